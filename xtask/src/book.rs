@@ -11,11 +11,11 @@ mod search;
 mod summary;
 
 pub use links::joined;
-use page::Page;
+use page::BookPage;
 pub use page::anchor;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use summary::Entry;
+use summary::SummaryEntry;
 
 const STYLE: &str = include_str!("book/book.css");
 const SCRIPT: &str = include_str!("book/book.js");
@@ -35,10 +35,10 @@ pub fn build(root: &Path, out: &Path, reference: Option<&Path>) -> crate::Findin
 }
 
 struct Book {
-    entries: Vec<Entry>,
+    entries: Vec<SummaryEntry>,
     /// In the order of the list, those of the reference behind.
     order: Vec<String>,
-    pages: BTreeMap<String, Page>,
+    pages: BTreeMap<String, BookPage>,
     unlisted: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl Book {
     fn read(root: &Path, reference: Option<&Path>) -> Result<Book, String> {
         let docs = root.join("docs");
         let entries = summary::read(&text_of(&docs.join("SUMMARY.md"))?)?;
-        let listed: Vec<&str> = entries.iter().filter_map(Entry::path).collect();
+        let listed: Vec<&str> = entries.iter().filter_map(SummaryEntry::path).collect();
         let is_missing = |file: &String| {
             !listed.contains(&file.as_str()) && !LEFT_OUT.contains(&file.as_str()) && !file.starts_with("man/")
         };
@@ -63,7 +63,7 @@ impl Book {
             None => Vec::new(),
         };
         for (path, file) in own.chain(made) {
-            pages.insert(path.clone(), Page::read(&path, &text_of(&file)?, &docs)?);
+            pages.insert(path.clone(), BookPage::read(&path, &text_of(&file)?, &docs)?);
             order.push(path);
         }
         Ok(Book { entries, order, pages, unlisted })

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use networks::{Database, address, masked};
 
 use crate::agents;
-use crate::entry::Entry;
+use crate::entry::AccessEntry;
 
 /// The things that a table can have a line for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum By {
+pub enum GroupBy {
     Client,
     /// The network of a given length that the address is in.
     Network,
@@ -31,29 +31,29 @@ pub enum By {
 }
 
 /// Name, heading, what it is.
-const NAMES: [(By, &str, &str, &str); 10] = [
-    (By::Client, "client", "Clients", "the client's address"),
-    (By::Network, "network", "Networks", "its network, the first 24 or 64 bits of it"),
-    (By::System, "asn", "Systems", "the autonomous system, by files of --db"),
-    (By::Url, "url", "URLs", "host and path"),
-    (By::Path, "path", "Paths", "the path, of all hosts"),
-    (By::Host, "host", "Hosts", "the host"),
-    (By::Agent, "agent", "Programs", "browser, robot or library, by User-Agent"),
-    (By::UserAgent, "user-agent", "User-Agents", "the whole User-Agent"),
-    (By::Page, "page", "Pages", "the page that an element belongs to, by Referer"),
-    (By::Status, "status", "Statuses", "the answer's status"),
+const NAMES: [(GroupBy, &str, &str, &str); 10] = [
+    (GroupBy::Client, "client", "Clients", "the client's address"),
+    (GroupBy::Network, "network", "Networks", "its network, the first 24 or 64 bits of it"),
+    (GroupBy::System, "asn", "Systems", "the autonomous system, by files of --db"),
+    (GroupBy::Url, "url", "URLs", "host and path"),
+    (GroupBy::Path, "path", "Paths", "the path, of all hosts"),
+    (GroupBy::Host, "host", "Hosts", "the host"),
+    (GroupBy::Agent, "agent", "Programs", "browser, robot or library, by User-Agent"),
+    (GroupBy::UserAgent, "user-agent", "User-Agents", "the whole User-Agent"),
+    (GroupBy::Page, "page", "Pages", "the page that an element belongs to, by Referer"),
+    (GroupBy::Status, "status", "Statuses", "the answer's status"),
 ];
 
-impl By {
-    pub fn all() -> impl Iterator<Item = (By, &'static str, &'static str)> {
+impl GroupBy {
+    pub fn all() -> impl Iterator<Item = (GroupBy, &'static str, &'static str)> {
         NAMES.iter().map(|(by, word, _, text)| (*by, *word, *text))
     }
 
-    pub fn from_word(word: &str) -> Option<By> {
+    pub fn from_word(word: &str) -> Option<GroupBy> {
         NAMES.iter().find(|row| row.1 == word).map(|row| row.0)
     }
 
-    fn row(self) -> &'static (By, &'static str, &'static str, &'static str) {
+    fn row(self) -> &'static (GroupBy, &'static str, &'static str, &'static str) {
         // A test sees to it that each is there.
         NAMES.iter().find(|row| row.0 == self).unwrap_or(&NAMES[0])
     }
@@ -68,7 +68,7 @@ impl By {
 }
 
 #[derive(Clone, Default)]
-pub struct Keys {
+pub struct GroupKeys {
     pub networks: Option<Arc<Database>>,
     pub bits: Bits,
     pub with_query: bool,
@@ -86,24 +86,24 @@ impl Default for Bits {
     }
 }
 
-impl Keys {
+impl GroupKeys {
     /// Writes it into `key` (emptied first); `-` where the log doesn't say.
-    pub fn write(&self, by: By, entry: &Entry<'_>, key: &mut Vec<u8>) {
+    pub fn write(&self, by: GroupBy, entry: &AccessEntry<'_>, key: &mut Vec<u8>) {
         key.clear();
         match by {
-            By::Client => key.extend_from_slice(entry.client.as_deref().unwrap_or_default()),
-            By::Network => self.network(entry, key),
-            By::System => self.system(entry, key),
-            By::Url => {
+            GroupBy::Client => key.extend_from_slice(entry.client.as_deref().unwrap_or_default()),
+            GroupBy::Network => self.network(entry, key),
+            GroupBy::System => self.system(entry, key),
+            GroupBy::Url => {
                 key.extend(entry.host.as_deref().unwrap_or_default().iter().map(u8::to_ascii_lowercase));
                 key.extend_from_slice(self.path(&entry.target));
             }
-            By::Path => key.extend_from_slice(self.path(&entry.target)),
-            By::Host => key.extend(entry.host.as_deref().unwrap_or_default().iter().map(u8::to_ascii_lowercase)),
-            By::Agent => key.extend_from_slice(&agents::class(entry.field("User-Agent").unwrap_or_default())),
-            By::UserAgent => key.extend_from_slice(entry.field("User-Agent").unwrap_or_default()),
-            By::Page => self.page(entry.field("Referer").unwrap_or_default(), key),
-            By::Status => {
+            GroupBy::Path => key.extend_from_slice(self.path(&entry.target)),
+            GroupBy::Host => key.extend(entry.host.as_deref().unwrap_or_default().iter().map(u8::to_ascii_lowercase)),
+            GroupBy::Agent => key.extend_from_slice(&agents::class(entry.field("User-Agent").unwrap_or_default())),
+            GroupBy::UserAgent => key.extend_from_slice(entry.field("User-Agent").unwrap_or_default()),
+            GroupBy::Page => self.page(entry.field("Referer").unwrap_or_default(), key),
+            GroupBy::Status => {
                 if let Some(status) = entry.status {
                     let _ = write!(key, "{status}");
                 }
@@ -129,13 +129,13 @@ impl Keys {
         key.extend_from_slice(&url[host..]);
     }
 
-    fn network(&self, entry: &Entry<'_>, key: &mut Vec<u8>) {
+    fn network(&self, entry: &AccessEntry<'_>, key: &mut Vec<u8>) {
         let Some(address) = entry.client.as_deref().and_then(address) else { return };
         let bits = if address.is_ipv4() { self.bits.v4 } else { self.bits.v6 };
         let _ = write!(key, "{}/{bits}", masked(address, bits));
     }
 
-    fn system(&self, entry: &Entry<'_>, key: &mut Vec<u8>) {
+    fn system(&self, entry: &AccessEntry<'_>, key: &mut Vec<u8>) {
         let found = |address: IpAddr| {
             let database = self.networks.as_ref()?;
             let asn = database.origin(address).asn;
@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn each_has_a_name() {
-        for (by, word, _) in By::all() {
-            assert_eq!((By::from_word(word), by.word()), (Some(by), word));
+        for (by, word, _) in GroupBy::all() {
+            assert_eq!((GroupBy::from_word(word), by.word()), (Some(by), word));
         }
     }
 
@@ -164,33 +164,33 @@ mod tests {
     fn keys_of_a_request() {
         let field =
             |name: &'static str, value: &'static str| (Cow::Borrowed(name.as_bytes()), Cow::Borrowed(value.as_bytes()));
-        let entry = Entry {
+        let entry = AccessEntry {
             client: Some(Cow::Borrowed(b"192.0.2.7")),
             host: Some(Cow::Borrowed(b"WWW.a.nz")),
             target: Cow::Borrowed(b"/x?y=1"),
             fields: vec![field("user-agent", "curl/7"), field("Referer", "https://WWW.a.nz/P?q=2#top")],
             status: Some(404),
-            ..Entry::default()
+            ..AccessEntry::default()
         };
-        let all = |keys: &Keys, entry: &Entry<'_>| {
+        let all = |keys: &GroupKeys, entry: &AccessEntry<'_>| {
             let mut key = Vec::new();
             let one = |(by, _, _)| {
                 keys.write(by, entry, &mut key);
                 String::from_utf8_lossy(&key).into_owned()
             };
-            By::all().map(one).collect::<Vec<String>>()
+            GroupBy::all().map(one).collect::<Vec<String>>()
         };
         assert_eq!(
-            all(&Keys::default(), &entry),
+            all(&GroupKeys::default(), &entry),
             ["192.0.2.7", "192.0.2.0/24", "-", "www.a.nz/x", "/x", "www.a.nz", "curl", "curl/7", "www.a.nz/P", "404"]
         );
-        let keys = Keys { bits: Bits { v4: 8, v6: 32 }, with_query: true, ..Keys::default() };
+        let keys = GroupKeys { bits: Bits { v4: 8, v6: 32 }, with_query: true, ..GroupKeys::default() };
         assert_eq!(
             all(&keys, &entry)[1..9],
             ["192.0.0.0/8", "-", "www.a.nz/x?y=1", "/x?y=1", "www.a.nz", "curl", "curl/7", "www.a.nz/P?q=2"]
         );
-        assert_eq!(all(&keys, &Entry::default()), ["-"; 10]);
-        let mapped = Entry { client: Some(Cow::Borrowed(b"::ffff:192.0.2.1")), ..Entry::default() };
-        assert_eq!(all(&Keys::default(), &mapped)[1], "192.0.2.0/24");
+        assert_eq!(all(&keys, &AccessEntry::default()), ["-"; 10]);
+        let mapped = AccessEntry { client: Some(Cow::Borrowed(b"::ffff:192.0.2.1")), ..AccessEntry::default() };
+        assert_eq!(all(&GroupKeys::default(), &mapped)[1], "192.0.2.0/24");
     }
 }

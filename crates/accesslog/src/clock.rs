@@ -5,7 +5,7 @@ const HOUR: i64 = 3600 * 1_000_000_000;
 
 /// The latest time. A jump of more than an hour is believed once the next entry agrees with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Clock {
+pub struct EntryClock {
     now: Option<i64>,
     doubt: Option<i64>,
     /// Entries whose time wasn't believed.
@@ -15,7 +15,7 @@ pub struct Clock {
     pub missing: u64,
 }
 
-impl Clock {
+impl EntryClock {
     /// The time at an entry that says it is `time`; 0 before any said so.
     pub fn at(&mut self, time: Option<i64>) -> i64 {
         match (time, self.now) {
@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn a_wrong_clock_is_not_believed() {
-        let mut clock = Clock::default();
-        let hours = |all: &[i64], clock: &mut Clock| -> Vec<i64> {
+        let mut clock = EntryClock::default();
+        let hours = |all: &[i64], clock: &mut EntryClock| -> Vec<i64> {
             all.iter().map(|hour| clock.at(Some(hour * HOUR)) / HOUR).collect()
         };
         assert_eq!(hours(&[10, 11, 10, 99, 11, 12], &mut clock), [10, 11, 11, 11, 11, 12], "one line");

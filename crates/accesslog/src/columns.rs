@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use crate::entry::{Entry, Reading, Skip};
+use crate::entry::{AccessEntry, LineReading, Skip};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Column {
@@ -55,7 +55,7 @@ fn column(word: &[u8]) -> Column {
 ///
 /// # Errors
 /// [`Skip::Ambiguous`].
-pub fn read<'a>(before: &[&'a [u8]], entry: &mut Entry<'a>) -> Result<(), Skip> {
+pub fn read<'a>(before: &[&'a [u8]], entry: &mut AccessEntry<'a>) -> Result<(), Skip> {
     let word = |at: usize| before.get(at).copied().unwrap_or_default();
     let [first, second] = [0, 1].map(|at| column(word(at)));
     // A host before client, ident and user: the ident is a dash, since no server asks for it any more.
@@ -65,17 +65,17 @@ pub fn read<'a>(before: &[&'a [u8]], entry: &mut Entry<'a>) -> Result<(), Skip> 
         (Column::Nothing, Column::Address | Column::AddressPort) => (None, Some(1), None),
         (Column::Nothing, _) => (None, None, None),
         (Column::Host, Column::Nothing) => (Some(0), None, None),
-        (Column::DottedName, Column::Nothing) => (None, Some(0), Some(Reading::NamedClient)),
+        (Column::DottedName, Column::Nothing) => (None, Some(0), Some(LineReading::NamedClient)),
         (Column::Address | Column::AddressPort | Column::Word, Column::Nothing) => (None, Some(0), None),
         (Column::Host, Column::Address | Column::AddressPort | Column::DottedName | Column::Word)
         | (Column::DottedName | Column::Word | Column::AddressPort, Column::Address) => {
-            (Some(0), Some(1), Some(Reading::HostFirst))
+            (Some(0), Some(1), Some(LineReading::HostFirst))
         }
         (Column::Address | Column::DottedName | Column::Word, Column::Host) => {
-            (Some(1), Some(0), Some(Reading::HostSecond))
+            (Some(1), Some(0), Some(LineReading::HostSecond))
         }
         (Column::Address | Column::AddressPort | Column::DottedName | Column::Word, Column::Word) if !has_room => {
-            (None, Some(0), (first == Column::DottedName).then_some(Reading::NamedClient))
+            (None, Some(0), (first == Column::DottedName).then_some(LineReading::NamedClient))
         }
         _ => return Err(Skip::Ambiguous),
     };
@@ -124,7 +124,7 @@ mod tests {
 
     fn check(before: &str, want: &str) {
         let words: Vec<&[u8]> = before.split(' ').map(str::as_bytes).collect();
-        let mut entry = Entry::default();
+        let mut entry = AccessEntry::default();
         let shown = |text: &Option<Cow<'_, [u8]>>| {
             text.as_deref().map_or_else(|| "-".to_owned(), |text| String::from_utf8_lossy(text).into_owned())
         };

@@ -23,7 +23,7 @@ pub enum Skip {
 
 /// A reading of a line that fits best, though its words don't prove it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reading {
+pub enum LineReading {
     HostFirst,
     HostSecond,
     /// The first word, a name, is the client's.
@@ -32,18 +32,19 @@ pub enum Reading {
     NoZone,
 }
 
-impl Reading {
-    pub const ALL: [Reading; 4] = [Reading::HostFirst, Reading::HostSecond, Reading::NamedClient, Reading::NoZone];
+impl LineReading {
+    pub const ALL: [LineReading; 4] =
+        [LineReading::HostFirst, LineReading::HostSecond, LineReading::NamedClient, LineReading::NoZone];
 
     /// Words for this reading in a report, after the line's place.
     pub const fn text(self) -> &'static str {
         match self {
-            Reading::HostFirst => "the first word is taken as the host, the second as the client",
-            Reading::HostSecond => "the first word is taken as the client, the second as the host",
-            Reading::NamedClient => {
+            LineReading::HostFirst => "the first word is taken as the host, the second as the client",
+            LineReading::HostSecond => "the first word is taken as the client, the second as the host",
+            LineReading::NamedClient => {
                 r#"the first word, a name, is taken as the client; if it is the host: --log-format '%v %l %u %t "%r" %>s %b'"#
             }
-            Reading::NoZone => "times have no zone and are taken as UTC",
+            LineReading::NoZone => "times have no zone and are taken as UTC",
         }
     }
 }
@@ -77,7 +78,7 @@ impl Skip {
 
 /// The time at which a source says that a request came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stamp {
+pub struct EntryStamp {
     /// Nanoseconds since 1 January 1970.
     pub ns: i64,
     pub is_whole_second: bool,
@@ -85,9 +86,9 @@ pub struct Stamp {
     pub zone: Option<i32>,
 }
 
-impl Stamp {
+impl EntryStamp {
     /// `10/Oct/2000:13:55:36 -0700`, `2000-10-10T13:55:36-07:00`, both with a fraction of the second or without; UTC without a zone.
-    pub fn parse(text: &str) -> Option<Stamp> {
+    pub fn parse(text: &str) -> Option<EntryStamp> {
         crate::ncsa::parse_time(text.as_bytes())
     }
 }
@@ -147,18 +148,18 @@ fn last_member(list: &[u8]) -> &[u8] {
     pieces(list, b',').last().unwrap_or_default()
 }
 
-pub type Field<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
+pub type AccessField<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Entry<'a> {
+pub struct AccessEntry<'a> {
     /// The client: an address, or whatever the log has in its place.
     pub client: Option<Cow<'a, [u8]>>,
     pub method: Cow<'a, [u8]>,
     pub host: Option<Cow<'a, [u8]>>,
     /// Path and query, or `*`.
     pub target: Cow<'a, [u8]>,
-    pub fields: Vec<Field<'a>>,
-    pub time: Option<Stamp>,
+    pub fields: Vec<AccessField<'a>>,
+    pub time: Option<EntryStamp>,
     pub is_tls: bool,
     pub status: Option<u16>,
     /// Bytes of the answer's body; of the whole answer where the log counts those.
@@ -170,7 +171,7 @@ pub struct Entry<'a> {
     pub backend_time: Option<Duration>,
     /// The classes that it or its parts needed a worker of, where the server has some.
     pub classes: Vec<ClassUse<'a>>,
-    /// A bit for each of [`Reading::ALL`] that was taken; see [`Entry::readings`].
+    /// A bit for each of [`LineReading::ALL`] that was taken; see [`AccessEntry::readings`].
     pub assumed: u8,
 }
 
@@ -198,14 +199,14 @@ impl<'a> ClassUse<'a> {
     }
 }
 
-impl<'a> Entry<'a> {
-    pub fn assume(&mut self, reading: Reading) {
+impl<'a> AccessEntry<'a> {
+    pub fn assume(&mut self, reading: LineReading) {
         self.assumed |= 1 << reading as u8;
     }
 
-    pub fn readings(&self) -> impl Iterator<Item = Reading> + use<> {
+    pub fn readings(&self) -> impl Iterator<Item = LineReading> + use<> {
         let assumed = self.assumed;
-        Reading::ALL.into_iter().filter(move |reading| assumed & 1 << *reading as u8 != 0)
+        LineReading::ALL.into_iter().filter(move |reading| assumed & 1 << *reading as u8 != 0)
     }
 
     /// The value of a field, by its name in any case.
@@ -312,7 +313,7 @@ mod tests {
     }
 
     fn url(text: &str) -> String {
-        let mut entry = Entry::default();
+        let mut entry = AccessEntry::default();
         match entry.set_url(Cow::Borrowed(text.as_bytes())) {
             Ok(()) => {
                 let host = entry.host.as_deref().map(|h| String::from_utf8_lossy(h).into_owned());

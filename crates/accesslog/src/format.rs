@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::entry::{Entry, Skip, Stamp, handling_from_text};
+use crate::entry::{AccessEntry, EntryStamp, Skip, handling_from_text};
 use crate::ncsa;
 
 /// The part of the request that a directive tells.
@@ -96,8 +96,8 @@ impl LogFormat {
         Ok(LogFormat { before, pieces })
     }
 
-    pub fn read<'a>(&'a self, line: &'a [u8]) -> Result<Entry<'a>, Skip> {
-        let mut entry = Entry { method: Cow::Borrowed(b"GET"), ..Entry::default() };
+    pub fn read<'a>(&'a self, line: &'a [u8]) -> Result<AccessEntry<'a>, Skip> {
+        let mut entry = AccessEntry { method: Cow::Borrowed(b"GET"), ..AccessEntry::default() };
         let (mut url, mut query, mut first_byte) = (None, None, None);
         let mut rest = line.strip_prefix(&self.before[..]).ok_or(Skip::NotALine)?;
         let mut is_joined = false;
@@ -277,7 +277,7 @@ fn time_of(text: &[u8], unit: Unit) -> Option<Duration> {
     Duration::try_from_secs_f64(number * unit.seconds()).ok()
 }
 
-fn epoch(text: &[u8], unit: i64) -> Option<Stamp> {
+fn epoch(text: &[u8], unit: i64) -> Option<EntryStamp> {
     let (whole, fraction) = std::str::from_utf8(text).ok()?.trim().split_once('.').map_or_else(
         || (std::str::from_utf8(text).unwrap_or_default().trim(), ""),
         |(whole, fraction)| (whole, fraction),
@@ -285,7 +285,7 @@ fn epoch(text: &[u8], unit: i64) -> Option<Stamp> {
     let ns = whole.parse::<i64>().ok().filter(|n| *n >= 0)?.checked_mul(unit)?;
     let is_whole = unit == 1_000_000_000 && fraction.is_empty();
     let more = fraction.parse::<f64>().map_or(0.0, |n| n / 10f64.powi(fraction.len() as i32) * unit as f64);
-    Some(Stamp { ns: ns.checked_add(more as i64)?, is_whole_second: is_whole, zone: None })
+    Some(EntryStamp { ns: ns.checked_add(more as i64)?, is_whole_second: is_whole, zone: None })
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use sys::signal::{SIGINT, SIGTERM, Signals};
 use toolkit::print;
 
-use crate::entry::{Entry, Skip};
-use crate::sources::{Item, Sources};
+use crate::entry::{AccessEntry, Skip};
+use crate::sources::{AccessSources, SourceItem};
 
 /// Time between two looks at signals and the clock.
 const LOOK: Duration = Duration::from_millis(50);
@@ -24,7 +24,7 @@ const MOST_NOTES: usize = 20;
 
 #[derive(Clone, Debug, Default)]
 pub struct Gathering {
-    pub sources: Sources,
+    pub sources: AccessSources,
     pub duration: Option<Duration>,
     /// No progress, even on a terminal.
     pub is_quiet: bool,
@@ -43,7 +43,7 @@ pub struct Gathered<T> {
 
 /// The progress of a run, for a display.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct GatherMoment {
     pub elapsed: Duration,
     /// Bytes read, as they lie on the disk.
     pub read: u64,
@@ -58,7 +58,7 @@ struct ProgressLine {
 }
 
 impl ProgressLine {
-    fn show(&mut self, entries: impl FnOnce() -> u64, moment: Moment) {
+    fn show(&mut self, entries: impl FnOnce() -> u64, moment: GatherMoment) {
         if self.is_shown && !moment.is_over && moment.elapsed >= self.next {
             self.next = moment.elapsed + SHOW;
             let line = progress(entries(), moment.read, moment.bytes, moment.elapsed);
@@ -82,7 +82,7 @@ impl Gathering {
     /// Signals or a thread can't be had.
     pub fn run<T: Default + Send + 'static>(
         self,
-        take: impl FnMut(&mut T, &Entry<'_>) + Send + 'static,
+        take: impl FnMut(&mut T, &AccessEntry<'_>) + Send + 'static,
     ) -> Result<Gathered<T>, String> {
         let is_shown = !self.is_quiet && std::io::stderr().is_terminal();
         let mut line = ProgressLine { is_shown, next: SHOW };
@@ -101,8 +101,8 @@ impl Gathering {
     /// Signals or a thread can't be had.
     pub fn run_watched<T: Default + Send + 'static>(
         self,
-        mut take: impl FnMut(&mut T, &Entry<'_>) + Send + 'static,
-        mut watch: impl FnMut(&Mutex<Gathered<T>>, Moment) -> bool,
+        mut take: impl FnMut(&mut T, &AccessEntry<'_>) + Send + 'static,
+        mut watch: impl FnMut(&Mutex<Gathered<T>>, GatherMoment) -> bool,
     ) -> Result<Gathered<T>, String> {
         let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
         let (begin, bytes) = (Instant::now(), self.sources.bytes());
@@ -132,7 +132,7 @@ impl Gathering {
             if self.duration.is_some_and(|most| begin.elapsed() >= most) {
                 break false;
             }
-            let moment = Moment { elapsed: begin.elapsed(), read: read.load(Relaxed), bytes, is_over: is_read };
+            let moment = GatherMoment { elapsed: begin.elapsed(), read: read.load(Relaxed), bytes, is_over: is_read };
             if !watch(&gathered, moment) {
                 break false;
             }
@@ -147,15 +147,15 @@ impl Gathering {
 }
 
 impl<T> Gathered<T> {
-    fn add(&mut self, item: Item<'_>, take: &mut impl FnMut(&mut T, &Entry<'_>)) {
+    fn add(&mut self, item: SourceItem<'_>, take: &mut impl FnMut(&mut T, &AccessEntry<'_>)) {
         match item {
-            Item::Entry(entry) => {
+            SourceItem::Entry(entry) => {
                 self.entries += 1;
                 take(&mut self.result, &entry);
             }
-            Item::Skipped(skip) => self.skipped[skip as usize] += 1,
-            Item::Idle => {}
-            Item::Note(note) => {
+            SourceItem::Skipped(skip) => self.skipped[skip as usize] += 1,
+            SourceItem::Idle => {}
+            SourceItem::Note(note) => {
                 if self.notes.len() < MOST_NOTES && !self.notes.contains(&note) {
                     self.notes.push(note);
                 }
@@ -199,9 +199,9 @@ mod tests {
     #[test]
     fn what_was_left_out_is_told() {
         let mut gathered = Gathered::<u32>::default();
-        gathered.add(Item::Skipped(Skip::Cut), &mut |_, _| {});
-        gathered.add(Item::Note("a: it was cut off".into()), &mut |_, _| {});
-        gathered.add(Item::Entry(Entry::default()), &mut |sum, _| *sum += 1);
+        gathered.add(SourceItem::Skipped(Skip::Cut), &mut |_, _| {});
+        gathered.add(SourceItem::Note("a: it was cut off".into()), &mut |_, _| {});
+        gathered.add(SourceItem::Entry(AccessEntry::default()), &mut |sum, _| *sum += 1);
         assert_eq!((gathered.result, gathered.entries), (1, 1));
         assert_eq!(gathered.remarks(), ["1 lines cut off left out", "a: it was cut off"]);
     }

@@ -19,7 +19,7 @@ const ELEMENT_BITS: usize = 1 << 10;
 
 /// The number by which keys are ranked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Measure {
+pub enum HittersMeasure {
     #[default]
     Requests,
     Bytes,
@@ -27,15 +27,16 @@ pub enum Measure {
     BackendTime,
 }
 
-impl Measure {
-    pub const ALL: [Measure; 4] = [Measure::Requests, Measure::Bytes, Measure::Misses, Measure::BackendTime];
+impl HittersMeasure {
+    pub const ALL: [HittersMeasure; 4] =
+        [HittersMeasure::Requests, HittersMeasure::Bytes, HittersMeasure::Misses, HittersMeasure::BackendTime];
 
     pub const fn word(self) -> &'static str {
         match self {
-            Measure::Requests => "requests",
-            Measure::Bytes => "bytes",
-            Measure::Misses => "misses",
-            Measure::BackendTime => "backend",
+            HittersMeasure::Requests => "requests",
+            HittersMeasure::Bytes => "bytes",
+            HittersMeasure::Misses => "misses",
+            HittersMeasure::BackendTime => "backend",
         }
     }
 }
@@ -51,12 +52,12 @@ pub struct Sums {
 }
 
 impl Sums {
-    pub fn of(&self, measure: Measure) -> f64 {
+    pub fn of(&self, measure: HittersMeasure) -> f64 {
         match measure {
-            Measure::Requests => self.requests,
-            Measure::Bytes => self.bytes,
-            Measure::Misses => self.misses,
-            Measure::BackendTime => self.backend_seconds,
+            HittersMeasure::Requests => self.requests,
+            HittersMeasure::Bytes => self.bytes,
+            HittersMeasure::Misses => self.misses,
+            HittersMeasure::BackendTime => self.backend_seconds,
         }
     }
 
@@ -127,7 +128,7 @@ pub struct Ranking {
 }
 
 pub struct Hitters {
-    measure: Measure,
+    measure: HittersMeasure,
     budget: usize,
     used: usize,
     counts_elements: bool,
@@ -144,7 +145,7 @@ pub struct Hitters {
 
 impl Hitters {
     /// None yet. `bytes`: of memory; `counts_elements`: each key also tells how many different elements it has.
-    pub fn new(measure: Measure, bytes: usize, counts_elements: bool) -> Hitters {
+    pub fn new(measure: HittersMeasure, bytes: usize, counts_elements: bool) -> Hitters {
         Hitters {
             measure,
             budget: bytes.max(MIN_BYTES).saturating_sub(DISTINCT_BITS / 8),
@@ -164,7 +165,7 @@ impl Hitters {
         &self.total
     }
 
-    pub fn measure(&self) -> Measure {
+    pub fn measure(&self) -> HittersMeasure {
         self.measure
     }
 
@@ -350,7 +351,7 @@ mod tests {
                 sum
             })
             .collect();
-        for (seed, measure) in [(1, Measure::Requests), (2, Measure::Bytes)] {
+        for (seed, measure) in [(1, HittersMeasure::Requests), (2, HittersMeasure::Bytes)] {
             let mut state = seed;
             let mut exact = vec![0.0; keys as usize];
             // As in a report of five tables.
@@ -381,7 +382,7 @@ mod tests {
 
     #[test]
     fn what_fits_is_exact() {
-        let mut hitters = Hitters::new(Measure::Bytes, 1 << 20, true);
+        let mut hitters = Hitters::new(HittersMeasure::Bytes, 1 << 20, true);
         for n in 0..1000u64 {
             let key = format!("{}", n % 10);
             hitters.add(key.as_bytes(), &one((n % 10) as f64), Some(hitters.hash(&(n / 50).to_ne_bytes())));
@@ -402,7 +403,7 @@ mod tests {
         /// Whoever has more than can be forgotten is there, and no count is wrong by more than it says.
         #[test]
         fn bounds_hold(keys in proptest::collection::vec((0u32..400, 1u32..50), 1..3000)) {
-            let mut hitters = Hitters::new(Measure::Bytes, 0, false);
+            let mut hitters = Hitters::new(HittersMeasure::Bytes, 0, false);
             let mut exact = HashMap::<u32, f64>::new();
             for (key, bytes) in &keys {
                 *exact.entry(*key).or_default() += f64::from(*bytes);

@@ -15,7 +15,7 @@ pub const MAX_LINE_BYTES: usize = 64 << 10;
 const BUFFER_BYTES: usize = 128 << 10;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-pub enum Input {
+pub enum AccessInput {
     Lines(BufReader<Box<dyn Read>>),
     /// Records of a varnishlog, their head taken off.
     Records(Box<dyn Read>),
@@ -25,7 +25,7 @@ pub enum Input {
 ///
 /// # Errors
 /// It can't be read.
-pub fn open(name: &str, read: &Arc<AtomicU64>) -> Result<Input, String> {
+pub fn open(name: &str, read: &Arc<AtomicU64>) -> Result<AccessInput, String> {
     let file: Box<dyn Read> = match name {
         "-" => Box::new(io::stdin()),
         _ => Box::new(File::open(name).map_err(|e| format!("{name}: {}", strerror(&e)))?),
@@ -34,7 +34,7 @@ pub fn open(name: &str, read: &Arc<AtomicU64>) -> Result<Input, String> {
         .map_err(|e| format!("{name}: {}", strerror(&e)))
 }
 
-fn kind_of(mut from: Box<dyn Read>) -> io::Result<Input> {
+fn kind_of(mut from: Box<dyn Read>) -> io::Result<AccessInput> {
     let (mut head, mut was_packed) = (begin(&mut from)?, false);
     loop {
         if head.starts_with(GZIP) && !was_packed {
@@ -44,9 +44,9 @@ fn kind_of(mut from: Box<dyn Read>) -> io::Result<Input> {
             continue;
         }
         return Ok(if head == FILE_HEAD {
-            Input::Records(Box::new(BufReader::with_capacity(BUFFER_BYTES, from)))
+            AccessInput::Records(Box::new(BufReader::with_capacity(BUFFER_BYTES, from)))
         } else {
-            Input::Lines(BufReader::with_capacity(BUFFER_BYTES, Box::new(Cursor::new(head).chain(from))))
+            AccessInput::Lines(BufReader::with_capacity(BUFFER_BYTES, Box::new(Cursor::new(head).chain(from))))
         });
     }
 }
@@ -74,7 +74,7 @@ impl Read for CountingReader {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Line {
+pub enum InputLine {
     /// The line is in the buffer, without its end.
     Whole,
     TooLong,
@@ -85,7 +85,7 @@ pub enum Line {
 ///
 /// # Errors
 /// The file can't be read further, or what is packed is damaged.
-pub fn next_line(from: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
+pub fn next_line(from: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<InputLine> {
     line.clear();
     let mut is_long = false;
     loop {
@@ -95,9 +95,9 @@ pub fn next_line(from: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<Line>
         };
         if there.is_empty() {
             return Ok(match (is_long, line.is_empty()) {
-                (true, _) => Line::TooLong,
-                (false, true) => Line::End,
-                (false, false) => Line::Whole,
+                (true, _) => InputLine::TooLong,
+                (false, true) => InputLine::End,
+                (false, false) => InputLine::Whole,
             });
         }
         let end = memchr::memchr(b'\n', there);
@@ -109,7 +109,7 @@ pub fn next_line(from: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<Line>
         let used = end.map_or(there.len(), |at| at + 1);
         from.consume(used);
         if end.is_some() {
-            return Ok(if is_long { Line::TooLong } else { Line::Whole });
+            return Ok(if is_long { InputLine::TooLong } else { InputLine::Whole });
         }
     }
 }
@@ -120,15 +120,15 @@ mod tests {
     use std::io::Write;
 
     fn lines(bytes: Vec<u8>) -> Vec<String> {
-        let Input::Lines(mut from) = kind_of(Box::new(Cursor::new(bytes))).unwrap() else {
+        let AccessInput::Lines(mut from) = kind_of(Box::new(Cursor::new(bytes))).unwrap() else {
             return vec!["records".into()];
         };
         let (mut line, mut all) = (Vec::new(), Vec::new());
         loop {
             match next_line(&mut from, &mut line) {
-                Ok(Line::End) => return all,
-                Ok(Line::Whole) => all.push(String::from_utf8_lossy(&line).into_owned()),
-                Ok(Line::TooLong) => all.push("too long".into()),
+                Ok(InputLine::End) => return all,
+                Ok(InputLine::Whole) => all.push(String::from_utf8_lossy(&line).into_owned()),
+                Ok(InputLine::TooLong) => all.push("too long".into()),
                 Err(error) => {
                     all.push(format!("{:?}", error.kind()));
                     return all;

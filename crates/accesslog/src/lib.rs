@@ -2,8 +2,8 @@
 //! What logs of requests say, whoever wrote them: web servers' access logs in any format, lists of URLs, varnishlog's
 //! files and running logs. Nothing is sent here.
 //!
-//! [`Sources::read`] gives one [`Entry`] after the other; what can't be read is told as a [`Skip`] and never stops it.
-//! [`Gathering`] does that for a tool that only adds up; [`Hitters`] are those that have most, of any number, told apart by [`By`].
+//! [`AccessSources::read`] gives one [`AccessEntry`] after the other; what can't be read is told as a [`Skip`] and never stops it.
+//! [`Gathering`] does that for a tool that only adds up; [`Hitters`] are those that have most, of any number, told apart by [`GroupBy`].
 
 #![allow(clippy::disallowed_methods, reason = "beside the traffic: no simulation moves its time")]
 
@@ -26,12 +26,14 @@ mod syslog;
 mod urls;
 mod vsl;
 
-pub use by::{Bits, By, Keys};
-pub use clock::Clock;
-pub use entry::{ClassUse, Entry, Field, Reading, Skip, Stamp, handling_from_cache_status, handling_from_text};
+pub use by::{Bits, GroupBy, GroupKeys};
+pub use clock::EntryClock;
+pub use entry::{
+    AccessEntry, AccessField, ClassUse, EntryStamp, LineReading, Skip, handling_from_cache_status, handling_from_text,
+};
 pub use format::LogFormat;
-pub use gather::{Gathered, Gathering, Moment, progress};
-pub use hitters::{Hitter, Hitters, Measure, Ranking, Sums};
+pub use gather::{GatherMoment, Gathered, Gathering, progress};
+pub use hitters::{Hitter, Hitters, HittersMeasure, Ranking, Sums};
 pub use logq::Handling;
-pub use sources::{Item, Sources};
+pub use sources::{AccessSources, SourceItem};
 pub use vsl::{of_group, of_transaction};

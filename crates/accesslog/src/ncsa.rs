@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::entry::{Entry, Reading, Skip, Stamp};
+use crate::entry::{AccessEntry, EntryStamp, LineReading, Skip};
 use crate::{columns, syslog};
 
 const MAX_WORDS: usize = 32;
@@ -36,12 +36,12 @@ impl<'a> Word<'a> {
     }
 }
 
-pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
+pub fn parse(line: &[u8]) -> Result<AccessEntry<'_>, Skip> {
     let mut words = [Word::Bare(b""); MAX_WORDS];
     let n = split(syslog::message(line), &mut words)?;
     let words = &words[..n];
     let (time_at, request_at) = places(words).ok_or(Skip::NotALine)?;
-    let mut entry = Entry::default();
+    let mut entry = AccessEntry::default();
     set_time(&mut entry, words[time_at].text());
     let before = words[..time_at].iter().map(|word| word.text());
     let mut columns = [&b""[..]; MAX_WORDS];
@@ -91,7 +91,7 @@ fn places(words: &[Word<'_>]) -> Option<(usize, usize)> {
 /// Takes what HAProxy says around the request, which it writes in its own way: `option httplog` has
 /// `CLIENT:PORT [TIME] FRONTEND BACKEND/SERVER TIMERS STATUS BYTES ... "REQUEST"`, `option httplog clf` has
 /// `... "REQUEST" STATUS BYTES "" "" PORT MILLISECONDS "FRONTEND" ...`. False: another program wrote the line.
-fn by_haproxy<'a>(entry: &mut Entry<'a>, between: &[Word<'a>], after: &[Word<'a>]) -> bool {
+fn by_haproxy<'a>(entry: &mut AccessEntry<'a>, between: &[Word<'a>], after: &[Word<'a>]) -> bool {
     if let [Word::Bare(_), Word::Bare(server), Word::Bare(timers), Word::Bare(status), Word::Bare(bytes), ..] = between
         && server.contains(&b'/')
         && timers.iter().filter(|b| **b == b'/').count() >= 4
@@ -111,7 +111,7 @@ fn by_haproxy<'a>(entry: &mut Entry<'a>, between: &[Word<'a>], after: &[Word<'a>
 }
 
 /// Takes a time; one without a zone is as the clock of the log's machine showed it.
-pub fn set_time(entry: &mut Entry<'_>, text: &[u8]) {
+pub fn set_time(entry: &mut AccessEntry<'_>, text: &[u8]) {
     let inner = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]")).unwrap_or(text);
     // A user's name may have begun a bracket.
     let inner = inner.rsplit(|b| *b == b'[').next().unwrap_or(inner);
@@ -120,7 +120,7 @@ pub fn set_time(entry: &mut Entry<'_>, text: &[u8]) {
         && time.zone.is_none()
     {
         time.zone = Some(0);
-        entry.assume(Reading::NoZone);
+        entry.assume(LineReading::NoZone);
     }
 }
 
@@ -251,7 +251,7 @@ fn unhash(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-pub fn set_request<'a>(entry: &mut Entry<'a>, request: Cow<'a, [u8]>) -> Result<(), Skip> {
+pub fn set_request<'a>(entry: &mut AccessEntry<'a>, request: Cow<'a, [u8]>) -> Result<(), Skip> {
     let first = request.iter().position(|&b| b == b' ').ok_or(Skip::NoRequest)?;
     let last = request.iter().rposition(|&b| b == b' ').filter(|&at| request[at + 1..].starts_with(b"HTTP/"));
     let end = last.unwrap_or(request.len());
@@ -275,7 +275,7 @@ pub fn set_request<'a>(entry: &mut Entry<'a>, request: Cow<'a, [u8]>) -> Result<
 }
 
 /// `10/Oct/2000:13:55:36 -0700`, with a fraction of the second or without; or `2000-10-10T13:55:36-07:00`.
-pub fn parse_time(text: &[u8]) -> Option<Stamp> {
+pub fn parse_time(text: &[u8]) -> Option<EntryStamp> {
     let text = std::str::from_utf8(text).ok()?.trim();
     let (date, clock) = if text.as_bytes().get(4) == Some(&b'-') {
         let (date, clock) = text.split_once(['T', ' '])?;
@@ -305,7 +305,7 @@ pub fn parse_time(text: &[u8]) -> Option<Stamp> {
     let ahead = zone_seconds(zone)?;
     let seconds = days(year, month, day) * 86_400 + h * 3600 + m * 60 + s - ahead;
     let digits: String = fraction.chars().take_while(char::is_ascii_digit).chain("000000000".chars()).take(9).collect();
-    Some(Stamp {
+    Some(EntryStamp {
         ns: seconds * 1_000_000_000 + digits.parse::<i64>().ok()?,
         is_whole_second: fraction.is_empty(),
         zone: i32::try_from(ahead).ok().filter(|_| !zone.is_empty()),

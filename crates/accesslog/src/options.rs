@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use shm::reader::Reader;
+use shm::reader::CounterReader;
 use toolkit::args::{Arg, Args};
 
 use crate::format::LogFormat;
@@ -23,8 +23,8 @@ impl Gathering {
         match arg {
             Arg::Word(file) => self.sources.files.push(file.to_owned()),
             Arg::Option("-q" | "--quiet") => self.is_quiet = true,
-            Arg::Option("--live") => self.sources.live = Some(Reader::workdir_of(None)),
-            Arg::Option("-n") => self.sources.live = Some(Reader::workdir_of(Some(args.value()?))),
+            Arg::Option("--live") => self.sources.live = Some(CounterReader::workdir_of(None)),
+            Arg::Option("-n") => self.sources.live = Some(CounterReader::workdir_of(Some(args.value()?))),
             Arg::Option("--log-format") => self.sources.format = Some(LogFormat::parse(args.value()?)?),
             Arg::Option("-d" | "--duration") => self.duration = Some(args.time(TIMES)?),
             Arg::Help | Arg::Option(_) => return Ok(false),

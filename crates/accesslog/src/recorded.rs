@@ -3,7 +3,7 @@
 
 use testkit::recorded::{AccessLog, access};
 
-use crate::entry::{Entry, Reading, Skip};
+use crate::entry::{AccessEntry, LineReading, Skip};
 use crate::format::LogFormat;
 use crate::ncsa;
 
@@ -18,8 +18,8 @@ fn shown(text: &[u8]) -> String {
     text.escape_ascii().to_string().replace("\\\"", "\"")
 }
 
-fn targets(entries: &[Result<Entry<'_>, Skip>]) -> String {
-    let target = |entry: &Result<Entry<'_>, Skip>| match entry {
+fn targets(entries: &[Result<AccessEntry<'_>, Skip>]) -> String {
+    let target = |entry: &Result<AccessEntry<'_>, Skip>| match entry {
         Ok(entry) => shown(&entry.target),
         Err(skip) => format!("{skip:?}"),
     };
@@ -27,7 +27,7 @@ fn targets(entries: &[Result<Entry<'_>, Skip>]) -> String {
 }
 
 /// Different hosts in the order of their first request, with `-` for none.
-fn hosts(entries: &[Result<Entry<'_>, Skip>]) -> String {
+fn hosts(entries: &[Result<AccessEntry<'_>, Skip>]) -> String {
     let mut all: Vec<String> = Vec::new();
     for entry in entries.iter().flatten() {
         let host = entry.host.as_deref().map_or("-".into(), shown);
@@ -39,14 +39,14 @@ fn hosts(entries: &[Result<Entry<'_>, Skip>]) -> String {
 }
 
 /// Each request but that to `/six` came from 127.0.0.1.
-fn check_clients(name: &str, entries: &[Result<Entry<'_>, Skip>]) {
+fn check_clients(name: &str, entries: &[Result<AccessEntry<'_>, Skip>]) {
     for entry in entries.iter().flatten() {
         let want: &[u8] = if *entry.target == *b"/six" { b"::1" } else { b"127.0.0.1" };
         assert_eq!(entry.client.as_deref(), Some(want), "{name}: {entry:?}");
     }
 }
 
-fn check_rest(name: &str, entries: &[Result<Entry<'_>, Skip>]) {
+fn check_rest(name: &str, entries: &[Result<AccessEntry<'_>, Skip>]) {
     let has_agents = !["common", "nozone", "haproxy"].iter().any(|word| name.contains(word));
     let first = entries.iter().flatten().next().and_then(|entry| entry.time).expect("a time").ns;
     for entry in entries.iter().flatten() {
@@ -67,14 +67,14 @@ fn check_rest(name: &str, entries: &[Result<Entry<'_>, Skip>]) {
     }
 }
 
-fn check(name: &str, want: &str, want_hosts: &str, readings: &[Reading]) {
+fn check(name: &str, want: &str, want_hosts: &str, readings: &[LineReading]) {
     let log = log(name);
     let entries: Vec<_> = log.lines.iter().map(|line| ncsa::parse(line)).collect();
     assert_eq!(targets(&entries), want, "{name}");
     assert_eq!(hosts(&entries), want_hosts, "{name}");
     check_clients(name, &entries);
     check_rest(name, &entries);
-    let taken: Vec<Reading> = Reading::ALL
+    let taken: Vec<LineReading> = LineReading::ALL
         .into_iter()
         .filter(|reading| entries.iter().flatten().any(|entry| entry.readings().any(|taken| taken == *reading)))
         .collect();
@@ -87,7 +87,7 @@ fn nginx() {
     for name in ["nginx-1.22 combined", "nginx-1.22 main", "nginx-1.22 iso"] {
         check(name, &all, "- other.example:81", &[]);
     }
-    let first = &[Reading::HostFirst];
+    let first = &[LineReading::HostFirst];
     check("nginx-1.22 vhost", &all, "site.example [2001:db8::1] other.example:81", first);
     check("nginx-1.22 http_host", &all, "site.example [2001:db8::1]:8080 - other.example:81 SITE.example:8080", first);
 }
@@ -97,11 +97,11 @@ fn apache() {
     let all = format!("{USUAL} /two");
     check("apache-2.4 combined", &all, "- other.example:81", &[]);
     check("apache-2.4 common", &all, "- other.example:81", &[]);
-    check("apache-2.4 nozone", &all, "- other.example:81", &[Reading::NoZone]);
+    check("apache-2.4 nozone", &all, "- other.example:81", &[LineReading::NoZone]);
     // The line of HTTP/2 has the port that was listened on.
     let log = log("apache-2.4 vhost_combined");
     let port = shown(log.lines.last().expect("a line").split(|b| *b == b' ').next().expect("a word"));
-    let first = &[Reading::HostFirst];
+    let first = &[LineReading::HostFirst];
     check(log.name, &all, &format!("site.example other.example:81 {port}"), first);
     check("apache-2.4 vcommon", &all, "site.example other.example:81", first);
 }
@@ -130,7 +130,7 @@ fn haproxy() {
     for kind in ["raw", "rfc3164", "rfc5424"] {
         check(&format!("haproxy-2.6 clf {kind}"), all, "- site.example", &[]);
     }
-    let zone = &[Reading::NoZone];
+    let zone = &[LineReading::NoZone];
     check("haproxy-2.6 httplog raw", all, "- site.example", zone);
     // Two connections were logged in another order than they came.
     let https = log("haproxy-2.6 httpslog raw");
@@ -159,7 +159,7 @@ fn varnish() {
     let all = USUAL.replace("/quotes?q=\"x\"", "NoRequest").replace("BadTarget BadTarget", "NoRequest NoRequest");
     let hosts = "site.example [2001:db8::1]:8080 localhost other.example:81 SITE.example:8080";
     check("varnish-7.1 default", &all, hosts, &[]);
-    check("varnish-7.1 host", &all, hosts, &[Reading::HostFirst]);
+    check("varnish-7.1 host", &all, hosts, &[LineReading::HostFirst]);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn declared_formats() {
     ] {
         let (log, format) = (log(name), LogFormat::parse(&format).expect("a format"));
         for line in &log.lines {
-            let known = |entry: Result<Entry<'_>, Skip>| {
+            let known = |entry: Result<AccessEntry<'_>, Skip>| {
                 entry.map(|entry| {
                     // `%v:%p` has the port by itself.
                     let host = entry.host.map(|host| shown(&host)).map(|host| match host.split_once(':') {

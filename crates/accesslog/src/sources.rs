@@ -8,14 +8,14 @@ use std::sync::atomic::AtomicU64;
 
 use logq::source::strerror;
 
-use crate::entry::{Entry, Reading, Skip};
+use crate::entry::{AccessEntry, LineReading, Skip};
 use crate::format::LogFormat;
-use crate::input::{self, Input, Line};
-use crate::vsl::{self, Extent, Found};
+use crate::input::{self, AccessInput, InputLine};
+use crate::vsl::{self, FoundEntry, LogExtent};
 use crate::{ncsa, urls};
 
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
+pub struct AccessSources {
     /// Files; `-` is standard input. Each may be packed with gzip.
     pub files: Vec<String>,
     /// Instead of them: a running varnishd's workdir.
@@ -28,8 +28,8 @@ pub struct Sources {
 }
 
 #[derive(Debug)]
-pub enum Item<'a> {
-    Entry(Entry<'a>),
+pub enum SourceItem<'a> {
+    Entry(AccessEntry<'a>),
     Skipped(Skip),
     /// There is nothing more at the moment: the source may be waited for.
     Idle,
@@ -39,14 +39,14 @@ pub enum Item<'a> {
 /// Remarks that were made already. Each is made once.
 #[derive(Default)]
 struct Told {
-    readings: [bool; Reading::ALL.len()],
+    readings: [bool; LineReading::ALL.len()],
     is_ambiguous: bool,
 }
 
 /// The taker of what comes; false when it has had enough.
-type Take<'a> = dyn FnMut(Item<'_>) -> bool + 'a;
+type Take<'a> = dyn FnMut(SourceItem<'_>) -> bool + 'a;
 
-impl Sources {
+impl AccessSources {
     /// Bytes of all files as they lie on the disk, if that can be known.
     pub fn bytes(&self) -> Option<u64> {
         if self.live.is_some() || self.files.iter().any(|file| file == "-") {
@@ -66,29 +66,29 @@ impl Sources {
         }
     }
 
-    fn extent(&self) -> Extent {
-        if self.with_caused { Extent::Caused } else { Extent::Client }
+    fn extent(&self) -> LogExtent {
+        if self.with_caused { LogExtent::Caused } else { LogExtent::Client }
     }
 
     fn file(&self, name: &str, read: &Arc<AtomicU64>, told: &mut Told, take: &mut Take<'_>) -> bool {
         let mut is_on = true;
         let ended = match input::open(name, read) {
-            Ok(Input::Lines(mut from)) => self.lines(name, &mut from, told, &mut |item| {
+            Ok(AccessInput::Lines(mut from)) => self.lines(name, &mut from, told, &mut |item| {
                 is_on = take(item);
                 is_on
             }),
-            Ok(Input::Records(mut from)) => vsl::read(&mut from, self.extent(), &mut |entry| {
+            Ok(AccessInput::Records(mut from)) => vsl::read(&mut from, self.extent(), &mut |entry| {
                 is_on = take(item_of(entry));
                 is_on
             }),
-            Err(error) => return take(Item::Note(error)),
+            Err(error) => return take(SourceItem::Note(error)),
         };
         let Err(error) = ended else { return is_on };
         let what = match error.kind() {
             io::ErrorKind::UnexpectedEof => "it was cut off".to_owned(),
             _ => strerror(&error),
         };
-        is_on && take(Item::Note(format!("{name}: {what}; what came before that was used")))
+        is_on && take(SourceItem::Note(format!("{name}: {what}; what came before that was used")))
     }
 
     fn lines(
@@ -100,18 +100,18 @@ impl Sources {
     ) -> io::Result<()> {
         let (mut line, mut number) = (Vec::new(), 0u64);
         loop {
-            if memchr::memchr(b'\n', from.buffer()).is_none() && !take(Item::Idle) {
+            if memchr::memchr(b'\n', from.buffer()).is_none() && !take(SourceItem::Idle) {
                 return Ok(());
             }
             number += 1;
             let item = match input::next_line(from, &mut line)? {
-                Line::End => return Ok(()),
-                Line::TooLong => Some(Err(Skip::TooLong)),
-                Line::Whole => self.line(&line),
+                InputLine::End => return Ok(()),
+                InputLine::TooLong => Some(Err(Skip::TooLong)),
+                InputLine::Whole => self.line(&line),
             };
             let Some(entry) = item else { continue };
             for remark in told.remarks(&entry, &line) {
-                if !take(Item::Note(format!("{name} line {number}: {remark}"))) {
+                if !take(SourceItem::Note(format!("{name} line {number}: {remark}"))) {
                     return Ok(());
                 }
             }
@@ -121,7 +121,7 @@ impl Sources {
         }
     }
 
-    fn line<'a>(&'a self, line: &'a [u8]) -> Option<Result<Entry<'a>, Skip>> {
+    fn line<'a>(&'a self, line: &'a [u8]) -> Option<Result<AccessEntry<'a>, Skip>> {
         match (&self.format, line.trim_ascii_start()) {
             (_, b"") => None,
             (Some(format), _) => Some(format.read(line)),
@@ -139,10 +139,10 @@ impl Sources {
 
 impl Told {
     /// Returns the remarks on how this line was read that no earlier line caused.
-    fn remarks(&mut self, entry: &Result<Entry<'_>, Skip>, line: &[u8]) -> Vec<String> {
+    fn remarks(&mut self, entry: &Result<AccessEntry<'_>, Skip>, line: &[u8]) -> Vec<String> {
         match entry {
             Ok(entry) => {
-                let is_new = |reading: &Reading| !std::mem::replace(&mut self.readings[*reading as usize], true);
+                let is_new = |reading: &LineReading| !std::mem::replace(&mut self.readings[*reading as usize], true);
                 entry.readings().filter(is_new).map(|reading| reading.text().to_owned()).collect()
             }
             Err(Skip::Ambiguous) if !std::mem::replace(&mut self.is_ambiguous, true) => vec![ncsa::doubt(line)],
@@ -151,21 +151,21 @@ impl Told {
     }
 }
 
-fn item_of(entry: Result<Entry<'_>, Skip>) -> Item<'_> {
-    entry.map_or_else(Item::Skipped, Item::Entry)
+fn item_of(entry: Result<AccessEntry<'_>, Skip>) -> SourceItem<'_> {
+    entry.map_or_else(SourceItem::Skipped, SourceItem::Entry)
 }
 
-fn follow(workdir: &Path, extent: Extent, take: &mut Take<'_>) -> bool {
+fn follow(workdir: &Path, extent: LogExtent, take: &mut Take<'_>) -> bool {
     let mut is_on = true;
     let followed = vsl::follow(workdir, extent, &mut |found| {
         is_on = take(match found {
-            Found::Entry(entry) => item_of(entry),
-            Found::Nothing => Item::Idle,
-            Found::Lost(how) => Item::Note(how),
+            FoundEntry::Entry(entry) => item_of(entry),
+            FoundEntry::Nothing => SourceItem::Idle,
+            FoundEntry::Lost(how) => SourceItem::Note(how),
         });
         is_on
     });
-    is_on && followed.err().is_none_or(|error| take(Item::Note(error)))
+    is_on && followed.err().is_none_or(|error| take(SourceItem::Note(error)))
 }
 
 fn is_one_word(line: &[u8]) -> bool {
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_reading_is_named_once_and_a_doubt_too() {
-        let sources = Sources::default();
+        let sources = AccessSources::default();
         let mut told = Told::default();
         let mut remarks = |line: &str| {
             let entry = sources.line(line.as_bytes()).expect("a line");

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::entry::{Entry, Skip};
+use crate::entry::{AccessEntry, Skip};
 
 pub fn is_url_line(line: &[u8]) -> bool {
     let first = line.split(|b| b.is_ascii_whitespace()).next().unwrap_or_default();
@@ -23,7 +23,7 @@ fn is_url(word: &[u8]) -> bool {
 ///
 /// # Errors
 /// Why it gives no request.
-pub fn parse(line: &[u8]) -> Result<Option<Entry<'_>>, Skip> {
+pub fn parse(line: &[u8]) -> Result<Option<AccessEntry<'_>>, Skip> {
     let line = line.trim_ascii();
     if line.is_empty() || line.starts_with(b"#") {
         return Ok(None);
@@ -37,7 +37,7 @@ pub fn parse(line: &[u8]) -> Result<Option<Entry<'_>>, Skip> {
         Some(_) => return Err(Skip::BadTarget),
         None => (&b"GET"[..], word),
     };
-    let mut entry = Entry { method: Cow::Borrowed(method), ..Entry::default() };
+    let mut entry = AccessEntry { method: Cow::Borrowed(method), ..AccessEntry::default() };
     // A list may name hosts without the scheme, as siege's do.
     let is_bare_host = url.first().is_some_and(u8::is_ascii_alphanumeric) && !is_url(url);
     let url = if is_bare_host { Cow::Owned([b"http://", url].concat()) } else { Cow::Borrowed(url) };

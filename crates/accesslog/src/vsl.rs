@@ -7,12 +7,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use logq::group::{Grouper, TxnFilter};
-use logq::{Grouping, Handling, Reason, Txn, TxnType, record};
-use shm::reader::log::{Ring, StartAt, Step};
-use shm::reader::{Reader, find};
+use logq::{GroupReason, Grouping, Handling, Txn, TxnType, record};
+use shm::reader::log::{LogCursor, RingStep, StartAt};
+use shm::reader::{CounterReader, find};
 use tables::Tag;
 
-use crate::entry::{ClassUse, Entry, Skip, Stamp};
+use crate::entry::{AccessEntry, ClassUse, EntryStamp, Skip};
 
 /// The word of ReqAcct that counts the answer's body.
 const BODY_SENT: usize = 4;
@@ -23,7 +23,7 @@ const IDLE: Duration = Duration::from_millis(5);
 const RETRY: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Extent {
+pub enum LogExtent {
     /// The client's alone, as soon as it has ended.
     #[default]
     Client,
@@ -31,14 +31,14 @@ pub enum Extent {
     Caused,
 }
 
-pub fn grouper(extent: Extent) -> Grouper {
+pub fn grouper(extent: LogExtent) -> Grouper {
     let (timeout, limit) = (Duration::from_secs(120), 1000);
     match extent {
-        Extent::Client => {
+        LogExtent::Client => {
             Grouper::new(Grouping::Vxid, TxnFilter { backend: false, client: true, esi: false, limit, timeout })
         }
         // A request takes three of them where it took one.
-        Extent::Caused => {
+        LogExtent::Caused => {
             let wanted = TxnFilter { backend: true, client: true, esi: true, limit: 4 * limit, timeout };
             Grouper::new(Grouping::Request, wanted)
         }
@@ -46,7 +46,7 @@ pub fn grouper(extent: Extent) -> Grouper {
 }
 
 /// Takes what came out of a grouper as far as it is requests of clients; false when `take` has had enough.
-pub fn requests(grouper: &mut Grouper, take: &mut dyn FnMut(Result<Entry<'_>, Skip>) -> bool) -> bool {
+pub fn requests(grouper: &mut Grouper, take: &mut dyn FnMut(Result<AccessEntry<'_>, Skip>) -> bool) -> bool {
     while let Some(shown) = grouper.take(|group| of_group(group).is_none_or(&mut *take)) {
         if shown == Some(false) {
             return false;
@@ -60,14 +60,14 @@ pub fn requests(grouper: &mut Grouper, take: &mut dyn FnMut(Result<Entry<'_>, Sk
 ///
 /// # Errors
 /// Why the request is none.
-pub fn of_group<'a>(group: &[Txn<'a>]) -> Option<Result<Entry<'a>, Skip>> {
-    let first = group.iter().find(|txn| txn.kind == TxnType::Req && txn.reason == Reason::Rxreq)?;
+pub fn of_group<'a>(group: &[Txn<'a>]) -> Option<Result<AccessEntry<'a>, Skip>> {
+    let first = group.iter().find(|txn| txn.kind == TxnType::Req && txn.reason == GroupReason::Rxreq)?;
     let mut entry = match request(first) {
         Ok(entry) => entry,
         Err(skip) => return Some(Err(skip)),
     };
     let mut last = first;
-    while let Some(next) = group.iter().find(|txn| txn.reason == Reason::Restart && txn.parent == last.vxid) {
+    while let Some(next) = group.iter().find(|txn| txn.reason == GroupReason::Restart && txn.parent == last.vxid) {
         last = next;
     }
     answer(&mut entry, last);
@@ -88,7 +88,7 @@ pub fn of_group<'a>(group: &[Txn<'a>]) -> Option<Result<Entry<'a>, Skip>> {
 ///
 /// # Errors
 /// Why it is none.
-pub fn of_transaction<'a>(txn: &Txn<'a>) -> Option<Result<Entry<'a>, Skip>> {
+pub fn of_transaction<'a>(txn: &Txn<'a>) -> Option<Result<AccessEntry<'a>, Skip>> {
     (txn.kind == TxnType::Req).then(|| {
         let mut entry = request(txn)?;
         answer(&mut entry, txn);
@@ -97,7 +97,7 @@ pub fn of_transaction<'a>(txn: &Txn<'a>) -> Option<Result<Entry<'a>, Skip>> {
     })
 }
 
-fn answer(entry: &mut Entry<'_>, txn: &Txn<'_>) {
+fn answer(entry: &mut AccessEntry<'_>, txn: &Txn<'_>) {
     for rec in record::records(txn.records) {
         let text = rec.text();
         match rec.tag {
@@ -131,8 +131,8 @@ fn seconds_between(first: &Txn<'_>, last: &Txn<'_>) -> Option<Duration> {
     u64::try_from(ns).ok().map(Duration::from_nanos)
 }
 
-fn request<'a>(txn: &Txn<'a>) -> Result<Entry<'a>, Skip> {
-    let mut entry = Entry::default();
+fn request<'a>(txn: &Txn<'a>) -> Result<AccessEntry<'a>, Skip> {
+    let mut entry = AccessEntry::default();
     let (mut url, mut is_clients) = (None, true);
     for rec in record::records(txn.records) {
         let text = rec.text();
@@ -171,7 +171,7 @@ fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
     is_name.then(|| (name, text[colon + 1..].trim_ascii()))
 }
 
-fn add<'a>(entry: &mut Entry<'a>, text: &'a [u8]) {
+fn add<'a>(entry: &mut AccessEntry<'a>, text: &'a [u8]) {
     match split(text) {
         Some((name, value)) if name.eq_ignore_ascii_case(b"host") => entry.host = Some(Cow::Borrowed(value)),
         Some((name, value)) => entry.fields.push((Cow::Borrowed(name), Cow::Borrowed(value))),
@@ -179,19 +179,19 @@ fn add<'a>(entry: &mut Entry<'a>, text: &'a [u8]) {
     }
 }
 
-fn remove(entry: &mut Entry<'_>, text: &[u8]) {
+fn remove(entry: &mut AccessEntry<'_>, text: &[u8]) {
     if let Some((name, value)) = split(text) {
         entry.fields.retain(|(n, v)| !(n.eq_ignore_ascii_case(name) && **v == *value));
     }
 }
 
 /// `Start: 1700000000.123456 0.000000 0.000000`
-fn time(text: &[u8]) -> Option<Stamp> {
+fn time(text: &[u8]) -> Option<EntryStamp> {
     let seconds = std::str::from_utf8(text).ok()?.split_ascii_whitespace().nth(1)?;
     let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
     let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
     let ns = whole.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(digits.parse().ok()?)?;
-    Some(Stamp { ns, is_whole_second: false, zone: None })
+    Some(EntryStamp { ns, is_whole_second: false, zone: None })
 }
 
 /// Reads the records of a file; an error at its end means that it was cut.
@@ -200,8 +200,8 @@ fn time(text: &[u8]) -> Option<Stamp> {
 /// It can't be read, or ends within a record.
 pub fn read(
     from: &mut dyn Read,
-    extent: Extent,
-    take: &mut dyn FnMut(Result<Entry<'_>, Skip>) -> bool,
+    extent: LogExtent,
+    take: &mut dyn FnMut(Result<AccessEntry<'_>, Skip>) -> bool,
 ) -> io::Result<()> {
     let mut grouper = grouper(extent);
     let mut buffer = Vec::new();
@@ -235,34 +235,34 @@ fn next_record(from: &mut dyn Read, buffer: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 /// Result of following a log: an entry, nothing new, or that the log was lost.
-pub enum Found<'a> {
-    Entry(Result<Entry<'a>, Skip>),
+pub enum FoundEntry<'a> {
+    Entry(Result<AccessEntry<'a>, Skip>),
     Nothing,
     Lost(String),
 }
 
 /// Takes what a follower found; false when it has had enough.
-pub type Take<'a> = dyn FnMut(Found<'_>) -> bool + 'a;
+pub type TakeFound<'a> = dyn FnMut(FoundEntry<'_>) -> bool + 'a;
 
 /// Follows the log of a workdir until `take` has had enough.
 ///
 /// # Errors
 /// There is no log to begin with.
-pub fn follow(workdir: &Path, extent: Extent, take: &mut Take<'_>) -> Result<(), String> {
+pub fn follow(workdir: &Path, extent: LogExtent, take: &mut TakeFound<'_>) -> Result<(), String> {
     // The usual one is where `--live` begins to look.
-    let name = Some(workdir).filter(|workdir| *workdir != Reader::workdir_of(None)).and_then(Path::to_str);
+    let name = Some(workdir).filter(|workdir| *workdir != CounterReader::workdir_of(None)).and_then(Path::to_str);
     let server = find(name).map_err(|unfound| unfound.to_string())?;
     let workdir = &server.workdir;
-    if server.remark.is_some_and(|remark| !take(Found::Lost(remark))) {
+    if server.remark.is_some_and(|remark| !take(FoundEntry::Lost(remark))) {
         return Ok(());
     }
-    let open = || Ring::open(workdir, StartAt::Now).map_err(|e| format!("{}: {e}", workdir.display()));
+    let open = || LogCursor::open(workdir, StartAt::Now).map_err(|e| format!("{}: {e}", workdir.display()));
     let mut ring = open()?;
     while let Some(lost) = follow_ring(&mut ring, extent, take) {
         let mut is_on =
-            take(Found::Lost(format!("{}: the log was {lost}; some requests are missing", workdir.display())));
+            take(FoundEntry::Lost(format!("{}: the log was {lost}; some requests are missing", workdir.display())));
         ring = loop {
-            is_on = is_on && take(Found::Nothing);
+            is_on = is_on && take(FoundEntry::Nothing);
             if !is_on {
                 return Ok(());
             }
@@ -276,22 +276,22 @@ pub fn follow(workdir: &Path, extent: Extent, take: &mut Take<'_>) -> Result<(),
 }
 
 /// Follows a ring until it is lost (how), or `take` has had enough (None).
-fn follow_ring(ring: &mut Ring, extent: Extent, take: &mut Take<'_>) -> Option<&'static str> {
+fn follow_ring(ring: &mut LogCursor, extent: LogExtent, take: &mut TakeFound<'_>) -> Option<&'static str> {
     let mut grouper = grouper(extent);
     loop {
         match ring.step() {
-            Step::Records(bytes) => grouper.feed(bytes, Instant::now()),
-            Step::Overrun => return Some("overrun"),
-            Step::Abandoned => return Some("abandoned"),
-            Step::End | Step::Eof => {
-                if !take(Found::Nothing) {
+            RingStep::Records(bytes) => grouper.feed(bytes, Instant::now()),
+            RingStep::Overrun => return Some("overrun"),
+            RingStep::Abandoned => return Some("abandoned"),
+            RingStep::End | RingStep::Eof => {
+                if !take(FoundEntry::Nothing) {
                     return None;
                 }
                 std::thread::sleep(IDLE);
                 continue;
             }
         }
-        if !requests(&mut grouper, &mut |entry| take(Found::Entry(entry))) {
+        if !requests(&mut grouper, &mut |entry| take(FoundEntry::Entry(entry))) {
             return None;
         }
     }
@@ -319,7 +319,7 @@ mod tests {
     fn shown(bytes: &[u8]) -> (Vec<String>, bool) {
         let mut all = Vec::new();
         let s = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-        let ended = read(&mut &bytes[..], Extent::Client, &mut |entry| {
+        let ended = read(&mut &bytes[..], LogExtent::Client, &mut |entry| {
             all.push(match entry {
                 Err(skip) => format!("{skip:?}"),
                 Ok(d) => {
@@ -385,7 +385,7 @@ mod tests {
     fn who_asked_and_what_was_sent() {
         let mut told = Vec::new();
         let bytes = file(&[(3, "req 2 rxreq", TYPICAL)]);
-        read(&mut &bytes[..], Extent::Client, &mut |entry| {
+        read(&mut &bytes[..], LogExtent::Client, &mut |entry| {
             let entry = entry.expect("a request");
             told.push((entry.client.map(|client| client.to_vec()), entry.status, entry.bytes));
             true
@@ -401,7 +401,7 @@ mod tests {
                 TYPICAL.iter().map(|&(tag, text)| (tag, if tag == Tag::ReqStart { start } else { text })).collect();
             let bytes = file(&[(3, "req 2 rxreq", Vec::leak(records))]);
             let mut found = Vec::new();
-            read(&mut &bytes[..], Extent::Client, &mut |entry| {
+            read(&mut &bytes[..], LogExtent::Client, &mut |entry| {
                 found.push(entry.expect("a request").is_tls);
                 true
             })
@@ -456,8 +456,8 @@ mod tests {
             .expect("whole");
             told
         };
-        assert_eq!(told(Extent::Caused), [(Some(404), Some(2000), Some(Handling::Miss), Some(500), Some(500))]);
-        assert_eq!(told(Extent::Client), [(None, None, None, Some(100), None)]);
+        assert_eq!(told(LogExtent::Caused), [(Some(404), Some(2000), Some(Handling::Miss), Some(500), Some(500))]);
+        assert_eq!(told(LogExtent::Client), [(None, None, None, Some(100), None)]);
     }
 
     proptest! {

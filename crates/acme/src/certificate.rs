@@ -8,14 +8,14 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::{ASN1Time, X509Certificate};
 
-use crate::name::Name;
+use crate::name::AcmeName;
 use crate::schedule::Validity;
 
 /// The longest chain that is looked at.
 pub const LONGEST: usize = 256 * 1024;
 
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct AcmeCertificateFacts {
     pub validity: Validity,
     /// Host names that it is for, lower case.
     pub names: Vec<String>,
@@ -26,12 +26,12 @@ pub struct Facts {
     pub id: Option<CertificateIdentifier<'static>>,
 }
 
-impl Facts {
+impl AcmeCertificateFacts {
     /// Reads the first certificate of a text in PEM; keys in it are left alone.
     ///
     /// # Errors
     /// There is none, or it can't be read.
-    pub fn of(pem: &str) -> Result<Facts, String> {
+    pub fn of(pem: &str) -> Result<AcmeCertificateFacts, String> {
         if pem.len() > LONGEST {
             return Err("a chain of more than 256 KB".to_owned());
         }
@@ -40,7 +40,7 @@ impl Facts {
             .and_then(Result::ok)
             .ok_or("no certificate in PEM")?;
         let certificate = block.parse_x509().map_err(|error| format!("a certificate that can't be read: {error}"))?;
-        Ok(Facts {
+        Ok(AcmeCertificateFacts {
             validity: Validity {
                 from: time_of(certificate.validity().not_before),
                 until: time_of(certificate.validity().not_after),
@@ -54,7 +54,7 @@ impl Facts {
         })
     }
 
-    pub fn is_for(&self, name: &Name) -> bool {
+    pub fn is_for(&self, name: &AcmeName) -> bool {
         self.names.iter().any(|own| own == name.as_str())
     }
 
@@ -103,9 +103,12 @@ mod tests {
         params.not_before = rcgen::date_time_ymd(2026, 1, 1);
         params.not_after = rcgen::date_time_ymd(2026, 4, 1);
         let pem = format!("{}{}", key.serialize_pem(), params.self_signed(&key).unwrap().pem());
-        let facts = Facts::of(&pem).unwrap();
+        let facts = AcmeCertificateFacts::of(&pem).unwrap();
         assert_eq!(facts.names, ["a.example", "b.example"]);
-        assert!(facts.is_for(&Name::parse("a.example").unwrap()) && !facts.is_for(&Name::parse("c.example").unwrap()));
+        assert!(
+            facts.is_for(&AcmeName::parse("a.example").unwrap())
+                && !facts.is_for(&AcmeName::parse("c.example").unwrap())
+        );
         let day = |n: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(n * 86_400);
         assert_eq!(facts.validity, Validity { from: day(20_454), until: day(20_544) });
         assert!(facts.is_valid_at(day(20_500)) && !facts.is_valid_at(day(20_544)) && !facts.is_valid_at(day(20_400)));
@@ -117,20 +120,20 @@ mod tests {
         for text in
             ["", "-----BEGIN CERTIFICATE-----\n", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
         {
-            assert!(Facts::of(text).is_err(), "{text}");
+            assert!(AcmeCertificateFacts::of(text).is_err(), "{text}");
         }
     }
 
     proptest! {
         #[test]
         fn no_text_is_too_odd(text in "(?s).{0,300}", bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Facts::of(&text);
+            let _ = AcmeCertificateFacts::of(&text);
             let pem = Pem::iter_from_buffer(&bytes).next().is_some();
             let _ = pem;
             let mut wrapped = String::from("-----BEGIN CERTIFICATE-----\n");
             wrapped.push_str(&text);
             wrapped.push_str("\n-----END CERTIFICATE-----\n");
-            let _ = Facts::of(&wrapped);
+            let _ = AcmeCertificateFacts::of(&wrapped);
         }
     }
 }

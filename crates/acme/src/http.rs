@@ -13,10 +13,10 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use http_body::Body;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
-use tls::origin::Origin;
+use tls::origin::TlsOrigin;
 use tls::roots::Roots;
 use tls::verify::Verify;
-use webclient::{Answer, ClearText, Target, connect, in_words, talk};
+use webclient::{ClearText, WebResponse, WebTarget, connect, in_words, talk};
 
 use crate::certificate::printable;
 
@@ -36,34 +36,34 @@ pub fn take_retry_after() -> Option<Duration> {
 
 /// The CA, or the way to it, doesn't work: no fault of the name that was asked for.
 #[derive(Debug)]
-pub struct Trouble(pub String);
+pub struct CaTrouble(pub String);
 
-impl fmt::Display for Trouble {
+impl fmt::Display for CaTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl StdError for Trouble {}
+impl StdError for CaTrouble {}
 
 /// The host and port that a URL leads to. In clear only to this machine: what a CA says must be its own word.
 ///
 /// # Errors
 /// The reason why nobody can be asked there.
-pub fn target(url: &str) -> Result<Target, String> {
-    Target::parse(url, ClearText::Loopback)
+pub fn target(url: &str) -> Result<WebTarget, String> {
+    WebTarget::parse(url, ClearText::Loopback)
 }
 
-pub struct Client {
-    tls: Arc<tls::Client>,
+pub struct AcmeClient {
+    tls: Arc<tls::TlsClient>,
 }
 
-impl Client {
+impl AcmeClient {
     /// One that trusts these certificates in PEM, or the system's.
     ///
     /// # Errors
     /// They can't be read, or there are none.
-    pub fn new(trusted: Option<&str>) -> Result<Client, String> {
+    pub fn new(trusted: Option<&str>) -> Result<AcmeClient, String> {
         let roots = match trusted {
             Some(pem) => Roots::from_pem(pem.as_bytes()).map_err(|error| error.to_string())?,
             None => Roots::system(),
@@ -75,14 +75,14 @@ impl Client {
             });
         }
         let verify = Verify::ChainAndName;
-        let ca = Origin { name: String::new(), sni: true, verify, roots, revoked: None, certificate: None };
-        Ok(Client { tls: ca.client(SESSIONS)? })
+        let ca = TlsOrigin { name: String::new(), sni: true, verify, roots, revoked: None, certificate: None };
+        Ok(AcmeClient { tls: ca.client(SESSIONS)? })
     }
 
-    fn exchange(&self, request: &http::Request<()>, body: &[u8]) -> Result<http::Response<Bytes>, Trouble> {
+    fn exchange(&self, request: &http::Request<()>, body: &[u8]) -> Result<http::Response<Bytes>, CaTrouble> {
         let url = request.uri().to_string();
-        let target = target(&url).map_err(|reason| Trouble(format!("{}: {reason}", printable(&url))))?;
-        let told = |error: io::Error| Trouble(format!("{}: {}", target.authority, in_words(&error)));
+        let target = target(&url).map_err(|reason| CaTrouble(format!("{}: {reason}", printable(&url))))?;
+        let told = |error: io::Error| CaTrouble(format!("{}: {}", target.authority, in_words(&error)));
         let until = Instant::now() + REQUEST_TIME;
         let bytes = request_bytes(request, &target, body);
         let is_head = request.method() == http::Method::HEAD;
@@ -92,7 +92,7 @@ impl Client {
     }
 }
 
-impl HttpClient for Client {
+impl HttpClient for AcmeClient {
     fn request(
         &self,
         request: http::Request<BodyWrapper<Bytes>>,
@@ -117,7 +117,7 @@ fn bytes_of(body: &mut BodyWrapper<Bytes>) -> Bytes {
     }
 }
 
-fn request_bytes(request: &http::Request<()>, target: &Target, body: &[u8]) -> Vec<u8> {
+fn request_bytes(request: &http::Request<()>, target: &WebTarget, body: &[u8]) -> Vec<u8> {
     let mut out =
         format!("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", request.method(), target.path, target.authority);
     if request.method() == http::Method::POST {
@@ -135,7 +135,7 @@ fn request_bytes(request: &http::Request<()>, target: &Target, body: &[u8]) -> V
     out
 }
 
-fn response(answer: Answer) -> io::Result<http::Response<Bytes>> {
+fn response(answer: WebResponse) -> io::Result<http::Response<Bytes>> {
     let mut response = http::Response::builder().status(answer.head.status());
     for field in answer.head.iter() {
         response = response.header(field.name(), field.value());
@@ -144,7 +144,7 @@ fn response(answer: Answer) -> io::Result<http::Response<Bytes>> {
 }
 
 /// An answer that is an error, and not ACME's way to say so, is trouble with the CA.
-fn judge(response: http::Response<Bytes>, target: &Target) -> Result<http::Response<Bytes>, Trouble> {
+fn judge(response: http::Response<Bytes>, target: &WebTarget) -> Result<http::Response<Bytes>, CaTrouble> {
     let status = response.status();
     if status.as_u16() < 400 {
         return Ok(response);
@@ -153,7 +153,7 @@ fn judge(response: http::Response<Bytes>, target: &Target) -> Result<http::Respo
     let kind = response.headers().get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
     match kind.contains("json") {
         true => Ok(response),
-        false => Err(Trouble(format!("{}: answers {status}", target.authority))),
+        false => Err(CaTrouble(format!("{}: answers {status}", target.authority))),
     }
 }
 
@@ -174,12 +174,18 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
-    use testkit_tls::{NAME, World};
+    use testkit_tls::{NAME, TlsWorld};
     use tls::Over;
-    use webclient::{Link, Timed};
+    use webclient::{Timed, WebLink};
 
     /// Asks a CA that answers with these bytes over TLS, and ends that in order or not: what came of it.
-    fn asked(world: &World, trusted: &str, name: &str, answer: &[u8], ends_in_order: bool) -> Result<String, String> {
+    fn asked(
+        world: &TlsWorld,
+        trusted: &str,
+        name: &str,
+        answer: &[u8],
+        ends_in_order: bool,
+    ) -> Result<String, String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let server = world.both().0.unwrap();
@@ -194,9 +200,9 @@ mod tests {
                 }
             }
         });
-        let client = Client::new(Some(trusted))?;
+        let client = AcmeClient::new(Some(trusted))?;
         let socket = Timed::new(socket, Instant::now() + REQUEST_TIME);
-        let link = Link::Sealed(Box::new(Over::client(socket, &client.tls, name).unwrap()));
+        let link = WebLink::Sealed(Box::new(Over::client(socket, &client.tls, name).unwrap()));
         let got = talk(link, b"GET / HTTP/1.1\r\n\r\n", false);
         ca.join().unwrap();
         got.map(|answer| String::from_utf8(answer.body).unwrap()).map_err(|error| in_words(&error))
@@ -204,23 +210,23 @@ mod tests {
 
     #[test]
     fn a_ca_is_believed_by_its_authority_and_its_name() {
-        let (world, answer) = (World::new(), b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+        let (world, answer) = (TlsWorld::new(), b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
         let trusted = world.roots_pem();
         assert_eq!(asked(&world, &trusted, NAME, answer, true), Ok("hi".to_owned()));
         assert!(asked(&world, &trusted, "other.example", answer, true).is_err());
-        assert!(asked(&world, &World::new().roots_pem(), NAME, answer, true).is_err());
+        assert!(asked(&world, &TlsWorld::new().roots_pem(), NAME, answer, true).is_err());
     }
 
     #[test]
     fn an_answer_that_ends_with_its_connection_needs_the_cas_word() {
-        let (world, answer) = (World::new(), b"HTTP/1.0 200 OK\r\n\r\nhi");
+        let (world, answer) = (TlsWorld::new(), b"HTTP/1.0 200 OK\r\n\r\nhi");
         assert_eq!(asked(&world, &world.roots_pem(), NAME, answer, true), Ok("hi".to_owned()));
         assert_eq!(asked(&world, &world.roots_pem(), NAME, answer, false), Err("the connection is cut off".to_owned()));
     }
 
     #[test]
     fn no_certificate_is_no_authority() {
-        let refused = |pem| Client::new(Some(pem)).map(|_| ()).unwrap_err();
+        let refused = |pem| AcmeClient::new(Some(pem)).map(|_| ()).unwrap_err();
         assert!(refused("junk").starts_with("no certificate in it"));
         let empty = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n";
         assert_eq!(refused(empty), "none of the certificates can be trusted");

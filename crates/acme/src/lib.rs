@@ -27,6 +27,6 @@ pub mod settings;
 pub mod store;
 pub mod talk;
 
-pub use name::Name;
-pub use settings::Settings;
-pub use store::Store;
+pub use name::AcmeName;
+pub use settings::AcmeSettings;
+pub use store::AcmeStore;

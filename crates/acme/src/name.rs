@@ -11,10 +11,10 @@ const LONGEST_LABEL: usize = 63;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Name(String);
+pub struct AcmeName(String);
 
-impl Name {
-    pub fn parse(text: &str) -> Result<Name, String> {
+impl AcmeName {
+    pub fn parse(text: &str) -> Result<AcmeName, String> {
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         if name.starts_with("*.") {
             return Err(format!("{text}: a CA gives out wildcards by DNS only, which isn't built"));
@@ -31,7 +31,7 @@ impl Name {
         if name.len() > LONGEST || !name.split('.').all(is_label) {
             return Err(format!("{}: not a host name", text.escape_default()));
         }
-        Ok(Name(name))
+        Ok(AcmeName(name))
     }
 
     pub fn as_str(&self) -> &str {
@@ -39,20 +39,20 @@ impl Name {
     }
 }
 
-impl TryFrom<String> for Name {
+impl TryFrom<String> for AcmeName {
     type Error = String;
-    fn try_from(text: String) -> Result<Name, String> {
-        Name::parse(&text)
+    fn try_from(text: String) -> Result<AcmeName, String> {
+        AcmeName::parse(&text)
     }
 }
 
-impl From<Name> for String {
-    fn from(name: Name) -> String {
+impl From<AcmeName> for String {
+    fn from(name: AcmeName) -> String {
         name.0
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for AcmeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_name_is_what_dns_and_a_file_system_take() {
-        let parsed = |text: &str| Name::parse(text).map(|name| name.0);
+        let parsed = |text: &str| AcmeName::parse(text).map(|name| name.0);
         assert_eq!(parsed("WWW.Example.org."), Ok("www.example.org".to_owned()));
         assert_eq!(parsed("xn--bcher-kva.example"), Ok("xn--bcher-kva.example".to_owned()));
         for text in
@@ -81,9 +81,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_name_leaves_its_directory(text in ".{0,80}") {
-            if let Ok(name) = Name::parse(&text) {
+            if let Ok(name) = AcmeName::parse(&text) {
                 prop_assert!(!name.as_str().contains(['/', '\0']) && !name.as_str().starts_with('.'));
-                prop_assert!(Name::parse(name.as_str()) == Ok(name));
+                prop_assert!(AcmeName::parse(name.as_str()) == Ok(name));
             }
         }
     }

@@ -9,10 +9,10 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PublicKeyData};
 
-use crate::certificate::{Facts, printable};
-use crate::http::{Trouble, take_retry_after};
-use crate::name::Name;
-use crate::talk::{Challenge, Kind};
+use crate::certificate::{AcmeCertificateFacts, printable};
+use crate::http::{CaTrouble, take_retry_after};
+use crate::name::AcmeName;
+use crate::talk::{AcmeChallenge, ChallengeKind};
 
 /// Time that the CA may take to look at a challenge, and to sign.
 const PATIENCE: RetryPolicy =
@@ -22,7 +22,7 @@ const CLOCKS_DIFFER: Duration = Duration::from_secs(600);
 
 /// The thing that has to change before another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum AcmeFault {
     Name,
     /// Something of the CA's, or of the way to it: other names would fare no better now.
     Ca,
@@ -31,32 +31,32 @@ pub enum Fault {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
+pub struct OrderFailure {
     pub text: String,
-    pub fault: Fault,
+    pub fault: AcmeFault,
     pub retry_after: Option<Duration>,
 }
 
-impl Failure {
-    pub fn of_name(text: impl Into<String>) -> Failure {
-        Failure { text: printable(&text.into()), fault: Fault::Name, retry_after: None }
+impl OrderFailure {
+    pub fn of_name(text: impl Into<String>) -> OrderFailure {
+        OrderFailure { text: printable(&text.into()), fault: AcmeFault::Name, retry_after: None }
     }
 
-    pub fn of_ca(text: impl Into<String>) -> Failure {
-        Failure { fault: Fault::Ca, ..Failure::of_name(text) }
+    pub fn of_ca(text: impl Into<String>) -> OrderFailure {
+        OrderFailure { fault: AcmeFault::Ca, ..OrderFailure::of_name(text) }
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
+impl From<Error> for OrderFailure {
+    fn from(error: Error) -> OrderFailure {
         let (text, fault) = match &error {
             Error::Api(problem) => (problem_text(problem), fault(problem)),
-            Error::Other(other) if other.is::<Trouble>() => (other.to_string(), Fault::Ca),
-            Error::Json(_) => ("an answer that is not ACME's".to_owned(), Fault::Ca),
-            Error::Timeout(_) => ("the CA has not decided in time".to_owned(), Fault::Name),
-            other => (other.to_string(), Fault::Name),
+            Error::Other(other) if other.is::<CaTrouble>() => (other.to_string(), AcmeFault::Ca),
+            Error::Json(_) => ("an answer that is not ACME's".to_owned(), AcmeFault::Ca),
+            Error::Timeout(_) => ("the CA has not decided in time".to_owned(), AcmeFault::Name),
+            other => (other.to_string(), AcmeFault::Name),
         };
-        Failure { text: printable(&text), fault, retry_after: take_retry_after() }
+        OrderFailure { text: printable(&text), fault, retry_after: take_retry_after() }
     }
 }
 
@@ -64,11 +64,11 @@ fn kind_of(problem: &Problem) -> &str {
     problem.r#type.as_deref().and_then(|kind| kind.rsplit(':').next()).unwrap_or_default()
 }
 
-fn fault(problem: &Problem) -> Fault {
+fn fault(problem: &Problem) -> AcmeFault {
     match kind_of(problem) {
-        "serverInternal" => Fault::Ca,
-        "accountDoesNotExist" => Fault::Account,
-        _ => Fault::Name,
+        "serverInternal" => AcmeFault::Ca,
+        "accountDoesNotExist" => AcmeFault::Account,
+        _ => AcmeFault::Name,
     }
 }
 
@@ -90,14 +90,14 @@ pub trait Desk {
     ///
     /// # Errors
     /// It doesn't.
-    fn show(&self, challenge: &Challenge) -> Result<(), String>;
-    fn hide(&self, challenge: &Challenge);
+    fn show(&self, challenge: &AcmeChallenge) -> Result<(), String>;
+    fn hide(&self, challenge: &AcmeChallenge);
 }
 
 /// The certificate that an order is for.
 pub struct Wish<'a> {
-    pub name: &'a Name,
-    pub kind: Kind,
+    pub name: &'a AcmeName,
+    pub kind: ChallengeKind,
     pub replaces: Option<CertificateIdentifier<'static>>,
     pub profile: Option<&'a str>,
 }
@@ -105,7 +105,7 @@ pub struct Wish<'a> {
 /// Answers that are shown, until the order is over, however it ends.
 struct Shown<'a> {
     desk: &'a dyn Desk,
-    challenges: Vec<Challenge>,
+    challenges: Vec<AcmeChallenge>,
 }
 
 impl Drop for Shown<'_> {
@@ -115,7 +115,7 @@ impl Drop for Shown<'_> {
 }
 
 /// Gets a certificate: key and chain in PEM.
-pub async fn obtain(account: &Account, wish: Wish<'_>, desk: &dyn Desk) -> Result<String, Failure> {
+pub async fn obtain(account: &Account, wish: Wish<'_>, desk: &dyn Desk) -> Result<String, OrderFailure> {
     // What an earlier attempt was told.
     take_retry_after();
     let mut order = place(account, &wish).await?;
@@ -131,16 +131,16 @@ pub async fn obtain(account: &Account, wish: Wish<'_>, desk: &dyn Desk) -> Resul
         order.state().status
     };
     if status == OrderStatus::Invalid {
-        return Err(reason(&mut order).await.unwrap_or_else(|| Failure::of_name("the CA has refused the order")));
+        return Err(reason(&mut order).await.unwrap_or_else(|| OrderFailure::of_name("the CA has refused the order")));
     }
-    let key = KeyPair::generate().map_err(|error| Failure::of_name(error.to_string()))?;
+    let key = KeyPair::generate().map_err(|error| OrderFailure::of_name(error.to_string()))?;
     order.finalize_csr(&request(wish.name, &key)?).await?;
     let chain = order.poll_certificate(&PATIENCE).await?;
-    check(&chain, wish.name, &key, SystemTime::now()).map_err(Failure::of_name)?;
+    check(&chain, wish.name, &key, SystemTime::now()).map_err(OrderFailure::of_name)?;
     Ok(format!("{}{}", key.serialize_pem(), chain))
 }
 
-async fn place(account: &Account, wish: &Wish<'_>) -> Result<Order, Failure> {
+async fn place(account: &Account, wish: &Wish<'_>) -> Result<Order, OrderFailure> {
     let identifiers = [Identifier::Dns(wish.name.as_str().to_owned())];
     let new = || {
         let order = NewOrder::new(&identifiers);
@@ -150,68 +150,68 @@ async fn place(account: &Account, wish: &Wish<'_>) -> Result<Order, Failure> {
     match account.new_order(&new().replaces(replaced)).await {
         Ok(order) => Ok(order),
         // A CA that doesn't know the one before, or has replaced it already, may sign a new one all the same.
-        Err(Error::Other(error)) if error.is::<Trouble>() => Err(Error::Other(error).into()),
+        Err(Error::Other(error)) if error.is::<CaTrouble>() => Err(Error::Other(error).into()),
         Err(Error::Api(problem)) if kind_of(&problem) == "rateLimited" => Err(Error::Api(problem).into()),
         Err(_) => Ok(account.new_order(&new()).await?),
     }
 }
 
 /// Has each proof shown that the CA still wants, and tells it to look.
-async fn prove(order: &mut Order, wish: &Wish<'_>, shown: &mut Shown<'_>) -> Result<(), Failure> {
+async fn prove(order: &mut Order, wish: &Wish<'_>, shown: &mut Shown<'_>) -> Result<(), OrderFailure> {
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization: AuthorizationHandle<'_> = authorization?;
         match authorization.status {
             AuthorizationStatus::Valid => continue,
             AuthorizationStatus::Pending => {}
-            other => return Err(Failure::of_name(format!("the CA's authorization is {other:?}"))),
+            other => return Err(OrderFailure::of_name(format!("the CA's authorization is {other:?}"))),
         }
         let kind = match wish.kind {
-            Kind::Http01 => ChallengeType::Http01,
-            Kind::TlsAlpn01 => ChallengeType::TlsAlpn01,
+            ChallengeKind::Http01 => ChallengeType::Http01,
+            ChallengeKind::TlsAlpn01 => ChallengeType::TlsAlpn01,
         };
         let Some(mut handle) = authorization.challenge(kind) else {
-            return Err(Failure::of_name(format!("the CA offers no {}", wish.kind.word())));
+            return Err(OrderFailure::of_name(format!("the CA offers no {}", wish.kind.word())));
         };
-        let challenge = Challenge {
+        let challenge = AcmeChallenge {
             kind: wish.kind,
             name: wish.name.clone(),
             token: handle.token.clone(),
             answer: handle.key_authorization().as_str().to_owned(),
         };
         if !challenge.is_sane() {
-            return Err(Failure::of_name("the CA's token is malformed"));
+            return Err(OrderFailure::of_name("the CA's token is malformed"));
         }
         shown.challenges.push(challenge.clone());
-        shown.desk.show(&challenge).map_err(Failure::of_name)?;
+        shown.desk.show(&challenge).map_err(OrderFailure::of_name)?;
         handle.set_ready().await?;
     }
     Ok(())
 }
 
 /// The CA's own reason for refusing the proof.
-async fn reason(order: &mut Order) -> Option<Failure> {
+async fn reason(order: &mut Order) -> Option<OrderFailure> {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
         let state = authorization.refresh().await.ok()?;
         let problem = state.challenges.iter().find_map(|challenge| challenge.error.as_ref());
         if let Some(problem) = problem {
-            return Some(Failure::of_name(problem_text(problem)));
+            return Some(OrderFailure::of_name(problem_text(problem)));
         }
     }
     None
 }
 
 /// The signing request: a name, and nothing else.
-fn request(name: &Name, key: &KeyPair) -> Result<Vec<u8>, Failure> {
-    let told = |error: rcgen::Error| Failure::of_name(error.to_string());
+fn request(name: &AcmeName, key: &KeyPair) -> Result<Vec<u8>, OrderFailure> {
+    let told = |error: rcgen::Error| OrderFailure::of_name(error.to_string());
     let mut params = CertificateParams::new(vec![name.as_str().to_owned()]).map_err(told)?;
     params.distinguished_name = DistinguishedName::new();
     Ok(params.serialize_request(key).map_err(told)?.der().to_vec())
 }
 
-fn check(chain: &str, name: &Name, key: &KeyPair, now: SystemTime) -> Result<(), String> {
-    let facts = Facts::of(chain)?;
+fn check(chain: &str, name: &AcmeName, key: &KeyPair, now: SystemTime) -> Result<(), String> {
+    let facts = AcmeCertificateFacts::of(chain)?;
     if !facts.is_for(name) {
         return Err("the CA has signed a certificate for other names".to_owned());
     }
@@ -239,21 +239,21 @@ mod tests {
     #[test]
     fn failures_are_told_in_words_and_by_whose_fault_they_are() {
         let failure = |error: Error| {
-            let failure = Failure::from(error);
+            let failure = OrderFailure::from(error);
             (failure.text, failure.fault)
         };
         let acme = |kind: &str| Error::Api(problem(&format!("urn:ietf:params:acme:error:{kind}"), "a\nb"));
-        assert_eq!(failure(acme("rateLimited")), ("rateLimited: a b".into(), Fault::Name));
-        assert_eq!(failure(acme("serverInternal")), ("serverInternal: a b".into(), Fault::Ca));
-        assert_eq!(failure(Error::Other(Box::new(Trouble("ca: gone".into())))), ("ca: gone".into(), Fault::Ca));
-        assert_eq!(failure(acme("accountDoesNotExist")).1, Fault::Account);
-        assert_eq!(failure(Error::Timeout(None)).1, Fault::Name);
+        assert_eq!(failure(acme("rateLimited")), ("rateLimited: a b".into(), AcmeFault::Name));
+        assert_eq!(failure(acme("serverInternal")), ("serverInternal: a b".into(), AcmeFault::Ca));
+        assert_eq!(failure(Error::Other(Box::new(CaTrouble("ca: gone".into())))), ("ca: gone".into(), AcmeFault::Ca));
+        assert_eq!(failure(acme("accountDoesNotExist")).1, AcmeFault::Account);
+        assert_eq!(failure(Error::Timeout(None)).1, AcmeFault::Name);
     }
 
     #[test]
     fn a_chain_is_checked_against_what_was_asked_for() {
         let (key, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
-        let name = |text| Name::parse(text).unwrap();
+        let name = |text| AcmeName::parse(text).unwrap();
         let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
         (params.not_before, params.not_after) = (rcgen::date_time_ymd(2026, 1, 1), rcgen::date_time_ymd(2026, 4, 1));
         let chain = params.self_signed(&key).unwrap().pem();

@@ -11,12 +11,14 @@ use std::time::{Duration, SystemTime};
 
 use instant_acme::{Account, AccountCredentials, CertificateIdentifier, Error, ExternalAccountKey, NewAccount};
 
-use crate::certificate::Facts;
-use crate::http::{Client, take_retry_after};
-use crate::name::Name;
-use crate::order::{self, Desk, Failure, Fault, Wish};
-use crate::schedule::{self, LONGEST_ASKED, Validity, Window};
-use crate::talk::{Begin, Challenge, Command, Kind, Lines, Managed, Report, Standing, line, seconds, time};
+use crate::certificate::AcmeCertificateFacts;
+use crate::http::{AcmeClient, take_retry_after};
+use crate::name::AcmeName;
+use crate::order::{self, AcmeFault, Desk, OrderFailure, Wish};
+use crate::schedule::{self, LONGEST_ASKED, RenewalWindow, Validity};
+use crate::talk::{
+    AcmeChallenge, AcmeCommand, AcmeReport, Begin, ChallengeKind, Managed, NameStanding, TalkLines, line, seconds, time,
+};
 
 /// The program name under which this executable is the process.
 pub const PROGRAM: &str = "lacquer-acme";
@@ -33,15 +35,15 @@ const WINDOW_PACE: (Duration, Duration) = (Duration::from_secs(60), Duration::fr
 /// The same, after a failure.
 const WINDOW_AGAIN: Duration = Duration::from_secs(6 * 3600);
 
-struct Entry {
-    name: Name,
+struct AcmeEntry {
+    name: AcmeName,
     validity: Option<Validity>,
     id: Option<CertificateIdentifier<'static>>,
-    window: Option<Window>,
+    window: Option<RenewalWindow>,
     /// The time at which the CA is asked for the window.
     ask_at: Option<SystemTime>,
     draw: f64,
-    standing: Standing,
+    standing: NameStanding,
     is_at_work: bool,
 }
 
@@ -51,10 +53,10 @@ enum Task {
     AskWindow,
 }
 
-impl Entry {
-    fn new(managed: Managed) -> Entry {
+impl AcmeEntry {
+    fn new(managed: Managed) -> AcmeEntry {
         let Managed { name, chain, standing } = managed;
-        let mut entry = Entry {
+        let mut entry = AcmeEntry {
             name,
             validity: None,
             id: None,
@@ -64,14 +66,16 @@ impl Entry {
             standing,
             is_at_work: false,
         };
-        if let Some(facts) = chain.and_then(|chain| Facts::of(&chain).ok()).filter(|facts| facts.is_for(&entry.name)) {
+        if let Some(facts) =
+            chain.and_then(|chain| AcmeCertificateFacts::of(&chain).ok()).filter(|facts| facts.is_for(&entry.name))
+        {
             entry.take(&facts, SystemTime::now());
         }
         entry
     }
 
     /// There is this certificate from now on.
-    fn take(&mut self, facts: &Facts, now: SystemTime) {
+    fn take(&mut self, facts: &AcmeCertificateFacts, now: SystemTime) {
         (self.validity, self.id, self.window) = (Some(facts.validity), facts.id.clone(), None);
         self.ask_at = self.id.is_some().then_some(now);
         self.draw = schedule::draw();
@@ -95,7 +99,7 @@ impl Entry {
         }
     }
 
-    fn failed(&mut self, failure: &Failure, retry: Duration, now: SystemTime) {
+    fn failed(&mut self, failure: &OrderFailure, retry: Duration, now: SystemTime) {
         self.standing.failures = self.standing.failures.saturating_add(1);
         let pause = schedule::pause(retry, self.standing.failures, failure.retry_after, schedule::draw());
         self.standing.tried_at = Some(seconds(now));
@@ -113,7 +117,7 @@ impl Entry {
 
 #[derive(Default)]
 struct Work {
-    entries: Vec<Entry>,
+    entries: Vec<AcmeEntry>,
     /// Nobody is asked anything before.
     ca_not_before: Option<SystemTime>,
     ca_failures: u32,
@@ -152,12 +156,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SocketDesk {
-    fn say(&self, report: &Report) {
+    fn say(&self, report: &AcmeReport) {
         // A manager that is gone is noticed by the reader.
         let _ = lock(&self.socket).write_all(&line(report));
     }
 
-    fn ask(&self, report: impl FnOnce(u64) -> Report) -> Result<(), String> {
+    fn ask(&self, report: impl FnOnce(u64) -> AcmeReport) -> Result<(), String> {
         let (sender, receiver) = channel();
         let number = {
             let mut questions = lock(&self.questions);
@@ -184,12 +188,12 @@ impl SocketDesk {
 }
 
 impl Desk for SocketDesk {
-    fn show(&self, challenge: &Challenge) -> Result<(), String> {
-        self.ask(|number| Report::Challenge(number, challenge.clone()))
+    fn show(&self, challenge: &AcmeChallenge) -> Result<(), String> {
+        self.ask(|number| AcmeReport::Challenge(number, challenge.clone()))
     }
 
-    fn hide(&self, challenge: &Challenge) {
-        self.say(&Report::Over(challenge.clone()));
+    fn hide(&self, challenge: &AcmeChallenge) {
+        self.say(&AcmeReport::Over(challenge.clone()));
     }
 }
 
@@ -206,14 +210,14 @@ pub fn run() -> i32 {
     let number = sys::process::take_env(SOCKET).and_then(|text| text.to_str()?.parse().ok());
     let Some(socket) = number.and_then(|number| sys::fd::inherit(number).ok()) else { return 2 };
     let socket = UnixStream::from(socket);
-    let (Ok(reader), mut lines) = (socket.try_clone(), Lines::default()) else { return 2 };
+    let (Ok(reader), mut lines) = (socket.try_clone(), TalkLines::default()) else { return 2 };
     match read_command(&reader, &mut lines) {
-        Some(Command::Begin(begin)) => serve(*begin, socket, reader, lines),
+        Some(AcmeCommand::Begin(begin)) => serve(*begin, socket, reader, lines),
         _ => 2,
     }
 }
 
-fn read_command(mut socket: &UnixStream, lines: &mut Lines) -> Option<Command> {
+fn read_command(mut socket: &UnixStream, lines: &mut TalkLines) -> Option<AcmeCommand> {
     let mut buf = vec![0; 64 * 1024];
     loop {
         if let Some(command) = lines.take().ok()? {
@@ -228,8 +232,8 @@ fn read_command(mut socket: &UnixStream, lines: &mut Lines) -> Option<Command> {
     }
 }
 
-fn serve(mut begin: Begin, socket: UnixStream, reader: UnixStream, mut lines: Lines) -> i32 {
-    let entries = std::mem::take(&mut begin.names).into_iter().map(Entry::new).collect();
+fn serve(mut begin: Begin, socket: UnixStream, reader: UnixStream, mut lines: TalkLines) -> i32 {
+    let entries = std::mem::take(&mut begin.names).into_iter().map(AcmeEntry::new).collect();
     let account = Mutex::new(Login { kept: begin.account.take(), open: None });
     let desk = SocketDesk { socket: Mutex::new(socket), questions: Mutex::default() };
     let work = Mutex::new(Work { entries, ..Work::default() });
@@ -241,10 +245,10 @@ fn serve(mut begin: Begin, socket: UnixStream, reader: UnixStream, mut lines: Li
     }
     while let Some(command) = read_command(&reader, &mut lines) {
         match command {
-            Command::Done { number, error } => office.desk.answered(number, error),
-            Command::Renew(name) => office.renew(&name),
-            Command::Add(managed) => office.add(*managed),
-            Command::Begin(_) => {}
+            AcmeCommand::Done { number, error } => office.desk.answered(number, error),
+            AcmeCommand::Renew(name) => office.renew(&name),
+            AcmeCommand::Add(managed) => office.add(*managed),
+            AcmeCommand::Begin(_) => {}
         }
     }
     // The manager is gone, or wants no more. An order that is under way is begun anew by who comes next.
@@ -254,20 +258,20 @@ fn serve(mut begin: Begin, socket: UnixStream, reader: UnixStream, mut lines: Li
 impl Office {
     fn tell_all(&self) {
         for entry in &lock(&self.work).entries {
-            self.desk.say(&Report::Standing(entry.name.clone(), entry.standing.clone()));
+            self.desk.say(&AcmeReport::Standing(entry.name.clone(), entry.standing.clone()));
         }
     }
 
     fn add(&self, managed: Managed) {
         let mut work = lock(&self.work);
         if work.entries.iter().all(|entry| entry.name != managed.name) {
-            work.entries.push(Entry::new(managed));
+            work.entries.push(AcmeEntry::new(managed));
         }
         drop(work);
         self.changed.notify_all();
     }
 
-    fn renew(&self, name: &Name) {
+    fn renew(&self, name: &AcmeName) {
         let mut work = lock(&self.work);
         work.ca_not_before = None;
         if let Some(entry) = work.entries.iter_mut().find(|entry| entry.name == *name) {
@@ -291,7 +295,7 @@ impl Office {
         }
     }
 
-    fn next(&self) -> (Name, Task) {
+    fn next(&self) -> (AcmeName, Task) {
         let mut work = lock(&self.work);
         loop {
             let now = SystemTime::now();
@@ -313,7 +317,7 @@ impl Office {
         }
     }
 
-    fn order(&self, name: &Name) {
+    fn order(&self, name: &AcmeName) {
         let (kind, replaces) = {
             let work = lock(&self.work);
             let Some(entry) = work.entries.iter().find(|entry| entry.name == *name) else { return };
@@ -321,13 +325,13 @@ impl Office {
         };
         let outcome = match kind {
             Some(kind) => self.obtain(name, kind, replaces),
-            None => Err(Failure::of_name(
+            None => Err(OrderFailure::of_name(
                 "no listener can answer the CA: http-01 takes a plain one, tls-alpn-01 one with TLS",
             )),
         };
         let now = SystemTime::now();
         let mut work = lock(&self.work);
-        let is_of_the_ca = outcome.as_ref().is_err_and(|failure| failure.fault == Fault::Ca);
+        let is_of_the_ca = outcome.as_ref().is_err_and(|failure| failure.fault == AcmeFault::Ca);
         match &outcome {
             Err(failure) if is_of_the_ca => self.ca_failed(&mut work, failure, now),
             _ => self.ca_works(&mut work),
@@ -344,37 +348,37 @@ impl Office {
             }
             Err(failure) => entry.failed(&failure, self.begin.retry, now),
         }
-        self.desk.say(&Report::Standing(name.clone(), entry.standing.clone()));
+        self.desk.say(&AcmeReport::Standing(name.clone(), entry.standing.clone()));
     }
 
     /// The better challenge first, then in turn.
-    fn kind(&self, failures: u32) -> Option<Kind> {
+    fn kind(&self, failures: u32) -> Option<ChallengeKind> {
         let kinds = &self.begin.kinds;
         (!kinds.is_empty()).then(|| kinds[failures as usize % kinds.len()])
     }
 
-    fn ca_failed(&self, work: &mut Work, failure: &Failure, now: SystemTime) {
+    fn ca_failed(&self, work: &mut Work, failure: &OrderFailure, now: SystemTime) {
         work.ca_failures = work.ca_failures.saturating_add(1);
         let pause = schedule::pause(self.begin.retry, work.ca_failures, failure.retry_after, schedule::draw());
         work.ca_not_before = Some(now + pause);
         if work.ca_failures == 1 {
-            self.desk.say(&Report::Ca(Some(failure.text.clone())));
+            self.desk.say(&AcmeReport::Ca(Some(failure.text.clone())));
         }
     }
 
     fn ca_works(&self, work: &mut Work) {
         if std::mem::take(&mut work.ca_failures) > 0 {
-            self.desk.say(&Report::Ca(None));
+            self.desk.say(&AcmeReport::Ca(None));
         }
         work.ca_not_before = None;
     }
 
     fn obtain(
         &self,
-        name: &Name,
-        kind: Kind,
+        name: &AcmeName,
+        kind: ChallengeKind,
         replaces: Option<CertificateIdentifier<'static>>,
-    ) -> Result<Facts, Failure> {
+    ) -> Result<AcmeCertificateFacts, OrderFailure> {
         let try_it = || {
             let account = self.account()?;
             let wish = Wish { name, kind, replaces: replaces.clone(), profile: self.begin.profile.as_deref() };
@@ -382,33 +386,35 @@ impl Office {
         };
         let pem = match try_it() {
             // A CA that has lost its accounts takes new ones.
-            Err(failure) if failure.fault == Fault::Account => {
+            Err(failure) if failure.fault == AcmeFault::Account => {
                 *lock(&self.account) = Login::default();
                 try_it()?
             }
             tried => tried?,
         };
-        let facts = Facts::of(&pem).map_err(Failure::of_name)?;
-        self.desk.ask(|number| Report::Issued { number, name: name.clone(), pem }).map_err(Failure::of_name)?;
+        let facts = AcmeCertificateFacts::of(&pem).map_err(OrderFailure::of_name)?;
+        self.desk
+            .ask(|number| AcmeReport::Issued { number, name: name.clone(), pem })
+            .map_err(OrderFailure::of_name)?;
         Ok(facts)
     }
 
     /// The account, made or looked up by the first who needs it, while the others wait.
-    fn account(&self) -> Result<Account, Failure> {
+    fn account(&self) -> Result<Account, OrderFailure> {
         let mut login = lock(&self.account);
         if let Some(account) = &login.open {
             return Ok(account.clone());
         }
-        let client = Client::new(self.begin.trusted.as_deref()).map_err(Failure::of_ca)?;
+        let client = AcmeClient::new(self.begin.trusted.as_deref()).map_err(OrderFailure::of_ca)?;
         let builder = Account::builder_with_http(Box::new(client));
         let made = match login.kept.as_deref().map(serde_json::from_str::<AccountCredentials>) {
             Some(Ok(credentials)) => complete(builder.from_credentials(credentials))?,
             Some(Err(error)) => {
-                return Err(Failure::of_ca(format!("the account that was kept can't be read: {error}")));
+                return Err(OrderFailure::of_ca(format!("the account that was kept can't be read: {error}")));
             }
             None => complete(self.register(builder))?,
         };
-        let made = made.map_err(|error| Failure { fault: Fault::Ca, ..Failure::from(error) })?;
+        let made = made.map_err(|error| OrderFailure { fault: AcmeFault::Ca, ..OrderFailure::from(error) })?;
         Ok(login.open.insert(made).clone())
     }
 
@@ -420,11 +426,11 @@ impl Office {
         let new = NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
         let binding = begin.binding.as_ref().map(|binding| ExternalAccountKey::new(binding.kid.clone(), &binding.key));
         let (account, credentials) = builder.create(&new, begin.directory.clone(), binding.as_ref()).await?;
-        self.desk.say(&Report::Account(serde_json::to_string(&credentials)?));
+        self.desk.say(&AcmeReport::Account(serde_json::to_string(&credentials)?));
         Ok(account)
     }
 
-    fn ask_window(&self, name: &Name) {
+    fn ask_window(&self, name: &AcmeName) {
         let id = lock(&self.work).entries.iter().find(|entry| entry.name == *name).and_then(|entry| entry.id.clone());
         let Some(id) = id else { return };
         let ask = |account: Account| complete(account.renewal_info(&id)).ok()?.ok();
@@ -440,11 +446,11 @@ impl Office {
         match answer {
             Some((info, again)) => {
                 let window = &info.suggested_window;
-                let window = Window { from: window.start.into(), until: window.end.into() };
+                let window = RenewalWindow { from: window.start.into(), until: window.end.into() };
                 if entry.window != Some(window) {
                     entry.window = Some(window);
                     entry.plan();
-                    self.desk.say(&Report::Standing(name.clone(), entry.standing.clone()));
+                    self.desk.say(&AcmeReport::Standing(name.clone(), entry.standing.clone()));
                 }
                 entry.ask_at = Some(now + again.clamp(WINDOW_PACE.0, WINDOW_PACE.1));
             }
@@ -454,23 +460,29 @@ impl Office {
 }
 
 /// Runs what never waits for long on this thread.
-fn complete<F: Future>(work: F) -> Result<F::Output, Failure> {
-    rt::run(work).map_err(|error| Failure::of_name(error.to_string()))
+fn complete<F: Future>(work: F) -> Result<F::Output, OrderFailure> {
+    rt::run(work).map_err(|error| OrderFailure::of_name(error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn entry() -> Entry {
-        let name = Name::parse("a.example").unwrap();
-        Entry::new(Managed { name, chain: None, standing: Standing::default() })
+    fn entry() -> AcmeEntry {
+        let name = AcmeName::parse("a.example").unwrap();
+        AcmeEntry::new(Managed { name, chain: None, standing: NameStanding::default() })
     }
 
-    fn facts(from: SystemTime, days: u64) -> Facts {
+    fn facts(from: SystemTime, days: u64) -> AcmeCertificateFacts {
         let validity = Validity { from, until: from + Duration::from_secs(days * 86_400) };
         let id = CertificateIdentifier { authority_key_identifier: "a".into(), serial: "b".into() };
-        Facts { validity, names: vec!["a.example".into()], issuer: String::new(), public_key: Vec::new(), id: Some(id) }
+        AcmeCertificateFacts {
+            validity,
+            names: vec!["a.example".into()],
+            issuer: String::new(),
+            public_key: Vec::new(),
+            id: Some(id),
+        }
     }
 
     #[test]
@@ -495,7 +507,7 @@ mod tests {
     #[test]
     fn failures_put_it_off_and_a_clock_that_was_set_back_not_for_ever() {
         let (mut entry, now) = (entry(), SystemTime::now());
-        let failure = Failure { retry_after: Some(Duration::from_secs(7200)), ..Failure::of_name("no") };
+        let failure = OrderFailure { retry_after: Some(Duration::from_secs(7200)), ..OrderFailure::of_name("no") };
         entry.failed(&failure, Duration::from_secs(60), now);
         let (at, _) = entry.due(now);
         assert!((at.duration_since(now).unwrap().as_secs_f64() - 7200.0).abs() < 1.0);

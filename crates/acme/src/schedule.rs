@@ -20,7 +20,7 @@ impl Validity {
 
 /// A window that the CA suggests for the renewal (RFC 9773 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct RenewalWindow {
     pub from: SystemTime,
     pub until: SystemTime,
 }
@@ -28,7 +28,7 @@ pub struct Window {
 /// The time of the renewal. `draw` is drawn once for a certificate, from 0 to 1, so that the many of one CA don't come
 /// at once. Without a window: at two thirds of its life, or up to a thirtieth of it earlier. A window that would leave
 /// less than a tenth is cut there.
-pub fn renewal(validity: Validity, window: Option<Window>, draw: f64) -> SystemTime {
+pub fn renewal(validity: Validity, window: Option<RenewalWindow>, draw: f64) -> SystemTime {
     let life = validity.lifetime();
     let latest = validity.from + life.mul_f64(0.9);
     match window.filter(|window| window.until > window.from) {
@@ -76,12 +76,12 @@ mod tests {
     #[test]
     fn a_window_of_the_ca_counts_more_but_not_too_late() {
         let v = ninety();
-        let window = |from, until| Some(Window { from: v.from + from * DAY, until: v.from + until * DAY });
+        let window = |from, until| Some(RenewalWindow { from: v.from + from * DAY, until: v.from + until * DAY });
         assert_eq!(renewal(v, window(40, 42), 0.5), v.from + 41 * DAY);
         assert_eq!(renewal(v, window(89, 95), 0.5), v.from + 81 * DAY);
         // Nonsense is none.
         assert_eq!(renewal(v, window(50, 50), 0.0), v.from + 60 * DAY);
-        let revoked = Some(Window { from: v.from - DAY, until: v.from });
+        let revoked = Some(RenewalWindow { from: v.from - DAY, until: v.from });
         assert!(renewal(v, revoked, 1.0) <= v.from);
     }
 
@@ -103,7 +103,7 @@ mod tests {
             let begin = SystemTime::UNIX_EPOCH + 20_000 * DAY;
             let v = Validity { from: begin, until: begin + Duration::from_secs(life) };
             let at = |n: i64| if n < 0 { begin - Duration::from_secs(n.unsigned_abs()) } else { begin + Duration::from_secs(n as u64) };
-            let window = Window { from: at(from), until: at(from) + Duration::from_secs(width) };
+            let window = RenewalWindow { from: at(from), until: at(from) + Duration::from_secs(width) };
             for window in [None, Some(window)] {
                 prop_assert!(renewal(v, window, draw) <= v.from + Duration::from_secs(life).mul_f64(0.9));
             }

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::name::Name;
-use crate::talk::Kind;
+use crate::name::AcmeName;
+use crate::talk::ChallengeKind;
 
 pub const DEFAULT_DIRECTORY: &str = "https://acme-v02.api.letsencrypt.org/directory";
 pub const DEFAULT_STATE: &str = "/var/lib/lacquer/acme";
@@ -16,14 +16,14 @@ pub enum Allowed {
     /// Whatever the listeners can answer.
     #[default]
     Any,
-    Only(Kind),
+    Only(ChallengeKind),
 }
 
 /// All settings. What is given later counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct AcmeSettings {
     /// Each gets a certificate of its own, so that one that fails harms no other.
-    pub names: Vec<Name>,
+    pub names: Vec<AcmeName>,
     pub mail: Option<String>,
     pub directory: String,
     /// CAs that are trusted for the way to it; none: the system's.
@@ -59,7 +59,7 @@ impl OnDemand {
             Some(end) => (true, end),
             None => (false, word),
         };
-        let name = Name::parse(name)?;
+        let name = AcmeName::parse(name)?;
         // Who may ask for anything makes the CA refuse everything.
         if end && !name.as_str().contains('.') {
             return Err(format!("{word}: that is nearly everybody"));
@@ -71,7 +71,7 @@ impl OnDemand {
         Ok(())
     }
 
-    pub fn allows(&self, name: &Name) -> bool {
+    pub fn allows(&self, name: &AcmeName) -> bool {
         self.names.contains(name.as_str()) || self.ends.iter().any(|end| name.as_str().ends_with(end.as_str()))
     }
 
@@ -84,9 +84,9 @@ impl OnDemand {
     }
 }
 
-impl Default for Settings {
+impl Default for AcmeSettings {
     fn default() -> Self {
-        Settings {
+        AcmeSettings {
             names: Vec::new(),
             mail: None,
             directory: DEFAULT_DIRECTORY.to_owned(),
@@ -102,7 +102,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl AcmeSettings {
     /// Takes in what `--acme` has: names, a mail address and `key=value`, separated by commas.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl Settings {
         match key {
             "name" | "names" => {
                 for word in value.split([',', ' ', '\t']).filter(|word| !word.is_empty()) {
-                    let name = Name::parse(word)?;
+                    let name = AcmeName::parse(word)?;
                     if !self.names.contains(&name) {
                         self.names.push(name);
                     }
@@ -138,8 +138,8 @@ impl Settings {
             "challenge" => {
                 self.challenge = match value {
                     "any" => Allowed::Any,
-                    "http-01" => Allowed::Only(Kind::Http01),
-                    "tls-alpn-01" => Allowed::Only(Kind::TlsAlpn01),
+                    "http-01" => Allowed::Only(ChallengeKind::Http01),
+                    "tls-alpn-01" => Allowed::Only(ChallengeKind::TlsAlpn01),
                     _ => return Err(format!("challenge {value}: any, http-01 or tls-alpn-01")),
                 }
             }
@@ -173,7 +173,7 @@ impl Settings {
 
 fn mail(value: &str) -> Result<String, String> {
     let address = value.strip_prefix("mailto:").unwrap_or(value);
-    let is_one = address.split_once('@').is_some_and(|(user, host)| !user.is_empty() && Name::parse(host).is_ok());
+    let is_one = address.split_once('@').is_some_and(|(user, host)| !user.is_empty() && AcmeName::parse(host).is_ok());
     // "?" and "," would make something else of the URL that it becomes.
     match is_one && address.bytes().all(|c| c.is_ascii_graphic() && !b"?,%".contains(&c)) {
         true => Ok(address.to_owned()),
@@ -230,8 +230,8 @@ pub fn base64url(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn read(list: &str) -> Result<Settings, String> {
-        let mut settings = Settings::default();
+    fn read(list: &str) -> Result<AcmeSettings, String> {
+        let mut settings = AcmeSettings::default();
         settings.add_list(list)?;
         settings.check().map(|()| settings)
     }
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn names_and_a_mail_address_are_all_it_takes() {
         let settings = read("example.org,www.Example.org, me@example.org,example.org").unwrap();
-        let names: Vec<&str> = settings.names.iter().map(Name::as_str).collect();
+        let names: Vec<&str> = settings.names.iter().map(AcmeName::as_str).collect();
         assert_eq!((names, settings.mail.as_deref()), (vec!["example.org", "www.example.org"], Some("me@example.org")));
         assert_eq!(settings.place(), PathBuf::from("/var/lib/lacquer/acme/acme-v02.api.letsencrypt.org-directory"));
     }
@@ -249,14 +249,17 @@ mod tests {
         let settings =
             read("a.example,directory=https://127.0.0.1:14000/dir,state-dir=/s,challenge=http-01,retry=5s").unwrap();
         assert_eq!(settings.place(), PathBuf::from("/s/127.0.0.1-14000-dir"));
-        assert_eq!((settings.challenge, settings.retry), (Allowed::Only(Kind::Http01), Duration::from_secs(5)));
+        assert_eq!(
+            (settings.challenge, settings.retry),
+            (Allowed::Only(ChallengeKind::Http01), Duration::from_secs(5))
+        );
         assert_eq!(read("a.example,directory=letsencrypt").unwrap().directory, DEFAULT_DIRECTORY);
     }
 
     #[test]
     fn what_may_be_asked_for_is_a_list() {
         let settings = read("on-demand=a.example,on-demand=*.sites.example").unwrap();
-        let allows = |name| settings.on_demand.allows(&Name::parse(name).unwrap());
+        let allows = |name| settings.on_demand.allows(&AcmeName::parse(name).unwrap());
         for name in ["a.example", "x.sites.example", "y.x.sites.example"] {
             assert!(allows(name), "{name}");
         }
@@ -269,7 +272,7 @@ mod tests {
     #[test]
     fn vcl_may_be_asked_for_the_rest() {
         let on_demand = read("on-demand=vcl,on-demand=a.example").unwrap().on_demand;
-        let allows = |name| on_demand.allows(&Name::parse(name).unwrap());
+        let allows = |name| on_demand.allows(&AcmeName::parse(name).unwrap());
         assert!(on_demand.asks_vcl() && allows("a.example") && !allows("b.example") && !allows("vcl"));
         assert!(!read("on-demand=vcl").unwrap().on_demand.is_empty());
     }

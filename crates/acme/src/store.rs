@@ -8,8 +8,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use crate::certificate;
-use crate::name::Name;
-use crate::talk::Standing;
+use crate::name::AcmeName;
+use crate::talk::NameStanding;
 
 /// Nothing in the directory is longer.
 const LONGEST: u64 = 2 * certificate::LONGEST as u64;
@@ -17,18 +17,18 @@ const ACCOUNT: &str = "account.json";
 const LOCK: &str = "lock";
 
 #[derive(Debug)]
-pub struct Store {
+pub struct AcmeStore {
     place: PathBuf,
     /// Held as long as it is open.
     _lock: File,
 }
 
-impl Store {
+impl AcmeStore {
     /// Makes the directory where there is none, and locks it.
     ///
     /// # Errors
     /// A text with the path: it can't be made, is somebody else's, or another server has it.
-    pub fn open(place: &Path) -> Result<Store, String> {
+    pub fn open(place: &Path) -> Result<AcmeStore, String> {
         let told = |what: &str, error: &io::Error| format!("{}: {what}: {error}", place.display());
         DirBuilder::new().recursive(true).mode(0o700).create(place).map_err(|e| told("cannot be made", &e))?;
         let facts = fs::symlink_metadata(place).map_err(|e| told("cannot be looked at", &e))?;
@@ -41,7 +41,7 @@ impl Store {
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(place.join(LOCK));
         let lock = lock.map_err(|e| told("cannot be locked", &e))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Store { place: place.to_owned(), _lock: lock }),
+            Ok(()) => Ok(AcmeStore { place: place.to_owned(), _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(format!("{}: another server uses it", place.display())),
             Err(TryLockError::Error(e)) => Err(told("cannot be locked", &e)),
         }
@@ -59,27 +59,27 @@ impl Store {
         self.write(ACCOUNT, credentials.as_bytes())
     }
 
-    pub fn names(&self) -> Vec<Name> {
+    pub fn names(&self) -> Vec<AcmeName> {
         let files = fs::read_dir(&self.place).into_iter().flatten().flatten();
-        let name = |file: fs::DirEntry| Name::parse(file.file_name().to_str()?.strip_suffix(".pem")?).ok();
+        let name = |file: fs::DirEntry| AcmeName::parse(file.file_name().to_str()?.strip_suffix(".pem")?).ok();
         files.filter_map(name).collect()
     }
 
-    pub fn certificate(&self, name: &Name) -> io::Result<Option<String>> {
+    pub fn certificate(&self, name: &AcmeName) -> io::Result<Option<String>> {
         self.read(&format!("{name}.pem"))
     }
 
-    pub fn put_certificate(&self, name: &Name, pem: &str) -> io::Result<()> {
+    pub fn put_certificate(&self, name: &AcmeName, pem: &str) -> io::Result<()> {
         self.write(&format!("{name}.pem"), pem.as_bytes())
     }
 
     /// The standing of a name. One that can't be read is none: it only delays.
-    pub fn standing(&self, name: &Name) -> Standing {
+    pub fn standing(&self, name: &AcmeName) -> NameStanding {
         let text = self.read(&format!("{name}.state")).ok().flatten().unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    pub fn put_standing(&self, name: &Name, standing: &Standing) -> io::Result<()> {
+    pub fn put_standing(&self, name: &AcmeName, standing: &NameStanding) -> io::Result<()> {
         self.write(&format!("{name}.state"), &serde_json::to_vec(standing)?)
     }
 
@@ -138,10 +138,10 @@ mod tests {
     #[test]
     fn what_is_put_there_is_found_again_by_its_owner_alone() {
         let place = place("kept");
-        let name = Name::parse("a.example").unwrap();
-        let standing = Standing { failures: 2, error: Some("no".into()), ..Standing::default() };
+        let name = AcmeName::parse("a.example").unwrap();
+        let standing = NameStanding { failures: 2, error: Some("no".into()), ..NameStanding::default() };
         {
-            let store = Store::open(&place).unwrap();
+            let store = AcmeStore::open(&place).unwrap();
             assert_eq!((store.account().unwrap(), store.certificate(&name).unwrap()), (None, None));
             store.put_account("secret").unwrap();
             store.put_certificate(&name, "one").unwrap();
@@ -151,7 +151,7 @@ mod tests {
         }
         // What a crash has left beside its place is in nobody's way.
         fs::write(place.join(".a.example.pem.new"), "half").unwrap();
-        let store = Store::open(&place).unwrap();
+        let store = AcmeStore::open(&place).unwrap();
         assert_eq!(store.account().unwrap().as_deref(), Some("secret"));
         assert_eq!(store.certificate(&name).unwrap().as_deref(), Some("two"));
         assert_eq!(store.standing(&name), standing);
@@ -167,10 +167,10 @@ mod tests {
     #[test]
     fn two_servers_dont_share_it() {
         let place = place("locked");
-        let first = Store::open(&place).unwrap();
-        assert!(Store::open(&place).unwrap_err().contains("another server"));
+        let first = AcmeStore::open(&place).unwrap();
+        assert!(AcmeStore::open(&place).unwrap_err().contains("another server"));
         drop(first);
-        assert!(Store::open(&place).is_ok());
+        assert!(AcmeStore::open(&place).is_ok());
         fs::remove_dir_all(&place).unwrap();
     }
 
@@ -179,20 +179,20 @@ mod tests {
         let place = place("open");
         fs::create_dir(&place).unwrap();
         fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).unwrap();
-        Store::open(&place).unwrap();
+        AcmeStore::open(&place).unwrap();
         assert_eq!(mode(&place), 0o700);
         fs::remove_dir_all(&place).unwrap();
         fs::write(&place, "").unwrap();
-        assert!(Store::open(&place).unwrap_err().contains(place.to_str().unwrap()));
+        assert!(AcmeStore::open(&place).unwrap_err().contains(place.to_str().unwrap()));
         fs::remove_file(&place).unwrap();
     }
 
     #[test]
     fn a_standing_that_is_damaged_is_none() {
         let place = place("damaged");
-        let (store, name) = (Store::open(&place).unwrap(), Name::parse("a.example").unwrap());
+        let (store, name) = (AcmeStore::open(&place).unwrap(), AcmeName::parse("a.example").unwrap());
         fs::write(place.join("a.example.state"), "{\"failures\": ").unwrap();
-        assert_eq!(store.standing(&name), Standing::default());
+        assert_eq!(store.standing(&name), NameStanding::default());
         fs::remove_dir_all(&place).unwrap();
     }
 

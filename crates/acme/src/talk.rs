@@ -8,14 +8,14 @@ use std::time::{Duration, SystemTime};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::name::Name;
+use crate::name::AcmeName;
 
 /// Bytes of the longest line.
 pub const LONGEST: usize = 64 << 20;
 
 /// The proof by which a CA convinces itself that a name is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum ChallengeKind {
     /// A request on port 80 (RFC 8555 8.3).
     #[serde(rename = "http-01")]
     Http01,
@@ -24,26 +24,26 @@ pub enum Kind {
     TlsAlpn01,
 }
 
-impl Kind {
+impl ChallengeKind {
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Http01 => "http-01",
-            Kind::TlsAlpn01 => "tls-alpn-01",
+            ChallengeKind::Http01 => "http-01",
+            ChallengeKind::TlsAlpn01 => "tls-alpn-01",
         }
     }
 }
 
 /// An answer that the worker has to show to the CA. Not a secret: anybody may ask for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Challenge {
-    pub kind: Kind,
-    pub name: Name,
+pub struct AcmeChallenge {
+    pub kind: ChallengeKind,
+    pub name: AcmeName,
     pub token: String,
     /// Token and thumbprint of the account's key.
     pub answer: String,
 }
 
-impl Challenge {
+impl AcmeChallenge {
     /// True if its texts are of the characters that RFC 8555 8.1 allows, and of a sane length: they go into a command
     /// line.
     pub fn is_sane(&self) -> bool {
@@ -56,7 +56,7 @@ impl Challenge {
 
 /// A name's standing. Kept beside its certificate, so that a restart begins no series of attempts anew.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct NameStanding {
     /// Failures in a row.
     pub failures: u32,
     /// When it was tried last, in seconds since 1970.
@@ -69,10 +69,10 @@ pub struct Standing {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Managed {
-    pub name: Name,
+    pub name: AcmeName,
     /// The chain that there is, without the key.
     pub chain: Option<String>,
-    pub standing: Standing,
+    pub standing: NameStanding,
 }
 
 /// Binding of the account to one that is there already (RFC 8555 7.3.4).
@@ -98,54 +98,54 @@ pub struct Begin {
     pub binding: Option<Binding>,
     pub profile: Option<String>,
     /// Challenges that can be answered, the better one first.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<ChallengeKind>,
     pub retry: Duration,
-    /// The account, as an earlier [`Report::Account`] gave it.
+    /// The account, as an earlier [`AcmeReport::Account`] gave it.
     pub account: Option<String>,
     pub names: Vec<Managed>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Command {
+pub enum AcmeCommand {
     Begin(Box<Begin>),
     /// The thing asked for under that number is done, or couldn't be.
     Done {
         number: u64,
         error: Option<String>,
     },
-    Renew(Name),
+    Renew(AcmeName),
     Add(Box<Managed>),
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-pub enum Report {
+pub enum AcmeReport {
     /// Keep the account's credentials; a secret.
     Account(String),
-    /// Have the worker answer this; [`Command::Done`] is expected.
-    Challenge(u64, Challenge),
-    Over(Challenge),
-    /// Store and use this one; [`Command::Done`] is expected.
+    /// Have the worker answer this; [`AcmeCommand::Done`] is expected.
+    Challenge(u64, AcmeChallenge),
+    Over(AcmeChallenge),
+    /// Store and use this one; [`AcmeCommand::Done`] is expected.
     Issued {
         number: u64,
-        name: Name,
+        name: AcmeName,
         /// Key and chain in PEM; a secret.
         pem: String,
     },
-    Standing(Name, Standing),
+    Standing(AcmeName, NameStanding),
     /// The CA can't be reached or doesn't work, or (`None`) does again.
     Ca(Option<String>),
 }
 
-impl std::fmt::Debug for Report {
+impl std::fmt::Debug for AcmeReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // No secret gets into a message by a slip.
         match self {
-            Report::Account(_) => f.write_str("Account"),
-            Report::Challenge(number, challenge) => write!(f, "Challenge({number}, {challenge:?})"),
-            Report::Over(challenge) => write!(f, "Over({challenge:?})"),
-            Report::Issued { number, name, .. } => write!(f, "Issued({number}, {name})"),
-            Report::Standing(name, standing) => write!(f, "Standing({name}, {standing:?})"),
-            Report::Ca(error) => write!(f, "Ca({error:?})"),
+            AcmeReport::Account(_) => f.write_str("Account"),
+            AcmeReport::Challenge(number, challenge) => write!(f, "Challenge({number}, {challenge:?})"),
+            AcmeReport::Over(challenge) => write!(f, "Over({challenge:?})"),
+            AcmeReport::Issued { number, name, .. } => write!(f, "Issued({number}, {name})"),
+            AcmeReport::Standing(name, standing) => write!(f, "Standing({name}, {standing:?})"),
+            AcmeReport::Ca(error) => write!(f, "Ca({error:?})"),
         }
     }
 }
@@ -157,12 +157,12 @@ pub fn line(message: &impl Serialize) -> Vec<u8> {
 }
 
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct TalkLines {
     bytes: Vec<u8>,
     seen: usize,
 }
 
-impl Lines {
+impl TalkLines {
     /// More was read.
     ///
     /// # Errors
@@ -207,20 +207,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn challenge() -> Challenge {
+    fn challenge() -> AcmeChallenge {
         let (token, answer) = ("abc_-1".to_owned(), "abc_-1.xyz".to_owned());
-        Challenge { kind: Kind::Http01, name: Name::parse("a.example").unwrap(), token, answer }
+        AcmeChallenge { kind: ChallengeKind::Http01, name: AcmeName::parse("a.example").unwrap(), token, answer }
     }
 
     #[test]
     fn messages_come_out_as_they_went_in_whatever_the_pieces() {
-        let sent = [Report::Challenge(7, challenge()), Report::Account("{\n}".into()), Report::Ca(None)];
+        let sent = [AcmeReport::Challenge(7, challenge()), AcmeReport::Account("{\n}".into()), AcmeReport::Ca(None)];
         let bytes: Vec<u8> = sent.iter().flat_map(line).collect();
         for piece in 1..40 {
-            let (mut lines, mut got) = (Lines::default(), Vec::new());
+            let (mut lines, mut got) = (TalkLines::default(), Vec::new());
             for part in bytes.chunks(piece) {
                 lines.feed(part).unwrap();
-                while let Some(report) = lines.take::<Report>().unwrap() {
+                while let Some(report) = lines.take::<AcmeReport>().unwrap() {
                     got.push(format!("{report:?}"));
                 }
             }
@@ -232,23 +232,23 @@ mod tests {
     fn an_answer_that_could_be_more_than_one_word_is_not_sane() {
         assert!(challenge().is_sane());
         for token in ["", "a b", "a\nb", "a\"", "ä", "../x"] {
-            assert!(!Challenge { token: token.into(), ..challenge() }.is_sane(), "{token}");
+            assert!(!AcmeChallenge { token: token.into(), ..challenge() }.is_sane(), "{token}");
         }
-        assert!(!Challenge { answer: "a".repeat(513), ..challenge() }.is_sane());
+        assert!(!AcmeChallenge { answer: "a".repeat(513), ..challenge() }.is_sane());
     }
 
     #[test]
     fn secrets_are_not_shown() {
-        let issued = Report::Issued { number: 1, name: challenge().name, pem: "KEY".into() };
-        assert_eq!(format!("{issued:?} {:?}", Report::Account("KEY".into())), "Issued(1, a.example) Account");
+        let issued = AcmeReport::Issued { number: 1, name: challenge().name, pem: "KEY".into() };
+        assert_eq!(format!("{issued:?} {:?}", AcmeReport::Account("KEY".into())), "Issued(1, a.example) Account");
     }
 
     proptest! {
         #[test]
         fn no_line_is_too_odd(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut lines = Lines::default();
+            let mut lines = TalkLines::default();
             lines.feed(&bytes).unwrap();
-            while let Ok(Some(_)) = lines.take::<Report>() {}
+            while let Ok(Some(_)) = lines.take::<AcmeReport>() {}
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cli::client::ReplyError;
-use cli::{Reply, ReplyDecoder, Status};
+use cli::{CliReply, CliStatus, ReplyDecoder};
 use logq::source::strerror;
 use shm::reader::who_may_read;
 use toolkit::print;
@@ -16,7 +16,7 @@ use toolkit::print;
 use crate::is_good;
 
 #[derive(Debug)]
-pub struct Connection {
+pub struct AdminConnection {
     pub stream: TcpStream,
     decoder: ReplyDecoder,
 }
@@ -53,26 +53,26 @@ fn unreadable(path: &str, error: &io::Error) -> String {
     }
 }
 
-impl Connection {
+impl AdminConnection {
     /// Connects, authenticates and pings.
     ///
     /// # Errors
     /// What went wrong, in words.
-    pub fn open(address: &str, secret: Option<&str>, timeout: Option<Duration>) -> Result<Connection, String> {
+    pub fn open(address: &str, secret: Option<&str>, timeout: Option<Duration>) -> Result<AdminConnection, String> {
         let stream = connect(address, timeout).map_err(|e| format!("Connection failed ({address}): {e}"))?;
         let limit = timeout.filter(|t| !t.is_zero());
         let _ = (stream.set_read_timeout(limit), stream.set_nodelay(true));
-        let mut connection = Connection { stream, decoder: ReplyDecoder::new() };
+        let mut connection = AdminConnection { stream, decoder: ReplyDecoder::new() };
         // A reply that can't be read counts as one of status 400; one of a status nobody has keeps it.
         let lost = |status: i32| {
             let number = if status > 1 { status } else { 400 };
             format!("Rejected {number}\nCLI communication error (hdr)")
         };
         let mut reply = connection.reply().map_err(lost)?;
-        if reply.status == Status::Auth {
+        if reply.status == CliStatus::Auth {
             let path = secret.ok_or("Authentication required")?;
             let secret = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
-            let challenge = cli::auth::Challenge::from_reply(&reply.body).ok_or("Authentication required")?;
+            let challenge = cli::auth::CliChallenge::from_reply(&reply.body).ok_or("Authentication required")?;
             let answer = challenge.answer(&secret);
             reply = connection.ask(format!("auth {answer}\n").as_bytes()).map_err(lost)?;
         }
@@ -81,7 +81,7 @@ impl Connection {
             return Err(format!("Rejected {}\n{text}", reply.status.number()));
         }
         let pong = connection.ask(b"ping\n");
-        let is_pong = |reply: &Reply| reply.status == Status::Ok && reply.text().contains("PONG");
+        let is_pong = |reply: &CliReply| reply.status == CliStatus::Ok && reply.text().contains("PONG");
         if !pong.as_ref().is_ok_and(is_pong) {
             return Err("No pong received from server".into());
         }
@@ -92,11 +92,11 @@ impl Connection {
     ///
     /// # Errors
     /// It doesn't greet us.
-    pub fn given(socket: OwnedFd, timeout: Duration) -> Result<Connection, String> {
+    pub fn given(socket: OwnedFd, timeout: Duration) -> Result<AdminConnection, String> {
         // A unix socket, really: what is done with it, reading and writing with time limits, is the same for both.
         let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(timeout)).map_err(|e| strerror(&e))?;
-        let mut connection = Connection { stream, decoder: ReplyDecoder::new() };
+        let mut connection = AdminConnection { stream, decoder: ReplyDecoder::new() };
         let greeting = connection.reply().map_err(|_| "the manager doesn't greet".to_owned())?;
         if is_good(greeting.status) { Ok(connection) } else { Err(greeting.text().into_owned()) }
     }
@@ -111,7 +111,7 @@ impl Connection {
     ///
     /// # Errors
     /// The exit status: 0 when the manager has closed the connection; more than 1 is a status that no reply may have.
-    pub fn ask(&mut self, line: &[u8]) -> Result<Reply, i32> {
+    pub fn ask(&mut self, line: &[u8]) -> Result<CliReply, i32> {
         self.send(line).map_err(|_| 1)?;
         self.reply()
     }
@@ -119,8 +119,8 @@ impl Connection {
     /// Waits for a reply.
     ///
     /// # Errors
-    /// As [`Connection::ask`].
-    pub fn reply(&mut self) -> Result<Reply, i32> {
+    /// As [`AdminConnection::ask`].
+    pub fn reply(&mut self) -> Result<CliReply, i32> {
         loop {
             if let Some(reply) = self.decoded()? {
                 return Ok(reply);
@@ -130,7 +130,7 @@ impl Connection {
     }
 
     /// A reply, if one is complete; reads once when the socket has something.
-    pub fn try_reply(&mut self) -> Result<Option<Reply>, i32> {
+    pub fn try_reply(&mut self) -> Result<Option<CliReply>, i32> {
         if let Some(reply) = self.decoded()? {
             return Ok(Some(reply));
         }
@@ -141,7 +141,7 @@ impl Connection {
         self.decoded()
     }
 
-    fn decoded(&mut self) -> Result<Option<Reply>, i32> {
+    fn decoded(&mut self) -> Result<Option<CliReply>, i32> {
         self.decoder.next_reply().map_err(|error| match error {
             ReplyError::Status(number) => i32::from(number),
             ReplyError::Head | ReplyError::TooLong | ReplyError::End => {

@@ -8,9 +8,9 @@ mod connection;
 use std::path::Path;
 use std::time::Duration;
 
-use cli::Status;
+use cli::CliStatus;
 
-pub use connection::Connection;
+pub use connection::AdminConnection;
 
 /// The address on which a manager listens, and the file of its secret, as it tells in shared memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,10 +33,10 @@ impl Door {
     ///
     /// # Errors
     /// No address takes a connection: a line for each cause.
-    pub fn open(&self, timeout: Option<Duration>) -> Result<Connection, String> {
+    pub fn open(&self, timeout: Option<Duration>) -> Result<AdminConnection, String> {
         let mut failures: Vec<String> = Vec::new();
         for address in &self.addresses {
-            match Connection::open(address, self.secret.as_deref(), timeout) {
+            match AdminConnection::open(address, self.secret.as_deref(), timeout) {
                 Ok(connection) => return Ok(connection),
                 Err(failure) if failures.contains(&failure) => {}
                 Err(failure) => failures.push(failure),
@@ -50,8 +50,8 @@ impl Door {
     }
 }
 
-pub fn is_good(status: Status) -> bool {
-    matches!(status, Status::Ok | Status::Truncated)
+pub fn is_good(status: CliStatus) -> bool {
+    matches!(status, CliStatus::Ok | CliStatus::Truncated)
 }
 
 /// Name and version of the server whose banner this is: `Lacquer 0.1.0 (varnish-7.1.1 revision ...)`, or the parentheses' text alone where

@@ -7,23 +7,23 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use base::Real;
-use net::proxy::{self, Ends};
-use net::{Address, IoError, Stream, Target};
+use net::proxy::{self, ProxyEnds};
+use net::{Address, ConnectTarget, IoError, Stream};
 use rt::Instant;
 use shm::vsc::CounterSet;
 use tables::counters::Vbe;
 use tables::origin_proto::OriginProto;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::error::{ETIMEDOUT, OpenError, holddown_of};
-use crate::h2::{self, Http2};
-use crate::pool::{Expected, PeerLabel, Pool};
+use crate::error::{ConnOpenError, ETIMEDOUT, holddown_of};
+use crate::h2::{self, Http2Exchange};
+use crate::pool::{EndpointPool, Expected, PeerLabel};
 use crate::probe::Probe;
 use crate::registry::Prober;
-use crate::trouble::{Fault, LineBudget, Trouble};
+use crate::trouble::{BackendFault, BackendTrouble, LineBudget};
 use crate::{
-    AdminHealth, BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params, RequestSignerRef,
-    ResolveCtx, ServiceRef, Summary,
+    AdminHealth, BackendConn, BackendConnectError, BackendEnv, BackendParams, BackendSpec, Director, DirectorBase,
+    Health, RequestSignerRef, ResolveCtx, ServiceRef, Summary, VclEvent,
 };
 
 /// One server, as a VCL or a vmod declared it. Made by [`crate::Backends::create`].
@@ -33,13 +33,13 @@ pub struct Backend {
     spec: Arc<BackendSpec>,
     service: Option<ServiceRef>,
     hosthdr: Arc<str>,
-    env: Env,
-    pool: Arc<Pool>,
+    env: BackendEnv,
+    pool: Arc<EndpointPool>,
     slots: Option<Arc<Semaphore>>,
     waiting: AtomicU32,
     counters: CounterSet<Vbe>,
     prober: Arc<Prober>,
-    trouble: Arc<Trouble>,
+    trouble: Arc<BackendTrouble>,
     lines: Arc<LineBudget>,
     pub(crate) probe: Option<Probe>,
 }
@@ -54,7 +54,7 @@ pub struct ConnectOpts<'a> {
     /// Use HTTP/1.1 if the origin has a choice: a pipe needs the connection itself.
     pub http1: bool,
     /// The client's address and the one it connected to, for a PROXY header. `None` writes a header without addresses.
-    pub ends: Option<Ends>,
+    pub ends: Option<ProxyEnds>,
     /// The TLS name for a version 2 header.
     pub authority: Option<&'a str>,
 }
@@ -78,7 +78,7 @@ fn first_set(times: [Duration; 3]) -> Duration {
 const PROXY_V2_LOCAL: [u8; 16] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10, 0x20, 0, 0, 0];
 
 /// The PROXY header of `version`. Without `ends`, it has no addresses.
-pub(crate) fn proxy_header(version: u8, ends: Option<&Ends>, authority: Option<&str>) -> Vec<u8> {
+pub(crate) fn proxy_header(version: u8, ends: Option<&ProxyEnds>, authority: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     match (version, ends) {
         (0, _) => {}
@@ -94,8 +94,8 @@ impl Backend {
     pub(crate) fn new(
         vcl: &str,
         spec: BackendSpec,
-        env: Env,
-        pool: Arc<Pool>,
+        env: BackendEnv,
+        pool: Arc<EndpointPool>,
         prober: Arc<Prober>,
         lines: Arc<LineBudget>,
     ) -> Arc<Self> {
@@ -152,7 +152,7 @@ impl Backend {
         self.service.as_ref()
     }
 
-    pub(crate) fn env(&self) -> &Env {
+    pub(crate) fn env(&self) -> &BackendEnv {
         &self.env
     }
 
@@ -195,7 +195,7 @@ impl Backend {
     }
 
     /// An idle connection, if there is nothing to wait for and nothing to send first. Otherwise use [`Backend::connect`].
-    pub fn idle(&self, opts: &ConnectOpts<'_>) -> Option<Conn> {
+    pub fn idle(&self, opts: &ConnectOpts<'_>) -> Option<BackendConn> {
         if opts.new_connection || self.spec.proxy_header != 0 || !self.is_healthy() {
             return None;
         }
@@ -219,28 +219,28 @@ impl Backend {
     ///
     /// # Errors
     /// Sick, busy, or connecting failed: the error's text is the FetchError record's.
-    pub async fn connect(&self, opts: &ConnectOpts<'_>) -> Result<Conn, ConnectError> {
+    pub async fn connect(&self, opts: &ConnectOpts<'_>) -> Result<BackendConn, BackendConnectError> {
         let main = self.env.services.main();
         let backend = || self.base.name().to_string();
         if !self.is_healthy() {
             self.vbe().unhealthy.inc();
             main.backend_unhealthy.inc();
-            return Err(ConnectError::Unhealthy { backend: backend() });
+            return Err(BackendConnectError::Unhealthy { backend: backend() });
         }
         let Ok((slot, has_waited)) = self.slot().await else {
             self.vbe().busy.inc();
             main.backend_busy.inc();
-            return Err(ConnectError::Busy { backend: backend() });
+            return Err(BackendConnectError::Busy { backend: backend() });
         };
         if has_waited && !self.is_healthy() {
             // The backend became sick meanwhile. All waiting fetches fail now, not one by one.
             self.vbe().unhealthy.inc();
             main.backend_unhealthy.inc();
-            return Err(ConnectError::Unhealthy { backend: backend() });
+            return Err(BackendConnectError::Unhealthy { backend: backend() });
         }
         if let Some(service) = &self.service {
             main.backend_conn.inc();
-            return Ok(Conn::other(service.0.exchange(), self.arc(), slot));
+            return Ok(BackendConn::other(service.0.exchange(), self.arc(), slot));
         }
         let has_choice = self.pool.endpoint.proto == OriginProto::Auto;
         let conn = if self.pool.endpoint.proto == OriginProto::Http1 || (has_choice && opts.http1) {
@@ -251,14 +251,14 @@ impl Backend {
         conn.map_err(|error| {
             self.count_failure(&error);
             main.backend_fail.inc();
-            self.fails(Fault::of(&error, &self.host()));
+            self.fails(BackendFault::of(&error, &self.host()));
             self.connect_error(error)
         })
     }
 
     /// Records a failed fetch or probe. The operator is informed once per cause until the backend answers.
-    pub fn fails(&self, fault: Fault<'_>) {
-        let effect = match (fault == Fault::Loop, self.spec.is_optional) {
+    pub fn fails(&self, fault: BackendFault<'_>) {
+        let effect = match (fault == BackendFault::Loop, self.spec.is_optional) {
             (true, _) => "requests that need it are answered 508",
             (false, true) => "the origin is asked instead",
             (false, false) => "requests that need it are answered 503",
@@ -301,7 +301,7 @@ impl Backend {
         }
     }
 
-    async fn connect_http1(&self, opts: &ConnectOpts<'_>, slot: Option<Slot>) -> Result<Conn, OpenError> {
+    async fn connect_http1(&self, opts: &ConnectOpts<'_>, slot: Option<Slot>) -> Result<BackendConn, ConnOpenError> {
         let header = proxy_header(self.spec.proxy_header, opts.ends.as_ref(), opts.authority);
         // A PROXY header is sent only at the beginning of a connection.
         let is_fresh = opts.new_connection || !header.is_empty();
@@ -312,12 +312,12 @@ impl Backend {
         let (stream, tls) = self.open(self.connect_limit(opts, &params), true, |_| header.clone(), &params).await?;
         self.env.services.main().backend_conn.inc();
         let label = PeerLabel::new(&stream, tls);
-        Ok(Conn::http1(stream, label, self.arc(), false, header.len(), slot))
+        Ok(BackendConn::http1(stream, label, self.arc(), false, header.len(), slot))
     }
 
     /// Returns a stream of an HTTP/2 connection, or an HTTP/1 connection if the origin chooses it. If there is none, one of several callers
     /// opens it for all.
-    async fn connect_any(&self, opts: &ConnectOpts<'_>, mut slot: Option<Slot>) -> Result<Conn, OpenError> {
+    async fn connect_any(&self, opts: &ConnectOpts<'_>, mut slot: Option<Slot>) -> Result<BackendConn, ConnOpenError> {
         let ticket = loop {
             if opts.new_connection {
                 break None;
@@ -344,18 +344,18 @@ impl Backend {
         let (stream, label, is_http2) = opened;
         self.env.services.main().backend_conn.inc();
         if !is_http2 {
-            return Ok(Conn::http1(stream, label, self.arc(), false, 0, slot));
+            return Ok(BackendConn::http1(stream, label, self.arc(), false, 0, slot));
         }
         let exchange = h2::add(stream, *label, &self.pool, &self.env, &params, ticket);
-        Ok(Conn::http2(exchange, self.arc(), false, slot))
+        Ok(BackendConn::http2(exchange, self.arc(), false, slot))
     }
 
     /// Opens a connection. Returns whether it uses HTTP/2.
     async fn open_any(
         &self,
         opts: &ConnectOpts<'_>,
-        params: &Params,
-    ) -> Result<(Stream, Box<PeerLabel>, bool), OpenError> {
+        params: &BackendParams,
+    ) -> Result<(Stream, Box<PeerLabel>, bool), ConnOpenError> {
         let http1 = self.pool.wants_http1();
         let (stream, tls) = self.open(self.connect_limit(opts, params), http1, |_| Vec::new(), params).await?;
         let is_http2 = self.pool.take_choice(tls.as_deref())?;
@@ -368,8 +368,8 @@ impl Backend {
         &self,
         limit: Duration,
         header: impl FnOnce(&Stream) -> Vec<u8>,
-        params: &Params,
-    ) -> Result<(Stream, bool), OpenError> {
+        params: &BackendParams,
+    ) -> Result<(Stream, bool), ConnOpenError> {
         let http1 = self.pool.wants_http1();
         let (stream, tls) = self.open(limit, http1, header, params).await?;
         let is_http2 = self.pool.take_choice(tls.as_deref())?;
@@ -377,18 +377,18 @@ impl Backend {
     }
 
     /// The single exchange of a connection that isn't shared.
-    pub(crate) fn http2_alone(&self, stream: Stream, params: &Params) -> Http2 {
+    pub(crate) fn http2_alone(&self, stream: Stream, params: &BackendParams) -> Http2Exchange {
         let label = PeerLabel::new(&stream, None);
         h2::alone(stream, *label, &self.pool, &self.env, params)
     }
 
     /// A stream of an existing connection, or an idle connection.
-    fn idle_any(&self, opts: &ConnectOpts<'_>, slot: &mut Option<Slot>) -> Option<Conn> {
+    fn idle_any(&self, opts: &ConnectOpts<'_>, slot: &mut Option<Slot>) -> Option<BackendConn> {
         let proto = self.pool.endpoint.proto;
         let is_http1 = proto == OriginProto::Http1 || (proto == OriginProto::Auto && opts.http1);
         if !is_http1 && let Some(exchange) = h2::reuse(&self.pool) {
             self.env.services.main().backend_reuse.inc();
-            return Some(Conn::http2(exchange, self.arc(), true, slot.take()));
+            return Some(BackendConn::http2(exchange, self.arc(), true, slot.take()));
         }
         if proto == OriginProto::Http2 {
             return None;
@@ -397,24 +397,24 @@ impl Backend {
         Some(self.reused(stream, label, slot.take()))
     }
 
-    fn reused(&self, stream: Stream, label: Box<PeerLabel>, slot: Option<Slot>) -> Conn {
+    fn reused(&self, stream: Stream, label: Box<PeerLabel>, slot: Option<Slot>) -> BackendConn {
         self.env.services.main().backend_reuse.inc();
-        Conn::http1(stream, label, self.arc(), true, 0, slot)
+        BackendConn::http1(stream, label, self.arc(), true, 0, slot)
     }
 
-    fn connect_limit(&self, opts: &ConnectOpts<'_>, params: &Params) -> Duration {
+    fn connect_limit(&self, opts: &ConnectOpts<'_>, params: &BackendParams) -> Duration {
         first_set([opts.connect_timeout, self.spec.connect_timeout, params.connect_timeout])
     }
 
-    fn connect_error(&self, error: OpenError) -> ConnectError {
+    fn connect_error(&self, error: ConnOpenError) -> BackendConnectError {
         let backend = self.base.name().to_string();
         match error {
-            OpenError::Errno(errno) => ConnectError::Failed { backend, errno },
+            ConnOpenError::Errno(errno) => BackendConnectError::Failed { backend, errno },
             // This is what varnishd writes into FetchError records.
-            OpenError::HeldDown(_) => ConnectError::Failed { backend, errno: 0 },
-            OpenError::NoAddress => ConnectError::NoAddress { backend, host: self.host() },
-            OpenError::Tls(errno, error, reason) => ConnectError::Tls { backend, errno, error, reason },
-            OpenError::Proxy(errno) => ConnectError::ProxyWrite { backend, errno },
+            ConnOpenError::HeldDown(_) => BackendConnectError::Failed { backend, errno: 0 },
+            ConnOpenError::NoAddress => BackendConnectError::NoAddress { backend, host: self.host() },
+            ConnOpenError::Tls(errno, error, reason) => BackendConnectError::Tls { backend, errno, error, reason },
+            ConnOpenError::Proxy(errno) => BackendConnectError::ProxyWrite { backend, errno },
         }
     }
 
@@ -452,11 +452,11 @@ impl Backend {
         self.pool.name.as_ref().map_or_else(String::new, |name| name.host().to_owned())
     }
 
-    fn targets(&self, params: &Params) -> Vec<Target> {
+    fn targets(&self, params: &BackendParams) -> Vec<ConnectTarget> {
         match &self.pool.name {
             Some(name) => {
                 let addrs = name.targets(params.prefer_ipv6, self.env.clock.mono());
-                addrs.into_iter().map(Target::Inet).collect()
+                addrs.into_iter().map(ConnectTarget::Inet).collect()
             }
             None => self.spec.endpoint.targets(params.prefer_ipv6),
         }
@@ -469,14 +469,14 @@ impl Backend {
         limit: Duration,
         http1: bool,
         header: impl FnOnce(&Stream) -> Vec<u8>,
-        params: &Params,
-    ) -> Result<(Stream, Option<Box<tls::Info>>), OpenError> {
+        params: &BackendParams,
+    ) -> Result<(Stream, Option<Box<tls::HandshakeInfo>>), ConnOpenError> {
         let (stream, until) = self.reach(limit, params).await?;
-        self.preamble(&stream).await.map_err(OpenError::Errno)?;
+        self.preamble(&stream).await.map_err(ConnOpenError::Errno)?;
         let header = header(&stream);
         if !header.is_empty() {
             let written = stream.write_all(&header, deadline(WRITE_LIMIT)).await;
-            written.map_err(|error| OpenError::Proxy(errno_of(&error)))?;
+            written.map_err(|error| ConnOpenError::Proxy(errno_of(&error)))?;
         }
         let Some(peer) = &self.pool.tls else { return Ok((stream, None)) };
         let address = stream.peer();
@@ -494,13 +494,13 @@ impl Backend {
     }
 
     /// Connects to the first address that accepts. Returns the deadline for the remaining steps.
-    async fn reach(&self, limit: Duration, params: &Params) -> Result<(Stream, Option<Instant>), OpenError> {
+    async fn reach(&self, limit: Duration, params: &BackendParams) -> Result<(Stream, Option<Instant>), ConnOpenError> {
         if let Some(errno) = self.pool.held_down(self.env.clock.mono()) {
-            return Err(OpenError::HeldDown(errno));
+            return Err(ConnOpenError::HeldDown(errno));
         }
         let targets = self.targets(params);
         if targets.is_empty() {
-            return Err(OpenError::NoAddress);
+            return Err(ConnOpenError::NoAddress);
         }
         let mut last = ETIMEDOUT;
         for target in targets {
@@ -510,14 +510,14 @@ impl Backend {
                 Err(net::ConnectError::Timeout) => last = ETIMEDOUT,
                 Err(net::ConnectError::Os(error)) => last = error.raw_os_error().unwrap_or(ETIMEDOUT),
             }
-            if let (Some(name), Target::Inet(addr)) = (&self.pool.name, target) {
+            if let (Some(name), ConnectTarget::Inet(addr)) = (&self.pool.name, target) {
                 name.avoid(addr, self.env.clock.mono());
             }
         }
         if let Some(hold) = holddown_of(last, params) {
             self.pool.hold_down(self.env.clock.mono(), hold, last);
         }
-        Err(OpenError::Errno(last))
+        Err(ConnOpenError::Errno(last))
     }
 
     async fn preamble(&self, stream: &Stream) -> Result<(), i32> {
@@ -529,13 +529,13 @@ impl Backend {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the system's errors")]
-    pub(crate) fn count_failure(&self, error: &OpenError) {
+    pub(crate) fn count_failure(&self, error: &ConnOpenError) {
         let vbe = self.vbe();
         let errno = match error {
-            OpenError::HeldDown(_) => return vbe.helddown.inc(),
-            OpenError::Proxy(_) => return,
-            OpenError::Errno(errno) | OpenError::Tls(errno, ..) => *errno,
-            OpenError::NoAddress => {
+            ConnOpenError::HeldDown(_) => return vbe.helddown.inc(),
+            ConnOpenError::Proxy(_) => return,
+            ConnOpenError::Errno(errno) | ConnOpenError::Tls(errno, ..) => *errno,
+            ConnOpenError::NoAddress => {
                 vbe.fail.inc();
                 return vbe.fail_other.inc();
             }
@@ -627,10 +627,10 @@ impl Director for Backend {
         }
     }
 
-    fn event(&self, event: Event) {
+    fn event(&self, event: VclEvent) {
         match event {
-            Event::Warm => self.counters.set_hidden(false),
-            Event::Cold | Event::Discard => self.counters.set_hidden(true),
+            VclEvent::Warm => self.counters.set_hidden(false),
+            VclEvent::Cold | VclEvent::Discard => self.counters.set_hidden(true),
         }
         if let Some(probe) = &self.probe {
             probe.event(self, event);

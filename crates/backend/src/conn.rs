@@ -9,12 +9,12 @@ use net::Stream;
 use tables::close::{NOT_CLOSING, SessClose};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::h2::Http2;
+use crate::h2::Http2Exchange;
 use crate::pool::PeerLabel;
 use crate::{Backend, Director, Exchange, Http1};
 
 /// A connection in use. It counts against `.max_connections` until finished; dropping it closes it.
-pub struct Conn {
+pub struct BackendConn {
     user: User,
     exchange: Protocol,
     label: Label,
@@ -26,7 +26,7 @@ pub struct Conn {
 enum Protocol {
     Http1(Http1),
     /// A stream of an HTTP/2 connection that is shared with others.
-    Http2(Http2),
+    Http2(Http2Exchange),
     Other(Box<dyn Exchange>),
 }
 
@@ -62,7 +62,7 @@ impl Drop for User {
     }
 }
 
-impl Conn {
+impl BackendConn {
     /// An HTTP/1 connection. `preface` bytes of a PROXY header were sent ahead, which Varnish counts as request head.
     pub(crate) fn http1(
         stream: Stream,
@@ -78,7 +78,7 @@ impl Conn {
     }
 
     pub(crate) fn http2(
-        exchange: Http2,
+        exchange: Http2Exchange,
         backend: Arc<Backend>,
         is_reused: bool,
         slot: Option<OwnedSemaphorePermit>,
@@ -111,7 +111,7 @@ impl Conn {
         self.is_reused
     }
 
-    pub fn tls(&self) -> Option<&tls::Info> {
+    pub fn tls(&self) -> Option<&tls::HandshakeInfo> {
         self.label.tls()
     }
 
@@ -134,7 +134,7 @@ impl Conn {
     /// BackendClose record: descriptor, backend, `recycle` or `close` and the reason. Returns whether the connection went back to the pool.
     pub fn finish(self, close: Option<SessClose>, note: impl FnOnce(&[&[u8]])) -> bool {
         // They are dropped in reverse order.
-        let Conn { _slot, label, exchange, user, .. } = self;
+        let BackendConn { _slot, label, exchange, user, .. } = self;
         let backend = &user.0;
         let has_pool = !matches!(exchange, Protocol::Other(_)) && backend.spec().proxy_header == 0;
         let reason = match close {
@@ -153,7 +153,7 @@ impl Conn {
     }
 }
 
-impl Deref for Conn {
+impl Deref for BackendConn {
     type Target = dyn Exchange;
 
     fn deref(&self) -> &(dyn Exchange + 'static) {
@@ -165,7 +165,7 @@ impl Deref for Conn {
     }
 }
 
-impl DerefMut for Conn {
+impl DerefMut for BackendConn {
     fn deref_mut(&mut self) -> &mut (dyn Exchange + 'static) {
         match &mut self.exchange {
             Protocol::Http1(http1) => http1,

@@ -70,7 +70,7 @@ impl Summary {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum VclEvent {
     /// The VCL may get requests from now on: counters are shown, and probes run.
     Warm,
     /// The VCL gets no more requests: counters are hidden, and probes stop.
@@ -210,7 +210,7 @@ pub trait Director: Send + Sync {
         None
     }
 
-    fn event(&self, event: Event) {
+    fn event(&self, event: VclEvent) {
         let _ = event;
     }
 

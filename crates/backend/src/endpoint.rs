@@ -6,9 +6,9 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-use net::Target;
+use net::ConnectTarget;
 use tables::origin_proto::OriginProto;
-use tls::origin::Origin;
+use tls::origin::TlsOrigin;
 
 /// An endpoint; the key of a connection pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -22,19 +22,19 @@ pub struct Endpoint {
     /// `.preamble`: sent first on every new connection.
     pub preamble: Vec<u8>,
     pub proto: OriginProto,
-    pub tls: Option<Result<Origin, String>>,
+    pub tls: Option<Result<TlsOrigin, String>>,
 }
 
 /// The reason why a name has no endpoint. VCL turns it into the compile error that Varnish writes.
 #[derive(Debug)]
-pub enum ResolveError {
+pub enum EndpointError {
     Lookup(std::io::Error),
     Nothing,
     /// More than one address of a family: the two that differ.
     TooMany(SocketAddr, SocketAddr),
 }
 
-impl fmt::Display for ResolveError {
+impl fmt::Display for EndpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lookup(error) => write!(f, "{error}"),
@@ -44,7 +44,7 @@ impl fmt::Display for ResolveError {
     }
 }
 
-impl std::error::Error for ResolveError {}
+impl std::error::Error for EndpointError {}
 
 impl Endpoint {
     pub fn addr(addr: SocketAddr) -> Self {
@@ -64,36 +64,36 @@ impl Endpoint {
     ///
     /// # Errors
     /// Unknown, without an address, or with several of a family.
-    pub fn resolve(host: &str, port: u16) -> Result<Self, ResolveError> {
-        let found = (host, port).to_socket_addrs().map_err(ResolveError::Lookup)?;
+    pub fn resolve(host: &str, port: u16) -> Result<Self, EndpointError> {
+        let found = (host, port).to_socket_addrs().map_err(EndpointError::Lookup)?;
         let mut endpoint = Self::default();
         for addr in found {
             let slot = if addr.is_ipv4() { &mut endpoint.ipv4 } else { &mut endpoint.ipv6 };
             match *slot {
-                Some(old) if old != addr => return Err(ResolveError::TooMany(old, addr)),
+                Some(old) if old != addr => return Err(EndpointError::TooMany(old, addr)),
                 _ => *slot = Some(addr),
             }
         }
         if endpoint.ipv4.is_none() && endpoint.ipv6.is_none() {
-            return Err(ResolveError::Nothing);
+            return Err(EndpointError::Nothing);
         }
         Ok(endpoint)
     }
 
     /// The addresses in the order in which they are tried. Empty for a name, which has its own list.
-    pub(crate) fn targets(&self, prefer_ipv6: bool) -> Vec<Target> {
+    pub(crate) fn targets(&self, prefer_ipv6: bool) -> Vec<ConnectTarget> {
         if let Some(path) = &self.path {
-            return vec![Target::Unix(path.clone())];
+            return vec![ConnectTarget::Unix(path.clone())];
         }
         let both = if prefer_ipv6 { [self.ipv6, self.ipv4] } else { [self.ipv4, self.ipv6] };
-        both.into_iter().flatten().map(Target::Inet).collect()
+        both.into_iter().flatten().map(ConnectTarget::Inet).collect()
     }
 
     /// The Host header for a backend that has no `.host_header`.
     pub(crate) fn default_host(&self, prefer_ipv6: bool) -> String {
         match self.targets(prefer_ipv6).first() {
-            Some(Target::Inet(addr)) => addr.ip().to_string(),
-            Some(Target::Unix(_)) | None => "0.0.0.0".into(),
+            Some(ConnectTarget::Inet(addr)) => addr.ip().to_string(),
+            Some(ConnectTarget::Unix(_)) | None => "0.0.0.0".into(),
         }
     }
 }
@@ -119,7 +119,7 @@ mod tests {
     fn the_preferred_family_comes_first() {
         let mut endpoint = Endpoint::addr("127.0.0.1:80".parse().unwrap());
         endpoint.ipv6 = Some("[::1]:80".parse().unwrap());
-        let first = |prefer| endpoint.targets(prefer)[0] == Target::Inet("[::1]:80".parse().unwrap());
+        let first = |prefer| endpoint.targets(prefer)[0] == ConnectTarget::Inet("[::1]:80".parse().unwrap());
         assert!(first(true) && !first(false));
     }
 

@@ -14,7 +14,7 @@ use shm::vsc::CounterSet;
 use tables::counters::{Main, Vbe};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
+pub struct BackendParams {
     pub connect_timeout: Duration,
     pub first_byte_timeout: Duration,
     pub between_bytes_timeout: Duration,
@@ -31,7 +31,7 @@ pub struct Params {
     pub resp_head_bytes: u32,
 }
 
-impl From<&params::Params> for Params {
+impl From<&params::Params> for BackendParams {
     fn from(params: &params::Params) -> Self {
         Self {
             connect_timeout: params.connect_timeout,
@@ -52,14 +52,14 @@ impl From<&params::Params> for Params {
     }
 }
 
-impl Default for Params {
+impl Default for BackendParams {
     fn default() -> Self {
         Self::from(&params::Params::default())
     }
 }
 
-pub trait Services: Send + Sync {
-    fn params(&self) -> Params;
+pub trait BackendServices: Send + Sync {
+    fn params(&self) -> BackendParams;
     fn main(&self) -> &Main;
     /// Publishes the counters `VBE.<vcl>.<backend>`, in the VCL's cluster if it has one; this crate hides and shows
     /// them. When shared memory is full, [`CounterSet::private`] will do.
@@ -83,15 +83,15 @@ pub trait Services: Send + Sync {
 
 /// Clock and services; cheap to clone.
 #[derive(Clone)]
-pub struct Env {
+pub struct BackendEnv {
     /// Time of health changes (wall) and of holddown and idleness (monotonic).
     pub clock: Clock,
-    pub services: Arc<dyn Services>,
+    pub services: Arc<dyn BackendServices>,
 }
 
 #[derive(Default)]
 pub struct HeapServices {
-    pub params: Params,
+    pub params: BackendParams,
     pub main: Main,
     pub health_log: Mutex<Vec<String>>,
     pub error_log: Mutex<Vec<String>>,
@@ -100,8 +100,8 @@ pub struct HeapServices {
     pub hosts: Mutex<HashMap<String, Vec<SocketAddr>>>,
 }
 
-impl Services for HeapServices {
-    fn params(&self) -> Params {
+impl BackendServices for HeapServices {
+    fn params(&self) -> BackendParams {
         self.params
     }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tables::proxy_error::ProxyError;
 
-use crate::{Fault, Params};
+use crate::{BackendFault, BackendParams};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConnectError {
+pub enum BackendConnectError {
     /// The probe or the administrator says it is sick.
     Unhealthy {
         backend: String,
@@ -42,21 +42,21 @@ pub enum ConnectError {
     },
 }
 
-impl ConnectError {
-    pub fn fault(&self) -> Fault<'_> {
+impl BackendConnectError {
+    pub fn fault(&self) -> BackendFault<'_> {
         match self {
-            Self::Unhealthy { .. } => Fault::Sick(""),
-            Self::Busy { .. } => Fault::Busy,
-            Self::Failed { errno: 0, .. } => Fault::HeldDown,
-            Self::Failed { errno, .. } => Fault::Connect(*errno),
-            Self::NoAddress { host, .. } => Fault::NoAddress(host),
-            Self::Tls { error, reason, .. } => Fault::Tls(*error, reason),
-            Self::ProxyWrite { errno, .. } => Fault::ProxyWrite(*errno),
+            Self::Unhealthy { .. } => BackendFault::Sick(""),
+            Self::Busy { .. } => BackendFault::Busy,
+            Self::Failed { errno: 0, .. } => BackendFault::HeldDown,
+            Self::Failed { errno, .. } => BackendFault::Connect(*errno),
+            Self::NoAddress { host, .. } => BackendFault::NoAddress(host),
+            Self::Tls { error, reason, .. } => BackendFault::Tls(*error, reason),
+            Self::ProxyWrite { errno, .. } => BackendFault::ProxyWrite(*errno),
         }
     }
 }
 
-impl fmt::Display for ConnectError {
+impl fmt::Display for BackendConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unhealthy { backend } => write!(f, "backend {backend}: unhealthy"),
@@ -72,7 +72,7 @@ impl fmt::Display for ConnectError {
     }
 }
 
-impl std::error::Error for ConnectError {}
+impl std::error::Error for BackendConnectError {}
 
 /// Error of a connection attempt that took too long.
 pub(crate) const ETIMEDOUT: i32 = 110;
@@ -81,7 +81,7 @@ pub(crate) const ETIMEDOUT: i32 = 110;
 pub(crate) const EPROTO: i32 = 71;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OpenError {
+pub(crate) enum ConnOpenError {
     Errno(i32),
     /// A recent attempt failed with this error number, and no new one is made yet.
     HeldDown(i32),
@@ -91,7 +91,7 @@ pub(crate) enum OpenError {
     Tls(i32, ProxyError, String),
 }
 
-impl OpenError {
+impl ConnOpenError {
     /// The text for a probe: varnishd's, except for `Open error 0 (Success)` if no attempt is made.
     pub fn text(&self) -> String {
         match self {
@@ -108,7 +108,7 @@ impl OpenError {
 
 /// Time without attempts after such a failure.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the system's errors")]
-pub(crate) fn holddown_of(errno: i32, params: &Params) -> Option<Duration> {
+pub(crate) fn holddown_of(errno: i32, params: &BackendParams) -> Option<Duration> {
     let hold = match io::Error::from_raw_os_error(errno).kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::AddrNotAvailable => params.local_error_holddown,
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NetworkUnreachable => params.remote_error_holddown,
@@ -134,9 +134,9 @@ mod tests {
 
     #[test]
     fn texts_are_those_of_varnish() {
-        let failed = ConnectError::Failed { backend: "s1".into(), errno: 111 };
+        let failed = BackendConnectError::Failed { backend: "s1".into(), errno: 111 };
         assert_eq!(failed.to_string(), "backend s1: fail errno 111 (Connection refused)");
-        let held = ConnectError::Failed { backend: "s1".into(), errno: 0 };
+        let held = BackendConnectError::Failed { backend: "s1".into(), errno: 0 };
         assert_eq!(held.to_string(), "backend s1: fail errno 0 (Success)");
     }
 }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! An implementation knows no clock, no log and no parameter: who drives it waits as long as it likes, logs, and tells the
-//! origin's [`Conn`](crate::Conn) how the exchange ended. `Part` says that something moved and more is needed: a time limit
+//! origin's [`BackendConn`](crate::BackendConn) how the exchange ended. `Part` says that something moved and more is needed: a time limit
 //! begins anew. Events say by a [`SessClose`] why the connection can't carry another request.
 //!
 //! HTTP/1 over a stream is [`Http1`](crate::Http1); a [`Service`](crate::Service) makes others, which may answer without any
@@ -26,7 +26,7 @@ use storage::Buf;
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 
-use crate::Fault;
+use crate::BackendFault;
 
 /// More interim responses (RFC 9110 15.2) than this before the final one are a fault of the origin.
 pub(crate) const MAX_INTERIM: u32 = 64;
@@ -114,7 +114,7 @@ pub enum Data {
 }
 
 #[derive(Debug)]
-pub enum SendError {
+pub enum ExchangeSendError {
     Closed,
     /// The origin reports that it hasn't processed the request. It may be sent again, even if it isn't idempotent.
     Refused,
@@ -122,7 +122,7 @@ pub enum SendError {
 }
 
 #[derive(Debug)]
-pub enum HeadError {
+pub enum ExchangeHeadError {
     /// The origin closed before its end.
     Closed,
     /// The origin reports that it hasn't processed the request. It may be sent again, even if it isn't idempotent.
@@ -140,7 +140,7 @@ pub enum HeadError {
     NotFinal,
 }
 
-impl HeadError {
+impl ExchangeHeadError {
     pub fn close(&self) -> SessClose {
         match self {
             Self::Closed | Self::Reset(..) => SessClose::RxBad,
@@ -152,35 +152,36 @@ impl HeadError {
     }
 }
 
-impl HeadError {
-    pub fn fault(&self) -> Fault<'static> {
+impl ExchangeHeadError {
+    pub fn fault(&self) -> BackendFault<'static> {
         match self {
-            Self::Closed | Self::Os(_) => Fault::Closed,
-            Self::Refused => Fault::REFUSED,
-            Self::Reset(error, text) => Fault::Invalid(*error, text),
-            Self::Overflow => {
-                Fault::Invalid(ProxyError::HttpResponseHeaderSectionSize, "its head is larger than http_resp_size")
-            }
+            Self::Closed | Self::Os(_) => BackendFault::Closed,
+            Self::Refused => BackendFault::REFUSED,
+            Self::Reset(error, text) => BackendFault::Invalid(*error, text),
+            Self::Overflow => BackendFault::Invalid(
+                ProxyError::HttpResponseHeaderSectionSize,
+                "its head is larger than http_resp_size",
+            ),
             Self::Garbage(error @ ProxyError::HttpResponseHeaderSize, _) => {
-                Fault::Invalid(*error, "a header line is longer than http_resp_hdr_len")
+                BackendFault::Invalid(*error, "a header line is longer than http_resp_hdr_len")
             }
             Self::Garbage(error @ ProxyError::HttpResponseHeaderSectionSize, _) => {
-                Fault::Invalid(*error, "its head has more lines than http_max_hdr")
+                BackendFault::Invalid(*error, "its head has more lines than http_max_hdr")
             }
-            Self::Garbage(error, _) => Fault::Invalid(*error, "it isn't HTTP"),
-            Self::TooManyInterim => Fault::Invalid(ProxyError::HttpProtocolError, "too many interim responses"),
+            Self::Garbage(error, _) => BackendFault::Invalid(*error, "it isn't HTTP"),
+            Self::TooManyInterim => BackendFault::Invalid(ProxyError::HttpProtocolError, "too many interim responses"),
             Self::Framing(error @ FramingError::BadCoding) => {
-                Fault::Invalid(ProxyError::HttpResponseTransferCoding, error.text())
+                BackendFault::Invalid(ProxyError::HttpResponseTransferCoding, error.text())
             }
-            Self::Framing(error) => Fault::Invalid(ProxyError::HttpProtocolError, error.text()),
-            Self::NotFinal => Fault::Invalid(ProxyError::HttpProtocolError, "1xx without a final response"),
+            Self::Framing(error) => BackendFault::Invalid(ProxyError::HttpProtocolError, error.text()),
+            Self::NotFinal => BackendFault::Invalid(ProxyError::HttpProtocolError, "1xx without a final response"),
         }
     }
 }
 
 /// The response's body is incomplete. It must never be treated as complete.
 #[derive(Debug)]
-pub enum BodyError {
+pub enum ResponseBodyError {
     /// The type of error, and a description in varnishd's words.
     Broken(ProxyError, &'static str),
     Os(io::Error),
@@ -195,15 +196,15 @@ pub fn announced_length(head: &Head) -> Option<u64> {
 /// without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Acct {
+pub struct ExchangeAcct {
     pub bereq_head: u64,
     pub bereq_body: u64,
     pub beresp_head: u64,
     pub beresp_body: u64,
 }
 
-impl std::ops::AddAssign for Acct {
-    fn add_assign(&mut self, other: Acct) {
+impl std::ops::AddAssign for ExchangeAcct {
+    fn add_assign(&mut self, other: ExchangeAcct) {
         self.bereq_head += other.bereq_head;
         self.bereq_body += other.bereq_body;
         self.beresp_head += other.beresp_head;
@@ -246,18 +247,18 @@ pub trait Exchange {
 
     /// Writes the queue. Ready with [`SendProgress::All`] when the origin accepts more. After [`SendProgress::Answered`], nothing more may
     /// be queued.
-    fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<SendProgress, SendError>>;
+    fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<SendProgress, ExchangeSendError>>;
 
     /// Ready when the origin sends something while nothing is queued: [`SendProgress::Interim`], [`SendProgress::Answered`] or
     /// [`SendProgress::Begun`].
     fn poll_answer(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<SendProgress>;
 
-    fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, HeadError>>;
+    fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, ExchangeHeadError>>;
 
     fn has_begun(&self) -> bool;
 
     /// Receives more of the body. The previous piece becomes invalid.
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Data, BodyError>>;
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Data, ResponseBodyError>>;
 
     fn data(&self) -> &[u8];
 
@@ -270,5 +271,5 @@ pub trait Exchange {
     /// Makes the origin see an abort, not an end, when this is dropped: the request's body is incomplete.
     fn reset(&mut self, reason: SessClose);
 
-    fn acct(&self) -> Acct;
+    fn acct(&self) -> ExchangeAcct;
 }

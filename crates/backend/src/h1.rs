@@ -9,7 +9,10 @@ use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
 use http1::framing::is_guess;
-use http1::{ChunkHeader, Decoder, Framing, LAST_CHUNK, Limits, Progress, Step, parse_response, response_framing};
+use http1::{
+    BodyStep, ChunkHeader, Framing, FramingDecoder, HeadProgress, Http1Limits, LAST_CHUNK, parse_response,
+    response_framing,
+};
 use message::hop::{self, Persistence};
 use message::{Head, HeadLimits, names};
 use net::{Address, IdleState, IoError, Stream};
@@ -19,8 +22,8 @@ use tables::proxy_error::ProxyError;
 
 use crate::buffers::{self, Buffer};
 use crate::exchange::{
-    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, MAX_INTERIM, Received, RespLimits, SendError,
-    SendProgress,
+    BodyLen, BodyStatus, Data, Exchange, ExchangeAcct, ExchangeHeadError, ExchangeSendError, MAX_INTERIM, Received,
+    RespLimits, ResponseBodyError, SendProgress,
 };
 
 /// Size of a read of the head. Bytes of the body that follow are kept.
@@ -41,13 +44,13 @@ pub struct Http1 {
     /// Number of input bytes that are known not to be a complete head.
     incomplete: usize,
     piece: Range<usize>,
-    limits: Limits,
+    limits: Http1Limits,
     interims: u32,
-    decoder: Decoder,
+    decoder: FramingDecoder,
     trailers: Option<Box<Head>>,
     has_strict_end: bool,
     tunnel: Tunnel,
-    acct: Acct,
+    acct: ExchangeAcct,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,13 +83,13 @@ impl Http1 {
             used: 0,
             incomplete: 0,
             piece: 0..0,
-            limits: Limits::default(),
+            limits: Http1Limits::default(),
             interims: 0,
-            decoder: Decoder::response(Framing::None),
+            decoder: FramingDecoder::response(Framing::None),
             trailers: None,
             has_strict_end: false,
             tunnel: Tunnel::No,
-            acct: Acct { bereq_head: preface as u64, ..Acct::default() },
+            acct: ExchangeAcct { bereq_head: preface as u64, ..ExchangeAcct::default() },
         }
     }
 
@@ -118,13 +121,13 @@ impl Http1 {
     /// [`Exchange::poll_head`] will find them again.
     fn heard(&mut self, beresp: &mut Head, has_ended: bool) -> Option<SendProgress> {
         match parse_response(&self.input[self.used..], &self.limits, beresp) {
-            Ok(Progress::Complete(parsed)) if is_interim(beresp.status()) && self.interims < MAX_INTERIM => {
+            Ok(HeadProgress::Complete(parsed)) if is_interim(beresp.status()) && self.interims < MAX_INTERIM => {
                 self.take_head(parsed.consumed);
                 self.interims += 1;
                 Some(SendProgress::Interim)
             }
-            Ok(Progress::Idle | Progress::Incomplete) => has_ended.then_some(SendProgress::Answered),
-            Ok(Progress::Complete(_) | Progress::Http2Preface) | Err(_) => Some(SendProgress::Answered),
+            Ok(HeadProgress::Idle | HeadProgress::Incomplete) => has_ended.then_some(SendProgress::Answered),
+            Ok(HeadProgress::Complete(_) | HeadProgress::Http2Preface) | Err(_) => Some(SendProgress::Answered),
         }
     }
 
@@ -152,15 +155,15 @@ impl Http1 {
     }
 
     /// Decides by a final head which body follows, and whether the connection can be reused.
-    fn settle(&mut self, beresp: &mut Head) -> Result<Received, HeadError> {
+    fn settle(&mut self, beresp: &mut Head) -> Result<Received, ExchangeHeadError> {
         if beresp.is_status(101) && self.tunnel == Tunnel::Asked {
             self.tunnel = Tunnel::Open;
-            self.decoder = Decoder::response(Framing::Eof);
+            self.decoder = FramingDecoder::response(Framing::Eof);
             return Ok(Received::Final { body: BodyStatus::Eof, close: Some(SessClose::TxPipe) });
         }
-        let framing = response_framing(beresp, self.to_head).map_err(HeadError::Framing)?;
+        let framing = response_framing(beresp, self.to_head).map_err(ExchangeHeadError::Framing)?;
         if beresp.status() < 200 {
-            return Err(HeadError::NotFinal);
+            return Err(ExchangeHeadError::NotFinal);
         }
         if beresp.count(names::CONTENT_LENGTH) > 1
             && let Some(length) = beresp.get(names::CONTENT_LENGTH).map(<[u8]>::to_vec)
@@ -168,7 +171,7 @@ impl Http1 {
             // The values are equal, and one is enough (RFC 9110 8.6). There is always room for it.
             let _ = beresp.set(names::CONTENT_LENGTH, length);
         }
-        self.decoder = Decoder::response(framing);
+        self.decoder = FramingDecoder::response(framing);
         let close = match hop::connection(beresp) {
             Ok(Persistence::Keep) if framing == Framing::Eof => Some(SessClose::RespClose),
             // The peer sent unexpected bytes. They would become the next response on this connection.
@@ -194,33 +197,33 @@ impl Http1 {
     }
 
     /// Parses the input if it is a head or can't become one.
-    fn parse(&mut self, beresp: &mut Head) -> Result<Option<Received>, HeadError> {
+    fn parse(&mut self, beresp: &mut Head) -> Result<Option<Received>, ExchangeHeadError> {
         if !self.has_more() || self.incomplete == self.input.len() {
             return Ok(None);
         }
         match parse_response(&self.input[self.used..], &self.limits, beresp) {
-            Ok(Progress::Complete(parsed)) => {
+            Ok(HeadProgress::Complete(parsed)) => {
                 self.take_head(parsed.consumed);
                 if !is_interim(beresp.status()) {
                     return self.settle(beresp).map(Some);
                 }
                 self.interims += 1;
                 if self.interims > MAX_INTERIM {
-                    return Err(HeadError::TooManyInterim);
+                    return Err(ExchangeHeadError::TooManyInterim);
                 }
                 Ok(Some(Received::Interim))
             }
-            Ok(Progress::Idle | Progress::Incomplete) => {
+            Ok(HeadProgress::Idle | HeadProgress::Incomplete) => {
                 self.incomplete = self.input.len();
                 Ok(None)
             }
-            Err(http1::HeadError::Overflow) => Err(HeadError::Overflow),
-            broken @ (Ok(Progress::Http2Preface) | Err(_)) => {
+            Err(http1::HeadError::Overflow) => Err(ExchangeHeadError::Overflow),
+            broken @ (Ok(HeadProgress::Http2Preface) | Err(_)) => {
                 let error = broken.map_or_else(type_of, |_| ProxyError::HttpProtocolError);
                 self.count_rest();
                 let seen = &self.input[self.used..];
                 let end = seen.iter().position(u8::is_ascii_whitespace).unwrap_or(seen.len());
-                Err(HeadError::Garbage(error, seen[..end].into()))
+                Err(ExchangeHeadError::Garbage(error, seen[..end].into()))
             }
         }
     }
@@ -229,23 +232,23 @@ impl Http1 {
         self.acct.beresp_head += (self.input.len() - self.used) as u64;
     }
 
-    fn decode(&mut self) -> Result<Option<Data>, BodyError> {
+    fn decode(&mut self) -> Result<Option<Data>, ResponseBodyError> {
         if self.is_drained() {
             return Ok(None);
         }
         let step = self.decoder.decode(&self.input[self.used..]);
         Ok(match step.map_err(broken)? {
-            Step::Data(range) => {
+            BodyStep::Data(range) => {
                 self.piece = self.used + range.start..self.used + range.end;
                 self.used = self.piece.end;
                 self.acct.beresp_body += self.piece.len() as u64;
                 Some(Data::Piece)
             }
-            Step::More { consumed } => {
+            BodyStep::More { consumed } => {
                 self.used += consumed;
                 None
             }
-            Step::End { consumed } => {
+            BodyStep::End { consumed } => {
                 self.used += consumed;
                 self.trailers = self.decoder.trailers(HeadLimits::default()).map(Box::new);
                 Some(self.end())
@@ -267,11 +270,11 @@ impl Http1 {
     }
 
     /// Handles a connection that the origin has closed, cleanly or not, before the body's end.
-    fn cut(&mut self, is_in_order: bool) -> Result<Data, BodyError> {
+    fn cut(&mut self, is_in_order: bool) -> Result<Data, ResponseBodyError> {
         match self.decoder.end_of_input() {
             Ok(()) if is_in_order => Ok(self.end()),
             // A reset doesn't validly end a body that ends with its connection.
-            Ok(()) => Err(BodyError::Broken(ProxyError::ConnectionTerminated, "eof socket fail")),
+            Ok(()) => Err(ResponseBodyError::Broken(ProxyError::ConnectionTerminated, "eof socket fail")),
             Err(error) => Err(broken(error)),
         }
     }
@@ -304,7 +307,7 @@ fn type_of(error: http1::HeadError) -> ProxyError {
     }
 }
 
-pub(crate) fn broken(error: http1::BodyError) -> BodyError {
+pub(crate) fn broken(error: http1::BodyError) -> ResponseBodyError {
     let kind = match error {
         http1::BodyError::Truncated(_) => ProxyError::ConnectionTerminated,
         http1::BodyError::BadSize
@@ -314,7 +317,7 @@ pub(crate) fn broken(error: http1::BodyError) -> BodyError {
         | http1::BodyError::NoCrlf => ProxyError::HttpResponseTransferCoding,
         http1::BodyError::BadTrailer => ProxyError::HttpProtocolError,
     };
-    BodyError::Broken(kind, error.text())
+    ResponseBodyError::Broken(kind, error.text())
 }
 
 impl Exchange for Http1 {
@@ -333,7 +336,7 @@ impl Exchange for Http1 {
 
     fn send_head(&mut self, bereq: &Head, body: BodyLen, limits: &RespLimits) {
         let RespLimits { head_bytes, line_bytes, lenient } = *limits;
-        self.limits = Limits { head_bytes, line_bytes, lenient, https_scheme: false, lone_lf: true };
+        self.limits = Http1Limits { head_bytes, line_bytes, lenient, https_scheme: false, lone_lf: true };
         self.to_head = bereq.method() == b"HEAD";
         self.is_chunked = body == BodyLen::Unknown;
         self.output.is_head = true;
@@ -364,7 +367,7 @@ impl Exchange for Http1 {
         }
     }
 
-    fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<SendProgress, SendError>> {
+    fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<SendProgress, ExchangeSendError>> {
         let hears = matches!(self.tunnel, Tunnel::No | Tunnel::Asked);
         if hears && let Some(sent) = self.heard_before(beresp) {
             return Poll::Ready(Ok(self.stopped(sent)));
@@ -372,7 +375,7 @@ impl Exchange for Http1 {
         let mut has_moved = false;
         while !self.output.is_out() {
             let error = match self.output.write(&self.stream) {
-                Ok(0) => SendError::Closed,
+                Ok(0) => ExchangeSendError::Closed,
                 Ok(n) => {
                     self.output.written += n;
                     has_moved = true;
@@ -391,8 +394,8 @@ impl Exchange for Http1 {
                     }
                     return if has_moved { Poll::Ready(Ok(SendProgress::Part)) } else { Poll::Pending };
                 }
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => SendError::Closed,
-                Err(error) => SendError::Os(error),
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => ExchangeSendError::Closed,
+                Err(error) => ExchangeSendError::Os(error),
             };
             // An origin that closes has often sent the reason before.
             if hears
@@ -423,17 +426,17 @@ impl Exchange for Http1 {
         }
     }
 
-    fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, HeadError>> {
+    fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, ExchangeHeadError>> {
         if let Some(received) = self.parse(beresp)? {
             return Poll::Ready(Ok(received));
         }
         match ready!(self.poll_read(cx, HEAD_READ_BYTES)) {
             Ok(0) | Err(IoError::Closed | IoError::Timeout) => {
                 self.count_rest();
-                Poll::Ready(Err(HeadError::Closed))
+                Poll::Ready(Err(ExchangeHeadError::Closed))
             }
             Ok(_) => Poll::Ready(Ok(self.parse(beresp)?.unwrap_or(Received::Part))),
-            Err(IoError::Os(error)) => Poll::Ready(Err(HeadError::Os(error))),
+            Err(IoError::Os(error)) => Poll::Ready(Err(ExchangeHeadError::Os(error))),
         }
     }
 
@@ -441,7 +444,7 @@ impl Exchange for Http1 {
         !self.input.is_empty()
     }
 
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Data, BodyError>> {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Data, ResponseBodyError>> {
         self.piece = 0..0;
         if !self.is_drained() {
             return Poll::Ready(Ok(self.decode()?.unwrap_or(Data::Part)));
@@ -451,7 +454,7 @@ impl Exchange for Http1 {
             Ok(0) => self.cut(!(self.has_strict_end && self.stream.was_cut())),
             Err(IoError::Closed | IoError::Timeout) => self.cut(false),
             Ok(_) => Ok(self.decode()?.unwrap_or(Data::Part)),
-            Err(IoError::Os(error)) => Err(BodyError::Os(error)),
+            Err(IoError::Os(error)) => Err(ResponseBodyError::Os(error)),
         })
     }
 
@@ -471,7 +474,7 @@ impl Exchange for Http1 {
         self.stream.reset_on_close();
     }
 
-    fn acct(&self) -> Acct {
+    fn acct(&self) -> ExchangeAcct {
         self.acct
     }
 }

@@ -27,9 +27,9 @@ mod tests;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use connection::Connection;
-pub(crate) use exchange::Http2;
+use connection::Http2Origin;
+pub(crate) use exchange::Http2Exchange;
 pub(crate) use local::{add, alone, opening, reuse};
 
 /// A connection and all its users, on one thread.
-type Shared = Rc<RefCell<Connection>>;
+type Shared = Rc<RefCell<Http2Origin>>;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Backends: endpoints, connection pools, probes, the director interface and `backend.list`.
 //!
-//! A fetch asks a [`Director`] for a [`Backend`] and the backend for a [`Conn`]; everything here is shared by all
+//! A fetch asks a [`Director`] for a [`Backend`] and the backend for a [`BackendConn`]; everything here is shared by all
 //! threads of the worker. Knows nothing of VCL source, transactions or the cache.
 
 #![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
@@ -30,24 +30,24 @@ mod spec;
 mod trouble;
 
 pub use backend::{Backend, ConnectOpts, Timeouts};
-pub use conn::Conn;
-pub use director::{Director, DirectorBase, Event, Health, ResolveCtx, Summary};
-pub use endpoint::{Endpoint, ResolveError};
-pub use env::{Env, HeapServices, Params, Services};
-pub use error::ConnectError;
+pub use conn::BackendConn;
+pub use director::{Director, DirectorBase, Health, ResolveCtx, Summary, VclEvent};
+pub use endpoint::{Endpoint, EndpointError};
+pub use env::{BackendEnv, BackendParams, BackendServices, HeapServices};
+pub use error::BackendConnectError;
 pub use exchange::{
-    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, SendProgress,
-    announced_length,
+    BodyLen, BodyStatus, Data, Exchange, ExchangeAcct, ExchangeHeadError, ExchangeSendError, Received, RespLimits,
+    ResponseBodyError, SendProgress, announced_length,
 };
 pub use h1::Http1;
 pub use list::{AdminHealth, ListFlags, columns, list_json, list_text, matching, parse_list_flags, set_health};
 pub use pool::{LOCKS, Locks};
 pub use registry::Backends;
-pub use request_signer::{Outgoing, OutgoingBody, RequestSigner, RequestSignerRef};
+pub use request_signer::{OutgoingBody, OutgoingRequest, RequestSigner, RequestSignerRef};
 pub use responder::Responder;
 pub use service::{Service, ServiceRef};
 pub use spec::{BackendSpec, ProbeSpec};
-pub use trouble::Fault;
+pub use trouble::BackendFault;
 
 #[cfg(test)]
 mod tests;

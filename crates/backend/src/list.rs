@@ -82,7 +82,7 @@ pub fn matching(pattern: Option<&str>, active: &str, all: &[Arc<dyn Director>]) 
     all.iter()
         .filter(|director| {
             let name = director.base().cli_name();
-            fnmatch::matches(glob.as_bytes(), name.as_bytes(), fnmatch::Flags::default())
+            fnmatch::matches(glob.as_bytes(), name.as_bytes(), fnmatch::MatchFlags::default())
                 && (!only_active || ours(name))
         })
         .cloned()

@@ -16,7 +16,7 @@ use base::Mono;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::Env;
+use crate::BackendEnv;
 
 /// Pause before a failed lookup is repeated, unless `backend_dns_ttl` is shorter.
 const RETRY: Duration = Duration::from_secs(1);
@@ -27,13 +27,13 @@ pub(crate) const TRIES: usize = 4;
 /// Time for which an address with a failed connection attempt is tried after the others.
 const AVOID: Duration = Duration::from_secs(10);
 
-pub(crate) struct Names {
-    env: Env,
-    by_name: Mutex<HashMap<(String, u16), Weak<Name>>>,
+pub(crate) struct HostNames {
+    env: BackendEnv,
+    by_name: Mutex<HashMap<(String, u16), Weak<ResolvedName>>>,
     slots: Arc<Semaphore>,
 }
 
-pub(crate) struct Name {
+pub(crate) struct ResolvedName {
     host: String,
     port: u16,
     /// Index of the address for the next connection.
@@ -54,13 +54,13 @@ struct Addresses {
     avoid_until: Option<Mono>,
 }
 
-impl Names {
-    pub(crate) fn new(env: Env) -> Self {
+impl HostNames {
+    pub(crate) fn new(env: BackendEnv) -> Self {
         Self { env, by_name: Mutex::default(), slots: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     /// The name, shared by all its users. `found` has its addresses of a moment ago.
-    pub(crate) fn name(&self, host: &str, port: u16, found: &[SocketAddr]) -> Arc<Name> {
+    pub(crate) fn name(&self, host: &str, port: u16, found: &[SocketAddr]) -> Arc<ResolvedName> {
         let mut names = self.by_name.lock();
         let key = (host.to_owned(), port);
         if let Some(name) = names.get(&key).and_then(Weak::upgrade) {
@@ -70,7 +70,8 @@ impl Names {
         let addrs = found.iter().map(|&addr| Addresses { addr, avoid_until: None }).collect();
         // The addresses may be as old as the VCL, so the name is looked up at once.
         let inner = Inner { addrs, due: Some(self.env.clock.mono()), looking: false, failing: false };
-        let name = Arc::new(Name { host: host.to_owned(), port, turn: AtomicUsize::new(0), inner: Mutex::new(inner) });
+        let name =
+            Arc::new(ResolvedName { host: host.to_owned(), port, turn: AtomicUsize::new(0), inner: Mutex::new(inner) });
         names.insert(key, Arc::downgrade(&name));
         name
     }
@@ -90,7 +91,7 @@ impl Names {
     }
 }
 
-impl Name {
+impl ResolvedName {
     /// The addresses in the order in which this connection tries them.
     pub(crate) fn targets(&self, prefer_ipv6: bool, now: Mono) -> Vec<SocketAddr> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
@@ -141,7 +142,7 @@ impl Name {
         true
     }
 
-    async fn look_up(self: Arc<Self>, env: &Env) {
+    async fn look_up(self: Arc<Self>, env: &BackendEnv) {
         let (services, host, port) = (env.services.clone(), self.host.clone(), self.port);
         let answer = rt::blocking_lookup(move || services.lookup(&host, port)).await;
         let answer = answer.unwrap_or_else(|refused| Err(std::io::Error::other(refused.text())));

@@ -20,8 +20,8 @@ use tables::origin_proto::OriginProto;
 use tables::proxy_error::ProxyError;
 
 use crate::endpoint::Endpoint;
-use crate::error::{EPROTO, OpenError};
-use crate::names::Name;
+use crate::error::{ConnOpenError, EPROTO};
+use crate::names::ResolvedName;
 use crate::sealing::TlsPeer;
 
 /// Maximum number of a pool's connections that one sweep checks: each is a system call under the lock.
@@ -31,25 +31,25 @@ const MAX_SWEEP: usize = 64;
 const NEAR: usize = 32;
 
 #[derive(Default)]
-pub(crate) struct Pools {
-    by_endpoint: Mutex<HashMap<Endpoint, Weak<Pool>>>,
+pub(crate) struct EndpointPools {
+    by_endpoint: Mutex<HashMap<Endpoint, Weak<EndpointPool>>>,
 }
 
-impl Pools {
+impl EndpointPools {
     /// The pool of an endpoint, shared by backends of several VCLs. It is dropped with its last backend.
-    pub(crate) fn pool(&self, endpoint: &Endpoint, name: Option<Arc<Name>>) -> Arc<Pool> {
+    pub(crate) fn pool(&self, endpoint: &Endpoint, name: Option<Arc<ResolvedName>>) -> Arc<EndpointPool> {
         let mut pools = self.by_endpoint.lock();
         if let Some(pool) = pools.get(endpoint).and_then(Weak::upgrade) {
             return pool;
         }
         pools.retain(|_, pool| pool.strong_count() > 0);
         LOCKS.made.fetch_add(1, Relaxed);
-        let pool = Arc::new(Pool::new(endpoint.clone(), name));
+        let pool = Arc::new(EndpointPool::new(endpoint.clone(), name));
         pools.insert(endpoint.clone(), Arc::downgrade(&pool));
         pool
     }
 
-    fn all(&self) -> Vec<Arc<Pool>> {
+    fn all(&self) -> Vec<Arc<EndpointPool>> {
         self.by_endpoint.lock().values().filter_map(Weak::upgrade).collect()
     }
 
@@ -63,11 +63,11 @@ impl Pools {
     }
 }
 
-pub(crate) struct Pool {
+pub(crate) struct EndpointPool {
     /// A number that no other pool has or had.
     pub(crate) id: u64,
     pub(crate) endpoint: Endpoint,
-    pub(crate) name: Option<Arc<Name>>,
+    pub(crate) name: Option<Arc<ResolvedName>>,
     pub(crate) tls: Option<TlsPeer>,
     /// The version that an origin with a choice chose last.
     chosen: AtomicU8,
@@ -109,11 +109,11 @@ pub(crate) struct PeerLabel {
     /// Descriptor, remote and local address, as BackendOpen records have them.
     text: Box<[u8]>,
     fd_len: usize,
-    tls: Option<Box<tls::Info>>,
+    tls: Option<Box<tls::HandshakeInfo>>,
 }
 
 impl PeerLabel {
-    pub fn new(stream: &Stream, tls: Option<Box<tls::Info>>) -> Box<Self> {
+    pub fn new(stream: &Stream, tls: Option<Box<tls::HandshakeInfo>>) -> Box<Self> {
         Self::between(stream.number(), stream.peer(), stream.local(), tls)
     }
 
@@ -122,7 +122,7 @@ impl PeerLabel {
         Self::between(0, Address::Unix, Address::Unix, None)
     }
 
-    fn between(fd: u32, peer: Address, local: Address, tls: Option<Box<tls::Info>>) -> Box<Self> {
+    fn between(fd: u32, peer: Address, local: Address, tls: Option<Box<tls::HandshakeInfo>>) -> Box<Self> {
         let fd = dec(u64::from(fd));
         let text = [fd.as_bytes(), b" ", peer.text().ip_port(), b" ", local.text().ip_port()].concat();
         let is_here = match (peer, local) {
@@ -139,7 +139,7 @@ impl PeerLabel {
         }
     }
 
-    pub fn tls(&self) -> Option<&tls::Info> {
+    pub fn tls(&self) -> Option<&tls::HandshakeInfo> {
         self.tls.as_deref()
     }
 
@@ -163,24 +163,24 @@ pub struct Locks {
 
 pub static LOCKS: Locks = Locks { made: AtomicU64::new(0), gone: AtomicU64::new(0), taken: AtomicU64::new(0) };
 
-impl Drop for Pool {
+impl Drop for EndpointPool {
     fn drop(&mut self) {
         LOCKS.gone.fetch_add(1, Relaxed);
     }
 }
 
-impl Pool {
+impl EndpointPool {
     /// The pool of a backend without an endpoint. It stays empty.
-    pub(crate) fn alone() -> Arc<Pool> {
+    pub(crate) fn alone() -> Arc<EndpointPool> {
         LOCKS.made.fetch_add(1, Relaxed);
-        Arc::new(Pool::new(Endpoint::default(), None))
+        Arc::new(EndpointPool::new(Endpoint::default(), None))
     }
 
-    fn new(endpoint: Endpoint, name: Option<Arc<Name>>) -> Pool {
+    fn new(endpoint: Endpoint, name: Option<Arc<ResolvedName>>) -> EndpointPool {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Relaxed);
         let tls = endpoint.tls.as_ref().map(|origin| TlsPeer::new(origin, endpoint.proto));
-        Pool {
+        EndpointPool {
             id,
             endpoint,
             name,
@@ -213,14 +213,14 @@ impl Pool {
     ///
     /// # Errors
     /// The origin was to speak HTTP/2, and doesn't.
-    pub(crate) fn take_choice(&self, tls: Option<&tls::Info>) -> Result<bool, OpenError> {
+    pub(crate) fn take_choice(&self, tls: Option<&tls::HandshakeInfo>) -> Result<bool, ConnOpenError> {
         let is_http2 = tls.is_some_and(|info| info.alpn.as_deref() == Some(b"h2"));
         match self.endpoint.proto {
             OriginProto::Http1 => Ok(false),
             OriginProto::Http2 if is_http2 || tls.is_none() => Ok(true),
             OriginProto::Http2 => {
                 let reason = "the backend has not chosen h2 (ALPN)".to_owned();
-                Err(OpenError::Tls(EPROTO, ProxyError::TlsProtocolError, reason))
+                Err(ConnOpenError::Tls(EPROTO, ProxyError::TlsProtocolError, reason))
             }
             OriginProto::Auto => {
                 self.chosen.store(if is_http2 { 2 } else { 1 }, Relaxed);

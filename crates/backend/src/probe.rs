@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use base::Real;
 use base::lock::Mutex;
-use net::proxy::Ends;
+use net::proxy::ProxyEnds;
 use net::{Address, IoError, Stream};
 use rt::Instant;
 
 use crate::backend::{deadline, proxy_header};
-use crate::error::{ETIMEDOUT, OpenError, errno_text};
+use crate::error::{ConnOpenError, ETIMEDOUT, errno_text};
 use crate::exchange::MAX_INTERIM;
 use crate::health::{Poke, PokeResult, ProbeState};
-use crate::trouble::Fault;
-use crate::{Backend, Director, Event, Health, ProbeSpec, Summary};
+use crate::trouble::BackendFault;
+use crate::{Backend, Director, Health, ProbeSpec, Summary, VclEvent};
 
 /// Number of kept bytes of a response: enough for the status line.
 const KEPT: usize = 127;
@@ -81,9 +81,9 @@ impl Probe {
     }
 
     /// Resets the probe's history, or takes over another VCL's, when the VCL goes warm or cold.
-    pub(crate) fn event(&self, backend: &Backend, event: Event) {
+    pub(crate) fn event(&self, backend: &Backend, event: VclEvent) {
         match event {
-            Event::Warm => {
+            VclEvent::Warm => {
                 let known = backend.prober().known_health(backend);
                 match known {
                     Some(old) => self.state.lock().carry_over(&old),
@@ -92,12 +92,12 @@ impl Probe {
                 self.update(backend);
                 backend.prober().schedule(backend);
             }
-            Event::Cold => {
+            VclEvent::Cold => {
                 backend.prober().cancel(backend);
                 self.state.lock().reset();
                 self.update(backend);
             }
-            Event::Discard => backend.prober().cancel(backend),
+            VclEvent::Discard => backend.prober().cancel(backend),
         }
     }
 
@@ -123,7 +123,7 @@ impl Probe {
         match state.is_sick() {
             // Too few good answers so far are no failure.
             true if was_good => {}
-            true => backend.fails(Fault::Sick(state.message())),
+            true => backend.fails(BackendFault::Sick(state.message())),
             false => backend.is_probed_healthy(),
         }
     }
@@ -148,7 +148,7 @@ impl Probe {
             Ok(opened) => opened,
             Err(error) => {
                 backend.count_failure(&error);
-                result.poke.err_xmit = matches!(error, OpenError::Proxy(_));
+                result.poke.err_xmit = matches!(error, ConnOpenError::Proxy(_));
                 result.message = error.text();
                 return result;
             }
@@ -259,7 +259,7 @@ fn end_of_head(bytes: &[u8]) -> Option<usize> {
 
 fn proxy(backend: &Backend, stream: &Stream) -> Vec<u8> {
     let ends = match (backend.spec().proxy_header, stream.local()) {
-        (1, Address::Inet(local)) => Some(Ends { source: local, destination: local }),
+        (1, Address::Inet(local)) => Some(ProxyEnds { source: local, destination: local }),
         _ => None,
     };
     proxy_header(backend.spec().proxy_header, ends.as_ref(), None)

@@ -9,29 +9,29 @@ use base::lock::Mutex;
 use tokio::sync::Notify;
 
 use crate::health::ProbeState;
-use crate::names::Names;
-use crate::pool::{Pool, Pools};
+use crate::names::HostNames;
+use crate::pool::{EndpointPool, EndpointPools};
 use crate::trouble::LineBudget;
-use crate::{Backend, BackendSpec, Env};
+use crate::{Backend, BackendEnv, BackendSpec};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 pub struct Backends {
-    env: Env,
-    pools: Pools,
-    names: Names,
+    env: BackendEnv,
+    pools: EndpointPools,
+    names: HostNames,
     prober: Arc<Prober>,
     lines: Arc<LineBudget>,
 }
 
 impl Backends {
-    pub fn new(env: Env) -> Arc<Self> {
-        let (names, prober) = (Names::new(env.clone()), Arc::new(Prober::new(env.clone())));
-        Arc::new(Self { pools: Pools::default(), names, prober, lines: Arc::default(), env })
+    pub fn new(env: BackendEnv) -> Arc<Self> {
+        let (names, prober) = (HostNames::new(env.clone()), Arc::new(Prober::new(env.clone())));
+        Arc::new(Self { pools: EndpointPools::default(), names, prober, lines: Arc::default(), env })
     }
 
     /// A backend of the VCL loaded as `vcl`. It is cold (counters hidden, not probed) until it gets
-    /// [`crate::Event::Warm`].
+    /// [`crate::VclEvent::Warm`].
     pub fn create(&self, vcl: &str, spec: BackendSpec) -> Arc<Backend> {
         let name = spec.endpoint.name.as_ref().map(|(host, port)| self.names.name(host, *port, &spec.found));
         if name.is_some() {
@@ -39,7 +39,7 @@ impl Backends {
             self.prober.changed.notify_one();
         }
         let pool = match &spec.service {
-            Some(_) => Pool::alone(),
+            Some(_) => EndpointPool::alone(),
             None => self.pools.pool(&spec.endpoint, name),
         };
         let backend = Backend::new(vcl, spec, self.env.clone(), pool, self.prober.clone(), self.lines.clone());
@@ -75,7 +75,7 @@ impl Backends {
 }
 
 pub(crate) struct Prober {
-    env: Env,
+    env: BackendEnv,
     jobs: Mutex<Vec<Job>>,
     changed: Notify,
 }
@@ -94,7 +94,7 @@ impl Job {
 }
 
 impl Prober {
-    fn new(env: Env) -> Self {
+    fn new(env: BackendEnv) -> Self {
         Self { env, jobs: Mutex::default(), changed: Notify::new() }
     }
 

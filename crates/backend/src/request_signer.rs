@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::Real;
 
-pub struct Outgoing<'a> {
+pub struct OutgoingRequest<'a> {
     pub method: &'a [u8],
     pub url: &'a [u8],
     pub fields: Vec<(&'a [u8], &'a [u8])>,
@@ -27,7 +27,7 @@ pub trait RequestSigner: Send + Sync {
     ///
     /// # Errors
     /// Why the request can't be sent: the fetch fails.
-    fn fields(&self, request: &Outgoing<'_>) -> Result<Vec<(String, String)>, String>;
+    fn fields(&self, request: &OutgoingRequest<'_>) -> Result<Vec<(String, String)>, String>;
 }
 
 /// A signer, identified by its address in memory.

@@ -18,7 +18,8 @@ use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 
 use crate::exchange::{
-    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, SendProgress,
+    BodyLen, BodyStatus, Data, Exchange, ExchangeAcct, ExchangeHeadError, ExchangeSendError, Received, RespLimits,
+    ResponseBodyError, SendProgress,
 };
 use crate::h1::broken;
 
@@ -40,7 +41,7 @@ pub fn exchange() -> (Box<dyn Exchange>, Responder) {
         body: BodyStatus::None,
         left: 0,
         piece: Vec::new(),
-        acct: Acct::default(),
+        acct: ExchangeAcct::default(),
     };
     let responder = Responder {
         shared,
@@ -160,7 +161,7 @@ struct Fetch {
     /// Number of missing bytes of a body of known length.
     left: u64,
     piece: Vec<u8>,
-    acct: Acct,
+    acct: ExchangeAcct,
 }
 
 impl Drop for Fetch {
@@ -213,10 +214,10 @@ impl Exchange for Fetch {
         shared.wake_task();
     }
 
-    fn poll_send(&mut self, cx: &mut Context<'_>, _beresp: &mut Head) -> Poll<Result<SendProgress, SendError>> {
+    fn poll_send(&mut self, cx: &mut Context<'_>, _beresp: &mut Head) -> Poll<Result<SendProgress, ExchangeSendError>> {
         let mut shared = self.shared.borrow_mut();
         if shared.down.end == End::Cut && shared.response.is_none() && shared.up.end == End::Open {
-            return Poll::Ready(Err(SendError::Closed));
+            return Poll::Ready(Err(ExchangeSendError::Closed));
         }
         if !shared.up.is_full() {
             return Poll::Ready(Ok(SendProgress::All));
@@ -232,12 +233,12 @@ impl Exchange for Fetch {
         if shared.is_answered() { Poll::Ready(SendProgress::Answered) } else { shared.park_fetch(cx) }
     }
 
-    fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, HeadError>> {
+    fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, ExchangeHeadError>> {
         let response = {
             let mut shared = self.shared.borrow_mut();
             match shared.response.take() {
                 Some(response) => response,
-                None if shared.down.end != End::Open => return Poll::Ready(Err(HeadError::Closed)),
+                None if shared.down.end != End::Open => return Poll::Ready(Err(ExchangeHeadError::Closed)),
                 None => return shared.park_fetch(cx),
             }
         };
@@ -248,7 +249,7 @@ impl Exchange for Fetch {
         self.acct.beresp_head > 0
     }
 
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Data, BodyError>> {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Data, ResponseBodyError>> {
         self.piece.clear();
         if self.is_complete() {
             return Poll::Ready(Ok(Data::End { close: None }));
@@ -290,13 +291,13 @@ impl Exchange for Fetch {
         shared.wake_task();
     }
 
-    fn acct(&self) -> Acct {
+    fn acct(&self) -> ExchangeAcct {
         self.acct
     }
 }
 
 impl Fetch {
-    fn take_head(&mut self, response: &Response, beresp: &mut Head) -> Result<Received, HeadError> {
+    fn take_head(&mut self, response: &Response, beresp: &mut Head) -> Result<Received, ExchangeHeadError> {
         let Response { status, reason, fields, len } = response;
         let longest = fields.iter().map(|(name, value)| name.len() + value.len() + 4).max();
         beresp.clear();
@@ -316,13 +317,13 @@ impl Fetch {
         let bytes = wire_bytes(beresp);
         self.acct.beresp_head += bytes;
         if made.is_err() || bytes > self.limits.head_bytes as u64 {
-            return Err(HeadError::Overflow);
+            return Err(ExchangeHeadError::Overflow);
         }
         if longest.is_some_and(|longest| longest > self.limits.line_bytes) {
-            return Err(HeadError::Garbage(ProxyError::HttpResponseHeaderSize, (*b"HTTP/1.1").into()));
+            return Err(ExchangeHeadError::Garbage(ProxyError::HttpResponseHeaderSize, (*b"HTTP/1.1").into()));
         }
         if *status < 200 {
-            return Err(HeadError::NotFinal);
+            return Err(ExchangeHeadError::NotFinal);
         }
         // This marks the headers that Connection nominates. The connection never persists.
         let close = hop::connection(beresp).map_or(SessClose::RxBad, |_| SessClose::RespClose);

@@ -9,10 +9,10 @@ use rt::Instant;
 use tables::counters::Main;
 use tables::origin_proto::OriginProto;
 use tables::proxy_error::ProxyError;
-use tls::origin::Origin;
-use tls::{Client, ErrorKind, Handshake};
+use tls::origin::TlsOrigin;
+use tls::{ErrorKind, Handshake, TlsClient};
 
-use crate::error::{EPROTO, ETIMEDOUT, OpenError};
+use crate::error::{ConnOpenError, EPROTO, ETIMEDOUT};
 
 /// Maximum number of TLS sessions that a pool remembers for resumption. They are one server's; TLS 1.3 gives at most eight tickets.
 const SESSIONS: usize = 8;
@@ -20,13 +20,13 @@ const SESSIONS: usize = 8;
 pub(crate) struct TlsPeer {
     name: String,
     /// `Err`: the reason why TLS isn't possible.
-    client: Result<Arc<Client>, String>,
+    client: Result<Arc<TlsClient>, String>,
     /// A client that speaks only HTTP/1.1, if `client` leaves the choice to the origin.
-    http1: Option<Result<Arc<Client>, String>>,
+    http1: Option<Result<Arc<TlsClient>, String>>,
 }
 
 impl TlsPeer {
-    pub(crate) fn new(origin: &Result<Origin, String>, proto: OriginProto) -> Self {
+    pub(crate) fn new(origin: &Result<TlsOrigin, String>, proto: OriginProto) -> Self {
         match origin {
             Ok(origin) => {
                 let client = |offered: OriginProto| origin.client_offering(offered.offers(), SESSIONS);
@@ -44,7 +44,7 @@ impl TlsPeer {
         http1: bool,
         until: Option<Instant>,
         main: &Main,
-    ) -> Result<(Stream, Box<tls::Info>), OpenError> {
+    ) -> Result<(Stream, Box<tls::HandshakeInfo>), ConnOpenError> {
         match self.shake_hands(stream, http1, until).await {
             Ok((stream, info)) => {
                 main.backend_tls.inc();
@@ -65,35 +65,35 @@ impl TlsPeer {
         stream: Stream,
         http1: bool,
         until: Option<Instant>,
-    ) -> Result<(Stream, tls::Info), OpenError> {
+    ) -> Result<(Stream, tls::HandshakeInfo), ConnOpenError> {
         let client = self.http1.as_ref().filter(|_| http1).unwrap_or(&self.client);
         let client = client
             .as_ref()
-            .map_err(|reason| OpenError::Tls(EPROTO, ProxyError::ProxyConfigurationError, reason.clone()))?;
+            .map_err(|reason| ConnOpenError::Tls(EPROTO, ProxyError::ProxyConfigurationError, reason.clone()))?;
         let hello = Handshake::client(client, &self.name).map_err(|error| failed(&error))?;
         handshake(stream, hello, Vec::new(), until).await.map_err(|it| match it.error {
             HandshakeError::Timeout => {
-                OpenError::Tls(ETIMEDOUT, ProxyError::ConnectionTimeout, "Handshake timeout".to_owned())
+                ConnOpenError::Tls(ETIMEDOUT, ProxyError::ConnectionTimeout, "Handshake timeout".to_owned())
             }
             HandshakeError::Closed => {
                 let reason = "the backend closed the connection in the handshake";
-                OpenError::Tls(EPROTO, ProxyError::ConnectionTerminated, reason.to_owned())
+                ConnOpenError::Tls(EPROTO, ProxyError::ConnectionTerminated, reason.to_owned())
             }
             HandshakeError::Tls(error) => failed(&error),
             HandshakeError::Os(error) => {
                 let errno = error.raw_os_error().unwrap_or(EPROTO);
-                OpenError::Tls(errno, ProxyError::ConnectionTerminated, error.to_string())
+                ConnOpenError::Tls(errno, ProxyError::ConnectionTerminated, error.to_string())
             }
         })
     }
 }
 
-fn failed(error: &tls::Error) -> OpenError {
+fn failed(error: &tls::TlsError) -> ConnOpenError {
     let reason = match matches!(error.kind(), ErrorKind::Certificate) {
         true => format!("Server verification failed: {error}"),
         false => error.to_string(),
     };
-    OpenError::Tls(EPROTO, proxy_error(error.kind()), reason)
+    ConnOpenError::Tls(EPROTO, proxy_error(error.kind()), reason)
 }
 
 fn proxy_error(kind: ErrorKind) -> ProxyError {

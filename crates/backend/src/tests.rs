@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Clock;
-use net::proxy::Ends;
+use net::proxy::ProxyEnds;
 use tables::close::SessClose;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
@@ -23,12 +23,12 @@ struct Bed {
 
 impl Bed {
     fn new() -> Self {
-        Self::with(Params::default())
+        Self::with(BackendParams::default())
     }
 
-    fn with(params: Params) -> Self {
+    fn with(params: BackendParams) -> Self {
         let (clock, services) = (Clock::manual(), Arc::new(HeapServices { params, ..HeapServices::default() }));
-        let backends = Backends::new(Env { clock: clock.clone(), services: services.clone() });
+        let backends = Backends::new(BackendEnv { clock: clock.clone(), services: services.clone() });
         Self { clock, services, backends }
     }
 
@@ -64,7 +64,7 @@ fn shown(bytes: Vec<u8>) -> String {
 }
 
 /// Ends a use. Returns whether the connection went back, and the log record's text.
-fn ended(conn: Conn, close: Option<SessClose>) -> (bool, String) {
+fn ended(conn: BackendConn, close: Option<SessClose>) -> (bool, String) {
     let mut text = Vec::new();
     let is_recycled = conn.finish(close, |parts| text = parts.concat());
     (is_recycled, shown(text))
@@ -313,7 +313,7 @@ fn a_busy_backend_has_a_queue_with_a_bound() {
         };
         rt::yield_now().await;
         let error = backend.connect(&ConnectOpts::default()).await.err().unwrap();
-        assert_eq!(error, ConnectError::Busy { backend: "s1".into() }, "the queue is full");
+        assert_eq!(error, BackendConnectError::Busy { backend: "s1".into() }, "the queue is full");
         held.finish(None, |_| ());
         waiter.await.unwrap();
         let main = &bed.services.main;
@@ -329,7 +329,7 @@ fn a_busy_backend_has_a_queue_with_a_bound() {
 #[test]
 fn parameters_make_a_queue_unless_the_backend_has_its_own() {
     run(async {
-        let params = Params { wait_limit: 1, wait_timeout: Duration::from_secs(10), ..Params::default() };
+        let params = BackendParams { wait_limit: 1, wait_timeout: Duration::from_secs(10), ..BackendParams::default() };
         let (bed, (_listener, spec)) = (Bed::with(params), server().await);
         for (wait_limit, waits) in [(None, true), (Some(0), false)] {
             let backend = bed.backend(BackendSpec { max_connections: 1, wait_limit, ..spec.clone() });
@@ -383,8 +383,8 @@ fn a_discarded_backend_ends_its_connections_in_order() {
         );
         let (mut first, mut second) = (accept(&listener).await, accept(&listener).await);
         idle.finish(None, |_| ());
-        backend.event(Event::Cold);
-        backend.event(Event::Discard);
+        backend.event(VclEvent::Cold);
+        backend.event(VclEvent::Discard);
         drop(backend);
         // A running fetch keeps the pool alive. The last connection ends with it.
         busy.tunnel().unwrap().write_all(b"x", None).await.unwrap();
@@ -404,7 +404,7 @@ struct Named {
 }
 
 impl Named {
-    fn new(params: Params, found: &[&TcpListener]) -> Named {
+    fn new(params: BackendParams, found: &[&TcpListener]) -> Named {
         let bed = Bed::with(params);
         let found = found.iter().map(|listener| listener.local_addr().unwrap()).collect();
         let spec = BackendSpec { found, ..BackendSpec::new("s1", Endpoint::named("www.test", 80)) };
@@ -426,7 +426,7 @@ impl Named {
         }
     }
 
-    async fn connect(&self) -> Result<Conn, ConnectError> {
+    async fn connect(&self) -> Result<BackendConn, BackendConnectError> {
         self.backend.connect(&ConnectOpts::default()).await
     }
 }
@@ -435,7 +435,7 @@ impl Named {
 fn a_name_moves_and_its_connections_with_it() {
     run(async {
         let ((one, _), (two, _)) = (server().await, server().await);
-        let named = Named::new(Params::default(), &[&one]);
+        let named = Named::new(BackendParams::default(), &[&one]);
         named.answers(&[&one]);
         named.looked_up(1).await;
         named.connect().await.unwrap().finish(None, |_| ());
@@ -460,7 +460,7 @@ fn a_name_moves_and_its_connections_with_it() {
 fn all_addresses_of_a_name_are_used_and_a_dead_one_is_passed_over() {
     run(async {
         let ((one, _), (two, _), (three, _)) = (server().await, server().await, server().await);
-        let named = Named::new(Params::default(), &[]);
+        let named = Named::new(BackendParams::default(), &[]);
         named.answers(&[&one, &two, &three]);
         named.looked_up(1).await;
         let mut seen = std::collections::HashMap::new();
@@ -485,7 +485,7 @@ fn a_name_without_an_address_fails_fetches_until_it_has_one() {
     run(async {
         let (one, _) = server().await;
         for ttl in [0, 30] {
-            let params = Params { dns_ttl: Duration::from_secs(ttl), ..Params::default() };
+            let params = BackendParams { dns_ttl: Duration::from_secs(ttl), ..BackendParams::default() };
             let named = Named::new(params, &[]);
             named.looked_up(1).await;
             let error = named.connect().await.err().unwrap();
@@ -513,7 +513,7 @@ fn a_name_without_an_address_fails_fetches_until_it_has_one() {
 fn with_a_ttl_of_zero_a_name_that_has_addresses_keeps_them() {
     run(async {
         let ((one, _), (two, _)) = (server().await, server().await);
-        let named = Named::new(Params { dns_ttl: Duration::ZERO, ..Params::default() }, &[&one]);
+        let named = Named::new(BackendParams { dns_ttl: Duration::ZERO, ..BackendParams::default() }, &[&one]);
         named.answers(&[&two]);
         for _ in 0..20 {
             named.bed.clock.advance(Duration::from_secs(100));
@@ -532,7 +532,8 @@ fn preamble_and_proxy_header_come_first() {
         let (bed, (listener, spec)) = (Bed::new(), server().await);
         let endpoint = Endpoint { preamble: b"PRE".to_vec(), ..spec.endpoint };
         let backend = bed.backend(BackendSpec { endpoint, proxy_header: 1, ..spec });
-        let ends = Ends { source: "192.0.2.1:1234".parse().unwrap(), destination: "192.0.2.2:80".parse().unwrap() };
+        let ends =
+            ProxyEnds { source: "192.0.2.1:1234".parse().unwrap(), destination: "192.0.2.2:80".parse().unwrap() };
         let conn = backend.connect(&ConnectOpts { ends: Some(ends), ..ConnectOpts::default() }).await.unwrap();
         let want = b"PREPROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\n";
         assert_eq!(conn.acct().bereq_head, want.len() as u64 - 3);
@@ -598,7 +599,7 @@ fn probes_make_backends_healthy_and_sick_and_a_reload_keeps_that() {
         let backend = bed.backend(spec.clone());
         assert!(!backend.healthy(bed.clock.real()).ok, "sick until the first probe");
         let keeper = rt::spawn(bed.backends.clone().housekeep());
-        backend.event(Event::Warm);
+        backend.event(VclEvent::Warm);
         let asked = answer(&listener, b"HTTP/1.1 200 Fine\r\n\r\nbody").await;
         assert_eq!(asked, b"GET /p HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
         let record = logged(&bed, 3).await;
@@ -608,9 +609,9 @@ fn probes_make_backends_healthy_and_sick_and_a_reload_keeps_that() {
 
         // Another VCL with the same backend takes over the state at once.
         let reloaded = bed.backends.create("vcl2", spec);
-        reloaded.event(Event::Warm);
+        reloaded.event(VclEvent::Warm);
         assert!(reloaded.healthy(bed.clock.real()).ok);
-        backend.event(Event::Discard);
+        backend.event(VclEvent::Discard);
         drop(backend);
 
         // Two bad responses in a row use up the window.
@@ -622,7 +623,7 @@ fn probes_make_backends_healthy_and_sick_and_a_reload_keeps_that() {
         answer(&listener, b"").await;
         let record = logged(&bed, 7).await;
         assert!(record.starts_with("s1 Went sick 4---X---") && record.ends_with(" \"Empty response\""), "{record}");
-        reloaded.event(Event::Cold);
+        reloaded.event(VclEvent::Cold);
         keeper.abort();
     });
 }
@@ -635,7 +636,7 @@ fn a_probe_that_finds_nobody_says_so() {
         let backend = bed.backend(BackendSpec { probe: Some(probe), ..nobody().await });
         assert!(backend.healthy(bed.clock.real()).ok, "initially");
         let keeper = rt::spawn(bed.backends.clone().housekeep());
-        backend.event(Event::Warm);
+        backend.event(VclEvent::Warm);
         let record = logged(&bed, 3).await;
         let want = "s1 Still healthy -------- 3 3 8 0.000000 0.000000 \"Open error 111 (Connection refused)\"";
         assert_eq!(record, want);
@@ -653,7 +654,7 @@ fn a_slow_probe_fails_unless_it_need_not_end() {
             let probe = ProbeSpec { timeout, expect_close, ..ProbeSpec::default() };
             let backend = bed.backend(BackendSpec { probe: Some(probe), ..spec });
             let keeper = rt::spawn(bed.backends.clone().housekeep());
-            backend.event(Event::Warm);
+            backend.event(VclEvent::Warm);
             let mut peer = accept(&listener).await;
             peer.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
             let record = logged(&bed, 3).await;

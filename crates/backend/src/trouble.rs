@@ -11,7 +11,7 @@ use base::Mono;
 use base::lock::Mutex;
 use tables::proxy_error::ProxyError;
 
-use crate::error::{ETIMEDOUT, OpenError, errno_text};
+use crate::error::{ConnOpenError, ETIMEDOUT, errno_text};
 
 /// Maximum number of outages of one backend that are reported within [`OUTAGE_SECONDS`].
 const MAX_OUTAGES: u8 = 5;
@@ -36,7 +36,7 @@ const ECONNRESET: i32 = 104;
 const EHOSTUNREACH: i32 = 113;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault<'a> {
+pub enum BackendFault<'a> {
     Connect(i32),
     HeldDown,
     Busy,
@@ -57,19 +57,19 @@ pub enum Fault<'a> {
     Invalid(ProxyError, &'a str),
 }
 
-impl Fault<'static> {
+impl BackendFault<'static> {
     /// The backend has refused the request unprocessed, also the second time.
-    pub const REFUSED: Self = Fault::Invalid(ProxyError::HttpResponseIncomplete, "refused by the backend");
+    pub const REFUSED: Self = BackendFault::Invalid(ProxyError::HttpResponseIncomplete, "refused by the backend");
 }
 
-impl<'a> Fault<'a> {
+impl<'a> BackendFault<'a> {
     /// The fault of a backend, whose name to look up is `host`, that can't be connected to.
-    pub(crate) fn of(error: &'a OpenError, host: &'a str) -> Self {
+    pub(crate) fn of(error: &'a ConnOpenError, host: &'a str) -> Self {
         match error {
-            OpenError::Errno(errno) | OpenError::HeldDown(errno) => Self::Connect(*errno),
-            OpenError::NoAddress => Self::NoAddress(host),
-            OpenError::Proxy(errno) => Self::ProxyWrite(*errno),
-            OpenError::Tls(_, error, reason) => Self::Tls(*error, reason),
+            ConnOpenError::Errno(errno) | ConnOpenError::HeldDown(errno) => Self::Connect(*errno),
+            ConnOpenError::NoAddress => Self::NoAddress(host),
+            ConnOpenError::Proxy(errno) => Self::ProxyWrite(*errno),
+            ConnOpenError::Tls(_, error, reason) => Self::Tls(*error, reason),
         }
     }
 
@@ -139,7 +139,7 @@ impl<'a> Fault<'a> {
 /// The bit of the probe's verdict. Only the probe clears it.
 const SICK: u16 = 1 << 6;
 
-impl fmt::Display for Fault<'_> {
+impl fmt::Display for BackendFault<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect(ETIMEDOUT) => f.write_str("no connection within connect_timeout"),
@@ -173,7 +173,7 @@ fn printable(text: &str) -> String {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Trouble {
+pub(crate) struct BackendTrouble {
     /// True if `outage.causes` isn't empty, to be read without the lock.
     is_failing: AtomicBool,
     outage: Mutex<Outage>,
@@ -191,10 +191,10 @@ struct Outage {
     since: Option<Mono>,
 }
 
-impl Trouble {
+impl BackendTrouble {
     /// Records a failure and its effect on requests. Returns the text after the backend's name and address, if the operator is to be
     /// informed.
-    pub fn fails(&self, fault: Fault<'_>, effect: &str, now: Mono) -> Option<String> {
+    pub fn fails(&self, fault: BackendFault<'_>, effect: &str, now: Mono) -> Option<String> {
         let text = printable(&fault.to_string());
         let mut outage = self.outage.lock();
         if outage.causes == 0 {
@@ -287,26 +287,26 @@ mod tests {
 
     #[test]
     fn each_cause_of_an_outage_is_reported_once() {
-        let (trouble, now) = (Trouble::default(), Mono(1.0));
+        let (trouble, now) = (BackendTrouble::default(), Mono(1.0));
         assert!(!trouble.answers());
-        let refused = trouble.fails(Fault::Connect(ECONNREFUSED), EFFECT, now);
+        let refused = trouble.fails(BackendFault::Connect(ECONNREFUSED), EFFECT, now);
         assert_eq!(refused, Some(format!("connection refused{SUFFIX}")));
-        assert_eq!(trouble.fails(Fault::Connect(ECONNREFUSED), EFFECT, now), None);
+        assert_eq!(trouble.fails(BackendFault::Connect(ECONNREFUSED), EFFECT, now), None);
         assert_eq!(
-            trouble.fails(Fault::Connect(ETIMEDOUT), EFFECT, now),
+            trouble.fails(BackendFault::Connect(ETIMEDOUT), EFFECT, now),
             Some(format!("no connection within connect_timeout{SUFFIX}"))
         );
         assert!(trouble.answers());
         assert!(!trouble.answers());
-        assert!(trouble.fails(Fault::Connect(ECONNREFUSED), EFFECT, now).is_some(), "the next outage");
+        assert!(trouble.fails(BackendFault::Connect(ECONNREFUSED), EFFECT, now).is_some(), "the next outage");
     }
 
     #[test]
     fn only_the_probe_takes_its_verdict_back() {
-        let trouble = Trouble::default();
-        let told = trouble.fails(Fault::Sick("HTTP/1.1 500 Oops"), EFFECT, Mono(1.0));
+        let trouble = BackendTrouble::default();
+        let told = trouble.fails(BackendFault::Sick("HTTP/1.1 500 Oops"), EFFECT, Mono(1.0));
         assert_eq!(told, Some(format!("the health probe says sick: HTTP/1.1 500 Oops{SUFFIX}")));
-        assert!(trouble.fails(Fault::Late, EFFECT, Mono(1.0)).is_some());
+        assert!(trouble.fails(BackendFault::Late, EFFECT, Mono(1.0)).is_some());
         assert!(!trouble.answers(), "a fetch that had begun before");
         assert!(trouble.is_healthy());
         assert!(!trouble.is_healthy());
@@ -314,15 +314,15 @@ mod tests {
 
     #[test]
     fn a_backend_that_comes_and_goes_is_silenced() {
-        let trouble = Trouble::default();
-        let outage = |now| (trouble.fails(Fault::Closed, EFFECT, Mono(now)), trouble.answers());
+        let trouble = BackendTrouble::default();
+        let outage = |now| (trouble.fails(BackendFault::Closed, EFFECT, Mono(now)), trouble.answers());
         for n in 1..MAX_OUTAGES {
             assert_eq!(outage(f64::from(n)).0, Some(format!("connection closed before a response{SUFFIX}")));
         }
         assert!(outage(10.0).0.is_some_and(|text| text.ends_with("no more reports of it for 10 minutes")));
         assert_eq!(outage(11.0), (None, false));
         assert_eq!(trouble.last(), None);
-        trouble.fails(Fault::Connect(ECONNREFUSED), EFFECT, Mono(12.0));
+        trouble.fails(BackendFault::Connect(ECONNREFUSED), EFFECT, Mono(12.0));
         assert_eq!(trouble.last(), Some((Mono(12.0), "connection refused".to_owned())), "for lacquer explain");
         trouble.answers();
         assert_eq!(outage(600.0), (None, false));
@@ -341,14 +341,15 @@ mod tests {
     #[test]
     fn a_cause_is_one_line_of_bounded_length() {
         let reason = format!("a\nb\x1b{}", "x".repeat(1000));
-        let text =
-            Trouble::default().fails(Fault::Tls(ProxyError::TlsProtocolError, &reason), EFFECT, Mono(0.0)).unwrap();
+        let text = BackendTrouble::default()
+            .fails(BackendFault::Tls(ProxyError::TlsProtocolError, &reason), EFFECT, Mono(0.0))
+            .unwrap();
         assert!(text.starts_with("TLS handshake failed: a?b?xx") && text.len() < 300, "{text}");
     }
 
     #[test]
     fn each_fault_has_a_registered_type() {
-        let check = |fault: Fault<'_>, want| assert_eq!(fault.proxy_error().word(), want, "{fault}");
+        let check = |fault: BackendFault<'_>, want| assert_eq!(fault.proxy_error().word(), want, "{fault}");
         for (errno, want) in [
             (ECONNREFUSED, "connection_refused"),
             (ETIMEDOUT, "connection_timeout"),
@@ -358,25 +359,25 @@ mod tests {
             (EADDRNOTAVAIL, "proxy_internal_error"),
             (2, "destination_unavailable"),
         ] {
-            check(Fault::Connect(errno), want);
+            check(BackendFault::Connect(errno), want);
         }
-        check(Fault::NoAddress("o.example"), "dns_error");
-        check(Fault::Busy, "connection_limit_reached");
-        check(Fault::Sick(""), "destination_unavailable");
-        check(Fault::HeldDown, "destination_unavailable");
-        check(Fault::Closed, "connection_terminated");
-        check(Fault::Late, "connection_read_timeout");
-        check(Fault::Stuck, "connection_write_timeout");
-        check(Fault::Loop, "proxy_loop_detected");
+        check(BackendFault::NoAddress("o.example"), "dns_error");
+        check(BackendFault::Busy, "connection_limit_reached");
+        check(BackendFault::Sick(""), "destination_unavailable");
+        check(BackendFault::HeldDown, "destination_unavailable");
+        check(BackendFault::Closed, "connection_terminated");
+        check(BackendFault::Late, "connection_read_timeout");
+        check(BackendFault::Stuck, "connection_write_timeout");
+        check(BackendFault::Loop, "proxy_loop_detected");
     }
 
     #[test]
     fn what_only_operators_read_can_be_left_out() {
-        let told = |fault: Fault<'_>| fault.without_names().to_string();
-        assert_eq!(told(Fault::NoAddress("inner.example")), "no address found for its host");
+        let told = |fault: BackendFault<'_>| fault.without_names().to_string();
+        assert_eq!(told(BackendFault::NoAddress("inner.example")), "no address found for its host");
         let reason = "certificate is good for inner.example alone";
-        assert_eq!(told(Fault::Tls(ProxyError::TlsCertificateError, reason)), "TLS handshake failed");
-        assert_eq!(told(Fault::Sick("HTTP/1.1 500 Oops")), "the backend is sick");
-        assert_eq!(told(Fault::Connect(ECONNREFUSED)), "connection refused");
+        assert_eq!(told(BackendFault::Tls(ProxyError::TlsCertificateError, reason)), "TLS handshake failed");
+        assert_eq!(told(BackendFault::Sick("HTTP/1.1 500 Oops")), "the backend is sick");
+        assert_eq!(told(BackendFault::Connect(ECONNREFUSED)), "connection refused");
     }
 }

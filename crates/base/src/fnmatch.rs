@@ -3,7 +3,7 @@
 
 /// The flags of fnmatch(3); none of them by default.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Flags {
+pub struct MatchFlags {
     /// FNM_PATHNAME: only a slash matches a slash.
     pub pathname: bool,
     /// FNM_NOESCAPE: a backslash is a letter like others.
@@ -12,7 +12,7 @@ pub struct Flags {
     pub period: bool,
 }
 
-pub fn matches(pattern: &[u8], subject: &[u8], flags: Flags) -> bool {
+pub fn matches(pattern: &[u8], subject: &[u8], flags: MatchFlags) -> bool {
     let (mut p, mut s) = (0, 0);
     // Where the last star stands, and how far it has eaten: one place to go back to is enough.
     let mut star: Option<(usize, usize)> = None;
@@ -44,12 +44,12 @@ pub fn matches(pattern: &[u8], subject: &[u8], flags: Flags) -> bool {
 }
 
 /// A period that only a period in the pattern matches.
-fn leading_period(subject: &[u8], at: usize, flags: Flags) -> bool {
+fn leading_period(subject: &[u8], at: usize, flags: MatchFlags) -> bool {
     subject.get(at) == Some(&b'.') && (at == 0 || (flags.pathname && subject[at - 1] == b'/'))
 }
 
 /// Matches one byte; the place after the pattern's item.
-fn one(pattern: &[u8], p: usize, subject: &[u8], s: usize, flags: Flags) -> Option<usize> {
+fn one(pattern: &[u8], p: usize, subject: &[u8], s: usize, flags: MatchFlags) -> Option<usize> {
     let byte = subject[s];
     let special = (flags.pathname && byte == b'/') || (flags.period && leading_period(subject, s, flags));
     match pattern[p] {
@@ -64,7 +64,7 @@ fn one(pattern: &[u8], p: usize, subject: &[u8], s: usize, flags: Flags) -> Opti
 }
 
 /// A bracket expression: whether it has the byte, and its end; `None` when it has no end.
-fn bracket(pattern: &[u8], open: usize, byte: u8, flags: Flags) -> Option<(bool, usize)> {
+fn bracket(pattern: &[u8], open: usize, byte: u8, flags: MatchFlags) -> Option<(bool, usize)> {
     let mut at = open + 1;
     let negated = matches!(pattern.get(at), Some(b'!' | b'^'));
     at += usize::from(negated);
@@ -98,7 +98,7 @@ fn bracket(pattern: &[u8], open: usize, byte: u8, flags: Flags) -> Option<(bool,
     }
 }
 
-fn literal(pattern: &[u8], at: &mut usize, flags: Flags) -> Option<u8> {
+fn literal(pattern: &[u8], at: &mut usize, flags: MatchFlags) -> Option<u8> {
     if pattern.get(*at) == Some(&b'\\') && !flags.noescape {
         *at += 1;
     }
@@ -129,9 +129,9 @@ fn class(name: &[u8], byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    const PATH: Flags = Flags { pathname: true, noescape: false, period: false };
+    const PATH: MatchFlags = MatchFlags { pathname: true, noescape: false, period: false };
 
-    fn check(flags: Flags, pattern: &str, subject: &str, want: bool) {
+    fn check(flags: MatchFlags, pattern: &str, subject: &str, want: bool) {
         assert_eq!(matches(pattern.as_bytes(), subject.as_bytes(), flags), want, "{pattern} {subject} {flags:?}");
     }
 
@@ -140,7 +140,7 @@ mod tests {
         check(PATH, "/foo/*", "/foo/bar", true);
         check(PATH, "/foo/*", "/foo/bar/baz", false);
         check(PATH, "/foo/*/baz", "/foo/bar/baz", true);
-        check(Flags::default(), "/foo/*", "/foo/bar/baz", true);
+        check(MatchFlags::default(), "/foo/*", "/foo/bar/baz", true);
         check(PATH, "*.png", "a.b.png", true);
         check(PATH, "**a**b", "xaxxb", true);
         check(PATH, "a*", "a", true);
@@ -178,22 +178,22 @@ mod tests {
     fn escapes_and_periods() {
         check(PATH, "a\\*b", "a*b", true);
         check(PATH, "a\\*b", "axb", false);
-        check(Flags { noescape: true, ..PATH }, "a\\*b", "a\\xb", true);
-        let period = Flags { period: true, ..PATH };
+        check(MatchFlags { noescape: true, ..PATH }, "a\\*b", "a\\xb", true);
+        let period = MatchFlags { period: true, ..PATH };
         check(period, "*", ".hidden", false);
         check(period, ".*", ".hidden", true);
         check(period, "/*", "/.hidden", false);
         check(period, "a*", "a.b", true);
-        check(Flags { period: true, ..Flags::default() }, "/*", "/.hidden", true);
+        check(MatchFlags { period: true, ..MatchFlags::default() }, "/*", "/.hidden", true);
     }
 
     proptest::proptest! {
         #[test]
         fn any_pattern(pattern in r"[a*?\[\]!\\/.:-]{0,12}", subject in "[a/.]{0,12}", pathname: bool, noescape: bool, period: bool) {
-            let flags = Flags { pathname, noescape, period };
+            let flags = MatchFlags { pathname, noescape, period };
             matches(pattern.as_bytes(), subject.as_bytes(), flags);
             let quoted: String = subject.chars().flat_map(|c| ['\\', c]).collect();
-            let escaped = Flags { noescape: false, ..flags };
+            let escaped = MatchFlags { noescape: false, ..flags };
             proptest::prop_assert!(matches(quoted.as_bytes(), subject.as_bytes(), escaped));
         }
     }

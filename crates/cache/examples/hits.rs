@@ -21,13 +21,13 @@ fn main() {
     let specs = StoreSpec::in_memory(None);
     let counters: &'static tables::counters::Sma = Box::leak(Box::default());
     let stores = Stores::open(&specs, |_| counters).expect("stores in memory open");
-    let cache = Cache::new(Config {
+    let cache = Cache::new(CacheConfig {
         clock: clock.clone(),
         main: Box::leak(Box::default()),
         stores: Arc::new(stores),
         heads: Box::new(NoRequest),
         regexes: Box::new(NoRequest),
-        params: Params::default(),
+        params: CacheParams::default(),
     });
     let digests: Vec<Digest> = (0..count).map(digest).collect();
     let before = resident();
@@ -61,8 +61,8 @@ fn fill(cache: &Cache, digest: &Digest, clock: &Clock) {
     else {
         panic!("nothing is there yet");
     };
-    let times = Times { t_origin: clock.mono(), ttl: 3600.0, grace: 10.0, keep: 0.0 };
-    let attrs = Attrs { times, xid: Vxid(1), flags: Flags::NONE };
+    let times = ObjectTimes { t_origin: clock.mono(), ttl: 3600.0, grace: 10.0, keep: 0.0 };
+    let attrs = Attrs { times, xid: Vxid(1), flags: ObjectFlags::NONE };
     let store = cache.stores().next().clone();
     busy.set_head(&store, &[b'h'; HEAD], None, &attrs).expect("no limit");
     busy.start_stream();

@@ -9,10 +9,10 @@ use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
 use base::critical::Lock;
-use storage::{Body, HomeRest, Store, StoreError};
+use storage::{BodyBlocks, HomeRest, Store, StoreError};
 
-use crate::cache::{Cache, Shared};
-use crate::objcore::{Objcore, State};
+use crate::cache::{Cache, CacheShared};
+use crate::objcore::{Objcore, ObjcoreStage};
 
 /// Divisor: a body larger than one part in `SHARE` of its front stays in the home.
 const SHARE: u64 = 8;
@@ -74,7 +74,7 @@ impl Cache {
     }
 }
 
-impl Shared {
+impl CacheShared {
     /// An object of a store with a home is delivered: is its body to come to the front?
     pub fn note_delivery(&self, oc: &Arc<Objcore>) {
         let Some(rest) = oc.home_rest().filter(|rest| rest.front().is_none()) else { return };
@@ -106,7 +106,7 @@ impl Shared {
         }
         self.main.home_admit.inc();
         let _shard = self.shard(&oc.digest()).lock();
-        if oc.state() == State::Stored {
+        if oc.state() == ObjcoreStage::Stored {
             // It is heavier now.
             self.evictors[oc.store() as usize].remove(oc);
             self.evictable_again(oc);
@@ -114,12 +114,12 @@ impl Shared {
     }
 
     /// The body in blocks of the front; `None` if there is no room, it can't be read, or no request wants it any more.
-    async fn read_body(&self, store: &Store, oc: &Objcore, rest: &HomeRest) -> Option<Body> {
-        let (mut body, mut nukes_left) = (Body::default(), self.hot_params.nuke_limit());
+    async fn read_body(&self, store: &Store, oc: &Objcore, rest: &HomeRest) -> Option<BodyBlocks> {
+        let (mut body, mut nukes_left) = (BodyBlocks::default(), self.hot_params.nuke_limit());
         let mut reading = Reading { rest, reader: None };
         while body.len() < rest.stored().len() {
             let bytes = reading.next(body.len()).await.ok()?;
-            if oc.state() != State::Stored || !self.is_worth_room(store, rest, bytes.len() as u64) {
+            if oc.state() != ObjcoreStage::Stored || !self.is_worth_room(store, rest, bytes.len() as u64) {
                 return None;
             }
             let block = self.block(store, &[&bytes], &mut nukes_left, &mut Vec::new());

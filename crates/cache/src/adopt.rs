@@ -6,7 +6,7 @@
 //! * A record is published once its object is whole and in the index, and forgotten at the moment at which the object
 //!   leaves the index, or is there only for requests that are older than an invalidation. Both under the shard's lock.
 //! * While survivors remain, a lookup, a purge or a forced miss adopts those of its digest first, so that what is in the index
-//!   under a digest is never older than a survivor of it; a walk adopts the rest. All of that goes by [`Shared::adopt`],
+//!   under a digest is never older than a survivor of it; a walk adopts the rest. All of that goes by [`CacheShared::adopt`],
 //!   which holds the shard's lock from the moment at which a survivor is given out until it is in the index: an
 //!   invalidation finds it in one place or in the other.
 //! * Until the walk is done no ban leaves the list or counts as done ([`crate::ban`]), and purges by key are held for
@@ -21,13 +21,13 @@ use base::Mono;
 use base::critical::Lock;
 use storage::{Cursor, RecordFields, RecordId, StoreId, Survivor};
 
-use crate::attrs::{PackedFlags, Times};
-use crate::cache::{Cache, Shared};
+use crate::attrs::{ObjectTimes, PackedFlags};
+use crate::cache::{Cache, CacheShared};
 use crate::digest::Digest;
-use crate::events::Event;
-use crate::objcore::{HeadLengths, NO_BAN, ObjBytes, Objcore, State};
+use crate::events::CacheEvent;
+use crate::objcore::{HeadLengths, NO_BAN, ObjBytes, Objcore, ObjcoreStage};
 use crate::tags::{self, HeldPurge};
-use crate::tombstones::Cause;
+use crate::tombstones::TombstoneCause;
 
 /// Digests that a step of the walk takes from a store.
 const STRIDE: usize = 64;
@@ -63,7 +63,7 @@ impl Adoption {
 struct Rejects {
     survivors: Vec<Survivor>,
     objcs: Vec<Arc<Objcore>>,
-    events: Vec<Event>,
+    events: Vec<CacheEvent>,
 }
 
 impl Cache {
@@ -104,7 +104,7 @@ impl Cache {
     /// Adopts the survivors of about `budget` more digests, and calls `tell` for those that have expired. Returns
     /// `false` if none are left and all memory that no record holds is free. Don't call it on a serving thread: the
     /// last step takes a while.
-    pub fn adopt_some(&self, budget: usize, tell: &mut dyn FnMut(Event)) -> bool {
+    pub fn adopt_some(&self, budget: usize, tell: &mut dyn FnMut(CacheEvent)) -> bool {
         let shared = self.shared();
         for _ in 0..budget.div_ceil(STRIDE) {
             if !shared.walk_on(tell) {
@@ -123,10 +123,10 @@ impl Cache {
     }
 }
 
-impl Shared {
+impl CacheShared {
     /// Adopts the survivors of a digest, and calls `tell` for those that have expired. Returns `true` if there were
     /// any.
-    pub fn adopt(&self, digest: &Digest, tell: &mut dyn FnMut(Event)) -> bool {
+    pub fn adopt(&self, digest: &Digest, tell: &mut dyn FnMut(CacheEvent)) -> bool {
         let mut rejects = Rejects::default();
         let has_survivors = {
             let mut shard = self.shard(digest).lock();
@@ -163,7 +163,7 @@ impl Shared {
     fn judge(&self, store: StoreId, survivor: Survivor, rejects: &mut Rejects) -> Option<Arc<Objcore>> {
         let (record, fields, now) = (survivor.record, survivor.fields, self.now());
         let t_origin = Mono(fields.t_origin);
-        let times = Times { t_origin, ttl: fields.ttl, grace: fields.grace, keep: fields.keep };
+        let times = ObjectTimes { t_origin, ttl: fields.ttl, grace: fields.grace, keep: fields.keep };
         let keys = tags::decoded(&survivor.tags).filter(|_| is_sound(&survivor) && are_sound(times, now.0));
         let is_over = times.ttl <= 0.0 || times.dead_at().0 <= now.0;
         let Some((began, keys)) = keys.filter(|_| !is_over) else {
@@ -196,23 +196,23 @@ impl Shared {
         keys: &[Box<[u8]>],
         began: u64,
         ban_seq: u64,
-    ) -> Option<Cause> {
+    ) -> Option<TombstoneCause> {
         let held = self.tags.adopt(oc, keys, began);
         if let HeldPurge::Soft(at) = held {
             oc.set_times(tags::softened(oc.times(), at));
         }
         if oc.times().dead_at().0 <= self.now().0 {
-            return Some(Cause::Expired);
+            return Some(TombstoneCause::Expired);
         }
-        (held == HeldPurge::Hard || !self.bans.adopt(oc, ban_seq)).then_some(Cause::Purged)
+        (held == HeldPurge::Hard || !self.bans.adopt(oc, ban_seq)).then_some(TombstoneCause::Purged)
     }
 
-    fn tell_over(&self, digest: &Digest, fields: &RecordFields, times: Times, rejects: &mut Rejects) {
+    fn tell_over(&self, digest: &Digest, fields: &RecordFields, times: ObjectTimes, rejects: &mut Rejects) {
         let now = self.now();
-        self.tombstones.note(digest, Cause::Expired, now);
+        self.tombstones.note(digest, TombstoneCause::Expired, now);
         self.main.n_expired.inc();
         let ttl_left = times.fresh_until(None).since(now);
-        rejects.events.push(Event::Expired { xid: base::Vxid(fields.xid), ttl_left });
+        rejects.events.push(CacheEvent::Expired { xid: base::Vxid(fields.xid), ttl_left });
     }
 
     fn refuse(&self, store: StoreId, record: RecordId) {
@@ -221,7 +221,7 @@ impl Shared {
     }
 
     /// Makes one step of the walk; returns `false` at its end. Calls `tell` for expired survivors after the unlock.
-    fn walk_on(&self, tell: &mut dyn FnMut(Event)) -> bool {
+    fn walk_on(&self, tell: &mut dyn FnMut(CacheEvent)) -> bool {
         if !self.adoption.is_on() {
             return false;
         }
@@ -232,7 +232,7 @@ impl Shared {
     }
 
     /// Adopts the next of the walk; false at its end.
-    fn step(&self, walk: &mut Walk, over: &mut Vec<Event>) -> bool {
+    fn step(&self, walk: &mut Walk, over: &mut Vec<CacheEvent>) -> bool {
         while let Some(store) = self.stores().all().get(walk.store) {
             let digests = store.is_adopting().then(|| store.next_digests(&mut walk.cursor, STRIDE)).flatten();
             if let Some(digests) = digests {
@@ -265,8 +265,8 @@ impl Shared {
     }
 }
 
-/// The record of an objcore. The caller has the shard's lock, but for [`Shared::fields_of`] and [`Shared::is_to_survive`].
-impl Shared {
+/// The record of an objcore. The caller has the shard's lock, but for [`CacheShared::fields_of`] and [`CacheShared::is_to_survive`].
+impl CacheShared {
     /// The record's fields for a fetched object. Some may change until the object has its bytes: see
     /// [`Objcore::set_bytes`].
     pub fn fields_of(&self, oc: &Objcore, lengths: HeadLengths) -> RecordFields {
@@ -293,13 +293,13 @@ impl Shared {
     /// True if lookups may find the object later. Otherwise a record is of no use.
     pub fn is_to_survive(&self, oc: &Objcore) -> bool {
         let is_found = oc.times().ttl > 0.0 && oc.ban_seq.get() != NO_BAN;
-        is_found && oc.state() == State::Stored && !oc.is_overtaken()
+        is_found && oc.state() == ObjcoreStage::Stored && !oc.is_overtaken()
     }
 
     /// Makes a complete object survive the worker, unless it has left the index or is only there for older requests.
     pub fn publish_record(&self, oc: &Objcore) {
         let Some(record) = oc.record() else { return };
-        if oc.state() != State::Stored || oc.is_overtaken() {
+        if oc.state() != ObjcoreStage::Stored || oc.is_overtaken() {
             return;
         }
         self.stores().get(oc.store()).publish(record);
@@ -329,7 +329,7 @@ pub(crate) fn has_parts(fields: &RecordFields, bytes: u64, has_body: bool) -> bo
     fits && PackedFlags::of_stored(flags).is_some()
 }
 
-pub(crate) fn are_sound(times: Times, now: f64) -> bool {
-    let Times { t_origin, ttl, grace, keep } = times;
+pub(crate) fn are_sound(times: ObjectTimes, now: f64) -> bool {
+    let ObjectTimes { t_origin, ttl, grace, keep } = times;
     [t_origin.0, ttl, grace, keep].iter().all(|seconds| seconds.is_finite()) && t_origin.0 <= now + AHEAD
 }

@@ -3,12 +3,12 @@
 
 use base::{Mono, Vxid};
 use message::Coding;
-use storage::Lives;
+use storage::ObjectLives;
 
 /// TTL, grace and keep of an object and the moment at which they began, in seconds on the monotonic clock. Grace and
 /// keep have the precision of an `f32`.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Times {
+pub struct ObjectTimes {
     /// Moment at which the object was fresh at the origin; its age counts from here.
     pub t_origin: Mono,
     /// Seconds it is fresh.
@@ -19,21 +19,21 @@ pub struct Times {
     pub keep: f64,
 }
 
-impl From<Lives> for Times {
-    fn from(lives: Lives) -> Times {
-        let Lives { t_origin, ttl, grace, keep } = lives;
-        Times { t_origin: Mono(t_origin), ttl, grace, keep }
+impl From<ObjectLives> for ObjectTimes {
+    fn from(lives: ObjectLives) -> ObjectTimes {
+        let ObjectLives { t_origin, ttl, grace, keep } = lives;
+        ObjectTimes { t_origin: Mono(t_origin), ttl, grace, keep }
     }
 }
 
-impl From<Times> for Lives {
-    fn from(times: Times) -> Lives {
-        let Times { t_origin, ttl, grace, keep } = times;
-        Lives { t_origin: t_origin.0, ttl, grace, keep }
+impl From<ObjectTimes> for ObjectLives {
+    fn from(times: ObjectTimes) -> ObjectLives {
+        let ObjectTimes { t_origin, ttl, grace, keep } = times;
+        ObjectLives { t_origin: t_origin.0, ttl, grace, keep }
     }
 }
 
-impl Times {
+impl ObjectTimes {
     /// The end of the ttl; `max_ttl` is `req.ttl`.
     pub fn fresh_until(&self, max_ttl: Option<f64>) -> Mono {
         let ttl = max_ttl.filter(|&limit| limit > 0.0 && limit < self.ttl).unwrap_or(self.ttl);
@@ -69,7 +69,7 @@ pub enum Reuse {
 
 /// Facts about an object; the ones the cache doesn't act on are carried for the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Flags {
+pub struct ObjectFlags {
     pub reuse: Reuse,
     /// The object is never in the index.
     pub is_private: bool,
@@ -81,11 +81,16 @@ pub struct Flags {
     pub has_esi: bool,
 }
 
-impl Flags {
-    pub const NONE: Flags =
-        Flags { reuse: Reuse::Hit, is_private: false, coding: Coding::Identity, is_recoded: false, has_esi: false };
-    pub const HIT_FOR_MISS: Flags = Flags { reuse: Reuse::HitForMiss, ..Flags::NONE };
-    pub const HIT_FOR_PASS: Flags = Flags { reuse: Reuse::HitForPass, ..Flags::NONE };
+impl ObjectFlags {
+    pub const NONE: ObjectFlags = ObjectFlags {
+        reuse: Reuse::Hit,
+        is_private: false,
+        coding: Coding::Identity,
+        is_recoded: false,
+        has_esi: false,
+    };
+    pub const HIT_FOR_MISS: ObjectFlags = ObjectFlags { reuse: Reuse::HitForMiss, ..ObjectFlags::NONE };
+    pub const HIT_FOR_PASS: ObjectFlags = ObjectFlags { reuse: Reuse::HitForPass, ..ObjectFlags::NONE };
 
     /// True if the object only says "don't cache".
     pub fn is_uncacheable(self) -> bool {
@@ -101,7 +106,7 @@ impl Flags {
     }
 }
 
-/// [`Flags`] as an objcore keeps them: `0 coding:2 esi:1 recoded:1 private:1 reuse:2`, one bit is left.
+/// [`ObjectFlags`] as an objcore keeps them: `0 coding:2 esi:1 recoded:1 private:1 reuse:2`, one bit is left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PackedFlags(pub u8);
 
@@ -118,7 +123,7 @@ impl PackedFlags {
         is_possible.then_some(PackedFlags(bits))
     }
 
-    pub fn unpack(self) -> Flags {
+    pub fn unpack(self) -> ObjectFlags {
         let reuse = match self.0 & 3 {
             0 => Reuse::Hit,
             1 => Reuse::HitOrRevalidate,
@@ -126,7 +131,7 @@ impl PackedFlags {
             _ => Reuse::HitForPass,
         };
         const { assert!(Coding::ALL.len() <= 4, "a coding has two bits") };
-        Flags {
+        ObjectFlags {
             reuse,
             is_private: self.0 & Self::PRIVATE != 0,
             coding: Coding::ALL[usize::from(self.0 >> Self::CODING & 3)],
@@ -136,8 +141,8 @@ impl PackedFlags {
     }
 }
 
-impl From<Flags> for PackedFlags {
-    fn from(flags: Flags) -> Self {
+impl From<ObjectFlags> for PackedFlags {
+    fn from(flags: ObjectFlags) -> Self {
         let bit = |is: bool, bit: u8| if is { bit } else { 0 };
         Self(
             flags.reuse as u8
@@ -153,15 +158,15 @@ impl From<Flags> for PackedFlags {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attrs {
     /// The object's times. No lookup finds an object whose ttl isn't above 0.
-    pub times: Times,
+    pub times: ObjectTimes,
     /// Transaction of the fetch.
     pub xid: Vxid,
-    pub flags: Flags,
+    pub flags: ObjectFlags,
 }
 
 /// The variant an object is: the field names of its Vary, and the values the fetch had for them. Both are opaque here.
 #[derive(Clone, Copy, Debug)]
-pub struct Vary<'a> {
+pub struct VaryKey<'a> {
     pub spec: &'a [u8],
     pub values: &'a [u8],
 }
@@ -180,16 +185,16 @@ mod tests {
             .flat_map(|(reuse, coding)| (0..8u8).map(move |bits| (reuse, coding, bits)))
         {
             let (is_private, is_recoded, has_esi) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
-            let flags = Flags { reuse, is_private, coding, is_recoded, has_esi };
+            let flags = ObjectFlags { reuse, is_private, coding, is_recoded, has_esi };
             let packed = PackedFlags::from(flags);
             assert_eq!(packed.unpack(), flags);
             let with_esi = PackedFlags(packed.0 | PackedFlags::ESI);
-            assert_eq!(with_esi.unpack(), Flags { has_esi: true, ..flags });
+            assert_eq!(with_esi.unpack(), ObjectFlags { has_esi: true, ..flags });
             seen.push(packed.0);
         }
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen, (0..128).collect::<Vec<u8>>(), "each has its own bits, and one is left");
-        assert_eq!(PackedFlags::from(Flags::NONE), PackedFlags(0));
+        assert_eq!(PackedFlags::from(ObjectFlags::NONE), PackedFlags(0));
     }
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use storage::StoreId;
 
-use crate::cache::{Cache, ShardInner, Shared};
+use crate::cache::{Cache, CacheShared, ShardInner};
 use crate::heap::Heap;
-use crate::objcore::{NO_SLOT, Objcore, State};
+use crate::objcore::{NO_SLOT, Objcore, ObjcoreStage};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
@@ -71,28 +71,30 @@ impl Audit {
     fn see(&mut self, oc: &Objcore, shard: &ShardInner) -> Result<(), String> {
         let in_heap = is_in(&shard.heap, oc);
         match oc.state() {
-            State::Busy if in_heap => Err(format!("{oc:?} is busy and in the expiry heap")),
-            State::Busy if oc.boc().is_none() => Err(format!("{oc:?} is busy and nobody fetches it")),
-            State::Busy => {
+            ObjcoreStage::Busy if in_heap => Err(format!("{oc:?} is busy and in the expiry heap")),
+            ObjcoreStage::Busy if oc.boc().is_none() => Err(format!("{oc:?} is busy and nobody fetches it")),
+            ObjcoreStage::Busy => {
                 self.busy += 1;
                 Ok(())
             }
-            State::Stored if !in_heap => Err(format!("{oc:?} is stored and not in the expiry heap")),
-            State::Stored if oc.with_head_block(|_| ()).is_none() => Err(format!("{oc:?} is stored and has no head")),
-            State::Stored => {
+            ObjcoreStage::Stored if !in_heap => Err(format!("{oc:?} is stored and not in the expiry heap")),
+            ObjcoreStage::Stored if oc.with_head_block(|_| ()).is_none() => {
+                Err(format!("{oc:?} is stored and has no head"))
+            }
+            ObjcoreStage::Stored => {
                 self.stored += 1;
                 let forms = oc.forms().map_or(0, |forms| forms.charged_bytes());
                 *self.bytes.entry(oc.store()).or_default() += oc.weight() + forms;
                 Ok(())
             }
-            State::Dying => Err(format!("{oc:?} is dying and in the index")),
+            ObjcoreStage::Dying => Err(format!("{oc:?} is dying and in the index")),
         }
     }
 }
 
 impl Audit {
     /// Checks that an object's record survives unless the object was overtaken or isn't whole.
-    fn see_record(&mut self, oc: &Objcore, shared: &Shared) -> Result<(), String> {
+    fn see_record(&mut self, oc: &Objcore, shared: &CacheShared) -> Result<(), String> {
         let Some(record) = oc.record() else { return Ok(()) };
         let is_published = shared.stores().get(oc.store()).is_published(record);
         self.records += usize::from(is_published);

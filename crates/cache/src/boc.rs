@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use base::Mono;
 use base::critical::Lock;
-use storage::{Body, Buf, OwnFacts, RecordFields, StoredBody};
+use storage::{BodyBlocks, Buf, OwnFacts, RecordFields, StoredBody};
 use tables::proxy_error::ProxyError;
 
 use crate::attrs::Attrs;
@@ -96,7 +96,7 @@ pub(crate) struct Boc {
 
 struct Inner {
     reason: FetchFailed,
-    body: Body,
+    body: BodyBlocks,
     /// The source for parts of the body that aren't in memory any more.
     stored: Option<Arc<dyn StoredBody>>,
     /// Offset in the body before which bytes were dropped from memory.
@@ -160,7 +160,7 @@ impl Boc {
     pub fn new(digest: Digest, transit: bool, room: Option<u64>, vary_guess: Option<VaryGuess>) -> Self {
         let inner = Inner {
             reason: FetchFailed::new(""),
-            body: Body::default(),
+            body: BodyBlocks::default(),
             stored: None,
             left: 0,
             room,
@@ -301,7 +301,7 @@ impl Boc {
     /// Drops the body so far; nobody reads it yet.
     pub fn clear_body(&self) {
         let mut inner = self.inner.lock();
-        inner.body = Body::default();
+        inner.body = BodyBlocks::default();
         (inner.stored, inner.left) = (None, 0);
         inner.consumed = 0;
         self.fetched.store(0, Relaxed);
@@ -380,9 +380,9 @@ impl Boc {
 
     /// Takes the whole body out for compacting: the blocks, to be handed to [`storage::Store::compact`]. Readers keep finding
     /// them here until [`Boc::advance`] to Finished.
-    pub fn copy_body(&self) -> Body {
+    pub fn copy_body(&self) -> BodyBlocks {
         let inner = self.inner.lock();
-        let mut body = Body::default();
+        let mut body = BodyBlocks::default();
         inner.body.pieces().for_each(|piece| body.push(piece.buf.clone()));
         body
     }

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base::Mono;
-use storage::{Body, Buf, HomeId, HomeRest, NoSpace, RecordFields, Rest, SMALL_BODY, Store, StoreId, Writing};
+use storage::{BodyBlocks, Buf, HomeId, HomeRest, NoSpace, RecordFields, Rest, SMALL_BODY, Store, StoreId, Writing};
 
-use crate::attrs::{Attrs, Times, Vary};
+use crate::attrs::{Attrs, ObjectTimes, VaryKey};
 use crate::boc::{Boc, BocState, FetchFailed};
 use crate::cache::Cache;
-use crate::events::Event;
-use crate::objcore::{HeadBlock, HeadLengths, ObjBytes, Objcore, State};
+use crate::events::CacheEvent;
+use crate::objcore::{HeadBlock, HeadLengths, ObjBytes, Objcore, ObjcoreStage};
 use crate::objref::ObjRef;
 use crate::tags;
-use crate::tombstones::Cause;
-use crate::waiting::{RushReason, Waiter};
+use crate::tombstones::TombstoneCause;
+use crate::waiting::{ParkedRequest, RushReason};
 
 /// Longest block a body is written in.
 const PIECE: usize = 64 << 10;
@@ -50,7 +50,7 @@ pub struct Busy {
     short_blocks: usize,
     /// The body was announced as longer than its share of the store's front.
     is_long: bool,
-    events: Vec<Event>,
+    events: Vec<CacheEvent>,
     tags: Vec<Box<[u8]>>,
     record_tags: Vec<u8>,
     /// The number that [`crate::tags::Tags::begin`] returned.
@@ -150,7 +150,7 @@ impl Busy {
         &mut self,
         store: &Arc<Store>,
         head: &[u8],
-        vary: Option<Vary<'_>>,
+        vary: Option<VaryKey<'_>>,
         attrs: &Attrs,
     ) -> Result<(), NoSpace> {
         self.set_head_and_aux_attrs(store, head, vary, attrs, &[])
@@ -164,13 +164,13 @@ impl Busy {
         &mut self,
         store: &Arc<Store>,
         head: &[u8],
-        vary: Option<Vary<'_>>,
+        vary: Option<VaryKey<'_>>,
         attrs: &Attrs,
         aux_attrs: &[u8],
     ) -> Result<(), NoSpace> {
         assert!(!self.is_published(), "the head is stored before it is published");
         let shared = self.cache.shared();
-        let vary = vary.filter(|vary| !vary.spec.is_empty()).unwrap_or(Vary { spec: &[], values: &[] });
+        let vary = vary.filter(|vary| !vary.spec.is_empty()).unwrap_or(VaryKey { spec: &[], values: &[] });
         let parts = [head, vary.spec, vary.values, aux_attrs];
         let buf = match shared.block(store, &parts, &mut self.nukes_left, &mut self.events) {
             // One of a pass lives as long as its client waits, as a request's own head does.
@@ -302,7 +302,7 @@ impl Busy {
     }
 
     /// Evictions and the like made for this fetch since last asked, for its log.
-    pub fn take_events(&mut self) -> Vec<Event> {
+    pub fn take_events(&mut self) -> Vec<CacheEvent> {
         std::mem::take(&mut self.events)
     }
 
@@ -331,7 +331,7 @@ impl Busy {
         let (oc, cache) = (self.oc.clone(), self.cache.clone());
         let length = self.boc.fetched();
         assert!(self.finish(None).is_ok(), "no length was declared");
-        cache.shared().kill(&oc, Cause::FetchFailed);
+        cache.shared().kill(&oc, TombstoneCause::FetchFailed);
         length
     }
 
@@ -349,7 +349,7 @@ impl Busy {
     }
 
     /// Ends the fetch. `bytes` is `None` for a pass, whose only reader has the body.
-    fn end_finished(&mut self, length: u64, bytes: Option<ObjBytes>, copy: Option<(HomeId, Times)>) {
+    fn end_finished(&mut self, length: u64, bytes: Option<ObjBytes>, copy: Option<(HomeId, ObjectTimes)>) {
         self.is_over = true;
         let is_stored = bytes.is_some();
         if let Some(bytes) = bytes {
@@ -381,7 +381,7 @@ impl Busy {
     }
 
     /// Completes the copy in the home; returns the copy's name and the times written there. The object is published.
-    fn finish_writing(&mut self) -> Option<(HomeId, Times)> {
+    fn finish_writing(&mut self) -> Option<(HomeId, ObjectTimes)> {
         let filling = self.filling.as_mut()?;
         let writing = filling.writing.take()?;
         let (shared, times) = (self.cache.shared(), self.oc.times());
@@ -390,7 +390,7 @@ impl Busy {
         }
         let fields = shared.fields_of(&self.oc, filling.head_block.lengths);
         let t_origin = shared.clock.real_of(times.t_origin).0;
-        let Times { ttl, grace, keep, .. } = times;
+        let ObjectTimes { ttl, grace, keep, .. } = times;
         let fields = RecordFields { t_origin, ttl, grace, keep, ..fields };
         let id = writing.finish(&fields, &filling.head_block.buf, &self.record_tags)?;
         Some((id, times))
@@ -406,11 +406,11 @@ impl Busy {
     }
 
     /// Takes a busy objcore out of the index, and returns at most `most` of the requests that wait.
-    fn unlist(&mut self, most: usize) -> Vec<Arc<Waiter>> {
+    fn unlist(&mut self, most: usize) -> Vec<Arc<ParkedRequest>> {
         let (shared, digest) = (self.cache.shared(), self.boc.digest());
         let (removed, waiters) = {
             let mut shard = shared.shard(&digest).lock();
-            self.oc.set_state(State::Dying);
+            self.oc.set_state(ObjcoreStage::Dying);
             let removed = shard.heads.remove(&self.oc);
             shared.bans.unpin(&self.oc);
             shared.tags.end(self.tags_began.take());
@@ -438,7 +438,7 @@ impl Busy {
         self.boc.set_head_block(filling.head_block.clone());
         self.boc.advance(BocState::PrepStream);
         if self.is_private {
-            self.oc.set_state(State::Stored);
+            self.oc.set_state(ObjcoreStage::Stored);
         } else {
             self.unbusy();
         }
@@ -478,19 +478,19 @@ impl Busy {
                 when = shared.overtaken_until();
             }
             shard.heads.unbusy(oc, filling.head_block.view().vary(), shared.hot_params.vary_notice());
-            oc.set_state(State::Stored);
+            oc.set_state(ObjcoreStage::Stored);
             shared.bans.attach(oc);
             shared.arm(&mut shard, oc, when);
             if is_found
                 && !oc.is_overtaken()
                 && let Some(old) = shard.heads.superseded(oc)
             {
-                surplus = Some(shared.unlink(&mut shard, &old, Cause::Replaced));
+                surplus = Some(shared.unlink(&mut shard, &old, TombstoneCause::Replaced));
             } else if let Some(old) =
                 shard.heads.surplus(digest, shared.hot_params.vary_limit()).filter(|old| !Arc::ptr_eq(old, oc))
             {
                 shared.main.vary_limit.inc();
-                surplus = Some(shared.unlink(&mut shard, &old, Cause::VaryLimit));
+                surplus = Some(shared.unlink(&mut shard, &old, TombstoneCause::VaryLimit));
             }
             // Requests that waited for an object that can't be found would otherwise fetch one after the other.
             let reason = if is_found { RushReason::LookAgain } else { RushReason::EachAlone };
@@ -527,7 +527,7 @@ impl Busy {
             let rest = Rest::Home(Box::new(HomeRest::new(stored)));
             return Some(ObjBytes::new(head_block.buf, Some(rest), &fields));
         }
-        let body = if self.boc.is_moved_at_end() { self.boc.copy_body() } else { Body::default() };
+        let body = if self.boc.is_moved_at_end() { self.boc.copy_body() } else { BodyBlocks::default() };
         let compact = match self.has_room_for_record(&store, head_block.lengths, &body) {
             true => store.keep(&fields, head_block.buf, &self.record_tags, &body).0,
             false => store.compact(head_block.buf, &body),
@@ -536,7 +536,7 @@ impl Busy {
     }
 
     /// True if the object gets a record and there is room for it. Evicts for that: a small object is copied once more.
-    fn has_room_for_record(&mut self, store: &Store, lengths: HeadLengths, body: &Body) -> bool {
+    fn has_room_for_record(&mut self, store: &Store, lengths: HeadLengths, body: &BodyBlocks) -> bool {
         let shared = self.cache.shared();
         if !store.keeps_records() || !shared.is_to_survive(&self.oc) {
             return false;
@@ -555,11 +555,11 @@ impl Busy {
         }
         let shared = self.cache.shared();
         if was_published {
-            shared.kill(&self.oc, Cause::FetchFailed);
+            shared.kill(&self.oc, TombstoneCause::FetchFailed);
             return;
         }
         let digest = self.boc.digest();
-        shared.tombstones.note(&digest, Cause::FetchFailed, shared.now());
+        shared.tombstones.note(&digest, TombstoneCause::FetchFailed, shared.now());
         // One of them will fetch, and the others wait for that one.
         let max = shared.params.load().rush_exponent;
         let waiters = self.unlist(max);

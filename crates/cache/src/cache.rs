@@ -12,25 +12,25 @@ use tables::counters::Main;
 
 use crate::admit::Admissions;
 use crate::adopt::Adoption;
-use crate::attrs::Times;
+use crate::attrs::ObjectTimes;
 use crate::ban::Bans;
 use crate::boc::Boc;
 use crate::busy::Busy;
 use crate::digest::Digest;
-use crate::events::Event;
+use crate::events::CacheEvent;
 use crate::evict::Evictor;
 use crate::expire::{Alarm, PendingWake};
 use crate::forms::FormKeeper;
 use crate::heap::Heap;
 use crate::homes::HomeJudge;
-use crate::objcore::{ObjBytes, Objcore, State};
-use crate::objhead::Heads;
+use crate::objcore::{ObjBytes, Objcore, ObjcoreStage};
+use crate::objhead::ObjheadTable;
 use crate::objref::ObjRef;
 use crate::request::{HeadReader, Regexes};
-use crate::succession::{Former, Successor};
+use crate::succession::{FormerWorker, Successor};
 use crate::tags::Tags;
-use crate::tombstones::{Cause, Tombstones};
-use crate::waiting::{RecentRushes, RushReason, Waiter};
+use crate::tombstones::{TombstoneCause, Tombstones};
+use crate::waiting::{ParkedRequest, RecentRushes, RushReason};
 
 /// A power of two; each is a lock, a table and a heap.
 const SHARDS: usize = 512;
@@ -38,19 +38,19 @@ const SHARDS: usize = 512;
 /// Time that an overtaken object stays for the requests that waited for it, in seconds.
 const OVERTAKEN_LIFE: f64 = 10.0;
 
-pub struct Config {
+pub struct CacheConfig {
     /// For the moments that no caller names (bans, the end of fetches).
     pub clock: Clock,
     pub main: &'static Main,
     pub stores: Arc<Stores>,
     pub heads: Box<dyn HeadReader>,
     pub regexes: Box<dyn Regexes>,
-    pub params: Params,
+    pub params: CacheParams,
 }
 
 /// The parameters that concern the cache, named as in `param.show`; times in seconds.
 #[derive(Clone, Debug)]
-pub struct Params {
+pub struct CacheParams {
     /// Bans further down the list kill unread (0: none do).
     pub ban_cutoff: usize,
     /// Mark older bans that say the same as done.
@@ -81,7 +81,7 @@ pub struct Params {
     pub transit_buffer: Option<u64>,
 }
 
-impl Default for Params {
+impl Default for CacheParams {
     fn default() -> Self {
         Self {
             ban_cutoff: 0,
@@ -113,7 +113,7 @@ pub(crate) struct HotParams {
 }
 
 impl HotParams {
-    fn set(&self, params: &Params) {
+    fn set(&self, params: &CacheParams) {
         self.nuke_limit.store(params.nuke_limit, Relaxed);
         self.vary_limit.store(params.vary_limit, Relaxed);
         self.vary_notice.store(params.vary_notice, Relaxed);
@@ -138,10 +138,10 @@ impl HotParams {
 }
 
 #[derive(Clone)]
-pub struct Cache(Arc<Shared>);
+pub struct Cache(Arc<CacheShared>);
 
-pub(crate) struct Shared {
-    pub shards: Box<[Shard]>,
+pub(crate) struct CacheShared {
+    pub shards: Box<[CacheShard]>,
     pub alarm: Arc<Alarm>,
     pub bans: Bans,
     pub tags: Tags,
@@ -150,7 +150,7 @@ pub(crate) struct Shared {
     pub clock: Clock,
     pub heads: Box<dyn HeadReader>,
     pub regexes: Box<dyn Regexes>,
-    pub params: ArcSwap<Params>,
+    pub params: ArcSwap<CacheParams>,
     pub hot_params: HotParams,
     stores: Arc<Stores>,
     pub evictors: Box<[Evictor]>,
@@ -160,11 +160,11 @@ pub(crate) struct Shared {
     pub adoption: Adoption,
     pub homes: Box<[StoreId]>,
     pub admissions: Admissions,
-    pub former: Former,
+    pub former: FormerWorker,
     pub successor: Successor,
 }
 
-pub(crate) struct Shard {
+pub(crate) struct CacheShard {
     inner: Lock<ShardInner>,
     /// When the first of the heap is due, as bits of an `f64`; infinite when none is.
     pub next_expiry: AtomicU64,
@@ -172,21 +172,21 @@ pub(crate) struct Shard {
 }
 
 pub(crate) struct ShardInner {
-    pub heads: Heads,
+    pub heads: ObjheadTable,
     pub heap: Heap,
     pub recent_rushes: RecentRushes,
     /// Objects here of which there is a [`crate::objcore::Tail`].
     pub tails: u64,
 }
 
-impl Shard {
+impl CacheShard {
     pub fn lock(&self) -> ShardGuard<'_> {
         ShardGuard { shard: self, inner: self.inner.lock(), rung: PendingWake::default() }
     }
 }
 
 pub(crate) struct ShardGuard<'a> {
-    shard: &'a Shard,
+    shard: &'a CacheShard,
     inner: Guard<'a, ShardInner>,
     /// Declared after the lock, so that woken threads can take it.
     rung: PendingWake,
@@ -217,12 +217,12 @@ impl std::ops::DerefMut for ShardGuard<'_> {
 }
 
 impl Cache {
-    pub fn new(config: Config) -> Cache {
-        let Config { clock, main, stores, heads, regexes, params } = config;
+    pub fn new(config: CacheConfig) -> Cache {
+        let CacheConfig { clock, main, stores, heads, regexes, params } = config;
         let alarm = Arc::new(Alarm::default());
-        let shard = |_| Shard {
+        let shard = |_| CacheShard {
             inner: Lock::new(ShardInner {
-                heads: Heads::new(main),
+                heads: ObjheadTable::new(main),
                 heap: Heap::default(),
                 recent_rushes: RecentRushes::default(),
                 tails: 0,
@@ -233,10 +233,10 @@ impl Cache {
         let hot_params = HotParams::default();
         hot_params.set(&params);
         let homes = stores.all().iter().filter(|store| store.home().is_some()).map(|store| store.id()).collect();
-        let former = Former::new(stores.clone());
+        let former = FormerWorker::new(stores.clone());
         let forms = FormKeeper::new(main, stores.all().len(), params.form_space);
         let evictors = stores.all().iter().map(|_| Evictor::new(main)).collect();
-        let cache = Cache(Arc::new(Shared {
+        let cache = Cache(Arc::new(CacheShared {
             shards: (0..SHARDS).map(shard).collect(),
             alarm: alarm.clone(),
             bans: Bans::new(main, &clock),
@@ -264,7 +264,7 @@ impl Cache {
         cache
     }
 
-    pub fn set_params(&self, params: Params) {
+    pub fn set_params(&self, params: CacheParams) {
         self.0.hot_params.set(&params);
         self.0.tags.set_space(params.tag_space);
         self.0.forms.set_space(params.form_space);
@@ -275,10 +275,10 @@ impl Cache {
         &self.0.stores
     }
 
-    /// Drops an object whose store has lost its body ([`crate::ReadError::Store`]). Later lookups fetch it again, and
+    /// Drops an object whose store has lost its body ([`crate::BodyReadError::Store`]). Later lookups fetch it again, and
     /// report a failed fetch as the cause.
     pub fn lose(&self, obj: &ObjRef) {
-        self.0.kill(obj.objcore(), Cause::FetchFailed);
+        self.0.kill(obj.objcore(), TombstoneCause::FetchFailed);
     }
 
     /// The right to fetch something that will never be found: a pass.
@@ -288,7 +288,7 @@ impl Cache {
         Busy::new(self.clone(), oc, boc, true)
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<CacheShared> {
         &self.0
     }
 
@@ -300,7 +300,7 @@ impl Cache {
     }
 
     /// Wakes those taken off `digest`'s list; one that went away meanwhile has another woken in its place.
-    pub(crate) fn wake(&self, digest: &Digest, mut waiters: Vec<Arc<Waiter>>, reason: RushReason) {
+    pub(crate) fn wake(&self, digest: &Digest, mut waiters: Vec<Arc<ParkedRequest>>, reason: RushReason) {
         if base::failpoint::fault("a lost wake-up") {
             waiters.pop();
         }
@@ -336,8 +336,8 @@ fn nukes_of<'a>(store: &Store, for_all: &'a mut u32, for_each: &'a mut u32) -> &
     if store.home().is_some() { for_each } else { for_all }
 }
 
-impl Shared {
-    pub fn shard(&self, digest: &Digest) -> &Shard {
+impl CacheShared {
+    pub fn shard(&self, digest: &Digest) -> &CacheShard {
         &self.shards[digest.shard(self.shards.len())]
     }
 
@@ -350,17 +350,19 @@ impl Shared {
     }
 
     /// Takes a stored objcore out of index, heap and lists. The caller drops the handle after the unlock.
-    pub fn unlink(&self, shard: &mut ShardGuard<'_>, oc: &Arc<Objcore>, cause: Cause) -> Arc<Objcore> {
+    pub fn unlink(&self, shard: &mut ShardGuard<'_>, oc: &Arc<Objcore>, cause: TombstoneCause) -> Arc<Objcore> {
         self.tombstones.note(&oc.digest(), cause, self.now());
-        assert_eq!(oc.state(), State::Stored, "only what is stored can be taken out");
-        oc.set_state(State::Dying);
+        assert_eq!(oc.state(), ObjcoreStage::Stored, "only what is stored can be taken out");
+        oc.set_state(ObjcoreStage::Dying);
         self.forget_record(oc);
         match cause {
             // The copy is what is left of it, or goes by its time as well.
-            Cause::Evicted | Cause::Expired | Cause::ZeroTtl => {}
-            Cause::Banned | Cause::Purged | Cause::VaryLimit | Cause::Replaced | Cause::FetchFailed => {
-                self.end_copy(oc)
-            }
+            TombstoneCause::Evicted | TombstoneCause::Expired | TombstoneCause::ZeroTtl => {}
+            TombstoneCause::Banned
+            | TombstoneCause::Purged
+            | TombstoneCause::VaryLimit
+            | TombstoneCause::Replaced
+            | TombstoneCause::FetchFailed => self.end_copy(oc),
         }
         let removed = shard.heads.remove(oc);
         shard.tails -= u64::from(oc.has_tail());
@@ -378,11 +380,12 @@ impl Shared {
     }
 
     /// Takes an object out for good, if it is still there; whether it was.
-    pub fn kill(&self, oc: &Arc<Objcore>, cause: Cause) -> bool {
+    pub fn kill(&self, oc: &Arc<Objcore>, cause: TombstoneCause) -> bool {
         let dead = {
             let mut shard = self.shard(&oc.digest()).lock();
-            (oc.state() == State::Stored && shard.heads.objcs(&oc.digest()).iter().any(|other| Arc::ptr_eq(other, oc)))
-                .then(|| self.unlink(&mut shard, oc, cause))
+            (oc.state() == ObjcoreStage::Stored
+                && shard.heads.objcs(&oc.digest()).iter().any(|other| Arc::ptr_eq(other, oc)))
+            .then(|| self.unlink(&mut shard, oc, cause))
         };
         dead.is_some()
     }
@@ -392,7 +395,7 @@ impl Shared {
     pub fn invalidate(&self, oc: &Arc<Objcore>, seq: u64) -> bool {
         let (dead, first) = {
             let mut shard = self.shard(&oc.digest()).lock();
-            if oc.state() != State::Stored {
+            if oc.state() != ObjcoreStage::Stored {
                 return false;
             }
             if shard.heads.has_waiters(&oc.digest()) || shard.recent_rushes.has(oc, self.now()) {
@@ -403,7 +406,7 @@ impl Shared {
                 return oc.overtake(seq);
             }
             let first = !oc.is_overtaken();
-            (self.unlink(&mut shard, oc, Cause::Banned), first)
+            (self.unlink(&mut shard, oc, TombstoneCause::Banned), first)
         };
         drop(dead);
         first
@@ -417,13 +420,13 @@ impl Shared {
     /// Settles a completed object with these bytes. It survives the worker from now on if it has a record, and may be
     /// evicted; from a store without a limit only after [`Cache::evict_unlimited`]. `copy` is its stored copy, with the
     /// times written there.
-    pub fn settle(&self, oc: &Arc<Objcore>, bytes: ObjBytes, copy: Option<(HomeId, Times)>) {
+    pub fn settle(&self, oc: &Arc<Objcore>, bytes: ObjBytes, copy: Option<(HomeId, ObjectTimes)>) {
         let mut shard = self.shard(&oc.digest()).lock();
         oc.set_bytes(bytes);
         if let Some((id, times)) = copy {
             self.settle_copy(oc, id, times);
         }
-        if oc.state() == State::Stored {
+        if oc.state() == ObjcoreStage::Stored {
             shard.tails += u64::from(oc.has_tail());
             if self.is_evictable(oc) {
                 self.evictors[oc.store() as usize].add(oc, 0);
@@ -445,7 +448,7 @@ impl Shared {
     }
 
     /// Evicts until `store` has `needed` bytes free, while `nukes_left` allows. False: it hasn't.
-    pub fn make_room(&self, store: &Store, needed: u64, nukes_left: &mut u32, events: &mut Vec<Event>) -> bool {
+    pub fn make_room(&self, store: &Store, needed: u64, nukes_left: &mut u32, events: &mut Vec<CacheEvent>) -> bool {
         let mut for_each = FRONT_NUKES;
         let nukes_left = nukes_of(store, nukes_left, &mut for_each);
         while store.free_bytes().is_some_and(|free| free < needed) {
@@ -462,7 +465,7 @@ impl Shared {
         store: &Store,
         parts: &[&[u8]],
         nukes_left: &mut u32,
-        events: &mut Vec<Event>,
+        events: &mut Vec<CacheEvent>,
     ) -> Result<Buf, NoSpace> {
         let mut for_each = FRONT_NUKES;
         let nukes_left = nukes_of(store, nukes_left, &mut for_each);
@@ -479,23 +482,23 @@ impl Shared {
 
     /// Evicts one object for another, or a form of little use. Returns `false` if there is none, or the limit is
     /// reached.
-    fn nuke(&self, store: &Store, nukes_left: &mut u32, events: &mut Vec<Event>) -> bool {
+    fn nuke(&self, store: &Store, nukes_left: &mut u32, events: &mut Vec<CacheEvent>) -> bool {
         if self.give_up_idle_form(store) {
             return true;
         }
         if *nukes_left == 0 {
             self.main.n_lru_limited.inc();
-            events.push(Event::NukeLimit);
+            events.push(CacheEvent::NukeLimit);
             return false;
         }
         *nukes_left -= 1;
         let event = self.evict_one(store.id());
         let has_gone = event.is_some();
-        events.push(event.unwrap_or(Event::NothingToEvict));
+        events.push(event.unwrap_or(CacheEvent::NothingToEvict));
         has_gone
     }
 
-    pub fn evict_one(&self, store: StoreId) -> Option<Event> {
+    pub fn evict_one(&self, store: StoreId) -> Option<CacheEvent> {
         let mut steps = 0;
         loop {
             let Some(oc) = self.evictors[store as usize].victim(self.stores.get(store)) else {
@@ -505,9 +508,9 @@ impl Shared {
                 return None;
             };
             let xid = oc.xid();
-            if self.kill(&oc, Cause::Evicted) {
+            if self.kill(&oc, TombstoneCause::Evicted) {
                 self.main.n_lru_nuked.inc();
-                return Some(Event::Evicted(xid));
+                return Some(CacheEvent::Evicted(xid));
             }
         }
     }

@@ -13,7 +13,7 @@ pub enum EventTag {
 
 /// Something that happened to an object other than the one asked for.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Event {
+pub enum CacheEvent {
     /// The object's time was over; `ttl_left` in seconds is mostly negative.
     Expired {
         xid: Vxid,
@@ -30,7 +30,7 @@ pub enum Event {
     KilledByCutoff(Vxid),
 }
 
-impl Event {
+impl CacheEvent {
     pub fn tag(&self) -> EventTag {
         match self {
             Self::Expired { .. } | Self::Evicted(_) | Self::NothingToEvict | Self::NukeLimit => EventTag::ExpKill,
@@ -42,7 +42,7 @@ impl Event {
     }
 }
 
-impl std::fmt::Display for Event {
+impl std::fmt::Display for CacheEvent {
     /// The record's text as varnish-7.1 writes it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -8,8 +8,8 @@ use base::Mono;
 use base::critical::Lock;
 
 use crate::cache::Cache;
-use crate::events::Event;
-use crate::tombstones::Cause;
+use crate::events::CacheEvent;
+use crate::tombstones::TombstoneCause;
 
 /// Most objects that expire under one hold of a shard's lock.
 const BATCH: usize = 64;
@@ -17,7 +17,7 @@ const BATCH: usize = 64;
 impl Cache {
     /// Expires objects due at `now`, at most `budget`, and calls `tell` for each. Returns their number; if it equals
     /// the budget, more may be due.
-    pub fn expire(&self, now: Mono, budget: usize, tell: &mut dyn FnMut(Event)) -> usize {
+    pub fn expire(&self, now: Mono, budget: usize, tell: &mut dyn FnMut(CacheEvent)) -> usize {
         let mut count = 0;
         for shard in &self.shared().shards {
             while count < budget && f64::from_bits(shard.next_expiry.load(Relaxed)) <= now.0 {
@@ -38,7 +38,13 @@ impl Cache {
         self.shared().alarm.set(waker, before);
     }
 
-    fn expire_some(&self, shard: &crate::cache::Shard, now: Mono, max: usize, tell: &mut dyn FnMut(Event)) -> usize {
+    fn expire_some(
+        &self,
+        shard: &crate::cache::CacheShard,
+        now: Mono,
+        max: usize,
+        tell: &mut dyn FnMut(CacheEvent),
+    ) -> usize {
         let shared = self.shared();
         let mut dead = Vec::new();
         {
@@ -46,13 +52,13 @@ impl Cache {
             while dead.len() < max
                 && let Some(oc) = guard.heap.due(now).cloned()
             {
-                let cause = if oc.times().ttl > 0.0 { Cause::Expired } else { Cause::ZeroTtl };
+                let cause = if oc.times().ttl > 0.0 { TombstoneCause::Expired } else { TombstoneCause::ZeroTtl };
                 dead.push(shared.unlink(&mut guard, &oc, cause));
             }
         }
         for oc in &dead {
             shared.main.n_expired.inc();
-            tell(Event::Expired { xid: oc.xid(), ttl_left: oc.times().fresh_until(None).since(now) });
+            tell(CacheEvent::Expired { xid: oc.xid(), ttl_left: oc.times().fresh_until(None).since(now) });
         }
         dead.len()
     }

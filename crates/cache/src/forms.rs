@@ -3,7 +3,7 @@
 //!
 //! A form belongs to its objcore. It is found through the objcore and freed with it, so a purge, ban, eviction or
 //! replacement of an object also ends its forms. Its bytes are in the object's store, charged to that store, and
-//! bounded twice: by a share of each store, and by [`crate::Params::form_space`] in all. The form to be dropped is the
+//! bounded twice: by a share of each store, and by [`crate::CacheParams::form_space`] in all. The form to be dropped is the
 //! first one that wasn't used since it was last looked at; a form that nobody has used for a while goes before any
 //! object.
 //!
@@ -20,8 +20,8 @@ use message::Coding;
 use storage::{Buf, Store, StoreId};
 use tables::counters::Main;
 
-use crate::cache::{Cache, Shared};
-use crate::events::Event;
+use crate::cache::{Cache, CacheShared};
+use crate::events::CacheEvent;
 use crate::objcore::Objcore;
 use crate::objref::ObjRef;
 
@@ -376,7 +376,7 @@ pub struct FormRight {
     bytes: u64,
     charge: Option<SpaceCharge>,
     nukes_left: u32,
-    events: Vec<Event>,
+    events: Vec<CacheEvent>,
 }
 
 impl FormRight {
@@ -438,7 +438,7 @@ impl FormRight {
     }
 
     /// Keeps the completed form, and replaces an older one in that encoding. Returns the events of evictions.
-    pub fn keep(mut self) -> (Result<(), NoForm>, Vec<Event>) {
+    pub fn keep(mut self) -> (Result<(), NoForm>, Vec<CacheEvent>) {
         let kept = self.keep_whole();
         (kept, self.take_events())
     }
@@ -490,7 +490,7 @@ impl FormRight {
         shared.forms.change(self.obj.objcore(), |forms| forms.refused |= refusal);
     }
 
-    pub fn take_events(&mut self) -> Vec<Event> {
+    pub fn take_events(&mut self) -> Vec<CacheEvent> {
         std::mem::take(&mut self.events)
     }
 }
@@ -501,7 +501,7 @@ impl Drop for FormRight {
     }
 }
 
-impl Shared {
+impl CacheShared {
     /// Drops a form of that store to make room for an object, if nobody has used the form for a while.
     pub fn give_up_idle_form(&self, store: &Store) -> bool {
         self.forms.held_in(store.id()) > 0 && self.forms.give_up_idle(store.id(), self.now())

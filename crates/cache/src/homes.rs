@@ -10,7 +10,7 @@
 //!   lookup finds something to deliver. So freshness, Vary, bans and keys are judged where they always are.
 //! * A candidate that was removed while it was read isn't adopted. This is checked under the shard's lock, which purges
 //!   take, too. Bans and purges by key, which don't know the contents of a home, are kept for as long as a stored copy
-//!   may need them ([`Shared::least_stored`]).
+//!   may need them ([`CacheShared::least_stored`]).
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -19,17 +19,19 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use base::Real;
-use storage::{Body, Buf, HomeId, HomeRest, Judge, LoadFuture, RecordFields, Rest, SMALL_BODY, Store, StoreId, Stored};
+use storage::{
+    BodyBlocks, Buf, CopyJudge, HomeId, HomeRest, LoadFuture, RecordFields, Rest, SMALL_BODY, Store, StoreId, Stored,
+};
 
 use crate::adopt::{are_sound, has_parts};
-use crate::attrs::{PackedFlags, Times};
+use crate::attrs::{ObjectTimes, PackedFlags};
 use crate::busy::Busy;
-use crate::cache::{Cache, ShardGuard, ShardInner, Shared};
+use crate::cache::{Cache, CacheShared, ShardGuard, ShardInner};
 use crate::digest::Digest;
-use crate::events::Event;
+use crate::events::CacheEvent;
 use crate::lookup::{LookupOptions, LookupOutcome};
-use crate::objcore::{ObjBytes, Objcore, State};
-use crate::request::Request;
+use crate::objcore::{ObjBytes, Objcore, ObjcoreStage};
+use crate::request::CacheRequest;
 use crate::tags;
 
 /// Candidates that one lookup reads at most, the newest of them.
@@ -38,7 +40,7 @@ const MOST_LOADS: usize = 32;
 const SAME_ORIGIN: f64 = 0.01;
 
 /// A stored copy that may be what a lookup seeks.
-pub(crate) type Candidate = (StoreId, HomeId);
+pub(crate) type HomeCandidate = (StoreId, HomeId);
 
 /// The right to fetch, while the homes of stores are asked first: await it, then [`Cache::look_on`]. Whoever can't wait any
 /// longer says [`Loading::give_up`] before that. Dropped, it gives back the right.
@@ -46,10 +48,10 @@ pub struct Loading {
     cache: Cache,
     pub(crate) busy: Option<Busy>,
     pub(crate) query: LoadingQuery,
-    candidates: VecDeque<Candidate>,
+    candidates: VecDeque<HomeCandidate>,
     load: Option<(StoreId, LoadFuture)>,
     nukes_left: u32,
-    events: Vec<Event>,
+    events: Vec<CacheEvent>,
 }
 
 /// The parts of a query with which the lookup continues after a load.
@@ -65,7 +67,7 @@ pub(crate) struct LoadingQuery {
 #[derive(Default)]
 pub(crate) struct Right {
     pub busy: Option<Busy>,
-    pub candidates: Option<VecDeque<Candidate>>,
+    pub candidates: Option<VecDeque<HomeCandidate>>,
 }
 
 impl Right {
@@ -75,7 +77,7 @@ impl Right {
 }
 
 impl Loading {
-    pub(crate) fn new(cache: &Cache, busy: Busy, query: LoadingQuery, candidates: VecDeque<Candidate>) -> Loading {
+    pub(crate) fn new(cache: &Cache, busy: Busy, query: LoadingQuery, candidates: VecDeque<HomeCandidate>) -> Loading {
         let nukes_left = cache.shared().hot_params.nuke_limit();
         let busy = Some(busy);
         Loading { cache: cache.clone(), busy, query, candidates, load: None, nukes_left, events: Vec::new() }
@@ -137,7 +139,7 @@ impl Cache {
     pub fn look_on(
         &self,
         mut loading: Loading,
-        req: &dyn Request,
+        req: &dyn CacheRequest,
         now: base::Mono,
         options: &LookupOptions,
     ) -> LookupOutcome {
@@ -149,9 +151,9 @@ impl Cache {
     }
 }
 
-impl Shared {
+impl CacheShared {
     /// Copies that the homes may have of a digest and that aren't in the index.
-    pub fn candidates(&self, shard: &ShardInner, digest: &Digest) -> VecDeque<Candidate> {
+    pub fn candidates(&self, shard: &ShardInner, digest: &Digest) -> VecDeque<HomeCandidate> {
         let mut found = VecDeque::new();
         for &store in &self.homes {
             let home = self.stores().get(store).home().expect("these are the stores with a home");
@@ -171,12 +173,12 @@ impl Shared {
         homes.filter_map(|home| home.least_ban_seq()).min().unwrap_or(u64::MAX)
     }
 
-    /// [`Shared::least_stored`] for purges by key: of no survivor, that is.
+    /// [`CacheShared::least_stored`] for purges by key: of no survivor, that is.
     pub fn least_stored_of_homes(&self) -> u64 {
         if self.adoption.is_on() { 0 } else { self.least_stored() }
     }
 
-    /// From time to time: [`Shared::least_stored`], and purges by key that concern no stored copy any more are let go.
+    /// From time to time: [`CacheShared::least_stored`], and purges by key that concern no stored copy any more are let go.
     pub fn trim_to_stored(&self) -> u64 {
         let least_stored = self.least_stored();
         if !self.homes.is_empty() && !self.adoption.is_on() {
@@ -207,25 +209,25 @@ impl Shared {
 
     /// [`Objcore::set_times`] of a stored object. Ends its copy, which has the old times. The caller has the shard's
     /// lock.
-    pub fn set_times(&self, oc: &Objcore, times: Times) -> bool {
+    pub fn set_times(&self, oc: &Objcore, times: ObjectTimes) -> bool {
         self.end_copy(oc);
         oc.set_times(times)
     }
 
     /// Notes the copy of a complete object, unless the object has ended meanwhile or its times have changed. The caller
     /// has the shard's lock.
-    pub fn settle_copy(&self, oc: &Objcore, id: HomeId, times: Times) {
+    pub fn settle_copy(&self, oc: &Objcore, id: HomeId, times: ObjectTimes) {
         oc.set_home(Some(id));
-        if oc.state() != State::Stored || oc.is_overtaken() || oc.times() != times {
+        if oc.state() != ObjcoreStage::Stored || oc.is_overtaken() || oc.times() != times {
             self.end_copy(oc);
         }
     }
 
     /// Puts a stored copy into the index as the object that it was; whether there is one more now.
-    fn adopt_copy(&self, store: StoreId, stored: Stored, nukes_left: &mut u32, events: &mut Vec<Event>) -> bool {
+    fn adopt_copy(&self, store: StoreId, stored: Stored, nukes_left: &mut u32, events: &mut Vec<CacheEvent>) -> bool {
         let (fields, now) = (stored.fields, self.now());
         let t_origin = self.clock.mono_of(Real(fields.t_origin));
-        let times = Times { t_origin, ttl: fields.ttl, grace: fields.grace, keep: fields.keep };
+        let times = ObjectTimes { t_origin, ttl: fields.ttl, grace: fields.grace, keep: fields.keep };
         let is_sound = has_parts(&fields, stored.head.len() as u64, false) && are_sound(times, now.0);
         let keys = tags::decoded(&stored.tags).filter(|_| is_sound);
         let Some((began, keys)) = keys.filter(|_| times.ttl > 0.0 && times.dead_at().0 > now.0) else { return false };
@@ -269,7 +271,7 @@ impl Shared {
         let is_same = |oc: &&Arc<Objcore>| {
             oc.xid() == new.xid()
                 && oc.store() == new.store()
-                && oc.state() == State::Stored
+                && oc.state() == ObjcoreStage::Stored
                 && oc.times().t_origin.since(new.times().t_origin).abs() < SAME_ORIGIN
         };
         let Some(known) = shard.heads.objcs(&new.digest()).iter().find(is_same) else { return false };
@@ -289,7 +291,7 @@ impl Shared {
         store: &Store,
         stored: &Stored,
         nukes_left: &mut u32,
-        events: &mut Vec<Event>,
+        events: &mut Vec<CacheEvent>,
     ) -> Option<ObjBytes> {
         let at_hand = stored.body.at_hand();
         let (beside, rest) = match &at_hand {
@@ -297,7 +299,7 @@ impl Shared {
             None => (&[][..], Some(Rest::Home(Box::new(HomeRest::new(stored.body.clone()))))),
             Some(body) if body.len() as u64 <= SMALL_BODY => (&body[..], None),
             Some(body) => {
-                let mut blocks = Body::default();
+                let mut blocks = BodyBlocks::default();
                 blocks.push(self.block(store, &[body], nukes_left, events).ok()?);
                 (&[][..], Some(Rest::Blocks(blocks.pieces().cloned().collect())))
             }
@@ -315,7 +317,7 @@ impl Shared {
 
 /// Answers a home's questions from the cache's state.
 #[derive(Debug)]
-pub(crate) struct HomeJudge(Weak<Shared>);
+pub(crate) struct HomeJudge(Weak<CacheShared>);
 
 impl HomeJudge {
     pub fn new(cache: &Cache) -> HomeJudge {
@@ -323,7 +325,7 @@ impl HomeJudge {
     }
 }
 
-impl Judge for HomeJudge {
+impl CopyJudge for HomeJudge {
     fn judge(&self, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<u64> {
         let shared = self.0.upgrade()?;
         // Read first: what has a higher number is still to come.

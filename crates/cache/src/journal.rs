@@ -25,12 +25,14 @@ use std::time::Duration;
 
 use base::lock::Mutex;
 use base::{Clock, Mono};
-use storage::journal::{Entry, Failure, Followed, Journal, Peer, TagPurge, Ticket, Unkept};
+use storage::journal::{
+    Followed, Journal, JournalEntry, JournalFailure, JournalPeer, JournalTagPurge, JournalTicket, Unkept,
+};
 
 use self::lives::Lives;
 use self::purges::Purges;
 pub use self::replay::Replay;
-use crate::cache::{Cache, Shared};
+use crate::cache::{Cache, CacheShared};
 use crate::digest::Digest;
 use crate::purge::Purge;
 use crate::succession;
@@ -39,7 +41,7 @@ use crate::succession;
 const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub(crate) struct Log {
+pub(crate) struct CacheJournal {
     journal: OnceLock<Arc<Journal>>,
     purges: Mutex<Purges>,
     has_homes: AtomicBool,
@@ -48,7 +50,7 @@ pub(crate) struct Log {
     followed: Mutex<Option<Followed>>,
     trouble: Mutex<Option<String>>,
     /// The last reported reason why the journal is incomplete.
-    told: Mutex<Option<Failure>>,
+    told: Mutex<Option<JournalFailure>>,
     /// The journal is a successor's ...
     is_handed_over: AtomicBool,
     /// ... which hears of all that is appended.
@@ -60,11 +62,11 @@ pub(crate) struct Log {
 /// A successor, until it can't be reached any more.
 #[derive(Debug)]
 struct Told {
-    successor: Box<dyn Peer>,
+    successor: Box<dyn JournalPeer>,
     is_told: Arc<AtomicBool>,
 }
 
-impl Peer for Told {
+impl JournalPeer for Told {
     fn carry_out(&mut self, entries: &[u8]) -> io::Result<()> {
         // What it wasn't told of once it would never learn.
         if !self.is_told.load(Relaxed) {
@@ -74,14 +76,14 @@ impl Peer for Told {
     }
 }
 
-impl Log {
-    pub fn lives(&self, clock: &Clock) -> Vec<Entry> {
+impl CacheJournal {
+    pub fn lives(&self, clock: &Clock) -> Vec<JournalEntry> {
         self.lives.lock().entries(clock)
     }
 
     /// The followed position as an entry for a new journal. Call it before the old journal is cut.
-    pub fn followed(&self) -> Option<Entry> {
-        self.followed.lock().clone().map(Entry::Followed)
+    pub fn followed(&self) -> Option<JournalEntry> {
+        self.followed.lock().clone().map(JournalEntry::Followed)
     }
 
     fn journal(&self) -> Option<&Arc<Journal>> {
@@ -95,16 +97,16 @@ impl Log {
     }
 
     /// Puts an entry behind the others. Without a journal `entry` isn't asked.
-    pub fn append(&self, entry: impl FnOnce() -> Entry) -> Option<Ticket> {
+    pub fn append(&self, entry: impl FnOnce() -> JournalEntry) -> Option<JournalTicket> {
         self.journal().map(|journal| journal.append(&entry()))
     }
 
-    pub fn append_if(&self, so: bool, entry: impl FnOnce() -> Entry) -> Option<Ticket> {
+    pub fn append_if(&self, so: bool, entry: impl FnOnce() -> JournalEntry) -> Option<JournalTicket> {
         if so { self.append(entry) } else { None }
     }
 
     /// A purge of that number begins.
-    pub fn begin(&self, seq: u64, entry: impl FnOnce() -> Entry) -> Option<Ticket> {
+    pub fn begin(&self, seq: u64, entry: impl FnOnce() -> JournalEntry) -> Option<JournalTicket> {
         let Some(journal) = self.journal() else {
             self.keep_told(seq, entry);
             return None;
@@ -118,27 +120,27 @@ impl Log {
 
     /// Keeps a purge that the successor has in its journal. If the successor ends soon, homes of this worker still need
     /// it.
-    fn keep_told(&self, seq: u64, entry: impl FnOnce() -> Entry) {
+    fn keep_told(&self, seq: u64, entry: impl FnOnce() -> JournalEntry) {
         if self.is_handed_over.load(Relaxed)
             && self.has_homes.load(Relaxed)
-            && let Entry::Purge(purge) = entry()
+            && let JournalEntry::Purge(purge) = entry()
         {
             self.purges.lock().keep(seq, purge.digest);
         }
     }
 
     /// Marks a purge as done: it has reached all objects and the homes.
-    pub fn done(&self, seq: u64) -> Option<Ticket> {
+    pub fn done(&self, seq: u64) -> Option<JournalTicket> {
         let journal = self.journal()?;
         let mut purges = self.purges.lock();
         let purge = purges.end(seq);
         if !self.has_homes.load(Relaxed) {
-            return Some(journal.append(&Entry::Done { seq }));
+            return Some(journal.append(&JournalEntry::Done { seq }));
         }
-        if let Some(Entry::Purge(purge)) = purge {
+        if let Some(JournalEntry::Purge(purge)) = purge {
             purges.keep(seq, purge.digest);
         }
-        Some(journal.append(&Entry::Reached { seq }))
+        Some(journal.append(&JournalEntry::Reached { seq }))
     }
 
     /// Marks all waiting purges as done, since no more objects of a former worker come.
@@ -155,7 +157,7 @@ impl Log {
 
     /// Makes the appended entry durable, either before this returns or soon after, if the medium is slow
     /// ([`Cache::unkept`]).
-    pub fn commit(&self, ticket: Option<Ticket>) {
+    pub fn commit(&self, ticket: Option<JournalTicket>) {
         if IS_GATHERING.get() {
             return;
         }
@@ -164,7 +166,7 @@ impl Log {
         }
     }
 
-    pub fn hand_over(&self, successor: Box<dyn Peer>) -> io::Result<()> {
+    pub fn hand_over(&self, successor: Box<dyn JournalPeer>) -> io::Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
         self.is_handed_over.store(true, Relaxed);
         self.tells_successor.store(true, Relaxed);
@@ -204,7 +206,7 @@ impl Log {
             return None;
         }
         *told = failure.clone();
-        let Failure { reason, is_written } = failure?;
+        let JournalFailure { reason, is_written } = failure?;
         Some(match is_written {
             true => {
                 format!("the journal of bans and purges is incomplete: {reason}: no object will outlive this process")
@@ -259,13 +261,13 @@ impl Cache {
         let log = &shared.bans.log;
         log.has_homes.store(has_homes, Relaxed);
         shared.bans.restore(replay.bans, replay.newest);
-        let hold = |purge: &TagPurge| {
+        let hold = |purge: &JournalTagPurge| {
             let soft = purge.soft.map(Mono);
             self.hold_tag_purge(&purge.key, soft, purge.seq);
         };
         let open = replay.purges.open().values();
         open.for_each(|entry| {
-            if let Entry::TagPurge(purge) = entry {
+            if let JournalEntry::TagPurge(purge) = entry {
                 hold(purge)
             }
         });
@@ -295,7 +297,7 @@ impl Cache {
             return;
         }
         for entry in log.with_purges(|purges| purges.open().clone()).values() {
-            if let Entry::Purge(purge) = entry {
+            if let JournalEntry::Purge(purge) = entry {
                 let lives = Purge { ttl: purge.ttl, grace: purge.grace, keep: purge.keep };
                 self.purge(&Digest(purge.digest), Mono(purge.at), lives);
                 log.commit(log.done(purge.seq));
@@ -315,7 +317,7 @@ impl Cache {
         *log.followed.lock() = Some(place.clone());
         // A successor follows the log itself.
         if !log.is_handed_over() {
-            log.commit(log.append(|| Entry::Followed(place)));
+            log.commit(log.append(|| JournalEntry::Followed(place)));
         }
     }
 
@@ -345,7 +347,7 @@ impl Cache {
     }
 }
 
-impl Shared {
+impl CacheShared {
     /// Drops entries that no home needs any more, and rewrites the journal if it has grown long. May take time.
     pub fn tend_journal(&self) {
         let log = &self.bans.log;
@@ -371,7 +373,7 @@ impl Shared {
             let mut lives = log.lives.lock();
             if !lives.is_bound {
                 lives.bind();
-                log.note(journal.flush(journal.append(&Entry::Bound)));
+                log.note(journal.flush(journal.append(&JournalEntry::Bound)));
             }
         }
         let needed_from = homes().filter_map(|home| home.journal_needed_from()).min();
@@ -393,13 +395,13 @@ impl Shared {
     }
 }
 
-pub(crate) fn purge(seq: u64, digest: &Digest, at: f64, lives: &Purge) -> Entry {
+pub(crate) fn purge(seq: u64, digest: &Digest, at: f64, lives: &Purge) -> JournalEntry {
     let [ttl, grace, keep] = [lives.ttl, lives.grace, lives.keep].map(|life| life.map(finite));
-    Entry::Purge(storage::journal::Purge { seq, digest: digest.0, at: finite(at), ttl, grace, keep })
+    JournalEntry::Purge(storage::journal::JournalPurge { seq, digest: digest.0, at: finite(at), ttl, grace, keep })
 }
 
-pub(crate) fn tag_purge(seq: u64, key: &[u8], soft: Option<f64>) -> Entry {
-    Entry::TagPurge(TagPurge { seq, key: key.to_vec(), soft: soft.map(finite) })
+pub(crate) fn tag_purge(seq: u64, key: &[u8], soft: Option<f64>) -> JournalEntry {
+    JournalEntry::TagPurge(JournalTagPurge { seq, key: key.to_vec(), soft: soft.map(finite) })
 }
 
 /// Clamps a number of seconds from VCL to finite values, the only ones that a reader of the journal accepts.

@@ -2,7 +2,7 @@
 //! The cache core: digest, objhead, objcore, boc, lookup, waitinglist, vary, expiry, eviction, bans, purge.
 //!
 //! Knows neither HTTP versions nor VCL: what it must know of a request, a stored head or a regular expression comes in
-//! through [`Request`], [`HeadReader`] and [`Regexes`]. It wakes through `std::task::Waker` only.
+//! through [`CacheRequest`], [`HeadReader`] and [`Regexes`]. It wakes through `std::task::Waker` only.
 //!
 //! ```text
 //! Cache::lookup -> Hit(ObjRef)            a fresh object (it may still be streaming: ObjRef::reader follows it)
@@ -52,25 +52,25 @@ mod tombstones;
 mod trace;
 mod waiting;
 
-pub use attrs::{Attrs, Flags, Reuse, Times, Vary};
+pub use attrs::{Attrs, ObjectFlags, ObjectTimes, Reuse, VaryKey};
 pub use audit::Audit;
 pub use ban::{BanError, BanSpec};
 pub use boc::{BocState, FetchFailed};
 pub use busy::{Busy, Unwanted, WrongLength};
-pub use cache::{Cache, Config, Params};
+pub use cache::{Cache, CacheConfig, CacheParams};
 pub use digest::{Digest, DigestBuilder};
-pub use events::{Event, EventTag};
+pub use events::{CacheEvent, EventTag};
 pub use footprint::Footprint;
 pub use forms::{Form, FormRight, NoForm};
 pub use homes::Loading;
 pub use journal::Replay;
 pub use lookup::{Lookup, LookupOptions, LookupOutcome};
-pub use objref::{Finished, Headers, ObjRef, ReadError, Reader};
+pub use objref::{BodyReadError, BodyReader, Finished, Headers, ObjRef};
 pub use purge::Purge;
-pub use request::{HeadReader, NoRequest, Regex, Regexes, Request};
+pub use request::{CacheRegex, CacheRequest, HeadReader, NoRequest, Regexes};
 pub use tags::TagPurge;
-pub use tombstones::Cause;
-pub use trace::{LookupTrace, VariantSummary, Variants};
+pub use tombstones::TombstoneCause;
+pub use trace::{HashVariants, LookupTrace, VariantSummary};
 pub use waiting::Ticket;
 
 #[cfg(test)]

@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use base::{Mono, Vxid};
 
-use crate::attrs::{Reuse, Times, Vary};
+use crate::attrs::{ObjectTimes, Reuse, VaryKey};
 use crate::ban::BanOutcome;
 use crate::boc::Boc;
 use crate::busy::Busy;
 use crate::cache::{Cache, ShardGuard, ShardInner};
 use crate::digest::Digest;
-use crate::events::Event;
+use crate::events::CacheEvent;
 use crate::homes::{Loading, LoadingQuery, Right};
-use crate::objcore::{Invalidation, Objcore, State};
+use crate::objcore::{FetchInvalidation, Objcore, ObjcoreStage};
 use crate::objhead::{ANY, BUSY, HASHED_FROM, Objhead, vary_hash};
 use crate::objref::ObjRef;
-use crate::request::Request;
-use crate::tombstones::Cause;
+use crate::request::CacheRequest;
+use crate::tombstones::TombstoneCause;
 use crate::trace::LookupTrace;
-use crate::waiting::{Redemption, RushReason, Ticket, Waiter};
+use crate::waiting::{ParkedRequest, Redemption, RushReason, Ticket};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LookupOptions {
@@ -46,23 +46,23 @@ pub struct LookupOptions {
 
 impl LookupOptions {
     /// The moment until which an object is fresh for this request.
-    pub fn fresh_until(&self, times: &Times) -> Mono {
+    pub fn fresh_until(&self, times: &ObjectTimes) -> Mono {
         self.wished(times, times.fresh_until(self.max_ttl))
     }
 
     /// True if a stale object may be revalidated. One that is too old for the request's own limits may; one that is
     /// stale by `req.ttl` alone may not.
-    pub fn is_stale(&self, times: &Times, now: Mono) -> bool {
+    pub fn is_stale(&self, times: &ObjectTimes, now: Mono) -> bool {
         self.wished(times, times.fresh_until(None)).0 <= now.0
     }
 
     /// True if the object may be served while a new one is fetched. A request with its own limits of freshness takes no
     /// stale object.
-    pub fn is_in_grace(&self, times: &Times, now: Mono) -> bool {
+    pub fn is_in_grace(&self, times: &ObjectTimes, now: Mono) -> bool {
         self.max_age.is_none() && self.min_fresh.is_none() && times.grace_until(self.max_ttl, self.max_grace).0 >= now.0
     }
 
-    fn wished(&self, times: &Times, fresh_until: Mono) -> Mono {
+    fn wished(&self, times: &ObjectTimes, fresh_until: Mono) -> Mono {
         let until = fresh_until.plus(-self.min_fresh.unwrap_or(0.0));
         match self.max_age {
             Some(age) if age > 0.0 => Mono(until.0.min(times.t_origin.plus(age).0)),
@@ -115,7 +115,7 @@ pub enum Lookup {
 pub struct LookupOutcome {
     pub lookup: Lookup,
     /// Objects found banned on the way, for the log. Mostly empty (and then not allocated).
-    pub events: Vec<Event>,
+    pub events: Vec<CacheEvent>,
     /// Variants of other requests passed on the way (`vary_notice`).
     pub variants_skipped: usize,
     pub trace: LookupTrace,
@@ -145,7 +145,7 @@ struct Scan {
 
 struct Query<'a> {
     digest: &'a Digest,
-    req: &'a dyn Request,
+    req: &'a dyn CacheRequest,
     now: Mono,
     options: &'a LookupOptions,
     /// Invalidations after this one don't concern the request.
@@ -175,7 +175,7 @@ impl Query<'_> {
 }
 
 impl Cache {
-    pub fn lookup(&self, digest: &Digest, req: &dyn Request, now: Mono, options: &LookupOptions) -> LookupOutcome {
+    pub fn lookup(&self, digest: &Digest, req: &dyn CacheRequest, now: Mono, options: &LookupOptions) -> LookupOutcome {
         let arrival_sequence = self.shared().bans.seq();
         let query = Query { digest, req, now, options, arrival_sequence, is_alone: false, was_parked: false };
         self.look(&query, &mut Right::default())
@@ -183,7 +183,7 @@ impl Cache {
 
     /// Looks up again after the ticket's wait. Invalidations after the request's first lookup don't concern it, so it
     /// can have the response that it waited for.
-    pub fn resume(&self, ticket: Ticket, req: &dyn Request, now: Mono, options: &LookupOptions) -> LookupOutcome {
+    pub fn resume(&self, ticket: Ticket, req: &dyn CacheRequest, now: Mono, options: &LookupOptions) -> LookupOutcome {
         let Redemption { digest, arrival_sequence, is_alone, was_parked } = ticket.redeem();
         let query = Query { digest: &digest, req, now, options, arrival_sequence, is_alone, was_parked };
         let outcome = self.look(&query, &mut Right::default());
@@ -197,7 +197,7 @@ impl Cache {
         &self,
         loading: &LoadingQuery,
         mut right: Right,
-        req: &dyn Request,
+        req: &dyn CacheRequest,
         now: Mono,
         options: &LookupOptions,
     ) -> LookupOutcome {
@@ -258,14 +258,14 @@ impl Cache {
                     BanOutcome::Hit(ban) => {
                         if shared.invalidate(&oc, ban.seq) {
                             shared.main.bans_obj_killed.inc();
-                            events.push(Event::BannedByLookup(oc.xid()));
+                            events.push(CacheEvent::BannedByLookup(oc.xid()));
                         }
                         banned = Some(ban.spec.to_string());
                     }
                     BanOutcome::TooMany(seq) => {
                         if shared.invalidate(&oc, seq) {
                             shared.main.bans_obj_killed.inc();
-                            events.push(Event::KilledByLookupLimit(oc.xid()));
+                            events.push(CacheEvent::KilledByLookupLimit(oc.xid()));
                         }
                         banned = Some("ban_lookup_limit".to_owned());
                     }
@@ -290,7 +290,7 @@ impl Cache {
             {
                 // Better before its head goes out. It may have a copy elsewhere.
                 drop(shard);
-                shared.kill(&oc, Cause::Evicted);
+                shared.kill(&oc, TombstoneCause::Evicted);
                 continue;
             }
             let variants_skipped = scan.skipped;
@@ -343,9 +343,9 @@ impl Cache {
         let mut scan = Scan { has_waiters: head.is_some_and(Objhead::has_waiters), ..Scan::default() };
         match head.filter(|_| objcs.len() >= HASHED_FROM && !query.options.ignore_vary) {
             None => {
-                let mut stored = objcs.iter().rev().filter(|oc| oc.state() != State::Busy);
+                let mut stored = objcs.iter().rev().filter(|oc| oc.state() != ObjcoreStage::Busy);
                 if stored.try_for_each(|oc| self.consider(&mut scan, oc, query)).is_continue() {
-                    let busy = objcs.iter().filter(|oc| oc.state() == State::Busy && !right.is_of(oc));
+                    let busy = objcs.iter().filter(|oc| oc.state() == ObjcoreStage::Busy && !right.is_of(oc));
                     busy.for_each(|oc| Self::consider_busy(&mut scan, oc, query));
                 }
             }
@@ -390,11 +390,11 @@ impl Cache {
     /// Weighs one stored variant; `Break` ends the walk.
     fn consider(&self, scan: &mut Scan, oc: &Arc<Objcore>, query: &Query<'_>) -> ControlFlow<()> {
         let options = query.options;
-        let matches = |vary: Vary<'_>| query.req.vary_matches(vary.spec, vary.values);
+        let matches = |vary: VaryKey<'_>| query.req.vary_matches(vary.spec, vary.values);
         let times = oc.times();
         let overtaken = oc.overtaken_for(query.arrival_sequence);
-        if overtaken == Invalidation::Before || (times.ttl <= 0.0 && overtaken != Invalidation::Later) {
-            scan.is_overtaken |= overtaken == Invalidation::Before;
+        if overtaken == FetchInvalidation::Before || (times.ttl <= 0.0 && overtaken != FetchInvalidation::Later) {
+            scan.is_overtaken |= overtaken == FetchInvalidation::Before;
             return ControlFlow::Continue(());
         }
         if !options.ignore_vary && !oc.vary_matches(matches) && !base::failpoint::fault("a mix-up of variants") {
@@ -416,7 +416,7 @@ impl Cache {
             scan.marker.get_or_insert_with(|| oc.clone());
             return ControlFlow::Continue(());
         }
-        if overtaken == Invalidation::Later || Self::is_fresh(oc, &times, query) {
+        if overtaken == FetchInvalidation::Later || Self::is_fresh(oc, &times, query) {
             scan.hit = Some(oc.clone());
             return ControlFlow::Break(());
         }
@@ -430,7 +430,7 @@ impl Cache {
 
     /// True if the object is fresh for the request. The request's `max-age` and `min-fresh` don't apply to markers that
     /// say "don't cache".
-    fn is_fresh(oc: &Objcore, times: &Times, query: &Query<'_>) -> bool {
+    fn is_fresh(oc: &Objcore, times: &ObjectTimes, query: &Query<'_>) -> bool {
         let until = match oc.flags().is_uncacheable() {
             true => times.fresh_until(query.options.max_ttl),
             false if query.options.takes_stale => times.dead_at(),
@@ -447,7 +447,7 @@ impl Cache {
         scan: Scan,
         trace: &mut LookupTrace,
         right: &mut Right,
-    ) -> (Lookup, Vec<Arc<Waiter>>) {
+    ) -> (Lookup, Vec<Arc<ParkedRequest>>) {
         let (shared, options) = (self.shared(), query.options);
         if let Some(oc) = scan.hit {
             if oc.flags().reuse == Reuse::HitForMiss {
@@ -503,7 +503,7 @@ impl Cache {
                 Lookup::Refused
             }
             (_, true) => {
-                let waiter = Waiter::new();
+                let waiter = ParkedRequest::new();
                 shard.heads.park(query.digest, waiter.clone());
                 shared.main.busy_sleep.inc();
                 Lookup::Wait(Ticket::new(self.clone(), *query.digest, waiter, query.arrival_sequence))

@@ -18,14 +18,14 @@ use sync::NotedNumber;
 use sys::arc_cell::ArcCell;
 use tables::counters::Main;
 
-use crate::attrs::{Attrs, Flags, PackedFlags, Times, Vary};
+use crate::attrs::{Attrs, ObjectFlags, ObjectTimes, PackedFlags, VaryKey};
 use crate::boc::Boc;
 use crate::digest::Digest;
 use crate::forms::Forms;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum State {
+pub(crate) enum ObjcoreStage {
     Busy,
     Stored,
     Dying,
@@ -66,7 +66,7 @@ pub(crate) struct Objcore {
 
 /// The effect on a request of an invalidation that came during a fetch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Invalidation {
+pub(crate) enum FetchInvalidation {
     Not,
     /// The invalidation is older than the request, so the request must not find the object.
     Before,
@@ -110,17 +110,17 @@ pub(crate) struct Tail {
 impl Objcore {
     pub fn busy(main: &'static Main, boc: Arc<Boc>) -> Arc<Self> {
         main.n_objectcore.inc();
-        Arc::new(Self::new(State::Busy, PackedFlags(0), NO_STORE, OnceLock::new(), Some(boc), main))
+        Arc::new(Self::new(ObjcoreStage::Busy, PackedFlags(0), NO_STORE, OnceLock::new(), Some(boc), main))
     }
 
     pub fn adopted(flags: PackedFlags, store: StoreId, bytes: ObjBytes, main: &'static Main) -> Arc<Self> {
         main.n_objectcore.inc();
         main.n_object.inc();
-        Arc::new(Self::new(State::Stored, flags, store, OnceLock::from(bytes), None, main))
+        Arc::new(Self::new(ObjcoreStage::Stored, flags, store, OnceLock::from(bytes), None, main))
     }
 
     fn new(
-        state: State,
+        state: ObjcoreStage,
         flags: PackedFlags,
         store: StoreId,
         bytes: OnceLock<ObjBytes>,
@@ -181,16 +181,16 @@ impl Objcore {
         self.with_facts(|facts| facts.set_hits(facts.hits().wrapping_add(1)));
     }
 
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ObjcoreStage {
         match self.state.load(Relaxed) {
-            0 => State::Busy,
-            1 => State::Stored,
-            _ => State::Dying,
+            0 => ObjcoreStage::Busy,
+            1 => ObjcoreStage::Stored,
+            _ => ObjcoreStage::Dying,
         }
     }
 
     /// Moves on. The caller holds the shard's lock, or the objcore is private.
-    pub fn set_state(&self, next: State) {
+    pub fn set_state(&self, next: ObjcoreStage) {
         let old = self.state.swap(next as u8, Relaxed);
         assert!(old < next as u8, "an objcore's state only moves forward");
     }
@@ -199,7 +199,7 @@ impl Objcore {
         Vxid(self.with_facts(|facts| facts.xid()))
     }
 
-    pub fn flags(&self) -> Flags {
+    pub fn flags(&self) -> ObjectFlags {
         self.packed_flags().unpack()
     }
 
@@ -215,13 +215,13 @@ impl Objcore {
         self.store.load(Relaxed)
     }
 
-    pub fn times(&self) -> Times {
-        Times::from(self.with_facts(|facts| facts.lives()))
+    pub fn times(&self) -> ObjectTimes {
+        ObjectTimes::from(self.with_facts(|facts| facts.lives()))
     }
 
     /// The caller holds the shard's lock, or the objcore is private. False: they stay as they are, as the object is another
     /// worker's by now.
-    pub fn set_times(&self, times: Times) -> bool {
+    pub fn set_times(&self, times: ObjectTimes) -> bool {
         self.change_facts(|facts| facts.set_lives(times.into()))
     }
 
@@ -248,13 +248,13 @@ impl Objcore {
     }
 
     /// The object's invalidation during its fetch, for a request that came when `arrival_sequence` was the newest one.
-    pub fn overtaken_for(&self, arrival_sequence: u64) -> Invalidation {
+    pub fn overtaken_for(&self, arrival_sequence: u64) -> FetchInvalidation {
         match self.overtaken.load(Relaxed) {
-            0 => Invalidation::Not,
-            softly if softly & SOFTLY != 0 && arrival_sequence < softly & !SOFTLY => Invalidation::Later,
-            softly if softly & SOFTLY != 0 => Invalidation::Not,
-            seq if arrival_sequence < seq => Invalidation::Not,
-            _ => Invalidation::Before,
+            0 => FetchInvalidation::Not,
+            softly if softly & SOFTLY != 0 && arrival_sequence < softly & !SOFTLY => FetchInvalidation::Later,
+            softly if softly & SOFTLY != 0 => FetchInvalidation::Not,
+            seq if arrival_sequence < seq => FetchInvalidation::Not,
+            _ => FetchInvalidation::Before,
         }
     }
 
@@ -364,7 +364,7 @@ impl Objcore {
     }
 
     /// True if the request selects this variant. An object without a vary key or without a head suits every request.
-    pub fn vary_matches(&self, matches: impl Fn(Vary<'_>) -> bool) -> bool {
+    pub fn vary_matches(&self, matches: impl Fn(VaryKey<'_>) -> bool) -> bool {
         if let Some(bytes) = self.bytes.get() {
             return bytes.view().vary().is_none_or(matches);
         }
@@ -426,13 +426,13 @@ impl<'a> HeadView<'a> {
         &self.bytes[..self.lengths.head as usize]
     }
 
-    pub fn vary(self) -> Option<Vary<'a>> {
+    pub fn vary(self) -> Option<VaryKey<'a>> {
         let HeadLengths { head, spec, .. } = self.lengths;
         if spec == 0 {
             return None;
         }
         let (spec, values) = self.bytes.get(head as usize..self.lengths.kept())?.split_at(spec as usize);
-        Some(Vary { spec, values })
+        Some(VaryKey { spec, values })
     }
 
     /// Bytes that the engine stored beside the head.

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use tables::counters::Main;
 
-use crate::attrs::Vary;
+use crate::attrs::VaryKey;
 use crate::digest::Digest;
-use crate::objcore::{Objcore, State};
-use crate::waiting::Waiter;
+use crate::objcore::{Objcore, ObjcoreStage};
+use crate::waiting::ParkedRequest;
 
 /// The vary hash of an objcore that every request must look at: a stored one without Vary.
 pub(crate) const ANY: u64 = 0;
@@ -26,7 +26,7 @@ pub(crate) const BUSY: u64 = 2;
 /// Number of variants from which on lookups use the hash of the vary key.
 pub(crate) const HASHED_FROM: usize = 8;
 
-pub(crate) struct Heads {
+pub(crate) struct ObjheadTable {
     /// Objheads with one variant and no parked requests.
     ones: HashTable<Arc<Objcore>>,
     /// Objheads with several variants or with parked requests.
@@ -41,14 +41,14 @@ pub(crate) struct Objhead {
     pub hashes: Vec<u64>,
     /// The sets of field names that variants were stored under.
     pub specs: Vec<Box<[u8]>>,
-    waiting: VecDeque<Arc<Waiter>>,
+    waiting: VecDeque<Arc<ParkedRequest>>,
     /// About how many of `waiting` went away.
     gone: usize,
     /// Number of variants from which on the objhead counts as having many.
     many_from: Option<usize>,
 }
 
-impl Heads {
+impl ObjheadTable {
     pub fn new(main: &'static Main) -> Self {
         Self { ones: HashTable::new(), full: HashTable::new(), main }
     }
@@ -147,7 +147,8 @@ impl Heads {
         }
         let (main, t_origin) = (self.main, oc.times().t_origin);
         let head = self.head_mut(&digest);
-        let is_older = |other: &Arc<Objcore>| other.state() != State::Busy && other.times().t_origin.0 <= t_origin.0;
+        let is_older =
+            |other: &Arc<Objcore>| other.state() != ObjcoreStage::Busy && other.times().t_origin.0 <= t_origin.0;
         let at = head.objcs.iter().rposition(is_older).map_or(0, |at| at + 1);
         let hash = head.note(oc);
         head.objcs.insert(at, oc.clone());
@@ -181,7 +182,7 @@ impl Heads {
     }
 
     /// Makes a busy variant a stored one: the newest, found by its vary key. With `notice` of them the objhead has many.
-    pub fn unbusy(&mut self, oc: &Arc<Objcore>, vary: Option<Vary<'_>>, notice: usize) {
+    pub fn unbusy(&mut self, oc: &Arc<Objcore>, vary: Option<VaryKey<'_>>, notice: usize) {
         let main = self.main;
         let Some(head) = self.full_mut(&oc.digest()) else { return };
         let hash = vary.map_or(ANY, |vary| vary_hash(vary.spec, vary.values));
@@ -207,7 +208,7 @@ impl Heads {
         let mut older =
             objcs.iter().zip(&head?.hashes).rev().filter(|(oc, other)| *other == hash && !Arc::ptr_eq(oc, new));
         let (old, _) = older.next()?;
-        let is_same = old.state() == State::Stored
+        let is_same = old.state() == ObjcoreStage::Stored
             && old.flags().reuse == kind.reuse
             && kind.is_uncacheable()
             && !old.is_overtaken()
@@ -222,7 +223,7 @@ impl Heads {
         if limit == 0 || objcs.len() <= limit {
             return None;
         }
-        objcs.iter().find(|oc| oc.state() == State::Stored).cloned()
+        objcs.iter().find(|oc| oc.state() == ObjcoreStage::Stored).cloned()
     }
 
     /// True if another request may be parked when `limit` may be (0: any number).
@@ -230,7 +231,7 @@ impl Heads {
         limit == 0 || self.look(digest).1.is_none_or(|head| head.waiting.len().saturating_sub(head.gone) < limit)
     }
 
-    pub fn park(&mut self, digest: &Digest, waiter: Arc<Waiter>) {
+    pub fn park(&mut self, digest: &Digest, waiter: Arc<ParkedRequest>) {
         self.main.waitinglist_len.inc();
         self.head_mut(digest).waiting.push_back(waiter);
     }
@@ -241,7 +242,7 @@ impl Heads {
     }
 
     /// Takes parked requests off the list, oldest first; the caller wakes them after the unlock.
-    pub fn take_waiters(&mut self, digest: &Digest, max: usize) -> Vec<Arc<Waiter>> {
+    pub fn take_waiters(&mut self, digest: &Digest, max: usize) -> Vec<Arc<ParkedRequest>> {
         let main = self.main;
         let Some(head) = self.full_mut(digest) else { return Vec::new() };
         let mut out = Vec::new();
@@ -363,7 +364,7 @@ impl Objhead {
 
     /// The vary hash of an objcore that wasn't here in this form; its spec is remembered.
     fn note(&mut self, oc: &Objcore) -> u64 {
-        if oc.state() == State::Busy {
+        if oc.state() == ObjcoreStage::Busy {
             return BUSY;
         }
         oc.with_head_block(|head_block| {
@@ -396,7 +397,7 @@ mod tests {
     #[test]
     fn an_objhead_of_one_variant_costs_a_pointer_and_little_else() {
         let main: &'static Main = Box::leak(Box::default());
-        let mut heads = Heads::new(main);
+        let mut heads = ObjheadTable::new(main);
         let digests: Vec<Digest> = (0..1700u64)
             .map(|n| {
                 let mut digest = [0; 32];
@@ -410,7 +411,7 @@ mod tests {
         // Of 2048 places, 7 of 8 may be taken; each has a byte of the table's own.
         assert!(heads.bytes() < 1700 * 12, "{}", heads.bytes());
         let before = heads.bytes();
-        heads.park(&digests[3], Waiter::new());
+        heads.park(&digests[3], ParkedRequest::new());
         assert!(heads.bytes() > before && heads.has_waiters(&digests[3]) && heads.objcs(&digests[3]).len() == 1);
         assert_eq!((heads.take_waiters(&digests[3], 9).len(), heads.full.len(), heads.len()), (1, 0, 1700));
         assert_eq!((main.n_objecthead.get(), heads.all().count()), (1700, 1700));

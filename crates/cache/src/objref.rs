@@ -9,9 +9,9 @@ use std::task::{Context, Poll, ready};
 use base::Vxid;
 use storage::{Buf, RecordId, StoreError, StoreId, StoredBody};
 
-use crate::attrs::{Flags, Times};
+use crate::attrs::{ObjectFlags, ObjectTimes};
 use crate::boc::{Boc, BocState, FetchFailed, ReadState};
-use crate::objcore::{ObjBytes, Objcore, State};
+use crate::objcore::{ObjBytes, Objcore, ObjcoreStage};
 
 /// A counted handle: the object stays readable as long as it is held, whatever becomes of it in the index.
 pub struct ObjRef {
@@ -63,16 +63,16 @@ impl ObjRef {
     }
 
     /// The present times, which a purge may have cut.
-    pub fn times(&self) -> Times {
+    pub fn times(&self) -> ObjectTimes {
         self.oc.times()
     }
 
     /// True if the object has left the cache: purged, banned or evicted.
     pub fn is_dying(&self) -> bool {
-        self.oc.state() == State::Dying
+        self.oc.state() == ObjcoreStage::Dying
     }
 
-    pub fn flags(&self) -> Flags {
+    pub fn flags(&self) -> ObjectFlags {
         self.oc.flags()
     }
 
@@ -140,12 +140,12 @@ impl ObjRef {
     }
 
     /// Reads the body from `start` on, following the fetch if it still runs.
-    pub fn reader(&self, start: u64) -> Reader {
-        Reader::new(self.clone(), start)
+    pub fn reader(&self, start: u64) -> BodyReader {
+        BodyReader::new(self.clone(), start)
     }
 
-    pub fn into_reader(self, start: u64) -> Reader {
-        Reader::new(self, start)
+    pub fn into_reader(self, start: u64) -> BodyReader {
+        BodyReader::new(self, start)
     }
 
     fn poll_state(
@@ -229,7 +229,7 @@ impl Drop for Finished<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReadError {
+pub enum BodyReadError {
     Fetch(FetchFailed),
     /// The store lost the body: report it with [`Cache::lose`](crate::Cache::lose).
     Store(StoreError),
@@ -246,7 +246,7 @@ enum Waits {
 }
 
 /// Reads a body. Any number of readers may follow one fetch, except of an uncacheable one, which has one.
-pub struct Reader {
+pub struct BodyReader {
     obj: ObjRef,
     offset: u64,
     /// Offset at which the reader stops.
@@ -254,13 +254,13 @@ pub struct Reader {
     waits: Waits,
 }
 
-impl Reader {
+impl BodyReader {
     fn new(obj: ObjRef, offset: u64) -> Self {
         Self { obj, offset, until: u64::MAX, waits: Waits::Nowhere }
     }
 
     /// The next bytes (at most a block); `None` at the end. Asking again says that the bytes before are done with.
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReadError>> {
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyReadError>> {
         let found = match &self.obj.boc {
             None => ReadState::Moved,
             Some(boc) => {
@@ -272,14 +272,14 @@ impl Reader {
                 if let Some(id) = id {
                     self.waits = Waits::Fetch(id);
                 }
-                ready!(found).map_err(ReadError::Fetch)?
+                ready!(found).map_err(BodyReadError::Fetch)?
             }
         };
         let buf = match found {
             ReadState::Bytes(buf) => Some(buf),
             ReadState::End => None,
-            ReadState::Stored(stored) => Some(ready!(self.poll_left(cx, &*stored)).map_err(ReadError::Store)?),
-            ReadState::Moved => ready!(self.poll_stored(cx)).map_err(ReadError::Store)?,
+            ReadState::Stored(stored) => Some(ready!(self.poll_left(cx, &*stored)).map_err(BodyReadError::Store)?),
+            ReadState::Moved => ready!(self.poll_stored(cx)).map_err(BodyReadError::Store)?,
         };
         self.offset += buf.as_ref().map_or(0, |buf| buf.len() as u64);
         Poll::Ready(Ok(buf))
@@ -316,7 +316,7 @@ impl Reader {
         }
     }
 
-    pub async fn next(&mut self) -> Result<Option<Buf>, ReadError> {
+    pub async fn next(&mut self) -> Result<Option<Buf>, BodyReadError> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
@@ -338,7 +338,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for BodyReader {
     fn drop(&mut self) {
         self.leave_left();
         match (self.waits, self.obj.oc.bytes()) {
@@ -355,9 +355,9 @@ mod tests {
 
     #[test]
     fn a_reader_of_a_home_is_as_small_as_one_of_a_fetch() {
-        assert_eq!(size_of::<Reader>(), size_of::<(ObjRef, u64, u64, Option<u64>)>());
+        assert_eq!(size_of::<BodyReader>(), size_of::<(ObjRef, u64, u64, Option<u64>)>());
         assert_eq!(
-            size_of::<Poll<Result<Option<Buf>, ReadError>>>(),
+            size_of::<Poll<Result<Option<Buf>, BodyReadError>>>(),
             size_of::<Poll<Result<Option<Buf>, FetchFailed>>>()
         );
     }

@@ -3,17 +3,17 @@
 
 use base::Mono;
 
-use crate::attrs::{Times, Vary};
+use crate::attrs::{ObjectTimes, VaryKey};
 use crate::boc::SoftPurge;
 use crate::busy::Busy;
 use crate::cache::Cache;
 use crate::digest::Digest;
-use crate::events::Event;
+use crate::events::CacheEvent;
 use crate::journal;
-use crate::objcore::{Objcore, State};
+use crate::objcore::{Objcore, ObjcoreStage};
 use crate::objref::ObjRef;
-use crate::request::Request;
-use crate::tombstones::Cause;
+use crate::request::CacheRequest;
+use crate::tombstones::TombstoneCause;
 
 /// New times, in seconds from the moment of the purge (ttl) or as durations (grace, keep); `None` leaves one unchanged.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -31,9 +31,9 @@ impl Purge {
     pub const HARD: Purge = Purge { ttl: Some(0.0), grace: Some(0.0), keep: Some(0.0) };
 
     /// Like [`Purge::apply`], but never lengthens a ttl: a purge brings no expired object back.
-    pub(crate) fn shorten(&self, times: Times, now: Mono) -> Times {
+    pub(crate) fn shorten(&self, times: ObjectTimes, now: Mono) -> ObjectTimes {
         let new = self.apply(times, now);
-        Times { ttl: new.ttl.min(times.ttl), ..new }
+        ObjectTimes { ttl: new.ttl.min(times.ttl), ..new }
     }
 
     /// True if it leaves neither ttl nor grace.
@@ -50,12 +50,17 @@ impl Purge {
         Purge { ttl, grace: other.grace.or(self.grace), keep: other.keep.or(self.keep) }
     }
 
-    pub fn apply(&self, times: Times, now: Mono) -> Times {
+    pub fn apply(&self, times: ObjectTimes, now: Mono) -> ObjectTimes {
         let (grace, keep) = (self.grace.unwrap_or(times.grace), self.keep.unwrap_or(times.keep));
         let left = |ttl| now.plus(ttl).since(times.t_origin);
         // An answer that is younger than the purge of its fetch has no ttl left; but nothing without ttl is found at all.
         let least = if times.ttl > 0.0 && grace + keep > 0.0 { MOMENT } else { f64::NEG_INFINITY };
-        Times { t_origin: times.t_origin, ttl: self.ttl.map_or(times.ttl, |ttl| left(ttl).max(least)), grace, keep }
+        ObjectTimes {
+            t_origin: times.t_origin,
+            ttl: self.ttl.map_or(times.ttl, |ttl| left(ttl).max(least)),
+            grace,
+            keep,
+        }
     }
 }
 
@@ -74,7 +79,7 @@ impl Cache {
         digest: &Digest,
         now: Mono,
         purge: Purge,
-        gone: &mut dyn FnMut(Event),
+        gone: &mut dyn FnMut(CacheEvent),
     ) -> usize {
         let shared = self.shared();
         shared.former.tell(|| journal::purge(0, digest, now.0, &purge));
@@ -91,12 +96,12 @@ impl Cache {
             let mut count = 0;
             for oc in objcs {
                 match oc.state() {
-                    State::Busy if own.is_some_and(|own| own.is_of(&oc)) => {}
-                    State::Busy if base::failpoint::fault("a purge that forgets a running fetch") => {}
-                    State::Busy => overtake(&oc, seq, now, purge),
+                    ObjcoreStage::Busy if own.is_some_and(|own| own.is_of(&oc)) => {}
+                    ObjcoreStage::Busy if base::failpoint::fault("a purge that forgets a running fetch") => {}
+                    ObjcoreStage::Busy => overtake(&oc, seq, now, purge),
                     // Gone for all but earlier requests.
-                    State::Stored if oc.is_overtaken() => {}
-                    State::Stored if shard.recent_rushes.has(&oc, shared.now()) => {
+                    ObjcoreStage::Stored if oc.is_overtaken() => {}
+                    ObjcoreStage::Stored if shard.recent_rushes.has(&oc, shared.now()) => {
                         count += 1;
                         let mut when = shared.overtaken_until();
                         if purge.is_hard() {
@@ -110,17 +115,17 @@ impl Cache {
                         }
                         shared.arm(&mut shard, &oc, when);
                     }
-                    State::Stored => {
+                    ObjcoreStage::Stored => {
                         count += 1;
                         let can_live = shared.set_times(&oc, purge.shorten(oc.times(), now));
                         if !can_live || oc.times().dead_at().0 <= now.0 {
                             shared.main.n_expired.inc();
-                            dead.push(shared.unlink(&mut shard, &oc, Cause::Purged));
+                            dead.push(shared.unlink(&mut shard, &oc, TombstoneCause::Purged));
                         } else {
                             shared.arm(&mut shard, &oc, oc.times().dead_at());
                         }
                     }
-                    State::Dying => {}
+                    ObjcoreStage::Dying => {}
                 }
             }
             count.max(removed)
@@ -129,7 +134,7 @@ impl Cache {
         for oc in dead {
             let times = oc.times();
             let ttl_left = times.t_origin.plus(times.ttl).since(shared.now());
-            gone(Event::Expired { xid: oc.xid(), ttl_left });
+            gone(CacheEvent::Expired { xid: oc.xid(), ttl_left });
         }
         shared.main.n_purges.inc();
         shared.main.n_obj_purged.add(count as u64);
@@ -140,7 +145,7 @@ impl Cache {
     pub fn rearm(&self, obj: &ObjRef, now: Mono, purge: Purge) {
         let (shared, oc) = (self.shared(), obj.objcore());
         let mut shard = shared.shard(&oc.digest()).lock();
-        if oc.state() == State::Stored {
+        if oc.state() == ObjcoreStage::Stored {
             shared.set_times(oc, purge.apply(oc.times(), now));
             shared.arm(&mut shard, oc, oc.times().dead_at());
         }
@@ -149,13 +154,13 @@ impl Cache {
     /// Extends the times of objects in memory under `digest` to `times` where those are longer, and returns how many
     /// were extended. Purged and banned objects don't come back. An object with a copy in a home stays as it is, since
     /// the copy has the old times.
-    pub fn extend_stored(&self, digest: &Digest, times: Times) -> usize {
+    pub fn extend_stored(&self, digest: &Digest, times: ObjectTimes) -> usize {
         let shared = self.shared();
         let mut shard = shared.shard(digest).lock();
         let objcs = shard.heads.objcs(digest).to_vec();
         let ends_sooner = |oc: &Objcore| oc.times().dead_at().0 < times.dead_at().0;
         let mut count = 0;
-        let is_ours = |oc: &Objcore| oc.state() == State::Stored && !oc.is_overtaken() && oc.home().is_none();
+        let is_ours = |oc: &Objcore| oc.state() == ObjcoreStage::Stored && !oc.is_overtaken() && oc.home().is_none();
         for oc in objcs.iter().filter(|oc| is_ours(oc) && ends_sooner(oc)) {
             if shared.set_times(oc, times) {
                 shared.arm(&mut shard, oc, times.dead_at());
@@ -166,11 +171,11 @@ impl Cache {
     }
 
     /// The objects in memory under `digest` that `req` selects, without markers. Doesn't count as a lookup.
-    pub fn stored_for(&self, digest: &Digest, req: &dyn Request) -> Vec<ObjRef> {
+    pub fn stored_for(&self, digest: &Digest, req: &dyn CacheRequest) -> Vec<ObjRef> {
         let objcs = self.shared().shard(digest).lock().heads.objcs(digest).to_vec();
-        let is_for = |oc: &Objcore| oc.vary_matches(|vary: Vary<'_>| req.vary_matches(vary.spec, vary.values));
+        let is_for = |oc: &Objcore| oc.vary_matches(|vary: VaryKey<'_>| req.vary_matches(vary.spec, vary.values));
         let is_found = |oc: &Objcore| {
-            oc.state() == State::Stored && !oc.is_overtaken() && !oc.flags().is_uncacheable() && is_for(oc)
+            oc.state() == ObjcoreStage::Stored && !oc.is_overtaken() && !oc.flags().is_uncacheable() && is_for(oc)
         };
         objcs.into_iter().filter(|oc| is_found(oc)).map(ObjRef::new).collect()
     }
@@ -180,21 +185,21 @@ impl Cache {
     pub fn drop_stored(&self, digest: &Digest) -> usize {
         let shared = self.shared();
         let objcs = shared.shard(digest).lock().heads.objcs(digest).to_vec();
-        objcs.iter().filter(|oc| shared.kill(oc, Cause::Purged)).count()
+        objcs.iter().filter(|oc| shared.kill(oc, TombstoneCause::Purged)).count()
     }
 
     /// The auxiliary attributes of all objects stored under `digest` that have any.
     pub fn aux_attrs_under(&self, digest: &Digest) -> Vec<Vec<u8>> {
         let shared = self.shared();
         let objcs = shared.shard(digest).lock().heads.objcs(digest).to_vec();
-        let stored = objcs.iter().filter(|oc| oc.state() == State::Stored);
+        let stored = objcs.iter().filter(|oc| oc.state() == ObjcoreStage::Stored);
         let attrs = stored.filter_map(|oc| oc.with_head_block(|block| block.aux_attrs().to_vec()));
         attrs.filter(|attrs| !attrs.is_empty()).collect()
     }
 
     /// Removes one object from the cache because it was replaced or found damaged. Its readers continue.
     pub fn kill(&self, obj: &ObjRef) {
-        self.shared().kill(obj.objcore(), Cause::Replaced);
+        self.shared().kill(obj.objcore(), TombstoneCause::Replaced);
     }
 }
 

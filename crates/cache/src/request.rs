@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What the cache takes from above: requests, stored heads, regular expressions.
 
-pub trait Request {
+pub trait CacheRequest {
     /// Appends the values this request has for the fields that `spec` names, in the form in which
-    /// [`crate::Vary::values`] were made.
+    /// [`crate::VaryKey::values`] were made.
     fn vary_values(&self, spec: &[u8], out: &mut Vec<u8>);
 
     /// True if those values are `values`. Called under a lock; override it if the comparison is possible without
@@ -28,20 +28,20 @@ pub trait HeadReader: Send + Sync {
     fn status(&self, head: &[u8]) -> u16;
 }
 
-pub trait Regex: Send + Sync {
+pub trait CacheRegex: Send + Sync {
     fn is_match(&self, text: &[u8]) -> bool;
 }
 
 pub trait Regexes: Send + Sync {
     /// Compiles; the error is a text for people, without a prefix.
-    fn compile(&self, pattern: &str) -> Result<Box<dyn Regex>, String>;
+    fn compile(&self, pattern: &str) -> Result<Box<dyn CacheRegex>, String>;
 }
 
 /// Knows nothing: a request without fields, a head without fields, no regular expressions. For tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoRequest;
 
-impl Request for NoRequest {
+impl CacheRequest for NoRequest {
     fn vary_values(&self, _: &[u8], _: &mut Vec<u8>) {}
 
     fn url(&self) -> &[u8] {
@@ -64,7 +64,7 @@ impl HeadReader for NoRequest {
 }
 
 impl Regexes for NoRequest {
-    fn compile(&self, _: &str) -> Result<Box<dyn Regex>, String> {
+    fn compile(&self, _: &str) -> Result<Box<dyn CacheRegex>, String> {
         Err("no regular expressions here".to_owned())
     }
 }

@@ -18,23 +18,23 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use base::Mono;
 use base::lock::Mutex;
 use storage::Stores;
-use storage::journal::{Entry, Peer};
+use storage::journal::{JournalEntry, JournalPeer};
 
 use crate::ban::BanSpec;
-use crate::cache::{Cache, Shared};
+use crate::cache::{Cache, CacheShared};
 use crate::digest::Digest;
-use crate::objcore::{Objcore, State};
+use crate::objcore::{Objcore, ObjcoreStage};
 use crate::purge::Purge;
-use crate::tombstones::Cause;
+use crate::tombstones::TombstoneCause;
 
 /// Objects taken out of the index under one lock.
 const STRETCH: usize = 256;
 
-pub(crate) struct Former {
+pub(crate) struct FormerWorker {
     stores: Arc<Stores>,
     /// The former worker doesn't serve from the stores any more, or there is none.
     is_over: AtomicBool,
-    peer: Mutex<Option<Box<dyn Peer>>>,
+    peer: Mutex<Option<Box<dyn JournalPeer>>>,
 }
 
 #[derive(Default)]
@@ -54,13 +54,13 @@ pub(crate) fn is_told() -> bool {
     IS_TOLD.get()
 }
 
-impl Former {
-    pub fn new(stores: Arc<Stores>) -> Former {
-        Former { stores, is_over: AtomicBool::new(true), peer: Mutex::default() }
+impl FormerWorker {
+    pub fn new(stores: Arc<Stores>) -> FormerWorker {
+        FormerWorker { stores, is_over: AtomicBool::new(true), peer: Mutex::default() }
     }
 
     /// Before an invalidation is acknowledged: it counts there, too.
-    pub fn tell(&self, entry: impl FnOnce() -> Entry) {
+    pub fn tell(&self, entry: impl FnOnce() -> JournalEntry) {
         if self.is_over.load(Acquire) || is_told() {
             return;
         }
@@ -91,7 +91,7 @@ impl Cache {
     ///
     /// # Errors
     /// The journal is incomplete, so the other worker won't trust what it finds.
-    pub fn hand_over(&self, successor: Box<dyn Peer>) -> io::Result<()> {
+    pub fn hand_over(&self, successor: Box<dyn JournalPeer>) -> io::Result<()> {
         self.stores().all().iter().for_each(|store| store.freeze());
         *self.shared().successor.is_silent.lock() = Some(successor.given_up());
         self.shared().bans.hand_over(successor)
@@ -127,7 +127,7 @@ impl Cache {
 
     /// Takes over from a worker that has handed over and still serves its objects, or, without a way to reach it, has
     /// ended. Opens the stores' memory. Call it before the journal is replayed.
-    pub fn take_over(&self, former: Option<Box<dyn Peer>>) {
+    pub fn take_over(&self, former: Option<Box<dyn JournalPeer>>) {
         let lives = former.is_some();
         for store in self.stores().all() {
             store.take_over(lives);
@@ -161,51 +161,52 @@ impl Cache {
     /// Carries out the other worker's invalidations. Returns `false` if an entry is malformed.
     pub fn carry_out(&self, entries: &[u8]) -> bool {
         IS_TOLD.set(true);
-        let entries = Entry::decode_all(entries);
+        let entries = JournalEntry::decode_all(entries);
         let is_done = entries.is_some_and(|entries| entries.iter().all(|entry| self.carry_out_one(entry)));
         IS_TOLD.set(false);
         is_done
     }
 
-    fn carry_out_one(&self, entry: &Entry) -> bool {
+    fn carry_out_one(&self, entry: &JournalEntry) -> bool {
         match entry {
-            Entry::Ban(ban) => match BanSpec::decode(&ban.spec) {
+            JournalEntry::Ban(ban) => match BanSpec::decode(&ban.spec) {
                 Some(spec) => self.ban(spec),
                 None => return false,
             },
-            Entry::Purge(purge) => {
+            JournalEntry::Purge(purge) => {
                 let lives = Purge { ttl: purge.ttl, grace: purge.grace, keep: purge.keep };
                 self.purge(&Digest(purge.digest), Mono(purge.at), lives);
             }
-            Entry::TagPurge(purge) => {
+            JournalEntry::TagPurge(purge) => {
                 let now = purge.soft.map_or_else(|| self.shared().now(), Mono);
                 let keys = std::iter::once(&purge.key[..]);
                 let mut purge = self.purge_tags(keys, now, purge.soft.is_some());
                 while purge.step().is_none() {}
             }
             // Of that worker's journal alone.
-            Entry::Completed { .. }
-            | Entry::Oldest { .. }
-            | Entry::Newest { .. }
-            | Entry::Done { .. }
-            | Entry::Reached { .. }
-            | Entry::KeysLost { .. }
-            | Entry::Followed(_)
-            | Entry::Life(_)
-            | Entry::Known { .. }
-            | Entry::Bound => {}
+            JournalEntry::Completed { .. }
+            | JournalEntry::Oldest { .. }
+            | JournalEntry::Newest { .. }
+            | JournalEntry::Done { .. }
+            | JournalEntry::Reached { .. }
+            | JournalEntry::KeysLost { .. }
+            | JournalEntry::Followed(_)
+            | JournalEntry::Life(_)
+            | JournalEntry::Known { .. }
+            | JournalEntry::Bound => {}
         }
         true
     }
 }
 
-impl Shared {
+impl CacheShared {
     /// Takes some objects of a shard out of the index; false: it has none.
-    fn empty(&self, shard: &crate::cache::Shard) -> bool {
+    fn empty(&self, shard: &crate::cache::CacheShard) -> bool {
         let mut shard = shard.lock();
-        let stored = |oc: &&Arc<Objcore>| oc.state() == State::Stored;
+        let stored = |oc: &&Arc<Objcore>| oc.state() == ObjcoreStage::Stored;
         let some: Vec<Arc<Objcore>> = shard.heads.all().filter(stored).take(STRETCH).cloned().collect();
-        let dead: Vec<Arc<Objcore>> = some.iter().map(|oc| self.unlink(&mut shard, oc, Cause::Evicted)).collect();
+        let dead: Vec<Arc<Objcore>> =
+            some.iter().map(|oc| self.unlink(&mut shard, oc, TombstoneCause::Evicted)).collect();
         drop(shard);
         !dead.is_empty()
     }

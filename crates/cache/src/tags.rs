@@ -16,16 +16,16 @@ use std::sync::{Arc, OnceLock};
 
 use base::Mono;
 use base::critical::Lock;
-use storage::journal::Ticket;
+use storage::journal::JournalTicket;
 use tables::counters::Xkey;
 
 use self::index::Index;
-use crate::attrs::Times;
+use crate::attrs::ObjectTimes;
 use crate::ban::Bans;
 use crate::busy::Busy;
-use crate::cache::{Cache, Shared};
+use crate::cache::{Cache, CacheShared};
 use crate::journal;
-use crate::objcore::{Objcore, State};
+use crate::objcore::{Objcore, ObjcoreStage};
 use crate::objref::ObjRef;
 
 /// Purges that the journal holds; a fetch that began before one which fell out counts as overtaken.
@@ -54,7 +54,7 @@ struct Inner {
     index: Index,
     /// Fetches in progress, by the number known when they began.
     running: BTreeMap<u64, usize>,
-    journal: VecDeque<Entry>,
+    journal: VecDeque<TagEntry>,
     /// Number of the newest purge that fell out of the journal too early.
     lost: u64,
     /// Purges by key that count for objects that enter the index later: survivors of a former worker, stored copies.
@@ -83,7 +83,7 @@ pub(crate) enum HeldPurge {
     Hard,
 }
 
-struct Entry {
+struct TagEntry {
     seq: u64,
     key: Arc<[u8]>,
     /// When, if it was a soft one.
@@ -217,18 +217,21 @@ impl Tags {
         inner.lost_held = inner.lost_held.max(seq);
     }
 
-    pub fn held_entries(&self) -> Vec<storage::journal::Entry> {
+    pub fn held_entries(&self) -> Vec<storage::journal::JournalEntry> {
         let inner = self.inner.lock();
         let mut entries = Vec::new();
         for (key, held) in inner.held.iter().chain(&inner.held_prefixes) {
             let hard = (held.hard > 0).then_some((held.hard, None));
             let soft = held.soft.map(|(seq, at)| (seq, Some(at.0)));
             for (seq, softened_at) in hard.into_iter().chain(soft) {
-                entries.extend([journal::tag_purge(seq, key, softened_at), storage::journal::Entry::Reached { seq }]);
+                entries.extend([
+                    journal::tag_purge(seq, key, softened_at),
+                    storage::journal::JournalEntry::Reached { seq },
+                ]);
             }
         }
         if inner.lost_held > 0 {
-            entries.push(storage::journal::Entry::KeysLost { seq: inner.lost_held });
+            entries.push(storage::journal::JournalEntry::KeysLost { seq: inner.lost_held });
         }
         entries
     }
@@ -275,7 +278,13 @@ impl Tags {
         counters.g_bytes.set(bytes.all() as u64);
     }
 
-    fn enter(&self, shared: &Shared, key: &[u8], soft: Option<Mono>, own: Option<usize>) -> (u64, Option<Ticket>) {
+    fn enter(
+        &self,
+        shared: &CacheShared,
+        key: &[u8],
+        soft: Option<Mono>,
+        own: Option<usize>,
+    ) -> (u64, Option<JournalTicket>) {
         let mut inner = self.inner.lock();
         let seq = shared.bans.next_seq();
         let moment = soft.map(|at| at.0);
@@ -285,7 +294,7 @@ impl Tags {
         }
         inner.trim();
         if !inner.running.is_empty() {
-            inner.journal.push_back(Entry { seq, key: key.into(), soft, own });
+            inner.journal.push_back(TagEntry { seq, key: key.into(), soft, own });
         }
         if inner.journal.len() > JOURNAL {
             inner.lost = inner.journal.pop_front().map_or(0, |entry| entry.seq);
@@ -304,7 +313,7 @@ impl Tags {
     /// finds them. How many weren't before, and where to go on.
     fn mark(&self, key: &[u8], end: usize, seq: u64) -> (usize, usize) {
         let mut count = 0;
-        let mark = |oc: Arc<Objcore>| count += usize::from(oc.state() != State::Dying && oc.overtake(seq));
+        let mark = |oc: Arc<Objcore>| count += usize::from(oc.state() != ObjcoreStage::Dying && oc.overtake(seq));
         let begin = self.inner.lock().index.visit(key, end, MARKS, mark);
         (count, begin)
     }
@@ -369,8 +378,8 @@ impl Inner {
             found.hard = Some(self.lost);
         }
         let from = self.journal.partition_point(|entry| entry.seq <= began);
-        let is_meant = |entry: &Entry| keys.iter().any(|key| message::tags::covers(&entry.key, key));
-        let counts = |entry: &&Entry| entry.own != Some(own) && is_meant(entry);
+        let is_meant = |entry: &TagEntry| keys.iter().any(|key| message::tags::covers(&entry.key, key));
+        let counts = |entry: &&TagEntry| entry.own != Some(own) && is_meant(entry);
         for entry in self.journal.range(from..).filter(counts) {
             match entry.soft {
                 Some(at) => found.soft = Some((entry.seq, at)),
@@ -389,7 +398,7 @@ pub struct TagPurge {
     now: Mono,
     own: Option<usize>,
     at: Option<Progress>,
-    last: Option<Ticket>,
+    last: Option<JournalTicket>,
     count: usize,
 }
 
@@ -448,7 +457,7 @@ impl TagPurge {
     }
 
     /// Begins with the next key: from then on the purge counts for fetches in progress.
-    fn begin(&mut self, shared: &Shared) -> Option<Progress> {
+    fn begin(&mut self, shared: &CacheShared) -> Option<Progress> {
         let key = self.keys.pop_front()?;
         let soft = self.is_soft.then_some(self.now.0);
         shared.former.tell(|| journal::tag_purge(0, &key, soft));
@@ -458,7 +467,7 @@ impl TagPurge {
         Some(Progress { key, seq, stage, end: usize::MAX })
     }
 
-    fn work_on(&mut self, shared: &Shared, at: &mut Progress) {
+    fn work_on(&mut self, shared: &CacheShared, at: &mut Progress) {
         if at.stage == Stage::Mark {
             let (marked, end) = shared.tags.mark(&at.key, at.end, at.seq);
             (self.count, at.end) = (self.count + marked, end);
@@ -539,26 +548,26 @@ pub(crate) fn decoded(bytes: &[u8]) -> Option<(u64, Vec<Box<[u8]>>)> {
 }
 
 /// Fresh until `now` and no longer; grace and keep as they were. One that is younger than the purge was never fresh.
-pub(crate) fn softened(times: Times, now: Mono) -> Times {
+pub(crate) fn softened(times: ObjectTimes, now: Mono) -> ObjectTimes {
     let ttl = now.since(times.t_origin);
     if ttl > 0.0 {
-        return Times { ttl, ..times };
+        return ObjectTimes { ttl, ..times };
     }
-    Times { t_origin: times.t_origin.plus(-NO_TTL), ttl: NO_TTL, ..times }
+    ObjectTimes { t_origin: times.t_origin.plus(-NO_TTL), ttl: NO_TTL, ..times }
 }
 
-impl Shared {
+impl CacheShared {
     /// Takes the ttl of a stored object that has some left; whether it had.
     fn soften(&self, oc: &Arc<Objcore>, now: Mono) -> bool {
         let dead = {
             let mut shard = self.shard(&oc.digest()).lock();
-            if oc.state() != State::Stored || oc.times().fresh_until(None).0 <= now.0 {
+            if oc.state() != ObjcoreStage::Stored || oc.times().fresh_until(None).0 <= now.0 {
                 return false;
             }
             let can_live = self.set_times(oc, softened(oc.times(), now));
             if !can_live || oc.times().dead_at().0 <= now.0 {
                 self.main.n_expired.inc();
-                Some(self.unlink(&mut shard, oc, crate::tombstones::Cause::Purged))
+                Some(self.unlink(&mut shard, oc, crate::tombstones::TombstoneCause::Purged))
             } else {
                 self.arm(&mut shard, oc, oc.times().dead_at());
                 None

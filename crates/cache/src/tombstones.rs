@@ -13,7 +13,7 @@ const SLOTS: usize = 1 << 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Cause {
+pub enum TombstoneCause {
     /// The ttl, grace and keep were over.
     Expired = 1,
     /// The object had no ttl, so no lookup could find it.
@@ -27,15 +27,15 @@ pub enum Cause {
     FetchFailed,
 }
 
-const CAUSES: [Cause; 8] = [
-    Cause::Expired,
-    Cause::ZeroTtl,
-    Cause::Banned,
-    Cause::Purged,
-    Cause::Evicted,
-    Cause::VaryLimit,
-    Cause::Replaced,
-    Cause::FetchFailed,
+const CAUSES: [TombstoneCause; 8] = [
+    TombstoneCause::Expired,
+    TombstoneCause::ZeroTtl,
+    TombstoneCause::Banned,
+    TombstoneCause::Purged,
+    TombstoneCause::Evicted,
+    TombstoneCause::VaryLimit,
+    TombstoneCause::Replaced,
+    TombstoneCause::FetchFailed,
 ];
 
 /// See the module. A slot: 32 bits of the digest, 4 of the cause, 28 for the second.
@@ -51,14 +51,14 @@ impl Tombstones {
         (self.0.len() * size_of::<AtomicU64>()) as u64
     }
 
-    pub fn note(&self, digest: &Digest, cause: Cause, now: Mono) {
+    pub fn note(&self, digest: &Digest, cause: TombstoneCause, now: Mono) {
         let (at, print) = locate(digest);
         let second = now.0.max(0.0) as u64 & 0x0fff_ffff;
         self.0[at].store(print << 32 | (cause as u64) << 28 | second, Relaxed);
     }
 
     /// The fate of the last object with that digest, and its age in seconds.
-    pub fn cause(&self, digest: &Digest, now: Mono) -> Option<(Cause, f64)> {
+    pub fn cause(&self, digest: &Digest, now: Mono) -> Option<(TombstoneCause, f64)> {
         let (at, print) = locate(digest);
         let slot = self.0[at].load(Relaxed);
         let cause = *CAUSES.get((slot >> 28 & 15).checked_sub(1)? as usize)?;
@@ -95,7 +95,7 @@ mod tests {
         let (mut one, mut two) = (digest(1), digest(1));
         (one.0[15], two.0[15]) = (1, 2);
         assert_eq!(locate(&one).0, locate(&two).0);
-        tombstones.note(&one, Cause::Evicted, Mono(1.0));
+        tombstones.note(&one, TombstoneCause::Evicted, Mono(1.0));
         assert_eq!(tombstones.cause(&two, Mono(2.0)), None);
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use base::{Mono, Vxid};
 
-use crate::attrs::{Flags, Times, Vary};
+use crate::attrs::{ObjectFlags, ObjectTimes, VaryKey};
 use crate::cache::Cache;
 use crate::digest::Digest;
-use crate::objcore::{Objcore, State};
-use crate::request::Request;
-use crate::tombstones::Cause;
+use crate::objcore::{Objcore, ObjcoreStage};
+use crate::request::CacheRequest;
+use crate::tombstones::TombstoneCause;
 
 /// Most variants that [`Cache::peek`] returns.
 const PEEKED: usize = 50;
@@ -20,7 +20,7 @@ const PEEKED: usize = 50;
 pub struct LookupTrace {
     pub banned: Option<String>,
     /// The times of the newest object that matches and isn't fresh.
-    pub stale: Option<Times>,
+    pub stale: Option<ObjectTimes>,
     /// One that is fresh, but older than the request allows.
     pub is_over_max_age: bool,
     /// One was purged, or banned, while older requests still wait for it.
@@ -30,7 +30,7 @@ pub struct LookupTrace {
     /// A variant of another request: that request's values for the headers of its Vary.
     pub other: Option<Box<[u8]>>,
     /// The fate of the last object, and its age in seconds.
-    pub tombstone: Option<(Cause, f64)>,
+    pub tombstone: Option<(TombstoneCause, f64)>,
     /// The auxiliary attributes of the object that says "don't cache".
     pub marker: Vec<u8>,
 }
@@ -40,8 +40,8 @@ pub struct VariantSummary {
     /// The fetch that made it; [`Vxid::NONE`] while that has no head.
     pub xid: Vxid,
     pub is_busy: bool,
-    pub times: Times,
-    pub flags: Flags,
+    pub times: ObjectTimes,
+    pub flags: ObjectFlags,
     pub hits: u32,
     /// Names and values of its Vary.
     pub vary: Option<(Vec<u8>, Vec<u8>)>,
@@ -54,15 +54,15 @@ pub struct VariantSummary {
 }
 
 #[derive(Clone, Debug)]
-pub struct Variants {
+pub struct HashVariants {
     pub variants: Vec<VariantSummary>,
     pub count: usize,
-    pub tombstone: Option<(Cause, f64)>,
+    pub tombstone: Option<(TombstoneCause, f64)>,
 }
 
 impl Cache {
     /// Looks at the objects under `digest` as `req` would find them. Counts, moves and starts nothing.
-    pub fn peek(&self, digest: &Digest, req: &dyn Request, now: Mono) -> Variants {
+    pub fn peek(&self, digest: &Digest, req: &dyn CacheRequest, now: Mono) -> HashVariants {
         let shared = self.shared();
         if shared.adoption.is_on() {
             shared.adopt(digest, &mut |_| {});
@@ -70,12 +70,12 @@ impl Cache {
         let objcs: Vec<Arc<Objcore>> = shared.shard(digest).lock().heads.objcs(digest).to_vec();
         let count = objcs.len();
         let variants = objcs.iter().rev().take(PEEKED).map(|oc| self.peek_at(oc, req)).collect();
-        Variants { variants, count, tombstone: shared.tombstones.cause(digest, now) }
+        HashVariants { variants, count, tombstone: shared.tombstones.cause(digest, now) }
     }
 
-    fn peek_at(&self, oc: &Arc<Objcore>, req: &dyn Request) -> VariantSummary {
+    fn peek_at(&self, oc: &Arc<Objcore>, req: &dyn CacheRequest) -> VariantSummary {
         let shared = self.shared();
-        let is_busy = oc.state() == State::Busy;
+        let is_busy = oc.state() == ObjcoreStage::Busy;
         let vary =
             oc.with_head_block(|block| block.vary().map(|vary| (vary.spec.to_vec(), vary.values.to_vec()))).flatten();
         let ban = if is_busy { None } else { shared.bans.would_hit(shared, oc, req, shared.bans.seq()) };
@@ -85,7 +85,7 @@ impl Cache {
             times: oc.times(),
             flags: oc.flags(),
             hits: oc.hits(),
-            is_selected: oc.vary_matches(|key: Vary<'_>| req.vary_matches(key.spec, key.values)),
+            is_selected: oc.vary_matches(|key: VaryKey<'_>| req.vary_matches(key.spec, key.values)),
             vary,
             ban: ban.map(|ban| ban.spec.to_string()),
             is_overtaken: oc.is_overtaken(),

@@ -41,7 +41,7 @@ impl RecentRushes {
 }
 
 /// One parked request, as the objhead knows it.
-pub(crate) type Waiter = sync::Waiter<RushReason>;
+pub(crate) type ParkedRequest = sync::Waiter<RushReason>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RushReason {
@@ -55,7 +55,7 @@ pub(crate) enum RushReason {
 pub struct Ticket {
     cache: Cache,
     digest: Digest,
-    waiter: Arc<Waiter>,
+    waiter: Arc<ParkedRequest>,
     /// The invalidations known when the request first looked up: later ones don't concern it.
     arrival_sequence: u64,
     is_used: bool,
@@ -64,13 +64,13 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    pub(crate) fn new(cache: Cache, digest: Digest, waiter: Arc<Waiter>, arrival_sequence: u64) -> Self {
+    pub(crate) fn new(cache: Cache, digest: Digest, waiter: Arc<ParkedRequest>, arrival_sequence: u64) -> Self {
         Self { cache, digest, waiter, arrival_sequence, is_used: false, is_parked: true }
     }
 
     /// A ticket for a request that isn't parked and continues after other tasks had their turn.
     pub(crate) fn unparked(cache: Cache, digest: Digest, arrival_sequence: u64, is_alone: bool) -> Self {
-        let waiter = Waiter::new();
+        let waiter = ParkedRequest::new();
         if is_alone {
             waiter.call(RushReason::EachAlone);
         }

@@ -3,16 +3,16 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::reply::{Reply, Status};
+use crate::reply::{CliReply, CliStatus};
 
 pub const CHALLENGE_LEN: usize = 32;
 pub const SECRET_LEN: usize = 256;
 
 /// A challenge: 32 lower-case letters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Challenge([u8; CHALLENGE_LEN]);
+pub struct CliChallenge([u8; CHALLENGE_LEN]);
 
-impl Challenge {
+impl CliChallenge {
     pub fn random() -> std::io::Result<Self> {
         let mut bytes = [0; CHALLENGE_LEN];
         getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
@@ -28,10 +28,10 @@ impl Challenge {
         body.get(..CHALLENGE_LEN)?.try_into().ok().map(Self)
     }
 
-    pub fn reply(&self) -> Reply {
+    pub fn reply(&self) -> CliReply {
         let mut body = self.0.to_vec();
         body.extend_from_slice(b"\n\nAuthentication required.\n");
-        Reply::new(Status::Auth, body)
+        CliReply::new(CliStatus::Auth, body)
     }
 
     /// The answer that proves knowledge of `secret`, the whole content of the file: 64 hex digits.
@@ -64,10 +64,10 @@ mod tests {
     #[test]
     fn answers() {
         // sha256sum of "a..a\nfoo\na..a\n" with 32 letters each.
-        let challenge = Challenge::from_random([0; 32]);
+        let challenge = CliChallenge::from_random([0; 32]);
         let reply = challenge.reply();
         assert!(reply.body.starts_with(&[b'a'; 32]) && reply.body.ends_with(b"\n\nAuthentication required.\n"));
-        assert_eq!(Challenge::from_reply(&reply.body), Some(challenge));
+        assert_eq!(CliChallenge::from_reply(&reply.body), Some(challenge));
         let answer = challenge.answer(b"foo\n");
         assert_eq!(answer, EXAMPLE);
         assert!(challenge.is_answered_by(answer.to_uppercase().as_bytes(), b"foo\n"));
@@ -76,7 +76,7 @@ mod tests {
             !challenge.is_answered_by(b"", b"foo\n") && !challenge.is_answered_by(&answer.as_bytes()[..63], b"foo\n")
         );
         assert_eq!(new_secret().unwrap().len(), 256);
-        assert!(Challenge::random().unwrap().0.iter().all(u8::is_ascii_lowercase));
+        assert!(CliChallenge::random().unwrap().0.iter().all(u8::is_ascii_lowercase));
     }
 
     const EXAMPLE: &str = "6b75a2ffc6d8171e81174de948a4756b2940c0087c8a32df4efad2bf6a120db5";

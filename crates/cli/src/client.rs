@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The client's end: writing commands, reading replies. The manager talks so to the worker, and tools to the manager.
 
-use crate::reply::{HEAD_LEN, Reply, Status};
+use crate::reply::{CliReply, CliStatus, HEAD_LEN};
 
 /// The longest reply that is read.
 const LONGEST: usize = 256 << 20;
@@ -81,7 +81,7 @@ impl ReplyDecoder {
     }
 
     /// The next reply; `None` until more bytes come. After an error nothing more can be read.
-    pub fn next_reply(&mut self) -> Result<Option<Reply>, ReplyError> {
+    pub fn next_reply(&mut self) -> Result<Option<CliReply>, ReplyError> {
         let Some(head) = self.buffer.get(..HEAD_LEN) else { return Ok(None) };
         let (status, len) = parse_head(head)?;
         let end = HEAD_LEN + len;
@@ -91,11 +91,11 @@ impl ReplyDecoder {
         }
         let body = self.buffer[HEAD_LEN..end].to_vec();
         self.buffer.drain(..=end);
-        Ok(Some(Reply { status, body }))
+        Ok(Some(CliReply { status, body }))
     }
 }
 
-fn parse_head(head: &[u8]) -> Result<(Status, usize), ReplyError> {
+fn parse_head(head: &[u8]) -> Result<(CliStatus, usize), ReplyError> {
     let text = std::str::from_utf8(head).map_err(|_| ReplyError::Head)?;
     let text = text.strip_suffix('\n').ok_or(ReplyError::Head)?;
     let (status, len) = text.split_once(' ').ok_or(ReplyError::Head)?;
@@ -104,7 +104,7 @@ fn parse_head(head: &[u8]) -> Result<(Status, usize), ReplyError> {
     if len > LONGEST {
         return Err(ReplyError::TooLong);
     }
-    Ok((Status::from_number(status).ok_or(ReplyError::Status(status))?, len))
+    Ok((CliStatus::from_number(status).ok_or(ReplyError::Status(status))?, len))
 }
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::decode::Decoder;
+    use crate::decode::CliDecoder;
 
     #[test]
     fn malformed_replies() {
@@ -122,7 +122,7 @@ mod tests {
             assert_eq!(decoder.next_reply(), want);
         };
         check(b"200 2       \nok", Ok(None));
-        check(b"200 2       \nok\n", Ok(Some(Reply::ok("ok"))));
+        check(b"200 2       \nok\n", Ok(Some(CliReply::ok("ok"))));
         check(b"2000 2      \nok\n", Err(ReplyError::Status(2000)));
         check(b"200 2       \nokay", Err(ReplyError::End));
         check(b"200 99999999\nokay", Ok(None));
@@ -133,7 +133,7 @@ mod tests {
     proptest! {
         #[test]
         fn replies_come_back(body in prop::collection::vec(any::<u8>(), 0..100), at in 0usize..120) {
-            let reply = Reply::new(Status::Cant, body);
+            let reply = CliReply::new(CliStatus::Cant, body);
             let bytes = reply.encode();
             let (a, b) = bytes.split_at(at.min(bytes.len()));
             let mut decoder = ReplyDecoder::new();
@@ -147,7 +147,7 @@ mod tests {
         fn commands_come_back(words in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..12), 1..5)) {
             let last_two_are_a_mark = matches!(&words[..], [.., mark, token] if mark == b"<<" && !token.is_empty());
             prop_assume!(!last_two_are_a_mark);
-            let mut decoder = Decoder::trusted();
+            let mut decoder = CliDecoder::trusted();
             decoder.feed(&encode(&words));
             prop_assert_eq!(decoder.next_request().unwrap().unwrap().words, words);
         }

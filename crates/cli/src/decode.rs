@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 
-use tables::cli_cmds::{self, Command};
+use tables::cli_cmds::{self, CliCommand};
 
-use crate::reply::{Reply, Status};
+use crate::reply::{CliReply, CliStatus};
 use crate::words::{WordError, is_space, split};
 
 /// The longest line of who has not authenticated.
@@ -15,7 +15,7 @@ const OPEN_LINE: usize = 80;
 const LONGEST: usize = 64 << 20;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Request {
+pub struct CliRequest {
     /// The line, for the log (`Rd ...`); of a text after `<<` only the line.
     pub line: Vec<u8>,
     /// Command and arguments; the text after `<< TOKEN` is the last.
@@ -24,7 +24,7 @@ pub struct Request {
     pub tolerant: bool,
 }
 
-impl Request {
+impl CliRequest {
     /// The command's name; empty when it is not UTF-8 (no command is).
     pub fn name(&self) -> &str {
         self.words.first().and_then(|w| std::str::from_utf8(w).ok()).unwrap_or_default()
@@ -55,31 +55,31 @@ impl Request {
     }
 
     /// The command's entry, after the checks every server makes; what to answer otherwise.
-    pub fn command(&self, authenticated: bool) -> Result<&'static Command, Reply> {
+    pub fn command(&self, authenticated: bool) -> Result<&'static CliCommand, CliReply> {
         let name = self.name();
         match self.words.first().and_then(|w| w.first()) {
             Some(b) if b.is_ascii_uppercase() => {
                 let text = "Unknown request.\nType 'help' for more info.\nall commands are in lower-case.\n";
-                return Err(Reply::new(Status::Unknown, text));
+                return Err(CliReply::new(CliStatus::Unknown, text));
             }
             _ => {}
         }
-        let command = cli_cmds::lookup(name).filter(|c| authenticated || c.open).ok_or_else(Reply::unknown)?;
+        let command = cli_cmds::lookup(name).filter(|c| authenticated || c.open).ok_or_else(CliReply::unknown)?;
         self.check_args(command)?;
         Ok(command)
     }
 
-    fn check_args(&self, command: &Command) -> Result<(), Reply> {
+    fn check_args(&self, command: &CliCommand) -> Result<(), CliReply> {
         if self.wants_json() && !command.json {
-            return Err(Reply::new(Status::Unimplemented, "JSON unimplemented\n"));
+            return Err(CliReply::new(CliStatus::Unimplemented, "JSON unimplemented\n"));
         }
         // `help -j` and `help -a` count their flags no more than `-j` is counted.
         let given = if command.split { self.split_args().len() } else { self.args().len() };
         if given < command.min_args {
-            return Err(Reply::new(Status::TooFew, "Too few parameters\n"));
+            return Err(CliReply::new(CliStatus::TooFew, "Too few parameters\n"));
         }
         if command.max_args.is_some_and(|max| self.args().len() > max) {
-            return Err(Reply::new(Status::TooMany, "Too many parameters\n"));
+            return Err(CliReply::new(CliStatus::TooMany, "Too many parameters\n"));
         }
         Ok(())
     }
@@ -95,34 +95,34 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    pub fn reply(&self) -> Reply {
+    pub fn reply(&self) -> CliReply {
         let text = match self {
             Self::Words(error) => format!("Unknown request.\nType 'help' for more info.\nSyntax Error: {error}\n"),
             Self::Empty => "Unknown request.\nType 'help' for more info.\nEmpty CLI command.\n".to_owned(),
-            Self::TooLong => return Reply::new(Status::Close, "Command too long\n"),
+            Self::TooLong => return CliReply::new(CliStatus::Close, "Command too long\n"),
         };
-        Reply::new(Status::Syntax, text)
+        CliReply::new(CliStatus::Syntax, text)
     }
 }
 
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct CliDecoder {
     authenticated: bool,
     line: Vec<u8>,
     here: Option<HereDocument>,
-    ready: VecDeque<Result<Request, DecodeError>>,
+    ready: VecDeque<Result<CliRequest, DecodeError>>,
     /// Bytes that came after a command while that one was still to be looked at.
     waiting: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct HereDocument {
-    request: Request,
+    request: CliRequest,
     token: Vec<u8>,
     text: Vec<u8>,
 }
 
-impl Decoder {
+impl CliDecoder {
     /// For a connection that has not authenticated: lines are cut at 80 bytes, there is no `<<`.
     pub fn new() -> Self {
         Self::default()
@@ -150,8 +150,8 @@ impl Decoder {
 
     /// The next command, or what is wrong with it; `None` until more bytes come.
     ///
-    /// Commands are cut off one at a time, so that [`Decoder::set_authenticated`] counts for all that follow.
-    pub fn next_request(&mut self) -> Option<Result<Request, DecodeError>> {
+    /// Commands are cut off one at a time, so that [`CliDecoder::set_authenticated`] counts for all that follow.
+    pub fn next_request(&mut self) -> Option<Result<CliRequest, DecodeError>> {
         let bytes = std::mem::take(&mut self.waiting);
         let mut used = 0;
         while self.ready.is_empty() && used < bytes.len() {
@@ -164,7 +164,7 @@ impl Decoder {
     }
 
     /// The end of a file: what stands in the last line without a newline is a command too.
-    pub fn finish(&mut self) -> Option<Result<Request, DecodeError>> {
+    pub fn finish(&mut self) -> Option<Result<CliRequest, DecodeError>> {
         self.feed(b"\n");
         self.next_request()
     }
@@ -218,9 +218,10 @@ impl Decoder {
             [.., mark, token] if self.authenticated && mark == b"<<" && !token.is_empty() => {
                 let token = token.clone();
                 words.truncate(words.len() - 2);
-                self.here = Some(HereDocument { request: Request { line, words, tolerant }, token, text: Vec::new() });
+                self.here =
+                    Some(HereDocument { request: CliRequest { line, words, tolerant }, token, text: Vec::new() });
             }
-            _ => self.ready.push_back(Ok(Request { line, words, tolerant })),
+            _ => self.ready.push_back(Ok(CliRequest { line, words, tolerant })),
         }
     }
 }
@@ -233,7 +234,7 @@ mod tests {
 
     #[test]
     fn what_is_unread_can_be_read_elsewhere() {
-        let (mut first, mut second) = (Decoder::trusted(), Decoder::trusted());
+        let (mut first, mut second) = (CliDecoder::trusted(), CliDecoder::trusted());
         first.feed(b"ping\nstat");
         assert!(first.next_request().is_some());
         assert!(first.next_request().is_none());
@@ -245,14 +246,14 @@ mod tests {
         assert_eq!(first.unread(), None);
     }
 
-    fn all(decoder: &mut Decoder, bytes: &[u8]) -> Vec<Result<Request, DecodeError>> {
+    fn all(decoder: &mut CliDecoder, bytes: &[u8]) -> Vec<Result<CliRequest, DecodeError>> {
         decoder.feed(bytes);
         std::iter::from_fn(|| decoder.next_request()).collect()
     }
 
     fn check(bytes: &str, want: &str) {
-        let got = all(&mut Decoder::trusted(), bytes.as_bytes());
-        let show = |r: &Result<Request, DecodeError>| match r {
+        let got = all(&mut CliDecoder::trusted(), bytes.as_bytes());
+        let show = |r: &Result<CliRequest, DecodeError>| match r {
             Ok(r) => r.words.iter().map(|w| w.escape_ascii().to_string()).collect::<Vec<_>>().join("|"),
             Err(error) => format!("{error:?}"),
         };
@@ -278,10 +279,10 @@ mod tests {
 
     #[test]
     fn before_authentication() {
-        let mut decoder = Decoder::new();
+        let mut decoder = CliDecoder::new();
         let got = all(&mut decoder, format!("auth {}\n", "x".repeat(100)).as_bytes());
         assert_eq!(got[0].as_ref().unwrap().line.len(), 80);
-        let mut decoder = Decoder::new();
+        let mut decoder = CliDecoder::new();
         decoder.feed(b"auth x\nvcl.inline a << X\nb\nX\n");
         assert_eq!(decoder.next_request().unwrap().unwrap().name(), "auth");
         decoder.set_authenticated();
@@ -291,7 +292,7 @@ mod tests {
     #[test]
     fn checks_every_server_makes() {
         let answer = |line: &str, authenticated| {
-            let request = all(&mut Decoder::trusted(), line.as_bytes()).remove(0).unwrap();
+            let request = all(&mut CliDecoder::trusted(), line.as_bytes()).remove(0).unwrap();
             match request.command(authenticated) {
                 Ok(command) => command.name.to_owned(),
                 Err(reply) => format!("{} {}", reply.status.number(), reply.text()),
@@ -315,9 +316,9 @@ mod tests {
     proptest! {
         #[test]
         fn how_bytes_are_cut_does_not_matter(text in "[a-c\"\\\\<X \n]{0,60}", at in 0usize..60) {
-            let whole = all(&mut Decoder::trusted(), text.as_bytes());
+            let whole = all(&mut CliDecoder::trusted(), text.as_bytes());
             let (a, b) = text.as_bytes().split_at(at.min(text.len()));
-            let mut decoder = Decoder::trusted();
+            let mut decoder = CliDecoder::trusted();
             let mut parts = all(&mut decoder, a);
             parts.extend(all(&mut decoder, b));
             prop_assert_eq!(parts, whole);
@@ -325,7 +326,7 @@ mod tests {
 
         #[test]
         fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200), trusted: bool) {
-            let mut decoder = if trusted { Decoder::trusted() } else { Decoder::new() };
+            let mut decoder = if trusted { CliDecoder::trusted() } else { CliDecoder::new() };
             for request in all(&mut decoder, &bytes) {
                 match request {
                     Ok(request) => drop(request.command(trusted)),

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tables::stores::{Checks, DirectIo, DiskOptions, Kind};
+use tables::stores::{Checks, DirectIo, DiskOptions, StoreMedium};
 
 use crate::client::quote;
 use crate::words::split;
@@ -19,7 +19,7 @@ const LONGEST: usize = 16 << 20;
 
 /// The layers before HTTP on a listener's connections: nothing, a PROXY header, TLS, or one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
-pub struct Transport {
+pub struct ListenerLayers {
     /// A PROXY header (version 1 or 2), in clear.
     pub has_proxy_header: bool,
     pub is_tls: bool,
@@ -27,34 +27,34 @@ pub struct Transport {
     pub is_quic: bool,
 }
 
-impl Transport {
-    pub const HTTP: Transport = Transport { has_proxy_header: false, is_tls: false, is_quic: false };
-    pub const PROXY: Transport = Transport { has_proxy_header: true, ..Self::HTTP };
-    pub const HTTPS: Transport = Transport { is_tls: true, ..Self::HTTP };
-    pub const PROXY_HTTPS: Transport = Transport { has_proxy_header: true, ..Self::HTTPS };
-    pub const QUIC: Transport = Transport { is_quic: true, ..Self::HTTPS };
+impl ListenerLayers {
+    pub const HTTP: ListenerLayers = ListenerLayers { has_proxy_header: false, is_tls: false, is_quic: false };
+    pub const PROXY: ListenerLayers = ListenerLayers { has_proxy_header: true, ..Self::HTTP };
+    pub const HTTPS: ListenerLayers = ListenerLayers { is_tls: true, ..Self::HTTP };
+    pub const PROXY_HTTPS: ListenerLayers = ListenerLayers { has_proxy_header: true, ..Self::HTTPS };
+    pub const QUIC: ListenerLayers = ListenerLayers { is_quic: true, ..Self::HTTPS };
 
-    pub const ALL: [Transport; 5] = [Self::HTTP, Self::PROXY, Self::HTTPS, Self::PROXY_HTTPS, Self::QUIC];
+    pub const ALL: [ListenerLayers; 5] = [Self::HTTP, Self::PROXY, Self::HTTPS, Self::PROXY_HTTPS, Self::QUIC];
 }
 
 /// A listening socket. Several members of one address (SO_REUSEPORT) follow each other with the same name and address.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Listener {
+pub struct ListenerStart {
     /// Name (`a0`, or as `-a name=` gives it).
     pub name: String,
     /// The descriptor, listening already.
     pub fd: i32,
-    pub transport: Transport,
+    pub transport: ListenerLayers,
     /// Address and port as bound, separated by a space (`127.0.0.1 8080`), or the path of a socket.
     pub address: String,
     pub is_uds: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Store {
+pub struct StoreStart {
     /// Name (`s0`, `Transient`, ...).
     pub name: String,
-    pub kind: Kind,
+    pub kind: StoreMedium,
     /// Size in bytes; `None` is unlimited.
     pub size: Option<u64>,
     pub path: Option<PathBuf>,
@@ -92,7 +92,7 @@ impl std::fmt::Debug for FleetStart {
 
 /// The data that goes from the manager to a worker as a sealed file in memory: `sys::secret`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Secret {
+pub enum HandoffSecret {
     Certificates,
     TicketKeys,
     /// The answers that the ACME client has for challenges.
@@ -103,7 +103,7 @@ pub enum Secret {
     OriginKeys,
 }
 
-impl Secret {
+impl HandoffSecret {
     /// The byte that comes with the descriptor.
     pub fn letter(self) -> u8 {
         match self {
@@ -115,7 +115,7 @@ impl Secret {
         }
     }
 
-    pub fn of_letter(letter: u8) -> Option<Secret> {
+    pub fn of_letter(letter: u8) -> Option<HandoffSecret> {
         let all = [Self::Certificates, Self::TicketKeys, Self::Challenges, Self::Signer, Self::OriginKeys];
         all.into_iter().find(|kind| kind.letter() == letter)
     }
@@ -124,7 +124,7 @@ impl Secret {
 /// The identity of a worker to clients of QUIC. Of each address there are two sets of sockets, for two workers of which
 /// one takes the other's place (`sys::udp::Steering`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Quic {
+pub struct QuicStart {
     /// The manager's, from which keys are made: the same for all workers.
     pub secret: [u8; 32],
     /// The number in its connections' ids.
@@ -135,9 +135,9 @@ pub struct Quic {
     pub former: Option<u16>,
 }
 
-impl Quic {
+impl QuicStart {
     pub fn new(secret: [u8; 32]) -> Self {
-        Quic { secret, life: 0, set: 0, former: None }
+        QuicStart { secret, life: 0, set: 0, former: None }
     }
 
     /// For the next worker, beside the present one or after it. One that died may have left another that `is_leaving` still, with
@@ -159,16 +159,21 @@ impl Quic {
     pub fn read(words: &[Vec<u8>]) -> Option<Self> {
         let [secret, life, set, former] = words else { return None };
         let set = number(set).filter(|set| *set < 2)?;
-        Some(Quic { secret: secret.as_slice().try_into().ok()?, life: number(life)?, set, former: optional(former)? })
+        Some(QuicStart {
+            secret: secret.as_slice().try_into().ok()?,
+            life: number(life)?,
+            set,
+            former: optional(former)?,
+        })
     }
 }
 
 /// Everything a worker needs to know before it accepts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkerStart {
-    pub listeners: Vec<Listener>,
+    pub listeners: Vec<ListenerStart>,
     /// Stores, in the order of `-s`; Transient is among them.
-    pub stores: Vec<Store>,
+    pub stores: Vec<StoreStart>,
     /// Workdir (`-n`), absolute, for messages: it is the current directory, and its path may lead through closed ones.
     pub workdir: PathBuf,
     pub identity: String,
@@ -193,7 +198,7 @@ pub struct WorkerStart {
     pub ticket_keys_fd: Option<i32>,
     /// Socket over which later ones come.
     pub secrets_fd: Option<i32>,
-    pub quic: Option<Quic>,
+    pub quic: Option<QuicStart>,
     /// The key that signs tokens of waiting rooms.
     pub class_key: [u8; 32],
     pub fleet: Option<FleetStart>,
@@ -405,7 +410,7 @@ impl WorkerStart {
             b"certificates_fd" => one.and_then(number).map(|n| self.certificates_fd = Some(n)),
             b"ticket_keys_fd" => one.and_then(number).map(|n| self.ticket_keys_fd = Some(n)),
             b"secrets_fd" => one.and_then(number).map(|n| self.secrets_fd = Some(n)),
-            b"quic" => Quic::read(values).map(|quic| self.quic = Some(quic)),
+            b"quic" => QuicStart::read(values).map(|quic| self.quic = Some(quic)),
             b"class_key" => one.and_then(|key| key.try_into().ok()).map(|key| self.class_key = key),
             b"fleet" => one.and_then(text).map(|spec| self.fleet = Some(FleetStart { spec, files: Vec::new() })),
             b"fleet_file" => fleet_file(values).zip(self.fleet.as_mut()).map(|(file, fleet)| fleet.files.push(file)),
@@ -432,10 +437,16 @@ fn put(out: &mut Vec<u8>, key: &str, words: &[&[u8]]) {
     out.push(b'\n');
 }
 
-fn listener(words: &[Vec<u8>]) -> Option<Listener> {
+fn listener(words: &[Vec<u8>]) -> Option<ListenerStart> {
     let [name, fd, transport, address, is_uds] = words else { return None };
-    let transport = Transport::ALL.into_iter().find(|t| transport_word(*t) == *transport)?;
-    Some(Listener { name: text(name)?, fd: number(fd)?, transport, address: text(address)?, is_uds: to_flag(is_uds)? })
+    let transport = ListenerLayers::ALL.into_iter().find(|t| transport_word(*t) == *transport)?;
+    Some(ListenerStart {
+        name: text(name)?,
+        fd: number(fd)?,
+        transport,
+        address: text(address)?,
+        is_uds: to_flag(is_uds)?,
+    })
 }
 
 fn fleet_file(words: &[Vec<u8>]) -> Option<(String, Vec<u8>)> {
@@ -443,14 +454,14 @@ fn fleet_file(words: &[Vec<u8>]) -> Option<(String, Vec<u8>)> {
     Some((text(name)?, contents.clone()))
 }
 
-fn store(words: &[Vec<u8>]) -> Option<Store> {
+fn store(words: &[Vec<u8>]) -> Option<StoreStart> {
     let [name, kind, size, path, fd, arena_fd, spec] = words else { return None };
     let (fd, arena_fd) = (optional(fd)?, optional(arena_fd)?);
     let size = optional(size)?;
     let path = (!path.is_empty()).then(|| to_path(path));
-    Some(Store {
+    Some(StoreStart {
         name: text(name)?,
-        kind: Kind::named(&text(kind)?)?,
+        kind: StoreMedium::named(&text(kind)?)?,
         size,
         path,
         fd,
@@ -488,7 +499,7 @@ fn disk(words: &[Vec<u8>]) -> Option<DiskStart> {
     Some(DiskStart { options, life: number(life)? })
 }
 
-fn transport_word(transport: Transport) -> &'static [u8] {
+fn transport_word(transport: ListenerLayers) -> &'static [u8] {
     match (transport.has_proxy_header, transport.is_tls) {
         _ if transport.is_quic => b"QUIC",
         (false, false) => b"HTTP/1",
@@ -543,19 +554,19 @@ mod tests {
         let address = "127.0.0.1 8080".to_owned();
         WorkerStart {
             listeners: vec![
-                Listener { name: "a0".into(), fd: 5, transport: Transport::HTTPS, address, is_uds: false },
-                Listener {
+                ListenerStart { name: "a0".into(), fd: 5, transport: ListenerLayers::HTTPS, address, is_uds: false },
+                ListenerStart {
                     name: "u".into(),
                     fd: 6,
-                    transport: Transport::PROXY,
+                    transport: ListenerLayers::PROXY,
                     address: "/run/x y".into(),
                     is_uds: true,
                 },
             ],
             stores: vec![
-                Store {
+                StoreStart {
                     name: "s0".into(),
-                    kind: Kind::Malloc,
+                    kind: StoreMedium::Malloc,
                     size: Some(100 << 20),
                     path: None,
                     fd: None,
@@ -563,9 +574,9 @@ mod tests {
                     spec: "malloc,100m".into(),
                     disk: None,
                 },
-                Store {
+                StoreStart {
                     name: "f".into(),
-                    kind: Kind::File,
+                    kind: StoreMedium::File,
                     size: None,
                     path: Some("/var/f".into()),
                     fd: Some(9),
@@ -596,7 +607,7 @@ mod tests {
             successor_fd: Some(15),
             certificates_fd: Some(17),
             ticket_keys_fd: Some(18),
-            quic: Some(Quic { secret: [0x20; 32], life: 7, set: 1, former: Some(6) }),
+            quic: Some(QuicStart { secret: [0x20; 32], life: 7, set: 1, former: Some(6) }),
             class_key: [b'\n'; 32],
             fleet: Some(FleetStart { spec: "nats://a,b=c d".into(), files: vec![("ca".into(), b"\0\n\xff".to_vec())] }),
             peers: Some(FleetStart { spec: "a@b".into(), files: vec![("secret-file".into(), b"s t".to_vec())] }),
@@ -613,7 +624,7 @@ mod tests {
 
     #[test]
     fn who_leaves_keeps_its_connections_whatever_becomes_of_its_successor() {
-        let mut quic = Quic::new([0; 32]);
+        let mut quic = QuicStart::new([0; 32]);
         let mut check = |is_beside, is_leaving, want: (u16, u8, Option<u16>)| {
             quic.begin_worker(is_beside, is_leaving);
             assert_eq!((quic.life, quic.set, quic.former), want);

@@ -11,5 +11,5 @@ pub mod table;
 pub mod words;
 
 pub use client::{ReplyDecoder, quote};
-pub use decode::{Decoder, Request};
-pub use reply::{Reply, Status};
+pub use decode::{CliDecoder, CliRequest};
+pub use reply::{CliReply, CliStatus};

@@ -3,7 +3,7 @@
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u16)]
-pub enum Status {
+pub enum CliStatus {
     Syntax = 100,
     Unknown = 101,
     Unimplemented = 102,
@@ -21,9 +21,9 @@ pub enum Status {
     Close = 500,
 }
 
-impl Status {
+impl CliStatus {
     pub fn from_number(number: u16) -> Option<Self> {
-        use Status::*;
+        use CliStatus::*;
         [Syntax, Unknown, Unimplemented, TooFew, TooMany, Param, Auth, Ok, Truncated, Cant, Comms, Close]
             .into_iter()
             .find(|s| *s as u16 == number)
@@ -38,31 +38,31 @@ pub const HEAD_LEN: usize = 13;
 
 /// A reply. The body is bytes: VCL source need not be UTF-8.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Reply {
-    pub status: Status,
+pub struct CliReply {
+    pub status: CliStatus,
     /// Text, without the newline that frames it.
     pub body: Vec<u8>,
 }
 
-impl Reply {
-    pub fn new(status: Status, body: impl Into<Vec<u8>>) -> Self {
+impl CliReply {
+    pub fn new(status: CliStatus, body: impl Into<Vec<u8>>) -> Self {
         Self { status, body: body.into() }
     }
 
     pub fn ok(body: impl Into<Vec<u8>>) -> Self {
-        Self::new(Status::Ok, body)
+        Self::new(CliStatus::Ok, body)
     }
 
     pub fn param(body: impl Into<Vec<u8>>) -> Self {
-        Self::new(Status::Param, body)
+        Self::new(CliStatus::Param, body)
     }
 
     pub fn cant(body: impl Into<Vec<u8>>) -> Self {
-        Self::new(Status::Cant, body)
+        Self::new(CliStatus::Cant, body)
     }
 
     pub fn unknown() -> Self {
-        Self::new(Status::Unknown, "Unknown request.\nType 'help' for more info.\n")
+        Self::new(CliStatus::Unknown, "Unknown request.\nType 'help' for more info.\n")
     }
 
     /// The body as text; what is not UTF-8 is replaced.
@@ -75,8 +75,8 @@ impl Reply {
         let limit = usize::try_from(cli_limit).unwrap_or(usize::MAX).max(1);
         if self.body.len() > limit {
             self.body.truncate(limit - 1);
-            if self.status == Status::Ok {
-                self.status = Status::Truncated;
+            if self.status == CliStatus::Ok {
+                self.status = CliStatus::Truncated;
             }
         }
         self
@@ -107,16 +107,16 @@ mod tests {
 
     #[test]
     fn framing() {
-        assert_eq!(Reply::ok("PONG").encode(), b"200 4       \nPONG\n");
-        assert_eq!(Reply::new(Status::Auth, "x".repeat(12345)).encode()[..HEAD_LEN], *b"107 12345   \n");
+        assert_eq!(CliReply::ok("PONG").encode(), b"200 4       \nPONG\n");
+        assert_eq!(CliReply::new(CliStatus::Auth, "x".repeat(12345)).encode()[..HEAD_LEN], *b"107 12345   \n");
     }
 
     #[test]
     fn limits() {
-        let cut = Reply::ok("0123456789").limited(5);
-        assert_eq!((cut.status, cut.body.as_slice()), (Status::Truncated, &b"0123"[..]));
-        assert_eq!(Reply::ok("01234").limited(5), Reply::ok("01234"));
-        assert_eq!(Reply::cant("0123456789").limited(5).status, Status::Cant);
+        let cut = CliReply::ok("0123456789").limited(5);
+        assert_eq!((cut.status, cut.body.as_slice()), (CliStatus::Truncated, &b"0123"[..]));
+        assert_eq!(CliReply::ok("01234").limited(5), CliReply::ok("01234"));
+        assert_eq!(CliReply::cant("0123456789").limited(5).status, CliStatus::Cant);
     }
 
     #[test]

@@ -14,12 +14,12 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use disk::format::object::{Fields, Texts};
-use disk::{Device, DeviceOptions, Disk, FileDevice, Options};
+use disk::format::object::{ObjectFields, ObjectTexts};
+use disk::{Device, DeviceOptions, Disk, DiskStoreOptions, FileDevice};
 use nix::time::{ClockId, clock_gettime};
 use storage::StoredBody;
 use sys::blockfile::Direct;
-use sys::pages::Pool;
+use sys::pages::PagePool;
 use testkit::block_on;
 
 const NOW: u32 = 1_700_000_000;
@@ -43,7 +43,7 @@ struct Bench {
 
 impl Bench {
     fn new(path: &Path, bytes: u64, body_bytes: usize) -> Bench {
-        let pool = Pool::new(64 << 20).expect("memory");
+        let pool = PagePool::new(64 << 20).expect("memory");
         let options = DeviceOptions {
             bytes: Some(bytes),
             direct: Direct::Always,
@@ -52,7 +52,7 @@ impl Bench {
         };
         let device = FileDevice::open(path, &options).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let device: Arc<dyn Device> = Arc::new(device);
-        let options = Options { pool: Some(pool), ..Options::new(NOW, 1) };
+        let options = DiskStoreOptions { pool: Some(pool), ..DiskStoreOptions::new(NOW, 1) };
         let (disk, driver) = Disk::open(device, options);
         thread::spawn(move || block_on(driver));
         let bench = Bench { disk, bodies: bytes / 2 / body_bytes.max(8 << 10) as u64, body_bytes };
@@ -62,7 +62,7 @@ impl Bench {
 
     fn fill(&self) {
         let body: Vec<u8> = (0..self.body_bytes).map(|at| (at * 7 / 5) as u8).collect();
-        let texts = Texts { head: &[b'h'; 300], ..Texts::default() };
+        let texts = ObjectTexts { head: &[b'h'; 300], ..ObjectTexts::default() };
         for number in 0..self.bodies {
             while !self.put(number, &body, &texts) {
                 self.disk.tick(NOW);
@@ -72,11 +72,11 @@ impl Bench {
         block_on(self.disk.sync()).expect("the disk writes");
     }
 
-    fn put(&self, number: u64, body: &[u8], texts: &Texts<'_>) -> bool {
+    fn put(&self, number: u64, body: &[u8], texts: &ObjectTexts<'_>) -> bool {
         let (t_origin, ttl, grace, keep) = (f64::from(NOW), 1e6, 0.0, 0.0);
         let digest = digest(number);
         let fields =
-            Fields { digest, xid: 1, ban_seq: 1, t_origin, ttl, grace, keep, flags: 0, hits: 0, copy_of: (0, 0) };
+            ObjectFields { digest, xid: 1, ban_seq: 1, t_origin, ttl, grace, keep, flags: 0, hits: 0, copy_of: (0, 0) };
         let mut put = self.disk.put(&digest);
         put.push(body).is_ok() && put.finish(&fields, texts).is_ok()
     }

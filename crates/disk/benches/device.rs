@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use disk::{Device, DeviceOptions, Engine, FileDevice, Op, Patience, perform};
+use disk::{Device, DeviceEngine, DeviceOp, DeviceOptions, FileDevice, Patience, perform};
 use nix::time::{ClockId, clock_gettime};
-use sys::blockfile::{Access, BlockFile, BlockOptions, Direct};
-use sys::pages::{BLOCK, Pages, Pool};
+use sys::blockfile::{BlockFile, BlockOptions, Direct, FileAccess};
+use sys::pages::{BLOCK, PagePool, Pages};
 
 const CHUNK: usize = 1 << 20;
 
@@ -60,9 +60,9 @@ impl Bench {
         for at in (0..self.bytes).step_by(CHUNK) {
             let mut pages = Pages::zeroed(CHUNK);
             pages.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&dice.roll().to_le_bytes()));
-            perform(&device, Op::Write { at, from: Arc::new(pages) }).expect("the disk writes");
+            perform(&device, DeviceOp::Write { at, from: Arc::new(pages) }).expect("the disk writes");
         }
-        perform(&device, Op::Sync).expect("the disk syncs");
+        perform(&device, DeviceOp::Sync).expect("the disk syncs");
         let (took, cpu) = (begin.elapsed().as_secs_f64(), self::cpu() - cpu);
         let megabytes = self.bytes as f64 / 1e6;
         println!(
@@ -75,12 +75,12 @@ impl Bench {
     }
 
     fn compare(&self, direct: Direct, len: usize, depth: usize) {
-        let pool = Pool::new(8 << 20).expect("memory");
-        let ring = self.device(direct, Engine::IfPossible, None, len, depth);
+        let pool = PagePool::new(8 << 20).expect("memory");
+        let ring = self.device(direct, DeviceEngine::IfPossible, None, len, depth);
         let lines = [
             ("ring", ring),
-            ("ring, registered", self.device(direct, Engine::IfPossible, Some(pool), len, depth)),
-            ("threads", self.device(direct, Engine::Threads, None, len, depth)),
+            ("ring, registered", self.device(direct, DeviceEngine::IfPossible, Some(pool), len, depth)),
+            ("threads", self.device(direct, DeviceEngine::Threads, None, len, depth)),
             ("pread", self.plain(direct, len)),
         ];
         let way = if direct == Direct::Always { "direct" } else { "cached" };
@@ -96,7 +96,14 @@ impl Bench {
         }
     }
 
-    fn device(&self, direct: Direct, engine: Engine, pool: Option<Arc<Pool>>, len: usize, depth: usize) -> Figure {
+    fn device(
+        &self,
+        direct: Direct,
+        engine: DeviceEngine,
+        pool: Option<Arc<PagePool>>,
+        len: usize,
+        depth: usize,
+    ) -> Figure {
         let patience = Patience { read: Duration::from_secs(60), write: Duration::from_secs(60) };
         let options = DeviceOptions { direct, engine, pool: pool.clone(), patience, ..DeviceOptions::default() };
         let device = FileDevice::open(&self.path, &options).expect("the file is there");
@@ -106,7 +113,7 @@ impl Bench {
         let (said, hears) = channel();
         let mut start = |into: Pages| {
             let (said, at) = (said.clone(), self.place(&mut dice, len));
-            device.start(Op::Read { at, into }, Box::new(move |result| drop(said.send(result))));
+            device.start(DeviceOp::Read { at, into }, Box::new(move |result| drop(said.send(result))));
         };
         self.measure(|until| {
             let mut count = 0;
@@ -127,7 +134,7 @@ impl Bench {
     }
 
     fn plain(&self, direct: Direct, len: usize) -> Figure {
-        let options = BlockOptions { direct, access: Access::Read, ..BlockOptions::default() };
+        let options = BlockOptions { direct, access: FileAccess::Read, ..BlockOptions::default() };
         let file = BlockFile::open(&self.path, &options).expect("the file is there");
         let (mut dice, mut pages) = (Dice(7), Pages::zeroed(len));
         self.measure(|until| {

@@ -19,10 +19,10 @@ use std::task::{Context, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use disk::format::object::{Fields, Texts};
-use disk::{DeviceOptions, Disk, FileDevice, Lost, Options, Patience, Refused, Stage};
+use disk::format::object::{ObjectFields, ObjectTexts};
+use disk::{DeviceOptions, Disk, DiskStoreOptions, FileDevice, Lost, Patience, Refused, Stage};
 use nix::time::{ClockId, clock_gettime};
-use sys::pages::Pool;
+use sys::pages::PagePool;
 use testkit::block_on;
 
 #[global_allocator]
@@ -82,12 +82,13 @@ impl Bench {
     }
 
     fn open(&self) -> (Disk, Running) {
-        let pool = Pool::new(16 << 20).expect("memory");
+        let pool = PagePool::new(16 << 20).expect("memory");
         let patience = Patience { read: Duration::from_secs(60), write: Duration::from_secs(60) };
         let device =
             DeviceOptions { bytes: Some(self.bytes()), pool: Some(pool.clone()), patience, ..Default::default() };
         let device = FileDevice::open(&self.path, &device).unwrap_or_else(|error| panic!("{error}"));
-        let options = Options { pool: Some(pool), ..Options::new(NOW, u64::from(std::process::id())) };
+        let options =
+            DiskStoreOptions { pool: Some(pool), ..DiskStoreOptions::new(NOW, u64::from(std::process::id())) };
         let (disk, driver) = Disk::open(Arc::new(device), options);
         let is_over = Arc::new(AtomicBool::new(false));
         let ticker = {
@@ -137,7 +138,7 @@ impl Bench {
         if is_real {
             put.push(&body(number))?;
         }
-        put.finish(&fields(digest), &Texts { head: &head, ..Texts::default() }).map(drop)
+        put.finish(&fields(digest), &ObjectTexts { head: &head, ..ObjectTexts::default() }).map(drop)
     }
 
     /// Time until it serves, and until all of it is found; latency of requests meanwhile.
@@ -330,9 +331,9 @@ fn body(number: u64) -> [u8; BODY] {
     body
 }
 
-fn fields(digest: [u8; 32]) -> Fields {
+fn fields(digest: [u8; 32]) -> ObjectFields {
     let (t_origin, ttl, grace, keep) = (f64::from(NOW), 86_400.0, 10.0, 0.0);
-    Fields { digest, xid: 1, ban_seq: 1, t_origin, ttl, grace, keep, flags: 0, hits: 0, copy_of: (0, 0) }
+    ObjectFields { digest, xid: 1, ban_seq: 1, t_origin, ttl, grace, keep, flags: 0, hits: 0, copy_of: (0, 0) }
 }
 
 fn percentiles(times: &mut [Duration]) -> String {

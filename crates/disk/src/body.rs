@@ -12,14 +12,14 @@ use storage::{Buf, StoreError, StoredBody};
 use sys::pages::Pages;
 
 use crate::core::Core;
-use crate::device::{DeviceError, Op};
-use crate::format::entry::{EntryHead, Kind};
+use crate::device::{DeviceError, DeviceOp};
+use crate::format::entry::{DiskEntryKind, EntryHead};
 use crate::format::object::Chunk;
-use crate::format::{BLOCK, CHUNK, Key, UNIT, checksum};
-use crate::load::{Candidate, Lost, Running};
+use crate::format::{BLOCK, CHUNK, DigestKey, UNIT, checksum};
+use crate::load::{Lost, RecordCandidate, Running};
 use crate::put::{part_bytes, part_name};
 use readers::Readers;
-use runs::{Place, Runs};
+use runs::{RunPlace, Runs};
 
 mod living;
 mod readers;
@@ -37,16 +37,16 @@ pub struct DiskBody {
 
 struct Shared {
     core: Arc<Core>,
-    key: Key,
+    key: DigestKey,
     len: AtomicU64,
     inline: Option<Buf>,
-    state: Mutex<State>,
+    state: Mutex<DiskBodyState>,
 }
 
 #[derive(Default)]
-struct State {
+struct DiskBodyState {
     /// The body's record, once there is one.
-    candidate: Option<Candidate>,
+    candidate: Option<RecordCandidate>,
     chunks: Vec<Chunk>,
     runs: Runs,
     readers: Readers,
@@ -57,7 +57,7 @@ struct State {
 }
 
 struct Start {
-    place: Place,
+    place: RunPlace,
     running: Running,
 }
 
@@ -81,13 +81,13 @@ enum Step {
 impl DiskBody {
     pub(crate) fn new(
         core: &Arc<Core>,
-        candidate: Option<Candidate>,
-        key: Key,
+        candidate: Option<RecordCandidate>,
+        key: DigestKey,
         chunks: Vec<Chunk>,
         inline: Option<Buf>,
     ) -> DiskBody {
         let len = AtomicU64::new(chunks.iter().map(|chunk| u64::from(chunk.len)).sum());
-        let state = Mutex::new(State { candidate, chunks, ..State::default() });
+        let state = Mutex::new(DiskBodyState { candidate, chunks, ..DiskBodyState::default() });
         let shared = Arc::new(Shared { core: core.clone(), key, len, inline, state });
         if let Some(record) = candidate.filter(|_| shared.inline.is_none()) {
             core.living.add(record, &shared);
@@ -106,13 +106,13 @@ impl DiskBody {
     }
 
     /// Notes that the record is on its way: it goes with the body.
-    pub(crate) fn set_record(&self, record: Candidate) {
+    pub(crate) fn set_record(&self, record: RecordCandidate) {
         self.shared.state.lock().candidate = Some(record);
         self.shared.core.living.add(record, &self.shared);
     }
 
     /// Notes that the same bytes are written at `to`, as well.
-    fn move_on(&self, to: Candidate, chunks: &[Chunk]) {
+    fn move_on(&self, to: RecordCandidate, chunks: &[Chunk]) {
         let shared = &self.shared;
         {
             let mut state = shared.state.lock();
@@ -208,7 +208,7 @@ impl StoredBody for DiskBody {
     }
 }
 
-impl State {
+impl DiskBodyState {
     /// Looks for the chunk that a reader wants, and sees to it that this and what follows is being read.
     fn step(
         &mut self,
@@ -327,11 +327,11 @@ impl Shared {
             let whole = result.and_then(|pages| if pages.len() < len { Err(DeviceError::Short) } else { Ok(pages) });
             own.ended(&place, (first - at) as usize, whole, running);
         };
-        core.device.start(Op::Read { at, into }, Box::new(done));
+        core.device.start(DeviceOp::Read { at, into }, Box::new(done));
     }
 
     /// A reading has ended; the first entry begins at `skip`.
-    fn ended(&self, place: &Place, skip: usize, result: Result<Pages, DeviceError>, running: Running) {
+    fn ended(&self, place: &RunPlace, skip: usize, result: Result<Pages, DeviceError>, running: Running) {
         let error = result.as_ref().err().copied();
         let (woken, is_lost, chunk) = {
             let mut state = self.state.lock();
@@ -369,7 +369,7 @@ impl Shared {
         let head = EntryHead::decode(entry, store_id, chunk.generation, chunk.at);
         let own = part_name(&self.key, number as u32);
         let body = entry.get(UNIT as usize..part_bytes(chunk.len) as usize);
-        let is_its = head.is_some_and(|head| head.kind == Kind::Part && head.own == own);
+        let is_its = head.is_some_and(|head| head.kind == DiskEntryKind::Part && head.own == own);
         let is_whole = |bytes: &[u8]| !self.core.checks_bodies() || checksum(store_id, bytes) == chunk.sum;
         match body.filter(|body| is_its && is_whole(body)) {
             Some(_) => Ok(()),

@@ -8,34 +8,34 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 
 use parking_lot::Mutex;
-use storage::Judge;
+use storage::CopyJudge;
 use sys::pages::Pages;
 
 use crate::body::Living;
-use crate::counters::Counters;
+use crate::counters::DiskCounters;
 use crate::device::{Device, DeviceError};
 use crate::format::removal::Removal;
-use crate::format::segment::Line;
+use crate::format::segment::FooterLine;
 use crate::format::superblock::Superblock;
-use crate::format::{Key, UNIT};
+use crate::format::{DigestKey, UNIT};
 use crate::handover::Tenure;
-use crate::index::{Index, Place, Slot};
-use crate::options::{OpenError, Options};
-use crate::segments::Segment;
+use crate::index::{DiskIndex, IndexPlace, IndexSlot};
+use crate::options::{DiskOpenError, DiskStoreOptions};
+use crate::segments::DiskSegment;
 use crate::task::Signal;
 
 #[derive(Debug)]
 pub(crate) struct Core {
     pub device: Arc<dyn Device>,
-    pub options: Options,
-    pub judge: OnceLock<Box<dyn Judge>>,
-    pub counters: Counters,
-    pub index: Index,
-    pub log: Mutex<Log>,
+    pub options: DiskStoreOptions,
+    pub judge: OnceLock<Box<dyn CopyJudge>>,
+    pub counters: DiskCounters,
+    pub index: DiskIndex,
+    pub log: Mutex<DiskLog>,
     /// Raised when the log's state has changed in a way that somebody may wait for.
     pub changed: Signal,
     pub living: Living,
-    pub opened: OnceLock<Result<Opened, OpenError>>,
+    pub opened: OnceLock<Result<OpenedDisk, DiskOpenError>>,
     /// Seconds since 1970, as the owner last said.
     pub now: AtomicU32,
     pub reads: AtomicUsize,
@@ -55,22 +55,22 @@ pub(crate) struct Core {
 }
 
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedDisk {
     pub superblock: Superblock,
     /// The generation of each segment; 0: its content isn't served.
     pub generations: Box<[AtomicU64]>,
-    pub uses: Box<[Use]>,
+    pub uses: Box<[SegmentUse]>,
 }
 
-impl Opened {
-    pub fn new(superblock: Superblock, generations: Box<[AtomicU64]>) -> Opened {
-        let uses = generations.iter().map(|_| Use::default()).collect();
-        Opened { superblock, generations, uses }
+impl OpenedDisk {
+    pub fn new(superblock: Superblock, generations: Box<[AtomicU64]>) -> OpenedDisk {
+        let uses = generations.iter().map(|_| SegmentUse::default()).collect();
+        OpenedDisk { superblock, generations, uses }
     }
 }
 
 #[derive(Default, Debug)]
-pub(crate) struct Use {
+pub(crate) struct SegmentUse {
     /// Bodies with a reader that have a part there.
     pub readers: AtomicU32,
     /// True if it is about to be written anew: nobody is to begin.
@@ -78,12 +78,12 @@ pub(crate) struct Use {
 }
 
 #[derive(Debug)]
-pub(crate) struct Log {
-    pub segments: Vec<Segment>,
+pub(crate) struct DiskLog {
+    pub segments: Vec<DiskSegment>,
     pub open: Option<OpenSegment>,
     pub prepared: VecDeque<u32>,
     /// Those that get their footers next, or now.
-    pub sealing: VecDeque<Sealing>,
+    pub sealing: VecDeque<SegmentSealing>,
     /// Generations count on from here, in the upper half; the lower half is drawn, so that none ever comes twice.
     pub next_generation: u32,
     /// Bytes appended since the start, gaps included: what orders batches and objects.
@@ -94,7 +94,7 @@ pub(crate) struct Log {
     /// Writes, preparations and seals that haven't ended.
     pub under_way: UnderWay,
     /// Objects that can be found once all before their end is written, in order.
-    pub pending: VecDeque<Pending>,
+    pub pending: VecDeque<PendingObject>,
     pub failures: u64,
     /// Nothing is put before this second, after a write that failed.
     pub paused_until: u32,
@@ -147,7 +147,7 @@ impl UnderWay {
 /// Facts that recovery keeps for objects that it hasn't reached.
 #[derive(Default, Debug)]
 pub(crate) struct Recovering {
-    pub keys: HashMap<Key, u64>,
+    pub keys: HashMap<DigestKey, u64>,
     pub records: HashSet<(u64, u64)>,
 }
 
@@ -173,18 +173,18 @@ pub(crate) struct OpenSegment {
     pub batch: Vec<u8>,
     /// The batch was there at the last tick already.
     pub is_aged: bool,
-    pub lines: Vec<Line>,
+    pub lines: Vec<FooterLine>,
     /// Removals that its entries tell of.
     pub removals: Vec<Removal>,
     pub failures_before: u64,
 }
 
 #[derive(Debug)]
-pub(crate) struct Sealing {
+pub(crate) struct SegmentSealing {
     pub index: u32,
     pub generation: u64,
     pub end: u64,
-    pub lines: Vec<Line>,
+    pub lines: Vec<FooterLine>,
     /// Removals that its entries tell of, which nobody looks at once there is a footer.
     pub own: Vec<Removal>,
     /// Number of removals when it ended. Later ones may concern objects in later segments, and recovery must know a
@@ -196,18 +196,18 @@ pub(crate) struct Sealing {
 }
 
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct PendingObject {
     /// The log's position after its record.
     pub end: u64,
-    pub place: Place,
-    pub key: Key,
-    pub slot: Slot,
+    pub place: IndexPlace,
+    pub key: DigestKey,
+    pub slot: IndexSlot,
 }
 
 /// A put in progress, seen by those who remove objects.
 #[derive(Debug)]
 pub(crate) struct PutMark {
-    pub key: Key,
+    pub key: DigestKey,
     /// The highest number of a removal of this key that has come since.
     pub removed_before: AtomicU64,
 }
@@ -265,12 +265,12 @@ const LEAST_PUTS: usize = 64;
 
 impl Core {
     /// The superblock and generations; `None` before they are read and if they can't be.
-    pub fn opened(&self) -> Option<&Opened> {
+    pub fn opened(&self) -> Option<&OpenedDisk> {
         self.opened.get()?.as_ref().ok()
     }
 
     /// The same, where somebody could come only after they were.
-    pub fn geometry(&self) -> &Opened {
+    pub fn geometry(&self) -> &OpenedDisk {
         self.opened().expect("objects and segments are known after the store was opened")
     }
 
@@ -284,7 +284,7 @@ impl Core {
         opened.superblock.segment_at(at).is_some_and(|index| opened.uses[index as usize].is_condemned.load(Relaxed))
     }
 
-    pub fn note_error(&self, error: DeviceError, counter: &crate::counters::Counter) {
+    pub fn note_error(&self, error: DeviceError, counter: &crate::counters::DiskCounter) {
         if error == DeviceError::Stalled {
             self.counters.stalls.count();
             self.is_stalled.store(true, Relaxed);
@@ -294,7 +294,7 @@ impl Core {
     }
 
     /// A segment isn't written again if that error is its medium's.
-    pub fn blame(&self, log: &mut Log, index: u32, error: DeviceError) {
+    pub fn blame(&self, log: &mut DiskLog, index: u32, error: DeviceError) {
         match error {
             DeviceError::Busy | DeviceError::Closed | DeviceError::Range => {}
             DeviceError::Os(_) if error.is_no_space() => {}
@@ -303,7 +303,7 @@ impl Core {
         }
     }
 
-    pub fn quarantine(&self, log: &mut Log, index: u32) {
+    pub fn quarantine(&self, log: &mut DiskLog, index: u32) {
         let segment = &mut log.segments[index as usize];
         if !std::mem::replace(&mut segment.is_quarantined, true) {
             self.counters.segments_quarantined.count();
@@ -324,7 +324,7 @@ impl Core {
     }
 
     /// The longest body: whoever stores it shan't need all of the store.
-    pub fn most_body_bytes(&self, log: &Log) -> u64 {
+    pub fn most_body_bytes(&self, log: &DiskLog) -> u64 {
         self.geometry().superblock.segment_bytes * log.segments.len() as u64 / 2
     }
 
@@ -337,9 +337,9 @@ impl Core {
     }
 }
 
-impl Log {
-    pub fn new() -> Log {
-        Log {
+impl DiskLog {
+    pub fn new() -> DiskLog {
+        DiskLog {
             segments: Vec::new(),
             open: None,
             prepared: VecDeque::new(),
@@ -371,7 +371,7 @@ impl Log {
     }
 
     /// Takes out an object that can't be found yet. Whether it was there.
-    pub fn remove_pending(&mut self, place: Place, at: u64) -> bool {
+    pub fn remove_pending(&mut self, place: IndexPlace, at: u64) -> bool {
         let position = self.pending.iter().rposition(|own| own.slot.at == at && own.place == place);
         position.is_some_and(|position| self.pending.remove(position).is_some())
     }

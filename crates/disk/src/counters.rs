@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 #[derive(Default, Debug)]
-pub(crate) struct Counter(AtomicU64);
+pub(crate) struct DiskCounter(AtomicU64);
 
-impl Counter {
+impl DiskCounter {
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Relaxed);
     }
@@ -19,13 +19,13 @@ impl Counter {
 macro_rules! counters {
     ($($(#[doc = $text:literal])+ $name:ident;)+) => {
         #[derive(Default, Debug)]
-        pub(crate) struct Counters { $(pub $name: Counter,)+ }
+        pub(crate) struct DiskCounters { $(pub $name: DiskCounter,)+ }
 
         /// Values of the counters at a moment.
         #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
         pub struct DiskCounts { $($(#[doc = $text])+ pub $name: u64,)+ }
 
-        impl Counters {
+        impl DiskCounters {
             pub fn now(&self) -> DiskCounts {
                 DiskCounts { $($name: self.$name.0.load(Relaxed),)+ }
             }

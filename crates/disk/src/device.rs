@@ -3,7 +3,7 @@
 //!
 //! An operation may fail, end late or not have happened at all after a power cut. The order of operations in progress
 //! is nobody's promise: who needs one waits for the first to end; what has ended is on stable storage once a
-//! [`Op::Sync`] has ended that was begun after it.
+//! [`DeviceOp::Sync`] has ended that was begun after it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -23,7 +23,7 @@ mod ring;
 mod threads;
 mod watched;
 
-pub use file::{DeviceOptions, Engine, FileDevice};
+pub use file::{DeviceEngine, DeviceOptions, FileDevice};
 pub use watched::{DeviceCounts, Patience};
 
 /// Bytes in blocks of [`sys::pages::BLOCK`] that outlive a process.
@@ -37,11 +37,11 @@ pub trait Device: Send + Sync + fmt::Debug {
 
     /// Begins an operation; never blocks. `done` is called exactly once, on any thread, maybe before this returns: it
     /// takes no lock that the caller of `start` may hold, and is quick.
-    fn start(&self, op: Op, done: Done);
+    fn start(&self, op: DeviceOp, done: Done);
 }
 
 #[derive(Debug)]
-pub enum Op {
+pub enum DeviceOp {
     Read {
         /// The first byte, a multiple of the block size.
         at: u64,
@@ -103,7 +103,7 @@ impl std::error::Error for DeviceError {}
 ///
 /// # Errors
 /// The operation's.
-pub fn perform(device: &dyn Device, op: Op) -> Result<Pages, DeviceError> {
+pub fn perform(device: &dyn Device, op: DeviceOp) -> Result<Pages, DeviceError> {
     let (said, hears) = channel();
     // A ring of this thread's would wait for the thread, which waits here.
     local::passed_by(|| device.start(op, Box::new(move |result| drop(said.send(result)))));

@@ -2,11 +2,11 @@
 //! Numbers drawn from a seed, for tests: the same seed, the same numbers.
 
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct DiskDice(u64);
 
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d)
+impl DiskDice {
+    pub fn new(seed: u64) -> DiskDice {
+        DiskDice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d)
     }
 
     pub fn word(&mut self) -> u64 {

@@ -8,15 +8,15 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::Mutex;
 
 use crate::body::Living;
-use crate::core::{Core, Log, Waiting};
-use crate::counters::{Counters, DiskCounts};
+use crate::core::{Core, DiskLog, Waiting};
+use crate::counters::{DiskCounters, DiskCounts};
 use crate::device::{Device, DeviceError};
 use crate::format::key_of;
 use crate::format::removal::Removal;
 use crate::handover::Tenure;
-use crate::index::Index;
-use crate::load::{Candidate, Loaded, Lost};
-use crate::options::{OpenError, Options};
+use crate::index::DiskIndex;
+use crate::load::{Loaded, Lost, RecordCandidate};
+use crate::options::{DiskOpenError, DiskStoreOptions};
 use crate::put::Put;
 use crate::task::{self, Driver, Signal};
 use crate::{open, reclaim, recover, seal};
@@ -28,7 +28,7 @@ pub struct Disk {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
+pub struct DiskProgress {
     pub stage: Stage,
     pub segments_loaded: u64,
     pub segments: u64,
@@ -44,11 +44,11 @@ pub enum Stage {
     /// Objects are being found; those that aren't yet are misses, and nothing is stored.
     Recovering,
     Ready,
-    Refused(OpenError),
+    Refused(DiskOpenError),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Usage {
+pub struct DiskUsage {
     pub objects: u64,
     pub index_bytes: u64,
     /// Memory of what waits to be written, of tables and of removals for footers to come.
@@ -71,7 +71,7 @@ pub enum SyncError {
 impl Disk {
     /// Begins to open what is on a device. Everything else is the driver's work, which has to be polled (on a thread of
     /// its own, or as a task) as long as the store is used. What is found can be asked for at once.
-    pub fn open(device: Arc<dyn Device>, options: Options) -> (Disk, Driver) {
+    pub fn open(device: Arc<dyn Device>, options: DiskStoreOptions) -> (Disk, Driver) {
         let core = Core::new(device, options);
         let own = core.clone();
         let work = async move {
@@ -105,7 +105,7 @@ impl Disk {
     ///
     /// # Errors
     /// It can't be opened.
-    pub async fn opened(&self) -> Result<(), OpenError> {
+    pub async fn opened(&self) -> Result<(), DiskOpenError> {
         let core = &self.core;
         core.changed.wait_for(|| core.opened.get().map(|opened| opened.as_ref().map(drop).map_err(|&why| why))).await
     }
@@ -122,7 +122,7 @@ impl Disk {
         self.core.is_another_journals.load(Relaxed)
     }
 
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> DiskProgress {
         let stage = match self.core.opened.get() {
             None if self.core.tenure.past().is_none() => Stage::Waiting,
             None => Stage::Opening,
@@ -130,7 +130,7 @@ impl Disk {
             Some(Ok(_)) if self.core.log.lock().recovery.is_some() => Stage::Recovering,
             Some(Ok(_)) => Stage::Ready,
         };
-        Progress {
+        DiskProgress {
             stage,
             segments_loaded: self.core.segments_loaded.load(Relaxed),
             segments: self.core.segments_to_load.load(Relaxed),
@@ -140,7 +140,7 @@ impl Disk {
 
     /// Candidates for the object of a digest, the newest first, without I/O. Variants of one digest are told apart by
     /// loading them.
-    pub fn find(&self, digest: &[u8; 32]) -> Vec<Candidate> {
+    pub fn find(&self, digest: &[u8; 32]) -> Vec<RecordCandidate> {
         self.core.find(digest)
     }
 
@@ -150,7 +150,7 @@ impl Disk {
     /// It gives no object.
     pub fn load(
         &self,
-        candidate: Candidate,
+        candidate: RecordCandidate,
         digest: &[u8; 32],
     ) -> impl Future<Output = Result<Loaded, Lost>> + Send + 'static {
         let (core, digest) = (self.core.clone(), *digest);
@@ -158,12 +158,12 @@ impl Disk {
     }
 
     /// A candidate was served from: it is written anew before its segment is reclaimed.
-    pub fn note_use(&self, candidate: Candidate) {
+    pub fn note_use(&self, candidate: RecordCandidate) {
         self.core.note_use(candidate);
     }
 
     /// Changes the second from which on nobody wants a candidate. It holds for as long as this process lives.
-    pub fn set_expiry(&self, candidate: Candidate, expiry: u32) {
+    pub fn set_expiry(&self, candidate: RecordCandidate, expiry: u32) {
         self.core.index.update(candidate.place, candidate.at, |slot| slot.expiry = expiry);
     }
 
@@ -172,7 +172,7 @@ impl Disk {
     }
 
     /// Removes one record, also one that isn't written yet. Whether it was there.
-    pub fn remove(&self, candidate: Candidate) -> bool {
+    pub fn remove(&self, candidate: RecordCandidate) -> bool {
         self.core.remove(candidate)
     }
 
@@ -261,7 +261,7 @@ impl Disk {
         self.core.counters.now()
     }
 
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> DiskUsage {
         let log = self.core.log.lock();
         let batch = log.open.as_ref().map_or(0, |open| open.batch.capacity() + size_of_val(&*open.lines));
         let written = log.open.iter().map(|open| open.removals.capacity());
@@ -269,7 +269,7 @@ impl Disk {
         let removals = (log.unsealed.capacity() + log.unwritten.capacity() + written) * size_of::<Removal>();
         let segment_bytes = self.core.opened().map_or(0, |opened| opened.superblock.segment_bytes);
         let free = log.segments.iter().filter(|segment| !segment.holds_objects()).count() as u64;
-        Usage {
+        DiskUsage {
             objects: self.core.index.objects(),
             index_bytes: self.core.index.bytes(),
             buffer_bytes: (log.in_flight_bytes + batch + removals) as u64,
@@ -292,16 +292,16 @@ async fn recovered(core: &Core) -> bool {
 
 impl Core {
     /// The core of a store whose device nobody has looked at.
-    pub fn new(device: Arc<dyn Device>, options: Options) -> Arc<Core> {
+    pub fn new(device: Arc<dyn Device>, options: DiskStoreOptions) -> Arc<Core> {
         Arc::new(Core {
-            index: Index::new(device.len(), options.index_bytes),
+            index: DiskIndex::new(device.len(), options.index_bytes),
             now: AtomicU32::new(options.now),
             device,
             tenure: Tenure::new(&options),
             options,
             judge: OnceLock::new(),
-            counters: Counters::default(),
-            log: Mutex::new(Log::new()),
+            counters: DiskCounters::default(),
+            log: Mutex::new(DiskLog::new()),
             changed: Signal::default(),
             opened: OnceLock::new(),
             living: Living::default(),
@@ -317,8 +317,8 @@ impl Core {
         })
     }
 
-    pub fn remove(self: &Arc<Core>, candidate: Candidate) -> bool {
-        let Candidate { generation, at, place, .. } = candidate;
+    pub fn remove(self: &Arc<Core>, candidate: RecordCandidate) -> bool {
+        let RecordCandidate { generation, at, place, .. } = candidate;
         let mut log = self.appending();
         let is_current = generation == self.generation_at(at);
         if is_current && (self.index.remove(place, at).is_some() || log.remove_pending(place, at)) {
@@ -328,7 +328,7 @@ impl Core {
         }
         let moved = log.moved.remove(&(generation, at));
         drop(log);
-        moved.is_some_and(|to| self.remove(Candidate { generation: to.0, at: to.1, ..candidate }))
+        moved.is_some_and(|to| self.remove(RecordCandidate { generation: to.0, at: to.1, ..candidate }))
     }
 
     pub fn remove_all(self: &Arc<Core>, digest: &[u8; 32], before: u64) -> usize {

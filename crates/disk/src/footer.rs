@@ -4,7 +4,7 @@
 use crate::core::Core;
 use crate::format::BLOCK;
 use crate::format::removal::Removal;
-use crate::format::segment::{Line, Parts, Trailer};
+use crate::format::segment::{FooterLine, FooterParts, Trailer};
 use crate::task;
 
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub(crate) async fn read(core: &Core, index: u32, generation: u64) -> Option<Foo
     let superblock = core.geometry().superblock;
     let end = superblock.segment_start(index) + superblock.segment_bytes;
     // Both trailers in one read where that is possible: one bad block then costs the other nothing.
-    let trailers = Parts::of(0, 0).len;
+    let trailers = FooterParts::of(0, 0).len;
     let both = task::read(&*core.device, end - trailers, trailers as usize).await.ok();
     let blocks = match both {
         Some(pages) => vec![pages],
@@ -35,7 +35,7 @@ pub(crate) async fn read(core: &Core, index: u32, generation: u64) -> Option<Foo
 }
 
 impl Footer {
-    pub async fn lines(&self, core: &Core) -> Option<Vec<Line>> {
+    pub async fn lines(&self, core: &Core) -> Option<Vec<FooterLine>> {
         let bytes = self.part(core, 0, self.trailer.parts().removals[0]).await?;
         self.trailer.decode_lines(&bytes, core.geometry().superblock.store_id)
     }

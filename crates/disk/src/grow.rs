@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
 use crate::body::DiskBody;
-use crate::core::{Core, Log};
+use crate::core::{Core, DiskLog};
 use crate::format::CHUNK;
 use crate::format::object::Chunk;
 use crate::put::{Put, Refused};
@@ -17,14 +17,14 @@ const MOST_BACKLOG: usize = 4 << 20;
 /// Seconds without any room, or without anything written, after which there is no use in waiting.
 const PATIENCE: u32 = 10;
 /// The same where writes fail, for a body in part on the disk, which can't do without: it was one of a few that failed if
-/// there is room in this time. All others don't wait at all: see [`Progress::is_over`].
+/// there is room in this time. All others don't wait at all: see [`GrowProgress::is_over`].
 const PATIENCE_WITH_FAILURES: u32 = 3;
 /// The same for a body of which nothing has left memory yet: there it may have room, and a client waits for it. From then on all
 /// such bodies stay there, until the device has ended something.
 const PATIENCE_IN_MEMORY: u32 = 2;
 
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct GrowProgress {
     /// Chunks that aren't known to be written, with the log's position after each.
     unwritten: VecDeque<(u64, Chunk)>,
     written: Vec<Chunk>,
@@ -37,12 +37,12 @@ pub(crate) struct Progress {
     waits_since: Option<u32>,
 }
 
-impl Progress {
+impl GrowProgress {
     pub fn appended(&mut self, end: u64, chunk: Chunk) {
         self.unwritten.push_back((end, chunk));
     }
 
-    fn settle(&mut self, log: &Log) {
+    fn settle(&mut self, log: &DiskLog) {
         let written = log.written();
         let known = self.written.len();
         while let Some((_, chunk)) = self.unwritten.pop_front_if(|(end, _)| *end <= written) {

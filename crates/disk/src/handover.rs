@@ -18,12 +18,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::core::{Core, Log};
+use crate::core::{Core, DiskLog};
 use crate::disk::Disk;
-use crate::options::{Bond, Options, Others};
+use crate::options::{Bond, DiskStoreOptions, Others};
 
 #[derive(Debug)]
-pub(crate) struct Past {
+pub(crate) struct FormerDisk {
     journal: Option<Bond>,
     least_ban_seq: u64,
 }
@@ -31,15 +31,15 @@ pub(crate) struct Past {
 #[derive(Debug)]
 pub(crate) struct Tenure {
     /// Set once nobody else writes.
-    past: OnceLock<Past>,
+    past: OnceLock<FormerDisk>,
     may_write: AtomicBool,
     is_own: AtomicBool,
     is_handed_over: AtomicBool,
 }
 
 impl Tenure {
-    pub fn new(options: &Options) -> Tenure {
-        let past = || Past { journal: options.journal.clone(), least_ban_seq: options.least_ban_seq };
+    pub fn new(options: &DiskStoreOptions) -> Tenure {
+        let past = || FormerDisk { journal: options.journal.clone(), least_ban_seq: options.least_ban_seq };
         let is_present = options.others == Others::Present;
         Tenure {
             past: if is_present { OnceLock::new() } else { past().into() },
@@ -50,7 +50,7 @@ impl Tenure {
     }
 
     /// `None`: another process writes.
-    pub fn past(&self) -> Option<&Past> {
+    pub fn past(&self) -> Option<&FormerDisk> {
         self.past.get()
     }
 }
@@ -72,7 +72,7 @@ impl Disk {
             core.tenure.is_handed_over.store(true, Release);
         }
         core.changed.raise();
-        let is_still = |log: &Log| log.sealing.is_empty() && log.in_flight.is_empty() && !log.is_preparing;
+        let is_still = |log: &DiskLog| log.sealing.is_empty() && log.in_flight.is_empty() && !log.is_preparing;
         core.changed.wait_for(|| is_still(&core.log.lock()).then_some(())).await;
     }
 
@@ -83,9 +83,9 @@ impl Disk {
         self.core.changed.raise();
     }
 
-    /// Takes the store over from a process that has handed it over, with what the journal says, as in [`Options`].
+    /// Takes the store over from a process that has handed it over, with what the journal says, as in [`DiskStoreOptions`].
     pub fn take_over(&self, journal: Option<Bond>, least_ban_seq: u64) {
-        let is_first = self.core.tenure.past.set(Past { journal, least_ban_seq }).is_ok();
+        let is_first = self.core.tenure.past.set(FormerDisk { journal, least_ban_seq }).is_ok();
         assert!(is_first, "a store is taken over once, from another process");
         self.core.changed.raise();
     }

@@ -11,9 +11,9 @@ use storage::{Buf, Home, HomeId, LoadFuture, RecordFields, StoreError, Stored, S
 use crate::core::Core;
 use crate::disk::{Disk, Stage};
 use crate::format::key_of;
-use crate::format::object::{Fields, Texts};
+use crate::format::object::{ObjectFields, ObjectTexts};
 use crate::format::removal::Removal;
-use crate::load::{Candidate, Loaded, Lost};
+use crate::load::{Loaded, Lost, RecordCandidate};
 use crate::put::{Put, Refused};
 
 /// Bits of an id that are the address; the others are of the generation's count, the half that isn't drawn.
@@ -55,7 +55,7 @@ impl Home for Disk {
     fn remove(&self, digest: &[u8; 32], id: HomeId) -> bool {
         let place = self.core.index.place(&key_of(digest));
         match self.core.resolve(id) {
-            Some((generation, at)) => Disk::remove(self, Candidate { generation, at, blocks: 0, place }),
+            Some((generation, at)) => Disk::remove(self, RecordCandidate { generation, at, blocks: 0, place }),
             // Its segment was reclaimed, and it may have been moved, then and again: nobody knows which it is now.
             None => self.core.remove_found(digest),
         }
@@ -80,26 +80,26 @@ impl Home for Disk {
         matches!(self.progress().stage, Stage::Ready | Stage::Refused(_))
     }
 
-    fn set_judge(&self, judge: Box<dyn storage::Judge>) {
+    fn set_judge(&self, judge: Box<dyn storage::CopyJudge>) {
         assert!(self.core.judge.set(judge).is_ok(), "a store is judged by one");
     }
 }
 
 impl Disk {
     /// The candidate of an id, if it can be found.
-    fn candidate(&self, digest: &[u8; 32], id: HomeId) -> Option<Candidate> {
+    fn candidate(&self, digest: &[u8; 32], id: HomeId) -> Option<RecordCandidate> {
         let place = self.core.index.place(&key_of(digest));
         let (generation, at) = self.core.resolve(id)?;
         let slot = self.core.index.get(place, at)?;
-        Some(Candidate { generation, at, blocks: slot.blocks, place })
+        Some(RecordCandidate { generation, at, blocks: slot.blocks, place })
     }
 }
 
 impl Core {
     /// The number of the newest invalidation that a record has stood, as far as anybody knows; `None`: it is to go.
-    pub fn judge(&self, fields: &Fields, texts: &Texts<'_>) -> Option<u64> {
+    pub fn judge(&self, fields: &ObjectFields, texts: &ObjectTexts<'_>) -> Option<u64> {
         let Some(judge) = self.judge.get() else { return Some(fields.ban_seq) };
-        let Texts { head, spec, values, aux, tags } = *texts;
+        let ObjectTexts { head, spec, values, aux, tags } = *texts;
         let parts = [head, spec, values, aux];
         let newest = judge.judge(&record_fields(fields, parts)?, &parts.concat(), tags)?;
         Some(newest.max(fields.ban_seq))
@@ -157,8 +157,8 @@ impl Writing for Put {
         let [head, spec, values, aux] =
             lens.map(|len| rest.split_off(..len as usize).expect("a head block has the parts that its fields tell of"));
         assert!(rest.is_empty(), "a head block has the parts that its fields tell of");
-        let texts = Texts { head, spec, values, aux, tags };
-        let fields = Fields {
+        let texts = ObjectTexts { head, spec, values, aux, tags };
+        let fields = ObjectFields {
             digest: fields.digest,
             xid: fields.xid,
             ban_seq: fields.ban_seq,
@@ -183,7 +183,7 @@ fn id_of(generation: u64, at: u64) -> Option<HomeId> {
 
 /// `None`: its flags can't be.
 fn stored(id: HomeId, loaded: Loaded) -> Option<Stored> {
-    let Texts { head, spec, values, aux, .. } = loaded.texts();
+    let ObjectTexts { head, spec, values, aux, .. } = loaded.texts();
     let parts = [head, spec, values, aux];
     let fields = record_fields(&loaded.fields, parts)?;
     let (block, tags) = (Buf::unaccounted(parts.concat()), loaded.text_bufs()[4].clone());
@@ -191,7 +191,7 @@ fn stored(id: HomeId, loaded: Loaded) -> Option<Stored> {
 }
 
 /// Fields of a record whose head block has these parts; `None`: its flags can't be.
-fn record_fields(fields: &Fields, parts: [&[u8]; 4]) -> Option<RecordFields> {
+fn record_fields(fields: &ObjectFields, parts: [&[u8]; 4]) -> Option<RecordFields> {
     let [head_len, spec_len, values_len, aux_len] = parts.map(|part| part.len() as u32);
     Some(RecordFields {
         digest: fields.digest,

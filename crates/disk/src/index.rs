@@ -12,18 +12,18 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use crate::format::Key;
-use shard::Shard;
-pub(crate) use shard::{MOST_USE, Slot};
+use crate::format::DigestKey;
+use shard::IndexShard;
+pub(crate) use shard::{IndexSlot, MOST_USE};
 
 /// Position of a key's objects in the index: the shard, and the tag in it. Neighbouring places are neighbours in
 /// memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Place(u64);
+pub(crate) struct IndexPlace(u64);
 
-impl Place {
-    fn new(shard: u32, tag: u32) -> Place {
-        Place(u64::from(shard) << 32 | u64::from(tag))
+impl IndexPlace {
+    fn new(shard: u32, tag: u32) -> IndexPlace {
+        IndexPlace(u64::from(shard) << 32 | u64::from(tag))
     }
 
     fn shard(self) -> usize {
@@ -42,8 +42,8 @@ const SHARD_BYTES: [u64; 2] = [64 << 20, 64 << 10];
 const TOUCHED: usize = 16;
 
 #[derive(Debug)]
-pub(crate) struct Index {
-    shards: Box<[Mutex<Shard>]>,
+pub(crate) struct DiskIndex {
+    shards: Box<[Mutex<IndexShard>]>,
     /// Drawn anew in each process: nobody outside can choose names that crowd one place.
     seeds: [u64; 2],
     bytes: AtomicU64,
@@ -51,47 +51,47 @@ pub(crate) struct Index {
     most_bytes: u64,
 }
 
-impl Index {
+impl DiskIndex {
     /// An empty one for a device of `device_bytes`, of `most_bytes` at most.
-    pub fn new(device_bytes: u64, most_bytes: u64) -> Index {
+    pub fn new(device_bytes: u64, most_bytes: u64) -> DiskIndex {
         let [of_device, of_index] = SHARD_BYTES;
         let shards = (device_bytes / of_device).clamp(16, 4096).min(most_bytes / of_index).max(1).next_power_of_two();
         let state = RandomState::new();
-        Index {
-            shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
+        DiskIndex {
+            shards: (0..shards).map(|_| Mutex::new(IndexShard::default())).collect(),
             seeds: [state.hash_one(1), state.hash_one(2)],
-            bytes: AtomicU64::new(shards * size_of::<Mutex<Shard>>() as u64),
+            bytes: AtomicU64::new(shards * size_of::<Mutex<IndexShard>>() as u64),
             objects: AtomicU64::new(0),
             most_bytes,
         }
     }
 
-    pub fn place(&self, key: &Key) -> Place {
+    pub fn place(&self, key: &DigestKey) -> IndexPlace {
         let [low, high] = [0, 8].map(|at| u64::from_le_bytes(key[at..at + 8].try_into().expect("8 of 16 bytes")));
         let product = u128::from(low ^ self.seeds[0]) * u128::from(high ^ self.seeds[1]);
         let hash = (product >> 64) as u64 ^ product as u64;
-        Place::new((hash >> 32) as u32 & (self.shards.len() as u32 - 1), hash as u32)
+        IndexPlace::new((hash >> 32) as u32 & (self.shards.len() as u32 - 1), hash as u32)
     }
 
     /// Slots at a place that haven't expired.
-    pub fn find(&self, place: Place, now: u32) -> Vec<Slot> {
+    pub fn find(&self, place: IndexPlace, now: u32) -> Vec<IndexSlot> {
         let shard = self.shard(place).lock();
         shard.of_tag(place.tag()).filter(|slot| slot.expiry > now).collect()
     }
 
-    pub fn get(&self, place: Place, at: u64) -> Option<Slot> {
+    pub fn get(&self, place: IndexPlace, at: u64) -> Option<IndexSlot> {
         self.shard(place).lock().of_tag(place.tag()).find(|slot| slot.at == at)
     }
 
     /// Adds a slot; false if the bound is reached.
-    pub fn insert(&self, place: Place, slot: Slot) -> bool {
+    pub fn insert(&self, place: IndexPlace, slot: IndexSlot) -> bool {
         let is_in = self.insert_into(&mut self.shard(place).lock(), place, slot);
         self.objects.fetch_add(u64::from(is_in), Relaxed);
         is_in
     }
 
     /// Adds many in the order of their places. How many: where the bound is reached, not all.
-    pub fn insert_all(&self, all: &[(Place, Slot)]) -> usize {
+    pub fn insert_all(&self, all: &[(IndexPlace, IndexSlot)]) -> usize {
         let mut count = 0;
         for of_shard in all.chunk_by(|(one, _), (next, _)| one.shard() == next.shard()) {
             let mut shard = self.shard(of_shard[0].0).lock();
@@ -105,13 +105,13 @@ impl Index {
     }
 
     /// The places of keys, in their order, each with its key's number.
-    pub fn in_order<'a>(&self, keys: impl Iterator<Item = &'a Key>) -> Vec<(Place, u32)> {
+    pub fn in_order<'a>(&self, keys: impl Iterator<Item = &'a DigestKey>) -> Vec<(IndexPlace, u32)> {
         let mut order: Vec<_> = keys.map(|key| self.place(key)).zip(0..).collect();
         order.sort_unstable_by_key(|&(place, _)| place);
         order
     }
 
-    fn insert_into(&self, shard: &mut Shard, place: Place, slot: Slot) -> bool {
+    fn insert_into(&self, shard: &mut IndexShard, place: IndexPlace, slot: IndexSlot) -> bool {
         if shard.is_crowded() {
             let before = shard.bytes();
             let has_grown = shard.grow(self.most_bytes.saturating_sub(self.bytes.load(Relaxed)));
@@ -124,7 +124,7 @@ impl Index {
         true
     }
 
-    pub fn remove(&self, place: Place, at: u64) -> Option<Slot> {
+    pub fn remove(&self, place: IndexPlace, at: u64) -> Option<IndexSlot> {
         let removed = self.shard(place).lock().remove(place.tag(), |slot| slot.at == at);
         self.count_removed(usize::from(removed.is_some()));
         removed
@@ -132,7 +132,7 @@ impl Index {
 
     /// Takes out those of many, in the order of their places, that weren't used or have expired, and hears of the others by
     /// their position. How many went.
-    pub fn remove_unused(&self, all: &[(Place, u64)], now: u32, mut is_used: impl FnMut(usize)) -> usize {
+    pub fn remove_unused(&self, all: &[(IndexPlace, u64)], now: u32, mut is_used: impl FnMut(usize)) -> usize {
         let (mut removed, mut position) = (0, 0);
         for of_shard in all.chunk_by(|(one, _), (next, _)| one.shard() == next.shard()) {
             let mut shard = self.shard(of_shard[0].0).lock();
@@ -153,15 +153,15 @@ impl Index {
         removed
     }
 
-    pub fn remove_all(&self, place: Place) -> Vec<Slot> {
+    pub fn remove_all(&self, place: IndexPlace) -> Vec<IndexSlot> {
         let mut shard = self.shard(place).lock();
-        let removed: Vec<Slot> = std::iter::from_fn(|| shard.remove(place.tag(), |_| true)).collect();
+        let removed: Vec<IndexSlot> = std::iter::from_fn(|| shard.remove(place.tag(), |_| true)).collect();
         self.count_removed(removed.len());
         removed
     }
 
     /// Changes a slot in its place; `change` leaves the address as it is. Whether it is there.
-    pub fn update(&self, place: Place, at: u64, change: impl FnOnce(&mut Slot)) -> bool {
+    pub fn update(&self, place: IndexPlace, at: u64, change: impl FnOnce(&mut IndexSlot)) -> bool {
         self.shard(place).lock().update(place.tag(), at, change)
     }
 
@@ -184,7 +184,7 @@ impl Index {
         self.bytes.load(Relaxed)
     }
 
-    fn shard(&self, place: Place) -> &Mutex<Shard> {
+    fn shard(&self, place: IndexPlace) -> &Mutex<IndexShard> {
         &self.shards[place.shard()]
     }
 
@@ -196,22 +196,22 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dice::Dice;
+    use crate::dice::DiskDice;
 
-    fn key(number: u64) -> Key {
+    fn key(number: u64) -> DigestKey {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&number.to_le_bytes());
         key[8..].copy_from_slice(&(!number).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
         key
     }
 
-    fn slot(at: u64) -> Slot {
-        Slot { at, blocks: 1, expiry: 10, used: 0 }
+    fn slot(at: u64) -> IndexSlot {
+        IndexSlot { at, blocks: 1, expiry: 10, used: 0 }
     }
 
     #[test]
     fn an_object_takes_at_most_24_bytes() {
-        let index = Index::new(1 << 30, u64::MAX);
+        let index = DiskIndex::new(1 << 30, u64::MAX);
         for number in 1..=300_000 {
             assert!(index.insert(index.place(&key(number)), slot(number)));
             // Below that the empty shards count.
@@ -225,8 +225,8 @@ mod tests {
 
     #[test]
     fn it_is_a_map_under_any_operations() {
-        let index = Index::new(1 << 20, u64::MAX);
-        let mut dice = Dice::new(5);
+        let index = DiskIndex::new(1 << 20, u64::MAX);
+        let mut dice = DiskDice::new(5);
         let mut model = std::collections::BTreeSet::new();
         for _ in 0..40_000 {
             let (name, at) = (dice.below(300), 1 + dice.below(20));
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_bound_is_kept() {
-        let index = Index::new(1 << 20, 10_000);
+        let index = DiskIndex::new(1 << 20, 10_000);
         let taken: Vec<u64> =
             (1..5000).filter(|&number| index.insert(index.place(&key(number)), slot(number))).collect();
         assert!((300..600).contains(&taken.len()) && index.bytes() <= 10_000, "{}", taken.len());
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn many_are_added_at_once_as_one_by_one() {
-        let index = Index::new(1 << 30, u64::MAX);
+        let index = DiskIndex::new(1 << 30, u64::MAX);
         let mut all: Vec<_> = (1..=50_000).map(|number| (index.place(&key(number % 40_000)), slot(number))).collect();
         all.sort_unstable_by_key(|&(place, _)| place);
         assert_eq!(all.chunks(700).map(|some| index.insert_all(some)).sum::<usize>(), 50_000);

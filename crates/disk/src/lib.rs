@@ -92,11 +92,13 @@ mod writer;
 
 pub use body::DiskBody;
 pub use counters::DiskCounts;
-pub use device::{Device, DeviceCounts, DeviceError, DeviceOptions, Done, Engine, FileDevice, Op, Patience, perform};
-pub use disk::{Disk, Progress, Stage, SyncError, Usage};
+pub use device::{
+    Device, DeviceCounts, DeviceEngine, DeviceError, DeviceOp, DeviceOptions, Done, FileDevice, Patience, perform,
+};
+pub use disk::{Disk, DiskProgress, DiskUsage, Stage, SyncError};
 pub use format::superblock::Superblock;
-pub use load::{Candidate, Loaded, Lost};
+pub use load::{Loaded, Lost, RecordCandidate};
 pub use open::identify;
-pub use options::{Bond, OpenError, Options, Others};
+pub use options::{Bond, DiskOpenError, DiskStoreOptions, Others};
 pub use put::{Put, Refused};
 pub use task::Driver;

@@ -12,10 +12,10 @@ use sys::pages::Pages;
 use crate::body::DiskBody;
 use crate::core::Core;
 use crate::device::DeviceError;
-use crate::format::entry::{EntryHead, Kind};
-use crate::format::object::{self, Fields, Texts};
+use crate::format::entry::{DiskEntryKind, EntryHead};
+use crate::format::object::{self, ObjectFields, ObjectTexts};
 use crate::format::{BLOCK, UNIT, checksum};
-use crate::index::{MOST_USE, Place};
+use crate::index::{IndexPlace, MOST_USE};
 use crate::task;
 
 /// Blocks of a record that are read at first.
@@ -23,11 +23,11 @@ const FIRST_BLOCKS: u64 = 33;
 
 /// A record that may be of the object that was sought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Candidate {
+pub struct RecordCandidate {
     pub(crate) generation: u64,
     pub(crate) at: u64,
     pub(crate) blocks: u8,
-    pub(crate) place: Place,
+    pub(crate) place: IndexPlace,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,15 +43,15 @@ pub enum Lost {
 
 #[derive(Debug)]
 pub struct Loaded {
-    pub fields: Fields,
+    pub fields: ObjectFields,
     pub body: DiskBody,
     texts: [Buf; 5],
 }
 
 impl Loaded {
-    pub fn texts(&self) -> Texts<'_> {
+    pub fn texts(&self) -> ObjectTexts<'_> {
         let [head, spec, values, aux, tags] = self.texts.each_ref();
-        Texts { head, spec, values, aux, tags }
+        ObjectTexts { head, spec, values, aux, tags }
     }
 
     /// The texts as handles: head, vary spec, vary values, auxiliary attributes, tags.
@@ -61,15 +61,20 @@ impl Loaded {
 }
 
 impl Core {
-    pub fn find(&self, digest: &[u8; 32]) -> Vec<Candidate> {
+    pub fn find(&self, digest: &[u8; 32]) -> Vec<RecordCandidate> {
         if self.is_stalled.load(Relaxed) {
             return Vec::new();
         }
         let place = self.index.place(&crate::format::key_of(digest));
         let slots = self.index.find(place, self.now.load(Relaxed));
-        let mut found: Vec<Candidate> = slots
+        let mut found: Vec<RecordCandidate> = slots
             .into_iter()
-            .map(|slot| Candidate { generation: self.generation_at(slot.at), at: slot.at, blocks: slot.blocks, place })
+            .map(|slot| RecordCandidate {
+                generation: self.generation_at(slot.at),
+                at: slot.at,
+                blocks: slot.blocks,
+                place,
+            })
             .collect();
         found.sort_unstable_by_key(|candidate| std::cmp::Reverse((candidate.generation, candidate.at)));
         found
@@ -78,7 +83,7 @@ impl Core {
     /// Loads a candidate, if it is of an object that is meant.
     pub async fn load(
         self: &Arc<Core>,
-        candidate: Candidate,
+        candidate: RecordCandidate,
         is_meant: impl Fn(&[u8; 32]) -> bool,
     ) -> Result<Loaded, Lost> {
         let result = self.load_record(candidate, is_meant).await;
@@ -93,10 +98,10 @@ impl Core {
 
     async fn load_record(
         self: &Arc<Core>,
-        candidate: Candidate,
+        candidate: RecordCandidate,
         is_meant: impl Fn(&[u8; 32]) -> bool,
     ) -> Result<Loaded, Lost> {
-        let Candidate { generation, at, blocks, .. } = candidate;
+        let RecordCandidate { generation, at, blocks, .. } = candidate;
         if generation == 0 || self.generation_at(at) != generation {
             return Err(Lost::Gone);
         }
@@ -104,7 +109,7 @@ impl Core {
         let first = u64::from(blocks).min(FIRST_BLOCKS);
         let mut bytes = self.read_units(at, first * BLOCK as u64 / UNIT - at % (BLOCK as u64 / UNIT)).await?;
         let head = EntryHead::decode(&bytes, store_id, generation, at).ok_or_else(|| self.damage(at, generation))?;
-        if head.kind != Kind::Object || !is_meant(&head.own) {
+        if head.kind != DiskEntryKind::Object || !is_meant(&head.own) {
             return Err(Lost::OtherDigest);
         }
         if u64::from(head.len) > object::MOST_ENTRY {
@@ -129,7 +134,7 @@ impl Core {
 
     fn decode_object(
         self: &Arc<Core>,
-        candidate: Candidate,
+        candidate: RecordCandidate,
         store_id: u64,
         digest: [u8; 32],
         entry: &[u8],
@@ -142,7 +147,7 @@ impl Core {
         {
             return None;
         }
-        let Texts { head, spec, values, aux, tags } = record.texts;
+        let ObjectTexts { head, spec, values, aux, tags } = record.texts;
         let texts = [head, spec, values, aux, tags].map(|text| Buf::unaccounted(text.to_vec()));
         let inline = inline.map(|bytes| Buf::unaccounted(bytes.to_vec()));
         let body = DiskBody::new(self, Some(candidate), crate::format::key_of(&digest), record.chunks, inline);
@@ -180,7 +185,7 @@ impl Core {
 
     /// Handles a failed read of this generation at this unit, of a record or a part of its body: the record isn't found
     /// again.
-    pub fn lost(self: &Arc<Core>, record: Option<Candidate>, (generation, at): (u64, u64), lost: Lost) {
+    pub fn lost(self: &Arc<Core>, record: Option<RecordCandidate>, (generation, at): (u64, u64), lost: Lost) {
         match lost {
             Lost::Gone | Lost::OtherDigest | Lost::Busy => return,
             Lost::Device(error) => {
@@ -202,7 +207,7 @@ impl Core {
         }
     }
 
-    pub fn note_use(&self, candidate: Candidate) {
+    pub fn note_use(&self, candidate: RecordCandidate) {
         self.index.update(candidate.place, candidate.at, |slot| slot.used = (slot.used + 1).min(MOST_USE));
     }
 }

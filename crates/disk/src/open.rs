@@ -5,27 +5,27 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::core::{Core, Opened};
-use crate::device::{DeviceError, Op, stated};
-use crate::format::superblock::{Found, Superblock};
+use crate::core::{Core, OpenedDisk};
+use crate::device::{DeviceError, DeviceOp, stated};
+use crate::format::superblock::{FoundSuperblock, Superblock};
 use crate::format::{BLOCK, segment};
-use crate::options::OpenError;
-use crate::segments::{Segment, State};
-use crate::task::{self, Operation};
+use crate::options::DiskOpenError;
+use crate::segments::{DiskSegment, DiskSegmentState};
+use crate::task::{self, StartedOperation};
 use sys::blockfile::BlockFile;
 use sys::pages::Pages;
 
 const AT_ONCE: usize = 96;
 
 /// Opens the store and says which segments are to be recovered, the newest first.
-pub(crate) async fn open(core: &Arc<Core>) -> Result<Vec<u32>, OpenError> {
+pub(crate) async fn open(core: &Arc<Core>) -> Result<Vec<u32>, DiskOpenError> {
     core.taken_over().await;
     let superblock = superblock(core).await?;
     let heads = heads(core, &superblock).await;
-    let segments: Vec<Segment> = heads.iter().map(|head| of_head(*head)).collect();
+    let segments: Vec<DiskSegment> = heads.iter().map(|head| of_head(*head)).collect();
     let generations = segments.iter().map(|segment| AtomicU64::new(segment.generation)).collect();
     let mut order: Vec<u32> = (0..superblock.segments).collect();
-    order.retain(|&index| segments[index as usize].state == State::Unread);
+    order.retain(|&index| segments[index as usize].state == DiskSegmentState::Unread);
     order.sort_unstable_by_key(|&index| std::cmp::Reverse(segments[index as usize].generation));
     {
         let mut log = core.log.lock();
@@ -33,23 +33,25 @@ pub(crate) async fn open(core: &Arc<Core>) -> Result<Vec<u32>, OpenError> {
         log.next_generation = (newest >> 32) as u32 + 1;
         log.segments = segments;
     }
-    let is_first = core.opened.set(Ok(Opened::new(superblock, generations))).is_ok();
+    let is_first = core.opened.set(Ok(OpenedDisk::new(superblock, generations))).is_ok();
     assert!(is_first, "a store is opened once");
     core.changed.raise();
     Ok(order)
 }
 
-fn of_head(head: Result<Option<u64>, DeviceError>) -> Segment {
+fn of_head(head: Result<Option<u64>, DeviceError>) -> DiskSegment {
     match head {
-        Ok(Some(generation)) => Segment { generation, state: State::Unread, least_ban_seq: 0, ..Segment::FREE },
-        Ok(None) => Segment::FREE,
-        Err(_) => Segment { is_quarantined: true, ..Segment::FREE },
+        Ok(Some(generation)) => {
+            DiskSegment { generation, state: DiskSegmentState::Unread, least_ban_seq: 0, ..DiskSegment::FREE }
+        }
+        Ok(None) => DiskSegment::FREE,
+        Err(_) => DiskSegment { is_quarantined: true, ..DiskSegment::FREE },
     }
 }
 
-async fn superblock(core: &Core) -> Result<Superblock, OpenError> {
+async fn superblock(core: &Core) -> Result<Superblock, DiskOpenError> {
     let found = find(core).await;
-    if core.options.format && !matches!(found, Err(OpenError::TooSmall { .. })) {
+    if core.options.format && !matches!(found, Err(DiskOpenError::TooSmall { .. })) {
         return make(core).await;
     }
     match found {
@@ -58,7 +60,7 @@ async fn superblock(core: &Core) -> Result<Superblock, OpenError> {
             core.is_another_journals.store(true, Relaxed);
             make(core).await
         }
-        Ok(Some(own)) if core.may_write() => bind(core, own).await.map_err(OpenError::Device),
+        Ok(Some(own)) if core.may_write() => bind(core, own).await.map_err(DiskOpenError::Device),
         Ok(Some(own)) => Ok(own),
         Ok(None) => make(core).await,
         Err(why) if core.options.replaces && why.is_contents() => make(core).await,
@@ -67,7 +69,7 @@ async fn superblock(core: &Core) -> Result<Superblock, OpenError> {
 }
 
 /// The superblock of the store that is there; `None`: nothing but zeros is.
-pub(crate) async fn find(core: &Core) -> Result<Option<Superblock>, OpenError> {
+pub(crate) async fn find(core: &Core) -> Result<Option<Superblock>, DiskOpenError> {
     let mut found = Vec::new();
     for at in SUPERBLOCKS {
         found.push(task::read(&*core.device, at, BLOCK).await.map(|block| Superblock::decode(&block)));
@@ -79,7 +81,7 @@ pub(crate) async fn find(core: &Core) -> Result<Option<Superblock>, OpenError> {
 ///
 /// # Errors
 /// What is in it is no store that this program can use.
-pub fn identify(file: &BlockFile) -> Result<Option<Superblock>, OpenError> {
+pub fn identify(file: &BlockFile) -> Result<Option<Superblock>, DiskOpenError> {
     let read = |at| {
         let mut block = Pages::zeroed(BLOCK);
         let read = file.read(at, &mut block).map_err(|error| stated(&error));
@@ -91,40 +93,41 @@ pub fn identify(file: &BlockFile) -> Result<Option<Superblock>, OpenError> {
 const SUPERBLOCKS: [u64; 2] = [0, BLOCK as u64];
 
 /// The superblock, from two blocks that should be superblocks of a device of `has` bytes.
-fn judge(found: &[Result<Found, DeviceError>], has: u64) -> Result<Option<Superblock>, OpenError> {
+fn judge(found: &[Result<FoundSuperblock, DeviceError>], has: u64) -> Result<Option<Superblock>, DiskOpenError> {
     if has < 2 * BLOCK as u64 {
-        return Err(OpenError::TooSmall { has });
+        return Err(DiskOpenError::TooSmall { has });
     }
-    let ours = found.iter().find_map(|found| if let Ok(Found::Ours(own)) = found { Some(*own) } else { None });
+    let ours =
+        found.iter().find_map(|found| if let Ok(FoundSuperblock::Ours(own)) = found { Some(*own) } else { None });
     if let Some(own) = ours {
-        return if own.end() <= has { Ok(Some(own)) } else { Err(OpenError::Truncated { had: own.end(), has }) };
+        return if own.end() <= has { Ok(Some(own)) } else { Err(DiskOpenError::Truncated { had: own.end(), has }) };
     }
     match (found[0], found[1]) {
-        (Ok(Found::Blank), Ok(Found::Blank)) => Ok(None),
-        (Ok(Found::OtherVersion(version)), _) | (_, Ok(Found::OtherVersion(version))) => {
-            Err(OpenError::OtherVersion(version))
+        (Ok(FoundSuperblock::Blank), Ok(FoundSuperblock::Blank)) => Ok(None),
+        (Ok(FoundSuperblock::OtherVersion(version)), _) | (_, Ok(FoundSuperblock::OtherVersion(version))) => {
+            Err(DiskOpenError::OtherVersion(version))
         }
-        (Ok(Found::Damaged), _) | (_, Ok(Found::Damaged)) => Err(OpenError::Damaged),
-        (Err(error), _) | (_, Err(error)) => Err(OpenError::Device(error)),
-        _ => Err(OpenError::Foreign),
+        (Ok(FoundSuperblock::Damaged), _) | (_, Ok(FoundSuperblock::Damaged)) => Err(DiskOpenError::Damaged),
+        (Err(error), _) | (_, Err(error)) => Err(DiskOpenError::Device(error)),
+        _ => Err(DiskOpenError::Foreign),
     }
 }
 
 /// Makes a new store. What other stores have left is recognised by their number.
-async fn make(core: &Core) -> Result<Superblock, OpenError> {
+async fn make(core: &Core) -> Result<Superblock, DiskOpenError> {
     // Nothing that was there can be found: who waits for that goes on, though others may still write.
     core.is_read_in.store(true, Relaxed);
     core.changed.raise();
     if !core.writing_allowed().await {
-        return Err(OpenError::Device(DeviceError::Closed));
+        return Err(DiskOpenError::Device(DeviceError::Closed));
     }
     let has = core.device.len();
     let segment_bytes = core.options.segment_bytes(has) / BLOCK as u64 * BLOCK as u64;
-    let own = Superblock::cut(core.options.drawn, has, segment_bytes).ok_or(OpenError::TooSmall { has })?;
+    let own = Superblock::cut(core.options.drawn, has, segment_bytes).ok_or(DiskOpenError::TooSmall { has })?;
     let own = Superblock { journal: core.journal().map_or(0, |journal| journal.own), ..own };
     let both = own.encode().repeat(2);
-    task::write(&*core.device, 0, &both).await.map_err(OpenError::Device)?;
-    task::sync(&*core.device).await.map_err(OpenError::Device)?;
+    task::write(&*core.device, 0, &both).await.map_err(DiskOpenError::Device)?;
+    task::sync(&*core.device).await.map_err(DiskOpenError::Device)?;
     Ok(own)
 }
 
@@ -146,7 +149,7 @@ pub(crate) async fn bind(core: &Core, own: Superblock) -> Result<Superblock, Dev
 pub(crate) async fn heads(core: &Core, superblock: &Superblock) -> Vec<Result<Option<u64>, DeviceError>> {
     let start = |index: u32| {
         let at = superblock.segment_start(index);
-        Operation::start(&*core.device, Op::Read { at, into: Pages::zeroed(BLOCK) })
+        StartedOperation::start(&*core.device, DeviceOp::Read { at, into: Pages::zeroed(BLOCK) })
     };
     let (mut running, mut heads) = (VecDeque::new(), Vec::with_capacity(superblock.segments as usize));
     for index in 0..superblock.segments {
@@ -164,7 +167,7 @@ pub(crate) async fn heads(core: &Core, superblock: &Superblock) -> Vec<Result<Op
 async fn head(
     core: &Core,
     superblock: &Superblock,
-    running: Option<(u32, Operation)>,
+    running: Option<(u32, StartedOperation)>,
 ) -> Result<Option<u64>, DeviceError> {
     let (index, operation) = running.expect("the caller has seen one");
     let block = operation.await.inspect_err(|&error| core.note_error(error, &core.counters.read_errors))?;

@@ -4,13 +4,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use sys::pages::Pool;
+use sys::pages::PagePool;
 
 use crate::device::DeviceError;
 use crate::format::VERSION;
 
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DiskStoreOptions {
     /// Bytes of a segment of a store that is made now; `None`: by the device's length. An old one keeps its own.
     pub segment_bytes: Option<u64>,
     /// The most memory that the index takes.
@@ -22,7 +22,7 @@ pub struct Options {
     /// With so many bytes of bodies read and not yet sent, nothing more is read ahead of those who read.
     pub read_ahead_bytes: u64,
     /// Pool for reading objects and writing batches: the one that the device was opened with.
-    pub pool: Option<Arc<Pool>>,
+    pub pool: Option<Arc<PagePool>>,
     /// Records that were judged by no invalidation of this number or a later one aren't served: the bans that would say
     /// more are gone.
     pub least_ban_seq: u64,
@@ -41,9 +41,9 @@ pub struct Options {
     pub drawn: u64,
 }
 
-impl Options {
-    pub fn new(now: u32, drawn: u64) -> Options {
-        Options {
+impl DiskStoreOptions {
+    pub fn new(now: u32, drawn: u64) -> DiskStoreOptions {
+        DiskStoreOptions {
             segment_bytes: None,
             index_bytes: u64::MAX,
             write_behind_bytes: 32 << 20,
@@ -89,7 +89,7 @@ pub struct Bond {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OpenError {
+pub enum DiskOpenError {
     Device(DeviceError),
     /// The device has something else in it.
     Foreign,
@@ -105,34 +105,37 @@ pub enum OpenError {
     },
 }
 
-impl OpenError {
+impl DiskOpenError {
     /// True if the reason is the content, not the device.
     pub fn is_contents(self) -> bool {
         match self {
-            OpenError::Foreign | OpenError::OtherVersion(_) | OpenError::Damaged | OpenError::Truncated { .. } => true,
-            OpenError::Device(_) | OpenError::TooSmall { .. } => false,
+            DiskOpenError::Foreign
+            | DiskOpenError::OtherVersion(_)
+            | DiskOpenError::Damaged
+            | DiskOpenError::Truncated { .. } => true,
+            DiskOpenError::Device(_) | DiskOpenError::TooSmall { .. } => false,
         }
     }
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for DiskOpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpenError::Device(error) => write!(f, "{error}"),
-            OpenError::Foreign => f.write_str("it holds something that isn't a store; nothing was changed"),
-            OpenError::OtherVersion(version) => {
+            DiskOpenError::Device(error) => write!(f, "{error}"),
+            DiskOpenError::Foreign => f.write_str("it holds something that isn't a store; nothing was changed"),
+            DiskOpenError::OtherVersion(version) => {
                 write!(f, "it is a store of format {version}; this program has format {VERSION}")
             }
-            OpenError::Damaged => f.write_str("it is a store whose superblock is damaged"),
-            OpenError::Truncated { had, has } => {
+            DiskOpenError::Damaged => f.write_str("it is a store whose superblock is damaged"),
+            DiskOpenError::Truncated { had, has } => {
                 write!(f, "it is a store of {had} bytes of which {has} are left: it was truncated")
             }
-            OpenError::TooSmall { has } => write!(f, "{has} bytes are too few for a store"),
+            DiskOpenError::TooSmall { has } => write!(f, "{has} bytes are too few for a store"),
         }
     }
 }
 
-impl std::error::Error for OpenError {}
+impl std::error::Error for DiskOpenError {}
 
 #[cfg(test)]
 mod tests {
@@ -140,7 +143,7 @@ mod tests {
 
     #[test]
     fn segments_are_as_long_as_a_start_with_few_reads_wants() {
-        let options = Options::new(0, 1);
+        let options = DiskStoreOptions::new(0, 1);
         for (len, bytes) in [(100 << 20, 1 << 20), (3 << 30, 32 << 20), (16 << 30, 64 << 20), (40 << 30, 128 << 20)] {
             assert_eq!(options.segment_bytes(len), bytes, "{len}");
         }

@@ -5,14 +5,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::core::{Core, Pending, PutMark};
-use crate::format::entry::Kind;
-use crate::format::object::{self, Chunk, Fields, Texts};
+use crate::core::{Core, PendingObject, PutMark};
+use crate::format::entry::DiskEntryKind;
+use crate::format::object::{self, Chunk, ObjectFields, ObjectTexts};
 use crate::format::removal::Removal;
-use crate::format::segment::Line;
-use crate::format::{CHUNK, Key, UNIT, checksum, key_of};
-use crate::grow::Progress;
-use crate::load::Candidate;
+use crate::format::segment::FooterLine;
+use crate::format::{CHUNK, DigestKey, UNIT, checksum, key_of};
+use crate::grow::GrowProgress;
+use crate::load::RecordCandidate;
 use crate::writer::slot_of;
 
 /// Reasons why an object isn't stored. All of these are counted.
@@ -39,9 +39,9 @@ pub struct Put {
     pub(crate) tail: Vec<u8>,
     /// The log's count of failures when this began.
     pub(crate) failures: u64,
-    pub(crate) progress: Progress,
+    pub(crate) progress: GrowProgress,
     /// The record that this is a copy of.
-    from: Option<Candidate>,
+    from: Option<RecordCandidate>,
 }
 
 impl Put {
@@ -51,11 +51,11 @@ impl Put {
         log.note_put(&mark);
         let failures = log.failures;
         drop(log);
-        let (core, digest, progress) = (core.clone(), *digest, Progress::default());
+        let (core, digest, progress) = (core.clone(), *digest, GrowProgress::default());
         Put { core, mark, digest, chunks: Vec::new(), tail: Vec::new(), failures, progress, from: None }
     }
 
-    pub(crate) fn moving(core: &Arc<Core>, digest: &[u8; 32], from: Candidate) -> Put {
+    pub(crate) fn moving(core: &Arc<Core>, digest: &[u8; 32], from: RecordCandidate) -> Put {
         Put { from: Some(from), ..Put::begin(core, digest) }
     }
 
@@ -84,7 +84,7 @@ impl Put {
     ///
     /// # Errors
     /// The object isn't stored.
-    pub fn finish(mut self, fields: &Fields, texts: &Texts<'_>) -> Result<Candidate, Refused> {
+    pub fn finish(mut self, fields: &ObjectFields, texts: &ObjectTexts<'_>) -> Result<RecordCandidate, Refused> {
         let result = self.finish_record(fields, texts);
         if let (Ok(record), Some(body)) = (&result, &self.progress.body) {
             body.set_record(*record);
@@ -98,14 +98,14 @@ impl Put {
     /// [`Put::finish`] of a copy: also where its chunks are.
     pub(crate) fn finish_copy(
         mut self,
-        fields: &Fields,
-        texts: &Texts<'_>,
-    ) -> Result<(Candidate, Vec<Chunk>), Refused> {
+        fields: &ObjectFields,
+        texts: &ObjectTexts<'_>,
+    ) -> Result<(RecordCandidate, Vec<Chunk>), Refused> {
         let record = self.finish_record(fields, texts)?;
         Ok((record, std::mem::take(&mut self.chunks)))
     }
 
-    fn finish_record(&mut self, fields: &Fields, texts: &Texts<'_>) -> Result<Candidate, Refused> {
+    fn finish_record(&mut self, fields: &ObjectFields, texts: &ObjectTexts<'_>) -> Result<RecordCandidate, Refused> {
         if texts.bytes() > object::MOST_TEXT {
             return Err(self.refused(Refused::TooLarge));
         }
@@ -119,12 +119,12 @@ impl Put {
             self.chunks.push(Chunk { generation: 0, at: 0, len: self.tail.len() as u32, sum });
         }
         let copy_of = self.from.map_or((0, 0), |from| (from.generation, from.at));
-        let fields = &Fields { digest: self.digest, copy_of, ..*fields };
+        let fields = &ObjectFields { digest: self.digest, copy_of, ..*fields };
         let record = object::encode(store_id, fields, texts, &self.chunks);
         self.append_record(fields, &record)
     }
 
-    fn append_record(&mut self, fields: &Fields, record: &[u8]) -> Result<Candidate, Refused> {
+    fn append_record(&mut self, fields: &ObjectFields, record: &[u8]) -> Result<RecordCandidate, Refused> {
         let core = self.core.clone();
         let place = core.index.place(&self.mark.key);
         let mut log = core.appending();
@@ -139,11 +139,11 @@ impl Put {
             return Err(self.refused(Refused::Failed));
         }
         let pieces = [record, &self.tail];
-        let appended = log.append(Kind::Object, self.digest, &pieces).map_err(|why| self.refused(why))?;
+        let appended = log.append(DiskEntryKind::Object, self.digest, &pieces).map_err(|why| self.refused(why))?;
         let body_bytes: u64 = self.chunks.iter().map(|chunk| u64::from(chunk.len)).sum();
         let open = log.open.as_mut().expect("just appended to");
         let first = core.units_of(open.index).start;
-        open.lines.push(Line {
+        open.lines.push(FooterLine {
             key: self.mark.key,
             ban_seq: fields.ban_seq,
             offset: (appended.at - first) as u32,
@@ -155,7 +155,7 @@ impl Put {
         let least = &mut log.segments[index].least_ban_seq;
         *least = fields.ban_seq.min(*least);
         let slot = slot_of(&appended, fields.expiry());
-        log.pending.push_back(Pending { end: appended.end, place, key: self.mark.key, slot });
+        log.pending.push_back(PendingObject { end: appended.end, place, key: self.mark.key, slot });
         if let Some(from) = self.from {
             core.index.remove(place, from.at);
             // The copy itself says so, until its segment has a footer.
@@ -165,7 +165,7 @@ impl Put {
             log.moved.insert((from.generation, from.at), (appended.generation, appended.at));
             core.counters.moved.count();
         }
-        Ok(Candidate { generation: appended.generation, at: appended.at, blocks: slot.blocks, place })
+        Ok(RecordCandidate { generation: appended.generation, at: appended.at, blocks: slot.blocks, place })
     }
 
     fn is_current(&self, chunk: &Chunk) -> bool {
@@ -185,7 +185,7 @@ impl Put {
             return Err(Refused::TooLarge);
         }
         let own = part_name(&self.mark.key, self.chunks.len() as u32);
-        let appended = log.append(Kind::Part, own, &[bytes])?;
+        let appended = log.append(DiskEntryKind::Part, own, &[bytes])?;
         let chunk = Chunk { generation: appended.generation, at: appended.at, len: len as u32, sum };
         self.chunks.push(chunk);
         self.progress.appended(appended.end, chunk);
@@ -209,7 +209,7 @@ impl Put {
 }
 
 /// Text in the head of a chunk's entry.
-pub(crate) fn part_name(key: &Key, number: u32) -> [u8; 32] {
+pub(crate) fn part_name(key: &DigestKey, number: u32) -> [u8; 32] {
     let mut own = [0; 32];
     own[..16].copy_from_slice(key);
     own[16..20].copy_from_slice(&number.to_le_bytes());

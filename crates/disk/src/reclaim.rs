@@ -5,14 +5,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::core::{Core, Log};
+use crate::core::{Core, DiskLog};
 use crate::footer;
 use crate::format::object::Chunk;
-use crate::format::segment::{Line, encode_head};
+use crate::format::segment::{FooterLine, encode_head};
 use crate::format::{UNIT, key_of};
-use crate::load::Candidate;
+use crate::load::RecordCandidate;
 use crate::put::{Put, Refused};
-use crate::segments::{self, State};
+use crate::segments::{self, DiskSegmentState};
 use crate::task;
 
 /// Lines that are looked at in one go.
@@ -22,8 +22,8 @@ const AT_ONCE: usize = 512;
 const READERS_PATIENCE: u32 = 10;
 
 struct Moved {
-    from: Candidate,
-    to: Candidate,
+    from: RecordCandidate,
+    to: RecordCandidate,
     chunks: Vec<Chunk>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn run(core: &Arc<Core>) {
     }
 }
 
-fn next(core: &Core, log: &Log) -> Option<Next> {
+fn next(core: &Core, log: &DiskLog) -> Option<Next> {
     if core.is_closing() {
         return Some(Next::Close);
     }
@@ -110,11 +110,11 @@ async fn prepare(core: &Arc<Core>, free: &[u32]) {
     core.changed.raise();
 }
 
-fn prepared(core: &Core, log: &mut Log, index: u32, generation: u64) {
+fn prepared(core: &Core, log: &mut DiskLog, index: u32, generation: u64) {
     core.geometry().generations[index as usize].store(generation, Relaxed);
     core.geometry().uses[index as usize].is_condemned.store(false, Relaxed);
     let segment = &mut log.segments[index as usize];
-    (segment.generation, segment.state, segment.least_ban_seq) = (generation, State::Prepared, u64::MAX);
+    (segment.generation, segment.state, segment.least_ban_seq) = (generation, DiskSegmentState::Prepared, u64::MAX);
     segment.is_trusted = false;
     log.prepared.push_back(index);
 }
@@ -126,7 +126,7 @@ async fn reclaim(core: &Arc<Core>, index: u32) {
         let mut log = core.log.lock();
         log.moved.clear();
         let segment = &mut log.segments[index as usize];
-        std::mem::replace(&mut segment.state, State::Dropping) == State::Sealed
+        std::mem::replace(&mut segment.state, DiskSegmentState::Dropping) == DiskSegmentState::Sealed
     };
     let lines = match footer::read(core, index, generation).await {
         Some(footer) if was_sealed => footer.lines(core).await,
@@ -149,7 +149,7 @@ async fn reclaim(core: &Arc<Core>, index: u32) {
 }
 
 /// Takes out what nobody used since it was written, which is the most, and says what is left, as it stands in the segment.
-async fn drop_unused(core: &Core, index: u32, lines: &[Line]) -> Vec<Line> {
+async fn drop_unused(core: &Core, index: u32, lines: &[FooterLine]) -> Vec<FooterLine> {
     let first = core.units_of(index).start;
     let mut used = Vec::new();
     for some in core.index.in_order(lines.iter().map(|line| &line.key)).chunks(AT_ONCE) {
@@ -164,7 +164,7 @@ async fn drop_unused(core: &Core, index: u32, lines: &[Line]) -> Vec<Line> {
 }
 
 /// Writes anew what was used, half a segment of it at most: reclaiming has to make room.
-async fn move_used(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line]) -> Vec<Moved> {
+async fn move_used(core: &Arc<Core>, index: u32, generation: u64, lines: &[FooterLine]) -> Vec<Moved> {
     let first = core.units_of(index).start;
     let mut left = core.geometry().superblock.segment_bytes / 2;
     let mut moved = Vec::new();
@@ -176,14 +176,14 @@ async fn move_used(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line]
             continue;
         }
         left -= bytes;
-        let candidate = Candidate { generation, at, blocks: slot.blocks, place };
+        let candidate = RecordCandidate { generation, at, blocks: slot.blocks, place };
         // What can't be moved goes with its segment.
         moved.extend(move_one(core, candidate, line).await.ok());
     }
     moved
 }
 
-async fn move_one(core: &Arc<Core>, candidate: Candidate, line: &Line) -> Result<Moved, Refused> {
+async fn move_one(core: &Arc<Core>, candidate: RecordCandidate, line: &FooterLine) -> Result<Moved, Refused> {
     let loaded = core.load(candidate, |digest| key_of(digest) == line.key).await;
     let Ok(loaded) = loaded else { return Err(Refused::Failed) };
     let mut fields = loaded.fields;
@@ -236,7 +236,7 @@ async fn readers_gone(core: &Arc<Core>, index: u32) {
     core.changed.wait_for(|| (using.readers.load(Relaxed) == 0 || is_over()).then_some(())).await;
 }
 
-async fn drop_lines(core: &Arc<Core>, index: u32, lines: &[Line]) {
+async fn drop_lines(core: &Arc<Core>, index: u32, lines: &[FooterLine]) {
     let first = core.units_of(index).start;
     for some in lines.chunks(AT_ONCE) {
         for line in some {

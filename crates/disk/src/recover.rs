@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::core::Core;
 use crate::footer;
 use crate::format::removal::Removal;
-use crate::format::segment::Line;
+use crate::format::segment::FooterLine;
 use crate::scan::{self, Scanned};
-use crate::segments::State;
+use crate::segments::DiskSegmentState;
 use crate::task;
 use crate::writer::{Appended, slot_of};
 use crate::{open, seal, segments};
@@ -115,7 +115,7 @@ fn note(core: &Core, removals: Vec<Removal>) {
     removals.into_iter().for_each(|removal| recovery.add(removal));
 }
 
-async fn load(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line], is_sealed: bool) {
+async fn load(core: &Arc<Core>, index: u32, generation: u64, lines: &[FooterLine], is_sealed: bool) {
     let units = core.units_of(index);
     let mut least = u64::MAX;
     // In the index's order: what is near in memory is worked on at a time, and many of them at once: half the time in all.
@@ -149,7 +149,7 @@ async fn load(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line], is_
     let mut log = core.log.lock();
     let segment = &mut log.segments[index as usize];
     segment.least_ban_seq = least;
-    segment.state = if is_sealed { State::Sealed } else { State::Full };
+    segment.state = if is_sealed { DiskSegmentState::Sealed } else { DiskSegmentState::Full };
 }
 
 fn give_up(core: &Core, order: &[u32]) {
@@ -186,9 +186,9 @@ impl Core {
     }
 
     /// Gives up the content of a segment, of which the index has nothing.
-    pub fn free(&self, log: &mut crate::core::Log, index: u32) {
+    pub fn free(&self, log: &mut crate::core::DiskLog, index: u32) {
         self.geometry().generations[index as usize].store(0, Relaxed);
         let segment = &mut log.segments[index as usize];
-        *segment = segments::Segment { is_quarantined: segment.is_quarantined, ..segments::Segment::FREE };
+        *segment = segments::DiskSegment { is_quarantined: segment.is_quarantined, ..segments::DiskSegment::FREE };
     }
 }

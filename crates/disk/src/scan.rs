@@ -3,10 +3,10 @@
 //! The entries stand one after the other; where a batch was padded, the next begins on a block.
 
 use crate::core::Core;
-use crate::format::entry::{EntryHead, HEAD, Kind};
+use crate::format::entry::{DiskEntryKind, EntryHead, HEAD};
 use crate::format::object::{self, MOST_ENTRY};
 use crate::format::removal::{self, Removal};
-use crate::format::segment::Line;
+use crate::format::segment::FooterLine;
 use crate::format::{BLOCK, UNIT, checksum, key_of};
 use crate::task;
 
@@ -15,7 +15,7 @@ const WINDOW: u64 = 1 << 20;
 
 #[derive(Default, Debug)]
 pub(crate) struct Scanned {
-    pub lines: Vec<Line>,
+    pub lines: Vec<FooterLine>,
     pub removals: Vec<Removal>,
     /// End of its entries, in bytes from its start.
     pub end: u64,
@@ -41,7 +41,7 @@ pub(crate) async fn scan(core: &Core, index: u32, generation: u64) -> Scanned {
         if at + head.units() * UNIT > superblock.segment_bytes {
             return found;
         }
-        if head.kind != Kind::Part {
+        if head.kind != DiskEntryKind::Part {
             let whole = u64::from(head.len) <= MOST_ENTRY;
             let Some(entry) = (if whole { window.get(at, u64::from(head.len)).await } else { None }) else {
                 return found;
@@ -62,14 +62,14 @@ impl Scanned {
     /// Notes an entry. One whose record is damaged isn't an object; what follows it may be.
     fn take(&mut self, head: &EntryHead, offset: u32, entry: &[u8], store_id: u64) {
         match head.kind {
-            Kind::Part => {}
-            Kind::Object => {
+            DiskEntryKind::Part => {}
+            DiskEntryKind::Object => {
                 let Some(record) = object::decode(store_id, head.own, entry) else { return };
                 let (generation, at) = record.fields.copy_of;
                 if generation != 0 {
                     self.removals.push(Removal::Record { generation, at });
                 }
-                self.lines.push(Line {
+                self.lines.push(FooterLine {
                     key: key_of(&head.own),
                     ban_seq: record.fields.ban_seq,
                     offset,
@@ -78,7 +78,7 @@ impl Scanned {
                     body_kb: record.body_len.div_ceil(1024).min(u64::from(u32::MAX)) as u32,
                 });
             }
-            Kind::Removals => {
+            DiskEntryKind::Removals => {
                 let bytes = &entry[HEAD..];
                 if head.own[..4] == checksum(store_id, bytes).to_le_bytes() {
                     self.removals.extend(removal::decode_all(bytes).unwrap_or_default());

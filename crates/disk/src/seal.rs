@@ -5,12 +5,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::core::{Core, Log, Sealing};
+use crate::core::{Core, DiskLog, SegmentSealing};
 use crate::device::DeviceError;
 use crate::format::removal::{self, Removal};
-use crate::format::segment::{Line, Trailer, encode_footer};
+use crate::format::segment::{FooterLine, Trailer, encode_footer};
 use crate::scan::Scanned;
-use crate::segments::State;
+use crate::segments::DiskSegmentState;
 use crate::task;
 
 pub(crate) async fn run(core: &Arc<Core>) {
@@ -20,8 +20,8 @@ pub(crate) async fn run(core: &Arc<Core>) {
 }
 
 /// Number of segments to be sealed now (`Some(None)`: all are); `None`: not yet, or not any more.
-fn due(core: &Core, log: &Log) -> Option<Option<usize>> {
-    let is_due = |own: &&Sealing| log.written() >= own.position || log.failures != own.failures_before;
+fn due(core: &Core, log: &DiskLog) -> Option<Option<usize>> {
+    let is_due = |own: &&SegmentSealing| log.written() >= own.position || log.failures != own.failures_before;
     match log.sealing.iter().take_while(is_due).count() {
         0 if log.sealing.is_empty() && core.is_closing() => Some(None),
         0 => None,
@@ -75,7 +75,7 @@ async fn seal(core: &Arc<Core>, count: usize) {
 }
 
 /// The footers of the first so many that wait, and how many removals are in the last.
-fn footers(core: &Core, log: &mut Log, count: usize) -> (Vec<Footer>, usize) {
+fn footers(core: &Core, log: &mut DiskLog, count: usize) -> (Vec<Footer>, usize) {
     let (mut footers, mut in_last) = (Vec::with_capacity(count), 0);
     for at in 0..count {
         let sealing = &mut log.sealing[at];
@@ -96,13 +96,13 @@ fn footers(core: &Core, log: &mut Log, count: usize) -> (Vec<Footer>, usize) {
 fn fitting(
     core: &Core,
     trailer: Trailer,
-    lines: &[Line],
+    lines: &[FooterLine],
     own: &[Removal],
     others: &[Removal],
 ) -> (Option<Vec<u8>>, usize) {
     let superblock = core.geometry().superblock;
     let room = superblock.segment_bytes.saturating_sub(u64::from(trailer.end));
-    let fits = |count| crate::format::segment::Parts::of(lines.len(), count).len <= room;
+    let fits = |count| crate::format::segment::FooterParts::of(lines.len(), count).len <= room;
     let encoded = |removals: &[Removal]| encode_footer(superblock.store_id, trailer, lines, removals);
     // Of its own what isn't among all that wait is on stable storage by another footer.
     if others.len() >= own.len() && fits(others.len()) {
@@ -124,11 +124,11 @@ async fn write(core: &Core, index: u32, footer: &[u8]) -> Result<(), DeviceError
 
 /// Notes that a footer is on stable storage; `removals`: with the first so many of those that wait, and it is the one
 /// to be named.
-fn sealed(log: &mut Log, index: u32, generation: u64, removals: Option<usize>) {
+fn sealed(log: &mut DiskLog, index: u32, generation: u64, removals: Option<usize>) {
     let segment = &mut log.segments[index as usize];
     // It may have been reclaimed meanwhile, if it was the only one.
-    if segment.generation == generation && segment.state == State::Full {
-        segment.state = State::Sealed;
+    if segment.generation == generation && segment.state == DiskSegmentState::Full {
+        segment.state = DiskSegmentState::Sealed;
         segment.is_trusted = true;
     }
     let Some(count) = removals else { return };
@@ -156,7 +156,7 @@ pub(crate) async fn seal_recovered(core: &Arc<Core>, index: u32, scanned: &Scann
     if core.sync_device().await.is_ok() {
         let mut log = core.log.lock();
         log.sealed = generation.max(log.sealed);
-        log.segments[index as usize].state = State::Sealed;
+        log.segments[index as usize].state = DiskSegmentState::Sealed;
     }
 }
 
@@ -168,7 +168,7 @@ impl Core {
     }
 
     /// A footer couldn't be written: the segment goes on without one.
-    fn fail_footer(&self, log: &mut Log, index: u32, error: DeviceError) {
+    fn fail_footer(&self, log: &mut DiskLog, index: u32, error: DeviceError) {
         self.note_error(error, &self.counters.write_errors);
         self.blame(log, index, error);
     }

@@ -2,7 +2,7 @@
 //! The segments: what each is now.
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub(crate) enum DiskSegmentState {
     Free,
     Unread,
     /// The new generation is on stable storage; nothing is in it.
@@ -16,37 +16,38 @@ pub(crate) enum State {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Segment {
+pub(crate) struct DiskSegment {
     pub generation: u64,
-    pub state: State,
+    pub state: DiskSegmentState,
     pub least_ban_seq: u64,
     /// Faults in it are the medium's: it was on stable storage.
     pub is_trusted: bool,
     pub is_quarantined: bool,
 }
 
-impl Segment {
-    pub const FREE: Segment = Segment {
+impl DiskSegment {
+    pub const FREE: DiskSegment = DiskSegment {
         generation: 0,
-        state: State::Free,
+        state: DiskSegmentState::Free,
         least_ban_seq: u64::MAX,
         is_trusted: false,
         is_quarantined: false,
     };
 
     pub fn is_usable(&self) -> bool {
-        self.state == State::Free && !self.is_quarantined
+        self.state == DiskSegmentState::Free && !self.is_quarantined
     }
 
     pub fn holds_objects(&self) -> bool {
-        !matches!(self.state, State::Free | State::Prepared)
+        !matches!(self.state, DiskSegmentState::Free | DiskSegmentState::Prepared)
     }
 }
 
 /// The next to be reclaimed: the oldest that isn't written any more. One without a footer may be the one that gets it
 /// now, or have a write on its way that failed for others: not as long as anything `is_written`.
-pub(crate) fn oldest(segments: &[Segment], is_written: bool) -> Option<u32> {
-    let is_due = |own: &Segment| own.state == State::Sealed || own.state == State::Full && !is_written;
+pub(crate) fn oldest(segments: &[DiskSegment], is_written: bool) -> Option<u32> {
+    let is_due =
+        |own: &DiskSegment| own.state == DiskSegmentState::Sealed || own.state == DiskSegmentState::Full && !is_written;
     let written = segments.iter().enumerate().filter(|(_, own)| is_due(own));
     written.min_by_key(|(_, own)| own.generation).map(|(index, _)| index as u32)
 }

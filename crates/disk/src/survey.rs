@@ -11,17 +11,17 @@ use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use crate::core::{Core, Opened, Recovering};
+use crate::core::{Core, OpenedDisk, Recovering};
 use crate::device::Device;
 use crate::footer;
 use crate::format::UNIT;
-use crate::format::object::Fields;
-use crate::format::segment::Line;
-use crate::load::{Candidate, Lost};
+use crate::format::object::ObjectFields;
+use crate::format::segment::FooterLine;
+use crate::load::{Lost, RecordCandidate};
 use crate::open;
-use crate::options::{OpenError, Options};
+use crate::options::{DiskOpenError, DiskStoreOptions};
 use crate::scan;
-use crate::segments::Segment;
+use crate::segments::DiskSegment;
 use crate::writer::blocks_of;
 use storage::StoredBody;
 
@@ -49,7 +49,7 @@ pub struct Shape {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Table {
+pub enum SurveyTable {
     /// The segment has a table of its objects, or nothing was written to it yet.
     Whole,
     /// The table is missing or damaged: the entries were read instead.
@@ -59,17 +59,17 @@ pub enum Table {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
-    pub table: Table,
+pub struct FoundSegment {
+    pub table: SurveyTable,
     /// Objects that a start would find.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<SurveyedEntry>,
     pub removed: u64,
     pub expired: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry {
-    candidate: Candidate,
+pub struct SurveyedEntry {
+    candidate: RecordCandidate,
     /// The second from which on nobody wants it.
     pub expiry: u32,
     /// Bytes of its record on the device, the body included where it is short.
@@ -78,11 +78,11 @@ pub struct Entry {
     pub body_bytes: u64,
 }
 
-pub type Looked = Result<Details, Lost>;
+pub type SurveyedRecord = Result<Details, Lost>;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Details {
-    pub fields: Fields,
+    pub fields: ObjectFields,
     pub body_bytes: u64,
 }
 
@@ -91,8 +91,8 @@ impl Survey {
     ///
     /// # Errors
     /// It holds no store that this program can read.
-    pub fn open(device: Arc<dyn Device>, now: u32) -> Result<Option<Survey>, OpenError> {
-        let core = Core::new(device, Options::new(now, 0));
+    pub fn open(device: Arc<dyn Device>, now: u32) -> Result<Option<Survey>, DiskOpenError> {
+        let core = Core::new(device, DiskStoreOptions::new(now, 0));
         let Some(superblock) = wait(open::find(&core))? else { return Ok(None) };
         let heads = wait(open::heads(&core, &superblock));
         let generations = heads.iter().map(|head| head.unwrap_or_default().unwrap_or_default());
@@ -104,10 +104,10 @@ impl Survey {
             used: order.len() as u32,
             unreadable: heads.iter().filter(|head| head.is_err()).count() as u32,
         };
-        let opened = Opened::new(superblock, generations.map(AtomicU64::new).collect());
+        let opened = OpenedDisk::new(superblock, generations.map(AtomicU64::new).collect());
         let is_first = core.opened.set(Ok(opened)).is_ok();
         assert!(is_first, "a store is opened once");
-        core.log.lock().segments = vec![Segment::FREE; superblock.segments as usize];
+        core.log.lock().segments = vec![DiskSegment::FREE; superblock.segments as usize];
         Ok(Some(Survey { core, order, turn: 0, known: Recovering::default(), expected: 0, shape }))
     }
 
@@ -115,7 +115,7 @@ impl Survey {
         self.shape
     }
 
-    pub fn next_segment(&mut self) -> Option<Found> {
+    pub fn next_segment(&mut self) -> Option<FoundSegment> {
         let &(index, generation) = self.order.get(self.turn)?;
         self.turn += 1;
         let core = self.core.clone();
@@ -124,7 +124,7 @@ impl Survey {
         if self.expected > generation || self.expected == generation && removals.is_none() {
             // Nothing that is as old as this or older counts any more.
             self.expected = u64::MAX;
-            return Some(Found { table: Table::Unjudged, entries: Vec::new(), removed: 0, expired: 0 });
+            return Some(FoundSegment { table: SurveyTable::Unjudged, entries: Vec::new(), removed: 0, expired: 0 });
         }
         if let Some(footer) = footer.as_ref().filter(|_| removals.is_some()) {
             self.expected = footer.trailer.previous;
@@ -132,20 +132,20 @@ impl Survey {
         removals.iter().flatten().for_each(|&removal| self.known.add(removal));
         let lines = footer.as_ref().filter(|_| removals.is_some()).and_then(|footer| wait(footer.lines(&core)));
         Some(match lines {
-            Some(lines) => self.judge(index, generation, Table::Whole, &lines),
+            Some(lines) => self.judge(index, generation, SurveyTable::Whole, &lines),
             None => {
                 let scanned = wait(scan::scan(&core, index, generation));
                 scanned.removals.iter().for_each(|&removal| self.known.add(removal));
-                let table = if scanned.is_empty() { Table::Whole } else { Table::Scanned };
+                let table = if scanned.is_empty() { SurveyTable::Whole } else { SurveyTable::Scanned };
                 self.judge(index, generation, table, &scanned.lines)
             }
         })
     }
 
     /// Tells what counts from what doesn't.
-    fn judge(&self, index: u32, generation: u64, table: Table, lines: &[Line]) -> Found {
+    fn judge(&self, index: u32, generation: u64, table: SurveyTable, lines: &[FooterLine]) -> FoundSegment {
         let units = self.core.units_of(index);
-        let mut found = Found { table, entries: Vec::with_capacity(lines.len()), removed: 0, expired: 0 };
+        let mut found = FoundSegment { table, entries: Vec::with_capacity(lines.len()), removed: 0, expired: 0 };
         for line in lines {
             let (at, len) = (units.start + u64::from(line.offset), u64::from(line.units));
             let is_here = line.offset != 0 && units.contains(&(at + len.saturating_sub(1)));
@@ -154,8 +154,8 @@ impl Survey {
             match () {
                 () if is_removed || !is_here => found.removed += 1,
                 () if line.expiry <= self.core.options.now => found.expired += 1,
-                () => found.entries.push(Entry {
-                    candidate: Candidate {
+                () => found.entries.push(SurveyedEntry {
+                    candidate: RecordCandidate {
                         generation,
                         at,
                         blocks: blocks_of(at, len),
@@ -172,7 +172,7 @@ impl Survey {
 
     /// Reads the records of these objects. With `verify` their bodies are read and checked, too. `told` gets each
     /// result.
-    pub fn look(&self, entries: &[Entry], verify: bool, mut told: impl FnMut(&Entry, Looked)) {
+    pub fn look(&self, entries: &[SurveyedEntry], verify: bool, mut told: impl FnMut(&SurveyedEntry, SurveyedRecord)) {
         for some in entries.chunks(AT_ONCE) {
             let looks = some.iter().map(|entry| -> Look<'_> { Box::pin(self.look_at(entry, verify)) });
             let looked = wait(All { looks: looks.map(|look| (look, None)).collect() });
@@ -180,7 +180,7 @@ impl Survey {
         }
     }
 
-    async fn look_at(&self, entry: &Entry, verify: bool) -> Looked {
+    async fn look_at(&self, entry: &SurveyedEntry, verify: bool) -> SurveyedRecord {
         let loaded = self.core.load(entry.candidate, |_| true).await?;
         if verify {
             for number in 0..loaded.body.chunk_count() {
@@ -197,16 +197,16 @@ impl std::fmt::Debug for Survey {
     }
 }
 
-type Look<'a> = Pin<Box<dyn Future<Output = Looked> + 'a>>;
+type Look<'a> = Pin<Box<dyn Future<Output = SurveyedRecord> + 'a>>;
 
 struct All<'a> {
-    looks: Vec<(Look<'a>, Option<Looked>)>,
+    looks: Vec<(Look<'a>, Option<SurveyedRecord>)>,
 }
 
 impl Future for All<'_> {
-    type Output = Vec<Looked>;
+    type Output = Vec<SurveyedRecord>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<Looked>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<SurveyedRecord>> {
         for (look, end) in self.looks.iter_mut().filter(|(_, end)| end.is_none()) {
             if let Poll::Ready(looked) = look.as_mut().poll(cx) {
                 *end = Some(looked);

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use sys::pages::Pages;
 
-use crate::device::{Device, DeviceError, Op};
+use crate::device::{Device, DeviceError, DeviceOp};
 
 /// Runs the disk home; ends once it is closed. Without it nothing is opened, sealed or reclaimed; what is found is read
 /// and what is put is written without it.
@@ -93,12 +93,12 @@ enum Ending {
 }
 
 #[derive(Debug)]
-pub(crate) struct Operation(Arc<Mutex<Ending>>);
+pub(crate) struct StartedOperation(Arc<Mutex<Ending>>);
 
-impl Operation {
-    pub fn start(device: &dyn Device, op: Op) -> Operation {
+impl StartedOperation {
+    pub fn start(device: &dyn Device, op: DeviceOp) -> StartedOperation {
         let ending = Arc::new(Mutex::new(Ending::Awaited(None)));
-        let own = Operation(ending.clone());
+        let own = StartedOperation(ending.clone());
         let done = move |result| {
             if let Ending::Awaited(Some(waker)) = std::mem::replace(&mut *ending.lock(), Ending::Ended(result)) {
                 waker.wake();
@@ -109,7 +109,7 @@ impl Operation {
     }
 }
 
-impl Future for Operation {
+impl Future for StartedOperation {
     type Output = Result<Pages, DeviceError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -133,16 +133,16 @@ pub(crate) async fn read(device: &dyn Device, at: u64, len: usize) -> Result<Pag
 /// The same, into pages that there are.
 pub(crate) async fn read_into(device: &dyn Device, at: u64, into: Pages) -> Result<Pages, DeviceError> {
     let len = into.len();
-    let pages = Operation::start(device, Op::Read { at, into }).await?;
+    let pages = StartedOperation::start(device, DeviceOp::Read { at, into }).await?;
     if pages.len() < len { Err(DeviceError::Short) } else { Ok(pages) }
 }
 
 pub(crate) async fn write(device: &dyn Device, at: u64, bytes: &[u8]) -> Result<(), DeviceError> {
     let mut pages = Pages::zeroed(bytes.len());
     pages[..bytes.len()].copy_from_slice(bytes);
-    Operation::start(device, Op::Write { at, from: Arc::new(pages) }).await.map(drop)
+    StartedOperation::start(device, DeviceOp::Write { at, from: Arc::new(pages) }).await.map(drop)
 }
 
 pub(crate) async fn sync(device: &dyn Device) -> Result<(), DeviceError> {
-    Operation::start(device, Op::Sync).await.map(drop)
+    StartedOperation::start(device, DeviceOp::Sync).await.map(drop)
 }

@@ -8,15 +8,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use parking_lot::MutexGuard;
 use sys::pages::Pages;
 
-use crate::core::{Core, Log, OpenSegment, Sealing};
-use crate::device::{DeviceError, Op};
-use crate::format::entry::{EntryHead, HEAD, Kind};
+use crate::core::{Core, DiskLog, OpenSegment, SegmentSealing};
+use crate::device::{DeviceError, DeviceOp};
+use crate::format::entry::{DiskEntryKind, EntryHead, HEAD};
 use crate::format::removal::{self, Removal};
-use crate::format::segment::Parts;
+use crate::format::segment::FooterParts;
 use crate::format::{BLOCK, UNIT, checksum};
-use crate::index::Slot;
+use crate::index::IndexSlot;
 use crate::put::Refused;
-use crate::segments::State;
+use crate::segments::DiskSegmentState;
 
 /// Bytes of a batch that is written without being asked to.
 pub(crate) const BATCH: usize = 512 << 10;
@@ -46,7 +46,7 @@ struct Outgoing {
 /// The log while it is appended to. What became due is started when it is given up.
 pub(crate) struct Appending<'a> {
     core: &'a Arc<Core>,
-    log: Option<MutexGuard<'a, Log>>,
+    log: Option<MutexGuard<'a, DiskLog>>,
     outgoing: Vec<Outgoing>,
     /// A segment ended or began, which others wait for; a write that would tell them need not follow.
     has_rolled: bool,
@@ -71,7 +71,7 @@ impl Core {
     }
 
     /// Objects before which everything is written can be found.
-    pub fn settle(&self, log: &mut Log) {
+    pub fn settle(&self, log: &mut DiskLog) {
         let written = log.written();
         while let Some(pending) = log.pending.pop_front_if(|pending| pending.end <= written) {
             if !self.index.insert(pending.place, pending.slot) {
@@ -81,7 +81,7 @@ impl Core {
     }
 
     /// Nobody knows what a write that failed has left: its segment ends, and no object counts on it.
-    fn fail(&self, log: &mut Log, error: DeviceError) {
+    fn fail(&self, log: &mut DiskLog, error: DeviceError) {
         self.note_error(error, &self.counters.write_errors);
         log.failures += 1;
         log.paused_until = self.now.load(Relaxed).saturating_add(PAUSE);
@@ -89,21 +89,21 @@ impl Core {
         log.pending.clear();
         // The batch may be of the segment before: that is found out when it is sealed.
         let Some(open) = log.open.take() else { return };
-        log.segments[open.index as usize].state = State::Full;
+        log.segments[open.index as usize].state = DiskSegmentState::Full;
         self.blame(log, open.index, error);
     }
 }
 
 impl std::ops::Deref for Appending<'_> {
-    type Target = Log;
+    type Target = DiskLog;
 
-    fn deref(&self) -> &Log {
+    fn deref(&self) -> &DiskLog {
         self.log.as_ref().expect("locked as long as this lives")
     }
 }
 
 impl std::ops::DerefMut for Appending<'_> {
-    fn deref_mut(&mut self) -> &mut Log {
+    fn deref_mut(&mut self) -> &mut DiskLog {
         self.log.as_mut().expect("locked as long as this lives")
     }
 }
@@ -114,7 +114,7 @@ impl Drop for Appending<'_> {
         for Outgoing { position, at, pages } in self.outgoing.drain(..) {
             let core = self.core.clone();
             let done = move |result: Result<Pages, DeviceError>| core.batch_ended(position, result.map(drop));
-            self.core.device.start(Op::Write { at, from: pages }, Box::new(done));
+            self.core.device.start(DeviceOp::Write { at, from: pages }, Box::new(done));
         }
         if self.has_rolled {
             self.core.changed.raise();
@@ -124,14 +124,14 @@ impl Drop for Appending<'_> {
 
 impl Appending<'_> {
     /// Appends an entry whose head is followed by `pieces`. An object's also gets a line in its segment's table.
-    pub fn append(&mut self, kind: Kind, own: [u8; 32], pieces: &[&[u8]]) -> Result<Appended, Refused> {
+    pub fn append(&mut self, kind: DiskEntryKind, own: [u8; 32], pieces: &[&[u8]]) -> Result<Appended, Refused> {
         let len = HEAD + pieces.iter().map(|piece| piece.len()).sum::<usize>();
         let padded = len.next_multiple_of(UNIT as usize);
         // A copy says that its original is no more.
         let (lines, removals) = match kind {
-            Kind::Part => (0, 0),
-            Kind::Object => (1, 1),
-            Kind::Removals => (0, (len - HEAD) / removal::BYTES),
+            DiskEntryKind::Part => (0, 0),
+            DiskEntryKind::Object => (1, 1),
+            DiskEntryKind::Removals => (0, (len - HEAD) / removal::BYTES),
         };
         self.make_room(padded as u64, lines, removals)?;
         let core = self.core;
@@ -188,7 +188,7 @@ impl Appending<'_> {
     /// True if so much more, padding to a block, and the footer still fit.
     fn fits(&self, open: &OpenSegment, bytes: u64, lines: usize, removals: usize) -> bool {
         let (own, most) = (open.removals.len() + removals, self.most_removals());
-        let parts = Parts::of(open.lines.len() + lines, self.unsealed.len().min(most).max(own));
+        let parts = FooterParts::of(open.lines.len() + lines, self.unsealed.len().min(most).max(own));
         let segment_bytes = self.core.geometry().superblock.segment_bytes;
         own <= most && open.filled + bytes + BLOCK as u64 + parts.len <= segment_bytes
     }
@@ -202,7 +202,7 @@ impl Appending<'_> {
         let log = &mut **self;
         log.prepared.pop_front();
         let segment = &mut log.segments[index as usize];
-        segment.state = State::Open;
+        segment.state = DiskSegmentState::Open;
         log.open = Some(OpenSegment {
             index,
             generation: segment.generation,
@@ -220,8 +220,8 @@ impl Appending<'_> {
         self.pad();
         let log = &mut **self;
         let Some(open) = log.open.take() else { return };
-        log.segments[open.index as usize].state = State::Full;
-        log.sealing.push_back(Sealing {
+        log.segments[open.index as usize].state = DiskSegmentState::Full;
+        log.sealing.push_back(SegmentSealing {
             index: open.index,
             generation: open.generation,
             end: open.filled,
@@ -241,7 +241,7 @@ impl Appending<'_> {
             self.unwritten[..count].iter().for_each(|removal| removal.encode(&mut bytes));
             let mut own = [0; 32];
             own[..4].copy_from_slice(&checksum(opened.superblock.store_id, &bytes).to_le_bytes());
-            if self.append(Kind::Removals, own, &[&bytes]).is_err() {
+            if self.append(DiskEntryKind::Removals, own, &[&bytes]).is_err() {
                 break;
             }
             let log = &mut **self;
@@ -294,8 +294,8 @@ impl Appending<'_> {
     }
 }
 
-pub(crate) fn slot_of(appended: &Appended, expiry: u32) -> Slot {
-    Slot { at: appended.at, blocks: blocks_of(appended.at, appended.len), expiry, used: 0 }
+pub(crate) fn slot_of(appended: &Appended, expiry: u32) -> IndexSlot {
+    IndexSlot { at: appended.at, blocks: blocks_of(appended.at, appended.len), expiry, used: 0 }
 }
 
 /// Blocks that so many units from `at` on touch, 255 for more.

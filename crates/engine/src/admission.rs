@@ -17,7 +17,7 @@ use base::lock::Mutex;
 use net::Address;
 use params::Params;
 use sync::Limit;
-use sync::limit::Place;
+use sync::limit::LimitPlace;
 
 use crate::sess::Sess;
 
@@ -51,20 +51,20 @@ struct Configured {
 
 /// Permission for a fetch to begin, now or later.
 #[derive(Debug)]
-pub enum Entry {
-    Now(Slot),
+pub enum AdmissionEntry {
+    Now(FetchSlot),
     /// Permission once a slot is free: await it.
     Later(SlotWait),
 }
 
 /// The reason why a fetch may not begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum AdmissionRefusal {
     QueueFull,
     ClientShare,
 }
 
-impl Refusal {
+impl AdmissionRefusal {
     pub fn limit(self) -> &'static str {
         match self {
             Self::QueueFull => "thread_queue_limit",
@@ -151,44 +151,44 @@ impl Admission {
 /// A slot for a fetch of this session, or its place in the queue.
 ///
 /// # Errors
-/// The fetch is refused: see [`Refusal`].
-pub fn enter(sess: &Rc<Sess>) -> Result<Entry, Refusal> {
+/// The fetch is refused: see [`AdmissionRefusal`].
+pub fn enter(sess: &Rc<Sess>) -> Result<AdmissionEntry, AdmissionRefusal> {
     let (admission, main) = (&sess.engine.admission, sess.engine.main);
     let charge = Charge::take(sess)?;
     if admission.try_enter() {
-        return Ok(Entry::Now(Slot(charge)));
+        return Ok(AdmissionEntry::Now(FetchSlot(charge)));
     }
     main.threads_limited.inc();
-    let place = admission.limit.queue_up().map_err(|sync::limit::QueueFull| Refusal::QueueFull)?;
+    let place = admission.limit.queue_up().map_err(|sync::limit::QueueFull| AdmissionRefusal::QueueFull)?;
     main.sess_queued.inc();
-    Ok(Entry::Later(SlotWait { charge: Some(charge), sess: sess.clone(), place }))
+    Ok(AdmissionEntry::Later(SlotWait { charge: Some(charge), sess: sess.clone(), place }))
 }
 
 /// A slot for a fetch that never waits, whatever the limit of all: a page that has begun gets its fragments.
 ///
 /// # Errors
-/// [`Refusal::ClientShare`].
-pub fn enter_unqueued(sess: &Rc<Sess>) -> Result<Slot, Refusal> {
+/// [`AdmissionRefusal::ClientShare`].
+pub fn enter_unqueued(sess: &Rc<Sess>) -> Result<FetchSlot, AdmissionRefusal> {
     let charge = Charge::take(sess)?;
     sess.engine.admission.limit.enter_anyway();
-    Ok(Slot(charge))
+    Ok(FetchSlot(charge))
 }
 
 /// A slot for a fetch that nobody waits for, if there is one.
-pub fn enter_if_free(sess: &Rc<Sess>) -> Option<Slot> {
+pub fn enter_if_free(sess: &Rc<Sess>) -> Option<FetchSlot> {
     let charge = Charge::take(sess).ok()?;
-    sess.engine.admission.try_enter().then_some(Slot(charge))
+    sess.engine.admission.try_enter().then_some(FetchSlot(charge))
 }
 
 /// A slot whatever the limits: for the next piece of a response that has begun.
-pub fn enter_anyway(sess: &Rc<Sess>) -> Slot {
+pub fn enter_anyway(sess: &Rc<Sess>) -> FetchSlot {
     sess.engine.admission.limit.enter_anyway();
-    Slot(Charge::take_anyway(sess))
+    FetchSlot(Charge::take_anyway(sess))
 }
 
-pub struct Slot(Charge);
+pub struct FetchSlot(Charge);
 
-impl Drop for Slot {
+impl Drop for FetchSlot {
     fn drop(&mut self) {
         if base::failpoint::fault("a slot that isn't given back") {
             return;
@@ -197,7 +197,7 @@ impl Drop for Slot {
     }
 }
 
-impl std::fmt::Debug for Slot {
+impl std::fmt::Debug for FetchSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Slot")
     }
@@ -206,15 +206,15 @@ impl std::fmt::Debug for Slot {
 pub struct SlotWait {
     charge: Option<Charge>,
     sess: Rc<Sess>,
-    place: Place,
+    place: LimitPlace,
 }
 
 impl Future for SlotWait {
-    type Output = Slot;
+    type Output = FetchSlot;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Slot> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<FetchSlot> {
         let called = self.sess.engine.admission.limit.poll(&self.place, cx);
-        called.map(|()| Slot(self.charge.take().expect("a wait isn't polled after its end")))
+        called.map(|()| FetchSlot(self.charge.take().expect("a wait isn't polled after its end")))
     }
 }
 
@@ -238,12 +238,12 @@ struct Charge {
 }
 
 impl Charge {
-    fn take(sess: &Rc<Sess>) -> Result<Charge, Refusal> {
+    fn take(sess: &Rc<Sess>) -> Result<Charge, AdmissionRefusal> {
         let charge = Charge::take_anyway(sess);
         let engine = &sess.engine;
         if engine.admission.clients.is_exceeded(charge.at) {
             engine.main.fetch_limited_ip.inc();
-            return Err(Refusal::ClientShare);
+            return Err(AdmissionRefusal::ClientShare);
         }
         Ok(charge)
     }

@@ -34,7 +34,7 @@ pub(crate) struct AuxAttrs<'a> {
     /// The set of slices ([`crate::slices::SliceSet`]) of an object without a body of its own.
     pub slices: Option<&'a [u8]>,
     pub slice: Option<&'a [u8]>,
-    /// The stored parts of an incomplete object ([`crate::parts::Parts`]).
+    /// The stored parts of an incomplete object ([`crate::parts::StoredParts`]).
     pub parts: Option<&'a [u8]>,
 }
 

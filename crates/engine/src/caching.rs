@@ -3,9 +3,9 @@
 
 use params::Params;
 
-pub(crate) struct Heads;
+pub(crate) struct StoredHeads;
 
-impl cache::HeadReader for Heads {
+impl cache::HeadReader for StoredHeads {
     fn header<'h>(&self, head: &'h [u8], name: &str) -> Option<&'h [u8]> {
         message::head::StoredHead::parse(head).ok()?.get(name)
     }
@@ -19,7 +19,7 @@ pub(crate) struct Patterns;
 
 struct Pattern(vcl_regex::Regex);
 
-impl cache::Regex for Pattern {
+impl cache::CacheRegex for Pattern {
     fn is_match(&self, text: &[u8]) -> bool {
         // A pattern that goes beyond its step limit matches nothing, as in Varnish.
         self.0.is_match(text).unwrap_or(false)
@@ -27,7 +27,7 @@ impl cache::Regex for Pattern {
 }
 
 impl cache::Regexes for Patterns {
-    fn compile(&self, pattern: &str) -> Result<Box<dyn cache::Regex>, String> {
+    fn compile(&self, pattern: &str) -> Result<Box<dyn cache::CacheRegex>, String> {
         match vcl_regex::Regex::new(pattern.as_bytes()) {
             Ok(regex) => Ok(Box::new(Pattern(regex))),
             Err(error) => Err(error.text.to_string()),
@@ -35,8 +35,8 @@ impl cache::Regexes for Patterns {
     }
 }
 
-pub fn cache_params(params: &Params) -> cache::Params {
-    cache::Params {
+pub fn cache_params(params: &Params) -> cache::CacheParams {
+    cache::CacheParams {
         ban_cutoff: params.ban_cutoff as usize,
         ban_dups: params.ban_dups,
         ban_lookup_limit: params.ban_lookup_limit.into(),
@@ -50,6 +50,6 @@ pub fn cache_params(params: &Params) -> cache::Params {
         vary_limit: params.vary_limit as usize,
         vary_notice: params.vary_notice as usize,
         waitinglist_limit: params.waitinglist_limit as usize,
-        ..cache::Params::default()
+        ..cache::CacheParams::default()
     }
 }

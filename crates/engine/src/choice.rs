@@ -10,14 +10,14 @@ use message::Head;
 use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 
+use crate::engine::Engine;
 use crate::sess::Sess;
-use crate::shared::Engine;
 use crate::vars;
 use vrt::Privates;
 use vrt::value::Text;
 
 /// The request and its surroundings that a director may look at.
-pub struct Choice<'a> {
+pub struct DirectorChoice<'a> {
     pub sess: &'a Sess,
     /// bereq, on the client side req.
     pub head: &'a Head,
@@ -33,13 +33,13 @@ pub struct Choice<'a> {
     pub log: RefCell<&'a mut TxnLog>,
 }
 
-impl Choice<'_> {
+impl DirectorChoice<'_> {
     fn engine(&self) -> &Engine {
         &self.sess.engine
     }
 }
 
-impl ResolveCtx for Choice<'_> {
+impl ResolveCtx for DirectorChoice<'_> {
     fn now(&self) -> Real {
         self.engine().clock.real()
     }

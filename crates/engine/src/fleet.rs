@@ -14,12 +14,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
-use ::fleet::{Announced, Gate, Invalidation, Node, Pending};
+use ::fleet::{Announced, Gate, Invalidation, Node, PendingInvalidation};
 use base::Mono;
 use cache::{Digest, LookupOptions};
-use vrt::ctx::{Failure, Privates};
+use vrt::ctx::{Privates, VclFailure};
 
-use crate::shared::{Engine, Kept};
+use crate::engine::{Engine, WhenKept};
 
 /// No limit on the age of objects that may be found ...
 const OPEN: u64 = u64::MAX;
@@ -95,13 +95,13 @@ impl Engine {
     ///
     /// # Errors
     /// The reason why it can't.
-    pub fn may_announce(&self) -> Result<(), Failure> {
-        self.fleet_node().map_or(Ok(()), Node::check).map_err(Failure::new)
+    pub fn may_announce(&self) -> Result<(), VclFailure> {
+        self.fleet_node().map_or(Ok(()), Node::check).map_err(VclFailure::new)
     }
 
     /// Announces an invalidation here that the other nodes will receive. Until the result is dropped no copies are
     /// taken from peers. Without a log the others receive nothing, and no copies are taken that are older.
-    pub fn begin_invalidation(&self) -> Option<Pending> {
+    pub fn begin_invalidation(&self) -> Option<PendingInvalidation> {
         if self.fleet_node().is_none()
             && let Some(peers) = self.peers.get()
         {
@@ -144,7 +144,7 @@ impl Engine {
     }
 
     /// Like [`Engine::kept`], but also waits until the announcements are in the log.
-    pub(crate) fn settled(&self, task: &mut Privates) -> Option<Kept> {
+    pub(crate) fn settled(&self, task: &mut Privates) -> Option<WhenKept> {
         let announced = match self.fleet_node() {
             Some(_) => task.find::<Announcements>(0).map(|announced| announced.take()).unwrap_or_default(),
             None => Vec::new(),

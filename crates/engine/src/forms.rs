@@ -9,8 +9,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use base::clock;
-use cache::{Event, FormRight, NoForm};
-use filters::{Chain, FilterName, PackParams, Packed, State, Step, Unpack};
+use cache::{CacheEvent, FormRight, NoForm};
+use filters::{Chain, FilterName, FilterState, FilterStep, PackParams, Packed, Unpack};
 use message::Coding;
 use params::Params;
 use shm::vsl::Marker;
@@ -18,8 +18,8 @@ use storage::Buf;
 use tables::tags::Tag;
 
 use crate::contain::{Panic, contained};
+use crate::engine::Engine;
 use crate::packer;
-use crate::shared::Engine;
 
 /// The shortest body that is compressed.
 const LEAST_BYTES: u64 = 128;
@@ -27,18 +27,18 @@ const LEAST_BYTES: u64 = 128;
 const MOST_BYTES: u64 = 16 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum FormFailure {
     /// Another attempt is of no use.
     Refused,
     /// The object has gone, or its body can't be read now.
     Gone,
 }
 
-impl From<NoForm> for Failure {
+impl From<NoForm> for FormFailure {
     fn from(reason: NoForm) -> Self {
         match reason {
-            NoForm::NoRoom => Failure::Refused,
-            NoForm::Gone => Failure::Gone,
+            NoForm::NoRoom => FormFailure::Refused,
+            NoForm::Gone => FormFailure::Gone,
         }
     }
 }
@@ -82,15 +82,15 @@ impl Engine {
         });
     }
 
-    pub(crate) fn end_form(&self, mut right: FormRight, made: Result<Result<(), Failure>, Panic>) {
+    pub(crate) fn end_form(&self, mut right: FormRight, made: Result<Result<(), FormFailure>, Panic>) {
         self.log_evicted(&right.take_events());
         match made {
             Ok(Ok(())) if right.bytes() > 0 => {
                 let (_kept, events) = right.keep();
                 self.log_evicted(&events);
             }
-            Ok(Ok(()) | Err(Failure::Refused)) => right.refuse(),
-            Ok(Err(Failure::Gone)) => {}
+            Ok(Ok(()) | Err(FormFailure::Refused)) => right.refuse(),
+            Ok(Err(FormFailure::Gone)) => {}
             Err(Panic) => {
                 self.main.req_panic.inc();
                 right.refuse();
@@ -98,26 +98,26 @@ impl Engine {
         }
     }
 
-    fn log_evicted(&self, events: &[Event]) {
+    fn log_evicted(&self, events: &[CacheEvent]) {
         for event in events {
             self.log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{event}"));
         }
     }
 
-    async fn unpack(&self, right: &mut FormRight) -> Result<(), Failure> {
-        let mut chain = undoing(right.object().flags().coding).ok_or(Failure::Refused)?;
+    async fn unpack(&self, right: &mut FormRight) -> Result<(), FormFailure> {
+        let mut chain = undoing(right.object().flags().coding).ok_or(FormFailure::Refused)?;
         let mut reader = right.object().reader(0);
         loop {
-            let piece = reader.next().await.map_err(|_| Failure::Gone)?;
+            let piece = reader.next().await.map_err(|_| FormFailure::Gone)?;
             let (mut bytes, is_last) = (piece.as_deref().unwrap_or_default(), piece.is_none());
             loop {
                 let step = self.step(&mut chain, bytes, is_last, right)?;
                 bytes = &bytes[step.consumed..];
                 rt::spent_guess(chain.take_micros()).await;
                 match step.state {
-                    State::End => return Ok(()),
-                    State::Hungry => break,
-                    State::More => {}
+                    FilterState::End => return Ok(()),
+                    FilterState::Hungry => break,
+                    FilterState::More => {}
                 }
             }
         }
@@ -129,10 +129,10 @@ impl Engine {
         bytes: &[u8],
         is_last: bool,
         right: &mut FormRight,
-    ) -> Result<Step, Failure> {
+    ) -> Result<FilterStep, FormFailure> {
         let began = clock::now();
         let stepped = filters::with_room(|room| {
-            let step = chain.step(bytes, is_last, room).map_err(|_| Failure::Refused)?;
+            let step = chain.step(bytes, is_last, room).map_err(|_| FormFailure::Refused)?;
             right.add(&room[..step.produced])?;
             Ok(step)
         });
@@ -154,7 +154,7 @@ impl Engine {
                 Err(_) => return,
             }
         }
-        packer::pack(packer::Job { engine: self.clone(), right, pieces });
+        packer::pack(packer::PackJob { engine: self.clone(), right, pieces });
     }
 
     pub(crate) fn count_form(&self, chain: &Chain) {

@@ -5,7 +5,7 @@
 //! to clients that wait for the same object. VCL doesn't see them. So only those without the effects of a response are
 //! forwarded: 102, which says nothing, and from 103 the headers for which RFC 8297 has it.
 
-use message::hop::{self, Filter};
+use message::hop::{self, HopDirection};
 use message::{Head, names};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ impl Interims {
         }
         head.retain(|field| {
             let goes_on = lenient || kept.iter().any(|name| field.is(name));
-            goes_on && Filter::PassResponse.keeps(field) && !field.is(names::CONTENT_LENGTH)
+            goes_on && HopDirection::PassResponse.keeps(field) && !field.is(names::CONTENT_LENGTH)
         });
         let mut inner = self.0.borrow_mut();
         inner.passed += 1;

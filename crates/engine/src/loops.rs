@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use backend::Conn;
+use backend::BackendConn;
 use cache::Digest;
 use message::Head;
 
@@ -64,7 +64,7 @@ impl Loops {
 
     /// The value of the header for a request for the object of `digest` that goes out over `conn`, if that ends at one
     /// of our listeners. `rounds` is of the request that came in.
-    pub(crate) fn mark(&self, conn: &Conn, digest: &Digest, rounds: usize, is_pass: bool) -> Option<String> {
+    pub(crate) fn mark(&self, conn: &BackendConn, digest: &Digest, rounds: usize, is_pass: bool) -> Option<String> {
         let path = conn.backend().spec().endpoint.path.as_deref();
         let peer = if path.is_none() { Some(conn.peer_here()?) } else { None };
         let listeners = self.listeners.get()?;

@@ -10,27 +10,27 @@ use std::sync::{Arc, OnceLock};
 
 use base::clock;
 use cache::FormRight;
-use filters::{Chain, Gzip, GzipParams, Pack, PackParams, Packed, State};
+use filters::{Chain, FilterState, Gzip, GzipParams, Pack, PackParams, Packed};
 use message::Coding;
 use storage::Buf;
 
 use crate::contain::Panic;
-use crate::forms::{Failure, pack_params, undoing};
-use crate::shared::Engine;
+use crate::engine::Engine;
+use crate::forms::{FormFailure, pack_params, undoing};
 
 const QUEUE: usize = 16;
 /// A form in another encoding must be smaller than the stored body by one part in `GAIN`.
 const GAIN: u64 = 50;
 
-pub(crate) struct Job {
+pub(crate) struct PackJob {
     pub engine: Arc<Engine>,
     pub right: FormRight,
     /// The body in stored form.
     pub pieces: Vec<Buf>,
 }
 
-pub(crate) fn pack(job: Job) {
-    static QUEUE_IN: OnceLock<Option<SyncSender<Job>>> = OnceLock::new();
+pub(crate) fn pack(job: PackJob) {
+    static QUEUE_IN: OnceLock<Option<SyncSender<PackJob>>> = OnceLock::new();
     let begin = || {
         let (jobs_in, jobs) = sync_channel(QUEUE);
         let thread = std::thread::Builder::new().name("packer".into()).spawn(move || work(&jobs));
@@ -41,9 +41,9 @@ pub(crate) fn pack(job: Job) {
     }
 }
 
-fn work(jobs: &Receiver<Job>) {
+fn work(jobs: &Receiver<PackJob>) {
     sys::limits::take_least_share();
-    while let Ok(Job { engine, mut right, pieces }) = jobs.recv() {
+    while let Ok(PackJob { engine, mut right, pieces }) = jobs.recv() {
         let began = clock::now();
         let made = {
             let _contained = base::critical::contain();
@@ -56,7 +56,7 @@ fn work(jobs: &Receiver<Job>) {
     }
 }
 
-fn run(engine: &Engine, right: &mut FormRight, pieces: &[Buf]) -> Result<(), Failure> {
+fn run(engine: &Engine, right: &mut FormRight, pieces: &[Buf]) -> Result<(), FormFailure> {
     let stored: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
     let plain = unpacked(engine, right.object().flags().coding, pieces)?;
     let params = engine.params.load();
@@ -65,7 +65,7 @@ fn run(engine: &Engine, right: &mut FormRight, pieces: &[Buf]) -> Result<(), Fai
     let level = if right.is_hard() { 9 } else { params.gzip_level as u8 };
     let mut chain = Chain::new();
     let most = match right.coding() {
-        Coding::Identity => return Err(Failure::Refused),
+        Coding::Identity => return Err(FormFailure::Refused),
         // For those that take nothing else.
         Coding::Gzip => {
             chain.push(Gzip::new(GzipParams { level, memlevel: params.gzip_memlevel as u8 }));
@@ -86,9 +86,9 @@ fn run(engine: &Engine, right: &mut FormRight, pieces: &[Buf]) -> Result<(), Fai
         let step = engine.step(&mut chain, rest, true, right)?;
         rest = &rest[step.consumed..];
         if right.bytes() > most || right.object().is_dying() {
-            return Err(Failure::Refused);
+            return Err(FormFailure::Refused);
         }
-        if step.state == State::End {
+        if step.state == FilterState::End {
             return Ok(());
         }
     }
@@ -98,9 +98,9 @@ fn run(engine: &Engine, right: &mut FormRight, pieces: &[Buf]) -> Result<(), Fai
 const MOST_PLAIN: usize = 64 << 20;
 
 /// The whole decompressed body. This thread holds one at a time.
-fn unpacked(engine: &Engine, coding: Coding, pieces: &[Buf]) -> Result<Vec<u8>, Failure> {
+fn unpacked(engine: &Engine, coding: Coding, pieces: &[Buf]) -> Result<Vec<u8>, FormFailure> {
     let began = clock::now();
-    let mut chain = undoing(coding).ok_or(Failure::Refused)?;
+    let mut chain = undoing(coding).ok_or(FormFailure::Refused)?;
     let mut plain = Vec::new();
     let mut ended = false;
     for (at, piece) in pieces.iter().enumerate() {
@@ -111,15 +111,15 @@ fn unpacked(engine: &Engine, coding: Coding, pieces: &[Buf]) -> Result<Vec<u8>, 
                 plain.extend_from_slice(&room[..step.produced]);
                 Ok::<_, filters::FilterError>(step)
             });
-            let step = step.map_err(|_| Failure::Refused)?;
+            let step = step.map_err(|_| FormFailure::Refused)?;
             rest = &rest[step.consumed..];
             if plain.len() > MOST_PLAIN {
-                return Err(Failure::Refused);
+                return Err(FormFailure::Refused);
             }
             match step.state {
-                State::More => {}
-                State::Hungry => break,
-                State::End => {
+                FilterState::More => {}
+                FilterState::Hungry => break,
+                FilterState::End => {
                     ended = true;
                     break;
                 }
@@ -127,5 +127,5 @@ fn unpacked(engine: &Engine, coding: Coding, pieces: &[Buf]) -> Result<Vec<u8>, 
         }
     }
     engine.main.form_work.add(began.elapsed().as_micros() as u64);
-    if ended { Ok(plain) } else { Err(Failure::Refused) }
+    if ended { Ok(plain) } else { Err(FormFailure::Refused) }
 }

@@ -27,7 +27,7 @@ const FORMAT: u8 = 1;
 const PLACE: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub(crate) struct StoredParts {
     /// Bytes of the whole object.
     pub total: u64,
     pub validator: Validator,
@@ -36,55 +36,55 @@ pub(crate) struct Parts {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum WantedPart {
     All,
     These(Vec<Slice>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Joined {
+pub(crate) struct JoinedPart {
     /// Ranges of the stored body before the new part, and behind it.
     pub before: Vec<Range<u64>>,
     pub behind: Vec<Range<u64>>,
     /// All parts afterwards; `None` if they are the whole object.
-    pub parts: Option<Parts>,
+    pub parts: Option<StoredParts>,
 }
 
-impl Wanted {
+impl WantedPart {
     /// The part that `request` asks for of an object with that head and `total` bytes. A request that can't be answered
     /// from one part asks for all.
     pub fn of(request: &Head, head: &Head, total: u64, params: &Params) -> Self {
         let range = range::asked(request).filter(|_| params.http_range_support && request.method() == b"GET");
-        let Some(range) = range.filter(|_| conditional::if_range_holds(request, head)) else { return Wanted::All };
+        let Some(range) = range.filter(|_| conditional::if_range_holds(request, head)) else { return WantedPart::All };
         match range::select(range, Some(total), params.http_range_parts as usize) {
-            Ok(Selection::One(slice)) => Wanted::These(vec![slice]),
-            Ok(Selection::Many(slices)) => Wanted::These(slices),
-            Ok(Selection::Whole) | Err(_) => Wanted::All,
+            Ok(Selection::One(slice)) => WantedPart::These(vec![slice]),
+            Ok(Selection::Many(slices)) => WantedPart::These(slices),
+            Ok(Selection::Whole) | Err(_) => WantedPart::All,
         }
     }
 }
 
-impl Parts {
+impl StoredParts {
     /// The object has this part alone; `None`: that is all of it.
     pub fn one(total: u64, validator: Validator, place: Slice) -> Option<Self> {
-        (place.bytes() < total).then(|| Parts { total, validator, places: vec![place] })
+        (place.bytes() < total).then(|| StoredParts { total, validator, places: vec![place] })
     }
 
     /// The parts of an object; `None` if it is complete.
     #[inline]
-    pub fn of(obj: &ObjRef) -> Option<Parts> {
+    pub fn of(obj: &ObjRef) -> Option<StoredParts> {
         let stored = obj.aux_attrs();
         if stored.is_empty() { None } else { Self::read(stored) }
     }
 
     #[cold]
-    fn read(aux_attrs: &[u8]) -> Option<Parts> {
+    fn read(aux_attrs: &[u8]) -> Option<StoredParts> {
         // What can't be read has no part that anybody could want.
-        let unreadable = || Parts { total: u64::MAX, validator: Validator::default(), places: Vec::new() };
+        let unreadable = || StoredParts { total: u64::MAX, validator: Validator::default(), places: Vec::new() };
         AuxAttrs::read(aux_attrs).parts.map(|stored| Self::parse(stored).unwrap_or_else(unreadable))
     }
 
-    fn parse(stored: &[u8]) -> Option<Parts> {
+    fn parse(stored: &[u8]) -> Option<StoredParts> {
         let (&format, stored) = stored.split_first()?;
         let (total, stored) = stored.split_first_chunk()?;
         let (count, stored) = stored.split_first_chunk()?;
@@ -95,7 +95,7 @@ impl Parts {
         let places: Vec<Slice> = places.chunks_exact(PLACE).map(place).collect::<Option<_>>()?;
         let are_sound = places.iter().all(|one| one.low <= one.high && one.high < total)
             && places.windows(2).all(|two| two[0].high + 1 < two[1].low);
-        let parts = Parts { total, validator: Validator::parse(validator)?, places };
+        let parts = StoredParts { total, validator: Validator::parse(validator)?, places };
         (format == FORMAT && are_sound && parts.bytes() < total).then_some(parts)
     }
 
@@ -127,19 +127,19 @@ impl Parts {
         None
     }
 
-    pub fn have(&self, wanted: &Wanted) -> bool {
+    pub fn have(&self, wanted: &WantedPart) -> bool {
         match wanted {
-            Wanted::All => false,
-            Wanted::These(slices) => slices.iter().all(|slice| self.offset_of(*slice).is_some()),
+            WantedPart::All => false,
+            WantedPart::These(slices) => slices.iter().all(|slice| self.offset_of(*slice).is_some()),
         }
     }
 
     /// From the first byte that is wanted and isn't there up to the last; `None`: there is no such byte.
-    pub fn missing(&self, wanted: &Wanted) -> Option<Slice> {
+    pub fn missing(&self, wanted: &WantedPart) -> Option<Slice> {
         let whole = [Slice { low: 0, high: self.total.saturating_sub(1) }];
         let slices = match wanted {
-            Wanted::All => &whole[..],
-            Wanted::These(slices) => &slices[..],
+            WantedPart::All => &whole[..],
+            WantedPart::These(slices) => &slices[..],
         };
         let mut hull: Option<Slice> = None;
         for slice in slices {
@@ -168,7 +168,7 @@ impl Parts {
         Some(wanted)
     }
 
-    pub fn join(&self, new: Slice) -> Joined {
+    pub fn join(&self, new: Slice) -> JoinedPart {
         let (mut before, mut behind, mut offset) = (Vec::new(), Vec::new(), 0);
         let mut places: Vec<Slice> = Vec::with_capacity(self.places.len() + 1);
         let mut is_in = false;
@@ -198,14 +198,14 @@ impl Parts {
         }
         if places.len() > MAX_PARTS {
             let parts = Self::one(self.total, self.validator.clone(), new);
-            return Joined { before: Vec::new(), behind: Vec::new(), parts };
+            return JoinedPart { before: Vec::new(), behind: Vec::new(), parts };
         }
-        let parts = Parts { total: self.total, validator: self.validator.clone(), places };
-        Joined { before, behind, parts: (parts.bytes() < self.total).then_some(parts) }
+        let parts = StoredParts { total: self.total, validator: self.validator.clone(), places };
+        JoinedPart { before, behind, parts: (parts.bytes() < self.total).then_some(parts) }
     }
 
     /// The parts that remain when only the first `bytes` bytes of the stored body do.
-    pub fn cut_to(&self, mut bytes: u64) -> Option<Parts> {
+    pub fn cut_to(&self, mut bytes: u64) -> Option<StoredParts> {
         let mut places = Vec::new();
         for place in &self.places {
             let taken = place.bytes().min(bytes);
@@ -214,7 +214,7 @@ impl Parts {
                 places.push(Slice { low: place.low, high: place.low + taken - 1 });
             }
         }
-        (!places.is_empty()).then(|| Parts { places, ..self.clone() })
+        (!places.is_empty()).then(|| StoredParts { places, ..self.clone() })
     }
 }
 
@@ -228,19 +228,19 @@ mod tests {
         Slice { low, high }
     }
 
-    fn parts(total: u64, places: &[(u64, u64)]) -> Parts {
-        Parts { total, validator: Validator::default(), places: places.iter().copied().map(slice).collect() }
+    fn parts(total: u64, places: &[(u64, u64)]) -> StoredParts {
+        StoredParts { total, validator: Validator::default(), places: places.iter().copied().map(slice).collect() }
     }
 
     #[test]
     fn what_was_stored_is_read_and_torn_bytes_have_no_part() {
         let stored = parts(100, &[(0, 4), (10, 19)]).store();
-        assert_eq!(Parts::parse(&stored), Some(parts(100, &[(0, 4), (10, 19)])));
-        (0..stored.len()).for_each(|n| assert_eq!(Parts::parse(&stored[..n]), None, "{n}"));
+        assert_eq!(StoredParts::parse(&stored), Some(parts(100, &[(0, 4), (10, 19)])));
+        (0..stored.len()).for_each(|n| assert_eq!(StoredParts::parse(&stored[..n]), None, "{n}"));
         for unsound in
             [parts(100, &[(5, 4)]), parts(100, &[(0, 100)]), parts(100, &[(0, 4), (5, 9)]), parts(5, &[(0, 4)])]
         {
-            assert_eq!(Parts::parse(&unsound.store()), None, "{unsound:?}");
+            assert_eq!(StoredParts::parse(&unsound.store()), None, "{unsound:?}");
         }
     }
 
@@ -252,18 +252,18 @@ mod tests {
             fields.iter().for_each(|(name, value)| request.append(name, value).unwrap());
             head.start_response(b"HTTP/1.1", 200).unwrap();
             head.append("ETag", "\"a\"").unwrap();
-            assert_eq!(Wanted::of(&request, &head, 10, &Params::default()), want, "{fields:?}");
+            assert_eq!(WantedPart::of(&request, &head, 10, &Params::default()), want, "{fields:?}");
         };
-        let these = |slices: &[(u64, u64)]| Wanted::These(slices.iter().copied().map(slice).collect());
+        let these = |slices: &[(u64, u64)]| WantedPart::These(slices.iter().copied().map(slice).collect());
         check(b"GET", &[("Range", "bytes=2-3")], these(&[(2, 3)]));
         check(b"GET", &[("Range", "bytes=-3")], these(&[(7, 9)]));
         check(b"GET", &[("Range", "bytes=0-0,5-")], these(&[(0, 0), (5, 9)]));
         check(b"GET", &[("Range", "bytes=2-3"), ("If-Range", "\"a\"")], these(&[(2, 3)]));
-        check(b"GET", &[("Range", "bytes=2-3"), ("If-Range", "\"b\"")], Wanted::All);
-        check(b"GET", &[("Range", "bytes=10-")], Wanted::All);
-        check(b"GET", &[("Range", "lines=1-2")], Wanted::All);
-        check(b"HEAD", &[("Range", "bytes=2-3")], Wanted::All);
-        check(b"GET", &[], Wanted::All);
+        check(b"GET", &[("Range", "bytes=2-3"), ("If-Range", "\"b\"")], WantedPart::All);
+        check(b"GET", &[("Range", "bytes=10-")], WantedPart::All);
+        check(b"GET", &[("Range", "lines=1-2")], WantedPart::All);
+        check(b"HEAD", &[("Range", "bytes=2-3")], WantedPart::All);
+        check(b"GET", &[], WantedPart::All);
     }
 
     #[test]
@@ -298,11 +298,11 @@ mod tests {
             let at = |(a, b): (usize, usize)| slice((a.min(b) as u64, a.max(b) as u64));
             let bytes_of = |slice: Slice| object[slice.low as usize..=slice.high as usize].to_vec();
             let mut held = [false; TOTAL];
-            let (mut now, mut stored): (Option<Parts>, Vec<u8>) = (None, Vec::new());
+            let (mut now, mut stored): (Option<StoredParts>, Vec<u8>) = (None, Vec::new());
             for place in drawn.into_iter().map(at) {
                 (place.low..=place.high).for_each(|byte| held[byte as usize] = true);
                 let (joined, new) = match &now {
-                    None => (Joined { before: vec![], behind: vec![], parts: Parts::one(TOTAL as u64, Validator::default(), place) }, bytes_of(place)),
+                    None => (JoinedPart { before: vec![], behind: vec![], parts: StoredParts::one(TOTAL as u64, Validator::default(), place) }, bytes_of(place)),
                     Some(parts) => (parts.join(place), bytes_of(place)),
                 };
                 let mut body = Vec::new();
@@ -314,7 +314,7 @@ mod tests {
                     prop_assert!(held.iter().all(|held| *held));
                     return Ok(());
                 };
-                prop_assert_eq!(Parts::parse(&parts.store()), Some(parts.clone()));
+                prop_assert_eq!(StoredParts::parse(&parts.store()), Some(parts.clone()));
                 prop_assert_eq!(body.len() as u64, parts.bytes());
                 (now, stored) = (Some(parts), body);
             }
@@ -329,8 +329,8 @@ mod tests {
                     prop_assert_eq!(&stored[offset..offset + one.bytes() as usize], &bytes_of(*one)[..]);
                 }
             }
-            let wanted = Wanted::These(wanted);
-            let Wanted::These(slices) = &wanted else { unreachable!() };
+            let wanted = WantedPart::These(wanted);
+            let WantedPart::These(slices) = &wanted else { unreachable!() };
             let gaps = || slices.iter().flat_map(|one| one.low..=one.high).filter(|byte| !held[*byte as usize]);
             let hull = gaps().min().zip(gaps().max()).map(slice);
             prop_assert_eq!(parts.missing(&wanted), hull);
@@ -343,8 +343,8 @@ mod tests {
 
         #[test]
         fn no_stored_bytes_make_parts_that_panic(stored: Vec<u8>) {
-            if let Some(parts) = Parts::parse(&stored) {
-                let _ = (parts.missing(&Wanted::All), parts.offset_of(slice((0, 0))));
+            if let Some(parts) = StoredParts::parse(&stored) {
+                let _ = (parts.missing(&WantedPart::All), parts.offset_of(slice((0, 0))));
             }
         }
     }

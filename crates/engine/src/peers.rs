@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use ::fleet::peers::{HotKeys, Loads, Member, Ring, Route};
+use ::fleet::peers::{HotKeys, Loads, PeerRing, Route, TierMember};
 use arc_swap::ArcSwap;
 use backend::Backend;
 use base::Mono;
@@ -28,7 +28,7 @@ use base::lock::Mutex;
 use cache::Digest;
 use tables::counters;
 
-use hop::Secret;
+use hop::TierSecret;
 
 /// An owner that is at work says so again after so long.
 pub(crate) const SIGN_PACE: Duration = Duration::from_secs(1);
@@ -38,12 +38,12 @@ const FAILURES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
-pub type PeerBackendMaker = Box<dyn Fn(&Member) -> Arc<Backend> + Send + Sync>;
+pub type PeerBackendMaker = Box<dyn Fn(&TierMember) -> Arc<Backend> + Send + Sync>;
 
 /// The tier that this server is a member of.
 pub struct Peers {
     own: ArcSwap<String>,
-    secret: Secret,
+    secret: TierSecret,
     make: PeerBackendMaker,
     view: ArcSwap<View>,
     pub(crate) hot: HotKeys,
@@ -56,13 +56,13 @@ pub struct Peers {
 
 #[derive(Default)]
 struct View {
-    ring: Ring,
-    peers: Vec<Arc<Peer>>,
+    ring: PeerRing,
+    peers: Vec<Arc<TierPeer>>,
     loads: Loads,
 }
 
-pub(crate) struct Peer {
-    member: Member,
+pub(crate) struct TierPeer {
+    member: TierMember,
     pub backend: Arc<Backend>,
     failures: AtomicU32,
     /// When it may be tried again, in milliseconds of the monotonic clock; 0: it isn't away.
@@ -71,16 +71,16 @@ pub(crate) struct Peer {
 }
 
 /// The node that a miss is fetched from.
-pub(crate) enum Target {
+pub(crate) enum PeerTarget {
     /// The origin: this node owns the key.
     Own,
     /// The peer that owns the key.
-    Ask(Arc<Peer>),
+    Ask(Arc<TierPeer>),
     /// The origin: nobody else is there.
     Nobody,
 }
 
-impl Peer {
+impl TierPeer {
     pub fn name(&self) -> &str {
         &self.member.name
     }
@@ -154,7 +154,7 @@ impl Peers {
     pub fn new(own: &str, secret: &[u8], make: PeerBackendMaker, counters: &'static counters::Peers) -> Peers {
         Peers {
             own: ArcSwap::from_pointee(own.to_owned()),
-            secret: Secret::new(secret),
+            secret: TierSecret::new(secret),
             make,
             view: ArcSwap::default(),
             hot: HotKeys::default(),
@@ -172,19 +172,19 @@ impl Peers {
         self.counters
     }
 
-    pub(crate) fn secret(&self) -> &Secret {
+    pub(crate) fn secret(&self) -> &TierSecret {
         &self.secret
     }
 
     /// Sets the members, and this node's name `own`. Members that stay keep their state. Returns `true` if anything has
     /// changed.
-    pub fn set_members(&self, members: Vec<Member>, own: &str) -> bool {
+    pub fn set_members(&self, members: Vec<TierMember>, own: &str) -> bool {
         let before = self.view.load_full();
-        let ring = Ring::new(members, own);
+        let ring = PeerRing::new(members, own);
         if ring.members() == before.ring.members() && **self.own.load() == own {
             return false;
         }
-        let known = |member: &Member| before.peers.iter().find(|peer| peer.member == *member).cloned();
+        let known = |member: &TierMember| before.peers.iter().find(|peer| peer.member == *member).cloned();
         let peers: Vec<_> =
             ring.members().iter().map(|member| known(member).unwrap_or_else(|| self.peer(member))).collect();
         let loads = Loads::new(peers.len());
@@ -194,8 +194,8 @@ impl Peers {
         true
     }
 
-    fn peer(&self, member: &Member) -> Arc<Peer> {
-        Arc::new(Peer {
+    fn peer(&self, member: &TierMember) -> Arc<TierPeer> {
+        Arc::new(TierPeer {
             member: member.clone(),
             backend: (self.make)(member),
             failures: AtomicU32::new(0),
@@ -204,7 +204,7 @@ impl Peers {
         })
     }
 
-    pub(crate) fn route(&self, digest: &Digest, now: Mono) -> Target {
+    pub(crate) fn route(&self, digest: &Digest, now: Mono) -> PeerTarget {
         let view = self.view.load();
         let weights = view.peers.iter().filter(|peer| !peer.is_away()).map(|peer| peer.member.weight);
         let there: f64 = weights.sum();
@@ -215,13 +215,13 @@ impl Peers {
         match view.ring.route(&digest.0, self.hot.is_hot(&digest.0), may_ask) {
             Route::Own => {
                 view.ring.own().into_iter().for_each(|own| view.loads.take(own));
-                Target::Own
+                PeerTarget::Own
             }
             Route::Ask(at) => {
                 view.loads.take(at);
-                Target::Ask(view.peers[at].clone())
+                PeerTarget::Ask(view.peers[at].clone())
             }
-            Route::Nobody => Target::Nobody,
+            Route::Nobody => PeerTarget::Nobody,
         }
     }
 
@@ -257,7 +257,7 @@ impl Peers {
     /// The members by name: where each is, its weight, whether it is this node, whether it is away.
     pub fn list(&self) -> Vec<ListedPeer> {
         let view = self.view.load();
-        let state = |(at, peer): (usize, &Arc<Peer>)| ListedPeer {
+        let state = |(at, peer): (usize, &Arc<TierPeer>)| ListedPeer {
             name: peer.member.name.clone(),
             address: peer.member.server.to_string(),
             weight: peer.member.weight,

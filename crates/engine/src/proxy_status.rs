@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use backend::{Backend, Director, Fault};
+use backend::{Backend, BackendFault, Director};
 use params::Params;
 use tables::proxy_error::ProxyError;
 
@@ -17,7 +17,7 @@ const ADDRESS: &str = "address";
 
 /// The reason why a response is made here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cause {
+pub(crate) struct ProxyCause {
     /// `None` if no registered type applies: VCL has replaced a response of the origin.
     pub error: Option<ProxyError>,
     /// A description in words. Empty if the type says it all.
@@ -26,14 +26,14 @@ pub(crate) struct Cause {
     received_status: Option<u16>,
 }
 
-impl Cause {
+impl ProxyCause {
     pub fn new(error: ProxyError, details: &'static str) -> Self {
-        Cause { error: Some(error), details: details.into(), next_hop: None, received_status: None }
+        ProxyCause { error: Some(error), details: details.into(), next_hop: None, received_status: None }
     }
 
-    pub fn of_fault(fault: Fault<'_>, params: &Params) -> Self {
+    pub fn of_fault(fault: BackendFault<'_>, params: &Params) -> Self {
         let told = if names_hosts(params) { fault } else { fault.without_names() };
-        Cause { details: told.to_string().into(), ..Cause::new(fault.proxy_error(), "") }
+        ProxyCause { details: told.to_string().into(), ..ProxyCause::new(fault.proxy_error(), "") }
     }
 
     /// The cause for a status that VCL has chosen. `None` if the status is no error.
@@ -45,7 +45,12 @@ impl Cause {
             500..600 => None,
             _ => return None,
         };
-        Some(Cause { error, details: "VCL has chosen this response".into(), next_hop: None, received_status: None })
+        Some(ProxyCause {
+            error,
+            details: "VCL has chosen this response".into(),
+            next_hop: None,
+            received_status: None,
+        })
     }
 
     /// Adds the backend that the request was or would have been sent to.
@@ -137,15 +142,17 @@ mod tests {
 
     #[test]
     fn a_value_is_one_member_of_a_list() {
-        let cause = Cause::new(ProxyError::ConnectionRefused, "");
+        let cause = ProxyCause::new(ProxyError::ConnectionRefused, "");
         assert_eq!(cause.text(), "Lacquer; error=connection_refused");
-        let cause =
-            Cause { next_hop: Some("default".into()), ..Cause::new(ProxyError::HttpProtocolError, "\"a\\\n\u{e9}") };
+        let cause = ProxyCause {
+            next_hop: Some("default".into()),
+            ..ProxyCause::new(ProxyError::HttpProtocolError, "\"a\\\n\u{e9}")
+        };
         assert_eq!(
             cause.after(200).text(),
             r#"Lacquer; error=http_protocol_error; next-hop=default; received-status=200; details="\"a\\??""#
         );
-        let long = Cause { details: "x".repeat(1000).into(), ..Cause::new(ProxyError::DnsError, "") };
+        let long = ProxyCause { details: "x".repeat(1000).into(), ..ProxyCause::new(ProxyError::DnsError, "") };
         assert!(long.text().len() < 300);
     }
 
@@ -171,8 +178,9 @@ mod tests {
 
     #[test]
     fn vcls_choice_is_an_error_from_400_on() {
-        let error =
-            |status, was_forwarded| Cause::of_vcl(status, was_forwarded).map(|cause| cause.error.map(ProxyError::word));
+        let error = |status, was_forwarded| {
+            ProxyCause::of_vcl(status, was_forwarded).map(|cause| cause.error.map(ProxyError::word))
+        };
         assert_eq!(error(200, false), None);
         assert_eq!(error(301, false), None);
         assert_eq!(error(750, false), None, "a number that vcl_synth makes something else of");

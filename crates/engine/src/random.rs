@@ -11,9 +11,9 @@ const SEPARATION: usize = 3;
 const WARM_UP: usize = 10 * DEGREE;
 
 /// A generator, shared by all threads.
-pub struct Random(Mutex<State>);
+pub struct Random(Mutex<GeneratorState>);
 
-struct State {
+struct GeneratorState {
     words: [u32; DEGREE],
     front: usize,
     rear: usize,
@@ -21,12 +21,12 @@ struct State {
 
 impl Random {
     pub fn seeded(seed: u32) -> Self {
-        Random(Mutex::new(State::seeded(seed)))
+        Random(Mutex::new(GeneratorState::seeded(seed)))
     }
 
     /// Starts over with this seed (`debug.srandom`).
     pub fn seed(&self, seed: u32) {
-        *self.0.lock() = State::seeded(seed);
+        *self.0.lock() = GeneratorState::seeded(seed);
     }
 
     /// A number in `[0, 1)`, of two numbers of the generator: more than the 53 bits that there is room for.
@@ -38,13 +38,13 @@ impl Random {
     }
 }
 
-impl State {
+impl GeneratorState {
     fn seeded(seed: u32) -> Self {
         let mut words = [seed; DEGREE];
         for i in 1..DEGREE {
             words[i] = minimal_standard(words[i - 1]);
         }
-        let mut state = State { words, front: SEPARATION, rear: 0 };
+        let mut state = GeneratorState { words, front: SEPARATION, rear: 0 };
         for _ in 0..WARM_UP {
             state.next();
         }

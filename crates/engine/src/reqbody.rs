@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Waker};
 use message::Head;
 use storage::{Buf, Store};
 
-use crate::transport::{BodyError, BodyState, Transport};
+use crate::transport::{BodyState, ReqBodyError, Transport};
 
 /// Most bytes that may wait between client and origin.
 const AHEAD: usize = 64 * 1024;
@@ -28,18 +28,18 @@ const AHEAD: usize = 64 * 1024;
 const PIECE: usize = 16 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ReqBodyState {
     None,
     Unread,
     Lent,
     Caching,
     Cached,
     Spent,
-    Failed(BodyError),
+    Failed(ReqBodyError),
 }
 
 struct Inner {
-    state: State,
+    state: ReqBodyState,
     len: Option<u64>,
     pieces: VecDeque<Buf>,
     /// Short pieces, gathered behind the last of `pieces`, or of `cached`.
@@ -61,10 +61,10 @@ pub struct ReqBody(Option<Rc<RefCell<Inner>>>);
 impl ReqBody {
     pub fn for_request(transport: &dyn Transport) -> Self {
         let state = match transport.body_state() {
-            BodyState::None => State::None,
-            BodyState::Unread => State::Unread,
-            BodyState::Done => State::Spent,
-            BodyState::Failed => State::Failed(BodyError::GivenUp),
+            BodyState::None => ReqBodyState::None,
+            BodyState::Unread => ReqBodyState::Unread,
+            BodyState::Done => ReqBodyState::Spent,
+            BodyState::Failed => ReqBodyState::Failed(ReqBodyError::GivenUp),
         };
         Self::new(state, transport.body_len())
     }
@@ -73,8 +73,8 @@ impl ReqBody {
         ReqBody(None)
     }
 
-    fn new(state: State, len: Option<u64>) -> Self {
-        if state == State::None {
+    fn new(state: ReqBodyState, len: Option<u64>) -> Self {
+        if state == ReqBodyState::None {
             return ReqBody(None);
         }
         ReqBody(Some(Rc::new(RefCell::new(Inner {
@@ -93,8 +93,8 @@ impl ReqBody {
         }))))
     }
 
-    fn state(&self) -> State {
-        self.0.as_ref().map_or(State::None, |inner| inner.borrow().state)
+    fn state(&self) -> ReqBodyState {
+        self.0.as_ref().map_or(ReqBodyState::None, |inner| inner.borrow().state)
     }
 
     pub fn exists(&self) -> bool {
@@ -103,46 +103,51 @@ impl ReqBody {
 
     /// True if a fetch could still send the body: it is unread, or kept.
     pub fn is_available(&self) -> bool {
-        matches!(self.state(), State::Unread | State::Cached)
+        matches!(self.state(), ReqBodyState::Unread | ReqBodyState::Cached)
     }
 
     pub fn is_cached(&self) -> bool {
-        self.state() == State::Cached
+        self.state() == ReqBodyState::Cached
     }
 
     pub fn is_unread(&self) -> bool {
-        self.state() == State::Unread
+        self.state() == ReqBodyState::Unread
     }
 
     /// Notes that the body was read and thrown away, so that nobody else can have it.
     pub fn discarded(&self) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
-        if inner.state == State::Unread {
-            inner.state = State::Spent;
+        if inner.state == ReqBodyState::Unread {
+            inner.state = ReqBodyState::Spent;
         }
     }
 
     pub fn is_lent(&self) -> bool {
-        self.state() == State::Lent
+        self.state() == ReqBodyState::Lent
     }
 
     /// True if the body was lent and can't be lent again.
     pub fn is_spent(&self) -> bool {
-        matches!(self.state(), State::Lent | State::Spent)
+        matches!(self.state(), ReqBodyState::Lent | ReqBodyState::Spent)
     }
 
-    pub fn failure(&self) -> Option<BodyError> {
+    pub fn failure(&self) -> Option<ReqBodyError> {
         match self.state() {
-            State::Failed(error) => Some(error),
-            State::None | State::Unread | State::Lent | State::Caching | State::Cached | State::Spent => None,
+            ReqBodyState::Failed(error) => Some(error),
+            ReqBodyState::None
+            | ReqBodyState::Unread
+            | ReqBodyState::Lent
+            | ReqBodyState::Caching
+            | ReqBodyState::Cached
+            | ReqBodyState::Spent => None,
         }
     }
 
     /// Length of the body, as announced or as kept.
     pub fn bytes(&self) -> Option<u64> {
         let inner = self.0.as_ref()?.borrow();
-        if inner.state == State::Cached { Some(inner.cached_bytes) } else { inner.len }
+        if inner.state == ReqBodyState::Cached { Some(inner.cached_bytes) } else { inner.len }
     }
 
     pub fn cached(&self) -> Vec<Buf> {
@@ -153,8 +158,8 @@ impl ReqBody {
     pub fn lend(&self) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
-        if inner.state == State::Unread {
-            inner.state = State::Lent;
+        if inner.state == ReqBodyState::Unread {
+            inner.state = ReqBodyState::Lent;
             wake(&mut inner.pump);
         }
     }
@@ -163,8 +168,8 @@ impl ReqBody {
     pub fn give_back(&self) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
-        if inner.state == State::Lent {
-            inner.state = State::Unread;
+        if inner.state == ReqBodyState::Lent {
+            inner.state = ReqBodyState::Unread;
             inner.pieces.clear();
             inner.open = Vec::new();
             inner.waiting = 0;
@@ -175,11 +180,11 @@ impl ReqBody {
     pub fn keep(&self, limit: u64, store: &Arc<Store>) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
-        if inner.state == State::Unread {
+        if inner.state == ReqBodyState::Unread {
             inner.state = if inner.len.is_some_and(|len| len > limit) {
-                State::Failed(BodyError::TooLarge)
+                ReqBodyState::Failed(ReqBodyError::TooLarge)
             } else {
-                State::Caching
+                ReqBodyState::Caching
             };
             inner.limit = limit;
             inner.store = Some(store.clone());
@@ -192,9 +197,11 @@ impl ReqBody {
         let Some(inner) = &self.0 else { return Poll::Ready(true) };
         let mut inner = inner.borrow_mut();
         match inner.state {
-            State::Cached | State::None => Poll::Ready(true),
-            State::Unread | State::Lent | State::Spent | State::Failed(_) => Poll::Ready(false),
-            State::Caching => {
+            ReqBodyState::Cached | ReqBodyState::None => Poll::Ready(true),
+            ReqBodyState::Unread | ReqBodyState::Lent | ReqBodyState::Spent | ReqBodyState::Failed(_) => {
+                Poll::Ready(false)
+            }
+            ReqBodyState::Caching => {
                 inner.reader = Some(cx.waker().clone());
                 Poll::Pending
             }
@@ -202,7 +209,7 @@ impl ReqBody {
     }
 
     /// The next piece for the fetch that it is lent to; `None` at its end.
-    pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+    pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReqBodyError>> {
         let Some(inner) = &self.0 else { return Poll::Ready(Ok(None)) };
         let mut inner = inner.borrow_mut();
         if inner.pieces.is_empty() && !inner.open.is_empty() {
@@ -215,9 +222,9 @@ impl ReqBody {
             return Poll::Ready(Ok(Some(piece)));
         }
         match inner.state {
-            State::Failed(error) => Poll::Ready(Err(error)),
-            State::None | State::Spent => Poll::Ready(Ok(None)),
-            State::Lent | State::Unread | State::Caching | State::Cached => {
+            ReqBodyState::Failed(error) => Poll::Ready(Err(error)),
+            ReqBodyState::None | ReqBodyState::Spent => Poll::Ready(Ok(None)),
+            ReqBodyState::Lent | ReqBodyState::Unread | ReqBodyState::Caching | ReqBodyState::Cached => {
                 inner.reader = Some(cx.waker().clone());
                 Poll::Pending
             }
@@ -235,8 +242,8 @@ impl ReqBody {
     pub fn give_up(&self) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
-        if matches!(inner.state, State::Unread | State::Lent | State::Caching) {
-            inner.state = State::Failed(BodyError::GivenUp);
+        if matches!(inner.state, ReqBodyState::Unread | ReqBodyState::Lent | ReqBodyState::Caching) {
+            inner.state = ReqBodyState::Failed(ReqBodyError::GivenUp);
             wake(&mut inner.reader);
         }
     }
@@ -249,13 +256,15 @@ impl ReqBody {
             {
                 let mut inner = shared.borrow_mut();
                 match inner.state {
-                    State::Lent if inner.waiting < AHEAD => {}
-                    State::Caching => {}
-                    State::Unread | State::Lent => {
+                    ReqBodyState::Lent if inner.waiting < AHEAD => {}
+                    ReqBodyState::Caching => {}
+                    ReqBodyState::Unread | ReqBodyState::Lent => {
                         inner.pump = Some(cx.waker().clone());
                         return Poll::Pending;
                     }
-                    State::None | State::Cached | State::Spent | State::Failed(_) => return Poll::Ready(()),
+                    ReqBodyState::None | ReqBodyState::Cached | ReqBodyState::Spent | ReqBodyState::Failed(_) => {
+                        return Poll::Ready(());
+                    }
                 }
             }
             let Poll::Ready(piece) = transport.poll_body(cx) else {
@@ -269,23 +278,23 @@ impl ReqBody {
         }
     }
 
-    fn take(shared: &RefCell<Inner>, piece: Result<Option<Buf>, BodyError>) {
+    fn take(shared: &RefCell<Inner>, piece: Result<Option<Buf>, ReqBodyError>) {
         let mut inner = shared.borrow_mut();
         let inner = &mut *inner;
         match (piece, inner.state) {
-            (Err(_), State::Caching) if base::failpoint::fault("a cut upload kept as a whole one") => {
-                inner.state = State::Cached;
+            (Err(_), ReqBodyState::Caching) if base::failpoint::fault("a cut upload kept as a whole one") => {
+                inner.state = ReqBodyState::Cached;
             }
-            (Err(error), _) => inner.state = State::Failed(error),
-            (Ok(None), State::Caching) => {
+            (Err(error), _) => inner.state = ReqBodyState::Failed(error),
+            (Ok(None), ReqBodyState::Caching) => {
                 let gathered = std::mem::take(&mut inner.open);
-                inner.state = State::Cached;
+                inner.state = ReqBodyState::Cached;
                 if !gathered.is_empty() {
                     inner.store_piece(&gathered);
                 }
             }
-            (Ok(None), _) => inner.state = State::Spent,
-            (Ok(Some(piece)), State::Caching) => {
+            (Ok(None), _) => inner.state = ReqBodyState::Spent,
+            (Ok(Some(piece)), ReqBodyState::Caching) => {
                 inner.cached_bytes += piece.len() as u64;
                 if inner.cached_bytes > inner.limit {
                     inner.refuse();
@@ -317,7 +326,7 @@ impl Inner {
     fn refuse(&mut self) {
         self.cached.clear();
         self.open = Vec::new();
-        self.state = State::Failed(BodyError::TooLarge);
+        self.state = ReqBodyState::Failed(ReqBodyError::TooLarge);
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The filters of one body: the list that VCL set, and what modules injected. Both end together.
 
-use filters::{FilterList, InjectedFilters, Side};
+use filters::{CacheSide, FilterList, InjectedFilters};
 use message::Coding;
 use vrt::value::Text;
 
@@ -43,7 +43,7 @@ impl ResponseFilters {
     /// All filters. `default` is the list used unless VCL set one; `coding` is the body's Content-Encoding.
     pub fn complete_list(
         &self,
-        side: Side,
+        side: CacheSide,
         default: impl FnOnce() -> FilterList,
         coding: impl FnOnce() -> Option<Coding>,
     ) -> FilterList {
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     fn names(filters: &ResponseFilters) -> (String, bool) {
-        let list = filters.complete_list(Side::Deliver, || " gunzip range".into(), || Some(Coding::Identity));
+        let list = filters.complete_list(CacheSide::Deliver, || " gunzip range".into(), || Some(Coding::Identity));
         (String::from_utf8_lossy(list.as_bytes()).into_owned(), list.undoes_coding())
     }
 

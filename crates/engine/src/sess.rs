@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Real, Vxid};
-use net::proxy::{Header as ProxyHeader, tlv};
+use net::proxy::{ProxyHeader, tlv};
 use net::{Address, AddressText};
 use params::Params;
 use shm::vsl::{Marker, TxnLog};
@@ -15,7 +15,7 @@ use sys::tcp::SocketNumber;
 use tables::close::SessClose;
 use tables::tags::Tag;
 
-use crate::shared::Engine;
+use crate::engine::Engine;
 
 #[derive(Debug)]
 pub struct ListenerInfo {
@@ -36,7 +36,7 @@ pub struct ListenerInfo {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Connection {
+pub struct ConnectionInfo {
     pub remote: Address,
     pub local: Address,
     /// The connection's number in the log, which is its descriptor's.
@@ -75,7 +75,7 @@ pub struct Sess {
     /// The PROXY header. Boxed: few sessions have one, and all idle ones would hold room for it.
     pub proxy: RefCell<Option<Box<ProxyHeader>>>,
     /// The results of the TLS handshake; empty if the session has no TLS of ours.
-    pub tls: OnceCell<Box<tls::Info>>,
+    pub tls: OnceCell<Box<tls::HandshakeInfo>>,
     /// The client: as the PROXY header says, else the peer. See [`Sess::set_client`].
     pub client: Cell<Address>,
     /// The client's address as text, which every request logs and sends on.
@@ -98,7 +98,7 @@ impl Sess {
     pub fn open(
         engine: &Arc<Engine>,
         listener: &Arc<ListenerInfo>,
-        connection: &Connection,
+        connection: &ConnectionInfo,
         version: &'static str,
     ) -> Rc<Self> {
         let sess = Self::new(engine, engine.vxids.take(), listener, connection, version);
@@ -119,10 +119,10 @@ impl Sess {
         engine: &Arc<Engine>,
         vxid: Vxid,
         listener: &Arc<ListenerInfo>,
-        connection: &Connection,
+        connection: &ConnectionInfo,
         version: &'static str,
     ) -> Self {
-        let &Connection { remote, local, socket, peer_ids, .. } = connection;
+        let &ConnectionInfo { remote, local, socket, peer_ids, .. } = connection;
         Sess {
             engine: engine.clone(),
             vxid,

@@ -183,22 +183,22 @@ impl SliceSet {
     }
 
     /// Checks that a response is this slice of this version.
-    pub fn check(&self, response: &Head, index: u64) -> Result<(), Mismatch> {
+    pub fn check(&self, response: &Head, index: u64) -> Result<(), SliceMismatch> {
         match response.status() {
             206 => {}
             // The whole, so not this version or not by parts; not there, or not so long.
-            200 | 404 | 410 | 412 | 416 => return Err(Mismatch::Changed),
-            _ => return Err(Mismatch::Failed),
+            200 | 404 | 410 | 412 | 416 => return Err(SliceMismatch::Changed),
+            _ => return Err(SliceMismatch::Failed),
         }
         if !self.validator.is_of(response) || response.has(names::CONTENT_ENCODING) {
-            return Err(Mismatch::Changed);
+            return Err(SliceMismatch::Changed);
         }
         match content_range(response) {
             Ok(Some(ContentRange { slice: Some(slice), complete: Some(total) })) if total == self.total => {
-                if slice == self.place(index) { Ok(()) } else { Err(Mismatch::Failed) }
+                if slice == self.place(index) { Ok(()) } else { Err(SliceMismatch::Failed) }
             }
-            Ok(Some(ContentRange { complete: Some(_), .. })) => Err(Mismatch::Changed),
-            Ok(Some(ContentRange { complete: None, .. }) | None) | Err(_) => Err(Mismatch::Failed),
+            Ok(Some(ContentRange { complete: Some(_), .. })) => Err(SliceMismatch::Changed),
+            Ok(Some(ContentRange { complete: None, .. }) | None) | Err(_) => Err(SliceMismatch::Failed),
         }
     }
 }
@@ -241,7 +241,7 @@ pub(crate) fn renew(cache: &Cache, object: Digest, set: SliceSet, head: ObjRef) 
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mismatch {
+pub(crate) enum SliceMismatch {
     Changed,
     /// The response doesn't show that: an error, or a Content-Range that doesn't fit the request.
     Failed,
@@ -330,7 +330,7 @@ mod tests {
             let response = response(status, &[("ETag", tag), ("Content-Range", range)]);
             assert_eq!(set.check(&response, 1), want, "{status} {tag} {range}");
         };
-        let (changed, failed) = (Err(Mismatch::Changed), Err(Mismatch::Failed));
+        let (changed, failed) = (Err(SliceMismatch::Changed), Err(SliceMismatch::Failed));
         check(206, "\"a\"", "bytes 65536-99999/100000", Ok(()));
         check(206, "\"b\"", "bytes 65536-99999/100000", changed);
         check(206, "W/\"a\"", "bytes 65536-99999/100000", changed);
@@ -355,8 +355,8 @@ mod tests {
         let range = ("Content-Range", "bytes 0-65535/100000");
         let dated = set(100_000, "", OLD);
         assert_eq!(dated.check(&response(206, &[range, ("Last-Modified", OLD)]), 0), Ok(()));
-        assert_eq!(dated.check(&response(206, &[range, ("Last-Modified", NEW)]), 0), Err(Mismatch::Changed));
-        assert_eq!(dated.check(&response(206, &[range]), 0), Err(Mismatch::Changed));
+        assert_eq!(dated.check(&response(206, &[range, ("Last-Modified", NEW)]), 0), Err(SliceMismatch::Changed));
+        assert_eq!(dated.check(&response(206, &[range]), 0), Err(SliceMismatch::Changed));
         let tagged = set(100_000, "\"a\"", OLD);
         let moved = response(206, &[range, ("ETag", "\"a\""), ("Last-Modified", NEW)]);
         assert_eq!(tagged.check(&moved, 0), Ok(()));

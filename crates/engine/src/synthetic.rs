@@ -3,8 +3,8 @@
 
 use tables::proxy_error::ProxyError;
 
-use crate::classes::Refusal;
-use crate::proxy_status::Cause;
+use crate::classes::ClassRefusal;
+use crate::proxy_status::ProxyCause;
 
 /// A synthetic response. The request for it sets status and reason; then VCL writes the body.
 #[derive(Debug, Default)]
@@ -13,20 +13,20 @@ pub(crate) struct SyntheticResponse {
     reason: Option<Vec<u8>>,
     body: Vec<u8>,
     later: bool,
-    refusal: Option<Box<Refusal>>,
-    cause: Option<Box<Cause>>,
+    refusal: Option<Box<ClassRefusal>>,
+    cause: Option<Box<ProxyCause>>,
 }
 
 impl SyntheticResponse {
     pub fn ask(&mut self, status: u16, reason: Option<Vec<u8>>, was_forwarded: bool) {
         (self.status, self.reason) = (status, reason);
-        self.cause = Cause::of_vcl(status, was_forwarded).map(Box::new);
+        self.cause = ProxyCause::of_vcl(status, was_forwarded).map(Box::new);
     }
 
     /// Sets the status for an error of the engine, which couldn't do what was asked for, and the error's details.
     pub fn ask_because(&mut self, status: u16, error: ProxyError, details: &'static str) {
         (self.status, self.reason) = (status, None);
-        self.cause = Some(Box::new(Cause::new(error, details)));
+        self.cause = Some(Box::new(ProxyCause::new(error, details)));
     }
 
     pub fn ask_in_words(&mut self, status: u16, reason: &str, error: ProxyError) {
@@ -39,17 +39,17 @@ impl SyntheticResponse {
         self.later = true;
     }
 
-    pub fn take_cause(&mut self) -> Option<Box<Cause>> {
+    pub fn take_cause(&mut self) -> Option<Box<ProxyCause>> {
         self.cause.take()
     }
 
     /// Sets the response to a request for which its class has neither a worker nor a slot in the queue.
-    pub fn ask_refusal(&mut self, refusal: Refusal) {
+    pub fn ask_refusal(&mut self, refusal: ClassRefusal) {
         self.ask_because(503, ProxyError::HttpRequestDenied, "no worker of its class is free");
         self.refusal = Some(Box::new(refusal));
     }
 
-    pub fn take_refusal(&mut self) -> Option<Box<Refusal>> {
+    pub fn take_refusal(&mut self) -> Option<Box<ClassRefusal>> {
         self.refusal.take()
     }
 

@@ -23,7 +23,7 @@ pub enum BodyState {
 
 /// The reason why the request's body is unavailable. The front supplies texts that depend on the framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyError {
+pub enum ReqBodyError {
     Malformed(&'static str),
     Closed(&'static str),
     /// The client sends nothing, or too slowly.
@@ -34,7 +34,7 @@ pub enum BodyError {
     GivenUp,
 }
 
-impl BodyError {
+impl ReqBodyError {
     /// varnishd's FetchError record for it, in the transaction of whoever sent the body.
     pub fn text(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ pub enum SendError {
 
 /// Bytes of one request and its response, for the log and the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Acct {
+pub struct TransportAcct {
     pub req_head: u64,
     /// Body of the request, framing left out.
     pub req_body: u64,
@@ -131,7 +131,7 @@ pub trait Transport {
     fn body_len(&self) -> Option<u64>;
 
     /// The next piece of the request's body, `None` at its end.
-    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>>;
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReqBodyError>>;
 
     /// The fields behind the request's body, once that is complete, where the front keeps them.
     fn take_trailers(&mut self) -> Option<Head> {
@@ -148,5 +148,5 @@ pub trait Transport {
     /// The raw connection, when this version of HTTP can give it away.
     fn take_tunnel(&mut self) -> Option<Tunnel>;
 
-    fn acct(&self) -> Acct;
+    fn acct(&self) -> TransportAcct;
 }

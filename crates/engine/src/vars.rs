@@ -7,12 +7,12 @@ use std::time::Duration;
 use base::Real;
 use cache::ObjRef;
 use net::Address;
-use net::proxy::Ends;
+use net::proxy::ProxyEnds;
 use vrt::value::Text;
-use vrt::{Failure, Value, Var};
+use vrt::{Value, Var, VclFailure};
 
+use crate::engine::Engine;
 use crate::sess::Sess;
-use crate::shared::Engine;
 
 fn ip(address: Address) -> Value {
     Value::Ip(Some(SocketAddr::new(address.ip(), address.port())))
@@ -56,26 +56,26 @@ pub fn of_object(engine: &Engine, obj: &ObjRef, now: Real, var: Var) -> Option<V
 }
 
 /// A DURATION that VCL gives for a limit; negative ones count as 0.
-pub fn seconds(value: &Value) -> Result<f64, Failure> {
+pub fn seconds(value: &Value) -> Result<f64, VclFailure> {
     match value {
         Value::Duration(seconds) => Ok(seconds.max(0.0)),
         other => Err(wrong(other)),
     }
 }
 
-pub fn duration(value: &Value) -> Result<Duration, Failure> {
+pub fn duration(value: &Value) -> Result<Duration, VclFailure> {
     // A thousand years are as good as for ever, and can be added to any clock.
     Ok(Duration::from_secs_f64(seconds(value)?.min(1e9 * 31.5)))
 }
 
-pub fn boolean(value: &Value) -> Result<bool, Failure> {
+pub fn boolean(value: &Value) -> Result<bool, VclFailure> {
     match value {
         Value::Bool(yes) => Ok(*yes),
         other => Err(wrong(other)),
     }
 }
 
-pub fn text(value: Value) -> Result<Option<Text>, Failure> {
+pub fn text(value: Value) -> Result<Option<Text>, VclFailure> {
     match value {
         Value::String(text) | Value::Stevedore(text) => Ok(text),
         other => Err(wrong(&other)),
@@ -83,18 +83,18 @@ pub fn text(value: Value) -> Result<Option<Text>, Failure> {
 }
 
 /// The compiler checks types, so this is our bug; it costs the transaction only.
-pub fn wrong(value: &Value) -> Failure {
-    Failure::new(format!("a {} where none can be", value.ty().name()))
+pub fn wrong(value: &Value) -> VclFailure {
+    VclFailure::new(format!("a {} where none can be", value.ty().name()))
 }
 
 /// The failure when VCL uses `var`, from which the filters of `head` would follow, after setting these itself.
-pub fn filters_fixed(head: &str, var: Var) -> Failure {
-    Failure::new(format!("{head}.filters are already fixed, {} is undefined", var.name()))
+pub fn filters_fixed(head: &str, var: Var) -> VclFailure {
+    VclFailure::new(format!("{head}.filters are already fixed, {} is undefined", var.name()))
 }
 
 /// A variable that this subroutine can't have; as [`wrong`].
-pub fn misplaced(var: Var) -> Failure {
-    Failure::new(format!("{} is out of place", var.name()))
+pub fn misplaced(var: Var) -> VclFailure {
+    VclFailure::new(format!("{} is out of place", var.name()))
 }
 
 pub fn identity(sess: &Sess, own: Option<&Text>) -> Vec<u8> {
@@ -105,9 +105,9 @@ pub fn identity(sess: &Sess, own: Option<&Text>) -> Vec<u8> {
 }
 
 /// The addresses for a PROXY header to a backend; `None` when the client has none.
-pub fn proxy_ends(sess: &Sess) -> Option<Ends> {
+pub fn proxy_ends(sess: &Sess) -> Option<ProxyEnds> {
     match (sess.client.get(), sess.server.get()) {
-        (Address::Inet(source), Address::Inet(destination)) => Some(Ends { source, destination }),
+        (Address::Inet(source), Address::Inet(destination)) => Some(ProxyEnds { source, destination }),
         (Address::Unix, _) | (_, Address::Unix) => None,
     }
 }

@@ -35,7 +35,7 @@ pub enum Complaint {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
+pub enum ComplaintSeverity {
     /// An error, counted in `MAIN.esi_errors`.
     Error,
     /// A warning, counted in `MAIN.esi_warnings`.
@@ -46,20 +46,20 @@ pub enum Severity {
 
 impl Complaint {
     #[expect(clippy::wildcard_enum_match_arm, reason = "a complaint is an error unless it is named here")]
-    pub fn severity(self) -> Severity {
+    pub fn severity(self) -> ComplaintSeverity {
         match self {
-            Self::NoSlash | Self::HttpsIgnored | Self::HttpsTreated => Severity::Warning,
-            Self::NotXml | Self::NotXmlBom => Severity::Info,
-            _ => Severity::Error,
+            Self::NoSlash | Self::HttpsIgnored | Self::HttpsTreated => ComplaintSeverity::Warning,
+            Self::NotXml | Self::NotXmlBom => ComplaintSeverity::Info,
+            _ => ComplaintSeverity::Error,
         }
     }
 
     /// The record's text; `after`: where the run of delivered or skipped bytes began that it is in.
     pub fn record(self, after: u64) -> String {
         match self.severity() {
-            Severity::Error => format!("ERR after {after} {self}"),
-            Severity::Warning => format!("WARN after {after} {self}"),
-            Severity::Info => self.to_string(),
+            ComplaintSeverity::Error => format!("ERR after {after} {self}"),
+            ComplaintSeverity::Warning => format!("WARN after {after} {self}"),
+            ComplaintSeverity::Info => self.to_string(),
         }
     }
 }

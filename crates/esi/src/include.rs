@@ -5,7 +5,7 @@ use crate::{Complaint, Features};
 
 /// One include, its URL decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Include {
+pub struct EsiInclude {
     /// Host of an absolute URL, for the fragment's Host field; `None` keeps the parent's.
     pub host: Option<Vec<u8>>,
     /// The URL's path and query. Relative ones are already resolved against the parent's URL when they come out of a program; from the
@@ -16,7 +16,7 @@ pub struct Include {
     pub continue_on_error: bool,
 }
 
-impl Include {
+impl EsiInclude {
     /// Takes src apart, as HTML and RFC 3986 have it: character references are decoded, then the fragment is dropped. A warning may come
     /// with a good include.
     pub(crate) fn from_src(
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     fn check(src: &str, want: Result<(Option<&str>, &str), Complaint>) {
-        let got = Include::from_src(src.as_bytes(), false, Features::default()).0;
+        let got = EsiInclude::from_src(src.as_bytes(), false, Features::default()).0;
         let text = |v: &[u8]| String::from_utf8_lossy(v).into_owned();
         let got = got.map(|i| (i.host.map(|h| text(&h)), text(&i.url)));
         assert_eq!(got, want.map(|(h, u)| (h.map(String::from), u.to_string())), "{src}");

@@ -2,9 +2,9 @@
 //! Edge Side Includes: finds `<esi:...>` tags in a body and says which bytes are delivered, which are left out, and
 //! what is included where.
 //!
-//! [`Parser`] takes the body in slices of any size and hands every byte, in order, to a [`Sink`] as verbatim or
-//! skipped. [`ProgramBuilder`] turns that into a [`Program`], opaque bytes that are stored with the object; delivery
-//! walks them with [`Program::steps`]. Knows no socket, clock, cache or log; depth is the engine's business.
+//! [`EsiParser`] takes the body in slices of any size and hands every byte, in order, to a [`ParserSink`] as verbatim or
+//! skipped. [`ProgramBuilder`] turns that into a [`EsiProgram`], opaque bytes that are stored with the object; delivery
+//! walks them with [`EsiProgram::steps`]. Knows no socket, clock, cache or log; depth is the engine's business.
 //! Behaves as Varnish's ESI 1.0 subset: include, remove, comment, `<!--esi -->`.
 
 #![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
@@ -15,10 +15,10 @@ mod parser;
 mod program;
 mod tag;
 
-pub use complaint::{Complaint, Severity};
-pub use include::Include;
-pub use parser::{Parser, Sink};
-pub use program::{Corrupt, Piece, Program, ProgramBuilder, Step};
+pub use complaint::{Complaint, ComplaintSeverity};
+pub use include::EsiInclude;
+pub use parser::{EsiParser, ParserSink};
+pub use program::{Corrupt, EsiProgram, EsiStep, GzipPiece, ProgramBuilder};
 
 /// Bits of the parameter `feature` that concern parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -9,8 +9,8 @@
 //! ```
 //! At most [`HELD`] bytes are undecided at any time, and one attribute's value is kept.
 
-use crate::tag::{AFTER_LT, ATTRIBUTES, ELEMENTS, LONGEST, Match, Word, find, in_name, is_space, starts_name};
-use crate::{Complaint, Features, Include};
+use crate::tag::{AFTER_LT, ATTRIBUTES, ELEMENTS, LONGEST, TagMatch, Word, find, in_name, is_space, starts_name};
+use crate::{Complaint, EsiInclude, Features};
 
 /// Longest src; beyond it no request line would fit.
 const MAX_SRC: usize = 64 * 1024;
@@ -20,17 +20,17 @@ const MAX_COMPLAINTS: u32 = 1000;
 const HELD: usize = LONGEST + 1;
 
 /// The receiver of a parser's finds. The bytes of all calls, in order, are the body.
-pub trait Sink {
+pub trait ParserSink {
     fn verbatim(&mut self, bytes: &[u8]);
     fn skip(&mut self, bytes: &[u8]);
     /// A fragment comes after what was delivered so far.
-    fn include(&mut self, include: &Include);
+    fn include(&mut self, include: &EsiInclude);
     /// Something is wrong, in the run of delivered or skipped bytes that began at `after`.
     fn complaint(&mut self, complaint: Complaint, after: u64);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ParserState {
     Start,
     Bom,
     TestXml,
@@ -50,13 +50,15 @@ enum State {
     AttrVal,
 }
 
-impl State {
+impl ParserState {
     fn is_in_esi_tag(self) -> bool {
         match self {
-            State::Element | State::InTag | State::TagError => true,
-            State::AttrName | State::SkipAttr | State::AttrDelim | State::AttrVal => true,
-            State::Start | State::Bom | State::TestXml | State::NotXml | State::Text => false,
-            State::Tag | State::OtherTag | State::Comment(_) | State::Cdata(_) => false,
+            ParserState::Element | ParserState::InTag | ParserState::TagError => true,
+            ParserState::AttrName | ParserState::SkipAttr | ParserState::AttrDelim | ParserState::AttrVal => true,
+            ParserState::Start | ParserState::Bom | ParserState::TestXml | ParserState::NotXml | ParserState::Text => {
+                false
+            }
+            ParserState::Tag | ParserState::OtherTag | ParserState::Comment(_) | ParserState::Cdata(_) => false,
         }
     }
 }
@@ -113,9 +115,9 @@ impl CurrentRun {
 }
 
 #[derive(Debug)]
-pub struct Parser {
+pub struct EsiParser {
     features: Features,
-    state: State,
+    state: ParserState,
     held: PendingBytes,
     /// In `<!--esi`: its `-->` is to be left out.
     in_comment: bool,
@@ -128,11 +130,11 @@ pub struct Parser {
     complaints: u32,
 }
 
-impl Parser {
+impl EsiParser {
     pub fn new(features: Features) -> Self {
         Self {
             features,
-            state: State::Start,
+            state: ParserState::Start,
             held: PendingBytes::default(),
             in_comment: false,
             dashes: 0,
@@ -144,7 +146,7 @@ impl Parser {
         }
     }
 
-    pub fn feed(&mut self, mut input: &[u8], sink: &mut dyn Sink) {
+    pub fn feed(&mut self, mut input: &[u8], sink: &mut dyn ParserSink) {
         while let Some(&byte) = input.first() {
             let plain = self.plain_bytes(input);
             if plain > 0 {
@@ -158,18 +160,20 @@ impl Parser {
     }
 
     /// The body's end. Whether there was any ESI in it: if not, the object needs no program.
-    pub fn finish(&mut self, sink: &mut dyn Sink) -> bool {
+    pub fn finish(&mut self, sink: &mut dyn ParserSink) -> bool {
         match self.state {
-            State::Start | State::Bom | State::TestXml | State::NotXml | State::Text => {}
-            State::Tag | State::OtherTag | State::Comment(_) | State::Cdata(_) => {
+            ParserState::Start | ParserState::Bom | ParserState::TestXml | ParserState::NotXml | ParserState::Text => {}
+            ParserState::Tag | ParserState::OtherTag | ParserState::Comment(_) | ParserState::Cdata(_) => {
                 self.complain(Complaint::EndedInTag, sink)
             }
-            State::Element | State::InTag | State::TagError | State::AttrName => {
+            ParserState::Element | ParserState::InTag | ParserState::TagError | ParserState::AttrName => {
                 self.complain(Complaint::EndedInTag, sink)
             }
-            State::SkipAttr | State::AttrDelim | State::AttrVal => self.complain(Complaint::EndedInTag, sink),
+            ParserState::SkipAttr | ParserState::AttrDelim | ParserState::AttrVal => {
+                self.complain(Complaint::EndedInTag, sink)
+            }
         }
-        if matches!(self.state, State::Bom | State::Tag) {
+        if matches!(self.state, ParserState::Bom | ParserState::Tag) {
             let held = self.held.take();
             self.text(held.as_slice(), sink);
         }
@@ -182,18 +186,18 @@ impl Parser {
     fn plain_bytes(&self, input: &[u8]) -> usize {
         let until = |found: Option<usize>| found.unwrap_or(input.len());
         match self.state {
-            State::NotXml => input.len(),
-            State::Text if self.dashes > 0 => 0,
-            State::Text if self.in_comment => until(memchr::memchr2(b'<', b'-', input)),
-            State::Text => until(memchr::memchr(b'<', input)),
-            State::OtherTag => until(memchr::memchr(b'>', input)),
-            State::Comment(0) => until(memchr::memchr(b'-', input)),
-            State::Cdata(0) => until(memchr::memchr(b']', input)),
+            ParserState::NotXml => input.len(),
+            ParserState::Text if self.dashes > 0 => 0,
+            ParserState::Text if self.in_comment => until(memchr::memchr2(b'<', b'-', input)),
+            ParserState::Text => until(memchr::memchr(b'<', input)),
+            ParserState::OtherTag => until(memchr::memchr(b'>', input)),
+            ParserState::Comment(0) => until(memchr::memchr(b'-', input)),
+            ParserState::Cdata(0) => until(memchr::memchr(b']', input)),
             _ => 0,
         }
     }
 
-    fn byte(&mut self, byte: u8, sink: &mut dyn Sink) {
+    fn byte(&mut self, byte: u8, sink: &mut dyn ParserSink) {
         if self.state.is_in_esi_tag() {
             self.classify(false, &[byte], sink);
             self.in_tag(byte, sink);
@@ -202,11 +206,11 @@ impl Parser {
         }
     }
 
-    fn again(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
+    fn again(&mut self, bytes: &[u8], sink: &mut dyn ParserSink) {
         bytes.iter().for_each(|&byte| self.byte(byte, sink));
     }
 
-    fn classify(&mut self, is_verbatim: bool, bytes: &[u8], sink: &mut dyn Sink) {
+    fn classify(&mut self, is_verbatim: bool, bytes: &[u8], sink: &mut dyn ParserSink) {
         if bytes.is_empty() {
             return;
         }
@@ -215,63 +219,69 @@ impl Parser {
     }
 
     /// Bytes of the page: delivered unless in `<esi:remove>`.
-    fn text(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
+    fn text(&mut self, bytes: &[u8], sink: &mut dyn ParserSink) {
         self.classify(!self.in_remove, bytes, sink);
     }
 
-    fn complain(&mut self, complaint: Complaint, sink: &mut dyn Sink) {
+    fn complain(&mut self, complaint: Complaint, sink: &mut dyn ParserSink) {
         self.complaints += 1;
         if self.complaints <= MAX_COMPLAINTS {
             sink.complaint(complaint, self.runs.start);
         }
     }
 
-    fn give_back_dashes(&mut self, sink: &mut dyn Sink) {
+    fn give_back_dashes(&mut self, sink: &mut dyn ParserSink) {
         let dashes = std::mem::take(&mut self.dashes);
         self.text(&b"--"[..usize::from(dashes)], sink);
     }
 
     // Outside of ESI tags: each byte is classified here, or held.
 
-    fn in_text(&mut self, byte: u8, sink: &mut dyn Sink) {
+    fn in_text(&mut self, byte: u8, sink: &mut dyn ParserSink) {
         match self.state {
-            State::Start if self.features.remove_bom && is_bom_start(byte) => {
-                self.state = State::Bom;
+            ParserState::Start if self.features.remove_bom && is_bom_start(byte) => {
+                self.state = ParserState::Bom;
                 self.held.push(byte);
             }
-            State::Start => {
+            ParserState::Start => {
                 self.state = self.after_bom();
                 self.byte(byte, sink);
             }
-            State::Bom => self.in_bom(byte, sink),
-            State::TestXml => self.test_xml(byte, sink),
-            State::Text => self.in_page(byte, sink),
-            State::Tag => self.after_lt(byte, sink),
-            State::OtherTag => {
+            ParserState::Bom => self.in_bom(byte, sink),
+            ParserState::TestXml => self.test_xml(byte, sink),
+            ParserState::Text => self.in_page(byte, sink),
+            ParserState::Tag => self.after_lt(byte, sink),
+            ParserState::OtherTag => {
                 self.text(&[byte], sink);
                 if byte == b'>' {
-                    self.state = State::Text;
+                    self.state = ParserState::Text;
                 }
             }
-            State::Comment(seen) => self.state = self.until(byte, b'-', seen, sink).map_or(State::Text, State::Comment),
-            State::Cdata(seen) => self.state = self.until(byte, b']', seen, sink).map_or(State::Text, State::Cdata),
-            State::NotXml => self.text(&[byte], sink),
-            State::Element | State::InTag | State::TagError | State::AttrName => unreachable!("{:?}", self.state),
-            State::SkipAttr | State::AttrDelim | State::AttrVal => unreachable!("{:?}", self.state),
+            ParserState::Comment(seen) => {
+                self.state = self.until(byte, b'-', seen, sink).map_or(ParserState::Text, ParserState::Comment)
+            }
+            ParserState::Cdata(seen) => {
+                self.state = self.until(byte, b']', seen, sink).map_or(ParserState::Text, ParserState::Cdata)
+            }
+            ParserState::NotXml => self.text(&[byte], sink),
+            ParserState::Element | ParserState::InTag | ParserState::TagError | ParserState::AttrName => {
+                unreachable!("{:?}", self.state)
+            }
+            ParserState::SkipAttr | ParserState::AttrDelim | ParserState::AttrVal => unreachable!("{:?}", self.state),
         }
     }
 
-    fn after_bom(&self) -> State {
-        if self.features.disable_xml_check { State::Text } else { State::TestXml }
+    fn after_bom(&self) -> ParserState {
+        if self.features.disable_xml_check { ParserState::Text } else { ParserState::TestXml }
     }
 
-    fn in_bom(&mut self, byte: u8, sink: &mut dyn Sink) {
+    fn in_bom(&mut self, byte: u8, sink: &mut dyn ParserSink) {
         self.held.push(byte);
         let held = self.held;
         if held.as_slice()[1..] == [0xbb, 0xbf] {
             self.held.take();
             self.classify(false, held.as_slice(), sink);
-            self.state = State::Start;
+            self.state = ParserState::Start;
         } else if held.as_slice()[1..] != [0xbb] {
             self.held.take();
             self.state = self.after_bom();
@@ -279,20 +289,20 @@ impl Parser {
         }
     }
 
-    fn test_xml(&mut self, byte: u8, sink: &mut dyn Sink) {
+    fn test_xml(&mut self, byte: u8, sink: &mut dyn ParserSink) {
         match byte {
             b'<' => self.open_tag(),
             c if is_space(c) => self.text(&[byte], sink),
             c => {
                 let reason = if is_bom_start(c) { Complaint::NotXmlBom } else { Complaint::NotXml };
                 self.complain(reason, sink);
-                self.state = State::NotXml;
+                self.state = ParserState::NotXml;
                 self.text(&[byte], sink);
             }
         }
     }
 
-    fn in_page(&mut self, byte: u8, sink: &mut dyn Sink) {
+    fn in_page(&mut self, byte: u8, sink: &mut dyn ParserSink) {
         match byte {
             b'-' if self.in_comment && self.dashes < 2 => self.dashes += 1,
             b'-' if self.in_comment => self.text(b"-", sink),
@@ -314,12 +324,12 @@ impl Parser {
     fn open_tag(&mut self) {
         // What may be a tag begins a run, also when no text stands between it and the last one.
         self.runs.add(!self.in_remove, &[]);
-        self.state = State::Tag;
+        self.state = ParserState::Tag;
         self.held.push(b'<');
     }
 
     /// Text up to three bytes: two of `mark` and a `>`. `None` when they are through, else the marks just seen.
-    fn until(&mut self, byte: u8, mark: u8, seen: u8, sink: &mut dyn Sink) -> Option<u8> {
+    fn until(&mut self, byte: u8, mark: u8, seen: u8, sink: &mut dyn ParserSink) -> Option<u8> {
         self.text(&[byte], sink);
         match byte {
             b'>' if seen == 2 => None,
@@ -328,12 +338,12 @@ impl Parser {
         }
     }
 
-    fn after_lt(&mut self, byte: u8, sink: &mut dyn Sink) {
+    fn after_lt(&mut self, byte: u8, sink: &mut dyn ParserSink) {
         self.held.push(byte);
         let (word, len) = match find(AFTER_LT, &self.held.as_slice()[1..]) {
-            Match::Partial => return,
-            Match::Word(word, len) => (Some(word), len + 1),
-            Match::Nothing => (None, 1),
+            TagMatch::Partial => return,
+            TagMatch::Word(word, len) => (Some(word), len + 1),
+            TagMatch::Nothing => (None, 1),
         };
         let held = self.held.take();
         let (seen, rest) = held.as_slice().split_at(len);
@@ -343,30 +353,31 @@ impl Parser {
                     self.complain(Complaint::NestedComment, sink);
                 }
                 self.in_comment = true;
-                self.state = State::Text;
+                self.state = ParserState::Text;
                 self.classify(false, seen, sink);
             }
             Some(Word::Esi | Word::EsiEnd) => {
                 self.found = true;
                 self.tag = Tag { is_end: word == Some(Word::EsiEnd), ..Tag::default() };
-                self.state = State::Element;
+                self.state = ParserState::Element;
                 self.classify(false, seen, sink);
             }
             Some(Word::Comment) => {
                 self.in_comment = false;
-                self.state = State::Comment(0);
+                self.state = ParserState::Comment(0);
                 self.text(seen, sink);
             }
             Some(Word::Cdata) => {
-                self.state = State::Cdata(0);
+                self.state = ParserState::Cdata(0);
                 self.text(seen, sink);
             }
             Some(Word::EmptyComment) => {
-                self.state = State::Text;
+                self.state = ParserState::Text;
                 self.text(seen, sink);
             }
             _ => {
-                self.state = if self.features.ignore_other_elements { State::Text } else { State::OtherTag };
+                self.state =
+                    if self.features.ignore_other_elements { ParserState::Text } else { ParserState::OtherTag };
                 self.text(seen, sink);
             }
         }
@@ -375,41 +386,43 @@ impl Parser {
 
     // In ESI tags: the bytes are already classified as left out.
 
-    fn in_tag(&mut self, byte: u8, sink: &mut dyn Sink) {
+    fn in_tag(&mut self, byte: u8, sink: &mut dyn ParserSink) {
         match self.state {
-            State::Element => self.element(byte, sink),
-            State::InTag => self.between_attributes(byte, sink),
-            State::TagError if byte == b'>' => self.state = State::Text,
-            State::TagError => {}
-            State::AttrName => self.attribute_name(byte, sink),
-            State::SkipAttr => self.skip_attribute(byte, sink),
-            State::AttrDelim => self.attribute_delimiter(byte, sink),
-            State::AttrVal => self.attribute_value(byte, sink),
-            State::Start | State::Bom | State::TestXml | State::NotXml => unreachable!("{:?}", self.state),
-            State::Text | State::Tag | State::OtherTag => unreachable!("{:?}", self.state),
-            State::Comment(_) | State::Cdata(_) => unreachable!("{:?}", self.state),
+            ParserState::Element => self.element(byte, sink),
+            ParserState::InTag => self.between_attributes(byte, sink),
+            ParserState::TagError if byte == b'>' => self.state = ParserState::Text,
+            ParserState::TagError => {}
+            ParserState::AttrName => self.attribute_name(byte, sink),
+            ParserState::SkipAttr => self.skip_attribute(byte, sink),
+            ParserState::AttrDelim => self.attribute_delimiter(byte, sink),
+            ParserState::AttrVal => self.attribute_value(byte, sink),
+            ParserState::Start | ParserState::Bom | ParserState::TestXml | ParserState::NotXml => {
+                unreachable!("{:?}", self.state)
+            }
+            ParserState::Text | ParserState::Tag | ParserState::OtherTag => unreachable!("{:?}", self.state),
+            ParserState::Comment(_) | ParserState::Cdata(_) => unreachable!("{:?}", self.state),
         }
     }
 
-    fn tag_again(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
+    fn tag_again(&mut self, bytes: &[u8], sink: &mut dyn ParserSink) {
         bytes.iter().for_each(|&byte| self.in_tag(byte, sink));
     }
 
-    fn bad_tag(&mut self, complaint: Complaint, sink: &mut dyn Sink) {
+    fn bad_tag(&mut self, complaint: Complaint, sink: &mut dyn ParserSink) {
         self.complain(complaint, sink);
-        self.state = State::TagError;
+        self.state = ParserState::TagError;
     }
 
-    fn element(&mut self, byte: u8, sink: &mut dyn Sink) {
+    fn element(&mut self, byte: u8, sink: &mut dyn ParserSink) {
         self.held.push(byte);
         let word = match find(ELEMENTS, self.held.as_slice()) {
-            Match::Partial => return,
-            Match::Word(word, _) => Some(word),
-            Match::Nothing => None,
+            TagMatch::Partial => return,
+            TagMatch::Word(word, _) => Some(word),
+            TagMatch::Nothing => None,
         };
         let held = self.held.take();
         self.tag.element = word;
-        self.state = State::InTag;
+        self.state = ParserState::InTag;
         match word {
             Some(Word::Include) if self.in_remove => self.bad_tag(Complaint::IncludeInRemove, sink),
             Some(Word::Include) if self.tag.is_end => self.bad_tag(Complaint::IncludeEndTag, sink),
@@ -423,10 +436,10 @@ impl Parser {
         }
     }
 
-    fn between_attributes(&mut self, byte: u8, sink: &mut dyn Sink) {
+    fn between_attributes(&mut self, byte: u8, sink: &mut dyn ParserSink) {
         match byte {
             b'>' => {
-                self.state = State::Text;
+                self.state = ParserState::Text;
                 self.end_of_tag(sink);
             }
             _ if self.tag.is_empty => self.bad_tag(Complaint::EmptyNotClosed, sink),
@@ -435,63 +448,63 @@ impl Parser {
             c if self.tag.can_have_attribute && starts_name(c) => {
                 self.tag.attribute = None;
                 if self.tag.element == Some(Word::Include) {
-                    self.state = State::AttrName;
+                    self.state = ParserState::AttrName;
                     self.in_tag(byte, sink);
                 } else {
-                    self.state = State::SkipAttr;
+                    self.state = ParserState::SkipAttr;
                 }
             }
             _ => self.bad_tag(Complaint::BadAttributeStart, sink),
         }
     }
 
-    fn attribute_name(&mut self, byte: u8, sink: &mut dyn Sink) {
+    fn attribute_name(&mut self, byte: u8, sink: &mut dyn ParserSink) {
         self.held.push(byte);
         match find(ATTRIBUTES, self.held.as_slice()) {
-            Match::Partial => {}
-            Match::Word(word, _) => {
+            TagMatch::Partial => {}
+            TagMatch::Word(word, _) => {
                 self.held.take();
                 self.tag.attribute = Some(word);
-                self.state = State::AttrDelim;
+                self.state = ParserState::AttrDelim;
             }
-            Match::Nothing => {
+            TagMatch::Nothing => {
                 let held = self.held.take();
-                self.state = State::SkipAttr;
+                self.state = ParserState::SkipAttr;
                 self.tag_again(held.as_slice(), sink);
             }
         }
     }
 
-    fn skip_attribute(&mut self, byte: u8, sink: &mut dyn Sink) {
+    fn skip_attribute(&mut self, byte: u8, sink: &mut dyn ParserSink) {
         match byte {
             c if in_name(c) => {}
-            b'=' => self.state = State::AttrDelim,
+            b'=' => self.state = ParserState::AttrDelim,
             b'>' | b'/' | b' ' | b'\t' => {
-                self.state = State::InTag;
+                self.state = ParserState::InTag;
                 self.in_tag(byte, sink);
             }
             _ => self.bad_tag(Complaint::BadAttributeChar, sink),
         }
     }
 
-    fn attribute_delimiter(&mut self, byte: u8, sink: &mut dyn Sink) {
+    fn attribute_delimiter(&mut self, byte: u8, sink: &mut dyn ParserSink) {
         self.tag.value.clear();
         match byte {
-            b'"' | b'\'' => (self.tag.delimiter, self.state) = (byte, State::AttrVal),
+            b'"' | b'\'' => (self.tag.delimiter, self.state) = (byte, ParserState::AttrVal),
             b' ' | b'\t' => self.bad_tag(Complaint::BadDelimiter, sink),
             _ => {
-                (self.tag.delimiter, self.state) = (b' ', State::AttrVal);
+                (self.tag.delimiter, self.state) = (b' ', ParserState::AttrVal);
                 self.in_tag(byte, sink);
             }
         }
     }
 
-    fn attribute_value(&mut self, byte: u8, sink: &mut dyn Sink) {
+    fn attribute_value(&mut self, byte: u8, sink: &mut dyn ParserSink) {
         if byte == b'>' {
             self.bad_tag(Complaint::NoEndDelimiter, sink);
-            self.state = State::Text;
+            self.state = ParserState::Text;
         } else if byte == self.tag.delimiter || (self.tag.delimiter == b' ' && byte == b'\t') {
-            self.state = State::InTag;
+            self.state = ParserState::InTag;
             self.end_of_attribute(sink);
         } else if self.tag.attribute.is_some() {
             self.tag.value.push(byte);
@@ -501,7 +514,7 @@ impl Parser {
         }
     }
 
-    fn end_of_attribute(&mut self, sink: &mut dyn Sink) {
+    fn end_of_attribute(&mut self, sink: &mut dyn ParserSink) {
         match self.tag.attribute {
             Some(Word::Src) if self.tag.src.is_some() => self.bad_tag(Complaint::MultipleSrc, sink),
             Some(Word::Src) if self.tag.value.iter().any(|&c| is_space(c)) => self.bad_tag(Complaint::SpaceInSrc, sink),
@@ -511,7 +524,7 @@ impl Parser {
         }
     }
 
-    fn end_of_tag(&mut self, sink: &mut dyn Sink) {
+    fn end_of_tag(&mut self, sink: &mut dyn ParserSink) {
         match self.tag.element {
             Some(Word::Include) => self.end_of_include(sink),
             Some(Word::Remove) if self.tag.is_empty => self.complain(Complaint::RemoveEmpty, sink),
@@ -523,12 +536,12 @@ impl Parser {
         }
     }
 
-    fn end_of_include(&mut self, sink: &mut dyn Sink) {
+    fn end_of_include(&mut self, sink: &mut dyn ParserSink) {
         if !self.tag.is_empty {
             self.complain(Complaint::NoSlash, sink);
         }
         let Some(src) = self.tag.src.take() else { return self.complain(Complaint::NoSrc, sink) };
-        let (include, warning) = Include::from_src(&src, self.tag.continue_on_error, self.features);
+        let (include, warning) = EsiInclude::from_src(&src, self.tag.continue_on_error, self.features);
         if let Some(warning) = warning {
             self.complain(warning, sink);
         }

@@ -10,7 +10,7 @@
 //! Numbers are LEB128, crc32 is 4 bytes little-endian. Flags: 1 continue on error, 2 has host, 4 relative. Relative URLs
 //! are stored without the parent's directory, which many includes share.
 
-use crate::Include;
+use crate::EsiInclude;
 use crate::include::{directory, without_dot_segments};
 
 const PLAIN: u8 = 1;
@@ -22,24 +22,24 @@ const RELATIVE: u8 = 4;
 
 /// Checksum and length of the plain bytes of a gzip piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Piece {
+pub struct GzipPiece {
     pub crc: u32,
     pub plain_bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum EsiStep {
     /// Deliver so many stored bytes. For a gzip program they are whole deflate blocks that end on a byte boundary and
     /// refer to nothing before them that is left out.
     Verbatim {
         bytes: u64,
         /// The data that they unpack to; gzip programs only.
-        piece: Option<Piece>,
+        piece: Option<GzipPiece>,
     },
     Skip {
         bytes: u64,
     },
-    Include(Include),
+    Include(EsiInclude),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl ProgramBuilder {
     }
 
     /// Notes that so many stored bytes, whole deflate blocks, are delivered; for gzip programs.
-    pub fn gzip_piece(&mut self, bytes: u64, piece: Piece) {
+    pub fn gzip_piece(&mut self, bytes: u64, piece: GzipPiece) {
         assert!(self.is_gzip, "a plain program has no gzip pieces");
         self.end_run();
         if bytes > 0 {
@@ -107,7 +107,7 @@ impl ProgramBuilder {
     }
 
     /// A fragment comes here: after what was delivered so far. Bytes being left out may still join behind it.
-    pub fn include(&mut self, include: &Include) {
+    pub fn include(&mut self, include: &EsiInclude) {
         if let Run::Verbatim(_) = self.run {
             self.end_run();
         }
@@ -159,13 +159,13 @@ fn put(out: &mut Vec<u8>, mut n: u64) {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Program<'a> {
+pub struct EsiProgram<'a> {
     dir: &'a [u8],
     rest: &'a [u8],
     is_gzip: bool,
 }
 
-impl<'a> Program<'a> {
+impl<'a> EsiProgram<'a> {
     /// Reads the head of a program.
     ///
     /// # Errors
@@ -184,7 +184,7 @@ impl<'a> Program<'a> {
         self.is_gzip
     }
 
-    /// Number of bytes of the program that are still ahead: [`Program::at`] goes on there.
+    /// Number of bytes of the program that are still ahead: [`EsiProgram::at`] goes on there.
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
@@ -199,31 +199,31 @@ impl<'a> Program<'a> {
         Ok(self)
     }
 
-    pub fn next_step(&mut self) -> Result<Option<Step>, Corrupt> {
+    pub fn next_step(&mut self) -> Result<Option<EsiStep>, Corrupt> {
         let Some((&tag, rest)) = self.rest.split_first() else { return Ok(None) };
         self.rest = rest;
         Ok(Some(match tag {
-            b's' => Step::Skip { bytes: number(&mut self.rest)? },
+            b's' => EsiStep::Skip { bytes: number(&mut self.rest)? },
             b'v' => {
                 let bytes = number(&mut self.rest)?;
-                Step::Verbatim { bytes, piece: if self.is_gzip { Some(self.piece()?) } else { None } }
+                EsiStep::Verbatim { bytes, piece: if self.is_gzip { Some(self.piece()?) } else { None } }
             }
-            b'i' => Step::Include(self.include()?),
+            b'i' => EsiStep::Include(self.include()?),
             _ => return Err(Corrupt),
         }))
     }
 
-    pub fn steps(mut self) -> Result<Vec<Step>, Corrupt> {
+    pub fn steps(mut self) -> Result<Vec<EsiStep>, Corrupt> {
         std::iter::from_fn(|| self.next_step().transpose()).collect()
     }
 
-    fn piece(&mut self) -> Result<Piece, Corrupt> {
+    fn piece(&mut self) -> Result<GzipPiece, Corrupt> {
         let (crc, rest) = self.rest.split_first_chunk().ok_or(Corrupt)?;
         self.rest = rest;
-        Ok(Piece { crc: u32::from_le_bytes(*crc), plain_bytes: number(&mut self.rest)? })
+        Ok(GzipPiece { crc: u32::from_le_bytes(*crc), plain_bytes: number(&mut self.rest)? })
     }
 
-    fn include(&mut self) -> Result<Include, Corrupt> {
+    fn include(&mut self) -> Result<EsiInclude, Corrupt> {
         let (&flags, rest) = self.rest.split_first().ok_or(Corrupt)?;
         self.rest = rest;
         let host = if flags & HAS_HOST != 0 { Some(text(&mut self.rest)?.to_vec()) } else { None };
@@ -232,7 +232,7 @@ impl<'a> Program<'a> {
             0 => path.to_vec(),
             _ => without_dot_segments(&[self.dir, b"/", path].concat()),
         };
-        Ok(Include { host, url, continue_on_error: flags & CONTINUE != 0 })
+        Ok(EsiInclude { host, url, continue_on_error: flags & CONTINUE != 0 })
     }
 }
 

@@ -35,23 +35,23 @@ pub(crate) const ATTRIBUTES: &[(&[u8], Word)] = &[(b"src=", Word::Src), (b"onerr
 pub(crate) const LONGEST: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Match {
+pub(crate) enum TagMatch {
     Partial,
     /// This word, of so many bytes; what follows it belongs to what comes next.
     Word(Word, usize),
     Nothing,
 }
 
-pub(crate) fn find(table: &[(&'static [u8], Word)], seen: &[u8]) -> Match {
+pub(crate) fn find(table: &[(&'static [u8], Word)], seen: &[u8]) -> TagMatch {
     for (text, word) in table {
         if seen.starts_with(text) {
-            return Match::Word(*word, text.len());
+            return TagMatch::Word(*word, text.len());
         }
         if text.starts_with(seen) {
-            return Match::Partial;
+            return TagMatch::Partial;
         }
     }
-    Match::Nothing
+    TagMatch::Nothing
 }
 
 pub(crate) fn is_space(c: u8) -> bool {
@@ -73,14 +73,14 @@ mod tests {
     #[test]
     fn words() {
         let check = |seen: &str, want| assert_eq!(find(AFTER_LT, seen.as_bytes()), want, "{seen}");
-        check("", Match::Partial);
-        check("!--e", Match::Partial);
-        check("!--esi", Match::Word(Word::CommentEsi, 6));
-        check("!--ex", Match::Word(Word::Comment, 3));
-        check("!---", Match::Partial);
-        check("!---->", Match::Word(Word::EmptyComment, 6));
-        check("!----x", Match::Word(Word::Comment, 3));
-        check("b", Match::Nothing);
-        check("esi:include", Match::Word(Word::Esi, 4));
+        check("", TagMatch::Partial);
+        check("!--e", TagMatch::Partial);
+        check("!--esi", TagMatch::Word(Word::CommentEsi, 6));
+        check("!--ex", TagMatch::Word(Word::Comment, 3));
+        check("!---", TagMatch::Partial);
+        check("!---->", TagMatch::Word(Word::EmptyComment, 6));
+        check("!----x", TagMatch::Word(Word::Comment, 3));
+        check("b", TagMatch::Nothing);
+        check("esi:include", TagMatch::Word(Word::Esi, 4));
     }
 }

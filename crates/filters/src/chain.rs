@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Filters one behind the other, with a small buffer between two.
 
-use crate::{Filter, FilterError, GzipBits, Note, SLICE, State, Step, Subrequest};
+use crate::{Filter, FilterError, FilterNote, FilterState, FilterStep, GzipBits, SLICE, Subrequest};
 
 #[derive(Default)]
 pub struct Chain {
@@ -23,7 +23,7 @@ struct Link {
 
 /// Figures of a VfpAcct or VdpAcct record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acct {
+pub struct FilterAcct {
     pub name: &'static str,
     pub calls: u64,
     pub bytes: u64,
@@ -59,19 +59,23 @@ impl Chain {
     }
 
     /// Runs each filter at most once. `out` must not be empty. `is_last`: nothing follows `input`; after it the caller
-    /// goes on calling, with what is left of the input, until [`State::End`].
+    /// goes on calling, with what is left of the input, until [`FilterState::End`].
     ///
     /// # Errors
     /// A filter gave up; the body can't go on.
-    pub fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+    pub fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
         assert!(!out.is_empty(), "a step needs room");
-        let mut step = Step { consumed: 0, produced: 0, state: State::Hungry };
+        let mut step = FilterStep { consumed: 0, produced: 0, state: FilterState::Hungry };
         if self.links.is_empty() {
             let n = input.len().min(out.len());
             out[..n].copy_from_slice(&input[..n]);
-            step = Step { consumed: n, produced: n, state: if n < input.len() { State::More } else { step.state } };
+            step = FilterStep {
+                consumed: n,
+                produced: n,
+                state: if n < input.len() { FilterState::More } else { step.state },
+            };
             if n == input.len() && is_last {
-                step.state = State::End;
+                step.state = FilterState::End;
             }
             return Ok(step);
         }
@@ -95,8 +99,8 @@ impl Chain {
             self.micros = self.micros.saturating_add(link.filter.micros(&did));
             link.calls += 1;
             link.bytes_out += did.produced as u64;
-            link.ended = did.state == State::End;
-            hungry &= did.state != State::More;
+            link.ended = did.state == FilterState::End;
+            hungry &= did.state != FilterState::More;
             if is_tail {
                 step.produced = did.produced;
             } else {
@@ -113,14 +117,14 @@ impl Chain {
         // An ended link's successor has yet to be told so: only the tail's end is the chain's.
         let told = self.links.windows(2).all(|pair| !pair[0].ended || pair[1].ended);
         step.state = match self.links.last() {
-            Some(tail) if tail.ended => State::End,
-            _ if hungry && told && step.consumed == input.len() && !is_last => State::Hungry,
-            _ => State::More,
+            Some(tail) if tail.ended => FilterState::End,
+            _ if hungry && told && step.consumed == input.len() && !is_last => FilterState::Hungry,
+            _ => FilterState::More,
         };
         Ok(step)
     }
 
-    /// No more input is at hand, and readers wait: the next steps, without input until [`State::Hungry`], give what filters hold back.
+    /// No more input is at hand, and readers wait: the next steps, without input until [`FilterState::Hungry`], give what filters hold back.
     pub fn flush(&mut self) {
         self.links.iter_mut().for_each(|link| link.filter.flush());
     }
@@ -130,7 +134,7 @@ impl Chain {
         std::mem::take(&mut self.micros)
     }
 
-    pub fn take_notes(&mut self) -> Vec<Note> {
+    pub fn take_notes(&mut self) -> Vec<FilterNote> {
         let mut notes = Vec::new();
         self.links.iter_mut().for_each(|link| link.filter.take_notes(&mut notes));
         notes
@@ -138,10 +142,10 @@ impl Chain {
 
     /// At the end, also an early one: for each filter, from the one next to the storage (or client) back, its Gzip
     /// record and its account, in the order Varnish logs them.
-    pub fn close(&self) -> impl Iterator<Item = (Option<Note>, Acct)> + '_ {
+    pub fn close(&self) -> impl Iterator<Item = (Option<FilterNote>, FilterAcct)> + '_ {
         self.links.iter().rev().map(|link| {
-            let acct = Acct { name: link.filter.name(), calls: link.calls, bytes: link.bytes_out };
-            (link.filter.closing_note().map(Note::Gzip), acct)
+            let acct = FilterAcct { name: link.filter.name(), calls: link.calls, bytes: link.bytes_out };
+            (link.filter.closing_note().map(FilterNote::Gzip), acct)
         })
     }
 

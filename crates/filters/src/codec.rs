@@ -16,15 +16,15 @@ use crate::FilterError;
 pub use memory::{held as memory_held, refused as memory_refused, set_limit as set_memory_limit};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct CodecProgress {
     pub consumed: usize,
     pub produced: usize,
 }
 
-pub(crate) trait Decoder {
+pub(crate) trait CodingDecoder {
     /// Takes from `input` and writes to `out`, which isn't empty, until one is used up or the end is reached. Nothing done
     /// means that it wants more input.
-    fn run(&mut self, input: &[u8], out: &mut [u8]) -> Result<Progress, FilterError>;
+    fn run(&mut self, input: &[u8], out: &mut [u8]) -> Result<CodecProgress, FilterError>;
 
     /// True if the input so far may be all of it.
     fn may_end(&self) -> bool;
@@ -34,17 +34,17 @@ pub(crate) trait Decoder {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum CodecOperation {
     /// More input follows: as much as that makes shorter may be held back.
     Process,
-    /// Readers wait for all that was taken. There is no input, and it is to be called until [`Encoder::is_flushed`].
+    /// Readers wait for all that was taken. There is no input, and it is to be called until [`CodingEncoder::is_flushed`].
     Flush,
-    /// Nothing follows the input: it is to be called until [`Encoder::is_ended`].
+    /// Nothing follows the input: it is to be called until [`CodingEncoder::is_ended`].
     Finish,
 }
 
-pub(crate) trait Encoder {
-    fn run(&mut self, input: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, FilterError>;
+pub(crate) trait CodingEncoder {
+    fn run(&mut self, input: &[u8], operation: CodecOperation, out: &mut [u8]) -> Result<CodecProgress, FilterError>;
 
     /// True if the last call, a flush, has written all that it had to.
     fn is_flushed(&self) -> bool;
@@ -105,14 +105,14 @@ impl Packed {
         }
     }
 
-    pub(crate) fn decoder(self) -> Box<dyn Decoder> {
+    pub(crate) fn decoder(self) -> Box<dyn CodingDecoder> {
         match self {
             Packed::Brotli => Box::new(brotli::Unpacker::new()),
             Packed::Zstd => Box::new(zstd::Unpacker::new()),
         }
     }
 
-    pub(crate) fn encoder(self, params: PackParams) -> Box<dyn Encoder> {
+    pub(crate) fn encoder(self, params: PackParams) -> Box<dyn CodingEncoder> {
         match self {
             Packed::Brotli => Box::new(brotli::Packer::new(params)),
             Packed::Zstd => Box::new(zstd::Packer::new(params)),

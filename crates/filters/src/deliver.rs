@@ -6,7 +6,9 @@
 use message::Coding;
 
 use crate::fetch::{REWRITTEN, Skipped, no_work, not_found};
-use crate::{Chain, Edit, FilterList, FilterName, Gunzip, InjectedFilters, Multipart, OpenError, Range, Unpack};
+use crate::{
+    Chain, ChainOpenError, Edit, FilterList, FilterName, Gunzip, InjectedFilters, Multipart, RangeFilter, Unpack,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct DeliverFacts {
@@ -76,7 +78,7 @@ pub fn open_deliver(
     list: &FilterList,
     input: DeliverInput<'_>,
     injected: &mut InjectedFilters,
-) -> Result<DeliverOpened, OpenError> {
+) -> Result<DeliverOpened, ChainOpenError> {
     let mut opened = DeliverOpened { body_bytes: input.body_bytes, ..DeliverOpened::default() };
     let mut coding = input.coding;
     let mut names = list.names();
@@ -105,12 +107,12 @@ pub fn open_deliver(
             FilterName::Range => match (input.range)(opened.body_bytes) {
                 RangeVerdict::Whole => {}
                 RangeVerdict::Part(low, high) => {
-                    opened.chain.push(Range::new(low, high));
+                    opened.chain.push(RangeFilter::new(low, high));
                     opened.body_bytes = Some(high - low + 1);
                 }
                 RangeVerdict::Parts(parts) => {
                     opened.body_bytes = Some(parts.bytes());
-                    opened.chain.push(Range::parts(parts));
+                    opened.chain.push(RangeFilter::parts(parts));
                 }
                 RangeVerdict::Unsatisfiable => opened.body_bytes = Some(0),
             },

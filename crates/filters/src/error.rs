@@ -70,7 +70,7 @@ impl std::error::Error for FilterError {}
 
 /// A chain could not be set up. The text is a FetchError record's (deliver: an Error record's).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OpenError {
+pub enum ChainOpenError {
     /// No such filter: the list from its name on.
     NotFound(String),
     Refused {
@@ -80,7 +80,7 @@ pub enum OpenError {
     },
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for ChainOpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound(rest) => write!(f, "Filter '...{rest}' not found"),
@@ -89,4 +89,4 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl std::error::Error for OpenError {}
+impl std::error::Error for ChainOpenError {}

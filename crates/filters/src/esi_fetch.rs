@@ -5,14 +5,14 @@
 
 use std::collections::VecDeque;
 
-use esi::{Complaint, Features, Include, Parser, Piece, ProgramBuilder, Severity, Sink};
+use esi::{Complaint, ComplaintSeverity, EsiInclude, EsiParser, Features, GzipPiece, ParserSink, ProgramBuilder};
 use zlib_rs::DeflateFlush;
 
 use crate::gunzip::record;
-use crate::gzip::Pace;
+use crate::gzip::GzipPace;
 use crate::packer::{PackProgress, Packer};
-use crate::stitch::{self, Sum};
-use crate::{Filter, FilterError, GzipBits, GzipParams, Note, SLICE, State, Step, UNPACKED_A_MICRO};
+use crate::stitch::{self, GzipSum};
+use crate::{Filter, FilterError, FilterNote, FilterState, FilterStep, GzipBits, GzipParams, SLICE, UNPACKED_A_MICRO};
 
 /// Bytes that one step parses at most: some 100 microseconds where each tag is one of ESI. Fewer would make blocks that are short to be stored.
 const PARSED: usize = SLICE / 2;
@@ -26,25 +26,25 @@ const FLUSH_MICROS: u32 = 8;
 /// A last block without anything in it, in RFC 1951's own codes: 10 bits.
 const LAST_BLOCK: [u8; 2] = [3, 0];
 
-fn note(complaint: Complaint, after: u64) -> Note {
+fn note(complaint: Complaint, after: u64) -> FilterNote {
     let text = complaint.record(after);
     match complaint.severity() {
-        Severity::Error => Note::EsiError(text),
-        Severity::Warning => Note::EsiWarning(text),
-        Severity::Info => Note::EsiInfo(text),
+        ComplaintSeverity::Error => FilterNote::EsiError(text),
+        ComplaintSeverity::Warning => FilterNote::EsiWarning(text),
+        ComplaintSeverity::Info => FilterNote::EsiInfo(text),
     }
 }
 
 /// The plain form: bytes pass, the program counts them.
 pub(crate) struct Esi {
-    parser: Parser,
+    parser: EsiParser,
     work: Plain,
     program: Option<Vec<u8>>,
 }
 
 struct Plain {
     builder: Option<ProgramBuilder>,
-    notes: Vec<Note>,
+    notes: Vec<FilterNote>,
 }
 
 impl Plain {
@@ -53,7 +53,7 @@ impl Plain {
     }
 }
 
-impl Sink for Plain {
+impl ParserSink for Plain {
     fn verbatim(&mut self, bytes: &[u8]) {
         self.builder().verbatim(bytes.len() as u64);
     }
@@ -62,7 +62,7 @@ impl Sink for Plain {
         self.builder().skip(bytes.len() as u64);
     }
 
-    fn include(&mut self, include: &Include) {
+    fn include(&mut self, include: &EsiInclude) {
         self.builder().include(include);
     }
 
@@ -75,7 +75,7 @@ impl Esi {
     /// An ESI filter; `url` is bereq's.
     pub(crate) fn new(url: &[u8], features: Features) -> Self {
         let work = Plain { builder: Some(ProgramBuilder::new(url, false)), notes: Vec::new() };
-        Self { parser: Parser::new(features), work, program: None }
+        Self { parser: EsiParser::new(features), work, program: None }
     }
 }
 
@@ -84,27 +84,27 @@ impl Filter for Esi {
         "esi"
     }
 
-    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
         let n = input.len().min(out.len()).min(PARSED);
         out[..n].copy_from_slice(&input[..n]);
         self.parser.feed(&input[..n], &mut self.work);
         let state = match (n == input.len(), is_last) {
-            (false, _) => State::More,
-            (true, false) => State::Hungry,
+            (false, _) => FilterState::More,
+            (true, false) => FilterState::Hungry,
             (true, true) => {
                 let found = self.parser.finish(&mut self.work);
                 self.program = self.work.builder.take().filter(|_| found).and_then(ProgramBuilder::finish);
-                State::End
+                FilterState::End
             }
         };
-        Ok(Step { consumed: n, produced: n, state })
+        Ok(FilterStep { consumed: n, produced: n, state })
     }
 
-    fn micros(&self, step: &Step) -> u32 {
+    fn micros(&self, step: &FilterStep) -> u32 {
         step.micros_at(PARSED_A_MICRO)
     }
 
-    fn take_notes(&mut self, notes: &mut Vec<Note>) {
+    fn take_notes(&mut self, notes: &mut Vec<FilterNote>) {
         notes.append(&mut self.work.notes);
     }
 
@@ -115,7 +115,7 @@ impl Filter for Esi {
 
 /// The gzip form: text is compressed run by run.
 pub(crate) struct EsiGzip {
-    parser: Parser,
+    parser: EsiParser,
     work: Packing,
     phase: Phase,
     program: Option<Vec<u8>>,
@@ -135,22 +135,22 @@ enum Phase {
 /// Output of the parser, in order, not yet compressed: at most one slice of body.
 enum Item {
     Run { is_verbatim: bool, bytes: Vec<u8>, at: usize },
-    Include(Include),
+    Include(EsiInclude),
     Complaint(Complaint),
 }
 
 /// Handling of the bytes that the parser classified.
 struct Packing {
     deflate: Packer,
-    pace: Pace,
+    pace: GzipPace,
     /// Microseconds of the last step, roughly.
     micros: u32,
     queue: VecDeque<Item>,
     builder: Option<ProgramBuilder>,
-    notes: Vec<Note>,
+    notes: Vec<FilterNote>,
     /// Sum of the whole body, for the trailer.
-    whole: Sum,
-    run: Sum,
+    whole: GzipSum,
+    run: GzipSum,
     run_is_verbatim: bool,
     run_packed: u64,
     /// Offset of the open run in the stored body.
@@ -159,7 +159,7 @@ struct Packing {
     dirty: bool,
 }
 
-impl Sink for Packing {
+impl ParserSink for Packing {
     fn verbatim(&mut self, bytes: &[u8]) {
         self.append(true, bytes);
     }
@@ -168,7 +168,7 @@ impl Sink for Packing {
         self.append(false, bytes);
     }
 
-    fn include(&mut self, include: &Include) {
+    fn include(&mut self, include: &EsiInclude) {
         self.queue.push_back(Item::Include(include.clone()));
     }
 
@@ -220,7 +220,7 @@ impl Packing {
         }
         let (sum, packed) = (std::mem::take(&mut self.run), std::mem::take(&mut self.run_packed));
         if self.run_is_verbatim {
-            let piece = Piece { crc: sum.crc, plain_bytes: sum.plain_bytes };
+            let piece = GzipPiece { crc: sum.crc, plain_bytes: sum.plain_bytes };
             self.builder().gzip_piece(packed, piece);
         } else {
             self.builder().skip(packed);
@@ -284,8 +284,8 @@ impl EsiGzip {
             queue: VecDeque::new(),
             builder: Some(builder),
             notes: Vec::new(),
-            whole: Sum::default(),
-            run: Sum::default(),
+            whole: GzipSum::default(),
+            run: GzipSum::default(),
             run_is_verbatim: false,
             run_packed: 0,
             run_start: 0,
@@ -293,7 +293,7 @@ impl EsiGzip {
             dirty: true,
         };
         let frame = stitch::HEADER.into();
-        Self { parser: Parser::new(features), work, phase: Phase::Body, program: None, plain: 0, packed: 0, frame }
+        Self { parser: EsiParser::new(features), work, phase: Phase::Body, program: None, plain: 0, packed: 0, frame }
     }
 
     fn bits(&self) -> GzipBits {
@@ -325,10 +325,10 @@ impl EsiGzip {
         n
     }
 
-    fn end(&mut self, out: &mut [u8], made: &mut usize) -> Result<State, FilterError> {
+    fn end(&mut self, out: &mut [u8], made: &mut usize) -> Result<FilterState, FilterError> {
         if matches!(self.phase, Phase::Ending) {
             if !self.work.end_run(out, made)? {
-                return Ok(State::More);
+                return Ok(FilterState::More);
             }
             self.frame.extend(LAST_BLOCK);
             self.frame.extend(self.work.whole.crc.to_le_bytes());
@@ -336,7 +336,7 @@ impl EsiGzip {
             self.phase = Phase::Ended;
         }
         self.write_frame(out, made);
-        Ok(if self.frame.is_empty() { State::End } else { State::More })
+        Ok(if self.frame.is_empty() { FilterState::End } else { FilterState::More })
     }
 }
 
@@ -345,32 +345,32 @@ impl Filter for EsiGzip {
         "esi_gzip"
     }
 
-    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
         let mut made = 0;
         self.write_frame(out, &mut made);
         let consumed = self.parse(input, is_last);
         self.work.micros = consumed as u32 / PARSED_A_MICRO;
         self.work.work(out, &mut made)?;
-        let mut state = State::More;
+        let mut state = FilterState::More;
         if self.work.queue.is_empty() && made < out.len() {
             state = match self.phase {
-                Phase::Body if consumed == input.len() => State::Hungry,
-                Phase::Body => State::More,
+                Phase::Body if consumed == input.len() => FilterState::Hungry,
+                Phase::Body => FilterState::More,
                 Phase::Ending | Phase::Ended => self.end(out, &mut made)?,
             };
         }
         self.packed += made as u64;
-        if state == State::End && self.program.is_some() {
+        if state == FilterState::End && self.program.is_some() {
             self.program = self.work.builder.take().and_then(ProgramBuilder::finish);
         }
-        Ok(Step { consumed, produced: made, state })
+        Ok(FilterStep { consumed, produced: made, state })
     }
 
-    fn micros(&self, step: &Step) -> u32 {
+    fn micros(&self, step: &FilterStep) -> u32 {
         self.work.micros.max(step.micros_at(UNPACKED_A_MICRO))
     }
 
-    fn take_notes(&mut self, notes: &mut Vec<Note>) {
+    fn take_notes(&mut self, notes: &mut Vec<FilterNote>) {
         notes.append(&mut self.work.notes);
     }
 

@@ -2,10 +2,10 @@
 //! Which filters a body passes on its way into the cache: `beresp.filters`, its default, and opening the chain.
 
 use crate::esi_fetch::{Esi, EsiGzip};
-use crate::list::Names;
+use crate::list::FilterNames;
 use crate::{
-    Chain, Check, Edit, FilterList, FilterName, Gunzip, Gzip, GzipParams, InjectedFilters, OpenError, Pack, PackParams,
-    Packed, TestGunzip, Unpack,
+    Chain, ChainOpenError, Check, Edit, FilterList, FilterName, Gunzip, Gzip, GzipParams, InjectedFilters, Pack,
+    PackParams, Packed, TestGunzip, Unpack,
 };
 use message::{Coding, Codings};
 
@@ -153,7 +153,7 @@ pub fn open_fetch(
     list: &FilterList,
     input: FetchInput<'_>,
     injected: &mut InjectedFilters,
-) -> Result<FetchOpened, OpenError> {
+) -> Result<FetchOpened, ChainOpenError> {
     let mut opened = FetchOpened::default();
     // What the body is in as it comes to the next filter.
     let mut coding = input.coding;
@@ -201,13 +201,13 @@ pub fn open_fetch(
                 opened.edits.extend([Edit::SetCoding(packed.coding()), Edit::VaryAcceptEncoding]);
                 (opened.coding, opened.is_recoded, coding) = (packed.coding(), true, Some(packed.coding()));
             }
-            FilterName::Esi if is_part => return Err(OpenError::Refused { name: "esi", vcl_error: ESI_ON_PART }),
+            FilterName::Esi if is_part => return Err(ChainOpenError::Refused { name: "esi", vcl_error: ESI_ON_PART }),
             FilterName::Esi => {
                 opened.chain.push(Esi::new(input.url, input.esi));
                 opened.is_esi = true;
             }
             FilterName::EsiGzip if is_part => {
-                return Err(OpenError::Refused { name: "esi_gzip", vcl_error: ESI_ON_PART });
+                return Err(ChainOpenError::Refused { name: "esi_gzip", vcl_error: ESI_ON_PART });
             }
             FilterName::EsiGzip => {
                 opened.chain.push(EsiGzip::new(input.url, input.esi, input.gzip));
@@ -250,6 +250,6 @@ const RECODED: [Edit; 3] = [Edit::Unset("Content-Encoding"), Edit::Unset("Conten
 pub(crate) const REWRITTEN: [Edit; 2] = [Edit::Unset("Content-Length"), Edit::WeakenEtag];
 
 /// The message has the list from the name on.
-pub(crate) fn not_found(name: FilterName<'_>, after: &Names<'_>) -> OpenError {
-    OpenError::NotFound(String::from_utf8_lossy(&[name.as_bytes(), after.rest()].concat()).into_owned())
+pub(crate) fn not_found(name: FilterName<'_>, after: &FilterNames<'_>) -> ChainOpenError {
+    ChainOpenError::NotFound(String::from_utf8_lossy(&[name.as_bytes(), after.rest()].concat()).into_owned())
 }

@@ -2,7 +2,7 @@
 //! `gunzip`: unpacks a body, on its way into the cache or to a client that doesn't take gzip.
 
 use crate::inflate::Unzip;
-use crate::{Filter, FilterError, Note, SLICE, State, Step};
+use crate::{Filter, FilterError, FilterNote, FilterState, FilterStep, SLICE};
 
 pub struct Gunzip {
     unzip: Unzip,
@@ -30,7 +30,7 @@ impl Filter for Gunzip {
         "gunzip"
     }
 
-    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
         let slice = &input[..input.len().min(SLICE)];
         let room = out.len().min(SLICE);
         let did = self.unzip.run(slice, &mut out[..room])?;
@@ -39,19 +39,19 @@ impl Filter for Gunzip {
             self.unzip.junk(self.id);
             return Err(FilterError::JunkAfterGzip);
         } else if self.unzip.is_ended() && is_last {
-            State::End
+            FilterState::End
         } else if did.produced == room || rest > 0 {
-            State::More
+            FilterState::More
         } else if is_last {
             return Err(FilterError::GunzipTruncated);
         } else {
-            State::Hungry
+            FilterState::Hungry
         };
-        Ok(Step { consumed: did.consumed, produced: did.produced, state })
+        Ok(FilterStep { consumed: did.consumed, produced: did.produced, state })
     }
 
-    fn take_notes(&mut self, notes: &mut Vec<Note>) {
-        notes.extend(self.unzip.take_note().map(Note::Gzip));
+    fn take_notes(&mut self, notes: &mut Vec<FilterNote>) {
+        notes.extend(self.unzip.take_note().map(FilterNote::Gzip));
     }
 
     fn closing_note(&self) -> Option<String> {

@@ -9,7 +9,7 @@ use zlib_rs::{DeflateFlush, crc32};
 use crate::gunzip::record;
 use crate::packer::Packer;
 use crate::step::Flushed;
-use crate::{Filter, FilterError, GzipBits, SLICE, State, Step, UNPACKED_A_MICRO, stitch};
+use crate::{Filter, FilterError, FilterState, FilterStep, GzipBits, SLICE, UNPACKED_A_MICRO, stitch};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GzipParams {
@@ -24,7 +24,7 @@ impl Default for GzipParams {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pace {
+pub(crate) struct GzipPace {
     /// Bytes that one step packs at most: about 150 microseconds of text.
     pub slice: usize,
     /// Bytes of text compressed in a microsecond. Bytes that are made to be hard to compress take some five times as
@@ -33,19 +33,19 @@ pub(crate) struct Pace {
 }
 
 impl GzipParams {
-    pub(crate) fn pace(self) -> Pace {
+    pub(crate) fn pace(self) -> GzipPace {
         match self.level {
-            0 => Pace { slice: SLICE, bytes_a_micro: UNPACKED_A_MICRO },
-            1..=3 => Pace { slice: SLICE / 2, bytes_a_micro: 60 },
-            4..=6 => Pace { slice: SLICE / 4, bytes_a_micro: 25 },
-            7.. => Pace { slice: SLICE / 16, bytes_a_micro: 10 },
+            0 => GzipPace { slice: SLICE, bytes_a_micro: UNPACKED_A_MICRO },
+            1..=3 => GzipPace { slice: SLICE / 2, bytes_a_micro: 60 },
+            4..=6 => GzipPace { slice: SLICE / 4, bytes_a_micro: 25 },
+            7.. => GzipPace { slice: SLICE / 16, bytes_a_micro: 10 },
         }
     }
 }
 
 pub struct Gzip {
     deflate: Packer,
-    pace: Pace,
+    pace: GzipPace,
     crc: u32,
     plain: u64,
     packed: u64,
@@ -90,8 +90,8 @@ impl Filter for Gzip {
         "gzip"
     }
 
-    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
-        let mut step = Step { consumed: 0, produced: 0, state: State::More };
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
+        let mut step = FilterStep { consumed: 0, produced: 0, state: FilterState::More };
         match self.phase {
             Phase::Head => {
                 let head = stitch::HEADER;
@@ -107,7 +107,7 @@ impl Filter for Gzip {
                 step.produced = self.deflate.pack(&[], out, DeflateFlush::SyncFlush)?.made;
                 if step.produced < out.len() {
                     self.flushed.done(self.plain);
-                    step.state = State::Hungry;
+                    step.state = FilterState::Hungry;
                 }
             }
             Phase::Body => {
@@ -119,7 +119,7 @@ impl Filter for Gzip {
                 self.plain += used.len() as u64;
                 if step.consumed == input.len() && step.produced < out.len() {
                     let is_done = !is_last && !self.flushed.is_due(self.plain);
-                    step.state = if is_done { State::Hungry } else { State::More };
+                    step.state = if is_done { FilterState::Hungry } else { FilterState::More };
                     if is_last {
                         self.phase = Phase::Flush;
                     }
@@ -139,7 +139,7 @@ impl Filter for Gzip {
                 step.produced = n;
                 self.phase = Phase::Tail(at + n);
                 if at + n == tail.len() {
-                    step.state = State::End;
+                    step.state = FilterState::End;
                 }
             }
         }
@@ -147,7 +147,7 @@ impl Filter for Gzip {
         Ok(step)
     }
 
-    fn micros(&self, step: &Step) -> u32 {
+    fn micros(&self, step: &FilterStep) -> u32 {
         step.micros_at(self.pace.bytes_a_micro)
     }
 

@@ -16,30 +16,30 @@ use crate::{Filter, FilterList, FilterName};
 pub struct InjectedFilters(Option<Box<Entries>>);
 
 /// In a box, as few transactions have any. Never empty but for those that run by now.
-struct Entries(Vec<Entry>);
+struct Entries(Vec<InjectedEntry>);
 
-struct Entry {
+struct InjectedEntry {
     goes_by_itself: bool,
     filter: Box<dyn Filter>,
 }
 
 /// Side of the cache that a list is for: it decides in front of what a filter goes by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum CacheSide {
     /// `beresp.filters`: before ESI is parsed and the body is packed.
     Fetch,
     /// `resp.filters`: before a range is cut out.
     Deliver,
 }
 
-impl Side {
+impl CacheSide {
     /// True if a filter that goes by itself goes in front of this one.
     fn is_stop(self, name: FilterName<'_>) -> bool {
         match (self, name) {
-            (Side::Fetch, FilterName::Esi | FilterName::EsiGzip | FilterName::Gzip | FilterName::Pack(_))
-            | (Side::Deliver, FilterName::Range) => true,
+            (CacheSide::Fetch, FilterName::Esi | FilterName::EsiGzip | FilterName::Gzip | FilterName::Pack(_))
+            | (CacheSide::Deliver, FilterName::Range) => true,
             (
-                Side::Fetch,
+                CacheSide::Fetch,
                 FilterName::Gunzip
                 | FilterName::Range
                 | FilterName::TestGunzip
@@ -48,7 +48,7 @@ impl Side {
                 | FilterName::Injected(_),
             )
             | (
-                Side::Deliver,
+                CacheSide::Deliver,
                 FilterName::Esi
                 | FilterName::EsiGzip
                 | FilterName::Gunzip
@@ -76,9 +76,9 @@ impl InjectedFilters {
 
     fn get<T: Filter>(&mut self, goes_by_itself: bool, make: impl FnOnce() -> T) -> &mut T {
         let all = &mut self.0.get_or_insert_with(|| Box::new(Entries(Vec::new()))).0;
-        let is_it = |entry: &Entry| (&*entry.filter as &dyn Any).is::<T>();
+        let is_it = |entry: &InjectedEntry| (&*entry.filter as &dyn Any).is::<T>();
         let at = all.iter().position(is_it).unwrap_or_else(|| {
-            all.push(Entry { goes_by_itself, filter: Box::new(make()) });
+            all.push(InjectedEntry { goes_by_itself, filter: Box::new(make()) });
             all.len() - 1
         });
         all[at].goes_by_itself |= goes_by_itself;
@@ -113,17 +113,17 @@ impl InjectedFilters {
         self.entries().any(|entry| entry.filter.name().as_bytes() == name)
     }
 
-    fn entries(&self) -> impl Iterator<Item = &Entry> {
+    fn entries(&self) -> impl Iterator<Item = &InjectedEntry> {
         self.0.iter().flat_map(|all| &all.0)
     }
 
-    fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+    fn entries_mut(&mut self) -> impl Iterator<Item = &mut InjectedEntry> {
         self.0.iter_mut().flat_map(|all| &mut all.0)
     }
 
     /// The list with the names of those that go by themselves, and with the filter that undoes the body's coding where one
     /// of them would get a packed body. `coding`: what Content-Encoding says, `None` for one that we can't undo.
-    pub fn complete(&self, list: FilterList, side: Side, coding: Option<Coding>) -> FilterList {
+    pub fn complete(&self, list: FilterList, side: CacheSide, coding: Option<Coding>) -> FilterList {
         if self.is_empty() {
             return list;
         }
@@ -150,7 +150,7 @@ impl InjectedFilters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FilterError, State, Step};
+    use crate::{FilterError, FilterState, FilterStep};
 
     struct Upper;
     struct Lower;
@@ -159,15 +159,15 @@ mod tests {
         fn name(&self) -> &'static str {
             "upper"
         }
-        fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+        fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
             let n = input.len().min(out.len());
             out[..n].copy_from_slice(&input[..n].to_ascii_uppercase());
             let state = match (n == input.len(), is_last) {
-                (true, true) => State::End,
-                (true, false) => State::Hungry,
-                (false, _) => State::More,
+                (true, true) => FilterState::End,
+                (true, false) => FilterState::Hungry,
+                (false, _) => FilterState::More,
             };
-            Ok(Step { consumed: n, produced: n, state })
+            Ok(FilterStep { consumed: n, produced: n, state })
         }
     }
 
@@ -175,13 +175,13 @@ mod tests {
         fn name(&self) -> &'static str {
             "lower"
         }
-        fn step(&mut self, _: &[u8], _: bool, _: &mut [u8]) -> Result<Step, FilterError> {
+        fn step(&mut self, _: &[u8], _: bool, _: &mut [u8]) -> Result<FilterStep, FilterError> {
             Err(FilterError::Module { name: "lower", reason: "no" })
         }
     }
 
     #[track_caller]
-    fn check(list: &'static str, side: Side, is_gzip: bool, wanted: &'static str) {
+    fn check(list: &'static str, side: CacheSide, is_gzip: bool, wanted: &'static str) {
         let mut injected = InjectedFilters::default();
         injected.by_itself(|| Upper);
         injected.named(|| Lower);
@@ -195,24 +195,24 @@ mod tests {
 
     #[test]
     fn where_they_go() {
-        check("", Side::Fetch, false, " upper");
-        check("gzip", Side::Fetch, false, " upper gzip");
-        check(" gunzip esi_gzip", Side::Fetch, true, " gunzip upper esi_gzip");
-        check("testgunzip", Side::Fetch, true, " testgunzip gunzip upper");
-        check("lower", Side::Fetch, true, " gunzip lower upper");
-        check("gunzip upper gzip", Side::Fetch, true, "gunzip upper gzip");
-        check(" esi range", Side::Deliver, true, " esi gunzip upper range");
-        check(" esi gunzip range", Side::Deliver, true, " esi gunzip upper range");
+        check("", CacheSide::Fetch, false, " upper");
+        check("gzip", CacheSide::Fetch, false, " upper gzip");
+        check(" gunzip esi_gzip", CacheSide::Fetch, true, " gunzip upper esi_gzip");
+        check("testgunzip", CacheSide::Fetch, true, " testgunzip gunzip upper");
+        check("lower", CacheSide::Fetch, true, " gunzip lower upper");
+        check("gunzip upper gzip", CacheSide::Fetch, true, "gunzip upper gzip");
+        check(" esi range", CacheSide::Deliver, true, " esi gunzip upper range");
+        check(" esi gunzip range", CacheSide::Deliver, true, " esi gunzip upper range");
     }
 
     #[test]
     fn none_changes_nothing() {
         let list = || FilterList::from("testgunzip");
         let injected = InjectedFilters::default();
-        assert!(injected.is_empty() && injected.complete(list(), Side::Fetch, Some(Coding::Gzip)) == list());
+        assert!(injected.is_empty() && injected.complete(list(), CacheSide::Fetch, Some(Coding::Gzip)) == list());
         let mut injected = InjectedFilters::default();
         injected.named(|| Lower);
-        assert_eq!(injected.complete(list(), Side::Fetch, Some(Coding::Gzip)), list());
+        assert_eq!(injected.complete(list(), CacheSide::Fetch, Some(Coding::Gzip)), list());
         assert!(injected.find::<Lower>().is_some() && injected.find::<Upper>().is_none());
     }
 

@@ -38,20 +38,20 @@ mod step;
 pub mod stitch;
 mod test_gunzip;
 
-pub use chain::{Acct, Chain};
+pub use chain::{Chain, FilterAcct};
 pub use codec::{PackParams, Packed, memory_held, memory_refused, set_memory_limit};
 pub use deliver::{DeliverFacts, DeliverInput, DeliverOpened, RangeVerdict, default_deliver, open_deliver};
-pub use error::{FilterError, OpenError};
+pub use error::{ChainOpenError, FilterError};
 pub use fetch::{FetchFacts, FetchInput, FetchOpened, default_fetch, open_fetch};
 pub use gunzip::Gunzip;
 pub use gzip::{Gzip, GzipParams};
-pub use injected::{InjectedFilters, Side};
-pub use list::{FilterList, FilterName, Names};
-pub use range::{Multipart, Part, PartHeads, Range};
+pub use injected::{CacheSide, InjectedFilters};
+pub use list::{FilterList, FilterName, FilterNames};
+pub use range::{Multipart, PartHeads, RangeFilter, RangePart};
 pub use recode::{Check, Pack, Unpack};
 pub use room::with_room;
-pub use scan::Scan;
-pub use step::{Edit, Filter, GzipBits, Note, SLICE, State, Step, Subrequest, UNPACKED_A_MICRO};
+pub use scan::GzipScan;
+pub use step::{Edit, Filter, FilterNote, FilterState, FilterStep, GzipBits, SLICE, Subrequest, UNPACKED_A_MICRO};
 pub use test_gunzip::TestGunzip;
 
 pub fn trim() {

@@ -104,8 +104,8 @@ impl FilterList {
         self.0.is_empty()
     }
 
-    pub fn names(&self) -> Names<'_> {
-        Names(&self.0)
+    pub fn names(&self) -> FilterNames<'_> {
+        FilterNames(&self.0)
     }
 
     pub fn undoes_coding(&self) -> bool {
@@ -134,15 +134,15 @@ impl<'a> FromIterator<FilterName<'a>> for FilterList {
 }
 
 #[derive(Clone, Debug)]
-pub struct Names<'a>(&'a [u8]);
+pub struct FilterNames<'a>(&'a [u8]);
 
-impl<'a> Names<'a> {
+impl<'a> FilterNames<'a> {
     pub fn rest(&self) -> &'a [u8] {
         self.0
     }
 }
 
-impl<'a> Iterator for Names<'a> {
+impl<'a> Iterator for FilterNames<'a> {
     type Item = FilterName<'a>;
 
     fn next(&mut self) -> Option<FilterName<'a>> {
@@ -174,7 +174,7 @@ mod tests {
             let ours: FilterList = list.names().collect();
             assert_eq!(ours.names().collect::<Vec<_>>(), names, "{text:?}");
         }
-        let mut names = Names(b" a  b c");
+        let mut names = FilterNames(b" a  b c");
         assert_eq!((names.nth(1), names.rest()), (Some(FilterName::Injected(b"b")), &b" c"[..]));
     }
 

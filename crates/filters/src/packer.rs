@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_body_holds_a_compressor_only_while_it_is_packed() {
-        use crate::{Filter, Gzip, State};
+        use crate::{Filter, FilterState, Gzip};
 
         let mut crowd: Vec<_> = (0..200).map(|_| Gzip::new(GzipParams::default())).collect();
         for gzip in &mut crowd {
@@ -157,7 +157,7 @@ mod tests {
             loop {
                 let step = gzip.step(rest, true, &mut out).expect("packs");
                 rest = &rest[step.consumed..];
-                if step.state == State::End {
+                if step.state == FilterState::End {
                     break;
                 }
             }

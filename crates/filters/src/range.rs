@@ -5,19 +5,19 @@
 
 use std::collections::VecDeque;
 
-use crate::{Filter, FilterError, State, Step};
+use crate::{Filter, FilterError, FilterState, FilterStep};
 
 /// Several ranges of a body as one `multipart/byteranges` body (RFC 9110 14.6).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Multipart {
     /// The parts, none of which shares a byte with another.
-    pub parts: Vec<Part>,
+    pub parts: Vec<RangePart>,
     pub heads: PartHeads,
     pub tail: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct RangePart {
     pub low: u64,
     pub high: u64,
 }
@@ -33,12 +33,12 @@ pub struct PartHeads {
 }
 
 impl PartHeads {
-    pub fn of(&self, part: Part) -> Vec<u8> {
+    pub fn of(&self, part: RangePart) -> Vec<u8> {
         let range = format!("{}-{}", part.low, part.high);
         [&self.before, range.as_bytes(), &self.after].concat()
     }
 
-    fn bytes_of(&self, part: Part) -> u64 {
+    fn bytes_of(&self, part: RangePart) -> u64 {
         let digits = |n: u64| u64::from(n.checked_ilog10().unwrap_or(0)) + 1;
         (self.before.len() + self.after.len() + 1) as u64 + digits(part.low) + digits(part.high)
     }
@@ -46,7 +46,7 @@ impl PartHeads {
 
 impl Multipart {
     pub fn bytes(&self) -> u64 {
-        let part = |part: &Part| self.heads.bytes_of(*part) + (part.high - part.low + 1);
+        let part = |part: &RangePart| self.heads.bytes_of(*part) + (part.high - part.low + 1);
         self.parts.iter().map(part).sum::<u64>() + self.tail.len() as u64
     }
 
@@ -55,9 +55,9 @@ impl Multipart {
     }
 }
 
-pub struct Range {
+pub struct RangeFilter {
     at: u64,
-    parts: VecDeque<Part>,
+    parts: VecDeque<RangePart>,
     /// `None`: a part has none.
     heads: Option<PartHeads>,
     tail: Vec<u8>,
@@ -66,10 +66,10 @@ pub struct Range {
     is_over: bool,
 }
 
-impl Range {
+impl RangeFilter {
     /// `high` is the last byte wanted. `low` must not be above it.
     pub fn new(low: u64, high: u64) -> Self {
-        Self::with([Part { low, high }].into(), None, Vec::new())
+        Self::with([RangePart { low, high }].into(), None, Vec::new())
     }
 
     /// Several ranges; they go out in the body's order.
@@ -84,7 +84,7 @@ impl Range {
         Self::with(parts.into(), Some(heads), tail)
     }
 
-    fn with(parts: VecDeque<Part>, heads: Option<PartHeads>, tail: Vec<u8>) -> Self {
+    fn with(parts: VecDeque<RangePart>, heads: Option<PartHeads>, tail: Vec<u8>) -> Self {
         let mut range = Self { at: 0, parts, heads, tail, own: Vec::new(), own_at: 0, is_over: false };
         range.begin();
         range
@@ -112,12 +112,12 @@ impl Range {
     }
 }
 
-impl Filter for Range {
+impl Filter for RangeFilter {
     fn name(&self) -> &'static str {
         "range"
     }
 
-    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
         let len = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let (mut consumed, mut produced) = (0, 0);
         loop {
@@ -129,25 +129,29 @@ impl Filter for Range {
             }
             let has_input = consumed < input.len();
             if (has_input || self.is_over) && !self.give_own(out, &mut produced) {
-                return Ok(Step { consumed, produced, state: State::More });
+                return Ok(FilterStep { consumed, produced, state: FilterState::More });
             }
             let Some(part) = self.parts.front().filter(|_| !self.is_over) else {
-                return Ok(Step { consumed, produced, state: State::End });
+                return Ok(FilterStep { consumed, produced, state: FilterState::End });
             };
             if !has_input {
-                let state = if is_last { return Err(FilterError::RangeShort) } else { State::Hungry };
-                return Ok(Step { consumed, produced, state });
+                let state = if is_last { return Err(FilterError::RangeShort) } else { FilterState::Hungry };
+                return Ok(FilterStep { consumed, produced, state });
             }
             let take =
                 (input.len() - consumed).min(len(part.high - self.at).saturating_add(1)).min(out.len() - produced);
             out[produced..produced + take].copy_from_slice(&input[consumed..consumed + take]);
             (consumed, produced, self.at) = (consumed + take, produced + take, self.at + take as u64);
             if self.at <= part.high {
-                let state = if consumed < input.len() || produced == out.len() { State::More } else { State::Hungry };
-                if state == State::Hungry && is_last {
+                let state = if consumed < input.len() || produced == out.len() {
+                    FilterState::More
+                } else {
+                    FilterState::Hungry
+                };
+                if state == FilterState::Hungry && is_last {
                     return Err(FilterError::RangeShort);
                 }
-                return Ok(Step { consumed, produced, state });
+                return Ok(FilterStep { consumed, produced, state });
             }
             self.parts.pop_front();
             self.begin();

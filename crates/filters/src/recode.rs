@@ -3,13 +3,13 @@
 
 use message::Coding;
 
-use crate::codec::{Decoder, Encoder, Operation, PackParams, Packed};
+use crate::codec::{CodecOperation, CodingDecoder, CodingEncoder, PackParams, Packed};
 use crate::step::Flushed;
-use crate::{Filter, FilterError, SLICE, State, Step, UNPACKED_A_MICRO};
+use crate::{Filter, FilterError, FilterState, FilterStep, SLICE, UNPACKED_A_MICRO};
 
 pub struct Pack {
     packed: Packed,
-    encoder: Box<dyn Encoder>,
+    encoder: Box<dyn CodingEncoder>,
     bytes_a_micro: u32,
     plain_bytes: u64,
     flushed: Flushed,
@@ -21,14 +21,14 @@ impl Pack {
         Self { packed, encoder, bytes_a_micro, plain_bytes: 0, flushed: Flushed::default() }
     }
 
-    fn flush_into(&mut self, room: &mut [u8]) -> Result<Step, FilterError> {
-        let did = self.encoder.run(&[], Operation::Flush, room)?;
-        let mut state = State::More;
+    fn flush_into(&mut self, room: &mut [u8]) -> Result<FilterStep, FilterError> {
+        let did = self.encoder.run(&[], CodecOperation::Flush, room)?;
+        let mut state = FilterState::More;
         if self.encoder.is_flushed() {
             self.flushed.done(self.plain_bytes);
-            state = State::Hungry;
+            state = FilterState::Hungry;
         }
-        Ok(Step { consumed: 0, produced: did.produced, state })
+        Ok(FilterStep { consumed: 0, produced: did.produced, state })
     }
 }
 
@@ -40,28 +40,28 @@ impl Filter for Pack {
         }
     }
 
-    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
         let slice = &input[..input.len().min(SLICE)];
         let room = out.len().min(SLICE);
         if input.is_empty() && !is_last && self.flushed.is_due(self.plain_bytes) {
             return self.flush_into(&mut out[..room]);
         }
         let ends = is_last && slice.len() == input.len();
-        let operation = if ends { Operation::Finish } else { Operation::Process };
+        let operation = if ends { CodecOperation::Finish } else { CodecOperation::Process };
         let did = self.encoder.run(slice, operation, &mut out[..room])?;
         self.plain_bytes += did.consumed as u64;
         let state = if ends && self.encoder.is_ended() {
-            State::End
+            FilterState::End
         } else if ends || did.consumed < input.len() || did.produced == room || self.flushed.is_due(self.plain_bytes) {
-            State::More
+            FilterState::More
         } else {
-            State::Hungry
+            FilterState::Hungry
         };
-        Ok(Step { consumed: did.consumed, produced: did.produced, state })
+        Ok(FilterStep { consumed: did.consumed, produced: did.produced, state })
     }
 
     /// On the average: an encoder works on blocks, which are longer than a step.
-    fn micros(&self, step: &Step) -> u32 {
+    fn micros(&self, step: &FilterStep) -> u32 {
         step.micros_at(self.bytes_a_micro)
     }
 
@@ -76,7 +76,7 @@ impl Filter for Pack {
 
 pub struct Unpack {
     packed: Packed,
-    decoder: Box<dyn Decoder>,
+    decoder: Box<dyn CodingDecoder>,
 }
 
 impl Unpack {
@@ -93,13 +93,13 @@ impl Filter for Unpack {
         }
     }
 
-    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
         let slice = &input[..input.len().min(SLICE)];
         let room = out.len().min(SLICE);
         let did = self.decoder.run(slice, &mut out[..room])?;
         let state =
             state_of(self.packed.coding(), &*self.decoder, input.len() - did.consumed, is_last, did.produced == room)?;
-        Ok(Step { consumed: did.consumed, produced: did.produced, state })
+        Ok(FilterStep { consumed: did.consumed, produced: did.produced, state })
     }
 }
 
@@ -107,28 +107,28 @@ impl Filter for Unpack {
 /// more.
 fn state_of(
     coding: Coding,
-    decoder: &dyn Decoder,
+    decoder: &dyn CodingDecoder,
     rest: usize,
     is_last: bool,
     is_full: bool,
-) -> Result<State, FilterError> {
+) -> Result<FilterState, FilterError> {
     if decoder.is_ended() && rest > 0 {
         return Err(FilterError::JunkAfterCoding(coding));
     }
     if is_full && !decoder.is_ended() || rest > 0 {
-        return Ok(State::More);
+        return Ok(FilterState::More);
     }
     match is_last {
-        true if decoder.may_end() => Ok(State::End),
+        true if decoder.may_end() => Ok(FilterState::End),
         true => Err(FilterError::CodingTruncated(coding)),
-        false => Ok(State::Hungry),
+        false => Ok(FilterState::Hungry),
     }
 }
 
 /// Lets a body through and sees whether it can be unpacked, so that no client is sent half of one.
 pub struct Check {
     packed: Packed,
-    decoder: Box<dyn Decoder>,
+    decoder: Box<dyn CodingDecoder>,
     scratch: Box<[u8]>,
     made: usize,
     plain_bytes: u64,
@@ -154,7 +154,7 @@ impl Filter for Check {
     }
 
     /// Out goes what the decoder has taken: a step is bounded by what it makes, too.
-    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
         let slice = &input[..input.len().min(SLICE).min(out.len())];
         let did = self.decoder.run(slice, &mut self.scratch)?;
         self.made = did.produced;
@@ -162,11 +162,11 @@ impl Filter for Check {
         out[..did.consumed].copy_from_slice(&slice[..did.consumed]);
         let (rest, is_full) = (input.len() - did.consumed, did.produced == self.scratch.len());
         let state = state_of(self.packed.coding(), &*self.decoder, rest, is_last, is_full)?;
-        Ok(Step { consumed: did.consumed, produced: did.consumed, state })
+        Ok(FilterStep { consumed: did.consumed, produced: did.consumed, state })
     }
 
-    fn micros(&self, step: &Step) -> u32 {
-        Step { produced: self.made, ..*step }.micros_at(UNPACKED_A_MICRO)
+    fn micros(&self, step: &FilterStep) -> u32 {
+        FilterStep { produced: self.made, ..*step }.micros_at(UNPACKED_A_MICRO)
     }
 
     fn plain_bytes(&self) -> Option<u64> {

@@ -3,7 +3,7 @@
 //! the way to find where they begin and end; a body that is known is cheaper taken apart by [`crate::stitch::Blocks`].
 
 use crate::inflate::Unzip;
-use crate::stitch::{self, Sum};
+use crate::stitch::{self, GzipSum};
 use crate::{FilterError, SLICE};
 
 /// Bytes that may be unpacked before it is known that the last block begins in them: what the bit buffer holds.
@@ -11,7 +11,7 @@ const UNSURE: u64 = 16;
 /// The last, partly used byte and the trailer.
 const TAIL: u64 = 9;
 
-pub struct Scan {
+pub struct GzipScan {
     unzip: Unzip,
     scratch: Box<[u8]>,
     /// Bytes looked at and not handed out, the first of them at `at`.
@@ -19,16 +19,16 @@ pub struct Scan {
     at: u64,
     is_unmarked: bool,
     is_done: bool,
-    sum: Sum,
+    sum: GzipSum,
 }
 
-impl Default for Scan {
+impl Default for GzipScan {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Scan {
+impl GzipScan {
     pub fn new() -> Self {
         Self {
             unzip: Unzip::new(),
@@ -37,7 +37,7 @@ impl Scan {
             at: 0,
             is_unmarked: false,
             is_done: false,
-            sum: Sum::default(),
+            sum: GzipSum::default(),
         }
     }
 
@@ -90,7 +90,7 @@ impl Scan {
     ///
     /// # Errors
     /// The body ended early.
-    pub fn finish(&self) -> Result<Sum, FilterError> {
+    pub fn finish(&self) -> Result<GzipSum, FilterError> {
         if self.is_done { Ok(self.sum) } else { Err(FilterError::GunzipTruncated) }
     }
 
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
     use crate::stitch::{Blocks, HEADER, tail};
-    use crate::{Chain, Gunzip, Gzip, GzipParams, State, TestGunzip};
+    use crate::{Chain, FilterState, Gunzip, Gzip, GzipParams, TestGunzip};
 
     fn through(mut chain: Chain, data: &[u8]) -> (Vec<u8>, Chain) {
         let (mut out, mut at, mut room) = (Vec::new(), 0, vec![0; 777]);
@@ -119,7 +119,7 @@ mod tests {
             let step = chain.step(&data[at..], true, &mut room).expect("sound data");
             at += step.consumed;
             out.extend_from_slice(&room[..step.produced]);
-            if step.state == State::End {
+            if step.state == FilterState::End {
                 return (out, chain);
             }
         }
@@ -137,8 +137,8 @@ mod tests {
         through(chain, packed).0
     }
 
-    fn scan(packed: &[u8], cut: usize) -> (Vec<u8>, Sum) {
-        let (mut scan, mut out) = (Scan::new(), Vec::new());
+    fn scan(packed: &[u8], cut: usize) -> (Vec<u8>, GzipSum) {
+        let (mut scan, mut out) = (GzipScan::new(), Vec::new());
         for part in packed.chunks(cut) {
             let mut part = part;
             while !part.is_empty() {
@@ -158,7 +158,7 @@ mod tests {
         fn bodies_joined_unpack_to_their_texts_joined(
             texts in proptest::collection::vec("([a-c]{0,40}|[ -~]{0,400}|x{2000,9000})", 1..5), level in 0u8..10, cut in 1usize..400,
         ) {
-            let (mut whole, mut sum, mut plain) = (HEADER.to_vec(), Sum::default(), Vec::new());
+            let (mut whole, mut sum, mut plain) = (HEADER.to_vec(), GzipSum::default(), Vec::new());
             for text in &texts {
                 let packed = pack(text.as_bytes(), level);
                 let (blocks, one) = scan(&packed, cut);
@@ -180,7 +180,7 @@ mod tests {
         fn any_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..300), with_header: bool) {
             let mut body = if with_header { HEADER.to_vec() } else { Vec::new() };
             body.extend(bytes);
-            let (mut scan, mut out, mut at) = (Scan::new(), Vec::new(), 0);
+            let (mut scan, mut out, mut at) = (GzipScan::new(), Vec::new(), 0);
             for _ in 0..10_000 {
                 match scan.step(&body[at..], &mut out) {
                     Ok(0) | Err(_) => break,
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_body_cut_short_is_an_error() {
         let packed = pack(b"some text that is long enough", 6);
-        let (mut scan, mut out) = (Scan::new(), Vec::new());
+        let (mut scan, mut out) = (GzipScan::new(), Vec::new());
         scan.step(&packed[..packed.len() - 1], &mut out).expect("so far so good");
         assert!(scan.finish().is_err());
     }

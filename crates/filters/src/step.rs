@@ -11,14 +11,14 @@ use crate::FilterError;
 pub const SLICE: usize = 16 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct FilterStep {
     /// Bytes of the input that were used; the rest is to be given again.
     pub consumed: usize,
     pub produced: usize,
-    pub state: State,
+    pub state: FilterState,
 }
 
-impl Step {
+impl FilterStep {
     pub fn micros_at(&self, bytes_a_micro: u32) -> u32 {
         (self.consumed.max(self.produced) as u32 / bytes_a_micro).max(LEAST_MICROS)
     }
@@ -30,7 +30,7 @@ pub const UNPACKED_A_MICRO: u32 = 320;
 const LEAST_MICROS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum FilterState {
     /// Call again with the rest of the input: the output is full, or the slice is used up.
     More,
     /// All input is used: call again when there is more. Never after the last input.
@@ -47,12 +47,12 @@ pub trait Filter: Any {
     ///
     /// # Errors
     /// The body can't be what it claims to be; nothing more may be asked of this filter.
-    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError>;
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError>;
 
     /// About how long such a step of its takes, in microseconds. A body that is at hand is best finished before another is begun (its
     /// buffers and its compressor are in the processor's caches, and the next body takes them over): so whoever drives a filter charges
     /// its task for it, and doesn't yield at each step.
-    fn micros(&self, step: &Step) -> u32 {
+    fn micros(&self, step: &FilterStep) -> u32 {
         step.micros_at(UNPACKED_A_MICRO)
     }
 
@@ -69,7 +69,7 @@ pub trait Filter: Any {
         None
     }
 
-    fn take_notes(&mut self, notes: &mut Vec<Note>) {
+    fn take_notes(&mut self, notes: &mut Vec<FilterNote>) {
         let _ = notes;
     }
 
@@ -140,7 +140,7 @@ pub struct Subrequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum FilterNote {
     Gzip(String),
     /// An ESI_xmlerror record that counts as `MAIN.esi_errors`.
     EsiError(String),
@@ -178,7 +178,9 @@ mod tests {
 
     #[test]
     fn a_step_costs_what_it_takes_or_makes_and_something_at_least() {
-        let micros = |consumed, produced| Step { consumed, produced, state: State::More }.micros_at(UNPACKED_A_MICRO);
+        let micros = |consumed, produced| {
+            FilterStep { consumed, produced, state: FilterState::More }.micros_at(UNPACKED_A_MICRO)
+        };
         assert_eq!((micros(SLICE, 100), micros(100, SLICE), micros(0, 0)), (51, 51, LEAST_MICROS));
     }
 }

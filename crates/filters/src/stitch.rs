@@ -31,13 +31,13 @@ pub fn stored_header(len: u16) -> [u8; 5] {
 
 /// Checksum and length of what was joined so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Sum {
+pub struct GzipSum {
     /// CRC-32 of the plain bytes.
     pub crc: u32,
     pub plain_bytes: u64,
 }
 
-impl Sum {
+impl GzipSum {
     pub fn new(bytes: &[u8]) -> Self {
         let mut sum = Self::default();
         sum.add(bytes);
@@ -50,14 +50,14 @@ impl Sum {
     }
 
     /// A piece follows of which only checksum and length are known.
-    pub fn join(&mut self, piece: Sum) {
+    pub fn join(&mut self, piece: GzipSum) {
         self.crc = crc32::crc32_combine(self.crc, piece.crc, piece.plain_bytes);
         self.plain_bytes += piece.plain_bytes;
     }
 }
 
 /// Takes the deflate blocks out of a gzip body while it streams by: no header, no "last" mark, ended on a byte
-/// boundary, no trailer. The trailer gives the [`Sum`].
+/// boundary, no trailer. The trailer gives the [`GzipSum`].
 pub struct Blocks {
     bits: GzipBits,
     at: u64,
@@ -115,9 +115,9 @@ impl Blocks {
         }
     }
 
-    pub fn sum(&self) -> Option<Sum> {
+    pub fn sum(&self) -> Option<GzipSum> {
         let [a, b, c, d, e, f, g, h] = self.trailer;
-        (self.seen == 8).then(|| Sum {
+        (self.seen == 8).then(|| GzipSum {
             crc: u32::from_le_bytes([a, b, c, d]),
             plain_bytes: u64::from(u32::from_le_bytes([e, f, g, h])),
         })

@@ -3,7 +3,7 @@
 
 use crate::gunzip::record;
 use crate::inflate::Unzip;
-use crate::{Filter, FilterError, GzipBits, Note, SLICE, State, Step, UNPACKED_A_MICRO};
+use crate::{Filter, FilterError, FilterNote, FilterState, FilterStep, GzipBits, SLICE, UNPACKED_A_MICRO};
 
 pub struct TestGunzip {
     unzip: Unzip,
@@ -29,7 +29,7 @@ impl Filter for TestGunzip {
     }
 
     /// Bytes go out as soon as they are unpacked, so that one step never unpacks more than a slice.
-    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
         let take = input.len().min(out.len()).min(SLICE);
         let did = self.unzip.run(&input[..take], &mut self.scratch)?;
         self.made = did.produced;
@@ -38,23 +38,23 @@ impl Filter for TestGunzip {
         let state = if self.unzip.is_ended() && rest > 0 {
             return Err(FilterError::JunkAfterGzip);
         } else if self.unzip.is_ended() && is_last {
-            State::End
+            FilterState::End
         } else if did.produced == self.scratch.len() || rest > 0 {
-            State::More
+            FilterState::More
         } else if is_last {
             return Err(FilterError::TestTruncated);
         } else {
-            State::Hungry
+            FilterState::Hungry
         };
-        Ok(Step { consumed: did.consumed, produced: did.consumed, state })
+        Ok(FilterStep { consumed: did.consumed, produced: did.consumed, state })
     }
 
-    fn micros(&self, step: &Step) -> u32 {
-        Step { produced: self.made, ..*step }.micros_at(UNPACKED_A_MICRO)
+    fn micros(&self, step: &FilterStep) -> u32 {
+        FilterStep { produced: self.made, ..*step }.micros_at(UNPACKED_A_MICRO)
     }
 
-    fn take_notes(&mut self, notes: &mut Vec<Note>) {
-        notes.extend(self.unzip.take_note().map(Note::Gzip));
+    fn take_notes(&mut self, notes: &mut Vec<FilterNote>) {
+        notes.extend(self.unzip.take_note().map(FilterNote::Gzip));
     }
 
     fn closing_note(&self) -> Option<String> {

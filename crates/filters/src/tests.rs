@@ -163,7 +163,7 @@ fn fetched(list: &str, content_encoding: Option<&str>, status: u16) -> String {
                 .trim_end_matches(" / -")
                 .to_owned()
         }
-        Err(OpenError::Refused { name, .. }) => format!("refused {name}"),
+        Err(ChainOpenError::Refused { name, .. }) => format!("refused {name}"),
         Err(error) => error.to_string(),
     }
 }

@@ -2,7 +2,7 @@
 //! What coders hold is bounded for all of them together. In a process of its own, as the bound is the process's.
 
 use filters::{
-    Check, Filter, FilterError, Pack, PackParams, Packed, State, memory_held, memory_refused, set_memory_limit,
+    Check, Filter, FilterError, FilterState, Pack, PackParams, Packed, memory_held, memory_refused, set_memory_limit,
 };
 use message::Coding;
 
@@ -14,7 +14,7 @@ fn pack(packed: Packed) -> Vec<u8> {
         let step = pack.step(rest, true, &mut room).expect("packs");
         coded.extend_from_slice(&room[..step.produced]);
         rest = &rest[step.consumed..];
-        if step.state == State::End {
+        if step.state == FilterState::End {
             return coded;
         }
     }

@@ -2,14 +2,14 @@
 //! Servers as an operator names them.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
+pub struct LogServer {
     pub host: String,
     pub port: u16,
 }
 
-impl Server {
+impl LogServer {
     /// `HOST`, `HOST:PORT`, `[::1]`, `[::1]:PORT`.
-    pub(crate) fn parse(text: &str, port: u16) -> Option<Server> {
+    pub(crate) fn parse(text: &str, port: u16) -> Option<LogServer> {
         let (host, rest) = match text.strip_prefix('[') {
             Some(text) => text.split_once(']').filter(|(host, _)| host.contains(':'))?,
             None => text.find(':').map_or((text, ""), |at| text.split_at(at)),
@@ -20,11 +20,11 @@ impl Server {
             None => return None,
         };
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte);
-        (!host.is_empty() && host.bytes().all(is_name)).then(|| Server { host: host.to_owned(), port })
+        (!host.is_empty() && host.bytes().all(is_name)).then(|| LogServer { host: host.to_owned(), port })
     }
 }
 
-impl std::fmt::Display for Server {
+impl std::fmt::Display for LogServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.host.contains(':') {
             true => write!(f, "[{}]:{}", self.host, self.port),
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn servers() {
         let check = |text: &str, wanted: Option<&str>| {
-            assert_eq!(Server::parse(text, 4222).map(|server| server.to_string()).as_deref(), wanted, "{text}");
+            assert_eq!(LogServer::parse(text, 4222).map(|server| server.to_string()).as_deref(), wanted, "{text}");
         };
         check("a", Some("a:4222"));
         check("a.example:1", Some("a.example:1"));

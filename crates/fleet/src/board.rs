@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::Fault;
+use crate::LinkFault;
 
 /// A node whose report is older is away.
 pub const LEASE: Duration = Duration::from_secs(5);
@@ -37,25 +37,25 @@ pub trait Board: Send {
     ///
     /// # Errors
     /// It may not be there.
-    fn report(&mut self, node: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, Fault>;
+    fn report(&mut self, node: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, LinkFault>;
 
     /// The reports of all nodes that aren't forgotten, one's own last one among them, in the order of their names.
     ///
     /// # Errors
     /// The server is gone or hangs.
-    fn reports(&mut self) -> Result<Vec<Posted>, Fault>;
+    fn reports(&mut self) -> Result<Vec<Posted>, LinkFault>;
 
     /// A document; `None`: there is none of that name. It may be some moments old where several servers keep it.
     ///
     /// # Errors
     /// The server is gone or hangs.
-    fn document(&mut self, name: &str) -> Result<Option<Vec<u8>>, Fault>;
+    fn document(&mut self, name: &str) -> Result<Option<Vec<u8>>, LinkFault>;
 
     /// Writes a document in the place of one that says `was`, or of none; whether it did: `false`, if another one is there.
     ///
     /// # Errors
     /// It may be there or not.
-    fn replace(&mut self, name: &str, was: Option<&[u8]>, bytes: &[u8]) -> Result<bool, Fault>;
+    fn replace(&mut self, name: &str, was: Option<&[u8]>, bytes: &[u8]) -> Result<bool, LinkFault>;
 }
 
 /// A name in letters that may stand in subjects and keys: others are written as `=2E`.

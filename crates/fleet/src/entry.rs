@@ -24,7 +24,7 @@ const FARTHEST: f64 = 1e11;
 const LONGEST_LIFE: f64 = 100.0 * 365.0 * 86_400.0;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct FleetEntry {
     pub id: String,
     pub node: String,
     /// When it was made: seconds since 1970.
@@ -49,14 +49,14 @@ pub enum Invalidation {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Read {
-    Entry(Entry),
+    Entry(FleetEntry),
     /// An entry of another program, and the reason.
     Foreign(&'static str),
     /// The entry may well be one of ours, and nobody knows what it would hit; with the reason.
     Unclear(String),
 }
 
-impl Entry {
+impl FleetEntry {
     pub fn encode(&self) -> Result<Vec<u8>, String> {
         let mut object = Map::new();
         object.insert("lacquer".to_owned(), VERSION.into());
@@ -102,10 +102,15 @@ impl Entry {
     }
 }
 
-fn read(object: &Map<String, Value>) -> Option<Entry> {
+fn read(object: &Map<String, Value>) -> Option<FleetEntry> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
     let at = object.get("at")?.as_f64().filter(|at| at.is_finite())?.clamp(-FARTHEST, FARTHEST);
-    Some(Entry { id: text("id").unwrap_or_default(), node: text("node").unwrap_or_default(), at, what: what(object)? })
+    Some(FleetEntry {
+        id: text("id").unwrap_or_default(),
+        node: text("node").unwrap_or_default(),
+        at,
+        what: what(object)?,
+    })
 }
 
 /// Exactly one of the kinds.
@@ -207,13 +212,13 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(id: String, node: String, at in seconds(), what in invalidations()) {
-            let entry = Entry { id, node, at, what };
-            prop_assert_eq!(Entry::read(&entry.encode().unwrap()), Read::Entry(entry));
+            let entry = FleetEntry { id, node, at, what };
+            prop_assert_eq!(FleetEntry::read(&entry.encode().unwrap()), Read::Entry(entry));
         }
 
         #[test]
         fn anything_is_read(bytes: Vec<u8>) {
-            prop_assert!(!matches!(Entry::read(&bytes), Read::Entry(_)));
+            prop_assert!(!matches!(FleetEntry::read(&bytes), Read::Entry(_)));
         }
     }
 
@@ -222,20 +227,20 @@ mod tests {
         let tags: Vec<Vec<u8>> = (0..9000).map(|n: u32| n.to_string().into_bytes()).collect();
         let words = vec!["x".to_owned(); 9000];
         for what in [Invalidation::Tags { tags, is_soft: false }, Invalidation::Ban(words)] {
-            let entry = Entry { id: String::new(), node: String::new(), at: 1.0, what };
-            assert!(Entry::read(&entry.encode().unwrap()) == Read::Entry(entry));
+            let entry = FleetEntry { id: String::new(), node: String::new(), at: 1.0, what };
+            assert!(FleetEntry::read(&entry.encode().unwrap()) == Read::Entry(entry));
         }
     }
 
     #[track_caller]
     fn check(text: &str, wanted: Read) {
-        assert_eq!(Entry::read(text.as_bytes()), wanted, "{text}");
+        assert_eq!(FleetEntry::read(text.as_bytes()), wanted, "{text}");
     }
 
     #[test]
     fn others_may_write_short_ones() {
         let what = Invalidation::Tags { tags: vec![b"news".to_vec(), vec![0, 255]], is_soft: false };
-        let entry = Entry { id: String::new(), node: String::new(), at: 5.0, what };
+        let entry = FleetEntry { id: String::new(), node: String::new(), at: 5.0, what };
         check(r#"{"lacquer":1,"at":5,"tags":["news",{"hex":"00fF"}],"more":[1]}"#, Read::Entry(entry));
     }
 
@@ -245,12 +250,12 @@ mod tests {
         let text = format!(r#"{{"lacquer":1,"at":-1e300,"purge":"{digest}","ttl":1e300,"grace":-1e300}}"#);
         let what =
             Invalidation::Purge { digest: [0; 32], ttl: Some(LONGEST_LIFE), grace: Some(-LONGEST_LIFE), keep: None };
-        check(&text, Read::Entry(Entry { id: String::new(), node: String::new(), at: -FARTHEST, what }));
+        check(&text, Read::Entry(FleetEntry { id: String::new(), node: String::new(), at: -FARTHEST, what }));
     }
 
     #[test]
     fn what_is_no_entry_of_ours() {
-        let foreign = |text: &str| assert!(matches!(Entry::read(text.as_bytes()), Read::Foreign(_)), "{text}");
+        let foreign = |text: &str| assert!(matches!(FleetEntry::read(text.as_bytes()), Read::Foreign(_)), "{text}");
         for text in ["", "hello", "[1]", r#"{"at":1,"all":"x"}"#, r#"{"lacquer":"1","at":1,"all":"x"}"#] {
             foreign(text);
         }
@@ -258,7 +263,7 @@ mod tests {
 
     #[test]
     fn what_may_hit_anything() {
-        let unclear = |text: &str| assert!(matches!(Entry::read(text.as_bytes()), Read::Unclear(_)), "{text}");
+        let unclear = |text: &str| assert!(matches!(FleetEntry::read(text.as_bytes()), Read::Unclear(_)), "{text}");
         for text in [
             r#"{"lacquer":2,"whatever":1}"#,
             r#"{"lacquer":1,"all":"x"}"#,
@@ -277,7 +282,7 @@ mod tests {
     #[test]
     fn one_that_is_too_long_is_refused_where_it_is_made() {
         let what = Invalidation::Ban(vec!["x".repeat(LONGEST)]);
-        let entry = Entry { id: String::new(), node: String::new(), at: 0.0, what };
+        let entry = FleetEntry { id: String::new(), node: String::new(), at: 0.0, what };
         assert!(entry.encode().unwrap_err().contains("longer than"));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The fleet's log: what is banned and purged on one node is in force on all of them, also on those that were down meanwhile.
 //!
-//! The log is somebody else's: a stream of NATS JetStream or of Redis, behind the trait [`Link`]. A [`Node`] has two threads, each with a
+//! The log is somebody else's: a stream of NATS JetStream or of Redis, behind the trait [`FleetLink`]. A [`Node`] has two threads, each with a
 //! connection of its own: one appends what is invalidated here, one follows the log and has each entry carried out in its order
 //! ([`Applier`]). How far that has come ([`Position`]) lasts with the store, not with the log's server: so a node that comes back takes up
 //! where its objects are, and a store that begins empty has missed nothing.
@@ -37,13 +37,14 @@ mod settings;
 #[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
 mod wire;
 
-pub use address::Server;
+pub use address::LogServer;
 pub use board::{Board, Posted};
-pub use entry::{Entry, Invalidation, LONGEST, Read, mark};
-pub use link::{Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, connector};
-pub use member::{Deployed, Member, Report, StoreUse, one_line};
+pub use entry::{FleetEntry, Invalidation, LONGEST, Read, mark};
+pub use link::{Connect, FleetLink, IncomingEntry, LinkFault, LogBounds, NextEntries, OutgoingEntry, connector};
+pub use member::{Deployed, KnownNode, NodeReport, StoreUse, one_line};
 pub use node::{
-    Announced, Appender, Applier, Follower, Gate, LogPosition, Members, Node, Pending, Reach, Reporter, Status,
+    Announced, Appender, Applier, Follower, Gate, KnownNodes, LogPosition, Node, NodeStatus, PendingInvalidation,
+    Reach, Reporter,
 };
 pub use rules::Position;
-pub use settings::{Kind, Role, Settings};
+pub use settings::{FleetLogKind, FleetSettings, NodeRole};

@@ -3,19 +3,19 @@
 
 use std::time::Instant;
 
-use crate::{Board, Server, Settings};
+use crate::{Board, FleetSettings, LogServer};
 
 /// The reason for a failure, in words for the operator. The connection isn't used any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault(pub String);
+pub struct LinkFault(pub String);
 
-impl Fault {
-    pub fn new(words: impl Into<String>) -> Fault {
-        Fault(words.into())
+impl LinkFault {
+    pub fn new(words: impl Into<String>) -> LinkFault {
+        LinkFault(words.into())
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for LinkFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
@@ -23,7 +23,7 @@ impl std::fmt::Display for Fault {
 
 /// Identity and extent of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct LogBounds {
     /// Changes when the log is made anew.
     pub epoch: String,
     /// Number of the oldest entry that is left; one more than `last` when none is.
@@ -37,21 +37,21 @@ const LONGEST_EPOCH: usize = 100;
 
 /// The epoch that a server names: each position that is kept has it, and people are shown it.
 #[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
-pub(crate) fn epoch_of(said: &str) -> Result<String, Fault> {
+pub(crate) fn epoch_of(said: &str) -> Result<String, LinkFault> {
     match !said.is_empty() && said.len() <= LONGEST_EPOCH && said.bytes().all(|byte| byte.is_ascii_graphic()) {
         true => Ok(said.to_owned()),
-        false => Err(Fault::new("what it says the log to be known by isn't what a node of ours has written there")),
+        false => Err(LinkFault::new("what it says the log to be known by isn't what a node of ours has written there")),
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Outgoing<'a> {
+pub struct OutgoingEntry<'a> {
     /// Id by which the server recognises an entry that comes again.
     pub id: &'a str,
     pub bytes: &'a [u8],
 }
 
-/// Entries that a [`Link`] gives at once, at most.
+/// Entries that a [`FleetLink`] gives at once, at most.
 #[cfg(feature = "fleet-nats")]
 pub(crate) const BATCH: usize = 256;
 /// Bytes of entries after which no more are given at once.
@@ -62,7 +62,7 @@ pub(crate) const BATCH_BYTES: usize = BATCH_OF_LONGEST * crate::LONGEST;
 pub(crate) const BATCH_OF_LONGEST: usize = 100;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incoming {
+pub struct IncomingEntry {
     /// Number: higher than that before, by one unless something between them is gone.
     pub seq: u64,
     /// Bytes of the entry; of one that is longer than [`crate::LONGEST`] the beginning, which is longer than that, too.
@@ -70,10 +70,10 @@ pub struct Incoming {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextEntries {
     /// The next entries, one at least: as many as are there without waiting for more.
     Entries {
-        entries: Vec<Incoming>,
+        entries: Vec<IncomingEntry>,
         /// Least number of entries that the server has behind them; 0: these are the last.
         left: u64,
     },
@@ -81,41 +81,41 @@ pub enum Next {
 }
 
 /// A connection to the server that keeps the log. Every call ends within a few seconds.
-pub trait Link: Send {
+pub trait FleetLink: Send {
     /// Identity and extent of the log; makes it if there is none.
     ///
     /// # Errors
     /// The server can't say, or what is there isn't a fleet's log.
-    fn bounds(&mut self) -> Result<Bounds, Fault>;
+    fn bounds(&mut self) -> Result<LogBounds, LinkFault>;
 
     /// Appends these, in this order: for each its number once it is as safe as the server keeps anything, or why it was refused.
     ///
     /// # Errors
     /// Nobody knows which of them were appended. They may be appended again.
-    fn append(&mut self, entries: &[Outgoing<'_>]) -> Result<Vec<Result<u64, Fault>>, Fault>;
+    fn append(&mut self, entries: &[OutgoingEntry<'_>]) -> Result<Vec<Result<u64, LinkFault>>, LinkFault>;
 
-    /// Has [`Link::next`] give the entries from that number on; those that are gone are left out.
+    /// Has [`FleetLink::next`] give the entries from that number on; those that are gone are left out.
     ///
     /// # Errors
     /// The server won't.
-    fn follow(&mut self, from: u64) -> Result<(), Fault>;
+    fn follow(&mut self, from: u64) -> Result<(), LinkFault>;
 
     /// The next entries; waits a second or so for the first.
     ///
     /// # Errors
     /// The server is gone or hangs, or something between two entries was lost.
-    fn next(&mut self) -> Result<Next, Fault>;
+    fn next(&mut self) -> Result<NextEntries, LinkFault>;
 }
 
 pub trait Connect: Send + Sync {
-    fn connect(&self, server: &Server, until: Instant) -> Result<Box<dyn Link>, Fault>;
+    fn connect(&self, server: &LogServer, until: Instant) -> Result<Box<dyn FleetLink>, LinkFault>;
 
     /// One to the board that this server keeps beside the log, ready to be used; makes it if there is none.
     ///
     /// # Errors
     /// Why there is none.
-    fn board(&self, _server: &Server, _until: Instant) -> Result<Box<dyn Board>, Fault> {
-        Err(Fault::new("it keeps no board"))
+    fn board(&self, _server: &LogServer, _until: Instant) -> Result<Box<dyn Board>, LinkFault> {
+        Err(LinkFault::new("it keeps no board"))
     }
 }
 
@@ -123,12 +123,12 @@ pub trait Connect: Send + Sync {
 ///
 /// # Errors
 /// This program was built without it, or certificates can't be used.
-pub fn connector(settings: &Settings) -> Result<Box<dyn Connect>, String> {
+pub fn connector(settings: &FleetSettings) -> Result<Box<dyn Connect>, String> {
     match settings.kind {
         #[cfg(feature = "fleet-nats")]
-        crate::Kind::Nats => Ok(Box::new(crate::nats::Nats::new(settings)?)),
+        crate::FleetLogKind::Nats => Ok(Box::new(crate::nats::Nats::new(settings)?)),
         #[cfg(feature = "fleet-redis")]
-        crate::Kind::Redis => Ok(Box::new(crate::redis::Redis::new(settings)?)),
+        crate::FleetLogKind::Redis => Ok(Box::new(crate::redis::Redis::new(settings)?)),
         #[allow(unreachable_patterns, reason = "of builds that have all kinds")]
         kind => Err(format!("this program was built without {}", kind.name())),
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::board::{LEASE, LONGEST_NAME, LONGEST_REPORT, Posted};
-use crate::peers::Joined;
+use crate::peers::MembershipProof;
 
 const VERSION: u64 = 1;
 /// The longest word of a report that is taken over, in bytes.
@@ -58,7 +58,7 @@ impl Deployed {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
+pub struct NodeReport {
     /// Drawn by each of its workers.
     pub instance: String,
     /// Address for other nodes, HOST:PORT, if it gives one.
@@ -87,10 +87,10 @@ pub struct Report {
     pub panics: u64,
     pub stores: Vec<StoreUse>,
     pub deployed: Option<Deployed>,
-    pub peer: Option<Joined>,
+    pub peer: Option<MembershipProof>,
 }
 
-impl Report {
+impl NodeReport {
     /// The report for the board: what doesn't fit is left out, as a node without a report is none.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut said = self.json();
@@ -117,13 +117,13 @@ impl Report {
             "head": self.head, "lag_seconds": self.lag_seconds, "serves": self.serves, "vcl": self.vcl,
             "vcl_since": self.vcl_since, "started": self.started, "requests": self.requests, "hits": self.hits,
             "errors": self.errors, "panics": self.panics, "stores": stores,
-            "deployed": self.deployed.as_ref().map(Deployed::json), "peer": self.peer.as_ref().map(Joined::json),
+            "deployed": self.deployed.as_ref().map(Deployed::json), "peer": self.peer.as_ref().map(MembershipProof::json),
         })
     }
 
     /// Reads such an object; what is missing or strange in it is left out. `None`: it is no report, or one of a later
     /// version without anything that we know.
-    pub fn read(bytes: &[u8]) -> Option<Report> {
+    pub fn read(bytes: &[u8]) -> Option<NodeReport> {
         if bytes.len() > LONGEST_REPORT {
             return None;
         }
@@ -138,7 +138,7 @@ impl Report {
             used: store["used"].as_u64().unwrap_or(0),
             space: store["space"].as_u64().unwrap_or(0),
         });
-        Some(Report {
+        Some(NodeReport {
             instance: word("instance"),
             address: Some(word("address")).filter(|address| !address.is_empty()),
             group: word("group"),
@@ -158,7 +158,7 @@ impl Report {
             panics: count("panics"),
             stores: stores.collect(),
             deployed: Deployed::of(&said["deployed"]),
-            peer: Joined::read(&said["peer"]),
+            peer: MembershipProof::read(&said["peer"]),
         })
     }
 }
@@ -183,13 +183,13 @@ fn cut(text: &str, longest: usize) -> &str {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Member {
+pub struct KnownNode {
     pub name: String,
     pub age: Duration,
-    pub report: Report,
+    pub report: NodeReport,
 }
 
-impl Member {
+impl KnownNode {
     /// True if it hasn't reported for longer than [`LEASE`]: it is down, or cut off from the log's server.
     pub fn is_away(&self) -> bool {
         self.age > LEASE
@@ -197,10 +197,10 @@ impl Member {
 
     /// The member of a report; `None`: it is none, or of a name that none of ours has: shown in any other form it might
     /// be taken for another's.
-    pub(crate) fn of(posted: &Posted) -> Option<Member> {
-        let report = Report::read(&posted.bytes)?;
+    pub(crate) fn of(posted: &Posted) -> Option<KnownNode> {
+        let report = NodeReport::read(&posted.bytes)?;
         let is_name = posted.node.len() <= LONGEST_NAME && !posted.node.contains(char::is_control);
-        is_name.then(|| Member { name: posted.node.clone(), age: posted.age, report })
+        is_name.then(|| KnownNode { name: posted.node.clone(), age: posted.age, report })
     }
 }
 
@@ -209,8 +209,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn report() -> Report {
-        Report {
+    fn report() -> NodeReport {
+        NodeReport {
             instance: "0a".into(),
             address: Some("10.0.0.1:80".into()),
             group: "web".into(),
@@ -236,16 +236,16 @@ mod tests {
 
     #[test]
     fn a_report_comes_back() {
-        assert_eq!(Report::read(report().json().to_string().as_bytes()), Some(report()));
-        assert_eq!(Report::read(b"{}"), None);
-        assert_eq!(Report::read(b"[]"), None);
-        assert_eq!(Report::read(b"{\"lacquer\":2}"), Some(Report::default()));
+        assert_eq!(NodeReport::read(report().json().to_string().as_bytes()), Some(report()));
+        assert_eq!(NodeReport::read(b"{}"), None);
+        assert_eq!(NodeReport::read(b"[]"), None);
+        assert_eq!(NodeReport::read(b"{\"lacquer\":2}"), Some(NodeReport::default()));
     }
 
     #[test]
     fn words_of_others_are_short_and_fit_to_be_shown() {
         let long = json!({ "lacquer": 1, "vcl": "é".repeat(300), "group": "a\u{1b}[31m\n" });
-        let read = Report::read(long.to_string().as_bytes()).unwrap();
+        let read = NodeReport::read(long.to_string().as_bytes()).unwrap();
         assert!(read.vcl.len() <= 4 * WORD && !read.group.contains(['\u{1b}', '\n']));
     }
 
@@ -253,7 +253,7 @@ mod tests {
     fn a_name_that_would_be_shown_as_another_is_none() {
         let of = |node: &str| {
             let posted = Posted { node: node.into(), bytes: report().json().to_string().into(), age: Duration::ZERO };
-            Member::of(&posted).map(|member| member.name)
+            KnownNode::of(&posted).map(|member| member.name)
         };
         assert_eq!(of("wéb 1"), Some("wéb 1".into()));
         assert_eq!(["a\nb", "a\tb", "\u{1b}[2J", &"a".repeat(LONGEST_NAME + 1)].map(of), [None, None, None, None]);
@@ -263,20 +263,20 @@ mod tests {
     fn a_report_that_is_too_long_leaves_parts_out() {
         let store = StoreUse { name: "s".repeat(1000), used: 1, space: 1 };
         let deployed = Deployed { why: "\0".repeat(WHY), ..Deployed::default() };
-        let long = Report { stores: vec![store; 40], deployed: Some(deployed), ..report() };
-        let read = Report::read(&long.encode()).unwrap();
+        let long = NodeReport { stores: vec![store; 40], deployed: Some(deployed), ..report() };
+        let read = NodeReport::read(&long.encode()).unwrap();
         assert!(read.stores.is_empty() && read.deployed.is_some() && read.vcl == "boot");
-        assert_eq!(Report::read(&report().encode()), Some(report()));
+        assert_eq!(NodeReport::read(&report().encode()), Some(report()));
     }
 
     proptest! {
         #[test]
         fn nothing_that_is_read_does_harm(bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0usize..300, byte: u8) {
-            let _ = Report::read(&bytes);
+            let _ = NodeReport::read(&bytes);
             let mut text = report().json().to_string().into_bytes();
             let at = at % text.len();
             text[at] = byte;
-            let _ = Report::read(&text);
+            let _ = NodeReport::read(&text);
         }
     }
 }

@@ -18,11 +18,14 @@ use std::time::{Duration, Instant};
 use base::clock;
 use serde_json::{Value, json};
 
-use self::proto::{Delivery, Message, Said};
+use self::proto::{Delivery, NatsLine, NatsMessage};
 use crate::entry::LONGEST;
 use crate::link::{BATCH, BATCH_BYTES, epoch_of};
-use crate::wire::{self, Wire};
-use crate::{Board, Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, Server, Settings};
+use crate::wire::{self, LogWire};
+use crate::{
+    Board, Connect, FleetLink, FleetSettings, IncomingEntry, LinkFault, LogBounds, LogServer, NextEntries,
+    OutgoingEntry,
+};
 
 /// Longest wait for an answer.
 const TIME: Duration = Duration::from_secs(2);
@@ -46,13 +49,13 @@ pub(crate) struct Nats {
     stream: String,
     subject: String,
     login: Vec<(&'static str, String)>,
-    client: Option<Arc<tls::Client>>,
+    client: Option<Arc<tls::TlsClient>>,
     retention: u64,
     replicas: u32,
 }
 
 impl Nats {
-    pub fn new(settings: &Settings) -> Result<Nats, String> {
+    pub fn new(settings: &FleetSettings) -> Result<Nats, String> {
         let parts = [("user", &settings.user), ("pass", &settings.password), ("auth_token", &settings.token)];
         Ok(Nats {
             stream: format!("LACQUER_{}", settings.name),
@@ -66,25 +69,25 @@ impl Nats {
 }
 
 impl Connect for Nats {
-    fn connect(&self, server: &Server, until: Instant) -> Result<Box<dyn Link>, Fault> {
+    fn connect(&self, server: &LogServer, until: Instant) -> Result<Box<dyn FleetLink>, LinkFault> {
         Ok(Box::new(self.open(server, until)?))
     }
 
-    fn board(&self, server: &Server, until: Instant) -> Result<Box<dyn Board>, Fault> {
+    fn board(&self, server: &LogServer, until: Instant) -> Result<Box<dyn Board>, LinkFault> {
         Ok(Box::new(board::NatsBoard::open(self.open(server, until)?, self)?))
     }
 }
 
 impl Nats {
-    fn open(&self, server: &Server, until: Instant) -> Result<Session, Fault> {
-        let mut wire = Wire::connect(server, until)?;
+    fn open(&self, server: &LogServer, until: Instant) -> Result<Session, LinkFault> {
+        let mut wire = LogWire::connect(server, until)?;
         let info = match said(&mut wire)? {
-            Said::Info(info) => serde_json::from_slice::<Value>(&info).unwrap_or_default(),
+            NatsLine::Info(info) => serde_json::from_slice::<Value>(&info).unwrap_or_default(),
             _ => return Err(misread()),
         };
         match &self.client {
             Some(client) => wire.seal(client, &server.host)?,
-            None if info["tls_required"] == json!(true) => return Err(Fault::new("it wants TLS: tls://")),
+            None if info["tls_required"] == json!(true) => return Err(LinkFault::new("it wants TLS: tls://")),
             None => {}
         }
         let drawn = || RandomState::new().hash_one(clock::now());
@@ -108,7 +111,7 @@ impl Nats {
 }
 
 struct Session {
-    wire: Wire,
+    wire: LogWire,
     stream: String,
     subject: String,
     retention: u64,
@@ -116,7 +119,7 @@ struct Session {
     /// Prefix of our subjects: answers come below its `a`, what is followed below its `d`.
     inbox: String,
     asked: u64,
-    delivered: VecDeque<Message>,
+    delivered: VecDeque<NatsMessage>,
     delivered_bytes: usize,
     consumer: Option<Consumer>,
     /// True if the consumer had nothing when it was made, which wasn't reported yet.
@@ -131,7 +134,7 @@ struct Consumer {
 }
 
 /// The server's next message.
-fn said(wire: &mut Wire) -> Result<Said, Fault> {
+fn said(wire: &mut LogWire) -> Result<NatsLine, LinkFault> {
     loop {
         match said_already(wire)? {
             Some(said) => return Ok(said),
@@ -141,14 +144,14 @@ fn said(wire: &mut Wire) -> Result<Said, Fault> {
 }
 
 /// The next message among those that have come.
-fn said_already(wire: &mut Wire) -> Result<Option<Said>, Fault> {
-    let Some((said, used)) = proto::read(wire.input()).map_err(Fault::new)? else { return Ok(None) };
+fn said_already(wire: &mut LogWire) -> Result<Option<NatsLine>, LinkFault> {
+    let Some((said, used)) = proto::read(wire.input()).map_err(LinkFault::new)? else { return Ok(None) };
     wire.take(used);
     Ok(Some(said))
 }
 
 impl Session {
-    fn login(&mut self, login: &[(&str, String)]) -> Result<(), Fault> {
+    fn login(&mut self, login: &[(&str, String)]) -> Result<(), LinkFault> {
         let mut words = json!({
             "verbose": false, "pedantic": false, "lang": "rust", "version": env!("CARGO_PKG_VERSION"), "name": "lacquer",
             "protocol": 1, "headers": true, "no_responders": true, "echo": true,
@@ -158,15 +161,15 @@ impl Session {
         self.wire.send(text.as_bytes())?;
         loop {
             match said(&mut self.wire)? {
-                Said::Pong => return Ok(()),
-                Said::Error(reason) => return Err(Fault::new(reason)),
-                Said::Ping => self.wire.send(b"PONG\r\n")?,
-                Said::Info(_) | Said::Message(_) | Said::Ok => {}
+                NatsLine::Pong => return Ok(()),
+                NatsLine::Error(reason) => return Err(LinkFault::new(reason)),
+                NatsLine::Ping => self.wire.send(b"PONG\r\n")?,
+                NatsLine::Info(_) | NatsLine::Message(_) | NatsLine::Ok => {}
             }
         }
     }
 
-    fn message(&mut self) -> Result<Message, Fault> {
+    fn message(&mut self) -> Result<NatsMessage, LinkFault> {
         loop {
             let said = said(&mut self.wire)?;
             if let Some(message) = self.heed(said)? {
@@ -176,12 +179,12 @@ impl Session {
     }
 
     /// Something that was said, if it is a message.
-    fn heed(&mut self, said: Said) -> Result<Option<Message>, Fault> {
+    fn heed(&mut self, said: NatsLine) -> Result<Option<NatsMessage>, LinkFault> {
         match said {
-            Said::Message(message) => return Ok(Some(message)),
-            Said::Ping => self.wire.send(b"PONG\r\n")?,
-            Said::Error(reason) => return Err(Fault::new(reason)),
-            Said::Pong | Said::Ok | Said::Info(_) => {}
+            NatsLine::Message(message) => return Ok(Some(message)),
+            NatsLine::Ping => self.wire.send(b"PONG\r\n")?,
+            NatsLine::Error(reason) => return Err(LinkFault::new(reason)),
+            NatsLine::Pong | NatsLine::Ok | NatsLine::Info(_) => {}
         }
         Ok(None)
     }
@@ -191,7 +194,7 @@ impl Session {
         format!("{}.a.{}", self.inbox, self.asked)
     }
 
-    fn answer(&mut self, to: &str) -> Result<Message, Fault> {
+    fn answer(&mut self, to: &str) -> Result<NatsMessage, LinkFault> {
         loop {
             let message = self.message()?;
             if message.subject == to {
@@ -200,14 +203,14 @@ impl Session {
             if self.is_delivered(&message) {
                 self.delivered_bytes += message.payload.len() + MESSAGE_COST;
                 if self.delivered_bytes > MOST_DELIVERED {
-                    return Err(Fault::new("it sends more of the log than was requested"));
+                    return Err(LinkFault::new("it sends more of the log than was requested"));
                 }
                 self.delivered.push_back(message);
             }
         }
     }
 
-    fn ask(&mut self, what: &str, question: &Value) -> Result<Value, Fault> {
+    fn ask(&mut self, what: &str, question: &Value) -> Result<Value, LinkFault> {
         self.wire.until(clock::now() + TIME);
         let (reply, mut out) = (self.reply_subject(), Vec::new());
         let question = if question.is_null() { String::new() } else { question.to_string() };
@@ -215,12 +218,12 @@ impl Session {
         self.wire.send(&out)?;
         let answer = self.answer(&reply)?;
         if answer.status == Some(503) {
-            return Err(Fault::new("JetStream isn't enabled there, or not for this user"));
+            return Err(LinkFault::new("JetStream isn't enabled there, or not for this user"));
         }
         serde_json::from_slice(&answer.payload).map_err(|_| misread())
     }
 
-    fn describe(&mut self) -> Result<Value, Fault> {
+    fn describe(&mut self) -> Result<Value, LinkFault> {
         let stream = self.stream.clone();
         let info = self.ask(&format!("STREAM.INFO.{stream}"), &Value::Null)?;
         if info["error"]["err_code"].as_i64() != Some(NO_STREAM) {
@@ -240,7 +243,7 @@ impl Session {
     }
 
     /// Has a consumer of the stream deliver, from where `policy` says.
-    fn consume(&mut self, policy: Value) -> Result<(), Fault> {
+    fn consume(&mut self, policy: Value) -> Result<(), LinkFault> {
         self.asked += 1;
         let (sid, inbox) = (ANSWERS + self.asked, format!("{}.d.{}", self.inbox, self.asked));
         let former = self.consumer.replace(Consumer { sid, count: 0 });
@@ -266,7 +269,7 @@ impl Session {
     }
 
     /// The consumer's next message among those that have come; `None`: nothing has yet.
-    fn delivery_already(&mut self) -> Result<Option<Message>, Fault> {
+    fn delivery_already(&mut self) -> Result<Option<NatsMessage>, LinkFault> {
         loop {
             let message = match self.delivered.pop_front() {
                 Some(message) => {
@@ -284,13 +287,13 @@ impl Session {
         }
     }
 
-    fn is_delivered(&self, message: &Message) -> bool {
+    fn is_delivered(&self, message: &NatsMessage) -> bool {
         self.consumer.as_ref().is_some_and(|consumer| consumer.sid == message.sid)
     }
 
     /// A message of the server's own: a sign of life, or a question whether we keep up.
     /// Whether that says that there is nothing more.
-    fn is_quiet_by(&mut self, message: &Message, status: u16) -> Result<bool, Fault> {
+    fn is_quiet_by(&mut self, message: &NatsMessage, status: u16) -> Result<bool, LinkFault> {
         let count = self.consumer.as_ref().map_or(0, |consumer| consumer.count);
         match status {
             100 if !message.reply.is_empty() => {
@@ -308,16 +311,16 @@ impl Session {
             }
             100 => match message.header("Nats-Last-Consumer").map(str::parse) {
                 Some(Ok(last)) if last == count => Ok(true),
-                Some(Ok::<u64, _>(_)) => Err(Fault::new("a message from it was lost")),
+                Some(Ok::<u64, _>(_)) => Err(LinkFault::new("a message from it was lost")),
                 Some(Err(_)) | None => Err(misread()),
             },
-            _ => Err(Fault::new(format!("it sends no more of the log (status {status})"))),
+            _ => Err(LinkFault::new(format!("it sends no more of the log (status {status})"))),
         }
     }
 }
 
-impl Link for Session {
-    fn bounds(&mut self) -> Result<Bounds, Fault> {
+impl FleetLink for Session {
+    fn bounds(&mut self) -> Result<LogBounds, LinkFault> {
         let info = self.describe()?;
         let config = &info["config"];
         if config["subjects"] != json!([self.subject]) || config["retention"] != json!("limits") {
@@ -325,10 +328,10 @@ impl Link for Session {
                 "the stream {} belongs to something else: its subjects are {}",
                 self.stream, config["subjects"]
             );
-            return Err(Fault::new(base::text::printable(&text)));
+            return Err(LinkFault::new(base::text::printable(&text)));
         }
         if config["discard"] != json!("old") {
-            return Err(Fault::new(format!(
+            return Err(LinkFault::new(format!(
                 "the stream {} takes no more when it is full: discard isn't old",
                 self.stream
             )));
@@ -336,10 +339,10 @@ impl Link for Session {
         let number = |name: &str| info["state"][name].as_u64().ok_or_else(misread);
         let (messages, first, last) = (number("messages")?, number("first_seq")?, number("last_seq")?);
         let epoch = epoch_of(info["created"].as_str().ok_or_else(misread)?)?;
-        Ok(Bounds { epoch, first: if messages == 0 { last.saturating_add(1) } else { first }, last })
+        Ok(LogBounds { epoch, first: if messages == 0 { last.saturating_add(1) } else { first }, last })
     }
 
-    fn append(&mut self, entries: &[Outgoing<'_>]) -> Result<Vec<Result<u64, Fault>>, Fault> {
+    fn append(&mut self, entries: &[OutgoingEntry<'_>]) -> Result<Vec<Result<u64, LinkFault>>, LinkFault> {
         let mut out = Vec::new();
         let first = self.asked + 1;
         for entry in entries {
@@ -349,7 +352,7 @@ impl Link for Session {
         }
         self.wire.until(clock::now() + TIME);
         self.wire.send(&out)?;
-        let mut results: Vec<Option<Result<u64, Fault>>> = vec![None; entries.len()];
+        let mut results: Vec<Option<Result<u64, LinkFault>>> = vec![None; entries.len()];
         while results.iter().any(Option::is_none) {
             let message = self.message()?;
             let number = message.subject.strip_prefix(&self.inbox).and_then(|rest| rest.strip_prefix(".a."));
@@ -361,13 +364,13 @@ impl Link for Session {
         Ok(results.into_iter().flatten().collect())
     }
 
-    fn follow(&mut self, from: u64) -> Result<(), Fault> {
+    fn follow(&mut self, from: u64) -> Result<(), LinkFault> {
         self.consume(json!({ "deliver_policy": "by_start_sequence", "opt_start_seq": from.max(1) }))
     }
 
-    fn next(&mut self) -> Result<Next, Fault> {
+    fn next(&mut self) -> Result<NextEntries, LinkFault> {
         if std::mem::take(&mut self.is_quiet) {
-            return Ok(Next::Quiet);
+            return Ok(NextEntries::Quiet);
         }
         self.wire.until(clock::now() + 2 * HEARTBEAT + TIME);
         let (mut entries, mut left, mut bytes) = (Vec::new(), 0, 0);
@@ -382,7 +385,7 @@ impl Link for Session {
             if let Some(status) = message.status {
                 // What is said between entries tells nothing of those that follow.
                 if self.is_quiet_by(&message, status)? && entries.is_empty() {
-                    return Ok(Next::Quiet);
+                    return Ok(NextEntries::Quiet);
                 }
                 continue;
             }
@@ -390,13 +393,13 @@ impl Link for Session {
             let consumer = self.consumer.as_mut().ok_or_else(misread)?;
             consumer.count += 1;
             if nth != consumer.count {
-                return Err(Fault::new("a message from it was lost"));
+                return Err(LinkFault::new("a message from it was lost"));
             }
             left = pending;
             bytes += message.payload.len();
-            entries.push(Incoming { seq, bytes: message.payload });
+            entries.push(IncomingEntry { seq, bytes: message.payload });
         }
-        Ok(Next::Entries { entries, left })
+        Ok(NextEntries::Entries { entries, left })
     }
 }
 
@@ -404,9 +407,9 @@ impl Link for Session {
 ///
 /// # Errors
 /// There is nobody now who takes it: a cluster has no leader for a while after one is gone, or the stream was deleted.
-fn acknowledged(message: &Message) -> Result<Result<u64, Fault>, Fault> {
+fn acknowledged(message: &NatsMessage) -> Result<Result<u64, LinkFault>, LinkFault> {
     if message.status == Some(503) {
-        return Err(Fault::new("no stream takes it"));
+        return Err(LinkFault::new("no stream takes it"));
     }
     let answer: Value = serde_json::from_slice(&message.payload).map_err(|_| misread())?;
     let is_unavailable = answer["error"]["err_code"].as_i64().is_some_and(|code| UNAVAILABLE.contains(&code));
@@ -414,18 +417,18 @@ fn acknowledged(message: &Message) -> Result<Result<u64, Fault>, Fault> {
     if is_unavailable { number.map(Ok) } else { Ok(number) }
 }
 
-fn unless_error(answer: Value) -> Result<Value, Fault> {
+fn unless_error(answer: Value) -> Result<Value, LinkFault> {
     match &answer["error"] {
         Value::Null => Ok(answer),
         error => {
             let words = error["description"].as_str().unwrap_or("an error without a description");
-            Err(Fault::new(base::text::printable(words)))
+            Err(LinkFault::new(base::text::printable(words)))
         }
     }
 }
 
-fn misread() -> Fault {
-    Fault::new("it doesn't respond like a NATS server")
+fn misread() -> LinkFault {
+    LinkFault::new("it doesn't respond like a NATS server")
 }
 
 #[cfg(test)]
@@ -464,7 +467,7 @@ mod tests {
     /// A connection to a server that answers so, each question with the next of these.
     fn session(answers: Vec<String>) -> (Session, std::thread::JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let server = Server { host: "127.0.0.1".to_owned(), port: listener.local_addr().unwrap().port() };
+        let server = LogServer { host: "127.0.0.1".to_owned(), port: listener.local_addr().unwrap().port() };
         let questions = std::thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();
             socket.write_all(b"INFO {}\r\n").unwrap();
@@ -481,7 +484,7 @@ mod tests {
             }
             subjects
         });
-        let nats = Nats::new(&Settings::parse("nats://a").unwrap()).unwrap();
+        let nats = Nats::new(&FleetSettings::parse("nats://a").unwrap()).unwrap();
         (nats.open(&server, clock::now() + Duration::from_secs(20)).unwrap(), questions)
     }
 
@@ -491,7 +494,7 @@ mod tests {
 
     #[test]
     fn where_nobody_takes_entries_now_they_are_sent_again_and_where_one_is_refused_it_isnt() {
-        let entries = [Outgoing { id: "1", bytes: b"a" }, Outgoing { id: "2", bytes: b"b" }];
+        let entries = [OutgoingEntry { id: "1", bytes: b"a" }, OutgoingEntry { id: "2", bytes: b"b" }];
         let done = |seq: u64| json!({ "stream": "LACQUER_lacquer", "seq": seq }).to_string();
         for nobody in [
             NOBODY.to_owned(),
@@ -502,12 +505,12 @@ mod tests {
             assert!(session.append(&entries).is_err());
         }
         let (mut session, _) = session(vec![error(10_023, "insufficient resources"), done(7)]);
-        assert_eq!(session.append(&entries), Ok(vec![Err(Fault::new("insufficient resources")), Ok(7)]));
+        assert_eq!(session.append(&entries), Ok(vec![Err(LinkFault::new("insufficient resources")), Ok(7)]));
     }
 
     #[test]
     fn of_two_who_made_the_log_at_once_both_know_it_by_what_it_says_then() {
-        let name = Settings::parse("nats://a").unwrap().name;
+        let name = FleetSettings::parse("nats://a").unwrap().name;
         let info = |created: &str| {
             let config = json!({ "subjects": [format!("lacquer.{name}")], "retention": "limits", "discard": "old" });
             let state = json!({ "messages": 0, "first_seq": 0, "last_seq": 0 });
@@ -515,7 +518,7 @@ mod tests {
         };
         let (mut session, questions) =
             session(vec![error(NO_STREAM, "stream not found"), info("mine"), info("theirs")]);
-        assert_eq!(session.bounds(), Ok(Bounds { epoch: "theirs".to_owned(), first: 1, last: 0 }));
+        assert_eq!(session.bounds(), Ok(LogBounds { epoch: "theirs".to_owned(), first: 1, last: 0 }));
         let subjects = questions.join().unwrap();
         let words: Vec<_> = subjects.iter().map(|subject| subject.split('.').nth(3).unwrap_or_default()).collect();
         assert_eq!(words, ["INFO", "CREATE", "INFO"]);

@@ -22,9 +22,9 @@ use sha2::{Digest, Sha256};
 
 pub use appender::Appender;
 pub use follower::Follower;
-pub use reporter::{Members, Reporter};
+pub use reporter::{KnownNodes, Reporter};
 
-use crate::{Connect, Deployed, Entry, Invalidation, Position, Settings, mark};
+use crate::{Connect, Deployed, FleetEntry, FleetSettings, Invalidation, Position, mark};
 
 /// Entries that wait for the log; with more, one is refused at once.
 const MANY: usize = 16_384;
@@ -56,7 +56,7 @@ pub trait Applier: Send + Sync {
     ///
     /// # Errors
     /// It can't be understood: everything is invalidated instead.
-    fn apply(&self, entry: &Entry) -> Result<(), String>;
+    fn apply(&self, entry: &FleetEntry) -> Result<(), String>;
 
     fn together(&self, work: &mut dyn FnMut()) {
         work();
@@ -74,7 +74,7 @@ pub trait Applier: Send + Sync {
 
     fn tell(&self, text: &str);
 
-    fn show(&self, status: &Status);
+    fn show(&self, status: &NodeStatus);
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -92,7 +92,7 @@ impl Reach {
 }
 
 #[derive(Clone, Debug)]
-pub struct Status {
+pub struct NodeStatus {
     pub append: Reach,
     pub follow: Reach,
     pub gate: Gate,
@@ -122,7 +122,7 @@ pub struct Node(Arc<Shared>);
 type Now = Box<dyn Fn() -> Instant + Send + Sync>;
 
 struct Shared {
-    settings: Settings,
+    settings: FleetSettings,
     now: Now,
     /// Drawn for this process, and never told: what it is known by is made of it ([`Shared::word`]).
     draw: u64,
@@ -132,7 +132,7 @@ struct Shared {
     newest_own: AtomicU64,
     queue: Mutex<Queue>,
     bell: Condvar,
-    status: Mutex<Status>,
+    status: Mutex<NodeStatus>,
     own: Mutex<Own>,
     desk: reporter::Desk,
     deployed: Mutex<Option<Deployed>>,
@@ -155,20 +155,20 @@ struct Waiting {
     bytes: Vec<u8>,
     until: Instant,
     outcome: Arc<Outcome>,
-    _pending: Pending,
+    _pending: PendingInvalidation,
 }
 
 /// While it is there, something was invalidated here of which the log may not know.
-pub struct Pending(Arc<Shared>);
+pub struct PendingInvalidation(Arc<Shared>);
 
-impl Pending {
-    fn new(shared: &Arc<Shared>) -> Pending {
+impl PendingInvalidation {
+    fn new(shared: &Arc<Shared>) -> PendingInvalidation {
         shared.pending.fetch_add(1, SeqCst);
-        Pending(shared.clone())
+        PendingInvalidation(shared.clone())
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingInvalidation {
     fn drop(&mut self) {
         self.0.pending.fetch_sub(1, SeqCst);
     }
@@ -240,15 +240,15 @@ impl Future for Announced {
 }
 
 impl Node {
-    pub fn new(settings: Settings) -> Node {
+    pub fn new(settings: FleetSettings) -> Node {
         Node::simulated(settings, RandomState::new().hash_one(std::process::id()), base::clock::now)
     }
 
     /// The same by another clock than the system's, and with a number in the place of one that is drawn, which tells this process' entries
     /// from those of others: for a simulation.
-    pub fn simulated(settings: Settings, draw: u64, now: impl Fn() -> Instant + Send + Sync + 'static) -> Node {
+    pub fn simulated(settings: FleetSettings, draw: u64, now: impl Fn() -> Instant + Send + Sync + 'static) -> Node {
         let away = Reach::Away(now(), "no connection yet".to_owned());
-        let status = Status {
+        let status = NodeStatus {
             append: away.clone(),
             follow: away,
             gate: Gate::Closed,
@@ -335,7 +335,7 @@ impl Node {
     }
 
     /// All nodes of the fleet, as far as they are known; those that were away for longer than [`crate::board::FORGOTTEN`] are forgotten.
-    pub fn members(&self) -> Members {
+    pub fn members(&self) -> KnownNodes {
         self.0.desk.members()
     }
 
@@ -368,11 +368,11 @@ impl Node {
         self.0.bell.notify_all();
     }
 
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &FleetSettings {
         &self.0.settings
     }
 
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> NodeStatus {
         self.0.status.lock().clone()
     }
 
@@ -397,11 +397,11 @@ impl Node {
         let announced = Announced(outcome.clone());
         let number = shared.entries.fetch_add(1, Relaxed);
         let id = shared.word("entry", number);
-        let entry = Entry { id: id.clone(), node: shared.settings.node.clone(), at, what };
+        let entry = FleetEntry { id: id.clone(), node: shared.settings.node.clone(), at, what };
         match entry.encode() {
             Ok(bytes) => {
                 let until = shared.now() + shared.settings.patience;
-                shared.enqueue(Waiting { id, bytes, until, outcome, _pending: Pending::new(shared) })
+                shared.enqueue(Waiting { id, bytes, until, outcome, _pending: PendingInvalidation::new(shared) })
             }
             Err(reason) => outcome.set(Err(reason)),
         }
@@ -412,8 +412,8 @@ impl Node {
 impl Node {
     /// Something is about to be invalidated here, and appended then: until it is dropped, behind [`Node::append`], nobody else's copies
     /// are to be taken ([`Node::position_needed`]).
-    pub fn begin_invalidation(&self) -> Pending {
-        Pending::new(&self.0)
+    pub fn begin_invalidation(&self) -> PendingInvalidation {
+        PendingInvalidation::new(&self.0)
     }
 
     pub fn log_position(&self) -> LogPosition {
@@ -507,7 +507,7 @@ impl Shared {
         self.is_over.load(Relaxed)
     }
 
-    fn change(&self, applier: &dyn Applier, change: impl FnOnce(&mut Status)) {
+    fn change(&self, applier: &dyn Applier, change: impl FnOnce(&mut NodeStatus)) {
         let now = self.now();
         let status = {
             let mut status = self.status.lock();

@@ -12,13 +12,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::clock;
-use resp::{Reader, Reply};
+use redis_protocol::{RedisReply, ReplyReader};
 
 use crate::board::LONGEST_DOCUMENT;
 use crate::entry::LONGEST;
 use crate::link::{BATCH_OF_LONGEST, epoch_of};
-use crate::wire::{self, Wire};
-use crate::{Board, Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, Server, Settings};
+use crate::wire::{self, LogWire};
+use crate::{
+    Board, Connect, FleetLink, FleetSettings, IncomingEntry, LinkFault, LogBounds, LogServer, NextEntries,
+    OutgoingEntry,
+};
 
 /// Bytes of a longer text that are looked at.
 const LONGEST_TEXT: usize = LONGEST_DOCUMENT + 1;
@@ -26,7 +29,7 @@ const LONGEST_TEXT: usize = LONGEST_DOCUMENT + 1;
 const TIME: Duration = Duration::from_secs(2);
 /// Entries that are asked for at once: the longest ones are one answer still.
 const BATCH: usize = BATCH_OF_LONGEST;
-const _: () = assert!(BATCH * (LONGEST + 100) < resp::MAX_BYTES);
+const _: () = assert!(BATCH * (LONGEST + 100) < redis_protocol::MAX_BYTES);
 /// The server waits for entries so long.
 const BLOCK: Duration = Duration::from_secs(1);
 /// Replicas have so long to get an entry.
@@ -35,13 +38,13 @@ const REPLICA_TIME: Duration = Duration::from_secs(1);
 pub(crate) struct Redis {
     key: String,
     login: Option<Vec<Vec<u8>>>,
-    client: Option<Arc<tls::Client>>,
+    client: Option<Arc<tls::TlsClient>>,
     retention: u64,
     replicas: u32,
 }
 
 impl Redis {
-    pub fn new(settings: &Settings) -> Result<Redis, String> {
+    pub fn new(settings: &FleetSettings) -> Result<Redis, String> {
         let login = settings.password.as_ref().map(|password| {
             let words = ["AUTH"].into_iter().chain(settings.user.as_deref()).chain([password.as_str()]);
             words.map(|word| word.as_bytes().to_vec()).collect()
@@ -60,18 +63,18 @@ impl Redis {
 }
 
 impl Connect for Redis {
-    fn connect(&self, server: &Server, until: Instant) -> Result<Box<dyn Link>, Fault> {
+    fn connect(&self, server: &LogServer, until: Instant) -> Result<Box<dyn FleetLink>, LinkFault> {
         Ok(Box::new(self.open(server, until)?))
     }
 
-    fn board(&self, server: &Server, until: Instant) -> Result<Box<dyn Board>, Fault> {
+    fn board(&self, server: &LogServer, until: Instant) -> Result<Box<dyn Board>, LinkFault> {
         Ok(Box::new(self.open(server, until)?))
     }
 }
 
 impl Redis {
-    fn open(&self, server: &Server, until: Instant) -> Result<Session, Fault> {
-        let mut wire = Wire::connect(server, until)?;
+    fn open(&self, server: &LogServer, until: Instant) -> Result<Session, LinkFault> {
+        let mut wire = LogWire::connect(server, until)?;
         if let Some(client) = &self.client {
             wire.seal(client, &server.host)?;
         }
@@ -88,14 +91,14 @@ impl Redis {
             session.ask(login)?;
         }
         match session.ask(&words(["ROLE"]))? {
-            Reply::Array(role) if role.first().is_some_and(|word| text(word) == Some(b"master")) => Ok(session),
-            _ => Err(Fault::new("it is a replica, not a master")),
+            RedisReply::Array(role) if role.first().is_some_and(|word| text(word) == Some(b"master")) => Ok(session),
+            _ => Err(LinkFault::new("it is a replica, not a master")),
         }
     }
 }
 
 struct Session {
-    wire: Wire,
+    wire: LogWire,
     key: String,
     retention: u64,
     replicas: u32,
@@ -106,23 +109,23 @@ struct Session {
 }
 
 impl Session {
-    fn ask(&mut self, words: &[Vec<u8>]) -> Result<Reply, Fault> {
+    fn ask(&mut self, words: &[Vec<u8>]) -> Result<RedisReply, LinkFault> {
         self.ask_cut_to(LONGEST_TEXT, words)
     }
 
-    fn ask_cut_to(&mut self, longest: usize, words: &[Vec<u8>]) -> Result<Reply, Fault> {
+    fn ask_cut_to(&mut self, longest: usize, words: &[Vec<u8>]) -> Result<RedisReply, LinkFault> {
         self.wire.until(clock::now() + TIME);
-        self.wire.send(&resp::command(words))?;
+        self.wire.send(&redis_protocol::command(words))?;
         unless_error(self.reply_cut_to(longest)?)
     }
 
-    fn reply(&mut self) -> Result<Reply, Fault> {
+    fn reply(&mut self) -> Result<RedisReply, LinkFault> {
         self.reply_cut_to(LONGEST_TEXT)
     }
 
     /// The next reply. Of a text that is longer than what is looked at it has so many bytes.
-    fn reply_cut_to(&mut self, longest: usize) -> Result<Reply, Fault> {
-        let mut reader = Reader::cutting(longest);
+    fn reply_cut_to(&mut self, longest: usize) -> Result<RedisReply, LinkFault> {
+        let mut reader = ReplyReader::cutting(longest);
         loop {
             let mut used = 0;
             let read = reader.take(self.wire.input(), &mut used);
@@ -130,12 +133,12 @@ impl Session {
             match read {
                 Ok(Some(reply)) => return Ok(reply),
                 Ok(None) => self.wire.more()?,
-                Err(reason) => return Err(Fault::new(reason)),
+                Err(reason) => return Err(LinkFault::new(reason)),
             }
         }
     }
 
-    fn epoch(&mut self) -> Result<String, Fault> {
+    fn epoch(&mut self) -> Result<String, LinkFault> {
         let key = format!("{}:epoch", self.key);
         let drawn = || RandomState::new().hash_one(clock::now());
         let new = format!("{:016x}{:016x}", drawn(), drawn());
@@ -147,16 +150,16 @@ impl Session {
                 return epoch_of(&String::from_utf8_lossy(epoch));
             }
         }
-        Err(Fault::new(format!("{key} doesn't keep what it is set to")))
+        Err(LinkFault::new(format!("{key} doesn't keep what it is set to")))
     }
 
-    fn extent(&mut self) -> Result<(u64, u64), Fault> {
+    fn extent(&mut self) -> Result<(u64, u64), LinkFault> {
         self.wire.until(clock::now() + TIME);
-        self.wire.send(&resp::command(&words(["XINFO", "STREAM", &self.key])))?;
+        self.wire.send(&redis_protocol::command(&words(["XINFO", "STREAM", &self.key])))?;
         let facts = match self.reply()? {
-            Reply::Error(reason) if reason.starts_with(b"ERR no such key") => return Ok((1, 0)),
+            RedisReply::Error(reason) if reason.starts_with(b"ERR no such key") => return Ok((1, 0)),
             reply => match unless_error(reply)? {
-                Reply::Array(facts) => facts,
+                RedisReply::Array(facts) => facts,
                 _ => return Err(misread()),
             },
         };
@@ -166,10 +169,13 @@ impl Session {
         };
         let last = fact(b"last-generated-id").and_then(text).ok_or_else(misread)?;
         let last = number(last).ok_or_else(|| {
-            Fault::new(format!("{} has entries that this program didn't number: somebody else writes to it", self.key))
+            LinkFault::new(format!(
+                "{} has entries that this program didn't number: somebody else writes to it",
+                self.key
+            ))
         })?;
         let first = match fact(b"first-entry") {
-            Some(Reply::Array(entry)) => {
+            Some(RedisReply::Array(entry)) => {
                 number(entry.first().and_then(text).ok_or_else(misread)?).ok_or_else(misread)?
             }
             _ => last.saturating_add(1),
@@ -177,7 +183,7 @@ impl Session {
         Ok((first, last))
     }
 
-    fn read(&mut self) -> Result<Vec<Incoming>, Fault> {
+    fn read(&mut self) -> Result<Vec<IncomingEntry>, LinkFault> {
         let (from, count, block) = (format!("0-{}", self.last), BATCH.to_string(), BLOCK.as_millis().to_string());
         let mut command = words(["XREAD", "COUNT", &count]);
         if !self.is_behind {
@@ -185,13 +191,13 @@ impl Session {
         }
         command.extend(words(["STREAMS", &self.key, &from]));
         self.wire.until(clock::now() + BLOCK + TIME);
-        self.wire.send(&resp::command(&command))?;
+        self.wire.send(&redis_protocol::command(&command))?;
         // Of one that is longer than any of ours its beginning says enough.
         let entries = match unless_error(self.reply_cut_to(LONGEST + 1)?)? {
-            Reply::Nil => Vec::new(),
-            Reply::Array(mut streams) => match streams.pop() {
-                Some(Reply::Array(mut stream)) => match stream.pop() {
-                    Some(Reply::Array(entries)) => entries,
+            RedisReply::Nil => Vec::new(),
+            RedisReply::Array(mut streams) => match streams.pop() {
+                Some(RedisReply::Array(mut stream)) => match stream.pop() {
+                    Some(RedisReply::Array(entries)) => entries,
                     _ => return Err(misread()),
                 },
                 _ => return Err(misread()),
@@ -201,35 +207,35 @@ impl Session {
         self.is_behind = entries.len() == BATCH;
         let mut read = Vec::with_capacity(entries.len());
         for entry in entries {
-            let Reply::Array(entry) = entry else { return Err(misread()) };
+            let RedisReply::Array(entry) = entry else { return Err(misread()) };
             let [id, fields] = &entry[..] else { return Err(misread()) };
             let seq = text(id).and_then(number).filter(|seq| *seq > self.last).ok_or_else(misread)?;
             self.last = seq;
-            read.push(Incoming { seq, bytes: entry_of(fields) });
+            read.push(IncomingEntry { seq, bytes: entry_of(fields) });
         }
         Ok(read)
     }
 }
 
-impl Link for Session {
-    fn bounds(&mut self) -> Result<Bounds, Fault> {
+impl FleetLink for Session {
+    fn bounds(&mut self) -> Result<LogBounds, LinkFault> {
         let epoch = self.epoch()?;
         let (first, last) = self.extent()?;
         self.epoch = epoch.clone();
-        Ok(Bounds { epoch, first, last })
+        Ok(LogBounds { epoch, first, last })
     }
 
-    fn append(&mut self, entries: &[Outgoing<'_>]) -> Result<Vec<Result<u64, Fault>>, Fault> {
+    fn append(&mut self, entries: &[OutgoingEntry<'_>]) -> Result<Vec<Result<u64, LinkFault>>, LinkFault> {
         let retention = self.retention.to_string();
         let mut out = Vec::new();
         for entry in entries {
             let mut command = words(["XADD", &self.key, "MAXLEN", "=", &retention, "0-*", "e"]);
             command.push(entry.bytes.to_vec());
-            out.extend(resp::command(&command));
+            out.extend(redis_protocol::command(&command));
         }
         let time = REPLICA_TIME.as_millis().to_string();
         if self.replicas > 0 {
-            out.extend(resp::command(&words(["WAIT", &self.replicas.to_string(), &time])));
+            out.extend(redis_protocol::command(&words(["WAIT", &self.replicas.to_string(), &time])));
         }
         self.wire.until(clock::now() + TIME + REPLICA_TIME);
         self.wire.send(&out)?;
@@ -240,9 +246,9 @@ impl Link for Session {
         }
         if self.replicas > 0 {
             match self.reply()? {
-                Reply::Integer(count) if count >= i64::from(self.replicas) => {}
-                Reply::Integer(count) => {
-                    let fault = Fault::new(format!("{count} of {} replicas have it", self.replicas));
+                RedisReply::Integer(count) if count >= i64::from(self.replicas) => {}
+                RedisReply::Integer(count) => {
+                    let fault = LinkFault::new(format!("{count} of {} replicas have it", self.replicas));
                     results.iter_mut().for_each(|result| *result = Err(fault.clone()));
                 }
                 other => _ = unless_error(other)?,
@@ -251,22 +257,22 @@ impl Link for Session {
         Ok(results)
     }
 
-    fn follow(&mut self, from: u64) -> Result<(), Fault> {
+    fn follow(&mut self, from: u64) -> Result<(), LinkFault> {
         (self.last, self.is_behind) = (from.saturating_sub(1), true);
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Next, Fault> {
+    fn next(&mut self) -> Result<NextEntries, LinkFault> {
         let entries = self.read()?;
         if !entries.is_empty() {
-            return Ok(Next::Entries { entries, left: u64::from(self.is_behind) });
+            return Ok(NextEntries::Entries { entries, left: u64::from(self.is_behind) });
         }
         // A key that was deleted, and began anew, gives no entry behind the last one ever again.
         let bounds = self.epoch.clone();
         match self.bounds()? {
-            now if now.epoch != bounds => Err(Fault::new("the log is another one than before")),
-            now if now.last < self.last => Err(Fault::new("the log has lost entries")),
-            _ => Ok(Next::Quiet),
+            now if now.epoch != bounds => Err(LinkFault::new("the log is another one than before")),
+            now if now.last < self.last => Err(LinkFault::new("the log has lost entries")),
+            _ => Ok(NextEntries::Quiet),
         }
     }
 }
@@ -275,12 +281,15 @@ fn words<const N: usize>(words: [&str; N]) -> Vec<Vec<u8>> {
     words.into_iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
-fn text(reply: &Reply) -> Option<&[u8]> {
+fn text(reply: &RedisReply) -> Option<&[u8]> {
     match reply {
-        Reply::Text(text) | Reply::Status(text) => Some(text),
-        Reply::Nil | Reply::Error(_) | Reply::Integer(_) | Reply::Boolean(_) | Reply::Double(..) | Reply::Array(_) => {
-            None
-        }
+        RedisReply::Text(text) | RedisReply::Status(text) => Some(text),
+        RedisReply::Nil
+        | RedisReply::Error(_)
+        | RedisReply::Integer(_)
+        | RedisReply::Boolean(_)
+        | RedisReply::Double(..)
+        | RedisReply::Array(_) => None,
     }
 }
 
@@ -290,15 +299,15 @@ fn number(id: &[u8]) -> Option<u64> {
 }
 
 /// The entry in a record: one without our field is empty.
-fn entry_of(fields: &Reply) -> Vec<u8> {
-    let Reply::Array(fields) = fields else { return Vec::new() };
+fn entry_of(fields: &RedisReply) -> Vec<u8> {
+    let RedisReply::Array(fields) = fields else { return Vec::new() };
     let ours = fields.chunks_exact(2).find(|pair| text(&pair[0]) == Some(b"e"));
     ours.and_then(|pair| text(&pair[1])).unwrap_or_default().to_vec()
 }
 
-fn unless_error(reply: Reply) -> Result<Reply, Fault> {
+fn unless_error(reply: RedisReply) -> Result<RedisReply, LinkFault> {
     match reply {
-        Reply::Error(reason) => Err(Fault::new(in_words(&String::from_utf8_lossy(&reason)))),
+        RedisReply::Error(reason) => Err(LinkFault::new(in_words(&String::from_utf8_lossy(&reason)))),
         reply => Ok(reply),
     }
 }
@@ -315,8 +324,8 @@ fn in_words(reason: &str) -> String {
     }
 }
 
-fn misread() -> Fault {
-    Fault::new("it answers something else than a server of Redis does")
+fn misread() -> LinkFault {
+    LinkFault::new("it answers something else than a server of Redis does")
 }
 
 #[cfg(test)]
@@ -329,10 +338,10 @@ mod tests {
     /// A connection to a server that answers so, each command with the next of these, and closes then.
     fn session(answers: Vec<Vec<u8>>) -> Session {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let server = Server { host: "127.0.0.1".to_owned(), port: listener.local_addr().unwrap().port() };
+        let server = LogServer { host: "127.0.0.1".to_owned(), port: listener.local_addr().unwrap().port() };
         std::thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();
-            let (mut reader, mut input, mut piece) = (Reader::default(), Vec::new(), [0; 4096]);
+            let (mut reader, mut input, mut piece) = (ReplyReader::default(), Vec::new(), [0; 4096]);
             for answer in [b"*1\r\n$6\r\nmaster\r\n".to_vec()].into_iter().chain(answers) {
                 while reader.read(&mut input).unwrap().is_none() {
                     match socket.read(&mut piece) {
@@ -340,12 +349,12 @@ mod tests {
                         Ok(_) | Err(_) => return,
                     }
                 }
-                reader = Reader::default();
+                reader = ReplyReader::default();
                 // Who asks may be gone.
                 let _ = socket.write_all(&answer);
             }
         });
-        let redis = Redis::new(&Settings::parse("redis://a").unwrap()).unwrap();
+        let redis = Redis::new(&FleetSettings::parse("redis://a").unwrap()).unwrap();
         redis.open(&server, clock::now() + Duration::from_secs(20)).unwrap()
     }
 
@@ -355,21 +364,21 @@ mod tests {
         for (seq, bytes) in all {
             let id = format!("0-{seq}");
             out.extend(format!("*2\r\n${}\r\n{id}\r\n", id.len()).into_bytes());
-            out.extend(resp::command(&[b"e".to_vec(), bytes.to_vec()]));
+            out.extend(redis_protocol::command(&[b"e".to_vec(), bytes.to_vec()]));
         }
         out
     }
 
     #[test]
     fn of_an_entry_longer_than_any_answer_the_beginning_comes_and_then_the_next() {
-        let long = vec![b'x'; resp::MAX_BYTES + 1];
+        let long = vec![b'x'; redis_protocol::MAX_BYTES + 1];
         let mut session =
             session(vec![entries(&[(1, b"a"), (2, &long), (3, b"b"), (4, &long)]), entries(&[(5, b"c")])]);
         session.follow(1).unwrap();
-        let Next::Entries { entries, .. } = session.next().unwrap() else { panic!("there are some") };
+        let NextEntries::Entries { entries, .. } = session.next().unwrap() else { panic!("there are some") };
         let lengths: Vec<_> = entries.iter().map(|entry| (entry.seq, entry.bytes.len())).collect();
         assert_eq!(lengths, [(1, 1), (2, LONGEST + 1), (3, 1), (4, LONGEST + 1)]);
-        let next = Next::Entries { entries: vec![Incoming { seq: 5, bytes: b"c".to_vec() }], left: 0 };
+        let next = NextEntries::Entries { entries: vec![IncomingEntry { seq: 5, bytes: b"c".to_vec() }], left: 0 };
         assert_eq!(session.next(), Ok(next));
     }
 
@@ -400,11 +409,12 @@ mod tests {
 
     #[test]
     fn what_an_entry_says() {
-        let fields =
-            |words: &[&str]| Reply::Array(words.iter().map(|word| Reply::Text(word.as_bytes().into())).collect());
+        let fields = |words: &[&str]| {
+            RedisReply::Array(words.iter().map(|word| RedisReply::Text(word.as_bytes().into())).collect())
+        };
         assert_eq!(entry_of(&fields(&["x", "1", "e", "{}"])), b"{}");
         assert_eq!(entry_of(&fields(&["x", "e"])), b"");
-        assert_eq!(entry_of(&Reply::Nil), b"");
+        assert_eq!(entry_of(&RedisReply::Nil), b"");
     }
 
     #[test]

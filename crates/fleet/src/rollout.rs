@@ -46,7 +46,7 @@ pub fn digest_of(bytes: &[u8]) -> String {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Vcl {
+pub struct RolloutVcl {
     pub digest: String,
     /// Bundle with the sources: `a` or `b`.
     pub slot: char,
@@ -54,7 +54,7 @@ pub struct Vcl {
     pub origin: String,
 }
 
-impl Vcl {
+impl RolloutVcl {
     pub fn name(&self) -> String {
         format!("fleet_{}", self.digest)
     }
@@ -64,7 +64,7 @@ impl Vcl {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Release {
     /// `None`: each node's own.
-    pub vcl: Option<Vcl>,
+    pub vcl: Option<RolloutVcl>,
     pub params: BTreeMap<String, String>,
 }
 
@@ -94,7 +94,7 @@ impl Release {
                 if !is_digest || !matches!(slot, 'a' | 'b') {
                     return None;
                 }
-                Some(Vcl { digest, slot, origin })
+                Some(RolloutVcl { digest, slot, origin })
             }
         };
         let params = said["params"].as_object().filter(|params| params.len() <= MANY)?;
@@ -107,7 +107,7 @@ impl Release {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trial {
+pub struct RolloutTrial {
     /// Drawn; another one for each trial.
     pub id: String,
     pub release: Release,
@@ -122,7 +122,7 @@ pub struct Rollout {
     pub serial: u64,
     /// Release for all nodes; `None`: nothing was ever rolled out.
     pub confirmed: Option<Release>,
-    pub trial: Option<Trial>,
+    pub trial: Option<RolloutTrial>,
     /// End of the last trial, for people.
     pub last: String,
 }
@@ -182,7 +182,7 @@ impl Rollout {
         };
         let trial = match &said["trial"] {
             Value::Null => None,
-            trial => Some(Trial {
+            trial => Some(RolloutTrial {
                 id: trial["id"].as_str().filter(|id| id.len() <= WORD).ok_or_else(bad)?.to_owned(),
                 release: release(&trial["release"])?.ok_or_else(bad)?,
                 by: one_line(trial["by"].as_str().unwrap_or_default(), WORD),
@@ -218,13 +218,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn rollout() -> Rollout {
-        let vcl = Vcl { digest: digest_of(b"x"), slot: 'b', origin: "site.vcl".into() };
+        let vcl = RolloutVcl { digest: digest_of(b"x"), slot: 'b', origin: "site.vcl".into() };
         let release = Release { vcl: Some(vcl), params: [("default_ttl".to_owned(), "5".to_owned())].into() };
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         Rollout {
             serial: 7,
             confirmed: Some(Release::default()),
-            trial: Some(Trial {
+            trial: Some(RolloutTrial {
                 id: "1".into(),
                 release,
                 by: "me".into(),

@@ -14,7 +14,7 @@
 //! The epoch alone doesn't tell one log from another: nodes that make a log in a cluster of NATS at the same moment may be told different ones,
 //! and the next leader may tell the other one. An entry of a node's has an id and a time, so that no other log has it.
 
-use crate::Bounds;
+use crate::LogBounds;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
@@ -26,7 +26,7 @@ pub struct Position {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FollowVerdict {
     /// Go on: follow from that number. The first entry must be the position's, if it has a mark.
     Replay { from: u64 },
     /// Begin at the log's end, as stored objects may have missed something.
@@ -38,25 +38,25 @@ pub enum Verdict {
 
 pub const OTHER_LOG: &str = "the log is another one than before";
 
-pub fn judge(position: Option<&Position>, bounds: &Bounds) -> Verdict {
-    let Some(position) = position else { return Verdict::Begin { gap: None } };
-    let gap = |words: String| Verdict::Begin { gap: Some(words) };
+pub fn judge(position: Option<&Position>, bounds: &LogBounds) -> FollowVerdict {
+    let Some(position) = position else { return FollowVerdict::Begin { gap: None } };
+    let gap = |words: String| FollowVerdict::Begin { gap: Some(words) };
     if position.epoch != bounds.epoch {
         let is_there = (bounds.first..=bounds.last).contains(&position.seq);
         return match position.mark {
-            Some(_) if is_there => Verdict::Replay { from: position.seq },
+            Some(_) if is_there => FollowVerdict::Replay { from: position.seq },
             _ => gap(OTHER_LOG.to_owned()),
         };
     }
     let seq = position.seq;
     if seq > bounds.last {
         if base::failpoint::fault("a log that was put back and is gone on with") {
-            return Verdict::Replay { from: bounds.last.saturating_add(1) };
+            return FollowVerdict::Replay { from: bounds.last.saturating_add(1) };
         }
         return gap(format!("the log ends at {}, and was at {seq} before: it has lost entries", bounds.last));
     }
     if seq < bounds.first && base::failpoint::fault("a log that was trimmed and is gone on with") {
-        return Verdict::Replay { from: bounds.first };
+        return FollowVerdict::Replay { from: bounds.first };
     }
     if seq.saturating_add(1) < bounds.first {
         return gap(format!("the log begins at {} now: entries from {} on are missing", bounds.first, seq + 1));
@@ -65,8 +65,8 @@ pub fn judge(position: Option<&Position>, bounds: &Bounds) -> Verdict {
         // Nothing is known of the entry but its number, which an older state of the log that has grown again has, too.
         None if seq > 0 => gap(format!("nobody knows whether entry {seq} is the one that it was")),
         Some(_) if seq < bounds.first => gap(format!("entry {seq}, which identifies the log, is missing")),
-        Some(_) => Verdict::Replay { from: seq },
-        None => Verdict::Replay { from: 1 },
+        Some(_) => FollowVerdict::Replay { from: seq },
+        None => FollowVerdict::Replay { from: 1 },
     }
 }
 
@@ -77,9 +77,9 @@ mod tests {
     #[track_caller]
     fn check(position: Option<(&str, u64, Option<u64>)>, (first, last): (u64, u64), wanted: &str) {
         let position = position.map(|(epoch, seq, mark)| Position { epoch: epoch.to_owned(), seq, mark });
-        let said = match judge(position.as_ref(), &Bounds { epoch: "e".to_owned(), first, last }) {
-            Verdict::Replay { from } => format!("from {from}"),
-            Verdict::Begin { gap } => gap.unwrap_or_else(|| "begin".to_owned()),
+        let said = match judge(position.as_ref(), &LogBounds { epoch: "e".to_owned(), first, last }) {
+            FollowVerdict::Replay { from } => format!("from {from}"),
+            FollowVerdict::Begin { gap } => gap.unwrap_or_else(|| "begin".to_owned()),
         };
         assert_eq!(said, wanted);
     }

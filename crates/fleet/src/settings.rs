@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::text::parse_duration;
 
-use crate::Server;
+use crate::LogServer;
 
 const MANY_SERVERS: usize = 16;
 /// Entries that a log of ours keeps unless told otherwise.
@@ -21,29 +21,29 @@ const GROUP: &str = "all";
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FleetLogKind {
     Nats,
     Redis,
 }
 
-impl Kind {
+impl FleetLogKind {
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Nats => "NATS",
-            Kind::Redis => "Redis",
+            FleetLogKind::Nats => "NATS",
+            FleetLogKind::Redis => "Redis",
         }
     }
 
     fn port(self) -> u16 {
         match self {
-            Kind::Nats => 4222,
-            Kind::Redis => 6379,
+            FleetLogKind::Nats => 4222,
+            FleetLogKind::Redis => 6379,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum NodeRole {
     Password,
     /// A token of NATS.
     Token,
@@ -51,21 +51,21 @@ pub enum Role {
     Certificate,
 }
 
-impl Role {
-    pub const ALL: [(&'static str, Role); 4] = [
-        ("password-file", Role::Password),
-        ("token-file", Role::Token),
-        ("ca", Role::Authorities),
-        ("cert", Role::Certificate),
+impl NodeRole {
+    pub const ALL: [(&'static str, NodeRole); 4] = [
+        ("password-file", NodeRole::Password),
+        ("token-file", NodeRole::Token),
+        ("ca", NodeRole::Authorities),
+        ("cert", NodeRole::Certificate),
     ];
 }
 
 /// All that `--fleet` says. Secrets aren't shown by `Debug`.
 #[derive(Clone, PartialEq)]
-pub struct Settings {
-    pub kind: Kind,
+pub struct FleetSettings {
+    pub kind: FleetLogKind,
     /// Servers, the first to be tried first.
-    pub servers: Vec<Server>,
+    pub servers: Vec<LogServer>,
     pub is_tls: bool,
     /// The log's name: nodes with the same one are a fleet.
     pub name: String,
@@ -91,26 +91,26 @@ pub struct Settings {
     /// Once the log has been away for so long nothing older than that is served; `None`: everything is.
     pub stale: Option<Duration>,
     pub patience: Duration,
-    /// Files that hold some of the above, to be given to [`Settings::provide`].
-    pub files: Vec<(Role, PathBuf)>,
+    /// Files that hold some of the above, to be given to [`FleetSettings::provide`].
+    pub files: Vec<(NodeRole, PathBuf)>,
 }
 
-impl std::fmt::Debug for Settings {
+impl std::fmt::Debug for FleetSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Settings({}:{})", self.kind.name(), self.name)
+        write!(f, "FleetSettings({}:{})", self.kind.name(), self.name)
     }
 }
 
-impl Settings {
+impl FleetSettings {
     /// Reads what stands behind `--fleet`.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn parse(text: &str) -> Result<Settings, String> {
+    pub fn parse(text: &str) -> Result<FleetSettings, String> {
         let parts: Vec<&str> = text.split(',').collect();
         let first = parts.iter().find_map(|part| part.split_once("://")).map(|(scheme, _)| scheme);
         let (kind, is_tls) = scheme(first.ok_or("wants nats://HOST, tls://HOST, redis://HOST or rediss://HOST")?)?;
-        let mut settings = Settings {
+        let mut settings = FleetSettings {
             kind,
             is_tls,
             servers: Vec::new(),
@@ -125,7 +125,7 @@ impl Settings {
             authorities: None,
             certificate: None,
             retention: RETENTION,
-            replicas: if kind == Kind::Nats { 1 } else { 0 },
+            replicas: if kind == FleetLogKind::Nats { 1 } else { 0 },
             wait: WAIT,
             stale: None,
             patience: PATIENCE,
@@ -144,15 +144,15 @@ impl Settings {
         settings.check()
     }
 
-    fn check(self) -> Result<Settings, String> {
-        let has = |role: Role| self.files.iter().any(|(of, _)| *of == role);
-        if !self.is_tls && (has(Role::Authorities) || has(Role::Certificate)) {
+    fn check(self) -> Result<FleetSettings, String> {
+        let has = |role: NodeRole| self.files.iter().any(|(of, _)| *of == role);
+        if !self.is_tls && (has(NodeRole::Authorities) || has(NodeRole::Certificate)) {
             return Err("ca and cert need tls:// or rediss://".to_owned());
         }
-        if self.kind == Kind::Redis && has(Role::Token) {
+        if self.kind == FleetLogKind::Redis && has(NodeRole::Token) {
             return Err("token-file is for NATS".to_owned());
         }
-        if self.kind == Kind::Nats && self.replicas == 0 {
+        if self.kind == FleetLogKind::Nats && self.replicas == 0 {
             return Err("replicas is 1, 3 or 5 with NATS".to_owned());
         }
         Ok(self)
@@ -167,7 +167,7 @@ impl Settings {
             self.password = password.map(decode).transpose()?;
         }
         let place = place.strip_suffix('/').unwrap_or(place);
-        let server = Server::parse(place, self.kind.port()).ok_or_else(|| format!("\"{place}\" is no HOST:PORT"))?;
+        let server = LogServer::parse(place, self.kind.port()).ok_or_else(|| format!("\"{place}\" is no HOST:PORT"))?;
         if self.servers.len() == MANY_SERVERS {
             return Err(format!("more than {MANY_SERVERS} servers"));
         }
@@ -189,7 +189,7 @@ impl Settings {
             "name" => self.name = word()?,
             "node" => self.node = word()?,
             "address" => {
-                let place = Server::parse(value, 0).filter(|place| place.port != 0);
+                let place = LogServer::parse(value, 0).filter(|place| place.port != 0);
                 self.address =
                     Some(place.ok_or("address wants HOST:PORT, where other nodes reach this one")?.to_string());
             }
@@ -220,7 +220,7 @@ impl Settings {
                 self.patience = patience;
             }
             _ => {
-                let Some((_, role)) = Role::ALL.into_iter().find(|(known, _)| *known == name) else {
+                let Some((_, role)) = NodeRole::ALL.into_iter().find(|(known, _)| *known == name) else {
                     return Err(format!(
                         "no setting {name} (there are name, node, address, group, deploy, user, password-file, token-file, ca, cert, \
                          retention, replicas, wait, stale, patience)"
@@ -235,7 +235,7 @@ impl Settings {
         Ok(())
     }
 
-    pub fn provide(&mut self, role: Role, contents: &[u8]) -> Result<(), String> {
+    pub fn provide(&mut self, role: NodeRole, contents: &[u8]) -> Result<(), String> {
         let line = || {
             let text = std::str::from_utf8(contents).map_err(|_| "it isn't text".to_owned())?;
             let text = text.trim_end_matches(['\n', '\r']);
@@ -245,21 +245,21 @@ impl Settings {
             }
         };
         match role {
-            Role::Password => self.password = line()?,
-            Role::Token => self.token = line()?,
-            Role::Authorities => self.authorities = Some(contents.to_vec()),
-            Role::Certificate => self.certificate = Some(contents.to_vec()),
+            NodeRole::Password => self.password = line()?,
+            NodeRole::Token => self.token = line()?,
+            NodeRole::Authorities => self.authorities = Some(contents.to_vec()),
+            NodeRole::Certificate => self.certificate = Some(contents.to_vec()),
         }
         Ok(())
     }
 }
 
-fn scheme(word: &str) -> Result<(Kind, bool), String> {
+fn scheme(word: &str) -> Result<(FleetLogKind, bool), String> {
     Ok(match word {
-        "nats" => (Kind::Nats, false),
-        "tls" => (Kind::Nats, true),
-        "redis" => (Kind::Redis, false),
-        "rediss" => (Kind::Redis, true),
+        "nats" => (FleetLogKind::Nats, false),
+        "tls" => (FleetLogKind::Nats, true),
+        "redis" => (FleetLogKind::Redis, false),
+        "rediss" => (FleetLogKind::Redis, true),
         _ => return Err(format!("{word}:// is none of nats://, tls://, redis://, rediss://")),
     })
 }
@@ -292,26 +292,29 @@ mod tests {
 
     #[test]
     fn servers_and_settings() {
-        let settings = Settings::parse("nats://u:p%40@a:1,nats://b,name=web,node=n.1,retention=100,stale=1m").unwrap();
-        let servers: Vec<String> = settings.servers.iter().map(Server::to_string).collect();
+        let settings =
+            FleetSettings::parse("nats://u:p%40@a:1,nats://b,name=web,node=n.1,retention=100,stale=1m").unwrap();
+        let servers: Vec<String> = settings.servers.iter().map(LogServer::to_string).collect();
         assert_eq!(servers, ["a:1", "b:4222"]);
         assert_eq!((settings.user.as_deref(), settings.password.as_deref()), (Some("u"), Some("p@")));
         assert_eq!(
             (settings.kind, settings.is_tls, &settings.name[..], &settings.node[..]),
-            (Kind::Nats, false, "web", "n.1")
+            (FleetLogKind::Nats, false, "web", "n.1")
         );
         assert_eq!((settings.retention, settings.stale), (100, Some(Duration::from_secs(60))));
-        let settings = Settings::parse("rediss://[::1],ca=/ca.pem,wait=0s,stale=0s").unwrap();
+        let settings = FleetSettings::parse("rediss://[::1],ca=/ca.pem,wait=0s,stale=0s").unwrap();
         assert_eq!((settings.servers[0].port, settings.is_tls, settings.wait), (6379, true, Duration::ZERO));
         assert_eq!((settings.stale, settings.files.len(), settings.replicas), (None, 1, 0));
     }
 
     #[test]
     fn what_files_hold() {
-        let mut settings = Settings::parse("tls://a,password-file=/p,cert=/c").unwrap();
-        settings.provide(Role::Password, b"secret \n").unwrap();
+        let mut settings = FleetSettings::parse("tls://a,password-file=/p,cert=/c").unwrap();
+        settings.provide(NodeRole::Password, b"secret \n").unwrap();
         assert_eq!(settings.password.as_deref(), Some("secret "));
-        assert!(settings.provide(Role::Token, b"a\nb").is_err() && settings.provide(Role::Token, b"\n").is_err());
+        assert!(
+            settings.provide(NodeRole::Token, b"a\nb").is_err() && settings.provide(NodeRole::Token, b"\n").is_err()
+        );
         assert!(!format!("{settings:?}").contains("secret"));
     }
 
@@ -340,7 +343,7 @@ mod tests {
             ("nats://a,deploy=yes", "on or off"),
             ("nats://a,color=red", "no setting color"),
         ] {
-            let said = Settings::parse(text).unwrap_err();
+            let said = FleetSettings::parse(text).unwrap_err();
             assert!(said.contains(wanted), "{text}: {said}");
         }
     }

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use base::clock;
 use sys::timed::Timed;
 use tls::Over;
-use tls::origin::{Origin, OwnCertificate};
+use tls::origin::{OwnCertificate, TlsOrigin};
 use tls::roots::Roots;
 
-use crate::{Fault, Server, Settings};
+use crate::{FleetSettings, LinkFault, LogServer};
 
 /// Addresses of a server that are tried.
 const MANY: usize = 8;
@@ -29,7 +29,7 @@ const PART_TIME: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// Certificates that can't be used.
-pub(crate) fn client(settings: &Settings) -> Result<Option<Arc<tls::Client>>, String> {
+pub(crate) fn client(settings: &FleetSettings) -> Result<Option<Arc<tls::TlsClient>>, String> {
     if !settings.is_tls {
         return Ok(None);
     }
@@ -37,7 +37,7 @@ pub(crate) fn client(settings: &Settings) -> Result<Option<Arc<tls::Client>>, St
     let roots = roots.map_err(|error| format!("ca: {error}"))?.unwrap_or_else(Roots::system);
     let certificate = settings.certificate.as_deref().map(OwnCertificate::from_pem).transpose();
     let certificate = certificate.map_err(|error| format!("cert: {error}"))?;
-    Origin { roots, certificate, ..Origin::of("") }.client_without_protocol(SESSIONS).map(Some)
+    TlsOrigin { roots, certificate, ..TlsOrigin::of("") }.client_without_protocol(SESSIONS).map(Some)
 }
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ enum Stream {
 
 /// The connection, and what came over it and wasn't taken.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub(crate) struct LogWire {
     stream: Stream,
     input: Vec<u8>,
     /// Bytes of it that were taken: they go all at once, when more is waited for.
@@ -62,11 +62,11 @@ pub(crate) struct Wire {
     dropped_by: Instant,
 }
 
-impl Wire {
+impl LogWire {
     /// Connects in clear text.
-    pub fn connect(server: &Server, until: Instant) -> Result<Wire, Fault> {
+    pub fn connect(server: &LogServer, until: Instant) -> Result<LogWire, LinkFault> {
         let addresses = addresses(server, until)?;
-        let mut last = Fault::new("it has no address");
+        let mut last = LinkFault::new("it has no address");
         for address in addresses {
             let left = until.saturating_duration_since(clock::now());
             if left.is_zero() {
@@ -76,7 +76,7 @@ impl Wire {
                 Ok(socket) => {
                     socket.set_nodelay(true).map_err(|error| fault(&error))?;
                     let stream = Stream::Clear(Timed::new(socket, until));
-                    return Ok(Wire { stream, input: Vec::new(), taken: 0, ahead: 0, until, dropped_by: until });
+                    return Ok(LogWire { stream, input: Vec::new(), taken: 0, ahead: 0, until, dropped_by: until });
                 }
                 Err(error) => last = fault(&error),
             }
@@ -85,16 +85,16 @@ impl Wire {
     }
 
     /// Goes over to TLS. What was said before in clear isn't believed.
-    pub fn seal(&mut self, client: &Arc<tls::Client>, host: &str) -> Result<(), Fault> {
+    pub fn seal(&mut self, client: &Arc<tls::TlsClient>, host: &str) -> Result<(), LinkFault> {
         (self.input, self.taken, self.ahead) = (Vec::new(), 0, 0);
         match std::mem::replace(&mut self.stream, Stream::Gone) {
             Stream::Clear(socket) => {
-                let mut over = Over::client(socket, client, host).map_err(|error| Fault::new(error.to_string()))?;
-                while !over.shake().map_err(|error| Fault::new(format!("TLS: {}", fault(&error))))? {}
+                let mut over = Over::client(socket, client, host).map_err(|error| LinkFault::new(error.to_string()))?;
+                while !over.shake().map_err(|error| LinkFault::new(format!("TLS: {}", fault(&error))))? {}
                 self.stream = Stream::Sealed(Box::new(over));
                 Ok(())
             }
-            Stream::Sealed(_) | Stream::Gone => Err(Fault::new("sealed twice")),
+            Stream::Sealed(_) | Stream::Gone => Err(LinkFault::new("sealed twice")),
         }
     }
 
@@ -111,7 +111,7 @@ impl Wire {
         }
     }
 
-    pub fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), LinkFault> {
         let sent = match &mut self.stream {
             Stream::Clear(socket) => socket.write_all(bytes),
             Stream::Sealed(over) => over.write_all(bytes).and_then(|()| over.flush()),
@@ -131,7 +131,7 @@ impl Wire {
         self.ahead += count.saturating_sub(left);
     }
 
-    pub fn more(&mut self) -> Result<(), Fault> {
+    pub fn more(&mut self) -> Result<(), LinkFault> {
         self.input.drain(..std::mem::take(&mut self.taken));
         if self.ahead > 0 {
             return self.drop_ahead();
@@ -140,7 +140,7 @@ impl Wire {
     }
 
     /// Drops what was taken before it came. That is long, and may take longer than what is waited for.
-    fn drop_ahead(&mut self) -> Result<(), Fault> {
+    fn drop_ahead(&mut self) -> Result<(), LinkFault> {
         let begun = clock::now();
         while self.ahead > 0 {
             self.end_by((clock::now() + PART_TIME).min(self.dropped_by));
@@ -154,7 +154,7 @@ impl Wire {
         Ok(())
     }
 
-    fn read(&mut self) -> Result<(), Fault> {
+    fn read(&mut self) -> Result<(), LinkFault> {
         let begin = self.input.len();
         self.input.resize(begin + READ, 0);
         let room = &mut self.input[begin..];
@@ -165,7 +165,7 @@ impl Wire {
         };
         self.input.truncate(begin + *read.as_ref().unwrap_or(&0));
         match read {
-            Ok(0) => Err(Fault::new("it closed the connection")),
+            Ok(0) => Err(LinkFault::new("it closed the connection")),
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(fault(&error)),
@@ -174,31 +174,31 @@ impl Wire {
 }
 
 /// The server's addresses. A resolver takes its own time: a thread waits for it.
-fn addresses(server: &Server, until: Instant) -> Result<Vec<SocketAddr>, Fault> {
+fn addresses(server: &LogServer, until: Instant) -> Result<Vec<SocketAddr>, LinkFault> {
     if let Ok(address) = server.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, server.port)]);
     }
-    let Server { host, port } = server.clone();
+    let LogServer { host, port } = server.clone();
     let look = move || (host.as_str(), port).to_socket_addrs().map(|found| found.take(MANY).collect());
     in_time(until, look)?.map_err(|error| fault(&error))
 }
 
 /// Does `work` on a thread of its own, which goes on if it takes longer than that.
-fn in_time<T: Send + 'static>(until: Instant, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+fn in_time<T: Send + 'static>(until: Instant, work: impl FnOnce() -> T + Send + 'static) -> Result<T, LinkFault> {
     let (to, done) = sync_channel(1);
     let thread = std::thread::Builder::new().name("lacquer-fleet-n".to_owned());
     // Nobody may wait for it any more.
     thread.spawn(move || to.try_send(work())).map_err(|error| fault(&error))?;
     let left = until.saturating_duration_since(clock::now());
-    done.recv_timeout(left).map_err(|_| Fault::new("its name can't be resolved in time"))
+    done.recv_timeout(left).map_err(|_| LinkFault::new("its name can't be resolved in time"))
 }
 
-fn fault(error: &io::Error) -> Fault {
+fn fault(error: &io::Error) -> LinkFault {
     match error.kind() {
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => Fault::new("it doesn't answer in time"),
-        ErrorKind::ConnectionRefused => Fault::new("nothing listens there"),
-        ErrorKind::UnexpectedEof => Fault::new("it closed the connection"),
-        _ => Fault::new(base::text::printable(&error.to_string())),
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => LinkFault::new("it doesn't answer in time"),
+        ErrorKind::ConnectionRefused => LinkFault::new("nothing listens there"),
+        ErrorKind::UnexpectedEof => LinkFault::new("it closed the connection"),
+        _ => LinkFault::new(base::text::printable(&error.to_string())),
     }
 }
 
@@ -209,16 +209,16 @@ mod tests {
     use super::*;
 
     /// A connection to somebody who says that, and goes on listening.
-    fn wire(said: Vec<u8>) -> Wire {
+    fn wire(said: Vec<u8>) -> LogWire {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let server = Server { host: "127.0.0.1".to_owned(), port: listener.local_addr().unwrap().port() };
+        let server = LogServer { host: "127.0.0.1".to_owned(), port: listener.local_addr().unwrap().port() };
         std::thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();
             socket.write_all(&said).unwrap();
             // Until the other end closes.
             let _ = socket.read(&mut [0]);
         });
-        Wire::connect(&server, clock::now() + Duration::from_secs(20)).unwrap()
+        LogWire::connect(&server, clock::now() + Duration::from_secs(20)).unwrap()
     }
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
         wire.more().unwrap();
         wire.take(1000);
         let begun = clock::now();
-        assert_eq!(wire.more(), Err(Fault::new("it doesn't answer in time")));
+        assert_eq!(wire.more(), Err(LinkFault::new("it doesn't answer in time")));
         assert!(begun.elapsed() < 10 * PART_TIME);
     }
 
@@ -250,7 +250,7 @@ mod tests {
         let (end, hangs) = sync_channel::<()>(0);
         let begun = clock::now();
         let found = in_time(begun + Duration::from_millis(50), move || hangs.recv().is_ok());
-        assert_eq!(found, Err(Fault::new("its name can't be resolved in time")));
+        assert_eq!(found, Err(LinkFault::new("its name can't be resolved in time")));
         assert_eq!(in_time(begun + Duration::from_secs(20), || 7), Ok(7));
         drop(end);
     }

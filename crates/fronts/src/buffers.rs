@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Buffers of connections that are busy. An idle connection has none: they stay with what it was busy on (see `runner`).
 
-use crate::output::Output;
+use crate::output::OutputQueue;
 
 /// An input that grew beyond this isn't kept.
 const KEEP_INPUT: usize = 32 * 1024;
@@ -11,7 +11,7 @@ const KEEP_OUTPUT: usize = 64 * 1024;
 #[derive(Default)]
 pub(crate) struct Buffers {
     pub(crate) input: Vec<u8>,
-    pub(crate) output: Output,
+    pub(crate) output: OutputQueue,
 }
 
 impl Buffers {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::Sess;
 use net::Stream;
-use net::scarce::IdleSeat;
+use net::scarce::IdleSlot;
 use rt::Instant;
 
 use crate::h2::Mux;
@@ -17,7 +17,7 @@ use crate::h2::Mux;
 /// Panic text: the stream was used after `pipe` took it.
 pub(crate) const AFTER_PIPE: &str = "nothing is read or written after a pipe";
 
-pub(crate) struct Conn {
+pub(crate) struct ClientConn {
     /// There is one until `pipe` takes it.
     pub(crate) stream: Option<Stream>,
     pub(crate) sess: Rc<Sess>,
@@ -27,7 +27,7 @@ pub(crate) struct Conn {
     pub(crate) input: Vec<u8>,
     pub(crate) has_asked: bool,
     /// The entry among idle connections, for when descriptors get few.
-    pub(crate) seat: IdleSeat,
+    pub(crate) idle_slot: IdleSlot,
     pub(crate) idle_since: Instant,
 }
 
@@ -40,10 +40,10 @@ pub(crate) struct CloseState {
     pub(crate) is_reset: bool,
 }
 
-impl Conn {
+impl ClientConn {
     pub(crate) fn new(stream: Stream, sess: Rc<Sess>) -> Self {
         let (stream, input, idle_since) = (Some(stream), Vec::new(), Instant::now());
-        Conn { stream, sess, h2: None, input, has_asked: false, seat: IdleSeat::default(), idle_since }
+        ClientConn { stream, sess, h2: None, input, has_asked: false, idle_slot: IdleSlot::default(), idle_since }
     }
 
     pub(crate) fn stream(&self) -> &Stream {
@@ -75,7 +75,7 @@ impl Conn {
     }
 
     /// The connection ends. Unread input would make the system reset it before the client has read the answer
-    /// (RFC 9112 9.6): it is read, and `true` asks to go on with [`Conn::linger`].
+    /// (RFC 9112 9.6): it is read, and `true` asks to go on with [`ClientConn::linger`].
     pub(crate) fn finish(&mut self, state: CloseState) -> bool {
         self.input = Vec::new();
         let Some(stream) = self.stream.as_ref().filter(|_| !state.is_reset) else { return false };
@@ -104,7 +104,7 @@ impl Conn {
         const MAX: Duration = Duration::from_secs(30);
         let Some(stream) = &self.stream else { return };
         let until = Instant::now() + MAX;
-        let place = self.seat.take();
+        let place = self.idle_slot.take();
         loop {
             let now = Instant::now();
             match drain(stream) {

@@ -11,7 +11,7 @@ use std::pin::pin;
 
 use engine::transport::{BodyState, Transport};
 use engine::{Req, contain};
-use http1::{Framing, HeadError, Progress, Scan, parse_found_request};
+use http1::{Framing, HeadError, HeadProgress, HeadScan, parse_found_request};
 use params::FeatureBit;
 use shm::vsl::Marker;
 use tables::close::SessClose;
@@ -19,11 +19,11 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use crate::buffers::Buffers;
-use crate::conn::{CloseState, Conn};
+use crate::conn::{ClientConn, CloseState};
 use crate::h2::Upgraded;
 use crate::h2::upgrade::{self, SWITCHING};
 use crate::runner::{self, Runners};
-use crate::session::Outcome;
+use crate::session::SessionOutcome;
 use head::{NextRequest, limits, next_head, refuse};
 use transport::H1;
 
@@ -34,18 +34,18 @@ pub(crate) const VERSION: &str = "HTTP/1";
 const REQUEST_MICROS: u32 = 10;
 
 thread_local! {
-    static RUNNERS: Runners<Box<Conn>, (Box<Conn>, Outcome)> = const { Runners::new() };
+    static RUNNERS: Runners<Box<ClientConn>, (Box<ClientConn>, SessionOutcome)> = const { Runners::new() };
 }
 
 pub(crate) fn trim() {
     RUNNERS.with(Runners::trim);
 }
 
-pub(crate) fn run(conn: Box<Conn>) -> impl Future<Output = (Box<Conn>, Outcome)> {
+pub(crate) fn run(conn: Box<ClientConn>) -> impl Future<Output = (Box<ClientConn>, SessionOutcome)> {
     runner::run(&RUNNERS, busy, conn)
 }
 
-async fn busy(conn: Box<Conn>, buffers: Buffers) -> ((Box<Conn>, Outcome), Buffers) {
+async fn busy(conn: Box<ClientConn>, buffers: Buffers) -> ((Box<ClientConn>, SessionOutcome), Buffers) {
     let mut h1 = H1::new(conn, buffers);
     let outcome = requests(&mut h1).await;
     let (back, emptied) = h1.into_parts();
@@ -53,23 +53,23 @@ async fn busy(conn: Box<Conn>, buffers: Buffers) -> ((Box<Conn>, Outcome), Buffe
 }
 
 /// One request after the other, until nothing of the next one is there.
-async fn requests(h1: &mut H1) -> Outcome {
+async fn requests(h1: &mut H1) -> SessionOutcome {
     loop {
         let arrived = match next_head(h1).await {
             Ok(Some(arrived)) => arrived,
-            Ok(None) => return Outcome::Idle,
-            Err(close) => return Outcome::End(close, h1.close_state()),
+            Ok(None) => return SessionOutcome::Idle,
+            Err(close) => return SessionOutcome::End(close, h1.close_state()),
         };
         if arrived.is_http2_preface {
             if arrived.params.feature.has(FeatureBit::Http2) {
                 log_prior_knowledge(h1);
-                return Outcome::Http2(None);
+                return SessionOutcome::Http2(None);
             }
             // As varnishd: it closes and says nothing.
-            return Outcome::End(SessClose::ReqHttp20, CloseState { is_sending: true, ..h1.close_state() });
+            return SessionOutcome::End(SessClose::ReqHttp20, CloseState { is_sending: true, ..h1.close_state() });
         }
         if is_bad_preface(h1, &arrived) {
-            return Outcome::End(SessClose::RxJunk, CloseState { is_sending: true, ..h1.close_state() });
+            return SessionOutcome::End(SessClose::RxJunk, CloseState { is_sending: true, ..h1.close_state() });
         }
         match request(h1, arrived).await {
             Next::Request { took } => {
@@ -77,14 +77,14 @@ async fn requests(h1: &mut H1) -> Outcome {
                     && rt::spend(REQUEST_MICROS.max((took * 1e6) as u32))
                     && let Err(close) = let_others_go_first(h1).await
                 {
-                    return Outcome::End(close, h1.close_state());
+                    return SessionOutcome::End(close, h1.close_state());
                 }
             }
             Next::End(close) => {
                 let mut state = h1.close_state();
                 // Such a client goes on sending until it has read that it shouldn't.
                 state.is_sending |= close == SessClose::RespClose;
-                return Outcome::End(close, state);
+                return SessionOutcome::End(close, state);
             }
             Next::Upgrade(upgraded) => return upgrade(h1, upgraded).await,
         }
@@ -131,11 +131,11 @@ fn is_bad_preface(h1: &H1, arrived: &NextRequest) -> bool {
     is_bad
 }
 
-async fn upgrade(h1: &mut H1, upgraded: Box<Upgraded>) -> Outcome {
+async fn upgrade(h1: &mut H1, upgraded: Box<Upgraded>) -> SessionOutcome {
     h1.send_raw(SWITCHING);
     match poll_fn(|cx| h1.poll_flush(cx, 0)).await {
-        Ok(()) => Outcome::Http2(Some(upgraded)),
-        Err(_) => Outcome::End(SessClose::RemClose, h1.close_state()),
+        Ok(()) => SessionOutcome::Http2(Some(upgraded)),
+        Err(_) => SessionOutcome::End(SessClose::RemClose, h1.close_state()),
     }
 }
 
@@ -182,7 +182,7 @@ fn begin_upgrade(h1: &mut H1, req: Req) -> Result<Box<Upgraded>, SessClose> {
     upgrade::upgrade(req, head_bytes).map_err(|mut req| {
         let sess = &h1.conn.sess;
         sess.engine.log.write_one(Tag::Debug, sess.vxid, Marker::Client, b"H2: Bad HTTP-Settings");
-        req.finish_with(engine::transport::Acct { req_head: head_bytes, ..Default::default() });
+        req.finish_with(engine::transport::TransportAcct { req_head: head_bytes, ..Default::default() });
         engine::current::end();
         SessClose::RxJunk
     })
@@ -201,15 +201,15 @@ async fn end_request_body(h1: &mut H1, req: &mut Req) {
 }
 
 /// Parses the head and runs the request. `Err`: the connection must end for that reason.
-async fn answer(h1: &mut H1, req: &mut Req, scan: &Scan, head_bytes: usize) -> Result<Answered, SessClose> {
+async fn answer(h1: &mut H1, req: &mut Req, scan: &HeadScan, head_bytes: usize) -> Result<Answered, SessClose> {
     let mut limits = limits(req.params());
     limits.https_scheme |= h1.conn.sess.tls.get().is_some();
     h1.acct.req_head = head_bytes as u64;
     let input = &h1.conn.input[h1.used..h1.used + head_bytes];
     let parsed = match parse_found_request(input, scan, &limits, &mut req.head) {
-        Ok(Progress::Complete(parsed)) => parsed,
+        Ok(HeadProgress::Complete(parsed)) => parsed,
         // The preface of HTTP/2 was looked for before.
-        Ok(Progress::Idle | Progress::Incomplete | Progress::Http2Preface) => {
+        Ok(HeadProgress::Idle | HeadProgress::Incomplete | HeadProgress::Http2Preface) => {
             return Err(refuse(h1, req, &HeadError::BadStartLine, head_bytes));
         }
         Err(error) => return Err(refuse(h1, req, &error, head_bytes)),

@@ -24,9 +24,9 @@ mod wire;
 
 use std::rc::Rc;
 
-use crate::conn::Conn;
+use crate::conn::ClientConn;
 use crate::runner::{self, Runners};
-use crate::session::Outcome;
+use crate::session::SessionOutcome;
 
 pub(crate) use mux::Mux;
 use serve::Workspace;
@@ -40,7 +40,7 @@ pub(crate) const VERSION: &str = "HTTP/2";
 const PROTOCOL: &str = "HTTP/2.0";
 
 thread_local! {
-    static RUNNERS: Runners<Box<Conn>, (Box<Conn>, Outcome)> = const { Runners::new() };
+    static RUNNERS: Runners<Box<ClientConn>, (Box<ClientConn>, SessionOutcome)> = const { Runners::new() };
 }
 
 pub(crate) fn trim() {
@@ -49,7 +49,7 @@ pub(crate) fn trim() {
 }
 
 /// The connection goes on as HTTP/2: its client's preface comes next, unless it is in the input already.
-pub(crate) fn begin(conn: &mut Conn, upgraded: Option<Box<Upgraded>>) {
+pub(crate) fn begin(conn: &mut ClientConn, upgraded: Option<Box<Upgraded>>) {
     conn.sess.version.set(VERSION);
     conn.sess.engine.main.h2_sess.inc();
     let mux = Rc::new(Mux::new(&conn.sess, upgraded));
@@ -58,11 +58,11 @@ pub(crate) fn begin(conn: &mut Conn, upgraded: Option<Box<Upgraded>>) {
 }
 
 /// Serves the connection until it is idle or at its end.
-pub(crate) fn run(conn: Box<Conn>) -> impl Future<Output = (Box<Conn>, Outcome)> {
+pub(crate) fn run(conn: Box<ClientConn>) -> impl Future<Output = (Box<ClientConn>, SessionOutcome)> {
     runner::run(&RUNNERS, busy, conn)
 }
 
-async fn busy(conn: Box<Conn>, workspace: Workspace) -> ((Box<Conn>, Outcome), Workspace) {
+async fn busy(conn: Box<ClientConn>, workspace: Workspace) -> ((Box<ClientConn>, SessionOutcome), Workspace) {
     let mut serving = serve::Serving::new(conn, workspace);
     let outcome = serving.run().await;
     let (back, emptied) = serving.into_parts();

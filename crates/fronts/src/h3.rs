@@ -24,21 +24,21 @@ use net::quic::{ConnectionError, Incoming, ServerConfig};
 use tables::close::SessClose;
 
 use idle::Idle;
-pub use link::Group;
 use link::Link;
+pub use link::LinkGroup;
 
 /// Name in VCL (`req.transport`).
 pub(crate) const VERSION: &str = "HTTP/3";
 
 /// A listener's socket as its connections know it.
 #[derive(Clone, Copy, Debug)]
-pub struct Seat {
+pub struct ListenerSocket {
     pub local: std::net::SocketAddr,
     pub number: u32,
 }
 
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct Http3Config {
     pub quic: Arc<ServerConfig>,
     pub takes_early_data: bool,
 }
@@ -52,12 +52,12 @@ pub fn half_open() -> u32 {
 pub async fn serve<S: 'static>(
     engine: Arc<Engine>,
     listener: Arc<ListenerInfo>,
-    group: Rc<Group>,
-    seat: Seat,
-    (client, config): (Incoming, Config),
+    group: Rc<LinkGroup>,
+    own_socket: ListenerSocket,
+    (client, config): (Incoming, Http3Config),
     admit: impl FnOnce() -> Option<S> + 'static,
 ) {
-    let opened = open::shake_hands(&engine, &listener, &group, seat, (client, config), admit).await;
+    let opened = open::shake_hands(&engine, &listener, &group, own_socket, (client, config), admit).await;
     let Some((link, mut place)) = opened else { return };
     engine.main.h3_sess.inc();
     group.add(&link);

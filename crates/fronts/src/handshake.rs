@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use engine::Sess;
 use net::handshake::{Called, answer};
-use net::{HandshakeError, IdleState, KernelUse, Stream, WriteFault};
+use net::{HandshakeError, IdleState, KtlsUse, Stream, WriteFault};
 use rt::Instant;
 use tables::close::SessClose;
-use tls::hello::{ClientHello, Finder, Fingerprint, HelloError, Outline};
-use tls::{ClientPolicy, Handshake, Info, NoCertificate, Server};
+use tls::hello::{ClientHello, Finder, Fingerprint, HelloError, HelloOutline};
+use tls::{ClientPolicy, Handshake, HandshakeInfo, NoCertificate, TlsServer};
 
-use crate::conn::Conn;
+use crate::conn::ClientConn;
 
 pub(crate) mod report;
 
@@ -41,11 +41,11 @@ impl InProgress {
         IN_PROGRESS.get().0
     }
 
-    pub(crate) fn begin() -> Result<Self, Failure> {
+    pub(crate) fn begin() -> Result<Self, HandshakeFailure> {
         IN_PROGRESS.with(|all| {
             let (count, bytes) = all.get();
             if count == MAX_IN_PROGRESS {
-                return Err(Failure::TooMany);
+                return Err(HandshakeFailure::TooMany);
             }
             all.set((count + 1, bytes));
             Ok(InProgress { bytes: 0 })
@@ -54,12 +54,12 @@ impl InProgress {
 
     /// Notes that it holds so many bytes now. A smaller number than before is ignored: who has filled a buffer once may
     /// do so again.
-    pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
+    pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), HandshakeFailure> {
         let more = bytes.saturating_sub(self.bytes);
         IN_PROGRESS.with(|all| {
             let (count, held) = all.get();
             if held + more > MAX_BYTES {
-                return Err(Failure::TooMany);
+                return Err(HandshakeFailure::TooMany);
             }
             all.set((count, held + more));
             self.bytes += more;
@@ -79,7 +79,7 @@ impl Drop for InProgress {
 }
 
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum HandshakeFailure {
     Hello(HelloError),
     /// Nobody could be shown to it, who asked for that name.
     NoCertificate(NoCertificate, Option<Box<str>>),
@@ -88,30 +88,30 @@ pub(crate) enum Failure {
     TooMany,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for HandshakeFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Hello(error) => error.fmt(f),
-            Failure::NoCertificate(NoCertificate::UnknownName, Some(name)) => {
+            HandshakeFailure::Hello(error) => error.fmt(f),
+            HandshakeFailure::NoCertificate(NoCertificate::UnknownName, Some(name)) => {
                 write!(f, "no certificate for the name {name}")
             }
-            Failure::NoCertificate(error, _) => error.fmt(f),
-            Failure::Handshake(error) => error.fmt(f),
-            Failure::TooMany => f.write_str("too many handshakes in progress"),
+            HandshakeFailure::NoCertificate(error, _) => error.fmt(f),
+            HandshakeFailure::Handshake(error) => error.fmt(f),
+            HandshakeFailure::TooMany => f.write_str("too many handshakes in progress"),
         }
     }
 }
 
 struct Chosen {
     handshake: Handshake,
-    hello: Outline,
+    hello: HelloOutline,
     clients: Option<ClientPolicy>,
     /// The client only wants to see a certificate, and no request may follow (RFC 8737 3).
     is_challenge: bool,
 }
 
 /// Puts TLS on the connection. `Err`: it has to end for that reason, and the client has been told why.
-pub(crate) async fn receive(conn: &mut Conn) -> Result<(), SessClose> {
+pub(crate) async fn receive(conn: &mut ClientConn) -> Result<(), SessClose> {
     let sess = conn.sess.clone();
     let done = shake_hands(conn, &sess).await;
     conn.idle_since = Instant::now();
@@ -123,18 +123,18 @@ pub(crate) async fn receive(conn: &mut Conn) -> Result<(), SessClose> {
             Err(SessClose::RespClose)
         }
         Err(failure) => {
-            if matches!(failure, Failure::Handshake(HandshakeError::Timeout)) {
+            if matches!(failure, HandshakeFailure::Handshake(HandshakeError::Timeout)) {
                 // Who began together ends together: one goes, and then all that is ready goes on before the next.
                 rt::give_way().await;
             }
             report::failed(&sess, &failure);
             // As release 9: why is in the log.
-            Err(if matches!(failure, Failure::TooMany) { SessClose::Overload } else { SessClose::RxBad })
+            Err(if matches!(failure, HandshakeFailure::TooMany) { SessClose::Overload } else { SessClose::RxBad })
         }
     }
 }
 
-async fn shake_hands(conn: &mut Conn, sess: &Sess) -> Result<bool, Failure> {
+async fn shake_hands(conn: &mut ClientConn, sess: &Sess) -> Result<bool, HandshakeFailure> {
     let mut in_progress = InProgress::begin()?;
     let deadline = Instant::now() + sess.engine.params.load().tls_handshake_timeout;
     read_hello(conn, &mut in_progress, deadline).await?;
@@ -149,7 +149,7 @@ async fn shake_hands(conn: &mut Conn, sess: &Sess) -> Result<bool, Failure> {
 
 /// The reason for a session's end, given `close`: to the codec, a client that changes records or ends TLS by an alert
 /// looks as if it had gone.
-pub(crate) fn why_it_ended(conn: &Conn, close: SessClose) -> SessClose {
+pub(crate) fn why_it_ended(conn: &ClientConn, close: SessClose) -> SessClose {
     let Some(stream) = conn.stream.as_ref().filter(|_| conn.sess.tls.get().is_some()) else { return close };
     let has_gone = close == SessClose::RemClose;
     if let Some(error) = stream.tls_fault() {
@@ -166,59 +166,64 @@ pub(crate) fn why_it_ended(conn: &Conn, close: SessClose) -> SessClose {
 }
 
 /// Reads until there is a hello, or what can't become one.
-async fn read_hello(conn: &mut Conn, in_progress: &mut InProgress, deadline: Instant) -> Result<(), Failure> {
+async fn read_hello(
+    conn: &mut ClientConn,
+    in_progress: &mut InProgress,
+    deadline: Instant,
+) -> Result<(), HandshakeFailure> {
     let mut finder = Finder::default();
     while let Ok(None) = finder.find(&conn.input) {
         let stream = conn.stream.as_ref().expect(crate::conn::AFTER_PIPE);
         match stream.read_more(&mut conn.input, READ, Some(deadline)).await {
-            Ok(0) => return Err(Failure::Handshake(HandshakeError::Closed)),
+            Ok(0) => return Err(HandshakeFailure::Handshake(HandshakeError::Closed)),
             Ok(_) => in_progress.hold(conn.input.capacity())?,
-            Err(error) => return Err(Failure::Handshake(error.into())),
+            Err(error) => return Err(HandshakeFailure::Handshake(error.into())),
         }
     }
     Ok(())
 }
 
 /// Until this client may be answered: see [`net::handshake::turns`]. Who has gone meanwhile costs no signature.
-async fn wait_for_turn(conn: &Conn, sess: &Sess, deadline: Instant) -> Result<Called, Failure> {
-    let (called, has_waited) = Called::wait(sess.client.get().ip(), deadline).await.map_err(Failure::Handshake)?;
+async fn wait_for_turn(conn: &ClientConn, sess: &Sess, deadline: Instant) -> Result<Called, HandshakeFailure> {
+    let (called, has_waited) =
+        Called::wait(sess.client.get().ip(), deadline).await.map_err(HandshakeFailure::Handshake)?;
     if has_waited {
         sess.engine.main.tls_handshakes_waited.inc();
         if conn.stream().pending() == IdleState::Closed {
-            return Err(Failure::Handshake(HandshakeError::Closed));
+            return Err(HandshakeFailure::Handshake(HandshakeError::Closed));
         }
     }
     Ok(called)
 }
 
 /// Finds out who we are to a client that has said hello.
-fn begin(conn: &Conn, sess: &Sess) -> Result<Chosen, Failure> {
+fn begin(conn: &ClientConn, sess: &Sess) -> Result<Chosen, HandshakeFailure> {
     let chosen = match Finder::default().find(&conn.input) {
         Ok(Some(message)) => choose(sess, &message),
         // It was read whole.
-        Ok(None) => Err(Failure::Handshake(HandshakeError::Closed)),
-        Err(error) => Err(Failure::Hello(error)),
+        Ok(None) => Err(HandshakeFailure::Handshake(HandshakeError::Closed)),
+        Err(error) => Err(HandshakeFailure::Hello(error)),
     };
     chosen.inspect_err(|failure| refuse(conn.stream(), failure))
 }
 
-fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, Failure> {
-    let hello = ClientHello::parse(message).map_err(Failure::Hello)?;
+fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, HandshakeFailure> {
+    let hello = ClientHello::parse(message).map_err(HandshakeFailure::Hello)?;
     let name = hello.server_name().map(str::to_ascii_lowercase);
     let is_challenge = hello.is_acme_challenge();
     let server = match is_challenge {
         true => challenge(name.as_deref()),
         false => find(sess, name.as_deref()),
     };
-    let server = server.map_err(|none| Failure::NoCertificate(none, hello.server_name().map(Into::into)))?;
+    let server = server.map_err(|none| HandshakeFailure::NoCertificate(none, hello.server_name().map(Into::into)))?;
     let offers_http2 = sess.engine.params.load().feature.offers_http2();
     let handshake = Handshake::answering(&server, &hello, offers_http2)
-        .map_err(|error| Failure::Handshake(HandshakeError::Tls(error)))?;
-    Ok(Chosen { handshake, hello: Outline::new(&hello), clients: server.clients(), is_challenge })
+        .map_err(|error| HandshakeFailure::Handshake(HandshakeError::Tls(error)))?;
+    Ok(Chosen { handshake, hello: HelloOutline::new(&hello), clients: server.clients(), is_challenge })
 }
 
 /// The certificate for a name; that there is none is noted where certificates are got on demand.
-fn find(sess: &Sess, name: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
+fn find(sess: &Sess, name: Option<&str>) -> Result<Arc<TlsServer>, NoCertificate> {
     let found = sess.engine.certificates.find(&sess.listener.frontend, name);
     if let Some(name) = name {
         tls::wanted::of_this_process().look(name, found.as_ref().map_or(&[][..], |server| &server.leaf()[..]));
@@ -227,19 +232,19 @@ fn find(sess: &Sess, name: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
 }
 
 /// A certificate authority asks whether the name is ours.
-fn challenge(name: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
+fn challenge(name: Option<&str>) -> Result<Arc<TlsServer>, NoCertificate> {
     name.and_then(|name| tls::challenge::of_this_process().server(name)).ok_or(NoCertificate::UnknownName)
 }
 
 /// Tells a client that gets no handshake why, as far as the socket takes it at once.
-fn refuse(stream: &Stream, failure: &Failure) {
+fn refuse(stream: &Stream, failure: &HandshakeFailure) {
     let _ = match failure {
-        Failure::Hello(HelloError::PlainHttp) => stream.try_write(PLAIN_HTTP),
-        Failure::Hello(error) => {
+        HandshakeFailure::Hello(HelloError::PlainHttp) => stream.try_write(PLAIN_HTTP),
+        HandshakeFailure::Hello(error) => {
             error.alert().map_or(Ok(0), |alert| stream.try_write(&tls::record::fatal_alert(alert)))
         }
-        Failure::NoCertificate(..) => stream.try_write(&tls::record::fatal_alert(UNRECOGNIZED_NAME)),
-        Failure::Handshake(_) | Failure::TooMany => Ok(0),
+        HandshakeFailure::NoCertificate(..) => stream.try_write(&tls::record::fatal_alert(UNRECOGNIZED_NAME)),
+        HandshakeFailure::Handshake(_) | HandshakeFailure::TooMany => Ok(0),
     };
 }
 
@@ -254,18 +259,18 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     A plain HTTP request was sent to a port for HTTPS.\r\n";
 
 async fn carry_out(
-    conn: &mut Conn,
+    conn: &mut ClientConn,
     sess: &Sess,
     (called, chosen): (Called, Chosen),
     deadline: Instant,
-) -> Result<(), Failure> {
+) -> Result<(), HandshakeFailure> {
     let stream = conn.stream.take().expect(crate::conn::AFTER_PIPE);
     let input = std::mem::take(&mut conn.input);
-    let wanted = KernelUse::from_name(&sess.engine.params.load().tls_kernel).unwrap_or(KernelUse::Off);
+    let wanted = KtlsUse::from_name(&sess.engine.params.load().tls_kernel).unwrap_or(KtlsUse::Off);
     match answer(called, stream, chosen.handshake, input, deadline, wanted).await {
         Ok((stream, info, kernel)) => {
             let fingerprint = Fingerprint::new(&chosen.hello, sess.engine.params.load().tls_ja3);
-            let info = Info { fingerprint: Some(Box::new(fingerprint)), clients: chosen.clients, ..info };
+            let info = HandshakeInfo { fingerprint: Some(Box::new(fingerprint)), clients: chosen.clients, ..info };
             report::done(sess, &info, &kernel);
             // A session has one handshake.
             let _ = sess.tls.set(Box::new(info));
@@ -274,7 +279,7 @@ async fn carry_out(
         }
         Err(failed) => {
             conn.stream = Some(failed.stream);
-            Err(Failure::Handshake(failed.error))
+            Err(HandshakeFailure::Handshake(failed.error))
         }
     }
 }

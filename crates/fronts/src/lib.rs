@@ -18,7 +18,7 @@ mod send_limits;
 mod session;
 mod waits;
 
-pub use session::{Accepted, serve};
+pub use session::{AcceptedClient, serve};
 
 pub fn trim() {
     h1::trim();

@@ -37,7 +37,7 @@ enum Piece {
 
 /// A queue of bytes for one connection. Emptied, it keeps its memory.
 #[derive(Default)]
-pub(crate) struct Output {
+pub(crate) struct OutputQueue {
     own: Vec<u8>,
     /// Number of written bytes at the front of `own`.
     own_written: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Output {
     is_long: bool,
 }
 
-impl Output {
+impl OutputQueue {
     pub(crate) fn len(&self) -> usize {
         self.bytes
     }
@@ -196,8 +196,8 @@ mod tests {
 
     use super::*;
 
-    fn queue(pieces: &[(Option<bool>, Vec<u8>)]) -> (Output, Vec<u8>) {
-        let (mut output, mut all) = (Output::default(), Vec::new());
+    fn queue(pieces: &[(Option<bool>, Vec<u8>)]) -> (OutputQueue, Vec<u8>) {
+        let (mut output, mut all) = (OutputQueue::default(), Vec::new());
         for (stored_often, bytes) in pieces {
             all.extend_from_slice(bytes);
             let Some(is_often) = *stored_often else {
@@ -219,7 +219,7 @@ mod tests {
         let stores = storage::Stores::open(&storage::StoreSpec::in_memory(Some(1 << 20)), |_| counters).unwrap();
         let block = stores.all()[0].block(&[&[7; 64 * 1024]]).unwrap();
         let often = |len: Option<u64>| {
-            let mut output = Output::default();
+            let mut output = OutputQueue::default();
             output.begin_body(len);
             (0..3).for_each(|_| output.add_stored(block.clone()));
             output.often
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(often(None), 3);
     }
 
-    fn left(output: &Output) -> Vec<u8> {
+    fn left(output: &OutputQueue) -> Vec<u8> {
         let (mut own, mut written, mut out) = (&output.own[output.own_written..], output.written, Vec::new());
         for piece in &output.pieces {
             match piece {

@@ -11,7 +11,7 @@ const WINDOW: Duration = Duration::from_secs(5);
 
 /// Bytes in one direction, and the waits for them.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct BytePace {
     bytes: u64,
     waited: Duration,
     waits_since: Option<Instant>,
@@ -24,7 +24,7 @@ pub(crate) enum PaceVerdict {
     TooSlow,
 }
 
-impl Pace {
+impl BytePace {
     /// The client moved `bytes`; the clock is asked only after a wait.
     pub(crate) fn moved(&mut self, bytes: usize, now: impl FnOnce() -> Instant) {
         self.bytes += bytes as u64;
@@ -40,7 +40,7 @@ impl Pace {
     /// Judges it by `least` bytes per second; zero asks for nothing.
     pub(crate) fn judge(&mut self, least: u64, now: Instant) -> PaceVerdict {
         if least == 0 {
-            *self = Pace::default();
+            *self = BytePace::default();
             return PaceVerdict::GoOn(Duration::ZERO);
         }
         let waiting = self.waits_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
@@ -49,7 +49,7 @@ impl Pace {
             return PaceVerdict::GoOn(WINDOW - waited);
         }
         let is_slow = (self.bytes as f64) < least as f64 * waited.as_secs_f64();
-        *self = Pace { bytes: 0, waited: Duration::ZERO, waits_since: self.waits_since.map(|_| now) };
+        *self = BytePace { bytes: 0, waited: Duration::ZERO, waits_since: self.waits_since.map(|_| now) };
         if is_slow { PaceVerdict::TooSlow } else { PaceVerdict::GoOn(WINDOW) }
     }
 }
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_trickle_is_too_slow_and_a_pause_isnt() {
-        let (start, mut pace) = (Instant::now(), Pace::default());
+        let (start, mut pace) = (Instant::now(), BytePace::default());
         pace.waits(start);
         pace.moved(1000, || after(start, 4));
         assert_eq!(pace.judge(100, after(start, 4)), PaceVerdict::GoOn(Duration::from_secs(1)));
@@ -77,14 +77,14 @@ mod tests {
 
     #[test]
     fn time_in_which_nobody_waits_for_the_client_is_free() {
-        let (start, mut pace) = (Instant::now(), Pace::default());
+        let (start, mut pace) = (Instant::now(), BytePace::default());
         pace.moved(1, || start);
         assert_eq!(pace.judge(100, after(start, 3600)), PaceVerdict::GoOn(WINDOW));
     }
 
     #[test]
     fn no_rate_asks_for_nothing() {
-        let (start, mut pace) = (Instant::now(), Pace::default());
+        let (start, mut pace) = (Instant::now(), BytePace::default());
         pace.waits(start);
         assert_eq!(pace.judge(0, after(start, 3600)), PaceVerdict::GoOn(Duration::ZERO));
     }

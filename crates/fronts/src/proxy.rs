@@ -14,7 +14,7 @@ pub(crate) async fn receive(stream: &Stream, sess: &Sess, input: &mut Vec<u8>) -
     let log = &sess.engine.log;
     loop {
         match proxy::parse(input) {
-            Ok(proxy::Progress::Complete(header)) => {
+            Ok(proxy::ProxyProgress::Complete(header)) => {
                 input.drain(..header.consumed);
                 if let Some(text) = &header.log {
                     log.write_one(Tag::Proxy, sess.vxid, Marker::Client, text.as_bytes());
@@ -29,9 +29,9 @@ pub(crate) async fn receive(stream: &Stream, sess: &Sess, input: &mut Vec<u8>) -
                 *sess.proxy.borrow_mut() = Some(Box::new(header));
                 return Ok(());
             }
-            Ok(proxy::Progress::Incomplete) => {}
+            Ok(proxy::ProxyProgress::Incomplete) => {}
             Err(error) => {
-                if let proxy::ProxyError::Garbage(text) = &error {
+                if let proxy::ProxyHeaderError::Garbage(text) = &error {
                     log.write_one(Tag::ProxyGarbage, sess.vxid, Marker::Client, text.as_bytes());
                 }
                 return Err(error.close());

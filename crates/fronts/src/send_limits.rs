@@ -19,7 +19,7 @@ pub(crate) struct SendLimits {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
+pub(crate) enum ClientWait {
     /// Look again after that much more waiting.
     For(Duration),
     Forever,
@@ -49,7 +49,7 @@ impl SendLimits {
     }
 
     /// The client can't take more now. `limit` is for what is no response of its own.
-    pub(crate) fn wait(&mut self, now: Mono, limit: Duration, idle: Duration) -> Wait {
+    pub(crate) fn wait(&mut self, now: Mono, limit: Duration, idle: Duration) -> ClientWait {
         if self.since.is_none() {
             self.begin(now, limit);
         }
@@ -57,20 +57,20 @@ impl SendLimits {
         let behind_since = *self.behind_since.get_or_insert(now);
         if idle.is_zero() {
             return match self.left(now) {
-                _ if self.limit.is_zero() => Wait::Forever,
-                Duration::ZERO => Wait::Over,
-                left => Wait::For(left),
+                _ if self.limit.is_zero() => ClientWait::Forever,
+                Duration::ZERO => ClientWait::Over,
+                left => ClientWait::For(left),
             };
         }
         let waited = now.since(behind_since);
         if waited < idle.as_secs_f64() {
-            return Wait::For(idle - Duration::from_secs_f64(waited.max(0.0)));
+            return ClientWait::For(idle - Duration::from_secs_f64(waited.max(0.0)));
         }
         if self.is_over(now) {
-            return Wait::Over;
+            return ClientWait::Over;
         }
         self.behind_since = Some(now);
-        Wait::For(idle)
+        ClientWait::For(idle)
     }
 
     /// True if the time of the whole response is up; without a limit it always is.
@@ -111,21 +111,21 @@ mod tests {
     fn a_client_that_pauses_is_waited_for_until_the_responses_time_is_over() {
         let mut limits = begun(3);
         limits.wrote(false);
-        assert_eq!(limits.wait(Mono(100.5), secs(9), secs(1)), Wait::For(secs(1)));
-        assert_eq!(limits.wait(Mono(101.0), secs(9), secs(1)), Wait::For(Duration::from_millis(500)));
-        assert_eq!(limits.wait(Mono(101.5), secs(9), secs(1)), Wait::For(secs(1)));
-        assert_eq!(limits.wait(Mono(102.5), secs(9), secs(1)), Wait::For(secs(1)));
-        assert_eq!(limits.wait(Mono(103.5), secs(9), secs(1)), Wait::Over);
-        assert_eq!(limits.wait(Mono(103.6), secs(9), secs(1)), Wait::Over, "and nothing else is tried");
+        assert_eq!(limits.wait(Mono(100.5), secs(9), secs(1)), ClientWait::For(secs(1)));
+        assert_eq!(limits.wait(Mono(101.0), secs(9), secs(1)), ClientWait::For(Duration::from_millis(500)));
+        assert_eq!(limits.wait(Mono(101.5), secs(9), secs(1)), ClientWait::For(secs(1)));
+        assert_eq!(limits.wait(Mono(102.5), secs(9), secs(1)), ClientWait::For(secs(1)));
+        assert_eq!(limits.wait(Mono(103.5), secs(9), secs(1)), ClientWait::Over);
+        assert_eq!(limits.wait(Mono(103.6), secs(9), secs(1)), ClientWait::Over, "and nothing else is tried");
     }
 
     #[test]
     fn who_reads_slowly_has_the_idle_time_even_when_that_is_longer() {
         let mut limits = begun(3);
-        assert_eq!(limits.wait(Mono(100.0), secs(9), secs(60)), Wait::For(secs(60)));
+        assert_eq!(limits.wait(Mono(100.0), secs(9), secs(60)), ClientWait::For(secs(60)));
         limits.wrote(false);
         assert!(!limits.forbid_write(|| Mono(140.0)), "one write that goes on");
-        assert_eq!(limits.wait(Mono(140.0), secs(9), secs(60)), Wait::For(secs(20)));
+        assert_eq!(limits.wait(Mono(140.0), secs(9), secs(60)), ClientWait::For(secs(20)));
         limits.wrote(true);
         assert!(limits.forbid_write(|| Mono(141.0)));
     }
@@ -135,12 +135,12 @@ mod tests {
         let mut limits = begun(0);
         limits.wrote(true);
         assert!(!limits.forbid_write(|| Mono(1e6)));
-        assert_eq!(limits.wait(Mono(100.0), secs(9), secs(0)), Wait::Forever);
-        assert_eq!(limits.wait(Mono(100.0), secs(9), secs(1)), Wait::For(secs(1)));
-        assert_eq!(limits.wait(Mono(101.0), secs(9), secs(1)), Wait::Over);
+        assert_eq!(limits.wait(Mono(100.0), secs(9), secs(0)), ClientWait::Forever);
+        assert_eq!(limits.wait(Mono(100.0), secs(9), secs(1)), ClientWait::For(secs(1)));
+        assert_eq!(limits.wait(Mono(101.0), secs(9), secs(1)), ClientWait::Over);
         let mut limits = begun(3);
-        assert_eq!(limits.wait(Mono(101.0), secs(9), secs(0)), Wait::For(secs(2)));
-        assert_eq!(limits.wait(Mono(103.0), secs(9), secs(0)), Wait::Over);
+        assert_eq!(limits.wait(Mono(101.0), secs(9), secs(0)), ClientWait::For(secs(2)));
+        assert_eq!(limits.wait(Mono(103.0), secs(9), secs(0)), ClientWait::Over);
     }
 
     #[test]
@@ -148,8 +148,8 @@ mod tests {
         let mut limits = SendLimits::NONE;
         limits.wrote(false);
         assert!(!limits.forbid_write(|| Mono(0.0)));
-        assert_eq!(limits.wait(Mono(50.0), secs(2), secs(1)), Wait::For(secs(1)));
-        assert_eq!(limits.wait(Mono(51.0), secs(2), secs(1)), Wait::For(secs(1)));
-        assert_eq!(limits.wait(Mono(52.0), secs(2), secs(1)), Wait::Over);
+        assert_eq!(limits.wait(Mono(50.0), secs(2), secs(1)), ClientWait::For(secs(1)));
+        assert_eq!(limits.wait(Mono(51.0), secs(2), secs(1)), ClientWait::For(secs(1)));
+        assert_eq!(limits.wait(Mono(52.0), secs(2), secs(1)), ClientWait::Over);
     }
 }

@@ -10,29 +10,29 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use engine::sess::Connection;
+use engine::sess::ConnectionInfo;
 use engine::{Engine, ListenerInfo, Sess, SessTimeouts, contain};
 use net::{Address, Stream};
 use rt::{Deadline, Instant};
 use tables::close::SessClose;
 
-use crate::conn::{CloseState, Conn};
+use crate::conn::{ClientConn, CloseState};
 use crate::{h1, h2, handshake};
 
-pub struct Accepted {
+pub struct AcceptedClient {
     pub stream: Stream,
     pub peer: Address,
     pub local: Address,
 }
 
-pub(crate) enum Outcome {
+pub(crate) enum SessionOutcome {
     Idle,
     End(SessClose, CloseState),
     /// The connection goes on as HTTP/2, with the request that asked for that if one did.
     Http2(Option<Box<h2::Upgraded>>),
 }
 
-pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: Accepted) {
+pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: AcceptedClient) {
     let conn = open(&engine, &listener, accepted);
     let sess = conn.sess.clone();
     let (conn, close, state) = match contain::contained(pin!(live(conn))).await {
@@ -55,15 +55,15 @@ pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: A
 }
 
 /// Separate from [`serve`] so that its locals don't enlarge every idle connection's task.
-fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, accepted: Accepted) -> Box<Conn> {
-    let Accepted { stream, peer, local } = accepted;
+fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, accepted: AcceptedClient) -> Box<ClientConn> {
+    let AcceptedClient { stream, peer, local } = accepted;
     let (number, socket, peer_ids) = (stream.number(), stream.socket_number(), stream.peer_ids());
-    let connection = Connection { remote: peer, local, number, socket, peer_ids };
-    Box::new(Conn::new(stream, Sess::open(engine, listener, &connection, h1::VERSION)))
+    let connection = ConnectionInfo { remote: peer, local, number, socket, peer_ids };
+    Box::new(ClientConn::new(stream, Sess::open(engine, listener, &connection, h1::VERSION)))
 }
 
 /// Idle and busy in turn, to the end.
-async fn live(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, CloseState) {
+async fn live(mut conn: Box<ClientConn>) -> (Box<ClientConn>, SessClose, CloseState) {
     if (conn.sess.listener.has_proxy_header || conn.sess.listener.is_tls)
         && let Err(close) = Box::pin(begin(&mut conn)).await
     {
@@ -88,14 +88,14 @@ async fn live(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, CloseState) {
         };
         conn = back;
         match outcome {
-            Outcome::Idle => {}
-            Outcome::Http2(upgraded) => h2::begin(&mut conn, upgraded),
-            Outcome::End(close, state) => return (conn, close, state),
+            SessionOutcome::Idle => {}
+            SessionOutcome::Http2(upgraded) => h2::begin(&mut conn, upgraded),
+            SessionOutcome::End(close, state) => return (conn, close, state),
         }
     }
 }
 
-async fn begin(conn: &mut Conn) -> Result<(), SessClose> {
+async fn begin(conn: &mut ClientConn) -> Result<(), SessClose> {
     if conn.sess.listener.has_proxy_header {
         proxy_header(conn).await?;
     }
@@ -109,7 +109,7 @@ async fn begin(conn: &mut Conn) -> Result<(), SessClose> {
     Ok(())
 }
 
-async fn proxy_header(conn: &mut Conn) -> Result<(), SessClose> {
+async fn proxy_header(conn: &mut ClientConn) -> Result<(), SessClose> {
     let sess = conn.sess.clone();
     let mut input = std::mem::take(&mut conn.input);
     let result = crate::proxy::receive(conn.stream(), &sess, &mut input).await;
@@ -119,7 +119,7 @@ async fn proxy_header(conn: &mut Conn) -> Result<(), SessClose> {
 }
 
 /// Waits for the first byte of a request. By hand, not of futures within futures: each would add to every idle task.
-async fn idle(conn: &Conn) -> Result<(), SessClose> {
+async fn idle(conn: &ClientConn) -> Result<(), SessClose> {
     let SessTimeouts { idle, linger, .. } = conn.sess.timeouts.get();
     let mut lingers = linger < idle;
     let mut deadline = Deadline::since(conn.idle_since, linger.min(idle));
@@ -128,7 +128,7 @@ async fn idle(conn: &Conn) -> Result<(), SessClose> {
         deadline = Deadline::until(until);
     }
     // Only once it has been idle for a while: a busy connection isn't to pay for it.
-    let mut place = (!lingers).then(|| conn.seat.take());
+    let mut place = (!lingers).then(|| conn.idle_slot.take());
     poll_fn(|cx| {
         if has_to_say(conn, cx) {
             return Poll::Ready(Ok(()));
@@ -144,7 +144,7 @@ async fn idle(conn: &Conn) -> Result<(), SessClose> {
                 return Poll::Ready(Err(SessClose::RxCloseIdle));
             }
             conn.sess.engine.main.sess_herd.inc();
-            place = Some(conn.seat.take());
+            place = Some(conn.idle_slot.take());
             deadline = Deadline::until(conn.idle_deadline());
         }
         // Others need its descriptor.
@@ -154,7 +154,7 @@ async fn idle(conn: &Conn) -> Result<(), SessClose> {
     .await
 }
 
-fn has_to_say(conn: &Conn, cx: &mut Context<'_>) -> bool {
+fn has_to_say(conn: &ClientConn, cx: &mut Context<'_>) -> bool {
     conn.h2.as_ref().is_some_and(|mux| mux.poll_drain(cx).is_ready())
 }
 

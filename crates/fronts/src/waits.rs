@@ -10,8 +10,8 @@ use base::Mono;
 use engine::Sess;
 use rt::{Instant, Sleep};
 
-use crate::pace::{Pace, PaceVerdict};
-use crate::send_limits::{SendLimits, Wait};
+use crate::pace::{BytePace, PaceVerdict};
+use crate::send_limits::{ClientWait, SendLimits};
 
 /// Time for which a client that has its whole response may go on sending the request's body before its stream is
 /// stopped. Some clients (curl before 8.1) lose the response if a reset comes together with it.
@@ -22,14 +22,14 @@ pub(crate) const LINGER: Duration = Duration::from_secs(1);
 pub(crate) struct RecvWait {
     /// Time since which the client owes it.
     since: Option<Instant>,
-    pace: Pace,
+    pace: BytePace,
     timer: Timer,
 }
 
 /// Waits for a client that reads a response: `send_timeout`, `idle_send_timeout` and `min_send_rate`.
 pub(crate) struct SendWait {
     limits: SendLimits,
-    pace: Pace,
+    pace: BytePace,
     timer: Timer,
 }
 
@@ -88,7 +88,7 @@ impl RecvWait {
 
 impl SendWait {
     pub(crate) fn new() -> Self {
-        SendWait { limits: SendLimits::NONE, pace: Pace::default(), timer: Timer::default() }
+        SendWait { limits: SendLimits::NONE, pace: BytePace::default(), timer: Timer::default() }
     }
 
     /// A response begins, whose time runs since then.
@@ -115,9 +115,9 @@ impl SendWait {
             let now = Instant::now();
             self.pace.waits(now);
             let mut limit = match self.limits.wait(engine.clock.mono(), timeouts.send, timeouts.idle_send) {
-                Wait::Over => return Poll::Ready(()),
-                Wait::For(limit) => limit,
-                Wait::Forever => Duration::MAX,
+                ClientWait::Over => return Poll::Ready(()),
+                ClientWait::For(limit) => limit,
+                ClientWait::Forever => Duration::MAX,
             };
             match self.pace.judge(least, now) {
                 PaceVerdict::TooSlow => {

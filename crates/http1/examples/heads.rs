@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use http1::{Limits, Progress, parse_request, parse_response};
+use http1::{HeadProgress, Http1Limits, parse_request, parse_response};
 use message::{Head, names};
 
 const REQUEST: &[u8] = b"GET /articles/2021/09/an-ordinary-path.html?ref=front HTTP/1.1\r\n\
@@ -42,17 +42,17 @@ fn measure(what: &str, mut step: impl FnMut()) {
 }
 
 fn main() {
-    let limits = Limits::default();
+    let limits = Http1Limits::default();
     let (mut req, mut resp, mut copy, mut stored, mut wire) =
         (Head::new(), Head::new(), Head::new(), Vec::new(), Vec::new());
     println!("request {} bytes, response {} bytes", REQUEST.len(), RESPONSE.len());
     measure("parse the request", || {
         let parsed = parse_request(black_box(REQUEST), &limits, &mut req);
-        assert!(matches!(parsed, Ok(Progress::Complete(_))));
+        assert!(matches!(parsed, Ok(HeadProgress::Complete(_))));
     });
     measure("parse the response", || {
         let parsed = parse_response(black_box(RESPONSE), &limits, &mut resp);
-        assert!(matches!(parsed, Ok(Progress::Complete(_))));
+        assert!(matches!(parsed, Ok(HeadProgress::Complete(_))));
     });
     resp.store_to(&mut stored, |_| true);
     measure("load the stored response", || copy.load_from(black_box(&stored)).expect("it is sound"));

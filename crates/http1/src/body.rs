@@ -15,7 +15,7 @@ use chunked::Chunked;
 pub use encode::{ChunkHeader, LAST_CHUNK};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum BodyStep {
     /// These bytes of the input are data; everything up to their end is consumed.
     Data(Range<usize>),
     /// A number of bytes of framing is consumed and more input is needed.
@@ -75,14 +75,14 @@ impl std::fmt::Display for BodyError {
 impl std::error::Error for BodyError {}
 
 #[derive(Clone, Debug)]
-pub struct Decoder {
-    state: State,
+pub struct FramingDecoder {
+    state: FramingState,
     /// The lines behind the body, checked, once it is complete.
     trailers: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum FramingState {
     Length { left: u64 },
     Chunked(Chunked),
     Eof,
@@ -90,7 +90,7 @@ enum State {
     Failed(BodyError),
 }
 
-impl Decoder {
+impl FramingDecoder {
     /// A decoder for a request's body: the chunked coding to the letter, and no field of framing in the trailers.
     pub fn request(framing: Framing) -> Self {
         Self::new(framing, false)
@@ -104,40 +104,40 @@ impl Decoder {
 
     fn new(framing: Framing, lax: bool) -> Self {
         let state = match framing {
-            Framing::None | Framing::Length(0) => State::Complete,
-            Framing::Length(left) => State::Length { left },
-            Framing::Chunked => State::Chunked(Chunked::new(lax)),
-            Framing::Eof => State::Eof,
+            Framing::None | Framing::Length(0) => FramingState::Complete,
+            Framing::Length(left) => FramingState::Length { left },
+            Framing::Chunked => FramingState::Chunked(Chunked::new(lax)),
+            Framing::Eof => FramingState::Eof,
         };
-        Decoder { state, trailers: Vec::new() }
+        FramingDecoder { state, trailers: Vec::new() }
     }
 
-    /// Looks at the next input. After [`Step::Data`] call again with what follows the range, even when that is nothing:
+    /// Looks at the next input. After [`BodyStep::Data`] call again with what follows the range, even when that is nothing:
     /// the end of a body of known length is a step of its own.
     ///
     /// # Errors
     /// The body is broken; every later call says the same.
-    pub fn decode(&mut self, input: &[u8]) -> Result<Step, BodyError> {
+    pub fn decode(&mut self, input: &[u8]) -> Result<BodyStep, BodyError> {
         match &mut self.state {
-            State::Complete => Ok(Step::End { consumed: 0 }),
-            State::Failed(error) => Err(*error),
-            State::Eof if input.is_empty() => Ok(Step::More { consumed: 0 }),
-            State::Eof => Ok(Step::Data(0..input.len())),
-            State::Length { .. } if input.is_empty() => Ok(Step::More { consumed: 0 }),
-            State::Length { left } => {
+            FramingState::Complete => Ok(BodyStep::End { consumed: 0 }),
+            FramingState::Failed(error) => Err(*error),
+            FramingState::Eof if input.is_empty() => Ok(BodyStep::More { consumed: 0 }),
+            FramingState::Eof => Ok(BodyStep::Data(0..input.len())),
+            FramingState::Length { .. } if input.is_empty() => Ok(BodyStep::More { consumed: 0 }),
+            FramingState::Length { left } => {
                 let n = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
                 self.advance(n as u64);
-                Ok(Step::Data(0..n))
+                Ok(BodyStep::Data(0..n))
             }
-            State::Chunked(chunked) => {
+            FramingState::Chunked(chunked) => {
                 let step = chunked.decode(input);
                 match &step {
-                    Ok(Step::End { .. }) => {
+                    Ok(BodyStep::End { .. }) => {
                         self.trailers = chunked.take_trailers();
-                        self.state = State::Complete;
+                        self.state = FramingState::Complete;
                     }
-                    Err(error) => self.state = State::Failed(*error),
-                    Ok(Step::Data(_) | Step::More { .. }) => {}
+                    Err(error) => self.state = FramingState::Failed(*error),
+                    Ok(BodyStep::Data(_) | BodyStep::More { .. }) => {}
                 }
                 step
             }
@@ -150,16 +150,16 @@ impl Decoder {
     /// [`BodyError::Truncated`] unless the body is complete by that.
     pub fn end_of_input(&mut self) -> Result<(), BodyError> {
         match &self.state {
-            State::Complete => return Ok(()),
-            State::Eof => {
-                self.state = State::Complete;
+            FramingState::Complete => return Ok(()),
+            FramingState::Eof => {
+                self.state = FramingState::Complete;
                 return Ok(());
             }
-            State::Failed(error) => return Err(*error),
-            State::Length { .. } | State::Chunked(_) => {}
+            FramingState::Failed(error) => return Err(*error),
+            FramingState::Length { .. } | FramingState::Chunked(_) => {}
         }
         let cut = self.cut();
-        self.state = State::Failed(BodyError::Truncated(cut));
+        self.state = FramingState::Failed(BodyError::Truncated(cut));
         Err(BodyError::Truncated(cut))
     }
 
@@ -170,9 +170,9 @@ impl Decoder {
     pub fn skip(&mut self, mut input: &[u8]) -> Result<bool, BodyError> {
         loop {
             match self.decode(input)? {
-                Step::Data(range) => input = &input[range.end..],
-                Step::More { .. } => return Ok(false),
-                Step::End { .. } => return Ok(true),
+                BodyStep::Data(range) => input = &input[range.end..],
+                BodyStep::More { .. } => return Ok(false),
+                BodyStep::End { .. } => return Ok(true),
             }
         }
     }
@@ -180,35 +180,37 @@ impl Decoder {
     /// The place at which a body that isn't complete would be cut now.
     pub fn cut(&self) -> Truncation {
         match &self.state {
-            State::Chunked(chunked) if chunked.data_ahead() > 0 => Truncation::ChunkData,
-            State::Chunked(_) => Truncation::Chunking,
-            State::Length { .. } | State::Eof | State::Complete | State::Failed(_) => Truncation::Length,
+            FramingState::Chunked(chunked) if chunked.data_ahead() > 0 => Truncation::ChunkData,
+            FramingState::Chunked(_) => Truncation::Chunking,
+            FramingState::Length { .. } | FramingState::Eof | FramingState::Complete | FramingState::Failed(_) => {
+                Truncation::Length
+            }
         }
     }
 
     /// Number of bytes of data that come next without framing between them (at most), so that they can be read straight
-    /// to where they are kept; tell [`Decoder::advance`] how many came. 0: call [`Decoder::decode`].
+    /// to where they are kept; tell [`FramingDecoder::advance`] how many came. 0: call [`FramingDecoder::decode`].
     pub fn data_ahead(&self) -> u64 {
         match &self.state {
-            State::Length { left } => *left,
-            State::Chunked(chunked) => chunked.data_ahead(),
-            State::Eof => u64::MAX,
-            State::Complete | State::Failed(_) => 0,
+            FramingState::Length { left } => *left,
+            FramingState::Chunked(chunked) => chunked.data_ahead(),
+            FramingState::Eof => u64::MAX,
+            FramingState::Complete | FramingState::Failed(_) => 0,
         }
     }
 
-    /// `n` bytes of data were read past the decoder. Panics when `n` is more than [`Decoder::data_ahead`].
+    /// `n` bytes of data were read past the decoder. Panics when `n` is more than [`FramingDecoder::data_ahead`].
     pub fn advance(&mut self, n: u64) {
         assert!(n <= self.data_ahead(), "more data than the body has");
         match &mut self.state {
-            State::Length { left } => {
+            FramingState::Length { left } => {
                 *left -= n;
                 if *left == 0 {
-                    self.state = State::Complete;
+                    self.state = FramingState::Complete;
                 }
             }
-            State::Chunked(chunked) => chunked.advance(n),
-            State::Eof | State::Complete | State::Failed(_) => {}
+            FramingState::Chunked(chunked) => chunked.advance(n),
+            FramingState::Eof | FramingState::Complete | FramingState::Failed(_) => {}
         }
     }
 
@@ -228,7 +230,7 @@ impl Decoder {
     }
 
     pub fn is_complete(&self) -> bool {
-        matches!(self.state, State::Complete)
+        matches!(self.state, FramingState::Complete)
     }
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What no cache should forward, refused before VCL sees it (RFC 9112 3.2). `http_lenient` takes most of it off.
 
-use message::authority::{self, Target};
+use message::authority::{self, TargetForm};
 use message::{Head, names};
 
-use crate::{HeadError, Limits, purge};
+use crate::{HeadError, Http1Limits, purge};
 
 /// Checks a whole request head whose target hasn't been taken apart yet. Whether its Host is the whole URL of a program that
 /// purges.
-pub(crate) fn request(head: &Head, limits: &Limits) -> Result<bool, HeadError> {
+pub(crate) fn request(head: &Head, limits: &Http1Limits) -> Result<bool, HeadError> {
     let mut hosts = head.get_all(names::HOST.as_bytes());
     let host = hosts.next();
     if hosts.next().is_some() {
@@ -32,13 +32,13 @@ pub(crate) fn request(head: &Head, limits: &Limits) -> Result<bool, HeadError> {
 fn is_good_target(head: &Head) -> bool {
     let url = head.url();
     let form = match authority::target(url, true) {
-        Target::Origin => true,
-        Target::Asterisk => head.method() == b"OPTIONS",
-        Target::Absolute { authority, .. } => {
+        TargetForm::Origin => true,
+        TargetForm::Asterisk => head.method() == b"OPTIONS",
+        TargetForm::Absolute { authority, .. } => {
             let host = authority.first().is_some_and(|&c| c != b':');
             host && authority::is_valid(authority)
         }
-        Target::Other => false,
+        TargetForm::Other => false,
     };
     form && memchr::memchr(b'#', url).is_none()
 }

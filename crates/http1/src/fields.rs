@@ -6,7 +6,7 @@ use message::Head;
 use message::chars::{is_blank, is_tchar, is_value, is_value_char, trim_end};
 
 use crate::scan::LineFeeds;
-use crate::{HeadError, Limits};
+use crate::{HeadError, Http1Limits};
 
 /// The line ends of a head, one after the other, and what they looked like.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ pub(crate) fn parse(
     input: &[u8],
     mut at: usize,
     laid: usize,
-    limits: &Limits,
+    limits: &Http1Limits,
     head: &mut Head,
     ends: &mut LineEnds<'_>,
 ) -> Result<(), HeadError> {
@@ -91,7 +91,7 @@ impl Line {
         }
     }
 
-    fn add(&self, input: &[u8], laid: usize, limits: &Limits, head: &mut Head) -> Result<(), HeadError> {
+    fn add(&self, input: &[u8], laid: usize, limits: &Http1Limits, head: &mut Head) -> Result<(), HeadError> {
         let at = self.at;
         let text = &input[at..self.end];
         if text.len() > limits.line_bytes {
@@ -151,7 +151,7 @@ mod tests {
 
     fn check(text: &str, want: Result<&[&str], HeadError>) {
         let mut head = Head::new();
-        let limits = Limits { line_bytes: 20, ..Limits::default() };
+        let limits = Http1Limits { line_bytes: 20, ..Http1Limits::default() };
         head.lay(text.as_bytes()).unwrap();
         let got = parse(text.as_bytes(), 0, 0, &limits, &mut head, &mut LineEnds::new(&LineFeeds::default()));
         let lines: Vec<_> = head.iter().map(|f| String::from_utf8_lossy(f.line()).into_owned()).collect();

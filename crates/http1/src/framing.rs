@@ -2,7 +2,7 @@
 //! How a body is framed, decided from its head (RFC 9112 6.3), without the leniency that smuggling lives on.
 
 use message::chars::exact_number;
-use message::{Head, Version, list, names};
+use message::{Head, HttpVersion, list, names};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
@@ -81,7 +81,7 @@ pub fn content_length(head: &Head, is_response: bool) -> Result<Option<u64>, Fra
 /// Any doubt is an error: what framing the origin would see must not be a matter of opinion.
 pub fn request_framing(head: &Head) -> Result<Framing, FramingError> {
     match announced(head, false)? {
-        FieldFraming::Chunked if head.version() < Version::HTTP11 => Err(FramingError::BadCoding),
+        FieldFraming::Chunked if head.version() < HttpVersion::HTTP11 => Err(FramingError::BadCoding),
         FieldFraming::Chunked => Ok(Framing::Chunked),
         FieldFraming::Nothing | FieldFraming::Length(0) => Ok(Framing::None),
         FieldFraming::Length(n) => Ok(Framing::Length(n)),

@@ -16,16 +16,16 @@ mod request;
 pub mod response;
 pub mod scan;
 
-pub use body::{BodyError, ChunkHeader, Decoder, LAST_CHUNK, Step, Truncation};
+pub use body::{BodyError, BodyStep, ChunkHeader, FramingDecoder, LAST_CHUNK, Truncation};
 pub use error::{HeadError, Reaction};
 pub use framing::{Expect, Framing, FramingError, expect, request_framing, response_framing};
 pub use request::{HTTP2_PREFACE, is_bad_preface, parse_found_request, parse_request};
 pub use response::parse_response;
-pub use scan::Scan;
+pub use scan::HeadScan;
 
 /// Limits of a head. The number of lines is bounded by the [`message::HeadLimits`] of the head that is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct Http1Limits {
     /// Most bytes of a head, start line and empty line included: `http_req_size`, `http_resp_size`.
     pub head_bytes: usize,
     /// Most bytes of a field line: `http_req_hdr_len`, `http_resp_hdr_len`.
@@ -38,16 +38,16 @@ pub struct Limits {
     pub lone_lf: bool,
 }
 
-impl Default for Limits {
+impl Default for Http1Limits {
     /// The defaults of `http_req_size` and `http_req_hdr_len`; those of responses are the same.
     fn default() -> Self {
-        Limits { head_bytes: 32 * 1024, line_bytes: 8 * 1024, lenient: false, https_scheme: true, lone_lf: true }
+        Http1Limits { head_bytes: 32 * 1024, line_bytes: 8 * 1024, lenient: false, https_scheme: true, lone_lf: true }
     }
 }
 
 /// The part of a head that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum HeadProgress {
     /// Nothing but empty lines so far: a connection in this state is idle.
     Idle,
     Incomplete,

@@ -3,7 +3,7 @@
 //! Before VCL they become what was meant, the host and the URL of the object; varnishd leaves them as they are, and they hit
 //! nothing. Only methods that say so: no other request may have two opinions of its host.
 
-use message::authority::{self, Target};
+use message::authority::{self, TargetForm};
 use message::{Head, LostHeader, names};
 
 /// Methods that programs purge with; VCL gives them their meaning.
@@ -17,14 +17,14 @@ pub(crate) fn is_method(method: &[u8]) -> bool {
 pub(crate) fn is_purgers_host(method: &[u8], host: &[u8]) -> bool {
     let is_visible = |rest: &[u8]| rest.iter().all(|&c| c > b' ' && c != 0x7f);
     is_method(method)
-        && matches!(authority::target(host, true), Target::Absolute { authority, rest }
+        && matches!(authority::target(host, true), TargetForm::Absolute { authority, rest }
             if !authority.is_empty() && authority.first() != Some(&b':') && authority::is_valid(authority) && is_visible(rest))
 }
 
 /// Makes a Host that [`is_purgers_host`] a host; its path is that of the request, or stands before it.
 pub(crate) fn rewrite_host(head: &mut Head) -> Result<(), LostHeader> {
     let host = head.get(names::HOST).unwrap_or_default().to_vec();
-    let Target::Absolute { authority, rest } = authority::target(&host, true) else { return Ok(()) };
+    let TargetForm::Absolute { authority, rest } = authority::target(&host, true) else { return Ok(()) };
     let port: &[u8] = if host[..5].eq_ignore_ascii_case(b"https") { b":443" } else { b":80" };
     let name = authority.strip_suffix(port).unwrap_or(authority).to_ascii_lowercase();
     let path = rest.split(|&c| c == b'#').next().unwrap_or_default();

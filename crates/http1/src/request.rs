@@ -2,10 +2,12 @@
 //! Request heads (RFC 9112 3).
 
 use message::chars::{is_blank, is_token, is_value};
-use message::{Head, Version, list, names};
+use message::{Head, HttpVersion, list, names};
 
 use crate::fields::{self, LineEnds, line_end};
-use crate::{Framing, FramingError, HeadError, Limits, ParsedHead, Progress, Scan, check, purge, request_framing};
+use crate::{
+    Framing, FramingError, HeadError, HeadProgress, HeadScan, Http1Limits, ParsedHead, check, purge, request_framing,
+};
 
 /// Empty lines that may precede a start line (RFC 9112 2.2 asks for tolerance with at least one).
 const MAX_EMPTY_LINES: usize = 16;
@@ -17,12 +19,12 @@ pub const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const PRI_BYTES: usize = 18;
 
 /// Parses a request head from the start of `input` into `head` (cleared first). Call again with more bytes while it says
-/// [`Progress::Incomplete`]; a connection that trickles should ask [`Scan`] first, which doesn't start over.
+/// [`HeadProgress::Incomplete`]; a connection that trickles should ask [`HeadScan`] first, which doesn't start over.
 /// An absolute request target is taken apart: its authority replaces Host.
 ///
 /// # Errors
 /// See [`HeadError`]; `reaction()` says what follows.
-pub fn parse_request(input: &[u8], limits: &Limits, head: &mut Head) -> Result<Progress, HeadError> {
+pub fn parse_request(input: &[u8], limits: &Http1Limits, head: &mut Head) -> Result<HeadProgress, HeadError> {
     if let Some(progress) = http2_preface(input) {
         return Ok(progress);
     }
@@ -36,7 +38,12 @@ pub fn parse_request(input: &[u8], limits: &Limits, head: &mut Head) -> Result<P
 ///
 /// # Errors
 /// See [`HeadError`].
-pub fn parse_found_request(input: &[u8], scan: &Scan, limits: &Limits, head: &mut Head) -> Result<Progress, HeadError> {
+pub fn parse_found_request(
+    input: &[u8],
+    scan: &HeadScan,
+    limits: &Http1Limits,
+    head: &mut Head,
+) -> Result<HeadProgress, HeadError> {
     if let Some(progress) = http2_preface(input) {
         return Ok(progress);
     }
@@ -44,7 +51,7 @@ pub fn parse_found_request(input: &[u8], scan: &Scan, limits: &Limits, head: &mu
     parse(input, scan, limits, head)
 }
 
-fn parse(input: &[u8], scan: &Scan, limits: &Limits, head: &mut Head) -> Result<Progress, HeadError> {
+fn parse(input: &[u8], scan: &HeadScan, limits: &Http1Limits, head: &mut Head) -> Result<HeadProgress, HeadError> {
     let begin = scan.begin();
     head.lay(&input[begin..]).map_err(|lost| HeadError::of_lost(lost, begin))?;
     let mut ends = LineEnds::new(scan.feeds());
@@ -60,14 +67,14 @@ fn parse(input: &[u8], scan: &Scan, limits: &Limits, head: &mut Head) -> Result<
     }
     let https = limits.https_scheme || head.url().first() != Some(&b'/') && purge::is_method(head.method());
     message::authority::rewrite_absolute(head, https).map_err(lost)?;
-    Ok(Progress::Complete(ParsedHead { consumed: input.len(), begin, framing, lone_lf: ends.lone_lf }))
+    Ok(HeadProgress::Complete(ParsedHead { consumed: input.len(), begin, framing, lone_lf: ends.lone_lf }))
 }
 
-fn http2_preface(input: &[u8]) -> Option<Progress> {
+fn http2_preface(input: &[u8]) -> Option<HeadProgress> {
     if input.starts_with(HTTP2_PREFACE) {
-        Some(Progress::Http2Preface)
+        Some(HeadProgress::Http2Preface)
     } else if !input.is_empty() && HTTP2_PREFACE.starts_with(input) {
-        Some(Progress::Incomplete)
+        Some(HeadProgress::Incomplete)
     } else {
         None
     }
@@ -83,21 +90,24 @@ pub fn is_bad_preface(head: &[u8]) -> bool {
 }
 
 /// The scan of the head at the start of `input`, and the offset of its end, once it is whole.
-pub(crate) fn whole_head(input: &[u8], limits: &Limits) -> Result<Result<(Scan, usize), Progress>, HeadError> {
-    let mut scan = Scan::new(limits);
+pub(crate) fn whole_head(
+    input: &[u8],
+    limits: &Http1Limits,
+) -> Result<Result<(HeadScan, usize), HeadProgress>, HeadError> {
+    let mut scan = HeadScan::new(limits);
     let end = scan.find(input);
     let begin = scan.begin();
     check_size(input, begin, end.unwrap_or(begin), limits)?;
     match end {
         Some(end) => Ok(Ok((scan, end))),
-        None if begin == input.len() => Ok(Err(Progress::Idle)),
+        None if begin == input.len() => Ok(Err(HeadProgress::Idle)),
         None if input.len() - begin >= limits.head_bytes => Err(HeadError::Overflow),
-        None => Ok(Err(Progress::Incomplete)),
+        None => Ok(Err(HeadProgress::Incomplete)),
     }
 }
 
 /// Neither too many empty lines before `begin` nor too many bytes from there to `end`.
-fn check_size(input: &[u8], begin: usize, end: usize, limits: &Limits) -> Result<(), HeadError> {
+fn check_size(input: &[u8], begin: usize, end: usize, limits: &Http1Limits) -> Result<(), HeadError> {
     if !limits.lenient && memchr::memchr_iter(b'\n', &input[..begin]).count() > MAX_EMPTY_LINES {
         return Err(HeadError::LeadingBlanks);
     }
@@ -108,7 +118,7 @@ fn check_size(input: &[u8], begin: usize, end: usize, limits: &Limits) -> Result
 fn start_line(
     input: &[u8],
     begin: usize,
-    limits: &Limits,
+    limits: &Http1Limits,
     head: &mut Head,
     ends: &mut LineEnds<'_>,
 ) -> Result<usize, HeadError> {
@@ -184,7 +194,7 @@ fn framing_of(head: &Head) -> Result<Framing, HeadError> {
 /// An HTTP/1.0 POST or PUT without a length would have a body up to the end of the connection, on which no answer could be
 /// sent (RFC 1945 8.3).
 fn is_endless(head: &Head) -> bool {
-    head.version() == Version::HTTP10
+    head.version() == HttpVersion::HTTP10
         && (head.method() == b"POST" || head.method() == b"PUT")
         && !head.has(names::CONTENT_LENGTH)
         && !head.get(names::CONNECTION).is_some_and(|v| list::is(v, b"keep-alive"))

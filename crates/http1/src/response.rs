@@ -2,18 +2,18 @@
 //! Response heads (RFC 9112 4).
 
 use message::chars::{is_blank, trim_start};
-use message::{Head, Version, status};
+use message::{Head, HttpVersion, status};
 
 use crate::fields::{self, LineEnds};
 use crate::request::{first_line, whole_head};
-use crate::{Framing, HeadError, Limits, ParsedHead, Progress};
+use crate::{Framing, HeadError, HeadProgress, Http1Limits, ParsedHead};
 
 /// Parses a response head from the start of `input` into `head` (cleared first). Interim heads (1xx) come out like others.
 /// A missing reason becomes the standard one. A version above 1.1 is kept as sent; `ParsedHead::framing` means nothing here.
 ///
 /// # Errors
 /// See [`HeadError`]: the fetch fails.
-pub fn parse_response(input: &[u8], limits: &Limits, head: &mut Head) -> Result<Progress, HeadError> {
+pub fn parse_response(input: &[u8], limits: &Http1Limits, head: &mut Head) -> Result<HeadProgress, HeadError> {
     let (scan, end) = match whole_head(input, limits)? {
         Ok(found) => found,
         Err(progress) => return Ok(progress),
@@ -23,7 +23,7 @@ pub fn parse_response(input: &[u8], limits: &Limits, head: &mut Head) -> Result<
     let mut ends = LineEnds::new(scan.feeds());
     let at = start_line(&input[..end], begin, head, &mut ends)?;
     fields::parse(&input[..end], at, begin, limits, head, &mut ends)?;
-    Ok(Progress::Complete(ParsedHead { consumed: end, begin, framing: Framing::None, lone_lf: ends.lone_lf }))
+    Ok(HeadProgress::Complete(ParsedHead { consumed: end, begin, framing: Framing::None, lone_lf: ends.lone_lf }))
 }
 
 /// Parses `version SP status [SP [reason]]`, blanks in any number as varnishd does.
@@ -31,7 +31,7 @@ fn start_line(input: &[u8], begin: usize, head: &mut Head, ends: &mut LineEnds<'
     let (line, next) = first_line(input, begin, ends)?;
     let end = line.iter().position(|&c| is_blank(c)).ok_or(HeadError::BadStartLine)?;
     let (proto, rest) = (&line[..end], trim_start(&line[end..]));
-    if !matches!(Version::parse(proto), Version::Http(10..=19)) {
+    if !matches!(HttpVersion::parse(proto), HttpVersion::Http(10..=19)) {
         return Err(HeadError::BadVersion);
     }
     let code_end = rest.iter().position(|&c| is_blank(c)).unwrap_or(rest.len());

@@ -4,13 +4,13 @@
 use memchr::memchr;
 use message::chars::is_blank;
 
-use crate::Limits;
+use crate::Http1Limits;
 use crate::request::HTTP2_PREFACE;
 
 /// Looks for the empty line that ends a head, and remembers how far it got, so that a head that comes in single bytes costs
 /// linear time. Use a new one for each head.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Scan {
+pub struct HeadScan {
     /// Empty lines (and blanks, when lenient) at the start.
     begin: usize,
     /// Everything before was looked at.
@@ -46,9 +46,9 @@ impl LineFeeds {
     }
 }
 
-impl Scan {
-    pub fn new(limits: &Limits) -> Self {
-        Scan { begin: 0, at: 0, lenient: limits.lenient, feeds: LineFeeds::default() }
+impl HeadScan {
+    pub fn new(limits: &Http1Limits) -> Self {
+        HeadScan { begin: 0, at: 0, lenient: limits.lenient, feeds: LineFeeds::default() }
     }
 
     /// The length of the head (empty lines before it included) at the start of `input`, once it is whole. `input` must
@@ -77,7 +77,7 @@ impl Scan {
         }
     }
 
-    /// Does what [`Scan::find`] does for a request's head. The preface of HTTP/2 counts as one head, though it begins
+    /// Does what [`HeadScan::find`] does for a request's head. The preface of HTTP/2 counts as one head, though it begins
     /// like a whole one.
     pub fn find_request(&mut self, input: &[u8]) -> Option<usize> {
         let head_bytes = self.find(input)?;
@@ -110,9 +110,9 @@ mod tests {
     use super::*;
 
     fn check(text: &str, want: Option<usize>) {
-        let mut scan = Scan::default();
+        let mut scan = HeadScan::default();
         assert_eq!(scan.find(text.as_bytes()), want, "{text:?} at once");
-        let mut scan = Scan::default();
+        let mut scan = HeadScan::default();
         let found = (0..=text.len()).find_map(|end| scan.find(&text.as_bytes()[..end]));
         assert_eq!(found, want, "{text:?} byte by byte");
     }
@@ -131,10 +131,10 @@ mod tests {
 
     #[test]
     fn the_preface_of_http2_is_one_head() {
-        let found = |text: &[u8]| Scan::default().find_request(text);
+        let found = |text: &[u8]| HeadScan::default().find_request(text);
         assert_eq!(found(HTTP2_PREFACE), Some(24));
         assert_eq!(found(&[HTTP2_PREFACE, b"more"].concat()), Some(24));
-        let mut scan = Scan::default();
+        let mut scan = HeadScan::default();
         assert_eq!((0..=24).find_map(|end| scan.find_request(&HTTP2_PREFACE[..end])), Some(24));
         assert_eq!(found(b"PRI * HTTP/2.0\r\n\r\nSN"), Some(18));
         assert_eq!(found(b"PUT / HTTP/1.1\r\n\r\nSM"), Some(18));

@@ -2,25 +2,25 @@
 //! Facts about whole heads, and what must hold for any octets.
 
 use http1::{
-    Framing, FramingError, HeadError, Limits, ParsedHead, Progress, Scan, parse_found_request, parse_request,
-    parse_response,
+    Framing, FramingError, HeadError, HeadProgress, HeadScan, Http1Limits, ParsedHead, parse_found_request,
+    parse_request, parse_response,
 };
 use message::{Head, HeadLimits};
 use proptest::prelude::*;
 
 fn request(input: &str, want: Result<(&str, &str), HeadError>) {
-    request_with(&Limits::default(), input, want);
+    request_with(&Http1Limits::default(), input, want);
 }
 
 fn lenient(input: &str, want: Result<(&str, &str), HeadError>) {
-    request_with(&Limits { lenient: true, ..Limits::default() }, input, want);
+    request_with(&Http1Limits { lenient: true, ..Http1Limits::default() }, input, want);
 }
 
 /// `want`: the target, and Host.
-fn request_with(limits: &Limits, input: &str, want: Result<(&str, &str), HeadError>) {
+fn request_with(limits: &Http1Limits, input: &str, want: Result<(&str, &str), HeadError>) {
     let mut head = Head::new();
     let got = parse_request(input.as_bytes(), limits, &mut head).map(|progress| {
-        assert!(matches!(progress, Progress::Complete(_)), "{input:?}: {progress:?}");
+        assert!(matches!(progress, HeadProgress::Complete(_)), "{input:?}: {progress:?}");
         let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
         (text(head.url()), text(head.get("Host").unwrap_or_default()))
     });
@@ -40,7 +40,7 @@ fn good_requests() {
     request("GET HTTPS://x?a HTTP/1.1\r\nHost: h\r\n\r\n", Ok(("/?a", "x")));
     request("OPTIONS https://x HTTP/1.1\r\nHost: h\r\n\r\n", Ok(("*", "x")));
     request("GET /\u{e4} HTTP/1.1\r\nHost: h\r\n\r\n", Ok(("/\u{e4}", "h")));
-    let no_https = Limits { https_scheme: false, ..Limits::default() };
+    let no_https = Http1Limits { https_scheme: false, ..Http1Limits::default() };
     request_with(&no_https, "GET https://x/a HTTP/1.1\r\nHost: h\r\n\r\n", Ok(("https://x/a", "h")));
 }
 
@@ -70,10 +70,10 @@ fn programs_that_purge_mean_an_object() {
 #[test]
 fn a_lone_lf_is_told_and_may_be_refused() {
     let parse = |input: &str, lone_lf| {
-        parse_request(input.as_bytes(), &Limits { lone_lf, ..Limits::default() }, &mut Head::new())
+        parse_request(input.as_bytes(), &Http1Limits { lone_lf, ..Http1Limits::default() }, &mut Head::new())
     };
     let told = |input: &str| match parse(input, true) {
-        Ok(Progress::Complete(parsed)) => parsed.lone_lf,
+        Ok(HeadProgress::Complete(parsed)) => parsed.lone_lf,
         other => panic!("{other:?}"),
     };
     assert!(!told("GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
@@ -102,7 +102,7 @@ fn bad_start_lines() {
     ] {
         let mut head = Head::new();
         let input = format!("{bad}\r\nHost: h\r\n\r\n");
-        assert!(parse_request(input.as_bytes(), &Limits::default(), &mut head).is_err(), "{bad}");
+        assert!(parse_request(input.as_bytes(), &Http1Limits::default(), &mut head).is_err(), "{bad}");
     }
     request(" GET / HTTP/1.1\r\n\r\n", Err(HeadError::LeadingBlanks));
     request("G(T / HTTP/1.1\r\n\r\n", Err(HeadError::BadMethod));
@@ -145,7 +145,7 @@ fn bodies_that_cannot_be() {
 
 #[test]
 fn the_head_size_limit_counts_to_the_octet() {
-    let limits = Limits { head_bytes: 40, ..Limits::default() };
+    let limits = Http1Limits { head_bytes: 40, ..Http1Limits::default() };
     let head_of = |n: usize| {
         let fixed = "GET / HTTP/1.1\r\nHost: h\r\n\r\n".len() + "X: \r\n".len();
         format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "x".repeat(n - fixed))
@@ -153,7 +153,7 @@ fn the_head_size_limit_counts_to_the_octet() {
     request_with(&limits, &head_of(40), Ok(("/", "h")));
     request_with(&limits, &head_of(41), Err(HeadError::Overflow));
     let mut head = Head::new();
-    assert_eq!(parse_request(&[b'x'; 39], &limits, &mut head), Ok(Progress::Incomplete));
+    assert_eq!(parse_request(&[b'x'; 39], &limits, &mut head), Ok(HeadProgress::Incomplete));
     assert_eq!(parse_request(&[b'x'; 40], &limits, &mut head), Err(HeadError::Overflow));
 }
 
@@ -161,7 +161,7 @@ fn the_head_size_limit_counts_to_the_octet() {
 fn the_number_of_lines_is_limited() {
     let mut head = Head::with_limits(HeadLimits { fields: 2, bytes: 1000 });
     let input = b"GET / HTTP/1.1\r\nHost: h\r\na: b\r\nc: d\r\n\r\n";
-    let error = parse_request(input, &Limits::default(), &mut head).unwrap_err();
+    let error = parse_request(input, &Http1Limits::default(), &mut head).unwrap_err();
     assert_eq!(error, HeadError::TooManyFields { at: 31 });
     assert_eq!(error.bogo_header(input).as_deref(), Some(&b"Too many headers: c: d (see http_max_hdr)"[..]));
 }
@@ -170,10 +170,10 @@ fn the_number_of_lines_is_limited() {
 fn empty_lines_are_idle_until_they_are_too_many() {
     let mut head = Head::new();
     let mut check = |n: usize, want| {
-        assert_eq!(parse_request("\r\n".repeat(n).as_bytes(), &Limits::default(), &mut head), want, "{n}");
+        assert_eq!(parse_request("\r\n".repeat(n).as_bytes(), &Http1Limits::default(), &mut head), want, "{n}");
     };
-    check(0, Ok(Progress::Idle));
-    check(16, Ok(Progress::Idle));
+    check(0, Ok(HeadProgress::Idle));
+    check(16, Ok(HeadProgress::Idle));
     check(17, Err(HeadError::LeadingBlanks));
 }
 
@@ -182,16 +182,20 @@ fn http2_with_prior_knowledge_is_told_apart() {
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut head = Head::new();
     for end in 1..preface.len() {
-        assert_eq!(parse_request(&preface[..end], &Limits::default(), &mut head), Ok(Progress::Incomplete), "{end}");
+        assert_eq!(
+            parse_request(&preface[..end], &Http1Limits::default(), &mut head),
+            Ok(HeadProgress::Incomplete),
+            "{end}"
+        );
     }
-    assert_eq!(parse_request(preface, &Limits::default(), &mut head), Ok(Progress::Http2Preface));
+    assert_eq!(parse_request(preface, &Http1Limits::default(), &mut head), Ok(HeadProgress::Http2Preface));
     request("PRI * HTTP/2.0\r\n\r\nXX", Err(HeadError::BadVersion));
 }
 
 fn response(input: &str, want: Result<(u16, &str), HeadError>) {
     let mut head = Head::new();
-    let got = parse_response(input.as_bytes(), &Limits::default(), &mut head).map(|progress| {
-        assert!(matches!(progress, Progress::Complete(_)), "{input:?}: {progress:?}");
+    let got = parse_response(input.as_bytes(), &Http1Limits::default(), &mut head).map(|progress| {
+        assert!(matches!(progress, HeadProgress::Complete(_)), "{input:?}: {progress:?}");
         (head.status(), String::from_utf8_lossy(head.reason()).into_owned())
     });
     assert_eq!(got, want.map(|(status, reason)| (status, reason.to_owned())), "{input:?}");
@@ -243,14 +247,14 @@ fn headish() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(piece, 0..20).prop_map(|pieces| pieces.concat().into_bytes())
 }
 
-type Parser = fn(&[u8], &Limits, &mut Head) -> Result<Progress, HeadError>;
+type Parser = fn(&[u8], &Http1Limits, &mut Head) -> Result<HeadProgress, HeadError>;
 
 /// Gives the parser one octet more each time until it has an answer.
-fn drip(parse: Parser, input: &[u8], limits: &Limits, head: &mut Head) -> Result<Progress, HeadError> {
-    let mut progress = Ok(Progress::Idle);
+fn drip(parse: Parser, input: &[u8], limits: &Http1Limits, head: &mut Head) -> Result<HeadProgress, HeadError> {
+    let mut progress = Ok(HeadProgress::Idle);
     for end in 0..=input.len() {
         progress = parse(&input[..end], limits, head);
-        if !matches!(progress, Ok(Progress::Idle | Progress::Incomplete)) {
+        if !matches!(progress, Ok(HeadProgress::Idle | HeadProgress::Incomplete)) {
             break;
         }
     }
@@ -260,11 +264,11 @@ fn drip(parse: Parser, input: &[u8], limits: &Limits, head: &mut Head) -> Result
 proptest! {
     #[test]
     fn any_octets_give_an_answer(input in proptest::collection::vec(any::<u8>(), 0..300), lenient: bool) {
-        let limits = Limits { lenient, ..Limits::default() };
+        let limits = Http1Limits { lenient, ..Http1Limits::default() };
         let _ = parse_request(&input, &limits, &mut Head::new());
         let _ = parse_response(&input, &limits, &mut Head::new());
         let ended = [&input[..], b"\r\n\r\n"].concat();
-        let mut scan = Scan::new(&limits);
+        let mut scan = HeadScan::new(&limits);
         if let Some(end) = scan.find(&ended) {
             let (mut one, mut other) = (Head::new(), Head::new());
             let found = parse_found_request(&ended[..end], &scan, &limits, &mut one);
@@ -277,23 +281,23 @@ proptest! {
 
     #[test]
     fn octet_by_octet_is_the_same_as_at_once(input in headish(), lenient: bool, is_request: bool) {
-        let limits = Limits { lenient, head_bytes: 120, ..Limits::default() };
+        let limits = Http1Limits { lenient, head_bytes: 120, ..Http1Limits::default() };
         let parse: Parser = if is_request { parse_request } else { parse_response };
         let (mut one, mut two) = (Head::new(), Head::new());
         let at_once = parse(&input, &limits, &mut one);
         let dripped = drip(parse, &input, &limits, &mut two);
         prop_assert_eq!(at_once, dripped);
-        if let Ok(Progress::Complete(_)) = at_once {
+        if let Ok(HeadProgress::Complete(_)) = at_once {
             prop_assert_eq!(one, two);
         }
     }
 
     #[test]
     fn a_scan_finds_the_same_end_as_the_parser(input in headish(), lenient: bool) {
-        let limits = Limits { lenient, ..Limits::default() };
-        let mut scan = Scan::new(&limits);
+        let limits = Http1Limits { lenient, ..Http1Limits::default() };
+        let mut scan = HeadScan::new(&limits);
         let found = (0..=input.len()).find_map(|end| scan.find(&input[..end]));
-        if let Ok(Progress::Complete(ParsedHead { consumed, .. })) = parse_request(&input, &limits, &mut Head::new()) {
+        if let Ok(HeadProgress::Complete(ParsedHead { consumed, .. })) = parse_request(&input, &limits, &mut Head::new()) {
             prop_assert_eq!(found, Some(consumed));
         }
     }
@@ -301,14 +305,14 @@ proptest! {
     #[test]
     fn what_is_accepted_is_well_formed_when_written(input in headish()) {
         let mut head = Head::new();
-        let limits = Limits::default();
-        if let Ok(Progress::Complete(parsed)) = parse_request(&input, &limits, &mut head) {
+        let limits = Http1Limits::default();
+        if let Ok(HeadProgress::Complete(parsed)) = parse_request(&input, &limits, &mut head) {
             let mut wire = Vec::new();
             head.write_to(&mut wire);
             let mut again = Head::new();
             let second = parse_request(&wire, &limits, &mut again);
             let want = ParsedHead { consumed: wire.len(), begin: 0, framing: parsed.framing, lone_lf: parsed.lone_lf };
-            prop_assert_eq!(second, Ok(Progress::Complete(want)));
+            prop_assert_eq!(second, Ok(HeadProgress::Complete(want)));
             prop_assert_eq!(head, again);
             prop_assert!(parsed.framing != Framing::Eof);
         }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use base::clock::Mono;
-use http2::hpack::Decoder;
-use http2::{Config, Connection, Event, PREFACE, Scratch, Settings, huffman};
+use http2::hpack::HpackDecoder;
+use http2::{Connection, Http2Config, Http2Event, Http2Scratch, Http2Settings, PREFACE, huffman};
 use message::Head;
 
 const REQUEST: &[(&str, &str)] = &[
@@ -77,7 +77,7 @@ fn section(is_huffman: bool, is_indexed: bool) -> Vec<u8> {
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    http2::frame::write(&mut out, http2::Kind::from_number(kind), flags, stream, payload);
+    http2::frame::write(&mut out, http2::Http2FrameType::from_number(kind), flags, stream, payload);
     out
 }
 
@@ -85,7 +85,7 @@ fn main() {
     let mut response = Head::new();
     response.start_response(b"HTTP/1.1", 200).expect("it fits");
     RESPONSE.iter().for_each(|(name, value)| response.append(name, value).expect("it fits"));
-    let (mut head, mut scratch) = (Head::new(), Scratch::default());
+    let (mut head, mut scratch) = (Head::new(), Http2Scratch::default());
     let repeated = {
         let mut out = vec![0x82, 0x87];
         out.extend(literal(":path", "/articles/2021/09/an-ordinary-path.html?ref=front", true, false));
@@ -97,7 +97,7 @@ fn main() {
         ("Huffman's code", Vec::new(), section(true, false)),
         ("a table's entries", section(true, true), repeated),
     ] {
-        let mut decoder = Decoder::new(4096);
+        let mut decoder = HpackDecoder::new(4096);
         let mut strings = Vec::new();
         decoder.decode(&first, 1 << 20, &mut strings, &mut |_, _, _| {}).expect("it is good");
         measure(&format!("decode {} bytes of {what}, fields dropped", block.len()), || {
@@ -108,9 +108,9 @@ fn main() {
                 .expect("it is good");
         });
         let mut conn = Connection::server(
-            Arc::new(Config {
-                settings: Settings { max_concurrent_streams: 100, ..Settings::default() },
-                ..Config::default()
+            Arc::new(Http2Config {
+                settings: Http2Settings { max_concurrent_streams: 100, ..Http2Settings::default() },
+                ..Http2Config::default()
             }),
             Mono(0.0),
         );
@@ -122,7 +122,7 @@ fn main() {
             while at < bytes.len() {
                 let step = conn.receive(&bytes[at..], Mono(time.get()), head, &mut scratch);
                 at += step.consumed;
-                heads += u32::from(matches!(step.event, Event::Head { .. }));
+                heads += u32::from(matches!(step.event, Http2Event::Head { .. }));
             }
             heads
         };

@@ -3,7 +3,7 @@
 //!
 //! Every stream is opened by the client's end: nothing is pushed (RFC 9113 8.4). A stream that the owner was told of is *held*: it counts
 //! among those that a client may have open until [`Connection::release`], so that one who resets streams can't have more work going on than one
-//! who waits. What a peer may do only so often is counted ([`crate::Limits`]), and ends the connection with a reason of its own.
+//! who waits. What a peer may do only so often is counted ([`crate::Http2AbuseLimits`]), and ends the connection with a reason of its own.
 //!
 //! An idle connection holds no buffers: a frame that came in part lies in [`Connection::partial`] until it is whole, DATA never.
 
@@ -16,36 +16,36 @@ use std::sync::Arc;
 
 use base::clock::Mono;
 
-use crate::error::{ErrorCode, Fault, StreamFault};
-use crate::fields::{Malformed, Section};
-use crate::frame::{self, FrameHeader, HEADER_BYTES, Kind, PREFACE};
-use crate::hpack::{Decoder, Encoder};
-use crate::limits::{Limits, Meter, seconds_since};
-use crate::settings::{DEFAULT_WINDOW, Settings};
+use crate::error::{ErrorCode, Http2Fault, StreamFault};
+use crate::fields::{Malformed, SectionFacts};
+use crate::frame::{self, FrameHeader, HEADER_BYTES, Http2FrameType, PREFACE};
+use crate::hpack::{HpackDecoder, HpackEncoder};
+use crate::limits::{EventMeter, Http2AbuseLimits, seconds_since};
+use crate::settings::{DEFAULT_WINDOW, Http2Settings};
 
 use section::OpenSection;
 use streams::{Closed, Room, Stream, Streams};
 
 /// Settings that connections of a kind share.
 #[derive(Clone, Debug, Default)]
-pub struct Config {
+pub struct Http2Config {
     /// Settings that we announce.
-    pub settings: Settings,
+    pub settings: Http2Settings,
     /// Limits for a peer.
-    pub limits: Limits,
+    pub limits: Http2AbuseLimits,
     /// Windows for received bodies.
-    pub windows: Windows,
+    pub windows: ReceiveWindow,
     /// Take settings out of their range (`debug=+h2_nocheck`).
     pub lax_settings: bool,
     /// Take any frame for the first one, where it has to be SETTINGS (RFC 9113 3.4).
     pub lax_start: bool,
-    /// Take pseudo-header fields behind others ([`crate::fields::Builder::take_late_pseudo`]).
+    /// Take pseudo-header fields behind others ([`crate::fields::HeadBuilder::take_late_pseudo`]).
     pub late_pseudo: bool,
 }
 
 /// The window of the connection for bodies that we receive. A stream's own is `initial_window_size`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Windows {
+pub struct ReceiveWindow {
     /// The window is to be as large as this: `h2_rx_window_low_water`.
     pub low_water: u32,
     /// Most credit given at once: `h2_rx_window_increment`.
@@ -54,15 +54,15 @@ pub struct Windows {
     pub max_unread: u32,
 }
 
-impl Default for Windows {
+impl Default for ReceiveWindow {
     fn default() -> Self {
-        Windows { low_water: 10 << 20, increment: 1 << 20, max_unread: 384 << 10 }
+        ReceiveWindow { low_water: 10 << 20, increment: 1 << 20, max_unread: 384 << 10 }
     }
 }
 
 /// Memory that connections of one thread use in turn.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub struct Http2Scratch {
     strings: Vec<u8>,
 }
 
@@ -83,7 +83,7 @@ enum Role {
 
 /// Result of one call of [`Connection::receive`].
 #[derive(Debug)]
-pub struct Step {
+pub struct ReceiveStep {
     /// Bytes of the input that were taken. More may be there.
     pub consumed: usize,
     /// The frame whose header ended in them.
@@ -91,12 +91,12 @@ pub struct Step {
     /// Range of the input that is payload of the present frame.
     pub payload: Range<usize>,
     /// Meaning of the bytes.
-    pub event: Event,
+    pub event: Http2Event,
 }
 
 /// Meaning of the peer's bytes to the owner.
 #[derive(Debug)]
-pub enum Event {
+pub enum Http2Event {
     /// Nothing, or nothing yet.
     None,
     /// A head is in the `Head` that was given: a request; to a client a response, interim ones included.
@@ -106,7 +106,7 @@ pub enum Event {
         /// There is no body.
         end: bool,
         /// Further facts of the field section.
-        section: Section,
+        section: SectionFacts,
     },
     /// Fields behind the body are in the `Head` that was given; the stream has ended.
     Trailers {
@@ -167,12 +167,12 @@ pub enum Event {
         code: ErrorCode,
     },
     /// The connection is over: GOAWAY is in the output. All streams are gone.
-    Fault(Fault),
+    Fault(Http2Fault),
 }
 
 /// Reasons why a client can't open a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenError {
+pub enum StreamOpenError {
     /// The server takes no more open streams.
     NoSlot,
     /// One end is going away.
@@ -216,24 +216,24 @@ struct Current {
 
 #[derive(Debug, Default)]
 struct Meters {
-    rapid_resets: Meter,
-    made_resets: Meter,
-    refused: Meter,
-    settings: Meter,
-    pings: Meter,
-    priorities: Meter,
-    empty_data: Meter,
-    small_data: Meter,
-    window_updates: Meter,
-    small_windows: Meter,
-    ignored: Meter,
+    rapid_resets: EventMeter,
+    made_resets: EventMeter,
+    refused: EventMeter,
+    settings: EventMeter,
+    pings: EventMeter,
+    priorities: EventMeter,
+    empty_data: EventMeter,
+    small_data: EventMeter,
+    window_updates: EventMeter,
+    small_windows: EventMeter,
+    ignored: EventMeter,
 }
 
 /// A connection without its socket.
 #[derive(Debug)]
 pub struct Connection {
     role: Role,
-    config: Arc<Config>,
+    config: Arc<Http2Config>,
     born: Mono,
     /// Seconds since it was born, as the owner said last.
     now: f32,
@@ -247,9 +247,9 @@ pub struct Connection {
     /// A field section, when it came in several frames.
     block: Vec<u8>,
     section: Option<OpenSection>,
-    decoder: Decoder,
-    encoder: Encoder,
-    peer: Settings,
+    decoder: HpackDecoder,
+    encoder: HpackEncoder,
+    peer: Http2Settings,
     streams: Streams,
     /// The highest stream there was: the peer's (server), ours (client).
     highest: u32,
@@ -274,13 +274,13 @@ pub struct Connection {
     out_at: usize,
     /// Bytes of answers in the output.
     answers: usize,
-    pending_fault: Option<Fault>,
+    pending_fault: Option<Http2Fault>,
     meters: Meters,
 }
 
 impl Connection {
     /// The server's end of a new connection. Its SETTINGS are in the output; the client's preface is expected.
-    pub fn server(config: Arc<Config>, now: Mono) -> Connection {
+    pub fn server(config: Arc<Http2Config>, now: Mono) -> Connection {
         Connection::new(Role::Server, config, now)
     }
 
@@ -289,7 +289,7 @@ impl Connection {
     ///
     /// # Errors
     /// The settings can't be obeyed.
-    pub fn upgraded(config: Arc<Config>, settings: &Settings, now: Mono) -> Result<Connection, Fault> {
+    pub fn upgraded(config: Arc<Http2Config>, settings: &Http2Settings, now: Mono) -> Result<Connection, Http2Fault> {
         let mut conn = Connection::server(config, now);
         conn.change_settings(settings.clone())?;
         (conn.highest, conn.last_taken) = (1, 1);
@@ -300,17 +300,17 @@ impl Connection {
     }
 
     /// The client's end of a new connection. Preface and SETTINGS are in the output.
-    pub fn client(config: Arc<Config>, now: Mono) -> Connection {
+    pub fn client(config: Arc<Http2Config>, now: Mono) -> Connection {
         Connection::new(Role::Client, config, now)
     }
 
-    fn new(role: Role, config: Arc<Config>, now: Mono) -> Connection {
+    fn new(role: Role, config: Arc<Http2Config>, now: Mono) -> Connection {
         let is_client = role == Role::Client;
         let mut out = Vec::new();
         if is_client {
             out.extend_from_slice(PREFACE);
         }
-        frame::write(&mut out, Kind::Settings, 0, 0, &config.settings.payload(is_client));
+        frame::write(&mut out, Http2FrameType::Settings, 0, 0, &config.settings.payload(is_client));
         Connection {
             role,
             born: now,
@@ -323,9 +323,9 @@ impl Connection {
             partial: Vec::new(),
             block: Vec::new(),
             section: None,
-            decoder: Decoder::new(config.settings.header_table_size),
-            encoder: Encoder::default(),
-            peer: Settings::default(),
+            decoder: HpackDecoder::new(config.settings.header_table_size),
+            encoder: HpackEncoder::default(),
+            peer: Http2Settings::default(),
             streams: Streams::default(),
             highest: 0,
             last_taken: 0,
@@ -354,7 +354,7 @@ impl Connection {
     }
 
     /// The peer's announced settings.
-    pub fn peer_settings(&self) -> &Settings {
+    pub fn peer_settings(&self) -> &Http2Settings {
         &self.peer
     }
 
@@ -418,42 +418,42 @@ impl Connection {
         self.now = seconds_since(self.born, now);
     }
 
-    fn fail(&mut self, fault: Fault) -> Event {
+    fn fail(&mut self, fault: Http2Fault) -> Http2Event {
         if self.is_over() {
             self.ending = Ending::Over;
-            return Event::None;
+            return Http2Event::None;
         }
         self.write_go_away(self.last_taken, fault.code);
         self.ending = if fault.soft { Ending::Soft } else { Ending::Over };
         self.streams.end_all();
         self.section = None;
         (self.partial, self.block) = (Vec::new(), Vec::new());
-        Event::Fault(fault)
+        Http2Event::Fault(fault)
     }
 
-    fn change_settings(&mut self, settings: Settings) -> Result<(), Fault> {
+    fn change_settings(&mut self, settings: Http2Settings) -> Result<(), Http2Fault> {
         let change = i64::from(settings.initial_window_size) - i64::from(self.peer.initial_window_size);
         if !self.streams.move_windows(change, self.turn) {
-            return Err(Fault::flow("SETTINGS: a stream's window becomes too large"));
+            return Err(Http2Fault::flow("SETTINGS: a stream's window becomes too large"));
         }
         self.encoder.table_size(settings.header_table_size);
         self.peer = settings;
         Ok(())
     }
 
-    fn break_stream(&mut self, id: u32, fault: StreamFault) -> Result<Event, Fault> {
-        self.count(|m| &mut m.made_resets, |l| l.made_resets, crate::Abuse::MadeReset)?;
+    fn break_stream(&mut self, id: u32, fault: StreamFault) -> Result<Http2Event, Http2Fault> {
+        self.count(|m| &mut m.made_resets, |l| l.made_resets, crate::Http2Abuse::MadeReset)?;
         self.write_reset(id, fault.code)?;
         self.streams.close(id, Closed::ByUs);
-        Ok(Event::Broken { stream: id, fault })
+        Ok(Http2Event::Broken { stream: id, fault })
     }
 
     fn count(
         &mut self,
-        meter: impl FnOnce(&mut Meters) -> &mut Meter,
-        limit: impl FnOnce(&Limits) -> u32,
-        abuse: crate::Abuse,
-    ) -> Result<(), Fault> {
+        meter: impl FnOnce(&mut Meters) -> &mut EventMeter,
+        limit: impl FnOnce(&Http2AbuseLimits) -> u32,
+        abuse: crate::Http2Abuse,
+    ) -> Result<(), Http2Fault> {
         let limits = &self.config.limits;
         let is_too_many = meter(&mut self.meters).count(self.now, limit(limits), limits.period);
         if is_too_many { Err(abuse.into()) } else { Ok(()) }

@@ -93,22 +93,22 @@ macro_rules! abuses {
     ($($(#[$doc:meta])* $variant:ident $name:literal $text:literal;)*) => {
         /// Actions that a peer may do only so often: each ends its connection with ENHANCE_YOUR_CALM.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Abuse {
+        pub enum Http2Abuse {
             $($(#[$doc])* $variant,)*
         }
 
-        impl Abuse {
+        impl Http2Abuse {
             /// The name in the RFC.
-            pub const ALL: &'static [Abuse] = &[$(Abuse::$variant),*];
+            pub const ALL: &'static [Http2Abuse] = &[$(Http2Abuse::$variant),*];
 
             /// A word for a counter's name.
             pub const fn name(self) -> &'static str {
-                match self { $(Abuse::$variant => $name,)* }
+                match self { $(Http2Abuse::$variant => $name,)* }
             }
 
             /// The text for the log.
             pub const fn text(self) -> &'static str {
-                match self { $(Abuse::$variant => $text,)* }
+                match self { $(Http2Abuse::$variant => $text,)* }
             }
         }
     };
@@ -147,38 +147,38 @@ abuses! {
 
 /// A reason to end the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct Http2Fault {
     /// The code that GOAWAY has.
     pub code: ErrorCode,
     /// Text for the log.
     pub text: &'static str,
     /// Counted limit that was reached.
-    pub abuse: Option<Abuse>,
+    pub abuse: Option<Http2Abuse>,
     /// The peer's frames still make sense: its PINGs are answered until the connection is closed.
     pub soft: bool,
 }
 
-impl Fault {
-    pub(crate) const fn new(code: ErrorCode, text: &'static str) -> Fault {
-        Fault { code, text, abuse: None, soft: false }
+impl Http2Fault {
+    pub(crate) const fn new(code: ErrorCode, text: &'static str) -> Http2Fault {
+        Http2Fault { code, text, abuse: None, soft: false }
     }
 
-    pub(crate) const fn protocol(text: &'static str) -> Fault {
-        Fault::new(ErrorCode::ProtocolError, text)
+    pub(crate) const fn protocol(text: &'static str) -> Http2Fault {
+        Http2Fault::new(ErrorCode::ProtocolError, text)
     }
 
-    pub(crate) const fn size(text: &'static str) -> Fault {
-        Fault::new(ErrorCode::FrameSizeError, text)
+    pub(crate) const fn size(text: &'static str) -> Http2Fault {
+        Http2Fault::new(ErrorCode::FrameSizeError, text)
     }
 
-    pub(crate) const fn flow(text: &'static str) -> Fault {
-        Fault::new(ErrorCode::FlowControlError, text)
+    pub(crate) const fn flow(text: &'static str) -> Http2Fault {
+        Http2Fault::new(ErrorCode::FlowControlError, text)
     }
 }
 
-impl From<Abuse> for Fault {
-    fn from(abuse: Abuse) -> Fault {
-        Fault { code: ErrorCode::EnhanceYourCalm, text: abuse.text(), abuse: Some(abuse), soft: false }
+impl From<Http2Abuse> for Http2Fault {
+    fn from(abuse: Http2Abuse) -> Http2Fault {
+        Http2Fault { code: ErrorCode::EnhanceYourCalm, text: abuse.text(), abuse: Some(abuse), soft: false }
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Between field sections of HTTP/2 or HTTP/3 and a [`message::Head`] (RFC 9113 8.2, 8.3; RFC 9114 4.2, 4.3 say the same).
 //!
-//! In: [`Builder`] takes one field after the other and refuses what is malformed. Out: the fields of a head in lower case, without
+//! In: [`HeadBuilder`] takes one field after the other and refuses what is malformed. Out: the fields of a head in lower case, without
 //! those that speak of a connection.
 
 mod build;
@@ -10,7 +10,7 @@ mod out;
 
 use message::chars::{is_blank, is_name, is_value};
 
-pub use build::{Builder, Kind, Refusal, Section};
+pub use build::{FieldsRefusal, HeadBuilder, SectionFacts, SectionKind};
 pub use malformed::{FieldFault, Malformed};
 pub use out::{connect_fields, request_fields, response_fields, trailer_fields};
 

@@ -25,7 +25,7 @@ pub const PRIORITY: u8 = 0x20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Kind {
+pub enum Http2FrameType {
     Data,
     Headers,
     Priority,
@@ -42,9 +42,9 @@ pub enum Kind {
     Unknown(u8),
 }
 
-impl Kind {
+impl Http2FrameType {
     /// The kind of a number on the wire.
-    pub fn from_number(number: u8) -> Kind {
+    pub fn from_number(number: u8) -> Http2FrameType {
         match number {
             0 => Self::Data,
             1 => Self::Headers,
@@ -80,7 +80,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for Http2FrameType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Data => "DATA",
@@ -105,7 +105,7 @@ pub struct FrameHeader {
     /// Bytes of the payload, at most 2^24-1.
     pub len: u32,
     /// Type of the frame.
-    pub kind: Kind,
+    pub kind: Http2FrameType,
     /// Flags; what they mean depends on the kind.
     pub flags: u8,
     /// The stream, 0 for the connection.
@@ -118,7 +118,7 @@ impl FrameHeader {
         let [a, b, c, kind, flags, s0, s1, s2, s3] = *bytes;
         FrameHeader {
             len: u32::from_be_bytes([0, a, b, c]),
-            kind: Kind::from_number(kind),
+            kind: Http2FrameType::from_number(kind),
             flags,
             stream: u32::from_be_bytes([s0 & 0x7f, s1, s2, s3]),
         }
@@ -137,7 +137,7 @@ impl FrameHeader {
 }
 
 /// Writes a whole frame.
-pub fn write(out: &mut Vec<u8>, kind: Kind, flags: u8, stream: u32, payload: &[u8]) {
+pub fn write(out: &mut Vec<u8>, kind: Http2FrameType, flags: u8, stream: u32, payload: &[u8]) {
     debug_assert!(payload.len() < 1 << 24);
     out.extend_from_slice(&FrameHeader { len: payload.len() as u32, kind, flags, stream }.to_bytes());
     out.extend_from_slice(payload);
@@ -163,10 +163,13 @@ mod tests {
     fn a_header_is_laid_out_as_it_was_read() {
         let bytes = [0x01, 0x02, 0x03, 0x09, 0x04, 0x00, 0x00, 0x00, 0x05];
         let header = FrameHeader::parse(&bytes);
-        assert_eq!(header, FrameHeader { len: 0x10203, kind: Kind::Continuation, flags: END_HEADERS, stream: 5 });
+        assert_eq!(
+            header,
+            FrameHeader { len: 0x10203, kind: Http2FrameType::Continuation, flags: END_HEADERS, stream: 5 }
+        );
         assert_eq!(header.to_bytes(), bytes);
         for number in 0..=255 {
-            assert_eq!(Kind::from_number(number).number(), number);
+            assert_eq!(Http2FrameType::from_number(number).number(), number);
         }
         // The reserved bit means nothing.
         assert_eq!(FrameHeader::parse(&[0, 0, 0, 0, 0, 0x80, 0, 0, 1]).stream, 1);
@@ -175,10 +178,10 @@ mod tests {
     #[test]
     fn frames_one_after_the_other() {
         let mut wire = Vec::new();
-        write(&mut wire, Kind::Ping, ACK, 0, b"12345678");
-        write(&mut wire, Kind::Settings, 0, 0, b"");
+        write(&mut wire, Http2FrameType::Ping, ACK, 0, b"12345678");
+        write(&mut wire, Http2FrameType::Settings, 0, 0, b"");
         wire.extend_from_slice(b"half a h");
         let frames: Vec<_> = walk(&wire).map(|(header, payload)| (header.kind, payload.len())).collect();
-        assert_eq!(frames, [(Kind::Ping, 8), (Kind::Settings, 0)]);
+        assert_eq!(frames, [(Http2FrameType::Ping, 8), (Http2FrameType::Settings, 0)]);
     }
 }

@@ -9,6 +9,6 @@ mod dynamic;
 mod encode;
 mod statics;
 
-pub use decode::{BadSection, Decoder};
-pub use encode::{Encoder, field};
+pub use decode::{BadSection, HpackDecoder};
+pub use encode::{HpackEncoder, field};
 pub use statics::{FIRST_DYNAMIC, name_index, static_field};

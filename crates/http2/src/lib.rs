@@ -27,9 +27,9 @@ mod limits;
 pub mod priority;
 mod settings;
 
-pub use conn::{Config, Connection, Event, Grant, OpenError, Scratch, Step, Workspace};
-pub use error::{Abuse, ErrorCode, Fault, StreamFault};
-pub use frame::{FrameHeader, Kind, PREFACE};
-pub use limits::{Limits, Meter};
+pub use conn::{Connection, Grant, Http2Config, Http2Event, Http2Scratch, ReceiveStep, StreamOpenError, Workspace};
+pub use error::{ErrorCode, Http2Abuse, Http2Fault, StreamFault};
+pub use frame::{FrameHeader, Http2FrameType, PREFACE};
+pub use limits::{EventMeter, Http2AbuseLimits};
 pub use priority::Priority;
-pub use settings::{DEFAULT_WINDOW, MAX_WINDOW, Settings};
+pub use settings::{DEFAULT_WINDOW, Http2Settings, MAX_WINDOW};

@@ -4,9 +4,9 @@
 use base::clock::Mono;
 
 /// Each number is how many there may be in a period; 0 means no limit. What honest peers do often is paid back by what they do it for
-/// (see [`Meter::pay_back`]).
+/// (see [`EventMeter::pay_back`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct Http2AbuseLimits {
     /// Seconds in which a spent allowance comes back: `h2_rapid_reset_period`.
     pub period: u32,
     /// Milliseconds from a stream's begin in which its reset is a rapid one: `h2_rapid_reset`.
@@ -41,9 +41,9 @@ pub struct Limits {
     pub unread_bytes: u32,
 }
 
-impl Default for Limits {
+impl Default for Http2AbuseLimits {
     fn default() -> Self {
-        Limits {
+        Http2AbuseLimits {
             period: 60,
             rapid_reset_ms: 1000,
             rapid_resets: 100,
@@ -66,18 +66,18 @@ impl Default for Limits {
 
 /// Counts events in a sliding window: what was counted leaks away at the limit's rate.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Meter {
+pub struct EventMeter {
     spent: f32,
     at: f32,
 }
 
-impl Meter {
+impl EventMeter {
     /// Counts one; whether it is one too many. `now`: seconds since the connection began.
     pub fn count(&mut self, now: f32, limit: u32, period: u32) -> bool {
         self.count_many(1, now, limit, period)
     }
 
-    /// Like [`Meter::count`], for several events at once.
+    /// Like [`EventMeter::count`], for several events at once.
     pub fn count_many(&mut self, count: u32, now: f32, limit: u32, period: u32) -> bool {
         let leaked = (now - self.at).max(0.0) * limit as f32 / period.max(1) as f32;
         (self.spent, self.at) = ((self.spent - leaked).max(0.0) + count as f32, now);
@@ -101,15 +101,15 @@ mod tests {
 
     #[test]
     fn an_allowance_comes_back() {
-        let mut meter = Meter::default();
+        let mut meter = EventMeter::default();
         assert!((0..10).all(|_| !meter.count(0.0, 10, 60)));
         assert!(meter.count(0.0, 10, 60));
-        let mut meter = Meter::default();
+        let mut meter = EventMeter::default();
         // One in six seconds is what ten a minute allow for ever.
         assert!((0..1000).all(|n| !meter.count(n as f32 * 6.0, 10, 60)));
-        let mut meter = Meter::default();
+        let mut meter = EventMeter::default();
         assert!((0..1000).all(|_| !meter.count(0.0, 0, 60)));
-        let mut meter = Meter::default();
+        let mut meter = EventMeter::default();
         for _ in 0..1000 {
             assert!(!meter.count(0.0, 10, 60));
             meter.pay_back(1);

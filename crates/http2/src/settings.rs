@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! SETTINGS (RFC 9113 6.5, RFC 8441 3, RFC 9218 2.1), in a frame or in an HTTP2-Settings field (RFC 7540 3.2.1).
 
-use crate::error::{ErrorCode, Fault};
+use crate::error::{ErrorCode, Http2Fault};
 use crate::frame::DEFAULT_FRAME_SIZE;
 
 /// The largest window (RFC 9113 6.9.1).
@@ -25,7 +25,7 @@ const MAX_UPGRADE_SETTINGS: usize = 32;
 
 /// Settings that one side announces. The default holds before it has announced any.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct Http2Settings {
     /// Bytes of the table that the other side may compress fields with.
     pub header_table_size: u32,
     /// A server may push; only a client says so, and ours never does.
@@ -44,9 +44,9 @@ pub struct Settings {
     pub no_rfc7540_priorities: bool,
 }
 
-impl Default for Settings {
+impl Default for Http2Settings {
     fn default() -> Self {
-        Settings {
+        Http2Settings {
             header_table_size: 4096,
             enable_push: true,
             max_concurrent_streams: u32::MAX,
@@ -59,37 +59,37 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl Http2Settings {
     /// Changes what a SETTINGS payload says. `lax`: take a frame size out of its range, too (`debug=+h2_nocheck`).
-    pub(crate) fn apply(&mut self, payload: &[u8], lax: bool) -> Result<(), Fault> {
+    pub(crate) fn apply(&mut self, payload: &[u8], lax: bool) -> Result<(), Http2Fault> {
         let (settings, rest) = payload.as_chunks::<SETTING_BYTES>();
         if !rest.is_empty() {
             // RFC 9113 6.5 asks for FRAME_SIZE_ERROR, varnishd's clients know this one.
-            return Err(Fault::protocol("SETTINGS of a length that isn't a multiple of six"));
+            return Err(Http2Fault::protocol("SETTINGS of a length that isn't a multiple of six"));
         }
         settings.iter().try_for_each(|setting| self.apply_one(setting, lax))
     }
 
-    fn apply_one(&mut self, setting: &[u8; SETTING_BYTES], lax: bool) -> Result<(), Fault> {
+    fn apply_one(&mut self, setting: &[u8; SETTING_BYTES], lax: bool) -> Result<(), Http2Fault> {
         let [i0, i1, v0, v1, v2, v3] = *setting;
         let (id, value) = (u16::from_be_bytes([i0, i1]), u32::from_be_bytes([v0, v1, v2, v3]));
         match id {
             HEADER_TABLE_SIZE => self.header_table_size = value,
             ENABLE_PUSH if value <= 1 => self.enable_push = value == 1,
-            ENABLE_PUSH => return Err(Fault::protocol("SETTINGS: invalid enable_push")),
+            ENABLE_PUSH => return Err(Http2Fault::protocol("SETTINGS: invalid enable_push")),
             MAX_CONCURRENT_STREAMS => self.max_concurrent_streams = value,
             INITIAL_WINDOW_SIZE if value <= MAX_WINDOW => self.initial_window_size = value,
             INITIAL_WINDOW_SIZE => {
-                return Err(Fault::new(ErrorCode::FlowControlError, "SETTINGS: invalid initial_window_size"));
+                return Err(Http2Fault::new(ErrorCode::FlowControlError, "SETTINGS: invalid initial_window_size"));
             }
             MAX_FRAME_SIZE if (DEFAULT_FRAME_SIZE..1 << 24).contains(&value) => self.max_frame_size = value,
             MAX_FRAME_SIZE if lax && value > 0 => self.max_frame_size = value.min((1 << 24) - 1),
-            MAX_FRAME_SIZE => return Err(Fault::protocol("SETTINGS: invalid max_frame_size")),
+            MAX_FRAME_SIZE => return Err(Http2Fault::protocol("SETTINGS: invalid max_frame_size")),
             MAX_HEADER_LIST_SIZE => self.max_header_list_size = value,
             ENABLE_CONNECT_PROTOCOL if value <= 1 => self.enable_connect_protocol = value == 1,
-            ENABLE_CONNECT_PROTOCOL => return Err(Fault::protocol("SETTINGS: invalid enable_connect_protocol")),
+            ENABLE_CONNECT_PROTOCOL => return Err(Http2Fault::protocol("SETTINGS: invalid enable_connect_protocol")),
             NO_RFC7540_PRIORITIES if value <= 1 => self.no_rfc7540_priorities = value == 1,
-            NO_RFC7540_PRIORITIES => return Err(Fault::protocol("SETTINGS: invalid no_rfc7540_priorities")),
+            NO_RFC7540_PRIORITIES => return Err(Http2Fault::protocol("SETTINGS: invalid no_rfc7540_priorities")),
             // What isn't known is ignored (RFC 9113 6.5.2).
             _ => {}
         }
@@ -97,16 +97,16 @@ impl Settings {
     }
 
     /// The settings of an HTTP2-Settings field: base64url of a SETTINGS payload. `None` when it is none.
-    pub fn from_upgrade(field: &[u8], lax: bool) -> Option<Settings> {
+    pub fn from_upgrade(field: &[u8], lax: bool) -> Option<Http2Settings> {
         let payload = base64url(field, SETTING_BYTES * MAX_UPGRADE_SETTINGS)?;
-        let mut settings = Settings::default();
+        let mut settings = Http2Settings::default();
         settings.apply(&payload, lax).ok()?;
         Some(settings)
     }
 
     /// The payload that says in what they differ from the default.
     pub(crate) fn payload(&self, is_client: bool) -> Vec<u8> {
-        let default = Settings::default();
+        let default = Http2Settings::default();
         let mut out = Vec::with_capacity(8 * SETTING_BYTES);
         let mut say = |id: u16, value: u32, otherwise: u32| {
             if value != otherwise {
@@ -160,13 +160,13 @@ mod tests {
 
     #[test]
     fn what_is_said_is_what_differs() {
-        let ours = Settings {
+        let ours = Http2Settings {
             max_concurrent_streams: 100,
             enable_push: false,
             no_rfc7540_priorities: true,
-            ..Settings::default()
+            ..Http2Settings::default()
         };
-        let mut theirs = Settings::default();
+        let mut theirs = Http2Settings::default();
         theirs.apply(&ours.payload(true), false).unwrap();
         assert_eq!(theirs, ours);
         assert_eq!(ours.payload(false), [0, 3, 0, 0, 0, 100, 0, 9, 0, 0, 0, 1]);
@@ -176,7 +176,7 @@ mod tests {
     fn values_out_of_range() {
         let check = |id: u16, value: u32, want: Option<ErrorCode>| {
             let payload = [&id.to_be_bytes()[..], &value.to_be_bytes()[..]].concat();
-            let got = Settings::default().apply(&payload, false);
+            let got = Http2Settings::default().apply(&payload, false);
             assert_eq!(got.err().map(|fault| fault.code), want, "{id} {value}");
         };
         check(ENABLE_PUSH, 2, Some(ErrorCode::ProtocolError));
@@ -186,7 +186,7 @@ mod tests {
         check(MAX_FRAME_SIZE, 1 << 24, Some(ErrorCode::ProtocolError));
         check(MAX_FRAME_SIZE, (1 << 24) - 1, None);
         check(0xffff, 7, None);
-        let mut lax = Settings::default();
+        let mut lax = Http2Settings::default();
         lax.apply(&[0, 5, 0, 0, 0, 64], true).unwrap();
         assert_eq!(lax.max_frame_size, 64);
         assert!(lax.apply(&[0], false).is_err());
@@ -194,12 +194,12 @@ mod tests {
 
     #[test]
     fn settings_in_a_field() {
-        let settings = Settings::from_upgrade(b"AAMAAABkAAQAAP__", false).unwrap();
+        let settings = Http2Settings::from_upgrade(b"AAMAAABkAAQAAP__", false).unwrap();
         assert_eq!((settings.max_concurrent_streams, settings.initial_window_size), (100, 65_535));
-        assert_eq!(Settings::from_upgrade(b"", false), Some(Settings::default()));
-        assert!(Settings::from_upgrade(b"AAMAAABkAARAAAAA", false).is_some());
+        assert_eq!(Http2Settings::from_upgrade(b"", false), Some(Http2Settings::default()));
+        assert!(Http2Settings::from_upgrade(b"AAMAAABkAARAAAAA", false).is_some());
         for bad in [&b"#######"[..], b"AAMAAABkA", b"AAMAAAB", b"AAT_____", &[b'A'; 1000]] {
-            assert_eq!(Settings::from_upgrade(bad, false), None, "{bad:?}");
+            assert_eq!(Http2Settings::from_upgrade(bad, false), None, "{bad:?}");
         }
     }
 }

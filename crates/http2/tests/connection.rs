@@ -7,12 +7,12 @@ mod peer;
 
 use std::sync::Arc;
 
-use http2::{Abuse, Config, ErrorCode, Limits, PREFACE, Settings};
-use peer::{Ends, Peer, frame, hex, request, response, settings_config};
+use http2::{ErrorCode, Http2Abuse, Http2AbuseLimits, Http2Config, Http2Settings, PREFACE};
+use peer::{PeerEnds, TestPeer, frame, hex, request, response, settings_config};
 
 #[test]
 fn a_request_and_its_response() {
-    let mut ends = Ends::new();
+    let mut ends = PeerEnds::new();
     let stream = ends.client.conn.open(&request("GET", "/a", &[("x", "y")]), "http", true, ends.now).unwrap();
     assert_eq!(stream, 1);
     ends.exchange();
@@ -34,7 +34,7 @@ fn a_request_and_its_response() {
 
 #[test]
 fn bodies_and_trailers_both_ways() {
-    let mut ends = Ends::new();
+    let mut ends = PeerEnds::new();
     let post = request("POST", "/", &[("content-length", "70000"), ("te", "trailers")]);
     let stream = ends.client.conn.open(&post, "https", false, ends.now).unwrap();
     ends.client.body(stream, &[1; 70_000], false);
@@ -59,7 +59,7 @@ fn bodies_and_trailers_both_ways() {
 
 #[test]
 fn a_response_that_ended_gives_its_place_back() {
-    let ends: [fn(&mut Peer, u32); 3] = [
+    let ends: [fn(&mut TestPeer, u32); 3] = [
         |server, stream| assert!(server.conn.send_head(stream, &response(204, &[]), true) > 0),
         |server, stream| {
             server.conn.send_head(stream, &response(200, &[]), false);
@@ -71,7 +71,7 @@ fn a_response_that_ended_gives_its_place_back() {
         },
     ];
     for end in ends {
-        let mut peers = Ends::new();
+        let mut peers = PeerEnds::new();
         let places = peers.client.conn.slots();
         let stream = peers.client.conn.open(&request("GET", "/", &[]), "http", true, peers.now).unwrap();
         peers.exchange();
@@ -87,17 +87,17 @@ fn a_response_that_ended_gives_its_place_back() {
 #[test]
 fn cut_at_every_byte() {
     let mut whole = Vec::new();
-    let mut client = Peer::client();
+    let mut client = TestPeer::client();
     client.conn.open(&request("POST", "/", &[("x", &"y".repeat(20_000))]), "http", false, client.now).unwrap();
     client.body(1, b"0123456789", true);
     client.conn.ping([9; 8]);
     client.write(&mut whole);
-    let mut at_once = Peer::server();
+    let mut at_once = TestPeer::server();
     at_once.read(&whole);
     let want = at_once.take();
     assert_eq!(want.len(), 3, "{want:?}");
     for piece in [1, 2, 3, 7, 10, 1000] {
-        let mut server = Peer::server();
+        let mut server = TestPeer::server();
         whole.chunks(piece).for_each(|piece| server.read(piece));
         assert_eq!(server.take(), want, "{piece}");
         let (mut a, mut b) = (Vec::new(), Vec::new());
@@ -110,7 +110,7 @@ fn cut_at_every_byte() {
 
 /// Frames of a server in reply to these, behind a preface and SETTINGS.
 fn answers(frames: &[&str]) -> (Vec<String>, Vec<String>) {
-    let mut server = Peer::server();
+    let mut server = TestPeer::server();
     server.greet();
     frames.iter().for_each(|frames| server.read(&hex(frames)));
     (server.take(), server.written())
@@ -203,7 +203,7 @@ fn windows() {
 /// RFC 9113, 6.9.2 allows it.
 #[test]
 fn settings_may_make_a_window_negative() {
-    let mut server = Peer::server();
+    let mut server = TestPeer::server();
     server.greet();
     server.read(&hex("000006 04 00 00000000 000400000064"));
     server.read(&hex(OPEN));
@@ -227,7 +227,7 @@ fn settings_may_make_a_window_negative() {
 #[test]
 fn settings_break_no_window_that_nobody_needs() {
     let widest = ["000004 08 00 00000001 7fff0000", "000006 04 00 00000000 000400010000"];
-    let mut server = Peer::server();
+    let mut server = TestPeer::server();
     server.greet();
     server.read(&hex(OPEN));
     server.read(&hex(widest[0]));
@@ -259,8 +259,8 @@ fn heads_that_are_broken() {
 
 #[test]
 fn more_streams_than_allowed() {
-    let settings = Settings { max_concurrent_streams: 1, ..Settings::default() };
-    let mut server = Peer::new_server(settings_config(settings, Limits::default()));
+    let settings = Http2Settings { max_concurrent_streams: 1, ..Http2Settings::default() };
+    let mut server = TestPeer::new_server(settings_config(settings, Http2AbuseLimits::default()));
     server.greet();
     server.read(&hex(GET));
     server.read(&hex("000003 01 05 00000003 828684"));
@@ -276,7 +276,7 @@ fn more_streams_than_allowed() {
 
 #[test]
 fn a_drain() {
-    let mut ends = Ends::new();
+    let mut ends = PeerEnds::new();
     ends.client.conn.open(&request("GET", "/", &[]), "http", true, ends.now).unwrap();
     ends.exchange();
     ends.server.conn.begin_drain();
@@ -287,7 +287,7 @@ fn a_drain() {
     let got = ends.client.take();
     assert!(got.ends_with(&["GoAway 2147483647 NO_ERROR".to_owned(), "GoAway 3 NO_ERROR".to_owned()]), "{got:?}");
     let too_late = ends.client.conn.open(&request("GET", "/", &[]), "http", true, ends.now);
-    assert_eq!(too_late, Err(http2::OpenError::GoingAway));
+    assert_eq!(too_late, Err(http2::StreamOpenError::GoingAway));
     assert!(ends.client.conn.was_processed(3) && !ends.client.conn.was_processed(5));
     for stream in [1, 3] {
         assert!(!ends.server.conn.is_drained());
@@ -303,9 +303,11 @@ fn a_drain() {
 }
 
 /// Sends `step(n)` until the server has enough; how often that was.
-fn abuse(limits: Limits, step: impl Fn(u32) -> Vec<u8>, want: Abuse) -> u32 {
-    let mut server =
-        Peer::new_server(settings_config(Settings { max_concurrent_streams: 100, ..Settings::default() }, limits));
+fn abuse(limits: Http2AbuseLimits, step: impl Fn(u32) -> Vec<u8>, want: Http2Abuse) -> u32 {
+    let mut server = TestPeer::new_server(settings_config(
+        Http2Settings { max_concurrent_streams: 100, ..Http2Settings::default() },
+        limits,
+    ));
     server.greet();
     for n in 0..20_000 {
         server.read(&step(n));
@@ -319,7 +321,7 @@ fn abuse(limits: Limits, step: impl Fn(u32) -> Vec<u8>, want: Abuse) -> u32 {
                 return n;
             }
         }
-        if want != Abuse::Unread {
+        if want != Http2Abuse::Unread {
             server.write(&mut Vec::new());
         }
     }
@@ -328,45 +330,45 @@ fn abuse(limits: Limits, step: impl Fn(u32) -> Vec<u8>, want: Abuse) -> u32 {
 
 #[test]
 fn every_abuse_has_its_end() {
-    let limits = Limits::default;
+    let limits = Http2AbuseLimits::default;
     let get = |n: u32| hex(&format!("000003 01 05 {:08x} 828684", 2 * n + 1));
     let rst = |n: u32| hex(&format!("000004 03 00 {:08x} 00000008", 2 * n + 1));
-    let check = |what: Abuse, most: u32, step: &dyn Fn(u32) -> Vec<u8>| {
+    let check = |what: Http2Abuse, most: u32, step: &dyn Fn(u32) -> Vec<u8>| {
         let count = abuse(limits(), step, what);
         assert!((most / 2..=most + 1).contains(&count), "{what:?} after {count}");
     };
-    check(Abuse::RapidReset, 100, &|n| [get(n), rst(n)].concat());
+    check(Http2Abuse::RapidReset, 100, &|n| [get(n), rst(n)].concat());
     let zero = |n: u32| hex(&format!("000003 01 04 {:08x} 828684 000004 08 00 {:08x} 00000000", 2 * n + 1, 2 * n + 1));
-    let limits_of_streams = abuse(limits(), zero, Abuse::MadeReset);
+    let limits_of_streams = abuse(limits(), zero, Http2Abuse::MadeReset);
     assert_eq!(limits_of_streams, 100);
-    check(Abuse::Refused, 1100, &get);
-    check(Abuse::MadeReset, 100, &|n| hex(&format!("000001 01 05 {:08x} 82", 2 * n + 1)));
-    check(Abuse::Settings, 100, &|_| hex("000000 04 00 00000000"));
-    check(Abuse::Ping, 1000, &|_| hex("000008 06 00 00000000 0000000000000000"));
-    check(Abuse::Priority, 1000, &|_| hex("000005 02 00 00000007 0000000010"));
-    check(Abuse::Priority, 1000, &|_| hex("000007 10 00 00000000 00000001 753d31"));
-    check(Abuse::Ignored, 1000, &|_| hex("000000 ee 00 00000000"));
-    check(Abuse::WindowUpdate, 1000, &|_| hex("000004 08 00 00000000 00000001"));
+    check(Http2Abuse::Refused, 1100, &get);
+    check(Http2Abuse::MadeReset, 100, &|n| hex(&format!("000001 01 05 {:08x} 82", 2 * n + 1)));
+    check(Http2Abuse::Settings, 100, &|_| hex("000000 04 00 00000000"));
+    check(Http2Abuse::Ping, 1000, &|_| hex("000008 06 00 00000000 0000000000000000"));
+    check(Http2Abuse::Priority, 1000, &|_| hex("000005 02 00 00000007 0000000010"));
+    check(Http2Abuse::Priority, 1000, &|_| hex("000007 10 00 00000000 00000001 753d31"));
+    check(Http2Abuse::Ignored, 1000, &|_| hex("000000 ee 00 00000000"));
+    check(Http2Abuse::WindowUpdate, 1000, &|_| hex("000004 08 00 00000000 00000001"));
     let first = |n: u32, first: &str, then: &str| hex(if n == 0 { first } else { then });
-    check(Abuse::EmptyData, 100, &|n| first(n, OPEN, "000000 00 00 00000001"));
-    check(Abuse::EmptyData, 100, &|n| first(n, OPEN, "000003 00 08 00000001 020000"));
+    check(Http2Abuse::EmptyData, 100, &|n| first(n, OPEN, "000000 00 00 00000001"));
+    check(Http2Abuse::EmptyData, 100, &|n| first(n, OPEN, "000003 00 08 00000001 020000"));
     for small in ["000001 00 00 00000001 61", "000003 00 08 00000001 016100"] {
-        let few = Limits { small_data: 200, ..limits() };
-        assert_eq!(abuse(few, |n| first(n, OPEN, small), Abuse::SmallData), 201);
+        let few = Http2AbuseLimits { small_data: 200, ..limits() };
+        assert_eq!(abuse(few, |n| first(n, OPEN, small), Http2Abuse::SmallData), 201);
     }
-    check(Abuse::Continuation, 33, &|n| first(n, "000003 01 00 00000001 828684", "000000 09 00 00000001"));
+    check(Http2Abuse::Continuation, 33, &|n| first(n, "000003 01 00 00000001 828684", "000000 09 00 00000001"));
     let piece = format!("003000 09 00 00000001 {}", "00".repeat(0x3000));
-    check(Abuse::SectionBytes, 11, &|n| first(n, "000003 01 00 00000001 828684", &piece));
-    let slow = Limits { pings: 0, ..limits() };
-    let unread = abuse(slow, |_| hex("000008 06 00 00000000 0000000000000000"), Abuse::Unread);
+    check(Http2Abuse::SectionBytes, 11, &|n| first(n, "000003 01 00 00000001 828684", &piece));
+    let slow = Http2AbuseLimits { pings: 0, ..limits() };
+    let unread = abuse(slow, |_| hex("000008 06 00 00000000 0000000000000000"), Http2Abuse::Unread);
     assert!((3000..4000).contains(&unread), "{unread}");
 }
 
 #[test]
 fn small_messages_are_no_flood() {
     let check = |limit: u32, message: usize, answers: bool| {
-        let limits = Limits { small_data: limit, ..Limits::default() };
-        let mut server = Peer::new_server(settings_config(Settings::default(), limits));
+        let limits = Http2AbuseLimits { small_data: limit, ..Http2AbuseLimits::default() };
+        let mut server = TestPeer::new_server(settings_config(Http2Settings::default(), limits));
         server.greet();
         server.read(&hex(OPEN));
         server.conn.send_head(1, &response(200, &[]), false);
@@ -388,23 +390,23 @@ fn small_messages_are_no_flood() {
 
 #[test]
 fn each_side_begins_with_settings() {
-    let check = |config: Config, first: &str, want: &str| {
-        let mut server = Peer::new_server(Arc::new(config));
+    let check = |config: Http2Config, first: &str, want: &str| {
+        let mut server = TestPeer::new_server(Arc::new(config));
         server.read(PREFACE);
         server.read(&hex(first));
         assert_eq!(server.written().last().map(String::as_str), Some(want), "{first}");
     };
-    let lax = || Config { lax_start: true, ..Config::default() };
-    check(Config::default(), "000000 04 00 00000000", "SETTINGS ACK");
+    let lax = || Http2Config { lax_start: true, ..Http2Config::default() };
+    check(Http2Config::default(), "000000 04 00 00000000", "SETTINGS ACK");
     for first in [GET, "000000 04 01 00000000", "000008 06 00 00000000 0102030405060708", "000000 ee 00 00000000"] {
-        check(Config::default(), first, "GOAWAY 0 PROTOCOL_ERROR");
+        check(Http2Config::default(), first, "GOAWAY 0 PROTOCOL_ERROR");
     }
     check(lax(), "000008 06 00 00000000 0102030405060708", "PING ACK");
 }
 
 #[test]
 fn small_windows_are_counted() {
-    let mut server = Peer::server();
+    let mut server = TestPeer::server();
     server.greet();
     server.read(&hex("000006 04 00 00000000 000400000001"));
     server.read(&hex(OPEN));
@@ -413,7 +415,7 @@ fn small_windows_are_counted() {
     for n in 0..2000 {
         server.write(&mut Vec::new());
         server.read(&hex("000004 08 00 00000001 00000001"));
-        if server.take().iter().any(|event| event.ends_with(Abuse::SmallWindow.text())) {
+        if server.take().iter().any(|event| event.ends_with(Http2Abuse::SmallWindow.text())) {
             assert!((900..1100).contains(&n), "{n}");
             return;
         }
@@ -423,9 +425,9 @@ fn small_windows_are_counted() {
 
 #[test]
 fn who_sends_next() {
-    let mut server = Peer::server();
+    let mut server = TestPeer::server();
     server.greet();
-    let open = |server: &mut Peer, stream: u32, priority: &str| {
+    let open = |server: &mut TestPeer, stream: u32, priority: &str| {
         let field = format!("00 08 7072696f72697479 {:02x} {}", priority.len(), peer::to_hex(priority.as_bytes()));
         let field = if priority.is_empty() { String::new() } else { field };
         let block = hex(&format!("828684 {field}"));
@@ -433,8 +435,8 @@ fn who_sends_next() {
         server.conn.send_head(stream, &response(200, &[]), false);
         server.conn.offer(stream);
     };
-    let order = |server: &mut Peer, count: usize| -> Vec<u32> {
-        let send = |server: &mut Peer| {
+    let order = |server: &mut TestPeer, count: usize| -> Vec<u32> {
+        let send = |server: &mut TestPeer| {
             let grant = server.conn.next_send().unwrap();
             server.conn.send_data(grant.stream, 100, false).unwrap();
             grant.stream
@@ -462,7 +464,7 @@ fn who_sends_next() {
 }
 
 /// A GET of this stream that the server has answered and let go.
-fn answered(server: &mut Peer, stream: u32, end: bool) {
+fn answered(server: &mut TestPeer, stream: u32, end: bool) {
     server.read(&frame::whole(1, if end { 5 } else { 4 }, stream, &hex("828684")));
     assert!(server.conn.send_head(stream, &response(200, &[]), true) > 0);
     server.conn.release(stream);
@@ -477,7 +479,7 @@ fn what_is_behind_a_broken_stream_is_read() {
 
 #[test]
 fn heads_that_nobody_reads_have_a_bound() {
-    let mut server = Peer::server();
+    let mut server = TestPeer::server();
     server.greet();
     let large = response(200, &[("x", &"y".repeat(6000))]);
     for n in 0..1000 {
@@ -485,23 +487,23 @@ fn heads_that_nobody_reads_have_a_bound() {
         server.conn.send_head(2 * n + 1, &large, true);
         server.conn.release(2 * n + 1);
     }
-    assert!(server.take().iter().any(|event| event.ends_with(Abuse::Unread.text())));
+    assert!(server.take().iter().any(|event| event.ends_with(Http2Abuse::Unread.text())));
     assert!(server.conn.output().len() < (1 << 20) + 10_000);
 }
 
 #[test]
 fn a_long_name_by_reference_ends_the_connection() {
     let name = [&hex("828684 40 7f a1 1e")[..], &[b'a'; 4000], &hex("01 62")].concat();
-    let mut server = Peer::server();
+    let mut server = TestPeer::server();
     server.greet();
     server.read(&frame::whole(1, 5, 1, &name));
     server.read(&frame::whole(1, 5, 3, &[&hex("828684")[..], &hex("0f2f00").repeat(5000)].concat()));
-    assert!(server.take().iter().any(|event| event.ends_with(Abuse::SectionBytes.text())));
+    assert!(server.take().iter().any(|event| event.ends_with(Http2Abuse::SectionBytes.text())));
 }
 
 #[test]
 fn what_was_on_its_way_for_a_reset_stream_is_dropped() {
-    let mut server = Peer::server();
+    let mut server = TestPeer::server();
     server.greet();
     answered(&mut server, 1, false);
     (3..1000).step_by(2).for_each(|stream| answered(&mut server, stream, stream % 4 == 3));
@@ -516,7 +518,7 @@ fn what_was_on_its_way_for_a_reset_stream_is_dropped() {
 
 #[test]
 fn credit_behind_the_end_is_no_abuse() {
-    let mut server = Peer::server();
+    let mut server = TestPeer::server();
     server.greet();
     for stream in (1..6001).step_by(2) {
         server.read(&hex("000004 08 00 00000000 00000001"));
@@ -529,12 +531,12 @@ fn credit_behind_the_end_is_no_abuse() {
 
 #[test]
 fn a_shut_window_is_opened_by_what_is_consumed() {
-    let mut server = Peer::server();
+    let mut server = TestPeer::server();
     server.greet();
     let mut room = 65_535;
     let frame_of = |stream: u32, len: usize| frame::whole(0, 0, stream, &vec![0; len]);
     // Five that nobody reads, and one that is read: until its window, or the connection's, is used up.
-    let mut give = |server: &mut Peer, stream: u32, mut left: usize| {
+    let mut give = |server: &mut TestPeer, stream: u32, mut left: usize| {
         while left > 0 && room > 0 {
             let len = left.min(room).min(16_384);
             server.read(&frame_of(stream, len));
@@ -554,7 +556,7 @@ fn a_shut_window_is_opened_by_what_is_consumed() {
 
 #[test]
 fn a_stream_let_go_inside_a_frame_leaves_nothing() {
-    let mut server = Peer::server();
+    let mut server = TestPeer::server();
     server.greet();
     for n in 0..200 {
         let stream = 2 * n + 1;
@@ -570,7 +572,7 @@ fn a_stream_let_go_inside_a_frame_leaves_nothing() {
 
 #[test]
 fn a_request_that_goes_on_behind_its_response_gets_no_window_and_holds_up_no_drain() {
-    let mut server = Peer::server();
+    let mut server = TestPeer::server();
     server.greet();
     // POST with a Content-Length of 9, of which nothing will be held against it any more.
     server.read(&frame::whole(1, 4, 1, &hex("838684 0f0d 01 39")));
@@ -597,7 +599,7 @@ fn a_request_that_goes_on_behind_its_response_gets_no_window_and_holds_up_no_dra
 
 #[test]
 fn a_client_that_has_its_response_may_take_back_the_rest() {
-    let mut server = Peer::server();
+    let mut server = TestPeer::server();
     server.greet();
     for n in 0..500 {
         let stream = 2 * n + 1;

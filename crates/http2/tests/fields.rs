@@ -3,19 +3,21 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, too, fail by a panic")]
 
-use http2::fields::{Builder, Kind, Malformed, Refusal, Section, request_fields, response_fields, trailer_fields};
+use http2::fields::{
+    FieldsRefusal, HeadBuilder, Malformed, SectionFacts, SectionKind, request_fields, response_fields, trailer_fields,
+};
 use message::{Head, HeadLimits};
 use proptest::prelude::*;
 
-fn build(kind: Kind, fields: &[(&str, &str)]) -> (Head, Result<Section, Malformed>) {
+fn build(kind: SectionKind, fields: &[(&str, &str)]) -> (Head, Result<SectionFacts, Malformed>) {
     let mut head = Head::new();
-    let mut builder = Builder::new(&mut head, kind, b"HTTP/2.0", u64::MAX);
+    let mut builder = HeadBuilder::new(&mut head, kind, b"HTTP/2.0", u64::MAX);
     fields.iter().for_each(|(name, value)| builder.field(name.as_bytes(), value.as_bytes()));
     let section = builder.finish();
     (head, section)
 }
 
-const REQUEST: Kind = Kind::Request { extended: false };
+const REQUEST: SectionKind = SectionKind::Request { extended: false };
 const GET: [(&str, &str); 4] = [(":method", "GET"), (":scheme", "http"), (":path", "/a?b"), (":authority", "h:80")];
 
 fn wire(head: &Head) -> String {
@@ -24,7 +26,7 @@ fn wire(head: &Head) -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn get(more: &[(&str, &str)]) -> (Head, Result<Section, Malformed>) {
+fn get(more: &[(&str, &str)]) -> (Head, Result<SectionFacts, Malformed>) {
     build(REQUEST, &[&GET, more].concat())
 }
 
@@ -126,7 +128,8 @@ fn quote(name: &str, value: &str) -> String {
 
 #[test]
 fn host_is_the_authority_or_stands_for_it() {
-    let refused = |built: Result<Section, Malformed>| assert_eq!(built.unwrap().refusal, Some(Refusal::SeveralHosts));
+    let refused =
+        |built: Result<SectionFacts, Malformed>| assert_eq!(built.unwrap().refusal, Some(FieldsRefusal::SeveralHosts));
     let (head, built) = get(&[("host", "other")]);
     refused(built);
     assert_eq!((head.count("host"), head.get("host")), (1, Some(&b"h:80"[..])));
@@ -143,7 +146,7 @@ fn host_is_the_authority_or_stands_for_it() {
 fn pseudo_header_fields_behind_others() {
     let late = |fields: &[(&str, &str)]| {
         let mut head = Head::new();
-        let mut builder = Builder::new(&mut head, REQUEST, b"HTTP/2.0", u64::MAX);
+        let mut builder = HeadBuilder::new(&mut head, REQUEST, b"HTTP/2.0", u64::MAX);
         builder.take_late_pseudo();
         fields.iter().for_each(|(name, value)| builder.field(name.as_bytes(), value.as_bytes()));
         let built = builder.finish();
@@ -161,7 +164,7 @@ fn pseudo_header_fields_behind_others() {
 #[test]
 fn connect() {
     let (head, built) = build(REQUEST, &[(":method", "CONNECT"), (":authority", "h:443")]);
-    assert_eq!(built.unwrap().refusal, Some(Refusal::Connect));
+    assert_eq!(built.unwrap().refusal, Some(FieldsRefusal::Connect));
     assert_eq!((head.url(), head.get("host")), (&b""[..], Some(&b"h:443"[..])));
     bad(&[(":method", "CONNECT")], "Missing :authority");
     bad(&[(":method", "CONNECT"), (":authority", "h"), (":path", "/")], "CONNECT with a path or a scheme");
@@ -175,7 +178,7 @@ fn connect() {
     ];
     // What HTTP/1 asks for a WebSocket with, but for the key: that is a connection's.
     let more = [("sec-websocket-key", "x"), ("content-length", "5")];
-    let (head, built) = build(Kind::Request { extended: true }, &[&websocket[..], &more].concat());
+    let (head, built) = build(SectionKind::Request { extended: true }, &[&websocket[..], &more].concat());
     let section = built.unwrap();
     assert_eq!((section.extended, section.refusal, section.content_length), (true, None, None));
     assert_eq!((head.method(), head.url()), (&b"GET"[..], &b"/chat"[..]));
@@ -183,11 +186,11 @@ fn connect() {
     assert!(!head.has("sec-websocket-key") && !head.has("content-length"));
     let mut other = websocket;
     other[1].1 = "connect-udp";
-    let (_, built) = build(Kind::Request { extended: true }, &other);
+    let (_, built) = build(SectionKind::Request { extended: true }, &other);
     let section = built.unwrap();
-    assert_eq!((section.extended, section.refusal), (false, Some(Refusal::Protocol)));
+    assert_eq!((section.extended, section.refusal), (false, Some(FieldsRefusal::Protocol)));
     bad(&websocket, "Unexpected :protocol");
-    let (_, built) = build(Kind::Request { extended: true }, &[&GET[..], &[(":protocol", "x")]].concat());
+    let (_, built) = build(SectionKind::Request { extended: true }, &[&GET[..], &[(":protocol", "x")]].concat());
     assert!(built.is_err());
 }
 
@@ -195,7 +198,7 @@ fn connect() {
 fn limits_of_a_head() {
     let mut head = Head::with_limits(HeadLimits::new(8, 1000));
     let mut fill = |most, fields: &[(&str, &str)]| {
-        let mut builder = Builder::new(&mut head, REQUEST, b"HTTP/2.0", most);
+        let mut builder = HeadBuilder::new(&mut head, REQUEST, b"HTTP/2.0", most);
         GET.iter().chain(fields).for_each(|(name, value)| builder.field(name.as_bytes(), value.as_bytes()));
         builder.finish().map_err(|malformed| (malformed.code(), malformed.is_lost_header()))
     };
@@ -208,25 +211,25 @@ fn limits_of_a_head() {
 
 #[test]
 fn responses() {
-    let (head, built) = build(Kind::Response, &[(":status", "200"), ("server", "x"), ("content-length", "3")]);
+    let (head, built) = build(SectionKind::Response, &[(":status", "200"), ("server", "x"), ("content-length", "3")]);
     assert_eq!(
         (wire(&head).as_str(), built.unwrap().content_length),
         ("HTTP/2.0 200 OK\r\nserver: x\r\ncontent-length: 3\r\n\r\n", Some(3))
     );
     for status in ["", "20", "2000", "099", "101", "abc", "-10"] {
-        assert!(build(Kind::Response, &[(":status", status)]).1.is_err(), "{status}");
+        assert!(build(SectionKind::Response, &[(":status", status)]).1.is_err(), "{status}");
     }
-    assert!(build(Kind::Response, &[("server", "x")]).1.is_err());
-    assert!(build(Kind::Response, &[(":status", "200"), (":path", "/")]).1.is_err());
+    assert!(build(SectionKind::Response, &[("server", "x")]).1.is_err());
+    assert!(build(SectionKind::Response, &[(":status", "200"), (":path", "/")]).1.is_err());
 }
 
 #[test]
 fn trailers() {
-    let (head, built) = build(Kind::Trailers, &[("grpc-status", "0"), ("x", "y")]);
+    let (head, built) = build(SectionKind::Trailers, &[("grpc-status", "0"), ("x", "y")]);
     assert!(built.is_ok());
     assert_eq!(head.iter().map(|field| field.line().to_vec()).collect::<Vec<_>>(), [&b"grpc-status: 0"[..], b"x: y"]);
     for field in [(":status", "200"), ("content-length", "1"), ("host", "h"), ("transfer-encoding", "x")] {
-        assert!(build(Kind::Trailers, &[field]).1.is_err(), "{field:?}");
+        assert!(build(SectionKind::Trailers, &[field]).1.is_err(), "{field:?}");
     }
 }
 

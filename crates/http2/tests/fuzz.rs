@@ -10,8 +10,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::clock::Mono;
-use http2::conn::Windows;
-use http2::{Config, Connection, ErrorCode, Event, Limits, PREFACE, Scratch, Settings, huffman};
+use http2::conn::ReceiveWindow;
+use http2::{
+    Connection, ErrorCode, Http2AbuseLimits, Http2Config, Http2Event, Http2Scratch, Http2Settings, PREFACE, huffman,
+};
 use message::{Head, HeadLimits};
 use peer::{frame, request, response};
 use proptest::prelude::*;
@@ -121,11 +123,12 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-fn config() -> Arc<Config> {
-    let settings = Settings { max_concurrent_streams: 4, enable_connect_protocol: true, ..Settings::default() };
-    let windows = Windows { max_unread: MAX_UNREAD, ..Windows::default() };
-    let limits = Limits { section_bytes: 2000, unread_bytes: 4000, ..Limits::default() };
-    Arc::new(Config { settings, limits, windows, ..Config::default() })
+fn config() -> Arc<Http2Config> {
+    let settings =
+        Http2Settings { max_concurrent_streams: 4, enable_connect_protocol: true, ..Http2Settings::default() };
+    let windows = ReceiveWindow { max_unread: MAX_UNREAD, ..ReceiveWindow::default() };
+    let limits = Http2AbuseLimits { section_bytes: 2000, unread_bytes: 4000, ..Http2AbuseLimits::default() };
+    Arc::new(Http2Config { settings, limits, windows, ..Http2Config::default() })
 }
 
 /// An owner that looks after everything that it is promised.
@@ -134,7 +137,7 @@ struct Owner {
     is_server: bool,
     now: f64,
     head: Head,
-    scratch: Scratch,
+    scratch: Http2Scratch,
     held: BTreeSet<u32>,
     /// Streams that have said their last word: nothing more may come of them.
     ended: BTreeSet<u32>,
@@ -153,7 +156,7 @@ impl Owner {
             is_server,
             now: 0.0,
             head: Head::with_limits(HeadLimits::new(20, 2000)),
-            scratch: Scratch::default(),
+            scratch: Http2Scratch::default(),
             held: BTreeSet::new(),
             ended: BTreeSet::new(),
             unread: Vec::new(),
@@ -178,7 +181,7 @@ impl Owner {
             loop {
                 let step = self.conn.receive(&piece[at..], Mono(self.now), &mut self.head, &mut self.scratch);
                 assert!(step.consumed <= piece.len() - at && step.payload.end <= piece.len() - at);
-                let is_none = matches!(step.event, Event::None);
+                let is_none = matches!(step.event, Http2Event::None);
                 self.judge(step.event, piece.len() - at);
                 at += step.consumed;
                 if is_none && (step.consumed == 0 || at == piece.len()) {
@@ -189,12 +192,12 @@ impl Owner {
         }
     }
 
-    fn judge(&mut self, event: Event, input: usize) {
-        assert!(!self.over || matches!(event, Event::None), "{event:?} after the end");
+    fn judge(&mut self, event: Http2Event, input: usize) {
+        assert!(!self.over || matches!(event, Http2Event::None), "{event:?} after the end");
         let note = format!("{event:?}");
         match event {
-            Event::None => return,
-            Event::Head { stream, end, .. } => {
+            Http2Event::None => return,
+            Http2Event::Head { stream, end, .. } => {
                 assert_eq!(self.held.insert(stream), self.is_server, "{stream} is new");
                 assert!(end <= self.ended.insert(stream) || !end);
                 if !end {
@@ -204,8 +207,8 @@ impl Owner {
                 self.head.write_to(&mut wire);
                 assert_eq!(wire.iter().filter(|&&c| c == b'\n').count(), self.head.len() + 2);
             }
-            Event::Trailers { stream } => assert!(self.held.contains(&stream) && self.ended.insert(stream)),
-            Event::Data { stream, body, end } => {
+            Http2Event::Trailers { stream } => assert!(self.held.contains(&stream) && self.ended.insert(stream)),
+            Http2Event::Data { stream, body, end } => {
                 assert!(body.end <= input && (end || !body.is_empty()));
                 assert!(self.held.contains(&stream) && !self.ended.contains(&stream), "{stream}");
                 self.unread.push((stream, body.len()));
@@ -219,18 +222,18 @@ impl Owner {
                     self.events.push(format!("end {stream}"))
                 };
             }
-            Event::Reset { stream, .. } => assert!(self.held.contains(&stream)),
-            Event::Fault(_) => self.over = true,
-            Event::Broken { stream, .. } => {
+            Http2Event::Reset { stream, .. } => assert!(self.held.contains(&stream)),
+            Http2Event::Fault(_) => self.over = true,
+            Http2Event::Broken { stream, .. } => {
                 self.ended.insert(stream);
             }
-            Event::BadHead { .. }
-            | Event::Refused { .. }
-            | Event::Settings
-            | Event::SettingsAck
-            | Event::PingAck(_)
-            | Event::Window { .. }
-            | Event::GoAway { .. } => {}
+            Http2Event::BadHead { .. }
+            | Http2Event::Refused { .. }
+            | Http2Event::Settings
+            | Http2Event::SettingsAck
+            | Http2Event::PingAck(_)
+            | Http2Event::Window { .. }
+            | Http2Event::GoAway { .. } => {}
         }
         self.events.push(note);
     }

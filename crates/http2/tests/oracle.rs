@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use message::Head;
-use peer::{Peer, request, response};
+use peer::{TestPeer, request, response};
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -72,13 +72,13 @@ struct Half {
 }
 
 struct Ours {
-    peer: Peer,
+    peer: TestPeer,
     halves: BTreeMap<u32, Half>,
     trailers: BTreeMap<u32, Head>,
 }
 
 impl Ours {
-    fn new(peer: Peer) -> Ours {
+    fn new(peer: TestPeer) -> Ours {
         Ours { peer, halves: BTreeMap::new(), trailers: BTreeMap::new() }
     }
 
@@ -87,21 +87,21 @@ impl Ours {
         for piece in input.chunks(piece) {
             let halves = &mut self.halves;
             self.peer.read_with(piece, &mut |event, head| match event {
-                http2::Event::Head { stream, end, .. } => {
+                http2::Http2Event::Head { stream, end, .. } => {
                     let half = halves.entry(*stream).or_default();
                     (half.head, half.ended) = (Some(of_head(head)), *end);
                 }
-                http2::Event::Data { stream, end, .. } => halves.entry(*stream).or_default().ended |= *end,
-                http2::Event::Trailers { stream } => {
+                http2::Http2Event::Data { stream, end, .. } => halves.entry(*stream).or_default().ended |= *end,
+                http2::Http2Event::Trailers { stream } => {
                     let half = halves.entry(*stream).or_default();
                     (half.trailers, half.ended) = (Some(of_head(head)), true);
                 }
-                http2::Event::None
-                | http2::Event::Settings
-                | http2::Event::SettingsAck
-                | http2::Event::Window { .. }
-                | http2::Event::PingAck(_)
-                | http2::Event::GoAway { .. } => {}
+                http2::Http2Event::None
+                | http2::Http2Event::Settings
+                | http2::Http2Event::SettingsAck
+                | http2::Http2Event::Window { .. }
+                | http2::Http2Event::PingAck(_)
+                | http2::Http2Event::GoAway { .. } => {}
                 other => panic!("{other:?}"),
             });
             let streams: Vec<(u32, usize)> =
@@ -200,7 +200,7 @@ async fn their_client(exchanges: Vec<(Message, Message)>, piece: usize) {
     let ours = tokio::task::spawn_local({
         let exchanges = exchanges.clone();
         async move {
-            let mut ours = Ours::new(Peer::server());
+            let mut ours = Ours::new(TestPeer::server());
             let mut answered = 0;
             pump(&mut io, &mut ours, piece, |ours| {
                 for (i, (asked, answer)) in exchanges.iter().enumerate() {
@@ -265,7 +265,7 @@ async fn their_server(exchanges: Vec<(Message, Message)>, piece: usize) {
             }
         }
     });
-    let mut ours = Ours::new(Peer::client());
+    let mut ours = Ours::new(TestPeer::client());
     for (i, (asked, answer)) in exchanges.iter().enumerate() {
         let head = request("POST", "/p", &pairs(&asked.fields));
         let stream = ours.peer.conn.open(&head, "http", is_bare(asked), ours.peer.now).unwrap();

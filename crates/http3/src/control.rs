@@ -2,9 +2,9 @@
 //! The streams of a connection that carry no request (RFC 9114 6.2): the peer's control stream, and QPACK's two, which have nothing
 //! to say as our table has no room. And what we say on our own control stream.
 
-use crate::abuse::Abuse;
-use crate::error::{Code, Error};
-use crate::frame::{Header, Kind};
+use crate::abuse::Http3Abuse;
+use crate::error::{Http3Error, Http3ErrorCode};
+use crate::frame::{Http3FrameHeader, Http3FrameType};
 use crate::varint;
 
 /// The longest frame of a control stream that is read: what is longer has nothing for us.
@@ -40,35 +40,38 @@ const ENABLE_CONNECT_PROTOCOL: u64 = 0x8;
 
 /// The peer's settings, as far as they matter here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct Http3Settings {
     /// Most bytes of a field section that it takes.
     pub max_section_bytes: Option<u64>,
     pub connect_protocol: bool,
 }
 
-impl Settings {
-    fn read(mut input: &[u8]) -> Result<Self, Error> {
-        const CUT: Error = Error::connection(Code::Frame, "SETTINGS cut short");
-        let (mut settings, mut seen) = (Settings::default(), Vec::new());
+impl Http3Settings {
+    fn read(mut input: &[u8]) -> Result<Self, Http3Error> {
+        const CUT: Http3Error = Http3Error::connection(Http3ErrorCode::Frame, "SETTINGS cut short");
+        let (mut settings, mut seen) = (Http3Settings::default(), Vec::new());
         while !input.is_empty() {
             let (id, at) = varint::read(input).ok_or(CUT)?;
             let (value, len) = varint::read(&input[at..]).ok_or(CUT)?;
             input = &input[at + len..];
             if seen.contains(&id) {
-                return Err(Error::connection(Code::Settings, "Setting given twice"));
+                return Err(Http3Error::connection(Http3ErrorCode::Settings, "Setting given twice"));
             }
             if seen.len() == MAX_SETTINGS {
-                return Err(Error::connection(Code::ExcessiveLoad, "Too many settings"));
+                return Err(Http3Error::connection(Http3ErrorCode::ExcessiveLoad, "Too many settings"));
             }
             seen.push(id);
             match id {
                 MAX_FIELD_SECTION_SIZE => settings.max_section_bytes = Some(value),
                 ENABLE_CONNECT_PROTOCOL if value > 1 => {
-                    return Err(Error::connection(Code::Settings, "ENABLE_CONNECT_PROTOCOL is neither 0 nor 1"));
+                    return Err(Http3Error::connection(
+                        Http3ErrorCode::Settings,
+                        "ENABLE_CONNECT_PROTOCOL is neither 0 nor 1",
+                    ));
                 }
                 ENABLE_CONNECT_PROTOCOL => settings.connect_protocol = value == 1,
                 // Reserved: HTTP/2 had them, RFC 9114 7.2.4.1.
-                0x2..=0x5 => return Err(Error::connection(Code::Settings, "Setting of HTTP/2")),
+                0x2..=0x5 => return Err(Http3Error::connection(Http3ErrorCode::Settings, "Setting of HTTP/2")),
                 _ => {}
             }
         }
@@ -84,7 +87,7 @@ pub fn begin(max_section_bytes: u64, out: &mut Vec<u8>) {
     varint::write(ENABLE_CONNECT_PROTOCOL, &mut settings);
     varint::write(1, &mut settings);
     varint::write(0, out);
-    Header::write(Kind::Settings, settings.len() as u64, out);
+    Http3FrameHeader::write(Http3FrameType::Settings, settings.len() as u64, out);
     out.extend_from_slice(&settings);
 }
 
@@ -92,19 +95,19 @@ pub fn begin(max_section_bytes: u64, out: &mut Vec<u8>) {
 pub fn go_away(stream: u64, out: &mut Vec<u8>) {
     let mut payload = Vec::new();
     varint::write(stream.min(varint::MAX), &mut payload);
-    Header::write(Kind::GoAway, payload.len() as u64, out);
+    Http3FrameHeader::write(Http3FrameType::GoAway, payload.len() as u64, out);
     out.extend_from_slice(&payload);
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    Settings(Settings),
+pub enum ControlEvent {
+    Settings(Http3Settings),
     /// The priority of a request (RFC 9218 7.2): the field's value.
     Priority {
         stream: u64,
         value: Box<[u8]>,
     },
-    /// The peer takes no more of ours ([`Reader::last_goaway`]): a client pushes, which there are none of, a server
+    /// The peer takes no more of ours ([`ControlReader::last_goaway`]): a client pushes, which there are none of, a server
     /// requests.
     GoAway,
     /// The peer would take so many pushes.
@@ -112,44 +115,44 @@ pub enum Event {
     Unknown,
 }
 
-impl Event {
-    pub fn abuse(&self) -> Option<Abuse> {
+impl ControlEvent {
+    pub fn abuse(&self) -> Option<Http3Abuse> {
         match self {
-            Event::Settings(_) => None,
-            Event::Priority { .. } => Some(Abuse::Priority),
-            Event::GoAway | Event::MaxPushId => Some(Abuse::Control),
-            Event::Unknown => Some(Abuse::Ignored),
+            ControlEvent::Settings(_) => None,
+            ControlEvent::Priority { .. } => Some(Http3Abuse::Priority),
+            ControlEvent::GoAway | ControlEvent::MaxPushId => Some(Http3Abuse::Control),
+            ControlEvent::Unknown => Some(Http3Abuse::Ignored),
         }
     }
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Reader {
+pub struct ControlReader {
     has_settings: bool,
     skip_left: u64,
     max_push_id: Option<u64>,
     last_goaway: Option<u64>,
 }
 
-impl Reader {
+impl ControlReader {
     /// The next event, if one is there, and how many bytes of the input are done with; what isn't has to be there again. The input
     /// needs to hold [`MAX_FRAME_BYTES`] and a frame's header at most.
     ///
     /// # Errors
     /// The connection has to end.
-    pub fn next(&mut self, input: &[u8]) -> Result<(Option<Event>, usize), Error> {
+    pub fn next(&mut self, input: &[u8]) -> Result<(Option<ControlEvent>, usize), Http3Error> {
         let skipped = self.skip_left.min(input.len() as u64);
         self.skip_left -= skipped;
         let at = skipped as usize;
-        let Some((header, header_bytes)) = Header::read(&input[at..]) else { return Ok((None, at)) };
+        let Some((header, header_bytes)) = Http3FrameHeader::read(&input[at..]) else { return Ok((None, at)) };
         self.check(header)?;
         let begin = at + header_bytes;
-        if header.kind == Kind::Other {
+        if header.kind == Http3FrameType::Other {
             self.skip_left = header.len;
-            return Ok((Some(Event::Unknown), begin));
+            return Ok((Some(ControlEvent::Unknown), begin));
         }
         if header.len > MAX_FRAME_BYTES as u64 {
-            return Err(Error::connection(Code::ExcessiveLoad, "Frame of control too long"));
+            return Err(Http3Error::connection(Http3ErrorCode::ExcessiveLoad, "Frame of control too long"));
         }
         let end = begin + header.len as usize;
         let Some(payload) = input.get(begin..end) else { return Ok((None, at)) };
@@ -162,60 +165,72 @@ impl Reader {
     }
 
     /// Checks that such a frame may come now.
-    fn check(&self, header: Header) -> Result<(), Error> {
+    fn check(&self, header: Http3FrameHeader) -> Result<(), Http3Error> {
         match header.kind {
-            Kind::Settings if self.has_settings => Err(Error::connection(Code::FrameUnexpected, "SETTINGS twice")),
-            Kind::Settings => Ok(()),
-            _ if !self.has_settings => Err(Error::connection(Code::MissingSettings, "SETTINGS don't come first")),
-            Kind::Data | Kind::Headers | Kind::PushPromise | Kind::Forbidden => {
-                Err(Error::connection(Code::FrameUnexpected, "Frame of another stream"))
+            Http3FrameType::Settings if self.has_settings => {
+                Err(Http3Error::connection(Http3ErrorCode::FrameUnexpected, "SETTINGS twice"))
             }
-            Kind::CancelPush
-            | Kind::GoAway
-            | Kind::MaxPushId
-            | Kind::PriorityUpdate
-            | Kind::PushPriorityUpdate
-            | Kind::Other => Ok(()),
+            Http3FrameType::Settings => Ok(()),
+            _ if !self.has_settings => {
+                Err(Http3Error::connection(Http3ErrorCode::MissingSettings, "SETTINGS don't come first"))
+            }
+            Http3FrameType::Data
+            | Http3FrameType::Headers
+            | Http3FrameType::PushPromise
+            | Http3FrameType::Forbidden => {
+                Err(Http3Error::connection(Http3ErrorCode::FrameUnexpected, "Frame of another stream"))
+            }
+            Http3FrameType::CancelPush
+            | Http3FrameType::GoAway
+            | Http3FrameType::MaxPushId
+            | Http3FrameType::PriorityUpdate
+            | Http3FrameType::PushPriorityUpdate
+            | Http3FrameType::Other => Ok(()),
         }
     }
 
-    fn take(&mut self, kind: Kind, payload: &[u8]) -> Result<Event, Error> {
-        if kind == Kind::Settings {
+    fn take(&mut self, kind: Http3FrameType, payload: &[u8]) -> Result<ControlEvent, Http3Error> {
+        if kind == Http3FrameType::Settings {
             self.has_settings = true;
-            return Settings::read(payload).map(Event::Settings);
+            return Http3Settings::read(payload).map(ControlEvent::Settings);
         }
         let Some((id, len)) = varint::read(payload) else {
-            return Err(Error::connection(Code::Frame, "Frame of control cut short"));
+            return Err(Http3Error::connection(Http3ErrorCode::Frame, "Frame of control cut short"));
         };
-        if !matches!(kind, Kind::PriorityUpdate | Kind::PushPriorityUpdate) && len != payload.len() {
-            return Err(Error::connection(Code::Frame, "Frame of control too long"));
+        if !matches!(kind, Http3FrameType::PriorityUpdate | Http3FrameType::PushPriorityUpdate) && len != payload.len()
+        {
+            return Err(Http3Error::connection(Http3ErrorCode::Frame, "Frame of control too long"));
         }
         match kind {
-            Kind::GoAway => {
+            Http3FrameType::GoAway => {
                 if self.last_goaway.is_some_and(|last| id > last) {
-                    return Err(Error::connection(Code::Id, "GOAWAY takes back another"));
+                    return Err(Http3Error::connection(Http3ErrorCode::Id, "GOAWAY takes back another"));
                 }
                 self.last_goaway = Some(id);
-                Ok(Event::GoAway)
+                Ok(ControlEvent::GoAway)
             }
-            Kind::MaxPushId => {
+            Http3FrameType::MaxPushId => {
                 if self.max_push_id.is_some_and(|last| id < last) {
-                    return Err(Error::connection(Code::Id, "MAX_PUSH_ID becomes smaller"));
+                    return Err(Http3Error::connection(Http3ErrorCode::Id, "MAX_PUSH_ID becomes smaller"));
                 }
                 self.max_push_id = Some(id);
-                Ok(Event::MaxPushId)
+                Ok(ControlEvent::MaxPushId)
             }
-            Kind::PriorityUpdate if id % 4 != 0 => Err(Error::connection(Code::Id, "PRIORITY_UPDATE of no request")),
-            Kind::PriorityUpdate => Ok(Event::Priority { stream: id, value: payload[len..].into() }),
+            Http3FrameType::PriorityUpdate if id % 4 != 0 => {
+                Err(Http3Error::connection(Http3ErrorCode::Id, "PRIORITY_UPDATE of no request"))
+            }
+            Http3FrameType::PriorityUpdate => Ok(ControlEvent::Priority { stream: id, value: payload[len..].into() }),
             // A push that was never promised.
-            Kind::Data
-            | Kind::Headers
-            | Kind::CancelPush
-            | Kind::Settings
-            | Kind::PushPromise
-            | Kind::PushPriorityUpdate
-            | Kind::Forbidden
-            | Kind::Other => Err(Error::connection(Code::Id, "Frame of a push that isn't there")),
+            Http3FrameType::Data
+            | Http3FrameType::Headers
+            | Http3FrameType::CancelPush
+            | Http3FrameType::Settings
+            | Http3FrameType::PushPromise
+            | Http3FrameType::PushPriorityUpdate
+            | Http3FrameType::Forbidden
+            | Http3FrameType::Other => {
+                Err(Http3Error::connection(Http3ErrorCode::Id, "Frame of a push that isn't there"))
+            }
         }
     }
 }
@@ -224,11 +239,11 @@ impl Reader {
 ///
 /// # Errors
 /// The connection has to end.
-pub fn check_encoder(input: &[u8]) -> Result<u32, Error> {
+pub fn check_encoder(input: &[u8]) -> Result<u32, Http3Error> {
     const CAPACITY_0: u8 = 0b0010_0000;
     match input.iter().all(|&byte| byte == CAPACITY_0) {
         true => Ok(input.len() as u32),
-        false => Err(Error::connection(Code::EncoderStream, "Instruction for a table without room")),
+        false => Err(Http3Error::connection(Http3ErrorCode::EncoderStream, "Instruction for a table without room")),
     }
 }
 
@@ -244,17 +259,20 @@ impl DecoderStream {
     ///
     /// # Errors
     /// The connection has to end.
-    pub fn check(&mut self, input: &[u8]) -> Result<u32, Error> {
+    pub fn check(&mut self, input: &[u8]) -> Result<u32, Http3Error> {
         /// The longest integer, RFC 9204 4.1.1.
         const MAX_BYTES: u8 = 10;
         let mut ended = 0;
         for &byte in input {
             let ends = match self.pending {
                 0 if byte >> 6 != 0b01 => {
-                    return Err(Error::connection(Code::DecoderStream, "Nothing was sent that could be known"));
+                    return Err(Http3Error::connection(
+                        Http3ErrorCode::DecoderStream,
+                        "Nothing was sent that could be known",
+                    ));
                 }
                 0 => byte & 0x3f != 0x3f,
-                MAX_BYTES => return Err(Error::connection(Code::DecoderStream, "Integer too long")),
+                MAX_BYTES => return Err(Http3Error::connection(Http3ErrorCode::DecoderStream, "Integer too long")),
                 _ => byte & 0x80 == 0,
             };
             self.pending = if ends { 0 } else { self.pending + 1 };
@@ -276,8 +294,8 @@ mod tests {
         out
     }
 
-    fn read(input: &[u8], piece: usize) -> Result<Vec<Event>, Error> {
-        let (mut reader, mut held, mut events) = (Reader::default(), Vec::new(), Vec::new());
+    fn read(input: &[u8], piece: usize) -> Result<Vec<ControlEvent>, Http3Error> {
+        let (mut reader, mut held, mut events) = (ControlReader::default(), Vec::new(), Vec::new());
         for bytes in input.chunks(piece) {
             held.extend_from_slice(bytes);
             loop {
@@ -298,9 +316,9 @@ mod tests {
         begin(70_000, &mut out);
         assert_eq!(StreamKind::from_number(out[0].into()), StreamKind::Control);
         go_away(8, &mut out);
-        let settings = Settings { max_section_bytes: Some(70_000), connect_protocol: true };
+        let settings = Http3Settings { max_section_bytes: Some(70_000), connect_protocol: true };
         for piece in [1, 3, 100] {
-            assert_eq!(read(&out[1..], piece), Ok(vec![Event::Settings(settings), Event::GoAway]));
+            assert_eq!(read(&out[1..], piece), Ok(vec![ControlEvent::Settings(settings), ControlEvent::GoAway]));
         }
     }
 
@@ -312,14 +330,14 @@ mod tests {
             frame(0xf0700, b"\x04u=1"),
             frame(0xd, &[3]),
         ];
-        let settings = Settings { max_section_bytes: None, connect_protocol: true };
-        let priority = Event::Priority { stream: 4, value: (*b"u=1").into() };
-        let events = vec![Event::Settings(settings), Event::Unknown, priority, Event::MaxPushId];
+        let settings = Http3Settings { max_section_bytes: None, connect_protocol: true };
+        let priority = ControlEvent::Priority { stream: 4, value: (*b"u=1").into() };
+        let events = vec![ControlEvent::Settings(settings), ControlEvent::Unknown, priority, ControlEvent::MaxPushId];
         for piece in [1, 7, 9000] {
             assert_eq!(read(&input.concat(), piece), Ok(events.clone()));
         }
-        let abuses: Vec<_> = events.iter().map(Event::abuse).collect();
-        assert_eq!(abuses, [None, Some(Abuse::Ignored), Some(Abuse::Priority), Some(Abuse::Control)]);
+        let abuses: Vec<_> = events.iter().map(ControlEvent::abuse).collect();
+        assert_eq!(abuses, [None, Some(Http3Abuse::Ignored), Some(Http3Abuse::Priority), Some(Http3Abuse::Control)]);
     }
 
     #[test]
@@ -328,38 +346,38 @@ mod tests {
             assert_eq!(read(&frames.concat(), 9).map_err(|error| error.code), Err(code), "{frames:?}");
         };
         let settings = || frame(4, &[]);
-        check(&[frame(7, &[0])], Code::MissingSettings);
-        check(&[frame(0x21, &[])], Code::MissingSettings);
-        check(&[settings(), settings()], Code::FrameUnexpected);
+        check(&[frame(7, &[0])], Http3ErrorCode::MissingSettings);
+        check(&[frame(0x21, &[])], Http3ErrorCode::MissingSettings);
+        check(&[settings(), settings()], Http3ErrorCode::FrameUnexpected);
         for kind in [0, 1, 5, 2, 6, 8, 9] {
-            check(&[settings(), frame(kind, &[])], Code::FrameUnexpected);
+            check(&[settings(), frame(kind, &[])], Http3ErrorCode::FrameUnexpected);
         }
-        check(&[frame(4, &[6, 1, 6, 1])], Code::Settings);
-        check(&[frame(4, &[2, 1])], Code::Settings);
-        check(&[frame(4, &[8, 2])], Code::Settings);
-        check(&[frame(4, &[6])], Code::Frame);
-        check(&[settings(), frame(7, &[])], Code::Frame);
-        check(&[settings(), frame(7, &[0, 0])], Code::Frame);
-        check(&[settings(), frame(7, &[4]), frame(7, &[8])], Code::Id);
-        check(&[settings(), frame(0xd, &[4]), frame(0xd, &[3])], Code::Id);
-        check(&[settings(), frame(3, &[0])], Code::Id);
-        check(&[settings(), frame(0xf0701, &[0])], Code::Id);
-        check(&[settings(), frame(0xf0700, &[1])], Code::Id);
-        check(&[frame(4, &[0; 1025])], Code::ExcessiveLoad);
+        check(&[frame(4, &[6, 1, 6, 1])], Http3ErrorCode::Settings);
+        check(&[frame(4, &[2, 1])], Http3ErrorCode::Settings);
+        check(&[frame(4, &[8, 2])], Http3ErrorCode::Settings);
+        check(&[frame(4, &[6])], Http3ErrorCode::Frame);
+        check(&[settings(), frame(7, &[])], Http3ErrorCode::Frame);
+        check(&[settings(), frame(7, &[0, 0])], Http3ErrorCode::Frame);
+        check(&[settings(), frame(7, &[4]), frame(7, &[8])], Http3ErrorCode::Id);
+        check(&[settings(), frame(0xd, &[4]), frame(0xd, &[3])], Http3ErrorCode::Id);
+        check(&[settings(), frame(3, &[0])], Http3ErrorCode::Id);
+        check(&[settings(), frame(0xf0701, &[0])], Http3ErrorCode::Id);
+        check(&[settings(), frame(0xf0700, &[1])], Http3ErrorCode::Id);
+        check(&[frame(4, &[0; 1025])], Http3ErrorCode::ExcessiveLoad);
         let many: Vec<u8> = (64..64 + 33).flat_map(|id| [0x40, id, 0]).collect();
-        check(&[frame(4, &many)], Code::ExcessiveLoad);
+        check(&[frame(4, &many)], Http3ErrorCode::ExcessiveLoad);
     }
 
     #[test]
     fn qpacks_streams_have_nothing_to_say() {
         assert_eq!(check_encoder(&[0x20, 0x20]), Ok(2));
-        assert_eq!(check_encoder(&[0x21]).unwrap_err().code, Code::EncoderStream);
-        assert_eq!(check_encoder(&[0xc1]).unwrap_err().code, Code::EncoderStream);
+        assert_eq!(check_encoder(&[0x21]).unwrap_err().code, Http3ErrorCode::EncoderStream);
+        assert_eq!(check_encoder(&[0xc1]).unwrap_err().code, Http3ErrorCode::EncoderStream);
         let check = |input: &[u8]| DecoderStream::default().check(input).map_err(|error| error.code);
         assert_eq!(check(&[0x44, 0x7f, 0x80, 0x01, 0x48]), Ok(3));
-        assert_eq!(check(&[0x84]), Err(Code::DecoderStream));
-        assert_eq!(check(&[0x01]), Err(Code::DecoderStream));
-        assert_eq!(check(&[&[0x7f][..], &[0x80; 10]].concat()), Err(Code::DecoderStream));
+        assert_eq!(check(&[0x84]), Err(Http3ErrorCode::DecoderStream));
+        assert_eq!(check(&[0x01]), Err(Http3ErrorCode::DecoderStream));
+        assert_eq!(check(&[&[0x7f][..], &[0x80; 10]].concat()), Err(Http3ErrorCode::DecoderStream));
     }
 
     proptest::proptest! {

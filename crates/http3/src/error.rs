@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-use crate::abuse::Abuse;
+use crate::abuse::Http3Abuse;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
+pub enum Http3ErrorCode {
     NoError = 0x100,
     GeneralProtocol = 0x101,
     Internal = 0x102,
@@ -29,29 +29,29 @@ pub enum Code {
     DecoderStream = 0x202,
 }
 
-impl Code {
+impl Http3ErrorCode {
     pub fn name(self) -> &'static str {
         match self {
-            Code::NoError => "H3_NO_ERROR",
-            Code::GeneralProtocol => "H3_GENERAL_PROTOCOL_ERROR",
-            Code::Internal => "H3_INTERNAL_ERROR",
-            Code::StreamCreation => "H3_STREAM_CREATION_ERROR",
-            Code::ClosedCriticalStream => "H3_CLOSED_CRITICAL_STREAM",
-            Code::FrameUnexpected => "H3_FRAME_UNEXPECTED",
-            Code::Frame => "H3_FRAME_ERROR",
-            Code::ExcessiveLoad => "H3_EXCESSIVE_LOAD",
-            Code::Id => "H3_ID_ERROR",
-            Code::Settings => "H3_SETTINGS_ERROR",
-            Code::MissingSettings => "H3_MISSING_SETTINGS",
-            Code::RequestRejected => "H3_REQUEST_REJECTED",
-            Code::RequestCancelled => "H3_REQUEST_CANCELLED",
-            Code::RequestIncomplete => "H3_REQUEST_INCOMPLETE",
-            Code::Message => "H3_MESSAGE_ERROR",
-            Code::Connect => "H3_CONNECT_ERROR",
-            Code::VersionFallback => "H3_VERSION_FALLBACK",
-            Code::Decompression => "QPACK_DECOMPRESSION_FAILED",
-            Code::EncoderStream => "QPACK_ENCODER_STREAM_ERROR",
-            Code::DecoderStream => "QPACK_DECODER_STREAM_ERROR",
+            Http3ErrorCode::NoError => "H3_NO_ERROR",
+            Http3ErrorCode::GeneralProtocol => "H3_GENERAL_PROTOCOL_ERROR",
+            Http3ErrorCode::Internal => "H3_INTERNAL_ERROR",
+            Http3ErrorCode::StreamCreation => "H3_STREAM_CREATION_ERROR",
+            Http3ErrorCode::ClosedCriticalStream => "H3_CLOSED_CRITICAL_STREAM",
+            Http3ErrorCode::FrameUnexpected => "H3_FRAME_UNEXPECTED",
+            Http3ErrorCode::Frame => "H3_FRAME_ERROR",
+            Http3ErrorCode::ExcessiveLoad => "H3_EXCESSIVE_LOAD",
+            Http3ErrorCode::Id => "H3_ID_ERROR",
+            Http3ErrorCode::Settings => "H3_SETTINGS_ERROR",
+            Http3ErrorCode::MissingSettings => "H3_MISSING_SETTINGS",
+            Http3ErrorCode::RequestRejected => "H3_REQUEST_REJECTED",
+            Http3ErrorCode::RequestCancelled => "H3_REQUEST_CANCELLED",
+            Http3ErrorCode::RequestIncomplete => "H3_REQUEST_INCOMPLETE",
+            Http3ErrorCode::Message => "H3_MESSAGE_ERROR",
+            Http3ErrorCode::Connect => "H3_CONNECT_ERROR",
+            Http3ErrorCode::VersionFallback => "H3_VERSION_FALLBACK",
+            Http3ErrorCode::Decompression => "QPACK_DECOMPRESSION_FAILED",
+            Http3ErrorCode::EncoderStream => "QPACK_ENCODER_STREAM_ERROR",
+            Http3ErrorCode::DecoderStream => "QPACK_DECODER_STREAM_ERROR",
         }
     }
 
@@ -61,33 +61,33 @@ impl Code {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum Http3ErrorScope {
     Stream,
     Connection,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Error {
-    pub code: Code,
-    pub scope: Scope,
+pub struct Http3Error {
+    pub code: Http3ErrorCode,
+    pub scope: Http3ErrorScope,
     pub text: &'static str,
-    pub abuse: Option<Abuse>,
+    pub abuse: Option<Http3Abuse>,
 }
 
-impl Error {
-    pub const fn stream(code: Code, text: &'static str) -> Self {
-        Error { code, scope: Scope::Stream, text, abuse: None }
+impl Http3Error {
+    pub const fn stream(code: Http3ErrorCode, text: &'static str) -> Self {
+        Http3Error { code, scope: Http3ErrorScope::Stream, text, abuse: None }
     }
 
-    pub const fn connection(code: Code, text: &'static str) -> Self {
-        Error { code, scope: Scope::Connection, text, abuse: None }
+    pub const fn connection(code: Http3ErrorCode, text: &'static str) -> Self {
+        Http3Error { code, scope: Http3ErrorScope::Connection, text, abuse: None }
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for Http3Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code.name(), self.text)
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Http3Error {}

@@ -5,7 +5,7 @@ use crate::varint;
 
 /// Types of frames, RFC 9114 7.2 and RFC 9218 7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Http3FrameType {
     Data,
     Headers,
     CancelPush,
@@ -21,48 +21,48 @@ pub enum Kind {
     Other,
 }
 
-const KINDS: [(u64, Kind); 13] = [
-    (0x0, Kind::Data),
-    (0x1, Kind::Headers),
-    (0x2, Kind::Forbidden),
-    (0x3, Kind::CancelPush),
-    (0x4, Kind::Settings),
-    (0x5, Kind::PushPromise),
-    (0x6, Kind::Forbidden),
-    (0x7, Kind::GoAway),
-    (0x8, Kind::Forbidden),
-    (0x9, Kind::Forbidden),
-    (0xd, Kind::MaxPushId),
-    (0xf0700, Kind::PriorityUpdate),
-    (0xf0701, Kind::PushPriorityUpdate),
+const KINDS: [(u64, Http3FrameType); 13] = [
+    (0x0, Http3FrameType::Data),
+    (0x1, Http3FrameType::Headers),
+    (0x2, Http3FrameType::Forbidden),
+    (0x3, Http3FrameType::CancelPush),
+    (0x4, Http3FrameType::Settings),
+    (0x5, Http3FrameType::PushPromise),
+    (0x6, Http3FrameType::Forbidden),
+    (0x7, Http3FrameType::GoAway),
+    (0x8, Http3FrameType::Forbidden),
+    (0x9, Http3FrameType::Forbidden),
+    (0xd, Http3FrameType::MaxPushId),
+    (0xf0700, Http3FrameType::PriorityUpdate),
+    (0xf0701, Http3FrameType::PushPriorityUpdate),
 ];
 
-impl Kind {
-    fn from_number(number: u64) -> Kind {
-        KINDS.iter().find(|(known, _)| *known == number).map_or(Kind::Other, |(_, kind)| *kind)
+impl Http3FrameType {
+    fn from_number(number: u64) -> Http3FrameType {
+        KINDS.iter().find(|(known, _)| *known == number).map_or(Http3FrameType::Other, |(_, kind)| *kind)
     }
 
     fn number(self) -> u64 {
-        let known = KINDS.iter().find(|(_, kind)| *kind == self && *kind != Kind::Forbidden);
+        let known = KINDS.iter().find(|(_, kind)| *kind == self && *kind != Http3FrameType::Forbidden);
         known.expect("only known frames are written").0
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
-    pub kind: Kind,
+pub struct Http3FrameHeader {
+    pub kind: Http3FrameType,
     pub len: u64,
 }
 
-impl Header {
+impl Http3FrameHeader {
     /// The header at the beginning of `input` and its bytes; `None` when it isn't whole.
-    pub fn read(input: &[u8]) -> Option<(Header, usize)> {
+    pub fn read(input: &[u8]) -> Option<(Http3FrameHeader, usize)> {
         let (number, at) = varint::read(input)?;
         let (len, len_bytes) = varint::read(&input[at..])?;
-        Some((Header { kind: Kind::from_number(number), len }, at + len_bytes))
+        Some((Http3FrameHeader { kind: Http3FrameType::from_number(number), len }, at + len_bytes))
     }
 
-    pub fn write(kind: Kind, len: u64, out: &mut Vec<u8>) {
+    pub fn write(kind: Http3FrameType, len: u64, out: &mut Vec<u8>) {
         varint::write(kind.number(), out);
         varint::write(len, out);
     }
@@ -74,13 +74,19 @@ mod tests {
 
     #[test]
     fn headers_are_read_as_written() {
-        for kind in [Kind::Data, Kind::Headers, Kind::Settings, Kind::GoAway, Kind::PriorityUpdate] {
+        for kind in [
+            Http3FrameType::Data,
+            Http3FrameType::Headers,
+            Http3FrameType::Settings,
+            Http3FrameType::GoAway,
+            Http3FrameType::PriorityUpdate,
+        ] {
             let mut out = Vec::new();
-            Header::write(kind, 70_000, &mut out);
-            assert_eq!(Header::read(&out), Some((Header { kind, len: 70_000 }, out.len())));
-            assert_eq!(Header::read(&out[..out.len() - 1]), None);
+            Http3FrameHeader::write(kind, 70_000, &mut out);
+            assert_eq!(Http3FrameHeader::read(&out), Some((Http3FrameHeader { kind, len: 70_000 }, out.len())));
+            assert_eq!(Http3FrameHeader::read(&out[..out.len() - 1]), None);
         }
-        assert_eq!(Header::read(&[0x06, 0]).unwrap().0.kind, Kind::Forbidden);
-        assert_eq!(Header::read(&[0x21, 0]).unwrap().0.kind, Kind::Other);
+        assert_eq!(Http3FrameHeader::read(&[0x06, 0]).unwrap().0.kind, Http3FrameType::Forbidden);
+        assert_eq!(Http3FrameHeader::read(&[0x21, 0]).unwrap().0.kind, Http3FrameType::Other);
     }
 }

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Heads between a stream and a [`Head`] (RFC 9114 4.2, 4.3): the rules are those of HTTP/2, and are its codec's.
 
-use http2::fields::{self, Builder, Kind, Section};
+use http2::fields::{self, HeadBuilder, SectionFacts, SectionKind};
 use message::Head;
 
-use crate::Limits;
-use crate::error::{Code, Error};
+use crate::Http3Limits;
+use crate::error::{Http3Error, Http3ErrorCode};
 use crate::frame;
-use crate::qpack::{self, Encoder, Scratch};
+use crate::qpack::{self, QpackEncoder, QpackScratch};
 
 pub const PROTO: &[u8] = b"HTTP/3.0";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadHead {
     /// The section can't be unpacked, or is too long.
-    Broken(Error),
+    Broken(Http3Error),
     Malformed(fields::Malformed),
 }
 
 impl BadHead {
-    pub fn error(&self) -> Error {
+    pub fn error(&self) -> Http3Error {
         match self {
             BadHead::Broken(error) => *error,
-            BadHead::Malformed(_) => Error::stream(Code::Message, "Malformed message"),
+            BadHead::Malformed(_) => Http3Error::stream(Http3ErrorCode::Message, "Malformed message"),
         }
     }
 }
@@ -33,11 +33,11 @@ impl BadHead {
 /// The ones of [`BadHead`].
 pub fn read_request(
     section: &[u8],
-    limits: &Limits,
-    scratch: &mut Scratch,
+    limits: &Http3Limits,
+    scratch: &mut QpackScratch,
     head: &mut Head,
-) -> Result<Section, BadHead> {
-    read(section, limits, scratch, head, Kind::Request { extended: true })
+) -> Result<SectionFacts, BadHead> {
+    read(section, limits, scratch, head, SectionKind::Request { extended: true })
 }
 
 /// Reads the section of a response into `head`.
@@ -46,32 +46,37 @@ pub fn read_request(
 /// The ones of [`BadHead`].
 pub fn read_response(
     section: &[u8],
-    limits: &Limits,
-    scratch: &mut Scratch,
+    limits: &Http3Limits,
+    scratch: &mut QpackScratch,
     head: &mut Head,
-) -> Result<Section, BadHead> {
-    read(section, limits, scratch, head, Kind::Response)
+) -> Result<SectionFacts, BadHead> {
+    read(section, limits, scratch, head, SectionKind::Response)
 }
 
 /// Reads trailers into `head`.
 ///
 /// # Errors
 /// See [`BadHead`].
-pub fn read_trailers(section: &[u8], limits: &Limits, scratch: &mut Scratch, head: &mut Head) -> Result<(), BadHead> {
-    read(section, limits, scratch, head, Kind::Trailers).map(|_| ())
+pub fn read_trailers(
+    section: &[u8],
+    limits: &Http3Limits,
+    scratch: &mut QpackScratch,
+    head: &mut Head,
+) -> Result<(), BadHead> {
+    read(section, limits, scratch, head, SectionKind::Trailers).map(|_| ())
 }
 
 fn read(
     section: &[u8],
-    limits: &Limits,
-    scratch: &mut Scratch,
+    limits: &Http3Limits,
+    scratch: &mut QpackScratch,
     head: &mut Head,
-    kind: Kind,
-) -> Result<Section, BadHead> {
-    let mut builder = Builder::new(head, kind, PROTO, limits.section_bytes as u64);
+    kind: SectionKind,
+) -> Result<SectionFacts, BadHead> {
+    let mut builder = HeadBuilder::new(head, kind, PROTO, limits.section_bytes as u64);
     let decoded = qpack::decode(section, limits.section_bytes, scratch, |name, value| {
         if name.len() + value.len() > limits.line_bytes {
-            return Err(Error::stream(Code::ExcessiveLoad, "Field too long"));
+            return Err(Http3Error::stream(Http3ErrorCode::ExcessiveLoad, "Field too long"));
         }
         builder.field(name, value);
         Ok(())
@@ -102,18 +107,18 @@ pub fn write_status(status: u16, out: &mut Vec<u8>) -> usize {
 }
 
 /// The frame's header has the length of what follows: a section that takes more than two bytes for it is moved.
-fn write(out: &mut Vec<u8>, fill: impl FnOnce(&mut Encoder<'_>)) -> usize {
+fn write(out: &mut Vec<u8>, fill: impl FnOnce(&mut QpackEncoder<'_>)) -> usize {
     /// Type, and a length of two bytes.
     const ROOM: usize = 3;
     let at = out.len();
     out.extend_from_slice(&[0; ROOM]);
-    fill(&mut Encoder::begin(out));
+    fill(&mut QpackEncoder::begin(out));
     let len = out.len() - at - ROOM;
     let mut header = Vec::new();
     match u16::try_from(len) {
         // In two bytes even where one would do.
         Ok(short) if short < 0x4000 => header.extend_from_slice(&[1, 0x40 | (short >> 8) as u8, short as u8]),
-        _ => frame::Header::write(frame::Kind::Headers, len as u64, &mut header),
+        _ => frame::Http3FrameHeader::write(frame::Http3FrameType::Headers, len as u64, &mut header),
     }
     out.splice(at..at + ROOM, header);
     out.len() - at

@@ -4,7 +4,7 @@
 
 use http2::{huffman, int};
 
-use crate::error::{Code, Error};
+use crate::error::{Http3Error, Http3ErrorCode};
 use table::TABLE;
 
 mod table;
@@ -12,12 +12,12 @@ mod table;
 /// The charge for each field beside its bytes (RFC 9114 4.2.2).
 const FIELD_OVERHEAD: usize = 32;
 
-const FAILED: Error = Error::connection(Code::Decompression, "Field section can't be unpacked");
-const NO_TABLE: Error = Error::connection(Code::Decompression, "Reference to a table without room");
+const FAILED: Http3Error = Http3Error::connection(Http3ErrorCode::Decompression, "Field section can't be unpacked");
+const NO_TABLE: Http3Error = Http3Error::connection(Http3ErrorCode::Decompression, "Reference to a table without room");
 
 /// The room in which a string in Huffman's code is unpacked; kept for the next section.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub struct QpackScratch {
     name: Vec<u8>,
     value: Vec<u8>,
 }
@@ -29,9 +29,9 @@ pub struct Scratch {
 pub fn decode(
     section: &[u8],
     max_bytes: usize,
-    scratch: &mut Scratch,
-    mut field: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,
-) -> Result<(), Error> {
+    scratch: &mut QpackScratch,
+    mut field: impl FnMut(&[u8], &[u8]) -> Result<(), Http3Error>,
+) -> Result<(), Http3Error> {
     let mut input = Input(section);
     if input.int(8)? != 0 {
         return Err(NO_TABLE);
@@ -75,9 +75,9 @@ pub fn decode(
     Ok(())
 }
 
-const TOO_LONG: Error = Error::stream(Code::ExcessiveLoad, "Field section too long");
+const TOO_LONG: Http3Error = Http3Error::stream(Http3ErrorCode::ExcessiveLoad, "Field section too long");
 
-fn entry(index: u64) -> Result<(&'static str, &'static str), Error> {
+fn entry(index: u64) -> Result<(&'static str, &'static str), Http3Error> {
     usize::try_from(index).ok().and_then(|index| TABLE.get(index)).copied().ok_or(FAILED)
 }
 
@@ -85,14 +85,14 @@ struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
     /// An integer behind a prefix of so many bits.
-    fn int(&mut self, bits: u32) -> Result<u64, Error> {
+    fn int(&mut self, bits: u32) -> Result<u64, Http3Error> {
         let (value, len) = int::read(self.0, bits).map_err(|_| FAILED)?;
         self.0 = &self.0[len..];
         Ok(value)
     }
 
     /// A string whose length has so many bits, in front of which a bit tells whether it is in Huffman's code.
-    fn string<'s>(&mut self, bits: u32, unpacked: &'s mut Vec<u8>) -> Result<&'s [u8], Error>
+    fn string<'s>(&mut self, bits: u32, unpacked: &'s mut Vec<u8>) -> Result<&'s [u8], Http3Error>
     where
         'a: 's,
     {
@@ -111,14 +111,14 @@ impl<'a> Input<'a> {
 }
 
 #[derive(Debug)]
-pub struct Encoder<'o>(&'o mut Vec<u8>);
+pub struct QpackEncoder<'o>(&'o mut Vec<u8>);
 
-impl<'o> Encoder<'o> {
+impl<'o> QpackEncoder<'o> {
     /// Begins it at the end of `out`.
     pub fn begin(out: &'o mut Vec<u8>) -> Self {
         // No entry is needed of a table, and so the base is nowhere.
         out.extend_from_slice(&[0, 0]);
-        Encoder(out)
+        QpackEncoder(out)
     }
 
     /// Adds a field, its name in lower case.

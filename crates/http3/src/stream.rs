@@ -8,11 +8,11 @@
 
 use std::ops::Range;
 
-use crate::error::{Code, Error};
-use crate::frame::{Header, Kind};
+use crate::error::{Http3Error, Http3ErrorCode};
+use crate::frame::{Http3FrameHeader, Http3FrameType};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum StreamStep {
     /// A whole field section lies there: of the head, or of trailers once there was one.
     Fields(Range<usize>),
     /// Bytes of the body lie there.
@@ -22,15 +22,15 @@ pub enum Step {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum FrameReaderState {
     Head,
     Body,
     Over,
 }
 
 #[derive(Clone, Debug)]
-pub struct Reader {
-    state: State,
+pub struct FrameReader {
+    state: FrameReaderState,
     data_left: u64,
     skip_left: u64,
     useless: u32,
@@ -39,27 +39,34 @@ pub struct Reader {
     takes_interim: bool,
 }
 
-impl Reader {
+impl FrameReader {
     /// A reader of a request; a field section has at most so many bytes.
     pub fn request(section_bytes: usize) -> Self {
-        Reader { state: State::Head, data_left: 0, skip_left: 0, useless: 0, section_bytes, takes_interim: false }
+        FrameReader {
+            state: FrameReaderState::Head,
+            data_left: 0,
+            skip_left: 0,
+            useless: 0,
+            section_bytes,
+            takes_interim: false,
+        }
     }
 
     pub fn response(section_bytes: usize) -> Self {
-        Reader { takes_interim: true, ..Reader::request(section_bytes) }
+        FrameReader { takes_interim: true, ..FrameReader::request(section_bytes) }
     }
 
     /// The head that was read last was an interim one: another comes.
     pub fn was_interim(&mut self) {
         debug_assert!(self.takes_interim);
-        self.state = State::Head;
+        self.state = FrameReaderState::Head;
     }
 
-    /// The next step. After [`Step::Fields`] and [`Step::Data`] everything up to the range's end is done with.
+    /// The next step. After [`StreamStep::Fields`] and [`StreamStep::Data`] everything up to the range's end is done with.
     ///
     /// # Errors
     /// The stream's framing is broken.
-    pub fn step(&mut self, input: &[u8]) -> Result<Step, Error> {
+    pub fn step(&mut self, input: &[u8]) -> Result<StreamStep, Http3Error> {
         let mut at = 0;
         loop {
             let rest = input.len() - at;
@@ -68,53 +75,58 @@ impl Reader {
                 self.skip_left -= skipped;
                 at += skipped as usize;
                 if self.skip_left > 0 {
-                    return Ok(Step::More(at));
+                    return Ok(StreamStep::More(at));
                 }
                 continue;
             }
             if self.data_left > 0 {
                 if rest == 0 {
-                    return Ok(Step::More(at));
+                    return Ok(StreamStep::More(at));
                 }
                 let bytes = self.data_left.min(rest as u64);
                 self.data_left -= bytes;
-                return Ok(Step::Data(at..at + bytes as usize));
+                return Ok(StreamStep::Data(at..at + bytes as usize));
             }
-            let Some((header, header_bytes)) = Header::read(&input[at..]) else { return Ok(Step::More(at)) };
-            if header.kind == Kind::Headers {
+            let Some((header, header_bytes)) = Http3FrameHeader::read(&input[at..]) else {
+                return Ok(StreamStep::More(at));
+            };
+            if header.kind == Http3FrameType::Headers {
                 self.check_section(header.len)?;
                 let begin = at + header_bytes;
                 // It fits: a section has a limit.
                 let Some(end) = begin.checked_add(header.len as usize).filter(|end| *end <= input.len()) else {
-                    return Ok(Step::More(at));
+                    return Ok(StreamStep::More(at));
                 };
-                self.state = if self.state == State::Head { State::Body } else { State::Over };
-                return Ok(Step::Fields(begin..end));
+                self.state =
+                    if self.state == FrameReaderState::Head { FrameReaderState::Body } else { FrameReaderState::Over };
+                return Ok(StreamStep::Fields(begin..end));
             }
             self.begin(header)?;
             at += header_bytes;
         }
     }
 
-    fn check_section(&self, len: u64) -> Result<(), Error> {
-        if self.state == State::Over {
-            return Err(Error::connection(Code::FrameUnexpected, "HEADERS after trailers"));
+    fn check_section(&self, len: u64) -> Result<(), Http3Error> {
+        if self.state == FrameReaderState::Over {
+            return Err(Http3Error::connection(Http3ErrorCode::FrameUnexpected, "HEADERS after trailers"));
         }
         if len > self.section_bytes as u64 {
-            return Err(Error::stream(Code::ExcessiveLoad, "Field section too long"));
+            return Err(Http3Error::stream(Http3ErrorCode::ExcessiveLoad, "Field section too long"));
         }
         Ok(())
     }
 
     /// A frame begins whose payload comes in pieces.
-    fn begin(&mut self, header: Header) -> Result<(), Error> {
+    fn begin(&mut self, header: Http3FrameHeader) -> Result<(), Http3Error> {
         match (header.kind, self.state) {
-            (Kind::Data, State::Body) => self.data_left = header.len,
-            (Kind::Data, _) => return Err(Error::connection(Code::FrameUnexpected, "DATA outside of a body")),
-            (Kind::Other, _) => self.skip_left = header.len,
-            _ => return Err(Error::connection(Code::FrameUnexpected, "Frame of another stream")),
+            (Http3FrameType::Data, FrameReaderState::Body) => self.data_left = header.len,
+            (Http3FrameType::Data, _) => {
+                return Err(Http3Error::connection(Http3ErrorCode::FrameUnexpected, "DATA outside of a body"));
+            }
+            (Http3FrameType::Other, _) => self.skip_left = header.len,
+            _ => return Err(Http3Error::connection(Http3ErrorCode::FrameUnexpected, "Frame of another stream")),
         }
-        if header.kind == Kind::Other || header.len == 0 {
+        if header.kind == Http3FrameType::Other || header.len == 0 {
             self.useless += 1;
         }
         Ok(())
@@ -129,22 +141,24 @@ impl Reader {
     ///
     /// # Errors
     /// It had no right to.
-    pub fn end(&self, left: usize) -> Result<(), Error> {
+    pub fn end(&self, left: usize) -> Result<(), Http3Error> {
         if left > 0 || self.data_left > 0 || self.skip_left > 0 {
-            return Err(Error::connection(Code::Frame, "Stream ends in a frame"));
+            return Err(Http3Error::connection(Http3ErrorCode::Frame, "Stream ends in a frame"));
         }
         match self.state {
-            State::Head => Err(Error::stream(Code::RequestIncomplete, "Stream ends before its head")),
-            State::Body | State::Over => Ok(()),
+            FrameReaderState::Head => {
+                Err(Http3Error::stream(Http3ErrorCode::RequestIncomplete, "Stream ends before its head"))
+            }
+            FrameReaderState::Body | FrameReaderState::Over => Ok(()),
         }
     }
 
     pub fn has_head(&self) -> bool {
-        self.state != State::Head
+        self.state != FrameReaderState::Head
     }
 
     pub fn is_over(&self) -> bool {
-        self.state == State::Over
+        self.state == FrameReaderState::Over
     }
 }
 
@@ -161,21 +175,21 @@ mod tests {
     }
 
     /// The message that is read from these pieces, and its end.
-    fn read(pieces: &[&[u8]]) -> (String, Result<(), Error>) {
-        let (mut reader, mut input, mut out) = (Reader::request(64), Vec::new(), String::new());
+    fn read(pieces: &[&[u8]]) -> (String, Result<(), Http3Error>) {
+        let (mut reader, mut input, mut out) = (FrameReader::request(64), Vec::new(), String::new());
         for piece in pieces {
             input.extend_from_slice(piece);
             loop {
                 let done = match reader.step(&input) {
-                    Ok(Step::Fields(range)) => {
+                    Ok(StreamStep::Fields(range)) => {
                         out.push_str(&format!("[{}]", String::from_utf8_lossy(&input[range.clone()])));
                         range.end
                     }
-                    Ok(Step::Data(range)) => {
+                    Ok(StreamStep::Data(range)) => {
                         out.push_str(&String::from_utf8_lossy(&input[range.clone()]));
                         range.end
                     }
-                    Ok(Step::More(done)) => {
+                    Ok(StreamStep::More(done)) => {
                         input.drain(..done);
                         break;
                     }
@@ -210,25 +224,25 @@ mod tests {
         let check = |message: &[Vec<u8>], code| {
             assert_eq!(read(&[&message.concat()]).1.map_err(|error| error.code), Err(code), "{message:?}");
         };
-        check(&[frame(0, b"body")], Code::FrameUnexpected);
-        check(&[frame(1, b"a"), frame(1, b"b"), frame(0, b"")], Code::FrameUnexpected);
-        check(&[frame(1, b"a"), frame(1, b"b"), frame(1, b"c")], Code::FrameUnexpected);
+        check(&[frame(0, b"body")], Http3ErrorCode::FrameUnexpected);
+        check(&[frame(1, b"a"), frame(1, b"b"), frame(0, b"")], Http3ErrorCode::FrameUnexpected);
+        check(&[frame(1, b"a"), frame(1, b"b"), frame(1, b"c")], Http3ErrorCode::FrameUnexpected);
         for kind in [2, 3, 4, 5, 6, 7, 8, 9, 0xd, 0xf0700] {
-            check(&[frame(1, b"a"), frame(kind, b"")], Code::FrameUnexpected);
+            check(&[frame(1, b"a"), frame(kind, b"")], Http3ErrorCode::FrameUnexpected);
         }
-        check(&[frame(1, &[0; 65])], Code::ExcessiveLoad);
-        check(&[], Code::RequestIncomplete);
-        check(&[frame(0x21, b"x")], Code::RequestIncomplete);
+        check(&[frame(1, &[0; 65])], Http3ErrorCode::ExcessiveLoad);
+        check(&[], Http3ErrorCode::RequestIncomplete);
+        check(&[frame(0x21, b"x")], Http3ErrorCode::RequestIncomplete);
     }
 
     #[test]
     fn frames_without_use_are_counted() {
         let message = [frame(1, b"a"), frame(0, b""), frame(0x21, b""), frame(0x21, b"abc"), frame(0, b"d")].concat();
-        let (mut reader, mut at) = (Reader::request(64), 0);
-        assert_eq!(reader.step(&message), Ok(Step::Fields(2..3)));
+        let (mut reader, mut at) = (FrameReader::request(64), 0);
+        assert_eq!(reader.step(&message), Ok(StreamStep::Fields(2..3)));
         at += 3;
         assert_eq!(reader.take_useless(), 0);
-        let Ok(Step::Data(range)) = reader.step(&message[at..]) else { panic!("there is data") };
+        let Ok(StreamStep::Data(range)) = reader.step(&message[at..]) else { panic!("there is data") };
         assert_eq!((&message[at..][range], reader.take_useless(), reader.take_useless()), (&b"d"[..], 3, 0));
     }
 

@@ -4,15 +4,15 @@
 
 use http2::{huffman, int};
 use http3::control::{self, DecoderStream, MAX_FRAME_BYTES, check_encoder};
-use http3::qpack::{self, Encoder, Scratch};
-use http3::stream::{Reader, Step};
-use http3::{Error, Limits, head, varint};
+use http3::qpack::{self, QpackEncoder, QpackScratch};
+use http3::stream::{FrameReader, StreamStep};
+use http3::{Http3Error, Http3Limits, head, varint};
 use message::{Head, HeadLimits};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
 const SECTION_BYTES: usize = 2000;
-const LIMITS: Limits = Limits { section_bytes: SECTION_BYTES, line_bytes: 500 };
+const LIMITS: Http3Limits = Http3Limits { section_bytes: SECTION_BYTES, line_bytes: 500 };
 
 fn number(value: u64) -> Vec<u8> {
     let mut out = Vec::new();
@@ -107,7 +107,8 @@ fn check_head(head: &Head) {
 }
 
 fn read_section(section: &[u8], is_first: bool) -> String {
-    let (mut scratch, mut fields) = (Scratch::default(), Head::with_limits(HeadLimits::new(20, SECTION_BYTES as u32)));
+    let (mut scratch, mut fields) =
+        (QpackScratch::default(), Head::with_limits(HeadLimits::new(20, SECTION_BYTES as u32)));
     if !is_first {
         let read = head::read_trailers(section, &LIMITS, &mut scratch, &mut fields);
         return format!("{read:?} {fields:?}");
@@ -120,25 +121,25 @@ fn read_section(section: &[u8], is_first: bool) -> String {
 }
 
 /// The result of reading a request's stream in pieces: its heads, the whole body, how it ends.
-fn read_request(input: &[u8], piece: usize) -> (Vec<String>, Vec<u8>, Result<(), Error>) {
-    let mut reader = Reader::request(SECTION_BYTES);
+fn read_request(input: &[u8], piece: usize) -> (Vec<String>, Vec<u8>, Result<(), Http3Error>) {
+    let mut reader = FrameReader::request(SECTION_BYTES);
     let (mut held, mut heads, mut body) = (Vec::new(), Vec::new(), Vec::new());
     for bytes in input.chunks(piece) {
         held.extend_from_slice(bytes);
         loop {
             let had_head = reader.has_head();
             let done = match reader.step(&held) {
-                Ok(Step::Fields(range)) => {
+                Ok(StreamStep::Fields(range)) => {
                     assert!(reader.has_head());
                     heads.push(read_section(&held[range.clone()], !had_head));
                     range.end
                 }
-                Ok(Step::Data(range)) => {
+                Ok(StreamStep::Data(range)) => {
                     assert!(had_head && !reader.is_over() && !range.is_empty());
                     body.extend_from_slice(&held[range.clone()]);
                     range.end
                 }
-                Ok(Step::More(done)) => {
+                Ok(StreamStep::More(done)) => {
                     held.drain(..done);
                     assert!(held.len() <= SECTION_BYTES + 16, "{} bytes are held", held.len());
                     break;
@@ -152,8 +153,8 @@ fn read_request(input: &[u8], piece: usize) -> (Vec<String>, Vec<u8>, Result<(),
     (heads, body, reader.end(held.len()))
 }
 
-fn read_control(input: &[u8], piece: usize) -> (Vec<control::Event>, Result<(), Error>) {
-    let (mut reader, mut held, mut events) = (control::Reader::default(), Vec::new(), Vec::new());
+fn read_control(input: &[u8], piece: usize) -> (Vec<control::ControlEvent>, Result<(), Http3Error>) {
+    let (mut reader, mut held, mut events) = (control::ControlReader::default(), Vec::new(), Vec::new());
     for bytes in input.chunks(piece) {
         held.extend_from_slice(bytes);
         loop {
@@ -213,7 +214,7 @@ proptest! {
     fn sections_stay_within_their_limit(mut section in section(), changes in changes(), most in 0..600usize) {
         spoil(&mut section, &changes);
         let mut taken = 0;
-        let _ = qpack::decode(&section, most, &mut Scratch::default(), |name, value| {
+        let _ = qpack::decode(&section, most, &mut QpackScratch::default(), |name, value| {
             taken += name.len() + value.len() + 32;
             Ok(())
         });
@@ -227,9 +228,9 @@ proptest! {
         fields in prop::collection::vec(("[a-z-]{1,20}|:method|:status|cookie", any::<Vec<u8>>()), 0..12),
     ) {
         let (mut section, mut got) = (Vec::new(), Vec::new());
-        let mut encoder = Encoder::begin(&mut section);
+        let mut encoder = QpackEncoder::begin(&mut section);
         fields.iter().for_each(|(name, value)| encoder.field(name.as_bytes(), value));
-        let unpacked = qpack::decode(&section, usize::MAX, &mut Scratch::default(), |name, value| {
+        let unpacked = qpack::decode(&section, usize::MAX, &mut QpackScratch::default(), |name, value| {
             got.push((String::from_utf8_lossy(name).into_owned(), value.to_vec()));
             Ok(())
         });

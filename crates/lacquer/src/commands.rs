@@ -7,7 +7,7 @@ use toolkit::print;
 /// The function that runs a command: its name as messages give it, its arguments; the result is the exit status.
 type Main = fn(&str, &[String]) -> i32;
 
-pub struct Command {
+pub struct Subcommand {
     /// The word after `lacquer`.
     pub name: &'static str,
     /// The program of Varnish's that it is.
@@ -18,7 +18,7 @@ pub struct Command {
     pub run: Main,
 }
 
-pub const COMMANDS: &[Command] = &[
+pub const COMMANDS: &[Subcommand] = &[
     command("serve", Some("varnishd"), "varnishd", "run the cache, with varnishd's options", serve),
     command("demo", None, "lacquer-demo", "run a demo site with a cache in front of it", |_, args| {
         lacquer_demo::main(args)
@@ -107,12 +107,12 @@ const fn command(
     page: &'static str,
     text: &'static str,
     run: Main,
-) -> Command {
-    Command { name, program, page, text, run }
+) -> Subcommand {
+    Subcommand { name, program, page, text, run }
 }
 
 /// The command of that name, or that a program of Varnish's is.
-pub fn find(name: &str) -> Option<&'static Command> {
+pub fn find(name: &str) -> Option<&'static Subcommand> {
     COMMANDS.iter().find(|command| command.name == name || command.program == Some(name))
 }
 
@@ -122,7 +122,7 @@ pub fn is_later(name: &str) -> bool {
 
 pub fn list() -> String {
     let mut text = "Usage: lacquer COMMAND [options]\n\n".to_owned();
-    for Command { name, program, text: what, .. } in COMMANDS {
+    for Subcommand { name, program, text: what, .. } in COMMANDS {
         let is = program.map(|program| format!(" ({program})")).unwrap_or_default();
         text.push_str(&format!("  {name:<9} {what}{is}\n"));
     }

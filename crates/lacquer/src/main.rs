@@ -15,7 +15,7 @@ use toolkit::print;
 /// Counts what the heap's users hold; with debug assertions, how often they ask.
 struct AllocationCounter;
 
-impl sys::alloc::Listener for AllocationCounter {
+impl sys::alloc::HeapListener for AllocationCounter {
     #[inline(always)]
     fn allocation() {
         base::costs::allocation();

@@ -10,14 +10,14 @@ mod render;
 mod requests;
 mod vmods;
 
-use logq::getopt::Opt;
-use tables::counters::{Elem, Set};
+use logq::getopt::ToolOption;
+use tables::counters::{CounterFields, Elem};
 use tables::tags::TagKind;
 use tables::vcltext::{self, STATEMENTS};
 use tables::vclvars::{Method, Return, VARS};
 use toolkit::print;
 
-use crate::commands::{self, COMMANDS, Command, meant};
+use crate::commands::{self, COMMANDS, Subcommand, meant};
 
 enum Body {
     Prose(&'static str),
@@ -364,7 +364,7 @@ fn from_table(table: &str) -> String {
 }
 
 fn own_commands() -> String {
-    let one = |command: &Command| {
+    let one = |command: &Subcommand| {
         let section = PAGES.iter().find(|page| page.0 == command.page).map_or(1, |page| page.1);
         entry(command.name, &format!("{}, see {}({section}).", capital(command.text), command.page))
     };
@@ -376,8 +376,8 @@ fn capital(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-fn options(options: &[Opt]) -> String {
-    let one = |Opt(letter, value, help): &Opt| {
+fn options(options: &[ToolOption]) -> String {
+    let one = |ToolOption(letter, value, help): &ToolOption| {
         let term = if value.is_empty() { format!("-{letter}") } else { format!("-{letter} <{value}>") };
         entry(&term, help)
     };
@@ -409,7 +409,7 @@ fn counters() -> String {
     use tables::counters::{
         ClassCounters, DiskSet, Fleet, Lck, Main, Mempool, Mgt, NoHitCounts, Peers, Sma, Smf, Vbe, Xkey,
     };
-    fn set<S: Set>() -> String {
+    fn set<S: CounterFields>() -> String {
         let one = |elem: &Elem| {
             let (short, long) = (elem.oneliner.trim_end_matches('.'), elem.docs);
             let text = if long.starts_with(short) { long.to_owned() } else { format!("{short}.\n{long}") };

@@ -102,7 +102,7 @@ impl Kind {
 /// HTTP/2 as far as it is needed here: a request a round, on streams 1, 3, ..
 mod h2 {
     use http2::frame::{self, END_HEADERS, END_STREAM};
-    use http2::{Kind, PREFACE, hpack};
+    use http2::{Http2FrameType, PREFACE, hpack};
 
     const FIELDS: [(&str, &str); 3] = [(":method", "GET"), (":scheme", "http"), (":authority", "www.example.com")];
     const WINDOW: u32 = 1 << 30;
@@ -116,19 +116,19 @@ mod h2 {
         let (mut out, mut section) = (Vec::new(), Vec::new());
         if round == 0 {
             out.extend_from_slice(PREFACE);
-            frame::write(&mut out, Kind::Settings, 0, 0, &[]);
-            frame::write(&mut out, Kind::WindowUpdate, 0, 0, &WINDOW.to_be_bytes());
+            frame::write(&mut out, Http2FrameType::Settings, 0, 0, &[]);
+            frame::write(&mut out, Http2FrameType::WindowUpdate, 0, 0, &WINDOW.to_be_bytes());
         }
         for (name, value) in FIELDS.into_iter().chain([(":path", path)]) {
             hpack::field(&mut section, name.as_bytes(), value.as_bytes());
         }
-        frame::write(&mut out, Kind::Headers, END_STREAM | END_HEADERS, stream(round), &section);
+        frame::write(&mut out, Http2FrameType::Headers, END_STREAM | END_HEADERS, stream(round), &section);
         out
     }
 
     pub fn end(round: u32) -> Vec<u8> {
         let mut out = Vec::new();
-        frame::write(&mut out, Kind::Data, END_STREAM, stream(round), &[]);
+        frame::write(&mut out, Http2FrameType::Data, END_STREAM, stream(round), &[]);
         out
     }
 }

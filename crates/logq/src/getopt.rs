@@ -5,7 +5,7 @@ use std::fmt;
 
 /// An option with its help: the letter, the value's name (empty: none), what it does.
 #[derive(Clone, Copy, Debug)]
-pub struct Opt(pub char, pub &'static str, pub &'static str);
+pub struct ToolOption(pub char, pub &'static str, pub &'static str);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OptError {
@@ -38,7 +38,7 @@ pub enum OptMatch {
 /// An unknown option, or one without the value it needs.
 pub fn parse<'a>(
     args: &'a [String],
-    options: &[Opt],
+    options: &[ToolOption],
     long: &[&str],
 ) -> Result<(Vec<OptMatch>, &'a [String]), OptError> {
     parse_with_values(args, options, long, &[])
@@ -51,7 +51,7 @@ pub fn parse<'a>(
 /// The same as for [`parse`].
 pub fn parse_with_values<'a>(
     args: &'a [String],
-    options: &[Opt],
+    options: &[ToolOption],
     long: &[&str],
     valued: &[&str],
 ) -> Result<(Vec<OptMatch>, &'a [String]), OptError> {
@@ -84,7 +84,7 @@ pub fn parse_with_values<'a>(
 fn cluster<'a>(
     letters: &str,
     tail: &'a [String],
-    options: &[Opt],
+    options: &[ToolOption],
     found: &mut Vec<OptMatch>,
 ) -> Result<&'a [String], OptError> {
     for (at, letter) in letters.char_indices() {
@@ -106,14 +106,14 @@ fn cluster<'a>(
 }
 
 /// The option letters in getopt(3)'s notation, for scripts that wrap a tool.
-pub fn optstring(options: &[Opt]) -> String {
+pub fn optstring(options: &[ToolOption]) -> String {
     options.iter().map(|o| format!("{}{}", o.0, if o.1.is_empty() { "" } else { ":" })).collect()
 }
 
 /// The usage text: options in order, then whatever else is to be said (examples).
-pub fn usage(program: &str, options: &[Opt], more: &str) -> String {
+pub fn usage(program: &str, options: &[ToolOption], more: &str) -> String {
     let mut text = format!("Usage: {program} <options>\n\nOptions:\n");
-    for Opt(letter, value, help) in options {
+    for ToolOption(letter, value, help) in options {
         let option = if value.is_empty() { format!("[-{letter}]") } else { format!("[-{letter} <{value}>]") };
         text.push_str(&format!(" {option:<25} {help}\n"));
     }
@@ -125,7 +125,7 @@ pub fn usage(program: &str, options: &[Opt], more: &str) -> String {
 mod tests {
     use super::*;
 
-    const OPTIONS: &[Opt] = &[Opt('a', "", ""), Opt('b', "", ""), Opt('n', "dir", "")];
+    const OPTIONS: &[ToolOption] = &[ToolOption('a', "", ""), ToolOption('b', "", ""), ToolOption('n', "dir", "")];
 
     fn check(line: &str, expected: &str) {
         let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();

@@ -25,10 +25,10 @@ pub mod source;
 pub mod tool;
 pub mod version;
 
-pub use group::{Grouping, Reason, Txn, TxnType};
+pub use group::{GroupReason, Grouping, Txn, TxnType};
 pub use handling::Handling;
 pub use query::Query;
 pub use record::{Rec, records};
 pub use redact::Redaction;
 pub use select::Select;
-pub use tool::{Flow, Sink, Tool};
+pub use tool::{Flow, LogTool, ToolSink};

@@ -4,13 +4,13 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use screen::{Key, Line, Screen};
+use screen::{KeyPress, Screen, ScreenLine};
 
 use crate::source::strerror;
-use crate::tool::{Failure, Flow, Tool};
+use crate::tool::{Flow, LogTool, ToolFailure};
 
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveLog {
     screen: Screen,
     pub delay: Duration,
     pub ident: String,
@@ -20,12 +20,12 @@ pub struct Live {
     quit: bool,
 }
 
-impl Live {
+impl LiveLog {
     /// Takes the terminal.
     ///
     /// # Errors
     /// There is none.
-    pub fn new(tool: &Tool, delay: Duration) -> Result<Live, Failure> {
+    pub fn new(tool: &LogTool, delay: Duration) -> Result<LiveLog, ToolFailure> {
         let ident = match &tool.file {
             None => {
                 let found = shm::reader::find(tool.attach.name.as_deref());
@@ -33,15 +33,15 @@ impl Live {
             }
             Some(_) => String::new(),
         };
-        let screen = Screen::new().map_err(|e| Failure::new(format!("No screen: {}", strerror(&e))))?;
-        Ok(Live { screen, delay, ident, is_over: false, drawn: None, quit: false })
+        let screen = Screen::new().map_err(|e| ToolFailure::new(format!("No screen: {}", strerror(&e))))?;
+        Ok(LiveLog { screen, delay, ident, is_over: false, drawn: None, quit: false })
     }
 
     /// Draws when it is time.
     ///
     /// # Errors
     /// The terminal is gone.
-    pub fn draw(&mut self, page: impl FnOnce(&Live, (usize, usize)) -> Vec<Line>) -> io::Result<()> {
+    pub fn draw(&mut self, page: impl FnOnce(&LiveLog, (usize, usize)) -> Vec<ScreenLine>) -> io::Result<()> {
         if self.drawn.is_some_and(|at| at.elapsed() < self.delay) {
             return Ok(());
         }
@@ -54,13 +54,13 @@ impl Live {
     ///
     /// # Errors
     /// The terminal is gone.
-    pub fn key(&mut self, wait: Duration, other: impl FnOnce(&mut Live, Key)) -> io::Result<Flow> {
+    pub fn key(&mut self, wait: Duration, other: impl FnOnce(&mut LiveLog, KeyPress)) -> io::Result<Flow> {
         match self.screen.key(wait)? {
-            Some(Key::Char('q' | 'Q') | Key::Ctrl('c' | 'q')) => {
+            Some(KeyPress::Char('q' | 'Q') | KeyPress::Ctrl('c' | 'q')) => {
                 self.quit = true;
                 return Ok(Flow::Stop);
             }
-            Some(Key::Ctrl('l' | 't') | Key::Resize) => self.drawn = None,
+            Some(KeyPress::Ctrl('l' | 't') | KeyPress::Resize) => self.drawn = None,
             Some(key) => other(self, key),
             None => {}
         }

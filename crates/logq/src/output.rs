@@ -4,7 +4,7 @@
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 
-pub struct Output {
+pub struct ToolOutput {
     /// None or `-`: standard output.
     name: Option<String>,
     is_buffered: bool,
@@ -12,15 +12,15 @@ pub struct Output {
     to: Box<dyn Write>,
 }
 
-impl std::fmt::Debug for Output {
+impl std::fmt::Debug for ToolOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Output").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("ToolOutput").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl Output {
-    pub fn open(name: Option<String>, append: bool, is_buffered: bool, head: &'static [u8]) -> io::Result<Output> {
-        let mut output = Output { name, is_buffered, head, to: Box::new(io::sink()) };
+impl ToolOutput {
+    pub fn open(name: Option<String>, append: bool, is_buffered: bool, head: &'static [u8]) -> io::Result<ToolOutput> {
+        let mut output = ToolOutput { name, is_buffered, head, to: Box::new(io::sink()) };
         output.to = output.target(append)?;
         Ok(output)
     }
@@ -55,7 +55,7 @@ impl Output {
     }
 }
 
-impl Write for Output {
+impl Write for ToolOutput {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         self.to.write(octets)
     }

@@ -11,7 +11,7 @@ use crate::record::{Rec, records};
 use crate::select::Select;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Style {
+pub enum PrintStyle {
     /// The same as varnishlog writes.
     Text,
     /// Number, old tag name, side and data.
@@ -22,8 +22,8 @@ pub enum Style {
 
 /// Style, and what depends on who reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Look {
-    pub style: Style,
+pub struct PrintLook {
+    pub style: PrintStyle,
     pub has_colours: bool,
     /// A terminal shows it: control characters, which whoever sends a request may have chosen, come as `%1b`.
     pub is_terminal: bool,
@@ -50,25 +50,25 @@ pub fn is_shown(select: &Select, txn: &Txn<'_>) -> bool {
         return true;
     }
     match txn.kind {
-        TxnType::Req => select.client && (txn.reason != crate::group::Reason::Esi || select.esi),
+        TxnType::Req => select.client && (txn.reason != crate::group::GroupReason::Esi || select.esi),
         TxnType::Bereq => select.backend,
         TxnType::Raw => true,
         TxnType::Unknown | TxnType::Sess => false,
     }
 }
 
-pub fn group(out: &mut dyn Write, select: &Select, look: Look, group: &[Txn<'_>]) -> io::Result<()> {
+pub fn group(out: &mut dyn Write, select: &Select, look: PrintLook, group: &[Txn<'_>]) -> io::Result<()> {
     let mut has_title = false;
     for txn in group.iter().filter(|txn| is_shown(select, txn)) {
         match look.style {
-            Style::Json => json(out, select, txn)?,
-            Style::FourColumns => {
+            PrintStyle::Json => json(out, select, txn)?,
+            PrintStyle::FourColumns => {
                 for rec in records(txn.records).filter(|r| select.shows(r)) {
                     write!(out, "{:>5} {:<12} {} ", rec.vxid, names::old_name(rec.tag), rec.side())?;
                     data(out, &rec, look.is_terminal)?;
                 }
             }
-            Style::Text => {
+            PrintStyle::Text => {
                 has_title |= txn.level > 0;
                 transaction(out, select, look, txn)?;
             }
@@ -77,7 +77,7 @@ pub fn group(out: &mut dyn Write, select: &Select, look: Look, group: &[Txn<'_>]
     if has_title { out.write_all(b"\n") } else { Ok(()) }
 }
 
-fn transaction(out: &mut dyn Write, select: &Select, look: Look, txn: &Txn<'_>) -> io::Result<()> {
+fn transaction(out: &mut dyn Write, select: &Select, look: PrintLook, txn: &Txn<'_>) -> io::Result<()> {
     let verbose = txn.level == 0 || select.verbose;
     let colours = look.has_colours;
     if txn.level > 0 {

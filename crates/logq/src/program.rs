@@ -3,12 +3,12 @@
 
 use toolkit::print;
 
-use crate::getopt::{self, Opt, OptMatch};
-use crate::tool::Failure;
+use crate::getopt::{self, OptMatch, ToolOption};
+use crate::tool::ToolFailure;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Cli<'a> {
-    pub options: &'a [Opt],
+pub struct ToolCli<'a> {
+    pub options: &'a [ToolOption],
     /// Long options, which are ours alone, beside `--help` and `--optstring`.
     pub long: &'a [&'a str],
     /// Those of them that take the next word as their value.
@@ -16,14 +16,14 @@ pub struct Cli<'a> {
     pub more: &'a str,
 }
 
-pub trait Program: Sized {
-    fn option(&mut self, option: OptMatch) -> Result<(), Failure>;
+pub trait ToolProgram: Sized {
+    fn option(&mut self, option: OptMatch) -> Result<(), ToolFailure>;
 
-    fn run(self) -> Result<i32, Failure>;
+    fn run(self) -> Result<i32, ToolFailure>;
 }
 
 /// Reads the command line, runs the tool: its exit status.
-pub fn main(program: &str, args: &[String], cli: &Cli<'_>, mut tool: impl Program) -> i32 {
+pub fn main(program: &str, args: &[String], cli: &ToolCli<'_>, mut tool: impl ToolProgram) -> i32 {
     let mut start = || {
         let usage = || getopt::usage(program, cli.options, cli.more);
         let long: Vec<&str> = cli.long.iter().copied().chain(["help", "optstring"]).collect();
@@ -61,7 +61,7 @@ pub fn main(program: &str, args: &[String], cli: &Cli<'_>, mut tool: impl Progra
         Ok(None) => tool.run(),
         Err(failure) => Err(failure),
     };
-    ended.unwrap_or_else(|failure: Failure| {
+    ended.unwrap_or_else(|failure: ToolFailure| {
         print::err(format_args!("{failure}\n"));
         failure.status
     })

@@ -30,7 +30,7 @@ const DAEMON_INFO: u8 = 3 << 3 | 6;
 const SYSLOG_PORT: &str = "514";
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Receiver {
+pub enum LineReceiver {
     /// `tcp:HOST:PORT`: a line after the other.
     Tcp(String),
     /// `unix:PATH`: the same over a stream socket.
@@ -41,18 +41,18 @@ pub enum Receiver {
     Syslog(String),
 }
 
-impl FromStr for Receiver {
+impl FromStr for LineReceiver {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Receiver, String> {
+    fn from_str(text: &str) -> Result<LineReceiver, String> {
         let bad = || format!("{text}: not a receiver; write tcp:HOST:PORT, unix:PATH, syslog or syslog:HOST[:PORT]");
         match text.split_once(':') {
-            None if text == "syslog" => Ok(Receiver::LocalSyslog),
-            Some(("tcp", address)) if has_port(address) => Ok(Receiver::Tcp(address.to_owned())),
-            Some(("unix", path)) if !path.is_empty() => Ok(Receiver::Unix(path.into())),
-            Some(("syslog", address)) if has_port(address) => Ok(Receiver::Syslog(address.to_owned())),
+            None if text == "syslog" => Ok(LineReceiver::LocalSyslog),
+            Some(("tcp", address)) if has_port(address) => Ok(LineReceiver::Tcp(address.to_owned())),
+            Some(("unix", path)) if !path.is_empty() => Ok(LineReceiver::Unix(path.into())),
+            Some(("syslog", address)) if has_port(address) => Ok(LineReceiver::Syslog(address.to_owned())),
             Some(("syslog", host)) if !host.is_empty() && !host.ends_with(':') => {
-                Ok(Receiver::Syslog(format!("{host}:{SYSLOG_PORT}")))
+                Ok(LineReceiver::Syslog(format!("{host}:{SYSLOG_PORT}")))
             }
             _ => Err(bad()),
         }
@@ -66,30 +66,30 @@ fn has_port(address: &str) -> bool {
     !host.is_empty() && is_one_host && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
-impl fmt::Display for Receiver {
+impl fmt::Display for LineReceiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Receiver::Tcp(address) => write!(f, "tcp:{address}"),
-            Receiver::Unix(path) => write!(f, "unix:{}", path.display()),
-            Receiver::LocalSyslog => f.write_str("syslog"),
-            Receiver::Syslog(address) => write!(f, "syslog:{address}"),
+            LineReceiver::Tcp(address) => write!(f, "tcp:{address}"),
+            LineReceiver::Unix(path) => write!(f, "unix:{}", path.display()),
+            LineReceiver::LocalSyslog => f.write_str("syslog"),
+            LineReceiver::Syslog(address) => write!(f, "syslog:{address}"),
         }
     }
 }
 
 /// The lines that tell a receiver how many others are missing; made of their number and the receiver's name.
-pub type Gap = fn(u64, &Receiver) -> Vec<u8>;
+pub type Gap = fn(u64, &LineReceiver) -> Vec<u8>;
 
 /// Sends lines. Dropped, it sends what waits for [`FAREWELL`] at the most.
 #[derive(Debug)]
-pub struct Sender {
+pub struct LineSender {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    receiver: Receiver,
+    receiver: LineReceiver,
     most: usize,
     gap: Gap,
     queue: Mutex<Queue>,
@@ -143,17 +143,17 @@ impl Queue {
     }
 }
 
-impl Sender {
+impl LineSender {
     /// Begins; `most`: bytes that may wait.
     ///
     /// # Errors
     /// No thread can be had.
-    pub fn start(receiver: Receiver, most: usize, gap: Gap) -> io::Result<Sender> {
+    pub fn start(receiver: LineReceiver, most: usize, gap: Gap) -> io::Result<LineSender> {
         let (queue, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { receiver, most, gap, queue, changed });
         let work = shared.clone();
         let thread = std::thread::Builder::new().name("receiver".into()).spawn(move || work.send_all())?;
-        Ok(Sender { shared, thread: Some(thread) })
+        Ok(LineSender { shared, thread: Some(thread) })
     }
 
     /// Takes a line with its newline. One for which there is no room is counted and left out.
@@ -182,7 +182,7 @@ impl Sender {
     }
 }
 
-impl Drop for Sender {
+impl Drop for LineSender {
     fn drop(&mut self) {
         self.shared.queue().ends = Some(Instant::now() + FAREWELL);
         self.shared.changed.notify_one();
@@ -245,23 +245,23 @@ impl Shared {
 
     fn connect(&self) -> io::Result<Channel> {
         Ok(match &self.receiver {
-            Receiver::Tcp(address) => {
+            LineReceiver::Tcp(address) => {
                 let stream = connect_tcp(address)?;
                 stream.set_write_timeout(Some(PATIENCE))?;
                 Channel::Stream(Box::new(stream))
             }
-            Receiver::Unix(path) => {
+            LineReceiver::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
                 stream.set_write_timeout(Some(PATIENCE))?;
                 Channel::Stream(Box::new(stream))
             }
-            Receiver::LocalSyslog => {
+            LineReceiver::LocalSyslog => {
                 let socket = UnixDatagram::unbound()?;
                 socket.connect(DEV_LOG)?;
                 socket.set_write_timeout(Some(PATIENCE))?;
                 Channel::LocalSyslog(socket)
             }
-            Receiver::Syslog(address) => {
+            LineReceiver::Syslog(address) => {
                 let to = resolve(address)?;
                 let socket = UdpSocket::bind(if to.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" })?;
                 socket.connect(to)?;
@@ -345,7 +345,7 @@ mod tests {
 
     use super::*;
 
-    fn gap(lost: u64, _: &Receiver) -> Vec<u8> {
+    fn gap(lost: u64, _: &LineReceiver) -> Vec<u8> {
         format!("lost {lost}\n").into_bytes()
     }
 
@@ -357,7 +357,8 @@ mod tests {
     #[test]
     fn receivers_have_names() {
         let check = |text: &str, expected: &str| {
-            let shown = text.parse::<Receiver>().map_or_else(|_| "none".to_owned(), |receiver| receiver.to_string());
+            let shown =
+                text.parse::<LineReceiver>().map_or_else(|_| "none".to_owned(), |receiver| receiver.to_string());
             assert_eq!(shown, expected, "{text}");
         };
         check("tcp:logs:5170", "tcp:logs:5170");
@@ -376,8 +377,8 @@ mod tests {
     #[test]
     fn lines_arrive_in_order() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let receiver = Receiver::Tcp(listener.local_addr().expect("an address").to_string());
-        let sender = Sender::start(receiver, 1 << 20, gap).expect("a thread");
+        let receiver = LineReceiver::Tcp(listener.local_addr().expect("an address").to_string());
+        let sender = LineSender::start(receiver, 1 << 20, gap).expect("a thread");
         (0..100).for_each(|n| sender.send(format!("{n}\n").into_bytes()));
         let expected: Vec<_> = (0..100).map(|n: u32| n.to_string()).collect();
         assert_eq!(lines(&listener, 100), expected);
@@ -390,7 +391,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         drop(listener);
-        let sender = Sender::start(Receiver::Tcp(address.to_string()), 20, gap).expect("a thread");
+        let sender = LineSender::start(LineReceiver::Tcp(address.to_string()), 20, gap).expect("a thread");
         (0..10).for_each(|n| sender.send(format!("line {n}\n").into_bytes()));
         assert_eq!(sender.left_out(), 8);
         let listener = TcpListener::bind(address).expect("the port again");

@@ -47,14 +47,14 @@ pub fn length(first: u32) -> usize {
 }
 
 /// The records in `bytes`; heads of batches and tags this version doesn't know are passed over, a cut record ends it.
-pub fn records(bytes: &[u8]) -> Records<'_> {
-    Records(bytes)
+pub fn records(bytes: &[u8]) -> TransactionRecords<'_> {
+    TransactionRecords(bytes)
 }
 
 #[derive(Clone, Debug)]
-pub struct Records<'a>(&'a [u8]);
+pub struct TransactionRecords<'a>(&'a [u8]);
 
-impl<'a> Iterator for Records<'a> {
+impl<'a> Iterator for TransactionRecords<'a> {
     type Item = Rec<'a>;
 
     fn next(&mut self) -> Option<Rec<'a>> {

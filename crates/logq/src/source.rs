@@ -5,21 +5,21 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
-use shm::reader::log::{Ring, Step};
+use shm::reader::log::{LogCursor, RingStep};
 
 use crate::record;
 
 pub const FILE_HEAD: &[u8; 4] = b"VSL\0";
 
-pub struct Records {
+pub struct RecordFile {
     from: BufReader<Box<dyn Read>>,
     buffer: Vec<u8>,
     is_cut: bool,
 }
 
-impl std::fmt::Debug for Records {
+impl std::fmt::Debug for RecordFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Records").finish_non_exhaustive()
+        f.debug_struct("RecordFile").finish_non_exhaustive()
     }
 }
 
@@ -29,12 +29,12 @@ pub fn strerror(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-impl Records {
+impl RecordFile {
     /// Opens a file; `-` is standard input.
     ///
     /// # Errors
     /// It can't be read, or is no such file.
-    pub fn open(name: &str) -> Result<Records, String> {
+    pub fn open(name: &str) -> Result<RecordFile, String> {
         let from: Box<dyn Read> = match name {
             "-" => Box::new(io::stdin()),
             _ => Box::new(File::open(name).map_err(|e| format!("Cannot open {name}: {}", strerror(&e)))?),
@@ -47,7 +47,7 @@ impl Records {
             Ok(()) if head != *FILE_HEAD => return Err(format!("Not a VSL file: {name}")),
             Ok(()) => {}
         }
-        Ok(Records { from, buffer: Vec::new(), is_cut: false })
+        Ok(RecordFile { from, buffer: Vec::new(), is_cut: false })
     }
 
     /// True if the file has ended within a record, or couldn't be read any further.
@@ -80,17 +80,17 @@ impl Records {
 }
 
 #[derive(Debug)]
-pub enum Source {
-    Ring(Box<Ring>),
-    File(Records),
+pub enum LogSource {
+    Ring(Box<LogCursor>),
+    File(RecordFile),
 }
 
-impl Source {
+impl LogSource {
     /// The next records of one transaction, or why there are none.
-    pub fn step(&mut self) -> Step<'_> {
+    pub fn step(&mut self) -> RingStep<'_> {
         match self {
-            Source::Ring(ring) => ring.step(),
-            Source::File(file) => file.next().map_or(Step::Eof, Step::Records),
+            LogSource::Ring(ring) => ring.step(),
+            LogSource::File(file) => file.next().map_or(RingStep::Eof, RingStep::Records),
         }
     }
 }

@@ -8,19 +8,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use shm::reader::Reader;
+use shm::reader::CounterReader;
 use shm::reader::find::{Unfound, find};
-use shm::reader::log::{LogError, Ring, StartAt, Step};
+use shm::reader::log::{LogCursor, LogError, RingStep, StartAt};
 use sys::fd::Interest;
 use sys::pidfile::{PidFile, PidFileError};
 use sys::signal::{self, Signals};
 use toolkit::print;
 
-use crate::group::{Grouper, Grouping, Reason, Txn, TxnFilter, TxnType};
+use crate::group::{GroupReason, Grouper, Grouping, Txn, TxnFilter, TxnType};
 use crate::query::Query;
 use crate::record::records;
 use crate::select::Select;
-use crate::source::{Records, Source, strerror};
+use crate::source::{LogSource, RecordFile, strerror};
 
 /// Time that an idle tool sleeps until it looks again.
 const IDLE: Duration = Duration::from_millis(10);
@@ -39,7 +39,7 @@ pub enum Flow {
     Stop,
 }
 
-pub trait Sink {
+pub trait ToolSink {
     /// Takes a group of transactions.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ pub trait Sink {
     /// Says that there is nothing more for the moment, or that much was read since the last time.
     ///
     /// # Errors
-    /// The same as for [`Sink::group`].
+    /// The same as for [`ToolSink::group`].
     fn idle(&mut self) -> io::Result<Flow> {
         Ok(Flow::On)
     }
@@ -58,26 +58,26 @@ pub trait Sink {
     ///
     /// # Errors
     /// What couldn't be opened again.
-    fn hup(&mut self) -> Result<Flow, Failure> {
+    fn hup(&mut self) -> Result<Flow, ToolFailure> {
         Ok(Flow::Stop)
     }
 }
 
 /// The reason why a tool ends: its message, and its exit status.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
+pub struct ToolFailure {
     pub status: i32,
     pub text: String,
 }
 
-impl Failure {
+impl ToolFailure {
     /// A failure with status 1.
-    pub fn new(text: impl Into<String>) -> Failure {
-        Failure { status: 1, text: text.into() }
+    pub fn new(text: impl Into<String>) -> ToolFailure {
+        ToolFailure { status: 1, text: text.into() }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ToolFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -175,7 +175,7 @@ impl Attach {
 }
 
 #[derive(Debug)]
-pub struct Tool {
+pub struct LogTool {
     pub attach: Attach,
     pub grouping: Grouping,
     pub daemon: bool,
@@ -189,9 +189,9 @@ pub struct Tool {
     query: Option<String>,
 }
 
-impl Default for Tool {
-    fn default() -> Tool {
-        Tool {
+impl Default for LogTool {
+    fn default() -> LogTool {
+        LogTool {
             attach: Attach::default(),
             grouping: Grouping::Vxid,
             daemon: false,
@@ -206,7 +206,7 @@ impl Default for Tool {
     }
 }
 
-impl Tool {
+impl LogTool {
     pub fn option(&mut self, letter: char, value: &str) -> Result<bool, String> {
         match letter {
             'd' => self.past = true,
@@ -244,10 +244,10 @@ impl Tool {
     ///
     /// # Errors
     /// There is none.
-    pub fn check_daemon(&self, file: Option<&str>) -> Result<(), Failure> {
+    pub fn check_daemon(&self, file: Option<&str>) -> Result<(), ToolFailure> {
         match file {
-            None if self.daemon => Err(Failure::new("Missing -w option")),
-            Some("-") if self.daemon => Err(Failure::new("Daemon cannot write to stdout")),
+            None if self.daemon => Err(ToolFailure::new("Missing -w option")),
+            Some("-") if self.daemon => Err(ToolFailure::new("Daemon cannot write to stdout")),
             _ => Ok(()),
         }
     }
@@ -256,40 +256,40 @@ impl Tool {
     ///
     /// # Errors
     /// What the options ask for can't be had; or the output can't be written.
-    pub fn run(self, sink: &mut dyn Sink) -> Result<(), Failure> {
+    pub fn run(self, sink: &mut dyn ToolSink) -> Result<(), ToolFailure> {
         if self.attach.name.is_some() && self.file.is_some() {
-            return Err(Failure::new("Only one of -n and -r options may be used"));
+            return Err(ToolFailure::new("Only one of -n and -r options may be used"));
         }
         if self.file.as_deref() == Some("-") && self.daemon {
-            return Err(Failure::new("Daemon cannot read from stdin"));
+            return Err(ToolFailure::new("Daemon cannot read from stdin"));
         }
         let query = match &self.query {
             Some(text) => Some(
                 Query::new(text, self.select.caseless)
-                    .map_err(|e| Failure::new(format!("Query expression error:\n{e}")))?,
+                    .map_err(|e| ToolFailure::new(format!("Query expression error:\n{e}")))?,
             ),
             None => None,
         };
-        let file = self.file.as_deref().map(Records::open).transpose().map_err(Failure::new)?;
+        let file = self.file.as_deref().map(RecordFile::open).transpose().map_err(ToolFailure::new)?;
         // Readers that go away end a tool without a word, as everywhere.
         let _ = signal::default(signal::SIGPIPE);
         let numbers = [signal::SIGHUP, signal::SIGINT, signal::SIGTERM, signal::SIGUSR1];
-        let mut signals = Signals::new(&numbers).map_err(|e| Failure::new(strerror(&e)))?;
+        let mut signals = Signals::new(&numbers).map_err(|e| ToolFailure::new(strerror(&e)))?;
         let mut workdir = PathBuf::new();
         if file.is_none() {
             let mut attach = self.attach.clone();
             if self.daemon {
                 // Nobody is there to choose a server or to try again.
                 attach.is_patient = true;
-                attach.name.get_or_insert_with(|| Reader::workdir_of(None).to_string_lossy().into_owned());
+                attach.name.get_or_insert_with(|| CounterReader::workdir_of(None).to_string_lossy().into_owned());
             }
             let attached = attach.wait(|time| sleep(&mut signals, time).is_some_and(ends));
-            workdir = attached.map_err(|e| Failure::new(format!("VSM: {e}")))?;
+            workdir = attached.map_err(|e| ToolFailure::new(format!("VSM: {e}")))?;
         }
         let pid_file = self.background()?;
         let rate = self.select.rate.map(|(limit, period)| Rate { limit, period, credits: 1.0, last: Instant::now() });
         let mut run = Run { tool: &self, workdir, query, signals, rate, left: self.count, overruns: 0, sink };
-        let result = run.run(file.map(Source::File));
+        let result = run.run(file.map(LogSource::File));
         run.tell_gaps();
         if let Some(pid_file) = pid_file {
             pid_file.remove();
@@ -298,7 +298,7 @@ impl Tool {
     }
 
     /// Carries out -P and -D.
-    fn background(&self) -> Result<Option<PidFile>, Failure> {
+    fn background(&self) -> Result<Option<PidFile>, ToolFailure> {
         let mut pid_file = None;
         if let Some(path) = &self.pid_file {
             pid_file = Some(PidFile::open(Path::new(path), 0o644, 0).map_err(|error| {
@@ -306,15 +306,15 @@ impl Tool {
                     PidFileError::Running(_) => "File exists".to_owned(),
                     PidFileError::Io(error) => strerror(&error),
                 };
-                Failure::new(format!("{path}: {text}"))
+                ToolFailure::new(format!("{path}: {text}"))
             })?);
         }
         if self.daemon {
-            let failed = |e: io::Error| Failure::new(format!("Daemon mode: {}", strerror(&e)));
+            let failed = |e: io::Error| ToolFailure::new(format!("Daemon mode: {}", strerror(&e)));
             sys::daemon::detach().map_err(failed)?.report(0).map_err(failed)?;
         }
         if let Some(pid_file) = &mut pid_file {
-            pid_file.write().map_err(|e| Failure::new(strerror(&e)))?;
+            pid_file.write().map_err(|e| ToolFailure::new(strerror(&e)))?;
         }
         Ok(pid_file)
     }
@@ -352,7 +352,7 @@ impl Rate {
 }
 
 struct Run<'a> {
-    tool: &'a Tool,
+    tool: &'a LogTool,
     workdir: PathBuf,
     query: Option<Query>,
     signals: Signals,
@@ -360,7 +360,7 @@ struct Run<'a> {
     /// Groups still to be given out (-k).
     left: Option<u64>,
     overruns: u64,
-    sink: &'a mut dyn Sink,
+    sink: &'a mut dyn ToolSink,
 }
 
 enum EndReason {
@@ -370,7 +370,7 @@ enum EndReason {
 }
 
 impl Run<'_> {
-    fn run(&mut self, file: Option<Source>) -> Result<(), Failure> {
+    fn run(&mut self, file: Option<LogSource>) -> Result<(), ToolFailure> {
         if let Some(mut file) = file {
             self.read(&mut file)?;
             return self.flush_out();
@@ -379,7 +379,7 @@ impl Run<'_> {
         loop {
             let Some(ring) = self.open(had)? else { return self.flush_out() };
             had = true;
-            match self.read(&mut Source::Ring(Box::new(ring)))? {
+            match self.read(&mut LogSource::Ring(Box::new(ring)))? {
                 EndReason::Stop => return self.flush_out(),
                 EndReason::Abandoned => print::err("Log abandoned (vsl)\n"),
                 EndReason::Overrun => {
@@ -397,12 +397,12 @@ impl Run<'_> {
         }
     }
 
-    fn flush_out(&mut self) -> Result<(), Failure> {
+    fn flush_out(&mut self) -> Result<(), ToolFailure> {
         self.sink.idle().map(|_| ()).map_err(|e| written(&e))
     }
 
     /// Waits for a log; None when a signal ends that.
-    fn open(&mut self, again: bool) -> Result<Option<Ring>, Failure> {
+    fn open(&mut self, again: bool) -> Result<Option<LogCursor>, ToolFailure> {
         let from = match (self.tool.past, self.tool.past_and_on) {
             (false, _) => StartAt::Now,
             (true, false) => StartAt::Past,
@@ -419,7 +419,7 @@ impl Run<'_> {
                 Some(signal::SIGHUP) if self.sink.hup()? == Flow::Stop => return Ok(None),
                 _ => {}
             }
-            match Ring::open(&self.workdir, from) {
+            match LogCursor::open(&self.workdir, from) {
                 Ok(ring) => {
                     if again {
                         print::err("Log reacquired\n");
@@ -439,7 +439,7 @@ impl Run<'_> {
         }
     }
 
-    fn read(&mut self, source: &mut Source) -> Result<EndReason, Failure> {
+    fn read(&mut self, source: &mut LogSource) -> Result<EndReason, ToolFailure> {
         let select = &self.tool.select;
         let wanted = TxnFilter {
             backend: select.backend,
@@ -452,7 +452,7 @@ impl Run<'_> {
         let mut burst = 0;
         loop {
             let ended = match source.step() {
-                Step::Records(bytes) => {
+                RingStep::Records(bytes) => {
                     if self.take(&mut grouper, bytes)? == Flow::Stop {
                         return Ok(EndReason::Stop);
                     }
@@ -462,10 +462,10 @@ impl Run<'_> {
                     }
                     None
                 }
-                Step::End => None,
-                Step::Eof => return Ok(EndReason::Stop),
-                Step::Abandoned => Some(EndReason::Abandoned),
-                Step::Overrun => Some(EndReason::Overrun),
+                RingStep::End => None,
+                RingStep::Eof => return Ok(EndReason::Stop),
+                RingStep::Abandoned => Some(EndReason::Abandoned),
+                RingStep::Overrun => Some(EndReason::Overrun),
             };
             if let Some(ended) = ended {
                 grouper.flush(Instant::now());
@@ -480,7 +480,7 @@ impl Run<'_> {
     }
 
     /// Runs between records: the sink's turn, then signals.
-    fn idle(&mut self, time: Duration, grouper: &mut Grouper) -> Result<Flow, Failure> {
+    fn idle(&mut self, time: Duration, grouper: &mut Grouper) -> Result<Flow, ToolFailure> {
         if self.sink.idle().map_err(|e| written(&e))? == Flow::Stop {
             return Ok(Flow::Stop);
         }
@@ -495,13 +495,13 @@ impl Run<'_> {
         }
     }
 
-    fn take(&mut self, grouper: &mut Grouper, bytes: &[u8]) -> Result<Flow, Failure> {
+    fn take(&mut self, grouper: &mut Grouper, bytes: &[u8]) -> Result<Flow, ToolFailure> {
         if self.tool.grouping != Grouping::Raw {
             grouper.feed(bytes, Instant::now());
             return self.give(grouper);
         }
         for rec in records(bytes) {
-            let (kind, reason) = (TxnType::Raw, Reason::Unknown);
+            let (kind, reason) = (TxnType::Raw, GroupReason::Unknown);
             let txn = Txn { vxid: rec.vxid, level: 0, parent: 0, kind, reason, records: rec.bytes };
             if self.show(&[txn])? == Flow::Stop {
                 return Ok(Flow::Stop);
@@ -510,7 +510,7 @@ impl Run<'_> {
         Ok(Flow::On)
     }
 
-    fn give(&mut self, grouper: &mut Grouper) -> Result<Flow, Failure> {
+    fn give(&mut self, grouper: &mut Grouper) -> Result<Flow, ToolFailure> {
         while let Some(shown) = grouper.take(|group| self.show(group)) {
             if let Some(flow) = shown
                 && flow? == Flow::Stop
@@ -521,7 +521,7 @@ impl Run<'_> {
         Ok(Flow::On)
     }
 
-    fn show(&mut self, group: &[Txn<'_>]) -> Result<Flow, Failure> {
+    fn show(&mut self, group: &[Txn<'_>]) -> Result<Flow, ToolFailure> {
         if self.query.as_ref().is_some_and(|query| !query.matches(group)) {
             return Ok(Flow::On);
         }
@@ -541,8 +541,8 @@ impl Run<'_> {
     }
 }
 
-fn written(error: &io::Error) -> Failure {
-    Failure::new(format!("Cannot write: {}", strerror(error)))
+fn written(error: &io::Error) -> ToolFailure {
+    ToolFailure::new(format!("Cannot write: {}", strerror(error)))
 }
 
 fn describe(error: &LogError) -> String {

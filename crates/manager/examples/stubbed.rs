@@ -2,11 +2,11 @@
 //! The manager with a worker that only answers its CLI, for tests of the manager alone: no cache, no traffic.
 
 use cli::handoff::WorkerStart;
-use cli::{Decoder, Reply, Request, Status};
+use cli::{CliDecoder, CliReply, CliRequest, CliStatus};
 use params::Params;
-use shm::vsc::Stats;
+use shm::vsc::CounterMaker;
 use shm::vsl::{LogRing, Marker};
-use shm::vsm::{Home, SegmentSet, Shared};
+use shm::vsm::{SegmentSet, SetOwner, SharedSegment};
 use tables::Tag;
 use tables::counters::Main;
 
@@ -48,17 +48,17 @@ fn worker(socket: &str) -> i32 {
             return 1;
         }
     };
-    let mut decoder = Decoder::trusted();
+    let mut decoder = CliDecoder::trusted();
     decoder.feed(&bytes[used..]);
-    let set = SegmentSet::adopt(std::path::Path::new("."), Home::Worker, std::process::id())
+    let set = SegmentSet::adopt(std::path::Path::new("."), SetOwner::Worker, std::process::id())
         .expect("the manager made the directory");
-    let main = Stats::new(&set).add::<Main>("MAIN").expect("counters");
+    let main = CounterMaker::new(&set).add::<Main>("MAIN").expect("counters");
     let params = Params::decode(&start.params).expect("parameters");
     let log = LogRing::create(&set, params.log_settings(), main).expect("a log");
     let mut stub = Stub { start, log, vcls: Vec::new(), active: String::new() };
     println!("Child starts");
-    let send = |reply: Reply| sys::fd::write_all(&socket, &reply.encode()).is_ok();
-    send(Reply::ok(""));
+    let send = |reply: CliReply| sys::fd::write_all(&socket, &reply.encode()).is_ok();
+    send(CliReply::ok(""));
     loop {
         while let Some(request) = decoder.next_request() {
             let reply = request.map_or_else(|e| e.reply(), |request| stub.answer(&request));
@@ -75,43 +75,43 @@ fn worker(socket: &str) -> i32 {
 }
 
 impl Stub {
-    fn answer(&mut self, request: &Request) -> Reply {
+    fn answer(&mut self, request: &CliRequest) -> CliReply {
         let line = String::from_utf8_lossy(&request.line).into_owned();
         self.log.write_one(Tag::Cli, base::Vxid(0), Marker::None, format!("Rd {line}").as_bytes());
         let arg = |at: usize| request.arg(at).unwrap_or_default().to_string();
         match request.name() {
-            "ping" => Reply::ok("PONG 1 1.0"),
-            "start" | "param.set" | "param.reset" | "vcl.label" | "backend.list" => Reply::ok(""),
+            "ping" => CliReply::ok("PONG 1 1.0"),
+            "start" | "param.set" | "param.reset" | "vcl.label" | "backend.list" => CliReply::ok(""),
             "vcl.load" => self.load(&arg(0), &arg(1), arg(2)),
             "vcl.state" => {
                 self.vcls.iter_mut().filter(|(name, _)| *name == arg(0)).for_each(|vcl| vcl.1 = arg(1));
-                Reply::ok("")
+                CliReply::ok("")
             }
             "vcl.discard" => {
                 self.vcls.retain(|(name, _)| *name != arg(0));
-                Reply::ok("")
+                CliReply::ok("")
             }
             "vcl.use" => {
                 self.active = arg(0);
-                Reply::ok("")
+                CliReply::ok("")
             }
-            "vcl.list" => Reply::ok(self.vcls.iter().map(|v| self.row(v)).collect::<String>()),
-            "debug.listen_address" => Reply::ok(self.addresses()),
-            "debug.xid" => Reply::ok("XID is 999 chunk 1"),
+            "vcl.list" => CliReply::ok(self.vcls.iter().map(|v| self.row(v)).collect::<String>()),
+            "debug.listen_address" => CliReply::ok(self.addresses()),
+            "debug.xid" => CliReply::ok("XID is 999 chunk 1"),
             "debug.panic.worker" => self.panic(),
-            _ => Reply::unknown(),
+            _ => CliReply::unknown(),
         }
     }
 
-    fn load(&mut self, name: &str, file: &str, state: String) -> Reply {
+    fn load(&mut self, name: &str, file: &str, state: String) -> CliReply {
         use vcl::Sources;
         let bundle = std::fs::read(file).ok().and_then(|bytes| vcl::SourceBundle::from_bytes(&bytes));
         match bundle.map(|bundle| bundle.read(vcl::MAIN)) {
             Some(Ok(_)) => {
                 self.vcls.push((name.into(), state));
-                Reply::ok("")
+                CliReply::ok("")
             }
-            _ => Reply::new(Status::Param, format!("{file} is no bundle")),
+            _ => CliReply::new(CliStatus::Param, format!("{file} is no bundle")),
         }
     }
 
@@ -135,7 +135,7 @@ impl Stub {
 
     fn panic(&self) -> ! {
         if let Some(fd) = self.start.panic_fd.and_then(|fd| sys::fd::inherit(fd).ok())
-            && let Ok(segment) = Shared::from_fd(fd)
+            && let Ok(segment) = SharedSegment::from_fd(fd)
         {
             segment.write_text(b"Assert error in stub(), as asked\nby the test\n");
         }

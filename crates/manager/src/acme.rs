@@ -10,20 +10,20 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, SystemTime};
 
-use acme::certificate::{Facts, printable};
+use acme::certificate::{AcmeCertificateFacts, printable};
 use acme::settings::Allowed;
-use acme::talk::{Begin, Binding, Challenge, Kind, Managed, Standing};
-use acme::{Name, Settings, Store, store};
+use acme::talk::{AcmeChallenge, Begin, Binding, ChallengeKind, Managed, NameStanding};
+use acme::{AcmeName, AcmeSettings, AcmeStore, store};
 use base::clock::Mono;
-use tls::hitch::Block;
+use tls::hitch::AcmeBlock;
 
-use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::jail::Jail;
-use crate::listen::Listener;
+use crate::listen::BoundListener;
+use crate::manager::Manager;
 use crate::reply::ReplyExt;
-use crate::report::{Severity, print};
-use process::Process;
+use crate::report::{ReportSeverity, print};
+use process::AcmeProcess;
 
 const LONGEST_FILE: u64 = 16 << 20;
 
@@ -35,33 +35,33 @@ const DEMAND_STEP: Duration = Duration::from_secs(1);
 pub(crate) struct Held {
     /// End of the certificate in use.
     pub until: Option<SystemTime>,
-    pub standing: Standing,
+    pub standing: NameStanding,
 }
 
 #[derive(Debug)]
 pub(crate) struct Acme {
-    settings: Settings,
-    store: Store,
+    settings: AcmeSettings,
+    store: AcmeStore,
     trusted: Option<String>,
     binding: Option<Binding>,
-    pub(crate) held: BTreeMap<Name, Held>,
-    challenges: Vec<Challenge>,
-    process: Option<Process>,
+    pub(crate) held: BTreeMap<AcmeName, Held>,
+    challenges: Vec<AcmeChallenge>,
+    process: Option<AcmeProcess>,
     /// Number of times the process ended by itself; [`process`] waits longer after each.
     deaths: u32,
     restart: Option<Mono>,
     /// When the worker is asked for names, and what bounds what comes of it.
     demand: Option<Mono>,
-    bounds: demand::Bounds,
+    bounds: demand::DemandBounds,
 }
 
 impl Acme {
     /// Reads the files that the settings name and opens the directory; none when no name is asked for.
-    pub(crate) fn open(lists: &[String], blocks: &[Block], jail: &Jail) -> Result<Option<Acme>, String> {
+    pub(crate) fn open(lists: &[String], blocks: &[AcmeBlock], jail: &Jail) -> Result<Option<Acme>, String> {
         if lists.is_empty() && blocks.is_empty() {
             return Ok(None);
         }
-        let mut settings = Settings::default();
+        let mut settings = AcmeSettings::default();
         for (key, value, line) in blocks.iter().flat_map(|block| &block.pairs) {
             settings.set(key, value).map_err(|reason| format!("{reason} (line {line} of the -A file)"))?;
         }
@@ -77,7 +77,7 @@ impl Acme {
             Some((kid, key)) => Some(Binding { kid, key: binding_key(&key, &settings)? }),
             None => None,
         };
-        let store = jail.privileged(|| Store::open(&settings.place()))?;
+        let store = jail.privileged(|| AcmeStore::open(&settings.place()))?;
         // Those that were got on demand before. VCL isn't there yet, and allowed these once.
         let on_demand = &settings.on_demand;
         let kept = jail.privileged(|| store.names()).into_iter();
@@ -99,12 +99,12 @@ impl Acme {
             deaths: 0,
             restart,
             demand: None,
-            bounds: demand::Bounds::default(),
+            bounds: demand::DemandBounds::default(),
         }))
     }
 
-    fn begin(&self, kinds: Vec<Kind>, jail: &Jail) -> io::Result<Begin> {
-        let Settings { directory, mail, profile, retry, .. } = self.settings.clone();
+    fn begin(&self, kinds: Vec<ChallengeKind>, jail: &Jail) -> io::Result<Begin> {
+        let AcmeSettings { directory, mail, profile, retry, .. } = self.settings.clone();
         let names = self.held.iter().map(|(name, held)| {
             // One that can't be used is got again.
             let pem = jail.privileged(|| self.store.certificate(name)).ok().flatten();
@@ -126,7 +126,7 @@ fn read_text(path: &std::path::Path) -> io::Result<String> {
 }
 
 /// CAs give it in base64url.
-fn binding_key(text: &str, settings: &Settings) -> Result<Vec<u8>, String> {
+fn binding_key(text: &str, settings: &AcmeSettings) -> Result<Vec<u8>, String> {
     let path = settings.eab_key_file.as_deref().unwrap_or(std::path::Path::new(""));
     let key = acme::settings::base64url(text.trim()).filter(|key| !key.is_empty());
     key.ok_or_else(|| format!("{}: not a key in base64url", path.display()))
@@ -135,14 +135,14 @@ fn binding_key(text: &str, settings: &Settings) -> Result<Vec<u8>, String> {
 impl Manager {
     pub(crate) fn use_kept_certificates(&mut self) {
         let Some(acme) = &self.acme else { return };
-        let names: Vec<Name> = acme.held.keys().cloned().collect();
+        let names: Vec<AcmeName> = acme.held.keys().cloned().collect();
         for name in names {
             let Some(acme) = &self.acme else { return };
             let kept = self.jail.privileged(|| acme.store.certificate(&name));
             let used = match kept {
                 Ok(None) => {
                     if let Err(reason) = self.put_placeholder(&name) {
-                        print(Severity::Error, &format!("ACME: {name}: no temporary certificate: {reason}"));
+                        print(ReportSeverity::Error, &format!("ACME: {name}: no temporary certificate: {reason}"));
                     }
                     continue;
                 }
@@ -150,13 +150,13 @@ impl Manager {
                 Err(error) => Err(errno_text(&error)),
             };
             if let Err(reason) = used {
-                print(Severity::Error, &format!("ACME: {name}: the stored certificate can't be used: {reason}"));
+                print(ReportSeverity::Error, &format!("ACME: {name}: the stored certificate can't be used: {reason}"));
             }
         }
     }
 
     /// For the time until a name's certificate is there, unless another has the name, or a wildcard for it.
-    fn put_placeholder(&mut self, name: &Name) -> Result<(), String> {
+    fn put_placeholder(&mut self, name: &AcmeName) -> Result<(), String> {
         let wildcard = name.as_str().split_once('.').map(|(_, rest)| format!("*.{rest}"));
         let is_for_it = |known: &String| known == name.as_str() || Some(known) == wildcard.as_ref();
         let has_one = self.certs.rows().iter().any(|row| row.entry.facts.names.iter().any(is_for_it));
@@ -167,8 +167,8 @@ impl Manager {
     }
 
     /// Puts key and chain into use. The one before goes on until this is done.
-    fn use_certificate(&mut self, name: &Name, pem: &str) -> Result<Facts, String> {
-        let facts = Facts::of(pem)?;
+    fn use_certificate(&mut self, name: &AcmeName, pem: &str) -> Result<AcmeCertificateFacts, String> {
+        let facts = AcmeCertificateFacts::of(pem)?;
         self.put_certificate(&format!("acme:{name}"), pem.as_bytes())?;
         if let Some(held) = self.acme.as_mut().and_then(|acme| acme.held.get_mut(name)) {
             held.until = Some(facts.validity.until);
@@ -178,14 +178,14 @@ impl Manager {
 
     /// Challenges that our listeners can answer, the better first: a CA asks for http-01 at port 80 and for tls-alpn-01
     /// at port 443.
-    fn challenge_kinds(&self, settings: &Settings) -> Vec<Kind> {
+    fn challenge_kinds(&self, settings: &AcmeSettings) -> Vec<ChallengeKind> {
         let has = |is_tls: bool| {
             self.listeners.iter().any(|l| l.transport.is_tls == is_tls && !l.transport.is_quic && port(l).is_some())
         };
         let at_80 = self.listeners.iter().any(|l| !l.transport.is_tls && port(l) == Some(80));
         let mut kinds = Vec::new();
-        kinds.extend(has(false).then_some(Kind::Http01));
-        kinds.extend(has(true).then_some(Kind::TlsAlpn01));
+        kinds.extend(has(false).then_some(ChallengeKind::Http01));
+        kinds.extend(has(true).then_some(ChallengeKind::TlsAlpn01));
         if !at_80 {
             kinds.reverse();
         }
@@ -199,7 +199,7 @@ impl Manager {
         self.acme.iter().flat_map(|acme| &acme.challenges).map(show_line).collect()
     }
 
-    fn show_challenge(&mut self, challenge: Challenge) -> Result<(), String> {
+    fn show_challenge(&mut self, challenge: AcmeChallenge) -> Result<(), String> {
         if !challenge.is_sane() {
             return Err("a challenge that makes no sense".to_owned());
         }
@@ -217,7 +217,7 @@ impl Manager {
         Ok(())
     }
 
-    fn hide_challenge(&mut self, challenge: &Challenge) {
+    fn hide_challenge(&mut self, challenge: &AcmeChallenge) {
         let Some(acme) = &mut self.acme else { return };
         let before = acme.challenges.len();
         acme.challenges.retain(|old| old.token != challenge.token);
@@ -229,14 +229,14 @@ impl Manager {
 }
 
 /// The port of a listener; `None` for a Unix-domain socket.
-fn port(listener: &Listener) -> Option<u16> {
+fn port(listener: &BoundListener) -> Option<u16> {
     match &listener.address {
-        sys::sock::Name::Inet(address) => Some(address.port()),
-        sys::sock::Name::Unix(_) => None,
+        sys::sock::SocketName::Inet(address) => Some(address.port()),
+        sys::sock::SocketName::Unix(_) => None,
     }
 }
 
-fn show_line(challenge: &Challenge) -> Vec<u8> {
-    let Challenge { kind, name, token, answer } = challenge;
+fn show_line(challenge: &AcmeChallenge) -> Vec<u8> {
+    let AcmeChallenge { kind, name, token, answer } = challenge;
     cli::client::encode(&["debug.acme", kind.word(), name.as_str(), token, answer])
 }

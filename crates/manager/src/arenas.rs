@@ -12,9 +12,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use base::clock::Mono;
-use tables::stores::{Kind, TRANSIENT};
+use tables::stores::{StoreMedium, TRANSIENT};
 
-use crate::stores::Stores;
+use crate::stores::ManagerStores;
 
 /// Deaths within [`WINDOW`] after which the stores are emptied.
 pub const DEATHS: usize = 5;
@@ -22,7 +22,7 @@ pub const DEATHS: usize = 5;
 const WINDOW: f64 = 60.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum WorkerEnd {
     /// The manager told it to end.
     Asked,
     /// The start failed, for a reason outside of the worker.
@@ -30,12 +30,12 @@ pub enum End {
     Died,
 }
 
-impl End {
+impl WorkerEnd {
     /// The end of a worker that ended badly. One that was told to end may do so as it likes.
-    pub fn of_its_own(self) -> End {
+    pub fn of_its_own(self) -> WorkerEnd {
         match self {
-            End::Asked => End::Asked,
-            End::Unserving | End::Died => End::Died,
+            WorkerEnd::Asked => WorkerEnd::Asked,
+            WorkerEnd::Unserving | WorkerEnd::Died => WorkerEnd::Died,
         }
     }
 }
@@ -49,20 +49,20 @@ pub enum Legacy {
 }
 
 #[derive(Debug, Default)]
-pub struct Succession {
+pub struct ArenaSuccession {
     /// When workers died of late, newest first.
     deaths: VecDeque<Mono>,
     /// The worker (or the next one) came after a death.
     after_death: bool,
 }
 
-impl Succession {
-    pub fn ended(&mut self, end: End, now: Mono) -> Legacy {
+impl ArenaSuccession {
+    pub fn ended(&mut self, end: WorkerEnd, now: Mono) -> Legacy {
         match end {
-            End::Asked if std::mem::take(&mut self.after_death) => Legacy::Kept,
-            End::Asked => Legacy::Dropped,
-            End::Unserving => Legacy::Kept,
-            End::Died => self.died(now),
+            WorkerEnd::Asked if std::mem::take(&mut self.after_death) => Legacy::Kept,
+            WorkerEnd::Asked => Legacy::Dropped,
+            WorkerEnd::Unserving => Legacy::Kept,
+            WorkerEnd::Died => self.died(now),
         }
     }
 
@@ -71,8 +71,8 @@ impl Succession {
     }
 
     /// Continues from the program before this one. Recent deaths are counted anew.
-    pub fn resume(after_death: bool) -> Succession {
-        Succession { after_death, ..Succession::default() }
+    pub fn resume(after_death: bool) -> ArenaSuccession {
+        ArenaSuccession { after_death, ..ArenaSuccession::default() }
     }
 
     fn died(&mut self, now: Mono) -> Legacy {
@@ -88,7 +88,7 @@ impl Succession {
 }
 
 #[derive(Debug)]
-pub struct Arena {
+pub struct ManagerArena {
     pub store: String,
     /// A memfd; the worker gives it its size.
     pub file: File,
@@ -97,17 +97,17 @@ pub struct Arena {
 /// The memory of all stores that have some, and the journal of what was invalidated in it.
 #[derive(Debug, Default)]
 pub struct Arenas {
-    stores: Vec<Arena>,
+    stores: Vec<ManagerArena>,
     journal: Option<File>,
 }
 
 impl Arenas {
     /// Makes the missing arenas. Transient has none: its content isn't worth keeping.
-    pub fn complete(&mut self, stores: &Stores) -> io::Result<()> {
-        for store in stores.iter().filter(|store| store.kind == Kind::Malloc && store.name != TRANSIENT) {
+    pub fn complete(&mut self, stores: &ManagerStores) -> io::Result<()> {
+        for store in stores.iter().filter(|store| store.kind == StoreMedium::Malloc && store.name != TRANSIENT) {
             if self.descriptor_of(&store.name).is_none() {
                 let file = sys::fd::memfd(&format!("lacquer storage.{}", store.name))?;
-                self.stores.push(Arena { store: store.name.clone(), file });
+                self.stores.push(ManagerArena { store: store.name.clone(), file });
             }
         }
         // What is in a file, if that isn't kept, outlives a worker, too.
@@ -142,7 +142,7 @@ impl Arenas {
 
     /// Rebuilds the arenas from the parts that [`Arenas::parts`] gave.
     pub fn from_parts(stores: Vec<(String, File)>, journal: Option<File>) -> Arenas {
-        Arenas { stores: stores.into_iter().map(|(store, file)| Arena { store, file }).collect(), journal }
+        Arenas { stores: stores.into_iter().map(|(store, file)| ManagerArena { store, file }).collect(), journal }
     }
 
     /// The number by which a worker inherits a store's memory.
@@ -163,14 +163,14 @@ impl Arenas {
 mod tests {
     use super::*;
 
-    fn check(ends: &[(End, f64)], left: &[Legacy]) {
-        let mut succession = Succession::default();
+    fn check(ends: &[(WorkerEnd, f64)], left: &[Legacy]) {
+        let mut succession = ArenaSuccession::default();
         let got: Vec<_> = ends.iter().map(|(end, at)| succession.ended(*end, Mono(*at))).collect();
         assert_eq!(got, left, "{ends:?}");
     }
 
-    const ASKED: End = End::Asked;
-    const DIED: End = End::Died;
+    const ASKED: WorkerEnd = WorkerEnd::Asked;
+    const DIED: WorkerEnd = WorkerEnd::Died;
 
     #[test]
     fn a_healthy_worker_that_is_stopped_leaves_nothing() {
@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn a_start_that_fails_changes_nothing() {
-        check(&[(DIED, 1.0), (End::Unserving, 2.0), (ASKED, 3.0)], &[Legacy::Kept; 3]);
-        check(&[(End::Unserving, 2.0), (ASKED, 3.0)], &[Legacy::Kept, Legacy::Dropped]);
+        check(&[(DIED, 1.0), (WorkerEnd::Unserving, 2.0), (ASKED, 3.0)], &[Legacy::Kept; 3]);
+        check(&[(WorkerEnd::Unserving, 2.0), (ASKED, 3.0)], &[Legacy::Kept, Legacy::Dropped]);
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn each_store_in_memory_but_transient_has_an_arena_until_emptied() {
-        let mut stores = Stores::default();
+        let mut stores = ManagerStores::default();
         for spec in ["malloc,10m", "big=malloc,20m", "file,/nowhere,10m", "Transient=malloc,5m"] {
             stores.add(spec).unwrap();
         }

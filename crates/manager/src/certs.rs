@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use base::clock::Mono;
 use tls::Bundle;
-use tls::bundle::{Entry, GLOBAL, Scope};
-use tls::ocsp::Span;
+use tls::bundle::{BundleEntry, CertificateScope, GLOBAL};
+use tls::ocsp::ValiditySpan;
 use tls::settings::Overrides;
 
 use crate::fatal::errno_text;
@@ -29,12 +29,12 @@ mod long;
 mod place;
 mod watch;
 
-use draft::Draft;
+use draft::CertsDraft;
 use files::{Fresh, Paths, Signature};
 use lists::Listed;
 use long::Work;
 pub use long::changes_certificates;
-use watch::{Making, Watched};
+use watch::{Making, WatchedFiles};
 
 /// Prefix of the ids of the ACME client's certificates: they come and go by that client alone.
 pub const ACME: &str = "acme:";
@@ -44,7 +44,7 @@ const MOST_READERS: usize = 8;
 const FEW: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum CertificateStanding {
     Active,
     /// Added by the next commit.
     Staged,
@@ -52,7 +52,7 @@ pub enum Standing {
     Discarded,
 }
 
-impl Standing {
+impl CertificateStanding {
     pub fn word(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -64,36 +64,36 @@ impl Standing {
 
 #[derive(Clone, Debug)]
 pub struct Row {
-    pub entry: Entry,
-    pub standing: Standing,
+    pub entry: BundleEntry,
+    pub standing: CertificateStanding,
     /// Number of the certificate in the present bundle.
     place: Option<u32>,
     /// Key and chain that the present bundle hasn't.
     fresh: Option<Fresh>,
-    watched: Watched<3>,
+    watched: WatchedFiles<3>,
     /// Reason why its files aren't in use.
     trouble: Option<String>,
     /// Reason why an expected OCSP response is missing.
     staple_trouble: Option<String>,
     /// Last message about its end.
-    told: expiry::Told,
+    told: expiry::ReportedConcern,
 }
 
 impl Row {
-    fn of(entry: Entry) -> Row {
+    fn of(entry: BundleEntry) -> Row {
         Row {
             entry,
-            standing: Standing::Active,
+            standing: CertificateStanding::Active,
             place: None,
             fresh: None,
-            watched: Watched::default(),
+            watched: WatchedFiles::default(),
             trouble: None,
             staple_trouble: None,
             told: None,
         }
     }
 
-    fn read(entry: Entry) -> Result<Row, String> {
+    fn read(entry: BundleEntry) -> Result<Row, String> {
         let mut row = Row::of(entry);
         // Before they are read: a change in between is found later.
         row.watched.saw(row.paths().signatures());
@@ -103,14 +103,14 @@ impl Row {
     }
 
     /// Takes over what was read of its files, for the next bundle.
-    fn take(&mut self, fresh: Fresh, facts: tls::facts::Facts) {
+    fn take(&mut self, fresh: Fresh, facts: tls::facts::CertificateFacts) {
         (self.entry.facts, self.entry.staple) = (facts, fresh.staple.span);
         self.staple_trouble.clone_from(&fresh.staple.trouble);
         self.fresh = Some(fresh);
     }
 
     fn paths(&self) -> Paths<'_> {
-        let Entry { path, key_path, ocsp_path, is_ocsp_awaited, .. } = &self.entry;
+        let BundleEntry { path, key_path, ocsp_path, is_ocsp_awaited, .. } = &self.entry;
         Paths { chain: path, key: key_path, ocsp: ocsp_path, is_ocsp_awaited: *is_ocsp_awaited }
     }
 
@@ -120,11 +120,11 @@ impl Row {
     }
 
     fn staple_trouble(&self, now: i64) -> Option<String> {
-        let Span { from, until } = self.entry.staple;
+        let ValiditySpan { from, until } = self.entry.staple;
         let path = &self.entry.ocsp_path;
         match &self.staple_trouble {
             Some(trouble) => Some(trouble.clone()),
-            None if self.entry.staple == Span::default() => None,
+            None if self.entry.staple == ValiditySpan::default() => None,
             None if now >= until => Some(format!("{path}: the OCSP response has expired and is no longer sent")),
             None if now < from => Some(format!("{path}: the OCSP response isn't valid yet and isn't sent")),
             None => None,
@@ -143,12 +143,12 @@ struct Current {
 }
 
 /// A bundle that may take its place, with the number in it of each row.
-pub struct Candidate {
+pub struct BundleCandidate {
     current: Current,
     places: Vec<Option<u32>>,
 }
 
-impl Candidate {
+impl BundleCandidate {
     pub fn file(&self) -> &File {
         &self.current.file
     }
@@ -174,14 +174,14 @@ struct Rereading {
 struct Reread {
     at: usize,
     seen: [Option<Signature>; 3],
-    loaded: (Fresh, tls::facts::Facts),
+    loaded: (Fresh, tls::facts::CertificateFacts),
 }
 
 /// All of it. Without a listener for TLS there is nothing in it.
 #[derive(Debug, Default)]
 pub struct Certs {
     /// The global scope, then one for each listener for TLS; empty without such a listener.
-    scopes: Vec<Scope>,
+    scopes: Vec<CertificateScope>,
     /// Files about clients' certificates.
     lists: Vec<Listed>,
     /// Shared with drafts: a change while there is one copies them.
@@ -251,12 +251,12 @@ impl Certs {
     }
 
     pub fn has_staged(&self) -> bool {
-        self.rows.iter().any(|row| row.standing != Standing::Active)
+        self.rows.iter().any(|row| row.standing != CertificateStanding::Active)
     }
 
     /// True if an id is free. That of a discarded certificate may be taken.
     pub fn is_free(&self, id: &str) -> bool {
-        self.rows.iter().all(|row| row.entry.id != id || row.standing == Standing::Discarded)
+        self.rows.iter().all(|row| row.entry.id != id || row.standing == CertificateStanding::Discarded)
     }
 
     pub fn new_id(&mut self) -> String {
@@ -272,7 +272,7 @@ impl Certs {
     pub fn next_batch(&self) -> u32 {
         self.rows
             .iter()
-            .filter(|row| row.standing == Standing::Active)
+            .filter(|row| row.standing == CertificateStanding::Active)
             .map(|row| row.entry.batch + 1)
             .max()
             .unwrap_or(0)
@@ -282,11 +282,11 @@ impl Certs {
     ///
     /// # Errors
     /// In words, with the path.
-    pub fn stage(&mut self, entries: Vec<Entry>, refuses_duplicates: bool, jail: &Jail) -> Result<(), String> {
+    pub fn stage(&mut self, entries: Vec<BundleEntry>, refuses_duplicates: bool, jail: &Jail) -> Result<(), String> {
         let before = self.rows.len();
         self.refuse_taken_ids(&entries)?;
         for mut row in jail.privileged(|| read_all(entries))? {
-            row.standing = Standing::Staged;
+            row.standing = CertificateStanding::Staged;
             self.rows_mut().push(row);
         }
         let done = if refuses_duplicates { self.refuse_duplicates(before) } else { Ok(()) };
@@ -296,14 +296,14 @@ impl Certs {
         done
     }
 
-    fn refuse_taken_ids(&self, entries: &[Entry]) -> Result<(), String> {
+    fn refuse_taken_ids(&self, entries: &[BundleEntry]) -> Result<(), String> {
         if let Some(entry) = entries.iter().find(|entry| !is_name(&entry.id)) {
             let id = entry.id.escape_debug();
             return Err(format!(
                 "Invalid certificate ID '{id}': it must not contain blanks or non-printable characters."
             ));
         }
-        let standing = self.rows.iter().filter(|row| row.standing != Standing::Discarded);
+        let standing = self.rows.iter().filter(|row| row.standing != CertificateStanding::Discarded);
         let mut taken: HashSet<&str> = standing.map(|row| row.entry.id.as_str()).collect();
         match entries.iter().find(|entry| !taken.insert(&entry.id)) {
             Some(entry) => Err(format!("Certificate ID '{}' already exists.", entry.id)),
@@ -313,14 +313,15 @@ impl Certs {
 
     /// No name of the certificates from `new` on may be another's, too, in its scope.
     fn refuse_duplicates(&self, new: usize) -> Result<(), String> {
-        let mut taken: HashMap<(u32, &str), Standing> = HashMap::new();
-        for (at, row) in self.rows.iter().enumerate().filter(|(_, row)| row.standing != Standing::Discarded) {
+        let mut taken: HashMap<(u32, &str), CertificateStanding> = HashMap::new();
+        for (at, row) in self.rows.iter().enumerate().filter(|(_, row)| row.standing != CertificateStanding::Discarded)
+        {
             let mut own: Vec<&str> = row.entry.facts.names.iter().map(String::as_str).collect();
             own.sort_unstable();
             own.dedup();
             for name in own {
                 match taken.insert((row.entry.scope, name), row.standing) {
-                    Some(Standing::Staged) if at >= new => {
+                    Some(CertificateStanding::Staged) if at >= new => {
                         return Err(format!("{}: '{name}' already staged.", row.entry.path));
                     }
                     Some(_) if at >= new => return Err(format!("{}: '{name}' already loaded.", row.entry.path)),
@@ -334,35 +335,35 @@ impl Certs {
     pub fn discard(&mut self, id: &str) -> bool {
         let mut found = false;
         for row in self.rows_mut().iter_mut().filter(|row| row.entry.id == id) {
-            (row.standing, found) = (Standing::Discarded, true);
+            (row.standing, found) = (CertificateStanding::Discarded, true);
         }
         found
     }
 
     pub fn roll_back(&mut self) {
         self.rows_mut().retain(|row| row.place.is_some());
-        self.rows_mut().iter_mut().for_each(|row| row.standing = Standing::Active);
+        self.rows_mut().iter_mut().for_each(|row| row.standing = CertificateStanding::Active);
     }
 
     /// A bundle of what there will be after a commit.
     ///
     /// # Errors
     /// In words.
-    pub fn with_staged(&self) -> Result<Candidate, String> {
-        Draft::of(self).with_staged()
+    pub fn with_staged(&self) -> Result<BundleCandidate, String> {
+        CertsDraft::of(self).with_staged()
     }
 
     /// A bundle of what there is, with what was read again; what is staged stays so.
     ///
     /// # Errors
     /// In words.
-    pub fn without_staged(&self) -> Result<Candidate, String> {
-        Draft::of(self).without_staged()
+    pub fn without_staged(&self) -> Result<BundleCandidate, String> {
+        CertsDraft::of(self).without_staged()
     }
 
     /// The worker has it, or there is none: it takes the present one's place, and what is in it is active. With `commits` what
     /// was staged is, and what was discarded is gone.
-    pub fn accept(&mut self, candidate: Candidate, commits: bool) {
+    pub fn accept(&mut self, candidate: BundleCandidate, commits: bool) {
         (self.current, self.surveyed) = (Some(Arc::new(candidate.current)), None);
         for (row, place) in self.rows_mut().iter_mut().zip(candidate.places) {
             row.place = place;
@@ -370,14 +371,14 @@ impl Certs {
                 if row.fresh.take().is_some() {
                     row.watched.succeed();
                 }
-                if row.standing == Standing::Staged {
-                    row.standing = Standing::Active;
+                if row.standing == CertificateStanding::Staged {
+                    row.standing = CertificateStanding::Active;
                 }
             }
         }
         self.accept_lists();
         if commits {
-            self.rows_mut().retain(|row| row.standing != Standing::Discarded);
+            self.rows_mut().retain(|row| row.standing != CertificateStanding::Discarded);
         }
     }
 
@@ -422,7 +423,12 @@ impl Certs {
         }
     }
 
-    fn renew(&mut self, at: usize, seen: [Option<Signature>; 3], (fresh, facts): (Fresh, tls::facts::Facts)) {
+    fn renew(
+        &mut self,
+        at: usize,
+        seen: [Option<Signature>; 3],
+        (fresh, facts): (Fresh, tls::facts::CertificateFacts),
+    ) {
         let row = &mut self.rows_mut()[at];
         row.take(fresh, facts);
         row.watched.saw(seen);
@@ -456,8 +462,8 @@ impl Certs {
             let entry = current.bundle.entry(place).ok_or(damaged)?;
             let facts = facts_in(&current.bundle, place).ok_or(damaged)?;
             // A file may have changed before and not be in use yet, or be of no use.
-            let watched = Watched::unsure();
-            rows.push(Row { place: Some(place), watched, ..Row::of(Entry { facts, ..entry }) });
+            let watched = WatchedFiles::unsure();
+            rows.push(Row { place: Some(place), watched, ..Row::of(BundleEntry { facts, ..entry }) });
         }
         let lists = current.bundle.lists().ok_or(damaged)?.into_iter().map(Listed::resumed).collect();
         let scopes = current.bundle.scopes().to_vec();
@@ -470,7 +476,7 @@ impl Certs {
 /// # Errors
 /// In words.
 pub fn begin(
-    config: Option<&config::Config>,
+    config: Option<&config::CertsConfig>,
     listeners: &[String],
     refuses_duplicates: bool,
     jail: &Jail,
@@ -485,7 +491,7 @@ pub fn begin(
 
 impl Current {
     fn open(file: File) -> Result<Current, String> {
-        let secret = sys::secret::Secret::map(&file)
+        let secret = sys::secret::SealedSecret::map(&file)
             .map_err(|e| format!("can't map the memory for certificates: {}", errno_text(&e)))?;
         let bundle = Bundle::open(Box::new(secret)).map_err(|e| e.to_string())?;
         Ok(Current { file, bundle })
@@ -501,23 +507,23 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-fn facts_in(bundle: &Bundle, place: u32) -> Option<tls::facts::Facts> {
+fn facts_in(bundle: &Bundle, place: u32) -> Option<tls::facts::CertificateFacts> {
     tls::facts::read(bundle.keyed(place)?.chain.first()?).ok()
 }
 
 /// Reads the files of many, by several threads: parsing a key and what it belongs to takes a while.
-fn read_all(entries: Vec<Entry>) -> Result<Vec<Row>, String> {
+fn read_all(entries: Vec<BundleEntry>) -> Result<Vec<Row>, String> {
     let threads = sys::cpu::usable().clamp(1, MOST_READERS);
     let share = entries.len().div_ceil(threads).max(FEW);
     if entries.len() <= share {
         return entries.into_iter().map(Row::read).collect();
     }
-    let mut shares: Vec<Vec<Entry>> = Vec::new();
+    let mut shares: Vec<Vec<BundleEntry>> = Vec::new();
     let mut rest = entries.into_iter().peekable();
     while rest.peek().is_some() {
         shares.push(rest.by_ref().take(share).collect());
     }
-    let read = |share: Vec<Entry>| share.into_iter().map(Row::read).collect::<Result<Vec<Row>, String>>();
+    let read = |share: Vec<BundleEntry>| share.into_iter().map(Row::read).collect::<Result<Vec<Row>, String>>();
     std::thread::scope(|scope| {
         let readers: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || read(share))).collect();
         let read = readers.into_iter().map(|reader| reader.join().expect("reading certificates doesn't panic"));

@@ -14,9 +14,9 @@ mod sources;
 mod wire;
 
 pub use child::run as run_child;
-pub use parent::{Checker, Outcome};
+pub use parent::{CheckOutcome, Checker};
 pub use sources::DiskSources;
-pub use wire::{Good, Request, SINCE_4_1, Source};
+pub use wire::{CheckRequest, CheckerSource, Good, SINCE_4_1};
 
 /// Program name under which this executable is the checker.
 pub const PROGRAM: &str = "lacquer-vcc";

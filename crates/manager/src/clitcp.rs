@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use base::clock::Mono;
 use sys::fd::Interest;
-use sys::holder::{self, Protocol};
-use sys::sock::{self, Name};
+use sys::holder::{self, SocketProtocol};
+use sys::sock::{self, SocketName};
 
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
 use crate::listen::resolve;
-use crate::report::{Severity, print};
+use crate::report::{ReportSeverity, print};
 
 /// Default of -T: a port of the kernel's choice on this machine only.
 pub const DEFAULT_CLI: &str = "localhost:0";
@@ -33,14 +33,14 @@ pub fn listen(arg: &str, jail: &Jail, lines: &mut String) -> Result<Vec<OwnedFd>
         };
         for socket in group {
             let ready = sock::listen(&socket, BACKLOG).and_then(|()| sys::fd::set_nonblocking(&socket, true));
-            if let (Ok(()), Ok(Name::Inet(bound))) = (ready, sock::local_name(&socket)) {
+            if let (Ok(()), Ok(SocketName::Inet(bound))) = (ready, sock::local_name(&socket)) {
                 lines.push_str(&format!("{} {}\n", bound.ip(), bound.port()));
                 sockets.push(socket);
             }
         }
     }
     if sockets.is_empty() {
-        let by = taken.and_then(|address| jail.privileged(|| holder::of(address, Protocol::Tcp)));
+        let by = taken.and_then(|address| jail.privileged(|| holder::of(address, SocketProtocol::Tcp)));
         let by = by.map(|holder| format!(" It is taken by {holder}.")).unwrap_or_default();
         return argument(format!("-T {arg} could not be listened on.{by}"));
     }
@@ -49,9 +49,9 @@ pub fn listen(arg: &str, jail: &Jail, lines: &mut String) -> Result<Vec<OwnedFd>
 
 /// Both ends of a connection, as sessions are called: `telnet <peer> <port> <own> <port>`.
 pub fn identity(kind: &str, socket: &OwnedFd) -> String {
-    let word = |name: std::io::Result<Name>| match name {
-        Ok(Name::Inet(address)) => format!("{} {}", address.ip(), address.port()),
-        Ok(Name::Unix(path)) => format!("{} -", path.display()),
+    let word = |name: std::io::Result<SocketName>| match name {
+        Ok(SocketName::Inet(address)) => format!("{} {}", address.ip(), address.port()),
+        Ok(SocketName::Unix(path)) => format!("{} -", path.display()),
         Err(_) => "? ?".into(),
     };
     format!("{kind} {} {}", word(sock::peer_name(socket)), word(sock::local_name(socket)))
@@ -62,7 +62,7 @@ const STEP: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-enum State {
+enum CliTcpState {
     Waiting { until: Mono },
     Connecting(OwnedFd),
     Connected,
@@ -74,7 +74,7 @@ pub struct Masters {
     addresses: Vec<SocketAddr>,
     next: usize,
     pause: Duration,
-    state: State,
+    state: CliTcpState,
 }
 
 impl Masters {
@@ -93,7 +93,7 @@ impl Masters {
             addresses,
             next: 0,
             pause: Duration::from_millis(100),
-            state: State::Waiting { until: now },
+            state: CliTcpState::Waiting { until: now },
         }))
     }
 
@@ -103,34 +103,34 @@ impl Masters {
 
     /// One that knew these addresses before; None when there are none. `is_connected`: a session has the connection.
     pub fn resume(addresses: Vec<SocketAddr>, is_connected: bool, now: Mono) -> Option<Masters> {
-        let state = if is_connected { State::Connected } else { State::Waiting { until: now } };
+        let state = if is_connected { CliTcpState::Connected } else { CliTcpState::Waiting { until: now } };
         (!addresses.is_empty()).then_some(Masters { addresses, next: 0, pause: STEP, state })
     }
 
     pub fn descriptor(&self) -> Option<(std::os::fd::BorrowedFd<'_>, Interest)> {
         match &self.state {
-            State::Connecting(socket) => Some((socket.as_fd(), Interest::Write)),
-            State::Waiting { .. } | State::Connected => None,
+            CliTcpState::Connecting(socket) => Some((socket.as_fd(), Interest::Write)),
+            CliTcpState::Waiting { .. } | CliTcpState::Connected => None,
         }
     }
 
     pub fn due(&self) -> Option<Mono> {
         match self.state {
-            State::Waiting { until } => Some(until),
-            State::Connecting(_) | State::Connected => None,
+            CliTcpState::Waiting { until } => Some(until),
+            CliTcpState::Connecting(_) | CliTcpState::Connected => None,
         }
     }
 
     /// Tries, if it's time; gives a connection that was made.
     pub fn poll(&mut self, now: Mono) -> Option<OwnedFd> {
-        if matches!(self.state, State::Waiting { until } if until <= now) {
+        if matches!(self.state, CliTcpState::Waiting { until } if until <= now) {
             let address = self.addresses[self.next];
             self.state = match sock::start_connect_tcp(address) {
-                Ok(socket) => State::Connecting(socket),
-                Err(_) => State::Waiting { until: now + self.pause },
+                Ok(socket) => CliTcpState::Connecting(socket),
+                Err(_) => CliTcpState::Waiting { until: now + self.pause },
             };
         }
-        let State::Connecting(socket) = &self.state else { return None };
+        let CliTcpState::Connecting(socket) = &self.state else { return None };
         if !sys::fd::wait(socket, Interest::Write, Some(Duration::ZERO)).unwrap_or(true) {
             return None;
         }
@@ -138,16 +138,18 @@ impl Masters {
             Ok(None) => None,
             Ok(Some(e)) | Err(e) => Some(e),
         };
-        let State::Connecting(socket) = std::mem::replace(&mut self.state, State::Connected) else { return None };
+        let CliTcpState::Connecting(socket) = std::mem::replace(&mut self.state, CliTcpState::Connected) else {
+            return None;
+        };
         match failure {
             None => {
                 self.pause = STEP;
                 Some(socket)
             }
             Some(e) => {
-                print(Severity::Info, &format!("Could not connect to CLI-master: {}", errno_text(&e)));
+                print(ReportSeverity::Info, &format!("Could not connect to CLI-master: {}", errno_text(&e)));
                 self.next = (self.next + 1) % self.addresses.len();
-                self.state = State::Waiting { until: now + self.pause };
+                self.state = CliTcpState::Waiting { until: now + self.pause };
                 self.pause = if self.pause < LONGEST_PAUSE { self.pause + STEP } else { self.pause };
                 None
             }
@@ -155,6 +157,6 @@ impl Masters {
     }
 
     pub fn closed(&mut self, now: Mono) {
-        self.state = State::Waiting { until: now + self.pause };
+        self.state = CliTcpState::Waiting { until: now + self.pause };
     }
 }

@@ -2,30 +2,30 @@
 //! What CLI commands do. Those the manager doesn't know go to the worker.
 
 use base::clock::Real;
-use cli::Request;
-use cli::handoff::Secret;
-use params::{DebugBit, ParamError, Show};
-use tables::cli_cmds::{self, Command, CommandId as Id, Filter, ServedBy};
+use cli::CliRequest;
+use cli::handoff::HandoffSecret;
+use params::{DebugBit, ParamError, ParamShow};
+use tables::cli_cmds::{self, CliCommand, CommandId as Id, HelpFilter, ServedBy};
 use tables::json::quote;
 
-use crate::checker::{BUNDLE, Outcome, Source};
-use crate::core::Manager;
+use crate::checker::{BUNDLE, CheckOutcome, CheckerSource};
 use crate::fatal::errno_text;
+use crate::manager::Manager;
 use crate::originkeys;
-use crate::reply::{Reply, ReplyExt, Status, json_reply};
-use crate::report::{Severity, print};
+use crate::reply::{CliReply, CliStatus, ReplyExt, json_reply};
+use crate::report::{ReportSeverity, print};
 use crate::usage::{OWN_VERSION, version_string};
-use crate::vcls::{CheckedVcl, State as VclState};
+use crate::vcls::{CheckedVcl, VclState};
 use crate::workdir;
-use crate::worker::State;
+use crate::worker::WorkerState;
 
 /// Commands allowed before authentication.
 const OPEN: [&str; 4] = ["auth", "help", "ping", "quit"];
 
 impl Manager {
-    pub(crate) fn execute(&mut self, request: &Request, authenticated: bool) -> Reply {
+    pub(crate) fn execute(&mut self, request: &CliRequest, authenticated: bool) -> CliReply {
         match request.command(authenticated) {
-            Ok(command) if !authenticated && !OPEN.contains(&command.name) => Reply::unknown(),
+            Ok(command) if !authenticated && !OPEN.contains(&command.name) => CliReply::unknown(),
             Ok(command) if command.served_by == ServedBy::Manager => self.run_command(command, request, authenticated),
             Ok(_) => self.forward(request),
             // Commands that we don't know may be known to the worker.
@@ -38,32 +38,32 @@ impl Manager {
         }
     }
 
-    fn run_command(&mut self, command: &Command, request: &Request, authenticated: bool) -> Reply {
+    fn run_command(&mut self, command: &CliCommand, request: &CliRequest, authenticated: bool) -> CliReply {
         let (json, arg) = (request.wants_json(), |at: usize| request.arg(at));
         let (now, real) = (self.now(), self.clock.real().0);
         let answer = |members: &str| json_reply(&request.words, real, members);
         // Names are ASCII; one that isn't text is none.
         let text = |at: usize| request.arg(at).unwrap_or("\u{fffd}");
         match command.id {
-            Id::Banner => Reply::ok(self.banner()),
+            Id::Banner => CliReply::ok(self.banner()),
             Id::Help => self.help(request, authenticated),
             Id::Ping if json => answer(", \"PONG\"\n"),
-            Id::Ping => Reply::ok(format!("PONG {} 1.0", real as u64)),
+            Id::Ping => CliReply::ok(format!("PONG {} 1.0", real as u64)),
             Id::FleetBundle => self.fleet_bundle(text(0)),
             Id::FleetKept => self.fleet_kept(request.args().first()),
             Id::FleetLoad => {
                 let bundle = request.args().get(1).cloned().unwrap_or_default();
-                self.vcl_load(text(0), Source::Bundle(bundle), arg(2))
+                self.vcl_load(text(0), CheckerSource::Bundle(bundle), arg(2))
             }
-            Id::Quit => Reply::new(Status::Close, "Closing CLI connection"),
+            Id::Quit => CliReply::new(CliStatus::Close, "Closing CLI connection"),
             Id::Status if json => answer(&format!(", {}", quote(self.worker.state.word()))),
-            Id::Status => Reply::ok(format!("Child in state {}", self.worker.state.word())),
+            Id::Status => CliReply::ok(format!("Child in state {}", self.worker.state.word())),
             Id::Start => self.start(),
             Id::Stop => self.stop(),
             Id::Pid => self.pid(request),
             Id::PanicShow => self.panic_show(request),
             Id::Restarts if request.wants_json() => self.json(request, &self.deaths.json(self.clock.real())),
-            Id::Restarts => Reply::ok(self.deaths.text(self.clock.real())),
+            Id::Restarts => CliReply::ok(self.deaths.text(self.clock.real())),
             Id::PanicClear => self.panic_clear(arg(0)),
             Id::ParamShow => self.param_show(request),
             Id::ParamSet => self.param_set(text(0), Some(text(1)), request),
@@ -75,10 +75,10 @@ impl Manager {
             Id::TlsCertLoad => self.tls_command(request, Manager::tls_cert_load),
             Id::TlsCertReload => self.tls_command(request, Manager::tls_cert_reload),
             Id::TlsCertRollback => self.tls_command(request, Manager::tls_cert_rollback),
-            Id::VclLoad => self.vcl_load(text(0), Source::File(text(1).into()), arg(2)),
+            Id::VclLoad => self.vcl_load(text(0), CheckerSource::File(text(1).into()), arg(2)),
             Id::VclInline => {
                 let source = request.args().get(1).cloned().unwrap_or_default();
-                self.vcl_load(text(0), Source::Text("<vcl.inline>".into(), source), arg(2))
+                self.vcl_load(text(0), CheckerSource::Text("<vcl.inline>".into(), source), arg(2))
             }
             Id::VclUse => either(self.vcls.use_vcl(text(0), now, &mut self.worker)),
             Id::VclState => either(self.vcls.set_state(text(0), arg(1), now, &mut self.worker)),
@@ -86,13 +86,13 @@ impl Manager {
             Id::VclDiscard => self.vcl_discard(request),
             Id::VclList => self.vcl_list(request),
             Id::VclDeps if json => answer(&self.vcls.deps_json()),
-            Id::VclDeps => Reply::ok(self.vcls.deps()),
-            Id::VclSymtab => Reply::ok(self.vcls.symtab()),
+            Id::VclDeps => CliReply::ok(self.vcls.deps()),
+            Id::VclSymtab => CliReply::ok(self.vcls.symtab()),
             Id::TlsTicketList => self.ticket_list(request),
             Id::TlsAcmeList => self.acme_list(request),
             Id::TlsAcmeRenew => self.acme_renew(text(0)),
             Id::DebugPanicMaster => not_built("The manager doesn't panic on request."),
-            Id::Upgrade => Reply::cant("An upgrade is asked for on a CLI connection, which gets the answer."),
+            Id::Upgrade => CliReply::cant("An upgrade is asked for on a CLI connection, which gets the answer."),
             Id::Auth => unreachable!("sessions answer it before they come here"),
             // Served by the worker, so passed on and never run here.
             Id::BackendList
@@ -128,14 +128,14 @@ impl Manager {
         }
     }
 
-    pub(crate) fn json(&self, request: &Request, members: &str) -> Reply {
+    pub(crate) fn json(&self, request: &CliRequest, members: &str) -> CliReply {
         json_reply(&request.words, self.clock.real().0, members)
     }
 
-    fn forward(&mut self, request: &Request) -> Reply {
+    fn forward(&mut self, request: &CliRequest) -> CliReply {
         if self.worker.pid().is_none() {
             let text = "Unknown request in manager process (child not running).\nType 'help' for more info.";
-            return Reply::new(Status::Unknown, text);
+            return CliReply::new(CliStatus::Unknown, text);
         }
         let line = cli::client::encode(&request.words);
         if request.name() == "ban" {
@@ -158,30 +158,30 @@ impl Manager {
         text
     }
 
-    fn help(&self, request: &Request, authenticated: bool) -> Reply {
+    fn help(&self, request: &CliRequest, authenticated: bool) -> CliReply {
         let served = if self.worker.pid().is_some() { None } else { Some(ServedBy::Manager) };
         if request.wants_json() {
             return self.json(request, &cli_cmds::help_json(authenticated, served));
         }
         match request.arg(0) {
-            None => Reply::ok(cli_cmds::help(Filter::Plain, authenticated, served)),
-            Some("-a") => Reply::ok(cli_cmds::help(Filter::All, authenticated, served)),
-            Some("-d") => Reply::ok(cli_cmds::help(Filter::Debug, authenticated, served)),
-            Some(flag) if flag.starts_with('-') => Reply::new(Status::Unknown, "Unknown flag\n"),
+            None => CliReply::ok(cli_cmds::help(HelpFilter::Plain, authenticated, served)),
+            Some("-a") => CliReply::ok(cli_cmds::help(HelpFilter::All, authenticated, served)),
+            Some("-d") => CliReply::ok(cli_cmds::help(HelpFilter::Debug, authenticated, served)),
+            Some(flag) if flag.starts_with('-') => CliReply::new(CliStatus::Unknown, "Unknown flag\n"),
             Some(name) => {
                 let known = cli_cmds::lookup(name)
                     .filter(|c| served.is_none_or(|s| s == c.served_by) && (authenticated || OPEN.contains(&c.name)));
-                known.map_or_else(Reply::unknown, |command| Reply::ok(cli_cmds::help_one(command)))
+                known.map_or_else(CliReply::unknown, |command| CliReply::ok(cli_cmds::help_one(command)))
             }
         }
     }
 
-    fn start(&mut self) -> Reply {
-        if self.worker.state != State::Stopped {
-            return Reply::new(Status::Cant, format!("Child in state {}", self.worker.state.word()));
+    fn start(&mut self) -> CliReply {
+        if self.worker.state != WorkerState::Stopped {
+            return CliReply::new(CliStatus::Cant, format!("Child in state {}", self.worker.state.word()));
         }
         match self.vcls.not_startable() {
-            Some(reason) => Reply::new(Status::Cant, reason),
+            Some(reason) => CliReply::new(CliStatus::Cant, reason),
             None => {
                 self.restarts = 0;
                 self.launch_worker()
@@ -189,57 +189,57 @@ impl Manager {
         }
     }
 
-    fn stop(&mut self) -> Reply {
-        if self.worker.state != State::Running && self.worker.state != State::Died {
-            return Reply::new(Status::Cant, format!("Child in state {}", self.worker.state.word()));
+    fn stop(&mut self) -> CliReply {
+        if self.worker.state != WorkerState::Running && self.worker.state != WorkerState::Died {
+            return CliReply::new(CliStatus::Cant, format!("Child in state {}", self.worker.state.word()));
         }
         self.stop_worker();
-        Reply::ok("")
+        CliReply::ok("")
     }
 
-    fn pid(&self, request: &Request) -> Reply {
+    fn pid(&self, request: &CliRequest) -> CliReply {
         let (own, worker) = (std::process::id(), self.worker.pid());
         if request.wants_json() {
             let worker = worker.map(|pid| format!(", \"worker\": {pid}")).unwrap_or_default();
             return self.json(request, &format!(",\n  {{\"master\": {own}{worker}}}"));
         }
         let worker = worker.map(|pid| format!("Worker: {pid:10}\n")).unwrap_or_default();
-        Reply::ok(format!("Master: {own:10}\n{worker}"))
+        CliReply::ok(format!("Master: {own:10}\n{worker}"))
     }
 
-    fn panic_show(&mut self, request: &Request) -> Reply {
+    fn panic_show(&mut self, request: &CliRequest) -> CliReply {
         self.await_naming();
         match &self.panic {
-            None => Reply::cant("Child has not panicked or panic has been cleared"),
+            None => CliReply::cant("Child has not panicked or panic has been cleared"),
             Some(text) if request.wants_json() => self.json(request, &format!(",\n{}", quote(text))),
-            Some(text) => Reply::ok(format!("{text}\n")),
+            Some(text) => CliReply::ok(format!("{text}\n")),
         }
     }
 
-    fn panic_clear(&mut self, arg: Option<&str>) -> Reply {
+    fn panic_clear(&mut self, arg: Option<&str>) -> CliReply {
         match arg {
             Some("-z") => {
                 self.count(|m| m.counters.child_panic.set(0));
                 self.panic = None;
-                Reply::ok("")
+                CliReply::ok("")
             }
-            Some(other) => Reply::new(Status::Param, format!("Unknown parameter \"{other}\".")),
-            None if self.panic.is_none() => Reply::new(Status::Cant, "No panic to clear"),
+            Some(other) => CliReply::new(CliStatus::Param, format!("Unknown parameter \"{other}\".")),
+            None if self.panic.is_none() => CliReply::new(CliStatus::Cant, "No panic to clear"),
             None => {
                 self.panic = None;
-                Reply::ok("")
+                CliReply::ok("")
             }
         }
     }
 
-    fn param_show(&self, request: &Request) -> Reply {
-        let (mut show, json) = (Show::default(), request.wants_json());
+    fn param_show(&self, request: &CliRequest) -> CliReply {
+        let (mut show, json) = (ParamShow::default(), request.wants_json());
         for word in request.args() {
             match std::str::from_utf8(word).unwrap_or("\u{fffd}") {
-                "-l" if json => return Reply::param("-l not permitted with param.show -j"),
+                "-l" if json => return CliReply::param("-l not permitted with param.show -j"),
                 "-l" => show.long = true,
                 "changed" => show.changed = true,
-                _ if show.name.is_some() => return Reply::new(Status::TooMany, "Too many parameters"),
+                _ if show.name.is_some() => return CliReply::new(CliStatus::TooMany, "Too many parameters"),
                 name => show.name = Some(name),
             }
         }
@@ -247,19 +247,19 @@ impl Manager {
         match shown {
             Err(e) => refused_param(&e),
             Ok(text) if json => self.json(request, &format!(",\n{text}")),
-            Ok(text) => Reply::ok(text),
+            Ok(text) => CliReply::ok(text),
         }
     }
 
     /// Says something about a parameter, the first time only. The texts are those of tables: there are few.
     pub(crate) fn print_once(&mut self, text: &str) {
         if self.printed_param_notes.insert(text.to_owned()) {
-            print(Severity::Info, text);
+            print(ReportSeverity::Info, text);
         }
     }
 
     /// Sets (or resets, without a value) a parameter here and in the worker. `-j` answers with `param.show -j`.
-    fn param_set(&mut self, name: &str, value: Option<&str>, request: &Request) -> Reply {
+    fn param_set(&mut self, name: &str, value: Option<&str>, request: &CliRequest) -> CliReply {
         let done = match value {
             Some(value) => self.params.set(name, value),
             None => self.params.reset(name),
@@ -268,7 +268,7 @@ impl Manager {
             Err(e) => match e.forgiven() {
                 Some(text) => {
                     self.print_once(&text);
-                    return Reply::ok(text);
+                    return CliReply::ok(text);
                 }
                 None => return refused_param(&e),
             },
@@ -290,9 +290,9 @@ impl Manager {
             }
         }
         if !request.wants_json() {
-            return Reply::ok(format!("{told}{}", applied.reply(running)));
+            return CliReply::ok(format!("{told}{}", applied.reply(running)));
         }
-        let show = Show { name: Some(name), ..Show::default() };
+        let show = ParamShow { name: Some(name), ..ParamShow::default() };
         let words = &request.words[..request.words.len() - 1];
         match show.json(&self.params) {
             Ok(text) => json_reply(words, self.clock.real().0, &format!(",\n{text}")),
@@ -300,14 +300,14 @@ impl Manager {
         }
     }
 
-    pub(crate) fn vcl_load(&mut self, name: &str, source: Source, state: Option<&str>) -> Reply {
+    pub(crate) fn vcl_load(&mut self, name: &str, source: CheckerSource, state: Option<&str>) -> CliReply {
         let state = match self.vcls.may_load(name, state, self.quota()) {
             Ok(state) => state,
             Err(refusal) => return refusal,
         };
         let checked = match self.check_and_keep(name, source) {
             Ok(checked) => checked,
-            Err(text) => return Reply::new(Status::Param, text),
+            Err(text) => return CliReply::new(CliStatus::Param, text),
         };
         let mut reply = self.add_vcl(name, state, checked);
         if reply.is_ok() && self.worker.pid().is_none() {
@@ -317,20 +317,20 @@ impl Manager {
     }
 
     /// Checks a file as `vcl.load` does, and answers all the sources that it is made of.
-    fn fleet_bundle(&self, file: &str) -> Reply {
-        match self.check_vcl(Source::File(file.into()), false) {
-            Outcome::Good(good, _) => Reply::new(Status::Ok, good.text),
-            Outcome::Bad(text) => Reply::new(Status::Param, text),
+    fn fleet_bundle(&self, file: &str) -> CliReply {
+        match self.check_vcl(CheckerSource::File(file.into()), false) {
+            CheckOutcome::Good(good, _) => CliReply::new(CliStatus::Ok, good.text),
+            CheckOutcome::Bad(text) => CliReply::new(CliStatus::Param, text),
         }
     }
 
     /// Adds a checked VCL; on failure its file goes.
-    pub(crate) fn add_vcl(&mut self, name: &str, state: VclState, checked: CheckedVcl) -> Reply {
+    pub(crate) fn add_vcl(&mut self, name: &str, state: VclState, checked: CheckedVcl) -> CliReply {
         if let Some(keys) = &checked.keys
-            && let Err(reason) = self.send_secret(Secret::OriginKeys, keys)
+            && let Err(reason) = self.send_secret(HandoffSecret::OriginKeys, keys)
         {
             self.remove_vcl(&checked.file);
-            return Reply::new(Status::Cant, reason);
+            return CliReply::new(CliStatus::Cant, reason);
         }
         let (file, quota, now) = (checked.file.clone(), self.quota(), self.now());
         let reply = self.vcls.load(name, state, checked, quota, now, &mut self.worker);
@@ -341,10 +341,10 @@ impl Manager {
     }
 
     /// Has a VCL checked and writes its bundle below the workdir. The error is what the CLI answers.
-    pub(crate) fn check_and_keep(&self, name: &str, source: Source) -> Result<CheckedVcl, String> {
+    pub(crate) fn check_and_keep(&self, name: &str, source: CheckerSource) -> Result<CheckedVcl, String> {
         let (good, warnings) = match self.check_vcl(source, false) {
-            Outcome::Good(good, warnings) => (good, warnings),
-            Outcome::Bad(text) => return Err(text),
+            CheckOutcome::Good(good, warnings) => (good, warnings),
+            CheckOutcome::Bad(text) => return Err(text),
         };
         let keys = originkeys::read(name, &good.key_files, &self.jail);
         let keys = keys.map_err(|reason| format!("{reason}\nVCL compilation failed"))?;
@@ -368,7 +368,7 @@ impl Manager {
         }
     }
 
-    fn vcl_discard(&mut self, request: &Request) -> Reply {
+    fn vcl_discard(&mut self, request: &CliRequest) -> CliReply {
         let patterns: Vec<&str> = (0..request.args().len()).map(|at| request.arg(at).unwrap_or("\u{fffd}")).collect();
         let now = self.now();
         let (files, reply) = self.vcls.discard(&patterns, now, &mut self.worker);
@@ -378,12 +378,12 @@ impl Manager {
         reply
     }
 
-    fn vcl_list(&mut self, request: &Request) -> Reply {
+    fn vcl_list(&mut self, request: &CliRequest) -> CliReply {
         match (self.worker.pid().is_some(), request.wants_json()) {
             (true, true) => self.worker.command("vcl.list -j"),
             (true, false) => self.worker.command("vcl.list"),
             (false, true) => self.json(request, &self.vcls.list_json()),
-            (false, false) => Reply::ok(self.vcls.list()),
+            (false, false) => CliReply::ok(self.vcls.list()),
         }
     }
 
@@ -392,19 +392,19 @@ impl Manager {
     }
 }
 
-fn not_built(text: &str) -> Reply {
-    Reply::new(Status::Unimplemented, format!("{text}\n"))
+fn not_built(text: &str) -> CliReply {
+    CliReply::new(CliStatus::Unimplemented, format!("{text}\n"))
 }
 
-fn either(result: Result<Reply, Reply>) -> Reply {
+fn either(result: Result<CliReply, CliReply>) -> CliReply {
     result.unwrap_or_else(|refusal| refusal)
 }
 
-fn refused_param(error: &ParamError) -> Reply {
+fn refused_param(error: &ParamError) -> CliReply {
     let status = match error.status() {
-        107 => Status::Auth,
-        300 => Status::Cant,
-        _ => Status::Param,
+        107 => CliStatus::Auth,
+        300 => CliStatus::Cant,
+        _ => CliStatus::Param,
     };
-    Reply::new(status, error.to_string())
+    CliReply::new(status, error.to_string())
 }

@@ -12,14 +12,14 @@ use sys::signal::SIGKILL;
 
 use crate::fatal::errno_text;
 use crate::jail::Jail;
-use crate::report::{Severity, print};
+use crate::report::{ReportSeverity, print};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LINE: usize = 2000;
 const LINES: usize = 20;
 
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct CompanionProcess {
     child: Child,
     /// Descriptor whose closing ends the process, if it is started so.
     _life: Option<OwnedFd>,
@@ -28,10 +28,10 @@ pub(crate) struct Process {
     begun: Mono,
 }
 
-impl Process {
+impl CompanionProcess {
     /// `said` is the other end of its output.
     pub fn new(child: Child, said: OwnedFd, life: Option<OwnedFd>, begun: Mono) -> Self {
-        Process { child, _life: life, said, line: Vec::new(), begun }
+        CompanionProcess { child, _life: life, said, line: Vec::new(), begun }
     }
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Companion {
     /// Limit of the pause. A process that has lived that long is followed as if it were the first that died.
     longest_pause: Duration,
     pause: Duration,
-    process: Option<Process>,
+    process: Option<CompanionProcess>,
     restart: Option<Mono>,
     said: Vec<String>,
     /// The lines of the process before, if that failed: they aren't printed again. An address that is taken stays so for long.
@@ -80,11 +80,11 @@ impl Companion {
         self.process.is_none()
     }
 
-    pub fn begin_with(&mut self, process: io::Result<Process>, now: Mono) {
+    pub fn begin_with(&mut self, process: io::Result<CompanionProcess>, now: Mono) {
         match process {
             Ok(process) => self.process = Some(process),
             Err(error) => {
-                print(Severity::Error, &format!("{}: not started: {}", self.name, errno_text(&error)));
+                print(ReportSeverity::Error, &format!("{}: not started: {}", self.name, errno_text(&error)));
                 self.begin_later(now);
             }
         }
@@ -121,7 +121,7 @@ impl Companion {
                             let line = base::text::printable(&String::from_utf8_lossy(&process.line));
                             process.line.clear();
                             if !self.said_before.contains(&line) {
-                                print(Severity::Info, &line);
+                                print(ReportSeverity::Info, &line);
                             }
                             if self.said.len() < LINES {
                                 self.said.push(line);
@@ -152,7 +152,7 @@ impl Companion {
         if let (Some(Exit::Status(status)), Some(hopeless)) = (exit, hopeless)
             && status == hopeless
         {
-            print(Severity::Error, &format!("{name}: can't be started with these options; giving up"));
+            print(ReportSeverity::Error, &format!("{name}: can't be started with these options; giving up"));
             return;
         }
         let is_late = now.since(begun) >= self.longest_pause.as_secs_f64();
@@ -171,7 +171,7 @@ impl Companion {
             ),
             false => String::new(),
         };
-        print(Severity::Error, &format!("{name}: has ended; restarting in {pause} s{often}"));
+        print(ReportSeverity::Error, &format!("{name}: has ended; restarting in {pause} s{often}"));
     }
 }
 

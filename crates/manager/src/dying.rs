@@ -11,11 +11,11 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use crate::arenas::End;
-use crate::core::Manager;
+use crate::arenas::WorkerEnd;
 use crate::life::Departure;
-use crate::report::{Severity, print};
-use crate::worker::{LingeringProcess, State};
+use crate::manager::Manager;
+use crate::report::{ReportSeverity, print};
+use crate::worker::{LingeringProcess, WorkerState};
 
 /// A worker that is dead within this is buried before the next one starts, so that messages come in their usual order.
 const PATIENCE: Duration = Duration::from_millis(3);
@@ -61,13 +61,13 @@ impl Manager {
 
     /// True if no dying worker still writes to disks that the next one waits for.
     fn may_succeed_dying(&self) -> bool {
-        self.worker.state == State::Running && self.params.auto_restart && self.dying.len() < MOST
+        self.worker.state == WorkerState::Running && self.params.auto_restart && self.dying.len() < MOST
     }
 
     fn succeed_dying(&mut self) {
         let Some(process) = self.worker.take_dying() else { return };
-        print(Severity::Debug, &format!("Child ({}) is dying", process.pid()));
-        let departure = self.depart(process.pid(), End::Died);
+        print(ReportSeverity::Debug, &format!("Child ({}) is dying", process.pid()));
+        let departure = self.depart(process.pid(), WorkerEnd::Died);
         self.settle_legacy(departure.legacy);
         if let Some(text) = departure.panic_text() {
             self.note_panic(text);

@@ -3,7 +3,7 @@
 //! it never speaks with the log's server.
 
 use cli::handoff::FleetStart;
-use fleet::{Role, Settings};
+use fleet::{FleetSettings, NodeRole};
 
 use crate::certs::files::bytes_of;
 use crate::fatal::errno_text;
@@ -17,7 +17,7 @@ const LONGEST: usize = 1 << 20;
 /// What is wrong with it.
 pub(crate) fn read(spec: Option<&str>, jail: &Jail) -> Result<Option<FleetStart>, String> {
     let Some(spec) = spec else { return Ok(None) };
-    let mut settings = Settings::parse(spec)?;
+    let mut settings = FleetSettings::parse(spec)?;
     // Passwords and keys, from here on.
     if settings.password.is_some() || !settings.files.is_empty() {
         jail.forbid_cores().map_err(|error| format!("can't disable core dumps: {}", errno_text(&error)))?;
@@ -28,7 +28,7 @@ pub(crate) fn read(spec: Option<&str>, jail: &Jail) -> Result<Option<FleetStart>
         let name_of_file = path.to_str().ok_or_else(|| bad("its name isn't text".to_owned()))?;
         let contents = jail.privileged(|| bytes_of(name_of_file, LONGEST)).map_err(bad)?;
         settings.provide(role, &contents).map_err(bad)?;
-        let name = Role::ALL.into_iter().find(|(_, known)| *known == role).map_or("", |(name, _)| name);
+        let name = NodeRole::ALL.into_iter().find(|(_, known)| *known == role).map_or("", |(name, _)| name);
         start.files.push((name.to_owned(), contents.to_vec()));
     }
     // What a worker will make of it.

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use cli::handoff::{DiskStart, Listener, Store, WorkerStart};
+use cli::handoff::{DiskStart, ListenerStart, StoreStart, WorkerStart};
 use params::DebugBit;
-use sys::sock::Name;
+use sys::sock::SocketName;
 
-use crate::core::Manager;
+use crate::manager::Manager;
 use crate::stores::StoreArg;
-use crate::upgrade::Ends;
+use crate::upgrade::RelayEnds;
 
 /// The variable of the environment that makes this executable the worker: the number of the CLI's descriptor, where the
 /// hand-over waits. Its command line is the manager's, by which monitoring finds both.
@@ -27,7 +27,7 @@ pub(crate) fn gather(
     cli: i32,
     panic: i32,
     sentinels: Vec<i32>,
-    ends: &Ends,
+    ends: &RelayEnds,
     certificates: Option<&File>,
     secrets: &OwnedFd,
 ) -> WorkerStart {
@@ -62,12 +62,12 @@ pub(crate) fn gather(
     }
 }
 
-fn listeners(listener: &crate::listen::Listener) -> impl Iterator<Item = Listener> {
+fn listeners(listener: &crate::listen::BoundListener) -> impl Iterator<Item = ListenerStart> {
     let (address, is_uds) = match &listener.address {
-        Name::Inet(address) => (format!("{} {}", address.ip(), address.port()), false),
-        Name::Unix(path) => (path.to_string_lossy().into_owned(), true),
+        SocketName::Inet(address) => (format!("{} {}", address.ip(), address.port()), false),
+        SocketName::Unix(path) => (path.to_string_lossy().into_owned(), true),
     };
-    listener.sockets.iter().map(move |socket| Listener {
+    listener.sockets.iter().map(move |socket| ListenerStart {
         name: listener.name.clone(),
         fd: socket.as_raw_fd(),
         transport: listener.transport,
@@ -76,9 +76,9 @@ fn listeners(listener: &crate::listen::Listener) -> impl Iterator<Item = Listene
     })
 }
 
-fn store(store: &StoreArg, manager: &Manager) -> Store {
+fn store(store: &StoreArg, manager: &Manager) -> StoreStart {
     let file = manager.store_files.iter().find(|file| file.store == store.name);
-    Store {
+    StoreStart {
         name: store.name.clone(),
         kind: store.kind,
         size: file.map_or(store.bytes, |file| Some(file.bytes)),

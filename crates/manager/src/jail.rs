@@ -8,14 +8,14 @@ use std::cell::{Cell, OnceCell};
 use std::io;
 
 use sys::process::Credentials;
-use sys::user::{self, Account};
+use sys::user::{self, UserAccount};
 
 use crate::fatal::{Fatal, argument};
 use crate::named;
 use crate::report;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum JailRole {
     Checker,
     Worker,
 }
@@ -30,8 +30,8 @@ pub enum Jail {
 
 #[derive(Debug)]
 pub struct Unix {
-    manager: Account,
-    worker: Account,
+    manager: UserAccount,
+    worker: UserAccount,
     /// All groups of the worker's user, and its own one's name; asked for once, as who answers may be far away.
     worker_groups: OnceCell<(Vec<u32>, Option<String>)>,
     root_gid: u32,
@@ -159,11 +159,11 @@ impl Jail {
     }
 
     /// Credentials that a child changes to before exec; `None`: it keeps ours.
-    pub fn credentials(&self, role: Role) -> Option<Credentials> {
+    pub fn credentials(&self, role: JailRole) -> Option<Credentials> {
         let Jail::Unix(unix) = self else { return None };
         let (account, groups) = match role {
-            Role::Checker => (&unix.manager, user::groups_of(&unix.manager)),
-            Role::Worker => (&unix.worker, unix.worker_groups().0.clone()),
+            JailRole::Checker => (&unix.manager, user::groups_of(&unix.manager)),
+            JailRole::Worker => (&unix.worker, unix.worker_groups().0.clone()),
         };
         Some(Credentials { uid: account.uid, gid: account.gid, groups })
     }
@@ -223,8 +223,11 @@ mod tests {
 
     #[test]
     fn cores_stay_forbidden_when_the_user_changes() {
-        let account =
-            Account { name: "me".into(), uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() };
+        let account = UserAccount {
+            name: "me".into(),
+            uid: nix::unistd::geteuid().as_raw(),
+            gid: nix::unistd::getegid().as_raw(),
+        };
         let jail = Jail::Unix(Unix {
             manager: account.clone(),
             worker: account,

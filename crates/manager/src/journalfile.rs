@@ -11,13 +11,13 @@ use storage::journal::{JournalFile, is_foreign};
 
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
-use crate::stores::Stores;
+use crate::stores::ManagerStores;
 
 /// Longest wait for the lock of a process that ends.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 const LOCK_LOOK: Duration = Duration::from_millis(50);
 
-pub fn open(stores: &Stores, jail: &Jail) -> Result<Option<File>, Fatal> {
+pub fn open(stores: &ManagerStores, jail: &Jail) -> Result<Option<File>, Fatal> {
     jail.privileged(|| path_of(stores)?.map(|path| open_at(&path)).transpose())
 }
 
@@ -27,7 +27,7 @@ pub fn empty(journal: &File) -> std::io::Result<()> {
 }
 
 /// The one that is given, or one beside the file of the first such store.
-fn path_of(stores: &Stores) -> Result<Option<PathBuf>, Fatal> {
+fn path_of(stores: &ManagerStores) -> Result<Option<PathBuf>, Fatal> {
     let kept = || stores.iter().filter(|store| store.disk.keep);
     let mut given: Vec<&PathBuf> = kept().filter_map(|store| store.disk.journal.as_ref()).collect();
     given.dedup();
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn check(specs: &[&str], path: Result<Option<&str>, &str>) {
-        let mut stores = Stores::default();
+        let mut stores = ManagerStores::default();
         specs.iter().for_each(|spec| stores.add(spec).unwrap());
         let got = path_of(&stores).map_err(|error| error.to_string());
         match (&got, path) {
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_journal_is_where_it_is_said_or_beside_the_first_store_that_is_kept() {
-        let place = Place::new();
+        let place = JournalPlace::new();
         let store = place.0.join("s");
         std::fs::write(&store, "").unwrap();
         let kept = |path: &Path, more: &str| format!("file,{},1g,keep{more}", path.display());
@@ -114,19 +114,19 @@ mod tests {
         check(&[&kept(Path::new("/dev/null"), "")], Err("\"/dev/null\" can't have a journal beside it"));
     }
 
-    struct Place(PathBuf);
+    struct JournalPlace(PathBuf);
 
-    impl Place {
-        fn new() -> Place {
+    impl JournalPlace {
+        fn new() -> JournalPlace {
             static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
             let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let dir = std::env::temp_dir().join(format!("lacquer-journal-{}-{number}", std::process::id()));
             std::fs::create_dir(&dir).unwrap();
-            Place(dir)
+            JournalPlace(dir)
         }
     }
 
-    impl Drop for Place {
+    impl Drop for JournalPlace {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_is_no_journal_is_left_as_it_is() {
-        let place = Place::new();
+        let place = JournalPlace::new();
         let path = place.0.join("j");
         drop(open_at(&path).unwrap());
         drop(storage::journal::Journal::format(JournalFile::on_disk(open_at(&path).unwrap())).unwrap());

@@ -13,7 +13,6 @@ pub mod checker;
 mod clitcp;
 mod commands;
 mod companion;
-mod core;
 mod deaths;
 mod docs;
 mod dying;
@@ -24,6 +23,7 @@ mod jail;
 mod journalfile;
 mod life;
 mod listen;
+mod manager;
 mod memory;
 mod named;
 pub mod naming;
@@ -48,7 +48,7 @@ mod workdir;
 mod worker;
 
 use fatal::Fatal;
-use options::Request;
+use options::ManagerInvocation;
 
 /// Runs varnishd's command line, `args` without the program's name, which `program` gives for messages. Returns the
 /// exit status.
@@ -68,14 +68,14 @@ pub fn main(program: &str, args: &[String]) -> i32 {
     }
 }
 
-fn run(program: &str, request: Request) -> Result<i32, Fatal> {
+fn run(program: &str, request: ManagerInvocation) -> Result<i32, Fatal> {
     match request {
-        Request::Version => {
+        ManagerInvocation::Version => {
             report::stderr(usage::version_text(program).trim_end());
             Ok(0)
         }
-        Request::Print(kind) => print(&kind),
-        Request::Serve(options) => {
+        ManagerInvocation::Print(kind) => print(&kind),
+        ManagerInvocation::Serve(options) => {
             // Whatever name it was started by: what monitoring looks for.
             let _ = sys::limits::set_thread_name("varnishd");
             serve::serve(&options)

@@ -9,18 +9,18 @@ use params::{DebugBit, FeatureBit};
 use sys::process::{Exit, Spawn};
 use sys::{sentinel, signal};
 
-use crate::arenas::{DEATHS, End, Legacy};
-use crate::core::Manager;
+use crate::arenas::{DEATHS, Legacy, WorkerEnd};
 use crate::deaths::Death;
 use crate::fatal::errno_text;
 use crate::handover;
-use crate::jail::Role;
+use crate::jail::JailRole;
 use crate::journalfile;
-use crate::memory::Memory;
-use crate::reply::{Reply, ReplyExt, Status};
-use crate::report::{self, Severity, print};
+use crate::manager::Manager;
+use crate::memory::ManagerMemory;
+use crate::reply::{CliReply, CliStatus, ReplyExt};
+use crate::report::{self, ReportSeverity, print};
 use crate::storefile::StoreFile;
-use crate::worker::State;
+use crate::worker::WorkerState;
 
 /// A worker that lived shorter than this makes the next one wait.
 const SHORT_LIFE: Duration = Duration::from_secs(2);
@@ -36,7 +36,7 @@ const DUMPED: i32 = 0x80;
 pub struct Departure {
     pub pid: i32,
     pub panic: Vec<u8>,
-    pub end: End,
+    pub end: WorkerEnd,
     pub legacy: Legacy,
     pub at: Real,
     pub lived: f64,
@@ -49,30 +49,30 @@ impl Departure {
 }
 
 impl Manager {
-    pub(crate) fn launch_worker(&mut self) -> Reply {
-        if !matches!(self.worker.state, State::Stopped | State::Died) {
-            return Reply::ok("");
+    pub(crate) fn launch_worker(&mut self) -> CliReply {
+        if !matches!(self.worker.state, WorkerState::Stopped | WorkerState::Died) {
+            return CliReply::ok("");
         }
         let reply = self.try_launch();
         self.count(|m| m.tidy(&self.jail));
         reply
     }
 
-    fn try_launch(&mut self) -> Reply {
-        self.worker.state = State::Starting;
+    fn try_launch(&mut self) -> CliReply {
+        self.worker.state = WorkerState::Starting;
         self.timers.restart = None;
         self.timers.worker_started = self.now();
         let (pid, start) = match self.spawn_worker() {
             Ok(started) => started,
             Err(e) => {
                 let text = format!("Could not start the child: {}", errno_text(&e));
-                print(Severity::Error, &text);
+                print(ReportSeverity::Error, &text);
                 self.forget_child_memory();
-                self.worker.state = State::Stopped;
-                return Reply::new(Status::Cant, text);
+                self.worker.state = WorkerState::Stopped;
+                return CliReply::new(CliStatus::Cant, text);
             }
         };
-        print(Severity::Debug, &format!("Child ({pid}) Started"));
+        print(ReportSeverity::Debug, &format!("Child ({pid}) Started"));
         self.count(|m| m.counters.child_start.inc());
         let greeting = self.worker.hand_over(&start);
         if !greeting.is_ok() {
@@ -80,7 +80,7 @@ impl Manager {
         }
         report::stderr("Child launched OK");
         if let Err(reason) = self.push_origin_keys() {
-            return self.failed_start(pid, "Pushing keys of backends failed", Reply::cant(reason));
+            return self.failed_start(pid, "Pushing keys of backends failed", CliReply::cant(reason));
         }
         for line in self.vcls.push_lines() {
             let answer = self.worker.command(&line);
@@ -100,15 +100,15 @@ impl Manager {
         if !answer.is_ok() {
             return self.failed_start(pid, "Acceptor start failed", answer);
         }
-        self.worker.state = State::Running;
+        self.worker.state = WorkerState::Running;
         self.schedule_ping();
-        Reply::ok("")
+        CliReply::ok("")
     }
 
-    fn failed_start(&mut self, pid: i32, what: &str, answer: Reply) -> Reply {
-        print(Severity::Error, &format!("Child ({pid}) {what}:\n{}", answer.text()));
-        self.end_worker(End::Unserving);
-        Reply::new(if answer.is_ok() { Status::Cant } else { answer.status }, answer.body)
+    fn failed_start(&mut self, pid: i32, what: &str, answer: CliReply) -> CliReply {
+        print(ReportSeverity::Error, &format!("Child ({pid}) {what}:\n{}", answer.text()));
+        self.end_worker(WorkerEnd::Unserving);
+        CliReply::new(if answer.is_ok() { CliStatus::Cant } else { answer.status }, answer.body)
     }
 
     fn spawn_worker(&mut self) -> std::io::Result<(i32, Vec<u8>)> {
@@ -148,7 +148,7 @@ impl Manager {
             .standard(2, printed.as_fd())
             .keep(theirs.as_fd())
             .keep(panic.as_fd())
-            .credentials(jail.credentials(Role::Worker))
+            .credentials(jail.credentials(JailRole::Worker))
             .oom_score(oom_score());
         if self.params.feature.has(FeatureBit::NoCoredump) {
             spawn = spawn.no_core();
@@ -180,7 +180,7 @@ impl Manager {
         Ok((pid, start.encode()))
     }
 
-    pub(crate) fn count(&self, what: impl FnOnce(&Memory)) {
+    pub(crate) fn count(&self, what: impl FnOnce(&ManagerMemory)) {
         if let Some(memory) = &self.memory {
             what(memory);
         }
@@ -200,14 +200,14 @@ impl Manager {
 
     pub(crate) fn ping_worker(&mut self) {
         self.timers.ping = None;
-        if self.worker.state != State::Running {
+        if self.worker.state != WorkerState::Running {
             return;
         }
         let answer = self.worker.command("ping");
         if !answer.is_ok() || !answer.text().starts_with("PONG ") {
             let text = format!("Unexpected reply from ping: {} {}", answer.status as u16, answer.text());
-            print(Severity::Error, &text);
-            if answer.status != Status::Comms {
+            print(ReportSeverity::Error, &text);
+            if answer.status != CliStatus::Comms {
                 self.worker.give_up();
             }
         }
@@ -215,19 +215,19 @@ impl Manager {
     }
 
     pub(crate) fn stop_worker(&mut self) {
-        self.end_worker(End::Asked);
+        self.end_worker(WorkerEnd::Asked);
     }
 
-    fn end_worker(&mut self, end: End) {
+    fn end_worker(&mut self, end: WorkerEnd) {
         self.timers.restart = None;
-        if self.worker.state == State::Died {
-            self.worker.state = State::Stopped;
+        if self.worker.state == WorkerState::Died {
+            self.worker.state = WorkerState::Stopped;
         }
-        if !matches!(self.worker.state, State::Running | State::Starting) {
+        if !matches!(self.worker.state, WorkerState::Running | WorkerState::Starting) {
             return;
         }
-        self.worker.state = State::Stopping;
-        print(Severity::Debug, "Stopping Child");
+        self.worker.state = WorkerState::Stopping;
+        print(ReportSeverity::Debug, "Stopping Child");
         if !self.upgrade.is_taking_over {
             self.end_leaving();
         }
@@ -235,7 +235,7 @@ impl Manager {
     }
 
     /// Waits for the worker's end, says how it was, and starts the next one if one is due.
-    pub(crate) fn reap_worker(&mut self, end: End) {
+    pub(crate) fn reap_worker(&mut self, end: WorkerEnd) {
         if let Some((pid, exit)) = self.worker.reap() {
             let end = if exit == Exit::Status(0) { end } else { end.of_its_own() };
             let departure = self.depart(pid, end);
@@ -250,11 +250,11 @@ impl Manager {
     }
 
     /// Facts about a worker that runs no more, taken while its memory is there.
-    pub(crate) fn depart(&mut self, pid: i32, end: End) -> Departure {
+    pub(crate) fn depart(&mut self, pid: i32, end: WorkerEnd) -> Departure {
         let now = self.now();
         Departure {
             pid,
-            panic: self.memory.as_ref().map(Memory::panic_text).unwrap_or_default(),
+            panic: self.memory.as_ref().map(ManagerMemory::panic_text).unwrap_or_default(),
             end,
             legacy: self.succession.ended(end, now),
             at: self.clock.real(),
@@ -266,19 +266,19 @@ impl Manager {
     pub(crate) fn be_without_worker(&mut self) {
         (self.timers.ping, self.timers.dying) = (None, None);
         self.forget_child_memory();
-        print(Severity::Debug, "Child cleanup complete");
+        print(ReportSeverity::Debug, "Child cleanup complete");
         match self.worker.state {
-            State::Running if self.params.auto_restart => {
-                self.worker.state = State::Died;
+            WorkerState::Running if self.params.auto_restart => {
+                self.worker.state = WorkerState::Died;
                 let wait = self.restart_wait();
                 self.timers.restart = Some(self.now() + wait);
             }
-            State::Running | State::Stopping | State::Starting => {
-                self.worker.state = State::Stopped;
+            WorkerState::Running | WorkerState::Stopping | WorkerState::Starting => {
+                self.worker.state = WorkerState::Stopped;
                 self.reopen_listeners();
                 self.count(|m| m.tidy(&self.jail));
             }
-            State::Stopped | State::Died => {}
+            WorkerState::Stopped | WorkerState::Died => {}
         }
     }
 
@@ -289,7 +289,7 @@ impl Manager {
             Legacy::Distrusted => {
                 self.count(|m| m.counters.child_distrust.inc());
                 let text = format!("Child died {DEATHS} times within a minute: the next one starts with empty stores");
-                print(Severity::Error, &text);
+                print(ReportSeverity::Error, &text);
                 self.empty_journal();
             }
         }
@@ -300,7 +300,7 @@ impl Manager {
     /// No store that is kept is to be believed.
     fn empty_journal(&self) {
         if let Some(Err(e)) = self.journal_file.as_ref().map(journalfile::empty) {
-            print(Severity::Error, &format!("Can't truncate the journal: {}", errno_text(&e)));
+            print(ReportSeverity::Error, &format!("Can't truncate the journal: {}", errno_text(&e)));
         }
     }
 
@@ -308,7 +308,7 @@ impl Manager {
     fn complete_arenas(&mut self) {
         if let Err(e) = self.arenas.complete(&self.stores) {
             let text = format!("No memory for stores that outlives the child: {}", errno_text(&e));
-            print(Severity::Error, &text);
+            print(ReportSeverity::Error, &text);
         }
     }
 
@@ -321,7 +321,7 @@ impl Manager {
         for listener in &mut self.listeners {
             if let Err(e) = listener.reopen(&self.jail) {
                 let text = format!("Could not reopen listen socket {}: {}", listener.endpoint, errno_text(&e));
-                print(Severity::Error, &text);
+                print(ReportSeverity::Error, &text);
             }
         }
     }
@@ -339,13 +339,13 @@ impl Manager {
     }
 
     pub(crate) fn restart_worker(&mut self) {
-        if self.worker.state != State::Died {
+        if self.worker.state != WorkerState::Died {
             return;
         }
         let reply = self.launch_worker();
         if !reply.is_ok() && self.params.auto_restart {
             // The cause may pass (no memory, no descriptors): try again, slower.
-            self.worker.state = State::Died;
+            self.worker.state = WorkerState::Died;
             let wait = self.restart_wait();
             self.timers.restart = Some(self.now() + wait);
         }
@@ -377,14 +377,14 @@ impl Manager {
         if let Some(cause) = &cause {
             text.push_str(&format!(": {cause}"));
         }
-        print(if exit == Exit::Status(0) { Severity::Info } else { Severity::Error }, &text);
+        print(if exit == Exit::Status(0) { ReportSeverity::Info } else { ReportSeverity::Error }, &text);
         let how = text.split_once(") ").map_or(text.as_str(), |(_, how)| how).to_owned();
         self.deaths.note(Death {
             at: departure.at,
             lived: departure.lived,
             pid,
             how,
-            was_asked: departure.end != End::Died,
+            was_asked: departure.end != WorkerEnd::Died,
             emptied: departure.legacy == Legacy::Distrusted,
         });
     }
@@ -404,7 +404,7 @@ pub(crate) fn panic_text(at: Real, panic: &[u8]) -> Option<String> {
 }
 
 pub(crate) fn print_panic(pid: i32, text: &str) {
-    print(Severity::Error, &format!("Child ({pid}) {text}"));
+    print(ReportSeverity::Error, &format!("Child ({pid}) {text}"));
 }
 
 /// The cause of a worker's end in one line, as far as it is known.

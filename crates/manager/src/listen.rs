@@ -7,9 +7,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use cli::handoff::Transport;
-use sys::holder::{self, Protocol as Ports};
-use sys::sock::{self, Name};
+use cli::handoff::ListenerLayers;
+use sys::holder::{self, SocketProtocol as Ports};
+use sys::sock::{self, SocketName};
 use sys::user;
 
 use base::text::bad_port;
@@ -34,15 +34,15 @@ pub struct ListenArg {
     /// `name=`, or a0, a1, ...
     pub name: String,
     pub endpoint: String,
-    pub transport: Transport,
+    pub transport: ListenerLayers,
     permissions: Permissions,
 }
 
 #[derive(Debug)]
-pub struct Listener {
+pub struct BoundListener {
     pub name: String,
-    pub transport: Transport,
-    pub address: Name,
+    pub transport: ListenerLayers,
+    pub address: SocketName,
     /// Name in messages: the argument, or the address with the port that was found for port 0.
     pub endpoint: String,
     /// The sockets (more than one for TCP). They listen from the start of the first worker on.
@@ -50,9 +50,9 @@ pub struct Listener {
     pub(crate) permissions: Permissions,
 }
 
-impl Listener {
+impl BoundListener {
     pub fn is_uds(&self) -> bool {
-        matches!(self.address, Name::Unix(_))
+        matches!(self.address, SocketName::Unix(_))
     }
 
     /// Binds the same address anew, so that nobody can connect while no worker is wanted: what waits is refused.
@@ -62,8 +62,8 @@ impl Listener {
         // QUIC's are two sets, of a worker and its successor.
         let members = if self.transport.is_quic { bound / 2 } else { bound }.max(1);
         self.sockets = jail.privileged(|| match &self.address {
-            Name::Inet(address) => bind_group(*address, members, self.transport),
-            Name::Unix(path) => bind_path(path, self.permissions).map(|socket| vec![socket]),
+            SocketName::Inet(address) => bind_group(*address, members, self.transport),
+            SocketName::Unix(path) => bind_path(path, self.permissions).map(|socket| vec![socket]),
         })?;
         Ok(())
     }
@@ -81,7 +81,7 @@ impl Listener {
 }
 
 /// Sockets for TCP, or for QUIC's datagrams.
-fn bind_group(address: SocketAddr, members: usize, transport: Transport) -> io::Result<Vec<OwnedFd>> {
+fn bind_group(address: SocketAddr, members: usize, transport: ListenerLayers) -> io::Result<Vec<OwnedFd>> {
     match transport.is_quic {
         true => sys::udp::bind_steered(address, members.min(MAX_QUIC_MEMBERS)),
         false => sock::bind_tcp_group(address, members),
@@ -121,7 +121,7 @@ pub fn parse(spec: &str, unnamed: &mut u32) -> Result<ListenArg, Fatal> {
     if says(Protocol::Quic) && endpoint.starts_with('/') {
         return argument(format!("QUIC needs UDP, not a Unix domain socket in -a ({endpoint})"));
     }
-    let transport = Transport {
+    let transport = ListenerLayers {
         has_proxy_header: says(Protocol::Proxy),
         is_tls: says(Protocol::Https) || says(Protocol::Quic),
         is_quic: says(Protocol::Quic),
@@ -207,7 +207,7 @@ fn parse_mode(text: &str) -> Result<u32, Fatal> {
 }
 
 /// Binds what the argument names, `members` sockets for each TCP address, and adds it to `open`.
-pub fn bind(arg: &ListenArg, members: usize, jail: &Jail, open: &mut Vec<Listener>) -> Result<(), Fatal> {
+pub fn bind(arg: &ListenArg, members: usize, jail: &Jail, open: &mut Vec<BoundListener>) -> Result<(), Fatal> {
     if arg.endpoint.starts_with('/') {
         return bind_unix(arg, jail, open);
     }
@@ -235,10 +235,10 @@ fn bind_inet(
     want: SocketAddr,
     members: usize,
     jail: &Jail,
-    open: &mut Vec<Listener>,
+    open: &mut Vec<BoundListener>,
 ) -> Result<(), Fatal> {
     let is_quic = arg.transport.is_quic;
-    if let Some(other) = open.iter().find(|l| l.address == Name::Inet(want) && l.transport.is_quic == is_quic) {
+    if let Some(other) = open.iter().find(|l| l.address == SocketName::Inet(want) && l.transport.is_quic == is_quic) {
         return argument(format!("-a arguments {} and {} have same address", other.endpoint, arg.endpoint));
     }
     let sockets = match jail.privileged(|| bind_group(want, members, arg.transport)) {
@@ -259,10 +259,10 @@ fn bind_inet(
     };
     let address = sock::local_name(&sockets[0]).or_else(|e| no_socket(&arg.endpoint, &e))?;
     let endpoint = match (&address, want.port()) {
-        (Name::Inet(bound), 0) => bound.to_string(),
+        (SocketName::Inet(bound), 0) => bound.to_string(),
         _ => arg.endpoint.clone(),
     };
-    open.push(Listener {
+    open.push(BoundListener {
         name: arg.name.clone(),
         transport: arg.transport,
         address,
@@ -273,19 +273,19 @@ fn bind_inet(
     Ok(())
 }
 
-fn bind_unix(arg: &ListenArg, jail: &Jail, open: &mut Vec<Listener>) -> Result<(), Fatal> {
+fn bind_unix(arg: &ListenArg, jail: &Jail, open: &mut Vec<BoundListener>) -> Result<(), Fatal> {
     let path = PathBuf::from(&arg.endpoint);
-    if let Some(other) = open.iter().find(|l| l.address == Name::Unix(path.clone())) {
+    if let Some(other) = open.iter().find(|l| l.address == SocketName::Unix(path.clone())) {
         return argument(format!("-a arguments {} and {} have same address", other.endpoint, arg.endpoint));
     }
     if path.as_os_str().len() > sock::LONGEST_UNIX_PATH {
         return argument(format!("Got no socket(s) for {}", arg.endpoint));
     }
     let socket = jail.privileged(|| bind_path(&path, arg.permissions)).or_else(|e| no_socket(&arg.endpoint, &e))?;
-    open.push(Listener {
+    open.push(BoundListener {
         name: arg.name.clone(),
         transport: arg.transport,
-        address: Name::Unix(path),
+        address: SocketName::Unix(path),
         endpoint: arg.endpoint.clone(),
         sockets: vec![socket],
         permissions: arg.permissions,
@@ -398,22 +398,22 @@ mod tests {
     fn names_and_protocols() {
         let mut unnamed = 0;
         let http = parse("http=:80,HTTP", &mut unnamed).unwrap();
-        assert_eq!((http.name.as_str(), http.endpoint.as_str(), http.transport), ("http", ":80", Transport::HTTP));
-        assert_eq!(parse(":8443,PROXY", &mut unnamed).unwrap().transport, Transport::PROXY);
+        assert_eq!((http.name.as_str(), http.endpoint.as_str(), http.transport), ("http", ":80", ListenerLayers::HTTP));
+        assert_eq!(parse(":8443,PROXY", &mut unnamed).unwrap().transport, ListenerLayers::PROXY);
         assert_eq!(parse(":81", &mut unnamed).unwrap().name, "a1");
     }
 
     #[test]
     fn tls_may_follow_a_proxy_header() {
         let transport = |spec: &str| parse(spec, &mut 0).unwrap().transport;
-        assert_eq!(transport(":443,https"), Transport::HTTPS);
-        assert_eq!(transport("/run/l.sock,TLS,mode=600"), Transport::HTTPS);
-        assert_eq!(transport(":443,quic"), Transport::QUIC);
+        assert_eq!(transport(":443,https"), ListenerLayers::HTTPS);
+        assert_eq!(transport("/run/l.sock,TLS,mode=600"), ListenerLayers::HTTPS);
+        assert_eq!(transport(":443,quic"), ListenerLayers::QUIC);
         refused("h:443,quic,https", "Too many protocol sub-args in -a (https)");
         refused("h:443,proxy,quic", "Too many protocol sub-args in -a (quic)");
         refused("/s,quic", "QUIC needs UDP, not a Unix domain socket in -a (/s)");
-        assert_eq!(transport(":443,proxy,https"), Transport::PROXY_HTTPS);
-        assert_eq!(transport(":443,HTTPS,PROXY"), Transport::PROXY_HTTPS);
+        assert_eq!(transport(":443,proxy,https"), ListenerLayers::PROXY_HTTPS);
+        assert_eq!(transport(":443,HTTPS,PROXY"), ListenerLayers::PROXY_HTTPS);
         refused("h:443,https,http", "Too many protocol sub-args in -a (http)");
         refused("h:443,https,tls", "Too many protocol sub-args in -a (tls)");
         refused("h:443,proxy,https,proxy", "Too many protocol sub-args in -a (proxy)");

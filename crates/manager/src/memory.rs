@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use shm::vsc::{CounterSet, Stats};
-use shm::vsm::{self, Home, Owner, Segment, SegmentSet, Shared};
+use shm::vsc::{CounterMaker, CounterSet};
+use shm::vsm::{self, Owner, Segment, SegmentSet, SetOwner, SharedSegment};
 use tables::counters::{Counter, Mgt};
 
 use crate::jail::Jail;
@@ -17,10 +17,10 @@ use crate::workdir;
 const PARAMS_BYTES: usize = 672;
 const PANIC_BYTES: usize = 64 << 10;
 
-pub const WORKER_DIR: &str = Home::Worker.dir_name();
+pub const WORKER_DIR: &str = SetOwner::Worker.dir_name();
 
 #[derive(Debug)]
-pub struct Memory {
+pub struct ManagerMemory {
     set: SegmentSet,
     /// Kept so that they stay published.
     arguments: Vec<Segment>,
@@ -41,31 +41,32 @@ enum LastWords {
     /// A segment of this set.
     Published(Segment),
     /// One of a set before this one, which the worker has open.
-    Inherited(Shared, OwnedFd),
+    Inherited(SharedSegment, OwnedFd),
 }
 
 fn owner(ids: Option<(u32, u32)>) -> Option<Owner> {
     ids.map(|(uid, gid)| Owner { uid, gid })
 }
 
-impl Memory {
-    pub fn create(jail: &Jail, identity: &str) -> io::Result<Memory> {
+impl ManagerMemory {
+    pub fn create(jail: &Jail, identity: &str) -> io::Result<ManagerMemory> {
         let workdir = Path::new(workdir::HERE);
         jail.privileged(|| {
-            let _ = vsm::remove(workdir, Home::Worker);
-            let _ = vsm::remove_set_aside(workdir, Home::Worker);
+            let _ = vsm::remove(workdir, SetOwner::Worker);
+            let _ = vsm::remove_set_aside(workdir, SetOwner::Worker);
         });
-        Memory::create_beside(jail, identity)
+        ManagerMemory::create_beside(jail, identity)
     }
 
-    /// The same as [`Memory::create`], without touching a running worker's segments.
-    pub fn create_beside(jail: &Jail, identity: &str) -> io::Result<Memory> {
+    /// The same as [`ManagerMemory::create`], without touching a running worker's segments.
+    pub fn create_beside(jail: &Jail, identity: &str) -> io::Result<ManagerMemory> {
         let workdir = Path::new(workdir::HERE);
-        let set = jail
-            .privileged(|| SegmentSet::create(workdir, Home::Manager, std::process::id(), owner(jail.manager_ids())))?;
+        let set = jail.privileged(|| {
+            SegmentSet::create(workdir, SetOwner::Manager, std::process::id(), owner(jail.manager_ids()))
+        })?;
         let identity = set.put("Arg", "-i", &with_nul(identity))?;
-        let counters = Stats::new(&set).add::<Mgt>("MGT")?;
-        Ok(Memory { set, arguments: vec![identity], counters, child: None })
+        let counters = CounterMaker::new(&set).add::<Mgt>("MGT")?;
+        Ok(ManagerMemory { set, arguments: vec![identity], counters, child: None })
     }
 
     /// Publishes an argument: `-T` (a line for each address) or `-S` (the secret's path).
@@ -77,8 +78,8 @@ impl Memory {
     /// Makes the worker's directory anew, and the Params and Panic segments; gives the Panic segment's file.
     pub fn child_new(&mut self, jail: &Jail) -> io::Result<OwnedFd> {
         jail.privileged(|| {
-            vsm::set_aside(Path::new(workdir::HERE), Home::Worker)?;
-            workdir::make_worker_dir(&Path::new(workdir::HERE).join(Home::Worker.dir_name()), jail)
+            vsm::set_aside(Path::new(workdir::HERE), SetOwner::Worker)?;
+            workdir::make_worker_dir(&Path::new(workdir::HERE).join(SetOwner::Worker.dir_name()), jail)
         })?;
         let mut params = self.set.prepare("Params", "", PARAMS_BYTES)?;
         params.publish()?;
@@ -137,23 +138,23 @@ impl Memory {
 
     /// A worker that had its memory before this program began.
     pub fn child_inherited(&mut self, panic: OwnedFd) -> io::Result<()> {
-        let memory = Shared::from_fd(sys::fd::duplicate(&panic)?)?;
+        let memory = SharedSegment::from_fd(sys::fd::duplicate(&panic)?)?;
         self.child = Some(ChildMemory { panic: LastWords::Inherited(memory, panic), params: None });
         Ok(())
     }
 
     /// The worker is gone: so are its segments, and its directory as far as anybody sees, unless tests want to look at it.
-    /// [`Memory::tidy`] ends it.
+    /// [`ManagerMemory::tidy`] ends it.
     pub fn child_gone(&mut self, jail: &Jail, keep: bool) {
         if !keep {
-            let _ = jail.privileged(|| vsm::set_aside(Path::new(workdir::HERE), Home::Worker));
+            let _ = jail.privileged(|| vsm::set_aside(Path::new(workdir::HERE), SetOwner::Worker));
         }
         self.child = None;
     }
 
     /// Removes directories that were set aside. It may take as long as a disk likes, so nobody should be waiting for a worker.
     pub fn tidy(&self, jail: &Jail) {
-        let _ = jail.privileged(|| vsm::remove_set_aside(Path::new(workdir::HERE), Home::Worker));
+        let _ = jail.privileged(|| vsm::remove_set_aside(Path::new(workdir::HERE), SetOwner::Worker));
     }
 
     /// The end: readers see that no manager runs.
@@ -161,8 +162,8 @@ impl Memory {
         self.set.close();
         if !keep {
             jail.privileged(|| {
-                let _ = vsm::remove(Path::new(workdir::HERE), Home::Manager);
-                let _ = vsm::remove(Path::new(workdir::HERE), Home::Worker);
+                let _ = vsm::remove(Path::new(workdir::HERE), SetOwner::Manager);
+                let _ = vsm::remove(Path::new(workdir::HERE), SetOwner::Worker);
             });
             self.tidy(jail);
         }

@@ -15,9 +15,9 @@ use sys::fault::{PROGRAM_OFFSET, program_bytes};
 use sys::fd::Interest;
 use sys::process::{Child, Spawn};
 
-use crate::core::Manager;
-use crate::jail::Role;
+use crate::jail::JailRole;
 use crate::life::print_panic;
+use crate::manager::Manager;
 
 /// The program name under which this executable names addresses.
 pub const PROGRAM: &str = "lacquer-names";
@@ -50,12 +50,12 @@ struct Running {
 }
 
 #[derive(Debug, Default)]
-pub struct Naming {
+pub struct BacktraceNaming {
     waiting: VecDeque<Unnamed>,
     running: Option<Running>,
 }
 
-impl Naming {
+impl BacktraceNaming {
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.running.as_ref().map(|running| running.output.as_fd())
     }
@@ -113,7 +113,7 @@ impl Manager {
             .standard(0, input.as_fd())
             .standard(1, written.as_fd())
             .standard(2, null.as_fd())
-            .credentials(self.jail.credentials(Role::Checker))
+            .credentials(self.jail.credentials(JailRole::Checker))
             .cpu_seconds(CPU_SECONDS)
             .memory_bytes(MEMORY_BYTES)
             .no_core()

@@ -11,7 +11,7 @@ pub const OPTSTRING: &str = "?a:A:b:Cdf:Fh:i:I:j:l:M:n:P:p:r:S:s:T:t:VW:x:";
 const OLD_OPTSTRING: &str = "g:u:w:";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Mode {
+pub enum StartMode {
     /// Background; the caller's process waits for the start's outcome.
     #[default]
     Daemon,
@@ -52,8 +52,8 @@ pub enum OrderedArg {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Options {
-    pub mode: Mode,
+pub struct ManagerOptions {
+    pub mode: StartMode,
     pub ordered: Vec<OrderedArg>,
     pub hash: Option<String>,
     pub identity: Option<String>,
@@ -73,8 +73,8 @@ pub struct Options {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
-    Serve(Box<Options>),
+pub enum ManagerInvocation {
+    Serve(Box<ManagerOptions>),
     Version,
     /// Document KIND of -x, or of --optstring.
     Print(String),
@@ -169,14 +169,15 @@ struct Flags {
 }
 
 /// Reads the arguments (without the program's name, which `program` gives for messages).
-pub fn parse(program: &str, args: &[String]) -> Result<Request, Fatal> {
+pub fn parse(program: &str, args: &[String]) -> Result<ManagerInvocation, Fatal> {
     if args.len() == 1 && args[0] == "--optstring" {
-        return Ok(Request::Print("optstring".into()));
+        return Ok(ManagerInvocation::Print("optstring".into()));
     }
     let LongOptions { args, acme, watch, fleet, peers } = &with_long(args);
     let (acme, watch, fleet, peers) = (acme.clone(), watch.clone(), fleet.clone(), peers.clone());
     let mut getopt = Getopt { args, next: 0, bundle: Vec::new(), only_operands: false, program };
-    let (mut options, mut flags) = (Options { acme, watch, fleet, peers, ..Options::default() }, Flags::default());
+    let (mut options, mut flags) =
+        (ManagerOptions { acme, watch, fleet, peers, ..ManagerOptions::default() }, Flags::default());
     let mut operand = None;
     let mut first = true;
     while let Some(item) = getopt.step()? {
@@ -240,18 +241,18 @@ fn with_long(args: &[String]) -> LongOptions {
     LongOptions { args: out, acme, watch, fleet, peers }
 }
 
-fn version(first: bool, count: usize) -> Result<Request, Fatal> {
+fn version(first: bool, count: usize) -> Result<ManagerInvocation, Fatal> {
     match (first, count) {
         (false, _) => argument("-V must be the first argument"),
-        (true, 1) => Ok(Request::Version),
+        (true, 1) => Ok(ManagerInvocation::Version),
         (true, _) => argument("Too many arguments for -V"),
     }
 }
 
-fn print(first: bool, count: usize, kind: String) -> Result<Request, Fatal> {
+fn print(first: bool, count: usize, kind: String) -> Result<ManagerInvocation, Fatal> {
     match (first, count) {
         (false, _) => argument("-x must be the first argument"),
-        (true, 2) => Ok(Request::Print(kind)),
+        (true, 2) => Ok(ManagerInvocation::Print(kind)),
         (true, _) => argument("Too many arguments for -x"),
     }
 }
@@ -267,7 +268,7 @@ fn flag(letter: char, flags: &mut Flags) -> Result<(), Fatal> {
     Ok(())
 }
 
-fn store(letter: char, value: String, options: &mut Options, flags: &mut Flags) {
+fn store(letter: char, value: String, options: &mut ManagerOptions, flags: &mut Flags) {
     let ordered = match letter {
         'a' => OrderedArg::Listen(value),
         'A' => OrderedArg::Tls(value),
@@ -311,7 +312,7 @@ fn store(letter: char, value: String, options: &mut Options, flags: &mut Flags) 
 
 /// `-w MIN[,MAX[,TIMEOUT]]` of releases before 5: threads of a pool, and the seconds after which one without work ends. With one number
 /// there are always as many. Numbers that the parameters don't take any more are raised to the least that they do.
-fn pool_of(value: &str, options: &mut Options) -> Result<(), Fatal> {
+fn pool_of(value: &str, options: &mut ManagerOptions) -> Result<(), Fatal> {
     let numbers: Option<Vec<u32>> = value.split(',').map(|word| word.trim().parse().ok()).collect();
     let (min, max, timeout) = match numbers.as_deref() {
         Some(&[min]) if min > 0 => (min, min, None),
@@ -339,7 +340,7 @@ const LEAST_POOL_MAX: u32 = 100;
 const LEAST_POOL_TIMEOUT: u32 = 10;
 
 /// `-u USER` and `-g GROUP` of releases before 5, as the jail that they were.
-fn take_user(options: &mut Options, flags: &Flags, is_root: bool) {
+fn take_user(options: &mut ManagerOptions, flags: &Flags, is_root: bool) {
     if let Some(user) = &flags.user {
         match &options.jail {
             Some(_) => options.notices.push(format!("-u {user} has no effect here: -j says who serves")),
@@ -352,7 +353,7 @@ fn take_user(options: &mut Options, flags: &Flags, is_root: bool) {
     }
 }
 
-fn check(mut options: Options, flags: Flags) -> Result<Request, Fatal> {
+fn check(mut options: ManagerOptions, flags: Flags) -> Result<ManagerInvocation, Fatal> {
     take_user(&mut options, &flags, sys::user::is_root());
     let files = options.ordered.iter().filter(|o| matches!(o, OrderedArg::Vcl(_))).count();
     let cli_files = options.ordered.iter().filter(|o| matches!(o, OrderedArg::CliFile(_))).count();
@@ -385,12 +386,12 @@ fn check(mut options: Options, flags: Flags) -> Result<Request, Fatal> {
         options.ordered.push(OrderedArg::Vcl(VclArg::Backend(backend)));
     }
     options.mode = match (flags.print_vcl, flags.debug, flags.foreground) {
-        (true, _, _) => Mode::PrintVcl,
-        (_, true, _) => Mode::Debug,
-        (_, _, true) => Mode::Foreground,
-        _ => Mode::Daemon,
+        (true, _, _) => StartMode::PrintVcl,
+        (_, true, _) => StartMode::Debug,
+        (_, _, true) => StartMode::Foreground,
+        _ => StartMode::Daemon,
     };
-    Ok(Request::Serve(Box::new(options)))
+    Ok(ManagerInvocation::Serve(Box::new(options)))
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@
 
 use std::fs::File;
 
-use cli::handoff::Secret;
+use cli::handoff::HandoffSecret;
 use tls::origin_keys;
 use tls::pem::{self, Pair};
 
 use crate::certs::files::bytes_of;
-use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::jail::Jail;
+use crate::manager::Manager;
 
 /// Reads what these files hold; `None` if there are no files. This process has keys from here on, which no core may show.
 ///
@@ -43,7 +43,7 @@ impl Manager {
     pub(crate) fn push_origin_keys(&mut self) -> Result<(), String> {
         let files = self.vcls.keys().map(File::try_clone).collect::<std::io::Result<Vec<_>>>();
         let files = files.map_err(|e| errno_text(&e))?;
-        files.iter().try_for_each(|file| self.send_secret(Secret::OriginKeys, file))
+        files.iter().try_for_each(|file| self.send_secret(HandoffSecret::OriginKeys, file))
     }
 }
 

@@ -2,7 +2,7 @@
 //! `--peers`: which second tier the workers are members of. The manager checks what is said and reads the secret, whose owner may be root.
 
 use cli::handoff::FleetStart;
-use fleet::Settings;
+use fleet::FleetSettings;
 use fleet::peers::PeerSettings;
 
 use crate::certs::files::bytes_of;
@@ -20,7 +20,7 @@ pub(crate) fn read(spec: Option<&str>, fleet: Option<&str>, jail: &Jail) -> Resu
     let mut settings = PeerSettings::parse(spec)?;
     if settings.is_of_fleet {
         let fleet = fleet.ok_or("fleet: the members are nodes of a fleet, and there is no --fleet")?;
-        if Settings::parse(fleet).is_ok_and(|fleet| fleet.address.is_none()) {
+        if FleetSettings::parse(fleet).is_ok_and(|fleet| fleet.address.is_none()) {
             return Err(
                 "fleet: --fleet requires address=HOST:PORT, the address at which other members reach this node"
                     .to_owned(),

@@ -4,7 +4,7 @@
 pub use cli::table::table;
 pub use tables::json::quote as json;
 
-pub use cli::reply::{Reply, Status};
+pub use cli::reply::{CliReply, CliStatus};
 use cli::reply::{json_begin, json_end};
 
 pub trait ReplyExt {
@@ -12,9 +12,9 @@ pub trait ReplyExt {
     fn push_str(&mut self, text: &str);
 }
 
-impl ReplyExt for Reply {
+impl ReplyExt for CliReply {
     fn is_ok(&self) -> bool {
-        matches!(self.status, Status::Ok | Status::Truncated)
+        matches!(self.status, CliStatus::Ok | CliStatus::Truncated)
     }
     fn push_str(&mut self, text: &str) {
         self.body.extend_from_slice(text.as_bytes());
@@ -22,6 +22,6 @@ impl ReplyExt for Reply {
 }
 
 /// A JSON reply to `words`: `members` stand in the array after the head, each after its comma.
-pub fn json_reply(words: &[Vec<u8>], now: f64, members: &str) -> Reply {
-    Reply::ok(format!("{}{members}{}", json_begin(2, words, now), json_end()))
+pub fn json_reply(words: &[Vec<u8>], now: f64, members: &str) -> CliReply {
+    CliReply::ok(format!("{}{members}{}", json_begin(2, words, now), json_end()))
 }

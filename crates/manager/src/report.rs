@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sys::syslog;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
+pub enum ReportSeverity {
     Error,
     Info,
     Debug,
@@ -28,15 +28,15 @@ pub fn set_syslog(on: bool) {
     TO_SYSLOG.store(on, Ordering::Relaxed);
 }
 
-pub fn print(loud: Severity, text: &str) {
+pub fn print(loud: ReportSeverity, text: &str) {
     let (word, level) = match loud {
-        Severity::Error => ("Error:", syslog::Level::Err),
-        Severity::Info => ("Info:", syslog::Level::Info),
-        Severity::Debug => ("Debug:", syslog::Level::Debug),
-        Severity::Security => ("Security:", syslog::Level::Warning),
-        Severity::Cli => ("Cli:", syslog::Level::Info),
+        ReportSeverity::Error => ("Error:", syslog::SyslogLevel::Err),
+        ReportSeverity::Info => ("Info:", syslog::SyslogLevel::Info),
+        ReportSeverity::Debug => ("Debug:", syslog::SyslogLevel::Debug),
+        ReportSeverity::Security => ("Security:", syslog::SyslogLevel::Warning),
+        ReportSeverity::Cli => ("Cli:", syslog::SyslogLevel::Info),
     };
-    if TO_STDERR.load(Ordering::Relaxed) && loud != Severity::Cli {
+    if TO_STDERR.load(Ordering::Relaxed) && loud != ReportSeverity::Cli {
         stderr(&format!("{word} {text}"));
     }
     if TO_SYSLOG.load(Ordering::Relaxed) {

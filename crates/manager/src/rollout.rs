@@ -9,18 +9,18 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use cli::Request;
+use cli::CliRequest;
 use cli::handoff::FleetStart;
-use fleet::Settings;
+use fleet::FleetSettings;
 use sys::process::Spawn;
 use sys::signal::Signals;
 
-use crate::companion::{Companion, Process};
-use crate::core::Manager;
-use crate::jail::Role;
-use crate::reply::{Reply, Status};
-use crate::report::{Severity, print};
-use crate::session::Kind;
+use crate::companion::{Companion, CompanionProcess};
+use crate::jail::JailRole;
+use crate::manager::Manager;
+use crate::reply::{CliReply, CliStatus};
+use crate::report::{ReportSeverity, print};
+use crate::session::CliSessionKind;
 
 /// The program name under which this executable is the agent.
 pub const PROGRAM: &str = "lacquer-rollout";
@@ -36,17 +36,17 @@ pub(crate) fn agent() -> Companion {
 
 /// The trial that this node takes part in, and what was in use before, in the agent's own words: for the next agent, if that one dies.
 #[derive(Debug, Default)]
-pub(crate) struct Trial {
+pub(crate) struct NodeTrial {
     kept: Vec<u8>,
 }
 
-impl Trial {
+impl NodeTrial {
     pub fn is_on(&self) -> bool {
         !self.kept.is_empty()
     }
 }
 
-pub(crate) fn is_allowed(request: &Request) -> bool {
+pub(crate) fn is_allowed(request: &CliRequest) -> bool {
     const COMMANDS: [&str; 12] = [
         "ping",
         "start",
@@ -67,7 +67,7 @@ pub(crate) fn is_allowed(request: &Request) -> bool {
 impl Manager {
     /// The fleet's setting `wait`, if this node takes part in roll-outs.
     fn rollout_wait(&self) -> Option<Duration> {
-        let settings = Settings::parse(&self.fleet.as_ref()?.spec).ok()?;
+        let settings = FleetSettings::parse(&self.fleet.as_ref()?.spec).ok()?;
         settings.deploys.then_some(settings.wait)
     }
 
@@ -81,7 +81,7 @@ impl Manager {
         self.agent.begin_with(process, now);
     }
 
-    fn try_begin_rollout(&mut self, fleet: &FleetStart) -> io::Result<Process> {
+    fn try_begin_rollout(&mut self, fleet: &FleetStart) -> io::Result<CompanionProcess> {
         let mut words = vec![b"fleet".to_vec(), fleet.spec.clone().into_bytes(), self.identity.clone().into_bytes()];
         for (role, contents) in &fleet.files {
             words.extend([role.clone().into_bytes(), contents.clone()]);
@@ -97,12 +97,12 @@ impl Manager {
             .standard(2, its_output.as_fd())
             .keep(settings.as_fd())
             .keep(its_end.as_fd())
-            .credentials(self.jail.credentials(Role::Checker))
+            .credentials(self.jail.credentials(JailRole::Checker))
             .no_core()
             .new_group();
         let child = self.jail.privileged(|| spawn.start())?;
-        self.open_session(Kind::Rollout, "rollout".into(), end, None);
-        Ok(Process::new(child, said, None, self.now()))
+        self.open_session(CliSessionKind::Rollout, "rollout".into(), end, None);
+        Ok(CompanionProcess::new(child, said, None, self.now()))
     }
 
     /// Waits before the first worker, until the agent has had it started with the group's program, or the time is up.
@@ -114,7 +114,7 @@ impl Manager {
         while self.worker.pid().is_none() && self.agent.is_running() {
             if until <= self.now() {
                 print(
-                    Severity::Info,
+                    ReportSeverity::Info,
                     "rollout: the release of this group can't be determined in time: starting without it",
                 );
                 break;
@@ -128,13 +128,13 @@ impl Manager {
         false
     }
 
-    pub(crate) fn fleet_kept(&mut self, state: Option<&Vec<u8>>) -> Reply {
+    pub(crate) fn fleet_kept(&mut self, state: Option<&Vec<u8>>) -> CliReply {
         match state {
-            None => Reply { status: Status::Ok, body: self.trial.kept.clone() },
-            Some(state) if state.len() > KEPT => Reply::new(Status::Param, "that is more than is kept"),
+            None => CliReply { status: CliStatus::Ok, body: self.trial.kept.clone() },
+            Some(state) if state.len() > KEPT => CliReply::new(CliStatus::Param, "that is more than is kept"),
             Some(state) => {
                 self.trial.kept.clone_from(state);
-                Reply::ok("")
+                CliReply::ok("")
             }
         }
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use base::clock::{Clock, Mono};
-use cli::handoff::Quic;
+use cli::handoff::QuicStart;
 use params::DebugBit;
 use params::Params;
 use sys::daemon::Daemon;
@@ -15,47 +15,47 @@ use sys::pidfile::{PidFile, PidFileError};
 use sys::process::Executable;
 use sys::signal::{self, SIGHUP, SIGINT, SIGTERM, Signals};
 
-use crate::certs::config::Config;
+use crate::certs::config::CertsConfig;
 use crate::certs::{self, Certs};
-use crate::checker::{DiskSources, Outcome, Source};
+use crate::checker::{CheckOutcome, CheckerSource, DiskSources};
 use crate::clitcp::{self, Masters};
-use crate::core::{Manager, Timers};
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
 use crate::listen;
-use crate::memory::Memory;
-use crate::options::{Mode, Options, OrderedArg, ParamArg, VclArg};
+use crate::manager::{Manager, Timers};
+use crate::memory::ManagerMemory;
+use crate::options::{ManagerOptions, OrderedArg, ParamArg, StartMode, VclArg};
 use crate::originkeys;
-use crate::reply::{Reply, ReplyExt};
-use crate::report::{self, Severity, print};
-use crate::session::Kind;
-use crate::stores::Stores;
+use crate::reply::{CliReply, ReplyExt};
+use crate::report::{self, ReportSeverity, print};
+use crate::session::CliSessionKind;
+use crate::stores::ManagerStores;
 use crate::ticketkeys::TicketKeys;
 use crate::usage::{OWN_VERSION, version_string};
-use crate::vcls::Vcls;
+use crate::vcls::ManagerVcls;
 use crate::workdir;
-use crate::worker::Worker;
+use crate::worker::ManagedWorker;
 
 /// Descriptors that a worker may have, if we may allow it.
 const OPEN_FILES: u64 = 1 << 20;
 const HASHES: [&str; 4] = ["critbit", "classic", "simple", "simple_list"];
 const WAITERS: [&str; 2] = ["epoll", "poll"];
 
-pub fn serve(options: &Options) -> Result<i32, Fatal> {
+pub fn serve(options: &ManagerOptions) -> Result<i32, Fatal> {
     if let Some(inherited) = crate::upgrade::resume::inherited()? {
         return crate::upgrade::resume::resume(options, inherited);
     }
-    report::configure(matches!(options.mode, Mode::Debug | Mode::Foreground), true);
+    report::configure(matches!(options.mode, StartMode::Debug | StartMode::Foreground), true);
     sys::fd::close_from(3);
     let program = crate::upgrade::program_path();
     let exe = Executable::open_self().or_else(|e| argument(format!("Cannot open my own executable: {e}")))?;
     let daemon = match options.mode {
-        Mode::Daemon => Some(sys::daemon::detach().or_else(|e| argument(format!("Fork() failed: {e}")))?),
-        Mode::Foreground | Mode::Debug | Mode::PrintVcl => None,
+        StartMode::Daemon => Some(sys::daemon::detach().or_else(|e| argument(format!("Fork() failed: {e}")))?),
+        StartMode::Foreground | StartMode::Debug | StartMode::PrintVcl => None,
     };
     let (mut manager, mut todo) = prepare(options, exe)?;
     manager.upgrade.program = program;
-    if options.mode == Mode::PrintVcl {
+    if options.mode == StartMode::PrintVcl {
         return Ok(print_vcls(&mut manager, &mut todo.vcls));
     }
     let signals = open(&mut manager, options, &mut todo)?;
@@ -69,16 +69,16 @@ struct DeferredArgs {
     vcls: VecDeque<(String, Vec<u8>)>,
     cli_file: Option<File>,
     f_given: bool,
-    tls: Option<Config>,
+    tls: Option<CertsConfig>,
 }
 
 /// Jail, parameters, sockets, stores, workdir.
-fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs), Fatal> {
+fn prepare(options: &ManagerOptions, exe: Executable) -> Result<(Manager, DeferredArgs), Fatal> {
     // While we may: the worker inherits it.
     let _ = sys::limits::raise_open_files(OPEN_FILES);
     let jail = Rc::new(Jail::enter(options.jail.as_deref())?);
     let clock = Clock::system();
-    let (mut params, mut stores, mut listeners) = (Params::default(), Stores::default(), Vec::new());
+    let (mut params, mut stores, mut listeners) = (Params::default(), ManagerStores::default(), Vec::new());
     let (mut todo, mut unnamed) =
         (DeferredArgs { vcls: VecDeque::new(), cli_file: None, f_given: false, tls: None }, 0);
     let members = sys::cpu::usable();
@@ -93,7 +93,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
                 listen::bind(&arg, members, &jail, &mut listeners)?;
             }
             OrderedArg::Tls(path) => {
-                let config = Config::read(path, &jail)?;
+                let config = CertsConfig::read(path, &jail)?;
                 for spec in config.listeners() {
                     let arg = listen::parse(&spec, &mut unnamed)?;
                     listen::bind(&arg, members, &jail, &mut listeners)?;
@@ -117,10 +117,10 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
     }
     check_secret(options.secret.as_deref(), &jail)?;
     let (path, remove_workdir) = match (&options.name, options.mode) {
-        (None, Mode::PrintVcl) => (workdir::temporary()?, true),
+        (None, StartMode::PrintVcl) => (workdir::temporary()?, true),
         (name, mode) => (
-            shm::reader::Reader::workdir_of(name.as_deref()),
-            mode == Mode::PrintVcl && !params.debug.has(DebugBit::VclKeep),
+            shm::reader::CounterReader::workdir_of(name.as_deref()),
+            mode == StartMode::PrintVcl && !params.debug.has(DebugBit::VclKeep),
         ),
     };
     sys::syslog::open("varnishd");
@@ -132,23 +132,23 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
     stores.complete()?;
     // Who only looks at a VCL may do so beside a server that uses the stores of the same command line.
     let (store_files, journal_file) = match options.mode {
-        Mode::PrintVcl => crate::storefile::check_all(&stores, &jail).map(|()| (Vec::new(), None))?,
-        Mode::Daemon | Mode::Foreground | Mode::Debug => {
+        StartMode::PrintVcl => crate::storefile::check_all(&stores, &jail).map(|()| (Vec::new(), None))?,
+        StartMode::Daemon | StartMode::Foreground | StartMode::Debug => {
             (crate::storefile::open_all(&stores, &jail)?, crate::journalfile::open(&stores, &jail)?)
         }
     };
     let write_lock = crate::storefile::write_lock(&store_files)?;
     let acme = match options.mode {
-        Mode::PrintVcl => None,
-        Mode::Daemon | Mode::Foreground | Mode::Debug => {
-            let blocks = todo.tls.as_ref().map(Config::acme).unwrap_or_default();
+        StartMode::PrintVcl => None,
+        StartMode::Daemon | StartMode::Foreground | StartMode::Debug => {
+            let blocks = todo.tls.as_ref().map(CertsConfig::acme).unwrap_or_default();
             crate::acme::Acme::open(&options.acme, blocks, &jail)
                 .or_else(|reason| argument(format!("ACME: {reason}")))?
         }
     };
     let watch = match options.mode {
-        Mode::PrintVcl => Vec::new(),
-        Mode::Daemon | Mode::Foreground | Mode::Debug => {
+        StartMode::PrintVcl => Vec::new(),
+        StartMode::Daemon | StartMode::Foreground | StartMode::Debug => {
             let words = options.watch.as_deref().map(crate::watch::words).transpose();
             words.or_else(|reason| argument(format!("--watch {reason}")))?.unwrap_or_default()
         }
@@ -165,7 +165,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
     let now = clock.mono();
     let mut manager = Manager {
         exe,
-        worker: Worker::new(jail.clone()),
+        worker: ManagedWorker::new(jail.clone()),
         jail,
         params,
         printed_param_notes: Default::default(),
@@ -183,7 +183,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         workdir: path,
         identity,
         vident,
-        vcls: Vcls::default(),
+        vcls: ManagerVcls::default(),
         memory: None,
         panic: None,
         deaths: Default::default(),
@@ -196,7 +196,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         cli_sockets: Vec::new(),
         masters: None,
         sessions: Vec::new(),
-        most_sessions: crate::core::most_sessions(),
+        most_sessions: crate::manager::most_sessions(),
         timers: Timers::new(now),
         restarts: 0,
         quic,
@@ -209,14 +209,14 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         acme,
         watcher: crate::watch::Watcher::new(watch, None),
         agent: crate::rollout::agent(),
-        trial: crate::rollout::Trial::default(),
+        trial: crate::rollout::NodeTrial::default(),
         clock,
     };
     manager.params_changed();
     for note in &notes {
         manager.print_once(note);
         // The log of a daemon isn't on the terminal; who types an old line is there still.
-        if options.mode == Mode::Daemon {
+        if options.mode == StartMode::Daemon {
             report::stderr(&format!("Info: {note}"));
         }
     }
@@ -224,7 +224,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
 }
 
 /// A listener of `-a` has certificates and settings of its own, which are found by its name.
-fn refuse_frontends_name(arg: &listen::ListenArg, tls: Option<&Config>) -> Result<(), Fatal> {
+fn refuse_frontends_name(arg: &listen::ListenArg, tls: Option<&CertsConfig>) -> Result<(), Fatal> {
     match tls {
         Some(config) if arg.transport.is_tls && config.has(&arg.name) => {
             argument(format!("-a: a frontend of the file of -A has the name {}, too", arg.name))
@@ -234,8 +234,8 @@ fn refuse_frontends_name(arg: &listen::ListenArg, tls: Option<&Config>) -> Resul
 }
 
 fn certificates(
-    config: Option<&Config>,
-    listeners: &[listen::Listener],
+    config: Option<&CertsConfig>,
+    listeners: &[listen::BoundListener],
     params: &Params,
     jail: &Jail,
     now: Mono,
@@ -247,15 +247,15 @@ fn certificates(
         return Ok((certs, TicketKeys::default()));
     }
     jail.forbid_cores().or_else(|e| argument(format!("Cannot forbid cores: {}", errno_text(&e))))?;
-    let ticket_keys = TicketKeys::begin(config.and_then(Config::ticket_keys), now, jail).map_err(failed)?;
+    let ticket_keys = TicketKeys::begin(config.and_then(CertsConfig::ticket_keys), now, jail).map_err(failed)?;
     Ok((certs, ticket_keys))
 }
 
-fn quic(listeners: &[listen::Listener]) -> Result<Option<Quic>, Fatal> {
+fn quic(listeners: &[listen::BoundListener]) -> Result<Option<QuicStart>, Fatal> {
     if !listeners.iter().any(|listener| listener.transport.is_quic) {
         return Ok(None);
     }
-    Ok(Some(Quic::new(random()?)))
+    Ok(Some(QuicStart::new(random()?)))
 }
 
 /// A key that nobody can guess.
@@ -369,15 +369,15 @@ fn check_secret(secret: Option<&str>, jail: &Jail) -> Result<(), Fatal> {
 fn print_vcls(manager: &mut Manager, vcls: &mut VecDeque<(String, Vec<u8>)>) -> i32 {
     let mut status = 0;
     while let Some((name, text)) = vcls.pop_front() {
-        match manager.check_vcl(Source::Text(name, text), true) {
-            Outcome::Good(good, warnings) => match originkeys::read("", &good.key_files, &manager.jail) {
+        match manager.check_vcl(CheckerSource::Text(name, text), true) {
+            CheckOutcome::Good(good, warnings) => match originkeys::read("", &good.key_files, &manager.jail) {
                 Ok(_) => report::stderr(&format!("{warnings}{}", String::from_utf8_lossy(&good.text))),
                 Err(reason) => {
                     report::stderr(&reason);
                     status = 2;
                 }
             },
-            Outcome::Bad(text) => {
+            CheckOutcome::Bad(text) => {
                 report::stderr(&text);
                 status = 2;
             }
@@ -387,7 +387,7 @@ fn print_vcls(manager: &mut Manager, vcls: &mut VecDeque<(String, Vec<u8>)>) -> 
 }
 
 /// VCLs, pid files, default sockets, shared memory, CLI sockets, the secret.
-fn open(manager: &mut Manager, options: &Options, todo: &mut DeferredArgs) -> Result<Signals, Fatal> {
+fn open(manager: &mut Manager, options: &ManagerOptions, todo: &mut DeferredArgs) -> Result<Signals, Fatal> {
     boot_vcls(manager, &mut todo.vcls)?;
     for path in &options.pid_files {
         open_pid_file(manager, PathBuf::from(path), 0)?;
@@ -400,7 +400,7 @@ fn open(manager: &mut Manager, options: &Options, todo: &mut DeferredArgs) -> Re
     }
     check_hash_and_waiter(manager, options)?;
     let jail = manager.jail.clone();
-    let mut memory = Memory::create(&jail, &manager.identity)
+    let mut memory = ManagerMemory::create(&jail, &manager.identity)
         .or_else(|e| argument(format!("Cannot create shared memory in {}: {e}", manager.workdir.display())))?;
     open_cli(manager, options, &mut memory)?;
     let written = jail.privileged(|| manager.pid_files.iter_mut().try_for_each(PidFile::write));
@@ -416,9 +416,9 @@ fn boot_vcls(manager: &mut Manager, vcls: &mut VecDeque<(String, Vec<u8>)>) -> R
     while let Some((origin, text)) = vcls.pop_front() {
         let name = manager.vcls.boot_name(only);
         let checked = manager
-            .check_and_keep(&name, Source::Text(origin, text))
+            .check_and_keep(&name, CheckerSource::Text(origin, text))
             .map_err(|text| Fatal::Plain(2, format!("Error:\n{text}")))?;
-        let reply = manager.add_vcl(&name, crate::vcls::State::Auto, checked);
+        let reply = manager.add_vcl(&name, crate::vcls::VclState::Auto, checked);
         if !reply.is_ok() {
             return Err(Fatal::Plain(2, format!("Error:\n{}", reply.text())));
         }
@@ -445,7 +445,7 @@ fn open_pid_file(manager: &mut Manager, path: PathBuf, flags: i32) -> Result<(),
     }
 }
 
-fn check_hash_and_waiter(manager: &mut Manager, options: &Options) -> Result<(), Fatal> {
+fn check_hash_and_waiter(manager: &mut Manager, options: &ManagerOptions) -> Result<(), Fatal> {
     let hash = options.hash.as_deref().unwrap_or("critbit");
     let kind = hash.split(',').next().unwrap_or("");
     if kind.is_empty() {
@@ -459,21 +459,21 @@ fn check_hash_and_waiter(manager: &mut Manager, options: &Options) -> Result<(),
     }
     manager.vident.push_str(&format!(",-h{kind}"));
     if options.hash.is_some() {
-        print(Severity::Info, &format!("-h {hash} has no effect: there is only one kind of index"));
+        print(ReportSeverity::Info, &format!("-h {hash} has no effect: there is only one kind of index"));
     }
     for notice in &options.notices {
-        print(Severity::Info, notice);
+        print(ReportSeverity::Info, notice);
     }
     if let Some(waiter) = &options.waiter {
         if !WAITERS.contains(&waiter.as_str()) {
             return argument(format!("Unknown waiter method \"{waiter}\""));
         }
-        print(Severity::Info, &format!("-W {waiter} has no effect: there is only one waiter"));
+        print(ReportSeverity::Info, &format!("-W {waiter} has no effect: there is only one waiter"));
     }
     Ok(())
 }
 
-fn open_cli(manager: &mut Manager, options: &Options, memory: &mut Memory) -> Result<(), Fatal> {
+fn open_cli(manager: &mut Manager, options: &ManagerOptions, memory: &mut ManagerMemory) -> Result<(), Fatal> {
     manager.masters = Masters::new(&options.masters, manager.now())?;
     let default = [clitcp::DEFAULT_CLI.to_string()];
     let addresses = if options.cli_addresses.is_empty() { &default[..] } else { &options.cli_addresses };
@@ -485,7 +485,7 @@ fn open_cli(manager: &mut Manager, options: &Options, memory: &mut Memory) -> Re
     Ok(())
 }
 
-fn open_secret(manager: &mut Manager, options: &Options, memory: &mut Memory) -> Result<(), Fatal> {
+fn open_secret(manager: &mut Manager, options: &ManagerOptions, memory: &mut ManagerMemory) -> Result<(), Fatal> {
     let path = match options.secret.as_deref() {
         Some("none") => return Ok(()),
         Some(path) => PathBuf::from(path),
@@ -508,21 +508,21 @@ fn open_secret(manager: &mut Manager, options: &Options, memory: &mut Memory) ->
 /// Sessions that are there from the start, the first worker, then the loop.
 fn begin(
     mut manager: Manager,
-    options: &Options,
+    options: &ManagerOptions,
     mut signals: Signals,
     cli_file: Option<File>,
     daemon: Option<Daemon>,
 ) -> Result<i32, Fatal> {
-    print(Severity::Debug, &format!("Version: {}", version_string()));
-    print(Severity::Debug, &format!("Server: {OWN_VERSION}"));
-    print(Severity::Debug, &format!("Platform: {}", manager.vident));
+    print(ReportSeverity::Debug, &format!("Version: {}", version_string()));
+    print(ReportSeverity::Debug, &format!("Server: {OWN_VERSION}"));
+    print(ReportSeverity::Debug, &format!("Platform: {}", manager.vident));
     if let Some(warning) = workdir::disk_warning(&manager.workdir).filter(|_| !manager.debug(DebugBit::VtcMode)) {
-        print(Severity::Info, &warning);
+        print(ReportSeverity::Info, &warning);
     }
-    if options.mode == Mode::Debug {
+    if options.mode == StartMode::Debug {
         let (input, output) = (sys::fd::duplicate(sys::fd::standard(0)), sys::fd::duplicate(sys::fd::standard(1)));
         match (input, output) {
-            (Ok(input), Ok(output)) => manager.open_session(Kind::Debug, "debug".into(), input, Some(output)),
+            (Ok(input), Ok(output)) => manager.open_session(CliSessionKind::Debug, "debug".into(), input, Some(output)),
             _ => return argument("-d needs stdin and stdout"),
         }
     }
@@ -532,15 +532,15 @@ fn begin(
         report::stderr("END of -I file processing");
     }
     manager.use_kept_certificates();
-    let mut started = Reply::ok("");
-    if options.mode != Mode::Debug && manager.await_rollout(&mut signals) {
+    let mut started = CliReply::ok("");
+    if options.mode != StartMode::Debug && manager.await_rollout(&mut signals) {
         return Ok(manager.finish());
     }
     match manager.vcls.not_startable() {
-        _ if options.mode == Mode::Debug || manager.worker.pid().is_some() => {}
+        _ if options.mode == StartMode::Debug || manager.worker.pid().is_some() => {}
         None => started = manager.launch_worker(),
         Some(reason) if !options.ordered.iter().any(|o| matches!(o, OrderedArg::Vcl(_))) => {
-            print(Severity::Error, reason)
+            print(ReportSeverity::Error, reason)
         }
         Some(_) => {}
     }
@@ -551,7 +551,7 @@ fn begin(
     if status != 0 {
         return Err(Fatal::Plain(status as i32, started.text().into_owned()));
     }
-    if options.mode == Mode::Foreground {
+    if options.mode == StartMode::Foreground {
         let _ = sys::fd::null_standard(0);
     }
     manager.begin_acme();

@@ -10,18 +10,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use base::clock::Mono;
-use cli::auth::Challenge;
+use cli::auth::CliChallenge;
 use cli::decode::DecodeError;
-use cli::{Decoder, Request};
+use cli::{CliDecoder, CliRequest};
 use params::Params;
 use sys::fd::Interest;
 use tables::cli_cmds::CommandId;
 
 use crate::certs::changes_certificates;
-use crate::core::Manager;
 use crate::fatal::{Fatal, argument};
-use crate::reply::{Reply, ReplyExt, Status};
-use crate::report::{self, Severity, print};
+use crate::manager::Manager;
+use crate::reply::{CliReply, CliStatus, ReplyExt};
+use crate::report::{self, ReportSeverity, print};
 
 /// Commands whose reply isn't cut: a part of it is of no use.
 const WHOLE: [&str; 3] = ["fleet.bundle", "fleet.document", "fleet.kept"];
@@ -32,7 +32,7 @@ const AUTHENTICATION: Duration = Duration::from_secs(10);
 const LOGGED: usize = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CliSessionKind {
     Telnet,
     Master,
     /// stdin and stdout: its end is the manager's.
@@ -43,21 +43,21 @@ pub enum Kind {
     Rollout,
 }
 
-impl Kind {
+impl CliSessionKind {
     fn is_challenged(self) -> bool {
-        matches!(self, Kind::Telnet | Kind::Master)
+        matches!(self, CliSessionKind::Telnet | CliSessionKind::Master)
     }
 }
 
 #[derive(Debug)]
 pub struct Session {
-    kind: Kind,
+    kind: CliSessionKind,
     identity: String,
     input: OwnedFd,
     /// Descriptor for replies, unless it is `input`.
     output: Option<OwnedFd>,
-    decoder: Decoder,
-    challenge: Option<Challenge>,
+    decoder: CliDecoder,
+    challenge: Option<CliChallenge>,
     opened: Mono,
     unsent: Vec<u8>,
     /// A command that isn't answered yet: no other is read before.
@@ -72,7 +72,7 @@ enum Awaits {
     /// The command is being carried out beside other work.
     Answer,
     /// The command waits for another one to end.
-    Turn(Request),
+    Turn(CliRequest),
 }
 
 impl Session {
@@ -86,7 +86,8 @@ impl Session {
 
     /// Time until which it has to show the secret. The connection of -M is our own: its user may take time.
     pub fn due(&self) -> Option<Mono> {
-        (self.challenge.is_some() && self.kind == Kind::Telnet && !self.ended).then(|| self.opened + AUTHENTICATION)
+        (self.challenge.is_some() && self.kind == CliSessionKind::Telnet && !self.ended)
+            .then(|| self.opened + AUTHENTICATION)
     }
 
     fn send(&mut self, bytes: &[u8]) {
@@ -122,19 +123,25 @@ impl Session {
 
 impl Manager {
     /// Begins a session: with a challenge, or with the banner when none is needed.
-    pub(crate) fn open_session(&mut self, kind: Kind, identity: String, input: OwnedFd, output: Option<OwnedFd>) {
+    pub(crate) fn open_session(
+        &mut self,
+        kind: CliSessionKind,
+        identity: String,
+        input: OwnedFd,
+        output: Option<OwnedFd>,
+    ) {
         let asks = kind.is_challenged() && self.secret.is_some();
-        let challenge = asks.then(Challenge::random).transpose();
+        let challenge = asks.then(CliChallenge::random).transpose();
         let Ok(challenge) = challenge else {
-            print(Severity::Error, "No random numbers for a CLI challenge");
+            print(ReportSeverity::Error, "No random numbers for a CLI challenge");
             return;
         };
         // stdin and stdout are shared with whoever started us: their mode is not ours to change.
-        if kind != Kind::Debug && sys::fd::set_nonblocking(&input, true).is_err() {
+        if kind != CliSessionKind::Debug && sys::fd::set_nonblocking(&input, true).is_err() {
             return;
         }
-        let decoder = if challenge.is_some() { Decoder::new() } else { Decoder::trusted() };
-        let hello = challenge.as_ref().map_or_else(|| Reply::ok(self.banner()), Challenge::reply);
+        let decoder = if challenge.is_some() { CliDecoder::new() } else { CliDecoder::trusted() };
+        let hello = challenge.as_ref().map_or_else(|| CliReply::ok(self.banner()), CliChallenge::reply);
         let mut session = Session {
             kind,
             identity,
@@ -198,21 +205,21 @@ impl Manager {
         }
     }
 
-    fn run_request(&mut self, at: usize, request: Result<Request, DecodeError>) {
+    fn run_request(&mut self, at: usize, request: Result<CliRequest, DecodeError>) {
         let session = &self.sessions[at];
         let (authenticated, kind) = (session.challenge.is_none(), session.kind);
         let reply = match &request {
             Err(error) => error.reply(),
             Ok(request) => match request.command(authenticated) {
-                _ if kind == Kind::Watch && !is_question(request) => {
-                    Reply::new(Status::Auth, "Only read-only commands are accepted here.\n")
+                _ if kind == CliSessionKind::Watch && !is_question(request) => {
+                    CliReply::new(CliStatus::Auth, "Only read-only commands are accepted here.\n")
                 }
                 // An operator may have stopped the worker since.
-                _ if kind == Kind::Rollout && request.name() == "start" && self.timers.rollout.is_none() => {
-                    Reply::ok("")
+                _ if kind == CliSessionKind::Rollout && request.name() == "start" && self.timers.rollout.is_none() => {
+                    CliReply::ok("")
                 }
-                _ if kind == Kind::Rollout && !crate::rollout::is_allowed(request) => {
-                    Reply::new(Status::Auth, "Roll-outs don't need that.\n")
+                _ if kind == CliSessionKind::Rollout && !crate::rollout::is_allowed(request) => {
+                    CliReply::new(CliStatus::Auth, "Roll-outs don't need that.\n")
                 }
                 Ok(command) if command.name == "auth" => self.authenticate(at, request),
                 // When it succeeds, the next program answers.
@@ -223,23 +230,24 @@ impl Manager {
         };
         // Half of a JSON text is of no use to anybody.
         let is_rollout = request.as_ref().is_ok_and(|request| WHOLE.contains(&request.name()));
-        let is_whole = is_rollout || request.as_ref().is_ok_and(cli::Request::wants_json);
+        let is_whole = is_rollout || request.as_ref().is_ok_and(cli::CliRequest::wants_json);
         let reply = if is_whole || self.lists_params(&request) { reply } else { reply.limited(self.params.cli_limit) };
         self.log_reply(at, &reply, is_rollout);
         let session = &mut self.sessions[at];
         // Who isn't authenticated yet may make no mistake.
-        session.closing = reply.status == Status::Close || (session.challenge.is_some() && reply.status != Status::Ok);
+        session.closing =
+            reply.status == CliStatus::Close || (session.challenge.is_some() && reply.status != CliStatus::Ok);
         session.send(&reply.encode());
     }
 
     /// True for a list that fitted into Varnish's default of `cli_limit`, and has outgrown it by our own parameters.
-    fn lists_params(&self, request: &Result<Request, DecodeError>) -> bool {
+    fn lists_params(&self, request: &Result<CliRequest, DecodeError>) -> bool {
         request.as_ref().is_ok_and(|request| request.name() == "param.show")
             && self.params.cli_limit >= Params::default().cli_limit
     }
 
     /// True if a command is answered later: it takes long, or waits for another session's that does.
-    fn puts_off(&mut self, at: usize, id: CommandId, request: &Request) -> bool {
+    fn puts_off(&mut self, at: usize, id: CommandId, request: &CliRequest) -> bool {
         let awaits = match self.certs.is_at_work() {
             true if changes_certificates(id) => Awaits::Turn(request.clone()),
             false if self.begins_long_command(id) => Awaits::Answer,
@@ -249,7 +257,7 @@ impl Manager {
         true
     }
 
-    pub(crate) fn answer_later(&mut self, reply: Reply) {
+    pub(crate) fn answer_later(&mut self, reply: CliReply) {
         let asked = self.sessions.iter().position(|session| matches!(session.awaits, Some(Awaits::Answer)));
         if let Some(at) = asked {
             self.sessions[at].awaits = None;
@@ -268,42 +276,42 @@ impl Manager {
         }
     }
 
-    fn authenticate(&mut self, at: usize, request: &Request) -> Reply {
+    fn authenticate(&mut self, at: usize, request: &CliRequest) -> CliReply {
         let Some(path) = self.secret.clone() else {
-            return Reply::cant("Secret file not configured\n");
+            return CliReply::cant("Secret file not configured\n");
         };
         let secret = match self.jail.privileged(|| std::fs::read(&path)) {
             Ok(secret) => secret,
-            Err(e) => return Reply::cant(format!("Cannot open secret file ({})\n", crate::fatal::errno_text(&e))),
+            Err(e) => return CliReply::cant(format!("Cannot open secret file ({})\n", crate::fatal::errno_text(&e))),
         };
         let session = &mut self.sessions[at];
         let answer = request.args().first().map(Vec::as_slice).unwrap_or_default();
         if let Some(challenge) = &session.challenge {
             if !challenge.is_answered_by(answer, &secret) {
-                print(Severity::Security, &format!("CLI Authentication failure from {}", session.identity));
-                return Reply::new(Status::Close, "");
+                print(ReportSeverity::Security, &format!("CLI Authentication failure from {}", session.identity));
+                return CliReply::new(CliStatus::Close, "");
             }
             session.challenge = None;
             session.decoder.set_authenticated();
         }
-        Reply::ok(self.banner())
+        CliReply::ok(self.banner())
     }
 
     fn log_request(&self, at: usize, line: &[u8]) {
         // What is rolled out may be long, and its agent says itself what it does.
         let line = if line.starts_with(b"fleet.") { &line[..line.len().min(LOGGED)] } else { line };
-        if self.logs_cli() && self.sessions[at].kind != Kind::Rollout {
+        if self.logs_cli() && self.sessions[at].kind != CliSessionKind::Rollout {
             let identity = &self.sessions[at].identity;
-            print(Severity::Cli, &format!("CLI {identity} Rd {}", String::from_utf8_lossy(line)));
+            print(ReportSeverity::Cli, &format!("CLI {identity} Rd {}", String::from_utf8_lossy(line)));
         }
     }
 
-    fn log_reply(&self, at: usize, reply: &Reply, is_rollout: bool) {
-        if self.logs_cli() && self.sessions[at].kind != Kind::Rollout {
+    fn log_reply(&self, at: usize, reply: &CliReply, is_rollout: bool) {
+        if self.logs_cli() && self.sessions[at].kind != CliSessionKind::Rollout {
             let identity = &self.sessions[at].identity;
             let longest = if is_rollout { LOGGED } else { usize::MAX };
             let text = String::from_utf8_lossy(&reply.body[..reply.body.len().min(longest)]);
-            print(Severity::Cli, &format!("CLI {identity} Wr {:03} {text}", reply.status.number()));
+            print(ReportSeverity::Cli, &format!("CLI {identity} Wr {:03} {text}", reply.status.number()));
         }
     }
 
@@ -318,9 +326,9 @@ impl Manager {
                 continue;
             }
             match self.sessions.remove(at).kind {
-                Kind::Telnet | Kind::Watch | Kind::Rollout => {}
-                Kind::Debug => stop = true,
-                Kind::Master => {
+                CliSessionKind::Telnet | CliSessionKind::Watch | CliSessionKind::Rollout => {}
+                CliSessionKind::Debug => stop = true,
+                CliSessionKind::Master => {
                     if let Some(masters) = &mut self.masters {
                         masters.closed(now);
                     }
@@ -336,8 +344,8 @@ impl Manager {
         if let Err(e) = file.read_to_end(&mut bytes) {
             return argument(format!("Cannot read the -I file: {e}"));
         }
-        report::stderr(&String::from_utf8_lossy(&Reply::ok(self.banner()).encode()));
-        let mut decoder = Decoder::trusted();
+        report::stderr(&String::from_utf8_lossy(&CliReply::ok(self.banner()).encode()));
+        let mut decoder = CliDecoder::trusted();
         decoder.feed(&bytes);
         while let Some(request) = decoder.next_request().or_else(|| decoder.finish()) {
             let (tolerant, reply) = match &request {
@@ -358,7 +366,7 @@ impl Manager {
 }
 
 /// True if a command changes nothing, whatever its arguments: the page of `--watch` may run it.
-fn is_question(request: &Request) -> bool {
+fn is_question(request: &CliRequest) -> bool {
     match request.name() {
         "ping" | "status" | "explain" | "vcl.list" | "vcl.show" | "ban.list" | "backend.list" | "fleet.nodes" => true,
         "vcl.profile" => request.arg(0) == Some("show"),
@@ -374,7 +382,7 @@ mod tests {
     fn who_watches_may_ask_and_change_nothing() {
         let is_allowed = |line: &str| {
             let words = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
-            is_question(&Request { line: line.into(), words, tolerant: false })
+            is_question(&CliRequest { line: line.into(), words, tolerant: false })
         };
         for line in [
             "ping",

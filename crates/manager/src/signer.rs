@@ -8,16 +8,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use base::clock::Mono;
-use cli::handoff::Secret;
+use cli::handoff::HandoffSecret;
 use sys::fd::Interest;
 use sys::process::{Child, Exit, Spawn};
 use tls::Bundle;
-use tls::signer::{Keys, MAX_ANSWER, MAX_QUESTION};
+use tls::signer::{MAX_ANSWER, MAX_QUESTION, SignerKeys};
 
-use crate::core::Manager;
 use crate::fatal::errno_text;
-use crate::jail::Role;
-use crate::report::{Severity, print};
+use crate::jail::JailRole;
+use crate::manager::Manager;
+use crate::report::{ReportSeverity, print};
 
 /// The program name under which this executable signs.
 pub const PROGRAM: &str = "lacquer-signer";
@@ -83,7 +83,7 @@ impl Manager {
         if self.params.tls_signer && self.certs.is_on() {
             let theirs = self.spawn_signer()?;
             let secrets = self.secrets.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-            sys::secret::send(secrets, Secret::Signer.letter(), &theirs)?;
+            sys::secret::send(secrets, HandoffSecret::Signer.letter(), &theirs)?;
         }
         Ok(())
     }
@@ -95,12 +95,12 @@ impl Manager {
         let spawn = Spawn::new(&self.exe, PROGRAM)?
             .standard(0, its_control.as_fd())
             .standard(1, its_questions.as_fd())
-            .credentials(self.jail.credentials(Role::Checker))
+            .credentials(self.jail.credentials(JailRole::Checker))
             .no_core()
             .new_group();
         let child = self.jail.privileged(|| spawn.start())?;
         if let Some(file) = self.certs.file() {
-            sys::secret::send(&control, Secret::Certificates.letter(), file)?;
+            sys::secret::send(&control, HandoffSecret::Certificates.letter(), file)?;
         }
         self.signers.current = Some(Signer { child, control });
         Ok(theirs)
@@ -116,7 +116,7 @@ impl Manager {
 
     pub(crate) fn teach_signer(&self, file: &File) -> Result<bool, String> {
         let Some(signer) = &self.signers.current else { return Ok(false) };
-        let sent = sys::secret::send(&signer.control, Secret::Certificates.letter(), file);
+        let sent = sys::secret::send(&signer.control, HandoffSecret::Certificates.letter(), file);
         sent.map(|()| true).map_err(|error| format!("can't pass it to the signer: {}", errno_text(&error)))
     }
 
@@ -127,7 +127,7 @@ impl Manager {
         let Ok(Some(exit)) = signer.child.try_wait() else { return };
         self.signers.current = None;
         if exit != Exit::Status(0) {
-            print(Severity::Error, "The signer has crashed; it will be restarted");
+            print(ReportSeverity::Error, "The signer has crashed; it will be restarted");
             self.signers.restart = Some(self.now() + PAUSE);
         }
     }
@@ -138,8 +138,8 @@ impl Manager {
             return;
         }
         let begun = self.spawn_signer().map_err(|error| errno_text(&error));
-        if let Err(reason) = begun.and_then(|theirs| self.send_secret(Secret::Signer, &File::from(theirs))) {
-            print(Severity::Error, &format!("can't start the signer: {reason}"));
+        if let Err(reason) = begun.and_then(|theirs| self.send_secret(HandoffSecret::Signer, &File::from(theirs))) {
+            print(ReportSeverity::Error, &format!("can't start the signer: {reason}"));
             self.signers.restart = Some(self.now() + PAUSE * 25);
         }
     }
@@ -151,7 +151,7 @@ pub fn run_child() -> i32 {
         return 1;
     }
     let (control, questions) = (sys::fd::standard(0), sys::fd::standard(1));
-    let (mut keys, mut is_taught) = (Keys::default(), true);
+    let (mut keys, mut is_taught) = (SignerKeys::default(), true);
     let mut room = [0; NUMBER_BYTES + MAX_QUESTION];
     loop {
         let mut wants = vec![(questions, Interest::Read)];
@@ -163,7 +163,7 @@ pub fn run_child() -> i32 {
         while is_taught {
             match sys::secret::receive(control) {
                 Ok(Some((_, file))) => {
-                    let secret = sys::secret::Secret::map(&file).ok();
+                    let secret = sys::secret::SealedSecret::map(&file).ok();
                     match secret.and_then(|secret| Bundle::open(Box::new(secret)).ok()) {
                         Some(bundle) => keys.replace(bundle),
                         None => return 1,

@@ -13,14 +13,14 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sys::blockfile::{Access, BlockFile, BlockOptions, Direct, OpenError};
+use sys::blockfile::{BlockFile, BlockFileError, BlockOptions, Direct, FileAccess};
 use sys::pages::{BLOCK, Pages};
 use tables::stores::{DirectIo, DiskOptions, MIN_BYTES};
 
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
-use crate::report::{Severity, print};
-use crate::stores::{NO_DIRECTORY, StoreArg, Stores};
+use crate::report::{ReportSeverity, print};
+use crate::stores::{ManagerStores, NO_DIRECTORY, StoreArg};
 
 /// Longest wait for the lock of a process that ends.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
@@ -78,7 +78,7 @@ fn draw() -> u64 {
     RandomState::new().hash_one(Instant::now()).max(1)
 }
 
-pub fn open_all(stores: &Stores, jail: &Jail) -> Result<Vec<StoreFile>, Fatal> {
+pub fn open_all(stores: &ManagerStores, jail: &Jail) -> Result<Vec<StoreFile>, Fatal> {
     let opened: Vec<StoreFile> =
         stores.iter().filter_map(|store| Some(open(store, store.path.as_deref()?, jail))).collect::<Result<_, _>>()?;
     if !opened.is_empty() {
@@ -99,7 +99,7 @@ pub fn write_lock(files: &[StoreFile]) -> Result<Option<File>, Fatal> {
 }
 
 /// Checks that they could be opened, as far as that is possible without touching files in use.
-pub fn check_all(stores: &Stores, jail: &Jail) -> Result<(), Fatal> {
+pub fn check_all(stores: &ManagerStores, jail: &Jail) -> Result<(), Fatal> {
     for path in stores.iter().filter_map(|store| store.path.as_deref()) {
         jail.privileged(|| {
             if !path.is_dir() && make(path)? {
@@ -112,7 +112,7 @@ pub fn check_all(stores: &Stores, jail: &Jail) -> Result<(), Fatal> {
 }
 
 fn open(store: &StoreArg, path: &Path, jail: &Jail) -> Result<StoreFile, Fatal> {
-    let options = BlockOptions { bytes: store.bytes, direct: direct(store.disk.direct), access: Access::Exclusive };
+    let options = BlockOptions { bytes: store.bytes, direct: direct(store.disk.direct), access: FileAccess::Exclusive };
     let opened = jail.privileged(|| {
         if path.is_dir() {
             if store.disk.keep {
@@ -129,7 +129,7 @@ fn open(store: &StoreArg, path: &Path, jail: &Jail) -> Result<StoreFile, Fatal> 
         }
         let opened = opened.or_else(|why| refused(path, &why))?;
         if let Some(lost) = lost.filter(|_| store.disk.keep) {
-            print(Severity::Error, &format!("storage.{} ({}) begins empty: {lost}", store.name, path.display()));
+            print(ReportSeverity::Error, &format!("storage.{} ({}) begins empty: {lost}", store.name, path.display()));
             erase(store, &opened);
         }
         Ok(opened)
@@ -145,12 +145,12 @@ fn open(store: &StoreArg, path: &Path, jail: &Jail) -> Result<StoreFile, Fatal> 
 }
 
 /// Asks again while the process before this one is still ending.
-fn unlocked<T>(open: impl Fn() -> Result<T, OpenError>) -> Result<T, OpenError> {
+fn unlocked<T>(open: impl Fn() -> Result<T, BlockFileError>) -> Result<T, BlockFileError> {
     let begun = Instant::now();
     loop {
         match open() {
             // A device is also taken for a moment by whoever looks what is new.
-            Err(OpenError::Locked(_) | OpenError::Mounted) if begun.elapsed() < LOCK_PATIENCE => {
+            Err(BlockFileError::Locked(_) | BlockFileError::Mounted) if begun.elapsed() < LOCK_PATIENCE => {
                 std::thread::sleep(LOCK_LOOK)
             }
             other => return other,
@@ -175,11 +175,11 @@ fn make(path: &Path) -> Result<bool, Fatal> {
 
 /// Looks at what is there: whether it may be overwritten, and why it isn't a store that can be kept, if it isn't.
 fn look(path: &Path, bytes: Option<u64>) -> Result<Option<String>, Fatal> {
-    let options = BlockOptions { bytes: None, direct: Direct::Never, access: Access::ExclusiveRead };
+    let options = BlockOptions { bytes: None, direct: Direct::Never, access: FileAccess::ExclusiveRead };
     let found = match unlocked(|| BlockFile::open(path, &options)) {
         Ok(found) => found,
-        Err(OpenError::Empty) if path.metadata().is_ok_and(|found| found.len() == 0) => return Ok(None),
-        Err(OpenError::Empty) => return foreign(path),
+        Err(BlockFileError::Empty) if path.metadata().is_ok_and(|found| found.len() == 0) => return Ok(None),
+        Err(BlockFileError::Empty) => return foreign(path),
         Err(why) => return refused(path, &why),
     };
     let wanted = bytes.map_or(found.len(), |bytes| bytes / BLOCK as u64 * BLOCK as u64);
@@ -188,11 +188,11 @@ fn look(path: &Path, bytes: Option<u64>) -> Result<Option<String>, Fatal> {
             Ok(Some(format!("it was cut for {} bytes, and is to have {wanted}", own.end())))
         }
         Ok(_) => Ok(None),
-        Err(disk::OpenError::TooSmall { .. }) => foreign(path),
-        Err(disk::OpenError::Foreign) if !path.is_file() || found.len() != wanted => foreign(path),
-        Err(disk::OpenError::Foreign) => Ok(Some("it held something that isn't a store".to_owned())),
+        Err(disk::DiskOpenError::TooSmall { .. }) => foreign(path),
+        Err(disk::DiskOpenError::Foreign) if !path.is_file() || found.len() != wanted => foreign(path),
+        Err(disk::DiskOpenError::Foreign) => Ok(Some("it held something that isn't a store".to_owned())),
         // What can't be read now may be there all the same: the worker will say so, and change nothing.
-        Err(disk::OpenError::Device(_)) => Ok(None),
+        Err(disk::DiskOpenError::Device(_)) => Ok(None),
         Err(why) => Ok(Some(why.to_string())),
     }
 }
@@ -208,13 +208,13 @@ fn foreign<T>(path: &Path) -> Result<T, Fatal> {
 fn erase(store: &StoreArg, file: &BlockFile) {
     let erased = file.write(0, &Pages::zeroed(2 * BLOCK)).and_then(|()| file.sync());
     if let Err(error) = erased {
-        print(Severity::Error, &format!("storage.{}: {}", store.name, errno_text(&error)));
+        print(ReportSeverity::Error, &format!("storage.{}: {}", store.name, errno_text(&error)));
     }
 }
 
-fn refused<T>(path: &Path, why: &OpenError) -> Result<T, Fatal> {
+fn refused<T>(path: &Path, why: &BlockFileError) -> Result<T, Fatal> {
     match why {
-        OpenError::System(what, error) if *what == "can't be opened" => {
+        BlockFileError::System(what, error) if *what == "can't be opened" => {
             argument(format!("(-sfile) \"{}\" could not open ({})", path.display(), errno_text(error)))
         }
         why => argument(format!("(-sfile) \"{}\" {why}", path.display())),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `storage.list`: varnishd's line for each store, and what is to be known of one on a disk.
 
-use cli::Request;
+use cli::CliRequest;
 use tables::json::quote;
 use tables::stores::DiskOptions;
 
-use crate::core::Manager;
-use crate::reply::Reply;
+use crate::manager::Manager;
+use crate::reply::CliReply;
 use crate::stores::StoreArg;
 
 impl Manager {
-    pub(crate) fn storage_list(&self, request: &Request) -> Reply {
+    pub(crate) fn storage_list(&self, request: &CliRequest) -> CliReply {
         let rows = self.stores.iter().map(|store| {
             let disk = self.store_files.iter().find(|file| file.store == store.name).map(|file| file.options(store));
             (store, disk)
@@ -20,7 +20,7 @@ impl Manager {
             return self.json(request, &format!(",\n{}", objects.join(",\n")));
         }
         let rows: String = rows.map(|(store, disk)| store_row(store, disk.as_ref())).collect();
-        Reply::ok(format!("Storage devices:\n{rows}"))
+        CliReply::ok(format!("Storage devices:\n{rows}"))
     }
 }
 

@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use base::text::{bytes_error, parse_bytes};
-use tables::stores::{self, DEFAULT, DiskOptions, Kind, KindDef, LASTING, MIN_BYTES, NOT_BUILT};
-use tables::stores::{NamedDef, OptionDef, TRANSIENT, Takes, Value};
+use tables::stores::{self, DEFAULT, DiskOptions, KindDef, LASTING, MIN_BYTES, NOT_BUILT, StoreMedium};
+use tables::stores::{NamedDef, OptionDef, OptionValue, TRANSIENT, Takes};
 
 use crate::fatal::{Fatal, argument};
 use crate::named;
@@ -23,7 +23,7 @@ pub struct StoreArg {
     pub spec: String,
     /// The kind as given: malloc, default, file.
     pub kind_text: String,
-    pub kind: Kind,
+    pub kind: StoreMedium,
     /// Path of its file, for a kind that has one; a directory means an unlinked file in it.
     pub path: Option<PathBuf>,
     /// Limit in bytes; None is unlimited (malloc), or an existing file's size.
@@ -32,13 +32,13 @@ pub struct StoreArg {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stores {
+pub struct ManagerStores {
     list: Vec<StoreArg>,
     transient: Option<StoreArg>,
     unnamed: u32,
 }
 
-impl Stores {
+impl ManagerStores {
     pub fn add(&mut self, spec: &str) -> Result<(), Fatal> {
         let parts = named::parse(spec, "-s")?;
         let kind_text = parts.words[0].clone();
@@ -97,7 +97,7 @@ fn kind_of(word: &str) -> Result<&'static KindDef, Fatal> {
     if let Some((_, text)) = NOT_BUILT.iter().find(|(other, _)| *other == word) {
         return argument(*text);
     }
-    let Some(kind) = Kind::named(word) else {
+    let Some(kind) = StoreMedium::named(word) else {
         let (known, example) =
             (stores::listed(stores::words().chain(stores::aliases()), "and"), stores::KINDS[0].example);
         return argument(format!("Unknown storage method \"{word}\"\n\tThere are {known}: {example}"));
@@ -140,8 +140,8 @@ impl StoreArg {
     fn take_named(&mut self, def: &'static KindDef, word: &str) -> Result<(), Fatal> {
         let Some((option, value)) = named_option(def, word) else { return Ok(()) };
         let value = match value {
-            Some(text) if option.takes_bytes => Some(Value::Bytes(size(def, option.name, text)?)),
-            Some(text) => Some(Value::Word(text)),
+            Some(text) if option.takes_bytes => Some(OptionValue::Bytes(size(def, option.name, text)?)),
+            Some(text) => Some(OptionValue::Word(text)),
             None => None,
         };
         if (option.set)(&mut self.disk, value) {

@@ -6,17 +6,17 @@ use std::fs::File;
 use std::time::Duration;
 
 use base::clock::{Mono, Real};
-use cli::Request;
-use cli::handoff::Secret;
+use cli::CliRequest;
+use cli::handoff::HandoffSecret;
 use tables::json::quote;
 use tls::tickets::{self, LIFETIME_SECONDS, TicketKey};
 
 use crate::certs::files::{Signature, bytes_of, signature};
-use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::jail::Jail;
-use crate::reply::Reply;
-use crate::report::{Severity, print};
+use crate::manager::Manager;
+use crate::reply::CliReply;
+use crate::report::{ReportSeverity, print};
 
 /// Between changes: a ticket lives as long, so the key of before opens all that are still good.
 pub const ROTATION: Duration = Duration::from_secs(LIFETIME_SECONDS as u64);
@@ -66,7 +66,8 @@ impl TicketKeys {
     /// # Errors
     /// In words.
     pub fn resume(file: File, path: Option<String>, due: Option<f64>, now: Mono) -> Result<TicketKeys, String> {
-        let secret = sys::secret::Secret::map(&file).map_err(|e| format!("keys of tickets: {}", errno_text(&e)))?;
+        let secret =
+            sys::secret::SealedSecret::map(&file).map_err(|e| format!("keys of tickets: {}", errno_text(&e)))?;
         let keys = tickets::decode(secret.as_ref()).ok_or("the keys of tickets can't be read")?;
         // An upgrade puts nothing off; and a due time that makes no sense doesn't either.
         let latest = now + ROTATION;
@@ -169,14 +170,14 @@ fn sealed(keys: &[TicketKey]) -> Result<File, String> {
 
 impl Manager {
     /// `tls.ticket.list`: never a key, nor anything that is made of one.
-    pub(crate) fn ticket_list(&self, request: &Request) -> Reply {
+    pub(crate) fn ticket_list(&self, request: &CliRequest) -> CliReply {
         if !self.certs.is_on() {
-            return Reply::cant("TLS has not been configured");
+            return CliReply::cant("TLS has not been configured");
         }
         let shown = self.ticket_keys.shown(self.now(), self.clock.real().0 as i64);
         match request.wants_json() {
             true => self.json(request, &shown.object()),
-            false => Reply::ok(format!("# Keys\tFrom\tSealing since\tNext\n{}", shown.row())),
+            false => CliReply::ok(format!("# Keys\tFrom\tSealing since\tNext\n{}", shown.row())),
         }
     }
 
@@ -185,7 +186,7 @@ impl Manager {
         let former = self.ticket_keys.keys.first().cloned();
         let done = new_key().and_then(|key| self.use_ticket_keys(std::iter::once(key).chain(former).collect()));
         if let Err(reason) = done {
-            print(Severity::Error, &format!("Session ticket keys unchanged: {reason}"));
+            print(ReportSeverity::Error, &format!("Session ticket keys unchanged: {reason}"));
         }
     }
 
@@ -200,7 +201,7 @@ impl Manager {
             let text = format!(
                 "Session tickets have been encrypted with the same key for {days} days: put a new key first in {path}"
             );
-            print(Severity::Info, &text);
+            print(ReportSeverity::Info, &text);
         }
         if now == ours.seen {
             ours.changing = None;
@@ -218,8 +219,8 @@ impl Manager {
         }
         let done = keys.and_then(|keys| self.use_ticket_keys(keys)).map(|()| self.ticket_keys.saw(now));
         match done {
-            Ok(()) => print(Severity::Info, &format!("Session ticket keys reloaded: {path}")),
-            Err(reason) => print(Severity::Error, &format!("Session ticket keys unchanged: {reason}")),
+            Ok(()) => print(ReportSeverity::Info, &format!("Session ticket keys reloaded: {path}")),
+            Err(reason) => print(ReportSeverity::Error, &format!("Session ticket keys unchanged: {reason}")),
         }
     }
 
@@ -233,7 +234,7 @@ impl Manager {
 
     pub(crate) fn use_ticket_keys(&mut self, keys: Vec<TicketKey>) -> Result<(), String> {
         let file = sealed(&keys)?;
-        self.send_secret(Secret::TicketKeys, &file)?;
+        self.send_secret(HandoffSecret::TicketKeys, &file)?;
         self.ticket_keys.take(keys, Some(file));
         Ok(())
     }

@@ -26,16 +26,16 @@ use std::path::{Path, PathBuf};
 use sys::process::Executable;
 
 use crate::checker::Checker;
-use crate::core::Manager;
 use crate::dying::LONGEST_DYING;
 use crate::fatal::errno_text;
+use crate::manager::Manager;
 use crate::naming;
-use crate::reply::Reply;
-use crate::report::{Severity, print};
-use crate::worker::State::Running;
+use crate::reply::CliReply;
+use crate::report::{ReportSeverity, print};
+use crate::worker::WorkerState::Running;
 use leaving::Leaving;
-pub(crate) use relay::Ends;
-use state::State;
+pub(crate) use relay::RelayEnds;
+use state::UpgradeState;
 pub use trial::{PROGRAM, run_trial};
 
 /// The variable that tells a program that it takes over: the number of the state's descriptor.
@@ -72,13 +72,13 @@ pub fn program_path() -> PathBuf {
 
 impl Manager {
     /// Upgrades for the CLI session `at`. Comes back only with the reason why that can't be: else the next program answers.
-    pub(crate) fn upgrade(&mut self, at: usize) -> Reply {
+    pub(crate) fn upgrade(&mut self, at: usize) -> CliReply {
         let program = self.upgrade.program.clone();
         match self.try_upgrade(at, &program) {
             Err(reason) => {
                 let text = format!("Not upgraded to {}: {reason}", program.display());
-                print(Severity::Error, &text);
-                Reply::cant(text)
+                print(ReportSeverity::Error, &text);
+                CliReply::cant(text)
             }
             Ok(never) => match never {},
         }
@@ -100,7 +100,7 @@ impl Manager {
         let (state, _held) = self.capture(at)?;
         let text = state.encode();
         let next_version = trial::run(Checker { exe: &next, jail: &self.jail }, &text)?;
-        print(Severity::Info, &format!("Upgrade from {} to {next_version}", state.writer));
+        print(ReportSeverity::Info, &format!("Upgrade from {} to {next_version}", state.writer));
         let file = state_file(&text).map_err(said)?;
         self.end_acme();
         self.end_watch();
@@ -121,7 +121,7 @@ fn state_file(text: &[u8]) -> io::Result<File> {
 }
 
 /// Becomes another program with this state. On failure everything is as before.
-fn exec(program: &Executable, state: &State, file: &File, failed: Option<&str>) -> io::Error {
+fn exec(program: &Executable, state: &UpgradeState, file: &File, failed: Option<&str>) -> io::Error {
     let mut all = state.descriptors();
     all.insert(file.as_raw_fd());
     let passed = all.iter().try_for_each(|fd| sys::fd::set_number_inheritable(*fd, true));

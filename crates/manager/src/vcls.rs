@@ -14,7 +14,7 @@ use std::time::Duration;
 use base::clock::Mono;
 
 use crate::named;
-use crate::reply::{Reply, ReplyExt, Status};
+use crate::reply::{CliReply, CliStatus, ReplyExt};
 
 mod carry;
 mod discard;
@@ -24,12 +24,12 @@ mod list;
 pub trait WorkerCli {
     fn is_running(&self) -> bool;
     /// Sends one line (without its end) and waits for the answer.
-    fn ask(&mut self, line: &str) -> Reply;
+    fn ask(&mut self, line: &str) -> CliReply;
     fn complain(&mut self, text: &str);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum VclState {
     /// Warm while in use.
     Auto,
     Cold,
@@ -37,22 +37,22 @@ pub enum State {
     Label,
 }
 
-impl State {
+impl VclState {
     pub fn word(self) -> &'static str {
         match self {
-            State::Auto => "auto",
-            State::Cold => "cold",
-            State::Warm => "warm",
-            State::Label => "label",
+            VclState::Auto => "auto",
+            VclState::Cold => "cold",
+            VclState::Warm => "warm",
+            VclState::Label => "label",
         }
     }
 
-    fn parse(text: Option<&str>) -> Result<State, Reply> {
+    fn parse(text: Option<&str>) -> Result<VclState, CliReply> {
         match text {
-            Some("auto") => Ok(State::Auto),
-            Some("cold") => Ok(State::Cold),
-            Some("warm") => Ok(State::Warm),
-            _ => Err(Reply::new(Status::Param, "State must be one of auto, cold or warm.")),
+            Some("auto") => Ok(VclState::Auto),
+            Some("cold") => Ok(VclState::Cold),
+            Some("warm") => Ok(VclState::Warm),
+            _ => Err(CliReply::new(CliStatus::Param, "State must be one of auto, cold or warm.")),
         }
     }
 }
@@ -60,7 +60,7 @@ impl State {
 #[derive(Debug)]
 pub struct Prog {
     name: String,
-    state: State,
+    state: VclState,
     warm: bool,
     file: Option<PathBuf>,
     /// Certificates and keys ([`CheckedVcl::keys`]).
@@ -71,7 +71,7 @@ pub struct Prog {
 }
 
 #[derive(Debug, Default)]
-pub struct Vcls {
+pub struct ManagerVcls {
     progs: Vec<Prog>,
     active: Option<String>,
     booted: u32,
@@ -94,7 +94,7 @@ pub struct CheckedVcl {
     pub warnings: String,
 }
 
-impl Vcls {
+impl ManagerVcls {
     /// The reason why the worker can't start; `None` when it can.
     pub fn not_startable(&self) -> Option<&'static str> {
         match (self.progs.is_empty(), &self.active) {
@@ -106,7 +106,7 @@ impl Vcls {
 
     /// Names of all labels: what `return (vcl(x))` may name.
     pub fn labels(&self) -> Vec<String> {
-        self.progs.iter().filter(|p| p.state == State::Label).map(|p| p.name.clone()).collect()
+        self.progs.iter().filter(|p| p.state == VclState::Label).map(|p| p.name.clone()).collect()
     }
 
     /// Files that are in use, to remove at exit.
@@ -122,9 +122,9 @@ impl Vcls {
         self.progs.iter().position(|p| p.name == name)
     }
 
-    fn find(&self, name: &str) -> Result<usize, Reply> {
+    fn find(&self, name: &str) -> Result<usize, CliReply> {
         check_name(name)?;
-        self.at(name).ok_or_else(|| Reply::new(Status::Param, format!("No VCL named {name} known\n")))
+        self.at(name).ok_or_else(|| CliReply::new(CliStatus::Param, format!("No VCL named {name} known\n")))
     }
 
     fn users(&self, name: &str) -> Vec<&str> {
@@ -136,14 +136,14 @@ impl Vcls {
     }
 
     fn count(&self) -> u32 {
-        self.progs.iter().filter(|p| p.state != State::Label).count() as u32
+        self.progs.iter().filter(|p| p.state != VclState::Label).count() as u32
     }
 
     /// Notes that the VCL may go cold from `now` on, if nothing holds it.
     fn rest(&mut self, at: usize, now: Mono) {
         let prog = &self.progs[at];
         let held = self.is_active(at)
-            || prog.state != State::Auto
+            || prog.state != VclState::Auto
             || !prog.warm
             || !prog.uses.is_empty()
             || !self.users(&prog.name).is_empty();
@@ -151,21 +151,21 @@ impl Vcls {
     }
 
     /// Checks that a new VCL of this name and state may be loaded; gives the state.
-    pub fn may_load(&self, name: &str, state: Option<&str>, quota: Quota) -> Result<State, Reply> {
+    pub fn may_load(&self, name: &str, state: Option<&str>, quota: Quota) -> Result<VclState, CliReply> {
         check_name(name)?;
         if self.at(name).is_some() {
-            return Err(Reply::new(Status::Param, format!("Already a VCL named {name}")));
+            return Err(CliReply::new(CliStatus::Param, format!("Already a VCL named {name}")));
         }
         if self.count() >= quota.most && quota.handling == 2 {
             let text = format!(
                 "Too many ({}) VCLs already loaded\n(See max_vcl and max_vcl_handling parameters)",
                 self.count()
             );
-            return Err(Reply::new(Status::Cant, text));
+            return Err(CliReply::new(CliStatus::Cant, text));
         }
         match state {
-            None => Ok(State::Auto),
-            given => State::parse(given),
+            None => Ok(VclState::Auto),
+            given => VclState::parse(given),
         }
     }
 
@@ -173,21 +173,21 @@ impl Vcls {
     pub fn load(
         &mut self,
         name: &str,
-        state: State,
+        state: VclState,
         checked: CheckedVcl,
         quota: Quota,
         now: Mono,
         worker: &mut dyn WorkerCli,
-    ) -> Reply {
+    ) -> CliReply {
         if let Some(unknown) = checked.labels.iter().find(|label| !self.is_label(label)) {
-            return Reply::new(Status::Param, format!("Not a VCL label: '{unknown}'\nVCL compilation failed"));
+            return CliReply::new(CliStatus::Param, format!("Not a VCL label: '{unknown}'\nVCL compilation failed"));
         }
         for label in &checked.labels {
             let at = self.at(label).expect("checked above");
             self.progs[at].idle_since = None;
         }
-        let mut reply = Reply::new(Status::Ok, checked.warnings);
-        let warm = state != State::Cold;
+        let mut reply = CliReply::new(CliStatus::Ok, checked.warnings);
+        let warm = state != VclState::Cold;
         self.progs.push(Prog {
             name: name.into(),
             state,
@@ -229,7 +229,7 @@ impl Vcls {
     }
 
     fn is_label(&self, name: &str) -> bool {
-        self.at(name).is_some_and(|at| self.progs[at].state == State::Label)
+        self.at(name).is_some_and(|at| self.progs[at].state == VclState::Label)
     }
 
     /// All lines for a new worker, each after those it depends on; `vcl.use` last.
@@ -241,7 +241,7 @@ impl Vcls {
             for prog in &self.progs {
                 let ready = prog.uses.iter().all(|used| told.contains(&used.as_str()));
                 if ready && !told.contains(&prog.name.as_str()) {
-                    lines.push(if prog.state == State::Label { label_line(prog) } else { load_line(prog) });
+                    lines.push(if prog.state == VclState::Label { label_line(prog) } else { load_line(prog) });
                     told.push(&prog.name);
                 }
             }
@@ -253,10 +253,10 @@ impl Vcls {
         lines
     }
 
-    pub fn use_vcl(&mut self, name: &str, now: Mono, worker: &mut dyn WorkerCli) -> Result<Reply, Reply> {
+    pub fn use_vcl(&mut self, name: &str, now: Mono, worker: &mut dyn WorkerCli) -> Result<CliReply, CliReply> {
         let at = self.find(name)?;
         if self.is_active(at) {
-            return Ok(Reply::ok(""));
+            return Ok(CliReply::ok(""));
         }
         self.require_warm(at, now, worker)?;
         if worker.is_running() {
@@ -270,7 +270,7 @@ impl Vcls {
         if let Some(old) = old {
             self.rest(old, now);
         }
-        Ok(Reply::ok(format!("VCL '{name}' now active")))
+        Ok(CliReply::ok(format!("VCL '{name}' now active")))
     }
 
     pub fn set_state(
@@ -279,34 +279,40 @@ impl Vcls {
         state: Option<&str>,
         now: Mono,
         worker: &mut dyn WorkerCli,
-    ) -> Result<Reply, Reply> {
+    ) -> Result<CliReply, CliReply> {
         let at = self.find(name)?;
-        if self.progs[at].state == State::Label {
-            return Err(Reply::new(Status::Param, "Labels are always warm"));
+        if self.progs[at].state == VclState::Label {
+            return Err(CliReply::new(CliStatus::Param, "Labels are always warm"));
         }
-        let state = State::parse(state)?;
-        if state == State::Cold {
+        let state = VclState::parse(state)?;
+        if state == VclState::Cold {
             if !self.users(name).is_empty() {
-                return Err(Reply::new(Status::Cant, "A labeled VCL cannot be set cold"));
+                return Err(CliReply::new(CliStatus::Cant, "A labeled VCL cannot be set cold"));
             }
             if self.is_active(at) {
-                return Err(Reply::new(Status::Cant, "Cannot set the active VCL cold."));
+                return Err(CliReply::new(CliStatus::Cant, "Cannot set the active VCL cold."));
             }
         }
         self.change_state(at, state, now, worker)?;
-        Ok(Reply::ok(""))
+        Ok(CliReply::ok(""))
     }
 
-    fn change_state(&mut self, at: usize, state: State, now: Mono, worker: &mut dyn WorkerCli) -> Result<(), Reply> {
-        if self.progs[at].state == State::Label || self.progs[at].state == state {
+    fn change_state(
+        &mut self,
+        at: usize,
+        state: VclState,
+        now: Mono,
+        worker: &mut dyn WorkerCli,
+    ) -> Result<(), CliReply> {
+        if self.progs[at].state == VclState::Label || self.progs[at].state == state {
             return Ok(());
         }
         let old = std::mem::replace(&mut self.progs[at].state, state);
         let warm = match state {
             _ if self.is_active(at) => true,
-            State::Auto | State::Label => self.progs[at].warm,
-            State::Warm => true,
-            State::Cold => false,
+            VclState::Auto | VclState::Label => self.progs[at].warm,
+            VclState::Warm => true,
+            VclState::Cold => false,
         };
         match self.tell_temperature(at, warm, worker) {
             Ok(()) => {
@@ -320,7 +326,7 @@ impl Vcls {
         }
     }
 
-    fn tell_temperature(&mut self, at: usize, warm: bool, worker: &mut dyn WorkerCli) -> Result<(), Reply> {
+    fn tell_temperature(&mut self, at: usize, warm: bool, worker: &mut dyn WorkerCli) -> Result<(), CliReply> {
         let prog = &mut self.progs[at];
         if worker.is_running() {
             let answer = worker.ask(&format!("vcl.state {} {}{}", prog.name, u8::from(warm), prog.state.word()));
@@ -332,28 +338,28 @@ impl Vcls {
         Ok(())
     }
 
-    fn require_warm(&mut self, at: usize, now: Mono, worker: &mut dyn WorkerCli) -> Result<(), Reply> {
+    fn require_warm(&mut self, at: usize, now: Mono, worker: &mut dyn WorkerCli) -> Result<(), CliReply> {
         let prog = &self.progs[at];
-        if prog.state == State::Cold {
+        if prog.state == VclState::Cold {
             let text = format!("VCL '{}' is cold - set to auto or warm first", prog.name);
-            return Err(Reply::new(Status::Cant, text));
+            return Err(CliReply::new(CliStatus::Cant, text));
         }
         self.set_warm(at, true, now, worker)
     }
 
-    fn set_warm(&mut self, at: usize, warm: bool, now: Mono, worker: &mut dyn WorkerCli) -> Result<(), Reply> {
+    fn set_warm(&mut self, at: usize, warm: bool, now: Mono, worker: &mut dyn WorkerCli) -> Result<(), CliReply> {
         if self.progs[at].warm == warm {
             return Ok(());
         }
         match self.progs[at].state {
-            State::Auto | State::Label => {
+            VclState::Auto | VclState::Label => {
                 self.progs[at].idle_since = None;
                 let done = self.tell_temperature(at, warm, worker);
                 self.rest(at, now);
                 done
             }
-            State::Cold | State::Warm => {
-                self.change_state(at, if warm { State::Warm } else { State::Cold }, now, worker)
+            VclState::Cold | VclState::Warm => {
+                self.change_state(at, if warm { VclState::Warm } else { VclState::Cold }, now, worker)
             }
         }
     }
@@ -378,13 +384,13 @@ fn label_line(prog: &Prog) -> String {
     format!("vcl.label {} {}", prog.name, prog.uses[0])
 }
 
-fn check_name(name: &str) -> Result<(), Reply> {
+fn check_name(name: &str) -> Result<(), CliReply> {
     match named::bad_name_byte(name) {
         None => Ok(()),
         Some(byte @ 0x21..0x7f) => {
-            Err(Reply::new(Status::Param, format!("Illegal character in VCL name ('{}')", byte as char)))
+            Err(CliReply::new(CliStatus::Param, format!("Illegal character in VCL name ('{}')", byte as char)))
         }
-        Some(byte) => Err(Reply::new(Status::Param, format!("Illegal character in VCL name (0x{byte:02x})"))),
+        Some(byte) => Err(CliReply::new(CliStatus::Param, format!("Illegal character in VCL name (0x{byte:02x})"))),
     }
 }
 

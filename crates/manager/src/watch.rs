@@ -14,10 +14,10 @@ use base::clock::Mono;
 use sys::process::Spawn;
 use zeroize::Zeroizing;
 
-use crate::companion::{Companion, Process};
-use crate::core::Manager;
-use crate::jail::Role;
-use crate::session::Kind;
+use crate::companion::{Companion, CompanionProcess};
+use crate::jail::JailRole;
+use crate::manager::Manager;
+use crate::session::CliSessionKind;
 
 /// The program name under which this executable watches.
 pub const PROGRAM: &str = "lacquer-watch";
@@ -118,7 +118,7 @@ impl Manager {
         self.watcher.companion.begin_with(process, now);
     }
 
-    fn try_begin_watch(&mut self) -> io::Result<Process> {
+    fn try_begin_watch(&mut self) -> io::Result<CompanionProcess> {
         let (its_life, life) = sys::fd::pipe()?;
         let (said, its_output) = sys::fd::pipe()?;
         let secret = self.secret_for_watch()?;
@@ -136,7 +136,7 @@ impl Manager {
             .standard(0, its_life.as_fd())
             .standard(1, its_output.as_fd())
             .standard(2, its_output.as_fd())
-            .credentials(self.jail.credentials(Role::Checker))
+            .credentials(self.jail.credentials(JailRole::Checker))
             .no_core()
             .new_group();
         if let Some(history) = self.watcher.history() {
@@ -156,9 +156,9 @@ impl Manager {
         }
         let child = self.jail.privileged(|| spawn.start())?;
         if let Some((end, _)) = channel {
-            self.open_session(Kind::Watch, "watch".into(), end, None);
+            self.open_session(CliSessionKind::Watch, "watch".into(), end, None);
         }
-        Ok(Process::new(child, said, Some(life), self.now()))
+        Ok(CompanionProcess::new(child, said, Some(life), self.now()))
     }
 
     /// The CLI's secret, which it may not read itself, as a file in memory: for one that may change the server.
@@ -174,7 +174,7 @@ impl Manager {
     fn word_for_watch(&self, word: &str) -> io::Result<(String, Option<File>)> {
         const FILES: [&str; 4] = ["--token-file", "--tls-cert", "--tls-key", "--client-ca"];
         let named = word.split_once('=').filter(|(key, _)| FILES.contains(key));
-        let Some((key, path)) = named.filter(|_| self.jail.credentials(Role::Checker).is_some()) else {
+        let Some((key, path)) = named.filter(|_| self.jail.credentials(JailRole::Checker).is_some()) else {
             return Ok((word.to_owned(), None));
         };
         let file = self.in_memory(path)?;

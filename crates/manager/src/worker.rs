@@ -17,16 +17,16 @@ use sys::signal;
 
 use crate::fatal::errno_text;
 use crate::jail::Jail;
-use crate::reply::{Reply, Status};
-use crate::report::{Severity, print};
+use crate::reply::{CliReply, CliStatus};
+use crate::report::{ReportSeverity, print};
 use crate::vcls::WorkerCli;
 
 pub mod lines;
 
-use lines::Lines;
+use lines::LineCollector;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum WorkerState {
     /// None runs, and none is wanted.
     Stopped,
     Starting,
@@ -35,45 +35,45 @@ pub enum State {
     Died,
 }
 
-impl State {
+impl WorkerState {
     pub fn word(self) -> &'static str {
         match self {
-            State::Stopped => "stopped",
-            State::Starting => "starting",
-            State::Running => "running",
-            State::Stopping => "stopping",
-            State::Died => "died, (restarting)",
+            WorkerState::Stopped => "stopped",
+            WorkerState::Starting => "starting",
+            WorkerState::Running => "running",
+            WorkerState::Stopping => "stopping",
+            WorkerState::Died => "died, (restarting)",
         }
     }
 }
 
 #[derive(Debug)]
-pub struct Process {
+pub struct WorkerProcess {
     child: Child,
     cli: OwnedFd,
     replies: cli::ReplyDecoder,
     output: OwnedFd,
     output_open: bool,
-    lines: Lines,
+    lines: LineCollector,
     /// Each hangs up when a thread of it ends ([`sys::sentinel`]).
     sentinels: Vec<OwnedFd>,
 }
 
 /// The worker, if there is one, and what was left of the last.
 #[derive(Debug)]
-pub struct Worker {
-    pub state: State,
-    process: Option<Process>,
+pub struct ManagedWorker {
+    pub state: WorkerState,
+    process: Option<WorkerProcess>,
     jail: Rc<Jail>,
     pub reply_timeout: Duration,
     /// Further time to end: parameter `shutdown_grace`.
     pub grace: Duration,
 }
 
-impl Worker {
-    pub fn new(jail: Rc<Jail>) -> Worker {
-        Worker {
-            state: State::Stopped,
+impl ManagedWorker {
+    pub fn new(jail: Rc<Jail>) -> ManagedWorker {
+        ManagedWorker {
+            state: WorkerState::Stopped,
             process: None,
             jail,
             reply_timeout: Duration::from_secs(60),
@@ -85,13 +85,13 @@ impl Worker {
     pub fn adopt(&mut self, child: Child, cli: OwnedFd, output: OwnedFd) {
         assert!(self.process.is_none(), "one worker at a time");
         let _ = sys::fd::set_nonblocking(&output, true);
-        self.process = Some(Process {
+        self.process = Some(WorkerProcess {
             child,
             cli,
             replies: cli::ReplyDecoder::new(),
             output,
             output_open: true,
-            lines: Lines::default(),
+            lines: LineCollector::default(),
             sentinels: Vec::new(),
         });
     }
@@ -163,12 +163,12 @@ impl Worker {
     }
 
     /// Tells a new worker what it has to know and waits for its first word.
-    pub fn hand_over(&mut self, message: &[u8]) -> Reply {
+    pub fn hand_over(&mut self, message: &[u8]) -> CliReply {
         match &mut self.process {
             Some(process) => {
                 let reply = match process.send(message, self.reply_timeout) {
                     Ok(()) => process.answer(self.reply_timeout),
-                    Err(text) => Reply::new(Status::Comms, text),
+                    Err(text) => CliReply::new(CliStatus::Comms, text),
                 };
                 process.explained(reply)
             }
@@ -176,7 +176,7 @@ impl Worker {
         }
     }
 
-    pub fn command(&mut self, line: impl AsRef<[u8]>) -> Reply {
+    pub fn command(&mut self, line: impl AsRef<[u8]>) -> CliReply {
         let Some(process) = &mut self.process else { return no_worker() };
         let mut bytes = line.as_ref().to_vec();
         if !bytes.ends_with(b"\n") {
@@ -184,16 +184,16 @@ impl Worker {
         }
         let reply = match process.send(&bytes, self.reply_timeout) {
             Ok(()) => process.answer(self.reply_timeout),
-            Err(text) => Reply::new(Status::Comms, text),
+            Err(text) => CliReply::new(CliStatus::Comms, text),
         };
-        if reply.status == Status::Comms {
+        if reply.status == CliStatus::Comms {
             self.give_up();
         }
         reply
     }
 
     pub fn give_up(&mut self) {
-        if !matches!(self.state, State::Running | State::Starting) {
+        if !matches!(self.state, WorkerState::Running | WorkerState::Starting) {
             return;
         }
         let Some(process) = &self.process else { return };
@@ -205,12 +205,12 @@ impl Worker {
             return;
         }
         match self.jail.privileged(|| process.child.kill(signal::SIGQUIT)) {
-            Ok(()) => print(Severity::Error, &format!("Child ({pid}) not responding to CLI, killed it.")),
-            Err(e) => print(Severity::Error, &format!("Failed to kill child with PID {pid}: {}", errno_text(&e))),
+            Ok(()) => print(ReportSeverity::Error, &format!("Child ({pid}) not responding to CLI, killed it.")),
+            Err(e) => print(ReportSeverity::Error, &format!("Failed to kill child with PID {pid}: {}", errno_text(&e))),
         }
     }
 
-    /// Kills it, and waits until it runs no more: [`Worker::reap`] says how it went.
+    /// Kills it, and waits until it runs no more: [`ManagedWorker::reap`] says how it went.
     pub fn end_at_once(&mut self) {
         let Some(process) = &self.process else { return };
         let _ = self.jail.privileged(|| process.child.kill(signal::SIGKILL));
@@ -222,7 +222,7 @@ impl Worker {
     pub fn reap(&mut self) -> Option<(i32, Exit)> {
         let mut rest = LingeringProcess::from(self.process.take()?);
         if !rest.wait(self.reply_timeout + self.grace) {
-            print(Severity::Error, &format!("Child ({}) not dying, killing", rest.pid()));
+            print(ReportSeverity::Error, &format!("Child ({}) not dying, killing", rest.pid()));
             let _ = self.jail.privileged(|| rest.child.kill(signal::SIGQUIT));
             if !rest.wait(Duration::from_secs(5)) {
                 let _ = self.jail.privileged(|| rest.child.kill(signal::SIGKILL));
@@ -232,28 +232,28 @@ impl Worker {
     }
 }
 
-fn no_worker() -> Reply {
-    Reply::new(Status::Cant, "")
+fn no_worker() -> CliReply {
+    CliReply::new(CliStatus::Cant, "")
 }
 
-impl WorkerCli for Worker {
+impl WorkerCli for ManagedWorker {
     fn is_running(&self) -> bool {
         self.process.is_some()
     }
-    fn ask(&mut self, line: &str) -> Reply {
+    fn ask(&mut self, line: &str) -> CliReply {
         self.command(line)
     }
     fn complain(&mut self, text: &str) {
-        print(Severity::Error, text);
+        print(ReportSeverity::Error, text);
     }
 }
 
 fn said(pid: i32, line: &[u8]) {
-    print(Severity::Info, &format!("Child ({pid}) said {}", String::from_utf8_lossy(line)));
+    print(ReportSeverity::Info, &format!("Child ({pid}) said {}", String::from_utf8_lossy(line)));
 }
 
 /// Reads what is there; false when the other end is closed.
-fn relay(output: &OwnedFd, lines: &mut Lines, pid: i32) -> bool {
+fn relay(output: &OwnedFd, lines: &mut LineCollector, pid: i32) -> bool {
     let mut buf = [0; 8192];
     loop {
         match sys::fd::read(output, &mut buf) {
@@ -269,12 +269,12 @@ pub struct LingeringProcess {
     child: Child,
     output: OwnedFd,
     output_open: bool,
-    lines: Lines,
+    lines: LineCollector,
 }
 
-impl From<Process> for LingeringProcess {
-    fn from(process: Process) -> LingeringProcess {
-        let Process { child, output, output_open, lines, .. } = process;
+impl From<WorkerProcess> for LingeringProcess {
+    fn from(process: WorkerProcess) -> LingeringProcess {
+        let WorkerProcess { child, output, output_open, lines, .. } = process;
         LingeringProcess { child, output, output_open, lines }
     }
 }
@@ -324,7 +324,7 @@ impl LingeringProcess {
     }
 }
 
-impl Process {
+impl WorkerProcess {
     fn relay_output(&mut self) {
         self.output_open = self.output_open && relay(&self.output, &mut self.lines, self.child.pid());
     }
@@ -334,14 +334,14 @@ impl Process {
     }
 
     /// The reply; in the place of a broken CLI's, what a process that is ending has said last.
-    fn explained(&mut self, reply: Reply) -> Reply {
-        if reply.status != Status::Comms || !sys::fd::is_hung_up(&self.cli).unwrap_or(true) {
+    fn explained(&mut self, reply: CliReply) -> CliReply {
+        if reply.status != CliStatus::Comms || !sys::fd::is_hung_up(&self.cli).unwrap_or(true) {
             return reply;
         }
         self.relay_output();
         match self.lines.last() {
             [] => reply,
-            line => Reply::new(Status::Comms, String::from_utf8_lossy(line).into_owned()),
+            line => CliReply::new(CliStatus::Comms, String::from_utf8_lossy(line).into_owned()),
         }
     }
 
@@ -381,25 +381,25 @@ impl Process {
         Ok(())
     }
 
-    fn answer(&mut self, timeout: Duration) -> Reply {
+    fn answer(&mut self, timeout: Duration) -> CliReply {
         let deadline = std::time::Instant::now() + timeout;
         let _ = sys::fd::set_nonblocking(&self.cli, true);
         loop {
             match self.replies.next_reply() {
                 Ok(Some(reply)) => return reply,
-                Err(e) => return Reply::new(Status::Comms, e.to_string()),
+                Err(e) => return CliReply::new(CliStatus::Comms, e.to_string()),
                 Ok(None) => {}
             }
             let mut buf = [0; 65536];
             match sys::fd::read(&self.cli, &mut buf) {
-                Ok(0) => return Reply::new(Status::Comms, "CLI communication error (hdr)"),
+                Ok(0) => return CliReply::new(CliStatus::Comms, "CLI communication error (hdr)"),
                 Ok(n) => self.replies.feed(&buf[..n]),
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
                     if let Err(text) = self.wait_cli(Interest::Read, deadline) {
-                        return Reply::new(Status::Comms, text);
+                        return CliReply::new(CliStatus::Comms, text);
                     }
                 }
-                Err(_) => return Reply::new(Status::Comms, "CLI communication error (hdr)"),
+                Err(_) => return CliReply::new(CliStatus::Comms, "CLI communication error (hdr)"),
             }
         }
     }

@@ -60,7 +60,7 @@ fn is_reg_name(text: &[u8]) -> bool {
 
 /// A request target by its form (RFC 9112 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
+pub enum TargetForm<'a> {
     /// The origin form, `/path?query`.
     Origin,
     /// `http://authority/path?query`: authority, and what follows it (empty, or from `/` or `?` on).
@@ -77,21 +77,21 @@ pub enum Target<'a> {
 }
 
 /// Tells the form of a request target. `https`: take `https://` for absolute too.
-pub fn target(url: &[u8], https: bool) -> Target<'_> {
+pub fn target(url: &[u8], https: bool) -> TargetForm<'_> {
     let scheme_len = |scheme: &[u8]| {
         url.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme)).then_some(scheme.len())
     };
     match url {
-        [b'/', ..] => return Target::Origin,
-        b"*" => return Target::Asterisk,
+        [b'/', ..] => return TargetForm::Origin,
+        b"*" => return TargetForm::Asterisk,
         _ => {}
     }
     let Some(at) = scheme_len(b"http://").or_else(|| if https { scheme_len(b"https://") } else { None }) else {
-        return Target::Other;
+        return TargetForm::Other;
     };
     let after = &url[at..];
     let end = memchr::memchr3(b'/', b'?', b'#', after).unwrap_or(after.len());
-    Target::Absolute { authority: &after[..end], rest: &after[end..] }
+    TargetForm::Absolute { authority: &after[..end], rest: &after[end..] }
 }
 
 /// Makes an absolute request target into a path and its authority into Host (RFC 9112 3.2.2). A missing path becomes `/`,
@@ -100,7 +100,7 @@ pub fn target(url: &[u8], https: bool) -> Target<'_> {
 /// # Errors
 /// See [`LostHeader`].
 pub fn rewrite_absolute(request: &mut Head, https: bool) -> Result<(), LostHeader> {
-    let Target::Absolute { authority, rest } = target(request.url(), https) else { return Ok(()) };
+    let TargetForm::Absolute { authority, rest } = target(request.url(), https) else { return Ok(()) };
     let (host, path) = (authority.to_vec(), rest.to_vec());
     request.set(names::HOST, host)?;
     if path.is_empty() && request.method() == b"OPTIONS" {
@@ -159,14 +159,14 @@ mod tests {
     proptest! {
         #[test]
         fn any_target_is_taken_apart(url in "(http://|https://|HTTP://|/|\\*)?[a-z0-9.:@/?#\\[\\]%-]{0,20}|\\PC{0,20}", https: bool) {
-            if let Target::Absolute { authority, rest } = target(url.as_bytes(), https) {
+            if let TargetForm::Absolute { authority, rest } = target(url.as_bytes(), https) {
                 prop_assert!(url.as_bytes().ends_with(&[authority, rest].concat()));
                 prop_assert!(!authority.contains(&b'/') && rest.first().is_none_or(|c| b"/?#".contains(c)));
             }
             let mut head = Head::new();
             head.start_request(b"GET", url.as_bytes(), b"HTTP/1.1").unwrap();
             rewrite_absolute(&mut head, https).unwrap();
-            let is_absolute = matches!(target(head.url(), https), Target::Absolute { .. });
+            let is_absolute = matches!(target(head.url(), https), TargetForm::Absolute { .. });
             prop_assert!(!is_absolute, "{:?}", head.url());
         }
 
@@ -175,7 +175,7 @@ mod tests {
             if is_valid(&text) {
                 prop_assert!(text.iter().all(|c| c.is_ascii_graphic() && !b"/?#@\\,\"<>".contains(c)));
                 let url = [b"http://", &text[..], b"/"].concat();
-                prop_assert_eq!(target(&url, false), Target::Absolute { authority: &text, rest: b"/" });
+                prop_assert_eq!(target(&url, false), TargetForm::Absolute { authority: &text, rest: b"/" });
             }
         }
     }

@@ -12,7 +12,7 @@
 use base::clock::Real;
 
 use crate::cache_control::{first_line_seconds, seconds};
-use crate::ttl_rules::{self, Lives, TtlRules};
+use crate::ttl_rules::{self, StatusLives, TtlRules};
 use crate::{Head, date, names};
 
 /// The parameters that take part. All in seconds.
@@ -69,9 +69,9 @@ pub fn freshness(response: &Head, now: Real, defaults: &Defaults) -> Freshness {
         max_age: 0,
     };
     life.ttl = match defaults.rules.lives(response.status()) {
-        Lives::ByDefault => explicit_lifetime(response, &mut life, now, defaults).unwrap_or(life.ttl),
-        Lives::IfSaid => explicit_lifetime(response, &mut life, now, defaults).unwrap_or(-1.0),
-        Lives::Never => -1.0,
+        StatusLives::ByDefault => explicit_lifetime(response, &mut life, now, defaults).unwrap_or(life.ttl),
+        StatusLives::IfSaid => explicit_lifetime(response, &mut life, now, defaults).unwrap_or(-1.0),
+        StatusLives::Never => -1.0,
     };
     if life.ttl >= 0.0
         && defaults.rules.stale_while_revalidate

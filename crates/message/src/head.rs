@@ -14,7 +14,7 @@ mod stored;
 mod tests;
 
 pub use line::{Field, Fields};
-pub use start::Version;
+pub use start::HttpVersion;
 pub use stored::{BadStored, StoredHead};
 
 use std::borrow::Cow;
@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use crate::chars::{is_token, trim_start};
 use crate::names;
 
-pub(crate) use line::{Line, NOMINATED, key};
+pub(crate) use line::{HeadLine, NOMINATED, key};
 
 /// Limits of a head's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,15 +84,15 @@ impl std::error::Error for LostHeader {}
 const LINE_END: &[u8] = b"\r\n";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct ArenaSpan {
     at: u32,
     len: u32,
 }
 
-impl Span {
+impl ArenaSpan {
     /// A range of an arena whose length fits.
-    fn at(range: std::ops::Range<usize>) -> Span {
-        Span { at: range.start as u32, len: range.len() as u32 }
+    fn at(range: std::ops::Range<usize>) -> ArenaSpan {
+        ArenaSpan { at: range.start as u32, len: range.len() as u32 }
     }
 
     fn slice(self, arena: &[u8]) -> &[u8] {
@@ -104,15 +104,15 @@ impl Span {
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     arena: Vec<u8>,
-    lines: Vec<Line>,
+    lines: Vec<HeadLine>,
     /// A bit for the name of each line there was: most names that are asked for are in no head, and that tells.
     names: u64,
-    method: Span,
-    url: Span,
-    proto: Span,
-    reason: Span,
+    method: ArenaSpan,
+    url: ArenaSpan,
+    proto: ArenaSpan,
+    reason: ArenaSpan,
     status: u16,
-    version: Version,
+    version: HttpVersion,
     limits: HeadLimits,
 }
 
@@ -144,7 +144,7 @@ impl Head {
         self.names = 0;
         (self.method, self.url, self.proto, self.reason) = Default::default();
         self.status = 0;
-        self.version = Version::default();
+        self.version = HttpVersion::default();
     }
 
     /// Number of field lines.
@@ -241,7 +241,7 @@ impl Head {
 
     /// All lines are added here.
     #[inline]
-    fn add(&mut self, line: Line) {
+    fn add(&mut self, line: HeadLine) {
         self.names |= line::bit(line.key());
         self.lines.push(line);
     }
@@ -285,7 +285,7 @@ impl Head {
         value.iter().for_each(|part| self.arena.extend_from_slice(part));
         self.arena.extend_from_slice(LINE_END);
         let blanks = value_start(&self.arena[at + name.len() + 2..]);
-        self.add_or_forget(at, Line::of_parts(name, at, len, name.len() + 2 + blanks))
+        self.add_or_forget(at, HeadLine::of_parts(name, at, len, name.len() + 2 + blanks))
     }
 
     /// Adds a whole line as received: `name:value` without its line end. Blanks around the value are kept in the line, and
@@ -318,7 +318,7 @@ impl Head {
         let at = self.arena.len();
         self.arena.extend_from_slice(text);
         self.arena.extend_from_slice(LINE_END);
-        self.add_or_forget(at, Line::new(text, at, name_len))
+        self.add_or_forget(at, HeadLine::new(text, at, name_len))
     }
 
     /// Empties the head and lays into it, unread, what a codec has received of one. The codec then says where in it the start
@@ -341,12 +341,12 @@ impl Head {
         debug_assert!(self.arena[range.end..].starts_with(LINE_END));
         self.room_for_line()?;
         let at = range.start;
-        self.add(Line::new(&self.arena[range], at, name_len).ok_or(LostHeader::BadField)?);
+        self.add(HeadLine::new(&self.arena[range], at, name_len).ok_or(LostHeader::BadField)?);
         Ok(())
     }
 
     /// Adds the line of the arena's tail from `at` on, or takes that away again.
-    fn add_or_forget(&mut self, at: usize, line: Option<Line>) -> Result<(), LostHeader> {
+    fn add_or_forget(&mut self, at: usize, line: Option<HeadLine>) -> Result<(), LostHeader> {
         match line {
             Some(line) => {
                 self.add(line);
@@ -459,7 +459,7 @@ impl Head {
                 self.arena.extend_from_within(value.start..value.start + len);
             }
         }
-        let joined = Line::new(&self.arena[at..], at, name.len());
+        let joined = HeadLine::new(&self.arena[at..], at, name.len());
         self.arena.extend_from_slice(LINE_END);
         let Some(joined) = joined else {
             self.arena.truncate(at);
@@ -551,7 +551,7 @@ impl Head {
         self.arena = arena;
     }
 
-    pub(crate) fn lines_mut(&mut self) -> (&[u8], &mut [Line]) {
+    pub(crate) fn lines_mut(&mut self) -> (&[u8], &mut [HeadLine]) {
         (&self.arena, &mut self.lines)
     }
 }

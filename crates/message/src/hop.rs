@@ -5,12 +5,12 @@
 
 use std::cmp::Ordering;
 
-use crate::head::{Head, Line, NOMINATED, Version, key};
+use crate::head::{Head, HeadLine, HttpVersion, NOMINATED, key};
 use crate::{Field, LostHeader, list, names};
 
 /// Directions in which a head is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filter {
+pub enum HopDirection {
     /// Request to the backend, for the cache: conditionals and ranges stay behind.
     Fetch,
     /// Request to the backend of a pass.
@@ -76,18 +76,18 @@ fn held_back(name: &[u8]) -> u8 {
         .map_or(0, |&(_, directions)| directions)
 }
 
-impl Filter {
+impl HopDirection {
     /// True if the field goes on in this direction: neither held back by the table nor nominated by Connection.
     pub fn keeps(self, field: &Field<'_>) -> bool {
         let direction = match self {
-            Filter::Fetch => FETCH,
-            Filter::Pass => PASS,
-            Filter::Insert => INSERT,
-            Filter::PassResponse => PASS_RESPONSE,
-            Filter::Pipe => 0,
+            HopDirection::Fetch => FETCH,
+            HopDirection::Pass => PASS,
+            HopDirection::Insert => INSERT,
+            HopDirection::PassResponse => PASS_RESPONSE,
+            HopDirection::Pipe => 0,
         };
         // The bytes of a pipe's body go out as they came: without its coding they would be read as requests.
-        let is_framing = self == Filter::Pipe && field.is(names::TRANSFER_ENCODING);
+        let is_framing = self == HopDirection::Pipe && field.is(names::TRANSFER_ENCODING);
         (!field.is_nominated() || is_framing) && held_back(field.name()) & direction == 0
     }
 }
@@ -96,7 +96,7 @@ impl Filter {
 ///
 /// # Errors
 /// See [`LostHeader`].
-pub fn filter_request(from: &Head, to: &mut Head, filter: Filter) -> Result<(), LostHeader> {
+pub fn filter_request(from: &Head, to: &mut Head, filter: HopDirection) -> Result<(), LostHeader> {
     to.start_request(from.method(), from.url(), from.proto())?;
     to.append_from(from, |field| filter.keeps(field))
 }
@@ -140,14 +140,14 @@ pub enum Persistence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadConnection;
 
-/// Reads Connection: joins its lines, marks the fields that it nominates (see [`Filter::keeps`]), and says whether the
+/// Reads Connection: joins its lines, marks the fields that it nominates (see [`HopDirection::keeps`]), and says whether the
 /// connection persists.
 ///
 /// # Errors
 /// [`BadConnection`]: it names fields whose loss would change what the message means (VSV00010): VCL could choose by a
 /// Cookie that the origin never gets. Those stay; refuse a request, and don't use the connection of a response again.
 pub fn connection(head: &mut Head) -> Result<Persistence, BadConnection> {
-    let mut persistence = if head.version() == Version::HTTP10 { Persistence::Http10 } else { Persistence::Keep };
+    let mut persistence = if head.version() == HttpVersion::HTTP10 { Persistence::Http10 } else { Persistence::Keep };
     if !head.has(names::CONNECTION) {
         return Ok(persistence);
     }
@@ -186,7 +186,12 @@ pub fn connection(head: &mut Head) -> Result<Persistence, BadConnection> {
 const FEW: usize = 16;
 
 /// Marks the lines with these names: sorted, thousands of names cost each line a few comparisons.
-fn nominate(names: &mut [&[u8]], arena: &[u8], lines: &mut [Line], mut order: impl FnMut(&[u8], &[u8]) -> Ordering) {
+fn nominate(
+    names: &mut [&[u8]],
+    arena: &[u8],
+    lines: &mut [HeadLine],
+    mut order: impl FnMut(&[u8], &[u8]) -> Ordering,
+) {
     names.sort_unstable_by(|a, b| order(a, b));
     for line in lines {
         if names.binary_search_by(|name| order(name, line.name(arena))).is_ok() {
@@ -235,7 +240,7 @@ mod tests {
         head
     }
 
-    fn left(head: &Head, filter: Filter) -> Vec<String> {
+    fn left(head: &Head, filter: HopDirection) -> Vec<String> {
         let kept = head.iter().filter(|f| filter.keeps(f));
         kept.map(|f| String::from_utf8_lossy(f.name()).into_owned()).collect()
     }
@@ -244,25 +249,25 @@ mod tests {
     fn each_direction_holds_its_fields_back() {
         let h =
             head(&["Host: a", "range: x", "If-None-Match: y", "Upgrade: z", "Age: 1", "Cache-Control: q", "Cookie: c"]);
-        assert_eq!(left(&h, Filter::Fetch), ["Host", "Age", "Cookie"]);
-        assert_eq!(left(&h, Filter::Pass), ["Host", "range", "If-None-Match", "Age", "Cache-Control", "Cookie"]);
-        assert_eq!(left(&h, Filter::Insert), ["Host", "If-None-Match", "Cache-Control", "Cookie"]);
-        assert_eq!(left(&h, Filter::PassResponse), ["Host", "range", "If-None-Match", "Cache-Control", "Cookie"]);
+        assert_eq!(left(&h, HopDirection::Fetch), ["Host", "Age", "Cookie"]);
+        assert_eq!(left(&h, HopDirection::Pass), ["Host", "range", "If-None-Match", "Age", "Cache-Control", "Cookie"]);
+        assert_eq!(left(&h, HopDirection::Insert), ["Host", "If-None-Match", "Cache-Control", "Cookie"]);
+        assert_eq!(left(&h, HopDirection::PassResponse), ["Host", "range", "If-None-Match", "Cache-Control", "Cookie"]);
     }
 
     #[test]
     fn a_pipe_keeps_its_framing() {
         let mut h = head(&["Host: a", "Transfer-Encoding: chunked", "X-A: b", "Connection: transfer-encoding, x-a"]);
         connection(&mut h).unwrap();
-        assert_eq!(left(&h, Filter::Pipe), ["Host", "Transfer-Encoding", "Connection"]);
-        assert_eq!(left(&h, Filter::Pass), ["Host"]);
+        assert_eq!(left(&h, HopDirection::Pipe), ["Host", "Transfer-Encoding", "Connection"]);
+        assert_eq!(left(&h, HopDirection::Pass), ["Host"]);
     }
 
     #[test]
     fn nominated_fields_stay_behind() {
         let mut h = head(&["Host: a", "X-A: b", "Connection: x-a", "Connection: keep-alive, foo"]);
         assert_eq!(connection(&mut h), Ok(Persistence::Keep));
-        assert_eq!(left(&h, Filter::Pass), ["Host"]);
+        assert_eq!(left(&h, HopDirection::Pass), ["Host"]);
         assert_eq!(h.get("connection"), Some(&b"x-a, keep-alive, foo"[..]));
     }
 
@@ -276,7 +281,7 @@ mod tests {
         let mut h = head(&lines);
         assert_eq!(connection(&mut h), Ok(Persistence::Close));
         let want: Vec<String> = (300..600).map(|n| format!("X-{n}")).chain(["Host".to_owned()]).collect();
-        assert_eq!(left(&h, Filter::Pass), want);
+        assert_eq!(left(&h, HopDirection::Pass), want);
         let mut h = head(&[&format!("Connection: {},host", names.join(","))]);
         assert_eq!(connection(&mut h), Err(BadConnection));
     }

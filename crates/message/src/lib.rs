@@ -35,5 +35,5 @@ pub mod ttl_rules;
 pub mod vary;
 
 pub use coding::{Coding, Codings};
-pub use head::{Field, Head, HeadLimits, LostHeader, Version};
+pub use head::{Field, Head, HeadLimits, HttpVersion, LostHeader};
 pub use liked::Liked;

@@ -76,11 +76,11 @@ impl Liked {
     }
 
     /// The field that says the same; `None`: it goes.
-    pub fn text(&self) -> Option<Text> {
+    pub fn text(&self) -> Option<EncodingText> {
         if self.len == 0 {
             return None;
         }
-        let mut text = Text { bytes: [0; TEXT], len: 0 };
+        let mut text = EncodingText { bytes: [0; TEXT], len: 0 };
         for (at, (coding, weight)) in self.items[..self.len].iter().enumerate() {
             text.put(if at == 0 { &b""[..] } else { b", " });
             text.put(coding.token().as_bytes());
@@ -101,19 +101,19 @@ const TEXT: usize = 64;
 
 /// A value of Accept-Encoding.
 #[derive(Clone, Copy)]
-pub struct Text {
+pub struct EncodingText {
     bytes: [u8; TEXT],
     len: usize,
 }
 
-impl Text {
+impl EncodingText {
     fn put(&mut self, bytes: &[u8]) {
         self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
     }
 }
 
-impl std::ops::Deref for Text {
+impl std::ops::Deref for EncodingText {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -121,7 +121,7 @@ impl std::ops::Deref for Text {
     }
 }
 
-impl AsRef<[u8]> for Text {
+impl AsRef<[u8]> for EncodingText {
     fn as_ref(&self) -> &[u8] {
         self
     }

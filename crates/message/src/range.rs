@@ -279,21 +279,22 @@ pub fn content_range(response: &Head) -> Result<Option<ContentRange>, BadContent
 
 /// The reason why a response doesn't fit the Range that was asked for; the text is for the Error record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mismatch(pub String);
+pub struct RangeMismatch(pub String);
 
 /// Checks a backend's answer against the client's Range (with `http_range_support`): a Content-Range that nobody asked for,
 /// of other bytes than asked for, or of another length than the body's is a failed fetch.
 ///
 /// # Errors
-/// [`Mismatch`].
-pub fn check_response(request: &Head, response: &Head, content_length: Option<u64>) -> Result<(), Mismatch> {
-    let got = content_range(response).map_err(|BadContentRange| Mismatch("Invalid content-range header".into()))?;
+/// [`RangeMismatch`].
+pub fn check_response(request: &Head, response: &Head, content_length: Option<u64>) -> Result<(), RangeMismatch> {
+    let got =
+        content_range(response).map_err(|BadContentRange| RangeMismatch("Invalid content-range header".into()))?;
     let Some(value) = asked(request) else {
         return match got {
             // Which of several lines the origin went by is its own affair.
             Some(_) if request.has(names::RANGE) => Ok(()),
             None => Ok(()),
-            Some(_) => Err(Mismatch("Unexpected content-range header".into())),
+            Some(_) => Err(RangeMismatch("Unexpected content-range header".into())),
         };
     };
     let asked = match parse_one(value) {
@@ -303,7 +304,7 @@ pub fn check_response(request: &Head, response: &Head, content_length: Option<u6
         Err(_) if got.is_none() => return Ok(()),
         Err(error) => match parse_many(value, MAX_CHECKED) {
             Ok(many) => many,
-            Err(_) => return Err(Mismatch(format!("Invalid range header ({})", error.text()))),
+            Err(_) => return Err(RangeMismatch(format!("Invalid range header ({})", error.text()))),
         },
     };
     let Some(got) = got else { return Ok(()) };
@@ -313,13 +314,13 @@ pub fn check_response(request: &Head, response: &Head, content_length: Option<u6
         (None, complete) => Slice { low: 0, high: complete.unwrap_or(1) - 1 },
     };
     if let Some(n) = content_length.filter(|&n| n != slice.bytes()) {
-        return Err(Mismatch(format!("Expected content length {}, got {n}", slice.bytes())));
+        return Err(RangeMismatch(format!("Expected content length {}, got {n}", slice.bytes())));
     }
     let mut misfit = Ok(());
     for range in asked {
         match range.misfit(slice) {
             None => return Ok(()),
-            Some(text) => misfit = misfit.and(Err(Mismatch(text))),
+            Some(text) => misfit = misfit.and(Err(RangeMismatch(text))),
         }
     }
     misfit
@@ -493,7 +494,7 @@ mod tests {
             range.iter().for_each(|r| req.append("Range", r).unwrap());
             resp.start_response(b"HTTP/1.1", 206).unwrap();
             resp.append("Content-Range", sent).unwrap();
-            let want = want.map_err(|text| Mismatch(text.to_owned()));
+            let want = want.map_err(|text| RangeMismatch(text.to_owned()));
             assert_eq!(check_response(&req, &resp, length), want, "{range:?} {sent}");
         };
         check(Some("bytes=1-2"), "bytes 1-2/3", Some(2), Ok(()));

@@ -5,7 +5,7 @@
 
 /// The lifetimes by status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lives {
+pub enum StatusLives {
     /// The lifetime in its fields; `default_ttl` without any.
     ByDefault,
     /// The lifetime in its fields; none without any.
@@ -19,7 +19,7 @@ pub enum Lives {
 pub struct TtlRules {
     by_default: &'static [u16],
     if_said: &'static [u16],
-    others: Lives,
+    others: StatusLives,
     /// Takes stale-while-revalidate as an object's grace.
     pub stale_while_revalidate: bool,
 }
@@ -28,7 +28,7 @@ pub struct TtlRules {
 pub const TODAY: TtlRules = TtlRules {
     by_default: &[200, 203, 204, 300, 301, 304, 404, 410, 414],
     if_said: &[302, 307],
-    others: Lives::Never,
+    others: StatusLives::Never,
     stale_while_revalidate: true,
 };
 
@@ -36,21 +36,21 @@ pub const TODAY: TtlRules = TtlRules {
 pub const V30: TtlRules = TtlRules {
     by_default: &[200, 203, 300, 301, 302, 307, 404, 410],
     if_said: &[],
-    others: Lives::Never,
+    others: StatusLives::Never,
     stale_while_revalidate: false,
 };
 
 /// The rules of 2.0 and 2.1: the same for every status. Whether a response may be cached was another question (`beresp.cacheable`).
 pub const V2X: TtlRules =
-    TtlRules { by_default: &[], if_said: &[], others: Lives::ByDefault, stale_while_revalidate: false };
+    TtlRules { by_default: &[], if_said: &[], others: StatusLives::ByDefault, stale_while_revalidate: false };
 
 impl TtlRules {
     /// The rule for a status.
-    pub fn lives(&self, status: u16) -> Lives {
+    pub fn lives(&self, status: u16) -> StatusLives {
         if self.by_default.contains(&status) {
-            Lives::ByDefault
+            StatusLives::ByDefault
         } else if self.if_said.contains(&status) {
-            Lives::IfSaid
+            StatusLives::IfSaid
         } else {
             self.others
         }
@@ -61,17 +61,17 @@ impl TtlRules {
 mod tests {
     use super::*;
 
-    fn check(status: u16, today: Lives, v30: Lives, v2x: Lives) {
+    fn check(status: u16, today: StatusLives, v30: StatusLives, v2x: StatusLives) {
         assert_eq!([TODAY, V30, V2X].map(|rules| rules.lives(status)), [today, v30, v2x], "{status}");
     }
 
     #[test]
     fn statuses_by_release() {
-        check(200, Lives::ByDefault, Lives::ByDefault, Lives::ByDefault);
-        check(302, Lives::IfSaid, Lives::ByDefault, Lives::ByDefault);
-        check(307, Lives::IfSaid, Lives::ByDefault, Lives::ByDefault);
-        check(204, Lives::ByDefault, Lives::Never, Lives::ByDefault);
-        check(414, Lives::ByDefault, Lives::Never, Lives::ByDefault);
-        check(500, Lives::Never, Lives::Never, Lives::ByDefault);
+        check(200, StatusLives::ByDefault, StatusLives::ByDefault, StatusLives::ByDefault);
+        check(302, StatusLives::IfSaid, StatusLives::ByDefault, StatusLives::ByDefault);
+        check(307, StatusLives::IfSaid, StatusLives::ByDefault, StatusLives::ByDefault);
+        check(204, StatusLives::ByDefault, StatusLives::Never, StatusLives::ByDefault);
+        check(414, StatusLives::ByDefault, StatusLives::Never, StatusLives::ByDefault);
+        check(500, StatusLives::Never, StatusLives::Never, StatusLives::ByDefault);
     }
 }

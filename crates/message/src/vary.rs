@@ -75,7 +75,7 @@ pub fn key(response: &Head, request: &Head) -> Result<Option<Vec<u8>>, VaryError
 /// Accept-Encoding is written as absent. A value too long for a key is written as absent too: no stored key can match it,
 /// and [`matches`] decides anyway.
 pub fn rekey(key: &[u8], request: &Head, supported: Codings, out: &mut Vec<u8>) {
-    for entry in Entries(key) {
+    for entry in VaryEntries(key) {
         let value = if is_ignored(entry.name, supported) { None } else { request.joined(entry.name) };
         let value = value.filter(|v| v.len() < usize::from(ABSENT));
         write_entry(entry.name, value.as_deref(), out).expect("the name comes from a key and the value was checked");
@@ -105,16 +105,17 @@ pub(crate) fn is_ignored(name: &[u8], supported: Codings) -> bool {
 /// True if `request` gets the variant with this key. `supported`: the codings that we make and undo. A damaged key
 /// matches nothing.
 pub fn matches(key: &[u8], request: &Head, supported: Codings) -> bool {
-    let mut entries = Entries(key);
-    let is_same =
-        |entry: Entry<'_>| is_ignored(entry.name, supported) || request.joined(entry.name).as_deref() == entry.value;
+    let mut entries = VaryEntries(key);
+    let is_same = |entry: VaryEntry<'_>| {
+        is_ignored(entry.name, supported) || request.joined(entry.name).as_deref() == entry.value
+    };
     let all = entries.by_ref().all(is_same);
     all && entries.0.is_empty()
 }
 
 /// One field of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct VaryEntry<'a> {
     /// The field's name as Vary has it.
     pub name: &'a [u8],
     /// The value in the request; `None`: absent.
@@ -123,19 +124,19 @@ pub struct Entry<'a> {
 
 /// The entries of a key, as far as they are whole.
 #[derive(Clone, Copy, Debug)]
-pub struct Entries<'a>(pub &'a [u8]);
+pub struct VaryEntries<'a>(pub &'a [u8]);
 
-impl<'a> Iterator for Entries<'a> {
-    type Item = Entry<'a>;
+impl<'a> Iterator for VaryEntries<'a> {
+    type Item = VaryEntry<'a>;
 
-    fn next(&mut self) -> Option<Entry<'a>> {
+    fn next(&mut self) -> Option<VaryEntry<'a>> {
         let (&name_len, rest) = self.0.split_first()?;
         let (name, rest) = rest.split_at_checked(usize::from(name_len))?;
         let (len, rest) = rest.split_at_checked(2)?;
         let len = u16::from_le_bytes([len[0], len[1]]);
         let (value, rest) = rest.split_at_checked(if len == ABSENT { 0 } else { usize::from(len) })?;
         self.0 = rest;
-        Some(Entry { name, value: (len != ABSENT).then_some(value) })
+        Some(VaryEntry { name, value: (len != ABSENT).then_some(value) })
     }
 }
 

@@ -67,7 +67,7 @@ fn socket() -> std::io::Result<UdpSocket> {
 }
 
 async fn echo(roots: &str, port: &str, bytes: usize) -> Result<(), Failed> {
-    let tls = testkit_tls::World::new();
+    let tls = testkit_tls::TlsWorld::new();
     let mut config = ServerConfig::with_crypto(tls.make_quic_server(ALPN));
     let mut transport = TransportConfig::default();
     transport.max_concurrent_bidi_streams(MOST_STREAMS.into());

@@ -16,7 +16,7 @@ const EMFILE: i32 = 24;
 
 /// Address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
+pub enum ConnectTarget {
     /// An address for TCP.
     Inet(SocketAddr),
     /// A unix socket's path.
@@ -36,19 +36,19 @@ pub enum ConnectError {
 ///
 /// # Errors
 /// See [`ConnectError`].
-pub async fn connect(target: &Target, limit: Duration) -> Result<Stream, ConnectError> {
+pub async fn connect(target: &ConnectTarget, limit: Duration) -> Result<Stream, ConnectError> {
     if let Some(network) = crate::network::current() {
         return network.connect(target).map_err(ConnectError::Os);
     }
     let connected = rt::timeout(limit, async {
         match target {
-            Target::Inet(addr) => {
+            ConnectTarget::Inet(addr) => {
                 let stream = TcpStream::connect(addr).await?;
                 look_for_scarcity(stream.as_raw_fd())?;
                 stream.set_nodelay(true)?;
                 Ok(Stream::Tcp(stream))
             }
-            Target::Unix(path) => {
+            ConnectTarget::Unix(path) => {
                 let stream = UnixStream::connect(path).await?;
                 look_for_scarcity(stream.as_raw_fd())?;
                 Ok(Stream::Unix(stream))
@@ -77,9 +77,9 @@ mod tests {
     fn a_port_nobody_listens_on_refuses() {
         rt::run(async {
             let addr = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-            let refused = connect(&Target::Inet(addr), Duration::from_secs(5)).await;
+            let refused = connect(&ConnectTarget::Inet(addr), Duration::from_secs(5)).await;
             assert!(matches!(refused, Err(ConnectError::Os(e)) if e.kind() == io::ErrorKind::ConnectionRefused));
-            let missing = connect(&Target::Unix("/nonexistent/socket".into()), Duration::ZERO).await;
+            let missing = connect(&ConnectTarget::Unix("/nonexistent/socket".into()), Duration::ZERO).await;
             assert!(matches!(missing, Err(ConnectError::Os(e)) if e.kind() == io::ErrorKind::NotFound));
         })
         .unwrap();

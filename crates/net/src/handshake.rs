@@ -8,15 +8,15 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use rt::Instant;
-use tls::{Handshake, Info, Progress};
+use tls::{Handshake, HandshakeInfo, HandshakeProgress};
 
-use crate::kernel::{self, KernelTls, KernelUse};
-use crate::sealed::Sealed;
+use crate::ktls::{self, KtlsOutcome, KtlsUse};
+use crate::sealed::SealedStream;
 use crate::{IdleState, IoError, Stream};
 
 pub mod turns;
 
-use turns::Step;
+use turns::HandshakeStep;
 
 /// Bytes read at once: most flights are shorter.
 const READ: usize = 4096;
@@ -31,7 +31,7 @@ pub enum HandshakeError {
     /// The operating system's word.
     Os(io::Error),
     /// TLS' word; the peer has been told.
-    Tls(tls::Error),
+    Tls(tls::TlsError),
 }
 
 impl From<IoError> for HandshakeError {
@@ -76,7 +76,7 @@ impl Called {
     /// # Errors
     /// The time is over.
     pub async fn wait(client: IpAddr, deadline: Instant) -> Result<(Called, bool), HandshakeError> {
-        let has_waited = wait(client, Step::Answer, Some(deadline)).await?;
+        let has_waited = wait(client, HandshakeStep::Answer, Some(deadline)).await?;
         Ok((Called { client }, has_waited))
     }
 }
@@ -90,13 +90,13 @@ pub async fn handshake(
     mut handshake: Handshake,
     mut received: Vec<u8>,
     deadline: Option<Instant>,
-) -> Result<(Stream, Info), Failed> {
+) -> Result<(Stream, HandshakeInfo), Failed> {
     let pace = if handshake.is_server() { Pace::Waits(UNNAMED) } else { Pace::Free };
     if let Err(error) = carry_out(&stream, &mut handshake, &mut received, deadline, pace).await {
         return Err(Failed { error, stream });
     }
     match handshake.finish() {
-        Ok((traffic, info)) => Ok((Stream::Sealed(Box::new(Sealed::new(stream, traffic, received))), info)),
+        Ok((traffic, info)) => Ok((Stream::Sealed(Box::new(SealedStream::new(stream, traffic, received))), info)),
         Err(error) => Err(Failed { error: HandshakeError::Tls(error), stream }),
     }
 }
@@ -111,21 +111,21 @@ pub async fn answer(
     mut handshake: Handshake,
     mut received: Vec<u8>,
     deadline: Instant,
-    wanted: KernelUse,
-) -> Result<(Stream, Info, KernelTls), Failed> {
+    wanted: KtlsUse,
+) -> Result<(Stream, HandshakeInfo, KtlsOutcome), Failed> {
     let pace = Pace::IsCalled(client);
     if let Err(error) = carry_out(&stream, &mut handshake, &mut received, Some(deadline), pace).await {
         return Err(Failed { error, stream });
     }
     turns::finished(client);
-    let mut told = KernelTls::Unasked;
+    let mut told = KtlsOutcome::Unasked;
     let give = |key| {
-        let (ability, outcome) = kernel::give(&stream, wanted, &key);
+        let (ability, outcome) = ktls::give(&stream, wanted, &key);
         told = outcome;
         ability
     };
-    match handshake.finish_giving((wanted != KernelUse::Off).then_some(give)) {
-        Ok((traffic, info)) => Ok((Stream::Sealed(Box::new(Sealed::new(stream, traffic, received))), info, told)),
+    match handshake.finish_giving((wanted != KtlsUse::Off).then_some(give)) {
+        Ok((traffic, info)) => Ok((Stream::Sealed(Box::new(SealedStream::new(stream, traffic, received))), info, told)),
         Err(error) => Err(Failed { error: HandshakeError::Tls(error), stream }),
     }
 }
@@ -159,7 +159,7 @@ async fn carry_out(
                 pace = wait_for(stream, pace, deadline).await?;
                 handshake.advance(received, &mut out)
             }
-            false => Ok(Progress::Waits),
+            false => Ok(HandshakeProgress::Waits),
         };
         received.shrink_to(READ);
         if let Err(error) = progress {
@@ -169,7 +169,7 @@ async fn carry_out(
         }
         stream.write_all(&out, deadline).await?;
         drop(out);
-        if progress == Ok(Progress::Done) {
+        if progress == Ok(HandshakeProgress::Done) {
             received.shrink_to_fit();
             return Ok(());
         }
@@ -190,8 +190,8 @@ async fn wait_for(stream: &Stream, pace: Pace, deadline: Option<Instant>) -> Res
     let (client, step) = match pace {
         Pace::Free => return Ok(Pace::Free),
         Pace::IsCalled(client) => return Ok(Pace::Follows(client)),
-        Pace::Waits(client) => (client, Step::Answer),
-        Pace::Follows(client) => (client, Step::Next),
+        Pace::Waits(client) => (client, HandshakeStep::Answer),
+        Pace::Follows(client) => (client, HandshakeStep::Next),
     };
     if wait(client, step, deadline).await? && stream.pending() == IdleState::Closed {
         return Err(HandshakeError::Closed);
@@ -199,7 +199,7 @@ async fn wait_for(stream: &Stream, pace: Pace, deadline: Option<Instant>) -> Res
     Ok(Pace::Follows(client))
 }
 
-async fn wait(client: IpAddr, step: Step, deadline: Option<Instant>) -> Result<bool, HandshakeError> {
+async fn wait(client: IpAddr, step: HandshakeStep, deadline: Option<Instant>) -> Result<bool, HandshakeError> {
     match deadline {
         Some(deadline) => {
             rt::timeout_at(deadline, turns::wait(client, step)).await.map_err(|rt::Elapsed| HandshakeError::Timeout)

@@ -11,7 +11,7 @@
 pub mod address;
 pub mod connect;
 pub mod handshake;
-pub mod kernel;
+pub mod ktls;
 pub mod listener;
 #[cfg(test)]
 #[allow(missing_docs, reason = "a test double, documented where its name needs it")]
@@ -26,11 +26,11 @@ mod sealed;
 pub mod stream;
 
 pub use address::{Address, AddressText};
-pub use connect::{ConnectError, Target, connect};
+pub use connect::{ConnectError, ConnectTarget, connect};
 pub use handshake::{HandshakeError, handshake};
-pub use kernel::{KernelTls, KernelUse};
+pub use ktls::{KtlsOutcome, KtlsUse};
 pub use listener::{Accept, AcceptFailure, Accepted, Listener};
-pub use resolve::{Endpoint, ResolveError, resolve};
+pub use resolve::{NamedEndpoint, ResolveError, resolve};
 pub use sealed::WriteFault;
 pub use stream::{IdleState, IoError, Keepalive, ParkedStream, Socketless, Stream, ZeroCopy};
 

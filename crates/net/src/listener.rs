@@ -185,11 +185,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Target, connect};
+    use crate::{ConnectTarget, connect};
 
-    fn listener() -> (Listener, Target) {
+    fn listener() -> (Listener, ConnectTarget) {
         let std = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let target = Target::Inet(std.local_addr().unwrap());
+        let target = ConnectTarget::Inet(std.local_addr().unwrap());
         (Listener::from_fd(std.into()).unwrap(), target)
     }
 

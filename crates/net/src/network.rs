@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-use crate::{Stream, Target};
+use crate::{ConnectTarget, Stream};
 
 /// Makes connections without the operating system.
 pub trait Network: fmt::Debug {
@@ -15,7 +15,7 @@ pub trait Network: fmt::Debug {
     ///
     /// # Errors
     /// As those of `connect(2)`: callers look at the number.
-    fn connect(&self, target: &Target) -> io::Result<Stream>;
+    fn connect(&self, target: &ConnectTarget) -> io::Result<Stream>;
 
     /// The two ends of a connection.
     fn pair(&self) -> (Stream, Stream);

@@ -27,11 +27,11 @@ const V2_SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// A parsed PROXY header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Header {
+pub struct ProxyHeader {
     /// Bytes that the header takes.
     pub consumed: usize,
     /// Addresses behind the proxy; `None`: the connection's own addresses count (LOCAL, unknown families).
-    pub ends: Option<Ends>,
+    pub ends: Option<ProxyEnds>,
     /// The raw TLVs of version 2, checked; look into them with [`tlv`].
     pub tlvs: Vec<u8>,
     /// The text of the log record Proxy, when there is one: `1 10.0.0.1 1234 10.0.0.2 80`.
@@ -42,16 +42,16 @@ pub struct Header {
 
 /// The two ends that a PROXY header tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ends {
+pub struct ProxyEnds {
     /// Address of the client.
     pub source: SocketAddr,
     /// Address that the client connected to.
     pub destination: SocketAddr,
 }
 
-impl Ends {
+impl ProxyEnds {
     /// Both ends in one family: IPv4 only when both are.
-    fn same_family(&self) -> Ends {
+    fn same_family(&self) -> ProxyEnds {
         let v6 = |a: SocketAddr| match a {
             SocketAddr::V4(v4) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
             SocketAddr::V6(_) => a,
@@ -59,23 +59,23 @@ impl Ends {
         if self.source.is_ipv4() && self.destination.is_ipv4() {
             *self
         } else {
-            Ends { source: v6(self.source), destination: v6(self.destination) }
+            ProxyEnds { source: v6(self.source), destination: v6(self.destination) }
         }
     }
 }
 
 /// Progress of reading a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum ProxyProgress {
     /// More bytes are needed.
     Incomplete,
     /// The header is complete.
-    Complete(Header),
+    Complete(ProxyHeader),
 }
 
 /// Reasons to refuse a PROXY header. The session ends, nothing is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProxyError {
+pub enum ProxyHeaderError {
     /// The bytes don't begin like a PROXY header, or its line doesn't end like one.
     NotProxy,
     /// The header is too long.
@@ -84,7 +84,7 @@ pub enum ProxyError {
     Garbage(String),
 }
 
-impl ProxyError {
+impl ProxyHeaderError {
     /// The reason for the session's end.
     pub fn close(&self) -> SessClose {
         match self {
@@ -97,21 +97,21 @@ impl ProxyError {
 /// Parses a header from the start of `input`.
 ///
 /// # Errors
-/// See [`ProxyError`].
-pub fn parse(input: &[u8]) -> Result<Progress, ProxyError> {
+/// See [`ProxyHeaderError`].
+pub fn parse(input: &[u8]) -> Result<ProxyProgress, ProxyHeaderError> {
     let begins_like = |signature: &[u8]| {
         let n = signature.len().min(input.len());
         input[..n] == signature[..n]
     };
     if begins_like(V1_SIGNATURE) {
-        if input.len() <= V1_SIGNATURE.len() { Ok(Progress::Incomplete) } else { v1::parse(input) }
+        if input.len() <= V1_SIGNATURE.len() { Ok(ProxyProgress::Incomplete) } else { v1::parse(input) }
     } else if begins_like(V2_SIGNATURE) {
         v2::parse(input)
     } else {
-        Err(ProxyError::NotProxy)
+        Err(ProxyHeaderError::NotProxy)
     }
 }
 
-fn garbage<T>(text: impl Into<String>) -> Result<T, ProxyError> {
-    Err(ProxyError::Garbage(text.into()))
+fn garbage<T>(text: impl Into<String>) -> Result<T, ProxyHeaderError> {
+    Err(ProxyHeaderError::Garbage(text.into()))
 }

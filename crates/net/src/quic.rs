@@ -43,7 +43,7 @@ const MAX_DEATHS: u16 = 8;
 
 /// Socket of an endpoint among those of a listener, and its worker.
 #[derive(Clone, Debug)]
-pub struct Seat {
+pub struct GroupSocket {
     /// Number of the socket in the order of binding.
     pub member: usize,
     /// Number of sockets; at most 128, so that each has several first bytes.
@@ -59,7 +59,7 @@ pub struct Seat {
 
 /// Limits of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct QuicLimits {
     /// Most requests at once.
     pub streams: u32,
     /// Bytes of one request's body that nobody has read.
@@ -76,10 +76,10 @@ pub struct Limits {
 ///
 /// # Errors
 /// It isn't a UDP socket, or can't be registered.
-pub fn listen(fd: OwnedFd, seat: Seat, keys: &QuicKeys, config: ServerConfig) -> io::Result<Endpoint> {
+pub fn listen(fd: OwnedFd, own_socket: GroupSocket, keys: &QuicKeys, config: ServerConfig) -> io::Result<Endpoint> {
     let socket = UdpSocket::from(fd);
     socket.set_nonblocking(true)?;
-    listen_on(Tasks.wrap_udp_socket(socket)?, seat, keys, config)
+    listen_on(Tasks.wrap_udp_socket(socket)?, own_socket, keys, config)
 }
 
 /// The same as [`listen`], on what carries datagrams in a socket's place.
@@ -88,11 +88,11 @@ pub fn listen(fd: OwnedFd, seat: Seat, keys: &QuicKeys, config: ServerConfig) ->
 /// The socket's local address can't be read.
 pub fn listen_on(
     socket: Arc<dyn AsyncUdpSocket>,
-    seat: Seat,
+    own_socket: GroupSocket,
     keys: &QuicKeys,
     config: ServerConfig,
 ) -> io::Result<Endpoint> {
-    Endpoint::new_with_abstract_socket(endpoint_config(seat, keys), Some(config), socket, Arc::new(Tasks))
+    Endpoint::new_with_abstract_socket(endpoint_config(own_socket, keys), Some(config), socket, Arc::new(Tasks))
 }
 
 /// A client's endpoint, on what carries datagrams in a socket's place.
@@ -103,11 +103,11 @@ pub fn client_on(socket: Arc<dyn AsyncUdpSocket>) -> io::Result<Endpoint> {
     Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, Arc::new(Tasks))
 }
 
-fn endpoint_config(seat: Seat, keys: &QuicKeys) -> EndpointConfig {
+fn endpoint_config(own_socket: GroupSocket, keys: &QuicKeys) -> EndpointConfig {
     let mut endpoint = EndpointConfig::new(keys.reset.clone());
     endpoint.supported_versions(vec![VERSION_NUMBER]);
     endpoint.min_reset_interval(RESET_PAUSE);
-    endpoint.cid_generator(move || Box::new(Ids(seat.clone())));
+    endpoint.cid_generator(move || Box::new(Ids(own_socket.clone())));
     endpoint
 }
 
@@ -116,7 +116,7 @@ fn endpoint_config(seat: Seat, keys: &QuicKeys) -> EndpointConfig {
 pub fn config(
     server: &Arc<QuicServer>,
     keys: &QuicKeys,
-    limits: &Limits,
+    limits: &QuicLimits,
     qlog: Option<Box<dyn io::Write + Send + Sync>>,
 ) -> ServerConfig {
     let mut config = ServerConfig::new(server.clone(), keys.token.clone());
@@ -133,7 +133,7 @@ pub fn config(
     config
 }
 
-fn transport(limits: &Limits) -> TransportConfig {
+fn transport(limits: &QuicLimits) -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport.max_concurrent_bidi_streams(limits.streams.into());
     transport.max_concurrent_uni_streams(MAX_UNI_STREAMS.into());
@@ -183,7 +183,7 @@ pub fn frames(conn: &Connection) -> Frames {
 }
 
 /// Makes connection ids: the first byte names the socket, the next two the worker, the rest is random.
-struct Ids(Seat);
+struct Ids(GroupSocket);
 
 impl ConnectionIdGenerator for Ids {
     fn generate_cid(&mut self) -> ConnectionId {
@@ -267,20 +267,21 @@ mod tests {
     fn ids_name_their_socket_and_worker() {
         for members in [1, 2, 3, 5, 128] {
             for member in 0..members {
-                let seat = |life, is_alone: bool| Seat {
+                let own_socket = |life, is_alone: bool| GroupSocket {
                     member,
                     members,
                     life,
                     is_superseded: Arc::default(),
                     is_alone: Arc::new(AtomicBool::new(is_alone)),
                 };
-                let (mut ids, other, alone) = (Ids(seat(300, false)), Ids(seat(301, false)), Ids(seat(301, true)));
+                let (mut ids, other, alone) =
+                    (Ids(own_socket(300, false)), Ids(own_socket(301, false)), Ids(own_socket(301, true)));
                 for _ in 0..50 {
                     let id = ids.generate_cid();
                     assert_eq!((id.len(), usize::from(id[0]) % members), (ids.cid_len(), member));
                     assert!(!ids.0.is_superseded.load(Ordering::Relaxed));
                     for (later, is_after_next) in [(299, false), (301, false), (302, true), (303, true), (400, false)] {
-                        let _ = ids.validate(&Ids(seat(later, false)).generate_cid());
+                        let _ = ids.validate(&Ids(own_socket(later, false)).generate_cid());
                         assert_eq!(ids.0.is_superseded.swap(false, Ordering::Relaxed), is_after_next, "{later}");
                     }
                     assert!(ids.validate(&id).is_ok() && other.validate(&id).is_err() && alone.validate(&id).is_ok());

@@ -8,7 +8,7 @@ use base::text::bad_port;
 
 /// Endpoint that an address text names, before any look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
+pub enum NamedEndpoint {
     /// Host (`None`: any) and port or service (`None`: the default).
     Inet {
         /// Name or address, without brackets.
@@ -40,16 +40,16 @@ impl std::fmt::Display for ResolveError {
 
 impl std::error::Error for ResolveError {}
 
-impl Endpoint {
+impl NamedEndpoint {
     /// Reads `host`, `host:port`, `:port`, `[::1]:port`, `::1`, `host port`, `/path`, as varnishd does.
     ///
     /// # Errors
     /// [`ResolveError::Syntax`].
     pub fn parse(text: &str) -> Result<Self, ResolveError> {
         if text.starts_with('/') || text.starts_with('@') {
-            return Ok(Endpoint::Unix(text.into()));
+            return Ok(NamedEndpoint::Unix(text.into()));
         }
-        let inet = |host: &str, port: Option<&str>| Endpoint::Inet {
+        let inet = |host: &str, port: Option<&str>| NamedEndpoint::Inet {
             host: (!host.is_empty()).then(|| host.to_owned()),
             port: port.filter(|p| !p.is_empty()).map(str::to_owned),
         };
@@ -145,8 +145,8 @@ mod tests {
     fn check(text: &str, want: Result<(Option<&str>, Option<&str>), &'static str>) {
         let want = want
             .map_err(ResolveError::Syntax)
-            .map(|(host, port)| Endpoint::Inet { host: host.map(str::to_owned), port: port.map(str::to_owned) });
-        assert_eq!(Endpoint::parse(text), want, "{text}");
+            .map(|(host, port)| NamedEndpoint::Inet { host: host.map(str::to_owned), port: port.map(str::to_owned) });
+        assert_eq!(NamedEndpoint::parse(text), want, "{text}");
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
         check("::1 80", Ok((Some("::1"), Some("80"))));
         check("[::1", Err("IPv6 address lacks ']'"));
         check("[::1]x80", Err("IPv6 address has wrong port separator"));
-        assert_eq!(Endpoint::parse("/a/b"), Ok(Endpoint::Unix("/a/b".into())));
+        assert_eq!(NamedEndpoint::parse("/a/b"), Ok(NamedEndpoint::Unix("/a/b".into())));
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(text in "\\PC{0,30}") {
-            let _ = Endpoint::parse(&text);
+            let _ = NamedEndpoint::parse(&text);
         }
     }
 }

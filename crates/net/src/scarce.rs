@@ -68,7 +68,7 @@ pub fn is_kept(number: i32) -> bool {
 /// Entry of a connection among the idle ones of its thread. It is made when the connection is idle for the first time,
 /// so that later times allocate nothing.
 #[derive(Default)]
-pub struct IdleSeat(OnceCell<Rc<IdleEntry>>);
+pub struct IdleSlot(OnceCell<Rc<IdleEntry>>);
 
 /// A connection that is idle, as long as this lives.
 pub struct IdlePlace<'s>(&'s IdleEntry);
@@ -87,7 +87,7 @@ impl IdleEntry {
     }
 }
 
-impl IdleSeat {
+impl IdleSlot {
     /// The connection of this task is idle from now on.
     pub fn take(&self) -> IdlePlace<'_> {
         let entry = self.0.get_or_init(Rc::default);
@@ -148,20 +148,20 @@ mod tests {
 
     #[test]
     fn the_longest_idle_goes_first_and_who_has_left_is_passed_over() {
-        let seats: [IdleSeat; 4] = Default::default();
-        let [first, second, third, fourth] = seats.each_ref().map(IdleSeat::take);
+        let slots: [IdleSlot; 4] = Default::default();
+        let [first, second, third, fourth] = slots.each_ref().map(IdleSlot::take);
         let ended = |place: &IdlePlace<'_>| place.poll(Waker::noop()).is_ready();
         assert!(end_longest_idle());
         assert_eq!([&first, &second, &third, &fourth].map(ended), [true, false, false, false]);
         drop((second, third));
-        let second = seats[1].take();
+        let second = slots[1].take();
         assert!(end_longest_idle() && ended(&fourth) && !ended(&second), "it has been busy since");
         assert!(end_longest_idle() && ended(&second) && !end_longest_idle());
     }
 
     #[test]
     fn idle_places_that_were_left_take_no_room() {
-        let (stays, comes) = (IdleSeat::default(), IdleSeat::default());
+        let (stays, comes) = (IdleSlot::default(), IdleSlot::default());
         let _stays = stays.take();
         for _ in 0..10_000 {
             drop(comes.take());

@@ -11,9 +11,8 @@ use std::io::{self, ErrorKind, IoSlice, Read};
 use std::os::fd::AsFd;
 use std::task::{Context, Poll, ready};
 
-use sys::ktls;
 use tls::record::{self, MAX_PLAINTEXT, MAX_RECORD};
-use tls::{Leftover, Opened, Traffic, kernel};
+use tls::{Leftover, OpenedRecord, Traffic, ktls};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -42,13 +41,13 @@ thread_local! {
 }
 
 #[derive(Debug)]
-pub struct Sealed {
+pub struct SealedStream {
     inner: Stream,
-    state: RefCell<State>,
+    state: RefCell<SealedState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct SealedState {
     traffic: Traffic,
     records: Vec<u8>,
     plain: Leftover,
@@ -58,7 +57,7 @@ struct State {
     /// Bytes of sent plaintext that their writer hasn't been told of.
     unreported: usize,
     /// Reason why nothing more can be read: for the reader.
-    fault: Option<tls::Error>,
+    fault: Option<tls::TlsError>,
     write_fault: Option<WriteFault>,
     /// The end follows what is unsent.
     is_ending: bool,
@@ -72,7 +71,7 @@ struct State {
 #[derive(Clone, Debug)]
 pub enum WriteFault {
     /// Nothing more can be sealed.
-    Tls(tls::Error),
+    Tls(tls::TlsError),
     /// The operating system's word, and its number for it.
     Os(ErrorKind, Option<i32>),
 }
@@ -143,10 +142,10 @@ enum Taken {
     End,
 }
 
-impl Sealed {
+impl SealedStream {
     /// `received` came behind the handshake.
     pub(crate) fn new(inner: Stream, traffic: Traffic, received: Vec<u8>) -> Self {
-        let state = State {
+        let state = SealedState {
             traffic,
             records: received,
             plain: Leftover::default(),
@@ -159,7 +158,7 @@ impl Sealed {
             short: SHORT_RECORDS,
             was_cut: false,
         };
-        Sealed { inner, state: RefCell::new(state) }
+        SealedStream { inner, state: RefCell::new(state) }
     }
 
     pub(crate) fn inner(&self) -> &Stream {
@@ -167,7 +166,7 @@ impl Sealed {
     }
 
     pub(crate) fn move_here(self) -> io::Result<Self> {
-        Ok(Sealed { inner: self.inner.move_here()?, state: self.state })
+        Ok(SealedStream { inner: self.inner.move_here()?, state: self.state })
     }
 
     fn has_input(&self) -> bool {
@@ -202,7 +201,7 @@ impl Sealed {
     }
 
     pub(crate) fn poll_read_buf(&mut self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
-        let Sealed { inner, state } = self;
+        let SealedStream { inner, state } = self;
         let read = read(&mut state.borrow_mut(), &mut Spare(into), |scratch| match inner.poll_read_buf(cx, scratch) {
             Poll::Ready(read) => read,
             Poll::Pending => Err(ErrorKind::WouldBlock.into()),
@@ -287,7 +286,7 @@ impl Sealed {
     ) -> io::Result<T> {
         let mut state = self.state.borrow_mut();
         let given = flush(&self.inner, &mut state).and_then(|()| {
-            let State { traffic, unsent, .. } = &mut *state;
+            let SealedState { traffic, unsent, .. } = &mut *state;
             traffic.prepare_data(&mut unsent.bytes).map_err(io_error)?;
             flush(&self.inner, &mut state)?;
             send()
@@ -299,7 +298,7 @@ impl Sealed {
         given
     }
 
-    fn write(&self, state: &mut State, pieces: &mut Pieces<'_>) -> io::Result<usize> {
+    fn write(&self, state: &mut SealedState, pieces: &mut Pieces<'_>) -> io::Result<usize> {
         let flushed = flush(&self.inner, state);
         if state.unreported > 0 {
             let reported = state.unreported.min(pieces.left());
@@ -314,10 +313,10 @@ impl Sealed {
     }
 
     /// Says that nothing more will be written: by TLS, then by the socket. Where the socket doesn't take all of it at once the rest goes with
-    /// [`Sealed::poll_ended`], or with any read or write.
+    /// [`SealedStream::poll_ended`], or with any read or write.
     pub(crate) fn shutdown_write(&self) {
         let mut state = self.state.borrow_mut();
-        let State { traffic, unsent, .. } = &mut *state;
+        let SealedState { traffic, unsent, .. } = &mut *state;
         traffic.close(&mut unsent.bytes);
         match flush(&self.inner, &mut state) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => state.is_ending = true,
@@ -341,7 +340,7 @@ impl Sealed {
         }
     }
 
-    pub(crate) fn fault(&self) -> Option<tls::Error> {
+    pub(crate) fn fault(&self) -> Option<tls::TlsError> {
         self.state.borrow().fault.clone()
     }
 
@@ -366,7 +365,7 @@ impl Taken {
 
 /// Opens records until there is plaintext; `more` appends what the socket has to them.
 fn read(
-    state: &mut State,
+    state: &mut SealedState,
     into: &mut impl Sink,
     more: impl FnMut(&mut Vec<u8>) -> io::Result<usize>,
 ) -> io::Result<Taken> {
@@ -397,7 +396,7 @@ fn read(
 
 /// `opened`: how many bytes of the records in `scratch` are done with.
 fn open(
-    state: &mut State,
+    state: &mut SealedState,
     scratch: &mut Vec<u8>,
     opened: &mut usize,
     into: &mut impl Sink,
@@ -406,7 +405,7 @@ fn open(
     let mut count = 0;
     loop {
         match next(state, scratch, opened) {
-            Ok(Some(Opened::Data(plain))) => {
+            Ok(Some(OpenedRecord::Data(plain))) => {
                 let taken = into.put(plain);
                 count += taken;
                 state.plain.push(&plain[taken..]);
@@ -415,8 +414,8 @@ fn open(
                     return Ok(Taken::Bytes(count));
                 }
             }
-            Ok(Some(Opened::Nothing)) => {}
-            Ok(Some(Opened::Closed)) => return Ok(if count == 0 { Taken::End } else { Taken::Bytes(count) }),
+            Ok(Some(OpenedRecord::Nothing)) => {}
+            Ok(Some(OpenedRecord::Closed)) => return Ok(if count == 0 { Taken::End } else { Taken::Bytes(count) }),
             Ok(None) if count > 0 => return Ok(Taken::Bytes(count)),
             Ok(None) => {
                 scratch.drain(..std::mem::take(opened));
@@ -435,10 +434,10 @@ fn open(
 
 /// Opens the next record, if it is whole. What TLS wants to be said goes to what is to be sent.
 fn next<'a>(
-    State { traffic, unsent, .. }: &mut State,
+    SealedState { traffic, unsent, .. }: &mut SealedState,
     scratch: &'a mut [u8],
     opened: &mut usize,
-) -> Result<Option<Opened<'a>>, tls::Error> {
+) -> Result<Option<OpenedRecord<'a>>, tls::TlsError> {
     let records = &mut scratch[*opened..];
     let whole = record::whole(records).inspect_err(|error| traffic.fail(error, &mut unsent.bytes))?;
     let Some(length) = whole else { return Ok(None) };
@@ -447,7 +446,7 @@ fn next<'a>(
 }
 
 /// Sends what was sealed before, or is for the kernel to seal. `WouldBlock` until all of it is gone.
-fn flush(inner: &Stream, state: &mut State) -> io::Result<()> {
+fn flush(inner: &Stream, state: &mut SealedState) -> io::Result<()> {
     if state.unsent.is_empty() {
         return Ok(());
     }
@@ -462,7 +461,7 @@ fn flush(inner: &Stream, state: &mut State) -> io::Result<()> {
     Ok(())
 }
 
-fn flush_sealed(inner: &Stream, state: &mut State) -> io::Result<()> {
+fn flush_sealed(inner: &Stream, state: &mut SealedState) -> io::Result<()> {
     while !state.unsent.is_empty() {
         let sent = inner.try_write(state.unsent.rest())?;
         if sent == 0 {
@@ -478,20 +477,20 @@ fn flush_sealed(inner: &Stream, state: &mut State) -> io::Result<()> {
 }
 
 /// Record by record; behind one that says so the kernel gets its next key.
-fn flush_to_kernel(inner: &Stream, state: &mut State) -> io::Result<()> {
+fn flush_to_kernel(inner: &Stream, state: &mut SealedState) -> io::Result<()> {
     // Without the key that it was to have it seals what nobody can open.
     if state.write_fault.is_some() {
         return Err(ErrorKind::BrokenPipe.into());
     }
     let socket = inner.tcp().ok_or(ErrorKind::Unsupported)?;
     while !state.unsent.is_empty() {
-        let (kind, bytes) = kernel::record(state.unsent.rest());
-        socket.try_io(Interest::WRITABLE, || ktls::send_record(socket.as_fd(), kind, bytes))?;
-        let length = kernel::RECORD_HEADER + bytes.len();
+        let (kind, bytes) = ktls::record(state.unsent.rest());
+        socket.try_io(Interest::WRITABLE, || sys::ktls::send_record(socket.as_fd(), kind, bytes))?;
+        let length = ktls::RECORD_HEADER + bytes.len();
         state.unsent.use_up(length);
-        let next = if kernel::is_key_update(kind) { state.traffic.take_kernel_key() } else { None };
+        let next = if ktls::is_key_update(kind) { state.traffic.take_kernel_key() } else { None };
         if let Some(key) = next {
-            let set = ktls::set_tx_key(socket.as_fd(), key.bytes());
+            let set = sys::ktls::set_tx_key(socket.as_fd(), key.bytes());
             state.note_fault(&set);
             set?;
         }
@@ -499,7 +498,7 @@ fn flush_to_kernel(inner: &Stream, state: &mut State) -> io::Result<()> {
     Ok(())
 }
 
-fn write(inner: &Stream, state: &mut State, pieces: &mut Pieces<'_>, scratch: &mut Vec<u8>) -> io::Result<usize> {
+fn write(inner: &Stream, state: &mut SealedState, pieces: &mut Pieces<'_>, scratch: &mut Vec<u8>) -> io::Result<usize> {
     scratch.clear();
     // Where each record ends, and its plaintext.
     let mut ends = [(0, 0); RECORDS_OUT];
@@ -530,7 +529,7 @@ fn write(inner: &Stream, state: &mut State, pieces: &mut Pieces<'_>, scratch: &m
     if reported == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(reported) }
 }
 
-impl State {
+impl SealedState {
     fn note_fault<T>(&mut self, written: &io::Result<T>) {
         if let Err(error) = written
             && !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
@@ -559,14 +558,14 @@ fn read_socket(socket: &mut impl Read, scratch: &mut Vec<u8>) -> io::Result<usiz
 
 impl WriteFault {
     fn of(error: &io::Error) -> Self {
-        match error.get_ref().and_then(|error| error.downcast_ref::<tls::Error>()) {
+        match error.get_ref().and_then(|error| error.downcast_ref::<tls::TlsError>()) {
             Some(error) => WriteFault::Tls(error.clone()),
             None => WriteFault::Os(error.kind(), error.raw_os_error()),
         }
     }
 }
 
-fn io_error(error: tls::Error) -> io::Error {
+fn io_error(error: tls::TlsError) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, error)
 }
 

@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::Address;
-use crate::sealed::{Sealed, WriteFault};
+use crate::sealed::{SealedStream, WriteFault};
 
 /// A connected stream, registered with the runtime of its thread.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub enum Stream {
     /// A unix-domain stream socket.
     Unix(UnixStream),
     /// One of the others, which carries TLS.
-    Sealed(Box<Sealed>),
+    Sealed(Box<SealedStream>),
     /// A stream without a descriptor.
     Socketless(Box<dyn Socketless>),
 }
@@ -124,7 +124,7 @@ pub struct ParkedStream {
 #[derive(Debug)]
 pub struct ZeroCopy<'a> {
     socket: &'a TcpStream,
-    sealed: Option<&'a Sealed>,
+    sealed: Option<&'a SealedStream>,
 }
 
 /// State of an idle connection.
@@ -594,7 +594,7 @@ impl Stream {
     }
 
     /// The reason why TLS can't be read any more, once something has gone wrong with it.
-    pub fn tls_fault(&self) -> Option<tls::Error> {
+    pub fn tls_fault(&self) -> Option<tls::TlsError> {
         if let Stream::Sealed(s) = self { s.fault() } else { None }
     }
 

@@ -23,7 +23,7 @@ use std::sync::{Mutex, PoisonError};
 use flate2::bufread::MultiGzDecoder;
 use maxminddb::{PathElement, Reader};
 
-use crate::ranges::{Range, Ranges, number_of, prefix};
+use crate::ranges::{AddressRange, Ranges, number_of, prefix};
 
 const MOST_LINE: u64 = 64 << 10;
 /// Bytes of a file of names, at most.
@@ -38,7 +38,7 @@ const MMDB_TAIL: usize = 128 << 10;
 pub type Country = [u8; 2];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Origin {
+pub struct AddressOrigin {
     /// The number of the network (autonomous system) that it is announced by; 0: none.
     pub asn: u32,
     pub country: Option<Country>,
@@ -60,7 +60,7 @@ struct Source {
 }
 
 enum Known {
-    Ranges { ranges: Ranges, owners: Vec<Origin> },
+    Ranges { ranges: Ranges, owners: Vec<AddressOrigin> },
     MaxMind(Box<Reader<Vec<u8>>>),
 }
 
@@ -112,17 +112,17 @@ impl Database {
         if self.names.len() == before { Err(format!("{file}: has no names of networks")) } else { Ok(()) }
     }
 
-    pub fn origin(&self, address: IpAddr) -> Origin {
-        let mut origin = Origin::default();
+    pub fn origin(&self, address: IpAddr) -> AddressOrigin {
+        let mut origin = AddressOrigin::default();
         for file in &self.files {
             let found = match &file.known {
                 Known::Ranges { ranges, owners } => {
-                    ranges.owner(number_of(address)).map_or_else(Origin::default, |owner| owners[owner as usize])
+                    ranges.owner(number_of(address)).map_or_else(AddressOrigin::default, |owner| owners[owner as usize])
                 }
                 Known::MaxMind(reader) => self.of_maxmind(reader, address),
             };
             file.was_asked.store(true, Relaxed);
-            if found != Origin::default() {
+            if found != AddressOrigin::default() {
                 file.has_answered.store(true, Relaxed);
             }
             if origin.asn == 0 {
@@ -149,8 +149,8 @@ impl Database {
         self.files.iter().filter(is_silent).map(remark).collect()
     }
 
-    fn of_maxmind(&self, reader: &Reader<Vec<u8>>, address: IpAddr) -> Origin {
-        let Ok(found) = reader.lookup(address) else { return Origin::default() };
+    fn of_maxmind(&self, reader: &Reader<Vec<u8>>, address: IpAddr) -> AddressOrigin {
+        let Ok(found) = reader.lookup(address) else { return AddressOrigin::default() };
         let key = |name| PathElement::Key(name);
         // A field of another type is as good as none.
         let text = |path: &[&'static str]| {
@@ -172,7 +172,7 @@ impl Database {
         let places: [&[&'static str]; 4] =
             [&["country", "iso_code"], &["registered_country", "iso_code"], &["country_code"], &["country"]];
         let country = places.into_iter().find_map(|place| country_of(&text(place)?));
-        Origin { asn, country }
+        AddressOrigin { asn, country }
     }
 
     pub fn name(&self, asn: u32) -> Option<String> {
@@ -211,9 +211,9 @@ fn read(file: &str, most: u64) -> std::io::Result<Vec<u8>> {
 
 #[derive(Default)]
 struct Lines {
-    ranges: Vec<Range>,
-    owners: Vec<Origin>,
-    places: HashMap<Origin, u32>,
+    ranges: Vec<AddressRange>,
+    owners: Vec<AddressOrigin>,
+    places: HashMap<AddressOrigin, u32>,
     prefixes: usize,
 }
 
@@ -313,13 +313,13 @@ impl Lines {
         if let Some(name) = words.next().map(str::trim).filter(|name| !name.is_empty()) {
             names.entry(asn).or_insert_with(|| name.to_owned());
         }
-        let origin = Origin { asn, country };
+        let origin = AddressOrigin { asn, country };
         let owners = &mut self.owners;
         let owner = *self.places.entry(origin).or_insert_with(|| {
             owners.push(origin);
             owners.len() as u32 - 1
         });
-        self.ranges.push(Range { first, last, owner });
+        self.ranges.push(AddressRange { first, last, owner });
         Some(())
     }
 }
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!((asn(&table, "1.0.5.1"), asn(&table, "2001:200::1"), asn(&table, "1.0.1.0")), (38803, 2500, 0));
         assert_eq!(table.name(2500).as_deref(), Some("The \"WIDE\" Project"));
         let countries = of("1.0.0.0,1.0.0.255,AU\n1.0.1.0,1.0.3.255,cn\n").unwrap();
-        assert_eq!(origin(&countries, "1.0.2.9"), Origin { asn: 0, country: Some(*b"CN") });
+        assert_eq!(origin(&countries, "1.0.2.9"), AddressOrigin { asn: 0, country: Some(*b"CN") });
         let rows =
             of("network,autonomous_system_number,autonomous_system_organization\n1.0.0.0/24,13335,CLOUDFLARENET\n");
         assert_eq!(rows.unwrap().name(13335).as_deref(), Some("CLOUDFLARENET"));
@@ -416,7 +416,7 @@ mod tests {
         for (text, neighbour) in [(short, 0), (verbose, 23028)] {
             let database = of(text).unwrap();
             let origin = database.origin("216.90.108.31".parse().unwrap());
-            assert_eq!(origin, Origin { asn: 23028, country: Some(*b"US") }, "{text}");
+            assert_eq!(origin, AddressOrigin { asn: 23028, country: Some(*b"US") }, "{text}");
             assert_eq!(asn(&database, "216.90.108.32"), neighbour, "{text}");
             assert_eq!(asn(&database, "10.0.0.1"), 0, "{text}");
             assert_eq!(database.name(23028).as_deref(), Some("TEAM-CYMRU - Team Cymru Inc., US"));

@@ -7,4 +7,4 @@ mod database;
 mod ranges;
 
 pub use address::{address, masked};
-pub use database::{Country, Database, Origin, country_of};
+pub use database::{AddressOrigin, Country, Database, country_of};

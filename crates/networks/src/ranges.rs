@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 /// A range of IPv6 addresses, IPv4 mapped into them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Range {
+pub struct AddressRange {
     pub first: u128,
     pub last: u128,
     pub owner: u32,
@@ -36,23 +36,23 @@ pub fn prefix(address: IpAddr, length: u32) -> Option<(u128, u128)> {
 
 /// Ranges that don't overlap, in order.
 #[derive(Default, Debug)]
-pub struct Ranges(Vec<Range>);
+pub struct Ranges(Vec<AddressRange>);
 
 impl Ranges {
     /// Sorts ranges that come in any order, which may lie within each other. Of two that are the same the later one
     /// counts.
-    pub fn of(mut all: Vec<Range>) -> Ranges {
+    pub fn of(mut all: Vec<AddressRange>) -> Ranges {
         // Wide ones first, so that narrow ones lie on top of them.
         all.sort_by(|a, b| a.first.cmp(&b.first).then(b.last.cmp(&a.last)));
-        let (mut flat, mut open): (Vec<Range>, Vec<Range>) = (Vec::with_capacity(all.len()), Vec::new());
+        let (mut flat, mut open): (Vec<AddressRange>, Vec<AddressRange>) = (Vec::with_capacity(all.len()), Vec::new());
         // Up to here everything is in `flat`; `None`: up to the last address there is.
         let mut next = Some(0u128);
-        let mut put = |range: &Range, next: &mut Option<u128>, until: u128| {
+        let mut put = |range: &AddressRange, next: &mut Option<u128>, until: u128| {
             let Some(from) = next.filter(|from| *from <= until) else { return };
             let first = range.first.max(from);
             match flat.last_mut() {
                 Some(last) if last.owner == range.owner && last.last.checked_add(1) == Some(first) => last.last = until,
-                _ => flat.push(Range { first, last: until, owner: range.owner }),
+                _ => flat.push(AddressRange { first, last: until, owner: range.owner }),
             }
             *next = until.checked_add(1);
         };
@@ -87,8 +87,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn range(first: u128, last: u128, owner: u32) -> Range {
-        Range { first, last, owner }
+    fn range(first: u128, last: u128, owner: u32) -> AddressRange {
+        AddressRange { first, last, owner }
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
     proptest! {
         #[test]
         fn as_a_search_of_all_says(of in proptest::collection::vec((0u32..64, 0u32..7), 1..20)) {
-            let all: Vec<Range> = of.iter().enumerate().map(|(n, &(at, bits))| {
+            let all: Vec<AddressRange> = of.iter().enumerate().map(|(n, &(at, bits))| {
                 let first = u128::from(at >> bits << bits);
                 range(first, first + (1 << bits) - 1, n as u32)
             }).collect();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Classes of requests that need a backend, as the parameter `classes` declares them:
-//! `dear: workers=4, chairs=50, patience=10s, page=on; api: workers=8`.
+//! `dear: workers=4, queue=50, patience=10s, page=on; api: workers=8`.
 
 /// The class of those who are in no other, if it is declared.
 pub const DEFAULT: &str = "default";
 pub const MAX_CLASSES: usize = 32;
 const MAX_NAME_BYTES: usize = 32;
-/// The most workers, chairs and places in the waiting room.
+/// The most workers, queue slots and places in the waiting room.
 const MAX_PLACES: u32 = 1_000_000;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -16,14 +16,14 @@ pub struct ClassSpec {
     /// Number of its requests that may be with a backend at a time.
     pub workers: u32,
     /// Number of further ones that may wait for one of these.
-    pub chairs: u32,
+    pub queue: u32,
     /// Seconds that one waits at most.
     pub patience: f64,
     /// The weight where classes compete for `class_workers`.
     pub share: u32,
     /// Seconds of a backend's time from which a request that VCL gives no class is in this one; none are when it is `None`.
     pub above: Option<f64>,
-    /// True if a client that finds no chair gets a page that comes back by itself, and keeps its place.
+    /// True if a client that finds no slot gets a page that comes back by itself, and keeps its place.
     pub page: bool,
     /// Number of places that are kept for those.
     pub room: u32,
@@ -64,7 +64,7 @@ fn class(part: &str) -> Result<ClassSpec, String> {
     let mut spec = ClassSpec {
         name: name.to_owned(),
         workers: 0,
-        chairs: u32::MAX,
+        queue: u32::MAX,
         patience: 10.0,
         share: 1,
         above: None,
@@ -77,8 +77,8 @@ fn class(part: &str) -> Result<ClassSpec, String> {
     if spec.workers == 0 {
         return Err(format!("class {name}: workers=N is missing"));
     }
-    if spec.chairs == u32::MAX {
-        spec.chairs = spec.workers.saturating_mul(10).min(MAX_PLACES);
+    if spec.queue == u32::MAX {
+        spec.queue = spec.workers.saturating_mul(10).min(MAX_PLACES);
     }
     Ok(spec)
 }
@@ -87,7 +87,7 @@ fn set(spec: &mut ClassSpec, option: &str) -> Result<(), String> {
     let (name, value) = option.split_once('=').map_or((option, ""), |(name, value)| (name.trim(), value.trim()));
     match name {
         "workers" => spec.workers = number(name, value, 1)?,
-        "chairs" => spec.chairs = number(name, value, 0)?,
+        "queue" => spec.queue = number(name, value, 0)?,
         "share" => spec.share = number(name, value, 1)?,
         "room" => spec.room = number(name, value, 1)?,
         "patience" => spec.patience = seconds(name, value)?,
@@ -99,9 +99,10 @@ fn set(spec: &mut ClassSpec, option: &str) -> Result<(), String> {
                 _ => return Err(format!("page must be on or off, not {value:?}")),
             }
         }
+        "chairs" => return Err("chairs=N is now called queue=N".into()),
         _ => {
             return Err(format!(
-                "unknown option {name:?}; there are workers, chairs, patience, share, above, page, room"
+                "unknown option {name:?}; there are workers, queue, patience, share, above, page, room"
             ));
         }
     }
@@ -133,12 +134,12 @@ mod tests {
     fn what_is_said_and_what_isnt() {
         assert_eq!(parse(""), Ok(vec![]));
         let classes =
-            parse(" dear : workers=4, chairs=0,patience=500ms ,share=2,above=0.25,page=on,room=7; api:workers=8; ")
+            parse(" dear : workers=4, queue=0,patience=500ms ,share=2,above=0.25,page=on,room=7; api:workers=8; ")
                 .unwrap();
         let [dear, api] = &classes[..] else { panic!("{classes:?}") };
-        assert_eq!((dear.name.as_str(), dear.workers, dear.chairs, dear.patience), ("dear", 4, 0, 0.5));
+        assert_eq!((dear.name.as_str(), dear.workers, dear.queue, dear.patience), ("dear", 4, 0, 0.5));
         assert_eq!((dear.share, dear.above, dear.page, dear.room), (2, Some(0.25), true, 7));
-        assert_eq!((api.name.as_str(), api.workers, api.chairs, api.patience), ("api", 8, 80, 10.0));
+        assert_eq!((api.name.as_str(), api.workers, api.queue, api.patience), ("api", 8, 80, 10.0));
         assert_eq!((api.share, api.above, api.page, api.room), (1, None, false, 10_000));
     }
 
@@ -154,8 +155,9 @@ mod tests {
         );
         refused(
             "a:workers=1,seats=2",
-            "class a: unknown option \"seats\"; there are workers, chairs, patience, share, above, page, room",
+            "class a: unknown option \"seats\"; there are workers, queue, patience, share, above, page, room",
         );
+        refused("a:workers=1,chairs=2", "class a: chairs=N is now called queue=N");
         refused("a:workers=1,page=yes", "class a: page must be on or off, not \"yes\"");
         refused("a:workers=1;a:workers=2", "class a is declared twice");
         let many: String = (0..33).map(|n| format!("c{n}:workers=1;")).collect();
@@ -164,9 +166,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "[a-c:;,=0-9 workerschairspatience]{0,60}") {
+        fn any_text_is_read_or_refused(text in "[a-c:;,=0-9 workersqueuepatience]{0,60}") {
             if let Ok(classes) = parse(&text) {
-                prop_assert!(classes.iter().all(|class| class.workers >= 1 && class.chairs <= MAX_PLACES));
+                prop_assert!(classes.iter().all(|class| class.workers >= 1 && class.queue <= MAX_PLACES));
             }
         }
     }

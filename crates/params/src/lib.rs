@@ -14,9 +14,9 @@ mod table;
 mod value;
 
 pub use bits::{DebugBit, DebugBits, ExperimentalBit, ExperimentalBits, FeatureBit, FeatureBits};
-pub use show::{Show, rst};
+pub use show::{ParamShow, rst};
 pub use table::{Params, SPECS};
-pub use value::{BytesOrAuto, Kind, PoolParam, Value, show_bytes};
+pub use value::{BytesOrAuto, ParamKind, ParamValue, PoolParam, show_bytes};
 
 use message::{Coding, Codings};
 use tables::tags::LogSettings;
@@ -45,7 +45,7 @@ pub enum Flag {
 #[derive(Debug)]
 pub struct Spec {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: ParamKind,
     /// Default, as `param.show` shows it.
     pub default: &'static str,
     pub unit: &'static str,
@@ -54,8 +54,8 @@ pub struct Spec {
     pub flags: &'static [Flag],
     /// Text; paragraphs end in a newline.
     pub text: &'static str,
-    pub(crate) get: fn(&Params) -> Value,
-    pub(crate) put: fn(&mut Params, Value),
+    pub(crate) get: fn(&Params) -> ParamValue,
+    pub(crate) put: fn(&mut Params, ParamValue),
 }
 
 /// The reason why a parameter was not set. `Display` is the whole text of the CLI's reply.
@@ -181,7 +181,7 @@ impl Spec {
         self.flags.contains(&flag)
     }
 
-    pub fn value(&self, params: &Params) -> Value {
+    pub fn value(&self, params: &Params) -> ParamValue {
         (self.get)(params)
     }
 

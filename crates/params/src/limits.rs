@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Limits, some of which hang on another parameter's value.
 
-use super::{Params, Spec, Value};
+use super::{ParamValue, Params, Spec};
 use tables::dialects::Dialect;
 
 /// Least and greatest value now, as `param.show` shows them.
-pub type Limits = (Option<String>, Option<String>);
+pub type ParamLimits = (Option<String>, Option<String>);
 
 /// Bytes that a log record needs beside its data: two words and room to round up.
 const RECORD_OVERHEAD: u64 = 12;
@@ -13,7 +13,7 @@ const RECORD_OVERHEAD: u64 = 12;
 /// Least memory; with less than this nothing could be served.
 const MEMORY_LEAST: u64 = 32 << 20;
 
-pub fn resolve(spec: &Spec, p: &Params) -> Limits {
+pub fn resolve(spec: &Spec, p: &Params) -> ParamLimits {
     let (min, max) = (spec.min.map(str::to_owned), spec.max.map(str::to_owned));
     match spec.name {
         "thread_pool_min" => (min, Some(p.thread_pool_max.to_string())),
@@ -43,47 +43,49 @@ fn is_field_name(word: &str) -> bool {
 }
 
 /// Checks what can't be told by a least and a greatest value.
-pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
+pub fn check(spec: &Spec, p: &Params, value: &ParamValue) -> Result<(), String> {
     match (spec.name, value) {
         // A smaller minimum must not leave the reserve above its limit.
-        ("thread_pool_min", Value::Count(n)) if u64::from(p.thread_pool_reserve) > u64::from(*n) * 95 / 100 => {
+        ("thread_pool_min", ParamValue::Count(n)) if u64::from(p.thread_pool_reserve) > u64::from(*n) * 95 / 100 => {
             Err("Must be larger: thread_pool_reserve would exceed 95% of it\n".to_owned())
         }
-        ("memory_limit", Value::BytesOrAuto(limit)) if limit.bytes().is_some_and(|n| n > 0 && n < MEMORY_LEAST) => {
+        ("memory_limit", ParamValue::BytesOrAuto(limit))
+            if limit.bytes().is_some_and(|n| n > 0 && n < MEMORY_LEAST) =>
+        {
             Err("Must be 0 (no limit), auto, or at least 32M\n".to_owned())
         }
-        ("slice_size", Value::Bytes(bytes)) if !bytes.is_power_of_two() => {
+        ("slice_size", ParamValue::Bytes(bytes)) if !bytes.is_power_of_two() => {
             Err("Must be a power of two, such as 512k, 1M or 2M\n".to_owned())
         }
-        ("vcl_dialect", Value::Text(word)) if word != "auto" && Dialect::from_name(word).is_none() => {
+        ("vcl_dialect", ParamValue::Text(word)) if word != "auto" && Dialect::from_name(word).is_none() => {
             Err("Must be auto, 2.0, 2.1 or 3.0\n".to_owned())
         }
-        ("tls_kernel", Value::Text(word)) if !matches!(word.as_str(), "auto" | "on" | "off") => {
+        ("tls_kernel", ParamValue::Text(word)) if !matches!(word.as_str(), "auto" | "on" | "off") => {
             Err("Must be auto, on or off\n".to_owned())
         }
-        ("tag_fields", Value::Text(list)) if message::tag_fields::listed(list).any(|field| field.is_none()) => {
+        ("tag_fields", ParamValue::Text(list)) if message::tag_fields::listed(list).any(|field| field.is_none()) => {
             Err("Must be a list of header names, each optionally with =blank, =comma or =both\n".to_owned())
         }
-        ("query_drop" | "query_keep" | "cookie_drop" | "cookie_keep", Value::Text(list))
+        ("query_drop" | "query_keep" | "cookie_drop" | "cookie_keep", ParamValue::Text(list))
             if !message::name_list::is_valid(list) =>
         {
             Err("Must be a list of names separated by blanks or commas, each optionally with a * at its end\n"
                 .to_owned())
         }
-        ("rfc9111_targeted", Value::Text(list)) if !list.split([' ', ',', '\t']).all(is_field_name) => {
+        ("rfc9111_targeted", ParamValue::Text(list)) if !list.split([' ', ',', '\t']).all(is_field_name) => {
             Err("Must be a list of header names separated by blanks or commas\n".to_owned())
         }
-        ("classes", Value::Text(text)) => match crate::classes::parse(text) {
+        ("classes", ParamValue::Text(text)) => match crate::classes::parse(text) {
             Ok(_) => Ok(()),
             Err(reason) => Err(format!("{reason}\n")),
         },
-        ("negative_ttl", Value::Text(list)) if !crate::negative_ttl::is_valid(list) => {
+        ("negative_ttl", ParamValue::Text(list)) if !crate::negative_ttl::is_valid(list) => {
             Err("Must be a list of entries such as 404:10s or 5xx:1s, with statuses from 400 to 599\n".to_owned())
         }
-        ("early_hints", Value::Text(word)) if !matches!(word.as_str(), "off" | "h2" | "all") => {
+        ("early_hints", ParamValue::Text(word)) if !matches!(word.as_str(), "off" | "h2" | "all") => {
             Err("Must be off, h2 or all\n".to_owned())
         }
-        ("proxy_status", Value::Text(word)) if !matches!(word.as_str(), "off" | "name" | "address") => {
+        ("proxy_status", ParamValue::Text(word)) if !matches!(word.as_str(), "off" | "name" | "address") => {
             Err("Must be off, name or address\n".to_owned())
         }
         _ => Ok(()),

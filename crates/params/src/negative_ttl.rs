@@ -2,14 +2,14 @@
 //! How long answers that say that something is wrong are kept, as the parameter `negative_ttl` lists it: `404:10s, 5xx:1s`.
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Entry {
+struct NegativeTtlEntry {
     /// Least and greatest status.
     statuses: (u16, u16),
     seconds: f64,
 }
 
-impl Entry {
-    fn of(word: &str) -> Option<Entry> {
+impl NegativeTtlEntry {
+    fn of(word: &str) -> Option<NegativeTtlEntry> {
         let (status, time) = word.split_once(':')?;
         let statuses = match status.strip_suffix("xx") {
             Some(class) => {
@@ -25,12 +25,12 @@ impl Entry {
             Ok(seconds) => f64::from(seconds),
             Err(_) => base::text::parse_duration(time).filter(|seconds| *seconds >= 0.0 && *seconds < 1e9)?,
         };
-        Some(Entry { statuses, seconds })
+        Some(NegativeTtlEntry { statuses, seconds })
     }
 }
 
-fn listed(text: &str) -> impl Iterator<Item = Option<Entry>> {
-    text.split([' ', '\t', ',']).filter(|word| !word.is_empty()).map(Entry::of)
+fn listed(text: &str) -> impl Iterator<Item = Option<NegativeTtlEntry>> {
+    text.split([' ', '\t', ',']).filter(|word| !word.is_empty()).map(NegativeTtlEntry::of)
 }
 
 pub fn is_valid(text: &str) -> bool {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Kind, Spec, Value};
+use super::{ParamKind, ParamValue, Spec};
 
 /// Old or later name, today's name.
 const ALIASES: &[(&str, &str)] = &[
@@ -107,9 +107,9 @@ pub fn is_forgiven(name: &str) -> bool {
 /// Seconds of silence between requests that a client connection may be given before we warn: proxies in front ask for up to 620.
 const LONG_IDLE: u64 = 620;
 
-pub fn advice(spec: &Spec, value: &Value) -> Option<&'static str> {
+pub fn advice(spec: &Spec, value: &ParamValue) -> Option<&'static str> {
     match (spec.name, value) {
-        ("timeout_idle", Value::Seconds(t)) if t.as_secs() > LONG_IDLE => Some(
+        ("timeout_idle", ParamValue::Seconds(t)) if t.as_secs() > LONG_IDLE => Some(
             "Each silent client keeps a connection and a descriptor that long; 5 to 75 seconds are usual. \
              Use more only behind a proxy that requires it.",
         ),
@@ -134,7 +134,7 @@ pub fn eased(name: &str, spec: &Spec, text: &str, least: Option<&str>) -> Option
             Some((least.to_owned(), "It is raised to the least allowed value; it has no effect here."))
         }
         // Nobody but an old start line knows the name.
-        (_, Kind::Bytes) if alias(name).is_some() => {
+        (_, ParamKind::Bytes) if alias(name).is_some() => {
             Some((least.to_owned(), "It is raised to the least allowed value."))
         }
         _ => None,
@@ -142,21 +142,22 @@ pub fn eased(name: &str, spec: &Spec, text: &str, least: Option<&str>) -> Option
 }
 
 /// The value in today's unit, and what is worth telling about it.
-pub fn convert(name: &str, spec: &Spec, value: Value) -> (Value, Option<&'static str>) {
+pub fn convert(name: &str, spec: &Spec, value: ParamValue) -> (ParamValue, Option<&'static str>) {
     match (name, value) {
-        ("session_linger", Value::Seconds(t)) => (
-            Value::Seconds(Duration::from_secs_f64(t.as_secs_f64() / 1e3)),
+        ("session_linger", ParamValue::Seconds(t)) => (
+            ParamValue::Seconds(Duration::from_secs_f64(t.as_secs_f64() / 1e3)),
             Some("It takes seconds; the milliseconds given were converted."),
         ),
-        ("thread_pool_purge_delay", Value::Seconds(t)) => (
-            Value::Seconds(Duration::from_secs_f64(t.as_secs_f64() / 1e3)),
+        ("thread_pool_purge_delay", ParamValue::Seconds(t)) => (
+            ParamValue::Seconds(Duration::from_secs_f64(t.as_secs_f64() / 1e3)),
             Some("It takes seconds; the milliseconds given were converted."),
         ),
-        ("thread_pool_add_delay", Value::Seconds(t)) if t >= Duration::from_secs(1) => {
-            (Value::Seconds(t), Some("It takes seconds; releases before 4 took milliseconds. It has no effect here."))
-        }
-        ("lru_interval", Value::Seconds(t)) if t >= Duration::from_secs(600) => (
-            Value::Seconds(t),
+        ("thread_pool_add_delay", ParamValue::Seconds(t)) if t >= Duration::from_secs(1) => (
+            ParamValue::Seconds(t),
+            Some("It takes seconds; releases before 4 took milliseconds. It has no effect here."),
+        ),
+        ("lru_interval", ParamValue::Seconds(t)) if t >= Duration::from_secs(600) => (
+            ParamValue::Seconds(t),
             Some("It has no effect here; in Varnish, objects would then be evicted in almost any order."),
         ),
         (_, value) if name != spec.name && name != "deprecated_dummy" => {

@@ -2,7 +2,7 @@
 //! What `param.show` answers, in varnish-7.1's layout, and the reference text of `-x parameter`.
 
 use super::bits::{DebugBits, ExperimentalBits, FeatureBits};
-use super::{Flag, Kind, ParamError, Params, SPECS, Spec, limits, lookup, old};
+use super::{Flag, ParamError, ParamKind, Params, SPECS, Spec, limits, lookup, old};
 use tables::json::quote;
 
 const WRAP_AT: usize = 72;
@@ -14,14 +14,14 @@ const VALUE_COLUMN: usize = 30;
 
 /// The things to show: `param.show [-l|-j] [NAME|changed]`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Show<'a> {
+pub struct ParamShow<'a> {
     /// Only this one, in the long form.
     pub name: Option<&'a str>,
     pub long: bool,
     pub changed: bool,
 }
 
-impl Show<'_> {
+impl ParamShow<'_> {
     pub fn text(&self, params: &Params) -> Result<String, ParamError> {
         let mut out = String::new();
         for spec in self.chosen(params)? {
@@ -159,11 +159,11 @@ fn wrap_words(out: &mut String, line: &str, at: usize, indent: usize) {
 
 type Rows = &'static [(&'static str, &'static str)];
 
-fn bit_table(out: &mut String, kind: Kind) {
+fn bit_table(out: &mut String, kind: ParamKind) {
     let (names, head): (Rows, Rows) = match kind {
-        Kind::Debug => (DebugBits::NAMES, &[("none", "Clear all")]),
-        Kind::Experimental => (ExperimentalBits::NAMES, &[("none", "Clear all")]),
-        Kind::Feature => (FeatureBits::NAMES, &[("default", "Set the default"), ("none", "Clear all")]),
+        ParamKind::Debug => (DebugBits::NAMES, &[("none", "Clear all")]),
+        ParamKind::Experimental => (ExperimentalBits::NAMES, &[("none", "Clear all")]),
+        ParamKind::Feature => (FeatureBits::NAMES, &[("default", "Set the default"), ("none", "Clear all")]),
         _ => return,
     };
     let width = names.iter().map(|(name, _)| name.len() + 2).max().unwrap_or(0).max(20);

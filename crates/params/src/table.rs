@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::bits::{DebugBits, ExperimentalBits, FeatureBits};
-use super::value::{BytesOrAuto, Field, Kind, PoolParam, Value};
+use super::value::{BytesOrAuto, Field, ParamKind, ParamValue, PoolParam};
 use super::{Flag, Spec};
 use tables::tags::TagMask;
 
@@ -103,15 +103,15 @@ macro_rules! params {
         /// Every parameter, sorted by name.
         pub static SPECS: &[Spec] = &[$(Spec {
             name: stringify!($name),
-            kind: Kind::$kind,
+            kind: ParamKind::$kind,
             default: $default,
             unit: $unit,
             min: limit!($($min)?),
             max: limit!($($max)?),
             flags: &[$(Flag::$flag),*],
             text: $text,
-            get: |p: &Params| -> Value { Field::value(&p.$name) },
-            put: |p: &mut Params, v: Value| Field::put(&mut p.$name, v),
+            get: |p: &Params| -> ParamValue { Field::value(&p.$name) },
+            put: |p: &mut Params, v: ParamValue| Field::put(&mut p.$name, v),
         }),*];
     };
 }
@@ -176,7 +176,7 @@ params! {
     class_workers: Count = "0" ["fetches" min "0"] { Own }
         "The largest number of concurrent fetches of all classes together (see the parameter classes). If classes compete, the next free worker goes to the class that has the fewest relative to its share. 0: only the limits of each class apply.";
     classes: Text = "" [""] { Own }
-        "Classes of requests with separate backend queues, as in dear:workers=4,chairs=50,patience=10s; default:workers=100. workers=N is the largest number of concurrent fetches of the class. chairs=N is the number of slots in its queue (10 times workers unless given), served in order. patience=TIME is the longest wait (10s). Other requests get a 503 with Retry-After at once. VCL sets a request's class (req.class). Otherwise the request is in the class with the largest above=TIME that backends take for similar requests, or in the class named default, if declared. share=N is the weight under class_workers (1). page=on gives browsers a waiting page that reloads and keeps their position, in a waiting room for room=N browsers (10000).";
+        "Classes of requests with separate backend queues, as in dear:workers=4,queue=50,patience=10s; default:workers=100. workers=N is the largest number of concurrent fetches of the class. queue=N is the number of slots in its queue (10 times workers unless given), served in order. patience=TIME is the longest wait (10s). Other requests get a 503 with Retry-After at once. VCL sets a request's class (req.class). Otherwise the request is in the class with the largest above=TIME that backends take for similar requests, or in the class named default, if declared. share=N is the weight under class_workers (1). page=on gives browsers a waiting page that reloads and keeps their position, in a waiting room for room=N browsers (10000).";
     cli_limit: Bytes = "48k" ["bytes" min "128b" max "99999999b"] {}
         "The largest CLI reply. A longer reply is truncated and has status 201 instead of 200. JSON replies (-j) are never truncated; param.show is only truncated if this is below its default.";
     cli_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}

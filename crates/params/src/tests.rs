@@ -210,18 +210,18 @@ fn protection() {
 fn shown_like_varnish() {
     let mut params = Params::default();
     params.set("max_restarts", "3").unwrap();
-    let text = Show { name: Some("max_restarts"), ..Show::default() }.text(&params).unwrap();
+    let text = ParamShow { name: Some("max_restarts"), ..ParamShow::default() }.text(&params).unwrap();
     let head = "max_restarts\n        Value is: 3 [restarts]\n        Default is: 4\n        Minimum is: 0\n\n        ";
     assert!(text.starts_with(head) && text.ends_with(".\n\n"), "{text}");
-    let changed = Show { changed: true, ..Show::default() };
+    let changed = ParamShow { changed: true, ..ParamShow::default() };
     assert_eq!(changed.text(&params).unwrap(), "max_restarts                  3 [restarts]\n");
     let json = changed.json(&params).unwrap();
     assert!(json.starts_with("  {\n    \"name\": \"max_restarts\",\n    \"implemented\": true,\n    \"value\": 3,\n"));
     assert!(json.ends_with("    \"flags\": []\n  }"), "{json}");
-    assert!(Show { name: Some("foo"), ..Show::default() }.text(&params).is_err());
-    let debug = Show { name: Some("debug"), ..Show::default() }.text(&params).unwrap();
+    assert!(ParamShow { name: Some("foo"), ..ParamShow::default() }.text(&params).is_err());
+    let debug = ParamShow { name: Some("debug"), ..ParamShow::default() }.text(&params).unwrap();
     assert!(debug.contains("\n           vtc_mode            Run under varnishtest\n"), "{debug}");
-    for line in (Show { long: true, ..Show::default() }).text(&params).unwrap().lines() {
+    for line in (ParamShow { long: true, ..ParamShow::default() }).text(&params).unwrap().lines() {
         assert!(line.len() < 100 || line.contains("Value is") || line.contains("Default is"), "{line}");
     }
 }
@@ -243,7 +243,7 @@ proptest! {
         let mut params = Params::default();
         if params.set(SPECS[at].name, &text).is_ok() {
             prop_assert_eq!(Params::decode(&params.encode()).unwrap(), params.clone());
-            let _ = Show { long: true, ..Show::default() }.text(&params);
+            let _ = ParamShow { long: true, ..ParamShow::default() }.text(&params);
         }
     }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::Spec;
 use super::bits::{DebugBits, ExperimentalBits, FeatureBit, FeatureBits};
-use super::limits::{self, Limits};
+use super::limits::{self, ParamLimits};
 use tables::tags::{Tag, TagMask};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ParamKind {
     /// Seconds with a fraction.
     Seconds,
     Real,
@@ -57,7 +57,7 @@ impl BytesOrAuto {
 
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs)]
-pub enum Value {
+pub enum ParamValue {
     Seconds(Duration),
     Real(f64),
     Count(u32),
@@ -73,19 +73,19 @@ pub enum Value {
 }
 
 pub(super) trait Field {
-    fn value(&self) -> Value;
-    fn put(&mut self, value: Value);
+    fn value(&self) -> ParamValue;
+    fn put(&mut self, value: ParamValue);
 }
 
 macro_rules! fields {
     ($($ty:ty => $variant:ident;)*) => {$(
         impl Field for $ty {
-            fn value(&self) -> Value {
-                Value::$variant(self.clone())
+            fn value(&self) -> ParamValue {
+                ParamValue::$variant(self.clone())
             }
 
-            fn put(&mut self, value: Value) {
-                let Value::$variant(value) = value else { panic!("{value:?} for a {}", stringify!($variant)) };
+            fn put(&mut self, value: ParamValue) {
+                let ParamValue::$variant(value) = value else { panic!("{value:?} for a {}", stringify!($variant)) };
                 *self = value;
             }
         }
@@ -107,41 +107,41 @@ fields! {
     TagMask => Tags;
 }
 
-impl Value {
+impl ParamValue {
     /// The text that `param.show` shows.
     pub fn show(&self) -> String {
         match self {
-            Value::Seconds(t) => format!("{:.3}", t.as_secs_f64()),
-            Value::Real(x) => show_real(*x),
-            Value::Count(u32::MAX) => "unlimited".to_owned(),
-            Value::Count(n) => n.to_string(),
-            Value::Bytes(n) => show_bytes(*n),
-            Value::BytesOrAuto(n) => n.show(),
-            Value::Switch(on) => if *on { "on" } else { "off" }.to_owned(),
-            Value::Text(s) => show_text(s),
-            Value::Pool(p) => format!("{},{},{}", p.min_pool, p.max_pool, show_real(p.max_age.as_secs_f64())),
-            Value::Debug(b) => show_bits(b.0, DebugBits::NAMES),
-            Value::Feature(b) => show_features(*b),
-            Value::Experimental(b) => show_bits(b.0, ExperimentalBits::NAMES),
-            Value::Tags(mask) => show_tags(*mask),
+            ParamValue::Seconds(t) => format!("{:.3}", t.as_secs_f64()),
+            ParamValue::Real(x) => show_real(*x),
+            ParamValue::Count(u32::MAX) => "unlimited".to_owned(),
+            ParamValue::Count(n) => n.to_string(),
+            ParamValue::Bytes(n) => show_bytes(*n),
+            ParamValue::BytesOrAuto(n) => n.show(),
+            ParamValue::Switch(on) => if *on { "on" } else { "off" }.to_owned(),
+            ParamValue::Text(s) => show_text(s),
+            ParamValue::Pool(p) => format!("{},{},{}", p.min_pool, p.max_pool, show_real(p.max_age.as_secs_f64())),
+            ParamValue::Debug(b) => show_bits(b.0, DebugBits::NAMES),
+            ParamValue::Feature(b) => show_features(*b),
+            ParamValue::Experimental(b) => show_bits(b.0, ExperimentalBits::NAMES),
+            ParamValue::Tags(mask) => show_tags(*mask),
         }
     }
 
     pub fn json(&self) -> String {
         match self {
-            Value::Count(n) => n.to_string(),
-            Value::Bytes(n) => n.to_string(),
-            Value::BytesOrAuto(n) => n.bytes().map_or_else(|| tables::json::quote(&n.show()), |n| n.to_string()),
-            Value::Switch(on) => on.to_string(),
-            Value::Text(s) => tables::json::quote(s),
-            Value::Pool(p) => format!(
+            ParamValue::Count(n) => n.to_string(),
+            ParamValue::Bytes(n) => n.to_string(),
+            ParamValue::BytesOrAuto(n) => n.bytes().map_or_else(|| tables::json::quote(&n.show()), |n| n.to_string()),
+            ParamValue::Switch(on) => on.to_string(),
+            ParamValue::Text(s) => tables::json::quote(s),
+            ParamValue::Pool(p) => format!(
                 "{{\n        \"min_pool\": {},\n        \"max_pool\": {},\n        \"max_age\": {}\n    }}",
                 p.min_pool,
                 p.max_pool,
                 show_real(p.max_age.as_secs_f64())
             ),
-            Value::Seconds(_) | Value::Real(_) => self.show(),
-            Value::Debug(_) | Value::Feature(_) | Value::Experimental(_) | Value::Tags(_) => {
+            ParamValue::Seconds(_) | ParamValue::Real(_) => self.show(),
+            ParamValue::Debug(_) | ParamValue::Feature(_) | ParamValue::Experimental(_) | ParamValue::Tags(_) => {
                 tables::json::quote(&self.show())
             }
         }
@@ -150,68 +150,68 @@ impl Value {
     /// Text that gives exactly this value again.
     pub(super) fn exact(&self) -> String {
         match self {
-            Value::Seconds(t) => t.as_secs_f64().to_string(),
-            Value::Real(x) => x.to_string(),
-            Value::Count(n) => n.to_string(),
-            Value::Bytes(n) => n.to_string(),
-            Value::BytesOrAuto(n) => n.exact(),
-            Value::Text(s) => s.clone(),
-            Value::Pool(p) => format!("{},{},{}", p.min_pool, p.max_pool, p.max_age.as_secs_f64()),
-            Value::Debug(b) => b.0.to_string(),
-            Value::Feature(b) => b.0.to_string(),
-            Value::Experimental(b) => b.0.to_string(),
-            Value::Tags(m) => format!("{},{}", m.0[0], m.0[1]),
-            Value::Switch(_) => self.show(),
+            ParamValue::Seconds(t) => t.as_secs_f64().to_string(),
+            ParamValue::Real(x) => x.to_string(),
+            ParamValue::Count(n) => n.to_string(),
+            ParamValue::Bytes(n) => n.to_string(),
+            ParamValue::BytesOrAuto(n) => n.exact(),
+            ParamValue::Text(s) => s.clone(),
+            ParamValue::Pool(p) => format!("{},{},{}", p.min_pool, p.max_pool, p.max_age.as_secs_f64()),
+            ParamValue::Debug(b) => b.0.to_string(),
+            ParamValue::Feature(b) => b.0.to_string(),
+            ParamValue::Experimental(b) => b.0.to_string(),
+            ParamValue::Tags(m) => format!("{},{}", m.0[0], m.0[1]),
+            ParamValue::Switch(_) => self.show(),
         }
     }
 }
 
-pub(super) fn parse_exact(spec: &Spec, text: &str) -> Result<Value, String> {
+pub(super) fn parse_exact(spec: &Spec, text: &str) -> Result<ParamValue, String> {
     let number = || text.parse::<u64>().map_err(|e| e.to_string());
     Ok(match spec.kind {
-        Kind::Debug => Value::Debug(DebugBits(number()?)),
-        Kind::Feature => Value::Feature(FeatureBits(number()?)),
-        Kind::Experimental => Value::Experimental(ExperimentalBits(number()?)),
-        Kind::Tags => {
+        ParamKind::Debug => ParamValue::Debug(DebugBits(number()?)),
+        ParamKind::Feature => ParamValue::Feature(FeatureBits(number()?)),
+        ParamKind::Experimental => ParamValue::Experimental(ExperimentalBits(number()?)),
+        ParamKind::Tags => {
             let (low, high) = text.split_once(',').ok_or("two numbers required")?;
             let word = |s: &str| s.parse::<u64>().map_err(|e| e.to_string());
-            Value::Tags(TagMask([word(low)?, word(high)?]))
+            ParamValue::Tags(TagMask([word(low)?, word(high)?]))
         }
-        Kind::Seconds
-        | Kind::Real
-        | Kind::Count
-        | Kind::Bytes
-        | Kind::BytesOrAuto
-        | Kind::Switch
-        | Kind::Text
-        | Kind::Pool => parse(spec, &Value::Switch(false), text, (None, None))?,
+        ParamKind::Seconds
+        | ParamKind::Real
+        | ParamKind::Count
+        | ParamKind::Bytes
+        | ParamKind::BytesOrAuto
+        | ParamKind::Switch
+        | ParamKind::Text
+        | ParamKind::Pool => parse(spec, &ParamValue::Switch(false), text, (None, None))?,
     })
 }
 
 /// The value that `text` gives to `spec`, whose value is `now` (bit sets are changed, not replaced).
-pub(super) fn parse(spec: &Spec, now: &Value, text: &str, limits: Limits) -> Result<Value, String> {
+pub(super) fn parse(spec: &Spec, now: &ParamValue, text: &str, limits: ParamLimits) -> Result<ParamValue, String> {
     match spec.kind {
-        Kind::Seconds => seconds(text, &limits).map(Value::Seconds),
-        Kind::Real => real(text, &limits).map(Value::Real),
-        Kind::Count => count(text, &limits, limits::reasons(spec)).map(Value::Count),
-        Kind::Bytes => bytes(text, &limits).map(Value::Bytes),
-        Kind::BytesOrAuto if text.eq_ignore_ascii_case("auto") => Ok(Value::BytesOrAuto(BytesOrAuto::AUTO)),
-        Kind::BytesOrAuto => bytes(text, &limits).map(|n| Value::BytesOrAuto(BytesOrAuto(n))),
-        Kind::Switch => switch(text).map(Value::Switch),
-        Kind::Text => Ok(Value::Text(text.to_owned())),
-        Kind::Pool => pool(text).map(Value::Pool),
-        Kind::Debug | Kind::Feature | Kind::Experimental => bits(spec, now, text),
-        Kind::Tags => tags(spec, now, text),
+        ParamKind::Seconds => seconds(text, &limits).map(ParamValue::Seconds),
+        ParamKind::Real => real(text, &limits).map(ParamValue::Real),
+        ParamKind::Count => count(text, &limits, limits::reasons(spec)).map(ParamValue::Count),
+        ParamKind::Bytes => bytes(text, &limits).map(ParamValue::Bytes),
+        ParamKind::BytesOrAuto if text.eq_ignore_ascii_case("auto") => Ok(ParamValue::BytesOrAuto(BytesOrAuto::AUTO)),
+        ParamKind::BytesOrAuto => bytes(text, &limits).map(|n| ParamValue::BytesOrAuto(BytesOrAuto(n))),
+        ParamKind::Switch => switch(text).map(ParamValue::Switch),
+        ParamKind::Text => Ok(ParamValue::Text(text.to_owned())),
+        ParamKind::Pool => pool(text).map(ParamValue::Pool),
+        ParamKind::Debug | ParamKind::Feature | ParamKind::Experimental => bits(spec, now, text),
+        ParamKind::Tags => tags(spec, now, text),
     }
 }
 
-fn seconds(text: &str, limits: &Limits) -> Result<Duration, String> {
+fn seconds(text: &str, limits: &ParamLimits) -> Result<Duration, String> {
     let x = number(text)?;
     within(x, limits)?;
     Duration::try_from_secs_f64(x).map_err(|_| "Must be greater or equal to 0.000\n".to_owned())
 }
 
-fn real(text: &str, limits: &Limits) -> Result<f64, String> {
+fn real(text: &str, limits: &ParamLimits) -> Result<f64, String> {
     let x = number(text)?;
     within(x, limits)?;
     Ok(x)
@@ -229,7 +229,7 @@ fn number(text: &str) -> Result<f64, String> {
     parsed.filter(|x: &f64| x.is_finite() && x.abs() < 1e15).ok_or_else(|| format!("Invalid number ({text})\n"))
 }
 
-fn within(x: f64, limits: &Limits) -> Result<(), String> {
+fn within(x: f64, limits: &ParamLimits) -> Result<(), String> {
     let bound = |s: &Option<String>| s.as_deref().and_then(|s| s.parse::<f64>().ok());
     match (&limits.0, &limits.1) {
         (Some(min), _) if bound(&limits.0).is_some_and(|b| x < b) => {
@@ -242,7 +242,7 @@ fn within(x: f64, limits: &Limits) -> Result<(), String> {
     }
 }
 
-fn count(text: &str, limits: &Limits, reasons: (Option<&str>, Option<&str>)) -> Result<u32, String> {
+fn count(text: &str, limits: &ParamLimits, reasons: (Option<&str>, Option<&str>)) -> Result<u32, String> {
     let n = if text.eq_ignore_ascii_case("unlimited") {
         u32::MAX
     } else {
@@ -266,7 +266,7 @@ fn count(text: &str, limits: &Limits, reasons: (Option<&str>, Option<&str>)) -> 
     }
 }
 
-fn bytes(text: &str, limits: &Limits) -> Result<u64, String> {
+fn bytes(text: &str, limits: &ParamLimits) -> Result<u64, String> {
     let n = base::text::parse_bytes(text).ok_or_else(|| {
         let reason = base::text::bytes_error(text);
         format!("Could not convert to bytes.\n{reason}\n  Try something like '80k' or '120M'\n")
@@ -321,22 +321,22 @@ fn signed_words(text: &str) -> Result<Vec<(bool, &str)>, String> {
 }
 
 /// The remark on a bit that `new` sets, `old` hadn't, and nothing here looks at.
-pub(super) fn idle_bit(old: &Value, new: &Value) -> Option<&'static str> {
+pub(super) fn idle_bit(old: &ParamValue, new: &ParamValue) -> Option<&'static str> {
     let (names, set) = match (old, new) {
-        (Value::Debug(old), Value::Debug(new)) => (DebugBits::NAMES, new.0 & !old.0),
-        (Value::Feature(old), Value::Feature(new)) => (FeatureBits::NAMES, new.0 & !old.0),
-        (Value::Experimental(old), Value::Experimental(new)) => (ExperimentalBits::NAMES, new.0 & !old.0),
+        (ParamValue::Debug(old), ParamValue::Debug(new)) => (DebugBits::NAMES, new.0 & !old.0),
+        (ParamValue::Feature(old), ParamValue::Feature(new)) => (FeatureBits::NAMES, new.0 & !old.0),
+        (ParamValue::Experimental(old), ParamValue::Experimental(new)) => (ExperimentalBits::NAMES, new.0 & !old.0),
         _ => return None,
     };
     let set = names.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0).map(|(_, (_, text))| *text);
     set.into_iter().find(|text| text.starts_with("No effect here"))
 }
 
-fn bits(spec: &Spec, now: &Value, text: &str) -> Result<Value, String> {
+fn bits(spec: &Spec, now: &ParamValue, text: &str) -> Result<ParamValue, String> {
     let (names, current, what) = match now {
-        Value::Debug(b) => (DebugBits::NAMES, b.0, "debug bit"),
-        Value::Feature(b) => (FeatureBits::NAMES, b.0, "feature bit"),
-        Value::Experimental(b) => (ExperimentalBits::NAMES, b.0, "experimental bit"),
+        ParamValue::Debug(b) => (DebugBits::NAMES, b.0, "debug bit"),
+        ParamValue::Feature(b) => (FeatureBits::NAMES, b.0, "feature bit"),
+        ParamValue::Experimental(b) => (ExperimentalBits::NAMES, b.0, "experimental bit"),
         other => panic!("{} holds {other:?}", spec.name),
     };
     let (mut set, text) = match text {
@@ -355,27 +355,27 @@ fn bits(spec: &Spec, now: &Value, text: &str) -> Result<Value, String> {
         }
     }
     Ok(match now {
-        Value::Debug(_) => Value::Debug(DebugBits(set)),
-        Value::Feature(_) => {
+        ParamValue::Debug(_) => ParamValue::Debug(DebugBits(set)),
+        ParamValue::Feature(_) => {
             let mut features = FeatureBits(set);
             http2.into_iter().for_each(|is_on| features.note_http2(is_on));
-            Value::Feature(features)
+            ParamValue::Feature(features)
         }
-        _ => Value::Experimental(ExperimentalBits(set)),
+        _ => ParamValue::Experimental(ExperimentalBits(set)),
     })
 }
 
-fn tags(spec: &Spec, now: &Value, text: &str) -> Result<Value, String> {
-    let Value::Tags(current) = now else { panic!("{} holds {now:?}", spec.name) };
+fn tags(spec: &Spec, now: &ParamValue, text: &str) -> Result<ParamValue, String> {
+    let ParamValue::Tags(current) = now else { panic!("{} holds {now:?}", spec.name) };
     let (mut mask, text) = if text == "default" { (TagMask::default(), spec.default) } else { (*current, text) };
     if text == "(all enabled)" {
-        return Ok(Value::Tags(TagMask::default()));
+        return Ok(ParamValue::Tags(TagMask::default()));
     }
     for (shown, word) in signed_words(text)? {
         let tag = Tag::from_name(&word[1..]).ok_or_else(|| format!("Unknown VSL tag ({word})\n"))?;
         mask.set(tag, !shown);
     }
-    Ok(Value::Tags(mask))
+    Ok(ParamValue::Tags(mask))
 }
 
 fn show_bits(set: u64, names: &[(&str, &str)]) -> String {

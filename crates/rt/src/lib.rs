@@ -26,7 +26,7 @@ use std::time::Duration;
 pub use blocking::{NoThread, blocking, blocking_lookup, hand_off, prepare_blocking, threads_failed};
 pub use deadline::Deadline;
 pub use notify::Notify;
-pub use progress::{Progress, Watch};
+pub use progress::{RuntimeProgress, RuntimeWatch};
 pub use readable::Readable;
 pub use sim::JoinHandle;
 pub use stint::{
@@ -53,12 +53,12 @@ pub fn run<F: Future>(main: F) -> std::io::Result<F::Output> {
     Ok(output)
 }
 
-/// Does what [`run`] does, with its progress to be seen from another thread through a [`Watch`]. `settle` runs on this thread whenever
+/// Does what [`run`] does, with its progress to be seen from another thread through a [`RuntimeWatch`]. `settle` runs on this thread whenever
 /// it is about to wait for events, and now and then while it has no time to.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_watched<F: Future>(progress: Arc<Progress>, settle: fn(), main: F) -> std::io::Result<F::Output> {
+pub fn run_watched<F: Future>(progress: Arc<RuntimeProgress>, settle: fn(), main: F) -> std::io::Result<F::Output> {
     let (asleep, awake) = (progress.clone(), progress.clone());
     sys::fault::protect_this_thread();
     let runtime = builder()

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct RuntimeProgress {
     is_asleep: AtomicBool,
     turns: AtomicU64,
     ping: Notify,
@@ -18,7 +18,7 @@ pub struct Progress {
     schedstat: OnceLock<PathBuf>,
 }
 
-impl Progress {
+impl RuntimeProgress {
     pub(crate) fn asleep(&self) {
         self.is_asleep.store(true, Relaxed);
     }
@@ -56,16 +56,16 @@ impl Progress {
 }
 
 #[derive(Debug)]
-pub struct Watch {
-    progress: Arc<Progress>,
+pub struct RuntimeWatch {
+    progress: Arc<RuntimeProgress>,
     turns: u64,
     since: Instant,
     waited: Duration,
 }
 
-impl Watch {
-    pub fn new(progress: Arc<Progress>, now: Instant) -> Self {
-        Watch { turns: 0, since: now, waited: progress.waited(), progress }
+impl RuntimeWatch {
+    pub fn new(progress: Arc<RuntimeProgress>, now: Instant) -> Self {
+        RuntimeWatch { turns: 0, since: now, waited: progress.waited(), progress }
     }
 
     /// Time for which the runtime has had work and made no turn. Time in which its thread waited for a CPU doesn't
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_task_that_blocks_its_thread_is_noticed_and_an_idle_runtime_isnt() {
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(RuntimeProgress::default());
         let (blocked, is_blocked) = mpsc::channel();
         let (go, may_go) = mpsc::channel::<()>();
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
@@ -108,7 +108,7 @@ mod tests {
         });
         is_blocked.recv().unwrap();
         let start = base::clock::now();
-        let mut watch = Watch::new(progress.clone(), start);
+        let mut watch = RuntimeWatch::new(progress.clone(), start);
         watch.look(start);
         let later = start + Duration::from_secs(2);
         assert!(watch.look(later) > Duration::from_secs(1), "blocked");

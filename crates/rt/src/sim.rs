@@ -22,7 +22,7 @@ use base::lock::Mutex;
 use tokio::sync::oneshot;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct SimLimits {
     /// Steps of tasks; who needs more runs in a circle.
     pub steps: u64,
     /// Time on the simulated clock; who needs more waits for what never comes.
@@ -48,7 +48,7 @@ pub enum Endless {
 /// Within another simulation, or in a build without debug assertions.
 pub fn run<F: Future, E: From<Endless>>(
     seed: u64,
-    limits: Limits,
+    limits: SimLimits,
     clock: &Clock,
     mut watch: impl FnMut() -> Result<(), E>,
     main: F,
@@ -64,7 +64,7 @@ pub fn run<F: Future, E: From<Endless>>(
 
 fn follow<F: Future, E: From<Endless>>(
     tasks: &Tasks,
-    limits: Limits,
+    limits: SimLimits,
     clock: &Clock,
     watch: &mut impl FnMut() -> Result<(), E>,
     main: F,
@@ -335,15 +335,15 @@ impl Time {
 
 /// A timer of this thread's simulation. One that outlives its simulation never fires.
 #[derive(Debug)]
-pub(crate) struct Timer {
+pub(crate) struct SimTimer {
     deadline: Instant,
     key: Option<Key>,
 }
 
-impl Timer {
+impl SimTimer {
     /// `None` on a thread that simulates nothing.
-    pub fn until(deadline: Instant) -> Option<Timer> {
-        is_on().then_some(Timer { deadline, key: None })
+    pub fn until(deadline: Instant) -> Option<SimTimer> {
+        is_on().then_some(SimTimer { deadline, key: None })
     }
 
     pub fn deadline(&self) -> Instant {
@@ -381,7 +381,7 @@ impl Timer {
     }
 }
 
-impl Drop for Timer {
+impl Drop for SimTimer {
     fn drop(&mut self) {
         self.cancel();
     }
@@ -428,7 +428,7 @@ mod tests {
     use super::*;
     use crate::Notify;
 
-    const LIMITS: Limits = Limits { steps: 10_000, time: Duration::from_secs(3600) };
+    const LIMITS: SimLimits = SimLimits { steps: 10_000, time: Duration::from_secs(3600) };
 
     fn simulate<F: Future>(seed: u64, main: F) -> Result<F::Output, Endless> {
         run(seed, LIMITS, &Clock::manual(), || Ok(()), main)

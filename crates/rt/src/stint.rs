@@ -56,7 +56,7 @@ struct Line {
     spent: Cell<u32>,
     /// Since when the clock has been looked at, and what had been charged then.
     clocked: Cell<Option<(Instant, u32)>>,
-    waiting: RefCell<VecDeque<Rc<Place>>>,
+    waiting: RefCell<VecDeque<Rc<StintPlace>>>,
     /// One of them was called, and its turn isn't over.
     is_called: Cell<bool>,
     is_its_turn: Cell<bool>,
@@ -64,7 +64,7 @@ struct Line {
     unanswered: Cell<u32>,
 }
 
-struct Place {
+struct StintPlace {
     state: Cell<PlaceState>,
     waker: RefCell<Waker>,
 }
@@ -226,7 +226,7 @@ impl Line {
             return Way::Alone;
         }
         let state = Cell::new(PlaceState::Waiting);
-        let place = Rc::new(Place { state, waker: RefCell::new(cx.waker().clone()) });
+        let place = Rc::new(StintPlace { state, waker: RefCell::new(cx.waker().clone()) });
         self.waiting.borrow_mut().push_back(place.clone());
         self.call();
         Way::Line(place)
@@ -260,7 +260,7 @@ pub struct GiveWay(Way);
 
 enum Way {
     New,
-    Line(Rc<Place>),
+    Line(Rc<StintPlace>),
     /// The task wasn't spawned here, or is in a simulation, which draws who goes on.
     Alone,
 }

@@ -12,13 +12,13 @@ use std::thread::LocalKey;
 const SPARE: usize = 64;
 
 /// The place in which a waiting task finds its next job.
-struct Place<J> {
+struct JobPlace<J> {
     job: Cell<Option<J>>,
     waker: Cell<Option<Waker>>,
 }
 
 /// The idle tasks of a thread for one kind of job.
-pub struct TaskPool<J>(RefCell<Vec<Rc<Place<J>>>>);
+pub struct TaskPool<J>(RefCell<Vec<Rc<JobPlace<J>>>>);
 
 impl<J: 'static> TaskPool<J> {
     pub const fn new() -> Self {
@@ -33,7 +33,7 @@ impl<J: 'static> TaskPool<J> {
                 place.waker.take().into_iter().for_each(Waker::wake);
             }
             None => {
-                let place = Rc::new(Place { job: Cell::new(Some(job)), waker: Cell::new(None) });
+                let place = Rc::new(JobPlace { job: Cell::new(Some(job)), waker: Cell::new(None) });
                 crate::spawn(serve(Member { pool, place }, work));
             }
         }
@@ -49,7 +49,7 @@ impl<J: 'static> Default for TaskPool<J> {
 /// A task of the pool. One that ends with its runtime mustn't be found by the thread's next one.
 struct Member<J: 'static> {
     pool: &'static LocalKey<TaskPool<J>>,
-    place: Rc<Place<J>>,
+    place: Rc<JobPlace<J>>,
 }
 
 impl<J: 'static> Drop for Member<J> {

@@ -112,7 +112,7 @@ pin_project_lite::pin_project! {
     #[project = PinnedTimer]
     enum Timer {
         Real { #[pin] sleep: tokio::time::Sleep },
-        Simulated { timer: sim::Timer },
+        Simulated { timer: sim::SimTimer },
     }
 }
 
@@ -152,7 +152,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// # Panics
 /// This thread has neither a runtime nor a simulation.
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    let timer = match sim::Timer::until(deadline.0) {
+    let timer = match sim::SimTimer::until(deadline.0) {
         Some(timer) => Timer::Simulated { timer },
         None => Timer::Real { sleep: tokio::time::sleep_until(deadline.0.into()) },
     };

@@ -9,7 +9,7 @@ use crossterm::style::{Attribute, Print, SetAttribute};
 use crossterm::{cursor, execute, queue, terminal};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Style {
+pub enum ScreenStyle {
     #[default]
     Plain,
     Bold,
@@ -18,18 +18,18 @@ pub enum Style {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Line {
+pub struct ScreenLine {
     /// The text of the line; cut at the width.
     pub text: String,
-    pub look: Style,
+    pub look: ScreenStyle,
 }
 
-impl Line {
-    pub fn new(text: impl Into<String>) -> Line {
-        Line { text: text.into(), look: Style::Plain }
+impl ScreenLine {
+    pub fn new(text: impl Into<String>) -> ScreenLine {
+        ScreenLine { text: text.into(), look: ScreenStyle::Plain }
     }
 
-    pub fn look(mut self, look: Style) -> Line {
+    pub fn look(mut self, look: ScreenStyle) -> ScreenLine {
         self.look = look;
         self
     }
@@ -54,7 +54,7 @@ pub fn columns() -> usize {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Key {
+pub enum KeyPress {
     Char(char),
     Ctrl(char),
     Up,
@@ -83,7 +83,7 @@ impl Screen {
         terminal::size().map_or((80, 24), |(columns, lines)| (usize::from(columns), usize::from(lines)))
     }
 
-    pub fn draw(&mut self, page: &[Line]) -> io::Result<()> {
+    pub fn draw(&mut self, page: &[ScreenLine]) -> io::Result<()> {
         let (columns, lines) = self.size();
         let mut out = io::stdout().lock();
         for row in 0..lines {
@@ -92,9 +92,9 @@ impl Screen {
             let clean = |c: char| if c.is_control() { '.' } else { c };
             let mut text: String = line.text.chars().take(columns).map(clean).collect();
             let attribute = match line.look {
-                Style::Plain => Attribute::Reset,
-                Style::Bold => Attribute::Bold,
-                Style::Reverse => {
+                ScreenStyle::Plain => Attribute::Reset,
+                ScreenStyle::Bold => Attribute::Bold,
+                ScreenStyle::Reverse => {
                     text = format!("{text:<columns$}");
                     Attribute::Reverse
                 }
@@ -106,7 +106,7 @@ impl Screen {
         out.flush()
     }
 
-    pub fn key(&mut self, wait: Duration) -> io::Result<Option<Key>> {
+    pub fn key(&mut self, wait: Duration) -> io::Result<Option<KeyPress>> {
         // crossterm reads a terminal that is gone for ever: it is asked only while there is one.
         let terminal = sys::fd::standard(0);
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
@@ -125,16 +125,16 @@ impl Screen {
             }
         }
         let key = match event::read()? {
-            Event::Resize(..) => Key::Resize,
+            Event::Resize(..) => KeyPress::Resize,
             Event::Key(key) if key.kind != KeyEventKind::Release => match key.code {
-                KeyCode::Char(c) if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Ctrl(c),
-                KeyCode::Char(c) => Key::Char(c),
-                KeyCode::Up => Key::Up,
-                KeyCode::Down => Key::Down,
-                KeyCode::PageUp => Key::PageUp,
-                KeyCode::PageDown => Key::PageDown,
-                KeyCode::Home => Key::Home,
-                KeyCode::End => Key::End,
+                KeyCode::Char(c) if key.modifiers.contains(KeyModifiers::CONTROL) => KeyPress::Ctrl(c),
+                KeyCode::Char(c) => KeyPress::Char(c),
+                KeyCode::Up => KeyPress::Up,
+                KeyCode::Down => KeyPress::Down,
+                KeyCode::PageUp => KeyPress::PageUp,
+                KeyCode::PageDown => KeyPress::PageDown,
+                KeyCode::Home => KeyPress::Home,
+                KeyCode::End => KeyPress::End,
                 _ => return Ok(None),
             },
             _ => return Ok(None),
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn lines_are_written_over() {
-        let mut line = Line::new("abc");
+        let mut line = ScreenLine::new("abc");
         line.put(5, "x");
         line.put(1, "é");
         assert_eq!(line.text, "aéc  x");

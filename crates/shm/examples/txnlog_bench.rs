@@ -9,7 +9,7 @@ use std::time::Instant;
 use base::{Real, Vxid};
 use shm::vsc::CounterSet;
 use shm::vsl::{LogRing, Marker, TxnLog};
-use shm::vsm::{Home, SegmentSet};
+use shm::vsm::{SegmentSet, SetOwner};
 use tables::Tag;
 use tables::counters::Main;
 use tables::tags::{LogSettings, TagMask};
@@ -19,7 +19,7 @@ const ROUNDS: u64 = 300_000;
 fn main() {
     let dir = std::env::temp_dir().join(format!("lacquer-bench-{}", std::process::id()));
     std::fs::create_dir(&dir).expect("a fresh directory");
-    let set = SegmentSet::create(&dir, Home::Worker, std::process::id(), None).expect("a segment set");
+    let set = SegmentSet::create(&dir, SetOwner::Worker, std::process::id(), None).expect("a segment set");
     let main = CounterSet::<Main>::private();
     let settings =
         LogSettings { space: 80 << 20, mask: TagMask::default(), reclen: 255, buffer: 16 << 10, is_sync: false };

@@ -12,17 +12,17 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 /// A shared mapping of a whole file, page aligned. Unmapped on drop.
 #[derive(Debug)]
-pub struct Map {
+pub struct FileMap {
     base: NonNull<u8>,
     len: usize,
 }
 
 // SAFETY: the memory belongs to no thread, and every access goes through atomics.
-unsafe impl Send for Map {}
+unsafe impl Send for FileMap {}
 // SAFETY: as above.
-unsafe impl Sync for Map {}
+unsafe impl Sync for FileMap {}
 
-impl Map {
+impl FileMap {
     /// Makes `file` `len` bytes long and maps it. Its `first` bytes get room, so that no later write there can fail for
     /// lack of it, and where the others can't get some by [`reserve_more`], all do. How many did is the second value.
     pub fn create(file: &File, len: usize, first: usize) -> io::Result<(Self, usize)> {
@@ -124,7 +124,7 @@ pub fn reserve_more(file: &File, at: usize, len: usize) -> io::Result<()> {
     }
 }
 
-impl Drop for Map {
+impl Drop for FileMap {
     fn drop(&mut self) {
         // SAFETY: mapped by `of` with this length; all borrows of it end with `self`.
         let unmapped = unsafe { munmap(self.base.cast(), self.len) };

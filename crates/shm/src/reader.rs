@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tables::counters::{Format, Kind, Level};
+use tables::counters::{CounterFormat, CounterKind, CounterLevel};
 
-use crate::vsm::Home;
+use crate::vsm::SetOwner;
 
 pub mod find;
 pub mod log;
 mod status;
 
 pub use find::{find, who_may_read};
-pub use status::{Status, manager_arg, status};
+pub use status::{WorkdirStatus, manager_arg, status};
 
 /// Directory of named instances' workdirs (varnish-7.1's state directory).
 pub const STATE_DIR: &str = "/var/lib/varnish";
@@ -42,7 +42,7 @@ const READY: u32 = 1;
 
 /// Reasons why there is nothing to read.
 #[derive(Debug)]
-pub enum ReadError {
+pub enum ShmReadError {
     /// No manager runs in this workdir: its index is missing or has no head.
     NotRunning {
         /// The workdir without a manager.
@@ -57,18 +57,18 @@ pub enum ReadError {
     },
 }
 
-impl fmt::Display for ReadError {
+impl fmt::Display for ShmReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReadError::NotRunning { workdir } => {
+            ShmReadError::NotRunning { workdir } => {
                 write!(f, "Could not get hold of varnishd, is it running? (no manager in {})", workdir.display())
             }
-            ReadError::Io { path, error } => write!(f, "{}: {error}", path.display()),
+            ShmReadError::Io { path, error } => write!(f, "{}: {error}", path.display()),
         }
     }
 }
 
-impl std::error::Error for ReadError {}
+impl std::error::Error for ShmReadError {}
 
 /// Returns the value of `VARNISH_DEFAULT_N`, which stands for `-n`.
 fn default_name() -> Option<String> {
@@ -81,11 +81,11 @@ pub struct CounterDoc {
     /// Name within its set.
     pub name: String,
     /// Kind of the counter.
-    pub kind: Kind,
+    pub kind: CounterKind,
     /// Level of the counter.
-    pub level: Level,
+    pub level: CounterLevel,
     /// Format of the value.
-    pub format: Format,
+    pub format: CounterFormat,
     /// Text in one line.
     pub oneliner: String,
     /// Long text, often empty.
@@ -96,7 +96,7 @@ pub struct CounterDoc {
 
 impl CounterDoc {
     /// One that no workdir has, for tests of those who read them.
-    pub fn new(name: &str, kind: Kind, level: Level, format: Format) -> CounterDoc {
+    pub fn new(name: &str, kind: CounterKind, level: CounterLevel, format: CounterFormat) -> CounterDoc {
         let (name, oneliner, docs) = (name.to_owned(), String::new(), String::new());
         CounterDoc { name, kind, level, format, oneliner, docs, index: 0 }
     }
@@ -127,15 +127,15 @@ impl CounterValue {
 
 /// Reads the counters of one workdir. Documents are read once and kept.
 #[derive(Debug)]
-pub struct Reader {
+pub struct CounterReader {
     workdir: PathBuf,
     docs: HashMap<u64, Arc<[Arc<CounterDoc>]>>,
 }
 
-impl Reader {
+impl CounterReader {
     /// A reader of this workdir (`-n`). Nothing is opened yet.
-    pub fn new(workdir: &Path) -> Reader {
-        Reader { workdir: workdir.to_owned(), docs: HashMap::new() }
+    pub fn new(workdir: &Path) -> CounterReader {
+        CounterReader { workdir: workdir.to_owned(), docs: HashMap::new() }
     }
 
     /// The workdir that `-n` names: a path when absolute, otherwise a directory below [`STATE_DIR`]. Without a name the environment's
@@ -151,18 +151,18 @@ impl Reader {
     ///
     /// # Errors
     /// No manager runs there, or its index may not be read. A missing worker is no error: then only the manager counts.
-    pub fn read(&mut self) -> Result<Vec<CounterValue>, ReadError> {
+    pub fn read(&mut self) -> Result<Vec<CounterValue>, ShmReadError> {
         let mut all = Vec::new();
         let mut seen = HashMap::new();
         let mut left = LOOK_BYTES;
-        for home in [Home::Manager, Home::Worker] {
+        for home in [SetOwner::Manager, SetOwner::Worker] {
             let dir = self.workdir.join(home.dir_name());
             let segments = match segments(&dir) {
                 Ok(Some(segments)) => segments,
-                Ok(None) if home == Home::Worker => continue,
-                Ok(None) => return Err(ReadError::NotRunning { workdir: self.workdir.clone() }),
-                Err(_) if home == Home::Worker => continue,
-                Err(error) => return Err(ReadError::Io { path: dir.join(crate::vsm::INDEX_NAME), error }),
+                Ok(None) if home == SetOwner::Worker => continue,
+                Ok(None) => return Err(ShmReadError::NotRunning { workdir: self.workdir.clone() }),
+                Err(_) if home == SetOwner::Worker => continue,
+                Err(error) => return Err(ShmReadError::Io { path: dir.join(crate::vsm::INDEX_NAME), error }),
             };
             for segment in segments {
                 let bytes = self.segment(&dir, &segment, &mut seen, &mut all);
@@ -350,21 +350,21 @@ fn about(member: &Value) -> Option<CounterDoc> {
         return None;
     }
     let kind = match text("type")? {
-        "counter" => Kind::Counter,
-        "gauge" => Kind::Gauge,
-        "bitmap" => Kind::Bitmap,
+        "counter" => CounterKind::Counter,
+        "gauge" => CounterKind::Gauge,
+        "bitmap" => CounterKind::Bitmap,
         _ => return None,
     };
     let level = match text("level")? {
-        "info" => Level::Info,
-        "diag" => Level::Diag,
-        _ => Level::Debug,
+        "info" => CounterLevel::Info,
+        "diag" => CounterLevel::Diag,
+        _ => CounterLevel::Debug,
     };
     let format = match text("format")? {
-        "bytes" => Format::Bytes,
-        "bitmap" => Format::Bitmap,
-        "duration" => Format::Duration,
-        _ => Format::Integer,
+        "bytes" => CounterFormat::Bytes,
+        "bitmap" => CounterFormat::Bitmap,
+        "duration" => CounterFormat::Duration,
+        _ => CounterFormat::Integer,
     };
     Some(CounterDoc {
         name: text("name")?.to_owned(),

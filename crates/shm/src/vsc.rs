@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
-use tables::counters::{Set, json_doc};
+use tables::counters::{CounterFields, json_doc};
 
-use crate::vsm::{Cluster, Home, Segment, SegmentSet};
+use crate::vsm::{Cluster, Segment, SegmentSet, SetOwner};
 
 /// Offset of the numbers, or of the document.
 const BODY: usize = 24;
@@ -30,7 +30,7 @@ enum SegmentState {
 
 /// Makes counters in one segment set. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Stats(Arc<Inner>);
+pub struct CounterMaker(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -39,21 +39,21 @@ struct Inner {
     docs: Mutex<HashMap<&'static str, (u64, Segment)>>,
 }
 
-impl Stats {
+impl CounterMaker {
     /// Counters of this set.
     pub fn new(set: &SegmentSet) -> Self {
         Self(Arc::new(Inner { set: set.clone(), docs: Mutex::new(HashMap::new()) }))
     }
 
     /// Makes and publishes counters, all 0. `ident` is what comes before their names: `MAIN`, `SMA.s0`, `VBE.boot.a`.
-    pub fn add<T: Set>(&self, ident: &str) -> io::Result<CounterSet<T>> {
+    pub fn add<T: CounterFields>(&self, ident: &str) -> io::Result<CounterSet<T>> {
         let doc = self.doc::<T>()?;
         let segment = self.0.set.prepare("Stat", ident, BODY + size_of::<T>())?;
         CounterSet::publish(segment, doc, self.clone())
     }
 
-    /// The same as [`Stats::add`], in `cluster` if that has room left.
-    pub fn add_to<T: Set>(&self, cluster: &Cluster, ident: &str) -> io::Result<CounterSet<T>> {
+    /// The same as [`CounterMaker::add`], in `cluster` if that has room left.
+    pub fn add_to<T: CounterFields>(&self, cluster: &Cluster, ident: &str) -> io::Result<CounterSet<T>> {
         let doc = self.doc::<T>()?;
         match cluster.prepare("Stat", ident, BODY + size_of::<T>()) {
             Some(segment) => CounterSet::publish(segment, doc, self.clone()),
@@ -62,12 +62,12 @@ impl Stats {
     }
 
     /// A file for `count` sets of counters of type `T`.
-    pub fn cluster<T: Set>(&self, count: usize) -> io::Result<Cluster> {
+    pub fn cluster<T: CounterFields>(&self, count: usize) -> io::Result<Cluster> {
         self.0.set.cluster("VSC_cluster", count.max(1) * (BODY + size_of::<T>()))
     }
 
     /// The document of `T`, made and published when it is needed first.
-    fn doc<T: Set>(&self) -> io::Result<u64> {
+    fn doc<T: CounterFields>(&self) -> io::Result<u64> {
         let mut docs = self.0.docs.lock();
         if let Some((id, _)) = docs.get(T::NAME) {
             return Ok(*id);
@@ -87,8 +87,8 @@ impl Stats {
 /// Unique over manager and worker and over a worker's lives: readers match a document by this alone.
 fn doc_id(set: &SegmentSet) -> u64 {
     let home = match set.home() {
-        Home::Manager => 1,
-        Home::Worker => 2,
+        SetOwner::Manager => 1,
+        SetOwner::Worker => 2,
     };
     home << 60 | (set.birth() & 0xffff_ffff) << 28 | (set.next_number() & 0xfff_ffff)
 }
@@ -102,33 +102,33 @@ fn write_head(segment: &Segment, doc: u64, ready: SegmentState) {
 }
 
 /// Counters: use it as the struct it derefs to. Clones share the memory, which is unpublished with the last of them.
-pub struct CounterSet<T: Set>(Arc<Shared<T>>);
+pub struct CounterSet<T: CounterFields>(Arc<Shared<T>>);
 
-struct Shared<T: Set> {
+struct Shared<T: CounterFields> {
     home: Memory<T>,
     counters: NonNull<T>,
 }
 
 enum Memory<T> {
     /// With the document, which must not go first.
-    Segment(Segment, #[expect(dead_code, reason = "held, not read")] Stats),
+    Segment(Segment, #[expect(dead_code, reason = "held, not read")] CounterMaker),
     /// Owned here: `counters` points into it and nothing else does.
     Private(NonNull<T>),
 }
 
-// SAFETY: `T` is nothing but atomics (`Set` is sealed to such structs), in memory that lives as long as `Shared`.
-unsafe impl<T: Set> Send for Shared<T> {}
+// SAFETY: `T` is nothing but atomics (`CounterFields` is sealed to such structs), in memory that lives as long as `Shared`.
+unsafe impl<T: CounterFields> Send for Shared<T> {}
 // SAFETY: as above; all access is through `&T`.
-unsafe impl<T: Set> Sync for Shared<T> {}
+unsafe impl<T: CounterFields> Sync for Shared<T> {}
 
-impl<T: Set> CounterSet<T> {
+impl<T: CounterFields> CounterSet<T> {
     /// Counters in ordinary memory, for tests and for programs without a workdir.
     pub fn private() -> Self {
         let counters = NonNull::from(Box::leak(Box::new(T::default())));
         Self(Arc::new(Shared { home: Memory::Private(counters), counters }))
     }
 
-    fn publish(mut segment: Segment, doc: u64, stats: Stats) -> io::Result<Self> {
+    fn publish(mut segment: Segment, doc: u64, stats: CounterMaker) -> io::Result<Self> {
         write_head(&segment, doc, SegmentState::Valid);
         segment.publish()?;
         let counters = segment.map().at(segment.offset() + BODY, size_of::<T>()).cast::<T>();
@@ -145,7 +145,7 @@ impl<T: Set> CounterSet<T> {
     }
 }
 
-impl<T: Set> Deref for CounterSet<T> {
+impl<T: CounterFields> Deref for CounterSet<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -155,7 +155,7 @@ impl<T: Set> Deref for CounterSet<T> {
     }
 }
 
-impl<T: Set> Drop for Shared<T> {
+impl<T: CounterFields> Drop for Shared<T> {
     fn drop(&mut self) {
         if let Memory::Private(counters) = &self.home {
             // SAFETY: leaked from a box in `private`, and nothing borrows it any more.
@@ -164,13 +164,13 @@ impl<T: Set> Drop for Shared<T> {
     }
 }
 
-impl<T: Set> Clone for CounterSet<T> {
+impl<T: CounterFields> Clone for CounterSet<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T: Set> fmt::Debug for CounterSet<T> {
+impl<T: CounterFields> fmt::Debug for CounterSet<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple(T::NAME).finish()
     }

@@ -20,24 +20,24 @@ use parking_lot::Mutex;
 
 pub use self::cluster::Cluster;
 pub(crate) use self::index::FILE_NAME as INDEX_NAME;
-use self::index::Index;
-use crate::map::{Map, reserve_more};
+use self::index::SegmentIndex;
+use crate::map::{FileMap, reserve_more};
 
 /// Process that a set belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Home {
+pub enum SetOwner {
     /// The manager, with `_.vsm_mgt`.
     Manager,
     /// The worker, with `_.vsm_child`.
     Worker,
 }
 
-impl Home {
+impl SetOwner {
     /// Name of the directory within the workdir.
     pub const fn dir_name(self) -> &'static str {
         match self {
-            Home::Manager => "_.vsm_mgt",
-            Home::Worker => "_.vsm_child",
+            SetOwner::Manager => "_.vsm_mgt",
+            SetOwner::Worker => "_.vsm_child",
         }
     }
 }
@@ -71,17 +71,17 @@ struct Set {
     /// Directory of a set that was adopted, which a successor's may have replaced under the name.
     #[expect(dead_code, reason = "held, as `dir` names it")]
     held: Option<File>,
-    home: Home,
+    home: SetOwner,
     owner: Option<Owner>,
     birth: u64,
     next_file: AtomicU64,
-    index: Mutex<Index>,
+    index: Mutex<SegmentIndex>,
 }
 
 impl SegmentSet {
     /// Makes the directory anew (what was there of this name is removed) with an index that holds no segment.
     /// `pid` and the time now are what readers tell one life from another by.
-    pub fn create(workdir: &Path, home: Home, pid: u32, owner: Option<Owner>) -> io::Result<Self> {
+    pub fn create(workdir: &Path, home: SetOwner, pid: u32, owner: Option<Owner>) -> io::Result<Self> {
         remove(workdir, home)?;
         let birth = Clock::system().real().0 as u64;
         let dir = workdir.join(home.dir_name());
@@ -90,7 +90,7 @@ impl SegmentSet {
         DirBuilder::new().mode(DIR_MODE).create(&fresh)?;
         fs::set_permissions(&fresh, Permissions::from_mode(DIR_MODE))?;
         give(&fresh, owner)?;
-        let index = Index::create(&fresh, pid, birth, owner)?;
+        let index = SegmentIndex::create(&fresh, pid, birth, owner)?;
         fs::rename(&fresh, &dir)?;
         let (held, index) = (None, Mutex::new(index));
         let set = Set { dir: dir.clone(), held, home, owner, birth, next_file: AtomicU64::new(0), index };
@@ -99,20 +99,20 @@ impl SegmentSet {
     }
 
     /// Takes the directory as it is, empty and ours: a jailed worker may not make it, the manager does that.
-    pub fn adopt(workdir: &Path, home: Home, pid: u32) -> io::Result<Self> {
+    pub fn adopt(workdir: &Path, home: SetOwner, pid: u32) -> io::Result<Self> {
         let birth = Clock::system().real().0 as u64;
         let name = workdir.join(home.dir_name());
         let held = File::open(&name)?;
         // By its descriptor it stays ours when another one gets the name.
         let dir = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
         let (dir, held) = if dir.is_dir() { (dir, Some(held)) } else { (name, None) };
-        let index = Mutex::new(Index::create(&dir, pid, birth, None)?);
+        let index = Mutex::new(SegmentIndex::create(&dir, pid, birth, None)?);
         let set = Set { dir, held, home, owner: None, birth, next_file: AtomicU64::new(0), index };
         Ok(Self(Arc::new(set)))
     }
 
     /// The process that it belongs to.
-    pub fn home(&self) -> Home {
+    pub fn home(&self) -> SetOwner {
         self.0.home
     }
 
@@ -164,7 +164,7 @@ impl SegmentSet {
 }
 
 /// Removes the directory of `home` and all in it; nothing there is no error.
-pub fn remove(workdir: &Path, home: Home) -> io::Result<()> {
+pub fn remove(workdir: &Path, home: SetOwner) -> io::Result<()> {
     match fs::remove_dir_all(workdir.join(home.dir_name())) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
@@ -172,7 +172,7 @@ pub fn remove(workdir: &Path, home: Home) -> io::Result<()> {
 }
 
 /// Gives the directory of `home` another name, under which nobody looks for it; nothing there is no error.
-pub fn set_aside(workdir: &Path, home: Home) -> io::Result<()> {
+pub fn set_aside(workdir: &Path, home: SetOwner) -> io::Result<()> {
     let (dir, aside) = (workdir.join(home.dir_name()), workdir.join(aside_name(home)));
     match fs::rename(&dir, &aside) {
         // One that is there still.
@@ -186,19 +186,19 @@ pub fn set_aside(workdir: &Path, home: Home) -> io::Result<()> {
 }
 
 /// Removes what [`set_aside`] left.
-pub fn remove_set_aside(workdir: &Path, home: Home) -> io::Result<()> {
+pub fn remove_set_aside(workdir: &Path, home: SetOwner) -> io::Result<()> {
     match fs::remove_dir_all(workdir.join(aside_name(home))) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
     }
 }
 
-fn aside_name(home: Home) -> String {
+fn aside_name(home: SetOwner) -> String {
     format!("{}.old", home.dir_name())
 }
 
 /// Removes the index of `home`, for a process that is gone and left it.
-pub fn remove_index(workdir: &Path, home: Home) -> io::Result<()> {
+pub fn remove_index(workdir: &Path, home: SetOwner) -> io::Result<()> {
     match fs::remove_file(workdir.join(home.dir_name()).join(index::FILE_NAME)) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
@@ -225,7 +225,7 @@ fn new_file(path: &Path, owner: Option<Owner>) -> io::Result<File> {
 struct MappedFile {
     set: Arc<Set>,
     name: String,
-    map: Map,
+    map: FileMap,
     /// Line of the file itself, for a cluster.
     line: Option<u64>,
 }
@@ -244,7 +244,7 @@ impl MappedFile {
         let path = set.dir.join(&name);
         let file = new_file(&path, set.owner)?;
         let (len, first) = (len.next_multiple_of(PAGE), first.next_multiple_of(PAGE));
-        let (map, reserved) = Map::create(&file, len, first.min(len)).inspect_err(|_| {
+        let (map, reserved) = FileMap::create(&file, len, first.min(len)).inspect_err(|_| {
             let _ = fs::remove_file(&path);
         })?;
         let backing = MappedFile { set: Arc::clone(set), name, map, line: None };
@@ -331,13 +331,13 @@ impl Segment {
         read_text(&self.backing.map, self.offset, self.len)
     }
 
-    /// The file, opened again for reading and writing, to be passed to another process (see [`Shared`]).
+    /// The file, opened again for reading and writing, to be passed to another process (see [`SharedSegment`]).
     pub fn open_file(&self) -> io::Result<OwnedFd> {
         let path = self.backing.set.dir.join(&self.backing.name);
         Ok(OpenOptions::new().read(true).write(true).open(path)?.into())
     }
 
-    pub(crate) fn map(&self) -> &Map {
+    pub(crate) fn map(&self) -> &FileMap {
         &self.backing.map
     }
 
@@ -356,14 +356,14 @@ impl Drop for Segment {
 
 /// A segment of another process, by a descriptor that process passed on: the worker writes its panic report so.
 #[derive(Debug)]
-pub struct Shared(Map);
+pub struct SharedSegment(FileMap);
 
-impl Shared {
+impl SharedSegment {
     /// Maps the whole file.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         let file = File::from(fd);
         let len = file.metadata()?.size() as usize;
-        Ok(Self(Map::from_fd(&file, len)?))
+        Ok(Self(FileMap::from_fd(&file, len)?))
     }
 
     /// Replaces the content by text and a final NUL; what does not fit is cut.
@@ -377,19 +377,19 @@ impl Shared {
     }
 
     /// Writes text piece by piece from the beginning on; readers see what was written so far. Allocates nothing.
-    pub fn writer(&self) -> Writer<'_> {
-        Writer { map: &self.0, at: 0 }
+    pub fn writer(&self) -> SegmentWriter<'_> {
+        SegmentWriter { map: &self.0, at: 0 }
     }
 }
 
-/// Writes into a [`Shared`] segment; what doesn't fit is cut.
+/// Writes into a [`SharedSegment`] segment; what doesn't fit is cut.
 #[derive(Clone, Debug)]
-pub struct Writer<'a> {
-    map: &'a Map,
+pub struct SegmentWriter<'a> {
+    map: &'a FileMap,
     at: usize,
 }
 
-impl std::fmt::Write for Writer<'_> {
+impl std::fmt::Write for SegmentWriter<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let room = self.map.len() - self.at;
         write_text(self.map, self.at, room, text.as_bytes());
@@ -398,13 +398,13 @@ impl std::fmt::Write for Writer<'_> {
     }
 }
 
-fn write_text(map: &Map, offset: usize, len: usize, text: &[u8]) {
+fn write_text(map: &FileMap, offset: usize, len: usize, text: &[u8]) {
     let cut = &text[..text.len().min(len - 1)];
     map.write(offset, cut);
     map.write(offset + cut.len(), &[0]);
 }
 
-fn read_text(map: &Map, offset: usize, len: usize) -> Vec<u8> {
+fn read_text(map: &FileMap, offset: usize, len: usize) -> Vec<u8> {
     map.bytes(offset, len).iter().map(|b| b.load(Ordering::Relaxed)).take_while(|b| *b != 0).collect()
 }
 

@@ -8,9 +8,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use base::{Real, Vxid};
-use shm::vsc::{CounterSet, Stats};
+use shm::vsc::{CounterMaker, CounterSet};
 use shm::vsl::{LogRing, Marker, TxnLog};
-use shm::vsm::{Home, Segment, SegmentSet};
+use shm::vsm::{Segment, SegmentSet, SetOwner};
 use tables::counters::{Lck, Main, Mempool, Mgt, Sma, Smf, Vbe};
 use tables::tags::{LogSettings, TagMask};
 use tables::{SessClose, Tag};
@@ -22,7 +22,7 @@ struct Instance {
     _segments: Vec<Segment>,
     mgt: CounterSet<Mgt>,
     main: CounterSet<Main>,
-    stats: Stats,
+    stats: CounterMaker,
     ring: Arc<LogRing>,
 }
 
@@ -31,11 +31,11 @@ impl Instance {
         let dir = std::env::temp_dir().join(format!("lacquer-tools-{name}-{}", std::process::id()));
         std::fs::create_dir(&dir).unwrap();
         let pid = std::process::id();
-        let manager = SegmentSet::create(&dir, Home::Manager, pid, None).unwrap();
+        let manager = SegmentSet::create(&dir, SetOwner::Manager, pid, None).unwrap();
         let identity = manager.put("Arg", "-i", b"here\0").unwrap();
-        let mgt = Stats::new(&manager).add::<Mgt>("MGT").unwrap();
-        let worker = SegmentSet::create(&dir, Home::Worker, pid, None).unwrap();
-        let stats = Stats::new(&worker);
+        let mgt = CounterMaker::new(&manager).add::<Mgt>("MGT").unwrap();
+        let worker = SegmentSet::create(&dir, SetOwner::Worker, pid, None).unwrap();
+        let stats = CounterMaker::new(&worker);
         let main = stats.add::<Main>("MAIN").unwrap();
         let mut settings =
             LogSettings { space: 1 << 20, mask: TagMask::default(), reclen: 255, buffer: 16 << 10, is_sync: false };
@@ -88,7 +88,7 @@ fn varnishstat_shows_the_counters() {
     let _file = instance.stats.add::<Smf>("SMF.f").unwrap();
     let _pool = instance.stats.add::<Mempool>("MEMPOOL.req0").unwrap();
     // Two sources of counters in one set don't get in each other's way.
-    let _lock = Stats::new(&instance.worker).add::<Lck>("LCK.vbe").unwrap();
+    let _lock = CounterMaker::new(&instance.worker).add::<Lck>("LCK.vbe").unwrap();
     let cluster = instance.stats.cluster::<Vbe>(3).unwrap();
     let names = ["VBE.boot.a", "VBE.boot.b", "VBE.cold.c", "VBE.dynamic.d"];
     let backends: Vec<_> = names.iter().map(|n| instance.stats.add_to::<Vbe>(&cluster, n).unwrap()).collect();

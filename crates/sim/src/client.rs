@@ -6,49 +6,49 @@ use std::rc::Rc;
 
 use net::Address;
 
-use crate::history::{Answer, End, Event};
-use crate::plan::{Action, Ask, Client, Upload};
-use crate::quic::{Link, Quic};
-use crate::script::Framing;
-use crate::text::Source;
-use crate::wire::{Body, Broken, Head, Pace, Wire};
-use crate::world::World;
+use crate::history::{SimAnswer, SimEnd, SimEvent};
+use crate::plan::{SimAction, SimAsk, SimClient, SimUpload};
+use crate::quic::{SimQuic, SimQuicLink};
+use crate::script::SimFraming;
+use crate::text::ScriptSource;
+use crate::wire::{Broken, SimBody, SimHead, SimPace, SimWire};
+use crate::world::SimWorld;
 
 /// A client's end of a connection, and the task at the other.
 struct Connection {
-    wire: Wire,
+    wire: SimWire,
     session: rt::JoinHandle<()>,
 }
 
 /// A client that asks one thing after the other, and waits for each answer.
 pub(crate) struct Asker {
-    world: Rc<World>,
-    client: Client,
+    world: Rc<SimWorld>,
+    client: SimClient,
     kept: Option<Connection>,
 }
 
 impl Asker {
-    pub fn new(world: Rc<World>) -> Self {
-        Asker { world, client: Client { number: 0, steps: Vec::new(), torn: None }, kept: None }
+    pub fn new(world: Rc<SimWorld>) -> Self {
+        Asker { world, client: SimClient { number: 0, steps: Vec::new(), torn: None }, kept: None }
     }
 
-    pub async fn ask(&mut self, ask: &Ask) -> Answer {
+    pub async fn ask(&mut self, ask: &SimAsk) -> SimAnswer {
         answer_to(&self.world, &self.client, ask, &mut self.kept).await
     }
 }
 
-pub(crate) async fn run(world: Rc<World>, quic: Option<Rc<Quic>>, client: Client) {
+pub(crate) async fn run(world: Rc<SimWorld>, quic: Option<Rc<SimQuic>>, client: SimClient) {
     let (mut kept, mut link) = (None, None);
     for (step, action) in client.steps.iter().enumerate() {
         match action {
-            Action::Wait(time) => rt::sleep(*time).await,
-            Action::Ask(ask) => {
-                world.note(Event::Asked { client: client.number, step, ask: ask.clone() });
+            SimAction::Wait(time) => rt::sleep(*time).await,
+            SimAction::Ask(ask) => {
+                world.note(SimEvent::Asked { client: client.number, step, ask: ask.clone() });
                 let answer = match &quic {
                     Some(quic) => answer_over(quic, &client, ask, &mut link).await,
                     None => answer_to(&world, &client, ask, &mut kept).await,
                 };
-                world.note(Event::Answered { client: client.number, step, answer });
+                world.note(SimEvent::Answered { client: client.number, step, answer });
             }
         }
     }
@@ -56,10 +56,10 @@ pub(crate) async fn run(world: Rc<World>, quic: Option<Rc<Quic>>, client: Client
 
 /// Asks, on the connection there is or on a new one. A connection that was kept may have been closed meanwhile, as any
 /// server may do: then the client asks once more.
-async fn answer_to(world: &Rc<World>, client: &Client, ask: &Ask, kept: &mut Option<Connection>) -> Answer {
+async fn answer_to(world: &Rc<SimWorld>, client: &SimClient, ask: &SimAsk, kept: &mut Option<Connection>) -> SimAnswer {
     if let Some(own) = kept.take() {
         let answer = answer_on(own, ask, kept).await;
-        if (answer.status, answer.end) != (0, End::Cut) || ask.body.is_some() {
+        if (answer.status, answer.end) != (0, SimEnd::Cut) || ask.body.is_some() {
             return answer;
         }
     }
@@ -67,7 +67,7 @@ async fn answer_to(world: &Rc<World>, client: &Client, ask: &Ask, kept: &mut Opt
 }
 
 /// The same as [`answer_to`], over QUIC.
-async fn answer_over(quic: &Quic, client: &Client, ask: &Ask, kept: &mut Option<Link>) -> Answer {
+async fn answer_over(quic: &SimQuic, client: &SimClient, ask: &SimAsk, kept: &mut Option<SimQuicLink>) -> SimAnswer {
     for is_again in [false, true] {
         let link = match kept.take() {
             Some(link) => link,
@@ -78,28 +78,28 @@ async fn answer_over(quic: &Quic, client: &Client, ask: &Ask, kept: &mut Option<
         };
         let (answer, is_usable) = link.ask(ask).await;
         *kept = is_usable.then_some(link);
-        if is_again || (answer.status, answer.end) != (0, End::Cut) || ask.body.is_some() {
+        if is_again || (answer.status, answer.end) != (0, SimEnd::Cut) || ask.body.is_some() {
             return answer;
         }
     }
-    Answer::default()
+    SimAnswer::default()
 }
 
-async fn answer_on(mut own: Connection, ask: &Ask, kept: &mut Option<Connection>) -> Answer {
-    own.wire.set_pace(Pace(ask.slow));
-    let answer = RefCell::new(Answer::default());
+async fn answer_on(mut own: Connection, ask: &SimAsk, kept: &mut Option<Connection>) -> SimAnswer {
+    own.wire.set_pace(SimPace(ask.slow));
+    let answer = RefCell::new(SimAnswer::default());
     let exchanged = async { exchange(&mut own.wire, ask, &answer).await };
     let is_usable = match ask.gone.or(ask.dropped) {
         Some(after) => match rt::timeout(after, exchanged).await {
             Ok(exchanged) => exchanged,
             Err(rt::Elapsed) => {
-                answer.borrow_mut().end = End::Left;
+                answer.borrow_mut().end = SimEnd::Left;
                 Err(Broken::Ended)
             }
         },
         None => exchanged.await,
     };
-    if ask.dropped.is_some() && answer.borrow().end == End::Left {
+    if ask.dropped.is_some() && answer.borrow().end == SimEnd::Left {
         own.session.abort();
     }
     if is_usable == Ok(true) && own.wire.is_clean() {
@@ -108,7 +108,7 @@ async fn answer_on(mut own: Connection, ask: &Ask, kept: &mut Option<Connection>
     answer.into_inner()
 }
 
-fn connect(world: &Rc<World>, client: &Client) -> Connection {
+fn connect(world: &Rc<SimWorld>, client: &SimClient) -> Connection {
     let peer = Address::inet(([192, 0, 2, client.number as u8 + 1], 40_000).into());
     let local = Address::inet(([10, 0, 0, 2], 80).into());
     let (theirs, ours) = testkit_net::memory::pair(local, peer);
@@ -116,17 +116,17 @@ fn connect(world: &Rc<World>, client: &Client) -> Connection {
         ours.set_step(bytes);
     }
     let session = world.accept(theirs, peer, local);
-    Connection { wire: Wire::new(ours), session }
+    Connection { wire: SimWire::new(ours), session }
 }
 
 /// Sends the request and reads the answer; whether the connection can be used again.
-pub(crate) async fn exchange(wire: &mut Wire, ask: &Ask, answer: &RefCell<Answer>) -> Result<bool, Broken> {
+pub(crate) async fn exchange(wire: &mut SimWire, ask: &SimAsk, answer: &RefCell<SimAnswer>) -> Result<bool, Broken> {
     let mut head = format!("{} {} HTTP/1.1\r\nHost: example.com\r\n", ask.method, ask.url);
     ask.headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
     let body = ask.body.as_ref().map(|upload| (upload, uploaded(ask, upload).bytes()));
     match &body {
         None => {}
-        Some((upload, _)) if upload.framing == Framing::Chunked => head.push_str("Transfer-Encoding: chunked\r\n"),
+        Some((upload, _)) if upload.framing == SimFraming::Chunked => head.push_str("Transfer-Encoding: chunked\r\n"),
         Some((_, bytes)) => head.push_str(&format!("Content-Length: {}\r\n", bytes.len())),
     }
     head.push_str("\r\n");
@@ -149,14 +149,14 @@ pub(crate) async fn exchange(wire: &mut Wire, ask: &Ask, answer: &RefCell<Answer
     let mut bytes = Reading { answer, bytes: Vec::new() };
     wire.body(framing, &mut bytes.bytes).await?;
     drop(bytes);
-    answer.borrow_mut().end = End::Whole;
+    answer.borrow_mut().end = SimEnd::Whole;
     let closes = head.header("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
-    Ok(!closes && framing != Body::Eof)
+    Ok(!closes && framing != SimBody::Eof)
 }
 
 /// A body that is being read: what has come is the answer's whenever that ends.
 struct Reading<'a> {
-    answer: &'a RefCell<Answer>,
+    answer: &'a RefCell<SimAnswer>,
     bytes: Vec<u8>,
 }
 
@@ -166,17 +166,17 @@ impl Drop for Reading<'_> {
     }
 }
 
-pub(crate) fn uploaded(ask: &Ask, upload: &Upload) -> Source {
-    Source { url: ask.url.clone(), variant: "up".to_owned(), number: 0, lines: upload.lines }
+pub(crate) fn uploaded(ask: &SimAsk, upload: &SimUpload) -> ScriptSource {
+    ScriptSource { url: ask.url.clone(), variant: "up".to_owned(), number: 0, lines: upload.lines }
 }
 
-async fn send_body(wire: &Wire, upload: &Upload, bytes: &[u8]) -> Result<(), Broken> {
+async fn send_body(wire: &SimWire, upload: &SimUpload, bytes: &[u8]) -> Result<(), Broken> {
     let pieces = upload.pieces as usize;
     for (at, piece) in bytes.chunks(bytes.len().div_ceil(pieces).max(1)).enumerate() {
         if at > 0 {
             rt::sleep(upload.pause).await;
         }
-        let is_chunked = upload.framing == Framing::Chunked;
+        let is_chunked = upload.framing == SimFraming::Chunked;
         if is_chunked {
             wire.write(format!("{:x}\r\n", piece.len()).as_bytes()).await?;
         }
@@ -190,19 +190,19 @@ async fn send_body(wire: &Wire, upload: &Upload, bytes: &[u8]) -> Result<(), Bro
         }
     }
     match upload.framing {
-        Framing::Chunked => wire.write(b"0\r\n\r\n").await,
-        Framing::Length | Framing::Eof => Ok(()),
+        SimFraming::Chunked => wire.write(b"0\r\n\r\n").await,
+        SimFraming::Length | SimFraming::Eof => Ok(()),
     }
 }
 
-fn framing(head: &Head, ask: &Ask) -> Body {
+fn framing(head: &SimHead, ask: &SimAsk) -> SimBody {
     let status = head.word(1);
     if ask.method == "HEAD" || status == "304" || status == "204" {
-        return Body::None;
+        return SimBody::None;
     }
     match (head.header("Transfer-Encoding"), head.header("Content-Length")) {
-        (Some(_), _) => Body::Chunked,
-        (None, Some(length)) => length.parse().map_or(Body::Eof, Body::Length),
-        (None, None) => Body::Eof,
+        (Some(_), _) => SimBody::Chunked,
+        (None, Some(length)) => length.parse().map_or(SimBody::Eof, SimBody::Length),
+        (None, None) => SimBody::Eof,
     }
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 /// The random number generator splitmix64.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct SimDice(u64);
 
-impl Dice {
+impl SimDice {
     /// Dice of their own for one thing of a history: what else is in it doesn't change what they draw.
     pub fn for_thing(seed: u64, thing: &str, number: u64) -> Self {
         let hash = thing
             .bytes()
             .fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        let mut dice = Dice(hash ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut dice = SimDice(hash ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         dice.next();
         dice
     }
@@ -41,23 +41,23 @@ impl Dice {
 
 /// A number between two, both of which it may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct NumberSpan {
     pub least: u64,
     pub most: u64,
 }
 
-impl Span {
+impl NumberSpan {
     pub fn just(number: u64) -> Self {
-        Span { least: number, most: number }
+        NumberSpan { least: number, most: number }
     }
 
-    pub fn draw(self, dice: &mut Dice) -> u64 {
+    pub fn draw(self, dice: &mut SimDice) -> u64 {
         self.least + dice.below(self.most - self.least + 1)
     }
 
     /// A time from a span of milliseconds. Every other draw is one of the ends: what happens at one moment is what
     /// races.
-    pub fn draw_time(self, dice: &mut Dice) -> Duration {
+    pub fn draw_time(self, dice: &mut SimDice) -> Duration {
         let ms = match dice.below(4) {
             0 => self.least,
             1 => self.most,

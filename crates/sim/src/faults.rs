@@ -3,7 +3,7 @@
 //! is to find each: the proof that a bug of that kind would be found.
 
 #[derive(Clone, Copy, Debug)]
-pub struct Fault {
+pub struct PlantedFault {
     pub name: &'static str,
     pub scenario: &'static str,
 }
@@ -14,7 +14,7 @@ pub(crate) const RFC9111: &str = "rfc9111";
 /// The same: histories of a fleet find it.
 pub(crate) const FLEET: &str = "fleet";
 
-pub const FAULTS: &[Fault] = &[
+pub const FAULTS: &[PlantedFault] = &[
     fault("a lost wake-up", "waiters_of_a_failed_fetch"),
     fault("a purge that forgets a running fetch", "purged_while_fetched"),
     fault("a ban that forgets a running fetch", "banned_while_fetched"),
@@ -50,6 +50,6 @@ pub const FAULTS: &[Fault] = &[
     fault("a cap on staleness that is forgotten", FLEET),
 ];
 
-const fn fault(name: &'static str, scenario: &'static str) -> Fault {
-    Fault { name, scenario }
+const fn fault(name: &'static str, scenario: &'static str) -> PlantedFault {
+    PlantedFault { name, scenario }
 }

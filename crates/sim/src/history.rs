@@ -8,33 +8,33 @@ use std::time::Duration;
 use base::lock::Mutex;
 
 use crate::fleet::Happening;
-use crate::plan::Ask;
-use crate::text::Source;
+use crate::plan::SimAsk;
+use crate::text::ScriptSource;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct HistoryEntry {
     pub at: Duration,
-    pub event: Event,
+    pub event: SimEvent,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Event {
+pub(crate) enum SimEvent {
     Asked {
         client: usize,
         step: usize,
-        ask: Ask,
+        ask: SimAsk,
     },
     /// The client has its answer, or knows that it gets none.
     Answered {
         client: usize,
         step: usize,
-        answer: Answer,
+        answer: SimAnswer,
     },
     Fetched {
         number: u64,
         url: String,
         variant: String,
-        body: Option<Received>,
+        body: Option<SimReceived>,
     },
     Served {
         number: u64,
@@ -49,7 +49,7 @@ pub(crate) enum Event {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Received {
+pub(crate) struct SimReceived {
     pub bytes: Vec<u8>,
     pub is_whole: bool,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Received {
 pub(crate) enum Served {
     Body {
         status: u16,
-        source: Source,
+        source: ScriptSource,
     },
     /// The object of that number is still good.
     NotModified {
@@ -67,15 +67,15 @@ pub(crate) enum Served {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct SimAnswer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    pub end: End,
+    pub end: SimEnd,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum SimEnd {
     Whole,
     /// Before that, and the client could see it.
     #[default]
@@ -83,7 +83,7 @@ pub(crate) enum End {
     Left,
 }
 
-impl Answer {
+impl SimAnswer {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -94,12 +94,12 @@ impl Answer {
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct History(Arc<Mutex<Vec<Entry>>>);
+pub(crate) struct SimHistory(Arc<Mutex<Vec<HistoryEntry>>>);
 
-impl History {
-    pub fn add(&self, at: Duration, event: Event) -> usize {
+impl SimHistory {
+    pub fn add(&self, at: Duration, event: SimEvent) -> usize {
         let mut entries = self.0.lock();
-        entries.push(Entry { at, event });
+        entries.push(HistoryEntry { at, event });
         entries.len() - 1
     }
 
@@ -107,18 +107,18 @@ impl History {
         self.0.lock().len()
     }
 
-    pub fn take(&self) -> Vec<Entry> {
+    pub fn take(&self) -> Vec<HistoryEntry> {
         std::mem::take(&mut self.0.lock())
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for HistoryEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:>8.3} ", self.at.as_secs_f64())?;
         match &self.event {
-            Event::Asked { client, step, ask } => write!(f, "client {client}.{step} asks {ask}"),
-            Event::Answered { client, step, answer } => write!(f, "client {client}.{step} has {answer}"),
-            Event::Fetched { number, url, variant, body } => {
+            SimEvent::Asked { client, step, ask } => write!(f, "client {client}.{step} asks {ask}"),
+            SimEvent::Answered { client, step, answer } => write!(f, "client {client}.{step} has {answer}"),
+            SimEvent::Fetched { number, url, variant, body } => {
                 write!(f, "origin is asked #{number} {url} {variant}")?;
                 match body {
                     Some(body) if body.is_whole => write!(f, " with {} bytes", body.bytes.len()),
@@ -126,29 +126,29 @@ impl fmt::Display for Entry {
                     None => Ok(()),
                 }
             }
-            Event::Served { number, served: Served::Body { status, source } } => {
+            SimEvent::Served { number, served: Served::Body { status, source } } => {
                 write!(f, "origin answers #{number} {status} with {} lines", source.lines)
             }
-            Event::Served { number, served: Served::NotModified { of } } => {
+            SimEvent::Served { number, served: Served::NotModified { of } } => {
                 write!(f, "origin answers #{number} 304: #{of} is still good")
             }
-            Event::Ended { number, is_whole: true } => write!(f, "origin has sent #{number}"),
-            Event::Ended { number, is_whole: false } => write!(f, "origin breaks #{number} off"),
-            Event::Fleet(happening) => write!(f, "{happening}"),
+            SimEvent::Ended { number, is_whole: true } => write!(f, "origin has sent #{number}"),
+            SimEvent::Ended { number, is_whole: false } => write!(f, "origin breaks #{number} off"),
+            SimEvent::Fleet(happening) => write!(f, "{happening}"),
         }
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for SimAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.status)?;
         for name in ["X-Number", "X-Body", "Age", "Content-Range"] {
             self.header(name).map_or(Ok(()), |value| write!(f, " {name}: {value}"))?;
         }
         let end = match self.end {
-            End::Whole => "whole",
-            End::Cut => "cut",
-            End::Left => "left by the client",
+            SimEnd::Whole => "whole",
+            SimEnd::Cut => "cut",
+            SimEnd::Left => "left by the client",
         };
         write!(f, ", {} bytes, {end}", self.body.len())
     }

@@ -76,11 +76,11 @@ mod world;
 use std::ops::Range;
 use std::path::Path;
 
-pub use faults::{FAULTS, Fault};
+pub use faults::{FAULTS, PlantedFault};
 pub use fleet::{again as again_fleet, draw_fleets};
 pub use rfc9111::{EXCHANGES, draw_exchanges};
-use run::{Draw, Failure};
-use script::Scenario;
+use run::{RunDraw, RunFailure};
+use script::SimScenario;
 use testkit_engine::Ground;
 
 pub fn scenarios() -> Vec<String> {
@@ -96,10 +96,10 @@ fn directory() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")
 }
 
-fn scenario(name: &str) -> Result<Scenario, String> {
+fn scenario(name: &str) -> Result<SimScenario, String> {
     let path = directory().join(format!("{name}.sim"));
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Scenario::parse(name, &text).map_err(|error| format!("{}:{}: {}", path.display(), error.line, error.what))
+    SimScenario::parse(name, &text).map_err(|error| format!("{}:{}: {}", path.display(), error.line, error.what))
 }
 
 /// Draws a history of a scenario for each seed; the first that fails ends it.
@@ -113,8 +113,8 @@ pub fn draw(name: &str, seeds: Range<u64>) -> Result<(), String> {
         if seed % 1000 == 999 {
             ground = Ground::new();
         }
-        run::history(&ground, &scenario, Draw { seed, fault: None })
-            .map_err(|failure: Box<Failure>| failure.to_string())?;
+        run::history(&ground, &scenario, RunDraw { seed, fault: None })
+            .map_err(|failure: Box<RunFailure>| failure.to_string())?;
     }
     Ok(())
 }
@@ -125,12 +125,12 @@ pub fn draw(name: &str, seeds: Range<u64>) -> Result<(), String> {
 /// The failure, shortened.
 pub fn again(name: &str, seed: u64) -> Result<String, String> {
     let scenario = scenario(name)?;
-    run::shown(&Ground::new(), &scenario, Draw { seed, fault: None })
-        .map_err(|failure: Box<Failure>| failure.to_string())
+    run::shown(&Ground::new(), &scenario, RunDraw { seed, fault: None })
+        .map_err(|failure: Box<RunFailure>| failure.to_string())
 }
 
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundFault {
     /// The first history that shows it.
     pub seed: u64,
     pub said: String,
@@ -140,7 +140,7 @@ pub struct Found {
 ///
 /// # Panics
 /// The scenario can't be read.
-pub fn find(fault: &Fault, most: u64) -> Option<Found> {
+pub fn find(fault: &PlantedFault, most: u64) -> Option<FoundFault> {
     match fault.scenario {
         faults::RFC9111 => return rfc9111::find(fault.name, most),
         faults::FLEET => return fleet::find(fault.name, most),
@@ -149,7 +149,7 @@ pub fn find(fault: &Fault, most: u64) -> Option<Found> {
     let scenario = scenario(fault.scenario).unwrap_or_else(|error| panic!("{error}"));
     let ground = Ground::new();
     (0..most).find_map(|seed| {
-        let failure = run::history(&ground, &scenario, Draw { seed, fault: Some(fault.name) }).err()?;
-        Some(Found { seed, said: format!("{}: {}", failure.finding.check, failure.finding.what) })
+        let failure = run::history(&ground, &scenario, RunDraw { seed, fault: Some(fault.name) }).err()?;
+        Some(FoundFault { seed, said: format!("{}: {}", failure.finding.check, failure.finding.what) })
     })
 }

@@ -167,12 +167,12 @@ fn faults(count: u64, scenario: Option<&str>) -> usize {
     quietly();
     let mut missed = 0;
     println!("| fault | scenario | seed | histories | what the check said |\n| --- | --- | --- | --- | --- |");
-    let is_wanted = |fault: &&sim::Fault| scenario.is_none_or(|scenario| scenario == fault.scenario);
+    let is_wanted = |fault: &&sim::PlantedFault| scenario.is_none_or(|scenario| scenario == fault.scenario);
     let wanted: Vec<_> = sim::FAULTS.iter().filter(is_wanted).collect();
     for fault in &wanted {
         match sim::find(fault, count) {
             Some(found) => {
-                let sim::Found { seed, said } = found;
+                let sim::FoundFault { seed, said } = found;
                 println!("| {} | {} | {seed} | {} | {said} |", fault.name, fault.scenario, seed + 1);
             }
             None => {

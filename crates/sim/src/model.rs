@@ -12,21 +12,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::history::{Answer, End, Entry, Event, Received, Served};
-use crate::plan::Ask;
-use crate::script::{Rule, Scenario};
-use crate::text::{self, Source};
+use crate::history::{HistoryEntry, Served, SimAnswer, SimEnd, SimEvent, SimReceived};
+use crate::plan::SimAsk;
+use crate::script::{ScriptRule, SimScenario};
+use crate::text::{self, ScriptSource};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
+pub(crate) struct ModelFinding {
     /// The check that says so.
     pub check: &'static str,
     pub what: String,
 }
 
-impl Finding {
+impl ModelFinding {
     pub fn new(check: &'static str, what: impl Into<String>) -> Self {
-        Finding { check, what: what.into() }
+        ModelFinding { check, what: what.into() }
     }
 }
 
@@ -41,16 +41,16 @@ struct Fetch<'a> {
     asked: usize,
     served: Option<(usize, Duration, &'a Served)>,
     ended: Option<(usize, bool)>,
-    body: Option<&'a Received>,
+    body: Option<&'a SimReceived>,
 }
 
 #[derive(Debug)]
 struct Exchange<'a> {
     who: String,
-    ask: &'a Ask,
+    ask: &'a SimAsk,
     asked: usize,
     asked_at: Duration,
-    answer: Option<(usize, Duration, &'a Answer)>,
+    answer: Option<(usize, Duration, &'a SimAnswer)>,
 }
 
 struct Invalidation<'a> {
@@ -60,7 +60,7 @@ struct Invalidation<'a> {
 }
 
 struct Judge<'a> {
-    scenario: &'a Scenario,
+    scenario: &'a SimScenario,
     fetches: BTreeMap<u64, Fetch<'a>>,
     exchanges: Vec<Exchange<'a>>,
     invalidations: Vec<Invalidation<'a>>,
@@ -70,7 +70,7 @@ struct Judge<'a> {
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub(crate) fn judge(scenario: &Scenario, history: &[Entry]) -> Result<(), Finding> {
+pub(crate) fn judge(scenario: &SimScenario, history: &[HistoryEntry]) -> Result<(), ModelFinding> {
     let judge = Judge::new(scenario, history);
     judge.exchanges.iter().try_for_each(|exchange| judge.exchange(exchange))?;
     judge.serialised()?;
@@ -79,35 +79,35 @@ pub(crate) fn judge(scenario: &Scenario, history: &[Entry]) -> Result<(), Findin
 }
 
 impl<'a> Judge<'a> {
-    fn new(scenario: &'a Scenario, history: &'a [Entry]) -> Self {
+    fn new(scenario: &'a SimScenario, history: &'a [HistoryEntry]) -> Self {
         let mut judge = Judge { scenario, fetches: BTreeMap::new(), exchanges: Vec::new(), invalidations: Vec::new() };
         let mut open: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         for (at, entry) in history.iter().enumerate() {
             match &entry.event {
-                Event::Asked { client, step, ask } => {
+                SimEvent::Asked { client, step, ask } => {
                     open.insert((*client, *step), judge.exchanges.len());
                     let who = format!("client {client}.{step}");
                     judge.exchanges.push(Exchange { who, ask, asked: at, asked_at: entry.at, answer: None });
                 }
-                Event::Answered { client, step, answer } => {
+                SimEvent::Answered { client, step, answer } => {
                     let exchange = &mut judge.exchanges[open[&(*client, *step)]];
                     exchange.answer = Some((at, entry.at, answer));
                     let is_invalidation = matches!(&*exchange.ask.method, "PURGE" | "BAN");
-                    if is_invalidation && answer.status == 200 && answer.end == End::Whole {
+                    if is_invalidation && answer.status == 200 && answer.end == SimEnd::Whole {
                         let (url, asked) = (&*exchange.ask.url, exchange.asked);
                         judge.invalidations.push(Invalidation { url, asked, acknowledged: at });
                     }
                 }
-                Event::Fetched { number, url, variant, body } => {
+                SimEvent::Fetched { number, url, variant, body } => {
                     let body = body.as_ref();
                     let fetch = Fetch { url, variant, asked: at, served: None, ended: None, body };
                     judge.fetches.insert(*number, fetch);
                 }
-                Event::Served { number, served } => {
+                SimEvent::Served { number, served } => {
                     judge.fetch_mut(*number).served = Some((at, entry.at, served));
                 }
-                Event::Ended { number, is_whole } => judge.fetch_mut(*number).ended = Some((at, *is_whole)),
-                Event::Fleet(_) => {}
+                SimEvent::Ended { number, is_whole } => judge.fetch_mut(*number).ended = Some((at, *is_whole)),
+                SimEvent::Fleet(_) => {}
             }
         }
         judge
@@ -117,23 +117,26 @@ impl<'a> Judge<'a> {
         self.fetches.get_mut(&number).expect("an answer has been asked for")
     }
 
-    fn rule(&self, url: &str) -> Option<&'a Rule> {
+    fn rule(&self, url: &str) -> Option<&'a ScriptRule> {
         self.scenario.origins.iter().find(|rule| rule.url == url)
     }
 
-    fn exchange(&self, exchange: &Exchange<'a>) -> Result<(), Finding> {
+    fn exchange(&self, exchange: &Exchange<'a>) -> Result<(), ModelFinding> {
         let Exchange { who, ask, .. } = exchange;
         let Some((_, at, answer)) = exchange.answer else {
-            return Err(Finding::new("every request is answered", format!("{who} waits for ever for {}", ask.url)));
+            return Err(ModelFinding::new(
+                "every request is answered",
+                format!("{who} waits for ever for {}", ask.url),
+            ));
         };
         let took = at - exchange.asked_at;
         if self.scenario.within.is_some_and(|within| took > within + SLACK) {
-            return Err(Finding::new("answers come in time", format!("{who} waited {took:?} for {}", ask.url)));
+            return Err(ModelFinding::new("answers come in time", format!("{who} waited {took:?} for {}", ask.url)));
         }
         let may_fail = self.may_fail(&ask.url) || ask.body.as_ref().is_some_and(|body| body.is_cut);
-        let has_failed = answer.end == End::Cut || answer.status == 503;
+        let has_failed = answer.end == SimEnd::Cut || answer.status == 503;
         if has_failed && !may_fail {
-            return Err(Finding::new("nothing fails for no reason", format!("{who} has {answer}")));
+            return Err(ModelFinding::new("nothing fails for no reason", format!("{who} has {answer}")));
         }
         match answer.number("X-Number") {
             Some(number) if !matches!(&*ask.method, "PURGE" | "BAN") => self.object(exchange, answer, number),
@@ -142,14 +145,14 @@ impl<'a> Judge<'a> {
     }
 
     fn may_fail(&self, url: &str) -> bool {
-        let fails = |rule: &Rule| rule.cut + rule.refuse + rule.fail > 0 || rule.status >= 500;
+        let fails = |rule: &ScriptRule| rule.cut + rule.refuse + rule.fail > 0 || rule.status >= 500;
         self.rule(url)
             .is_some_and(|rule| fails(rule) || rule.includes.iter().any(|url| self.rule(url).is_some_and(fails)))
     }
 
-    fn object(&self, exchange: &Exchange<'a>, answer: &Answer, number: u64) -> Result<(), Finding> {
+    fn object(&self, exchange: &Exchange<'a>, answer: &SimAnswer, number: u64) -> Result<(), ModelFinding> {
         let who = &exchange.who;
-        let wrong = |check, what: String| Err(Finding::new(check, format!("{who} has {answer}: {what}")));
+        let wrong = |check, what: String| Err(ModelFinding::new(check, format!("{who} has {answer}: {what}")));
         let Some(body_number) = answer.number("X-Body") else {
             return wrong("a refreshed head keeps what the 304 doesn't name", "X-Body is gone".to_owned());
         };
@@ -172,19 +175,19 @@ impl<'a> Judge<'a> {
             false => self.body(exchange, answer, source),
         }?;
         let is_broken = self.fetches[&body_number].ended.is_none_or(|(_, is_whole)| !is_whole);
-        if is_broken && answer.end == End::Whole && !self.covers(answer, source) {
+        if is_broken && answer.end == SimEnd::Whole && !self.covers(answer, source) {
             return wrong("a body is whole or seen to be cut", "the origin broke it off".to_owned());
         }
         Ok(())
     }
 
-    fn covers(&self, answer: &Answer, source: &Source) -> bool {
+    fn covers(&self, answer: &SimAnswer, source: &ScriptSource) -> bool {
         answer.status == 206 || answer.body.len() as u64 >= source.lines * text::LINE as u64
     }
 
-    fn may_have(&self, exchange: &Exchange<'a>, number: u64) -> Result<(), Finding> {
+    fn may_have(&self, exchange: &Exchange<'a>, number: u64) -> Result<(), ModelFinding> {
         let (who, ask) = (&exchange.who, exchange.ask);
-        let wrong = |check, what: String| Err(Finding::new(check, format!("{who} has #{number}: {what}")));
+        let wrong = |check, what: String| Err(ModelFinding::new(check, format!("{who} has #{number}: {what}")));
         let Some(fetch) = self.fetches.get(&number) else {
             return wrong("answers are the origin's", "there is no such answer".to_owned());
         };
@@ -209,7 +212,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    fn is_alive(&self, exchange: &Exchange<'a>, number: u64) -> Result<(), Finding> {
+    fn is_alive(&self, exchange: &Exchange<'a>, number: u64) -> Result<(), ModelFinding> {
         let fetch = &self.fetches[&number];
         let ttl = self.rule(fetch.url).and_then(|rule| rule.ttl).map(Duration::from_millis);
         let (Some(ttl), Some((_, served_at, _))) = (ttl, fetch.served) else { return Ok(()) };
@@ -218,13 +221,13 @@ impl<'a> Judge<'a> {
             return Ok(());
         }
         let what = format!("{} has #{number}, asked {:?} too late", exchange.who, exchange.asked_at - until);
-        Err(Finding::new("nothing is answered beyond ttl and grace", what))
+        Err(ModelFinding::new("nothing is answered beyond ttl and grace", what))
     }
 
     /// A body of one object, or a range of it.
-    fn body(&self, exchange: &Exchange<'a>, answer: &Answer, source: &Source) -> Result<(), Finding> {
+    fn body(&self, exchange: &Exchange<'a>, answer: &SimAnswer, source: &ScriptSource) -> Result<(), ModelFinding> {
         let who = &exchange.who;
-        let wrong = |check, what: String| Err(Finding::new(check, format!("{who} has {answer}: {what}")));
+        let wrong = |check, what: String| Err(ModelFinding::new(check, format!("{who} has {answer}: {what}")));
         let all = source.bytes();
         let expected = match answer.header("Content-Range") {
             Some(range) => match range_of(range).and_then(|(first, last)| all.get(first..=last)) {
@@ -240,16 +243,16 @@ impl<'a> Judge<'a> {
             let line = line.trim_ascii_end().escape_ascii();
             return wrong("bytes are those of the object", format!("byte {at}, in `{line}`"));
         }
-        if answer.end == End::Whole && got.len() < expected.len() {
+        if answer.end == SimEnd::Whole && got.len() < expected.len() {
             return wrong("a body is whole or seen to be cut", format!("{} of {} bytes", got.len(), expected.len()));
         }
         Ok(())
     }
 
-    fn page(&self, exchange: &Exchange<'a>, answer: &Answer, source: &Source) -> Result<(), Finding> {
+    fn page(&self, exchange: &Exchange<'a>, answer: &SimAnswer, source: &ScriptSource) -> Result<(), ModelFinding> {
         let who = &exchange.who;
-        let wrong = |check, what: String| Err(Finding::new(check, format!("{who} has {answer}: {what}")));
-        if answer.end != End::Whole {
+        let wrong = |check, what: String| Err(ModelFinding::new(check, format!("{who} has {answer}: {what}")));
+        if answer.end != SimEnd::Whole {
             return Ok(());
         }
         let runs = match text::runs(&answer.body) {
@@ -284,7 +287,7 @@ impl<'a> Judge<'a> {
     }
 
     /// One fetch at a time.
-    fn serialised(&self) -> Result<(), Finding> {
+    fn serialised(&self) -> Result<(), ModelFinding> {
         let is_serialised = |fetch: &&Fetch<'_>| self.scenario.serialised.iter().any(|url| url == fetch.url);
         let fetches: Vec<_> = self.fetches.values().filter(is_serialised).collect();
         for (nth, fetch) in fetches.iter().enumerate() {
@@ -297,7 +300,7 @@ impl<'a> Judge<'a> {
             });
             if let Some(rival) = rival {
                 let what = format!("{} {} at {} and {}", fetch.url, fetch.variant, fetch.asked, rival.asked);
-                return Err(Finding::new("one fetch at a time", what));
+                return Err(ModelFinding::new("one fetch at a time", what));
             }
         }
         Ok(())
@@ -310,7 +313,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    fn privacy(&self) -> Result<(), Finding> {
+    fn privacy(&self) -> Result<(), ModelFinding> {
         let mut had: BTreeMap<u64, &str> = BTreeMap::new();
         for exchange in &self.exchanges {
             let number = exchange.answer.and_then(|(_, _, answer)| answer.number("X-Number"));
@@ -320,13 +323,13 @@ impl<'a> Judge<'a> {
             let Some(number) = number.filter(|_| is_private) else { continue };
             if let Some(other) = had.insert(number, &exchange.who) {
                 let what = format!("#{number} to {other} and to {}", exchange.who);
-                return Err(Finding::new("what is private goes to one request", what));
+                return Err(ModelFinding::new("what is private goes to one request", what));
             }
         }
         Ok(())
     }
 
-    fn uploads(&self) -> Result<(), Finding> {
+    fn uploads(&self) -> Result<(), ModelFinding> {
         for fetch in self.fetches.values() {
             let Some(body) = fetch.body else { continue };
             let is_sent = self.exchanges.iter().filter(|exchange| exchange.asked < fetch.asked).any(|exchange| {
@@ -340,7 +343,7 @@ impl<'a> Judge<'a> {
             });
             if !is_sent {
                 let what = format!("{} got {} bytes that nobody sent", fetch.url, body.bytes.len());
-                return Err(Finding::new("uploads come as they were sent", what));
+                return Err(ModelFinding::new("uploads come as they were sent", what));
             }
         }
         Ok(())

@@ -4,49 +4,49 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::dice::{Dice, Span};
-use crate::script::{Framing, Request, Scenario, Step};
+use crate::dice::{NumberSpan, SimDice};
+use crate::script::{ScriptRequest, ScriptStep, SimFraming, SimScenario};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Plan {
-    pub clients: Vec<Client>,
+pub(crate) struct SimPlan {
+    pub clients: Vec<SimClient>,
 }
 
 /// One client: a connection at a time, one step after the other.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Client {
+pub(crate) struct SimClient {
     /// Number in the first plan: it keeps it when others are left out.
     pub number: usize,
-    pub steps: Vec<Action>,
+    pub steps: Vec<SimAction>,
     /// Most bytes that its connection moves at once.
     pub torn: Option<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Action {
+pub(crate) enum SimAction {
     Wait(Duration),
-    Ask(Ask),
+    Ask(SimAsk),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Ask {
+pub(crate) struct SimAsk {
     pub method: String,
     pub url: String,
     pub headers: Vec<(String, String)>,
-    pub body: Option<Upload>,
+    pub body: Option<SimUpload>,
     pub slow: Option<(usize, Duration)>,
     pub gone: Option<Duration>,
     pub dropped: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Upload {
+pub(crate) struct SimUpload {
     pub lines: u64,
     pub pieces: u64,
     pub pause: Duration,
     /// The client leaves before its end.
     pub is_cut: bool,
-    pub framing: Framing,
+    pub framing: SimFraming,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,29 +58,29 @@ pub(crate) enum GivenUp {
     Tasks,
 }
 
-impl Plan {
+impl SimPlan {
     pub fn given_up(&self) -> GivenUp {
         let steps = self.clients.iter().flat_map(|client| &client.steps);
-        steps.map(Action::given_up).max().unwrap_or(GivenUp::Nothing)
+        steps.map(SimAction::given_up).max().unwrap_or(GivenUp::Nothing)
     }
 
-    pub fn draw(scenario: &Scenario, seed: u64) -> Self {
+    pub fn draw(scenario: &SimScenario, seed: u64) -> Self {
         let scripts = scenario.clients.iter().flat_map(|script| (0..script.count).map(move |_| script));
         let clients = scripts.enumerate().map(|(number, script)| {
-            let mut dice = Dice::for_thing(seed, "client", number as u64);
+            let mut dice = SimDice::for_thing(seed, "client", number as u64);
             let steps = script.steps.iter().map(|step| match step {
-                Step::Wait(time) => Action::Wait(time.draw_time(&mut dice)),
-                Step::Request(request) => Action::Ask(Ask::draw(request, &mut dice)),
+                ScriptStep::Wait(time) => SimAction::Wait(time.draw_time(&mut dice)),
+                ScriptStep::Request(request) => SimAction::Ask(SimAsk::draw(request, &mut dice)),
             });
             let steps = steps.collect();
             let torn = dice.one_in(4).then(|| 64 + dice.below(2000) as usize);
-            Client { number, steps, torn }
+            SimClient { number, steps, torn }
         });
-        Plan { clients: clients.collect() }
+        SimPlan { clients: clients.collect() }
     }
 
     /// Plans with a little less in them, the greatest cuts first.
-    pub fn shorter(&self) -> Vec<Plan> {
+    pub fn shorter(&self) -> Vec<SimPlan> {
         let mut plans = Vec::new();
         for at in 0..self.clients.len() {
             let mut plan = self.clone();
@@ -103,8 +103,8 @@ impl Plan {
     }
 }
 
-impl Ask {
-    fn draw(request: &Request, dice: &mut Dice) -> Self {
+impl SimAsk {
+    fn draw(request: &ScriptRequest, dice: &mut SimDice) -> Self {
         let mut headers: Vec<_> =
             request.headers.iter().map(|(name, values)| (name.clone(), dice.pick(values).clone())).collect();
         headers.retain(|(_, value)| value != "-");
@@ -112,11 +112,11 @@ impl Ask {
             let (first, last) = (first.draw(dice), last.draw(dice));
             headers.push(("Range".to_owned(), format!("bytes={}-{}", first.min(last), first.max(last))));
         }
-        Ask {
+        SimAsk {
             method: request.method.clone(),
             url: dice.pick(&request.urls).clone(),
             headers,
-            body: request.body.map(|lines| Upload::draw(request, lines, dice)),
+            body: request.body.map(|lines| SimUpload::draw(request, lines, dice)),
             slow: request.slow.map(|(bytes, pause)| (bytes.draw(dice).max(1) as usize, pause.draw_time(dice))),
             gone: request.gone.and_then(|(count, after)| dice.one_in(count).then(|| after.draw_time(dice))),
             dropped: request.dropped.and_then(|(count, after)| dice.one_in(count).then(|| after.draw_time(dice))),
@@ -128,10 +128,10 @@ impl Ask {
     }
 }
 
-impl Upload {
-    fn draw(request: &Request, lines: Span, dice: &mut Dice) -> Self {
+impl SimUpload {
+    fn draw(request: &ScriptRequest, lines: NumberSpan, dice: &mut SimDice) -> Self {
         let lines = lines.draw(dice);
-        Upload {
+        SimUpload {
             lines,
             pieces: request.pieces.draw(dice).max(1),
             pause: request.pause.draw_time(dice),
@@ -142,17 +142,17 @@ impl Upload {
     }
 }
 
-impl Action {
+impl SimAction {
     fn given_up(&self) -> GivenUp {
         match self {
-            Action::Ask(Ask { dropped: Some(_), .. }) => GivenUp::Tasks,
-            Action::Ask(Ask { gone: Some(_), .. }) => GivenUp::Answers,
-            Action::Ask(_) | Action::Wait(_) => GivenUp::Nothing,
+            SimAction::Ask(SimAsk { dropped: Some(_), .. }) => GivenUp::Tasks,
+            SimAction::Ask(SimAsk { gone: Some(_), .. }) => GivenUp::Answers,
+            SimAction::Ask(_) | SimAction::Wait(_) => GivenUp::Nothing,
         }
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for SimPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for client in &self.clients {
             write!(f, "client {}", client.number)?;
@@ -166,22 +166,22 @@ impl fmt::Display for Plan {
     }
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for SimAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Action::Wait(time) => write!(f, "wait {time:?}"),
-            Action::Ask(ask) => write!(f, "{ask}"),
+            SimAction::Wait(time) => write!(f, "wait {time:?}"),
+            SimAction::Ask(ask) => write!(f, "{ask}"),
         }
     }
 }
 
-impl fmt::Display for Ask {
+impl fmt::Display for SimAsk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.method, self.url)?;
         self.headers.iter().try_for_each(|(name, value)| write!(f, ", {name}: {value}"))?;
         if let Some(body) = &self.body {
             let cut = if body.is_cut { ", cut" } else { "" };
-            let framing = if body.framing == Framing::Chunked { "chunked " } else { "" };
+            let framing = if body.framing == SimFraming::Chunked { "chunked " } else { "" };
             write!(f, ", {framing}body of {} lines in {} pieces {:?} apart{cut}", body.lines, body.pieces, body.pause)?;
         }
         if let Some((bytes, pause)) = self.slow {

@@ -9,18 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fronts::h3;
-use http3::qpack::{self, Encoder};
+use http3::qpack::{self, QpackEncoder};
 use http3::varint;
 use net::quic::{self, Connection, Endpoint, RecvStream, SendStream, VarInt};
-use testkit_net::quic::{Network, Path};
+use testkit_net::quic::{Path, QuicNetwork};
 use testkit_tls::NAME;
 use tls::quic::{QuicKeys, QuicServer};
 
 use crate::client::uploaded;
-use crate::history::{Answer, End};
-use crate::plan::{Ask, Client, Upload};
-use crate::script::Framing;
-use crate::world::World;
+use crate::history::{SimAnswer, SimEnd};
+use crate::plan::{SimAsk, SimClient, SimUpload};
+use crate::script::SimFraming;
+use crate::world::SimWorld;
 
 fn server() -> SocketAddr {
     ([10, 0, 0, 2], 443).into()
@@ -34,22 +34,22 @@ const CANCELLED: u32 = 0x10c;
 const NO_ERROR: u32 = 0x100;
 const SECTION_BYTES: usize = 64 * 1024;
 
-pub(crate) struct Quic {
-    network: Network,
+pub(crate) struct SimQuic {
+    network: QuicNetwork,
     config: quinn::ClientConfig,
     port: Cell<u16>,
 }
 
-impl Quic {
+impl SimQuic {
     /// Serves from now on, as tasks.
-    pub fn begin(world: &Rc<World>, tls: &testkit_tls::World, path: Path) -> Self {
-        let network = Network::new(path, Box::new(|bound| rt::sim::draw(bound).unwrap_or(0)));
+    pub fn begin(world: &Rc<SimWorld>, tls: &testkit_tls::TlsWorld, path: Path) -> Self {
+        let network = QuicNetwork::new(path, Box::new(|bound| rt::sim::draw(bound).unwrap_or(0)));
         let (engine, keys) = (&world.engine, QuicKeys::new(&[7; 32]));
         let tls_server = QuicServer::new(engine.certificates.clone(), "a0", || false);
         let tls_server = Arc::new(tls_server.expect("its settings are the usual ones"));
         let params = engine.params.load();
         let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let limits = quic::Limits {
+        let limits = quic::QuicLimits {
             streams: params.h3_max_concurrent_streams,
             stream_window: bytes(params.h3_stream_window),
             window: bytes(params.h3_window),
@@ -58,15 +58,15 @@ impl Quic {
         };
         let config = Arc::new(quic::config(&tls_server, &keys, &limits, None));
         let is_alone = Arc::new(true.into());
-        let seat = quic::Seat { member: 0, members: 1, life: 1, is_superseded: Arc::default(), is_alone };
-        let endpoint = network.serve(server(), seat, &keys, quic::ServerConfig::clone(&config));
+        let own_socket = quic::GroupSocket { member: 0, members: 1, life: 1, is_superseded: Arc::default(), is_alone };
+        let endpoint = network.serve(server(), own_socket, &keys, quic::ServerConfig::clone(&config));
         let endpoint = endpoint.expect("a network without sockets");
-        rt::spawn(accept(world.clone(), endpoint, h3::Config { quic: config, takes_early_data: false }));
+        rt::spawn(accept(world.clone(), endpoint, h3::Http3Config { quic: config, takes_early_data: false }));
         let config = quinn::ClientConfig::new(tls.make_quic_client(http3::ALPN));
-        Quic { network, config, port: Cell::new(40_000) }
+        SimQuic { network, config, port: Cell::new(40_000) }
     }
 
-    pub async fn connect(&self, client: &Client) -> Option<Link> {
+    pub async fn connect(&self, client: &SimClient) -> Option<SimQuicLink> {
         let at = ([192, 0, 2, client.number as u8 + 1], self.port.replace(self.port.get() + 1)).into();
         let endpoint = self.network.client(at).expect("a network without sockets");
         let connecting = endpoint.connect_with(self.config.clone(), server(), NAME).ok()?;
@@ -74,26 +74,26 @@ impl Quic {
         let mut control = connection.open_uni().await.ok()?;
         // A control stream, and SETTINGS that say nothing.
         control.write_all(&[0, 4, 0]).await.ok()?;
-        Some(Link { connection, _control: control, _endpoint: endpoint })
+        Some(SimQuicLink { connection, _control: control, _endpoint: endpoint })
     }
 }
 
-async fn accept(world: Rc<World>, endpoint: Endpoint, config: h3::Config) {
-    let group = Rc::<h3::Group>::default();
-    let seat = h3::Seat { local: server(), number: 0 };
+async fn accept(world: Rc<SimWorld>, endpoint: Endpoint, config: h3::Http3Config) {
+    let group = Rc::<h3::LinkGroup>::default();
+    let own_socket = h3::ListenerSocket { local: server(), number: 0 };
     while let Some(incoming) = endpoint.accept().await {
-        world.serve_quic(group.clone(), seat, (incoming, config.clone()));
+        world.serve_quic(group.clone(), own_socket, (incoming, config.clone()));
     }
 }
 
 /// A client's connection. Its control stream doesn't end before it.
-pub(crate) struct Link {
+pub(crate) struct SimQuicLink {
     connection: Connection,
     _control: SendStream,
     _endpoint: Endpoint,
 }
 
-impl Drop for Link {
+impl Drop for SimQuicLink {
     fn drop(&mut self) {
         self.connection.close(VarInt::from_u32(NO_ERROR), b"");
     }
@@ -117,16 +117,16 @@ impl Drop for Stream {
 
 struct Broken;
 
-impl Link {
+impl SimQuicLink {
     /// Asks, and waits for the answer as long as `ask` says; whether the connection can be used again.
-    pub async fn ask(&self, ask: &Ask) -> (Answer, bool) {
-        let answer = RefCell::new(Answer::default());
+    pub async fn ask(&self, ask: &SimAsk) -> (SimAnswer, bool) {
+        let answer = RefCell::new(SimAnswer::default());
         let exchanged = self.exchange(ask, &answer);
         let is_usable = match ask.gone {
             Some(after) => match rt::timeout(after, exchanged).await {
                 Ok(exchanged) => exchanged.is_ok(),
                 Err(rt::Elapsed) => {
-                    answer.borrow_mut().end = End::Left;
+                    answer.borrow_mut().end = SimEnd::Left;
                     true
                 }
             },
@@ -135,7 +135,7 @@ impl Link {
         (answer.into_inner(), is_usable && self.connection.close_reason().is_none())
     }
 
-    async fn exchange(&self, ask: &Ask, answer: &RefCell<Answer>) -> Result<(), Broken> {
+    async fn exchange(&self, ask: &SimAsk, answer: &RefCell<SimAnswer>) -> Result<(), Broken> {
         let (send, recv) = self.connection.open_bi().await.map_err(|_| Broken)?;
         let mut stream = Stream { send, recv, is_over: false };
         stream.send.write_all(&head(ask)).await.map_err(|_| Broken)?;
@@ -156,7 +156,7 @@ impl Link {
         let is_whole = ask.method == "HEAD"
             || answer.status == 304
             || answer.number("content-length").is_none_or(|length| length == answer.body.len() as u64);
-        answer.end = if is_whole && answer.status > 0 { End::Whole } else { End::Cut };
+        answer.end = if is_whole && answer.status > 0 { SimEnd::Whole } else { SimEnd::Cut };
         Ok(())
     }
 }
@@ -169,22 +169,22 @@ fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-fn head(ask: &Ask) -> Vec<u8> {
+fn head(ask: &SimAsk) -> Vec<u8> {
     let mut section = Vec::new();
-    let mut encoder = Encoder::begin(&mut section);
+    let mut encoder = QpackEncoder::begin(&mut section);
     let mut field = |name: &str, value: &str| encoder.field(name.to_lowercase().as_bytes(), value.as_bytes());
     field(":method", &ask.method);
     field(":scheme", "https");
     field(":authority", "example.com");
     field(":path", &ask.url);
     ask.headers.iter().for_each(|(name, value)| field(name, value));
-    if let Some(upload) = ask.body.as_ref().filter(|upload| upload.framing == Framing::Length) {
+    if let Some(upload) = ask.body.as_ref().filter(|upload| upload.framing == SimFraming::Length) {
         field("content-length", &uploaded(ask, upload).bytes().len().to_string());
     }
     frame(HEADERS, &section)
 }
 
-async fn send_body(send: &mut SendStream, upload: &Upload, bytes: &[u8]) -> Result<(), Broken> {
+async fn send_body(send: &mut SendStream, upload: &SimUpload, bytes: &[u8]) -> Result<(), Broken> {
     let pieces = upload.pieces as usize;
     for (at, piece) in bytes.chunks(bytes.len().div_ceil(pieces).max(1)).enumerate() {
         if at > 0 {
@@ -215,7 +215,7 @@ async fn read(recv: &mut RecvStream, slow: Option<(usize, Duration)>, octets: &m
     }
 }
 
-fn take(mut octets: &[u8], answer: &mut Answer) {
+fn take(mut octets: &[u8], answer: &mut SimAnswer) {
     while let Some((kind, len, begin)) = frame_at(octets) {
         let payload = &octets[begin..octets.len().min(begin + len)];
         match kind {
@@ -234,9 +234,9 @@ fn frame_at(octets: &[u8]) -> Option<(u64, usize, usize)> {
     Some((kind, usize::try_from(len).ok()?, first + second))
 }
 
-fn fields(section: &[u8], answer: &mut Answer) {
+fn fields(section: &[u8], answer: &mut SimAnswer) {
     let mut fields = Vec::new();
-    let unpacked = qpack::decode(section, SECTION_BYTES, &mut qpack::Scratch::default(), |name, value| {
+    let unpacked = qpack::decode(section, SECTION_BYTES, &mut qpack::QpackScratch::default(), |name, value| {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         fields.push((text(name), text(value)));
         Ok(())

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use testkit_net::quic::Path;
 
-use crate::dice::Span;
+use crate::dice::NumberSpan;
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scenario {
+pub(crate) struct SimScenario {
     pub name: String,
     pub vcl: String,
     pub params: Vec<(String, String)>,
@@ -18,22 +18,22 @@ pub(crate) struct Scenario {
     pub keep: Duration,
     pub within: Option<Duration>,
     pub serialised: Vec<String>,
-    pub origins: Vec<Rule>,
+    pub origins: Vec<ScriptRule>,
     pub clients: Vec<Script>,
     /// Clients speak HTTP/3 over such a path.
     pub path: Option<Path>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Rule {
+pub(crate) struct ScriptRule {
     pub url: String,
     pub status: u16,
     /// Milliseconds before the head.
-    pub delay: Span,
-    pub lines: Span,
+    pub delay: NumberSpan,
+    pub lines: NumberSpan,
     /// The body comes in so many pieces, so many milliseconds apart.
-    pub pieces: Span,
-    pub pause: Span,
+    pub pieces: NumberSpan,
+    pub pause: NumberSpan,
     pub headers: Vec<(String, String)>,
     /// `None`: nothing is said.
     pub ttl: Option<u64>,
@@ -46,11 +46,11 @@ pub(crate) struct Rule {
     pub cut: u64,
     pub refuse: u64,
     pub fail: u64,
-    pub framings: Vec<Framing>,
+    pub framings: Vec<SimFraming>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub(crate) enum SimFraming {
     Length,
     Chunked,
     Eof,
@@ -59,41 +59,41 @@ pub(crate) enum Framing {
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub count: u64,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptStep>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum ScriptStep {
     /// A pause in milliseconds.
-    Wait(Span),
-    Request(Box<Request>),
+    Wait(NumberSpan),
+    Request(Box<ScriptRequest>),
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub(crate) struct ScriptRequest {
     pub method: String,
     pub urls: Vec<String>,
     pub headers: Vec<(String, Vec<String>)>,
     /// Lines of a body, pieces of it, milliseconds between them.
-    pub body: Option<Span>,
-    pub pieces: Span,
-    pub pause: Span,
+    pub body: Option<NumberSpan>,
+    pub pieces: NumberSpan,
+    pub pause: NumberSpan,
     /// The body comes short in one of so many.
     pub cut: u64,
     /// Marks of the body's end: by its length or in chunks.
-    pub framings: Vec<Framing>,
+    pub framings: Vec<SimFraming>,
     /// Reads so many bytes at a time, with so many milliseconds between.
-    pub slow: Option<(Span, Span)>,
+    pub slow: Option<(NumberSpan, NumberSpan)>,
     /// Goes away after so many milliseconds, in one of so many.
-    pub gone: Option<(u64, Span)>,
+    pub gone: Option<(u64, NumberSpan)>,
     /// The request's own task is dropped after so many milliseconds, in one of so many.
-    pub dropped: Option<(u64, Span)>,
+    pub dropped: Option<(u64, NumberSpan)>,
     /// Range of the body: first and last byte.
-    pub range: Option<(Span, Span)>,
+    pub range: Option<(NumberSpan, NumberSpan)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ScriptError {
+pub(crate) struct SimScriptError {
     pub line: usize,
     pub what: String,
 }
@@ -106,9 +106,9 @@ enum Block {
     Client,
 }
 
-impl Scenario {
-    pub fn parse(name: &str, text: &str) -> Result<Self, ScriptError> {
-        let mut scenario = Scenario { name: name.to_owned(), ..Scenario::default() };
+impl SimScenario {
+    pub fn parse(name: &str, text: &str) -> Result<Self, SimScriptError> {
+        let mut scenario = SimScenario { name: name.to_owned(), ..SimScenario::default() };
         let mut block = Block::None;
         let mut lines = text.lines().enumerate();
         while let Some((number, line)) = lines.next() {
@@ -129,7 +129,7 @@ impl Scenario {
                 (_, false) => scenario.line(&words, &mut block),
                 (Block::None, true) => Err("an indented line belongs to nothing".to_owned()),
             };
-            read.map_err(|what| ScriptError { line: number + 1, what })?;
+            read.map_err(|what| SimScriptError { line: number + 1, what })?;
         }
         Ok(scenario)
     }
@@ -144,12 +144,12 @@ impl Scenario {
             ["within", time] => self.within = Some(Duration::from_millis(ms(time)?)),
             ["serialised", urls @ ..] => self.serialised = urls.iter().map(|url| (*url).to_owned()).collect(),
             ["quic", delay, "lost", "one", "in", lost, "doubled", "one", "in", doubled] => {
-                let Span { least, most } = times(delay)?;
+                let NumberSpan { least, most } = times(delay)?;
                 let delay = (Duration::from_millis(least), Duration::from_millis(most));
                 self.path = Some(Path { lost_one_in: number(lost)?, doubled_one_in: number(doubled)?, delay });
             }
             ["origin", url] => {
-                self.origins.push(Rule::new(url));
+                self.origins.push(ScriptRule::new(url));
                 *block = Block::Origin;
             }
             ["client"] | ["client", _] => {
@@ -163,15 +163,15 @@ impl Scenario {
     }
 }
 
-impl Rule {
+impl ScriptRule {
     fn new(url: &str) -> Self {
-        Rule {
+        ScriptRule {
             url: url.to_owned(),
             status: 200,
-            delay: Span::just(0),
-            lines: Span::just(10),
-            pieces: Span::just(1),
-            pause: Span::just(0),
+            delay: NumberSpan::just(0),
+            lines: NumberSpan::just(10),
+            pieces: NumberSpan::just(1),
+            pause: NumberSpan::just(0),
             headers: Vec::new(),
             ttl: None,
             is_private: false,
@@ -181,7 +181,7 @@ impl Rule {
             cut: 0,
             refuse: 0,
             fail: 0,
-            framings: vec![Framing::Length],
+            framings: vec![SimFraming::Length],
         }
     }
 
@@ -210,28 +210,28 @@ impl Rule {
 impl Script {
     fn line(&mut self, words: &[&str]) -> Result<(), String> {
         match (words, self.steps.last_mut()) {
-            (["wait", time], _) => self.steps.push(Step::Wait(times(time)?)),
+            (["wait", time], _) => self.steps.push(ScriptStep::Wait(times(time)?)),
             ([method @ ("get" | "head" | "post" | "purge" | "ban"), urls], _) => {
-                self.steps.push(Step::Request(Box::new(Request::new(&method.to_uppercase(), urls))));
+                self.steps.push(ScriptStep::Request(Box::new(ScriptRequest::new(&method.to_uppercase(), urls))));
             }
-            (_, Some(Step::Request(request))) => request.line(words)?,
+            (_, Some(ScriptStep::Request(request))) => request.line(words)?,
             _ => return Err(format!("a client does no `{}`", words.join(" "))),
         }
         Ok(())
     }
 }
 
-impl Request {
+impl ScriptRequest {
     fn new(method: &str, urls: &str) -> Self {
-        Request {
+        ScriptRequest {
             method: method.to_owned(),
             urls: urls.split('|').map(str::to_owned).collect(),
             headers: Vec::new(),
             body: None,
-            pieces: Span::just(1),
-            pause: Span::just(0),
+            pieces: NumberSpan::just(1),
+            pause: NumberSpan::just(0),
             cut: 0,
-            framings: vec![Framing::Length],
+            framings: vec![SimFraming::Length],
             slow: None,
             gone: None,
             dropped: None,
@@ -264,7 +264,7 @@ fn header(name: &str, value: &[&str]) -> (String, String) {
 }
 
 /// Share of clients that leave, and when.
-fn leaving(count: &str, time: &str) -> Result<(u64, Span), String> {
+fn leaving(count: &str, time: &str) -> Result<(u64, NumberSpan), String> {
     let after = times(time)?;
     if after.least == 0 {
         return Err("who goes away at once has asked nothing".to_owned());
@@ -272,15 +272,15 @@ fn leaving(count: &str, time: &str) -> Result<(u64, Span), String> {
     Ok((number(count)?, after))
 }
 
-fn framings(words: &str) -> Result<Vec<Framing>, String> {
+fn framings(words: &str) -> Result<Vec<SimFraming>, String> {
     words.split('|').map(framing).collect()
 }
 
-fn framing(word: &str) -> Result<Framing, String> {
+fn framing(word: &str) -> Result<SimFraming, String> {
     match word {
-        "length" => Ok(Framing::Length),
-        "chunked" => Ok(Framing::Chunked),
-        "eof" => Ok(Framing::Eof),
+        "length" => Ok(SimFraming::Length),
+        "chunked" => Ok(SimFraming::Chunked),
+        "eof" => Ok(SimFraming::Eof),
         _ => Err(format!("no framing is called `{word}`")),
     }
 }
@@ -303,19 +303,19 @@ fn ms(word: &str) -> Result<u64, String> {
     }
 }
 
-fn between(word: &str, one: fn(&str) -> Result<u64, String>) -> Result<Span, String> {
+fn between(word: &str, one: fn(&str) -> Result<u64, String>) -> Result<NumberSpan, String> {
     let span = match word.split_once("..") {
-        Some((least, most)) => Span { least: one(least)?, most: one(most)? },
-        None => Span::just(one(word)?),
+        Some((least, most)) => NumberSpan { least: one(least)?, most: one(most)? },
+        None => NumberSpan::just(one(word)?),
     };
     if span.least > span.most { Err(format!("`{word}` ends before it begins")) } else { Ok(span) }
 }
 
-fn span(word: &str) -> Result<Span, String> {
+fn span(word: &str) -> Result<NumberSpan, String> {
     between(word, number)
 }
 
-fn times(word: &str) -> Result<Span, String> {
+fn times(word: &str) -> Result<NumberSpan, String> {
     between(word, ms)
 }
 
@@ -327,16 +327,16 @@ mod tests {
     fn a_scenario_is_read() {
         let text = "# What holds.\ngrace 2s\nserialised /a\nvcl {\n  sub vcl_recv {\n  }\n}\norigin /a\n    delay 0..1500ms\n    \
                     framing length|eof\nclient 3\n    wait 1s\n    get /a|/b\n        header Accept: x|y\n";
-        let scenario = Scenario::parse("s", text).unwrap();
+        let scenario = SimScenario::parse("s", text).unwrap();
         assert_eq!(scenario.vcl, "  sub vcl_recv {\n  }\n");
         assert_eq!(scenario.grace, Duration::from_secs(2));
-        assert_eq!(scenario.origins[0].delay, Span { least: 0, most: 1500 });
+        assert_eq!(scenario.origins[0].delay, NumberSpan { least: 0, most: 1500 });
         assert_eq!((scenario.clients[0].count, scenario.clients[0].steps.len()), (3, 2));
     }
 
     #[test]
     fn what_cant_be_read_is_told_with_its_line() {
-        let wrong = |text: &str| Scenario::parse("s", text).unwrap_err();
+        let wrong = |text: &str| SimScenario::parse("s", text).unwrap_err();
         assert_eq!(wrong("store 8m\nnothing\n").line, 2);
         assert_eq!(wrong("origin /a\n    delay 2s..1s\n").what, "`2s..1s` ends before it begins");
     }

@@ -8,7 +8,7 @@ const NUMBER_AT: usize = 23;
 const DIGITS: usize = 6;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Source {
+pub(crate) struct ScriptSource {
     pub url: String,
     /// The value that the answer varies on; `-` where it doesn't.
     pub variant: String,
@@ -17,7 +17,7 @@ pub(crate) struct Source {
     pub lines: u64,
 }
 
-impl Source {
+impl ScriptSource {
     fn lines(&self, numbers: std::ops::Range<u64>) -> Vec<u8> {
         let mut line = format!("{:<10} {:<4} {:>6} ", self.url, self.variant, self.number).into_bytes();
         assert_eq!(line.len(), NUMBER_AT, "names in scenarios are short");
@@ -101,10 +101,10 @@ mod tests {
 
     #[test]
     fn a_body_is_its_runs() {
-        let source = Source { url: "/a".into(), variant: "de".into(), number: 7, lines: 3 };
+        let source = ScriptSource { url: "/a".into(), variant: "de".into(), number: 7, lines: 3 };
         let mut bytes = source.bytes();
         assert_eq!(bytes.len(), 3 * LINE);
-        bytes.extend(Source { number: 8, ..source }.lines(3..4));
+        bytes.extend(ScriptSource { number: 8, ..source }.lines(3..4));
         let seen: Vec<_> = runs(&bytes).unwrap().into_iter().map(|run| (run.number, run.first, run.count)).collect();
         assert_eq!(seen, [(7, 0, 3), (8, 3, 1)]);
         assert!(runs(&bytes[..40]).is_err());

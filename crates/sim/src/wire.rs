@@ -5,15 +5,15 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use testkit_net::memory::End;
+use testkit_net::memory::MemoryEnd;
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Head {
+pub(crate) struct SimHead {
     pub first: String,
     pub headers: Vec<(String, String)>,
 }
 
-impl Head {
+impl SimHead {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -24,7 +24,7 @@ impl Head {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Body {
+pub(crate) enum SimBody {
     None,
     Length(usize),
     Chunked,
@@ -39,27 +39,27 @@ pub(crate) enum Broken {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pace(pub Option<(usize, Duration)>);
+pub(crate) struct SimPace(pub Option<(usize, Duration)>);
 
-pub(crate) struct Wire {
-    pub end: End,
+pub(crate) struct SimWire {
+    pub end: MemoryEnd,
     input: Vec<u8>,
-    pace: Pace,
+    pace: SimPace,
 }
 
-impl Wire {
-    pub fn new(end: End) -> Self {
-        Wire { end, input: Vec::new(), pace: Pace::default() }
+impl SimWire {
+    pub fn new(end: MemoryEnd) -> Self {
+        SimWire { end, input: Vec::new(), pace: SimPace::default() }
     }
 
-    pub fn set_pace(&mut self, pace: Pace) {
+    pub fn set_pace(&mut self, pace: SimPace) {
         let window = pace.0.map_or(testkit_net::memory::WINDOW_BYTES, |(bytes, _)| bytes);
         self.pace = pace;
         self.end.set_window(window);
     }
 
     /// A head; `None` when the connection ends before its first byte.
-    pub async fn head(&mut self) -> Result<Option<Head>, Broken> {
+    pub async fn head(&mut self) -> Result<Option<SimHead>, Broken> {
         loop {
             if let Some(at) = self.input.windows(4).position(|four| four == b"\r\n\r\n") {
                 let text = String::from_utf8_lossy(&self.input[..at]).into_owned();
@@ -68,7 +68,7 @@ impl Wire {
                 let first = lines.next().unwrap_or("").to_owned();
                 let fields = lines.filter_map(|line| line.split_once(':'));
                 let headers = fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
-                return Ok(Some(Head { first, headers }));
+                return Ok(Some(SimHead { first, headers }));
             }
             match self.more().await {
                 Err(Broken::Ended) if self.input.is_empty() => return Ok(None),
@@ -77,11 +77,11 @@ impl Wire {
         }
     }
 
-    pub async fn body(&mut self, framing: Body, body: &mut Vec<u8>) -> Result<(), Broken> {
+    pub async fn body(&mut self, framing: SimBody, body: &mut Vec<u8>) -> Result<(), Broken> {
         match framing {
-            Body::None => Ok(()),
-            Body::Length(length) => self.exactly(length, body).await,
-            Body::Chunked => loop {
+            SimBody::None => Ok(()),
+            SimBody::Length(length) => self.exactly(length, body).await,
+            SimBody::Chunked => loop {
                 let size = self.line().await?;
                 let size =
                     usize::from_str_radix(size.split(';').next().unwrap_or(""), 16).map_err(|_| Broken::Reset)?;
@@ -93,7 +93,7 @@ impl Wire {
                     return Ok(());
                 }
             },
-            Body::Eof => loop {
+            SimBody::Eof => loop {
                 body.append(&mut self.input);
                 match self.more().await {
                     Err(Broken::Ended) => return Ok(()),

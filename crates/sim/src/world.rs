@@ -15,26 +15,26 @@ use fronts::h3;
 use net::Address;
 use net::quic::Incoming;
 use storage::StoreSpec;
-use testkit_engine::{Ground, Modules, Settings};
-use testkit_net::memory::End;
+use testkit_engine::{EngineModules, EngineSettings, Ground};
+use testkit_net::memory::MemoryEnd;
 use vrt::LoadedVcl;
 
-use crate::history::{Event, History};
-use crate::script::Scenario;
+use crate::history::{SimEvent, SimHistory};
+use crate::script::SimScenario;
 
-pub(crate) struct World {
+pub(crate) struct SimWorld {
     pub engine: Arc<Engine>,
     pub clock: Clock,
-    pub history: History,
+    pub history: SimHistory,
     _backends: Arc<Backends>,
     listener: Arc<ListenerInfo>,
     sessions: Rc<Cell<usize>>,
     panics: u64,
-    pub tls: Option<testkit_tls::World>,
+    pub tls: Option<testkit_tls::TlsWorld>,
 }
 
-fn settings(scenario: &Scenario, clock: &Clock) -> Settings {
-    let mut settings = Settings::new(clock.clone(), &scenario.name);
+fn settings(scenario: &SimScenario, clock: &Clock) -> EngineSettings {
+    let mut settings = EngineSettings::new(clock.clone(), &scenario.name);
     settings.set("default_grace", &scenario.grace.as_secs_f64().to_string());
     settings.set("default_keep", &scenario.keep.as_secs_f64().to_string());
     scenario.params.iter().for_each(|(name, value)| settings.set(name, value));
@@ -44,37 +44,37 @@ fn settings(scenario: &Scenario, clock: &Clock) -> Settings {
 
 pub(crate) struct Birth {
     pub clock: Clock,
-    pub history: History,
+    pub history: SimHistory,
     /// Link to a successor, and to a fleet.
-    pub line: Option<Line>,
+    pub line: Option<SimWorkerLine>,
 }
 
 /// A worker among others before and after it.
-pub(crate) struct Line {
+pub(crate) struct SimWorkerLine {
     /// The store's memory, and the journal.
     pub arena: Arc<File>,
     pub journal: File,
     pub node: fleet::Node,
 }
 
-impl World {
-    pub fn new(ground: &Ground, scenario: &Scenario, seed: u64) -> Self {
-        let birth = Birth { clock: Clock::manual(), history: History::default(), line: None };
-        World::born(ground, scenario, seed, birth)
+impl SimWorld {
+    pub fn new(ground: &Ground, scenario: &SimScenario, seed: u64) -> Self {
+        let birth = Birth { clock: Clock::manual(), history: SimHistory::default(), line: None };
+        SimWorld::born(ground, scenario, seed, birth)
     }
 
-    pub fn born(ground: &Ground, scenario: &Scenario, seed: u64, birth: Birth) -> Self {
+    pub fn born(ground: &Ground, scenario: &SimScenario, seed: u64, birth: Birth) -> Self {
         let Birth { clock, history, line } = birth;
         let mut settings = settings(scenario, &clock);
         settings.stores = StoreSpec::in_memory(Some(scenario.store.unwrap_or(64 << 20)));
         settings.stores[0].arena = line.as_ref().map(|line| line.arena.clone());
         settings.seed = seed as u32;
-        let tls = scenario.path.map(|_| testkit_tls::World::new());
+        let tls = scenario.path.map(|_| testkit_tls::TlsWorld::new());
         if let Some(tls) = &tls {
             settings.certificates = Arc::new(testkit_tls::OneForAll::new(tls));
         }
         let engine = ground.engine(settings);
-        if let Some(Line { journal, node, .. }) = line {
+        if let Some(SimWorkerLine { journal, node, .. }) = line {
             engine.join_fleet(node);
             let former = worker::open_journal(&journal, false, &clock).expect("a journal in memory");
             worker::adopt(Some(former), &engine);
@@ -83,7 +83,7 @@ impl World {
         engine.vcl.store(Some(load(scenario, &engine, &backends)));
         let transport = if tls.is_some() { "QUIC" } else { "HTTP/1" };
         let listener = testkit_engine::listener("10.0.0.2:80", transport, tls.is_some());
-        World {
+        SimWorld {
             engine,
             clock,
             history,
@@ -99,12 +99,12 @@ impl World {
         Duration::from_secs_f64(self.clock.mono().0)
     }
 
-    pub fn note(&self, event: Event) {
+    pub fn note(&self, event: SimEvent) {
         let _ = self.history.add(self.now(), event);
     }
 
-    pub fn accept(&self, end: End, peer: Address, local: Address) -> rt::JoinHandle<()> {
-        let accepted = fronts::Accepted { stream: end.into(), peer, local };
+    pub fn accept(&self, end: MemoryEnd, peer: Address, local: Address) -> rt::JoinHandle<()> {
+        let accepted = fronts::AcceptedClient { stream: end.into(), peer, local };
         let (engine, listener) = (self.engine.clone(), self.listener.clone());
         let session = Session::begin(self.sessions.clone());
         rt::spawn(async move {
@@ -113,12 +113,17 @@ impl World {
         })
     }
 
-    pub fn serve_quic(&self, group: Rc<h3::Group>, seat: h3::Seat, client: (Incoming, h3::Config)) {
+    pub fn serve_quic(
+        &self,
+        group: Rc<h3::LinkGroup>,
+        own_socket: h3::ListenerSocket,
+        client: (Incoming, h3::Http3Config),
+    ) {
         let (engine, listener) = (self.engine.clone(), self.listener.clone());
         let session = Session::begin(self.sessions.clone());
         rt::spawn(async move {
             let _session = session;
-            h3::serve(engine, listener, group, seat, client, || Some(())).await;
+            h3::serve(engine, listener, group, own_socket, client, || Some(())).await;
         });
     }
 
@@ -140,7 +145,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for SimWorld {
     fn drop(&mut self) {
         // The VCL has backends, whose services have the engine: nothing of that would ever go.
         self.engine.vcl.store(None);
@@ -163,9 +168,9 @@ impl Drop for Session {
     }
 }
 
-fn load(scenario: &Scenario, engine: &Arc<Engine>, backends: &Arc<Backends>) -> Arc<LoadedVcl> {
+fn load(scenario: &SimScenario, engine: &Arc<Engine>, backends: &Arc<Backends>) -> Arc<LoadedVcl> {
     const HEAD: &str = "vcl 4.1;\nbackend default { .host = \"10.0.0.1\"; .port = \"80\"; }\n";
-    let modules = Modules { all: vmods::ALL, signatures: vmods::MODULES };
+    let modules = EngineModules { all: vmods::ALL, signatures: vmods::MODULES };
     testkit_engine::load(engine, backends, modules, &scenario.name, &format!("{HEAD}{}", scenario.vcl))
 }
 
@@ -175,7 +180,7 @@ mod tests {
 
     #[test]
     fn nothing_is_left_of_a_world() {
-        let world = World::new(&Ground::new(), &Scenario::default(), 1);
+        let world = SimWorld::new(&Ground::new(), &SimScenario::default(), 1);
         let engine = Arc::downgrade(&world.engine);
         drop(world);
         assert_eq!(engine.strong_count(), 0);

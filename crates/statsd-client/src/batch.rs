@@ -14,7 +14,7 @@ const NUMBER_BYTES: usize = 32;
 ///
 /// A name's bytes that would break the line (`:`, `|`, `@`, `#`, control characters, space) become `_`.
 #[derive(Debug)]
-pub struct Batch {
+pub struct SampleBatch {
     prefix: Vec<u8>,
     suffix: Vec<u8>,
     limit: usize,
@@ -23,12 +23,12 @@ pub struct Batch {
     dropped: u64,
 }
 
-impl Batch {
+impl SampleBatch {
     /// An empty batch. `prefix` and `suffix` are put around each name as they are; datagrams have at most `limit`
     /// bytes (at least 64).
-    pub fn new(prefix: &str, suffix: &str, limit: usize) -> Batch {
+    pub fn new(prefix: &str, suffix: &str, limit: usize) -> SampleBatch {
         let (prefix, suffix) = (cleaned(prefix.as_bytes()), cleaned(suffix.as_bytes()));
-        Batch { prefix, suffix, limit: limit.max(64), bytes: Vec::new(), ends: Vec::new(), dropped: 0 }
+        SampleBatch { prefix, suffix, limit: limit.max(64), bytes: Vec::new(), ends: Vec::new(), dropped: 0 }
     }
 
     pub fn count(&mut self, name: &[u8], n: i64) {
@@ -153,8 +153,8 @@ mod tests {
 
     use super::*;
 
-    fn check(fill: impl FnOnce(&mut Batch), lines: &str) {
-        let mut batch = Batch::new("p.", "", DATAGRAM_BYTES);
+    fn check(fill: impl FnOnce(&mut SampleBatch), lines: &str) {
+        let mut batch = SampleBatch::new("p.", "", DATAGRAM_BYTES);
         fill(&mut batch);
         let sent: Vec<_> = batch.datagrams().map(|d| String::from_utf8_lossy(d).into_owned()).collect();
         assert_eq!(sent.join("\n"), lines);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_no_line_can_say_is_dropped_and_counted() {
-        let mut batch = Batch::new("", "", 64);
+        let mut batch = SampleBatch::new("", "", 64);
         batch.timing(b"a", -1.0);
         batch.timing(b"a", f64::NAN);
         batch.gauge(b"a", f64::INFINITY);
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_full_datagram_begins_another() {
-        let mut batch = Batch::new("", "", 64);
+        let mut batch = SampleBatch::new("", "", 64);
         (0..20).for_each(|n| batch.count(b"name.of.it", n));
         let sizes: Vec<_> = batch.datagrams().map(<[u8]>::len).collect();
         assert!(sizes.len() > 1 && sizes.iter().all(|n| *n <= 64), "{sizes:?}");
@@ -201,7 +201,7 @@ mod tests {
             names in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 0..200),
             limit in 0usize..300,
         ) {
-            let mut batch = Batch::new("x", "y", limit);
+            let mut batch = SampleBatch::new("x", "y", limit);
             names.iter().for_each(|name| batch.count(name, 1));
             let mut lines = 0;
             for datagram in batch.datagrams() {

@@ -9,22 +9,22 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::Batch;
+use crate::SampleBatch;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum StatsdTarget {
     /// Host name or address, and port. IPv6 addresses stand without brackets here.
     Udp(String, u16),
     /// Path of a Unix datagram socket.
     Unix(PathBuf),
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for StatsdTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Udp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Target::Udp(host, port) => write!(f, "{host}:{port}"),
-            Target::Unix(path) => write!(f, "{}", path.display()),
+            StatsdTarget::Udp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            StatsdTarget::Udp(host, port) => write!(f, "{host}:{port}"),
+            StatsdTarget::Unix(path) => write!(f, "{}", path.display()),
         }
     }
 }
@@ -49,16 +49,16 @@ impl fmt::Display for TargetError {
 
 impl std::error::Error for TargetError {}
 
-impl FromStr for Target {
+impl FromStr for StatsdTarget {
     type Err = TargetError;
 
     /// `HOST`, `HOST:PORT`, `[IPv6]:PORT`, or a path that begins with `/` or `unix:`.
-    fn from_str(text: &str) -> Result<Target, TargetError> {
+    fn from_str(text: &str) -> Result<StatsdTarget, TargetError> {
         if let Some(path) = text.strip_prefix("unix:") {
-            return Ok(Target::Unix(path.into()));
+            return Ok(StatsdTarget::Unix(path.into()));
         }
         if text.starts_with('/') {
-            return Ok(Target::Unix(text.into()));
+            return Ok(StatsdTarget::Unix(text.into()));
         }
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
@@ -76,13 +76,13 @@ impl FromStr for Target {
             None => PORT,
             Some(port) => port.parse().ok().filter(|p| *p != 0).ok_or(TargetError::Port)?,
         };
-        Ok(Target::Udp(host.to_owned(), port))
+        Ok(StatsdTarget::Udp(host.to_owned(), port))
     }
 }
 
 /// A socket to a statsd. Sending never waits: what the kernel doesn't take at once is dropped and counted.
 #[derive(Debug)]
-pub struct Client {
+pub struct StatsdClient {
     socket: Socket,
     sent: AtomicU64,
     dropped: AtomicU64,
@@ -94,23 +94,23 @@ enum Socket {
     Unix(UnixDatagram),
 }
 
-impl Client {
+impl StatsdClient {
     /// Makes the socket. A host name is looked up here, which may take as long as the resolver does; the first address
     /// is used. Nobody needs to listen there yet, except at a Unix path.
-    pub fn connect(target: &Target) -> io::Result<Client> {
+    pub fn connect(target: &StatsdTarget) -> io::Result<StatsdClient> {
         let socket = match target {
-            Target::Udp(host, port) => Socket::Udp(udp((host.as_str(), *port).to_socket_addrs()?)?),
-            Target::Unix(path) => {
+            StatsdTarget::Udp(host, port) => Socket::Udp(udp((host.as_str(), *port).to_socket_addrs()?)?),
+            StatsdTarget::Unix(path) => {
                 let socket = UnixDatagram::unbound()?;
                 socket.set_nonblocking(true)?;
                 socket.connect(path)?;
                 Socket::Unix(socket)
             }
         };
-        Ok(Client { socket, sent: AtomicU64::new(0), dropped: AtomicU64::new(0) })
+        Ok(StatsdClient { socket, sent: AtomicU64::new(0), dropped: AtomicU64::new(0) })
     }
 
-    pub fn send(&self, batch: &mut Batch) {
+    pub fn send(&self, batch: &mut SampleBatch) {
         for datagram in batch.datagrams() {
             let sent = match &self.socket {
                 Socket::Udp(socket) => socket.send(datagram),
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        assert_eq!(format!("{:?}", text.parse::<Target>()), expected, "{text}");
+        assert_eq!(format!("{:?}", text.parse::<StatsdTarget>()), expected, "{text}");
     }
 
     #[test]
@@ -179,8 +179,8 @@ mod tests {
     #[test]
     fn a_batch_arrives() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let client = Client::connect(&server.local_addr().unwrap().to_string().parse().unwrap()).unwrap();
-        let mut batch = Batch::new("", "", crate::DATAGRAM_BYTES);
+        let client = StatsdClient::connect(&server.local_addr().unwrap().to_string().parse().unwrap()).unwrap();
+        let mut batch = SampleBatch::new("", "", crate::DATAGRAM_BYTES);
         batch.count(b"a", 1);
         batch.timing(b"b", 2.0);
         client.send(&mut batch);

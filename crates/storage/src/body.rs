@@ -7,14 +7,14 @@ use crate::buf::Buf;
 
 /// A block of a body and the offset in the body of its first byte.
 #[derive(Clone, Debug)]
-pub struct Piece {
+pub struct BodyPiece {
     /// Offset of the first byte.
     pub start: u64,
     /// Bytes of the block.
     pub buf: Buf,
 }
 
-impl Piece {
+impl BodyPiece {
     /// Offset after the last byte.
     pub fn end(&self) -> u64 {
         self.start + self.buf.len() as u64
@@ -23,12 +23,12 @@ impl Piece {
 
 /// The blocks of a body in progress, without gaps.
 #[derive(Default, Debug)]
-pub struct Body {
-    pieces: VecDeque<Piece>,
+pub struct BodyBlocks {
+    pieces: VecDeque<BodyPiece>,
     end: u64,
 }
 
-impl Body {
+impl BodyBlocks {
     /// Total length so far, dropped parts included.
     pub fn len(&self) -> u64 {
         self.end
@@ -45,7 +45,7 @@ impl Body {
     }
 
     /// The blocks still held.
-    pub fn pieces(&self) -> impl DoubleEndedIterator<Item = &Piece> + ExactSizeIterator {
+    pub fn pieces(&self) -> impl DoubleEndedIterator<Item = &BodyPiece> + ExactSizeIterator {
         self.pieces.iter()
     }
 
@@ -54,7 +54,7 @@ impl Body {
         if !buf.is_empty() {
             let start = self.end;
             self.end += buf.len() as u64;
-            self.pieces.push_back(Piece { start, buf });
+            self.pieces.push_back(BodyPiece { start, buf });
         }
     }
 
@@ -83,18 +83,18 @@ impl Body {
         assert_eq!(start + merged.len() as u64, self.end, "a merged block has the length of what it replaces");
         self.pieces.truncate(at);
         if !merged.is_empty() {
-            self.pieces.push_back(Piece { start, buf: merged });
+            self.pieces.push_back(BodyPiece { start, buf: merged });
         }
     }
 }
 
 /// The bytes from `offset` on in a whole body, up to the end of its block; `None` at or after the end.
-pub fn piece_at(pieces: &[Piece], offset: u64) -> Option<Buf> {
+pub fn piece_at(pieces: &[BodyPiece], offset: u64) -> Option<Buf> {
     let after = pieces.partition_point(|piece| piece.start <= offset);
     from(pieces.get(after.checked_sub(1)?)?, offset)
 }
 
-fn from(piece: &Piece, offset: u64) -> Option<Buf> {
+fn from(piece: &BodyPiece, offset: u64) -> Option<Buf> {
     let skip = usize::try_from(offset - piece.start).ok().filter(|&skip| skip < piece.buf.len())?;
     Some(piece.buf.slice(skip..piece.buf.len()))
 }

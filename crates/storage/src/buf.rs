@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use sys::arena::{Bytes, Slot};
+use sys::arena::{ArenaBytes, ArenaSlot};
 use sys::extent::Extent;
 use sys::pages::Pages;
 use sys::splice::SpliceRanges;
@@ -15,11 +15,11 @@ use triomphe::ThinArc;
 
 use crate::record::RecordId;
 use crate::records::Facts;
-use crate::store::{Block, Charge};
+use crate::store::{Charge, StoreBlock};
 
 /// An owned handle on a range of stored bytes: 16 bytes, cheap to clone, may go to any thread.
 #[derive(Clone)]
-pub struct Buf(Bytes<Charge>);
+pub struct Buf(ArenaBytes<Charge>);
 
 impl Buf {
     /// A handle on bytes that no store accounts for (made-up bodies, filter output). At most 4 GiB.
@@ -32,11 +32,11 @@ impl Buf {
         Self::over(Charge::read(pages, held))
     }
 
-    pub(crate) fn over(block: Block) -> Self {
-        Self(Bytes::of_block(block))
+    pub(crate) fn over(block: StoreBlock) -> Self {
+        Self(ArenaBytes::of_block(block))
     }
 
-    pub(crate) fn of_slot(slot: Slot) -> Self {
+    pub(crate) fn of_slot(slot: ArenaSlot) -> Self {
         Self(slot.into_bytes())
     }
 

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use crate::body::{Body, Piece};
+use crate::body::{BodyBlocks, BodyPiece};
 use crate::buf::Buf;
 use crate::home::StoredBody;
 use crate::store::Store;
@@ -32,7 +32,7 @@ pub struct Compact {
 #[derive(Debug)]
 pub enum Rest {
     /// The blocks in memory.
-    Blocks(Box<[Piece]>),
+    Blocks(Box<[BodyPiece]>),
     /// In the store's home, and maybe in its front.
     Home(Box<HomeRest>),
 }
@@ -41,7 +41,7 @@ pub enum Rest {
 #[derive(Debug)]
 pub struct HomeRest {
     stored: Arc<dyn StoredBody>,
-    front: OnceLock<Box<[Piece]>>,
+    front: OnceLock<Box<[BodyPiece]>>,
     /// Deliveries since it was read back, as far as they count.
     uses: AtomicU8,
 }
@@ -70,13 +70,13 @@ impl HomeRest {
     }
 
     /// The body in the front, if it is there.
-    pub fn front(&self) -> Option<&[Piece]> {
+    pub fn front(&self) -> Option<&[BodyPiece]> {
         self.front.get().map(|pieces| &**pieces)
     }
 
     /// The body has come to the front; whether nobody else was first.
-    pub fn set_front(&self, pieces: Box<[Piece]>) -> bool {
-        assert_eq!(pieces.last().map_or(0, Piece::end), self.stored.len(), "all of a body is in front, or nothing");
+    pub fn set_front(&self, pieces: Box<[BodyPiece]>) -> bool {
+        assert_eq!(pieces.last().map_or(0, BodyPiece::end), self.stored.len(), "all of a body is in front, or nothing");
         self.front.set(pieces).is_ok()
     }
 }
@@ -85,7 +85,7 @@ impl Rest {
     /// Number of its bytes.
     pub fn len(&self) -> u64 {
         match self {
-            Rest::Blocks(pieces) => pieces.last().map_or(0, Piece::end),
+            Rest::Blocks(pieces) => pieces.last().map_or(0, BodyPiece::end),
             Rest::Home(rest) => rest.stored.len(),
         }
     }
@@ -103,7 +103,7 @@ impl Rest {
     }
 
     /// The blocks in memory; none of a body that is in a home alone.
-    pub fn blocks(&self) -> &[Piece] {
+    pub fn blocks(&self) -> &[BodyPiece] {
         match self {
             Rest::Blocks(pieces) => pieces,
             Rest::Home(rest) => rest.front().unwrap_or_default(),
@@ -114,7 +114,7 @@ impl Rest {
 impl Store {
     /// Compacts an object of this head block (one of this store's) and this whole body. When there is no room for a copy,
     /// what is there stays as it is: this never fails.
-    pub fn compact(&self, head: Buf, body: &Body) -> Compact {
+    pub fn compact(&self, head: Buf, body: &BodyBlocks) -> Compact {
         if body.is_empty() {
             return Compact { head, rest: None };
         }
@@ -128,15 +128,15 @@ impl Store {
         Compact { head, rest: Some(Rest::Blocks(self.coalesced(body))) }
     }
 
-    pub(crate) fn coalesced(&self, body: &Body) -> Box<[Piece]> {
-        let pieces: Vec<Piece> = body.pieces().cloned().collect();
-        let mut out: Vec<Piece> = Vec::with_capacity(pieces.len());
+    pub(crate) fn coalesced(&self, body: &BodyBlocks) -> Box<[BodyPiece]> {
+        let pieces: Vec<BodyPiece> = body.pieces().cloned().collect();
+        let mut out: Vec<BodyPiece> = Vec::with_capacity(pieces.len());
         let mut at = 0;
         while at < pieces.len() {
             let run = run_length(&pieces[at..]);
             let parts: Vec<&[u8]> = pieces[at..at + run].iter().map(|piece| &piece.buf[..]).collect();
             match if run > 1 { self.block(&parts).ok() } else { None } {
-                Some(buf) => out.push(Piece { start: pieces[at].start, buf }),
+                Some(buf) => out.push(BodyPiece { start: pieces[at].start, buf }),
                 None => out.extend_from_slice(&pieces[at..at + run]),
             }
             at += run;
@@ -147,9 +147,9 @@ impl Store {
 
 /// Number of blocks from the first on that become one: short ones together, until the result is long enough. At least
 /// 1.
-fn run_length(pieces: &[Piece]) -> usize {
+fn run_length(pieces: &[BodyPiece]) -> usize {
     let mut bytes = 0;
-    let fits = |piece: &&Piece| {
+    let fits = |piece: &&BodyPiece| {
         let first = bytes == 0;
         let short = piece.buf.len() < SHORT || bytes < SHORT;
         bytes += piece.buf.len();
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_home_costs_bodies_in_memory_nothing() {
-        assert_eq!(size_of::<Rest>(), size_of::<Box<[Piece]>>());
+        assert_eq!(size_of::<Rest>(), size_of::<Box<[BodyPiece]>>());
         assert_eq!(size_of::<Option<Box<Rest>>>(), 8);
     }
 }

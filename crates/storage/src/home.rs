@@ -70,11 +70,11 @@ pub trait Home: Send + Sync + std::fmt::Debug {
     fn is_ready(&self) -> bool;
 
     /// Says who knows whether an object may still be served. Once.
-    fn set_judge(&self, judge: Box<dyn Judge>);
+    fn set_judge(&self, judge: Box<dyn CopyJudge>);
 }
 
 /// Tells if an object may still be served: asked before a home writes a stored copy anew.
-pub trait Judge: Send + Sync + std::fmt::Debug {
+pub trait CopyJudge: Send + Sync + std::fmt::Debug {
     /// The number of the newest invalidation that the object has stood; `None`: it is to go. As in [`Stored`].
     fn judge(&self, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<u64>;
 }

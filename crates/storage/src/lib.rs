@@ -4,7 +4,7 @@
 //! * [`StoreSpec`] says what a store is to be (one `-s` of the command line); [`Stores`] are all of a worker's, Transient included.
 //! * [`Store::block`] makes one right-sized allocation, accounted before it is made; [`Buf`] is a counted handle on a
 //!   range of it (owned, `Send`). Its bytes stay accounted until the last handle is gone.
-//! * [`Body`] is the list of a body's blocks while it grows; [`Store::compact`] compacts it once it is whole.
+//! * [`BodyBlocks`] is the list of a body's blocks while it grows; [`Store::compact`] compacts it once it is whole.
 //! * A store with an arena keeps records of its objects, which survive the worker ([`Store::keep`]).
 //! * [`Facts`] are what is known of an object beside its bytes: the words of its record, or [`OwnFacts`].
 //! * [`Home`] is the door to objects that aren't in memory; the memory of a store with a home is its front.
@@ -27,16 +27,16 @@ mod store;
 mod stores;
 mod tally;
 
-pub use body::{Body, Piece, piece_at};
+pub use body::{BodyBlocks, BodyPiece, piece_at};
 pub use buf::Buf;
 pub use compact::{Compact, HomeRest, Rest, SMALL_BODY};
-pub use home::{Home, HomeId, Judge, LoadFuture, StoreError, Stored, StoredBody, Writing};
-pub use record::{Cursor, Opening, RecordFields, RecordId, Survivor, Suspect};
-pub use records::{Facts, Lives, OwnFacts};
+pub use home::{CopyJudge, Home, HomeId, LoadFuture, StoreError, Stored, StoredBody, Writing};
+pub use record::{Cursor, RecordFields, RecordId, StoreOpening, Survivor, Suspect};
+pub use records::{Facts, ObjectLives, OwnFacts};
 pub use spec::StoreSpec;
 pub use store::{MAX_BLOCK, NoSpace, Store, StoreId};
 pub use stores::Stores;
-pub use tally::Tally;
+pub use tally::StoreTally;
 
 #[cfg(test)]
 mod tests;

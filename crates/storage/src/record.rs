@@ -14,10 +14,10 @@
 
 use std::num::NonZeroU32;
 
-use crate::body::Body;
+use crate::body::BodyBlocks;
 use crate::buf::Buf;
 use crate::compact::{Compact, Rest};
-use crate::records::Records;
+use crate::records::StoreRecords;
 use crate::store::Store;
 
 /// Facts in a record about its object, beside its bytes.
@@ -89,7 +89,7 @@ pub struct Cursor(pub(crate) u64);
 
 /// State of the store when it was opened.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Opening {
+pub struct StoreOpening {
     /// Workers that have used the arena, this one included; 0 without an arena.
     pub generation: u32,
     /// Pages of the arena that were in use.
@@ -98,9 +98,9 @@ pub struct Opening {
     pub refusal: Option<&'static str>,
 }
 
-impl Opening {
-    pub(crate) fn refused(reason: &'static str) -> Opening {
-        Opening { refusal: Some(reason), ..Opening::default() }
+impl StoreOpening {
+    pub(crate) fn refused(reason: &'static str) -> StoreOpening {
+        StoreOpening { refusal: Some(reason), ..StoreOpening::default() }
     }
 }
 
@@ -108,7 +108,13 @@ impl Store {
     /// Compacts an object as [`Store::compact`] does, and writes a record of it, which isn't findable yet. `head` has
     /// exactly the four parts that `fields` gives lengths of. Without a record: the store has no arena, or there is no
     /// room for one; the object doesn't survive its worker then.
-    pub fn keep(&self, fields: &RecordFields, head: Buf, tags: &[u8], body: &Body) -> (Compact, Option<RecordId>) {
+    pub fn keep(
+        &self,
+        fields: &RecordFields,
+        head: Buf,
+        tags: &[u8],
+        body: &BodyBlocks,
+    ) -> (Compact, Option<RecordId>) {
         match self.records().and_then(|records| self.record(records, fields, &head, tags, body)) {
             Some((compact, id)) => (compact, Some(id)),
             None => (self.compact(head, body), None),
@@ -128,7 +134,7 @@ impl Store {
     /// True if there may be survivors that weren't given out yet. One relaxed load; false in a store that began empty.
     #[inline]
     pub fn is_adopting(&self) -> bool {
-        self.records().is_some_and(Records::is_adopting)
+        self.records().is_some_and(StoreRecords::is_adopting)
     }
 
     /// The survivors of that digest, oldest first; each is given out once.
@@ -145,7 +151,7 @@ impl Store {
     /// After the walk: frees what was not given out, and ends the adopting. Takes a while in a large store (it looks at
     /// each record once), so not on a serving thread.
     pub fn sweep(&self) {
-        self.records().into_iter().for_each(Records::sweep);
+        self.records().into_iter().for_each(StoreRecords::sweep);
     }
 
     /// This thread (any number below 512) delivers that record from now on, or none. One relaxed store.
@@ -159,7 +165,7 @@ impl Store {
     /// Objects that the former worker was delivering when it died: for each record a death is counted in it. Each is
     /// returned once; none if that worker's threads had said that they deliver nothing.
     pub fn serving_at_death(&self) -> Vec<Suspect> {
-        self.records().map(Records::serving_at_death).unwrap_or_default()
+        self.records().map(StoreRecords::serving_at_death).unwrap_or_default()
     }
 
     /// True if objects have records here: there is an arena.
@@ -175,7 +181,7 @@ impl Store {
 
     /// Number of records that survive, adopted or not. It takes long.
     pub fn published(&self) -> usize {
-        self.records().map_or(0, Records::published)
+        self.records().map_or(0, StoreRecords::published)
     }
 
     /// Bytes of memory that its arena holds, whoever has touched it: a new worker finds what it hasn't looked at yet. `None`
@@ -187,39 +193,39 @@ impl Store {
     /// The arena is another process's from now on: nothing is kept or changed there any more, whatever happens to objects
     /// here. They can still be read, as handles on them count here alone.
     pub fn freeze(&self) {
-        self.records().into_iter().for_each(Records::freeze);
+        self.records().into_iter().for_each(StoreRecords::freeze);
     }
 
     /// Begins with the arena of a store that was opened beside the process that has it ([`crate::Stores::open_beside`]): that
     /// has frozen it, and still reads it if it `lives`. What it had published are survivors. Until then nothing is kept.
-    pub fn take_over(&self, lives: bool) -> &Opening {
+    pub fn take_over(&self, lives: bool) -> &StoreOpening {
         let take_over = || self.records().map(|records| records.take_over(lives)).unwrap_or_default();
         self.opening_cell().get_or_init(take_over)
     }
 
     /// True if a former process may still read the arena: nothing in it is used again, whatever is evicted.
     pub fn is_shared(&self) -> bool {
-        self.records().is_some_and(Records::is_shared)
+        self.records().is_some_and(StoreRecords::is_shared)
     }
 
     /// Notes that no former process reads the arena any more.
     pub fn own(&self) {
-        self.records().into_iter().for_each(Records::own);
+        self.records().into_iter().for_each(StoreRecords::own);
     }
 
     /// Bytes that were freed and wait for the former process, beyond what the account says.
     pub fn deferred_bytes(&self) -> u64 {
-        self.records().map_or(0, Records::deferred_bytes)
+        self.records().map_or(0, StoreRecords::deferred_bytes)
     }
 
     /// The former process, if there is one, shall serve nothing from the arena any more.
     pub fn recall(&self) {
-        self.records().into_iter().for_each(Records::recall);
+        self.records().into_iter().for_each(StoreRecords::recall);
     }
 
     /// True if this process shall serve nothing from the arena any more, since its successor has said so.
     pub fn is_recalled(&self) -> bool {
-        self.records().is_some_and(Records::is_recalled)
+        self.records().is_some_and(StoreRecords::is_recalled)
     }
 
     /// After [`Store::freeze`]: makes copies of what handles are still on, so that the arena can change.
@@ -227,10 +233,10 @@ impl Store {
     /// # Errors
     /// The system can't: nothing may change before this process is gone.
     pub fn let_go(&self) -> std::io::Result<()> {
-        self.records().map_or(Ok(()), Records::let_go)
+        self.records().map_or(Ok(()), StoreRecords::let_go)
     }
 
-    fn expect_records(&self) -> &Records {
+    fn expect_records(&self) -> &StoreRecords {
         self.records().expect("a record is of a store with an arena")
     }
 }

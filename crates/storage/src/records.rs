@@ -18,13 +18,13 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sys::arena::{Arena, Books, Found, Keeper, Size, Unheld};
+use sys::arena::{Arena, ArenaSize, Books, FoundArena, Keeper, Unheld};
 use sys::extent::{PAGE, Region};
 
 use crate::buf::Buf;
-use crate::record::{Opening, RecordId, Suspect};
-use crate::store::{Account, keep_bytes, spread};
-pub use facts::{Facts, Lives, OwnFacts};
+use crate::record::{RecordId, StoreOpening, Suspect};
+use crate::store::{StoreAccount, keep_bytes, spread};
+pub use facts::{Facts, ObjectLives, OwnFacts};
 use words::{DEAD, DEATH, HASH, KEPT, LIVE, MIXED, NEXT, STATE};
 
 /// Bytes of the limit for one bucket.
@@ -34,9 +34,9 @@ const MOST_BUCKETS: u64 = 1 << 28;
 const MOST_LINKS: usize = 10_000;
 
 #[derive(Debug)]
-pub(crate) struct Records {
+pub(crate) struct StoreRecords {
     arena: Arc<Arena>,
-    account: Arc<Account>,
+    account: Arc<StoreAccount>,
     /// There may be a former process that still reads; never true again once it isn't.
     is_shared: AtomicBool,
     is_adopting: AtomicBool,
@@ -50,29 +50,29 @@ pub(crate) struct Records {
 
 /// Frees slots whose last handle is gone.
 #[derive(Debug)]
-struct Owner(Arc<Account>);
+struct Owner(Arc<StoreAccount>);
 
-impl Records {
+impl StoreRecords {
     /// Opens the arena of a store of that limit; `None` when it can't be had: nothing survives then.
-    pub fn open(file: &File, limit: Option<u64>, account: &Arc<Account>) -> (Option<Records>, Opening) {
-        let Some((size, keep)) = size_of(limit) else { return (None, Opening::default()) };
+    pub fn open(file: &File, limit: Option<u64>, account: &Arc<StoreAccount>) -> (Option<StoreRecords>, StoreOpening) {
+        let Some((size, keep)) = size_of(limit) else { return (None, StoreOpening::default()) };
         let Ok((arena, found)) = Arena::open(file, size, keep, Box::new(Owner(account.clone()))) else {
-            return (None, Opening::refused("there is not so much address space"));
+            return (None, StoreOpening::refused("there is not so much address space"));
         };
-        let records = Records::of(arena, account);
+        let records = StoreRecords::of(arena, account);
         let opening = records.begin(found);
         (Some(records), opening)
     }
 
-    /// The arena of a store that another process has: nothing is kept in it before [`Records::take_over`].
-    pub fn reserve(file: &File, limit: Option<u64>, account: &Arc<Account>) -> Option<Records> {
+    /// The arena of a store that another process has: nothing is kept in it before [`StoreRecords::take_over`].
+    pub fn reserve(file: &File, limit: Option<u64>, account: &Arc<StoreAccount>) -> Option<StoreRecords> {
         let (size, keep) = size_of(limit)?;
         let arena = Arena::reserve(file, size, keep, Box::new(Owner(account.clone()))).ok()?;
-        Some(Records::of(arena, account))
+        Some(StoreRecords::of(arena, account))
     }
 
-    fn of(arena: Arc<Arena>, account: &Arc<Account>) -> Records {
-        Records {
+    fn of(arena: Arc<Arena>, account: &Arc<StoreAccount>) -> StoreRecords {
+        StoreRecords {
             arena,
             account: account.clone(),
             is_shared: AtomicBool::new(false),
@@ -84,21 +84,21 @@ impl Records {
     }
 
     /// The process that has it has frozen it, or is gone.
-    pub fn take_over(&self, lives: bool) -> Opening {
+    pub fn take_over(&self, lives: bool) -> StoreOpening {
         self.is_shared.store(lives, Relaxed);
         match self.arena.take_over(lives) {
             Ok(found) => self.begin(found),
-            Err(reason) => Opening::refused(reason),
+            Err(reason) => StoreOpening::refused(reason),
         }
     }
 
-    fn begin(&self, found: Found) -> Opening {
+    fn begin(&self, found: FoundArena) -> StoreOpening {
         let unclaimed = found.pages * PAGE as u64;
         self.account.charge_found(unclaimed, 0);
         self.unclaimed.store(unclaimed, Relaxed);
         *self.serving.lock().unwrap_or_else(PoisonError::into_inner) = found.serving;
         self.is_adopting.store(found.pages > 0, Relaxed);
-        Opening { generation: found.generation, pages_found: found.pages, refusal: found.refusal }
+        StoreOpening { generation: found.generation, pages_found: found.pages, refusal: found.refusal }
     }
 
     pub fn is_shared(&self) -> bool {
@@ -194,12 +194,12 @@ impl Records {
 }
 
 /// The size of an arena for a store of that limit, and how much of freed pages it may keep.
-fn size_of(limit: Option<u64>) -> Option<(Size, u64)> {
+fn size_of(limit: Option<u64>) -> Option<(ArenaSize, u64)> {
     let bytes = limit.and_then(spread).or_else(machine_memory)?;
     let limit = limit.unwrap_or(bytes as u64);
     let pages = u32::try_from(bytes.div_ceil(PAGE) + 1).unwrap_or(u32::MAX >> 2);
     let buckets = (limit / BUCKET).next_power_of_two().min(MOST_BUCKETS) as u32;
-    Some((Size { pages, buckets }, keep_bytes(limit)))
+    Some((ArenaSize { pages, buckets }, keep_bytes(limit)))
 }
 
 fn machine_memory() -> Option<usize> {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use crate::home::Home;
-use tables::stores::{Kind, TRANSIENT};
+use tables::stores::{StoreMedium, TRANSIENT};
 
 /// One store to be opened.
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ pub struct StoreSpec {
     /// Name given, or `s0`, `s1`, ... in the order of the unnamed ones.
     pub name: String,
     /// Kind of the store.
-    pub kind: Kind,
+    pub kind: StoreMedium,
     /// Most bytes it may hold; `None` for no limit. Of a store with a home: in memory.
     pub limit: Option<u64>,
     /// The memory (a memfd) of a store in memory that outlives its worker, of any length: the store makes it as long as it
@@ -26,7 +26,7 @@ pub struct StoreSpec {
 impl StoreSpec {
     /// A store in memory.
     pub fn malloc(name: &str, limit: Option<u64>) -> StoreSpec {
-        StoreSpec { name: name.to_owned(), kind: Kind::Malloc, limit, arena: None, home: None }
+        StoreSpec { name: name.to_owned(), kind: StoreMedium::Malloc, limit, arena: None, home: None }
     }
 
     /// One store in memory, and Transient.

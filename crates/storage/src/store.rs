@@ -9,18 +9,18 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use sys::arena::Header;
+use sys::arena::BlockHeader;
 use sys::extent::{Extent, PAGE, Region};
 use sys::pages::Pages;
-use tables::stores::Kind;
+use tables::stores::StoreMedium;
 use triomphe::ThinArc;
 
 use crate::buf::Buf;
 use crate::home::Home;
-use crate::record::Opening;
-use crate::records::Records;
+use crate::record::StoreOpening;
+use crate::records::StoreRecords;
 use crate::spec::StoreSpec;
-use crate::tally::Tally;
+use crate::tally::StoreTally;
 
 /// Smallest block with pages of its own.
 const PAGED: usize = 2 * PAGE;
@@ -65,32 +65,32 @@ impl std::error::Error for NoSpace {}
 pub struct Store {
     id: StoreId,
     name: Box<str>,
-    kind: Kind,
-    account: Arc<Account>,
+    kind: StoreMedium,
+    account: Arc<StoreAccount>,
     /// Region of paged blocks; without one all are on the heap.
     region: Option<Arc<Region>>,
     /// Records of a store with an arena, which survive.
-    records: Option<Records>,
-    opening: OnceLock<Opening>,
+    records: Option<StoreRecords>,
+    opening: OnceLock<StoreOpening>,
     home: Option<Arc<dyn Home>>,
 }
 
 /// Account of the bytes held, against the limit. Shared by all blocks of the store.
-pub(crate) struct Account {
+pub(crate) struct StoreAccount {
     limit: Option<u64>,
     /// A lower limit for the time being; `u64::MAX` is none.
     cap: AtomicU64,
     held: AtomicU64,
-    counters: Tally,
+    counters: StoreTally,
 }
 
 /// A block: the right to hold its bytes, and these, if they aren't elsewhere. One allocation for most objects.
-pub(crate) type Block = ThinArc<Charge, u8>;
+pub(crate) type StoreBlock = ThinArc<Charge, u8>;
 
 /// The right to hold a block's bytes; gives it back when dropped.
 pub(crate) enum Charge {
     /// Bytes that follow in the block. Without an account no store accounts for them.
-    Here { bytes: u32, account: Option<Arc<Account>> },
+    Here { bytes: u32, account: Option<Arc<StoreAccount>> },
     /// Elsewhere and of nobody's account; none follow in the block.
     #[allow(clippy::box_collection, reason = "each byte here is one of every stored object")]
     Vec(Box<Vec<u8>>),
@@ -109,27 +109,28 @@ pub(crate) struct ReadPages {
 pub(crate) struct PagedBlock {
     /// There until it is dropped.
     extent: Option<Extent>,
-    account: Arc<Account>,
+    account: Arc<StoreAccount>,
 }
 
 impl Store {
     /// `beside`: another process has the arena, and hands it over later.
-    pub(crate) fn open(id: StoreId, spec: &StoreSpec, counters: Tally, beside: bool) -> io::Result<Self> {
+    pub(crate) fn open(id: StoreId, spec: &StoreSpec, counters: StoreTally, beside: bool) -> io::Result<Self> {
         let limit = spec.limit;
         if let Some(limit) = limit {
             counters.g_space.set(limit);
         }
-        let account = Arc::new(Account { limit, cap: AtomicU64::new(u64::MAX), held: AtomicU64::new(0), counters });
+        let account =
+            Arc::new(StoreAccount { limit, cap: AtomicU64::new(u64::MAX), held: AtomicU64::new(0), counters });
         let name = spec.name.clone().into();
         let (records, opening) = match &spec.arena {
             // What a home has survives by itself.
-            Some(_) if spec.home.is_some() => (None, Some(Opening::default())),
-            Some(arena) if beside => (Records::reserve(arena, spec.limit, &account), None),
+            Some(_) if spec.home.is_some() => (None, Some(StoreOpening::default())),
+            Some(arena) if beside => (StoreRecords::reserve(arena, spec.limit, &account), None),
             Some(arena) => {
-                let (records, opening) = Records::open(arena, spec.limit, &account);
+                let (records, opening) = StoreRecords::open(arena, spec.limit, &account);
                 (records, Some(opening))
             }
-            None => (None, Some(Opening::default())),
+            None => (None, Some(StoreOpening::default())),
         };
         let opening = opening.map(OnceLock::from).unwrap_or_default();
         let region = match &records {
@@ -141,20 +142,20 @@ impl Store {
     }
 
     /// State of the store when it was opened.
-    pub fn opening(&self) -> &Opening {
-        static NOT_YET: Opening = Opening { generation: 0, pages_found: 0, refusal: None };
+    pub fn opening(&self) -> &StoreOpening {
+        static NOT_YET: StoreOpening = StoreOpening { generation: 0, pages_found: 0, refusal: None };
         self.opening.get().unwrap_or(&NOT_YET)
     }
 
-    pub(crate) fn opening_cell(&self) -> &OnceLock<Opening> {
+    pub(crate) fn opening_cell(&self) -> &OnceLock<StoreOpening> {
         &self.opening
     }
 
-    pub(crate) fn records(&self) -> Option<&Records> {
+    pub(crate) fn records(&self) -> Option<&StoreRecords> {
         self.records.as_ref()
     }
 
-    pub(crate) fn account(&self) -> &Arc<Account> {
+    pub(crate) fn account(&self) -> &Arc<StoreAccount> {
         &self.account
     }
 
@@ -169,7 +170,7 @@ impl Store {
     }
 
     /// `malloc`, `file`, ... as `storage.list` and the log's Storage record write it.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> StoreMedium {
         self.kind
     }
 
@@ -235,12 +236,12 @@ impl Store {
     }
 
     /// A block in pages of its own, if it is worth that and there is room for whole pages.
-    fn paged(&self, parts: &[&[u8]], len: usize) -> Option<Block> {
+    fn paged(&self, parts: &[&[u8]], len: usize) -> Option<StoreBlock> {
         if len >= PAGED { self.in_pages(parts, len) } else { None }
     }
 
     /// A block in pages of its own, if there is room for whole pages.
-    pub(crate) fn in_pages(&self, parts: &[&[u8]], len: usize) -> Option<Block> {
+    pub(crate) fn in_pages(&self, parts: &[&[u8]], len: usize) -> Option<StoreBlock> {
         let region = self.region.as_ref()?;
         let cost = len.next_multiple_of(PAGE) as u64;
         if !self.account.charge(cost) {
@@ -256,19 +257,19 @@ impl Store {
         Some(Charge::paged(extent, self.account.clone()))
     }
 
-    fn on_heap(&self, parts: &[&[u8]], len: usize) -> Option<Block> {
+    fn on_heap(&self, parts: &[&[u8]], len: usize) -> Option<StoreBlock> {
         if !self.account.charge(len as u64) {
             return None;
         }
         // Dropped, it gives back what was charged.
         let charged = Charge::Here { bytes: len as u32, account: Some(self.account.clone()) };
         match parts {
-            [all] => Block::try_from_header_and_slice(charged, all).ok(),
+            [all] => StoreBlock::try_from_header_and_slice(charged, all).ok(),
             _ => {
                 let mut all = Vec::new();
                 all.try_reserve_exact(len).ok()?;
                 parts.iter().for_each(|part| all.extend_from_slice(part));
-                Block::try_from_header_and_slice(charged, &all).ok()
+                StoreBlock::try_from_header_and_slice(charged, &all).ok()
             }
         }
     }
@@ -287,7 +288,7 @@ pub(crate) fn keep_bytes(limit: u64) -> u64 {
     (limit / KEEP_SHARE).max(KEEP_LEAST)
 }
 
-impl Account {
+impl StoreAccount {
     fn bound(&self) -> Option<u64> {
         let cap = Some(self.cap.load(Relaxed)).filter(|&cap| cap != u64::MAX);
         self.limit.into_iter().chain(cap).min()
@@ -320,7 +321,7 @@ impl Account {
         }
     }
 
-    /// Releases what [`Account::charge_found`] has charged without a block.
+    /// Releases what [`StoreAccount::charge_found`] has charged without a block.
     pub(crate) fn release_found(&self, bytes: u64) {
         self.counters.g_alloc.inc();
         self.release(bytes);
@@ -349,15 +350,15 @@ impl Account {
     }
 }
 
-impl std::fmt::Debug for Account {
+impl std::fmt::Debug for StoreAccount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} bytes of {:?}", self.held.load(Relaxed), self.limit)
     }
 }
 
-impl Header for Charge {
+impl BlockHeader for Charge {
     #[inline]
-    fn bytes(block: &Block) -> &[u8] {
+    fn bytes(block: &StoreBlock) -> &[u8] {
         match &block.header.header {
             Charge::Here { .. } => &block.slice,
             Charge::Vec(bytes) => bytes,
@@ -368,23 +369,23 @@ impl Header for Charge {
 }
 
 impl Charge {
-    pub fn unaccounted(bytes: Vec<u8>) -> Block {
+    pub fn unaccounted(bytes: Vec<u8>) -> StoreBlock {
         if bytes.len() <= COPIED {
             let charged = Charge::Here { bytes: bytes.len() as u32, account: None };
-            return Block::from_header_and_slice(charged, &bytes);
+            return StoreBlock::from_header_and_slice(charged, &bytes);
         }
-        Block::from_header_and_slice(Charge::Vec(Box::new(bytes)), &[])
+        StoreBlock::from_header_and_slice(Charge::Vec(Box::new(bytes)), &[])
     }
 
     /// For bytes in pages of their own, which that account is charged with.
-    pub fn paged(extent: Extent, account: Arc<Account>) -> Block {
-        Block::from_header_and_slice(Charge::Paged(Box::new(PagedBlock { extent: Some(extent), account })), &[])
+    pub fn paged(extent: Extent, account: Arc<StoreAccount>) -> StoreBlock {
+        StoreBlock::from_header_and_slice(Charge::Paged(Box::new(PagedBlock { extent: Some(extent), account })), &[])
     }
 
     /// A block of pages that a disk has filled; `held` counts their bytes.
-    pub fn read(pages: Pages, held: Arc<AtomicU64>) -> Block {
+    pub fn read(pages: Pages, held: Arc<AtomicU64>) -> StoreBlock {
         held.fetch_add(pages.len() as u64, Relaxed);
-        Block::from_header_and_slice(Charge::Read(Box::new(ReadPages { pages, held })), &[])
+        StoreBlock::from_header_and_slice(Charge::Read(Box::new(ReadPages { pages, held })), &[])
     }
 
     pub fn extent(&self) -> Option<&Extent> {

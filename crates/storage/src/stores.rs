@@ -10,7 +10,7 @@ use tables::stores::TRANSIENT;
 use crate::home::Home;
 use crate::spec::StoreSpec;
 use crate::store::{Store, StoreId};
-use crate::tally::Tally;
+use crate::tally::StoreTally;
 
 /// The stores in the order of `storage.list`; the last is Transient. At least two, at most 255.
 pub struct Stores {
@@ -23,7 +23,7 @@ impl Stores {
     ///
     /// # Errors
     /// What is wrong with a store's file.
-    pub fn open<T: Into<Tally>>(specs: &[StoreSpec], counters: impl FnMut(&StoreSpec) -> T) -> io::Result<Stores> {
+    pub fn open<T: Into<StoreTally>>(specs: &[StoreSpec], counters: impl FnMut(&StoreSpec) -> T) -> io::Result<Stores> {
         Self::all_of(specs, counters, false)
     }
 
@@ -31,14 +31,14 @@ impl Stores {
     ///
     /// # Errors
     /// As of [`Stores::open`].
-    pub fn open_beside<T: Into<Tally>>(
+    pub fn open_beside<T: Into<StoreTally>>(
         specs: &[StoreSpec],
         counters: impl FnMut(&StoreSpec) -> T,
     ) -> io::Result<Stores> {
         Self::all_of(specs, counters, true)
     }
 
-    fn all_of<T: Into<Tally>>(
+    fn all_of<T: Into<StoreTally>>(
         specs: &[StoreSpec],
         mut counters: impl FnMut(&StoreSpec) -> T,
         beside: bool,

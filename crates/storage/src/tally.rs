@@ -4,7 +4,7 @@
 use tables::counters::{Counter, Sma};
 
 /// References to them: a store doesn't know in which set they are.
-pub struct Tally {
+pub struct StoreTally {
     pub(crate) c_req: &'static Counter,
     pub(crate) c_fail: &'static Counter,
     pub(crate) c_bytes: &'static Counter,
@@ -14,9 +14,9 @@ pub struct Tally {
     pub(crate) g_space: &'static Counter,
 }
 
-impl From<&'static Sma> for Tally {
+impl From<&'static Sma> for StoreTally {
     fn from(sma: &'static Sma) -> Self {
         let Sma { c_req, c_fail, c_bytes, c_freed, g_alloc, g_bytes, g_space } = sma;
-        Tally { c_req, c_fail, c_bytes, c_freed, g_alloc, g_bytes, g_space }
+        StoreTally { c_req, c_fail, c_bytes, c_freed, g_alloc, g_bytes, g_space }
     }
 }

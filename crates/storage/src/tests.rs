@@ -88,7 +88,7 @@ proptest! {
     fn a_body_is_its_bytes(sizes in prop::collection::vec(0usize..9000, 0..60), room in 0u64..2, at in 0u64..100_000) {
         let (stores, counters) = open(&of(4 * MB));
         let store = &stores.all()[0];
-        let (mut body, mut want) = (Body::default(), Vec::new());
+        let (mut body, mut want) = (BodyBlocks::default(), Vec::new());
         for (n, size) in sizes.iter().enumerate() {
             let bytes = vec![n as u8; *size];
             body.push(store.block(&[&bytes]).unwrap());
@@ -122,7 +122,7 @@ proptest! {
     #[test]
     fn passed_bytes_are_let_go(sizes in prop::collection::vec(1usize..100, 1..40), upto in 0u64..2000) {
         let (stores, _) = open(&of(4 * MB));
-        let mut body = Body::default();
+        let mut body = BodyBlocks::default();
         sizes.iter().for_each(|size| body.push(stores.all()[0].block(&[&vec![1; *size]]).unwrap()));
         body.drop_before(upto);
         prop_assert!(body.pieces().all(|piece| piece.end() > upto));

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use sys::atomic::AtomicU64;
 
 use crate::lock::Lock;
-use crate::waiter::{Call, Leave, Waiter};
+use crate::waiter::{Leave, Waiter, WaiterCall};
 
 /// See the module. Without [`Limit::set`] nobody may enter.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub struct Limit {
 
 /// A place in the queue. Once it isn't wanted any more, or is used, it goes to [`Limit::give_up`].
 #[derive(Debug)]
-pub struct Place(Arc<Waiter<()>>);
+pub struct LimitPlace(Arc<Waiter<()>>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueFull;
@@ -92,7 +92,7 @@ impl Limit {
         }
     }
 
-    pub fn queue_up(&self) -> Result<Place, QueueFull> {
+    pub fn queue_up(&self) -> Result<LimitPlace, QueueFull> {
         let waiter = Waiter::new();
         {
             let mut queue = self.queue.lock();
@@ -103,7 +103,7 @@ impl Limit {
             self.waiting.store(queue.len() as u64, SeqCst);
         }
         self.call_next();
-        Ok(Place(waiter))
+        Ok(LimitPlace(waiter))
     }
 
     /// Calls as many of the queue as there is room for.
@@ -116,8 +116,8 @@ impl Limit {
                 self.waiting.store(queue.len() as u64, SeqCst);
                 // Counted before it can be seen: who is called may leave at once.
                 match waiter.call_counted((), || self.enter_anyway()) {
-                    Call::Made(waker) => called.extend(waker),
-                    Call::Left | Call::Repeated => {}
+                    WaiterCall::Made(waker) => called.extend(waker),
+                    WaiterCall::Left | WaiterCall::Repeated => {}
                 }
             }
         }
@@ -125,7 +125,7 @@ impl Limit {
     }
 
     /// True if its turn has come: then it has entered, and is to [`Limit::leave`].
-    pub fn poll(&self, place: &Place, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(&self, place: &LimitPlace, cx: &mut Context<'_>) -> Poll<()> {
         match place.0.park(cx.waker()) {
             Some(_) => Poll::Pending,
             None => {
@@ -137,7 +137,7 @@ impl Limit {
 
     /// A place isn't wanted any more; without effect when its turn has come and [`Limit::poll`] has said so. `true`: it had been
     /// called, unseen, and somebody else has been called instead.
-    pub fn give_up(&self, place: &Place) -> bool {
+    pub fn give_up(&self, place: &LimitPlace) -> bool {
         match place.0.leave() {
             Leave::Called(()) => {
                 self.leave();

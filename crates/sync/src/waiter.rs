@@ -13,11 +13,11 @@ use crate::lock::Lock;
 /// See the module. `R` says why it was called.
 #[derive(Debug)]
 pub struct Waiter<R> {
-    state: Lock<State<R>>,
+    state: Lock<WaiterState<R>>,
 }
 
 #[derive(Debug)]
-enum State<R> {
+enum WaiterState<R> {
     /// The waiter has left the waker of its last poll.
     Waiting(Option<Waker>),
     Called(R),
@@ -25,7 +25,7 @@ enum State<R> {
 }
 
 #[derive(Debug)]
-pub enum Call {
+pub enum WaiterCall {
     /// The waiter left before: call another one.
     Left,
     /// An earlier call, which counts.
@@ -46,21 +46,21 @@ pub enum Leave<R> {
 impl<R: Copy> Waiter<R> {
     /// A waiter that wasn't polled yet.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { state: Lock::new(State::Waiting(None)) })
+        Arc::new(Self { state: Lock::new(WaiterState::Waiting(None)) })
     }
 
     /// Calls it. `count` runs before anybody can see the call, under the waiter's lock. The caller wakes the task, once it holds
     /// no lock.
-    pub fn call_counted(&self, reason: R, count: impl FnOnce()) -> Call {
+    pub fn call_counted(&self, reason: R, count: impl FnOnce()) -> WaiterCall {
         let mut state = self.state.lock();
         match &mut *state {
-            State::Left => Call::Left,
-            State::Called(_) => Call::Repeated,
-            State::Waiting(waker) => {
+            WaiterState::Left => WaiterCall::Left,
+            WaiterState::Called(_) => WaiterCall::Repeated,
+            WaiterState::Waiting(waker) => {
                 let waker = waker.take();
                 count();
-                *state = State::Called(reason);
-                Call::Made(waker)
+                *state = WaiterState::Called(reason);
+                WaiterCall::Made(waker)
             }
         }
     }
@@ -68,9 +68,9 @@ impl<R: Copy> Waiter<R> {
     /// Calls it and wakes its task; `false` when it has left.
     pub fn call(&self, reason: R) -> bool {
         match self.call_counted(reason, || {}) {
-            Call::Left => false,
-            Call::Repeated => true,
-            Call::Made(waker) => {
+            WaiterCall::Left => false,
+            WaiterCall::Repeated => true,
+            WaiterCall::Made(waker) => {
                 waker.into_iter().for_each(Waker::wake);
                 true
             }
@@ -80,27 +80,27 @@ impl<R: Copy> Waiter<R> {
     /// Keeps the waker for the call; `None` when there is nothing to wait for any more. Else whether this is the first time.
     pub fn park(&self, waker: &Waker) -> Option<bool> {
         match &mut *self.state.lock() {
-            State::Called(_) | State::Left => None,
-            State::Waiting(kept) => Some(kept.replace(waker.clone()).is_none()),
+            WaiterState::Called(_) | WaiterState::Left => None,
+            WaiterState::Waiting(kept) => Some(kept.replace(waker.clone()).is_none()),
         }
     }
 
     /// Leaves: from now on no call reaches it.
     pub fn leave(&self) -> Leave<R> {
-        match std::mem::replace(&mut *self.state.lock(), State::Left) {
-            State::Waiting(_) => Leave::Uncalled,
-            State::Called(reason) => Leave::Called(reason),
-            State::Left => Leave::Repeated,
+        match std::mem::replace(&mut *self.state.lock(), WaiterState::Left) {
+            WaiterState::Waiting(_) => Leave::Uncalled,
+            WaiterState::Called(reason) => Leave::Called(reason),
+            WaiterState::Left => Leave::Repeated,
         }
     }
 
     /// True if it has been called and hasn't left.
     pub fn is_called(&self) -> bool {
-        matches!(*self.state.lock(), State::Called(_))
+        matches!(*self.state.lock(), WaiterState::Called(_))
     }
 
     pub fn has_left(&self) -> bool {
-        matches!(*self.state.lock(), State::Left)
+        matches!(*self.state.lock(), WaiterState::Left)
     }
 }
 

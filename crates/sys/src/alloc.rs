@@ -78,7 +78,7 @@ pub fn give_back() {
 }
 
 /// Receiver of the heap's changes. It must not allocate.
-pub trait Listener {
+pub trait HeapListener {
     fn allocation();
 
     /// Reports that so many bytes more are in use, or fewer.
@@ -95,7 +95,7 @@ impl<A, L> ListeningAllocator<A, L> {
 }
 
 // SAFETY: every call goes on to `A` unchanged, and its result comes back unchanged; the listener touches neither.
-unsafe impl<A: GlobalAlloc, L: Listener> GlobalAlloc for ListeningAllocator<A, L> {
+unsafe impl<A: GlobalAlloc, L: HeapListener> GlobalAlloc for ListeningAllocator<A, L> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         L::allocation();
@@ -130,7 +130,7 @@ unsafe impl<A: GlobalAlloc, L: Listener> GlobalAlloc for ListeningAllocator<A, L
 
 /// Tells of the change, unless there was no memory for it.
 #[inline]
-fn given<L: Listener>(at: *mut u8, bytes: isize) -> *mut u8 {
+fn given<L: HeapListener>(at: *mut u8, bytes: isize) -> *mut u8 {
     if !at.is_null() {
         L::changed(bytes);
     }

@@ -30,15 +30,15 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use handle::{Bytes, Header, Slot};
-pub use layout::{SERVING, Size};
-pub use words::Words;
+pub use handle::{ArenaBytes, ArenaSlot, BlockHeader};
+pub use layout::{ArenaSize, SERVING};
+pub use words::ArenaWords;
 
-use crate::extent::{Extent, PAGE, Region, Shared, WHAT};
-use crate::map::Map;
+use crate::extent::{Extent, PAGE, Region, SharedPages, WHAT};
+use crate::map::MemoryMap;
 use classes::{class, fitting};
 use layout::{BIG, Layout, SLAB};
-use slots::{Place, Slab, Slots};
+use slots::{Slab, SlotPlace, Slots};
 
 /// Words of a slot that are its owner's. The first is 0 in a slot that was never used.
 pub const WORDS: usize = 28;
@@ -66,7 +66,7 @@ pub trait Keeper: Send + Sync + std::fmt::Debug {
 
 #[derive(Debug)]
 pub struct Arena {
-    map: Arc<Map>,
+    map: Arc<MemoryMap>,
     layout: Layout,
     /// 0 before it is taken over.
     generation: AtomicU32,
@@ -77,7 +77,7 @@ pub struct Arena {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct FoundArena {
     /// Processes that have used it, this one included.
     pub generation: u32,
     pub pages: u64,
@@ -106,7 +106,12 @@ impl Arena {
     ///
     /// # Errors
     /// The system's, when there isn't so much address space or the file can't be made so long.
-    pub fn open(file: &File, size: Size, keep_bytes: u64, keeper: Box<dyn Keeper>) -> io::Result<(Arc<Arena>, Found)> {
+    pub fn open(
+        file: &File,
+        size: ArenaSize,
+        keep_bytes: u64,
+        keeper: Box<dyn Keeper>,
+    ) -> io::Result<(Arc<Arena>, FoundArena)> {
         let layout = Layout::new(size)?;
         let keeper = Arc::from(keeper);
         let reason = match mapped(file, &layout)? {
@@ -121,27 +126,27 @@ impl Arena {
         };
         file.set_len(0)?;
         file.set_len(layout.len as u64)?;
-        let map = Map::aligned(OwnedFd::from(file.try_clone()?), layout.len, SPACING)?;
+        let map = MemoryMap::aligned(OwnedFd::from(file.try_clone()?), layout.len, SPACING)?;
         layout.format(&map);
         let arena = Self::over(map, layout, keep_bytes, keeper);
         let found = arena.take_over(false).map_err(io::Error::other)?;
-        Ok((arena.registered()?, Found { refusal: reason, ..found }))
+        Ok((arena.registered()?, FoundArena { refusal: reason, ..found }))
     }
 
     /// The arena in `file` that another process has: frozen until it is taken over. Nothing of it is read yet.
     ///
     /// # Errors
     /// As of [`Arena::open`]; `InvalidData`: it isn't of that size.
-    pub fn reserve(file: &File, size: Size, keep_bytes: u64, keeper: Box<dyn Keeper>) -> io::Result<Arc<Arena>> {
+    pub fn reserve(file: &File, size: ArenaSize, keep_bytes: u64, keeper: Box<dyn Keeper>) -> io::Result<Arc<Arena>> {
         let layout = Layout::new(size)?;
         let map = mapped(file, &layout)?.map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
         Self::over(map, layout, keep_bytes, Arc::from(keeper)).registered()
     }
 
     /// Not yet anybody's: no pages, no slots.
-    fn over(map: Map, layout: Layout, keep_bytes: u64, keeper: Arc<dyn Keeper>) -> Arena {
+    fn over(map: MemoryMap, layout: Layout, keep_bytes: u64, keeper: Arc<dyn Keeper>) -> Arena {
         let map = Arc::new(map);
-        let shared = Shared::frozen(map.clone(), layout.table);
+        let shared = SharedPages::frozen(map.clone(), layout.table);
         let region = Region::shared(shared, layout.data, layout.size.pages as usize * PAGE, keep_bytes);
         let slots = Mutex::new(Slots::new(layout.size.pages));
         let (generation, has_let_go) = (AtomicU32::new(0), AtomicBool::new(false));
@@ -153,7 +158,7 @@ impl Arena {
     ///
     /// # Errors
     /// What is in it can't be used; it stays frozen.
-    pub fn take_over(&self, another: bool) -> Result<Found, &'static str> {
+    pub fn take_over(&self, another: bool) -> Result<FoundArena, &'static str> {
         let mut slots = self.slots();
         assert!(self.generation.load(Relaxed) == 0, "an arena is taken over once");
         self.layout.check(&self.map)?;
@@ -163,7 +168,7 @@ impl Arena {
         slots.deferred = another.then(Vec::new);
         let serving = self.layout.take_serving(&self.map, generation, another);
         self.region.thaw(another);
-        Ok(Found { generation, pages, refusal: None, serving })
+        Ok(FoundArena { generation, pages, refusal: None, serving })
     }
 
     pub fn region(&self) -> &Arc<Region> {
@@ -180,7 +185,7 @@ impl Arena {
     }
 
     /// A slot with these bytes; its first word is 0, the others are anything. `None`: no room.
-    pub fn slot(&self, parts: &[&[u8]]) -> Option<Slot> {
+    pub fn slot(&self, parts: &[&[u8]]) -> Option<ArenaSlot> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let size = len.checked_add(PAYLOAD).filter(|&size| size <= MOST_BIG * PAGE)?;
         let base = {
@@ -200,7 +205,7 @@ impl Arena {
         Some(self.handle(base, len))
     }
 
-    fn take(&self, slots: &mut Slots, size: usize) -> Option<Place> {
+    fn take(&self, slots: &mut Slots, size: usize) -> Option<SlotPlace> {
         let number = fitting(size, self.layout.granule);
         if let Some(place) = number.and_then(|number| slots.take(number)) {
             return Some(place);
@@ -222,14 +227,14 @@ impl Arena {
         Some(place)
     }
 
-    fn handle(&self, base: usize, len: usize) -> Slot {
+    fn handle(&self, base: usize, len: usize) -> ArenaSlot {
         let arena = Self::of_address(self.map.base().as_ptr() as usize + base);
         // SAFETY: `register` was given an `Arc`, of which `self` is a borrow. This is the slot's own handle on the arena,
         // which `last_dropped` drops.
         unsafe { Arc::increment_strong_count(arena) };
         let at = NonNull::new(self.map.base().as_ptr().wrapping_byte_add(base)).expect("a mapping isn't at 0");
         // SAFETY: the books gave the slot to the caller alone, it is within the mapping and long enough.
-        unsafe { Slot::first(at, len as u32, self.is_odd()) }
+        unsafe { ArenaSlot::first(at, len as u32, self.is_odd()) }
     }
 
     /// True if this process uses the odd one of a slot's two counts.
@@ -246,7 +251,7 @@ impl Arena {
         ((base - self.layout.data) / self.layout.granule) as u32
     }
 
-    fn place(&self, slots: &Slots, number: u32) -> Option<(Place, usize)> {
+    fn place(&self, slots: &Slots, number: u32) -> Option<(SlotPlace, usize)> {
         let offset = number as usize * self.layout.granule;
         let slab_number = slots.of_page(u32::try_from(offset / PAGE).ok()?)?;
         let slab = slots.slab(slab_number);
@@ -258,7 +263,7 @@ impl Arena {
             None if within == 0 => 0,
             Some(_) | None => return None,
         };
-        Some((Place { slab: slab_number, slot }, self.layout.data + offset))
+        Some((SlotPlace { slab: slab_number, slot }, self.layout.data + offset))
     }
 
     pub fn books(&self) -> Books<'_> {
@@ -393,7 +398,7 @@ impl Arena {
                 // Nobody may take it for one in use again.
                 let slab = *slots.slab(number);
                 let count = class(slab.class).map_or(1, |class| class.slots);
-                let left = (0..count).filter(|&slot| slots.is_unclaimed(Place { slab: number, slot }));
+                let left = (0..count).filter(|&slot| slots.is_unclaimed(SlotPlace { slab: number, slot }));
                 left.for_each(|slot| self.map.u32_at(self.base(&slab, slot)).store(0, Relaxed));
                 if slots.deferred.is_some() {
                     slots.defer_unclaimed(number);
@@ -548,7 +553,7 @@ impl Books<'_> {
     }
 
     /// The first handle on a slot that was there at opening: given once.
-    pub fn claim(&mut self, number: u32) -> Option<Slot> {
+    pub fn claim(&mut self, number: u32) -> Option<ArenaSlot> {
         let (place, base) = self.arena.place(&self.slots, number)?;
         if !self.slots.claim(place) {
             return None;
@@ -578,7 +583,7 @@ impl Books<'_> {
         while slab < self.slots.found_slabs() {
             let count = class(self.slots.slab(slab).class).map_or(1, |class| class.slots);
             for at in slot..count {
-                if self.slots.is_unclaimed(Place { slab, slot: at }) {
+                if self.slots.is_unclaimed(SlotPlace { slab, slot: at }) {
                     let number = self.arena.number(self.arena.base(self.slots.slab(slab), at));
                     return Some((number, u64::from(slab) * 64 + u64::from(at) + 1));
                 }
@@ -599,13 +604,13 @@ pub fn is_of_this_format(file: &File) -> io::Result<bool> {
 }
 
 /// The file's mapping, if it is as long as an arena of this layout; else why not. An empty file has no reason.
-fn mapped(file: &File, layout: &Layout) -> io::Result<Result<Map, Option<&'static str>>> {
+fn mapped(file: &File, layout: &Layout) -> io::Result<Result<MemoryMap, Option<&'static str>>> {
     match file.metadata()?.len() {
         0 => return Ok(Err(None)),
         len if len != layout.len as u64 => return Ok(Err(Some("it is of another size"))),
         _ => {}
     }
-    Map::aligned(OwnedFd::from(file.try_clone()?), layout.len, SPACING).map(Ok)
+    MemoryMap::aligned(OwnedFd::from(file.try_clone()?), layout.len, SPACING).map(Ok)
 }
 
 #[cfg(test)]

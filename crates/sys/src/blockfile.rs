@@ -34,7 +34,7 @@ pub enum Direct {
 
 /// Other processes that may have it open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Access {
+pub enum FileAccess {
     /// This process alone, which reads and writes.
     #[default]
     Exclusive,
@@ -50,7 +50,7 @@ pub struct BlockOptions {
     /// beyond, unused. `None`: it must be there, and all of it is used.
     pub bytes: Option<u64>,
     pub direct: Direct,
-    pub access: Access,
+    pub access: FileAccess,
 }
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub struct BlockFile {
 }
 
 #[derive(Debug)]
-pub enum OpenError {
+pub enum BlockFileError {
     NotBlocks,
     /// Another process has it locked: its number, where the system tells.
     Locked(Option<u32>),
@@ -83,51 +83,52 @@ pub enum OpenError {
     System(&'static str, io::Error),
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for BlockFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpenError::NotBlocks => f.write_str("is neither a file nor a block device"),
-            OpenError::Locked(None) => f.write_str("is used by another process"),
-            OpenError::Locked(Some(pid)) => write!(f, "is used by another process ({pid})"),
-            OpenError::Mounted => f.write_str("is mounted or used otherwise"),
-            OpenError::NoSpace { wanted, free } => {
+            BlockFileError::NotBlocks => f.write_str("is neither a file nor a block device"),
+            BlockFileError::Locked(None) => f.write_str("is used by another process"),
+            BlockFileError::Locked(Some(pid)) => write!(f, "is used by another process ({pid})"),
+            BlockFileError::Mounted => f.write_str("is mounted or used otherwise"),
+            BlockFileError::NoSpace { wanted, free } => {
                 write!(f, "needs {wanted} bytes more, and its file system has {free} free")
             }
-            OpenError::TooShort(len) => write!(f, "is a device of {len} bytes only"),
-            OpenError::Empty => f.write_str("is empty"),
-            OpenError::NoDirect => f.write_str("can't be read and written directly: its file system refuses that"),
-            OpenError::System(what, error) => write!(f, "{what}: {error}"),
+            BlockFileError::TooShort(len) => write!(f, "is a device of {len} bytes only"),
+            BlockFileError::Empty => f.write_str("is empty"),
+            BlockFileError::NoDirect => f.write_str("can't be read and written directly: its file system refuses that"),
+            BlockFileError::System(what, error) => write!(f, "{what}: {error}"),
         }
     }
 }
 
-impl std::error::Error for OpenError {}
+impl std::error::Error for BlockFileError {}
 
 impl BlockFile {
     /// Opens the file or device at `path`; a link to it counts as it.
     ///
     /// # Errors
-    /// See [`OpenError`]. A file that was made for nothing is removed again, and one that couldn't grow is as before.
-    pub fn open(path: &Path, options: &BlockOptions) -> Result<BlockFile, OpenError> {
+    /// See [`BlockFileError`]. A file that was made for nothing is removed again, and one that couldn't grow is as before.
+    pub fn open(path: &Path, options: &BlockOptions) -> Result<BlockFile, BlockFileError> {
         let before = std::fs::metadata(path).ok();
         let mut flags = libc::O_NONBLOCK;
-        if before.as_ref().is_some_and(|kind| kind.file_type().is_block_device()) && options.access != Access::Read {
+        if before.as_ref().is_some_and(|kind| kind.file_type().is_block_device()) && options.access != FileAccess::Read
+        {
             // The system refuses this for a device that is mounted.
             flags |= libc::O_EXCL;
         }
-        let write = options.access == Access::Exclusive;
+        let write = options.access == FileAccess::Exclusive;
         let create = write && options.bytes.is_some() && before.is_none();
         let opened =
             OpenOptions::new().read(true).write(write).create(create).mode(0o600).custom_flags(flags).open(path);
         let file = opened.map_err(|error| match error.raw_os_error() {
-            Some(libc::EBUSY) => OpenError::Mounted,
-            Some(libc::EISDIR | libc::ENXIO) => OpenError::NotBlocks,
-            _ => OpenError::System("can't be opened", error),
+            Some(libc::EBUSY) => BlockFileError::Mounted,
+            Some(libc::EISDIR | libc::ENXIO) => BlockFileError::NotBlocks,
+            _ => BlockFileError::System("can't be opened", error),
         })?;
         let found = BlockFile::from_file(file, options);
         if found.is_err() && before.is_none() {
             // Nothing was in it; whoever made it at the same moment has it locked, and then it isn't ours to remove.
-            if !matches!(found, Err(OpenError::Locked(_))) {
+            if !matches!(found, Err(BlockFileError::Locked(_))) {
                 let _ = std::fs::remove_file(path);
             }
         }
@@ -137,13 +138,13 @@ impl BlockFile {
     /// The same for what is open already: a descriptor that was handed over with its lock.
     ///
     /// # Errors
-    /// See [`OpenError`].
-    pub fn from_file(file: File, options: &BlockOptions) -> Result<BlockFile, OpenError> {
-        let kind = file.metadata().map_err(|error| OpenError::System("can't be looked at", error))?.file_type();
+    /// See [`BlockFileError`].
+    pub fn from_file(file: File, options: &BlockOptions) -> Result<BlockFile, BlockFileError> {
+        let kind = file.metadata().map_err(|error| BlockFileError::System("can't be looked at", error))?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
-            return Err(OpenError::NotBlocks);
+            return Err(BlockFileError::NotBlocks);
         }
-        if options.access != Access::Read {
+        if options.access != FileAccess::Read {
             lock(&file)?;
         }
         let mut this = BlockFile { file, len: 0, is_direct: false, is_sparse: false };
@@ -152,15 +153,15 @@ impl BlockFile {
         Ok(this)
     }
 
-    fn size(&mut self, options: &BlockOptions, is_file: bool) -> Result<(), OpenError> {
-        let system = |error| OpenError::System("can't be sized", error);
+    fn size(&mut self, options: &BlockOptions, is_file: bool) -> Result<(), BlockFileError> {
+        let system = |error| BlockFileError::System("can't be sized", error);
         let found = self.file.seek(SeekFrom::End(0)).map_err(system)?;
         let wanted = options.bytes.unwrap_or(found) / BLOCK as u64 * BLOCK as u64;
         self.len = wanted;
         match wanted {
-            0 => Err(OpenError::Empty),
-            _ if !is_file && wanted > found => Err(OpenError::TooShort(found)),
-            _ if is_file && options.access == Access::Exclusive => {
+            0 => Err(BlockFileError::Empty),
+            _ if !is_file && wanted > found => Err(BlockFileError::TooShort(found)),
+            _ if is_file && options.access == FileAccess::Exclusive => {
                 self.is_sparse = !preallocate(&self.file, found, wanted)?;
                 Ok(())
             }
@@ -173,11 +174,11 @@ impl BlockFile {
 
     /// Direct I/O is tried once: some file systems take the flag and refuse the operations, and some devices have
     /// blocks that are longer than ours.
-    fn pass_page_cache(&mut self, direct: Direct) -> Result<(), OpenError> {
+    fn pass_page_cache(&mut self, direct: Direct) -> Result<(), BlockFileError> {
         if direct == Direct::Never {
             return self
                 .set_direct(false)
-                .map_err(|error| OpenError::System("can't be read through the page cache", error));
+                .map_err(|error| BlockFileError::System("can't be read through the page cache", error));
         }
         if direct == Direct::AsFound {
             let flags = fcntl(&self.file, FcntlArg::F_GETFL);
@@ -187,10 +188,10 @@ impl BlockFile {
         self.is_direct = self.set_direct(true).is_ok() && self.reads_directly();
         match (self.is_direct, direct) {
             (true, _) => Ok(()),
-            (false, Direct::Always) => Err(OpenError::NoDirect),
-            (false, _) => {
-                self.set_direct(false).map_err(|error| OpenError::System("can't be read through the page cache", error))
-            }
+            (false, Direct::Always) => Err(BlockFileError::NoDirect),
+            (false, _) => self
+                .set_direct(false)
+                .map_err(|error| BlockFileError::System("can't be read through the page cache", error)),
         }
     }
 
@@ -266,11 +267,11 @@ impl AsFd for BlockFile {
 }
 
 /// The lock belongs to what is open, not to the process: who gets the descriptor has it, too, and it ends with the last.
-fn lock(file: &File) -> Result<(), OpenError> {
+fn lock(file: &File) -> Result<(), BlockFileError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
-        Err(std::fs::TryLockError::WouldBlock) => Err(OpenError::Locked(lock_holder(file))),
-        Err(std::fs::TryLockError::Error(error)) => Err(OpenError::System("can't be locked", error)),
+        Err(std::fs::TryLockError::WouldBlock) => Err(BlockFileError::Locked(lock_holder(file))),
+        Err(std::fs::TryLockError::Error(error)) => Err(BlockFileError::System("can't be locked", error)),
     }
 }
 
@@ -285,14 +286,14 @@ fn lock_holder(file: &File) -> Option<u32> {
 }
 
 /// Takes all space that a file of `wanted` bytes needs. False: the file system can't do that, and the file has holes.
-fn preallocate(file: &File, found: u64, wanted: u64) -> Result<bool, OpenError> {
-    let system = |error| OpenError::System("can't be given its space", error);
+fn preallocate(file: &File, found: u64, wanted: u64) -> Result<bool, BlockFileError> {
+    let system = |error| BlockFileError::System("can't be given its space", error);
     let taken = file.metadata().map_err(system)?.blocks() * 512;
     let missing = wanted.saturating_sub(taken);
     // Asked first: taking what there is until there is nothing left would harm others for a moment.
     let free = fstatvfs(file).map(|fs| fs.blocks_available() * fs.fragment_size()).unwrap_or(u64::MAX);
     if missing > free {
-        return Err(OpenError::NoSpace { wanted: missing, free });
+        return Err(BlockFileError::NoSpace { wanted: missing, free });
     }
     match allocate(file, wanted) {
         Ok(()) => Ok(true),
@@ -304,7 +305,7 @@ fn preallocate(file: &File, found: u64, wanted: u64) -> Result<bool, OpenError> 
             // Gives back what was taken beyond the old end.
             let _ = file.set_len(found);
             match error {
-                Errno::ENOSPC | Errno::EDQUOT => Err(OpenError::NoSpace { wanted: missing, free }),
+                Errno::ENOSPC | Errno::EDQUOT => Err(BlockFileError::NoSpace { wanted: missing, free }),
                 other => Err(system(other.into())),
             }
         }

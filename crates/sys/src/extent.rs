@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use crate::map::Map;
+use crate::map::MemoryMap;
 use freeze::Freeze;
 
 /// Bytes of a page: extents begin on one and fill whole ones.
@@ -49,23 +49,23 @@ pub struct Region {
 #[derive(Debug)]
 enum Backing {
     Memory,
-    Shared(Shared),
+    Shared(SharedPages),
 }
 
 /// Pages of memory that outlives the process, with a word for each in a table: that of an extent's first page says what
 /// begins there, all others are 0.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub map: Arc<Map>,
+pub(crate) struct SharedPages {
+    pub map: Arc<MemoryMap>,
     pub table: usize,
     /// Frozen, the pages are another process's: nothing is taken any more, and what is freed only isn't read here any more.
     freeze: Freeze,
 }
 
-impl Shared {
+impl SharedPages {
     /// Pages of a mapping that are nobody's yet, or another process's.
-    pub fn frozen(map: Arc<Map>, table: usize) -> Shared {
-        Shared { map, table, freeze: Freeze::new() }
+    pub fn frozen(map: Arc<MemoryMap>, table: usize) -> SharedPages {
+        SharedPages { map, table, freeze: Freeze::new() }
     }
 }
 
@@ -134,7 +134,7 @@ impl Region {
     }
 
     /// `len` bytes of shared memory from `at` on; of the pages none is free yet ([`Region::add_free`]).
-    pub(crate) fn shared(shared: Shared, at: usize, len: usize, keep_bytes: u64) -> Arc<Region> {
+    pub(crate) fn shared(shared: SharedPages, at: usize, len: usize, keep_bytes: u64) -> Arc<Region> {
         assert!(
             at.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && len <= shared.map.len() - at,
             "pages of the mapping"
@@ -248,7 +248,7 @@ impl Region {
         matches!(&self.backing, Backing::Shared(shared) if shared.freeze.is_frozen())
     }
 
-    /// See [`Shared::freeze`]. When this returns the table changes no more by this process.
+    /// See [`SharedPages::freeze`]. When this returns the table changes no more by this process.
     pub(crate) fn freeze(&self) {
         if let Backing::Shared(shared) = &self.backing {
             let free = self.free();

@@ -29,13 +29,13 @@ const REPORT_SECONDS: libc::c_uint = 5;
 const BEYOND: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct SignalFault {
     pub signal: i32,
-    pub cause: Cause,
+    pub cause: SignalCause,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum SignalCause {
     /// An instruction; with the address that it is about.
     Address(usize),
     StackOverflow,
@@ -47,20 +47,20 @@ pub enum Cause {
     },
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SignalFault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Signal::try_from(self.signal).map_or("?", Signal::as_str);
         write!(out, "Signal {} ({name}) ", self.signal)?;
         match self.cause {
-            Cause::Address(at) => write!(out, "at address {at:#x}"),
-            Cause::StackOverflow => out.write_str("because the stack overflowed"),
-            Cause::Raised => out.write_str("raised by the process itself"),
-            Cause::Sent { pid } => write!(out, "sent by process {pid}"),
+            SignalCause::Address(at) => write!(out, "at address {at:#x}"),
+            SignalCause::StackOverflow => out.write_str("because the stack overflowed"),
+            SignalCause::Raised => out.write_str("raised by the process itself"),
+            SignalCause::Sent { pid } => write!(out, "sent by process {pid}"),
         }
     }
 }
 
-static REPORT: OnceLock<fn(&Fault)> = OnceLock::new();
+static REPORT: OnceLock<fn(&SignalFault)> = OnceLock::new();
 /// The thread that reports, and the signal it does so for; 0 while nothing is wrong.
 static REPORTER: AtomicI32 = AtomicI32::new(0);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
@@ -73,7 +73,7 @@ thread_local! {
 
 /// Has `report` called, once, before the process dies of one of these signals. It runs in a signal handler: let it write down
 /// first what needs neither memory nor locks.
-pub fn watch(report: fn(&Fault)) -> io::Result<()> {
+pub fn watch(report: fn(&SignalFault)) -> io::Result<()> {
     let _ = REPORT.set(report);
     protect_this_thread();
     let action = |handler| SigAction::new(handler, SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK, SigSet::all());
@@ -129,7 +129,7 @@ pub const PROGRAM_OFFSET: &str = " (lacquer+0x";
 
 /// Numbers of return addresses, first and last ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Addresses {
+pub struct BacktraceAddresses {
     pub first: usize,
     pub last: usize,
     pub left_out: usize,
@@ -140,7 +140,7 @@ const MOST_FRAMES: usize = 1 << 20;
 
 /// Return addresses of this thread, innermost first; those that `first` has no room for go to `last`, as far as they are
 /// the outermost ones. Neither allocates nor reads files.
-pub fn return_addresses(first: &mut [usize], last: &mut [usize]) -> Addresses {
+pub fn return_addresses(first: &mut [usize], last: &mut [usize]) -> BacktraceAddresses {
     struct Walk<'a> {
         first: &'a mut [usize],
         last: &'a mut [usize],
@@ -175,7 +175,7 @@ pub fn return_addresses(first: &mut [usize], last: &mut [usize]) -> Addresses {
         let oldest = beyond % last.len();
         last.rotate_left(oldest);
     }
-    Addresses { first: count - beyond, last: beyond - left_out, left_out }
+    BacktraceAddresses { first: count - beyond, last: beyond - left_out, left_out }
 }
 
 /// The address at which the program was loaded: an address less this is one that tools find in its file.
@@ -284,21 +284,25 @@ extern "C" fn on_fatal(number: i32, info: *mut libc::siginfo_t, _context: *mut l
 }
 
 /// The fault that the handler's `info` describes.  # Safety `info` is what the kernel gave for `number`.
-unsafe fn fault(number: i32, info: &libc::siginfo_t) -> Fault {
+unsafe fn fault(number: i32, info: &libc::siginfo_t) -> SignalFault {
     // Codes of the kernel's own are positive.
     let cause = if info.si_code <= 0 {
         // SAFETY: signals that were sent carry who sent them.
         match unsafe { info.si_pid() } {
-            pid if pid == getpid().as_raw() => Cause::Raised,
-            pid => Cause::Sent { pid },
+            pid if pid == getpid().as_raw() => SignalCause::Raised,
+            pid => SignalCause::Sent { pid },
         }
     } else {
         // SAFETY: faults carry an address.
         let at = unsafe { info.si_addr() } as usize;
         let (lowest, end) = BOUNDS.get();
-        if number == libc::SIGSEGV && (lowest..end).contains(&at) { Cause::StackOverflow } else { Cause::Address(at) }
+        if number == libc::SIGSEGV && (lowest..end).contains(&at) {
+            SignalCause::StackOverflow
+        } else {
+            SignalCause::Address(at)
+        }
     };
-    Fault { signal: number, cause }
+    SignalFault { signal: number, cause }
 }
 
 extern "C" fn on_timeout(_number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
@@ -314,11 +318,11 @@ mod tests {
 
     #[test]
     fn a_fault_reads_as_a_sentence() {
-        let text = |signal, cause| Fault { signal, cause }.to_string();
-        assert_eq!(text(11, Cause::Address(16)), "Signal 11 (SIGSEGV) at address 0x10");
-        assert_eq!(text(11, Cause::StackOverflow), "Signal 11 (SIGSEGV) because the stack overflowed");
-        assert_eq!(text(6, Cause::Raised), "Signal 6 (SIGABRT) raised by the process itself");
-        assert_eq!(text(7, Cause::Sent { pid: 9 }), "Signal 7 (SIGBUS) sent by process 9");
+        let text = |signal, cause| SignalFault { signal, cause }.to_string();
+        assert_eq!(text(11, SignalCause::Address(16)), "Signal 11 (SIGSEGV) at address 0x10");
+        assert_eq!(text(11, SignalCause::StackOverflow), "Signal 11 (SIGSEGV) because the stack overflowed");
+        assert_eq!(text(6, SignalCause::Raised), "Signal 6 (SIGABRT) raised by the process itself");
+        assert_eq!(text(7, SignalCause::Sent { pid: 9 }), "Signal 7 (SIGBUS) sent by process 9");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Protocol {
+pub enum SocketProtocol {
     /// The sockets that listen.
     Tcp,
     /// All that are bound.
@@ -29,10 +29,10 @@ impl fmt::Display for Holder {
 
 /// The process that keeps others from binding `address`. `None`: nobody does, or /proc doesn't show it: descriptors of other users' processes
 /// are for root alone, and other network namespaces have tables of their own.
-pub fn of(address: SocketAddr, protocol: Protocol) -> Option<Holder> {
+pub fn of(address: SocketAddr, protocol: SocketProtocol) -> Option<Holder> {
     let (names, state) = match protocol {
-        Protocol::Tcp => (["tcp", "tcp6"], "0A"),
-        Protocol::Udp => (["udp", "udp6"], "07"),
+        SocketProtocol::Tcp => (["tcp", "tcp6"], "0A"),
+        SocketProtocol::Udp => (["udp", "udp6"], "07"),
     };
     let inode = names.iter().find_map(|name| {
         let table = fs::read_to_string(format!("/proc/net/{name}")).ok()?;
@@ -79,14 +79,14 @@ mod tests {
         for any in ["127.0.0.1:0", "[::1]:0"] {
             let tcp = TcpListener::bind(any).unwrap();
             let udp = UdpSocket::bind(any).unwrap();
-            assert_eq!(of(tcp.local_addr().unwrap(), Protocol::Tcp).map(|holder| holder.pid), me, "{any}");
-            assert_eq!(of(udp.local_addr().unwrap(), Protocol::Udp).map(|holder| holder.pid), me, "{any}");
+            assert_eq!(of(tcp.local_addr().unwrap(), SocketProtocol::Tcp).map(|holder| holder.pid), me, "{any}");
+            assert_eq!(of(udp.local_addr().unwrap(), SocketProtocol::Udp).map(|holder| holder.pid), me, "{any}");
         }
         let tcp = TcpListener::bind("0.0.0.0:0").unwrap();
         let port = tcp.local_addr().unwrap().port();
-        assert_eq!(of(SocketAddr::from(([127, 0, 0, 1], port)), Protocol::Tcp).map(|holder| holder.pid), me);
+        assert_eq!(of(SocketAddr::from(([127, 0, 0, 1], port)), SocketProtocol::Tcp).map(|holder| holder.pid), me);
         drop(tcp);
-        assert_eq!(of(SocketAddr::from(([127, 0, 0, 1], port)), Protocol::Tcp), None);
+        assert_eq!(of(SocketAddr::from(([127, 0, 0, 1], port)), SocketProtocol::Tcp), None);
     }
 
     #[test]

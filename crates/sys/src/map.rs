@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A shared, readable and writable mapping of a whole file or memfd. Offsets and lengths are bytes.
 #[derive(Debug)]
-pub struct Map {
+pub struct MemoryMap {
     base: NonNull<u8>,
     len: usize,
     fd: OwnedFd,
@@ -26,17 +26,17 @@ pub struct Map {
 }
 
 // SAFETY: the mapping is plain shared memory owned by this value; it isn't tied to a thread.
-unsafe impl Send for Map {}
+unsafe impl Send for MemoryMap {}
 // SAFETY: all access goes through atomics or through raw copies that hold no reference (see `write`).
-unsafe impl Sync for Map {}
+unsafe impl Sync for MemoryMap {}
 
-impl Map {
+impl MemoryMap {
     /// Maps `len` bytes of a file, growing it to that size when it's shorter.
-    pub fn file(file: File, len: usize) -> io::Result<Map> {
+    pub fn file(file: File, len: usize) -> io::Result<MemoryMap> {
         if file.metadata()?.len() < len as u64 {
             file.set_len(len as u64)?;
         }
-        Map::from_fd(file.into(), len)
+        MemoryMap::from_fd(file.into(), len)
     }
 
     /// The first byte. Whoever makes references from it proves that nobody writes where they point.
@@ -98,8 +98,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "two maps of one file")]
     fn two_maps_of_one_memfd_share_words() {
-        let a = Map::memfd("t", 4096).unwrap();
-        let b = Map::from_fd(a.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        let a = MemoryMap::memfd("t", 4096).unwrap();
+        let b = MemoryMap::from_fd(a.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
         a.u64_at(16).store(7, Ordering::Release);
         a.write(100, b"hello");
         let mut text = [0; 5];
@@ -110,6 +110,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "beyond")]
     fn access_beyond_the_end_is_a_bug() {
-        Map::memfd("t", 64).unwrap().write(62, b"abc");
+        MemoryMap::memfd("t", 64).unwrap().write(62, b"abc");
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Bytes for a disk: whole blocks of 4096 bytes that begin on one, as direct I/O wants them, alone or out of a [`Pool`].
+//! Bytes for a disk: whole blocks of 4096 bytes that begin on one, as direct I/O wants them, alone or out of a [`PagePool`].
 //!
 //! A pool is one mapping that never moves, so that a ring can register it once for all ([`crate::uring`]). It is cut as
 //! a buddy allocator does: what is asked for is rounded up to a power of two, and halves that are both free join again.
-//! A pool that is used up, or is asked for more than [`Pool::MOST`], gives memory of its own for that once.
+//! A pool that is used up, or is asked for more than [`PagePool::MOST`], gives memory of its own for that once.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub struct Pages {
     at: NonNull<u8>,
     len: usize,
     /// Pool that they go back to; pages in memory of their own have none.
-    pool: Option<Arc<Pool>>,
+    pool: Option<Arc<PagePool>>,
 }
 
 // SAFETY: the bytes are reached through their only owner, and neither allocator is tied to a thread.
@@ -51,7 +51,7 @@ impl Pages {
         self.len / BLOCK
     }
 
-    pub fn is_of(&self, pool: &Pool) -> bool {
+    pub fn is_of(&self, pool: &PagePool) -> bool {
         self.pool.as_ref().is_some_and(|own| std::ptr::eq(&raw const **own, pool))
     }
 }
@@ -106,7 +106,7 @@ impl fmt::Debug for Pages {
 }
 
 #[derive(Debug)]
-pub struct Pool {
+pub struct PagePool {
     mapped: (NonNull<c_void>, usize),
     /// First byte, on a huge page.
     base: NonNull<u8>,
@@ -115,9 +115,9 @@ pub struct Pool {
 }
 
 // SAFETY: the mapping isn't tied to a thread; its parts are reached through the pages that own them alone.
-unsafe impl Send for Pool {}
+unsafe impl Send for PagePool {}
 // SAFETY: as above; the lists of free parts are behind a lock.
-unsafe impl Sync for Pool {}
+unsafe impl Sync for PagePool {}
 
 const HUGE: usize = 2 << 20;
 
@@ -128,7 +128,7 @@ const ORDERS: usize = 9;
 #[derive(Debug, Default)]
 struct Free([BTreeSet<u32>; ORDERS]);
 
-impl Pool {
+impl PagePool {
     /// The longest part that a pool is asked for.
     pub const MOST: usize = BLOCK << (ORDERS - 1);
 
@@ -137,7 +137,7 @@ impl Pool {
     ///
     /// # Errors
     /// The system's, when there isn't so much address space.
-    pub fn new(len: usize) -> io::Result<Arc<Pool>> {
+    pub fn new(len: usize) -> io::Result<Arc<PagePool>> {
         let too_long = || io::Error::from(io::ErrorKind::InvalidInput);
         let len = len.max(1).checked_next_multiple_of(HUGE).ok_or_else(too_long)?;
         let mapped = len.checked_add(HUGE).filter(|mapped| mapped / BLOCK <= u32::MAX as usize);
@@ -152,12 +152,12 @@ impl Pool {
             let _ = unsafe { madvise(base.cast(), len, MmapAdvise::MADV_HUGEPAGE) };
         }
         let mut free = Free::default();
-        free.0[ORDERS - 1] = (0..(len / BLOCK) as u32).step_by(Pool::MOST / BLOCK).collect();
-        Ok(Arc::new(Pool { mapped: (start, mapped.get()), base, len, free: Mutex::new(free) }))
+        free.0[ORDERS - 1] = (0..(len / BLOCK) as u32).step_by(PagePool::MOST / BLOCK).collect();
+        Ok(Arc::new(PagePool { mapped: (start, mapped.get()), base, len, free: Mutex::new(free) }))
     }
 
     /// Pages of `len` bytes, rounded up to whole blocks, with whatever was in them before.
-    pub fn take(self: &Arc<Pool>, len: usize) -> Pages {
+    pub fn take(self: &Arc<PagePool>, len: usize) -> Pages {
         let len = rounded(len);
         let Some(order) = order(len) else { return Pages::zeroed(len) };
         match self.free().take(order) {
@@ -198,7 +198,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for PagePool {
     fn drop(&mut self) {
         // SAFETY: exactly the range that was mapped; pages hold their pool, so that none is left.
         let _ = unsafe { munmap(self.mapped.0, self.mapped.1) };
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_pool_gives_the_same_memory_again() {
-        let pool = Pool::new(1).unwrap();
+        let pool = PagePool::new(1).unwrap();
         assert_eq!((pool.bytes(), pool.free_bytes()), (HUGE, HUGE));
         let first = pool.take(3 * BLOCK);
         let at = first.as_ptr();
@@ -263,9 +263,9 @@ mod tests {
 
     #[test]
     fn a_pool_that_is_used_up_gives_memory_of_its_own() {
-        let pool = Pool::new(HUGE).unwrap();
-        let all = [pool.take(Pool::MOST), pool.take(Pool::MOST)];
-        let (more, long) = (pool.take(BLOCK), pool.take(Pool::MOST + 1));
+        let pool = PagePool::new(HUGE).unwrap();
+        let all = [pool.take(PagePool::MOST), pool.take(PagePool::MOST)];
+        let (more, long) = (pool.take(BLOCK), pool.take(PagePool::MOST + 1));
         assert!(all.iter().all(|pages| pages.is_of(&pool)) && !more.is_of(&pool) && !long.is_of(&pool));
         assert!(aligned(&more) && aligned(&long));
         assert_eq!(pool.free_bytes(), 0);
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn pages_of_a_pool_are_nobody_elses_and_all_come_back() {
-        let pool = Pool::new(4 * Pool::MOST).unwrap();
+        let pool = PagePool::new(4 * PagePool::MOST).unwrap();
         let mut state = 1_u64;
         let mut draw = move |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -292,7 +292,7 @@ mod tests {
             held.truncate(40);
         }
         held.clear();
-        assert_eq!(pool.free_bytes(), 4 * Pool::MOST);
-        assert_eq!(pool.take(Pool::MOST).blocks(), Pool::MOST / BLOCK);
+        assert_eq!(pool.free_bytes(), 4 * PagePool::MOST);
+        assert_eq!(pool.take(PagePool::MOST).blocks(), PagePool::MOST / BLOCK);
     }
 }

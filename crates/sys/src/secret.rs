@@ -31,43 +31,43 @@ pub fn seal(name: &str, bytes: &[u8]) -> io::Result<File> {
 }
 
 #[derive(Debug)]
-pub struct Secret {
+pub struct SealedSecret {
     base: NonNull<u8>,
     len: usize,
 }
 
 // SAFETY: the bytes can't change (the file is sealed) and belong to no thread.
-unsafe impl Send for Secret {}
+unsafe impl Send for SealedSecret {}
 // SAFETY: as above.
-unsafe impl Sync for Secret {}
+unsafe impl Sync for SealedSecret {}
 
-impl Secret {
+impl SealedSecret {
     /// Maps a file that was made by [`seal`], here or in another process.
     ///
     /// # Errors
     /// The system's; `InvalidInput` for a file that isn't sealed, or empty.
-    pub fn map(file: impl AsFd) -> io::Result<Secret> {
+    pub fn map(file: impl AsFd) -> io::Result<SealedSecret> {
         let seals = SealFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GET_SEALS)?);
         let len = usize::try_from(nix::sys::stat::fstat(&file)?.st_size).unwrap_or(0);
         let size = NonZeroUsize::new(len).filter(|_| seals.contains(SEALS)).ok_or(io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping at an address of the kernel's choice aliases nothing of ours; its bytes can't be written, and
         // the file can't be made shorter, by anybody.
         let base = unsafe { mmap(None, size, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, &file, 0) }?;
-        let secret = Secret { base: base.cast(), len };
+        let secret = SealedSecret { base: base.cast(), len };
         // SAFETY: the whole mapping just made; no byte of it changes.
         unsafe { madvise(base, len, MmapAdvise::MADV_DONTDUMP) }?;
         Ok(secret)
     }
 }
 
-impl AsRef<[u8]> for Secret {
+impl AsRef<[u8]> for SealedSecret {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: mapped as long as `self` lives, and never changed: the seals were looked at when it was mapped.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 }
 
-impl Drop for Secret {
+impl Drop for SealedSecret {
     fn drop(&mut self) {
         // SAFETY: the mapping of `map`, which nobody has a reference into: they would borrow `self`.
         let _ = unsafe { munmap(self.base.cast(), self.len) };
@@ -138,11 +138,11 @@ mod tests {
     fn what_is_sealed_is_read_and_never_changed() {
         let mut file = seal("test", b"a key").unwrap();
         assert!(file.write_all(b"x").is_err() && file.set_len(0).is_err());
-        assert_eq!(Secret::map(&file).unwrap().as_ref(), b"a key");
+        assert_eq!(SealedSecret::map(&file).unwrap().as_ref(), b"a key");
         let open = crate::fd::memfd("open").unwrap();
         open.set_len(5).unwrap();
-        assert_eq!(Secret::map(&open).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        assert!(Secret::map(seal("empty", b"").unwrap()).is_err());
+        assert_eq!(SealedSecret::map(&open).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert!(SealedSecret::map(seal("empty", b"").unwrap()).is_err());
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
         send(&ours, b'y', seal("test", b"22").unwrap()).unwrap();
         for (kind, bytes) in [(b'x', &b"1"[..]), (b'y', b"22")] {
             let (is, file) = receive(&theirs).unwrap().unwrap();
-            assert_eq!((is, Secret::map(&file).unwrap().as_ref()), (kind, bytes));
+            assert_eq!((is, SealedSecret::map(&file).unwrap().as_ref()), (kind, bytes));
         }
         crate::fd::write_all(&ours, b"z").unwrap();
         assert_eq!(receive(&theirs).unwrap_err().kind(), io::ErrorKind::InvalidData);
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_mapping_is_kept_out_of_cores() {
-        let secret = Secret::map(seal("lacquer-test-secret", b"k").unwrap()).unwrap();
+        let secret = SealedSecret::map(seal("lacquer-test-secret", b"k").unwrap()).unwrap();
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let own = maps.split("VmFlags:").find(|part| part.contains("lacquer-test-secret")).map(|_| ());
         let flags =

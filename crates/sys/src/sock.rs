@@ -20,12 +20,12 @@ pub const NO_SUCH_FAMILY: i32 = libc::EAFNOSUPPORT;
 pub const LONGEST_UNIX_PATH: usize = 107;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Name {
+pub enum SocketName {
     Inet(SocketAddr),
     Unix(PathBuf),
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for SocketName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Inet(address) => address.fmt(f),
@@ -128,7 +128,7 @@ pub fn listen(fd: impl AsFd, depth: i32) -> io::Result<()> {
 }
 
 /// Takes a waiting connection, close-on-exec; None when there is none and the listener is nonblocking.
-pub fn accept(fd: impl AsFd) -> io::Result<Option<(OwnedFd, Name)>> {
+pub fn accept(fd: impl AsFd) -> io::Result<Option<(OwnedFd, SocketName)>> {
     match SockRef::from(&fd).accept() {
         Ok((socket, addr)) => Ok(Some((socket.into(), name_of(&addr)?))),
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -158,20 +158,20 @@ pub fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
     SockRef::from(&fd).take_error()
 }
 
-pub fn local_name(fd: impl AsFd) -> io::Result<Name> {
+pub fn local_name(fd: impl AsFd) -> io::Result<SocketName> {
     name_of(&SockRef::from(&fd).local_addr()?)
 }
 
-pub fn peer_name(fd: impl AsFd) -> io::Result<Name> {
+pub fn peer_name(fd: impl AsFd) -> io::Result<SocketName> {
     name_of(&SockRef::from(&fd).peer_addr()?)
 }
 
-fn name_of(addr: &SockAddr) -> io::Result<Name> {
+fn name_of(addr: &SockAddr) -> io::Result<SocketName> {
     if let Some(inet) = addr.as_socket() {
-        return Ok(Name::Inet(inet));
+        return Ok(SocketName::Inet(inet));
     }
     if addr.is_unix() {
-        return Ok(Name::Unix(addr.as_pathname().map(Path::to_path_buf).unwrap_or_default()));
+        return Ok(SocketName::Unix(addr.as_pathname().map(Path::to_path_buf).unwrap_or_default()));
     }
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -185,7 +185,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("lacquer-sock-{}", std::process::id()));
         for _ in 0..2 {
             let socket = bind_unix(&path, None, None, Some(0o640)).unwrap();
-            assert_eq!(local_name(&socket).unwrap(), Name::Unix(path.clone()));
+            assert_eq!(local_name(&socket).unwrap(), SocketName::Unix(path.clone()));
             assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         }
         std::fs::remove_file(&path).unwrap();
@@ -200,7 +200,7 @@ mod tests {
         for fd in &group {
             listen(fd, 16).unwrap();
         }
-        let Name::Inet(addr) = local_name(&group[2]).unwrap() else { panic!("TCP has an inet name") };
+        let SocketName::Inet(addr) = local_name(&group[2]).unwrap() else { panic!("TCP has an inet name") };
         let error = bind_tcp_group(addr, 3).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EADDRINUSE));
     }

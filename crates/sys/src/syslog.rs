@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::sync::OnceLock;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum SyslogLevel {
     Err,
     Warning,
     Info,
@@ -22,12 +22,12 @@ pub fn open(ident: &str) {
 }
 
 /// Writes one line. NULs are dropped.
-pub fn log(level: Level, text: &str) {
+pub fn log(level: SyslogLevel, text: &str) {
     let level = match level {
-        Level::Err => libc::LOG_ERR,
-        Level::Warning => libc::LOG_WARNING,
-        Level::Info => libc::LOG_INFO,
-        Level::Debug => libc::LOG_DEBUG,
+        SyslogLevel::Err => libc::LOG_ERR,
+        SyslogLevel::Warning => libc::LOG_WARNING,
+        SyslogLevel::Info => libc::LOG_INFO,
+        SyslogLevel::Debug => libc::LOG_DEBUG,
     };
     let text = CString::new(text.replace('\0', "")).unwrap_or_default();
     // SAFETY: a fixed format with one string argument, which is NUL-terminated and lives through the call.

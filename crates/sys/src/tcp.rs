@@ -13,7 +13,7 @@ pub struct SocketNumber(RawFd);
 /// Some of Linux' `TCP_INFO`; times in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as in tcp(7)")]
-pub struct Info {
+pub struct TcpInfo {
     pub snd_mss: u32,
     pub rcv_mss: u32,
     pub lost: u32,
@@ -54,14 +54,14 @@ impl SocketNumber {
     ///
     /// # Errors
     /// The operating system's word: not TCP, not open.
-    pub fn info(self) -> io::Result<Info> {
+    pub fn info(self) -> io::Result<TcpInfo> {
         let mut raw = MaybeUninit::<libc::tcp_info>::zeroed();
         let to = raw.as_mut_ptr().cast();
         // SAFETY: the kernel writes no more than the length says, which is that of `raw`.
         unsafe { get(self.0, libc::IPPROTO_TCP, libc::TCP_INFO, to, size_of::<libc::tcp_info>()) }?;
         // SAFETY: all zeros are a valid `tcp_info`, which is integers; so is what the kernel wrote.
         let raw = unsafe { raw.assume_init() };
-        Ok(Info {
+        Ok(TcpInfo {
             snd_mss: raw.tcpi_snd_mss,
             rcv_mss: raw.tcpi_rcv_mss,
             lost: raw.tcpi_lost,

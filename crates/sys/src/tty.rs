@@ -8,27 +8,27 @@ use nix::sys::termios::{InputFlags, LocalFlags, SetArg, Termios, tcgetattr, tcse
 
 /// A terminal without echo and line editing of its own. Dropping it gives all back.
 #[derive(Debug)]
-pub struct Keys<'a> {
+pub struct RawTerminal<'a> {
     fd: BorrowedFd<'a>,
     before: Termios,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> RawTerminal<'a> {
     /// Takes the terminal. Output and the keys for signals stay as they are.
     ///
     /// # Errors
     /// It is none.
-    pub fn new(fd: BorrowedFd<'a>) -> io::Result<Keys<'a>> {
+    pub fn new(fd: BorrowedFd<'a>) -> io::Result<RawTerminal<'a>> {
         let before = tcgetattr(fd.as_fd())?;
         let mut wanted = before.clone();
         wanted.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO);
         wanted.input_flags.remove(InputFlags::ICRNL);
         tcsetattr(fd.as_fd(), SetArg::TCSADRAIN, &wanted)?;
-        Ok(Keys { fd, before })
+        Ok(RawTerminal { fd, before })
     }
 }
 
-impl Drop for Keys<'_> {
+impl Drop for RawTerminal<'_> {
     fn drop(&mut self) {
         let _ = tcsetattr(self.fd, SetArg::TCSADRAIN, &self.before);
     }

@@ -102,7 +102,7 @@ pub fn drops(fd: impl AsFd) -> io::Result<u32> {
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(words[8]) }
 }
 
-pub struct Batch {
+pub struct DatagramBatch {
     memory: Box<[u8]>,
     /// Each points into `memory` at a multiple of STRIDE.
     vectors: Box<[libc::iovec]>,
@@ -112,11 +112,11 @@ pub struct Batch {
 }
 
 // SAFETY: the pointers are to memory that this value owns and nobody else knows.
-unsafe impl Send for Batch {}
+unsafe impl Send for DatagramBatch {}
 
-impl Batch {
+impl DatagramBatch {
     /// Room for `slots` (at least 1) datagrams of any size. Memory that no datagram reached isn't touched.
-    pub fn new(slots: usize) -> Batch {
+    pub fn new(slots: usize) -> DatagramBatch {
         let slots = slots.max(1);
         let mut memory = vec![0u8; slots * STRIDE].into_boxed_slice();
         let mut vectors: Box<[libc::iovec]> = memory
@@ -131,7 +131,7 @@ impl Batch {
             head
         });
         let heads = heads.collect();
-        Batch { memory, vectors, heads, filled: 0 }
+        DatagramBatch { memory, vectors, heads, filled: 0 }
     }
 
     pub fn slots(&self) -> usize {
@@ -167,9 +167,9 @@ impl Batch {
     }
 }
 
-impl std::fmt::Debug for Batch {
+impl std::fmt::Debug for DatagramBatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batch").field("slots", &self.slots()).field("filled", &self.filled).finish()
+        f.debug_struct("DatagramBatch").field("slots", &self.slots()).field("filled", &self.filled).finish()
     }
 }
 
@@ -181,7 +181,7 @@ pub fn send_all(fd: impl AsFd, datagrams: &[&[u8]]) -> io::Result<usize> {
     let mut heads: Vec<libc::mmsghdr> = vectors
         .iter_mut()
         .map(|vector| {
-            // SAFETY: as in `Batch::new`.
+            // SAFETY: as in `DatagramBatch::new`.
             let mut head: libc::mmsghdr = unsafe { std::mem::zeroed() };
             head.msg_hdr.msg_iov = vector;
             head.msg_hdr.msg_iovlen = 1;
@@ -215,7 +215,9 @@ mod tests {
 
     fn pair() -> (OwnedFd, UdpSocket) {
         let receiver = bind_group("127.0.0.1:0".parse().unwrap(), 1).unwrap().remove(0);
-        let crate::sock::Name::Inet(addr) = crate::sock::local_name(&receiver).unwrap() else { panic!("UDP is inet") };
+        let crate::sock::SocketName::Inet(addr) = crate::sock::local_name(&receiver).unwrap() else {
+            panic!("UDP is inet")
+        };
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         sender.connect(addr).unwrap();
         (receiver, sender)
@@ -226,7 +228,7 @@ mod tests {
         let (receiver, sender) = pair();
         let large = vec![7u8; 60_000];
         assert_eq!(send_all(&sender, &[b"one", b"", &large]).unwrap(), 3);
-        let mut batch = Batch::new(2);
+        let mut batch = DatagramBatch::new(2);
         assert_eq!(batch.receive(&receiver, true).unwrap(), 2);
         assert_eq!(batch.datagrams().collect::<Vec<_>>(), [&b"one"[..], b""]);
         assert_eq!(batch.receive(&receiver, true).unwrap(), 1);
@@ -243,7 +245,7 @@ mod tests {
         for _ in 0..1000 {
             sender.send(b"x").unwrap();
         }
-        let mut batch = Batch::new(1000);
+        let mut batch = DatagramBatch::new(1000);
         let received = batch.receive(&receiver, false).unwrap();
         assert_eq!(received + drops(&receiver).unwrap() as usize, 1000);
     }
@@ -252,7 +254,9 @@ mod tests {
     fn a_group_shares_an_address_and_a_single_socket_does_not() {
         let group = bind_group("127.0.0.1:0".parse().unwrap(), 3).unwrap();
         assert_eq!(group.len(), 3);
-        let crate::sock::Name::Inet(addr) = crate::sock::local_name(&group[2]).unwrap() else { panic!("UDP is inet") };
+        let crate::sock::SocketName::Inet(addr) = crate::sock::local_name(&group[2]).unwrap() else {
+            panic!("UDP is inet")
+        };
         assert_eq!(bind_group(addr, 1).unwrap_err().raw_os_error(), Some(libc::EADDRINUSE));
     }
 }

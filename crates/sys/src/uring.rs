@@ -2,8 +2,8 @@
 //! A ring of operations on a [`BlockFile`] (io_uring): many are handed to the kernel at once and end in any order.
 //!
 //! The ring owns the memory of what is in progress, so that the kernel never writes where somebody else reads; it is one
-//! thread's own, which waits in [`Ring::run`] until something has ended or another thread has rung its [`Bell`].
-//! Many containers and some systems forbid rings: then [`Ring::new`] fails, and the caller has another way.
+//! thread's own, which waits in [`IoRing::run`] until something has ended or another thread has rung its [`RingBell`].
+//! Many containers and some systems forbid rings: then [`IoRing::new`] fails, and the caller has another way.
 
 use std::fs::File;
 use std::io;
@@ -15,10 +15,10 @@ use io_uring::types::{Fd, Fixed, FsyncFlags};
 use io_uring::{IoUring, Probe, opcode, squeue};
 
 use crate::blockfile::BlockFile;
-use crate::pages::{Pages, Pool};
+use crate::pages::{PagePool, Pages};
 
 #[derive(Debug)]
-pub enum Job {
+pub enum RingJob {
     /// Fill `into` with what is there from byte `at` on.
     Read { at: u64, into: Pages },
     /// Write `from`, whole, to byte `at` and on.
@@ -35,14 +35,14 @@ pub enum Job {
 pub type Ended = (u64, io::Result<Pages>);
 
 #[derive(Debug)]
-pub struct Bell(OwnedFd);
+pub struct RingBell(OwnedFd);
 
-impl Bell {
-    fn new() -> io::Result<Bell> {
+impl RingBell {
+    fn new() -> io::Result<RingBell> {
         // SAFETY: takes no memory of ours.
         let fd = nix::errno::Errno::result(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) })?;
         // SAFETY: just made, and nobody else's.
-        Ok(Bell(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Ok(RingBell(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
     /// The wait ends, or the next one ends at once.
@@ -52,16 +52,16 @@ impl Bell {
     }
 }
 
-pub struct Ring {
+pub struct IoRing {
     ring: IoUring,
     flights: Vec<Option<Flight>>,
     vacant: Vec<u32>,
-    bell: Arc<Bell>,
+    bell: Arc<RingBell>,
     /// Counter that the kernel writes when the bell was rung; in the ring while `bell_armed`.
     bell_count: Box<u64>,
     bell_armed: bool,
     /// The pool whose memory the kernel knows already.
-    registered: Option<Arc<Pool>>,
+    registered: Option<Arc<PagePool>>,
     /// Kept open, as the kernel has them.
     _file: Arc<BlockFile>,
     _held: Option<Arc<File>>,
@@ -69,7 +69,7 @@ pub struct Ring {
 
 struct Flight {
     tag: u64,
-    job: Job,
+    job: RingJob,
     /// Bytes that came or went so far: the kernel may stop anywhere.
     moved: usize,
     retries: u8,
@@ -81,9 +81,9 @@ const MOST_BYTES: usize = 1 << 30;
 const MOST_RETRIES: u8 = 16;
 const BELL: u64 = u64::MAX;
 
-impl Ring {
+impl IoRing {
     /// A ring for at most `most` operations at a time on `file`. Memory of `pool` is made known to the kernel, which
-    /// spares it some work each time; where that is refused, [`Ring::is_registered`] says so.
+    /// spares it some work each time; where that is refused, [`IoRing::is_registered`] says so.
     ///
     /// The kernel has `held` open as long as the ring is there, which may be longer than the process: operations of a process
     /// that was killed end some time later. So a lock on it tells others that none of them is in progress.
@@ -93,19 +93,19 @@ impl Ring {
     pub fn new(
         file: Arc<BlockFile>,
         most: u32,
-        pool: Option<&Arc<Pool>>,
+        pool: Option<&Arc<PagePool>>,
         held: Option<&Arc<File>>,
-    ) -> io::Result<Ring> {
+    ) -> io::Result<IoRing> {
         let mut ring = build(most + 1)?;
         check(&mut ring)?;
         let files = std::iter::once(file.as_fd()).chain(held.map(|held| held.as_fd()));
         ring.submitter().register_files(&files.map(|fd| fd.as_raw_fd()).collect::<Vec<_>>())?;
         let registered = pool.filter(|pool| register(&ring, pool).is_ok()).cloned();
-        Ok(Ring {
+        Ok(IoRing {
             ring,
             flights: (0..most).map(|_| None).collect(),
             vacant: (0..most).rev().collect(),
-            bell: Arc::new(Bell::new()?),
+            bell: Arc::new(RingBell::new()?),
             bell_count: Box::new(0),
             bell_armed: false,
             registered,
@@ -114,7 +114,7 @@ impl Ring {
         })
     }
 
-    pub fn bell(&self) -> Arc<Bell> {
+    pub fn bell(&self) -> Arc<RingBell> {
         self.bell.clone()
     }
 
@@ -130,11 +130,11 @@ impl Ring {
         self.vacant.len() == self.flights.len()
     }
 
-    /// Adds an operation, which begins with the next [`Ring::run`].
+    /// Adds an operation, which begins with the next [`IoRing::run`].
     ///
     /// # Errors
     /// There is no room: the job again.
-    pub fn push(&mut self, tag: u64, job: Job) -> Result<(), Job> {
+    pub fn push(&mut self, tag: u64, job: RingJob) -> Result<(), RingJob> {
         let Some(at) = self.vacant.pop() else { return Err(job) };
         self.flights[at as usize] = Some(Flight { tag, job, moved: 0, retries: 0 });
         self.submit(at);
@@ -153,11 +153,11 @@ impl Ring {
     }
 
     /// The same without waiting, nor for a bell: for a thread that learns otherwise when something has ended
-    /// ([`Ring::readiness`]). No system call where there is nothing to begin and nothing has ended. Whether all has begun: otherwise
+    /// ([`IoRing::readiness`]). No system call where there is nothing to begin and nothing has ended. Whether all has begun: otherwise
     /// the system has no memory for now, and it is to be called again.
     ///
     /// # Errors
-    /// As those of [`Ring::run`].
+    /// As those of [`IoRing::run`].
     pub fn turn(&mut self, ended: &mut Vec<Ended>) -> io::Result<bool> {
         self.begin()?;
         self.reap(ended);
@@ -182,7 +182,7 @@ impl Ring {
     /// # Errors
     /// The system's: too many descriptors.
     pub fn readiness(&self) -> io::Result<OwnedFd> {
-        let signal = Bell::new()?;
+        let signal = RingBell::new()?;
         self.ring.submitter().register_eventfd(signal.0.as_raw_fd())?;
         Ok(signal.0)
     }
@@ -248,14 +248,14 @@ impl Ring {
         let flight = self.flights[at as usize].take()?;
         self.vacant.push(at);
         let pages = match flight.job {
-            Job::Read { into, .. } => into,
-            Job::Write { .. } | Job::Sync => Pages::empty(),
+            RingJob::Read { into, .. } => into,
+            RingJob::Write { .. } | RingJob::Sync => Pages::empty(),
         };
         Some((flight.tag, end.map(|()| pages)))
     }
 }
 
-impl Drop for Ring {
+impl Drop for IoRing {
     fn drop(&mut self) {
         if self.land_all().is_err() {
             // Nobody can tell what the kernel still writes to: nobody else gets this memory.
@@ -270,18 +270,18 @@ impl Drop for Ring {
     }
 }
 
-impl std::fmt::Debug for Ring {
+impl std::fmt::Debug for IoRing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Ring({} of {} in progress)", self.flights.len() - self.vacant.len(), self.flights.len())
+        write!(f, "IoRing({} of {} in progress)", self.flights.len() - self.vacant.len(), self.flights.len())
     }
 }
 
 impl Flight {
-    fn entry(&mut self, registered: Option<&Pool>) -> squeue::Entry {
+    fn entry(&mut self, registered: Option<&PagePool>) -> squeue::Entry {
         let (file, moved) = (Fixed(0), self.moved);
         let known = |pages: &Pages| registered.is_some_and(|pool| pages.is_of(pool));
         match &mut self.job {
-            Job::Read { at, into } => {
+            RingJob::Read { at, into } => {
                 let (known, rest) = (known(into), &mut into[moved..]);
                 let (to, len, offset) = (rest.as_mut_ptr(), rest.len().min(MOST_BYTES) as u32, *at + moved as u64);
                 match known {
@@ -289,7 +289,7 @@ impl Flight {
                     false => opcode::Read::new(file, to, len).offset(offset).build(),
                 }
             }
-            Job::Write { at, from } => {
+            RingJob::Write { at, from } => {
                 let rest = &from[moved..];
                 let (of, len, offset) = (rest.as_ptr(), rest.len().min(MOST_BYTES) as u32, *at + moved as u64);
                 match known(from) {
@@ -297,7 +297,7 @@ impl Flight {
                     false => opcode::Write::new(file, of, len).offset(offset).build(),
                 }
             }
-            Job::Sync => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
+            RingJob::Sync => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
         }
     }
 
@@ -309,9 +309,9 @@ impl Flight {
         }
         let Ok(moved) = usize::try_from(result) else { return Some(Err(io::Error::from_raw_os_error(-result))) };
         let (len, none) = match &self.job {
-            Job::Read { into, .. } => (into.len(), io::ErrorKind::UnexpectedEof),
-            Job::Write { from, .. } => (from.len(), io::ErrorKind::WriteZero),
-            Job::Sync => return Some(Ok(())),
+            RingJob::Read { into, .. } => (into.len(), io::ErrorKind::UnexpectedEof),
+            RingJob::Write { from, .. } => (from.len(), io::ErrorKind::WriteZero),
+            RingJob::Sync => return Some(Ok(())),
         };
         self.moved += moved;
         match (self.moved >= len, moved) {
@@ -364,10 +364,10 @@ fn check(ring: &mut IoUring) -> io::Result<()> {
     ring.completion().next().map(|_| ()).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
-fn register(ring: &IoUring, pool: &Arc<Pool>) -> io::Result<()> {
+fn register(ring: &IoUring, pool: &Arc<PagePool>) -> io::Result<()> {
     let (base, len) = pool.memory();
     let memory = [libc::iovec { iov_base: base.as_ptr().cast(), iov_len: len }];
-    // SAFETY: the pool's mapping is there as long as `Ring` holds the pool, which is as long as the ring.
+    // SAFETY: the pool's mapping is there as long as `IoRing` holds the pool, which is as long as the ring.
     unsafe { ring.submitter().register_buffers(&memory) }
 }
 

@@ -6,20 +6,20 @@ use std::io;
 use nix::unistd::{Gid, Group, Uid, User};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
+pub struct UserAccount {
     pub name: String,
     pub uid: u32,
     pub gid: u32,
 }
 
-pub fn user(name: &str) -> Option<Account> {
+pub fn user(name: &str) -> Option<UserAccount> {
     let user = User::from_name(name).ok()??;
-    Some(Account { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() })
+    Some(UserAccount { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() })
 }
 
-pub fn user_by_id(uid: u32) -> Option<Account> {
+pub fn user_by_id(uid: u32) -> Option<UserAccount> {
     let user = User::from_uid(Uid::from_raw(uid)).ok()??;
-    Some(Account { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() })
+    Some(UserAccount { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() })
 }
 
 pub fn group(name: &str) -> Option<u32> {
@@ -73,7 +73,7 @@ pub fn chown(path: &std::path::Path, uid: Option<u32>, gid: Option<u32>) -> io::
 }
 
 /// Every group that a user belongs to, its primary group included.
-pub fn groups_of(account: &Account) -> Vec<u32> {
+pub fn groups_of(account: &UserAccount) -> Vec<u32> {
     let Ok(name) = std::ffi::CString::new(account.name.as_str()) else { return vec![account.gid] };
     match nix::unistd::getgrouplist(&name, Gid::from_raw(account.gid)) {
         Ok(groups) => groups.into_iter().map(Gid::as_raw).collect(),

@@ -13,21 +13,21 @@ use nix::sys::mman::{MRemapFlags, MapFlags, ProtFlags, mmap_anonymous, mremap, m
 const PAGE: usize = 4096;
 
 /// Owned words, zero until something is written to them, as many as whole pages have.
-pub struct Words {
+pub struct OwnedWords {
     base: NonNull<u64>,
     bytes: usize,
 }
 
 // SAFETY: the mapping is reached through its only owner and isn't tied to a thread.
-unsafe impl Send for Words {}
+unsafe impl Send for OwnedWords {}
 // SAFETY: as above; a shared borrow only reads it.
-unsafe impl Sync for Words {}
+unsafe impl Sync for OwnedWords {}
 
-impl Words {
+impl OwnedWords {
     pub const PAGE: usize = PAGE / size_of::<u64>();
 
-    pub const fn new() -> Words {
-        Words { base: NonNull::dangling(), bytes: 0 }
+    pub const fn new() -> OwnedWords {
+        OwnedWords { base: NonNull::dangling(), bytes: 0 }
     }
 
     /// Makes them `len` at least, rounded up to whole pages; those that come are zero.
@@ -53,13 +53,13 @@ impl Words {
     }
 }
 
-impl Default for Words {
-    fn default() -> Words {
-        Words::new()
+impl Default for OwnedWords {
+    fn default() -> OwnedWords {
+        OwnedWords::new()
     }
 }
 
-impl Deref for Words {
+impl Deref for OwnedWords {
     type Target = [u64];
 
     fn deref(&self) -> &[u64] {
@@ -68,14 +68,14 @@ impl Deref for Words {
     }
 }
 
-impl DerefMut for Words {
+impl DerefMut for OwnedWords {
     fn deref_mut(&mut self) -> &mut [u64] {
         // SAFETY: as above, and `self` is borrowed by nobody else.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.bytes / size_of::<u64>()) }
     }
 }
 
-impl Drop for Words {
+impl Drop for OwnedWords {
     fn drop(&mut self) {
         if self.bytes > 0 {
             // SAFETY: exactly the range that is mapped, given up once.
@@ -84,9 +84,9 @@ impl Drop for Words {
     }
 }
 
-impl fmt::Debug for Words {
+impl fmt::Debug for OwnedWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Words({})", self.len())
+        write!(f, "OwnedWords({})", self.len())
     }
 }
 
@@ -96,19 +96,19 @@ mod tests {
 
     #[test]
     fn words_grow_by_pages_and_keep_what_is_in_them() {
-        let mut words = Words::new();
+        let mut words = OwnedWords::new();
         assert!(words.is_empty() && words.grow(0).is_err());
         for pages in [1, 2, 3, 50, 51, 4000] {
             let before = words.len();
-            words.grow(pages * Words::PAGE - 1).unwrap();
-            assert_eq!(words.len(), pages * Words::PAGE);
+            words.grow(pages * OwnedWords::PAGE - 1).unwrap();
+            assert_eq!(words.len(), pages * OwnedWords::PAGE);
             assert!(words[before..].iter().all(|&word| word == 0));
             (before..words.len()).for_each(|at| words[at] = at as u64);
             assert!(words.iter().enumerate().all(|(at, &word)| word == at as u64));
         }
         words.grow(5).unwrap();
-        assert_eq!(words.len(), 4000 * Words::PAGE);
+        assert_eq!(words.len(), 4000 * OwnedWords::PAGE);
         assert!(words.grow(1 << 50).is_err() && words.grow(usize::MAX / 8).is_err());
-        assert_eq!(words.len(), 4000 * Words::PAGE, "it is as before");
+        assert_eq!(words.len(), 4000 * OwnedWords::PAGE, "it is as before");
     }
 }

@@ -5,15 +5,15 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// Types whose value is 0 when all their bytes are.
-pub trait Zeroed: private::Sealed {}
+pub trait Zeroed: private::SealedZeroed {}
 
 mod private {
-    pub trait Sealed {}
+    pub trait SealedZeroed {}
 }
 
 macro_rules! zeroed {
     ($($atomic:ty),*) => {$(
-        impl private::Sealed for $atomic {}
+        impl private::SealedZeroed for $atomic {}
         impl Zeroed for $atomic {}
     )*};
 }

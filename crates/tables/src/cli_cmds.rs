@@ -9,7 +9,7 @@ pub enum ServedBy {
 }
 
 #[derive(Debug)]
-pub struct Command {
+pub struct CliCommand {
     pub id: CommandId,
     pub name: &'static str,
     /// Short help: name and arguments.
@@ -48,7 +48,7 @@ macro_rules! commands {
         }
 
         /// Every command, sorted by name.
-        pub static COMMANDS: &[Command] = &[$(Command {
+        pub static COMMANDS: &[CliCommand] = &[$(CliCommand {
             id: CommandId::$id,
             name: $name,
             syntax: $syntax,
@@ -137,12 +137,12 @@ commands! {
     VclUse "vcl.use" "vcl.use <configname|label>" "Use this VCL for new requests." "" 1 Some(1), Manager [];
 }
 
-pub fn lookup(name: &str) -> Option<&'static Command> {
+pub fn lookup(name: &str) -> Option<&'static CliCommand> {
     COMMANDS.binary_search_by(|c| c.name.cmp(name)).ok().map(|i| &COMMANDS[i])
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Filter {
+pub enum HelpFilter {
     Plain,
     Debug,
     All,
@@ -150,19 +150,19 @@ pub enum Filter {
 
 /// The text of `help`: one line for each command.
 /// `authenticated`: whether the caller may use more than the few open ones; `served_by`: only that side's, or all.
-pub fn help(filter: Filter, authenticated: bool, served: Option<ServedBy>) -> String {
-    let shown = |c: &&Command| filter == Filter::All || c.debug == (filter == Filter::Debug);
+pub fn help(filter: HelpFilter, authenticated: bool, served: Option<ServedBy>) -> String {
+    let shown = |c: &&CliCommand| filter == HelpFilter::All || c.debug == (filter == HelpFilter::Debug);
     chosen(authenticated, served).filter(shown).map(|c| format!("{}\n", c.syntax)).collect()
 }
 
-pub fn help_one(command: &Command) -> String {
+pub fn help_one(command: &CliCommand) -> String {
     format!("{}\n{}\n", command.syntax, command.help)
 }
 
 /// The objects of `help -j`, as they follow the JSON head: each begins with `,\n`.
 pub fn help_json(authenticated: bool, served: Option<ServedBy>) -> String {
     use crate::json::quote;
-    let object = |c: &Command| {
+    let object = |c: &CliCommand| {
         format!(
             ",\n  {{\n    \"request\": {},\n    \"syntax\": {},\n    \"help\": {},\n    \"minarg\": {},\n    \
              \"maxarg\": {},\n    \"flags\": {},\n    \"json\": {}\n  }}",
@@ -178,7 +178,7 @@ pub fn help_json(authenticated: bool, served: Option<ServedBy>) -> String {
     chosen(authenticated, served).map(object).collect()
 }
 
-fn chosen(authenticated: bool, served: Option<ServedBy>) -> impl Iterator<Item = &'static Command> {
+fn chosen(authenticated: bool, served: Option<ServedBy>) -> impl Iterator<Item = &'static CliCommand> {
     COMMANDS.iter().filter(move |c| (authenticated || c.open) && served.is_none_or(|s| s == c.served_by))
 }
 
@@ -197,8 +197,8 @@ mod tests {
     #[test]
     fn before_authentication() {
         let open = "auth <response>\nbanner\nhelp [-j|<command>]\nping [-j] [<timestamp>]\nquit\n";
-        assert_eq!(help(Filter::Plain, false, None), open);
-        assert!(help(Filter::Debug, true, None).contains("debug.xid"));
+        assert_eq!(help(HelpFilter::Plain, false, None), open);
+        assert!(help(HelpFilter::Debug, true, None).contains("debug.xid"));
         assert!(help_json(true, None).starts_with(",\n  {\n    \"request\": \"auth\""));
     }
 }

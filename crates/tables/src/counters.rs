@@ -54,7 +54,7 @@ impl Counter {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum CounterKind {
     Counter,
     Gauge,
     Bitmap,
@@ -62,7 +62,7 @@ pub enum Kind {
 
 /// The people who want to see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Level {
+pub enum CounterLevel {
     Info,
     /// The number is for who looks for the cause of something.
     Diag,
@@ -70,7 +70,7 @@ pub enum Level {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
+pub enum CounterFormat {
     Integer,
     Bytes,
     /// Single bits, shown in hex.
@@ -81,9 +81,9 @@ pub enum Format {
 #[derive(Clone, Copy, Debug)]
 pub struct Elem {
     pub name: &'static str,
-    pub kind: Kind,
-    pub level: Level,
-    pub format: Format,
+    pub kind: CounterKind,
+    pub level: CounterLevel,
+    pub format: CounterFormat,
     /// Group (`wrk`, `ban_mtx`) or empty.
     pub group: &'static str,
     pub oneliner: &'static str,
@@ -92,12 +92,12 @@ pub struct Elem {
 
 pub(crate) mod sealed {
     /// Only structs of nothing but `Counter`s, declared in `sets`, are sets: `shm` relies on it.
-    pub trait Sealed {}
+    pub trait SealedCounters {}
 }
 
 /// A set of counters: a `repr(C)` struct whose fields are all [`Counter`]s, one for each of `ELEMS`, in that order.
 /// Any bytes are a valid value of it, which is what lets `shm` lay it over shared memory.
-pub trait Set: sealed::Sealed + Default + Send + Sync + 'static {
+pub trait CounterFields: sealed::SealedCounters + Default + Send + Sync + 'static {
     /// Name of the set (`MAIN`), the first part of a counter's full name.
     const NAME: &'static str;
     /// The set's place in tools.

@@ -112,7 +112,7 @@ uncacheable! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::Set;
+    use crate::counters::CounterFields;
 
     #[test]
     fn words_are_unlike() {

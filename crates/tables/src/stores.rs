@@ -41,7 +41,7 @@ macro_rules! words {
 
 /// The medium that a store keeps its objects in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum StoreMedium {
     /// Memory, with or without a limit.
     Malloc,
     /// A file or a block device, and memory in front of it.
@@ -92,7 +92,7 @@ words! {
 /// The definition of a kind.
 #[derive(Debug)]
 pub struct KindDef {
-    pub kind: Kind,
+    pub kind: StoreMedium,
     /// The kind's word: in `-s`, in messages, in `storage.list`, in the log.
     pub word: &'static str,
     /// Another word for it in `-s`.
@@ -121,7 +121,7 @@ pub struct OptionDef {
 pub struct NamedDef {
     pub name: &'static str,
     /// The function that sets it; `None` stands for the name alone. False: it takes no such value.
-    pub set: fn(&mut DiskOptions, Option<Value<'_>>) -> bool,
+    pub set: fn(&mut DiskOptions, Option<OptionValue<'_>>) -> bool,
     /// True if the value is a number of bytes.
     pub takes_bytes: bool,
     /// The words that may be written, for messages.
@@ -130,7 +130,7 @@ pub struct NamedDef {
 
 /// The value of a named option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Value<'a> {
+pub enum OptionValue<'a> {
     /// A number of bytes.
     Bytes(u64),
     /// Any word that is nothing else.
@@ -154,10 +154,10 @@ const fn option(name: &'static str, takes: Takes) -> OptionDef {
     OptionDef { name, takes, is_mandatory: false }
 }
 
-/// All kinds there are, in the order of [`Kind`].
+/// All kinds there are, in the order of [`StoreMedium`].
 pub static KINDS: &[KindDef] = &[
     KindDef {
-        kind: Kind::Malloc,
+        kind: StoreMedium::Malloc,
         word: "malloc",
         alias: Some("default"),
         options: &[option("size", Takes::Size)],
@@ -165,7 +165,7 @@ pub static KINDS: &[KindDef] = &[
         example: "-s malloc,256m",
     },
     KindDef {
-        kind: Kind::File,
+        kind: StoreMedium::File,
         word: "file",
         alias: Some(LASTING),
         options: &[
@@ -189,44 +189,44 @@ static DISK_OPTIONS: &[NamedDef] = &[
     NamedDef { name: "journal", set: set_journal, takes_bytes: false, example: "journal=/var/lib/varnish/journal" },
 ];
 
-fn set_front(options: &mut DiskOptions, value: Option<Value<'_>>) -> bool {
+fn set_front(options: &mut DiskOptions, value: Option<OptionValue<'_>>) -> bool {
     set_bytes(&mut options.front_bytes, value)
 }
 
-fn set_index(options: &mut DiskOptions, value: Option<Value<'_>>) -> bool {
+fn set_index(options: &mut DiskOptions, value: Option<OptionValue<'_>>) -> bool {
     set_bytes(&mut options.index_bytes, value)
 }
 
-fn set_bytes(own: &mut Option<u64>, value: Option<Value<'_>>) -> bool {
-    let Some(Value::Bytes(bytes)) = value else { return false };
+fn set_bytes(own: &mut Option<u64>, value: Option<OptionValue<'_>>) -> bool {
+    let Some(OptionValue::Bytes(bytes)) = value else { return false };
     *own = Some(bytes);
     bytes >= MIN_BYTES
 }
 
-fn set_direct(options: &mut DiskOptions, value: Option<Value<'_>>) -> bool {
+fn set_direct(options: &mut DiskOptions, value: Option<OptionValue<'_>>) -> bool {
     let direct = match value {
         None => Some(DirectIo::On),
-        Some(Value::Word(word)) => DirectIo::named(word),
-        Some(Value::Bytes(_)) => None,
+        Some(OptionValue::Word(word)) => DirectIo::named(word),
+        Some(OptionValue::Bytes(_)) => None,
     };
     options.direct = direct.unwrap_or_default();
     direct.is_some()
 }
 
-fn set_checks(options: &mut DiskOptions, value: Option<Value<'_>>) -> bool {
-    let Some(Value::Word(word)) = value else { return false };
+fn set_checks(options: &mut DiskOptions, value: Option<OptionValue<'_>>) -> bool {
+    let Some(OptionValue::Word(word)) = value else { return false };
     let checks = Checks::named(word);
     options.checks = checks.unwrap_or_default();
     checks.is_some()
 }
 
-fn set_keep(options: &mut DiskOptions, value: Option<Value<'_>>) -> bool {
+fn set_keep(options: &mut DiskOptions, value: Option<OptionValue<'_>>) -> bool {
     options.keep = true;
     value.is_none()
 }
 
-fn set_journal(options: &mut DiskOptions, value: Option<Value<'_>>) -> bool {
-    let Some(Value::Word(word)) = value else { return false };
+fn set_journal(options: &mut DiskOptions, value: Option<OptionValue<'_>>) -> bool {
+    let Some(OptionValue::Word(word)) = value else { return false };
     options.journal = Some(PathBuf::from(word));
     word.starts_with('/')
 }
@@ -238,7 +238,7 @@ pub static NOT_BUILT: &[(&str, &str)] = &[
     ("deprecated_persistent", "-sdeprecated_persistent isn't built into Lacquer: use persistent"),
 ];
 
-impl Kind {
+impl StoreMedium {
     /// The definition of this kind.
     pub fn def(self) -> &'static KindDef {
         &KINDS[self as usize]
@@ -250,7 +250,7 @@ impl Kind {
     }
 
     /// The kind that `-s` names so, by its own word or another.
-    pub fn named(word: &str) -> Option<Kind> {
+    pub fn named(word: &str) -> Option<StoreMedium> {
         KINDS.iter().find(|def| def.word == word || def.alias == Some(word)).map(|def| def.kind)
     }
 }
@@ -292,8 +292,8 @@ mod tests {
         all.dedup();
         assert_eq!(all.len(), count);
         assert!(KINDS.iter().enumerate().all(|(at, def)| def.kind as usize == at));
-        assert!(words().all(|word| Kind::named(word).is_some_and(|kind| kind.as_str() == word)));
-        assert!(NOT_BUILT.iter().all(|(word, text)| Kind::named(word).is_none() && text.contains(word)));
+        assert!(words().all(|word| StoreMedium::named(word).is_some_and(|kind| kind.as_str() == word)));
+        assert!(NOT_BUILT.iter().all(|(word, text)| StoreMedium::named(word).is_none() && text.contains(word)));
     }
 
     #[test]
@@ -309,10 +309,11 @@ mod tests {
         for def in DISK_OPTIONS {
             for example in def.example.split([',', ' ']).filter(|word| !word.is_empty() && *word != "or") {
                 let value = example.split_once('=').map(|(_, value)| value);
-                let value = value.map(|word| if def.takes_bytes { Value::Bytes(1 << 30) } else { Value::Word(word) });
+                let value = value
+                    .map(|word| if def.takes_bytes { OptionValue::Bytes(1 << 30) } else { OptionValue::Word(word) });
                 let mut options = DiskOptions::default();
                 assert!((def.set)(&mut options, value), "{example}");
-                assert!(!(def.set)(&mut options, Some(Value::Word("nonsense"))), "{example}");
+                assert!(!(def.set)(&mut options, Some(OptionValue::Word("nonsense"))), "{example}");
             }
         }
     }

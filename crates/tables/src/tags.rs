@@ -264,7 +264,7 @@ impl Tag {
 
 /// The head that a record tells of; each has eight tags in the same order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum HeadSide {
     Req,
     Resp,
     Bereq,
@@ -274,7 +274,7 @@ pub enum Side {
 
 /// The eight things logged of a head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum HeadPart {
     Method,
     Url,
     Protocol,
@@ -285,9 +285,9 @@ pub enum Part {
     Lost,
 }
 
-impl Side {
+impl HeadSide {
     /// The tag of one part of this side's head.
-    pub fn tag(self, part: Part) -> Tag {
+    pub fn tag(self, part: HeadPart) -> Tag {
         let first = Tag::ReqMethod.number() as usize;
         Tag::ALL[first - 1 + self as usize * 8 + part as usize]
     }
@@ -346,9 +346,9 @@ mod tests {
 
     #[test]
     fn sides() {
-        assert_eq!(Side::Req.tag(Part::Url), Tag::ReqUrl);
-        assert_eq!(Side::Beresp.tag(Part::Unset), Tag::BerespUnset);
-        assert_eq!(Side::Obj.tag(Part::Lost), Tag::ObjLost);
+        assert_eq!(HeadSide::Req.tag(HeadPart::Url), Tag::ReqUrl);
+        assert_eq!(HeadSide::Beresp.tag(HeadPart::Unset), Tag::BerespUnset);
+        assert_eq!(HeadSide::Obj.tag(HeadPart::Lost), Tag::ObjLost);
     }
 
     #[test]

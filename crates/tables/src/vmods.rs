@@ -23,7 +23,7 @@ pub enum Default {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Arg {
+pub struct VmodArg {
     /// The name in `name=value`; empty: by position only.
     pub name: &'static str,
     pub ty: Type,
@@ -34,31 +34,31 @@ pub struct Arg {
     pub values: &'static [&'static str],
 }
 
-impl Arg {
+impl VmodArg {
     pub const fn may_be_left_out(&self) -> bool {
         self.optional || self.default.is_some()
     }
 
-    pub const fn new(ty: Type, name: &'static str) -> Arg {
-        Arg { name, ty, optional: false, default: None, values: &[] }
+    pub const fn new(ty: Type, name: &'static str) -> VmodArg {
+        VmodArg { name, ty, optional: false, default: None, values: &[] }
     }
 
-    pub const fn pos(ty: Type) -> Arg {
-        Arg::new(ty, "")
+    pub const fn pos(ty: Type) -> VmodArg {
+        VmodArg::new(ty, "")
     }
 
     /// Lets the caller leave it out; the implementation sees that.
-    pub const fn opt(self) -> Arg {
-        Arg { optional: true, ..self }
+    pub const fn opt(self) -> VmodArg {
+        VmodArg { optional: true, ..self }
     }
 
     /// Lets the caller leave it out; it is this value then.
-    pub const fn or(self, default: Default) -> Arg {
-        Arg { default: Some(default), ..self }
+    pub const fn or(self, default: Default) -> VmodArg {
+        VmodArg { default: Some(default), ..self }
     }
 
-    pub const fn one_of(name: &'static str, values: &'static [&'static str]) -> Arg {
-        Arg { name, ty: Type::Enum, optional: false, default: None, values }
+    pub const fn one_of(name: &'static str, values: &'static [&'static str]) -> VmodArg {
+        VmodArg { name, ty: Type::Enum, optional: false, default: None, values }
     }
 }
 
@@ -80,7 +80,7 @@ pub struct Func {
     pub name: &'static str,
     /// Type of its result; [`Type::Strands`] and [`Type::Enum`] never occur here.
     pub ret: Type,
-    pub args: &'static [Arg],
+    pub args: &'static [VmodArg],
     /// Subroutines in which the call works; elsewhere it fails the transaction.
     pub scope: Methods,
     pub effect: Effect,
@@ -92,7 +92,7 @@ pub struct Func {
 
 impl Func {
     /// A function that returns at once and works everywhere.
-    pub const fn new(ret: Type, name: &'static str, args: &'static [Arg], text: &'static str) -> Func {
+    pub const fn new(ret: Type, name: &'static str, args: &'static [VmodArg], text: &'static str) -> Func {
         Func { name, ret, args, scope: Methods::ALL, effect: Effect::Call, is_local: false, text }
     }
 
@@ -120,14 +120,14 @@ impl Func {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Object {
+pub struct VmodObjectType {
     pub name: &'static str,
-    pub args: &'static [Arg],
+    pub args: &'static [VmodArg],
     pub methods: &'static [Func],
     pub text: &'static str,
 }
 
-impl Object {
+impl VmodObjectType {
     pub fn method(&self, name: &str) -> Option<&'static Func> {
         self.methods.iter().find(|method| method.name == name)
     }
@@ -137,7 +137,7 @@ impl Object {
 pub struct Module {
     pub name: &'static str,
     pub functions: &'static [Func],
-    pub objects: &'static [Object],
+    pub objects: &'static [VmodObjectType],
     pub text: &'static str,
     /// Functions and methods that it has elsewhere and that aren't built.
     pub left_out: &'static [LeftOut],
@@ -148,7 +148,7 @@ impl Module {
         self.functions.iter().find(|function| function.name == name)
     }
 
-    pub fn object(&self, name: &str) -> Option<&'static Object> {
+    pub fn object(&self, name: &str) -> Option<&'static VmodObjectType> {
         self.objects.iter().find(|object| object.name == name)
     }
 }

@@ -10,9 +10,9 @@ use engine::{Engine, Labels, ListenerInfo};
 use params::Params;
 use shm::vsc::CounterSet;
 use shm::vsl::LogRing;
-use shm::vsm::{Home, SegmentSet};
+use shm::vsm::{SegmentSet, SetOwner};
 use storage::{StoreSpec, Stores};
-use tables::counters::{Main, NoHitCounts, Set, Sma, Xkey};
+use tables::counters::{CounterFields, Main, NoHitCounts, Sma, Xkey};
 use vrt::LoadedVcl;
 
 /// Counters, and a directory for logs. A thread may make one engine after the other on it.
@@ -26,7 +26,7 @@ pub struct Ground {
     dir: PathBuf,
 }
 
-pub struct Settings {
+pub struct EngineSettings {
     pub clock: Clock,
     pub params: Params,
     /// Two stores at most.
@@ -37,12 +37,12 @@ pub struct Settings {
     pub seed: u32,
 }
 
-impl Settings {
+impl EngineSettings {
     /// Default parameters but for a small log, stores without a limit, no certificate.
     pub fn new(clock: Clock, name: &str) -> Self {
         let mut params = Params::default();
         params.set_at_start("vsl_space", "1m").expect("a size");
-        Settings {
+        EngineSettings {
             clock,
             params,
             stores: StoreSpec::in_memory(None),
@@ -62,7 +62,7 @@ impl Settings {
 }
 
 /// A set of counters that lives as long as the process, as those do that an engine refers to.
-pub fn leaked<T: Set>() -> &'static T {
+pub fn leaked<T: CounterFields>() -> &'static T {
     Box::leak(Box::new(CounterSet::<T>::private()))
 }
 
@@ -83,7 +83,7 @@ impl Ground {
         let parent = if in_memory.is_dir() { in_memory } else { std::env::temp_dir() };
         let dir = parent.join(format!("lacquer-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a directory for the log");
-        let segments = SegmentSet::create(&dir, Home::Worker, std::process::id(), None).expect("a set of segments");
+        let segments = SegmentSet::create(&dir, SetOwner::Worker, std::process::id(), None).expect("a set of segments");
         Ground { main: leaked(), tags: leaked(), no_hit: leaked(), stores: [leaked(), leaked()], segments, dir }
     }
 
@@ -91,13 +91,13 @@ impl Ground {
     ///
     /// # Panics
     /// There is no room for its log or its stores.
-    pub fn engine(&self, settings: Settings) -> Arc<Engine> {
-        let Settings { clock, params, stores, certificates, name, seed } = settings;
+    pub fn engine(&self, settings: EngineSettings) -> Arc<Engine> {
+        let EngineSettings { clock, params, stores, certificates, name, seed } = settings;
         let log =
             LogRing::create(&self.segments, params.log_settings(), CounterSet::private()).expect("room for a log");
         let mut tallies = self.stores.iter();
         let stores = Stores::open(&stores, |_| *tallies.next().expect("two stores")).expect("memory for a store");
-        Arc::new(Engine::new(engine::Config {
+        Arc::new(Engine::new(engine::EngineConfig {
             clock,
             params,
             main: self.main,

@@ -5,5 +5,5 @@
 mod ground;
 mod load;
 
-pub use ground::{Ground, Settings, leaked, listener};
-pub use load::{Modules, backends, load};
+pub use ground::{EngineSettings, Ground, leaked, listener};
+pub use load::{EngineModules, backends, load};

@@ -16,18 +16,18 @@ use vrt::LoadedVcl;
 use vrt::vmod::Vmod;
 
 #[derive(Clone, Copy)]
-pub struct Modules {
+pub struct EngineModules {
     pub all: &'static [&'static Vmod],
     pub signatures: vcl::Modules,
 }
 
-impl Modules {
-    pub const NONE: Modules = Modules { all: &[], signatures: tables::vmods::Modules(&[]) };
+impl EngineModules {
+    pub const NONE: EngineModules = EngineModules { all: &[], signatures: tables::vmods::Modules(&[]) };
 }
 
 /// Backends that log to the engine's log and count for themselves. They hold the engine.
 pub fn backends(engine: &Arc<Engine>) -> Arc<Backends> {
-    Backends::new(backend::Env { clock: engine.clock.clone(), services: Arc::new(Services(engine.clone())) })
+    Backends::new(backend::BackendEnv { clock: engine.clock.clone(), services: Arc::new(Services(engine.clone())) })
 }
 
 /// Compiles and loads a VCL. One that has backends holds these, and they the engine: take it out of the engine at the end.
@@ -37,11 +37,12 @@ pub fn backends(engine: &Arc<Engine>) -> Arc<Backends> {
 pub fn load(
     engine: &Arc<Engine>,
     backends: &Arc<Backends>,
-    modules: Modules,
+    modules: EngineModules,
     name: &str,
     text: &str,
 ) -> Arc<LoadedVcl> {
-    let options = vcl::Options { err_unref: false, modules: modules.signatures, ..vcl::Options::default() };
+    let options =
+        vcl::CompileOptions { err_unref: false, modules: modules.signatures, ..vcl::CompileOptions::default() };
     let compiled = vcl::compile(name, text.as_bytes(), &vcl::NoSources, &options);
     let compiled = compiled.unwrap_or_else(|wrong| panic!("{name}: {}", wrong));
     let env = LoadEnv { engine, backends, modules };
@@ -50,8 +51,8 @@ pub fn load(
 
 struct Services(Arc<Engine>);
 
-impl backend::Services for Services {
-    fn params(&self) -> backend::Params {
+impl backend::BackendServices for Services {
+    fn params(&self) -> backend::BackendParams {
         (&**self.0.params.load()).into()
     }
 
@@ -81,10 +82,10 @@ impl backend::Services for Services {
 struct LoadEnv<'a> {
     engine: &'a Arc<Engine>,
     backends: &'a Arc<Backends>,
-    modules: Modules,
+    modules: EngineModules,
 }
 
-impl vrt::Env for LoadEnv<'_> {
+impl vrt::VclLoadEnv for LoadEnv<'_> {
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
         self.backends.create(vcl, vrt::backend_spec(vcl, decl, probe).expect("it isn't none"))
     }

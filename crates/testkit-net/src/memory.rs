@@ -17,13 +17,13 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use net::{Address, Socketless, Stream, Target};
+use net::{Address, ConnectTarget, Socketless, Stream};
 
 /// Bytes that a direction takes until somebody reads it, unless a script says otherwise.
 pub const WINDOW_BYTES: usize = 64 * 1024;
 
 #[derive(Debug)]
-pub struct End {
+pub struct MemoryEnd {
     line: Arc<Mutex<Line>>,
     /// The number of this end: it writes to the direction of that index and reads from the other.
     side: usize,
@@ -111,7 +111,7 @@ thread_local! {
 }
 
 /// A new connection; the addresses are those of its first and of its second end.
-pub fn pair(first: Address, second: Address) -> (End, End) {
+pub fn pair(first: Address, second: Address) -> (MemoryEnd, MemoryEnd) {
     let number = || NEXT_NUMBER.replace(NEXT_NUMBER.get().wrapping_add(1));
     let line = Line {
         directions: [Direction::new(), Direction::new()],
@@ -120,11 +120,11 @@ pub fn pair(first: Address, second: Address) -> (End, End) {
         numbers: [number(), number()],
     };
     let line = Arc::new(Mutex::new(line));
-    let end = |side| End { line: line.clone(), side };
+    let end = |side| MemoryEnd { line: line.clone(), side };
     (end(0), end(1))
 }
 
-impl End {
+impl MemoryEnd {
     fn lock(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -225,7 +225,7 @@ impl End {
     }
 }
 
-impl Socketless for End {
+impl Socketless for MemoryEnd {
     fn number(&self) -> u32 {
         self.lock().numbers[self.side]
     }
@@ -257,7 +257,7 @@ impl Socketless for End {
     }
 
     fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
-        End::try_read(self, into)
+        MemoryEnd::try_read(self, into)
     }
 
     fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -265,7 +265,7 @@ impl Socketless for End {
     }
 
     fn shutdown_write(&self) {
-        End::shutdown_write(self);
+        MemoryEnd::shutdown_write(self);
     }
 
     fn reset_on_close(&self) {
@@ -282,7 +282,7 @@ impl Socketless for End {
     }
 }
 
-impl Drop for End {
+impl Drop for MemoryEnd {
     fn drop(&mut self) {
         let woken = {
             let mut line = self.lock();
@@ -305,51 +305,51 @@ impl Drop for End {
     }
 }
 
-impl From<End> for Stream {
-    fn from(end: End) -> Stream {
+impl From<MemoryEnd> for Stream {
+    fn from(end: MemoryEnd) -> Stream {
         Stream::Socketless(Box::new(end))
     }
 }
 
 /// Takes the operating system's place on this thread until dropped: [`net::connect`] reaches its listeners alone.
 #[derive(Debug)]
-pub struct Network(Rc<Hosts>);
+pub struct MemoryNetwork(Rc<Hosts>);
 
 #[derive(Debug, Default)]
-struct Hosts(RefCell<HashMap<Target, Rc<Backlog>>>);
+struct Hosts(RefCell<HashMap<ConnectTarget, Rc<Backlog>>>);
 
 #[derive(Debug, Default)]
 struct Backlog {
-    waiting: RefCell<VecDeque<End>>,
+    waiting: RefCell<VecDeque<MemoryEnd>>,
     acceptors: RefCell<Vec<Waker>>,
 }
 
-/// Takes the connections to one address of a [`Network`]; dropped, it refuses them.
+/// Takes the connections to one address of a [`MemoryNetwork`]; dropped, it refuses them.
 #[derive(Debug)]
-pub struct Listener {
-    target: Target,
+pub struct MemoryListener {
+    target: ConnectTarget,
     backlog: Rc<Backlog>,
     hosts: Rc<Hosts>,
 }
 
-impl Network {
+impl MemoryNetwork {
     /// An empty network for this thread, whose connections are counted from 1.
-    pub fn install() -> Network {
+    pub fn install() -> MemoryNetwork {
         let hosts = Rc::<Hosts>::default();
         NEXT_NUMBER.set(1);
         net::network::install(Some(hosts.clone()));
-        Network(hosts)
+        MemoryNetwork(hosts)
     }
 
     /// Listens at an address; whoever listened there before hears of no further connection.
-    pub fn listen(&self, target: Target) -> Listener {
+    pub fn listen(&self, target: ConnectTarget) -> MemoryListener {
         let backlog = Rc::<Backlog>::default();
         self.0.0.borrow_mut().insert(target.clone(), backlog.clone());
-        Listener { target, backlog, hosts: self.0.clone() }
+        MemoryListener { target, backlog, hosts: self.0.clone() }
     }
 }
 
-impl Drop for Network {
+impl Drop for MemoryNetwork {
     fn drop(&mut self) {
         // Only its own: another one may have been installed since.
         let before = net::network::install(None);
@@ -361,8 +361,8 @@ impl Drop for Network {
     }
 }
 
-impl Listener {
-    pub async fn accept(&self) -> End {
+impl MemoryListener {
+    pub async fn accept(&self) -> MemoryEnd {
         poll_fn(|cx| match self.backlog.waiting.borrow_mut().pop_front() {
             Some(end) => Poll::Ready(end),
             None => {
@@ -374,7 +374,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for MemoryListener {
     fn drop(&mut self) {
         let mut hosts = self.hosts.0.borrow_mut();
         if hosts.get(&self.target).is_some_and(|backlog| Rc::ptr_eq(backlog, &self.backlog)) {
@@ -384,12 +384,12 @@ impl Drop for Listener {
 }
 
 impl net::network::Network for Hosts {
-    fn connect(&self, target: &Target) -> io::Result<Stream> {
+    fn connect(&self, target: &ConnectTarget) -> io::Result<Stream> {
         let backlog = self.0.borrow().get(target).cloned();
         let backlog = backlog.ok_or_else(|| io::Error::from_raw_os_error(REFUSED))?;
         let peer = match target {
-            Target::Inet(addr) => Address::inet(*addr),
-            Target::Unix(_) => Address::Unix,
+            ConnectTarget::Inet(addr) => Address::inet(*addr),
+            ConnectTarget::Unix(_) => Address::Unix,
         };
         let (ours, theirs) = pair(own_address(peer), peer);
         backlog.waiting.borrow_mut().push_back(theirs);

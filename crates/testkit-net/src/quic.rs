@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use base::lock::Mutex;
-use net::quic::Seat;
+use net::quic::GroupSocket;
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, Endpoint, ServerConfig, UdpPoller};
 use rt::{Instant, Sleep};
@@ -30,14 +30,14 @@ pub struct Path {
     pub delay: (Duration, Duration),
 }
 
-pub type Draw = Box<dyn FnMut(u64) -> u64 + Send>;
+pub type NumberDraw = Box<dyn FnMut(u64) -> u64 + Send>;
 
 #[derive(Clone)]
-pub struct Network(Arc<Mutex<State>>);
+pub struct QuicNetwork(Arc<Mutex<State>>);
 
 struct State {
     path: Path,
-    draw: Draw,
+    draw: NumberDraw,
     inboxes: HashMap<SocketAddr, Inbox>,
     lost: u64,
 }
@@ -54,13 +54,19 @@ struct Datagram {
     octets: Box<[u8]>,
 }
 
-impl Network {
-    pub fn new(path: Path, draw: Draw) -> Self {
-        Network(Arc::new(Mutex::new(State { path, draw, inboxes: HashMap::new(), lost: 0 })))
+impl QuicNetwork {
+    pub fn new(path: Path, draw: NumberDraw) -> Self {
+        QuicNetwork(Arc::new(Mutex::new(State { path, draw, inboxes: HashMap::new(), lost: 0 })))
     }
 
-    pub fn serve(&self, at: SocketAddr, seat: Seat, keys: &QuicKeys, config: ServerConfig) -> io::Result<Endpoint> {
-        net::quic::listen_on(self.socket(at), seat, keys, config)
+    pub fn serve(
+        &self,
+        at: SocketAddr,
+        own_socket: GroupSocket,
+        keys: &QuicKeys,
+        config: ServerConfig,
+    ) -> io::Result<Endpoint> {
+        net::quic::listen_on(self.socket(at), own_socket, keys, config)
     }
 
     pub fn client(&self, at: SocketAddr) -> io::Result<Endpoint> {
@@ -84,7 +90,7 @@ impl Network {
 
 impl State {
     fn send(&mut self, from: SocketAddr, to: SocketAddr, octets: &[u8]) -> Option<Waker> {
-        let one_in = |draw: &mut Draw, count: u64| count > 0 && (*draw)(count) == 0;
+        let one_in = |draw: &mut NumberDraw, count: u64| count > 0 && (*draw)(count) == 0;
         if one_in(&mut self.draw, self.path.lost_one_in) {
             self.lost += 1;
             return None;
@@ -111,7 +117,7 @@ impl Inbox {
 }
 
 struct Socket {
-    network: Network,
+    network: QuicNetwork,
     at: SocketAddr,
     timer: Mutex<Option<Pin<Box<Sleep>>>>,
 }

@@ -7,14 +7,14 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use net::{Address, ConnectError, IdleState, IoError, Socketless, Stream, Target, connect};
-use testkit_net::memory::{End, Network, REFUSED, pair};
+use net::{Address, ConnectError, ConnectTarget, IdleState, IoError, Socketless, Stream, connect};
+use testkit_net::memory::{MemoryEnd, MemoryNetwork, REFUSED, pair};
 
 fn addr(text: &str) -> Address {
     Address::inet(text.parse().unwrap())
 }
 
-fn streams() -> (Stream, End) {
+fn streams() -> (Stream, MemoryEnd) {
     let (ours, theirs) = pair(addr("192.0.2.1:80"), addr("192.0.2.9:4000"));
     (ours.into(), theirs)
 }
@@ -148,8 +148,8 @@ fn closing_resets_where_something_is_unread_or_comes_later() {
 #[test]
 fn a_thread_may_have_a_network_of_its_own() {
     run(async {
-        let target = Target::Inet("192.0.2.80:80".parse().unwrap());
-        let network = Network::install();
+        let target = ConnectTarget::Inet("192.0.2.80:80".parse().unwrap());
+        let network = MemoryNetwork::install();
         let refused = connect(&target, Duration::from_secs(1)).await;
         assert!(matches!(refused, Err(ConnectError::Os(error)) if error.raw_os_error() == Some(REFUSED)));
         let listener = network.listen(target.clone());

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-use storage::{Buf, Home, HomeId, Judge, LoadFuture, RecordFields, StoreError, Stored, StoredBody, Writing};
+use storage::{Buf, CopyJudge, Home, HomeId, LoadFuture, RecordFields, StoreError, Stored, StoredBody, Writing};
 
 /// Longest piece that is read at a time.
 const PIECE: usize = 1000;
@@ -40,7 +40,7 @@ struct Table {
     uses: usize,
     bodies: usize,
     wanted: Range<u64>,
-    judge: Option<Arc<dyn Judge>>,
+    judge: Option<Arc<dyn CopyJudge>>,
 }
 
 #[derive(Debug)]
@@ -270,7 +270,7 @@ impl Home for SimulatedHome {
         true
     }
 
-    fn set_judge(&self, judge: Box<dyn Judge>) {
+    fn set_judge(&self, judge: Box<dyn CopyJudge>) {
         self.table().judge = Some(judge.into());
     }
 }

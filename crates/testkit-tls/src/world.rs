@@ -18,15 +18,15 @@ use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, SupportedCipherSuite, SupportedProtocolVersion};
 
 use tls::{
-    Certificates, Client, ClientOptions, Error, ErrorKind, Handshake, Info, NoCertificate, Progress, Server,
-    ServerOptions, Traffic,
+    Certificates, ClientOptions, ErrorKind, Handshake, HandshakeInfo, HandshakeProgress, NoCertificate, ServerOptions,
+    TlsClient, TlsError, TlsServer, Traffic,
 };
 
 pub const NAME: &str = "a.example";
 
 /// Settings of both sides, with a certificate that nobody else trusts.
 #[derive(Debug)]
-pub struct World {
+pub struct TlsWorld {
     pub server: ServerOptions,
     pub client: ClientOptions,
     authority: Authority,
@@ -40,10 +40,10 @@ struct Authority {
 }
 
 /// The state of a side once the handshake is done.
-pub type Side = (Traffic, Info);
+pub type HandshakeSide = (Traffic, HandshakeInfo);
 
 /// The failures of both sides, if they failed.
-pub type Failure = (Option<Error>, Option<Error>);
+pub type HandshakeFailures = (Option<TlsError>, Option<TlsError>);
 
 impl Authority {
     fn new() -> Self {
@@ -69,21 +69,21 @@ fn certified(leaf: CertificateDer<'static>, key: &KeyPair) -> Arc<CertifiedKey> 
     Arc::new(CertifiedKey::new(vec![leaf], sign::any_supported_type(&key).unwrap()))
 }
 
-impl World {
+impl TlsWorld {
     #[expect(clippy::new_without_default, reason = "it costs two keys")]
     pub fn new() -> Self {
-        World { server: ServerOptions::default(), client: ClientOptions::default(), authority: Authority::new() }
+        TlsWorld { server: ServerOptions::default(), client: ClientOptions::default(), authority: Authority::new() }
     }
 
     pub fn with_versions(versions: &[&'static SupportedProtocolVersion]) -> Self {
-        let mut world = World::new();
+        let mut world = TlsWorld::new();
         world.server.versions = versions.to_vec();
         world.client.versions = versions.to_vec();
         world
     }
 
     pub fn with_suite(suite: SupportedCipherSuite) -> Self {
-        let mut world = World::with_versions(&[suite.version()]);
+        let mut world = TlsWorld::with_versions(&[suite.version()]);
         world.server.provider =
             Arc::new(rustls::crypto::CryptoProvider { cipher_suites: vec![suite], ..default_provider() });
         world
@@ -98,15 +98,15 @@ impl World {
         self.authority.pem.clone()
     }
 
-    pub fn make_server(&self) -> Arc<Server> {
-        Arc::new(Server::new(self.authority.leaf.clone(), &self.server).unwrap())
+    pub fn make_server(&self) -> Arc<TlsServer> {
+        Arc::new(TlsServer::new(self.authority.leaf.clone(), &self.server).unwrap())
     }
 
-    pub fn make_client(&self) -> Arc<Client> {
+    pub fn make_client(&self) -> Arc<TlsClient> {
         let provider = Arc::new(default_provider());
         let verifier =
             WebPkiServerVerifier::builder_with_provider(self.authority.roots.clone(), provider).build().unwrap();
-        Arc::new(Client::new(verifier, &self.client).unwrap())
+        Arc::new(TlsClient::new(verifier, &self.client).unwrap())
     }
 
     /// A client for QUIC that offers this application protocol.
@@ -133,13 +133,13 @@ impl World {
     }
 
     /// Both at the beginning of a handshake: server, client.
-    pub fn both(&self) -> (Result<Handshake, Error>, Result<Handshake, Error>) {
+    pub fn both(&self) -> (Result<Handshake, TlsError>, Result<Handshake, TlsError>) {
         let alpn = self.client.alpn.iter().map(Vec::as_slice);
         (Handshake::server(&self.make_server(), Some(NAME), alpn), Handshake::client(&self.make_client(), NAME))
     }
 
     /// Both at its end.
-    pub fn connect(&self) -> (Side, Side) {
+    pub fn connect(&self) -> (HandshakeSide, HandshakeSide) {
         let (mut server, mut client) = self.both();
         handshake(&mut server, &mut client, usize::MAX).unwrap()
     }
@@ -171,54 +171,54 @@ fn quic_client(roots: Arc<RootCertStore>, alpn: &[u8]) -> Arc<dyn quinn_proto::c
 /// Lets both speak until they are done, or one has failed and the other has heard of it. `step`: how many bytes come at once. A
 /// client's tickets are read.
 pub fn handshake(
-    server: &mut Result<Handshake, Error>,
-    client: &mut Result<Handshake, Error>,
+    server: &mut Result<Handshake, TlsError>,
+    client: &mut Result<Handshake, TlsError>,
     step: usize,
-) -> Result<(Side, Side), Failure> {
+) -> Result<(HandshakeSide, HandshakeSide), HandshakeFailures> {
     connect(server, client, step, &mut Vec::new())
 }
 
 /// The same, with what the client hasn't read.
 pub fn connect(
-    server: &mut Result<Handshake, Error>,
-    client: &mut Result<Handshake, Error>,
+    server: &mut Result<Handshake, TlsError>,
+    client: &mut Result<Handshake, TlsError>,
     step: usize,
     unread: &mut Vec<u8>,
-) -> Result<(Side, Side), Failure> {
+) -> Result<(HandshakeSide, HandshakeSide), HandshakeFailures> {
     let (server, client) = shake_hands(server, client, step, unread)?;
     Ok((server.finish().unwrap(), client.finish().unwrap()))
 }
 
 /// The same up to where both may finish.
 pub fn shake_hands(
-    server: &mut Result<Handshake, Error>,
-    client: &mut Result<Handshake, Error>,
+    server: &mut Result<Handshake, TlsError>,
+    client: &mut Result<Handshake, TlsError>,
     step: usize,
     unread: &mut Vec<u8>,
-) -> Result<(Handshake, Handshake), Failure> {
-    let take = |side: &mut Result<Handshake, Error>| {
-        std::mem::replace(side, Err(Error::new(ErrorKind::Internal, "taken"))).unwrap()
+) -> Result<(Handshake, Handshake), HandshakeFailures> {
+    let take = |side: &mut Result<Handshake, TlsError>| {
+        std::mem::replace(side, Err(TlsError::new(ErrorKind::Internal, "taken"))).unwrap()
     };
     let (mut server, mut client) = (take(server), take(client));
     let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
     let (mut server_reads, mut client_reads) = (Vec::new(), Vec::new());
-    let (mut server_is, mut client_is) = (Ok(Progress::Waits), Ok(Progress::Waits));
+    let (mut server_is, mut client_is) = (Ok(HandshakeProgress::Waits), Ok(HandshakeProgress::Waits));
     for _ in 0..100_000 {
-        if client_is == Ok(Progress::Waits) {
+        if client_is == Ok(HandshakeProgress::Waits) {
             client_reads.extend(to_client.drain(..step.min(to_client.len())));
             client_is = client.advance(&mut client_reads, &mut to_server);
         }
-        if server_is == Ok(Progress::Waits) {
+        if server_is == Ok(HandshakeProgress::Waits) {
             server_reads.extend(to_server.drain(..step.min(to_server.len())));
             server_is = server.advance(&mut server_reads, &mut to_client);
         }
         match (&server_is, &client_is) {
-            (Ok(Progress::Done), Ok(Progress::Done)) => {
+            (Ok(HandshakeProgress::Done), Ok(HandshakeProgress::Done)) => {
                 unread.append(&mut client_reads);
                 unread.append(&mut to_client);
                 return Ok((server, client));
             }
-            (Err(_), Err(_)) | (Err(_), Ok(Progress::Done)) | (Ok(Progress::Done), Err(_)) => break,
+            (Err(_), Err(_)) | (Err(_), Ok(HandshakeProgress::Done)) | (Ok(HandshakeProgress::Done), Err(_)) => break,
             _ => {}
         }
     }
@@ -226,16 +226,16 @@ pub fn shake_hands(
 }
 
 #[derive(Debug)]
-pub struct OneForAll(Arc<Server>);
+pub struct OneForAll(Arc<TlsServer>);
 
 impl OneForAll {
-    pub fn new(world: &World) -> Self {
+    pub fn new(world: &TlsWorld) -> Self {
         OneForAll(world.make_server())
     }
 }
 
 impl Certificates for OneForAll {
-    fn find(&self, _: &str, sni: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
+    fn find(&self, _: &str, sni: Option<&str>) -> Result<Arc<TlsServer>, NoCertificate> {
         match sni {
             Some(name) if name != NAME => Err(NoCertificate::UnknownName),
             _ => Ok(self.0.clone()),

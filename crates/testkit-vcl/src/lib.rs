@@ -3,4 +3,4 @@
 
 mod world;
 
-pub use world::{Modules, Signatures, TestCtx, World};
+pub use world::{Signatures, TestCtx, TestModules, VclWorld};

@@ -9,23 +9,25 @@ use base::{Clock, Vxid};
 use message::Head;
 use shm::vsc::CounterSet;
 use shm::vsl::{LogRing, Marker, Record, TxnLog};
-use shm::vsm::{Home, SegmentSet};
+use shm::vsm::{SegmentSet, SetOwner};
 use tables::counters::Main;
 use testkit::ScratchDir;
 use vcl::program::{BackendDecl, ProbeDecl};
-use vrt::ctx::{StoreProperty, Wait};
+use vrt::ctx::{StoreProperty, VclWait};
 use vrt::vmod::Vmod;
-use vrt::{BackendRef, Blob, Ctx, Env, Failure, HeadId, LoadedVcl, Machine, Method, Outcome, Privates, Value, Var};
+use vrt::{
+    BackendRef, Blob, Ctx, HeadId, LoadedVcl, Machine, Method, Privates, RunOutcome, Value, Var, VclFailure, VclLoadEnv,
+};
 
 pub use vcl::Modules as Signatures;
 
-pub trait Modules {
+pub trait TestModules {
     const ALL: &'static [&'static Vmod];
     const MODULES: Signatures;
 }
 
 /// A VCL with some of the modules, and a transaction that it is run over.
-pub struct World<M> {
+pub struct VclWorld<M> {
     pub vcl: Arc<LoadedVcl>,
     pub ctx: TestCtx,
     _dir: ScratchDir,
@@ -39,7 +41,7 @@ pub struct TestCtx {
     pub resp: Head,
     /// The TLVs of the PROXY header.
     pub tlvs: Vec<u8>,
-    pub tls: Option<tls::Info>,
+    pub tls: Option<tls::HandshakeInfo>,
     /// User and group of the peer.
     pub ids: Result<(u32, u32), String>,
     /// Calls of what changes the cache or the request.
@@ -58,7 +60,7 @@ struct TestEnv {
     backends: Arc<backend::Backends>,
 }
 
-impl Env for TestEnv {
+impl VclLoadEnv for TestEnv {
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
         self.backends.create(vcl, vrt::backend_spec(vcl, decl, probe).expect("it isn't none"))
     }
@@ -87,25 +89,25 @@ impl TestCtx {
     }
 }
 
-impl<M: Modules> World<M> {
+impl<M: TestModules> VclWorld<M> {
     /// A VCL that must compile.
     pub fn new(vcl: &str) -> Self {
         Self::try_new(vcl).unwrap_or_else(|reason| panic!("{vcl}\n{reason}"))
     }
 
     pub fn try_new(text: &str) -> Result<Self, String> {
-        let options = vcl::Options { err_unref: false, modules: M::MODULES, ..vcl::Options::default() };
+        let options = vcl::CompileOptions { err_unref: false, modules: M::MODULES, ..vcl::CompileOptions::default() };
         let compiled = vcl::compile("<vcl.inline>", text.as_bytes(), &vcl::NoSources, &options);
         let program = compiled.map_err(|d| d.to_string())?.program;
         let dir = ScratchDir::new("vmods");
-        let set = SegmentSet::create(dir.path(), Home::Worker, 1, None).expect("a segment set");
+        let set = SegmentSet::create(dir.path(), SetOwner::Worker, 1, None).expect("a segment set");
         let mut params = params::Params::default();
         params.set("vsl_space", "1M").expect("a size");
         params.set("vsl_mask", "+Debug").expect("a tag");
         let ring =
             Arc::new(LogRing::create(&set, params.log_settings(), CounterSet::<Main>::private()).expect("a ring"));
         let services = Arc::new(HeapServices::default());
-        let backends = backend::Backends::new(backend::Env { clock: Clock::manual(), services });
+        let backends = backend::Backends::new(backend::BackendEnv { clock: Clock::manual(), services });
         let clock = Clock::manual();
         let env = TestEnv { modules: M::ALL, ring: ring.clone(), clock: clock.clone(), backends };
         let vcl = vrt::load("test", program, &env).map_err(|e| e.0)?;
@@ -126,7 +128,7 @@ impl<M: Modules> World<M> {
         ctx.req.start_request(b"GET", b"/foo?a=1", b"HTTP/1.1").expect("room");
         ctx.bereq.copy_from(&ctx.req);
         ctx.resp.start_response(b"HTTP/1.1", 200).expect("room");
-        Ok(World { vcl, ctx, _dir: dir, modules: PhantomData })
+        Ok(VclWorld { vcl, ctx, _dir: dir, modules: PhantomData })
     }
 
     /// A VCL with these declarations and this body of vcl_recv.
@@ -151,10 +153,10 @@ impl<M: Modules> World<M> {
         rt::run(async move {
             loop {
                 match machine.run(ctx) {
-                    Outcome::Done(action) => return format!("{action:?}"),
-                    Outcome::Failed(failure) => return format!("Failed({})", failure.0),
-                    Outcome::Wait(future) => machine.resume(future.await),
-                    Outcome::OutOfBudget => {}
+                    RunOutcome::Done(action) => return format!("{action:?}"),
+                    RunOutcome::Failed(failure) => return format!("Failed({})", failure.0),
+                    RunOutcome::Wait(future) => machine.resume(future.await),
+                    RunOutcome::OutOfBudget => {}
                 }
             }
         })
@@ -203,18 +205,18 @@ impl Ctx for TestCtx {
         }
     }
 
-    fn set(&mut self, var: Var, value: Value) -> Result<(), Failure> {
+    fn set(&mut self, var: Var, value: Value) -> Result<(), VclFailure> {
         if matches!(var, Var::ReqBackendHint | Var::BereqBackend) {
             self.hint = value;
         }
         Ok(())
     }
 
-    fn unset(&mut self, _: Var) -> Result<(), Failure> {
+    fn unset(&mut self, _: Var) -> Result<(), VclFailure> {
         Ok(())
     }
 
-    fn body(&mut self, _: &[u8], _: bool) -> Result<(), Failure> {
+    fn body(&mut self, _: &[u8], _: bool) -> Result<(), VclFailure> {
         Ok(())
     }
 
@@ -236,7 +238,7 @@ impl Ctx for TestCtx {
         &mut self.task
     }
 
-    fn rollback(&mut self, id: HeadId) -> Result<(), Failure> {
+    fn rollback(&mut self, id: HeadId) -> Result<(), VclFailure> {
         self.purged.push(format!("rollback {}", id.name()));
         Ok(())
     }
@@ -245,7 +247,7 @@ impl Ctx for TestCtx {
         self.ids.clone()
     }
 
-    fn tls(&mut self) -> Option<&tls::Info> {
+    fn tls(&mut self) -> Option<&tls::HandshakeInfo> {
         self.tls.as_ref()
     }
 
@@ -253,11 +255,11 @@ impl Ctx for TestCtx {
         Some(self.tlvs.to_vec())
     }
 
-    fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure> {
+    fn cache_req_body(&mut self, limit: u64) -> Result<VclWait<bool>, VclFailure> {
         Ok(Box::pin(async move { limit >= 10 }))
     }
 
-    fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, Failure> {
+    fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, VclFailure> {
         self.purged.push(format!("purge {ttl} {grace:?} {keep:?}"));
         Ok(2)
     }

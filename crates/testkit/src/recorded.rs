@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Record {
+pub struct TestRecord {
     pub vxid: u32,
     pub tag: &'static str,
     /// `c`: of a client; `b`: of a backend; `-`: of neither.
@@ -17,7 +17,7 @@ pub struct Record {
 
 /// The records as they stand in a log: two words of head, then the text and its NUL, filled up to whole words. Both servers
 /// write them so (`vapi/vsl_int.h`). `number` has a tag's number by its name.
-pub fn log(records: &[Record], number: impl Fn(&str) -> u8) -> Vec<u8> {
+pub fn log(records: &[TestRecord], number: impl Fn(&str) -> u8) -> Vec<u8> {
     let mut bytes = Vec::new();
     for record in records {
         let side = match record.marker {
@@ -35,12 +35,12 @@ pub fn log(records: &[Record], number: impl Fn(&str) -> u8) -> Vec<u8> {
     bytes
 }
 
-pub fn lacquer() -> Vec<Record> {
+pub fn lacquer() -> Vec<TestRecord> {
     records(include_str!("recorded/lacquer.txt"))
 }
 
 /// The records that varnishd 7.1.1 wrote, one transaction after the other.
-pub fn varnish() -> Vec<Record> {
+pub fn varnish() -> Vec<TestRecord> {
     records(include_str!("recorded/varnish-7.1.txt"))
 }
 
@@ -69,14 +69,14 @@ pub fn access() -> Vec<AccessLog> {
     logs
 }
 
-fn records(lines: &'static str) -> Vec<Record> {
+fn records(lines: &'static str) -> Vec<TestRecord> {
     let one = |line: &'static str| {
         let mut cells = line.splitn(4, '\t');
         let mut cell = || cells.next().expect("each line has four cells");
         let (vxid, tag) = (cell().parse().expect("the first is a number"), cell());
-        Record { vxid, tag, marker: cell().chars().next().expect("the third is a letter"), text: cell() }
+        TestRecord { vxid, tag, marker: cell().chars().next().expect("the third is a letter"), text: cell() }
     };
-    let mut records: Vec<Record> = lines.lines().map(one).collect();
+    let mut records: Vec<TestRecord> = lines.lines().map(one).collect();
     // As the transactions ended: their numbers are dealt to threads in portions.
     let ends: HashMap<u32, usize> = records.iter().enumerate().map(|(at, record)| (record.vxid, at)).collect();
     records.sort_by_key(|record| ends[&record.vxid]);
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn both_recorded_the_same_requests() {
-        let count = |records: &[Record], tag| records.iter().filter(|record| record.tag == tag).count();
+        let count = |records: &[TestRecord], tag| records.iter().filter(|record| record.tag == tag).count();
         let (ours, theirs) = (lacquer(), varnish());
         for (tag, least) in [("ReqURL", 20), ("Hit", 3), ("FetchError", 1), ("PipeAcct", 1), ("BackendOpen", 10)] {
             assert_eq!(count(&ours, tag), count(&theirs, tag), "{tag}");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! All certificates of a server in one piece of memory: keys, chains and settings, found by listener and name.
 //!
-//! The manager writes one ([`Builder`]) and hands its descriptor to workers, which look names up in it and read no more than
+//! The manager writes one ([`BundleBuilder`]) and hands its descriptor to workers, which look names up in it and read no more than
 //! the certificate that is asked for. A bundle is never changed: other certificates are another bundle. It says all that the
 //! manager knows of them, too, so that the manager after an upgrade reads its certificates from the bundle.
 //!
@@ -20,16 +20,16 @@ use std::cmp::Ordering;
 
 use zeroize::Zeroizing;
 
-use crate::facts::Facts;
-use crate::ocsp::Span;
+use crate::facts::CertificateFacts;
+use crate::ocsp::ValiditySpan;
 use crate::pem::KeyForm;
 use crate::server::ClientPolicy;
 use crate::settings::Overrides;
 
 mod build;
 
-use crate::wire::Reader;
-pub use build::{Builder, Material};
+use crate::wire::WireReader;
+pub use build::{BundleBuilder, Material};
 
 const MAGIC: &[u8; 8] = b"LQTLS\0\0\x02";
 const SCOPES: usize = 0;
@@ -59,7 +59,7 @@ impl std::error::Error for NotABundle {}
 
 /// Settings for connections to one listener. The global scope's hold where listeners set none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scope {
+pub struct CertificateScope {
     /// The listener's name; the global scope has none.
     pub name: String,
     /// `sni-nomatch-abort`; without it the default certificate answers for unknown names.
@@ -100,7 +100,7 @@ pub struct List {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
+pub struct BundleEntry {
     pub id: String,
     pub scope: u32,
     /// Certificates of one commit have the same number; for a name that several have, the highest one is taken.
@@ -113,10 +113,10 @@ pub struct Entry {
     /// The file needn't be there: another program writes it by and by.
     pub is_ocsp_awaited: bool,
     /// Period in which the OCSP response may be sent; empty without a response.
-    pub staple: Span,
+    pub staple: ValiditySpan,
     pub overrides: Overrides,
     /// Facts read from the certificate. A bundle keeps the names in a table of its own, so they are missing here.
-    pub facts: Facts,
+    pub facts: CertificateFacts,
 }
 
 /// Key, chain and OCSP response of a certificate, borrowed from the bundle.
@@ -128,7 +128,7 @@ pub struct Keyed<'a> {
     pub chain: Vec<&'a [u8]>,
     /// DER of an OCSP answer, or empty.
     pub ocsp: &'a [u8],
-    pub staple: Span,
+    pub staple: ValiditySpan,
 }
 
 impl Keyed<'_> {
@@ -139,7 +139,7 @@ impl Keyed<'_> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Match {
+pub enum NameMatch {
     Entry(u32),
     NothingLoaded,
     /// None has this name, and the listener aborts then.
@@ -150,7 +150,7 @@ pub struct Bundle {
     bytes: Box<dyn AsRef<[u8]> + Send + Sync>,
     /// Offset and number of rows of each table.
     tables: [(usize, u32); TABLES],
-    scopes: Vec<Scope>,
+    scopes: Vec<CertificateScope>,
 }
 
 impl std::fmt::Debug for Bundle {
@@ -184,7 +184,7 @@ impl Bundle {
         self.len() == 0
     }
 
-    pub fn scopes(&self) -> &[Scope] {
+    pub fn scopes(&self) -> &[CertificateScope] {
         &self.scopes
     }
 
@@ -195,23 +195,23 @@ impl Bundle {
     }
 
     /// The certificate with which a listener answers who asks for `name`, in any case, or doesn't say.
-    pub fn find(&self, scope: u32, name: Option<&str>) -> Match {
-        let Some(own) = self.scopes.get(scope as usize) else { return Match::NothingLoaded };
+    pub fn find(&self, scope: u32, name: Option<&str>) -> NameMatch {
+        let Some(own) = self.scopes.get(scope as usize) else { return NameMatch::NothingLoaded };
         let global = if own.matches_global && scope != GLOBAL { self.scopes.first() } else { None };
         if let Some(name) = name {
             let name = name.to_ascii_lowercase();
             let name = name.strip_suffix('.').unwrap_or(&name);
             let found = self.find_name(scope, name).or_else(|| global.and_then(|_| self.find_name(GLOBAL, name)));
             match found {
-                Some(entry) => return Match::Entry(entry),
-                None if self.is_empty() => return Match::NothingLoaded,
-                None if own.aborts_unknown => return Match::UnknownName,
+                Some(entry) => return NameMatch::Entry(entry),
+                None if self.is_empty() => return NameMatch::NothingLoaded,
+                None if own.aborts_unknown => return NameMatch::UnknownName,
                 None => {}
             }
         }
         // Without a certificate of its own a listener has the global ones, whatever it says of names.
         let default = own.default.or_else(|| self.scopes.first().and_then(|global| global.default));
-        default.map_or(Match::NothingLoaded, Match::Entry)
+        default.map_or(NameMatch::NothingLoaded, NameMatch::Entry)
     }
 
     /// Policies for clients that the certificates of a host set, at all listeners: those that name it or, where none
@@ -280,7 +280,7 @@ impl Bundle {
         Some((scope, entry, self.bytes().get(at..at.checked_add(len)?)?))
     }
 
-    pub fn entry(&self, number: u32) -> Option<Entry> {
+    pub fn entry(&self, number: u32) -> Option<BundleEntry> {
         let mut record = self.record(ENTRIES, number)?;
         let (scope, batch, is_default) = (record.u32()?, record.u32()?, record.u8()? != 0);
         let overrides = Overrides::decode(record.text()?)?;
@@ -292,8 +292,8 @@ impl Bundle {
         let (not_before, not_after) = (record.u64()? as i64, record.u64()? as i64);
         let serial = record.text()?.to_owned();
         let (is_ocsp_awaited, staple) = (record.u8()? != 0, read_span(&mut record)?);
-        let facts = Facts { subject, issuer, names: Vec::new(), not_before, not_after, serial };
-        Some(Entry {
+        let facts = CertificateFacts { subject, issuer, names: Vec::new(), not_before, not_after, serial };
+        Some(BundleEntry {
             id,
             scope,
             batch,
@@ -366,32 +366,32 @@ impl Bundle {
         (0..self.tables[LISTS].1).map(list).collect()
     }
 
-    fn read_scope(&self, number: u32) -> Option<Scope> {
+    fn read_scope(&self, number: u32) -> Option<CertificateScope> {
         let mut record = self.record(SCOPES, number)?;
         let name = record.text()?.to_owned();
         let (aborts_unknown, matches_global) = (record.u8()? != 0, record.u8()? != 0);
         let default = record.u32()?.checked_sub(1);
         let differs = record.u8()? != 0;
         let overrides = Overrides::decode(record.text()?)?;
-        Some(Scope { name, aborts_unknown, matches_global, default, differs, overrides })
+        Some(CertificateScope { name, aborts_unknown, matches_global, default, differs, overrides })
     }
 
-    fn row(&self, table: usize, number: u32) -> Option<Reader<'_>> {
+    fn row(&self, table: usize, number: u32) -> Option<WireReader<'_>> {
         let (at, rows) = self.tables[table];
         let from = at.checked_add((number as usize).checked_mul(ROW[table])?)?;
         let row = self.bytes().get(from..from.checked_add(ROW[table])?)?;
-        (number < rows).then_some(Reader(row))
+        (number < rows).then_some(WireReader(row))
     }
 
     /// The record that a row of type place points to.
-    fn record(&self, table: usize, number: u32) -> Option<Reader<'_>> {
+    fn record(&self, table: usize, number: u32) -> Option<WireReader<'_>> {
         let at = usize::try_from(self.row(table, number)?.u64()?).ok()?;
-        Some(Reader(self.bytes().get(at..)?))
+        Some(WireReader(self.bytes().get(at..)?))
     }
 }
 
-fn read_span(record: &mut Reader<'_>) -> Option<Span> {
-    Some(Span { from: record.u64()? as i64, until: record.u64()? as i64 })
+fn read_span(record: &mut WireReader<'_>) -> Option<ValiditySpan> {
+    Some(ValiditySpan { from: record.u64()? as i64, until: record.u64()? as i64 })
 }
 
 /// `name` beside `first` and `second` one after the other.
@@ -401,7 +401,7 @@ fn compare(name: &[u8], first: &[u8], second: &[u8]) -> Ordering {
 }
 
 fn read_head(bytes: &[u8]) -> Option<[(usize, u32); TABLES]> {
-    let mut head = Reader(bytes.strip_prefix(MAGIC)?);
+    let mut head = WireReader(bytes.strip_prefix(MAGIC)?);
     if head.u64()? != bytes.len() as u64 {
         return None;
     }

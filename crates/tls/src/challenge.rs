@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::sign::CertifiedKey;
 
-use crate::{Server, ServerOptions};
+use crate::{ServerOptions, TlsServer};
 
 /// The protocol that a hello for TLS-ALPN-01 offers, alone.
 pub const PROTOCOL: &[u8] = b"acme-tls/1";
@@ -19,16 +19,16 @@ pub const MOST: usize = 1000;
 #[derive(Debug)]
 enum Answer {
     Http { token: String, body: String },
-    Alpn { token: String, server: Arc<Server> },
+    Alpn { token: String, server: Arc<TlsServer> },
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ChallengeEntry {
     name: String,
     answer: Answer,
 }
 
-impl Entry {
+impl ChallengeEntry {
     fn token(&self) -> &str {
         match &self.answer {
             Answer::Http { token, .. } | Answer::Alpn { token, .. } => token,
@@ -40,7 +40,7 @@ impl Entry {
 pub struct Challenges {
     /// Number of responses: usually 0, and then the only thing looked at.
     count: AtomicUsize,
-    entries: Mutex<Vec<Entry>>,
+    entries: Mutex<Vec<ChallengeEntry>>,
 }
 
 impl Challenges {
@@ -56,13 +56,13 @@ impl Challenges {
     /// The name can't be in a certificate.
     pub fn add_alpn(&self, name: &str, token: &str, digest: &[u8; 32]) -> Result<(), String> {
         let options = ServerOptions { alpn: vec![PROTOCOL.to_vec()], ..ServerOptions::default() };
-        let server = Server::new(Arc::new(certified(name, digest)?), &options).map_err(|error| error.to_string())?;
+        let server = TlsServer::new(Arc::new(certified(name, digest)?), &options).map_err(|error| error.to_string())?;
         self.add(name, Answer::Alpn { token: token.to_owned(), server: Arc::new(server) });
         Ok(())
     }
 
     fn add(&self, name: &str, answer: Answer) {
-        let entry = Entry { name: name.to_ascii_lowercase(), answer };
+        let entry = ChallengeEntry { name: name.to_ascii_lowercase(), answer };
         self.change(|entries| {
             entries.retain(|old| old.token() != entry.token());
             if entries.len() >= MOST {
@@ -77,13 +77,13 @@ impl Challenges {
         self.change(|entries| entries.retain(|entry| entry.token() != token));
     }
 
-    fn change(&self, what: impl FnOnce(&mut Vec<Entry>)) {
+    fn change(&self, what: impl FnOnce(&mut Vec<ChallengeEntry>)) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         what(&mut entries);
         self.count.store(entries.len(), Ordering::Release);
     }
 
-    fn find<T>(&self, find: impl FnMut(&Entry) -> Option<T>) -> Option<T> {
+    fn find<T>(&self, find: impl FnMut(&ChallengeEntry) -> Option<T>) -> Option<T> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -104,7 +104,7 @@ impl Challenges {
     }
 
     /// The TLS settings for a hello that offers [`PROTOCOL`] alone.
-    pub fn server(&self, server_name: &str) -> Option<Arc<Server>> {
+    pub fn server(&self, server_name: &str) -> Option<Arc<TlsServer>> {
         self.find(|entry| match &entry.answer {
             Answer::Alpn { server, .. } if entry.name.eq_ignore_ascii_case(server_name) => Some(server.clone()),
             Answer::Http { .. } | Answer::Alpn { .. } => None,

@@ -13,7 +13,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{DEFAULT_VERSIONS, SupportedProtocolVersion};
 
 use crate::sessions::{Noting, Sessions};
-use crate::{Error, ErrorKind};
+use crate::{ErrorKind, TlsError};
 
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
@@ -41,18 +41,18 @@ impl Default for ClientOptions {
 
 /// A client. It remembers sessions, so one is made for each identity and kept.
 #[derive(Debug)]
-pub struct Client {
+pub struct TlsClient {
     config: Arc<ClientConfig>,
     #[cfg(test)]
     sessions: Option<Arc<Sessions>>,
 }
 
-impl Client {
+impl TlsClient {
     /// A client that accepts servers as `verifier` says.
     ///
     /// # Errors
     /// The options contradict themselves.
-    pub fn new(verifier: Arc<dyn ServerCertVerifier>, options: &ClientOptions) -> Result<Self, Error> {
+    pub fn new(verifier: Arc<dyn ServerCertVerifier>, options: &ClientOptions) -> Result<Self, TlsError> {
         let sessions = (options.sessions > 0).then(|| Arc::new(Sessions::new(options.sessions)));
         let verifier = match &sessions {
             Some(sessions) => Arc::new(Noting { verifier, sessions: sessions.clone() }),
@@ -73,7 +73,7 @@ impl Client {
             Some(sessions) => Resumption::store(sessions.clone()),
             None => Resumption::disabled(),
         };
-        Ok(Client {
+        Ok(TlsClient {
             config: Arc::new(config),
             #[cfg(test)]
             sessions,
@@ -90,14 +90,14 @@ impl Client {
     }
 
     /// The name as rustls wants it, and what of it is sent.
-    pub(crate) fn server_name(&self, name: &str) -> Result<(ServerName<'static>, Option<Box<str>>), Error> {
+    pub(crate) fn server_name(&self, name: &str) -> Result<(ServerName<'static>, Option<Box<str>>), TlsError> {
         if let Ok(address) = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
             return Ok((ServerName::IpAddress(address.into()), None));
         }
         // RFC 6066 3: without the dot that a name may end with.
         let name = name.strip_suffix('.').unwrap_or(name);
         let parsed = ServerName::try_from(name.to_owned())
-            .map_err(|_| Error::new(ErrorKind::Name, format!("{name:?} is no name of a server")))?;
+            .map_err(|_| TlsError::new(ErrorKind::Name, format!("{name:?} is no name of a server")))?;
         Ok((parsed, self.config.enable_sni.then(|| name.into())))
     }
 }

@@ -68,30 +68,30 @@ pub struct EarlyData {
 
 impl EarlyData {
     /// The sessions of a server that binds its tickets to `binding`.
-    pub(crate) fn place(&self, binding: &[u8]) -> Place {
+    pub(crate) fn place(&self, binding: &[u8]) -> EarlyPlace {
         let both = [binding, self.limits.as_bytes()].concat();
-        Place { sessions: self.sessions.clone(), binding: digest(&SHA256, &both) }
+        EarlyPlace { sessions: self.sessions.clone(), binding: digest(&SHA256, &both) }
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct EarlyPlace {
     sessions: Arc<EarlySessions>,
     binding: ring::digest::Digest,
 }
 
-impl Place {
+impl EarlyPlace {
     fn key(&self, id: &[u8]) -> Key {
         let both = [self.binding.as_ref(), id].concat();
         digest(&SHA256, &both).as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
-    pub(crate) fn is(&self, other: &Place) -> bool {
+    pub(crate) fn is(&self, other: &EarlyPlace) -> bool {
         self.binding.as_ref() == other.binding.as_ref() && Arc::ptr_eq(&self.sessions, &other.sessions)
     }
 }
 
-impl StoresServerSessions for Place {
+impl StoresServerSessions for EarlyPlace {
     fn put(&self, id: Vec<u8>, session: Vec<u8>) -> bool {
         self.sessions.put(self.key(&id), session);
         true

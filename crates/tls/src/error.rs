@@ -45,20 +45,20 @@ impl ErrorKind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
+pub struct TlsError {
     kind: ErrorKind,
     alert: Option<u8>,
     text: Box<str>,
 }
 
-impl Error {
+impl TlsError {
     pub fn new(kind: ErrorKind, text: impl Into<Box<str>>) -> Self {
-        Error { kind, alert: kind.alert(), text: text.into() }
+        TlsError { kind, alert: kind.alert(), text: text.into() }
     }
 
     /// Sets the alert that the peer hears, in place of the usual one for this kind.
     pub(crate) fn by_alert(self, alert: AlertDescription) -> Self {
-        Error { alert: Some(u8::from(alert)), ..self }
+        TlsError { alert: Some(u8::from(alert)), ..self }
     }
 
     pub fn alert(&self) -> Option<u8> {
@@ -70,21 +70,21 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for TlsError {}
 
-impl From<rustls::Error> for Error {
+impl From<rustls::Error> for TlsError {
     fn from(error: rustls::Error) -> Self {
         let text = match &error {
             rustls::Error::InvalidCertificate(error) => crate::verify::reason(error),
             error => error.to_string(),
         };
-        Error::new(kind_of(&error), text)
+        TlsError::new(kind_of(&error), text)
     }
 }
 
@@ -119,6 +119,6 @@ fn incompatible(what: &PeerIncompatible) -> ErrorKind {
     }
 }
 
-pub(crate) fn from_alert(code: u8) -> Error {
-    Error::from(rustls::Error::AlertReceived(AlertDescription::from(code)))
+pub(crate) fn from_alert(code: u8) -> TlsError {
+    TlsError::from(rustls::Error::AlertReceived(AlertDescription::from(code)))
 }

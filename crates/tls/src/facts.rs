@@ -12,7 +12,7 @@ const LONGEST_NAME: usize = 255;
 const MOST_NAMES: usize = 10_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct CertificateFacts {
     /// The common name, or empty.
     pub subject: String,
     /// The common name of the issuer, or its organisation, or empty.
@@ -29,7 +29,7 @@ pub struct Facts {
 ///
 /// # Errors
 /// It isn't a certificate; in words.
-pub fn read(der: &[u8]) -> Result<Facts, String> {
+pub fn read(der: &[u8]) -> Result<CertificateFacts, String> {
     let certificate = parse(der)?;
     let subject = common_name(certificate.subject());
     let mut names = alternative_names(&certificate);
@@ -40,7 +40,7 @@ pub fn read(der: &[u8]) -> Result<Facts, String> {
         empty if empty.is_empty() => organisation(certificate.issuer()),
         name => name,
     };
-    Ok(Facts {
+    Ok(CertificateFacts {
         subject,
         issuer,
         names,

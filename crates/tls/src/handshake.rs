@@ -11,10 +11,12 @@ use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{AlertDescription, CommonState, HandshakeKind};
 
 use crate::hello::ClientHello;
-use crate::kernel::KernelTx;
-use crate::seal::Key;
-use crate::traffic::{Secrets, Tx};
-use crate::{Client, Error, ErrorKind, Info, KernelAbility, KernelKey, Server, Traffic, Version, record};
+use crate::ktls::KtlsTx;
+use crate::seal::SealKey;
+use crate::traffic::{TrafficSecrets, Tx};
+use crate::{
+    ErrorKind, HandshakeInfo, KtlsAbility, KtlsKey, TlsClient, TlsError, TlsServer, TlsVersion, Traffic, record,
+};
 
 /// Most bytes kept of a server's message that isn't whole: rustls takes messages of 64 KB, and records of few bytes
 /// each add to it.
@@ -47,7 +49,7 @@ enum Side {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum HandshakeProgress {
     Waits,
     /// The handshake is done; bytes left over belong to [`Traffic`].
     Done,
@@ -59,10 +61,10 @@ impl Handshake {
     /// # Errors
     /// The settings contradict themselves.
     pub fn server<'a>(
-        server: &Arc<Server>,
+        server: &Arc<TlsServer>,
         sni: Option<&str>,
         alpn: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, TlsError> {
         Handshake::by(server, server.config(alpn), sni)
     }
 
@@ -71,11 +73,11 @@ impl Handshake {
     ///
     /// # Errors
     /// The settings contradict themselves.
-    pub fn answering(server: &Arc<Server>, hello: &ClientHello<'_>, offers_http2: bool) -> Result<Self, Error> {
+    pub fn answering(server: &Arc<TlsServer>, hello: &ClientHello<'_>, offers_http2: bool) -> Result<Self, TlsError> {
         Handshake::by(server, server.config_for(hello, offers_http2), hello.server_name())
     }
 
-    fn by(server: &Server, config: &Arc<ServerConfig>, sni: Option<&str>) -> Result<Self, Error> {
+    fn by(server: &TlsServer, config: &Arc<ServerConfig>, sni: Option<&str>) -> Result<Self, TlsError> {
         let connection = UnbufferedServerConnection::new(config.clone())?;
         Ok(Handshake {
             side: Side::Server(Box::new(connection), server.leaf().clone()),
@@ -90,7 +92,7 @@ impl Handshake {
     ///
     /// # Errors
     /// `name` is neither.
-    pub fn client(client: &Arc<Client>, name: &str) -> Result<Self, Error> {
+    pub fn client(client: &Arc<TlsClient>, name: &str) -> Result<Self, TlsError> {
         let (name, sni) = client.server_name(name)?;
         let connection = UnbufferedClientConnection::new(client.config().clone(), name)?;
         let side = Side::Client(Box::new(connection));
@@ -111,14 +113,19 @@ impl Handshake {
     ///
     /// # Errors
     /// It failed, and is over.
-    pub fn advance(&mut self, received: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<Progress, Error> {
+    pub fn advance(&mut self, received: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<HandshakeProgress, TlsError> {
         let mut taken = 0;
         let advanced = self.advance_over(received, &mut taken, out);
         received.drain(..taken);
         advanced
     }
 
-    fn advance_over(&mut self, received: &[u8], taken: &mut usize, out: &mut Vec<u8>) -> Result<Progress, Error> {
+    fn advance_over(
+        &mut self,
+        received: &[u8],
+        taken: &mut usize,
+        out: &mut Vec<u8>,
+    ) -> Result<HandshakeProgress, TlsError> {
         self.step(out)?;
         while !self.is_done() {
             let rest = &received[*taken..];
@@ -126,9 +133,9 @@ impl Handshake {
                 Ok(whole) => whole,
                 Err(error) => return Err(self.refuse(error, rest, out)),
             };
-            let Some(length) = whole else { return Ok(Progress::Waits) };
+            let Some(length) = whole else { return Ok(HandshakeProgress::Waits) };
             if self.kept.len() + length > self.max_kept() {
-                let error = Error::new(ErrorKind::Limit, "a handshake message is longer than is taken");
+                let error = TlsError::new(ErrorKind::Limit, "a handshake message is longer than is taken");
                 let error = error.by_alert(AlertDescription::DecodeError);
                 return Err(self.refuse(error, &[], out));
             }
@@ -139,15 +146,15 @@ impl Handshake {
             self.has_spoken |= out.len() > before;
             stepped?;
         }
-        Ok(Progress::Done)
+        Ok(HandshakeProgress::Done)
     }
 
     /// The negotiated parameters and the connection. Call it when the handshake is done.
     ///
     /// # Errors
     /// A fault of ours.
-    pub fn finish(self) -> Result<(Traffic, Info), Error> {
-        self.finish_giving(None::<fn(KernelKey) -> Option<KernelAbility>>)
+    pub fn finish(self) -> Result<(Traffic, HandshakeInfo), TlsError> {
+        self.finish_giving(None::<fn(KtlsKey) -> Option<KtlsAbility>>)
     }
 
     /// The same. `give` gets the key that seals what is sent; where it gives that to a kernel, and says so, nothing is sealed here.
@@ -156,18 +163,18 @@ impl Handshake {
     /// A fault of ours.
     pub fn finish_giving(
         self,
-        give: Option<impl FnOnce(KernelKey) -> Option<KernelAbility>>,
-    ) -> Result<(Traffic, Info), Error> {
+        give: Option<impl FnOnce(KtlsKey) -> Option<KtlsAbility>>,
+    ) -> Result<(Traffic, HandshakeInfo), TlsError> {
         if !self.kept.is_empty() {
-            return Err(Error::new(ErrorKind::Protocol, "a handshake message begins under the old key"));
+            return Err(TlsError::new(ErrorKind::Protocol, "a handshake message begins under the old key"));
         }
         let (info, secrets, next) = match self.side {
             Side::Server(connection, own) => {
                 let info = info_of(&connection, self.sni, Some(own))?;
                 let (secrets, next) = connection.dangerous_into_kernel_connection()?;
                 let next = match info.version {
-                    Version::Tls13 => Secrets::Server(Box::new(next)),
-                    Version::Tls12 => Secrets::OldServer,
+                    TlsVersion::Tls13 => TrafficSecrets::Server(Box::new(next)),
+                    TlsVersion::Tls12 => TrafficSecrets::OldServer,
                 };
                 (info, secrets, next)
             }
@@ -175,19 +182,19 @@ impl Handshake {
                 let info = info_of(&connection, self.sni, None)?;
                 let (secrets, next) = connection.dangerous_into_kernel_connection()?;
                 let next = match info.version {
-                    Version::Tls13 => Secrets::Client(Box::new(next)),
-                    Version::Tls12 => Secrets::OldClient,
+                    TlsVersion::Tls13 => TrafficSecrets::Client(Box::new(next)),
+                    TlsVersion::Tls12 => TrafficSecrets::OldClient,
                 };
                 (info, secrets, next)
             }
         };
         let ability = match give {
-            Some(give) => give(KernelKey::new(info.version, secrets.tx.0, &secrets.tx.1)?),
+            Some(give) => give(KtlsKey::new(info.version, secrets.tx.0, &secrets.tx.1)?),
             None => None,
         };
         let tx = match ability {
-            Some(ability) => Tx::Kernel(Box::new(KernelTx::new(info.version, ability))),
-            None => Tx::Own(Key::new(info.version, secrets.tx)?),
+            Some(ability) => Tx::Kernel(Box::new(KtlsTx::new(info.version, ability))),
+            None => Tx::Own(SealKey::new(info.version, secrets.tx)?),
         };
         Ok((Traffic::new(info.version, next, tx, secrets.rx)?, info))
     }
@@ -198,7 +205,7 @@ impl Handshake {
 
     /// Tells the peer of an error of ours: in clear as long as nothing else was said, later by rustls, which has the keys and doesn't
     /// like the record either.
-    fn refuse(&mut self, error: Error, record: &[u8], out: &mut Vec<u8>) -> Error {
+    fn refuse(&mut self, error: TlsError, record: &[u8], out: &mut Vec<u8>) -> TlsError {
         if self.has_spoken {
             self.kept.extend_from_slice(&record[..record.len().min(record::HEADER)]);
             let _ = self.step(out);
@@ -219,7 +226,7 @@ impl Handshake {
         }
     }
 
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         for _ in 0..MAX_STEPS {
             let (used, turn) = self.turn(out);
             self.kept.drain(..used);
@@ -237,7 +244,7 @@ impl Handshake {
                 }
             }
         }
-        Err(Error::new(ErrorKind::Internal, "a handshake takes no end"))
+        Err(TlsError::new(ErrorKind::Internal, "a handshake takes no end"))
     }
 
     /// Lets rustls write the alert that it still has for the peer after an error. Called once: asked again, rustls
@@ -252,7 +259,7 @@ impl Handshake {
         }
     }
 
-    fn turn(&mut self, out: &mut Vec<u8>) -> (usize, Result<Turn, Error>) {
+    fn turn(&mut self, out: &mut Vec<u8>) -> (usize, Result<Turn, TlsError>) {
         match &mut self.side {
             Side::Server(connection, _) => turn(connection.process_tls_records(&mut self.kept), out),
             Side::Client(connection) => turn(connection.process_tls_records(&mut self.kept), out),
@@ -266,10 +273,10 @@ enum Turn {
 }
 
 /// Does what rustls wants done, and says how many bytes it has used up.
-fn turn<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut Vec<u8>) -> (usize, Result<Turn, Error>) {
+fn turn<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut Vec<u8>) -> (usize, Result<Turn, TlsError>) {
     let UnbufferedStatus { discard, state } = status;
     let turn = match state {
-        Err(error) => Err(Error::from(error)),
+        Err(error) => Err(TlsError::from(error)),
         Ok(ConnectionState::EncodeTlsData(mut data)) => {
             let needed = match data.encode(&mut []) {
                 Err(EncodeError::InsufficientSize(size)) => size.required_size,
@@ -279,7 +286,7 @@ fn turn<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut Vec<u8>) -> (usize, Re
             out.resize(at + needed, 0);
             data.encode(&mut out[at..])
                 .map(|_| Turn::Goes)
-                .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))
+                .map_err(|error| TlsError::new(ErrorKind::Internal, error.to_string()))
         }
         Ok(ConnectionState::TransmitTlsData(data)) => {
             data.done();
@@ -287,19 +294,23 @@ fn turn<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut Vec<u8>) -> (usize, Re
         }
         Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => Ok(Turn::Rests),
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
-            Err(Error::new(ErrorKind::Closed, "the peer closed during the handshake"))
+            Err(TlsError::new(ErrorKind::Closed, "the peer closed during the handshake"))
         }
-        Ok(_) => Err(Error::new(ErrorKind::Protocol, "data during the handshake")),
+        Ok(_) => Err(TlsError::new(ErrorKind::Protocol, "data during the handshake")),
     };
     (discard, turn)
 }
 
-pub(crate) fn info_of(common: &CommonState, sni: Option<Box<str>>, own_leaf: Option<Arc<[u8]>>) -> Result<Info, Error> {
-    let version = common.protocol_version().and_then(Version::from_rustls);
+pub(crate) fn info_of(
+    common: &CommonState,
+    sni: Option<Box<str>>,
+    own_leaf: Option<Arc<[u8]>>,
+) -> Result<HandshakeInfo, TlsError> {
+    let version = common.protocol_version().and_then(TlsVersion::from_rustls);
     let (Some(version), Some(suite)) = (version, common.negotiated_cipher_suite()) else {
-        return Err(Error::new(ErrorKind::Internal, "a handshake that isn't done"));
+        return Err(TlsError::new(ErrorKind::Internal, "a handshake that isn't done"));
     };
-    Ok(Info {
+    Ok(HandshakeInfo {
         version,
         suite: u16::from(suite.suite()),
         group: common.negotiated_key_exchange_group().map_or(0, |group| u16::from(group.name())),

@@ -10,7 +10,7 @@ mod reader;
 
 pub use error::HelloError;
 pub use finder::{Finder, MAX_RAW_BYTES};
-pub use fingerprint::{Fingerprint, Outline};
+pub use fingerprint::{Fingerprint, HelloOutline};
 
 use reader::Reader;
 

@@ -23,13 +23,13 @@ pub struct PemFile {
     pub is_ocsp_awaited: bool,
     /// `name`: the id by which the CLI knows it.
     pub id: Option<String>,
-    pub said: Said,
+    pub said: HitchSettings,
     pub line: usize,
 }
 
-/// Settings as they are written; read by [`Said::overrides`].
+/// Settings as they are written; read by [`HitchSettings::overrides`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct HitchSettings {
     pub protocols: Option<Vec<usize>>,
     pub ciphers: Option<String>,
     pub ciphersuites: Option<String>,
@@ -50,13 +50,13 @@ pub struct Frontend {
     pub matches_global: Option<bool>,
     pub aborts_unknown: Option<bool>,
     pub certificates: Vec<PemFile>,
-    pub said: Said,
+    pub said: HitchSettings,
     pub line: usize,
 }
 
 /// A block for the module that gets certificates by itself: keys, values, lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Block {
+pub struct AcmeBlock {
     pub line: usize,
     pub pairs: Vec<(String, String, usize)>,
 }
@@ -65,7 +65,7 @@ pub struct Block {
 pub struct File {
     pub frontends: Vec<Frontend>,
     pub certificates: Vec<PemFile>,
-    pub said: Said,
+    pub said: HitchSettings,
     pub aborts_unknown: Option<bool>,
     pub pem_dir: Option<String>,
     pub pem_glob: Option<String>,
@@ -74,29 +74,29 @@ pub struct File {
     /// `ticket-keys-file`: keys for session tickets that several servers share. Ours.
     pub ticket_keys: Option<String>,
     /// `acme = { ... }`. Ours.
-    pub acme: Vec<Block>,
+    pub acme: Vec<AcmeBlock>,
     pub ignored: Vec<(String, usize)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
+pub struct HitchError {
     pub line: usize,
     pub reason: String,
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for HitchError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Parsing error in line {}: {}", self.line, self.reason)
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for HitchError {}
 
 /// Reads a file.
 ///
 /// # Errors
-/// See [`Error`]; an empty file is one.
-pub fn read(text: &str) -> Result<File, Error> {
+/// See [`HitchError`]; an empty file is one.
+pub fn read(text: &str) -> Result<File, HitchError> {
     read::file(text)
 }
 
@@ -106,7 +106,7 @@ pub fn ocsp_path(dir: &str, path: &str) -> String {
     format!("{}/{name}", dir.trim_end_matches('/'))
 }
 
-impl Said {
+impl HitchSettings {
     /// The settings. `list_of` gives the number of a file's list.
     ///
     /// # Errors

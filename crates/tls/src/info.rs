@@ -9,32 +9,32 @@ use crate::hello::Fingerprint;
 use crate::server::ClientPolicy;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Version {
+pub enum TlsVersion {
     Tls12,
     Tls13,
 }
 
-impl Version {
+impl TlsVersion {
     /// The version's name as OpenSSL, VCL and the log write it.
     pub fn name(self) -> &'static str {
         match self {
-            Version::Tls12 => "TLSv1.2",
-            Version::Tls13 => "TLSv1.3",
+            TlsVersion::Tls12 => "TLSv1.2",
+            TlsVersion::Tls13 => "TLSv1.3",
         }
     }
 
     pub(crate) fn from_rustls(version: ProtocolVersion) -> Option<Self> {
         match version {
-            ProtocolVersion::TLSv1_2 => Some(Version::Tls12),
-            ProtocolVersion::TLSv1_3 => Some(Version::Tls13),
+            ProtocolVersion::TLSv1_2 => Some(TlsVersion::Tls12),
+            ProtocolVersion::TLSv1_3 => Some(TlsVersion::Tls13),
             _ => None,
         }
     }
 }
 
 #[derive(Clone, Debug)]
-pub struct Info {
-    pub version: Version,
+pub struct HandshakeInfo {
+    pub version: TlsVersion,
     /// The cipher suite's number in the registry.
     pub suite: u16,
     /// The key exchange group's number; 0 where none was used (TLS 1.2, resumed).
@@ -52,7 +52,7 @@ pub struct Info {
     pub fingerprint: Option<Box<Fingerprint>>,
 }
 
-impl Info {
+impl HandshakeInfo {
     /// The cipher suite as OpenSSL calls it.
     pub fn cipher(&self) -> &'static str {
         SUITES.iter().find(|(suite, _)| u16::from(*suite) == self.suite).map_or("", |(_, name)| name)

@@ -14,11 +14,11 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{SignatureScheme, SupportedCipherSuite};
 
-use crate::bundle::{Bundle, GLOBAL, Keyed, Match};
+use crate::bundle::{Bundle, GLOBAL, Keyed, NameMatch};
 use crate::certificate::Certificate;
-use crate::server::{Certificates, ClientPolicy, NoCertificate, Server, ServerOptions};
+use crate::server::{Certificates, ClientPolicy, NoCertificate, ServerOptions, TlsServer};
 use crate::settings::{ClientVerify, Overrides, roots};
-use crate::signer::{Ask, Asked, RemoteKey};
+use crate::signer::{AskSigner, Asked, RemoteKey};
 use crate::tickets::{TicketKey, Tickets};
 
 /// Certificates that stay ready for use, in each of two generations: the rest is parsed again when it is asked for.
@@ -49,13 +49,13 @@ struct Made {
 
 #[derive(Clone, Debug)]
 struct Ready {
-    server: Arc<Server>,
+    server: Arc<TlsServer>,
     /// End of the staple's period, when the certificate is made anew; seconds since 1970.
     until: i64,
 }
 
 impl Made {
-    fn server(&mut self, key: (u32, u32), now: i64) -> Option<Arc<Server>> {
+    fn server(&mut self, key: (u32, u32), now: i64) -> Option<Arc<TlsServer>> {
         if let Some(ready) = self.young.get(&key) {
             return (now < ready.until).then(|| ready.server.clone());
         }
@@ -83,7 +83,7 @@ impl Keyring {
     }
 
     /// Lets `signer` sign from now on for certificates that came without keys.
-    pub fn replace_signer(&self, signer: Box<dyn Ask>) {
+    pub fn replace_signer(&self, signer: Box<dyn AskSigner>) {
         self.signer.replace(signer);
     }
 
@@ -91,20 +91,20 @@ impl Keyring {
         let keyed = loaded.bundle.keyed(entry).ok_or("the bundle is damaged")?;
         let options = self.options(loaded, scope, &keyed.overrides)?;
         let (key, until) = certified(&keyed, now, &self.signer)?;
-        let server = Server::new(Arc::new(key), &options).map_err(|error| error.to_string())?;
+        let server = TlsServer::new(Arc::new(key), &options).map_err(|error| error.to_string())?;
         // Where none asks anything nothing is looked at.
         let clients = loaded.bundle.policy(scope, entry).filter(|_| self.asks_clients.load(Relaxed));
         Ok(Ready { server: Arc::new(server.asking(clients)), until })
     }
 
-    fn find_at(&self, frontend: &str, sni: Option<&str>, now: i64) -> Result<Arc<Server>, NoCertificate> {
+    fn find_at(&self, frontend: &str, sni: Option<&str>, now: i64) -> Result<Arc<TlsServer>, NoCertificate> {
         let loaded = self.loaded.load();
         let loaded = loaded.as_ref().ok_or(NoCertificate::NothingLoaded)?;
         let scope = loaded.bundle.scope_of(frontend);
         let entry = match loaded.bundle.find(scope, sni) {
-            Match::Entry(entry) => entry,
-            Match::NothingLoaded => return Err(NoCertificate::NothingLoaded),
-            Match::UnknownName => return Err(NoCertificate::UnknownName),
+            NameMatch::Entry(entry) => entry,
+            NameMatch::NothingLoaded => return Err(NoCertificate::NothingLoaded),
+            NameMatch::UnknownName => return Err(NoCertificate::UnknownName),
         };
         if let Some(server) = loaded.made.lock().server((scope, entry), now) {
             return Ok(server);
@@ -143,7 +143,7 @@ impl Keyring {
 }
 
 impl Certificates for Keyring {
-    fn find(&self, frontend: &str, sni: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
+    fn find(&self, frontend: &str, sni: Option<&str>) -> Result<Arc<TlsServer>, NoCertificate> {
         self.find_at(frontend, sni, UnixTime::now().as_secs() as i64)
     }
 
@@ -152,7 +152,7 @@ impl Certificates for Keyring {
         let Some(loaded) = loaded.as_ref() else { return true };
         let scope = loaded.bundle.scope_of(frontend);
         // Nobody comes to a name that isn't there: who asks for it gets what VCL makes of it.
-        let Match::Entry(entry) = loaded.bundle.find(scope, host) else { return true };
+        let NameMatch::Entry(entry) = loaded.bundle.find(scope, host) else { return true };
         loaded.bundle.policy(scope, entry).is_none_or(|asked| asked.is_met_by(held))
     }
 
@@ -309,9 +309,9 @@ mod tests {
     use rcgen::{CertificateParams, KeyPair};
 
     use super::*;
-    use crate::bundle::{Builder, Entry, List, Material, Scope};
-    use crate::facts::Facts;
-    use crate::ocsp::Span;
+    use crate::bundle::{BundleBuilder, BundleEntry, CertificateScope, List, Material};
+    use crate::facts::CertificateFacts;
+    use crate::ocsp::ValiditySpan;
     use crate::pem::KeyForm;
 
     /// A key and a certificate for anybody.
@@ -321,16 +321,22 @@ mod tests {
         (key.serialize_der(), certificate.der().to_vec())
     }
 
-    fn entry(name: &str) -> Entry {
-        Entry { id: name.into(), facts: Facts { names: vec![name.into()], ..Facts::default() }, ..Entry::default() }
+    fn entry(name: &str) -> BundleEntry {
+        BundleEntry {
+            id: name.into(),
+            facts: CertificateFacts { names: vec![name.into()], ..CertificateFacts::default() },
+            ..BundleEntry::default()
+        }
     }
 
-    fn keyring(scope: Scope, entries: &[Entry], ca: &[u8]) -> Keyring {
+    fn keyring(scope: CertificateScope, entries: &[BundleEntry], ca: &[u8]) -> Keyring {
         let (key, der) = pair();
-        let global = Scope::default();
+        let global = CertificateScope::default();
         let list = List { ders: vec![ca.to_vec()], ..List::default() };
-        let mut builder =
-            Builder::new(vec![global, Scope { name: "a0".into(), matches_global: true, ..scope }], vec![&list]);
+        let mut builder = BundleBuilder::new(
+            vec![global, CertificateScope { name: "a0".into(), matches_global: true, ..scope }],
+            vec![&list],
+        );
         for entry in entries {
             builder.add(entry, Material { form: KeyForm::Pkcs8, key: &key, chain: vec![&der], ocsp: b"" });
         }
@@ -342,21 +348,21 @@ mod tests {
     #[test]
     fn what_was_made_is_made_once_and_replaced_with_the_bundle() {
         assert!(matches!(Keyring::default().find("a0", None), Err(NoCertificate::NothingLoaded)));
-        let strict = Scope { aborts_unknown: true, ..Scope::default() };
+        let strict = CertificateScope { aborts_unknown: true, ..CertificateScope::default() };
         let keyring = keyring(strict, &[entry("a"), entry("b")], b"");
         let (a, b) = (keyring.find("a0", Some("a")).unwrap(), keyring.find("a0", Some("b")).unwrap());
         assert!(Arc::ptr_eq(&a, &keyring.find("a0", Some("a")).unwrap()) && !Arc::ptr_eq(&a, &b));
         assert!(Arc::ptr_eq(&a, &keyring.find("a0", None).unwrap()));
         assert!(matches!(keyring.find("a0", Some("c")), Err(NoCertificate::UnknownName)));
-        let other = self::keyring(Scope::default(), &[entry("a")], b"");
+        let other = self::keyring(CertificateScope::default(), &[entry("a")], b"");
         keyring.loaded.store(other.loaded.load_full());
         assert!(!Arc::ptr_eq(&a, &keyring.find("a0", Some("a")).unwrap()));
     }
 
     #[test]
     fn many_names_leave_a_bounded_number_ready() {
-        let entries: Vec<Entry> = (0..3 * GENERATION).map(|n| entry(&format!("h{n}"))).collect();
-        let keyring = keyring(Scope::default(), &entries, b"");
+        let entries: Vec<BundleEntry> = (0..3 * GENERATION).map(|n| entry(&format!("h{n}"))).collect();
+        let keyring = keyring(CertificateScope::default(), &entries, b"");
         for entry in &entries {
             keyring.find("a0", Some(&entry.id)).unwrap();
         }
@@ -368,8 +374,8 @@ mod tests {
     #[test]
     fn an_ocsp_answer_is_shown_in_its_time_alone() {
         let (key, der) = pair();
-        let entry = Entry { staple: Span { from: 100, until: 200 }, ..entry("a") };
-        let mut builder = Builder::new(vec![Scope::default()], Vec::new());
+        let entry = BundleEntry { staple: ValiditySpan { from: 100, until: 200 }, ..entry("a") };
+        let mut builder = BundleBuilder::new(vec![CertificateScope::default()], Vec::new());
         builder.add(&entry, Material { form: KeyForm::Pkcs8, key: &key, chain: vec![&der], ocsp: b"answer" });
         let keyring = Keyring::default();
         keyring.replace(Bundle::open(Box::new(builder.build().to_vec())).unwrap());
@@ -391,7 +397,7 @@ mod tests {
     fn settings_that_cannot_be_carried_out_are_told() {
         let verify =
             Overrides { client_verify: Some(ClientVerify::Required), client_ca: Some(0), ..Overrides::default() };
-        let scope = || Scope { overrides: verify.clone(), ..Scope::default() };
+        let scope = || CertificateScope { overrides: verify.clone(), ..CertificateScope::default() };
         let bad = keyring(scope(), &[entry("a")], b"nonsense");
         assert!(matches!(bad.find("a0", None), Err(NoCertificate::Broken(_))));
         assert!(bad.find("a1", None).is_ok(), "another listener asks for nothing");
@@ -402,14 +408,14 @@ mod tests {
     #[test]
     fn who_came_by_one_name_is_admitted_to_those_that_ask_the_same() {
         let asks = |text: &str| Overrides::decode(text).unwrap();
-        let named = |name: &str, own: &str| Entry { overrides: asks(own), ..entry(name) };
+        let named = |name: &str, own: &str| BundleEntry { overrides: asks(own), ..entry(name) };
         let entries = [
             named("open", ""),
             named("strict", "verify=required ca=0"),
             named("same", "verify=required ca=0"),
             named("asks", "verify=optional ca=0"),
         ];
-        let keyring = keyring(Scope::default(), &entries, &pair().1);
+        let keyring = keyring(CertificateScope::default(), &entries, &pair().1);
         let held = |name: &str| keyring.find("a0", Some(name)).unwrap().clients().unwrap();
         for (came_by, host, expected) in [
             ("open", "open", true),
@@ -425,7 +431,7 @@ mod tests {
             assert_eq!(keyring.admits("a0", Some(host), held(came_by)), expected, "{came_by} {host}");
         }
         assert!(keyring.admits("a0", None, held("asks")));
-        let open = self::keyring(Scope::default(), &entries[..1], &pair().1);
+        let open = self::keyring(CertificateScope::default(), &entries[..1], &pair().1);
         assert_eq!(open.find("a0", Some("open")).unwrap().clients(), None, "nothing to look at");
         assert!(keyring.asks_clients() && !open.asks_clients());
     }
@@ -434,12 +440,12 @@ mod tests {
     fn a_host_that_asks_is_to_be_had_at_no_other_listener() {
         let (key, der) = pair();
         let asks = Overrides::decode("verify=required ca=0").unwrap();
-        let scope = |name: &str, overrides: &Overrides| Scope {
+        let scope = |name: &str, overrides: &Overrides| CertificateScope {
             name: name.into(),
             overrides: overrides.clone(),
-            ..Scope::default()
+            ..CertificateScope::default()
         };
-        let scopes = vec![Scope::default(), scope("private", &asks), scope("public", &Overrides::default())];
+        let scopes = vec![CertificateScope::default(), scope("private", &asks), scope("public", &Overrides::default())];
         let list = List { ders: vec![der.clone()], ..List::default() };
         let entries = [
             (1, "secure.test"),
@@ -449,8 +455,8 @@ mod tests {
             (2, "both.test"),
             (2, "a.corp.test"),
         ]
-        .map(|(scope, name)| Entry { scope, ..entry(name) });
-        let mut builder = Builder::new(scopes, vec![&list]);
+        .map(|(scope, name)| BundleEntry { scope, ..entry(name) });
+        let mut builder = BundleBuilder::new(scopes, vec![&list]);
         for entry in &entries {
             builder.add(entry, Material { form: KeyForm::Pkcs8, key: &key, chain: vec![&der], ocsp: b"" });
         }
@@ -478,28 +484,29 @@ mod tests {
     #[test]
     fn settings_are_tried_before_they_are_used() {
         let said = |text: &str| Overrides::decode(text).unwrap();
-        let tried = |scope: Scope, own: Overrides| {
-            let keyring = keyring(scope, &[Entry { overrides: own, ..entry("a") }], b"nonsense");
+        let tried = |scope: CertificateScope, own: Overrides| {
+            let keyring = keyring(scope, &[BundleEntry { overrides: own, ..entry("a") }], b"nonsense");
             check(&keyring.loaded.load_full().unwrap().bundle)
         };
         let plain = Overrides::default;
-        assert_eq!(tried(Scope::default(), plain()), Ok(()));
+        assert_eq!(tried(CertificateScope::default(), plain()), Ok(()));
         let numbers = |list: &str| crate::settings::ciphers(list).unwrap();
         let old = |list: &str| Overrides { ciphers: Some(numbers(list)), ..said("versions=10") };
-        assert_eq!(tried(Scope::default(), old("aECDSA")), Ok(()));
+        assert_eq!(tried(CertificateScope::default(), old("aECDSA")), Ok(()));
         assert_eq!(
-            tried(Scope::default(), old("aRSA")),
+            tried(CertificateScope::default(), old("aRSA")),
             Err("Certificate a: none of its ciphers is for a key of its kind".into())
         );
         // Half of it is the listener's.
-        let scope = Scope { overrides: said("versions=10"), ..Scope::default() };
+        let scope = CertificateScope { overrides: said("versions=10"), ..CertificateScope::default() };
         assert!(tried(scope, Overrides { ciphers: Some(numbers("aRSA")), ..plain() }).is_err());
         assert_eq!(
-            tried(Scope::default(), Overrides { ciphers: Some(numbers("aRSA")), ..plain() }),
+            tried(CertificateScope::default(), Overrides { ciphers: Some(numbers("aRSA")), ..plain() }),
             Ok(()),
             "TLS 1.3 is left"
         );
-        let bad = tried(Scope { overrides: said("verify=required ca=0"), ..Scope::default() }, plain());
+        let bad =
+            tried(CertificateScope { overrides: said("verify=required ca=0"), ..CertificateScope::default() }, plain());
         assert_eq!(bad, Err("Certificate a: none of the CAs can be used".into()));
     }
 
@@ -509,7 +516,7 @@ mod tests {
             [(ClientVerify::None, true), (ClientVerify::Optional, false), (ClientVerify::Required, false)]
         {
             let said = Overrides { client_verify: Some(verify), client_ca: Some(0), ..Overrides::default() };
-            let scope = Scope { overrides: said.clone(), ..Scope::default() };
+            let scope = CertificateScope { overrides: said.clone(), ..CertificateScope::default() };
             let keyring = keyring(scope, &[entry("a")], &pair().1);
             let loaded = keyring.loaded.load_full().unwrap();
             let options = keyring.options(&loaded, 1, &said).unwrap();

@@ -16,8 +16,8 @@ pub mod handshake;
 pub mod hello;
 pub mod hitch;
 pub mod info;
-pub mod kernel;
 pub mod keyring;
+pub mod ktls;
 pub mod leftover;
 pub mod ocsp;
 pub mod origin;
@@ -48,18 +48,18 @@ pub mod websocket;
 mod wire;
 
 pub use bundle::Bundle;
-pub use client::{Client, ClientOptions};
-pub use error::{Error, ErrorKind};
-pub use handshake::{Handshake, Progress};
-pub use info::{Info, Version};
-pub use kernel::{KernelAbility, KernelKey};
+pub use client::{ClientOptions, TlsClient};
+pub use error::{ErrorKind, TlsError};
+pub use handshake::{Handshake, HandshakeProgress};
+pub use info::{HandshakeInfo, TlsVersion};
 pub use keyring::Keyring;
+pub use ktls::{KtlsAbility, KtlsKey};
 pub use leftover::Leftover;
 pub use over::Over;
-pub use reason::Reason;
-pub use server::{Certificates, ClientPolicy, NoCertificate, NothingLoaded, Server, ServerOptions};
+pub use reason::TlsReason;
+pub use server::{Certificates, ClientPolicy, NoCertificate, NothingLoaded, ServerOptions, TlsServer};
 pub use single::Single;
-pub use traffic::{Opened, Traffic};
+pub use traffic::{OpenedRecord, Traffic};
 pub use trust::{Spoken, Trust};
 
 #[cfg(test)]

@@ -33,14 +33,14 @@ const BASIC: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 0x30, 1, 1];
 
 /// When an answer may be shown, in seconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct ValiditySpan {
     /// First second in which it may be shown.
     pub from: i64,
     /// First second in which it may no longer be shown.
     pub until: i64,
 }
 
-impl Span {
+impl ValiditySpan {
     pub fn holds(self, now: i64) -> bool {
         (self.from..self.until).contains(&now)
     }
@@ -75,7 +75,7 @@ impl std::error::Error for OcspError {}
 ///
 /// # Errors
 /// See [`OcspError`].
-pub fn judge(answer: &[u8], chain: &[Vec<u8>]) -> Result<Span, OcspError> {
+pub fn judge(answer: &[u8], chain: &[Vec<u8>]) -> Result<ValiditySpan, OcspError> {
     let response = Response::read(answer).ok_or(OcspError::NoAnswer)?;
     let leaf = chain.first().and_then(|der| certificate(der)).ok_or(OcspError::OtherCertificate)?;
     let issuer = chain.get(1).and_then(|der| certificate(der));
@@ -133,7 +133,7 @@ enum Status {
 
 struct Single {
     status: Status,
-    span: Span,
+    span: ValiditySpan,
 }
 
 impl<'a> Response<'a> {
@@ -226,7 +226,7 @@ fn read_single(mut single: Elements<'_>) -> Option<Single> {
         Some(next) => time(&mut Elements(next))?,
         None => from.saturating_add(UNSAID_SECONDS),
     };
-    Some(Single { status, span: Span { from, until } })
+    Some(Single { status, span: ValiditySpan { from, until } })
 }
 
 fn time(elements: &mut Elements<'_>) -> Option<i64> {

@@ -18,7 +18,7 @@ use crate::pem::{self, Pair, PemError};
 use crate::revoked::Revoked;
 use crate::roots::Roots;
 use crate::verify::{Verify, provider, verifier};
-use crate::{Client, ClientOptions};
+use crate::{ClientOptions, TlsClient};
 
 /// Room for the longest file, and the byte that shows that one is longer.
 const ROOM: usize = pem::LONGEST_FILE + 1;
@@ -26,7 +26,7 @@ const ROOM: usize = pem::LONGEST_FILE + 1;
 const SESSIONS_AT_LARGE: usize = 512;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Origin {
+pub struct TlsOrigin {
     /// Name of the origin, or its address: sent as SNI, and checked against the certificate as `verify` says.
     pub name: String,
     /// Sends the name. An address is never sent (RFC 6066, section 3).
@@ -37,10 +37,10 @@ pub struct Origin {
     pub certificate: Option<OwnCertificate>,
 }
 
-impl Origin {
+impl TlsOrigin {
     /// Settings for any server on the Internet: the system's authorities, and the name is checked.
-    pub fn of(name: &str) -> Origin {
-        Origin {
+    pub fn of(name: &str) -> TlsOrigin {
+        TlsOrigin {
             name: name.to_owned(),
             sni: true,
             verify: Verify::ChainAndName,
@@ -54,27 +54,27 @@ impl Origin {
     ///
     /// # Errors
     /// A list of revoked certificates can't be read.
-    pub fn client(&self, sessions: usize) -> Result<Arc<Client>, String> {
+    pub fn client(&self, sessions: usize) -> Result<Arc<TlsClient>, String> {
         self.client_offering(&["http/1.1"], sessions)
     }
 
-    /// The same as [`Origin::client`], offering these protocols, the preferred one first.
+    /// The same as [`TlsOrigin::client`], offering these protocols, the preferred one first.
     ///
     /// # Errors
-    /// Those of [`Origin::client`].
-    pub fn client_offering(&self, protocols: &[&str], sessions: usize) -> Result<Arc<Client>, String> {
+    /// Those of [`TlsOrigin::client`].
+    pub fn client_offering(&self, protocols: &[&str], sessions: usize) -> Result<Arc<TlsClient>, String> {
         self.client_of(protocols.iter().map(|name| name.as_bytes().to_vec()).collect(), sessions)
     }
 
-    /// The same as [`Origin::client`], without ALPN.
+    /// The same as [`TlsOrigin::client`], without ALPN.
     ///
     /// # Errors
-    /// Those of [`Origin::client`].
-    pub fn client_without_protocol(&self, sessions: usize) -> Result<Arc<Client>, String> {
+    /// Those of [`TlsOrigin::client`].
+    pub fn client_without_protocol(&self, sessions: usize) -> Result<Arc<TlsClient>, String> {
         self.client_of(Vec::new(), sessions)
     }
 
-    fn client_of(&self, alpn: Vec<Vec<u8>>, sessions: usize) -> Result<Arc<Client>, String> {
+    fn client_of(&self, alpn: Vec<Vec<u8>>, sessions: usize) -> Result<Arc<TlsClient>, String> {
         let options = ClientOptions {
             provider: provider(),
             alpn,
@@ -84,7 +84,7 @@ impl Origin {
             ..ClientOptions::default()
         };
         let verifier = verifier(self.verify, &self.roots, self.revoked.as_ref(), &options.provider)?;
-        Client::new(verifier, &options).map(Arc::new).map_err(|error| error.to_string())
+        TlsClient::new(verifier, &options).map(Arc::new).map_err(|error| error.to_string())
     }
 }
 
@@ -92,11 +92,11 @@ impl Origin {
 /// anew when the system trusts others.
 ///
 /// # Errors
-/// As [`Origin::client`].
-pub fn at_large(verify: Verify) -> Result<Arc<Client>, String> {
-    type Made = Vec<(Verify, Roots, Arc<Client>)>;
+/// As [`TlsOrigin::client`].
+pub fn at_large(verify: Verify) -> Result<Arc<TlsClient>, String> {
+    type Made = Vec<(Verify, Roots, Arc<TlsClient>)>;
     static MADE: Mutex<Made> = Mutex::new(Vec::new());
-    let origin = Origin { verify, ..Origin::of("") };
+    let origin = TlsOrigin { verify, ..TlsOrigin::of("") };
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, _, client)) = made.iter().find(|(of, roots, _)| *of == verify && *roots == origin.roots) {
         return Ok(client.clone());

@@ -9,12 +9,12 @@ use zeroize::Zeroizing;
 
 use crate::origin::OwnCertificate;
 use crate::pem::{KeyForm, Pair};
-use crate::wire::{Reader, Writer};
+use crate::wire::{WireReader, WireWriter};
 
 pub fn encode(vcl: &str, files: &[(String, Pair)]) -> Zeroizing<Vec<u8>> {
     let of_pair = |pair: &Pair| pair.chain.iter().map(|der| 4 + der.len()).sum::<usize>() + 4 + 1 + 4 + pair.key.len();
     let room = 4 + vcl.len() + 4 + files.iter().map(|(path, pair)| 4 + path.len() + of_pair(pair)).sum::<usize>();
-    let mut out = Writer(Zeroizing::new(Vec::with_capacity(room)));
+    let mut out = WireWriter(Zeroizing::new(Vec::with_capacity(room)));
     out.bytes(vcl.as_bytes());
     out.count(files.len());
     for (path, pair) in files {
@@ -31,7 +31,7 @@ pub fn encode(vcl: &str, files: &[(String, Pair)]) -> Zeroizing<Vec<u8>> {
 type OfVcl = HashMap<String, OwnCertificate>;
 
 fn decode(bytes: &[u8]) -> Option<(String, OfVcl)> {
-    let mut from = Reader(bytes);
+    let mut from = WireReader(bytes);
     let vcl = from.text()?.to_owned();
     let files = (0..from.u32()?).map(|_| {
         let path = from.text()?.to_owned();

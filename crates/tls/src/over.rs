@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
 use crate::record::{self, MAX_PLAINTEXT, MAX_RECORD};
-use crate::{Client, Error, Handshake, Info, Leftover, Opened, Progress, Traffic};
+use crate::{Handshake, HandshakeInfo, HandshakeProgress, Leftover, OpenedRecord, TlsClient, TlsError, Traffic};
 
 const MOST_AT_ONCE: usize = 4 * MAX_PLAINTEXT;
 const READ: usize = 2 * MAX_RECORD;
@@ -16,8 +16,8 @@ const READ: usize = 2 * MAX_RECORD;
 #[derive(Debug)]
 pub struct Over<S> {
     below: S,
-    state: State,
-    info: Option<Info>,
+    state: OverState,
+    info: Option<HandshakeInfo>,
     received: Vec<u8>,
     plain: Leftover,
     sealed: Leftover,
@@ -25,7 +25,7 @@ pub struct Over<S> {
 }
 
 #[derive(Debug)]
-enum State {
+enum OverState {
     Shaking(Box<Handshake>),
     Open(Box<Traffic>),
     Failed,
@@ -36,7 +36,7 @@ impl<S: Read + Write> Over<S> {
     ///
     /// # Errors
     /// That is no name.
-    pub fn client(below: S, client: &Arc<Client>, name: &str) -> Result<Over<S>, Error> {
+    pub fn client(below: S, client: &Arc<TlsClient>, name: &str) -> Result<Over<S>, TlsError> {
         Ok(Over::new(below, Handshake::client(client, name)?))
     }
 
@@ -44,7 +44,7 @@ impl<S: Read + Write> Over<S> {
     pub fn new(below: S, handshake: Handshake) -> Over<S> {
         Over {
             below,
-            state: State::Shaking(Box::new(handshake)),
+            state: OverState::Shaking(Box::new(handshake)),
             info: None,
             received: Vec::new(),
             plain: Leftover::default(),
@@ -61,7 +61,7 @@ impl<S: Read + Write> Over<S> {
         &mut self.below
     }
 
-    pub fn info(&self) -> Option<&Info> {
+    pub fn info(&self) -> Option<&HandshakeInfo> {
         self.info.as_ref()
     }
 
@@ -72,39 +72,39 @@ impl<S: Read + Write> Over<S> {
     /// Goes on with the handshake, by one read from below at most; whether it is done.
     ///
     /// # Errors
-    /// Those from below; [`Error`] in an [`io::Error`]: the handshake failed.
+    /// Those from below; [`TlsError`] in an [`io::Error`]: the handshake failed.
     pub fn shake(&mut self) -> io::Result<bool> {
-        let State::Shaking(handshake) = &mut self.state else { return Ok(true) };
+        let OverState::Shaking(handshake) = &mut self.state else { return Ok(true) };
         let advanced = handshake.advance(&mut self.received, &mut self.sealed.bytes);
         let flushed = self.flush();
         match advanced {
             Err(error) => return Err(self.fail(error)),
-            Ok(Progress::Done) => {
-                let State::Shaking(handshake) = std::mem::replace(&mut self.state, State::Failed) else {
+            Ok(HandshakeProgress::Done) => {
+                let OverState::Shaking(handshake) = std::mem::replace(&mut self.state, OverState::Failed) else {
                     return Ok(true);
                 };
                 let (traffic, info) = handshake.finish().map_err(io::Error::other)?;
-                (self.state, self.info) = (State::Open(Box::new(traffic)), Some(info));
+                (self.state, self.info) = (OverState::Open(Box::new(traffic)), Some(info));
                 return Ok(true);
             }
-            Ok(Progress::Waits) => flushed?,
+            Ok(HandshakeProgress::Waits) => flushed?,
         }
         match self.fill()? {
-            0 => Err(self.fail(Error::new(crate::ErrorKind::Closed, "the peer closed during the handshake"))),
+            0 => Err(self.fail(TlsError::new(crate::ErrorKind::Closed, "the peer closed during the handshake"))),
             _ => Ok(false),
         }
     }
 
     /// Says that nothing more comes; what was sealed before goes out as far as that can be done at once.
     pub fn close(&mut self) {
-        if let State::Open(traffic) = &mut self.state {
+        if let OverState::Open(traffic) = &mut self.state {
             traffic.close(&mut self.sealed.bytes);
             let _ = self.flush();
         }
     }
 
-    fn fail(&mut self, error: Error) -> io::Error {
-        self.state = State::Failed;
+    fn fail(&mut self, error: TlsError) -> io::Error {
+        self.state = OverState::Failed;
         io::Error::other(error)
     }
 
@@ -118,7 +118,7 @@ impl<S: Read + Write> Over<S> {
 
     /// Opens the next record if it is all there: none, if it isn't; else how many bytes of plaintext went to `buffer`.
     fn open(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        let State::Open(traffic) = &mut self.state else { return Err(ErrorKind::NotConnected.into()) };
+        let OverState::Open(traffic) = &mut self.state else { return Err(ErrorKind::NotConnected.into()) };
         let length = match record::whole(&self.received) {
             Ok(Some(length)) => length,
             Ok(None) => return Ok(None),
@@ -129,13 +129,13 @@ impl<S: Read + Write> Over<S> {
             }
         };
         let opened = traffic.open(&mut self.received[..length], &mut self.sealed.bytes).map(|opened| match opened {
-            Opened::Data(plain) => {
+            OpenedRecord::Data(plain) => {
                 let count = plain.len().min(buffer.len());
                 buffer[..count].copy_from_slice(&plain[..count]);
                 self.plain.push(&plain[count..]);
                 count
             }
-            Opened::Nothing | Opened::Closed => 0,
+            OpenedRecord::Nothing | OpenedRecord::Closed => 0,
         });
         self.received.drain(..length);
         // An answer to what the peer wants of TLS may wait: it goes out with what is sent next.
@@ -144,7 +144,7 @@ impl<S: Read + Write> Over<S> {
     }
 
     fn is_ended(&self) -> bool {
-        matches!(&self.state, State::Open(traffic) if traffic.peer_closed())
+        matches!(&self.state, OverState::Open(traffic) if traffic.peer_closed())
     }
 }
 
@@ -183,7 +183,7 @@ impl<S: Read + Write> Write for Over<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         while !self.shake()? {}
         self.flush()?;
-        let State::Open(traffic) = &mut self.state else { return Err(ErrorKind::NotConnected.into()) };
+        let OverState::Open(traffic) = &mut self.state else { return Err(ErrorKind::NotConnected.into()) };
         let taken = &bytes[..bytes.len().min(MOST_AT_ONCE)];
         for piece in taken.chunks(MAX_PLAINTEXT) {
             traffic.seal(&mut self.sealed.bytes, |out| out.extend_from_slice(piece)).map_err(io::Error::other)?;
@@ -207,7 +207,7 @@ impl<S: Read + Write> Write for Over<S> {
     }
 }
 
-pub fn reason(error: &io::Error) -> Option<&Error> {
+pub fn reason(error: &io::Error) -> Option<&TlsError> {
     error.get_ref()?.downcast_ref()
 }
 
@@ -220,7 +220,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::World;
+    use crate::testing::TlsWorld;
 
     /// One end of a pipe; takes and gives a few bytes at a time, as told, and then would have to wait once.
     #[derive(Clone, Default)]
@@ -277,7 +277,7 @@ mod tests {
     }
 
     fn both(sizes: &[usize]) -> (Over<End>, Over<End>) {
-        let (server, client) = World::new().both();
+        let (server, client) = TlsWorld::new().both();
         let (one, other) = End::pair(sizes);
         (Over::new(one, server.unwrap()), Over::new(other, client.unwrap()))
     }
@@ -333,12 +333,12 @@ mod tests {
 
     #[test]
     fn why_it_failed_is_told() {
-        let (server, _) = World::new().both();
+        let (server, _) = TlsWorld::new().both();
         let (one, mut other) = End::pair(&[]);
         let mut server = Over::new(one, server.unwrap());
         other.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         let error = server.read(&mut [0; 10]).unwrap_err();
-        assert_eq!(reason(&error).map(Error::kind), Some(crate::ErrorKind::NotTls));
+        assert_eq!(reason(&error).map(TlsError::kind), Some(crate::ErrorKind::NotTls));
         assert!(!server.below().to.borrow().is_empty(), "the alert");
         assert_eq!(server.read(&mut [0; 10]).unwrap_err().kind(), ErrorKind::NotConnected);
     }

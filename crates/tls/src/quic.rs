@@ -18,8 +18,10 @@ use rustls::sign::CertifiedKey;
 use rustls::{AlertDescription, ServerConfig};
 
 use crate::early::EarlyData;
-use crate::hello::{ClientHello, Fingerprint, Outline};
-use crate::{Certificates, ClientPolicy, Error, ErrorKind, Info, NoCertificate, Server, handshake, wanted};
+use crate::hello::{ClientHello, Fingerprint, HelloOutline};
+use crate::{
+    Certificates, ClientPolicy, ErrorKind, HandshakeInfo, NoCertificate, TlsError, TlsServer, handshake, wanted,
+};
 
 mod client;
 
@@ -52,7 +54,7 @@ impl QuicServer {
         certificates: Arc<dyn Certificates>,
         frontend: &str,
         wants_ja3: impl Fn() -> bool + Send + Sync + 'static,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, TlsError> {
         let suite = first_suite()?;
         let first = nobody(suite)?;
         let (frontend, wants_ja3) = (frontend.to_owned(), Arc::new(wants_ja3));
@@ -73,7 +75,7 @@ impl QuicServer {
         }
     }
 
-    fn find(&self, name: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
+    fn find(&self, name: Option<&str>) -> Result<Arc<TlsServer>, NoCertificate> {
         let found = self.certificates.find(&self.frontend, name);
         if let Some(name) = name {
             wanted::of_this_process().look(name, found.as_ref().map_or(&[][..], |server| &server.leaf()[..]));
@@ -88,16 +90,16 @@ impl fmt::Debug for QuicServer {
     }
 }
 
-fn no_suite() -> Error {
-    Error::new(ErrorKind::Internal, "no cipher suite for the first packets")
+fn no_suite() -> TlsError {
+    TlsError::new(ErrorKind::Internal, "no cipher suite for the first packets")
 }
 
-fn first_suite() -> Result<Suite, Error> {
+fn first_suite() -> Result<Suite, TlsError> {
     cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite()).ok_or_else(no_suite)
 }
 
 /// Has what no session is needed for: the keys of first packets, the tags of Retry packets.
-fn nobody(suite: Suite) -> Result<Arc<QuicServerConfig>, Error> {
+fn nobody(suite: Suite) -> Result<Arc<QuicServerConfig>, TlsError> {
     let nobody = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
@@ -131,19 +133,24 @@ impl crypto::ServerConfig for QuicServer {
     fn start_session(self: Arc<Self>, _: u32, params: &TransportParameters) -> Box<dyn crypto::Session> {
         let mut ours = Vec::new();
         params.write(&mut ours);
-        Box::new(Session { state: State::Hello { came: Vec::new(), ours }, server: self, next: None, is_told: false })
+        Box::new(Session {
+            state: QuicKeysState::Hello { came: Vec::new(), ours },
+            server: self,
+            next: None,
+            is_told: false,
+        })
     }
 }
 
 struct Session {
-    state: State,
+    state: QuicKeysState,
     server: Arc<QuicServer>,
     next: Option<Secrets>,
     /// quinn was told that something is known of the client.
     is_told: bool,
 }
 
-enum State {
+enum QuicKeysState {
     /// The hello isn't whole; our transport parameters wait for it.
     Hello {
         came: Vec<u8>,
@@ -157,7 +164,7 @@ struct Begun {
     own_leaf: Arc<[u8]>,
     clients: Option<ClientPolicy>,
     sni: Option<Box<str>>,
-    hello: Outline,
+    hello: HelloOutline,
 }
 
 fn refuse(alert: AlertDescription, reason: impl Into<String>) -> TransportError {
@@ -178,7 +185,7 @@ fn whole_hello(came: &[u8]) -> Result<Option<&[u8]>, TransportError> {
 
 impl Session {
     fn begin(&mut self, buf: &[u8]) -> Result<(), TransportError> {
-        let State::Hello { came, ours } = &mut self.state else { return Ok(()) };
+        let QuicKeysState::Hello { came, ours } = &mut self.state else { return Ok(()) };
         came.extend_from_slice(buf);
         let Some(hello) = whole_hello(came)? else { return Ok(()) };
         let hello =
@@ -193,24 +200,24 @@ impl Session {
         let connection = ServerConnection::new(config, VERSION, std::mem::take(ours))
             .map_err(|error| refuse(AlertDescription::ProtocolVersion, error.to_string()))?;
         let (own_leaf, sni) = (own.leaf().clone(), sni.map(Into::into));
-        let hello = Outline::new(&hello);
+        let hello = HelloOutline::new(&hello);
         let mut begun = Box::new(Begun { connection, own_leaf, clients: own.clients(), sni, hello });
         let read = begun.read(came);
-        self.state = State::Begun(begun);
+        self.state = QuicKeysState::Begun(begun);
         read
     }
 
     fn begun(&self) -> Option<&Begun> {
         match &self.state {
-            State::Begun(begun) => Some(begun),
-            State::Hello { .. } => None,
+            QuicKeysState::Begun(begun) => Some(begun),
+            QuicKeysState::Hello { .. } => None,
         }
     }
 
     fn begun_mut(&mut self) -> Option<&mut Begun> {
         match &mut self.state {
-            State::Begun(begun) => Some(begun),
-            State::Hello { .. } => None,
+            QuicKeysState::Begun(begun) => Some(begun),
+            QuicKeysState::Hello { .. } => None,
         }
     }
 }
@@ -222,11 +229,11 @@ impl Begun {
         })
     }
 
-    fn info(&self, with_ja3: bool) -> Option<Info> {
+    fn info(&self, with_ja3: bool) -> Option<HandshakeInfo> {
         let info = handshake::info_of(&self.connection, self.sni.clone(), Some(self.own_leaf.clone())).ok()?;
         let fingerprint = Some(Box::new(Fingerprint::new(&self.hello, with_ja3)));
         let early_data = self.connection.zero_rtt_keys().is_some();
-        Some(Info { early_data, fingerprint, clients: self.clients, ..info })
+        Some(HandshakeInfo { early_data, fingerprint, clients: self.clients, ..info })
     }
 }
 
@@ -259,8 +266,8 @@ impl crypto::Session for Session {
 
     fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
         match &mut self.state {
-            State::Hello { .. } => self.begin(buf)?,
-            State::Begun(begun) => begun.read(buf)?,
+            QuicKeysState::Hello { .. } => self.begin(buf)?,
+            QuicKeysState::Begun(begun) => begun.read(buf)?,
         }
         if !self.is_told && self.begun().is_some_and(|begun| begun.connection.alpn_protocol().is_some()) {
             self.is_told = true;
@@ -325,7 +332,7 @@ fn keys(keys: rustls::quic::Keys) -> Keys {
 }
 
 /// The reason for a handshake that ended with this alert: ours, or the client's.
-pub fn failure(alert: u8, is_ours: bool, reason: &str) -> Error {
+pub fn failure(alert: u8, is_ours: bool, reason: &str) -> TlsError {
     if !is_ours {
         return crate::error::from_alert(alert);
     }
@@ -346,7 +353,7 @@ pub fn failure(alert: u8, is_ours: bool, reason: &str) -> Error {
         AlertDescription::InternalError => ErrorKind::Internal,
         _ => ErrorKind::Protocol,
     };
-    Error::new(kind, reason)
+    TlsError::new(kind, reason)
 }
 
 /// The secrets that a fleet of workers has in common, by which it knows addresses and connections again.

@@ -7,19 +7,19 @@ macro_rules! reasons {
     ($($(#[doc = $doc:literal])* $variant:ident = $number:literal $name:literal;)*) => {
         /// Reasons why connections fail, in OpenSSL's words.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Reason {
+        pub enum TlsReason {
             $($(#[doc = $doc])* $variant,)*
             /// The peer's alert of that number.
             Alert(u8),
         }
 
-        impl Reason {
+        impl TlsReason {
             fn number(self) -> u32 {
-                match self { $(Reason::$variant => $number,)* Reason::Alert(alert) => 1000 + u32::from(alert) }
+                match self { $(TlsReason::$variant => $number,)* TlsReason::Alert(alert) => 1000 + u32::from(alert) }
             }
 
             fn name(self) -> Option<&'static str> {
-                match self { $(Reason::$variant => Some($name),)* Reason::Alert(alert) => alert_name(alert) }
+                match self { $(TlsReason::$variant => Some($name),)* TlsReason::Alert(alert) => alert_name(alert) }
             }
         }
     };
@@ -84,7 +84,7 @@ fn alert_name(alert: u8) -> Option<&'static str> {
     })
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for TlsReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // 20 is the number of the library, in the upper bits.
         let code = 20 << 23 | self.number();
@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn as_openssl_prints_them() {
-        assert_eq!(Reason::HttpRequest.to_string(), "error:0A00009C:SSL routines::http request");
-        assert_eq!(Reason::Alert(48).to_string(), "error:0A000418:SSL routines::tlsv1 alert unknown ca");
-        assert_eq!(Reason::Alert(93).to_string(), "error:0A000445:SSL routines::reason(1093)");
+        assert_eq!(TlsReason::HttpRequest.to_string(), "error:0A00009C:SSL routines::http request");
+        assert_eq!(TlsReason::Alert(48).to_string(), "error:0A000418:SSL routines::tlsv1 alert unknown ca");
+        assert_eq!(TlsReason::Alert(93).to_string(), "error:0A000445:SSL routines::reason(1093)");
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Records as they travel (RFC 8446 5.1): a type, a version that says nothing any more, a length, and so many bytes.
 
-use crate::{Error, ErrorKind};
+use crate::{ErrorKind, TlsError};
 
 pub const HEADER: usize = 5;
 
@@ -36,18 +36,18 @@ impl Content {
 ///
 /// # Errors
 /// What comes is no record, as soon as that can be told, or a longer one than there may be.
-pub fn whole(bytes: &[u8]) -> Result<Option<usize>, Error> {
+pub fn whole(bytes: &[u8]) -> Result<Option<usize>, TlsError> {
     let Some(&first) = bytes.first() else { return Ok(None) };
     if Content::parse(first).is_none() {
-        return Err(Error::new(ErrorKind::NotTls, "what came is no TLS record"));
+        return Err(TlsError::new(ErrorKind::NotTls, "what came is no TLS record"));
     }
     if bytes.get(1).is_some_and(|&major| major != 3) {
-        return Err(Error::new(ErrorKind::NotTls, "what came is no TLS record"));
+        return Err(TlsError::new(ErrorKind::NotTls, "what came is no TLS record"));
     }
     let Some(&[high, low]) = bytes.get(3..HEADER) else { return Ok(None) };
     let length = HEADER + usize::from(u16::from_be_bytes([high, low]));
     if length > MAX_RECORD {
-        return Err(Error::new(ErrorKind::Limit, "a record is longer than TLS allows"));
+        return Err(TlsError::new(ErrorKind::Limit, "a record is longer than TLS allows"));
     }
     Ok((bytes.len() >= length).then_some(length))
 }

@@ -9,7 +9,7 @@ use ring::aead::{
 use rustls::ConnectionTrafficSecrets;
 
 use crate::record::{Content, HEADER, MAX_PLAINTEXT};
-use crate::{Error, ErrorKind, Version};
+use crate::{ErrorKind, TlsError, TlsVersion};
 
 const TAG: usize = MAX_TAG_LEN;
 
@@ -22,7 +22,7 @@ pub(crate) const MAX_RECORDS: u64 = 1 << 23;
 /// Most records under the only key that AES-GCM has in TLS 1.2. ChaCha20-Poly1305 needs no limit.
 pub(crate) const MAX_RECORDS_OLD: u64 = 1 << 24;
 
-pub(crate) struct Key {
+pub(crate) struct SealKey {
     aead: LessSafeKey,
     iv: [u8; 12],
     sequence: u64,
@@ -55,24 +55,29 @@ impl Form {
     }
 }
 
-impl Key {
-    pub(crate) fn new(version: Version, (sequence, secrets): (u64, ConnectionTrafficSecrets)) -> Result<Self, Error> {
+impl SealKey {
+    pub(crate) fn new(
+        version: TlsVersion,
+        (sequence, secrets): (u64, ConnectionTrafficSecrets),
+    ) -> Result<Self, TlsError> {
         let (algorithm, key, iv): (&'static Algorithm, _, _) = match &secrets {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
             ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
-            _ => return Err(Error::new(ErrorKind::Internal, "a cipher that isn't known here")),
+            _ => return Err(TlsError::new(ErrorKind::Internal, "a cipher that isn't known here")),
         };
         let key = UnboundKey::new(algorithm, key.as_ref())
-            .map_err(|_| Error::new(ErrorKind::Internal, "a key of another length than its cipher's"))?;
-        let iv =
-            iv.as_ref().try_into().map_err(|_| Error::new(ErrorKind::Internal, "a nonce of another length than 12"))?;
+            .map_err(|_| TlsError::new(ErrorKind::Internal, "a key of another length than its cipher's"))?;
+        let iv = iv
+            .as_ref()
+            .try_into()
+            .map_err(|_| TlsError::new(ErrorKind::Internal, "a nonce of another length than 12"))?;
         let form = match version {
-            Version::Tls13 => Form::Tls13,
-            Version::Tls12 if *algorithm == CHACHA20_POLY1305 => Form::Tls12ChaCha,
-            Version::Tls12 => Form::Tls12Gcm,
+            TlsVersion::Tls13 => Form::Tls13,
+            TlsVersion::Tls12 if *algorithm == CHACHA20_POLY1305 => Form::Tls12ChaCha,
+            TlsVersion::Tls12 => Form::Tls12Gcm,
         };
-        Ok(Key { aead: LessSafeKey::new(key), iv, sequence, form })
+        Ok(SealKey { aead: LessSafeKey::new(key), iv, sequence, form })
     }
 
     pub(crate) fn is_used_up(&self) -> bool {
@@ -94,7 +99,7 @@ impl Key {
         content: Content,
         out: &mut Vec<u8>,
         fill: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<(), Error> {
+    ) -> Result<(), TlsError> {
         let start = out.len();
         let nonce = self.nonce();
         out.extend_from_slice(&[0; HEADER]);
@@ -117,20 +122,20 @@ impl Key {
             Aad::from(&aad[..used]),
             &mut out[text..],
         );
-        let tag = tag.map_err(|_| Error::new(ErrorKind::Internal, "a record can't be sealed"))?;
+        let tag = tag.map_err(|_| TlsError::new(ErrorKind::Internal, "a record can't be sealed"))?;
         out.extend_from_slice(tag.as_ref());
         self.sequence += 1;
         Ok(())
     }
 
     /// Opens a whole record where it lies: what it is about, and its plaintext.
-    pub(crate) fn open<'a>(&mut self, record: &'a mut [u8]) -> Result<(Content, &'a mut [u8]), Error> {
+    pub(crate) fn open<'a>(&mut self, record: &'a mut [u8]) -> Result<(Content, &'a mut [u8]), TlsError> {
         let (head, payload) = record.split_at_mut_checked(HEADER).ok_or_else(broken)?;
         let head: [u8; HEADER] = (&*head).try_into().map_err(|_| broken())?;
         let outer = Content::parse(head[0]).ok_or_else(broken)?;
         // Nothing but sealed records may come now: an alert or a change of ciphers in clear is anybody's.
         if self.form == Form::Tls13 && outer != Content::Data {
-            return Err(Error::new(ErrorKind::Protocol, "a record in clear after the handshake"));
+            return Err(TlsError::new(ErrorKind::Protocol, "a record in clear after the handshake"));
         }
         let mut nonce = self.nonce();
         let (explicit, sealed) = payload.split_at_mut_checked(self.form.nonce_bytes()).ok_or_else(broken)?;
@@ -139,7 +144,7 @@ impl Key {
         }
         // Told as what it is, whether it can be opened or not.
         if self.form == Form::Tls13 && sealed.len() > MAX_PLAINTEXT + MAX_EXPANSION_13 {
-            return Err(Error::new(ErrorKind::Limit, "a record is longer than TLS allows"));
+            return Err(TlsError::new(ErrorKind::Limit, "a record is longer than TLS allows"));
         }
         let plain = sealed.len().checked_sub(TAG).ok_or_else(broken)?;
         let (aad, used) = self.aad(head, plain);
@@ -151,7 +156,7 @@ impl Key {
             Form::Tls12Gcm | Form::Tls12ChaCha => (outer, opened.len()),
         };
         if length > MAX_PLAINTEXT {
-            return Err(Error::new(ErrorKind::Limit, "a record has more plaintext than TLS allows"));
+            return Err(TlsError::new(ErrorKind::Limit, "a record has more plaintext than TLS allows"));
         }
         Ok((content, &mut opened[..length]))
     }
@@ -179,9 +184,9 @@ impl Key {
     }
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for SealKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Key").field("sequence", &self.sequence).field("form", &self.form).finish_non_exhaustive()
+        f.debug_struct("SealKey").field("sequence", &self.sequence).field("form", &self.form).finish_non_exhaustive()
     }
 }
 
@@ -192,21 +197,21 @@ fn header(content: Content, length: usize) -> [u8; HEADER] {
 
 /// Content type and length of a record of TLS 1.3: behind the plaintext come the type and any number of zeros (RFC 8446
 /// 5.2).
-fn inner(opened: &[u8]) -> Result<(Content, usize), Error> {
+fn inner(opened: &[u8]) -> Result<(Content, usize), TlsError> {
     if opened.len() > MAX_PLAINTEXT + 1 {
-        return Err(Error::new(ErrorKind::Limit, "a record has more plaintext than TLS allows"));
+        return Err(TlsError::new(ErrorKind::Limit, "a record has more plaintext than TLS allows"));
     }
     let at = opened.iter().rposition(|&byte| byte != 0);
     let typed = at.and_then(|at| Content::parse(opened[at]).map(|content| (content, at)));
-    typed.ok_or_else(|| Error::new(ErrorKind::Protocol, "a record without a type"))
+    typed.ok_or_else(|| TlsError::new(ErrorKind::Protocol, "a record without a type"))
 }
 
-fn broken() -> Error {
-    Error::new(ErrorKind::Decrypt, "a record can't be decrypted")
+fn broken() -> TlsError {
+    TlsError::new(ErrorKind::Decrypt, "a record can't be decrypted")
 }
 
 #[cfg(test)]
-impl Key {
+impl SealKey {
     pub(crate) const LIMIT: u64 = MAX_RECORDS;
     pub(crate) const LIMIT_OLD: u64 = MAX_RECORDS_OLD;
 

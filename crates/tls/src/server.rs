@@ -11,8 +11,8 @@ use rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier}
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{DEFAULT_VERSIONS, ProtocolVersion, SupportedProtocolVersion};
 
-use crate::Error;
-use crate::early::{EarlyData, Place};
+use crate::TlsError;
+use crate::early::{EarlyData, EarlyPlace};
 use crate::hello::ClientHello;
 use crate::settings::{ClientVerify, Overrides};
 use crate::tickets::{Ticketer, Tickets};
@@ -23,10 +23,10 @@ pub trait Certificates: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// See [`NoCertificate`].
-    fn find(&self, frontend: &str, sni: Option<&str>) -> Result<Arc<Server>, NoCertificate>;
+    fn find(&self, frontend: &str, sni: Option<&str>) -> Result<Arc<TlsServer>, NoCertificate>;
 
     /// True if a client that was asked `held` when it came to `frontend` may ask for `host` there. Called where
-    /// certificates differ in that ([`Server::clients`]).
+    /// certificates differ in that ([`TlsServer::clients`]).
     fn admits(&self, _frontend: &str, _host: Option<&str>, _held: ClientPolicy) -> bool {
         true
     }
@@ -90,7 +90,7 @@ impl fmt::Display for NoCertificate {
 pub struct NothingLoaded;
 
 impl Certificates for NothingLoaded {
-    fn find(&self, _: &str, _: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
+    fn find(&self, _: &str, _: Option<&str>) -> Result<Arc<TlsServer>, NoCertificate> {
         Err(NoCertificate::NothingLoaded)
     }
 }
@@ -125,7 +125,7 @@ impl Default for ServerOptions {
 /// The name of HTTP/2 in ALPN (RFC 9113 3.2).
 const HTTP2: &[u8] = b"h2";
 
-pub struct Server {
+pub struct TlsServer {
     leaf: Arc<[u8]>,
     config: Arc<ServerConfig>,
     /// The settings for a client that offers application protocols and none of ours: rustls would refuse it.
@@ -135,7 +135,7 @@ pub struct Server {
     /// The settings for QUIC, which has one application protocol; made when they are first asked for.
     quic: OnceLock<Arc<ServerConfig>>,
     /// The settings for QUIC with early data, and the place whose sessions they have.
-    quic_early: Mutex<Option<(Arc<Place>, Arc<ServerConfig>)>>,
+    quic_early: Mutex<Option<(Arc<EarlyPlace>, Arc<ServerConfig>)>>,
     resumption: Option<Resumption>,
     has_tls13: bool,
     asks_clients: bool,
@@ -151,10 +151,10 @@ struct Resumption {
     no_ticket: Arc<ServerConfig>,
 }
 
-impl Server {
+impl TlsServer {
     /// # Errors
     /// The options contradict themselves.
-    pub fn new(key: Arc<CertifiedKey>, options: &ServerOptions) -> Result<Self, Error> {
+    pub fn new(key: Arc<CertifiedKey>, options: &ServerOptions) -> Result<Self, TlsError> {
         let leaf = key.cert.first().map_or(&[][..], AsRef::as_ref).into();
         let mut config = ServerConfig::builder_with_provider(options.provider.clone())
             .with_protocol_versions(&options.versions)?
@@ -173,7 +173,7 @@ impl Server {
         let has_tls13 = options.versions.iter().any(|one| one.version == ProtocolVersion::TLSv1_3);
         let asks_clients = options.client_verifier.offer_client_auth();
         let (config, quic, without_http2) = (Arc::new(config), OnceLock::new(), OnceLock::new());
-        Ok(Server {
+        Ok(TlsServer {
             leaf,
             config,
             without_alpn,
@@ -188,8 +188,8 @@ impl Server {
     }
 
     /// One of a listener whose certificates differ in what they ask of clients: this one asks that.
-    pub fn asking(self, clients: Option<ClientPolicy>) -> Server {
-        Server { clients, ..self }
+    pub fn asking(self, clients: Option<ClientPolicy>) -> TlsServer {
+        TlsServer { clients, ..self }
     }
 
     /// The policy for clients, if other certificates of the listener have another one.
@@ -284,8 +284,8 @@ impl Resumption {
     }
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for TlsServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").finish_non_exhaustive()
+        f.debug_struct("TlsServer").finish_non_exhaustive()
     }
 }

@@ -126,11 +126,11 @@ impl ServerCertVerifier for Noting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{NAME, World, connect};
-    use crate::{Client, Handshake, Server, record};
+    use crate::testing::{NAME, TlsWorld, connect};
+    use crate::{Handshake, TlsClient, TlsServer, record};
 
     /// True if a connection resumes a session; its tickets are kept.
-    fn resumes(server: &Arc<Server>, client: &Arc<Client>) -> bool {
+    fn resumes(server: &Arc<TlsServer>, client: &Arc<TlsClient>) -> bool {
         let (mut one, mut other) = (Handshake::server(server, Some(NAME), []), Handshake::client(client, NAME));
         let mut tickets = Vec::new();
         let ((_, info), (mut to, _)) = connect(&mut one, &mut other, usize::MAX, &mut tickets).unwrap();
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_session_ends_with_the_certificate_that_it_began_with() {
         for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
-            let mut world = World::with_versions(&[version]);
+            let mut world = TlsWorld::with_versions(&[version]);
             world.server.ticketer = Some(crate::testing::ticketer());
             let (server, client) = (world.make_server(), world.make_client());
             let resumed = || resumes(&server, &client);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Private keys in a process of their own: it signs what servers ask it to ([`Keys`]), and the certificates of those are without keys
+//! Private keys in a process of their own: it signs what servers ask it to ([`SignerKeys`]), and the certificates of those are without keys
 //! ([`crate::Bundle::without_keys`]). Who breaks into a server may have things signed as long as it is in; it never gets a key.
 //!
 //! A question is a signature scheme's number, the SHA-256 of the certificate whose key it is, and the message; the answer is the signature, or
@@ -28,7 +28,7 @@ const READY: usize = 2048;
 const ID_BYTES: usize = 32;
 
 /// The way to the signer. Its caller waits.
-pub trait Ask: fmt::Debug + Send + Sync {
+pub trait AskSigner: fmt::Debug + Send + Sync {
     /// # Errors
     /// There is no answer.
     fn ask(&self, question: &[u8]) -> io::Result<Vec<u8>>;
@@ -36,7 +36,7 @@ pub trait Ask: fmt::Debug + Send + Sync {
 
 /// The signer that is asked at present, by all keys that were made with it.
 #[derive(Clone, Default)]
-pub struct Asked(Arc<ArcSwapOption<Box<dyn Ask>>>);
+pub struct Asked(Arc<ArcSwapOption<Box<dyn AskSigner>>>);
 
 impl fmt::Debug for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,7 +45,7 @@ impl fmt::Debug for Asked {
 }
 
 impl Asked {
-    pub fn replace(&self, signer: Box<dyn Ask>) {
+    pub fn replace(&self, signer: Box<dyn AskSigner>) {
         self.0.store(Some(Arc::new(signer)));
     }
 }
@@ -135,7 +135,7 @@ fn id_of(leaf: &[u8]) -> [u8; ID_BYTES] {
 /// Keys in the signer: those of the present bundle, and of the one before, whose connections may still be shaking
 /// hands.
 #[derive(Default)]
-pub struct Keys {
+pub struct SignerKeys {
     held: Vec<Held>,
 }
 
@@ -145,13 +145,13 @@ struct Held {
     ready: HashMap<u32, Arc<dyn SigningKey>>,
 }
 
-impl fmt::Debug for Keys {
+impl fmt::Debug for SignerKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Keys")
     }
 }
 
-impl Keys {
+impl SignerKeys {
     /// The keys of this bundle, too.
     pub fn replace(&mut self, bundle: Bundle) {
         let place = |n: u32| Some((id_of(bundle.keyed(n)?.chain.first()?), n));
@@ -195,22 +195,22 @@ mod tests {
     use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519};
 
     use super::*;
-    use crate::bundle::{Builder, Entry, Material, Scope};
+    use crate::bundle::{BundleBuilder, BundleEntry, CertificateScope, Material};
     use crate::pem::KeyForm;
 
     fn bundle(kind: &'static rcgen::SignatureAlgorithm) -> (Bundle, Vec<u8>, Vec<u8>) {
         let key = KeyPair::generate_for(kind).unwrap();
         let leaf = CertificateParams::new(vec!["a.example".to_owned()]).unwrap().self_signed(&key).unwrap();
-        let (entry, der) = (Entry { id: "a".into(), ..Entry::default() }, key.serialize_der());
-        let mut builder = Builder::new(vec![Scope::default()], Vec::new());
+        let (entry, der) = (BundleEntry { id: "a".into(), ..BundleEntry::default() }, key.serialize_der());
+        let mut builder = BundleBuilder::new(vec![CertificateScope::default()], Vec::new());
         builder.add(&entry, Material { form: KeyForm::Pkcs8, key: &der, chain: vec![leaf.der()], ocsp: b"" });
         (Bundle::open(Box::new(builder.build().to_vec())).unwrap(), leaf.der().to_vec(), der)
     }
 
     #[derive(Debug)]
-    struct Here(Mutex<Keys>);
+    struct Here(Mutex<SignerKeys>);
 
-    impl Ask for Here {
+    impl AskSigner for Here {
         fn ask(&self, question: &[u8]) -> io::Result<Vec<u8>> {
             assert!(question.len() <= MAX_QUESTION);
             Ok(self.0.lock().unwrap().answer(question))
@@ -221,7 +221,7 @@ mod tests {
     fn the_signer_signs_with_the_certificates_key() {
         for kind in [&PKCS_ECDSA_P256_SHA256, &PKCS_ECDSA_P384_SHA384, &PKCS_ED25519] {
             let (bundle, leaf, _) = bundle(kind);
-            let mut keys = Keys::default();
+            let mut keys = SignerKeys::default();
             keys.replace(bundle);
             let asked = Asked::default();
             let key = RemoteKey::of(&leaf, &asked).unwrap();
@@ -262,7 +262,7 @@ mod tests {
     fn the_keys_of_the_bundle_before_are_there_until_the_next() {
         let made: Vec<_> = (0..3).map(|_| bundle(&PKCS_ECDSA_P256_SHA256)).collect();
         let ids: Vec<_> = made.iter().map(|(_, leaf, _)| id_of(leaf)).collect();
-        let mut keys = Keys::default();
+        let mut keys = SignerKeys::default();
         made.into_iter().for_each(|(bundle, ..)| keys.replace(bundle));
         let mut signs = |id: &[u8; 32]| {
             let scheme = u16::from(SignatureScheme::ECDSA_NISTP256_SHA256).to_be_bytes();
@@ -274,7 +274,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_question_is_answered(question in prop::collection::vec(any::<u8>(), 0..100)) {
-            let mut keys = Keys::default();
+            let mut keys = SignerKeys::default();
             keys.replace(bundle(&PKCS_ECDSA_P256_SHA256).0);
             prop_assert!(keys.answer(&question).is_empty());
         }

@@ -12,13 +12,13 @@ use rustls::sign::CertifiedKey;
 
 use crate::handshake::Handshake;
 use crate::pem::{self, Pair};
-use crate::server::{Server, ServerOptions};
+use crate::server::{ServerOptions, TlsServer};
 use crate::settings::roots;
 
 const HTTP1: &[u8] = b"http/1.1";
 
 #[derive(Clone, Debug)]
-pub struct Single(Arc<Server>);
+pub struct Single(Arc<TlsServer>);
 
 impl Single {
     /// Reads files' contents in PEM: chain and key, the key's own file where it has one, and the authorities whose
@@ -55,15 +55,15 @@ impl Single {
         let options =
             ServerOptions { provider, alpn: vec![HTTP1.to_vec()], client_verifier, ..ServerOptions::default() };
         let server =
-            Server::new(Arc::new(CertifiedKey::new(chain, key)), &options).map_err(|error| error.to_string())?;
+            TlsServer::new(Arc::new(CertifiedKey::new(chain, key)), &options).map_err(|error| error.to_string())?;
         Ok(Single(Arc::new(server)))
     }
 
-    /// A handshake with a client that has just connected. Its verified certificate is [`crate::Info::peer_leaf`].
+    /// A handshake with a client that has just connected. Its verified certificate is [`crate::HandshakeInfo::peer_leaf`].
     ///
     /// # Errors
     /// See [`Handshake::server`].
-    pub fn handshake(&self) -> Result<Handshake, crate::Error> {
+    pub fn handshake(&self) -> Result<Handshake, crate::TlsError> {
         Handshake::server(&self.0, None, [HTTP1])
     }
 }
@@ -73,7 +73,7 @@ mod tests {
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
     use super::*;
-    use crate::origin::{Origin, OwnCertificate};
+    use crate::origin::{OwnCertificate, TlsOrigin};
     use crate::roots::Roots;
     use crate::testing;
 
@@ -98,7 +98,8 @@ mod tests {
     /// known.
     fn met(server: &Single, roots: &str, own: Option<String>) -> Option<bool> {
         let certificate = own.map(|pem| OwnCertificate::from_pem(pem.as_bytes()).unwrap());
-        let origin = Origin { roots: Roots::from_pem(roots.as_bytes()).unwrap(), certificate, ..Origin::of("a.test") };
+        let origin =
+            TlsOrigin { roots: Roots::from_pem(roots.as_bytes()).unwrap(), certificate, ..TlsOrigin::of("a.test") };
         let mut client = Handshake::client(&origin.client(0).unwrap(), "a.test");
         let ((_, info), _) = testing::handshake(&mut server.handshake(), &mut client, usize::MAX).ok()?;
         Some(info.peer_leaf().is_some())

@@ -8,14 +8,17 @@ use rustls::version::{TLS12, TLS13};
 
 use crate::hello::{ClientHello, Finder};
 use crate::record::{Content, HEADER, MAX_PLAINTEXT, whole};
-use crate::seal::Key;
+use crate::seal::SealKey;
 use crate::tickets::{TicketKey, Tickets};
-use crate::{Client, Error, ErrorKind, Handshake, Info, Opened, Progress, Server, ServerOptions, Traffic, Version};
+use crate::{
+    ErrorKind, Handshake, HandshakeInfo, HandshakeProgress, OpenedRecord, ServerOptions, TlsClient, TlsError,
+    TlsServer, TlsVersion, Traffic,
+};
 
 mod against_rustls;
 mod by_kernel;
 
-use crate::testing::{World, connect, handshake};
+use crate::testing::{TlsWorld, connect, handshake};
 
 fn carry(from: &mut Traffic, to: &mut Traffic, text: &[u8]) {
     let mut sealed = Vec::new();
@@ -24,14 +27,14 @@ fn carry(from: &mut Traffic, to: &mut Traffic, text: &[u8]) {
 }
 
 /// All plaintext of the records; nothing may be answered.
-fn read_all(to: &mut Traffic, mut records: Vec<u8>) -> Result<Vec<u8>, Error> {
+fn read_all(to: &mut Traffic, mut records: Vec<u8>) -> Result<Vec<u8>, TlsError> {
     let (mut text, mut replies, mut rest) = (Vec::new(), Vec::new(), &mut records[..]);
     while let Some(length) = whole(rest)? {
         let (record, after) = rest.split_at_mut(length);
         match to.open(record, &mut replies)? {
-            Opened::Data(plain) => text.extend_from_slice(plain),
-            Opened::Nothing => {}
-            Opened::Closed => break,
+            OpenedRecord::Data(plain) => text.extend_from_slice(plain),
+            OpenedRecord::Nothing => {}
+            OpenedRecord::Closed => break,
         }
         rest = after;
     }
@@ -43,7 +46,7 @@ fn read_all(to: &mut Traffic, mut records: Vec<u8>) -> Result<Vec<u8>, Error> {
 fn opened(to: &mut Traffic, mut record: Vec<u8>) -> (Result<bool, ErrorKind>, Vec<u8>) {
     let mut replies = Vec::new();
     let opened =
-        to.open(&mut record, &mut replies).map(|opened| opened == Opened::Closed).map_err(|error| error.kind());
+        to.open(&mut record, &mut replies).map(|opened| opened == OpenedRecord::Closed).map_err(|error| error.kind());
     to.replies_are_sent();
     (opened, replies)
 }
@@ -53,7 +56,7 @@ fn both_sides_agree_and_understand_each_other_in_every_suite() {
     // The record layer doesn't know what key the certificate has.
     let suites = rustls::crypto::ring::ALL_CIPHER_SUITES;
     for suite in suites.iter().filter(|suite| !suite.suite().as_str().is_some_and(|name| name.contains("_RSA_"))) {
-        let world = World::with_suite(*suite);
+        let world = TlsWorld::with_suite(*suite);
         let ((mut server, of_server), (mut client, of_client)) = world.connect();
         assert_eq!(of_server.suite, u16::from(suite.suite()));
         assert_eq!((of_server.suite, of_server.version), (of_client.suite, of_client.version));
@@ -71,7 +74,7 @@ fn both_sides_agree_and_understand_each_other_in_every_suite() {
 #[test]
 fn a_handshake_may_come_byte_by_byte() {
     for version in [&TLS12, &TLS13] {
-        let world = World::with_versions(&[version]);
+        let world = TlsWorld::with_versions(&[version]);
         let (mut server, mut client) = world.both();
         let ((mut server, _), (mut client, _)) = handshake(&mut server, &mut client, 1).unwrap();
         carry(&mut client, &mut server, b"hello");
@@ -81,16 +84,16 @@ fn a_handshake_may_come_byte_by_byte() {
 
 #[test]
 fn what_comes_behind_the_handshake_is_left_for_the_connection() {
-    let world = World::with_versions(&[&TLS13]);
+    let world = TlsWorld::with_versions(&[&TLS13]);
     let (server, client) = world.both();
     let (mut server, mut client) = (server.unwrap(), client.unwrap());
     let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
-    assert_eq!(client.advance(&mut Vec::new(), &mut to_server), Ok(Progress::Waits));
-    assert_eq!(server.advance(&mut to_server, &mut to_client), Ok(Progress::Waits));
-    assert_eq!(client.advance(&mut to_client, &mut to_server), Ok(Progress::Done));
+    assert_eq!(client.advance(&mut Vec::new(), &mut to_server), Ok(HandshakeProgress::Waits));
+    assert_eq!(server.advance(&mut to_server, &mut to_client), Ok(HandshakeProgress::Waits));
+    assert_eq!(client.advance(&mut to_client, &mut to_server), Ok(HandshakeProgress::Done));
     let (mut client, _) = client.finish().unwrap();
     client.seal(&mut to_server, |plain| plain.extend_from_slice(b"early bird")).unwrap();
-    assert_eq!(server.advance(&mut to_server, &mut to_client), Ok(Progress::Done));
+    assert_eq!(server.advance(&mut to_server, &mut to_client), Ok(HandshakeProgress::Done));
     let (mut server, _) = server.finish().unwrap();
     assert_eq!(read_all(&mut server, to_server).unwrap(), b"early bird");
 }
@@ -98,7 +101,7 @@ fn what_comes_behind_the_handshake_is_left_for_the_connection() {
 #[test]
 fn application_protocols_are_agreed_on_where_there_is_one_in_common() {
     let world = |theirs: &[&str], ours: &[&str]| {
-        let mut world = World::new();
+        let mut world = TlsWorld::new();
         world.client.alpn = theirs.iter().map(|one| one.as_bytes().to_vec()).collect();
         world.server.alpn = ours.iter().map(|one| one.as_bytes().to_vec()).collect();
         let ((_, server), (_, client)) = world.connect();
@@ -114,7 +117,7 @@ fn application_protocols_are_agreed_on_where_there_is_one_in_common() {
 #[test]
 fn http2_is_refused_to_a_client_that_has_something_else_or_nothing() {
     let agreed = |theirs: &[&str], offers_http2: bool| {
-        let mut world = World::new();
+        let mut world = TlsWorld::new();
         world.client.alpn = theirs.iter().map(|one| one.as_bytes().to_vec()).collect();
         world.server.alpn = ["h2", "http/1.1"].map(|one| one.as_bytes().to_vec()).into();
         let mut client = Handshake::client(&world.make_client(), "a.example").unwrap();
@@ -140,7 +143,7 @@ fn http2_is_refused_to_a_client_that_has_something_else_or_nothing() {
 #[test]
 fn a_ticket_resumes_the_session() {
     for version in [&TLS12, &TLS13] {
-        let mut world = World::with_versions(&[version]);
+        let mut world = TlsWorld::with_versions(&[version]);
         world.server.ticketer = Some(crate::testing::ticketer());
         let (server, client) = (world.make_server(), world.make_client());
         let mut resumed = Vec::new();
@@ -158,19 +161,19 @@ fn a_ticket_resumes_the_session() {
 }
 
 /// A connection of this client, whose hello the server has read: whether it was resumed, and how many bytes of tickets it got.
-fn resumption(server: &Arc<Server>, client: &Arc<Client>) -> (bool, usize) {
+fn resumption(server: &Arc<TlsServer>, client: &Arc<TlsClient>) -> (bool, usize) {
     let mut client = Handshake::client(client, "a.example").unwrap();
     let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
     client.advance(&mut Vec::new(), &mut to_server).unwrap();
     let hello = Finder::default().find(&to_server).unwrap().unwrap().into_owned();
     let mut server = Handshake::answering(server, &ClientHello::parse(&hello).unwrap(), true).unwrap();
-    let (mut server_is, mut client_is, mut in_clear) = (Progress::Waits, Progress::Waits, 0);
-    while server_is == Progress::Waits || client_is == Progress::Waits {
-        if server_is == Progress::Waits {
+    let (mut server_is, mut client_is, mut in_clear) = (HandshakeProgress::Waits, HandshakeProgress::Waits, 0);
+    while server_is == HandshakeProgress::Waits || client_is == HandshakeProgress::Waits {
+        if server_is == HandshakeProgress::Waits {
             server_is = server.advance(&mut to_server, &mut to_client).unwrap();
             in_clear += tickets_in_clear(&to_client);
         }
-        if client_is == Progress::Waits {
+        if client_is == HandshakeProgress::Waits {
             client_is = client.advance(&mut to_client, &mut to_server).unwrap();
         }
     }
@@ -196,7 +199,7 @@ fn a_session_keeps_its_ticket_until_a_new_key_is_there() {
     let keys: [TicketKey; 2] = std::array::from_fn(|_| TicketKey::random().unwrap());
     let tickets = Tickets::default();
     tickets.replace(&keys[1..]);
-    let mut world = World::with_versions(&[&TLS12]);
+    let mut world = TlsWorld::with_versions(&[&TLS12]);
     world.server.ticketer = Some(tickets.bound_to(b""));
     let (server, client) = (world.make_server(), world.make_client());
     let (is_resumed, bytes) = resumption(&server, &client);
@@ -216,7 +219,7 @@ fn a_session_keeps_its_ticket_until_a_new_key_is_there() {
 
 #[test]
 fn a_session_of_tls_13_gets_one_ticket_for_the_one_it_used() {
-    let mut world = World::with_versions(&[&TLS13]);
+    let mut world = TlsWorld::with_versions(&[&TLS13]);
     world.server.ticketer = Some(crate::testing::ticketer());
     let (server, client) = (world.make_server(), world.make_client());
     let (is_resumed, two) = resumption(&server, &client);
@@ -229,7 +232,7 @@ fn a_session_of_tls_13_gets_one_ticket_for_the_one_it_used() {
 
 #[test]
 fn a_clients_message_has_a_bound() {
-    let (server, _) = World::new().both();
+    let (server, _) = TlsWorld::new().both();
     let mut server = server.unwrap();
     // A hello of 64 KB in records of 1 KB.
     let mut records = Vec::new();
@@ -249,7 +252,7 @@ fn a_clients_message_has_a_bound() {
 
 #[test]
 fn a_client_and_a_server_of_different_versions_say_so() {
-    let mut world = World::with_versions(&[&TLS12]);
+    let mut world = TlsWorld::with_versions(&[&TLS12]);
     world.client.versions = vec![&TLS13];
     let (mut server, mut client) = world.both();
     let (of_server, of_client) = handshake(&mut server, &mut client, usize::MAX).unwrap_err();
@@ -260,8 +263,8 @@ fn a_client_and_a_server_of_different_versions_say_so() {
 
 #[test]
 fn an_unknown_issuer_is_refused() {
-    let (mut server, _) = World::new().both();
-    let mut client = World::new().both().1;
+    let (mut server, _) = TlsWorld::new().both();
+    let mut client = TlsWorld::new().both().1;
     let (of_server, of_client) = handshake(&mut server, &mut client, usize::MAX).unwrap_err();
     assert_eq!(of_client.unwrap().kind(), ErrorKind::Certificate);
     // unknown_ca
@@ -270,7 +273,7 @@ fn an_unknown_issuer_is_refused() {
 
 #[test]
 fn what_is_no_tls_is_told_so() {
-    let (server, _) = World::new().both();
+    let (server, _) = TlsWorld::new().both();
     let mut out = Vec::new();
     let error = server.unwrap().advance(&mut b"GET / HTTP/1.1\r\n\r\n".to_vec(), &mut out).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotTls);
@@ -279,13 +282,13 @@ fn what_is_no_tls_is_told_so() {
 
 #[test]
 fn a_message_that_takes_no_end_is_refused() {
-    let (server, _) = World::new().both();
+    let (server, _) = TlsWorld::new().both();
     let (mut server, mut out, mut error) = (server.unwrap(), Vec::new(), None);
     // A ClientHello that announces 60,000 bytes and comes a byte at a time.
     let mut record = vec![22, 3, 1, 0, 4, 1, 0, 0xea, 0x60];
     for _ in 0..60_000 {
         match server.advance(&mut record, &mut out) {
-            Ok(progress) => assert_eq!(progress, Progress::Waits),
+            Ok(progress) => assert_eq!(progress, HandshakeProgress::Waits),
             Err(failed) => {
                 error = Some(failed.kind());
                 break;
@@ -299,7 +302,7 @@ fn a_message_that_takes_no_end_is_refused() {
 #[test]
 fn a_record_that_was_changed_is_refused_and_the_peer_told() {
     for version in [&TLS12, &TLS13] {
-        let ((mut server, _), (mut client, _)) = World::with_versions(&[version]).connect();
+        let ((mut server, _), (mut client, _)) = TlsWorld::with_versions(&[version]).connect();
         let mut record = client.seal_as(Content::Data, b"hello");
         *record.last_mut().unwrap() ^= 1;
         let (result, alert) = opened(&mut server, record);
@@ -313,11 +316,11 @@ fn a_record_that_was_changed_is_refused_and_the_peer_told() {
 
 #[test]
 fn a_record_can_neither_be_repeated_nor_left_out() {
-    let ((mut server, _), (mut client, _)) = World::new().connect();
+    let ((mut server, _), (mut client, _)) = TlsWorld::new().connect();
     let first = client.seal_as(Content::Data, b"1");
     assert_eq!(opened(&mut server, first.clone()).0, Ok(false));
     assert_eq!(opened(&mut server, first).0, Err(ErrorKind::Decrypt));
-    let ((mut server, _), (mut client, _)) = World::new().connect();
+    let ((mut server, _), (mut client, _)) = TlsWorld::new().connect();
     let _lost = client.seal_as(Content::Data, b"1");
     let second = client.seal_as(Content::Data, b"2");
     assert_eq!(opened(&mut server, second).0, Err(ErrorKind::Decrypt));
@@ -325,7 +328,7 @@ fn a_record_can_neither_be_repeated_nor_left_out() {
 
 #[test]
 fn either_side_says_when_it_is_done() {
-    let ((mut server, _), (mut client, _)) = World::new().connect();
+    let ((mut server, _), (mut client, _)) = TlsWorld::new().connect();
     let mut out = Vec::new();
     client.close(&mut out);
     let once = out.len();
@@ -339,7 +342,7 @@ fn either_side_says_when_it_is_done() {
 
 #[test]
 fn keys_change_when_the_peer_asks_for_it() {
-    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    let ((mut server, _), (mut client, _)) = TlsWorld::with_versions(&[&TLS13]).connect();
     for from_client in [true, false, true] {
         let (asks, answers) = if from_client { (&mut client, &mut server) } else { (&mut server, &mut client) };
         let mut request = Vec::new();
@@ -354,8 +357,8 @@ fn keys_change_when_the_peer_asks_for_it() {
 
 #[test]
 fn keys_change_before_they_are_used_up() {
-    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
-    let used = Key::LIMIT - 10;
+    let ((mut server, _), (mut client, _)) = TlsWorld::with_versions(&[&TLS13]).connect();
+    let used = SealKey::LIMIT - 10;
     server.age(used);
     client.age(used);
     for _ in 0..30 {
@@ -367,20 +370,20 @@ fn keys_change_before_they_are_used_up() {
 
 #[test]
 fn without_new_keys_the_connection_ends() {
-    let ((mut server, _), (_, _)) = World::with_versions(&[&TLS12]).connect();
-    server.age(Key::LIMIT_OLD);
+    let ((mut server, _), (_, _)) = TlsWorld::with_versions(&[&TLS12]).connect();
+    server.age(SealKey::LIMIT_OLD);
     assert_eq!(server.seal(&mut Vec::new(), |_| ()).unwrap_err().kind(), ErrorKind::Exhausted);
 }
 
 #[test]
 fn a_key_update_may_come_in_pieces_and_nothing_else_within() {
     let update = [24, 0, 0, 1, 0];
-    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    let ((mut server, _), (mut client, _)) = TlsWorld::with_versions(&[&TLS13]).connect();
     for piece in update.chunks(2) {
         let record = client.seal_as(Content::Handshake, piece);
         assert_eq!(opened(&mut server, record), (Ok(false), Vec::new()));
     }
-    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    let ((mut server, _), (mut client, _)) = TlsWorld::with_versions(&[&TLS13]).connect();
     let record = client.seal_as(Content::Handshake, &update[..2]);
     assert_eq!(opened(&mut server, record).0, Ok(false));
     let record = client.seal_as(Content::Data, b"within");
@@ -402,7 +405,7 @@ fn messages_that_have_no_place_after_the_handshake_end_it() {
         (Content::ChangeCipherSpec, &[1], 10),
     ];
     for (content, plain, alert) in cases {
-        let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+        let ((mut server, _), (mut client, _)) = TlsWorld::with_versions(&[&TLS13]).connect();
         let record = client.seal_as(content, plain);
         let (result, reply) = opened(&mut server, record);
         assert!(result.is_err(), "{content:?} {plain:?}");
@@ -412,13 +415,13 @@ fn messages_that_have_no_place_after_the_handshake_end_it() {
 
 #[test]
 fn records_in_clear_are_nobodys_after_the_handshake() {
-    let ((mut server, _), _) = World::with_versions(&[&TLS13]).connect();
+    let ((mut server, _), _) = TlsWorld::with_versions(&[&TLS13]).connect();
     assert_eq!(opened(&mut server, vec![21, 3, 3, 0, 2, 1, 0]).0, Err(ErrorKind::Protocol));
 }
 
 #[test]
 fn negotiating_again_is_declined_once() {
-    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS12]).connect();
+    let ((mut server, _), (mut client, _)) = TlsWorld::with_versions(&[&TLS12]).connect();
     let hello = [&[1, 0, 0, 100][..], &[0; 100]].concat();
     let record = client.seal_as(Content::Handshake, &hello);
     let (result, warning) = opened(&mut server, record);
@@ -433,7 +436,7 @@ fn negotiating_again_is_declined_once() {
 fn a_record_that_is_too_long_is_told_so() {
     for (version, most) in [(&TLS12, 2048), (&TLS13, 256)] {
         for (more, expected) in [(0, ErrorKind::Decrypt), (1, ErrorKind::Limit)] {
-            let ((mut server, _), _) = World::with_versions(&[version]).connect();
+            let ((mut server, _), _) = TlsWorld::with_versions(&[version]).connect();
             let length = MAX_PLAINTEXT + most + more;
             let [high, low] = (length as u16).to_be_bytes();
             let mut record = vec![23, 3, 3, high, low];
@@ -452,7 +455,7 @@ fn a_record_that_is_too_long_is_told_so() {
 #[test]
 fn what_brings_nothing_is_bounded() {
     let flood = |version, content, plain: &[u8]| {
-        let ((mut server, _), (mut client, _)) = World::with_versions(&[version]).connect();
+        let ((mut server, _), (mut client, _)) = TlsWorld::with_versions(&[version]).connect();
         (0..100).position(|_| {
             let record = client.seal_as(content, plain);
             opened(&mut server, record).0.is_err()
@@ -464,7 +467,7 @@ fn what_brings_nothing_is_bounded() {
     assert_eq!(flood(&TLS12, Content::Alert, &[1, 100]), Some(4));
     // user_canceled
     assert_eq!(flood(&TLS13, Content::Alert, &[1, 90]), Some(4));
-    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    let ((mut server, _), (mut client, _)) = TlsWorld::with_versions(&[&TLS13]).connect();
     let updates = (0..100).position(|_| {
         let mut record = Vec::new();
         client.request_key_update(&mut record);
@@ -475,7 +478,7 @@ fn what_brings_nothing_is_bounded() {
 
 #[test]
 fn a_byte_in_between_is_no_reason_for_new_keys() {
-    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    let ((mut server, _), (mut client, _)) = TlsWorld::with_versions(&[&TLS13]).connect();
     let (mut replies, mut ended) = (Vec::new(), None);
     for turn in 0..1000 {
         let (mut update, mut data) = (Vec::new(), Vec::new());
@@ -494,7 +497,7 @@ fn a_byte_in_between_is_no_reason_for_new_keys() {
 
 #[test]
 fn one_answer_serves_all_who_ask_for_new_keys() {
-    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    let ((mut server, _), (mut client, _)) = TlsWorld::with_versions(&[&TLS13]).connect();
     let mut answers = Vec::new();
     for is_sent in [false, false, true, false] {
         let mut update = Vec::new();
@@ -511,7 +514,7 @@ fn one_answer_serves_all_who_ask_for_new_keys() {
 
 #[test]
 fn tickets_and_pieces_of_messages_are_bounded() {
-    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    let ((mut server, _), (mut client, _)) = TlsWorld::with_versions(&[&TLS13]).connect();
     // A ticket, of which one byte comes in each record.
     let pieces = (0..1000).position(|at| {
         let piece = [&[4, 0, 0x10, 0][..], &[0; 1000]].concat()[at];
@@ -519,7 +522,7 @@ fn tickets_and_pieces_of_messages_are_bounded() {
         opened(&mut client, record).0.is_err()
     });
     assert_eq!(pieces, Some(64));
-    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    let ((mut server, _), (mut client, _)) = TlsWorld::with_versions(&[&TLS13]).connect();
     // Lifetime, age, nonce, ticket, extensions.
     let ticket = [4, 0, 0, 15, 0, 0, 0, 9, 1, 2, 3, 4, 1, 7, 0, 1, 8, 0, 0];
     let tickets = (0..100).position(|_| {
@@ -531,23 +534,23 @@ fn tickets_and_pieces_of_messages_are_bounded() {
 
 #[test]
 fn an_alert_is_told_in_words() {
-    let error = Error::from(rustls::Error::AlertReceived(rustls::AlertDescription::UnknownCA));
+    let error = TlsError::from(rustls::Error::AlertReceived(rustls::AlertDescription::UnknownCA));
     assert_eq!((error.kind(), error.alert()), (ErrorKind::Alert(48), None));
     assert!(error.to_string().contains("UnknownCA"), "{error}");
 }
 
 #[test]
 fn what_is_said_of_a_connection_has_no_key() {
-    let ((server, info), _) = World::new().connect();
+    let ((server, info), _) = TlsWorld::new().connect();
     let text = format!("{server:?} {info:?}");
     assert!(text.contains("of a server") && !text.contains("aead") && text.len() < 2000, "{text}");
-    assert!(matches!(info, Info { version: Version::Tls13, .. }));
+    assert!(matches!(info, HandshakeInfo { version: TlsVersion::Tls13, .. }));
 }
 
 #[test]
 fn a_server_without_tickets_resumes_nothing() {
     assert!(ServerOptions::default().ticketer.is_none());
-    let ((_, info), _) = World::new().connect();
+    let ((_, info), _) = TlsWorld::new().connect();
     assert!(!info.resumed);
 }
 
@@ -557,7 +560,7 @@ proptest! {
     #[test]
     fn bytes_that_nobody_sealed_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..600), version in 0..2) {
         let version = if version == 0 { &TLS12 } else { &TLS13 };
-        let ((mut server, _), _) = World::with_versions(&[version]).connect();
+        let ((mut server, _), _) = TlsWorld::with_versions(&[version]).connect();
         // Whatever is in it, it looks like a record.
         let length = bytes.len().saturating_sub(HEADER) as u16;
         for (byte, header) in bytes.iter_mut().zip([23, 3, 3, length.to_be_bytes()[0], length.to_be_bytes()[1]]) {
@@ -567,13 +570,13 @@ proptest! {
             let _ = server.open(&mut bytes[..length], &mut Vec::new());
         }
         let _ = server.open(&mut bytes, &mut Vec::new());
-        let (handshake, _) = World::new().both();
+        let (handshake, _) = TlsWorld::new().both();
         let _ = handshake.unwrap().advance(&mut bytes, &mut Vec::new());
     }
 
     #[test]
     fn a_hello_with_a_byte_changed_never_panics(at in 0..1000_usize, byte in any::<u8>(), cut in 1..700_usize) {
-        let (server, client) = World::new().both();
+        let (server, client) = TlsWorld::new().both();
         let mut hello = Vec::new();
         client.unwrap().advance(&mut Vec::new(), &mut hello).unwrap();
         let at = at % hello.len();
@@ -589,11 +592,11 @@ proptest! {
 fn what_follows_a_hello_too_early_is_answered_with_an_alert() {
     let sealed_by_nobody = [&[23, 3, 3, 0, 40][..], &[b'x'; 40]].concat();
     for version in [&TLS12, &TLS13] {
-        let (_, client) = World::with_versions(&[version]).both();
+        let (_, client) = TlsWorld::with_versions(&[version]).both();
         let mut hello = Vec::new();
         client.unwrap().advance(&mut Vec::new(), &mut hello).unwrap();
         for second in [&hello, &sealed_by_nobody] {
-            let (server, _) = World::with_versions(&[version]).both();
+            let (server, _) = TlsWorld::with_versions(&[version]).both();
             let (mut received, mut out) = ([&hello[..], second].concat(), Vec::new());
             assert!(server.unwrap().advance(&mut received, &mut out).is_err());
             let mut rest = &out[..];

@@ -10,10 +10,10 @@ use rustls::server::ServerConnectionData;
 use rustls::{AlertDescription, ConnectionTrafficSecrets, HandshakeType};
 
 use crate::error::from_alert;
-use crate::kernel::{self, KernelTx};
+use crate::ktls::{self, KtlsTx};
 use crate::record::Content;
-use crate::seal::Key;
-use crate::{Error, ErrorKind, KernelKey, Version};
+use crate::seal::SealKey;
+use crate::{ErrorKind, KtlsKey, TlsError, TlsVersion};
 
 /// The longest message that is taken after the handshake: tickets are the longest there are.
 const MAX_MESSAGE: usize = 16 * 1024;
@@ -32,9 +32,9 @@ const FATAL: u8 = 2;
 #[derive(Debug)]
 pub struct Traffic {
     tx: Tx,
-    rx: Key,
-    version: Version,
-    secrets: Secrets,
+    rx: SealKey,
+    version: TlsVersion,
+    secrets: TrafficSecrets,
     /// The beginning of a handshake message whose rest is in the next record.
     message: Vec<u8>,
     limits: Limits,
@@ -52,8 +52,8 @@ pub struct Traffic {
     reason = "a box would be an allocation a connection, and a step further on the way of each record"
 )]
 pub(crate) enum Tx {
-    Own(Key),
-    Kernel(Box<KernelTx>),
+    Own(SealKey),
+    Kernel(Box<KtlsTx>),
 }
 
 impl Tx {
@@ -64,18 +64,18 @@ impl Tx {
         }
     }
 
-    fn seal(&mut self, content: Content, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
+    fn seal(&mut self, content: Content, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), TlsError> {
         match self {
             Tx::Own(key) => key.seal(content, out, fill),
             Tx::Kernel(_) => {
-                kernel::put(content, out, fill);
+                ktls::put(content, out, fill);
                 Ok(())
             }
         }
     }
 }
 
-pub(crate) enum Secrets {
+pub(crate) enum TrafficSecrets {
     Server(Box<KernelConnection<ServerConnectionData>>),
     Client(Box<KernelConnection<ClientConnectionData>>),
     /// TLS 1.2 has one pair of keys.
@@ -131,7 +131,7 @@ impl Limits {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Opened<'a> {
+pub enum OpenedRecord<'a> {
     /// Plaintext, at least a byte of it.
     Data(&'a mut [u8]),
     Nothing,
@@ -140,14 +140,14 @@ pub enum Opened<'a> {
 
 impl Traffic {
     pub(crate) fn new(
-        version: Version,
-        secrets: Secrets,
+        version: TlsVersion,
+        secrets: TrafficSecrets,
         tx: Tx,
         rx: (u64, ConnectionTrafficSecrets),
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, TlsError> {
         Ok(Traffic {
             tx,
-            rx: Key::new(version, rx)?,
+            rx: SealKey::new(version, rx)?,
             version,
             secrets,
             message: Vec::new(),
@@ -163,7 +163,7 @@ impl Traffic {
     ///
     /// # Errors
     /// The connection is over; the alert is in `replies`.
-    pub fn open<'a>(&mut self, record: &'a mut [u8], replies: &mut Vec<u8>) -> Result<Opened<'a>, Error> {
+    pub fn open<'a>(&mut self, record: &'a mut [u8], replies: &mut Vec<u8>) -> Result<OpenedRecord<'a>, TlsError> {
         let taken = self.take(record, replies);
         if let Err(error) = &taken {
             self.fail(error, replies);
@@ -174,12 +174,12 @@ impl Traffic {
     pub fn sealed_len(&self, plain: usize) -> usize {
         match &self.tx {
             Tx::Own(key) => key.sealed_len(plain),
-            Tx::Kernel(_) => plain + kernel::RECORD_HEADER,
+            Tx::Kernel(_) => plain + ktls::RECORD_HEADER,
         }
     }
 
     /// True if the kernel seals. Data goes to it as plaintext, and what is appended to `out` and `replies` are records
-    /// for it ([`crate::kernel::record`]).
+    /// for it ([`crate::ktls::record`]).
     pub fn is_sealed_by_kernel(&self) -> bool {
         matches!(self.tx, Tx::Kernel(_))
     }
@@ -188,9 +188,9 @@ impl Traffic {
     ///
     /// # Errors
     /// We have said that nothing more comes, or the key is used up and there is no other.
-    pub fn prepare_data(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn prepare_data(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         if self.we_closed {
-            return Err(Error::new(ErrorKind::Closed, "the connection is closed"));
+            return Err(TlsError::new(ErrorKind::Closed, "the connection is closed"));
         }
         if self.tx.is_used_up() { self.next_tx_key(out) } else { Ok(()) }
     }
@@ -201,8 +201,8 @@ impl Traffic {
         }
     }
 
-    /// The key that the kernel gets once it has the record that tells of it ([`crate::kernel::is_key_update`]).
-    pub fn take_kernel_key(&mut self) -> Option<KernelKey> {
+    /// The key that the kernel gets once it has the record that tells of it ([`crate::ktls::is_key_update`]).
+    pub fn take_kernel_key(&mut self) -> Option<KtlsKey> {
         match &mut self.tx {
             Tx::Own(_) => None,
             Tx::Kernel(kernel) => kernel.next_keys.pop_front(),
@@ -213,7 +213,7 @@ impl Traffic {
     ///
     /// # Errors
     /// We have said that nothing more comes, or TLS 1.2's only key is used up.
-    pub fn seal(&mut self, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
+    pub fn seal(&mut self, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), TlsError> {
         self.prepare_data(out)?;
         self.tx.seal(Content::Data, out, fill)
     }
@@ -227,7 +227,7 @@ impl Traffic {
     }
 
     /// Gives up because of what came that was no whole record, and tells the peer.
-    pub fn fail(&mut self, error: &Error, out: &mut Vec<u8>) {
+    pub fn fail(&mut self, error: &TlsError, out: &mut Vec<u8>) {
         if let Some(alert) = error.alert().filter(|_| !self.we_closed) {
             self.send_alert(FATAL, alert, out);
         }
@@ -246,50 +246,50 @@ impl Traffic {
         self.we_closed
     }
 
-    fn take<'a>(&mut self, record: &'a mut [u8], replies: &mut Vec<u8>) -> Result<Opened<'a>, Error> {
+    fn take<'a>(&mut self, record: &'a mut [u8], replies: &mut Vec<u8>) -> Result<OpenedRecord<'a>, TlsError> {
         if self.peer_closed {
             // RFC 8446 6.1: what comes after the end is ignored.
-            return Ok(Opened::Closed);
+            return Ok(OpenedRecord::Closed);
         }
         let (content, plain) = self.rx.open(record)?;
         match content {
             Content::Data if !self.message.is_empty() => Err(unexpected("data within a handshake message")),
             Content::Data if plain.is_empty() => {
                 spend(&mut self.limits.empties, "empty records")?;
-                Ok(Opened::Nothing)
+                Ok(OpenedRecord::Nothing)
             }
             Content::Data => {
                 self.limits.progress(plain.len());
-                Ok(Opened::Data(plain))
+                Ok(OpenedRecord::Data(plain))
             }
             Content::Alert => self.alert(plain),
-            Content::Handshake => self.handshake(plain, replies).map(|()| Opened::Nothing),
+            Content::Handshake => self.handshake(plain, replies).map(|()| OpenedRecord::Nothing),
             Content::ChangeCipherSpec => Err(unexpected("a change of ciphers after the handshake")),
         }
     }
 
-    fn alert(&mut self, plain: &[u8]) -> Result<Opened<'static>, Error> {
+    fn alert(&mut self, plain: &[u8]) -> Result<OpenedRecord<'static>, TlsError> {
         let &[level, code] = plain else {
             return Err(malformed("an alert that isn't two bytes long"));
         };
         if code == u8::from(AlertDescription::CloseNotify) {
             self.peer_closed = true;
-            return Ok(Opened::Closed);
+            return Ok(OpenedRecord::Closed);
         }
         // RFC 8446 6: whatever the level says, all but these two are fatal.
         let is_warning = match self.version {
-            Version::Tls13 => code == u8::from(AlertDescription::UserCanceled),
-            Version::Tls12 => level == WARNING,
+            TlsVersion::Tls13 => code == u8::from(AlertDescription::UserCanceled),
+            TlsVersion::Tls12 => level == WARNING,
         };
         if !is_warning {
             self.peer_closed = true;
             return Err(from_alert(code));
         }
         spend(&mut self.limits.warnings, "warnings")?;
-        Ok(Opened::Nothing)
+        Ok(OpenedRecord::Nothing)
     }
 
-    fn handshake(&mut self, plain: &[u8], replies: &mut Vec<u8>) -> Result<(), Error> {
+    fn handshake(&mut self, plain: &[u8], replies: &mut Vec<u8>) -> Result<(), TlsError> {
         if plain.is_empty() {
             return Err(unexpected("an empty handshake record"));
         }
@@ -310,36 +310,37 @@ impl Traffic {
     }
 
     /// The first message in `bytes`, once it is whole. One that has no place here is refused as soon as its header is there.
-    fn next_message<'a>(&self, bytes: &'a [u8]) -> Result<Option<Message<'a>>, Error> {
+    fn next_message<'a>(&self, bytes: &'a [u8]) -> Result<Option<Message<'a>>, TlsError> {
         let Some((&[kind, a, b, c], rest)) = bytes.split_first_chunk::<MESSAGE_HEADER>() else { return Ok(None) };
         let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
         match (HandshakeType::from(kind), &self.secrets) {
-            (HandshakeType::KeyUpdate, Secrets::Server(_) | Secrets::Client(_)) if length != 1 => {
+            (HandshakeType::KeyUpdate, TrafficSecrets::Server(_) | TrafficSecrets::Client(_)) if length != 1 => {
                 return Err(malformed("a key update that isn't one byte long"));
             }
-            (HandshakeType::KeyUpdate, Secrets::Server(_) | Secrets::Client(_))
-            | (HandshakeType::NewSessionTicket, Secrets::Client(_))
-            | (HandshakeType::ClientHello, Secrets::OldServer)
-            | (HandshakeType::HelloRequest, Secrets::OldClient) => {}
+            (HandshakeType::KeyUpdate, TrafficSecrets::Server(_) | TrafficSecrets::Client(_))
+            | (HandshakeType::NewSessionTicket, TrafficSecrets::Client(_))
+            | (HandshakeType::ClientHello, TrafficSecrets::OldServer)
+            | (HandshakeType::HelloRequest, TrafficSecrets::OldClient) => {}
             _ => return Err(unexpected("a handshake message after the handshake")),
         }
         if length > MAX_MESSAGE {
-            let error = Error::new(ErrorKind::Limit, "a handshake message is longer than is taken");
+            let error = TlsError::new(ErrorKind::Limit, "a handshake message is longer than is taken");
             return Err(error.by_alert(AlertDescription::DecodeError));
         }
         Ok(rest.split_at_checked(length).map(|(body, after)| (kind, body, after)))
     }
 
-    fn message(&mut self, kind: u8, body: &[u8], after: &[u8], replies: &mut Vec<u8>) -> Result<(), Error> {
+    fn message(&mut self, kind: u8, body: &[u8], after: &[u8], replies: &mut Vec<u8>) -> Result<(), TlsError> {
         match (HandshakeType::from(kind), &mut self.secrets) {
-            (HandshakeType::KeyUpdate, Secrets::Server(_) | Secrets::Client(_)) => {
+            (HandshakeType::KeyUpdate, TrafficSecrets::Server(_) | TrafficSecrets::Client(_)) => {
                 self.key_update(body, after, replies)
             }
-            (HandshakeType::NewSessionTicket, Secrets::Client(secrets)) => {
+            (HandshakeType::NewSessionTicket, TrafficSecrets::Client(secrets)) => {
                 spend(&mut self.limits.tickets, "tickets")?;
-                secrets.handle_new_session_ticket(body).map_err(Error::from)
+                secrets.handle_new_session_ticket(body).map_err(TlsError::from)
             }
-            (HandshakeType::ClientHello, Secrets::OldServer) | (HandshakeType::HelloRequest, Secrets::OldClient) => {
+            (HandshakeType::ClientHello, TrafficSecrets::OldServer)
+            | (HandshakeType::HelloRequest, TrafficSecrets::OldClient) => {
                 spend(&mut self.limits.renegotiations, "requests to negotiate again")?;
                 self.send_alert(WARNING, u8::from(AlertDescription::NoRenegotiation), replies);
                 Ok(())
@@ -349,17 +350,17 @@ impl Traffic {
     }
 
     /// The peer seals with its next key from here on, and may want us to, too (RFC 8446 4.6.3).
-    fn key_update(&mut self, body: &[u8], after: &[u8], replies: &mut Vec<u8>) -> Result<(), Error> {
+    fn key_update(&mut self, body: &[u8], after: &[u8], replies: &mut Vec<u8>) -> Result<(), TlsError> {
         let &[is_request] = body else { return Err(malformed("a key update that isn't one byte long")) };
         if is_request > 1 {
-            let error = Error::new(ErrorKind::Protocol, "a key update that asks for what there isn't");
+            let error = TlsError::new(ErrorKind::Protocol, "a key update that asks for what there isn't");
             return Err(error.by_alert(AlertDescription::IllegalParameter));
         }
         if !after.is_empty() {
             return Err(unexpected("more behind a key update, under the old key"));
         }
         spend(&mut self.limits.key_updates, "key updates")?;
-        self.rx = Key::new(self.version, self.secrets.next_rx()?)?;
+        self.rx = SealKey::new(self.version, self.secrets.next_rx()?)?;
         if is_request == 1 && !self.we_closed && !self.is_answering {
             self.next_tx_key(replies)?;
             self.is_answering = true;
@@ -367,7 +368,7 @@ impl Traffic {
         Ok(())
     }
 
-    fn next_tx_key(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn next_tx_key(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         self.change_tx_key(NOT_REQUESTED, out)
     }
 
@@ -375,24 +376,24 @@ impl Traffic {
     ///
     /// # Errors
     /// The keys of this connection can't be changed.
-    pub fn request_new_keys(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn request_new_keys(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         self.change_tx_key(REQUESTED, out)
     }
 
     /// Seals with the next key from here on, and says so.
-    fn change_tx_key(&mut self, request: u8, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn change_tx_key(&mut self, request: u8, out: &mut Vec<u8>) -> Result<(), TlsError> {
         let (version, secrets) = (self.version, &mut self.secrets);
         let update = [u8::from(HandshakeType::KeyUpdate), 0, 0, 1, request];
         match &mut self.tx {
             Tx::Own(key) => {
                 let next = secrets.next_tx()?;
                 key.seal(Content::Handshake, out, |plain| plain.extend_from_slice(&update))?;
-                *key = Key::new(version, next)?;
+                *key = SealKey::new(version, next)?;
                 Ok(())
             }
             Tx::Kernel(kernel) => kernel.change_key(&update, out, || {
                 let (sequence, next) = secrets.next_tx()?;
-                KernelKey::new(version, sequence, &next)
+                KtlsKey::new(version, sequence, &next)
             }),
         }
     }
@@ -403,31 +404,31 @@ impl Traffic {
     }
 }
 
-impl Secrets {
-    fn next_tx(&mut self) -> Result<(u64, ConnectionTrafficSecrets), Error> {
+impl TrafficSecrets {
+    fn next_tx(&mut self) -> Result<(u64, ConnectionTrafficSecrets), TlsError> {
         match self {
-            Secrets::Server(secrets) => Ok(secrets.update_tx_secret()?),
-            Secrets::Client(secrets) => Ok(secrets.update_tx_secret()?),
-            Secrets::OldServer | Secrets::OldClient => {
-                Err(Error::new(ErrorKind::Exhausted, "the connection has sealed as much as its key may"))
+            TrafficSecrets::Server(secrets) => Ok(secrets.update_tx_secret()?),
+            TrafficSecrets::Client(secrets) => Ok(secrets.update_tx_secret()?),
+            TrafficSecrets::OldServer | TrafficSecrets::OldClient => {
+                Err(TlsError::new(ErrorKind::Exhausted, "the connection has sealed as much as its key may"))
             }
         }
     }
 
-    fn next_rx(&mut self) -> Result<(u64, ConnectionTrafficSecrets), Error> {
+    fn next_rx(&mut self) -> Result<(u64, ConnectionTrafficSecrets), TlsError> {
         match self {
-            Secrets::Server(secrets) => Ok(secrets.update_rx_secret()?),
-            Secrets::Client(secrets) => Ok(secrets.update_rx_secret()?),
-            Secrets::OldServer | Secrets::OldClient => Err(unexpected("a key update in TLS 1.2")),
+            TrafficSecrets::Server(secrets) => Ok(secrets.update_rx_secret()?),
+            TrafficSecrets::Client(secrets) => Ok(secrets.update_rx_secret()?),
+            TrafficSecrets::OldServer | TrafficSecrets::OldClient => Err(unexpected("a key update in TLS 1.2")),
         }
     }
 }
 
-impl std::fmt::Debug for Secrets {
+impl std::fmt::Debug for TrafficSecrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Secrets::Server(_) | Secrets::OldServer => "of a server",
-            Secrets::Client(_) | Secrets::OldClient => "of a client",
+            TrafficSecrets::Server(_) | TrafficSecrets::OldServer => "of a server",
+            TrafficSecrets::Client(_) | TrafficSecrets::OldClient => "of a client",
         })
     }
 }
@@ -436,17 +437,17 @@ impl std::fmt::Debug for Secrets {
 type Message<'a> = (u8, &'a [u8], &'a [u8]);
 
 /// One of a few: an error when there is none left.
-fn spend(left: &mut u8, what: &str) -> Result<(), Error> {
+fn spend(left: &mut u8, what: &str) -> Result<(), TlsError> {
     *left = left.checked_sub(1).ok_or_else(|| unexpected(&format!("too many {what}")))?;
     Ok(())
 }
 
-fn unexpected(text: &str) -> Error {
-    Error::new(ErrorKind::Protocol, text)
+fn unexpected(text: &str) -> TlsError {
+    TlsError::new(ErrorKind::Protocol, text)
 }
 
-fn malformed(text: &str) -> Error {
-    Error::new(ErrorKind::Protocol, text).by_alert(AlertDescription::DecodeError)
+fn malformed(text: &str) -> TlsError {
+    TlsError::new(ErrorKind::Protocol, text).by_alert(AlertDescription::DecodeError)
 }
 
 #[cfg(test)]

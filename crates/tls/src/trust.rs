@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::Client;
-use crate::origin::Origin;
+use crate::TlsClient;
+use crate::origin::TlsOrigin;
 use crate::roots::Roots;
 use crate::verify::Verify;
 
@@ -50,8 +50,8 @@ impl Trust {
     ///
     /// # Errors
     /// A fault of the authorities, in words.
-    pub fn client(&self) -> Result<Arc<Client>, String> {
-        let mut origin = Origin::of("");
+    pub fn client(&self) -> Result<Arc<TlsClient>, String> {
+        let mut origin = TlsOrigin::of("");
         if self.is_blind {
             origin.verify = Verify::Nothing;
         }

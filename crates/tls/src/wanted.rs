@@ -12,12 +12,12 @@ const MOST: usize = 256;
 const LONGEST: usize = 253;
 
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct WantedNames {
     is_on: AtomicBool,
     names: Mutex<HashSet<String>>,
 }
 
-impl Wanted {
+impl WantedNames {
     /// A client that asks for this name is shown this certificate (none: empty): notes the name unless it is in it.
     #[inline]
     pub fn look(&self, name: &str, leaf: &[u8]) {
@@ -54,8 +54,8 @@ fn names(leaf: &[u8], name: &str) -> bool {
     names.iter().any(|own| own == name || own.strip_prefix("*.").is_some_and(|own| own == end))
 }
 
-pub fn of_this_process() -> &'static Wanted {
-    static ALL: std::sync::LazyLock<Wanted> = std::sync::LazyLock::new(Wanted::default);
+pub fn of_this_process() -> &'static WantedNames {
+    static ALL: std::sync::LazyLock<WantedNames> = std::sync::LazyLock::new(WantedNames::default);
     &ALL
 }
 
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn names_are_noted_once_somebody_looks() {
-        let wanted = Wanted::default();
+        let wanted = WantedNames::default();
         wanted.note("early.example");
         assert!(wanted.take().is_empty());
         for name in ["b.example", "A.example", "a.example", "a b", "a\nb", ""] {
@@ -80,7 +80,7 @@ mod tests {
         let key = rcgen::KeyPair::generate().unwrap();
         let names = ["a.example".to_owned(), "*.b.example".to_owned()];
         let leaf = rcgen::CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
-        let wanted = Wanted::default();
+        let wanted = WantedNames::default();
         wanted.take();
         for name in ["a.example", "x.b.example", "x.a.example", "y.x.b.example"] {
             wanted.look(name, leaf.der());
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_names_is_bounded() {
-        let wanted = Wanted::default();
+        let wanted = WantedNames::default();
         wanted.take();
         (0..10 * MOST).for_each(|n| wanted.note(&format!("{n}.example")));
         wanted.note(&"a".repeat(254));

@@ -4,9 +4,9 @@
 use zeroize::Zeroizing;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Reader<'a>(pub &'a [u8]);
+pub(crate) struct WireReader<'a>(pub &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
@@ -43,9 +43,9 @@ impl<'a> Reader<'a> {
 
 /// Bytes written so far. They hold keys: they are wiped on drop, and the capacity is reserved once, since the buffer
 /// that a growing vector leaves behind isn't wiped.
-pub(crate) struct Writer(pub Zeroizing<Vec<u8>>);
+pub(crate) struct WireWriter(pub Zeroizing<Vec<u8>>);
 
-impl Writer {
+impl WireWriter {
     pub fn u8(&mut self, value: u8) {
         self.0.push(value);
     }

@@ -17,7 +17,7 @@ pub struct Tool {
 }
 
 #[derive(Debug)]
-pub enum Invocation<O> {
+pub enum ToolInvocation<O> {
     Run(O),
     Help,
 }
@@ -31,15 +31,15 @@ impl Tool {
     pub fn main<O>(
         &self,
         words: &[String],
-        parse: impl FnOnce(&[String]) -> Result<Invocation<O>, String>,
+        parse: impl FnOnce(&[String]) -> Result<ToolInvocation<O>, String>,
         run: impl FnOnce(&O) -> Result<i32, String>,
     ) -> i32 {
         match parse(words) {
-            Ok(Invocation::Help) => {
+            Ok(ToolInvocation::Help) => {
                 print::out(self.usage());
                 0
             }
-            Ok(Invocation::Run(options)) => run(&options).unwrap_or_else(|error| {
+            Ok(ToolInvocation::Run(options)) => run(&options).unwrap_or_else(|error| {
                 self.remark(error);
                 2
             }),
@@ -65,8 +65,8 @@ mod tests {
 
     fn check(word: &str, status: i32) {
         let parse = |words: &[String]| match words[0].as_str() {
-            "-h" => Ok(Invocation::Help),
-            word => word.parse().map(Invocation::Run).map_err(|_| format!("{word}: no number")),
+            "-h" => Ok(ToolInvocation::Help),
+            word => word.parse().map(ToolInvocation::Run).map_err(|_| format!("{word}: no number")),
         };
         let run = |n: &i32| if *n < 100 { Ok(*n) } else { Err("too much".into()) };
         assert_eq!(TOOL.main(&[word.to_owned()], parse, run), status, "{word}");

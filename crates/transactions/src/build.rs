@@ -3,10 +3,13 @@
 
 use std::collections::HashMap;
 
-use logq::{Reason, Rec, Txn, TxnType, records};
+use logq::{GroupReason, Rec, Txn, TxnType, records};
 use tables::Tag;
 
-use crate::{Bytes, Call, Handling, Kind, Message, Peer, Stamp, Transaction, UnixNs};
+use crate::{
+    ByteCounts, Handling, Transaction, TransactionMessage, TransactionPeer, TransactionStamp, TransactionType, UnixNs,
+    VclCall,
+};
 
 /// Levels of a tree at most: whoever walks it calls itself. A deeper transaction becomes a sibling of its parent.
 const MAX_DEPTH: usize = 64;
@@ -29,7 +32,7 @@ pub fn trees(group: &[Txn<'_>]) -> Vec<Transaction> {
         let Some(made) = transaction(txn) else { continue };
         let parent = by_vxid.get(&txn.parent).and_then(|at| Some((*at, nodes.get(*at)?)));
         let above = match parent {
-            Some((_, parent)) if txn.reason == Reason::Restart || parent.depth == MAX_DEPTH => parent.above,
+            Some((_, parent)) if txn.reason == GroupReason::Restart || parent.depth == MAX_DEPTH => parent.above,
             parent => parent.map(|(at, _)| at),
         };
         let depth = above.and_then(|at| nodes.get(at)).map_or(1, |node| node.depth + 1);
@@ -52,8 +55,8 @@ pub fn trees(group: &[Txn<'_>]) -> Vec<Transaction> {
 /// The transaction that records tell. `None`: it is neither a request nor a fetch.
 fn transaction(txn: &Txn<'_>) -> Option<Transaction> {
     let kind = match txn.kind {
-        TxnType::Req => Kind::Request,
-        TxnType::Bereq => Kind::Fetch,
+        TxnType::Req => TransactionType::Request,
+        TxnType::Bereq => TransactionType::Fetch,
         TxnType::Unknown | TxnType::Sess | TxnType::Raw => return None,
     };
     let made =
@@ -108,7 +111,7 @@ impl Builder {
     fn stamp(&mut self, text: &str) {
         let Some((label, rest)) = text.split_once(": ") else { return };
         if let Some(at) = UnixNs::parse(first_word(rest)) {
-            self.made.stamps.push(Stamp { label: label.to_owned(), at });
+            self.made.stamps.push(TransactionStamp { label: label.to_owned(), at });
         }
     }
 
@@ -118,7 +121,7 @@ impl Builder {
         let mut word = || words.next().unwrap_or_default();
         let (address, port, name) = (word().to_owned(), word().parse().unwrap_or_default(), word().to_owned());
         self.made.is_tls = word() == "https";
-        self.made.peer = Some(Peer { address, port, name, is_reused: false });
+        self.made.peer = Some(TransactionPeer { address, port, name, is_reused: false });
     }
 
     /// `28 default 127.0.0.1 8080 127.0.0.1 40000 connect`
@@ -127,13 +130,13 @@ impl Builder {
         let mut words = text.split_ascii_whitespace().skip(1);
         let mut word = || words.next().unwrap_or_default();
         let (name, address, port) = (word().to_owned(), word().to_owned(), word().parse().unwrap_or_default());
-        self.made.peer = Some(Peer { address, port, name, is_reused });
+        self.made.peer = Some(TransactionPeer { address, port, name, is_reused });
     }
 
     fn call(&mut self, sub: &str) {
         self.is_settled = true;
         self.made.handling = Handling::of_vcl_call(sub.as_bytes()).or(self.made.handling);
-        self.made.calls.push(Call { sub: sub.to_ascii_lowercase(), action: String::new() });
+        self.made.calls.push(VclCall { sub: sub.to_ascii_lowercase(), action: String::new() });
     }
 
     fn returned(&mut self, action: &str) {
@@ -165,7 +168,9 @@ impl Builder {
         let response = &mut self.made.response;
         match tag {
             // The next answer begins, be it the final one behind an interim one.
-            Tag::RespProtocol | Tag::BerespProtocol => *response = Message { protocol: text, ..Message::default() },
+            Tag::RespProtocol | Tag::BerespProtocol => {
+                *response = TransactionMessage { protocol: text, ..TransactionMessage::default() }
+            }
             Tag::RespStatus | Tag::BerespStatus => response.status = text.parse().unwrap_or_default(),
             Tag::RespReason | Tag::BerespReason => response.reason = text,
             Tag::RespHeader | Tag::BerespHeader => add(response, &text),
@@ -180,13 +185,13 @@ fn first_word(text: &str) -> &str {
 }
 
 /// Adds a field, `Name: value`.
-fn add(message: &mut Message, text: &str) {
+fn add(message: &mut TransactionMessage, text: &str) {
     if let Some((name, value)) = text.split_once(':') {
         message.fields.push((name.to_owned(), value.trim().to_owned()));
     }
 }
 
-fn remove(message: &mut Message, text: &str) {
+fn remove(message: &mut TransactionMessage, text: &str) {
     if let Some((name, value)) = text.split_once(':') {
         let value = value.trim();
         let at = message.fields.iter().position(|(n, v)| n.eq_ignore_ascii_case(name) && v == value);
@@ -199,17 +204,19 @@ fn numbers(text: &str) -> Option<Vec<u64>> {
 }
 
 /// `head body both head body both`
-fn account(text: &str) -> Option<Bytes> {
+fn account(text: &str) -> Option<ByteCounts> {
     match numbers(text)?.as_slice() {
-        &[req_head, req_body, _, resp_head, resp_body, ..] => Some(Bytes { req_head, req_body, resp_head, resp_body }),
+        &[req_head, req_body, _, resp_head, resp_body, ..] => {
+            Some(ByteCounts { req_head, req_body, resp_head, resp_body })
+        }
         _ => None,
     }
 }
 
 /// Heads of the client's request and the backend's, bytes piped from the client and to it.
-fn pipe_account(text: &str) -> Option<Bytes> {
+fn pipe_account(text: &str) -> Option<ByteCounts> {
     match numbers(text)?.as_slice() {
-        &[req_head, _, req_body, resp_body, ..] => Some(Bytes { req_head, req_body, resp_head: 0, resp_body }),
+        &[req_head, _, req_body, resp_body, ..] => Some(ByteCounts { req_head, req_body, resp_head: 0, resp_body }),
         _ => None,
     }
 }
@@ -235,7 +242,7 @@ mod tests {
         lines.lines().filter(|line| !line.trim().is_empty()).flat_map(record).collect()
     }
 
-    fn txn(vxid: u32, level: u32, kind: TxnType, reason: Reason, records: &[u8]) -> Txn<'_> {
+    fn txn(vxid: u32, level: u32, kind: TxnType, reason: GroupReason, records: &[u8]) -> Txn<'_> {
         Txn { vxid, level, parent: 0, kind, reason, records }
     }
 
@@ -282,8 +289,8 @@ mod tests {
     #[test]
     fn a_request_has_its_fetch() {
         let (client, fetch) = (bytes(2, CLIENT), bytes(3, FETCH));
-        let below = Txn { parent: 2, ..txn(3, 2, TxnType::Bereq, Reason::Fetch, &fetch) };
-        let group = [txn(2, 1, TxnType::Req, Reason::Rxreq, &client), below];
+        let below = Txn { parent: 2, ..txn(3, 2, TxnType::Bereq, GroupReason::Fetch, &fetch) };
+        let group = [txn(2, 1, TxnType::Req, GroupReason::Rxreq, &client), below];
         let trees = trees(&group);
         assert_eq!(trees.len(), 1);
         let request = &trees[0];
@@ -292,7 +299,7 @@ mod tests {
         assert_eq!((request.handling, request.no_hit.as_deref()), (Some(Handling::Miss), Some("first-fetch")));
         assert_eq!((request.duration_ns(), request.parent, request.is_tls), (Some(250_000_000), 1, true));
         assert_eq!(request.bytes.map(|b| (b.req_head, b.resp_body)), Some((80, 128)));
-        assert_eq!(request.calls[0], Call { sub: "recv".into(), action: "hash".into() });
+        assert_eq!(request.calls[0], VclCall { sub: "recv".into(), action: "hash".into() });
         let fetch = &request.children[0];
         let peer = fetch.peer.as_ref().expect("a backend");
         assert_eq!((peer.name.as_str(), peer.port, peer.is_reused), ("boot.default", 8080, true));
@@ -301,7 +308,7 @@ mod tests {
 
     #[test]
     fn both_servers_records_are_the_requests_that_were_sent() {
-        let shapes = |records: Vec<testkit::recorded::Record>| {
+        let shapes = |records: Vec<testkit::recorded::TestRecord>| {
             let log = testkit::recorded::log(&records, |name| Tag::from_name(name).expect("a tag").number());
             let mut by_vxid: std::collections::BTreeMap<u32, Vec<u8>> = std::collections::BTreeMap::new();
             for rec in logq::records(&log) {
@@ -309,7 +316,7 @@ mod tests {
             }
             let requests = records.iter().filter(|rec| rec.tag == "Begin" && rec.text.starts_with("req "));
             let mut shapes: Vec<_> = requests
-                .flat_map(|begin| trees(&[txn(begin.vxid, 1, TxnType::Req, Reason::Rxreq, &by_vxid[&begin.vxid])]))
+                .flat_map(|begin| trees(&[txn(begin.vxid, 1, TxnType::Req, GroupReason::Rxreq, &by_vxid[&begin.vxid])]))
                 .map(|t| (t.request.url.clone(), t.response.status, t.handling, t.duration_ns().is_some()))
                 .collect();
             shapes.sort_by_key(|shape| format!("{shape:?}"));
@@ -367,7 +374,7 @@ mod tests {
     #[test]
     fn fetches_without_their_requests_are_roots() {
         let empty = bytes(3, "Begin bereq 2 fetch");
-        let at = |vxid, level, parent| Txn { parent, ..txn(vxid, level, TxnType::Bereq, Reason::Fetch, &empty) };
+        let at = |vxid, level, parent| Txn { parent, ..txn(vxid, level, TxnType::Bereq, GroupReason::Fetch, &empty) };
         let made = trees(&[at(3, 2, 2), at(5, 3, 4)]);
         assert_eq!(made.iter().map(|t| (t.vxid, t.children.len())).collect::<Vec<_>>(), [(3, 0), (5, 0)]);
     }
@@ -376,7 +383,7 @@ mod tests {
     fn a_tree_is_not_deeper_than_its_bound() {
         let empty = bytes(1, "Begin req 1 esi");
         let group: Vec<Txn<'_>> = (1..=200)
-            .map(|vxid| Txn { parent: vxid - 1, ..txn(vxid, vxid, TxnType::Req, Reason::Esi, &empty) })
+            .map(|vxid| Txn { parent: vxid - 1, ..txn(vxid, vxid, TxnType::Req, GroupReason::Esi, &empty) })
             .collect();
         let made = trees(&group);
         let (mut at, mut depth, mut count) = (&made[0], 1, 1);
@@ -391,8 +398,10 @@ mod tests {
     fn a_session_is_no_request() {
         let session = bytes(1, "Begin sess 0 HTTP/1");
         let request = bytes(2, "Begin req 1 rxreq");
-        let group =
-            [txn(1, 1, TxnType::Sess, Reason::Http1, &session), txn(2, 2, TxnType::Req, Reason::Rxreq, &request)];
+        let group = [
+            txn(1, 1, TxnType::Sess, GroupReason::Http1, &session),
+            txn(2, 2, TxnType::Req, GroupReason::Rxreq, &request),
+        ];
         assert_eq!(trees(&group).iter().map(|t| (t.vxid, t.parent)).collect::<Vec<_>>(), [(2, 1)]);
     }
 
@@ -404,10 +413,10 @@ mod tests {
                 .filter_map(|(tag, text)| Some(make(Tag::from_number(*tag)?, 7, Marker::Client, text.as_bytes())))
                 .flatten()
                 .collect();
-            let group = [txn(7, level, TxnType::Req, Reason::Rxreq, &bytes), txn(8, level, TxnType::Bereq, Reason::Pass, &bytes)];
+            let group = [txn(7, level, TxnType::Req, GroupReason::Rxreq, &bytes), txn(8, level, TxnType::Bereq, GroupReason::Pass, &bytes)];
             let mut out = String::new();
             for tree in trees(&group) {
-                for names in crate::json::Names::ALL {
+                for names in crate::json::FieldNaming::ALL {
                     crate::json::line(&mut out, &tree, *names);
                 }
             }

@@ -5,12 +5,12 @@ use std::fmt::Write;
 
 use message::date::civil;
 
-use crate::{Kind, Transaction};
+use crate::{Transaction, TransactionType};
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 pub fn line(out: &mut String, t: &Transaction) {
-    if t.kind != Kind::Request {
+    if t.kind != TransactionType::Request {
         return;
     }
     let client = t.peer.as_ref().map_or("-", |peer| &peer.address);
@@ -55,22 +55,22 @@ fn quote(out: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Message, Peer, Stamp, UnixNs};
+    use crate::{TransactionMessage, TransactionPeer, TransactionStamp, UnixNs};
 
     #[test]
     fn a_line_of_the_combined_format() {
-        let request = Message {
+        let request = TransactionMessage {
             method: "GET".into(),
             url: "/a?\"\n".into(),
             protocol: "HTTP/1.1".into(),
             fields: vec![("Host".into(), "x".into()), ("User-Agent".into(), "\"quoted\"".into())],
-            ..Message::default()
+            ..TransactionMessage::default()
         };
         let t = Transaction {
-            stamps: vec![Stamp { label: "Start".into(), at: UnixNs(1_700_000_000_000_000_000) }],
-            peer: Some(Peer { address: "192.0.2.1".into(), ..Peer::default() }),
+            stamps: vec![TransactionStamp { label: "Start".into(), at: UnixNs(1_700_000_000_000_000_000) }],
+            peer: Some(TransactionPeer { address: "192.0.2.1".into(), ..TransactionPeer::default() }),
             request,
-            response: Message { status: 200, ..Message::default() },
+            response: TransactionMessage { status: 200, ..TransactionMessage::default() },
             ..Transaction::default()
         };
         let mut out = String::new();

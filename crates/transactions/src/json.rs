@@ -18,7 +18,7 @@ pub const VERSION: u32 = 1;
 
 /// The convention by which fields are named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Names {
+pub enum FieldNaming {
     #[default]
     Own,
     /// The Elastic Common Schema.
@@ -27,29 +27,29 @@ pub enum Names {
     Otel,
 }
 
-impl Names {
-    pub const ALL: &'static [Names] = &[Names::Own, Names::Ecs, Names::Otel];
+impl FieldNaming {
+    pub const ALL: &'static [FieldNaming] = &[FieldNaming::Own, FieldNaming::Ecs, FieldNaming::Otel];
 
     pub const fn name(self) -> &'static str {
         match self {
-            Names::Own => "lacquer",
-            Names::Ecs => "ecs",
-            Names::Otel => "otel",
+            FieldNaming::Own => "lacquer",
+            FieldNaming::Ecs => "ecs",
+            FieldNaming::Otel => "otel",
         }
     }
 
-    pub fn from_name(name: &str) -> Option<Names> {
-        Names::ALL.iter().copied().find(|names| names.name() == name)
+    pub fn from_name(name: &str) -> Option<FieldNaming> {
+        FieldNaming::ALL.iter().copied().find(|names| names.name() == name)
     }
 }
 
 /// Appends a transaction with those below it, and a newline.
-pub fn line(out: &mut String, transaction: &Transaction, names: Names) {
+pub fn line(out: &mut String, transaction: &Transaction, names: FieldNaming) {
     let mut writer = Writer::new(out);
     match names {
-        Names::Own => own::write(&mut writer, transaction),
-        Names::Ecs => ecs::write(&mut writer, transaction),
-        Names::Otel => otel::write(&mut writer, transaction),
+        FieldNaming::Own => own::write(&mut writer, transaction),
+        FieldNaming::Ecs => ecs::write(&mut writer, transaction),
+        FieldNaming::Otel => otel::write(&mut writer, transaction),
     }
     out.push('\n');
 }

@@ -15,18 +15,18 @@ pub use build::trees;
 pub use logq::Handling;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Kind {
+pub enum TransactionType {
     /// A request, of a client or of a page that includes it.
     #[default]
     Request,
     Fetch,
 }
 
-impl Kind {
+impl TransactionType {
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Request => "request",
-            Kind::Fetch => "fetch",
+            TransactionType::Request => "request",
+            TransactionType::Fetch => "fetch",
         }
     }
 }
@@ -48,14 +48,14 @@ impl UnixNs {
 
 /// A record `Timestamp` of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Stamp {
+pub struct TransactionStamp {
     /// The step that has ended: `Start`, `Process`, or VCL's own.
     pub label: String,
     pub at: UnixNs,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Message {
+pub struct TransactionMessage {
     pub method: String,
     pub url: String,
     /// The status of a response, 0 where there is none.
@@ -66,7 +66,7 @@ pub struct Message {
     pub fields: Vec<(String, String)>,
 }
 
-impl Message {
+impl TransactionMessage {
     /// The last value of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().rev().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
@@ -75,7 +75,7 @@ impl Message {
 
 /// The peer at the other end: the client of a request, the backend of a fetch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Peer {
+pub struct TransactionPeer {
     /// The address, or a unix socket's path.
     pub address: String,
     /// 0 where it has none.
@@ -86,7 +86,7 @@ pub struct Peer {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Bytes {
+pub struct ByteCounts {
     pub req_head: u64,
     pub req_body: u64,
     pub resp_head: u64,
@@ -94,7 +94,7 @@ pub struct Bytes {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Call {
+pub struct VclCall {
     /// Without `vcl_`, in lower case.
     pub sub: String,
     /// The word in lower case; empty while it hasn't returned.
@@ -105,18 +105,18 @@ pub struct Call {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Transaction {
     pub vxid: u32,
-    pub kind: Kind,
+    pub kind: TransactionType,
     /// The reason in `Begin`: `rxreq`, `esi`, `restart`, `fetch`, `bgfetch`, `pass`, `pipe`.
     pub reason: &'static str,
     /// The transaction that caused it: of a client's request its session. 0 where the log doesn't say.
     pub parent: u32,
-    pub stamps: Vec<Stamp>,
-    pub peer: Option<Peer>,
+    pub stamps: Vec<TransactionStamp>,
+    pub peer: Option<TransactionPeer>,
     pub is_tls: bool,
     /// The request: of a client as it came in, of a backend as it was sent.
-    pub request: Message,
+    pub request: TransactionMessage,
     /// The response: to a client as it was sent, of a backend as it came in.
-    pub response: Message,
+    pub response: TransactionMessage,
     /// The place that the answer came from, once VCL has decided.
     pub handling: Option<Handling>,
     /// The reason why it was no hit (`log_no_hit`).
@@ -124,9 +124,9 @@ pub struct Transaction {
     /// The values of `traceparent` that the request has had before VCL ran, or the fetch when it was sent, in order.
     pub trace_parents: Vec<String>,
     /// Bytes that were sent and received, once it has ended.
-    pub bytes: Option<Bytes>,
+    pub bytes: Option<ByteCounts>,
     pub vcl: String,
-    pub calls: Vec<Call>,
+    pub calls: Vec<VclCall>,
     /// Texts that `std.log()` has written.
     pub notes: Vec<String>,
     /// Errors that were logged: FetchError, Error, VCL_Error.

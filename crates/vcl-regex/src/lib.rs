@@ -59,7 +59,7 @@ impl AnyOf {
     }
 }
 
-pub type Group = Option<Range<usize>>;
+pub type MatchGroup = Option<Range<usize>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchError {
@@ -253,12 +253,12 @@ impl Regex {
     ///
     /// # Errors
     /// The step limit.
-    pub fn each_match(&self, subject: &[u8], found: &mut dyn FnMut(&[Group]) -> bool) -> Result<(), MatchError> {
+    pub fn each_match(&self, subject: &[u8], found: &mut dyn FnMut(&[MatchGroup]) -> bool) -> Result<(), MatchError> {
         sub::each(self, subject, true, found)
     }
 
     /// Appends what `with` is for a match: see [`Regex::sub`].
-    pub fn expand(with: &[u8], subject: &[u8], groups: &[Group], out: &mut Vec<u8>) {
+    pub fn expand(with: &[u8], subject: &[u8], groups: &[MatchGroup], out: &mut Vec<u8>) {
         sub::expand(with, subject, groups, out);
     }
 

@@ -6,12 +6,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tables::vclvars::Type;
 
-use crate::code::Code;
-use crate::diag::{Draft, Severity};
+use crate::code::DiagnosticCode;
+use crate::diag::{DiagnosticDraft, DiagnosticSeverity};
 use crate::program::{AclDecl, AclEntry};
-use crate::symbols::What;
+use crate::symbols::SymbolMeaning;
 use crate::token::{Tok, Token};
-use crate::vcc::{CompileStopped, R, Vcc};
+use crate::vcc::{CompileStopped, Vcc, VccResult};
 
 struct Flags {
     log: bool,
@@ -32,7 +32,7 @@ struct EntrySource {
 type Seen = HashMap<(IpAddr, u8), (bool, Token)>;
 
 impl Vcc<'_> {
-    pub fn acl(&mut self) -> R {
+    pub fn acl(&mut self) -> VccResult {
         self.next();
         self.expect_name("ACL")?;
         let id = self.declare(Type::Acl)?;
@@ -52,17 +52,17 @@ impl Vcc<'_> {
         decl.pedantic &= self.syntax > 40;
         let index = self.program.acls.len() as u32;
         self.program.acls.push(decl);
-        self.syms.get_mut(id).what = What::Global(Some(index));
+        self.syms.get_mut(id).what = SymbolMeaning::Global(Some(index));
         Ok(())
     }
 
-    fn acl_flags(&mut self) -> R<Flags> {
+    fn acl_flags(&mut self) -> VccResult<Flags> {
         let mut flags = Flags { log: false, pedantic: true, table: false };
         while let Tok::C(sign @ (b'+' | b'-')) = self.tok() {
             let on = sign == b'+';
             let flag = self.peek(1);
             if flag.start != self.token().end || flag.src != self.token().src {
-                self.begin(Code::AclEntry, "Expected a flag at:\n");
+                self.begin(DiagnosticCode::AclEntry, "Expected a flag at:\n");
                 self.show(&self.token());
                 self.say("Valid ACL flags are `log` and `table`:\n");
                 return Err(CompileStopped);
@@ -75,14 +75,14 @@ impl Vcc<'_> {
             } else if self.here_is("table") {
                 flags.table = on;
             } else {
-                return self.fail(Code::AclEntry, "Unknown ACL flag:\n");
+                return self.fail(DiagnosticCode::AclEntry, "Unknown ACL flag:\n");
             }
             self.next();
         }
         Ok(flags)
     }
 
-    fn acl_entry(&mut self) -> R<EntrySource> {
+    fn acl_entry(&mut self) -> VccResult<EntrySource> {
         let (mut negated, mut in_parentheses) = (false, false);
         if self.is_c(b'!') {
             negated = true;
@@ -103,12 +103,12 @@ impl Vcc<'_> {
         let (mut host, mut mask, mut mask_after) = (whole.clone(), None, None);
         if let Some((before, after)) = whole.split_once('/') {
             let Ok(bits) = after.parse::<u32>() else {
-                return self.fail_at(Code::AclEntry, ".../mask is not numeric.\n", &addr);
+                return self.fail_at(DiagnosticCode::AclEntry, ".../mask is not numeric.\n", &addr);
             };
             mask = Some((bits, addr));
             host = before.to_owned();
             if self.is_c(b'/') {
-                return self.fail(Code::AclEntry, "/mask only allowed once.\n");
+                return self.fail(DiagnosticCode::AclEntry, "/mask only allowed once.\n");
             }
         } else if self.is_c(b'/') {
             self.next();
@@ -123,7 +123,7 @@ impl Vcc<'_> {
         Ok(EntrySource { negated, in_parentheses, addr, host, mask, mask_after })
     }
 
-    fn acl_add(&mut self, entry: EntrySource, decl: &mut AclDecl, seen: &mut Seen) -> R {
+    fn acl_add(&mut self, entry: EntrySource, decl: &mut AclDecl, seen: &mut Seen) -> VccResult {
         if let Some((ip, bits)) = net_notation(&entry.host) {
             let bits = entry.mask.map_or(bits, |(bits, _)| bits);
             self.acl_address(&entry, IpAddr::V4(ip), bits, decl, seen)?;
@@ -134,18 +134,26 @@ impl Vcc<'_> {
             Ok(found) => found,
             Err(reason) if entry.in_parentheses => {
                 let text = format!("Warning: {} ignored\n  -- {reason}\n", entry.host);
-                let ignored = Draft::new(Code::Address, text).finish(Severity::Warning, "", &self.sources);
+                let ignored = DiagnosticDraft::new(DiagnosticCode::Address, text).finish(
+                    DiagnosticSeverity::Warning,
+                    "",
+                    &self.sources,
+                );
                 self.found.push(ignored);
                 return Ok(());
             }
             Err(reason) => {
-                return self.fail_at(Code::Address, &format!("DNS lookup({}): {reason}\n", entry.host), &entry.addr);
+                return self.fail_at(
+                    DiagnosticCode::Address,
+                    &format!("DNS lookup({}): {reason}\n", entry.host),
+                    &entry.addr,
+                );
             }
         };
         let both = found.iter().any(|ip| ip.is_ipv4()) && found.iter().any(|ip| ip.is_ipv6());
         if let (Some((bits, token)), true) = (entry.mask, both) {
             let text = format!("Mask (/{bits}) specified, but string resolves to both IPv4 and IPv6 addresses.\n");
-            return self.fail_at(Code::AclEntry, &text, &token);
+            return self.fail_at(DiagnosticCode::AclEntry, &text, &token);
         }
         for ip in &found {
             let bits = entry.mask.map_or(if ip.is_ipv4() { 32 } else { 128 }, |(bits, _)| bits);
@@ -165,11 +173,22 @@ impl Vcc<'_> {
         });
     }
 
-    fn acl_address(&mut self, entry: &EntrySource, ip: IpAddr, bits: u32, decl: &AclDecl, seen: &mut Seen) -> R {
+    fn acl_address(
+        &mut self,
+        entry: &EntrySource,
+        ip: IpAddr,
+        bits: u32,
+        decl: &AclDecl,
+        seen: &mut Seen,
+    ) -> VccResult {
         let (most, family) = if ip.is_ipv4() { (32, "IPv4") } else { (128, "IPv6") };
         if bits > most {
             let at = entry.mask.map_or(entry.addr, |(_, token)| token);
-            return self.fail_at(Code::AclEntry, &format!("Too wide mask (/{bits}) for {family} address\n"), &at);
+            return self.fail_at(
+                DiagnosticCode::AclEntry,
+                &format!("Too wide mask (/{bits}) for {family} address\n"),
+                &at,
+            );
         }
         let net = masked(ip, bits);
         if net != ip && decl.pedantic {
@@ -180,18 +199,18 @@ impl Vcc<'_> {
                 self.hint(
                     "`acl NAME -pedantic { ... }` takes it as that network, as `vcl 4.0;` and releases before 7.0 do.",
                 );
-                return self.fail_at(Code::AclHostBits, &say, &entry.addr);
+                return self.fail_at(DiagnosticCode::AclHostBits, &say, &entry.addr);
             }
-            self.begin(Code::AclHostBits, &say);
+            self.begin(DiagnosticCode::AclHostBits, &say);
             self.show(&entry.addr);
             self.warn();
         }
         match seen.get(&(net, bits as u8)) {
             Some((negated, first)) if *negated != entry.negated => {
                 let first = *first;
-                self.begin(Code::AclEntry, "Conflicting ACL entries:\n");
+                self.begin(DiagnosticCode::AclEntry, "Conflicting ACL entries:\n");
                 self.show(&first);
-                self.fail_at(Code::AclEntry, "vs:\n", &entry.addr)
+                self.fail_at(DiagnosticCode::AclEntry, "vs:\n", &entry.addr)
             }
             Some(_) => Ok(()),
             None => {

@@ -3,20 +3,20 @@
 
 use tables::vclvars::Type;
 
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::diag::{Fix, Hint};
-use crate::ir::{Expr, Node};
-use crate::symbols::{Kind, Ty, What};
+use crate::ir::{Expr, IrNode};
+use crate::symbols::{SymbolKind, SymbolMeaning, Ty};
 use crate::token::{Tok, Token};
-use crate::vcc::{Access, CompileStopped, LookupScope, R, Vcc};
+use crate::vcc::{CompileStopped, LookupScope, SymbolAccess, Vcc, VccResult};
 
 /// True for types that a declaration makes and that a name not yet declared may have.
 fn is_global(ty: Ty) -> bool {
-    matches!(ty, Ty::T(t) if Kind::of_global(t).is_some())
+    matches!(ty, Ty::T(t) if SymbolKind::of_global(t).is_some())
 }
 
 impl Vcc<'_> {
-    pub fn postfix(&mut self, want: Type) -> R<Expr> {
+    pub fn postfix(&mut self, want: Type) -> VccResult<Expr> {
         let mut e = self.atom(want)?;
         let mut properties = 0;
         while self.is_c(b'.') {
@@ -24,30 +24,30 @@ impl Vcc<'_> {
             self.expect(Tok::Id)?;
             properties += 1;
             if properties > crate::vcc::MAX_DEPTH {
-                return self.fail(Code::Limit, "Too many properties of properties.\n");
+                return self.fail(DiagnosticCode::Limit, "Too many properties of properties.\n");
             }
             e = self.property(e)?;
         }
         Ok(e)
     }
 
-    fn property(&mut self, e: Expr) -> R<Expr> {
+    fn property(&mut self, e: Expr) -> VccResult<Expr> {
         let token = self.token();
         let word = self.text_of(&token).to_ascii_lowercase();
-        let (node, ty): (fn(Box<Expr>) -> Node, Type) = match (e.ty, word.as_str()) {
+        let (node, ty): (fn(Box<Expr>) -> IrNode, Type) = match (e.ty, word.as_str()) {
             (Ty::Object(_, object), _) => {
-                let Node::Object(index) = e.node else { return self.unknown_property(&e, &token) };
+                let IrNode::Object(index) = e.node else { return self.unknown_property(&e, &token) };
                 let name = self.text_of(&token);
                 let Some(method) = object.method(&name) else { return self.unknown_property(&e, &token) };
                 self.next();
                 return self.method_call(index, method, &token);
             }
-            (Ty::T(Type::Strings), "upper") => (|e| Node::Case(true, e), Type::Strings),
-            (Ty::T(Type::Strings), "lower") => (|e| Node::Case(false, e), Type::Strings),
-            (Ty::T(Type::Backend), "resolve") => (Node::Resolve, Type::Backend),
-            (Ty::T(Type::Stevedore), "free_space") => (|e| Node::StoreProperty(0, e), Type::Bytes),
-            (Ty::T(Type::Stevedore), "used_space") => (|e| Node::StoreProperty(1, e), Type::Bytes),
-            (Ty::T(Type::Stevedore), "happy") => (|e| Node::StoreProperty(2, e), Type::Bool),
+            (Ty::T(Type::Strings), "upper") => (|e| IrNode::Case(true, e), Type::Strings),
+            (Ty::T(Type::Strings), "lower") => (|e| IrNode::Case(false, e), Type::Strings),
+            (Ty::T(Type::Backend), "resolve") => (IrNode::Resolve, Type::Backend),
+            (Ty::T(Type::Stevedore), "free_space") => (|e| IrNode::StoreProperty(0, e), Type::Bytes),
+            (Ty::T(Type::Stevedore), "used_space") => (|e| IrNode::StoreProperty(1, e), Type::Bytes),
+            (Ty::T(Type::Stevedore), "happy") => (|e| IrNode::StoreProperty(2, e), Type::Bool),
             _ => return self.unknown_property(&e, &token),
         };
         self.next();
@@ -58,7 +58,7 @@ impl Vcc<'_> {
         Ok(Expr::new(node(Box::new(e)), ty))
     }
 
-    fn unknown_property<T>(&mut self, e: &Expr, token: &Token) -> R<T> {
+    fn unknown_property<T>(&mut self, e: &Expr, token: &Token) -> VccResult<T> {
         let before: String = self.tokens[self.at.saturating_sub(2)..=self.at].iter().map(|t| self.text_of(t)).collect();
         let left_out = match e.ty {
             Ty::Object(module, object) => {
@@ -70,13 +70,13 @@ impl Vcc<'_> {
             let fix = Fix::replace(self.tokens[self.at - 1].span(), " + ");
             self.hint(Hint::with("Texts are joined by +.", fix));
         } else if !left_out {
-            self.hint_name(&before, Kind::None, self.at.saturating_sub(2), self.at);
+            self.hint_name(&before, SymbolKind::None, self.at.saturating_sub(2), self.at);
         }
         let name = self.token_name(token);
-        self.fail_at(Code::UnknownName, &format!("Unknown property {name} for type {}\n", e.ty.name()), token)
+        self.fail_at(DiagnosticCode::UnknownName, &format!("Unknown property {name} for type {}\n", e.ty.name()), token)
     }
 
-    fn atom(&mut self, want: Type) -> R<Expr> {
+    fn atom(&mut self, want: Type) -> VccResult<Expr> {
         match self.tok() {
             Tok::C(b'(') => {
                 self.next();
@@ -94,15 +94,16 @@ impl Vcc<'_> {
                 let e = self.any(want)?;
                 let ty = e.ty;
                 if !matches!(ty, Ty::T(Type::Int | Type::Real | Type::Duration | Type::Bytes)) {
-                    return self.fail(Code::Type, &format!("Operator - not possible on {}\n", ty.user_name()));
+                    return self
+                        .fail(DiagnosticCode::Type, &format!("Operator - not possible on {}\n", ty.user_name()));
                 }
-                Ok(Expr { node: Node::Negate(Box::new(e)), ty })
+                Ok(Expr { node: IrNode::Negate(Box::new(e)), ty })
             }
             Tok::Int | Tok::Real => self.number(want, 1.0),
             Tok::Blob => {
                 let index = self.token().num as u32;
                 self.next();
-                Ok(Expr::new(Node::Blob(index), Type::Blob))
+                Ok(Expr::new(IrNode::Blob(index), Type::Blob))
             }
             _ => {
                 if self.is_c(b'!') && want == Type::Regex {
@@ -115,57 +116,57 @@ impl Vcc<'_> {
                 }
                 let found = self.token_name(&self.token());
                 let wanted = Ty::T(want).user_name();
-                self.fail(Code::Syntax, &format!("Unknown token {found} when looking for {wanted}\n\n"))
+                self.fail(DiagnosticCode::Syntax, &format!("Unknown token {found} when looking for {wanted}\n\n"))
             }
         }
     }
 
-    fn number(&mut self, want: Type, sign: f64) -> R<Expr> {
+    fn number(&mut self, want: Type, sign: f64) -> VccResult<Expr> {
         if want == Type::Bytes {
-            return Ok(Expr::new(Node::Bytes(self.byte_size()?), Type::Bytes));
+            return Ok(Expr::new(IrNode::Bytes(self.byte_size()?), Type::Bytes));
         }
         let token = self.token();
         let num = sign * token.num;
         self.next();
         if self.tok() == Tok::Id {
             let unit = self.duration_unit()?;
-            return Ok(Expr::new(Node::Duration(num * unit), Type::Duration));
+            return Ok(Expr::new(IrNode::Duration(num * unit), Type::Duration));
         }
         if want == Type::Real || token.tok == Tok::Real {
-            return Ok(Expr::new(Node::Real(num), Type::Real));
+            return Ok(Expr::new(IrNode::Real(num), Type::Real));
         }
-        Ok(Expr::new(Node::Int(num as i64), Type::Int))
+        Ok(Expr::new(IrNode::Int(num as i64), Type::Int))
     }
 
-    fn literal(&mut self, want: Type) -> R<Expr> {
+    fn literal(&mut self, want: Type) -> VccResult<Expr> {
         let token = self.token();
         let content = self.content(&token).to_vec();
         match want {
             Type::Ip => {
                 if content.first() == Some(&b'/') {
                     let shown = self.token_name(&token);
-                    return self.fail(Code::Address, &format!("Cannot convert to an IP address: {shown}"));
+                    return self.fail(DiagnosticCode::Address, &format!("Cannot convert to an IP address: {shown}"));
                 }
                 let address = self.resolve_one(&content, &token)?;
                 self.next();
                 let index = self.string(address.to_string().as_bytes());
-                Ok(Expr::new(Node::Ip(index), Type::Ip))
+                Ok(Expr::new(IrNode::Ip(index), Type::Ip))
             }
             Type::Regex => {
                 let index = self.regex()?;
                 self.next();
-                Ok(Expr::new(Node::Regex(index), Type::Regex))
+                Ok(Expr::new(IrNode::Regex(index), Type::Regex))
             }
             _ => {
                 self.next();
                 let index = self.string(&content);
-                Ok(Expr::new(Node::Str(index), Type::Strings))
+                Ok(Expr::new(IrNode::Str(index), Type::Strings))
             }
         }
     }
 
     /// Compiles a pattern: string constants joined by `+`. Stays on its last token.
-    fn regex(&mut self) -> R<u32> {
+    fn regex(&mut self) -> VccResult<u32> {
         let first = self.at;
         let mut pattern = self.content(&self.token()).to_vec();
         while self.peek(1).tok == Tok::C(b'+') {
@@ -179,10 +180,10 @@ impl Vcc<'_> {
         }
         match self.options.check_regex.map_or(Ok(None), |check| check(&pattern)) {
             Ok(None) => {}
-            Ok(Some(odd)) => self.remark(Code::NeverMatches, first, self.at, odd),
+            Ok(Some(odd)) => self.remark(DiagnosticCode::NeverMatches, first, self.at, odd),
             Err(reason) => {
                 self.hint_pattern(&pattern);
-                self.begin(Code::Regex, &format!("Regexp compilation error:\n\n{reason}\n\n"));
+                self.begin(DiagnosticCode::Regex, &format!("Regexp compilation error:\n\n{reason}\n\n"));
                 let end = self.at.max(first + 1);
                 self.show_until(first, end);
                 return Err(CompileStopped);
@@ -194,91 +195,96 @@ impl Vcc<'_> {
         Ok(index)
     }
 
-    fn name(&mut self, want: Type) -> R<Expr> {
+    fn name(&mut self, want: Type) -> VccResult<Expr> {
         let first = self.at;
         let dotted = self.peek(1).tok == Tok::C(b'.');
-        let id = match self.try_symbol(Kind::None, LookupScope::Partial)? {
-            Some(id) if is_global(Ty::T(want)) && self.syms.get(id).kind == Kind::Action && !dotted => {
-                let kind = Kind::of_global(want).expect("it is a global");
+        let id = match self.try_symbol(SymbolKind::None, LookupScope::Partial)? {
+            Some(id) if is_global(Ty::T(want)) && self.syms.get(id).kind == SymbolKind::Action && !dotted => {
+                let kind = SymbolKind::of_global(want).expect("it is a global");
                 let lower = self.text_of(&self.tokens[first]).to_ascii_lowercase();
                 match self.syms.namesake(&lower, kind) {
                     Some(id) => id,
                     None => {
                         self.at = first;
-                        self.create(kind, want, What::Global(None))?
+                        self.create(kind, want, SymbolMeaning::Global(None))?
                     }
                 }
             }
             Some(id) => id,
             None if is_global(Ty::T(want)) && !dotted => {
-                let kind = Kind::of_global(want).expect("it is a global");
-                self.create(kind, want, What::Global(None))?
+                let kind = SymbolKind::of_global(want).expect("it is a global");
+                self.create(kind, want, SymbolMeaning::Global(None))?
             }
-            None => self.symbol(Kind::None, LookupScope::Partial)?,
+            None => self.symbol(SymbolKind::None, LookupScope::Partial)?,
         };
         self.refer(id, first);
         let sym = self.syms.get(id);
         let (kind, ty, what, read_only_void) = (sym.kind, sym.ty, sym.what, sym.ty == Type::Void);
-        if kind == Kind::Func && read_only_void {
-            return self.fail(Code::WrongKind, "Function returns VOID:\n");
+        if kind == SymbolKind::Func && read_only_void {
+            return self.fail(DiagnosticCode::WrongKind, "Function returns VOID:\n");
         }
         let e = match what {
-            What::Instance(index) => return Ok(Expr { node: Node::Object(index), ty }),
-            What::Scalar(var) => {
-                self.add_use(first, first, id, Access::Read);
-                text_type(Expr { node: Node::Var(var), ty })
+            SymbolMeaning::Instance(index) => return Ok(Expr { node: IrNode::Object(index), ty }),
+            SymbolMeaning::Scalar(var) => {
+                self.add_use(first, first, id, SymbolAccess::Read);
+                text_type(Expr { node: IrNode::Var(var), ty })
             }
-            What::Store(index) => Expr::new(Node::Store(index), Type::Stevedore),
-            What::Field(head, field) => {
-                self.add_use(first, first, id, Access::Read);
+            SymbolMeaning::Store(index) => Expr::new(IrNode::Store(index), Type::Stevedore),
+            SymbolMeaning::Field(head, field) => {
+                self.add_use(first, first, id, SymbolAccess::Read);
                 if want == Type::Header {
-                    return Ok(Expr::new(Node::Header(head, field), Type::Header));
+                    return Ok(Expr::new(IrNode::Header(head, field), Type::Header));
                 }
-                Expr::new(Node::Field(head, field), Type::Strings)
+                Expr::new(IrNode::Field(head, field), Type::Strings)
             }
-            What::Bool(value) => Expr::new(Node::Bool(value), Type::Bool),
-            What::Regsub { all } => {
+            SymbolMeaning::Bool(value) => Expr::new(IrNode::Bool(value), Type::Bool),
+            SymbolMeaning::Regsub { all } => {
                 let e = self.regsub(all);
                 self.in_call(e, first)?
             }
-            What::Default => self.default_word(want, first)?,
-            What::Func(import, func) => {
+            SymbolMeaning::Default => self.default_word(want, first)?,
+            SymbolMeaning::Func(import, func) => {
                 let e = self.function_call(import, func, id);
                 text_type(self.in_call(e, first)?)
             }
-            What::Sub(_) if want != Type::Sub => return self.sub_misused(id, first),
-            What::Sub(_) => Expr::new(Node::Sub(id), Type::Sub),
-            What::Global(_) => match kind {
-                Kind::Backend => Expr::new(Node::Backend(id), Type::Backend),
-                Kind::Acl => Expr::new(Node::Acl(id), Type::Acl),
-                Kind::Probe if want == Type::Strings => self.name_as_text(id),
-                Kind::Probe => Expr::new(Node::Probe(id), Type::Probe),
-                Kind::Sub if want != Type::Sub => return self.sub_misused(id, first),
-                Kind::Sub => Expr::new(Node::Sub(id), Type::Sub),
+            SymbolMeaning::Sub(_) if want != Type::Sub => return self.sub_misused(id, first),
+            SymbolMeaning::Sub(_) => Expr::new(IrNode::Sub(id), Type::Sub),
+            SymbolMeaning::Global(_) => match kind {
+                SymbolKind::Backend => Expr::new(IrNode::Backend(id), Type::Backend),
+                SymbolKind::Acl => Expr::new(IrNode::Acl(id), Type::Acl),
+                SymbolKind::Probe if want == Type::Strings => self.name_as_text(id),
+                SymbolKind::Probe => Expr::new(IrNode::Probe(id), Type::Probe),
+                SymbolKind::Sub if want != Type::Sub => return self.sub_misused(id, first),
+                SymbolKind::Sub => Expr::new(IrNode::Sub(id), Type::Sub),
                 _ => return self.not_in_expression(id, first),
             },
-            What::Class(_, _, object) if self.names_method(object) => {
-                let e = self.fail(Code::WrongKind, "Syntax error.\n");
+            SymbolMeaning::Class(_, _, object) if self.names_method(object) => {
+                let e = self.fail(DiagnosticCode::WrongKind, "Syntax error.\n");
                 return self.in_call(e, first);
             }
-            What::Nothing | What::Action(_) | What::Fields(_) | What::Class(..) | What::Label(_) | What::Module(..) => {
+            SymbolMeaning::Nothing
+            | SymbolMeaning::Action(_)
+            | SymbolMeaning::Fields(_)
+            | SymbolMeaning::Class(..)
+            | SymbolMeaning::Label(_)
+            | SymbolMeaning::Module(..) => {
                 return self.not_in_expression(id, first);
             }
         };
         Ok(e)
     }
 
-    pub fn names_method(&self, object: &tables::vmods::Object) -> bool {
+    pub fn names_method(&self, object: &tables::vmods::VmodObjectType) -> bool {
         self.is_c(b'.') && object.method(&self.text_of(&self.peek(1))).is_some()
     }
 
     fn name_as_text(&mut self, id: u32) -> Expr {
         let name = self.syms.get(id).name.clone();
         let index = self.string(name.as_bytes());
-        Expr::new(Node::Str(index), Type::Strings)
+        Expr::new(IrNode::Str(index), Type::Strings)
     }
 
-    fn in_call<T>(&mut self, e: R<T>, first: usize) -> R<T> {
+    fn in_call<T>(&mut self, e: VccResult<T>, first: usize) -> VccResult<T> {
         if e.is_err() {
             self.say("While compiling function call:\n\n");
             self.show_until(first, self.at);
@@ -286,52 +292,56 @@ impl Vcc<'_> {
         e
     }
 
-    fn sub_misused<T>(&mut self, id: u32, first: usize) -> R<T> {
+    fn sub_misused<T>(&mut self, id: u32, first: usize) -> VccResult<T> {
         let name = self.syms.get(id).name.clone();
-        let e = self.fail(Code::WrongKind, &format!("Symbol '{name}' can only be used as a SUB expression\n"));
+        let e =
+            self.fail(DiagnosticCode::WrongKind, &format!("Symbol '{name}' can only be used as a SUB expression\n"));
         self.in_call(e, first)
     }
 
-    fn not_in_expression<T>(&mut self, id: u32, first: usize) -> R<T> {
+    fn not_in_expression<T>(&mut self, id: u32, first: usize) -> VccResult<T> {
         let sym = self.syms.get(id);
         let (kind, def) = (sym.kind.name(), sym.def);
         let token = self.tokens[first];
         let name = self.text_of(&token);
-        self.begin(Code::WrongKind, &format!("Symbol '{name}' type ({kind}) can not be used in expression.\n"));
+        self.begin(
+            DiagnosticCode::WrongKind,
+            &format!("Symbol '{name}' type ({kind}) can not be used in expression.\n"),
+        );
         match def {
             Some(def) => {
                 self.show(&token);
                 let def = self.tokens[def as usize];
-                self.fail_at(Code::WrongKind, "That symbol was defined here:\n", &def)
+                self.fail_at(DiagnosticCode::WrongKind, "That symbol was defined here:\n", &def)
             }
             None => self.stop_at(&token),
         }
     }
 
-    fn default_word(&mut self, want: Type, first: usize) -> R<Expr> {
+    fn default_word(&mut self, want: Type, first: usize) -> VccResult<Expr> {
         match want {
-            Type::Backend => Ok(Expr::new(Node::DefaultBackend, Type::Backend)),
+            Type::Backend => Ok(Expr::new(IrNode::DefaultBackend, Type::Backend)),
             Type::Probe => {
                 if self.program.default_probe.is_none() {
                     let e = self.no_default_probe();
                     return self.in_call(e, first);
                 }
-                Ok(Expr::new(Node::DefaultProbe, Type::Probe))
+                Ok(Expr::new(IrNode::DefaultProbe, Type::Probe))
             }
             _ => {
                 let token = self.tokens[first];
-                let e = self.fail_at(Code::ReservedName, "Symbol 'default' is a reserved word.\n", &token);
+                let e = self.fail_at(DiagnosticCode::ReservedName, "Symbol 'default' is a reserved word.\n", &token);
                 self.in_call(e, first)
             }
         }
     }
 
-    pub fn no_default_probe<T>(&mut self) -> R<T> {
+    pub fn no_default_probe<T>(&mut self) -> VccResult<T> {
         let found = self.token_name(&self.token());
-        self.fail(Code::Undeclared, &format!("No default probe defined\n{found} at\n"))
+        self.fail(DiagnosticCode::Undeclared, &format!("No default probe defined\n{found} at\n"))
     }
 
-    fn regsub(&mut self, all: bool) -> R<Expr> {
+    fn regsub(&mut self, all: bool) -> VccResult<Expr> {
         let e = self.regsub_call(all);
         if e.is_err() {
             self.hint("It takes (TEXT, PATTERN, REPLACEMENT).");
@@ -339,7 +349,7 @@ impl Vcc<'_> {
         e
     }
 
-    fn regsub_call(&mut self, all: bool) -> R<Expr> {
+    fn regsub_call(&mut self, all: bool) -> VccResult<Expr> {
         self.skip_c(b'(')?;
         let text = self.expr(Type::String)?;
         self.skip_c(b',')?;
@@ -347,7 +357,7 @@ impl Vcc<'_> {
         self.skip_c(b',')?;
         let with = self.expr(Type::String)?;
         self.skip_c(b')')?;
-        Ok(Expr::new(Node::Regsub(all, Box::new([text, regex, with])), Type::Strings))
+        Ok(Expr::new(IrNode::Regsub(all, Box::new([text, regex, with])), Type::Strings))
     }
 }
 

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::program::{TlsDecl, TlsFile};
 use crate::source::TlsFileKind;
 use crate::token::Token;
-use crate::vcc::{R, Vcc};
+use crate::vcc::{Vcc, VccResult};
 
 /// The attributes seen so far, each with its token.
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl TlsFields {
 }
 
 impl Vcc<'_> {
-    pub(crate) fn tls_field(&mut self, field: &str, token: Token, fields: &mut TlsFields) -> R {
+    pub(crate) fn tls_field(&mut self, field: &str, token: Token, fields: &mut TlsFields) -> VccResult {
         match field {
             "ssl" => fields.ssl = Some((self.flag_field()?, token)),
             "ssl_sni" => self.either_field(&mut fields.sni, token, false)?,
@@ -56,14 +56,14 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    fn flag_field(&mut self) -> R<bool> {
+    fn flag_field(&mut self) -> VccResult<bool> {
         let value = self.unsigned()?;
         self.skip_c(b';')?;
         Ok(value != 0)
     }
 
     /// Compiles one of two attributes with the same meaning; `negated` is the inverse of the other.
-    fn either_field(&mut self, given: &mut Option<(bool, Token)>, token: Token, negated: bool) -> R {
+    fn either_field(&mut self, given: &mut Option<(bool, Token)>, token: Token, negated: bool) -> VccResult {
         let value = self.unsigned()? != 0;
         let value = value != negated;
         if let Some((before, first)) = given.replace((value, token))
@@ -71,7 +71,7 @@ impl Vcc<'_> {
         {
             let (shown, other) = (self.token_name(&token), self.token_name(&first));
             return self.fail_at(
-                Code::Field,
+                DiagnosticCode::Field,
                 &format!("Setting of field {shown} conflicts with field {other}.\n"),
                 &token,
             );
@@ -80,23 +80,25 @@ impl Vcc<'_> {
     }
 
     /// Compiles a file name. The file is searched for like an included one.
-    fn file_field(&mut self, kind: TlsFileKind) -> R<TlsFile> {
+    fn file_field(&mut self, kind: TlsFileKind) -> VccResult<TlsFile> {
         let value = self.text_field()?;
         let name = self.content_text(&value);
         match self.outside.tls_file(&name, kind) {
             Ok((path, text)) => Ok(TlsFile { path, text: Arc::from(text) }),
-            Err(reason) => self.fail_at(Code::File, &format!("{reason}\n"), &value),
+            Err(reason) => self.fail_at(DiagnosticCode::File, &format!("{reason}\n"), &value),
         }
     }
 
     /// Builds the declaration; `None` without TLS.
-    pub(crate) fn tls_decl(&mut self, fields: TlsFields, has_path: bool) -> R<Option<TlsDecl>> {
+    pub(crate) fn tls_decl(&mut self, fields: TlsFields, has_path: bool) -> VccResult<Option<TlsDecl>> {
         match fields.ssl {
-            Some((true, token)) if has_path => self.fail_at(Code::Field, ".ssl can not be used with .path.\n", &token),
+            Some((true, token)) if has_path => {
+                self.fail_at(DiagnosticCode::Field, ".ssl can not be used with .path.\n", &token)
+            }
             Some((true, _)) => {
                 if let Some(token) = fields.revoked_unverified() {
                     return self.fail_at(
-                        Code::Field,
+                        DiagnosticCode::Field,
                         ".ssl_crl_file can not be used without .ssl_verify_peer\n",
                         token,
                     );
@@ -112,27 +114,31 @@ impl Vcc<'_> {
                 }))
             }
             Some((false, token)) if fields.has_changed_flag() => {
-                self.fail_at(Code::Field, "ssl_* options can not be used without .ssl enabled\n", &token)
+                self.fail_at(DiagnosticCode::Field, "ssl_* options can not be used without .ssl enabled\n", &token)
             }
             Some((false, _)) | None => self.without_tls(&fields).map(|()| None),
         }
     }
 
     /// Refuses a file that nothing would read. Flags are ignored with a warning, as in Varnish 9.
-    fn without_tls(&mut self, fields: &TlsFields) -> R {
+    fn without_tls(&mut self, fields: &TlsFields) -> VccResult {
         let files = [
             ("ssl_ca_file", &fields.ca_file),
             ("ssl_crl_file", &fields.crl_file),
             ("certificate", &fields.certificate),
         ];
         if let Some((name, token)) = files.into_iter().find_map(|(name, given)| Some((name, given.as_ref()?.1))) {
-            return self.fail_at(Code::Field, &format!(".{name} can not be used without .ssl enabled\n"), &token);
+            return self.fail_at(
+                DiagnosticCode::Field,
+                &format!(".{name} can not be used without .ssl enabled\n"),
+                &token,
+            );
         }
         if fields.ssl.is_none()
             && let Some(token) = fields.first()
         {
             let token = *token;
-            self.begin(Code::Field, "ssl_* options do nothing without .ssl = 1.\n");
+            self.begin(DiagnosticCode::Field, "ssl_* options do nothing without .ssl = 1.\n");
             self.show(&token);
             self.warn();
         }

@@ -5,11 +5,11 @@ use tables::origin_proto::OriginProto;
 use tables::vclvars::Type;
 
 use crate::backend_tls::TlsFields;
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::program::{BackendAddress, BackendDecl, HostName, ProbeDecl};
-use crate::symbols::{Kind, What};
+use crate::symbols::{SymbolKind, SymbolMeaning};
 use crate::token::{Tok, Token};
-use crate::vcc::{LookupScope, R, Vcc};
+use crate::vcc::{LookupScope, Vcc, VccResult};
 
 /// The attributes seen so far; each may occur once.
 struct Fields(Vec<(String, Token)>);
@@ -52,7 +52,7 @@ pub const PROBE_FIELDS: [&str; 9] =
 
 impl Vcc<'_> {
     /// Reads `.name =` and returns the attribute.
-    fn field(&mut self, known: &[&'static str], seen: &mut Fields) -> R<(&'static str, Token)> {
+    fn field(&mut self, known: &[&'static str], seen: &mut Fields) -> VccResult<(&'static str, Token)> {
         self.skip_c(b'.')?;
         self.expect(Tok::Id)?;
         let token = self.token();
@@ -62,29 +62,29 @@ impl Vcc<'_> {
         let Some(field) = known.iter().find(|f| **f == name) else {
             self.hint_field(&name, known);
             let shown = self.token_name(&token);
-            return self.fail_at(Code::Field, &format!("Unknown field: {shown} at\n"), &token);
+            return self.fail_at(DiagnosticCode::Field, &format!("Unknown field: {shown} at\n"), &token);
         };
         if let Some((_, first)) = seen.0.iter().find(|(n, _)| *n == name) {
             let first = *first;
             let shown = self.token_name(&token);
-            self.begin(Code::Redefined, &format!("Field {shown} redefined at:\n"));
+            self.begin(DiagnosticCode::Redefined, &format!("Field {shown} redefined at:\n"));
             self.show(&token);
-            return self.fail_at(Code::Redefined, "\nFirst defined at:\n", &first);
+            return self.fail_at(DiagnosticCode::Redefined, "\nFirst defined at:\n", &first);
         }
         seen.0.push((name, token));
         Ok((field, token))
     }
 
-    fn only_one(&mut self, what: &str, did: &mut Option<Token>, token: Token) -> R {
+    fn only_one(&mut self, what: &str, did: &mut Option<Token>, token: Token) -> VccResult {
         if let Some(first) = did.replace(token) {
-            self.begin(Code::Redefined, &format!("{what} redefinition at:\n"));
+            self.begin(DiagnosticCode::Redefined, &format!("{what} redefinition at:\n"));
             self.show(&token);
-            return self.fail_at(Code::Redefined, "Previous definition:\n", &first);
+            return self.fail_at(DiagnosticCode::Redefined, "Previous definition:\n", &first);
         }
         Ok(())
     }
 
-    pub fn text_field(&mut self) -> R<Token> {
+    pub fn text_field(&mut self) -> VccResult<Token> {
         self.expect(Tok::Str)?;
         let token = self.token();
         self.next();
@@ -92,13 +92,13 @@ impl Vcc<'_> {
         Ok(token)
     }
 
-    fn duration_field(&mut self) -> R<Option<f64>> {
+    fn duration_field(&mut self) -> VccResult<Option<f64>> {
         let seconds = self.duration()?;
         self.skip_c(b';')?;
         Ok(Some(seconds))
     }
 
-    pub fn probe(&mut self) -> R {
+    pub fn probe(&mut self) -> VccResult {
         self.next();
         self.expect_name("backend probe")?;
         if self.here_is("default") {
@@ -111,7 +111,7 @@ impl Vcc<'_> {
         let name = self.syms.get(id).name.clone();
         let decl = self.probe_spec(&name)?;
         let index = self.add_probe(decl);
-        self.syms.get_mut(id).what = What::Global(Some(index));
+        self.syms.get_mut(id).what = SymbolMeaning::Global(Some(index));
         Ok(())
     }
 
@@ -120,7 +120,7 @@ impl Vcc<'_> {
         self.program.probes.len() as u32 - 1
     }
 
-    fn probe_spec(&mut self, name: &str) -> R<ProbeDecl> {
+    fn probe_spec(&mut self, name: &str) -> VccResult<ProbeDecl> {
         let mut probe = ProbeDecl { name: name.to_owned(), ..ProbeDecl::default() };
         let mut seen = Fields(Vec::new());
         let (mut did, mut window, mut threshold) = (None, None, None);
@@ -161,11 +161,11 @@ impl Vcc<'_> {
         Ok(probe)
     }
 
-    fn yes_or_no(&mut self) -> R<bool> {
+    fn yes_or_no(&mut self) -> VccResult<bool> {
         let yes = self.here_is("true");
         if !yes && !self.here_is("false") {
             let found = self.token_name(&self.token());
-            return self.fail(Code::Field, &format!("Expected true or false, got {found} at\n"));
+            return self.fail(DiagnosticCode::Field, &format!("Expected true or false, got {found} at\n"));
         }
         self.next();
         Ok(yes)
@@ -182,28 +182,33 @@ impl Vcc<'_> {
         request.into()
     }
 
-    fn expected_response(&mut self) -> R<u32> {
+    fn expected_response(&mut self) -> VccResult<u32> {
         let status = self.unsigned()?;
         if (100..=999).contains(&status) {
             return Ok(status);
         }
-        self.fail(Code::Field, "Must specify .expected_response with exactly three digits (100 <= x <= 999)\n")
+        self.fail(
+            DiagnosticCode::Field,
+            "Must specify .expected_response with exactly three digits (100 <= x <= 999)\n",
+        )
     }
 
-    fn check_window(&mut self, probe: &mut ProbeDecl, window: Option<Token>, threshold: Option<Token>) -> R {
+    fn check_window(&mut self, probe: &mut ProbeDecl, window: Option<Token>, threshold: Option<Token>) -> VccResult {
         let (given_window, given_threshold) = (probe.window.unwrap_or(0), probe.threshold.unwrap_or(0));
         match (window, threshold) {
             (None, None) => return Ok(()),
-            (Some(at), None) => return self.fail_at(Code::Field, "Must specify .threshold with .window\n", &at),
+            (Some(at), None) => {
+                return self.fail_at(DiagnosticCode::Field, "Must specify .threshold with .window\n", &at);
+            }
             (None, Some(at)) if given_threshold > 64 => {
-                return self.fail_at(Code::Field, "Threshold must be 64 or less.\n", &at);
+                return self.fail_at(DiagnosticCode::Field, "Threshold must be 64 or less.\n", &at);
             }
             (None, Some(_)) => probe.window = Some(given_threshold + 1),
             (Some(at), Some(_)) if given_window > 64 => {
-                return self.fail_at(Code::Field, "Window must be 64 or less.\n", &at);
+                return self.fail_at(DiagnosticCode::Field, "Window must be 64 or less.\n", &at);
             }
             (Some(window), Some(at)) if given_threshold > given_window => {
-                self.begin(Code::Field, "Threshold can not be greater than window.\n");
+                self.begin(DiagnosticCode::Field, "Threshold can not be greater than window.\n");
                 self.show(&at);
                 return self.stop_at(&window);
             }
@@ -212,7 +217,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    pub fn backend(&mut self) -> R {
+    pub fn backend(&mut self) -> VccResult {
         let first = self.token();
         self.next();
         self.expect_name("backend")?;
@@ -225,7 +230,7 @@ impl Vcc<'_> {
             }
             if self.default_backend_named {
                 self.hint("There is a backend of that name already: give one of them another, and set req.backend_hint to it where it is for.");
-                return self.fail_at(Code::Redefined, "Only one default director possible.\n", &first);
+                return self.fail_at(DiagnosticCode::Redefined, "Only one default director possible.\n", &first);
             }
             self.default_backend_named = true;
             self.next();
@@ -245,7 +250,7 @@ impl Vcc<'_> {
         if is_first {
             self.program.default_backend = Some(index);
         }
-        self.syms.get_mut(id).what = What::Global(Some(index));
+        self.syms.get_mut(id).what = SymbolMeaning::Global(Some(index));
         Ok(())
     }
 
@@ -256,7 +261,7 @@ impl Vcc<'_> {
         index
     }
 
-    fn backend_body(&mut self, name: &str, name_token: &Token, first: &Token) -> R<BackendDecl> {
+    fn backend_body(&mut self, name: &str, name_token: &Token, first: &Token) -> VccResult<BackendDecl> {
         let spec = self.backend_spec(name, name_token);
         if spec.is_err() {
             self.say("\nIn backend specification starting at:\n");
@@ -265,7 +270,7 @@ impl Vcc<'_> {
         spec
     }
 
-    fn backend_spec(&mut self, name: &str, name_token: &Token) -> R<BackendDecl> {
+    fn backend_spec(&mut self, name: &str, name_token: &Token) -> VccResult<BackendDecl> {
         let mut decl = BackendDecl {
             name: name.to_owned(),
             address: BackendAddress::None,
@@ -290,7 +295,7 @@ impl Vcc<'_> {
         self.skip_c(b'{')?;
         if self.here_is("set") {
             let shown = self.token_name(&self.token());
-            return self.fail(Code::Field, &format!(
+            return self.fail(DiagnosticCode::Field, &format!(
                 "NB: Backend Syntax has changed:\nRemove \"set\" and \"backend\" in front of backend fields.\n{shown} at "
             ));
         }
@@ -333,7 +338,7 @@ impl Vcc<'_> {
             }
         }
         if host.is_none() && path.is_none() {
-            return self.fail_at(Code::Field, "Expected .host or .path.\n", name_token);
+            return self.fail_at(DiagnosticCode::Field, "Expected .host or .path.\n", name_token);
         }
         decl.tls = self.tls_decl(tls, path.is_some())?;
         decl.proto = self.checked_proto(proto, &decl)?;
@@ -347,52 +352,54 @@ impl Vcc<'_> {
         Ok(decl)
     }
 
-    fn path_field(&mut self) -> R<Token> {
+    fn path_field(&mut self) -> VccResult<Token> {
         if self.syntax < 41 {
             let shown = self.token_name(&self.token());
             return self.fail(
-                Code::Version,
+                DiagnosticCode::Version,
                 &format!("Unix socket backends only supported in VCL4.1 and higher.\n{shown} at "),
             );
         }
         self.text_field()
     }
 
-    fn proxy_header(&mut self) -> R<u8> {
+    fn proxy_header(&mut self) -> VccResult<u8> {
         let value = self.token();
         let version = self.unsigned()?;
         if !matches!(version, 1 | 2) {
-            return self.fail_at(Code::Field, ".proxy_header must be 1 or 2\n", &value);
+            return self.fail_at(DiagnosticCode::Field, ".proxy_header must be 1 or 2\n", &value);
         }
         self.skip_c(b';')?;
         Ok(version as u8)
     }
 
-    fn proto(&mut self) -> R<(OriginProto, Token)> {
+    fn proto(&mut self) -> VccResult<(OriginProto, Token)> {
         let value = self.text_field()?;
         match OriginProto::of(&self.content_text(&value)) {
             Some(proto) => Ok((proto, value)),
-            None => self.fail_at(Code::Field, ".proto must be \"http/1.1\", \"h2\" or \"auto\"\n", &value),
+            None => self.fail_at(DiagnosticCode::Field, ".proto must be \"http/1.1\", \"h2\" or \"auto\"\n", &value),
         }
     }
 
-    fn checked_proto(&mut self, given: Option<(OriginProto, Token)>, decl: &BackendDecl) -> R<OriginProto> {
+    fn checked_proto(&mut self, given: Option<(OriginProto, Token)>, decl: &BackendDecl) -> VccResult<OriginProto> {
         match given {
             // A TLS client can negotiate the protocol (ALPN). A connection that many requests share can't begin with
             // the PROXY header of one client.
             None if decl.tls.is_some() && decl.proxy_header == 0 => Ok(OriginProto::Auto),
             None => Ok(OriginProto::Http1),
             Some((OriginProto::Auto, token)) if decl.tls.is_none() => {
-                self.fail_at(Code::Field, ".proto = \"auto\" can not be used without .ssl enabled\n", &token)
+                self.fail_at(DiagnosticCode::Field, ".proto = \"auto\" can not be used without .ssl enabled\n", &token)
             }
-            Some((OriginProto::Http2 | OriginProto::Auto, token)) if decl.proxy_header != 0 => {
-                self.fail_at(Code::Field, ".proto = \"h2\" and \"auto\" can not be used with .proxy_header\n", &token)
-            }
+            Some((OriginProto::Http2 | OriginProto::Auto, token)) if decl.proxy_header != 0 => self.fail_at(
+                DiagnosticCode::Field,
+                ".proto = \"h2\" and \"auto\" can not be used with .proxy_header\n",
+                &token,
+            ),
             Some((proto, _)) => Ok(proto),
         }
     }
 
-    fn preamble(&mut self) -> R<Box<[u8]>> {
+    fn preamble(&mut self) -> VccResult<Box<[u8]>> {
         self.expect(Tok::Blob)?;
         let index = self.token().num as usize;
         self.next();
@@ -400,7 +407,7 @@ impl Vcc<'_> {
         Ok(self.program.blobs[index].clone())
     }
 
-    fn probe_field(&mut self) -> R<Option<u32>> {
+    fn probe_field(&mut self) -> VccResult<Option<u32>> {
         match self.tok() {
             Tok::C(b'{') => {
                 let decl = self.probe_spec("")?;
@@ -416,22 +423,26 @@ impl Vcc<'_> {
             }
             Tok::Id => {
                 let first = self.at;
-                let id = self.symbol(Kind::Probe, LookupScope::Whole)?;
+                let id = self.symbol(SymbolKind::Probe, LookupScope::Whole)?;
                 self.refer(id, first);
                 self.skip_c(b';')?;
                 match self.syms.get(id).what {
-                    What::Global(Some(index)) => Ok(Some(index)),
-                    _ => self.fail_at(Code::Undeclared, "Probe is not yet defined\n", &self.tokens[first].to_owned()),
+                    SymbolMeaning::Global(Some(index)) => Ok(Some(index)),
+                    _ => self.fail_at(
+                        DiagnosticCode::Undeclared,
+                        "Probe is not yet defined\n",
+                        &self.tokens[first].to_owned(),
+                    ),
                 }
             }
             _ => {
                 let found = self.token_name(&self.token());
-                self.fail(Code::Field, &format!("Expected '{{' or name of probe, got {found} at\n"))
+                self.fail(DiagnosticCode::Field, &format!("Expected '{{' or name of probe, got {found} at\n"))
             }
         }
     }
 
-    fn inet_address(&mut self, host: &Token, port: Option<&Token>, default_port: u16) -> R<BackendAddress> {
+    fn inet_address(&mut self, host: &Token, port: Option<&Token>, default_port: u16) -> VccResult<BackendAddress> {
         let mut text = self.content(host).to_vec();
         let port = port.map(|p| self.content_text(p));
         if let Some(port) = &port {
@@ -458,7 +469,7 @@ impl Vcc<'_> {
         if name.found.is_empty() {
             let shown = self.text_of(token);
             self.begin(
-                Code::Address,
+                DiagnosticCode::Address,
                 &format!("Backend host {shown} has no address now; fetches from it fail until a lookup finds one.\n"),
             );
             self.show(token);
@@ -474,16 +485,16 @@ impl Vcc<'_> {
         }
     }
 
-    fn unix_address(&mut self, token: &Token) -> R<BackendAddress> {
+    fn unix_address(&mut self, token: &Token) -> VccResult<BackendAddress> {
         let path = self.content_text(token);
         if !path.starts_with('/') {
-            return self.fail_at(Code::Address, "Backend path: Must be an absolute path:\n", token);
+            return self.fail_at(DiagnosticCode::Address, "Backend path: Must be an absolute path:\n", token);
         }
         match self.outside.is_socket(&path) {
             Ok(true) => {}
-            Ok(false) => return self.fail_at(Code::Address, "Backend path: Not a socket:\n", token),
+            Ok(false) => return self.fail_at(DiagnosticCode::Address, "Backend path: Not a socket:\n", token),
             Err(reason) => {
-                self.begin(Code::Address, &format!("Backend path: Cannot stat: {reason}\n"));
+                self.begin(DiagnosticCode::Address, &format!("Backend path: Cannot stat: {reason}\n"));
                 self.show(token);
                 if !(reason.starts_with("No such file") || reason.starts_with("Permission denied")) {
                     return Err(crate::vcc::CompileStopped);

@@ -2,27 +2,27 @@
 //! Calls of module functions, constructors and methods: arguments by position, then by name.
 
 use tables::vclvars::Type;
-use tables::vmods::{Arg, Default as Given, Effect, Func, Object};
+use tables::vmods::{Default as Given, Effect, Func, VmodArg, VmodObjectType};
 
-use crate::code::Code;
-use crate::ir::{Expr, Node};
+use crate::code::DiagnosticCode;
+use crate::ir::{Expr, IrNode};
 use crate::program::{CallSite, Callee};
 use crate::symbols::SymId;
 use crate::token::{Tok, Token};
-use crate::vcc::{Access, R, Vcc};
+use crate::vcc::{SymbolAccess, Vcc, VccResult};
 
 impl Vcc<'_> {
     /// Compiles the arguments of a function; the current token follows its name.
-    pub fn function_call(&mut self, import: u32, func: &'static Func, sym: SymId) -> R<Expr> {
+    pub fn function_call(&mut self, import: u32, func: &'static Func, sym: SymId) -> VccResult<Expr> {
         let name_at = self.at.saturating_sub(1);
         let args = self.arguments(func.name, func.args)?;
-        self.add_use(name_at, name_at, sym, Access::Read);
+        self.add_use(name_at, name_at, sym, SymbolAccess::Read);
         self.note_work(name_at, func);
         Ok(self.call_site(import, Callee::Function(func.name.to_owned()), args, func.ret, func.effect == Effect::Pure))
     }
 
     /// Compiles the arguments of a method; the current token follows its name.
-    pub fn method_call(&mut self, object: u32, method: &'static Func, _name: &Token) -> R<Expr> {
+    pub fn method_call(&mut self, object: u32, method: &'static Func, _name: &Token) -> VccResult<Expr> {
         let import = self.program.objects[object as usize].import;
         let name_at = self.at.saturating_sub(1);
         let args = self.arguments(method.name, method.args)?;
@@ -33,7 +33,7 @@ impl Vcc<'_> {
     }
 
     /// Compiles the arguments of a constructor in `new`; the current token follows the class's name.
-    pub fn constructor_call(&mut self, object: u32, class: &'static Object) -> R<Expr> {
+    pub fn constructor_call(&mut self, object: u32, class: &'static VmodObjectType) -> VccResult<Expr> {
         let import = self.program.objects[object as usize].import;
         let args = self.arguments(class.name, class.args)?;
         Ok(self.call_site(import, Callee::Constructor(object), args, Type::Void, false))
@@ -43,11 +43,11 @@ impl Vcc<'_> {
         let site = self.program.calls.len() as u32;
         self.program.calls.push(CallSite { import, callee, args: args.len() as u16, returns, is_pure });
         let ty = if returns == Type::String { Type::Strings } else { returns };
-        Expr::new(Node::Call(site, args), ty)
+        Expr::new(IrNode::Call(site, args), ty)
     }
 
     /// Compiles `(...)`: one expression for each parameter.
-    fn arguments(&mut self, name: &str, params: &'static [Arg]) -> R<Vec<Expr>> {
+    fn arguments(&mut self, name: &str, params: &'static [VmodArg]) -> VccResult<Vec<Expr>> {
         let args = self.all_arguments(params);
         if args.is_err() {
             self.hint_call(name, params);
@@ -55,7 +55,7 @@ impl Vcc<'_> {
         args
     }
 
-    fn all_arguments(&mut self, params: &'static [Arg]) -> R<Vec<Expr>> {
+    fn all_arguments(&mut self, params: &'static [VmodArg]) -> VccResult<Vec<Expr>> {
         self.skip_c(b'(')?;
         let mut given: Vec<Option<Expr>> = params.iter().map(|_| None).collect();
         for (param, slot) in params.iter().zip(&mut given) {
@@ -86,7 +86,7 @@ impl Vcc<'_> {
         Ok(args)
     }
 
-    fn positional(&mut self, param: &Arg) -> R<Expr> {
+    fn positional(&mut self, param: &VmodArg) -> VccResult<Expr> {
         let value = self.argument(param);
         if value.is_err() {
             let name = if param.name.is_empty() { "(unnamed argument)" } else { param.name };
@@ -95,13 +95,13 @@ impl Vcc<'_> {
         value
     }
 
-    fn named(&mut self, params: &'static [Arg], given: &mut [Option<Expr>]) -> R {
+    fn named(&mut self, params: &'static [VmodArg], given: &mut [Option<Expr>]) -> VccResult {
         let word = self.text_of(&self.token());
         let Some(n) = params.iter().position(|p| !p.name.is_empty() && p.name == word) else {
-            return self.fail(Code::Argument, &format!("Unknown argument '{word}'\n"));
+            return self.fail(DiagnosticCode::Argument, &format!("Unknown argument '{word}'\n"));
         };
         if given[n].is_some() {
-            return self.fail(Code::Argument, &format!("Argument '{word}' already used\n"));
+            return self.fail(DiagnosticCode::Argument, &format!("Argument '{word}' already used\n"));
         }
         self.next();
         self.skip_c(b'=')?;
@@ -109,7 +109,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    fn argument(&mut self, param: &Arg) -> R<Expr> {
+    fn argument(&mut self, param: &VmodArg) -> VccResult<Expr> {
         if param.ty != Type::Enum {
             return self.expr(param.ty);
         }
@@ -117,30 +117,30 @@ impl Vcc<'_> {
         let word = self.text_of(&self.token());
         let Some(word) = param.values.iter().find(|v| **v == word) else {
             let list: String = param.values.iter().map(|v| format!("\t{v}\n")).collect();
-            return self.fail(Code::Argument, &format!("Wrong enum value.  Expected one of:\n{list}"));
+            return self.fail(DiagnosticCode::Argument, &format!("Wrong enum value.  Expected one of:\n{list}"));
         };
         self.next();
-        Ok(Expr::new(Node::Word(word), Type::Enum))
+        Ok(Expr::new(IrNode::Word(word), Type::Enum))
     }
 
-    fn left_out(&mut self, n: usize, param: &Arg) -> R<Expr> {
+    fn left_out(&mut self, n: usize, param: &VmodArg) -> VccResult<Expr> {
         if param.optional {
-            return Ok(Expr::new(Node::Absent, param.ty));
+            return Ok(Expr::new(IrNode::Absent, param.ty));
         }
         let node = match param.default {
             None if param.name.is_empty() => {
-                return self.fail(Code::Argument, &format!("Argument {} missing\n", n + 1));
+                return self.fail(DiagnosticCode::Argument, &format!("Argument {} missing\n", n + 1));
             }
-            None => return self.fail(Code::Argument, &format!("Argument '{}' missing\n", param.name)),
-            Some(Given::Bool(value)) => Node::Bool(value),
-            Some(Given::Int(value)) if param.ty == Type::Bytes => Node::Bytes(value),
-            Some(Given::Int(value)) => Node::Int(value),
-            Some(Given::Real(value)) if param.ty == Type::Duration => Node::Duration(value),
-            Some(Given::Real(value)) => Node::Real(value),
-            Some(Given::Str(text)) => Node::Str(self.string(text.as_bytes())),
-            Some(Given::Enum(word)) => Node::Word(word),
-            Some(Given::Null) if matches!(param.ty, Type::String | Type::Strands) => Node::Unset,
-            Some(Given::Null) => Node::Absent,
+            None => return self.fail(DiagnosticCode::Argument, &format!("Argument '{}' missing\n", param.name)),
+            Some(Given::Bool(value)) => IrNode::Bool(value),
+            Some(Given::Int(value)) if param.ty == Type::Bytes => IrNode::Bytes(value),
+            Some(Given::Int(value)) => IrNode::Int(value),
+            Some(Given::Real(value)) if param.ty == Type::Duration => IrNode::Duration(value),
+            Some(Given::Real(value)) => IrNode::Real(value),
+            Some(Given::Str(text)) => IrNode::Str(self.string(text.as_bytes())),
+            Some(Given::Enum(word)) => IrNode::Word(word),
+            Some(Given::Null) if matches!(param.ty, Type::String | Type::Strands) => IrNode::Unset,
+            Some(Given::Null) => IrNode::Absent,
         };
         Ok(Expr::new(node, param.ty))
     }

@@ -5,23 +5,23 @@
 
 use tables::vclvars::{Method, Methods, Return};
 
-use crate::code::Code;
-use crate::symbols::{Kind, SymId, What};
-use crate::vcc::{Access, CompileStopped, R, Use, Vcc};
+use crate::code::DiagnosticCode;
+use crate::symbols::{SymId, SymbolKind, SymbolMeaning};
+use crate::vcc::{CompileStopped, SymbolAccess, SymbolUse, Vcc, VccResult};
 
-fn complaint(access: Access) -> &'static str {
+fn complaint(access: SymbolAccess) -> &'static str {
     match access {
-        Access::Read => "Not available",
-        Access::Write => "Cannot be set",
-        Access::Unset => "Cannot be unset",
-        Access::Action => "Not a valid action",
+        SymbolAccess::Read => "Not available",
+        SymbolAccess::Write => "Cannot be set",
+        SymbolAccess::Unset => "Cannot be unset",
+        SymbolAccess::Action => "Not a valid action",
     }
 }
 
 const MAX_CALLS: usize = 500;
 
 impl Vcc<'_> {
-    pub fn check(&mut self) -> R {
+    pub fn check(&mut self) -> VccResult {
         for id in self.syms.sorted() {
             let checked = self.check_reference(id);
             self.recover(checked)?;
@@ -40,13 +40,13 @@ impl Vcc<'_> {
     fn sorted_subs(&self) -> Vec<usize> {
         let ids = self.syms.sorted();
         let index = |id: SymId| match (self.syms.get(id).kind, self.syms.get(id).what) {
-            (Kind::Sub, What::Sub(index)) => Some(index as usize),
+            (SymbolKind::Sub, SymbolMeaning::Sub(index)) => Some(index as usize),
             _ => None,
         };
         ids.into_iter().filter_map(index).filter(|i| self.procs[*i].def.is_some()).collect()
     }
 
-    fn check_reference(&mut self, id: SymId) -> R {
+    fn check_reference(&mut self, id: SymId) -> VccResult {
         let sym = self.syms.get(id);
         if sym.noref {
             return Ok(());
@@ -58,12 +58,16 @@ impl Vcc<'_> {
                 let token = self.tokens[at as usize];
                 let name = self.text_of(&token);
                 self.hint_undefined(&name, symbol_kind, at as usize);
-                self.fail_at(Code::Undeclared, &format!("Undefined {kind} {name}, first reference:\n"), &token)
+                self.fail_at(
+                    DiagnosticCode::Undeclared,
+                    &format!("Undefined {kind} {name}, first reference:\n"),
+                    &token,
+                )
             }
             (1.., 0, Some(at), _) => {
                 let token = self.tokens[at as usize];
                 let name = self.text_of(&token);
-                self.begin(Code::Unused, &format!("Unused {kind} {name}, defined:\n"));
+                self.begin(DiagnosticCode::Unused, &format!("Unused {kind} {name}, defined:\n"));
                 self.show(&token);
                 if self.options.err_unref {
                     self.hint_unused(&name, symbol_kind);
@@ -78,7 +82,7 @@ impl Vcc<'_> {
 
     pub fn callee(&self, sym: SymId) -> Option<usize> {
         match self.syms.get(sym).what {
-            What::Sub(index) => Some(index as usize),
+            SymbolMeaning::Sub(index) => Some(index as usize),
             _ => None,
         }
     }
@@ -86,7 +90,7 @@ impl Vcc<'_> {
     // --- actions
 
     /// Checks recursion and actions, starting from every subroutine, called or not.
-    fn check_actions(&mut self, sub: usize) -> R {
+    fn check_actions(&mut self, sub: usize) -> VccResult {
         let method = self.procs[sub].method;
         let allowed = method.map_or(u32::MAX, |m| m.returns().iter().fold(0, |set, r| set | 1 << *r as u32));
         let mut visited = vec![false; self.procs.len()];
@@ -106,11 +110,11 @@ impl Vcc<'_> {
         stopped
     }
 
-    fn actions_below(&mut self, sub: usize, allowed: u32, visited: &mut [bool], path: &mut Vec<usize>) -> R {
+    fn actions_below(&mut self, sub: usize, allowed: u32, visited: &mut [bool], path: &mut Vec<usize>) -> VccResult {
         let def = self.procs[sub].def.expect("checked subs are defined") as usize;
         if path.contains(&sub) {
             let token = self.tokens[def];
-            return self.fail_at(Code::Recursion, "Subroutine recurses on\n", &token);
+            return self.fail_at(DiagnosticCode::Recursion, "Subroutine recurses on\n", &token);
         }
         if visited[sub] {
             return Ok(());
@@ -118,7 +122,7 @@ impl Vcc<'_> {
         visited[sub] = true;
         if path.len() > MAX_CALLS {
             let token = self.tokens[def];
-            return self.fail_at(Code::Limit, "Subroutine calls are nested too deeply\n", &token);
+            return self.fail_at(DiagnosticCode::Limit, "Subroutine calls are nested too deeply\n", &token);
         }
         self.own_actions(sub, allowed)?;
         path.push(sub);
@@ -128,7 +132,7 @@ impl Vcc<'_> {
                 None => {
                     let name = self.syms.get(sym).name.clone();
                     let token = self.tokens[at as usize];
-                    self.fail_at(Code::Undeclared, &format!("Subroutine {name} does not exist\n"), &token)
+                    self.fail_at(DiagnosticCode::Undeclared, &format!("Subroutine {name} does not exist\n"), &token)
                 }
             };
             if below.is_err() {
@@ -139,19 +143,19 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    fn called_from(&mut self, sub: usize, at: u32) -> R {
+    fn called_from(&mut self, sub: usize, at: u32) -> VccResult {
         let text = format!("\n...called from \"{}\"\n", self.procs[sub].name);
         let token = self.tokens[at as usize];
-        self.fail_at(Code::Return, &text, &token)
+        self.fail_at(DiagnosticCode::Return, &text, &token)
     }
 
-    fn own_actions(&mut self, sub: usize, allowed: u32) -> R {
+    fn own_actions(&mut self, sub: usize, allowed: u32) -> VccResult {
         let mut bad = false;
         for action in Return::ALL {
             let Some(at) = self.procs[sub].returns[action as usize] else { continue };
             if allowed & 1 << action as u32 == 0 {
                 bad = true;
-                self.begin(Code::Return, &format!("Invalid return \"{}\"\n", action.name()));
+                self.begin(DiagnosticCode::Return, &format!("Invalid return \"{}\"\n", action.name()));
                 let token = self.tokens[at as usize];
                 self.show(&token);
             }
@@ -162,29 +166,29 @@ impl Vcc<'_> {
         let proc = &self.procs[sub];
         let (text, def) = (format!("\n...in subroutine \"{}\"\n", proc.name), proc.def);
         let token = self.tokens[def.expect("checked subs are defined") as usize];
-        self.fail_at(Code::Return, &text, &token)
+        self.fail_at(DiagnosticCode::Return, &text, &token)
     }
 
     // --- variables
 
-    fn use_mask(&self, u: &Use) -> Methods {
+    fn use_mask(&self, u: &SymbolUse) -> Methods {
         let sym = self.syms.get(u.sym);
         match u.access {
-            Access::Read => sym.read,
-            Access::Write => sym.write,
-            Access::Unset => sym.unset,
-            Access::Action => sym.action,
+            SymbolAccess::Read => sym.read,
+            SymbolAccess::Write => sym.write,
+            SymbolAccess::Unset => sym.unset,
+            SymbolAccess::Action => sym.action,
         }
     }
 
-    fn check_uses(&mut self, sub: usize) -> R {
+    fn check_uses(&mut self, sub: usize) -> VccResult {
         let Some(method) = self.procs[sub].method else { return Ok(()) };
         if let Some(bad) = self.illegal_use(sub, method)? {
             self.hint_places(&bad);
             self.show_until(bad.first as usize, bad.last as usize + 1);
             let name = method.sub_name();
             let text = format!("{} in subroutine '{name}'.\n", complaint(bad.access));
-            return self.fail_nowhere(Code::WrongPlace, &text);
+            return self.fail_nowhere(DiagnosticCode::WrongPlace, &text);
         }
         let mut visited = vec![false; self.procs.len()];
         let stopped = self.uses_below(sub, method, &mut visited);
@@ -194,7 +198,7 @@ impl Vcc<'_> {
         stopped
     }
 
-    fn uses_below(&mut self, sub: usize, method: Method, visited: &mut [bool]) -> R {
+    fn uses_below(&mut self, sub: usize, method: Method, visited: &mut [bool]) -> VccResult {
         if std::mem::replace(&mut visited[sub], true) {
             return Ok(());
         }
@@ -208,7 +212,7 @@ impl Vcc<'_> {
                 method.sub_name()
             );
             let token = self.tokens[self.procs[sub].def.expect("checked subs are defined") as usize];
-            return self.fail_at(Code::WrongPlace, &text, &token);
+            return self.fail_at(DiagnosticCode::WrongPlace, &text, &token);
         }
         for (at, sym) in self.procs[sub].calls.clone() {
             let Some(callee) = self.callee(sym) else { continue };
@@ -220,19 +224,19 @@ impl Vcc<'_> {
     }
 
     /// The first use that `method` doesn't allow. Reports variables that can't be set anywhere.
-    fn illegal_use(&mut self, sub: usize, method: Method) -> R<Option<Use>> {
+    fn illegal_use(&mut self, sub: usize, method: Method) -> VccResult<Option<SymbolUse>> {
         for n in 0..self.procs[sub].uses.len() {
             let mut u = self.procs[sub].uses[n];
             let mask = self.use_mask(&u);
-            if mask.is_empty() && u.access == Access::Write {
+            if mask.is_empty() && u.access == SymbolAccess::Write {
                 let read = self.syms.get(u.sym).read;
                 if read.is_empty() || read.has(method) {
                     self.show_until(u.first as usize, u.last as usize + 1);
                     let text = if read.is_empty() { "Variable cannot be set.\n" } else { "Variable is read only.\n" };
-                    self.begin(Code::ReadOnly, text);
+                    self.begin(DiagnosticCode::ReadOnly, text);
                     return Err(CompileStopped);
                 }
-                u.access = Access::Read;
+                u.access = SymbolAccess::Read;
             }
             if !mask.has(method) {
                 return Ok(Some(u));
@@ -243,10 +247,10 @@ impl Vcc<'_> {
 
     // --- subroutines that no place may call
 
-    fn check_possible(&mut self, sub: usize) -> R {
+    fn check_possible(&mut self, sub: usize) -> VccResult {
         if self.possible_methods(sub).is_empty() {
             let token = self.tokens[self.procs[sub].def.expect("checked subs are defined") as usize];
-            return self.fail_at(Code::WrongPlace, "Impossible Subroutine", &token);
+            return self.fail_at(DiagnosticCode::WrongPlace, "Impossible Subroutine", &token);
         }
         Ok(())
     }

@@ -9,16 +9,16 @@ macro_rules! codes {
         /// A kind of mistake. Its word is stable: editors, scripts and people refer to it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(missing_docs, reason = "the table documents each")]
-        pub enum Code {
+        pub enum DiagnosticCode {
             $($name,)*
         }
 
-        impl Code {
-            pub const ALL: &[Code] = &[$(Code::$name,)*];
+        impl DiagnosticCode {
+            pub const ALL: &[DiagnosticCode] = &[$(DiagnosticCode::$name,)*];
 
             pub fn about(self) -> &'static About {
                 match self {
-                    $(Code::$name => &About { word: $word, title: $title, text: $about, bad: $bad, good: $good },)*
+                    $(DiagnosticCode::$name => &About { word: $word, title: $title, text: $about, bad: $bad, good: $good },)*
                 }
             }
         }
@@ -47,29 +47,30 @@ impl About {
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for DiagnosticCode {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.pad(self.about().word)
     }
 }
 
-impl Code {
-    pub fn find(word: &str) -> Option<Code> {
-        Code::ALL.iter().copied().find(|code| code.about().word == word)
+impl DiagnosticCode {
+    pub fn find(word: &str) -> Option<DiagnosticCode> {
+        DiagnosticCode::ALL.iter().copied().find(|code| code.about().word == word)
     }
 
-    pub fn nearest(word: &str) -> Option<Code> {
-        crate::hint::nearest(word, Code::ALL.iter().map(|code| code.about().word)).and_then(Code::find)
+    pub fn nearest(word: &str) -> Option<DiagnosticCode> {
+        crate::hint::nearest(word, DiagnosticCode::ALL.iter().map(|code| code.about().word))
+            .and_then(DiagnosticCode::find)
     }
 
     /// True if the code at fault could be deleted; editors show it faded.
     pub fn is_unnecessary(self) -> bool {
-        matches!(self, Code::Unused | Code::Unreachable)
+        matches!(self, DiagnosticCode::Unused | DiagnosticCode::Unreachable)
     }
 
     /// True if the mistake is a name that another file of the same VCL may declare.
     pub fn is_unknown_name(self) -> bool {
-        matches!(self, Code::UnknownName | Code::Undeclared)
+        matches!(self, DiagnosticCode::UnknownName | DiagnosticCode::Undeclared)
     }
 }
 

@@ -2,20 +2,20 @@
 //! Messages as values, and varnishd's text for them: `('<vcl.inline>' Line 3 Pos 9) -- (Pos 12)`, the source line, and
 //! a line of marks below it.
 //!
-//! A message under construction is a [`Draft`]; its places are byte ranges of numbered sources. [`Draft::error`] and
-//! [`Draft::warning`] convert it to a [`Diagnostic`], whose places are in the files as written.
+//! A message under construction is a [`DiagnosticDraft`]; its places are byte ranges of numbered sources. [`DiagnosticDraft::error`] and
+//! [`DiagnosticDraft::warning`] convert it to a [`Diagnostic`], whose places are in the files as written.
 
 use std::fmt::{self, Write};
 use std::ops::Range;
 
-use crate::code::Code;
-use crate::token::{Source, Token};
+use crate::code::DiagnosticCode;
+use crate::token::{Token, VclSource};
 
 /// A byte range of a source: source number, start, end.
 pub(crate) type Span = (u32, u32, u32);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Severity {
+pub enum DiagnosticSeverity {
     Error,
     /// The VCL loads, but may not do what its author expects.
     Warning,
@@ -23,7 +23,7 @@ pub enum Severity {
 
 /// A byte range of a file as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct FileSpan {
     /// The file, as messages name it.
     pub source: String,
     pub at: Range<usize>,
@@ -35,7 +35,7 @@ pub struct Place {
 
 /// An automatic correction of a mistake that has only one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fix<At = Place> {
+pub struct Fix<At = FileSpan> {
     pub title: String,
     /// Ranges, which don't overlap, and their replacements.
     pub edits: Vec<(At, String)>,
@@ -43,14 +43,14 @@ pub struct Fix<At = Place> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    pub severity: Severity,
-    pub code: Code,
+    pub severity: DiagnosticSeverity,
+    pub code: DiagnosticCode,
     /// The message, in lines without places.
     pub message: String,
     /// `None` if the message isn't about one place.
-    pub place: Option<Place>,
+    pub place: Option<FileSpan>,
     /// Related places, each with its own text.
-    pub labels: Vec<(String, Place)>,
+    pub labels: Vec<(String, FileSpan)>,
     pub hint: Option<String>,
     pub fix: Option<Fix>,
     /// The complete message as varnishd's compiler writes it.
@@ -58,8 +58,8 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    pub fn error(code: Code, message: &str) -> Diagnostic {
-        Draft::new(code, message).error(&[])
+    pub fn error(code: DiagnosticCode, message: &str) -> Diagnostic {
+        DiagnosticDraft::new(code, message).error(&[])
     }
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for Diagnostics {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for one in &self.0 {
             out.write_str(&one.text)?;
-            if one.severity == Severity::Error {
+            if one.severity == DiagnosticSeverity::Error {
                 break;
             }
         }
@@ -131,38 +131,38 @@ impl Fix<Span> {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Draft {
-    code: Option<Code>,
+pub(crate) struct DiagnosticDraft {
+    code: Option<DiagnosticCode>,
     /// Pieces of text, each with the place that is shown after it.
     parts: Vec<(String, Option<Mark>)>,
     hint: Option<String>,
     fix: Option<Fix<Span>>,
 }
 
-impl Draft {
-    pub fn new(code: Code, text: impl Into<String>) -> Draft {
-        Draft { code: Some(code), parts: vec![(text.into(), None)], hint: None, fix: None }
+impl DiagnosticDraft {
+    pub fn new(code: DiagnosticCode, text: impl Into<String>) -> DiagnosticDraft {
+        DiagnosticDraft { code: Some(code), parts: vec![(text.into(), None)], hint: None, fix: None }
     }
 
-    pub fn at(code: Code, text: impl Into<String>, span: Span) -> Draft {
-        let mut draft = Draft::new(code, text);
+    pub fn at(code: DiagnosticCode, text: impl Into<String>, span: Span) -> DiagnosticDraft {
+        let mut draft = DiagnosticDraft::new(code, text);
         draft.show(span);
         draft
     }
 
-    pub fn line(code: Code, text: String, source: u32, line: u32) -> Draft {
-        let mut draft = Draft::new(code, text);
+    pub fn line(code: DiagnosticCode, text: String, source: u32, line: u32) -> DiagnosticDraft {
+        let mut draft = DiagnosticDraft::new(code, text);
         draft.mark(Mark::Line(source, line));
         draft
     }
 
     /// Sets the kind of mistake. The first call wins: it is the most specific.
-    pub fn code(&mut self, code: Code) {
+    pub fn code(&mut self, code: DiagnosticCode) {
         self.code.get_or_insert(code);
     }
 
     pub fn is_about_a_name(&self) -> bool {
-        self.code.is_some_and(|code| code.is_unknown_name() || code == Code::WrongKind)
+        self.code.is_some_and(|code| code.is_unknown_name() || code == DiagnosticCode::WrongKind)
     }
 
     pub fn say(&mut self, text: &str) {
@@ -199,13 +199,13 @@ impl Draft {
         self.hint.is_some()
     }
 
-    pub fn hinted(mut self, hint: Option<Hint>) -> Draft {
+    pub fn hinted(mut self, hint: Option<Hint>) -> DiagnosticDraft {
         hint.into_iter().for_each(|hint| self.hint(hint));
         self
     }
 
     /// Adds a correction to a message whose text already explains it.
-    pub fn fixed(mut self, fix: Option<Fix<Span>>) -> Draft {
+    pub fn fixed(mut self, fix: Option<Fix<Span>>) -> DiagnosticDraft {
         self.fix = fix;
         self
     }
@@ -217,17 +217,17 @@ impl Draft {
         })
     }
 
-    pub fn error(self, sources: &[Source]) -> Diagnostic {
+    pub fn error(self, sources: &[VclSource]) -> Diagnostic {
         let end = self.hint.as_ref().map(|hint| format!("Hint: {hint}\n"));
-        self.finish(Severity::Error, &end.unwrap_or_default(), sources)
+        self.finish(DiagnosticSeverity::Error, &end.unwrap_or_default(), sources)
     }
 
-    pub fn warning(self, sources: &[Source]) -> Diagnostic {
-        self.finish(Severity::Warning, "(That was just a warning)\n", sources)
+    pub fn warning(self, sources: &[VclSource]) -> Diagnostic {
+        self.finish(DiagnosticSeverity::Warning, "(That was just a warning)\n", sources)
     }
 
     /// Completes the message; `end` is the last line of varnishd's text.
-    pub fn finish(self, severity: Severity, end: &str, sources: &[Source]) -> Diagnostic {
+    pub fn finish(self, severity: DiagnosticSeverity, end: &str, sources: &[VclSource]) -> Diagnostic {
         let (mut message, mut place, mut labels) = (Vec::new(), None, Vec::new());
         for (words, mark) in &self.parts {
             let mut said: Vec<&str> = words.lines().map(bare).filter(|line| !line.is_empty()).collect();
@@ -243,7 +243,7 @@ impl Draft {
         message.dedup();
         Diagnostic {
             severity,
-            code: self.code.unwrap_or(Code::Internal),
+            code: self.code.unwrap_or(DiagnosticCode::Internal),
             message: printable(message.join("\n")),
             place,
             labels,
@@ -267,7 +267,7 @@ fn printable(text: String) -> String {
 }
 
 /// Renders the message as varnishd's compiler writes it.
-fn text_of(parts: &[(String, Option<Mark>)], sources: &[Source]) -> String {
+fn text_of(parts: &[(String, Option<Mark>)], sources: &[VclSource]) -> String {
     let mut out = String::new();
     for (words, mark) in parts {
         if let Some(Mark::Line(source, line)) = mark {
@@ -283,7 +283,7 @@ fn text_of(parts: &[(String, Option<Mark>)], sources: &[Source]) -> String {
     out
 }
 
-fn place_of(sources: &[Source], mark: Mark) -> Place {
+fn place_of(sources: &[VclSource], mark: Mark) -> FileSpan {
     let (src, start, end) = match mark {
         Mark::Token(span) => origin_of(sources, span),
         Mark::Range(first, last) => {
@@ -304,11 +304,11 @@ fn place_of(sources: &[Source], mark: Mark) -> Place {
     // A range that ends at a character covers it, as a mark does.
     let is_there = source.text.get(from).is_some_and(|c| !matches!(c, b'\n' | b'\r'));
     let (line, column) = line_and_pos(&source.text, from);
-    Place { source: source.name.clone(), at: from..to.max(from + usize::from(is_there)), line, column }
+    FileSpan { source: source.name.clone(), at: from..to.max(from + usize::from(is_there)), line, column }
 }
 
 /// Converts a fix to the files as written; `None` if a part of it is in text that the translation changed.
-fn fix_of(fix: Fix<Span>, sources: &[Source]) -> Option<Fix> {
+fn fix_of(fix: Fix<Span>, sources: &[VclSource]) -> Option<Fix> {
     let bytes = |(src, start, end): Span| sources[src as usize].text.get(start as usize..end as usize);
     let edit = |((src, start, end), new): (Span, String)| {
         let (src, start, end) = match &sources[src as usize].map {
@@ -322,7 +322,7 @@ fn fix_of(fix: Fix<Span>, sources: &[Source]) -> Option<Fix> {
         };
         let source = &sources[src as usize];
         let (line, column) = line_and_pos(&source.text, start as usize);
-        Some((Place { source: source.name.clone(), at: start as usize..end as usize, line, column }, new))
+        Some((FileSpan { source: source.name.clone(), at: start as usize..end as usize, line, column }, new))
     };
     let edits = fix.edits.into_iter().map(edit).collect::<Option<Vec<_>>>()?;
     Some(Fix { title: fix.title, edits })
@@ -351,7 +351,7 @@ fn last_byte((_, start, end): Span) -> u32 {
     end.saturating_sub(1).max(start)
 }
 
-fn coordinate(out: &mut String, source: &Source, at: u32, short: bool) {
+fn coordinate(out: &mut String, source: &VclSource, at: u32, short: bool) {
     let (line, pos) = line_and_pos(&source.text, clamp(&source.text, at));
     if short {
         let _ = write!(out, "(Pos {pos})");
@@ -389,18 +389,18 @@ fn quote(out: &mut String, text: &[u8], start: usize, from: u32, to: u32) {
 }
 
 /// The original token for a token of translated text; the token itself if its source wasn't translated.
-pub(crate) fn origin(sources: &[Source], token: &Token) -> Token {
+pub(crate) fn origin(sources: &[VclSource], token: &Token) -> Token {
     let (src, start, end) = origin_of(sources, token.span());
     Token { src, start, end, ..*token }
 }
 
 /// The original range for any range.
-fn origin_of(sources: &[Source], span: Span) -> Span {
+fn origin_of(sources: &[VclSource], span: Span) -> Span {
     let map = sources[span.0 as usize].map.as_ref();
     map.and_then(|map| map.origin(span.1, span.2)).unwrap_or(span)
 }
 
-fn show(out: &mut String, sources: &[Source], span: Span) {
+fn show(out: &mut String, sources: &[VclSource], span: Span) {
     let (src, start, end) = origin_of(sources, span);
     let source = &sources[src as usize];
     coordinate(out, source, start, false);
@@ -412,12 +412,12 @@ fn show(out: &mut String, sources: &[Source], span: Span) {
 
 /// The first and last range in the files as written. If the range was assembled from several places, only the first is
 /// shown.
-fn ends_of(sources: &[Source], first: Span, last: Span) -> (Span, Span) {
+fn ends_of(sources: &[VclSource], first: Span, last: Span) -> (Span, Span) {
     let (first, last) = (origin_of(sources, first), origin_of(sources, last));
     (first, if first.0 == last.0 && first.1 > last.1 { first } else { last })
 }
 
-fn show_range(out: &mut String, sources: &[Source], first: Span, last: Span) {
+fn show_range(out: &mut String, sources: &[VclSource], first: Span, last: Span) {
     let (first, last) = ends_of(sources, first, last);
     let (s1, s2) = (&sources[first.0 as usize], &sources[last.0 as usize]);
     let l1 = line_start(&s1.text, clamp(&s1.text, first.1));

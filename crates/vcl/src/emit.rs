@@ -3,21 +3,21 @@
 
 use tables::vclvars::Type;
 
-use crate::code::Code;
-use crate::ir::{Expr, Node};
+use crate::code::DiagnosticCode;
+use crate::ir::{Expr, IrNode};
 use crate::program::{Compare, Op};
 use crate::symbols::Ty;
-use crate::vcc::{CompileStopped, MAX_OPS, R, Vcc};
+use crate::vcc::{CompileStopped, MAX_OPS, Vcc, VccResult};
 
 pub(crate) struct BodyPart {
     pub append: bool,
 }
 
 impl Vcc<'_> {
-    pub fn emit(&mut self, op: Op) -> R {
+    pub fn emit(&mut self, op: Op) -> VccResult {
         self.ops += 1;
         if self.ops > MAX_OPS {
-            return self.fail(Code::Limit, "The program is too large.\n");
+            return self.fail(DiagnosticCode::Limit, "The program is too large.\n");
         }
         let place = match self.statement_place {
             Some(place) => place,
@@ -43,7 +43,7 @@ impl Vcc<'_> {
     }
 
     /// Emits a jump to be patched; returns its index.
-    pub fn emit_jump(&mut self, op: Op) -> R<usize> {
+    pub fn emit_jump(&mut self, op: Op) -> VccResult<usize> {
         self.emit(op)?;
         Ok(self.procs[self.current.expect("code is in a subroutine")].code.len() - 1)
     }
@@ -61,16 +61,16 @@ impl Vcc<'_> {
     }
 
     /// Evaluates `cond` and jumps if it equals `when`; falls through otherwise. Returns the jumps to patch.
-    pub fn emit_branch(&mut self, cond: &Expr, when: bool) -> R<Vec<usize>> {
+    pub fn emit_branch(&mut self, cond: &Expr, when: bool) -> VccResult<Vec<usize>> {
         match &cond.node {
-            Node::Not(inner) => self.emit_branch(inner, !when),
+            IrNode::Not(inner) => self.emit_branch(inner, !when),
             // `a && b` is false if any operand is; `a || b` is true if any operand is.
-            Node::All(parts) if !when => self.branch_any(parts, false),
-            Node::Any(parts) if when => self.branch_any(parts, true),
-            Node::All(parts) => self.branch_last(parts, true),
-            Node::Any(parts) => self.branch_last(parts, false),
-            Node::Bool(value) if *value == when => Ok(vec![self.emit_jump(Op::Jump { to: 0 })?]),
-            Node::Bool(_) => Ok(Vec::new()),
+            IrNode::All(parts) if !when => self.branch_any(parts, false),
+            IrNode::Any(parts) if when => self.branch_any(parts, true),
+            IrNode::All(parts) => self.branch_last(parts, true),
+            IrNode::Any(parts) => self.branch_last(parts, false),
+            IrNode::Bool(value) if *value == when => Ok(vec![self.emit_jump(Op::Jump { to: 0 })?]),
+            IrNode::Bool(_) => Ok(Vec::new()),
             _ => {
                 let inverted = self.emit_test(cond)?;
                 let op = if when != inverted { Op::JumpIf { to: 0 } } else { Op::JumpUnless { to: 0 } };
@@ -79,7 +79,7 @@ impl Vcc<'_> {
         }
     }
 
-    fn branch_any(&mut self, parts: &[Expr], when: bool) -> R<Vec<usize>> {
+    fn branch_any(&mut self, parts: &[Expr], when: bool) -> VccResult<Vec<usize>> {
         let mut jumps = Vec::new();
         for part in parts {
             jumps.extend(self.emit_branch(part, when)?);
@@ -87,7 +87,7 @@ impl Vcc<'_> {
         Ok(jumps)
     }
 
-    fn branch_last(&mut self, parts: &[Expr], when: bool) -> R<Vec<usize>> {
+    fn branch_last(&mut self, parts: &[Expr], when: bool) -> VccResult<Vec<usize>> {
         let (last, before) = parts.split_last().expect("it has operands");
         let mut out = Vec::new();
         for part in before {
@@ -99,10 +99,10 @@ impl Vcc<'_> {
     }
 
     /// Sets the flag to a condition without parts. Returns whether the flag is inverted.
-    fn emit_test(&mut self, cond: &Expr) -> R<bool> {
+    fn emit_test(&mut self, cond: &Expr) -> VccResult<bool> {
         match &cond.node {
-            Node::Truth(inner) => {
-                if let Node::Field(head, field) = inner.node {
+            IrNode::Truth(inner) => {
+                if let IrNode::Field(head, field) = inner.node {
                     self.emit(Op::TestField { head, field })?;
                 } else {
                     self.push(inner)?;
@@ -110,16 +110,16 @@ impl Vcc<'_> {
                 }
                 Ok(false)
             }
-            Node::Compare(how, pair) => self.emit_compare(*how, &pair.0, &pair.1),
-            Node::Match(pair) => {
+            IrNode::Compare(how, pair) => self.emit_compare(*how, &pair.0, &pair.1),
+            IrNode::Match(pair) => {
                 match (&pair.0.node, &pair.1.node) {
-                    (Node::Field(head, field), Node::Regex(index)) => {
+                    (IrNode::Field(head, field), IrNode::Regex(index)) => {
                         self.emit(Op::TestFieldRegex { head: *head, field: *field, index: *index })?;
                     }
-                    (Node::Var(var), Node::Regex(index)) if pair.0.ty == Type::Strings => {
+                    (IrNode::Var(var), IrNode::Regex(index)) if pair.0.ty == Type::Strings => {
                         self.emit(Op::TestVarRegex { var: *var, index: *index })?;
                     }
-                    (_, Node::Regex(index)) => {
+                    (_, IrNode::Regex(index)) => {
                         self.push(&pair.0)?;
                         self.emit(Op::TestRegex { index: *index })?;
                     }
@@ -131,7 +131,7 @@ impl Vcc<'_> {
                 }
                 Ok(false)
             }
-            Node::InAcl(pair) => {
+            IrNode::InAcl(pair) => {
                 self.push(&pair.0)?;
                 self.push(&pair.1)?;
                 self.emit(Op::TestAcl)?;
@@ -145,15 +145,15 @@ impl Vcc<'_> {
         }
     }
 
-    fn emit_compare(&mut self, how: Compare, a: &Expr, b: &Expr) -> R<bool> {
+    fn emit_compare(&mut self, how: Compare, a: &Expr, b: &Expr) -> VccResult<bool> {
         let equality = matches!(how, Compare::Equal | Compare::NotEqual);
         let inverted = how == Compare::NotEqual;
         match (&a.node, &b.node) {
-            (Node::Field(head, field), Node::Str(str)) if equality => {
+            (IrNode::Field(head, field), IrNode::Str(str)) if equality => {
                 self.emit(Op::TestFieldStr { head: *head, field: *field, str: *str })?;
                 Ok(inverted)
             }
-            (Node::Var(var), Node::Str(str)) if equality && a.ty == Type::Strings => {
+            (IrNode::Var(var), IrNode::Str(str)) if equality && a.ty == Type::Strings => {
                 self.emit(Op::TestVarStr { var: *var, str: *str })?;
                 Ok(inverted)
             }
@@ -166,55 +166,55 @@ impl Vcc<'_> {
         }
     }
 
-    pub fn emit_value(&mut self, e: Expr) -> R {
+    pub fn emit_value(&mut self, e: Expr) -> VccResult {
         self.push(&e)
     }
 
-    fn push(&mut self, e: &Expr) -> R {
+    fn push(&mut self, e: &Expr) -> VccResult {
         let op = match &e.node {
-            Node::Bool(value) => Op::PushBool { value: *value },
-            Node::Int(value) => Op::PushInt { index: self.int(*value) },
-            Node::Bytes(value) => Op::PushBytes { index: self.int(*value) },
-            Node::Real(value) => Op::PushReal { index: self.real(*value) },
-            Node::Duration(value) => Op::PushDuration { index: self.real(*value) },
-            Node::Str(str) => Op::PushStr { str: *str },
-            Node::Unset => Op::PushUnset,
-            Node::Absent => Op::PushAbsent,
-            Node::Word(word) => {
+            IrNode::Bool(value) => Op::PushBool { value: *value },
+            IrNode::Int(value) => Op::PushInt { index: self.int(*value) },
+            IrNode::Bytes(value) => Op::PushBytes { index: self.int(*value) },
+            IrNode::Real(value) => Op::PushReal { index: self.real(*value) },
+            IrNode::Duration(value) => Op::PushDuration { index: self.real(*value) },
+            IrNode::Str(str) => Op::PushStr { str: *str },
+            IrNode::Unset => Op::PushUnset,
+            IrNode::Absent => Op::PushAbsent,
+            IrNode::Word(word) => {
                 self.program.words.push(word);
                 Op::PushEnum { word: self.program.words.len() as u32 - 1 }
             }
-            Node::Blob(index) => Op::PushBlob { index: *index },
-            Node::Regex(index) => Op::PushRegex { index: *index },
-            Node::Ip(str) => Op::PushIp { str: *str },
-            Node::Field(head, field) => Op::PushField { head: *head, field: *field },
-            Node::Header(head, field) => Op::PushHeader { head: *head, field: *field },
-            Node::Var(var) => Op::PushVar { var: *var },
-            Node::Store(index) => Op::PushStore { index: *index },
+            IrNode::Blob(index) => Op::PushBlob { index: *index },
+            IrNode::Regex(index) => Op::PushRegex { index: *index },
+            IrNode::Ip(str) => Op::PushIp { str: *str },
+            IrNode::Field(head, field) => Op::PushField { head: *head, field: *field },
+            IrNode::Header(head, field) => Op::PushHeader { head: *head, field: *field },
+            IrNode::Var(var) => Op::PushVar { var: *var },
+            IrNode::Store(index) => Op::PushStore { index: *index },
             // Symbols; linking replaces them with the declarations' indices.
-            Node::Backend(sym) => Op::PushBackend { index: *sym },
-            Node::Probe(sym) => Op::PushProbe { index: *sym },
-            Node::Acl(sym) => Op::PushAcl { index: *sym },
-            Node::Sub(sym) => Op::PushSub { sub: *sym },
-            Node::DefaultBackend => Op::PushDefaultBackend,
-            Node::DefaultProbe => Op::PushDefaultProbe,
-            Node::Join(parts) => {
+            IrNode::Backend(sym) => Op::PushBackend { index: *sym },
+            IrNode::Probe(sym) => Op::PushProbe { index: *sym },
+            IrNode::Acl(sym) => Op::PushAcl { index: *sym },
+            IrNode::Sub(sym) => Op::PushSub { sub: *sym },
+            IrNode::DefaultBackend => Op::PushDefaultBackend,
+            IrNode::DefaultProbe => Op::PushDefaultProbe,
+            IrNode::Join(parts) => {
                 self.open_text(parts)?;
                 Op::TextClose
             }
-            Node::Text(inner) => {
+            IrNode::Text(inner) => {
                 self.push(inner)?;
                 let Ty::T(from) = inner.ty else { return Err(CompileStopped) };
                 Op::ToString { from }
             }
-            Node::Not(_)
-            | Node::All(_)
-            | Node::Any(_)
-            | Node::Truth(_)
-            | Node::Compare(..)
-            | Node::Match(_)
-            | Node::InAcl(_) => return self.push_condition(e),
-            Node::Chain(first, steps) => {
+            IrNode::Not(_)
+            | IrNode::All(_)
+            | IrNode::Any(_)
+            | IrNode::Truth(_)
+            | IrNode::Compare(..)
+            | IrNode::Match(_)
+            | IrNode::InAcl(_) => return self.push_condition(e),
+            IrNode::Chain(first, steps) => {
                 self.push(first)?;
                 for (how, result, right) in steps {
                     self.push(right)?;
@@ -222,43 +222,43 @@ impl Vcc<'_> {
                 }
                 return Ok(());
             }
-            Node::Negate(inner) => {
+            IrNode::Negate(inner) => {
                 self.push(inner)?;
                 Op::Negate
             }
-            Node::Regsub(all, parts) => {
+            IrNode::Regsub(all, parts) => {
                 for part in parts.iter() {
                     self.push(part)?;
                 }
                 Op::Regsub { all: *all }
             }
-            Node::Case(upper, inner) => {
+            IrNode::Case(upper, inner) => {
                 self.push(inner)?;
                 Op::Case { upper: *upper }
             }
-            Node::Resolve(inner) => {
+            IrNode::Resolve(inner) => {
                 self.push(inner)?;
                 Op::Resolve
             }
-            Node::StoreProperty(which, inner) => {
+            IrNode::StoreProperty(which, inner) => {
                 self.push(inner)?;
                 Op::StoreProperty { which: *which }
             }
-            Node::Call(site, args) => {
+            IrNode::Call(site, args) => {
                 for arg in args {
                     self.push_argument(arg)?;
                 }
                 Op::Call { site: *site }
             }
-            Node::Object(_) => return self.fail(Code::WrongKind, "An object is no value.\n"),
+            IrNode::Object(_) => return self.fail(DiagnosticCode::WrongKind, "An object is no value.\n"),
         };
         self.emit(op)
     }
 
     /// Pushes an argument of a module's function. The end of a text's first piece is marked because some messages show
     /// only that piece.
-    fn push_argument(&mut self, arg: &Expr) -> R {
-        let Node::Join(parts) = &arg.node else { return self.push(arg) };
+    fn push_argument(&mut self, arg: &Expr) -> VccResult {
+        let IrNode::Join(parts) = &arg.node else { return self.push(arg) };
         let (Some(first), rest) = (parts.first(), &parts[1..]) else { return self.push(arg) };
         self.open_text(std::slice::from_ref(first))?;
         self.emit(Op::TextMark)?;
@@ -266,7 +266,7 @@ impl Vcc<'_> {
         self.emit(Op::TextClose)
     }
 
-    fn push_condition(&mut self, e: &Expr) -> R {
+    fn push_condition(&mut self, e: &Expr) -> VccResult {
         let no = self.emit_branch(e, false)?;
         self.emit(Op::PushBool { value: true })?;
         let end = self.emit_jump(Op::Jump { to: 0 })?;
@@ -277,30 +277,30 @@ impl Vcc<'_> {
     }
 
     /// Opens a buffer and appends a text.
-    pub fn emit_text(&mut self, e: Expr) -> R {
+    pub fn emit_text(&mut self, e: Expr) -> VccResult {
         match e.node {
-            Node::Join(parts) => self.open_text(&parts),
+            IrNode::Join(parts) => self.open_text(&parts),
             _ => self.open_text(std::slice::from_ref(&e)),
         }
     }
 
-    fn open_text(&mut self, parts: &[Expr]) -> R {
+    fn open_text(&mut self, parts: &[Expr]) -> VccResult {
         self.emit(Op::TextOpen)?;
         self.text_parts(parts)
     }
 
-    fn text_parts(&mut self, parts: &[Expr]) -> R {
+    fn text_parts(&mut self, parts: &[Expr]) -> VccResult {
         for part in parts {
             match &part.node {
-                Node::Join(inner) => self.text_parts(inner)?,
-                Node::Str(str) => self.emit(Op::TextStr { str: *str })?,
-                Node::Unset => {}
-                Node::Field(head, field) => self.emit(Op::TextField { head: *head, field: *field })?,
-                Node::Var(var) => self.emit(Op::TextVar { var: *var })?,
-                Node::Text(inner) if matches!(inner.node, Node::Var(_)) => {
+                IrNode::Join(inner) => self.text_parts(inner)?,
+                IrNode::Str(str) => self.emit(Op::TextStr { str: *str })?,
+                IrNode::Unset => {}
+                IrNode::Field(head, field) => self.emit(Op::TextField { head: *head, field: *field })?,
+                IrNode::Var(var) => self.emit(Op::TextVar { var: *var })?,
+                IrNode::Text(inner) if matches!(inner.node, IrNode::Var(_)) => {
                     self.text_parts(std::slice::from_ref(inner))?
                 }
-                Node::Text(inner) => {
+                IrNode::Text(inner) => {
                     self.push(inner)?;
                     self.emit(Op::TextPop)?;
                 }
@@ -314,13 +314,13 @@ impl Vcc<'_> {
     }
 
     /// Emits `hash_data(...)`; each part is hashed as a separate piece.
-    pub fn emit_hash(&mut self, e: Expr) -> R {
+    pub fn emit_hash(&mut self, e: Expr) -> VccResult {
         let parts = match e.node {
-            Node::Join(parts) => parts,
+            IrNode::Join(parts) => parts,
             _ => vec![e],
         };
         for part in parts {
-            if let Node::Field(head, field) = part.node {
+            if let IrNode::Field(head, field) = part.node {
                 self.emit(Op::HashField { head, field })?;
             } else {
                 self.emit_text(part)?;
@@ -331,13 +331,13 @@ impl Vcc<'_> {
     }
 
     /// Emits `synthetic()`: each piece is appended to the body, an unset one as `(null)`.
-    pub fn emit_synthetic(&mut self, e: Expr) -> R {
+    pub fn emit_synthetic(&mut self, e: Expr) -> VccResult {
         let parts = match e.node {
-            Node::Join(parts) => parts,
+            IrNode::Join(parts) => parts,
             _ => vec![e],
         };
         for part in parts {
-            if let Node::Str(_) = part.node {
+            if let IrNode::Str(_) = part.node {
                 self.emit_text(part)?;
                 self.emit(Op::SetBodyText { append: true })?;
             } else {
@@ -348,7 +348,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    pub fn emit_body(&mut self, e: Expr, part: BodyPart) -> R {
+    pub fn emit_body(&mut self, e: Expr, part: BodyPart) -> VccResult {
         if e.ty == Type::Blob {
             self.push(&e)?;
             return self.emit(Op::SetBody { append: part.append });
@@ -357,17 +357,17 @@ impl Vcc<'_> {
         self.emit(Op::SetBodyText { append: part.append })
     }
 
-    pub fn emit_statement(&mut self, e: Expr) -> R {
+    pub fn emit_statement(&mut self, e: Expr) -> VccResult {
         let void = match &e.node {
-            Node::Call(site, _) => self.program.calls[*site as usize].returns == Type::Void,
+            IrNode::Call(site, _) => self.program.calls[*site as usize].returns == Type::Void,
             _ => false,
         };
         self.push(&e)?;
         if void { Ok(()) } else { self.emit(Op::Drop) }
     }
 
-    pub fn emit_new(&mut self, call: Expr) -> R {
-        let Node::Call(site, args) = call.node else { return Err(CompileStopped) };
+    pub fn emit_new(&mut self, call: Expr) -> VccResult {
+        let IrNode::Call(site, args) = call.node else { return Err(CompileStopped) };
         for arg in &args {
             self.push(arg)?;
         }

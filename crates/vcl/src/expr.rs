@@ -4,12 +4,12 @@
 
 use tables::vclvars::Type;
 
-use crate::code::Code;
-use crate::ir::{Expr, Node};
+use crate::code::DiagnosticCode;
+use crate::ir::{Expr, IrNode};
 use crate::program::{Compare, Math};
 use crate::symbols::Ty;
 use crate::token::Tok;
-use crate::vcc::{R, Vcc};
+use crate::vcc::{Vcc, VccResult};
 
 /// Typed uses of `+` and `-`: operator, types of the operands, type of the result. Any other `+` joins text.
 const ADDS: [(Math, Type, Type, Type); 15] = {
@@ -80,7 +80,7 @@ const COMPARISONS: [(Tok, Compare); 6] = [
 
 impl Vcc<'_> {
     /// Compiles an expression of type `want`, conversions included.
-    pub fn expr(&mut self, want: Type) -> R<Expr> {
+    pub fn expr(&mut self, want: Type) -> VccResult<Expr> {
         let first = self.at;
         // A body may be a BLOB, so varnishd 7.1.1 refuses `resp.status + " "` for it; 6.x accepted that as text.
         let hoped = if is_text(want) || want == Type::Body { Type::Strings } else { want };
@@ -107,18 +107,26 @@ impl Vcc<'_> {
         self.type_check(e, want, first)
     }
 
-    fn type_check(&mut self, e: Expr, want: Type, first: usize) -> R<Expr> {
+    fn type_check(&mut self, e: Expr, want: Type, first: usize) -> VccResult<Expr> {
         if e.ty == want {
             return Ok(e);
         }
         self.hint_types(e.ty, want, first);
         let wanted = Ty::T(want).user_name();
-        self.fail_since(Code::Type, &format!("Expression has type {}, expected {wanted}\n", e.ty.user_name()), first)
+        self.fail_since(
+            DiagnosticCode::Type,
+            &format!("Expression has type {}, expected {wanted}\n", e.ty.user_name()),
+            first,
+        )
     }
 
-    fn text_form(&mut self, e: Expr, first: usize) -> R<Expr> {
+    fn text_form(&mut self, e: Expr, first: usize) -> VccResult<Expr> {
         if !has_text_form(e.ty) {
-            return self.fail_since(Code::Type, &format!("Cannot convert {} to STRING.\n", e.ty.user_name()), first);
+            return self.fail_since(
+                DiagnosticCode::Type,
+                &format!("Cannot convert {} to STRING.\n", e.ty.user_name()),
+                first,
+            );
         }
         Ok(text_of(e))
     }
@@ -126,23 +134,23 @@ impl Vcc<'_> {
     fn truth_of(&mut self, e: Expr) -> Expr {
         match e.ty {
             Ty::T(Type::Backend | Type::Int | Type::Duration | Type::Strings) => {
-                Expr::new(Node::Truth(Box::new(e)), Type::Bool)
+                Expr::new(IrNode::Truth(Box::new(e)), Type::Bool)
             }
             _ => e,
         }
     }
 
     /// Compiles a chain of `||`.
-    pub fn any(&mut self, want: Type) -> R<Expr> {
+    pub fn any(&mut self, want: Type) -> VccResult<Expr> {
         self.enter()?;
-        let e = self.logic(want, Tok::Or, "||", Self::all, Node::Any);
+        let e = self.logic(want, Tok::Or, "||", Self::all, IrNode::Any);
         self.leave();
         e
     }
 
     /// Compiles a chain of `&&`.
-    fn all(&mut self, want: Type) -> R<Expr> {
-        self.logic(want, Tok::And, "&&", Self::not, Node::All)
+    fn all(&mut self, want: Type) -> VccResult<Expr> {
+        self.logic(want, Tok::And, "&&", Self::not, IrNode::All)
     }
 
     fn logic(
@@ -150,9 +158,9 @@ impl Vcc<'_> {
         want: Type,
         op: Tok,
         name: &str,
-        part: fn(&mut Self, Type) -> R<Expr>,
-        make: fn(Vec<Expr>) -> Node,
-    ) -> R<Expr> {
+        part: fn(&mut Self, Type) -> VccResult<Expr>,
+        make: fn(Vec<Expr>) -> IrNode,
+    ) -> VccResult<Expr> {
         let first = self.at;
         let e = part(self, want)?;
         if self.tok() != op {
@@ -168,16 +176,16 @@ impl Vcc<'_> {
         Ok(Expr::new(make(parts), Type::Bool))
     }
 
-    fn boolean(&mut self, e: Expr, first: usize, complaint: &str) -> R<Expr> {
+    fn boolean(&mut self, e: Expr, first: usize, complaint: &str) -> VccResult<Expr> {
         let e = self.truth_of(e);
         if e.ty == Type::Bool {
             return Ok(e);
         }
-        self.fail_since(Code::Type, &format!("{complaint}, found {}.\n", e.ty.user_name()), first)
+        self.fail_since(DiagnosticCode::Type, &format!("{complaint}, found {}.\n", e.ty.user_name()), first)
     }
 
     /// Compiles an optional `!`.
-    fn not(&mut self, want: Type) -> R<Expr> {
+    fn not(&mut self, want: Type) -> VccResult<Expr> {
         let first = self.at;
         if !self.is_c(b'!') {
             return self.comparison(want);
@@ -185,10 +193,10 @@ impl Vcc<'_> {
         self.next();
         let e = self.comparison(want)?;
         let e = self.boolean(e, first, "'!' must be followed by BOOL")?;
-        Ok(Expr::new(Node::Not(Box::new(e)), Type::Bool))
+        Ok(Expr::new(IrNode::Not(Box::new(e)), Type::Bool))
     }
 
-    fn comparison(&mut self, want: Type) -> R<Expr> {
+    fn comparison(&mut self, want: Type) -> VccResult<Expr> {
         use Type::*;
         let e = self.sum(want)?;
         let tok = self.tok();
@@ -205,14 +213,14 @@ impl Vcc<'_> {
             (_, None) if !matching => Ok(e),
             _ => {
                 let op = self.text_of(&self.token());
-                self.fail(Code::Type, &format!("Operator {op} not possible on {}\n", e.ty.user_name()))
+                self.fail(DiagnosticCode::Type, &format!("Operator {op} not possible on {}\n", e.ty.user_name()))
             }
         }
     }
 
-    fn compare(&mut self, e: Expr, how: Compare) -> R<Expr> {
+    fn compare(&mut self, e: Expr, how: Compare) -> VccResult<Expr> {
         let op = self.token();
-        let Ty::T(ty) = e.ty else { return self.fail(Code::Type, "Operator not possible here\n") };
+        let Ty::T(ty) = e.ty else { return self.fail(DiagnosticCode::Type, "Operator not possible here\n") };
         self.next();
         let first = self.at;
         let mut e2 = self.sum(ty)?;
@@ -230,25 +238,29 @@ impl Vcc<'_> {
             self.hint_compared(e.ty, e2.ty, first);
             let op_text = self.text_of(&op);
             let (a, b) = (e.ty.user_name(), e2.ty.user_name());
-            return self.fail_at(Code::Type, &format!("Comparison of different types: {a} '{op_text}' {b}\n"), &op);
+            return self.fail_at(
+                DiagnosticCode::Type,
+                &format!("Comparison of different types: {a} '{op_text}' {b}\n"),
+                &op,
+            );
         }
-        Ok(Expr::new(Node::Compare(how, Box::new((e, e2))), Type::Bool))
+        Ok(Expr::new(IrNode::Compare(how, Box::new((e, e2))), Type::Bool))
     }
 
-    fn matches(&mut self, e: Expr, right: Type) -> R<Expr> {
+    fn matches(&mut self, e: Expr, right: Type) -> VccResult<Expr> {
         let negated = self.tok() == Tok::NoMatch;
         self.next();
         let first = self.at;
         let e2 = self.postfix(right)?;
         let e2 = self.type_check(e2, right, first)?;
         let pair = Box::new((e, e2));
-        let node = if right == Type::Acl { Node::InAcl(pair) } else { Node::Match(pair) };
+        let node = if right == Type::Acl { IrNode::InAcl(pair) } else { IrNode::Match(pair) };
         let e = Expr::new(node, Type::Bool);
-        Ok(if negated { Expr::new(Node::Not(Box::new(e)), Type::Bool) } else { e })
+        Ok(if negated { Expr::new(IrNode::Not(Box::new(e)), Type::Bool) } else { e })
     }
 
     /// Compiles a chain of `+` and `-`.
-    fn sum(&mut self, want: Type) -> R<Expr> {
+    fn sum(&mut self, want: Type) -> VccResult<Expr> {
         let first = self.at;
         let mut e = self.product(want)?;
         while matches!(self.tok(), Tok::C(b'+' | b'-')) {
@@ -273,7 +285,7 @@ impl Vcc<'_> {
             } else {
                 let op = self.text_of(&op);
                 let (a, b) = (e.ty.user_name(), e2.ty.user_name());
-                return self.fail_since(Code::Type, &format!("{a} {op} {b} not possible.\n"), at);
+                return self.fail_since(DiagnosticCode::Type, &format!("{a} {op} {b} not possible.\n"), at);
             }
         }
         Ok(e)
@@ -282,19 +294,19 @@ impl Vcc<'_> {
     /// Joins two texts; adjacent constants become one.
     fn join(&mut self, left: Expr, right: Expr) -> Expr {
         let mut parts = match left.node {
-            Node::Join(parts) => parts,
+            IrNode::Join(parts) => parts,
             _ => vec![left],
         };
         let more = match right.node {
-            Node::Join(more) => more,
+            IrNode::Join(more) => more,
             _ => vec![right],
         };
         for part in more {
-            if let (Some(Node::Str(a)), Node::Str(b)) = (parts.last().map(|p| &p.node), &part.node) {
+            if let (Some(IrNode::Str(a)), IrNode::Str(b)) = (parts.last().map(|p| &p.node), &part.node) {
                 let both = [&*self.program.strings[*a as usize], &*self.program.strings[*b as usize]].concat();
                 let joined = self.string(&both);
                 let last = parts.last_mut().expect("it has a last part");
-                last.node = Node::Str(joined);
+                last.node = IrNode::Str(joined);
             } else {
                 parts.push(part);
             }
@@ -302,33 +314,34 @@ impl Vcc<'_> {
         if parts.len() == 1 {
             return parts.pop().expect("one part");
         }
-        Expr::new(Node::Join(parts), Type::Strings)
+        Expr::new(IrNode::Join(parts), Type::Strings)
     }
 
     /// Compiles a chain of `*`, `/` and `%`.
-    fn product(&mut self, want: Type) -> R<Expr> {
+    fn product(&mut self, want: Type) -> VccResult<Expr> {
         let mut e = self.postfix(want)?;
         while let Tok::C(c @ (b'*' | b'/' | b'%')) = self.tok() {
             let op = self.token();
             if c == b'%' && !(e.ty == Type::Int) {
-                return self.fail(Code::Type, "Operator % only possible on INT.\n");
+                return self.fail(DiagnosticCode::Type, "Operator % only possible on INT.\n");
             }
             let Some(factor) = factor_type(e.ty) else {
                 let name = e.ty.user_name();
-                return self.fail(Code::Type, &format!("Operator {} not possible on type {name}.\n", c as char));
+                return self
+                    .fail(DiagnosticCode::Type, &format!("Operator {} not possible on type {name}.\n", c as char));
             };
             self.next();
             let e2 = self.postfix(factor)?;
             if !(e2.ty == Type::Int || e2.ty == factor) {
                 let (a, b) = (e.ty.user_name(), e2.ty.user_name());
-                return self.fail_at(Code::Type, &format!("{a} {} {b} not possible.\n", c as char), &op);
+                return self.fail_at(DiagnosticCode::Type, &format!("{a} {} {b} not possible.\n", c as char), &op);
             }
             let math = match c {
                 b'*' => Math::Mul,
                 b'/' => Math::Div,
                 _ => Math::Rem,
             };
-            let Ty::T(result) = e.ty else { return self.fail(Code::Type, "Operator not possible here\n") };
+            let Ty::T(result) = e.ty else { return self.fail(DiagnosticCode::Type, "Operator not possible here\n") };
             e = chain(e, math, result, e2);
         }
         Ok(e)
@@ -336,15 +349,15 @@ impl Vcc<'_> {
 }
 
 fn text_of(e: Expr) -> Expr {
-    Expr::new(Node::Text(Box::new(e)), Type::Strings)
+    Expr::new(IrNode::Text(Box::new(e)), Type::Strings)
 }
 
 /// Chains are evaluated from left to right, so the result of a chain can always be extended.
 fn chain(e: Expr, math: Math, result: Type, right: Expr) -> Expr {
     let (first, mut steps) = match e.node {
-        Node::Chain(first, steps) => (first, steps),
+        IrNode::Chain(first, steps) => (first, steps),
         node => (Box::new(Expr { node, ty: e.ty }), Vec::new()),
     };
     steps.push((math, result, right));
-    Expr::new(Node::Chain(first, steps), result)
+    Expr::new(IrNode::Chain(first, steps), result)
 }

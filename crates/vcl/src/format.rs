@@ -2,18 +2,18 @@
 //! The VCL formatter: indentation, spaces, braces and blank lines. It never changes, adds or drops a token, and keeps
 //! line breaks inside statements. Line endings follow the text's first one.
 
-use crate::code::Code;
-use crate::diag::{Diagnostic, Diagnostics, Draft};
-use crate::token::{PAIRS, Source, Tok, Token, lex};
+use crate::code::DiagnosticCode;
+use crate::diag::{Diagnostic, DiagnosticDraft, Diagnostics};
+use crate::token::{PAIRS, Tok, Token, VclSource, lex};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Style {
+pub struct FormatStyle {
     pub indent: String,
 }
 
-impl Default for Style {
+impl Default for FormatStyle {
     fn default() -> Self {
-        Style { indent: "    ".to_owned() }
+        FormatStyle { indent: "    ".to_owned() }
     }
 }
 
@@ -21,13 +21,14 @@ impl Default for Style {
 ///
 /// # Errors
 /// If `text` can't be split into tokens, or has more closing brackets than opening ones.
-pub fn format(name: &str, text: &[u8], style: &Style) -> Result<Vec<u8>, Diagnostics> {
+pub fn format(name: &str, text: &[u8], style: &FormatStyle) -> Result<Vec<u8>, Diagnostics> {
     let tokens = tokens(name, text)?;
     let mut printer = Printer::new(text, style);
     for token in &tokens {
         printer.gap(token);
         if token.tok != Tok::End && !printer.token(token) {
-            let error = Draft::at(Code::Syntax, "A closing bracket without an opening one\n", token.span());
+            let error =
+                DiagnosticDraft::at(DiagnosticCode::Syntax, "A closing bracket without an opening one\n", token.span());
             return Err(failed(name, text, error));
         }
     }
@@ -43,7 +44,7 @@ pub fn format(name: &str, text: &[u8], style: &Style) -> Result<Vec<u8>, Diagnos
         Ok(out)
     } else {
         let text = format!("{name}: can't be laid out without a change of meaning\n");
-        Err(Diagnostic::error(Code::Internal, &text).into())
+        Err(Diagnostic::error(DiagnosticCode::Internal, &text).into())
     }
 }
 
@@ -53,8 +54,10 @@ fn tokens(name: &str, text: &[u8]) -> Result<Vec<Token>, Diagnostics> {
     Ok(out)
 }
 
-fn failed(name: &str, text: &[u8], error: Draft) -> Diagnostics {
-    error.error(&[Source { name: name.to_owned(), kind: "file", text: text.to_vec(), parent: None, map: None }]).into()
+fn failed(name: &str, text: &[u8], error: DiagnosticDraft) -> Diagnostics {
+    error
+        .error(&[VclSource { name: name.to_owned(), kind: "file", text: text.to_vec(), parent: None, map: None }])
+        .into()
 }
 
 fn word<'a>(text: &'a [u8], token: &Token) -> &'a [u8] {
@@ -110,7 +113,7 @@ enum PrinterPosition {
 
 struct Printer<'a> {
     text: &'a [u8],
-    style: &'a Style,
+    style: &'a FormatStyle,
     line_end: &'static [u8],
     out: Vec<u8>,
     end: usize,
@@ -131,7 +134,7 @@ struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    fn new(text: &'a [u8], style: &'a Style) -> Printer<'a> {
+    fn new(text: &'a [u8], style: &'a FormatStyle) -> Printer<'a> {
         let first_end = text.iter().position(|c| *c == b'\n').unwrap_or(0);
         Printer {
             text,

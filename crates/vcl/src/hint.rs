@@ -3,13 +3,13 @@
 //! on the messages' text.
 
 use tables::vclvars::{Method, Return, Type};
-use tables::vmods::{self, Arg};
+use tables::vmods::{self, VmodArg};
 
 use crate::diag::{Fix, Hint, Span, line_and_pos, origin};
 use crate::outline::{self, Outline};
-use crate::symbols::{Kind, Symbol, Ty, What};
+use crate::symbols::{Symbol, SymbolKind, SymbolMeaning, Ty};
 use crate::token::{Tok, Token};
-use crate::vcc::{Access, SubState, Use, Vcc};
+use crate::vcc::{SubState, SymbolAccess, SymbolUse, Vcc};
 
 /// Names of later Varnish releases that aren't supported, and their replacements; sorted.
 const LATER_WORDS: [(&str, &str); 7] = [
@@ -98,7 +98,8 @@ impl Vcc<'_> {
         let src = self.tokens[at].src;
         let text = &self.sources[src as usize].text;
         let outline = Outline::parse(text);
-        let imports = outline.declarations.iter().filter(|d| d.kind == outline::Kind::Import).map(|d| d.whole.end);
+        let imports =
+            outline.declarations.iter().filter(|d| d.kind == outline::DeclarationKind::Import).map(|d| d.whole.end);
         let version =
             outline.names(text).first().filter(|name| &text[name.at.clone()] == b"vcl").map(|name| name.at.end);
         let from = imports.max().or(version);
@@ -303,22 +304,22 @@ impl Vcc<'_> {
         open.pop()
     }
 
-    pub fn hint_undefined(&mut self, name: &str, kind: Kind, at: usize) {
+    pub fn hint_undefined(&mut self, name: &str, kind: SymbolKind, at: usize) {
         let declared = self.syms.all.iter().filter(|sym| sym.kind == kind && sym.defs > 0).map(|sym| sym.name.as_str());
-        let default = (kind == Kind::Backend && !self.program.backends.is_empty()).then_some("default");
+        let default = (kind == SymbolKind::Backend && !self.program.backends.is_empty()).then_some("default");
         if let Some(near) = nearest(name, declared.chain(default)) {
             let near = near.to_owned();
             return self.hint_meant(format!("Is {near} meant?"), &near, at, at);
         }
         let body = match kind {
-            Kind::Acl => "{ \"127.0.0.1\"; }",
-            Kind::Backend => "{ .host = \"127.0.0.1\"; }",
+            SymbolKind::Acl => "{ \"127.0.0.1\"; }",
+            SymbolKind::Backend => "{ .host = \"127.0.0.1\"; }",
             _ => "{ ... }",
         };
         self.hint(format!("Declare it, outside of subroutines: {} {name} {body}", kind.name()));
     }
 
-    pub fn hint_unused(&mut self, name: &str, kind: Kind) {
+    pub fn hint_unused(&mut self, name: &str, kind: SymbolKind) {
         let undeclared = |sym: &&Symbol| sym.kind == kind && sym.defs == 0 && sym.refs > 0;
         let names = self.syms.all.iter().filter(undeclared).map(|sym| sym.name.as_str());
         match nearest(name, names).map(str::to_owned) {
@@ -347,7 +348,7 @@ impl Vcc<'_> {
         let (token, at) = (self.token(), self.at);
         let word = self.text_of(&token);
         let is_statement =
-            self.syms.find(&word, Kind::Action, 41, 40, 41).is_some() || word == "else" || word == "elsif";
+            self.syms.find(&word, SymbolKind::Action, 41, 40, 41).is_some() || word == "else" || word == "elsif";
         let hint = match token.tok {
             Tok::C(b'}') => {
                 format!("There is one '}}' too many, or a '{{' is missing before it.{}", self.ended_before()).into()
@@ -382,7 +383,7 @@ impl Vcc<'_> {
         format!(" {name} ended in line {}.", self.line_of(end))
     }
 
-    pub fn hint_name(&mut self, written: &str, kind: Kind, first: usize, last: usize) {
+    pub fn hint_name(&mut self, written: &str, kind: SymbolKind, first: usize, last: usize) {
         let lower = written.to_ascii_lowercase();
         if let Some((_, now)) = OLD_WORDS.iter().find(|(old, _)| *old == lower) {
             let text = format!("Since 4.0 that is said by {now}.{}", self.or_is_old());
@@ -396,11 +397,11 @@ impl Vcc<'_> {
         if let Some(instead) = later {
             return self.hint(format!("That is of later releases and isn't built into Lacquer. Instead: {instead}."));
         }
-        if kind == Kind::Vcl {
+        if kind == SymbolKind::Vcl {
             return self.hint("Labels are made by the CLI command vcl.label.");
         }
         let (module, rest) = lower.split_once('.').unwrap_or((&lower, ""));
-        let imported = self.syms.find(module, Kind::Vmod, 41, 40, 41).is_some();
+        let imported = self.syms.find(module, SymbolKind::Vmod, 41, 40, 41).is_some();
         if let Some(import) = self.program.imports.iter().find(|i| i.name == module)
             && self.hint_left_out(&format!("{}.{rest}", import.module))
         {
@@ -429,12 +430,13 @@ impl Vcc<'_> {
             let near = format!("{near}.{field}");
             return self.hint_meant(format!("Is {near} meant?"), &near, first, last);
         }
-        if rest.is_empty() && kind == Kind::Var {
+        if rest.is_empty() && kind == SymbolKind::Var {
             return self.hint(format!("A request's field is req.http.{written}; VCL has no other variables of one's own but those of the module var."));
         }
         let syntax = self.syntax;
         let here = |sym: &&Symbol| {
-            let known = !matches!(sym.what, What::Nothing | What::Fields(_) | What::Global(None));
+            let known =
+                !matches!(sym.what, SymbolMeaning::Nothing | SymbolMeaning::Fields(_) | SymbolMeaning::Global(None));
             known && sym.versions.0 <= syntax && sym.versions.1 >= syntax
         };
         let names: Vec<String> = self.syms.all.iter().filter(here).map(|sym| sym.full.clone()).collect();
@@ -448,7 +450,7 @@ impl Vcc<'_> {
         if !kin.is_empty() && !rest.is_empty() && kin.len() <= MAX_KIN {
             let list = kin.join(", ");
             self.hint(format!("There are {list}."));
-        } else if ["req", "bereq", "beresp", "resp"].contains(&module) && kind != Kind::Func {
+        } else if ["req", "bereq", "beresp", "resp"].contains(&module) && kind != SymbolKind::Func {
             let field = written.rsplit('.').next().unwrap_or_default();
             self.hint(format!("A field is {module}.http.{field}."));
         }
@@ -539,13 +541,13 @@ impl Vcc<'_> {
     }
 
     /// Lists the subroutines in which a misused variable or action is allowed.
-    pub fn hint_places(&mut self, u: &Use) {
+    pub fn hint_places(&mut self, u: &SymbolUse) {
         let sym = self.syms.get(u.sym);
         let (set, what) = match u.access {
-            Access::Read => (sym.read, "It can be read in"),
-            Access::Write => (sym.write, "It can be set in"),
-            Access::Unset => (sym.unset, "It can be unset in"),
-            Access::Action => (sym.action, "It is for"),
+            SymbolAccess::Read => (sym.read, "It can be read in"),
+            SymbolAccess::Write => (sym.write, "It can be set in"),
+            SymbolAccess::Unset => (sym.unset, "It can be unset in"),
+            SymbolAccess::Action => (sym.action, "It is for"),
         };
         let delivers =
             |p: &SubState| p.method == Some(Method::Deliver) && p.uses.iter().any(|other| other.first == u.first);
@@ -619,8 +621,8 @@ impl Vcc<'_> {
         }
     }
 
-    pub fn hint_call(&mut self, name: &str, params: &[Arg]) {
-        let one = |arg: &Arg| {
+    pub fn hint_call(&mut self, name: &str, params: &[VmodArg]) {
+        let one = |arg: &VmodArg| {
             let name = if arg.name.is_empty() { String::new() } else { format!(" {}", arg.name) };
             let text = format!("{}{name}", arg.ty.name());
             if arg.may_be_left_out() { format!("[{text}]") } else { text }

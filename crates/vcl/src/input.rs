@@ -3,40 +3,40 @@
 
 use tables::vclvars::REFRESH_SUBS;
 
-use crate::code::Code;
-use crate::diag::Draft;
+use crate::code::DiagnosticCode;
+use crate::diag::DiagnosticDraft;
 use crate::dialect::Translation;
-use crate::token::{Source, Tok, Token, lex};
-use crate::vcc::{CompileStopped, MAX_SOURCE, R, Vcc};
+use crate::token::{Tok, Token, VclSource, lex};
+use crate::vcc::{CompileStopped, MAX_SOURCE, Vcc, VccResult};
 
 const MAX_INCLUDES: usize = 64;
 const MAX_FILES: usize = 10_000;
 
 impl Vcc<'_> {
     /// Adds a source and appends its tokens; `end` says whether its end ends the program.
-    pub fn read(&mut self, name: &str, kind: &'static str, text: Vec<u8>, parent: Option<u32>, end: bool) -> R {
+    pub fn read(&mut self, name: &str, kind: &'static str, text: Vec<u8>, parent: Option<u32>, end: bool) -> VccResult {
         let mut up = parent;
         let mut depth = 0;
         while let Some(at) = up {
             let source = &self.sources[at as usize];
             if source.name == name && source.kind == kind {
-                return self.fail_nowhere(Code::File, &format!("Recursive use of {kind} \"{name}\"\n\n"));
+                return self.fail_nowhere(DiagnosticCode::File, &format!("Recursive use of {kind} \"{name}\"\n\n"));
             }
             up = source.parent;
             depth += 1;
         }
         self.source_bytes += text.len();
         if self.source_bytes > MAX_SOURCE || self.sources.len() >= MAX_FILES || depth > MAX_INCLUDES {
-            return self.fail_nowhere(Code::Limit, &format!("VCL is too large: more than {MAX_SOURCE} bytes, {MAX_FILES} files or {MAX_INCLUDES} nested includes, at '{name}'\n"));
+            return self.fail_nowhere(DiagnosticCode::Limit, &format!("VCL is too large: more than {MAX_SOURCE} bytes, {MAX_FILES} files or {MAX_INCLUDES} nested includes, at '{name}'\n"));
         }
         let src = self.sources.len() as u32;
-        self.sources.push(Source { name: name.to_owned(), kind, text, parent, map: None });
+        self.sources.push(VclSource { name: name.to_owned(), kind, text, parent, map: None });
         let tokens = self.tokens_of(src)?;
         self.append(&tokens, end)
     }
 
     /// Takes a translated program and its original sources, which messages and places refer to.
-    pub fn read_translated(&mut self, sources: Vec<Source>, translation: Translation) -> R {
+    pub fn read_translated(&mut self, sources: Vec<VclSource>, translation: Translation) -> VccResult {
         let name = format!("{} (as VCL 4.1)", sources[0].name);
         self.sources = sources;
         let src = self.sources.len() as u32;
@@ -48,10 +48,10 @@ impl Vcc<'_> {
             let line = note.line.max(1);
             let text = format!("{} -> {new}: {}\n", note.old, note.reason);
             let source = self.sources.iter().position(|source| source.name == note.source).unwrap_or(0) as u32;
-            self.draft = Draft::line(Code::Translated, text, source, line);
+            self.draft = DiagnosticDraft::line(DiagnosticCode::Translated, text, source, line);
             self.warn();
         }
-        self.sources.push(Source { name, kind: "file", text, parent: None, map: Some(map) });
+        self.sources.push(VclSource { name, kind: "file", text, parent: None, map: Some(map) });
         let mut tokens = self.tokens_of(src)?;
         tokens.pop();
         self.tokens.append(&mut tokens);
@@ -68,7 +68,7 @@ impl Vcc<'_> {
     }
 
     /// The tokens of a source that was read, with the end token.
-    fn tokens_of(&mut self, src: u32) -> R<Vec<Token>> {
+    fn tokens_of(&mut self, src: u32) -> VccResult<Vec<Token>> {
         let mut tokens = Vec::new();
         let mut blobs = std::mem::take(&mut self.program.blobs);
         let lexed = lex(&self.sources[src as usize].text, src, &mut blobs, &mut tokens);
@@ -81,7 +81,7 @@ impl Vcc<'_> {
         Ok(tokens)
     }
 
-    fn append(&mut self, tokens: &[Token], end: bool) -> R {
+    fn append(&mut self, tokens: &[Token], end: bool) -> VccResult {
         let mut at = 0;
         while at < tokens.len() {
             let token = tokens[at];
@@ -99,26 +99,26 @@ impl Vcc<'_> {
     }
 
     /// Compiles an include; `at` is the token after the word. Returns the index of its `;`.
-    fn include(&mut self, tokens: &[Token], mut at: usize) -> R<usize> {
+    fn include(&mut self, tokens: &[Token], mut at: usize) -> VccResult<usize> {
         let mut glob = false;
         // The list ends with an end token, so every other token has a successor.
         while let Tok::C(sign @ (b'+' | b'-')) = tokens[at].tok {
             let flag = tokens[at + 1];
             if flag.start != tokens[at].end {
-                return self.fail_at(Code::Syntax, "Expected a flag at:\n", &tokens[at]);
+                return self.fail_at(DiagnosticCode::Syntax, "Expected a flag at:\n", &tokens[at]);
             }
             if !self.is_word(&flag, "glob") {
-                return self.fail_at(Code::Syntax, "Unknown include flag:\n", &flag);
+                return self.fail_at(DiagnosticCode::Syntax, "Unknown include flag:\n", &flag);
             }
             glob = sign == b'+';
             at += 2;
         }
         let name = tokens[at];
         if name.tok != Tok::Str {
-            return self.fail_at(Code::Syntax, "include not followed by string constant.\n", &name);
+            return self.fail_at(DiagnosticCode::Syntax, "include not followed by string constant.\n", &name);
         }
         if tokens[at + 1].tok != Tok::C(b';') {
-            return self.fail_at(Code::Syntax, "include <string> not followed by semicolon.\n", &name);
+            return self.fail_at(DiagnosticCode::Syntax, "include <string> not followed by semicolon.\n", &name);
         }
         if self.include_files(&name, glob).is_err() {
             return self.stop_at(&name);
@@ -126,13 +126,15 @@ impl Vcc<'_> {
         Ok(at + 1)
     }
 
-    fn include_files(&mut self, token: &Token, glob: bool) -> R {
+    fn include_files(&mut self, token: &Token, glob: bool) -> VccResult {
         let mut path = self.content_text(token);
         if let Some(rest) = path.strip_prefix("./") {
             let includer = &self.sources[token.src as usize].name;
             let Some((dir, _)) = includer.rsplit_once('/').filter(|_| includer.starts_with('/')) else {
-                return self
-                    .fail_nowhere(Code::File, "include \"./xxxxx\"; needs absolute filename of including file.\n");
+                return self.fail_nowhere(
+                    DiagnosticCode::File,
+                    "include \"./xxxxx\"; needs absolute filename of including file.\n",
+                );
             };
             path = format!("{dir}/{rest}");
         }
@@ -140,15 +142,17 @@ impl Vcc<'_> {
             return self.include_file(&path, token.src);
         }
         match self.outside.glob(&path) {
-            Ok(files) if files.is_empty() => self.fail_nowhere(Code::File, "glob pattern matched no files.\n"),
+            Ok(files) if files.is_empty() => {
+                self.fail_nowhere(DiagnosticCode::File, "glob pattern matched no files.\n")
+            }
             Ok(files) => files.iter().try_for_each(|file| self.include_file(file, token.src)),
-            Err(reason) => self.fail_nowhere(Code::File, &format!("{reason}\n")),
+            Err(reason) => self.fail_nowhere(DiagnosticCode::File, &format!("{reason}\n")),
         }
     }
 
-    fn include_file(&mut self, path: &str, parent: u32) -> R {
+    fn include_file(&mut self, path: &str, parent: u32) -> VccResult {
         if !self.options.unsafe_path && path.contains('/') {
-            return self.fail_nowhere(Code::File, &format!("VCL filename '{path}' is unsafe.\n"));
+            return self.fail_nowhere(DiagnosticCode::File, &format!("VCL filename '{path}' is unsafe.\n"));
         }
         match self.outside.read(path) {
             Ok((name, text)) => self.read(&name, "file", text, Some(parent), false),
@@ -156,7 +160,7 @@ impl Vcc<'_> {
                 if !path.starts_with('/') {
                     self.hint("A relative name is looked for in the directories of vcl_path, /etc/varnish unless set (`lacquer vcl check`: -I DIR).");
                 }
-                self.fail_nowhere(Code::File, &format!("{reason}\n"))
+                self.fail_nowhere(DiagnosticCode::File, &format!("{reason}\n"))
             }
         }
     }

@@ -8,12 +8,12 @@ use crate::symbols::{SymId, Ty};
 
 #[derive(Debug)]
 pub(crate) struct Expr {
-    pub node: Node,
+    pub node: IrNode,
     pub ty: Ty,
 }
 
 #[derive(Debug)]
-pub(crate) enum Node {
+pub(crate) enum IrNode {
     Bool(bool),
     Int(i64),
     Bytes(i64),
@@ -59,7 +59,7 @@ pub(crate) enum Node {
 }
 
 impl Expr {
-    pub fn new(node: Node, ty: Type) -> Expr {
+    pub fn new(node: IrNode, ty: Type) -> Expr {
         Expr { node, ty: Ty::T(ty) }
     }
 }

@@ -38,12 +38,12 @@ mod vcc;
 
 use std::sync::LazyLock;
 
-pub use code::{About, Code, PREAMBLE};
-pub use diag::{Diagnostic, Diagnostics, Fix, Place, Severity};
-pub use dialect::{Detection, Migration, Note, detect, migrate};
+pub use code::{About, DiagnosticCode, PREAMBLE};
+pub use diag::{Diagnostic, DiagnosticSeverity, Diagnostics, FileSpan, Fix};
+pub use dialect::{Detection, Migration, MigrationNote, detect, migrate};
 pub use odd::{ascii_edits, to_ascii, to_ascii_in_place};
 pub use program::Program;
-pub use source::{Answer, MAIN, NoSources, Recorder, SourceBundle, Sources, TlsFileKind};
+pub use source::{MAIN, NoSources, Recorder, SourceAnswer, SourceBundle, Sources, TlsFileKind};
 pub use tables::dialects::Dialect;
 pub use tables::vmods::Modules;
 
@@ -51,7 +51,7 @@ pub use tables::vmods::Modules;
 pub type RegexCheck = fn(&[u8]) -> Result<Option<&'static str>, String>;
 
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct CompileOptions {
     /// True if `vcc_feature=+allow_inline_c` is set. `C{ ... }C` is refused either way; only the message differs.
     pub allow_inline_c: bool,
     /// `vcc_feature=+err_unref`: an unused symbol is an error instead of a warning.
@@ -83,9 +83,9 @@ const NO_MODULES: Modules = Modules(&[]);
 #[cfg(test)]
 const NO_MODULES: Modules = tests::modules::MODULES;
 
-impl Default for Options {
+impl Default for CompileOptions {
     fn default() -> Self {
-        Options {
+        CompileOptions {
             allow_inline_c: false,
             err_unref: true,
             unsafe_path: true,
@@ -113,16 +113,23 @@ pub struct Compiled {
 ///
 /// # Errors
 /// The errors, and the warnings up to the last of them.
-pub fn compile(name: &str, text: &[u8], sources: &dyn Sources, options: &Options) -> Result<Compiled, Diagnostics> {
+pub fn compile(
+    name: &str,
+    text: &[u8],
+    sources: &dyn Sources,
+    options: &CompileOptions,
+) -> Result<Compiled, Diagnostics> {
     let mut vcc = vcc::Vcc::new(sources, options);
     let stopped = run(&mut vcc, name, text);
     match vcc.recover(stopped).and_then(|()| vcc.unfailed()) {
-        Ok(()) => vcc.link().map_err(|_| Diagnostic::error(Code::Internal, "VCL compiler internal error\n").into()),
+        Ok(()) => {
+            vcc.link().map_err(|_| Diagnostic::error(DiagnosticCode::Internal, "VCL compiler internal error\n").into())
+        }
         Err(vcc::CompileStopped) => Err(Diagnostics(vcc.found)),
     }
 }
 
-fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
+fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::VccResult {
     let mut builtin = vcc.options.builtin.clone().unwrap_or_else(|| builtin().to_owned());
     vcc.note_builtin_subs(builtin.as_bytes());
     let mut sources = Vec::new();
@@ -153,7 +160,7 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
             "Declare one: backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }, or `backend default none;`.",
         );
         let text = "No backends or directors found in VCL program, at least one is necessary.\n";
-        return vcc.fail_nowhere(Code::NoBackend, text);
+        return vcc.fail_nowhere(DiagnosticCode::NoBackend, text);
     }
     vcc.check_own_backends()?;
     vcc.lint();

@@ -3,13 +3,13 @@
 
 use tables::vclvars::Method;
 
-use crate::program::{BackendAddress, NO_SUB, Op, SourceInfo, Sub};
-use crate::symbols::{SymId, What};
-use crate::vcc::{CompileStopped, R, Vcc};
+use crate::program::{BackendAddress, NO_SUB, Op, ProgramSub, SourceInfo};
+use crate::symbols::{SymId, SymbolMeaning};
+use crate::vcc::{CompileStopped, Vcc, VccResult};
 use crate::{Compiled, Diagnostics, program::Program};
 
 impl Vcc<'_> {
-    pub fn link(mut self) -> R<Compiled> {
+    pub fn link(mut self) -> VccResult<Compiled> {
         let mut order: Vec<usize> = (0..self.procs.len()).filter(|i| self.procs[*i].def.is_some()).collect();
         order.sort_by_key(|i| self.procs[*i].method.is_none());
         let mut numbers = vec![NO_SUB; self.procs.len()];
@@ -21,7 +21,7 @@ impl Vcc<'_> {
             let methods = self.possible_methods(index);
             let proc = &mut self.procs[index];
             let entry = program.code.len() as u32;
-            program.subs.push(Sub { name: proc.name.clone(), entry, methods });
+            program.subs.push(ProgramSub { name: proc.name.clone(), entry, methods });
             let code = std::mem::take(&mut proc.code);
             let places = std::mem::take(&mut proc.places);
             let last = places.last().copied().unwrap_or(0);
@@ -55,16 +55,16 @@ impl Vcc<'_> {
         Ok(Compiled { program, warnings: Diagnostics(self.found) })
     }
 
-    fn index_of(&self, sym: SymId) -> R<u32> {
+    fn index_of(&self, sym: SymId) -> VccResult<u32> {
         match self.syms.get(sym).what {
-            What::Global(Some(index)) => Ok(index),
+            SymbolMeaning::Global(Some(index)) => Ok(index),
             _ => Err(CompileStopped),
         }
     }
 
-    fn relocate(&self, op: Op, entry: u32, numbers: &[u32]) -> R<Op> {
+    fn relocate(&self, op: Op, entry: u32, numbers: &[u32]) -> VccResult<Op> {
         let number = |sym: SymId| match self.syms.get(sym).what {
-            What::Sub(index) => Ok(numbers[index as usize]),
+            SymbolMeaning::Sub(index) => Ok(numbers[index as usize]),
             _ => Err(CompileStopped),
         };
         Ok(match op {

@@ -7,16 +7,16 @@
 use tables::vclvars::{HeadId, Method, Return, Var};
 use tables::vmods::Func;
 
-use crate::code::Code;
-use crate::diag::{Draft, Fix, Span};
-use crate::ir::{Expr, Node};
-use crate::symbols::What;
+use crate::code::DiagnosticCode;
+use crate::diag::{DiagnosticDraft, Fix, Span};
+use crate::ir::{Expr, IrNode};
+use crate::symbols::SymbolMeaning;
 use crate::token::Tok;
 use crate::vcc::Vcc;
 
 #[derive(Debug)]
 pub(crate) struct Remark {
-    code: Code,
+    code: DiagnosticCode,
     first: u32,
     last: u32,
     text: String,
@@ -25,18 +25,18 @@ pub(crate) struct Remark {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Target {
+pub(crate) enum SetTarget {
     Field(HeadId, u16),
     Var(Var),
 }
 
 /// A `set` statement, recorded for later checks.
 #[derive(Debug)]
-pub(crate) struct Set {
+pub(crate) struct SetStatement {
     proc: usize,
     first: u32,
     last: u32,
-    target: Target,
+    target: SetTarget,
     /// The constant text, if a header is set to nothing else.
     constant: Option<u32>,
     /// Headers that the value is made of.
@@ -55,11 +55,17 @@ const VERDICTS: [&[u8]; 2] = [b"hit", b"miss"];
 impl Vcc<'_> {
     // --- while parsing
 
-    pub fn remark(&mut self, code: Code, first: usize, last: usize, text: &str) {
+    pub fn remark(&mut self, code: DiagnosticCode, first: usize, last: usize, text: &str) {
         self.remark_fixed(code, (first, last), text, None);
     }
 
-    pub fn remark_fixed(&mut self, code: Code, (first, last): (usize, usize), text: &str, fix: Option<Fix<Span>>) {
+    pub fn remark_fixed(
+        &mut self,
+        code: DiagnosticCode,
+        (first, last): (usize, usize),
+        text: &str,
+        fix: Option<Fix<Span>>,
+    ) {
         let (first, last) = (first as u32, last as u32);
         self.remarks.push(Remark { code, first, last, text: text.to_owned(), other: None, fix });
     }
@@ -68,7 +74,7 @@ impl Vcc<'_> {
     pub fn remark_part(&mut self, at: u32, earlier: u32, name: &str) {
         let text = format!("This part of {name} is never reached: an earlier part always returns.\n");
         self.remarks.push(Remark {
-            code: Code::Unreachable,
+            code: DiagnosticCode::Unreachable,
             first: at,
             last: at,
             text,
@@ -78,31 +84,31 @@ impl Vcc<'_> {
     }
 
     pub fn remark_pattern(&mut self, first: usize, left: &Expr, right: &Expr) {
-        if !matches!(left.node, Node::Field(..) | Node::Var(_)) {
+        if !matches!(left.node, IrNode::Field(..) | IrNode::Var(_)) {
             return;
         }
-        let Node::Str(index) = right.node else { return };
+        let IrNode::Str(index) = right.node else { return };
         if looks_like_a_pattern(&self.program.strings[index as usize]) {
             let last = self.at.saturating_sub(1);
             let operator = self.tokens[first.saturating_sub(1)];
             let (old, new) = if operator.tok == Tok::Eq { ("==", "~") } else { ("!=", "!~") };
             let fix = Fix::one(format!("Replace {old} by {new}"), operator.span(), new);
             let text = "== and != compare whole texts: this one is a pattern, which is for ~ and !~.\n";
-            self.remark_fixed(Code::PatternCompared, (first, last), text, Some(fix));
+            self.remark_fixed(DiagnosticCode::PatternCompared, (first, last), text, Some(fix));
         }
     }
 
-    pub fn note_set(&mut self, first: usize, target: Target, value: Option<&Expr>) {
+    pub fn note_set(&mut self, first: usize, target: SetTarget, value: Option<&Expr>) {
         let Some(proc) = self.current else { return };
         let (mut reads, mut constant) = (Vec::new(), None);
         if let Some(value) = value {
             fields_of(value, &mut reads);
-            if let Node::Str(index) = value.node {
+            if let IrNode::Str(index) = value.node {
                 constant = Some(index);
             }
         }
         let (first, last) = (first as u32, self.at.saturating_sub(2) as u32);
-        self.sets.push(Set { proc, first, last, target, constant, reads });
+        self.sets.push(SetStatement { proc, first, last, target, constant, reads });
     }
 
     /// Records a call of a module's function that doesn't work in every subroutine.
@@ -129,7 +135,7 @@ impl Vcc<'_> {
         remarks.sort_by_key(|remark| remark.first);
         remarks.dedup_by_key(|remark| (remark.first, remark.text.clone()));
         for remark in remarks.into_iter().take(MAX) {
-            self.draft = Draft::new(remark.code, remark.text).fixed(remark.fix);
+            self.draft = DiagnosticDraft::new(remark.code, remark.text).fixed(remark.fix);
             self.show_until(remark.first as usize, remark.last as usize + 1);
             if let Some((text, at)) = remark.other {
                 self.say(text);
@@ -156,7 +162,7 @@ impl Vcc<'_> {
                 continue;
             }
             todo.extend(self.procs[at].calls.iter().filter_map(|(_, sym)| match self.syms.get(*sym).what {
-                What::Sub(index) => Some(index as usize),
+                SymbolMeaning::Sub(index) => Some(index as usize),
                 _ => None,
             }));
         }
@@ -174,7 +180,7 @@ impl Vcc<'_> {
                 let works: Vec<&str> = func.scope.iter().map(Method::sub_name).collect();
                 let text =
                     format!("{}() works in {} only, and fails in {}.\n", func.name, works.join(", "), wrong.join(", "));
-                self.remark(Code::WrongPlace, first as usize, last as usize, &text);
+                self.remark(DiagnosticCode::WrongPlace, first as usize, last as usize, &text);
             }
         }
     }
@@ -196,7 +202,7 @@ impl Vcc<'_> {
     fn lint_lookups(&mut self, ways: &[(Method, Vec<bool>)]) {
         let sets: Vec<_> = self.sets.iter().map(|s| (s.proc, s.first, s.last, s.target)).collect();
         for (proc, first, last, target) in sets {
-            let Target::Var(var) = target else { continue };
+            let SetTarget::Var(var) = target else { continue };
             let (of, reason): (&[Method], _) = match var {
                 var if LOOKUPS.contains(&var) => {
                     (&AFTER_LOOKUP, "it is for the lookup, which is over. Set it in vcl_recv")
@@ -210,7 +216,7 @@ impl Vcc<'_> {
             }
             let names: Vec<&str> = subs.iter().map(|m| m.sub_name()).collect();
             let text = format!("{} does nothing when set in {}: {reason}.\n", var.name(), names.join(", "));
-            self.remark(Code::WrongPlace, first as usize, last as usize, &text);
+            self.remark(DiagnosticCode::WrongPlace, first as usize, last as usize, &text);
         }
     }
 
@@ -219,7 +225,7 @@ impl Vcc<'_> {
         let pipe = &ways[Method::Pipe as usize].1;
         let mut found = Vec::new();
         for set in &self.sets {
-            let Target::Field(HeadId::Req, field) = set.target else { continue };
+            let SetTarget::Field(HeadId::Req, field) = set.target else { continue };
             let only = ways.iter().all(|(method, reached)| (*method == Method::Pipe) || !reached[set.proc]);
             if only && pipe[set.proc] && self.program.headers[field as usize].eq_ignore_ascii_case(b"connection") {
                 found.push((set.first, set.last));
@@ -229,7 +235,7 @@ impl Vcc<'_> {
             let text = "The request that is piped was copied before vcl_pipe: set bereq.http.Connection.\n";
             let (src, start, _) = self.tokens[first as usize].span();
             let fix = Fix::one("Set bereq.http.Connection", (src, start, start), "be");
-            self.remark_fixed(Code::WrongPlace, (first as usize, last as usize), text, Some(fix));
+            self.remark_fixed(DiagnosticCode::WrongPlace, (first as usize, last as usize), text, Some(fix));
         }
     }
 
@@ -241,16 +247,16 @@ impl Vcc<'_> {
             let name = |n: u16| &self.program.headers[n as usize];
             name(a).eq_ignore_ascii_case(name(b))
         };
-        let is_field = |target: Target, head: HeadId, field: u16| match target {
-            Target::Field(h, f) => h == head && same(f, field),
-            Target::Var(_) => false,
+        let is_field = |target: SetTarget, head: HeadId, field: u16| match target {
+            SetTarget::Field(h, f) => h == head && same(f, field),
+            SetTarget::Var(_) => false,
         };
         let mut found = Vec::new();
         for set in self.sets.iter().filter(|set| reached(Method::BackendResponse, set.proc)) {
-            let Target::Field(HeadId::Beresp, field) = set.target else { continue };
+            let SetTarget::Field(HeadId::Beresp, field) = set.target else { continue };
             let name = String::from_utf8_lossy(&self.program.headers[field as usize]).into_owned();
             let of_hits = set.reads.iter().find(|(head, read)| {
-                let by_hit = |s: &&Set| reached(Method::Hit, s.proc) && is_field(s.target, HeadId::Req, *read);
+                let by_hit = |s: &&SetStatement| reached(Method::Hit, s.proc) && is_field(s.target, HeadId::Req, *read);
                 *head == HeadId::Bereq && self.sets.iter().any(|s| by_hit(&s))
             });
             if let Some((_, read)) = of_hits {
@@ -272,14 +278,16 @@ impl Vcc<'_> {
             }
         }
         for (first, last, text) in found {
-            self.remark(Code::Stored, first as usize, last as usize, &text);
+            self.remark(DiagnosticCode::Stored, first as usize, last as usize, &text);
         }
     }
 
     fn is_mentioned(&self, field: u16) -> bool {
         let name = &self.program.headers[field as usize];
         self.procs.iter().flat_map(|p| &p.uses).any(|u| match self.syms.get(u.sym).what {
-            What::Field(HeadId::Resp | HeadId::Obj, f) => self.program.headers[f as usize].eq_ignore_ascii_case(name),
+            SymbolMeaning::Field(HeadId::Resp | HeadId::Obj, f) => {
+                self.program.headers[f as usize].eq_ignore_ascii_case(name)
+            }
             _ => false,
         })
     }
@@ -293,10 +301,10 @@ fn looks_like_a_pattern(text: &[u8]) -> bool {
 
 fn fields_of(e: &Expr, out: &mut Vec<(HeadId, u16)>) {
     match &e.node {
-        Node::Field(head, field) => out.push((*head, *field)),
-        Node::Join(parts) => parts.iter().for_each(|part| fields_of(part, out)),
-        Node::Text(inner) | Node::Case(_, inner) => fields_of(inner, out),
-        Node::Regsub(_, parts) => parts.iter().for_each(|part| fields_of(part, out)),
+        IrNode::Field(head, field) => out.push((*head, *field)),
+        IrNode::Join(parts) => parts.iter().for_each(|part| fields_of(part, out)),
+        IrNode::Text(inner) | IrNode::Case(_, inner) => fields_of(inner, out),
+        IrNode::Regsub(_, parts) => parts.iter().for_each(|part| fields_of(part, out)),
         _ => {}
     }
 }

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use tables::vclvars::Var;
 
-use crate::program::{Guard, Op, Program, SubId, Subject, SubjectOf, TestOf};
+use crate::program::{Op, Program, SubId, Subject, SubjectOf, TestGuard, TestOf};
 
 /// Textual parts of start lines, which only VCL's own ops and modules change.
 const PARTS: [Var; 8] = [
@@ -95,7 +95,7 @@ fn keep_answers(program: &mut Program) {
 /// Converts [`Op::Known`] tests to [`Op::Guards`] if a jump follows and failure leads to another such test.
 fn chain_guards(program: &mut Program, ways: &JumpTargets) {
     let mut numbers: HashMap<u32, u32> = HashMap::new();
-    let mut guards: Vec<Guard> = Vec::new();
+    let mut guards: Vec<TestGuard> = Vec::new();
     for (pc, pair) in program.code.windows(2).enumerate() {
         let pc = pc as u32;
         let (then, otherwise) = match (pair[0], pair[1]) {
@@ -106,7 +106,7 @@ fn chain_guards(program: &mut Program, ways: &JumpTargets) {
         let Op::Known { subject, test } = pair[0] else { continue };
         numbers.insert(pc, guards.len() as u32);
         let [then, otherwise] = [then, otherwise].map(|to| ways.landing(to));
-        guards.push(Guard { subject, test, then, next: None, otherwise, pc });
+        guards.push(TestGuard { subject, test, then, next: None, otherwise, pc });
     }
     for guard in &mut guards {
         guard.next = numbers.get(&guard.otherwise).copied();
@@ -200,12 +200,12 @@ fn does_nothing(program: &Program, sub: SubId) -> bool {
 mod tests {
     use crate::listing::listing;
     use crate::program::{Op, Program};
-    use crate::{Options, SourceBundle, compile};
+    use crate::{CompileOptions, SourceBundle, compile};
 
     fn compiled(body: &str) -> Program {
         let text =
             format!("vcl 4.1; backend b none; sub vcl_recv {{ {body} }} sub vcl_builtin_recv {{ return (hash); }}");
-        let compiled = compile("<vcl.inline>", text.as_bytes(), &SourceBundle::default(), &Options::default());
+        let compiled = compile("<vcl.inline>", text.as_bytes(), &SourceBundle::default(), &CompileOptions::default());
         compiled.unwrap_or_else(|e| panic!("{}", e)).program
     }
 

@@ -11,7 +11,7 @@ pub use crate::backends::PROBE_FIELDS;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Kind {
+pub enum DeclarationKind {
     Acl,
     Backend,
     /// Only in VCL before 4.0.
@@ -22,16 +22,16 @@ pub enum Kind {
     Sub,
 }
 
-impl Kind {
+impl DeclarationKind {
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Acl => "acl",
-            Kind::Backend => "backend",
-            Kind::Director => "director",
-            Kind::Import => "import",
-            Kind::Object => "new",
-            Kind::Probe => "probe",
-            Kind::Sub => "sub",
+            DeclarationKind::Acl => "acl",
+            DeclarationKind::Backend => "backend",
+            DeclarationKind::Director => "director",
+            DeclarationKind::Import => "import",
+            DeclarationKind::Object => "new",
+            DeclarationKind::Probe => "probe",
+            DeclarationKind::Sub => "sub",
         }
     }
 }
@@ -39,7 +39,7 @@ impl Kind {
 /// A declaration. Ranges are in bytes of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Declaration {
-    pub kind: Kind,
+    pub kind: DeclarationKind,
     pub name: String,
     /// An import's module (`std`); an object's type (`directors.hash`); else empty.
     pub of: String,
@@ -49,7 +49,7 @@ pub struct Declaration {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Include {
+pub struct IncludeStatement {
     pub path: String,
     /// True for a pattern (`include +glob`).
     pub glob: bool,
@@ -59,7 +59,7 @@ pub struct Include {
 #[derive(Debug, Clone, Default)]
 pub struct Outline {
     pub declarations: Vec<Declaration>,
-    pub includes: Vec<Include>,
+    pub includes: Vec<IncludeStatement>,
     /// True if the text declares its version, so it isn't a fragment for inclusion.
     pub versioned: bool,
     tokens: Vec<Token>,
@@ -69,7 +69,7 @@ pub struct Outline {
 
 /// A dotted name where it is used or declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name {
+pub struct DottedName {
     /// Range of the whole dotted name.
     pub at: Range<usize>,
     /// Range up to its first dot.
@@ -79,7 +79,7 @@ pub struct Name {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct OpenCall {
     pub name: String,
     /// Number of commas before the cursor.
     pub arg: usize,
@@ -94,7 +94,7 @@ pub struct CursorContext {
     pub before: Vec<String>,
     pub sub: Option<String>,
     /// The enclosing declaration if that isn't a subroutine.
-    pub block: Option<Kind>,
+    pub block: Option<DeclarationKind>,
     /// True inside a string or an unreadable range.
     pub in_string: bool,
     pub in_comment: bool,
@@ -116,13 +116,13 @@ impl Outline {
     fn declaration(&mut self, text: &[u8], at: usize, ends: &[usize]) -> usize {
         let word = |n: usize| self.tokens.get(n).map_or(&b""[..], |t| bytes(text, t));
         let kind = match word(at) {
-            b"acl" => Kind::Acl,
-            b"backend" => Kind::Backend,
-            b"director" => Kind::Director,
-            b"import" => Kind::Import,
-            b"new" => Kind::Object,
-            b"probe" => Kind::Probe,
-            b"sub" => Kind::Sub,
+            b"acl" => DeclarationKind::Acl,
+            b"backend" => DeclarationKind::Backend,
+            b"director" => DeclarationKind::Director,
+            b"import" => DeclarationKind::Import,
+            b"new" => DeclarationKind::Object,
+            b"probe" => DeclarationKind::Probe,
+            b"sub" => DeclarationKind::Sub,
             b"vcl" => {
                 self.versioned |= matches!(self.tokens.get(at + 1), Some(t) if matches!(t.tok, Tok::Real | Tok::Int));
                 return at + 1;
@@ -134,7 +134,7 @@ impl Outline {
                     let range = range(token);
                     let quote = usize::from(token.quote);
                     let inner = &text[range.start + quote..range.end - quote];
-                    self.includes.push(Include { path: lossy(inner), glob, at: range });
+                    self.includes.push(IncludeStatement { path: lossy(inner), glob, at: range });
                 }
                 return at + 1;
             }
@@ -143,7 +143,7 @@ impl Outline {
         let Some(name) = self.tokens.get(at + 1).copied().filter(|t| t.tok == Tok::Id) else { return at + 1 };
         let (mut shown, mut of) = (name, String::new());
         match kind {
-            Kind::Import => {
+            DeclarationKind::Import => {
                 of = lossy(bytes(text, &name));
                 if word(at + 2) == b"as"
                     && let Some(alias) = self.tokens.get(at + 3)
@@ -151,7 +151,7 @@ impl Outline {
                     shown = *alias;
                 }
             }
-            Kind::Object => {
+            DeclarationKind::Object => {
                 let parts =
                     self.tokens[at + 2..].iter().take(MAX_PARTS).map(|t| bytes(text, t)).skip_while(|w| *w == b"=");
                 of = lossy(&parts.take_while(|w| !matches!(*w, b"(" | b";")).collect::<Vec<_>>().concat());
@@ -162,7 +162,7 @@ impl Outline {
         let whole = self.tokens[at].start as usize..self.tokens[end].end as usize;
         self.declarations.push(Declaration { kind, name: lossy(bytes(text, &shown)), of, at: range(&shown), whole });
         // Objects are declared inside subroutines.
-        if kind == Kind::Sub { at + 2 } else { end + 1 }
+        if kind == DeclarationKind::Sub { at + 2 } else { end + 1 }
     }
 
     /// For each token, the end of a declaration that begins before it and has no mark yet: the first `;`, or the end of
@@ -220,7 +220,7 @@ impl Outline {
             name = self.tokens[first].start as usize..self.tokens[last].end as usize;
         }
         let inside = |d: &&Declaration| d.whole.start < at && (at < d.whole.end || d.whole.end == text.len());
-        let around = self.declarations.iter().filter(inside).find(|d| d.kind != Kind::Object);
+        let around = self.declarations.iter().filter(inside).find(|d| d.kind != DeclarationKind::Object);
         let in_string = self.tokens.iter().any(|t| t.tok == Tok::Str && (t.start as usize) < at && at < t.end as usize)
             || self.unread.iter().any(|part| part.start < at && at <= part.end);
         let begin =
@@ -228,22 +228,22 @@ impl Outline {
         CursorContext {
             name,
             before: self.tokens[begin..first].iter().map(|t| lossy(bytes(text, t))).collect(),
-            sub: around.filter(|d| d.kind == Kind::Sub).map(|d| d.name.clone()),
-            block: around.filter(|d| d.kind != Kind::Sub).map(|d| self.block_kind(d, at)),
+            sub: around.filter(|d| d.kind == DeclarationKind::Sub).map(|d| d.name.clone()),
+            block: around.filter(|d| d.kind != DeclarationKind::Sub).map(|d| self.block_kind(d, at)),
             in_string,
             in_comment: !in_string && self.in_comment(text, at),
         }
     }
 
     /// The kind of the innermost braces around `at`: a probe may stand in a backend.
-    fn block_kind(&self, around: &Declaration, at: usize) -> Kind {
+    fn block_kind(&self, around: &Declaration, at: usize) -> DeclarationKind {
         let inside = self.tokens.iter().filter(|t| t.start as usize >= around.whole.start && (t.end as usize) <= at);
         let depth = inside.fold(0usize, |depth, t| match t.tok {
             Tok::C(b'{') => depth + 1,
             Tok::C(b'}') => depth.saturating_sub(1),
             _ => depth,
         });
-        if around.kind == Kind::Backend && depth > 1 { Kind::Probe } else { around.kind }
+        if around.kind == DeclarationKind::Backend && depth > 1 { DeclarationKind::Probe } else { around.kind }
     }
 
     fn in_comment(&self, text: &[u8], at: usize) -> bool {
@@ -269,7 +269,7 @@ impl Outline {
         false
     }
 
-    pub fn names(&self, text: &[u8]) -> Vec<Name> {
+    pub fn names(&self, text: &[u8]) -> Vec<DottedName> {
         let (mut out, mut at, mut parens) = (Vec::new(), 0, 0usize);
         while at < self.tokens.len() {
             let token = &self.tokens[at];
@@ -294,7 +294,7 @@ impl Outline {
                 last += 2;
             }
             let argument = parens > 0 && last == at && self.tokens.get(at + 1).is_some_and(|t| t.tok == Tok::C(b'='));
-            out.push(Name {
+            out.push(DottedName {
                 at: token.start as usize..self.tokens[last].end as usize,
                 first: range(token),
                 inner: dotted || argument,
@@ -316,7 +316,7 @@ impl Outline {
         out
     }
 
-    pub fn call(&self, text: &[u8], at: usize) -> Option<Call> {
+    pub fn call(&self, text: &[u8], at: usize) -> Option<OpenCall> {
         let end = self.tokens.partition_point(|t| (t.end as usize) <= at);
         let (mut depth, mut arg, mut first) = (0usize, 0usize, end);
         for n in (0..end).rev() {
@@ -338,7 +338,7 @@ impl Outline {
                     let name = lossy(&text[self.tokens[begin].start as usize..self.tokens[n - 1].end as usize]);
                     let is_named = self.tokens.get(first + 1).is_some_and(|t| t.tok == Tok::C(b'='));
                     let named = self.tokens.get(first).filter(|t| is_named && t.tok == Tok::Id);
-                    return Some(Call { name, arg, named: named.map(|t| lossy(bytes(text, t))) });
+                    return Some(OpenCall { name, arg, named: named.map(|t| lossy(bytes(text, t))) });
                 }
                 Tok::C(b',') if depth == 0 => {
                     first = if arg == 0 { n + 1 } else { first };
@@ -363,7 +363,12 @@ impl Outline {
     /// An edit that removes the mistake at byte `at` so that the rest can be read: a range and its replacement. Removes
     /// only statements of subroutines that declare nothing, conditions, and lines of an ACL, a backend or a probe.
     pub fn without(&self, text: &[u8], at: usize) -> Option<(Range<usize>, &'static str)> {
-        let has_lines = |kind| matches!(kind, Kind::Sub | Kind::Acl | Kind::Backend | Kind::Probe);
+        let has_lines = |kind| {
+            matches!(
+                kind,
+                DeclarationKind::Sub | DeclarationKind::Acl | DeclarationKind::Backend | DeclarationKind::Probe
+            )
+        };
         let around = |d: &&Declaration| has_lines(d.kind) && d.whole.contains(&at);
         let sub = self.declarations.iter().find(around)?;
         let ends = |t: &Token| matches!(t.tok, Tok::C(b';' | b'{' | b'}'));
@@ -376,7 +381,7 @@ impl Outline {
         }
         match end.tok {
             Tok::C(b';') => Some((begin.start as usize..end.end as usize, "")),
-            Tok::C(b'{') if sub.kind == Kind::Sub => {
+            Tok::C(b'{') if sub.kind == DeclarationKind::Sub => {
                 let open = self.tokens[first..last].iter().find(|t| t.tok == Tok::C(b'('))?;
                 // If it isn't closed, the place of its brace is kept.
                 let close = self.tokens[last - 1];

@@ -5,10 +5,10 @@
 
 use tables::vclvars::{Method, Return, Var};
 
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::program::{BackendAddress, Op};
-use crate::symbols::What;
-use crate::vcc::{Access, R, Vcc};
+use crate::symbols::SymbolMeaning;
+use crate::vcc::{SymbolAccess, Vcc, VccResult};
 
 #[derive(Debug)]
 pub(crate) struct OwnBackend {
@@ -32,7 +32,7 @@ impl Vcc<'_> {
 
     /// Refuses a program whose every fetch would come back to the server. Remarks on single backends that are its
     /// listeners.
-    pub fn check_own_backends(&mut self) -> R {
+    pub fn check_own_backends(&mut self) -> VccResult {
         let own = std::mem::take(&mut self.own_backends);
         let default = own.iter().find(|own| self.program.default_backend == Some(own.backend));
         if let Some(default) = default
@@ -46,14 +46,14 @@ impl Vcc<'_> {
             );
             self.hint("Name the address and port at which the site's own server listens, or another -a. In a container 127.0.0.1 is the container itself.");
             let token = self.tokens[at];
-            return self.fail_at(Code::OwnListener, &text, &token);
+            return self.fail_at(DiagnosticCode::OwnListener, &text, &token);
         }
         for OwnBackend { backend, at, listener } in own {
             let name = &self.program.backends[backend as usize].name;
             let text = format!(
                 "Backend {name} is this server's own listener {listener}: what is fetched from it comes back to this server.\n"
             );
-            self.remark(Code::OwnListener, at, at, &text);
+            self.remark(DiagnosticCode::OwnListener, at, at, &text);
         }
         Ok(())
     }
@@ -63,11 +63,11 @@ impl Vcc<'_> {
     fn may_choose_backend(&self) -> bool {
         let mut uses = self.procs.iter().flat_map(|proc| proc.uses.iter().map(|used| (&proc.name, used)));
         let may_choose = uses.any(|(name, used)| match self.syms.get(used.sym).what {
-            What::Scalar(Var::ReqBackendHint | Var::BereqBackend) => used.access == Access::Write,
+            SymbolMeaning::Scalar(Var::ReqBackendHint | Var::BereqBackend) => used.access == SymbolAccess::Write,
             // The built-in VCL hashes it where there is no Host.
-            What::Scalar(Var::ServerIp) => name != "vcl_builtin_hash",
-            What::Scalar(Var::ClientIp | Var::RemoteIp) => true,
-            What::Scalar(var) => var.name().starts_with("local."),
+            SymbolMeaning::Scalar(Var::ServerIp) => name != "vcl_builtin_hash",
+            SymbolMeaning::Scalar(Var::ClientIp | Var::RemoteIp) => true,
+            SymbolMeaning::Scalar(var) => var.name().starts_with("local."),
             _ => false,
         });
         may_choose || !self.program.labels.is_empty()

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use tables::dialects::Dialect;
 use tables::vclvars::{HeadId, Method, Return, Var};
 
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::program::{Callee, Compare, Op};
 use crate::vcc::Vcc;
 
@@ -54,7 +54,7 @@ impl Vcc<'_> {
             let missing = all(ways).fold(0, |sum, known| sum | missing(known));
             if missing != 0 {
                 self.remark(
-                    Code::MayBePersonal,
+                    DiagnosticCode::MayBePersonal,
                     at as usize - 2,
                     at as usize + 1,
                     &text(missing, self.program.dialect),

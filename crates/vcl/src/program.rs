@@ -42,7 +42,7 @@ pub struct Program {
     /// The files that were read, in order; the first is the one compiled, the last the built-in VCL.
     pub sources: Vec<SourceInfo>,
     /// Subroutines, the built-in ones included.
-    pub subs: Vec<Sub>,
+    pub subs: Vec<ProgramSub>,
     /// The subroutine of each [`Method`], by its number. Only `vcl_backend_refresh` may be missing ([`NO_SUB`]).
     pub methods: [SubId; Method::COUNT],
     pub strings: Vec<Box<[u8]>>,
@@ -72,7 +72,7 @@ pub struct Program {
     /// Values that are tested more than once; the optimiser fills it.
     pub subjects: Vec<Subject>,
     /// Tests that follow each other while they fail; the optimiser fills it.
-    pub guards: Vec<Guard>,
+    pub guards: Vec<TestGuard>,
 }
 
 impl Program {
@@ -112,7 +112,7 @@ pub enum TestOf {
 
 /// A test and its jump targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Guard {
+pub struct TestGuard {
     /// An index into [`Program::subjects`].
     pub subject: u16,
     /// An index into the subject's tests.
@@ -144,7 +144,7 @@ pub struct SourceInfo {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sub {
+pub struct ProgramSub {
     pub name: String,
     /// Index of its first op in [`Program::code`].
     pub entry: u32,

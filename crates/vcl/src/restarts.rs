@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use tables::vclvars::{HeadId, Method, Return, Var};
 
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::program::{Callee, Compare, Op};
 use crate::vcc::Vcc;
 
@@ -76,7 +76,7 @@ impl Vcc<'_> {
             }
         }
         for at in found.restarts {
-            self.remark(Code::RestartLoop, at as usize - 2, at as usize + 1, TEXT);
+            self.remark(DiagnosticCode::RestartLoop, at as usize - 2, at as usize + 1, TEXT);
         }
     }
 

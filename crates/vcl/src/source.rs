@@ -96,7 +96,7 @@ impl Sources for NoSources {
 
 /// A recorded result of one [`Sources`] method.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum SourceAnswer {
     File(Result<(String, Vec<u8>), String>),
     Glob(Result<Vec<String>, String>),
     Host(Result<Vec<IpAddr>, String>),
@@ -111,7 +111,7 @@ pub const MAIN: &str = "";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceBundle {
     /// Answers by kind (`f`, `g`, `h`, `s`, and those of [`TlsFileKind`]) and argument.
-    pub answers: BTreeMap<(u8, String), Answer>,
+    pub answers: BTreeMap<(u8, String), SourceAnswer>,
     pub dialect: Option<Dialect>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Recorder<'a> {
         self.bundle.into_inner()
     }
 
-    fn keep<T: Clone>(&self, kind: u8, key: &str, answer: T, wrap: impl Fn(T) -> Answer) -> T {
+    fn keep<T: Clone>(&self, kind: u8, key: &str, answer: T, wrap: impl Fn(T) -> SourceAnswer) -> T {
         self.bundle.borrow_mut().answers.insert((kind, key.to_owned()), wrap(answer.clone()));
         answer
     }
@@ -138,23 +138,23 @@ impl<'a> Recorder<'a> {
 
 impl Sources for Recorder<'_> {
     fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
-        self.keep(b'f', path, self.inner.read(path), Answer::File)
+        self.keep(b'f', path, self.inner.read(path), SourceAnswer::File)
     }
 
     fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
-        self.keep(b'g', pattern, self.inner.glob(pattern), Answer::Glob)
+        self.keep(b'g', pattern, self.inner.glob(pattern), SourceAnswer::Glob)
     }
 
     fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
-        self.keep(b'h', host, self.inner.resolve(host), Answer::Host)
+        self.keep(b'h', host, self.inner.resolve(host), SourceAnswer::Host)
     }
 
     fn is_socket(&self, path: &str) -> Result<bool, String> {
-        self.keep(b's', path, self.inner.is_socket(path), Answer::Socket)
+        self.keep(b's', path, self.inner.is_socket(path), SourceAnswer::Socket)
     }
 
     fn tls_file(&self, path: &str, kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
-        self.keep(kind.code(), path, self.inner.tls_file(path, kind), Answer::Tls)
+        self.keep(kind.code(), path, self.inner.tls_file(path, kind), SourceAnswer::Tls)
     }
 
     fn own_listener(&self, address: &BackendAddress) -> Option<String> {
@@ -167,35 +167,35 @@ const NOT_RECORDED: &str = "not among the recorded sources";
 impl Sources for SourceBundle {
     fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
         match self.answers.get(&(b'f', path.to_owned())) {
-            Some(Answer::File(answer)) => answer.clone(),
+            Some(SourceAnswer::File(answer)) => answer.clone(),
             _ => Err(NOT_RECORDED.to_owned()),
         }
     }
 
     fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
         match self.answers.get(&(b'g', pattern.to_owned())) {
-            Some(Answer::Glob(answer)) => answer.clone(),
+            Some(SourceAnswer::Glob(answer)) => answer.clone(),
             _ => Err(NOT_RECORDED.to_owned()),
         }
     }
 
     fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
         match self.answers.get(&(b'h', host.to_owned())) {
-            Some(Answer::Host(answer)) => answer.clone(),
+            Some(SourceAnswer::Host(answer)) => answer.clone(),
             _ => Err(NOT_RECORDED.to_owned()),
         }
     }
 
     fn is_socket(&self, path: &str) -> Result<bool, String> {
         match self.answers.get(&(b's', path.to_owned())) {
-            Some(Answer::Socket(answer)) => answer.clone(),
+            Some(SourceAnswer::Socket(answer)) => answer.clone(),
             _ => Err(NOT_RECORDED.to_owned()),
         }
     }
 
     fn tls_file(&self, path: &str, kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
         match self.answers.get(&(kind.code(), path.to_owned())) {
-            Some(Answer::Tls(answer)) => answer.clone(),
+            Some(SourceAnswer::Tls(answer)) => answer.clone(),
             _ => Err(NOT_RECORDED.to_owned()),
         }
     }
@@ -213,19 +213,21 @@ impl SourceBundle {
             out.push(*kind);
             put(&mut out, question.as_bytes());
             match answer {
-                Answer::File(answer) | Answer::Tls(answer) => put_result(&mut out, answer, |out, (name, text)| {
-                    put(out, name.as_bytes());
-                    put(out, text);
-                }),
-                Answer::Glob(answer) => put_result(&mut out, answer, |out, files| {
+                SourceAnswer::File(answer) | SourceAnswer::Tls(answer) => {
+                    put_result(&mut out, answer, |out, (name, text)| {
+                        put(out, name.as_bytes());
+                        put(out, text);
+                    })
+                }
+                SourceAnswer::Glob(answer) => put_result(&mut out, answer, |out, files| {
                     put_len(out, files.len());
                     files.iter().for_each(|file| put(out, file.as_bytes()));
                 }),
-                Answer::Host(answer) => put_result(&mut out, answer, |out, ips| {
+                SourceAnswer::Host(answer) => put_result(&mut out, answer, |out, ips| {
                     put_len(out, ips.len());
                     ips.iter().for_each(|ip| put(out, ip.to_string().as_bytes()));
                 }),
-                Answer::Socket(answer) => put_result(&mut out, answer, |out, is| out.push(u8::from(*is))),
+                SourceAnswer::Socket(answer) => put_result(&mut out, answer, |out, is| out.push(u8::from(*is))),
             }
         }
         out
@@ -236,7 +238,7 @@ impl SourceBundle {
         let is_one = |(kind, _): &(u8, String)| *kind == TlsFileKind::Certificate.code();
         let files =
             self.answers.iter().filter(|(question, _)| is_one(question)).filter_map(|(_, answer)| match answer {
-                Answer::Tls(Ok((path, _))) => Some(path.clone()),
+                SourceAnswer::Tls(Ok((path, _))) => Some(path.clone()),
                 _ => None,
             });
         files.collect()
@@ -254,11 +256,11 @@ impl SourceBundle {
             let kind = input.byte()?;
             let question = input.text()?;
             let answer = match kind {
-                b'f' => Answer::File(input.result(Input::named)?),
-                b'a' | b'r' | b'c' => Answer::Tls(input.result(Input::named)?),
-                b'g' => Answer::Glob(input.result(|input| input.list(Some))?),
-                b'h' => Answer::Host(input.result(|input| input.list(|ip| ip.parse().ok()))?),
-                b's' => Answer::Socket(input.result(|input| Some(input.byte()? != 0))?),
+                b'f' => SourceAnswer::File(input.result(Input::named)?),
+                b'a' | b'r' | b'c' => SourceAnswer::Tls(input.result(Input::named)?),
+                b'g' => SourceAnswer::Glob(input.result(|input| input.list(Some))?),
+                b'h' => SourceAnswer::Host(input.result(|input| input.list(|ip| ip.parse().ok()))?),
+                b's' => SourceAnswer::Socket(input.result(|input| Some(input.byte()? != 0))?),
                 _ => return None,
             };
             bundle.answers.insert((kind, question), answer);
@@ -331,16 +333,16 @@ mod tests {
     #[test]
     fn a_bundle_comes_back_and_damage_is_noticed() {
         let mut bundle = SourceBundle::default();
-        let file = Answer::File(Ok(("/etc/a.vcl".into(), b"vcl 4.1;".to_vec())));
+        let file = SourceAnswer::File(Ok(("/etc/a.vcl".into(), b"vcl 4.1;".to_vec())));
         bundle.answers.insert((b'f', "a.vcl".into()), file);
-        bundle.answers.insert((b'f', "b.vcl".into()), Answer::File(Err("Cannot read".into())));
-        bundle.answers.insert((b'g', "*.vcl".into()), Answer::Glob(Ok(vec!["a.vcl".into(), "b.vcl".into()])));
-        bundle.answers.insert((b'h', "lo".into()), Answer::Host(Ok(vec!["::1".parse().unwrap()])));
+        bundle.answers.insert((b'f', "b.vcl".into()), SourceAnswer::File(Err("Cannot read".into())));
+        bundle.answers.insert((b'g', "*.vcl".into()), SourceAnswer::Glob(Ok(vec!["a.vcl".into(), "b.vcl".into()])));
+        bundle.answers.insert((b'h', "lo".into()), SourceAnswer::Host(Ok(vec!["::1".parse().unwrap()])));
         bundle.dialect = Some(Dialect::V21);
-        bundle.answers.insert((b's', "/s".into()), Answer::Socket(Ok(true)));
-        let roots = Answer::Tls(Ok(("/etc/ca.pem".into(), b"-----BEGIN".to_vec())));
+        bundle.answers.insert((b's', "/s".into()), SourceAnswer::Socket(Ok(true)));
+        let roots = SourceAnswer::Tls(Ok(("/etc/ca.pem".into(), b"-----BEGIN".to_vec())));
         bundle.answers.insert((TlsFileKind::Authorities.code(), "ca.pem".into()), roots);
-        let gone = Answer::Tls(Err("Cannot read file 'own.pem' (Permission denied)".into()));
+        let gone = SourceAnswer::Tls(Err("Cannot read file 'own.pem' (Permission denied)".into()));
         bundle.answers.insert((TlsFileKind::Certificate.code(), "own.pem".into()), gone);
         let bytes = bundle.to_bytes();
         assert_eq!(SourceBundle::from_bytes(&bytes), Some(bundle));

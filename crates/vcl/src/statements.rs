@@ -6,7 +6,7 @@ use crate::outline::patient_tokens;
 use crate::token::{Tok, Token};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sub {
+pub struct SubDefinition {
     pub name: String,
     /// Byte offset of the name in the text.
     pub at: usize,
@@ -18,11 +18,11 @@ pub struct Sub {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
     pub line: u32,
-    pub what: What,
+    pub what: StatementKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum StatementKind {
     /// Branches with their conditions; `else` has none.
     If(Vec<(Option<String>, Vec<Statement>)>),
     Block(Vec<Statement>),
@@ -50,7 +50,7 @@ pub enum What {
 /// Maximum nesting, the same as the compiler's.
 const MAX_DEPTH: usize = 100;
 
-pub fn read(text: &[u8]) -> Vec<Sub> {
+pub fn read(text: &[u8]) -> Vec<SubDefinition> {
     let (tokens, _) = patient_tokens(text);
     let mut reader = Reader { text, tokens: &tokens, at: 0, line: (0, 1) };
     let mut out = Vec::new();
@@ -61,7 +61,12 @@ pub fn read(text: &[u8]) -> Vec<Sub> {
             let name = tokens[reader.at + 1];
             reader.at += 2;
             let line = reader.line_of(&name);
-            out.push(Sub { name: reader.slice(&name, &name), at: name.start as usize, line, body: reader.block(0) });
+            out.push(SubDefinition {
+                name: reader.slice(&name, &name),
+                at: name.start as usize,
+                line,
+                body: reader.block(0),
+            });
             continue;
         }
         match tokens[reader.at].tok {
@@ -170,7 +175,7 @@ impl Reader<'_> {
                     self.at += 1;
                     break;
                 }
-                Tok::C(b'{') => What::Block(self.block(depth + 1)),
+                Tok::C(b'{') => StatementKind::Block(self.block(depth + 1)),
                 _ => self.statement(depth),
             };
             out.push(Statement { line, what });
@@ -178,9 +183,9 @@ impl Reader<'_> {
         out
     }
 
-    fn statement(&mut self, depth: usize) -> What {
+    fn statement(&mut self, depth: usize) -> StatementKind {
         match self.word(0) {
-            b"if" => return What::If(self.branches(depth)),
+            b"if" => return StatementKind::If(self.branches(depth)),
             b"set" => {
                 let ops = [Tok::C(b'='), Tok::AddTo, Tok::SubFrom, Tok::MulBy, Tok::DivBy];
                 let (first, end) = (self.at + 1, self.semicolon());
@@ -190,7 +195,7 @@ impl Reader<'_> {
                 let op = self.until((op + 1).min(end));
                 let value = self.until(end);
                 self.at = end + 1;
-                return What::Set { name, op, value };
+                return StatementKind::Set { name, op, value };
             }
             _ => {}
         }
@@ -198,24 +203,24 @@ impl Reader<'_> {
         let what = match self.word(0) {
             b"unset" | b"remove" => {
                 self.at += 1;
-                What::Unset(self.until(end))
+                StatementKind::Unset(self.until(end))
             }
             b"call" => {
                 self.at += 1;
-                What::Call(self.until(end))
+                StatementKind::Call(self.until(end))
             }
             b"return" => {
                 self.at += 1;
                 let inner = if self.word(0) == b"(" { self.brackets() } else { String::new() };
                 let (action, arguments) = inner.split_once('(').unwrap_or((&inner, ""));
                 let arguments = arguments.trim().strip_suffix(')').unwrap_or(arguments).trim();
-                What::Return { action: action.trim().to_owned(), arguments: arguments.to_owned() }
+                StatementKind::Return { action: action.trim().to_owned(), arguments: arguments.to_owned() }
             }
             _ => {
                 let open = (self.at..end).find(|n| self.tokens[*n].tok == Tok::C(b'('));
                 let name = self.until(open.unwrap_or(end));
                 let arguments = if open.is_some() { self.brackets() } else { String::new() };
-                What::Other { name: name.trim().to_owned(), arguments }
+                StatementKind::Other { name: name.trim().to_owned(), arguments }
             }
         };
         self.at = end + 1;
@@ -252,16 +257,18 @@ mod tests {
         let subs = read(text);
         assert_eq!(subs.iter().map(|s| (s.name.as_str(), s.line)).collect::<Vec<_>>(), [("vcl_recv", 3), ("d", 12)]);
         let [first, log, last] = &subs[0].body[..] else { panic!("{subs:?}") };
-        let What::If(branches) = &first.what else { panic!("{first:?}") };
+        let StatementKind::If(branches) = &first.what else { panic!("{first:?}") };
         assert_eq!(branches[0].0.as_deref(), Some("req.url ~ \"}\" && !req.http.a"));
-        let set = What::Set { name: "req.http.b".into(), op: "+=".into(), value: "\"1\" + f(2)".into() };
+        let set = StatementKind::Set { name: "req.http.b".into(), op: "+=".into(), value: "\"1\" + f(2)".into() };
         assert_eq!(branches[0].1, [Statement { line: 6, what: set }]);
-        assert_eq!(branches[1].1[0].what, What::Unset("req.http.c".into()));
-        assert!(matches!(&branches[2].1[0].what, What::Block(inner) if inner[0].what == What::Call("d".into())));
-        assert_eq!(log.what, What::Other { name: "std.log".into(), arguments: "\"e\"".into() });
+        assert_eq!(branches[1].1[0].what, StatementKind::Unset("req.http.c".into()));
+        assert!(
+            matches!(&branches[2].1[0].what, StatementKind::Block(inner) if inner[0].what == StatementKind::Call("d".into()))
+        );
+        assert_eq!(log.what, StatementKind::Other { name: "std.log".into(), arguments: "\"e\"".into() });
         assert_eq!(last.line, 10);
-        assert_eq!(last.what, What::Return { action: "synth".into(), arguments: "405, \"No\"".into() });
-        assert_eq!(subs[1].body[0].what, What::Return { action: String::new(), arguments: String::new() });
+        assert_eq!(last.what, StatementKind::Return { action: "synth".into(), arguments: "405, \"No\"".into() });
+        assert_eq!(subs[1].body[0].what, StatementKind::Return { action: String::new(), arguments: String::new() });
         for cut in 0..text.len() {
             read(&text[..cut]);
         }

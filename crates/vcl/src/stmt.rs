@@ -3,28 +3,28 @@
 
 use tables::vclvars::{Method, Return, Type};
 
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::emit::BodyPart;
 use crate::hint::ELSE_WORDS;
-use crate::ir::{Expr, Node};
-use crate::lint::Target;
+use crate::ir::{Expr, IrNode};
+use crate::lint::SetTarget;
 use crate::program::{Math, ObjectDecl, Op};
-use crate::symbols::{Action, Kind, SymId, Ty, What};
+use crate::symbols::{StatementWord, SymId, SymbolKind, SymbolMeaning, Ty};
 use crate::token::{Tok, Token};
-use crate::vcc::{Access, CompileStopped, LookupScope, R, Use, Vcc};
+use crate::vcc::{CompileStopped, LookupScope, SymbolAccess, SymbolUse, Vcc, VccResult};
 
 const NOT_REACHED: &str = "This is never reached: what stands before it always leaves the subroutine.\n";
 
 impl Vcc<'_> {
-    pub fn add_use(&mut self, first: usize, last: usize, sym: SymId, access: Access) {
+    pub fn add_use(&mut self, first: usize, last: usize, sym: SymId, access: SymbolAccess) {
         let (first, last) = (first as u32, last as u32);
         if let Some(current) = self.current {
-            self.procs[current].uses.push(Use { first, last, sym, access });
+            self.procs[current].uses.push(SymbolUse { first, last, sym, access });
         }
     }
 
     /// Compiles `{ ... }`. Returns true if every path through it leaves the subroutine.
-    pub fn block(&mut self) -> R<bool> {
+    pub fn block(&mut self) -> VccResult<bool> {
         self.enter()?;
         self.skip_c(b'{')?;
         self.step();
@@ -33,7 +33,7 @@ impl Vcc<'_> {
             // A second `return` is a common and harmless safeguard.
             if ends && !said && matches!(self.tok(), Tok::C(b'{') | Tok::Id) && !self.here_is("return") {
                 said = true;
-                self.remark(Code::Unreachable, self.at, self.at, NOT_REACHED);
+                self.remark(DiagnosticCode::Unreachable, self.at, self.at, NOT_REACHED);
             }
             match self.tok() {
                 Tok::C(b'{') => ends |= self.block()?,
@@ -49,7 +49,7 @@ impl Vcc<'_> {
                     ends |= self.statement()?;
                     self.statement_place = outer;
                 }
-                _ => return self.fail(Code::Syntax, "Expected an action, 'if', '{' or '}'\n"),
+                _ => return self.fail(DiagnosticCode::Syntax, "Expected an action, 'if', '{' or '}'\n"),
             }
         }
         self.leave();
@@ -57,70 +57,70 @@ impl Vcc<'_> {
     }
 
     /// Reports a text that ends inside a subroutine. Varnish shows its own built-in VCL here.
-    fn text_ends<T>(&mut self) -> R<T> {
+    fn text_ends<T>(&mut self) -> VccResult<T> {
         let says = "Symbol cannot be used here: the text ends inside a subroutine.\n";
         match self.hint_text_ends() {
-            Some(brace) => self.fail_at(Code::Unclosed, says, &brace),
-            None => self.fail(Code::Unclosed, says),
+            Some(brace) => self.fail_at(DiagnosticCode::Unclosed, says, &brace),
+            None => self.fail(DiagnosticCode::Unclosed, says),
         }
     }
 
-    pub fn inline_c<T>(&mut self) -> R<T> {
+    pub fn inline_c<T>(&mut self) -> VccResult<T> {
         if self.options.allow_inline_c {
             return self.fail(
-                Code::InlineC,
+                DiagnosticCode::InlineC,
                 "Inline-C is not supported: say it in VCL, or with std, header or cookie functions\n",
             );
         }
         self.hint("VCL and its modules (std, header, cookie, digest, uuid, geoip2, accept, ...) do what inline C is used for.");
-        self.fail(Code::InlineC, "Inline-C not allowed\n")
+        self.fail(DiagnosticCode::InlineC, "Inline-C not allowed\n")
     }
 
     /// Returns true if the statement always leaves the subroutine.
-    fn statement(&mut self) -> R<bool> {
+    fn statement(&mut self) -> VccResult<bool> {
         let first = self.at;
         if ELSE_WORDS.iter().any(|word| self.here_is(word)) {
             self.hint_else();
         }
-        let id = match self.symbol(Kind::None, LookupScope::Partial) {
+        let id = match self.symbol(SymbolKind::None, LookupScope::Partial) {
             Ok(id) => id,
-            Err(CompileStopped) => return self.fail(Code::UnknownName, "Symbol not found.\n"),
+            Err(CompileStopped) => return self.fail(DiagnosticCode::UnknownName, "Symbol not found.\n"),
         };
         let sym = self.syms.get(id);
         let (what, mask) = (sym.what, sym.action);
         if !mask.is_empty() {
-            self.add_use(first, first, id, Access::Action);
+            self.add_use(first, first, id, SymbolAccess::Action);
         }
         match what {
-            What::Action(Action::If) => return self.if_statement(),
-            What::Action(action) => {
+            SymbolMeaning::Action(StatementWord::If) => return self.if_statement(),
+            SymbolMeaning::Action(action) => {
                 self.action(action)?;
-                return Ok(action == Action::Return);
+                return Ok(action == StatementWord::Return);
             }
-            What::Func(import, func) => {
+            SymbolMeaning::Func(import, func) => {
                 let call = self.function_call(import, func, id).and_then(|e| self.skip_c(b';').map(|()| e));
                 let e = self.in_statement(call, first)?;
                 self.emit_statement(e)?;
             }
-            What::Instance(_) => {
+            SymbolMeaning::Instance(_) => {
                 self.expect(Tok::C(b'.'))?;
                 self.at = first;
                 let e = self.postfix(Type::Void)?;
                 self.skip_c(b';')?;
                 self.emit_statement(e)?;
             }
-            What::Class(_, _, object) if self.names_method(object) => {
-                return self.fail(Code::WrongKind, "Syntax error.\n");
+            SymbolMeaning::Class(_, _, object) if self.names_method(object) => {
+                return self.fail(DiagnosticCode::WrongKind, "Syntax error.\n");
             }
             _ => {
                 self.hint_open_braces(first);
-                return self.fail(Code::WrongKind, "Symbol cannot be used here.\n");
+                return self.fail(DiagnosticCode::WrongKind, "Symbol cannot be used here.\n");
             }
         }
         Ok(false)
     }
 
-    fn in_statement<T>(&mut self, e: R<T>, first: usize) -> R<T> {
+    fn in_statement<T>(&mut self, e: VccResult<T>, first: usize) -> VccResult<T> {
         if e.is_err() && self.at != first {
             self.say("While compiling function call:\n\n");
             self.show_until(first, self.at);
@@ -128,31 +128,31 @@ impl Vcc<'_> {
         e
     }
 
-    fn action(&mut self, action: Action) -> R {
+    fn action(&mut self, action: StatementWord) -> VccResult {
         match action {
-            Action::Ban => {
+            StatementWord::Ban => {
                 let e = self.text_argument(Type::String)?;
                 self.emit_value(e)?;
                 self.emit(Op::Ban)
             }
-            Action::Call => self.call_sub(),
-            Action::HashData => {
+            StatementWord::Call => self.call_sub(),
+            StatementWord::HashData => {
                 let e = self.text_argument(Type::Strands)?;
                 self.emit_hash(e)
             }
-            Action::If => self.if_statement().map(drop),
-            Action::New => self.new_object(),
-            Action::Return => self.return_statement(),
-            Action::Set => self.set(),
-            Action::Synthetic => {
+            StatementWord::If => self.if_statement().map(drop),
+            StatementWord::New => self.new_object(),
+            StatementWord::Return => self.return_statement(),
+            StatementWord::Set => self.set(),
+            StatementWord::Synthetic => {
                 let e = self.text_argument(Type::Strands)?;
                 self.emit_synthetic(e)
             }
-            Action::Unset => self.unset(),
+            StatementWord::Unset => self.unset(),
         }
     }
 
-    fn text_argument(&mut self, want: Type) -> R<Expr> {
+    fn text_argument(&mut self, want: Type) -> VccResult<Expr> {
         self.skip_c(b'(')?;
         let e = self.expr(want)?;
         self.skip_c(b')')?;
@@ -161,7 +161,7 @@ impl Vcc<'_> {
     }
 
     /// Returns true if one branch is always taken and each leaves the subroutine.
-    fn if_statement(&mut self) -> R<bool> {
+    fn if_statement(&mut self) -> VccResult<bool> {
         let (mut ends, mut leaves) = (Vec::new(), true);
         loop {
             let token = self.token();
@@ -189,7 +189,7 @@ impl Vcc<'_> {
         Ok(false)
     }
 
-    fn else_if(&mut self) -> R<Else> {
+    fn else_if(&mut self) -> VccResult<Else> {
         if self.here_is("elseif") || self.here_is("elsif") || self.here_is("elif") {
             self.next();
             return Ok(Else::If);
@@ -209,18 +209,18 @@ impl Vcc<'_> {
             self.hint("A condition needs an `if`: else if (...) { ... }");
         }
         self.hint("What it is for stands in braces: else { ... }");
-        self.fail(Code::Syntax, "'else' must be followed by 'if' or '{'\n")
+        self.fail(DiagnosticCode::Syntax, "'else' must be followed by 'if' or '{'\n")
     }
 
-    fn call_sub(&mut self) -> R {
+    fn call_sub(&mut self) -> VccResult {
         self.expect(Tok::Id)?;
         let first = self.at;
-        let id = match self.try_symbol(Kind::None, LookupScope::Partial)? {
+        let id = match self.try_symbol(SymbolKind::None, LookupScope::Partial)? {
             Some(id) => id,
-            None => self.create(Kind::Sub, Type::Sub, What::Global(None))?,
+            None => self.create(SymbolKind::Sub, Type::Sub, SymbolMeaning::Global(None))?,
         };
         self.refer(id, first);
-        if self.syms.get(id).kind == Kind::Sub {
+        if self.syms.get(id).kind == SymbolKind::Sub {
             let current = self.current.expect("statements are in a subroutine");
             self.procs[current].calls.push((first as u32, id));
             self.emit(Op::CallSub { sub: id })?;
@@ -229,34 +229,34 @@ impl Vcc<'_> {
         // No function of ours returns a SUB, so this can't be a call.
         self.at = first;
         self.expr(Type::Sub)?;
-        self.fail(Code::WrongKind, "Calling a SUB value is not supported.\n")
+        self.fail(DiagnosticCode::WrongKind, "Calling a SUB value is not supported.\n")
     }
 
-    fn set(&mut self) -> R {
+    fn set(&mut self) -> VccResult {
         self.expect(Tok::Id)?;
         let first = self.at;
-        let id = self.symbol(Kind::Var, LookupScope::Whole)?;
-        self.add_use(first, self.at - 1, id, Access::Write);
+        let id = self.symbol(SymbolKind::Var, LookupScope::Whole)?;
+        self.add_use(first, self.at - 1, id, SymbolAccess::Write);
         let sym = self.syms.get(id);
         let (what, ty) = (sym.what, sym.ty);
         let Ty::T(ty) = ty else { return self.expect(Tok::C(b'=')) };
         let (op, want) = self.assignment(ty)?;
         match what {
-            What::Field(head, field) => {
+            SymbolMeaning::Field(head, field) => {
                 let mut e = self.expr(want)?;
                 if op.is_some() {
-                    let old = Expr::new(Node::Field(head, field), Type::Strings);
-                    e = Expr::new(Node::Join(vec![old, e]), Type::Strings);
+                    let old = Expr::new(IrNode::Field(head, field), Type::Strings);
+                    e = Expr::new(IrNode::Join(vec![old, e]), Type::Strings);
                 }
                 self.skip_c(b';')?;
-                self.note_set(first, Target::Field(head, field), Some(&e));
+                self.note_set(first, SetTarget::Field(head, field), Some(&e));
                 self.emit_text(e)?;
                 self.emit(Op::SetFieldText { head, field })
             }
-            What::Scalar(var) => {
+            SymbolMeaning::Scalar(var) => {
                 let e = self.expr(want)?;
                 self.skip_c(b';')?;
-                self.note_set(first, Target::Var(var), None);
+                self.note_set(first, SetTarget::Var(var), None);
                 match (ty, op) {
                     (Type::Body, _) => self.emit_body(e, BodyPart { append: op.is_some() }),
                     (Type::String, None) => {
@@ -264,8 +264,8 @@ impl Vcc<'_> {
                         self.emit(Op::SetVarText { var })
                     }
                     (Type::String, Some(_)) => {
-                        let old = Expr::new(Node::Var(var), Type::Strings);
-                        self.emit_text(Expr::new(Node::Join(vec![old, e]), Type::Strings))?;
+                        let old = Expr::new(IrNode::Var(var), Type::Strings);
+                        self.emit_text(Expr::new(IrNode::Join(vec![old, e]), Type::Strings))?;
                         self.emit(Op::SetVarText { var })
                     }
                     (_, None) => {
@@ -289,7 +289,7 @@ impl Vcc<'_> {
     }
 
     /// Compiles the operator of a `set`. Returns it and the type of its right side.
-    fn assignment(&mut self, ty: Type) -> R<(Option<Math>, Type)> {
+    fn assignment(&mut self, ty: Type) -> VccResult<(Option<Math>, Type)> {
         let op = match self.tok() {
             Tok::AddTo => Some(Math::Add),
             Tok::SubFrom => Some(Math::Sub),
@@ -320,26 +320,26 @@ impl Vcc<'_> {
         }
     }
 
-    fn unset(&mut self) -> R {
+    fn unset(&mut self) -> VccResult {
         self.expect(Tok::Id)?;
         let first = self.at;
-        let id = self.symbol(Kind::Var, LookupScope::Whole)?;
+        let id = self.symbol(SymbolKind::Var, LookupScope::Whole)?;
         let sym = self.syms.get(id);
         let (what, unset) = (sym.what, sym.unset);
         if unset.is_empty() {
             self.show_until(first, self.at);
-            return self.fail_nowhere(Code::ReadOnly, "Variable cannot be unset.\n");
+            return self.fail_nowhere(DiagnosticCode::ReadOnly, "Variable cannot be unset.\n");
         }
-        self.add_use(first, self.at - 1, id, Access::Unset);
+        self.add_use(first, self.at - 1, id, SymbolAccess::Unset);
         self.skip_c(b';')?;
         match what {
-            What::Field(head, field) => self.emit(Op::UnsetField { head, field }),
-            What::Scalar(var) => self.emit(Op::UnsetVar { var }),
+            SymbolMeaning::Field(head, field) => self.emit(Op::UnsetField { head, field }),
+            SymbolMeaning::Scalar(var) => self.emit(Op::UnsetVar { var }),
             _ => Err(CompileStopped),
         }
     }
 
-    fn return_statement(&mut self) -> R {
+    fn return_statement(&mut self) -> VccResult {
         let current = self.current.expect("statements are in a subroutine");
         if self.is_c(b';') && self.procs[current].method.is_none() {
             self.next();
@@ -355,7 +355,7 @@ impl Vcc<'_> {
         let Some(action) = Return::ALL.into_iter().find(|r| r.name() == word) else {
             let method = self.procs[current].method;
             self.hint_return(&word, method, self.at);
-            return self.fail(Code::Return, "Expected return action name.\n");
+            return self.fail(DiagnosticCode::Return, "Expected return action name.\n");
         };
         let at = self.at as u32;
         self.procs[current].returns[action as usize].get_or_insert(at);
@@ -363,7 +363,7 @@ impl Vcc<'_> {
         if self.is_c(b'(') {
             self.return_argument(action)?;
         } else if matches!(action, Return::Synth | Return::Vcl) {
-            return self.fail(Code::Argument, "Missing argument.\n");
+            return self.fail(DiagnosticCode::Argument, "Missing argument.\n");
         } else {
             let op = self.procs[current].code.len() as u32;
             self.procs[current].leaves.push((op, at));
@@ -373,7 +373,7 @@ impl Vcc<'_> {
         self.skip_c(b';')
     }
 
-    fn return_argument(&mut self, action: Return) -> R {
+    fn return_argument(&mut self, action: Return) -> VccResult {
         let open: Token = self.token();
         self.next();
         match action {
@@ -390,8 +390,8 @@ impl Vcc<'_> {
             }
             Return::Vcl => {
                 self.expect(Tok::Id)?;
-                let id = self.symbol(Kind::Vcl, LookupScope::Whole)?;
-                let What::Label(label) = self.syms.get(id).what else { return Err(CompileStopped) };
+                let id = self.symbol(SymbolKind::Vcl, LookupScope::Whole)?;
+                let SymbolMeaning::Label(label) = self.syms.get(id).what else { return Err(CompileStopped) };
                 let label = self.use_label(label as usize);
                 self.emit(Op::ReturnVcl { label })?;
             }
@@ -405,26 +405,28 @@ impl Vcc<'_> {
                 self.emit_value(e)?;
                 self.emit(Op::ReturnFail)?;
             }
-            _ => return self.fail_at(Code::Argument, "Arguments not allowed.\n", &open),
+            _ => return self.fail_at(DiagnosticCode::Argument, "Arguments not allowed.\n", &open),
         }
         self.skip_c(b')')
     }
 
-    fn new_object(&mut self) -> R {
+    fn new_object(&mut self) -> VccResult {
         self.expect_name("VCL object")?;
         let id = self.declare(Type::Instance)?;
         self.syms.get_mut(id).noref = true;
         self.skip_c(b'=')?;
         self.expect(Tok::Id)?;
         let first = self.at;
-        let class = self.symbol(Kind::Object, LookupScope::Whole)?;
-        self.add_use(first, self.at - 1, class, Access::Read);
-        let What::Class(import, module, object) = self.syms.get(class).what else { return Err(CompileStopped) };
+        let class = self.symbol(SymbolKind::Object, LookupScope::Whole)?;
+        self.add_use(first, self.at - 1, class, SymbolAccess::Read);
+        let SymbolMeaning::Class(import, module, object) = self.syms.get(class).what else {
+            return Err(CompileStopped);
+        };
         let index = self.program.objects.len() as u32;
         let name = self.syms.get(id).name.clone();
         self.program.objects.push(ObjectDecl { name, import, class: object.name.to_owned() });
         let sym = self.syms.get_mut(id);
-        (sym.ty, sym.what) = (Ty::Object(module, object), What::Instance(index));
+        (sym.ty, sym.what) = (Ty::Object(module, object), SymbolMeaning::Instance(index));
         let call = self.constructor_call(index, object);
         if call.is_err() {
             self.say("While compiling function call:\n");

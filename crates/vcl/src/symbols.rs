@@ -7,7 +7,7 @@ use tables::vclvars::{HeadId, Methods, NameTarget, Type, VARS, Var};
 use tables::vmods;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum SymbolKind {
     None,
     Reserved,
     Acl,
@@ -23,32 +23,32 @@ pub(crate) enum Kind {
     Vmod,
 }
 
-impl Kind {
+impl SymbolKind {
     pub fn name(self) -> &'static str {
         match self {
-            Kind::None => "none",
-            Kind::Reserved => "reserved",
-            Kind::Acl => "acl",
-            Kind::Action => "action",
-            Kind::Backend => "backend",
-            Kind::Func => "func",
-            Kind::Instance => "instance",
-            Kind::Object => "object",
-            Kind::Probe => "probe",
-            Kind::Sub => "sub",
-            Kind::Var => "var",
-            Kind::Vcl => "vcl",
-            Kind::Vmod => "vmod",
+            SymbolKind::None => "none",
+            SymbolKind::Reserved => "reserved",
+            SymbolKind::Acl => "acl",
+            SymbolKind::Action => "action",
+            SymbolKind::Backend => "backend",
+            SymbolKind::Func => "func",
+            SymbolKind::Instance => "instance",
+            SymbolKind::Object => "object",
+            SymbolKind::Probe => "probe",
+            SymbolKind::Sub => "sub",
+            SymbolKind::Var => "var",
+            SymbolKind::Vcl => "vcl",
+            SymbolKind::Vmod => "vmod",
         }
     }
 
-    pub fn of_global(ty: Type) -> Option<Kind> {
+    pub fn of_global(ty: Type) -> Option<SymbolKind> {
         Some(match ty {
-            Type::Acl => Kind::Acl,
-            Type::Backend => Kind::Backend,
-            Type::Probe => Kind::Probe,
-            Type::Sub => Kind::Sub,
-            Type::Instance => Kind::Instance,
+            Type::Acl => SymbolKind::Acl,
+            Type::Backend => SymbolKind::Backend,
+            Type::Probe => SymbolKind::Probe,
+            Type::Sub => SymbolKind::Sub,
+            Type::Instance => SymbolKind::Instance,
             _ => return None,
         })
     }
@@ -58,7 +58,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ty {
     T(Type),
-    Object(&'static vmods::Module, &'static vmods::Object),
+    Object(&'static vmods::Module, &'static vmods::VmodObjectType),
 }
 
 impl PartialEq for Ty {
@@ -95,7 +95,7 @@ impl Ty {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Action {
+pub(crate) enum StatementWord {
     Ban,
     Call,
     HashData,
@@ -108,9 +108,9 @@ pub(crate) enum Action {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum What {
+pub(crate) enum SymbolMeaning {
     Nothing,
-    Action(Action),
+    Action(StatementWord),
     Scalar(Var),
     /// The headers of a request or response: any name below it is a header.
     Fields(HeadId),
@@ -124,7 +124,7 @@ pub(crate) enum What {
     Default,
     /// The index of the import, and the function.
     Func(u32, &'static vmods::Func),
-    Class(u32, &'static vmods::Module, &'static vmods::Object),
+    Class(u32, &'static vmods::Module, &'static vmods::VmodObjectType),
     /// The index of the object.
     Instance(u32),
     /// The index of the procedure.
@@ -143,7 +143,7 @@ pub(crate) struct Symbol {
     pub name: String,
     /// The whole name, as first written.
     pub full: String,
-    pub kind: Kind,
+    pub kind: SymbolKind,
     pub ty: Ty,
     pub versions: (u8, u8),
     /// Exempt from the check for unused symbols.
@@ -157,7 +157,7 @@ pub(crate) struct Symbol {
     pub unset: Methods,
     /// Subroutines in which an action is allowed; empty = all.
     pub action: Methods,
-    pub what: What,
+    pub what: SymbolMeaning,
 }
 
 #[derive(Debug, Default)]
@@ -178,7 +178,7 @@ impl Symbols {
         &mut self.all[id as usize]
     }
 
-    pub fn add(&mut self, full: &str, kind: Kind, ty: Ty, versions: (u8, u8), what: What) -> SymId {
+    pub fn add(&mut self, full: &str, kind: SymbolKind, ty: Ty, versions: (u8, u8), what: SymbolMeaning) -> SymId {
         let id = self.all.len() as SymId;
         let name = full.rsplit_once('.').map_or(full, |(_, last)| last);
         self.all.push(Symbol {
@@ -202,28 +202,28 @@ impl Symbols {
         id
     }
 
-    pub fn builtin(&mut self, full: &str, kind: Kind, ty: Type, what: What) -> SymId {
+    pub fn builtin(&mut self, full: &str, kind: SymbolKind, ty: Type, what: SymbolMeaning) -> SymId {
         let id = self.add(full, kind, Ty::T(ty), (0, 99), what);
         self.get_mut(id).noref = true;
         id
     }
 
     /// Finds the symbol named `lower` (in lower case) that exists in versions `lo..=hi` and that `kind` may refer to.
-    pub fn find(&self, lower: &str, kind: Kind, syntax: u8, lo: u8, hi: u8) -> Option<SymId> {
+    pub fn find(&self, lower: &str, kind: SymbolKind, syntax: u8, lo: u8, hi: u8) -> Option<SymId> {
         let ids = self.by_name.get(lower)?;
         ids.iter().copied().find(|id| {
             let sym = self.get(*id);
-            let fields = matches!(sym.what, What::Fields(_));
+            let fields = matches!(sym.what, SymbolMeaning::Fields(_));
             let exists = sym.versions.0 <= hi && sym.versions.1 >= lo;
-            let blank = kind == Kind::None && sym.kind == Kind::None && !fields;
+            let blank = kind == SymbolKind::None && sym.kind == SymbolKind::None && !fields;
             // 4.0 has a namespace for each kind.
-            let other = syntax < 41 && lower != "default" && kind != Kind::None && kind != sym.kind && !fields;
+            let other = syntax < 41 && lower != "default" && kind != SymbolKind::None && kind != sym.kind && !fields;
             exists && !blank && !other
         })
     }
 
     /// Finds a global with the name of one of the language's actions: `acl ban`.
-    pub fn namesake(&self, lower: &str, kind: Kind) -> Option<SymId> {
+    pub fn namesake(&self, lower: &str, kind: SymbolKind) -> Option<SymId> {
         self.by_name.get(lower)?.iter().copied().find(|id| self.get(*id).kind == kind)
     }
 
@@ -238,37 +238,37 @@ impl Symbols {
     pub fn with_language() -> Symbols {
         let mut syms = Symbols::default();
         for word in ["acl", "sub", "backend", "probe", "import", "vcl"] {
-            let id = syms.builtin(word, Kind::Reserved, Type::Void, What::Nothing);
+            let id = syms.builtin(word, SymbolKind::Reserved, Type::Void, SymbolMeaning::Nothing);
             syms.get_mut(id).versions = (41, 99);
         }
         let actions = [
-            ("ban", Action::Ban, Methods::NONE),
-            ("call", Action::Call, Methods::NONE),
-            ("hash_data", Action::HashData, tables::vclvars::Method::Hash.set()),
-            ("if", Action::If, Methods::NONE),
-            ("new", Action::New, tables::vclvars::Method::Init.set()),
-            ("return", Action::Return, Methods::NONE),
-            ("set", Action::Set, Methods::NONE),
+            ("ban", StatementWord::Ban, Methods::NONE),
+            ("call", StatementWord::Call, Methods::NONE),
+            ("hash_data", StatementWord::HashData, tables::vclvars::Method::Hash.set()),
+            ("if", StatementWord::If, Methods::NONE),
+            ("new", StatementWord::New, tables::vclvars::Method::Init.set()),
+            ("return", StatementWord::Return, Methods::NONE),
+            ("set", StatementWord::Set, Methods::NONE),
             (
                 "synthetic",
-                Action::Synthetic,
+                StatementWord::Synthetic,
                 tables::vclvars::Method::Synth.set().with(tables::vclvars::Method::BackendError.set()),
             ),
-            ("unset", Action::Unset, Methods::NONE),
+            ("unset", StatementWord::Unset, Methods::NONE),
         ];
         for (name, action, mask) in actions {
-            let id = syms.builtin(name, Kind::Action, Type::Void, What::Action(action));
+            let id = syms.builtin(name, SymbolKind::Action, Type::Void, SymbolMeaning::Action(action));
             syms.get_mut(id).action = mask;
         }
-        syms.builtin("regsub", Kind::Func, Type::String, What::Regsub { all: false });
-        syms.builtin("regsuball", Kind::Func, Type::String, What::Regsub { all: true });
-        syms.builtin("true", Kind::Func, Type::Bool, What::Bool(true));
-        syms.builtin("false", Kind::Func, Type::Bool, What::Bool(false));
-        syms.builtin("default", Kind::Func, Type::Backend, What::Default);
+        syms.builtin("regsub", SymbolKind::Func, Type::String, SymbolMeaning::Regsub { all: false });
+        syms.builtin("regsuball", SymbolKind::Func, Type::String, SymbolMeaning::Regsub { all: true });
+        syms.builtin("true", SymbolKind::Func, Type::Bool, SymbolMeaning::Bool(true));
+        syms.builtin("false", SymbolKind::Func, Type::Bool, SymbolMeaning::Bool(false));
+        syms.builtin("default", SymbolKind::Func, Type::Backend, SymbolMeaning::Default);
         for d in VARS {
             let (kind, what) = match d.place {
-                NameTarget::Scalar(var) => (Kind::Var, What::Scalar(var)),
-                NameTarget::Headers(head) => (Kind::None, What::Fields(head)),
+                NameTarget::Scalar(var) => (SymbolKind::Var, SymbolMeaning::Scalar(var)),
+                NameTarget::Headers(head) => (SymbolKind::None, SymbolMeaning::Fields(head)),
             };
             let id = syms.builtin(d.name, kind, d.ty, what);
             let sym = syms.get_mut(id);

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use tables::origin_proto::OriginProto;
 
 use crate::program::{BackendAddress, Op, TlsDecl, TlsFile};
-use crate::{Compiled, Options, Recorder, SourceBundle, Sources, TlsFileKind, compile};
+use crate::{CompileOptions, Compiled, Recorder, SourceBundle, Sources, TlsFileKind, compile};
 
 struct Few(&'static [(&'static str, &'static str)]);
 
@@ -58,7 +58,7 @@ impl Sources for Few {
 }
 
 fn try_compile(text: &str) -> Result<Compiled, String> {
-    let options = Options { labels: vec!["lbl".into()], stores: vec!["s0".into()], ..Options::default() };
+    let options = CompileOptions { labels: vec!["lbl".into()], stores: vec!["s0".into()], ..CompileOptions::default() };
     compile("<vcl.inline>", text.as_bytes(), &Few(&[]), &options).map_err(|d| d.to_string())
 }
 
@@ -186,7 +186,7 @@ fn words_of_later_releases_about_backends() {
 fn names_without_addresses_or_with_many() {
     let compile = |host: &str, lazy_hosts: bool| {
         let text = format!("vcl 4.1; backend a {{ .host = \"{host}\"; }}");
-        let options = Options { lazy_hosts, ..Options::default() };
+        let options = CompileOptions { lazy_hosts, ..CompileOptions::default() };
         compile("<vcl.inline>", text.as_bytes(), &Few(&[]), &options).map_err(|d| d.to_string())
     };
     for host in ["many", "nobody"] {
@@ -239,10 +239,10 @@ fn includes_nest_and_are_relative_to_their_file() {
     let text = "vcl 4.1; backend b none; include \"a.vcl\"; include +glob \"/etc/v/g*.vcl\"; \
                 sub vcl_recv { call a; call g1; call g2; }";
     let recorder = Recorder::new(&files);
-    let first = compile("<vcl.inline>", text.as_bytes(), &recorder, &Options::default()).unwrap();
+    let first = compile("<vcl.inline>", text.as_bytes(), &recorder, &CompileOptions::default()).unwrap();
     assert_eq!(first.program.sources.len(), 6);
     let bundle = SourceBundle::from_bytes(&recorder.into_bundle().to_bytes()).unwrap();
-    let again = compile("<vcl.inline>", text.as_bytes(), &bundle, &Options::default()).unwrap();
+    let again = compile("<vcl.inline>", text.as_bytes(), &bundle, &CompileOptions::default()).unwrap();
     assert_eq!(again.program.code, first.program.code);
 }
 
@@ -250,13 +250,13 @@ fn includes_nest_and_are_relative_to_their_file() {
 fn a_file_that_includes_itself_is_refused() {
     let files = Few(&[("/a.vcl", "include \"/b.vcl\";"), ("/b.vcl", "include \"/a.vcl\";")]);
     let text = b"vcl 4.1; backend b none; include \"/a.vcl\";";
-    let reason = compile("<vcl.inline>", text, &files, &Options::default()).unwrap_err().to_string();
+    let reason = compile("<vcl.inline>", text, &files, &CompileOptions::default()).unwrap_err().to_string();
     assert!(reason.starts_with("Recursive use of file \"/a.vcl\""), "{reason}");
 }
 
 #[test]
 fn unused_names_are_warnings_when_asked() {
-    let options = Options { err_unref: false, ..Options::default() };
+    let options = CompileOptions { err_unref: false, ..CompileOptions::default() };
     let text = b"vcl 4.1; backend b none; sub foo { }";
     let compiled = compile("<vcl.inline>", text, &Few(&[]), &options).unwrap();
     assert!(compiled.warnings.to_string().starts_with("Unused sub foo, defined:\n"), "{}", compiled.warnings);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Tokens, and the source texts they point into.
 
-use crate::code::Code;
-use crate::diag::{Draft, Fix, Hint, Span};
+use crate::code::DiagnosticCode;
+use crate::diag::{DiagnosticDraft, Fix, Hint, Span};
 use crate::odd::{self, OddCharacter, OddKind};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,7 +91,7 @@ impl Token {
 }
 
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct VclSource {
     pub name: String,
     pub kind: &'static str,
     pub text: Vec<u8>,
@@ -107,7 +107,12 @@ const NO_TABLE: &str = "Illegal BLOB character:\nTables of pairs \"...\": \"...\
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Splits `text`, which is source `src`, into tokens. Decoded BLOBs are appended to `blobs`.
-pub(crate) fn lex(text: &[u8], src: u32, blobs: &mut Vec<Box<[u8]>>, out: &mut Vec<Token>) -> Result<(), Draft> {
+pub(crate) fn lex(
+    text: &[u8],
+    src: u32,
+    blobs: &mut Vec<Box<[u8]>>,
+    out: &mut Vec<Token>,
+) -> Result<(), DiagnosticDraft> {
     Lexer { text, src, at: 0, blobs, out }.run().map_err(|error| {
         // Non-ASCII characters may be the cause of an error that is reported before them.
         let found = if text.contains(&0) { Vec::new() } else { odd::find(text) };
@@ -132,17 +137,17 @@ pub(crate) fn is_id(c: u8) -> bool {
 }
 
 impl Lexer<'_> {
-    fn fail<T>(&self, code: Code, message: &str, start: usize, end: usize) -> Result<T, Draft> {
-        Err(Draft::at(code, message, (self.src, start as u32, end as u32)))
+    fn fail<T>(&self, code: DiagnosticCode, message: &str, start: usize, end: usize) -> Result<T, DiagnosticDraft> {
+        Err(DiagnosticDraft::at(code, message, (self.src, start as u32, end as u32)))
     }
 
-    fn run(&mut self) -> Result<(), Draft> {
+    fn run(&mut self) -> Result<(), DiagnosticDraft> {
         if let Some(at) = self.text.iter().position(|c| *c == 0) {
             let reason = match self.text {
                 [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "This file is in UTF-16; VCL is ASCII or UTF-8.\n",
                 _ => "This is a NUL byte.\n",
             };
-            return self.fail(Code::Character, &format!("Syntax error at\n{reason}"), at, at + 1);
+            return self.fail(DiagnosticCode::Character, &format!("Syntax error at\n{reason}"), at, at + 1);
         }
         // Some editors write it at the beginning of a file.
         if self.text.starts_with(BYTE_ORDER_MARK) {
@@ -171,14 +176,14 @@ impl Lexer<'_> {
         self.at = end;
     }
 
-    fn comment(&mut self) -> Result<(), Draft> {
+    fn comment(&mut self) -> Result<(), DiagnosticDraft> {
         let mut q = self.at + 2;
         while q < self.text.len() {
             match self.text[q..] {
                 [b'/', b'*', ..] => {
                     let (first, second) = (self.at as u32, q as u32);
                     let text = "/* ... */ comment contains /*\n";
-                    let mut nested = Draft::at(Code::Unclosed, text, (self.src, first, first + 2));
+                    let mut nested = DiagnosticDraft::at(DiagnosticCode::Unclosed, text, (self.src, first, first + 2));
                     nested.show((self.src, second, second + 2));
                     return Err(nested);
                 }
@@ -189,10 +194,10 @@ impl Lexer<'_> {
                 _ => q += 1,
             }
         }
-        self.fail(Code::Unclosed, "Unterminated /* ... */ comment, starting at\n", self.at, self.at + 2)
+        self.fail(DiagnosticCode::Unclosed, "Unterminated /* ... */ comment, starting at\n", self.at, self.at + 2)
     }
 
-    fn delimited(&mut self, len: usize, close: &[u8], what: &str, tok: Tok) -> Result<(), Draft> {
+    fn delimited(&mut self, len: usize, close: &[u8], what: &str, tok: Tok) -> Result<(), DiagnosticDraft> {
         let body = &self.text[self.at + len..];
         let end = match what {
             // A plain string ends on its line.
@@ -208,7 +213,7 @@ impl Lexer<'_> {
                 _ => "",
             };
             return self.fail(
-                Code::Unclosed,
+                DiagnosticCode::Unclosed,
                 &format!("Unterminated {what}, starting at\n{reason}"),
                 self.at,
                 self.at + len,
@@ -222,7 +227,7 @@ impl Lexer<'_> {
 
     /// Decodes a BLOB. The choice of message follows varnishd's test cases: varnishd looks only at whole groups of
     /// four, so an error in the last few bytes of a source lacks its colon.
-    fn blob(&mut self) -> Result<(), Draft> {
+    fn blob(&mut self) -> Result<(), DiagnosticDraft> {
         let from = self.at + 1;
         let rest = &self.text[from..];
         let stop = base64_stop(rest);
@@ -244,10 +249,10 @@ impl Lexer<'_> {
             _ if stop > 0 => ("Illegal BLOB character:\n", stop),
             _ => (if after_text { NO_TABLE } else { NO_BLOB }, stop),
         };
-        self.fail(Code::Blob, text, self.at, (from + at + 1).min(self.text.len()))
+        self.fail(DiagnosticCode::Blob, text, self.at, (from + at + 1).min(self.text.len()))
     }
 
-    fn word(&mut self) -> Result<(), Draft> {
+    fn word(&mut self) -> Result<(), DiagnosticDraft> {
         let rest = &self.text[self.at..];
         if let Some((_, tok)) = PAIRS.iter().find(|(pair, _)| rest.starts_with(*pair)) {
             self.push(*tok, self.at + 2, 0.0);
@@ -265,19 +270,19 @@ impl Lexer<'_> {
                 b'_' => "Names begin with a letter.\n",
                 _ => "",
             };
-            return self.fail(Code::Character, &format!("Syntax error at\n{reason}"), self.at, self.at + 1);
+            return self.fail(DiagnosticCode::Character, &format!("Syntax error at\n{reason}"), self.at, self.at + 1);
         }
         Ok(())
     }
 
     /// RFC 8941 limits the digits: 15 for an integer; 12 before and 3 after a point. Varnish before 7.0 had no limit,
     /// so a number with a unit may have more; it isn't a structured header value.
-    fn number(&mut self) -> Result<(), Draft> {
+    fn number(&mut self) -> Result<(), DiagnosticDraft> {
         let rest = &self.text[self.at..];
         let whole = rest.iter().take_while(|c| c.is_ascii_digit()).count();
         if rest.get(whole) != Some(&b'.') {
             if whole > 15 && !has_unit(&rest[whole..]) {
-                return self.fail(Code::Limit, "Too many digits for integer.\n", self.at, self.at + whole);
+                return self.fail(DiagnosticCode::Limit, "Too many digits for integer.\n", self.at, self.at + whole);
             }
             let num = number(&rest[..whole]);
             self.push(Tok::Int, self.at + whole, num);
@@ -286,7 +291,7 @@ impl Lexer<'_> {
         let part = rest[whole + 1..].iter().take_while(|c| c.is_ascii_digit()).count();
         let end = whole + 1 + part;
         if (whole > 12 || part > 3) && !has_unit(&rest[end..]) {
-            return self.fail(Code::Limit, "Too many digits for real.\n", self.at, self.at + end);
+            return self.fail(DiagnosticCode::Limit, "Too many digits for real.\n", self.at, self.at + end);
         }
         let num = number(&rest[..end]);
         self.push(Tok::Real, self.at + end, num);
@@ -295,7 +300,7 @@ impl Lexer<'_> {
 }
 
 /// Reports the first of a text's non-ASCII characters, and the count of each kind.
-fn odd_characters(text: &[u8], src: u32, found: &[OddCharacter]) -> Draft {
+fn odd_characters(text: &[u8], src: u32, found: &[OddCharacter]) -> DiagnosticDraft {
     let first = &found[0];
     let c = odd::decode(&text[first.at.clone()]).0;
     let number = c.map_or(0, u32::from);
@@ -322,7 +327,8 @@ fn odd_characters(text: &[u8], src: u32, found: &[OddCharacter]) -> Draft {
     });
     let fix = Fix { title: "Replace all such characters by VCL's".to_owned(), edits: edits.collect() };
     let hint = odd::summary(found).map(|text| Hint::with(text, fix));
-    Draft::at(Code::Character, format!("Syntax error at\n{reason}\n"), (src, start, end)).hinted(hint)
+    DiagnosticDraft::at(DiagnosticCode::Character, format!("Syntax error at\n{reason}\n"), (src, start, end))
+        .hinted(hint)
 }
 
 fn has_unit(after: &[u8]) -> bool {

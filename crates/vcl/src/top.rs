@@ -4,19 +4,19 @@
 use tables::vclvars::Type;
 use tables::vmods;
 
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::program::Import;
-use crate::symbols::{Kind, Ty, What};
+use crate::symbols::{SymbolKind, SymbolMeaning, Ty};
 use crate::token::Tok;
-use crate::vcc::{CompileStopped, LookupScope, R, SubState, Vcc};
+use crate::vcc::{CompileStopped, LookupScope, SubState, Vcc, VccResult};
 
 const DECLARATIONS: &str = "Expected one of\n\t'acl', 'sub', 'backend', 'probe', 'import',  or 'vcl'\nFound: ";
 
 impl Vcc<'_> {
-    pub fn program(&mut self) -> R {
+    pub fn program(&mut self) -> VccResult {
         if !self.here_is("vcl") {
             return self.fail(
-                Code::Version,
+                DiagnosticCode::Version,
                 "VCL version declaration missing\n\
                  Update your VCL to Version 4 syntax, and add\n\
                  \tvcl 4.1;\n\
@@ -41,7 +41,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    fn declaration(&mut self) -> R {
+    fn declaration(&mut self) -> VccResult {
         let token = self.token();
         match token.tok {
             // The user's text ends and the built-in VCL begins.
@@ -59,27 +59,27 @@ impl Vcc<'_> {
             _ => {
                 self.hint_outside();
                 let found = self.token_name(&token);
-                self.fail(Code::Syntax, &format!("{DECLARATIONS}{found} at\n"))
+                self.fail(DiagnosticCode::Syntax, &format!("{DECLARATIONS}{found} at\n"))
             }
         }
     }
 
-    fn version(&mut self) -> R {
+    fn version(&mut self) -> VccResult {
         let first = self.at;
         self.next();
         self.expect(Tok::Real)?;
         let text = self.text_of(&self.token());
         let &[major, b'.', minor] = text.as_bytes() else {
-            return self.fail(Code::Version, "Don't play silly buggers with VCL version numbers\n");
+            return self.fail(DiagnosticCode::Version, "Don't play silly buggers with VCL version numbers\n");
         };
         let syntax = (major - b'0') * 10 + (minor - b'0');
         self.next();
         if !(40..=41).contains(&syntax) {
             self.hint("That is the version of the language, not of a release: write `vcl 4.1;`.");
-            return self.fail_since(Code::Version, &format!("VCL version {text} not supported.\n"), first);
+            return self.fail_since(DiagnosticCode::Version, &format!("VCL version {text} not supported.\n"), first);
         }
         if !self.is_c(b';') {
-            return self.fail_since(Code::Syntax, "Expected 'vcl N.N;' found no semi-colon\n", first);
+            return self.fail_since(DiagnosticCode::Syntax, "Expected 'vcl N.N;' found no semi-colon\n", first);
         }
         self.next();
         if self.syntax == 0 {
@@ -88,33 +88,33 @@ impl Vcc<'_> {
         if syntax > self.syntax {
             let top = format!("{}.{}", self.syntax / 10, self.syntax % 10);
             let say = format!("VCL version {text} higher than the top level version {top}\n");
-            return self.fail_since(Code::Version, &say, first);
+            return self.fail_since(DiagnosticCode::Version, &say, first);
         }
         Ok(())
     }
 
     /// Compiles `sub name { ... }`: the first definition, or a further one if the subroutine may have several.
-    fn sub(&mut self) -> R {
+    fn sub(&mut self) -> VccResult {
         self.next();
         self.expect_name("subroutine")?;
         let at = self.at;
         let token = self.token();
         let name = self.text_of(&token);
-        let id = match self.try_symbol(Kind::Sub, LookupScope::Whole)? {
+        let id = match self.try_symbol(SymbolKind::Sub, LookupScope::Whole)? {
             Some(id) => id,
-            None => self.create(Kind::Sub, Type::Sub, What::Global(None))?,
+            None => self.create(SymbolKind::Sub, Type::Sub, SymbolMeaning::Global(None))?,
         };
         self.define(id, at);
         let builtin = self.is_builtin_sub(&name);
         let index = match self.syms.get(id).what {
-            What::Sub(index) => {
+            SymbolMeaning::Sub(index) => {
                 let proc = &self.procs[index as usize];
                 let defined = proc.def.filter(|_| proc.method.is_none() && !builtin);
                 if let Some(def) = defined {
-                    self.begin(Code::Redefined, &format!("Subroutine '{name}' redefined\n"));
+                    self.begin(DiagnosticCode::Redefined, &format!("Subroutine '{name}' redefined\n"));
                     self.show(&token);
                     let def = self.tokens[def as usize];
-                    return self.fail_at(Code::Redefined, "Previously defined here:\n", &def);
+                    return self.fail_at(DiagnosticCode::Redefined, "Previously defined here:\n", &def);
                 }
                 index as usize
             }
@@ -142,15 +142,15 @@ impl Vcc<'_> {
         let index = self.procs.len();
         self.procs.push(SubState { name: name.to_owned(), ..SubState::default() });
         let symbol = self.syms.get_mut(sym);
-        (symbol.kind, symbol.ty, symbol.what) = (Kind::Sub, Ty::T(Type::Sub), What::Sub(index as u32));
+        (symbol.kind, symbol.ty, symbol.what) = (SymbolKind::Sub, Ty::T(Type::Sub), SymbolMeaning::Sub(index as u32));
         index
     }
 
-    fn reserved_sub<T>(&mut self, at: usize) -> R<T> {
+    fn reserved_sub<T>(&mut self, at: usize) -> VccResult<T> {
         let token = &self.tokens[at].to_owned();
         let name = self.text_of(token);
         self.hint_sub(&name, at);
-        self.begin(Code::ReservedName, "The names 'vcl_*' are reserved for subroutines.\n");
+        self.begin(DiagnosticCode::ReservedName, "The names 'vcl_*' are reserved for subroutines.\n");
         self.show(token);
         // If there is a suggestion, the list of about forty names is omitted.
         if self.draft.has_hint() {
@@ -171,7 +171,7 @@ impl Vcc<'_> {
     }
 
     /// Compiles `import name;`, `import name as other;` and `import name from "path";`.
-    fn import(&mut self) -> R {
+    fn import(&mut self) -> VccResult {
         let first = self.at;
         self.next();
         self.expect(Tok::Id)?;
@@ -183,9 +183,9 @@ impl Vcc<'_> {
             self.expect(Tok::Id)?;
         }
         let name = self.text_of(&self.token());
-        let id = match self.try_symbol(Kind::Vmod, LookupScope::Whole)? {
+        let id = match self.try_symbol(SymbolKind::Vmod, LookupScope::Whole)? {
             Some(id) => id,
-            None => self.create(Kind::Vmod, Type::Void, What::Nothing)?,
+            None => self.create(SymbolKind::Vmod, Type::Void, SymbolMeaning::Nothing)?,
         };
         if self.tok() == Tok::Id {
             self.import_from()?;
@@ -194,11 +194,15 @@ impl Vcc<'_> {
         let Some(module) = self.options.modules.find(&module_name) else {
             return self.missing_module(&module_name, module_at);
         };
-        if let What::Module(other) = self.syms.get(id).what {
+        if let SymbolMeaning::Module(other) = self.syms.get(id).what {
             if other.name == module.name {
                 return Ok(());
             }
-            return self.fail_since(Code::Redefined, &format!("Another module already imported as {name}.\n"), first);
+            return self.fail_since(
+                DiagnosticCode::Redefined,
+                &format!("Another module already imported as {name}.\n"),
+                first,
+            );
         }
         self.bind_module(id, &name, module, first);
         Ok(())
@@ -213,7 +217,7 @@ impl Vcc<'_> {
             }
         };
         let sym = self.syms.get_mut(id);
-        sym.what = What::Module(module);
+        sym.what = SymbolMeaning::Module(module);
         sym.noref = true;
         sym.def = Some(first as u32);
         self.module_symbols(name, module, import);
@@ -227,38 +231,38 @@ impl Vcc<'_> {
         else {
             return false;
         };
-        let known = self.syms.find("std", Kind::None, self.syntax, 40, 41).is_some();
+        let known = self.syms.find("std", SymbolKind::None, self.syntax, 40, 41).is_some();
         if known || self.program.imports.iter().any(|i| i.module == "std") {
             return false;
         }
-        let id = self.syms.builtin("std", Kind::Vmod, Type::Void, What::Nothing);
+        let id = self.syms.builtin("std", SymbolKind::Vmod, Type::Void, SymbolMeaning::Nothing);
         let first = self.at;
         self.bind_module(id, "std", module, first);
         let text = "`import std;` is missing: it is imported from here on. Write it at the top of the file.\n";
         let fix = self.import_fix("std", first);
-        self.remark_fixed(Code::ImportMissing, (first, first), text, fix);
+        self.remark_fixed(DiagnosticCode::ImportMissing, (first, first), text, fix);
         true
     }
 
-    fn import_from(&mut self) -> R {
+    fn import_from(&mut self) -> VccResult {
         if !self.here_is("from") {
-            return self.fail(Code::Syntax, "Expected 'from path ...'\n");
+            return self.fail(DiagnosticCode::Syntax, "Expected 'from path ...'\n");
         }
         self.next();
         self.expect(Tok::Str)?;
         let token = self.token();
         if !self.options.unsafe_path && self.content(&token).contains(&b'/') {
             let shown = self.token_name(&token);
-            return self.fail(Code::File, &format!("'import ... from path ...' is unsafe.\nAt:{shown}"));
+            return self.fail(DiagnosticCode::File, &format!("'import ... from path ...' is unsafe.\nAt:{shown}"));
         }
         self.next();
         Ok(())
     }
 
-    fn missing_module<T>(&mut self, name: &str, at: usize) -> R<T> {
+    fn missing_module<T>(&mut self, name: &str, at: usize) -> VccResult<T> {
         let token = &self.tokens[at].to_owned();
         self.hint_module(name, at);
-        self.begin(Code::UnknownModule, &format!("Could not find VMOD {name}\n"));
+        self.begin(DiagnosticCode::UnknownModule, &format!("Could not find VMOD {name}\n"));
         if let Some(missing) = vmods::Missing::find(name) {
             self.say(&format!("\t({}; not built into Lacquer. Instead: {})\n", missing.what, missing.instead));
         } else {
@@ -271,11 +275,12 @@ impl Vcc<'_> {
     fn module_symbols(&mut self, name: &str, module: &'static vmods::Module, import: u32) {
         for func in module.functions {
             let full = format!("{name}.{}", func.name);
-            self.syms.builtin(&full, Kind::Func, func.ret, What::Func(import, func));
+            self.syms.builtin(&full, SymbolKind::Func, func.ret, SymbolMeaning::Func(import, func));
         }
         for object in module.objects {
             let full = format!("{name}.{}", object.name);
-            let id = self.syms.builtin(&full, Kind::Object, Type::Void, What::Class(import, module, object));
+            let id =
+                self.syms.builtin(&full, SymbolKind::Object, Type::Void, SymbolMeaning::Class(import, module, object));
             let sym = self.syms.get_mut(id);
             sym.ty = Ty::Object(module, object);
             sym.read = tables::vclvars::Method::Init.set();

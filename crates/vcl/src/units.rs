@@ -3,10 +3,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::program::HostName;
 use crate::token::{Tok, Token};
-use crate::vcc::{R, Vcc};
+use crate::vcc::{Vcc, VccResult};
 
 pub(crate) struct ResolvedHost {
     pub v4: Option<SocketAddr>,
@@ -15,7 +15,7 @@ pub(crate) struct ResolvedHost {
 
 impl Vcc<'_> {
     /// The factor of the unit at the current token, in seconds.
-    pub fn duration_unit(&mut self) -> R<f64> {
+    pub fn duration_unit(&mut self) -> VccResult<f64> {
         let word = self.text_of(&self.token());
         if let Some(seconds) = base::text::unit_seconds(&word) {
             self.next();
@@ -23,13 +23,13 @@ impl Vcc<'_> {
         }
         let shown = self.token_name(&self.token());
         self.fail(
-            Code::Unit,
+            DiagnosticCode::Unit,
             &format!("Unknown duration unit {shown}\nLegal duration units are 'ms', 's', 'm', 'h', 'd', 'w' and 'y'\n"),
         )
     }
 
     /// Compiles a constant like `10s` where no other expression is allowed.
-    pub fn duration(&mut self) -> R<f64> {
+    pub fn duration(&mut self) -> VccResult<f64> {
         if self.tok() != Tok::Real {
             self.expect(Tok::Int)?;
         }
@@ -39,23 +39,23 @@ impl Vcc<'_> {
         Ok(num * self.duration_unit()?)
     }
 
-    pub fn unsigned(&mut self) -> R<u32> {
+    pub fn unsigned(&mut self) -> VccResult<u32> {
         self.expect(Tok::Int)?;
         let token = self.token();
         if token.num > f64::from(u32::MAX) {
-            return self.fail(Code::Limit, "Number is too large.\n");
+            return self.fail(DiagnosticCode::Limit, "Number is too large.\n");
         }
         self.next();
         Ok(token.num as u32)
     }
 
-    pub fn byte_size(&mut self) -> R<i64> {
+    pub fn byte_size(&mut self) -> VccResult<i64> {
         let token = self.token();
         self.next();
         let unit = self.token();
         let shown = self.token_name(&unit);
         if unit.tok != Tok::Id {
-            return self.fail(Code::Unit, &format!("Expected BYTES unit (B, KB, MB...) got {shown}\n"));
+            return self.fail(DiagnosticCode::Unit, &format!("Expected BYTES unit (B, KB, MB...) got {shown}\n"));
         }
         let word = self.text_of(&unit).to_ascii_lowercase();
         let shift = match word.strip_suffix('b').unwrap_or(&word) {
@@ -65,10 +65,13 @@ impl Vcc<'_> {
             "g" => 30,
             "t" => 40,
             "p" => 50,
-            _ => return self.fail(Code::Unit, &format!("Unknown BYTES unit of measurement ([KMGTP][B]){shown}")),
+            _ => {
+                return self
+                    .fail(DiagnosticCode::Unit, &format!("Unknown BYTES unit of measurement ([KMGTP][B]){shown}"));
+            }
         };
         if shift == 0 && token.num.fract() != 0.0 {
-            return self.fail(Code::Unit, &format!("Fractional BYTES not allowed{shown}"));
+            return self.fail(DiagnosticCode::Unit, &format!("Fractional BYTES not allowed{shown}"));
         }
         self.next();
         Ok((token.num * (1u64 << shift) as f64).round() as i64)
@@ -151,7 +154,7 @@ impl Vcc<'_> {
         what: &str,
         families: usize,
         default_port: u16,
-    ) -> R<ResolvedHost> {
+    ) -> VccResult<ResolvedHost> {
         let text = String::from_utf8_lossy(text).into_owned();
         let shown = self.text_of(token);
         let found = match self.lookup(&text, default_port) {
@@ -171,7 +174,7 @@ impl Vcc<'_> {
                     false => "(Sorry if that error message is gibberish.)\n",
                 };
                 let text = format!("{what} '{shown}' could not be resolved to an IP address:\n\t{reason}\n{sorry}");
-                return self.fail_at(Code::Address, &text, token);
+                return self.fail_at(DiagnosticCode::Address, &text, token);
             }
         };
         let mut resolved = ResolvedHost { v4: None, v6: None };
@@ -183,7 +186,7 @@ impl Vcc<'_> {
         }
         if found.is_empty() {
             let text = format!("{what} '{shown}': resolves to neither IPv4 nor IPv6 addresses.\n");
-            return self.fail_at(Code::Address, &text, token);
+            return self.fail_at(DiagnosticCode::Address, &text, token);
         }
         if wrong || usize::from(resolved.v4.is_some()) + usize::from(resolved.v6.is_some()) > families {
             let list: String = found.iter().map(|a| format!("\t{}:{}\n", a.ip(), a.port())).collect();
@@ -192,17 +195,17 @@ impl Vcc<'_> {
                 "{what} {shown}: resolves to too many addresses.\nOnly one IPv4 {and} IPv6 are allowed.\n\
                  Please specify which exact address you want to use, we found all of these:\n{list}"
             );
-            return self.fail_at(Code::Address, &text, token);
+            return self.fail_at(DiagnosticCode::Address, &text, token);
         }
         Ok(resolved)
     }
 
     /// The single address of an IP constant.
-    pub fn resolve_one(&mut self, text: &[u8], token: &Token) -> R<SocketAddr> {
+    pub fn resolve_one(&mut self, text: &[u8], token: &Token) -> VccResult<SocketAddr> {
         let resolved = self.resolve(text, token, "IP constant", 1, 80)?;
         match resolved.v4.or(resolved.v6) {
             Some(addr) => Ok(addr),
-            None => self.fail_at(Code::Address, "IP constant has no address\n", token),
+            None => self.fail_at(DiagnosticCode::Address, "IP constant has no address\n", token),
         }
     }
 }

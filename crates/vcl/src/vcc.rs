@@ -8,24 +8,24 @@ use std::collections::HashMap;
 
 use tables::vclvars::{HeadId, Method, Type};
 
-use crate::code::Code;
-use crate::diag::{self, Diagnostic, Draft, Hint, Severity};
+use crate::code::DiagnosticCode;
+use crate::diag::{self, Diagnostic, DiagnosticDraft, DiagnosticSeverity, Hint};
 use crate::hint::DECLARED;
-use crate::lint::{Remark, Set};
+use crate::lint::{Remark, SetStatement};
 use crate::own_listeners::OwnBackend;
 use crate::program::{Op, Program, SourceLocation};
-use crate::symbols::{ALWAYS, Kind, SymId, Symbols, Ty, What};
-use crate::token::{Source, Tok, Token, is_id};
-use crate::{Options, Sources};
+use crate::symbols::{ALWAYS, SymId, SymbolKind, SymbolMeaning, Symbols, Ty};
+use crate::token::{Tok, Token, VclSource, is_id};
+use crate::{CompileOptions, Sources};
 
 #[derive(Debug)]
 pub(crate) struct CompileStopped;
 
-pub(crate) type R<T = ()> = Result<T, CompileStopped>;
+pub(crate) type VccResult<T = ()> = Result<T, CompileStopped>;
 
 /// The use of a symbol in a subroutine, for `check`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
+pub(crate) enum SymbolAccess {
     Read,
     Write,
     Unset,
@@ -33,12 +33,12 @@ pub(crate) enum Access {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Use {
+pub(crate) struct SymbolUse {
     /// First and last token.
     pub first: u32,
     pub last: u32,
     pub sym: SymId,
-    pub access: Access,
+    pub access: SymbolAccess,
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ pub(crate) struct SubState {
     pub places: Vec<u32>,
     /// The calls it makes: token and symbol.
     pub calls: Vec<(u32, SymId)>,
-    pub uses: Vec<Use>,
+    pub uses: Vec<SymbolUse>,
     /// Calls of modules' functions and methods: first token, last token, function.
     pub works: Vec<(u32, u32, &'static tables::vmods::Func)>,
     /// Returns of an action without argument: the op and the token of the action.
@@ -77,12 +77,12 @@ pub(crate) const MAX_SOURCE: usize = 8 << 20;
 pub(crate) const MAX_OPS: usize = 4 << 20;
 
 pub(crate) struct Vcc<'a> {
-    pub options: &'a Options,
+    pub options: &'a CompileOptions,
     pub outside: &'a dyn Sources,
-    pub draft: Draft,
+    pub draft: DiagnosticDraft,
     pub found: Vec<Diagnostic>,
     lost: Vec<String>,
-    pub sources: Vec<Source>,
+    pub sources: Vec<VclSource>,
     pub tokens: Vec<Token>,
     /// Index of the current token.
     pub at: usize,
@@ -104,16 +104,16 @@ pub(crate) struct Vcc<'a> {
     last_place: (u32, usize, SourceLocation),
     pub statement_place: Option<u32>,
     pub remarks: Vec<Remark>,
-    pub sets: Vec<Set>,
+    pub sets: Vec<SetStatement>,
     pub own_backends: Vec<OwnBackend>,
 }
 
 impl<'a> Vcc<'a> {
-    pub fn new(outside: &'a dyn Sources, options: &'a Options) -> Self {
+    pub fn new(outside: &'a dyn Sources, options: &'a CompileOptions) -> Self {
         let mut vcc = Vcc {
             options,
             outside,
-            draft: Draft::default(),
+            draft: DiagnosticDraft::default(),
             found: Vec::new(),
             lost: Vec::new(),
             sources: Vec::new(),
@@ -147,17 +147,22 @@ impl<'a> Vcc<'a> {
     fn predefine(&mut self) {
         for method in Method::ALL {
             let index = self.procs.len() as u32;
-            self.syms.builtin(method.sub_name(), Kind::Sub, Type::Sub, What::Sub(index));
+            self.syms.builtin(method.sub_name(), SymbolKind::Sub, Type::Sub, SymbolMeaning::Sub(index));
             let name = method.sub_name().to_owned();
             self.procs.push(SubState { name, method: Some(method), ..SubState::default() });
         }
         for store in &self.options.stores {
             let index = self.program.stores.len() as u32;
             self.program.stores.push(store.clone());
-            self.syms.builtin(&format!("storage.{store}"), Kind::Var, Type::Stevedore, What::Store(index));
+            self.syms.builtin(
+                &format!("storage.{store}"),
+                SymbolKind::Var,
+                Type::Stevedore,
+                SymbolMeaning::Store(index),
+            );
         }
         for (index, label) in self.options.labels.iter().enumerate() {
-            let id = self.syms.builtin(label, Kind::Vcl, Type::Vcl, What::Label(index as u32));
+            let id = self.syms.builtin(label, SymbolKind::Vcl, Type::Vcl, SymbolMeaning::Label(index as u32));
             self.syms.get_mut(id).read = Method::Recv.set();
         }
     }
@@ -216,23 +221,23 @@ impl<'a> Vcc<'a> {
         self.is_word(&self.tokens[self.at], word)
     }
 
-    pub fn expect(&mut self, tok: Tok) -> R {
+    pub fn expect(&mut self, tok: Tok) -> VccResult {
         if self.tok() == tok {
             return Ok(());
         }
         self.hint_expected(tok);
         let found = self.token_name(&self.token());
-        let code = if tok == Tok::C(b'{') { Code::MissingBrace } else { Code::Syntax };
+        let code = if tok == Tok::C(b'{') { DiagnosticCode::MissingBrace } else { DiagnosticCode::Syntax };
         self.fail(code, &format!("Expected {} got {found}\nat\n", tok.expected()))
     }
 
-    pub fn skip(&mut self, tok: Tok) -> R {
+    pub fn skip(&mut self, tok: Tok) -> VccResult {
         self.expect(tok)?;
         self.next();
         Ok(())
     }
 
-    pub fn skip_c(&mut self, c: u8) -> R {
+    pub fn skip_c(&mut self, c: u8) -> VccResult {
         self.skip(Tok::C(c))
     }
 
@@ -251,7 +256,7 @@ impl<'a> Vcc<'a> {
 
     // --- messages
 
-    pub fn begin(&mut self, code: Code, text: &str) {
+    pub fn begin(&mut self, code: DiagnosticCode, text: &str) {
         self.draft.code(code);
         self.draft.say(text);
     }
@@ -269,28 +274,28 @@ impl<'a> Vcc<'a> {
         self.draft.show_range(self.tokens[first].span(), last.span());
     }
 
-    pub fn stop_at<T>(&mut self, token: &Token) -> R<T> {
+    pub fn stop_at<T>(&mut self, token: &Token) -> VccResult<T> {
         self.show(token);
         Err(CompileStopped)
     }
 
-    pub fn fail<T>(&mut self, code: Code, text: &str) -> R<T> {
+    pub fn fail<T>(&mut self, code: DiagnosticCode, text: &str) -> VccResult<T> {
         let token = self.token();
         self.fail_at(code, text, &token)
     }
 
-    pub fn fail_at<T>(&mut self, code: Code, text: &str, token: &Token) -> R<T> {
+    pub fn fail_at<T>(&mut self, code: DiagnosticCode, text: &str, token: &Token) -> VccResult<T> {
         self.begin(code, text);
         self.stop_at(token)
     }
 
-    pub fn fail_since<T>(&mut self, code: Code, text: &str, first: usize) -> R<T> {
+    pub fn fail_since<T>(&mut self, code: DiagnosticCode, text: &str, first: usize) -> VccResult<T> {
         self.begin(code, text);
         self.show_until(first, self.at);
         Err(CompileStopped)
     }
 
-    pub fn fail_nowhere<T>(&mut self, code: Code, text: &str) -> R<T> {
+    pub fn fail_nowhere<T>(&mut self, code: DiagnosticCode, text: &str) -> VccResult<T> {
         self.begin(code, text);
         Err(CompileStopped)
     }
@@ -307,10 +312,10 @@ impl<'a> Vcc<'a> {
 
     /// Records the error in `stopped` unless it was recorded before. Returns `Ok` if compilation can continue with code
     /// that doesn't depend on it.
-    pub fn recover(&mut self, stopped: R) -> R {
+    pub fn recover(&mut self, stopped: VccResult) -> VccResult {
         if stopped.is_err() {
             let draft = std::mem::take(&mut self.draft);
-            let is_noted = draft == Draft::default() && self.unfailed().is_err();
+            let is_noted = draft == DiagnosticDraft::default() && self.unfailed().is_err();
             if !is_noted && !self.is_echo(&draft) {
                 let error = draft.error(&self.sources);
                 // A subroutine is checked once for each caller.
@@ -318,7 +323,9 @@ impl<'a> Vcc<'a> {
                     self.found.push(error);
                 }
             }
-            if self.found.iter().filter(|one| one.severity == Severity::Error).count() >= self.options.max_errors {
+            if self.found.iter().filter(|one| one.severity == DiagnosticSeverity::Error).count()
+                >= self.options.max_errors
+            {
                 return Err(CompileStopped);
             }
         }
@@ -326,7 +333,7 @@ impl<'a> Vcc<'a> {
     }
 
     /// True if an error only follows from an error in the declaration of the name it mentions.
-    fn is_echo(&self, draft: &Draft) -> bool {
+    fn is_echo(&self, draft: &DiagnosticDraft) -> bool {
         let Some((src, start, _)) = draft.first_place().filter(|_| draft.is_about_a_name()) else { return false };
         let text = &self.sources[src as usize].text[start as usize..];
         let word = text.iter().take_while(|c| is_id(**c)).count();
@@ -352,18 +359,18 @@ impl<'a> Vcc<'a> {
         (self.at, self.depth, self.current, self.statement_place) = (end, 0, None, None);
     }
 
-    pub fn unfailed(&self) -> R {
-        match self.found.iter().any(|one| one.severity == Severity::Error) {
+    pub fn unfailed(&self) -> VccResult {
+        match self.found.iter().any(|one| one.severity == DiagnosticSeverity::Error) {
             true => Err(CompileStopped),
             false => Ok(()),
         }
     }
 
     /// Guards against deep nesting: call [`Vcc::leave`] after it.
-    pub fn enter(&mut self) -> R {
+    pub fn enter(&mut self) -> VccResult {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return self.fail(Code::Limit, "Too deeply nested.\n");
+            return self.fail(DiagnosticCode::Limit, "Too deeply nested.\n");
         }
         Ok(())
     }
@@ -374,7 +381,7 @@ impl<'a> Vcc<'a> {
 
     // --- names
 
-    pub fn expect_name(&mut self, what: &str) -> R {
+    pub fn expect_name(&mut self, what: &str) -> VccResult {
         self.expect(Tok::Id)?;
         let first = self.at;
         let mut end = first + 1;
@@ -389,7 +396,10 @@ impl<'a> Vcc<'a> {
         }
         let Some(bad) = bad else { return Ok(()) };
         let name: String = self.tokens[first..end].iter().map(|t| self.text_of(t)).collect();
-        self.begin(Code::ReservedName, &format!("Name of {what}, '{name}', contains illegal character '{bad}'\n"));
+        self.begin(
+            DiagnosticCode::ReservedName,
+            &format!("Name of {what}, '{name}', contains illegal character '{bad}'\n"),
+        );
         self.show_until(first, end);
         Err(CompileStopped)
     }
@@ -400,7 +410,7 @@ impl<'a> Vcc<'a> {
 
     /// Looks up the name at the current token. Returns its symbol (`None` if unknown, without a message) and the token
     /// after it.
-    fn look(&mut self, kind: Kind, look: LookupScope) -> R<(Option<SymId>, usize, String)> {
+    fn look(&mut self, kind: SymbolKind, look: LookupScope) -> VccResult<(Option<SymId>, usize, String)> {
         let mut at = self.at;
         let mut name = String::new();
         let mut found: Option<(SymId, usize)> = None;
@@ -408,7 +418,11 @@ impl<'a> Vcc<'a> {
         let whole = loop {
             let token = self.tokens[at];
             if token.tok == Tok::Str && self.syntax < 41 {
-                return self.fail_at(Code::Version, "Quoted headers are available for VCL >= 4.1.\nAt:", &token);
+                return self.fail_at(
+                    DiagnosticCode::Version,
+                    "Quoted headers are available for VCL >= 4.1.\nAt:",
+                    &token,
+                );
             }
             // Dots in a quoted header name don't separate parts.
             let part = if token.tok == Tok::Str { self.content_text(&token) } else { self.text_of(&token) };
@@ -421,7 +435,7 @@ impl<'a> Vcc<'a> {
             fields = None;
             if let Some(id) = hit {
                 found = Some((id, at + 1));
-                if let What::Fields(head) = self.syms.get(id).what {
+                if let SymbolMeaning::Fields(head) = self.syms.get(id).what {
                     fields = Some((id, head));
                 }
             }
@@ -434,7 +448,7 @@ impl<'a> Vcc<'a> {
             name.push('.');
             at += 2;
         };
-        let vmod = found.is_some_and(|(id, _)| self.syms.get(id).kind == Kind::Vmod);
+        let vmod = found.is_some_and(|(id, _)| self.syms.get(id).kind == SymbolKind::Vmod);
         match found {
             Some((id, after)) if look == LookupScope::Partial && !vmod => Ok((Some(id), after, name)),
             Some((id, after)) if whole => Ok((Some(id), after, name)),
@@ -442,25 +456,29 @@ impl<'a> Vcc<'a> {
         }
     }
 
-    fn make_field(&mut self, parent: SymId, head: HeadId, name: &str, field: &str, token: &Token) -> R<SymId> {
+    fn make_field(&mut self, parent: SymId, head: HeadId, name: &str, field: &str, token: &Token) -> VccResult<SymId> {
         if field.len() >= 127 {
             let shown: String = field.chars().take(20).collect();
-            return self.fail_at(Code::HeaderName, &format!("HTTP header ({shown}..) is too long.\n"), token);
+            return self.fail_at(DiagnosticCode::HeaderName, &format!("HTTP header ({shown}..) is too long.\n"), token);
         }
         if field.is_empty() {
             let name = &name[..name.len() - usize::from(name.ends_with('.'))];
             return self.fail_at(
-                Code::HeaderName,
+                DiagnosticCode::HeaderName,
                 &format!("Symbol '{name}.\"\"' has wrong type (none), expected var:\n"),
                 token,
             );
         }
         if let Some(bad) = field.bytes().find(|c| !is_token_byte(*c)) {
             let shown = (bad as char).escape_default().to_string();
-            return self.fail_at(Code::HeaderName, &format!("Invalid character '{shown}' in header name.\n"), token);
+            return self.fail_at(
+                DiagnosticCode::HeaderName,
+                &format!("Invalid character '{shown}' in header name.\n"),
+                token,
+            );
         }
         let index = self.field_index(field)?;
-        let id = self.syms.add(name, Kind::Var, Ty::T(Type::Header), ALWAYS, What::Field(head, index));
+        let id = self.syms.add(name, SymbolKind::Var, Ty::T(Type::Header), ALWAYS, SymbolMeaning::Field(head, index));
         let (read, write, unset) = {
             let p = self.syms.get(parent);
             (p.read, p.write, p.unset)
@@ -471,12 +489,12 @@ impl<'a> Vcc<'a> {
         Ok(id)
     }
 
-    fn field_index(&mut self, field: &str) -> R<u16> {
+    fn field_index(&mut self, field: &str) -> VccResult<u16> {
         if let Some(index) = self.fields.get(field.as_bytes()) {
             return Ok(*index);
         }
         let Ok(index) = u16::try_from(self.program.headers.len()) else {
-            return self.fail(Code::Limit, "Too many different header names.\n");
+            return self.fail(DiagnosticCode::Limit, "Too many different header names.\n");
         };
         self.program.headers.push(field.as_bytes().into());
         self.fields.insert(field.as_bytes().to_vec(), index);
@@ -484,7 +502,7 @@ impl<'a> Vcc<'a> {
     }
 
     /// Looks up the symbol at the current token and moves past it. Returns `None` without moving if there is none.
-    pub fn try_symbol(&mut self, kind: Kind, look: LookupScope) -> R<Option<SymId>> {
+    pub fn try_symbol(&mut self, kind: SymbolKind, look: LookupScope) -> VccResult<Option<SymId>> {
         let (id, end, _) = self.look(kind, look)?;
         let Some(id) = id else { return Ok(None) };
         let first = self.at;
@@ -494,7 +512,7 @@ impl<'a> Vcc<'a> {
     }
 
     /// Looks up the symbol at the current token and fails if there is none.
-    pub fn symbol(&mut self, kind: Kind, look: LookupScope) -> R<SymId> {
+    pub fn symbol(&mut self, kind: SymbolKind, look: LookupScope) -> VccResult<SymId> {
         let first = self.at;
         let (id, end, name) = self.look(kind, look)?;
         self.at = end;
@@ -508,44 +526,48 @@ impl<'a> Vcc<'a> {
         }
     }
 
-    fn not_found<T>(&mut self, name: &str, kind: Kind, first: usize) -> R<T> {
+    fn not_found<T>(&mut self, name: &str, kind: SymbolKind, first: usize) -> VccResult<T> {
         let written: String = self.tokens[first..self.at].iter().map(|t| self.text_of(t)).collect();
-        self.begin(Code::UnknownName, &format!("Symbol not found: '{written}'"));
+        self.begin(DiagnosticCode::UnknownName, &format!("Symbol not found: '{written}'"));
         let other = self.syms.find(&name.to_ascii_lowercase(), kind, self.syntax, 40, 41);
         if let Some(sym) =
-            other.map(|id| self.syms.get(id)).filter(|s| !matches!(s.kind, Kind::Object | Kind::Instance))
+            other.map(|id| self.syms.get(id)).filter(|s| !matches!(s.kind, SymbolKind::Object | SymbolKind::Instance))
         {
             let (lo, hi) = sym.versions;
             let lo = if lo >= 40 { format!(" {}.{} <=", lo / 10, lo % 10) } else { String::new() };
             let hi = if hi <= 41 { format!(" <= {}.{}", hi / 10, hi % 10) } else { String::new() };
             self.say(&format!(" (Only available when{lo} VCL syntax{hi})"));
         }
-        if kind == Kind::None && self.tokens[first.saturating_sub(1)].tok == Tok::C(b'}') {
+        if kind == SymbolKind::None && self.tokens[first.saturating_sub(1)].tok == Tok::C(b'}') {
             self.hint_misspelt_else(&written);
         }
         self.hint_name(&written, kind, first, self.at.saturating_sub(1).max(first));
-        self.fail_since(Code::UnknownName, "\nAt: ", first)
+        self.fail_since(DiagnosticCode::UnknownName, "\nAt: ", first)
     }
 
-    fn check_kind(&mut self, id: SymId, kind: Kind, first: usize) -> R {
+    fn check_kind(&mut self, id: SymId, kind: SymbolKind, first: usize) -> VccResult {
         let sym = self.syms.get(id);
-        if kind == Kind::None || kind == sym.kind {
+        if kind == SymbolKind::None || kind == sym.kind {
             return Ok(());
         }
         let (is, def, reference) = (sym.kind.name(), sym.def, sym.reference);
         let written: String = self.tokens[first..self.at].iter().map(|t| self.text_of(t)).collect();
         self.begin(
-            Code::WrongKind,
+            DiagnosticCode::WrongKind,
             &format!("Symbol '{written}' has wrong type ({is}), expected {}:\nAt: ", kind.name()),
         );
         self.show_until(first, self.at);
         match (def, reference) {
-            (Some(def), _) => {
-                self.fail_at(Code::WrongKind, "Symbol was defined here: ", &self.tokens[def as usize].to_owned())
-            }
-            (_, Some(at)) => {
-                self.fail_at(Code::WrongKind, "Symbol was declared here: ", &self.tokens[at as usize].to_owned())
-            }
+            (Some(def), _) => self.fail_at(
+                DiagnosticCode::WrongKind,
+                "Symbol was defined here: ",
+                &self.tokens[def as usize].to_owned(),
+            ),
+            (_, Some(at)) => self.fail_at(
+                DiagnosticCode::WrongKind,
+                "Symbol was declared here: ",
+                &self.tokens[at as usize].to_owned(),
+            ),
             _ => {
                 self.say("Symbol was builtin\n");
                 Err(CompileStopped)
@@ -565,10 +587,10 @@ impl<'a> Vcc<'a> {
         sym.refs += 1;
     }
 
-    pub fn create(&mut self, kind: Kind, ty: Type, what: What) -> R<SymId> {
+    pub fn create(&mut self, kind: SymbolKind, ty: Type, what: SymbolMeaning) -> VccResult<SymId> {
         let token = self.token();
-        if self.syntax >= 41 && kind != Kind::Sub && Self::has_vcl_prefix(self.bytes_of(&token)) {
-            return self.fail(Code::ReservedName, "Symbols named 'vcl_*' are reserved.\nAt:");
+        if self.syntax >= 41 && kind != SymbolKind::Sub && Self::has_vcl_prefix(self.bytes_of(&token)) {
+            return self.fail(DiagnosticCode::ReservedName, "Symbols named 'vcl_*' are reserved.\nAt:");
         }
         let name = self.text_of(&token);
         let versions = (self.syntax, self.syntax);
@@ -577,35 +599,35 @@ impl<'a> Vcc<'a> {
     }
 
     /// Returns the symbol for a declaration of a global: a new one, or one that was only referred to so far.
-    pub fn declare(&mut self, ty: Type) -> R<SymId> {
-        let kind = Kind::of_global(ty).expect("only globals are declared");
+    pub fn declare(&mut self, ty: Type) -> VccResult<SymId> {
+        let kind = SymbolKind::of_global(ty).expect("only globals are declared");
         let first = self.at;
         let token = self.token();
         let name = self.text_of(&token);
-        let found = self.syms.find(&name.to_ascii_lowercase(), Kind::None, self.syntax, self.syntax, self.syntax);
+        let found = self.syms.find(&name.to_ascii_lowercase(), SymbolKind::None, self.syntax, self.syntax, self.syntax);
         // Varnish before 7 had a separate namespace for actions.
         let found = match found.map(|id| self.syms.get(id).kind) {
-            Some(Kind::Action) => self.syms.namesake(&name.to_ascii_lowercase(), kind),
+            Some(SymbolKind::Action) => self.syms.namesake(&name.to_ascii_lowercase(), kind),
             _ => found,
         };
         let id = match found {
-            None => self.create(kind, ty, What::Global(None))?,
+            None => self.create(kind, ty, SymbolMeaning::Global(None))?,
             Some(id) => {
                 let sym = self.syms.get(id);
                 match sym.def {
                     Some(def) if sym.kind == kind => {
                         let word = kind.name();
                         let word = format!("{}{}", word[..1].to_ascii_uppercase(), &word[1..]);
-                        self.begin(Code::Redefined, &format!("{word} '{name}' redefined.\n"));
+                        self.begin(DiagnosticCode::Redefined, &format!("{word} '{name}' redefined.\n"));
                         return self.redefined(&token, def);
                     }
                     Some(def) => {
-                        self.begin(Code::Redefined, &format!("Name '{name}' already defined.\n"));
+                        self.begin(DiagnosticCode::Redefined, &format!("Name '{name}' already defined.\n"));
                         return self.redefined(&token, def);
                     }
                     None if sym.kind != kind => {
                         let text = format!("Name {name} must have type '{}'.\n", sym.kind.name());
-                        return self.fail(Code::WrongKind, &text);
+                        return self.fail(DiagnosticCode::WrongKind, &text);
                     }
                     None => {
                         self.next();
@@ -620,10 +642,10 @@ impl<'a> Vcc<'a> {
         Ok(id)
     }
 
-    fn redefined<T>(&mut self, token: &Token, def: u32) -> R<T> {
+    fn redefined<T>(&mut self, token: &Token, def: u32) -> VccResult<T> {
         self.show(token);
         let def = self.tokens[def as usize];
-        self.fail_at(Code::Redefined, "First definition:\n", &def)
+        self.fail_at(DiagnosticCode::Redefined, "First definition:\n", &def)
     }
 
     // --- constants

@@ -4,7 +4,7 @@
 
 /// The code in which bytes are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Code {
+pub enum ByteEncoding {
     /// Bytes as they are.
     Identity,
     /// Base64 in that alphabet.
@@ -53,33 +53,33 @@ impl Alphabet {
     }
 }
 
-impl Code {
+impl ByteEncoding {
     /// The code for the word in VCL.
-    pub fn parse(word: &str) -> Code {
+    pub fn parse(word: &str) -> ByteEncoding {
         match word {
-            "IDENTITY" => Code::Identity,
-            "BASE64" => Code::Base64(&STANDARD),
-            "BASE64URL" => Code::Base64(&URL),
-            "BASE64URLNOPAD" => Code::Base64(&URL_NO_PAD),
-            "BASE64CF" => Code::Base64(&CLOUDFRONT),
-            "HEX" => Code::Hex,
-            "URL" => Code::Url,
+            "IDENTITY" => ByteEncoding::Identity,
+            "BASE64" => ByteEncoding::Base64(&STANDARD),
+            "BASE64URL" => ByteEncoding::Base64(&URL),
+            "BASE64URLNOPAD" => ByteEncoding::Base64(&URL_NO_PAD),
+            "BASE64CF" => ByteEncoding::Base64(&CLOUDFRONT),
+            "HEX" => ByteEncoding::Hex,
+            "URL" => ByteEncoding::Url,
             other => panic!("no encoding {other} in the signature"),
         }
     }
 
     /// True if upper and lower case are a choice.
     pub fn has_case(self) -> bool {
-        matches!(self, Code::Hex | Code::Url)
+        matches!(self, ByteEncoding::Hex | ByteEncoding::Url)
     }
 
     /// The bytes as text; `upper`: digits of hex in capitals.
     pub fn encode(self, bytes: &[u8], upper: bool) -> Vec<u8> {
         match self {
-            Code::Identity => bytes.to_vec(),
-            Code::Base64(alphabet) => encode_base64(alphabet, bytes),
-            Code::Hex => bytes.iter().flat_map(|&b| hex(b, upper)).collect(),
-            Code::Url => {
+            ByteEncoding::Identity => bytes.to_vec(),
+            ByteEncoding::Base64(alphabet) => encode_base64(alphabet, bytes),
+            ByteEncoding::Hex => bytes.iter().flat_map(|&b| hex(b, upper)).collect(),
+            ByteEncoding::Url => {
                 let mut out = Vec::with_capacity(bytes.len());
                 for &b in bytes {
                     if b.is_ascii_alphanumeric() || b"-._~".contains(&b) {
@@ -98,10 +98,10 @@ impl Code {
     pub fn decode(self, text: &[u8], most: Option<usize>) -> Option<Vec<u8>> {
         let cut = &text[..most.map_or(text.len(), |most| most.min(text.len()))];
         match self {
-            Code::Identity => Some(cut.to_vec()),
-            Code::Base64(alphabet) => decode_base64(alphabet, cut),
-            Code::Hex => text.iter().all(u8::is_ascii_hexdigit).then(|| decode_hex(cut)),
-            Code::Url => decode_url(cut),
+            ByteEncoding::Identity => Some(cut.to_vec()),
+            ByteEncoding::Base64(alphabet) => decode_base64(alphabet, cut),
+            ByteEncoding::Hex => text.iter().all(u8::is_ascii_hexdigit).then(|| decode_hex(cut)),
+            ByteEncoding::Url => decode_url(cut),
         }
     }
 }
@@ -176,12 +176,12 @@ mod tests {
     const WORDS: [&str; 7] = ["IDENTITY", "BASE64", "BASE64URL", "BASE64URLNOPAD", "BASE64CF", "HEX", "URL"];
 
     fn check(word: &str, plain: &[u8], text: &str) {
-        assert_eq!(String::from_utf8_lossy(&Code::parse(word).encode(plain, false)), text, "{word}");
-        assert_eq!(Code::parse(word).decode(text.as_bytes(), None).as_deref(), Some(plain), "{word} {text}");
+        assert_eq!(String::from_utf8_lossy(&ByteEncoding::parse(word).encode(plain, false)), text, "{word}");
+        assert_eq!(ByteEncoding::parse(word).decode(text.as_bytes(), None).as_deref(), Some(plain), "{word} {text}");
     }
 
     fn wrong(word: &str, text: &str) {
-        assert_eq!(Code::parse(word).decode(text.as_bytes(), None), None, "{word} {text}");
+        assert_eq!(ByteEncoding::parse(word).decode(text.as_bytes(), None), None, "{word} {text}");
     }
 
     #[test]
@@ -195,37 +195,37 @@ mod tests {
         check("BASE64CF", b"\xfb\xff\xfe\xff", "-~~-~w__");
         check("HEX", b"\x01\xab", "01ab");
         check("URL", b"a b/\xff~", "a%20b%2f%ff~");
-        assert_eq!(Code::Url.encode(b"/", true), b"%2F");
+        assert_eq!(ByteEncoding::Url.encode(b"/", true), b"%2F");
     }
 
     #[test]
     fn tolerance_and_errors() {
-        assert_eq!(Code::parse("BASE64").decode(b"Zg", None), Some(b"f".to_vec()));
-        assert_eq!(Code::parse("BASE64").decode(b"Zg=", None), Some(b"f".to_vec()));
-        assert_eq!(Code::Hex.decode(b"f00", None), Some(vec![0x0f, 0x00]));
-        assert_eq!(Code::Hex.decode(b"F00d", Some(3)), Some(vec![0x0f, 0x00]));
-        assert_eq!(Code::Url.decode(b"%2F%2f", Some(3)), Some(b"/".to_vec()));
-        assert_eq!(Code::Identity.decode(b"abc", Some(9)), Some(b"abc".to_vec()));
+        assert_eq!(ByteEncoding::parse("BASE64").decode(b"Zg", None), Some(b"f".to_vec()));
+        assert_eq!(ByteEncoding::parse("BASE64").decode(b"Zg=", None), Some(b"f".to_vec()));
+        assert_eq!(ByteEncoding::Hex.decode(b"f00", None), Some(vec![0x0f, 0x00]));
+        assert_eq!(ByteEncoding::Hex.decode(b"F00d", Some(3)), Some(vec![0x0f, 0x00]));
+        assert_eq!(ByteEncoding::Url.decode(b"%2F%2f", Some(3)), Some(b"/".to_vec()));
+        assert_eq!(ByteEncoding::Identity.decode(b"abc", Some(9)), Some(b"abc".to_vec()));
         ["Z", "Zg=a", "Zm9v=", "====", "Z===", "-_", "Zg==Zg=="].into_iter().for_each(|text| wrong("BASE64", text));
         wrong("BASE64URLNOPAD", "Zg==");
         wrong("HEX", "0g");
         ["%", "%2", "%g0", "a%0"].into_iter().for_each(|text| wrong("URL", text));
-        assert_eq!(Code::Hex.decode(b"00zz", Some(2)), None);
+        assert_eq!(ByteEncoding::Hex.decode(b"00zz", Some(2)), None);
     }
 
     proptest::proptest! {
         #[test]
         fn bytes_come_back(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40), upper: bool) {
             for word in WORDS {
-                let text = Code::parse(word).encode(&bytes, upper);
-                proptest::prop_assert_eq!(Code::parse(word).decode(&text, None), Some(bytes.clone()), "{}", word);
+                let text = ByteEncoding::parse(word).encode(&bytes, upper);
+                proptest::prop_assert_eq!(ByteEncoding::parse(word).decode(&text, None), Some(bytes.clone()), "{}", word);
             }
         }
 
         #[test]
         fn any_text(text in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..20), most: u8) {
             for word in WORDS {
-                Code::parse(word).decode(&text, Some(most.into()));
+                ByteEncoding::parse(word).decode(&text, Some(most.into()));
             }
         }
     }

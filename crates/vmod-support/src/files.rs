@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 const KEPT: usize = 8;
 
 /// Values that are made of the files' bytes.
-pub struct Files<T> {
+pub struct ParsedFiles<T> {
     most_bytes: u64,
     make: fn(Vec<u8>) -> Result<T, String>,
     /// The one asked for last is the last.
@@ -46,7 +46,7 @@ impl Stamp {
     }
 }
 
-impl<T> Files<T> {
+impl<T> ParsedFiles<T> {
     /// No files yet: of each no more than so many bytes, made into what is kept by `make`.
     pub const fn new(most_bytes: u64, make: fn(Vec<u8>) -> Result<T, String>) -> Self {
         Self { most_bytes, make, known: Mutex::new(Vec::new()) }
@@ -57,7 +57,7 @@ impl<T> Files<T> {
         self.get(path, false)
     }
 
-    /// [`Files::share`], and a few files are held until others are asked for.
+    /// [`ParsedFiles::share`], and a few files are held until others are asked for.
     pub fn keep(&self, path: &Path) -> Result<Arc<T>, String> {
         self.get(path, true)
     }
@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn a_file_is_held_once_and_read_again_when_it_is_another() {
-        let files: Files<Vec<u8>> =
-            Files::new(100, |bytes| if bytes.is_empty() { Err("empty".to_owned()) } else { Ok(bytes) });
+        let files: ParsedFiles<Vec<u8>> =
+            ParsedFiles::new(100, |bytes| if bytes.is_empty() { Err("empty".to_owned()) } else { Ok(bytes) });
         let path = std::env::temp_dir().join(format!("lacquer-shared-{}", std::process::id()));
         std::fs::write(&path, "one").unwrap();
         let (first, second) = (files.share(&path).unwrap(), files.keep(&path).unwrap());
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_few_are_kept() {
-        let files: Files<Vec<u8>> = Files::new(100, Ok);
+        let files: ParsedFiles<Vec<u8>> = ParsedFiles::new(100, Ok);
         let path = |n: usize| std::env::temp_dir().join(format!("lacquer-kept-{n}-{}", std::process::id()));
         let held: Vec<Weak<Vec<u8>>> = (0..KEPT + 2)
             .map(|n| {

@@ -14,7 +14,7 @@ pub mod sign;
 #[macro_export]
 macro_rules! modules {
     ($($module:ident)*) => {
-        /// All modules of this crate, in order of name: what runs, for `vrt::Env::vmods`.
+        /// All modules of this crate, in order of name: what runs, for `vrt::VclLoadEnv::vmods`.
         pub const ALL: &[&::vrt::vmod::Vmod] = &[$(&$module::VMOD),*];
 
         /// Their signatures, for `vcl::Options`.

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use backend::Outgoing;
+use backend::OutgoingRequest;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 /// An access key of an account.
-pub struct Key {
+pub struct AccessKey {
     /// The secret that signs.
     pub secret: Vec<u8>,
     /// The provider's name for the key.
@@ -36,7 +36,7 @@ impl Provider {
 }
 
 /// The scope that a signature is good for.
-pub struct Scope<'a> {
+pub struct SigningScope<'a> {
     /// The region of the service.
     pub region: &'a str,
     /// The kind of service.
@@ -71,9 +71,9 @@ impl Payload {
 
 /// The fields that a signed request gets. `also` says which are signed beside host and the provider's own.
 pub fn fields(
-    request: &Outgoing<'_>,
-    key: &Key,
-    scope: &Scope<'_>,
+    request: &OutgoingRequest<'_>,
+    key: &AccessKey,
+    scope: &SigningScope<'_>,
     payload: &Payload,
     also: &dyn Fn(&[u8]) -> bool,
 ) -> Result<Vec<(String, String)>, String> {
@@ -199,16 +199,18 @@ mod tests {
     const NOW: base::Real = base::Real(1_369_353_600.0);
 
     fn sign(method: &str, url: &str, fields: &[(&str, &str)], payload: &Payload, also: &str) -> String {
-        let request = Outgoing {
+        let request = OutgoingRequest {
             method: method.as_bytes(),
             url: url.as_bytes(),
             fields: fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect(),
             body: OutgoingBody::None,
             now: NOW,
         };
-        let key =
-            Key { secret: b"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".to_vec(), id: "AKIAIOSFODNN7EXAMPLE".to_owned() };
-        let scope = Scope { region: "us-east-1", service: "s3", provider: Provider::Aws };
+        let key = AccessKey {
+            secret: b"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".to_vec(),
+            id: "AKIAIOSFODNN7EXAMPLE".to_owned(),
+        };
+        let scope = SigningScope { region: "us-east-1", service: "s3", provider: Provider::Aws };
         let fields = super::fields(&request, &key, &scope, payload, &|name| also.as_bytes() == name).expect("a Host");
         assert_eq!(fields[1], ("x-amz-date".to_owned(), "20130524T000000Z".to_owned()));
         fields[2].1.clone()
@@ -262,9 +264,9 @@ mod tests {
     proptest! {
         #[test]
         fn any_request(url in proptest::collection::vec(any::<u8>(), 0..40), value in proptest::collection::vec(any::<u8>(), 0..20)) {
-            let request = Outgoing { method: b"GET", url: &url, fields: vec![(b"Host", &value), (b"X-Amz-A", &value)], body: OutgoingBody::None, now: NOW };
-            let key = Key { secret: value.clone(), id: "i".to_owned() };
-            let scope = Scope { region: "r", service: "s3", provider: Provider::Gcp };
+            let request = OutgoingRequest { method: b"GET", url: &url, fields: vec![(b"Host", &value), (b"X-Amz-A", &value)], body: OutgoingBody::None, now: NOW };
+            let key = AccessKey { secret: value.clone(), id: "i".to_owned() };
+            let scope = SigningScope { region: "r", service: "s3", provider: Provider::Gcp };
             let signed = fields(&request, &key, &scope, &Payload::Unsigned, &|_| false).expect("a Host");
             prop_assert!(signed.iter().all(|(_, value)| value.bytes().all(|byte| (b' '..0x7f).contains(&byte))));
             let (path, query) = canonical(&url);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_basicauth(3) of vmod-basicauth: RFC 7617 against a file of Apache's htpasswd, which may change at any time: it is looked
-//! at at each call, and read when it is another one ([`Files`]). A password in a form that isn't known here (crypt's: DES, `$5$`, `$6$`) fails the transaction.
+//! at at each call, and read when it is another one ([`ParsedFiles`]). A password in a form that isn't known here (crypt's: DES, `$5$`, `$6$`) fails the transaction.
 
 use md5::{Digest, Md5};
 use sha1::Sha1;
-use vrt::vmod::{BOOL, Call, CallResult, give, wait};
-use vrt::{Failure, Text};
+use vrt::vmod::{BOOL, CallResult, VmodCall, give, wait};
+use vrt::{Text, VclFailure};
 
 use vmod_support::args::{fail, may_block};
-use vmod_support::codec::Code;
-use vmod_support::files::Files;
+use vmod_support::codec::ByteEncoding;
+use vmod_support::files::ParsedFiles;
 
 vrt::vmod! {
     /// Checks user names and passwords against a file of Apache's htpasswd
@@ -24,9 +24,9 @@ vrt::vmod! {
 
 const MAX_BYTES: u64 = 16 << 20;
 
-static FILES: Files<Vec<u8>> = Files::new(MAX_BYTES, Ok);
+static FILES: ParsedFiles<Vec<u8>> = ParsedFiles::new(MAX_BYTES, Ok);
 
-fn matches(call: &mut Call<'_>, file: Option<&Text>, authorization: Option<&Text>) -> CallResult<BOOL> {
+fn matches(call: &mut VmodCall<'_>, file: Option<&Text>, authorization: Option<&Text>) -> CallResult<BOOL> {
     let (Some(file), Some(field)) = (file, authorization) else { return give(false) };
     let Some((user, password)) = credentials(field) else { return give(false) };
     let name = file.lossy().into_owned();
@@ -37,7 +37,7 @@ fn matches(call: &mut Call<'_>, file: Option<&Text>, authorization: Option<&Text
     wait(async { rt::blocking(known).await.map_err(rt::NoThread::text)? })
 }
 
-fn judge(file: &str, user: &[u8], password: &[u8]) -> Result<bool, Failure> {
+fn judge(file: &str, user: &[u8], password: &[u8]) -> Result<bool, VclFailure> {
     let text = match FILES.keep(file.as_ref()) {
         Ok(text) => text,
         Err(error) => return fail(format!("basicauth.match: {file}: {error}")),
@@ -57,7 +57,7 @@ fn credentials(field: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     if !scheme.eq_ignore_ascii_case(b"basic ") {
         return None;
     }
-    let plain = Code::parse("BASE64").decode(rest.trim_ascii(), None)?;
+    let plain = ByteEncoding::parse("BASE64").decode(rest.trim_ascii(), None)?;
     let colon = plain.iter().position(|c| *c == b':')?;
     Some((plain[..colon].to_vec(), plain[colon + 1..].to_vec()))
 }
@@ -75,7 +75,7 @@ fn hash_of<'t>(text: &'t [u8], user: &[u8]) -> Option<&'t [u8]> {
 fn is_right(hash: &[u8], password: &[u8]) -> Option<bool> {
     let text = std::str::from_utf8(hash).ok()?;
     if let Some(digest) = text.strip_prefix("{SHA}") {
-        return Some(same(&Code::parse("BASE64").encode(&Sha1::digest(password), false), digest.as_bytes()));
+        return Some(same(&ByteEncoding::parse("BASE64").encode(&Sha1::digest(password), false), digest.as_bytes()));
     }
     for magic in ["$apr1$", "$1$"] {
         if let Some(rest) = text.strip_prefix(magic) {
@@ -202,7 +202,7 @@ mod tests {
 
         #[test]
         fn credentials_are_read_as_written(user in "[^:]{0,9}", password in "\\PC{0,9}") {
-            let code = Code::parse("BASE64").encode(format!("{user}:{password}").as_bytes(), false);
+            let code = ByteEncoding::parse("BASE64").encode(format!("{user}:{password}").as_bytes(), false);
             let field = [b"basic ", &code[..]].concat();
             prop_assert_eq!(credentials(&field), Some((user.into_bytes(), password.into_bytes())));
         }

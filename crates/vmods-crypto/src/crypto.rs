@@ -7,13 +7,13 @@ use parking_lot::Mutex;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{self as sig, RsaParameters, UnparsedPublicKey};
 use tables::Tag;
-use vrt::vmod::Words;
-use vrt::vmod::{BLOB, BOOL, Call, CallResult, STRING, VOID, give};
-use vrt::{Blob, Failure, Method, Text};
+use vrt::vmod::EnumWords;
+use vrt::vmod::{BLOB, BOOL, CallResult, STRING, VOID, VmodCall, give};
+use vrt::{Blob, Method, Text, VclFailure};
 
 use crate::jwt::pem;
 use vmod_support::args::fail;
-use vmod_support::codec::Code;
+use vmod_support::codec::ByteEncoding;
 use vmod_support::hashing::Hashing;
 
 /// Bytes that a task may add to an HMAC or a verifier.
@@ -44,17 +44,17 @@ vrt::vmod! {
         fn blob(value: STRING) -> BLOB, pure = |_, value: Option<&Text>| value.map(|text| Blob::new(text.as_bytes()));
 
         /// Returns the bytes as a string, which ends before the first NUL; unset if the blob is unset
-        fn string(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, Code::Identity);
+        fn string(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, ByteEncoding::Identity);
 
         /// Returns the bytes in lower-case hex; unset if the blob is unset
-        fn hex_encode(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, Code::Hex);
+        fn hex_encode(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, ByteEncoding::Hex);
 
         /// Decodes hex; unset, with a VCL_Error record, if the string isn't hex
         fn hex_decode(value: STRING) -> BLOB, local
-            = |call: &mut Call<'_>, value: Option<&Text>| decode(call, value, Code::Hex, "hex_decode");
+            = |call: &mut VmodCall<'_>, value: Option<&Text>| decode(call, value, ByteEncoding::Hex, "hex_decode");
 
         /// Returns the bytes in base64, padded; unset if the blob is unset
-        fn base64_encode(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, Code::parse("BASE64"));
+        fn base64_encode(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, ByteEncoding::parse("BASE64"));
 
         /// Decodes base64, padded or not; unset, with a VCL_Error record, if the string isn't base64
         fn base64_decode(value: STRING) -> BLOB, local = base64_decode;
@@ -120,57 +120,57 @@ vrt::vmod! {
     }
 }
 
-fn base64_decode(call: &mut Call<'_>, value: Option<&Text>) -> CallResult<BLOB> {
-    decode(call, value, Code::parse("BASE64"), "base64_decode")
+fn base64_decode(call: &mut VmodCall<'_>, value: Option<&Text>) -> CallResult<BLOB> {
+    decode(call, value, ByteEncoding::parse("BASE64"), "base64_decode")
 }
 
-fn hash_part(call: &mut Call<'_>, algorithm: Algorithm, part: &[u8]) -> CallResult<VOID> {
+fn hash_part(call: &mut VmodCall<'_>, algorithm: Algorithm, part: &[u8]) -> CallResult<VOID> {
     parts(call, algorithm.word())?.add(part, "hash_part")?;
     give(())
 }
 
-fn hash(call: &mut Call<'_>, word: Algorithm, value: &[u8]) -> CallResult<BLOB> {
+fn hash(call: &mut VmodCall<'_>, word: Algorithm, value: &[u8]) -> CallResult<BLOB> {
     let mut hash = Hashing::named(word.word());
     hash.update(&std::mem::take(parts(call, word.word())?).0);
     hash.update(value);
     blob(hash.finish())
 }
 
-fn crypto_hmac(_: &mut Call<'_>, algorithm: OfHmac, key: Option<&Blob>, value: &[u8]) -> CallResult<BLOB> {
+fn crypto_hmac(_: &mut VmodCall<'_>, algorithm: OfHmac, key: Option<&Blob>, value: &[u8]) -> CallResult<BLOB> {
     let Some(key) = key else { return fail("crypto: hmac(): no key") };
     blob(hmac(algorithm.word(), key.as_bytes(), value))
 }
 
-fn new(_: &mut Call<'_>, name: &str, algorithm: OfHmac) -> Result<Signer, Failure> {
+fn new(_: &mut VmodCall<'_>, name: &str, algorithm: OfHmac) -> Result<Signer, VclFailure> {
     Ok(Signer { name: name.to_owned(), algorithm: algorithm.word(), key: Mutex::default() })
 }
 
-fn add_string(this: &Signer, call: &mut Call<'_>, value: &[u8]) -> CallResult<VOID> {
+fn add_string(this: &Signer, call: &mut VmodCall<'_>, value: &[u8]) -> CallResult<VOID> {
     added(call, this).add(value, "add_string")?;
     give(())
 }
 
-fn add_blob(this: &Signer, call: &mut Call<'_>, value: Option<&Blob>) -> CallResult<VOID> {
+fn add_blob(this: &Signer, call: &mut VmodCall<'_>, value: Option<&Blob>) -> CallResult<VOID> {
     added(call, this).add(bytes(value), "add_blob")?;
     give(())
 }
 
-fn update(this: &Verifier, call: &mut Call<'_>, text: &[u8]) -> CallResult<BOOL> {
+fn update(this: &Verifier, call: &mut VmodCall<'_>, text: &[u8]) -> CallResult<BOOL> {
     added(call, this).add(text, "update")?;
     give(true)
 }
 
-fn update_blob(this: &Verifier, call: &mut Call<'_>, blob: Option<&Blob>) -> CallResult<BOOL> {
+fn update_blob(this: &Verifier, call: &mut VmodCall<'_>, blob: Option<&Blob>) -> CallResult<BOOL> {
     added(call, this).add(bytes(blob), "update_blob")?;
     give(true)
 }
 
-fn reset(this: &Verifier, call: &mut Call<'_>) -> CallResult<BOOL> {
+fn reset(this: &Verifier, call: &mut VmodCall<'_>) -> CallResult<BOOL> {
     *added(call, this) = Additions::default();
     give(true)
 }
 
-fn valid(verifier: &Verifier, call: &mut Call<'_>, signature: Option<&Blob>) -> CallResult<BOOL> {
+fn valid(verifier: &Verifier, call: &mut VmodCall<'_>, signature: Option<&Blob>) -> CallResult<BOOL> {
     let text = &added(call, verifier).0;
     let key = UnparsedPublicKey::new(verifier.how, &verifier.key);
     give(key.verify(text, bytes(signature)).is_ok())
@@ -180,7 +180,7 @@ fn valid(verifier: &Verifier, call: &mut Call<'_>, signature: Option<&Blob>) -> 
 struct Additions(Vec<u8>);
 
 impl Additions {
-    fn add(&mut self, bytes: &[u8], who: &str) -> Result<(), Failure> {
+    fn add(&mut self, bytes: &[u8], who: &str) -> Result<(), VclFailure> {
         if self.0.len() + bytes.len() > MAX {
             return fail(format!("crypto: {who}(): more than {MAX} bytes"));
         }
@@ -192,12 +192,12 @@ impl Additions {
 /// The parts of hashes, one entry for each algorithm; each has an address of its own.
 static ALGORITHMS: [&str; 6] = ["md5", "sha1", "sha224", "sha256", "sha384", "sha512"];
 
-fn parts<'a>(call: &'a mut Call<'_>, word: &str) -> Result<&'a mut Additions, Failure> {
+fn parts<'a>(call: &'a mut VmodCall<'_>, word: &str) -> Result<&'a mut Additions, VclFailure> {
     let known = ALGORITHMS.iter().find(|known| **known == word).expect("a word of the signature");
     Ok(call.ctx.task().keyed(std::ptr::from_ref(known) as usize, Additions::default))
 }
 
-fn added<'a, T>(call: &'a mut Call<'_>, object: &T) -> &'a mut Additions {
+fn added<'a, T>(call: &'a mut VmodCall<'_>, object: &T) -> &'a mut Additions {
     call.ctx.task().keyed(std::ptr::from_ref(object) as usize, Additions::default)
 }
 
@@ -210,7 +210,7 @@ fn blob(bytes: Vec<u8>) -> CallResult<BLOB> {
     give(Some(Blob::new(bytes)))
 }
 
-fn encode(value: Option<&Blob>, code: Code) -> CallResult<STRING> {
+fn encode(value: Option<&Blob>, code: ByteEncoding) -> CallResult<STRING> {
     let Some(blob) = value else { return give(None::<Text>) };
     let mut text = code.encode(blob.as_bytes(), false);
     // A STRING ends at a NUL.
@@ -218,7 +218,7 @@ fn encode(value: Option<&Blob>, code: Code) -> CallResult<STRING> {
     give(text)
 }
 
-fn decode(call: &mut Call<'_>, value: Option<&Text>, code: Code, who: &str) -> CallResult<BLOB> {
+fn decode(call: &mut VmodCall<'_>, value: Option<&Text>, code: ByteEncoding, who: &str) -> CallResult<BLOB> {
     let Some(text) = value else { return give(None) };
     match code.decode(text, None) {
         Some(bytes) => blob(bytes),
@@ -229,7 +229,7 @@ fn decode(call: &mut Call<'_>, value: Option<&Text>, code: Code, who: &str) -> C
     }
 }
 
-fn urandom(_: &mut Call<'_>, len: i64) -> CallResult<BLOB> {
+fn urandom(_: &mut VmodCall<'_>, len: i64) -> CallResult<BLOB> {
     if !(1..=MAX_RANDOM).contains(&len) {
         return fail(format!("crypto: urandom(): {len} is not from 1 to {MAX_RANDOM}"));
     }
@@ -262,7 +262,7 @@ struct Signer {
     key: Mutex<Option<Blob>>,
 }
 
-fn set_key(signer: &Signer, call: &mut Call<'_>, key: Option<&Blob>) -> CallResult<VOID> {
+fn set_key(signer: &Signer, call: &mut VmodCall<'_>, key: Option<&Blob>) -> CallResult<VOID> {
     if call.method != Method::Init {
         return fail(format!("crypto: {}.set_key() works in vcl_init only", signer.name));
     }
@@ -273,7 +273,7 @@ fn set_key(signer: &Signer, call: &mut Call<'_>, key: Option<&Blob>) -> CallResu
     give(())
 }
 
-fn get(signer: &Signer, call: &mut Call<'_>) -> CallResult<BLOB> {
+fn get(signer: &Signer, call: &mut VmodCall<'_>) -> CallResult<BLOB> {
     let Some(key) = signer.key.lock().clone() else {
         return fail(format!("crypto: {}.get(): no key was set", signer.name));
     };
@@ -287,7 +287,7 @@ struct Verifier {
     key: Vec<u8>,
 }
 
-fn new_verifier(_: &mut Call<'_>, name: &str, digest: Digest, pem: &[u8]) -> Result<Verifier, Failure> {
+fn new_verifier(_: &mut VmodCall<'_>, name: &str, digest: Digest, pem: &[u8]) -> Result<Verifier, VclFailure> {
     let how = match digest {
         Digest::Sha1 => &sig::RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY,
         Digest::Sha256 => &sig::RSA_PKCS1_2048_8192_SHA256,

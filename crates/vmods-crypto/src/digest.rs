@@ -6,9 +6,9 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Digest;
 use tables::Tag;
 use vrt::Text;
-use vrt::vmod::{Call, CallResult, STRING, give};
+use vrt::vmod::{CallResult, STRING, VmodCall, give};
 
-use vmod_support::codec::Code;
+use vmod_support::codec::ByteEncoding;
 
 vrt::vmod! {
     /// Hashes, HMAC and base64 of strings
@@ -46,14 +46,14 @@ vrt::vmod! {
         fn base64url_nopad_hex(_: STRING) -> STRING, pure = |_, text: &[u8]| encode_hex(text, "BASE64URLNOPAD");
 
         /// Decodes a string; the result ends before the first NUL. Unset, with a VCL_Error record, if it is invalid
-        fn base64_decode(_: STRING) -> STRING, local = |call: &mut Call<'_>, text: Option<&Text>| decode(call, text, b"+/");
+        fn base64_decode(_: STRING) -> STRING, local = |call: &mut VmodCall<'_>, text: Option<&Text>| decode(call, text, b"+/");
 
         /// Decodes a string; the result ends before the first NUL. Unset, with a VCL_Error record, if it is invalid
-        fn base64url_decode(_: STRING) -> STRING, local = |call: &mut Call<'_>, text: Option<&Text>| decode(call, text, b"-_");
+        fn base64url_decode(_: STRING) -> STRING, local = |call: &mut VmodCall<'_>, text: Option<&Text>| decode(call, text, b"-_");
 
         /// Decodes a string; the result ends before the first NUL. Unset, with a VCL_Error record, if it is invalid
         fn base64url_nopad_decode(_: STRING) -> STRING, local
-            = |call: &mut Call<'_>, text: Option<&Text>| decode(call, text, b"-_");
+            = |call: &mut VmodCall<'_>, text: Option<&Text>| decode(call, text, b"-_");
 
         /// Returns the version of libvmod-digest with which this module is compatible
         fn version() -> STRING, pure = |_| "1.0.2";
@@ -149,7 +149,7 @@ fn hmac<M: Mac + KeyInit>(text: Option<&Text>, text2: &[u8]) -> CallResult<STRIN
 }
 
 fn encode(text: &[u8], code: &str) -> CallResult<STRING> {
-    give(Code::parse(code).encode(text, false))
+    give(ByteEncoding::parse(code).encode(text, false))
 }
 
 /// A character that isn't a digit counts as 0, half a byte at the end not at all.
@@ -157,10 +157,10 @@ fn encode_hex(text: &[u8], code: &str) -> CallResult<STRING> {
     let text = text.strip_prefix(b"0x").unwrap_or(text);
     let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
     let bytes: Vec<u8> = text.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect();
-    give(Code::parse(code).encode(&bytes, false))
+    give(ByteEncoding::parse(code).encode(&bytes, false))
 }
 
-fn decode(call: &mut Call<'_>, text: Option<&Text>, last: &[u8; 2]) -> CallResult<STRING> {
+fn decode(call: &mut VmodCall<'_>, text: Option<&Text>, last: &[u8; 2]) -> CallResult<STRING> {
     let Some(text) = text else { return give(Text::EMPTY) };
     let value = |digit: u8| {
         Some(match digit {

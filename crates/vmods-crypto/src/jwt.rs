@@ -6,12 +6,12 @@ use ring::rand::SystemRandom;
 use ring::signature::{self as sig, EcdsaKeyPair, RsaKeyPair, UnparsedPublicKey};
 use ring::{hmac, rsa};
 use serde_json::{Map, Value as Json};
-use vrt::vmod::Words;
-use vrt::vmod::{BOOL, Call, CallResult, INT, REAL, STRING, TIME, VOID, give};
-use vrt::{Failure, Text};
+use vrt::vmod::EnumWords;
+use vrt::vmod::{BOOL, CallResult, INT, REAL, STRING, TIME, VOID, VmodCall, give};
+use vrt::{Text, VclFailure};
 
 use vmod_support::args::fail;
-use vmod_support::codec::Code;
+use vmod_support::codec::ByteEncoding;
 
 mod jwk;
 pub(crate) mod pem;
@@ -55,16 +55,16 @@ vrt::vmod! {
         ) -> BOOL, local = reader_verify;
 
         /// Returns whether there is a token with claims
-        fn is_jwt() -> BOOL, local = |this: &Reader, call: &mut Call<'_>| read(call, this).token.is_some();
+        fn is_jwt() -> BOOL, local = |this: &Reader, call: &mut VmodCall<'_>| read(call, this).token.is_some();
 
         /// Returns alg of the header
-        fn get_alg() -> STRING, local = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "alg");
+        fn get_alg() -> STRING, local = |this: &Reader, call: &mut VmodCall<'_>| header_text(call, this, "alg");
 
         /// Returns typ of the header
-        fn get_typ() -> STRING, local = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "typ");
+        fn get_typ() -> STRING, local = |this: &Reader, call: &mut VmodCall<'_>| header_text(call, this, "typ");
 
         /// Returns kid of the header
-        fn get_kid() -> STRING, local = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "kid");
+        fn get_kid() -> STRING, local = |this: &Reader, call: &mut VmodCall<'_>| header_text(call, this, "kid");
 
         /// Returns b64 of the header; false if it has none
         fn get_b64() -> BOOL, local = get_b64;
@@ -79,22 +79,22 @@ vrt::vmod! {
         fn get_jti(default: STRING = null) -> STRING, local = get_jti;
 
         /// Returns the claim exp; VCL fails if has_exp() is false
-        fn get_exp() -> TIME, local = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "exp");
+        fn get_exp() -> TIME, local = |this: &Reader, call: &mut VmodCall<'_>| claim_time(call, this, "exp");
 
         /// Returns whether there is a claim exp that is a number
-        fn has_exp() -> BOOL, local = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "exp");
+        fn has_exp() -> BOOL, local = |this: &Reader, call: &mut VmodCall<'_>| has_time(call, this, "exp");
 
         /// Returns the claim nbf; VCL fails if has_nbf() is false
-        fn get_nbf() -> TIME, local = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "nbf");
+        fn get_nbf() -> TIME, local = |this: &Reader, call: &mut VmodCall<'_>| claim_time(call, this, "nbf");
 
         /// Returns whether there is a claim nbf that is a number
-        fn has_nbf() -> BOOL, local = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "nbf");
+        fn has_nbf() -> BOOL, local = |this: &Reader, call: &mut VmodCall<'_>| has_time(call, this, "nbf");
 
         /// Returns the claim iat; VCL fails if has_iat() is false
-        fn get_iat() -> TIME, local = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "iat");
+        fn get_iat() -> TIME, local = |this: &Reader, call: &mut VmodCall<'_>| claim_time(call, this, "iat");
 
         /// Returns whether there is a claim iat that is a number
-        fn has_iat() -> BOOL, local = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "iat");
+        fn has_iat() -> BOOL, local = |this: &Reader, call: &mut VmodCall<'_>| has_time(call, this, "iat");
 
         /// Returns a claim: a string as it is, any other type as JSON
         fn get_claim(claim: STRING, def: STRING = null) -> STRING, local = get_claim;
@@ -112,22 +112,22 @@ vrt::vmod! {
         fn get_claim_integer(claim: STRING, def: INT = 0) -> INT, local = get_claim_integer;
 
         /// Returns the header as received
-        fn get_header_encoded() -> STRING, local = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 0);
+        fn get_header_encoded() -> STRING, local = |this: &Reader, call: &mut VmodCall<'_>| encoded(call, this, 0);
 
         /// Returns the claims as received
-        fn get_payload_encoded() -> STRING, local = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 1);
+        fn get_payload_encoded() -> STRING, local = |this: &Reader, call: &mut VmodCall<'_>| encoded(call, this, 1);
 
         /// Returns the signature as received
-        fn get_signature() -> STRING, local = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 2);
+        fn get_signature() -> STRING, local = |this: &Reader, call: &mut VmodCall<'_>| encoded(call, this, 2);
 
         /// Returns the token's header, as JSON; unset without a token
-        fn get_header() -> STRING, local = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.header);
+        fn get_header() -> STRING, local = |this: &Reader, call: &mut VmodCall<'_>| part(call, this, |token| &token.header);
 
         /// Returns the token's claims, as JSON; unset without a token
-        fn get_payload() -> STRING, local = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.payload);
+        fn get_payload() -> STRING, local = |this: &Reader, call: &mut VmodCall<'_>| part(call, this, |token| &token.payload);
 
         /// Returns the token; unset without one
-        fn to_string() -> STRING, local = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.text);
+        fn to_string() -> STRING, local = |this: &Reader, call: &mut VmodCall<'_>| part(call, this, |token| &token.text);
     }
 
     /// Creates a token
@@ -137,39 +137,39 @@ vrt::vmod! {
 
         /// Sets the claim iss
         fn set_iss(value: STRING) -> VOID, local
-            = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "iss");
+            = |this: &Writer, call: &mut VmodCall<'_>, value: &[u8]| set_text(call, this, value, "iss");
 
         /// Sets the claim sub
         fn set_sub(value: STRING) -> VOID, local
-            = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "sub");
+            = |this: &Writer, call: &mut VmodCall<'_>, value: &[u8]| set_text(call, this, value, "sub");
 
         /// Sets the claim aud
         fn set_aud(value: STRING) -> VOID, local
-            = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "aud");
+            = |this: &Writer, call: &mut VmodCall<'_>, value: &[u8]| set_text(call, this, value, "aud");
 
         /// Sets the claim jti
         fn set_jti(value: STRING) -> VOID, local
-            = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "jti");
+            = |this: &Writer, call: &mut VmodCall<'_>, value: &[u8]| set_text(call, this, value, "jti");
 
         /// Sets the claim exp, in whole seconds
         fn set_exp(time: TIME) -> VOID, local
-            = |this: &Writer, call: &mut Call<'_>, time: f64| set_time(call, this, time, "exp");
+            = |this: &Writer, call: &mut VmodCall<'_>, time: f64| set_time(call, this, time, "exp");
 
         /// Sets the claim nbf
         fn set_nbf(time: TIME) -> VOID, local
-            = |this: &Writer, call: &mut Call<'_>, time: f64| set_time(call, this, time, "nbf");
+            = |this: &Writer, call: &mut VmodCall<'_>, time: f64| set_time(call, this, time, "nbf");
 
         /// Sets the claim iat
         fn set_iat(time: TIME) -> VOID, local
-            = |this: &Writer, call: &mut Call<'_>, time: f64| set_time(call, this, time, "iat");
+            = |this: &Writer, call: &mut VmodCall<'_>, time: f64| set_time(call, this, time, "iat");
 
         /// Sets the header's typ (default JWT)
         fn set_typ(value: STRING) -> VOID, local
-            = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_header_text(call, this, value, "typ");
+            = |this: &Writer, call: &mut VmodCall<'_>, value: &[u8]| set_header_text(call, this, value, "typ");
 
         /// Sets the header's kid
         fn set_kid(value: STRING) -> VOID, local
-            = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_header_text(call, this, value, "kid");
+            = |this: &Writer, call: &mut VmodCall<'_>, value: &[u8]| set_header_text(call, this, value, "kid");
 
         /// Sets exp to now plus this duration
         fn set_duration(duration: DURATION) -> VOID, local = set_duration;
@@ -178,22 +178,22 @@ vrt::vmod! {
         fn set_payload(payload: STRING) -> VOID, local = set_payload;
 
         /// Removes the claim sub
-        fn delete_sub() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "sub");
+        fn delete_sub() -> VOID, local = |this: &Writer, call: &mut VmodCall<'_>| delete(call, this, "sub");
 
         /// Removes the claim iss
-        fn delete_iss() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "iss");
+        fn delete_iss() -> VOID, local = |this: &Writer, call: &mut VmodCall<'_>| delete(call, this, "iss");
 
         /// Removes the claim jti
-        fn delete_jti() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "jti");
+        fn delete_jti() -> VOID, local = |this: &Writer, call: &mut VmodCall<'_>| delete(call, this, "jti");
 
         /// Removes the claim exp
-        fn delete_exp() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "exp");
+        fn delete_exp() -> VOID, local = |this: &Writer, call: &mut VmodCall<'_>| delete(call, this, "exp");
 
         /// Removes the claim nbf
-        fn delete_nbf() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "nbf");
+        fn delete_nbf() -> VOID, local = |this: &Writer, call: &mut VmodCall<'_>| delete(call, this, "nbf");
 
         /// Removes the claim iat
-        fn delete_iat() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "iat");
+        fn delete_iat() -> VOID, local = |this: &Writer, call: &mut VmodCall<'_>| delete(call, this, "iat");
 
         /// Starts with the header and claims of an existing token
         fn parse(token: STRING) -> VOID, local = from_string;
@@ -212,7 +212,7 @@ vrt::vmod! {
         fn reset() -> VOID, local = reset;
 
         /// Returns whether parse, from_string, set_payload, generate or to_string failed in this task
-        fn error() -> BOOL, local = |this: &Writer, call: &mut Call<'_>| written(call, this).has_failed;
+        fn error() -> BOOL, local = |this: &Writer, call: &mut VmodCall<'_>| written(call, this).has_failed;
     }
 
     left_out {
@@ -226,14 +226,14 @@ vrt::vmod! {
     }
 }
 
-fn set_key(this: &Reader, call: &mut Call<'_>, key: Option<&Text>, encoding: Encoding) -> CallResult<BOOL> {
+fn set_key(this: &Reader, call: &mut VmodCall<'_>, key: Option<&Text>, encoding: Encoding) -> CallResult<BOOL> {
     let key = key_of_call(key, encoding.word()).filter(|key| !key.is_empty());
     let is_one = key.is_some();
     read(call, this).key = key.map(Keys::Text);
     give(is_one)
 }
 
-fn set_jwk(this: &Reader, call: &mut Call<'_>, jwk: &[u8]) -> CallResult<INT> {
+fn set_jwk(this: &Reader, call: &mut VmodCall<'_>, jwk: &[u8]) -> CallResult<INT> {
     let keys = jwk::keys(jwk);
     let count = keys.len();
     read(call, this).key = (count > 0).then_some(Keys::Jwk(keys));
@@ -242,7 +242,7 @@ fn set_jwk(this: &Reader, call: &mut Call<'_>, jwk: &[u8]) -> CallResult<INT> {
 
 fn reader_verify(
     this: &Reader,
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     expected_alg: &[u8],
     check_kid: CheckKid,
     check_exp: bool,
@@ -255,24 +255,24 @@ fn reader_verify(
     give(both.is_some_and(|(token, key)| token.is_valid(algorithm, key, &check)))
 }
 
-fn get_b64(this: &Reader, call: &mut Call<'_>) -> CallResult<BOOL> {
+fn get_b64(this: &Reader, call: &mut VmodCall<'_>) -> CallResult<BOOL> {
     let b64 = read(call, this).token.as_ref().and_then(|token| token.field_of_header("b64")?.as_bool());
     give(b64.unwrap_or(false))
 }
 
-fn get_sub(this: &Reader, call: &mut Call<'_>, default: Option<&Text>) -> CallResult<STRING> {
+fn get_sub(this: &Reader, call: &mut VmodCall<'_>, default: Option<&Text>) -> CallResult<STRING> {
     claim_text(call, this, "sub", default)
 }
 
-fn get_iss(this: &Reader, call: &mut Call<'_>, default: Option<&Text>) -> CallResult<STRING> {
+fn get_iss(this: &Reader, call: &mut VmodCall<'_>, default: Option<&Text>) -> CallResult<STRING> {
     claim_text(call, this, "iss", default)
 }
 
-fn get_jti(this: &Reader, call: &mut Call<'_>, default: Option<&Text>) -> CallResult<STRING> {
+fn get_jti(this: &Reader, call: &mut VmodCall<'_>, default: Option<&Text>) -> CallResult<STRING> {
     claim_text(call, this, "jti", default)
 }
 
-fn get_claim(this: &Reader, call: &mut Call<'_>, name: &[u8], def: Option<&Text>) -> CallResult<STRING> {
+fn get_claim(this: &Reader, call: &mut VmodCall<'_>, name: &[u8], def: Option<&Text>) -> CallResult<STRING> {
     let text = |claim: Json| match claim {
         Json::String(text) => Text::from(text),
         other => Text::from(other.to_string()),
@@ -280,39 +280,39 @@ fn get_claim(this: &Reader, call: &mut Call<'_>, name: &[u8], def: Option<&Text>
     give(claim(call, this, name).map(text).or_else(|| def.cloned()))
 }
 
-fn get_claim_string(this: &Reader, call: &mut Call<'_>, claim: &[u8], def: Option<&Text>) -> CallResult<STRING> {
+fn get_claim_string(this: &Reader, call: &mut VmodCall<'_>, claim: &[u8], def: Option<&Text>) -> CallResult<STRING> {
     let name = claim.to_vec();
     claim_text(call, this, &String::from_utf8_lossy(&name), def)
 }
 
-fn get_claim_bool(this: &Reader, call: &mut Call<'_>, name: &[u8], def: bool) -> CallResult<BOOL> {
+fn get_claim_bool(this: &Reader, call: &mut VmodCall<'_>, name: &[u8], def: bool) -> CallResult<BOOL> {
     let claim = claim(call, this, name).and_then(|claim| claim.as_bool());
     give(claim.unwrap_or(def))
 }
 
-fn get_claim_number(this: &Reader, call: &mut Call<'_>, name: &[u8], def: f64) -> CallResult<REAL> {
+fn get_claim_number(this: &Reader, call: &mut VmodCall<'_>, name: &[u8], def: f64) -> CallResult<REAL> {
     let claim = claim(call, this, name).and_then(|claim| claim.as_f64());
     give(claim.unwrap_or(def))
 }
 
-fn get_claim_integer(this: &Reader, call: &mut Call<'_>, name: &[u8], def: i64) -> CallResult<INT> {
+fn get_claim_integer(this: &Reader, call: &mut VmodCall<'_>, name: &[u8], def: i64) -> CallResult<INT> {
     let whole = |claim: Json| claim.as_i64().or_else(|| Some(claim.as_f64()?.round() as i64));
     give(claim(call, this, name).and_then(whole).unwrap_or(def))
 }
 
-fn set_alg(this: &Writer, call: &mut Call<'_>, alg: &[u8]) -> CallResult<VOID> {
+fn set_alg(this: &Writer, call: &mut VmodCall<'_>, alg: &[u8]) -> CallResult<VOID> {
     let algorithm = algorithm(alg, "set_alg")?;
     written(call, this).algorithm = Some(algorithm);
     give(())
 }
 
-fn set_duration(this: &Writer, call: &mut Call<'_>, duration: f64) -> CallResult<VOID> {
+fn set_duration(this: &Writer, call: &mut VmodCall<'_>, duration: f64) -> CallResult<VOID> {
     let time = (call.now + duration) as i64;
     written(call, this).claims.insert("exp".to_owned(), Json::from(time));
     give(())
 }
 
-fn set_payload(this: &Writer, call: &mut Call<'_>, payload: &[u8]) -> CallResult<VOID> {
+fn set_payload(this: &Writer, call: &mut VmodCall<'_>, payload: &[u8]) -> CallResult<VOID> {
     let claims = object(payload);
     let written = written(call, this);
     match claims {
@@ -322,7 +322,7 @@ fn set_payload(this: &Writer, call: &mut Call<'_>, payload: &[u8]) -> CallResult
     give(())
 }
 
-fn reset(this: &Writer, call: &mut Call<'_>) -> CallResult<VOID> {
+fn reset(this: &Writer, call: &mut VmodCall<'_>) -> CallResult<VOID> {
     *written(call, this) = WriterTask::default();
     give(())
 }
@@ -400,7 +400,7 @@ static ALGORITHMS: [Algorithm; 11] = [
     },
 ];
 
-fn algorithm(name: &[u8], who: &str) -> Result<&'static Algorithm, Failure> {
+fn algorithm(name: &[u8], who: &str) -> Result<&'static Algorithm, VclFailure> {
     match ALGORITHMS.iter().find(|algorithm| algorithm.name.as_bytes() == name) {
         Some(algorithm) => Ok(algorithm),
         None => {
@@ -414,19 +414,19 @@ fn key_of<T>(of: &T) -> usize {
     std::ptr::from_ref(of) as usize
 }
 
-fn read<'a, T>(call: &'a mut Call<'_>, of: &T) -> &'a mut ReaderTask {
+fn read<'a, T>(call: &'a mut VmodCall<'_>, of: &T) -> &'a mut ReaderTask {
     call.ctx.task().keyed(key_of(of), ReaderTask::default)
 }
 
-fn written<'a, T>(call: &'a mut Call<'_>, of: &T) -> &'a mut WriterTask {
+fn written<'a, T>(call: &'a mut VmodCall<'_>, of: &T) -> &'a mut WriterTask {
     call.ctx.task().keyed(key_of(of), WriterTask::default)
 }
 
-fn part<T>(call: &mut Call<'_>, of: &T, which: fn(&Token) -> &Vec<u8>) -> CallResult<STRING> {
+fn part<T>(call: &mut VmodCall<'_>, of: &T, which: fn(&Token) -> &Vec<u8>) -> CallResult<STRING> {
     give(read(call, of).token.as_ref().map(|token| which(token).clone()))
 }
 
-fn parse(this: &Reader, call: &mut Call<'_>, token: &[u8]) -> CallResult<BOOL> {
+fn parse(this: &Reader, call: &mut VmodCall<'_>, token: &[u8]) -> CallResult<BOOL> {
     let token = Token::parse(token);
     let is_one = token.is_some();
     read(call, this).token = token;
@@ -445,69 +445,69 @@ fn key_of_call(key2: Option<&Text>, encoding: &'static str) -> Option<Text> {
 /// base64url, padded or not.
 fn url_decoded(text: &[u8]) -> Option<Vec<u8>> {
     let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |at| at + 1);
-    Code::parse(URL_CODE).decode(&text[..end], None)
+    ByteEncoding::parse(URL_CODE).decode(&text[..end], None)
 }
 
-fn header_text<T>(call: &mut Call<'_>, of: &T, name: &str) -> CallResult<STRING> {
+fn header_text<T>(call: &mut VmodCall<'_>, of: &T, name: &str) -> CallResult<STRING> {
     let field = read(call, of).token.as_ref().and_then(|token| token.field_of_header(name));
     give(field.as_ref().and_then(Json::as_str))
 }
 
-fn claim_called<T>(call: &mut Call<'_>, of: &T, name: &str) -> Option<Json> {
+fn claim_called<T>(call: &mut VmodCall<'_>, of: &T, name: &str) -> Option<Json> {
     read(call, of).token.as_ref()?.claims()?.remove(name)
 }
 
-fn claim<T>(call: &mut Call<'_>, of: &T, claim: &[u8]) -> Option<Json> {
+fn claim<T>(call: &mut VmodCall<'_>, of: &T, claim: &[u8]) -> Option<Json> {
     claim_called(call, of, &String::from_utf8_lossy(claim))
 }
 
-fn claim_text<T>(call: &mut Call<'_>, of: &T, name: &str, default: Option<&Text>) -> CallResult<STRING> {
+fn claim_text<T>(call: &mut VmodCall<'_>, of: &T, name: &str, default: Option<&Text>) -> CallResult<STRING> {
     let claim = claim_called(call, of, name);
     give(claim.as_ref().and_then(Json::as_str).map(Text::from).or_else(|| default.cloned()))
 }
 
-fn claim_time<T>(call: &mut Call<'_>, of: &T, name: &str) -> CallResult<TIME> {
+fn claim_time<T>(call: &mut VmodCall<'_>, of: &T, name: &str) -> CallResult<TIME> {
     match claim_called(call, of, name).and_then(|claim| claim.as_f64()) {
         Some(time) => give(time),
         None => fail(format!("jwt: get_{name}(): there is none; has_{name}() says so")),
     }
 }
 
-fn has_time<T>(call: &mut Call<'_>, of: &T, name: &str) -> CallResult<BOOL> {
+fn has_time<T>(call: &mut VmodCall<'_>, of: &T, name: &str) -> CallResult<BOOL> {
     give(claim_called(call, of, name).is_some_and(|claim| claim.is_number()))
 }
 
 /// A part of the token as it came.
-fn encoded<T>(call: &mut Call<'_>, of: &T, which: usize) -> CallResult<STRING> {
+fn encoded<T>(call: &mut VmodCall<'_>, of: &T, which: usize) -> CallResult<STRING> {
     let token = read(call, of).token.as_ref();
     let part = token.and_then(|token| token.text.split(|byte| *byte == b'.').nth(which));
     give(part)
 }
 
-fn set_header_text<T>(call: &mut Call<'_>, of: &T, value: &[u8], name: &str) -> CallResult<VOID> {
+fn set_header_text<T>(call: &mut VmodCall<'_>, of: &T, value: &[u8], name: &str) -> CallResult<VOID> {
     let text = String::from_utf8_lossy(value).into_owned();
     written(call, of).header.insert(name.to_owned(), Json::String(text));
     give(())
 }
 
-fn delete<T>(call: &mut Call<'_>, of: &T, name: &str) -> CallResult<VOID> {
+fn delete<T>(call: &mut VmodCall<'_>, of: &T, name: &str) -> CallResult<VOID> {
     written(call, of).claims.remove(name);
     give(())
 }
 
-fn set_text<T>(call: &mut Call<'_>, of: &T, value: &[u8], name: &str) -> CallResult<VOID> {
+fn set_text<T>(call: &mut VmodCall<'_>, of: &T, value: &[u8], name: &str) -> CallResult<VOID> {
     let text = String::from_utf8_lossy(value).into_owned();
     written(call, of).claims.insert(name.to_owned(), Json::String(text));
     give(())
 }
 
-fn set_time<T>(call: &mut Call<'_>, of: &T, time_: f64, name: &str) -> CallResult<VOID> {
+fn set_time<T>(call: &mut VmodCall<'_>, of: &T, time_: f64, name: &str) -> CallResult<VOID> {
     let time = time_ as i64;
     written(call, of).claims.insert(name.to_owned(), Json::from(time));
     give(())
 }
 
-fn from_string(this: &Writer, call: &mut Call<'_>, token: &[u8]) -> CallResult<VOID> {
+fn from_string(this: &Writer, call: &mut VmodCall<'_>, token: &[u8]) -> CallResult<VOID> {
     let token = Token::parse(token);
     let written = written(call, this);
     let parts = token.and_then(|token| {
@@ -533,14 +533,14 @@ fn in_order(claims: Map<String, Json>) -> String {
     claims.to_string()
 }
 
-fn generate(this: &Writer, call: &mut Call<'_>, key: Option<&Text>, encoding: Encoding) -> CallResult<STRING> {
+fn generate(this: &Writer, call: &mut VmodCall<'_>, key: Option<&Text>, encoding: Encoding) -> CallResult<STRING> {
     let written = written(call, this);
     let algorithm = written.algorithm.unwrap_or(&ALGORITHMS[0]);
     let mut header = written.header.clone();
     header.insert("alg".to_owned(), Json::from(algorithm.name));
     header.entry("typ").or_insert_with(|| Json::from("JWT"));
     let (header, payload) = (in_order(header), in_order(written.claims.clone()));
-    let code = Code::parse(URL_CODE);
+    let code = ByteEncoding::parse(URL_CODE);
     let mut text = [code.encode(header.as_bytes(), false), code.encode(payload.as_bytes(), false)].join(&b'.');
     match algorithm.sign(key_of_call(key, encoding.word()).as_deref().unwrap_or_default(), &text) {
         Some(signature) => {
@@ -566,7 +566,7 @@ impl Token {
         if text.len() > MAX || !parts[3].is_empty() {
             return None;
         }
-        let plain = |part: &[u8]| Code::parse(URL_CODE).decode(part, None);
+        let plain = |part: &[u8]| ByteEncoding::parse(URL_CODE).decode(part, None);
         let token = Token {
             text: text.to_vec(),
             header: plain(parts[0])?,

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The modules as VCL calls them.
 
-use testkit_vcl::{Modules, World as AnyWorld};
+use testkit_vcl::{TestModules, VclWorld as AnyWorld};
 use vrt::vmod::Vmod;
 
-pub(crate) struct Ours;
+pub(crate) struct CryptoModules;
 
-impl Modules for Ours {
+impl TestModules for CryptoModules {
     const ALL: &'static [&'static Vmod] = crate::ALL;
     const MODULES: testkit_vcl::Signatures = crate::MODULES;
 }
 
-pub(crate) type World = AnyWorld<Ours>;
+pub(crate) type CryptoWorld = AnyWorld<CryptoModules>;
 
 /// The value of `expr` in vcl_recv of a VCL with these lines before it.
 fn with(top: &str, init: &str, expr: &str) -> String {
     let declarations = format!("{top} backend b1 {{ .host = \"127.0.0.1\"; }} sub vcl_init {{ {init} return (ok); }}");
-    World::with(&declarations, &format!("set req.http.out = {expr};")).recv("out")
+    CryptoWorld::with(&declarations, &format!("set req.http.out = {expr};")).recv("out")
 }
 
 /// Given by libvmod-digest 1.0.2 over libmhash 0.9.9.

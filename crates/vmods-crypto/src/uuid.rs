@@ -7,7 +7,7 @@ use sha2::Digest;
 use tables::Tag;
 use uuid::{Builder, ContextV1, Timestamp, Uuid};
 use vrt::Text;
-use vrt::vmod::{Call, CallResult, STRING, give};
+use vrt::vmod::{CallResult, STRING, VmodCall, give};
 
 static NODE: LazyLock<([u8; 6], ContextV1)> = LazyLock::new(|| {
     let random = Uuid::new_v4().into_bytes();
@@ -22,15 +22,15 @@ vrt::vmod! {
 
     functions {
         /// Same as uuid_v1
-        fn uuid() -> STRING, local = |call: &mut Call<'_>| v1(call);
+        fn uuid() -> STRING, local = |call: &mut VmodCall<'_>| v1(call);
 
         /// Returns a UUID of the time and a number of this process
-        fn uuid_v1() -> STRING, local = |call: &mut Call<'_>| v1(call);
+        fn uuid_v1() -> STRING, local = |call: &mut VmodCall<'_>| v1(call);
 
         /// Returns a UUID of a namespace (nil, ns:DNS, ns:URL, ns:OID, ns:X500, or a UUID) and a name; unset, with a
         /// VCL_Error record, for another namespace
         fn uuid_v3(namespace: STRING, name: STRING) -> STRING, local
-            = |call: &mut Call<'_>, namespace: &[u8], name: &[u8]| named(call, namespace, name, "uuid_v3", v3);
+            = |call: &mut VmodCall<'_>, namespace: &[u8], name: &[u8]| named(call, namespace, name, "uuid_v3", v3);
 
         /// Returns a random UUID
         fn uuid_v4() -> STRING, local = |_| Uuid::new_v4().to_string();
@@ -38,11 +38,11 @@ vrt::vmod! {
         /// Returns a UUID of a namespace (nil, ns:DNS, ns:URL, ns:OID, ns:X500, or a UUID) and a name; unset, with a
         /// VCL_Error record, for another namespace
         fn uuid_v5(namespace: STRING, name: STRING) -> STRING, local
-            = |call: &mut Call<'_>, namespace: &[u8], name: &[u8]| named(call, namespace, name, "uuid_v5", v5);
+            = |call: &mut VmodCall<'_>, namespace: &[u8], name: &[u8]| named(call, namespace, name, "uuid_v5", v5);
     }
 }
 
-fn v1(call: &mut Call<'_>) -> CallResult<STRING> {
+fn v1(call: &mut VmodCall<'_>) -> CallResult<STRING> {
     let now = call.ctx.clock().real().0.max(0.0);
     let (node, context) = &*NODE;
     let at = Timestamp::from_unix(context, now as u64, (now.fract() * 1e9) as u32);
@@ -61,7 +61,7 @@ fn v5(space: &Uuid, name: &[u8]) -> Uuid {
 }
 
 fn named(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     namespace: &[u8],
     name: &[u8],
     function: &str,

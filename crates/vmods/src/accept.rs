@@ -2,8 +2,8 @@
 //! vmod_accept(3) of varnish-modules: one word of a few for a field in Accept's form, as strict and as simple as the original.
 
 use parking_lot::RwLock;
-use vrt::vmod::{Call, CallResult, STRING, VOID, give};
-use vrt::{Failure, Text};
+use vrt::vmod::{CallResult, STRING, VOID, VmodCall, give};
+use vrt::{Text, VclFailure};
 
 vrt::vmod! {
     /// Normalises Accept and similar headers to one of a few words
@@ -23,22 +23,22 @@ vrt::vmod! {
     }
 }
 
-fn new(_: &mut Call<'_>, _: &str, fallback: &[u8]) -> Result<Rule, Failure> {
+fn new(_: &mut VmodCall<'_>, _: &str, fallback: &[u8]) -> Result<Rule, VclFailure> {
     let fallback = Text::copy(fallback);
     Ok(Rule { fallback, words: RwLock::default() })
 }
 
-fn rule_add(this: &Rule, _: &mut Call<'_>, string: &[u8]) -> CallResult<VOID> {
+fn rule_add(this: &Rule, _: &mut VmodCall<'_>, string: &[u8]) -> CallResult<VOID> {
     this.add(string);
     give(())
 }
 
-fn remove(this: &Rule, _: &mut Call<'_>, word: &[u8]) -> CallResult<VOID> {
+fn remove(this: &Rule, _: &mut VmodCall<'_>, word: &[u8]) -> CallResult<VOID> {
     this.words.write().retain(|known| !known.eq_ignore_ascii_case(word));
     give(())
 }
 
-fn filter(rule: &Rule, _: &mut Call<'_>, text: Option<&Text>) -> CallResult<STRING> {
+fn filter(rule: &Rule, _: &mut VmodCall<'_>, text: Option<&Text>) -> CallResult<STRING> {
     let words = rule.words.read();
     let found = text.and_then(|field| choose(field, &words));
     give(Some(found.unwrap_or(&rule.fallback).clone()))

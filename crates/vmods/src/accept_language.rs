@@ -6,7 +6,7 @@
 //! of 0 takes the languages that its range names exactly out of the choice.
 
 use vrt::Text;
-use vrt::vmod::{Call, CallResult, STRING, give};
+use vrt::vmod::{CallResult, STRING, VmodCall, give};
 
 vrt::words! {
     enum By { Basic = "basic", Extended = "extended" }
@@ -32,7 +32,7 @@ vrt::vmod! {
 }
 
 fn accept_language_lookup(
-    _: &mut Call<'_>,
+    _: &mut VmodCall<'_>,
     accept: &[u8],
     languages2: &[u8],
     default: Option<&Text>,
@@ -47,7 +47,7 @@ fn accept_language_lookup(
 }
 
 fn accept_language_filter(
-    _: &mut Call<'_>,
+    _: &mut VmodCall<'_>,
     accept: &[u8],
     languages2: &[u8],
     by: By,

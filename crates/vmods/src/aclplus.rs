@@ -8,8 +8,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tables::Tag;
 use vrt::Text;
-use vrt::acl::{Acl, Decl, Entry, Flags};
-use vrt::vmod::Call;
+use vrt::acl::{Acl, AclDeclaration, AclFlags, DeclaredEntry};
+use vrt::vmod::VmodCall;
 
 /// Lists that one place keeps.
 const FEW: usize = 16;
@@ -27,7 +27,7 @@ vrt::vmod! {
     functions {
         /// Returns whether a rule matches the address and no denying rule does
         fn match(ip: IP, acl: STRING) -> BOOL, local
-            = |call: &mut Call<'_>, ip: Option<SocketAddr>, acl: Option<&Text>| find(call, ip, acl).is_some();
+            = |call: &mut VmodCall<'_>, ip: Option<SocketAddr>, acl: Option<&Text>| find(call, ip, acl).is_some();
 
         /// Returns the matching rule as written; unset if match() is false
         fn find(ip: IP, acl: STRING) -> STRING, local = find;
@@ -44,7 +44,7 @@ struct List {
     faults: Vec<String>,
 }
 
-fn find(call: &mut Call<'_>, ip: Option<SocketAddr>, acl: Option<&Text>) -> Option<Text> {
+fn find(call: &mut VmodCall<'_>, ip: Option<SocketAddr>, acl: Option<&Text>) -> Option<Text> {
     let ip = ip?.ip();
     let list = kept(call, acl?);
     for fault in &list.faults {
@@ -53,7 +53,7 @@ fn find(call: &mut Call<'_>, ip: Option<SocketAddr>, acl: Option<&Text>) -> Opti
     list.find(ip)
 }
 
-fn kept(call: &Call<'_>, text: &Text) -> Arc<List> {
+fn kept(call: &VmodCall<'_>, text: &Text) -> Arc<List> {
     let kept = call.site.get_or(ListCache::default);
     if let Some((_, list)) = kept.0.lock().iter().find(|(known, _)| known == text) {
         return list.clone();
@@ -92,9 +92,13 @@ fn network(rule: &str) -> Option<(IpAddr, u32)> {
 fn acl(mut rules: Vec<Rule<'_>>) -> (Option<Acl>, Vec<Text>) {
     // In this order each is added behind the others of its length.
     rules.sort_by_key(|rule| (rule.bits, rule.addr));
-    let entry = |rule: &Rule<'_>| Entry { addr: rule.addr.to_string(), mask: Some(rule.bits), ..Entry::default() };
-    let flags = Flags { log: false, pedantic: false, table: false };
-    let decl = Decl { name: "aclplus".into(), flags, entries: rules.iter().map(entry).collect() };
+    let entry = |rule: &Rule<'_>| DeclaredEntry {
+        addr: rule.addr.to_string(),
+        mask: Some(rule.bits),
+        ..DeclaredEntry::default()
+    };
+    let flags = AclFlags { log: false, pedantic: false, table: false };
+    let decl = AclDeclaration { name: "aclplus".into(), flags, entries: rules.iter().map(entry).collect() };
     let built = Acl::build(&decl, &mut |_| Err("not an address".into()), &mut Vec::new());
     (built.ok(), rules.iter().map(|rule| Text::copy(rule.text.as_bytes())).collect())
 }

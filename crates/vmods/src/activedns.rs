@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use backend::{BackendSpec, Endpoint, ProbeSpec};
 use parking_lot::Mutex;
-use tls::origin::Origin;
-use vrt::vmod::{Call, CallResult, VOID, give};
-use vrt::{BackendRef, Failure, Text};
+use tls::origin::TlsOrigin;
+use vrt::vmod::{CallResult, VOID, VmodCall, give};
+use vrt::{BackendRef, Text, VclFailure};
 
-use crate::dynamic::{Domain, Dynamic, Family, Plan, probe};
+use crate::dynamic::{AddressFamily, Domain, Dynamic, DynamicPlan, probe};
 use crate::goto;
 use vmod_support::args::fail;
 
@@ -52,9 +52,9 @@ vrt::vmod! {
     /// A name: HOST, HOST:PORT or http[s]://HOST:PORT (default port 80; 443 with https:// or a template that has .ssl).
     /// With https the certificate must be for the name and from an authority that the system trusts, unless the template
     /// says otherwise. Nothing is looked up before there is a name and a subscriber
-    object dns_group(host: STRING = null) -> Arc<Group> = new, methods {
+    object dns_group(host: STRING = null) -> Arc<AddressGroup> = new, methods {
         /// Returns the tag with which directors subscribe
-        fn get_tag() -> STRING, local = |this: &Arc<Group>, _| this.tag.clone();
+        fn get_tag() -> STRING, local = |this: &Arc<AddressGroup>, _| this.tag.clone();
 
         /// Sets the name: HOST, HOST:PORT or http[s]://HOST:PORT
         fn set_host(host: STRING) -> VOID = set_host;
@@ -64,10 +64,10 @@ vrt::vmod! {
 
         /// Sets how old addresses may be before they are looked up again
         fn set_ttl(ttl: DURATION) -> VOID
-            = |this: &Arc<Group>, _, ttl: f64| set(this, |settings| settings.ttl = ttl.max(0.0));
+            = |this: &Arc<AddressGroup>, _, ttl: f64| set(this, |settings| settings.ttl = ttl.max(0.0));
 
         /// Selects the TTL of the DNS or of the group. The resolver reports no TTLs, so the group's always applies
-        fn set_ttl_rule(rule: Rule) -> VOID = |_: &Arc<Group>, _, _: Rule| ();
+        fn set_ttl_rule(rule: Rule) -> VOID = |_: &Arc<AddressGroup>, _, _: Rule| ();
 
         /// Restricts the addresses to one family (default: both)
         fn set_ipv_rule(rule: DnsGroupRule) -> VOID = set_ipv_rule;
@@ -91,18 +91,18 @@ vrt::vmod! {
     }
 }
 
-fn set_default_ttl(call: &mut Call<'_>, ttl: f64) -> CallResult<VOID> {
+fn set_default_ttl(call: &mut VmodCall<'_>, ttl: f64) -> CallResult<VOID> {
     *call.module.get_or(DefaultTtl::default).0.lock() = Some(ttl.max(0.0));
     give(())
 }
 
-fn set_host(this: &Arc<Group>, _: &mut Call<'_>, host: &[u8]) -> CallResult<VOID> {
+fn set_host(this: &Arc<AddressGroup>, _: &mut VmodCall<'_>, host: &[u8]) -> CallResult<VOID> {
     let is_https = goto::is_https(&String::from_utf8_lossy(host));
     let (host, port) = place(&this.name, "set_host", host)?;
     set(this, |settings| (settings.host, settings.host_port, settings.is_https) = (Some(host), port, is_https))
 }
 
-fn set_port(this: &Arc<Group>, _: &mut Call<'_>, port: &[u8]) -> CallResult<VOID> {
+fn set_port(this: &Arc<AddressGroup>, _: &mut VmodCall<'_>, port: &[u8]) -> CallResult<VOID> {
     let text = port.escape_ascii().to_string();
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) || text.parse::<u16>().is_err() {
         return fail(format!("activedns: {}.set_port(): \"{text}\" is no port", this.name));
@@ -110,22 +110,22 @@ fn set_port(this: &Arc<Group>, _: &mut Call<'_>, port: &[u8]) -> CallResult<VOID
     set(this, |settings| settings.port = Some(text))
 }
 
-fn set_ipv_rule(this: &Arc<Group>, _: &mut Call<'_>, rule: DnsGroupRule) -> CallResult<VOID> {
-    let family = if rule == DnsGroupRule::Ipv4 { Family::V4 } else { Family::V6 };
+fn set_ipv_rule(this: &Arc<AddressGroup>, _: &mut VmodCall<'_>, rule: DnsGroupRule) -> CallResult<VOID> {
+    let family = if rule == DnsGroupRule::Ipv4 { AddressFamily::V4 } else { AddressFamily::V6 };
     set(this, |settings| settings.family = family)
 }
 
-fn set_update_rule(this: &Arc<Group>, _: &mut Call<'_>, rule: RuleWord) -> CallResult<VOID> {
+fn set_update_rule(this: &Arc<AddressGroup>, _: &mut VmodCall<'_>, rule: RuleWord) -> CallResult<VOID> {
     let keeps_last = rule == RuleWord::IgnoreEmpty;
     set(this, |settings| settings.keeps_last = keeps_last)
 }
 
-fn set_probe_template(this: &Arc<Group>, call: &mut Call<'_>, probe2: Option<u32>) -> CallResult<VOID> {
+fn set_probe_template(this: &Arc<AddressGroup>, call: &mut VmodCall<'_>, probe2: Option<u32>) -> CallResult<VOID> {
     let probe = probe(call, probe2);
     set(this, |settings| settings.probe = probe)
 }
 
-fn refresh(this: &Arc<Group>, _: &mut Call<'_>, _: What) -> CallResult<VOID> {
+fn refresh(this: &Arc<AddressGroup>, _: &mut VmodCall<'_>, _: What) -> CallResult<VOID> {
     if let Some(resolver) = &*this.resolver.lock() {
         resolver.domain.make_due();
     }
@@ -135,7 +135,7 @@ fn refresh(this: &Arc<Group>, _: &mut Call<'_>, _: What) -> CallResult<VOID> {
 #[derive(Default)]
 struct DefaultTtl(Mutex<Option<f64>>);
 
-pub(crate) struct Group {
+pub(crate) struct AddressGroup {
     name: String,
     tag: String,
     settings: Mutex<Settings>,
@@ -150,7 +150,7 @@ struct Settings {
     is_https: bool,
     port: Option<String>,
     ttl: f64,
-    family: Family,
+    family: AddressFamily,
     keeps_last: bool,
     template: Option<BackendSpec>,
     probe: Option<ProbeSpec>,
@@ -164,13 +164,13 @@ struct Resolver {
 }
 
 /// All groups of the process, by tag: who subscribes is another module.
-static GROUPS: LazyLock<Mutex<HashMap<String, Weak<Group>>>> = LazyLock::new(Mutex::default);
+static GROUPS: LazyLock<Mutex<HashMap<String, Weak<AddressGroup>>>> = LazyLock::new(Mutex::default);
 
-pub(crate) fn find(tag: &[u8]) -> Option<Arc<Group>> {
+pub(crate) fn find(tag: &[u8]) -> Option<Arc<AddressGroup>> {
     GROUPS.lock().get(std::str::from_utf8(tag).ok()?)?.upgrade()
 }
 
-fn new(call: &mut Call<'_>, name: &str, host: Option<&Text>) -> Result<Arc<Group>, Failure> {
+fn new(call: &mut VmodCall<'_>, name: &str, host: Option<&Text>) -> Result<Arc<AddressGroup>, VclFailure> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let is_https = host.is_some_and(|text| goto::is_https(&text.lossy()));
     let (host, host_port) = match host {
@@ -187,13 +187,13 @@ fn new(call: &mut Call<'_>, name: &str, host: Option<&Text>) -> Result<Arc<Group
         is_https,
         port: None,
         ttl,
-        family: Family::Any,
+        family: AddressFamily::Any,
         keeps_last: false,
         template: None,
         probe: None,
     };
     let tag = format!("activedns.{}.{name}.{}", call.vcl.name, NEXT.fetch_add(1, Relaxed));
-    let group = Arc::new(Group {
+    let group = Arc::new(AddressGroup {
         name: name.to_owned(),
         tag: tag.clone(),
         settings: Mutex::new(settings),
@@ -205,19 +205,23 @@ fn new(call: &mut Call<'_>, name: &str, host: Option<&Text>) -> Result<Arc<Group
     Ok(group)
 }
 
-fn place(name: &str, who: &str, text: &[u8]) -> Result<(String, Option<String>), Failure> {
+fn place(name: &str, who: &str, text: &[u8]) -> Result<(String, Option<String>), VclFailure> {
     let text = String::from_utf8_lossy(text);
     goto::split(&text).ok_or_else(|| {
-        Failure::new(format!("activedns: {name}.{who}(): \"{}\" is neither HOST nor HOST:PORT", text.escape_debug()))
+        VclFailure::new(format!("activedns: {name}.{who}(): \"{}\" is neither HOST nor HOST:PORT", text.escape_debug()))
     })
 }
 
-fn set(group: &Group, change: impl FnOnce(&mut Settings)) -> CallResult<VOID> {
+fn set(group: &AddressGroup, change: impl FnOnce(&mut Settings)) -> CallResult<VOID> {
     change(&mut group.settings.lock());
     give(())
 }
 
-fn set_backend_template(this: &Arc<Group>, call: &mut Call<'_>, backend: Option<&BackendRef>) -> CallResult<VOID> {
+fn set_backend_template(
+    this: &Arc<AddressGroup>,
+    call: &mut VmodCall<'_>,
+    backend: Option<&BackendRef>,
+) -> CallResult<VOID> {
     let spec = backend.and_then(|backend| declared(call, backend));
     let Some(spec) = spec else {
         let name = &this.name;
@@ -227,7 +231,7 @@ fn set_backend_template(this: &Arc<Group>, call: &mut Call<'_>, backend: Option<
 }
 
 /// The settings that VCL gives a backend. Its Host is the declared one, not its address.
-fn declared(call: &Call<'_>, backend: &BackendRef) -> Option<BackendSpec> {
+fn declared(call: &VmodCall<'_>, backend: &BackendRef) -> Option<BackendSpec> {
     let is_it = |own: &Option<BackendRef>| {
         own.as_ref().is_some_and(|own| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(backend)))
     };
@@ -241,10 +245,10 @@ fn declared(call: &Call<'_>, backend: &BackendRef) -> Option<BackendSpec> {
     Some(spec)
 }
 
-impl Group {
+impl AddressGroup {
     /// The domain with the present settings: settings that have changed make another one. `None` while there is no
     /// host.
-    pub(crate) fn domain(&self, call: &mut Call<'_>) -> Option<Arc<Domain>> {
+    pub(crate) fn domain(&self, call: &mut VmodCall<'_>) -> Option<Arc<Domain>> {
         let settings = {
             let settings = self.settings.lock();
             if let Some(domain) = self.made_by(&settings) {
@@ -258,12 +262,12 @@ impl Group {
             settings.template.clone().unwrap_or_else(|| BackendSpec::new(&self.name, Endpoint::default()));
         if settings.is_https {
             let name = vrt::host_alone(template.hosthdr.as_deref().unwrap_or_default());
-            template.endpoint.tls.get_or_insert_with(|| Ok(Origin::of(name)));
+            template.endpoint.tls.get_or_insert_with(|| Ok(TlsOrigin::of(name)));
         }
         let usual = if template.endpoint.tls.is_some() { "443" } else { "80" };
         let port = settings.port.clone().or_else(|| settings.host_port.clone()).unwrap_or_else(|| usual.to_owned());
         let probe = settings.probe.clone().or_else(|| template.probe.clone());
-        let plan = Plan {
+        let plan = DynamicPlan {
             module: "activedns",
             port: port.clone(),
             spec: BackendSpec { probe, found: Vec::new(), ..template },

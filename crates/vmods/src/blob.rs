@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
-use vmod_support::codec::Code;
-use vrt::vmod::Words;
-use vrt::vmod::{BLOB, BOOL, Call, CallResult, STRING, give};
-use vrt::{Blob, Failure, Text};
+use vmod_support::codec::ByteEncoding;
+use vrt::vmod::EnumWords;
+use vrt::vmod::{BLOB, BOOL, CallResult, STRING, VmodCall, give};
+use vrt::{Blob, Text, VclFailure};
 
 use vmod_support::args::fail;
 
@@ -62,13 +62,13 @@ vrt::vmod! {
     }
 }
 
-fn blob_encode(_: &mut Call<'_>, encoding: Encoding, case: Case, blob: Option<&Blob>) -> CallResult<STRING> {
+fn blob_encode(_: &mut VmodCall<'_>, encoding: Encoding, case: Case, blob: Option<&Blob>) -> CallResult<STRING> {
     let upper = check_case(encoding, case)?;
-    let text = blob.map(|blob| encoded(Code::parse(encoding.word()), blob.as_bytes(), upper));
+    let text = blob.map(|blob| encoded(ByteEncoding::parse(encoding.word()), blob.as_bytes(), upper));
     give(text)
 }
 
-fn same(_: &mut Call<'_>, blob: Option<&Blob>, blob2: Option<&Blob>) -> CallResult<BOOL> {
+fn same(_: &mut VmodCall<'_>, blob: Option<&Blob>, blob2: Option<&Blob>) -> CallResult<BOOL> {
     give(match (blob, blob2) {
         (None, None) => true,
         (Some(a), Some(b)) => a.same(b) || (a.as_bytes().is_empty() && b.as_bytes().is_empty() && plain(a, b)),
@@ -76,7 +76,7 @@ fn same(_: &mut Call<'_>, blob: Option<&Blob>, blob2: Option<&Blob>) -> CallResu
     })
 }
 
-fn equal(_: &mut Call<'_>, blob: Option<&Blob>, blob2: Option<&Blob>) -> CallResult<BOOL> {
+fn equal(_: &mut VmodCall<'_>, blob: Option<&Blob>, blob2: Option<&Blob>) -> CallResult<BOOL> {
     give(match (blob, blob2) {
         (None, None) => true,
         (Some(a), Some(b)) => a.same(b) || (a.as_bytes() == b.as_bytes() && plain(a, b)),
@@ -85,7 +85,7 @@ fn equal(_: &mut Call<'_>, blob: Option<&Blob>, blob2: Option<&Blob>) -> CallRes
 }
 
 /// Bytes as STRING, which ends before the first NUL.
-fn encoded(code: Code, bytes: &[u8], upper: bool) -> Text {
+fn encoded(code: ByteEncoding, bytes: &[u8], upper: bool) -> Text {
     let mut text = code.encode(bytes, upper);
     text.truncate(memchr::memchr(0, &text).unwrap_or(text.len()));
     text.into()
@@ -97,8 +97,8 @@ fn plain(a: &Blob, b: &Blob) -> bool {
 }
 
 /// True for hex digits in upper case.
-fn check_case(encoding: Encoding, case: Case) -> Result<bool, Failure> {
-    if case != Case::Default && !Code::parse(encoding.word()).has_case() {
+fn check_case(encoding: Encoding, case: Case) -> Result<bool, VclFailure> {
+    if case != Case::Default && !ByteEncoding::parse(encoding.word()).has_case() {
         let (case, encoding) = (case.word(), encoding.word());
         return fail(format!("vmod blob error: case {case} is illegal with encoding {encoding}"));
     }
@@ -110,8 +110,8 @@ fn most(length: i64) -> Option<usize> {
     usize::try_from(length).ok().filter(|length| *length > 0)
 }
 
-fn decoded(call: &Call<'_>, decoding: Encoding, length: i64, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
-    match Code::parse(decoding.word()).decode(bytes, most(length)) {
+fn decoded(call: &VmodCall<'_>, decoding: Encoding, length: i64, bytes: &[u8]) -> Result<Vec<u8>, VclFailure> {
+    match ByteEncoding::parse(decoding.word()).decode(bytes, most(length)) {
         Some(decoded) => Ok(decoded),
         None => {
             // varnishd shows the first of the pieces that the text is made of.
@@ -121,13 +121,13 @@ fn decoded(call: &Call<'_>, decoding: Encoding, length: i64, bytes: &[u8]) -> Re
     }
 }
 
-fn decode(call: &mut Call<'_>, decoding: Encoding, length: i64, encoded: &[u8]) -> CallResult<BLOB> {
+fn decode(call: &mut VmodCall<'_>, decoding: Encoding, length: i64, encoded: &[u8]) -> CallResult<BLOB> {
     give(decoded(call, decoding, length, encoded)?)
 }
 
 /// `(decoding, encoding, case, length, encoded)`
 fn transcode(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     decoding: Encoding,
     encoding: Encoding,
     case: Case,
@@ -135,7 +135,7 @@ fn transcode(
     text: &[u8],
 ) -> CallResult<STRING> {
     let upper = check_case(encoding, case)?;
-    let (from, to) = (Code::parse(decoding.word()), Code::parse(encoding.word()));
+    let (from, to) = (ByteEncoding::parse(decoding.word()), ByteEncoding::parse(encoding.word()));
     let bytes = decoded(call, decoding, length, text)?;
     // The very same text, padded or not as it came.
     if from == to && !from.has_case() && most(length).is_none() {
@@ -144,7 +144,7 @@ fn transcode(
     give(encoded(to, &bytes, upper))
 }
 
-fn sub(_: &mut Call<'_>, blob: Option<&Blob>, length: i64, offset: i64) -> CallResult<BLOB> {
+fn sub(_: &mut VmodCall<'_>, blob: Option<&Blob>, length: i64, offset: i64) -> CallResult<BLOB> {
     let Some(blob) = blob.filter(|blob| !blob.as_bytes().is_empty()) else {
         return fail("vmod blob error: blob is empty in blob.sub()");
     };
@@ -165,8 +165,8 @@ struct Constant {
     texts: Mutex<HashMap<(&'static str, bool), Text>>,
 }
 
-fn new(_: &mut Call<'_>, name: &str, decoding: Encoding, text: &[u8]) -> Result<Constant, Failure> {
-    match Code::parse(decoding.word()).decode(text, None) {
+fn new(_: &mut VmodCall<'_>, name: &str, decoding: Encoding, text: &[u8]) -> Result<Constant, VclFailure> {
+    match ByteEncoding::parse(decoding.word()).decode(text, None) {
         Some(bytes) => Ok(Constant { blob: Blob::new(bytes), texts: Mutex::default() }),
         None => {
             let shown = String::from_utf8_lossy(text);
@@ -175,12 +175,12 @@ fn new(_: &mut Call<'_>, name: &str, decoding: Encoding, text: &[u8]) -> Result<
     }
 }
 
-fn encode_constant(constant: &Constant, _: &mut Call<'_>, encoding: Encoding, case: Case) -> CallResult<STRING> {
+fn encode_constant(constant: &Constant, _: &mut VmodCall<'_>, encoding: Encoding, case: Case) -> CallResult<STRING> {
     let upper = check_case(encoding, case)?;
     let key = (encoding.word(), upper);
     let kept = constant.texts.lock().get(&key).cloned();
     let text = kept.unwrap_or_else(|| {
-        let text = encoded(Code::parse(key.0), constant.blob.as_bytes(), upper);
+        let text = encoded(ByteEncoding::parse(key.0), constant.blob.as_bytes(), upper);
         constant.texts.lock().insert(key, text.clone());
         text
     });

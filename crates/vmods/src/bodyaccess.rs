@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tables::Tag;
 use vcl_regex::Regex;
 use vrt::Method;
-use vrt::vmod::{Call, CallResult, INT, VOID, give};
+use vrt::vmod::{CallResult, INT, VOID, VmodCall, give};
 
 use vmod_support::args::gave_up;
 
@@ -29,7 +29,7 @@ vrt::vmod! {
     }
 }
 
-fn rematch_req_body(call: &mut Call<'_>, re: &Arc<Regex>) -> CallResult<INT> {
+fn rematch_req_body(call: &mut VmodCall<'_>, re: &Arc<Regex>) -> CallResult<INT> {
     let Some(body) = body(call, Some(Method::Recv), b"rematch_req_body can be used only in vcl_recv{}") else {
         return give(-1);
     };
@@ -37,20 +37,20 @@ fn rematch_req_body(call: &mut Call<'_>, re: &Arc<Regex>) -> CallResult<INT> {
     give(i64::from(found))
 }
 
-fn hash_req_body(call: &mut Call<'_>) -> CallResult<VOID> {
+fn hash_req_body(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     if let Some(body) = body(call, Some(Method::Hash), b"hash_req_body can only be used in vcl_hash{}") {
         call.ctx.hash_data(Some(&body));
     }
     give(())
 }
 
-fn len_req_body(call: &mut Call<'_>) -> CallResult<INT> {
+fn len_req_body(call: &mut VmodCall<'_>) -> CallResult<INT> {
     let body = body(call, Some(Method::Recv), b"len_req_body can only be used in vcl_recv{}");
     give(body.map_or(-1, |body| body.len() as i64))
 }
 
 /// The body, if this is the place to ask for it and it is kept; else the log says why not.
-pub(crate) fn body(call: &mut Call<'_>, only: Option<Method>, elsewhere: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn body(call: &mut VmodCall<'_>, only: Option<Method>, elsewhere: &[u8]) -> Option<Vec<u8>> {
     if only.is_some_and(|only| only != call.method) {
         call.ctx.log().put(Tag::VclError, elsewhere);
         return None;
@@ -63,7 +63,7 @@ pub(crate) fn body(call: &mut Call<'_>, only: Option<Method>, elsewhere: &[u8]) 
     is_kept.then_some(body)
 }
 
-fn log(call: &mut Call<'_>, prefix: &[u8], length: i64) -> CallResult<VOID> {
+fn log(call: &mut VmodCall<'_>, prefix: &[u8], length: i64) -> CallResult<VOID> {
     let Some(body) = body(call, None, b"") else { return give(()) };
     let length = usize::try_from(length).ok().filter(|length| *length > 0).unwrap_or(body.len().max(1));
     for line in body.chunks(length) {

@@ -4,8 +4,8 @@
 
 use message::Coding;
 use tables::vclvars::Var;
-use vrt::vmod::{Call, CallResult, VOID, give};
-use vrt::{Failure, Method, Value};
+use vrt::vmod::{CallResult, VOID, VmodCall, give};
+use vrt::{Method, Value, VclFailure};
 
 vrt::words! {
     enum Encoding {
@@ -24,11 +24,11 @@ vrt::vmod! {
 
         /// Compresses the body with br before it is stored, whatever its encoding; same as beresp.do_brotli
         fn compress() -> VOID, local, only(Method::BackendResponse.set())
-            = |call: &mut Call<'_>| set(call, Var::BerespDoBrotli);
+            = |call: &mut VmodCall<'_>| set(call, Var::BerespDoBrotli);
 
         /// Decompresses a br body before it is stored; same as beresp.do_unbrotli
         fn decompress() -> VOID, local, only(Method::BackendResponse.set())
-            = |call: &mut Call<'_>| set(call, Var::BerespDoUnbrotli);
+            = |call: &mut VmodCall<'_>| set(call, Var::BerespDoUnbrotli);
     }
 
     left_out {
@@ -36,19 +36,19 @@ vrt::vmod! {
     }
 }
 
-fn init(call: &mut Call<'_>, encoding: Encoding, transcode: bool) -> CallResult<VOID> {
+fn init(call: &mut VmodCall<'_>, encoding: Encoding, transcode: bool) -> CallResult<VOID> {
     if encoding != Encoding::Both || !transcode {
-        return Err(Failure::new(
+        return Err(VclFailure::new(
             "brotli.init(): only BOTH, with transcode, is built: say what backends are asked for in vcl_backend_fetch",
         ));
     }
     if !call.ctx.is_coding_made(Coding::Brotli) {
-        return Err(Failure::new("brotli.init(): needs the parameter http_brotli_support"));
+        return Err(VclFailure::new("brotli.init(): needs the parameter http_brotli_support"));
     }
     give(())
 }
 
-fn set(call: &mut Call<'_>, var: Var) -> CallResult<VOID> {
+fn set(call: &mut VmodCall<'_>, var: Var) -> CallResult<VOID> {
     call.ctx.set(var, Value::Bool(true))?;
     give(())
 }

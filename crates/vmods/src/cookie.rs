@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tables::Tag;
 use vcl_regex::{MatchError, Regex};
-use vrt::vmod::{BOOL, Call, CallResult, STRING, VOID, give};
+use vrt::vmod::{BOOL, CallResult, STRING, VOID, VmodCall, give};
 use vrt::{Text, Value};
 
 use vmod_support::args::gave_up;
@@ -24,20 +24,20 @@ vrt::vmod! {
         fn delete(cookiename: STRING) -> VOID, local = delete;
 
         /// Removes the cookies of a comma-separated list
-        fn filter(filterstring: STRING) -> VOID, local = |call: &mut Call<'_>, list: &[u8]| filter(call, list, false);
+        fn filter(filterstring: STRING) -> VOID, local = |call: &mut VmodCall<'_>, list: &[u8]| filter(call, list, false);
 
         /// Old name of keep
         fn filter_except(filterstring: STRING) -> VOID, local
-            = |call: &mut Call<'_>, list: &[u8]| filter(call, list, true);
+            = |call: &mut VmodCall<'_>, list: &[u8]| filter(call, list, true);
 
         /// Removes the cookies whose names match
-        fn filter_re(expression: REGEX) -> VOID, local = |call: &mut Call<'_>, regex: &Arc<Regex>| filter_re(call, regex, false);
+        fn filter_re(expression: REGEX) -> VOID, local = |call: &mut VmodCall<'_>, regex: &Arc<Regex>| filter_re(call, regex, false);
 
         /// Removes all cookies except those of a comma-separated list
-        fn keep(filterstring: STRING) -> VOID, local = |call: &mut Call<'_>, list: &[u8]| filter(call, list, true);
+        fn keep(filterstring: STRING) -> VOID, local = |call: &mut VmodCall<'_>, list: &[u8]| filter(call, list, true);
 
         /// Removes all cookies except those whose names match
-        fn keep_re(expression: REGEX) -> VOID, local = |call: &mut Call<'_>, regex: &Arc<Regex>| filter_re(call, regex, true);
+        fn keep_re(expression: REGEX) -> VOID, local = |call: &mut VmodCall<'_>, regex: &Arc<Regex>| filter_re(call, regex, true);
 
         /// Returns the HTTP date of a time plus a duration
         fn format_date(now: TIME, timedelta: DURATION) -> STRING, pure
@@ -54,7 +54,7 @@ vrt::vmod! {
         fn get_re(expression: REGEX) -> STRING, local = get_re;
 
         /// Returns all cookies as the value of a Cookie header
-        fn get_string() -> STRING, local = |call: &mut Call<'_>| jar(call).line();
+        fn get_string() -> STRING, local = |call: &mut VmodCall<'_>| jar(call).line();
 
         /// Returns whether there is such a cookie
         fn isset(cookiename: STRING) -> BOOL, local = isset;
@@ -67,27 +67,27 @@ vrt::vmod! {
     }
 }
 
-fn clean(call: &mut Call<'_>) -> CallResult<VOID> {
+fn clean(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     jar(call).0.clear();
     give(())
 }
 
-fn delete(call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+fn delete(call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<VOID> {
     jar(call).0.retain(|cookie| *cookie.0 != *name);
     give(())
 }
 
-fn cookie_get(call: &mut Call<'_>, cookiename: &[u8]) -> CallResult<STRING> {
+fn cookie_get(call: &mut VmodCall<'_>, cookiename: &[u8]) -> CallResult<STRING> {
     let found = jar(call).get(cookiename).cloned();
     give(found)
 }
 
-fn isset(call: &mut Call<'_>, cookiename: &[u8]) -> CallResult<BOOL> {
+fn isset(call: &mut VmodCall<'_>, cookiename: &[u8]) -> CallResult<BOOL> {
     let found = jar(call).get(cookiename).is_some();
     give(found)
 }
 
-fn cookie_set(call: &mut Call<'_>, cookiename: &[u8], value: &[u8]) -> CallResult<VOID> {
+fn cookie_set(call: &mut VmodCall<'_>, cookiename: &[u8], value: &[u8]) -> CallResult<VOID> {
     jar(call).set(cookiename, value);
     give(())
 }
@@ -95,7 +95,7 @@ fn cookie_set(call: &mut Call<'_>, cookiename: &[u8], value: &[u8]) -> CallResul
 #[derive(Debug, Default)]
 struct Jar(Vec<(Text, Text)>);
 
-fn jar<'a>(call: &'a mut Call<'_>) -> &'a mut Jar {
+fn jar<'a>(call: &'a mut VmodCall<'_>) -> &'a mut Jar {
     call.ctx.task().get::<Jar>()
 }
 
@@ -186,7 +186,7 @@ impl Jar {
     }
 }
 
-fn parse(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
+fn parse(call: &mut VmodCall<'_>, text: &[u8]) -> CallResult<VOID> {
     if text.is_empty() {
         call.ctx.log().put(Tag::Debug, b"cookie: nothing to parse");
         return give(());
@@ -196,12 +196,12 @@ fn parse(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
     give(())
 }
 
-fn filter(call: &mut Call<'_>, list: &[u8], keep: bool) -> CallResult<VOID> {
+fn filter(call: &mut VmodCall<'_>, list: &[u8], keep: bool) -> CallResult<VOID> {
     jar(call).filter(list, keep);
     give(())
 }
 
-fn filter_re(call: &mut Call<'_>, regex: &Regex, keep: bool) -> CallResult<VOID> {
+fn filter_re(call: &mut VmodCall<'_>, regex: &Regex, keep: bool) -> CallResult<VOID> {
     let removed = jar(call).filter_re(regex, keep).map_err(gave_up)?;
     let head: &[u8] = if keep { b"Removing cookie " } else { b"Removing matching cookie " };
     for (name, value) in removed {
@@ -210,7 +210,7 @@ fn filter_re(call: &mut Call<'_>, regex: &Regex, keep: bool) -> CallResult<VOID>
     give(())
 }
 
-fn get_re(call: &mut Call<'_>, regex: &Arc<Regex>) -> CallResult<STRING> {
+fn get_re(call: &mut VmodCall<'_>, regex: &Arc<Regex>) -> CallResult<STRING> {
     for at in 0..jar(call).0.len() {
         let (name, value) = jar(call).0[at].clone();
         call.ctx.log().put2(Tag::Debug, b"cookie: checking ", &name);

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use vcl_regex::Regex;
 use vrt::fields::{append_field, remove_line, set_field, unset_field};
-use vrt::vmod::{Call, CallResult, INT, Methods, STRING, VOID, give};
-use vrt::{Failure, HeadId, Method, Text, Value};
+use vrt::vmod::{CallResult, INT, Methods, STRING, VOID, VmodCall, give};
+use vrt::{HeadId, Method, Text, Value, VclFailure};
 
 use crate::support::pattern;
 use vmod_support::args::{fail, gave_up};
@@ -54,19 +54,19 @@ vrt::vmod! {
         fn get(name: STRING, default: STRING = null, occurrence: Occurrence = First) -> STRING, local = get;
 
         /// Returns the value of the first cookie whose name matches
-        fn get_regex(regex: STRING, default: STRING = null) -> STRING, local = |call: &mut Call<'_>, regex: &[u8], default: Option<&Text>| get_regex(call, Kind::Cookie, "get_regex", regex, default);
+        fn get_regex(regex: STRING, default: STRING = null) -> STRING, local = |call: &mut VmodCall<'_>, regex: &[u8], default: Option<&Text>| get_regex(call, Kind::Cookie, "get_regex", regex, default);
 
         /// Deletes the cookies of that name; kept ones only with delete_keep
-        fn delete(name: STRING, delete_keep: BOOL = false) -> VOID, local = |call: &mut Call<'_>, name: &[u8], kept_too: bool| drop_each(call, Kind::Cookie, &Wanted::Name(name), kept_too);
+        fn delete(name: STRING, delete_keep: BOOL = false) -> VOID, local = |call: &mut VmodCall<'_>, name: &[u8], kept_too: bool| drop_each(call, Kind::Cookie, &Wanted::Name(name), kept_too);
 
         /// Deletes the cookies whose names match; kept ones only with delete_keep
-        fn delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID, local = |call: &mut Call<'_>, regex: &[u8], kept_too: bool| delete_regex(call, Kind::Cookie, "delete_regex", regex, kept_too);
+        fn delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID, local = |call: &mut VmodCall<'_>, regex: &[u8], kept_too: bool| delete_regex(call, Kind::Cookie, "delete_regex", regex, kept_too);
 
         /// Keeps the cookies of that name. Only kept cookies, and added ones, are written from now on
-        fn keep(name: STRING) -> VOID, local = |call: &mut Call<'_>, name: &[u8]| keep_each(call, Kind::Cookie, &Wanted::Name(name));
+        fn keep(name: STRING) -> VOID, local = |call: &mut VmodCall<'_>, name: &[u8]| keep_each(call, Kind::Cookie, &Wanted::Name(name));
 
         /// Keeps the cookies whose names match, as keep
-        fn keep_regex(regex: STRING) -> VOID, local = |call: &mut Call<'_>, regex: &[u8]| keep_regex(call, Kind::Cookie, "keep_regex", regex);
+        fn keep_regex(regex: STRING) -> VOID, local = |call: &mut VmodCall<'_>, regex: &[u8]| keep_regex(call, Kind::Cookie, "keep_regex", regex);
 
         /// Removes all but one of the cookies of that name
         fn remove_duplicate(name: STRING, keep: Occurrence = First) -> VOID, local = remove_duplicate;
@@ -81,7 +81,7 @@ vrt::vmod! {
         fn remove_deleted_regex(regex: STRING) -> VOID, local = remove_deleted_regex;
 
         /// Returns the number of cookies that write() would write
-        fn count() -> INT, local = |call: &mut Call<'_>| count(call, Kind::Cookie);
+        fn count() -> INT, local = |call: &mut VmodCall<'_>| count(call, Kind::Cookie);
 
         /// Returns the value that write() would write
         fn as_string() -> STRING, local = as_string;
@@ -94,10 +94,10 @@ vrt::vmod! {
             = regsub;
 
         /// Discards all changes that aren't written
-        fn reset() -> VOID, local = |call: &mut Call<'_>| reset(call, Kind::Cookie);
+        fn reset() -> VOID, local = |call: &mut VmodCall<'_>| reset(call, Kind::Cookie);
 
         /// Writes the remaining cookies to the Cookie header; removes it if none is left
-        fn write() -> VOID, local = |call: &mut Call<'_>| write(call, Kind::Cookie);
+        fn write() -> VOID, local = |call: &mut VmodCall<'_>| write(call, Kind::Cookie);
 
         /// Adds a Set-Cookie header, which replaces those of that name unless override is false; with the given Expires and
         /// Max-Age, Domain, Path, Secure, HttpOnly and extra attributes
@@ -107,31 +107,31 @@ vrt::vmod! {
         fn setcookie_add_deleted(keep: BOOL = true) -> VOID, local, only(SET) = setcookie_add_deleted;
 
         /// Returns the number of Set-Cookie headers that setcookie_write() would write
-        fn setcookie_count() -> INT, local, only(SET) = |call: &mut Call<'_>| count(call, Kind::SetCookie);
+        fn setcookie_count() -> INT, local, only(SET) = |call: &mut VmodCall<'_>| count(call, Kind::SetCookie);
 
         /// Discards all changes to Set-Cookie headers that aren't written
-        fn setcookie_reset() -> VOID, local, only(SET) = |call: &mut Call<'_>| reset(call, Kind::SetCookie);
+        fn setcookie_reset() -> VOID, local, only(SET) = |call: &mut VmodCall<'_>| reset(call, Kind::SetCookie);
 
         /// Returns the value in the first Set-Cookie header of that name
-        fn setcookie_get(name: STRING, default: STRING = null) -> STRING, local, only(SET) = |call: &mut Call<'_>, name: &[u8], default: Option<&Text>| find(call, Kind::SetCookie, &Wanted::Name(name), default);
+        fn setcookie_get(name: STRING, default: STRING = null) -> STRING, local, only(SET) = |call: &mut VmodCall<'_>, name: &[u8], default: Option<&Text>| find(call, Kind::SetCookie, &Wanted::Name(name), default);
 
         /// Returns the value in the first Set-Cookie header whose name matches
-        fn setcookie_get_regex(regex: STRING, default: STRING = null) -> STRING, local, only(SET) = |call: &mut Call<'_>, regex: &[u8], default: Option<&Text>| get_regex(call, Kind::SetCookie, "setcookie_get_regex", regex, default);
+        fn setcookie_get_regex(regex: STRING, default: STRING = null) -> STRING, local, only(SET) = |call: &mut VmodCall<'_>, regex: &[u8], default: Option<&Text>| get_regex(call, Kind::SetCookie, "setcookie_get_regex", regex, default);
 
         /// Deletes the Set-Cookie headers of that name; kept ones only with delete_keep
-        fn setcookie_delete(name: STRING, delete_keep: BOOL = false) -> VOID, local, only(SET) = |call: &mut Call<'_>, name: &[u8], kept_too: bool| drop_each(call, Kind::SetCookie, &Wanted::Name(name), kept_too);
+        fn setcookie_delete(name: STRING, delete_keep: BOOL = false) -> VOID, local, only(SET) = |call: &mut VmodCall<'_>, name: &[u8], kept_too: bool| drop_each(call, Kind::SetCookie, &Wanted::Name(name), kept_too);
 
         /// Deletes the Set-Cookie headers whose names match; kept ones only with delete_keep
-        fn setcookie_delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID, local, only(SET) = |call: &mut Call<'_>, regex: &[u8], kept_too: bool| delete_regex(call, Kind::SetCookie, "setcookie_delete_regex", regex, kept_too);
+        fn setcookie_delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID, local, only(SET) = |call: &mut VmodCall<'_>, regex: &[u8], kept_too: bool| delete_regex(call, Kind::SetCookie, "setcookie_delete_regex", regex, kept_too);
 
         /// Keeps the Set-Cookie headers of that name. Only kept ones, and added ones, are written from now on
-        fn setcookie_keep(name: STRING) -> VOID, local, only(SET) = |call: &mut Call<'_>, name: &[u8]| keep_each(call, Kind::SetCookie, &Wanted::Name(name));
+        fn setcookie_keep(name: STRING) -> VOID, local, only(SET) = |call: &mut VmodCall<'_>, name: &[u8]| keep_each(call, Kind::SetCookie, &Wanted::Name(name));
 
         /// Keeps the Set-Cookie headers whose names match, as setcookie_keep
-        fn setcookie_keep_regex(regex: STRING) -> VOID, local, only(SET) = |call: &mut Call<'_>, regex: &[u8]| keep_regex(call, Kind::SetCookie, "setcookie_keep_regex", regex);
+        fn setcookie_keep_regex(regex: STRING) -> VOID, local, only(SET) = |call: &mut VmodCall<'_>, regex: &[u8]| keep_regex(call, Kind::SetCookie, "setcookie_keep_regex", regex);
 
         /// Writes the remaining Set-Cookie headers
-        fn setcookie_write() -> VOID, local, only(SET) = |call: &mut Call<'_>| write(call, Kind::SetCookie);
+        fn setcookie_write() -> VOID, local, only(SET) = |call: &mut VmodCall<'_>| write(call, Kind::SetCookie);
     }
 
     left_out {
@@ -155,7 +155,7 @@ impl Kind {
         }
     }
 
-    fn head(self, call: &mut Call<'_>) -> Result<HeadId, Failure> {
+    fn head(self, call: &mut VmodCall<'_>) -> Result<HeadId, VclFailure> {
         let is_fetch = matches!(call.method, Method::BackendFetch | Method::BackendResponse | Method::BackendError);
         let id = match (self, call.method) {
             (Kind::Cookie, _) => Some(if is_fetch { HeadId::Bereq } else { HeadId::Req }),
@@ -172,7 +172,7 @@ impl Kind {
 
 /// A task's cookies: one list for each kind.
 #[derive(Default)]
-struct State {
+struct CookieState {
     cookies: List,
     set: List,
     /// Names of cookies that the request had and write() left out, once each.
@@ -206,7 +206,7 @@ enum Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn is(&self, cookie: &Cookie) -> Result<bool, Failure> {
+    fn is(&self, cookie: &Cookie) -> Result<bool, VclFailure> {
         match self {
             Wanted::Name(name) => Ok(cookie.name == *name),
             Wanted::Pattern(regex) => regex.is_match(&cookie.name).map_err(gave_up),
@@ -214,7 +214,7 @@ impl Wanted<'_> {
     }
 }
 
-fn matching<'a>(call: &mut Call<'_>, who: &str, regex: &[u8]) -> Result<Wanted<'a>, Failure> {
+fn matching<'a>(call: &mut VmodCall<'_>, who: &str, regex: &[u8]) -> Result<Wanted<'a>, VclFailure> {
     let regex = pattern::compile(call, &format!("cookieplus.{who}()"), regex)?;
     Ok(Wanted::Pattern(regex))
 }
@@ -287,7 +287,7 @@ impl List {
 }
 
 /// The task's list; read when there is none, and again when VCL has changed the fields that nothing here has changed.
-fn list<'a>(call: &'a mut Call<'_>, kind: Kind) -> Result<&'a mut List, Failure> {
+fn list<'a>(call: &'a mut VmodCall<'_>, kind: Kind) -> Result<&'a mut List, VclFailure> {
     let id = kind.head(call)?;
     let head = call.ctx.head(id);
     let now: Vec<Vec<u8>> = head
@@ -296,7 +296,7 @@ fn list<'a>(call: &'a mut Call<'_>, kind: Kind) -> Result<&'a mut List, Failure>
         .filter(|f| f.is(kind.field()))
         .map(|f| f.value().to_vec())
         .collect();
-    let state = call.ctx.task().get::<State>();
+    let state = call.ctx.task().get::<CookieState>();
     let list = match kind {
         Kind::Cookie => &mut state.cookies,
         Kind::SetCookie => &mut state.set,
@@ -307,7 +307,7 @@ fn list<'a>(call: &'a mut Call<'_>, kind: Kind) -> Result<&'a mut List, Failure>
     Ok(list)
 }
 
-fn get(call: &mut Call<'_>, name: &[u8], default: Option<&Text>, occurrence: Occurrence) -> CallResult<STRING> {
+fn get(call: &mut VmodCall<'_>, name: &[u8], default: Option<&Text>, occurrence: Occurrence) -> CallResult<STRING> {
     if occurrence == Occurrence::Last {
         let last = list(call, Kind::Cookie)?.left().rev().find(|cookie| cookie.name == name);
         return give(last.map_or_else(|| default.cloned(), |cookie| Some(Text::copy(&cookie.value))));
@@ -315,12 +315,18 @@ fn get(call: &mut Call<'_>, name: &[u8], default: Option<&Text>, occurrence: Occ
     find(call, Kind::Cookie, &Wanted::Name(name), default)
 }
 
-fn get_regex(call: &mut Call<'_>, kind: Kind, who: &str, regex: &[u8], default: Option<&Text>) -> CallResult<STRING> {
+fn get_regex(
+    call: &mut VmodCall<'_>,
+    kind: Kind,
+    who: &str,
+    regex: &[u8],
+    default: Option<&Text>,
+) -> CallResult<STRING> {
     let wanted = matching(call, who, regex)?;
     find(call, kind, &wanted, default)
 }
 
-fn find(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, default: Option<&Text>) -> CallResult<STRING> {
+fn find(call: &mut VmodCall<'_>, kind: Kind, wanted: &Wanted<'_>, default: Option<&Text>) -> CallResult<STRING> {
     let list = list(call, kind)?;
     for cookie in list.cookies.iter().filter(|cookie| list.is_left(cookie)) {
         if wanted.is(cookie)? {
@@ -330,24 +336,24 @@ fn find(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, default: Option<&T
     give(default.cloned())
 }
 
-fn add_cookie(call: &mut Call<'_>, name: &[u8], value: &[u8], keep: bool, replaces: bool) -> CallResult<VOID> {
+fn add_cookie(call: &mut VmodCall<'_>, name: &[u8], value: &[u8], keep: bool, replaces: bool) -> CallResult<VOID> {
     let text = [named(name)?, b"=", value].concat();
     add(call, Kind::Cookie, name, value, text, (keep, replaces))
 }
 
-fn add_set_cookie(call: &mut Call<'_>, set: SetCookie<'_>) -> CallResult<VOID> {
+fn add_set_cookie(call: &mut VmodCall<'_>, set: SetCookie<'_>) -> CallResult<VOID> {
     let mut text = [named(set.name)?, b"=", set.value].concat();
     attributes(call, &set, &mut text)?;
     add(call, Kind::SetCookie, set.name, set.value, text, (set.keep, set.r#override))
 }
 
-fn named(name: &[u8]) -> Result<&[u8], Failure> {
+fn named(name: &[u8]) -> Result<&[u8], VclFailure> {
     if name.is_empty() { fail("cookieplus: a cookie has a name") } else { Ok(name) }
 }
 
 /// A cookie that is kept or not, and replaces those of its name or not.
 fn add(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     kind: Kind,
     name: &[u8],
     value: &[u8],
@@ -361,8 +367,8 @@ fn add(
 
 /// Expires the cookies at a client that write() took from its request; the path and domain they were set for aren't
 /// known here.
-fn setcookie_add_deleted(call: &mut Call<'_>, is_kept: bool) -> CallResult<VOID> {
-    for name in call.ctx.task().get::<State>().deleted.clone() {
+fn setcookie_add_deleted(call: &mut VmodCall<'_>, is_kept: bool) -> CallResult<VOID> {
+    for name in call.ctx.task().get::<CookieState>().deleted.clone() {
         let text = [&name[..], b"=; Expires=Thu, 01 Jan 1970 00:00:00 GMT; Max-Age=0"].concat();
         let cookie = Cookie { name, value: Vec::new(), text, is_kept, is_new: true };
         list(call, Kind::SetCookie)?.add(cookie, true);
@@ -370,24 +376,24 @@ fn setcookie_add_deleted(call: &mut Call<'_>, is_kept: bool) -> CallResult<VOID>
     give(())
 }
 
-fn remove_duplicate(call: &mut Call<'_>, name: &[u8], keep: Occurrence) -> CallResult<VOID> {
+fn remove_duplicate(call: &mut VmodCall<'_>, name: &[u8], keep: Occurrence) -> CallResult<VOID> {
     list(call, Kind::Cookie)?.leave_one(keep, |cookie| cookie.name == name);
     give(())
 }
 
-fn remove_all_duplicates(call: &mut Call<'_>, keep: Occurrence) -> CallResult<VOID> {
+fn remove_all_duplicates(call: &mut VmodCall<'_>, keep: Occurrence) -> CallResult<VOID> {
     list(call, Kind::Cookie)?.leave_one(keep, |_| true);
     give(())
 }
 
-fn remove_deleted(call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
-    call.ctx.task().get::<State>().deleted.retain(|deleted| deleted != name);
+fn remove_deleted(call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<VOID> {
+    call.ctx.task().get::<CookieState>().deleted.retain(|deleted| deleted != name);
     give(())
 }
 
-fn remove_deleted_regex(call: &mut Call<'_>, regex: &[u8]) -> CallResult<VOID> {
+fn remove_deleted_regex(call: &mut VmodCall<'_>, regex: &[u8]) -> CallResult<VOID> {
     let regex = pattern::compile(call, "cookieplus.remove_deleted_regex()", regex)?;
-    let deleted = &mut call.ctx.task().get::<State>().deleted;
+    let deleted = &mut call.ctx.task().get::<CookieState>().deleted;
     let mut left = Vec::with_capacity(deleted.len());
     for name in std::mem::take(deleted) {
         if !regex.is_match(&name).map_err(gave_up)? {
@@ -398,24 +404,31 @@ fn remove_deleted_regex(call: &mut Call<'_>, regex: &[u8]) -> CallResult<VOID> {
     give(())
 }
 
-fn count(call: &mut Call<'_>, kind: Kind) -> CallResult<INT> {
+fn count(call: &mut VmodCall<'_>, kind: Kind) -> CallResult<INT> {
     let count = list(call, kind)?.left().count();
     give(count as i64)
 }
 
-fn as_string(call: &mut Call<'_>) -> CallResult<STRING> {
+fn as_string(call: &mut VmodCall<'_>) -> CallResult<STRING> {
     let line = list(call, Kind::Cookie)?.line();
     give(Text::copy(&line))
 }
 
-fn parse(call: &mut Call<'_>, cookies: &[u8]) -> CallResult<VOID> {
+fn parse(call: &mut VmodCall<'_>, cookies: &[u8]) -> CallResult<VOID> {
     let list = list(call, Kind::Cookie)?;
     let source = list.source.take();
     *list = List { source, is_changed: true, ..List::read(Kind::Cookie, vec![cookies.to_vec()]) };
     give(())
 }
 
-fn regsub(call: &mut Call<'_>, names: &[u8], what: Where, regex: &[u8], with: &[u8], all: bool) -> CallResult<VOID> {
+fn regsub(
+    call: &mut VmodCall<'_>,
+    names: &[u8],
+    what: Where,
+    regex: &[u8],
+    with: &[u8],
+    all: bool,
+) -> CallResult<VOID> {
     let is_name = what == Where::Name;
     let wanted = matching(call, "regsub", names)?;
     let regex = pattern::compile(call, "cookieplus.regsub()", regex)?;
@@ -440,8 +453,8 @@ fn regsub(call: &mut Call<'_>, names: &[u8], what: Where, regex: &[u8], with: &[
     give(())
 }
 
-fn reset(call: &mut Call<'_>, kind: Kind) -> CallResult<VOID> {
-    let state = call.ctx.task().get::<State>();
+fn reset(call: &mut VmodCall<'_>, kind: Kind) -> CallResult<VOID> {
+    let state = call.ctx.task().get::<CookieState>();
     match kind {
         Kind::Cookie => (state.cookies, state.deleted) = (List::default(), Vec::new()),
         Kind::SetCookie => state.set = List::default(),
@@ -449,7 +462,7 @@ fn reset(call: &mut Call<'_>, kind: Kind) -> CallResult<VOID> {
     give(())
 }
 
-fn attributes(call: &mut Call<'_>, set: &SetCookie<'_>, text: &mut Vec<u8>) -> Result<(), Failure> {
+fn attributes(call: &mut VmodCall<'_>, set: &SetCookie<'_>, text: &mut Vec<u8>) -> Result<(), VclFailure> {
     if let Some(ttl) = set.ttl {
         let until = vrt::convert::to_text(&Value::Time(call.ctx.clock().real().0 + ttl))?;
         text.extend_from_slice(b"; Expires=");
@@ -474,12 +487,12 @@ fn attributes(call: &mut Call<'_>, set: &SetCookie<'_>, text: &mut Vec<u8>) -> R
     Ok(())
 }
 
-fn delete_regex(call: &mut Call<'_>, kind: Kind, who: &str, regex: &[u8], kept_too: bool) -> CallResult<VOID> {
+fn delete_regex(call: &mut VmodCall<'_>, kind: Kind, who: &str, regex: &[u8], kept_too: bool) -> CallResult<VOID> {
     let wanted = matching(call, who, regex)?;
     drop_each(call, kind, &wanted, kept_too)
 }
 
-fn drop_each(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, kept_too: bool) -> CallResult<VOID> {
+fn drop_each(call: &mut VmodCall<'_>, kind: Kind, wanted: &Wanted<'_>, kept_too: bool) -> CallResult<VOID> {
     let list = list(call, kind)?;
     let mut left = Vec::with_capacity(list.cookies.len());
     let before = list.cookies.len();
@@ -493,12 +506,12 @@ fn drop_each(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, kept_too: boo
     give(())
 }
 
-fn keep_regex(call: &mut Call<'_>, kind: Kind, who: &str, regex: &[u8]) -> CallResult<VOID> {
+fn keep_regex(call: &mut VmodCall<'_>, kind: Kind, who: &str, regex: &[u8]) -> CallResult<VOID> {
     let wanted = matching(call, who, regex)?;
     keep_each(call, kind, &wanted)
 }
 
-fn keep_each(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult<VOID> {
+fn keep_each(call: &mut VmodCall<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult<VOID> {
     let list = list(call, kind)?;
     (list.keeps, list.is_changed) = (true, true);
     for cookie in &mut list.cookies {
@@ -507,7 +520,7 @@ fn keep_each(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult
     give(())
 }
 
-fn write(call: &mut Call<'_>, kind: Kind) -> CallResult<VOID> {
+fn write(call: &mut VmodCall<'_>, kind: Kind) -> CallResult<VOID> {
     let id = kind.head(call)?;
     let list = std::mem::take(list(call, kind)?);
     if list.is_changed {
@@ -519,10 +532,10 @@ fn write(call: &mut Call<'_>, kind: Kind) -> CallResult<VOID> {
     give(())
 }
 
-fn write_line(call: &mut Call<'_>, id: HeadId, list: &List) -> Result<(), Failure> {
+fn write_line(call: &mut VmodCall<'_>, id: HeadId, list: &List) -> Result<(), VclFailure> {
     let line = list.line();
     let came = List::read(Kind::Cookie, list.source.clone().unwrap_or_default());
-    let deleted = &mut call.ctx.task().get::<State>().deleted;
+    let deleted = &mut call.ctx.task().get::<CookieState>().deleted;
     for cookie in came.cookies.into_iter().filter(|came| !list.left().any(|left| left.name == came.name)) {
         if !cookie.name.is_empty() && !list.renamed.contains(&cookie.name) && !deleted.contains(&cookie.name) {
             deleted.push(cookie.name);
@@ -537,7 +550,7 @@ fn write_line(call: &mut Call<'_>, id: HeadId, list: &List) -> Result<(), Failur
 }
 
 /// Fields that are left stay as they are.
-fn write_fields(call: &mut Call<'_>, id: HeadId, list: &List) -> Result<(), Failure> {
+fn write_fields(call: &mut VmodCall<'_>, id: HeadId, list: &List) -> Result<(), VclFailure> {
     let mut left: Vec<&[u8]> = list
         .cookies
         .iter()

@@ -13,8 +13,8 @@ use shard::Shard;
 use shard::methods::{Choice, ShardArgs};
 use shard::param::{By, Healthy, Param};
 use simple::{Kind, Simple};
-use vrt::vmod::{BACKEND, Call, CallResult, Methods, VOID, Words, give};
-use vrt::{BackendRef, Blob, Failure, Method};
+use vrt::vmod::{BACKEND, CallResult, EnumWords, Methods, VOID, VmodCall, give};
+use vrt::{BackendRef, Blob, Method, VclFailure};
 
 use vmod_support::args::fail;
 
@@ -28,7 +28,7 @@ vrt::vmod! {
     }
 
     /// Selects healthy backends in turn
-    object round_robin() -> Arc<Simple> = |call: &mut Call<'_>, name: &str| simple(call, name, Kind::RoundRobin), methods {
+    object round_robin() -> Arc<Simple> = |call: &mut VmodCall<'_>, name: &str| simple(call, name, Kind::RoundRobin), methods {
         /// Adds a backend
         fn add_backend(_: BACKEND) -> VOID = |this: &Arc<Simple>, _, backend: Option<&BackendRef>| add(this, backend, 0.0);
 
@@ -40,7 +40,7 @@ vrt::vmod! {
     }
 
     /// Selects the first healthy backend; with sticky it stays with this backend until it fails
-    object fallback(sticky: BOOL = false) -> Arc<Simple> = |call: &mut Call<'_>, name: &str, sticky: bool| simple(call, name, Kind::Fallback { sticky }), methods {
+    object fallback(sticky: BOOL = false) -> Arc<Simple> = |call: &mut VmodCall<'_>, name: &str, sticky: bool| simple(call, name, Kind::Fallback { sticky }), methods {
         /// Adds a backend
         fn add_backend(_: BACKEND) -> VOID = |this: &Arc<Simple>, _, backend: Option<&BackendRef>| add(this, backend, 0.0);
 
@@ -52,7 +52,7 @@ vrt::vmod! {
     }
 
     /// Selects a healthy backend at random, by weight
-    object random() -> Arc<Simple> = |call: &mut Call<'_>, name: &str| simple(call, name, Kind::Random), methods {
+    object random() -> Arc<Simple> = |call: &mut VmodCall<'_>, name: &str| simple(call, name, Kind::Random), methods {
         /// Adds a backend with its weight
         fn add_backend(_: BACKEND, _: REAL) -> VOID = |this: &Arc<Simple>, _, backend: Option<&BackendRef>, weight: f64| add(this, backend, weight);
 
@@ -64,7 +64,7 @@ vrt::vmod! {
     }
 
     /// Selects a backend by the hash of a string
-    object hash() -> Arc<Simple> = |call: &mut Call<'_>, name: &str| simple(call, name, Kind::Hash), methods {
+    object hash() -> Arc<Simple> = |call: &mut VmodCall<'_>, name: &str| simple(call, name, Kind::Hash), methods {
         /// Adds a backend with its weight
         fn add_backend(_: BACKEND, weight: REAL = 1.0) -> VOID = |this: &Arc<Simple>, _, backend: Option<&BackendRef>, weight: f64| add(this, backend, weight);
 
@@ -120,33 +120,33 @@ vrt::vmod! {
 
         /// Returns the source of the key
         fn get_by() -> STRING, local
-            = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).by.map_or("HASH", By::word);
+            = |param: &Arc<Param>, call: &mut VmodCall<'_>| param.layer(call.ctx.task()).by.map_or("HASH", By::word);
 
         /// Sets the key
         fn get_key() -> INT, local = shard::methods::key_of;
 
         /// Returns the number of positions to skip
         fn get_alt() -> INT, local
-            = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).alt.unwrap_or(0);
+            = |param: &Arc<Param>, call: &mut VmodCall<'_>| param.layer(call.ctx.task()).alt.unwrap_or(0);
 
         /// Returns the warm-up probability; -1: that of the director
         fn get_warmup() -> REAL, local
-            = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).warmup.unwrap_or(-1.0);
+            = |param: &Arc<Param>, call: &mut VmodCall<'_>| param.layer(call.ctx.task()).warmup.unwrap_or(-1.0);
 
         /// Returns whether recovered backends ramp up
         fn get_rampup() -> BOOL, local
-            = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).rampup.unwrap_or(true);
+            = |param: &Arc<Param>, call: &mut VmodCall<'_>| param.layer(call.ctx.task()).rampup.unwrap_or(true);
 
         /// Returns how health is considered
         fn get_healthy() -> STRING, local
-            = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).healthy.unwrap_or(Healthy::Chosen).word();
+            = |param: &Arc<Param>, call: &mut VmodCall<'_>| param.layer(call.ctx.task()).healthy.unwrap_or(Healthy::Chosen).word();
 
         /// Returns these parameters, for associate and backend of shard
         fn use() -> BLOB, local = |param: &Arc<Param>, _| Blob::from_owner(param.clone());
     }
 }
 
-fn base(call: &mut Call<'_>, name: &str) -> DirectorBase {
+fn base(call: &mut VmodCall<'_>, name: &str) -> DirectorBase {
     DirectorBase::new(&call.vcl.name, name, call.ctx.clock().real())
 }
 
@@ -158,14 +158,14 @@ fn hash32(parts: &[&[u8]]) -> u32 {
     u32::from_le_bytes([digest[28], digest[29], digest[30], digest[31]])
 }
 
-fn lookup(call: &mut Call<'_>, name: &[u8]) -> CallResult<BACKEND> {
+fn lookup(call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<BACKEND> {
     if !matches!(call.method, Method::Init | Method::Fini) {
         return fail("lookup() may only be called from vcl_init / vcl_fini");
     }
     give(call.vcl.directors().into_iter().find(|director| director.name().as_bytes() == name))
 }
 
-fn simple(call: &mut Call<'_>, name: &str, kind: Kind) -> Result<Arc<Simple>, Failure> {
+fn simple(call: &mut VmodCall<'_>, name: &str, kind: Kind) -> Result<Arc<Simple>, VclFailure> {
     let director = Arc::new(Simple::new(base(call, name), kind));
     let known: Arc<dyn Director> = director.clone();
     call.vcl.add_director(&known);
@@ -180,7 +180,7 @@ fn add(director: &Simple, backend: Option<&BackendRef>, weight: f64) -> CallResu
     give(())
 }
 
-fn remove(director: &Arc<Simple>, _: &mut Call<'_>, backend: Option<&BackendRef>) -> CallResult<VOID> {
+fn remove(director: &Arc<Simple>, _: &mut VmodCall<'_>, backend: Option<&BackendRef>) -> CallResult<VOID> {
     let Some(backend) = backend else {
         return fail(format!("{}: None backend cannot be removed", director.name()));
     };
@@ -188,7 +188,7 @@ fn remove(director: &Arc<Simple>, _: &mut Call<'_>, backend: Option<&BackendRef>
     give(())
 }
 
-fn itself(director: &Arc<Simple>, _: &mut Call<'_>) -> BackendRef {
+fn itself(director: &Arc<Simple>, _: &mut VmodCall<'_>) -> BackendRef {
     director.clone()
 }
 
@@ -197,7 +197,7 @@ fn place(text: &[u8]) -> f64 {
     f64::from(hash32(&[text])) / 4_294_967_296.0
 }
 
-fn hash_backend(director: &Arc<Simple>, call: &mut Call<'_>, text: &[u8]) -> Option<BackendRef> {
+fn hash_backend(director: &Arc<Simple>, call: &mut VmodCall<'_>, text: &[u8]) -> Option<BackendRef> {
     director.by_weight(place(text), |member| call.ctx.healthy(member))
 }
 

@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use backend::{Backend, BackendSpec, Director, DirectorBase, Endpoint, Event, Health, ResolveCtx, Summary};
+use backend::{Backend, BackendSpec, Director, DirectorBase, Endpoint, Health, ResolveCtx, Summary, VclEvent};
 use base::{Clock, Mono, Real, Vxid};
 use parking_lot::{Mutex, RwLock};
 use shm::vsl::{LogRing, Marker};
 use tables::Tag;
-use tls::origin::Origin;
+use tls::origin::TlsOrigin;
 use tls::verify::Verify;
 use vrt::acl::Acl;
-use vrt::vmod::{BACKEND, Call, CallResult, VOID, give, wait};
-use vrt::{BackendRef, Blob, Failure, HeadId, LoadedVcl, Text};
+use vrt::vmod::{BACKEND, CallResult, VOID, VmodCall, give, wait};
+use vrt::{BackendRef, Blob, HeadId, LoadedVcl, Text, VclFailure};
 
 use vmod_support::args::fail;
 
@@ -109,7 +109,7 @@ vrt::vmod! {
     }
 }
 
-fn debug(this: &Arc<Dynamic>, _: &mut Call<'_>, flag: bool) -> CallResult<VOID> {
+fn debug(this: &Arc<Dynamic>, _: &mut VmodCall<'_>, flag: bool) -> CallResult<VOID> {
     this.debug.store(flag, Relaxed);
     give(())
 }
@@ -125,7 +125,7 @@ pub(crate) struct Dynamic {
     spec: BackendSpec,
     shares_hosts: bool,
     whitelist: Option<Arc<Acl>>,
-    family: Family,
+    family: AddressFamily,
     ttl: f64,
     unused_for: f64,
     timeout: Duration,
@@ -137,19 +137,19 @@ pub(crate) struct Dynamic {
 
 /// Addresses that count, by family.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Family {
+pub(crate) enum AddressFamily {
     Any,
     V4,
     V6,
 }
 
-pub(crate) struct Plan {
+pub(crate) struct DynamicPlan {
     pub(crate) module: &'static str,
     pub(crate) port: String,
     pub(crate) spec: BackendSpec,
     pub(crate) shares_hosts: bool,
     pub(crate) whitelist: Option<Arc<Acl>>,
-    pub(crate) family: Family,
+    pub(crate) family: AddressFamily,
     pub(crate) ttl: f64,
     pub(crate) unused_for: f64,
     pub(crate) timeout: Duration,
@@ -189,7 +189,7 @@ struct Times {
     failures: u32,
 }
 
-fn new(call: &mut Call<'_>, name: &str, args: DirectorArgs<'_>) -> Result<Arc<Dynamic>, Failure> {
+fn new(call: &mut VmodCall<'_>, name: &str, args: DirectorArgs<'_>) -> Result<Arc<Dynamic>, VclFailure> {
     let refused = |what: &str| fail(format!("dynamic.director(): {what}"));
     if args.resolver.is_some() || args.ttl_from != TtlFrom::Cfg {
         return refused(
@@ -224,7 +224,7 @@ fn new(call: &mut Call<'_>, name: &str, args: DirectorArgs<'_>) -> Result<Arc<Dy
     let tls = args.ssl.then(|| {
         let name = vrt::host_alone(hosthdr.as_deref().unwrap_or_default());
         let verify = Verify::of(args.ssl_verify_peer, args.ssl_verify_host);
-        Ok(Origin { verify, sni: args.ssl_sni, ..Origin::of(name) })
+        Ok(TlsOrigin { verify, sni: args.ssl_sni, ..TlsOrigin::of(name) })
     });
     let spec = BackendSpec {
         hosthdr,
@@ -236,13 +236,13 @@ fn new(call: &mut Call<'_>, name: &str, args: DirectorArgs<'_>) -> Result<Arc<Dy
         probe,
         ..BackendSpec::new(name, Endpoint { tls, ..Endpoint::default() })
     };
-    let plan = Plan {
+    let plan = DynamicPlan {
         module: "dynamic",
         port,
         spec,
         shares_hosts: args.share == Share::Director,
         whitelist: args.whitelist.cloned(),
-        family: Family::Any,
+        family: AddressFamily::Any,
         ttl: args.ttl.max(0.0),
         unused_for: args.domain_usage_timeout,
         timeout: Duration::try_from_secs_f64(args.first_lookup_timeout).unwrap_or(Duration::ZERO),
@@ -251,11 +251,11 @@ fn new(call: &mut Call<'_>, name: &str, args: DirectorArgs<'_>) -> Result<Arc<Dy
     Ok(Arc::new(Dynamic::new(call, name, plan)))
 }
 
-pub(crate) fn probe(call: &Call<'_>, index: Option<u32>) -> Option<backend::ProbeSpec> {
+pub(crate) fn probe(call: &VmodCall<'_>, index: Option<u32>) -> Option<backend::ProbeSpec> {
     call.vcl.program.probes.get(index? as usize).map(vrt::probe_spec)
 }
 
-fn host_of(call: &mut Call<'_>) -> Option<String> {
+fn host_of(call: &mut VmodCall<'_>) -> Option<String> {
     let field = |id: HeadId| Some(call.ctx.head(id)?.get("Host")?.to_vec());
     let host = [HeadId::Bereq, HeadId::Req].into_iter().find_map(field)?;
     let host = String::from_utf8_lossy(&host);
@@ -266,7 +266,7 @@ fn host_of(call: &mut Call<'_>) -> Option<String> {
     (end > 0).then(|| host[..end].to_owned())
 }
 
-fn backend(dynamic: &Arc<Dynamic>, call: &mut Call<'_>, host: &[u8], port: &[u8]) -> CallResult<BACKEND> {
+fn backend(dynamic: &Arc<Dynamic>, call: &mut VmodCall<'_>, host: &[u8], port: &[u8]) -> CallResult<BACKEND> {
     let given = |text: &[u8]| Some(String::from_utf8_lossy(text).into_owned()).filter(|s| !s.is_empty());
     let Some(host) = given(host).or_else(|| host_of(call)) else { return give(None::<BackendRef>) };
     let port = given(port).unwrap_or_else(|| dynamic.port.clone());
@@ -274,7 +274,7 @@ fn backend(dynamic: &Arc<Dynamic>, call: &mut Call<'_>, host: &[u8], port: &[u8]
 }
 
 /// The director of a name, once it was looked up.
-pub(crate) fn serve(dynamic: &Arc<Dynamic>, call: &mut Call<'_>, host: &str, port: String) -> CallResult<BACKEND> {
+pub(crate) fn serve(dynamic: &Arc<Dynamic>, call: &mut VmodCall<'_>, host: &str, port: String) -> CallResult<BACKEND> {
     let domain = dynamic.domain(call, host.to_ascii_lowercase(), port);
     if domain.is_known() {
         domain.refresh();
@@ -287,7 +287,7 @@ pub(crate) fn serve(dynamic: &Arc<Dynamic>, call: &mut Call<'_>, host: &str, por
 }
 
 impl Dynamic {
-    pub(crate) fn new(call: &mut Call<'_>, name: &str, plan: Plan) -> Dynamic {
+    pub(crate) fn new(call: &mut VmodCall<'_>, name: &str, plan: DynamicPlan) -> Dynamic {
         Dynamic {
             module: plan.module,
             name: name.to_owned(),
@@ -311,14 +311,14 @@ impl Dynamic {
 
     fn takes(&self, addr: SocketAddr) -> bool {
         match self.family {
-            Family::Any => true,
-            Family::V4 => addr.is_ipv4(),
-            Family::V6 => addr.is_ipv6(),
+            AddressFamily::Any => true,
+            AddressFamily::V4 => addr.is_ipv4(),
+            AddressFamily::V6 => addr.is_ipv6(),
         }
     }
 
     /// The name's director, made when there is none. Names that nobody used for long go.
-    pub(crate) fn domain(self: &Arc<Self>, call: &mut Call<'_>, host: String, port: String) -> Arc<Domain> {
+    pub(crate) fn domain(self: &Arc<Self>, call: &mut VmodCall<'_>, host: String, port: String) -> Arc<Domain> {
         let now = self.clock.mono();
         let key = (host.clone(), port.clone());
         let mut domains = self.domains.lock();
@@ -363,7 +363,7 @@ impl Dynamic {
         domain
     }
 
-    fn tell(&self, call: &mut Call<'_>, domains: &ByName, what: &str) {
+    fn tell(&self, call: &mut VmodCall<'_>, domains: &ByName, what: &str) {
         for (host, port) in domains.keys() {
             let (module, vcl, name) = (self.module, &call.vcl.name, &self.name);
             call.ctx.log().putf(Tag::VclLog, format_args!("vmod-{module}: {vcl} {name} {host}:{port} {what}"));
@@ -403,8 +403,8 @@ impl Dynamic {
     }
 }
 
-fn named(origin: Origin, host: &str) -> Origin {
-    if origin.name.is_empty() { Origin { name: host.to_owned(), ..origin } } else { origin }
+fn named(origin: TlsOrigin, host: &str) -> TlsOrigin {
+    if origin.name.is_empty() { TlsOrigin { name: host.to_owned(), ..origin } } else { origin }
 }
 
 impl Domains {
@@ -601,7 +601,7 @@ impl Director for Domain {
         Summary { good, of: backends.len() as u32, healthy: good > 0 }
     }
 
-    fn event(&self, _: Event) {
+    fn event(&self, _: VclEvent) {
         // Its backends are known to the VCL and hear of it themselves.
     }
 }

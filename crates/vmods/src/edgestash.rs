@@ -9,9 +9,9 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-use filters::{Filter, FilterError, Note, SLICE, State, Step, Subrequest};
-use vrt::vmod::{BOOL, Call, CallResult, Methods, STRING, VOID, give};
-use vrt::{Failure, Method};
+use filters::{Filter, FilterError, FilterNote, FilterState, FilterStep, SLICE, Subrequest};
+use vrt::vmod::{BOOL, CallResult, Methods, STRING, VOID, VmodCall, give};
+use vrt::{Method, VclFailure};
 
 use self::render::Render;
 use self::template::{Delimiters, Fault, Op, parse};
@@ -64,11 +64,11 @@ vrt::vmod! {
 
         /// Returns the opening delimiter of tags
         fn get_sdelimiter(quote_char: STRING = "") -> STRING, local, only(Methods::BACKEND)
-            = |call: &mut Call<'_>, quote_char: &[u8]| get_delimiter(call, quote_char, |both| &both.0);
+            = |call: &mut VmodCall<'_>, quote_char: &[u8]| get_delimiter(call, quote_char, |both| &both.0);
 
         /// Returns the closing delimiter of tags
         fn get_edelimiter(quote_char: STRING = "") -> STRING, local, only(Methods::BACKEND)
-            = |call: &mut Call<'_>, quote_char: &[u8]| get_delimiter(call, quote_char, |both| &both.1);
+            = |call: &mut VmodCall<'_>, quote_char: &[u8]| get_delimiter(call, quote_char, |both| &both.1);
 
         /// Returns whether parse_response recognised this object as a template
         fn is_edgestash() -> BOOL, local = is_edgestash;
@@ -81,17 +81,17 @@ vrt::vmod! {
     }
 }
 
-fn parse_response(call: &mut Call<'_>) -> CallResult<VOID> {
+fn parse_response(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     looking(call, "parse_response")?.as_json = false;
     give(())
 }
 
-fn index_json(call: &mut Call<'_>) -> CallResult<VOID> {
+fn index_json(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     looking(call, "index_json")?.as_json = true;
     give(())
 }
 
-fn add_json(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
+fn add_json(call: &mut VmodCall<'_>, text: &[u8]) -> CallResult<VOID> {
     let page = page(call, "add_json")?;
     if page.values.roots.len() == MAX_JSON || page.json_bytes + text.len() > MAX_JSON_BYTES {
         return fail(TOO_MUCH);
@@ -101,7 +101,7 @@ fn add_json(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
     give(())
 }
 
-fn add_json_url(call: &mut Call<'_>, json_url: &[u8], json_host: &[u8], xbody: bool) -> CallResult<VOID> {
+fn add_json_url(call: &mut VmodCall<'_>, json_url: &[u8], json_host: &[u8], xbody: bool) -> CallResult<VOID> {
     let host = json_host.to_vec();
     if xbody {
         return fail("edgestash.add_json_url(): xbody isn't built into Lacquer");
@@ -110,7 +110,7 @@ fn add_json_url(call: &mut Call<'_>, json_url: &[u8], json_host: &[u8], xbody: b
 }
 
 fn add_json_url_csv(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     json_urls: &[u8],
     prefix: &[u8],
     delimiter: &[u8],
@@ -137,7 +137,7 @@ fn add_json_url_csv(
     }
 }
 
-fn execute(call: &mut Call<'_>, do_gzip: Option<bool>) -> CallResult<VOID> {
+fn execute(call: &mut VmodCall<'_>, do_gzip: Option<bool>) -> CallResult<VOID> {
     if do_gzip.is_some() && do_gzip.unwrap_or_default() {
         return fail("edgestash.execute(): do_gzip isn't built into Lacquer");
     }
@@ -151,7 +151,7 @@ fn execute(call: &mut Call<'_>, do_gzip: Option<bool>) -> CallResult<VOID> {
     give(())
 }
 
-fn set_delimiter(call: &mut Call<'_>, start: &[u8], end: &[u8], quote_char: &[u8]) -> CallResult<VOID> {
+fn set_delimiter(call: &mut VmodCall<'_>, start: &[u8], end: &[u8], quote_char: &[u8]) -> CallResult<VOID> {
     if !quote_char.is_empty() {
         return fail("edgestash.set_delimiter(): a quote_char isn't built into Lacquer");
     }
@@ -163,17 +163,17 @@ fn set_delimiter(call: &mut Call<'_>, start: &[u8], end: &[u8], quote_char: &[u8
     give(())
 }
 
-fn is_edgestash(call: &mut Call<'_>) -> CallResult<BOOL> {
+fn is_edgestash(call: &mut VmodCall<'_>) -> CallResult<BOOL> {
     let is = left(call).is_some_and(|left| delimiters_of(&left).is_some());
     give(is)
 }
 
-fn is_json(call: &mut Call<'_>) -> CallResult<BOOL> {
+fn is_json(call: &mut VmodCall<'_>) -> CallResult<BOOL> {
     let is = left(call).is_some_and(|left| left == IS_JSON);
     give(is)
 }
 
-fn left(call: &mut Call<'_>) -> Option<Vec<u8>> {
+fn left(call: &mut VmodCall<'_>) -> Option<Vec<u8>> {
     call.ctx.object_metadata(NAME)
 }
 
@@ -182,19 +182,19 @@ fn delimiters_of(left: &[u8]) -> Option<Delimiters> {
     Delimiters::new(&left[..blank], &left[blank + 1..])
 }
 
-fn response(call: &Call<'_>, who: &str) -> Result<(), Failure> {
+fn response(call: &VmodCall<'_>, who: &str) -> Result<(), VclFailure> {
     match call.method {
         Method::BackendResponse => Ok(()),
         _ => fail(format!("edgestash.{who}() is for vcl_backend_response")),
     }
 }
 
-fn delimiters<'a>(call: &'a mut Call<'_>) -> &'a mut Delimiters {
+fn delimiters<'a>(call: &'a mut VmodCall<'_>) -> &'a mut Delimiters {
     call.ctx.task().get()
 }
 
 fn get_delimiter(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     quote_char: &[u8],
     which: impl FnOnce(&Delimiters) -> &Vec<u8>,
 ) -> CallResult<STRING> {
@@ -205,7 +205,7 @@ fn get_delimiter(
     give(text)
 }
 
-fn looking<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut PageScanner, Failure> {
+fn looking<'a>(call: &'a mut VmodCall<'_>, who: &str) -> Result<&'a mut PageScanner, VclFailure> {
     response(call, who)?;
     let delimiters = delimiters(call).clone();
     let Some(injected) = call.ctx.injected_filters() else { return fail("edgestash: there is no response here") };
@@ -214,7 +214,7 @@ fn looking<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut PageScanner,
     Ok(looking)
 }
 
-fn page<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Page, Failure> {
+fn page<'a>(call: &'a mut VmodCall<'_>, who: &str) -> Result<&'a mut Page, VclFailure> {
     if call.method != Method::Deliver {
         return fail(format!("edgestash.{who}() is for vcl_deliver"));
     }
@@ -225,7 +225,7 @@ fn page<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Page, Failure> 
 }
 
 /// A document that is still to be had.
-fn ask(call: &mut Call<'_>, who: &str, url: Vec<u8>, host: Vec<u8>) -> CallResult<VOID> {
+fn ask(call: &mut VmodCall<'_>, who: &str, url: Vec<u8>, host: Vec<u8>) -> CallResult<VOID> {
     if !url.starts_with(b"/") || url.iter().chain(&host).any(|byte| *byte <= b' ' || *byte == 0x7f) {
         return fail(format!("edgestash.{who}(): \"{}\" is no URL without a host", url.escape_ascii()));
     }
@@ -278,7 +278,7 @@ impl Filter for PageScanner {
         NAME
     }
 
-    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
         let n = input.len().min(out.len()).min(SLICE);
         out[..n].copy_from_slice(&input[..n]);
         self.is_too_long |= self.seen.len() + n > MAX;
@@ -288,14 +288,14 @@ impl Filter for PageScanner {
             self.seen.extend_from_slice(&input[..n]);
         }
         let state = match (n == input.len(), is_last) {
-            (false, _) => State::More,
-            (true, false) => State::Hungry,
+            (false, _) => FilterState::More,
+            (true, false) => FilterState::Hungry,
             (true, true) => {
                 self.look()?;
-                State::End
+                FilterState::End
             }
         };
-        Ok(Step { consumed: n, produced: n, state })
+        Ok(FilterStep { consumed: n, produced: n, state })
     }
 
     fn keeps_body(&self) -> bool {
@@ -310,9 +310,9 @@ impl Filter for PageScanner {
         self.left.take()
     }
 
-    fn take_notes(&mut self, notes: &mut Vec<Note>) {
+    fn take_notes(&mut self, notes: &mut Vec<FilterNote>) {
         let what = if self.as_json { "index_json" } else { "parse_response" };
-        notes.extend(self.why_not.take().map(|reason| Note::VclError(format!("edgestash.{what}(): {reason}"))));
+        notes.extend(self.why_not.take().map(|reason| FilterNote::VclError(format!("edgestash.{what}(): {reason}"))));
     }
 }
 
@@ -352,7 +352,7 @@ impl Filter for Page {
         }
     }
 
-    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
         let failed = |reason| FilterError::Module { name: NAME, reason };
         let Some(render) = &mut self.render else {
             let consumed = input.len().min(SLICE);
@@ -368,8 +368,8 @@ impl Filter for Page {
                 };
                 self.render = Some(Render::new(std::mem::take(&mut self.text), ops, std::mem::take(&mut self.values)));
             }
-            let state = if is_whole || consumed < input.len() { State::More } else { State::Hungry };
-            return Ok(Step { consumed, produced: 0, state });
+            let state = if is_whole || consumed < input.len() { FilterState::More } else { FilterState::Hungry };
+            return Ok(FilterStep { consumed, produced: 0, state });
         };
         let mut has_more = true;
         if self.at == self.made.len() {
@@ -380,7 +380,7 @@ impl Filter for Page {
         let produced = (self.made.len() - self.at).min(out.len()).min(SLICE);
         out[..produced].copy_from_slice(&self.made[self.at..self.at + produced]);
         self.at += produced;
-        let state = if !has_more && self.at == self.made.len() { State::End } else { State::More };
-        Ok(Step { consumed: 0, produced, state })
+        let state = if !has_more && self.at == self.made.len() { FilterState::End } else { FilterState::More };
+        Ok(FilterStep { consumed: 0, produced, state })
     }
 }

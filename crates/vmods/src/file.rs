@@ -13,10 +13,10 @@ use backend::{BackendSpec, Director};
 use parking_lot::Mutex;
 use tables::Tag;
 use vrt::vmod::kinds::Plain;
-use vrt::vmod::{BACKEND, BOOL, Call, CallResult, STRING, TIME, VOID, give, wait};
-use vrt::{Failure, Text};
+use vrt::vmod::{BACKEND, BOOL, CallResult, STRING, TIME, VOID, VmodCall, give, wait};
+use vrt::{Text, VclFailure};
 
-use crate::fileserver::{Server, Tree, mime_types, names};
+use crate::fileserver::{FileBackend, Tree, mime_types, names};
 use crate::support::local;
 use vmod_support::args::fail;
 
@@ -61,7 +61,7 @@ vrt::vmod! {
     }
 }
 
-fn read(this: &Arc<FileObject>, call: &mut Call<'_>, path: &[u8]) -> CallResult<STRING> {
+fn read(this: &Arc<FileObject>, call: &mut VmodCall<'_>, path: &[u8]) -> CallResult<STRING> {
     let read = |tree: &Tree, names: &[&[u8]]| {
         let mut bytes = Vec::new();
         let file = tree.open(names)?;
@@ -76,7 +76,7 @@ fn read(this: &Arc<FileObject>, call: &mut Call<'_>, path: &[u8]) -> CallResult<
     with(call, this, path, "read", read, |read| read)
 }
 
-fn exists(this: &Arc<FileObject>, call: &mut Call<'_>, path: &[u8]) -> CallResult<BOOL> {
+fn exists(this: &Arc<FileObject>, call: &mut VmodCall<'_>, path: &[u8]) -> CallResult<BOOL> {
     let exists = |tree: &Tree, names: &[&[u8]]| match tree.open(names) {
         Err(reason) if reason.kind() == std::io::ErrorKind::NotFound => Ok(false),
         other => other.map(|_| true),
@@ -84,12 +84,12 @@ fn exists(this: &Arc<FileObject>, call: &mut Call<'_>, path: &[u8]) -> CallResul
     with(call, this, path, "exists", exists, |exists| exists.unwrap_or(false))
 }
 
-fn lastmodified(this: &Arc<FileObject>, call: &mut Call<'_>, path: &[u8]) -> CallResult<TIME> {
+fn lastmodified(this: &Arc<FileObject>, call: &mut VmodCall<'_>, path: &[u8]) -> CallResult<TIME> {
     let time = |tree: &Tree, names: &[&[u8]]| Ok(tree.open(names)?.metadata()?.mtime() as f64);
     with(call, this, path, "lastmodified", time, |time| time.unwrap_or(0.0))
 }
 
-fn backend(this: &Arc<FileObject>, _: &mut Call<'_>) -> CallResult<BACKEND> {
+fn backend(this: &Arc<FileObject>, _: &mut VmodCall<'_>) -> CallResult<BACKEND> {
     match &this.director {
         Some(director) => give(Some(director.clone())),
         None => fail("file.backend(): without a root directory there is none"),
@@ -104,13 +104,13 @@ struct FileObject {
 }
 
 fn new(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     name: &str,
     rootdir: Option<&Text>,
     mimedb: Option<&Text>,
     disable_symlinks: bool,
-) -> Result<Arc<FileObject>, Failure> {
-    let refused = |reason: String| Failure::new(format!("file: {name}: {reason}"));
+) -> Result<Arc<FileObject>, VclFailure> {
+    let refused = |reason: String| VclFailure::new(format!("file: {name}: {reason}"));
     let root = rootdir.map(|root| root.as_bytes()).filter(|root| !root.is_empty());
     let types = mime_types(mimedb.map(|path| path.as_bytes())).map_err(refused)?;
     let path = root.map_or(Path::new("/"), |root| Path::new(OsStr::from_bytes(root)));
@@ -119,7 +119,7 @@ fn new(
     let director = match root {
         None => None,
         Some(_) => {
-            let server = Arc::new(Server { tree: tree.clone(), types, has_tags: false });
+            let server = Arc::new(FileBackend { tree: tree.clone(), types, has_tags: false });
             let service = local::service(&format!("file {name}"), call.ctx.log().ring().clone(), server);
             let made = call.vcl.make_backend(BackendSpec::service(name, service));
             Some(made.ok_or_else(|| refused("no backends can be made here".to_owned()))?)
@@ -129,7 +129,7 @@ fn new(
     Ok(Arc::new(FileObject { tree, allowed, director }))
 }
 
-fn allow(this: &Arc<FileObject>, _: &mut Call<'_>, path: &[u8], mode: &[u8]) -> CallResult<VOID> {
+fn allow(this: &Arc<FileObject>, _: &mut VmodCall<'_>, path: &[u8], mode: &[u8]) -> CallResult<VOID> {
     if mode != b"r" {
         return fail("file.allow(): files are read only: writing (w) and running (x) aren't built into Lacquer");
     }
@@ -144,7 +144,7 @@ fn allow(this: &Arc<FileObject>, _: &mut Call<'_>, path: &[u8], mode: &[u8]) -> 
 
 /// Applies a function to a file's contents, off the thread; the log says what was wrong with the file.
 fn with<K, T: Send + 'static, V: Plain<K> + 'static>(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     made: &Arc<FileObject>,
     path: &[u8],
     who: &'static str,

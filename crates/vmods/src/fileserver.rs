@@ -16,12 +16,12 @@ use backend::{BackendSpec, Director, Responder};
 use base::Real;
 use message::{Head, conditional, date};
 use sys::openat::{self, OpenFor};
-use vrt::vmod::Call;
-use vrt::{Failure, Text};
+use vrt::vmod::VmodCall;
+use vrt::{Text, VclFailure};
 
-use crate::support::local::{self, Answer, Answering};
+use crate::support::local::{self, Answering, LocalResponder};
 use vmod_support::args::fail;
-use vmod_support::files::Files;
+use vmod_support::files::ParsedFiles;
 
 const PIECE: usize = 128 * 1024;
 const MIME_BYTES: u64 = 10_000_000;
@@ -45,7 +45,7 @@ struct FileServer(Arc<dyn Director>);
 
 pub(crate) type Types = HashMap<Vec<u8>, Vec<u8>>;
 
-static TYPES: Files<Types> = Files::new(MIME_BYTES, |bytes| Ok(types(&bytes)));
+static TYPES: ParsedFiles<Types> = ParsedFiles::new(MIME_BYTES, |bytes| Ok(types(&bytes)));
 
 /// A table of types; one without any when the usual one isn't there.
 pub(crate) fn mime_types(path: Option<&[u8]>) -> Result<Arc<Types>, String> {
@@ -74,23 +74,24 @@ fn types(text: &[u8]) -> Types {
 }
 
 fn new(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     name: &str,
     path: &[u8],
     mime_db: Option<&Text>,
     follow_links: bool,
-) -> Result<FileServer, Failure> {
+) -> Result<FileServer, VclFailure> {
     if path.is_empty() {
         return fail(format!("fileserver: can't create {name} with an empty path"));
     }
     let root = PathBuf::from(std::ffi::OsStr::from_bytes(path));
     let types = mime_types(mime_db.map(|path| path.as_bytes()));
-    let types = types.map_err(|reason| Failure::new(format!("fileserver: {name}: {reason}")))?;
-    let tree = Tree::new(root, follow_links).map_err(|reason| Failure::new(format!("fileserver: {name}: {reason}")))?;
-    let server = Arc::new(Server { tree: Arc::new(tree), types, has_tags: true });
+    let types = types.map_err(|reason| VclFailure::new(format!("fileserver: {name}: {reason}")))?;
+    let tree =
+        Tree::new(root, follow_links).map_err(|reason| VclFailure::new(format!("fileserver: {name}: {reason}")))?;
+    let server = Arc::new(FileBackend { tree: Arc::new(tree), types, has_tags: true });
     let service = local::service(&format!("fileserver {name}"), call.ctx.log().ring().clone(), server);
     let made = call.vcl.make_backend(BackendSpec::service(name, service));
-    Ok(FileServer(made.ok_or_else(|| Failure::new("fileserver.root(): no backends can be made here"))?))
+    Ok(FileServer(made.ok_or_else(|| VclFailure::new("fileserver.root(): no backends can be made here"))?))
 }
 
 pub(crate) struct Tree {
@@ -159,7 +160,7 @@ pub(crate) fn names(path: &[u8]) -> Vec<&[u8]> {
     names
 }
 
-pub(crate) struct Server {
+pub(crate) struct FileBackend {
     pub(crate) tree: Arc<Tree>,
     pub(crate) types: Arc<Types>,
     pub(crate) has_tags: bool,
@@ -173,7 +174,7 @@ struct OpenFile {
     first: Vec<u8>,
 }
 
-impl Server {
+impl FileBackend {
     /// Opens a file and reads its beginning; blocks. `Err`: the status of the answer, or what is wrong.
     fn find(&self, path: &[u8], reads: bool) -> Result<OpenFile, Result<u16, FailureText>> {
         let names = names(path);
@@ -239,7 +240,7 @@ impl Server {
     }
 }
 
-impl Answer for Server {
+impl LocalResponder for FileBackend {
     fn answer(self: Arc<Self>, responder: Responder) -> Answering {
         Box::pin(self.serve(responder))
     }

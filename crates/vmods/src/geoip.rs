@@ -12,9 +12,9 @@ use rt::Instant;
 
 use tables::Tag;
 use vrt::Text;
-use vrt::vmod::{Call, CallResult, STRING, give};
+use vrt::vmod::{CallResult, STRING, VmodCall, give};
 
-use crate::geoip2::{Database, find, open};
+use crate::geoip2::{GeoDatabase, find, open};
 use crate::standard::off_thread;
 
 vrt::vmod! {
@@ -30,11 +30,11 @@ vrt::vmod! {
     }
 }
 
-fn country_code(call: &mut Call<'_>, text: Option<&Text>) -> CallResult<STRING> {
+fn country_code(call: &mut VmodCall<'_>, text: Option<&Text>) -> CallResult<STRING> {
     country(call, text, &["country/iso_code", "registered_country/iso_code"])
 }
 
-fn country_name(call: &mut Call<'_>, text: Option<&Text>) -> CallResult<STRING> {
+fn country_name(call: &mut VmodCall<'_>, text: Option<&Text>) -> CallResult<STRING> {
     country(call, text, &["country/names/en", "registered_country/names/en"])
 }
 
@@ -53,11 +53,11 @@ const LOOK: Duration = Duration::from_secs(60);
 
 /// The database, once it was looked for, and when that was.
 #[derive(Default)]
-struct CachedDatabase(Mutex<Option<(Option<Arc<Database>>, Instant)>>);
+struct CachedDatabase(Mutex<Option<(Option<Arc<GeoDatabase>>, Instant)>>);
 
 impl CachedDatabase {
     /// The result of the last search. `None`: nobody has searched yet, or it is time for this caller to search again.
-    fn known(&self, now: Instant) -> Option<Option<Arc<Database>>> {
+    fn known(&self, now: Instant) -> Option<Option<Arc<GeoDatabase>>> {
         let mut known = self.0.lock();
         let (database, looked) = known.as_mut()?;
         if now.saturating_duration_since(*looked) < LOOK {
@@ -68,13 +68,13 @@ impl CachedDatabase {
         None
     }
 
-    fn set(&self, database: Option<Arc<Database>>, now: Instant) {
+    fn set(&self, database: Option<Arc<GeoDatabase>>, now: Instant) {
         let old = self.0.lock().replace((database, now));
         drop(old);
     }
 }
 
-fn country(call: &mut Call<'_>, address: Option<&Text>, paths: &'static [&'static str]) -> CallResult<STRING> {
+fn country(call: &mut VmodCall<'_>, address: Option<&Text>, paths: &'static [&'static str]) -> CallResult<STRING> {
     let text = address.map(|text| text.lossy().into_owned()).unwrap_or_default();
     let Ok(ip) = text.parse::<IpAddr>() else { return give("Unknown") };
     let loaded: Arc<CachedDatabase> = call.site.get_or(CachedDatabase::default);
@@ -93,12 +93,12 @@ fn country(call: &mut Call<'_>, address: Option<&Text>, paths: &'static [&'stati
     }
 }
 
-fn first(dirs: &[impl AsRef<Path>]) -> Option<Arc<Database>> {
+fn first(dirs: &[impl AsRef<Path>]) -> Option<Arc<GeoDatabase>> {
     let files = FILES.iter().flat_map(|file| dirs.iter().map(move |dir| dir.as_ref().join(file)));
     files.into_iter().find_map(|file| open(&file).ok())
 }
 
-fn answer(database: &Database, ip: IpAddr, paths: &[&str]) -> Vec<u8> {
+fn answer(database: &GeoDatabase, ip: IpAddr, paths: &[&str]) -> Vec<u8> {
     let ip = Some(SocketAddr::new(ip, 0));
     let found = paths.iter().find_map(|path| find(database, path, true, ip, false).ok());
     found.unwrap_or_else(|| b"Unknown".to_vec())

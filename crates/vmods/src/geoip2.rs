@@ -8,10 +8,10 @@ use std::sync::Arc;
 use maxminddb::{PathElement, Reader};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, STRING, give};
-use vrt::{Failure, Text};
+use vrt::vmod::{CallResult, STRING, VmodCall, give};
+use vrt::{Text, VclFailure};
 
-use vmod_support::files::Files;
+use vmod_support::files::ParsedFiles;
 
 /// Steps of a path.
 const DEEPEST: usize = 10;
@@ -24,35 +24,36 @@ vrt::vmod! {
     pub(crate) static VMOD = geoip2;
 
     /// A file, read when the VCL is loaded
-    object geoip2(filename: STRING) -> Arc<Database> = new, methods {
+    object geoip2(filename: STRING) -> Arc<GeoDatabase> = new, methods {
         /// Returns the value at a path such as country/names/en; with json strings are quoted. Unset, with the reason in
         /// the log, if there is none
         fn lookup(path: STRING, ip: IP, json: BOOL = false) -> STRING, local = lookup;
     }
 }
 
-pub(crate) type Database = Reader<Vec<u8>>;
+pub(crate) type GeoDatabase = Reader<Vec<u8>>;
 
-static DATABASES: Files<Database> = Files::new(MAX, |bytes| Reader::from_source(bytes).map_err(|e| e.to_string()));
+static DATABASES: ParsedFiles<GeoDatabase> =
+    ParsedFiles::new(MAX, |bytes| Reader::from_source(bytes).map_err(|e| e.to_string()));
 
-pub(crate) fn open(file: &std::path::Path) -> Result<Arc<Database>, String> {
+pub(crate) fn open(file: &std::path::Path) -> Result<Arc<GeoDatabase>, String> {
     DATABASES.share(file)
 }
 
-fn new(call: &mut Call<'_>, _: &str, filename: Option<&Text>) -> Result<Arc<Database>, Failure> {
+fn new(call: &mut VmodCall<'_>, _: &str, filename: Option<&Text>) -> Result<Arc<GeoDatabase>, VclFailure> {
     let name = filename.map(|name| name.lossy().into_owned()).unwrap_or_default();
     let log = call.ctx.log();
     let mut error = |error: &dyn std::fmt::Display| {
         let text = format!("geoip2.geoip2: Error opening the specified MaxMind DB file {name}: {error}");
         log.put(Tag::Error, text.as_bytes());
-        Failure::new(text)
+        VclFailure::new(text)
     };
     open(name.as_ref()).map_err(|e| error(&e))
 }
 
 fn lookup(
-    this: &Arc<Database>,
-    call: &mut Call<'_>,
+    this: &Arc<GeoDatabase>,
+    call: &mut VmodCall<'_>,
     path: Option<&Text>,
     ip: Option<SocketAddr>,
     json: bool,
@@ -69,7 +70,7 @@ fn lookup(
 }
 
 pub(crate) fn find(
-    database: &Database,
+    database: &GeoDatabase,
     path: &str,
     given: bool,
     ip: Option<std::net::SocketAddr>,

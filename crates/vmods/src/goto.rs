@@ -7,12 +7,12 @@ use std::time::Duration;
 use backend::{BackendSpec, Endpoint};
 use parking_lot::Mutex;
 use tables::Tag;
-use tls::origin::{Origin, OwnCertificate};
+use tls::origin::{OwnCertificate, TlsOrigin};
 use tls::verify::Verify;
-use vrt::vmod::{BACKEND, Call, CallResult, give};
-use vrt::{BackendRef, Failure, Method, Text};
+use vrt::vmod::{BACKEND, CallResult, VmodCall, give};
+use vrt::{BackendRef, Method, Text, VclFailure};
 
-use crate::dynamic::{Dynamic, Family, Plan, probe, serve};
+use crate::dynamic::{AddressFamily, Dynamic, DynamicPlan, probe, serve};
 use vmod_support::args::fail;
 use vmod_support::bounded::{BoundedMap, Worth};
 
@@ -31,7 +31,7 @@ vrt::words! {
 }
 
 vrt::vmod_args! {
-    struct Place<'a> {
+    struct GotoPlace<'a> {
         s: STRING as &'a [u8],
         port: STRING as Option<&'a Text> = null,
         host_header: STRING as Option<&'a Text> = null,
@@ -65,24 +65,24 @@ vrt::vmod! {
     functions {
         /// Returns the director of a name. The first call waits for the lookup. Each call in the source keeps up to 1000
         /// names
-        fn dns_backend(..Place<'_>) -> BACKEND, waits, only(Method::BackendFetch.set().with(Method::BackendResponse.set()).with(Method::BackendError.set())) = dns_backend;
+        fn dns_backend(..GotoPlace<'_>) -> BACKEND, waits, only(Method::BackendFetch.set().with(Method::BackendResponse.set()).with(Method::BackendError.set())) = dns_backend;
     }
 
     /// A director that uses the addresses of a name in turn. A failed lookup keeps the known addresses
-    object dns_director(..Place<'_>) -> Director = new, methods {
+    object dns_director(..GotoPlace<'_>) -> Director = new, methods {
         /// Returns the director. The first call waits for the lookup
         fn backend() -> BACKEND, waits = backend;
     }
 }
 
-fn new(call: &mut Call<'_>, name: &str, to: Place<'_>) -> Result<Director, Failure> {
+fn new(call: &mut VmodCall<'_>, name: &str, to: GotoPlace<'_>) -> Result<Director, VclFailure> {
     let (host, port) = place(&to, "dns_director")?;
     let plan = plan(call, name, "dns_director", &to)?;
     let dynamic = Arc::new(Dynamic::new(call, name, plan));
     Ok(Director { dynamic, host, port })
 }
 
-fn backend(director: &Director, call: &mut Call<'_>) -> CallResult<BACKEND> {
+fn backend(director: &Director, call: &mut VmodCall<'_>) -> CallResult<BACKEND> {
     serve(&director.dynamic, call, &director.host, director.port.clone())
 }
 
@@ -96,14 +96,14 @@ struct Director {
 #[derive(Default)]
 struct DirectorCache(Mutex<BoundedMap<String, Arc<Dynamic>>>);
 
-fn dns_backend(call: &mut Call<'_>, to: Place<'_>) -> CallResult<BACKEND> {
+fn dns_backend(call: &mut VmodCall<'_>, to: GotoPlace<'_>) -> CallResult<BACKEND> {
     if !matches!(call.method, Method::BackendFetch | Method::BackendResponse | Method::BackendError) {
         call.ctx.log().put(Tag::VclError, b"goto.dns_backend(): only on the backend side");
         return give(None::<BackendRef>);
     }
     let (host, port) = place(&to, "dns_backend")?;
     let made = call.site.get_or(DirectorCache::default);
-    let kind = format!("{:?}", Place { s: b"", port: None, ssl: is_sealed(&to), ..to.clone() });
+    let kind = format!("{:?}", GotoPlace { s: b"", port: None, ssl: is_sealed(&to), ..to.clone() });
     let known = made.0.lock().get(&kind).cloned();
     let dynamic = match known {
         Some(dynamic) => dynamic,
@@ -121,19 +121,19 @@ fn dns_backend(call: &mut Call<'_>, to: Place<'_>) -> CallResult<BACKEND> {
     serve(&dynamic, call, &host, port)
 }
 
-fn place(to: &Place<'_>, who: &str) -> Result<(String, String), Failure> {
+fn place(to: &GotoPlace<'_>, who: &str) -> Result<(String, String), VclFailure> {
     let text = String::from_utf8_lossy(to.s).into_owned();
     let given = to.port.map(|port| port.lossy().into_owned()).filter(|port| !port.is_empty());
     let usual = if is_sealed(to) { "443" } else { "80" };
     split(&text).map(|(host, port)| (host, port.or(given).unwrap_or_else(|| usual.to_owned()))).ok_or_else(|| {
-        Failure::new(format!(
+        VclFailure::new(format!(
             "goto.{who}(): \"{}\" is neither HOST, HOST:PORT nor http[s]://HOST:PORT/",
             text.escape_debug()
         ))
     })
 }
 
-fn is_sealed(to: &Place<'_>) -> bool {
+fn is_sealed(to: &GotoPlace<'_>) -> bool {
     to.ssl || is_https(&String::from_utf8_lossy(to.s))
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn split(text: &str) -> Option<(String, Option<String>)> {
     (is_host && port.is_none_or(is_port)).then(|| (host.to_owned(), port.map(str::to_owned)))
 }
 
-fn plan(call: &mut Call<'_>, name: &str, who: &str, to: &Place<'_>) -> Result<Plan, Failure> {
+fn plan(call: &mut VmodCall<'_>, name: &str, who: &str, to: &GotoPlace<'_>) -> Result<DynamicPlan, VclFailure> {
     let refused = |what: &str| fail(format!("goto.{who}(): {what}"));
     let Ok(max_connections) = u32::try_from(to.max_connections) else {
         return refused("max_connections must not be negative");
@@ -184,12 +184,15 @@ fn plan(call: &mut Call<'_>, name: &str, who: &str, to: &Place<'_>) -> Result<Pl
         (false, _) => None,
         (true, certificate) => {
             let host_header = to.host_header.map(|host| host.lossy().into_owned());
-            let origin =
-                Origin { verify, sni: to.ssl_sni, ..Origin::of(vrt::host_alone(&host_header.unwrap_or_default())) };
+            let origin = TlsOrigin {
+                verify,
+                sni: to.ssl_sni,
+                ..TlsOrigin::of(vrt::host_alone(&host_header.unwrap_or_default()))
+            };
             let own =
                 if certificate.is_empty() { None } else { Some(String::from_utf8_lossy(certificate).into_owned()) };
             let own = own.map(|path| OwnCertificate::read(path.as_ref())).transpose();
-            Some(own.map(|certificate| Origin { certificate, ..origin }))
+            Some(own.map(|certificate| TlsOrigin { certificate, ..origin }))
         }
     };
     if let Some(Err(reason)) = &tls {
@@ -205,7 +208,7 @@ fn plan(call: &mut Call<'_>, name: &str, who: &str, to: &Place<'_>) -> Result<Pl
         probe: probe(call, to.probe),
         ..BackendSpec::new(name, Endpoint { tls, ..Endpoint::default() })
     };
-    Ok(Plan {
+    Ok(DynamicPlan {
         module: "goto",
         port: "80".to_owned(),
         spec,
@@ -213,9 +216,9 @@ fn plan(call: &mut Call<'_>, name: &str, who: &str, to: &Place<'_>) -> Result<Pl
         shares_hosts: false,
         whitelist: None,
         family: match to.ip_version {
-            IpVersion::Ipv4 => Family::V4,
-            IpVersion::Ipv6 => Family::V6,
-            IpVersion::System => Family::Any,
+            IpVersion::Ipv4 => AddressFamily::V4,
+            IpVersion::Ipv6 => AddressFamily::V6,
+            IpVersion::System => AddressFamily::Any,
         },
         ttl: to.ttl.max(0.0),
         unused_for: UNUSED_SECONDS,

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use vcl_regex::Regex;
 use vrt::fields::{append_field, replace_line};
-use vrt::vmod::{Call, CallResult, HEADER, STRING, VOID, give};
-use vrt::{Failure, HeadId, Text};
+use vrt::vmod::{CallResult, HEADER, STRING, VOID, VmodCall, give};
+use vrt::{HeadId, Text, VclFailure};
 
 use vmod_support::args::gave_up;
 
@@ -36,27 +36,27 @@ vrt::vmod! {
     }
 }
 
-fn append(call: &mut Call<'_>, header: (HeadId, &Text), text: &[u8]) -> CallResult<VOID> {
+fn append(call: &mut VmodCall<'_>, header: (HeadId, &Text), text: &[u8]) -> CallResult<VOID> {
     let (head, name) = header;
     append_field(call.ctx, head, name, text).map_err(named)?;
     give(())
 }
 
-fn header_dyn(_: &mut Call<'_>, head: HeadId, text: Option<&Text>) -> CallResult<HEADER> {
+fn header_dyn(_: &mut VmodCall<'_>, head: HeadId, text: Option<&Text>) -> CallResult<HEADER> {
     let name = text.cloned().unwrap_or(Text::EMPTY);
     give((head, name))
 }
 
-fn named(failure: Failure) -> Failure {
-    Failure::new(format!("vmod_header: {}", failure.0))
+fn named(failure: VclFailure) -> VclFailure {
+    VclFailure::new(format!("vmod_header: {}", failure.0))
 }
 
 /// Copies: the head may be changed while they are looked at.
-fn values(call: &mut Call<'_>, (id, name): (HeadId, &Text)) -> Vec<Vec<u8>> {
+fn values(call: &mut VmodCall<'_>, (id, name): (HeadId, &Text)) -> Vec<Vec<u8>> {
     call.ctx.head(id).map_or_else(Vec::new, |head| head.get_all(name).map(<[u8]>::to_vec).collect())
 }
 
-fn copy(call: &mut Call<'_>, header: (HeadId, &Text), header2: (HeadId, &Text)) -> CallResult<VOID> {
+fn copy(call: &mut VmodCall<'_>, header: (HeadId, &Text), header2: (HeadId, &Text)) -> CallResult<VOID> {
     let (head, name) = header2;
     for value in values(call, header) {
         append_field(call.ctx, head, name, &value).map_err(named)?;
@@ -64,11 +64,11 @@ fn copy(call: &mut Call<'_>, header: (HeadId, &Text), header2: (HeadId, &Text)) 
     give(())
 }
 
-fn counts(value: &[u8], regex: &Regex) -> Result<bool, Failure> {
+fn counts(value: &[u8], regex: &Regex) -> Result<bool, VclFailure> {
     if value.is_empty() { Ok(false) } else { regex.is_match(value).map_err(gave_up) }
 }
 
-fn get(call: &mut Call<'_>, header: (HeadId, &Text), regex: &Arc<Regex>) -> CallResult<STRING> {
+fn get(call: &mut VmodCall<'_>, header: (HeadId, &Text), regex: &Arc<Regex>) -> CallResult<STRING> {
     let (id, name) = header;
     let Some(head) = call.ctx.head(id) else { return give(None::<Text>) };
     for value in head.get_all(name) {
@@ -79,7 +79,7 @@ fn get(call: &mut Call<'_>, header: (HeadId, &Text), regex: &Arc<Regex>) -> Call
     give(None::<Text>)
 }
 
-fn remove(call: &mut Call<'_>, header: (HeadId, &Text), regex: &Arc<Regex>) -> CallResult<VOID> {
+fn remove(call: &mut VmodCall<'_>, header: (HeadId, &Text), regex: &Arc<Regex>) -> CallResult<VOID> {
     let ((id, name), regex) = (header, regex);
     let Some((head, _)) = call.ctx.edit(id) else { return give(()) };
     let mut stopped = None;
@@ -94,7 +94,7 @@ fn remove(call: &mut Call<'_>, header: (HeadId, &Text), regex: &Arc<Regex>) -> C
     }
 }
 
-fn regsub(call: &mut Call<'_>, id: HeadId, regex: &Arc<Regex>, with: &[u8], all: bool) -> CallResult<VOID> {
+fn regsub(call: &mut VmodCall<'_>, id: HeadId, regex: &Arc<Regex>, with: &[u8], all: bool) -> CallResult<VOID> {
     let count = call.ctx.head(id).map_or(0, message::Head::len);
     for at in 0..count {
         let Some(line) = call.ctx.head(id).and_then(|head| head.field(at)) else { break };

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use vcl_regex::{MatchError, Regex};
 use vrt::fields::{append_field, remove_line, replace_line};
-use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give};
-use vrt::{Failure, HeadId, Text};
+use vrt::vmod::{BOOL, CallResult, INT, STRING, VOID, VmodCall, give};
+use vrt::{HeadId, Text, VclFailure};
 
 use crate::support::pattern;
 use vmod_support::args::{fail, gave_up};
@@ -37,13 +37,13 @@ vrt::vmod! {
 
     functions {
         /// Reads the headers of req, bereq, beresp or resp
-        fn init(head: HTTP) -> VOID, local = |call: &mut Call<'_>, head: HeadId| init(call, head);
+        fn init(head: HTTP) -> VOID, local = |call: &mut VmodCall<'_>, head: HeadId| init(call, head);
 
         /// Same as init(req), or init(bereq) on the backend side
-        fn init_req() -> VOID, local = |call: &mut Call<'_>| init_first(call, [HeadId::Req, HeadId::Bereq]);
+        fn init_req() -> VOID, local = |call: &mut VmodCall<'_>| init_first(call, [HeadId::Req, HeadId::Bereq]);
 
         /// Same as init(resp), or init(beresp) on the backend side
-        fn init_resp() -> VOID, local = |call: &mut Call<'_>| init_first(call, [HeadId::Resp, HeadId::Beresp]);
+        fn init_resp() -> VOID, local = |call: &mut VmodCall<'_>| init_first(call, [HeadId::Resp, HeadId::Beresp]);
 
         /// Reads the headers again and discards all changes
         fn reset() -> VOID, local = reset;
@@ -154,18 +154,18 @@ vrt::vmod! {
     }
 }
 
-fn reset(call: &mut Call<'_>) -> CallResult<VOID> {
+fn reset(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     let id = fields(call, "reset")?.head;
     init(call, id)
 }
 
-fn add(call: &mut Call<'_>, name: &[u8], value: &[u8], keep: bool) -> CallResult<VOID> {
+fn add(call: &mut VmodCall<'_>, name: &[u8], value: &[u8], keep: bool) -> CallResult<VOID> {
     let added = Field::added(name, value, keep);
     fields(call, "add")?.list.push(added);
     give(())
 }
 
-fn headerplus_set(call: &mut Call<'_>, name: &[u8], value: &[u8], is_kept: bool) -> CallResult<VOID> {
+fn headerplus_set(call: &mut VmodCall<'_>, name: &[u8], value: &[u8], is_kept: bool) -> CallResult<VOID> {
     let fields = fields(call, "set")?;
     let mut found = false;
     for field in fields.named(name).take(1) {
@@ -180,7 +180,7 @@ fn headerplus_set(call: &mut Call<'_>, name: &[u8], value: &[u8], is_kept: bool)
 }
 
 fn append(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     name: &[u8],
     value: &[u8],
     separator: &[u8],
@@ -198,18 +198,28 @@ fn append(
     give(())
 }
 
-fn headerplus_get(call: &mut Call<'_>, name: &[u8], value_re: Option<&[u8]>, def: Option<&Text>) -> CallResult<STRING> {
+fn headerplus_get(
+    call: &mut VmodCall<'_>,
+    name: &[u8],
+    value_re: Option<&[u8]>,
+    def: Option<&Text>,
+) -> CallResult<STRING> {
     let found = find(call, "get", &|field| Ok(field.is(name)), value_re)?;
     give(found.map_or_else(|| def.cloned(), |field| Some(field.value.into())))
 }
 
-fn get_regex(call: &mut Call<'_>, name_re: &[u8], value_re: Option<&[u8]>, def: Option<&Text>) -> CallResult<STRING> {
+fn get_regex(
+    call: &mut VmodCall<'_>,
+    name_re: &[u8],
+    value_re: Option<&[u8]>,
+    def: Option<&Text>,
+) -> CallResult<STRING> {
     let names = names(call, "get_regex", name_re)?;
     let found = find(call, "get_regex", &|field| names.is_match(&field.name), value_re)?;
     give(found.map_or_else(|| def.cloned(), |field| Some(field.value.into())))
 }
 
-fn get_name_regex(call: &mut Call<'_>, name_re: Option<&[u8]>, value_re: Option<&[u8]>) -> CallResult<STRING> {
+fn get_name_regex(call: &mut VmodCall<'_>, name_re: Option<&[u8]>, value_re: Option<&[u8]>) -> CallResult<STRING> {
     let names = match name_re {
         Some(pattern) => Some(names(call, "get_name_regex", pattern)?),
         None => None,
@@ -219,12 +229,12 @@ fn get_name_regex(call: &mut Call<'_>, name_re: Option<&[u8]>, value_re: Option<
     give(found.map(|field| field.name))
 }
 
-fn headerplus_delete(call: &mut Call<'_>, name: &[u8], all: bool) -> CallResult<VOID> {
+fn headerplus_delete(call: &mut VmodCall<'_>, name: &[u8], all: bool) -> CallResult<VOID> {
     fields(call, "delete")?.delete(|field| field.is(name) && (all || !field.is_kept));
     give(())
 }
 
-fn delete_regex(call: &mut Call<'_>, name_re: &[u8], all: bool) -> CallResult<VOID> {
+fn delete_regex(call: &mut VmodCall<'_>, name_re: &[u8], all: bool) -> CallResult<VOID> {
     let matches = matching(call, "delete_regex", name_re)?;
     let mut at = 0;
     fields(call, "delete_regex")?.delete(|field| {
@@ -234,14 +244,14 @@ fn delete_regex(call: &mut Call<'_>, name_re: &[u8], all: bool) -> CallResult<VO
     give(())
 }
 
-fn keep(call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+fn keep(call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<VOID> {
     let fields = fields(call, "keep")?;
     fields.keeps = true;
     fields.list.iter_mut().filter(|field| field.is(name)).for_each(|field| field.is_kept = true);
     give(())
 }
 
-fn keep_regex(call: &mut Call<'_>, name_re: &[u8]) -> CallResult<VOID> {
+fn keep_regex(call: &mut VmodCall<'_>, name_re: &[u8]) -> CallResult<VOID> {
     let matches = matching(call, "keep_regex", name_re)?;
     let fields = fields(call, "keep_regex")?;
     fields.keeps = true;
@@ -249,22 +259,22 @@ fn keep_regex(call: &mut Call<'_>, name_re: &[u8]) -> CallResult<VOID> {
     give(())
 }
 
-fn headerplus_rename(call: &mut Call<'_>, name: &[u8], new: &[u8], remove: bool) -> CallResult<VOID> {
+fn headerplus_rename(call: &mut VmodCall<'_>, name: &[u8], new: &[u8], remove: bool) -> CallResult<VOID> {
     let to = fields(call, "rename")?.list.iter().map(|field| field.is(name).then(|| new.to_vec())).collect();
     rename(call, "rename", to, remove)
 }
 
-fn regsub_name(call: &mut Call<'_>, name_re: &[u8], with: &[u8], all: bool, remove: bool) -> CallResult<VOID> {
+fn regsub_name(call: &mut VmodCall<'_>, name_re: &[u8], with: &[u8], all: bool, remove: bool) -> CallResult<VOID> {
     let regex = names(call, "regsub_name", name_re)?;
     let one = |field: &Field| {
         let mut to = Vec::new();
         Ok(regex.sub(&field.name, with, all, &mut to).map_err(gave_up)?.then_some(to))
     };
-    let to = fields(call, "regsub_name")?.list.iter().map(one).collect::<Result<_, Failure>>()?;
+    let to = fields(call, "regsub_name")?.list.iter().map(one).collect::<Result<_, VclFailure>>()?;
     rename(call, "regsub_name", to, remove)
 }
 
-fn regsub_value(call: &mut Call<'_>, name_re: &[u8], value_re: &[u8], with: &[u8], all: bool) -> CallResult<VOID> {
+fn regsub_value(call: &mut VmodCall<'_>, name_re: &[u8], value_re: &[u8], with: &[u8], all: bool) -> CallResult<VOID> {
     let names = names(call, "regsub_value", name_re)?;
     let regex = pattern::compile(call, "headerplus.regsub_value()", value_re)?;
     for field in &mut fields(call, "regsub_value")?.list {
@@ -278,16 +288,16 @@ fn regsub_value(call: &mut Call<'_>, name_re: &[u8], value_re: &[u8], with: &[u8
     give(())
 }
 
-fn prefix(call: &mut Call<'_>, name_re: &[u8], prefix: &[u8], remove: bool) -> CallResult<VOID> {
+fn prefix(call: &mut VmodCall<'_>, name_re: &[u8], prefix: &[u8], remove: bool) -> CallResult<VOID> {
     affix(call, "prefix", name_re, prefix, remove, |name, text| [text, name].concat())
 }
 
-fn suffix(call: &mut Call<'_>, name_re: &[u8], suffix: &[u8], remove: bool) -> CallResult<VOID> {
+fn suffix(call: &mut VmodCall<'_>, name_re: &[u8], suffix: &[u8], remove: bool) -> CallResult<VOID> {
     affix(call, "suffix", name_re, suffix, remove, |name, text| [name, text].concat())
 }
 
 fn headerplus_collapse(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     name: &[u8],
     new_name: Option<&Text>,
     delim: &[u8],
@@ -298,17 +308,23 @@ fn headerplus_collapse(
     collapse(call, &matches, new, delim, keep)
 }
 
-fn collapse_regex(call: &mut Call<'_>, name_re: &[u8], new_name: &[u8], delim: &[u8], keep: bool) -> CallResult<VOID> {
+fn collapse_regex(
+    call: &mut VmodCall<'_>,
+    name_re: &[u8],
+    new_name: &[u8],
+    delim: &[u8],
+    keep: bool,
+) -> CallResult<VOID> {
     let matches = matching(call, "collapse_regex", name_re)?;
     collapse(call, &matches, new_name, delim, keep)
 }
 
-fn count(call: &mut Call<'_>, name: Option<&[u8]>) -> CallResult<INT> {
+fn count(call: &mut VmodCall<'_>, name: Option<&[u8]>) -> CallResult<INT> {
     let count = fields(call, "count")?.left().filter(|field| name.is_none_or(|name| field.is(name))).count();
     give(count as i64)
 }
 
-fn count_regex(call: &mut Call<'_>, name_re: &[u8]) -> CallResult<INT> {
+fn count_regex(call: &mut VmodCall<'_>, name_re: &[u8]) -> CallResult<INT> {
     let matches = matching(call, "count_regex", name_re)?;
     let fields = fields(call, "count_regex")?;
     let is_left = |field: &Field| field.is_kept || !fields.keeps;
@@ -317,7 +333,7 @@ fn count_regex(call: &mut Call<'_>, name_re: &[u8]) -> CallResult<INT> {
 }
 
 fn attr_get(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     name: &[u8],
     wanted: &[u8],
     between: Option<&Text>,
@@ -330,7 +346,7 @@ fn attr_get(
 }
 
 fn attr_exists(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     name: &[u8],
     wanted: &[u8],
     between: Option<&Text>,
@@ -341,14 +357,14 @@ fn attr_exists(
     give(found)
 }
 
-fn attr_count(call: &mut Call<'_>, name: &[u8], between: Option<&Text>, equals: &[u8]) -> CallResult<INT> {
+fn attr_count(call: &mut VmodCall<'_>, name: &[u8], between: Option<&Text>, equals: &[u8]) -> CallResult<INT> {
     let form = form("attr_count", between, equals)?;
     let count: usize = fields(call, "attr_count")?.named(name).map(|field| form.places(&field.value).len()).sum();
     give(count as i64)
 }
 
 fn attr_delete(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     name: &[u8],
     attr: &[u8],
     between: Option<&Text>,
@@ -366,7 +382,7 @@ fn attr_delete(
 }
 
 fn attr_set(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     name: &[u8],
     mut attr: &[u8],
     value: Option<&Text>,
@@ -401,7 +417,7 @@ fn attr_set(
 }
 
 /// The form of attributes in a call; `at` separates them, `equals` a name from its value.
-fn form<'a>(who: &str, between: Option<&'a Text>, equals: &'a [u8]) -> Result<attr::Form<'a>, Failure> {
+fn form<'a>(who: &str, between: Option<&'a Text>, equals: &'a [u8]) -> Result<attr::Form<'a>, VclFailure> {
     let form = attr::Form { between: between.map(|text| &text[..]), equals };
     if form.equals.is_empty() || form.between.is_some_and(<[u8]>::is_empty) {
         return fail(format!("headerplus.{who}(): a delimiter must not be empty"));
@@ -410,7 +426,7 @@ fn form<'a>(who: &str, between: Option<&'a Text>, equals: &'a [u8]) -> Result<at
 }
 
 #[derive(Default)]
-struct State(Option<Fields>);
+struct HeaderState(Option<Fields>);
 
 #[derive(Debug)]
 struct Fields {
@@ -429,7 +445,7 @@ struct Field {
     line: Option<Vec<u8>>,
 }
 
-fn init(call: &mut Call<'_>, id: HeadId) -> CallResult<VOID> {
+fn init(call: &mut VmodCall<'_>, id: HeadId) -> CallResult<VOID> {
     let Some(head) = call.ctx.head(id) else {
         return fail(format!("headerplus.init(): there is no {} here", id.name()));
     };
@@ -440,33 +456,33 @@ fn init(call: &mut Call<'_>, id: HeadId) -> CallResult<VOID> {
         line: Some(field.line().to_vec()),
     };
     let list = head.iter().map(field).collect();
-    call.ctx.task().get::<State>().0 = Some(Fields { head: id, list, deleted: Vec::new(), keeps: false });
+    call.ctx.task().get::<HeaderState>().0 = Some(Fields { head: id, list, deleted: Vec::new(), keeps: false });
     give(())
 }
 
-fn init_first(call: &mut Call<'_>, ids: [HeadId; 2]) -> CallResult<VOID> {
+fn init_first(call: &mut VmodCall<'_>, ids: [HeadId; 2]) -> CallResult<VOID> {
     let id = ids.into_iter().find(|id| call.ctx.head(*id).is_some());
     init(call, id.unwrap_or(ids[0]))
 }
 
-fn fields<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Fields, Failure> {
-    let state = &mut call.ctx.task().get::<State>().0;
-    state.as_mut().ok_or_else(|| Failure::new(format!("headerplus.{who}(): init() comes first")))
+fn fields<'a>(call: &'a mut VmodCall<'_>, who: &str) -> Result<&'a mut Fields, VclFailure> {
+    let state = &mut call.ctx.task().get::<HeaderState>().0;
+    state.as_mut().ok_or_else(|| VclFailure::new(format!("headerplus.{who}(): init() comes first")))
 }
 
 /// The first argument as a pattern of names, in any case.
-fn names(call: &Call<'_>, who: &str, name_re: &[u8]) -> Result<Arc<Regex>, Failure> {
+fn names(call: &VmodCall<'_>, who: &str, name_re: &[u8]) -> Result<Arc<Regex>, VclFailure> {
     let any_case = [b"(?i)", name_re].concat();
     pattern::compile(call, &format!("headerplus.{who}()"), &any_case)
 }
 
 /// The first field that is left, is one of these and has a value that matches, if that is asked for.
 fn find(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     who: &str,
     is: &dyn Fn(&Field) -> Result<bool, MatchError>,
     value: Option<&[u8]>,
-) -> Result<Option<Field>, Failure> {
+) -> Result<Option<Field>, VclFailure> {
     let values = match value {
         Some(pattern) => Some(pattern::compile(call, &format!("headerplus.{who}()"), pattern)?),
         None => None,
@@ -481,7 +497,7 @@ fn find(
 }
 
 /// Gives the fields for which there is one another name, or adds ones that have it.
-fn rename(call: &mut Call<'_>, who: &str, to: Vec<Option<Vec<u8>>>, remove: bool) -> CallResult<VOID> {
+fn rename(call: &mut VmodCall<'_>, who: &str, to: Vec<Option<Vec<u8>>>, remove: bool) -> CallResult<VOID> {
     let fields = fields(call, who)?;
     let mut added = Vec::new();
     for (field, name) in fields.list.iter_mut().zip(to) {
@@ -496,7 +512,7 @@ fn rename(call: &mut Call<'_>, who: &str, to: Vec<Option<Vec<u8>>>, remove: bool
 }
 
 fn affix(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     who: &str,
     name_re: &[u8],
     prefix: &[u8],
@@ -511,13 +527,13 @@ fn affix(
 }
 
 /// For each field, whether its name matches the first argument.
-fn matching(call: &mut Call<'_>, who: &str, name_re: &[u8]) -> Result<Vec<bool>, Failure> {
+fn matching(call: &mut VmodCall<'_>, who: &str, name_re: &[u8]) -> Result<Vec<bool>, VclFailure> {
     let regex = names(call, who, name_re)?;
     let list = &fields(call, who)?.list;
     list.iter().map(|field| regex.is_match(&field.name).map_err(gave_up)).collect()
 }
 
-fn collapse(call: &mut Call<'_>, which: &[bool], name: &[u8], separator: &[u8], keep: bool) -> CallResult<VOID> {
+fn collapse(call: &mut VmodCall<'_>, which: &[bool], name: &[u8], separator: &[u8], keep: bool) -> CallResult<VOID> {
     let fields = fields(call, "collapse")?;
     let joined: Vec<&Field> = fields.list.iter().zip(which).filter(|(_, is)| **is).map(|(field, _)| field).collect();
     if joined.is_empty() {
@@ -534,7 +550,7 @@ fn collapse(call: &mut Call<'_>, which: &[bool], name: &[u8], separator: &[u8], 
     give(())
 }
 
-fn split(call: &mut Call<'_>, name: &[u8], separator: &[u8]) -> CallResult<VOID> {
+fn split(call: &mut VmodCall<'_>, name: &[u8], separator: &[u8]) -> CallResult<VOID> {
     if separator.is_empty() {
         return fail("headerplus.split(): the separator must not be empty");
     }
@@ -558,7 +574,7 @@ fn split(call: &mut Call<'_>, name: &[u8], separator: &[u8]) -> CallResult<VOID>
 }
 
 fn as_list(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     kind: Which,
     separator: &[u8],
     join: &[u8],
@@ -584,9 +600,9 @@ fn as_list(
     give(list.join(separator))
 }
 
-fn write(call: &mut Call<'_>) -> CallResult<VOID> {
+fn write(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     fields(call, "write")?;
-    let Some(fields) = call.ctx.task().get::<State>().0.take() else { return give(()) };
+    let Some(fields) = call.ctx.task().get::<HeaderState>().0.take() else { return give(()) };
     let id = fields.head;
     for line in &fields.deleted {
         change(call, id, line, None)?;
@@ -606,7 +622,7 @@ fn write(call: &mut Call<'_>) -> CallResult<VOID> {
 }
 
 /// Replaces or removes a line of the head, if it still has it.
-fn change(call: &mut Call<'_>, id: HeadId, line: &[u8], to: Option<&[u8]>) -> Result<(), Failure> {
+fn change(call: &mut VmodCall<'_>, id: HeadId, line: &[u8], to: Option<&[u8]>) -> Result<(), VclFailure> {
     let Some(at) = call.ctx.head(id).and_then(|head| head.iter().position(|field| field.line() == line)) else {
         return Ok(());
     };

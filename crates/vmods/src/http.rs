@@ -11,11 +11,11 @@ use message::chars::is_token;
 use shm::vsl::Marker;
 use tables::Tag;
 use tls::verify::Verify;
-use vrt::questions::{MAX_AT_ONCE, Question};
-use vrt::vmod::{BLOB, BOOL, Call, CallResult, INT, STRING, VOID, give, wait};
-use vrt::{Blob, Failure, HeadId, Text, Value, Var};
+use vrt::questions::{MAX_AT_ONCE, VclRequest};
+use vrt::vmod::{BLOB, BOOL, CallResult, INT, STRING, VOID, VmodCall, give, wait};
+use vrt::{Blob, HeadId, Text, Value, Var, VclFailure};
 
-use crate::support::client::{self, Answer, Request, Slot};
+use crate::support::client::{self, ClientAnswer, ClientRequest, ResponseSlot};
 use vmod_support::args::fail;
 
 /// Requests of a task.
@@ -39,7 +39,7 @@ vrt::vmod! {
 
         /// Sets the method
         fn req_set_method(n: INT, method: STRING) -> VOID, local
-            = |call: &mut Call<'_>, n: i64, method: &[u8]| set_method(call, n, method, "req_set_method");
+            = |call: &mut VmodCall<'_>, n: i64, method: &[u8]| set_method(call, n, method, "req_set_method");
 
         /// Copies the headers of req or bereq to the request, except those of the connection and the body
         fn req_copy_headers(n: INT) -> VOID, local = copy_to_request;
@@ -63,7 +63,7 @@ vrt::vmod! {
         fn req_set_sparam(n: INT, name: STRING, value: STRING) -> VOID, local = set_text;
 
         /// Sends the request. VCL continues meanwhile
-        fn req_send(n: INT) -> VOID = |call: &mut Call<'_>, n: i64| send(call, n, "req_send");
+        fn req_send(n: INT) -> VOID = |call: &mut VmodCall<'_>, n: i64| send(call, n, "req_send");
 
         /// Sends the request and discards its response
         fn req_send_and_finish(n: INT) -> VOID = req_send_and_finish;
@@ -88,7 +88,7 @@ vrt::vmod! {
 
         /// Returns the reason phrase of the response
         fn resp_get_reason(n: INT) -> STRING, local
-            = |call: &mut Call<'_>, n: i64| text(call, n, "resp_get_reason", |answer| Some(&answer.reason));
+            = |call: &mut VmodCall<'_>, n: i64| text(call, n, "resp_get_reason", |answer| Some(&answer.reason));
 
         /// Returns the value of the response's first header of a name
         fn resp_get_header(n: INT, name: STRING) -> STRING, local = resp_get_header;
@@ -101,7 +101,7 @@ vrt::vmod! {
 
         /// Returns the body of the response
         fn resp_get_body(n: INT) -> STRING, local
-            = |call: &mut Call<'_>, n: i64| text(call, n, "resp_get_body", |answer| Some(&answer.body));
+            = |call: &mut VmodCall<'_>, n: i64| text(call, n, "resp_get_body", |answer| Some(&answer.body));
 
         /// Returns the body of the response as a blob
         fn resp_get_body_blob(n: INT) -> BLOB, local = resp_get_body_blob;
@@ -115,7 +115,7 @@ vrt::vmod! {
     }
 }
 
-fn init(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
+fn init(call: &mut VmodCall<'_>, n: i64) -> CallResult<VOID> {
     let all = &mut call.ctx.task().get::<Handles>().0;
     if all.len() >= MAX && !all.contains_key(&n) {
         return fail(format!("http.init(): a task has no more than {MAX} requests"));
@@ -124,34 +124,34 @@ fn init(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
     give(())
 }
 
-fn req_set_url(call: &mut Call<'_>, n: i64, url: Option<&Text>) -> CallResult<VOID> {
+fn req_set_url(call: &mut VmodCall<'_>, n: i64, url: Option<&Text>) -> CallResult<VOID> {
     change(call, n, "req_set_url", |handle| handle.request.url = lossy(url))
 }
 
-fn req_set_header(call: &mut Call<'_>, n: i64, name: &[u8], value: &[u8]) -> CallResult<VOID> {
+fn req_set_header(call: &mut VmodCall<'_>, n: i64, name: &[u8], value: &[u8]) -> CallResult<VOID> {
     set_field(call, n, name, value, "req_set_header")
 }
 
-fn req_unset_header(call: &mut Call<'_>, n: i64, name: &[u8]) -> CallResult<VOID> {
+fn req_unset_header(call: &mut VmodCall<'_>, n: i64, name: &[u8]) -> CallResult<VOID> {
     change(call, n, "req_unset_header", |handle| handle.request.unset(name))
 }
 
-fn req_set_max_loops(call: &mut Call<'_>, n: i64, loops: i64) -> CallResult<VOID> {
+fn req_set_max_loops(call: &mut VmodCall<'_>, n: i64, loops: i64) -> CallResult<VOID> {
     change(call, n, "req_set_max_loops", |handle| handle.max_loops = loops)
 }
 
-fn req_send_and_finish(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
+fn req_send_and_finish(call: &mut VmodCall<'_>, n: i64) -> CallResult<VOID> {
     send(call, n, "req_send_and_finish")?;
     call.ctx.task().get::<Handles>().0.remove(&n);
     give(())
 }
 
-fn req_sent(call: &mut Call<'_>, n: i64) -> CallResult<BOOL> {
+fn req_sent(call: &mut VmodCall<'_>, n: i64) -> CallResult<BOOL> {
     let is_sent = handle(call, n, "req_sent")?.slot.is_some();
     give(is_sent)
 }
 
-fn resp_wait(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
+fn resp_wait(call: &mut VmodCall<'_>, n: i64) -> CallResult<VOID> {
     let Some(slot) = handle(call, n, "resp_wait")?.slot.clone() else { return give(()) };
     wait(async move {
         slot.wait().await;
@@ -159,43 +159,43 @@ fn resp_wait(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
     })
 }
 
-fn resp_is_ready(call: &mut Call<'_>, n: i64) -> CallResult<BOOL> {
+fn resp_is_ready(call: &mut VmodCall<'_>, n: i64) -> CallResult<BOOL> {
     let answer = answer(call, n, "resp_is_ready")?;
     give(answer.is_some())
 }
 
-fn resp_get_status(call: &mut Call<'_>, n: i64) -> CallResult<INT> {
+fn resp_get_status(call: &mut VmodCall<'_>, n: i64) -> CallResult<INT> {
     let answer = answer(call, n, "resp_get_status")?;
     give(answer.map_or(0, |answer| i64::from(answer.status)))
 }
 
-fn allowed(call: &mut Call<'_>, n: i64) -> CallResult<BOOL> {
+fn allowed(call: &mut VmodCall<'_>, n: i64) -> CallResult<BOOL> {
     let Some(slot) = handle(call, n, "allowed")?.slot.clone() else { return give(false) };
-    wait(async move { Ok(slot.wait().await.as_ref().is_ok_and(Answer::allows)) })
+    wait(async move { Ok(slot.wait().await.as_ref().is_ok_and(ClientAnswer::allows)) })
 }
 
-fn resp_get_header(call: &mut Call<'_>, n: i64, name: &[u8]) -> CallResult<STRING> {
+fn resp_get_header(call: &mut VmodCall<'_>, n: i64, name: &[u8]) -> CallResult<STRING> {
     text(call, n, "resp_get_header", |answer| {
         answer.fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     })
 }
 
-fn resp_get_body_len(call: &mut Call<'_>, n: i64) -> CallResult<INT> {
+fn resp_get_body_len(call: &mut VmodCall<'_>, n: i64) -> CallResult<INT> {
     let answer = answer(call, n, "resp_get_body_len")?;
     give(answer.map_or(0, |answer| answer.body.len() as i64))
 }
 
-fn resp_get_body_blob(call: &mut Call<'_>, n: i64) -> CallResult<BLOB> {
+fn resp_get_body_blob(call: &mut VmodCall<'_>, n: i64) -> CallResult<BLOB> {
     let answer = answer(call, n, "resp_get_body_blob")?;
     give(answer.map(|answer| Blob::new(answer.body.clone())))
 }
 
-fn varnish_url(call: &mut Call<'_>, path: &[u8]) -> CallResult<STRING> {
+fn varnish_url(call: &mut VmodCall<'_>, path: &[u8]) -> CallResult<STRING> {
     let url = here(call, path);
     give(url)
 }
 
-fn prefetch_next_url(call: &mut Call<'_>, prefix: &[u8]) -> CallResult<STRING> {
+fn prefetch_next_url(call: &mut VmodCall<'_>, prefix: &[u8]) -> CallResult<STRING> {
     let own = |id: &HeadId| call.ctx.head(*id).map(|head| head.url().to_vec());
     let next = [HeadId::Req, HeadId::Bereq].iter().find_map(own).and_then(|url| next_url(&url, prefix));
     let url = next.and_then(|next| here(call, &next));
@@ -206,14 +206,14 @@ fn prefetch_next_url(call: &mut Call<'_>, prefix: &[u8]) -> CallResult<STRING> {
 struct Handles(BTreeMap<i64, Handle>);
 
 struct Handle {
-    request: Request,
+    request: ClientRequest,
     max_loops: i64,
-    slot: Option<Rc<Slot>>,
+    slot: Option<Rc<ResponseSlot>>,
 }
 
 impl Default for Handle {
     fn default() -> Self {
-        Handle { request: Request::default(), max_loops: 1, slot: None }
+        Handle { request: ClientRequest::default(), max_loops: 1, slot: None }
     }
 }
 
@@ -221,26 +221,31 @@ fn lossy(text: Option<&Text>) -> String {
     text.map(|text| text.lossy().into_owned()).unwrap_or_default()
 }
 
-fn handle<'a>(call: &'a mut Call<'_>, n: i64, who: &str) -> Result<&'a mut Handle, Failure> {
+fn handle<'a>(call: &'a mut VmodCall<'_>, n: i64, who: &str) -> Result<&'a mut Handle, VclFailure> {
     let found = call.ctx.task().get::<Handles>().0.get_mut(&n);
-    found.ok_or_else(|| Failure::new(format!("http.{who}(): init({n}) comes first")))
+    found.ok_or_else(|| VclFailure::new(format!("http.{who}(): init({n}) comes first")))
 }
 
-fn change(call: &mut Call<'_>, n: i64, who: &str, change: impl FnOnce(&mut Handle)) -> CallResult<VOID> {
+fn change(call: &mut VmodCall<'_>, n: i64, who: &str, change: impl FnOnce(&mut Handle)) -> CallResult<VOID> {
     change(handle(call, n, who)?);
     give(())
 }
 
-fn answer<'a>(call: &'a mut Call<'_>, n: i64, who: &str) -> Result<Option<&'a Answer>, Failure> {
+fn answer<'a>(call: &'a mut VmodCall<'_>, n: i64, who: &str) -> Result<Option<&'a ClientAnswer>, VclFailure> {
     let slot = handle(call, n, who)?.slot.as_ref();
     Ok(slot.and_then(|slot| slot.answer.get()).and_then(|answer| answer.as_ref().ok()))
 }
 
-fn text(call: &mut Call<'_>, n: i64, who: &str, of: impl FnOnce(&Answer) -> Option<&Vec<u8>>) -> CallResult<STRING> {
+fn text(
+    call: &mut VmodCall<'_>,
+    n: i64,
+    who: &str,
+    of: impl FnOnce(&ClientAnswer) -> Option<&Vec<u8>>,
+) -> CallResult<STRING> {
     give(answer(call, n, who)?.and_then(of).map(|text| &text[..]))
 }
 
-fn set_method(call: &mut Call<'_>, n: i64, method: &[u8], who: &str) -> CallResult<VOID> {
+fn set_method(call: &mut VmodCall<'_>, n: i64, method: &[u8], who: &str) -> CallResult<VOID> {
     if !is_token(method) {
         return fail(format!("http.{who}(): \"{}\" is no method", method.escape_ascii()));
     }
@@ -248,7 +253,7 @@ fn set_method(call: &mut Call<'_>, n: i64, method: &[u8], who: &str) -> CallResu
     give(())
 }
 
-fn set_field(call: &mut Call<'_>, n: i64, name: &[u8], value: &[u8], who: &str) -> CallResult<VOID> {
+fn set_field(call: &mut VmodCall<'_>, n: i64, name: &[u8], value: &[u8], who: &str) -> CallResult<VOID> {
     if let Some(reason) = client::bad_field(name, value) {
         return fail(format!("http.{who}(): {reason}"));
     }
@@ -258,7 +263,7 @@ fn set_field(call: &mut Call<'_>, n: i64, name: &[u8], value: &[u8], who: &str) 
     give(())
 }
 
-fn copy_to_request(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
+fn copy_to_request(call: &mut VmodCall<'_>, n: i64) -> CallResult<VOID> {
     let fields = client::own_fields(call.ctx);
     let request = &mut handle(call, n, "req_copy_headers")?.request;
     fields.iter().for_each(|(name, _)| request.unset(name));
@@ -266,7 +271,7 @@ fn copy_to_request(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
     give(())
 }
 
-fn copy_to_response(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
+fn copy_to_response(call: &mut VmodCall<'_>, n: i64) -> CallResult<VOID> {
     let Some(answer) = answer(call, n, "resp_copy_headers")? else { return give(()) };
     let fields = answer.fields.clone();
     let Some(id) = [HeadId::Resp, HeadId::Beresp].into_iter().find(|id| call.ctx.edit(*id).is_some()) else {
@@ -278,7 +283,7 @@ fn copy_to_response(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
     give(())
 }
 
-fn set_number(call: &mut Call<'_>, n: i64, name: Option<&Text>, value: i64) -> CallResult<VOID> {
+fn set_number(call: &mut VmodCall<'_>, n: i64, name: Option<&Text>, value: i64) -> CallResult<VOID> {
     let name = lossy(name);
     let Ok(value) = u64::try_from(value) else {
         return fail(format!("http.req_set_iparam(): {name} must not be negative"));
@@ -307,7 +312,7 @@ fn set_verify(verify: &mut Verify, is_checked: bool, left: Verify) {
     };
 }
 
-fn set_text(call: &mut Call<'_>, n: i64, name: Option<&Text>, value: &[u8]) -> CallResult<VOID> {
+fn set_text(call: &mut VmodCall<'_>, n: i64, name: Option<&Text>, value: &[u8]) -> CallResult<VOID> {
     const WHO: &str = "req_set_sparam";
     let (name, value) = (lossy(name), value);
     match name.strip_prefix("CURLOPT_").unwrap_or(&name) {
@@ -327,22 +332,22 @@ fn set_text(call: &mut Call<'_>, n: i64, name: Option<&Text>, value: &[u8]) -> C
     }
 }
 
-fn send(call: &mut Call<'_>, n: i64, who: &str) -> CallResult<VOID> {
+fn send(call: &mut VmodCall<'_>, n: i64, who: &str) -> CallResult<VOID> {
     let depth = client::depth(call.ctx);
     let ring = call.ctx.log().ring().clone();
     let handle = handle(call, n, who)?;
     if depth >= handle.max_loops || handle.request.url.is_empty() {
-        handle.slot = Some(Slot::failed("not sent"));
+        handle.slot = Some(ResponseSlot::failed("not sent"));
         return give(());
     }
-    let Some(question) = Question::begin(depth, handle.request.host()) else {
-        handle.slot = Some(Slot::failed("not sent"));
+    let Some(question) = VclRequest::begin(depth, handle.request.host()) else {
+        handle.slot = Some(ResponseSlot::failed("not sent"));
         call.ctx.log().putf(Tag::VclError, format_args!("http.{who}(): more than {MAX_AT_ONCE} requests at once"));
         return give(());
     };
     let mut request = handle.request.clone();
     request.name(&question);
-    handle.slot = Some(Slot::fill(async move {
+    handle.slot = Some(ResponseSlot::fill(async move {
         let done = client::ask(&request).await;
         if let Err(reason) = &done {
             ring.write_onef(Tag::Error, Vxid::NONE, Marker::None, format_args!("vmod-http: {}: {reason}", request.url));
@@ -353,7 +358,7 @@ fn send(call: &mut Call<'_>, n: i64, who: &str) -> CallResult<VOID> {
     give(())
 }
 
-fn here(call: &mut Call<'_>, path: &[u8]) -> Option<Vec<u8>> {
+fn here(call: &mut VmodCall<'_>, path: &[u8]) -> Option<Vec<u8>> {
     let address = |var: Var| match call.ctx.get(var) {
         Value::Ip(Some(address)) => Some(address),
         _ => None,

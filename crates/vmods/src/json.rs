@@ -4,9 +4,9 @@
 
 use serde_json::Value as Json;
 use vrt::Text;
-use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give};
+use vrt::vmod::{BOOL, CallResult, INT, STRING, VOID, VmodCall, give};
 
-use crate::support::values::{Id, Node, Values};
+use crate::support::values::{Id, ValueNode, Values};
 use vmod_support::args::fail;
 
 /// Bytes of a document.
@@ -42,29 +42,29 @@ vrt::vmod! {
 
         /// Returns whether the path, or the root, is an object
         fn is_object(element: [STRING]) -> BOOL, local
-            = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "object");
+            = |call: &mut VmodCall<'_>, element: Option<&Text>| is(call, element, "object");
 
         /// Returns whether the path, or the root, is an array
         fn is_array(element: [STRING]) -> BOOL, local
-            = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "array");
+            = |call: &mut VmodCall<'_>, element: Option<&Text>| is(call, element, "array");
 
         /// Returns whether the path, or the root, is a string
         fn is_string(element: [STRING]) -> BOOL, local
-            = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "string");
+            = |call: &mut VmodCall<'_>, element: Option<&Text>| is(call, element, "string");
 
         /// Returns whether the path, or the root, is a number
         fn is_number(element: [STRING]) -> BOOL, local
-            = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "number");
+            = |call: &mut VmodCall<'_>, element: Option<&Text>| is(call, element, "number");
 
         /// Returns whether the path, or the root, is true
-        fn is_true(element: [STRING]) -> BOOL, local = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "true");
+        fn is_true(element: [STRING]) -> BOOL, local = |call: &mut VmodCall<'_>, element: Option<&Text>| is(call, element, "true");
 
         /// Returns whether the path, or the root, is false
         fn is_false(element: [STRING]) -> BOOL, local
-            = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "false");
+            = |call: &mut VmodCall<'_>, element: Option<&Text>| is(call, element, "false");
 
         /// Returns whether the path, or the root, is null
-        fn is_null(element: [STRING]) -> BOOL, local = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "null");
+        fn is_null(element: [STRING]) -> BOOL, local = |call: &mut VmodCall<'_>, element: Option<&Text>| is(call, element, "null");
 
         /// Returns a string as a JSON string, with or without quotes
         fn stringify(value: STRING, quoted: BOOL = true) -> STRING, pure = stringify;
@@ -78,57 +78,57 @@ vrt::vmod! {
     }
 }
 
-fn parse(call: &mut Call<'_>, json: &[u8]) -> CallResult<VOID> {
+fn parse(call: &mut VmodCall<'_>, json: &[u8]) -> CallResult<VOID> {
     let text = json.to_vec();
     read(call, &text)
 }
 
-fn parse_req_body(call: &mut Call<'_>) -> CallResult<VOID> {
+fn parse_req_body(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     match crate::bodyaccess::body(call, None, b"") {
         Some(body) => read(call, &body),
         None => read(call, b""),
     }
 }
 
-fn contains(call: &mut Call<'_>, element: Option<&Text>) -> CallResult<BOOL> {
+fn contains(call: &mut VmodCall<'_>, element: Option<&Text>) -> CallResult<BOOL> {
     give(about(call, element, |document, at| document.zip(at).is_some()))
 }
 
-fn get(call: &mut Call<'_>, search: Option<&Text>, error: Option<&Text>, json_string: bool) -> CallResult<STRING> {
+fn get(call: &mut VmodCall<'_>, search: Option<&Text>, error: Option<&Text>, json_string: bool) -> CallResult<STRING> {
     if json_string {
         return fail("json.get(): json_string isn't built into Lacquer");
     }
     let text = |document: Option<&Values>, at| {
         document.zip(at).map(|(values, id)| match values.get(id) {
-            Node::Null => "null".to_owned(),
+            ValueNode::Null => "null".to_owned(),
             _ => values.text(id, false),
         })
     };
     give(about(call, search, text).map(Text::from).or_else(|| error.cloned()))
 }
 
-fn length(call: &mut Call<'_>, element: Option<&Text>) -> CallResult<INT> {
+fn length(call: &mut VmodCall<'_>, element: Option<&Text>) -> CallResult<INT> {
     let size = |document: Option<&Values>, at| document.zip(at).map_or(0, |(values, id)| values.size(id));
     give(about(call, element, size) as i64)
 }
 
-fn is_valid(call: &mut Call<'_>) -> CallResult<BOOL> {
+fn is_valid(call: &mut VmodCall<'_>) -> CallResult<BOOL> {
     let is_valid = document(call).is_some();
     give(is_valid)
 }
 
-fn is_error(call: &mut Call<'_>) -> CallResult<BOOL> {
+fn is_error(call: &mut VmodCall<'_>) -> CallResult<BOOL> {
     let is_error = document(call).is_none();
     give(is_error)
 }
 
-fn stringify(_: &mut Call<'_>, value: &[u8], keeps_quotes: bool) -> CallResult<STRING> {
+fn stringify(_: &mut VmodCall<'_>, value: &[u8], keeps_quotes: bool) -> CallResult<STRING> {
     let quoted = Json::from(String::from_utf8_lossy(value)).to_string();
     let text = if keeps_quotes { &quoted[..] } else { &quoted[1..quoted.len() - 1] };
     give(text)
 }
 
-fn reset(call: &mut Call<'_>) -> CallResult<VOID> {
+fn reset(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     call.ctx.task().get::<Document>().0 = None;
     give(())
 }
@@ -136,11 +136,11 @@ fn reset(call: &mut Call<'_>) -> CallResult<VOID> {
 #[derive(Default)]
 struct Document(Option<Values>);
 
-fn document<'a>(call: &'a mut Call<'_>) -> Option<&'a Values> {
+fn document<'a>(call: &'a mut VmodCall<'_>) -> Option<&'a Values> {
     call.ctx.task().get::<Document>().0.as_ref()
 }
 
-fn read(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
+fn read(call: &mut VmodCall<'_>, text: &[u8]) -> CallResult<VOID> {
     if text.len() > MAX {
         return fail("json: a document has no more than 4 MB");
     }
@@ -151,7 +151,7 @@ fn read(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
 }
 
 /// Something about the place that the first argument names; the root when it names none.
-fn about<T>(call: &mut Call<'_>, element: Option<&Text>, what: impl FnOnce(Option<&Values>, Option<Id>) -> T) -> T {
+fn about<T>(call: &mut VmodCall<'_>, element: Option<&Text>, what: impl FnOnce(Option<&Values>, Option<Id>) -> T) -> T {
     let document = document(call);
     let at = document.and_then(|values| {
         let root = *values.roots.first()?;
@@ -163,7 +163,7 @@ fn about<T>(call: &mut Call<'_>, element: Option<&Text>, what: impl FnOnce(Optio
     what(document, at)
 }
 
-fn is(call: &mut Call<'_>, element: Option<&Text>, kind: &str) -> CallResult<BOOL> {
+fn is(call: &mut VmodCall<'_>, element: Option<&Text>, kind: &str) -> CallResult<BOOL> {
     let is = |document: Option<&Values>, at| document.zip(at).is_some_and(|(values, id)| values.type_of(id) == kind);
     give(about(call, element, is))
 }

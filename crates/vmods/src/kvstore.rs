@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use base::Mono;
 use parking_lot::RwLock;
-use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give, wait};
-use vrt::{Failure, Method, Text};
+use vrt::vmod::{BOOL, CallResult, INT, STRING, VOID, VmodCall, give, wait};
+use vrt::{Method, Text, VclFailure};
 
 use vmod_support::args::fail;
 use vmod_support::bounded::{BoundedMap, Worth};
@@ -50,10 +50,10 @@ vrt::vmod! {
 
         /// Returns whether the key exists
         fn contains(key: STRING) -> BOOL, local
-            = |this: &Arc<Store>, call: &mut Call<'_>, key: &[u8]| this.entry(call, key).is_some();
+            = |this: &Arc<Store>, call: &mut VmodCall<'_>, key: &[u8]| this.entry(call, key).is_some();
 
         /// Returns the number of keys, including expired ones that haven't been requested since
-        fn size() -> INT, local = |this: &Arc<Store>, call: &mut Call<'_>| this.size(call) as i64;
+        fn size() -> INT, local = |this: &Arc<Store>, call: &mut VmodCall<'_>| this.size(call) as i64;
 
         /// Removes expired keys and returns their number
         fn compact() -> INT = init_compact;
@@ -74,17 +74,17 @@ vrt::vmod! {
     }
 }
 
-fn init_get(this: &Arc<Store>, call: &mut Call<'_>, key: &[u8], default: Option<&Text>) -> CallResult<STRING> {
+fn init_get(this: &Arc<Store>, call: &mut VmodCall<'_>, key: &[u8], default: Option<&Text>) -> CallResult<STRING> {
     let found = this.get(call, key);
     give(found.or_else(|| default.cloned()))
 }
 
-fn limit(this: &Arc<Store>, call: &mut Call<'_>, key: &[u8], most: i64, add: i64) -> CallResult<BOOL> {
+fn limit(this: &Arc<Store>, call: &mut VmodCall<'_>, key: &[u8], most: i64, add: i64) -> CallResult<BOOL> {
     let (is_within, _) = count(call, this, key, add, None, Some(most))?;
     give(is_within)
 }
 
-fn init_compact(this: &Arc<Store>, call: &mut Call<'_>) -> CallResult<INT> {
+fn init_compact(this: &Arc<Store>, call: &mut VmodCall<'_>) -> CallResult<INT> {
     let now = call.ctx.clock().mono();
     give(this.table.read().compact(now) as i64)
 }
@@ -100,11 +100,11 @@ struct Store {
 #[derive(Debug)]
 struct Table {
     hasher: RandomState,
-    parts: [RwLock<BoundedMap<Text, Entry>>; PARTS],
+    parts: [RwLock<BoundedMap<Text, KvEntry>>; PARTS],
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct KvEntry {
     value: Text,
     until: Option<Mono>,
     /// Set by the operator: no key of a request takes its place.
@@ -113,9 +113,9 @@ struct Entry {
 
 /// Changes of one table by a task: keys set or deleted.
 #[derive(Default)]
-struct Layer(HashMap<Text, Option<Entry>>);
+struct Layer(HashMap<Text, Option<KvEntry>>);
 
-fn new(_: &mut Call<'_>, name: &str, buckets: i64, scope: Scope) -> Result<Arc<Store>, Failure> {
+fn new(_: &mut VmodCall<'_>, name: &str, buckets: i64, scope: Scope) -> Result<Arc<Store>, VclFailure> {
     if buckets < 1 {
         return fail(format!("kvstore: {name}: buckets must be 1 or more"));
     }
@@ -124,22 +124,22 @@ fn new(_: &mut Call<'_>, name: &str, buckets: i64, scope: Scope) -> Result<Arc<S
     Ok(Arc::new(Store { name: name.to_owned(), is_layered, table: RwLock::new(Arc::new(Table::new(room))) }))
 }
 
-fn is_housekeeping(call: &Call<'_>) -> bool {
+fn is_housekeeping(call: &VmodCall<'_>) -> bool {
     matches!(call.method, Method::Init | Method::Fini)
 }
 
-fn until(call: &Call<'_>, ttl: f64) -> Option<Mono> {
+fn until(call: &VmodCall<'_>, ttl: f64) -> Option<Mono> {
     (ttl > 0.0).then(|| call.ctx.clock().mono().plus(ttl))
 }
 
-fn set(this: &Arc<Store>, call: &mut Call<'_>, key: &[u8], value: Option<&Text>, ttl: f64) -> CallResult<VOID> {
+fn set(this: &Arc<Store>, call: &mut VmodCall<'_>, key: &[u8], value: Option<&Text>, ttl: f64) -> CallResult<VOID> {
     let (key, value) = (key, value.cloned().unwrap_or(Text::EMPTY));
-    let entry = Entry { value, until: until(call, ttl), is_kept: is_housekeeping(call) };
+    let entry = KvEntry { value, until: until(call, ttl), is_kept: is_housekeeping(call) };
     this.put(call, key, entry)?;
     give(())
 }
 
-fn delete(this: &Arc<Store>, call: &mut Call<'_>, key: &[u8]) -> CallResult<VOID> {
+fn delete(this: &Arc<Store>, call: &mut VmodCall<'_>, key: &[u8]) -> CallResult<VOID> {
     let (store, key) = (this, key);
     if store.is_own(call) {
         store.layer(call, key)?.insert(Text::copy(key), None);
@@ -149,7 +149,7 @@ fn delete(this: &Arc<Store>, call: &mut Call<'_>, key: &[u8]) -> CallResult<VOID
     give(())
 }
 
-fn counter(this: &Arc<Store>, call: &mut Call<'_>, key: &[u8], increment: i64, ttl: f64) -> CallResult<INT> {
+fn counter(this: &Arc<Store>, call: &mut VmodCall<'_>, key: &[u8], increment: i64, ttl: f64) -> CallResult<INT> {
     let life = until(call, ttl);
     let (_, sum) = count(call, this, key, increment, life, None)?;
     give(sum)
@@ -157,13 +157,13 @@ fn counter(this: &Arc<Store>, call: &mut Call<'_>, key: &[u8], increment: i64, t
 
 /// Adds to a key's number unless that would make it more than `most`; whether it did, and the number then.
 fn count(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     store: &Store,
     key: &[u8],
     add: i64,
     life: Option<Mono>,
     most: Option<i64>,
-) -> Result<(bool, i64), Failure> {
+) -> Result<(bool, i64), VclFailure> {
     let next = |old: Option<&[u8]>| {
         let old = number(old.unwrap_or_default());
         let sum = old.saturating_add(add);
@@ -173,7 +173,7 @@ fn count(
         let old = store.entry(call, key);
         let (did, sum) = next(old.as_ref().map(|entry| entry.value.as_bytes()));
         let until = life.or(old.and_then(|entry| entry.until));
-        store.put(call, key, Entry { value: sum.to_string().into(), until, is_kept: false })?;
+        store.put(call, key, KvEntry { value: sum.to_string().into(), until, is_kept: false })?;
         return Ok((did, sum));
     }
     // Under one lock from the old number to the new: others count, too.
@@ -184,7 +184,7 @@ fn count(
     let old = part.get(key).filter(|entry| entry.lives(now));
     let (did, sum) = next(old.map(|entry| entry.value.as_bytes()));
     let until = life.or(old.and_then(|entry| entry.until));
-    set_in(&mut part, key, Entry { value: sum.to_string().into(), until, is_kept }, now);
+    set_in(&mut part, key, KvEntry { value: sum.to_string().into(), until, is_kept }, now);
     Ok((did, sum))
 }
 
@@ -195,7 +195,7 @@ fn number(text: &[u8]) -> i64 {
     std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-fn init_file(this: &Arc<Store>, _: &mut Call<'_>, path: &[u8], separator: &[u8]) -> CallResult<INT> {
+fn init_file(this: &Arc<Store>, _: &mut VmodCall<'_>, path: &[u8], separator: &[u8]) -> CallResult<INT> {
     let (store, path) = (this.clone(), path.to_vec());
     let separator = separator.to_vec();
     if separator.is_empty() {
@@ -234,7 +234,7 @@ fn parse(text: &[u8], separator: &[u8]) -> Result<(Table, usize), String> {
             continue;
         }
         let at = memchr::memmem::find(line, separator).ok_or_else(|| format!("line {} has no separator", n + 1))?;
-        let entry = Entry { value: Text::copy(&line[at + separator.len()..]), until: None, is_kept: true };
+        let entry = KvEntry { value: Text::copy(&line[at + separator.len()..]), until: None, is_kept: true };
         table.part(&line[..at]).write().insert(Text::copy(&line[..at]), entry);
     }
     let count: usize = table.parts.iter().map(|part| part.read().len()).sum();
@@ -244,7 +244,7 @@ fn parse(text: &[u8], separator: &[u8]) -> Result<(Table, usize), String> {
     Ok((table, count))
 }
 
-impl Entry {
+impl KvEntry {
     fn lives(&self, now: Mono) -> bool {
         self.until.is_none_or(|until| now.0 < until.0)
     }
@@ -264,12 +264,12 @@ impl Table {
         Table { hasher: RandomState::new(), parts: std::array::from_fn(part) }
     }
 
-    fn part(&self, key: &[u8]) -> &RwLock<BoundedMap<Text, Entry>> {
+    fn part(&self, key: &[u8]) -> &RwLock<BoundedMap<Text, KvEntry>> {
         &self.parts[self.hasher.hash_one(key) as usize % PARTS]
     }
 
     fn compact(&self, now: Mono) -> usize {
-        let drop_dead = |part: &RwLock<BoundedMap<Text, Entry>>| {
+        let drop_dead = |part: &RwLock<BoundedMap<Text, KvEntry>>| {
             let mut part = part.write();
             let before = part.len();
             part.retain(|entry| entry.lives(now));
@@ -280,7 +280,7 @@ impl Table {
 }
 
 /// Sets a key; a new one takes the place of another when the part is full.
-fn set_in(part: &mut BoundedMap<Text, Entry>, key: &[u8], entry: Entry, now: Mono) {
+fn set_in(part: &mut BoundedMap<Text, KvEntry>, key: &[u8], entry: KvEntry, now: Mono) {
     if !part.contains_key(key) {
         part.make_room(MAX / PARTS, |entry| entry.worth(now));
     }
@@ -288,12 +288,16 @@ fn set_in(part: &mut BoundedMap<Text, Entry>, key: &[u8], entry: Entry, now: Mon
 }
 
 impl Store {
-    fn is_own(&self, call: &Call<'_>) -> bool {
+    fn is_own(&self, call: &VmodCall<'_>) -> bool {
         self.is_layered && !is_housekeeping(call)
     }
 
     /// The task's own keys, with room for one more.
-    fn layer<'a>(&self, call: &'a mut Call<'_>, key: &[u8]) -> Result<&'a mut HashMap<Text, Option<Entry>>, Failure> {
+    fn layer<'a>(
+        &self,
+        call: &'a mut VmodCall<'_>,
+        key: &[u8],
+    ) -> Result<&'a mut HashMap<Text, Option<KvEntry>>, VclFailure> {
         let layer = &mut call.ctx.task().keyed(std::ptr::from_ref(self) as usize, Layer::default).0;
         if layer.len() >= MAX_OF_TASK && !layer.contains_key(key) {
             return fail(format!("kvstore: {}: a task sets no more than {MAX_OF_TASK} keys", self.name));
@@ -301,7 +305,7 @@ impl Store {
         Ok(layer)
     }
 
-    fn put(&self, call: &mut Call<'_>, key: &[u8], entry: Entry) -> Result<(), Failure> {
+    fn put(&self, call: &mut VmodCall<'_>, key: &[u8], entry: KvEntry) -> Result<(), VclFailure> {
         if self.is_own(call) {
             self.layer(call, key)?.insert(Text::copy(key), Some(entry));
             return Ok(());
@@ -313,7 +317,7 @@ impl Store {
         Ok(())
     }
 
-    fn entry(&self, call: &mut Call<'_>, key: &[u8]) -> Option<Entry> {
+    fn entry(&self, call: &mut VmodCall<'_>, key: &[u8]) -> Option<KvEntry> {
         let now = call.ctx.clock().mono();
         if self.is_own(call)
             && let Some(layer) = call.ctx.task().find::<Layer>(std::ptr::from_ref(self) as usize)
@@ -334,7 +338,7 @@ impl Store {
         None
     }
 
-    fn size(&self, call: &mut Call<'_>) -> usize {
+    fn size(&self, call: &mut VmodCall<'_>) -> usize {
         let table = self.table.read().clone();
         let mut size: usize = table.parts.iter().map(|part| part.read().len()).sum();
         if self.is_own(call)
@@ -351,7 +355,7 @@ impl Store {
         size
     }
 
-    fn get(&self, call: &mut Call<'_>, key: &[u8]) -> Option<Text> {
+    fn get(&self, call: &mut VmodCall<'_>, key: &[u8]) -> Option<Text> {
         self.entry(call, key).map(|entry| entry.value)
     }
 }
@@ -374,7 +378,7 @@ mod tests {
     fn a_full_table_takes_new_keys() {
         let mut part = BoundedMap::default();
         let mut set = |key: &str, until, is_kept| {
-            set_in(&mut part, key.as_bytes(), Entry { value: Text::EMPTY, until, is_kept }, Mono(1.0));
+            set_in(&mut part, key.as_bytes(), KvEntry { value: Text::EMPTY, until, is_kept }, Mono(1.0));
             part.len()
         };
         set("own", None, true);

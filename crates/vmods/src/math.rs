@@ -5,8 +5,8 @@ use std::f64::consts as c;
 use std::num::FpCategory;
 
 use vrt::Text;
-use vrt::vmod::Words;
-use vrt::vmod::{Call, CallResult, INT, REAL, STRING, give};
+use vrt::vmod::EnumWords;
+use vrt::vmod::{CallResult, INT, REAL, STRING, VmodCall, give};
 
 use vmod_support::args::fail;
 
@@ -338,7 +338,7 @@ fn class(name: &str) -> i64 {
 
 const MAX_DIGITS: usize = 300;
 
-fn strfromd(_: &mut Call<'_>, format: &[u8], f: f64) -> CallResult<STRING> {
+fn strfromd(_: &mut VmodCall<'_>, format: &[u8], f: f64) -> CallResult<STRING> {
     match shown(format, f) {
         Some(text) => give(text),
         None => fail(format!("math.strfromd: bad format \"{}\"", format.escape_ascii())),

@@ -11,12 +11,12 @@ use base::{Mono, Vxid};
 use parking_lot::{Mutex, RwLock};
 use shm::vsl::Marker;
 use tables::Tag;
-use vrt::acl::{Acl, Decl, Entry, Flags};
-use vrt::vmod::{Call, CallResult, STRING, VOID, give, wait};
-use vrt::{Failure, Method, Text};
+use vrt::acl::{Acl, AclDeclaration, AclFlags, DeclaredEntry};
+use vrt::vmod::{CallResult, STRING, VOID, VmodCall, give, wait};
+use vrt::{Method, Text, VclFailure};
 
 use vmod_support::args::fail;
-use vmod_support::files::Files;
+use vmod_support::files::ParsedFiles;
 
 const MAX_BYTES: u64 = 64 << 20;
 const NETWORKS: usize = 1_000_000;
@@ -39,7 +39,7 @@ vrt::vmod! {
     }
 }
 
-static FILES: Files<Database> = Files::new(MAX_BYTES, |bytes| Database::read(&bytes));
+static FILES: ParsedFiles<Database> = ParsedFiles::new(MAX_BYTES, |bytes| Database::read(&bytes));
 
 #[derive(Default)]
 struct Maps(RwLock<HashMap<Text, Arc<Map>>>);
@@ -59,7 +59,7 @@ struct Database {
     notes: Vec<String>,
 }
 
-fn init(call: &mut Call<'_>, label: Option<&Text>, file: Option<&Text>, interval: i64) -> CallResult<VOID> {
+fn init(call: &mut VmodCall<'_>, label: Option<&Text>, file: Option<&Text>, interval: i64) -> CallResult<VOID> {
     let (Some(label), Some(path)) = (label.cloned(), file) else {
         return fail("netmapper.init(): label and file must be set");
     };
@@ -78,7 +78,7 @@ fn init(call: &mut Call<'_>, label: Option<&Text>, file: Option<&Text>, interval
         let read = path.clone();
         let database = rt::blocking(move || FILES.share(&read)).await.map_err(rt::NoThread::text)?;
         let database =
-            database.map_err(|reason| Failure::new(format!("netmapper.init(): {}: {reason}", path.display())))?;
+            database.map_err(|reason| VclFailure::new(format!("netmapper.init(): {}: {reason}", path.display())))?;
         for note in &database.notes {
             let text = format_args!("netmapper: {}: {note}", path.display());
             log.write_onef(Tag::Error, Vxid::NONE, Marker::None, text);
@@ -89,7 +89,7 @@ fn init(call: &mut Call<'_>, label: Option<&Text>, file: Option<&Text>, interval
     })
 }
 
-fn map(call: &mut Call<'_>, label: Option<&Text>, ip: Option<&Text>) -> CallResult<STRING> {
+fn map(call: &mut VmodCall<'_>, label: Option<&Text>, ip: Option<&Text>) -> CallResult<STRING> {
     let (Some(label), Some(ip)) = (label, ip) else { return give(None::<Text>) };
     let Some(map) = call.module.get_or(Maps::default).0.read().get(label).cloned() else { return give(None::<Text>) };
     if call.ctx.trial().is_none() {
@@ -104,7 +104,7 @@ fn map(call: &mut Call<'_>, label: Option<&Text>, ip: Option<&Text>) -> CallResu
 
 impl Map {
     /// Has the file looked at, off this thread, when it is time.
-    fn refresh(self: &Arc<Self>, call: &mut Call<'_>) {
+    fn refresh(self: &Arc<Self>, call: &mut VmodCall<'_>) {
         let now = call.ctx.clock().mono();
         {
             let mut due = self.due.lock();
@@ -205,13 +205,13 @@ impl Database {
             let (one, other) = (texts[a.text].lossy(), texts[b.text].lossy());
             return Err(format!("{shown}/{} is there twice: \"{one}\" and \"{other}\"", a.bits));
         }
-        let entry = |network: &Network| Entry {
+        let entry = |network: &Network| DeclaredEntry {
             addr: Ipv6Addr::from_bits(network.prefix).to_string(),
             mask: Some(network.bits),
-            ..Entry::default()
+            ..DeclaredEntry::default()
         };
-        let flags = Flags { log: false, pedantic: false, table: false };
-        let decl = Decl { name: "netmapper".into(), flags, entries: networks.iter().map(entry).collect() };
+        let flags = AclFlags { log: false, pedantic: false, table: false };
+        let decl = AclDeclaration { name: "netmapper".into(), flags, entries: networks.iter().map(entry).collect() };
         let acl =
             Acl::build(&decl, &mut |_| Err("not an address".into()), &mut Vec::new()).map_err(|reason| reason.text)?;
         let texts = networks.iter().map(|network| texts[network.text].clone()).collect();

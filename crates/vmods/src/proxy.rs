@@ -2,10 +2,10 @@
 //! vmod_proxy(3): the TLVs of a PROXY v2 header (haproxy's proxy-protocol.txt, section 2.2). Where TLS is ours it answers as a
 //! terminator's header would have: VCL that was written for one goes on.
 
-use ::tls::Info;
+use ::tls::HandshakeInfo;
 use ::tls::certificate::Certificate;
 use net::proxy::tlv;
-use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, give};
+use vrt::vmod::{BOOL, CallResult, INT, STRING, VmodCall, give};
 
 const ALPN: u8 = 0x01;
 const AUTHORITY: u8 = 0x02;
@@ -26,48 +26,48 @@ vrt::vmod! {
 
     functions {
         /// Returns the protocol negotiated by ALPN
-        fn alpn() -> STRING, local = |call: &mut Call<'_>| text(call, ALPN);
+        fn alpn() -> STRING, local = |call: &mut VmodCall<'_>| text(call, ALPN);
 
         /// Returns the host name requested by the client (SNI)
-        fn authority() -> STRING, local = |call: &mut Call<'_>| text(call, AUTHORITY);
+        fn authority() -> STRING, local = |call: &mut VmodCall<'_>| text(call, AUTHORITY);
 
         /// Returns whether the client uses TLS
-        fn is_ssl() -> BOOL, local = |call: &mut Call<'_>| flag(call, CLIENT_SSL);
+        fn is_ssl() -> BOOL, local = |call: &mut VmodCall<'_>| flag(call, CLIENT_SSL);
 
         /// Returns whether the client sent a certificate in this TLS session
-        fn client_has_cert_sess() -> BOOL, local = |call: &mut Call<'_>| flag(call, CLIENT_CERT_SESS);
+        fn client_has_cert_sess() -> BOOL, local = |call: &mut VmodCall<'_>| flag(call, CLIENT_CERT_SESS);
 
         /// Returns whether the client sent a certificate on this connection
-        fn client_has_cert_conn() -> BOOL, local = |call: &mut Call<'_>| flag(call, CLIENT_CERT_CONN);
+        fn client_has_cert_conn() -> BOOL, local = |call: &mut VmodCall<'_>| flag(call, CLIENT_CERT_CONN);
 
         /// Returns the result of verifying the client's certificate; 0: valid
         fn ssl_verify_result() -> INT, local = ssl_verify_result;
 
         /// Returns the TLS version
-        fn ssl_version() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_VERSION);
+        fn ssl_version() -> STRING, local = |call: &mut VmodCall<'_>| text(call, SSL_VERSION);
 
         /// Returns the common name in the client's certificate
-        fn client_cert_cn() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_CN);
+        fn client_cert_cn() -> STRING, local = |call: &mut VmodCall<'_>| text(call, SSL_CN);
 
         /// Returns the cipher
-        fn ssl_cipher() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_CIPHER);
+        fn ssl_cipher() -> STRING, local = |call: &mut VmodCall<'_>| text(call, SSL_CIPHER);
 
         /// Returns the signature algorithm of the server's certificate
-        fn cert_sign() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_SIG_ALG);
+        fn cert_sign() -> STRING, local = |call: &mut VmodCall<'_>| text(call, SSL_SIG_ALG);
 
         /// Returns the key algorithm of the server's certificate
-        fn cert_key() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_KEY_ALG);
+        fn cert_key() -> STRING, local = |call: &mut VmodCall<'_>| text(call, SSL_KEY_ALG);
     }
 }
 
-fn ssl_verify_result(call: &mut Call<'_>) -> CallResult<INT> {
+fn ssl_verify_result(call: &mut VmodCall<'_>) -> CallResult<INT> {
     // Of our own a certificate that doesn't hold ends the handshake.
     let found = if call.ctx.tls().is_some() { 0 } else { ssl(call).map_or(0, |(_, verify)| verify) };
     give(i64::from(found))
 }
 
 /// A TLV as text: a NUL ends it, as it ends varnishd's strings.
-fn text(call: &mut Call<'_>, kind: u8) -> CallResult<STRING> {
+fn text(call: &mut VmodCall<'_>, kind: u8) -> CallResult<STRING> {
     if let Some(info) = call.ctx.tls() {
         return give(own(info, kind));
     }
@@ -77,7 +77,7 @@ fn text(call: &mut Call<'_>, kind: u8) -> CallResult<STRING> {
 }
 
 /// The value that a PROXY header would have for our own TLS.
-fn own(info: &Info, kind: u8) -> Option<Vec<u8>> {
+fn own(info: &HandshakeInfo, kind: u8) -> Option<Vec<u8>> {
     let ours = || Certificate::read(info.own_leaf()?);
     let text = match kind {
         ALPN => return info.alpn.as_deref().map(<[u8]>::to_vec),
@@ -92,14 +92,14 @@ fn own(info: &Info, kind: u8) -> Option<Vec<u8>> {
     Some(text.into_bytes())
 }
 
-fn ssl(call: &mut Call<'_>) -> Option<(u8, u32)> {
+fn ssl(call: &mut VmodCall<'_>) -> Option<(u8, u32)> {
     let tlvs = call.ctx.proxy_tlvs()?;
     let value = tlv(&tlvs, SSL)?;
     let (flags, rest) = value.split_first()?;
     Some((*flags, u32::from_be_bytes(*rest.first_chunk()?)))
 }
 
-fn flag(call: &mut Call<'_>, flag: u8) -> CallResult<BOOL> {
+fn flag(call: &mut VmodCall<'_>, flag: u8) -> CallResult<BOOL> {
     let found = match call.ctx.tls() {
         Some(info) => flag == CLIENT_SSL || info.peer_leaf().is_some(),
         None => ssl(call).is_some_and(|(flags, _)| flags & flag == flag),

@@ -2,7 +2,7 @@
 //! vmod_purge(3).
 
 use vrt::Method;
-use vrt::vmod::{Call, CallResult, INT, give};
+use vrt::vmod::{CallResult, INT, VmodCall, give};
 
 use vmod_support::args::fail;
 
@@ -13,7 +13,7 @@ vrt::vmod! {
     functions {
         /// Removes all variants and returns their number
         fn hard() -> INT, only(Method::Miss.set().with(Method::Hit.set()))
-            = |call: &mut Call<'_>| purge(call, 0.0, Some(0.0), Some(0.0));
+            = |call: &mut VmodCall<'_>| purge(call, 0.0, Some(0.0), Some(0.0));
 
         /// Shortens ttl, grace and keep of all variants and returns their number. A negative value leaves that one
         /// unchanged
@@ -23,13 +23,13 @@ vrt::vmod! {
     }
 }
 
-fn soft(call: &mut Call<'_>, ttl: f64, grace: f64, keep: f64) -> CallResult<INT> {
+fn soft(call: &mut VmodCall<'_>, ttl: f64, grace: f64, keep: f64) -> CallResult<INT> {
     // Negative: that life stays as it is.
     let life = |seconds| Some(seconds).filter(|seconds| *seconds >= 0.0);
     purge(call, ttl, life(grace), life(keep))
 }
 
-fn purge(call: &mut Call<'_>, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> CallResult<INT> {
+fn purge(call: &mut VmodCall<'_>, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> CallResult<INT> {
     if !matches!(call.method, Method::Hit | Method::Miss) {
         return fail("purge can only happen in vcl_hit{} or vcl_miss{}");
     }

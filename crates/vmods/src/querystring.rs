@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use base::fnmatch::{self, Flags};
+use base::fnmatch::{self, MatchFlags};
 use parking_lot::RwLock;
 use tables::Tag;
 use vcl_regex::Regex;
-use vrt::vmod::{Call, CallResult, STRING, VOID, give};
-use vrt::{Failure, HeadId, Method, Text};
+use vrt::vmod::{CallResult, STRING, VOID, VmodCall, give};
+use vrt::{HeadId, Method, Text, VclFailure};
 
 use vmod_support::args::fail;
 
@@ -34,18 +34,18 @@ vrt::vmod! {
 
         /// Returns the URL without its query
         fn remove(url: [STRING]) -> STRING, local
-            = |call: &mut Call<'_>, url: Option<Option<&Text>>| plain(call, url, |url| split(url).0.to_vec());
+            = |call: &mut VmodCall<'_>, url: Option<Option<&Text>>| plain(call, url, |url| split(url).0.to_vec());
     }
 
     /// A filter of query arguments, by name or by the whole argument
     object filter(sort: BOOL = false, uniq: BOOL = false, match: Match = Name) -> Arc<Filter> = new, methods {
         /// Selects the arguments that are equal to this string
         fn add_string(_: STRING) -> VOID, only(Method::Init.set())
-            = |this: &Arc<Filter>, call: &mut Call<'_>, text: &[u8]| add(call, this, Rule::Exact(text.into()));
+            = |this: &Arc<Filter>, call: &mut VmodCall<'_>, text: &[u8]| add(call, this, Rule::Exact(text.into()));
 
         /// Selects the arguments that match this shell pattern
         fn add_glob(_: STRING) -> VOID, only(Method::Init.set())
-            = |this: &Arc<Filter>, call: &mut Call<'_>, text: &[u8]| add(call, this, Rule::Glob(text.into()));
+            = |this: &Arc<Filter>, call: &mut VmodCall<'_>, text: &[u8]| add(call, this, Rule::Glob(text.into()));
 
         /// Selects the arguments that match
         fn add_regex(_: REGEX) -> VOID, only(Method::Init.set()) = add_regex;
@@ -58,29 +58,34 @@ vrt::vmod! {
     }
 }
 
-fn clean(call: &mut Call<'_>, url: Option<Option<&Text>>) -> CallResult<STRING> {
+fn clean(call: &mut VmodCall<'_>, url: Option<Option<&Text>>) -> CallResult<STRING> {
     plain(call, url, |url| Filter::default().apply(url, true, &mut Vec::new()))
 }
 
-fn sort(call: &mut Call<'_>, url: Option<Option<&Text>>, uniq: bool) -> CallResult<STRING> {
+fn sort(call: &mut VmodCall<'_>, url: Option<Option<&Text>>, uniq: bool) -> CallResult<STRING> {
     let filter = Filter { sort: true, uniq, whole: true, rules: RwLock::default() };
     plain(call, url, |url| filter.apply(url, true, &mut Vec::new()))
 }
 
-fn new(_: &mut Call<'_>, _: &str, sort: bool, uniq: bool, matches: Match) -> Result<Arc<Filter>, Failure> {
+fn new(_: &mut VmodCall<'_>, _: &str, sort: bool, uniq: bool, matches: Match) -> Result<Arc<Filter>, VclFailure> {
     let (sort, uniq, whole) = (sort, uniq, matches == Match::Param);
     Ok(Arc::new(Filter { sort, uniq, whole, rules: RwLock::default() }))
 }
 
-fn add_regex(this: &Arc<Filter>, call: &mut Call<'_>, regex: &Arc<Regex>) -> CallResult<VOID> {
+fn add_regex(this: &Arc<Filter>, call: &mut VmodCall<'_>, regex: &Arc<Regex>) -> CallResult<VOID> {
     add(call, this, Rule::Regex(regex.clone()))
 }
 
-fn filter_apply(this: &Arc<Filter>, call: &mut Call<'_>, url: Option<Option<&Text>>, mode: Mode) -> CallResult<STRING> {
+fn filter_apply(
+    this: &Arc<Filter>,
+    call: &mut VmodCall<'_>,
+    url: Option<Option<&Text>>,
+    mode: Mode,
+) -> CallResult<STRING> {
     filtered(call, this, url, mode, |url| url.to_vec())
 }
 
-fn extract(this: &Arc<Filter>, call: &mut Call<'_>, url: Option<Option<&Text>>, mode: Mode) -> CallResult<STRING> {
+fn extract(this: &Arc<Filter>, call: &mut VmodCall<'_>, url: Option<Option<&Text>>, mode: Mode) -> CallResult<STRING> {
     filtered(call, this, url, mode, |url| split(url).1.unwrap_or_default().to_vec())
 }
 
@@ -99,7 +104,7 @@ struct Filter {
     rules: RwLock<Vec<Rule>>,
 }
 
-fn add(call: &mut Call<'_>, filter: &Filter, rule: Rule) -> CallResult<VOID> {
+fn add(call: &mut VmodCall<'_>, filter: &Filter, rule: Rule) -> CallResult<VOID> {
     if call.method != Method::Init {
         return fail("querystring: a filter takes criteria in vcl_init only");
     }
@@ -108,7 +113,7 @@ fn add(call: &mut Call<'_>, filter: &Filter, rule: Rule) -> CallResult<VOID> {
 }
 
 /// The URL that was given, or the transaction's.
-fn url(call: &mut Call<'_>, given: Option<Option<&Text>>) -> Result<Option<Text>, Failure> {
+fn url(call: &mut VmodCall<'_>, given: Option<Option<&Text>>) -> Result<Option<Text>, VclFailure> {
     if let Some(url) = given {
         return Ok(url.cloned());
     }
@@ -122,7 +127,7 @@ fn url(call: &mut Call<'_>, given: Option<Option<&Text>>) -> Result<Option<Text>
 }
 
 fn plain(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     given: Option<Option<&Text>>,
     change: impl FnOnce(&[u8]) -> Vec<u8>,
 ) -> CallResult<STRING> {
@@ -131,7 +136,7 @@ fn plain(
 }
 
 fn filtered(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     filter: &Filter,
     given: Option<Option<&Text>>,
     mode: Mode,
@@ -200,7 +205,7 @@ impl Rule {
     fn means(&self, subject: &[u8]) -> Result<bool, &'static str> {
         Ok(match self {
             Rule::Exact(text) => **text == *subject,
-            Rule::Glob(glob) => fnmatch::matches(glob, subject, Flags::default()),
+            Rule::Glob(glob) => fnmatch::matches(glob, subject, MatchFlags::default()),
             Rule::Regex(regex) => return regex.is_match(subject).map_err(|error| error.text()),
         })
     }

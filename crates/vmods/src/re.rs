@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use tables::Tag;
 use vcl_regex::Regex;
-use vrt::vmod::{BOOL, Call, CallResult, STRING, give};
-use vrt::{Failure, Text};
+use vrt::vmod::{BOOL, CallResult, STRING, VmodCall, give};
+use vrt::{Text, VclFailure};
 
 use crate::support::pattern;
 use vmod_support::args::fail;
@@ -32,7 +32,7 @@ vrt::vmod! {
 
         /// Returns group 0 to 10 of this task's last match; fallback if there is none
         fn backref(refnum: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING, local
-            = |call: &mut Call<'_>, number: i64, fallback: Option<&Text>| backref(call, FUNCTIONS, number, fallback);
+            = |call: &mut VmodCall<'_>, number: i64, fallback: Option<&Text>| backref(call, FUNCTIONS, number, fallback);
 
         /// Returns the version of this module
         fn version() -> STRING, local = |_| env!("CARGO_PKG_VERSION");
@@ -52,7 +52,7 @@ vrt::vmod! {
 
         /// Returns group 0 to 10 of this task's last match; fallback if there is none
         fn backref(refnum: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING, local
-            = |this: &Arc<Regex>, call: &mut Call<'_>, number: i64, fallback: Option<&Text>| backref(call, key(this), number, fallback);
+            = |this: &Arc<Regex>, call: &mut VmodCall<'_>, number: i64, fallback: Option<&Text>| backref(call, key(this), number, fallback);
     }
 
     left_out {
@@ -64,23 +64,23 @@ vrt::vmod! {
     }
 }
 
-fn re_match(call: &mut Call<'_>, subject: Option<&Text>, pattern: &[u8]) -> CallResult<BOOL> {
+fn re_match(call: &mut VmodCall<'_>, subject: Option<&Text>, pattern: &[u8]) -> CallResult<BOOL> {
     match_dyn(call, FUNCTIONS, pattern, subject)
 }
 
-fn re_match_dyn(call: &mut Call<'_>, subject: Option<&Text>, pattern: &[u8]) -> CallResult<BOOL> {
+fn re_match_dyn(call: &mut VmodCall<'_>, subject: Option<&Text>, pattern: &[u8]) -> CallResult<BOOL> {
     match_dyn(call, FUNCTIONS, pattern, subject)
 }
 
 fn new(
-    _: &mut Call<'_>,
+    _: &mut VmodCall<'_>,
     name: &str,
     pattern: &[u8],
     _: i64,
     _: i64,
     forbody: bool,
     asfilter: bool,
-) -> Result<Arc<Regex>, Failure> {
+) -> Result<Arc<Regex>, VclFailure> {
     for (is_wanted, what) in [(forbody, "forbody"), (asfilter, "asfilter")] {
         if is_wanted {
             return fail(format!("re: {name}: {what} isn't built into Lacquer; see xbody and rers"));
@@ -92,14 +92,14 @@ fn new(
     }
 }
 
-fn regex_match(this: &Arc<Regex>, call: &mut Call<'_>, subject: Option<&Text>, _: i64, _: i64) -> CallResult<BOOL> {
+fn regex_match(this: &Arc<Regex>, call: &mut VmodCall<'_>, subject: Option<&Text>, _: i64, _: i64) -> CallResult<BOOL> {
     let subject = subject.cloned();
     matched(call, key(this), this, subject)
 }
 
 fn regex_match_dyn(
     this: &Arc<Regex>,
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     pattern: &[u8],
     subject: Option<&Text>,
     _: i64,
@@ -121,7 +121,7 @@ fn key(regex: &Arc<Regex>) -> usize {
     std::ptr::from_ref(regex) as usize
 }
 
-fn match_dyn(call: &mut Call<'_>, key: usize, pattern: &[u8], subject: Option<&Text>) -> CallResult<BOOL> {
+fn match_dyn(call: &mut VmodCall<'_>, key: usize, pattern: &[u8], subject: Option<&Text>) -> CallResult<BOOL> {
     match pattern::compile(call, "re", pattern) {
         Ok(regex) => matched(call, key, &regex, subject.cloned()),
         Err(reason) => {
@@ -132,7 +132,7 @@ fn match_dyn(call: &mut Call<'_>, key: usize, pattern: &[u8], subject: Option<&T
     }
 }
 
-fn matched(call: &mut Call<'_>, key: usize, regex: &Regex, subject: Option<Text>) -> CallResult<BOOL> {
+fn matched(call: &mut VmodCall<'_>, key: usize, regex: &Regex, subject: Option<Text>) -> CallResult<BOOL> {
     let subject = subject.unwrap_or(Text::EMPTY);
     let mut groups = None;
     let done = regex.each_match(subject.as_bytes(), &mut |found| {
@@ -148,7 +148,7 @@ fn matched(call: &mut Call<'_>, key: usize, regex: &Regex, subject: Option<Text>
     give(is_match)
 }
 
-fn backref(call: &mut Call<'_>, key: usize, number: i64, fallback: Option<&Text>) -> CallResult<STRING> {
+fn backref(call: &mut VmodCall<'_>, key: usize, number: i64, fallback: Option<&Text>) -> CallResult<STRING> {
     if !(0..=MAX_GROUPS).contains(&number) {
         call.ctx.log().putf(Tag::VclError, format_args!("re: backref({number}): groups are 0 to {MAX_GROUPS}"));
         return give(fallback.cloned());

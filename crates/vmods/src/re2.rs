@@ -5,8 +5,8 @@ mod pattern;
 
 use std::sync::Arc;
 
-use vrt::vmod::{BOOL, Call, CallResult, STRING, give};
-use vrt::{Failure, Method, Text};
+use vrt::vmod::{BOOL, CallResult, STRING, VmodCall, give};
+use vrt::{Method, Text, VclFailure};
 
 use self::pattern::{Match, Options, Pattern, Rewrite};
 use self::set::{Set, SetArgs};
@@ -112,10 +112,10 @@ vrt::vmod! {
         fn match(..MatchArgs<'_>) -> BOOL, local = match_function;
 
         /// Returns a group of this task's last match; fallback if the group wasn't part of it. Fails if there was no match
-        fn backref(ref: INT, fallback: STRING = "**BACKREF FUNCTION FAILED**") -> STRING, local = |call: &mut Call<'_>, group: i64, fallback: Option<&Text>| backref(last(call, FUNCTION).cloned(), group, fallback, "re2");
+        fn backref(ref: INT, fallback: STRING = "**BACKREF FUNCTION FAILED**") -> STRING, local = |call: &mut VmodCall<'_>, group: i64, fallback: Option<&Text>| backref(last(call, FUNCTION).cloned(), group, fallback, "re2");
 
         /// Returns a named group of this task's last match, as backref
-        fn namedref(name: STRING, fallback: STRING = "**NAMEDREF FUNCTION FAILED**") -> STRING, local = |call: &mut Call<'_>, name: &[u8], fallback: Option<&Text>| namedref(last(call, FUNCTION).cloned(), name, fallback, "re2");
+        fn namedref(name: STRING, fallback: STRING = "**NAMEDREF FUNCTION FAILED**") -> STRING, local = |call: &mut VmodCall<'_>, name: &[u8], fallback: Option<&Text>| namedref(last(call, FUNCTION).cloned(), name, fallback, "re2");
 
         /// Returns the string with the first match replaced; fallback if there is none
         fn sub(..SubArgs<'_>) -> STRING, local = |_, args: SubArgs<'_>| rewrite_function(&args.parts(), "sub", Rewrite::First);
@@ -202,21 +202,21 @@ vrt::vmod! {
         fn sub(
             text: STRING, rewrite: STRING, fallback: STRING = "**SUB METHOD FAILED**", n: INT = 0, select:
             Select = Unique
-        ) -> STRING, local = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
+        ) -> STRING, local = |set: &Arc<Set>, call: &mut VmodCall<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
             set::rewrite(set, call, [text, rewrite, fallback], (n, select), ("sub", Rewrite::First));
 
         /// Returns the string with all matches replaced; fallback if there is none
         fn suball(
             text: STRING, rewrite: STRING, fallback: STRING = "**SUBALL METHOD FAILED**", n: INT = 0, select:
             Select = Unique
-        ) -> STRING, local = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
+        ) -> STRING, local = |set: &Arc<Set>, call: &mut VmodCall<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
             set::rewrite(set, call, [text, rewrite, fallback], (n, select), ("suball", Rewrite::All));
 
         /// Returns rewrite with the groups of the first match; fallback if there is none
         fn extract(
             text: STRING, rewrite: STRING, fallback: STRING = "**EXTRACT METHOD FAILED**", n: INT = 0, select:
             Select = Unique
-        ) -> STRING, local = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
+        ) -> STRING, local = |set: &Arc<Set>, call: &mut VmodCall<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
             set::rewrite(set, call, [text, rewrite, fallback], (n, select), ("extract", Rewrite::Extract));
 
         /// Returns whether the pattern has such an associated value
@@ -245,24 +245,24 @@ fn key<T>(object: &T) -> usize {
     std::ptr::from_ref(object) as usize
 }
 
-fn new_regex(_: &mut Call<'_>, name: &str, args: PatternArgs<'_>) -> Result<RegexObject, Failure> {
+fn new_regex(_: &mut VmodCall<'_>, name: &str, args: PatternArgs<'_>) -> Result<RegexObject, VclFailure> {
     let pattern = compile(args.pattern, &args.options(), &format!("{name} constructor"))?;
     Ok(RegexObject { name: name.to_owned(), pattern: Arc::new(pattern) })
 }
 
 impl RegexObject {
-    fn is_match(&self, call: &mut Call<'_>, subject: Option<&Text>) -> bool {
+    fn is_match(&self, call: &mut VmodCall<'_>, subject: Option<&Text>) -> bool {
         let found = subject.and_then(|subject| self.pattern.find(subject));
         let is_match = found.is_some();
         remember(call, key(self), self.pattern.clone(), found);
         is_match
     }
 
-    fn backref(&self, call: &mut Call<'_>, group: i64, fallback: Option<&Text>) -> CallResult<STRING> {
+    fn backref(&self, call: &mut VmodCall<'_>, group: i64, fallback: Option<&Text>) -> CallResult<STRING> {
         backref(last(call, key(self)).cloned(), group, fallback, &self.name)
     }
 
-    fn namedref(&self, call: &mut Call<'_>, name: &[u8], fallback: Option<&Text>) -> CallResult<STRING> {
+    fn namedref(&self, call: &mut VmodCall<'_>, name: &[u8], fallback: Option<&Text>) -> CallResult<STRING> {
         namedref(last(call, key(self)).cloned(), name, fallback, &self.name)
     }
 
@@ -271,16 +271,16 @@ impl RegexObject {
     }
 }
 
-fn cost(_: &mut Call<'_>, args: PatternArgs<'_>) -> Result<i64, Failure> {
+fn cost(_: &mut VmodCall<'_>, args: PatternArgs<'_>) -> Result<i64, VclFailure> {
     let place = format!("re2.cost(pattern=\"{}\")", shown(args.pattern));
     Ok(compile(args.pattern, &args.options(), &place)?.cost())
 }
 
-fn last<'a>(call: &'a mut Call<'_>, key: usize) -> Option<&'a Last> {
+fn last<'a>(call: &'a mut VmodCall<'_>, key: usize) -> Option<&'a Last> {
     call.ctx.task().find::<Last>(key).map(|last| &*last)
 }
 
-fn remember(call: &mut Call<'_>, key: usize, pattern: Arc<Pattern>, found: Option<Match>) {
+fn remember(call: &mut VmodCall<'_>, key: usize, pattern: Arc<Pattern>, found: Option<Match>) {
     let kept = call.ctx.task().keyed(key, || Last { pattern: pattern.clone(), found: None });
     *kept = Last { pattern, found };
 }
@@ -289,16 +289,16 @@ fn shown(text: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(text)
 }
 
-fn failed<T>(what: &str) -> Result<T, Failure> {
+fn failed<T>(what: &str) -> Result<T, VclFailure> {
     fail(format!("vmod re2 failure: {what}"))
 }
 
-fn compile(pattern: &[u8], options: &Options, place: &str) -> Result<Pattern, Failure> {
+fn compile(pattern: &[u8], options: &Options, place: &str) -> Result<Pattern, VclFailure> {
     Pattern::new(pattern, options)
         .or_else(|reason| failed(&format!("{place}: Cannot compile: {reason}: {}", shown(pattern))))
 }
 
-fn match_function(call: &mut Call<'_>, args: MatchArgs<'_>) -> CallResult<BOOL> {
+fn match_function(call: &mut VmodCall<'_>, args: MatchArgs<'_>) -> CallResult<BOOL> {
     let subject = args.subject.map_or(&b""[..], |subject| subject.as_bytes());
     let place = format!("re2.match(pattern=\"{}\", text=\"{}\")", shown(args.pattern), shown(subject));
     let pattern = Arc::new(compile(args.pattern, &args.options(), &place)?);

@@ -12,11 +12,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use resp::Reply;
+use redis_protocol::RedisReply;
 use tables::Tag;
-use vrt::vmod::Words;
-use vrt::vmod::{Call, CallResult, VOID, give, wait};
-use vrt::{Failure, Method, Text};
+use vrt::vmod::EnumWords;
+use vrt::vmod::{CallResult, VOID, VmodCall, give, wait};
+use vrt::{Method, Text, VclFailure};
 
 use self::security::Security;
 use self::server::{Database, Login, Role};
@@ -134,21 +134,21 @@ vrt::vmod! {
         /// Sends the command to a master, or to any server (slaves first), and waits for the reply. If there is none, a
         /// VCL_Error record says why
         fn execute(master: BOOL = true) -> VOID, waits
-            = |this: &Arc<Database>, call: &mut Call<'_>, master: bool| execute(call, this, master);
+            = |this: &Arc<Database>, call: &mut VmodCall<'_>, master: bool| execute(call, this, master);
 
         /// Combines command, push, timeout, retries and execute
         fn easy_execute(..CommandArgs<'_>) -> VOID, waits = easy_execute;
 
         /// Returns whether there is a reply
         fn replied() -> BOOL, local
-            = |this: &Arc<Database>, call: &mut Call<'_>| about(call, this, |reply| reply.is_some());
+            = |this: &Arc<Database>, call: &mut VmodCall<'_>| about(call, this, |reply| reply.is_some());
 
         /// Returns whether the reply is an error
         fn reply_is_error() -> BOOL, local = reply_is_error;
 
         /// Returns whether the reply is nil
         fn reply_is_nil() -> BOOL, local
-            = |this: &Arc<Database>, call: &mut Call<'_>| is(call, this, |reply| matches!(reply, Reply::Nil));
+            = |this: &Arc<Database>, call: &mut VmodCall<'_>| is(call, this, |reply| matches!(reply, RedisReply::Nil));
 
         /// Returns whether the reply is a status
         fn reply_is_status() -> BOOL, local = reply_is_status;
@@ -164,7 +164,7 @@ vrt::vmod! {
 
         /// Returns whether the reply is a string
         fn reply_is_string() -> BOOL, local
-            = |this: &Arc<Database>, call: &mut Call<'_>| is(call, this, |reply| matches!(reply, Reply::Text(_)));
+            = |this: &Arc<Database>, call: &mut VmodCall<'_>| is(call, this, |reply| matches!(reply, RedisReply::Text(_)));
 
         /// Returns whether the reply is an array, a map or a set
         fn reply_is_array() -> BOOL, local = reply_is_array;
@@ -183,7 +183,7 @@ vrt::vmod! {
 
         /// Returns the boolean, or false
         fn get_boolean_reply() -> BOOL, local
-            = |this: &Arc<Database>, call: &mut Call<'_>| is(call, this, |reply| *reply == Reply::Boolean(true));
+            = |this: &Arc<Database>, call: &mut VmodCall<'_>| is(call, this, |reply| *reply == RedisReply::Boolean(true));
 
         /// Returns the double, or 0
         fn get_double_reply() -> REAL, local = get_double_reply;
@@ -268,12 +268,12 @@ vrt::vmod! {
     }
 }
 
-fn weights(_: &mut Call<'_>, rules: &[u8]) -> CallResult<VOID> {
+fn weights(_: &mut VmodCall<'_>, rules: &[u8]) -> CallResult<VOID> {
     nothing(rules, "weights() isn't built into Lacquer: servers are tried in their order")
 }
 
 fn sentinels(
-    _: &mut Call<'_>,
+    _: &mut VmodCall<'_>,
     locations: &[u8],
     _: i64,
     _: i64,
@@ -291,7 +291,7 @@ fn sentinels(
     nothing(locations, "sentinels() isn't built into Lacquer: name the servers")
 }
 
-fn add_server(this: &Arc<Database>, call: &mut Call<'_>, place: &[u8], kind: DbType) -> CallResult<VOID> {
+fn add_server(this: &Arc<Database>, call: &mut VmodCall<'_>, place: &[u8], kind: DbType) -> CallResult<VOID> {
     if call.method != Method::Init {
         return fail("redis: add_server() is for vcl_init");
     }
@@ -300,32 +300,32 @@ fn add_server(this: &Arc<Database>, call: &mut Call<'_>, place: &[u8], kind: DbT
     give(())
 }
 
-fn db_command(this: &Arc<Database>, call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+fn db_command(this: &Arc<Database>, call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<VOID> {
     let name = name.to_vec();
     let state = state(call, this);
-    *state.borrow_mut() = State { bytes: name.len(), args: vec![name], ..State::default() };
+    *state.borrow_mut() = RedisState { bytes: name.len(), args: vec![name], ..RedisState::default() };
     give(())
 }
 
-fn timeout(this: &Arc<Database>, call: &mut Call<'_>, number: i64) -> CallResult<VOID> {
+fn timeout(this: &Arc<Database>, call: &mut VmodCall<'_>, number: i64) -> CallResult<VOID> {
     let limit = millis(number, "timeout")?;
     waiting(call, this, "timeout", |state| state.limit = Some(limit))
 }
 
-fn db_retries(this: &Arc<Database>, call: &mut Call<'_>, number: i64) -> CallResult<VOID> {
+fn db_retries(this: &Arc<Database>, call: &mut VmodCall<'_>, number: i64) -> CallResult<VOID> {
     let retries = retries(number)?;
     waiting(call, this, "retries", |state| state.retries = Some(retries))
 }
 
-fn db_push(this: &Arc<Database>, call: &mut Call<'_>, arg: &[u8]) -> CallResult<VOID> {
+fn db_push(this: &Arc<Database>, call: &mut VmodCall<'_>, arg: &[u8]) -> CallResult<VOID> {
     let arg = arg.to_vec();
     push(call, this, arg)
 }
 
-fn easy_execute(this: &Arc<Database>, call: &mut Call<'_>, args: CommandArgs<'_>) -> CallResult<VOID> {
+fn easy_execute(this: &Arc<Database>, call: &mut VmodCall<'_>, args: CommandArgs<'_>) -> CallResult<VOID> {
     let command = args.command.to_vec();
     let state = state(call, this);
-    *state.borrow_mut() = State { bytes: command.len(), args: vec![command], ..State::default() };
+    *state.borrow_mut() = RedisState { bytes: command.len(), args: vec![command], ..RedisState::default() };
     for arg in args.rest().into_iter().flatten() {
         push(call, this, arg.to_vec())?;
     }
@@ -361,135 +361,135 @@ impl<'a> CommandArgs<'a> {
     }
 }
 
-fn reply_is_error(this: &Arc<Database>, call: &mut Call<'_>) -> bool {
-    is(call, this, |reply| matches!(reply, Reply::Error(_)))
+fn reply_is_error(this: &Arc<Database>, call: &mut VmodCall<'_>) -> bool {
+    is(call, this, |reply| matches!(reply, RedisReply::Error(_)))
 }
 
-fn reply_is_status(this: &Arc<Database>, call: &mut Call<'_>) -> bool {
-    is(call, this, |reply| matches!(reply, Reply::Status(_)))
+fn reply_is_status(this: &Arc<Database>, call: &mut VmodCall<'_>) -> bool {
+    is(call, this, |reply| matches!(reply, RedisReply::Status(_)))
 }
 
-fn reply_is_integer(this: &Arc<Database>, call: &mut Call<'_>) -> bool {
-    is(call, this, |reply| matches!(reply, Reply::Integer(_)))
+fn reply_is_integer(this: &Arc<Database>, call: &mut VmodCall<'_>) -> bool {
+    is(call, this, |reply| matches!(reply, RedisReply::Integer(_)))
 }
 
-fn reply_is_boolean(this: &Arc<Database>, call: &mut Call<'_>) -> bool {
-    is(call, this, |reply| matches!(reply, Reply::Boolean(_)))
+fn reply_is_boolean(this: &Arc<Database>, call: &mut VmodCall<'_>) -> bool {
+    is(call, this, |reply| matches!(reply, RedisReply::Boolean(_)))
 }
 
-fn reply_is_double(this: &Arc<Database>, call: &mut Call<'_>) -> bool {
-    is(call, this, |reply| matches!(reply, Reply::Double(..)))
+fn reply_is_double(this: &Arc<Database>, call: &mut VmodCall<'_>) -> bool {
+    is(call, this, |reply| matches!(reply, RedisReply::Double(..)))
 }
 
-fn reply_is_array(this: &Arc<Database>, call: &mut Call<'_>) -> bool {
-    is(call, this, |reply| matches!(reply, Reply::Array(_)))
+fn reply_is_array(this: &Arc<Database>, call: &mut VmodCall<'_>) -> bool {
+    is(call, this, |reply| matches!(reply, RedisReply::Array(_)))
 }
 
-fn get_reply(this: &Arc<Database>, call: &mut Call<'_>) -> Option<Text> {
+fn get_reply(this: &Arc<Database>, call: &mut VmodCall<'_>) -> Option<Text> {
     about(call, this, |reply| reply.and_then(shown))
 }
 
-fn get_error_reply(this: &Arc<Database>, call: &mut Call<'_>) -> Option<Text> {
+fn get_error_reply(this: &Arc<Database>, call: &mut VmodCall<'_>) -> Option<Text> {
     about(call, this, |reply| match reply {
-        Some(Reply::Error(text)) => Some(Text::from(&text[..])),
+        Some(RedisReply::Error(text)) => Some(Text::from(&text[..])),
         _ => None,
     })
 }
 
-fn get_status_reply(this: &Arc<Database>, call: &mut Call<'_>) -> Option<Text> {
+fn get_status_reply(this: &Arc<Database>, call: &mut VmodCall<'_>) -> Option<Text> {
     about(call, this, |reply| match reply {
-        Some(Reply::Status(text)) => Some(Text::from(&text[..])),
+        Some(RedisReply::Status(text)) => Some(Text::from(&text[..])),
         _ => None,
     })
 }
 
-fn get_integer_reply(this: &Arc<Database>, call: &mut Call<'_>) -> i64 {
+fn get_integer_reply(this: &Arc<Database>, call: &mut VmodCall<'_>) -> i64 {
     about(call, this, |reply| match reply {
-        Some(Reply::Integer(number)) => *number,
+        Some(RedisReply::Integer(number)) => *number,
         _ => 0,
     })
 }
 
-fn get_double_reply(this: &Arc<Database>, call: &mut Call<'_>) -> f64 {
+fn get_double_reply(this: &Arc<Database>, call: &mut VmodCall<'_>) -> f64 {
     about(call, this, |reply| match reply {
-        Some(Reply::Double(number, _)) if number.is_finite() => *number,
+        Some(RedisReply::Double(number, _)) if number.is_finite() => *number,
         _ => 0.0,
     })
 }
 
-fn get_string_reply(this: &Arc<Database>, call: &mut Call<'_>) -> Option<Text> {
+fn get_string_reply(this: &Arc<Database>, call: &mut VmodCall<'_>) -> Option<Text> {
     about(call, this, |reply| match reply {
-        Some(Reply::Text(text)) => Some(Text::from(&text[..])),
+        Some(RedisReply::Text(text)) => Some(Text::from(&text[..])),
         _ => None,
     })
 }
 
-fn get_array_reply_length(this: &Arc<Database>, call: &mut Call<'_>) -> i64 {
+fn get_array_reply_length(this: &Arc<Database>, call: &mut VmodCall<'_>) -> i64 {
     about(call, this, |reply| match reply {
-        Some(Reply::Array(all)) => all.len() as i64,
+        Some(RedisReply::Array(all)) => all.len() as i64,
         _ => 0,
     })
 }
 
-fn array_reply_is_error(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
-    nth(call, this, index, |one| matches!(one, Reply::Error(_)))
+fn array_reply_is_error(this: &Arc<Database>, call: &mut VmodCall<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, RedisReply::Error(_)))
 }
 
-fn array_reply_is_nil(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
-    nth(call, this, index, |one| matches!(one, Reply::Nil))
+fn array_reply_is_nil(this: &Arc<Database>, call: &mut VmodCall<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, RedisReply::Nil))
 }
 
-fn array_reply_is_status(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
-    nth(call, this, index, |one| matches!(one, Reply::Status(_)))
+fn array_reply_is_status(this: &Arc<Database>, call: &mut VmodCall<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, RedisReply::Status(_)))
 }
 
-fn array_reply_is_integer(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
-    nth(call, this, index, |one| matches!(one, Reply::Integer(_)))
+fn array_reply_is_integer(this: &Arc<Database>, call: &mut VmodCall<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, RedisReply::Integer(_)))
 }
 
-fn array_reply_is_boolean(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
-    nth(call, this, index, |one| matches!(one, Reply::Boolean(_)))
+fn array_reply_is_boolean(this: &Arc<Database>, call: &mut VmodCall<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, RedisReply::Boolean(_)))
 }
 
-fn array_reply_is_double(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
-    nth(call, this, index, |one| matches!(one, Reply::Double(..)))
+fn array_reply_is_double(this: &Arc<Database>, call: &mut VmodCall<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, RedisReply::Double(..)))
 }
 
-fn array_reply_is_string(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
-    nth(call, this, index, |one| matches!(one, Reply::Text(_)))
+fn array_reply_is_string(this: &Arc<Database>, call: &mut VmodCall<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, RedisReply::Text(_)))
 }
 
-fn array_reply_is_array(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
-    nth(call, this, index, |one| matches!(one, Reply::Array(_)))
+fn array_reply_is_array(this: &Arc<Database>, call: &mut VmodCall<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, RedisReply::Array(_)))
 }
 
-fn get_array_reply_value(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> Option<Text> {
+fn get_array_reply_value(this: &Arc<Database>, call: &mut VmodCall<'_>, index: i64) -> Option<Text> {
     let index = usize::try_from(index).unwrap_or(usize::MAX);
     about(call, this, |reply| match reply {
-        Some(Reply::Array(all)) => all.get(index).and_then(shown),
+        Some(RedisReply::Array(all)) => all.get(index).and_then(shown),
         _ => None,
     })
 }
 
-fn free(this: &Arc<Database>, call: &mut Call<'_>) -> CallResult<VOID> {
-    *state(call, this).borrow_mut() = State::default();
+fn free(this: &Arc<Database>, call: &mut VmodCall<'_>) -> CallResult<VOID> {
+    *state(call, this).borrow_mut() = RedisState::default();
     give(())
 }
 
 #[derive(Default)]
-struct State {
+struct RedisState {
     args: Vec<Vec<u8>>,
     bytes: usize,
     limit: Option<Duration>,
     retries: Option<u32>,
-    reply: Option<Reply>,
+    reply: Option<RedisReply>,
     failure: Option<String>,
 }
 
 /// Shared with the command that is under way.
-fn state(call: &mut Call<'_>, database: &Arc<Database>) -> Rc<RefCell<State>> {
+fn state(call: &mut VmodCall<'_>, database: &Arc<Database>) -> Rc<RefCell<RedisState>> {
     let key = std::ptr::from_ref(database) as usize;
-    let state = call.ctx.task().keyed::<Rc<RefCell<State>>>(key, Rc::default).clone();
+    let state = call.ctx.task().keyed::<Rc<RefCell<RedisState>>>(key, Rc::default).clone();
     if let Some(reason) = state.borrow_mut().failure.take() {
         call.ctx.log().putf(Tag::VclError, format_args!("redis: {}: {reason}", database.name));
     }
@@ -504,7 +504,7 @@ fn nothing(rules: &[u8], otherwise: &'static str) -> CallResult<VOID> {
     fail(format!("redis: {otherwise}"))
 }
 
-fn location(text: &[u8]) -> Result<Option<String>, Failure> {
+fn location(text: &[u8]) -> Result<Option<String>, VclFailure> {
     match std::str::from_utf8(text) {
         Ok("") => Ok(None),
         Ok(text) => Ok(Some(text.to_owned())),
@@ -512,7 +512,7 @@ fn location(text: &[u8]) -> Result<Option<String>, Failure> {
     }
 }
 
-fn role(word: &str, is_only: bool) -> Result<Role, Failure> {
+fn role(word: &str, is_only: bool) -> Result<Role, VclFailure> {
     match word {
         "master" => Ok(Role::Master),
         "slave" => Ok(Role::Slave),
@@ -522,21 +522,21 @@ fn role(word: &str, is_only: bool) -> Result<Role, Failure> {
     }
 }
 
-fn millis(number: i64, who: &str) -> Result<Duration, Failure> {
+fn millis(number: i64, who: &str) -> Result<Duration, VclFailure> {
     match u64::try_from(number) {
         Ok(millis) => Ok(Duration::from_millis(millis)),
         Err(_) => fail(format!("redis: {who}: a time is not negative")),
     }
 }
 
-fn retries(number: i64) -> Result<u32, Failure> {
+fn retries(number: i64) -> Result<u32, VclFailure> {
     match number {
         retries @ 0..=MAX_RETRIES => Ok(retries as u32),
         _ => fail(format!("redis: retries are 0 to {MAX_RETRIES}")),
     }
 }
 
-fn new(_: &mut Call<'_>, name: &str, args: DatabaseArgs<'_>) -> Result<Arc<Database>, Failure> {
+fn new(_: &mut VmodCall<'_>, name: &str, args: DatabaseArgs<'_>) -> Result<Arc<Database>, VclFailure> {
     let text = |text: &[u8]| Some(text.to_vec()).filter(|text| !text.is_empty());
     let most = match (args.shared_connections, args.max_connections) {
         (true, most @ 1..=MAX_CONNECTIONS) => most,
@@ -544,7 +544,7 @@ fn new(_: &mut Call<'_>, name: &str, args: DatabaseArgs<'_>) -> Result<Arc<Datab
         _ => return fail(format!("redis: {name}: max_connections are 1 to {MAX_CONNECTIONS}")),
     };
     let security = match args.tls {
-        true => Some(Security::new(&args).map_err(|reason| Failure::new(format!("redis: {name}: {reason}")))?),
+        true => Some(Security::new(&args).map_err(|reason| VclFailure::new(format!("redis: {name}: {reason}")))?),
         false => None,
     };
     let seconds = |number: i64| Duration::from_secs(u64::try_from(number).unwrap_or(0));
@@ -568,10 +568,10 @@ fn new(_: &mut Call<'_>, name: &str, args: DatabaseArgs<'_>) -> Result<Arc<Datab
 
 /// Changes the command that waits to be executed.
 fn waiting(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     database: &Arc<Database>,
     who: &str,
-    change: impl FnOnce(&mut State),
+    change: impl FnOnce(&mut RedisState),
 ) -> CallResult<VOID> {
     let state = state(call, database);
     let mut state = state.borrow_mut();
@@ -582,7 +582,7 @@ fn waiting(
     give(())
 }
 
-fn push(call: &mut Call<'_>, database: &Arc<Database>, arg: Vec<u8>) -> CallResult<VOID> {
+fn push(call: &mut VmodCall<'_>, database: &Arc<Database>, arg: Vec<u8>) -> CallResult<VOID> {
     let mut is_full = false;
     waiting(call, database, "push", |state| {
         state.bytes += arg.len();
@@ -597,7 +597,7 @@ fn push(call: &mut Call<'_>, database: &Arc<Database>, arg: Vec<u8>) -> CallResu
     give(())
 }
 
-fn execute(call: &mut Call<'_>, database: &Arc<Database>, master: bool) -> CallResult<VOID> {
+fn execute(call: &mut VmodCall<'_>, database: &Arc<Database>, master: bool) -> CallResult<VOID> {
     if matches!(call.method, Method::Init | Method::Fini) {
         return fail("redis: there is nobody to wait for an answer in vcl_init and vcl_fini");
     }
@@ -624,29 +624,34 @@ fn execute(call: &mut Call<'_>, database: &Arc<Database>, master: bool) -> CallR
     })
 }
 
-fn about<T>(call: &mut Call<'_>, database: &Arc<Database>, value: impl FnOnce(Option<&Reply>) -> T) -> T {
+fn about<T>(call: &mut VmodCall<'_>, database: &Arc<Database>, value: impl FnOnce(Option<&RedisReply>) -> T) -> T {
     let state = state(call, database);
     let state = state.borrow();
     value(state.reply.as_ref())
 }
 
-fn is(call: &mut Call<'_>, database: &Arc<Database>, is: impl FnOnce(&Reply) -> bool) -> bool {
+fn is(call: &mut VmodCall<'_>, database: &Arc<Database>, is: impl FnOnce(&RedisReply) -> bool) -> bool {
     about(call, database, |reply| reply.is_some_and(is))
 }
 
-fn nth(call: &mut Call<'_>, database: &Arc<Database>, index2: i64, is_it: impl FnOnce(&Reply) -> bool) -> bool {
+fn nth(
+    call: &mut VmodCall<'_>,
+    database: &Arc<Database>,
+    index2: i64,
+    is_it: impl FnOnce(&RedisReply) -> bool,
+) -> bool {
     let index = usize::try_from(index2).unwrap_or(usize::MAX);
-    is(call, database, |reply| matches!(reply, Reply::Array(all) if all.get(index).is_some_and(is_it)))
+    is(call, database, |reply| matches!(reply, RedisReply::Array(all) if all.get(index).is_some_and(is_it)))
 }
 
 /// The reply as a text; arrays have none.
-fn shown(reply: &Reply) -> Option<Text> {
+fn shown(reply: &RedisReply) -> Option<Text> {
     match reply {
-        Reply::Nil | Reply::Array(_) => None,
-        Reply::Error(text) | Reply::Status(text) | Reply::Text(text) | Reply::Double(_, text) => {
+        RedisReply::Nil | RedisReply::Array(_) => None,
+        RedisReply::Error(text) | RedisReply::Status(text) | RedisReply::Text(text) | RedisReply::Double(_, text) => {
             Some(Text::from(&text[..]))
         }
-        Reply::Integer(number) => Some(Text::from(number.to_string())),
-        Reply::Boolean(value) => Some(Text::from(if *value { "true" } else { "false" })),
+        RedisReply::Integer(number) => Some(Text::from(number.to_string())),
+        RedisReply::Boolean(value) => Some(Text::from(if *value { "true" } else { "false" })),
     }
 }

@@ -16,14 +16,14 @@ use parking_lot::Mutex;
 use rt::Instant;
 use tls::origin::at_large;
 use tls::verify::Verify;
-use vrt::questions::{self, MAX_AT_ONCE, Question};
+use vrt::questions::{self, MAX_AT_ONCE, VclRequest};
 use vrt::vmod::kinds::Plain;
-use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give, wait};
-use vrt::{Failure, Text};
+use vrt::vmod::{BOOL, CallResult, INT, STRING, VOID, VmodCall, give, wait};
+use vrt::{Text, VclFailure};
 
-use crate::support::client::{self, Answer, Request, Slot, UrlParts};
+use crate::support::client::{self, ClientAnswer, ClientRequest, ResponseSlot, UrlParts};
 use crate::support::local::{self, Answering};
-use crate::support::talk::{Dialogue, Upload};
+use crate::support::talk::{Dialogue, TalkUpload};
 use crate::support::{sealed, tunnel};
 use vmod_support::args::fail;
 
@@ -121,13 +121,19 @@ vrt::vmod! {
     }
 }
 
-fn client_send(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+fn client_send(this: &ClientObject, call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<VOID> {
     unsent(call, this, name, "send")?;
     send(call, this, name)?;
     give(())
 }
 
-fn set_header(this: &ClientObject, call: &mut Call<'_>, name2: &[u8], name: &[u8], value: &[u8]) -> CallResult<VOID> {
+fn set_header(
+    this: &ClientObject,
+    call: &mut VmodCall<'_>,
+    name2: &[u8],
+    name: &[u8],
+    value: &[u8],
+) -> CallResult<VOID> {
     if let Some(reason) = client::bad_field(name, value) {
         return fail(format!("reqwest.set_header(): {reason}"));
     }
@@ -135,28 +141,28 @@ fn set_header(this: &ClientObject, call: &mut Call<'_>, name2: &[u8], name: &[u8
     give(())
 }
 
-fn set_body(this: &ClientObject, call: &mut Call<'_>, name: &[u8], body: &[u8]) -> CallResult<VOID> {
+fn set_body(this: &ClientObject, call: &mut VmodCall<'_>, name: &[u8], body: &[u8]) -> CallResult<VOID> {
     unsent(call, this, name, "set_body")?.body = Some(body.to_vec());
     give(())
 }
 
-fn copy_headers_to_req(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+fn copy_headers_to_req(this: &ClientObject, call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<VOID> {
     let fields = client::own_fields(call.ctx);
     unsent(call, this, name, "copy_headers_to_req")?.fields.extend(fields);
     give(())
 }
 
-fn allowed(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<BOOL> {
-    answered(call, this, name, |done| done.as_ref().is_ok_and(Answer::allows))
+fn allowed(this: &ClientObject, call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<BOOL> {
+    answered(call, this, name, |done| done.as_ref().is_ok_and(ClientAnswer::allows))
 }
 
-fn status(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<INT> {
+fn status(this: &ClientObject, call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<INT> {
     answered(call, this, name, |done| done.as_ref().map_or(0, |answer| i64::from(answer.status)))
 }
 
 fn client_header(
     this: &ClientObject,
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     name: &[u8],
     key: &[u8],
     sep: Option<&Text>,
@@ -168,11 +174,11 @@ fn client_header(
     })
 }
 
-fn body_as_string(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<STRING> {
+fn body_as_string(this: &ClientObject, call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<STRING> {
     answered(call, this, name, |done| done.as_ref().ok().map(|answer| Text::from(&answer.body[..])))
 }
 
-fn error(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<STRING> {
+fn error(this: &ClientObject, call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<STRING> {
     answered(call, this, name, |done| done.as_ref().err().map(|reason| Text::from(reason.as_bytes())))
 }
 
@@ -243,18 +249,18 @@ impl Route<'_> {
 }
 
 #[derive(Default)]
-struct Requests(HashMap<(usize, Vec<u8>), Entry>);
+struct Requests(HashMap<(usize, Vec<u8>), ReqwestEntry>);
 
-enum Entry {
-    Unsent(Request),
-    Sent(Rc<Slot>),
+enum ReqwestEntry {
+    Unsent(ClientRequest),
+    Sent(Rc<ResponseSlot>),
 }
 
 fn owned(text: Option<&Text>) -> Option<String> {
     text.map(|text| text.lossy().into_owned())
 }
 
-fn new(call: &mut Call<'_>, name: &str, args: ClientArgs<'_>) -> Result<ClientObject, Failure> {
+fn new(call: &mut VmodCall<'_>, name: &str, args: ClientArgs<'_>) -> Result<ClientObject, VclFailure> {
     let refused = |what: &str| fail(format!("reqwest: couldn't initialize {name}: {what}"));
     let base_url = owned(args.base_url);
     if base_url.is_some() && args.https.is_some() {
@@ -307,12 +313,18 @@ fn key(made: &ClientObject, text: &[u8]) -> (usize, Vec<u8>) {
     (Arc::as_ptr(&made.client).addr(), text.to_vec())
 }
 
-fn init(this: &ClientObject, call: &mut Call<'_>, name: &[u8], url: Option<&Text>, method: &[u8]) -> CallResult<VOID> {
+fn init(
+    this: &ClientObject,
+    call: &mut VmodCall<'_>,
+    name: &[u8],
+    url: Option<&Text>,
+    method: &[u8],
+) -> CallResult<VOID> {
     let client = &this.client;
     if !is_token(method) {
         return fail(format!("reqwest.init(): \"{}\" is no method", method.escape_ascii()));
     }
-    let request = Request {
+    let request = ClientRequest {
         url: owned(url).unwrap_or_default(),
         method: method.to_vec(),
         fields: Vec::new(),
@@ -325,36 +337,41 @@ fn init(this: &ClientObject, call: &mut Call<'_>, name: &[u8], url: Option<&Text
     if all.len() >= MAX && !all.contains_key(&key) {
         return fail(format!("reqwest.init(): a task has no more than {MAX} requests"));
     }
-    all.insert(key, Entry::Unsent(request));
+    all.insert(key, ReqwestEntry::Unsent(request));
     give(())
 }
 
-fn entry<'a>(call: &'a mut Call<'_>, made: &ClientObject, name: &[u8]) -> Result<&'a mut Entry, Failure> {
+fn entry<'a>(call: &'a mut VmodCall<'_>, made: &ClientObject, name: &[u8]) -> Result<&'a mut ReqwestEntry, VclFailure> {
     let found = call.ctx.task().get::<Requests>().0.get_mut(&key(made, name));
-    found.ok_or_else(|| Failure::new(format!("reqwest: unknown request ({})", name.escape_ascii())))
+    found.ok_or_else(|| VclFailure::new(format!("reqwest: unknown request ({})", name.escape_ascii())))
 }
 
-fn unsent<'a>(call: &'a mut Call<'_>, made: &ClientObject, name: &[u8], who: &str) -> Result<&'a mut Request, Failure> {
+fn unsent<'a>(
+    call: &'a mut VmodCall<'_>,
+    made: &ClientObject,
+    name: &[u8],
+    who: &str,
+) -> Result<&'a mut ClientRequest, VclFailure> {
     match entry(call, made, name)? {
-        Entry::Unsent(request) => Ok(request),
-        Entry::Sent(_) => fail(format!("reqwest.{who}(): {} is sent already", name.escape_ascii())),
+        ReqwestEntry::Unsent(request) => Ok(request),
+        ReqwestEntry::Sent(_) => fail(format!("reqwest.{who}(): {} is sent already", name.escape_ascii())),
     }
 }
 
-fn send(call: &mut Call<'_>, made: &ClientObject, text: &[u8]) -> Result<Rc<Slot>, Failure> {
+fn send(call: &mut VmodCall<'_>, made: &ClientObject, text: &[u8]) -> Result<Rc<ResponseSlot>, VclFailure> {
     let depth = client::depth(call.ctx);
     let client = made.client.clone();
     let entry = entry(call, made, text)?;
     let mut request = match entry {
-        Entry::Sent(slot) => return Ok(slot.clone()),
-        Entry::Unsent(request) => std::mem::take(request),
+        ReqwestEntry::Sent(slot) => return Ok(slot.clone()),
+        ReqwestEntry::Unsent(request) => std::mem::take(request),
     };
-    let slot = match Question::begin(depth, request.host()) {
-        _ if depth >= DEEPEST => Slot::failed("the request is of too many others"),
-        None => Slot::failed(&format!("more than {MAX_AT_ONCE} requests at once")),
+    let slot = match VclRequest::begin(depth, request.host()) {
+        _ if depth >= DEEPEST => ResponseSlot::failed("the request is of too many others"),
+        None => ResponseSlot::failed(&format!("more than {MAX_AT_ONCE} requests at once")),
         Some(question) => {
             request.name(&question);
-            Slot::fill(async move {
+            ResponseSlot::fill(async move {
                 let limit = if request.limit.is_zero() { LONGEST } else { request.limit };
                 let done = rt::timeout(limit, client.ask(request)).await;
                 drop(question);
@@ -362,16 +379,16 @@ fn send(call: &mut Call<'_>, made: &ClientObject, text: &[u8]) -> Result<Rc<Slot
             })
         }
     };
-    *entry = Entry::Sent(slot.clone());
+    *entry = ReqwestEntry::Sent(slot.clone());
     Ok(slot)
 }
 
 /// A value of the answer, or of why there is none, once that is known.
 fn answered<K, T: Plain<K>>(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     made: &ClientObject,
     name: &[u8],
-    value: impl FnOnce(&Result<Answer, String>) -> T + 'static,
+    value: impl FnOnce(&Result<ClientAnswer, String>) -> T + 'static,
 ) -> CallResult<K> {
     let slot = send(call, made, name)?;
     if let Some(done) = slot.answer.get() {
@@ -380,7 +397,7 @@ fn answered<K, T: Plain<K>>(
     wait(async move { Ok(value(slot.wait().await)) })
 }
 
-fn header(answer: &Answer, name: &[u8], separator: Option<&[u8]>) -> Option<Text> {
+fn header(answer: &ClientAnswer, name: &[u8], separator: Option<&[u8]>) -> Option<Text> {
     let named = answer.fields.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
     let values: Vec<&[u8]> = named.map(|(_, value)| &value[..]).collect();
     match (values.first(), separator) {
@@ -400,7 +417,7 @@ fn stays(from: &str, location: &[u8]) -> Result<bool, String> {
 }
 
 /// Changes the request for a redirection: its URL, and the fields that may go there.
-fn redirected(request: &mut Request, status: u16, location: &[u8]) -> Result<(), String> {
+fn redirected(request: &mut ClientRequest, status: u16, location: &[u8]) -> Result<(), String> {
     let old = request.url.clone();
     request.url = client::join(&old, &String::from_utf8_lossy(location));
     let (from, to) = (client::place(&old)?, client::place(&request.url)?);
@@ -426,7 +443,7 @@ fn redirected(request: &mut Request, status: u16, location: &[u8]) -> Result<(),
 }
 
 impl Client {
-    async fn ask(self: Arc<Self>, mut request: Request) -> Result<Answer, String> {
+    async fn ask(self: Arc<Self>, mut request: ClientRequest) -> Result<ClientAnswer, String> {
         let (mut talk, to) = self.follow(&mut request, None).await?;
         let answer = talk.answer().await?;
         self.keep(to, talk);
@@ -437,7 +454,7 @@ impl Client {
     /// `stream` is a body that comes from a fetch, and its length.
     async fn follow(
         self: &Arc<Self>,
-        request: &mut Request,
+        request: &mut ClientRequest,
         mut stream: Option<(&mut Responder, Option<u64>)>,
     ) -> Result<(Dialogue, String), String> {
         let mut left = self.follow;
@@ -472,7 +489,7 @@ impl Client {
     /// request can be sent again.
     async fn exchange(
         &self,
-        request: &Request,
+        request: &ClientRequest,
         mut stream: Option<(&mut Responder, Option<u64>)>,
     ) -> Result<(Dialogue, String), String> {
         let place = client::place(&request.url)?;
@@ -502,7 +519,7 @@ impl Client {
             };
             let mut talk = Dialogue::over(connection);
             let upload = match stream.take() {
-                Some((responder, len)) => Upload::Streams(responder, len),
+                Some((responder, len)) => TalkUpload::Streams(responder, len),
                 None => request.upload(),
             };
             let done = async {
@@ -593,7 +610,7 @@ impl Client {
         };
         let host = text(responder.head.get("Host").unwrap_or_default())?;
         let target = text(&responder.target)?;
-        let mut request = Request {
+        let mut request = ClientRequest {
             url: self.url(&target, &host)?,
             method: responder.head.method().to_vec(),
             fields: client::fields_of(&responder.head),
@@ -638,7 +655,7 @@ async fn sweep(client: Weak<Client>) {
     }
 }
 
-impl local::Answer for Client {
+impl local::LocalResponder for Client {
     fn answer(self: Arc<Self>, responder: Responder) -> Answering {
         let limit = self.limit;
         Box::pin(async move {
@@ -651,14 +668,14 @@ impl local::Answer for Client {
 mod tests {
     use super::*;
 
-    fn request(method: &str) -> Request {
+    fn request(method: &str) -> ClientRequest {
         let field = |name: &str| (name.as_bytes().to_vec(), b"1".to_vec());
-        Request {
+        ClientRequest {
             url: "http://a/b/c?d".to_owned(),
             method: method.as_bytes().to_vec(),
             fields: ["Host", "X", "Cookie", "Authorization", "Content-Type"].map(field).to_vec(),
             body: Some(b"body".to_vec()),
-            ..Request::default()
+            ..ClientRequest::default()
         }
     }
 
@@ -668,7 +685,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_of(mut request: Request, status: u16, location: &str, wanted: &str) {
+    fn check_of(mut request: ClientRequest, status: u16, location: &str, wanted: &str) {
         let done = redirected(&mut request, status, location.as_bytes());
         let names: Vec<_> = request.fields.iter().map(|(name, _)| String::from_utf8_lossy(name)).collect();
         let method = String::from_utf8_lossy(&request.method).into_owned();
@@ -706,7 +723,7 @@ mod tests {
 
     #[test]
     fn a_sealed_url_is_not_told_in_clear() {
-        let sealed = || Request { url: "https://a/b?secret".to_owned(), ..request("GET") };
+        let sealed = || ClientRequest { url: "https://a/b?secret".to_owned(), ..request("GET") };
         check_of(sealed(), 302, "http://a/x", "GET http://a/x X body false");
         check_of(sealed(), 307, "//o/x", "GET https://o/x X,Content-Type,Referer body true");
     }

@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
-use filters::{Filter, FilterError, Step};
+use filters::{Filter, FilterError, FilterStep};
 use parking_lot::Mutex;
 use regex_automata::Input;
 use regex_automata::meta::Regex;
 use regex_automata::util::captures::Captures;
 use regex_automata::util::{interpolate, syntax};
 use tables::Tag;
-use vrt::vmod::{BOOL, Call, CallResult, STRING, VOID, give};
-use vrt::{Failure, Method, Text};
+use vrt::vmod::{BOOL, CallResult, STRING, VOID, VmodCall, give};
+use vrt::{Method, Text, VclFailure};
 
 use crate::support::body_collector::{BodyCollector, MAX_BODY_BYTES, WorkState};
 use vmod_support::args::fail;
@@ -54,24 +54,24 @@ vrt::vmod! {
     }
 }
 
-fn new(_: &mut Call<'_>, name: &str, n: i64) -> Result<Store, Failure> {
+fn new(_: &mut VmodCall<'_>, name: &str, n: i64) -> Result<Store, VclFailure> {
     match n {
         room @ 1..=MAX_KEPT => Ok(Store { room: room as usize, kept: Mutex::default() }),
         _ => fail(format!("rers: {name}: n must be 1 to {MAX_KEPT}")),
     }
 }
 
-fn is_match(this: &Store, call: &mut Call<'_>, s: Option<&Text>, regex: &[u8]) -> CallResult<BOOL> {
+fn is_match(this: &Store, call: &mut VmodCall<'_>, s: Option<&Text>, regex: &[u8]) -> CallResult<BOOL> {
     let Some(regex) = pattern(call, this, regex) else { return give(false) };
     give(s.is_some_and(|subject| regex.is_match(subject.as_bytes())))
 }
 
-fn init_capture(this: &Store, call: &mut Call<'_>, string: Option<&Text>, regex: &[u8]) -> CallResult<BOOL> {
+fn init_capture(this: &Store, call: &mut VmodCall<'_>, string: Option<&Text>, regex: &[u8]) -> CallResult<BOOL> {
     let regex = pattern(call, this, regex);
     capture(call, regex, string.cloned())
 }
 
-fn capture_req_body(this: &Store, call: &mut Call<'_>, regex: &[u8]) -> CallResult<BOOL> {
+fn capture_req_body(this: &Store, call: &mut VmodCall<'_>, regex: &[u8]) -> CallResult<BOOL> {
     let mut body = Vec::new();
     if !call.ctx.kept_body(&mut |piece| body.extend_from_slice(piece)) {
         return fail("rers: capture_req_body(): the request's body isn't kept: std.cache_req_body comes first");
@@ -81,16 +81,16 @@ fn capture_req_body(this: &Store, call: &mut Call<'_>, regex: &[u8]) -> CallResu
     capture(call, regex, body)
 }
 
-fn init_group(_: &Store, call: &mut Call<'_>, index: i64) -> CallResult<STRING> {
+fn init_group(_: &Store, call: &mut VmodCall<'_>, index: i64) -> CallResult<STRING> {
     let index = usize::try_from(index).ok();
     group(call, |found| index.and_then(|index| found.get_group(index)))
 }
 
-fn named_group(_: &Store, call: &mut Call<'_>, name: &[u8]) -> CallResult<STRING> {
+fn named_group(_: &Store, call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<STRING> {
     group(call, |found| found.get_group_by_name(std::str::from_utf8(name).ok()?))
 }
 
-fn replace_resp_body(this: &Store, call: &mut Call<'_>, regex: &[u8], s: &[u8]) -> CallResult<VOID> {
+fn replace_resp_body(this: &Store, call: &mut VmodCall<'_>, regex: &[u8], s: &[u8]) -> CallResult<VOID> {
     if !matches!(call.method, Method::BackendResponse | Method::Deliver | Method::Synth) {
         return fail("rers: replace_resp_body() is for vcl_backend_response, vcl_deliver and vcl_synth");
     }
@@ -122,7 +122,7 @@ fn make(pattern: &[u8]) -> Option<Regex> {
 }
 
 /// The pattern that is argument `at`, out of the store if it has it.
-fn pattern(call: &mut Call<'_>, store: &Store, pattern: &[u8]) -> Option<Arc<Regex>> {
+fn pattern(call: &mut VmodCall<'_>, store: &Store, pattern: &[u8]) -> Option<Arc<Regex>> {
     let found = {
         let mut kept = store.kept.lock();
         let found = kept.iter().rposition(|(text, _)| text.as_bytes() == pattern);
@@ -146,7 +146,7 @@ fn pattern(call: &mut Call<'_>, store: &Store, pattern: &[u8]) -> Option<Arc<Reg
     regex
 }
 
-fn capture(call: &mut Call<'_>, regex: Option<Arc<Regex>>, subject: Option<Text>) -> CallResult<BOOL> {
+fn capture(call: &mut VmodCall<'_>, regex: Option<Arc<Regex>>, subject: Option<Text>) -> CallResult<BOOL> {
     let found = regex.zip(subject).and_then(|(regex, subject)| {
         let mut found = regex.create_captures();
         regex.captures(subject.as_bytes(), &mut found);
@@ -157,7 +157,7 @@ fn capture(call: &mut Call<'_>, regex: Option<Arc<Regex>>, subject: Option<Text>
     give(is_match)
 }
 
-fn group(call: &mut Call<'_>, which: impl FnOnce(&Captures) -> Option<regex_automata::Span>) -> CallResult<STRING> {
+fn group(call: &mut VmodCall<'_>, which: impl FnOnce(&Captures) -> Option<regex_automata::Span>) -> CallResult<STRING> {
     let last = call.ctx.task().get::<Last>();
     let found = last.0.as_ref().and_then(|(subject, found)| Some(&subject.as_bytes()[which(found)?.range()]));
     give(found.unwrap_or_default())
@@ -165,7 +165,7 @@ fn group(call: &mut Call<'_>, which: impl FnOnce(&Captures) -> Option<regex_auto
 
 fn replace(
     this: &Store,
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     s: Option<&Text>,
     regex: &[u8],
     sub: &[u8],
@@ -223,7 +223,7 @@ impl Filter for Body {
         "rers"
     }
 
-    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
         let (pairs, done) = (&self.pairs, &mut self.done);
         self.gathered.step("rers", input, is_last, out, |body| {
             let Some((regex, with)) = pairs.get(*done) else { return Ok(WorkState::Done) };

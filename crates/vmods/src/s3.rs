@@ -7,18 +7,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backend::{BackendSpec, Endpoint, Outgoing, OutgoingBody, RequestSigner, RequestSignerRef};
+use backend::{BackendSpec, Endpoint, OutgoingBody, OutgoingRequest, RequestSigner, RequestSignerRef};
 use parking_lot::Mutex;
 use tables::Tag;
-use tls::origin::Origin;
+use tls::origin::TlsOrigin;
 use vcl_regex::Regex;
-use vrt::vmod::Words;
-use vrt::vmod::{BACKEND, BOOL, Call, CallResult, VOID, give};
-use vrt::{Failure, HeadId, Method};
+use vrt::vmod::EnumWords;
+use vrt::vmod::{BACKEND, BOOL, CallResult, VOID, VmodCall, give};
+use vrt::{HeadId, Method, VclFailure};
 
-use crate::dynamic::{Dynamic, Family, Plan, serve};
+use crate::dynamic::{AddressFamily, Dynamic, DynamicPlan, serve};
 use vmod_support::args::fail;
-use vmod_support::sign::{self, Key, Payload, Provider, Scope};
+use vmod_support::sign::{self, AccessKey, Payload, Provider, SigningScope};
 
 /// Names that nobody asked for so long go.
 const UNUSED_SECONDS: f64 = 7200.0;
@@ -49,14 +49,14 @@ vrt::vmod! {
 
         /// Sets the service of the signature (default s3)
         fn set_service(service: STRING) -> VOID, only(Method::Init.set())
-            = |this: &Director, call: &mut Call<'_>, service: &[u8]| set_text(call, &this.signer, service, "service");
+            = |this: &Director, call: &mut VmodCall<'_>, service: &[u8]| set_text(call, &this.signer, service, "service");
 
         /// Selects the signature format: Amazon's or Google's
         fn set_provider(provider: DirectorProvider) -> VOID, only(Method::Init.set()) = director_set_provider;
 
         /// Sets further headers to sign, in addition to Host and x-amz-; their names ignore case
         fn set_signed_headers(regex: STRING) -> VOID, only(Method::Init.set())
-            = |this: &Director, call: &mut Call<'_>, regex: &[u8]| set_signed_headers(call, &this.signer, regex);
+            = |this: &Director, call: &mut VmodCall<'_>, regex: &[u8]| set_signed_headers(call, &this.signer, regex);
     }
 
     /// Signs requests to any backend
@@ -68,18 +68,18 @@ vrt::vmod! {
 
         /// Sets the region of the signature
         fn set_region(region: STRING) -> VOID, only(Method::Init.set())
-            = |this: &Arc<Signer>, call: &mut Call<'_>, region: &[u8]| set_text(call, this, region, "region");
+            = |this: &Arc<Signer>, call: &mut VmodCall<'_>, region: &[u8]| set_text(call, this, region, "region");
 
         /// Sets the service of the signature (default s3)
         fn set_service(service: STRING) -> VOID, only(Method::Init.set())
-            = |this: &Arc<Signer>, call: &mut Call<'_>, service: &[u8]| set_text(call, this, service, "service");
+            = |this: &Arc<Signer>, call: &mut VmodCall<'_>, service: &[u8]| set_text(call, this, service, "service");
 
         /// Selects the signature format: Amazon's or Google's
         fn set_provider(provider: DirectorProvider) -> VOID, only(Method::Init.set()) = signer_set_provider;
 
         /// Sets further headers to sign, in addition to Host and x-amz-; their names ignore case
         fn set_signed_headers(regex: STRING) -> VOID, only(Method::Init.set())
-            = |this: &Arc<Signer>, call: &mut Call<'_>, regex: &[u8]| set_signed_headers(call, this, regex);
+            = |this: &Arc<Signer>, call: &mut VmodCall<'_>, regex: &[u8]| set_signed_headers(call, this, regex);
 
         /// Signs bereq as it is now. Without a key, a region or a Host it returns false and logs a VCL_Error
         fn sign() -> BOOL, local, only(Method::BackendFetch.set()) = sign_bereq;
@@ -91,15 +91,15 @@ vrt::vmod! {
     }
 }
 
-fn backend(this: &Director, call: &mut Call<'_>) -> CallResult<BACKEND> {
+fn backend(this: &Director, call: &mut VmodCall<'_>) -> CallResult<BACKEND> {
     serve(&this.dynamic, call, &this.host, this.port.clone())
 }
 
-fn director_set_provider(this: &Director, call: &mut Call<'_>, provider: DirectorProvider) -> CallResult<VOID> {
+fn director_set_provider(this: &Director, call: &mut VmodCall<'_>, provider: DirectorProvider) -> CallResult<VOID> {
     set_provider(call, &this.signer, provider.word())
 }
 
-fn signer_set_provider(this: &Arc<Signer>, call: &mut Call<'_>, provider: DirectorProvider) -> CallResult<VOID> {
+fn signer_set_provider(this: &Arc<Signer>, call: &mut VmodCall<'_>, provider: DirectorProvider) -> CallResult<VOID> {
     set_provider(call, this, provider.word())
 }
 
@@ -118,7 +118,7 @@ struct Signer {
 
 #[derive(Clone)]
 struct Settings {
-    key: Option<Arc<Key>>,
+    key: Option<Arc<AccessKey>>,
     region: String,
     service: String,
     provider: Provider,
@@ -132,12 +132,12 @@ impl Default for Settings {
 }
 
 fn new_director(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     name: &str,
     bucket: &[u8],
     region: &[u8],
     endpoint: &[u8],
-) -> Result<Director, Failure> {
+) -> Result<Director, VclFailure> {
     let (bucket, region) = (bucket, name_of(region));
     let endpoint = String::from_utf8_lossy(endpoint).into_owned();
     let refused = |what: String| fail(format!("s3: {name}: {what}"));
@@ -152,7 +152,7 @@ fn new_director(
     let port = port.unwrap_or_else(|| usual.to_owned());
     let shown = if host.contains(':') { format!("[{host}]") } else { host.clone() };
     let authority = if port == usual { shown } else { format!("{shown}:{port}") };
-    let tls = is_https.then(|| Ok(Origin::of(&host)));
+    let tls = is_https.then(|| Ok(TlsOrigin::of(&host)));
     let settings = Settings { region, ..Settings::default() };
     let signer = Arc::new(Signer { host: Some(authority.clone()), settings: Mutex::new(settings) });
     let spec = BackendSpec {
@@ -160,13 +160,13 @@ fn new_director(
         signer: Some(RequestSignerRef(signer.clone())),
         ..BackendSpec::new(name, Endpoint { tls, ..Endpoint::default() })
     };
-    let plan = Plan {
+    let plan = DynamicPlan {
         module: "s3",
         port: "80".to_owned(),
         spec,
         shares_hosts: false,
         whitelist: None,
-        family: Family::Any,
+        family: AddressFamily::Any,
         ttl: TTL,
         unused_for: UNUSED_SECONDS,
         timeout: TIMEOUT,
@@ -183,7 +183,7 @@ fn name_of(text: &[u8]) -> Option<String> {
     is_one.then(|| String::from_utf8_lossy(text).into_owned())
 }
 
-fn only_init(call: &Call<'_>, who: &str) -> Result<(), Failure> {
+fn only_init(call: &VmodCall<'_>, who: &str) -> Result<(), VclFailure> {
     match call.method {
         Method::Init => Ok(()),
         _ => fail(format!("s3: {who}() is for vcl_init")),
@@ -196,12 +196,12 @@ fn set_key(signer: &Signer, key2: &[u8], key_id: &[u8]) -> CallResult<VOID> {
     if secret.is_empty() || !is_id {
         return fail("s3: set_access_key() wants a key and a key_id");
     }
-    let key = Key { secret, id: String::from_utf8_lossy(id).into_owned() };
+    let key = AccessKey { secret, id: String::from_utf8_lossy(id).into_owned() };
     signer.settings.lock().key = Some(Arc::new(key));
     give(())
 }
 
-fn set_text(call: &Call<'_>, signer: &Signer, service: &[u8], what: &str) -> CallResult<VOID> {
+fn set_text(call: &VmodCall<'_>, signer: &Signer, service: &[u8], what: &str) -> CallResult<VOID> {
     only_init(call, &format!("set_{what}"))?;
     let Some(text) = name_of(service) else { return fail(format!("s3: that is no {what}")) };
     let mut settings = signer.settings.lock();
@@ -212,7 +212,7 @@ fn set_text(call: &Call<'_>, signer: &Signer, service: &[u8], what: &str) -> Cal
     give(())
 }
 
-fn set_provider(call: &Call<'_>, signer: &Signer, provider: &'static str) -> CallResult<VOID> {
+fn set_provider(call: &VmodCall<'_>, signer: &Signer, provider: &'static str) -> CallResult<VOID> {
     only_init(call, "set_provider")?;
     signer.settings.lock().provider = match provider {
         "gcp" => Provider::Gcp,
@@ -221,7 +221,7 @@ fn set_provider(call: &Call<'_>, signer: &Signer, provider: &'static str) -> Cal
     give(())
 }
 
-fn set_signed_headers(call: &Call<'_>, signer: &Signer, regex2: &[u8]) -> CallResult<VOID> {
+fn set_signed_headers(call: &VmodCall<'_>, signer: &Signer, regex2: &[u8]) -> CallResult<VOID> {
     only_init(call, "set_signed_headers")?;
     let pattern = [b"(?i)", regex2].concat();
     let regex = crate::support::pattern::compile(call, "s3: set_signed_headers()", &pattern)?;
@@ -229,7 +229,7 @@ fn set_signed_headers(call: &Call<'_>, signer: &Signer, regex2: &[u8]) -> CallRe
     give(())
 }
 
-fn sign_bereq(this: &Arc<Signer>, call: &mut Call<'_>) -> CallResult<BOOL> {
+fn sign_bereq(this: &Arc<Signer>, call: &mut VmodCall<'_>) -> CallResult<BOOL> {
     if call.method != Method::BackendFetch {
         return fail("s3: sign() is for vcl_backend_fetch");
     }
@@ -246,7 +246,7 @@ fn sign_bereq(this: &Arc<Signer>, call: &mut Call<'_>) -> CallResult<BOOL> {
                 (false, false) => OutgoingBody::None,
             };
             let fields = head.iter().map(|field| (field.name(), field.value())).collect();
-            let request = Outgoing { method: head.method(), url: head.url(), fields, body, now };
+            let request = OutgoingRequest { method: head.method(), url: head.url(), fields, body, now };
             this.signed(&request).and_then(|fields| fields.ok_or_else(|| "there is no key".to_owned()))
         }
     };
@@ -264,7 +264,7 @@ fn sign_bereq(this: &Arc<Signer>, call: &mut Call<'_>) -> CallResult<BOOL> {
 }
 
 impl Signer {
-    fn signed(&self, request: &Outgoing<'_>) -> Result<Option<Vec<(String, String)>>, String> {
+    fn signed(&self, request: &OutgoingRequest<'_>) -> Result<Option<Vec<(String, String)>>, String> {
         let settings = self.settings.lock().clone();
         let Some(key) = settings.key else { return Ok(None) };
         if settings.region.is_empty() {
@@ -275,14 +275,14 @@ impl Signer {
             OutgoingBody::Kept(pieces) => Payload::from_pieces(pieces),
             OutgoingBody::Streams => Payload::Unsigned,
         };
-        let scope = Scope { region: &settings.region, service: &settings.service, provider: settings.provider };
+        let scope = SigningScope { region: &settings.region, service: &settings.service, provider: settings.provider };
         let also = |name: &[u8]| settings.also.as_ref().is_some_and(|regex| regex.is_match(name).unwrap_or(false));
         sign::fields(request, &key, &scope, &payload, &also).map(Some)
     }
 }
 
 impl RequestSigner for Signer {
-    fn fields(&self, request: &Outgoing<'_>) -> Result<Vec<(String, String)>, String> {
+    fn fields(&self, request: &OutgoingRequest<'_>) -> Result<Vec<(String, String)>, String> {
         let Some(host) = &self.host else { return Ok(Vec::new()) };
         let others = request.fields.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(b"host")).copied();
         let body = match &request.body {
@@ -290,7 +290,7 @@ impl RequestSigner for Signer {
             OutgoingBody::Streams => OutgoingBody::Streams,
             OutgoingBody::Kept(pieces) => OutgoingBody::Kept(pieces.clone()),
         };
-        let request = Outgoing {
+        let request = OutgoingRequest {
             fields: others.chain([(&b"host"[..], host.as_bytes())]).collect(),
             body,
             method: request.method,

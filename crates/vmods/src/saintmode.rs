@@ -14,8 +14,8 @@ use backend::{Backend, Director, DirectorBase, Health, ResolveCtx};
 use base::Real;
 use parking_lot::Mutex;
 use tables::Tag;
-use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give};
-use vrt::{BackendRef, Failure, HeadId, Method, Value, Var};
+use vrt::vmod::{BOOL, CallResult, INT, STRING, VOID, VmodCall, give};
+use vrt::{BackendRef, HeadId, Method, Value, Var, VclFailure};
 
 use vmod_support::args::fail;
 
@@ -70,7 +70,12 @@ struct Trouble {
     until: Real,
 }
 
-fn new(call: &mut Call<'_>, name: &str, backend: Option<&BackendRef>, threshold: i64) -> Result<Arc<Saint>, Failure> {
+fn new(
+    call: &mut VmodCall<'_>,
+    name: &str,
+    backend: Option<&BackendRef>,
+    threshold: i64,
+) -> Result<Arc<Saint>, VclFailure> {
     let Some(backend) = backend else { return fail(format!("saintmode {name}: no backend")) };
     let base = DirectorBase::new(&call.vcl.name, name, call.ctx.clock().real());
     let saint = Arc::new(Saint { base, backend: backend.clone(), threshold: threshold as u32, list: Mutex::default() });
@@ -80,11 +85,11 @@ fn new(call: &mut Call<'_>, name: &str, backend: Option<&BackendRef>, threshold:
     Ok(saint)
 }
 
-fn count(this: &Arc<Saint>, _: &mut Call<'_>) -> CallResult<INT> {
+fn count(this: &Arc<Saint>, _: &mut VmodCall<'_>) -> CallResult<INT> {
     give(this.list.lock().len() as i64)
 }
 
-fn is_healthy(saint: &Arc<Saint>, call: &mut Call<'_>) -> CallResult<BOOL> {
+fn is_healthy(saint: &Arc<Saint>, call: &mut VmodCall<'_>) -> CallResult<BOOL> {
     if call.ctx.head(HeadId::Bereq).is_some() || call.ctx.head(HeadId::Req).is_none() {
         let director: Arc<dyn Director> = saint.clone();
         return give(call.ctx.healthy(&director));
@@ -105,11 +110,11 @@ fn is_healthy(saint: &Arc<Saint>, call: &mut Call<'_>) -> CallResult<BOOL> {
     give(reason.is_none())
 }
 
-fn all(call: &Call<'_>) -> Vec<Arc<Saint>> {
+fn all(call: &VmodCall<'_>) -> Vec<Arc<Saint>> {
     call.module.get_or(All::default).0.lock().iter().filter_map(Weak::upgrade).collect()
 }
 
-fn blacklist(call: &mut Call<'_>, seconds: f64) -> CallResult<VOID> {
+fn blacklist(call: &mut VmodCall<'_>, seconds: f64) -> CallResult<VOID> {
     if call.method != Method::BackendResponse {
         call.ctx.log().put(Tag::VclError, b"saintmode.blacklist() called outside of vcl_backend_response");
         return give(());
@@ -135,7 +140,7 @@ fn blacklist(call: &mut Call<'_>, seconds: f64) -> CallResult<VOID> {
     give(())
 }
 
-fn status(call: &mut Call<'_>) -> CallResult<STRING> {
+fn status(call: &mut VmodCall<'_>) -> CallResult<STRING> {
     let mut out = "{\n\t\"saintmode\": [".to_owned();
     for (at, saint) in all(call).iter().enumerate() {
         let comma = if at > 0 { "," } else { "" };

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use shm::vsl::Marker;
 use tables::Tag;
 use vcl_regex::Regex;
-use vrt::vmod::{BACKEND, BOOL, Call, CallResult, INT, STRING, VOID, give};
-use vrt::{BackendRef, Failure, Method, Text};
+use vrt::vmod::{BACKEND, BOOL, CallResult, INT, STRING, VOID, VmodCall, give};
+use vrt::{BackendRef, Method, Text, VclFailure};
 
 use vmod_support::args::{fail, gave_up};
 
@@ -89,7 +89,12 @@ vrt::vmod! {
     }
 }
 
-fn set_new(call: &mut Call<'_>, name: &str, case_sensitive: bool, allow_overlaps: bool) -> Result<Arc<Set>, Failure> {
+fn set_new(
+    call: &mut VmodCall<'_>,
+    name: &str,
+    case_sensitive: bool,
+    allow_overlaps: bool,
+) -> Result<Arc<Set>, VclFailure> {
     let set = Arc::new(Set {
         name: name.to_owned(),
         has_case: case_sensitive,
@@ -112,45 +117,51 @@ fn set_new(call: &mut Call<'_>, name: &str, case_sensitive: bool, allow_overlaps
     Ok(set)
 }
 
-fn compile(set: &Arc<Set>, call: &mut Call<'_>) -> CallResult<VOID> {
+fn compile(set: &Arc<Set>, call: &mut VmodCall<'_>) -> CallResult<VOID> {
     set.only_in_init(call, "compile")?;
     set.make()?;
     give(())
 }
 
-fn set_match(this: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>) -> CallResult<BOOL> {
+fn set_match(this: &Arc<Set>, call: &mut VmodCall<'_>, text: Option<&Text>) -> CallResult<BOOL> {
     find(call, this, text, "match", |made, text| made.exact(text).into_iter().collect())
 }
 
-fn hasprefix(this: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>) -> CallResult<BOOL> {
+fn hasprefix(this: &Arc<Set>, call: &mut VmodCall<'_>, text: Option<&Text>) -> CallResult<BOOL> {
     find(call, this, text, "hasprefix", FrozenSet::prefixes)
 }
 
-fn nmatches(this: &Arc<Set>, call: &mut Call<'_>) -> CallResult<INT> {
+fn nmatches(this: &Arc<Set>, call: &mut VmodCall<'_>) -> CallResult<INT> {
     match matched(call, this) {
         Some(found) => give(found.all.len() as i64),
         None => this.failed("nmatches() called without prior match"),
     }
 }
 
-fn which(this: &Arc<Set>, call: &mut Call<'_>, select: Select, element: Option<&Text>) -> CallResult<INT> {
+fn which(this: &Arc<Set>, call: &mut VmodCall<'_>, select: Select, element: Option<&Text>) -> CallResult<INT> {
     let at = chosen(call, this, "which", 0, element, select)?;
     give(at.map_or(0, |at| at as i64 + 1))
 }
 
-fn element(this: &Arc<Set>, call: &mut Call<'_>, n: i64, select: Select) -> CallResult<STRING> {
+fn element(this: &Arc<Set>, call: &mut VmodCall<'_>, n: i64, select: Select) -> CallResult<STRING> {
     let at = chosen(call, this, "element", n, None, select)?;
     give(at.and_then(|at| Some(this.made.get()?.elements[at].text.clone())))
 }
 
-fn string(this: &Arc<Set>, call: &mut Call<'_>, n: i64, element: Option<&Text>, select: Select) -> CallResult<STRING> {
+fn string(
+    this: &Arc<Set>,
+    call: &mut VmodCall<'_>,
+    n: i64,
+    element: Option<&Text>,
+    select: Select,
+) -> CallResult<STRING> {
     let found = property(call, this, (n, element, select), "string", "string", |element| element.string.clone())?;
     give(found)
 }
 
 fn backend(
     this: &Arc<Set>,
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     n: i64,
     element: Option<&Text>,
     select: Select,
@@ -159,19 +170,25 @@ fn backend(
     give(found)
 }
 
-fn integer(this: &Arc<Set>, call: &mut Call<'_>, n: i64, element: Option<&Text>, select: Select) -> CallResult<INT> {
+fn integer(
+    this: &Arc<Set>,
+    call: &mut VmodCall<'_>,
+    n: i64,
+    element: Option<&Text>,
+    select: Select,
+) -> CallResult<INT> {
     let found = property(call, this, (n, element, select), "integer", "integer", |element| element.integer)?;
     give(found.unwrap_or(0))
 }
 
-fn bool(this: &Arc<Set>, call: &mut Call<'_>, n: i64, element: Option<&Text>, select: Select) -> CallResult<BOOL> {
+fn bool(this: &Arc<Set>, call: &mut VmodCall<'_>, n: i64, element: Option<&Text>, select: Select) -> CallResult<BOOL> {
     let found = property(call, this, (n, element, select), "bool", "boolean", |element| element.boolean)?;
     give(found.unwrap_or(false))
 }
 
 fn re_match(
     this: &Arc<Set>,
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     subject: Option<&Text>,
     n: i64,
     element: Option<&Text>,
@@ -184,7 +201,7 @@ fn re_match(
 
 fn sub(
     this: &Arc<Set>,
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     str: Option<&Text>,
     sub: &[u8],
     all: bool,
@@ -243,13 +260,13 @@ fn key(set: &Arc<Set>) -> usize {
     std::ptr::from_ref(set) as usize
 }
 
-fn matched(call: &mut Call<'_>, set: &Arc<Set>) -> Option<LastMatch> {
+fn matched(call: &mut VmodCall<'_>, set: &Arc<Set>) -> Option<LastMatch> {
     call.ctx.task().find::<LastMatch>(key(set)).cloned()
 }
 
 fn add(
     set: &Arc<Set>,
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     text: Option<&Text>,
     string: Option<&Text>,
     regex: Option<&Arc<Regex>>,
@@ -274,7 +291,7 @@ fn add(
 }
 
 fn find(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     set: &Arc<Set>,
     subject: Option<&Text>,
     method: &str,
@@ -296,11 +313,17 @@ fn find(
     give(is_match)
 }
 
-fn remember(call: &mut Call<'_>, set: &Arc<Set>, found: LastMatch) {
+fn remember(call: &mut VmodCall<'_>, set: &Arc<Set>, found: LastMatch) {
     *call.ctx.task().keyed(key(set), LastMatch::default) = found;
 }
 
-fn is_matched(set: &Arc<Set>, call: &mut Call<'_>, n: i64, element: Option<&Text>, select: Select) -> CallResult<BOOL> {
+fn is_matched(
+    set: &Arc<Set>,
+    call: &mut VmodCall<'_>,
+    n: i64,
+    element: Option<&Text>,
+    select: Select,
+) -> CallResult<BOOL> {
     let Some(made) = set.made.get() else { return set.failed("matched(): set was not compiled") };
     let count = made.elements.len();
     if n > count as i64 {
@@ -318,13 +341,13 @@ fn is_matched(set: &Arc<Set>, call: &mut Call<'_>, n: i64, element: Option<&Text
 
 /// The element that `n`, `element` and `select` mean; none when the last match failed.
 fn chosen(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     set: &Arc<Set>,
     method: &str,
     n: i64,
     element: Option<&Text>,
     select: Select,
-) -> Result<Option<usize>, Failure> {
+) -> Result<Option<usize>, VclFailure> {
     let Some(made) = set.made.get() else { return set.failed(&format!("{method}(): set was not compiled")) };
     if n > 0 {
         let count = made.elements.len();
@@ -358,13 +381,13 @@ fn chosen(
 
 /// A property of the element that the arguments from `at` on mean.
 fn property<T>(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     set: &Arc<Set>,
     (n, element, select): (i64, Option<&Text>, Select),
     method: &str,
     what: &str,
     get: impl FnOnce(&Element) -> Option<T>,
-) -> Result<Option<T>, Failure> {
+) -> Result<Option<T>, VclFailure> {
     let found = chosen(call, set, method, n, element, select)?;
     let (Some(found), Some(made)) = (found, set.made.get()) else { return Ok(None) };
     match get(&made.elements[found]) {
@@ -374,18 +397,18 @@ fn property<T>(
 }
 
 impl Set {
-    fn failed<T>(&self, what: &str) -> Result<T, Failure> {
+    fn failed<T>(&self, what: &str) -> Result<T, VclFailure> {
         fail(format!("vmod selector failure: {}.{what}", self.name))
     }
 
-    fn only_in_init(&self, call: &Call<'_>, method: &str) -> Result<(), Failure> {
+    fn only_in_init(&self, call: &VmodCall<'_>, method: &str) -> Result<(), VclFailure> {
         match call.method {
             Method::Init => Ok(()),
             _ => self.failed(&format!("{method}() may only be called in vcl_init")),
         }
     }
 
-    fn make(&self) -> Result<&FrozenSet, Failure> {
+    fn make(&self) -> Result<&FrozenSet, VclFailure> {
         if let Some(made) = self.made.get() {
             return Ok(made);
         }

@@ -2,7 +2,7 @@
 //! vmod_slicer of Varnish Enterprise.
 
 use vrt::Method;
-use vrt::vmod::{BOOL, Call, CallResult, Methods, give};
+use vrt::vmod::{BOOL, CallResult, Methods, VmodCall, give};
 
 vrt::vmod! {
     /// Objects in slices, which are fetched on demand
@@ -17,7 +17,7 @@ vrt::vmod! {
 
 const ASKED: Methods = Method::BackendFetch.set();
 
-fn enable(call: &mut Call<'_>) -> CallResult<BOOL> {
+fn enable(call: &mut VmodCall<'_>) -> CallResult<BOOL> {
     let can = call.ctx.slice()?;
     give(can)
 }

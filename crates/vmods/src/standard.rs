@@ -17,7 +17,7 @@ use conversions::{ToInteger, ToReal};
 use files::{Contents, Last};
 use tables::Tag;
 use vrt::vmod::kinds::Plain;
-use vrt::vmod::{BOOL, Call, CallResult, IP, Methods, REAL, STRING, VOID, give, wait};
+use vrt::vmod::{BOOL, CallResult, IP, Methods, REAL, STRING, VOID, VmodCall, give, wait};
 use vrt::{BackendRef, Blob, HeadId, Method, Text};
 
 use vmod_support::args::{fail, may_block};
@@ -55,10 +55,10 @@ vrt::vmod! {
         ) -> BOOL, local = fnmatch;
 
         /// Returns the content of a file, which is read at the first call and kept while the VCL is loaded
-        fn fileread(_: STRING) -> STRING, local, blocks = |call: &mut Call<'_>, name: Option<&Text>| read(call, name, as_text);
+        fn fileread(_: STRING) -> STRING, local, blocks = |call: &mut VmodCall<'_>, name: Option<&Text>| read(call, name, as_text);
 
         /// Returns the content of a file as a blob, as fileread
-        fn blobread(_: STRING) -> BLOB, local, blocks = |call: &mut Call<'_>, name: Option<&Text>| read(call, name, as_blob);
+        fn blobread(_: STRING) -> BLOB, local, blocks = |call: &mut VmodCall<'_>, name: Option<&Text>| read(call, name, as_blob);
 
         /// Returns whether the file exists
         fn file_exists(path: STRING) -> BOOL, local, blocks = file_exists;
@@ -104,7 +104,7 @@ vrt::vmod! {
         fn rfc_ttl() -> VOID, local, only(Method::BackendResponse.set()) = rfc_ttl;
 
         /// Returns the current time; the variable `now` is the time when the subroutine began
-        fn now() -> TIME, local = |call: &mut Call<'_>| call.ctx.clock().real().0;
+        fn now() -> TIME, local = |call: &mut VmodCall<'_>| call.ctx.clock().real().0;
 
         /// Returns whether the VCL's version is at least the given one
         fn syntax(_: REAL) -> BOOL, local = syntax;
@@ -154,7 +154,7 @@ vrt::vmod! {
     }
 }
 
-fn rfc_ttl(call: &mut Call<'_>) -> CallResult<VOID> {
+fn rfc_ttl(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     match call.method {
         Method::BackendResponse => give(call.ctx.rfc_ttl()?),
         _ => fail("std.rfc_ttl() is for vcl_backend_response"),
@@ -173,11 +173,11 @@ pub(crate) fn off_thread<K, T: Plain<K> + Send + 'static>(
     }
 }
 
-fn random(call: &mut Call<'_>, low: f64, high: f64) -> CallResult<REAL> {
+fn random(call: &mut VmodCall<'_>, low: f64, high: f64) -> CallResult<REAL> {
     give(call.ctx.random() * (high - low) + low)
 }
 
-fn collect(call: &mut Call<'_>, hdr: (HeadId, &Text), sep: Option<&Text>) -> CallResult<VOID> {
+fn collect(call: &mut VmodCall<'_>, hdr: (HeadId, &Text), sep: Option<&Text>) -> CallResult<VOID> {
     let (head, name) = hdr;
     let separator = sep.map_or(&b", "[..], |text| text.as_bytes());
     vrt::fields::check_value(separator, b"separator")?;
@@ -192,7 +192,7 @@ fn collect(call: &mut Call<'_>, hdr: (HeadId, &Text), sep: Option<&Text>) -> Cal
     }
 }
 
-pub(crate) fn querysort(_: &mut Call<'_>, text2: Option<&Text>) -> CallResult<STRING> {
+pub(crate) fn querysort(_: &mut VmodCall<'_>, text2: Option<&Text>) -> CallResult<STRING> {
     let Some(url) = text2 else { return give(None::<Text>) };
     give(Some(query::sort(url).map_or_else(|| url.clone(), Text::from)))
 }
@@ -203,14 +203,14 @@ fn change_case(s: &[u8], change: fn(&mut [u8])) -> CallResult<STRING> {
     give(text)
 }
 
-fn strstr(_: &mut Call<'_>, s1: Option<&Text>, s2: Option<&Text>) -> CallResult<STRING> {
+fn strstr(_: &mut VmodCall<'_>, s1: Option<&Text>, s2: Option<&Text>) -> CallResult<STRING> {
     let (Some(text), Some(part)) = (s1, s2) else { return give(None::<Text>) };
     let found = memchr::memmem::find(text, part);
     give(found.map(|at| Text::copy(&text[at..])))
 }
 
 fn fnmatch(
-    _: &mut Call<'_>,
+    _: &mut VmodCall<'_>,
     pattern: Option<&Text>,
     subject: Option<&Text>,
     pathname: bool,
@@ -219,7 +219,7 @@ fn fnmatch(
 ) -> CallResult<BOOL> {
     let Some(pattern) = pattern else { return fail("std.fnmatch(): pattern is NULL") };
     let Some(subject) = subject else { return fail("std.fnmatch(): subject is NULL") };
-    let flags = fnmatch::Flags { pathname, noescape, period };
+    let flags = fnmatch::MatchFlags { pathname, noescape, period };
     give(fnmatch::matches(pattern, subject, flags))
 }
 
@@ -236,7 +236,7 @@ fn as_blob(contents: Option<Contents>) -> Option<Blob> {
 }
 
 fn read<K, T: Plain<K> + Send + 'static>(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     name: Option<&Text>,
     show: fn(Option<Contents>) -> T,
 ) -> CallResult<K> {
@@ -249,17 +249,17 @@ fn read<K, T: Plain<K> + Send + 'static>(
     }
 }
 
-fn file_exists(call: &mut Call<'_>, path: Option<&Text>) -> CallResult<BOOL> {
+fn file_exists(call: &mut VmodCall<'_>, path: Option<&Text>) -> CallResult<BOOL> {
     let Some(name) = path.cloned() else { return give(false) };
     off_thread(call.method, move || files::path(&name).exists())
 }
 
-fn healthy(call: &mut Call<'_>, be: Option<&BackendRef>) -> CallResult<BOOL> {
+fn healthy(call: &mut VmodCall<'_>, be: Option<&BackendRef>) -> CallResult<BOOL> {
     give(be.is_some_and(|backend| call.ctx.healthy(backend)))
 }
 
 fn ip(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     s: Option<&Text>,
     fallback: Option<Option<SocketAddr>>,
     resolve: bool,
@@ -296,17 +296,17 @@ fn ip(
     }
 }
 
-fn strftime(_: &mut Call<'_>, time: f64, format2: &[u8]) -> CallResult<STRING> {
+fn strftime(_: &mut VmodCall<'_>, time: f64, format2: &[u8]) -> CallResult<STRING> {
     give(strftime::format(time, format2).unwrap_or_default())
 }
 
-fn log(call: &mut Call<'_>, s: &[u8]) -> CallResult<VOID> {
+fn log(call: &mut VmodCall<'_>, s: &[u8]) -> CallResult<VOID> {
     call.ctx.log().put(Tag::VclLog, s);
     give(())
 }
 
 /// Sent as a datagram, so that a log daemon that hangs holds nobody up; lost when there is none, as with syslog(3).
-fn syslog(_: &mut Call<'_>, priority: i64, s: &[u8]) -> CallResult<VOID> {
+fn syslog(_: &mut VmodCall<'_>, priority: i64, s: &[u8]) -> CallResult<VOID> {
     const LOCAL0: i64 = 16 << 3;
     let priority = if priority & !7 == 0 { priority | LOCAL0 } else { priority & 0x3ff };
     let mut line = format!("<{priority}>varnishd[{}]: ", std::process::id()).into_bytes();
@@ -321,7 +321,7 @@ fn syslog(_: &mut Call<'_>, priority: i64, s: &[u8]) -> CallResult<VOID> {
     give(())
 }
 
-fn timestamp(call: &mut Call<'_>, s: Option<&Text>) -> CallResult<VOID> {
+fn timestamp(call: &mut VmodCall<'_>, s: Option<&Text>) -> CallResult<VOID> {
     if let Some(label) = s.filter(|label| !label.is_empty())
         && !may_block(call.method)
     {
@@ -331,13 +331,13 @@ fn timestamp(call: &mut Call<'_>, s: Option<&Text>) -> CallResult<VOID> {
     give(())
 }
 
-fn syntax(call: &mut Call<'_>, number: f64) -> CallResult<BOOL> {
+fn syntax(call: &mut VmodCall<'_>, number: f64) -> CallResult<BOOL> {
     // 4.1 isn't exact in binary.
     let wanted = (number * 10.0).round();
     give(wanted <= f64::from(call.vcl.program.syntax))
 }
 
-fn getenv(_: &mut Call<'_>, name: &[u8]) -> CallResult<STRING> {
+fn getenv(_: &mut VmodCall<'_>, name: &[u8]) -> CallResult<STRING> {
     use std::os::unix::ffi::OsStrExt;
     if name.is_empty() || name.contains(&b'=') || name.contains(&0) {
         return give(None::<Text>);
@@ -346,12 +346,12 @@ fn getenv(_: &mut Call<'_>, name: &[u8]) -> CallResult<STRING> {
     give(value.map(|value| Text::copy(value.as_bytes())))
 }
 
-fn cache_req_body(call: &mut Call<'_>, size: i64) -> CallResult<BOOL> {
+fn cache_req_body(call: &mut VmodCall<'_>, size: i64) -> CallResult<BOOL> {
     let future = call.ctx.cache_req_body(size.max(0) as u64)?;
     wait(async { Ok(future.await) })
 }
 
-fn late_100_continue(call: &mut Call<'_>, late: bool) -> CallResult<VOID> {
+fn late_100_continue(call: &mut VmodCall<'_>, late: bool) -> CallResult<VOID> {
     if call.method == Method::Recv {
         call.ctx.late_100_continue(late);
     } else {
@@ -360,12 +360,12 @@ fn late_100_continue(call: &mut Call<'_>, late: bool) -> CallResult<VOID> {
     give(())
 }
 
-fn set_ip_tos(call: &mut Call<'_>, tos: i64) -> CallResult<VOID> {
+fn set_ip_tos(call: &mut VmodCall<'_>, tos: i64) -> CallResult<VOID> {
     call.ctx.set_ip_tos(tos)?;
     give(())
 }
 
-fn rollback(call: &mut Call<'_>, h: HeadId) -> CallResult<VOID> {
+fn rollback(call: &mut VmodCall<'_>, h: HeadId) -> CallResult<VOID> {
     match h {
         HeadId::Req | HeadId::Bereq => call.ctx.rollback(h)?,
         _ => return fail("std.rollback(): only req and bereq can be rolled back"),
@@ -376,7 +376,7 @@ fn rollback(call: &mut Call<'_>, h: HeadId) -> CallResult<VOID> {
 #[derive(Default)]
 struct BanError(Option<String>);
 
-fn ban(call: &mut Call<'_>, text2: Option<&Text>) -> CallResult<BOOL> {
+fn ban(call: &mut VmodCall<'_>, text2: Option<&Text>) -> CallResult<BOOL> {
     call.ctx.may_invalidate()?;
     let done = vrt::ctx::ban(call.ctx, text2.map(|text| text.as_bytes()));
     let ok = done.is_ok();
@@ -384,7 +384,7 @@ fn ban(call: &mut Call<'_>, text2: Option<&Text>) -> CallResult<BOOL> {
     give(ok)
 }
 
-fn ban_error(call: &mut Call<'_>) -> CallResult<STRING> {
+fn ban_error(call: &mut VmodCall<'_>) -> CallResult<STRING> {
     let error = call.ctx.task().get::<BanError>().0.clone().unwrap_or_default();
     give(error)
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use base::Mono;
 use parking_lot::RwLock;
-use statsd_client::{Batch, Client, DATAGRAM_BYTES, Target};
+use statsd_client::{DATAGRAM_BYTES, SampleBatch, StatsdClient, StatsdTarget};
 use tables::Tag;
 use vrt::Method;
-use vrt::vmod::{Call, CallResult, VOID, give, wait};
+use vrt::vmod::{CallResult, VOID, VmodCall, give, wait};
 
 use vmod_support::args::fail;
 
@@ -36,7 +36,7 @@ vrt::vmod! {
 
         /// Increases a counter by one
         fn incr(_: STRING) -> VOID
-            = |call: &mut Call<'_>, text: &[u8]| send(call, text, |batch, name| batch.count(name, 1));
+            = |call: &mut VmodCall<'_>, text: &[u8]| send(call, text, |batch, name| batch.count(name, 1));
 
         /// Sets a gauge
         fn gauge(_: STRING, _: INT) -> VOID = gauge;
@@ -49,25 +49,25 @@ vrt::vmod! {
     }
 }
 
-fn prefix(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
+fn prefix(call: &mut VmodCall<'_>, text: &[u8]) -> CallResult<VOID> {
     line(call).settings.write().prefix = lossy(text);
     give(())
 }
 
-fn suffix(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
+fn suffix(call: &mut VmodCall<'_>, text: &[u8]) -> CallResult<VOID> {
     line(call).settings.write().suffix = lossy(text);
     give(())
 }
 
-fn gauge(call: &mut Call<'_>, text: &[u8], number: i64) -> CallResult<VOID> {
+fn gauge(call: &mut VmodCall<'_>, text: &[u8], number: i64) -> CallResult<VOID> {
     send(call, text, |batch, name| batch.gauge(name, number as f64))
 }
 
-fn timing(call: &mut Call<'_>, text: &[u8], number: i64) -> CallResult<VOID> {
+fn timing(call: &mut VmodCall<'_>, text: &[u8], number: i64) -> CallResult<VOID> {
     send(call, text, |batch, name| batch.timing(name, number as f64))
 }
 
-fn counter(call: &mut Call<'_>, text: &[u8], number: i64) -> CallResult<VOID> {
+fn counter(call: &mut VmodCall<'_>, text: &[u8], number: i64) -> CallResult<VOID> {
     send(call, text, |batch, name| batch.count(name, number))
 }
 
@@ -78,7 +78,7 @@ struct Line {
 }
 
 struct Settings {
-    target: Target,
+    target: StatsdTarget,
     prefix: String,
     suffix: String,
     link: Link,
@@ -88,14 +88,14 @@ struct Settings {
 enum Link {
     Idle,
     Opening,
-    Open(Arc<Client>),
+    Open(Arc<StatsdClient>),
     Failed(Mono),
 }
 
-fn line(call: &mut Call<'_>) -> Arc<Line> {
+fn line(call: &mut VmodCall<'_>) -> Arc<Line> {
     call.module.get_or(|| Line {
         settings: RwLock::new(Settings {
-            target: Target::Udp("localhost".into(), 8125),
+            target: StatsdTarget::Udp("localhost".into(), 8125),
             prefix: String::new(),
             suffix: String::new(),
             link: Link::Idle,
@@ -108,7 +108,7 @@ fn lossy(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-fn server(call: &mut Call<'_>, host: &[u8], port: &[u8]) -> CallResult<VOID> {
+fn server(call: &mut VmodCall<'_>, host: &[u8], port: &[u8]) -> CallResult<VOID> {
     let (host, port) = (lossy(host), lossy(port));
     let target = if host.starts_with('/') || host.starts_with("unix:") {
         host.parse()
@@ -116,7 +116,7 @@ fn server(call: &mut Call<'_>, host: &[u8], port: &[u8]) -> CallResult<VOID> {
         match port.parse() {
             Ok(0) | Err(_) => return fail(format!("statsd.server(): \"{port}\" is no port")),
             Ok(_) if host.is_empty() => return fail("statsd.server(): no host"),
-            Ok(port) => Ok(Target::Udp(host, port)),
+            Ok(port) => Ok(StatsdTarget::Udp(host, port)),
         }
     };
     let target = match target {
@@ -149,7 +149,7 @@ impl Line {
             settings.target.clone()
         };
         let asked = target.clone();
-        let client = rt::blocking_lookup(move || Client::connect(&asked)).await;
+        let client = rt::blocking_lookup(move || StatsdClient::connect(&asked)).await;
         let mut settings = self.settings.write();
         if settings.target == target {
             settings.link =
@@ -157,7 +157,7 @@ impl Line {
         }
     }
 
-    fn client(self: &Arc<Self>, now: Mono) -> Option<Arc<Client>> {
+    fn client(self: &Arc<Self>, now: Mono) -> Option<Arc<StatsdClient>> {
         match &self.settings.read().link {
             Link::Open(client) => return Some(client.clone()),
             Link::Opening => return None,
@@ -169,7 +169,7 @@ impl Line {
     }
 }
 
-fn send(call: &mut Call<'_>, name: &[u8], put: impl FnOnce(&mut Batch, &[u8])) -> CallResult<VOID> {
+fn send(call: &mut VmodCall<'_>, name: &[u8], put: impl FnOnce(&mut SampleBatch, &[u8])) -> CallResult<VOID> {
     if name.is_empty() || matches!(call.method, Method::Init | Method::Fini) {
         return give(());
     }
@@ -178,7 +178,7 @@ fn send(call: &mut Call<'_>, name: &[u8], put: impl FnOnce(&mut Batch, &[u8])) -
         Some(client) => {
             let mut batch = {
                 let settings = line.settings.read();
-                Batch::new(&settings.prefix, &settings.suffix, DATAGRAM_BYTES)
+                SampleBatch::new(&settings.prefix, &settings.suffix, DATAGRAM_BYTES)
             };
             put(&mut batch, name);
             let before = client.dropped();

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use vrt::Text;
-use vrt::vmod::{BOOL, Call, CallResult, STRING, give};
+use vrt::vmod::{BOOL, CallResult, STRING, VmodCall, give};
 
 vrt::vmod! {
     /// String functions
@@ -47,25 +47,25 @@ vrt::vmod! {
     }
 }
 
-fn reverse(_: &mut Call<'_>, s: Option<&Text>) -> CallResult<STRING> {
+fn reverse(_: &mut VmodCall<'_>, s: Option<&Text>) -> CallResult<STRING> {
     let reversed = |text: &Text| text.iter().rev().copied().collect::<Vec<u8>>();
     give(s.map(reversed).map(Text::from))
 }
 
-fn split(_: &mut Call<'_>, s: Option<&Text>, n: i64, sep: Option<&Text>) -> CallResult<STRING> {
+fn split(_: &mut VmodCall<'_>, s: Option<&Text>, n: i64, sep: Option<&Text>) -> CallResult<STRING> {
     let texts = s.zip(sep);
     let word = texts.and_then(|(text, separators)| word(text, n, separators));
     give(word.map(Text::copy))
 }
 
-fn token_intersect(_: &mut Call<'_>, s1: &[u8], s2: &[u8], separators: Option<&Text>) -> CallResult<BOOL> {
+fn token_intersect(_: &mut VmodCall<'_>, s1: &[u8], s2: &[u8], separators: Option<&Text>) -> CallResult<BOOL> {
     let separators = separators.map_or(&b" ,"[..], |text| text);
     let is_separator = |byte: &u8| separators.contains(byte);
     let known: HashSet<&[u8]> = s2.split(is_separator).filter(|token| !token.is_empty()).collect();
     give(s1.split(is_separator).any(|token| known.contains(token)))
 }
 
-fn cut(_: &mut Call<'_>, s: Option<&Text>, length: i64, offset: i64) -> CallResult<STRING> {
+fn cut(_: &mut VmodCall<'_>, s: Option<&Text>, length: i64, offset: i64) -> CallResult<STRING> {
     give(s.map(|text| Text::copy(take(text, length, offset))))
 }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use backend::{Backend, BackendSpec, Director, DirectorBase, Health, ResolveCtx, Responder, ServiceRef};
 use base::Real;
-use vrt::vmod::{BACKEND, Call, CallResult, give};
-use vrt::{Blob, Failure};
+use vrt::vmod::{BACKEND, CallResult, VmodCall, give};
+use vrt::{Blob, VclFailure};
 
-use crate::support::local::{self, Answer, Answering};
+use crate::support::local::{self, Answering, LocalResponder};
 use vmod_support::args::fail;
 
 const PIECE: usize = 64 * 1024;
@@ -23,18 +23,18 @@ vrt::vmod! {
 
     functions {
         /// Responds with the request's body (at most 64 MB) and its headers that begin with Content-
-        fn mirror() -> BACKEND = |call: &mut Call<'_>| shared(call).map(|shared| shared.director.clone());
+        fn mirror() -> BACKEND = |call: &mut VmodCall<'_>| shared(call).map(|shared| shared.director.clone());
 
         /// Responds with these bytes
         fn from_blob(blob: BLOB) -> BACKEND = from_blob;
 
         /// Responds with this string
         fn from_string(string: STRING) -> BACKEND
-            = |call: &mut Call<'_>, string: &[u8]| given(call, Blob::new(string.to_vec()));
+            = |call: &mut VmodCall<'_>, string: &[u8]| given(call, Blob::new(string.to_vec()));
     }
 }
 
-fn from_blob(call: &mut Call<'_>, blob: Option<&Blob>) -> CallResult<BACKEND> {
+fn from_blob(call: &mut VmodCall<'_>, blob: Option<&Blob>) -> CallResult<BACKEND> {
     let blob = blob.cloned();
     given(call, blob.unwrap_or_else(|| Blob::new([])))
 }
@@ -45,7 +45,7 @@ struct Shared {
 }
 
 /// The backend that mirrors; the others have its name and its counters.
-fn shared(call: &mut Call<'_>) -> Result<Shared, Failure> {
+fn shared(call: &mut VmodCall<'_>) -> Result<Shared, VclFailure> {
     let log = call.ctx.log().ring().clone();
     let made = call.module.get_or(|| {
         let spec = BackendSpec::service("synthbackend", local::service("synthbackend", log, Arc::new(Mirror)));
@@ -54,7 +54,7 @@ fn shared(call: &mut Call<'_>) -> Result<Shared, Failure> {
     (*made).clone().map_or_else(|| fail("synthbackend: no backends can be made here"), Ok)
 }
 
-fn given(call: &mut Call<'_>, body: Blob) -> CallResult<BACKEND> {
+fn given(call: &mut VmodCall<'_>, body: Blob) -> CallResult<BACKEND> {
     let like = shared(call)?.director;
     let service = local::service("synthbackend", call.ctx.log().ring().clone(), Arc::new(Text(body)));
     let base = DirectorBase::new(&call.vcl.name, "synthbackend", call.ctx.clock().real());
@@ -88,7 +88,7 @@ impl Director for OneAnswer {
 /// Answers with the request's body, and the fields that tell what it is.
 struct Mirror;
 
-impl Answer for Mirror {
+impl LocalResponder for Mirror {
     fn answer(self: Arc<Self>, mut responder: Responder) -> Answering {
         Box::pin(async move {
             let is_of_body = |name: &[u8]| {
@@ -115,7 +115,7 @@ impl Answer for Mirror {
 
 struct Text(Blob);
 
-impl Answer for Text {
+impl LocalResponder for Text {
     fn answer(self: Arc<Self>, mut responder: Responder) -> Answering {
         Box::pin(async move {
             responder.respond(200, b"", &[], Some(self.0.as_bytes().len() as u64));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_tags: purging by tags, however they were given, and by URLs, which are tags, too (`tag_urls`).
 
-use vrt::vmod::{Call, CallResult, INT, give, wait};
+use vrt::vmod::{CallResult, INT, VmodCall, give, wait};
 
 vrt::vmod! {
     /// Purges by the tags of objects (tag_fields, beresp.tags) and by requested URLs (parameter tag_urls). Each function
@@ -14,23 +14,23 @@ vrt::vmod! {
     functions {
         /// Purges the objects that have any of these tags, separated by blanks or commas
         fn purge(tags: STRING, soft: BOOL = false) -> INT, waits
-            = |call: &mut Call<'_>, tags: &[u8], soft: bool| purge(call, &message::tags::words(tags).collect::<Vec<_>>(), soft);
+            = |call: &mut VmodCall<'_>, tags: &[u8], soft: bool| purge(call, &message::tags::words(tags).collect::<Vec<_>>(), soft);
 
         /// Purges all objects of a URL, such as tags.purge_url(req.http.host, req.url)
         fn purge_url(host: STRING, url: STRING, soft: BOOL = false) -> INT, waits
-            = |call: &mut Call<'_>, host: &[u8], url: &[u8], soft: bool| purge(call, &[&message::tags::of_url(host, url)], soft);
+            = |call: &mut VmodCall<'_>, host: &[u8], url: &[u8], soft: bool| purge(call, &[&message::tags::of_url(host, url)], soft);
 
         /// Purges the objects of all URLs of a host
         fn purge_host(host: STRING, soft: BOOL = false) -> INT, waits
-            = |call: &mut Call<'_>, host: &[u8], soft: bool| purge(call, &[&message::tags::of_prefix(host, b"")], soft);
+            = |call: &mut VmodCall<'_>, host: &[u8], soft: bool| purge(call, &[&message::tags::of_prefix(host, b"")], soft);
 
         /// Purges the objects of all URLs of a host with this prefix
         fn purge_prefix(host: STRING, prefix: STRING, soft: BOOL = false) -> INT, waits
-            = |call: &mut Call<'_>, host: &[u8], prefix: &[u8], soft: bool| purge(call, &[&message::tags::of_prefix(host, prefix)], soft);
+            = |call: &mut VmodCall<'_>, host: &[u8], prefix: &[u8], soft: bool| purge(call, &[&message::tags::of_prefix(host, prefix)], soft);
     }
 }
 
-fn purge(call: &mut Call<'_>, tags: &[&[u8]], soft: bool) -> CallResult<INT> {
+fn purge(call: &mut VmodCall<'_>, tags: &[&[u8]], soft: bool) -> CallResult<INT> {
     if tags.is_empty() {
         return give(0);
     }

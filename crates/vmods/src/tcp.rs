@@ -3,8 +3,8 @@
 
 use sys::tcp::SocketNumber;
 use tables::Tag;
-use vrt::Failure;
-use vrt::vmod::{Call, CallResult, INT, REAL, VOID, give};
+use vrt::VclFailure;
+use vrt::vmod::{CallResult, INT, REAL, VOID, VmodCall, give};
 
 vrt::vmod! {
     /// The client's TCP connection; on the client side only
@@ -25,16 +25,16 @@ vrt::vmod! {
     }
 }
 
-fn get_estimated_rtt(call: &mut Call<'_>) -> CallResult<REAL> {
+fn get_estimated_rtt(call: &mut VmodCall<'_>) -> CallResult<REAL> {
     let milliseconds = info(call)?.map_or(0, |info| info.rtt / 1000);
     give(f64::from(milliseconds))
 }
 
-fn socket(call: &mut Call<'_>) -> Result<SocketNumber, Failure> {
+fn socket(call: &mut VmodCall<'_>) -> Result<SocketNumber, VclFailure> {
     call.ctx.client_socket().ok_or_else(|| "vmod_tcp: there is no client here".into())
 }
 
-fn info(call: &mut Call<'_>) -> Result<Option<sys::tcp::Info>, Failure> {
+fn info(call: &mut VmodCall<'_>) -> Result<Option<sys::tcp::TcpInfo>, VclFailure> {
     let info = socket(call)?.info().ok();
     if info.is_none() {
         call.ctx.log().put(Tag::VclError, b"getsockopt() failed");
@@ -42,7 +42,7 @@ fn info(call: &mut Call<'_>) -> Result<Option<sys::tcp::Info>, Failure> {
     Ok(info)
 }
 
-fn congestion(call: &mut Call<'_>, algorithm: &[u8]) -> CallResult<INT> {
+fn congestion(call: &mut VmodCall<'_>, algorithm: &[u8]) -> CallResult<INT> {
     let (socket, name) = (socket(call)?, algorithm);
     if socket.set_congestion(name).is_err() {
         call.ctx.log().put_parts(Tag::VclError, &[b"TCP_CONGESTION setsockopt() for \"", name, b"\" failed."]);
@@ -55,7 +55,7 @@ fn congestion(call: &mut Call<'_>, algorithm: &[u8]) -> CallResult<INT> {
     give(0)
 }
 
-fn dump(call: &mut Call<'_>) -> CallResult<VOID> {
+fn dump(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     let Some(i) = info(call)? else { return give(()) };
     let log = call.ctx.log();
     let (lost, retrans) = (i.lost, i.retrans);
@@ -74,7 +74,7 @@ fn dump(call: &mut Call<'_>) -> CallResult<VOID> {
     give(())
 }
 
-fn pace(call: &mut Call<'_>, number: i64) -> CallResult<VOID> {
+fn pace(call: &mut VmodCall<'_>, number: i64) -> CallResult<VOID> {
     let (socket, pace) = (socket(call)?, number);
     // The kernel takes 32 bits; a negative number means the most there is.
     let rate = u32::try_from(pace.saturating_mul(1024)).unwrap_or(u32::MAX);

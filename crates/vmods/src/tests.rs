@@ -6,18 +6,18 @@ mod plus;
 mod services;
 mod tls;
 
-use testkit_vcl::{Modules, World as AnyWorld};
+use testkit_vcl::{TestModules, VclWorld as AnyWorld};
 use vrt::Method;
 use vrt::vmod::Vmod;
 
-pub(crate) struct Ours;
+pub(crate) struct VmodsModules;
 
-impl Modules for Ours {
+impl TestModules for VmodsModules {
     const ALL: &'static [&'static Vmod] = crate::ALL;
     const MODULES: testkit_vcl::Signatures = crate::MODULES;
 }
 
-pub(crate) type World = AnyWorld<Ours>;
+pub(crate) type VmodsWorld = AnyWorld<VmodsModules>;
 
 const IMPORTS: &str = "import std; import blob; import vtc; import cookie; import directors; import proxy; \
                        import purge; import unix; backend b1 { .host = \"127.0.0.1\"; } backend b2 { .host = \"127.0.0.1\"; } ";
@@ -28,11 +28,11 @@ fn text(expr: &str) -> String {
 }
 
 fn after(before: &str, expr: &str) -> String {
-    World::with(IMPORTS, &format!("{before} set req.http.out = {expr};")).recv("out")
+    VmodsWorld::with(IMPORTS, &format!("{before} set req.http.out = {expr};")).recv("out")
 }
 
 fn recv(body: &str) -> (String, Vec<String>) {
-    let mut world = World::with(IMPORTS, body);
+    let mut world = VmodsWorld::with(IMPORTS, body);
     let action = world.run(Method::Recv);
     (action, world.log_texts())
 }
@@ -108,7 +108,7 @@ fn std_logs_and_heads() {
     assert_eq!(action, "Hash");
     assert!(log.contains(&"VCL_Log a1".into()), "{log:?}");
     assert_eq!(log.iter().filter(|line| line.starts_with("Timestamp T: 1000000000.000000")).count(), 1, "{log:?}");
-    let mut world = World::new(&format!(
+    let mut world = VmodsWorld::new(&format!(
         "vcl 4.1; {IMPORTS} sub vcl_recv {{ std.collect(req.http.a, sep=\";\"); std.rollback(req); }}"
     ));
     world.ctx.req.append("A", "1").expect("room");
@@ -160,10 +160,11 @@ fn blobs() {
     assert_eq!(text("blob.transcode(HEX, IDENTITY, encoded=\"666f6f00626172\")"), "foo");
     let init = "vcl 4.1; import blob; backend b none; sub vcl_init { new o = blob.blob(HEX, \"0a0b\"); } \
                 sub vcl_recv { set req.http.out = o.encode(HEX, UPPER) + o.encode(BASE64) + blob.same(o.get(), o.get()); }";
-    let mut world = World::new(init);
+    let mut world = VmodsWorld::new(init);
     world.run(Method::Recv);
     assert_eq!(world.ctx.req.get("out"), Some(&b"0A0BCgs=true"[..]));
-    let bad = World::try_new("vcl 4.1; import blob; backend b none; sub vcl_init { new o = blob.blob(HEX, \"x\"); }");
+    let bad =
+        VmodsWorld::try_new("vcl 4.1; import blob; backend b none; sub vcl_init { new o = blob.blob(HEX, \"x\"); }");
     let reason = bad.err().expect("no blob");
     assert!(
         reason.contains("vmod blob error: cannot create blob o, illegal encoding beginning with \"x\""),
@@ -203,7 +204,7 @@ fn purges() {
         "vcl 4.1; {IMPORTS} sub vcl_hit {{ set req.http.n = purge.hard() + purge.soft(1s, 2s) + purge.soft(); }} \
          sub vcl_recv {{ set req.http.n = purge.hard(); }}"
     );
-    let mut world = World::new(&vcl);
+    let mut world = VmodsWorld::new(&vcl);
     world.run(Method::Hit);
     assert_eq!(world.ctx.req.get("n"), Some(&b"6"[..]));
     assert_eq!(world.ctx.purged, ["purge 0 Some(0.0) Some(0.0)", "purge 1 Some(2.0) None", "purge 0 None None"]);
@@ -212,7 +213,7 @@ fn purges() {
 
 #[test]
 fn peers() {
-    let mut world = World::new(&format!(
+    let mut world = VmodsWorld::new(&format!(
         "vcl 4.1; {IMPORTS} sub vcl_recv {{ set req.http.out = unix.uid() + \" \" + unix.gid() + \" \" + unix.user() + \" \" + unix.group(); }}"
     ));
     world.run(Method::Recv);
@@ -248,7 +249,7 @@ fn directors_in_vcl() {
         let name = if method == Method::Recv { "vcl_recv" } else { "vcl_backend_fetch" };
         let head = if method == Method::Recv { "req" } else { "bereq" };
         let mut world =
-            World::new(&format!("vcl 4.1; {IMPORTS} {SHARD} sub {name} {{ {} }}", body.replace("HEAD", head)));
+            VmodsWorld::new(&format!("vcl 4.1; {IMPORTS} {SHARD} sub {name} {{ {} }}", body.replace("HEAD", head)));
         assert_eq!(world.vcl.directors().len(), 5);
         let action = world.run(method);
         let head = if method == Method::Recv { &world.ctx.req } else { &world.ctx.bereq };
@@ -286,7 +287,7 @@ fn directors_in_vcl() {
 
 #[test]
 fn proxy_headers() {
-    let mut world = World::new(&format!(
+    let mut world = VmodsWorld::new(&format!(
         "vcl 4.1; {IMPORTS} sub vcl_recv {{ set req.http.out = proxy.authority() + proxy.is_ssl() + proxy.ssl_version() + \
          proxy.client_has_cert_sess() + proxy.ssl_verify_result(); }}"
     ));
@@ -302,7 +303,7 @@ fn proxy_headers() {
 /// Value of `expr` in vcl_recv of a VCL with these lines before it.
 fn with(top: &str, init: &str, expr: &str) -> String {
     let declarations = format!("{top} backend b1 {{ .host = \"127.0.0.1\"; }} sub vcl_init {{ {init} return (ok); }}");
-    World::with(&declarations, &format!("set req.http.out = {expr};")).recv("out")
+    VmodsWorld::with(&declarations, &format!("set req.http.out = {expr};")).recv("out")
 }
 
 #[test]
@@ -310,7 +311,7 @@ fn re_keeps_the_groups_of_each_object() {
     let init = "new a = re.regex(\"(b)(a)?(r)\"); new ten = re.regex(\"(.)(.)(.)(.)(.)(.)(.)(.)(.)(.)(.)\");";
     let after = |body: &str, expr: &str| {
         let imports = format!("{IMPORTS} import re; sub vcl_init {{ {init} }}");
-        World::with(&imports, &format!("{body} set req.http.out = {expr};")).recv("out")
+        VmodsWorld::with(&imports, &format!("{body} set req.http.out = {expr};")).recv("out")
     };
     assert_eq!(after("", "a.backref(0, \"none\") + a.backref(1)"), "none**BACKREF METHOD FAILED**");
     let yes = "if (!a.match(\"foobr\")) { return (fail); } ";
@@ -420,9 +421,10 @@ fn patterns_and_sets() {
         "{bad}"
     );
     let reason =
-        World::try_new("vcl 4.1; import re2; backend b none; sub vcl_init { new r = re2.regex(\"a(\"); }").err();
+        VmodsWorld::try_new("vcl 4.1; import re2; backend b none; sub vcl_init { new r = re2.regex(\"a(\"); }").err();
     assert!(reason.as_deref().is_some_and(|reason| reason.contains("Cannot compile")), "{reason:?}");
-    let reason = World::try_new("vcl 4.1; import re2; backend b none; sub vcl_init { new none = re2.set(); }").err();
+    let reason =
+        VmodsWorld::try_new("vcl 4.1; import re2; backend b none; sub vcl_init { new none = re2.set(); }").err();
     assert!(reason.as_deref().is_some_and(|reason| reason.contains("none: no patterns were added")), "{reason:?}");
 }
 
@@ -431,7 +433,7 @@ fn heads_are_filtered_by_sets() {
     let vcl = "vcl 4.1; import re2; backend b none; sub vcl_init { new s = re2.set(anchor=start); s.add(\"Foo:\"); s.add(\"Bar: b$\"); } \
         sub vcl_recv { s.hdr_filter(req); } sub vcl_hit { s.hdr_filter(req, false); }";
     let names = |method| {
-        let mut world = World::new(vcl);
+        let mut world = VmodsWorld::new(vcl);
         for (name, value) in [("Foo", "1"), ("Bar", "b"), ("Bar", "bb"), ("Baz", "x")] {
             world.ctx.req.append(name, value).expect("room");
         }
@@ -467,7 +469,10 @@ fn query_parameters() {
     assert_eq!(qs("querystring.remove() + querystring.remove(req.http.nope)"), "/foo");
     let late = "vcl 4.1; import querystring; backend b none; sub vcl_init { new f = querystring.filter(); } \
         sub vcl_recv { f.add_string(\"x\"); }";
-    assert_eq!(World::new(late).run(Method::Recv), "Failed(querystring: a filter takes criteria in vcl_init only)");
+    assert_eq!(
+        VmodsWorld::new(late).run(Method::Recv),
+        "Failed(querystring: a filter takes criteria in vcl_init only)"
+    );
 }
 
 #[test]
@@ -482,7 +487,7 @@ fn addresses_have_places() {
         "[]"
     );
     std::fs::remove_file(&path).expect("there");
-    let gone = World::try_new(&format!("vcl 4.1; import geoip2; backend b none; sub vcl_init {{ {init} }}")).err();
+    let gone = VmodsWorld::try_new(&format!("vcl 4.1; import geoip2; backend b none; sub vcl_init {{ {init} }}")).err();
     assert!(
         gone.as_deref().is_some_and(|reason| reason.contains("Error opening the specified MaxMind DB file")),
         "{gone:?}"
@@ -505,7 +510,7 @@ fn names_become_directors() {
         sub vcl_recv { set req.http.out = d.backend(\"127.0.0.1\") + \" \" + d.backend() + \" \" + d.backend(\"LOCALHOST\", \"http\") + \
             \" \" + std.healthy(d.backend(\"127.0.0.1\")) + std.healthy(d.backend(\"no.such.name.invalid\")) + \
             std.healthy(no.backend(\"127.0.0.1\")); }";
-    let mut world = World::new(vcl);
+    let mut world = VmodsWorld::new(vcl);
     world.ctx.req.append("Host", "127.0.0.1:8080").expect("room");
     world.run(Method::Recv);
     let out = world.field("out");
@@ -515,7 +520,7 @@ fn names_become_directors() {
     let refused = |args: &str| {
         let vcl =
             format!("vcl 4.1; import dynamic; backend b none; sub vcl_init {{ new d = dynamic.director({args}); }}");
-        World::try_new(&vcl).err().unwrap_or_default()
+        VmodsWorld::try_new(&vcl).err().unwrap_or_default()
     };
     assert!(refused("ttl_from=dns").contains("resolver and ttl_from aren't built into Lacquer"));
     assert!(refused("proxy_header=3").contains("proxy_header must be 0, 1 or 2"));
@@ -525,7 +530,7 @@ fn names_become_directors() {
 #[test]
 fn unknown_modules_are_named() {
     let reason =
-        |name: &str| World::try_new(&format!("vcl 4.1; import {name}; backend b none;")).err().expect("unknown");
+        |name: &str| VmodsWorld::try_new(&format!("vcl 4.1; import {name}; backend b none;")).err().expect("unknown");
     assert!(
         reason("memcached").contains("asks memcached; not built into Lacquer. Instead: redis"),
         "{}",

@@ -10,12 +10,12 @@ use backend::{Backend, Director, DirectorBase, Health, ResolveCtx, Summary};
 use base::Real;
 use parking_lot::{Mutex, RwLock};
 use sha2::{Digest, Sha256};
-use vrt::vmod::Words;
-use vrt::vmod::{BACKEND, BOOL, Call, CallResult, Methods, VOID, give, wait};
-use vrt::{BackendRef, Blob, Failure, Method, Value, Var};
+use vrt::vmod::EnumWords;
+use vrt::vmod::{BACKEND, BOOL, CallResult, Methods, VOID, VmodCall, give, wait};
+use vrt::{BackendRef, Blob, Method, Value, Var, VclFailure};
 
-use crate::activedns::{self, Group};
-use crate::directors::members::{Members, same};
+use crate::activedns::{self, AddressGroup};
+use crate::directors::members::{DirectorMembers, same};
 use crate::dynamic::Domain;
 use vmod_support::args::fail;
 
@@ -72,7 +72,7 @@ vrt::vmod! {
     }
 }
 
-fn set_type(this: &Arc<Udo>, call: &mut Call<'_>, kind: DirectorType) -> CallResult<VOID> {
+fn set_type(this: &Arc<Udo>, call: &mut VmodCall<'_>, kind: DirectorType) -> CallResult<VOID> {
     let (udo, order) = (this, Ranking::parse(kind.word()));
     if is_housekeeping(call) {
         udo.config.write().order = order;
@@ -82,7 +82,7 @@ fn set_type(this: &Arc<Udo>, call: &mut Call<'_>, kind: DirectorType) -> CallRes
     give(())
 }
 
-fn set_hash(udo: &Arc<Udo>, call: &mut Call<'_>, hash: Option<&Blob>) -> CallResult<VOID> {
+fn set_hash(udo: &Arc<Udo>, call: &mut VmodCall<'_>, hash: Option<&Blob>) -> CallResult<VOID> {
     if is_housekeeping(call) {
         return udo.refused("set_hash", "not in vcl_init and vcl_fini");
     }
@@ -93,7 +93,7 @@ fn set_hash(udo: &Arc<Udo>, call: &mut Call<'_>, hash: Option<&Blob>) -> CallRes
     give(())
 }
 
-fn self_identify(udo: &Arc<Udo>, call: &mut Call<'_>, identifier: &[u8]) -> CallResult<BOOL> {
+fn self_identify(udo: &Arc<Udo>, call: &mut VmodCall<'_>, identifier: &[u8]) -> CallResult<BOOL> {
     let is_own = identifier == udo.identifier.as_bytes();
     if is_own && let Value::Ip(Some(ip)) = call.ctx.get(Var::ServerIp) {
         *udo.itself.lock() = Some(ip);
@@ -129,7 +129,7 @@ pub(crate) struct Udo {
 struct Config {
     order: Ranking,
     members: Vec<Member>,
-    groups: Vec<Arc<Group>>,
+    groups: Vec<Arc<AddressGroup>>,
 }
 
 #[derive(Clone)]
@@ -153,16 +153,16 @@ struct Progress {
     tried: Vec<Arc<dyn Director>>,
 }
 
-fn is_housekeeping(call: &Call<'_>) -> bool {
+fn is_housekeeping(call: &VmodCall<'_>) -> bool {
     matches!(call.method, Method::Init | Method::Fini)
 }
 
-fn task(call: &mut Call<'_>, udo: &Arc<Udo>) -> Arc<TaskWalk> {
+fn task(call: &mut VmodCall<'_>, udo: &Arc<Udo>) -> Arc<TaskWalk> {
     let key = Arc::as_ptr(udo) as usize;
     call.ctx.task().keyed(key, || Arc::new(TaskWalk { udo: udo.clone(), progress: Mutex::default() })).clone()
 }
 
-fn new(call: &mut Call<'_>, name: &str, kind: DirectorType) -> Result<Arc<Udo>, Failure> {
+fn new(call: &mut VmodCall<'_>, name: &str, kind: DirectorType) -> Result<Arc<Udo>, VclFailure> {
     let order = Ranking::parse(kind.word());
     // Two seeds of the system's randomness.
     let seeds = [0u64, 1].map(|n| RandomState::new().hash_one((n, name)));
@@ -179,7 +179,7 @@ fn new(call: &mut Call<'_>, name: &str, kind: DirectorType) -> Result<Arc<Udo>, 
 
 fn add_backend(
     this: &Arc<Udo>,
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     backend: Option<&BackendRef>,
     weight: f64,
     hash: Option<&Blob>,
@@ -208,7 +208,7 @@ fn add_backend(
     give(())
 }
 
-fn subscribe(this: &Arc<Udo>, call: &mut Call<'_>, tag: &[u8]) -> CallResult<VOID> {
+fn subscribe(this: &Arc<Udo>, call: &mut VmodCall<'_>, tag: &[u8]) -> CallResult<VOID> {
     let (udo, tag) = (this, tag);
     if call.method != Method::Init {
         return udo.refused("subscribe", "only in vcl_init");
@@ -228,7 +228,7 @@ fn subscribe(this: &Arc<Udo>, call: &mut Call<'_>, tag: &[u8]) -> CallResult<VOI
 }
 
 /// In vcl_init the director itself, which another may have for good; elsewhere the task's turn.
-fn backend(udo: &Arc<Udo>, call: &mut Call<'_>) -> CallResult<BACKEND> {
+fn backend(udo: &Arc<Udo>, call: &mut VmodCall<'_>) -> CallResult<BACKEND> {
     let given: Arc<dyn Director> = if is_housekeeping(call) { udo.clone() } else { task(call, udo) };
     let has_groups = !udo.config.read().groups.is_empty();
     if has_groups && let Some(list) = call.ctx.trial() {
@@ -247,7 +247,7 @@ fn backend(udo: &Arc<Udo>, call: &mut Call<'_>) -> CallResult<BACKEND> {
     })
 }
 
-fn self_is_next(this: &Arc<Udo>, call: &mut Call<'_>, lookahead: i64) -> CallResult<BOOL> {
+fn self_is_next(this: &Arc<Udo>, call: &mut VmodCall<'_>, lookahead: i64) -> CallResult<BOOL> {
     let udo = this;
     if is_housekeeping(call) {
         return udo.refused("self_is_next", "not in vcl_init and vcl_fini");
@@ -282,12 +282,12 @@ fn distance(member: &Member, key: &[u8; 32]) -> f64 {
 }
 
 impl Udo {
-    fn refused<T>(&self, method: &str, reason: &str) -> Result<T, Failure> {
+    fn refused<T>(&self, method: &str, reason: &str) -> Result<T, VclFailure> {
         fail(format!("udo: {}.{method}(): {reason}", self.base.name()))
     }
 
     /// Has the groups look for their names; those whose first lookup hasn't ended.
-    fn prepare(&self, call: &mut Call<'_>) -> Vec<Arc<Domain>> {
+    fn prepare(&self, call: &mut VmodCall<'_>) -> Vec<Arc<Domain>> {
         let groups = {
             let config = self.config.read();
             if config.groups.is_empty() {
@@ -314,8 +314,8 @@ impl Udo {
         members
     }
 
-    fn shown(&self) -> Members {
-        let mut shown = Members::default();
+    fn shown(&self) -> DirectorMembers {
+        let mut shown = DirectorMembers::default();
         self.members().into_iter().for_each(|member| shown.add(member.backend, member.weight));
         shown
     }
@@ -410,9 +410,9 @@ impl Director for Udo {
 }
 
 impl TaskWalk {
-    fn untried(&self) -> Members {
+    fn untried(&self) -> DirectorMembers {
         let progress = self.progress.lock();
-        let mut untried = Members::default();
+        let mut untried = DirectorMembers::default();
         let members = self.udo.members().into_iter().filter(|member| !progress.has_tried(&member.backend));
         members.for_each(|member| untried.add(member.backend, member.weight));
         untried

@@ -2,8 +2,8 @@
 //! vmod_unix(3).
 
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, INT, Methods, STRING, give, wait};
-use vrt::{Failure, Method, Text};
+use vrt::vmod::{CallResult, INT, Methods, STRING, VmodCall, give, wait};
+use vrt::{Method, Text, VclFailure};
 
 use vmod_support::args::fail;
 
@@ -14,24 +14,24 @@ vrt::vmod! {
     functions {
         /// Returns the user name of the peer
         fn user() -> STRING, local, blocks, only(Methods::CLIENT.with(Methods::BACKEND))
-            = |call: &mut Call<'_>| name(call, |(uid, _)| uid, "/etc/passwd");
+            = |call: &mut VmodCall<'_>| name(call, |(uid, _)| uid, "/etc/passwd");
 
         /// Returns the group name of the peer
         fn group() -> STRING, local, blocks, only(Methods::CLIENT.with(Methods::BACKEND))
-            = |call: &mut Call<'_>| name(call, |(_, gid)| gid, "/etc/group");
+            = |call: &mut VmodCall<'_>| name(call, |(_, gid)| gid, "/etc/group");
 
         /// Returns the user ID of the peer; -1 on an error
         fn uid() -> INT, local, only(Methods::CLIENT.with(Methods::BACKEND))
-            = |call: &mut Call<'_>| number(call, |(uid, _)| uid);
+            = |call: &mut VmodCall<'_>| number(call, |(uid, _)| uid);
 
         /// Returns the group ID of the peer; -1 on an error
         fn gid() -> INT, local, only(Methods::CLIENT.with(Methods::BACKEND))
-            = |call: &mut Call<'_>| number(call, |(_, gid)| gid);
+            = |call: &mut VmodCall<'_>| number(call, |(_, gid)| gid);
     }
 }
 
 /// The peer's user and group; an error is logged and gives `None`.
-fn peer(call: &mut Call<'_>) -> Result<Option<(u32, u32)>, Failure> {
+fn peer(call: &mut VmodCall<'_>) -> Result<Option<(u32, u32)>, VclFailure> {
     if matches!(call.method, Method::Init | Method::Fini) {
         return fail("vmod unix failure: may not be called in vcl_init or vcl_fini");
     }
@@ -44,12 +44,12 @@ fn peer(call: &mut Call<'_>) -> Result<Option<(u32, u32)>, Failure> {
     }
 }
 
-fn number(call: &mut Call<'_>, pick: fn((u32, u32)) -> u32) -> CallResult<INT> {
+fn number(call: &mut VmodCall<'_>, pick: fn((u32, u32)) -> u32) -> CallResult<INT> {
     let found = peer(call)?;
     give(found.map_or(-1, |ids| pick(ids).into()))
 }
 
-fn name(call: &mut Call<'_>, pick: fn((u32, u32)) -> u32, table: &'static str) -> CallResult<STRING> {
+fn name(call: &mut VmodCall<'_>, pick: fn((u32, u32)) -> u32, table: &'static str) -> CallResult<STRING> {
     let Some(ids) = peer(call)? else { return give(None::<Text>) };
     let id = pick(ids);
     wait(async move {

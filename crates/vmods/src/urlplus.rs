@@ -3,9 +3,9 @@
 //! a range without segments gives nothing, a value that is missing is unset rather than empty.
 
 use vcl_regex::Regex;
-use vrt::vmod::Words;
-use vrt::vmod::{Call, CallResult, INT, STRING, VOID, give};
-use vrt::{Failure, HeadId, Text};
+use vrt::vmod::EnumWords;
+use vrt::vmod::{CallResult, INT, STRING, VOID, VmodCall, give};
+use vrt::{HeadId, Text, VclFailure};
 
 use crate::support::pattern;
 use vmod_support::args::{fail, gave_up};
@@ -124,11 +124,11 @@ vrt::vmod! {
 
         /// Converts to lower case: everything, the path, or the query
         fn tolower(part: Part = All) -> VOID, local
-            = |call: &mut Call<'_>, part: Part| change_case(call, part.word(), <[u8]>::make_ascii_lowercase);
+            = |call: &mut VmodCall<'_>, part: Part| change_case(call, part.word(), <[u8]>::make_ascii_lowercase);
 
         /// Converts to upper case
         fn toupper(part: Part = All) -> VOID, local
-            = |call: &mut Call<'_>, part: Part| change_case(call, part.word(), <[u8]>::make_ascii_uppercase);
+            = |call: &mut VmodCall<'_>, part: Part| change_case(call, part.word(), <[u8]>::make_ascii_uppercase);
     }
 
     left_out {
@@ -136,19 +136,19 @@ vrt::vmod! {
     }
 }
 
-fn urlplus_parse(call: &mut Call<'_>, url: &[u8]) -> CallResult<VOID> {
+fn urlplus_parse(call: &mut VmodCall<'_>, url: &[u8]) -> CallResult<VOID> {
     let url = Url::parse(url);
     call.ctx.task().get::<TaskUrl>().0 = Some(url);
     give(())
 }
 
-fn reset(call: &mut Call<'_>) -> CallResult<VOID> {
+fn reset(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     call.ctx.task().get::<TaskUrl>().0 = None;
     give(())
 }
 
 fn as_string(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     sorts: bool,
     unique: QueryUnique,
     leading: Slash,
@@ -159,22 +159,22 @@ fn as_string(
     give(text)
 }
 
-fn url_as_string(call: &mut Call<'_>, leading: Slash, trailing: Slash) -> CallResult<STRING> {
+fn url_as_string(call: &mut VmodCall<'_>, leading: Slash, trailing: Slash) -> CallResult<STRING> {
     let text = url(call)?.path(Slashes::new(leading, trailing));
     give(text)
 }
 
-fn query_as_string(call: &mut Call<'_>, sorts: bool, unique: QueryUnique, keeps_equal: bool) -> CallResult<STRING> {
+fn query_as_string(call: &mut VmodCall<'_>, sorts: bool, unique: QueryUnique, keeps_equal: bool) -> CallResult<STRING> {
     let text = url(call)?.query(Form { sorts, unique, keeps_equal });
     give(text)
 }
 
-fn query_get(call: &mut Call<'_>, name: &[u8], def: Option<&Text>) -> CallResult<STRING> {
+fn query_get(call: &mut VmodCall<'_>, name: &[u8], def: Option<&Text>) -> CallResult<STRING> {
     let found = url(call)?.params.iter().find(|param| param.name == name).map(Param::value);
     give(found.map(Text::from).or_else(|| def.cloned()))
 }
 
-fn query_get_regex(call: &mut Call<'_>, regex: &[u8], def: Option<&Text>) -> CallResult<STRING> {
+fn query_get_regex(call: &mut VmodCall<'_>, regex: &[u8], def: Option<&Text>) -> CallResult<STRING> {
     let regex = pattern::compile(call, "urlplus.query_get_regex()", regex)?;
     for param in &url(call)?.params {
         if regex.is_match(&param.name).map_err(gave_up)? {
@@ -184,7 +184,7 @@ fn query_get_regex(call: &mut Call<'_>, regex: &[u8], def: Option<&Text>) -> Cal
     give(def.cloned())
 }
 
-fn query_add(call: &mut Call<'_>, name: &[u8], value: Option<&Text>, keep: bool) -> CallResult<VOID> {
+fn query_add(call: &mut VmodCall<'_>, name: &[u8], value: Option<&Text>, keep: bool) -> CallResult<VOID> {
     let (name, value) = (name, value.map(|value| value.to_vec()));
     if name.is_empty() {
         return fail("urlplus.query_add(): a parameter has a name");
@@ -194,41 +194,41 @@ fn query_add(call: &mut Call<'_>, name: &[u8], value: Option<&Text>, keep: bool)
     give(())
 }
 
-fn query_delete(call: &mut Call<'_>, name: &[u8], all: bool) -> CallResult<VOID> {
+fn query_delete(call: &mut VmodCall<'_>, name: &[u8], all: bool) -> CallResult<VOID> {
     url(call)?.params.retain(|param| param.name != name || param.is_kept && !all);
     give(())
 }
 
-fn query_delete_regex(call: &mut Call<'_>, regex: &[u8], all: bool) -> CallResult<VOID> {
+fn query_delete_regex(call: &mut VmodCall<'_>, regex: &[u8], all: bool) -> CallResult<VOID> {
     let regex = pattern::compile(call, "urlplus.query_delete_regex()", regex)?;
     delete_matching(&mut url(call)?.params, &regex, |param| &param.name, |param| param.is_kept && !all)
 }
 
-fn query_keep(call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+fn query_keep(call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<VOID> {
     let url = url(call)?;
     url.keeps_params = true;
     url.params.iter_mut().filter(|param| param.name == name).for_each(|param| param.is_kept = true);
     give(())
 }
 
-fn query_keep_regex(call: &mut Call<'_>, regex: &[u8]) -> CallResult<VOID> {
+fn query_keep_regex(call: &mut VmodCall<'_>, regex: &[u8]) -> CallResult<VOID> {
     let regex = pattern::compile(call, "urlplus.query_keep_regex()", regex)?;
     let url = url(call)?;
     url.keeps_params = true;
     keep_matching(&mut url.params, &regex, |param| (&param.name, &mut param.is_kept))
 }
 
-fn query_count(call: &mut Call<'_>) -> CallResult<INT> {
+fn query_count(call: &mut VmodCall<'_>) -> CallResult<INT> {
     let count = url(call)?.left_params().count();
     give(count as i64)
 }
 
-fn url_get(call: &mut Call<'_>, from: i64, to: i64, leading: Slash, trailing: Slash) -> CallResult<STRING> {
+fn url_get(call: &mut VmodCall<'_>, from: i64, to: i64, leading: Slash, trailing: Slash) -> CallResult<STRING> {
     let found = url(call)?.range_text(from, to, Slashes::new(leading, trailing));
     give(found)
 }
 
-fn url_add(call: &mut Call<'_>, text: &[u8], is_kept: bool, position: i64) -> CallResult<VOID> {
+fn url_add(call: &mut VmodCall<'_>, text: &[u8], is_kept: bool, position: i64) -> CallResult<VOID> {
     if text.is_empty() || text.contains(&b'/') || text.contains(&b'?') {
         return fail("urlplus.url_add(): a segment is a text without / and ?");
     }
@@ -239,17 +239,17 @@ fn url_add(call: &mut Call<'_>, text: &[u8], is_kept: bool, position: i64) -> Ca
     give(())
 }
 
-fn url_delete(call: &mut Call<'_>, text: &[u8], all: bool) -> CallResult<VOID> {
+fn url_delete(call: &mut VmodCall<'_>, text: &[u8], all: bool) -> CallResult<VOID> {
     url(call)?.segments.retain(|segment| segment.text != text || segment.is_kept && !all);
     give(())
 }
 
-fn url_delete_regex(call: &mut Call<'_>, regex: &[u8], all: bool) -> CallResult<VOID> {
+fn url_delete_regex(call: &mut VmodCall<'_>, regex: &[u8], all: bool) -> CallResult<VOID> {
     let regex = pattern::compile(call, "urlplus.url_delete_regex()", regex)?;
     delete_matching(&mut url(call)?.segments, &regex, |segment| &segment.text, |segment| segment.is_kept && !all)
 }
 
-fn url_delete_range(call: &mut Call<'_>, from: i64, to: i64, all: bool) -> CallResult<VOID> {
+fn url_delete_range(call: &mut VmodCall<'_>, from: i64, to: i64, all: bool) -> CallResult<VOID> {
     let segments = &mut url(call)?.segments;
     if let Some(range) = range(segments.len(), from, to) {
         let mut at = 0;
@@ -261,7 +261,7 @@ fn url_delete_range(call: &mut Call<'_>, from: i64, to: i64, all: bool) -> CallR
     give(())
 }
 
-fn url_keep(call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+fn url_keep(call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<VOID> {
     let url = url(call)?;
     url.keeps_segments = true;
     let named = |segment: &&mut Segment| segment.text == name;
@@ -269,34 +269,34 @@ fn url_keep(call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
     give(())
 }
 
-fn url_keep_regex(call: &mut Call<'_>, regex: &[u8]) -> CallResult<VOID> {
+fn url_keep_regex(call: &mut VmodCall<'_>, regex: &[u8]) -> CallResult<VOID> {
     let regex = pattern::compile(call, "urlplus.url_keep_regex()", regex)?;
     let url = url(call)?;
     url.keeps_segments = true;
     keep_matching(&mut url.segments, &regex, |segment| (&segment.text, &mut segment.is_kept))
 }
 
-fn url_count(call: &mut Call<'_>) -> CallResult<INT> {
+fn url_count(call: &mut VmodCall<'_>) -> CallResult<INT> {
     let count = url(call)?.left_segments().count();
     give(count as i64)
 }
 
-fn get_basename(call: &mut Call<'_>) -> CallResult<STRING> {
+fn get_basename(call: &mut VmodCall<'_>) -> CallResult<STRING> {
     let name = url(call)?.last();
     give(name)
 }
 
-fn get_filename(call: &mut Call<'_>) -> CallResult<STRING> {
+fn get_filename(call: &mut VmodCall<'_>) -> CallResult<STRING> {
     let name = url(call)?.last().map(|last| split_extension(last).0);
     give(name)
 }
 
-fn get_extension(call: &mut Call<'_>) -> CallResult<STRING> {
+fn get_extension(call: &mut VmodCall<'_>) -> CallResult<STRING> {
     let extension = url(call)?.last().and_then(|last| split_extension(last).1);
     give(extension)
 }
 
-fn get_dirname(call: &mut Call<'_>) -> CallResult<STRING> {
+fn get_dirname(call: &mut VmodCall<'_>) -> CallResult<STRING> {
     let name = url(call)?.dirname();
     give(name)
 }
@@ -355,12 +355,12 @@ impl Slashes {
     }
 }
 
-fn head_of(call: &mut Call<'_>) -> Result<HeadId, Failure> {
+fn head_of(call: &mut VmodCall<'_>) -> Result<HeadId, VclFailure> {
     let found = [HeadId::Req, HeadId::Bereq].into_iter().find(|id| call.ctx.head(*id).is_some());
-    found.ok_or(Failure::new("urlplus: there is no URL here"))
+    found.ok_or(VclFailure::new("urlplus: there is no URL here"))
 }
 
-fn url<'a>(call: &'a mut Call<'_>) -> Result<&'a mut Url, Failure> {
+fn url<'a>(call: &'a mut VmodCall<'_>) -> Result<&'a mut Url, VclFailure> {
     if call.ctx.task().get::<TaskUrl>().0.is_none() {
         let id = head_of(call)?;
         let parsed = call.ctx.head(id).map(|head| Url::parse(head.url()));
@@ -370,7 +370,7 @@ fn url<'a>(call: &'a mut Call<'_>) -> Result<&'a mut Url, Failure> {
 }
 
 fn write(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     sorts: bool,
     unique: QueryUnique,
     leading: Slash,
@@ -408,7 +408,7 @@ fn keep_matching<T>(all: &mut [T], regex: &Regex, of: impl Fn(&mut T) -> (&Vec<u
     give(())
 }
 
-fn change_case(call: &mut Call<'_>, part: &'static str, change: fn(&mut [u8])) -> CallResult<VOID> {
+fn change_case(call: &mut VmodCall<'_>, part: &'static str, change: fn(&mut [u8])) -> CallResult<VOID> {
     let url = url(call)?;
     if part != "QUERY" {
         url.segments.iter_mut().for_each(|segment| change(&mut segment.text));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_utils of Varnish Enterprise.
 
-use vrt::vmod::{BACKEND, Call, CallResult, INT, Methods, STRING, VOID, give};
+use vrt::vmod::{BACKEND, CallResult, INT, Methods, STRING, VOID, VmodCall, give};
 use vrt::{BackendRef, Method, Text};
 
 use crate::standard::strftime;
@@ -39,7 +39,7 @@ vrt::vmod! {
         fn fast_304() -> VOID, local, only(Method::BackendResponse.set()) = fast_304;
 
         /// Returns whether fast_304() was called after a 304
-        fn is_fast_304() -> BOOL, local, only(Methods::BACKEND) = |call: &mut Call<'_>| call.ctx.is_fast_304();
+        fn is_fast_304() -> BOOL, local, only(Methods::BACKEND) = |call: &mut VmodCall<'_>| call.ctx.is_fast_304();
 
         /// Returns the backend that a director selects now (a backend selects itself); unset if there is none
         fn resolve_backend(backend: BACKEND) -> BACKEND, local, only(Methods::CLIENT.with(Methods::BACKEND)) = resolve_backend;
@@ -63,7 +63,7 @@ vrt::vmod! {
     }
 }
 
-fn utils_mod(_: &mut Call<'_>, a: i64, b: i64) -> CallResult<INT> {
+fn utils_mod(_: &mut VmodCall<'_>, a: i64, b: i64) -> CallResult<INT> {
     match a.checked_rem(b) {
         Some(rest) => give(rest),
         None if b == 0 => fail("utils.mod(): division by zero"),
@@ -72,17 +72,17 @@ fn utils_mod(_: &mut Call<'_>, a: i64, b: i64) -> CallResult<INT> {
     }
 }
 
-fn hex2integer(_: &mut Call<'_>, hex2: &[u8], fallback: i64) -> CallResult<INT> {
+fn hex2integer(_: &mut VmodCall<'_>, hex2: &[u8], fallback: i64) -> CallResult<INT> {
     let number = hex(hex2).unwrap_or(fallback);
     give(number)
 }
 
-fn fast_304(call: &mut Call<'_>) -> CallResult<VOID> {
+fn fast_304(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     call.ctx.fast_304()?;
     give(())
 }
 
-fn resolve_backend(call: &mut Call<'_>, director: Option<&BackendRef>) -> CallResult<BACKEND> {
+fn resolve_backend(call: &mut VmodCall<'_>, director: Option<&BackendRef>) -> CallResult<BACKEND> {
     give(director.and_then(|director| call.ctx.resolve(director)))
 }
 
@@ -94,7 +94,7 @@ fn hex(text: &[u8]) -> Option<i64> {
     i64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-fn time_format(call: &mut Call<'_>, format: &[u8], is_local: bool, time: Option<f64>) -> CallResult<STRING> {
+fn time_format(call: &mut VmodCall<'_>, format: &[u8], is_local: bool, time: Option<f64>) -> CallResult<STRING> {
     let time = if time.is_some() { time.unwrap_or_default() } else { call.ctx.clock().real().0 };
     let text = if is_local { local(format, time) } else { strftime::format(time, format).map(Text::from) };
     give(text)

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::LazyLock;
 
 use parking_lot::RwLock;
-use vrt::vmod::{Call, CallResult, STRING, VOID, give};
+use vrt::vmod::{CallResult, STRING, VOID, VmodCall, give};
 use vrt::{BackendRef, Method, Text, Value};
 
 use vmod_support::bounded::{BoundedMap, Worth};
@@ -38,7 +38,7 @@ vrt::vmod! {
 
         /// Sets a variable of this request or fetch
         fn set_int(key: STRING, value: INT) -> VOID, local
-            = |call: &mut Call<'_>, key: Option<&Text>, value: i64| put(call, key, Value::Int(value));
+            = |call: &mut VmodCall<'_>, key: Option<&Text>, value: i64| put(call, key, Value::Int(value));
 
         /// Returns an integer; 0 if it doesn't exist
         fn get_int(key: STRING) -> INT, local = get_int;
@@ -51,28 +51,28 @@ vrt::vmod! {
 
         /// Sets a variable of this request or fetch
         fn set_real(key: STRING, value: REAL) -> VOID, local
-            = |call: &mut Call<'_>, key: Option<&Text>, value: f64| put(call, key, Value::Real(value));
+            = |call: &mut VmodCall<'_>, key: Option<&Text>, value: f64| put(call, key, Value::Real(value));
 
         /// Returns a real number; 0 if it doesn't exist
         fn get_real(key: STRING) -> REAL, local = get_real;
 
         /// Sets a variable of this request or fetch
         fn set_duration(key: STRING, value: DURATION) -> VOID, local
-            = |call: &mut Call<'_>, key: Option<&Text>, value: f64| put(call, key, Value::Duration(value));
+            = |call: &mut VmodCall<'_>, key: Option<&Text>, value: f64| put(call, key, Value::Duration(value));
 
         /// Returns a duration; 0 if it doesn't exist
         fn get_duration(key: STRING) -> DURATION, local = get_duration;
 
         /// Sets a variable of this request or fetch
         fn set_ip(key: STRING, value: IP) -> VOID, local
-            = |call: &mut Call<'_>, key: Option<&Text>, value: Option<SocketAddr>| put(call, key, Value::Ip(value));
+            = |call: &mut VmodCall<'_>, key: Option<&Text>, value: Option<SocketAddr>| put(call, key, Value::Ip(value));
 
         /// Returns an address; unset if it doesn't exist
         fn get_ip(key: STRING) -> IP, local = get_ip;
 
         /// Sets a variable of this request or fetch
         fn set_backend(key: STRING, value: BACKEND) -> VOID, local
-            = |call: &mut Call<'_>, key: Option<&Text>, value: Option<&BackendRef>| put(call, key, Value::Backend(value.cloned()));
+            = |call: &mut VmodCall<'_>, key: Option<&Text>, value: Option<&BackendRef>| put(call, key, Value::Backend(value.cloned()));
 
         /// Returns a backend; unset if it doesn't exist
         fn get_backend(key: STRING) -> BACKEND, local = get_backend;
@@ -82,12 +82,12 @@ vrt::vmod! {
     }
 }
 
-fn global_get(_: &mut Call<'_>, text: Option<&Text>) -> CallResult<STRING> {
+fn global_get(_: &mut VmodCall<'_>, text: Option<&Text>) -> CallResult<STRING> {
     let found = text.and_then(|key| GLOBAL.read().get(key)?.0.clone());
     give(found)
 }
 
-fn clear(call: &mut Call<'_>) -> CallResult<VOID> {
+fn clear(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     call.ctx.task().get::<Variables>().0.clear();
     give(())
 }
@@ -96,11 +96,11 @@ fn clear(call: &mut Call<'_>) -> CallResult<VOID> {
 struct Variables(Vec<(Text, Value)>);
 
 /// An unset text is kept as an empty one.
-fn set_text(call: &mut Call<'_>, key: Option<&Text>, value: Option<&Text>) {
+fn set_text(call: &mut VmodCall<'_>, key: Option<&Text>, value: Option<&Text>) {
     put(call, key, Value::String(Some(value.cloned().unwrap_or(Text::EMPTY))));
 }
 
-fn put(call: &mut Call<'_>, key: Option<&Text>, value: Value) {
+fn put(call: &mut VmodCall<'_>, key: Option<&Text>, value: Value) {
     let Some(key) = key else { return };
     let variables = &mut call.ctx.task().get::<Variables>().0;
     match variables.iter_mut().find(|(name, _)| name == key) {
@@ -110,36 +110,36 @@ fn put(call: &mut Call<'_>, key: Option<&Text>, value: Value) {
 }
 
 /// The variable of that name, if it is of the type that `of` reads.
-fn get<T>(call: &mut Call<'_>, key: Option<&Text>, of: impl Fn(&Value) -> Option<T>) -> Option<T> {
+fn get<T>(call: &mut VmodCall<'_>, key: Option<&Text>, of: impl Fn(&Value) -> Option<T>) -> Option<T> {
     let variables = &call.ctx.task().get::<Variables>().0;
     variables.iter().filter(|(name, _)| Some(name) == key).find_map(|(_, value)| of(value))
 }
 
-fn get_text(call: &mut Call<'_>, key: Option<&Text>) -> Option<Text> {
+fn get_text(call: &mut VmodCall<'_>, key: Option<&Text>) -> Option<Text> {
     get(call, key, |value| if let Value::String(text) = value { Some(text.clone()) } else { None }).flatten()
 }
 
-fn get_int(call: &mut Call<'_>, key: Option<&Text>) -> i64 {
+fn get_int(call: &mut VmodCall<'_>, key: Option<&Text>) -> i64 {
     get(call, key, |value| if let Value::Int(number) = value { Some(*number) } else { None }).unwrap_or(0)
 }
 
-fn get_real(call: &mut Call<'_>, key: Option<&Text>) -> f64 {
+fn get_real(call: &mut VmodCall<'_>, key: Option<&Text>) -> f64 {
     get(call, key, |value| if let Value::Real(number) = value { Some(*number) } else { None }).unwrap_or(0.0)
 }
 
-fn get_duration(call: &mut Call<'_>, key: Option<&Text>) -> f64 {
+fn get_duration(call: &mut VmodCall<'_>, key: Option<&Text>) -> f64 {
     get(call, key, |value| if let Value::Duration(seconds) = value { Some(*seconds) } else { None }).unwrap_or(0.0)
 }
 
-fn get_ip(call: &mut Call<'_>, key: Option<&Text>) -> Option<SocketAddr> {
+fn get_ip(call: &mut VmodCall<'_>, key: Option<&Text>) -> Option<SocketAddr> {
     get(call, key, |value| if let Value::Ip(ip) = value { Some(*ip) } else { None }).flatten()
 }
 
-fn get_backend(call: &mut Call<'_>, key: Option<&Text>) -> Option<BackendRef> {
+fn get_backend(call: &mut VmodCall<'_>, key: Option<&Text>) -> Option<BackendRef> {
     get(call, key, |value| if let Value::Backend(backend) = value { Some(backend.clone()) } else { None }).flatten()
 }
 
-fn global_set(call: &mut Call<'_>, text: Option<&Text>, text2: Option<&Text>) {
+fn global_set(call: &mut VmodCall<'_>, text: Option<&Text>, text2: Option<&Text>) {
     let Some(key) = text else { return };
     let mut global = GLOBAL.write();
     let is_kept = call.method == Method::Init || global.get(key).is_some_and(|(_, is_kept)| *is_kept);

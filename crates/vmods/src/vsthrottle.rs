@@ -12,7 +12,7 @@ use base::Mono;
 use parking_lot::Mutex;
 use vmod_support::bounded::{BoundedMap, Worth};
 use vrt::Text;
-use vrt::vmod::Call;
+use vrt::vmod::VmodCall;
 
 /// Parts, each with a lock.
 const PARTS: usize = 16;
@@ -28,12 +28,12 @@ vrt::vmod! {
     functions {
         /// Takes a token. Returns true if there was none or the bucket is blocked
         fn is_denied(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> BOOL
-            = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
+            = |call: &mut VmodCall<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
             with(call, key, (limit, period, block), |b, now| b.is_denied(now)).unwrap_or(true);
 
         /// Puts a token back
         fn return_token(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> VOID
-            = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
+            = |call: &mut VmodCall<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
             with(call, key, (limit, period, block), |b, _| b.put_back()).unwrap_or(());
 
         /// Removes the bucket; the next call starts with a full one that isn't blocked
@@ -41,12 +41,12 @@ vrt::vmod! {
 
         /// Returns the number of remaining tokens; -1 without a key
         fn remaining(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> INT, local
-            = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
+            = |call: &mut VmodCall<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
             read(call, key, (limit, period, block), |b, now| b.filled(now)).unwrap_or(-1);
 
         /// Returns how long the bucket remains blocked; -1 s without a key
         fn blocked(key: STRING, limit: INT, period: DURATION, block: DURATION) -> DURATION, local
-            = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
+            = |call: &mut VmodCall<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
             read(call, key, (limit, period, block), |b, now| b.blocked(now)).unwrap_or(-1.0);
     }
 }
@@ -76,7 +76,7 @@ fn part_of(name: &Name) -> &'static Mutex<Part> {
 
 /// The result of `act` on the bucket; `None` without a key.
 fn with<T>(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     key: Option<&Text>,
     limits: (i64, f64, f64),
     act: impl FnOnce(&mut Bucket, Mono) -> T,
@@ -93,7 +93,7 @@ fn with<T>(
 
 /// The result of `read` on a bucket; one that isn't there is full.
 fn read<T>(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     key: Option<&Text>,
     limits: (i64, f64, f64),
     of: impl Fn(&Bucket, Mono) -> T,
@@ -104,7 +104,7 @@ fn read<T>(
     Some(part.get(&name).map_or_else(|| of(&Bucket::new(limits, now), now), |bucket| of(bucket, now)))
 }
 
-fn remove(_: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64) {
+fn remove(_: &mut VmodCall<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64) {
     if let Some(name) = named(key, (limit, period, block)) {
         part_of(&name).lock().remove(&name);
     }

@@ -9,10 +9,10 @@ mod workspace;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use net::proxy::{Ends, write_v1, write_v2};
+use net::proxy::{ProxyEnds, write_v1, write_v2};
 use tables::Tag;
-use vrt::vmod::Words;
-use vrt::vmod::{BLOB, Call, CallResult, VOID, give, wait};
+use vrt::vmod::EnumWords;
+use vrt::vmod::{BLOB, CallResult, VOID, VmodCall, give, wait};
 use vrt::{Blob, Method, Text};
 
 use vmod_support::args::fail;
@@ -61,10 +61,10 @@ vrt::vmod! {
 
         /// Returns how many bytes could be taken of a workspace
         fn workspace_reserve(_: Word, size: INT) -> BYTES
-            = |call: &mut Call<'_>, word: Word, size: i64| give(workspace::of(call, word.word()).reserve(size)?);
+            = |call: &mut VmodCall<'_>, word: Word, size: i64| give(workspace::of(call, word.word()).reserve(size)?);
 
         /// Returns the bytes left of a workspace's budget
-        fn workspace_free(_: Word) -> INT = |call: &mut Call<'_>, word: Word| workspace::of(call, word.word()).free();
+        fn workspace_free(_: Word) -> INT = |call: &mut VmodCall<'_>, word: Word| workspace::of(call, word.word()).free();
 
         /// Saves how full a workspace is
         fn workspace_snapshot(_: Word) -> VOID = workspace_snapshot;
@@ -74,7 +74,7 @@ vrt::vmod! {
 
         /// Returns whether a workspace has overflowed
         fn workspace_overflowed(_: Word) -> BOOL, local
-            = |call: &mut Call<'_>, word: Word| workspace::of(call, word.word()).overflowed;
+            = |call: &mut VmodCall<'_>, word: Word| workspace::of(call, word.word()).overflowed;
 
         /// Marks a workspace as overflowed
         fn workspace_overflow(_: Word) -> VOID = workspace_overflow;
@@ -97,43 +97,43 @@ vrt::vmod! {
     }
 }
 
-fn panic(_: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
+fn panic(_: &mut VmodCall<'_>, text: &[u8]) -> CallResult<VOID> {
     // A panic elsewhere in a module costs one request; this one is asked to end the worker.
     let _critical = base::critical::enter();
     panic!("PANIC:{}", String::from_utf8_lossy(text))
 }
 
-fn workspace_alloc(call: &mut Call<'_>, word: Word, size: i64) -> CallResult<VOID> {
+fn workspace_alloc(call: &mut VmodCall<'_>, word: Word, size: i64) -> CallResult<VOID> {
     workspace::of(call, word.word()).alloc(size)?;
     give(())
 }
 
-fn workspace_snapshot(call: &mut Call<'_>, word: Word) -> CallResult<VOID> {
+fn workspace_snapshot(call: &mut VmodCall<'_>, word: Word) -> CallResult<VOID> {
     workspace::of(call, word.word()).snapshot();
     give(())
 }
 
-fn workspace_reset(call: &mut Call<'_>, word: Word) -> CallResult<VOID> {
+fn workspace_reset(call: &mut VmodCall<'_>, word: Word) -> CallResult<VOID> {
     workspace::of(call, word.word()).reset();
     give(())
 }
 
-fn workspace_overflow(call: &mut Call<'_>, word: Word) -> CallResult<VOID> {
+fn workspace_overflow(call: &mut VmodCall<'_>, word: Word) -> CallResult<VOID> {
     workspace::of(call, word.word()).overflowed = true;
     give(())
 }
 
-fn vsl(call: &mut Call<'_>, vxid: i64, tag: &[u8], side: Side, s: &[u8]) -> CallResult<VOID> {
+fn vsl(call: &mut VmodCall<'_>, vxid: i64, tag: &[u8], side: Side, s: &[u8]) -> CallResult<VOID> {
     replay::write(call, vxid, tag, side.word(), s)?;
     give(())
 }
 
-fn vsl_replay(call: &mut Call<'_>, s: &[u8]) -> CallResult<VOID> {
+fn vsl_replay(call: &mut VmodCall<'_>, s: &[u8]) -> CallResult<VOID> {
     replay::replay(call, s)?;
     give(())
 }
 
-fn barrier_sync(call: &mut Call<'_>, addr: &[u8], timeout: f64) -> CallResult<VOID> {
+fn barrier_sync(call: &mut VmodCall<'_>, addr: &[u8], timeout: f64) -> CallResult<VOID> {
     let addr = String::from_utf8_lossy(addr).into_owned();
     let limit = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::ZERO);
     call.ctx.log().putf(Tag::Debug, format_args!("barrier_sync(\"{addr}\")"));
@@ -147,7 +147,7 @@ fn barrier_sync(call: &mut Call<'_>, addr: &[u8], timeout: f64) -> CallResult<VO
     })
 }
 
-fn sleep(call: &mut Call<'_>, seconds: f64) -> CallResult<VOID> {
+fn sleep(call: &mut VmodCall<'_>, seconds: f64) -> CallResult<VOID> {
     let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
     if matches!(call.method, Method::Init | Method::Fini) {
         std::thread::sleep(time);
@@ -178,7 +178,7 @@ fn typesize(letters: &[u8]) -> i64 {
 
 /// `(version, client, server, authority)`
 fn proxy_header(
-    _: &mut Call<'_>,
+    _: &mut VmodCall<'_>,
     version: Version,
     client: Option<SocketAddr>,
     server: Option<SocketAddr>,
@@ -187,7 +187,7 @@ fn proxy_header(
     let (Some(source), Some(destination)) = (client, server) else {
         return fail("vtc.proxy_header(): an address is unset");
     };
-    let ends = Ends { source, destination };
+    let ends = ProxyEnds { source, destination };
     let mut out = Vec::new();
     match version.word() {
         "v1" => write_v1(&ends, &mut out),

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use filters::{Filter, FilterError, SLICE, State, Step};
+use filters::{Filter, FilterError, FilterState, FilterStep, SLICE};
 use serde_json::Value as Json;
 use vcl_regex::Regex;
-use vrt::vmod::Words;
-use vrt::vmod::{BLOB, Call, CallResult, STRING, VOID, give};
-use vrt::{Blob, Failure, Method, Text};
+use vrt::vmod::EnumWords;
+use vrt::vmod::{BLOB, CallResult, STRING, VOID, VmodCall, give};
+use vrt::{Blob, Method, Text, VclFailure};
 
 use crate::support::body_collector::{BodyCollector, MAX_BODY_BYTES, WorkState};
 use crate::support::pattern;
@@ -82,7 +82,7 @@ vrt::vmod! {
     }
 }
 
-fn xbody_regsub(call: &mut Call<'_>, regex: &[u8], substitution: &[u8], mode: &[u8], max: i64) -> CallResult<VOID> {
+fn xbody_regsub(call: &mut VmodCall<'_>, regex: &[u8], substitution: &[u8], mode: &[u8], max: i64) -> CallResult<VOID> {
     let with = substitution.to_vec();
     let most = most(mode, max, "regsub")?;
     let regex = compile(call, regex, "regsub")?;
@@ -90,7 +90,7 @@ fn xbody_regsub(call: &mut Call<'_>, regex: &[u8], substitution: &[u8], mode: &[
 }
 
 fn xbody_capture(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     name: &[u8],
     regex: &[u8],
     value: &[u8],
@@ -103,7 +103,7 @@ fn xbody_capture(
     add(call, "capture", Op::Capture { regex, name, value, most })
 }
 
-fn hash_body(call: &mut Call<'_>, algorithm: Algorithm, name: &[u8], do_stream: bool) -> CallResult<VOID> {
+fn hash_body(call: &mut VmodCall<'_>, algorithm: Algorithm, name: &[u8], do_stream: bool) -> CallResult<VOID> {
     let (hash, name) = (Hashing::named(algorithm.word()), name.to_vec());
     let waits = !do_stream;
     let hashes = &mut body(call, "hash_body")?.hashes;
@@ -115,13 +115,13 @@ fn hash_body(call: &mut Call<'_>, algorithm: Algorithm, name: &[u8], do_stream: 
     give(())
 }
 
-fn get_hash(call: &mut Call<'_>, name: &[u8]) -> CallResult<BLOB> {
+fn get_hash(call: &mut VmodCall<'_>, name: &[u8]) -> CallResult<BLOB> {
     let (name, left) = (name, left(call, "get_hash")?);
     let found = left.as_ref().and_then(|left| left.hashes.iter().find(|(other, _)| other == name));
     give(found.map(|(_, hash)| Blob::new(&hash[..])))
 }
 
-fn get(call: &mut Call<'_>, value: &[u8], default: Option<&Text>) -> CallResult<STRING> {
+fn get(call: &mut VmodCall<'_>, value: &[u8], default: Option<&Text>) -> CallResult<STRING> {
     let left = left(call, "get")?;
     let found =
         left.as_ref().and_then(|left| left.captured.iter().find(|(name, _)| name == value).map(|(_, value)| value));
@@ -131,36 +131,36 @@ fn get(call: &mut Call<'_>, value: &[u8], default: Option<&Text>) -> CallResult<
     })
 }
 
-fn get_all(call: &mut Call<'_>) -> CallResult<STRING> {
+fn get_all(call: &mut VmodCall<'_>) -> CallResult<STRING> {
     let left = left(call, "get_all")?;
     give(left.map(|left| left.json()))
 }
 
-fn synth(call: &mut Call<'_>) -> CallResult<VOID> {
+fn synth(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     let left = left(call, "synth")?;
     call.ctx.task().get::<SynthBody>().0 = left;
     give(())
 }
 
-fn set(call: &mut Call<'_>, json: &[u8]) -> CallResult<VOID> {
-    let captured = parse(json).map_err(|reason| Failure::new(format!("xbody.set(): {reason}")))?;
+fn set(call: &mut VmodCall<'_>, json: &[u8]) -> CallResult<VOID> {
+    let captured = parse(json).map_err(|reason| VclFailure::new(format!("xbody.set(): {reason}")))?;
     body(call, "set")?.set = Some(captured);
     give(())
 }
 
-fn get_req_body(call: &mut Call<'_>) -> CallResult<STRING> {
+fn get_req_body(call: &mut VmodCall<'_>) -> CallResult<STRING> {
     let body = crate::bodyaccess::body(call, None, b"");
     give(body)
 }
 
-fn get_req_body_hash(call: &mut Call<'_>, algorithm: Algorithm) -> CallResult<BLOB> {
+fn get_req_body_hash(call: &mut VmodCall<'_>, algorithm: Algorithm) -> CallResult<BLOB> {
     let Some(body) = crate::bodyaccess::body(call, None, b"") else { return give(None) };
     let mut hash = Hashing::named(algorithm.word());
     hash.update(&body);
     give(Some(Blob::new(hash.finish())))
 }
 
-fn reset(call: &mut Call<'_>) -> CallResult<VOID> {
+fn reset(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     call.ctx.task().get::<SynthBody>().0 = None;
     if let Some(body) = call.ctx.injected_filters().and_then(|injected| injected.find::<Body>()) {
         *body = Body::default();
@@ -196,7 +196,7 @@ struct Body {
 }
 
 /// Number of matches that count: `mode` "g" is all of them, "" one; then max.
-fn most(mode: &[u8], max: i64, who: &str) -> Result<usize, Failure> {
+fn most(mode: &[u8], max: i64, who: &str) -> Result<usize, VclFailure> {
     let most = match mode {
         b"g" => usize::MAX,
         b"" => 1,
@@ -208,7 +208,7 @@ fn most(mode: &[u8], max: i64, who: &str) -> Result<usize, Failure> {
     })
 }
 
-fn compile(call: &Call<'_>, text: &[u8], who: &str) -> Result<Arc<Regex>, Failure> {
+fn compile(call: &VmodCall<'_>, text: &[u8], who: &str) -> Result<Arc<Regex>, VclFailure> {
     let who = format!("xbody.{who}()");
     match text.strip_suffix(b"$") {
         Some(start) if start.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0 => {
@@ -218,7 +218,7 @@ fn compile(call: &Call<'_>, text: &[u8], who: &str) -> Result<Arc<Regex>, Failur
     }
 }
 
-fn body<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Body, Failure> {
+fn body<'a>(call: &'a mut VmodCall<'_>, who: &str) -> Result<&'a mut Body, VclFailure> {
     if call.method != Method::BackendResponse {
         return fail(format!("xbody.{who}() is for vcl_backend_response"));
     }
@@ -228,7 +228,7 @@ fn body<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Body, Failure> 
     Ok(injected.by_itself(Body::default))
 }
 
-fn add(call: &mut Call<'_>, who: &str, op: Op) -> CallResult<VOID> {
+fn add(call: &mut VmodCall<'_>, who: &str, op: Op) -> CallResult<VOID> {
     let ops = &mut body(call, who)?.ops;
     if ops.len() >= MAX_CALLS {
         return fail(format!("xbody.{who}(): a body has no more than {MAX_CALLS} of them"));
@@ -238,7 +238,7 @@ fn add(call: &mut Call<'_>, who: &str, op: Op) -> CallResult<VOID> {
 }
 
 /// Captures that the filter left with the object at hand.
-fn left(call: &mut Call<'_>, who: &str) -> Result<Option<Captures>, Failure> {
+fn left(call: &mut VmodCall<'_>, who: &str) -> Result<Option<Captures>, VclFailure> {
     match call.method {
         Method::Deliver => Ok(call.ctx.object_metadata(NAME).map(|left| Captures::read(&left))),
         Method::Synth => Ok(call.ctx.task().get::<SynthBody>().0.clone()),
@@ -317,17 +317,17 @@ impl Filter for Body {
         NAME
     }
 
-    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
         if self.streams() {
             let n = input.len().min(out.len()).min(SLICE);
             out[..n].copy_from_slice(&input[..n]);
             self.hash(&input[..n]);
             let state = match (n == input.len(), is_last) {
-                (false, _) => State::More,
-                (true, false) => State::Hungry,
-                (true, true) => State::End,
+                (false, _) => FilterState::More,
+                (true, false) => FilterState::Hungry,
+                (true, true) => FilterState::End,
             };
-            return Ok(Step { consumed: n, produced: n, state });
+            return Ok(FilterStep { consumed: n, produced: n, state });
         }
         let consumed = input.len().min(SLICE);
         // Of the body as it came: what it becomes is VCL's to know.

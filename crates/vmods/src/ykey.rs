@@ -2,7 +2,7 @@
 //! vmod_ykey: keys that VCL gives objects; the index is the cache's, where they are apart from those of xkey by what no field can
 //! hold: a NUL before the namespace, and one before the key.
 
-use vrt::vmod::{Call, CallResult, INT, VOID, give, wait};
+use vrt::vmod::{CallResult, INT, VOID, VmodCall, give, wait};
 use vrt::{HeadId, Method, Text};
 
 use vmod_support::args::fail;
@@ -18,12 +18,12 @@ vrt::vmod! {
     functions {
         /// Adds one key to the object
         fn add_key(key: STRING) -> VOID, only(Method::BackendResponse.set().with(Method::BackendError.set()))
-            = |call: &mut Call<'_>, key: &[u8]| add(call, &one(key));
+            = |call: &mut VmodCall<'_>, key: &[u8]| add(call, &one(key));
 
         /// Adds all keys of a string to the object
         fn add_keys(
             keys: STRING, sep: STRING = ", "
-        ) -> VOID, only(Method::BackendResponse.set().with(Method::BackendError.set())) = |call: &mut Call<'_>, keys: &[u8], sep: &[u8]| add(call, &words(keys, sep));
+        ) -> VOID, only(Method::BackendResponse.set().with(Method::BackendError.set())) = |call: &mut VmodCall<'_>, keys: &[u8], sep: &[u8]| add(call, &words(keys, sep));
 
         /// Adds all keys in the headers of a name to the object
         fn add_header(
@@ -43,11 +43,11 @@ vrt::vmod! {
 
         /// Purges the objects that have a key; returns their number
         fn purge_key(key: STRING, soft: BOOL = false) -> INT, waits
-            = |call: &mut Call<'_>, key: &[u8], soft: bool| purge(call, &one(key), soft);
+            = |call: &mut VmodCall<'_>, key: &[u8], soft: bool| purge(call, &one(key), soft);
 
         /// Purges the objects that have any key of a string; returns their number
         fn purge_keys(keys: STRING, sep: STRING = ", ", soft: BOOL = false) -> INT, waits
-            = |call: &mut Call<'_>, keys: &[u8], sep: &[u8], soft: bool| purge(call, &words(keys, sep), soft);
+            = |call: &mut VmodCall<'_>, keys: &[u8], sep: &[u8], soft: bool| purge(call, &words(keys, sep), soft);
 
         /// Purges the objects that have any of the keys in the headers of a name; returns their number
         fn purge_header(header: HEADER, sep: STRING = ", ", soft: BOOL = false) -> INT, waits = purge_header;
@@ -62,12 +62,12 @@ vrt::vmod! {
     }
 }
 
-fn add_header(call: &mut Call<'_>, header: (HeadId, &Text), sep: &[u8]) -> CallResult<VOID> {
+fn add_header(call: &mut VmodCall<'_>, header: (HeadId, &Text), sep: &[u8]) -> CallResult<VOID> {
     let keys = in_fields(call, header, sep);
     add(call, &keys)
 }
 
-fn add_tree_keys(call: &mut Call<'_>, url: Option<&Text>) -> CallResult<VOID> {
+fn add_tree_keys(call: &mut VmodCall<'_>, url: Option<&Text>) -> CallResult<VOID> {
     let url = match url {
         Some(url) => url.to_vec(),
         None => call.ctx.head(HeadId::Bereq).map_or_else(Vec::new, |head| head.url().to_vec()),
@@ -75,7 +75,7 @@ fn add_tree_keys(call: &mut Call<'_>, url: Option<&Text>) -> CallResult<VOID> {
     add(call, &directories(&url))
 }
 
-fn namespace(call: &mut Call<'_>, namespace: Option<&Text>) -> CallResult<VOID> {
+fn namespace(call: &mut VmodCall<'_>, namespace: Option<&Text>) -> CallResult<VOID> {
     if namespace.map_or(&b""[..], |text| text.as_bytes()).contains(&0) {
         return fail("ykey.namespace(): a NUL");
     }
@@ -83,12 +83,12 @@ fn namespace(call: &mut Call<'_>, namespace: Option<&Text>) -> CallResult<VOID> 
     give(())
 }
 
-fn namespace_reset(call: &mut Call<'_>) -> CallResult<VOID> {
+fn namespace_reset(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     call.ctx.task().get::<Namespace>().0 = Text::EMPTY;
     give(())
 }
 
-fn purge_header(call: &mut Call<'_>, header: (HeadId, &Text), sep: &[u8], soft: bool) -> CallResult<INT> {
+fn purge_header(call: &mut VmodCall<'_>, header: (HeadId, &Text), sep: &[u8], soft: bool) -> CallResult<INT> {
     let keys = in_fields(call, header, sep);
     purge(call, &keys, soft)
 }
@@ -113,7 +113,7 @@ fn words(text: &[u8], separators: &[u8]) -> Keys {
     parts.map(<[u8]>::to_vec).collect()
 }
 
-fn in_fields(call: &mut Call<'_>, header: (HeadId, &Text), sep: &[u8]) -> Keys {
+fn in_fields(call: &mut VmodCall<'_>, header: (HeadId, &Text), sep: &[u8]) -> Keys {
     let ((id, name), separators) = (header, sep);
     let Some(head) = call.ctx.head(id) else { return Keys::new() };
     head.get_all(name).flat_map(|value| words(value, separators)).collect()
@@ -127,22 +127,22 @@ fn directories(url: &[u8]) -> Keys {
 }
 
 /// The keys as the index has them.
-fn in_namespace(call: &mut Call<'_>, keys: &Keys) -> Keys {
+fn in_namespace(call: &mut VmodCall<'_>, keys: &Keys) -> Keys {
     let namespace = call.ctx.task().get::<Namespace>().0.clone();
     keys.iter().map(|key| [&b"\0"[..], &namespace, b"\0", key].concat()).collect()
 }
 
-fn add(call: &mut Call<'_>, keys: &Keys) -> CallResult<VOID> {
+fn add(call: &mut VmodCall<'_>, keys: &Keys) -> CallResult<VOID> {
     if !matches!(call.method, Method::BackendResponse | Method::BackendError) {
         return fail("ykey: keys are added in vcl_backend_response and vcl_backend_error");
     }
     let keys = in_namespace(call, keys);
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    call.ctx.add_tags(&keys).map_err(|reason| vrt::Failure::new(format!("ykey: {}", reason.0)))?;
+    call.ctx.add_tags(&keys).map_err(|reason| vrt::VclFailure::new(format!("ykey: {}", reason.0)))?;
     give(())
 }
 
-fn purge(call: &mut Call<'_>, keys: &Keys, soft: bool) -> CallResult<INT> {
+fn purge(call: &mut VmodCall<'_>, keys: &Keys, soft: bool) -> CallResult<INT> {
     if keys.is_empty() {
         return give(0);
     }

@@ -7,18 +7,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
 
 /// An ACL as its declaration says it.
 #[derive(Clone, Debug, Default)]
-pub struct Decl {
+pub struct AclDeclaration {
     /// The name in VCL.
     pub name: String,
     /// The flags after the name.
-    pub flags: Flags,
+    pub flags: AclFlags,
     /// The entries in order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DeclaredEntry>,
 }
 
 /// The flags `+log`, `-pedantic` and `+table`.
 #[derive(Clone, Copy, Debug)]
-pub struct Flags {
+pub struct AclFlags {
     /// Log a `VCL_acl` record for each match.
     pub log: bool,
     /// Bits beyond a mask are an error (default) or are cleared.
@@ -27,15 +27,15 @@ pub struct Flags {
     pub table: bool,
 }
 
-impl Default for Flags {
+impl Default for AclFlags {
     fn default() -> Self {
-        Flags { log: false, pedantic: true, table: false }
+        AclFlags { log: false, pedantic: true, table: false }
     }
 }
 
 /// One entry of a declaration.
 #[derive(Clone, Debug, Default)]
-pub struct Entry {
+pub struct DeclaredEntry {
     /// True for an entry with `!`.
     pub negated: bool,
     /// In parentheses: left out when its name can't be resolved.
@@ -46,7 +46,7 @@ pub struct Entry {
     pub mask: Option<u32>,
 }
 
-/// Reason why an ACL can't be built; `entry` is its index in [`Decl::entries`].
+/// Reason why an ACL can't be built; `entry` is its index in [`AclDeclaration::entries`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclError {
     /// Index of the entry.
@@ -86,7 +86,7 @@ struct Rule {
 
 /// Result of a match.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict<'a> {
+pub struct AclVerdict<'a> {
     /// The value of `ip ~ acl`.
     pub allowed: bool,
     /// The text of the `VCL_acl` record; `None` unless the ACL has `+log`.
@@ -98,7 +98,7 @@ impl Acl {
     ///
     /// # Errors
     /// The first entry that is wrong.
-    pub fn build(decl: &Decl, resolve: Resolve<'_>, warnings: &mut Vec<String>) -> Result<Acl, AclError> {
+    pub fn build(decl: &AclDeclaration, resolve: Resolve<'_>, warnings: &mut Vec<String>) -> Result<Acl, AclError> {
         let mut acl = Acl { name: decl.name.clone(), v4: Family::default(), v6: Family::default(), no_match: None };
         for (index, entry) in decl.entries.iter().enumerate() {
             let (addr, mask) = split_mask(entry).map_err(|text| fault(index, false, text))?;
@@ -133,14 +133,14 @@ impl Acl {
     }
 
     /// Matches an address against the entries.
-    pub fn matches(&self, ip: IpAddr) -> Verdict<'_> {
+    pub fn matches(&self, ip: IpAddr) -> AclVerdict<'_> {
         match self.rule_of(ip) {
-            Some(rule) => Verdict { allowed: rule.allowed, log: rule.log.as_deref() },
-            None => Verdict { allowed: false, log: self.no_match.as_deref() },
+            Some(rule) => AclVerdict { allowed: rule.allowed, log: rule.log.as_deref() },
+            None => AclVerdict { allowed: false, log: self.no_match.as_deref() },
         }
     }
 
-    /// The index in [`Decl::entries`] of the entry that decides about an address.
+    /// The index in [`AclDeclaration::entries`] of the entry that decides about an address.
     pub fn entry_of(&self, ip: IpAddr) -> Option<usize> {
         self.rule_of(ip).map(|rule| rule.entry)
     }
@@ -152,7 +152,7 @@ impl Acl {
         }
     }
 
-    fn add(&mut self, decl: &Decl, index: usize, ip: IpAddr, mask: u32) -> Result<(), AclError> {
+    fn add(&mut self, decl: &AclDeclaration, index: usize, ip: IpAddr, mask: u32) -> Result<(), AclError> {
         let (family, bits, width, version) = match ip {
             IpAddr::V4(ip) => (&mut self.v4, aligned4(ip), 32, 4),
             IpAddr::V6(ip) => (&mut self.v6, ip.to_bits(), 128, 6),
@@ -241,7 +241,7 @@ fn leading(mask: u32) -> u128 {
     u128::MAX.checked_shl(128 - mask).unwrap_or(0)
 }
 
-fn split_mask(entry: &Entry) -> Result<(&str, Option<u32>), &'static str> {
+fn split_mask(entry: &DeclaredEntry) -> Result<(&str, Option<u32>), &'static str> {
     match entry.addr.split_once('/') {
         None => Ok((&entry.addr, entry.mask)),
         Some(_) if entry.mask.is_some() => Err("/mask only allowed once.\n"),
@@ -288,7 +288,7 @@ fn resolved(name: &str, mask: Option<u32>, resolve: Resolve<'_>) -> Result<Vec<(
 }
 
 /// Varnish shows the entry's words: the address in quotes, a mask that stood beside it, and what was cleared.
-fn log_text(acl: &str, entry: &Entry, mask: u32, fixed: &str) -> Box<str> {
+fn log_text(acl: &str, entry: &DeclaredEntry, mask: u32, fixed: &str) -> Box<str> {
     let word = if entry.negated { "NEG_MATCH" } else { "MATCH" };
     let addr = entry.addr.split('/').next().unwrap_or_default();
     let mut text = format!("{word} {acl} \"{addr}\"");
@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     /// `! ("addr") / mask`, separated by `;`.
-    fn decl(flags: Flags, entries: &str) -> Decl {
+    fn decl(flags: AclFlags, entries: &str) -> AclDeclaration {
         let entry = |text: &str| {
             let text = text.trim();
             let (text, negated) = text.strip_prefix('!').map_or((text, false), |rest| (rest.trim(), true));
@@ -330,12 +330,12 @@ mod tests {
                 text.strip_prefix('(').map_or((text, false), |rest| (rest.trim_end_matches(')'), true));
             let (addr, rest) = text[1..].split_once('"').expect("quotes");
             let mask = rest.trim().strip_prefix('/').map(|mask| mask.trim().parse().expect("a mask"));
-            Entry { negated, ignorable, addr: addr.into(), mask }
+            DeclaredEntry { negated, ignorable, addr: addr.into(), mask }
         };
-        Decl { name: "a".into(), flags, entries: entries.split(';').map(entry).collect() }
+        AclDeclaration { name: "a".into(), flags, entries: entries.split(';').map(entry).collect() }
     }
 
-    fn build(flags: Flags, entries: &str) -> Result<Acl, AclError> {
+    fn build(flags: AclFlags, entries: &str) -> Result<Acl, AclError> {
         let mut resolve = |name: &str| match name {
             "both.example" => Ok(vec!["192.0.2.1".parse().expect("v4"), "2001:db8::1".parse().expect("v6")]),
             _ => Err("Name or service not known".to_owned()),
@@ -343,10 +343,10 @@ mod tests {
         Acl::build(&decl(flags, entries), &mut resolve, &mut Vec::new())
     }
 
-    const LOG: Flags = Flags { log: true, pedantic: true, table: false };
+    const LOG: AclFlags = AclFlags { log: true, pedantic: true, table: false };
 
     fn check(acl: &Acl, ip: &str, allowed: bool, log: &str) {
-        let want = Verdict { allowed, log: Some(log) };
+        let want = AclVerdict { allowed, log: Some(log) };
         assert_eq!(acl.matches(ip.parse().expect("an address")), want, "{ip}");
     }
 
@@ -365,14 +365,14 @@ mod tests {
 
     #[test]
     fn without_pedantic_host_bits_are_cleared() {
-        let acl = build(Flags { pedantic: false, ..LOG }, r#""10.0.0.7"/24"#).expect("good");
+        let acl = build(AclFlags { pedantic: false, ..LOG }, r#""10.0.0.7"/24"#).expect("good");
         check(&acl, "10.0.0.1", true, r#"MATCH a "10.0.0.7"/24 fixed: 10.0.0.0/24"#);
         check(&acl, "10.0.1.1", false, "NO_MATCH a");
     }
 
     #[test]
     fn tables_say_no_match_in_two_words() {
-        let flags = Flags { table: true, ..LOG };
+        let flags = AclFlags { table: true, ..LOG };
         let acl = build(flags, r#""10.0.0.0"/24; "10.1.0.0/16""#).expect("good");
         check(&acl, "10.3.0.1", false, "NO MATCH a");
         let acl = build(flags, r#""10.0.0.0"/24; !"10.0.0.1""#).expect("good");
@@ -387,7 +387,7 @@ mod tests {
         check(&acl, "2001:db8::1", true, r#"MATCH a "both.example""#);
         check(&acl, "2001:db8::2", false, "NO_MATCH a");
         assert_eq!(
-            build(Flags::default(), r#""1.2.3.4""#).expect("good").matches(Ipv4Addr::LOCALHOST.into()).log,
+            build(AclFlags::default(), r#""1.2.3.4""#).expect("good").matches(Ipv4Addr::LOCALHOST.into()).log,
             None
         );
     }

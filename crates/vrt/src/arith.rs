@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tables::vclvars::Type;
 use vcl::program::{Compare, Math};
 
-use crate::ctx::Failure;
+use crate::ctx::VclFailure;
 use crate::value::{Text, Value};
 
 /// A STRING's bytes; none when it isn't set.
@@ -32,13 +32,13 @@ pub(crate) fn real(value: Value) -> f64 {
     }
 }
 
-pub(crate) fn negated(value: Value) -> Result<Value, Failure> {
+pub(crate) fn negated(value: Value) -> Result<Value, VclFailure> {
     Ok(match value {
         Value::Int(n) => Value::Int(n.wrapping_neg()),
         Value::Bytes(n) => Value::Bytes(n.wrapping_neg()),
         Value::Real(x) => Value::Real(-x),
         Value::Duration(x) => Value::Duration(-x),
-        _ => return Err(Failure::new("no number to negate")),
+        _ => return Err(VclFailure::new("no number to negate")),
     })
 }
 
@@ -53,13 +53,13 @@ pub(crate) fn cased(value: Value, upper: bool) -> Value {
     }
 }
 
-pub(crate) fn math(how: Math, result: Type, a: &Value, b: &Value) -> Result<Value, Failure> {
+pub(crate) fn math(how: Math, result: Type, a: &Value, b: &Value) -> Result<Value, VclFailure> {
     if let (Value::Int(a) | Value::Bytes(a), Value::Int(b) | Value::Bytes(b)) = (a, b) {
         let n = match how {
             Math::Add => a.wrapping_add(*b),
             Math::Sub => a.wrapping_sub(*b),
             Math::Mul => a.wrapping_mul(*b),
-            Math::Div | Math::Rem if *b == 0 => return Err(Failure::new("Division by zero")),
+            Math::Div | Math::Rem if *b == 0 => return Err(VclFailure::new("Division by zero")),
             Math::Div => a.wrapping_div(*b),
             Math::Rem => a.wrapping_rem(*b),
         };
@@ -71,7 +71,7 @@ pub(crate) fn math(how: Math, result: Type, a: &Value, b: &Value) -> Result<Valu
         Math::Sub => a - b,
         Math::Mul => a * b,
         Math::Div => a / b,
-        Math::Rem => return Err(Failure::new("% is for INT")),
+        Math::Rem => return Err(VclFailure::new("% is for INT")),
     };
     Ok(match result {
         Type::Duration => Value::Duration(x),
@@ -97,7 +97,7 @@ fn same(how: Compare, equal: bool) -> bool {
     equal == (how != Compare::NotEqual)
 }
 
-pub(crate) fn compare(how: Compare, a: &Value, b: &Value) -> Result<bool, Failure> {
+pub(crate) fn compare(how: Compare, a: &Value, b: &Value) -> Result<bool, VclFailure> {
     Ok(match (a, b) {
         (Value::Int(a) | Value::Bytes(a), Value::Int(b) | Value::Bytes(b)) => ordered(how, a, b),
         (Value::Real(a) | Value::Duration(a), Value::Real(b) | Value::Duration(b)) => ordered(how, a, b),
@@ -105,7 +105,7 @@ pub(crate) fn compare(how: Compare, a: &Value, b: &Value) -> Result<bool, Failur
         (Value::String(a), Value::String(b)) => compare_text(how, a.as_ref(), b.as_ref()),
         (Value::Bool(a), Value::Bool(b)) => same(how, a == b),
         (Value::Ip(Some(a)), Value::Ip(Some(b))) => same(how, a.ip().to_canonical() == b.ip().to_canonical()),
-        (Value::Ip(_), Value::Ip(_)) => return Err(Failure::new("VRT_ipcmp: Illegal IP")),
+        (Value::Ip(_), Value::Ip(_)) => return Err(VclFailure::new("VRT_ipcmp: Illegal IP")),
         (Value::Backend(a), Value::Backend(b)) => same(
             how,
             match (a, b) {
@@ -118,7 +118,7 @@ pub(crate) fn compare(how: Compare, a: &Value, b: &Value) -> Result<bool, Failur
         (Value::Probe(a), Value::Probe(b)) => same(how, a == b),
         (Value::Stevedore(a), Value::Stevedore(b)) => same(how, a == b),
         (Value::Sub(a), Value::Sub(b)) => same(how, a == b),
-        _ => return Err(Failure::new("values of different types compared")),
+        _ => return Err(VclFailure::new("values of different types compared")),
     })
 }
 

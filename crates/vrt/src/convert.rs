@@ -5,7 +5,7 @@ use std::io::Write;
 
 use base::Real;
 
-use crate::ctx::Failure;
+use crate::ctx::VclFailure;
 use crate::value::{Text, Value};
 
 /// VCL's integers have 15 digits.
@@ -27,7 +27,7 @@ pub fn real_is_valid(value: f64) -> bool {
 ///
 /// # Errors
 /// VCL fails: a number out of range, an unset address, a time that has no date.
-pub fn append(out: &mut Vec<u8>, value: &Value) -> Result<bool, Failure> {
+pub fn append(out: &mut Vec<u8>, value: &Value) -> Result<bool, VclFailure> {
     match value {
         Value::String(None) | Value::Backend(None) | Value::Blob(None) | Value::Stevedore(None) => return Ok(false),
         Value::String(Some(text)) => out.extend_from_slice(text),
@@ -61,7 +61,7 @@ pub fn append(out: &mut Vec<u8>, value: &Value) -> Result<bool, Failure> {
 ///
 /// # Errors
 /// As [`append`].
-pub fn to_text(value: &Value) -> Result<Option<Text>, Failure> {
+pub fn to_text(value: &Value) -> Result<Option<Text>, VclFailure> {
     if let Value::String(text) = value {
         return Ok(text.clone());
     }
@@ -82,7 +82,7 @@ pub fn truth(value: &Value) -> Option<bool> {
     })
 }
 
-fn append_int(out: &mut Vec<u8>, value: i64) -> Result<(), Failure> {
+fn append_int(out: &mut Vec<u8>, value: i64) -> Result<(), VclFailure> {
     if !int_is_valid(value) {
         return Err(format!("INT overflow converting to string ({value:X})").into());
     }
@@ -90,7 +90,7 @@ fn append_int(out: &mut Vec<u8>, value: i64) -> Result<(), Failure> {
     Ok(())
 }
 
-fn append_real(out: &mut Vec<u8>, value: f64) -> Result<(), Failure> {
+fn append_real(out: &mut Vec<u8>, value: f64) -> Result<(), VclFailure> {
     if !real_is_valid(value) {
         return Err(format!("REAL overflow converting to string ({value:e})").into());
     }
@@ -99,7 +99,7 @@ fn append_real(out: &mut Vec<u8>, value: f64) -> Result<(), Failure> {
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`; parts of a second are cut towards zero.
-fn append_time(out: &mut Vec<u8>, value: f64) -> Result<(), Failure> {
+fn append_time(out: &mut Vec<u8>, value: f64) -> Result<(), VclFailure> {
     if value.is_nan() || value.abs() >= 9.2e18 {
         return Err("Unformatable VCL_TIME".into());
     }

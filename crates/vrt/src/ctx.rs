@@ -17,29 +17,29 @@ use crate::value::{BackendRef, Value};
 
 /// A failure of VCL: the text of the `VCL_Error` record. The transaction then goes on as after `return (fail)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure(pub Cow<'static, str>);
+pub struct VclFailure(pub Cow<'static, str>);
 
-impl Failure {
+impl VclFailure {
     /// A failure with this text.
     pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
-        Failure(text.into())
+        VclFailure(text.into())
     }
 }
 
-impl From<&'static str> for Failure {
+impl From<&'static str> for VclFailure {
     fn from(text: &'static str) -> Self {
-        Failure(Cow::Borrowed(text))
+        VclFailure(Cow::Borrowed(text))
     }
 }
 
-impl From<String> for Failure {
+impl From<String> for VclFailure {
     fn from(text: String) -> Self {
-        Failure(Cow::Owned(text))
+        VclFailure(Cow::Owned(text))
     }
 }
 
 /// Something VCL waits for.
-pub type Wait<T> = Pin<Box<dyn Future<Output = T>>>;
+pub type VclWait<T> = Pin<Box<dyn Future<Output = T>>>;
 
 /// The transaction as VCL sees it.  Lines of heads, and the parts of start lines (`req.url`, `resp.status`, ...), are
 /// read and written by the machine itself through [`Ctx::head`] and [`Ctx::edit`], logging included. All other
@@ -59,7 +59,7 @@ pub trait Ctx {
     ///
     /// # Errors
     /// VCL has set the filters themselves, and fails with that text.
-    fn filters_open(&self, var: Var) -> Result<(), Failure> {
+    fn filters_open(&self, var: Var) -> Result<(), VclFailure> {
         let _ = var;
         Ok(())
     }
@@ -68,19 +68,19 @@ pub trait Ctx {
     ///
     /// # Errors
     /// A value the variable can't take; VCL fails with that text.
-    fn set(&mut self, var: Var, value: Value) -> Result<(), Failure>;
+    fn set(&mut self, var: Var, value: Value) -> Result<(), VclFailure>;
 
     /// Unsets a variable: only `bereq.body` can be.
     ///
     /// # Errors
     /// VCL fails with that text.
-    fn unset(&mut self, var: Var) -> Result<(), Failure>;
+    fn unset(&mut self, var: Var) -> Result<(), VclFailure>;
 
     /// `set resp.body`, `set beresp.body`, `synthetic()`; `append` for `+=`.
     ///
     /// # Errors
     /// VCL fails with that text.
-    fn body(&mut self, data: &[u8], append: bool) -> Result<(), Failure>;
+    fn body(&mut self, data: &[u8], append: bool) -> Result<(), VclFailure>;
 
     /// Log of the transaction.
     fn log(&mut self) -> &mut TxnLog;
@@ -113,7 +113,7 @@ pub trait Ctx {
     fn task(&mut self) -> &mut Privates;
 
     /// `std.rollback(req | bereq)`: the head as it was at the task's start.
-    fn rollback(&mut self, id: HeadId) -> Result<(), Failure>;
+    fn rollback(&mut self, id: HeadId) -> Result<(), VclFailure>;
 
     /// A random number in `[0, 1)`; where `debug.srandom` matters, from the generator that it seeds.
     fn random(&mut self) -> f64 {
@@ -129,7 +129,7 @@ pub trait Ctx {
     ///
     /// # Errors
     /// VCL fails with that text.
-    fn set_ip_tos(&mut self, tos: i64) -> Result<(), Failure> {
+    fn set_ip_tos(&mut self, tos: i64) -> Result<(), VclFailure> {
         let _ = tos;
         Err("std.set_ip_tos() isn't supported by Lacquer".into())
     }
@@ -149,7 +149,7 @@ pub trait Ctx {
 
     /// Parameters of the TLS handshake: of the client's connection on the client side, of the origin's in
     /// `vcl_backend_response`. `None` without TLS.
-    fn tls(&mut self) -> Option<&tls::Info> {
+    fn tls(&mut self) -> Option<&tls::HandshakeInfo> {
         None
     }
 
@@ -157,20 +157,20 @@ pub trait Ctx {
     ///
     /// # Errors
     /// VCL fails with that text (called in the wrong place).
-    fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure>;
+    fn cache_req_body(&mut self, limit: u64) -> Result<VclWait<bool>, VclFailure>;
 
     /// `purge.hard()` (all zero) and `purge.soft()`: lowers ttl, grace and keep of this request's objects to at most
     /// these seconds (`None` = unchanged). How many objects it reached.
     ///
     /// # Errors
     /// VCL fails with that text (called in the wrong place).
-    fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, Failure>;
+    fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, VclFailure>;
 
     /// Checks that a ban or a purge counts in this cache.
     ///
     /// # Errors
     /// VCL fails with that text: it doesn't any more, and nobody shall believe that it was done.
-    fn may_invalidate(&self) -> Result<(), Failure> {
+    fn may_invalidate(&self) -> Result<(), VclFailure> {
         Ok(())
     }
 
@@ -178,7 +178,7 @@ pub trait Ctx {
     ///
     /// # Errors
     /// VCL fails with that text (called in the wrong place).
-    fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
+    fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<VclWait<i64>, VclFailure> {
         let _ = (keys, soft);
         Err("there is no cache here to purge".into())
     }
@@ -187,22 +187,22 @@ pub trait Ctx {
     ///
     /// # Errors
     /// VCL fails with that text (called in the wrong place, too many of them).
-    fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), Failure> {
+    fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), VclFailure> {
         let _ = keys;
         Err("there is no object here to give keys".into())
     }
 
     /// `std.rfc_ttl()`: beresp's lives anew, as its fields are now.
-    fn rfc_ttl(&mut self) -> Result<(), Failure> {
-        Err(Failure::new("std.rfc_ttl() is for vcl_backend_response"))
+    fn rfc_ttl(&mut self) -> Result<(), VclFailure> {
+        Err(VclFailure::new("std.rfc_ttl() is for vcl_backend_response"))
     }
 
     /// `utils.fast_304()`: a 304 leaves the stale object's head as it is. Without a 304 it changes nothing.
     ///
     /// # Errors
     /// VCL fails with that text (called in the wrong place).
-    fn fast_304(&mut self) -> Result<(), Failure> {
-        Err(Failure::new("utils.fast_304() is for vcl_backend_response"))
+    fn fast_304(&mut self) -> Result<(), VclFailure> {
+        Err(VclFailure::new("utils.fast_304() is for vcl_backend_response"))
     }
 
     /// `utils.is_fast_304()`: whether that was said of a 304.
@@ -214,8 +214,8 @@ pub trait Ctx {
     ///
     /// # Errors
     /// VCL fails with that text (called in the wrong place).
-    fn slice(&mut self) -> Result<bool, Failure> {
-        Err(Failure::new("slicer.enable() is for vcl_backend_fetch and vcl_backend_response"))
+    fn slice(&mut self) -> Result<bool, VclFailure> {
+        Err(VclFailure::new("slicer.enable() is for vcl_backend_fetch and vcl_backend_response"))
     }
 
     /// The request's body as `std.cache_req_body` kept it, piece by piece. False: it isn't kept.

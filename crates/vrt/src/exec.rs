@@ -10,12 +10,12 @@ use vcl_regex::{Regex, Substitution};
 
 use crate::arith::{bytes, cased, compare, int, math, negated, real};
 use crate::convert;
-use crate::ctx::{Ctx, Failure, StoreProperty};
+use crate::ctx::{Ctx, StoreProperty, VclFailure};
 use crate::fields;
-use crate::loaded::{BoundCall, Code, LoadedVcl, Outside};
-use crate::machine::{Action, Machine, Next, match_ops, replacing_ops};
+use crate::loaded::{BoundCall, LoadedVcl, Outside, VmodCode};
+use crate::machine::{Action, AfterOp, Machine, match_ops, replacing_ops};
 use crate::value::{Blob, Text, Value};
-use crate::vmod::{Call, ReturnValue};
+use crate::vmod::{ReturnValue, VmodCall};
 
 /// Matches that `regsuball` replaces before the budget is looked at again.
 const REPLACED: usize = 32;
@@ -23,7 +23,7 @@ const REPLACED: usize = 32;
 impl Machine {
     // Apart from the loop around it, whose few ops would have to save what these many need.
     #[inline(never)]
-    pub(crate) fn step(&mut self, op: Op, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<Next, Failure> {
+    pub(crate) fn step(&mut self, op: Op, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<AfterOp, VclFailure> {
         let program = &vcl.program;
         let name = |field: u16| &*program.headers[field as usize];
         let text = |str: u32| &*program.strings[str as usize];
@@ -46,13 +46,13 @@ impl Machine {
             Op::ReturnPass => {
                 let seconds = real(self.pop());
                 ctx.pass_for(seconds);
-                return Ok(Next::End(Action::PassFor(seconds)));
+                return Ok(AfterOp::End(Action::PassFor(seconds)));
             }
             Op::ReturnFail => {
                 let reason = convert::to_text(&self.pop())?.unwrap_or(Text::EMPTY);
-                return Err(Failure::from(reason.lossy().into_owned()));
+                return Err(VclFailure::from(reason.lossy().into_owned()));
             }
-            Op::ReturnVcl { label } => return Ok(Next::End(Action::Vcl(program.labels[label as usize].clone()))),
+            Op::ReturnVcl { label } => return Ok(AfterOp::End(Action::Vcl(program.labels[label as usize].clone()))),
 
             Op::PushFlag => self.push(Value::Bool(self.flag)),
             Op::PushBool { value } => self.push(Value::Bool(value)),
@@ -153,7 +153,7 @@ impl Machine {
             Op::TestRegexValue => {
                 let regex = self.pop();
                 let value = self.pop();
-                let Value::Regex(regex) = regex else { return Err(Failure::new("no REGEX to match with")) };
+                let Value::Regex(regex) = regex else { return Err(VclFailure::new("no REGEX to match with")) };
                 self.charge_match(&regex, bytes(&value).len());
                 self.flag = is_match(&regex, bytes(&value))?;
             }
@@ -173,7 +173,7 @@ impl Machine {
                 self.push(value);
             }
             Op::Resolve => {
-                let Value::Backend(director) = self.pop() else { return Err(Failure::new("no BACKEND to resolve")) };
+                let Value::Backend(director) = self.pop() else { return Err(VclFailure::new("no BACKEND to resolve")) };
                 let chosen = director.and_then(|d| ctx.resolve(&d));
                 self.push(Value::Backend(chosen));
             }
@@ -220,7 +220,7 @@ impl Machine {
             }
             Op::SetBody { append } => match self.pop() {
                 Value::Blob(blob) => ctx.body(blob.as_ref().map_or(b"", |b| b.as_bytes()), append)?,
-                _ => return Err(Failure::new("no BLOB for the body")),
+                _ => return Err(VclFailure::new("no BLOB for the body")),
             },
             Op::SetBodyText { append } => {
                 let from = self.close_text();
@@ -263,10 +263,10 @@ impl Machine {
                 self.construct(site, vcl, ctx)?;
             }
         }
-        Ok(Next::Op)
+        Ok(AfterOp::Op)
     }
 
-    fn return_status(&mut self, action: Return, with_reason: bool) -> Result<Next, Failure> {
+    fn return_status(&mut self, action: Return, with_reason: bool) -> Result<AfterOp, VclFailure> {
         let reason = if with_reason { convert::to_text(&self.pop())? } else { None };
         let word = if action == Return::Error { "return(error())" } else { "return(synth())" };
         let status = fields::check_status(&format!("{word} status code"), int(&self.pop()))?;
@@ -274,13 +274,13 @@ impl Machine {
             fields::check_value(reason, format!("{word} reason").as_bytes())?;
         }
         let reason = reason.map(|r| r.to_vec());
-        Ok(Next::End(match action {
+        Ok(AfterOp::End(match action {
             Return::Error => Action::Error { status, reason },
             _ => Action::Synth { status, reason },
         }))
     }
 
-    fn variable(&mut self, var: Var, ctx: &mut dyn Ctx) -> Result<Value, Failure> {
+    fn variable(&mut self, var: Var, ctx: &mut dyn Ctx) -> Result<Value, VclFailure> {
         Ok(match var {
             Var::Now => Value::Time(self.now),
             Var::Req => Value::Http(HeadId::Req),
@@ -305,7 +305,7 @@ impl Machine {
         })
     }
 
-    fn text_var(&mut self, var: Var, ctx: &mut dyn Ctx) -> Result<(), Failure> {
+    fn text_var(&mut self, var: Var, ctx: &mut dyn Ctx) -> Result<(), VclFailure> {
         if let Some((id, part)) = fields::head_part(var)
             && let Some(text) = ctx.head(id).and_then(|head| fields::part_text(head, part))
         {
@@ -317,10 +317,10 @@ impl Machine {
         self.check_text(ctx)
     }
 
-    fn test_acl(&mut self, ctx: &mut dyn Ctx) -> Result<(), Failure> {
+    fn test_acl(&mut self, ctx: &mut dyn Ctx) -> Result<(), VclFailure> {
         let acl = self.pop();
         let ip = self.pop();
-        let Value::Acl(acl) = acl else { return Err(Failure::new("no ACL to match with")) };
+        let Value::Acl(acl) = acl else { return Err(VclFailure::new("no ACL to match with")) };
         let Value::Ip(Some(addr)) = ip else {
             return Err(format!("ACL {}: no protocol family", acl.name()).into());
         };
@@ -333,12 +333,12 @@ impl Machine {
     }
 
     /// A few matches of it: run again until it is through, with its operands where they are.
-    fn regsub(&mut self, all: bool) -> Result<Next, Failure> {
+    fn regsub(&mut self, all: bool) -> Result<AfterOp, VclFailure> {
         if self.substitution.is_none() {
             self.open_text();
         }
         let [.., subject, Value::Regex(regex), with] = &self.stack[..] else {
-            return Err(Failure::new("no REGEX to match with"));
+            return Err(VclFailure::new("no REGEX to match with"));
         };
         let (subject, with) = (bytes(subject), bytes(with));
         let mut substitution = self.substitution.take().unwrap_or_else(|| Substitution::new(with));
@@ -348,9 +348,9 @@ impl Machine {
         let ops = replacing_ops(after.1 - before.1, substitution.captures());
         let ops = ops + match_ops(regex, after.0 - before.0);
         self.charge(ops);
-        if !done.map_err(|e| Failure::from(format!("regsub: Regexp matching returned {}", e.code())))? {
+        if !done.map_err(|e| VclFailure::from(format!("regsub: Regexp matching returned {}", e.code())))? {
             self.substitution = Some(substitution);
-            return Ok(Next::Again);
+            return Ok(AfterOp::Again);
         }
         let result = self.take_text();
         drop((self.pop(), self.pop()));
@@ -359,12 +359,12 @@ impl Machine {
             Value::String(None) => self.push(Value::String(Some(Text::EMPTY))),
             same => self.push(same),
         }
-        Ok(Next::Op)
+        Ok(AfterOp::Op)
     }
 
     /// The environment of the function called at `site`, beside its arguments.
-    fn call_at<'a>(&mut self, site: &'a BoundCall, vcl: &'a Arc<LoadedVcl>, ctx: &'a mut dyn Ctx) -> Call<'a> {
-        Call {
+    fn call_at<'a>(&mut self, site: &'a BoundCall, vcl: &'a Arc<LoadedVcl>, ctx: &'a mut dyn Ctx) -> VmodCall<'a> {
+        VmodCall {
             ctx,
             method: self.method.expect("a subroutine runs"),
             vcl,
@@ -375,7 +375,7 @@ impl Machine {
         }
     }
 
-    fn call(&mut self, number: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<Next, Failure> {
+    fn call(&mut self, number: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<AfterOp, VclFailure> {
         let site = &vcl.sites[number as usize];
         let base = self.stack.len() - site.args;
         if let Some(outside) = &site.outside
@@ -387,36 +387,36 @@ impl Machine {
             if !site.void {
                 self.push(value);
             }
-            return Ok(Next::Op);
+            return Ok(AfterOp::Op);
         }
         let mut call = self.call_at(site, vcl, ctx);
         let args = &self.stack[base..];
         let given = match &site.code {
-            Code::Function(function) => function(&mut call, args)?,
-            Code::Method(method, object) => match vcl.objects[*object as usize].get() {
+            VmodCode::Function(function) => function(&mut call, args)?,
+            VmodCode::Method(method, object) => match vcl.objects[*object as usize].get() {
                 Some(this) => method(&mut call, this, args)?,
                 None => {
                     let name = &vcl.program.objects[*object as usize].name;
                     return Err(format!("Object {name} not initialized").into());
                 }
             },
-            Code::Constructor(..) => unreachable!("constructors have an op of their own"),
+            VmodCode::Constructor(..) => unreachable!("constructors have an op of their own"),
         };
         self.stack.truncate(base);
         match given {
-            ReturnValue::Value(_) if site.void => Ok(Next::Op),
+            ReturnValue::Value(_) if site.void => Ok(AfterOp::Op),
             ReturnValue::Value(value) => {
                 self.push(value);
-                Ok(Next::Op)
+                Ok(AfterOp::Op)
             }
-            ReturnValue::Wait(future) => Ok(Next::Wait { void: site.void, future }),
+            ReturnValue::Wait(future) => Ok(AfterOp::Wait { void: site.void, future }),
         }
     }
 
-    fn construct(&mut self, number: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<(), Failure> {
+    fn construct(&mut self, number: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<(), VclFailure> {
         let site = &vcl.sites[number as usize];
         let base = self.stack.len() - site.args;
-        let Code::Constructor(make, object) = &site.code else { unreachable!("the compiler names a constructor") };
+        let VmodCode::Constructor(make, object) = &site.code else { unreachable!("the compiler names a constructor") };
         let mut call = self.call_at(site, vcl, ctx);
         let made = make(&mut call, &vcl.program.objects[*object as usize].name, &self.stack[base..])?;
         self.stack.truncate(base);
@@ -464,13 +464,13 @@ fn shown(value: &Value) -> Option<String> {
     }
 }
 
-pub(crate) fn plain_action(action: Return) -> Result<Action, Failure> {
+pub(crate) fn plain_action(action: Return) -> Result<Action, VclFailure> {
     Ok(match action {
         Return::Abandon => Action::Abandon,
         Return::Beresp => Action::Beresp,
         Return::Deliver => Action::Deliver,
         Return::Error => Action::Error { status: 503, reason: None },
-        Return::Fail => return Err(Failure::new("Failed from VCL")),
+        Return::Fail => return Err(VclFailure::new("Failed from VCL")),
         Return::Fetch => Action::Fetch,
         Return::Hash => Action::Hash,
         Return::Lookup => Action::Lookup,
@@ -482,7 +482,7 @@ pub(crate) fn plain_action(action: Return) -> Result<Action, Failure> {
         Return::Purge => Action::Purge,
         Return::Restart => Action::Restart,
         Return::Retry => Action::Retry,
-        Return::Synth | Return::Vcl => return Err(Failure::new("return without its argument")),
+        Return::Synth | Return::Vcl => return Err(VclFailure::new("return without its argument")),
     })
 }
 
@@ -503,7 +503,7 @@ pub(crate) fn with_text<T>(
     }
 }
 
-pub(crate) fn is_match(regex: &Regex, subject: &[u8]) -> Result<bool, Failure> {
+pub(crate) fn is_match(regex: &Regex, subject: &[u8]) -> Result<bool, VclFailure> {
     regex.is_match(subject).map_err(|e| format!("Regexp matching failed: {}", e.text()).into())
 }
 

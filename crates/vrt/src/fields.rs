@@ -6,78 +6,78 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use message::{Head, HeadLimits, LostHeader};
 use shm::vsl::TxnLog;
 use tables::Tag;
-use tables::tags::{Part, Side};
+use tables::tags::{HeadPart, HeadSide};
 use tables::vclvars::{HeadId, Var};
 
-use crate::ctx::{Ctx, Failure};
+use crate::ctx::{Ctx, VclFailure};
 use crate::value::{Text, Value};
 
-pub(crate) fn tag(head: HeadId, part: Part) -> Tag {
+pub(crate) fn tag(head: HeadId, part: HeadPart) -> Tag {
     let side = match head {
-        HeadId::Req | HeadId::ReqTop => Side::Req,
-        HeadId::Bereq => Side::Bereq,
-        HeadId::Beresp => Side::Beresp,
-        HeadId::Obj => Side::Obj,
-        HeadId::Resp => Side::Resp,
+        HeadId::Req | HeadId::ReqTop => HeadSide::Req,
+        HeadId::Bereq => HeadSide::Bereq,
+        HeadId::Beresp => HeadSide::Beresp,
+        HeadId::Obj => HeadSide::Obj,
+        HeadId::Resp => HeadSide::Resp,
     };
     side.tag(part)
 }
 
 /// Variables that are parts of start lines.
-pub(crate) fn head_part(var: Var) -> Option<(HeadId, Part)> {
+pub(crate) fn head_part(var: Var) -> Option<(HeadId, HeadPart)> {
     use HeadId::*;
     Some(match var {
-        Var::ReqMethod => (Req, Part::Method),
-        Var::ReqUrl => (Req, Part::Url),
-        Var::ReqProto => (Req, Part::Protocol),
-        Var::ReqTopMethod => (ReqTop, Part::Method),
-        Var::ReqTopUrl => (ReqTop, Part::Url),
-        Var::ReqTopProto => (ReqTop, Part::Protocol),
-        Var::BereqMethod => (Bereq, Part::Method),
-        Var::BereqUrl => (Bereq, Part::Url),
-        Var::BereqProto => (Bereq, Part::Protocol),
-        Var::BerespProto => (Beresp, Part::Protocol),
-        Var::BerespStatus => (Beresp, Part::Status),
-        Var::BerespReason => (Beresp, Part::Reason),
-        Var::ObjProto => (Obj, Part::Protocol),
-        Var::ObjStatus => (Obj, Part::Status),
-        Var::ObjReason => (Obj, Part::Reason),
-        Var::RespProto => (Resp, Part::Protocol),
-        Var::RespStatus => (Resp, Part::Status),
-        Var::RespReason => (Resp, Part::Reason),
+        Var::ReqMethod => (Req, HeadPart::Method),
+        Var::ReqUrl => (Req, HeadPart::Url),
+        Var::ReqProto => (Req, HeadPart::Protocol),
+        Var::ReqTopMethod => (ReqTop, HeadPart::Method),
+        Var::ReqTopUrl => (ReqTop, HeadPart::Url),
+        Var::ReqTopProto => (ReqTop, HeadPart::Protocol),
+        Var::BereqMethod => (Bereq, HeadPart::Method),
+        Var::BereqUrl => (Bereq, HeadPart::Url),
+        Var::BereqProto => (Bereq, HeadPart::Protocol),
+        Var::BerespProto => (Beresp, HeadPart::Protocol),
+        Var::BerespStatus => (Beresp, HeadPart::Status),
+        Var::BerespReason => (Beresp, HeadPart::Reason),
+        Var::ObjProto => (Obj, HeadPart::Protocol),
+        Var::ObjStatus => (Obj, HeadPart::Status),
+        Var::ObjReason => (Obj, HeadPart::Reason),
+        Var::RespProto => (Resp, HeadPart::Protocol),
+        Var::RespStatus => (Resp, HeadPart::Status),
+        Var::RespReason => (Resp, HeadPart::Reason),
         _ => return None,
     })
 }
 
 /// The text of a part; `None` for the status, which is a number.
-pub(crate) fn part_text(head: &Head, part: Part) -> Option<&[u8]> {
+pub(crate) fn part_text(head: &Head, part: HeadPart) -> Option<&[u8]> {
     match part {
-        Part::Method => Some(head.method()),
-        Part::Url => Some(head.url()),
-        Part::Protocol => Some(head.proto()),
-        Part::Reason => Some(head.reason()),
-        Part::Status | Part::Header | Part::Unset | Part::Lost => None,
+        HeadPart::Method => Some(head.method()),
+        HeadPart::Url => Some(head.url()),
+        HeadPart::Protocol => Some(head.proto()),
+        HeadPart::Reason => Some(head.reason()),
+        HeadPart::Status | HeadPart::Header | HeadPart::Unset | HeadPart::Lost => None,
     }
 }
 
-pub(crate) fn get(ctx: &mut dyn Ctx, id: HeadId, part: Part) -> Value {
+pub(crate) fn get(ctx: &mut dyn Ctx, id: HeadId, part: HeadPart) -> Value {
     match (ctx.head(id), part) {
-        (None, Part::Status) => Value::Int(0),
+        (None, HeadPart::Status) => Value::Int(0),
         (None, _) => Value::NULL,
-        (Some(head), Part::Status) => Value::Int(i64::from(head.status())),
+        (Some(head), HeadPart::Status) => Value::Int(i64::from(head.status())),
         (Some(head), part) => Value::String(part_text(head, part).map(Text::copy)),
     }
 }
 
-fn no_head() -> Failure {
-    Failure::new("This head can't be changed here")
+fn no_head() -> VclFailure {
+    VclFailure::new("This head can't be changed here")
 }
 
 const OVERFLOW: &str = "Workspace overflow";
 const NO_ROOM: &str = "workspace allocation failure";
 
 /// A head has no room for a change: `says`, as varnishd says it, and the parameter that bounds what was full.
-fn full(says: &str, id: HeadId, limits: HeadLimits, lost: LostHeader) -> Failure {
+fn full(says: &str, id: HeadId, limits: HeadLimits, lost: LostHeader) -> VclFailure {
     let (name, workspace) = match id {
         HeadId::Req | HeadId::ReqTop => ("req", "workspace_client"),
         HeadId::Resp => ("resp", "workspace_client"),
@@ -95,20 +95,22 @@ fn full(says: &str, id: HeadId, limits: HeadLimits, lost: LostHeader) -> Failure
     .into()
 }
 
-pub(crate) fn set_text(ctx: &mut dyn Ctx, var: Var, id: HeadId, part: Part, text: &[u8]) -> Result<(), Failure> {
+pub(crate) fn set_text(ctx: &mut dyn Ctx, var: Var, id: HeadId, part: HeadPart, text: &[u8]) -> Result<(), VclFailure> {
     if text.is_empty() {
         return Err(format!("Setting {} to empty string", var.name()).into());
     }
     check_value(text, var.name().as_bytes())?;
-    if part != Part::Reason {
+    if part != HeadPart::Reason {
         check_word(text, var.name())?;
     }
     let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
     let done = match part {
-        Part::Method => head.set_method(text),
-        Part::Url => head.set_url(text),
-        Part::Protocol => head.set_proto(text),
-        Part::Reason | Part::Status | Part::Header | Part::Unset | Part::Lost => head.set_reason(text),
+        HeadPart::Method => head.set_method(text),
+        HeadPart::Url => head.set_url(text),
+        HeadPart::Protocol => head.set_proto(text),
+        HeadPart::Reason | HeadPart::Status | HeadPart::Header | HeadPart::Unset | HeadPart::Lost => {
+            head.set_reason(text)
+        }
     };
     if let Err(lost) = done {
         log.count_overflow();
@@ -122,12 +124,12 @@ pub(crate) fn set_text(ctx: &mut dyn Ctx, var: Var, id: HeadId, part: Part, text
 ///
 /// # Errors
 /// VCL fails with that text: no request to change, not a URL.
-pub fn set_url(ctx: &mut dyn Ctx, id: HeadId, url: &[u8]) -> Result<(), Failure> {
+pub fn set_url(ctx: &mut dyn Ctx, id: HeadId, url: &[u8]) -> Result<(), VclFailure> {
     let var = if id == HeadId::Bereq { Var::BereqUrl } else { Var::ReqUrl };
-    set_text(ctx, var, id, Part::Url, url)
+    set_text(ctx, var, id, HeadPart::Url, url)
 }
 
-pub(crate) fn check_status(what: &str, status: i64) -> Result<u16, Failure> {
+pub(crate) fn check_status(what: &str, status: i64) -> Result<u16, VclFailure> {
     let reason = match status {
         i64::MIN..=-1 => format!("{what} ({status}) is negative"),
         65536.. => format!("{what} ({status}) > 65535"),
@@ -137,7 +139,7 @@ pub(crate) fn check_status(what: &str, status: i64) -> Result<u16, Failure> {
     Err(reason.into())
 }
 
-pub(crate) fn set_status(ctx: &mut dyn Ctx, var: Var, id: HeadId, status: i64) -> Result<(), Failure> {
+pub(crate) fn set_status(ctx: &mut dyn Ctx, var: Var, id: HeadId, status: i64) -> Result<(), VclFailure> {
     let status = check_status(var.name(), status)?;
     let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
     // The upper digits of VWXYZ are for VCL alone.
@@ -147,8 +149,8 @@ pub(crate) fn set_status(ctx: &mut dyn Ctx, var: Var, id: HeadId, status: i64) -
         log.count_overflow();
         return Err(full(OVERFLOW, id, head.limits(), lost));
     }
-    log.put(tag(id, Part::Status), &message::status::digits(plain));
-    log.put(tag(id, Part::Reason), head.reason());
+    log.put(tag(id, HeadPart::Status), &message::status::digits(plain));
+    log.put(tag(id, HeadPart::Reason), head.reason());
     Ok(())
 }
 
@@ -172,7 +174,7 @@ fn is_bad(c: u8, validates: bool) -> bool {
 
 /// Refuses blanks in a word of a start line: what comes behind one would be another word, as a URL that VCL hasn't seen. varnishd
 /// sends them; so does this without `validate_headers`.
-fn check_word(text: &[u8], name: &str) -> Result<(), Failure> {
+fn check_word(text: &[u8], name: &str) -> Result<(), VclFailure> {
     if VALIDATES.load(Ordering::Relaxed) && text.iter().any(|c| matches!(c, b' ' | b'\t')) {
         return Err(format!("Bad {name}: \"{}\" has a blank; write %20", text.escape_ascii()).into());
     }
@@ -183,7 +185,7 @@ fn check_word(text: &[u8], name: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// VCL fails with that text.
-pub fn check_value(value: &[u8], name: &[u8]) -> Result<(), Failure> {
+pub fn check_value(value: &[u8], name: &[u8]) -> Result<(), VclFailure> {
     let validates = VALIDATES.load(Ordering::Relaxed);
     if value.iter().any(|c| is_bad(*c, validates)) {
         let (name, value) = (String::from_utf8_lossy(name), value.escape_ascii());
@@ -196,12 +198,12 @@ pub fn check_value(value: &[u8], name: &[u8]) -> Result<(), Failure> {
 ///
 /// # Errors
 /// VCL fails with that text: no head to change, no room, not a name or a value that a field can have.
-pub fn set_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) -> Result<(), Failure> {
+pub fn set_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) -> Result<(), VclFailure> {
     check_value(value, name)?;
     let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
-    log_unset(head, log, name, tag(id, Part::Unset));
+    log_unset(head, log, name, tag(id, HeadPart::Unset));
     match head.set(name, value) {
-        Ok(()) => log.put_parts(tag(id, Part::Header), &[name, b": ", value]),
+        Ok(()) => log.put_parts(tag(id, HeadPart::Header), &[name, b": ", value]),
         Err(lost) => {
             log.lost_header(&[name, b": ", value]);
             return Err(full(OVERFLOW, id, head.limits(), lost));
@@ -214,11 +216,11 @@ pub fn set_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) -> Re
 ///
 /// # Errors
 /// VCL fails with that text: no place for it, no head to change, not a name or a value that a field can have.
-pub fn append_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) -> Result<(), Failure> {
+pub fn append_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) -> Result<(), VclFailure> {
     check_value(value, name)?;
     let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
     match head.append(name, value) {
-        Ok(()) => log.put_parts(tag(id, Part::Header), &[name, b": ", value]),
+        Ok(()) => log.put_parts(tag(id, HeadPart::Header), &[name, b": ", value]),
         Err(LostHeader::BadField) => {
             return Err(format!("Bad header name \"{}\"", name.escape_ascii()).into());
         }
@@ -234,14 +236,14 @@ pub fn append_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) ->
 ///
 /// # Errors
 /// VCL fails with that text: no place for it, no head to change, not a field.
-pub fn replace_line(ctx: &mut dyn Ctx, id: HeadId, i: usize, line: &[u8]) -> Result<(), Failure> {
+pub fn replace_line(ctx: &mut dyn Ctx, id: HeadId, i: usize, line: &[u8]) -> Result<(), VclFailure> {
     check_value(line, b"line")?;
     let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
     let old = head.field(i).map(|field| field.line().to_vec());
     match head.replace_line(i, line) {
         Ok(()) => {
-            log.put(tag(id, Part::Unset), &old.unwrap_or_default());
-            log.put(tag(id, Part::Header), line);
+            log.put(tag(id, HeadPart::Unset), &old.unwrap_or_default());
+            log.put(tag(id, HeadPart::Header), line);
         }
         Err(LostHeader::BadField) => return Err(format!("Bad header line \"{}\"", line.escape_ascii()).into()),
         Err(lost @ (LostHeader::NoSpace | LostHeader::TooManyFields)) => {
@@ -256,10 +258,10 @@ pub fn replace_line(ctx: &mut dyn Ctx, id: HeadId, i: usize, line: &[u8]) -> Res
 ///
 /// # Errors
 /// VCL fails with that text: no head to change.
-pub fn remove_line(ctx: &mut dyn Ctx, id: HeadId, i: usize) -> Result<(), Failure> {
+pub fn remove_line(ctx: &mut dyn Ctx, id: HeadId, i: usize) -> Result<(), VclFailure> {
     let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
     if let Some(field) = head.field(i) {
-        log.put(tag(id, Part::Unset), field.line());
+        log.put(tag(id, HeadPart::Unset), field.line());
     }
     let mut at = 0;
     head.retain(|_| {
@@ -273,9 +275,9 @@ pub fn remove_line(ctx: &mut dyn Ctx, id: HeadId, i: usize) -> Result<(), Failur
 ///
 /// # Errors
 /// VCL fails with that text: no head to change.
-pub fn unset_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8]) -> Result<(), Failure> {
+pub fn unset_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8]) -> Result<(), VclFailure> {
     let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
-    log_unset(head, log, name, tag(id, Part::Unset));
+    log_unset(head, log, name, tag(id, HeadPart::Unset));
     head.unset(name);
     Ok(())
 }

@@ -7,12 +7,12 @@ use params::Params;
 use shm::vsl::TxnLog;
 use tables::vclvars::{HeadId, Var};
 
-use crate::ctx::{Ctx, Failure, Privates, StoreProperty, Wait};
-use crate::loaded::Env;
+use crate::ctx::{Ctx, Privates, StoreProperty, VclFailure, VclWait};
+use crate::loaded::VclLoadEnv;
 use crate::value::{BackendRef, Value};
 
 pub(crate) struct InitCtx<'a> {
-    env: &'a dyn Env,
+    env: &'a dyn VclLoadEnv,
     log: TxnLog,
     clock: Clock,
     task: Privates,
@@ -20,13 +20,13 @@ pub(crate) struct InitCtx<'a> {
 }
 
 impl<'a> InitCtx<'a> {
-    pub fn new(env: &'a dyn Env) -> Self {
+    pub fn new(env: &'a dyn VclLoadEnv) -> Self {
         InitCtx { env, log: env.log(), clock: env.clock(), task: Privates::default(), params: Box::new(env.params()) }
     }
 }
 
-fn nowhere<T>() -> Result<T, Failure> {
-    Err(Failure::new("Not available in vcl_init or vcl_fini"))
+fn nowhere<T>() -> Result<T, VclFailure> {
+    Err(VclFailure::new("Not available in vcl_init or vcl_fini"))
 }
 
 impl Ctx for InitCtx<'_> {
@@ -47,15 +47,15 @@ impl Ctx for InitCtx<'_> {
         }
     }
 
-    fn set(&mut self, _: Var, _: Value) -> Result<(), Failure> {
+    fn set(&mut self, _: Var, _: Value) -> Result<(), VclFailure> {
         nowhere()
     }
 
-    fn unset(&mut self, _: Var) -> Result<(), Failure> {
+    fn unset(&mut self, _: Var) -> Result<(), VclFailure> {
         nowhere()
     }
 
-    fn body(&mut self, _: &[u8], _: bool) -> Result<(), Failure> {
+    fn body(&mut self, _: &[u8], _: bool) -> Result<(), VclFailure> {
         nowhere()
     }
 
@@ -81,15 +81,15 @@ impl Ctx for InitCtx<'_> {
         &mut self.task
     }
 
-    fn rollback(&mut self, _: HeadId) -> Result<(), Failure> {
+    fn rollback(&mut self, _: HeadId) -> Result<(), VclFailure> {
         nowhere()
     }
 
-    fn cache_req_body(&mut self, _: u64) -> Result<Wait<bool>, Failure> {
+    fn cache_req_body(&mut self, _: u64) -> Result<VclWait<bool>, VclFailure> {
         nowhere()
     }
 
-    fn purge(&mut self, _: f64, _: Option<f64>, _: Option<f64>) -> Result<i64, Failure> {
+    fn purge(&mut self, _: f64, _: Option<f64>, _: Option<f64>) -> Result<i64, VclFailure> {
         nowhere()
     }
 

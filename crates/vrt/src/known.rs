@@ -11,16 +11,16 @@ use tables::vclvars::{HeadId, Var};
 use vcl::program::{Program, Subject, SubjectOf, TestOf};
 use vcl_regex::{AnyOf, Regex};
 
-use crate::ctx::{Ctx, Failure};
+use crate::ctx::{Ctx, VclFailure};
 use crate::exec::{is_match, with_text};
 use crate::fields;
 use crate::loaded::LoadedVcl;
 use crate::machine::Machine;
-use crate::memo::{self, AnswerSlot, Answers};
+use crate::memo::{self, AnswerSlot, KnownAnswers};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SubjectFacts {
-    answers: Answers,
+    answers: KnownAnswers,
     /// Place where all that have the same value keep them.
     place: AnswerSlot,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Prefilter {
     /// Long lists, which most values have nothing of; whether any of them matches.
     lists: u64,
     any: Option<AnyOf>,
-    unset: Answers,
+    unset: KnownAnswers,
     /// Number in [`memo`]; 0: its tests are cheaper than looking there.
     number: u64,
 }
@@ -134,8 +134,8 @@ impl Prefilter {
     }
 
     /// Everything that can be told at once about a value.
-    fn sift(&self, value: &[u8]) -> Answers {
-        let mut known = Answers { asked: self.set | self.equal, holds: self.set };
+    fn sift(&self, value: &[u8]) -> KnownAnswers {
+        let mut known = KnownAnswers { asked: self.set | self.equal, holds: self.set };
         if self.equal != 0 {
             known.holds |= self.wanting(value);
         }
@@ -178,19 +178,25 @@ impl Machine {
         test: u16,
         vcl: &Arc<LoadedVcl>,
         ctx: &mut dyn Ctx,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, VclFailure> {
         match self.known(subject, test) {
             Some(holds) => Ok(holds),
             None => self.find_out(subject, test, vcl, ctx),
         }
     }
 
-    fn find_out(&mut self, number: u16, test: u16, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<bool, Failure> {
+    fn find_out(
+        &mut self,
+        number: u16,
+        test: u16,
+        vcl: &Arc<LoadedVcl>,
+        ctx: &mut dyn Ctx,
+    ) -> Result<bool, VclFailure> {
         let subject = &vcl.program.subjects[usize::from(number)];
         let (mut known, sieve) = (self.known[usize::from(number)], &vcl.sieves[usize::from(number)]);
         let bit = 1u64 << test;
         let mut matched = None;
-        let ask = |value: Option<&[u8]>| -> Result<SubjectFacts, Failure> {
+        let ask = |value: Option<&[u8]>| -> Result<SubjectFacts, VclFailure> {
             if known.answers.asked == 0 {
                 known = sieve.first(value);
             }
@@ -228,7 +234,7 @@ impl Machine {
     }
 
     /// Walks a chain of tests up to the first that holds; where it goes on then.
-    pub(crate) fn guards(&mut self, at: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<u32, Failure> {
+    pub(crate) fn guards(&mut self, at: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<u32, VclFailure> {
         let guards = &vcl.program.guards;
         let mut guard = &guards[at as usize];
         if self.stepwise {

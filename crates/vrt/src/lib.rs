@@ -22,9 +22,9 @@ pub mod value;
 pub mod vmod;
 
 pub use self::params::param;
-pub use ctx::{Ctx, Failure, Privates};
-pub use loaded::{Env, LoadError, LoadedVcl, finish, load, load_waiting};
-pub use machine::{Action, Machine, Outcome, SourceLocation};
+pub use ctx::{Ctx, Privates, VclFailure};
+pub use loaded::{LoadError, LoadedVcl, VclLoadEnv, finish, load, load_waiting};
+pub use machine::{Action, Machine, RunOutcome, VclLocation};
 pub use spec::{backend_spec, host_alone, probe_spec};
 pub use tables::vclvars::{HeadId, Method, Return, Type, Var};
 pub use value::{BackendRef, Blob, Text, Value};

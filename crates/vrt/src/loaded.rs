@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use backend::{BackendSpec, Director, Event};
+use backend::{BackendSpec, Director, VclEvent};
 use base::Clock;
 use params::Params;
 use shm::vsl::TxnLog;
@@ -13,17 +13,17 @@ use tables::vclvars::{Method, Type};
 use vcl::program::{AclDecl, BackendDecl, Callee, ProbeDecl, Program};
 use vcl_regex::Regex;
 
-use crate::acl::{Acl, Decl, Entry, Flags};
-use crate::ctx::Failure;
+use crate::acl::{Acl, AclDeclaration, AclFlags, DeclaredEntry};
+use crate::ctx::VclFailure;
 use crate::init::InitCtx;
 use crate::known::{self, Prefilter};
-use crate::machine::{Action, Machine, Outcome};
-use crate::profile::Profile;
+use crate::machine::{Action, Machine, RunOutcome};
+use crate::profile::VclProfile;
 use crate::value::Text;
-use crate::vmod::{Constructor, Function, Object, ObjectMethod, PrivCell, Vmod};
+use crate::vmod::{Constructor, Function, ObjectMethod, PrivCell, Vmod, VmodObject};
 
 /// Services of the worker that loading needs.
-pub trait Env {
+pub trait VclLoadEnv {
     /// Makes a backend (its display name is `vcl.name`); probing starts when the VCL gets warm.
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director>;
 
@@ -87,24 +87,24 @@ pub struct LoadedVcl {
     pub(crate) addresses: Vec<Option<SocketAddr>>,
     pub(crate) sites: Vec<BoundCall>,
     pub(crate) modules: Vec<PrivCell>,
-    pub(crate) objects: Vec<OnceLock<Object>>,
+    pub(crate) objects: Vec<OnceLock<VmodObject>>,
     directors: Mutex<Vec<Weak<dyn Director>>>,
     completions: Mutex<Vec<Completion>>,
     /// `vcl_init` has ended: from now on backends hear here that they are warm.
     is_ready: AtomicBool,
     backend_maker: Option<BackendMaker>,
     /// Cost of its lines, when asked.
-    pub profile: Profile,
+    pub profile: VclProfile,
 }
 
 /// Work of a module once `vcl_init` has ended well.
-type Completion = Box<dyn FnOnce() -> Result<(), Failure> + Send>;
+type Completion = Box<dyn FnOnce() -> Result<(), VclFailure> + Send>;
 
 pub(crate) struct BoundCall {
     pub import: u32,
     pub args: usize,
     pub void: bool,
-    pub code: Code,
+    pub code: VmodCode,
     /// Not [`Func::is_local`]: how a trial names the call.
     pub outside: Option<Outside>,
     pub private: PrivCell,
@@ -117,7 +117,7 @@ pub(crate) struct Outside {
     pub returns: Type,
 }
 
-pub(crate) enum Code {
+pub(crate) enum VmodCode {
     Function(Function),
     Constructor(Constructor, u32),
     Method(ObjectMethod, u32),
@@ -137,7 +137,7 @@ impl LoadedVcl {
     }
 
     /// Has a module complete an object of its own when `vcl_init` has ended well; what fails there fails the load.
-    pub fn complete_later(&self, completion: impl FnOnce() -> Result<(), Failure> + Send + 'static) {
+    pub fn complete_later(&self, completion: impl FnOnce() -> Result<(), VclFailure> + Send + 'static) {
         self.completions.lock().unwrap_or_else(|e| e.into_inner()).push(Box::new(completion));
     }
 
@@ -147,7 +147,7 @@ impl LoadedVcl {
         let backend = (self.backend_maker.as_ref()?)(&self.name, spec);
         self.add_director(&backend);
         if self.is_ready.load(Ordering::Acquire) {
-            backend.event(Event::Warm);
+            backend.event(VclEvent::Warm);
         }
         Some(backend)
     }
@@ -164,7 +164,7 @@ impl LoadedVcl {
 ///
 /// # Errors
 /// See [`load_waiting`]; also a module that waits in `vcl_init`.
-pub fn load(name: &str, program: Program, env: &dyn Env) -> Result<Arc<LoadedVcl>, LoadError> {
+pub fn load(name: &str, program: Program, env: &dyn VclLoadEnv) -> Result<Arc<LoadedVcl>, LoadError> {
     let future = std::pin::pin!(load_waiting(name, program, env));
     let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
     match future.poll(&mut nobody) {
@@ -177,18 +177,18 @@ pub fn load(name: &str, program: Program, env: &dyn Env) -> Result<Arc<LoadedVcl
 ///
 /// # Errors
 /// A pattern that no engine takes, a module or function that isn't built, a constructor or `vcl_init` that failed.
-pub async fn load_waiting(name: &str, program: Program, env: &dyn Env) -> Result<Arc<LoadedVcl>, LoadError> {
+pub async fn load_waiting(name: &str, program: Program, env: &dyn VclLoadEnv) -> Result<Arc<LoadedVcl>, LoadError> {
     let vcl = Arc::new(bind(name, program, env)?);
     let mut ctx = InitCtx::new(env);
     let outcome = run_method(&vcl, Method::Init, &mut ctx).await;
     let result = match outcome {
         Ok(Action::Ok) => initialized(&vcl),
-        Ok(_) => Err(Failure::new("vcl_init failed")),
+        Ok(_) => Err(VclFailure::new("vcl_init failed")),
         Err(failure) => Err(failure),
     };
     match result {
         Ok(()) => Ok(vcl),
-        Err(Failure(reason)) => {
+        Err(VclFailure(reason)) => {
             // vcl_init may have got half way: vcl_fini runs in any case.
             let _ = run_method(&vcl, Method::Fini, &mut ctx).await;
             Err(failed(name, &reason))
@@ -200,7 +200,7 @@ fn failed(name: &str, reason: &str) -> LoadError {
     LoadError(format!("VCL \"{name}\" Failed initialization\nMessage:\n\t{reason}"))
 }
 
-fn initialized(vcl: &LoadedVcl) -> Result<(), Failure> {
+fn initialized(vcl: &LoadedVcl) -> Result<(), VclFailure> {
     if let Some(n) = vcl.objects.iter().position(|o| o.get().is_none()) {
         return Err(format!("Object {} not initialized", vcl.program.objects[n].name).into());
     }
@@ -211,22 +211,22 @@ fn initialized(vcl: &LoadedVcl) -> Result<(), Failure> {
 }
 
 /// Runs `vcl_fini`; objects are dropped with the last reference. What fails in it is ignored.
-pub fn finish(vcl: &Arc<LoadedVcl>, env: &dyn Env) {
+pub fn finish(vcl: &Arc<LoadedVcl>, env: &dyn VclLoadEnv) {
     let mut ctx = InitCtx::new(env);
     let future = std::pin::pin!(run_method(vcl, Method::Fini, &mut ctx));
     let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
     let _ = future.poll(&mut nobody);
 }
 
-async fn run_method(vcl: &Arc<LoadedVcl>, method: Method, ctx: &mut InitCtx<'_>) -> Result<Action, Failure> {
+async fn run_method(vcl: &Arc<LoadedVcl>, method: Method, ctx: &mut InitCtx<'_>) -> Result<Action, VclFailure> {
     let mut machine = Machine::new();
     machine.start(vcl, method);
     loop {
         match machine.run(ctx) {
-            Outcome::Done(action) => return Ok(action),
-            Outcome::Failed(failure) => return Err(failure),
-            Outcome::OutOfBudget => {}
-            Outcome::Wait(future) => {
+            RunOutcome::Done(action) => return Ok(action),
+            RunOutcome::Failed(failure) => return Err(failure),
+            RunOutcome::OutOfBudget => {}
+            RunOutcome::Wait(future) => {
                 let value = future.await;
                 machine.resume(value);
             }
@@ -234,7 +234,7 @@ async fn run_method(vcl: &Arc<LoadedVcl>, method: Method, ctx: &mut InitCtx<'_>)
     }
 }
 
-fn bind(name: &str, program: Program, env: &dyn Env) -> Result<LoadedVcl, LoadError> {
+fn bind(name: &str, program: Program, env: &dyn VclLoadEnv) -> Result<LoadedVcl, LoadError> {
     let mut regexes = Vec::with_capacity(program.regexes.len());
     for pattern in &program.regexes {
         let regex = Regex::new(pattern).map_err(|e| failed(name, &format!("Regexp compilation error: {}", e.text)))?;
@@ -266,21 +266,21 @@ fn bind(name: &str, program: Program, env: &dyn Env) -> Result<LoadedVcl, LoadEr
         completions: Mutex::default(),
         is_ready: AtomicBool::new(false),
         backend_maker: env.backend_maker(),
-        profile: Profile::default(),
+        profile: VclProfile::default(),
         program,
     })
 }
 
 fn build_acl(decl: &AclDecl) -> Result<Acl, String> {
-    let entry = |e: &vcl::program::AclEntry| Entry {
+    let entry = |e: &vcl::program::AclEntry| DeclaredEntry {
         negated: e.negated,
         ignorable: e.ignorable,
         addr: e.addr.clone(),
         mask: e.mask,
     };
-    let built = Decl {
+    let built = AclDeclaration {
         name: decl.name.clone(),
-        flags: Flags { log: decl.log, pedantic: decl.pedantic, table: decl.table },
+        flags: AclFlags { log: decl.log, pedantic: decl.pedantic, table: decl.table },
         entries: decl.entries.iter().map(entry).collect(),
     };
     // Names were resolved when this was compiled; what didn't resolve then doesn't now.
@@ -292,7 +292,7 @@ fn build_acl(decl: &AclDecl) -> Result<Acl, String> {
     Acl::build(&built, &mut resolve, &mut Vec::new()).map_err(|e| e.text)
 }
 
-fn bind_calls(program: &Program, env: &dyn Env) -> Result<Vec<BoundCall>, String> {
+fn bind_calls(program: &Program, env: &dyn VclLoadEnv) -> Result<Vec<BoundCall>, String> {
     let mut sites = Vec::with_capacity(program.calls.len());
     for call in &program.calls {
         let import = &program.imports[call.import as usize];
@@ -301,18 +301,18 @@ fn bind_calls(program: &Program, env: &dyn Env) -> Result<Vec<BoundCall>, String
         let class = |object: u32| &program.objects[object as usize].class[..];
         let (code, name, func) = match &call.callee {
             Callee::Function(name) => (
-                vmod.function(name).map(Code::Function),
+                vmod.function(name).map(VmodCode::Function),
                 format!("{}.{name}", import.module),
                 vmod.signature.function(name),
             ),
             Callee::Constructor(object) => {
                 let class = class(*object);
-                let code = vmod.constructor(class).map(|new| Code::Constructor(new, *object));
+                let code = vmod.constructor(class).map(|new| VmodCode::Constructor(new, *object));
                 (code, format!("{}.{class}", import.module), None)
             }
             Callee::Method(object, name) => {
                 let func = vmod.signature.object(class(*object)).and_then(|object| object.method(name));
-                let code = vmod.method(class(*object), name).map(|method| Code::Method(method, *object));
+                let code = vmod.method(class(*object), name).map(|method| VmodCode::Method(method, *object));
                 (code, format!("{}.{name}", program.objects[*object as usize].name), func)
             }
         };

@@ -9,11 +9,11 @@ use tables::vclvars::{Method, Return};
 use vcl::program::Op;
 use vcl_regex::{Regex, Substitution};
 
-use crate::ctx::{Ctx, Failure, Wait};
+use crate::ctx::{Ctx, VclFailure, VclWait};
 use crate::exec::plain_action;
 use crate::known::SubjectFacts;
 use crate::loaded::LoadedVcl;
-use crate::profile::{Look, Looking, NoWatch, Watch};
+use crate::profile::{Looking, NoWatch, OpWatch, ProfileLook};
 use crate::value::{Text, Value};
 
 /// End of a subroutine. [`Action::name`] is the word in VCL.
@@ -81,15 +81,15 @@ impl Action {
 }
 
 /// Reasons for [`Machine::run`] to return.
-pub enum Outcome {
+pub enum RunOutcome {
     /// The subroutine ended. `VCL_return` is logged.
     Done(Action),
     /// A module waits: await the future, give its result to [`Machine::resume`], run again.
-    Wait(Wait<Result<Value, Failure>>),
+    Wait(VclWait<Result<Value, VclFailure>>),
     /// Many steps ran: yield to others, then run again.
     OutOfBudget,
     /// VCL failed: the text is logged as `VCL_Error`, then `VCL_return fail`. To be handled as [`Action::Fail`].
-    Failed(Failure),
+    Failed(VclFailure),
 }
 
 /// Ops that one [`Machine::run`] executes at most, of some 50 nanoseconds each: the few subroutines of a request that stay below it
@@ -127,14 +127,14 @@ pub struct Machine {
     pub(crate) traces: bool,
     /// True if each op is to be run by itself: for `VCL_trace`, or for a profile.
     pub(crate) stepwise: bool,
-    look: Option<Look>,
+    look: Option<ProfileLook>,
     pub(crate) known: Vec<SubjectFacts>,
     /// The `regsub` that isn't through: what is done of it is the innermost text.
     pub(crate) substitution: Option<Substitution>,
     calls: Vec<u32>,
     /// Place where `beresp.uncacheable` was set last, and where that subroutine was called from.
     pub(crate) uncacheable_at: Option<(u32, Option<u32>)>,
-    state: State,
+    state: MachineState,
     ops: u64,
     /// Ops that the last op counts beyond one, of the budget.
     charged: u32,
@@ -142,7 +142,7 @@ pub struct Machine {
 
 /// A place in VCL, as people are told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SourceLocation<'a> {
+pub struct VclLocation<'a> {
     /// Name of the subroutine.
     pub sub: &'a str,
     /// The file; `<builtin>` for the built-in VCL.
@@ -151,21 +151,21 @@ pub struct SourceLocation<'a> {
     pub line: u32,
 }
 
-impl SourceLocation<'_> {
+impl VclLocation<'_> {
     /// True if it is in the built-in VCL.
     pub fn is_builtin(&self) -> bool {
         self.file == "<builtin>"
     }
 }
 
-impl std::fmt::Display for SourceLocation<'_> {
+impl std::fmt::Display for VclLocation<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}:{}", self.sub, self.file, self.line)
     }
 }
 
 #[derive(Default)]
-enum State {
+enum MachineState {
     #[default]
     Idle,
     Started,
@@ -176,18 +176,18 @@ enum State {
     },
     Resumed {
         void: bool,
-        result: Result<Value, Failure>,
+        result: Result<Value, VclFailure>,
     },
 }
 
-pub(crate) enum Next {
+pub(crate) enum AfterOp {
     Op,
     /// The op isn't through: it goes on when it is run again.
     Again,
     End(Action),
     Wait {
         void: bool,
-        future: Wait<Result<Value, Failure>>,
+        future: VclWait<Result<Value, VclFailure>>,
     },
 }
 
@@ -218,7 +218,7 @@ impl Machine {
         self.method = Some(method);
         self.uncacheable_at = None;
         self.charged = 0;
-        self.state = State::Started;
+        self.state = MachineState::Started;
     }
 
     /// Lets go of the VCL and of all values.
@@ -234,7 +234,7 @@ impl Machine {
         self.calls.clear();
         self.known.clear();
         self.substitution = None;
-        (self.state, self.method, self.flag, self.ops) = (State::Idle, None, false, 0);
+        (self.state, self.method, self.flag, self.ops) = (MachineState::Idle, None, false, 0);
     }
 
     /// The VCL of the last [`Machine::start`].
@@ -250,13 +250,13 @@ impl Machine {
     }
 
     /// Place where the last subroutine ended: its `return`, or what failed.
-    pub fn ended_at(&self) -> Option<SourceLocation<'_>> {
+    pub fn ended_at(&self) -> Option<VclLocation<'_>> {
         self.source_location(self.pc)
     }
 
     /// Place where the last subroutine set `beresp.uncacheable`; in the built-in VCL's `vcl_beresp_hitmiss` that of its
     /// caller.
-    pub fn uncacheable_at(&self) -> Option<SourceLocation<'_>> {
+    pub fn uncacheable_at(&self) -> Option<VclLocation<'_>> {
         let (pc, caller) = self.uncacheable_at?;
         let location = self.source_location(pc)?;
         match caller {
@@ -265,15 +265,11 @@ impl Machine {
         }
     }
 
-    fn source_location(&self, pc: u32) -> Option<SourceLocation<'_>> {
+    fn source_location(&self, pc: u32) -> Option<VclLocation<'_>> {
         let program = &self.vcl.as_ref()?.program;
         let place = program.places.get(*program.op_places.get(pc as usize)? as usize)?;
         let sub = program.subs.iter().filter(|sub| sub.entry <= pc).max_by_key(|sub| sub.entry)?;
-        Some(SourceLocation {
-            sub: &sub.name,
-            file: &program.sources.get(place.source as usize)?.name,
-            line: place.line,
-        })
+        Some(VclLocation { sub: &sub.name, file: &program.sources.get(place.source as usize)?.name, line: place.line })
     }
 
     /// The op that runs matches so many bytes against a pattern.
@@ -301,7 +297,7 @@ impl Machine {
 
     /// Runs until the subroutine ends, waits or has used its budget. Logs `VCL_call` first and `VCL_return` last.
     /// Panics when nothing was started, or when it waits and was not resumed.
-    pub fn run(&mut self, ctx: &mut dyn Ctx) -> Outcome {
+    pub fn run(&mut self, ctx: &mut dyn Ctx) -> RunOutcome {
         // Taken and put back: no reference count that all threads share is touched on the way.
         let vcl = self.vcl.take().expect("a machine is started before it runs");
         let outcome = self.run_in(&vcl, ctx);
@@ -309,21 +305,21 @@ impl Machine {
         outcome
     }
 
-    fn run_in(&mut self, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
+    fn run_in(&mut self, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> RunOutcome {
         let method = self.method.expect("a machine is started before it runs");
         self.traces = !ctx.log().ring().is_masked(Tag::VclTrace);
-        let is_first = matches!(self.state, State::Started);
+        let is_first = matches!(self.state, MachineState::Started);
         if is_first {
             self.look = vcl.profile.draw(method, vcl.program.code.len());
             // For the whole run: `Program::lean` has no returns from calls that it left out.
-            self.stepwise = self.traces || matches!(self.look, Some(Look::Ops(_)));
+            self.stepwise = self.traces || matches!(self.look, Some(ProfileLook::Ops(_)));
         }
-        match std::mem::replace(&mut self.state, State::Running) {
-            State::Idle | State::Waiting { .. } => panic!("the machine has nothing to run"),
-            State::Running => {}
-            State::Started => self.begin(method, ctx),
-            State::Resumed { result: Err(failure), .. } => return self.fail(failure, ctx),
-            State::Resumed { void, result: Ok(value) } => {
+        match std::mem::replace(&mut self.state, MachineState::Running) {
+            MachineState::Idle | MachineState::Waiting { .. } => panic!("the machine has nothing to run"),
+            MachineState::Running => {}
+            MachineState::Started => self.begin(method, ctx),
+            MachineState::Resumed { result: Err(failure), .. } => return self.fail(failure, ctx),
+            MachineState::Resumed { void, result: Ok(value) } => {
                 if !void {
                     self.stack.push(value);
                 }
@@ -336,10 +332,10 @@ impl Machine {
         }
     }
 
-    fn run_ops(&mut self, watch: &mut impl Watch, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
+    fn run_ops(&mut self, watch: &mut impl OpWatch, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> RunOutcome {
         let program = &vcl.program;
         let code = if self.stepwise { &program.code } else { &program.lean };
-        // Most of what runs only says where to go on: that needs neither memory nor a detour by way of a `Next`.
+        // Most of what runs only says where to go on: that needs neither memory nor a detour by way of a `AfterOp`.
         let (mut pc, mut flag) = (self.pc, self.flag);
         let (mut left, mut ran) = (BUDGET, 0u32);
         while left > 0 {
@@ -362,7 +358,7 @@ impl Machine {
                     Some(back) => pc = back,
                     None => {
                         self.pc = at;
-                        return self.fail(Failure::new("VCL subroutine ended without a return"), ctx);
+                        return self.fail(VclFailure::new("VCL subroutine ended without a return"), ctx);
                     }
                 },
                 Op::TestField { head, field } => {
@@ -392,25 +388,25 @@ impl Machine {
                 op => {
                     (self.pc, self.flag) = (at, flag);
                     match self.step(op, vcl, ctx) {
-                        Ok(Next::Op) => {
+                        Ok(AfterOp::Op) => {
                             (flag, pc) = (self.flag, at + 1);
                             if self.charged > 0 {
                                 left = left.saturating_sub(std::mem::take(&mut self.charged));
                             }
                         }
-                        Ok(Next::Again) => {
+                        Ok(AfterOp::Again) => {
                             left = left.saturating_sub(std::mem::take(&mut self.charged));
                             continue;
                         }
-                        Ok(Next::End(action)) => {
+                        Ok(AfterOp::End(action)) => {
                             watch.ran(at, at);
                             return self.end(action, ctx);
                         }
-                        Ok(Next::Wait { void, future }) => {
+                        Ok(AfterOp::Wait { void, future }) => {
                             self.pc += 1;
                             watch.ran(at, self.pc);
-                            self.state = State::Waiting { void };
-                            return Outcome::Wait(future);
+                            self.state = MachineState::Waiting { void };
+                            return RunOutcome::Wait(future);
                         }
                         Err(failure) => return self.fail(failure, ctx),
                     }
@@ -421,15 +417,15 @@ impl Machine {
         (self.pc, self.flag) = (pc, flag);
         self.ops += u64::from(ran);
         if self.ops > MAX_OPS {
-            return self.fail(Failure::new("VCL ran too many steps"), ctx);
+            return self.fail(VclFailure::new("VCL ran too many steps"), ctx);
         }
-        Outcome::OutOfBudget
+        RunOutcome::OutOfBudget
     }
 
-    /// Sets the result of [`Outcome::Wait`]'s future; the next [`Machine::run`] goes on with it.
-    pub fn resume(&mut self, result: Result<Value, Failure>) {
+    /// Sets the result of [`RunOutcome::Wait`]'s future; the next [`Machine::run`] goes on with it.
+    pub fn resume(&mut self, result: Result<Value, VclFailure>) {
         self.state = match self.state {
-            State::Waiting { void } => State::Resumed { void, result },
+            MachineState::Waiting { void } => MachineState::Resumed { void, result },
             _ => panic!("the machine doesn't wait"),
         };
     }
@@ -445,23 +441,23 @@ impl Machine {
         }
     }
 
-    fn end(&mut self, action: Action, ctx: &mut dyn Ctx) -> Outcome {
+    fn end(&mut self, action: Action, ctx: &mut dyn Ctx) -> RunOutcome {
         if !self.method.is_some_and(is_housekeeping) {
             ctx.log().put(Tag::VclReturn, action.kind().name().as_bytes());
         }
         // The rest is forgotten by the next start, or when the machine is given back.
         self.stack.clear();
-        (self.state, self.method) = (State::Idle, None);
-        Outcome::Done(action)
+        (self.state, self.method) = (MachineState::Idle, None);
+        RunOutcome::Done(action)
     }
 
-    fn fail(&mut self, failure: Failure, ctx: &mut dyn Ctx) -> Outcome {
+    fn fail(&mut self, failure: VclFailure, ctx: &mut dyn Ctx) -> RunOutcome {
         if !self.method.is_some_and(is_housekeeping) {
             ctx.log().put(Tag::VclError, failure.0.as_bytes());
             ctx.log().put(Tag::VclReturn, b"fail");
         }
         self.reset();
-        Outcome::Failed(failure)
+        RunOutcome::Failed(failure)
     }
 
     // --- the stack and the texts
@@ -490,10 +486,10 @@ impl Machine {
         text
     }
 
-    pub(crate) fn check_text(&self, ctx: &mut dyn Ctx) -> Result<(), Failure> {
+    pub(crate) fn check_text(&self, ctx: &mut dyn Ctx) -> Result<(), VclFailure> {
         if self.text.len() > MAX_TEXT {
             ctx.log().count_overflow();
-            Err(Failure::new("Workspace overflow: a text longer than 16 MB"))
+            Err(VclFailure::new("Workspace overflow: a text longer than 16 MB"))
         } else {
             Ok(())
         }

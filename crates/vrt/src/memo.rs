@@ -21,7 +21,7 @@ const SEEN: usize = 2048;
 
 /// Known answers about a value: a bit for each test of its subject.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Answers {
+pub(crate) struct KnownAnswers {
     pub asked: u64,
     pub holds: u64,
 }
@@ -35,17 +35,17 @@ pub(crate) struct AnswerSlot {
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct MemoEntry {
     /// Number of the tests' owner; 0: none, the entry is free.
     of: u64,
     hash: u64,
     stamp: u64,
-    answers: Answers,
+    answers: KnownAnswers,
     value: Vec<u8>,
 }
 
 struct Memo {
-    entries: Vec<Entry>,
+    entries: Vec<MemoEntry>,
     seen: Vec<u32>,
     hasher: DefaultHashBuilder,
 }
@@ -61,7 +61,7 @@ thread_local! {
 }
 
 /// Known answers about `value` in the tests of `of`, and the place for further ones.
-pub(crate) fn recall(of: u64, value: &[u8]) -> (AnswerSlot, Answers) {
+pub(crate) fn recall(of: u64, value: &[u8]) -> (AnswerSlot, KnownAnswers) {
     if value.len() > LONGEST {
         return Default::default();
     }
@@ -69,7 +69,7 @@ pub(crate) fn recall(of: u64, value: &[u8]) -> (AnswerSlot, Answers) {
     MEMO.try_with(|memo| memo.borrow_mut().recall(of, value)).unwrap_or_default()
 }
 
-pub(crate) fn keep(place: AnswerSlot, answers: Answers) {
+pub(crate) fn keep(place: AnswerSlot, answers: KnownAnswers) {
     if place.stamp != 0 {
         let _ = MEMO.try_with(|memo| {
             if let Some(entry) = memo.borrow_mut().entries.get_mut(usize::from(place.entry))
@@ -83,11 +83,11 @@ pub(crate) fn keep(place: AnswerSlot, answers: Answers) {
 
 impl Memo {
     fn new() -> Memo {
-        let entries = std::iter::repeat_with(Entry::default).take(SETS * WAYS).collect();
+        let entries = std::iter::repeat_with(MemoEntry::default).take(SETS * WAYS).collect();
         Memo { entries, seen: vec![0; SEEN], hasher: DefaultHashBuilder::default() }
     }
 
-    fn recall(&mut self, of: u64, value: &[u8]) -> (AnswerSlot, Answers) {
+    fn recall(&mut self, of: u64, value: &[u8]) -> (AnswerSlot, KnownAnswers) {
         let hash = self.hasher.hash_one((of, value));
         let first = (hash as usize % SETS) * WAYS;
         let set = &mut self.entries[first..first + WAYS];
@@ -106,10 +106,10 @@ impl Memo {
             return Default::default();
         }
         let entry = &mut set[WAYS - 1];
-        (entry.of, entry.hash, entry.stamp, entry.answers) = (of, hash, number(), Answers::default());
+        (entry.of, entry.hash, entry.stamp, entry.answers) = (of, hash, number(), KnownAnswers::default());
         entry.value.clear();
         entry.value.extend_from_slice(value);
-        (AnswerSlot { entry: (first + WAYS - 1) as u16, stamp: entry.stamp }, Answers::default())
+        (AnswerSlot { entry: (first + WAYS - 1) as u16, stamp: entry.stamp }, KnownAnswers::default())
     }
 }
 
@@ -117,16 +117,16 @@ impl Memo {
 mod tests {
     use super::*;
 
-    const YES: Answers = Answers { asked: 3, holds: 1 };
+    const YES: KnownAnswers = KnownAnswers { asked: 3, holds: 1 };
 
-    fn known(of: u64, value: &[u8]) -> Answers {
+    fn known(of: u64, value: &[u8]) -> KnownAnswers {
         recall(of, value).1
     }
 
     #[test]
     fn a_value_is_known_from_its_third_time_on() {
         let of = number();
-        assert_eq!(known(of, b"a"), Answers::default());
+        assert_eq!(known(of, b"a"), KnownAnswers::default());
         keep(recall(of, b"a").0, YES);
         assert_eq!(known(of, b"a"), YES);
     }
@@ -137,7 +137,7 @@ mod tests {
         for _ in 0..2 {
             keep(recall(one, b"a").0, YES);
         }
-        assert_eq!((known(one, b"a"), known(other, b"a")), (YES, Answers::default()));
+        assert_eq!((known(one, b"a"), known(other, b"a")), (YES, KnownAnswers::default()));
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         }
         keep(place, YES);
         let answers = MEMO.with(|memo| memo.borrow().entries.iter().map(|entry| entry.answers).max_by_key(|a| a.asked));
-        assert_eq!(answers, Some(Answers::default()));
+        assert_eq!(answers, Some(KnownAnswers::default()));
     }
 
     #[test]
@@ -173,6 +173,6 @@ mod tests {
         for _ in 0..3 {
             keep(recall(of, &long).0, YES);
         }
-        assert_eq!(known(of, &long), Answers::default());
+        assert_eq!(known(of, &long), KnownAnswers::default());
     }
 }

@@ -36,7 +36,7 @@ const DOUBT: f64 = 0.25;
 
 /// The counts of a loaded VCL.
 #[derive(Default)]
-pub struct Profile {
+pub struct VclProfile {
     on: AtomicBool,
     /// CPU time of the process in nanoseconds: at the beginning, and what was used until the end.
     began_at: AtomicU64,
@@ -87,7 +87,7 @@ struct Sum {
 
 /// Counts and cost of one line.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Line {
+pub struct ProfileLine {
     /// Index into [`Program::sources`], for the line's file.
     pub source: u32,
     /// The line, from 1.
@@ -119,11 +119,11 @@ pub struct Subroutine {
 
 /// All that was counted.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Counted {
+pub struct CountedOps {
     /// The subroutines that ran.
     pub subroutines: Vec<Subroutine>,
     /// The lines in order of place. Lines that never ran are there with 0.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ProfileLine>,
     /// CPU time that the process used for everything while this was counted, in nanoseconds.
     pub process_nanos: u64,
     /// Cost of a look at the clock, in nanoseconds.
@@ -131,13 +131,13 @@ pub struct Counted {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Look {
+pub(crate) enum ProfileLook {
     /// Times each op; the run counts for so many runs.
     Ops(u64),
     Whole,
 }
 
-impl Profile {
+impl VclProfile {
     /// Begins anew, or ends; what was counted stays until it begins anew.
     pub fn switch(&self, on: bool) {
         if on {
@@ -161,7 +161,7 @@ impl Profile {
     }
 
     /// The counts and costs until now, or until counting ended.
-    pub fn counted(&self, program: &Program) -> Counted {
+    pub fn counted(&self, program: &Program) -> CountedOps {
         let shards: Vec<&Shard> = self.shards.iter().filter_map(OnceLock::get).collect();
         let look_nanos = self.look.load(Relaxed) as f64 / 1e3;
         let scales: Vec<MethodSum> = Method::ALL.iter().map(|method| self.method_sum(&shards, *method)).collect();
@@ -172,7 +172,7 @@ impl Profile {
         };
         let subroutines = Method::ALL.iter().zip(&scales).map(one).filter(|sub| sub.runs > 0).collect();
         let process_nanos = if self.is_on() { self.used_now() } else { self.used.load(Relaxed) };
-        Counted { subroutines, lines: lines(program, &shards, &scales, look_nanos), process_nanos, look_nanos }
+        CountedOps { subroutines, lines: lines(program, &shards, &scales, look_nanos), process_nanos, look_nanos }
     }
 
     fn method_sum(&self, shards: &[&Shard], method: Method) -> MethodSum {
@@ -189,23 +189,23 @@ impl Profile {
     }
 
     /// Draws the way in which a run of a subroutine that begins now is looked at.
-    pub(crate) fn draw(&self, method: Method, ops: usize) -> Option<Look> {
+    pub(crate) fn draw(&self, method: Method, ops: usize) -> Option<ProfileLook> {
         if !self.is_on() {
             return None;
         }
         let shard = self.shard(ops);
         shard.methods[method as usize].runs.fetch_add(1, Relaxed);
         match shard.runs.fetch_add(1, Relaxed) {
-            run if run < ALL => Some(Look::Ops(1)),
+            run if run < ALL => Some(ProfileLook::Ops(1)),
             _ => shard.draw(),
         }
     }
 
     /// Begins to time a run, or the rest of it (`is_first` is false) after a wait.
-    pub(crate) fn watch(&self, look: Look, method: Method, ops: usize, is_first: bool) -> Looking<'_> {
+    pub(crate) fn watch(&self, look: ProfileLook, method: Method, ops: usize, is_first: bool) -> Looking<'_> {
         let (shard, method) = (self.shard(ops), method as usize);
         match look {
-            Look::Ops(weight) => Looking::Ops(Counting {
+            ProfileLook::Ops(weight) => Looking::Ops(OpCounting {
                 shard,
                 method,
                 weight,
@@ -213,7 +213,7 @@ impl Profile {
                 ran: Vec::with_capacity(64),
                 since: clock::now(),
             }),
-            Look::Whole => {
+            ProfileLook::Whole => {
                 let counts = &shard.methods[method];
                 counts.whole.fetch_add(u64::from(is_first), Relaxed);
                 Looking::Whole(Whole { counts, began: cpu::thread_time() })
@@ -232,7 +232,7 @@ fn cost_of_look() -> u64 {
         let shard = Shard::new(1);
         let began = (clock::now(), cpu::thread_time());
         let ran = Vec::with_capacity(EMPTY_LOOKS as usize);
-        let mut counting = Counting { shard: &shard, method: 0, weight: 1, began, ran, since: clock::now() };
+        let mut counting = OpCounting { shard: &shard, method: 0, weight: 1, began, ran, since: clock::now() };
         (0..EMPTY_LOOKS).for_each(|_| counting.ran(0, 1));
         counting.ran.iter().map(|op| u64::from(op.nanos)).sum::<u64>() * 1000 / u64::from(EMPTY_LOOKS)
     };
@@ -272,7 +272,7 @@ fn scales(sums: &[MethodSum]) -> (Vec<f64>, f64) {
     (sums.iter().map(|sum| ratio(sum.nanos(), sum.op_nanos)).collect(), all)
 }
 
-fn lines(program: &Program, shards: &[&Shard], sums: &[MethodSum], look_nanos: f64) -> Vec<Line> {
+fn lines(program: &Program, shards: &[&Shard], sums: &[MethodSum], look_nanos: f64) -> Vec<ProfileLine> {
     let sum = |pc: usize| {
         shards.iter().map(|shard| &shard.ops[pc]).fold(Sum::default(), |sum, counts| Sum {
             runs: sum.runs + counts.runs.load(Relaxed),
@@ -303,7 +303,7 @@ fn lines(program: &Program, shards: &[&Shard], sums: &[MethodSum], look_nanos: f
     let one = |((source, line), ops): ((u32, u32), Vec<usize>)| {
         let runs = ops.iter().map(|pc| sum(*pc).runs).max().unwrap_or(0);
         let measured: f64 = ops.iter().map(|pc| nanos(*pc)).sum();
-        Line {
+        ProfileLine {
             source,
             line,
             runs,
@@ -339,14 +339,14 @@ impl Shard {
 
     /// Draws a lot, without any order: a request runs some subroutines after each other, and each must have its turn. Knuth's
     /// linear congruence.
-    fn draw(&self) -> Option<Look> {
+    fn draw(&self) -> Option<ProfileLook> {
         let next =
             self.lots.load(Relaxed).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.lots.store(next, Relaxed);
         match next >> 33 {
-            lot if lot.is_multiple_of(ONE_OF) => Some(Look::Ops(ONE_OF)),
+            lot if lot.is_multiple_of(ONE_OF) => Some(ProfileLook::Ops(ONE_OF)),
             // ONE_OF is a multiple of WHOLE_OF: no lot is both.
-            lot if lot % WHOLE_OF == 1 => Some(Look::Whole),
+            lot if lot % WHOLE_OF == 1 => Some(ProfileLook::Whole),
             _ => None,
         }
     }
@@ -392,20 +392,20 @@ fn held(program: &Program, ops: &[usize], sum: impl Fn(usize) -> Sum) -> Option<
     Some(ways.iter().sum())
 }
 
-pub(crate) trait Watch {
+pub(crate) trait OpWatch {
     /// Op `pc` ran, and the next to run is `then`.
     fn ran(&mut self, pc: u32, then: u32);
 }
 
 pub(crate) struct NoWatch;
 
-impl Watch for NoWatch {
+impl OpWatch for NoWatch {
     #[inline(always)]
     fn ran(&mut self, _: u32, _: u32) {}
 }
 
 pub(crate) enum Looking<'a> {
-    Ops(Counting<'a>),
+    Ops(OpCounting<'a>),
     Whole(Whole<'a>),
 }
 
@@ -416,7 +416,7 @@ struct Ran {
 }
 
 /// Counts and times each op. The counts are taken down when the run ends or waits.
-pub(crate) struct Counting<'a> {
+pub(crate) struct OpCounting<'a> {
     shard: &'a Shard,
     method: usize,
     weight: u64,
@@ -426,7 +426,7 @@ pub(crate) struct Counting<'a> {
     since: Instant,
 }
 
-impl Watch for Counting<'_> {
+impl OpWatch for OpCounting<'_> {
     #[inline]
     fn ran(&mut self, pc: u32, then: u32) {
         let now = clock::now();
@@ -436,7 +436,7 @@ impl Watch for Counting<'_> {
     }
 }
 
-impl Drop for Counting<'_> {
+impl Drop for OpCounting<'_> {
     fn drop(&mut self) {
         let (by_clock, by_cpu) = (clock::now() - self.began.0, cpu::thread_time().saturating_sub(self.began.1));
         let is_timed = by_clock < by_cpu + INTERRUPTED;
@@ -476,7 +476,7 @@ impl Drop for Whole<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::world::World;
+    use crate::tests::world::VrtWorld;
 
     const RECV: usize = Method::Recv as usize;
     /// Costs of the looks, in nanoseconds.
@@ -485,11 +485,11 @@ mod tests {
 
     /// A VCL whose vcl_recv ran 16,000 times: 250 runs were timed by ops, of 50 ns each beside the look, and stand for all;
     /// `whole` runs were timed as a whole, of 800 ns each beside theirs.
-    fn counted(whole: u64) -> Counted {
+    fn counted(whole: u64) -> CountedOps {
         let world =
-            World::new("vcl 4.1; backend b none;\nsub vcl_recv {\nset req.http.a = \"1\";\nunset req.http.b;\n}");
+            VrtWorld::new("vcl 4.1; backend b none;\nsub vcl_recv {\nset req.http.a = \"1\";\nunset req.http.b;\n}");
         let program = &world.vcl.program;
-        let profile = Profile::default();
+        let profile = VclProfile::default();
         profile.look.store(LOOK * 1000, Relaxed);
         profile.whole_look.store(WHOLE_LOOK * 1000, Relaxed);
         let shard = profile.shard(program.code.len());
@@ -515,7 +515,7 @@ mod tests {
         profile.counted(program)
     }
 
-    fn of_lines(counted: &Counted) -> u64 {
+    fn of_lines(counted: &CountedOps) -> u64 {
         counted.lines.iter().map(|line| line.nanos).sum()
     }
 
@@ -533,8 +533,8 @@ mod tests {
 
     #[test]
     fn a_run_in_parts_is_one_run() {
-        let profile = Profile::default();
-        let part = |is_first| drop(profile.watch(Look::Whole, Method::Recv, 1, is_first));
+        let profile = VclProfile::default();
+        let part = |is_first| drop(profile.watch(ProfileLook::Whole, Method::Recv, 1, is_first));
         [true, false, false, true].into_iter().for_each(part);
         let counts = &profile.shard(1).methods[RECV];
         assert_eq!((counts.whole.load(Relaxed), counts.whole_looks.load(Relaxed)), (2, 4));

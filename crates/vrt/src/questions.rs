@@ -22,14 +22,14 @@ static IN_PROGRESS: Mutex<BTreeMap<[u8; 16], Asked>> = Mutex::new(BTreeMap::new(
 
 /// A request that VCL sends, while it is in progress.
 #[derive(Debug)]
-pub struct Question {
+pub struct VclRequest {
     token: [u8; 16],
     depth: i64,
 }
 
-impl Question {
+impl VclRequest {
     /// Begins a request with this Host for a transaction whose own request is `depth` deep. `None`: [`MAX_AT_ONCE`] are in progress.
-    pub fn begin(depth: i64, host: &[u8]) -> Option<Question> {
+    pub fn begin(depth: i64, host: &[u8]) -> Option<VclRequest> {
         let mut token = [0; 16];
         getrandom::fill(&mut token).ok()?;
         let depth = depth.saturating_add(1);
@@ -38,7 +38,7 @@ impl Question {
             return None;
         }
         all.insert(token, (depth, host.into()));
-        Some(Question { token, depth })
+        Some(VclRequest { token, depth })
     }
 
     /// The value of [`DEPTH`] in this request.
@@ -47,7 +47,7 @@ impl Question {
     }
 }
 
-impl Drop for Question {
+impl Drop for VclRequest {
     fn drop(&mut self) {
         IN_PROGRESS.lock().remove(&self.token);
     }
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_depth_is_believed_while_its_request_is_in_progress() {
-        let question = Question::begin(2, b"A:80").unwrap();
+        let question = VclRequest::begin(2, b"A:80").unwrap();
         let field = question.field();
         assert_eq!(depth_of(&head(&[&field])), Some(3));
         assert_eq!(depth_of(&head(&[&field.replacen('3', "9", 1)])), None);

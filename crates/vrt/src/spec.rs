@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use backend::{BackendSpec, Endpoint, ProbeSpec};
-use tls::origin::Origin;
+use tls::origin::TlsOrigin;
 use tls::origin_keys;
 use tls::revoked::Revoked;
 use tls::roots::Roots;
@@ -49,7 +49,7 @@ pub fn backend_spec(vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) ->
 ///
 /// # Errors
 /// A file isn't any more what it was, or no key has come.
-fn origin(vcl: &str, decl: &BackendDecl, tls: &TlsDecl) -> Result<Origin, String> {
+fn origin(vcl: &str, decl: &BackendDecl, tls: &TlsDecl) -> Result<TlsOrigin, String> {
     let host = match &decl.address {
         BackendAddress::Inet { host, .. } => host.as_str(),
         BackendAddress::Unix(_) | BackendAddress::None => "",
@@ -63,7 +63,7 @@ fn origin(vcl: &str, decl: &BackendDecl, tls: &TlsDecl) -> Result<Origin, String
     };
     let revoked = tls.crl_file.as_ref().map(|file| Revoked::from_file(&file.text).map_err(|e| of_file(file, &e)));
     let own = tls.certificate.as_ref().map(|file| origin_keys::of_this_process().find(vcl, &file.path));
-    Ok(Origin {
+    Ok(TlsOrigin {
         name: host_alone(decl.host_header.as_deref().unwrap_or(host)).to_owned(),
         sni: tls.sni,
         verify,

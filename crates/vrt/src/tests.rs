@@ -9,19 +9,19 @@ pub(crate) mod world;
 
 use tables::vclvars::{HeadId, Method};
 
-use crate::machine::Outcome;
+use crate::machine::RunOutcome;
 use crate::value::Value;
-use world::World;
+use world::VrtWorld;
 
 /// Runs `body` as vcl_recv; gives the action (or failure), and the log without VCL_call.
 fn recv(body: &str) -> (String, Vec<String>) {
-    let mut world = World::new(&format!("vcl 4.1; backend b none; import probe_me; sub vcl_recv {{ {body} }}"));
+    let mut world = VrtWorld::new(&format!("vcl 4.1; backend b none; import probe_me; sub vcl_recv {{ {body} }}"));
     let action = world.run(Method::Recv);
     (action, world.log_texts())
 }
 
 fn text(expr: &str) -> String {
-    let mut world = World::new(&format!(
+    let mut world = VrtWorld::new(&format!(
         "vcl 4.1; backend b none; backend c {{ .host = \"127.0.0.1\"; }} acl lo {{ \"127.0.0.0\"/8; }} \
          sub vcl_recv {{ set req.http.out = {expr}; if (req.backend_hint == c) {{ set req.backend_hint = c; }} \
          if (client.ip ~ lo) {{ return (hash); }} return (pass); }}"
@@ -33,7 +33,7 @@ fn text(expr: &str) -> String {
 }
 
 fn truth(expr: &str) -> bool {
-    let mut world = World::new(&format!(
+    let mut world = VrtWorld::new(&format!(
         "vcl 4.1; backend b none; acl lo {{ \"127.0.0.0\"/8; ! \"127.0.0.9\"; }} acl unused_ok {{ \"::1\"; }} \
          sub vcl_recv {{ if (client.ip ~ unused_ok || client.ip !~ lo) {{ }} \
          if ({expr}) {{ return (pass); }} return (hash); }}"
@@ -48,7 +48,7 @@ fn truth(expr: &str) -> bool {
 #[test]
 fn the_built_in_vcl_passes_what_it_must() {
     let run = |method: &str, field: Option<(&str, &str)>| {
-        let mut world = World::new("vcl 4.1; backend b none;");
+        let mut world = VrtWorld::new("vcl 4.1; backend b none;");
         world.ctx.req.set_method(method).unwrap();
         if let Some((name, value)) = field {
             world.ctx.req.set(name, value).unwrap();
@@ -65,7 +65,7 @@ fn the_built_in_vcl_passes_what_it_must() {
 
 #[test]
 fn the_built_in_vcl_wants_a_host_and_makes_it_lower_case() {
-    let mut world = World::new("vcl 4.1; backend b none;");
+    let mut world = VrtWorld::new("vcl 4.1; backend b none;");
     world.ctx.req.set("Host", "Example.COM").unwrap();
     assert_eq!(world.run(Method::Recv), "Hash");
     assert_eq!(world.ctx.req.get("host"), Some(&b"example.com"[..]));
@@ -75,7 +75,7 @@ fn the_built_in_vcl_wants_a_host_and_makes_it_lower_case() {
 
 #[test]
 fn the_built_in_hash_is_url_and_host() {
-    let mut world = World::new("vcl 4.1; backend b none;");
+    let mut world = VrtWorld::new("vcl 4.1; backend b none;");
     assert_eq!(world.run(Method::Hash), "Lookup");
     assert_eq!(world.ctx.hash, b"/foo?a=1\0example.com\0");
 }
@@ -173,7 +173,7 @@ fn failures_end_the_subroutine() {
 
 #[test]
 fn subs_call_and_return() {
-    let mut world = World::new(
+    let mut world = VrtWorld::new(
         "vcl 4.1; backend b none; \
          sub a { if (req.url ~ \"foo\") { set req.http.a = \"1\"; return; } set req.http.a = \"2\"; } \
          sub vcl_recv { call a; call c; set req.http.never = \"x\"; } \
@@ -185,7 +185,7 @@ fn subs_call_and_return() {
 
 #[test]
 fn several_definitions_follow_each_other() {
-    let mut world = World::new(
+    let mut world = VrtWorld::new(
         "vcl 4.1; backend b none; sub vcl_recv { set req.http.o = \"1\"; } \
          sub vcl_recv { set req.http.o = req.http.o + \"2\"; } sub vcl_req_cookie { set req.http.o += \"3\"; }",
     );
@@ -195,7 +195,7 @@ fn several_definitions_follow_each_other() {
 
 #[test]
 fn the_backend_side() {
-    let mut world = World::new(
+    let mut world = VrtWorld::new(
         "vcl 4.1; backend b none; sub vcl_backend_response { set beresp.status = 404; set beresp.http.x = beresp.status; \
          if (beresp.http.y) { return (pass(10s)); } if (beresp.http.z) { return (error(503, \"no\")); } }",
     );
@@ -214,7 +214,7 @@ fn the_backend_side() {
 
 #[test]
 fn synthetic_bodies() {
-    let mut world = World::new(
+    let mut world = VrtWorld::new(
         "vcl 4.1; backend b none; sub vcl_synth { set resp.body = \"a\" + resp.status; set resp.body += \"b\"; \
          synthetic(\"c\"); set resp.body += :ZA==:; return (deliver); }",
     );
@@ -224,24 +224,24 @@ fn synthetic_bodies() {
 
 #[test]
 fn modules_wait_and_fail() {
-    let mut world = World::new(
+    let mut world = VrtWorld::new(
         "vcl 4.1; backend b none; import vtc; sub vcl_recv { vtc.sleep(1s); set req.http.a = vtc.typesize(\"p\"); }",
     );
     let mut machine = world.start(Method::Recv);
-    let Outcome::Wait(_) = machine.run(&mut world.ctx) else { panic!("it should wait") };
+    let RunOutcome::Wait(_) = machine.run(&mut world.ctx) else { panic!("it should wait") };
     machine.resume(Ok(Value::Void));
-    let Outcome::Done(action) = machine.run(&mut world.ctx) else { panic!("it should end") };
+    let RunOutcome::Done(action) = machine.run(&mut world.ctx) else { panic!("it should end") };
     assert_eq!(format!("{action:?}"), "Hash");
     assert_eq!(world.ctx.req.get("a"), Some(&b"8"[..]));
     let mut machine = world.start(Method::Recv);
-    let Outcome::Wait(_) = machine.run(&mut world.ctx) else { panic!("it should wait") };
+    let RunOutcome::Wait(_) = machine.run(&mut world.ctx) else { panic!("it should wait") };
     machine.resume(Err("no sleep".into()));
-    assert!(matches!(machine.run(&mut world.ctx), Outcome::Failed(f) if f.0 == "no sleep"));
+    assert!(matches!(machine.run(&mut world.ctx), RunOutcome::Failed(f) if f.0 == "no sleep"));
 }
 
 #[test]
 fn objects_are_made_in_init_and_called() {
-    let mut world = World::new(
+    let mut world = VrtWorld::new(
         "vcl 4.1; backend b none; import blob; \
          sub vcl_init { new x = blob.blob(encoded=\"abc\"); } \
          sub vcl_recv { set req.http.a = x.encode(); }",
@@ -252,7 +252,7 @@ fn objects_are_made_in_init_and_called() {
 
 #[test]
 fn init_may_refuse() {
-    let reason = |vcl: &str| World::try_new(vcl).err().unwrap_or_default();
+    let reason = |vcl: &str| VrtWorld::try_new(vcl).err().unwrap_or_default();
     assert_eq!(
         reason("vcl 4.1; backend b none; sub vcl_init { return (fail(\"Do Not Press\")); }"),
         "VCL \"test\" Failed initialization\nMessage:\n\tDo Not Press"
@@ -268,17 +268,17 @@ fn init_may_refuse() {
 #[test]
 fn long_programs_yield() {
     let subs: String = (0..8).map(|n| format!("sub s{n} {{ {} }} ", format!("call s{};", n + 1).repeat(8))).collect();
-    let mut world = World::new(&format!(
+    let mut world = VrtWorld::new(&format!(
         "vcl 4.1; backend b none; {subs} sub s8 {{ if (req.url ~ \"x\") {{ }} }} sub vcl_recv {{ call s0; }}"
     ));
     let mut machine = world.start(Method::Recv);
-    assert!(matches!(machine.run(&mut world.ctx), Outcome::OutOfBudget));
+    assert!(matches!(machine.run(&mut world.ctx), RunOutcome::OutOfBudget));
     assert_eq!(machine.place().map(|p| p.0), Some("<vcl.inline>"));
 }
 
 #[test]
 fn a_trace_shows_the_places() {
-    let mut world = World::new("vcl 4.1;\nbackend b none;\nsub vcl_recv {\n  if (true) {\n  return (hash); } }");
+    let mut world = VrtWorld::new("vcl 4.1;\nbackend b none;\nsub vcl_recv {\n  if (true) {\n  return (hash); } }");
     world.unmask("+VCL_trace");
     world.run(Method::Recv);
     let log = world.log_texts();
@@ -287,6 +287,6 @@ fn a_trace_shows_the_places() {
 
 #[test]
 fn head_ids_have_heads() {
-    let mut world = World::new("vcl 4.1; backend b none;");
+    let mut world = VrtWorld::new("vcl 4.1; backend b none;");
     assert!(HeadId::ALL.into_iter().all(|id| crate::Ctx::head(&mut world.ctx, id).is_some() || id == HeadId::Obj));
 }

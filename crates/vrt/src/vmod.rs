@@ -13,14 +13,14 @@ use std::sync::{Arc, OnceLock};
 
 use tables::vclvars::Method;
 pub use tables::vclvars::{Methods, Type};
-pub use tables::vmods::{Arg, Default, Func, LeftOut, Module, Object as ObjectSignature};
+pub use tables::vmods::{Default, Func, LeftOut, Module, VmodArg, VmodObjectType as ObjectSignature};
 
-use crate::ctx::{Ctx, Failure, Wait};
+use crate::ctx::{Ctx, VclFailure, VclWait};
 use crate::loaded::LoadedVcl;
 use crate::value::Value;
 pub use kinds::{
-    ACL, Answered, BACKEND, BLOB, BOOL, BYTES, CallResult, DURATION, HEADER, HTTP, INT, IP, Opt, PROBE, REAL, REGEX,
-    STEVEDORE, STRANDS, STRING, SUB, TIME, VOID, Words, give, wait,
+    ACL, Answered, BACKEND, BLOB, BOOL, BYTES, CallResult, DURATION, EnumWords, HEADER, HTTP, INT, IP, OptionalArg,
+    PROBE, REAL, REGEX, STEVEDORE, STRANDS, STRING, SUB, TIME, VOID, give, wait,
 };
 
 /// Result of a module's function.
@@ -28,7 +28,7 @@ pub enum ReturnValue {
     /// A value, of the type that the signature says ([`Value::Void`] for VOID).
     Value(Value),
     /// The machine waits for it. The future must not borrow from the transaction.
-    Wait(Wait<Result<Value, Failure>>),
+    Wait(VclWait<Result<Value, VclFailure>>),
 }
 
 impl From<Value> for ReturnValue {
@@ -38,10 +38,10 @@ impl From<Value> for ReturnValue {
 }
 
 /// Result of a call, or VCL's failure.
-pub type Returned = Result<ReturnValue, Failure>;
+pub type Returned = Result<ReturnValue, VclFailure>;
 
 /// Surroundings of a call.
-pub struct Call<'a> {
+pub struct VmodCall<'a> {
     /// The transaction that calls.
     pub ctx: &'a mut dyn Ctx,
     /// The subroutine of the machine that runs.
@@ -78,16 +78,16 @@ impl std::fmt::Debug for PrivCell {
 }
 
 /// Code of a function.
-pub type Function = for<'a> fn(&mut Call<'a>, &[Value]) -> Returned;
+pub type Function = for<'a> fn(&mut VmodCall<'a>, &[Value]) -> Returned;
 /// An object made by `new`; dropped after `vcl_fini`.
-pub type Object = Arc<dyn Any + Send + Sync>;
+pub type VmodObject = Arc<dyn Any + Send + Sync>;
 /// A constructor: gets the object's name in VCL.
-pub type Constructor = for<'a> fn(&mut Call<'a>, &str, &[Value]) -> Result<Object, Failure>;
+pub type Constructor = for<'a> fn(&mut VmodCall<'a>, &str, &[Value]) -> Result<VmodObject, VclFailure>;
 /// Code of a method.
-pub type ObjectMethod = for<'a> fn(&mut Call<'a>, &Object, &[Value]) -> Returned;
+pub type ObjectMethod = for<'a> fn(&mut VmodCall<'a>, &VmodObject, &[Value]) -> Returned;
 
 /// A type of objects: the code of the signature at the same place.
-pub struct Class {
+pub struct ObjectClass {
     /// Makes an object of it.
     pub new: Constructor,
     /// Methods in the order of the signature.
@@ -103,7 +103,7 @@ pub struct Vmod {
     /// Functions in the order of the signature.
     pub functions: &'static [Function],
     /// Types of objects in the order of the signature.
-    pub classes: &'static [Class],
+    pub classes: &'static [ObjectClass],
 }
 
 /// Services that take memory or time, and so run only once a module needs them.
@@ -136,7 +136,7 @@ impl Vmod {
         class.methods.get(at).copied()
     }
 
-    fn class(&self, name: &str) -> Option<(&'static ObjectSignature, &'static Class)> {
+    fn class(&self, name: &str) -> Option<(&'static ObjectSignature, &'static ObjectClass)> {
         let at = self.signature.objects.iter().position(|object| object.name == name)?;
         Some((&self.signature.objects[at], self.classes.get(at)?))
     }

@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 
-use http1::{Decoder, Limits, Progress, Step, parse_response, response_framing};
+use http1::{BodyStep, FramingDecoder, HeadProgress, Http1Limits, parse_response, response_framing};
 use message::{Head, HeadLimits};
 
 use crate::junk;
@@ -13,7 +13,7 @@ pub(crate) const LONGEST_BODY: usize = 1 << 20;
 const MAX_INTERIM: u32 = 64;
 
 #[derive(Debug)]
-pub struct Answer {
+pub struct WebResponse {
     pub head: Head,
     /// The body, at most 1 MB.
     pub body: Vec<u8>,
@@ -23,16 +23,16 @@ pub struct Answer {
 ///
 /// # Errors
 /// There is none, or it isn't whole.
-pub fn talk(mut stream: impl Read + Write, request: &[u8], is_head: bool) -> io::Result<Answer> {
+pub fn talk(mut stream: impl Read + Write, request: &[u8], is_head: bool) -> io::Result<WebResponse> {
     stream.write_all(request)?;
     stream.flush()?;
-    let limits = Limits::default();
+    let limits = Http1Limits::default();
     let mut head = Head::with_limits(HeadLimits::default());
     let mut input = Vec::new();
     let mut interims = 0;
     loop {
         match parse_response(&input, &limits, &mut head) {
-            Ok(Progress::Complete(parsed)) => {
+            Ok(HeadProgress::Complete(parsed)) => {
                 input.drain(..parsed.consumed);
                 match head.status() {
                     101 => return Err(junk("a change of protocol that nobody asked for")),
@@ -41,13 +41,13 @@ pub fn talk(mut stream: impl Read + Write, request: &[u8], is_head: bool) -> io:
                     _ => interims += 1,
                 }
             }
-            Ok(Progress::Idle | Progress::Incomplete) => more(&mut stream, &mut input)?,
-            Ok(Progress::Http2Preface) | Err(_) => return Err(junk("an answer that is no HTTP/1")),
+            Ok(HeadProgress::Idle | HeadProgress::Incomplete) => more(&mut stream, &mut input)?,
+            Ok(HeadProgress::Http2Preface) | Err(_) => return Err(junk("an answer that is no HTTP/1")),
         }
     }
     let framing = response_framing(&head, is_head).map_err(|error| junk(error.text()))?;
-    let body = read_body(&mut stream, input, Decoder::response(framing))?;
-    Ok(Answer { head, body })
+    let body = read_body(&mut stream, input, FramingDecoder::response(framing))?;
+    Ok(WebResponse { head, body })
 }
 
 pub(crate) fn more(stream: &mut impl Read, input: &mut Vec<u8>) -> io::Result<()> {
@@ -61,19 +61,19 @@ pub(crate) fn more(stream: &mut impl Read, input: &mut Vec<u8>) -> io::Result<()
     }
 }
 
-fn read_body(stream: &mut impl Read, mut input: Vec<u8>, mut decoder: Decoder) -> io::Result<Vec<u8>> {
+fn read_body(stream: &mut impl Read, mut input: Vec<u8>, mut decoder: FramingDecoder) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
     loop {
         match decoder.decode(&input).map_err(|error| junk(error.text()))? {
-            Step::End { .. } => return Ok(body),
-            Step::Data(range) => {
+            BodyStep::End { .. } => return Ok(body),
+            BodyStep::Data(range) => {
                 body.extend_from_slice(&input[range.clone()]);
                 input.drain(..range.end);
                 if body.len() > LONGEST_BODY {
                     return Err(junk("an answer of more than 1 MB"));
                 }
             }
-            Step::More { consumed } => {
+            BodyStep::More { consumed } => {
                 input.drain(..consumed);
                 match more(stream, &mut input) {
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {

@@ -9,18 +9,18 @@ use std::time::Instant;
 
 use base::Mono;
 use base::text::printable;
-use http2::{Config, Connection, Event, Scratch, Settings};
+use http2::{Connection, Http2Config, Http2Event, Http2Scratch, Http2Settings};
 use message::{Head, HeadLimits};
 
 use crate::answer::LONGEST_BODY;
-use crate::{Target, in_words};
+use crate::{WebTarget, in_words};
 
 /// In front of each message: whether it is packed, and its length.
 const PREFIX: usize = 5;
 const READ_BYTES: usize = 16 << 10;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct GrpcCall<'a> {
     /// Path of the form `/package.Service/Method`.
     pub path: &'a str,
     /// Further fields: names in lower case, and values.
@@ -70,35 +70,35 @@ fn broken(what: &str) -> GrpcError {
 }
 
 /// A connection to a gRPC server, for one call after the other.
-pub struct Channel<L> {
+pub struct GrpcChannel<L> {
     link: L,
     codec: Connection,
     begin: Instant,
     head: Head,
-    scratch: Scratch,
+    scratch: Http2Scratch,
     /// Bytes that came and aren't taken.
     input: Vec<u8>,
     /// The server takes no more calls here.
     is_leaving: bool,
 }
 
-impl<L> fmt::Debug for Channel<L> {
+impl<L> fmt::Debug for GrpcChannel<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Channel").field("is_leaving", &self.is_leaving).finish_non_exhaustive()
+        f.debug_struct("GrpcChannel").field("is_leaving", &self.is_leaving).finish_non_exhaustive()
     }
 }
 
-impl<L: Read + Write> Channel<L> {
+impl<L: Read + Write> GrpcChannel<L> {
     /// Over a connection on which nothing was said yet.
-    pub fn new(link: L) -> Channel<L> {
-        let settings = Settings { enable_push: false, ..Settings::default() };
-        let codec = Connection::client(Arc::new(Config { settings, ..Config::default() }), Mono(0.0));
-        Channel {
+    pub fn new(link: L) -> GrpcChannel<L> {
+        let settings = Http2Settings { enable_push: false, ..Http2Settings::default() };
+        let codec = Connection::client(Arc::new(Http2Config { settings, ..Http2Config::default() }), Mono(0.0));
+        GrpcChannel {
             link,
             codec,
             begin: Instant::now(),
             head: Head::with_limits(HeadLimits::default()),
-            scratch: Scratch::default(),
+            scratch: Http2Scratch::default(),
             input: Vec::new(),
             is_leaving: false,
         }
@@ -116,7 +116,7 @@ impl<L: Read + Write> Channel<L> {
     ///
     /// # Errors
     /// See [`GrpcError`]. After one of [`GrpcError::Io`] the connection is of no use any more.
-    pub fn call(&mut self, target: &Target, call: &Call<'_>) -> Result<Vec<u8>, GrpcError> {
+    pub fn call(&mut self, target: &WebTarget, call: &GrpcCall<'_>) -> Result<Vec<u8>, GrpcError> {
         let now = self.now();
         let mut calling = Calling::begin(&mut self.codec, now, target, call)?;
         let answer = self.carry_out(&mut calling);
@@ -162,7 +162,7 @@ impl<L: Read + Write> Channel<L> {
             let rest = &input[at..];
             let step = self.codec.receive(rest, now, &mut self.head, &mut self.scratch);
             at += step.consumed;
-            let is_none = matches!(step.event, Event::None);
+            let is_none = matches!(step.event, Http2Event::None);
             self.event(calling, step.event, rest)?;
             if is_none && (at == input.len() || step.consumed == 0) {
                 self.input.extend_from_slice(&input[at..]);
@@ -171,29 +171,29 @@ impl<L: Read + Write> Channel<L> {
         }
     }
 
-    fn event(&mut self, calling: &mut Calling, event: Event, input: &[u8]) -> Result<(), GrpcError> {
+    fn event(&mut self, calling: &mut Calling, event: Http2Event, input: &[u8]) -> Result<(), GrpcError> {
         match event {
-            Event::Head { end, .. } if self.head.status() >= 200 => {
+            Http2Event::Head { end, .. } if self.head.status() >= 200 => {
                 calling.http_status = self.head.status();
                 calling.note_status(&self.head);
                 calling.has_ended |= end;
             }
-            Event::Trailers { .. } => {
+            Http2Event::Trailers { .. } => {
                 calling.note_status(&self.head);
                 calling.has_ended = true;
             }
-            Event::Data { body, end, .. } => {
+            Http2Event::Data { body, end, .. } => {
                 self.codec.consumed(calling.stream, body.len());
                 calling.data(&input[body], end)?;
             }
-            Event::Reset { .. } | Event::Broken { .. } => return Err(broken("the call was reset")),
-            Event::GoAway { .. } => {
+            Http2Event::Reset { .. } | Http2Event::Broken { .. } => return Err(broken("the call was reset")),
+            Http2Event::GoAway { .. } => {
                 self.is_leaving = true;
                 if !self.codec.was_processed(calling.stream) {
                     return Err(broken("the server goes away"));
                 }
             }
-            Event::Fault(fault) => return Err(broken(fault.text)),
+            Http2Event::Fault(fault) => return Err(broken(fault.text)),
             _ => {}
         }
         Ok(())
@@ -212,7 +212,7 @@ struct Calling {
     has_ended: bool,
 }
 
-fn request_head(target: &Target, call: &Call<'_>) -> Option<Head> {
+fn request_head(target: &WebTarget, call: &GrpcCall<'_>) -> Option<Head> {
     let mut head = Head::with_limits(HeadLimits::default());
     head.start_request(b"POST", call.path.as_bytes(), b"HTTP/2.0").ok()?;
     head.append("Host", target.authority.as_bytes()).ok()?;
@@ -225,7 +225,7 @@ fn request_head(target: &Target, call: &Call<'_>) -> Option<Head> {
 }
 
 impl Calling {
-    fn begin(codec: &mut Connection, now: Mono, target: &Target, call: &Call<'_>) -> Result<Calling, GrpcError> {
+    fn begin(codec: &mut Connection, now: Mono, target: &WebTarget, call: &GrpcCall<'_>) -> Result<Calling, GrpcError> {
         let length = u32::try_from(call.message.len()).map_err(|_| broken("a message that is too long"))?;
         let head = request_head(target, call).ok_or_else(|| broken("a field that can't be sent"))?;
         let scheme = if target.is_tls { "https" } else { "http" };
@@ -310,12 +310,12 @@ mod tests {
     /// before all is read may end by a reset, which overtakes the answer.
     fn served(listener: &TcpListener, code: &str) -> (Vec<u8>, TcpStream) {
         let (mut socket, _) = listener.accept().unwrap();
-        let mut codec = Connection::server(Arc::new(Config::default()), Mono(0.0));
+        let mut codec = Connection::server(Arc::new(Http2Config::default()), Mono(0.0));
         (serve(&mut socket, &mut codec, code), socket)
     }
 
     fn serve(socket: &mut TcpStream, codec: &mut Connection, code: &str) -> Vec<u8> {
-        let (mut head, mut scratch) = (Head::with_limits(HeadLimits::default()), Scratch::default());
+        let (mut head, mut scratch) = (Head::with_limits(HeadLimits::default()), Http2Scratch::default());
         let (mut body, mut buffer, mut ended) = (Vec::new(), vec![0; 1 << 16], None);
         while ended.is_none() {
             let read = socket.read(&mut buffer).unwrap();
@@ -325,8 +325,8 @@ mod tests {
                 let step = codec.receive(&buffer[at..read], Mono(0.0), &mut head, &mut scratch);
                 let piece = &buffer[at..read];
                 at += step.consumed;
-                let is_none = matches!(step.event, Event::None);
-                if let Event::Data { stream, body: range, end } = step.event {
+                let is_none = matches!(step.event, Http2Event::None);
+                if let Http2Event::Data { stream, body: range, end } = step.event {
                     codec.consumed(stream, range.len());
                     body.extend_from_slice(&piece[range]);
                     ended = end.then_some(stream);
@@ -363,9 +363,9 @@ mod tests {
         let address = listener.local_addr().unwrap();
         std::thread::scope(|scope| {
             let server = scope.spawn(|| served(&listener, code));
-            let target = Target::parse(&format!("http://{address}/"), ClearText::Anywhere).unwrap();
-            let mut channel = Channel::new(TcpStream::connect(address).unwrap());
-            let what = Call { path: "/a.B/C", fields: &[("x-key".into(), "v".into())], message };
+            let target = WebTarget::parse(&format!("http://{address}/"), ClearText::Anywhere).unwrap();
+            let mut channel = GrpcChannel::new(TcpStream::connect(address).unwrap());
+            let what = GrpcCall { path: "/a.B/C", fields: &[("x-key".into(), "v".into())], message };
             let answer = channel.call(&target, &what).map_err(|error| error.to_string());
             (answer, server.join().unwrap().0)
         })
@@ -384,19 +384,19 @@ mod tests {
         std::thread::scope(|scope| {
             let server = scope.spawn(|| {
                 let (mut socket, _) = listener.accept().unwrap();
-                let mut codec = Connection::server(Arc::new(Config::default()), Mono(0.0));
+                let mut codec = Connection::server(Arc::new(Http2Config::default()), Mono(0.0));
                 ["0", "14", "0"].map(|code| serve(&mut socket, &mut codec, code).len())
             });
-            let target = Target::parse(&format!("http://{address}/"), ClearText::Anywhere).unwrap();
-            let mut channel = Channel::new(TcpStream::connect(address).unwrap());
+            let target = WebTarget::parse(&format!("http://{address}/"), ClearText::Anywhere).unwrap();
+            let mut channel = GrpcChannel::new(TcpStream::connect(address).unwrap());
             let mut called = |message| {
                 assert!(channel.is_open());
-                channel.call(&target, &Call { path: "/a.B/C", fields: &[], message }).is_ok()
+                channel.call(&target, &GrpcCall { path: "/a.B/C", fields: &[], message }).is_ok()
             };
             assert_eq!([called(b"1"), called(b"22"), called(&[7; 200_000])], [true, false, true]);
             assert_eq!(server.join().unwrap(), [6, 7, 200_005]);
             // Nobody is there any more: the call says so, and doesn't wait.
-            let gone = channel.call(&target, &Call { path: "/a.B/C", fields: &[], message: b"" });
+            let gone = channel.call(&target, &GrpcCall { path: "/a.B/C", fields: &[], message: b"" });
             assert!(matches!(gone, Err(GrpcError::Io(_))), "{gone:?}");
         });
     }

@@ -9,11 +9,11 @@ mod grpc;
 mod link;
 mod target;
 
-pub use answer::{Answer, talk};
-pub use grpc::{Call, Channel, GrpcError};
-pub use link::{Link, connect, in_words};
+pub use answer::{WebResponse, talk};
+pub use grpc::{GrpcCall, GrpcChannel, GrpcError};
+pub use link::{WebLink, connect, in_words};
 pub use sys::timed::Timed;
-pub use target::{ClearText, Target};
+pub use target::{ClearText, WebTarget};
 
 use std::io;
 

@@ -10,33 +10,33 @@ use base::text::printable;
 use sys::timed::Timed;
 use tls::Over;
 
-use crate::{Target, junk};
+use crate::{WebTarget, junk};
 
 /// Time for one address.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub enum Link {
+pub enum WebLink {
     Clear(Timed),
     /// Over TLS: what ends without the server's word for it is an error.
     Sealed(Box<Over<Timed>>),
 }
 
-impl Link {
+impl WebLink {
     /// All that is done over it from now on ends by then.
     pub fn end_by(&mut self, until: Instant) {
         match self {
-            Link::Clear(socket) => socket.end_by(until),
-            Link::Sealed(over) => over.below_mut().end_by(until),
+            WebLink::Clear(socket) => socket.end_by(until),
+            WebLink::Sealed(over) => over.below_mut().end_by(until),
         }
     }
 }
 
-impl Read for Link {
+impl Read for WebLink {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
-            Link::Clear(socket) => socket.read(buf),
-            Link::Sealed(over) => match over.read(buf)? {
+            WebLink::Clear(socket) => socket.read(buf),
+            WebLink::Sealed(over) => match over.read(buf)? {
                 0 if over.was_cut() => Err(junk("the connection is cut off")),
                 count => Ok(count),
             },
@@ -44,17 +44,17 @@ impl Read for Link {
     }
 }
 
-impl Write for Link {
+impl Write for WebLink {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         match self {
-            Link::Clear(socket) => socket.write(buf),
-            Link::Sealed(over) => over.write(buf),
+            WebLink::Clear(socket) => socket.write(buf),
+            WebLink::Sealed(over) => over.write(buf),
         }
     }
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Link::Clear(socket) => socket.flush(),
-            Link::Sealed(over) => over.flush(),
+            WebLink::Clear(socket) => socket.flush(),
+            WebLink::Sealed(over) => over.flush(),
         }
     }
 }
@@ -63,15 +63,15 @@ impl Write for Link {
 ///
 /// # Errors
 /// Nobody is there, or the target's name can't be one in TLS.
-pub fn connect(target: &Target, tls: &Arc<tls::Client>, until: Instant) -> io::Result<Link> {
+pub fn connect(target: &WebTarget, tls: &Arc<tls::TlsClient>, until: Instant) -> io::Result<WebLink> {
     let socket = Timed::new(connect_socket(target, until)?, until);
     if !target.is_tls {
-        return Ok(Link::Clear(socket));
+        return Ok(WebLink::Clear(socket));
     }
-    Ok(Link::Sealed(Box::new(Over::client(socket, tls, &target.host).map_err(io::Error::other)?)))
+    Ok(WebLink::Sealed(Box::new(Over::client(socket, tls, &target.host).map_err(io::Error::other)?)))
 }
 
-fn connect_socket(target: &Target, until: Instant) -> io::Result<TcpStream> {
+fn connect_socket(target: &WebTarget, until: Instant) -> io::Result<TcpStream> {
     const MOST: usize = 8;
     let addresses: Vec<SocketAddr> = (target.host.as_str(), target.port).to_socket_addrs()?.take(MOST).collect();
     let mut last = io::Error::new(io::ErrorKind::NotFound, "no address");

@@ -13,7 +13,7 @@ pub enum ClearText {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct WebTarget {
     pub is_tls: bool,
     /// The host without brackets.
     pub host: String,
@@ -23,8 +23,8 @@ pub struct Target {
     pub path: String,
 }
 
-impl Target {
-    pub fn parse(url: &str, clear: ClearText) -> Result<Target, String> {
+impl WebTarget {
+    pub fn parse(url: &str, clear: ClearText) -> Result<WebTarget, String> {
         let uri: Uri = url.parse().map_err(|_| "not a URL".to_owned())?;
         let is_tls = match uri.scheme_str() {
             Some("https") => true,
@@ -42,7 +42,7 @@ impl Target {
         }
         let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-        Ok(Target { is_tls, host, port, authority: authority.as_str().to_owned(), path })
+        Ok(WebTarget { is_tls, host, port, authority: authority.as_str().to_owned(), path })
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn urls_are_https_or_on_this_machine() {
-        let parse = |url| Target::parse(url, ClearText::Loopback);
+        let parse = |url| WebTarget::parse(url, ClearText::Loopback);
         let target = parse("https://[2001:db8::1]:14000/dir?a").unwrap();
         assert_eq!(
             (target.host.as_str(), target.port, target.authority.as_str(), target.path.as_str()),
@@ -62,6 +62,6 @@ mod tests {
         for url in ["http://ca.example/", "ftp://x/", "x", "https:///x", "https://u@h/", "/x", "http://localhost/"] {
             assert!(parse(url).is_err(), "{url}");
         }
-        assert_eq!(Target::parse("http://collector:4318", ClearText::Anywhere).map(|t| t.path), Ok("/".to_owned()));
+        assert_eq!(WebTarget::parse("http://collector:4318", ClearText::Anywhere).map(|t| t.path), Ok("/".to_owned()));
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use shm::vsl::Marker;
 use tables::tags::Tag;
 
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Digests looked at before other threads have their turn.
 const BATCH: usize = 256;
@@ -29,7 +29,7 @@ pub fn start(worker: &Arc<Worker>) {
 fn adopt(worker: &Worker) {
     std::thread::sleep(HEAD_START);
     let engine = &worker.engine;
-    let tell = |event: cache::Event| {
+    let tell = |event: cache::CacheEvent| {
         engine.log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{event}"));
     };
     while engine.cache.adopt_some(BATCH, &mut { tell }) {

@@ -9,7 +9,7 @@ use base::Clock;
 use engine::Engine;
 use params::Params;
 use parking_lot::Mutex;
-use shm::vsc::{CounterSet, Stats};
+use shm::vsc::{CounterMaker, CounterSet};
 use shm::vsl::{Marker, TxnLog};
 use tables::counters::{ClassCounters, Main, Vbe, Xkey};
 use tables::tags::Tag;
@@ -19,16 +19,16 @@ use vrt::vmod::Vmod;
 /// Number of a VCL's backends that share a file of counters.
 const CLUSTER: usize = 64;
 
-pub struct Services {
+pub struct WorkerServices {
     engine: Arc<Engine>,
-    stats: Stats,
+    stats: CounterMaker,
     /// The file of each VCL that backends are being added to.
     clusters: Mutex<HashMap<String, (shm::vsm::Cluster, usize)>>,
 }
 
-impl Services {
-    pub fn new(engine: Arc<Engine>, stats: Stats) -> Self {
-        Services { engine, stats, clusters: Mutex::default() }
+impl WorkerServices {
+    pub fn new(engine: Arc<Engine>, stats: CounterMaker) -> Self {
+        WorkerServices { engine, stats, clusters: Mutex::default() }
     }
 
     fn counters(&self, vcl: &str, backend: &str) -> CounterSet<Vbe> {
@@ -79,8 +79,8 @@ impl Services {
     }
 }
 
-impl backend::Services for Services {
-    fn params(&self) -> backend::Params {
+impl backend::BackendServices for WorkerServices {
+    fn params(&self) -> backend::BackendParams {
         (&**self.engine.params.load()).into()
     }
 
@@ -121,7 +121,7 @@ pub struct LoadEnv<'a> {
     pub vmods: Vmods,
 }
 
-impl vrt::Env for LoadEnv<'_> {
+impl vrt::VclLoadEnv for LoadEnv<'_> {
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
         let spec = vrt::backend_spec(vcl, decl, probe).expect("vrt makes no backend of `none`");
         self.backends.create(vcl, spec)

@@ -6,48 +6,48 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use backend::{AdminHealth, Director, Event};
+use backend::{AdminHealth, Director, VclEvent};
 use base::Real;
-use cli::{Reply, Request, Status, reply};
+use cli::{CliReply, CliRequest, CliStatus, reply};
 use fleet::Invalidation;
 use params::DebugBit;
 use tables::cli_cmds::{self, CommandId as Id};
 use tables::vclvars::Var;
 use tls::roots::Roots;
 use vcl::program::Op;
-use vcl::{MAIN, Options, SourceBundle, Sources};
+use vcl::{CompileOptions, MAIN, SourceBundle, Sources};
 use vrt::LoadedVcl;
 use vrt::vmod::{Need, Vmod};
 
 use crate::backends::LoadEnv;
 use crate::conf;
-use crate::memory::Report;
-use crate::profile::{self, Profiled, Source};
-use crate::startup::Worker;
+use crate::memory::MemoryReport;
+use crate::profile::{self, ProfileSource, Profiled};
 use crate::succession;
+use crate::worker::Worker;
 
 /// Time limit of VCL for a question.
 const EXPLAIN_TIME: Duration = Duration::from_secs(5);
 
-pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
+pub fn answer(worker: &Arc<Worker>, request: &CliRequest) -> CliReply {
     let arg = |at: usize| request.arg(at).unwrap_or_default().to_string();
     let Some(command) = cli_cmds::lookup(request.name()) else {
         // The manager passes on what it doesn't know.
-        return request.command(true).err().unwrap_or_else(Reply::unknown);
+        return request.command(true).err().unwrap_or_else(CliReply::unknown);
     };
     match command.id {
-        Id::Ping => Reply::ok(format!("PONG {} 1.0", worker.engine.clock.real().0 as u64)),
+        Id::Ping => CliReply::ok(format!("PONG {} 1.0", worker.engine.clock.real().0 as u64)),
         Id::Start => start(worker),
         Id::VclLoad => vcl_load(worker, &arg(0), &arg(1), &arg(2)),
         Id::VclUse => vcl_use(worker, &arg(0)),
         Id::VclState => vcl_state(worker, &arg(0), &arg(1)),
         Id::VclLabel => {
             worker.vcls.label(&arg(0), &arg(1));
-            if worker.vcls.active() == arg(0) { vcl_use(worker, &arg(0)) } else { Reply::ok("") }
+            if worker.vcls.active() == arg(0) { vcl_use(worker, &arg(0)) } else { CliReply::ok("") }
         }
         Id::VclDiscard => vcl_discard(worker, &arg(0)),
         Id::VclList if request.wants_json() => with_json(worker, request, &worker.vcls.list_json()),
-        Id::VclList => Reply::ok(worker.vcls.list()),
+        Id::VclList => CliReply::ok(worker.vcls.list()),
         Id::ParamSet => param_set(worker, &arg(0), &arg(1)),
         Id::ParamReset => param_reset(worker, &arg(0)),
         Id::Ban => ban(worker, request),
@@ -59,27 +59,27 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         }
         Id::DebugDrain => drain(worker, &arg(0)),
         Id::DebugHandover => handover(worker, &arg(0)),
-        Id::DebugListenAddress => Reply::ok(addresses(worker)),
+        Id::DebugListenAddress => CliReply::ok(addresses(worker)),
         Id::DebugXid => xid(worker, request),
         Id::DebugSrandom => {
             worker.engine.random.seed(arg(0).parse().unwrap_or(1));
-            Reply::ok("")
+            CliReply::ok("")
         }
         Id::DebugFragfetch => fragfetch(worker, &arg(0)),
         Id::DebugPanicWorker => crate::panic::on_request("debug.panic.worker: You asked for it"),
-        Id::DebugPersistent => Reply::new(Status::Cant, "There are no stores here that outlive the worker"),
+        Id::DebugPersistent => CliReply::new(CliStatus::Cant, "There are no stores here that outlive the worker"),
         Id::DebugSecrets => match worker.secrets.take() {
-            Ok(()) => Reply::ok(""),
-            Err(reason) => Reply::new(Status::Cant, reason),
+            Ok(()) => CliReply::ok(""),
+            Err(reason) => CliReply::new(CliStatus::Cant, reason),
         },
         Id::DebugShutdownDelay => match base::text::parse_duration(&arg(0)) {
             Some(seconds) => {
                 worker.shutdown_delay_ms.store((seconds.clamp(0.0, 3600.0) * 1e3) as u64, Ordering::Relaxed);
-                Reply::ok("")
+                CliReply::ok("")
             }
-            None => Reply::new(Status::Param, "that is no number of seconds"),
+            None => CliReply::new(CliStatus::Param, "that is no number of seconds"),
         },
-        Id::DebugVmod => Reply::ok(vmods_in_use(worker)),
+        Id::DebugVmod => CliReply::ok(vmods_in_use(worker)),
         Id::VclProfile => vcl_profile(worker, request),
         Id::VclShow => vcl_show(worker, request),
         Id::Explain => explain(worker, request),
@@ -126,38 +126,38 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
 }
 
 /// Declared, but not for the worker, or not yet.
-fn not_built(name: &str) -> Reply {
-    Reply::new(Status::Unimplemented, format!("{name} isn't built yet"))
+fn not_built(name: &str) -> CliReply {
+    CliReply::new(CliStatus::Unimplemented, format!("{name} isn't built yet"))
 }
 
 /// `explain [-m METHOD] [-c ADDRESS] URL [FIELD...]`
-fn explain(worker: &Arc<Worker>, request: &Request) -> Reply {
+fn explain(worker: &Arc<Worker>, request: &CliRequest) -> CliReply {
     let question = match question(request) {
         Ok(question) => question,
-        Err(reason) => return Reply::new(Status::Param, reason),
+        Err(reason) => return CliReply::new(CliStatus::Param, reason),
     };
     let engine = worker.engine.clone();
     let told = rt::run(async move { rt::timeout(EXPLAIN_TIME, engine::explain(&engine, &question)).await });
     match told {
-        Ok(Ok(Ok(text))) => Reply::ok(text),
-        Ok(Ok(Err(reason))) => Reply::new(Status::Cant, reason),
-        Ok(Err(rt::Elapsed)) => Reply::new(Status::Cant, "VCL waits for something for too long."),
-        Err(error) => Reply::new(Status::Cant, error.to_string()),
+        Ok(Ok(Ok(text))) => CliReply::ok(text),
+        Ok(Ok(Err(reason))) => CliReply::new(CliStatus::Cant, reason),
+        Ok(Err(rt::Elapsed)) => CliReply::new(CliStatus::Cant, "VCL waits for something for too long."),
+        Err(error) => CliReply::new(CliStatus::Cant, error.to_string()),
     }
 }
 
-fn memory_list(worker: &Worker, request: &Request) -> Reply {
-    let report = Report::gather(worker);
+fn memory_list(worker: &Worker, request: &CliRequest) -> CliReply {
+    let report = MemoryReport::gather(worker);
     if request.wants_json() {
         return with_json(worker, request, &report.json());
     }
-    Reply::ok(report.text())
+    CliReply::ok(report.text())
 }
 
-fn question(request: &Request) -> Result<engine::Question, String> {
+fn question(request: &CliRequest) -> Result<engine::TrialRequest, String> {
     let words = request.args().iter().map(|word| String::from_utf8(word.clone()));
     let words: Vec<String> = words.collect::<Result<_, _>>().map_err(|_| "Only text can be asked about".to_owned())?;
-    let mut question = engine::Question {
+    let mut question = engine::TrialRequest {
         method: "GET".to_owned(),
         url: String::new(),
         fields: Vec::new(),
@@ -218,14 +218,14 @@ fn taken_apart(url: &str) -> Result<(Option<String>, String), String> {
     Ok((Some(host.to_owned()), format!("{slash}{path}")))
 }
 
-fn fragfetch(worker: &Worker, bytes: &str) -> Reply {
-    let Ok(bytes) = bytes.parse() else { return Reply::new(Status::Param, "A number of bytes is wanted") };
+fn fragfetch(worker: &Worker, bytes: &str) -> CliReply {
+    let Ok(bytes) = bytes.parse() else { return CliReply::new(CliStatus::Param, "A number of bytes is wanted") };
     worker.engine.fragfetch.store(bytes, std::sync::atomic::Ordering::Relaxed);
-    Reply::ok("")
+    CliReply::ok("")
 }
 
 /// A question of a certificate authority that is to be answered, or no longer.
-fn challenge(worker: &Worker, words: &[std::borrow::Cow<'_, str>]) -> Reply {
+fn challenge(worker: &Worker, words: &[std::borrow::Cow<'_, str>]) -> CliReply {
     use sha2::{Digest, Sha256};
     let all = tls::challenge::of_this_process();
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
@@ -233,35 +233,35 @@ fn challenge(worker: &Worker, words: &[std::borrow::Cow<'_, str>]) -> Reply {
         ["http-01", name, token, answer] => all.add_http(name, token, answer),
         ["tls-alpn-01", name, token, answer] => {
             if let Err(reason) = all.add_alpn(name, token, &Sha256::digest(answer.as_bytes()).into()) {
-                return Reply::new(Status::Param, reason);
+                return CliReply::new(CliStatus::Param, reason);
             }
         }
         ["hide", token] => all.remove(token),
-        ["wanted", "names"] => return Reply::ok(tls::wanted::of_this_process().take().join("\n")),
-        ["wanted", "allowed"] => return Reply::ok(worker.demand.take_allowed().join("\n")),
+        ["wanted", "names"] => return CliReply::ok(tls::wanted::of_this_process().take().join("\n")),
+        ["wanted", "allowed"] => return CliReply::ok(worker.demand.take_allowed().join("\n")),
         ["ask", name] => worker.demand.ask(name),
         _ => {
-            return Reply::new(
-                Status::Param,
+            return CliReply::new(
+                CliStatus::Param,
                 "http-01 or tls-alpn-01 with name, token and answer; hide with a token; ask with a name; or wanted names, wanted allowed",
             );
         }
     }
-    Reply::ok("")
+    CliReply::ok("")
 }
 
-fn drain(worker: &Worker, seconds: &str) -> Reply {
+fn drain(worker: &Worker, seconds: &str) -> CliReply {
     let number = seconds.parse().ok().or_else(|| base::text::parse_duration(seconds));
     let Some(limit) = number.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else {
-        return Reply::new(Status::Param, "that is no number of seconds");
+        return CliReply::new(CliStatus::Param, "that is no number of seconds");
     };
     worker.drain.begin(&worker.engine, limit);
-    Reply::ok("")
+    CliReply::ok("")
 }
 
 /// `debug.handover begin|end|undo`, to a worker that has a successor; `undo` says whether there was anything to undo.
 /// `commit`, to the successor: the other one isn't asked to go on any more.
-fn handover(worker: &Arc<Worker>, what: &str) -> Reply {
+fn handover(worker: &Arc<Worker>, what: &str) -> CliReply {
     let done = match what {
         "begin" => succession::begin(worker),
         "end" => succession::end(worker),
@@ -269,34 +269,34 @@ fn handover(worker: &Arc<Worker>, what: &str) -> Reply {
             worker.disks.want_to_write();
             Ok(())
         }
-        "undo" => return Reply::ok(if succession::undo(worker) { "undone" } else { "" }),
-        _ => return Reply::new(Status::Param, "begin, commit, end or undo"),
+        "undo" => return CliReply::ok(if succession::undo(worker) { "undone" } else { "" }),
+        _ => return CliReply::new(CliStatus::Param, "begin, commit, end or undo"),
     };
     match done {
-        Ok(()) => Reply::ok(""),
-        Err(reason) => Reply::new(Status::Cant, reason),
+        Ok(()) => CliReply::ok(""),
+        Err(reason) => CliReply::new(CliStatus::Cant, reason),
     }
 }
 
-fn with_json(worker: &Worker, request: &Request, members: &str) -> Reply {
+fn with_json(worker: &Worker, request: &CliRequest, members: &str) -> CliReply {
     let begin = reply::json_begin(2, &request.words, worker.engine.clock.real().0);
-    Reply::ok(format!("{}{members}{}", begin, reply::json_end()))
+    CliReply::ok(format!("{}{members}{}", begin, reply::json_end()))
 }
 
-fn start(worker: &Arc<Worker>) -> Reply {
+fn start(worker: &Arc<Worker>) -> CliReply {
     if worker.accepting.swap(true, Ordering::Relaxed) {
-        return Reply::ok("");
+        return CliReply::ok("");
     }
     let taken_over = succession::take_over(worker);
-    match taken_over.and_then(|()| crate::serving::start(worker)).and_then(|()| crate::startup::reserve_log(worker)) {
-        Ok(()) => Reply::ok(""),
-        Err(reason) => Reply::new(Status::Cant, reason),
+    match taken_over.and_then(|()| crate::serving::start(worker)).and_then(|()| crate::worker::reserve_log(worker)) {
+        Ok(()) => CliReply::ok(""),
+        Err(reason) => CliReply::new(CliStatus::Cant, reason),
     }
 }
 
-fn vcl_load(worker: &Arc<Worker>, name: &str, file: &str, state: &str) -> Reply {
+fn vcl_load(worker: &Arc<Worker>, name: &str, file: &str, state: &str) -> CliReply {
     let Some((warm, state)) = split_state(state) else {
-        return Reply::new(Status::Param, "a state is 0 or 1 and a word");
+        return CliReply::new(CliStatus::Param, "a state is 0 or 1 and a word");
     };
     // It may have banned something while it was loaded.
     let loaded = load(worker, name, file).and_then(|vcl| crate::journal::wait(worker).map(|()| vcl));
@@ -307,13 +307,13 @@ fn vcl_load(worker: &Arc<Worker>, name: &str, file: &str, state: &str) -> Reply 
             main.n_vcl_avail.inc();
             main.vmods.set(worker.vcls.modules() as u64);
             if warm {
-                tell(&vcl, Event::Warm);
+                tell(&vcl, VclEvent::Warm);
             }
-            Reply::ok(format!("Loaded \"{file}\" as \"{name}\"\n"))
+            CliReply::ok(format!("Loaded \"{file}\" as \"{name}\"\n"))
         }
         Err(reason) => {
             tls::origin_keys::of_this_process().forget(name);
-            Reply::new(Status::Cant, reason)
+            CliReply::new(CliStatus::Cant, reason)
         }
     }
 }
@@ -323,7 +323,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
     let bundle = SourceBundle::from_bytes(&bytes).ok_or_else(|| format!("{file} holds no checked VCL"))?;
     let (main_name, text) = bundle.read(MAIN)?;
     let params = worker.engine.params.load();
-    let options = Options {
+    let options = CompileOptions {
         allow_inline_c: params.vcc_allow_inline_c,
         // The checker has said what there was to say.
         err_unref: false,
@@ -333,7 +333,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         modules: worker.vmods.signatures,
         stores: worker.engine.stores.all().iter().map(|store| store.name().to_owned()).collect(),
         labels: worker.vcls.labels(),
-        ..Options::default()
+        ..CompileOptions::default()
     };
     let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.to_string())?;
     let imported = |vmod: &&&Vmod| compiled.program.imports.iter().any(|import| import.module == vmod.signature.name);
@@ -376,36 +376,36 @@ fn split_state(state: &str) -> Option<(bool, &str)> {
     Some((warm, &state[1..]))
 }
 
-fn tell(vcl: &LoadedVcl, event: Event) {
+fn tell(vcl: &LoadedVcl, event: VclEvent) {
     for director in vcl.directors() {
         director.event(event);
     }
 }
 
-fn vcl_use(worker: &Worker, name: &str) -> Reply {
+fn vcl_use(worker: &Worker, name: &str) -> CliReply {
     let Some(vcl) = worker.vcls.find(name) else {
-        return Reply::new(Status::Param, format!("No VCL named {name} known."));
+        return CliReply::new(CliStatus::Param, format!("No VCL named {name} known."));
     };
     worker.vcls.set_active(name, worker.engine.clock.real());
     worker.engine.vcl.store(Some(vcl));
-    Reply::ok("")
+    CliReply::ok("")
 }
 
 /// `vcl.show [-v] [name]`: the source, with `-v` all that was compiled. A label stands for its VCL.
-fn vcl_show(worker: &Worker, request: &Request) -> Reply {
+fn vcl_show(worker: &Worker, request: &CliRequest) -> CliReply {
     let verbose = request.arg(0) == Some("-v");
     let at = usize::from(verbose);
     let name = request.arg(at);
     if let Some(more) = request.arg(at + 1) {
-        return Reply::new(Status::Param, format!("Too many parameters: '{more}'"));
+        return CliReply::new(CliStatus::Param, format!("Too many parameters: '{more}'"));
     }
     let name = name.map_or_else(|| worker.vcls.active(), str::to_owned);
     let Some(vcl) = worker.vcls.find(&name) else {
-        return Reply::new(Status::Param, format!("No VCL named '{name}'"));
+        return CliReply::new(CliStatus::Param, format!("No VCL named '{name}'"));
     };
     let sources = &vcl.program.sources;
     if !verbose {
-        return Reply::ok(
+        return CliReply::ok(
             sources.first().map_or_else(String::new, |source| String::from_utf8_lossy(&source.text).into()),
         );
     }
@@ -415,28 +415,28 @@ fn vcl_show(worker: &Worker, request: &Request) -> Reply {
         out.push_str(&String::from_utf8_lossy(&source.text));
         out.push('\n');
     }
-    Reply::ok(out)
+    CliReply::ok(out)
 }
 
-fn vcl_profile(worker: &Worker, request: &Request) -> Reply {
+fn vcl_profile(worker: &Worker, request: &CliRequest) -> CliReply {
     let (what, name) = (request.arg(0).unwrap_or_default(), request.arg(1));
     let name = name.map_or_else(|| worker.vcls.active(), str::to_owned);
     let Some(vcl) = worker.vcls.find(&name) else {
-        return Reply::new(Status::Param, format!("No VCL named '{name}'\n"));
+        return CliReply::new(CliStatus::Param, format!("No VCL named '{name}'\n"));
     };
     match what {
         "on" | "off" => vcl.profile.switch(what == "on"),
         "show" => {}
-        other => return Reply::new(Status::Param, format!("on, off or show, not {other:?}\n")),
+        other => return CliReply::new(CliStatus::Param, format!("on, off or show, not {other:?}\n")),
     }
     let sources: Vec<_> =
-        vcl.program.sources.iter().map(|source| Source { name: &source.name, text: &source.text }).collect();
+        vcl.program.sources.iter().map(|source| ProfileSource { name: &source.name, text: &source.text }).collect();
     let counted = vcl.profile.counted(&vcl.program);
     let profiled = Profiled { vcl: &vcl.name, on: vcl.profile.is_on(), sources: &sources, counted: &counted };
     match what {
         _ if request.wants_json() => with_json(worker, request, &format!(",\n{}", profile::report_json(&profiled))),
-        "show" => Reply::ok(profile::report(&profiled)),
-        _ => Reply::ok(format!("VCL {}: counting is {what}\n", vcl.name)),
+        "show" => CliReply::ok(profile::report(&profiled)),
+        _ => CliReply::ok(format!("VCL {}: counting is {what}\n", vcl.name)),
     }
 }
 
@@ -450,44 +450,47 @@ fn vmods_in_use(worker: &Worker) -> String {
     uses.iter().map(|(name, count)| format!("{count:5} {name} (built in)\n")).collect()
 }
 
-fn vcl_state(worker: &Worker, name: &str, state: &str) -> Reply {
+fn vcl_state(worker: &Worker, name: &str, state: &str) -> CliReply {
     let Some((warm, word)) = split_state(state) else {
-        return Reply::new(Status::Param, "a state is 0 or 1 and a word");
+        return CliReply::new(CliStatus::Param, "a state is 0 or 1 and a word");
     };
     if worker.vcls.set_state(name, word, warm)
         && let Some(vcl) = worker.vcls.find(name)
     {
-        tell(&vcl, if warm { Event::Warm } else { Event::Cold });
+        tell(&vcl, if warm { VclEvent::Warm } else { VclEvent::Cold });
     }
-    Reply::ok("")
+    CliReply::ok("")
 }
 
-fn vcl_discard(worker: &Arc<Worker>, name: &str) -> Reply {
+fn vcl_discard(worker: &Arc<Worker>, name: &str) -> CliReply {
     if let Some(vcl) = worker.vcls.remove(name) {
         let main = worker.engine.main;
         main.n_vcl_avail.dec();
         main.vmods.set(worker.vcls.modules() as u64);
-        tell(&vcl, Event::Discard);
+        tell(&vcl, VclEvent::Discard);
         vrt::loaded::finish(&vcl, &LoadEnv { engine: &worker.engine, backends: &worker.backends, vmods: worker.vmods });
         worker.services.forget(name);
     }
     tls::origin_keys::of_this_process().forget(name);
-    Reply::ok("")
+    CliReply::ok("")
 }
 
-fn param_set(worker: &Worker, name: &str, value: &str) -> Reply {
+fn param_set(worker: &Worker, name: &str, value: &str) -> CliReply {
     change_params(worker, |params| params.set(name, value).map(drop))
 }
 
-fn param_reset(worker: &Worker, name: &str) -> Reply {
+fn param_reset(worker: &Worker, name: &str) -> CliReply {
     change_params(worker, |params| params.reset(name).map(drop))
 }
 
-fn change_params(worker: &Worker, change: impl FnOnce(&mut params::Params) -> Result<(), params::ParamError>) -> Reply {
+fn change_params(
+    worker: &Worker,
+    change: impl FnOnce(&mut params::Params) -> Result<(), params::ParamError>,
+) -> CliReply {
     let engine = &worker.engine;
     let mut params = (*engine.params.load_full()).clone();
     if let Err(error) = change(&mut params) {
-        return Reply::new(Status::Param, error.to_string());
+        return CliReply::new(CliStatus::Param, error.to_string());
     }
     engine.log.apply(params.log_settings());
     engine.admission.apply(&params);
@@ -500,19 +503,19 @@ fn change_params(worker: &Worker, change: impl FnOnce(&mut params::Params) -> Re
         worker.services.enable_tags();
     }
     engine.params.store(Arc::new(params));
-    Reply::ok("")
+    CliReply::ok("")
 }
 
-fn ban(worker: &Worker, request: &Request) -> Reply {
+fn ban(worker: &Worker, request: &CliRequest) -> CliReply {
     let args = request.split_args();
     let words: Vec<&str> = args.iter().map(|word| std::str::from_utf8(word).unwrap_or("")).collect();
     let cache = &worker.engine.cache;
     let spec = match cache.ban_of_words(&words) {
         Ok(spec) => spec,
-        Err(error) => return Reply::new(Status::Param, error.to_string()),
+        Err(error) => return CliReply::new(CliStatus::Param, error.to_string()),
     };
     if let Err(refusal) = worker.engine.may_announce() {
-        return Reply::new(Status::Cant, format!("Nothing is banned: {}", refusal.0));
+        return CliReply::new(CliStatus::Cant, format!("Nothing is banned: {}", refusal.0));
     }
     let (words, now) = (spec.words(), worker.engine.clock.real());
     let pending = worker.engine.begin_invalidation();
@@ -520,33 +523,37 @@ fn ban(worker: &Worker, request: &Request) -> Reply {
     let announced = crate::fleet::announce(worker, || Invalidation::Ban(words), now);
     drop(pending);
     if let Err(reason) = crate::journal::wait(worker) {
-        return Reply::new(Status::Cant, format!("The ban is in effect, but may not survive a restart: {reason}"));
+        return CliReply::new(
+            CliStatus::Cant,
+            format!("The ban is in effect, but may not survive a restart: {reason}"),
+        );
     }
     match announced.map_or(Ok(()), crate::fleet::wait) {
-        Ok(()) => Reply::ok(""),
-        Err(reason) => {
-            Reply::new(Status::Cant, format!("The ban is in effect on this node, but perhaps on no other: {reason}"))
-        }
+        Ok(()) => CliReply::ok(""),
+        Err(reason) => CliReply::new(
+            CliStatus::Cant,
+            format!("The ban is in effect on this node, but perhaps on no other: {reason}"),
+        ),
     }
 }
 
-fn fleet_node(worker: &Worker) -> Result<&fleet::Node, Reply> {
-    let none = || Reply::new(Status::Cant, "This server belongs to no fleet: it was started without --fleet");
+fn fleet_node(worker: &Worker) -> Result<&fleet::Node, CliReply> {
+    let none = || CliReply::new(CliStatus::Cant, "This server belongs to no fleet: it was started without --fleet");
     worker.engine.fleet_node().ok_or_else(none)
 }
 
-fn fleet_nodes(worker: &Worker, request: &Request) -> Reply {
+fn fleet_nodes(worker: &Worker, request: &CliRequest) -> CliReply {
     let node = match fleet_node(worker) {
         Ok(node) => node,
         Err(reply) => return reply,
     };
     match request.wants_json() {
         true => with_json(worker, request, &format!(",\n{}", crate::fleet::nodes_json(node))),
-        false => Reply::ok(crate::fleet::nodes_text(node, worker.engine.clock.real())),
+        false => CliReply::ok(crate::fleet::nodes_text(node, worker.engine.clock.real())),
     }
 }
 
-fn fleet_deployed(worker: &Worker, request: &Request) -> Reply {
+fn fleet_deployed(worker: &Worker, request: &CliRequest) -> CliReply {
     let node = match fleet_node(worker) {
         Ok(node) => node,
         Err(reply) => return reply,
@@ -555,26 +562,26 @@ fn fleet_deployed(worker: &Worker, request: &Request) -> Reply {
     match fleet::Deployed::read(said) {
         Some(deployed) => {
             node.set_deployed(deployed);
-            Reply::ok("")
+            CliReply::ok("")
         }
-        None => Reply::new(Status::Param, "that is no report of a roll-out"),
+        None => CliReply::new(CliStatus::Param, "that is no report of a roll-out"),
     }
 }
 
-fn fleet_document(worker: &Worker, request: &Request) -> Reply {
+fn fleet_document(worker: &Worker, request: &CliRequest) -> CliReply {
     let node = match fleet_node(worker) {
         Ok(node) => node,
         Err(reply) => return reply,
     };
     if !node.settings().deploys {
-        return Reply::new(Status::Cant, "This node doesn't accept roll-outs: set deploy=on in --fleet");
+        return CliReply::new(CliStatus::Cant, "This node doesn't accept roll-outs: set deploy=on in --fleet");
     }
     let word = |at: usize| request.args().get(at).map(Vec::as_slice);
     let name = request.arg(0).unwrap_or("\u{fffd}");
     let done = match (word(1), word(2)) {
         (None, _) => node.document(name).map(|found| match found {
-            Some(bytes) => Reply { status: Status::Ok, body: bytes },
-            None => Reply::ok(""),
+            Some(bytes) => CliReply { status: CliStatus::Ok, body: bytes },
+            None => CliReply::ok(""),
         }),
         (Some(bytes), Some(b"")) => node.replace(name, None, bytes).map(replaced),
         (Some(bytes), Some(was)) => node.replace(name, Some(was), bytes).map(replaced),
@@ -582,20 +589,23 @@ fn fleet_document(worker: &Worker, request: &Request) -> Reply {
             node.document(name).and_then(|was| node.replace(name, was.as_deref(), bytes)).map(replaced)
         }
     };
-    done.unwrap_or_else(|reason| Reply::new(Status::Cant, reason))
+    done.unwrap_or_else(|reason| CliReply::new(CliStatus::Cant, reason))
 }
 
-fn replaced(is_done: bool) -> Reply {
+fn replaced(is_done: bool) -> CliReply {
     match is_done {
-        true => Reply::ok(""),
-        false => Reply::new(Status::Cant, "Another one is there"),
+        true => CliReply::ok(""),
+        false => CliReply::new(CliStatus::Cant, "Another one is there"),
     }
 }
 
-fn fleet_status(worker: &Worker, request: &Request) -> Reply {
+fn fleet_status(worker: &Worker, request: &CliRequest) -> CliReply {
     let (node, peers) = (worker.engine.fleet_node(), worker.engine.peers.get());
     if node.is_none() && peers.is_none() {
-        return Reply::new(Status::Cant, "This server belongs to no fleet: it was started without --fleet and --peers");
+        return CliReply::new(
+            CliStatus::Cant,
+            "This server belongs to no fleet: it was started without --fleet and --peers",
+        );
     }
     if request.wants_json() {
         let mut row = node.map_or_else(|| serde_json::json!({}), crate::fleet::status_json);
@@ -605,20 +615,20 @@ fn fleet_status(worker: &Worker, request: &Request) -> Reply {
         return with_json(worker, request, &format!(",\n{row}"));
     }
     let text = node.map(crate::fleet::status_text).unwrap_or_default();
-    Reply::ok(text + &peers.map(crate::peers::status_text).unwrap_or_default())
+    CliReply::ok(text + &peers.map(crate::peers::status_text).unwrap_or_default())
 }
 
-fn purge_tags(worker: &Worker, request: &Request) -> Reply {
+fn purge_tags(worker: &Worker, request: &CliRequest) -> CliReply {
     if !worker.engine.cache.keeps_tags() {
-        return Reply::new(Status::Cant, "No tags are kept: name fields in tag_fields, or give tags by VCL");
+        return CliReply::new(CliStatus::Cant, "No tags are kept: name fields in tag_fields, or give tags by VCL");
     }
     purge(worker, request, |tags| Ok(tags.to_vec()))
 }
 
 /// `purge.url [-s] URL` and its like: `tag` makes of host and path what is to be purged.
-fn purge_urls(worker: &Worker, request: &Request, tag: fn(&[u8], &[u8]) -> Vec<u8>) -> Reply {
+fn purge_urls(worker: &Worker, request: &CliRequest, tag: fn(&[u8], &[u8]) -> Vec<u8>) -> CliReply {
     if !worker.engine.params.load().tag_urls {
-        return Reply::new(Status::Cant, "Objects have no tags of their URLs: switch tag_urls on");
+        return CliReply::new(CliStatus::Cant, "Objects have no tags of their URLs: switch tag_urls on");
     }
     purge(worker, request, |words| {
         let [url] = words else { return Err("One at a time".to_owned()) };
@@ -630,19 +640,23 @@ fn purge_urls(worker: &Worker, request: &Request, tag: fn(&[u8], &[u8]) -> Vec<u
 }
 
 /// Purges what `tags` makes of the words behind the command and its `-s`.
-fn purge(worker: &Worker, request: &Request, tags: impl FnOnce(&[Vec<u8>]) -> Result<Vec<Vec<u8>>, String>) -> Reply {
+fn purge(
+    worker: &Worker,
+    request: &CliRequest,
+    tags: impl FnOnce(&[Vec<u8>]) -> Result<Vec<Vec<u8>>, String>,
+) -> CliReply {
     let is_soft = request.arg(0) == Some("-s");
     let words = &request.args()[usize::from(is_soft)..];
     if words.is_empty() {
-        return Reply::new(Status::Param, "Purge what?");
+        return CliReply::new(CliStatus::Param, "Purge what?");
     }
     let tags = match tags(words) {
         Ok(tags) => tags,
-        Err(reason) => return Reply::new(Status::Param, reason),
+        Err(reason) => return CliReply::new(CliStatus::Param, reason),
     };
     let engine = &worker.engine;
     if let Err(refusal) = engine.may_announce() {
-        return Reply::new(Status::Cant, format!("Nothing is purged: {}", refusal.0));
+        return CliReply::new(CliStatus::Cant, format!("Nothing is purged: {}", refusal.0));
     }
     let now = engine.clock.real();
     let pending = engine.begin_invalidation();
@@ -656,51 +670,51 @@ fn purge(worker: &Worker, request: &Request, tags: impl FnOnce(&[Vec<u8>]) -> Re
     let announced = crate::fleet::announce(worker, || Invalidation::Tags { tags, is_soft }, now);
     drop(pending);
     if let Err(reason) = crate::journal::wait(worker) {
-        return Reply::new(Status::Cant, format!("{told}, which may not survive a restart: {reason}"));
+        return CliReply::new(CliStatus::Cant, format!("{told}, which may not survive a restart: {reason}"));
     }
     match announced.map_or(Ok(()), crate::fleet::wait) {
-        Ok(()) => Reply::ok(format!("{told}\n")),
-        Err(reason) => Reply::new(Status::Cant, format!("{told} on this node, perhaps none on others: {reason}")),
+        Ok(()) => CliReply::ok(format!("{told}\n")),
+        Err(reason) => CliReply::new(CliStatus::Cant, format!("{told} on this node, perhaps none on others: {reason}")),
     }
 }
 
-fn ban_list(worker: &Worker, request: &Request) -> Reply {
+fn ban_list(worker: &Worker, request: &CliRequest) -> CliReply {
     let debug = worker.engine.params.load().debug.has(DebugBit::Lurker);
     if request.wants_json() {
         let rows = worker.engine.cache.ban_list_json(debug);
         return with_json(worker, request, &if rows.is_empty() { rows } else { format!(",\n{rows}") });
     }
-    Reply::ok(worker.engine.cache.ban_list(debug))
+    CliReply::ok(worker.engine.cache.ban_list(debug))
 }
 
 fn all_directors(worker: &Worker) -> Vec<Arc<dyn Director>> {
     worker.vcls.all().iter().flat_map(|vcl| vcl.directors()).collect()
 }
 
-fn backend_list(worker: &Worker, request: &Request) -> Reply {
+fn backend_list(worker: &Worker, request: &CliRequest) -> CliReply {
     let words: Vec<&str> = request.words.iter().map(|word| std::str::from_utf8(word).unwrap_or("")).collect();
     let (flags, pattern) = match backend::parse_list_flags(&words[1..]) {
         Ok(parsed) => parsed,
-        Err(text) => return Reply::new(Status::Param, text),
+        Err(text) => return CliReply::new(CliStatus::Param, text),
     };
     let found = backend::matching(pattern, &worker.vcls.active(), &all_directors(worker));
     let now = worker.engine.clock.real();
     if flags.json {
-        return Reply::ok(backend::list_json(&found, &words, flags, now));
+        return CliReply::ok(backend::list_json(&found, &words, flags, now));
     }
     let date = |time: Real| String::from_utf8_lossy(&message::date::format(time)).into_owned();
-    Reply::ok(backend::list_text(&found, flags, now, date))
+    CliReply::ok(backend::list_text(&found, flags, now, date))
 }
 
-fn set_health(worker: &Worker, pattern: &str, word: &str) -> Reply {
+fn set_health(worker: &Worker, pattern: &str, word: &str) -> CliReply {
     let Some(health) = AdminHealth::parse(word) else {
-        return Reply::new(Status::Param, format!("Invalid state {word}"));
+        return CliReply::new(CliStatus::Param, format!("Invalid state {word}"));
     };
     let found = backend::matching(Some(pattern), &worker.vcls.active(), &all_directors(worker));
     if backend::set_health(&found, health, worker.engine.clock.real()) {
-        Reply::ok("")
+        CliReply::ok("")
     } else {
-        Reply::new(Status::Param, "No Backends matches")
+        CliReply::new(CliStatus::Param, "No Backends matches")
     }
 }
 
@@ -716,15 +730,15 @@ fn addresses(worker: &Worker) -> String {
     rows.concat()
 }
 
-fn xid(worker: &Worker, request: &Request) -> Reply {
+fn xid(worker: &Worker, request: &CliRequest) -> CliReply {
     if let Some(number) = request.arg(0) {
         let Ok(last) = number.parse::<u64>() else {
-            return Reply::new(Status::Param, format!("{number} is no number"));
+            return CliReply::new(CliStatus::Param, format!("{number} is no number"));
         };
         worker.engine.vxids.set_last(last);
     }
     let chunk = request.arg(1).map_or_else(|| "1".to_owned(), |word| word.to_string());
-    Reply::ok(format!("XID is {} chunk {chunk}", worker.engine.vxids.last()))
+    CliReply::ok(format!("XID is {} chunk {chunk}", worker.engine.vxids.last()))
 }
 
 #[cfg(test)]

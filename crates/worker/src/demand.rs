@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rt::Instant;
 
 use crate::serving::ConnectionSlot;
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Value of `local.socket` in VCL: names of listeners have no colon.
 const SOCKET: &str = "acme:demand";
@@ -27,12 +27,12 @@ const MOST: usize = 64;
 
 #[derive(Default)]
 pub struct Demand {
-    state: Mutex<State>,
+    state: Mutex<DemandState>,
     notify: Arc<rt::Notify>,
 }
 
 #[derive(Default)]
-struct State {
+struct DemandState {
     waiting: Vec<String>,
     /// Those that wait, too.
     open: usize,
@@ -100,7 +100,7 @@ fn listener() -> ListenerInfo {
 async fn is_allowed(worker: &Arc<Worker>, info: Arc<ListenerInfo>, name: &str) -> bool {
     let Some(slot) = ConnectionSlot::take(worker, &info, Address::Unix) else { return false };
     let Ok((ours, theirs)) = Stream::pair() else { return false };
-    let accepted = fronts::Accepted { stream: theirs, peer: Address::Unix, local: Address::Unix };
+    let accepted = fronts::AcceptedClient { stream: theirs, peer: Address::Unix, local: Address::Unix };
     let engine = worker.engine.clone();
     rt::spawn(async move {
         let _slot = slot;

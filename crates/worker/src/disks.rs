@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use base::{Clock, clock};
-use cli::handoff::{DiskStart, Store};
-use disk::{Bond, DeviceOptions, Disk, DiskCounts, Driver, FileDevice, Options, Others, Stage};
+use cli::handoff::{DiskStart, StoreStart};
+use disk::{Bond, DeviceOptions, Disk, DiskCounts, DiskStoreOptions, Driver, FileDevice, Others, Stage};
 use parking_lot::Mutex;
 use storage::Home;
 use sys::blockfile::Direct;
-use sys::pages::Pool;
+use sys::pages::PagePool;
 use tables::counters::{DiskSet, Smf};
 use tables::stores::{Checks, DirectIo};
 
-use crate::journal::Past;
+use crate::journal::PastJournal;
 
 /// Between two looks at a disk: what waits to be written is written after two of them.
 const TICK: Duration = Duration::from_millis(250);
@@ -75,7 +75,7 @@ struct OpenDisk {
     disk: Disk,
     device: Arc<FileDevice>,
     driver: Mutex<Option<Driver>>,
-    shown: Counters,
+    shown: DiskCounterSets,
     index_limit: u64,
     is_kept: bool,
     /// Number of the store's life, from the manager; and what this process has drawn for it.
@@ -84,7 +84,7 @@ struct OpenDisk {
 }
 
 #[derive(Clone, Copy)]
-pub struct Counters {
+pub struct DiskCounterSets {
     pub smf: &'static Smf,
     pub disk: &'static DiskSet,
 }
@@ -93,12 +93,12 @@ impl Disks {
     /// Opens what the manager hands over; `counters` has those of a store by its name. Nothing is read or written yet; beside
     /// a worker that has them nothing is before [`Disks::take_over`].
     pub fn open<'a>(
-        stores: impl Iterator<Item = &'a Store>,
+        stores: impl Iterator<Item = &'a StoreStart>,
         clock: &Clock,
-        past: Option<&Past>,
+        past: Option<&PastJournal>,
         has_former: bool,
         write_lock: Option<i32>,
-        mut counters: impl FnMut(&str) -> Counters,
+        mut counters: impl FnMut(&str) -> DiskCounterSets,
     ) -> Disks {
         let lock = WriteLock::open(write_lock);
         if !has_former {
@@ -112,7 +112,7 @@ impl Disks {
         let mut disks = Vec::new();
         for store in stores {
             let Some(disk) = &store.disk else { continue };
-            let options = Options { others, ..disk_options(disk, clock, past) };
+            let options = DiskStoreOptions { others, ..disk_options(disk, clock, past) };
             match OpenDisk::open(store, disk, options, lock.file.clone(), counters(&store.name)) {
                 Ok(open) => disks.push(Arc::new(open)),
                 Err(why) => eprintln!("storage.{}: {why}: using memory only", store.name),
@@ -165,7 +165,7 @@ impl Disks {
 
     /// Takes over what another worker has handed over, with what its journal says. After that was replayed: a purge spares
     /// what is newer only as long as nothing is read in.
-    pub fn take_over(&self, past: Option<&Past>) {
+    pub fn take_over(&self, past: Option<&PastJournal>) {
         for open in &self.all {
             open.disk.take_over(Some(bond(past, open.life, open.drawn)), past.map_or(0, |past| past.least_ban_seq));
         }
@@ -201,24 +201,24 @@ impl Disks {
     }
 
     /// All, with the store's name; and the memory that the kernel holds for operations.
-    pub fn usage(&self) -> impl Iterator<Item = (&str, disk::Usage, u64)> {
+    pub fn usage(&self) -> impl Iterator<Item = (&str, disk::DiskUsage, u64)> {
         self.all.iter().map(|open| (open.store.as_str(), open.disk.usage(), open.device.locked_bytes()))
     }
 }
 
 impl OpenDisk {
     fn open(
-        store: &Store,
+        store: &StoreStart,
         start: &DiskStart,
-        options: Options,
+        options: DiskStoreOptions,
         held: Option<Arc<File>>,
-        shown: Counters,
+        shown: DiskCounterSets,
     ) -> Result<OpenDisk, String> {
         let wanted = &start.options;
         let number = store.fd.ok_or("the manager has no file for it")?;
         let file = File::from(sys::fd::inherit(number).map_err(|error| error.to_string())?);
         let front = wanted.front_bytes.unwrap_or_default();
-        let pool = Pool::new((front / POOL_SHARE).clamp(*POOL.start(), *POOL.end()) as usize).ok();
+        let pool = PagePool::new((front / POOL_SHARE).clamp(*POOL.start(), *POOL.end()) as usize).ok();
         let device = DeviceOptions {
             bytes: store.size,
             // The manager has tried, at a time when nobody waited for a worker.
@@ -235,7 +235,7 @@ impl OpenDisk {
         let (life, drawn) = (start.life, options.drawn);
         // What is read ahead leaves room for records and for what is written.
         let read_ahead_bytes = pool.as_ref().map_or(options.read_ahead_bytes, |pool| pool.bytes() as u64 / 4 * 3);
-        let (disk, driver) = Disk::open(device.clone(), Options { pool, read_ahead_bytes, ..options });
+        let (disk, driver) = Disk::open(device.clone(), DiskStoreOptions { pool, read_ahead_bytes, ..options });
         let driver = Mutex::new(Some(driver));
         Ok(OpenDisk { store: store.name.clone(), disk, device, driver, shown, index_limit, is_kept, life, drawn })
     }
@@ -269,7 +269,7 @@ impl OpenDisk {
 
     fn show(&self) {
         let (usage, progress, counts) = (self.disk.usage(), self.disk.progress(), self.disk.counts());
-        let Counters { smf, disk } = self.shown;
+        let DiskCounterSets { smf, disk } = self.shown;
         let failed = counts.puts_slow + counts.puts_no_segment + counts.puts_too_large + counts.puts_failed;
         for (counter, value) in [
             (&smf.c_req, counts.puts + failed - counts.puts_failed),
@@ -334,8 +334,8 @@ impl Story {
         lines
     }
 
-    fn opening(&mut self, progress: disk::Progress, now: Instant) -> Option<String> {
-        let disk::Progress { stage, segments_loaded, segments, objects } = progress;
+    fn opening(&mut self, progress: disk::DiskProgress, now: Instant) -> Option<String> {
+        let disk::DiskProgress { stage, segments_loaded, segments, objects } = progress;
         match stage {
             Stage::Waiting => {
                 (self.began, self.told) = (now, now);
@@ -378,21 +378,21 @@ impl Story {
 }
 
 /// Options for opening a store on a disk, with what the journal knows of it.
-fn disk_options(start: &DiskStart, clock: &Clock, past: Option<&Past>) -> Options {
+fn disk_options(start: &DiskStart, clock: &Clock, past: Option<&PastJournal>) -> DiskStoreOptions {
     let wanted = &start.options;
     let drawn = RandomState::new().hash_one(clock.real().0.to_bits());
-    Options {
+    DiskStoreOptions {
         index_bytes: wanted.index_bytes.unwrap_or(u64::MAX),
         journal: Some(bond(past, start.life, drawn)),
         least_ban_seq: past.map_or(0, |past| past.least_ban_seq),
         replaces: true,
         checks_bodies: wanted.checks == Checks::All,
-        ..Options::new(seconds(clock), drawn)
+        ..DiskStoreOptions::new(seconds(clock), drawn)
     }
 }
 
 /// The number of a store's journal. What no journal knows begins empty.
-fn bond(past: Option<&Past>, life: u64, drawn: u64) -> Bond {
+fn bond(past: Option<&PastJournal>, life: u64, drawn: u64) -> Bond {
     past.map_or_else(|| Bond { known: Vec::new(), own: drawn }, |past| past.bond(life))
 }
 
@@ -402,7 +402,7 @@ fn seconds(clock: &Clock) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use disk::{OpenError, Progress};
+    use disk::{DiskOpenError, DiskProgress};
 
     use super::*;
 
@@ -412,7 +412,7 @@ mod tests {
         let at = |millis| story_began() + Duration::from_millis(millis);
         story.began = at(0);
         story.told = at(0);
-        let progress = |stage, segments_loaded| Progress { stage, segments_loaded, segments: 9, objects: 5 };
+        let progress = |stage, segments_loaded| DiskProgress { stage, segments_loaded, segments: 9, objects: 5 };
         assert_eq!(story.opening(progress(Stage::Opening, 0), at(900)), None);
         let said = story.opening(progress(Stage::Recovering, 3), at(1000)).unwrap();
         assert_eq!(said, "3 of 9 segments read, 5 objects");
@@ -433,9 +433,9 @@ mod tests {
     fn an_empty_disk_is_nothing_to_tell_and_a_refused_one_is() {
         let mut story = Story::new(true);
         let now = clock::now();
-        let progress = |stage| Progress { stage, segments_loaded: 0, segments: 0, objects: 0 };
+        let progress = |stage| DiskProgress { stage, segments_loaded: 0, segments: 0, objects: 0 };
         assert_eq!(story.opening(progress(Stage::Ready), now), None);
-        let said = story.opening(progress(Stage::Refused(OpenError::Damaged)), now).unwrap();
+        let said = story.opening(progress(Stage::Refused(DiskOpenError::Damaged)), now).unwrap();
         assert!(said.ends_with("superblock is damaged: using memory only"), "{said}");
     }
 

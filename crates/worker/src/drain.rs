@@ -15,7 +15,7 @@ use engine::Engine;
 use net::{Accept, Listener};
 use parking_lot::Mutex;
 
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Between two looks at whether the last connection has ended.
 pub const LOOK: Duration = Duration::from_millis(20);
@@ -109,7 +109,7 @@ pub fn finish(worker: &Worker) {
     let grace = engine.params.load().shutdown_grace;
     let until = clock::now() + grace;
     // Connections without a request don't count: nobody loses anything with them.
-    let is_busy = || worker.seats.lock().iter().any(|seat| seat.work.open() > 0);
+    let is_busy = || worker.threads.lock().iter().any(|thread| thread.work.open() > 0);
     while is_busy() && clock::now() < until {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -117,6 +117,6 @@ pub fn finish(worker: &Worker) {
     wait_for(&engine.drain_watch.quic_untold);
     std::thread::sleep(Duration::from_millis(worker.shutdown_delay_ms.load(Ordering::Relaxed)));
     worker.disks.close(DISK_PATIENCE);
-    crate::suspects::clear(&engine.stores, worker.seats.lock().len());
+    crate::suspects::clear(&engine.stores, worker.threads.lock().len());
     eprintln!("Child dies");
 }

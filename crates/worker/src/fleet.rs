@@ -9,16 +9,16 @@ use base::{Mono, Real};
 use cache::{Digest, Purge};
 use cli::handoff::FleetStart;
 use engine::Engine;
-use fleet::peers::Joined;
+use fleet::peers::MembershipProof;
 use fleet::{
-    Announced, Applier, Entry, Gate, Invalidation, Member, Members, Node, Position, Reach, Report, Reporter, Role,
-    Settings, Status, StoreUse,
+    Announced, Applier, FleetEntry, FleetSettings, Gate, Invalidation, KnownNode, KnownNodes, Node, NodeReport,
+    NodeRole, NodeStatus, Position, Reach, Reporter, StoreUse,
 };
-use shm::vsc::Stats;
+use shm::vsc::CounterMaker;
 use storage::journal::Followed;
 use tables::counters::Fleet as Counters;
 
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Longest foreign error text that is printed, in bytes.
 const WHY: usize = 500;
@@ -31,9 +31,9 @@ const EVERYTHING: [&str; 3] = ["obj.status", "!=", "0"];
 /// # Errors
 /// What is wrong with it: the manager has read it before.
 pub fn node(start: &FleetStart, identity: &str) -> Result<Node, String> {
-    let mut settings = Settings::parse(&start.spec)?;
+    let mut settings = FleetSettings::parse(&start.spec)?;
     for (name, contents) in &start.files {
-        let role = Role::ALL.into_iter().find(|(known, _)| known == name).map(|(_, role)| role);
+        let role = NodeRole::ALL.into_iter().find(|(known, _)| known == name).map(|(_, role)| role);
         settings.provide(role.ok_or_else(|| format!("no file is {name}"))?, contents)?;
     }
     if settings.node.is_empty() {
@@ -46,7 +46,7 @@ pub fn node(start: &FleetStart, identity: &str) -> Result<Node, String> {
 ///
 /// # Errors
 /// There is no room for them.
-pub fn counters(stats: &Stats) -> Result<&'static Counters, String> {
+pub fn counters(stats: &CounterMaker) -> Result<&'static Counters, String> {
     let set = stats.add::<Counters>("FLEET").map_err(|error| format!("counters: {error}"))?;
     Ok(Box::leak(Box::new(set)))
 }
@@ -68,11 +68,11 @@ struct Teller {
     worker: Arc<Worker>,
     counters: &'static Counters,
     started: Real,
-    peer: Option<Joined>,
+    peer: Option<MembershipProof>,
 }
 
 impl Reporter for Teller {
-    fn report(&self) -> Option<Report> {
+    fn report(&self) -> Option<NodeReport> {
         let (engine, vcls) = (&self.worker.engine, &self.worker.vcls);
         if engine.draining.load(Relaxed) || engine.has_successor.load(Relaxed) {
             return None;
@@ -82,7 +82,7 @@ impl Reporter for Teller {
             used: store.used_bytes(),
             space: store.limit_bytes().unwrap_or(0),
         });
-        Some(Report {
+        Some(NodeReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             vcl: vcls.active(),
             vcl_since: vcls.active_since().0,
@@ -93,7 +93,7 @@ impl Reporter for Teller {
             panics: engine.main.req_panic.get(),
             stores: stores.collect(),
             peer: self.peer.clone(),
-            ..Report::default()
+            ..NodeReport::default()
         })
     }
 
@@ -159,7 +159,7 @@ impl Carrier {
 }
 
 impl Applier for Carrier {
-    fn apply(&self, entry: &Entry) -> Result<(), String> {
+    fn apply(&self, entry: &FleetEntry) -> Result<(), String> {
         let (engine, cache) = (&self.engine, &self.engine.cache);
         match &entry.what {
             Invalidation::Ban(words) => {
@@ -214,7 +214,7 @@ impl Applier for Carrier {
         (self.tell)(text);
     }
 
-    fn show(&self, status: &Status) {
+    fn show(&self, status: &NodeStatus) {
         let (to, is) = (self.counters, |flag: bool| u64::from(flag));
         to.reachable.set(is(status.append.is_up()));
         to.followed.set(is(status.follow.is_up()));
@@ -300,15 +300,15 @@ fn gate_text(gate: Gate) -> &'static str {
     }
 }
 
-fn lag_seconds(status: &Status) -> f64 {
+fn lag_seconds(status: &NodeStatus) -> f64 {
     status.behind_since.map_or(0.0, |since: Instant| since.elapsed().as_secs_f64())
 }
 
-fn lag(status: &Status) -> String {
+fn lag(status: &NodeStatus) -> String {
     format!("{} entries, {:.1} s", status.head.saturating_sub(status.applied), lag_seconds(status))
 }
 
-fn nodes_in_words(members: &Members) -> String {
+fn nodes_in_words(members: &KnownNodes) -> String {
     let (count, away) = (members.members.len(), members.members.iter().filter(|member| member.is_away()).count());
     match &members.away {
         Some((since, why)) => format!("not known, for {:.0} s: {why}", since.elapsed().as_secs_f64()),
@@ -358,7 +358,7 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
     rows.iter().map(line).collect()
 }
 
-fn state(member: &Member) -> String {
+fn state(member: &KnownNode) -> String {
     match &member.report.serves[..] {
         _ if member.is_away() => format!("away {}", span(member.age.as_secs_f64())),
         "all" => "serves".to_owned(),
@@ -419,10 +419,10 @@ mod tests {
 
     #[test]
     fn who_is_away() {
-        let member = |age: u64, serves: &str| Member {
+        let member = |age: u64, serves: &str| KnownNode {
             name: "a".into(),
             age: Duration::from_secs(age),
-            report: Report { serves: serves.into(), ..Report::default() },
+            report: NodeReport { serves: serves.into(), ..NodeReport::default() },
         };
         assert_eq!(state(&member(1, "all")), "serves");
         assert_eq!(state(&member(1, "nothing")), "catches up");

@@ -9,7 +9,7 @@ use engine::current::{ThreadWork, TransactionKind};
 use shm::vsl::Marker;
 use tables::tags::Tag;
 
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 const EXPIRE_BATCH: usize = 1000;
 /// Between two looks at what is due while there is traffic.
@@ -49,7 +49,7 @@ async fn tend(worker: Arc<Worker>) {
     let mut last_signs = None;
     let bell = Arc::new(rt::Notify::default());
     loop {
-        let log = |event: cache::Event| {
+        let log = |event: cache::CacheEvent| {
             let tag = match event.tag() {
                 cache::EventTag::ExpKill => Tag::ExpKill,
                 cache::EventTag::ExpBan => Tag::ExpBan,
@@ -88,9 +88,9 @@ async fn tend(worker: Arc<Worker>) {
         let least = u64::from(params.thread_pools) * u64::from(params.thread_pool_min);
         let in_progress =
             |work: &ThreadWork| work.tally(TransactionKind::Request).0 + work.tally(TransactionKind::Fetch).0;
-        engine.main.txn_busy.set(worker.seats.lock().iter().map(|seat| in_progress(&seat.work)).sum());
+        engine.main.txn_busy.set(worker.threads.lock().iter().map(|thread| in_progress(&thread.work)).sum());
         engine.main.threads.set(engine.admission.busy().max(least));
-        worker.pools.show(&worker.seats.lock());
+        worker.pools.show(&worker.threads.lock());
         engine.main.thread_queue_len.set(engine.admission.waiting());
         if let Some(counters) = worker.costs {
             let costs = base::costs::so_far();
@@ -149,7 +149,7 @@ async fn lurk(worker: Arc<Worker>) {
     let engine = &worker.engine;
     let bell = Arc::new(rt::Notify::default());
     loop {
-        let log = |event: cache::Event| {
+        let log = |event: cache::CacheEvent| {
             engine.log.write_onef(Tag::ExpBan, base::Vxid::NONE, Marker::None, format_args!("{event}"));
         };
         engine.cache.wake_lurker_by(bell.waker());

@@ -12,9 +12,9 @@ use base::Clock;
 use cache::{Cache, Replay};
 use cli::handoff::WorkerStart;
 use disk::Bond;
-use storage::journal::{Entry, Journal, JournalError, JournalFile};
+use storage::journal::{Journal, JournalEntry, JournalError, JournalFile};
 
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Longest wait of the CLI for an invalidation to be kept: nothing else is answered meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -44,21 +44,21 @@ pub fn wait(worker: &Worker) -> Result<(), String> {
 }
 
 /// A journal that was read, before the stores are opened and the cache is made.
-pub struct Former {
+pub struct FormerJournal {
     journal: Journal,
     replay: Replay,
     /// A former worker has left something that can be used.
     is_known: bool,
 }
 
-pub struct Past {
+pub struct PastJournal {
     known: Vec<u64>,
     number: u64,
     /// Objects that were judged by no invalidation of this number or a newer one aren't served.
     pub least_ban_seq: u64,
 }
 
-impl Past {
+impl PastJournal {
     /// The bond by which a store knows that this journal has all of its invalidations. `life` tells apart stores that
     /// are to begin empty although the journal has been there before; 0 for those that aren't.
     pub fn bond(&self, life: u64) -> Bond {
@@ -66,9 +66,13 @@ impl Past {
     }
 }
 
-impl Former {
-    pub fn past(&self) -> Past {
-        Past { known: self.replay.known(), number: self.replay.number(), least_ban_seq: self.replay.least_ban_seq() }
+impl FormerJournal {
+    pub fn past(&self) -> PastJournal {
+        PastJournal {
+            known: self.replay.known(),
+            number: self.replay.number(),
+            least_ban_seq: self.replay.least_ban_seq(),
+        }
     }
 
     /// Replays it. Whether objects of a former worker may be served, as all is known of what was banned and purged.
@@ -78,7 +82,7 @@ impl Former {
     }
 }
 
-pub fn read(start: &WorkerStart, clock: &Clock) -> Option<Former> {
+pub fn read(start: &WorkerStart, clock: &Clock) -> Option<FormerJournal> {
     let file = sys::fd::inherit(start.journal_fd?).map(File::from);
     let former = file.map_err(JournalError::from).and_then(|file| open(&file, start.journal_lasts, clock));
     former.map_err(|error| eprintln!("{error}: bans won't outlive this process")).ok()
@@ -88,24 +92,24 @@ pub fn read(start: &WorkerStart, clock: &Clock) -> Option<Former> {
 ///
 /// # Errors
 /// The system's.
-pub fn open(file: &File, lasts: bool, clock: &Clock) -> Result<Former, JournalError> {
+pub fn open(file: &File, lasts: bool, clock: &Clock) -> Result<FormerJournal, JournalError> {
     let kind = if lasts { JournalFile::on_disk } else { JournalFile::in_memory };
     let medium = || file.try_clone().map(kind);
     let life = Replay::life(draw(), sys::process::boot_number().unwrap_or_default(), clock);
-    let new = || -> Result<Former, JournalError> {
-        Ok(Former { journal: Journal::format(medium()?)?, replay: Replay::nothing(life), is_known: false })
+    let new = || -> Result<FormerJournal, JournalError> {
+        Ok(FormerJournal { journal: Journal::format(medium()?)?, replay: Replay::nothing(life), is_known: false })
     };
     let is_new = file.metadata()?.len() == 0;
-    let understood = |(journal, entries): (Journal, Vec<Entry>)| {
+    let understood = |(journal, entries): (Journal, Vec<JournalEntry>)| {
         let replay = Replay::read(&entries, life).ok_or(JournalError::Damaged)?;
-        Ok(Former { journal, replay, is_known: true })
+        Ok(FormerJournal { journal, replay, is_known: true })
     };
     let former = if is_new { new() } else { Journal::open(medium()?).and_then(understood) };
     let former = former.or_else(|error| {
         eprintln!("{error}: starting without the earlier bans and objects");
         new()
     })?;
-    let Former { journal, replay, .. } = &former;
+    let FormerJournal { journal, replay, .. } = &former;
     journal.commit(journal.append(&replay.beginning()))?;
     Ok(former)
 }

@@ -21,17 +21,17 @@ mod quic;
 mod relay;
 mod secrets;
 mod serving;
-mod startup;
 mod steps;
 mod succession;
 mod suspects;
 mod vcls;
 mod watchdog;
+mod worker;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use cli::{Decoder, Reply};
+use cli::{CliDecoder, CliReply};
 use shm::vsl::Marker;
 use sys::fd::Interest;
 use sys::signal::{self, Signals};
@@ -39,9 +39,9 @@ use tables::tags::Tag;
 
 pub use backends::Vmods;
 pub use fleet::Carrier;
-pub use journal::{Former, open as open_journal};
-pub use startup::adopt;
-use startup::{Inheritance, Worker};
+pub use journal::{FormerJournal, open as open_journal};
+pub use worker::adopt;
+use worker::{Inheritance, Worker};
 
 /// The AppArmor profile that the worker goes over into, where an operator or a package has loaded it (packaging/deb/apparmor.d).
 const PROFILE: &str = "lacquer-worker";
@@ -60,7 +60,7 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
     let (socket, leftover) = (birth.socket, birth.leftover);
     // Who is in a container's profile already stays there.
     let _ = sys::confine::enter_profile(PROFILE);
-    startup::start_sentinels(&birth.start);
+    worker::start_sentinels(&birth.start);
     let worker = match Worker::new(birth.start, vmods) {
         Ok(worker) => worker,
         Err(reason) => {
@@ -87,7 +87,7 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
     }
     eprintln!("Child starts");
     // The greeting answers nothing, so it isn't logged as an answer.
-    if sys::fd::write_all(&socket, &Reply::ok("").encode()).is_err() {
+    if sys::fd::write_all(&socket, &CliReply::ok("").encode()).is_err() {
         return 0;
     }
     worker.disks.start(&worker.engine.clock);
@@ -108,7 +108,7 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
 
 /// Answers commands until the manager closes, or SIGTERM comes.
 fn converse(socket: &std::os::fd::OwnedFd, leftover: Vec<u8>, worker: &Arc<Worker>, signals: &Signals) {
-    let mut decoder = Decoder::trusted();
+    let mut decoder = CliDecoder::trusted();
     decoder.feed(&leftover);
     let mut buf = [0; 16 * 1024];
     loop {
@@ -150,13 +150,13 @@ fn converse(socket: &std::os::fd::OwnedFd, leftover: Vec<u8>, worker: &Arc<Worke
 }
 
 /// A command that panics is answered like one that fails; the next one may do better.
-fn answer(worker: &Arc<Worker>, request: &cli::Request) -> Reply {
+fn answer(worker: &Arc<Worker>, request: &cli::CliRequest) -> CliReply {
     let _contained = base::critical::contain();
     let answered = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| commands::answer(worker, request)));
-    answered.unwrap_or_else(|_| Reply::new(cli::Status::Cant, "Panic in the worker: see its output"))
+    answered.unwrap_or_else(|_| CliReply::new(cli::CliStatus::Cant, "Panic in the worker: see its output"))
 }
 
-fn send(socket: &std::os::fd::OwnedFd, worker: &Worker, reply: &Reply) -> bool {
+fn send(socket: &std::os::fd::OwnedFd, worker: &Worker, reply: &CliReply) -> bool {
     let reply = reply.clone();
     log_cli(worker, format_args!("Wr {} {} {}", reply.status as u16, reply.text().len(), reply.text()));
     sys::fd::write_all(socket, &reply.encode()).is_ok()

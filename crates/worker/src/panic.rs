@@ -8,22 +8,22 @@ use std::fmt::{self, Write};
 use std::sync::{OnceLock, Weak};
 
 use cli::handoff::WorkerStart;
-use shm::vsm::Shared;
-use sys::fault::{Fault, ThreadName};
+use shm::vsm::SharedSegment;
+use sys::fault::{SignalFault, ThreadName};
 
-use crate::vcls::Vcls;
+use crate::vcls::WorkerVcls;
 
 /// Return addresses that a dying worker's report has of its stack's beginning, and of its end.
 const RETURN_ADDRESSES: usize = 64;
 const BACKTRACE_LINES: usize = 80;
 
-static SEGMENT: OnceLock<Option<Shared>> = OnceLock::new();
+static SEGMENT: OnceLock<Option<SharedSegment>> = OnceLock::new();
 /// Fixed part of a report: identity, version, arguments.
 static IDENTITY: OnceLock<String> = OnceLock::new();
-static VCLS: OnceLock<Weak<Vcls>> = OnceLock::new();
+static VCLS: OnceLock<Weak<WorkerVcls>> = OnceLock::new();
 
 pub fn install(panic_fd: Option<i32>, start: &WorkerStart) {
-    let open = |number| Shared::from_fd(sys::fd::inherit(number).ok()?).ok();
+    let open = |number| SharedSegment::from_fd(sys::fd::inherit(number).ok()?).ok();
     SEGMENT.get_or_init(|| panic_fd.and_then(open));
     IDENTITY.get_or_init(|| {
         let arguments: Vec<String> = std::env::args().collect();
@@ -51,7 +51,7 @@ pub fn install(panic_fd: Option<i32>, start: &WorkerStart) {
     }
 }
 
-pub fn know_vcls(vcls: &std::sync::Arc<Vcls>) {
+pub fn know_vcls(vcls: &std::sync::Arc<WorkerVcls>) {
     VCLS.get_or_init(|| std::sync::Arc::downgrade(vcls));
 }
 
@@ -111,7 +111,7 @@ fn describe(out: &mut dyn Write, what: fmt::Arguments<'_>) -> fmt::Result {
 }
 
 /// In a signal handler: it needs neither memory nor locks, until the report is written.
-fn on_fault(fault: &Fault) {
+fn on_fault(fault: &SignalFault) {
     let Some(Some(segment)) = SEGMENT.get() else { return };
     let mut out = segment.writer();
     let _ = describe(&mut out, format_args!("{fault}"));

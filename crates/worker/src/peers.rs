@@ -5,16 +5,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::backend::{BackendSpec, Backends, Director, Endpoint, Event};
+use ::backend::{BackendSpec, Backends, Director, Endpoint, VclEvent};
 use base::lock::Mutex;
 use cli::handoff::FleetStart;
 use engine::Engine;
 use engine::peers::{ListedPeer, PeerBackendMaker, Peers};
-use fleet::peers::{Dns, Fixed, Joined, Member, Membership, OfFleet, PeerSettings};
-use shm::vsc::Stats;
+use fleet::peers::{Dns, Fixed, Membership, MembershipProof, OfFleet, PeerSettings, TierMember};
+use shm::vsc::CounterMaker;
 use tables::counters;
 
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Name in the place of a VCL's in the names of the members' backends; no VCL can be called so.
 const OWNER: &str = "_peers";
@@ -44,7 +44,7 @@ pub fn join(
     identity: &str,
     engine: &Engine,
     backends: &Arc<Backends>,
-    stats: &Stats,
+    stats: &CounterMaker,
 ) -> Result<(), String> {
     let settings = settings(start)?;
     let set = stats.add::<counters::Peers>("PEERS").map_err(|error| format!("counters: {error}"))?;
@@ -65,13 +65,13 @@ fn own_name(settings: &PeerSettings, identity: &str, engine: &Engine) -> String 
 }
 
 /// Membership for this node's report, where the tier's members are the fleet's nodes.
-pub fn joined(start: &FleetStart, node: &fleet::Settings) -> Option<Joined> {
+pub fn joined(start: &FleetStart, node: &fleet::FleetSettings) -> Option<MembershipProof> {
     let settings = settings(start).expect("it was read when the worker began");
-    settings.is_of_fleet.then(|| Joined::new(&settings.secret, node, settings.weight)).flatten()
+    settings.is_of_fleet.then(|| MembershipProof::new(&settings.secret, node, settings.weight)).flatten()
 }
 
 fn maker(backends: Arc<Backends>) -> PeerBackendMaker {
-    Box::new(move |member: &Member| {
+    Box::new(move |member: &TierMember| {
         let server = &member.server;
         let endpoint = match server.host.parse::<IpAddr>() {
             Ok(ip) => Endpoint::addr((ip, server.port).into()),
@@ -80,7 +80,7 @@ fn maker(backends: Arc<Backends>) -> PeerBackendMaker {
         let spec = BackendSpec { is_optional: true, ..BackendSpec::new(&member.name, endpoint) };
         let backend = backends.create(OWNER, spec);
         // Its counters are shown.
-        backend.event(Event::Warm);
+        backend.event(VclEvent::Warm);
         backend
     })
 }
@@ -98,7 +98,7 @@ pub async fn follow(worker: Arc<Worker>) {
     if let Some(node) = worker.engine.fleet_node().filter(|_| settings.is_of_fleet) {
         sources.push(Box::new(OfFleet::new(node.clone(), &settings.secret)));
     }
-    let mut known: Vec<Vec<Member>> = vec![Vec::new(); sources.len()];
+    let mut known: Vec<Vec<TierMember>> = vec![Vec::new(); sources.len()];
     let sources = Arc::new(Mutex::new(sources));
     loop {
         // Looking up a name may take long.
@@ -116,7 +116,7 @@ pub async fn follow(worker: Arc<Worker>) {
         let is_named = !settings.node.is_empty() || known.iter().flatten().any(|member| member.name == *own);
         let own_of_source = || sources.lock().iter().find_map(|source| source.own_name());
         let own = if is_named { own.to_string() } else { own_of_source().unwrap_or_else(|| own.to_string()) };
-        let members: Vec<Member> = known.iter().flatten().cloned().collect();
+        let members: Vec<TierMember> = known.iter().flatten().cloned().collect();
         if peers.set_members(members, &own) {
             let names: Vec<String> = peers.list().into_iter().map(|peer| peer.name).collect();
             eprintln!("peers: the members are {}; this node is {own}", names.join(", "));

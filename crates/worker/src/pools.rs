@@ -9,28 +9,28 @@ use std::sync::atomic::Ordering::Relaxed;
 use engine::bereq::Bereq;
 use engine::current::TransactionKind;
 use engine::{Req, Sess};
-use shm::vsc::{CounterSet, Stats};
+use shm::vsc::{CounterMaker, CounterSet};
 use tables::counters::{Lck, Mempool};
 
 use crate::watchdog::ThreadHandle;
 
-pub struct Pools {
+pub struct WorkerPools {
     req: Vec<CounterSet<Mempool>>,
     sess: Vec<CounterSet<Mempool>>,
     busyobj: CounterSet<Mempool>,
     conn_pool: CounterSet<Lck>,
 }
 
-impl Pools {
+impl WorkerPools {
     /// Publishes them, for that many shares.
-    pub fn new(stats: &Stats, shares: u32) -> io::Result<Pools> {
+    pub fn new(stats: &CounterMaker, shares: u32) -> io::Result<WorkerPools> {
         let sized = |ident: &str, bytes: usize| {
             let set = stats.add::<Mempool>(ident)?;
             set.sz_wanted.set(bytes as u64);
             set.sz_actual.set(bytes as u64);
             Ok::<_, io::Error>(set)
         };
-        Ok(Pools {
+        Ok(WorkerPools {
             req: (0..shares).map(|n| sized(&format!("MEMPOOL.req{n}"), Req::BYTES)).collect::<Result<_, _>>()?,
             sess: (0..shares)
                 .map(|n| sized(&format!("MEMPOOL.sess{n}"), size_of::<Sess>()))
@@ -40,13 +40,13 @@ impl Pools {
         })
     }
 
-    pub fn show(&self, seats: &[ThreadHandle]) {
+    pub fn show(&self, threads: &[ThreadHandle]) {
         for (sets, what) in [(&self.req[..], TransactionKind::Request), (&self.sess, TransactionKind::Session)] {
             for (share, set) in sets.iter().enumerate() {
-                show(set, seats.iter().skip(share).step_by(sets.len()), what);
+                show(set, threads.iter().skip(share).step_by(sets.len()), what);
             }
         }
-        show(&self.busyobj, seats.iter(), TransactionKind::Fetch);
+        show(&self.busyobj, threads.iter(), TransactionKind::Fetch);
         let locks = &backend::LOCKS;
         for (counter, count) in [
             (&self.conn_pool.creat, &locks.made),
@@ -58,9 +58,9 @@ impl Pools {
     }
 }
 
-fn show<'a>(set: &Mempool, seats: impl Iterator<Item = &'a ThreadHandle>, what: TransactionKind) {
-    let (live, begun) = seats.fold((0, 0), |(live, begun), seat| {
-        let (more, ever) = seat.work.tally(what);
+fn show<'a>(set: &Mempool, threads: impl Iterator<Item = &'a ThreadHandle>, what: TransactionKind) {
+    let (live, begun) = threads.fold((0, 0), |(live, begun), thread| {
+        let (more, ever) = thread.work.tally(what);
         (live + more, begun + ever)
     });
     set.live.set(live);

@@ -5,13 +5,13 @@ use std::fmt::Write;
 
 use tables::json::quote;
 use tables::vclvars::Method;
-use vrt::profile::{Counted, Line};
+use vrt::profile::{CountedOps, ProfileLine};
 
 /// No advice is given on lines that take less than this part of a request's CPU time.
 const WORTH: f64 = 0.01;
 const ENOUGH: u64 = 1000;
 
-pub(crate) struct Source<'a> {
+pub(crate) struct ProfileSource<'a> {
     pub name: &'a str,
     pub text: &'a [u8],
 }
@@ -19,8 +19,8 @@ pub(crate) struct Source<'a> {
 pub(crate) struct Profiled<'a> {
     pub vcl: &'a str,
     pub on: bool,
-    pub sources: &'a [Source<'a>],
-    pub counted: &'a Counted,
+    pub sources: &'a [ProfileSource<'a>],
+    pub counted: &'a CountedOps,
 }
 
 impl Profiled<'_> {
@@ -38,8 +38,8 @@ impl Profiled<'_> {
     }
 
     /// The lines that ran, the most expensive first.
-    fn shown(&self) -> Vec<&Line> {
-        let mut lines: Vec<&Line> = self.counted.lines.iter().filter(|line| line.runs > 0).collect();
+    fn shown(&self) -> Vec<&ProfileLine> {
+        let mut lines: Vec<&ProfileLine> = self.counted.lines.iter().filter(|line| line.runs > 0).collect();
         lines.sort_by_key(|line| (!line.is_measurable, std::cmp::Reverse(line.nanos), line.source, line.line));
         lines
     }
@@ -98,8 +98,8 @@ fn summary(profiled: &Profiled<'_>) -> String {
 
 pub(crate) fn report_json(profiled: &Profiled<'_>) -> String {
     let Profiled { vcl, on, sources, counted } = *profiled;
-    let name = |line: &Line| quote(sources.get(line.source as usize).map_or("", |source| source.name));
-    let one = |line: &&Line| {
+    let name = |line: &ProfileLine| quote(sources.get(line.source as usize).map_or("", |source| source.name));
+    let one = |line: &&ProfileLine| {
         let held = line.held.map_or("null".to_owned(), |held| held.to_string());
         format!(
             "  {{ \"source\": {}, \"line\": {}, \"runs\": {}, \"held\": {held}, \"nanoseconds\": {}, \"measurable\": {}, \"text\": {} }}",
@@ -147,11 +147,11 @@ fn percent(ratio: f64) -> String {
     format!("{:.1} %", ratio * 100.0)
 }
 
-fn place(sources: &[Source<'_>], line: &Line) -> String {
+fn place(sources: &[ProfileSource<'_>], line: &ProfileLine) -> String {
     format!("{}:{}", sources.get(line.source as usize).map_or("?", |source| source.name), line.line)
 }
 
-fn text(sources: &[Source<'_>], line: &Line) -> String {
+fn text(sources: &[ProfileSource<'_>], line: &ProfileLine) -> String {
     let source = sources.get(line.source as usize).map_or(&b""[..], |source| source.text);
     let text = source.split(|c| *c == b'\n').nth(line.line.saturating_sub(1) as usize).unwrap_or_default();
     String::from_utf8_lossy(text).into_owned()
@@ -172,8 +172,9 @@ fn advice(profiled: &Profiled<'_>) -> Vec<String> {
         )];
     }
     let mut out = Vec::new();
-    let written = |line: &&Line| sources.get(line.source as usize).is_none_or(|source| source.name != "<builtin>");
-    let lines: Vec<Line> = counted.lines.iter().filter(written).copied().collect();
+    let written =
+        |line: &&ProfileLine| sources.get(line.source as usize).is_none_or(|source| source.name != "<builtin>");
+    let lines: Vec<ProfileLine> = counted.lines.iter().filter(written).copied().collect();
     for line in lines.iter().filter(|line| line.is_measurable) {
         let share = ratio(line.nanos, whole);
         if line.held == Some(0) && line.runs >= ENOUGH && share >= WORTH {
@@ -186,7 +187,7 @@ fn advice(profiled: &Profiled<'_>) -> Vec<String> {
         }
     }
     for chain in chains(sources, &lines) {
-        let grouped: Vec<&Line> = chain.iter().copied().filter(|line| line.is_grouped).collect();
+        let grouped: Vec<&ProfileLine> = chain.iter().copied().filter(|line| line.is_grouped).collect();
         if let [first, .., last] = grouped[..] {
             out.push(format!(
                 "{} to {}: {} of {} tests are done by one lookup: neither their number nor their order matters.",
@@ -213,8 +214,8 @@ fn advice(profiled: &Profiled<'_>) -> Vec<String> {
 }
 
 /// The chains of `if` and `elsif` of the same indentation, as far as their lines were counted.
-fn chains<'a>(sources: &[Source<'_>], lines: &'a [Line]) -> Vec<Vec<&'a Line>> {
-    let mut open: Vec<(usize, Vec<&Line>)> = Vec::new();
+fn chains<'a>(sources: &[ProfileSource<'_>], lines: &'a [ProfileLine]) -> Vec<Vec<&'a ProfileLine>> {
+    let mut open: Vec<(usize, Vec<&ProfileLine>)> = Vec::new();
     let mut done = Vec::new();
     let mut source = 0;
     for line in lines.iter().filter(|line| line.held.is_some()) {
@@ -244,8 +245,8 @@ fn chains<'a>(sources: &[Source<'_>], lines: &'a [Line]) -> Vec<Vec<&'a Line>> {
 }
 
 /// The test of a chain that should be its first, and how many nanoseconds that would have saved.
-fn best_move(chain: &[&Line]) -> Option<(usize, u64)> {
-    let each = |line: &Line| ratio(line.nanos, line.runs);
+fn best_move(chain: &[&ProfileLine]) -> Option<(usize, u64)> {
+    let each = |line: &ProfileLine| ratio(line.nanos, line.runs);
     let gain = |at: usize| {
         let before: f64 = chain[..at].iter().map(|line| each(line)).sum();
         let held = chain[at].held.unwrap_or(0) as f64;
@@ -277,17 +278,17 @@ mod tests {
 }";
 
     /// Lines of vcl_recv in a worker that uses twice their time.
-    fn of(name: &'static str, lines: &[Line]) -> Profiled<'static> {
-        let sources: &'static [Source<'static>] = Box::leak(Box::new([Source { name, text: TEXT }]));
+    fn of(name: &'static str, lines: &[ProfileLine]) -> Profiled<'static> {
+        let sources: &'static [ProfileSource<'static>] = Box::leak(Box::new([ProfileSource { name, text: TEXT }]));
         let (nanos, runs) = (lines.iter().map(|l| l.nanos).sum(), lines.iter().map(|l| l.runs).max().unwrap_or(0));
         let recv = vrt::profile::Subroutine { method: Method::Recv, runs, nanos };
         let subroutines = if runs > 0 { vec![recv] } else { Vec::new() };
-        let counted = Counted { subroutines, lines: lines.to_vec(), process_nanos: nanos * 2, look_nanos: 45.0 };
+        let counted = CountedOps { subroutines, lines: lines.to_vec(), process_nanos: nanos * 2, look_nanos: 45.0 };
         Profiled { vcl: "boot", on: true, sources, counted: Box::leak(Box::new(counted)) }
     }
 
-    fn line(line: u32, runs: u64, held: Option<u64>, nanos: u64) -> Line {
-        Line { source: 0, line, runs, held, nanos, is_measurable: nanos > 0, acts: false, is_grouped: false }
+    fn line(line: u32, runs: u64, held: Option<u64>, nanos: u64) -> ProfileLine {
+        ProfileLine { source: 0, line, runs, held, nanos, is_measurable: nanos > 0, acts: false, is_grouped: false }
     }
 
     #[test]
@@ -330,7 +331,7 @@ mod tests {
     fn nothing_is_advised_that_nobody_would_notice() {
         let mut lines = [line(2, 1000, Some(0), 400), line(5, 1000, Some(10), 300), line(6, 990, Some(900), 250)];
         let mut profiled = of("/x.vcl", &lines);
-        let counted = Counted { process_nanos: 1_000_000, ..profiled.counted.clone() };
+        let counted = CountedOps { process_nanos: 1_000_000, ..profiled.counted.clone() };
         profiled.counted = &counted;
         assert_eq!(
             advice(&profiled),
@@ -358,7 +359,7 @@ mod tests {
             line(6, 990, Some(900), 250_000),
             line(8, 1000, None, 50_000),
         ];
-        let moved = |lines: &[Line]| report(&of("/x.vcl", lines)).contains("tested before");
+        let moved = |lines: &[ProfileLine]| report(&of("/x.vcl", lines)).contains("tested before");
         assert!(moved(&lines));
         for at in 0..3 {
             lines[at].acts = true;

@@ -15,19 +15,19 @@ use cli::handoff::WorkerStart;
 use engine::ListenerInfo;
 use fronts::h3;
 use net::Address;
-use net::quic::{Endpoint, Incoming, Limits, ServerConfig, VarInt};
+use net::quic::{Endpoint, Incoming, QuicLimits, ServerConfig, VarInt};
 use params::Params;
 use parking_lot::Mutex;
-use shm::vsm::Home;
-use sys::sock::{Name, local_name};
+use shm::vsm::SetOwner;
+use sys::sock::{SocketName, local_name};
 use sys::udp::{self, Steering, steer};
 use tables::counters::Main;
 use tls::early::{EarlyData, EarlySessions};
 use tls::quic::{QuicKeys, QuicServer};
 
 use self::qlog::{QlogFile, Qlogs};
-use crate::serving::{ConnectionSlot, Socket};
-use crate::startup::Worker;
+use crate::serving::{ConnectionSlot, ServingSocket};
+use crate::worker::Worker;
 
 const ACCEPT_BATCH: usize = 16;
 
@@ -38,12 +38,14 @@ const LAST_PACKETS: Duration = Duration::from_millis(20);
 /// Code H3_NO_ERROR (RFC 9114, 8.1).
 const H3_NO_ERROR: u32 = 0x100;
 
-pub fn listen(worker: &Arc<Worker>, socket: Socket) -> Result<(), String> {
-    let Socket { info, fd, member: (member, members) } = socket;
+pub fn listen(worker: &Arc<Worker>, socket: ServingSocket) -> Result<(), String> {
+    let ServingSocket { info, fd, member: (member, members) } = socket;
     let failed = |error: std::io::Error| format!("{}: {error}", info.name);
     let start = worker.start.quic.ok_or("the manager says nothing of QUIC")?;
-    let Name::Inet(local) = local_name(&fd).map_err(failed)? else { return Err("not a socket for UDP".to_owned()) };
-    let seat = h3::Seat { local, number: fd.as_raw_fd() as u32 };
+    let SocketName::Inet(local) = local_name(&fd).map_err(failed)? else {
+        return Err("not a socket for UDP".to_owned());
+    };
+    let own_socket = h3::ListenerSocket { local, number: fd.as_raw_fd() as u32 };
     let engine = worker.engine.clone();
     let server = QuicServer::new(engine.certificates.clone(), &info.frontend, move || engine.params.load().tls_ja3);
     let server = Arc::new(server.map_err(|error| format!("{}: {error}", info.name))?);
@@ -53,19 +55,20 @@ pub fn listen(worker: &Arc<Worker>, socket: Socket) -> Result<(), String> {
     let config = configure(&server, &keys, &params, &early, None);
     let is_superseded = Arc::<AtomicBool>::default();
     let is_alone = worker.quic.is_alone.clone();
-    let ids = net::quic::Seat { member, members, life: start.life, is_superseded: is_superseded.clone(), is_alone };
+    let ids =
+        net::quic::GroupSocket { member, members, life: start.life, is_superseded: is_superseded.clone(), is_alone };
     worker.quic.watch(&fd, worker.engine.main).map_err(failed)?;
     let endpoint = net::quic::listen(fd, ids, &keys, ServerConfig::clone(&config.quic)).map_err(failed)?;
     let settings = Settings { server, keys, params, config, early, is_superseded };
-    rt::spawn(accept(worker.clone(), info, endpoint, seat, settings));
+    rt::spawn(accept(worker.clone(), info, endpoint, own_socket, settings));
     Ok(())
 }
 
 #[derive(Debug)]
-pub struct Quic {
+pub struct WorkerQuic {
     /// Keys from the manager; `None` where there is no listener for QUIC.
-    start: Option<cli::handoff::Quic>,
-    /// True while no other worker has the sockets ([`net::quic::Seat::is_alone`]).
+    start: Option<cli::handoff::QuicStart>,
+    /// True while no other worker has the sockets ([`net::quic::GroupSocket::is_alone`]).
     is_alone: Arc<AtomicBool>,
     /// A socket of each group, and how many of them each worker has.
     groups: Mutex<Vec<(OwnedFd, usize)>>,
@@ -76,15 +79,15 @@ pub struct Quic {
     qlogs: Qlogs,
 }
 
-impl Quic {
+impl WorkerQuic {
     pub fn new(start: &WorkerStart) -> Self {
-        Quic {
+        WorkerQuic {
             start: start.quic,
             is_alone: Arc::new(start.former_fd.is_none().into()),
             groups: Mutex::default(),
             early: Arc::default(),
             watched: Mutex::default(),
-            qlogs: Qlogs::new(Home::Worker.dir_name()),
+            qlogs: Qlogs::new(SetOwner::Worker.dir_name()),
         }
     }
 
@@ -107,7 +110,7 @@ impl Quic {
     }
 
     /// This worker's of the sockets of a listener. From now on new connections come to them.
-    pub fn take(&self, mut sockets: Vec<Socket>) -> Result<Vec<Socket>, String> {
+    pub fn take(&self, mut sockets: Vec<ServingSocket>) -> Result<Vec<ServingSocket>, String> {
         let failed = |error: std::io::Error| format!("a listener for QUIC: {error}");
         let start = self.start.ok_or("the manager says nothing of QUIC")?;
         let members = sockets.len() / 2;
@@ -142,7 +145,7 @@ struct Settings {
     server: Arc<QuicServer>,
     keys: QuicKeys,
     params: Arc<Params>,
-    config: h3::Config,
+    config: h3::Http3Config,
     early: Arc<EarlySessions>,
     is_superseded: Arc<AtomicBool>,
 }
@@ -155,7 +158,7 @@ impl Settings {
         }
     }
 
-    fn next(&self, qlogs: &Qlogs) -> h3::Config {
+    fn next(&self, qlogs: &Qlogs) -> h3::Http3Config {
         match qlogs.begin(self.params.h3_qlog) {
             Some(file) => configure(&self.server, &self.keys, &self.params, &self.early, Some(file)),
             None => self.config.clone(),
@@ -169,7 +172,7 @@ fn configure(
     params: &Params,
     early: &Arc<EarlySessions>,
     qlog: Option<QlogFile>,
-) -> h3::Config {
+) -> h3::Http3Config {
     let limits = limits(params);
     let early = params.h3_early_data.then(|| EarlyData {
         sessions: early.clone(),
@@ -178,12 +181,12 @@ fn configure(
     });
     let (takes_early_data, server) = (early.is_some(), server.with_early(early));
     let qlog = qlog.map(|file| Box::new(file) as _);
-    h3::Config { quic: Arc::new(net::quic::config(&Arc::new(server), keys, &limits, qlog)), takes_early_data }
+    h3::Http3Config { quic: Arc::new(net::quic::config(&Arc::new(server), keys, &limits, qlog)), takes_early_data }
 }
 
-fn limits(params: &Params) -> Limits {
+fn limits(params: &Params) -> QuicLimits {
     let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-    Limits {
+    QuicLimits {
         streams: params.h3_max_concurrent_streams,
         stream_window: bytes(params.h3_stream_window),
         window: bytes(params.h3_window),
@@ -196,10 +199,10 @@ async fn accept(
     worker: Arc<Worker>,
     info: Arc<ListenerInfo>,
     endpoint: Endpoint,
-    seat: h3::Seat,
+    own_socket: h3::ListenerSocket,
     mut settings: Settings,
 ) {
-    let group = Rc::<h3::Group>::default();
+    let group = Rc::<h3::LinkGroup>::default();
     let watch = &worker.engine.drain_watch;
     let _untold = Untold::new(&watch.quic_untold);
     let acceptor = worker.drain.acceptor();
@@ -207,7 +210,7 @@ async fn accept(
     'batches: loop {
         for _ in 0..ACCEPT_BATCH {
             match acceptor.or_drain(endpoint.accept(), &worker.engine, &mut is_known).await {
-                Some(Some(client)) => welcome(&worker, &info, &group, seat, &mut settings, client),
+                Some(Some(client)) => welcome(&worker, &info, &group, own_socket, &mut settings, client),
                 // Nothing comes from an endpoint that has lost its socket.
                 Some(None) => return,
                 None => break 'batches,
@@ -249,8 +252,8 @@ impl Drop for Untold<'_> {
 fn welcome(
     worker: &Arc<Worker>,
     info: &Arc<ListenerInfo>,
-    group: &Rc<h3::Group>,
-    seat: h3::Seat,
+    group: &Rc<h3::LinkGroup>,
+    own_socket: h3::ListenerSocket,
     settings: &mut Settings,
     client: Incoming,
 ) {
@@ -277,6 +280,6 @@ fn welcome(
     rt::spawn(async move {
         let listener = info.clone();
         let admit = move || slot.or_else(|| ConnectionSlot::take(&worker, &listener, peer));
-        h3::serve(engine, info, group, seat, (client, config), admit).await;
+        h3::serve(engine, info, group, own_socket, (client, config), admit).await;
     });
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use base::clock;
 use parking_lot::{Condvar, Mutex};
-use storage::journal::Peer;
+use storage::journal::JournalPeer;
 use sys::fd::Interest;
 
 /// Journal entries, to be carried out.
@@ -130,7 +130,7 @@ impl Relay {
     }
 }
 
-impl Peer for Relay {
+impl JournalPeer for Relay {
     fn carry_out(&mut self, entries: &[u8]) -> io::Result<()> {
         let _asking = self.0.asking.lock();
         *self.0.answer.lock() = None;
@@ -166,7 +166,7 @@ impl Peer for Relay {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum RelayMessage {
     Entries(Vec<u8>),
     /// The other worker reads nothing in the stores' memory any more.
     LetGo,
@@ -184,9 +184,9 @@ pub struct Ear {
 }
 
 impl Ear {
-    pub fn hear(&mut self, pause: Duration) -> Said {
+    pub fn hear(&mut self, pause: Duration) -> RelayMessage {
         let said = self.next(pause);
-        if said == Said::Gone || self.is_deaf {
+        if said == RelayMessage::Gone || self.is_deaf {
             self.relay.stop_asking();
         }
         said
@@ -196,46 +196,50 @@ impl Ear {
         &self.relay
     }
 
-    fn next(&mut self, pause: Duration) -> Said {
+    fn next(&mut self, pause: Duration) -> RelayMessage {
         let socket = &self.relay.0.socket;
         if self.is_deaf {
             std::thread::sleep(pause);
-            return if sys::fd::is_hung_up(socket).unwrap_or(true) { Said::Gone } else { Said::Nothing };
+            return if sys::fd::is_hung_up(socket).unwrap_or(true) {
+                RelayMessage::Gone
+            } else {
+                RelayMessage::Nothing
+            };
         }
         if let Some(said) = self.frame() {
             return said;
         }
         let socket = &self.relay.0.socket;
         if !matches!(sys::fd::wait(socket, Interest::Read, Some(pause)), Ok(true)) {
-            return Said::Nothing;
+            return RelayMessage::Nothing;
         }
         let mut buf = [0; 16 << 10];
         match sys::fd::read(socket, &mut buf) {
-            Ok(0) => return Said::Gone,
+            Ok(0) => return RelayMessage::Gone,
             Ok(count) => self.read.extend_from_slice(&buf[..count]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return Said::Gone,
+            Err(_) => return RelayMessage::Gone,
         }
-        self.frame().unwrap_or(Said::Nothing)
+        self.frame().unwrap_or(RelayMessage::Nothing)
     }
 
-    fn frame(&mut self) -> Option<Said> {
+    fn frame(&mut self) -> Option<RelayMessage> {
         let (head, rest) = self.read.split_at_checked(HEAD)?;
         let len = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;
         let kind = head[0];
         if len > LONGEST || !matches!(kind, ENTRIES | LET_GO | ANSWER) {
             self.is_deaf = true;
-            return Some(Said::Nothing);
+            return Some(RelayMessage::Nothing);
         }
         let payload = rest.get(..len)?.to_vec();
         self.read.drain(..HEAD + len);
         match kind {
-            ENTRIES => Some(Said::Entries(payload)),
-            LET_GO => Some(Said::LetGo),
+            ENTRIES => Some(RelayMessage::Entries(payload)),
+            LET_GO => Some(RelayMessage::LetGo),
             _ => {
                 *self.relay.0.answer.lock() = Some(payload == [DONE]);
                 self.relay.0.has_answer.notify_all();
-                Some(Said::Nothing)
+                Some(RelayMessage::Nothing)
             }
         }
     }
@@ -253,18 +257,21 @@ mod tests {
     }
 
     /// Answers what it hears until the other one is gone: what that was.
-    fn listen(mut ear: Ear, is_done: impl Fn(&[u8]) -> bool + Send + 'static) -> std::thread::JoinHandle<Vec<Said>> {
+    fn listen(
+        mut ear: Ear,
+        is_done: impl Fn(&[u8]) -> bool + Send + 'static,
+    ) -> std::thread::JoinHandle<Vec<RelayMessage>> {
         std::thread::spawn(move || {
             let mut heard = Vec::new();
             loop {
                 match ear.hear(PAUSE) {
-                    Said::Nothing => {}
-                    Said::Gone => return heard,
-                    Said::Entries(entries) => {
+                    RelayMessage::Nothing => {}
+                    RelayMessage::Gone => return heard,
+                    RelayMessage::Entries(entries) => {
                         ear.relay().answer(is_done(&entries));
-                        heard.push(Said::Entries(entries));
+                        heard.push(RelayMessage::Entries(entries));
                     }
-                    Said::LetGo => heard.push(Said::LetGo),
+                    RelayMessage::LetGo => heard.push(RelayMessage::LetGo),
                 }
             }
         })
@@ -295,12 +302,12 @@ mod tests {
         a.give_up();
         assert!(given_up() && a.carry_out(b"x").is_err());
         // Its own thread has heard that before it lets go.
-        assert_eq!(b_ear.hear(PAUSE), Said::Gone);
+        assert_eq!(b_ear.hear(PAUSE), RelayMessage::Gone);
         let begin = clock::now();
         assert!(b.carry_out(b"x").is_err());
         assert!(begin.elapsed() < PATIENCE);
         b.let_go().unwrap();
-        assert_eq!(a_ear.hear(PAUSE), Said::LetGo);
+        assert_eq!(a_ear.hear(PAUSE), RelayMessage::LetGo);
     }
 
     #[test]
@@ -319,7 +326,7 @@ mod tests {
         let [(mut a, a_ear), (b, mut b_ear)] = pair();
         let hears = listen(a_ear, |_| true);
         let asks = std::thread::spawn(move || a.carry_out(b"x").is_err());
-        while b_ear.hear(PAUSE) == Said::Nothing {}
+        while b_ear.hear(PAUSE) == RelayMessage::Nothing {}
         drop((b, b_ear));
         assert!(asks.join().unwrap());
         assert_eq!(hears.join().unwrap(), []);
@@ -330,8 +337,8 @@ mod tests {
         let (a, b) = sys::fd::socket_pair().unwrap();
         let (_relay, mut ear) = Relay::open(b).unwrap();
         sys::fd::write(&a, &[9, 0, 0, 0, 0, 1, 2, 3]).unwrap();
-        assert_eq!((ear.hear(PAUSE), ear.hear(PAUSE)), (Said::Nothing, Said::Nothing));
+        assert_eq!((ear.hear(PAUSE), ear.hear(PAUSE)), (RelayMessage::Nothing, RelayMessage::Nothing));
         drop(a);
-        assert_eq!(ear.hear(PAUSE), Said::Gone);
+        assert_eq!(ear.hear(PAUSE), RelayMessage::Gone);
     }
 }

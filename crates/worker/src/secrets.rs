@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::lock::Mutex;
-use cli::handoff::{Secret, WorkerStart};
-use tls::signer::{Ask, MAX_ANSWER};
+use cli::handoff::{HandoffSecret, WorkerStart};
+use tls::signer::{AskSigner, MAX_ANSWER};
 use tls::{Bundle, Keyring};
 
 /// Longest wait for the signer: a signature takes a millisecond at most, and the other threads' go before.
@@ -32,7 +32,7 @@ impl Remote {
     }
 }
 
-impl Ask for Remote {
+impl AskSigner for Remote {
     fn ask(&self, question: &[u8]) -> io::Result<Vec<u8>> {
         let mut line = self.0.lock();
         line.number = line.number.wrapping_add(1);
@@ -50,28 +50,28 @@ impl Ask for Remote {
     }
 }
 
-pub struct Secrets {
+pub struct WorkerSecrets {
     pub keyring: Arc<Keyring>,
     socket: Option<OwnedFd>,
 }
 
-impl Secrets {
+impl WorkerSecrets {
     /// Takes over what the manager gave. With keys in it this process leaves no core, and shows itself to nobody but root.
     ///
     /// # Errors
     /// In words.
-    pub fn inherit(start: &WorkerStart) -> Result<Secrets, String> {
+    pub fn inherit(start: &WorkerStart) -> Result<WorkerSecrets, String> {
         let inherited = |number: Option<i32>| number.map(sys::fd::inherit).transpose();
         let text = |error: std::io::Error| format!("certificates: {error}");
-        let secrets = Secrets { keyring: Arc::default(), socket: inherited(start.secrets_fd).map_err(text)? };
+        let secrets = WorkerSecrets { keyring: Arc::default(), socket: inherited(start.secrets_fd).map_err(text)? };
         if start.certificates_fd.is_some() || start.ticket_keys_fd.is_some() {
             sys::secret::forbid_core().map_err(text)?;
         }
         if let Some(file) = inherited(start.certificates_fd).map_err(text)? {
-            secrets.adopt(Secret::Certificates, &file)?;
+            secrets.adopt(HandoffSecret::Certificates, &file)?;
         }
         if let Some(file) = inherited(start.ticket_keys_fd).map_err(text)? {
-            secrets.adopt(Secret::TicketKeys, &file)?;
+            secrets.adopt(HandoffSecret::TicketKeys, &file)?;
         }
         if secrets.socket.is_some() {
             secrets.take()?;
@@ -86,28 +86,28 @@ impl Secrets {
     pub fn take(&self) -> Result<(), String> {
         let socket = self.socket.as_ref().ok_or("the manager has given this worker no way for secrets")?;
         while let Some((letter, file)) = sys::secret::receive(socket).map_err(|error| error.to_string())? {
-            let kind = Secret::of_letter(letter).ok_or("the manager sends something unknown")?;
+            let kind = HandoffSecret::of_letter(letter).ok_or("the manager sends something unknown")?;
             match kind {
-                Secret::Signer => self.keyring.replace_signer(Box::new(Remote::new(file)?)),
+                HandoffSecret::Signer => self.keyring.replace_signer(Box::new(Remote::new(file)?)),
                 kind => self.adopt(kind, &file)?,
             }
         }
         Ok(())
     }
 
-    fn adopt(&self, kind: Secret, file: &OwnedFd) -> Result<(), String> {
-        let secret = sys::secret::Secret::map(file).map_err(|error| format!("it can't be mapped: {error}"))?;
+    fn adopt(&self, kind: HandoffSecret, file: &OwnedFd) -> Result<(), String> {
+        let secret = sys::secret::SealedSecret::map(file).map_err(|error| format!("it can't be mapped: {error}"))?;
         match kind {
-            Secret::Certificates => {
+            HandoffSecret::Certificates => {
                 self.keyring.replace(Bundle::open(Box::new(secret)).map_err(|error| error.to_string())?)
             }
-            Secret::TicketKeys => {
+            HandoffSecret::TicketKeys => {
                 let keys = tls::tickets::decode(secret.as_ref()).ok_or("the keys for tickets can't be read")?;
                 self.keyring.replace_ticket_keys(&keys);
             }
-            Secret::OriginKeys => tls::origin_keys::of_this_process().adopt(secret.as_ref())?,
-            Secret::Challenges => return Err("there is no ACME client".to_owned()),
-            Secret::Signer => return Err("a signer isn't inherited".to_owned()),
+            HandoffSecret::OriginKeys => tls::origin_keys::of_this_process().adopt(secret.as_ref())?,
+            HandoffSecret::Challenges => return Err("there is no ACME client".to_owned()),
+            HandoffSecret::Signer => return Err("a signer isn't inherited".to_owned()),
         }
         Ok(())
     }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cli::handoff::{Listener, Transport, WorkerStart};
+use cli::handoff::{ListenerLayers, ListenerStart, WorkerStart};
 use engine::ListenerInfo;
 use net::{Accept, AcceptFailure, Address};
 use parking_lot::Mutex;
 use tables::counters::Main;
 
-use crate::startup::Worker;
 use crate::watchdog::ThreadHandle;
+use crate::worker::Worker;
 
 /// Connections taken in a row before other tasks get their turn.
 const ACCEPT_BATCH: usize = 16;
@@ -24,18 +24,18 @@ const OUT_OF_FDS_PAUSE: Duration = Duration::from_millis(100);
 /// nothing.
 const STACK_BYTES: usize = 8 << 20;
 
-pub struct Socket {
+pub struct ServingSocket {
     pub info: Arc<ListenerInfo>,
     pub fd: OwnedFd,
     /// Number among those of its address, and how many there are.
     pub member: (usize, usize),
 }
 
-pub fn adopt(start: &WorkerStart) -> Result<Vec<Socket>, String> {
+pub fn adopt(start: &WorkerStart) -> Result<Vec<ServingSocket>, String> {
     let mut infos: HashMap<String, Arc<ListenerInfo>> = HashMap::new();
     let mut sockets = Vec::new();
     for listener in &start.listeners {
-        let Listener { name, address, transport, is_uds, .. } = listener;
+        let ListenerStart { name, address, transport, is_uds, .. } = listener;
         let info = infos.entry(format!("{name} {address}")).or_insert_with(|| {
             let endpoint = if *is_uds { address.clone() } else { address.replace(' ', ":") };
             let beside = Beside { listener, all: &start.listeners };
@@ -52,7 +52,7 @@ pub fn adopt(start: &WorkerStart) -> Result<Vec<Socket>, String> {
             })
         });
         let fd = sys::fd::inherit(listener.fd).map_err(|error| format!("listener {}: {error}", listener.name))?;
-        sockets.push(Socket { info: info.clone(), fd, member: (0, 1) });
+        sockets.push(ServingSocket { info: info.clone(), fd, member: (0, 1) });
     }
     Ok(sockets)
 }
@@ -60,27 +60,28 @@ pub fn adopt(start: &WorkerStart) -> Result<Vec<Socket>, String> {
 /// A listener, and those at the same port that the same clients come to: who speaks HTTP/3 comes to the same name and port as over TCP.
 /// What is behind a PROXY header isn't what clients come to.
 struct Beside<'l> {
-    listener: &'l Listener,
-    all: &'l [Listener],
+    listener: &'l ListenerStart,
+    all: &'l [ListenerStart],
 }
 
 impl<'l> Beside<'l> {
     /// One for QUIC, which gets all that this one for TLS gets.
-    fn quic(&self) -> Option<&'l Listener> {
+    fn quic(&self) -> Option<&'l ListenerStart> {
         let others = self.at_this_port(false)?;
         best(others, |other| covers(&other.address, &self.listener.address))
     }
 
     /// One for TLS, whose certificates this one for QUIC shows: first one that gets all that this one gets.
-    fn https(&self) -> Option<&'l Listener> {
+    fn https(&self) -> Option<&'l ListenerStart> {
         let others = self.at_this_port(true)?;
         let wider = best(others.clone(), |other| covers(&other.address, &self.listener.address));
         wider.or_else(|| best(others, |other| covers(&self.listener.address, &other.address)))
     }
 
     /// Those of the other kind, if this one is for QUIC or isn't, as `is_quic` says; nothing if it is otherwise.
-    fn at_this_port(&self, is_quic: bool) -> Option<impl Iterator<Item = &'l Listener> + Clone + use<'l>> {
-        let faces_clients = |listener: &Listener| listener.transport.is_tls && !listener.transport.has_proxy_header;
+    fn at_this_port(&self, is_quic: bool) -> Option<impl Iterator<Item = &'l ListenerStart> + Clone + use<'l>> {
+        let faces_clients =
+            |listener: &ListenerStart| listener.transport.is_tls && !listener.transport.has_proxy_header;
         let here = port(self.listener).filter(|_| faces_clients(self.listener))?;
         let candidates = self.all.iter().filter(move |other| faces_clients(other) && port(other) == Some(here));
         (is_quic == self.listener.transport.is_quic)
@@ -90,10 +91,10 @@ impl<'l> Beside<'l> {
 
 /// The first that fits and names an address, else the first that fits.
 fn best<'l>(
-    others: impl Iterator<Item = &'l Listener> + Clone,
-    fits: impl Fn(&Listener) -> bool,
-) -> Option<&'l Listener> {
-    let is_wildcard = |other: &&Listener| host(&other.address).is_some_and(|ip| ip.is_unspecified());
+    others: impl Iterator<Item = &'l ListenerStart> + Clone,
+    fits: impl Fn(&ListenerStart) -> bool,
+) -> Option<&'l ListenerStart> {
+    let is_wildcard = |other: &&ListenerStart| host(&other.address).is_some_and(|ip| ip.is_unspecified());
     let mut fitting = others.filter(|other| fits(other));
     fitting.clone().find(|other| !is_wildcard(other)).or_else(|| fitting.next())
 }
@@ -110,11 +111,11 @@ fn host(address: &str) -> Option<IpAddr> {
     address.rsplit_once(' ')?.0.parse().ok()
 }
 
-fn port(listener: &Listener) -> Option<u16> {
+fn port(listener: &ListenerStart) -> Option<u16> {
     listener.address.rsplit_once(' ').filter(|_| !listener.is_uds)?.1.parse().ok()
 }
 
-fn transport_word(transport: Transport) -> &'static str {
+fn transport_word(transport: ListenerLayers) -> &'static str {
     match (transport.has_proxy_header, transport.is_tls) {
         _ if transport.is_quic => "QUIC",
         (false, false) => "HTTP/1",
@@ -126,7 +127,7 @@ fn transport_word(transport: Transport) -> &'static str {
 pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     let sockets = std::mem::take(&mut *worker.listeners.lock());
     let threads = sys::cpu::usable().max(1);
-    let mut shares: Vec<Vec<Socket>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut shares: Vec<Vec<ServingSocket>> = (0..threads).map(|_| Vec::new()).collect();
     for (name, members) in by_listener(sockets) {
         if members[0].info.is_quic {
             // Each has one endpoint: connections' ids name the socket.
@@ -139,18 +140,18 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
         for n in 0..count {
             let member = &members[n % members.len()];
             let fd = sys::fd::duplicate(member.fd.as_fd()).map_err(|error| format!("listener {name}: {error}"))?;
-            shares[n % threads].push(Socket { info: member.info.clone(), fd, member: member.member });
+            shares[n % threads].push(ServingSocket { info: member.info.clone(), fd, member: member.member });
         }
     }
     for (number, share) in shares.into_iter().enumerate() {
         let (worker, name) = (worker.clone(), format!("lacquer-{number}"));
         let thread = std::thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES);
         let spawned = thread.spawn(move || {
-            let progress = Arc::<rt::Progress>::default();
+            let progress = Arc::<rt::RuntimeProgress>::default();
             let (work, name) = (engine::current::thread_work(), name);
             let trim = Arc::<rt::Notify>::default();
             let handle = ThreadHandle { name: name.clone(), progress: progress.clone(), work, trim: trim.clone() };
-            worker.seats.lock().push(handle);
+            worker.threads.lock().push(handle);
             engine::serving::begin_thread(number);
             shm::vsl::gather_here();
             tables::counters::begin_tally();
@@ -170,8 +171,8 @@ fn flush_thread_state() {
     tables::counters::flush();
 }
 
-fn by_listener(sockets: Vec<Socket>) -> Vec<(String, Vec<Socket>)> {
-    let mut groups: Vec<(String, Vec<Socket>)> = Vec::new();
+fn by_listener(sockets: Vec<ServingSocket>) -> Vec<(String, Vec<ServingSocket>)> {
+    let mut groups: Vec<(String, Vec<ServingSocket>)> = Vec::new();
     for socket in sockets {
         let key = format!("{} {}", socket.info.name, socket.info.endpoint);
         match groups.iter_mut().find(|(name, _)| *name == key) {
@@ -182,7 +183,7 @@ fn by_listener(sockets: Vec<Socket>) -> Vec<(String, Vec<Socket>)> {
     groups
 }
 
-async fn serve(worker: Arc<Worker>, number: usize, share: Vec<Socket>, trim: Arc<rt::Notify>) {
+async fn serve(worker: Arc<Worker>, number: usize, share: Vec<ServingSocket>, trim: Arc<rt::Notify>) {
     if number == 0 {
         rt::spawn(crate::demand::run(worker.clone()));
     }
@@ -294,7 +295,7 @@ async fn make_room(worker: &Arc<Worker>) -> bool {
 fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accepted) {
     let Some(slot) = ConnectionSlot::take(worker, info, accepted.peer) else { return };
     let (engine, info) = (worker.engine.clone(), info.clone());
-    let accepted = fronts::Accepted { stream: accepted.stream, peer: accepted.peer, local: accepted.local };
+    let accepted = fronts::AcceptedClient { stream: accepted.stream, peer: accepted.peer, local: accepted.local };
     rt::spawn(async move {
         let _slot = slot;
         fronts::serve(engine, info, accepted).await;
@@ -364,9 +365,9 @@ impl Drop for ConnectionSlot {
 mod tests {
     use super::*;
 
-    fn listener(name: &str, address: &str, is_quic: bool, has_proxy_header: bool) -> Listener {
-        let transport = Transport { has_proxy_header, is_tls: true, is_quic };
-        Listener { name: name.into(), fd: 0, address: address.into(), is_uds: false, transport }
+    fn listener(name: &str, address: &str, is_quic: bool, has_proxy_header: bool) -> ListenerStart {
+        let transport = ListenerLayers { has_proxy_header, is_tls: true, is_quic };
+        ListenerStart { name: name.into(), fd: 0, address: address.into(), is_uds: false, transport }
     }
 
     /// The alternative service is true for all clients of https; QUIC shows the certificates of the https that they

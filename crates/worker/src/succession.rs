@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 use base::clock;
 use parking_lot::Mutex;
 
-use crate::relay::{Ear, Relay, Said};
-use crate::startup::Worker;
+use crate::relay::{Ear, Relay, RelayMessage};
+use crate::worker::Worker;
 
 /// Interval at which a successor looks at what waits for the former worker.
 const LOOK: Duration = Duration::from_millis(20);
@@ -142,8 +142,8 @@ pub fn take_over(worker: &Arc<Worker>) -> Result<(), String> {
     let (relay, ear) = opened.map_err(|error| format!("the former worker: {error}"))?;
     worker.engine.cache.take_over(Some(Box::new(relay)));
     let journal = crate::journal::read(&worker.start, &worker.engine.clock);
-    let past = journal.as_ref().map(crate::journal::Former::past);
-    crate::startup::find_survivors(journal, &worker.engine);
+    let past = journal.as_ref().map(crate::journal::FormerJournal::past);
+    crate::worker::find_survivors(journal, &worker.engine);
     worker.disks.take_over(past.as_ref());
     crate::journal::start(worker);
     crate::adoption::start(worker);
@@ -177,19 +177,19 @@ fn attend(worker: &Worker, mut ear: Ear, other: Other) {
             worker.disks.own();
         }
         match ear.hear(LOOK) {
-            Said::Entries(entries) => {
+            RelayMessage::Entries(entries) => {
                 // Where the journal is the other one's, that waits for this answer before it keeps what it has told.
                 let is_kept = || cache.has_handed_over() || crate::journal::wait(worker).is_ok();
                 let is_done = cache.carry_out(&entries) && is_kept();
                 tables::counters::flush();
                 ear.relay().answer(is_done);
             }
-            Said::LetGo => {
+            RelayMessage::LetGo => {
                 cache.own();
                 readers_until = Some(clock::now() + READERS_PATIENCE);
             }
-            Said::Gone => break,
-            Said::Nothing => {}
+            RelayMessage::Gone => break,
+            RelayMessage::Nothing => {}
         }
         let waits_too_much = |store: &Arc<storage::Store>| {
             let most = store.limit_bytes().unwrap_or(0) / DEFERRED_SHARE;

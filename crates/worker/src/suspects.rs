@@ -2,7 +2,7 @@
 //! What the stores of a former worker are said to hold, and which of their objects may have been its end: one that was being
 //! delivered at two deaths is dropped before it is served a third time.
 
-use storage::{Opening, Stores};
+use storage::{StoreOpening, Stores};
 use tables::counters::Main;
 
 const DEATHS: u32 = 2;
@@ -25,7 +25,7 @@ pub fn examine(stores: &Stores, main: &Main) {
     }
 }
 
-fn tell_opening(name: &str, opening: &Opening) {
+fn tell_opening(name: &str, opening: &StoreOpening) {
     if let Some(reason) = opening.refusal {
         eprintln!("storage.{name}: the objects of the previous worker can't be used: {reason}");
     } else if opening.pages_found > 0 {

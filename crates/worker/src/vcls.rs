@@ -10,7 +10,7 @@ use engine::Labels;
 use parking_lot::Mutex;
 use vrt::LoadedVcl;
 
-struct Entry {
+struct VclEntry {
     name: String,
     /// `auto`, `warm`, `cold`, `label`.
     state: String,
@@ -24,16 +24,16 @@ enum What {
 }
 
 #[derive(Default)]
-pub struct Vcls {
-    entries: Mutex<Vec<Entry>>,
+pub struct WorkerVcls {
+    entries: Mutex<Vec<VclEntry>>,
     discarded: Mutex<Vec<Weak<LoadedVcl>>>,
     active: Mutex<Option<String>>,
     active_since: Mutex<Real>,
 }
 
-impl Vcls {
+impl WorkerVcls {
     pub fn add(&self, name: &str, state: &str, warm: bool, vcl: Arc<LoadedVcl>) {
-        let entry = Entry { name: name.to_owned(), state: state.to_owned(), warm, what: What::Vcl(vcl) };
+        let entry = VclEntry { name: name.to_owned(), state: state.to_owned(), warm, what: What::Vcl(vcl) };
         self.entries.lock().push(entry);
     }
 
@@ -41,7 +41,7 @@ impl Vcls {
         let mut entries = self.entries.lock();
         match entries.iter_mut().find(|entry| entry.name == name) {
             Some(entry) => entry.what = What::Label(vcl.to_owned()),
-            None => entries.push(Entry {
+            None => entries.push(VclEntry {
                 name: name.to_owned(),
                 state: "label".to_owned(),
                 warm: true,
@@ -208,10 +208,10 @@ impl Vcls {
             entries.iter().filter(|entry| matches!(&entry.what, What::Label(target) if target == name)).count()
         };
         let returns_to = |name: &str| {
-            let uses = |entry: &&Entry| matches!(&entry.what, What::Vcl(vcl) if vcl.program.labels.iter().any(|label| label == name));
+            let uses = |entry: &&VclEntry| matches!(&entry.what, What::Vcl(vcl) if vcl.program.labels.iter().any(|label| label == name));
             entries.iter().filter(uses).count()
         };
-        let row = |entry: &Entry| {
+        let row = |entry: &VclEntry| {
             let (target, users, busy) = match &entry.what {
                 // One reference is the list's; the active one, or what an active label stands for, the engine holds too.
                 What::Vcl(vcl) => {
@@ -248,7 +248,7 @@ struct Row {
 }
 
 /// A handle for the engine.
-pub struct ByLabel(pub Arc<Vcls>);
+pub struct ByLabel(pub Arc<WorkerVcls>);
 
 impl Labels for ByLabel {
     fn labelled(&self, label: &str) -> Option<Arc<LoadedVcl>> {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use base::clock;
 use engine::current::ThreadWork;
-use rt::{Progress, Watch};
+use rt::{RuntimeProgress, RuntimeWatch};
 use shm::vsl::Marker;
 use tables::tags::Tag;
 
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 const LOOK: Duration = Duration::from_millis(250);
 /// Time without a turn after which a thread is logged.
@@ -22,7 +22,7 @@ const HOPELESS: Duration = Duration::from_secs(60);
 /// A serving thread as others see it.
 pub struct ThreadHandle {
     pub name: String,
-    pub progress: Arc<Progress>,
+    pub progress: Arc<RuntimeProgress>,
     pub work: Arc<ThreadWork>,
     pub trim: Arc<rt::Notify>,
 }
@@ -40,43 +40,43 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
 }
 
 fn watch(worker: &Weak<Worker>) {
-    let mut watches: Vec<(Watch, bool)> = Vec::new();
+    let mut watches: Vec<(RuntimeWatch, bool)> = Vec::new();
     while let Some(worker) = worker.upgrade() {
         let now = clock::now();
-        let seats = worker.seats.lock();
-        for seat in &seats[watches.len()..] {
-            watches.push((Watch::new(seat.progress.clone(), now), false));
+        let threads = worker.threads.lock();
+        for thread in &threads[watches.len()..] {
+            watches.push((RuntimeWatch::new(thread.progress.clone(), now), false));
         }
-        for (seat, (watch, is_known)) in seats.iter().zip(&mut watches) {
+        for (thread, (watch, is_known)) in threads.iter().zip(&mut watches) {
             let stalled = watch.look(now);
             if stalled < STALLED {
                 *is_known = false;
             } else if !std::mem::replace(is_known, true) {
-                report(&worker, seat, stalled);
+                report(&worker, thread, stalled);
             }
             if stalled >= HOPELESS {
-                crate::panic::die(&format!("Panic: {}\n", describe(seat, stalled)));
+                crate::panic::die(&format!("Panic: {}\n", describe(thread, stalled)));
             }
         }
-        drop(seats);
+        drop(threads);
         drop(worker);
         std::thread::sleep(LOOK);
     }
 }
 
-fn report(worker: &Worker, seat: &ThreadHandle, stalled: Duration) {
-    let (engine, text) = (&worker.engine, describe(seat, stalled));
+fn report(worker: &Worker, thread: &ThreadHandle, stalled: Duration) {
+    let (engine, text) = (&worker.engine, describe(thread, stalled));
     engine.main.stalls.inc();
-    engine.log.write_onef(Tag::Error, seat.work.current().vxid, Marker::None, format_args!("{text}"));
+    engine.log.write_onef(Tag::Error, thread.work.current().vxid, Marker::None, format_args!("{text}"));
     eprintln!("{text}");
 }
 
-fn describe(seat: &ThreadHandle, stalled: Duration) -> String {
-    let current = seat.work.current();
+fn describe(thread: &ThreadHandle, stalled: Duration) -> String {
+    let current = thread.work.current();
     let step = if current.step.is_empty() { "-" } else { &current.step };
     format!(
         "Thread {} makes no progress for {:.1} s: transaction {}, step {step}",
-        seat.name,
+        thread.name,
         stalled.as_secs_f64(),
         current.vxid
     )

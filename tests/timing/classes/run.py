@@ -102,7 +102,7 @@ def served(answers):
     return [seconds for status, seconds in answers if status == 200]
 
 
-DEAR_WORKERS, DEAR_CHAIRS, PATIENCE = 10, 20, 10
+DEAR_WORKERS, DEAR_SLOTS, PATIENCE = 10, 20, 10
 OVERLOAD_VCL = """vcl 4.1;
 backend default { .host = "%s"; .port = "%d"; .max_connections = 500; .first_byte_timeout = 60s; }
 sub vcl_recv { if (req.url ~ "^/dear") { %s } return (pass); }
@@ -138,7 +138,7 @@ def overload(report, program, full, seed):
         address = await bed.start()
         rate = 2 * bed.capacity
         ours = OVERLOAD_VCL % (*address, 'set req.class = "dear";')
-        args = ["-p", f"classes=dear:workers={DEAR_WORKERS},chairs={DEAR_CHAIRS},patience={PATIENCE}s", "-p", "thread_pool_max=5000"]
+        args = ["-p", f"classes=dear:workers={DEAR_WORKERS},queue={DEAR_SLOTS},patience={PATIENCE}s", "-p", "thread_pool_max=5000"]
         results = []
         loop = asyncio.get_running_loop()
 
@@ -178,7 +178,7 @@ def overload(report, program, full, seed):
     least = 0.95 if full else 0.9
     report.check(ours["goodput"] >= least, f"goodput {ours['goodput']:.3f}")
     report.check(counts["busy"] == counts["waiting"] == 0 and counts["ended"] == counts["served"], f"all is accounted: {counts}")
-    report.check(counts["refused"] > 0 and most_dear == DEAR_WORKERS, f"who finds no chair is refused: {counts}, {most_dear} at the origin at once")
+    report.check(counts["refused"] > 0 and most_dear == DEAR_WORKERS, f"who finds no slot is refused: {counts}, {most_dear} at the origin at once")
     if full:
         report.check(ours["ratio"] <= 1.5, f"p99 of the cheap ones is {ours['ratio']:.2f} of theirs alone")
     model(report, bed, counts, planned, full)
@@ -186,7 +186,7 @@ def overload(report, program, full, seed):
 
 def plan(program, log):
     """What `lacquer plan` says of the class by the log of it."""
-    words = [pathlib.Path(program).with_name("lacquer"), "plan", "--workers", str(DEAR_WORKERS), "--chairs", str(DEAR_CHAIRS), "--in-class", "dear", "-q", "--format", "json", str(log)]
+    words = [pathlib.Path(program).with_name("lacquer"), "plan", "--workers", str(DEAR_WORKERS), "--queue", str(DEAR_SLOTS), "--in-class", "dear", "-q", "--format", "json", str(log)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     try:
         return json.loads(done.stdout)

@@ -3,7 +3,7 @@
 
 use toolkit::print;
 
-use crate::words::Words;
+use crate::words::AdmWords;
 use crate::{Config, is_good};
 
 const USAGE: &str = "\
@@ -44,7 +44,7 @@ pub fn main(args: &[String]) -> i32 {
         Ok(args) => args,
         Err(reason) => return refuse(&reason),
     };
-    let words = match Words::read(&args, &["-t", "-m", "-c", "-H"]) {
+    let words = match AdmWords::read(&args, &["-t", "-m", "-c", "-H"]) {
         Ok(Some(words)) => words,
         Ok(None) => {
             print::out(format_args!("{USAGE}"));
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(ours(&["-b", "jar"]), Err("-b takes cookies (a=b; c=d), no file".to_owned()));
         assert_eq!(ours(&["-X"]), Err("-X needs a value".to_owned()));
         assert_eq!(
-            Words::read(&["--resolve".to_owned()], &[]),
+            AdmWords::read(&["--resolve".to_owned()], &[]),
             Err("no option --resolve (--help shows the usage)".to_owned())
         );
     }

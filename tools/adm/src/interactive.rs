@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Commands typed at a terminal: history, and completion of the command's name.
 
-use admin::Connection;
-use cli::Status;
+use admin::AdminConnection;
+use cli::CliStatus;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -53,16 +53,16 @@ fn here_token(line: &str) -> Option<&str> {
     (mark == "<<").then_some(token)
 }
 
-pub fn run(connection: &mut Connection) -> i32 {
+pub fn run(connection: &mut AdminConnection) -> i32 {
     match talk(connection) {
         Ok(()) => 0,
         Err(status) => status.min(1),
     }
 }
 
-fn talk(connection: &mut Connection) -> Result<(), i32> {
+fn talk(connection: &mut AdminConnection) -> Result<(), i32> {
     // What is typed before the first prompt waits for it unchanged, a Tab too.
-    let _keys = sys::tty::Keys::new(sys::fd::standard(0));
+    let _keys = sys::tty::RawTerminal::new(sys::fd::standard(0));
     let banner = connection.ask(b"banner\n")?;
     crate::show_reply(&banner, Show::Interactive);
     let commands = names(&connection.ask(b"help -j\n")?.body);
@@ -99,7 +99,7 @@ fn talk(connection: &mut Connection) -> Result<(), i32> {
         let _ = connection.stream.set_read_timeout(None);
         let reply = connection.ask(text.as_bytes())?;
         crate::show_reply(&reply, Show::Interactive);
-        if reply.status == Status::Close {
+        if reply.status == CliStatus::Close {
             return Ok(());
         }
     }

@@ -18,9 +18,9 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
-use admin::{Connection, Door, is_good};
+use admin::{AdminConnection, Door, is_good};
 use base::text::printable;
-use cli::{Decoder, Reply, Status};
+use cli::{CliDecoder, CliReply, CliStatus};
 use logq::getopt::OptError;
 use logq::tool::Attach;
 use sys::fd::Interest;
@@ -156,7 +156,7 @@ impl Config {
     }
 
     /// A connection to the manager by address or name; what goes wrong is said on standard error.
-    fn connect(&self) -> Option<Connection> {
+    fn connect(&self) -> Option<AdminConnection> {
         let attach = match self.attach() {
             Ok(attach) => attach,
             Err(text) => {
@@ -165,13 +165,13 @@ impl Config {
             }
         };
         match &self.address {
-            Some(address) => opened(Connection::open(address, self.secret.as_deref(), attach.timeout)),
+            Some(address) => opened(AdminConnection::open(address, self.secret.as_deref(), attach.timeout)),
             None => by_name(&attach),
         }
     }
 }
 
-fn by_name(attach: &Attach) -> Option<Connection> {
+fn by_name(attach: &Attach) -> Option<AdminConnection> {
     let found = attach.wait_asleep().inspect_err(|text| print::foreign_err(format_args!("{text}\n")));
     let workdir = found.ok()?;
     let Some(door) = Door::of(&workdir) else {
@@ -182,11 +182,11 @@ fn by_name(attach: &Attach) -> Option<Connection> {
 }
 
 /// A connection; what went wrong is said on standard error.
-fn opened(result: Result<Connection, String>) -> Option<Connection> {
+fn opened(result: Result<AdminConnection, String>) -> Option<AdminConnection> {
     result.inspect_err(|text| print::err(format_args!("{text}\n"))).ok()
 }
 
-fn show_reply(reply: &Reply, show: Show) {
+fn show_reply(reply: &CliReply, show: Show) {
     let mut out = io::stdout().lock();
     let number = reply.status.number();
     let written = match show {
@@ -195,7 +195,8 @@ fn show_reply(reply: &Reply, show: Show) {
         }
         Show::Script | Show::Interactive => {
             let head = if show == Show::Interactive { format!("{number}\n") } else { String::new() };
-            let tail: &[u8] = if reply.status == Status::Truncated { b"\n[response was truncated]\n" } else { b"\n" };
+            let tail: &[u8] =
+                if reply.status == CliStatus::Truncated { b"\n[response was truncated]\n" } else { b"\n" };
             // Bans have texts in them that whoever sends a request may have chosen.
             let body = match out.is_terminal() {
                 true => printable(&reply.text()).into_bytes().into(),
@@ -212,7 +213,7 @@ fn show_reply(reply: &Reply, show: Show) {
 
 /// Sends a command from the command line: the words as they are, so that quotes reach the manager, as Varnish's tool does; and where that is
 /// refused, with each word that has blanks in it as one argument.
-fn one(connection: &mut Connection, words: &[String], show: Show) -> i32 {
+fn one(connection: &mut AdminConnection, words: &[String], show: Show) -> i32 {
     let mut ask = |line: &[u8]| connection.ask(&[line, b"\n"].concat());
     let mut reply = match ask(words.join(" ").as_bytes()) {
         Ok(reply) => reply,
@@ -236,11 +237,11 @@ fn one(connection: &mut Connection, words: &[String], show: Show) -> i32 {
 }
 
 /// Passes standard input on and shows replies, until the input ends and all its commands are answered.
-fn pass(connection: &mut Connection, show: Show) -> i32 {
+fn pass(connection: &mut AdminConnection, show: Show) -> i32 {
     let mut buffer = [0; 4096];
     let mut is_open = true;
     // Reads the commands as the manager does, to know how many replies will come.
-    let mut commands = Decoder::trusted();
+    let mut commands = CliDecoder::trusted();
     let mut unanswered = 0u64;
     while is_open || unanswered > 0 {
         let stdin = sys::fd::standard(0);

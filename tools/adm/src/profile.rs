@@ -4,13 +4,13 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use admin::Connection;
-use cli::Reply;
+use admin::AdminConnection;
+use cli::CliReply;
 use sys::fd::Interest;
 use sys::signal::{SIGINT, SIGTERM, Signals};
 use toolkit::print;
 
-use crate::words::Words;
+use crate::words::AdmWords;
 use crate::{Config, is_good};
 
 const USAGE: &str = "\
@@ -36,7 +36,7 @@ Examples:
 pub fn main(args: &[String]) -> i32 {
     let json = args.iter().any(|word| word == "-j");
     let args: Vec<String> = args.iter().filter(|word| *word != "-j").cloned().collect();
-    let words = match Words::read(&args, &["-t"]) {
+    let words = match AdmWords::read(&args, &["-t"]) {
         Ok(Some(words)) => words,
         Ok(None) => {
             print::out(format_args!("{USAGE}"));
@@ -71,7 +71,7 @@ fn refuse(reason: &str) -> i32 {
 }
 
 /// Counts for that long, or until a signal; switches off in any case.
-fn count(connection: &mut Connection, vcl: Option<&str>, time: Duration, json: bool) -> Result<String, String> {
+fn count(connection: &mut AdminConnection, vcl: Option<&str>, time: Duration, json: bool) -> Result<String, String> {
     let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|e| e.to_string())?;
     let on = ask(connection, "on", vcl)?.text().into_owned();
     // Another VCL may be in use by the time it ends.
@@ -89,7 +89,7 @@ fn count(connection: &mut Connection, vcl: Option<&str>, time: Duration, json: b
     shown.map(|reply| reply.text().into_owned())
 }
 
-fn ask(connection: &mut Connection, what: &str, vcl: Option<&str>) -> Result<Reply, String> {
+fn ask(connection: &mut AdminConnection, what: &str, vcl: Option<&str>) -> Result<CliReply, String> {
     let line = format!("vcl.profile {what} {}\n", vcl.unwrap_or_default());
     let reply = connection.ask(line.as_bytes()).map_err(|_| "the server has gone".to_owned())?;
     if is_good(reply.status) { Ok(reply) } else { Err(reply.text().into_owned()) }

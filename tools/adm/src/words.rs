@@ -7,7 +7,7 @@ use toolkit::print;
 use crate::Config;
 
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Words {
+pub(crate) struct AdmWords {
     flags: Vec<(String, String)>,
     pub rest: Vec<String>,
 }
@@ -26,8 +26,8 @@ pub(crate) struct CommandLine {
 impl CommandLine {
     /// Reads `args`. `Err`: there is nothing to be done any more, and this is the exit status: help was asked for and shown, or
     /// something was wrong and is said.
-    pub fn read(&self, args: &[String]) -> Result<Words, i32> {
-        let words = match Words::read(args, self.flags) {
+    pub fn read(&self, args: &[String]) -> Result<AdmWords, i32> {
+        let words = match AdmWords::read(args, self.flags) {
             Ok(Some(words)) => words,
             Ok(None) => {
                 print::out(format_args!("{}", self.usage));
@@ -51,13 +51,13 @@ impl CommandLine {
     }
 }
 
-impl Words {
+impl AdmWords {
     /// Reads `args`; -n, -T and -S are known, `more` are further flags. `None`: help was asked for.
     ///
     /// # Errors
     /// What is wrong.
-    pub fn read(args: &[String], more: &[&str]) -> Result<Option<Words>, String> {
-        let mut words = Words::default();
+    pub fn read(args: &[String], more: &[&str]) -> Result<Option<AdmWords>, String> {
+        let mut words = AdmWords::default();
         let mut args = Args::new(args);
         while let Some(arg) = args.next()? {
             match arg {
@@ -91,8 +91,8 @@ impl Words {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<Option<Words>, String> {
-        Words::read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>(), &["-H", "-t"])
+    fn read(line: &str) -> Result<Option<AdmWords>, String> {
+        AdmWords::read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>(), &["-H", "-t"])
     }
 
     #[test]

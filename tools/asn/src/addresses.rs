@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use accesslog::Entry;
+use accesslog::AccessEntry;
 use networks::{address, masked};
 
 /// Most networks that are kept.
@@ -13,7 +13,7 @@ const MOST: usize = 5_000_000;
 
 /// The clients' networks: no BGP announcement of the Internet is narrower than a /24 or /48.
 #[derive(Default)]
-pub struct Addresses {
+pub struct ClientNetworks {
     networks: BTreeSet<IpAddr>,
     /// Entries left out: those without an address, those of private networks, those beyond [`MOST`].
     no_address: u64,
@@ -21,8 +21,8 @@ pub struct Addresses {
     too_many: u64,
 }
 
-impl Addresses {
-    pub fn add(&mut self, entry: &Entry<'_>) {
+impl ClientNetworks {
+    pub fn add(&mut self, entry: &AccessEntry<'_>) {
         let Some(address) = entry.client.as_deref().and_then(address) else {
             self.no_address += 1;
             return;

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use networks::Database;
 use toolkit::print;
 
-use addresses::Addresses;
+use addresses::ClientNetworks;
 pub use options::usage;
-use options::{Format, Options, TOOL};
-use report::Report;
-use tally::Tally;
+use options::{AsnFormat, AsnOptions, TOOL};
+use report::AsnReport;
+use tally::AsnTally;
 
 /// Runs it: `args` are the words after `lacquer asn`; the exit status. 1: nothing was counted; 2: nothing was read.
 ///
@@ -26,7 +26,7 @@ pub fn main(args: &[String]) -> i32 {
     TOOL.main(args, options::parse, run)
 }
 
-fn run(options: &Options) -> Result<i32, String> {
+fn run(options: &AsnOptions) -> Result<i32, String> {
     if options.lists_addresses {
         return list(options);
     }
@@ -41,21 +41,21 @@ fn run(options: &Options) -> Result<i32, String> {
     let database = Arc::new(database);
     let known = database.clone();
     let gathered =
-        options.gathering.clone().run::<Tally>(move |tally, entry| tally.add(entry, &window, &countries, &known))?;
-    let report = Report::new(options, &gathered, &database);
+        options.gathering.clone().run::<AsnTally>(move |tally, entry| tally.add(entry, &window, &countries, &known))?;
+    let report = AsnReport::new(options, &gathered, &database);
     match options.format {
-        Format::Json => print::out(format_args!("{:#}\n", report.json())),
-        Format::Text => print::foreign(report.text()),
-        Format::Svg => print::out(report.svg()),
+        AsnFormat::Json => print::out(format_args!("{:#}\n", report.json())),
+        AsnFormat::Text => print::foreign(report.text()),
+        AsnFormat::Svg => print::out(report.svg()),
     }
-    if options.format != Format::Json {
+    if options.format != AsnFormat::Json {
         report.remarks().iter().for_each(|remark| TOOL.remark(remark));
     }
     Ok(i32::from(report.is_empty()))
 }
 
-fn list(options: &Options) -> Result<i32, String> {
-    let gathered = options.gathering.clone().run::<Addresses>(Addresses::add)?;
+fn list(options: &AsnOptions) -> Result<i32, String> {
+    let gathered = options.gathering.clone().run::<ClientNetworks>(ClientNetworks::add)?;
     print::out(gathered.result.text());
     gathered.result.remarks().into_iter().chain(gathered.remarks()).for_each(|remark| TOOL.remark(&remark));
     Ok(i32::from(gathered.result.is_empty()))

@@ -4,12 +4,12 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use accesslog::{Gathering, Stamp};
+use accesslog::{EntryStamp, Gathering};
 use networks::{Country, country_of};
 use toolkit::args::{Arg, Args};
-use toolkit::tool::{Invocation, Tool};
+use toolkit::tool::{Tool, ToolInvocation};
 
-use crate::tally::{Moment, Window};
+use crate::tally::{CountedWindow, NamedMoment};
 
 const SYNOPSIS: &str = "\
 Usage: lacquer asn --db FILE... [options] LOG...
@@ -49,7 +49,7 @@ Other
 ";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Format {
+pub enum AsnFormat {
     #[default]
     Text,
     Json,
@@ -57,31 +57,31 @@ pub enum Format {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Group {
+pub enum AsnGroup {
     #[default]
     Network,
     Country,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Measure {
+pub enum ShareMeasure {
     #[default]
     Bytes,
     Requests,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct AsnOptions {
     pub databases: Vec<String>,
     pub names: Vec<String>,
     pub gathering: Gathering,
     pub countries: Vec<Country>,
-    pub window: Window,
-    pub group: Group,
-    pub measure: Measure,
+    pub window: CountedWindow,
+    pub group: AsnGroup,
+    pub measure: ShareMeasure,
     /// Number of lines; 0: all.
     pub top: usize,
-    pub format: Format,
+    pub format: AsnFormat,
     pub lists_addresses: bool,
 }
 
@@ -95,8 +95,8 @@ pub fn usage() -> String {
 ///
 /// # Errors
 /// One line that names the wrong one.
-pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
-    let mut options = Options { top: 40, ..Options::default() };
+pub fn parse(args: &[String]) -> Result<ToolInvocation<AsnOptions>, String> {
+    let mut options = AsnOptions { top: 40, ..AsnOptions::default() };
     // A request that VCL restarts is answered by what it became.
     options.gathering.sources.with_caused = true;
     let mut args = Args::new(args);
@@ -104,7 +104,7 @@ pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
         if options.gathering.take(arg, &mut args)? {
             continue;
         }
-        let Arg::Option(name) = arg else { return Ok(Invocation::Help) };
+        let Arg::Option(name) = arg else { return Ok(ToolInvocation::Help) };
         match name {
             "--db" => options.databases.push(args.value()?.to_owned()),
             "--names" => options.names.push(args.value()?.to_owned()),
@@ -114,11 +114,14 @@ pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
             "--addresses" => options.lists_addresses = true,
             "--window" => options.window.length = Some(args.time(TIMES)?),
             "--top" => options.top = args.number(0..=u64::MAX)?,
-            "--group" => options.group = args.one_of(&[("asn", Group::Network), ("country", Group::Country)])?,
-            "--sort" => options.measure = args.one_of(&[("bytes", Measure::Bytes), ("requests", Measure::Requests)])?,
+            "--group" => options.group = args.one_of(&[("asn", AsnGroup::Network), ("country", AsnGroup::Country)])?,
+            "--sort" => {
+                options.measure =
+                    args.one_of(&[("bytes", ShareMeasure::Bytes), ("requests", ShareMeasure::Requests)])?
+            }
             "--format" => {
                 options.format =
-                    args.one_of(&[("text", Format::Text), ("json", Format::Json), ("svg", Format::Svg)])?;
+                    args.one_of(&[("text", AsnFormat::Text), ("json", AsnFormat::Json), ("svg", AsnFormat::Svg)])?;
             }
             _ => return Err(args.unknown()),
         }
@@ -127,51 +130,51 @@ pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
         return Err("--db is missing: a file that says which addresses belong to which network; docs/asn.md names three sources".into());
     }
     options.gathering.check()?;
-    Ok(Invocation::Run(options))
+    Ok(ToolInvocation::Run(options))
 }
 
 const TIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(1_000_000_000);
 const STAMP: &str = "a time as 2026-10-10T13:55:36+13:00";
 
 /// Seconds may be left out.
-fn moment(value: &str) -> Option<Moment> {
+fn moment(value: &str) -> Option<NamedMoment> {
     let zone = value.char_indices().skip("2026-10-10T".len()).find(|(_, c)| "+-Z ".contains(*c));
     let (clock, zone) = value.split_at(zone.map_or(value.len(), |(at, _)| at));
-    let stamp = Stamp::parse(value).or_else(|| Stamp::parse(&format!("{clock}:00{zone}")));
-    stamp.map(|stamp| Moment { ns: stamp.ns, has_zone: stamp.zone.is_some() })
+    let stamp = EntryStamp::parse(value).or_else(|| EntryStamp::parse(&format!("{clock}:00{zone}")));
+    stamp.map(|stamp| NamedMoment { ns: stamp.ns, has_zone: stamp.zone.is_some() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Result<Invocation<Options>, String> {
+    fn words(line: &str) -> Result<ToolInvocation<AsnOptions>, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn words_are_understood() {
-        let Ok(Invocation::Run(o)) =
+        let Ok(ToolInvocation::Run(o)) =
             words("--db a --db=b --country nz --window 1h --group country --sort requests x.log -")
         else {
             panic!()
         };
         assert_eq!(
             (o.databases.len(), o.countries, o.group, o.measure),
-            (2, vec![*b"NZ"], Group::Country, Measure::Requests)
+            (2, vec![*b"NZ"], AsnGroup::Country, ShareMeasure::Requests)
         );
         assert_eq!(o.gathering.sources.files, ["x.log", "-"]);
-        let Ok(Invocation::Run(o)) = words("--db a --from 2012-09-06T12:00 x") else { panic!() };
-        assert_eq!(o.window.from, Some(Moment { ns: 1_346_932_800_000_000_000, has_zone: false }));
+        let Ok(ToolInvocation::Run(o)) = words("--db a --from 2012-09-06T12:00 x") else { panic!() };
+        assert_eq!(o.window.from, Some(NamedMoment { ns: 1_346_932_800_000_000_000, has_zone: false }));
         for (text, has_zone) in [
             ("2012-09-07T00:00+12:00", true),
             ("2012-09-06T12:00:00", false),
             ("2012-09-06 12:00Z", true),
             ("06/Sep/2012:12:00:00 +0000", true),
         ] {
-            assert_eq!(moment(text), Some(Moment { ns: 1_346_932_800_000_000_000, has_zone }), "{text}");
+            assert_eq!(moment(text), Some(NamedMoment { ns: 1_346_932_800_000_000_000, has_zone }), "{text}");
         }
-        assert!(matches!(words("--addresses x.log"), Ok(Invocation::Run(o)) if o.lists_addresses));
+        assert!(matches!(words("--addresses x.log"), Ok(ToolInvocation::Run(o)) if o.lists_addresses));
     }
 
     #[test]

@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
-use accesslog::{Gathered, Stamp};
+use accesslog::{EntryStamp, Gathered};
 use networks::Database;
 use serde_json::{Value, json};
 
-use crate::options::{Group, Measure, Options};
-use crate::tally::{Part, Sum, Tally, ahead};
+use crate::options::{AsnGroup, AsnOptions, ShareMeasure};
+use crate::tally::{AsnTally, RequestSum, WindowCounts, ahead};
 
 #[derive(Clone, PartialEq, Debug)]
 struct Row {
@@ -17,30 +17,30 @@ struct Row {
     /// Two letters, or nothing.
     country: String,
     name: String,
-    sum: Sum,
+    sum: RequestSum,
 }
 
 #[derive(Debug)]
 struct Table {
     /// `None`: no entry had a time.
-    times: Option<(Stamp, Stamp)>,
+    times: Option<(EntryStamp, EntryStamp)>,
     rows: Vec<Row>,
-    total: Sum,
+    total: RequestSum,
     /// Those that are not in `rows`: how many, and what they are together.
-    others: (usize, Sum),
+    others: (usize, RequestSum),
 }
 
-pub struct Report<'a> {
-    options: &'a Options,
-    gathered: &'a Gathered<Tally>,
+pub struct AsnReport<'a> {
+    options: &'a AsnOptions,
+    gathered: &'a Gathered<AsnTally>,
     tables: Vec<Table>,
     silent: Vec<String>,
 }
 
-impl<'a> Report<'a> {
-    pub fn new(options: &'a Options, gathered: &'a Gathered<Tally>, database: &Database) -> Report<'a> {
+impl<'a> AsnReport<'a> {
+    pub fn new(options: &'a AsnOptions, gathered: &'a Gathered<AsnTally>, database: &Database) -> AsnReport<'a> {
         let tables = gathered.result.parts.values().map(|part| Table::new(part, options, database)).collect();
-        Report { options, gathered, tables, silent: database.silent() }
+        AsnReport { options, gathered, tables, silent: database.silent() }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -64,13 +64,13 @@ impl<'a> Report<'a> {
     fn mismatch(&self) -> Option<String> {
         let rows = || self.tables.iter().flat_map(|table| &table.rows);
         let has_nothing = match self.options.group {
-            Group::Network => rows().all(|row| row.asn == 0),
-            Group::Country => rows().all(|row| row.country.is_empty()),
+            AsnGroup::Network => rows().all(|row| row.asn == 0),
+            AsnGroup::Country => rows().all(|row| row.country.is_empty()),
         };
         let is_mismatch = has_nothing && rows().next().is_some() && self.silent.len() < self.options.databases.len();
         is_mismatch.then(|| match self.options.group {
-            Group::Network => "no file knows networks; --group country shows the countries".to_owned(),
-            Group::Country => "no file knows countries; --group asn shows the networks".to_owned(),
+            AsnGroup::Network => "no file knows networks; --group country shows the countries".to_owned(),
+            AsnGroup::Country => "no file knows countries; --group asn shows the networks".to_owned(),
         })
     }
 
@@ -86,10 +86,10 @@ impl<'a> Report<'a> {
             let rate = table.megabits(table.total).map_or(String::new(), |rate| format!(", {rate:.2} Mb/s"));
             text += &format!("{} requests, {} bytes{rate}\n\n", table.total.requests, table.total.bytes);
             text += match self.options.group {
-                Group::Network => "Percent  Mb/s      ASN     ASN Description\n",
-                Group::Country => "Percent  Mb/s      Country\n",
+                AsnGroup::Network => "Percent  Mb/s      ASN     ASN Description\n",
+                AsnGroup::Country => "Percent  Mb/s      Country\n",
             };
-            let shares = |sum: Sum| {
+            let shares = |sum: RequestSum| {
                 let rate = table.megabits(sum).map_or("-".to_owned(), |rate| format!("{rate:.2}"));
                 let percent = format!("{:.2}", percent(sum, table.total, self.options.measure));
                 format!("{percent:<9}{rate:<10}")
@@ -97,9 +97,9 @@ impl<'a> Report<'a> {
             for row in &table.rows {
                 let shares = shares(row.sum);
                 let line = match self.options.group {
-                    Group::Network if row.asn == 0 => format!("{shares}{:<8}{}", "-", row.name),
-                    Group::Network => format!("{shares}{:<8}{}", row.asn, row.name),
-                    Group::Country => format!("{shares}{}", row.name),
+                    AsnGroup::Network if row.asn == 0 => format!("{shares}{:<8}{}", "-", row.name),
+                    AsnGroup::Network => format!("{shares}{:<8}{}", row.asn, row.name),
+                    AsnGroup::Country => format!("{shares}{}", row.name),
                 };
                 text += line.trim_end();
                 text.push('\n');
@@ -108,8 +108,8 @@ impl<'a> Report<'a> {
             if count > 0 {
                 let shares = shares(sum);
                 text += &match self.options.group {
-                    Group::Network => format!("{shares}{:<8}{count} others\n", "-"),
-                    Group::Country => format!("{shares}{count} others\n"),
+                    AsnGroup::Network => format!("{shares}{:<8}{count} others\n", "-"),
+                    AsnGroup::Country => format!("{shares}{count} others\n"),
                 };
             }
         }
@@ -122,11 +122,11 @@ impl<'a> Report<'a> {
             let mut group = json!({
                 "megabits_per_second": table.megabits(row.sum).map(rounded),
                 "requests": row.sum.requests, "bytes": row.sum.bytes,
-                "percent_requests": rounded(percent(row.sum, total, Measure::Requests)),
-                "percent_bytes": rounded(percent(row.sum, total, Measure::Bytes)),
+                "percent_requests": rounded(percent(row.sum, total, ShareMeasure::Requests)),
+                "percent_bytes": rounded(percent(row.sum, total, ShareMeasure::Bytes)),
                 "country": if row.country.is_empty() { Value::Null } else { json!(row.country) },
             });
-            if self.options.group == Group::Network {
+            if self.options.group == AsnGroup::Network {
                 group["asn"] = if row.asn == 0 { Value::Null } else { json!(row.asn) };
                 group["name"] = json!(row.name);
             }
@@ -160,8 +160,8 @@ impl<'a> Report<'a> {
         for table in &self.tables {
             at += LINE;
             let what = match self.options.measure {
-                Measure::Bytes => "bytes",
-                Measure::Requests => "requests",
+                ShareMeasure::Bytes => "bytes",
+                ShareMeasure::Requests => "requests",
             };
             let title = table.times.map_or(String::new(), |times| format!("{}: ", between(times)));
             bars +=
@@ -195,20 +195,20 @@ impl<'a> Report<'a> {
 
 impl Table {
     /// The rate of so many bytes from the first to the last request, which came in some part of its second.
-    fn megabits(&self, sum: Sum) -> Option<f64> {
+    fn megabits(&self, sum: RequestSum) -> Option<f64> {
         let (first, last) = self.times?;
         Some(sum.bytes as f64 * 8.0 / 1e6 / ((last.ns - first.ns) as f64 / 1e9 + 1.0))
     }
 
-    fn new(part: &Part, options: &Options, database: &Database) -> Table {
-        let mut total = Sum::default();
-        let mut groups: HashMap<(u32, Option<[u8; 2]>), Sum> = HashMap::new();
+    fn new(part: &WindowCounts, options: &AsnOptions, database: &Database) -> Table {
+        let mut total = RequestSum::default();
+        let mut groups: HashMap<(u32, Option<[u8; 2]>), RequestSum> = HashMap::new();
         let mut countries: HashMap<u32, [u8; 2]> = HashMap::new();
         for (origin, sum) in &part.sums {
             total.add(*sum);
             let key = match options.group {
-                Group::Network => (origin.asn, None),
-                Group::Country => (0, origin.country),
+                AsnGroup::Network => (origin.asn, None),
+                AsnGroup::Country => (0, origin.country),
             };
             if let Some(country) = origin.country {
                 countries.entry(origin.asn).or_insert(country);
@@ -220,11 +220,11 @@ impl Table {
         let mut rows: Vec<Row> = groups
             .into_iter()
             .map(|((asn, country), sum)| match options.group {
-                Group::Country => {
+                AsnGroup::Country => {
                     let name = if country.is_none() { "unknown".to_owned() } else { letters(country) };
                     Row { asn: 0, country: letters(country), name, sum }
                 }
-                Group::Network => {
+                AsnGroup::Network => {
                     let name = if asn == 0 { "unknown".to_owned() } else { database.name(asn).unwrap_or_default() };
                     let country = letters(countries.get(&asn).copied().filter(|_| asn != 0));
                     Row { asn, country, name, sum }
@@ -232,21 +232,21 @@ impl Table {
             })
             .collect();
         let measured = |row: &Row| match options.measure {
-            Measure::Bytes => (row.sum.bytes, row.sum.requests),
-            Measure::Requests => (row.sum.requests, row.sum.bytes),
+            ShareMeasure::Bytes => (row.sum.bytes, row.sum.requests),
+            ShareMeasure::Requests => (row.sum.requests, row.sum.bytes),
         };
         rows.sort_by(|a, b| measured(b).cmp(&measured(a)).then(a.asn.cmp(&b.asn)).then(a.name.cmp(&b.name)));
         let rest = if options.top == 0 { Vec::new() } else { rows.split_off(options.top.min(rows.len())) };
-        let mut others = (rest.len(), Sum::default());
+        let mut others = (rest.len(), RequestSum::default());
         rest.iter().for_each(|row| others.1.add(row.sum));
         Table { times: part.times, rows, total, others }
     }
 }
 
-fn percent(sum: Sum, total: Sum, measure: Measure) -> f64 {
+fn percent(sum: RequestSum, total: RequestSum, measure: ShareMeasure) -> f64 {
     let (part, whole) = match measure {
-        Measure::Bytes => (sum.bytes, total.bytes),
-        Measure::Requests => (sum.requests, total.requests),
+        ShareMeasure::Bytes => (sum.bytes, total.bytes),
+        ShareMeasure::Requests => (sum.requests, total.requests),
     };
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
@@ -256,8 +256,8 @@ fn rounded(percent: f64) -> f64 {
 }
 
 /// `2012-09-06 12:00:00 to 12:59:59 +1200`, by the log's own clock.
-fn between((first, last): (Stamp, Stamp)) -> String {
-    let seconds = |time: Stamp| (time.ns + ahead(time)).div_euclid(1_000_000_000);
+fn between((first, last): (EntryStamp, EntryStamp)) -> String {
+    let seconds = |time: EntryStamp| (time.ns + ahead(time)).div_euclid(1_000_000_000);
     let day = |time| {
         let (year, month, day) = message::date::civil(seconds(time).div_euclid(86_400));
         format!("{year}-{month:02}-{day:02}")
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_log() {
-        let stamp = |text: &str| Stamp::parse(text).unwrap();
+        let stamp = |text: &str| EntryStamp::parse(text).unwrap();
         let shown = |first, last| between((stamp(first), stamp(last)));
         let noon = shown("06/Sep/2012:12:00:00 +1200", "06/Sep/2012:12:59:59 +1200");
         assert_eq!(noon, "2012-09-06 12:00:00 to 12:59:59 +1200");

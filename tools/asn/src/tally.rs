@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use accesslog::{Entry, Stamp};
-use networks::{Country, Database, Origin, address};
+use accesslog::{AccessEntry, EntryStamp};
+use networks::{AddressOrigin, Country, Database, address};
 
 /// Windows at most: a clock that jumps makes no more.
 const MOST_WINDOWS: usize = 10_000;
 
 /// A time that an option names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Moment {
+pub struct NamedMoment {
     /// Nanoseconds since 1970; without a zone, by the clock of the log.
     pub ns: i64,
     pub has_zone: bool,
@@ -20,20 +20,20 @@ pub struct Moment {
 
 /// The requests that are counted, and the pieces of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Window {
-    pub from: Option<Moment>,
-    pub to: Option<Moment>,
+pub struct CountedWindow {
+    pub from: Option<NamedMoment>,
+    pub to: Option<NamedMoment>,
     pub length: Option<Duration>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Sum {
+pub struct RequestSum {
     pub requests: u64,
     pub bytes: u64,
 }
 
-impl Sum {
-    pub fn add(&mut self, other: Sum) {
+impl RequestSum {
+    pub fn add(&mut self, other: RequestSum) {
         self.requests += other.requests;
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
@@ -41,15 +41,15 @@ impl Sum {
 
 /// The counts of one window.
 #[derive(Debug, Default)]
-pub struct Part {
+pub struct WindowCounts {
     /// First and last time of a request in it.
-    pub times: Option<(Stamp, Stamp)>,
-    pub sums: HashMap<Origin, Sum>,
+    pub times: Option<(EntryStamp, EntryStamp)>,
+    pub sums: HashMap<AddressOrigin, RequestSum>,
 }
 
 #[derive(Default)]
-pub struct Tally {
-    pub parts: BTreeMap<i64, Part>,
+pub struct AsnTally {
+    pub parts: BTreeMap<i64, WindowCounts>,
     /// Entries that count nowhere: without an address, without a time where one is needed, of other times, of other
     /// countries, of more windows than there may be.
     pub no_address: u64,
@@ -59,15 +59,15 @@ pub struct Tally {
     pub too_many: u64,
 }
 
-impl Tally {
-    pub fn add(&mut self, entry: &Entry<'_>, window: &Window, countries: &[Country], database: &Database) {
+impl AsnTally {
+    pub fn add(&mut self, entry: &AccessEntry<'_>, window: &CountedWindow, countries: &[Country], database: &Database) {
         let Some(address) = entry.client.as_deref().and_then(address) else {
             self.no_address += 1;
             return;
         };
         let time = entry.time;
         let at = match (time, window) {
-            (_, Window { from: None, to: None, length: None }) => 0,
+            (_, CountedWindow { from: None, to: None, length: None }) => 0,
             (None, _) => {
                 self.no_time += 1;
                 return;
@@ -97,18 +97,18 @@ impl Tally {
                 *last = time;
             }
         }
-        part.sums.entry(origin).or_default().add(Sum { requests: 1, bytes: entry.bytes.unwrap_or(0) });
+        part.sums.entry(origin).or_default().add(RequestSum { requests: 1, bytes: entry.bytes.unwrap_or(0) });
     }
 }
 
-impl Window {
-    fn has(&self, time: Stamp) -> bool {
-        let at = |moment: Moment| if moment.has_zone { moment.ns } else { moment.ns - ahead(time) };
+impl CountedWindow {
+    fn has(&self, time: EntryStamp) -> bool {
+        let at = |moment: NamedMoment| if moment.has_zone { moment.ns } else { moment.ns - ahead(time) };
         self.from.is_none_or(|from| time.ns >= at(from)) && self.to.is_none_or(|to| time.ns < at(to))
     }
 
     /// When the window of that time begins: hours and days are those of the log's clock.
-    fn begin(&self, time: Stamp) -> i64 {
+    fn begin(&self, time: EntryStamp) -> i64 {
         let Some(length) = self.length else { return 0 };
         let length = i64::try_from(length.as_nanos()).unwrap_or(i64::MAX).max(1);
         let ahead = ahead(time);
@@ -117,7 +117,7 @@ impl Window {
 }
 
 /// Nanoseconds by which the clock that people read is ahead of UTC: the log's own, else this machine's.
-pub fn ahead(time: Stamp) -> i64 {
+pub fn ahead(time: EntryStamp) -> i64 {
     let seconds = time.zone.map_or_else(|| zone_seconds(time.ns.div_euclid(1_000_000_000)), i64::from);
     seconds * 1_000_000_000
 }
@@ -134,13 +134,13 @@ fn zone_seconds(seconds: i64) -> i64 {
 mod tests {
     use super::*;
 
-    fn stamp(text: &str) -> Stamp {
-        Stamp::parse(text).unwrap()
+    fn stamp(text: &str) -> EntryStamp {
+        EntryStamp::parse(text).unwrap()
     }
 
     #[test]
     fn windows_follow_the_clock_of_the_log() {
-        let window = Window { length: Some(Duration::from_secs(86_400)), ..Window::default() };
+        let window = CountedWindow { length: Some(Duration::from_secs(86_400)), ..CountedWindow::default() };
         for (time, day) in [
             ("06/Sep/2012:00:30:00 +1200", "06/Sep/2012:00:00:00 +1200"),
             ("06/Sep/2012:23:59:59 +1200", "06/Sep/2012:00:00:00 +1200"),
@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn noon_is_noon_where_the_log_was_written() {
-        let moment = |text: &str| Moment { ns: stamp(text).ns, has_zone: stamp(text).zone.is_some() };
-        let noon = |from, to| Window { from: Some(moment(from)), to: Some(moment(to)), length: None };
+        let moment = |text: &str| NamedMoment { ns: stamp(text).ns, has_zone: stamp(text).zone.is_some() };
+        let noon = |from, to| CountedWindow { from: Some(moment(from)), to: Some(moment(to)), length: None };
         let (plain, zoned) = (
             noon("2012-09-06T12:00:00", "2012-09-06T13:00:00"),
             noon("2012-09-06T12:00:00+12:00", "2012-09-06T13:00:00+12:00"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The cache in front, a child process: `varnishd -d`, whose CLI is our pipe. Its end of input is its order to stop.
 
-use crate::options::{DEFAULT_ADDRESS, Options, WATCH_ADDRESS, Watch};
+use crate::options::{DEFAULT_ADDRESS, DemoOptions, WATCH_ADDRESS, WatchPage};
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,7 +20,7 @@ const MAX_REPLY: usize = 1 << 20;
 /// Lines of its stderr that are kept, to be shown when it fails.
 const KEPT_LINES: usize = 20;
 
-pub struct Cache {
+pub struct DemoCache {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -30,9 +30,9 @@ pub struct Cache {
     page: Option<SocketAddr>,
 }
 
-impl Cache {
+impl DemoCache {
     /// Starts it before the origin and waits until it serves.
-    pub fn start(options: &Options, origin: SocketAddr) -> Result<Self, String> {
+    pub fn start(options: &DemoOptions, origin: SocketAddr) -> Result<Self, String> {
         let directory = Directory::new()?;
         let program = match &options.varnishd {
             Some(p) => p.clone(),
@@ -72,7 +72,7 @@ impl Cache {
             return Err("no pipes to the cache".into());
         };
         let (input, output) = (Some(input), BufReader::new(output));
-        let mut cache = Cache { child, input, output, said, directory, address: origin, page };
+        let mut cache = DemoCache { child, input, output, said, directory, address: origin, page };
         match cache.serve(&vcl_text(origin)) {
             Ok(address) => cache.address = address,
             Err(e) => {
@@ -173,7 +173,7 @@ impl Cache {
     }
 }
 
-impl Drop for Cache {
+impl Drop for DemoCache {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = self.stop();
@@ -192,13 +192,13 @@ fn keep_lines(from: impl Read, said: &Mutex<VecDeque<String>>) {
 }
 
 /// The address of the page; None: there is none. An error: it can't be where the options say.
-fn page_address(options: &Options) -> Result<Option<SocketAddr>, String> {
+fn page_address(options: &DemoOptions) -> Result<Option<SocketAddr>, String> {
     match options.watch {
-        Watch::Nowhere => Ok(None),
+        WatchPage::Nowhere => Ok(None),
         // Another program may not know how to.
-        Watch::Usual if options.varnishd.is_some() => Ok(None),
-        Watch::Usual => Ok(bound_at(WATCH_ADDRESS).or_else(|_| bound_at("127.0.0.1:0")).ok()),
-        Watch::At(address) => bound_at(address).map(Some).map_err(|e| format!("--watch {address}: {e}")),
+        WatchPage::Usual if options.varnishd.is_some() => Ok(None),
+        WatchPage::Usual => Ok(bound_at(WATCH_ADDRESS).or_else(|_| bound_at("127.0.0.1:0")).ok()),
+        WatchPage::At(address) => bound_at(address).map(Some).map_err(|e| format!("--watch {address}: {e}")),
     }
 }
 
@@ -281,14 +281,14 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_an_error() {
-        let options = Options {
+        let options = DemoOptions {
             listen: Some("127.0.0.1:0".into()),
             storage: "malloc,1m".into(),
             load: 0,
-            watch: Watch::Usual,
+            watch: WatchPage::Usual,
             varnishd: Some("/no/such".into()),
         };
-        let error = Cache::start(&options, SocketAddr::from(([127, 0, 0, 1], 1))).err().unwrap_or_default();
+        let error = DemoCache::start(&options, SocketAddr::from(([127, 0, 0, 1], 1))).err().unwrap_or_default();
         assert_eq!(error, "/no/such: No such file or directory (os error 2)");
     }
 }

@@ -35,9 +35,9 @@ const LINES_A_HEADING: u32 = 20;
 /// Starts the origin on a free port, the cache in front of it as a child of this process, and prints where both listen.
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    let options = match options::Options::parse(args) {
-        Ok(options::Invocation::Run(o)) => o,
-        Ok(options::Invocation::Help) => {
+    let options = match options::DemoOptions::parse(args) {
+        Ok(options::DemoInvocation::Run(o)) => o,
+        Ok(options::DemoInvocation::Help) => {
             print::out(options::USAGE);
             return 0;
         }
@@ -55,10 +55,10 @@ pub fn main(args: &[String]) -> i32 {
     }
 }
 
-fn run(options: &options::Options) -> Result<(), String> {
+fn run(options: &options::DemoOptions) -> Result<(), String> {
     let stop = Stop::new()?;
-    let origin = origin::Origin::start().map_err(|e| format!("the origin: {e}"))?;
-    let mut cache = cache::Cache::start(options, origin.address())?;
+    let origin = origin::DemoOrigin::start().map_err(|e| format!("the origin: {e}"))?;
+    let mut cache = cache::DemoCache::start(options, origin.address())?;
     let mut is_read = print::is_read(welcome::opening(&cache.address(), cache.page().as_ref()));
     if is_read {
         tour::walk(cache.address(), |line| {
@@ -68,7 +68,7 @@ fn run(options: &options::Options) -> Result<(), String> {
         .map_err(|e| format!("the cache at {}: {e}", cache.address()))?;
     }
     let load = load::Load::start(cache.address(), options.load);
-    let mut status = status::Status::new(&cache.directory());
+    let mut status = status::DemoStatus::new(&cache.directory());
     is_read = is_read && print::is_read(welcome::further(&origin.address(), &cache.address(), &cache.directory()));
     // The first reading has nothing to compare with.
     let _ = status.line(&[], 0);

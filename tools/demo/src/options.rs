@@ -30,12 +30,12 @@ const DEFAULT_RATE: u32 = 200;
 const MAX_RATE: u32 = 100_000;
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct DemoOptions {
     /// The cache's `-a`; None: the default address, or a free port.
     pub listen: Option<String>,
     /// The `-s` of the cache.
     pub storage: String,
-    pub watch: Watch,
+    pub watch: WatchPage,
     /// Requests per second to make ourselves; 0: none but the few that measure latency.
     pub load: u32,
     /// The program in front; None: this very program, as `varnishd`.
@@ -43,7 +43,7 @@ pub struct Options {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Watch {
+pub enum WatchPage {
     /// At the usual address, or at another port when that is taken.
     Usual,
     At(SocketAddr),
@@ -51,19 +51,24 @@ pub enum Watch {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Invocation {
-    Run(Options),
+pub enum DemoInvocation {
+    Run(DemoOptions),
     Help,
 }
 
-impl Options {
-    pub fn parse(args: &[String]) -> Result<Invocation, String> {
-        let mut o =
-            Options { listen: None, storage: "malloc,256m".into(), load: 0, watch: Watch::Usual, varnishd: None };
+impl DemoOptions {
+    pub fn parse(args: &[String]) -> Result<DemoInvocation, String> {
+        let mut o = DemoOptions {
+            listen: None,
+            storage: "malloc,256m".into(),
+            load: 0,
+            watch: WatchPage::Usual,
+            varnishd: None,
+        };
         let mut words = Args::new(args);
         while let Some(word) = words.next()? {
             match word {
-                Arg::Help => return Ok(Invocation::Help),
+                Arg::Help => return Ok(DemoInvocation::Help),
                 Arg::Option("-a") => o.listen = Some(words.value()?.to_owned()),
                 Arg::Option("-s") => o.storage = words.value()?.to_owned(),
                 Arg::Option("--varnishd") => o.varnishd = Some(words.value()?.into()),
@@ -73,13 +78,13 @@ impl Options {
                 Arg::Word(word) => return Err(format!("what is {word}? (--help shows the usage)")),
             }
         }
-        Ok(Invocation::Run(o))
+        Ok(DemoInvocation::Run(o))
     }
 }
 
-fn parse_watch(text: &str) -> Result<Watch, String> {
+fn parse_watch(text: &str) -> Result<WatchPage, String> {
     if text.is_empty() {
-        return Ok(Watch::Nowhere);
+        return Ok(WatchPage::Nowhere);
     }
     let named = text.strip_prefix(':').map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
     let address = named.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
@@ -90,7 +95,7 @@ fn parse_watch(text: &str) -> Result<Watch, String> {
             "--watch {text}: other machines could see everything; the demo's dashboard must listen on loopback"
         ));
     }
-    Ok(Watch::At(address))
+    Ok(WatchPage::At(address))
 }
 
 fn parse_rate(text: &str) -> Result<u32, String> {
@@ -106,9 +111,9 @@ mod tests {
 
     fn check(args: &[&str], expect: &str) {
         let args: Vec<String> = args.iter().map(|&a| a.into()).collect();
-        let got = match Options::parse(&args) {
-            Ok(Invocation::Run(o)) => format!("{} {} {}", o.listen.as_deref().unwrap_or("-"), o.storage, o.load),
-            Ok(Invocation::Help) => "help".into(),
+        let got = match DemoOptions::parse(&args) {
+            Ok(DemoInvocation::Run(o)) => format!("{} {} {}", o.listen.as_deref().unwrap_or("-"), o.storage, o.load),
+            Ok(DemoInvocation::Help) => "help".into(),
             Err(e) => e,
         };
         assert_eq!(got, expect);
@@ -132,8 +137,8 @@ mod tests {
 
     #[test]
     fn where_the_page_is() {
-        assert_eq!(parse_watch(""), Ok(Watch::Nowhere));
-        assert_eq!(parse_watch("127.0.0.2:7"), Ok(Watch::At(SocketAddr::from(([127, 0, 0, 2], 7)))));
-        assert_eq!(parse_watch(":7"), Ok(Watch::At(SocketAddr::from(([127, 0, 0, 1], 7)))));
+        assert_eq!(parse_watch(""), Ok(WatchPage::Nowhere));
+        assert_eq!(parse_watch("127.0.0.2:7"), Ok(WatchPage::At(SocketAddr::from(([127, 0, 0, 2], 7)))));
+        assert_eq!(parse_watch(":7"), Ok(WatchPage::At(SocketAddr::from(([127, 0, 0, 1], 7)))));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The built-in origin's sockets: a small HTTP/1.1 server, a thread per connection, a bounded number of them.
 
-use crate::pages::{self, Body, Page};
+use crate::pages::{self, DemoBody, DemoPage};
 use crate::query::ResponseSpec;
 use flate2::{Compression, write::GzEncoder};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -15,15 +15,15 @@ const MAX_HEAD: u64 = 64 << 10;
 const MAX_BODY: u64 = 1 << 30;
 const IDLE: Duration = Duration::from_secs(60);
 
-pub struct Origin(SocketAddr);
+pub struct DemoOrigin(SocketAddr);
 
-impl Origin {
+impl DemoOrigin {
     /// Listens on a free port of the loopback address.
     pub fn start() -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         thread::Builder::new().name("origin".into()).spawn(move || accept(&listener))?;
-        Ok(Origin(address))
+        Ok(DemoOrigin(address))
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -129,14 +129,14 @@ fn read_request(input: &mut impl BufRead) -> io::Result<Option<Request>> {
     }
 }
 
-impl Page {
+impl DemoPage {
     fn text(mut self, text: String) -> Self {
-        self.body = Body::Text(text);
+        self.body = DemoBody::Text(text);
         self
     }
 }
 
-fn answer(output: &mut impl Write, request: &Request, page: Page) -> io::Result<()> {
+fn answer(output: &mut impl Write, request: &Request, page: DemoPage) -> io::Result<()> {
     write!(output, "HTTP/1.1 {} {}\r\nServer: lacquer-demo\r\n", page.status, reason(page.status))?;
     page.fields.iter().try_for_each(|(name, value)| write!(output, "{name}: {value}\r\n"))?;
     if !request.keep {
@@ -174,18 +174,18 @@ fn answer(output: &mut impl Write, request: &Request, page: Page) -> io::Result<
     }
 }
 
-impl Body {
+impl DemoBody {
     fn len(&self) -> u64 {
         match self {
-            Body::Text(t) => t.len() as u64,
-            Body::Pattern(n) => *n,
+            DemoBody::Text(t) => t.len() as u64,
+            DemoBody::Pattern(n) => *n,
         }
     }
 
     fn write(&self, output: &mut impl Write) -> io::Result<()> {
         match self {
-            Body::Text(t) => output.write_all(t.as_bytes()),
-            Body::Pattern(n) => {
+            DemoBody::Text(t) => output.write_all(t.as_bytes()),
+            DemoBody::Pattern(n) => {
                 let block: Vec<u8> = (0..16384u32).map(|i| b'a' + (i * i % 26) as u8).collect();
                 let mut left = *n;
                 while left > 0 {
@@ -239,7 +239,7 @@ mod tests {
 
     /// Sends `request`, gives the answer up to the end of the connection.
     fn ask(request: &str) -> String {
-        let origin = Origin::start().expect("a free port");
+        let origin = DemoOrigin::start().expect("a free port");
         let mut stream = TcpStream::connect(origin.address()).expect("our own listener");
         stream.write_all(request.as_bytes()).expect("a connection");
         let mut answer = Vec::new();

@@ -9,24 +9,24 @@ pub const IMAGES: u32 = 12;
 /// Time that the slow page takes when the query says nothing.
 const SLOW: Duration = Duration::from_secs(2);
 
-pub struct Page {
+pub struct DemoPage {
     pub status: u16,
     pub latency: Duration,
     pub fields: Vec<(String, String)>,
-    pub body: Body,
+    pub body: DemoBody,
     pub gzip: bool,
     pub chunked: bool,
 }
 
 /// A body: a text, or so many octets of a repeated pattern.
-pub enum Body {
+pub enum DemoBody {
     Text(String),
     Pattern(u64),
 }
 
 /// The answer to `path` (without its query) and what the query wants, for a client that calls us `host` and has the number
 /// `visits` in its cookie.
-pub fn page(path: &str, wanted: ResponseSpec, host: &str, visits: u32) -> Page {
+pub fn page(path: &str, wanted: ResponseSpec, host: &str, visits: u32) -> DemoPage {
     let (status, kind, cache, body, latency) = match path {
         "/" => (200, "text/html; charset=utf-8", "max-age=60", index(host), Duration::ZERO),
         "/slow" => (200, "text/html; charset=utf-8", "max-age=10", html("Slow", &slow()), SLOW),
@@ -54,11 +54,11 @@ pub fn page(path: &str, wanted: ResponseSpec, host: &str, visits: u32) -> Page {
         fields.push(("Set-Cookie".into(), format!("visits={}; Path=/cookie", visits.saturating_add(1))));
     }
     fields.extend(wanted.fields);
-    Page {
+    DemoPage {
         status: wanted.status.unwrap_or(status),
         latency: if wanted.latency.is_zero() { latency } else { wanted.latency },
         fields,
-        body: wanted.size.map_or(Body::Text(body), Body::Pattern),
+        body: wanted.size.map_or(DemoBody::Text(body), DemoBody::Pattern),
         gzip: wanted.gzip,
         chunked: wanted.chunked,
     }

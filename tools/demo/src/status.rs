@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The line that is printed each second, and the heading of its columns.
 
-use crate::vsc::Counters;
+use crate::vsc::WorkerCounters;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub const HEADING: &str = "requests/s    hits     half in      99% in    memory   objects     stored";
 
 /// The counters as they were a second ago.
-pub struct Status {
-    counters: Counters,
+pub struct DemoStatus {
+    counters: WorkerCounters,
     last: Option<(Instant, Sample)>,
 }
 
@@ -20,9 +20,9 @@ struct Sample {
     misses: u64,
 }
 
-impl Status {
+impl DemoStatus {
     pub fn new(n: &Path) -> Self {
-        Self { counters: Counters::new(n), last: None }
+        Self { counters: WorkerCounters::new(n), last: None }
     }
 
     /// One line: what happened since the last call; the first has nothing to tell. `latencies` are those of our own requests, `memory` is in octets.

@@ -16,14 +16,14 @@ const MAX_DOC: u64 = 4 << 20;
 const HEAD: u64 = 24;
 
 /// The counters of one worker; finds itself again when the worker is another one.
-pub struct Counters {
+pub struct WorkerCounters {
     directory: PathBuf,
     index: String,
     words: HashMap<String, (usize, u64)>,
     files: Vec<File>,
 }
 
-impl Counters {
+impl WorkerCounters {
     /// The counters of the worker whose working directory this is; it may not be there yet.
     pub fn new(n: &Path) -> Self {
         let directory = n.join("_.vsm_child");
@@ -143,7 +143,7 @@ mod tests {
             "# 1 2\n+ doc 0 {} StatDoc 5\n+ gone 0 8 Stat X\n+ main 64 40 Stat MAIN\n- gone 0 8 Stat X\n",
             HEAD as usize + doc.len() + 2
         );
-        let mut c = Counters::new(&n);
+        let mut c = WorkerCounters::new(&n);
         c.refresh();
         assert_eq!(c.get("MAIN.a"), None, "nothing is there yet");
         std::fs::write(set.join("_.index"), index).expect("a file");

@@ -2,21 +2,21 @@
 //! All that rules look at. What couldn't be had says why.
 
 use crate::host::Host;
-use crate::server::Server;
-use crate::traffic::Traffic;
+use crate::server::DoctorServer;
+use crate::traffic::LogTraffic;
 
 /// Seconds from the machine's start to that of a server which starts with it.
 const MOST_BETWEEN: f64 = 60.0;
 
 #[derive(Debug)]
-pub struct Facts {
+pub struct DoctorFacts {
     pub host: Host,
-    pub server: Result<Server, String>,
-    pub traffic: Result<Traffic, String>,
+    pub server: Result<DoctorServer, String>,
+    pub traffic: Result<LogTraffic, String>,
 }
 
-impl Facts {
-    pub fn server(&self) -> Result<&Server, String> {
+impl DoctorFacts {
+    pub fn server(&self) -> Result<&DoctorServer, String> {
         self.server.as_ref().map_err(Clone::clone)
     }
 
@@ -28,7 +28,7 @@ impl Facts {
         self.host.uptime().is_ok_and(|of_machine| of_machine > of_server + MOST_BETWEEN)
     }
 
-    pub fn traffic(&self) -> Result<&Traffic, String> {
+    pub fn traffic(&self) -> Result<&LogTraffic, String> {
         self.traffic.as_ref().map_err(Clone::clone)
     }
 
@@ -38,14 +38,14 @@ impl Facts {
         Ok(text.split('\0').filter(|word| !word.is_empty()).map(str::to_owned).collect())
     }
 
-    pub fn stores(&self) -> Result<Vec<Store>, String> {
+    pub fn stores(&self) -> Result<Vec<DoctorStore>, String> {
         let arguments = self.arguments()?;
         let mut words = arguments.iter().skip(1);
         let mut stores = Vec::new();
         while let Some(word) = words.next() {
             match word.strip_prefix("-s") {
-                Some("") => stores.extend(words.next().map(|spec| Store::of(spec))),
-                Some(spec) => stores.push(Store::of(spec)),
+                Some("") => stores.extend(words.next().map(|spec| DoctorStore::of(spec))),
+                Some(spec) => stores.push(DoctorStore::of(spec)),
                 None => {}
             }
         }
@@ -54,15 +54,15 @@ impl Facts {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Store {
+pub struct DoctorStore {
     pub spec: String,
     /// `malloc`, `default`, `file`, `umem`, ...
     pub kind: String,
     pub options: Vec<String>,
 }
 
-impl Store {
-    fn of(spec: &str) -> Store {
+impl DoctorStore {
+    fn of(spec: &str) -> DoctorStore {
         let rest = match spec.split_once('=') {
             // A name comes first; an option's `=` comes after a comma.
             Some((name, rest)) if !name.contains(',') => rest,
@@ -70,7 +70,7 @@ impl Store {
         };
         let mut parts = rest.split(',').map(str::to_owned);
         let kind = parts.next().unwrap_or_default();
-        Store { spec: spec.to_owned(), kind, options: parts.collect() }
+        DoctorStore { spec: spec.to_owned(), kind, options: parts.collect() }
     }
 
     pub fn is_memory(&self) -> bool {
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn stores_as_operators_write_them() {
-        let store = |spec| (Store::of(spec).memory(), Store::of(spec).path().map(str::to_owned));
+        let store = |spec| (DoctorStore::of(spec).memory(), DoctorStore::of(spec).path().map(str::to_owned));
         assert_eq!(store("malloc,1G"), (Some(1 << 30), None));
         assert_eq!(store("s0=malloc,256m"), (Some(256 << 20), None));
         assert_eq!(store("malloc"), (None, None));

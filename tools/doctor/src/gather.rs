@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use sys::signal::{SIGINT, SIGTERM, Signals};
 use toolkit::print;
 
-use crate::facts::Facts;
-use crate::host::{Host, Span};
-use crate::log::Log;
-use crate::options::Options;
+use crate::facts::DoctorFacts;
+use crate::host::{Host, HostSpan};
+use crate::log::DoctorLog;
+use crate::options::DoctorOptions;
 use crate::rule::Area;
 use crate::rules;
-use crate::server::{self, Server, Told};
+use crate::server::{self, CliFacts, DoctorServer};
 
 /// Longest time for reading back a running log, which doesn't end while it grows faster than it can be read. A file has
 /// an end.
@@ -28,7 +28,7 @@ const SHOW: Duration = Duration::from_millis(500);
 
 /// The facts, and how gathering them ended.
 pub struct Seen {
-    pub facts: Facts,
+    pub facts: DoctorFacts,
     pub is_early: bool,
     pub is_gone: bool,
 }
@@ -37,7 +37,7 @@ pub struct Seen {
 ///
 /// # Errors
 /// A thing that was named on the command line isn't there.
-pub fn facts(options: &Options) -> Result<Seen, String> {
+pub fn facts(options: &DoctorOptions) -> Result<Seen, String> {
     let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
     let mut server = server(options)?;
     let pid = options.pid.or_else(|| server.as_ref().ok().and_then(|server| server.worker.or(server.manager)));
@@ -46,9 +46,9 @@ pub fn facts(options: &Options) -> Result<Seen, String> {
     }
     let mut host = Host::new(&options.root, pid);
     if options.watch.is_some() {
-        host.begin(Span::Watched, rules::watched(&host));
+        host.begin(HostSpan::Watched, rules::watched(&host));
     }
-    let mut log = Log::begin(options, server.as_ref().ok().and_then(|server| server.workdir.as_deref()))?;
+    let mut log = DoctorLog::begin(options, server.as_ref().ok().and_then(|server| server.workdir.as_deref()))?;
     let mut clock = Clock::new(options, log.bytes);
     let is_early = wait(&mut log, &mut clock, &mut signals);
     clock.end();
@@ -69,7 +69,7 @@ pub fn facts(options: &Options) -> Result<Seen, String> {
     {
         server.ask(options.address.as_deref(), options.secret.as_deref(), Some(options.timeout));
     }
-    let mut facts = Facts { host, server, traffic };
+    let mut facts = DoctorFacts { host, server, traffic };
     let is_here = options.root == Path::new("/");
     let is_early = is_early || (options.watch.is_none() && is_here && look_twice(&mut facts, &mut signals));
     Ok(Seen { facts, is_early, is_gone })
@@ -77,7 +77,7 @@ pub fn facts(options: &Options) -> Result<Seen, String> {
 
 /// Watches the machine's counters for a moment, if rules have findings about them and most counts are older than the
 /// server. Returns `true` if the user ended it.
-fn look_twice(facts: &mut Facts, signals: &mut Signals) -> bool {
+fn look_twice(facts: &mut DoctorFacts, signals: &mut Signals) -> bool {
     if !facts.is_server_younger() {
         return false;
     }
@@ -86,7 +86,7 @@ fn look_twice(facts: &mut Facts, signals: &mut Signals) -> bool {
         return false;
     }
     let paths = rules::of_machine(&facts.host);
-    facts.host.begin(Span::Moment, paths);
+    facts.host.begin(HostSpan::Moment, paths);
     let begin = Instant::now();
     while begin.elapsed() < MOMENT {
         std::thread::sleep(LOOK);
@@ -98,15 +98,16 @@ fn look_twice(facts: &mut Facts, signals: &mut Signals) -> bool {
 }
 
 /// The server, from its directory or from saved files. The inner error says that there is none, when none was named.
-fn server(options: &Options) -> Result<Result<Server, String>, String> {
+fn server(options: &DoctorOptions) -> Result<Result<DoctorServer, String>, String> {
     if let Some(file) = &options.counters {
-        let mut server = Server::saved(server::counters_of(&read(file)?).map_err(|error| format!("{file}: {error}"))?);
+        let mut server =
+            DoctorServer::saved(server::counters_of(&read(file)?).map_err(|error| format!("{file}: {error}"))?);
         if let Some(file) = &options.params {
             let params = server::params(&read(file)?);
             if params.is_empty() {
                 return Err(format!("{file}: no output of param.show -j"));
             }
-            server.told = Ok(Told { params, ..Told::default() });
+            server.told = Ok(CliFacts { params, ..CliFacts::default() });
         }
         return Ok(Ok(server));
     }
@@ -119,7 +120,7 @@ fn server(options: &Options) -> Result<Result<Server, String>, String> {
     if let Some(remark) = remark {
         print::foreign_err(format_args!("lacquer doctor: {remark}\n"));
     }
-    match found.and_then(|found| Server::look(found.workdir)) {
+    match found.and_then(|found| DoctorServer::look(found.workdir)) {
         Err(error) if options.name.is_some() || options.address.is_some() => Err(error),
         other => Ok(other),
     }
@@ -130,7 +131,7 @@ fn read(file: &str) -> Result<String, String> {
 }
 
 /// Waits until everything is read or the time is over. Returns `true` if the user ended it before.
-fn wait(log: &mut Log, clock: &mut Clock, signals: &mut Signals) -> bool {
+fn wait(log: &mut DoctorLog, clock: &mut Clock, signals: &mut Signals) -> bool {
     loop {
         let is_read = log.is_read_within(LOOK);
         if signals.take().is_ok_and(|signal| signal.is_some()) {
@@ -168,7 +169,7 @@ enum Wait {
 }
 
 impl Clock {
-    fn new(options: &Options, bytes: Option<u64>) -> Clock {
+    fn new(options: &DoctorOptions, bytes: Option<u64>) -> Clock {
         let begin = Instant::now();
         let is_shown = !options.is_quiet && std::io::stderr().is_terminal();
         let (watch, is_file) = (options.watch, options.log.is_some());
@@ -186,7 +187,7 @@ impl Clock {
         }
     }
 
-    fn show(&mut self, log: &Log) {
+    fn show(&mut self, log: &DoctorLog) {
         if !self.is_shown || Instant::now() < self.show_at {
             return;
         }
@@ -225,7 +226,8 @@ mod tests {
     #[test]
     fn a_file_is_read_to_its_end_and_a_running_log_for_a_time() {
         let clock = |watch, log: Option<&str>| {
-            let options = Options { watch, log: log.map(str::to_owned), is_quiet: true, ..Options::default() };
+            let options =
+                DoctorOptions { watch, log: log.map(str::to_owned), is_quiet: true, ..DoctorOptions::default() };
             Clock::new(&options, None)
         };
         let (short, long) = (Duration::from_secs(1), Duration::from_secs(100_000));

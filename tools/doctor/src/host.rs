@@ -21,7 +21,7 @@ pub struct Host {
     pub pid: Option<u64>,
     /// Files with counters, as they were at the first look. Empty: there is one look only.
     before: RefCell<HashMap<String, String>>,
-    span: Span,
+    span: HostSpan,
     has_told_span: Cell<bool>,
     /// Bytes that may still be written on the file system of a path.
     pub room: fn(&Path) -> std::io::Result<u64>,
@@ -29,7 +29,7 @@ pub struct Host {
 
 /// The time that counters of the machine are of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Span {
+pub enum HostSpan {
     Boot,
     Watched,
     /// A moment of watching, because most counts were older than the server.
@@ -42,7 +42,7 @@ impl Host {
             root: root.to_owned(),
             pid,
             before: RefCell::default(),
-            span: Span::Boot,
+            span: HostSpan::Boot,
             has_told_span: Cell::new(false),
             // Copied files say nothing of the disk that they were on.
             room: if root == Path::new("/") {
@@ -54,14 +54,14 @@ impl Host {
     }
 
     /// Keeps these files as they are now, so that their counters count from here on.
-    pub fn begin(&mut self, span: Span, paths: impl IntoIterator<Item = String>) {
+    pub fn begin(&mut self, span: HostSpan, paths: impl IntoIterator<Item = String>) {
         self.span = span;
         let read = paths.into_iter().filter_map(|path| Some((path.clone(), self.text(&path)?)));
         let read: HashMap<_, _> = read.collect();
         self.before.replace(read);
     }
 
-    pub fn span(&self) -> Span {
+    pub fn span(&self) -> HostSpan {
         self.span
     }
 
@@ -164,10 +164,10 @@ impl Host {
     pub fn since(&self) -> String {
         self.has_told_span.set(true);
         match (self.span, self.uptime()) {
-            (Span::Watched, _) => "while it was watched".to_owned(),
-            (Span::Moment, _) => "within a second; the machine counts since before the server began".to_owned(),
-            (Span::Boot, Ok(uptime)) => format!("since the machine began, {} ago", crate::rule::time(uptime)),
-            (Span::Boot, Err(_)) => "since the machine began".to_owned(),
+            (HostSpan::Watched, _) => "while it was watched".to_owned(),
+            (HostSpan::Moment, _) => "within a second; the machine counts since before the server began".to_owned(),
+            (HostSpan::Boot, Ok(uptime)) => format!("since the machine began, {} ago", crate::rule::time(uptime)),
+            (HostSpan::Boot, Err(_)) => "since the machine began".to_owned(),
         }
     }
 

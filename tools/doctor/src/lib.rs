@@ -26,13 +26,13 @@ use shm::reader::CounterValue;
 use toolkit::print;
 
 pub use options::usage;
-use options::{Format, Invocation, Options};
-use report::Report;
+use options::{DoctorFormat, DoctorInvocation, DoctorOptions};
+use report::DoctorReport;
 
-use facts::Facts;
+use facts::DoctorFacts;
 use host::Host;
-use server::Server;
-use traffic::Traffic;
+use server::DoctorServer;
+use traffic::LogTraffic;
 
 /// Time for which [`gravest`] waits for the CLI.
 const LOOK: Duration = Duration::from_secs(5);
@@ -43,13 +43,13 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
     match options::parse(args) {
-        Ok(Invocation::Help) => print::out(usage()),
-        Ok(Invocation::List(Format::Text)) => print::out(report::list()),
-        Ok(Invocation::List(Format::Json)) => print::out(format_args!("{:#}\n", report::list_json())),
-        Ok(Invocation::Explain(id)) => {
+        Ok(DoctorInvocation::Help) => print::out(usage()),
+        Ok(DoctorInvocation::List(DoctorFormat::Text)) => print::out(report::list()),
+        Ok(DoctorInvocation::List(DoctorFormat::Json)) => print::out(format_args!("{:#}\n", report::list_json())),
+        Ok(DoctorInvocation::Explain(id)) => {
             rules::all().filter(|rule| rule.id == id).for_each(|rule| print::out(report::explained(rule)));
         }
-        Ok(Invocation::Run(options)) => {
+        Ok(DoctorInvocation::Run(options)) => {
             return run(&options).unwrap_or_else(|error| {
                 print::foreign_err(format_args!("lacquer doctor: {error}\n"));
                 2
@@ -70,7 +70,7 @@ pub fn main(args: &[String]) -> i32 {
 /// The reason why it couldn't look.
 pub fn gravest(name: Option<&str>, address: Option<&str>, secret: Option<&str>) -> Result<Vec<String>, String> {
     let owned = |text: Option<&str>| text.map(str::to_owned);
-    let options = Options {
+    let options = DoctorOptions {
         name: owned(name),
         address: owned(address),
         secret: owned(secret),
@@ -78,10 +78,10 @@ pub fn gravest(name: Option<&str>, address: Option<&str>, secret: Option<&str>) 
         root: "/".into(),
         skip: vec!["log".to_owned()],
         is_quiet: true,
-        ..Options::default()
+        ..DoctorOptions::default()
     };
     let seen = gather::facts(&options)?;
-    Ok(Report::new(&options, &seen.facts, seen.is_early).gravest())
+    Ok(DoctorReport::new(&options, &seen.facts, seen.is_early).gravest())
 }
 
 /// Rules of [`findings`]: those about the server by its counters, and of the others those that cost no more than reading a small file. The
@@ -99,21 +99,21 @@ pub fn findings(
     (requests, errors, urls): (u64, u64, Vec<(String, u64)>),
 ) -> Value {
     let only = PAGE.iter().map(|word| (*word).to_owned()).collect();
-    let options = Options { root: "/".into(), only, ..Options::default() };
-    let server = Server::seen(workdir.to_owned(), now, before, sick);
+    let options = DoctorOptions { root: "/".into(), only, ..DoctorOptions::default() };
+    let server = DoctorServer::seen(workdir.to_owned(), now, before, sick);
     let url = |(name, errors)| (name, traffic::Url { errors, ..traffic::Url::default() });
-    let traffic = Traffic { requests, errors, urls: urls.into_iter().map(url).collect(), ..Traffic::default() };
+    let traffic = LogTraffic { requests, errors, urls: urls.into_iter().map(url).collect(), ..LogTraffic::default() };
     let host = Host::new(&options.root, server.worker.or(server.manager));
-    let facts = Facts { host, server: Ok(server), traffic: Ok(traffic) };
-    Report::new(&options, &facts, false).json()["findings"].take()
+    let facts = DoctorFacts { host, server: Ok(server), traffic: Ok(traffic) };
+    DoctorReport::new(&options, &facts, false).json()["findings"].take()
 }
 
-fn run(options: &Options) -> Result<i32, String> {
+fn run(options: &DoctorOptions) -> Result<i32, String> {
     let seen = gather::facts(options)?;
-    let report = Report::new(options, &seen.facts, seen.is_early);
+    let report = DoctorReport::new(options, &seen.facts, seen.is_early);
     match options.format {
-        Format::Json => print::out(format_args!("{:#}\n", report.json())),
-        Format::Text => print::foreign(report.text()),
+        DoctorFormat::Json => print::out(format_args!("{:#}\n", report.json())),
+        DoctorFormat::Text => print::foreign(report.text()),
     }
     Ok(match () {
         () if report.is_blind() || seen.is_gone => 2,
@@ -126,13 +126,13 @@ mod tests {
     use std::sync::Arc;
 
     use shm::reader::CounterDoc;
-    use tables::counters::{Format as Unit, Kind, Level};
+    use tables::counters::{CounterFormat as Unit, CounterKind, CounterLevel};
 
     use super::*;
 
     fn readings(values: &[(&str, &str, u64)]) -> Vec<CounterValue> {
         let one = |(set, name, value): &(&str, &str, u64)| {
-            let about = Arc::new(CounterDoc::new(name, Kind::Counter, Level::Info, Unit::Integer));
+            let about = Arc::new(CounterDoc::new(name, CounterKind::Counter, CounterLevel::Info, Unit::Integer));
             CounterValue { set: (*set).into(), about, value: *value }
         };
         values.iter().map(one).collect()

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use logq::Grouping;
 use logq::group::{Grouper, TxnFilter};
-use logq::source::{FILE_HEAD, Records, Source};
-use shm::reader::log::{Ring, StartAt, Step};
+use logq::source::{FILE_HEAD, LogSource, RecordFile};
+use shm::reader::log::{LogCursor, RingStep, StartAt};
 
-use crate::options::Options;
-use crate::traffic::Traffic;
+use crate::options::DoctorOptions;
+use crate::traffic::LogTraffic;
 
 const IDLE: Duration = Duration::from_millis(10);
 const RETRY: Duration = Duration::from_millis(200);
@@ -23,8 +23,8 @@ const RETRY: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_millis(500);
 const MOST_REMARKS: usize = 20;
 
-pub struct Log {
-    pub shared: Arc<Shared>,
+pub struct DoctorLog {
+    pub shared: Arc<SharedLog>,
     pub bytes: Option<u64>,
     /// Disconnected when all is read.
     ends: Receiver<()>,
@@ -32,16 +32,16 @@ pub struct Log {
 }
 
 /// State shared by the reader and the thread that waits for it.
-pub struct Shared {
-    reading: Mutex<Reading>,
+pub struct SharedLog {
+    reading: Mutex<LogReading>,
     pub read: AtomicU64,
     /// Set when nobody waits for the result any more.
     is_over: AtomicBool,
 }
 
-pub struct Reading {
+pub struct LogReading {
     grouper: Grouper,
-    pub traffic: Traffic,
+    pub traffic: LogTraffic,
     /// The error is the reason why there is no log.
     is_there: Result<(), String>,
     failed: Option<String>,
@@ -49,23 +49,24 @@ pub struct Reading {
 
 enum From {
     File(String),
-    Worker(PathBuf, Option<Box<Ring>>),
+    Worker(PathBuf, Option<Box<LogCursor>>),
     None,
 }
 
-impl Log {
+impl DoctorLog {
     /// Begins to read. Signals that the reader isn't to have are blocked before.
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub fn begin(options: &Options, workdir: Option<&Path>) -> Result<Log, String> {
-        let mut reading = Reading { grouper: grouper(), traffic: Traffic::default(), is_there: Ok(()), failed: None };
+    pub fn begin(options: &DoctorOptions, workdir: Option<&Path>) -> Result<DoctorLog, String> {
+        let mut reading =
+            LogReading { grouper: grouper(), traffic: LogTraffic::default(), is_there: Ok(()), failed: None };
         let is_watch = options.watch.is_some();
         let start = if is_watch { StartAt::Now } else { StartAt::Past };
         let from = match (&options.log, workdir) {
             (Some(file), _) => From::File(file.clone()),
             // Opened here: what comes from now on is watched.
-            (None, Some(workdir)) => match Ring::open(workdir, start) {
+            (None, Some(workdir)) => match LogCursor::open(workdir, start) {
                 Ok(ring) => From::Worker(workdir.to_owned(), Some(Box::new(ring))),
                 Err(error) => {
                     reading.is_there = Err(format!("the log can't be read: {error}"));
@@ -78,8 +79,11 @@ impl Log {
             }
         };
         let bytes = options.log.as_ref().and_then(|file| std::fs::metadata(file).ok()).map(|file| file.len());
-        let shared =
-            Arc::new(Shared { reading: Mutex::new(reading), read: AtomicU64::new(0), is_over: AtomicBool::new(false) });
+        let shared = Arc::new(SharedLog {
+            reading: Mutex::new(reading),
+            read: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+        });
         let (ended, ends) = mpsc::channel::<()>();
         let to = shared.clone();
         let reader = std::thread::Builder::new().name("log".into()).spawn(move || {
@@ -87,7 +91,7 @@ impl Log {
             drop(ended);
         });
         reader.map_err(|error| error.to_string())?;
-        Ok(Log { shared, bytes, ends, is_read: false })
+        Ok(DoctorLog { shared, bytes, ends, is_read: false })
     }
 
     /// True if the whole log is read. Waits up to `time` for that.
@@ -104,7 +108,7 @@ impl Log {
     ///
     /// # Errors
     /// The named file can't be read.
-    pub fn end(mut self) -> Result<Result<Traffic, String>, String> {
+    pub fn end(mut self) -> Result<Result<LogTraffic, String>, String> {
         self.shared.is_over.store(true, Relaxed);
         // One that waits for its source is left to it.
         if !self.is_read {
@@ -126,7 +130,7 @@ fn grouper() -> Grouper {
     Grouper::new(Grouping::Vxid, wanted)
 }
 
-impl Reading {
+impl LogReading {
     fn take(&mut self) {
         let (grouper, traffic) = (&mut self.grouper, &mut self.traffic);
         while grouper.take(|group| group.iter().for_each(|txn| traffic.add(txn))).is_some() {}
@@ -146,8 +150,8 @@ enum Ended {
     Lost(&'static str),
 }
 
-impl Shared {
-    pub fn lock(&self) -> MutexGuard<'_, Reading> {
+impl SharedLog {
+    pub fn lock(&self) -> MutexGuard<'_, LogReading> {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,7 +169,7 @@ impl Shared {
     }
 
     fn read_file(&self, name: &str) {
-        let file = match Records::open(name) {
+        let file = match RecordFile::open(name) {
             Ok(file) => file,
             Err(why) => {
                 self.lock().failed = Some(why);
@@ -173,31 +177,31 @@ impl Shared {
             }
         };
         self.read.store(FILE_HEAD.len() as u64, Relaxed);
-        let mut source = Source::File(file);
+        let mut source = LogSource::File(file);
         self.read_source(&mut source);
-        if matches!(&source, Source::File(file) if file.is_cut()) {
+        if matches!(&source, LogSource::File(file) if file.is_cut()) {
             self.lock().remark("the log was cut: what came before that was used");
         }
     }
 
-    fn read_back(&self, ring: Box<Ring>) {
-        if let Ended::Lost(how) = self.read_source(&mut Source::Ring(ring)) {
+    fn read_back(&self, ring: Box<LogCursor>) {
+        if let Ended::Lost(how) = self.read_source(&mut LogSource::Ring(ring)) {
             self.lock().remark(&lost(how));
         }
     }
 
     /// Follows a worker's log, and the next worker's when that one has gone.
-    fn follow(&self, workdir: &Path, mut ring: Option<Box<Ring>>) {
+    fn follow(&self, workdir: &Path, mut ring: Option<Box<LogCursor>>) {
         while !self.is_over() {
             let Some(open) = ring.take() else {
                 std::thread::sleep(RETRY);
-                ring = Ring::open(workdir, StartAt::Now).ok().map(Box::new);
+                ring = LogCursor::open(workdir, StartAt::Now).ok().map(Box::new);
                 if ring.is_some() {
                     self.lock().is_there = Ok(());
                 }
                 continue;
             };
-            if let Ended::Lost(how) = self.read_source(&mut Source::Ring(open)) {
+            if let Ended::Lost(how) = self.read_source(&mut LogSource::Ring(open)) {
                 let mut reading = self.lock();
                 reading.remark(&lost(how));
                 // The next worker gives its transactions the same numbers, and what was begun here won't end.
@@ -206,10 +210,10 @@ impl Shared {
         }
     }
 
-    fn read_source(&self, source: &mut Source) -> Ended {
+    fn read_source(&self, source: &mut LogSource) -> Ended {
         while !self.is_over() {
             match source.step() {
-                Step::Records(bytes) => {
+                RingStep::Records(bytes) => {
                     self.read.fetch_add(bytes.len() as u64, Relaxed);
                     let mut reading = self.lock();
                     // A caller that no longer waits has taken the result.
@@ -219,10 +223,10 @@ impl Shared {
                     reading.grouper.feed(bytes, Instant::now());
                     reading.take();
                 }
-                Step::Eof => break,
-                Step::Abandoned => return Ended::Lost("ended by its worker"),
-                Step::Overrun => return Ended::Lost("overrun"),
-                Step::End => std::thread::sleep(IDLE),
+                RingStep::Eof => break,
+                RingStep::Abandoned => return Ended::Lost("ended by its worker"),
+                RingStep::Overrun => return Ended::Lost("overrun"),
+                RingStep::End => std::thread::sleep(IDLE),
             }
         }
         Ended::Over

@@ -50,14 +50,14 @@ wrong, a named file or server doesn't exist, or the server went away meanwhile.
 ";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Format {
+pub enum DoctorFormat {
     #[default]
     Text,
     Json,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Options {
+pub struct DoctorOptions {
     pub name: Option<String>,
     pub address: Option<String>,
     pub secret: Option<String>,
@@ -71,14 +71,14 @@ pub struct Options {
     /// Rules and areas to be used; empty: all.
     pub only: Vec<String>,
     pub skip: Vec<String>,
-    pub format: Format,
+    pub format: DoctorFormat,
     pub is_quiet: bool,
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub enum Invocation {
-    Run(Box<Options>),
-    List(Format),
+pub enum DoctorInvocation {
+    Run(Box<DoctorOptions>),
+    List(DoctorFormat),
     Explain(&'static str),
     Help,
 }
@@ -91,14 +91,14 @@ pub fn usage() -> String {
 ///
 /// # Errors
 /// One line that names the wrong one.
-pub fn parse(args: &[String]) -> Result<Invocation, String> {
-    let mut options = Options { timeout: Duration::from_secs(5), root: "/".into(), ..Options::default() };
+pub fn parse(args: &[String]) -> Result<DoctorInvocation, String> {
+    let mut options = DoctorOptions { timeout: Duration::from_secs(5), root: "/".into(), ..DoctorOptions::default() };
     let (mut is_list, mut explained) = (false, None);
     let mut args = Args::new(args);
     let times = Duration::from_millis(1)..=Duration::from_hours(24);
     while let Some(arg) = args.next()? {
         match arg {
-            Arg::Help => return Ok(Invocation::Help),
+            Arg::Help => return Ok(DoctorInvocation::Help),
             Arg::Option("-q" | "--quiet") => options.is_quiet = true,
             Arg::Option("-n") => options.name = Some(args.value()?.to_owned()),
             Arg::Option("-T") => options.address = Some(args.value()?.to_owned()),
@@ -115,21 +115,21 @@ pub fn parse(args: &[String]) -> Result<Invocation, String> {
             Arg::Option("--only") => words("--only", args.value()?, &mut options.only)?,
             Arg::Option("--skip") => words("--skip", args.value()?, &mut options.skip)?,
             Arg::Option("--format") => {
-                options.format = args.one_of(&[("text", Format::Text), ("json", Format::Json)])?
+                options.format = args.one_of(&[("text", DoctorFormat::Text), ("json", DoctorFormat::Json)])?
             }
             Arg::Option(_) => return Err(args.unknown()),
             Arg::Word(word) => return Err(format!("{word}: only options are taken (--help shows the usage)")),
         }
     }
     match (explained, is_list) {
-        (Some(id), _) => Ok(Invocation::Explain(id)),
-        (None, true) => Ok(Invocation::List(options.format)),
+        (Some(id), _) => Ok(DoctorInvocation::Explain(id)),
+        (None, true) => Ok(DoctorInvocation::List(options.format)),
         (None, false) => options.checked(),
     }
 }
 
-impl Options {
-    fn checked(self) -> Result<Invocation, String> {
+impl DoctorOptions {
+    fn checked(self) -> Result<DoctorInvocation, String> {
         if self.params.is_some() && self.counters.is_none() {
             return Err("--params needs --counters: a running server is asked for its own".into());
         }
@@ -139,7 +139,7 @@ impl Options {
         if self.log.is_some() && self.watch.is_some() {
             return Err("--watch follows a running log: without -r".into());
         }
-        Ok(Invocation::Run(Box::new(self)))
+        Ok(DoctorInvocation::Run(Box::new(self)))
     }
 
     pub fn wants(&self, rule: &Rule) -> bool {
@@ -170,21 +170,27 @@ fn words(option: &str, value: &str, to: &mut Vec<String>) -> Result<(), String> 
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<Invocation, String> {
+    fn read(line: &str) -> Result<DoctorInvocation, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn words_are_understood() {
-        let Ok(Invocation::Run(o)) = read("-n a --watch=10s --only host,nuked --skip thp --format json") else {
+        let Ok(DoctorInvocation::Run(o)) = read("-n a --watch=10s --only host,nuked --skip thp --format json") else {
             panic!()
         };
-        assert_eq!((o.name.as_deref(), o.watch, o.format), (Some("a"), Some(Duration::from_secs(10)), Format::Json));
+        assert_eq!(
+            (o.name.as_deref(), o.watch, o.format),
+            (Some("a"), Some(Duration::from_secs(10)), DoctorFormat::Json)
+        );
         let wanted: Vec<&str> = rules::all().filter(|rule| o.wants(rule)).map(|rule| rule.id).collect();
         assert!(wanted.contains(&"nuked") && wanted.contains(&"conntrack-on") && !wanted.contains(&"thp"));
         assert!(!wanted.contains(&"worker-died"));
-        assert_eq!(read("--explain nuked"), Ok(Invocation::Explain("nuked")));
-        assert_eq!((read("--list"), read("--help")), (Ok(Invocation::List(Format::Text)), Ok(Invocation::Help)));
+        assert_eq!(read("--explain nuked"), Ok(DoctorInvocation::Explain("nuked")));
+        assert_eq!(
+            (read("--list"), read("--help")),
+            (Ok(DoctorInvocation::List(DoctorFormat::Text)), Ok(DoctorInvocation::Help))
+        );
     }
 
     #[test]

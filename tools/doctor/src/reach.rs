@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use logq::source::strerror;
 
-use crate::server::Backend;
+use crate::server::ListedBackend;
 
 /// The longest that one address is waited for.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 const LIMIT_OF_ALL: Duration = Duration::from_secs(3);
 
 /// Connects to these backends at the same time, and notes what happened.
-pub fn reach_all<'b>(backends: impl Iterator<Item = &'b mut Backend>) {
+pub fn reach_all<'b>(backends: impl Iterator<Item = &'b mut ListedBackend>) {
     let until = Instant::now() + LIMIT_OF_ALL;
     let tried: Vec<_> = backends
         .map(|backend| {

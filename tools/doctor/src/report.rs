@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::facts::Facts;
-use crate::options::Options;
+use crate::facts::DoctorFacts;
+use crate::options::DoctorOptions;
 use crate::rule::{Area, Finding, Rule, Severity, about, count, time};
 use crate::rules;
 
@@ -19,7 +19,7 @@ struct Found {
     remedy: Vec<String>,
 }
 
-pub struct Report {
+pub struct DoctorReport {
     head: Vec<String>,
     findings: Vec<Found>,
     sound: Vec<&'static Rule>,
@@ -27,8 +27,8 @@ pub struct Report {
     remarks: Vec<String>,
 }
 
-impl Report {
-    pub fn new(options: &Options, facts: &Facts, is_early: bool) -> Report {
+impl DoctorReport {
+    pub fn new(options: &DoctorOptions, facts: &DoctorFacts, is_early: bool) -> DoctorReport {
         let (mut findings, mut sound, mut blind) = (Vec::new(), Vec::new(), Vec::new());
         let mut remarks = remarks(facts);
         for rule in rules::all().filter(|rule| options.wants(rule)) {
@@ -55,7 +55,7 @@ impl Report {
         if is_early {
             remarks.push("ended early: what had been seen until then".into());
         }
-        Report { head: head(facts), findings, sound, blind, remarks }
+        DoctorReport { head: head(facts), findings, sound, blind, remarks }
     }
 
     /// True if a finding is worse than a notice.
@@ -202,7 +202,7 @@ fn wrapped(text: &str, first: &str, others: &str) -> String {
 }
 
 /// The report's first lines: the machine and the server that were looked at.
-fn head(facts: &Facts) -> Vec<String> {
+fn head(facts: &DoctorFacts) -> Vec<String> {
     let host = &facts.host;
     let name = host.text("proc/sys/kernel/hostname").map_or_else(|| "unknown".into(), |name| name.trim().to_owned());
     let kernel = host.text("proc/sys/kernel/osrelease").map_or_else(|| "unknown".into(), |text| text.trim().to_owned());
@@ -229,7 +229,7 @@ fn head(facts: &Facts) -> Vec<String> {
     lines
 }
 
-fn remarks(facts: &Facts) -> Vec<String> {
+fn remarks(facts: &DoctorFacts) -> Vec<String> {
     let Ok(traffic) = &facts.traffic else { return Vec::new() };
     let mut remarks = traffic.remarks.clone();
     if traffic.left_out > 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What a rule is: declared once, with its texts and the function that looks.
 
-use crate::facts::Facts;
+use crate::facts::DoctorFacts;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Severity {
@@ -57,11 +57,11 @@ pub struct Rule {
     pub remedy: &'static [&'static str],
     /// The facts that the rule looks at, and the threshold of a finding.
     pub evidence: &'static str,
-    pub look: fn(&Facts) -> Looked,
+    pub look: fn(&DoctorFacts) -> RuleResult,
 }
 
 /// A rule's findings, none if all is well. The error says why it couldn't look.
-pub type Looked = Result<Vec<Finding>, String>;
+pub type RuleResult = Result<Vec<Finding>, String>;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Finding {
@@ -74,7 +74,7 @@ pub struct Finding {
 impl Rule {
     /// Commands to type for a finding, one a line. Never asks for a value that is set already: a limit is doubled, a
     /// switch is left out.
-    pub fn remedy_for(&self, finding: &Finding, facts: &Facts) -> Vec<String> {
+    pub fn remedy_for(&self, finding: &Finding, facts: &DoctorFacts) -> Vec<String> {
         let fitting = |line: &&str| {
             let line = about(line, &finding.subject);
             let sysctl = line.strip_prefix("sysctl -w ").and_then(|setting| setting.split_once('='));
@@ -100,7 +100,7 @@ impl Rule {
 /// A smaller number in a setting is a switch, not a limit.
 const LEAST_LIMIT: u64 = 1000;
 
-pub const SOUND: Looked = Ok(Vec::new());
+pub const SOUND: RuleResult = Ok(Vec::new());
 
 /// A finding about the only one that there is.
 pub fn found(evidence: impl Into<String>) -> Finding {
@@ -113,7 +113,7 @@ pub fn found_at(subject: impl Into<String>, evidence: impl Into<String>) -> Find
 }
 
 /// The finding if it is one.
-pub fn when(is_wrong: bool, evidence: impl FnOnce() -> String) -> Looked {
+pub fn when(is_wrong: bool, evidence: impl FnOnce() -> String) -> RuleResult {
     Ok(if is_wrong { vec![found(evidence())] } else { Vec::new() })
 }
 

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use admin::{Connection, Door, is_good};
+use admin::{AdminConnection, Door, is_good};
 use serde_json::Value;
-use shm::reader::{CounterValue, Reader};
+use shm::reader::{CounterReader, CounterValue};
 
 /// Backends to which a connection is tried, at most.
 const MAX_REACHED: usize = 16;
@@ -16,10 +16,10 @@ const WATCHED: &str = "while it was watched";
 
 use crate::reach;
 
-pub type Counters = BTreeMap<String, u64>;
+pub type ServerCounters = BTreeMap<String, u64>;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Backend {
+pub struct ListedBackend {
     pub name: String,
     /// The administrative state: `probe`, or `healthy` or `sick` as set by an operator.
     pub admin: String,
@@ -37,40 +37,40 @@ pub struct Backend {
 }
 
 #[derive(Debug)]
-pub struct Server {
+pub struct DoctorServer {
     /// The server's directory; `None` if only a file describes the server.
     pub workdir: Option<PathBuf>,
     pub manager: Option<u64>,
     pub worker: Option<u64>,
-    pub counters: Counters,
-    pub before: Option<Counters>,
+    pub counters: ServerCounters,
+    pub before: Option<ServerCounters>,
     /// The time from then to now, as a text says it: `while it was watched`.
     pub span: &'static str,
-    pub told: Result<Told, String>,
+    pub told: Result<CliFacts, String>,
 }
 
 /// The facts that the CLI replies with.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Told {
+pub struct CliFacts {
     /// Name and version from the CLI's banner; empty if it has none.
     pub version: String,
     pub params: BTreeMap<String, String>,
-    pub backends: Vec<Backend>,
+    pub backends: Vec<ListedBackend>,
     /// Conditions of the bans that are not completed.
     pub bans: Vec<String>,
     pub panic: Option<String>,
 }
 
-impl Server {
+impl DoctorServer {
     /// The server of a workdir.
     ///
     /// # Errors
     /// None runs there.
-    pub fn look(workdir: PathBuf) -> Result<Server, String> {
+    pub fn look(workdir: PathBuf) -> Result<DoctorServer, String> {
         let counters = counters(&workdir)?;
         let status = shm::reader::status(&workdir);
         let (manager, worker) = (status.manager.map(|(pid, _)| pid), status.worker.map(|(pid, _)| pid));
-        Ok(Server {
+        Ok(DoctorServer {
             workdir: Some(workdir),
             manager,
             worker,
@@ -83,23 +83,28 @@ impl Server {
 
     /// The server of a workdir whose counters were read already, now and a minute ago. Of its CLI's replies only the sick
     /// backends are known: name and reason.
-    pub fn seen(workdir: PathBuf, now: &[CounterValue], before: &[CounterValue], sick: &[(String, String)]) -> Server {
+    pub fn seen(
+        workdir: PathBuf,
+        now: &[CounterValue],
+        before: &[CounterValue],
+        sick: &[(String, String)],
+    ) -> DoctorServer {
         let status = shm::reader::status(&workdir);
         let (manager, worker) = (status.manager.map(|(pid, _)| pid), status.worker.map(|(pid, _)| pid));
-        let backend = |(name, reason): &(String, String)| Backend {
+        let backend = |(name, reason): &(String, String)| ListedBackend {
             name: name.clone(),
             reason: Some(reason.clone()),
             is_sick: true,
-            ..Backend::default()
+            ..ListedBackend::default()
         };
-        Server {
+        DoctorServer {
             workdir: Some(workdir),
             manager,
             worker,
             counters: named(now),
             before: Some(named(before)),
             span: "in the last minute",
-            told: Ok(Told { backends: sick.iter().map(backend).collect(), ..Told::default() }),
+            told: Ok(CliFacts { backends: sick.iter().map(backend).collect(), ..CliFacts::default() }),
         }
     }
 
@@ -115,9 +120,9 @@ impl Server {
         Ok(())
     }
 
-    pub fn saved(counters: Counters) -> Server {
+    pub fn saved(counters: ServerCounters) -> DoctorServer {
         let told = Err("its CLI can't be asked: these are saved counters".into());
-        Server { workdir: None, manager: None, worker: None, counters, before: None, span: WATCHED, told }
+        DoctorServer { workdir: None, manager: None, worker: None, counters, before: None, span: WATCHED, told }
     }
 
     pub fn counter(&self, name: &str) -> Result<u64, String> {
@@ -167,7 +172,7 @@ impl Server {
 
     /// Asks the CLI. Sends no command that changes anything.
     pub fn ask(&mut self, address: Option<&str>, secret: Option<&str>, timeout: Option<Duration>) {
-        self.told = self.connect(address, secret, timeout).map(|mut connection| Told::of(&mut connection));
+        self.told = self.connect(address, secret, timeout).map(|mut connection| CliFacts::of(&mut connection));
         let failing: Vec<String> =
             self.all_grown("VBE", "fail").into_iter().filter(|(_, failed)| *failed > 0).map(|(name, _)| name).collect();
         let Ok(told) = &mut self.told else { return };
@@ -181,7 +186,7 @@ impl Server {
         address: Option<&str>,
         secret: Option<&str>,
         timeout: Option<Duration>,
-    ) -> Result<Connection, String> {
+    ) -> Result<AdminConnection, String> {
         let door = match address {
             Some(address) => Door { addresses: vec![address.to_owned()], secret: secret.map(str::to_owned) },
             None => {
@@ -194,24 +199,24 @@ impl Server {
     }
 }
 
-fn counters(workdir: &std::path::Path) -> Result<Counters, String> {
-    Reader::new(workdir).read().map(|readings| named(&readings)).map_err(|error| error.to_string())
+fn counters(workdir: &std::path::Path) -> Result<ServerCounters, String> {
+    CounterReader::new(workdir).read().map(|readings| named(&readings)).map_err(|error| error.to_string())
 }
 
-fn named(readings: &[CounterValue]) -> Counters {
+fn named(readings: &[CounterValue]) -> ServerCounters {
     // A gauge just below 0 is 0.
     let value = |signed: i64| u64::try_from(signed).unwrap_or(0);
     readings.iter().map(|reading| (reading.full_name(), value(reading.signed()))).collect()
 }
 
-impl Told {
-    fn of(connection: &mut Connection) -> Told {
+impl CliFacts {
+    fn of(connection: &mut AdminConnection) -> CliFacts {
         let mut ask = |command: &str| {
             let reply = connection.ask(format!("{command}\n").as_bytes()).ok()?;
             is_good(reply.status).then(|| reply.text().into_owned())
         };
         let version = ask("banner").and_then(|text| admin::version_in_banner(&text)).unwrap_or_default();
-        Told {
+        CliFacts {
             version,
             params: ask("param.show -j").as_deref().map(params).unwrap_or_default(),
             backends: ask("backend.list -j").as_deref().map(backends).unwrap_or_default(),
@@ -225,12 +230,12 @@ impl Told {
 ///
 /// # Errors
 /// It is no such text.
-pub fn counters_of(text: &str) -> Result<Counters, String> {
+pub fn counters_of(text: &str) -> Result<ServerCounters, String> {
     let all: Value = serde_json::from_str(text).map_err(|error| format!("no output of varnishstat -j: {error}"))?;
     // Before version 7 there was no member of that name.
     let members = all.get("counters").unwrap_or(&all).as_object().ok_or("no output of varnishstat -j")?;
     let one = |(name, about): (&String, &Value)| Some((name.clone(), about.get("value")?.as_u64()?));
-    let counters: Counters = members.iter().filter_map(one).collect();
+    let counters: ServerCounters = members.iter().filter_map(one).collect();
     if counters.is_empty() { Err("it has no counters".into()) } else { Ok(counters) }
 }
 
@@ -246,13 +251,13 @@ pub fn params(text: &str) -> BTreeMap<String, String> {
     all.iter().filter_map(one).collect()
 }
 
-fn backends(text: &str) -> Vec<Backend> {
+fn backends(text: &str) -> Vec<ListedBackend> {
     let all: Vec<Value> = serde_json::from_str(text).unwrap_or_default();
     let members = all.iter().skip(3).filter_map(Value::as_object).flatten();
     members.map(|(name, about)| backend(name, about)).collect()
 }
 
-fn backend(name: &str, about: &Value) -> Backend {
+fn backend(name: &str, about: &Value) -> ListedBackend {
     let word = |key: &str| about.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let empty = Vec::new();
     let probe = about.get("probe_message").and_then(Value::as_array).unwrap_or(&empty);
@@ -263,7 +268,7 @@ fn backend(name: &str, about: &Value) -> Backend {
     };
     let admin = word("admin_health");
     let is_sick = admin == "sick" || (admin != "healthy" && text(2) == "sick");
-    Backend {
+    ListedBackend {
         name: name.to_owned(),
         admin,
         probe: format!("{} of {}, {}", text(0), text(1), text(2)),

@@ -7,10 +7,10 @@ mod times;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use logq::{Reason, Txn, TxnType, records};
+use logq::{GroupReason, Txn, TxnType, records};
 use tables::Tag;
 
-pub use times::Times;
+pub use times::TrafficTimes;
 
 /// Different URLs that are kept: 35 MB at most, with texts that are all as long as they may be.
 const MOST_URLS: usize = 20_000;
@@ -27,7 +27,7 @@ pub const SHORT_TTL: f64 = 10.0;
 pub const SKEW: f64 = 5.0;
 
 #[derive(Debug, Default)]
-pub struct Traffic {
+pub struct LogTraffic {
     pub requests: u64,
     pub fetches: u64,
     /// Responses with a status of 500 and above.
@@ -38,7 +38,7 @@ pub struct Traffic {
     pub passes: BTreeMap<&'static str, (u64, String)>,
     /// Requests by host and path, without the query.
     pub urls: HashMap<String, Url>,
-    pub backends: HashMap<String, Backend>,
+    pub backends: HashMap<String, BackendLatency>,
     /// Fetches with a parameter that only counts visitors, with an example.
     pub tracked: (u64, String),
     /// Requests that were passed for a Cookie in which only scripts of the browser are interested, with an example of such a Cookie's names.
@@ -80,8 +80,8 @@ pub struct Url {
 }
 
 #[derive(Debug, Default)]
-pub struct Backend {
-    pub first_byte: Times,
+pub struct BackendLatency {
+    pub first_byte: TrafficTimes,
     /// Seconds of all fetches together.
     pub seconds: f64,
     /// Responses with a Date, those far from our clock, and the last one's difference.
@@ -90,11 +90,11 @@ pub struct Backend {
     pub skew: f64,
 }
 
-impl Traffic {
+impl LogTraffic {
     pub fn add(&mut self, txn: &Txn<'_>) {
         match (txn.kind, txn.reason) {
-            (TxnType::Req, Reason::Rxreq | Reason::Esi) => self.add_request(txn, true),
-            (TxnType::Req, Reason::Restart) => self.add_request(txn, false),
+            (TxnType::Req, GroupReason::Rxreq | GroupReason::Esi) => self.add_request(txn, true),
+            (TxnType::Req, GroupReason::Restart) => self.add_request(txn, false),
             (TxnType::Bereq, reason) => self.add_fetch(txn, reason),
             _ => {}
         }
@@ -154,10 +154,10 @@ impl Traffic {
         }
     }
 
-    fn add_fetch(&mut self, txn: &Txn<'_>, reason: Reason) {
+    fn add_fetch(&mut self, txn: &Txn<'_>, reason: GroupReason) {
         let fetch = Fetch::of(txn);
         // A retry doesn't say what is tried again; but only a fetch for the cache gets a lifetime by its headers.
-        let is_pass = reason == Reason::Pass || reason == Reason::Unknown && !fetch.has_lifetime;
+        let is_pass = reason == GroupReason::Pass || reason == GroupReason::Unknown && !fetch.has_lifetime;
         self.fetches += 1;
         self.at(fetch.time);
         self.add_vcl_error(fetch.vcl_error);

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use screen::Line;
+use screen::ScreenLine;
 
 const MEMORY: usize = 2000;
 const BUCKETS: i32 = 100;
@@ -11,7 +11,7 @@ const SCALES: &[u32] =
     &[1, 2, 3, 4, 5, 10, 15, 20, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000];
 
 #[derive(Debug)]
-pub struct Histogram {
+pub struct AxisHistogram {
     low: i32,
     high: i32,
     /// Hits and others per bucket.
@@ -19,11 +19,11 @@ pub struct Histogram {
     last: VecDeque<(usize, bool)>,
 }
 
-impl Histogram {
+impl AxisHistogram {
     /// An axis from 10^low to 10^high.
-    pub fn new(low: i32, high: i32) -> Histogram {
+    pub fn new(low: i32, high: i32) -> AxisHistogram {
         let count = usize::try_from((high - low) * BUCKETS).unwrap_or(0);
-        Histogram { low, high, buckets: vec![[0; 2]; count], last: VecDeque::new() }
+        AxisHistogram { low, high, buckets: vec![[0; 2]; count], last: VecDeque::new() }
     }
 
     pub fn len(&self) -> usize {
@@ -69,8 +69,8 @@ impl Histogram {
     }
 
     /// The page; its first line is free for a head.
-    pub fn picture(&self, columns: usize, lines: usize) -> Vec<Line> {
-        let mut page = vec![Line::default(); lines];
+    pub fn picture(&self, columns: usize, lines: usize) -> Vec<ScreenLine> {
+        let mut page = vec![ScreenLine::default(); lines];
         if lines < 4 || columns < self.range() {
             return page;
         }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn hits_stand_on_others() {
-        let mut histogram = Histogram::new(-6, 3);
+        let mut histogram = AxisHistogram::new(-6, 3);
         for _ in 0..3 {
             histogram.add(0.01, true);
         }

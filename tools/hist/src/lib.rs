@@ -9,33 +9,33 @@ mod profile;
 use std::io;
 use std::time::{Duration, Instant};
 
-use histogram::Histogram;
-use logq::getopt::{Opt, OptMatch};
-use logq::live::Live;
-use logq::program::{self, Cli, Program};
-use logq::tool::Failure;
-use logq::{Flow, Grouping, Reason, Select, Sink, Tool, Txn, records};
-use profile::Profile;
-use screen::{Key, Line};
+use histogram::AxisHistogram;
+use logq::getopt::{OptMatch, ToolOption};
+use logq::live::LiveLog;
+use logq::program::{self, ToolCli, ToolProgram};
+use logq::tool::ToolFailure;
+use logq::{Flow, GroupReason, Grouping, LogTool, Select, ToolSink, Txn, records};
+use profile::HistProfile;
+use screen::{KeyPress, ScreenLine};
 use tables::Tag;
 use tables::tags::TagKind;
 
-pub const OPTIONS: &[Opt] = &[
-    Opt('B', "factor", "With -r: replay speed factor"),
-    Opt('C', "", "Ignore case in regular expressions and strings"),
-    Opt('d', "", "Start with the existing log"),
-    Opt('g', "request|vxid", "How records are grouped for queries (default: vxid)"),
-    Opt('h', "", "Show this help"),
-    Opt('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
-    Opt('n', "dir", "Working directory or instance name of the server"),
-    Opt('p', "period", "Seconds between screen updates (default: 1)"),
-    Opt('P', "profile", "Profile: a name below, or [c|b|E:]tag:[prefix]:field[:min:max]"),
-    Opt('Q', "file", "Read a query from this file"),
-    Opt('q', "query", "Only groups that match the query, see vsl-query(7)"),
-    Opt('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
-    Opt('t', "seconds|off", "How long to wait for the server (default: 5)"),
-    Opt('T', "seconds", "Count incomplete transactions after this time (default: 120)"),
-    Opt('V', "", "Show the version"),
+pub const OPTIONS: &[ToolOption] = &[
+    ToolOption('B', "factor", "With -r: replay speed factor"),
+    ToolOption('C', "", "Ignore case in regular expressions and strings"),
+    ToolOption('d', "", "Start with the existing log"),
+    ToolOption('g', "request|vxid", "How records are grouped for queries (default: vxid)"),
+    ToolOption('h', "", "Show this help"),
+    ToolOption('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
+    ToolOption('n', "dir", "Working directory or instance name of the server"),
+    ToolOption('p', "period", "Seconds between screen updates (default: 1)"),
+    ToolOption('P', "profile", "Profile: a name below, or [c|b|E:]tag:[prefix]:field[:min:max]"),
+    ToolOption('Q', "file", "Read a query from this file"),
+    ToolOption('q', "query", "Only groups that match the query, see vsl-query(7)"),
+    ToolOption('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
+    ToolOption('t', "seconds|off", "How long to wait for the server (default: 5)"),
+    ToolOption('T', "seconds", "Count incomplete transactions after this time (default: 120)"),
+    ToolOption('V', "", "Show the version"),
 ];
 
 const MORE: &str = "
@@ -55,51 +55,55 @@ pub fn profiles() -> Vec<(&'static str, &'static str)> {
 
 pub fn main(program: &str, args: &[String]) -> i32 {
     let more = format!("\nProfiles:\n{}{MORE}", profile::list());
-    program::main(program, args, &Cli { options: OPTIONS, long: &[], valued: &[], more: &more }, Config::default())
+    program::main(program, args, &ToolCli { options: OPTIONS, long: &[], valued: &[], more: &more }, Config::default())
 }
 
 #[derive(Default)]
 struct Config {
-    tool: Tool,
+    tool: LogTool,
     delay: Option<Duration>,
     bend: f64,
-    profile: Option<Profile>,
+    profile: Option<HistProfile>,
 }
 
-impl Program for Config {
-    fn option(&mut self, option: OptMatch) -> Result<(), Failure> {
+impl ToolProgram for Config {
+    fn option(&mut self, option: OptMatch) -> Result<(), ToolFailure> {
         match option {
             OptMatch::Short('p', value) => {
                 let seconds = value.parse::<f64>().ok().filter(|s| *s >= 0.0005 && *s < 1e6);
-                let seconds = seconds.ok_or_else(|| Failure::new(format!("-p: invalid '{value}'")))?;
+                let seconds = seconds.ok_or_else(|| ToolFailure::new(format!("-p: invalid '{value}'")))?;
                 self.delay = Some(Duration::from_secs_f64(seconds));
             }
-            OptMatch::Short('P', value) => self.profile = Some(Profile::parse(&value).map_err(Failure::new)?),
-            OptMatch::Short('B', value) => self.bend = bending(&value).map_err(Failure::new)?,
+            OptMatch::Short('P', value) => self.profile = Some(HistProfile::parse(&value).map_err(ToolFailure::new)?),
+            OptMatch::Short('B', value) => self.bend = bending(&value).map_err(ToolFailure::new)?,
             OptMatch::Short(letter, value) => {
-                self.tool.option(letter, &value).map_err(Failure::new)?;
+                self.tool.option(letter, &value).map_err(ToolFailure::new)?;
             }
-            OptMatch::Long(name, _) => return Err(Failure::new(format!("unknown option --{name}"))),
+            OptMatch::Long(name, _) => return Err(ToolFailure::new(format!("unknown option --{name}"))),
         }
         Ok(())
     }
 
-    fn run(mut self) -> Result<i32, Failure> {
+    fn run(mut self) -> Result<i32, ToolFailure> {
         let profile = match self.profile {
             Some(profile) => profile,
-            None => Profile::by_name("responsetime").map_err(Failure::new)?,
+            None => HistProfile::by_name("responsetime").map_err(ToolFailure::new)?,
         };
         if !matches!(self.tool.grouping, Grouping::Vxid | Grouping::Request) {
             let name = self.tool.grouping.name();
-            return Err(Failure::new(format!("Invalid grouping mode: {name} (only vxid and request are supported)")));
+            return Err(ToolFailure::new(format!(
+                "Invalid grouping mode: {name} (only vxid and request are supported)"
+            )));
         }
-        self.tool.option(profile.side, "").map_err(Failure::new)?;
-        let live = Live::new(&self.tool, self.delay.unwrap_or(Duration::from_secs(1)))?;
-        let histogram = Histogram::new(profile.low, profile.high);
+        self.tool.option(profile.side, "").map_err(ToolFailure::new)?;
+        let live = LiveLog::new(&self.tool, self.delay.unwrap_or(Duration::from_secs(1)))?;
+        let histogram = AxisHistogram::new(profile.low, profile.high);
         let mut hist = Hist { profile, histogram, live, time: TimeScale { factor: self.bend, begun: None, now: 0.0 } };
         self.tool.run(&mut hist)?;
         let is_watched = hist.live.end();
-        while is_watched && hist.turn(Duration::from_secs(1)).map_err(|e| Failure::new(e.to_string()))? == Flow::On {}
+        while is_watched && hist.turn(Duration::from_secs(1)).map_err(|e| ToolFailure::new(e.to_string()))? == Flow::On
+        {
+        }
         Ok(0)
     }
 }
@@ -126,9 +130,9 @@ struct TimeScale {
 }
 
 struct Hist {
-    profile: Profile,
-    histogram: Histogram,
-    live: Live,
+    profile: HistProfile,
+    histogram: AxisHistogram,
+    live: LiveLog,
     time: TimeScale,
 }
 
@@ -149,17 +153,17 @@ impl Hist {
                 head.push_str(&format!(" @ {at} x {}", time.factor));
             }
             if let Some(line) = page.first_mut() {
-                *line = Line::new(head);
+                *line = ScreenLine::new(head);
                 let right = if live.is_over { "EOF" } else { &live.ident };
                 line.put(columns.saturating_sub(right.chars().count() + 1), right);
             }
             page
         })?;
         self.live.key(wait, |live, key| match key {
-            Key::Char(digit @ '0'..='9') => live.delay = Duration::from_secs(1 << digit.to_digit(10).unwrap_or(0)),
-            Key::Char('+') => live.delay = (live.delay / 2).max(Duration::from_millis(1)),
-            Key::Char('-') => live.delay = (live.delay * 2).min(Duration::from_secs(86_400)),
-            Key::Char(sign @ ('<' | '>')) => {
+            KeyPress::Char(digit @ '0'..='9') => live.delay = Duration::from_secs(1 << digit.to_digit(10).unwrap_or(0)),
+            KeyPress::Char('+') => live.delay = (live.delay / 2).max(Duration::from_millis(1)),
+            KeyPress::Char('-') => live.delay = (live.delay * 2).min(Duration::from_secs(86_400)),
+            KeyPress::Char(sign @ ('<' | '>')) => {
                 time.factor = match (time.factor, sign) {
                     (0.0, _) => 1.0,
                     (factor, '<') => factor / 2.0,
@@ -186,10 +190,10 @@ impl Hist {
     }
 }
 
-impl Sink for Hist {
+impl ToolSink for Hist {
     fn group(&mut self, _: &Select, group: &[Txn<'_>]) -> io::Result<Flow> {
         // ESI requests are part of another.
-        for txn in group.iter().filter(|txn| txn.reason != Reason::Esi) {
+        for txn in group.iter().filter(|txn| txn.reason != GroupReason::Esi) {
             let (mut hit, mut value, mut stamp, mut skip) = (false, None, None, false);
             for rec in records(txn.records).filter(|rec| rec.tag.kind() == TagKind::Plain) {
                 let text = rec.text();

@@ -9,7 +9,7 @@ use tables::tags::TagKind;
 const WIDEST: i32 = 60;
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Profile {
+pub struct HistProfile {
     /// -b, -c or -E.
     pub side: char,
     tag: Tag,
@@ -57,21 +57,21 @@ pub fn word(text: &[u8], number: usize) -> Option<f64> {
     std::str::from_utf8(words.nth(number.checked_sub(1)?)?).ok()?.parse().ok().filter(|x: &f64| x.is_finite())
 }
 
-impl Profile {
-    pub fn by_name(name: &str) -> Result<Profile, String> {
+impl HistProfile {
+    pub fn by_name(name: &str) -> Result<HistProfile, String> {
         let known = KNOWN.iter().find(|known| known.0 == name);
         let (_, side, tag, prefix, field, low, high, _) =
             *known.ok_or_else(|| format!("-P: No such profile '{name}'"))?;
-        Ok(Profile { side, tag, prefix: prefix.to_owned(), field, low, high })
+        Ok(HistProfile { side, tag, prefix: prefix.to_owned(), field, low, high })
     }
 
     /// A name or a definition: `[c|b|E:]tag:[prefix]:field[:min:max]`.
     ///
     /// # Errors
     /// It is neither.
-    pub fn parse(text: &str) -> Result<Profile, String> {
+    pub fn parse(text: &str) -> Result<HistProfile, String> {
         if !text.contains(':') {
-            return Profile::by_name(text);
+            return HistProfile::by_name(text);
         }
         let bad = || format!("-P: '{text}' is not a valid profile name or definition");
         let mut parts: Vec<&str> = text.split(':').collect();
@@ -96,7 +96,7 @@ impl Profile {
         let field = field.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).ok_or_else(bad)?;
         match (low, high) {
             (Some(low), Some(high)) if low < high && low >= -WIDEST && high <= WIDEST => {
-                Ok(Profile { side, tag, prefix: prefix.to_owned(), field, low, high })
+                Ok(HistProfile { side, tag, prefix: prefix.to_owned(), field, low, high })
             }
             _ => Err(bad()),
         }
@@ -116,22 +116,26 @@ mod tests {
 
     #[test]
     fn profiles() {
-        let profile = Profile::parse("b:Timestamp:Bereq::3").unwrap_err();
+        let profile = HistProfile::parse("b:Timestamp:Bereq::3").unwrap_err();
         assert!(profile.contains("not a valid profile"), "{profile}");
-        let profile = Profile::parse("E:Timestamp:Resp:2:-1:4").unwrap();
+        let profile = HistProfile::parse("E:Timestamp:Resp:2:-1:4").unwrap();
         assert_eq!((profile.side, profile.low, profile.high), ('E', -1, 4));
         assert_eq!(profile.value(Tag::Timestamp, b"Resp: 10.5 0.25 0"), Some(10.5));
         assert_eq!(profile.value(Tag::Timestamp, b"Beresp: 10.5 0.25 0"), None);
-        assert!(Profile::parse("nope").is_err() && Profile::parse("nope::1").is_err() && Profile::parse("x:").is_err());
-        assert!(Profile::parse("ReqURL::0").is_err() && Profile::parse("ReqURL::1:3:3").is_err());
-        assert!(Profile::parse("Debug::1").is_err());
+        assert!(
+            HistProfile::parse("nope").is_err()
+                && HistProfile::parse("nope::1").is_err()
+                && HistProfile::parse("x:").is_err()
+        );
+        assert!(HistProfile::parse("ReqURL::0").is_err() && HistProfile::parse("ReqURL::1:3:3").is_err());
+        assert!(HistProfile::parse("Debug::1").is_err());
     }
 
     /// For each profile, the number and the maximum of the values in a server's log of the same requests.
-    fn found(records: &[testkit::recorded::Record]) -> Vec<(&'static str, usize, f64)> {
+    fn found(records: &[testkit::recorded::TestRecord]) -> Vec<(&'static str, usize, f64)> {
         let log = testkit::recorded::log(records, |name| Tag::from_name(name).expect("a tag").number());
         let of = |(name, _): (&'static str, _)| {
-            let profile = Profile::by_name(name).expect("it is known");
+            let profile = HistProfile::by_name(name).expect("it is known");
             let side = logq::records(&log).filter(|rec| rec.side() == profile.side);
             let values: Vec<f64> = side.filter_map(|rec| profile.value(rec.tag, rec.text())).collect();
             (name, values.len(), values.into_iter().fold(0.0, f64::max))

@@ -7,45 +7,45 @@ mod lines;
 
 use std::io::{self, IsTerminal, Write};
 
-use lines::{Format, Lines};
+use lines::{LogLineFormat, LogLines};
 
-use logq::getopt::{Opt, OptMatch};
-use logq::output::Output;
-use logq::print::{self, Look, Style};
-use logq::program::{self, Cli, Program};
+use logq::getopt::{OptMatch, ToolOption};
+use logq::output::ToolOutput;
+use logq::print::{self, PrintLook, PrintStyle};
+use logq::program::{self, ToolCli, ToolProgram};
 use logq::source::{FILE_HEAD, strerror};
-use logq::tool::Failure;
-use logq::{Flow, Grouping, Select, Sink, Tool, Txn, records};
+use logq::tool::ToolFailure;
+use logq::{Flow, Grouping, LogTool, Select, ToolSink, Txn, records};
 
-pub const OPTIONS: &[Opt] = &[
-    Opt('a', "", "With -w: append to the file instead of overwriting it"),
-    Opt('A', "", "With -w: write text instead of binary records"),
-    Opt('b', "", "Only backend transactions (fetches)"),
-    Opt('c', "", "Only client transactions (requests)"),
-    Opt('C', "", "Ignore case in regular expressions and strings"),
-    Opt('d', "", "Read the existing log from its start, and exit at its end"),
-    Opt('D', "", "Run in the background (requires -w)"),
-    Opt('E', "", "Only requests, including ESI includes"),
-    Opt('g', "session|request|vxid|raw", "How records are grouped (default: vxid)"),
-    Opt('h', "", "Show this help"),
-    Opt('i', "taglist", "Only these tags"),
-    Opt('I', "[taglist:]regex", "Only records that match the regular expression"),
-    Opt('k', "num", "Exit after this many groups"),
-    Opt('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
-    Opt('n', "dir", "Working directory or instance name of the server"),
-    Opt('P', "file", "Write the process ID to this file"),
-    Opt('Q', "file", "Read a query from this file"),
-    Opt('q', "query", "Only groups that match the query, see vsl-query(7)"),
-    Opt('r', "filename", "Read a file that -w wrote (-: standard input)"),
-    Opt('R', "limit[/duration]", "Show at most this many groups per duration"),
-    Opt('t', "seconds|off", "How long to wait for the server (default: 5)"),
-    Opt('T', "seconds", "Show incomplete transactions after this time (default: 120)"),
-    Opt('u', "", "With -w: write unbuffered"),
-    Opt('v', "", "Prefix each line with its transaction ID"),
-    Opt('V', "", "Show the version"),
-    Opt('w', "filename", "Write to this file (-: standard output); SIGHUP reopens it"),
-    Opt('x', "taglist", "Exclude these tags"),
-    Opt('X', "[taglist:]regex", "Exclude records that match the regular expression"),
+pub const OPTIONS: &[ToolOption] = &[
+    ToolOption('a', "", "With -w: append to the file instead of overwriting it"),
+    ToolOption('A', "", "With -w: write text instead of binary records"),
+    ToolOption('b', "", "Only backend transactions (fetches)"),
+    ToolOption('c', "", "Only client transactions (requests)"),
+    ToolOption('C', "", "Ignore case in regular expressions and strings"),
+    ToolOption('d', "", "Read the existing log from its start, and exit at its end"),
+    ToolOption('D', "", "Run in the background (requires -w)"),
+    ToolOption('E', "", "Only requests, including ESI includes"),
+    ToolOption('g', "session|request|vxid|raw", "How records are grouped (default: vxid)"),
+    ToolOption('h', "", "Show this help"),
+    ToolOption('i', "taglist", "Only these tags"),
+    ToolOption('I', "[taglist:]regex", "Only records that match the regular expression"),
+    ToolOption('k', "num", "Exit after this many groups"),
+    ToolOption('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
+    ToolOption('n', "dir", "Working directory or instance name of the server"),
+    ToolOption('P', "file", "Write the process ID to this file"),
+    ToolOption('Q', "file", "Read a query from this file"),
+    ToolOption('q', "query", "Only groups that match the query, see vsl-query(7)"),
+    ToolOption('r', "filename", "Read a file that -w wrote (-: standard input)"),
+    ToolOption('R', "limit[/duration]", "Show at most this many groups per duration"),
+    ToolOption('t', "seconds|off", "How long to wait for the server (default: 5)"),
+    ToolOption('T', "seconds", "Show incomplete transactions after this time (default: 120)"),
+    ToolOption('u', "", "With -w: write unbuffered"),
+    ToolOption('v', "", "Prefix each line with its transaction ID"),
+    ToolOption('V', "", "Show the version"),
+    ToolOption('w', "filename", "Write to this file (-: standard output); SIGHUP reopens it"),
+    ToolOption('x', "taglist", "Exclude these tags"),
+    ToolOption('X', "[taglist:]regex", "Exclude records that match the regular expression"),
 ];
 
 const MORE: &str = "
@@ -69,25 +69,25 @@ Examples:
 pub fn main(program: &str, args: &[String]) -> i32 {
     let long = &["json", "legacy", "color", "format", "names", "show-field", "to", "queue"];
     let valued = &["format", "names", "show-field", "to", "queue"];
-    let cli = Cli { options: OPTIONS, long, valued, more: MORE };
+    let cli = ToolCli { options: OPTIONS, long, valued, more: MORE };
     program::main(program, args, &cli, Config::default())
 }
 
 #[derive(Default)]
 struct Config {
-    tool: Tool,
+    tool: LogTool,
     append: bool,
     text: bool,
     unbuffered: bool,
     file: Option<String>,
-    style: Option<Style>,
+    style: Option<PrintStyle>,
     colour: Option<bool>,
-    lines: Option<Lines>,
+    lines: Option<LogLines>,
     is_grouped: bool,
 }
 
-impl Program for Config {
-    fn option(&mut self, option: OptMatch) -> Result<(), Failure> {
+impl ToolProgram for Config {
+    fn option(&mut self, option: OptMatch) -> Result<(), ToolFailure> {
         match option {
             OptMatch::Short('a', _) => self.append = true,
             OptMatch::Short('A', _) => self.text = true,
@@ -95,29 +95,29 @@ impl Program for Config {
             OptMatch::Short('w', file) => self.file = Some(file),
             OptMatch::Short(letter, value) => {
                 self.is_grouped |= letter == 'g';
-                self.tool.option(letter, &value).map_err(Failure::new)?;
+                self.tool.option(letter, &value).map_err(ToolFailure::new)?;
             }
             OptMatch::Long(name, value) => match (name.as_str(), value.as_str()) {
-                ("json", "") => self.style = Some(Style::Json),
+                ("json", "") => self.style = Some(PrintStyle::Json),
                 ("legacy", "") => {
-                    self.style = Some(Style::FourColumns);
+                    self.style = Some(PrintStyle::FourColumns);
                     self.tool.grouping = logq::Grouping::Raw;
                 }
                 ("color", "" | "always") => self.colour = Some(true),
                 ("color", "never") => self.colour = Some(false),
-                ("format", "json") => self.lines = Some(Lines::new(Format::Json)),
-                ("format", "ncsa") => self.lines = Some(Lines::new(Format::Ncsa)),
+                ("format", "json") => self.lines = Some(LogLines::new(LogLineFormat::Json)),
+                ("format", "ncsa") => self.lines = Some(LogLines::new(LogLineFormat::Ncsa)),
                 ("names" | "show-field" | "to" | "queue", value) => match &mut self.lines {
                     Some(lines) => lines.option(&name, value)?,
-                    None => return Err(Failure::new(format!("--{name} belongs behind --format"))),
+                    None => return Err(ToolFailure::new(format!("--{name} belongs behind --format"))),
                 },
-                _ => return Err(Failure::new(format!("--{name}: Invalid value '{value}'"))),
+                _ => return Err(ToolFailure::new(format!("--{name}: Invalid value '{value}'"))),
             },
         }
         Ok(())
     }
 
-    fn run(mut self) -> Result<i32, Failure> {
+    fn run(mut self) -> Result<i32, ToolFailure> {
         if let Some(lines) = self.lines.take() {
             return self.run_lines(lines);
         }
@@ -126,14 +126,14 @@ impl Program for Config {
         if is_binary {
             // Files need these to be grouped again. The first keeps -i from hiding all others.
             for (letter, tag) in [('x', "Link"), ('i', "Link"), ('i', "Begin"), ('i', "End")] {
-                self.tool.select.option(letter, tag).map_err(Failure::new)?;
+                self.tool.select.option(letter, tag).map_err(ToolFailure::new)?;
             }
         }
         let is_terminal = self.file.as_deref().is_none_or(|file| file == "-") && io::stdout().is_terminal();
         let has_colours = self.colour.unwrap_or(is_terminal && std::env::var_os("NO_COLOR").is_none());
-        let look = Look { style: self.style.unwrap_or(Style::Text), has_colours, is_terminal };
+        let look = PrintLook { style: self.style.unwrap_or(PrintStyle::Text), has_colours, is_terminal };
         let head: &[u8] = if is_binary { FILE_HEAD } else { b"" };
-        let out = Output::open(self.file, self.append, !self.unbuffered, head).map_err(|e| cannot_open(&e))?;
+        let out = ToolOutput::open(self.file, self.append, !self.unbuffered, head).map_err(|e| cannot_open(&e))?;
         let reopens = self.tool.daemon;
         self.tool.run(&mut Log { look, is_binary, reopens, out })?;
         Ok(0)
@@ -141,23 +141,23 @@ impl Program for Config {
 }
 
 impl Config {
-    fn run_lines(mut self, lines: Lines) -> Result<i32, Failure> {
+    fn run_lines(mut self, lines: LogLines) -> Result<i32, ToolFailure> {
         if !lines.has_receiver() {
             self.tool.check_daemon(self.file.as_deref())?;
         }
         if self.style.is_some() || self.text {
-            return Err(Failure::new("--format is a form of its own: leave out -A, --json and --legacy"));
+            return Err(ToolFailure::new("--format is a form of its own: leave out -A, --json and --legacy"));
         }
-        if lines.format == Format::Ncsa && !self.tool.select.backend {
+        if lines.format == LogLineFormat::Ncsa && !self.tool.select.backend {
             // As varnishncsa: clients' requests, fragments if they are asked for.
             self.tool.select.client = true;
         }
         if !self.is_grouped {
-            self.tool.grouping = if lines.format == Format::Json { Grouping::Request } else { Grouping::Vxid };
+            self.tool.grouping = if lines.format == LogLineFormat::Json { Grouping::Request } else { Grouping::Vxid };
         }
         let (file, append, is_buffered) = (self.file, self.append, !self.unbuffered);
         let mut sink = lines.open(file.is_some(), || {
-            Output::open(file, append, is_buffered, b"").map_err(|error| cannot_open(&error))
+            ToolOutput::open(file, append, is_buffered, b"").map_err(|error| cannot_open(&error))
         })?;
         self.tool.run(&mut sink)?;
         Ok(0)
@@ -165,17 +165,17 @@ impl Config {
 }
 
 struct Log {
-    look: Look,
+    look: PrintLook,
     is_binary: bool,
     reopens: bool,
-    out: Output,
+    out: ToolOutput,
 }
 
-fn cannot_open(error: &io::Error) -> Failure {
-    Failure { status: 2, text: format!("Cannot open output file ({})", strerror(error)) }
+fn cannot_open(error: &io::Error) -> ToolFailure {
+    ToolFailure { status: 2, text: format!("Cannot open output file ({})", strerror(error)) }
 }
 
-impl Sink for Log {
+impl ToolSink for Log {
     fn group(&mut self, select: &Select, group: &[Txn<'_>]) -> io::Result<Flow> {
         if !self.is_binary {
             print::group(&mut self.out, select, self.look, group)?;
@@ -194,7 +194,7 @@ impl Sink for Log {
         Ok(Flow::On)
     }
 
-    fn hup(&mut self) -> Result<Flow, Failure> {
+    fn hup(&mut self) -> Result<Flow, ToolFailure> {
         if !self.reopens {
             return Ok(Flow::Stop);
         }

@@ -3,54 +3,55 @@
 
 use std::io::{self, Write};
 
-use logq::output::Output;
+use logq::output::ToolOutput;
 use logq::print::is_shown;
-use logq::receiver::{QUEUE_BYTES, Receiver, Sender};
-use logq::tool::Failure;
-use logq::{Flow, Redaction, Select, Sink, Txn};
-use transactions::json::{self, Names};
+use logq::receiver::{LineReceiver, LineSender, QUEUE_BYTES};
+use logq::tool::ToolFailure;
+use logq::{Flow, Redaction, Select, ToolSink, Txn};
+use transactions::json::{self, FieldNaming};
 use transactions::{Transaction, combined};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
+pub enum LogLineFormat {
     Json,
     /// The combined format of web servers.
     Ncsa,
 }
 
 #[derive(Debug)]
-pub struct Lines {
-    pub format: Format,
-    names: Names,
+pub struct LogLines {
+    pub format: LogLineFormat,
+    names: FieldNaming,
     /// Fields whose values are shown although they may be secrets.
     shown: Vec<String>,
-    receiver: Option<Receiver>,
+    receiver: Option<LineReceiver>,
     queue_bytes: usize,
 }
 
-impl Lines {
-    pub fn new(format: Format) -> Lines {
-        Lines { format, names: Names::default(), shown: Vec::new(), receiver: None, queue_bytes: QUEUE_BYTES }
+impl LogLines {
+    pub fn new(format: LogLineFormat) -> LogLines {
+        LogLines { format, names: FieldNaming::default(), shown: Vec::new(), receiver: None, queue_bytes: QUEUE_BYTES }
     }
 
     /// Takes an option that means something here alone.
     ///
     /// # Errors
     /// What is wrong with its value.
-    pub fn option(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+    pub fn option(&mut self, name: &str, value: &str) -> Result<(), ToolFailure> {
         match name {
             "names" => {
                 let known = || format!("--names={value}: there are lacquer, ecs and otel");
-                self.names = Names::from_name(value).ok_or_else(|| Failure::new(known()))?;
+                self.names = FieldNaming::from_name(value).ok_or_else(|| ToolFailure::new(known()))?;
             }
             "show-field" if !value.is_empty() => self.shown.push(value.to_owned()),
-            "to" => self.receiver = Some(value.parse().map_err(|error| Failure::new(format!("--to={error}")))?),
+            "to" => self.receiver = Some(value.parse().map_err(|error| ToolFailure::new(format!("--to={error}")))?),
             "queue" => {
                 let bytes = base::text::parse_bytes(value).filter(|bytes| (1..=1 << 34).contains(bytes));
-                let bytes = bytes.ok_or_else(|| Failure::new(format!("--queue={value}: write a size such as 16m")))?;
+                let bytes =
+                    bytes.ok_or_else(|| ToolFailure::new(format!("--queue={value}: write a size such as 16m")))?;
                 self.queue_bytes = bytes as usize;
             }
-            _ => return Err(Failure::new(format!("--{name}: Invalid value '{value}'"))),
+            _ => return Err(ToolFailure::new(format!("--{name}: Invalid value '{value}'"))),
         }
         Ok(())
     }
@@ -66,11 +67,11 @@ impl Lines {
     pub fn open(
         self,
         is_file_named: bool,
-        open: impl FnOnce() -> Result<Output, Failure>,
-    ) -> Result<LineSink, Failure> {
-        let Lines { format, names, shown, receiver, queue_bytes } = self;
+        open: impl FnOnce() -> Result<ToolOutput, ToolFailure>,
+    ) -> Result<LineSink, ToolFailure> {
+        let LogLines { format, names, shown, receiver, queue_bytes } = self;
         let to = match receiver {
-            Some(_) if is_file_named => return Err(Failure::new("Only one of -w and --to may be used")),
+            Some(_) if is_file_named => return Err(ToolFailure::new("Only one of -w and --to may be used")),
             Some(receiver) => To::Receiver { receiver, queue_bytes, sender: None },
             None => To::Output(open()?),
         };
@@ -78,7 +79,7 @@ impl Lines {
     }
 }
 
-fn gap_line(lost: u64, receiver: &Receiver) -> Vec<u8> {
+fn gap_line(lost: u64, receiver: &LineReceiver) -> Vec<u8> {
     let mut out = String::new();
     json::gap(&mut out, lost, &format!("{receiver} didn't take them in time"));
     out.into_bytes()
@@ -86,19 +87,19 @@ fn gap_line(lost: u64, receiver: &Receiver) -> Vec<u8> {
 
 #[derive(Debug)]
 enum To {
-    Output(Output),
+    Output(ToolOutput),
     /// The sender begins with the first line: a thread must not be there when the tool goes into the background.
     Receiver {
-        receiver: Receiver,
+        receiver: LineReceiver,
         queue_bytes: usize,
-        sender: Option<Sender>,
+        sender: Option<LineSender>,
     },
 }
 
 #[derive(Debug)]
 pub struct LineSink {
-    format: Format,
-    names: Names,
+    format: LogLineFormat,
+    names: FieldNaming,
     redaction: Redaction,
     to: To,
     line: String,
@@ -108,15 +109,15 @@ impl LineSink {
     fn write(&mut self, transaction: &Transaction) -> io::Result<()> {
         self.line.clear();
         match self.format {
-            Format::Json => json::line(&mut self.line, transaction, self.names),
-            Format::Ncsa => combined::line(&mut self.line, transaction),
+            LogLineFormat::Json => json::line(&mut self.line, transaction, self.names),
+            LogLineFormat::Ncsa => combined::line(&mut self.line, transaction),
         }
         match &mut self.to {
             _ if self.line.is_empty() => {}
             To::Output(output) => output.write_all(self.line.as_bytes())?,
             To::Receiver { receiver, queue_bytes, sender } => {
                 if sender.is_none() {
-                    *sender = Some(Sender::start(receiver.clone(), *queue_bytes, gap_line)?);
+                    *sender = Some(LineSender::start(receiver.clone(), *queue_bytes, gap_line)?);
                 }
                 if let Some(sender) = sender {
                     sender.send(self.line.clone().into_bytes());
@@ -127,7 +128,7 @@ impl LineSink {
     }
 }
 
-impl Sink for LineSink {
+impl ToolSink for LineSink {
     fn group(&mut self, select: &Select, group: &[Txn<'_>]) -> io::Result<Flow> {
         // Of all that belongs together: a request that isn't shown may tell what is a secret in a fetch.
         let clean = self.redaction.group(group);
@@ -145,7 +146,7 @@ impl Sink for LineSink {
         Ok(Flow::On)
     }
 
-    fn hup(&mut self) -> Result<Flow, Failure> {
+    fn hup(&mut self) -> Result<Flow, ToolFailure> {
         match &mut self.to {
             To::Output(output) => output.reopen().map_err(|error| crate::cannot_open(&error))?,
             To::Receiver { .. } => {}

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use crate::migrated::Migrated;
-use crate::source::{Files, Place, beside, directory_of};
+use crate::source::{FileSource, SourcePlace, beside, directory_of};
 use crate::vcl;
 
 /// Depth to which includes may nest.
@@ -16,14 +16,14 @@ const TLS_PORT: &str = "443";
 
 struct Line {
     words: Vec<String>,
-    place: Place,
+    place: SourcePlace,
 }
 
 /// Translates a configuration; `origin` is where Apache is to listen from now on.
 ///
 /// # Errors
 /// A file can't be read.
-pub fn migrate(file: &str, origin: (&str, &str), files: &dyn Files) -> Result<Migrated, String> {
+pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Result<Migrated, String> {
     let mut migrated = Migrated::default();
     let mut reader = Reader { files, origin, root: directory_of(file).to_owned(), lines: Vec::new() };
     reader.file(file, 0, &mut migrated)?;
@@ -214,7 +214,7 @@ fn is_denied(line: &Line) -> bool {
 }
 
 struct Reader<'a> {
-    files: &'a dyn Files,
+    files: &'a dyn FileSource,
     origin: (&'a str, &'a str),
     root: String,
     lines: Vec<Line>,
@@ -240,7 +240,7 @@ impl Reader<'_> {
                 whole.push_str(next);
                 raw.push_str(&format!("{next}\n"));
             }
-            let place = Place { file: Rc::clone(&name), line: at + 1 };
+            let place = SourcePlace { file: Rc::clone(&name), line: at + 1 };
             match self.line(&whole, place, depth, migrated)? {
                 Some(new) => {
                     changed.push_str(&format!("{new}\n"));
@@ -259,7 +259,7 @@ impl Reader<'_> {
     fn line(
         &mut self,
         text: &str,
-        place: Place,
+        place: SourcePlace,
         depth: usize,
         migrated: &mut Migrated,
     ) -> Result<Option<String>, String> {

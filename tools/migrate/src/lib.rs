@@ -11,8 +11,8 @@ mod source;
 mod squid;
 mod vcl;
 
-use migrated::{Level, Migrated};
-use source::{DiskFiles, Files};
+use migrated::{MigrateLevel, Migrated};
+use source::{DiskFiles, FileSource};
 use toolkit::args::{Arg, Args};
 use toolkit::print;
 
@@ -122,10 +122,10 @@ pub fn main(args: &[String]) -> i32 {
         true => print::out(format_args!("{:#}\n", migrated.json())),
         false => migrated.notes.iter().for_each(|note| print::foreign_err(format_args!("{note}\n"))),
     }
-    i32::from(migrated.notes.iter().any(|note| note.level == Level::Refused))
+    i32::from(migrated.notes.iter().any(|note| note.level == MigrateLevel::Refused))
 }
 
-fn migrate(options: &Options, files: &dyn Files) -> Result<Migrated, String> {
+fn migrate(options: &Options, files: &dyn FileSource) -> Result<Migrated, String> {
     let (host, port) = split_address(&options.origin).ok_or_else(|| format!("--origin {}", options.origin))?;
     match options.from {
         From::Nginx => nginx::migrate(&options.file, (host, port), files),
@@ -163,7 +163,7 @@ mod tests {
 
     struct Typed(String);
 
-    impl Files for Typed {
+    impl FileSource for Typed {
         fn read(&self, path: &str) -> Result<String, String> {
             if path == "f" { Ok(self.0.clone()) } else { Err(format!("{path}: not there")) }
         }

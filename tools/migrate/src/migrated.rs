@@ -6,10 +6,10 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use crate::source::Place;
+use crate::source::SourcePlace;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Level {
+pub enum MigrateLevel {
     /// The directive acts differently, or something is to be done besides.
     Note,
     /// The directive has no counterpart, or none that is made here.
@@ -17,16 +17,16 @@ pub enum Level {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Note {
-    pub place: Place,
+pub struct MigratedNote {
+    pub place: SourcePlace,
     pub directive: String,
-    pub level: Level,
+    pub level: MigrateLevel,
     pub text: String,
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for MigratedNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let level = if self.level == Level::Refused { "refused" } else { "note" };
+        let level = if self.level == MigrateLevel::Refused { "refused" } else { "note" };
         write!(f, "{}: {level}: {}: {}", self.place, self.directive, self.text)
     }
 }
@@ -40,20 +40,20 @@ pub struct Migrated {
     pub tls: Vec<String>,
     /// Further files, changed: name, text.
     pub files: Vec<(String, String)>,
-    pub notes: Vec<Note>,
+    pub notes: Vec<MigratedNote>,
 }
 
 impl Migrated {
-    pub fn note(&mut self, place: &Place, directive: &str, text: impl Into<String>) {
-        self.say(place, directive, Level::Note, text.into());
+    pub fn note(&mut self, place: &SourcePlace, directive: &str, text: impl Into<String>) {
+        self.say(place, directive, MigrateLevel::Note, text.into());
     }
 
-    pub fn refuse(&mut self, place: &Place, directive: &str, text: impl Into<String>) {
-        self.say(place, directive, Level::Refused, text.into());
+    pub fn refuse(&mut self, place: &SourcePlace, directive: &str, text: impl Into<String>) {
+        self.say(place, directive, MigrateLevel::Refused, text.into());
     }
 
-    fn say(&mut self, place: &Place, directive: &str, level: Level, text: String) {
-        let note = Note { place: place.clone(), directive: directive.to_owned(), level, text };
+    fn say(&mut self, place: &SourcePlace, directive: &str, level: MigrateLevel, text: String) {
+        let note = MigratedNote { place: place.clone(), directive: directive.to_owned(), level, text };
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
@@ -81,10 +81,10 @@ impl Migrated {
     }
 
     pub fn json(&self) -> Value {
-        let note = |note: &Note| {
+        let note = |note: &MigratedNote| {
             json!({
                 "file": &*note.place.file, "line": note.place.line, "directive": note.directive,
-                "refused": note.level == Level::Refused, "text": note.text,
+                "refused": note.level == MigrateLevel::Refused, "text": note.text,
             })
         };
         json!({
@@ -142,11 +142,11 @@ mod tests {
     #[test]
     fn the_same_is_said_once() {
         let mut migrated = Migrated::default();
-        let place = Place { file: "a".into(), line: 1 };
+        let place = SourcePlace { file: "a".into(), line: 1 };
         migrated.note(&place, "x", "y");
         migrated.note(&place, "x", "y");
         migrated.refuse(&place, "x", "z");
-        let said: Vec<String> = migrated.notes.iter().map(Note::to_string).collect();
+        let said: Vec<String> = migrated.notes.iter().map(MigratedNote::to_string).collect();
         assert_eq!(said, ["a:1: note: x: y", "a:1: refused: x: z"]);
     }
 }

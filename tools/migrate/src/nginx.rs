@@ -13,20 +13,20 @@ mod value;
 use config::Directive;
 use known::Fate;
 use location::Around;
-use scope::{Scope, time};
+use scope::{LocationScope, time};
 use site::Site;
-use upstream::Backends;
-use value::Side;
+use upstream::MigratedBackends;
+use value::ExpressionSide;
 
 use crate::migrated::Migrated;
-use crate::source::Files;
+use crate::source::FileSource;
 use crate::vcl;
 
 /// Translates a configuration; `origin` is where nginx is to listen from now on.
 ///
 /// # Errors
 /// It can't be read, or has no `http` block.
-pub fn migrate(file: &str, origin: (&str, &str), files: &dyn Files) -> Result<Migrated, String> {
+pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Result<Migrated, String> {
     let all = config::read(file, files)?;
     let mut migrated = Migrated::default();
     tell(&all, &mut migrated);
@@ -90,11 +90,12 @@ impl<'a> Whole<'a> {
     }
 
     fn translate(&self, migrated: &mut Migrated) {
-        let mut backends = Backends::default();
+        let mut backends = MigratedBackends::default();
         upstream::tell(&self.around.upstreams, migrated);
         self.origin_notes(migrated);
         let mut subs = String::new();
-        let side_of = |phase: &str| if phase.starts_with("backend") { Side::Backend } else { Side::Client };
+        let side_of =
+            |phase: &str| if phase.starts_with("backend") { ExpressionSide::Backend } else { ExpressionSide::Client };
         for phase in ["recv", "hash", "backend_fetch", "backend_response", "deliver"] {
             let side = side_of(phase);
             let calls: Vec<Lines> = self
@@ -136,7 +137,7 @@ impl<'a> Whole<'a> {
 
     /// The conditions that tell which site a request is for: by its names; then, where no site has the name, the
     /// default one of its kind, or the first. The last one is for whatever is left.
-    fn branches(&self, side: Side) -> Vec<(String, usize)> {
+    fn branches(&self, side: ExpressionSide) -> Vec<(String, usize)> {
         let mut out: Vec<(String, usize)> = Vec::new();
         let is_named = |site: &Site<'_>| site.name() != "_";
         for (i, site) in self.sites.iter().enumerate().filter(|(_, site)| is_named(site) && self.sites.len() > 1) {
@@ -167,18 +168,18 @@ impl<'a> Whole<'a> {
         &self,
         site: &Site<'a>,
         phase: &str,
-        side: Side,
-        backends: &mut Backends,
+        side: ExpressionSide,
+        backends: &mut MigratedBackends,
         migrated: &mut Migrated,
     ) -> Lines {
         let server = site.server.inside();
-        let whole = Scope { inner: server, server, http: self.http };
+        let whole = LocationScope { inner: server, server, http: self.http };
         // A server that answers by itself has no locations that count.
         let answers = server.iter().any(|d| d.name == "return");
         let mut before = Vec::new();
         let mut branches = Vec::new();
         for (condition, location) in site::in_order(site.server, side) {
-            let scope = Scope { inner: location.map_or(server, Directive::inside), ..whole };
+            let scope = LocationScope { inner: location.map_or(server, Directive::inside), ..whole };
             let lines = match phase {
                 "recv" if answers => Vec::new(),
                 "recv" => location::recv(&scope, &self.around, backends, migrated),
@@ -258,7 +259,7 @@ impl<'a> Whole<'a> {
         }
         // The default server's certificate is the last one: that is hitch's default.
         for site in &self.sites {
-            let scope = Scope { inner: site.server.inside(), server: site.server.inside(), http: self.http };
+            let scope = LocationScope { inner: site.server.inside(), server: site.server.inside(), http: self.http };
             let (Some(cert), Some(key)) = (scope.one("ssl_certificate"), scope.one("ssl_certificate_key")) else {
                 continue;
             };

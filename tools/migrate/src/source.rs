@@ -9,19 +9,19 @@ use std::rc::Rc;
 const MAX_FILE: u64 = 16 << 20;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct SourcePlace {
     pub file: Rc<str>,
     /// The line's number, from 1 on.
     pub line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourcePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
 }
 
-pub trait Files {
+pub trait FileSource {
     fn read(&self, path: &str) -> Result<String, String>;
 
     /// The files that match a pattern with `*` and `?` in its last parts, sorted by name.
@@ -30,7 +30,7 @@ pub trait Files {
 
 pub struct DiskFiles;
 
-impl Files for DiskFiles {
+impl FileSource for DiskFiles {
     fn read(&self, path: &str) -> Result<String, String> {
         let bytes = std::fs::metadata(path).map_err(|e| format!("{path}: {e}"))?.len();
         if bytes > MAX_FILE {
@@ -98,7 +98,7 @@ pub fn directory_of(file: &str) -> &str {
 pub struct Given(pub &'static [(&'static str, &'static str)]);
 
 #[cfg(test)]
-impl Files for Given {
+impl FileSource for Given {
     fn read(&self, path: &str) -> Result<String, String> {
         let found = self.0.iter().find(|(name, _)| *name == path);
         found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| format!("{path}: not there"))

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::migrated::Migrated;
-use crate::source::{Files, Place};
+use crate::source::{FileSource, SourcePlace};
 use crate::vcl;
 
 struct Line {
     words: Vec<String>,
-    place: Place,
+    place: SourcePlace,
 }
 
 impl Line {
@@ -36,7 +36,7 @@ impl Line {
 ///
 /// # Errors
 /// It can't be read.
-pub fn migrate(file: &str, files: &dyn Files) -> Result<Migrated, String> {
+pub fn migrate(file: &str, files: &dyn FileSource) -> Result<Migrated, String> {
     let mut lines = Vec::new();
     read(file, files, &mut lines, 0)?;
     if lines.is_empty() {
@@ -51,7 +51,7 @@ pub fn migrate(file: &str, files: &dyn Files) -> Result<Migrated, String> {
     Ok(migrated)
 }
 
-fn read(path: &str, files: &dyn Files, lines: &mut Vec<Line>, depth: usize) -> Result<(), String> {
+fn read(path: &str, files: &dyn FileSource, lines: &mut Vec<Line>, depth: usize) -> Result<(), String> {
     if depth > 16 {
         return Err(format!("{path}: includes nest deeper than 16"));
     }
@@ -64,7 +64,7 @@ fn read(path: &str, files: &dyn Files, lines: &mut Vec<Line>, depth: usize) -> R
         // A word that begins so is a comment to the end of the line; `a#b` is a word.
         let words: Vec<String> =
             text.split_whitespace().take_while(|word| !word.starts_with('#')).map(str::to_owned).collect();
-        let place = Place { file: Rc::clone(&name), line: at + 1 };
+        let place = SourcePlace { file: Rc::clone(&name), line: at + 1 };
         match words[0] == "include" {
             false => lines.push(Line { words, place }),
             true => {

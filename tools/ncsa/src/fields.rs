@@ -5,10 +5,10 @@ use logq::{Rec, Txn, TxnType, records};
 use tables::Tag;
 use tables::tags::TagKind;
 
-use crate::format::Format;
+use crate::format::NcsaFormat;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Field {
+pub enum NcsaField {
     /// The protocol version, for `%H`.
     Protocol,
     /// The URL without its query, for `%U`.
@@ -38,11 +38,11 @@ pub enum Field {
     Authorization,
 }
 
-const FIELDS: usize = Field::Authorization as usize + 1;
+const FIELDS: usize = NcsaField::Authorization as usize + 1;
 
 /// A value that is looked for because the format names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Watch {
+pub enum WatchedValue {
     /// A header of the request, with its colon.
     ReqHeader(String),
     RespHeader(String),
@@ -53,9 +53,9 @@ pub enum Watch {
 
 /// Gathered of one transaction. The buffers are kept from one to the next.
 #[derive(Debug)]
-pub struct Fields {
+pub struct NcsaFields {
     fields: [Option<Vec<u8>>; FIELDS],
-    watches: Vec<(Watch, Option<Vec<u8>>)>,
+    watches: Vec<(WatchedValue, Option<Vec<u8>>)>,
     /// The value of `%{Varnish:hitmiss}x`.
     pub hitmiss: &'static str,
     /// The value of `%{Varnish:handling}x`.
@@ -86,9 +86,9 @@ fn after<'a>(text: &'a [u8], prefix: &str) -> Option<&'a [u8]> {
     first.eq_ignore_ascii_case(prefix.as_bytes()).then(|| &rest[spaces..])
 }
 
-impl Fields {
-    pub fn new(format: &Format) -> Fields {
-        Fields {
+impl NcsaFields {
+    pub fn new(format: &NcsaFormat) -> NcsaFields {
+        NcsaFields {
             fields: Default::default(),
             watches: format.watches().iter().map(|watch| (watch.clone(), None)).collect(),
             hitmiss: "-",
@@ -98,7 +98,7 @@ impl Fields {
         }
     }
 
-    pub fn get(&self, field: Field) -> Option<&[u8]> {
+    pub fn get(&self, field: NcsaField) -> Option<&[u8]> {
         self.fields[field as usize].as_deref()
     }
 
@@ -106,15 +106,15 @@ impl Fields {
         self.watches.get(number).and_then(|(_, found)| found.as_deref())
     }
 
-    fn first(&mut self, field: Field, value: &[u8]) {
+    fn first(&mut self, field: NcsaField, value: &[u8]) {
         self.fields[field as usize].get_or_insert_with(|| trim(value).to_vec());
     }
 
-    fn last(&mut self, field: Field, value: &[u8]) {
+    fn last(&mut self, field: NcsaField, value: &[u8]) {
         self.fields[field as usize] = Some(trim(value).to_vec());
     }
 
-    fn first_word(&mut self, field: Field, text: &[u8], number: usize) {
+    fn first_word(&mut self, field: NcsaField, text: &[u8], number: usize) {
         if let Some(word) = word(text, number) {
             self.first(field, word);
         }
@@ -152,37 +152,37 @@ impl Fields {
         match rec.tag {
             Tag::HttpGarbage => return false,
             Tag::PipeAcct => {
-                self.first_word(Field::BytesIn, text, 3);
-                self.first_word(Field::BytesOut, text, 4);
+                self.first_word(NcsaField::BytesIn, text, 3);
+                self.first_word(NcsaField::BytesOut, text, 4);
             }
             Tag::BackendOpen => {
                 if let Some(word) = word(text, 3) {
-                    self.last(Field::Host, word);
+                    self.last(NcsaField::Host, word);
                 }
             }
             Tag::ReqStart => {
-                self.first_word(Field::Host, text, 1);
-                self.first_word(Field::Scheme, text, 4);
+                self.first_word(NcsaField::Host, text, 1);
+                self.first_word(NcsaField::Scheme, text, 4);
             }
-            Tag::BereqMethod | Tag::ReqMethod => self.first(Field::Method, text),
+            Tag::BereqMethod | Tag::ReqMethod => self.first(NcsaField::Method, text),
             Tag::BereqUrl | Tag::ReqUrl => {
                 let (url, query) = text.split_at(text.iter().position(|b| *b == b'?').unwrap_or(text.len()));
-                self.first(Field::Url, url);
-                self.first(Field::Query, query);
+                self.first(NcsaField::Url, url);
+                self.first(NcsaField::Query, query);
             }
-            Tag::BereqProtocol | Tag::ReqProtocol => self.first(Field::Protocol, text),
-            Tag::BerespStatus | Tag::RespStatus => self.last(Field::Status, text),
+            Tag::BereqProtocol | Tag::ReqProtocol => self.first(NcsaField::Protocol, text),
+            Tag::BerespStatus | Tag::RespStatus => self.last(NcsaField::Status, text),
             Tag::BereqAcct | Tag::ReqAcct => {
-                self.first_word(Field::BytesIn, text, 3);
-                self.first_word(Field::BodyBytes, text, 5);
-                self.first_word(Field::BytesOut, text, 6);
+                self.first_word(NcsaField::BytesIn, text, 3);
+                self.first_word(NcsaField::BodyBytes, text, 5);
+                self.first_word(NcsaField::BytesOut, text, 6);
             }
             Tag::Timestamp => self.timestamp(text),
             Tag::BereqHeader | Tag::ReqHeader => {
                 if let Some(basic) = after(text, "Authorization:").and_then(|v| after(v, "basic ")) {
-                    self.first(Field::Authorization, basic);
+                    self.first(NcsaField::Authorization, basic);
                 } else if let Some(host) = after(text, "Host:") {
-                    self.first(Field::HostHeader, host);
+                    self.first(NcsaField::HostHeader, host);
                 }
             }
             Tag::VclCall => self.call(rec.text()),
@@ -198,11 +198,11 @@ impl Fields {
     fn timestamp(&mut self, text: &[u8]) {
         let any = |labels: &[&str]| labels.iter().find_map(|label| after(text, label));
         if let Some(rest) = any(&["Start:"]) {
-            self.first_word(Field::Start, rest, 1);
+            self.first_word(NcsaField::Start, rest, 1);
         } else if let Some(rest) = any(&["Resp:", "PipeSess:", "BerespBody:"]) {
-            self.first_word(Field::End, rest, 1);
+            self.first_word(NcsaField::End, rest, 1);
         } else if let Some(rest) = any(&["Process:", "Pipe:", "Beresp:"]) {
-            self.first_word(Field::FirstByte, rest, 2);
+            self.first_word(NcsaField::FirstByte, rest, 2);
         }
     }
 
@@ -223,22 +223,22 @@ impl Fields {
     fn watch(&mut self, tag: Tag, text: &[u8]) {
         for (watch, found) in &mut self.watches {
             match watch {
-                Watch::ReqHeader(key) if matches!(tag, Tag::ReqHeader | Tag::BereqHeader) => {
+                WatchedValue::ReqHeader(key) if matches!(tag, Tag::ReqHeader | Tag::BereqHeader) => {
                     if let Some(value) = after(text, key) {
                         *found = Some(trim(value).to_vec());
                     }
                 }
-                Watch::RespHeader(key) if matches!(tag, Tag::RespHeader | Tag::BerespHeader) => {
+                WatchedValue::RespHeader(key) if matches!(tag, Tag::RespHeader | Tag::BerespHeader) => {
                     if let Some(value) = after(text, key) {
                         *found = Some(trim(value).to_vec());
                     }
                 }
-                Watch::VclLog(key) if tag == Tag::VclLog && found.is_none() => {
+                WatchedValue::VclLog(key) if tag == Tag::VclLog && found.is_none() => {
                     if let Some(value) = text.strip_prefix(key.as_bytes()) {
                         *found = Some(trim(value).to_vec());
                     }
                 }
-                Watch::Record(wanted, prefix, number) if *wanted == tag && found.is_none() => {
+                WatchedValue::Record(wanted, prefix, number) if *wanted == tag && found.is_none() => {
                     let rest = match prefix {
                         Some(prefix) => after(text, prefix),
                         None => Some(text),

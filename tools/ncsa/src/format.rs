@@ -4,7 +4,7 @@
 use logq::names::{self, NameError};
 use tables::tags::TagKind;
 
-use crate::fields::{Field, Fields, Watch};
+use crate::fields::{NcsaField, NcsaFields, WatchedValue};
 use crate::quote::{decode_base64, quote};
 
 /// The combined format of web servers.
@@ -17,7 +17,7 @@ const LONGEST: usize = 254;
 enum Item {
     Text(Vec<u8>),
     /// A field, and its replacement when missing.
-    Field(Field, &'static str),
+    Field(NcsaField, &'static str),
     /// The value of the watch of this number, and its replacement when missing.
     Watched(usize, &'static str),
     Hitmiss,
@@ -46,19 +46,19 @@ enum Time {
 }
 
 #[derive(Debug)]
-pub struct Format {
+pub struct NcsaFormat {
     items: Vec<Item>,
-    watches: Vec<Watch>,
+    watches: Vec<WatchedValue>,
     json: bool,
 }
 
-impl Format {
+impl NcsaFormat {
     /// Parses a format. With `json` (-j) missing texts are empty and missing numbers 0.
     ///
     /// # Errors
     /// The fault in the format.
-    pub fn parse(text: &str, json: bool) -> Result<Format, String> {
-        let mut format = Format { items: Vec::new(), watches: Vec::new(), json };
+    pub fn parse(text: &str, json: bool) -> Result<NcsaFormat, String> {
+        let mut format = NcsaFormat { items: Vec::new(), watches: Vec::new(), json };
         let mut plain = Vec::new();
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
@@ -95,7 +95,7 @@ impl Format {
         Ok(format)
     }
 
-    pub fn watches(&self) -> &[Watch] {
+    pub fn watches(&self) -> &[WatchedValue] {
         &self.watches
     }
 
@@ -116,20 +116,20 @@ impl Format {
         let unknown = || Err(format!("Unknown format specifier at: {rest}"));
         let Some(letter) = rest[1..].chars().next() else { return unknown() };
         let item = match letter {
-            'b' => Item::Field(Field::BodyBytes, self.missing_number()),
+            'b' => Item::Field(NcsaField::BodyBytes, self.missing_number()),
             'D' => Item::Time(Time::TookMicros),
-            'h' => Item::Field(Field::Host, self.missing_text()),
-            'H' => Item::Field(Field::Protocol, "HTTP/1.0"),
-            'I' => Item::Field(Field::BytesIn, self.missing_number()),
-            'm' => Item::Field(Field::Method, self.missing_text()),
-            'O' => Item::Field(Field::BytesOut, self.missing_number()),
-            'q' => Item::Field(Field::Query, ""),
+            'h' => Item::Field(NcsaField::Host, self.missing_text()),
+            'H' => Item::Field(NcsaField::Protocol, "HTTP/1.0"),
+            'I' => Item::Field(NcsaField::BytesIn, self.missing_number()),
+            'm' => Item::Field(NcsaField::Method, self.missing_text()),
+            'O' => Item::Field(NcsaField::BytesOut, self.missing_number()),
+            'q' => Item::Field(NcsaField::Query, ""),
             'r' => Item::RequestLine,
-            's' => Item::Field(Field::Status, self.missing_number()),
+            's' => Item::Field(NcsaField::Status, self.missing_number()),
             't' => Item::Time(Time::Local(TIME.to_owned())),
             'T' => Item::Time(Time::TookSeconds),
             'u' => Item::User,
-            'U' => Item::Field(Field::Url, self.missing_text()),
+            'U' => Item::Field(NcsaField::Url, self.missing_text()),
             '{' => return self.braces(rest),
             _ => return unknown(),
         };
@@ -151,8 +151,8 @@ impl Format {
             return Err(format!("Too long in brackets at: {rest}"));
         }
         let item = match after.as_bytes().first() {
-            Some(b'i') => self.watch(Watch::ReqHeader(format!("{name}:")), self.missing_text()),
-            Some(b'o') => self.watch(Watch::RespHeader(format!("{name}:")), self.missing_text()),
+            Some(b'i') => self.watch(WatchedValue::ReqHeader(format!("{name}:")), self.missing_text()),
+            Some(b'o') => self.watch(WatchedValue::RespHeader(format!("{name}:")), self.missing_text()),
             Some(b't') => Item::Time(match name {
                 "sec" => Time::Seconds,
                 "msec" => Time::Millis,
@@ -174,21 +174,21 @@ impl Format {
         Ok(&after[1..])
     }
 
-    fn watch(&mut self, watch: Watch, missing: &'static str) -> Item {
+    fn watch(&mut self, watch: WatchedValue, missing: &'static str) -> Item {
         self.watches.push(watch);
         Item::Watched(self.watches.len() - 1, missing)
     }
 
     fn extension(&mut self, name: &str) -> Result<Item, String> {
         Ok(match name {
-            "Varnish:time_firstbyte" => Item::Field(Field::FirstByte, self.missing_number()),
+            "Varnish:time_firstbyte" => Item::Field(NcsaField::FirstByte, self.missing_number()),
             "Varnish:hitmiss" => Item::Hitmiss,
             "Varnish:handling" => Item::Handling,
             "Varnish:side" => Item::Side,
             "Varnish:vxid" => Item::Vxid,
             _ => {
                 if let Some(key) = name.strip_prefix("VCL_Log:") {
-                    self.watch(Watch::VclLog(format!("{key}:")), "")
+                    self.watch(WatchedValue::VclLog(format!("{key}:")), "")
                 } else if let Some(record) = name.strip_prefix("VSL:") {
                     self.record(record)?
                 } else {
@@ -227,10 +227,10 @@ impl Format {
         if tag.kind() != TagKind::Plain && !self.json {
             return Err(format!("Tag {} can contain control characters", tag.name()));
         }
-        Ok(self.watch(Watch::Record(tag, prefix, number), self.missing_text()))
+        Ok(self.watch(WatchedValue::Record(tag, prefix, number), self.missing_text()))
     }
 
-    pub fn line(&self, fields: &Fields, out: &mut Vec<u8>) -> bool {
+    pub fn line(&self, fields: &NcsaFields, out: &mut Vec<u8>) -> bool {
         for item in &self.items {
             match item {
                 Item::Text(text) => out.extend(text),
@@ -246,7 +246,7 @@ impl Format {
                 Item::Vxid => out.extend(fields.vxid.to_string().bytes()),
                 Item::RequestLine => self.request_line(fields, out),
                 Item::User => {
-                    let decoded = fields.get(Field::Authorization).and_then(decode_base64);
+                    let decoded = fields.get(NcsaField::Authorization).and_then(decode_base64);
                     let user = decoded.as_deref().and_then(|d| d.split(|b| matches!(b, b':' | 0)).next());
                     quote(out, user.unwrap_or(b"-"), self.json);
                 }
@@ -261,19 +261,19 @@ impl Format {
         true
     }
 
-    fn request_line(&self, fields: &Fields, out: &mut Vec<u8>) {
-        quote(out, fields.get(Field::Method).unwrap_or(b"-"), self.json);
+    fn request_line(&self, fields: &NcsaFields, out: &mut Vec<u8>) {
+        quote(out, fields.get(NcsaField::Method).unwrap_or(b"-"), self.json);
         out.push(b' ');
-        let host = fields.get(Field::HostHeader).unwrap_or(b"localhost");
+        let host = fields.get(NcsaField::HostHeader).unwrap_or(b"localhost");
         if !host.starts_with(b"http://") && !host.starts_with(b"https://") {
-            quote(out, fields.get(Field::Scheme).unwrap_or(b"http"), self.json);
+            quote(out, fields.get(NcsaField::Scheme).unwrap_or(b"http"), self.json);
             out.extend(b"://");
         }
         quote(out, host, self.json);
-        quote(out, fields.get(Field::Url).unwrap_or_default(), self.json);
-        quote(out, fields.get(Field::Query).unwrap_or_default(), self.json);
+        quote(out, fields.get(NcsaField::Url).unwrap_or_default(), self.json);
+        quote(out, fields.get(NcsaField::Query).unwrap_or_default(), self.json);
         out.push(b' ');
-        quote(out, fields.get(Field::Protocol).unwrap_or(b"HTTP/1.0"), self.json);
+        quote(out, fields.get(NcsaField::Protocol).unwrap_or(b"HTTP/1.0"), self.json);
     }
 }
 
@@ -281,9 +281,9 @@ fn seconds(text: Option<&[u8]>) -> Option<f64> {
     std::str::from_utf8(text?).ok()?.parse::<f64>().ok().filter(|s| s.is_finite())
 }
 
-fn time_text(time: &Time, fields: &Fields) -> Option<String> {
-    let start = seconds(fields.get(Field::Start))?;
-    let took = seconds(fields.get(Field::End)).unwrap_or(start) - start;
+fn time_text(time: &Time, fields: &NcsaFields) -> Option<String> {
+    let start = seconds(fields.get(NcsaField::Start))?;
+    let took = seconds(fields.get(NcsaField::End)).unwrap_or(start) - start;
     Some(match time {
         Time::Local(format) => sys::localtime::format(format, start.floor() as i64)?,
         Time::Seconds => (start as i64).to_string(),
@@ -299,18 +299,19 @@ fn time_text(time: &Time, fields: &Fields) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use logq::{Reason, Txn, TxnType, record};
+    use logq::{GroupReason, Txn, TxnType, record};
     use shm::vsl::Marker;
     use tables::Tag;
 
     use super::*;
 
     fn line(format: &str, records: &[(Tag, &str)]) -> String {
-        let format = Format::parse(format, false).expect("a format");
+        let format = NcsaFormat::parse(format, false).expect("a format");
         let bytes: Vec<u8> =
             records.iter().flat_map(|(tag, text)| record::make(*tag, 2, Marker::Client, text.as_bytes())).collect();
-        let txn = Txn { vxid: 2, level: 1, parent: 1, kind: TxnType::Req, reason: Reason::Unknown, records: &bytes };
-        let mut fields = Fields::new(&format);
+        let txn =
+            Txn { vxid: 2, level: 1, parent: 1, kind: TxnType::Req, reason: GroupReason::Unknown, records: &bytes };
+        let mut fields = NcsaFields::new(&format);
         assert!(fields.gather(&txn, false));
         let mut out = Vec::new();
         assert!(format.line(&fields, &mut out));

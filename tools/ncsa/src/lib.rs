@@ -9,39 +9,39 @@ mod quote;
 
 use std::io::{self, Write};
 
-use fields::Fields;
-use format::Format;
-use logq::getopt::{Opt, OptMatch};
-use logq::output::Output;
-use logq::program::{self, Cli, Program};
+use fields::NcsaFields;
+use format::NcsaFormat;
+use logq::getopt::{OptMatch, ToolOption};
+use logq::output::ToolOutput;
+use logq::program::{self, ToolCli, ToolProgram};
 use logq::source::strerror;
-use logq::tool::Failure;
-use logq::{Flow, Grouping, Select, Sink, Tool, Txn};
+use logq::tool::ToolFailure;
+use logq::{Flow, Grouping, LogTool, Select, ToolSink, Txn};
 
-pub const OPTIONS: &[Opt] = &[
-    Opt('a', "", "With -w: append to the file instead of overwriting it"),
-    Opt('b', "", "Log backend transactions (fetches)"),
-    Opt('c', "", "Log client transactions (requests; the default)"),
-    Opt('C', "", "Ignore case in regular expressions and strings"),
-    Opt('d', "", "Read the existing log from its start, and exit at its end"),
-    Opt('D', "", "Run in the background (requires -w)"),
-    Opt('E', "", "Only requests, including ESI includes"),
-    Opt('F', "format", "Format of a line, see varnishncsa(1)"),
-    Opt('f', "formatfile", "Read the format from the first line of this file"),
-    Opt('g', "request|vxid", "How records are grouped for queries (default: vxid)"),
-    Opt('h', "", "Show this help"),
-    Opt('j', "", "Escape values for JSON"),
-    Opt('k', "num", "Exit after this many groups"),
-    Opt('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
-    Opt('n', "dir", "Working directory or instance name of the server"),
-    Opt('P', "file", "Write the process ID to this file"),
-    Opt('Q', "file", "Read a query from this file"),
-    Opt('q', "query", "Only groups that match the query, see vsl-query(7)"),
-    Opt('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
-    Opt('R', "limit[/duration]", "Show at most this many groups per duration"),
-    Opt('t', "seconds|off", "How long to wait for the server (default: 5)"),
-    Opt('V', "", "Show the version"),
-    Opt('w', "filename", "Write to this file (-: standard output)"),
+pub const OPTIONS: &[ToolOption] = &[
+    ToolOption('a', "", "With -w: append to the file instead of overwriting it"),
+    ToolOption('b', "", "Log backend transactions (fetches)"),
+    ToolOption('c', "", "Log client transactions (requests; the default)"),
+    ToolOption('C', "", "Ignore case in regular expressions and strings"),
+    ToolOption('d', "", "Read the existing log from its start, and exit at its end"),
+    ToolOption('D', "", "Run in the background (requires -w)"),
+    ToolOption('E', "", "Only requests, including ESI includes"),
+    ToolOption('F', "format", "Format of a line, see varnishncsa(1)"),
+    ToolOption('f', "formatfile", "Read the format from the first line of this file"),
+    ToolOption('g', "request|vxid", "How records are grouped for queries (default: vxid)"),
+    ToolOption('h', "", "Show this help"),
+    ToolOption('j', "", "Escape values for JSON"),
+    ToolOption('k', "num", "Exit after this many groups"),
+    ToolOption('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
+    ToolOption('n', "dir", "Working directory or instance name of the server"),
+    ToolOption('P', "file", "Write the process ID to this file"),
+    ToolOption('Q', "file", "Read a query from this file"),
+    ToolOption('q', "query", "Only groups that match the query, see vsl-query(7)"),
+    ToolOption('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
+    ToolOption('R', "limit[/duration]", "Show at most this many groups per duration"),
+    ToolOption('t', "seconds|off", "How long to wait for the server (default: 5)"),
+    ToolOption('V', "", "Show the version"),
+    ToolOption('w', "filename", "Write to this file (-: standard output)"),
 ];
 
 const MORE: &str = "
@@ -54,13 +54,13 @@ Examples:
 ";
 
 pub fn main(program: &str, args: &[String]) -> i32 {
-    let cli = Cli { options: OPTIONS, long: &[], valued: &[], more: MORE };
+    let cli = ToolCli { options: OPTIONS, long: &[], valued: &[], more: MORE };
     program::main(program, args, &cli, Config::default())
 }
 
 #[derive(Default)]
 struct Config {
-    tool: Tool,
+    tool: LogTool,
     append: bool,
     file: Option<String>,
     text: Option<String>,
@@ -68,62 +68,64 @@ struct Config {
     has_side: bool,
 }
 
-impl Program for Config {
-    fn option(&mut self, option: OptMatch) -> Result<(), Failure> {
+impl ToolProgram for Config {
+    fn option(&mut self, option: OptMatch) -> Result<(), ToolFailure> {
         match option {
             OptMatch::Short('a', _) => self.append = true,
-            OptMatch::Short('F' | 'f', _) if self.text.is_some() => return Err(Failure::new("Format already set")),
+            OptMatch::Short('F' | 'f', _) if self.text.is_some() => return Err(ToolFailure::new("Format already set")),
             OptMatch::Short('F', format) => self.text = Some(format),
             OptMatch::Short('f', name) => self.text = Some(read_format(&name)?),
             OptMatch::Short('j', _) => self.json = true,
             OptMatch::Short('w', name) => self.file = Some(name),
             OptMatch::Short(letter, value) => {
                 self.has_side |= matches!(letter, 'b' | 'c' | 'E');
-                self.tool.option(letter, &value).map_err(Failure::new)?;
+                self.tool.option(letter, &value).map_err(ToolFailure::new)?;
             }
-            OptMatch::Long(name, _) => return Err(Failure::new(format!("unknown option --{name}"))),
+            OptMatch::Long(name, _) => return Err(ToolFailure::new(format!("unknown option --{name}"))),
         }
         Ok(())
     }
 
-    fn run(mut self) -> Result<i32, Failure> {
+    fn run(mut self) -> Result<i32, ToolFailure> {
         if !self.has_side {
-            self.tool.option('c', "").map_err(Failure::new)?;
+            self.tool.option('c', "").map_err(ToolFailure::new)?;
         }
         self.tool.check_daemon(self.file.as_deref())?;
         if !matches!(self.tool.grouping, Grouping::Vxid | Grouping::Request) {
-            return Err(Failure::new(format!("Invalid grouping mode: {}", self.tool.grouping.name())));
+            return Err(ToolFailure::new(format!("Invalid grouping mode: {}", self.tool.grouping.name())));
         }
-        let format = Format::parse(self.text.as_deref().unwrap_or(format::DEFAULT), self.json).map_err(Failure::new)?;
-        let out = Output::open(self.file, self.append, true, b"").map_err(|e| cannot_open(&e))?;
+        let format =
+            NcsaFormat::parse(self.text.as_deref().unwrap_or(format::DEFAULT), self.json).map_err(ToolFailure::new)?;
+        let out = ToolOutput::open(self.file, self.append, true, b"").map_err(|e| cannot_open(&e))?;
         let reopens = self.tool.daemon;
-        self.tool.run(&mut Ncsa { fields: Fields::new(&format), format, out, reopens, line: Vec::new() })?;
+        self.tool.run(&mut Ncsa { fields: NcsaFields::new(&format), format, out, reopens, line: Vec::new() })?;
         Ok(0)
     }
 }
 
-fn read_format(name: &str) -> Result<String, Failure> {
-    let bytes = std::fs::read(name).map_err(|e| Failure::new(format!("Can't open format file ({})", strerror(&e))))?;
+fn read_format(name: &str) -> Result<String, ToolFailure> {
+    let bytes =
+        std::fs::read(name).map_err(|e| ToolFailure::new(format!("Can't open format file ({})", strerror(&e))))?;
     if bytes.is_empty() {
-        return Err(Failure::new("Empty format file"));
+        return Err(ToolFailure::new("Empty format file"));
     }
     let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
     Ok(String::from_utf8_lossy(line).into_owned())
 }
 
-fn cannot_open(error: &io::Error) -> Failure {
-    Failure::new(format!("Can't open output file ({})", strerror(error)))
+fn cannot_open(error: &io::Error) -> ToolFailure {
+    ToolFailure::new(format!("Can't open output file ({})", strerror(error)))
 }
 
 struct Ncsa {
-    format: Format,
-    fields: Fields,
-    out: Output,
+    format: NcsaFormat,
+    fields: NcsaFields,
+    out: ToolOutput,
     reopens: bool,
     line: Vec<u8>,
 }
 
-impl Sink for Ncsa {
+impl ToolSink for Ncsa {
     fn group(&mut self, _: &Select, group: &[Txn<'_>]) -> io::Result<Flow> {
         for txn in group {
             if !self.fields.gather(txn, self.format.is_json()) {
@@ -142,7 +144,7 @@ impl Sink for Ncsa {
         Ok(Flow::On)
     }
 
-    fn hup(&mut self) -> Result<Flow, Failure> {
+    fn hup(&mut self) -> Result<Flow, ToolFailure> {
         if !self.reopens {
             return Ok(Flow::Stop);
         }

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What the model says of the questions asked.
 
-use crate::hitrate::Curve;
+use crate::hitrate::HitRateCurve;
 use crate::measured::Measured;
-use crate::options::{Class, MAX_WORKERS, Options};
-use crate::queue::{MAX_PLACES, Outcome, Queue};
+use crate::options::{MAX_WORKERS, PlanClass, PlanOptions};
+use crate::queue::{MAX_PLACES, Queue, QueueOutcome};
 
 /// Loads that are shown, times the present one.
 const LOADS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 3.0, 5.0];
-/// Loads for which workers and chairs are sought.
+/// Loads for which workers and slots are sought.
 const NEEDS: [f64; 3] = [1.0, 2.0, 4.0];
 /// Share of the machine's memory that isn't the store's: of 32 GB two are for connections, overhead and the system.
 const NOT_STORE: f64 = 1.0 / 16.0;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Limits {
+pub struct PlanLimits {
     /// Seconds that 95 of 100 may wait.
     pub wait: f64,
     /// Share that may be refused.
     pub refused: f64,
 }
 
-impl Limits {
+impl PlanLimits {
     fn hold(&self, queue: &Queue) -> bool {
         queue.meets(self.wait, self.refused)
     }
@@ -31,61 +31,65 @@ impl Limits {
 pub struct Own {
     pub name: String,
     pub queue: Queue,
-    pub outcome: Outcome,
+    pub outcome: QueueOutcome,
 }
 
 /// The effect of a size of memory.
-pub struct Size {
+pub struct MemorySize {
     pub bytes: f64,
     pub hit_percent: f64,
     /// The rate that is left for the workers.
     pub rate: f64,
-    pub outcome: Outcome,
+    pub outcome: QueueOutcome,
     pub holds: bool,
     /// Number of times the present load that could come; none: nothing is left for the workers, as often as one likes.
     pub times: Option<f64>,
 }
 
-pub struct Answers {
-    pub classes: Vec<Class>,
+pub struct PlanAnswers {
+    pub classes: Vec<PlanClass>,
     /// All requests a second, hits and others.
     pub requests: f64,
-    pub limits: Limits,
+    pub limits: PlanLimits,
     pub queue: Queue,
-    pub now: Outcome,
+    pub now: QueueOutcome,
     /// The rate a second that workers who are never idle would serve.
     pub ceiling: f64,
     /// The most a second for which the limits hold; none: they never do.
     pub most: Option<f64>,
-    pub loads: Vec<(f64, Outcome)>,
-    /// Load, workers, chairs; none: not with any number that is reckoned with.
+    pub loads: Vec<(f64, QueueOutcome)>,
+    /// Load, workers, slots; none: not with any number that is reckoned with.
     pub needs: Vec<(f64, Option<u64>, Option<u64>)>,
     /// Each class with workers of its own, as many in all; none where there is one class, or there are too few workers.
     pub own: Vec<Own>,
-    pub sizes: Vec<Size>,
+    pub sizes: Vec<MemorySize>,
     /// The size that a store may take of the machine's memory, and what that gives.
-    pub store: Option<Size>,
+    pub store: Option<MemorySize>,
 }
 
-impl Answers {
-    pub fn new(options: &Options, measured: &Measured, curve: Option<&Curve>) -> Result<Answers, String> {
+impl PlanAnswers {
+    pub fn new(
+        options: &PlanOptions,
+        measured: &Measured,
+        curve: Option<&HitRateCurve>,
+    ) -> Result<PlanAnswers, String> {
         let classes = measured.classes.clone();
-        let queue = merged(&classes, options.workers, options.chairs).ok_or("nothing comes: a rate of 0")?;
-        let limits = Limits { wait: options.wait.unwrap_or(queue.service), refused: options.refused };
-        let own = own_queues(&classes, options.workers, options.chairs);
+        let queue = merged(&classes, options.workers, options.slots).ok_or("nothing comes: a rate of 0")?;
+        let limits = PlanLimits { wait: options.wait.unwrap_or(queue.service), refused: options.refused };
+        let own = own_queues(&classes, options.workers, options.slots);
         let most = most(&queue, &limits);
         let size = |bytes: f64, hit_percent: f64| {
             let left = queue.at(measured.requests * (1.0 - hit_percent / 100.0));
             let outcome = left.outcome();
             let times = (left.rate > 0.0).then(|| most.map_or(0.0, |most| most / left.rate));
-            Size { bytes, hit_percent, rate: left.rate, outcome, holds: limits.hold(&left), times }
+            MemorySize { bytes, hit_percent, rate: left.rate, outcome, holds: limits.hold(&left), times }
         };
         let sizes = curve.map(|curve| curve.points().iter().map(|(bytes, hits)| size(*bytes, *hits)).collect());
         let store = options.ram.zip(curve).map(|(ram, curve)| {
             let bytes = ram as f64 * (1.0 - NOT_STORE);
             size(bytes, curve.hits(bytes))
         });
-        Ok(Answers {
+        Ok(PlanAnswers {
             requests: measured.requests,
             limits,
             queue,
@@ -106,24 +110,24 @@ impl Answers {
     }
 
     /// The least memory with which the limits hold at so many times the load.
-    pub fn least_memory(&self, load: f64) -> Option<&Size> {
+    pub fn least_memory(&self, load: f64) -> Option<&MemorySize> {
         self.sizes.iter().find(|size| size.times.is_none_or(|times| times >= load))
     }
 }
 
 /// All classes as one: their times vary within each, and between them.
-fn merged(classes: &[Class], workers: u64, chairs: Option<u64>) -> Option<Queue> {
+fn merged(classes: &[PlanClass], workers: u64, slots: Option<u64>) -> Option<Queue> {
     let rate: f64 = classes.iter().map(|class| class.rate).sum();
     if rate <= 0.0 {
         return None;
     }
-    let mean = |of: &dyn Fn(&Class) -> f64| classes.iter().map(|class| class.rate / rate * of(class)).sum::<f64>();
+    let mean = |of: &dyn Fn(&PlanClass) -> f64| classes.iter().map(|class| class.rate / rate * of(class)).sum::<f64>();
     let service = mean(&|class| class.service);
     let squares = mean(&|class| class.service * class.service * (1.0 + class.cv2));
-    Some(Queue { rate, service, cv2: (squares / (service * service) - 1.0).max(0.0), workers, chairs })
+    Some(Queue { rate, service, cv2: (squares / (service * service) - 1.0).max(0.0), workers, slots })
 }
 
-fn most(queue: &Queue, limits: &Limits) -> Option<f64> {
+fn most(queue: &Queue, limits: &PlanLimits) -> Option<f64> {
     let holds = |rate: f64| limits.hold(&queue.at(rate));
     let ceiling = queue.workers as f64 / queue.service;
     let (mut low, mut high) = (0.0, ceiling / (1.0 - limits.refused).max(1e-3) * 1.001);
@@ -137,15 +141,15 @@ fn most(queue: &Queue, limits: &Limits) -> Option<f64> {
     Some(low)
 }
 
-/// The least numbers with which the limits hold: of workers with the chairs that there are, of chairs with the workers.
-fn needs(queue: &Queue, load: f64, limits: &Limits) -> (f64, Option<u64>, Option<u64>) {
+/// The least numbers with which the limits hold: of workers with the slots that there are, of slots with the workers.
+fn needs(queue: &Queue, load: f64, limits: &PlanLimits) -> (f64, Option<u64>, Option<u64>) {
     let queue = queue.at(queue.rate * load);
     let workers = least(1, MAX_WORKERS, |workers| limits.hold(&Queue { workers, ..queue }));
-    // More chairs refuse fewer, and let more wait longer: the least that refuse few enough are the best.
-    let refuses_few = |chairs| Queue { chairs: Some(chairs), ..queue }.refused() <= limits.refused;
-    let chairs = least(0, MAX_PLACES, refuses_few);
-    let holds = |chairs: &u64| limits.hold(&Queue { chairs: Some(*chairs), ..queue });
-    (load, workers, chairs.filter(holds))
+    // More slots refuse fewer, and let more wait longer: the least that refuse few enough are the best.
+    let refuses_few = |slots| Queue { slots: Some(slots), ..queue }.refused() <= limits.refused;
+    let slots = least(0, MAX_PLACES, refuses_few);
+    let holds = |slots: &u64| limits.hold(&Queue { slots: Some(*slots), ..queue });
+    (load, workers, slots.filter(holds))
 }
 
 /// The least number from which on something is so.
@@ -166,15 +170,15 @@ fn least(from: u64, to: u64, is_so: impl Fn(u64) -> bool) -> Option<u64> {
 }
 
 /// Workers shared out so that the worst off class, measured by its own service time, is as well off as can be: one after the other
-/// goes where the wait is longest. Chairs go with the workers.
-fn own_queues(classes: &[Class], workers: u64, chairs: Option<u64>) -> Vec<Own> {
-    let busy: Vec<&Class> = classes.iter().filter(|class| class.rate > 0.0).collect();
+/// goes where the wait is longest. Slots go with the workers.
+fn own_queues(classes: &[PlanClass], workers: u64, slots: Option<u64>) -> Vec<Own> {
+    let busy: Vec<&PlanClass> = classes.iter().filter(|class| class.rate > 0.0).collect();
     if busy.len() < 2 || workers < busy.len() as u64 {
         return Vec::new();
     }
-    let queue = |class: &Class, own: u64| {
-        let chairs = chairs.map(|chairs| (chairs as f64 * own as f64 / workers as f64).round() as u64);
-        Queue { rate: class.rate, service: class.service, cv2: class.cv2, workers: own, chairs }
+    let queue = |class: &PlanClass, own: u64| {
+        let slots = slots.map(|slots| (slots as f64 * own as f64 / workers as f64).round() as u64);
+        Queue { rate: class.rate, service: class.service, cv2: class.cv2, workers: own, slots }
     };
     let mut own = vec![1u64; busy.len()];
     for _ in 0..workers - busy.len() as u64 {
@@ -189,7 +193,7 @@ fn own_queues(classes: &[Class], workers: u64, chairs: Option<u64>) -> Vec<Own> 
         });
         own[worst.unwrap_or(0)] += 1;
     }
-    let one = |(class, own): (&&Class, &u64)| {
+    let one = |(class, own): (&&PlanClass, &u64)| {
         let queue = queue(class, *own);
         Own { name: class.name.clone(), queue, outcome: queue.outcome() }
     };
@@ -200,8 +204,8 @@ fn own_queues(classes: &[Class], workers: u64, chairs: Option<u64>) -> Vec<Own> 
 mod tests {
     use super::*;
 
-    fn class(name: &str, rate: f64, service: f64) -> Class {
-        Class { name: name.into(), rate, service, cv2: 1.0 }
+    fn class(name: &str, rate: f64, service: f64) -> PlanClass {
+        PlanClass { name: name.into(), rate, service, cv2: 1.0 }
     }
 
     #[test]
@@ -215,16 +219,16 @@ mod tests {
 
     #[test]
     fn limits_are_met_and_not_by_less() {
-        let limits = Limits { wait: 1.0, refused: 0.01 };
-        for chairs in [None, Some(0), Some(5), Some(100)] {
-            let queue = Queue { rate: 8.0, service: 1.0, cv2: 1.0, workers: 10, chairs };
+        let limits = PlanLimits { wait: 1.0, refused: 0.01 };
+        for slots in [None, Some(0), Some(5), Some(100)] {
+            let queue = Queue { rate: 8.0, service: 1.0, cv2: 1.0, workers: 10, slots };
             if let Some(most) = most(&queue, &limits) {
-                assert!(limits.hold(&queue.at(most)) && !limits.hold(&queue.at(most * 1.01)), "{chairs:?}");
+                assert!(limits.hold(&queue.at(most)) && !limits.hold(&queue.at(most * 1.01)), "{slots:?}");
             }
             let (_, workers, _) = needs(&queue, 2.0, &limits);
             let workers = workers.expect("some number will do");
             let with = |workers| limits.hold(&Queue { workers, ..queue.at(16.0) });
-            assert!(with(workers) && !with(workers - 1), "{chairs:?} {workers}");
+            assert!(with(workers) && !with(workers - 1), "{slots:?} {workers}");
         }
     }
 

@@ -6,11 +6,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use shm::reader::{CounterValue, Reader};
+use shm::reader::{CounterReader, CounterValue};
 use sys::signal::{SIGINT, SIGTERM, Signals};
 
 use crate::measured::Measured;
-use crate::options::Class;
+use crate::options::PlanClass;
 
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -43,7 +43,7 @@ impl Look {
 /// No server runs there, or its backends had nothing to do.
 pub fn classes(workdir: &Path, duration: Duration) -> Result<Measured, String> {
     let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
-    let mut reader = Reader::new(workdir);
+    let mut reader = CounterReader::new(workdir);
     let mut look = || reader.read().map(|values| Look::of(&values)).map_err(|error| error.to_string());
     let (begin, first) = (Instant::now(), look()?);
     let (mut last, mut sum, mut looks, mut remarks) = (first, 0.0, 0.0, Vec::new());
@@ -68,7 +68,7 @@ pub fn classes(workdir: &Path, duration: Duration) -> Result<Measured, String> {
     let rate = fetches / seconds;
     let service = (sum / looks / rate).max(1e-6);
     remarks.push(format!("by {looks} looks at the counters; a time much below {} ms is seldom seen", LOOK.as_millis()));
-    let class = Class { name: "fetches".into(), rate, service, cv2: 1.0 };
+    let class = PlanClass { name: "fetches".into(), rate, service, cv2: 1.0 };
     let requests = last.requests.saturating_sub(first.requests) as f64 / seconds;
     Ok(Measured { classes: vec![class], requests: requests.max(rate), remarks })
 }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Curve {
+pub struct HitRateCurve {
     /// Memory in bytes and hits of a hundred requests, ascending.
     points: Vec<(f64, f64)>,
     /// Points that are as good as unknown, and left out.
@@ -16,21 +16,21 @@ const MAX_BYTES: u64 = 64 << 20;
 /// A hit rate that may be wrong by more, in points of a hundred, is none: simulate shows `?` in its place.
 const MOST_ERROR: f64 = 25.0;
 
-impl Curve {
+impl HitRateCurve {
     /// Reads a file.
     ///
     /// # Errors
     /// It can't be read, or isn't what simulate writes.
-    pub fn read(file: &str) -> Result<Curve, String> {
+    pub fn read(file: &str) -> Result<HitRateCurve, String> {
         let length = std::fs::metadata(file).map_err(|error| format!("{file}: {error}"))?.len();
         if length > MAX_BYTES {
             return Err(format!("{file}: {length} bytes are no result of lacquer simulate"));
         }
         let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
-        Curve::parse(&text).map_err(|why| format!("{file}: {why}"))
+        HitRateCurve::parse(&text).map_err(|why| format!("{file}: {why}"))
     }
 
-    fn parse(text: &str) -> Result<Curve, String> {
+    fn parse(text: &str) -> Result<HitRateCurve, String> {
         let wrong = || "isn't what lacquer simulate --format json writes".to_owned();
         let all: Value = serde_json::from_str(text).map_err(|error| format!("{}: {error}", wrong()))?;
         let curves = all["cases"][0]["curves"].as_array().ok_or_else(wrong)?;
@@ -52,7 +52,7 @@ impl Curve {
         if points.is_empty() {
             return Err(format!("no hit rate in it is known to {MOST_ERROR} points: simulate a longer log"));
         }
-        Ok(Curve { unsure: all.len() - points.len(), points })
+        Ok(HitRateCurve { unsure: all.len() - points.len(), points })
     }
 
     pub fn points(&self) -> &[(f64, f64)] {
@@ -89,20 +89,20 @@ mod tests {
 
     #[test]
     fn hits_between_points() {
-        let curve = Curve::parse(TEXT).unwrap();
+        let curve = HitRateCurve::parse(TEXT).unwrap();
         assert_eq!([512.0, 1024.0, 2048.0, 4096.0, 1e9].map(|m| curve.hits(m)), [25.0, 50.0, 70.0, 90.0, 90.0]);
     }
 
     #[test]
     fn what_is_as_good_as_unknown_is_left_out() {
         let text = TEXT.replace("50.0}", "50.0, \"hit_error\": 25.1}").replace("90.0}", "90.0, \"hit_error\": 25}");
-        let curve = Curve::parse(&text).unwrap();
+        let curve = HitRateCurve::parse(&text).unwrap();
         assert_eq!(curve.points(), [(4096.0, 90.0)]);
         assert!(curve.remark().is_some_and(|remark| remark.starts_with("1 sizes left out")));
-        let error = Curve::parse(&text.replace("25}", "26}")).unwrap_err();
+        let error = HitRateCurve::parse(&text.replace("25}", "26}")).unwrap_err();
         assert!(error.contains("no hit rate"), "{error}");
-        assert!(Curve::parse(&text.replace("25}", "null}")).is_err());
-        assert_eq!(Curve::parse(TEXT).unwrap().remark(), None);
+        assert!(HitRateCurve::parse(&text.replace("25}", "null}")).is_err());
+        assert_eq!(HitRateCurve::parse(TEXT).unwrap().remark(), None);
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
             r#"{"cases": [{"curves": [{"points": [{"memory_bytes": 0, "hit_percent": 1}]}]}]}"#,
             r#"{"cases": [{"curves": [{"points": [{"memory_bytes": 9, "hit_percent": 1}, {"memory_bytes": 8, "hit_percent": 1}]}]}]}"#,
         ] {
-            assert!(Curve::parse(text).is_err(), "{text}");
+            assert!(HitRateCurve::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -14,11 +14,11 @@ mod report;
 use accesslog::Gathering;
 use toolkit::print;
 
-use answers::Answers;
-use hitrate::Curve;
+use answers::PlanAnswers;
+use hitrate::HitRateCurve;
 use measured::Measured;
 pub use options::usage;
-use options::{Format, Options, Source, TOOL};
+use options::{PlanFormat, PlanOptions, PlanSource, TOOL};
 
 /// Runs it: `args` are the words after `lacquer plan`; the exit status. 1: the load is more than can be served; 2: nothing can be said.
 ///
@@ -27,31 +27,31 @@ pub fn main(args: &[String]) -> i32 {
     TOOL.main(args, options::parse, run)
 }
 
-fn run(options: &Options) -> Result<i32, String> {
-    let curve = options.simulated.as_deref().map(Curve::read).transpose()?;
+fn run(options: &PlanOptions) -> Result<i32, String> {
+    let curve = options.simulated.as_deref().map(HitRateCurve::read).transpose()?;
     let measured = measured(options)?;
-    let answers = Answers::new(options, &measured, curve.as_ref())?;
+    let answers = PlanAnswers::new(options, &measured, curve.as_ref())?;
     let mut remarks = measured.remarks;
     remarks.extend(curve.and_then(|curve| curve.remark()));
     match options.format {
-        Format::Text => print::foreign(report::text(options, &answers)),
-        Format::Json => print::out(format_args!("{:#}\n", report::json(options, &answers, &remarks))),
+        PlanFormat::Text => print::foreign(report::text(options, &answers)),
+        PlanFormat::Json => print::out(format_args!("{:#}\n", report::json(options, &answers, &remarks))),
     }
-    if options.format == Format::Text {
+    if options.format == PlanFormat::Text {
         remarks.iter().for_each(|remark| TOOL.remark(remark));
     }
     Ok(i32::from(!answers.holds()))
 }
 
-fn measured(options: &Options) -> Result<Measured, String> {
+fn measured(options: &PlanOptions) -> Result<Measured, String> {
     match &options.source {
-        Source::Told(classes) => {
+        PlanSource::Told(classes) => {
             let all = classes.iter().map(|class| class.rate).sum();
             Ok(Measured { classes: classes.clone(), requests: options.requests.unwrap_or(all), remarks: Vec::new() })
         }
-        Source::Log(gathering) => {
+        PlanSource::Log(gathering) => {
             measured::classes(Gathering::clone(gathering), options.of, options.split, options.in_class.as_deref())
         }
-        Source::Counters { workdir, duration } => counters::classes(workdir, *duration),
+        PlanSource::Counters { workdir, duration } => counters::classes(workdir, *duration),
     }
 }

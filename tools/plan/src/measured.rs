@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use accesslog::{ClassUse, Clock, Entry, Gathering};
+use accesslog::{AccessEntry, ClassUse, EntryClock, Gathering};
 
-use crate::options::{Class, Of};
+use crate::options::{Of, PlanClass};
 
 /// Minutes that are kept apart; a clock that jumps makes no more.
 const MAX_MINUTES: usize = 200_000;
 
 pub struct Measured {
-    pub classes: Vec<Class>,
+    pub classes: Vec<PlanClass>,
     /// All requests a second, hits and others.
     pub requests: f64,
     pub remarks: Vec<String>,
@@ -39,7 +39,7 @@ struct Tally {
     requests: u64,
     first: Option<i64>,
     last: Option<i64>,
-    clock: Clock,
+    clock: EntryClock,
     without_time_of_day: u64,
     without_service: u64,
     too_many: u64,
@@ -54,7 +54,7 @@ impl Times {
 }
 
 impl Tally {
-    fn add(&mut self, entry: &Entry<'_>, of: Of, split: Option<f64>, only: Option<&str>) {
+    fn add(&mut self, entry: &AccessEntry<'_>, of: Of, split: Option<f64>, only: Option<&str>) {
         self.requests += 1;
         if of == Of::Fetches && (!entry.classes.is_empty() || only.is_some()) {
             let uses = entry.classes.iter().filter(|it| only.is_none_or(|only| *it.name == *only.as_bytes()));
@@ -77,7 +77,7 @@ impl Tally {
         self.add_arrival(entry);
     }
 
-    fn add_of_class(&mut self, entry: &Entry<'_>, it: &ClassUse<'_>) {
+    fn add_of_class(&mut self, entry: &AccessEntry<'_>, it: &ClassUse<'_>) {
         let name = String::from_utf8_lossy(&it.name).into_owned();
         if self.by_class.len() >= MAX_CLASSES && !self.by_class.contains_key(&name) {
             self.without_service += 1;
@@ -91,7 +91,7 @@ impl Tally {
         self.add_arrival(entry);
     }
 
-    fn add_arrival(&mut self, entry: &Entry<'_>) {
+    fn add_arrival(&mut self, entry: &AccessEntry<'_>) {
         let Some(time) = entry.time.map(|time| time.ns) else {
             self.without_time_of_day += 1;
             return;
@@ -157,7 +157,7 @@ pub fn classes(gathering: Gathering, of: Of, split: Option<f64>, only: Option<&s
     let class = |(name, times): (&str, &Times)| {
         let service = (times.sum / times.count).max(1e-6);
         let variance = (times.squares / times.count - service * service).max(0.0);
-        Class {
+        PlanClass {
             name: name.into(),
             rate: rate * (times.count + times.refused) / counted,
             service,
@@ -173,7 +173,7 @@ pub fn classes(gathering: Gathering, of: Of, split: Option<f64>, only: Option<&s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use accesslog::Stamp;
+    use accesslog::EntryStamp;
     use std::time::Duration;
 
     #[test]
@@ -181,10 +181,13 @@ mod tests {
         let mut tally = Tally::default();
         for second in 0..10 {
             let wrong = if second == 5 { 1_000_000 } else { 0 };
-            let time =
-                Some(Stamp { ns: (1_700_000_000 + second + wrong) * 1_000_000_000, is_whole_second: true, zone: None });
+            let time = Some(EntryStamp {
+                ns: (1_700_000_000 + second + wrong) * 1_000_000_000,
+                is_whole_second: true,
+                zone: None,
+            });
             let duration = Some(Duration::from_millis(1));
-            tally.add(&Entry { time, duration, ..Entry::default() }, Of::Requests, None, None);
+            tally.add(&AccessEntry { time, duration, ..AccessEntry::default() }, Of::Requests, None, None);
         }
         assert_eq!((tally.rate(), tally.clock.doubted), (Some(10.0 / 9.0), 1));
     }
@@ -193,8 +196,9 @@ mod tests {
     fn classes_of_a_server_are_told_apart() {
         let mut tally = Tally::default();
         let entry = |second: i64, text: &'static str| {
-            let time = Some(Stamp { ns: (1_700_000_000 + second) * 1_000_000_000, is_whole_second: true, zone: None });
-            Entry { time, classes: vec![ClassUse::read(text.as_bytes()).unwrap()], ..Entry::default() }
+            let time =
+                Some(EntryStamp { ns: (1_700_000_000 + second) * 1_000_000_000, is_whole_second: true, zone: None });
+            AccessEntry { time, classes: vec![ClassUse::read(text.as_bytes()).unwrap()], ..AccessEntry::default() }
         };
         for second in 0..11 {
             tally.add(&entry(second, "lacquer: class: dear 0.1 2.0"), Of::Fetches, None, None);

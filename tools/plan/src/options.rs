@@ -8,7 +8,7 @@ use std::time::Duration;
 use accesslog::Gathering;
 use base::text;
 use toolkit::args::{Arg, Args};
-use toolkit::tool::{Invocation, Tool};
+use toolkit::tool::{Tool, ToolInvocation};
 
 const SYNOPSIS: &str = "\
 Usage: lacquer plan --workers N [options] LOG...
@@ -37,7 +37,7 @@ Load
  --class NAME:RATE:TIME[:CV]  One of several classes (may be repeated)
 Backend
  --workers N          Number of requests served at the same time
- --chairs N           Queue slots; further requests are refused (default: unlimited)
+ --queue N           Queue slots; further requests are refused (default: unlimited)
 Goals
  --wait TIME          Longest acceptable wait of 95 % of the requests (default: the mean service time)
  --refused PERCENT    Acceptable share of refused requests (default 1)
@@ -54,13 +54,13 @@ Other
 
 Examples:
  lacquer plan --workers 1 --rate 12/h --service 5m
- lacquer plan --workers 3 --chairs 2 --class coffee:20/h:5m --class bread:2/h:20m
- lacquer plan --workers 32 --chairs 64 --think 8s --log-format '%h %t \"%r\" %s %b %D %{Varnish:handling}x' access.log
+ lacquer plan --workers 3 --queue 2 --class coffee:20/h:5m --class bread:2/h:20m
+ lacquer plan --workers 32 --queue 64 --think 8s --log-format '%h %t \"%r\" %s %b %D %{Varnish:handling}x' access.log
  lacquer plan --workers 32 --live -d 1m --simulated sizes.json --ram 32G
 ";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Format {
+pub enum PlanFormat {
     #[default]
     Text,
     Json,
@@ -75,7 +75,7 @@ pub enum Of {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Class {
+pub struct PlanClass {
     pub name: String,
     pub rate: f64,
     /// Mean seconds that one takes.
@@ -85,22 +85,22 @@ pub struct Class {
 }
 
 #[derive(Clone, Debug)]
-pub enum Source {
-    Told(Vec<Class>),
+pub enum PlanSource {
+    Told(Vec<PlanClass>),
     Log(Box<Gathering>),
     Counters { workdir: PathBuf, duration: Duration },
 }
 
 #[derive(Clone, Debug)]
-pub struct Options {
-    pub source: Source,
+pub struct PlanOptions {
+    pub source: PlanSource,
     pub of: Of,
     /// Seconds above which a fetch is of another class.
     pub split: Option<f64>,
     /// Name of a class of the server: only its fetches.
     pub in_class: Option<String>,
     pub workers: u64,
-    pub chairs: Option<u64>,
+    pub slots: Option<u64>,
     /// Seconds; none: the mean service time.
     pub wait: Option<f64>,
     /// A share, 0 to 1.
@@ -111,7 +111,7 @@ pub struct Options {
     /// All requests a second, hits and others.
     pub requests: Option<f64>,
     pub ram: Option<u64>,
-    pub format: Format,
+    pub format: PlanFormat,
 }
 
 pub const TOOL: Tool = Tool { name: "lacquer plan", synopsis: SYNOPSIS, details: DETAILS };
@@ -133,7 +133,7 @@ struct Parts {
     rate: Option<f64>,
     service: Option<f64>,
     cv: Option<f64>,
-    classes: Vec<Class>,
+    classes: Vec<PlanClass>,
     workers: Option<u64>,
 }
 
@@ -141,14 +141,14 @@ struct Parts {
 ///
 /// # Errors
 /// One line that names the wrong one.
-pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
-    let mut options = Options {
-        source: Source::Told(Vec::new()),
+pub fn parse(words: &[String]) -> Result<ToolInvocation<PlanOptions>, String> {
+    let mut options = PlanOptions {
+        source: PlanSource::Told(Vec::new()),
         of: Of::default(),
         split: None,
         in_class: None,
         workers: 0,
-        chairs: None,
+        slots: None,
         wait: None,
         refused: 0.01,
         think: None,
@@ -156,7 +156,7 @@ pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
         simulated: None,
         requests: None,
         ram: None,
-        format: Format::Text,
+        format: PlanFormat::Text,
     };
     let mut parts = Parts::default();
     parts.gathering.sources.with_caused = true;
@@ -165,7 +165,7 @@ pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
         if parts.gathering.take(arg, &mut args)? {
             continue;
         }
-        let Arg::Option(name) = arg else { return Ok(Invocation::Help) };
+        let Arg::Option(name) = arg else { return Ok(ToolInvocation::Help) };
         match name {
             "--counters" => parts.by_counters = true,
             "--rate" => parts.rate = Some(args.parsed("a rate as 250, 250/s, 12/h", rate)?),
@@ -176,7 +176,7 @@ pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
             "--split" => options.split = Some(args.time(TIMES)?.as_secs_f64()),
             "--in-class" => options.in_class = Some(args.value()?.to_owned()),
             "--workers" => parts.workers = Some(args.number(1..=MAX_WORKERS)?),
-            "--chairs" => options.chairs = Some(args.number(0..=crate::queue::MAX_PLACES)?),
+            "--queue" => options.slots = Some(args.number(0..=crate::queue::MAX_PLACES)?),
             "--wait" => options.wait = Some(args.time(Duration::ZERO..=*TIMES.end())?.as_secs_f64()),
             "--refused" => options.refused = args.parsed("a share of a hundred", percent)?,
             "--think" => options.think = Some(args.time(TIMES)?.as_secs_f64()),
@@ -184,7 +184,8 @@ pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
             "--simulated" => options.simulated = Some(args.value()?.to_owned()),
             "--requests" => options.requests = Some(args.parsed("a rate as 250, 250/s, 12/h", rate)?),
             "--ram" => options.ram = Some(args.parsed("a size as 32G", text::parse_bytes)?),
-            "--format" => options.format = args.one_of(&[("text", Format::Text), ("json", Format::Json)])?,
+            "--format" => options.format = args.one_of(&[("text", PlanFormat::Text), ("json", PlanFormat::Json)])?,
+            "--chairs" => return Err("--chairs N is now called --queue N".into()),
             _ => return Err(args.unknown()),
         }
     }
@@ -199,16 +200,16 @@ pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
         );
     }
     options.source = source(parts)?;
-    if options.in_class.is_some() && (options.of == Of::Requests || !matches!(options.source, Source::Log(_))) {
+    if options.in_class.is_some() && (options.of == Of::Requests || !matches!(options.source, PlanSource::Log(_))) {
         return Err("--in-class needs a log, and fetches: requests and counters have no classes".into());
     }
-    if options.requests.is_some() && (options.simulated.is_none() || !matches!(options.source, Source::Told(_))) {
+    if options.requests.is_some() && (options.simulated.is_none() || !matches!(options.source, PlanSource::Told(_))) {
         return Err("--requests needs --simulated, and --rate or --class: a log and counters tell it".into());
     }
-    Ok(Invocation::Run(options))
+    Ok(ToolInvocation::Run(options))
 }
 
-fn source(parts: Parts) -> Result<Source, String> {
+fn source(parts: Parts) -> Result<PlanSource, String> {
     let Parts { gathering, by_counters, rate, service, cv, classes, .. } = parts;
     let is_log = gathering.sources.live.is_some() || !gathering.sources.files.is_empty();
     let is_told = rate.is_some() || service.is_some() || !classes.is_empty();
@@ -219,20 +220,20 @@ fn source(parts: Parts) -> Result<Source, String> {
             gathering.check()?;
             match (&gathering.sources.live, by_counters) {
                 (Some(workdir), true) => {
-                    Ok(Source::Counters { workdir: workdir.clone(), duration: gathering.duration.unwrap_or(LOOK) })
+                    Ok(PlanSource::Counters { workdir: workdir.clone(), duration: gathering.duration.unwrap_or(LOOK) })
                 }
                 (None, true) => Err("--counters are those of a running server: -n DIR or --live".into()),
-                (_, false) => Ok(Source::Log(Box::new(gathering))),
+                (_, false) => Ok(PlanSource::Log(Box::new(gathering))),
             }
         }
         (false, true) if !classes.is_empty() => match (rate, service, cv) {
-            (None, None, None) => Ok(Source::Told(classes)),
+            (None, None, None) => Ok(PlanSource::Told(classes)),
             _ => Err("--class has rate, time and variation in it: no --rate, --service, --cv beside it".into()),
         },
         (false, true) => {
             let rate = rate.ok_or("--rate is missing")?;
             let service = service.ok_or("--service is missing")?;
-            Ok(Source::Told(vec![Class { name: "all".into(), rate, service, cv2: cv.unwrap_or(1.0).powi(2) }]))
+            Ok(PlanSource::Told(vec![PlanClass { name: "all".into(), rate, service, cv2: cv.unwrap_or(1.0).powi(2) }]))
         }
     }
 }
@@ -258,7 +259,7 @@ fn percent(value: &str) -> Option<f64> {
         .map(|share: f64| share / 100.0)
 }
 
-fn class(value: &str) -> Option<Class> {
+fn class(value: &str) -> Option<PlanClass> {
     let mut words = value.split(':');
     let name = words.next().filter(|name| !name.is_empty())?.to_owned();
     let rate = rate(words.next()?)?;
@@ -266,31 +267,36 @@ fn class(value: &str) -> Option<Class> {
     let service =
         text::parse_duration(time).or_else(|| time.parse().ok()).filter(|time| (1e-6..=1e9).contains(time))?;
     let cv = words.next().map_or(Some(1.0), variation)?;
-    words.next().is_none().then_some(Class { name, rate, service, cv2: cv * cv })
+    words.next().is_none().then_some(PlanClass { name, rate, service, cv2: cv * cv })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Result<Invocation<Options>, String> {
+    fn words(line: &str) -> Result<ToolInvocation<PlanOptions>, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn words_are_understood() {
-        let Ok(Invocation::Run(o)) = words("--workers 3 --chairs 2 --class coffee:24/h:5m --class bread:2/h:20m:0.5")
+        assert_eq!(words("--workers 3 --chairs 2").unwrap_err(), "--chairs N is now called --queue N");
+        let Ok(ToolInvocation::Run(o)) =
+            words("--workers 3 --queue 2 --class coffee:24/h:5m --class bread:2/h:20m:0.5")
         else {
             panic!()
         };
-        let Source::Told(classes) = &o.source else { panic!() };
-        assert_eq!((o.workers, o.chairs, classes.len()), (3, Some(2), 2));
+        let PlanSource::Told(classes) = &o.source else { panic!() };
+        assert_eq!((o.workers, o.slots, classes.len()), (3, Some(2), 2));
         assert_eq!((classes[1].rate * 3600.0, classes[1].service, classes[1].cv2), (2.0, 1200.0, 0.25));
-        let Ok(Invocation::Run(o)) = words("--workers 1 --rate 12/h --service 5m --think 8s --per-page 100") else {
+        let Ok(ToolInvocation::Run(o)) = words("--workers 1 --rate 12/h --service 5m --think 8s --per-page 100") else {
             panic!()
         };
         assert_eq!((o.think, o.per_page, o.refused), (Some(8.0), 100.0, 0.01));
-        assert!(matches!(words("--workers 2 --live --counters").map(|i| matches!(i, Invocation::Run(_))), Ok(true)));
+        assert!(matches!(
+            words("--workers 2 --live --counters").map(|i| matches!(i, ToolInvocation::Run(_))),
+            Ok(true)
+        ));
     }
 
     #[test]

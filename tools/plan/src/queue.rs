@@ -17,11 +17,11 @@ pub struct Queue {
     pub cv2: f64,
     pub workers: u64,
     /// Places to wait; `None`: endless.
-    pub chairs: Option<u64>,
+    pub slots: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Outcome {
+pub struct QueueOutcome {
     /// Share of the time that a worker works, 0 to 1.
     pub utilisation: f64,
     /// Share of arrivals that find no place.
@@ -44,21 +44,21 @@ impl Queue {
         Queue { rate, ..self }
     }
 
-    pub fn outcome(&self) -> Outcome {
-        match self.chairs {
-            Some(chairs) => self.bounded(chairs.min(MAX_PLACES)),
+    pub fn outcome(&self) -> QueueOutcome {
+        match self.slots {
+            Some(slots) => self.bounded(slots.min(MAX_PLACES)),
             None => self.endless(),
         }
     }
 
-    fn endless(&self) -> Outcome {
+    fn endless(&self) -> QueueOutcome {
         let (load, workers) = (self.load(), self.workers as f64);
         if load <= 0.0 {
-            return Outcome { utilisation: 0.0, refused: 0.0, wait: 0.0, wait_95: 0.0, waiting: 0.0 };
+            return QueueOutcome { utilisation: 0.0, refused: 0.0, wait: 0.0, wait_95: 0.0, waiting: 0.0 };
         }
         if load >= workers {
             let never = f64::INFINITY;
-            return Outcome { utilisation: 1.0, refused: 0.0, wait: never, wait_95: never, waiting: never };
+            return QueueOutcome { utilisation: 1.0, refused: 0.0, wait: never, wait_95: never, waiting: never };
         }
         let blocked = erlang_b(load, self.workers);
         let waits = blocked / (1.0 - load / workers * (1.0 - blocked));
@@ -67,7 +67,7 @@ impl Queue {
         // Who waits at all waits exponentially.
         let wait_95 = if waits <= LATE { 0.0 } else { (waits / LATE).ln() / free };
         let wait = waits / free * varies;
-        Outcome {
+        QueueOutcome {
             utilisation: load / workers,
             refused: 0.0,
             wait,
@@ -76,20 +76,20 @@ impl Queue {
         }
     }
 
-    fn bounded(&self, chairs: u64) -> Outcome {
-        let places = Places::new(self, chairs);
+    fn bounded(&self, slots: u64) -> QueueOutcome {
+        let places = Places::new(self, slots);
         let refused = places.refused();
         let varies = self.varies();
         let served = self.rate * (1.0 - refused);
         let waiting = places.waiting();
         let wait_95 = percentile(|time| places.late(time), self.service / self.workers as f64);
-        Outcome {
+        QueueOutcome {
             utilisation: (served * self.service / self.workers as f64).min(1.0),
             refused,
             wait: self.wait(),
             wait_95: wait_95 * varies,
             // The variation can't make more of them than there are places.
-            waiting: (waiting * varies).min(chairs as f64),
+            waiting: (waiting * varies).min(slots as f64),
         }
     }
 
@@ -100,10 +100,10 @@ impl Queue {
 
     /// The mean seconds that those wait who aren't refused.
     pub fn wait(&self) -> f64 {
-        match self.chairs {
+        match self.slots {
             None => self.endless().wait,
-            Some(chairs) => {
-                let places = Places::new(self, chairs.min(MAX_PLACES));
+            Some(slots) => {
+                let places = Places::new(self, slots.min(MAX_PLACES));
                 let served = self.rate * (1.0 - places.refused());
                 if served > 0.0 { places.waiting() / served * self.varies() } else { 0.0 }
             }
@@ -111,32 +111,32 @@ impl Queue {
     }
 
     pub fn refused(&self) -> f64 {
-        self.chairs.map_or(0.0, |chairs| Places::new(self, chairs.min(MAX_PLACES)).refused())
+        self.slots.map_or(0.0, |slots| Places::new(self, slots.min(MAX_PLACES)).refused())
     }
 
     /// True if no more are refused, and 95 of 100 of the others wait no longer.
     pub fn meets(&self, wait: f64, refused: f64) -> bool {
-        match self.chairs {
+        match self.slots {
             None => self.endless().wait_95 <= wait,
-            Some(chairs) => {
-                let places = Places::new(self, chairs.min(MAX_PLACES));
+            Some(slots) => {
+                let places = Places::new(self, slots.min(MAX_PLACES));
                 places.refused() <= refused + 1e-12 && places.late(wait / self.varies()) <= LATE
             }
         }
     }
 }
 
-/// The probability that all workers are busy and none, one, two... chairs are taken. As weights, the largest of which
+/// The probability that all workers are busy and none, one, two... slots are taken. As weights, the largest of which
 /// is 1: an overload would make them endless.
 struct Places {
-    chairs: u64,
+    slots: u64,
     /// The ratio from one to the next.
     ratio: f64,
-    /// The weight of no chair taken.
+    /// The weight of no slot taken.
     first: f64,
     /// The weight of all taken.
     last: f64,
-    /// Their sum; times the chairs taken.
+    /// Their sum; times the slots taken.
     sum: f64,
     weighted: f64,
     /// The sum with the states in which a worker is free.
@@ -146,8 +146,8 @@ struct Places {
 }
 
 impl Places {
-    fn new(queue: &Queue, chairs: u64) -> Places {
-        let (ratio, n) = (queue.load() / queue.workers as f64, chairs as f64);
+    fn new(queue: &Queue, slots: u64) -> Places {
+        let (ratio, n) = (queue.load() / queue.workers as f64, slots as f64);
         let (first, last, sum, weighted) = if ratio <= 1.0 {
             (1.0, ratio.powf(n), geometric(ratio, n + 1.0), geometric_weighted(ratio, n + 1.0))
         } else {
@@ -158,11 +158,11 @@ impl Places {
         // Of the states with 0 to all workers busy and nobody waiting, the last one has that share.
         let busy = erlang_b(queue.load(), queue.workers);
         let all = if busy > 0.0 { first * (1.0 / busy - 1.0) + sum } else { f64::INFINITY };
-        Places { chairs, ratio, first, last, sum, weighted, all, ends: queue.workers as f64 / queue.service }
+        Places { slots, ratio, first, last, sum, weighted, all, ends: queue.workers as f64 / queue.service }
     }
 
     fn refused(&self) -> f64 {
-        // With no chair and all workers busy, the first is the last.
+        // With no slot and all workers busy, the first is the last.
         (self.last / self.all).clamp(0.0, 1.0)
     }
 
@@ -176,11 +176,11 @@ impl Places {
         let ends = time * self.ends;
         let (mut sum, mut poisson, mut log_term) = (0.0, 0.0, -ends);
         let log_ratio = self.ratio.max(f64::MIN_POSITIVE).ln();
-        for n in 0..self.chairs {
+        for n in 0..self.slots {
             poisson += f64::exp(log_term);
             let weight = match self.ratio <= 1.0 {
                 true => self.first * f64::exp(log_ratio * n as f64),
-                false => f64::exp(-log_ratio * (self.chairs - n) as f64),
+                false => f64::exp(-log_ratio * (self.slots - n) as f64),
             };
             sum += weight * f64::min(poisson, 1.0);
             log_term += ends.max(f64::MIN_POSITIVE).ln() - ((n + 1) as f64).ln();
@@ -237,8 +237,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn queue(rate: f64, service: f64, workers: u64, chairs: Option<u64>) -> Queue {
-        Queue { rate, service, cv2: 1.0, workers, chairs }
+    fn queue(rate: f64, service: f64, workers: u64, slots: Option<u64>) -> Queue {
+        Queue { rate, service, cv2: 1.0, workers, slots }
     }
 
     #[track_caller]
@@ -265,7 +265,7 @@ mod tests {
         // M/M/c/c: Erlang's loss.
         near(queue(3.0, 1.0, 5, Some(0)).outcome().refused, 0.110_05);
         near(queue(3.0, 1.0, 5, Some(0)).outcome().wait_95, 0.0);
-        // A queue of many chairs is as good as an endless one.
+        // A queue of many slots is as good as an endless one.
         let (many, endless) = (queue(9.0, 1.0, 10, Some(5_000)).outcome(), queue(9.0, 1.0, 10, None).outcome());
         near(many.wait, endless.wait);
         near(many.wait_95, endless.wait_95);
@@ -278,11 +278,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shares_are_shares(rate in 0.01f64..1000.0, service in 1e-4f64..10.0, workers in 1u64..200, chairs in 0u64..500) {
-            let queue = queue(rate, service, workers, Some(chairs));
+        fn shares_are_shares(rate in 0.01f64..1000.0, service in 1e-4f64..10.0, workers in 1u64..200, slots in 0u64..500) {
+            let queue = queue(rate, service, workers, Some(slots));
             let o = queue.outcome();
             prop_assert!((0.0..=1.0).contains(&o.refused) && (0.0..=1.0).contains(&o.utilisation), "{o:?}");
-            prop_assert!(o.wait >= 0.0 && o.wait_95 >= 0.0 && o.waiting <= chairs as f64 + 1e-6, "{o:?}");
+            prop_assert!(o.wait >= 0.0 && o.wait_95 >= 0.0 && o.waiting <= slots as f64 + 1e-6, "{o:?}");
             prop_assert!(o.utilisation * workers as f64 <= queue.load() + 1e-6, "{o:?}");
             let more = queue.at(rate * 1.1).outcome();
             prop_assert!(more.refused + 1e-9 >= o.refused && more.utilisation + 1e-9 >= o.utilisation, "{o:?} {more:?}");

@@ -4,11 +4,11 @@
 use base::text::show_bytes;
 use serde_json::{Value, json};
 
-use crate::answers::{Answers, Size};
-use crate::options::Options;
-use crate::queue::{Outcome, Queue};
+use crate::answers::{MemorySize, PlanAnswers};
+use crate::options::PlanOptions;
+use crate::queue::{Queue, QueueOutcome};
 
-pub fn text(options: &Options, answers: &Answers) -> String {
+pub fn text(options: &PlanOptions, answers: &PlanAnswers) -> String {
     let queue = &answers.queue;
     let mut text = String::from("What comes                    rate    each takes   varies\n");
     for class in &answers.classes {
@@ -20,9 +20,8 @@ pub fn text(options: &Options, answers: &Answers) -> String {
             class.cv2.sqrt()
         );
     }
-    let chairs =
-        options.chairs.map_or("no end of waiting places".to_owned(), |chairs| format!("{chairs} waiting places"));
-    text += &format!("\n{} workers and {chairs}: {} at most by work alone\n", options.workers, rate(answers.ceiling));
+    let slots = options.slots.map_or("no end of waiting places".to_owned(), |slots| format!("{slots} waiting places"));
+    text += &format!("\n{} workers and {slots}: {} at most by work alone\n", options.workers, rate(answers.ceiling));
     text += &match answers.most {
         Some(most) => format!(
             "Within the limits (95 of 100 wait {} or less, {:.2} % refused): {}, {:.1} times what comes{}\n",
@@ -46,9 +45,9 @@ pub fn text(options: &Options, answers: &Answers) -> String {
         text += &format!("{load:>6.1}  {:>13}{}\n", rate(queue.rate * load), outcome_line(outcome));
     }
     text += "\n  load  workers needed  waiting places needed\n";
-    for (load, workers, chairs) in &answers.needs {
+    for (load, workers, slots) in &answers.needs {
         let shown = |n: &Option<u64>| n.map_or("-".to_owned(), |n| n.to_string());
-        text += &format!("{load:>6.1}  {:>14}  {:>21}\n", shown(workers), shown(chairs));
+        text += &format!("{load:>6.1}  {:>14}  {:>21}\n", shown(workers), shown(slots));
     }
     if !answers.own.is_empty() {
         text += &own(answers);
@@ -59,7 +58,7 @@ pub fn text(options: &Options, answers: &Answers) -> String {
     text
 }
 
-fn own(answers: &Answers) -> String {
+fn own(answers: &PlanAnswers) -> String {
     let mut text = String::from(
         "\nA queue for each instead of one:\n                     workers  busy %  waiting    mean wait   95 of 100  refused %\n",
     );
@@ -69,9 +68,9 @@ fn own(answers: &Answers) -> String {
     text
 }
 
-fn memory(options: &Options, answers: &Answers) -> String {
+fn memory(options: &PlanOptions, answers: &PlanAnswers) -> String {
     let mut text = String::from("\n  memory   hits %           rate  busy %    95 of 100  refused %  times the load\n");
-    let line = |size: &Size| {
+    let line = |size: &MemorySize| {
         format!(
             "{:>8} {:>8.2}  {:>13}  {:>6.1}  {:>11}  {:>9.2}  {:>14}{}\n",
             memory_size(size.bytes),
@@ -104,7 +103,7 @@ fn memory(options: &Options, answers: &Answers) -> String {
     text
 }
 
-fn outcome_line(outcome: &Outcome) -> String {
+fn outcome_line(outcome: &QueueOutcome) -> String {
     format!(
         "  {:>6.1}  {:>7}  {:>11}  {:>10}  {:>9.2}",
         outcome.utilisation * 100.0,
@@ -116,7 +115,7 @@ fn outcome_line(outcome: &Outcome) -> String {
 }
 
 /// Users whose pages come that often: each thinks, waits and is served; infinite where the wait is.
-fn users_of(options: &Options, queue: &Queue, rate: f64) -> Option<f64> {
+fn users_of(options: &PlanOptions, queue: &Queue, rate: f64) -> Option<f64> {
     let response = queue.at(rate).outcome().wait + queue.service;
     options.think.map(|think| rate / options.per_page * (think + response))
 }
@@ -163,7 +162,7 @@ fn memory_size(bytes: f64) -> String {
     format!("{:.0}{unit}", (bytes / size).floor())
 }
 
-fn outcome(outcome: &Outcome) -> Value {
+fn outcome(outcome: &QueueOutcome) -> Value {
     json!({ "busy_percent": outcome.utilisation * 100.0, "refused_percent": outcome.refused * 100.0, "waiting": finite(outcome.waiting),
             "wait_seconds": finite(outcome.wait), "wait_95_seconds": finite(outcome.wait_95) })
 }
@@ -173,7 +172,7 @@ fn finite(number: f64) -> Value {
     if number.is_finite() { json!(number) } else { Value::Null }
 }
 
-pub fn json(options: &Options, answers: &Answers, remarks: &[String]) -> Value {
+pub fn json(options: &PlanOptions, answers: &PlanAnswers, remarks: &[String]) -> Value {
     let queue = &answers.queue;
     let with = |mut value: Value, more: Value| {
         if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
@@ -181,7 +180,7 @@ pub fn json(options: &Options, answers: &Answers, remarks: &[String]) -> Value {
         }
         value
     };
-    let size = |size: &Size| {
+    let size = |size: &MemorySize| {
         with(
             outcome(&size.outcome),
             json!({ "memory_bytes": size.bytes, "hit_percent": size.hit_percent, "rate": size.rate, "holds": size.holds,
@@ -193,20 +192,15 @@ pub fn json(options: &Options, answers: &Answers, remarks: &[String]) -> Value {
         classes.map(|c| json!({ "name": c.name, "rate": c.rate, "service_seconds": c.service, "cv": c.cv2.sqrt() }));
     let loads =
         answers.loads.iter().map(|(load, o)| with(outcome(o), json!({ "load": load, "rate": queue.rate * load })));
-    let needs = answers
-        .needs
-        .iter()
-        .map(|(load, workers, chairs)| json!({ "load": load, "workers": workers, "chairs": chairs }));
+    let needs =
+        answers.needs.iter().map(|(load, workers, slots)| json!({ "load": load, "workers": workers, "queue": slots }));
     let own = answers.own.iter().map(|own| {
-        with(
-            outcome(&own.outcome),
-            json!({ "name": own.name, "workers": own.queue.workers, "chairs": own.queue.chairs }),
-        )
+        with(outcome(&own.outcome), json!({ "name": own.name, "workers": own.queue.workers, "queue": own.queue.slots }))
     });
     // JSON has no word for "for ever".
     let users = |rate: f64| users_of(options, queue, rate).filter(|users| users.is_finite());
     json!({
-        "classes": classes.collect::<Vec<_>>(), "workers": options.workers, "chairs": options.chairs,
+        "classes": classes.collect::<Vec<_>>(), "workers": options.workers, "queue": options.slots,
         "limits": { "wait_95_seconds": answers.limits.wait, "refused_percent": answers.limits.refused * 100.0 },
         "rate": queue.rate, "service_seconds": queue.service, "cv": queue.cv2.sqrt(), "requests_rate": answers.requests,
         "now": outcome(&answers.now), "holds": answers.holds(),

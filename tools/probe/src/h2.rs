@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Mono;
-use http2::conn::Windows;
-use http2::{Config, Connection, Event, Scratch, Settings};
+use http2::conn::ReceiveWindow;
+use http2::{Connection, Http2Config, Http2Event, Http2Scratch, Http2Settings};
 use message::Head;
 
 use crate::shot::Shot;
@@ -15,23 +15,23 @@ use crate::shot::Shot;
 /// Answers are small, and who measures doesn't hold them up.
 const WINDOW: u32 = 1 << 20;
 
-pub struct Exchange {
+pub struct ProbeExchange {
     codec: Connection,
     stream: u32,
     status: Option<u16>,
     head: Head,
-    scratch: Scratch,
+    scratch: Http2Scratch,
 }
 
-impl Exchange {
+impl ProbeExchange {
     /// A connection that begins with that request.
     ///
     /// # Errors
     /// It can't be said in HTTP/2.
-    pub fn begin(shot: &Shot, agent: &str) -> io::Result<Exchange> {
-        let settings = Settings { enable_push: false, initial_window_size: WINDOW, ..Settings::default() };
-        let windows = Windows { low_water: WINDOW / 2, increment: WINDOW, max_unread: WINDOW };
-        let config = Arc::new(Config { settings, windows, ..Config::default() });
+    pub fn begin(shot: &Shot, agent: &str) -> io::Result<ProbeExchange> {
+        let settings = Http2Settings { enable_push: false, initial_window_size: WINDOW, ..Http2Settings::default() };
+        let windows = ReceiveWindow { low_water: WINDOW / 2, increment: WINDOW, max_unread: WINDOW };
+        let config = Arc::new(Http2Config { settings, windows, ..Http2Config::default() });
         let mut codec = Connection::client(config, mono(Duration::ZERO));
         let mut head = Head::new();
         let unsaid = || io::Error::from(ErrorKind::InvalidInput);
@@ -41,7 +41,7 @@ impl Exchange {
         }
         let scheme = if shot.tls.is_some() { "https" } else { "http" };
         let stream = codec.open(&head, scheme, true, mono(Duration::ZERO)).map_err(|_| unsaid())?;
-        Ok(Exchange { codec, stream, status: None, head, scratch: Scratch::default() })
+        Ok(ProbeExchange { codec, stream, status: None, head, scratch: Http2Scratch::default() })
     }
 
     pub fn output(&mut self) -> &[u8] {
@@ -66,7 +66,7 @@ impl Exchange {
         loop {
             let step = self.codec.receive(&bytes[at..], mono(since), &mut self.head, &mut self.scratch);
             at += step.consumed;
-            let is_event = !matches!(step.event, Event::None);
+            let is_event = !matches!(step.event, Http2Event::None);
             if self.take_event(step.event)? {
                 return Ok(self.status);
             }
@@ -77,23 +77,23 @@ impl Exchange {
     }
 
     /// Takes an event; true if the answer is whole now.
-    fn take_event(&mut self, event: Event) -> io::Result<bool> {
+    fn take_event(&mut self, event: Http2Event) -> io::Result<bool> {
         let is_ours = |stream: u32| self.stream == stream;
         match event {
-            Event::Head { stream, end, .. } if is_ours(stream) => {
+            Http2Event::Head { stream, end, .. } if is_ours(stream) => {
                 let status = self.head.status();
                 self.status = (status >= 200).then_some(status);
                 Ok(self.status.is_some() && end)
             }
-            Event::Trailers { stream } => Ok(is_ours(stream)),
-            Event::Data { stream, body, end } => {
+            Http2Event::Trailers { stream } => Ok(is_ours(stream)),
+            Http2Event::Data { stream, body, end } => {
                 self.codec.consumed(stream, body.len());
                 Ok(is_ours(stream) && end)
             }
-            Event::Reset { stream, .. } if is_ours(stream) => Err(ErrorKind::ConnectionReset.into()),
-            Event::GoAway { .. } if !self.codec.was_processed(self.stream) => Err(ErrorKind::UnexpectedEof.into()),
-            Event::Broken { stream, .. } if is_ours(stream) => Err(ErrorKind::InvalidData.into()),
-            Event::Fault(_) => Err(ErrorKind::InvalidData.into()),
+            Http2Event::Reset { stream, .. } if is_ours(stream) => Err(ErrorKind::ConnectionReset.into()),
+            Http2Event::GoAway { .. } if !self.codec.was_processed(self.stream) => Err(ErrorKind::UnexpectedEof.into()),
+            Http2Event::Broken { stream, .. } if is_ours(stream) => Err(ErrorKind::InvalidData.into()),
+            Http2Event::Fault(_) => Err(ErrorKind::InvalidData.into()),
             _ => Ok(false),
         }
     }
@@ -128,7 +128,7 @@ mod tests {
             due: Instant::now(),
             timeout: Duration::from_secs(1),
         };
-        let mut exchange = Exchange::begin(&shot, "probe").unwrap();
+        let mut exchange = ProbeExchange::begin(&shot, "probe").unwrap();
         assert!(exchange.output().starts_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
         exchange.wrote();
         let said = [frame(4, 0, 0, b""), frames.concat()].concat();

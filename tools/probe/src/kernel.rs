@@ -14,13 +14,13 @@ const WANTED: [(&str, &str, &str); 5] = [
 ];
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Counters(BTreeMap<&'static str, u64>);
+pub struct KernelCounters(BTreeMap<&'static str, u64>);
 
-impl Counters {
-    pub fn read() -> Counters {
+impl KernelCounters {
+    pub fn read() -> KernelCounters {
         let files = ["/proc/net/snmp", "/proc/net/netstat"];
         let texts = files.map(|file| std::fs::read_to_string(file).unwrap_or_default());
-        let mut counters = Counters::default();
+        let mut counters = KernelCounters::default();
         texts.iter().for_each(|text| counters.add(text));
         counters
     }
@@ -42,7 +42,7 @@ impl Counters {
     }
 
     /// The counts since then: name, what it is, how many.
-    pub fn since(&self, before: &Counters) -> Vec<(&'static str, &'static str, u64)> {
+    pub fn since(&self, before: &KernelCounters) -> Vec<(&'static str, &'static str, u64)> {
         let count = |name| Some(self.0.get(name)?.saturating_sub(*before.0.get(name)?));
         WANTED.iter().filter_map(|&(_, name, what)| Some((name, what, count(name)?))).collect()
     }
@@ -54,10 +54,10 @@ mod tests {
 
     #[test]
     fn names_stand_before_numbers() {
-        let mut before = Counters::default();
+        let mut before = KernelCounters::default();
         before.add("Ip: Forwarding\nIp: 1\nTcp: RtoMin RetransSegs\nTcp: 200 7\n");
         before.add("TcpExt: TCPTimeouts\nTcpExt: -1\n");
-        let mut after = Counters::default();
+        let mut after = KernelCounters::default();
         after.add("Tcp: RetransSegs\nTcp: 10\nTcpExt: cut");
         assert_eq!(after.since(&before), [("RetransSegs", "segments sent again", 3)]);
     }

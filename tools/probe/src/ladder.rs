@@ -7,7 +7,7 @@
 
 /// Times after which something is sent again, in seconds.
 #[derive(Debug)]
-pub struct Ladder {
+pub struct RetransmitLadder {
     /// The thing that was lost.
     pub what: &'static str,
     /// The systems and versions for which it is so.
@@ -19,16 +19,16 @@ pub struct Ladder {
     is_told_by_one: bool,
 }
 
-const fn syn(of: &'static str, rungs: &'static [f64]) -> Ladder {
-    Ladder { what: "SYN", of, rungs, delay: 0.15, is_told_by_one: true }
+const fn syn(of: &'static str, rungs: &'static [f64]) -> RetransmitLadder {
+    RetransmitLadder { what: "SYN", of, rungs, delay: 0.15, is_told_by_one: true }
 }
 
-const fn data(of: &'static str, rungs: &'static [f64]) -> Ladder {
-    Ladder { what: "data", of, rungs, delay: 0.05, is_told_by_one: false }
+const fn data(of: &'static str, rungs: &'static [f64]) -> RetransmitLadder {
+    RetransmitLadder { what: "data", of, rungs, delay: 0.05, is_told_by_one: false }
 }
 
 /// All that are known; of those that fit alike the first counts.
-pub const LADDERS: [Ladder; 5] = [
+pub const LADDERS: [RetransmitLadder; 5] = [
     syn("first sent again after 1 s", &[1.0, 3.0, 7.0, 15.0, 31.0, 63.0]),
     syn("first sent again after 3 s: a system of before 2011", &[3.0, 9.0, 21.0, 45.0, 93.0]),
     syn("sent each second at first: Linux 6.5 and later", &[1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 11.0, 19.0, 35.0]),
@@ -85,7 +85,7 @@ pub fn fit(times: &[f64], slow: f64) -> Option<Fit> {
     best.map(|(_, fit)| fit)
 }
 
-impl Ladder {
+impl RetransmitLadder {
     /// Times that may have waited for that rung.
     fn window(&self, rung: f64) -> (f64, f64) {
         (rung - EARLY, rung + self.delay + LATE_SHARE * rung)

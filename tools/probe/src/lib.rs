@@ -23,8 +23,8 @@ use tls::{Spoken, Trust};
 use toolkit::print;
 
 pub use options::usage;
-use options::{Format, Options, TOOL};
-use target::Target;
+use options::{ProbeFormat, ProbeOptions, TOOL};
+use target::ProbeTarget;
 
 /// Runs it: `args` are the words after `lacquer probe`; the exit status. 1: nothing was answered; 2: nothing was sent.
 ///
@@ -33,17 +33,17 @@ pub fn main(args: &[String]) -> i32 {
     TOOL.main(args, options::parse, run)
 }
 
-fn run(options: &Options) -> Result<i32, String> {
-    let targets = Target::all(options)?;
+fn run(options: &ProbeOptions) -> Result<i32, String> {
+    let targets = ProbeTarget::all(options)?;
     let tls = if targets.iter().any(|target| target.is_tls) { Some(tls_client(options)?) } else { None };
     let report = schedule::run(options, &targets, tls.as_ref())?;
-    if options.format == Format::Json {
+    if options.format == ProbeFormat::Json {
         print::out(format_args!("{:#}\n", report.json()));
     }
     Ok(i32::from(report.answered() == 0))
 }
 
-fn tls_client(options: &Options) -> Result<Arc<tls::Client>, String> {
+fn tls_client(options: &ProbeOptions) -> Result<Arc<tls::TlsClient>, String> {
     let read = |path: &String| std::fs::read_to_string(path).map_err(|error| format!("--ca {path}: {error}"));
     let authorities = options.ca.as_ref().map(read).transpose()?;
     let spoken = if options.is_http2 { Spoken::Http2 } else { Spoken::Http1 };

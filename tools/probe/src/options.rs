@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use toolkit::args::{Arg, Args};
-use toolkit::tool::{Invocation, Tool};
+use toolkit::tool::{Tool, ToolInvocation};
 
 const SYNOPSIS: &str = "\
 Usage: lacquer probe [options] HOST[:PORT]...
@@ -43,20 +43,20 @@ are allowed to probe.
 ";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
+pub enum ProbeFormat {
     Text,
     Json,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Family {
+pub enum ProbeFamily {
     Any,
     V4,
     V6,
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Options {
+pub struct ProbeOptions {
     /// `HOST`, `HOST:PORT`, `http://HOST[:PORT]` or `https://HOST[:PORT]`.
     pub hosts: Vec<String>,
     pub paths: Vec<String>,
@@ -75,14 +75,14 @@ pub struct Options {
     pub timeout: Duration,
     /// Requests between two reports; 0: none.
     pub every: u64,
-    pub family: Family,
-    pub format: Format,
+    pub family: ProbeFamily,
+    pub format: ProbeFormat,
     pub is_quiet: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for ProbeOptions {
+    fn default() -> ProbeOptions {
+        ProbeOptions {
             hosts: Vec::new(),
             paths: Vec::new(),
             urls: None,
@@ -98,8 +98,8 @@ impl Default for Options {
             slow: Duration::from_millis(500),
             timeout: Duration::from_mins(1),
             every: 1000,
-            family: Family::Any,
-            format: Format::Text,
+            family: ProbeFamily::Any,
+            format: ProbeFormat::Text,
             is_quiet: false,
         }
     }
@@ -115,12 +115,12 @@ pub fn usage() -> String {
 ///
 /// # Errors
 /// One line that names the wrong one.
-pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
-    let mut options = Options::default();
+pub fn parse(args: &[String]) -> Result<ToolInvocation<ProbeOptions>, String> {
+    let mut options = ProbeOptions::default();
     let mut args = Args::new(args);
     while let Some(arg) = args.next()? {
         let name = match arg {
-            Arg::Help => return Ok(Invocation::Help),
+            Arg::Help => return Ok(ToolInvocation::Help),
             Arg::Word(host) => {
                 options.hosts.push(host.to_owned());
                 continue;
@@ -129,8 +129,8 @@ pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
         };
         match name {
             "-q" | "--quiet" => options.is_quiet = true,
-            "-4" => options.family = Family::V4,
-            "-6" => options.family = Family::V6,
+            "-4" => options.family = ProbeFamily::V4,
+            "-6" => options.family = ProbeFamily::V6,
             "--path" => options.paths.push(args.value()?.to_owned()),
             "--urls" => options.urls = Some(args.value()?.to_owned()),
             "--host" => options.host = Some(args.value()?.to_owned()),
@@ -146,7 +146,7 @@ pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
             "-d" | "--duration" => options.duration = Some(args.time(TIMES)?),
             "-n" | "--requests" => options.requests = Some(args.number(1..=u64::MAX)?),
             "--every" => options.every = args.number(0..=u64::MAX)?,
-            "--format" => options.format = args.one_of(&[("text", Format::Text), ("json", Format::Json)])?,
+            "--format" => options.format = args.one_of(&[("text", ProbeFormat::Text), ("json", ProbeFormat::Json)])?,
             _ => return Err(args.unknown()),
         }
     }
@@ -156,7 +156,7 @@ pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
     if options.is_blind && options.ca.is_some() {
         return Err("--no-verify or --ca, not both".into());
     }
-    Ok(Invocation::Run(options))
+    Ok(ToolInvocation::Run(options))
 }
 
 const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(24);
@@ -165,18 +165,19 @@ const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::fro
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Result<Invocation<Options>, String> {
+    fn words(line: &str) -> Result<ToolInvocation<ProbeOptions>, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn words_are_understood() {
-        let Ok(Invocation::Run(o)) = words("www.example.org --pause=20ms -n 5 --path /a --path /b -4 --http2") else {
+        let Ok(ToolInvocation::Run(o)) = words("www.example.org --pause=20ms -n 5 --path /a --path /b -4 --http2")
+        else {
             panic!()
         };
         assert_eq!((o.hosts, o.paths.len(), o.requests), (vec!["www.example.org".to_owned()], 2, Some(5)));
-        assert_eq!((o.pause, o.family, o.is_http2), (Duration::from_millis(20), Family::V4, true));
-        assert!(matches!(words("--help"), Ok(Invocation::Help)));
+        assert_eq!((o.pause, o.family, o.is_http2), (Duration::from_millis(20), ProbeFamily::V4, true));
+        assert!(matches!(words("--help"), Ok(ToolInvocation::Help)));
     }
 
     #[test]

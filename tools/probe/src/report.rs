@@ -8,11 +8,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-use crate::kernel::Counters;
-use crate::options::Options;
-use crate::shot::{Failure, Sample};
-use crate::target::Target;
-use crate::verdict::{self, Cause, Lossy, Slow, Verdict};
+use crate::kernel::KernelCounters;
+use crate::options::ProbeOptions;
+use crate::shot::{ProbeSample, ShotFailure};
+use crate::target::ProbeTarget;
+use crate::verdict::{self, Lossy, ProbeCause, ProbeVerdict, Slow};
 
 /// Longest time that is told apart, in microseconds.
 const LONGEST: u64 = 86_400_000_000;
@@ -44,16 +44,16 @@ struct Listed {
     url: String,
     address: SocketAddr,
     total: Duration,
-    cause: Cause,
+    cause: ProbeCause,
 }
 
 #[derive(Debug)]
-pub struct Report {
+pub struct ProbeReport {
     name: String,
     slow_from: Duration,
     answers: u64,
     statuses: BTreeMap<u16, u64>,
-    failures: BTreeMap<Failure, u64>,
+    failures: BTreeMap<ShotFailure, u64>,
     elapsed: Duration,
     total: Histogram<u64>,
     connect: Histogram<u64>,
@@ -64,7 +64,7 @@ pub struct Report {
     reasons: BTreeMap<String, u64>,
     sum: Duration,
     slowest: Option<Listed>,
-    slow: Vec<(f64, Cause)>,
+    slow: Vec<(f64, ProbeCause)>,
     slow_count: u64,
     listed: Vec<Listed>,
     lossy: Lossy,
@@ -72,7 +72,7 @@ pub struct Report {
     pub held_back: u64,
     left: usize,
     by_address: BTreeMap<SocketAddr, (u64, u64)>,
-    kernel_before: Counters,
+    kernel_before: KernelCounters,
     kernel: Vec<(&'static str, &'static str, u64)>,
     lookups: Vec<(String, Duration, usize)>,
 }
@@ -85,10 +85,10 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(LONGEST).clamp(1, LONGEST)
 }
 
-impl Report {
-    pub fn new(options: &Options, targets: &[Target]) -> Report {
+impl ProbeReport {
+    pub fn new(options: &ProbeOptions, targets: &[ProbeTarget]) -> ProbeReport {
         let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
-        Report {
+        ProbeReport {
             name: names.join(", "),
             slow_from: options.slow,
             answers: 0,
@@ -110,7 +110,7 @@ impl Report {
             held_back: 0,
             left: 0,
             by_address: BTreeMap::new(),
-            kernel_before: Counters::read(),
+            kernel_before: KernelCounters::read(),
             kernel: Vec::new(),
             lookups: targets.iter().map(|t| (t.name.clone(), t.lookup, t.addresses.len())).collect(),
         }
@@ -130,7 +130,7 @@ impl Report {
     }
 
     /// The line for a sample that is slow, and slower than all before.
-    pub fn news(&self, sample: &Sample) -> Option<String> {
+    pub fn news(&self, sample: &ProbeSample) -> Option<String> {
         let is_slowest = self.slowest.as_ref().is_none_or(|slowest| sample.total > slowest.total);
         (is_slowest && sample.total >= self.slow_from && sample.result.is_ok()).then(|| {
             format!(
@@ -138,12 +138,12 @@ impl Report {
                 date(sample.shot.begun_at),
                 sample.shot.url,
                 sample.total.as_secs_f64(),
-                Cause::of(sample).in_words()
+                ProbeCause::of(sample).in_words()
             )
         })
     }
 
-    pub fn add(&mut self, sample: Sample) {
+    pub fn add(&mut self, sample: ProbeSample) {
         let address = self.by_address.entry(sample.shot.address).or_default();
         address.0 += 1;
         if let Some(losses) = sample.losses {
@@ -185,8 +185,8 @@ impl Report {
         self.note(sample);
     }
 
-    fn note(&mut self, sample: Sample) {
-        let cause = Cause::of(&sample);
+    fn note(&mut self, sample: ProbeSample) {
+        let cause = ProbeCause::of(&sample);
         let listed = Listed {
             when: sample.shot.begun_at,
             url: sample.shot.url,
@@ -212,10 +212,10 @@ impl Report {
     /// The run is over, or a report is due; so many requests have no end yet.
     pub fn end(&mut self, elapsed: Duration, left: usize) {
         (self.elapsed, self.left) = (elapsed, left);
-        self.kernel = Counters::read().since(&self.kernel_before);
+        self.kernel = KernelCounters::read().since(&self.kernel_before);
     }
 
-    fn verdict(&self) -> Verdict {
+    fn verdict(&self) -> ProbeVerdict {
         // The middle one of those that aren't slow: where half of all are, the middle of all would be no answer's time.
         let quick = self.answers.saturating_sub(self.slow_count);
         let middle = quick as f64 / 2.0 / self.answers.max(1) as f64;
@@ -302,7 +302,7 @@ impl Report {
                         "seconds": seconds(one.total), "cause": one.cause.as_str() })
             })
             .collect();
-        let causes = [Cause::Syn, Cause::Request, Cause::Answer, Cause::Other, Cause::Unknown];
+        let causes = [ProbeCause::Syn, ProbeCause::Request, ProbeCause::Answer, ProbeCause::Other, ProbeCause::Unknown];
         let causes: BTreeMap<&str, usize> = causes
             .iter()
             .map(|&cause| (cause.as_str(), self.slow.iter().filter(|(_, own)| *own == cause).count()))

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use sys::signal::{SIGINT, SIGTERM, Signals};
 use toolkit::print;
 
-use crate::options::{Format, Options};
-use crate::report::{Report, now};
-use crate::shot::{Failure, Shot};
-use crate::target::Target;
+use crate::options::{ProbeFormat, ProbeOptions};
+use crate::report::{ProbeReport, now};
+use crate::shot::{Shot, ShotFailure};
+use crate::target::ProbeTarget;
 
 /// Requests under way at most; what would be more isn't sent, and is counted.
 const MOST_UNDER_WAY: usize = 1000;
@@ -24,12 +24,16 @@ const LOOK: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// Signals can't be had.
-pub fn run(options: &Options, targets: &[Target], tls: Option<&Arc<tls::Client>>) -> Result<Report, String> {
+pub fn run(
+    options: &ProbeOptions,
+    targets: &[ProbeTarget],
+    tls: Option<&Arc<tls::TlsClient>>,
+) -> Result<ProbeReport, String> {
     let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
-    let tells = options.format == Format::Text;
+    let tells = options.format == ProbeFormat::Text;
     let (give, take) = mpsc::channel();
     let begin = Instant::now();
-    let mut report = Report::new(options, targets);
+    let mut report = ProbeReport::new(options, targets);
     let (mut sent, mut under_way) = (0u64, 0);
     let mut is_ending = false;
     loop {
@@ -62,7 +66,7 @@ pub fn run(options: &Options, targets: &[Target], tls: Option<&Arc<tls::Client>>
             });
             match fired {
                 Ok(_) => under_way += 1,
-                Err(_) => report.add(spare.failed(Failure::Exhausted)),
+                Err(_) => report.add(spare.failed(ShotFailure::Exhausted)),
             }
             continue;
         }
@@ -87,7 +91,13 @@ pub fn run(options: &Options, targets: &[Target], tls: Option<&Arc<tls::Client>>
 }
 
 /// Hosts, the addresses of each and the paths of each have their turns.
-fn next_shot(options: &Options, targets: &[Target], tls: Option<&Arc<tls::Client>>, number: u64, due: Instant) -> Shot {
+fn next_shot(
+    options: &ProbeOptions,
+    targets: &[ProbeTarget],
+    tls: Option<&Arc<tls::TlsClient>>,
+    number: u64,
+    due: Instant,
+) -> Shot {
     let hosts = targets.len() as u64;
     let target = &targets[(number % hosts) as usize];
     let round = number / hosts;
@@ -113,7 +123,7 @@ mod tests {
 
     #[test]
     fn everything_has_its_turn() {
-        let target = |name: &str, addresses: &[&str], paths: &[&str]| Target {
+        let target = |name: &str, addresses: &[&str], paths: &[&str]| ProbeTarget {
             name: name.to_owned(),
             addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
             paths: paths.iter().map(|&path| path.to_owned()).collect(),
@@ -123,7 +133,7 @@ mod tests {
         };
         let targets = [target("a", &["10.0.0.1:80", "10.0.0.2:80"], &["/1", "/2"]), target("b", &["[::1]:80"], &["/"])];
         let shots: Vec<Shot> =
-            (0..8).map(|n| next_shot(&Options::default(), &targets, None, n, Instant::now())).collect();
+            (0..8).map(|n| next_shot(&ProbeOptions::default(), &targets, None, n, Instant::now())).collect();
         let own: Vec<(String, String)> = shots
             .iter()
             .filter(|shot| shot.host == "a")

@@ -7,12 +7,12 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http1::{Decoder, Limits, Progress};
+use http1::{FramingDecoder, HeadProgress, Http1Limits};
 use message::Head;
 use sys::tcp::{Losses, SocketNumber};
 use tls::Over;
 
-use crate::h2::Exchange;
+use crate::h2::ProbeExchange;
 
 const READ: usize = 64 << 10;
 const AGENT: &str = concat!("lacquer-probe/", env!("CARGO_PKG_VERSION"));
@@ -26,7 +26,7 @@ pub struct Shot {
     pub url: String,
     pub host: String,
     pub path: String,
-    pub tls: Option<Arc<tls::Client>>,
+    pub tls: Option<Arc<tls::TlsClient>>,
     pub is_http2: bool,
     pub sni: String,
     /// Seconds since 1970 when it was sent.
@@ -37,7 +37,7 @@ pub struct Shot {
 }
 
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub struct ProbeSample {
     pub shot: Shot,
     /// Time from when it was due until the connection was there.
     pub connected: Option<Duration>,
@@ -49,7 +49,7 @@ pub struct Sample {
     pub first_byte: Option<Duration>,
     /// Time until the answer was whole, or the failure.
     pub total: Duration,
-    pub result: Result<u16, Failure>,
+    pub result: Result<u16, ShotFailure>,
     pub losses: Option<LossesSeen>,
 }
 
@@ -65,7 +65,7 @@ pub struct LossesSeen {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Failure {
+pub enum ShotFailure {
     Refused,
     Unreachable,
     ConnectTimeout,
@@ -80,34 +80,34 @@ pub enum Failure {
     Exhausted,
 }
 
-impl Failure {
+impl ShotFailure {
     pub fn as_str(self) -> &'static str {
         match self {
-            Failure::Refused => "refused",
-            Failure::Unreachable => "unreachable",
-            Failure::ConnectTimeout => "connect timeout",
-            Failure::HandshakeTimeout => "TLS handshake timeout",
-            Failure::Tls => "TLS failed",
-            Failure::Timeout => "timeout",
-            Failure::Reset => "reset",
-            Failure::Closed => "closed early",
-            Failure::NotHttp => "no HTTP/1 answer",
-            Failure::NotHttp2 => "no HTTP/2 answer",
-            Failure::Exhausted => "nothing left here",
+            ShotFailure::Refused => "refused",
+            ShotFailure::Unreachable => "unreachable",
+            ShotFailure::ConnectTimeout => "connect timeout",
+            ShotFailure::HandshakeTimeout => "TLS handshake timeout",
+            ShotFailure::Tls => "TLS failed",
+            ShotFailure::Timeout => "timeout",
+            ShotFailure::Reset => "reset",
+            ShotFailure::Closed => "closed early",
+            ShotFailure::NotHttp => "no HTTP/1 answer",
+            ShotFailure::NotHttp2 => "no HTTP/2 answer",
+            ShotFailure::Exhausted => "nothing left here",
         }
     }
 
-    fn of(error: &io::Error) -> Failure {
+    fn of(error: &io::Error) -> ShotFailure {
         match error.kind() {
-            _ if tls::over::reason(error).is_some() => Failure::Tls,
-            ErrorKind::ConnectionRefused => Failure::Refused,
-            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => Failure::Reset,
-            ErrorKind::TimedOut | ErrorKind::WouldBlock => Failure::Timeout,
-            ErrorKind::UnexpectedEof => Failure::Closed,
-            ErrorKind::InvalidData => Failure::NotHttp,
-            ErrorKind::AddrNotAvailable => Failure::Exhausted,
-            _ if matches!(error.raw_os_error(), Some(libc_like::EMFILE | libc_like::ENFILE)) => Failure::Exhausted,
-            _ => Failure::Unreachable,
+            _ if tls::over::reason(error).is_some() => ShotFailure::Tls,
+            ErrorKind::ConnectionRefused => ShotFailure::Refused,
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => ShotFailure::Reset,
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => ShotFailure::Timeout,
+            ErrorKind::UnexpectedEof => ShotFailure::Closed,
+            ErrorKind::InvalidData => ShotFailure::NotHttp,
+            ErrorKind::AddrNotAvailable => ShotFailure::Exhausted,
+            _ if matches!(error.raw_os_error(), Some(libc_like::EMFILE | libc_like::ENFILE)) => ShotFailure::Exhausted,
+            _ => ShotFailure::Unreachable,
         }
     }
 }
@@ -119,16 +119,16 @@ mod libc_like {
 }
 
 impl Shot {
-    pub fn fire(self) -> Sample {
-        let mut sample = self.failed(Failure::Unreachable);
+    pub fn fire(self) -> ProbeSample {
+        let mut sample = self.failed(ShotFailure::Unreachable);
         sample.result = sample.exchange();
         sample.total = sample.shot.due.elapsed();
         sample
     }
 
     /// The sample of a request that couldn't be sent.
-    pub fn failed(self, failure: Failure) -> Sample {
-        Sample {
+    pub fn failed(self, failure: ShotFailure) -> ProbeSample {
+        ProbeSample {
             total: self.due.elapsed(),
             connected: None,
             handshake: None,
@@ -146,41 +146,41 @@ impl Shot {
     }
 }
 
-impl Sample {
-    fn exchange(&mut self) -> Result<u16, Failure> {
+impl ProbeSample {
+    fn exchange(&mut self) -> Result<u16, ShotFailure> {
         let stream = TcpStream::connect_timeout(&self.shot.address, self.shot.left()).map_err(|error| {
             // The kernel gives up some day, too.
             match error.kind() {
-                ErrorKind::TimedOut | ErrorKind::WouldBlock => Failure::ConnectTimeout,
-                _ => Failure::of(&error),
+                ErrorKind::TimedOut | ErrorKind::WouldBlock => ShotFailure::ConnectTimeout,
+                _ => ShotFailure::of(&error),
             }
         })?;
         self.connected = Some(self.shot.due.elapsed());
         let socket = SocketNumber::new(stream.as_raw_fd());
         let at_connect = socket.losses().ok();
         let answer = match self.shot.tls.clone() {
-            None => self.ask(&stream, &stream).map_err(|error| Failure::of(&error)),
+            None => self.ask(&stream, &stream).map_err(|error| ShotFailure::of(&error)),
             Some(client) => self.ask_by_tls(&client, &stream),
         };
         let answer = answer.map_err(|failure| match failure {
-            Failure::NotHttp if self.shot.is_http2 => Failure::NotHttp2,
+            ShotFailure::NotHttp if self.shot.is_http2 => ShotFailure::NotHttp2,
             failure => failure,
         });
         self.losses = at_connect.zip(socket.losses().ok()).map(|(before, after)| LossesSeen::between(&before, &after));
         answer
     }
 
-    fn ask_by_tls(&mut self, client: &Arc<tls::Client>, stream: &TcpStream) -> Result<u16, Failure> {
+    fn ask_by_tls(&mut self, client: &Arc<tls::TlsClient>, stream: &TcpStream) -> Result<u16, ShotFailure> {
         let mut over = Over::client(stream, client, &self.shot.sni).map_err(|error| {
             self.reason = Some(error.to_string());
-            Failure::Tls
+            ShotFailure::Tls
         })?;
-        let result = self.shake(&mut over, stream).map_err(|error| match Failure::of(&error) {
-            Failure::Timeout => (Failure::HandshakeTimeout, error),
+        let result = self.shake(&mut over, stream).map_err(|error| match ShotFailure::of(&error) {
+            ShotFailure::Timeout => (ShotFailure::HandshakeTimeout, error),
             failure => (failure, error),
         });
         let result = result
-            .and_then(|()| self.ask(stream, &mut over).map_err(|error| (Failure::of(&error), error)))
+            .and_then(|()| self.ask(stream, &mut over).map_err(|error| (ShotFailure::of(&error), error)))
             .map_err(|(failure, error)| {
                 self.reason = tls::over::reason(&error).map(ToString::to_string);
                 failure
@@ -212,7 +212,7 @@ impl Sample {
         // Small, and it is one packet.
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(self.shot.left()))?;
-        let mut exchange = if self.shot.is_http2 { Some(Exchange::begin(&self.shot, AGENT)?) } else { None };
+        let mut exchange = if self.shot.is_http2 { Some(ProbeExchange::begin(&self.shot, AGENT)?) } else { None };
         match &mut exchange {
             None => {
                 let Shot { path, host, .. } = &self.shot;
@@ -248,7 +248,7 @@ impl Sample {
 }
 
 /// Writes what HTTP/2 has to say: the request, and then what keeps the connection going.
-fn say(exchange: &mut Exchange, carrier: &mut impl Write) -> io::Result<()> {
+fn say(exchange: &mut ProbeExchange, carrier: &mut impl Write) -> io::Result<()> {
     let output = exchange.output();
     if !output.is_empty() {
         carrier.write_all(output)?;
@@ -271,7 +271,7 @@ impl LossesSeen {
 #[derive(Default)]
 struct Answer {
     head: Vec<u8>,
-    body: Option<(u16, Decoder)>,
+    body: Option<(u16, FramingDecoder)>,
 }
 
 impl Answer {
@@ -293,11 +293,11 @@ impl Answer {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         self.head.extend_from_slice(bytes);
-        let limits = Limits { lenient: true, ..Limits::default() };
+        let limits = Http1Limits { lenient: true, ..Http1Limits::default() };
         loop {
             let mut head = Head::default();
             match http1::parse_response(&self.head, &limits, &mut head) {
-                Ok(Progress::Complete(parsed)) => {
+                Ok(HeadProgress::Complete(parsed)) => {
                     let rest = self.head.split_off(parsed.consumed);
                     let status = head.status();
                     if (100..200).contains(&status) && status != 101 {
@@ -305,7 +305,7 @@ impl Answer {
                         continue;
                     }
                     let framing = http1::response_framing(&head, false).map_err(|_| broken())?;
-                    let mut decoder = Decoder::response(framing);
+                    let mut decoder = FramingDecoder::response(framing);
                     let is_whole = decoder.skip(&rest).map_err(|_| broken())?;
                     self.body = Some((status, decoder));
                     return Ok(is_whole.then_some(status));

@@ -5,14 +5,14 @@ use std::io::Read;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use crate::options::{Family, Options};
+use crate::options::{ProbeFamily, ProbeOptions};
 
 const DEFAULT_PATH: &str = "/ping.html";
 /// Most bytes of a list of URLs.
 const MOST_LIST: u64 = 16 << 20;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Target {
+pub struct ProbeTarget {
     /// `HOST` or `HOST:PORT` as in the Host field.
     pub name: String,
     /// All its addresses, in the resolver's order.
@@ -23,17 +23,17 @@ pub struct Target {
     pub sni: String,
 }
 
-impl Target {
+impl ProbeTarget {
     /// All hosts of the command line, looked up.
     ///
     /// # Errors
     /// A host that has no address, a list that can't be read.
-    pub fn all(options: &Options) -> Result<Vec<Target>, String> {
+    pub fn all(options: &ProbeOptions) -> Result<Vec<ProbeTarget>, String> {
         let listed = options.urls.as_deref().map(read_list).transpose()?.unwrap_or_default();
-        options.hosts.iter().map(|host| Target::of(host, options, &listed)).collect()
+        options.hosts.iter().map(|host| ProbeTarget::of(host, options, &listed)).collect()
     }
 
-    fn of(host: &str, options: &Options, listed: &[String]) -> Result<Target, String> {
+    fn of(host: &str, options: &ProbeOptions, listed: &[String]) -> Result<ProbeTarget, String> {
         let (is_tls, authority, own_path) = split_url(host)?;
         let begin = Instant::now();
         let port = match (has_port(authority), is_tls) {
@@ -44,9 +44,9 @@ impl Target {
         let found = format!("{authority}{port}").to_socket_addrs().map_err(|error| format!("{host}: {error}"))?;
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for address in found.filter(|address| match options.family {
-            Family::Any => true,
-            Family::V4 => address.is_ipv4(),
-            Family::V6 => address.is_ipv6(),
+            ProbeFamily::Any => true,
+            ProbeFamily::V4 => address.is_ipv4(),
+            ProbeFamily::V6 => address.is_ipv6(),
         }) {
             if !addresses.contains(&address) {
                 addresses.push(address);
@@ -69,7 +69,7 @@ impl Target {
             return Err(format!("{name:?} is no Host"));
         }
         let sni = options.sni.clone().unwrap_or_else(|| without_port(authority).to_owned());
-        Ok(Target { name, addresses, paths, lookup: begin.elapsed(), is_tls, sni })
+        Ok(ProbeTarget { name, addresses, paths, lookup: begin.elapsed(), is_tls, sni })
     }
 }
 

@@ -2,10 +2,10 @@
 //! What the samples show, in words.
 
 use crate::ladder::{self, Fit, LADDERS};
-use crate::shot::{LossesSeen, Sample};
+use crate::shot::{LossesSeen, ProbeSample};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Cause {
+pub enum ProbeCause {
     /// Attempts to connect stayed without an answer.
     Syn,
     /// Parts of the request were sent again.
@@ -18,35 +18,35 @@ pub enum Cause {
     Unknown,
 }
 
-impl Cause {
-    pub fn of(sample: &Sample) -> Cause {
+impl ProbeCause {
+    pub fn of(sample: &ProbeSample) -> ProbeCause {
         match sample.losses {
-            Some(LossesSeen { syns: 1.., .. }) => Cause::Syn,
-            Some(LossesSeen { request: 1.., .. }) => Cause::Request,
-            Some(LossesSeen { answer: 1.., .. }) => Cause::Answer,
-            Some(_) => Cause::Other,
-            None => Cause::Unknown,
+            Some(LossesSeen { syns: 1.., .. }) => ProbeCause::Syn,
+            Some(LossesSeen { request: 1.., .. }) => ProbeCause::Request,
+            Some(LossesSeen { answer: 1.., .. }) => ProbeCause::Answer,
+            Some(_) => ProbeCause::Other,
+            None => ProbeCause::Unknown,
         }
     }
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Cause::Syn => "syn_lost",
-            Cause::Request => "request_lost",
-            Cause::Answer => "answer_lost",
-            Cause::Other => "no_loss_seen",
-            Cause::Unknown => "unknown",
+            ProbeCause::Syn => "syn_lost",
+            ProbeCause::Request => "request_lost",
+            ProbeCause::Answer => "answer_lost",
+            ProbeCause::Other => "no_loss_seen",
+            ProbeCause::Unknown => "unknown",
         }
     }
 
     /// The words with which a line ends.
     pub fn in_words(self) -> &'static str {
         match self {
-            Cause::Syn => "connecting took more than one attempt",
-            Cause::Request => "the request was sent again",
-            Cause::Answer => "parts of the answer were lost",
-            Cause::Other => "no packet of ours was lost",
-            Cause::Unknown => "nobody knows",
+            ProbeCause::Syn => "connecting took more than one attempt",
+            ProbeCause::Request => "the request was sent again",
+            ProbeCause::Answer => "parts of the answer were lost",
+            ProbeCause::Other => "no packet of ours was lost",
+            ProbeCause::Unknown => "nobody knows",
         }
     }
 }
@@ -56,11 +56,11 @@ impl Cause {
 pub struct Slow {
     /// Seconds beyond what an answer usually takes.
     pub excess: f64,
-    pub cause: Cause,
+    pub cause: ProbeCause,
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Verdict {
+pub struct ProbeVerdict {
     /// One word for programs: `none`, `loss_repaired`, `syn_loss`, `data_loss`, `loss_likely`, `slow_server`, `unreachable`.
     pub finding: &'static str,
     /// A sentence or more.
@@ -87,11 +87,11 @@ impl Lossy {
 }
 
 /// Judges: `requests` in all, of which `failed` gave no answer; `slow_from` seconds count as slow.
-pub fn judge(requests: u64, failed: u64, slow: &[Slow], lossy: Lossy, slow_from: f64) -> Verdict {
+pub fn judge(requests: u64, failed: u64, slow: &[Slow], lossy: Lossy, slow_from: f64) -> ProbeVerdict {
     let times: Vec<f64> = slow.iter().map(|slow| slow.excess).collect();
     let fit = ladder::fit(&times, slow_from);
     let count = |cause| slow.iter().filter(|slow| slow.cause == cause).count();
-    let (syn, data) = (count(Cause::Syn), count(Cause::Request) + count(Cause::Answer));
+    let (syn, data) = (count(ProbeCause::Syn), count(ProbeCause::Request) + count(ProbeCause::Answer));
     let unseen = slow.len() - syn - data;
     let share = |n: usize| format!("{n} of {} slow answers", slow.len());
     let (finding, mut words) = if requests == 0 {
@@ -147,32 +147,38 @@ pub fn judge(requests: u64, failed: u64, slow: &[Slow], lossy: Lossy, slow_from:
     if failed > 0 && failed < requests {
         words.push_str(&format!(" {failed} of {requests} requests failed."));
     }
-    Verdict { finding, words, fit }
+    ProbeVerdict { finding, words, fit }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn slow(excess: f64, cause: Cause) -> Slow {
+    fn slow(excess: f64, cause: ProbeCause) -> Slow {
         Slow { excess, cause }
     }
 
     #[test]
     fn what_the_kernel_saw_counts_first() {
         let none = Lossy::default();
-        let syn = judge(100, 0, &[slow(1.01, Cause::Syn), slow(3.02, Cause::Syn), slow(1.0, Cause::Syn)], none, 0.5);
+        let syn = judge(
+            100,
+            0,
+            &[slow(1.01, ProbeCause::Syn), slow(3.02, ProbeCause::Syn), slow(1.0, ProbeCause::Syn)],
+            none,
+            0.5,
+        );
         assert_eq!((syn.finding, syn.fit.unwrap().ladder), ("syn_loss", 0));
-        let data = judge(100, 0, &[slow(0.9, Cause::Request), slow(0.6, Cause::Answer)], none, 0.5);
+        let data = judge(100, 0, &[slow(0.9, ProbeCause::Request), slow(0.6, ProbeCause::Answer)], none, 0.5);
         assert_eq!((data.finding, data.fit), ("data_loss", None));
-        let server = judge(100, 0, &[slow(0.9, Cause::Other), slow(0.7, Cause::Other)], none, 0.5);
+        let server = judge(100, 0, &[slow(0.9, ProbeCause::Other), slow(0.7, ProbeCause::Other)], none, 0.5);
         assert_eq!(server.finding, "slow_server");
     }
 
     #[test]
     fn times_tell_where_the_kernel_does_not() {
         for (rungs, from) in [([1.0, 3.0, 7.0], 1.0), ([3.0, 9.0, 21.0], 3.0)] {
-            let all: Vec<Slow> = rungs.iter().map(|&rung| slow(rung + 0.004, Cause::Unknown)).collect();
+            let all: Vec<Slow> = rungs.iter().map(|&rung| slow(rung + 0.004, ProbeCause::Unknown)).collect();
             let verdict = judge(1000, 0, &all, Lossy::default(), 0.5);
             assert_eq!((verdict.finding, LADDERS[verdict.fit.unwrap().ladder].rungs[0]), ("loss_likely", from));
         }
@@ -197,7 +203,7 @@ mod tests {
         );
         let both = Lossy { connecting: 1, request: 2, any: 2, ..Lossy::default() };
         assert!(judge(300, 0, &[], both, 0.5).words.contains("(2 of 300 connections, connecting and in requests)"));
-        let server = judge(300, 0, &[slow(0.9, Cause::Other)], lossy, 0.5);
+        let server = judge(300, 0, &[slow(0.9, ProbeCause::Other)], lossy, 0.5);
         assert_eq!(server.finding, "slow_server");
         assert!(server.words.ends_with("26 more of 300 connections lost packets, and their answers weren't slow."));
     }

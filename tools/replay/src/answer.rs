@@ -2,11 +2,11 @@
 //! One answer as it comes in: head, body, what the head says of the cache. No socket here.
 
 use accesslog::{Handling, handling_from_cache_status, handling_from_text};
-use http1::{Decoder, Framing, Limits, Progress, Step};
-use message::{Head, HeadLimits, Version};
+use http1::{BodyStep, Framing, FramingDecoder, HeadProgress, Http1Limits};
+use message::{Head, HeadLimits, HttpVersion};
 
-use crate::faults::Fault;
-use crate::h2::Heads;
+use crate::faults::ReplayFault;
+use crate::h2::HeadBuffers;
 
 const HEAD_BYTES: usize = 128 << 10;
 const HEAD_LINES: u16 = 500;
@@ -18,7 +18,7 @@ pub const SIGNS: [&str; 4] = ["Cache-Status", "X-Cache", "X-Varnish", "Age"];
 pub type Verdicts = [Option<bool>; SIGNS.len()];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Answer {
+pub struct ReplayAnswer {
     pub status: u16,
     pub verdicts: Verdicts,
     /// The connection may be used again.
@@ -29,23 +29,24 @@ pub struct Answer {
 
 #[derive(Debug)]
 pub struct Codec {
-    limits: Limits,
+    limits: Http1Limits,
     head: Head,
-    pub heads: Heads,
+    pub heads: HeadBuffers,
 }
 
 impl Default for Codec {
     fn default() -> Codec {
-        let limits = Limits { head_bytes: HEAD_BYTES, line_bytes: HEAD_BYTES, lenient: true, ..Limits::default() };
+        let limits =
+            Http1Limits { head_bytes: HEAD_BYTES, line_bytes: HEAD_BYTES, lenient: true, ..Http1Limits::default() };
         let lines = HeadLimits { fields: HEAD_LINES, bytes: 2 * HEAD_BYTES as u32 };
-        Codec { limits, head: Head::with_limits(lines), heads: Heads::default() }
+        Codec { limits, head: Head::with_limits(lines), heads: HeadBuffers::default() }
     }
 }
 
 #[derive(Clone, Debug)]
 enum Body {
     Length(u64),
-    Coded(Decoder),
+    Coded(FramingDecoder),
     Eof,
 }
 
@@ -56,22 +57,29 @@ enum Phase {
 }
 
 #[derive(Clone, Debug)]
-pub struct Incoming {
+pub struct IncomingAnswer {
     phase: Phase,
-    answer: Answer,
+    answer: ReplayAnswer,
     to_head: bool,
     kept: Vec<u8>,
     has_begun: bool,
 }
 
-impl Incoming {
-    pub fn new() -> Incoming {
-        Incoming { phase: Phase::Head, answer: Answer::default(), to_head: false, kept: Vec::new(), has_begun: false }
+impl IncomingAnswer {
+    pub fn new() -> IncomingAnswer {
+        IncomingAnswer {
+            phase: Phase::Head,
+            answer: ReplayAnswer::default(),
+            to_head: false,
+            kept: Vec::new(),
+            has_begun: false,
+        }
     }
 
     pub fn expect(&mut self, to_head: bool) {
         self.kept.clear();
-        (self.phase, self.answer, self.to_head, self.has_begun) = (Phase::Head, Answer::default(), to_head, false);
+        (self.phase, self.answer, self.to_head, self.has_begun) =
+            (Phase::Head, ReplayAnswer::default(), to_head, false);
     }
 
     pub fn has_begun(&self) -> bool {
@@ -87,7 +95,7 @@ impl Incoming {
     }
 
     /// Notes that `n` of those bytes were read and dropped.
-    pub fn discarded(&mut self, n: u64) -> Option<Answer> {
+    pub fn discarded(&mut self, n: u64) -> Option<ReplayAnswer> {
         let Phase::Body(Body::Length(left)) = &mut self.phase else { return None };
         let n = n.min(*left);
         *left -= n;
@@ -99,7 +107,7 @@ impl Incoming {
     ///
     /// # Errors
     /// It is none.
-    pub fn take(&mut self, bytes: &[u8], codec: &mut Codec) -> Result<Option<Answer>, Fault> {
+    pub fn take(&mut self, bytes: &[u8], codec: &mut Codec) -> Result<Option<ReplayAnswer>, ReplayFault> {
         self.has_begun |= !bytes.is_empty();
         let mut kept = std::mem::take(&mut self.kept);
         let (used, done) = if kept.is_empty() {
@@ -122,28 +130,28 @@ impl Incoming {
     ///
     /// # Errors
     /// The answer isn't whole.
-    pub fn end(&mut self) -> Result<Answer, Fault> {
+    pub fn end(&mut self) -> Result<ReplayAnswer, ReplayFault> {
         match &self.phase {
             Phase::Body(Body::Eof) => Ok(self.answer),
-            Phase::Body(_) => Err(Fault::Truncated),
-            Phase::Head if self.has_begun => Err(Fault::Truncated),
-            Phase::Head => Err(Fault::Closed),
+            Phase::Body(_) => Err(ReplayFault::Truncated),
+            Phase::Head if self.has_begun => Err(ReplayFault::Truncated),
+            Phase::Head => Err(ReplayFault::Closed),
         }
     }
 
     /// Goes as far as the input allows: bytes used, and the answer if that was its end.
-    fn run(&mut self, input: &[u8], codec: &mut Codec) -> Result<(usize, Option<Answer>), Fault> {
+    fn run(&mut self, input: &[u8], codec: &mut Codec) -> Result<(usize, Option<ReplayAnswer>), ReplayFault> {
         let mut at = 0;
         loop {
             let rest = &input[at..];
             match &mut self.phase {
                 Phase::Head => match http1::parse_response(rest, &codec.limits, &mut codec.head) {
-                    Ok(Progress::Complete(parsed)) => {
+                    Ok(HeadProgress::Complete(parsed)) => {
                         at += parsed.consumed;
                         self.begin_body(&codec.head)?;
                     }
                     Ok(_) => return Ok((at, None)),
-                    Err(_) => return Err(Fault::BadHead),
+                    Err(_) => return Err(ReplayFault::BadHead),
                 },
                 Phase::Body(Body::Length(left)) => {
                     let n = (*left).min(rest.len() as u64);
@@ -156,35 +164,35 @@ impl Incoming {
                     return Ok((input.len(), None));
                 }
                 Phase::Body(Body::Coded(decoder)) => match decoder.decode(rest) {
-                    Ok(Step::Data(range)) => {
+                    Ok(BodyStep::Data(range)) => {
                         self.answer.body_bytes += range.len() as u64;
                         at += range.end;
                     }
-                    Ok(Step::More { consumed }) => return Ok((at + consumed, None)),
-                    Ok(Step::End { consumed }) => return Ok((at + consumed, Some(self.answer))),
-                    Err(_) => return Err(Fault::BadBody),
+                    Ok(BodyStep::More { consumed }) => return Ok((at + consumed, None)),
+                    Ok(BodyStep::End { consumed }) => return Ok((at + consumed, Some(self.answer))),
+                    Err(_) => return Err(ReplayFault::BadBody),
                 },
             }
         }
     }
 
-    fn begin_body(&mut self, head: &Head) -> Result<(), Fault> {
+    fn begin_body(&mut self, head: &Head) -> Result<(), ReplayFault> {
         let status = head.status();
         if (100..200).contains(&status) && status != 101 {
             return Ok(());
         }
-        let framing = http1::response_framing(head, self.to_head).map_err(|_| Fault::BadHead)?;
+        let framing = http1::response_framing(head, self.to_head).map_err(|_| ReplayFault::BadHead)?;
         let (verdicts, connection) = signs(head);
         let keeps = match connection {
             Some(close) => !close,
-            None => head.version() >= Version::HTTP11,
+            None => head.version() >= HttpVersion::HTTP11,
         };
         let keeps = keeps && framing != Framing::Eof && status != 101;
-        self.answer = Answer { status, verdicts, keeps, body_bytes: 0 };
+        self.answer = ReplayAnswer { status, verdicts, keeps, body_bytes: 0 };
         self.phase = Phase::Body(match framing {
             Framing::None => Body::Length(0),
             Framing::Length(n) => Body::Length(n),
-            Framing::Chunked => Body::Coded(Decoder::response(framing)),
+            Framing::Chunked => Body::Coded(FramingDecoder::response(framing)),
             Framing::Eof => Body::Eof,
         });
         Ok(())
@@ -226,7 +234,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn shown(result: Result<Option<Answer>, Fault>) -> String {
+    fn shown(result: Result<Option<ReplayAnswer>, ReplayFault>) -> String {
         match result {
             Ok(None) => "more".into(),
             Ok(Some(a)) => format!("{} {} bytes{}", a.status, a.body_bytes, if a.keeps { ", keeps" } else { "" }),
@@ -237,14 +245,14 @@ mod tests {
     /// All at once and then byte by byte: both must say the same.
     fn check(text: &str, to_head: bool, want: &str) {
         let mut codec = Codec::default();
-        let mut whole = Incoming::new();
+        let mut whole = IncomingAnswer::new();
         whole.expect(to_head);
         let mut got = whole.take(text.as_bytes(), &mut codec);
         if got == Ok(None) {
             got = whole.end().map(Some);
         }
         assert_eq!(shown(got), want, "{text:?}");
-        let mut single = Incoming::new();
+        let mut single = IncomingAnswer::new();
         single.expect(to_head);
         let mut got = Ok(None);
         for byte in text.as_bytes() {
@@ -283,7 +291,7 @@ mod tests {
     #[test]
     fn what_nobody_asked_for_closes() {
         let mut codec = Codec::default();
-        let mut incoming = Incoming::new();
+        let mut incoming = IncomingAnswer::new();
         let got = incoming.take(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nabc", &mut codec);
         assert_eq!(shown(got), "200 1 bytes");
     }
@@ -292,7 +300,7 @@ mod tests {
     fn signs_of_a_hit() {
         let mut codec = Codec::default();
         let mut of = |fields: &str| {
-            let mut incoming = Incoming::new();
+            let mut incoming = IncomingAnswer::new();
             let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{fields}\r\n\r\n");
             incoming.take(text.as_bytes(), &mut codec).unwrap().unwrap().verdicts
         };
@@ -312,11 +320,11 @@ mod tests {
         #[test]
         fn no_bytes_can_hurt(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0usize..60, split in 0usize..90) {
             let mut codec = Codec::default();
-            let _ = Incoming::new().take(&bytes, &mut codec);
+            let _ = IncomingAnswer::new().take(&bytes, &mut codec);
             let mut good = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nAge: 5\r\n\r\n3\r\nabc\r\n0\r\n\r\n".to_vec();
             let at = at.min(good.len() - 1);
             if let Some(byte) = bytes.first() { good[at] = *byte; }
-            let mut incoming = Incoming::new();
+            let mut incoming = IncomingAnswer::new();
             let (a, b) = good.split_at(split.min(good.len()));
             if incoming.take(a, &mut codec) == Ok(None) {
                 let _ = incoming.take(b, &mut codec);

@@ -143,18 +143,18 @@ fn student(freedom: f64) -> f64 {
         + (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / (384.0 * v.powi(3))
 }
 
-pub type Named = (Value, String);
+pub type NamedReport = (Value, String);
 
-fn letters(reports: &[Named]) -> impl Iterator<Item = (char, &Named)> {
+fn letters(reports: &[NamedReport]) -> impl Iterator<Item = (char, &NamedReport)> {
     ('A'..='Z').zip(reports)
 }
 
 /// The later reports beside the first.
-fn beside(reports: &[Named]) -> impl Iterator<Item = (char, &Value, &Value)> {
+fn beside(reports: &[NamedReport]) -> impl Iterator<Item = (char, &Value, &Value)> {
     letters(reports).skip(1).map(|(letter, (report, _))| (letter, &reports[0].0, report))
 }
 
-pub fn json(reports: &[Named]) -> Value {
+pub fn json(reports: &[NamedReport]) -> Value {
     let of = |letter: char, r: Row| {
         json!({"measure": r.name, "report": letter.to_string(), "a": round(r.a, 3), "b": round(r.b, 3),
             "change_percent": round(r.change, 2), "noise_percent": round(r.noise, 2), "verdict": r.verdict.word()})
@@ -166,7 +166,7 @@ pub fn json(reports: &[Named]) -> Value {
     json!({"reports": files, "rows": rows.collect::<Vec<_>>(), "notes": notes(reports)})
 }
 
-fn notes(reports: &[Named]) -> Vec<String> {
+fn notes(reports: &[NamedReport]) -> Vec<String> {
     let mut notes = Vec::new();
     for (name, (report, _)) in letters(reports) {
         let (failed, sent) = (report["failed"].as_u64().unwrap_or(0), report["sent"].as_u64().unwrap_or(0));
@@ -188,7 +188,7 @@ fn notes(reports: &[Named]) -> Vec<String> {
 const COLUMN: usize = 18;
 
 /// The comparison as text: a column for each report, below each value its change and the verdict.
-pub fn text(reports: &[Named]) -> String {
+pub fn text(reports: &[NamedReport]) -> String {
     let mut out = String::new();
     for (letter, (_, name)) in letters(reports) {
         let _ = writeln!(out, "{letter}: {name}");
@@ -219,7 +219,7 @@ pub fn text(reports: &[Named]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::order::Rng;
+    use crate::order::ReplayRng;
     use proptest::prelude::*;
 
     fn report(answers: &[f64]) -> Value {
@@ -249,7 +249,7 @@ mod tests {
             json!({"series": {"answers": jitter(rate), "server_cpu_ms": jitter(ms)}, "server": {"us_per_answer": 1.0}})
         };
         let names = ["original.json", "default.json", "cheap.json"];
-        let reports: Vec<Named> = [run(1000.0, 60.0), run(1000.0, 41.0), run(1000.0, 60.1)]
+        let reports: Vec<NamedReport> = [run(1000.0, 60.0), run(1000.0, 41.0), run(1000.0, 60.1)]
             .into_iter()
             .zip(names.map(str::to_owned))
             .collect();
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn equal_servers_are_rarely_told_apart() {
-        let mut rng = Rng::new(3);
+        let mut rng = ReplayRng::new(3);
         let mut run = || -> Vec<f64> { (0..10).map(|_| 1000.0 + 100.0 * (rng.unit() + rng.unit() - 1.0)).collect() };
         let wrong = (0..500).filter(|_| verdict(&run(), &run()) != Verdict::Noise).count();
         assert!(wrong < 40, "{wrong} of 500 where 25 are due");

@@ -19,14 +19,14 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use sys::signal::{self, Signals};
 use tls::Spoken;
 
-use crate::answer::{Answer, Codec};
-use crate::faults::Fault;
-use crate::h2::Http2;
+use crate::answer::{Codec, ReplayAnswer};
+use crate::faults::ReplayFault;
+use crate::h2::ReplayHttp2;
 use crate::h3::{self, Http3};
-use crate::link::{Event, Job, Link, Version};
-use crate::socket::{Socket, connect_fault};
-use crate::stream::Stream;
-use crate::target::{Address, Addresses};
+use crate::link::{LinkEvent, ReplayJob, ReplayLink, ReplayVersion};
+use crate::socket::{ReplaySocket, connect_fault};
+use crate::stream::ReplayStream;
+use crate::target::{ReplayAddress, TargetAddresses};
 
 const SECOND: u64 = 1_000_000_000;
 const LOOK: u64 = SECOND / 10;
@@ -41,7 +41,7 @@ const WAKE: Token = Token(usize::MAX);
 const SIGNAL: Token = Token(usize::MAX - 1);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum ReplayEnd {
     Done,
     Time,
     Interrupted,
@@ -52,42 +52,48 @@ pub enum End {
     DoneInWarmup,
 }
 
-impl End {
+impl ReplayEnd {
     /// All, from the one that says most about a run of several workers that ended differently.
-    pub const ALL: [End; 6] =
-        [End::Interrupted, End::GaveUp, End::Time, End::Done, End::InterruptedInWarmup, End::DoneInWarmup];
+    pub const ALL: [ReplayEnd; 6] = [
+        ReplayEnd::Interrupted,
+        ReplayEnd::GaveUp,
+        ReplayEnd::Time,
+        ReplayEnd::Done,
+        ReplayEnd::InterruptedInWarmup,
+        ReplayEnd::DoneInWarmup,
+    ];
 
     pub const fn word(self) -> &'static str {
         match self {
-            End::Done => "done",
-            End::Time => "time",
-            End::Interrupted => "interrupted",
-            End::GaveUp => "gave_up",
-            End::InterruptedInWarmup => "interrupted_in_warmup",
-            End::DoneInWarmup => "done_in_warmup",
+            ReplayEnd::Done => "done",
+            ReplayEnd::Time => "time",
+            ReplayEnd::Interrupted => "interrupted",
+            ReplayEnd::GaveUp => "gave_up",
+            ReplayEnd::InterruptedInWarmup => "interrupted_in_warmup",
+            ReplayEnd::DoneInWarmup => "done_in_warmup",
         }
     }
 
     /// The same end of a run whose warm-up wasn't over.
-    const fn in_warmup(self) -> End {
+    const fn in_warmup(self) -> ReplayEnd {
         match self {
-            End::Interrupted => End::InterruptedInWarmup,
-            End::Done => End::DoneInWarmup,
+            ReplayEnd::Interrupted => ReplayEnd::InterruptedInWarmup,
+            ReplayEnd::Done => ReplayEnd::DoneInWarmup,
             other => other,
         }
     }
 
     pub const fn is_unmeasured(self) -> bool {
-        matches!(self, End::InterruptedInWarmup | End::DoneInWarmup)
+        matches!(self, ReplayEnd::InterruptedInWarmup | ReplayEnd::DoneInWarmup)
     }
 
-    pub fn parse(word: &str) -> Option<End> {
-        End::ALL.into_iter().find(|end| end.word() == word)
+    pub fn parse(word: &str) -> Option<ReplayEnd> {
+        ReplayEnd::ALL.into_iter().find(|end| end.word() == word)
     }
 }
 
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct ReplayLimits {
     pub duration: Option<u64>,
     /// Warm-up in nanoseconds, in which nothing is counted.
     pub warmup: u64,
@@ -95,48 +101,48 @@ pub struct Limits {
     /// Longest time with failures and no answer, in nanoseconds; 0: for ever.
     pub give_up: u64,
     pub bind: Vec<IpAddr>,
-    pub tls: Option<Arc<tls::Client>>,
+    pub tls: Option<Arc<tls::TlsClient>>,
     pub spoken: Spoken,
 }
 
 /// Called once a second, and when the warm-up is over: nanoseconds since the start, and the streams.
-pub type Tick<'a> = dyn FnMut(u64, &[Stream]) + 'a;
+pub type Tick<'a> = dyn FnMut(u64, &[ReplayStream]) + 'a;
 
-pub struct Engine {
+pub struct ReplayEngine {
     poll: Poll,
     waker: Arc<Waker>,
     signals: Signals,
     begun: Instant,
-    links: Vec<Option<Link>>,
+    links: Vec<Option<ReplayLink>>,
     free: Vec<usize>,
-    addresses: Vec<Address>,
-    all: Addresses,
+    addresses: Vec<ReplayAddress>,
+    all: TargetAddresses,
     codec: Codec,
     buffer: Vec<u8>,
     /// When a user has thought, and of which stream.
     thinking: BinaryHeap<Reverse<(u64, usize)>>,
     /// When time has to tell of something, and which connection: those over QUIC.
     alarms: BinaryHeap<Reverse<(u64, usize)>>,
-    quic: Option<h3::Config>,
+    quic: Option<h3::ReplayHttp3Config>,
     binds: usize,
     interrupts: u32,
     /// Another thread wants the run to end.
     is_stopped: Arc<AtomicBool>,
 }
 
-impl Engine {
+impl ReplayEngine {
     /// One without connections. Must be made before there are threads: it blocks signals.
     ///
     /// # Errors
     /// The operating system's word.
-    pub fn new(all: Addresses) -> io::Result<Engine> {
+    pub fn new(all: TargetAddresses) -> io::Result<ReplayEngine> {
         let signals = Signals::new(&[signal::SIGINT, signal::SIGTERM])?;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
         poll.registry().register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNAL, Interest::READABLE)?;
         // Else a wait ends up to 50 us late.
         let _ = nix::sys::prctl::set_timerslack(1);
-        Ok(Engine {
+        Ok(ReplayEngine {
             poll,
             waker,
             signals,
@@ -157,7 +163,7 @@ impl Engine {
     }
 
     /// Forgets the connections, the addresses and that it was to stop.
-    pub fn renew(&mut self, all: Addresses) {
+    pub fn renew(&mut self, all: TargetAddresses) {
         (self.links, self.free, self.addresses) = (Vec::new(), Vec::new(), Vec::new());
         self.thinking.clear();
         self.alarms.clear();
@@ -209,7 +215,12 @@ impl Engine {
     ///
     /// # Errors
     /// Waiting failed.
-    pub fn run(&mut self, streams: &mut [Stream], limits: &Limits, tick: &mut Tick<'_>) -> io::Result<(u64, End)> {
+    pub fn run(
+        &mut self,
+        streams: &mut [ReplayStream],
+        limits: &ReplayLimits,
+        tick: &mut Tick<'_>,
+    ) -> io::Result<(u64, ReplayEnd)> {
         let start = self.now();
         let mut run = Run {
             start,
@@ -235,7 +246,7 @@ impl Engine {
             }
             // After what was due before the end had its chance.
             if run.over.is_none() && run.end.is_some_and(|end| now >= end) {
-                run.over = Some(End::Time);
+                run.over = Some(ReplayEnd::Time);
                 run.drain_until = now + limits.timeout;
             }
             if self.is_over(streams, &mut run) {
@@ -255,17 +266,17 @@ impl Engine {
         }
         let now = self.now();
         self.part(streams);
-        if run.over == Some(End::Time) {
+        if run.over == Some(ReplayEnd::Time) {
             let end = run.end.unwrap_or(now);
             streams.iter_mut().for_each(|s| s.count_unsent(end, now));
         }
         streams.iter_mut().for_each(|s| s.stats.settle());
-        let end = run.over.unwrap_or(End::Done);
+        let end = run.over.unwrap_or(ReplayEnd::Done);
         let end = if run.is_warm { end } else { end.in_warmup() };
         if end.is_unmeasured() {
-            streams.iter_mut().for_each(Stream::forget);
+            streams.iter_mut().for_each(ReplayStream::forget);
         }
-        let until = run.end.filter(|_| run.over == Some(End::Time)).map_or(now, |end| end.max(run.last_answer));
+        let until = run.end.filter(|_| run.over == Some(ReplayEnd::Time)).map_or(now, |end| end.max(run.last_answer));
         Ok((until.saturating_sub(run.counted_from).max(1), end))
     }
 
@@ -273,12 +284,19 @@ impl Engine {
         while let Ok(Some(_)) = self.signals.take() {
             self.interrupts += 1;
             let now = self.now();
-            run.over = Some(End::Interrupted);
+            run.over = Some(ReplayEnd::Interrupted);
             run.drain_until = if self.interrupts > 1 { now } else { now + PARTING };
         }
     }
 
-    fn timers(&mut self, streams: &mut [Stream], limits: &Limits, run: &mut Run, now: u64, tick: &mut Tick<'_>) {
+    fn timers(
+        &mut self,
+        streams: &mut [ReplayStream],
+        limits: &ReplayLimits,
+        run: &mut Run,
+        now: u64,
+        tick: &mut Tick<'_>,
+    ) {
         while let Some(Reverse((at, s))) = self.thinking.peek().copied() {
             if at > now {
                 break;
@@ -291,7 +309,7 @@ impl Engine {
             tick(now - run.start, streams);
             run.counted_from = now;
             run.next_second = now + SECOND;
-            streams.iter_mut().for_each(Stream::forget);
+            streams.iter_mut().for_each(ReplayStream::forget);
         }
         if now >= run.next_second {
             run.next_second += SECOND * ((now - run.next_second) / SECOND + 1);
@@ -299,20 +317,20 @@ impl Engine {
             streams.iter_mut().for_each(|s| s.stats.end_second());
         }
         if run.over.is_none() && self.is_stopped.load(Ordering::Relaxed) {
-            (run.over, run.drain_until) = (Some(End::Interrupted), now + PARTING);
+            (run.over, run.drain_until) = (Some(ReplayEnd::Interrupted), now + PARTING);
         }
         if now >= run.next_look {
             run.next_look = now + LOOK;
             self.time_out(streams, limits, run, now);
             if limits.give_up > 0 && run.failing_time() >= limits.give_up && run.over.is_none() {
-                run.over = Some(End::GaveUp);
+                run.over = Some(ReplayEnd::GaveUp);
                 run.drain_until = now;
             }
         }
     }
 
     /// Tells connections over QUIC what time it is.
-    fn ring(&mut self, streams: &mut [Stream], limits: &Limits, run: &mut Run, now: u64) {
+    fn ring(&mut self, streams: &mut [ReplayStream], limits: &ReplayLimits, run: &mut Run, now: u64) {
         while let Some(Reverse((alarm, at))) = self.alarms.peek().copied().filter(|Reverse((alarm, _))| *alarm <= now) {
             self.alarms.pop();
             let Some(link) = self.links.get_mut(at).and_then(Option::as_mut) else { continue };
@@ -324,29 +342,29 @@ impl Engine {
         }
     }
 
-    /// Has [`Engine::ring`] come to a connection in time.
+    /// Has [`ReplayEngine::ring`] come to a connection in time.
     fn set_alarm(&mut self, at: usize) {
-        let alarm = self.links.get_mut(at).and_then(Option::as_mut).and_then(Link::new_alarm);
+        let alarm = self.links.get_mut(at).and_then(Option::as_mut).and_then(ReplayLink::new_alarm);
         self.alarms.extend(alarm.map(|alarm| Reverse((alarm, at))));
     }
 
-    fn time_out(&mut self, streams: &mut [Stream], limits: &Limits, run: &mut Run, now: u64) {
+    fn time_out(&mut self, streams: &mut [ReplayStream], limits: &ReplayLimits, run: &mut Run, now: u64) {
         for at in 0..self.links.len() {
-            let is_late = |link: &Link| link.job.as_ref().is_some_and(|job| now - job.begun > limits.timeout);
+            let is_late = |link: &ReplayLink| link.job.as_ref().is_some_and(|job| now - job.begun > limits.timeout);
             if self.links[at].as_ref().is_some_and(is_late) {
-                self.fail(streams, at, Fault::Timeout, run, now);
+                self.fail(streams, at, ReplayFault::Timeout, run, now);
             }
         }
     }
 
-    fn is_over(&self, streams: &[Stream], run: &mut Run) -> bool {
+    fn is_over(&self, streams: &[ReplayStream], run: &mut Run) -> bool {
         let is_idle = streams.iter().all(|s| s.active == 0);
         if run.over.is_some() {
             return is_idle || self.now() >= run.drain_until;
         }
         // What walks beside the others doesn't keep them.
         if streams.iter().filter(|s| !s.is_beside).all(|s| s.is_finished()) {
-            run.over = Some(End::Done);
+            run.over = Some(ReplayEnd::Done);
             run.drain_until = u64::MAX;
             return is_idle;
         }
@@ -354,7 +372,7 @@ impl Engine {
     }
 
     /// Ends what is still under way.
-    fn part(&mut self, streams: &mut [Stream]) {
+    fn part(&mut self, streams: &mut [ReplayStream]) {
         for at in 0..self.links.len() {
             if self.links[at].as_ref().is_some_and(|link| link.job.is_some()) {
                 let Some(link) = self.links[at].take() else { continue };
@@ -367,7 +385,7 @@ impl Engine {
         }
     }
 
-    fn wait(&mut self, events: &mut Events, run: &Run, streams: &[Stream]) -> io::Result<()> {
+    fn wait(&mut self, events: &mut Events, run: &Run, streams: &[ReplayStream]) -> io::Result<()> {
         let now = self.now();
         let mut until = run.next_second.min(run.next_look).min(run.drain_until);
         until = until.min(self.alarms.peek().map_or(u64::MAX, |Reverse((alarm, _))| *alarm));
@@ -395,7 +413,7 @@ impl Engine {
     }
 
     /// Begins whatever a stream may begin now.
-    fn pump(&mut self, streams: &mut [Stream], s: usize, limits: &Limits, run: &mut Run) {
+    fn pump(&mut self, streams: &mut [ReplayStream], s: usize, limits: &ReplayLimits, run: &mut Run) {
         if run.over.is_some() {
             return;
         }
@@ -406,7 +424,15 @@ impl Engine {
         }
     }
 
-    fn begin(&mut self, streams: &mut [Stream], s: usize, job: Job, limits: &Limits, run: &mut Run, now: u64) {
+    fn begin(
+        &mut self,
+        streams: &mut [ReplayStream],
+        s: usize,
+        job: ReplayJob,
+        limits: &ReplayLimits,
+        run: &mut Run,
+        now: u64,
+    ) {
         let address = job.ask().address as usize;
         let stream = &mut streams[s];
         stream.active += 1;
@@ -436,10 +462,10 @@ impl Engine {
         let Some(link) = &mut self.links[at] else { return };
         stream.stats.sent += 1;
         let mut event = link.begin(job, stream.closes_after(link.served), &mut self.codec, now);
-        if matches!(event, Event::More) {
+        if matches!(event, LinkEvent::More) {
             event = link.write(&mut stream.stats);
         }
-        if let Event::Failed(fault) = event {
+        if let LinkEvent::Failed(fault) = event {
             self.fail(streams, at, fault, run, now);
         }
         self.set_alarm(at);
@@ -447,18 +473,18 @@ impl Engine {
 
     fn open(
         &mut self,
-        stream: &mut Stream,
+        stream: &mut ReplayStream,
         s: usize,
         address: usize,
-        limits: &Limits,
+        limits: &ReplayLimits,
         now: u64,
-    ) -> Result<usize, Fault> {
+    ) -> Result<usize, ReplayFault> {
         if address >= self.addresses.len()
             && let Ok(all) = self.all.lock()
         {
             self.addresses.clone_from(&all);
         }
-        let to = self.addresses.get(address).ok_or(Fault::Connect)?;
+        let to = self.addresses.get(address).ok_or(ReplayFault::Connect)?;
         let from = match limits.bind.len() {
             0 => None,
             n => {
@@ -467,8 +493,8 @@ impl Engine {
             }
         };
         let (mut socket, version) = match limits.spoken {
-            Spoken::Http1 => (connect(to, from, limits)?, Version::Http1),
-            Spoken::Http2 => (connect(to, from, limits)?, Version::Http2(Box::new(Http2::new(now)))),
+            Spoken::Http1 => (connect(to, from, limits)?, ReplayVersion::Http1),
+            Spoken::Http2 => (connect(to, from, limits)?, ReplayVersion::Http2(Box::new(ReplayHttp2::new(now)))),
             Spoken::Http3 => quic(&mut self.quic, to, from, limits, self.begun, now)?,
         };
         let at = self.free.pop().unwrap_or_else(|| {
@@ -477,15 +503,15 @@ impl Engine {
         });
         if socket.register(self.poll.registry(), Token(at)).is_err() {
             self.free.push(at);
-            return Err(Fault::Exhausted);
+            return Err(ReplayFault::Exhausted);
         }
-        self.links[at] = Some(Link::new(socket, s, address, version, now));
+        self.links[at] = Some(ReplayLink::new(socket, s, address, version, now));
         stream.open += 1;
         stream.stats.connections += 1;
         Ok(at)
     }
 
-    fn close(&mut self, stream: &mut Stream, at: usize) {
+    fn close(&mut self, stream: &mut ReplayStream, at: usize) {
         // Dropping the socket takes it out of the poll.
         if let Some(link) = self.links[at].take() {
             link.part();
@@ -496,11 +522,11 @@ impl Engine {
 
     fn event(
         &mut self,
-        streams: &mut [Stream],
+        streams: &mut [ReplayStream],
         at: usize,
         is_readable: bool,
         is_closed: bool,
-        limits: &Limits,
+        limits: &ReplayLimits,
         run: &mut Run,
         now: u64,
     ) {
@@ -510,11 +536,11 @@ impl Engine {
 
     fn look(
         &mut self,
-        streams: &mut [Stream],
+        streams: &mut [ReplayStream],
         at: usize,
         is_readable: bool,
         is_closed: bool,
-        limits: &Limits,
+        limits: &ReplayLimits,
         run: &mut Run,
         now: u64,
     ) {
@@ -531,24 +557,24 @@ impl Engine {
             return;
         }
         let mut event = link.connected(now, stats);
-        if matches!(event, Event::More) {
+        if matches!(event, LinkEvent::More) {
             event = link.write(stats);
             link.shaken(|| self.begun.elapsed().as_nanos() as u64, stats);
         }
-        if is_readable && matches!(event, Event::More) {
+        if is_readable && matches!(event, LinkEvent::More) {
             event = link.read(&mut self.buffer, is_closed, &mut self.codec, stats, now);
         }
         match event {
-            Event::More => {}
-            Event::Answer(answer) => {
+            LinkEvent::More => {}
+            LinkEvent::Answer(answer) => {
                 self.finish(streams, at, answer, run);
                 self.pump(streams, s, limits, run);
             }
-            Event::Failed(fault) => self.retry_or_fail(streams, at, fault, limits, run, now),
+            LinkEvent::Failed(fault) => self.retry_or_fail(streams, at, fault, limits, run, now),
         }
     }
 
-    fn finish(&mut self, streams: &mut [Stream], at: usize, answer: Answer, run: &mut Run) {
+    fn finish(&mut self, streams: &mut [ReplayStream], at: usize, answer: ReplayAnswer, run: &mut Run) {
         let now = self.now();
         let Some(link) = &mut self.links[at] else { return };
         let Some(job) = link.job.take() else { return };
@@ -570,7 +596,7 @@ impl Engine {
         self.user_rests(stream, s, now);
     }
 
-    fn user_rests(&mut self, stream: &mut Stream, s: usize, now: u64) {
+    fn user_rests(&mut self, stream: &mut ReplayStream, s: usize, now: u64) {
         if stream.pace.is_open() {
             return;
         }
@@ -583,15 +609,16 @@ impl Engine {
     /// A kept connection that the server closed while our request was on its way says nothing about the request.
     fn retry_or_fail(
         &mut self,
-        streams: &mut [Stream],
+        streams: &mut [ReplayStream],
         at: usize,
-        fault: Fault,
-        limits: &Limits,
+        fault: ReplayFault,
+        limits: &ReplayLimits,
         run: &mut Run,
         now: u64,
     ) {
         let Some(link) = &mut self.links[at] else { return };
-        let is_stale = link.served > 0 && !link.has_answer_begun() && matches!(fault, Fault::Closed | Fault::Reset);
+        let is_stale =
+            link.served > 0 && !link.has_answer_begun() && matches!(fault, ReplayFault::Closed | ReplayFault::Reset);
         if !is_stale || !link.job.as_ref().is_some_and(|job| job.ask().is_safe && !job.is_resent) {
             self.fail(streams, at, fault, run, now);
             return;
@@ -611,7 +638,7 @@ impl Engine {
         self.begin(streams, s, job, limits, run, now);
     }
 
-    fn fail(&mut self, streams: &mut [Stream], at: usize, fault: Fault, run: &mut Run, now: u64) {
+    fn fail(&mut self, streams: &mut [ReplayStream], at: usize, fault: ReplayFault, run: &mut Run, now: u64) {
         let Some(link) = &mut self.links[at] else { return };
         let s = link.stream;
         let stream = &mut streams[s];
@@ -622,7 +649,7 @@ impl Engine {
         if stream.pace.is_open() {
             return;
         }
-        if matches!(fault, Fault::Refused | Fault::Connect | Fault::Exhausted) {
+        if matches!(fault, ReplayFault::Refused | ReplayFault::Connect | ReplayFault::Exhausted) {
             self.thinking.push(Reverse((now + BACK_OFF, s)));
         } else {
             self.user_rests(stream, s, now);
@@ -630,27 +657,27 @@ impl Engine {
     }
 }
 
-fn connect(to: &Address, from: Option<IpAddr>, limits: &Limits) -> Result<Socket, Fault> {
-    Socket::connect(to, from, limits.tls.as_ref()).map_err(|error| connect_fault(&error))
+fn connect(to: &ReplayAddress, from: Option<IpAddr>, limits: &ReplayLimits) -> Result<ReplaySocket, ReplayFault> {
+    ReplaySocket::connect(to, from, limits.tls.as_ref()).map_err(|error| connect_fault(&error))
 }
 
 /// A connection over QUIC, to an address where TLS is spoken; `config` is what all have in common.
 fn quic(
-    config: &mut Option<h3::Config>,
-    to: &Address,
+    config: &mut Option<h3::ReplayHttp3Config>,
+    to: &ReplayAddress,
     from: Option<IpAddr>,
-    limits: &Limits,
+    limits: &ReplayLimits,
     epoch: Instant,
     now: u64,
-) -> Result<(Socket, Version), Fault> {
-    let (Address::Tls(to, name), Some(tls)) = (to, &limits.tls) else { return Err(Fault::Connect) };
+) -> Result<(ReplaySocket, ReplayVersion), ReplayFault> {
+    let (ReplayAddress::Tls(to, name), Some(tls)) = (to, &limits.tls) else { return Err(ReplayFault::Connect) };
     let config = match config {
         Some(config) => config,
-        None => config.insert(h3::Config::new(tls.clone(), epoch).map_err(|_| Fault::Tls)?),
+        None => config.insert(h3::ReplayHttp3Config::new(tls.clone(), epoch).map_err(|_| ReplayFault::Tls)?),
     };
     let http3 = Http3::new(config, *to, name, now)?;
-    let socket = Socket::datagrams(*to, from).map_err(|error| connect_fault(&error))?;
-    Ok((socket, Version::Http3(Box::new(http3))))
+    let socket = ReplaySocket::datagrams(*to, from).map_err(|error| connect_fault(&error))?;
+    Ok((socket, ReplayVersion::Http3(Box::new(http3))))
 }
 
 struct Run {
@@ -660,7 +687,7 @@ struct Run {
     next_second: u64,
     next_look: u64,
     is_warm: bool,
-    over: Option<End>,
+    over: Option<ReplayEnd>,
     last_answer: u64,
     /// The first and the last failure since the last answer.
     failing: Option<(u64, u64)>,

@@ -2,7 +2,7 @@
 //! What can go wrong with a request.
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
+pub enum ReplayFault {
     Refused,
     Connect,
     Exhausted,
@@ -15,47 +15,47 @@ pub enum Fault {
     Timeout,
 }
 
-impl Fault {
-    pub const ALL: [Fault; 10] = [
-        Fault::Refused,
-        Fault::Connect,
-        Fault::Exhausted,
-        Fault::Tls,
-        Fault::Reset,
-        Fault::Closed,
-        Fault::Truncated,
-        Fault::BadHead,
-        Fault::BadBody,
-        Fault::Timeout,
+impl ReplayFault {
+    pub const ALL: [ReplayFault; 10] = [
+        ReplayFault::Refused,
+        ReplayFault::Connect,
+        ReplayFault::Exhausted,
+        ReplayFault::Tls,
+        ReplayFault::Reset,
+        ReplayFault::Closed,
+        ReplayFault::Truncated,
+        ReplayFault::BadHead,
+        ReplayFault::BadBody,
+        ReplayFault::Timeout,
     ];
 
     pub const fn word(self) -> &'static str {
         match self {
-            Fault::Refused => "refused",
-            Fault::Connect => "connect",
-            Fault::Exhausted => "exhausted",
-            Fault::Tls => "tls",
-            Fault::Reset => "reset",
-            Fault::Closed => "closed",
-            Fault::Truncated => "truncated",
-            Fault::BadHead => "bad_head",
-            Fault::BadBody => "bad_body",
-            Fault::Timeout => "timeout",
+            ReplayFault::Refused => "refused",
+            ReplayFault::Connect => "connect",
+            ReplayFault::Exhausted => "exhausted",
+            ReplayFault::Tls => "tls",
+            ReplayFault::Reset => "reset",
+            ReplayFault::Closed => "closed",
+            ReplayFault::Truncated => "truncated",
+            ReplayFault::BadHead => "bad_head",
+            ReplayFault::BadBody => "bad_body",
+            ReplayFault::Timeout => "timeout",
         }
     }
 
     pub const fn text(self) -> &'static str {
         match self {
-            Fault::Refused => "connections refused",
-            Fault::Connect => "connections failed",
-            Fault::Exhausted => "no descriptor or port left here",
-            Fault::Tls => "connections on which TLS failed",
-            Fault::Reset => "connections reset",
-            Fault::Closed => "connections closed without an answer",
-            Fault::Truncated => "answers cut off",
-            Fault::BadHead => "answers that aren't HTTP/1",
-            Fault::BadBody => "answers with broken chunks",
-            Fault::Timeout => "answers not in time (--timeout)",
+            ReplayFault::Refused => "connections refused",
+            ReplayFault::Connect => "connections failed",
+            ReplayFault::Exhausted => "no descriptor or port left here",
+            ReplayFault::Tls => "connections on which TLS failed",
+            ReplayFault::Reset => "connections reset",
+            ReplayFault::Closed => "connections closed without an answer",
+            ReplayFault::Truncated => "answers cut off",
+            ReplayFault::BadHead => "answers that aren't HTTP/1",
+            ReplayFault::BadBody => "answers with broken chunks",
+            ReplayFault::Timeout => "answers not in time (--timeout)",
         }
     }
 }

@@ -4,52 +4,53 @@
 use std::sync::{Arc, OnceLock};
 
 use base::Mono;
-use http2::conn::Windows;
-use http2::{Config, Connection, ErrorCode, Event, Limits, Scratch, Settings};
+use http2::conn::ReceiveWindow;
+use http2::{Connection, ErrorCode, Http2AbuseLimits, Http2Config, Http2Event, Http2Scratch, Http2Settings};
 use message::{Head, HeadLimits};
 
-use crate::answer::{Answer, signs};
-use crate::faults::Fault;
+use crate::answer::{ReplayAnswer, signs};
+use crate::faults::ReplayFault;
 
 /// Windows are of no interest here: as large as bodies can make use of.
 const WINDOW: u32 = 64 << 20;
 
 /// Memory for reading and writing heads; one for all connections, those of HTTP/3 too.
 #[derive(Debug)]
-pub struct Heads {
+pub struct HeadBuffers {
     pub request: Head,
     pub answer: Head,
-    scratch: Scratch,
-    pub sections: http3::qpack::Scratch,
+    scratch: Http2Scratch,
+    pub sections: http3::qpack::QpackScratch,
 }
 
-impl Default for Heads {
-    fn default() -> Heads {
+impl Default for HeadBuffers {
+    fn default() -> HeadBuffers {
         let limits = HeadLimits { fields: 500, bytes: 256 << 10 };
         let (request, answer) = (Head::with_limits(limits), Head::with_limits(limits));
-        Heads { request, answer, scratch: Scratch::default(), sections: Default::default() }
+        HeadBuffers { request, answer, scratch: Http2Scratch::default(), sections: Default::default() }
     }
 }
 
 #[derive(Debug)]
-pub struct Http2 {
+pub struct ReplayHttp2 {
     codec: Connection,
     stream: Option<u32>,
-    answer: Answer,
+    answer: ReplayAnswer,
     has_begun: bool,
     has_head: bool,
     is_ending: bool,
 }
 
-impl Http2 {
-    pub fn new(now: u64) -> Http2 {
-        static CONFIG: OnceLock<Arc<Config>> = OnceLock::new();
+impl ReplayHttp2 {
+    pub fn new(now: u64) -> ReplayHttp2 {
+        static CONFIG: OnceLock<Arc<Http2Config>> = OnceLock::new();
         let config = CONFIG.get_or_init(|| {
-            let settings = Settings { enable_push: false, initial_window_size: WINDOW, ..Settings::default() };
-            let windows = Windows { low_water: WINDOW, increment: WINDOW, max_unread: WINDOW };
+            let settings =
+                Http2Settings { enable_push: false, initial_window_size: WINDOW, ..Http2Settings::default() };
+            let windows = ReceiveWindow { low_water: WINDOW, increment: WINDOW, max_unread: WINDOW };
             // Who measures a server takes what it sends.
-            let unread_bytes = Limits::default().unread_bytes;
-            let limits = Limits {
+            let unread_bytes = Http2AbuseLimits::default().unread_bytes;
+            let limits = Http2AbuseLimits {
                 rapid_resets: 0,
                 made_resets: 0,
                 settings: 0,
@@ -58,14 +59,14 @@ impl Http2 {
                 window_updates: 0,
                 ignored: 0,
                 unread_bytes,
-                ..Limits::default()
+                ..Http2AbuseLimits::default()
             };
-            Arc::new(Config { settings, limits, windows, ..Config::default() })
+            Arc::new(Http2Config { settings, limits, windows, ..Http2Config::default() })
         });
-        Http2 {
+        ReplayHttp2 {
             codec: Connection::client(config.clone(), mono(now)),
             stream: None,
-            answer: Answer::default(),
+            answer: ReplayAnswer::default(),
             has_begun: false,
             has_head: false,
             is_ending: false,
@@ -76,12 +77,18 @@ impl Http2 {
     ///
     /// # Errors
     /// It can't be said in HTTP/2, or the server takes none.
-    pub fn begin(&mut self, request: &[u8], is_sealed: bool, heads: &mut Heads, now: u64) -> Result<(), Fault> {
-        (self.answer, self.has_begun, self.has_head) = (Answer::default(), false, false);
-        lay(request, &mut heads.request).ok_or(Fault::BadHead)?;
+    pub fn begin(
+        &mut self,
+        request: &[u8],
+        is_sealed: bool,
+        heads: &mut HeadBuffers,
+        now: u64,
+    ) -> Result<(), ReplayFault> {
+        (self.answer, self.has_begun, self.has_head) = (ReplayAnswer::default(), false, false);
+        lay(request, &mut heads.request).ok_or(ReplayFault::BadHead)?;
         let scheme = if is_sealed { "https" } else { "http" };
         // No log holds bodies.
-        let stream = self.codec.open(&heads.request, scheme, true, mono(now)).map_err(|_| Fault::Closed)?;
+        let stream = self.codec.open(&heads.request, scheme, true, mono(now)).map_err(|_| ReplayFault::Closed)?;
         self.stream = Some(stream);
         Ok(())
     }
@@ -107,11 +114,16 @@ impl Http2 {
     ///
     /// # Errors
     /// There is none, or it is broken.
-    pub fn take(&mut self, bytes: &[u8], heads: &mut Heads, now: u64) -> Result<Option<Answer>, Fault> {
+    pub fn take(
+        &mut self,
+        bytes: &[u8],
+        heads: &mut HeadBuffers,
+        now: u64,
+    ) -> Result<Option<ReplayAnswer>, ReplayFault> {
         let (mut at, mut done) = (0, None);
         loop {
             let step = self.codec.receive(&bytes[at..], mono(now), &mut heads.answer, &mut heads.scratch);
-            let is_event = !matches!(step.event, Event::None);
+            let is_event = !matches!(step.event, Http2Event::None);
             let ends = self.take_event(step.event, &heads.answer)?;
             at += step.consumed;
             if ends {
@@ -123,23 +135,24 @@ impl Http2 {
                 break;
             }
         }
-        Ok(done.map(|answer| Answer { keeps: answer.keeps && !self.is_ending(), ..answer }))
+        Ok(done.map(|answer| ReplayAnswer { keeps: answer.keeps && !self.is_ending(), ..answer }))
     }
 
-    fn take_event(&mut self, event: Event, head: &Head) -> Result<bool, Fault> {
+    fn take_event(&mut self, event: Http2Event, head: &Head) -> Result<bool, ReplayFault> {
         let is_ours = |stream: u32| self.stream == Some(stream);
         match event {
-            Event::Head { stream, end, .. } if is_ours(stream) => {
+            Http2Event::Head { stream, end, .. } if is_ours(stream) => {
                 self.has_begun = true;
                 if head.status() < 200 {
                     return Ok(false);
                 }
                 self.has_head = true;
-                self.answer = Answer { status: head.status(), verdicts: signs(head).0, ..Answer::default() };
+                self.answer =
+                    ReplayAnswer { status: head.status(), verdicts: signs(head).0, ..ReplayAnswer::default() };
                 Ok(end)
             }
-            Event::Trailers { stream } => Ok(is_ours(stream)),
-            Event::Data { stream, body, end } => {
+            Http2Event::Trailers { stream } => Ok(is_ours(stream)),
+            Http2Event::Data { stream, body, end } => {
                 self.codec.consumed(stream, body.len());
                 if self.stream != Some(stream) {
                     return Ok(false);
@@ -148,30 +161,30 @@ impl Http2 {
                 Ok(end)
             }
             // It has done nothing with the request.
-            Event::Reset { stream, code: ErrorCode::RefusedStream } if is_ours(stream) => Err(Fault::Closed),
-            Event::Reset { stream, .. } if is_ours(stream) => {
+            Http2Event::Reset { stream, code: ErrorCode::RefusedStream } if is_ours(stream) => Err(ReplayFault::Closed),
+            Http2Event::Reset { stream, .. } if is_ours(stream) => {
                 // An answer, if no good one: the request isn't sent again.
                 self.has_begun = true;
-                Err(if self.has_head { Fault::Truncated } else { Fault::Reset })
+                Err(if self.has_head { ReplayFault::Truncated } else { ReplayFault::Reset })
             }
-            Event::Broken { stream, .. } if is_ours(stream) => {
-                Err(if self.has_head { Fault::BadBody } else { Fault::BadHead })
+            Http2Event::Broken { stream, .. } if is_ours(stream) => {
+                Err(if self.has_head { ReplayFault::BadBody } else { ReplayFault::BadHead })
             }
-            Event::GoAway { .. } => {
+            Http2Event::GoAway { .. } => {
                 self.is_ending = true;
                 match self.stream {
-                    Some(stream) if !self.codec.was_processed(stream) => Err(Fault::Closed),
+                    Some(stream) if !self.codec.was_processed(stream) => Err(ReplayFault::Closed),
                     Some(_) | None => Ok(false),
                 }
             }
-            Event::Fault(_) => Err(Fault::BadHead),
+            Http2Event::Fault(_) => Err(ReplayFault::BadHead),
             _ => Ok(false),
         }
     }
 
     /// The connection has ended: what became of the answer.
-    pub fn end(&self) -> Fault {
-        if self.has_begun { Fault::Truncated } else { Fault::Closed }
+    pub fn end(&self) -> ReplayFault {
+        if self.has_begun { ReplayFault::Truncated } else { ReplayFault::Closed }
     }
 }
 
@@ -204,7 +217,7 @@ mod tests {
 
     /// The result of the first request over a connection that receives `said` in pieces of `step`.
     fn answered(said: &[u8], step: usize) -> String {
-        let (mut http2, mut heads) = (Http2::new(0), Heads::default());
+        let (mut http2, mut heads) = (ReplayHttp2::new(0), HeadBuffers::default());
         let begun = http2.begin(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n", false, &mut heads, 1);
         assert_eq!(begun, Ok(()));
         assert!(http2.output().starts_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));

@@ -10,19 +10,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http3::control::{self, Reader as Control, StreamKind};
-use http3::{Code, head, varint};
+use http3::control::{self, ControlReader as Control, StreamKind};
+use http3::{Http3ErrorCode, head, varint};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event,
     ReadError, StreamEvent, StreamId, TransportConfig, TransportErrorCode, VarInt,
 };
-use tls::Info;
+use tls::HandshakeInfo;
 use tls::quic::QuicClient;
 
-use crate::answer::Answer;
-use crate::faults::Fault;
-use crate::h2::{Heads, lay};
-use response::Response;
+use crate::answer::ReplayAnswer;
+use crate::faults::ReplayFault;
+use crate::h2::{HeadBuffers, lay};
+use response::ReplayHttp3Response;
 
 /// Windows are of no interest here: as large as bodies can make use of.
 const WINDOW: u32 = 64 << 20;
@@ -36,15 +36,15 @@ const SECTION_BYTES: u64 = 256 << 10;
 const ALERTS: std::ops::Range<u64> = 0x100..0x200;
 
 #[derive(Clone)]
-pub struct Config {
+pub struct ReplayHttp3Config {
     endpoint: Arc<EndpointConfig>,
     client: ClientConfig,
     /// Start of the clock in nanoseconds.
     epoch: Instant,
 }
 
-impl Config {
-    pub fn new(tls: Arc<tls::Client>, epoch: Instant) -> Result<Config, tls::Error> {
+impl ReplayHttp3Config {
+    pub fn new(tls: Arc<tls::TlsClient>, epoch: Instant) -> Result<ReplayHttp3Config, tls::TlsError> {
         let mut client = ClientConfig::new(Arc::new(QuicClient::new(tls)?));
         let mut transport = TransportConfig::default();
         transport.max_concurrent_bidi_streams(0u8.into());
@@ -55,7 +55,7 @@ impl Config {
         transport.max_idle_timeout(None);
         transport.datagram_receive_buffer_size(None);
         client.transport_config(Arc::new(transport));
-        Ok(Config { endpoint: Arc::new(EndpointConfig::default()), client, epoch })
+        Ok(ReplayHttp3Config { endpoint: Arc::new(EndpointConfig::default()), client, epoch })
     }
 
     fn at(&self, now: u64) -> Instant {
@@ -69,11 +69,11 @@ struct Exchange {
     /// None: QUIC's handshake isn't done.
     stream: Option<StreamId>,
     is_finished: bool,
-    response: Response,
+    response: ReplayHttp3Response,
 }
 
 pub struct Http3 {
-    config: Config,
+    config: ReplayHttp3Config,
     remote: SocketAddr,
     endpoint: Endpoint,
     handle: ConnectionHandle,
@@ -85,8 +85,8 @@ pub struct Http3 {
     theirs: Vec<(StreamId, Theirs)>,
     is_connected: bool,
     is_ending: bool,
-    over: Option<Fault>,
-    reason: Option<tls::Error>,
+    over: Option<ReplayFault>,
+    reason: Option<tls::TlsError>,
     datagram: Vec<u8>,
 }
 
@@ -110,11 +110,11 @@ impl Http3 {
     ///
     /// # Errors
     /// That is no name, or no address.
-    pub fn new(config: &Config, remote: SocketAddr, name: &str, now: u64) -> Result<Http3, Fault> {
+    pub fn new(config: &ReplayHttp3Config, remote: SocketAddr, name: &str, now: u64) -> Result<Http3, ReplayFault> {
         let now = config.at(now);
         let mut endpoint = Endpoint::new(config.endpoint.clone(), None, false, None);
         let made = endpoint.connect(now, config.client.clone(), remote, name);
-        let (handle, quic) = made.map_err(|_| Fault::Connect)?;
+        let (handle, quic) = made.map_err(|_| ReplayFault::Connect)?;
         Ok(Http3 {
             config: config.clone(),
             remote,
@@ -137,16 +137,22 @@ impl Http3 {
     ///
     /// # Errors
     /// It can't be said in HTTP/3, or the connection is over.
-    pub fn begin(&mut self, request: &[u8], to_head: bool, heads: &mut Heads, now: u64) -> Result<(), Fault> {
+    pub fn begin(
+        &mut self,
+        request: &[u8],
+        to_head: bool,
+        heads: &mut HeadBuffers,
+        now: u64,
+    ) -> Result<(), ReplayFault> {
         self.now = self.config.at(now);
         self.has_begun = false;
         if let Some(fault) = self.over {
             return Err(fault);
         }
-        lay(request, &mut heads.request).ok_or(Fault::BadHead)?;
+        lay(request, &mut heads.request).ok_or(ReplayFault::BadHead)?;
         let mut unsent = Vec::new();
         head::write_request(&heads.request, "https", &mut unsent);
-        let response = Response::new();
+        let response = ReplayHttp3Response::new();
         self.exchange = Some(Exchange { unsent, to_head, stream: None, is_finished: false, response });
         self.send();
         Ok(())
@@ -183,12 +189,12 @@ impl Http3 {
         self.datagram.clear();
     }
 
-    pub fn agreed(&self) -> Option<Info> {
+    pub fn agreed(&self) -> Option<HandshakeInfo> {
         let data = self.quic.crypto_session().handshake_data().filter(|_| self.is_connected)?;
-        data.downcast::<Info>().ok().map(|info| *info)
+        data.downcast::<HandshakeInfo>().ok().map(|info| *info)
     }
 
-    pub fn reason(&self) -> Option<&tls::Error> {
+    pub fn reason(&self) -> Option<&tls::TlsError> {
         self.reason.as_ref()
     }
 
@@ -206,14 +212,14 @@ impl Http3 {
 
     /// Parts from the server; what it is told is the next datagram.
     pub fn close(&mut self) {
-        self.quic.close(self.now, VarInt::from_u32(Code::NoError.number()), Default::default());
+        self.quic.close(self.now, VarInt::from_u32(Http3ErrorCode::NoError.number()), Default::default());
     }
 
     /// Handles received bytes; the answer when it is whole.
     ///
     /// # Errors
     /// There is none, or it is broken, or the connection is over.
-    pub fn advance(&mut self, heads: &mut Heads) -> Result<Option<Answer>, Fault> {
+    pub fn advance(&mut self, heads: &mut HeadBuffers) -> Result<Option<ReplayAnswer>, ReplayFault> {
         self.events();
         self.send();
         let read = self.listen().and_then(|()| self.read(heads));
@@ -243,7 +249,7 @@ impl Http3 {
                     while let Some(stream) = self.quic.streams().accept(Dir::Uni) {
                         self.theirs.push((stream, Theirs::Begins(Vec::new())));
                         if self.theirs.len() > MOST_UNI_STREAMS {
-                            self.over = Some(Fault::BadHead);
+                            self.over = Some(ReplayFault::BadHead);
                             break;
                         }
                     }
@@ -258,14 +264,14 @@ impl Http3 {
     fn connected(&mut self) {
         self.is_connected = true;
         let Some(stream) = self.quic.streams().open(Dir::Uni) else {
-            self.over = Some(Fault::BadHead);
+            self.over = Some(ReplayFault::BadHead);
             return;
         };
         let mut settings = Vec::new();
         control::begin(SECTION_BYTES, &mut settings);
         // Any window has room for that: who grants none isn't spoken with.
         if self.quic.send_stream(stream).write(&settings) != Ok(settings.len()) {
-            self.over = Some(Fault::BadHead);
+            self.over = Some(ReplayFault::BadHead);
         }
     }
 
@@ -288,16 +294,16 @@ impl Http3 {
         }
     }
 
-    fn listen(&mut self) -> Result<(), Fault> {
+    fn listen(&mut self) -> Result<(), ReplayFault> {
         for at in 0..self.theirs.len() {
             while let Some(bytes) = self.next_of(self.theirs[at].0) {
-                let end = self.theirs[at].1.take(&bytes).map_err(|_| Fault::BadHead)?;
+                let end = self.theirs[at].1.take(&bytes).map_err(|_| ReplayFault::BadHead)?;
                 if let Some(end) = end {
                     self.is_ending = true;
                     let own = self.exchange.as_ref().and_then(|exchange| exchange.stream).map(u64::from);
                     // The server has done nothing with the request.
                     if own.is_some_and(|own| own >= end) {
-                        return Err(Fault::Closed);
+                        return Err(ReplayFault::Closed);
                     }
                 }
             }
@@ -314,7 +320,7 @@ impl Http3 {
         chunk.ok().flatten().map(|chunk| chunk.bytes.to_vec())
     }
 
-    fn read(&mut self, heads: &mut Heads) -> Result<Option<Answer>, Fault> {
+    fn read(&mut self, heads: &mut HeadBuffers) -> Result<Option<ReplayAnswer>, ReplayFault> {
         let Some(exchange) = &mut self.exchange else { return Ok(None) };
         let Some(stream) = exchange.stream else { return Ok(None) };
         loop {
@@ -327,38 +333,38 @@ impl Http3 {
                 Ok(None) => exchange.response.end(exchange.to_head).map(Some),
                 Err(ReadError::Blocked) => return Ok(None),
                 // It has done nothing with the request.
-                Err(ReadError::Reset(code)) if code == VarInt::from_u32(Code::RequestRejected.number()) => {
-                    Err(Fault::Closed)
+                Err(ReadError::Reset(code)) if code == VarInt::from_u32(Http3ErrorCode::RequestRejected.number()) => {
+                    Err(ReplayFault::Closed)
                 }
                 Err(ReadError::Reset(_)) => Err(exchange.response.reset()),
             };
             self.has_begun = exchange.response.has_begun();
             if let Some(answer) = taken? {
                 self.exchange = None;
-                return Ok(Some(Answer { keeps: answer.keeps && !self.is_ending(), ..answer }));
+                return Ok(Some(ReplayAnswer { keeps: answer.keeps && !self.is_ending(), ..answer }));
             }
         }
     }
 
-    fn end(&mut self, reason: &ConnectionError) -> Fault {
+    fn end(&mut self, reason: &ConnectionError) -> ReplayFault {
         let (code, is_ours, text) = match reason {
             ConnectionError::TransportError(error) => (error.code, true, error.reason.clone()),
             ConnectionError::ConnectionClosed(close) => {
                 (close.error_code, false, String::from_utf8_lossy(&close.reason).into_owned())
             }
-            ConnectionError::TimedOut => return Fault::Timeout,
-            ConnectionError::Reset => return Fault::Reset,
+            ConnectionError::TimedOut => return ReplayFault::Timeout,
+            ConnectionError::Reset => return ReplayFault::Reset,
             ConnectionError::ApplicationClosed(_) | ConnectionError::LocallyClosed if self.has_begun => {
-                return Fault::Truncated;
+                return ReplayFault::Truncated;
             }
-            ConnectionError::ApplicationClosed(_) | ConnectionError::LocallyClosed => return Fault::Closed,
-            ConnectionError::VersionMismatch | ConnectionError::CidsExhausted => return Fault::Connect,
+            ConnectionError::ApplicationClosed(_) | ConnectionError::LocallyClosed => return ReplayFault::Closed,
+            ConnectionError::VersionMismatch | ConnectionError::CidsExhausted => return ReplayFault::Connect,
         };
         if let Some(alert) = alert(code) {
             self.reason = Some(tls::quic::failure(alert, is_ours, &text));
-            return Fault::Tls;
+            return ReplayFault::Tls;
         }
-        if !self.is_connected { Fault::Refused } else { Fault::Reset }
+        if !self.is_connected { ReplayFault::Refused } else { ReplayFault::Reset }
     }
 }
 
@@ -370,7 +376,7 @@ fn alert(code: TransportErrorCode) -> Option<u8> {
 
 impl Theirs {
     /// Takes what came; the first stream of those that the server hasn't done anything with, once it says so.
-    fn take(&mut self, bytes: &[u8]) -> Result<Option<u64>, http3::Error> {
+    fn take(&mut self, bytes: &[u8]) -> Result<Option<u64>, http3::Http3Error> {
         if let Theirs::Begins(held) = self {
             held.extend_from_slice(bytes);
             let Some((kind, len)) = varint::read(held) else { return Ok(None) };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The bytes that are sent for an entry of a source, and why some are not sent.
 
-use accesslog::{Entry, Skip};
+use accesslog::{AccessEntry, Skip};
 
 /// Longest head that is sent; what a log holds beyond that is no request anybody would answer.
 pub const MAX_HEAD_BYTES: usize = 64 << 10;
@@ -87,7 +87,7 @@ impl Extras {
     ///
     /// # Errors
     /// [`Skip::TooLong`], [`Skip::BadTarget`].
-    pub fn encode(&self, entry: &Entry<'_>, host: &[u8], out: &mut Vec<u8>) -> Result<(), Skip> {
+    pub fn encode(&self, entry: &AccessEntry<'_>, host: &[u8], out: &mut Vec<u8>) -> Result<(), Skip> {
         let begin = out.len();
         out.extend_from_slice(&entry.method);
         out.push(b' ');
@@ -148,7 +148,8 @@ mod tests {
 
     #[test]
     fn a_head_has_what_the_log_and_the_options_say() {
-        let mut entry = Entry { method: Cow::Borrowed(b"GET"), target: Cow::Borrowed(b"/a"), ..Entry::default() };
+        let mut entry =
+            AccessEntry { method: Cow::Borrowed(b"GET"), target: Cow::Borrowed(b"/a"), ..AccessEntry::default() };
         entry.add_logged(b"Referer", Cow::Borrowed(b"-"));
         entry.add_logged(b"Cookie", Cow::Borrowed(b"a=b\r\nX: y"));
         entry.add_logged(b"Connection", Cow::Borrowed(b"close"));

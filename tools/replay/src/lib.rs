@@ -35,20 +35,20 @@ use serde_json::Value;
 use toolkit::print;
 
 pub use options::OPTIONS;
-use options::{Format, Invocation};
+use options::{ReplayFormat, ReplayInvocation};
 
 /// Runs it: `args` are the words after `lacquer replay`; the exit status.
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
     let done = match options::parse(args) {
-        Ok(Invocation::Help) => {
+        Ok(ReplayInvocation::Help) => {
             print::out(options::usage());
             return 0;
         }
-        Ok(Invocation::Compare(names, format)) => compared(names, format),
-        Ok(Invocation::Serve(serve)) => fleet::worker::serve(&serve),
-        Ok(Invocation::Run(options)) => run::run(&options),
+        Ok(ReplayInvocation::Compare(names, format)) => compared(names, format),
+        Ok(ReplayInvocation::Serve(serve)) => fleet::worker::serve(&serve),
+        Ok(ReplayInvocation::Run(options)) => run::run(&options),
         Err(error) => {
             print::foreign_err(format_args!("lacquer replay: {error}\n"));
             return 2;
@@ -60,16 +60,16 @@ pub fn main(args: &[String]) -> i32 {
     })
 }
 
-fn compared(names: Vec<String>, format: Format) -> Result<i32, String> {
+fn compared(names: Vec<String>, format: ReplayFormat) -> Result<i32, String> {
     let reports =
         names.into_iter().map(|name| Ok((compare::read(&name)?, name))).collect::<Result<Vec<_>, String>>()?;
     print(format, &compare::json(&reports), || compare::text(&reports));
     Ok(0)
 }
 
-fn print(format: Format, json: &Value, text: impl FnOnce() -> String) {
+fn print(format: ReplayFormat, json: &Value, text: impl FnOnce() -> String) {
     match format {
-        Format::Text => print::foreign(text()),
-        Format::Json => print::out(format_args!("{json:#}\n")),
+        ReplayFormat::Text => print::foreign(text()),
+        ReplayFormat::Json => print::out(format_args!("{json:#}\n")),
     }
 }

@@ -4,26 +4,26 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::answer::{Answer, Codec, Incoming};
-use crate::faults::Fault;
-use crate::h2::Http2;
+use crate::answer::{Codec, IncomingAnswer, ReplayAnswer};
+use crate::faults::ReplayFault;
+use crate::h2::ReplayHttp2;
 use crate::h3::Http3;
-use crate::reader::{Batch, PlannedRequest};
-use crate::socket::{Socket, connect_fault};
-use crate::stats::Stats;
+use crate::reader::{PlannedRequest, ReplayBatch};
+use crate::socket::{ReplaySocket, connect_fault};
+use crate::stats::ReplayStats;
 
 #[derive(Debug)]
-pub struct Job {
-    batch: Arc<Batch>,
+pub struct ReplayJob {
+    batch: Arc<ReplayBatch>,
     at: usize,
     pub due: u64,
     pub begun: u64,
     pub is_resent: bool,
 }
 
-impl Job {
-    pub fn new(batch: Arc<Batch>, at: usize, due: u64, begun: u64) -> Job {
-        Job { batch, at, due, begun, is_resent: false }
+impl ReplayJob {
+    pub fn new(batch: Arc<ReplayBatch>, at: usize, due: u64, begun: u64) -> ReplayJob {
+        ReplayJob { batch, at, due, begun, is_resent: false }
     }
 
     pub fn ask(&self) -> &PlannedRequest {
@@ -46,18 +46,18 @@ impl Job {
 }
 
 #[derive(Debug)]
-pub enum Event {
+pub enum LinkEvent {
     More,
-    Answer(Answer),
-    Failed(Fault),
+    Answer(ReplayAnswer),
+    Failed(ReplayFault),
 }
 
 #[derive(Debug)]
-pub struct Link {
-    socket: Socket,
+pub struct ReplayLink {
+    socket: ReplaySocket,
     pub stream: usize,
     pub address: usize,
-    pub job: Option<Job>,
+    pub job: Option<ReplayJob>,
     pub served: u32,
     pub closes: bool,
     /// When connecting began; None: it is connected.
@@ -67,24 +67,24 @@ pub struct Link {
     written: usize,
     /// The head with `Connection: close`, where that is sent.
     closing: Vec<u8>,
-    incoming: Incoming,
-    version: Version,
+    incoming: IncomingAnswer,
+    version: ReplayVersion,
     alarm: Option<u64>,
 }
 
 #[derive(Debug)]
-pub enum Version {
+pub enum ReplayVersion {
     Http1,
-    Http2(Box<Http2>),
+    Http2(Box<ReplayHttp2>),
     /// HTTP/3, whose socket is for datagrams.
     Http3(Box<Http3>),
 }
 
-impl Link {
-    pub fn new(socket: Socket, stream: usize, address: usize, version: Version, now: u64) -> Link {
+impl ReplayLink {
+    pub fn new(socket: ReplaySocket, stream: usize, address: usize, version: ReplayVersion, now: u64) -> ReplayLink {
         // QUIC connects and shakes hands at once.
-        let is_quic = matches!(version, Version::Http3(_));
-        Link {
+        let is_quic = matches!(version, ReplayVersion::Http3(_));
+        ReplayLink {
             socket,
             stream,
             address,
@@ -95,22 +95,24 @@ impl Link {
             shaking: is_quic.then_some(now),
             written: 0,
             closing: Vec::new(),
-            incoming: Incoming::new(),
+            incoming: IncomingAnswer::new(),
             version,
             alarm: None,
         }
     }
 
     /// Takes a request; `closes`: it is the last one here.
-    pub fn begin(&mut self, job: Job, closes: bool, codec: &mut Codec, now: u64) -> Event {
+    pub fn begin(&mut self, job: ReplayJob, closes: bool, codec: &mut Codec, now: u64) -> LinkEvent {
         let begun = match &mut self.version {
-            Version::Http1 => None,
-            Version::Http2(http2) => Some(http2.begin(job.head(), self.socket.keeps_some(), &mut codec.heads, now)),
-            Version::Http3(http3) => Some(http3.begin(job.head(), job.ask().is_head, &mut codec.heads, now)),
+            ReplayVersion::Http1 => None,
+            ReplayVersion::Http2(http2) => {
+                Some(http2.begin(job.head(), self.socket.keeps_some(), &mut codec.heads, now))
+            }
+            ReplayVersion::Http3(http3) => Some(http3.begin(job.head(), job.ask().is_head, &mut codec.heads, now)),
         };
         if let Some(begun) = begun {
             (self.closes, self.job) = (closes, Some(job));
-            return begun.map_or_else(Event::Failed, |()| Event::More);
+            return begun.map_or_else(LinkEvent::Failed, |()| LinkEvent::More);
         }
         self.incoming.expect(job.ask().is_head);
         self.written = 0;
@@ -122,29 +124,29 @@ impl Link {
             self.closing.extend_from_slice(b"Connection: close\r\n\r\n");
         }
         self.job = Some(job);
-        Event::More
+        LinkEvent::More
     }
 
     pub fn has_answer_begun(&self) -> bool {
         match &self.version {
-            Version::Http1 => self.incoming.has_begun(),
-            Version::Http2(http2) => http2.has_answer_begun(),
-            Version::Http3(http3) => http3.has_answer_begun(),
+            ReplayVersion::Http1 => self.incoming.has_begun(),
+            ReplayVersion::Http2(http2) => http2.has_answer_begun(),
+            ReplayVersion::Http3(http3) => http3.has_answer_begun(),
         }
     }
 
-    pub fn connected(&mut self, now: u64, stats: &mut Stats) -> Event {
-        let Some(since) = self.connecting else { return Event::More };
+    pub fn connected(&mut self, now: u64, stats: &mut ReplayStats) -> LinkEvent {
+        let Some(since) = self.connecting else { return LinkEvent::More };
         if let Some(error) = self.socket.take_error() {
-            return Event::Failed(connect_fault(&error));
+            return LinkEvent::Failed(connect_fault(&error));
         }
         self.connecting = None;
         stats.connect.add(now.saturating_sub(since));
         self.shaking = self.socket.keeps_some().then_some(now);
-        Event::More
+        LinkEvent::More
     }
 
-    pub fn shaken(&mut self, now: impl FnOnce() -> u64, stats: &mut Stats) {
+    pub fn shaken(&mut self, now: impl FnOnce() -> u64, stats: &mut ReplayStats) {
         if let Some(since) = self.shaking
             && let Some(info) = self.socket.agreed()
         {
@@ -155,7 +157,7 @@ impl Link {
 
     /// When time is next to tell of it, if that is sooner than was said before.
     pub fn new_alarm(&mut self) -> Option<u64> {
-        let Version::Http3(http3) = &mut self.version else { return None };
+        let ReplayVersion::Http3(http3) = &mut self.version else { return None };
         let due = http3.alarm()?;
         if self.alarm.is_some_and(|alarm| alarm <= due) {
             return None;
@@ -166,7 +168,7 @@ impl Link {
 
     /// Handles timers that are due `now`, as set with `alarm`; true if something was due.
     pub fn elapse(&mut self, alarm: u64, now: u64) -> bool {
-        let Version::Http3(http3) = &mut self.version else { return false };
+        let ReplayVersion::Http3(http3) = &mut self.version else { return false };
         if self.alarm != Some(alarm) {
             return false;
         }
@@ -182,19 +184,19 @@ impl Link {
         self.socket.part();
     }
 
-    pub fn write(&mut self, stats: &mut Stats) -> Event {
+    pub fn write(&mut self, stats: &mut ReplayStats) -> LinkEvent {
         match &mut self.version {
-            Version::Http1 => {}
-            Version::Http2(http2) => {
+            ReplayVersion::Http1 => {}
+            ReplayVersion::Http2(http2) => {
                 return write_http2(&mut self.socket, http2, self.connecting.is_some(), stats);
             }
-            Version::Http3(http3) => return write_http3(&mut self.socket, http3, &mut stats.bytes_out),
+            ReplayVersion::Http3(http3) => return write_http3(&mut self.socket, http3, &mut stats.bytes_out),
         }
-        let Some(job) = &self.job else { return Event::More };
+        let Some(job) = &self.job else { return LinkEvent::More };
         let head = if self.closes { &self.closing[..] } else { job.head() };
         while let Some(rest) = head.get(self.written..).filter(|rest| !rest.is_empty()) {
             match self.socket.write(rest) {
-                Ok(0) => return Event::Failed(Fault::Reset),
+                Ok(0) => return LinkEvent::Failed(ReplayFault::Reset),
                 Ok(n) => {
                     self.written += n;
                     stats.bytes_out += n as u64;
@@ -203,7 +205,7 @@ impl Link {
             }
         }
         match self.socket.flush() {
-            Ok(()) => Event::More,
+            Ok(()) => LinkEvent::More,
             Err(error) => write_error(&error, self.connecting.is_some(), stats),
         }
     }
@@ -214,13 +216,13 @@ impl Link {
         buffer: &mut [u8],
         is_closed: bool,
         codec: &mut Codec,
-        stats: &mut Stats,
+        stats: &mut ReplayStats,
         now: u64,
-    ) -> Event {
+    ) -> LinkEvent {
         match self.version {
-            Version::Http1 => {}
-            Version::Http2(_) => return self.read_http2(buffer, codec, stats, now),
-            Version::Http3(_) => return self.read_http3(buffer, codec, stats, now),
+            ReplayVersion::Http1 => {}
+            ReplayVersion::Http2(_) => return self.read_http2(buffer, codec, stats, now),
+            ReplayVersion::Http3(_) => return self.read_http3(buffer, codec, stats, now),
         }
         loop {
             let plain = self.incoming.plain_rest();
@@ -232,10 +234,10 @@ impl Link {
                 None => self.socket.read(buffer).map(|n| (n, buffer.len())),
             };
             let (n, most) = match read {
-                Ok((0, _)) => return self.incoming.end().map_or_else(Event::Failed, Event::Answer),
+                Ok((0, _)) => return self.incoming.end().map_or_else(LinkEvent::Failed, LinkEvent::Answer),
                 Ok(read) => read,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Event::More,
-                Err(error) => return Event::Failed(tls_fault(&error, stats).unwrap_or(Fault::Reset)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return LinkEvent::More,
+                Err(error) => return LinkEvent::Failed(tls_fault(&error, stats).unwrap_or(ReplayFault::Reset)),
             };
             stats.bytes_in += n as u64;
             let taken = match plain {
@@ -243,39 +245,39 @@ impl Link {
                 None => self.incoming.take(&buffer[..n], codec),
             };
             match taken {
-                Ok(Some(answer)) => return Event::Answer(answer),
+                Ok(Some(answer)) => return LinkEvent::Answer(answer),
                 Ok(None) => {}
-                Err(fault) => return Event::Failed(fault),
+                Err(fault) => return LinkEvent::Failed(fault),
             }
             // Less than there was room for: the socket is empty, and the next bytes are an event of their own.
             if n < most && !is_closed && !self.socket.keeps_some() {
-                return Event::More;
+                return LinkEvent::More;
             }
         }
     }
 
-    fn read_http2(&mut self, buffer: &mut [u8], codec: &mut Codec, stats: &mut Stats, now: u64) -> Event {
-        let Version::Http2(http2) = &mut self.version else { return Event::More };
+    fn read_http2(&mut self, buffer: &mut [u8], codec: &mut Codec, stats: &mut ReplayStats, now: u64) -> LinkEvent {
+        let ReplayVersion::Http2(http2) = &mut self.version else { return LinkEvent::More };
         loop {
             let n = match self.socket.read(buffer) {
-                Ok(0) => return Event::Failed(http2.end()),
+                Ok(0) => return LinkEvent::Failed(http2.end()),
                 Ok(n) => n,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Event::Failed(tls_fault(&error, stats).unwrap_or(Fault::Reset)),
+                Err(error) => return LinkEvent::Failed(tls_fault(&error, stats).unwrap_or(ReplayFault::Reset)),
             };
             stats.bytes_in += n as u64;
             match http2.take(&buffer[..n], &mut codec.heads, now) {
-                Ok(Some(answer)) => return Event::Answer(answer),
+                Ok(Some(answer)) => return LinkEvent::Answer(answer),
                 Ok(None) => {}
-                Err(fault) => return Event::Failed(fault),
+                Err(fault) => return LinkEvent::Failed(fault),
             }
         }
         // Credit, and answers to what the server wants to know.
         write_http2(&mut self.socket, http2, false, stats)
     }
 
-    fn read_http3(&mut self, buffer: &mut [u8], codec: &mut Codec, stats: &mut Stats, now: u64) -> Event {
-        let Version::Http3(http3) = &mut self.version else { return Event::More };
+    fn read_http3(&mut self, buffer: &mut [u8], codec: &mut Codec, stats: &mut ReplayStats, now: u64) -> LinkEvent {
+        let ReplayVersion::Http3(http3) = &mut self.version else { return LinkEvent::More };
         loop {
             let received = receive(&mut self.socket, http3, buffer, &mut stats.bytes_in, now);
             let advanced = http3.advance(&mut codec.heads);
@@ -288,14 +290,14 @@ impl Link {
             // Acknowledgements, and what the server is told of an end.
             let written = write_http3(&mut self.socket, http3, &mut stats.bytes_out);
             match (advanced, received) {
-                (Ok(Some(answer)), _) => return Event::Answer(answer),
+                (Ok(Some(answer)), _) => return LinkEvent::Answer(answer),
                 (Err(fault), _) => {
                     if let Some(reason) = http3.reason() {
                         stats.tls_failure.get_or_insert_with(|| reason.to_string());
                     }
-                    return Event::Failed(fault);
+                    return LinkEvent::Failed(fault);
                 }
-                (Ok(None), Err(fault)) => return Event::Failed(fault),
+                (Ok(None), Err(fault)) => return LinkEvent::Failed(fault),
                 (Ok(None), Ok(true)) => {}
                 (Ok(None), Ok(false)) => return written,
             }
@@ -304,7 +306,7 @@ impl Link {
 
     /// True if an idle connection can't be used any more.
     pub fn is_stale(&mut self, buffer: &mut [u8], codec: &mut Codec, now: u64) -> bool {
-        if let Version::Http3(http3) = &mut self.version {
+        if let ReplayVersion::Http3(http3) = &mut self.version {
             let is_over = loop {
                 let received = receive(&mut self.socket, http3, buffer, &mut 0, now);
                 match (http3.advance(&mut codec.heads), received) {
@@ -313,9 +315,9 @@ impl Link {
                     _ => break true,
                 }
             };
-            return is_over || matches!(write_http3(&mut self.socket, http3, &mut 0), Event::Failed(_));
+            return is_over || matches!(write_http3(&mut self.socket, http3, &mut 0), LinkEvent::Failed(_));
         }
-        if let Version::Http2(http2) = &mut self.version {
+        if let ReplayVersion::Http2(http2) = &mut self.version {
             // Here a server may have something to say.
             let is_over = loop {
                 match self.socket.read(buffer) {
@@ -325,17 +327,17 @@ impl Link {
                     Err(error) => break error.kind() != io::ErrorKind::WouldBlock,
                 }
             };
-            let written = write_http2(&mut self.socket, http2, false, &mut Stats::new(0));
-            return is_over || http2.is_ending() || matches!(written, Event::Failed(_));
+            let written = write_http2(&mut self.socket, http2, false, &mut ReplayStats::new(0));
+            return is_over || http2.is_ending() || matches!(written, LinkEvent::Failed(_));
         }
         !matches!(self.socket.read(buffer), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 }
 
 /// A server would wait for who has left without a word over QUIC.
-impl Drop for Link {
+impl Drop for ReplayLink {
     fn drop(&mut self) {
-        if let Version::Http3(http3) = &mut self.version {
+        if let ReplayVersion::Http3(http3) = &mut self.version {
             http3.close();
             let _ = write_http3(&mut self.socket, http3, &mut 0);
         }
@@ -343,7 +345,7 @@ impl Drop for Link {
 }
 
 /// A handshake that took `time` nanoseconds.
-fn count_handshake(info: &tls::Info, time: u64, stats: &mut Stats) {
+fn count_handshake(info: &tls::HandshakeInfo, time: u64, stats: &mut ReplayStats) {
     stats.handshake.add(time);
     stats.resumed += u64::from(info.resumed);
     if stats.agreed.is_none() {
@@ -356,12 +358,12 @@ const DATAGRAMS: usize = 32;
 
 /// Reads datagrams, and counts their bytes; whether there may be more.
 fn receive(
-    socket: &mut Socket,
+    socket: &mut ReplaySocket,
     http3: &mut Http3,
     buffer: &mut [u8],
     bytes_in: &mut u64,
     now: u64,
-) -> Result<bool, Fault> {
+) -> Result<bool, ReplayFault> {
     for _ in 0..DATAGRAMS {
         match socket.read(buffer) {
             Ok(n) => {
@@ -370,7 +372,7 @@ fn receive(
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             // Nobody is there any more.
-            Err(_) if http3.is_connected() => return Err(Fault::Reset),
+            Err(_) if http3.is_connected() => return Err(ReplayFault::Reset),
             Err(error) => return Err(connect_fault(&error)),
         }
     }
@@ -378,34 +380,39 @@ fn receive(
 }
 
 /// Sends what QUIC has to say, and counts its bytes.
-fn write_http3(socket: &mut Socket, http3: &mut Http3, bytes_out: &mut u64) -> Event {
+fn write_http3(socket: &mut ReplaySocket, http3: &mut Http3, bytes_out: &mut u64) -> LinkEvent {
     while let Some(datagram) = http3.datagram() {
         match socket.write(datagram) {
             Ok(n) => *bytes_out += n as u64,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Event::More,
-            Err(_) if http3.is_connected() => return Event::Failed(Fault::Reset),
-            Err(error) => return Event::Failed(connect_fault(&error)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return LinkEvent::More,
+            Err(_) if http3.is_connected() => return LinkEvent::Failed(ReplayFault::Reset),
+            Err(error) => return LinkEvent::Failed(connect_fault(&error)),
         }
         http3.sent();
     }
-    Event::More
+    LinkEvent::More
 }
 
 /// Notes why TLS failed, the first time; the fault if it did.
-fn tls_fault(error: &io::Error, stats: &mut Stats) -> Option<Fault> {
+fn tls_fault(error: &io::Error, stats: &mut ReplayStats) -> Option<ReplayFault> {
     let reason = tls::over::reason(error)?;
     stats.tls_failure.get_or_insert_with(|| reason.to_string());
-    Some(Fault::Tls)
+    Some(ReplayFault::Tls)
 }
 
-fn write_http2(socket: &mut Socket, http2: &mut Http2, is_connecting: bool, stats: &mut Stats) -> Event {
+fn write_http2(
+    socket: &mut ReplaySocket,
+    http2: &mut ReplayHttp2,
+    is_connecting: bool,
+    stats: &mut ReplayStats,
+) -> LinkEvent {
     loop {
         let output = http2.output();
         if output.is_empty() {
             break;
         }
         match socket.write(output) {
-            Ok(0) => return Event::Failed(Fault::Reset),
+            Ok(0) => return LinkEvent::Failed(ReplayFault::Reset),
             Ok(n) => {
                 http2.wrote(n);
                 stats.bytes_out += n as u64;
@@ -413,18 +420,18 @@ fn write_http2(socket: &mut Socket, http2: &mut Http2, is_connecting: bool, stat
             Err(error) => return write_error(&error, is_connecting, stats),
         }
     }
-    socket.flush().map_or_else(|error| write_error(&error, is_connecting, stats), |()| Event::More)
+    socket.flush().map_or_else(|error| write_error(&error, is_connecting, stats), |()| LinkEvent::More)
 }
 
-fn write_error(error: &io::Error, is_connecting: bool, stats: &mut Stats) -> Event {
+fn write_error(error: &io::Error, is_connecting: bool, stats: &mut ReplayStats) -> LinkEvent {
     if let Some(fault) = tls_fault(error, stats) {
-        return Event::Failed(fault);
+        return LinkEvent::Failed(fault);
     }
     match error.kind() {
-        io::ErrorKind::WouldBlock => Event::More,
-        io::ErrorKind::NotConnected if is_connecting => Event::More,
+        io::ErrorKind::WouldBlock => LinkEvent::More,
+        io::ErrorKind::NotConnected if is_connecting => LinkEvent::More,
         // An answer may have come before the end: what is there to read tells.
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset if !is_connecting => Event::More,
-        _ => Event::Failed(connect_fault(error)),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset if !is_connecting => LinkEvent::More,
+        _ => LinkEvent::Failed(connect_fault(error)),
     }
 }

@@ -3,24 +3,24 @@
 
 use serde_json::Value;
 
-use crate::engine::{End, Engine, Limits};
-use crate::options::Options;
-use crate::pace::Pace;
-use crate::progress::Standing;
-use crate::reader::{self, Plan};
-use crate::report::Client;
-use crate::run::{Sender, Watch};
-use crate::stats::Stats;
-use crate::stream::Stream;
-use crate::target::Addresses;
+use crate::engine::{ReplayEnd, ReplayEngine, ReplayLimits};
+use crate::options::ReplayOptions;
+use crate::pace::ReplayPace;
+use crate::progress::ReplayStanding;
+use crate::reader::{self, ReadingPlan};
+use crate::report::ReplayClient;
+use crate::run::{RequestSender, RunWatch};
+use crate::stats::ReplayStats;
+use crate::stream::ReplayStream;
+use crate::target::TargetAddresses;
 use crate::{report, server};
 
 /// The engine and its streams: the first is the run's, others go on beside it.
 pub struct Local<'o> {
-    options: &'o Options,
-    engine: Engine,
-    addresses: Addresses,
-    streams: Vec<Stream>,
+    options: &'o ReplayOptions,
+    engine: ReplayEngine,
+    addresses: TargetAddresses,
+    streams: Vec<ReplayStream>,
 }
 
 fn failed(error: std::io::Error) -> String {
@@ -32,11 +32,11 @@ impl<'o> Local<'o> {
     ///
     /// # Errors
     /// The operating system's word.
-    pub fn new(o: &'o Options) -> Result<Local<'o>, String> {
+    pub fn new(o: &'o ReplayOptions) -> Result<Local<'o>, String> {
         // As many as may be: refused, it goes on with fewer.
         let _ = sys::limits::raise_open_files(2 * o.connections as u64 + 64);
-        let addresses = Addresses::default();
-        let engine = Engine::new(addresses.clone()).map_err(failed)?;
+        let addresses = TargetAddresses::default();
+        let engine = ReplayEngine::new(addresses.clone()).map_err(failed)?;
         let mut local = Local { options: o, engine, addresses, streams: Vec::new() };
         let mut first = local.stream("replay", &o.plan, o.pace, o.connections)?;
         (first.keep, first.most) = (o.keep, o.requests);
@@ -49,13 +49,19 @@ impl<'o> Local<'o> {
         Ok(local)
     }
 
-    fn stream(&self, name: &str, plan: &Plan, pace: Pace, connections: usize) -> Result<Stream, String> {
+    fn stream(
+        &self,
+        name: &str,
+        plan: &ReadingPlan,
+        pace: ReplayPace,
+        connections: usize,
+    ) -> Result<ReplayStream, String> {
         let (from, told) = reader::start(plan.clone(), self.addresses.clone(), self.engine.waker()).map_err(failed)?;
-        Ok(Stream::new(name, from, told, pace, connections, self.options.top))
+        Ok(ReplayStream::new(name, from, told, pace, connections, self.options.top))
     }
 }
 
-impl Sender for Local<'_> {
+impl RequestSender for Local<'_> {
     fn refill(&mut self) -> Result<(), String> {
         let plan = self.options.plan.clone();
         let (from, told) = reader::start(plan, self.addresses.clone(), self.engine.waker()).map_err(failed)?;
@@ -63,22 +69,27 @@ impl Sender for Local<'_> {
         Ok(())
     }
 
-    fn part(&mut self, pace: Pace, limits: &Limits, watch: &mut Watch) -> Result<(Value, End), String> {
+    fn part(
+        &mut self,
+        pace: ReplayPace,
+        limits: &ReplayLimits,
+        watch: &mut RunWatch,
+    ) -> Result<(Value, ReplayEnd), String> {
         self.streams[0].pace = pace;
         let mut client = server::own_cpu_seconds();
-        let mut tick = |passed: u64, streams: &[Stream]| {
+        let mut tick = |passed: u64, streams: &[ReplayStream]| {
             if watch.tick(passed, &standing(&streams[0])) {
                 client = server::own_cpu_seconds();
             }
         };
         let (ns, end) = self.engine.run(&mut self.streams, limits, &mut tick).map_err(failed)?;
         watch.end();
-        let streams: Vec<_> = self.streams.iter().map(Stream::counted).collect();
+        let streams: Vec<_> = self.streams.iter().map(ReplayStream::counted).collect();
         let used = server::own_cpu_seconds() - client;
-        Ok((report::run(&streams, ns, end, Client::alone(used), watch.meter.as_ref()), end))
+        Ok((report::run(&streams, ns, end, ReplayClient::alone(used), watch.meter.as_ref()), end))
     }
 
-    fn stats(&self) -> &Stats {
+    fn stats(&self) -> &ReplayStats {
         &self.streams[0].stats
     }
 
@@ -87,11 +98,11 @@ impl Sender for Local<'_> {
     }
 }
 
-fn standing(stream: &Stream) -> Standing<'_> {
+fn standing(stream: &ReplayStream) -> ReplayStanding<'_> {
     let (second, times) = stream.stats.current();
     let mut second = *second;
     second.close(times);
-    Standing {
+    ReplayStanding {
         answers: stream.stats.answers,
         second,
         tells_hits: stream.stats.known > 0,

@@ -5,21 +5,21 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-use accesslog::{LogFormat, Sources};
+use accesslog::{AccessSources, LogFormat};
 use base::text;
 use tls::{Spoken, Trust};
 use toolkit::args::{Arg, Args};
 
-use crate::engine::Limits;
+use crate::engine::ReplayLimits;
 use crate::fleet::worker::Serve;
 use crate::head::Extras;
 use crate::order::Order;
-use crate::pace::Pace;
-use crate::reader::Plan;
-use crate::scenario::{self, Limit, Scenario};
+use crate::pace::ReplayPace;
+use crate::reader::ReadingPlan;
+use crate::scenario::{self, ReplayScenario, ScenarioLimit};
 use crate::server::WatchedServer;
 use crate::stream::Keep;
-use crate::target::{Address, Rules};
+use crate::target::{ReplayAddress, TargetRules};
 
 const SYNOPSIS: &str = "\
 Usage: lacquer replay --to ADDRESS [OPTION...] SOURCE...
@@ -150,24 +150,24 @@ pub fn usage() -> String {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Format {
+pub enum ReplayFormat {
     #[default]
     Text,
     Json,
 }
 
 #[derive(Clone, Debug)]
-pub struct Options {
-    pub plan: Plan,
-    pub pace: Pace,
+pub struct ReplayOptions {
+    pub plan: ReadingPlan,
+    pub pace: ReplayPace,
     pub connections: usize,
     pub keep: Keep,
     pub requests: Option<u64>,
-    pub scenario: Scenario,
-    pub walker: Option<(Plan, Pace)>,
-    pub limits: Limits,
+    pub scenario: ReplayScenario,
+    pub walker: Option<(ReadingPlan, ReplayPace)>,
+    pub limits: ReplayLimits,
     pub trust: Option<Trust>,
-    pub format: Format,
+    pub format: ReplayFormat,
     pub watched: Option<WatchedServer>,
     pub top: usize,
     pub quiet: bool,
@@ -176,9 +176,9 @@ pub struct Options {
 }
 
 #[derive(Debug)]
-pub enum Invocation {
-    Run(Box<Options>),
-    Compare(Vec<String>, Format),
+pub enum ReplayInvocation {
+    Run(Box<ReplayOptions>),
+    Compare(Vec<String>, ReplayFormat),
     Serve(Serve),
     Help,
 }
@@ -229,7 +229,7 @@ struct Words {
     per_connection: Option<u32>,
     timeout: Option<u64>,
     give_up: Option<u64>,
-    format: Format,
+    format: ReplayFormat,
     pids: Option<Vec<u32>>,
     cgroup: Option<PathBuf>,
     top: Option<usize>,
@@ -240,7 +240,7 @@ struct Words {
     walker_rate: Option<f64>,
     ramp: Option<Vec<f64>>,
     hold: Option<u64>,
-    until: Vec<Limit>,
+    until: Vec<ScenarioLimit>,
     workers: Vec<String>,
     serve: Option<String>,
     secret: Option<PathBuf>,
@@ -250,12 +250,12 @@ struct Words {
 ///
 /// # Errors
 /// One line that names the wrong one.
-pub fn parse(args: &[String]) -> Result<Invocation, String> {
+pub fn parse(args: &[String]) -> Result<ReplayInvocation, String> {
     let mut words = Words::default();
     let mut args = Args::new(args);
     while let Some(arg) = args.next()? {
         match arg {
-            Arg::Help => return Ok(Invocation::Help),
+            Arg::Help => return Ok(ReplayInvocation::Help),
             Arg::Word(source) => words.sources.push(source.to_owned()),
             Arg::Option(name) if words.flag(name, &mut args) => {}
             Arg::Option(name) => words.valued(name, &mut || args.value().map(str::to_owned))?,
@@ -332,7 +332,7 @@ impl Words {
             "--hold" => self.hold = Some(duration(name, &value()?)?),
             "--until" => {
                 let text = value()?;
-                self.until.push(Limit::parse(&text, time).ok_or_else(|| wrong(&text))?);
+                self.until.push(ScenarioLimit::parse(&text, time).ok_or_else(|| wrong(&text))?);
             }
             "--max-gap" => self.max_gap = Some(duration(name, &value()?)?),
             "-d" | "--duration" => self.duration = Some(duration(name, &value()?)?),
@@ -351,8 +351,8 @@ impl Words {
             "--give-up" => self.give_up = Some(duration(name, &value()?)?),
             "--format" => {
                 self.format = match value()?.as_str() {
-                    "text" => Format::Text,
-                    "json" => Format::Json,
+                    "text" => ReplayFormat::Text,
+                    "json" => ReplayFormat::Json,
                     other => return Err(wrong(other)),
                 };
             }
@@ -373,16 +373,16 @@ impl Words {
         Ok(())
     }
 
-    fn finish(self) -> Result<Invocation, String> {
+    fn finish(self) -> Result<ReplayInvocation, String> {
         if self.compare {
             return match self.sources.len() {
                 0 | 1 => Err("--compare needs two reports or more".into()),
-                2..=MAX_REPORTS => Ok(Invocation::Compare(self.sources, self.format)),
+                2..=MAX_REPORTS => Ok(ReplayInvocation::Compare(self.sources, self.format)),
                 n => Err(format!("--compare: {n} reports; at most {MAX_REPORTS}")),
             };
         }
         if let Some(address) = &self.serve {
-            return self.served(address).map(Invocation::Serve);
+            return self.served(address).map(ReplayInvocation::Serve);
         }
         self.check()?;
         let (secret, spoken) = (self.secret()?, self.spoken());
@@ -391,11 +391,11 @@ impl Words {
         let tls = trust.as_ref().map(Trust::client).transpose().map_err(|error| format!("--ca: {error}"))?;
         let first_rate = self.ramp.as_ref().and_then(|rates| rates.first().copied());
         let pace = match (self.rate.or(first_rate), self.speed, self.think) {
-            (Some(rate), ..) => Pace::Rate { rate, is_random: self.random_gaps },
-            (_, Some(speed), _) => Pace::Log { speed },
+            (Some(rate), ..) => ReplayPace::Rate { rate, is_random: self.random_gaps },
+            (_, Some(speed), _) => ReplayPace::Log { speed },
             (.., think) => {
                 let (from, to) = think.unwrap_or((0, 0));
-                Pace::Closed { from, to }
+                ReplayPace::Closed { from, to }
             }
         };
         let host = self.host.or_else(|| self.to.as_deref().map(authority));
@@ -409,12 +409,12 @@ impl Words {
         } else {
             Order::AsRead
         };
-        let plan = Plan {
-            sources: Sources {
+        let plan = ReadingPlan {
+            sources: AccessSources {
                 files: self.sources,
-                live: self.live.map(|name| shm::reader::Reader::workdir_of(name.as_deref())),
+                live: self.live.map(|name| shm::reader::CounterReader::workdir_of(name.as_deref())),
                 format: self.log_format.as_deref().map(LogFormat::parse).transpose()?,
-                ..Sources::default()
+                ..AccessSources::default()
             },
             methods,
             extras: Extras { fields: self.fields, host },
@@ -426,12 +426,12 @@ impl Words {
             repeat: self.repeat,
         };
         let walker_pace = match self.walker_rate {
-            Some(rate) => Pace::Rate { rate, is_random: false },
-            None => Pace::Closed { from: 0, to: 0 },
+            Some(rate) => ReplayPace::Rate { rate, is_random: false },
+            None => ReplayPace::Closed { from: 0, to: 0 },
         };
         let walker = self.walker.map(|file| {
-            let plan = Plan {
-                sources: Sources { files: vec![file], live: None, ..plan.sources.clone() },
+            let plan = ReadingPlan {
+                sources: AccessSources { files: vec![file], live: None, ..plan.sources.clone() },
                 order: Order::AsRead,
                 is_timed: false,
                 repeat: true,
@@ -440,14 +440,14 @@ impl Words {
             (plan, walker_pace)
         });
         let scenario = match (self.passes, self.ramp) {
-            (Some(n), _) => Scenario::Passes(n),
+            (Some(n), _) => ReplayScenario::Passes(n),
             (_, Some(rates)) => {
-                let limits = if self.until.is_empty() { vec![Limit::Errors(0.01)] } else { self.until };
-                Scenario::Ramp { rates, hold: self.hold.unwrap_or(10_000_000_000), limits }
+                let limits = if self.until.is_empty() { vec![ScenarioLimit::Errors(0.01)] } else { self.until };
+                ReplayScenario::Ramp { rates, hold: self.hold.unwrap_or(10_000_000_000), limits }
             }
-            _ => Scenario::Plain,
+            _ => ReplayScenario::Plain,
         };
-        let limits = Limits {
+        let limits = ReplayLimits {
             duration: self.duration,
             warmup: self.warmup.unwrap_or(0),
             timeout: self.timeout.unwrap_or(30_000_000_000),
@@ -456,7 +456,7 @@ impl Words {
             tls,
             spoken,
         };
-        Ok(Invocation::Run(Box::new(Options {
+        Ok(ReplayInvocation::Run(Box::new(ReplayOptions {
             plan,
             pace,
             connections: self.connections.unwrap_or(if pace.is_open() { 1000 } else { 10 }).max(self.workers.len()),
@@ -561,17 +561,17 @@ impl Words {
         rules.iter().find(|(is_wrong, _)| *is_wrong).map_or(Ok(()), |(_, text)| Err((*text).to_owned()))
     }
 
-    fn rules(&self) -> Result<Rules, String> {
+    fn rules(&self) -> Result<TargetRules, String> {
         let mut map = HashMap::new();
         for text in &self.map {
             let (host, address) = text.split_once('=').ok_or_else(|| format!("--map {text}: HOST=ADDRESS"))?;
-            map.insert(host.to_ascii_lowercase().into_bytes(), Address::parse(address)?);
+            map.insert(host.to_ascii_lowercase().into_bytes(), ReplayAddress::parse(address)?);
         }
-        let to = self.to.as_deref().map(Address::parse).transpose()?;
-        if self.http3 && !to.iter().chain(map.values()).all(Address::is_tls) {
+        let to = self.to.as_deref().map(ReplayAddress::parse).transpose()?;
+        if self.http3 && !to.iter().chain(map.values()).all(ReplayAddress::is_tls) {
             return Err("--http3 is spoken by TLS alone: --to https://HOST, --map HOST=https://HOST".into());
         }
-        Ok(Rules { to, map, each_host: self.each_host, sealed: self.http3, sni: self.sni.clone() })
+        Ok(TargetRules { to, map, each_host: self.each_host, sealed: self.http3, sni: self.sni.clone() })
     }
 
     fn spoken(&self) -> Spoken {
@@ -582,7 +582,7 @@ impl Words {
         }
     }
 
-    fn trust(&self, rules: &Rules) -> Result<Option<Trust>, String> {
+    fn trust(&self, rules: &TargetRules) -> Result<Option<Trust>, String> {
         if !rules.may_need_tls() {
             let is_idle = self.sni.is_some() || self.ca.is_some() || self.no_verify || self.no_resume;
             return if is_idle {
@@ -665,10 +665,10 @@ mod tests {
         let args: Vec<String> = line.split('|').map(str::to_owned).filter(|w| !w.is_empty()).collect();
         let got = match parse(&args) {
             Err(error) => error,
-            Ok(Invocation::Help) => "help".into(),
-            Ok(Invocation::Serve(serve)) => format!("serve {}", serve.address),
-            Ok(Invocation::Compare(names, format)) => format!("compare {} {format:?}", names.join(" ")),
-            Ok(Invocation::Run(o)) => format!("{:?} {} {:?}", o.pace, o.connections, o.plan.sources.files),
+            Ok(ReplayInvocation::Help) => "help".into(),
+            Ok(ReplayInvocation::Serve(serve)) => format!("serve {}", serve.address),
+            Ok(ReplayInvocation::Compare(names, format)) => format!("compare {} {format:?}", names.join(" ")),
+            Ok(ReplayInvocation::Run(o)) => format!("{:?} {} {:?}", o.pace, o.connections, o.plan.sources.files),
         };
         assert_eq!(got, want, "{line}");
     }

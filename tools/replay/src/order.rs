@@ -16,11 +16,11 @@ pub enum Order {
 
 /// Numbers that look random and follow from a seed (SplitMix64).
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct ReplayRng(u64);
 
-impl Rng {
-    pub const fn new(seed: u64) -> Rng {
-        Rng(seed)
+impl ReplayRng {
+    pub const fn new(seed: u64) -> ReplayRng {
+        ReplayRng(seed)
     }
 
     pub fn next(&mut self) -> u64 {
@@ -61,7 +61,12 @@ impl Shuffler {
     }
 
     /// Puts one in; takes one out when there are enough.
-    pub fn swap(&mut self, head: &[u8], ask: PlannedRequest, rng: &mut Rng) -> Option<(Box<[u8]>, PlannedRequest)> {
+    pub fn swap(
+        &mut self,
+        head: &[u8],
+        ask: PlannedRequest,
+        rng: &mut ReplayRng,
+    ) -> Option<(Box<[u8]>, PlannedRequest)> {
         self.bytes += head.len();
         let mut new = (Box::from(head), ask);
         if self.held.len() < self.window && self.bytes <= WINDOW_BYTES {
@@ -76,7 +81,7 @@ impl Shuffler {
         Some(new)
     }
 
-    pub fn rest(mut self, rng: &mut Rng) -> Vec<(Box<[u8]>, PlannedRequest)> {
+    pub fn rest(mut self, rng: &mut ReplayRng) -> Vec<(Box<[u8]>, PlannedRequest)> {
         rng.shuffle(&mut self.held);
         self.held
     }
@@ -92,7 +97,7 @@ mod tests {
         #[test]
         fn a_shuffle_loses_nothing(n in 0u64..300, window in 0usize..400, seed: u64) {
             let order = || {
-                let (mut rng, mut shuffler, mut out) = (Rng::new(seed), Shuffler::new(window), Vec::new());
+                let (mut rng, mut shuffler, mut out) = (ReplayRng::new(seed), Shuffler::new(window), Vec::new());
                 for due in 0..n {
                     let ask = PlannedRequest { begin: 0, end: 1, address: 0, due, is_head: false, is_safe: true };
                     out.extend(shuffler.swap(b"x", ask, &mut rng).map(|(_, ask)| ask.due));
@@ -111,7 +116,7 @@ mod tests {
     #[test]
     fn a_large_window_mixes() {
         let mut things: Vec<u32> = (0..1000).collect();
-        Rng::new(1).shuffle(&mut things);
+        ReplayRng::new(1).shuffle(&mut things);
         let in_place = things.iter().enumerate().filter(|(i, n)| *i as u32 == **n).count();
         assert!(in_place < 10, "{in_place} of 1000 stayed");
     }

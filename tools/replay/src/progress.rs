@@ -8,16 +8,16 @@ use toolkit::print;
 
 use crate::reader::ReaderReport;
 use crate::server::round;
-use crate::stats::Second;
+use crate::stats::ReplaySecond;
 
 /// Longer lines would leave their beginning behind on a terminal of 80 columns.
 const WIDTH: usize = 79;
 
 #[derive(Clone, Copy)]
-pub struct Standing<'a> {
+pub struct ReplayStanding<'a> {
     pub answers: u64,
     /// The last second, its times in nanoseconds.
-    pub second: Second,
+    pub second: ReplaySecond,
     pub tells_hits: bool,
     pub failed: u64,
     pub begun: u64,
@@ -26,19 +26,19 @@ pub struct Standing<'a> {
 }
 
 /// The line, or nothing where nobody looks.
-pub struct Progress {
+pub struct ReplayProgress {
     is_shown: bool,
     /// Nanoseconds that the run lasts, warm-up included.
     duration: Option<u64>,
     repeats: bool,
 }
 
-impl Progress {
-    pub fn new(quiet: bool, duration: Option<u64>, repeats: bool) -> Progress {
-        Progress { is_shown: !quiet && std::io::stderr().is_terminal(), duration, repeats }
+impl ReplayProgress {
+    pub fn new(quiet: bool, duration: Option<u64>, repeats: bool) -> ReplayProgress {
+        ReplayProgress { is_shown: !quiet && std::io::stderr().is_terminal(), duration, repeats }
     }
 
-    pub fn show(&self, passed: u64, standing: &Standing<'_>) {
+    pub fn show(&self, passed: u64, standing: &ReplayStanding<'_>) {
         if self.is_shown {
             let line: String = self.line(passed, standing).chars().take(WIDTH).collect();
             print::err(format_args!("\r\x1b[K{line}"));
@@ -52,7 +52,7 @@ impl Progress {
     }
 
     /// The line, with the important figures first: the end may be cut off.
-    fn line(&self, passed: u64, standing: &Standing<'_>) -> String {
+    fn line(&self, passed: u64, standing: &ReplayStanding<'_>) -> String {
         let seconds = passed as f64 / 1e9;
         let mut line = match self.done(passed, standing).filter(|done| *done > 0.0) {
             Some(done) => format!("{:.0}%, {:.0} s left", done * 100.0, seconds / done * (1.0 - done).max(0.0)),
@@ -69,7 +69,7 @@ impl Progress {
     }
 
     /// The share that is done: of time, of requests or of the source, whichever is further.
-    fn done(&self, passed: u64, standing: &Standing<'_>) -> Option<f64> {
+    fn done(&self, passed: u64, standing: &ReplayStanding<'_>) -> Option<f64> {
         let by_time = self.duration.map(|d| passed as f64 / d as f64);
         let by_count = standing.most.map(|most| standing.begun as f64 / most as f64);
         let size = standing.told.size.load(Ordering::Relaxed);

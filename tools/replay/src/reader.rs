@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
-use accesslog::{Entry, Item, Skip, Sources, Stamp};
+use accesslog::{AccessEntry, AccessSources, EntryStamp, Skip, SourceItem};
 
 use crate::head::{Extras, Unsent};
-use crate::order::{Order, Rng, Shuffler};
-use crate::target::{Addresses, Router, Rules};
+use crate::order::{Order, ReplayRng, Shuffler};
+use crate::target::{Router, TargetAddresses, TargetRules};
 use crate::timing::Timing;
 
 /// Requests of a batch, and bytes of their heads, at most (one head more).
@@ -39,12 +39,12 @@ pub struct PlannedRequest {
 }
 
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct ReplayBatch {
     pub bytes: Vec<u8>,
     pub asks: Vec<PlannedRequest>,
 }
 
-impl Batch {
+impl ReplayBatch {
     pub fn head(&self, ask: &PlannedRequest) -> &[u8] {
         self.bytes.get(ask.begin as usize..ask.end as usize).unwrap_or_default()
     }
@@ -61,14 +61,14 @@ impl Batch {
 }
 
 /// A batch on its way, and how much later than told its requests are due (`--loop`).
-pub type SentBatch = (Arc<Batch>, u64);
+pub type SentBatch = (Arc<ReplayBatch>, u64);
 
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
-    pub sources: Sources,
+pub struct ReadingPlan {
+    pub sources: AccessSources,
     pub methods: Vec<String>,
     pub extras: Extras,
-    pub rules: Rules,
+    pub rules: TargetRules,
     pub order: Order,
     pub seed: u64,
     pub is_timed: bool,
@@ -111,8 +111,8 @@ impl ReaderReport {
 /// # Errors
 /// No thread.
 pub fn start(
-    plan: Plan,
-    addresses: Addresses,
+    plan: ReadingPlan,
+    addresses: TargetAddresses,
     wake: impl Fn() + Send + 'static,
 ) -> std::io::Result<(Receiver<SentBatch>, Arc<ReaderReport>)> {
     let (to, from) = sync_channel(AHEAD);
@@ -120,12 +120,12 @@ pub fn start(
     told.size.store(plan.sources.bytes().unwrap_or(0), Ordering::Relaxed);
     let shared = told.clone();
     std::thread::Builder::new().name("replay-reader".into()).spawn(move || {
-        let mut rng = Rng::new(plan.seed);
+        let mut rng = ReplayRng::new(plan.seed);
         let mut out = Out {
             to,
             told: shared.clone(),
             wake: Box::new(wake),
-            batch: Batch::default(),
+            batch: ReplayBatch::default(),
             base: 0,
             kept: plan.repeat.then(Vec::new),
             kept_bytes: 0,
@@ -158,10 +158,10 @@ pub fn start(
 }
 
 /// Makes one batch of a few requests by repeating them: handing over a batch costs as much as many requests.
-fn fill_up(kept: &mut Vec<Arc<Batch>>) {
-    let few: Vec<(Arc<Batch>, PlannedRequest)> =
+fn fill_up(kept: &mut Vec<Arc<ReplayBatch>>) {
+    let few: Vec<(Arc<ReplayBatch>, PlannedRequest)> =
         kept.iter().flat_map(|batch| batch.asks.iter().map(|ask| (batch.clone(), *ask))).take(BATCH_REQUESTS).collect();
-    let mut batch = Batch::default();
+    let mut batch = ReplayBatch::default();
     if few.is_empty() || few.len() >= BATCH_REQUESTS {
         return;
     }
@@ -175,10 +175,10 @@ struct Out {
     to: SyncSender<SentBatch>,
     told: Arc<ReaderReport>,
     wake: Box<dyn Fn()>,
-    batch: Batch,
+    batch: ReplayBatch,
     base: u64,
     /// Batches sent so far, for the next round; `None`: they are too much, or there is no next one.
-    kept: Option<Vec<Arc<Batch>>>,
+    kept: Option<Vec<Arc<ReplayBatch>>>,
     kept_bytes: usize,
     last_due: u64,
 }
@@ -205,7 +205,7 @@ impl Out {
         self.send(batch)
     }
 
-    fn send(&mut self, batch: Arc<Batch>) -> bool {
+    fn send(&mut self, batch: Arc<ReplayBatch>) -> bool {
         let is_taken = self.to.send((batch, self.base)).is_ok();
         if self.told.is_hungry.swap(false, Ordering::SeqCst) {
             (self.wake)();
@@ -213,7 +213,7 @@ impl Out {
         is_taken && !self.told.is_over.load(Ordering::Relaxed)
     }
 
-    fn again(&mut self, kept: &[Arc<Batch>], order: Order, rng: &mut Rng) -> bool {
+    fn again(&mut self, kept: &[Arc<ReplayBatch>], order: Order, rng: &mut ReplayRng) -> bool {
         let Order::Shuffled { .. } = order else { return kept.iter().all(|batch| self.send(batch.clone())) };
         let mut places: Vec<(u32, u32)> = Vec::new();
         for (b, batch) in kept.iter().enumerate() {
@@ -239,20 +239,20 @@ impl Out {
 }
 
 struct Stages<'a> {
-    plan: &'a Plan,
+    plan: &'a ReadingPlan,
     router: &'a mut Router,
     told: &'a ReaderReport,
     timing: Option<Timing>,
     shuffler: Option<Shuffler>,
     /// When those in the shuffler were due: whoever comes out next is due first.
     dues: VecDeque<u64>,
-    rng: &'a mut Rng,
+    rng: &'a mut ReplayRng,
     out: &'a mut Out,
     head: Vec<u8>,
 }
 
 /// Reads every source once; false when the sender wants no more.
-fn read_all(plan: &Plan, router: &mut Router, told: &ReaderReport, rng: &mut Rng, out: &mut Out) -> bool {
+fn read_all(plan: &ReadingPlan, router: &mut Router, told: &ReaderReport, rng: &mut ReplayRng, out: &mut Out) -> bool {
     let timing = plan.is_timed.then(|| Timing::new(plan.max_gap));
     let shuffler = match plan.order {
         Order::AsRead => None,
@@ -260,14 +260,14 @@ fn read_all(plan: &Plan, router: &mut Router, told: &ReaderReport, rng: &mut Rng
     };
     let mut stages = Stages { plan, router, told, timing, shuffler, dues: VecDeque::new(), rng, out, head: Vec::new() };
     let is_on = plan.sources.read(&told.read, &mut |item| match item {
-        Item::Entry(entry) => stages.take(&entry),
-        Item::Skipped(skip) => {
+        SourceItem::Entry(entry) => stages.take(&entry),
+        SourceItem::Skipped(skip) => {
             told.skip(skip.into());
             true
         }
         // Before it waits for more, what is there goes out.
-        Item::Idle => stages.out.flush(),
-        Item::Note(text) => {
+        SourceItem::Idle => stages.out.flush(),
+        SourceItem::Note(text) => {
             told.note(text);
             true
         }
@@ -276,7 +276,7 @@ fn read_all(plan: &Plan, router: &mut Router, told: &ReaderReport, rng: &mut Rng
 }
 
 impl Stages<'_> {
-    fn take(&mut self, entry: &Entry<'_>) -> bool {
+    fn take(&mut self, entry: &AccessEntry<'_>) -> bool {
         let ask = match self.make(entry) {
             Ok(ask) => ask,
             Err(unsent) => {
@@ -292,7 +292,7 @@ impl Stages<'_> {
         is_on
     }
 
-    fn time_and_pass_on(&mut self, head: &[u8], ask: PlannedRequest, time: Option<Stamp>) -> bool {
+    fn time_and_pass_on(&mut self, head: &[u8], ask: PlannedRequest, time: Option<EntryStamp>) -> bool {
         let Some(timing) = &mut self.timing else { return self.pass_on(head, ask) };
         // Timed requests are known to have a time.
         let Some(time) = time else { return true };
@@ -320,7 +320,7 @@ impl Stages<'_> {
     }
 
     /// Writes the head; its length and what else is known.
-    fn make(&mut self, entry: &Entry<'_>) -> Result<(PlannedRequest, Option<Stamp>), Unsent> {
+    fn make(&mut self, entry: &AccessEntry<'_>) -> Result<(PlannedRequest, Option<EntryStamp>), Unsent> {
         let plan = self.plan;
         let is_wanted = |method: &String| method.as_bytes() == &*entry.method;
         if *entry.method == *b"CONNECT" || !(plan.methods.is_empty() || plan.methods.iter().any(is_wanted)) {
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_few_requests_are_repeated_in_their_order() {
-        let mut batch = Batch::default();
+        let mut batch = ReplayBatch::default();
         let ask = PlannedRequest { begin: 0, end: 0, address: 0, due: 0, is_head: false, is_safe: true };
         for (address, head) in [&b"a"[..], b"bb", b"c"].into_iter().enumerate() {
             batch.push(head, PlannedRequest { address: address as u32, ..ask });

@@ -8,12 +8,12 @@ use base::text::decimal_bytes;
 use serde_json::{Value, json};
 
 use crate::answer::SIGNS;
-use crate::engine::End;
-use crate::faults::Fault;
+use crate::engine::ReplayEnd;
+use crate::faults::ReplayFault;
 use crate::head::Unsent;
 use crate::reader::ReaderReport;
 use crate::server::round;
-use crate::stats::Stats;
+use crate::stats::ReplayStats;
 
 /// CPU usage from which on the client itself may limit a run (percent of a CPU).
 const BUSY_CLIENT: f64 = 90.0;
@@ -21,34 +21,34 @@ const BUSY_CLIENT: f64 = 90.0;
 const LATE: f64 = 10.0;
 
 #[derive(Clone, Copy)]
-pub struct Counted<'a> {
+pub struct CountedRequests<'a> {
     pub name: &'a str,
-    pub stats: &'a Stats,
+    pub stats: &'a ReplayStats,
     pub told: &'a ReaderReport,
     /// Requests were due at times of their own.
     pub is_open: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Client {
+pub struct ReplayClient {
     /// CPU seconds of all who sent.
     pub cpu_seconds: f64,
     /// CPU seconds of the busiest sender.
     pub busiest: f64,
 }
 
-impl Client {
-    pub fn alone(cpu_seconds: f64) -> Client {
-        Client { cpu_seconds, busiest: cpu_seconds }
+impl ReplayClient {
+    pub fn alone(cpu_seconds: f64) -> ReplayClient {
+        ReplayClient { cpu_seconds, busiest: cpu_seconds }
     }
 }
 
-fn stream(stream: Counted<'_>, seconds: f64) -> Value {
+fn stream(stream: CountedRequests<'_>, seconds: f64) -> Value {
     let s = stream.stats;
     let status: serde_json::Map<String, Value> =
         s.status.iter().enumerate().filter(|(_, n)| **n > 0).map(|(code, n)| (code.to_string(), json!(n))).collect();
     let faults: serde_json::Map<String, Value> =
-        Fault::ALL.iter().map(|f| (f.word().to_owned(), json!(s.faults[*f as usize]))).collect();
+        ReplayFault::ALL.iter().map(|f| (f.word().to_owned(), json!(s.faults[*f as usize]))).collect();
     let mut out = json!({
         "name": stream.name,
         "seconds": round(seconds, 6),
@@ -84,7 +84,7 @@ fn stream(stream: Counted<'_>, seconds: f64) -> Value {
 }
 
 /// None where nothing of it was met.
-fn tls(s: &Stats) -> Option<Value> {
+fn tls(s: &ReplayStats) -> Option<Value> {
     let handshakes = s.handshake.len();
     (handshakes > 0 || s.tls_failure.is_some()).then(|| {
         json!({
@@ -106,7 +106,7 @@ fn share(part: u64, whole: u64) -> Value {
     if whole == 0 { Value::Null } else { json!(round(part as f64 / whole as f64, 6)) }
 }
 
-fn cache(s: &Stats) -> Value {
+fn cache(s: &ReplayStats) -> Value {
     let mut by = json!({});
     for (name, (told, hits)) in SIGNS.iter().zip(s.signs).filter(|(_, (told, _))| *told > 0) {
         by[*name] = json!({"told": told, "hits": hits, "hit_rate": share(hits, told)});
@@ -125,8 +125,8 @@ fn source(told: &ReaderReport) -> Value {
     })
 }
 
-fn series(s: &Stats) -> Value {
-    let all = |f: &dyn Fn(&crate::stats::Second) -> Value| s.seconds.iter().map(f).collect::<Value>();
+fn series(s: &ReplayStats) -> Value {
+    let all = |f: &dyn Fn(&crate::stats::ReplaySecond) -> Value| s.seconds.iter().map(f).collect::<Value>();
     json!({
         "answers": all(&|x| json!(x.answers)),
         "failed": all(&|x| json!(x.faults)),
@@ -137,7 +137,13 @@ fn series(s: &Stats) -> Value {
     })
 }
 
-pub fn run(streams: &[Counted<'_>], ns: u64, end: End, client: Client, server: Option<&crate::server::Meter>) -> Value {
+pub fn run(
+    streams: &[CountedRequests<'_>],
+    ns: u64,
+    end: ReplayEnd,
+    client: ReplayClient,
+    server: Option<&crate::server::CpuMeter>,
+) -> Value {
     let seconds = ns as f64 / 1e9;
     let mut out = streams.first().map_or(Value::Null, |first| stream(*first, seconds));
     let answers: u64 = streams.iter().map(|s| s.stats.answers).sum();
@@ -158,7 +164,7 @@ pub fn run(streams: &[Counted<'_>], ns: u64, end: End, client: Client, server: O
     out
 }
 
-fn notes(streams: &[Counted<'_>], report: &Value, busy: f64) -> Value {
+fn notes(streams: &[CountedRequests<'_>], report: &Value, busy: f64) -> Value {
     let mut notes: Vec<String> = Vec::new();
     for stream in streams {
         if let Ok(told) = stream.told.notes.lock() {
@@ -182,11 +188,11 @@ fn notes(streams: &[Counted<'_>], report: &Value, busy: f64) -> Value {
     if report["end"] == json!("gave_up") {
         notes.push("given up: requests failed and none was answered for too long".into());
     }
-    let end = report["end"].as_str().and_then(End::parse);
+    let end = report["end"].as_str().and_then(ReplayEnd::parse);
     notes.extend(match end {
-        Some(End::Interrupted) => Some("interrupted: this is what there was up to then".to_owned()),
-        Some(End::InterruptedInWarmup) => Some("interrupted in the warm-up: nothing was measured".to_owned()),
-        Some(End::DoneInWarmup) => Some(
+        Some(ReplayEnd::Interrupted) => Some("interrupted: this is what there was up to then".to_owned()),
+        Some(ReplayEnd::InterruptedInWarmup) => Some("interrupted in the warm-up: nothing was measured".to_owned()),
+        Some(ReplayEnd::DoneInWarmup) => Some(
             "the last request was sent in the warm-up: nothing was measured; shorten --warmup, or give --loop"
                 .to_owned(),
         ),
@@ -197,7 +203,7 @@ fn notes(streams: &[Counted<'_>], report: &Value, busy: f64) -> Value {
 
 pub fn text(report: &Value) -> String {
     let mut out = String::new();
-    if report["end"].as_str().and_then(End::parse).is_some_and(End::is_unmeasured) {
+    if report["end"].as_str().and_then(ReplayEnd::parse).is_some_and(ReplayEnd::is_unmeasured) {
         note_lines(&mut out, report);
         return out;
     }
@@ -270,7 +276,7 @@ fn block(out: &mut String, s: &Value) {
     if let Some(tls) = s.get("tls") {
         tls_lines(out, tls);
     }
-    for fault in Fault::ALL {
+    for fault in ReplayFault::ALL {
         let count = s["errors"][fault.word()].as_u64().unwrap_or(0);
         if count > 0 {
             line(out, "errors", &format!("{count} {}", fault.text()));

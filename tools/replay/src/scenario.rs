@@ -3,14 +3,14 @@
 
 use serde_json::{Value, json};
 
-use crate::pace::Pace;
+use crate::pace::ReplayPace;
 use crate::server::round;
-use crate::stats::Stats;
+use crate::stats::ReplayStats;
 
 const MAX_STEPS: usize = 1000;
 
 #[derive(Clone, PartialEq, Debug)]
-pub enum Scenario {
+pub enum ReplayScenario {
     Plain,
     /// The source so many times, each reported by itself: the first finds a cold cache, the next a hot one.
     Passes(u32),
@@ -19,47 +19,47 @@ pub enum Scenario {
         rates: Vec<f64>,
         /// Time for which each is held.
         hold: u64,
-        limits: Vec<Limit>,
+        limits: Vec<ScenarioLimit>,
     },
 }
 
-impl Scenario {
+impl ReplayScenario {
     pub fn parts(&self) -> usize {
         match self {
-            Scenario::Plain => 1,
-            Scenario::Passes(n) => *n as usize,
-            Scenario::Ramp { rates, .. } => rates.len(),
+            ReplayScenario::Plain => 1,
+            ReplayScenario::Passes(n) => *n as usize,
+            ReplayScenario::Ramp { rates, .. } => rates.len(),
         }
     }
 
-    pub fn part(&self, i: usize, pace: Pace) -> (String, Pace) {
+    pub fn part(&self, i: usize, pace: ReplayPace) -> (String, ReplayPace) {
         match (self, pace) {
-            (Scenario::Plain, _) => (String::new(), pace),
-            (Scenario::Passes(_), _) => (format!("pass {}", i + 1), pace),
-            (Scenario::Ramp { rates, .. }, _) => {
+            (ReplayScenario::Plain, _) => (String::new(), pace),
+            (ReplayScenario::Passes(_), _) => (format!("pass {}", i + 1), pace),
+            (ReplayScenario::Ramp { rates, .. }, _) => {
                 let rate = rates.get(i).copied().unwrap_or(1.0);
-                let is_random = matches!(pace, Pace::Rate { is_random: true, .. });
-                (format!("{rate} a second"), Pace::Rate { rate, is_random })
+                let is_random = matches!(pace, ReplayPace::Rate { is_random: true, .. });
+                (format!("{rate} a second"), ReplayPace::Rate { rate, is_random })
             }
         }
     }
 
-    pub fn passed(&self, stats: &Stats) -> Option<Limit> {
+    pub fn passed(&self, stats: &ReplayStats) -> Option<ScenarioLimit> {
         match self {
-            Scenario::Plain | Scenario::Passes(_) => None,
-            Scenario::Ramp { limits, .. } => limits.iter().find(|limit| limit.is_passed(stats)).copied(),
+            ReplayScenario::Plain | ReplayScenario::Passes(_) => None,
+            ReplayScenario::Ramp { limits, .. } => limits.iter().find(|limit| limit.is_passed(stats)).copied(),
         }
     }
 
-    pub fn json(&self, mut parts: Vec<Value>, passed: Option<Limit>) -> Value {
+    pub fn json(&self, mut parts: Vec<Value>, passed: Option<ScenarioLimit>) -> Value {
         let rate = |part: &Value| part["target_rate"].clone();
         match self {
-            Scenario::Plain => parts.pop().unwrap_or_default(),
-            Scenario::Passes(_) => json!({"passes": parts}),
-            Scenario::Ramp { .. } => {
+            ReplayScenario::Plain => parts.pop().unwrap_or_default(),
+            ReplayScenario::Passes(_) => json!({"passes": parts}),
+            ReplayScenario::Ramp { .. } => {
                 let good = parts.len() - usize::from(passed.is_some() && !parts.is_empty());
                 json!({
-                    "limit_passed": passed.map(Limit::text),
+                    "limit_passed": passed.map(ScenarioLimit::text),
                     "last_good_rate": parts[..good].last().map(rate),
                     "steps": parts,
                 })
@@ -69,41 +69,41 @@ impl Scenario {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Limit {
+pub enum ScenarioLimit {
     /// Percentile, and its longest time in nanoseconds.
     Latency(f64, u64),
     /// The share of requests that fail, or are answered 5xx.
     Errors(f64),
 }
 
-impl Limit {
+impl ScenarioLimit {
     /// `p99>50ms` or `errors>1%`; `time` reads times.
-    pub fn parse(text: &str, time: impl Fn(&str) -> Option<u64>) -> Option<Limit> {
+    pub fn parse(text: &str, time: impl Fn(&str) -> Option<u64>) -> Option<ScenarioLimit> {
         let (what, most) = text.split_once('>')?;
         match (what.trim(), most.trim()) {
             ("errors", most) => {
                 let percent = most.strip_suffix('%')?.parse::<f64>().ok()?;
-                (0.0..=100.0).contains(&percent).then_some(Limit::Errors(percent / 100.0))
+                (0.0..=100.0).contains(&percent).then_some(ScenarioLimit::Errors(percent / 100.0))
             }
             (percentile, most) => {
                 let percent = percentile.strip_prefix('p')?.parse::<f64>().ok()?;
                 (0.0..=100.0).contains(&percent).then_some(())?;
-                Some(Limit::Latency(percent, time(most)?))
+                Some(ScenarioLimit::Latency(percent, time(most)?))
             }
         }
     }
 
     pub fn text(self) -> String {
         match self {
-            Limit::Latency(percent, ns) => format!("p{percent}>{}ms", round(ns as f64 / 1e6, 3)),
-            Limit::Errors(share) => format!("errors>{}%", round(share * 100.0, 3)),
+            ScenarioLimit::Latency(percent, ns) => format!("p{percent}>{}ms", round(ns as f64 / 1e6, 3)),
+            ScenarioLimit::Errors(share) => format!("errors>{}%", round(share * 100.0, 3)),
         }
     }
 
-    fn is_passed(self, stats: &Stats) -> bool {
+    fn is_passed(self, stats: &ReplayStats) -> bool {
         match self {
-            Limit::Latency(percent, most) => stats.latency.percentile(percent) > most,
-            Limit::Errors(share) => {
+            ScenarioLimit::Latency(percent, most) => stats.latency.percentile(percent) > most,
+            ScenarioLimit::Errors(share) => {
                 let bad = stats.failed() + stats.unsent + stats.status[500..600].iter().sum::<u64>();
                 bad as f64 > share * (stats.sent + stats.unsent) as f64
             }
@@ -123,7 +123,7 @@ pub fn rates(text: &str) -> Option<Vec<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::Fault;
+    use crate::faults::ReplayFault;
 
     #[test]
     fn ramps_and_limits() {
@@ -133,20 +133,22 @@ mod tests {
             assert_eq!(rates(bad), None, "{bad}");
         }
         let time = |text: &str| text.strip_suffix("ms")?.parse::<u64>().ok().map(|ms| ms * 1_000_000);
-        assert_eq!(Limit::parse("p99.9>50ms", time).map(Limit::text), Some("p99.9>50ms".into()));
-        assert_eq!(Limit::parse("errors>0.5%", time).map(Limit::text), Some("errors>0.5%".into()));
+        assert_eq!(ScenarioLimit::parse("p99.9>50ms", time).map(ScenarioLimit::text), Some("p99.9>50ms".into()));
+        assert_eq!(ScenarioLimit::parse("errors>0.5%", time).map(ScenarioLimit::text), Some("errors>0.5%".into()));
         for bad in ["", "p99", "p101>5ms", "errors>5", "x>5ms", "p99>5"] {
-            assert_eq!(Limit::parse(bad, time), None, "{bad}");
+            assert_eq!(ScenarioLimit::parse(bad, time), None, "{bad}");
         }
     }
 
     #[test]
     fn a_limit_is_passed_when_it_is_exceeded() {
-        let mut stats = Stats::new(1);
+        let mut stats = ReplayStats::new(1);
         (stats.sent, stats.status[503]) = (100, 1);
-        let passed = |stats: &Stats| (Limit::Errors(0.01).is_passed(stats), Limit::Latency(99.0, 5).is_passed(stats));
+        let passed = |stats: &ReplayStats| {
+            (ScenarioLimit::Errors(0.01).is_passed(stats), ScenarioLimit::Latency(99.0, 5).is_passed(stats))
+        };
         assert_eq!(passed(&stats), (false, false));
-        stats.fault(Fault::Reset);
+        stats.fault(ReplayFault::Reset);
         stats.latency.add(1_000_000);
         assert_eq!(passed(&stats), (true, true));
     }

@@ -18,7 +18,7 @@ pub enum WatchedServer {
 
 /// CPU seconds at the start and the last time they could be read.
 #[derive(Debug)]
-pub struct Meter {
+pub struct CpuMeter {
     watched: WatchedServer,
     first: f64,
     last: f64,
@@ -29,13 +29,13 @@ pub struct Meter {
     is_gone: bool,
 }
 
-impl Meter {
-    pub fn new(watched: WatchedServer) -> Result<Meter, String> {
+impl CpuMeter {
+    pub fn new(watched: WatchedServer) -> Result<CpuMeter, String> {
         let first = cpu_seconds(&watched).ok_or_else(|| match &watched {
             WatchedServer::Pids(pids) => format!("--pid: no process {}", list(pids)),
             WatchedServer::Cgroup(path) => format!("--cgroup: {}/cpu.stat can't be read", path.display()),
         })?;
-        Ok(Meter { watched, first, last: first, seconds: Vec::new(), last_second: first, is_gone: false })
+        Ok(CpuMeter { watched, first, last: first, seconds: Vec::new(), last_second: first, is_gone: false })
     }
 
     pub fn look(&mut self) {
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn our_own_time_is_seen() {
         let pid = std::process::id();
-        let mut meter = Meter::new(WatchedServer::Pids(vec![pid])).unwrap();
+        let mut meter = CpuMeter::new(WatchedServer::Pids(vec![pid])).unwrap();
         let begun = own_cpu_seconds();
         while own_cpu_seconds() - begun < 0.1 {
             std::hint::black_box((0..1000).sum::<u64>());
@@ -157,7 +157,7 @@ mod tests {
         let series: Vec<f64> = serde_json::from_value(meter.series()).unwrap();
         assert!(series.len() == 2 && series[0] >= 80.0 && series[1] < series[0], "{series:?}");
         assert!(meter.used() >= 0.08 && !meter.is_gone, "{}", meter.used());
-        assert!(Meter::new(WatchedServer::Pids(vec![u32::MAX])).is_err());
-        assert!(Meter::new(WatchedServer::Cgroup("/nowhere".into())).is_err());
+        assert!(CpuMeter::new(WatchedServer::Pids(vec![u32::MAX])).is_err());
+        assert!(CpuMeter::new(WatchedServer::Cgroup("/nowhere".into())).is_err());
     }
 }

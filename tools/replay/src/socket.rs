@@ -13,11 +13,11 @@ use nix::sys::socket::{MsgFlags, recv};
 
 use tls::Over;
 
-use crate::faults::Fault;
-use crate::target::Address;
+use crate::faults::ReplayFault;
+use crate::target::ReplayAddress;
 
 #[derive(Debug)]
-pub enum Socket {
+pub enum ReplaySocket {
     Inet(TcpStream),
     Unix(UnixStream),
     Tls(Box<Over<TcpStream>>),
@@ -25,19 +25,23 @@ pub enum Socket {
     Udp(UdpSocket),
 }
 
-impl Socket {
+impl ReplaySocket {
     /// Begins to connect; `from` is the address to come from, `tls` what speaks TLS.
     ///
     /// # Errors
     /// It failed at once.
-    pub fn connect(to: &Address, from: Option<IpAddr>, tls: Option<&Arc<tls::Client>>) -> io::Result<Socket> {
+    pub fn connect(
+        to: &ReplayAddress,
+        from: Option<IpAddr>,
+        tls: Option<&Arc<tls::TlsClient>>,
+    ) -> io::Result<ReplaySocket> {
         match to {
-            Address::Unix(path) => UnixStream::connect(path).map(Socket::Unix),
-            Address::Inet(to) => Socket::inet(to, from).map(Socket::Inet),
-            Address::Tls(to, name) => {
+            ReplayAddress::Unix(path) => UnixStream::connect(path).map(ReplaySocket::Unix),
+            ReplayAddress::Inet(to) => ReplaySocket::inet(to, from).map(ReplaySocket::Inet),
+            ReplayAddress::Tls(to, name) => {
                 let tls = tls.ok_or(io::ErrorKind::Unsupported)?;
-                let over = Over::client(Socket::inet(to, from)?, tls, name).map_err(io::Error::other)?;
-                Ok(Socket::Tls(Box::new(over)))
+                let over = Over::client(ReplaySocket::inet(to, from)?, tls, name).map_err(io::Error::other)?;
+                Ok(ReplaySocket::Tls(Box::new(over)))
             }
         }
     }
@@ -46,11 +50,11 @@ impl Socket {
     ///
     /// # Errors
     /// The operating system's word.
-    pub fn datagrams(to: SocketAddr, from: Option<IpAddr>) -> io::Result<Socket> {
+    pub fn datagrams(to: SocketAddr, from: Option<IpAddr>) -> io::Result<ReplaySocket> {
         let any = if to.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
         let socket = UdpSocket::bind(SocketAddr::new(from.unwrap_or(any), 0))?;
         socket.connect(to)?;
-        Ok(Socket::Udp(socket))
+        Ok(ReplaySocket::Udp(socket))
     }
 
     fn inet(to: &SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
@@ -79,19 +83,19 @@ impl Socket {
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let both = Interest::READABLE | Interest::WRITABLE;
         match self {
-            Socket::Inet(stream) => stream.register(registry, token, both),
-            Socket::Unix(stream) => stream.register(registry, token, both),
-            Socket::Tls(over) => over.below_mut().register(registry, token, both),
-            Socket::Udp(socket) => socket.register(registry, token, both),
+            ReplaySocket::Inet(stream) => stream.register(registry, token, both),
+            ReplaySocket::Unix(stream) => stream.register(registry, token, both),
+            ReplaySocket::Tls(over) => over.below_mut().register(registry, token, both),
+            ReplaySocket::Udp(socket) => socket.register(registry, token, both),
         }
     }
 
     pub fn take_error(&self) -> Option<io::Error> {
         match self {
-            Socket::Inet(stream) => stream.take_error(),
-            Socket::Unix(stream) => stream.take_error(),
-            Socket::Tls(over) => over.below().take_error(),
-            Socket::Udp(socket) => socket.take_error(),
+            ReplaySocket::Inet(stream) => stream.take_error(),
+            ReplaySocket::Unix(stream) => stream.take_error(),
+            ReplaySocket::Tls(over) => over.below().take_error(),
+            ReplaySocket::Udp(socket) => socket.take_error(),
         }
         .unwrap_or_else(Some)
     }
@@ -103,10 +107,10 @@ impl Socket {
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let read = match self {
-                Socket::Inet(stream) => stream.read(buffer),
-                Socket::Unix(stream) => stream.read(buffer),
-                Socket::Tls(over) => over.read(buffer),
-                Socket::Udp(socket) => socket.recv(buffer),
+                ReplaySocket::Inet(stream) => stream.read(buffer),
+                ReplaySocket::Unix(stream) => stream.read(buffer),
+                ReplaySocket::Tls(over) => over.read(buffer),
+                ReplaySocket::Udp(socket) => socket.recv(buffer),
             };
             match read {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -118,9 +122,9 @@ impl Socket {
     /// Reads and throws away, without copying where the kernel can do that.
     ///
     /// # Errors
-    /// As [`Socket::read`].
+    /// As [`ReplaySocket::read`].
     pub fn discard(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Socket::Inet(stream) = self else { return self.read(buffer) };
+        let ReplaySocket::Inet(stream) = self else { return self.read(buffer) };
         loop {
             match stream.try_io(|| Ok(recv(stream.as_raw_fd(), buffer, MsgFlags::MSG_TRUNC)?)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -132,10 +136,10 @@ impl Socket {
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             let written = match self {
-                Socket::Inet(stream) => stream.write(bytes),
-                Socket::Unix(stream) => stream.write(bytes),
-                Socket::Tls(over) => over.write(bytes),
-                Socket::Udp(socket) => socket.send(bytes),
+                ReplaySocket::Inet(stream) => stream.write(bytes),
+                ReplaySocket::Unix(stream) => stream.write(bytes),
+                ReplaySocket::Tls(over) => over.write(bytes),
+                ReplaySocket::Udp(socket) => socket.send(bytes),
             };
             match written {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -147,41 +151,41 @@ impl Socket {
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             // These keep nothing.
-            Socket::Inet(_) | Socket::Unix(_) | Socket::Udp(_) => Ok(()),
-            Socket::Tls(over) => over.flush(),
+            ReplaySocket::Inet(_) | ReplaySocket::Unix(_) | ReplaySocket::Udp(_) => Ok(()),
+            ReplaySocket::Tls(over) => over.flush(),
         }
     }
 
     /// True if a read may leave something that no event will report.
     pub fn keeps_some(&self) -> bool {
-        matches!(self, Socket::Tls(_))
+        matches!(self, ReplaySocket::Tls(_))
     }
 
-    pub fn agreed(&self) -> Option<&tls::Info> {
+    pub fn agreed(&self) -> Option<&tls::HandshakeInfo> {
         match self {
-            Socket::Inet(_) | Socket::Unix(_) | Socket::Udp(_) => None,
-            Socket::Tls(over) => over.info(),
+            ReplaySocket::Inet(_) | ReplaySocket::Unix(_) | ReplaySocket::Udp(_) => None,
+            ReplaySocket::Tls(over) => over.info(),
         }
     }
 
     /// Parts from the other end in order, where there is an order.
     pub fn part(&mut self) {
-        if let Socket::Tls(over) = self {
+        if let ReplaySocket::Tls(over) = self {
             over.close();
         }
     }
 }
 
-pub fn connect_fault(error: &io::Error) -> Fault {
+pub fn connect_fault(error: &io::Error) -> ReplayFault {
     use nix::libc::{EADDRNOTAVAIL, EAGAIN, EMFILE, ENFILE, ENOBUFS, ENOENT};
     match error.raw_os_error() {
-        _ if tls::over::reason(error).is_some() => Fault::Tls,
+        _ if tls::over::reason(error).is_some() => ReplayFault::Tls,
         // A Unix listener's queue that is full says EAGAIN.
-        Some(EMFILE | ENFILE | EADDRNOTAVAIL | ENOBUFS | EAGAIN) => Fault::Exhausted,
-        Some(ENOENT) => Fault::Refused,
-        _ if error.kind() == io::ErrorKind::ConnectionRefused => Fault::Refused,
-        _ if error.kind() == io::ErrorKind::TimedOut => Fault::Timeout,
-        _ if error.kind() == io::ErrorKind::ConnectionReset => Fault::Reset,
-        _ => Fault::Connect,
+        Some(EMFILE | ENFILE | EADDRNOTAVAIL | ENOBUFS | EAGAIN) => ReplayFault::Exhausted,
+        Some(ENOENT) => ReplayFault::Refused,
+        _ if error.kind() == io::ErrorKind::ConnectionRefused => ReplayFault::Refused,
+        _ if error.kind() == io::ErrorKind::TimedOut => ReplayFault::Timeout,
+        _ if error.kind() == io::ErrorKind::ConnectionReset => ReplayFault::Reset,
+        _ => ReplayFault::Connect,
     }
 }

@@ -4,8 +4,8 @@
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-use crate::answer::{Answer, SIGNS};
-use crate::faults::Fault;
+use crate::answer::{ReplayAnswer, SIGNS};
+use crate::faults::ReplayFault;
 
 /// The longest time that is told apart, in nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
@@ -15,26 +15,26 @@ pub const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 /// Times in nanoseconds with three digits (HdrHistogram).
 #[derive(Clone, Debug)]
-pub struct Times {
+pub struct ReplayTimes {
     all: Histogram<u64>,
     sum: u128,
 }
 
-impl Default for Times {
-    fn default() -> Times {
+impl Default for ReplayTimes {
+    fn default() -> ReplayTimes {
         let all =
             Histogram::new_with_bounds(1000, LONGEST, 3).expect("1000 * 2 <= LONGEST, and 3 digits are few enough");
-        Times { all, sum: 0 }
+        ReplayTimes { all, sum: 0 }
     }
 }
 
-impl Times {
+impl ReplayTimes {
     pub fn add(&mut self, ns: u64) {
         self.all.saturating_record(ns);
         self.sum += u128::from(ns);
     }
 
-    pub fn add_all(&mut self, other: &Times) {
+    pub fn add_all(&mut self, other: &ReplayTimes) {
         // Both have the same bounds: nothing is refused.
         let _ = self.all.add(&other.all);
         self.sum += other.sum;
@@ -55,7 +55,7 @@ impl Times {
         self.sum
     }
 
-    /// Sets what [`Times::add_many`] can't know exactly.
+    /// Sets what [`ReplayTimes::add_many`] can't know exactly.
     pub fn set_sum(&mut self, sum: u128) {
         self.sum = sum;
     }
@@ -94,7 +94,7 @@ impl Times {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Second {
+pub struct ReplaySecond {
     pub answers: u64,
     pub faults: u64,
     pub hits: u64,
@@ -103,8 +103,8 @@ pub struct Second {
     pub p99: u64,
 }
 
-impl Second {
-    pub fn close(&mut self, times: &Times) {
+impl ReplaySecond {
+    pub fn close(&mut self, times: &ReplayTimes) {
         (self.mean, self.p50, self.p99) = (times.mean(), times.percentile(50.0), times.percentile(99.0));
     }
 }
@@ -140,11 +140,11 @@ impl Slowest {
 }
 
 #[derive(Clone, Debug)]
-pub struct Stats {
+pub struct ReplayStats {
     pub sent: u64,
     pub answers: u64,
     pub status: Vec<u64>,
-    pub faults: [u64; Fault::ALL.len()],
+    pub faults: [u64; ReplayFault::ALL.len()],
     /// Answers that had each of [`SIGNS`], and those that it calls hits.
     pub signs: [(u64, u64); SIGNS.len()],
     /// Answers with any sign, and hits by the first of [`SIGNS`] that they had.
@@ -155,12 +155,12 @@ pub struct Stats {
     pub body_bytes: u64,
     pub bytes_out: u64,
     /// Time from when a request was due (open loop) or begun (closed loop) to the end of its answer.
-    pub latency: Times,
-    pub service: Times,
+    pub latency: ReplayTimes,
+    pub service: ReplayTimes,
     /// Time by which requests were begun later than due (open loop).
-    pub late: Times,
-    pub connect: Times,
-    pub handshake: Times,
+    pub late: ReplayTimes,
+    pub connect: ReplayTimes,
+    pub handshake: ReplayTimes,
     /// Those that took up an earlier session.
     pub resumed: u64,
     /// Version and cipher of the last TLS handshake.
@@ -174,30 +174,30 @@ pub struct Stats {
     /// Requests whose answer wasn't waited for when the run ended.
     pub unfinished: u64,
     pub slowest: Slowest,
-    pub seconds: Vec<Second>,
-    current: Second,
-    current_times: Times,
+    pub seconds: Vec<ReplaySecond>,
+    current: ReplaySecond,
+    current_times: ReplayTimes,
 }
 
-impl Stats {
+impl ReplayStats {
     /// Nothing counted; `top`: so many of the slowest are kept.
-    pub fn new(top: usize) -> Stats {
-        Stats {
+    pub fn new(top: usize) -> ReplayStats {
+        ReplayStats {
             sent: 0,
             answers: 0,
             status: vec![0; 1000],
-            faults: [0; Fault::ALL.len()],
+            faults: [0; ReplayFault::ALL.len()],
             signs: [(0, 0); SIGNS.len()],
             known: 0,
             hits: 0,
             bytes_in: 0,
             body_bytes: 0,
             bytes_out: 0,
-            latency: Times::default(),
-            service: Times::default(),
-            late: Times::default(),
-            connect: Times::default(),
-            handshake: Times::default(),
+            latency: ReplayTimes::default(),
+            service: ReplayTimes::default(),
+            late: ReplayTimes::default(),
+            connect: ReplayTimes::default(),
+            handshake: ReplayTimes::default(),
             resumed: 0,
             agreed: None,
             tls_failure: None,
@@ -207,12 +207,12 @@ impl Stats {
             unfinished: 0,
             slowest: Slowest { most: top, list: Vec::new() },
             seconds: Vec::new(),
-            current: Second::default(),
-            current_times: Times::default(),
+            current: ReplaySecond::default(),
+            current_times: ReplayTimes::default(),
         }
     }
 
-    pub fn answer(&mut self, answer: &Answer, latency: u64, service: u64, label: impl FnOnce() -> String) {
+    pub fn answer(&mut self, answer: &ReplayAnswer, latency: u64, service: u64, label: impl FnOnce() -> String) {
         self.answers += 1;
         self.current.answers += 1;
         if let Some(count) = self.status.get_mut(usize::from(answer.status)) {
@@ -235,7 +235,7 @@ impl Stats {
         self.slowest.add(latency, answer.status, label);
     }
 
-    pub fn fault(&mut self, fault: Fault) {
+    pub fn fault(&mut self, fault: ReplayFault) {
         self.faults[fault as usize] += 1;
         self.current.faults += 1;
     }
@@ -250,7 +250,7 @@ impl Stats {
         self.faults.iter().sum()
     }
 
-    pub fn current(&self) -> (&Second, &Times) {
+    pub fn current(&self) -> (&ReplaySecond, &ReplayTimes) {
         (&self.current, &self.current_times)
     }
 
@@ -269,7 +269,7 @@ impl Stats {
     pub fn settle(&mut self) {
         self.latency.add_all(&self.current_times);
         self.current_times.clear();
-        self.current = Second::default();
+        self.current = ReplaySecond::default();
     }
 }
 
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn times_have_three_digits() {
-        let mut times = Times::default();
+        let mut times = ReplayTimes::default();
         assert_eq!((times.percentile(99.0), times.mean()), (0, 0.0));
         (1..=1000u64).for_each(|n| times.add(n * 1_000_000));
         for p in [50.0, 90.0, 99.0, 99.9] {
@@ -303,8 +303,8 @@ mod tests {
 
     #[test]
     fn sums_agree_with_the_series() {
-        let mut stats = Stats::new(1);
-        let answer = Answer { status: 200, verdicts: [None, None, Some(true), None], keeps: true, body_bytes: 5 };
+        let mut stats = ReplayStats::new(1);
+        let answer = ReplayAnswer { status: 200, verdicts: [None, None, Some(true), None], keeps: true, body_bytes: 5 };
         for n in 0..10 {
             stats.answer(&answer, 1_000_000, 900_000, || "u".into());
             if n % 4 == 3 {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-use crate::link::Job;
-use crate::order::Rng;
-use crate::pace::Pace;
+use crate::link::ReplayJob;
+use crate::order::ReplayRng;
+use crate::pace::ReplayPace;
 use crate::reader::{ReaderReport, SentBatch};
-use crate::report::Counted;
-use crate::stats::Stats;
+use crate::report::CountedRequests;
+use crate::stats::ReplayStats;
 
 /// Requests that were due and not begun, counted one by one at most.
 const MAX_UNSENT: u64 = 10_000_000;
@@ -22,14 +22,14 @@ pub struct Keep {
     pub most: Option<u32>,
 }
 
-pub struct Stream {
+pub struct ReplayStream {
     pub name: String,
-    pub pace: Pace,
+    pub pace: ReplayPace,
     pub connections: usize,
     pub keep: Keep,
     pub most: Option<u64>,
     pub is_beside: bool,
-    pub stats: Stats,
+    pub stats: ReplayStats,
     pub told: Arc<ReaderReport>,
     pub active: usize,
     pub open: usize,
@@ -51,26 +51,26 @@ pub struct Stream {
     /// Nothing that is due from here on is sent.
     end: u64,
     next_due: f64,
-    rng: Rng,
+    rng: ReplayRng,
 }
 
-impl Stream {
+impl ReplayStream {
     pub fn new(
         name: &str,
         from: Receiver<SentBatch>,
         told: Arc<ReaderReport>,
-        pace: Pace,
+        pace: ReplayPace,
         connections: usize,
         top: usize,
-    ) -> Stream {
-        Stream {
+    ) -> ReplayStream {
+        ReplayStream {
             name: name.to_owned(),
             pace,
             connections: connections.max(1),
             keep: Keep { share: 1.0, most: None },
             most: None,
             is_beside: false,
-            stats: Stats::new(top),
+            stats: ReplayStats::new(top),
             told,
             active: 0,
             open: 0,
@@ -88,7 +88,7 @@ impl Stream {
             start: 0,
             end: u64::MAX,
             next_due: 0.0,
-            rng: Rng::new(0x1acc),
+            rng: ReplayRng::new(0x1acc),
         }
     }
 
@@ -97,18 +97,18 @@ impl Stream {
         self.begun = 0;
         self.ready = self.connections;
         self.next_due = (now + self.offset) as f64;
-        self.stats = Stats::new(self.top);
+        self.stats = ReplayStats::new(self.top);
     }
 
     pub fn forget(&mut self) {
         let under_way = self.active as u64;
-        self.stats = Stats::new(self.top);
+        self.stats = ReplayStats::new(self.top);
         // They end in what is counted from now on.
         self.stats.sent = under_way;
     }
 
     pub fn seed(&mut self, seed: u64) {
-        self.rng = Rng::new(seed);
+        self.rng = ReplayRng::new(seed);
     }
 
     pub fn refill(&mut self, from: Receiver<SentBatch>, told: Arc<ReaderReport>) {
@@ -116,8 +116,8 @@ impl Stream {
         (self.from, self.told, self.current, self.is_ended) = (from, told, None, false);
     }
 
-    pub fn counted(&self) -> Counted<'_> {
-        Counted { name: &self.name, stats: &self.stats, told: &self.told, is_open: self.pace.is_open() }
+    pub fn counted(&self) -> CountedRequests<'_> {
+        CountedRequests { name: &self.name, stats: &self.stats, told: &self.told, is_open: self.pace.is_open() }
     }
 
     pub fn is_finished(&self) -> bool {
@@ -128,16 +128,16 @@ impl Stream {
         self.most.is_some_and(|most| self.begun >= most)
     }
 
-    pub fn next(&mut self, now: u64) -> Option<Job> {
+    pub fn next(&mut self, now: u64) -> Option<ReplayJob> {
         self.wake_at = u64::MAX;
         let has_room = match self.pace {
-            Pace::Closed { .. } => self.ready > 0,
-            Pace::Rate { .. } | Pace::Log { .. } => self.active < self.connections,
+            ReplayPace::Closed { .. } => self.ready > 0,
+            ReplayPace::Rate { .. } | ReplayPace::Log { .. } => self.active < self.connections,
         };
         if !has_room || self.is_full() {
             return None;
         }
-        if let Pace::Rate { .. } = self.pace
+        if let ReplayPace::Rate { .. } = self.pace
             && self.next_due > now as f64
         {
             self.wake_at = if self.next_due < self.end as f64 { self.next_due as u64 } else { u64::MAX };
@@ -148,9 +148,9 @@ impl Stream {
         }
         let Some((batch, base)) = &self.current else { return None };
         let due = match self.pace {
-            Pace::Closed { .. } => now,
-            Pace::Rate { .. } => self.next_due as u64,
-            Pace::Log { speed } => self.start + ((base + batch.asks[self.at].due) as f64 / speed) as u64,
+            ReplayPace::Closed { .. } => now,
+            ReplayPace::Rate { .. } => self.next_due as u64,
+            ReplayPace::Log { speed } => self.start + ((base + batch.asks[self.at].due) as f64 / speed) as u64,
         };
         if due >= self.end {
             return None;
@@ -159,7 +159,7 @@ impl Stream {
             self.wake_at = due;
             return None;
         }
-        let job = Job::new(batch.clone(), self.at, due, now);
+        let job = ReplayJob::new(batch.clone(), self.at, due, now);
         self.at += 1;
         self.begun += 1;
         if self.pace.is_open() {
@@ -208,7 +208,7 @@ impl Stream {
 
     /// Counts what was due before `end` and never begun: leaving it out would hide a server that stands still.
     pub fn count_unsent(&mut self, end: u64, now: u64) {
-        if !matches!(self.pace, Pace::Rate { .. }) || self.is_full() || self.is_ended {
+        if !matches!(self.pace, ReplayPace::Rate { .. }) || self.is_full() || self.is_ended {
             return;
         }
         let mut n = 0;
@@ -220,7 +220,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for ReplayStream {
     fn drop(&mut self) {
         self.told.is_over.store(true, Ordering::Relaxed);
     }

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use accesslog::Entry;
+use accesslog::AccessEntry;
 
 use crate::head::Unsent;
 
@@ -15,33 +15,33 @@ use crate::head::Unsent;
 pub const MAX_ADDRESSES: usize = 10_000;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Address {
+pub enum ReplayAddress {
     Inet(SocketAddr),
     Unix(PathBuf),
     /// TLS over TCP, and the name that is asked for there; without one: the request's host.
     Tls(SocketAddr, String),
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ReplayAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Inet(address) => address.fmt(f),
-            Address::Unix(path) => write!(f, "unix:{}", path.display()),
-            Address::Tls(address, name) => write!(f, "tls:{name}@{address}"),
+            ReplayAddress::Inet(address) => address.fmt(f),
+            ReplayAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+            ReplayAddress::Tls(address, name) => write!(f, "tls:{name}@{address}"),
         }
     }
 }
 
-impl Address {
+impl ReplayAddress {
     /// `host:port`, `host` (port 80), `[v6]:port`, `unix:/path` or `/path`; a URL's `http://` in front is passed over, `https://` says that
     /// TLS is spoken there (port 443).
     ///
     /// # Errors
     /// What is wrong with it; a name is looked up.
-    pub fn parse(text: &str) -> Result<Address, String> {
+    pub fn parse(text: &str) -> Result<ReplayAddress, String> {
         let path = text.strip_prefix("unix:").or_else(|| text.starts_with('/').then_some(text));
         if let Some(path) = path {
-            return Ok(Address::Unix(path.into()));
+            return Ok(ReplayAddress::Unix(path.into()));
         }
         let (is_tls, rest) = match text.strip_prefix("https://") {
             Some(rest) => (true, rest),
@@ -49,33 +49,33 @@ impl Address {
         };
         let found = resolve(rest.trim_end_matches('/'), if is_tls { HTTPS } else { HTTP });
         let found = found.ok_or_else(|| format!("{text}: no such address"))?;
-        Ok(if is_tls { Address::Tls(found, String::new()) } else { Address::Inet(found) })
+        Ok(if is_tls { ReplayAddress::Tls(found, String::new()) } else { ReplayAddress::Inet(found) })
     }
 
     /// Parses what [`fmt::Display`] has written; nothing is looked up.
-    pub fn from_shown(text: &str) -> Option<Address> {
+    pub fn from_shown(text: &str) -> Option<ReplayAddress> {
         if let Some(path) = text.strip_prefix("unix:") {
-            return Some(Address::Unix(path.into()));
+            return Some(ReplayAddress::Unix(path.into()));
         }
         match text.strip_prefix("tls:") {
             Some(rest) => {
                 let (name, address) = rest.rsplit_once('@')?;
-                Some(Address::Tls(address.parse().ok()?, name.to_owned()))
+                Some(ReplayAddress::Tls(address.parse().ok()?, name.to_owned()))
             }
-            None => Some(Address::Inet(text.parse().ok()?)),
+            None => Some(ReplayAddress::Inet(text.parse().ok()?)),
         }
     }
 
     pub fn is_tls(&self) -> bool {
-        matches!(self, Address::Tls(..))
+        matches!(self, ReplayAddress::Tls(..))
     }
 
     /// For the requests of a host: where TLS wants a name and none is given, it is theirs.
-    fn for_host(&self, host: &[u8], sni: Option<&str>) -> Address {
+    fn for_host(&self, host: &[u8], sni: Option<&str>) -> ReplayAddress {
         match self {
-            Address::Tls(address, name) if name.is_empty() => {
+            ReplayAddress::Tls(address, name) if name.is_empty() => {
                 let own = || String::from_utf8_lossy(&name_of(host)).into_owned();
-                Address::Tls(*address, sni.map_or_else(own, str::to_owned))
+                ReplayAddress::Tls(*address, sni.map_or_else(own, str::to_owned))
             }
             other => other.clone(),
         }
@@ -83,7 +83,7 @@ impl Address {
 
     /// True if it depends on the host.
     fn is_open(&self) -> bool {
-        matches!(self, Address::Tls(_, name) if name.is_empty())
+        matches!(self, ReplayAddress::Tls(_, name) if name.is_empty())
     }
 }
 
@@ -107,10 +107,10 @@ fn resolve(text: &str, default_port: u16) -> Option<SocketAddr> {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
-    pub to: Option<Address>,
+pub struct TargetRules {
+    pub to: Option<ReplayAddress>,
     /// `--map`, hosts in lower case.
-    pub map: HashMap<Vec<u8>, Address>,
+    pub map: HashMap<Vec<u8>, ReplayAddress>,
     /// `--each-host`: those of neither are looked up.
     pub each_host: bool,
     /// With `--each-host`: TLS is spoken whatever the URL says.
@@ -119,27 +119,27 @@ pub struct Rules {
     pub sni: Option<String>,
 }
 
-impl Rules {
+impl TargetRules {
     pub fn may_need_tls(&self) -> bool {
-        self.each_host || self.to.iter().chain(self.map.values()).any(Address::is_tls)
+        self.each_host || self.to.iter().chain(self.map.values()).any(ReplayAddress::is_tls)
     }
 }
 
-pub type Addresses = Arc<Mutex<Vec<Address>>>;
+pub type TargetAddresses = Arc<Mutex<Vec<ReplayAddress>>>;
 
 #[derive(Debug)]
 pub struct Router {
-    rules: Rules,
+    rules: TargetRules,
     /// Addresses by host: for plain URLs, and for those with `https:`.
     known: [HashMap<Vec<u8>, Option<u32>>; 2],
-    numbers: HashMap<Address, u32>,
-    all: Addresses,
+    numbers: HashMap<ReplayAddress, u32>,
+    all: TargetAddresses,
     /// The number of `--to`, if that is the same for all hosts.
     to: Option<u32>,
 }
 
 impl Router {
-    pub fn new(rules: Rules, all: Addresses) -> Router {
+    pub fn new(rules: TargetRules, all: TargetAddresses) -> Router {
         let mut router = Router { rules, known: Default::default(), numbers: HashMap::new(), all, to: None };
         router.to = router.rules.to.clone().filter(|to| !to.is_open()).and_then(|to| router.number(to));
         router
@@ -149,7 +149,7 @@ impl Router {
     ///
     /// # Errors
     /// [`Unsent::NoAddress`].
-    pub fn route(&mut self, entry: &Entry<'_>, host: &[u8]) -> Result<u32, Unsent> {
+    pub fn route(&mut self, entry: &AccessEntry<'_>, host: &[u8]) -> Result<u32, Unsent> {
         if self.rules.map.is_empty()
             && let Some(to) = self.to
         {
@@ -175,7 +175,7 @@ impl Router {
             Some(given) => given.for_host(host, rules.sni.as_deref()),
             None if rules.each_host => {
                 let found = resolve(std::str::from_utf8(host).ok()?, if is_tls { HTTPS } else { HTTP })?;
-                let own = if is_tls { Address::Tls(found, String::new()) } else { Address::Inet(found) };
+                let own = if is_tls { ReplayAddress::Tls(found, String::new()) } else { ReplayAddress::Inet(found) };
                 own.for_host(host, rules.sni.as_deref())
             }
             None => return None,
@@ -183,7 +183,7 @@ impl Router {
         self.number(address)
     }
 
-    fn number(&mut self, address: Address) -> Option<u32> {
+    fn number(&mut self, address: ReplayAddress) -> Option<u32> {
         if let Some(number) = self.numbers.get(&address) {
             return Some(*number);
         }
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn addresses() {
-        let shown = |text: &str| Address::parse(text).map_or_else(|e| e, |a| a.to_string());
+        let shown = |text: &str| ReplayAddress::parse(text).map_or_else(|e| e, |a| a.to_string());
         assert_eq!(shown("127.0.0.1:6081"), "127.0.0.1:6081");
         assert_eq!(shown("http://127.0.0.1/"), "127.0.0.1:80");
         assert_eq!(shown("[::1]:8080"), "[::1]:8080");
@@ -225,42 +225,46 @@ mod tests {
 
     #[test]
     fn hosts_find_their_address() {
-        let one = |n: u16| Address::Inet(([127, 0, 0, 1], n).into());
-        let rules = Rules { to: Some(one(1)), map: HashMap::from([(b"b.nz".to_vec(), one(2))]), ..Rules::default() };
-        let mut router = Router::new(rules.clone(), Addresses::default());
-        let plain = Entry::default();
+        let one = |n: u16| ReplayAddress::Inet(([127, 0, 0, 1], n).into());
+        let rules = TargetRules {
+            to: Some(one(1)),
+            map: HashMap::from([(b"b.nz".to_vec(), one(2))]),
+            ..TargetRules::default()
+        };
+        let mut router = Router::new(rules.clone(), TargetAddresses::default());
+        let plain = AccessEntry::default();
         assert_eq!(router.route(&plain, b"a.nz"), Ok(0));
         assert_eq!(router.route(&plain, b"B.nz:80"), Ok(1));
-        assert_eq!(router.route(&Entry { is_tls: true, ..Entry::default() }, b"a.nz"), Ok(0));
-        let mut router = Router::new(Rules { to: None, each_host: true, ..rules }, Addresses::default());
+        assert_eq!(router.route(&AccessEntry { is_tls: true, ..AccessEntry::default() }, b"a.nz"), Ok(0));
+        let mut router = Router::new(TargetRules { to: None, each_host: true, ..rules }, TargetAddresses::default());
         assert_eq!(router.route(&plain, b"127.0.0.1:8"), Ok(0));
         assert_eq!(router.route(&plain, b"\xff"), Err(Unsent::NoAddress));
     }
 
     #[test]
     fn tls_asks_for_the_hosts_name() {
-        let secure = |n: u16, name: &str| Address::Tls(([127, 0, 0, 1], n).into(), name.to_owned());
-        let (plain, sealed) = (Entry::default(), Entry { is_tls: true, ..Entry::default() });
-        let routed = |rules: &Rules, entry: &Entry<'_>, host: &[u8]| -> Result<Address, Unsent> {
-            let all = Addresses::default();
+        let secure = |n: u16, name: &str| ReplayAddress::Tls(([127, 0, 0, 1], n).into(), name.to_owned());
+        let (plain, sealed) = (AccessEntry::default(), AccessEntry { is_tls: true, ..AccessEntry::default() });
+        let routed = |rules: &TargetRules, entry: &AccessEntry<'_>, host: &[u8]| -> Result<ReplayAddress, Unsent> {
+            let all = TargetAddresses::default();
             let number = Router::new(rules.clone(), all.clone()).route(entry, host)?;
             Ok(all.lock().unwrap()[number as usize].clone())
         };
-        let mut rules = Rules { to: Some(secure(1, "")), ..Rules::default() };
+        let mut rules = TargetRules { to: Some(secure(1, "")), ..TargetRules::default() };
         assert_eq!(routed(&rules, &plain, b"A.nz:81"), Ok(secure(1, "a.nz")));
         rules.sni = Some("x.nz".into());
         assert_eq!(routed(&rules, &sealed, b"a.nz"), Ok(secure(1, "x.nz")));
-        rules = Rules { each_host: true, ..Rules::default() };
+        rules = TargetRules { each_host: true, ..TargetRules::default() };
         assert_eq!(routed(&rules, &sealed, b"127.0.0.1"), Ok(secure(443, "127.0.0.1")));
-        assert_eq!(routed(&rules, &plain, b"127.0.0.1"), Ok(Address::Inet(([127, 0, 0, 1], 80).into())));
+        assert_eq!(routed(&rules, &plain, b"127.0.0.1"), Ok(ReplayAddress::Inet(([127, 0, 0, 1], 80).into())));
         rules.sealed = true;
         assert_eq!(routed(&rules, &plain, b"127.0.0.1"), Ok(secure(443, "127.0.0.1")));
-        rules = Rules {
+        rules = TargetRules {
             to: Some(secure(1, "")),
             map: HashMap::from([(b"b.nz".to_vec(), secure(2, ""))]),
-            ..Rules::default()
+            ..TargetRules::default()
         };
-        let all = Addresses::default();
+        let all = TargetAddresses::default();
         let mut router = Router::new(rules, all.clone());
         let numbers = [&b"a.nz"[..], b"b.nz", b"c.nz", b"a.nz"].map(|host| router.route(&plain, host).unwrap());
         assert_eq!(numbers, [0, 1, 2, 0]);
@@ -270,8 +274,10 @@ mod tests {
     #[test]
     fn what_is_shown_is_an_address() {
         for text in ["127.0.0.1:80", "[::1]:8080", "unix:/run/x.sock", "tls:a.nz@127.0.0.1:443", "tls:::1@[::1]:443"] {
-            assert_eq!(Address::from_shown(text).map(|address| address.to_string()).as_deref(), Some(text));
+            assert_eq!(ReplayAddress::from_shown(text).map(|address| address.to_string()).as_deref(), Some(text));
         }
-        assert!(["", "a", "tls:a", "tls:a@b", "127.0.0.1"].iter().all(|text| Address::from_shown(text).is_none()));
+        assert!(
+            ["", "a", "tls:a", "tls:a@b", "127.0.0.1"].iter().all(|text| ReplayAddress::from_shown(text).is_none())
+        );
     }
 }

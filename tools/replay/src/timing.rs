@@ -4,8 +4,8 @@
 //! Logs know whole seconds: what came in the same one is spread over it. Clocks that jump back cost no time, pauses longer
 //! than a bound are cut to it; both are counted.
 
-use crate::reader::{Batch, PlannedRequest};
-use accesslog::Stamp;
+use crate::reader::{PlannedRequest, ReplayBatch};
+use accesslog::EntryStamp;
 
 const SECOND: u64 = 1_000_000_000;
 /// Lines are written when their requests end: so far back is no jump of the clock.
@@ -18,19 +18,26 @@ pub struct Timing {
     max_gap: u64,
     /// The latest time of the log so far, and when that is due.
     at: Option<(i64, u64)>,
-    second: Batch,
+    second: ReplayBatch,
     is_whole: bool,
-    ready: Batch,
+    ready: ReplayBatch,
     /// Times that went back by more than disorder, and pauses cut.
     pub jumps: u64,
 }
 
 impl Timing {
     pub fn new(max_gap: u64) -> Timing {
-        Timing { max_gap, at: None, second: Batch::default(), is_whole: false, ready: Batch::default(), jumps: 0 }
+        Timing {
+            max_gap,
+            at: None,
+            second: ReplayBatch::default(),
+            is_whole: false,
+            ready: ReplayBatch::default(),
+            jumps: 0,
+        }
     }
 
-    pub fn add(&mut self, head: &[u8], ask: PlannedRequest, time: Stamp) {
+    pub fn add(&mut self, head: &[u8], ask: PlannedRequest, time: EntryStamp) {
         let (latest, due) = self.at.unwrap_or((time.ns, 0));
         let passed = time.ns.saturating_sub(latest);
         let (latest, later) = match u64::try_from(passed) {
@@ -56,7 +63,7 @@ impl Timing {
     }
 
     /// Requests that have their time; `is_end`: all there is.
-    pub fn take(&mut self, is_end: bool) -> Batch {
+    pub fn take(&mut self, is_end: bool) -> ReplayBatch {
         if is_end {
             self.spread(SECOND);
         }
@@ -84,7 +91,7 @@ mod tests {
         let mut dues = Vec::new();
         for (ms, is_whole_second) in times {
             let ask = PlannedRequest { begin: 0, end: 0, address: 0, due: 0, is_head: false, is_safe: true };
-            timing.add(b"x", ask, Stamp { ns: ms * 1_000_000, is_whole_second: *is_whole_second, zone: None });
+            timing.add(b"x", ask, EntryStamp { ns: ms * 1_000_000, is_whole_second: *is_whole_second, zone: None });
             dues.extend(timing.take(false).asks.iter().map(|a| a.due / 1_000_000));
         }
         dues.extend(timing.take(true).asks.iter().map(|a| a.due / 1_000_000));
@@ -109,7 +116,7 @@ mod tests {
             let mut dues = Vec::new();
             for (ns, is_whole_second) in &times {
                 let ask = PlannedRequest { begin: 0, end: 0, address: 0, due: 0, is_head: false, is_safe: true };
-                timing.add(b"x", ask, Stamp { ns: *ns, is_whole_second: *is_whole_second, zone: None });
+                timing.add(b"x", ask, EntryStamp { ns: *ns, is_whole_second: *is_whole_second, zone: None });
                 dues.extend(timing.take(false).asks.iter().map(|a| a.due));
             }
             dues.extend(timing.take(true).asks.iter().map(|a| a.due));

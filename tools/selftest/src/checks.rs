@@ -3,12 +3,12 @@
 
 use crate::Report;
 use crate::origin::{self, LONG};
-use crate::server::{Server, own, said_by};
+use crate::server::{SelftestServer, own, said_by};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
-use webclient::Answer;
+use webclient::WebResponse;
 
 /// The programs of Varnish's that this one is, by links beside it.
 const PROGRAMS: [&str; 7] =
@@ -77,7 +77,7 @@ pub fn of_server(report: &mut Report, is_kept: bool) -> Result<Option<PathBuf>, 
     let origin = origin::start().map_err(|e| format!("the origin: {e}"))?;
     let mut started = None;
     report.step("a server starts", || {
-        started = Some(Server::start(&vcl(origin), is_kept)?);
+        started = Some(SelftestServer::start(&vcl(origin), is_kept)?);
         Ok(())
     });
     let Some(mut server) = started else { return Ok(None) };
@@ -103,12 +103,12 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: &str, got: T, wanted: T) -> Resu
     if got == wanted { Ok(()) } else { Err(format!("{what}: expected {wanted:?}, got {got:?}")) }
 }
 
-fn field(answer: &Answer, name: &str) -> String {
+fn field(answer: &WebResponse, name: &str) -> String {
     String::from_utf8_lossy(answer.head.get(name).unwrap_or_default()).into_owned()
 }
 
 /// Asks for `path` twice: the answers, the second of which is to be the first one, kept.
-fn twice(server: &Server, path: &str) -> Result<[Answer; 2], String> {
+fn twice(server: &SelftestServer, path: &str) -> Result<[WebResponse; 2], String> {
     let both = [server.get("GET", path, "", "")?, server.get("GET", path, "", "")?];
     for answer in &both {
         expect("the status", answer.head.status(), 200)?;
@@ -116,7 +116,7 @@ fn twice(server: &Server, path: &str) -> Result<[Answer; 2], String> {
     Ok(both)
 }
 
-fn hit(server: &Server) -> Result<(), String> {
+fn hit(server: &SelftestServer) -> Result<(), String> {
     let [first, second] = twice(server, "/")?;
     expect("the first answer's hits", field(&first, "X-Hits"), "0".to_owned())?;
     expect("the second answer's hits", field(&second, "X-Hits"), "1".to_owned())?;
@@ -124,7 +124,7 @@ fn hit(server: &Server) -> Result<(), String> {
     expect("the body", second.body, b"hello, world".to_vec())
 }
 
-fn passed(server: &Server) -> Result<(), String> {
+fn passed(server: &SelftestServer) -> Result<(), String> {
     let one = server.get("GET", "/", "Cookie: a=b\r\n", "")?;
     let other = server.get("GET", "/", "Cookie: a=b\r\n", "")?;
     match field(&one, "X-Answer") == field(&other, "X-Answer") {
@@ -133,13 +133,13 @@ fn passed(server: &Server) -> Result<(), String> {
     }
 }
 
-fn upload(server: &Server) -> Result<(), String> {
+fn upload(server: &SelftestServer) -> Result<(), String> {
     let body = LONG.repeat(100);
     let answer = server.get("POST", "/echo", "", &body)?;
     expect("the body that came back", answer.body == body.as_bytes(), true)
 }
 
-fn gzip(server: &Server) -> Result<(), String> {
+fn gzip(server: &SelftestServer) -> Result<(), String> {
     let packed = server.get("GET", "/long", "Accept-Encoding: gzip\r\n", "")?;
     expect("Content-Encoding", field(&packed, "Content-Encoding"), "gzip".to_owned())?;
     let plain = server.get("GET", "/long", "", "")?;
@@ -148,7 +148,7 @@ fn gzip(server: &Server) -> Result<(), String> {
     expect("that it is shorter when packed", packed.body.len() < plain.body.len() / 10, true)
 }
 
-fn partial(server: &Server) -> Result<(), String> {
+fn partial(server: &SelftestServer) -> Result<(), String> {
     let part = server.get("GET", "/", "Range: bytes=0-4\r\n", "")?;
     expect("the status of a range", part.head.status(), 206)?;
     expect("the range", part.body, b"hello".to_vec())?;
@@ -156,31 +156,31 @@ fn partial(server: &Server) -> Result<(), String> {
     expect("the status for who has it", known.head.status(), 304)
 }
 
-fn esi(server: &Server) -> Result<(), String> {
+fn esi(server: &SelftestServer) -> Result<(), String> {
     let page = server.get("GET", "/page", "", "")?;
     expect("the page", String::from_utf8_lossy(&page.body).into_owned(), "<p>before, a part, after</p>".to_owned())
 }
 
-fn purge(server: &Server) -> Result<(), String> {
+fn purge(server: &SelftestServer) -> Result<(), String> {
     twice(server, "/purged")?;
     expect("the status of PURGE", server.get("PURGE", "/purged", "", "")?.head.status(), 200)?;
     let after = server.get("GET", "/purged", "", "")?;
     expect("hits of the answer after it", field(&after, "X-Hits"), "0".to_owned())
 }
 
-fn ban(server: &mut Server) -> Result<(), String> {
+fn ban(server: &mut SelftestServer) -> Result<(), String> {
     twice(server, "/banned")?;
     server.ask("ban req.url == /banned")?;
     let after = server.get("GET", "/banned", "", "")?;
     expect("hits of the answer after it", field(&after, "X-Hits"), "0".to_owned())
 }
 
-fn disk(server: &Server) -> Result<(), String> {
+fn disk(server: &SelftestServer) -> Result<(), String> {
     let [_, second] = twice(server, "/disk")?;
     expect("hits of the second answer", field(&second, "X-Hits"), "1".to_owned())
 }
 
-fn mistake(server: &mut Server) -> Result<(), String> {
+fn mistake(server: &mut SelftestServer) -> Result<(), String> {
     let refused = server.ask("vcl.inline wrong \"vcl 4.1; backend a none; sub vcl_recv { return (nonsense); }\"");
     if refused.is_ok() {
         return Err("it was taken".to_owned());
@@ -188,7 +188,7 @@ fn mistake(server: &mut Server) -> Result<(), String> {
     expect("the status afterwards", server.get("GET", "/", "", "")?.head.status(), 200)
 }
 
-fn log(server: &Server) -> Result<(), String> {
+fn log(server: &SelftestServer) -> Result<(), String> {
     server.get("GET", "/told-of", "", "")?;
     let end = Instant::now() + SOON;
     loop {
@@ -205,8 +205,8 @@ fn log(server: &Server) -> Result<(), String> {
     }
 }
 
-fn counters(server: &Server) -> Result<(), String> {
-    let mut reader = shm::reader::Reader::new(&server.n());
+fn counters(server: &SelftestServer) -> Result<(), String> {
+    let mut reader = shm::reader::CounterReader::new(&server.n());
     let end = Instant::now() + SOON;
     loop {
         let all = reader.read().map_err(|e| e.to_string())?;
@@ -221,7 +221,7 @@ fn counters(server: &Server) -> Result<(), String> {
     }
 }
 
-fn death(server: &Server) -> Result<(), String> {
+fn death(server: &SelftestServer) -> Result<(), String> {
     let [first, _] = twice(server, "/kept")?;
     let worker = server.worker().ok_or("there is no worker")?;
     let pid = i32::try_from(worker).map_err(|e| e.to_string())?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The server of the test: this program as varnishd, a child with a directory of its own, asked by its CLI and by HTTP.
 
-use admin::{Connection, Door};
+use admin::{AdminConnection, Door};
 use std::fs;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use webclient::{Answer, Timed, talk};
+use webclient::{Timed, WebResponse, talk};
 
 /// Time that a start, an answer or an end may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -34,16 +34,16 @@ pub fn said_by(mut command: Command) -> Result<(bool, String), String> {
     Ok((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
 }
 
-pub struct Server {
+pub struct SelftestServer {
     child: Child,
     directory: Directory,
-    cli: Connection,
+    cli: AdminConnection,
     address: SocketAddr,
 }
 
-impl Server {
+impl SelftestServer {
     /// Starts it with this VCL, a store in memory and one on disk (`disk`), and waits until it serves.
-    pub fn start(vcl: &str, is_kept: bool) -> Result<Server, String> {
+    pub fn start(vcl: &str, is_kept: bool) -> Result<SelftestServer, String> {
         let directory = Directory::new(is_kept)?;
         let path = directory.path.join("test.vcl");
         fs::write(&path, vcl).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -62,7 +62,7 @@ impl Server {
             .spawn()
             .map_err(|e| format!("varnishd can't be started: {e}"))?;
         match reach(&directory.n(), &mut child) {
-            Ok((cli, address)) => Ok(Server { child, directory, cli, address }),
+            Ok((cli, address)) => Ok(SelftestServer { child, directory, cli, address }),
             Err(error) => {
                 let _ = (child.kill(), child.wait());
                 let mut said = String::new();
@@ -95,7 +95,7 @@ impl Server {
     }
 
     /// One request on a connection of its own. `fields` are further lines, each with its end.
-    pub fn get(&self, method: &str, path: &str, fields: &str, body: &str) -> Result<Answer, String> {
+    pub fn get(&self, method: &str, path: &str, fields: &str, body: &str) -> Result<WebResponse, String> {
         let failed = |error: std::io::Error| format!("{method} {path}: {}", webclient::in_words(&error));
         let socket = TcpStream::connect_timeout(&self.address, LIMIT).map_err(failed)?;
         let request = format!(
@@ -123,7 +123,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for SelftestServer {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = (self.child.kill(), self.child.wait());
@@ -132,7 +132,7 @@ impl Drop for Server {
 }
 
 /// Waits until a server that begins can be asked: its CLI, and where it listens.
-fn reach(n: &Path, child: &mut Child) -> Result<(Connection, SocketAddr), String> {
+fn reach(n: &Path, child: &mut Child) -> Result<(AdminConnection, SocketAddr), String> {
     let end = Instant::now() + LIMIT;
     let mut failure = String::from("it doesn't say where its CLI is");
     while Instant::now() < end {
@@ -148,10 +148,10 @@ fn reach(n: &Path, child: &mut Child) -> Result<(Connection, SocketAddr), String
     Err(format!("varnishd doesn't serve after {} s: {failure}", LIMIT.as_secs()))
 }
 
-fn reached(n: &Path) -> Result<(Connection, SocketAddr), String> {
+fn reached(n: &Path) -> Result<(AdminConnection, SocketAddr), String> {
     let door = Door::of(n).ok_or("it doesn't say where its CLI is")?;
     let address = door.addresses.first().ok_or("it has no CLI")?;
-    let mut cli = Connection::open(address, door.secret.as_deref(), Some(LIMIT))?;
+    let mut cli = AdminConnection::open(address, door.secret.as_deref(), Some(LIMIT))?;
     let mut ask = |line: &str| cli.ask(format!("{line}\n").as_bytes()).map_err(|_| "its CLI is silent".to_owned());
     if !ask("status")?.text().contains("running") {
         return Err("its worker doesn't run".to_owned());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
-use crate::duplicates::Group;
+use crate::duplicates::SimulateGroup;
 
 const MOST_REQUESTS: usize = 400;
 const CONNECT: Duration = Duration::from_secs(5);
@@ -46,7 +46,7 @@ impl Same {
 /// The server's name says nothing.
 pub fn compare(
     server: &str,
-    groups: &[&Group],
+    groups: &[&SimulateGroup],
     mut look: impl FnMut(usize, usize) -> bool,
 ) -> Result<Compared, String> {
     let mut addresses = server.to_socket_addrs().map_err(|error| format!("--bodies {server}: {error}"))?;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::policy::Policy;
+use crate::policy::EvictionPolicy;
 use crate::trace::{Ref, Trace};
 
 /// Requests between two looks whether somebody wants an end.
@@ -12,21 +12,21 @@ const LOOK: usize = 4096;
 
 /// The lives of objects, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Lives {
+pub struct SimulatedLives {
     /// The value `i64::MAX` stands for ever.
     pub ttl: i64,
     /// After that: still delivered, while a new one is fetched.
     pub grace: i64,
 }
 
-impl Default for Lives {
+impl Default for SimulatedLives {
     fn default() -> Self {
-        Lives { ttl: i64::MAX, grace: 10_000_000_000 }
+        SimulatedLives { ttl: i64::MAX, grace: 10_000_000_000 }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Size {
+pub struct CacheSize {
     pub bytes: u64,
     /// The share of it that the trace's sample has.
     pub share: f64,
@@ -35,7 +35,7 @@ pub struct Size {
 
 /// Result of a simulated cache: misses of the requests that count.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Outcome {
+pub struct CacheOutcome {
     pub requests: u64,
     pub bytes: u64,
     pub misses: u64,
@@ -46,16 +46,16 @@ pub struct Outcome {
 }
 
 /// Asks for all of a trace; the first `warm_up` requests don't count. `None`: it was to stop.
-pub fn run<P: Policy>(
+pub fn run<P: EvictionPolicy>(
     trace: &Trace,
     bodies: &[u64],
-    lives: Lives,
-    size: Size,
+    lives: SimulatedLives,
+    size: CacheSize,
     warm_up: usize,
     stop: &AtomicBool,
-) -> Option<Outcome> {
+) -> Option<CacheOutcome> {
     let mut cache = Cache::<P>::new(trace, lives, size);
-    let mut outcome = Outcome::default();
+    let mut outcome = CacheOutcome::default();
     let mut missed = vec![(0u64, 0u64); trace.pages()];
     for (n, one) in trace.refs().iter().enumerate() {
         if n % LOOK == 0 && stop.load(Relaxed) {
@@ -88,8 +88,8 @@ pub fn squares(all: impl Iterator<Item = u64> + Clone) -> f64 {
 
 struct Cache<P> {
     policy: P,
-    lives: Lives,
-    size: Size,
+    lives: SimulatedLives,
+    size: CacheSize,
     capacity: u64,
     used: u64,
     stored: Vec<Stored>,
@@ -104,8 +104,8 @@ struct Stored {
     born: i64,
 }
 
-impl<P: Policy> Cache<P> {
-    fn new(trace: &Trace, lives: Lives, size: Size) -> Cache<P> {
+impl<P: EvictionPolicy> Cache<P> {
+    fn new(trace: &Trace, lives: SimulatedLives, size: CacheSize) -> Cache<P> {
         let objects = trace.objects();
         Cache {
             policy: P::new(objects.iter().map(|object| object.hash).collect()),
@@ -168,7 +168,7 @@ impl<P: Policy> Cache<P> {
     }
 }
 
-impl Lives {
+impl SimulatedLives {
     fn end(self) -> i64 {
         self.ttl.saturating_add(self.grace)
     }
@@ -194,20 +194,20 @@ mod tests {
         trace
     }
 
-    fn misses<P: Policy>(trace: &Trace, lives: Lives, objects: u64) -> u64 {
-        let size = Size { bytes: objects * 100, share: 1.0, beside: 0 };
+    fn misses<P: EvictionPolicy>(trace: &Trace, lives: SimulatedLives, objects: u64) -> u64 {
+        let size = CacheSize { bytes: objects * 100, share: 1.0, beside: 0 };
         let bodies = trace.bodies(None).expect("lengths");
         run::<P>(trace, &bodies, lives, size, 0, &AtomicBool::new(false)).expect("to the end").misses
     }
 
     #[test]
     fn objects_live_as_long_as_they_may() {
-        let lives = Lives { ttl: 60 * SECOND, grace: 10 * SECOND };
+        let lives = SimulatedLives { ttl: 60 * SECOND, grace: 10 * SECOND };
         let asked = trace([(1, 0), (1, 59), (1, 65), (1, 66), (1, 124), (1, 200)]);
         // A miss, a hit, a hit in grace that renews it, two hits, a miss.
         assert_eq!(misses::<Lru>(&asked, lives, 5), 2);
         assert_eq!(misses::<Greedy>(&asked, lives, 5), 2);
-        assert_eq!(misses::<Lru>(&asked, Lives::default(), 5), 1);
+        assert_eq!(misses::<Lru>(&asked, SimulatedLives::default(), 5), 1);
         // What is over makes room.
         let asked = trace([(1, 0), (2, 50), (3, 71), (2, 72)]);
         assert_eq!(misses::<Lru>(&asked, lives, 2), 3);
@@ -221,7 +221,7 @@ mod tests {
         let id = Identity { page: mixed(2), object: mixed(2) };
         (0..2).for_each(|_| asked.add(id, 2 * SECOND, 1000, Some(1000)));
         asked.add(Identity { page: mixed(1), object: mixed(1) }, 3, 100, None);
-        assert_eq!(misses::<Lru>(&asked, Lives::default(), 5), 3);
+        assert_eq!(misses::<Lru>(&asked, SimulatedLives::default(), 5), 3);
     }
 
     /// Mattson's stack: how many others were asked for since the last time.
@@ -243,7 +243,7 @@ mod tests {
             let far = distances(&asked).iter().filter(|d| d.is_none_or(|d| d as u64 >= size)).count();
             let trace = trace(asked.iter().map(|page| (*page, 0)));
             if !asked.is_empty() {
-                prop_assert_eq!(misses::<Lru>(&trace, Lives::default(), size), far as u64);
+                prop_assert_eq!(misses::<Lru>(&trace, SimulatedLives::default(), size), far as u64);
             }
         }
 
@@ -257,8 +257,8 @@ mod tests {
                 trace.add(Identity { page: mixed(page), object: mixed(page) }, second * SECOND, body, Some(body));
             }
             let bodies = trace.bodies(None).expect("lengths");
-            let lives = Lives { ttl: ttl * SECOND, grace: 5 * SECOND };
-            let mut cache = Cache::<Greedy>::new(&trace, lives, Size { bytes, share: 1.0, beside: 100 });
+            let lives = SimulatedLives { ttl: ttl * SECOND, grace: 5 * SECOND };
+            let mut cache = Cache::<Greedy>::new(&trace, lives, CacheSize { bytes, share: 1.0, beside: 100 });
             for one in trace.refs() {
                 cache.ask(one, bodies[one.object as usize]);
                 prop_assert!(cache.used <= bytes);

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use accesslog::{Clock, Entry, Handling};
+use accesslog::{AccessEntry, EntryClock, Handling};
 
-use crate::cache::Lives;
+use crate::cache::SimulatedLives;
 use crate::duplicates::Duplicates;
 use crate::scheme::Scheme;
 use crate::trace::Trace;
@@ -14,8 +14,8 @@ use crate::trace::Trace;
 pub struct Case {
     /// The words that asked for it; nothing for the first.
     pub words: String,
-    pub rules: Rules,
-    pub lives: Lives,
+    pub rules: CacheRules,
+    pub lives: SimulatedLives,
     /// Bytes kept beside each body.
     pub beside: u64,
     /// Bytes of a body whose length the log doesn't tell.
@@ -24,13 +24,19 @@ pub struct Case {
 
 impl Default for Case {
     fn default() -> Self {
-        Case { words: String::new(), rules: Rules::default(), lives: Lives::default(), beside: 400, body: None }
+        Case {
+            words: String::new(),
+            rules: CacheRules::default(),
+            lives: SimulatedLives::default(),
+            beside: 400,
+            body: None,
+        }
     }
 }
 
 /// The answers that are kept, and the keys that they are kept by.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Rules {
+pub struct CacheRules {
     pub scheme: Scheme,
     pub passes_cookies: bool,
     /// Beginnings of paths; requests for those are passed, too.
@@ -68,14 +74,14 @@ const KEPT: [u16; 11] = [200, 203, 204, 206, 300, 301, 304, 404, 410, 414, 416];
 /// Answers whose body isn't the object's.
 const PARTS: [u16; 3] = [206, 304, 416];
 
-impl Rules {
+impl CacheRules {
     /// Fields of requests that they look at, and the options that asked for it.
     fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
         let vary = self.scheme.vary.iter().map(|vary| ("--vary", vary.field.as_str()));
         vary.chain(self.passes_cookies.then_some(("--pass-cookies", "Cookie")))
     }
 
-    pub fn pass(&self, entry: &Entry<'_>) -> Option<Pass> {
+    pub fn pass(&self, entry: &AccessEntry<'_>) -> Option<Pass> {
         let has = |name: &[u8]| entry.fields.iter().any(|field| field.0.eq_ignore_ascii_case(name));
         if *entry.method != *b"GET" && *entry.method != *b"HEAD" {
             Some(Pass::Method)
@@ -96,7 +102,7 @@ impl Rules {
 }
 
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct CaseTally {
     pub requests: u64,
     pub bytes: u64,
     /// Requests of which the log says how they were answered, and those that were hits.
@@ -104,36 +110,36 @@ pub struct Tally {
     pub told_hits: u64,
     /// Requests that the first case passes, in the order of [`Pass::ALL`].
     pub passed: [u64; Pass::ALL.len()],
-    pub clock: Clock,
+    pub clock: EntryClock,
     /// One for each set of rules.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<KeptAnswers>,
     pub duplicates: Duplicates,
 }
 
 #[derive(Debug)]
-pub struct Kept {
-    pub rules: Rules,
+pub struct KeptAnswers {
+    pub rules: CacheRules,
     pub requests: u64,
     pub bytes: u64,
-    /// Number of requests that had each of [`Rules::fields`], also of those that aren't kept.
+    /// Number of requests that had each of [`CacheRules::fields`], also of those that aren't kept.
     pub told: Vec<u64>,
     pub trace: Trace,
 }
 
-impl Tally {
-    pub fn new(cases: &[Case], most: usize) -> Tally {
-        let mut tally = Tally::default();
+impl CaseTally {
+    pub fn new(cases: &[Case], most: usize) -> CaseTally {
+        let mut tally = CaseTally::default();
         for case in cases {
             if tally.of(&case.rules).is_none() {
                 let rules = case.rules.clone();
                 let told = vec![0; rules.fields().count()];
-                tally.kept.push(Kept { rules, requests: 0, bytes: 0, told, trace: Trace::new(most) });
+                tally.kept.push(KeptAnswers { rules, requests: 0, bytes: 0, told, trace: Trace::new(most) });
             }
         }
         tally
     }
 
-    pub fn of(&self, rules: &Rules) -> Option<&Kept> {
+    pub fn of(&self, rules: &CacheRules) -> Option<&KeptAnswers> {
         self.kept.iter().find(|kept| kept.rules == *rules)
     }
 
@@ -143,7 +149,7 @@ impl Tally {
         fields.filter(|(_, told)| **told == 0).map(|(field, _)| field).collect()
     }
 
-    pub fn add(&mut self, entry: &Entry<'_>) {
+    pub fn add(&mut self, entry: &AccessEntry<'_>) {
         let time = self.clock.at(entry.time.map(|time| time.ns));
         let sent = entry.bytes.unwrap_or(0);
         self.requests += 1;
@@ -171,8 +177,8 @@ impl Tally {
     }
 }
 
-impl Kept {
-    fn note_fields(&mut self, entry: &Entry<'_>) {
+impl KeptAnswers {
+    fn note_fields(&mut self, entry: &AccessEntry<'_>) {
         for ((_, field), told) in self.rules.fields().zip(&mut self.told) {
             *told += u64::from(entry.field(field).is_some());
         }
@@ -184,10 +190,11 @@ mod tests {
     use std::borrow::Cow;
 
     use super::*;
-    use crate::scheme::Vary;
+    use crate::scheme::VaryScheme;
 
-    fn entry<'a>(method: &'a str, status: u16, field: &'a str) -> Entry<'a> {
-        let mut entry = Entry { method: Cow::Borrowed(method.as_bytes()), status: Some(status), ..Entry::default() };
+    fn entry<'a>(method: &'a str, status: u16, field: &'a str) -> AccessEntry<'a> {
+        let mut entry =
+            AccessEntry { method: Cow::Borrowed(method.as_bytes()), status: Some(status), ..AccessEntry::default() };
         entry.set_url(Cow::Borrowed(b"/admin/x?y")).expect("a URL");
         entry.fields.push((Cow::Borrowed(field.as_bytes()), Cow::Borrowed(b"x")));
         entry.bytes = Some(7);
@@ -196,7 +203,7 @@ mod tests {
 
     #[test]
     fn some_answers_are_never_kept() {
-        let rules = Rules { passes_cookies: true, ..Rules::default() };
+        let rules = CacheRules { passes_cookies: true, ..CacheRules::default() };
         for (method, status, field, pass) in [
             ("GET", 200, "Host", None),
             ("HEAD", 304, "Host", None),
@@ -208,26 +215,26 @@ mod tests {
         ] {
             assert_eq!(rules.pass(&entry(method, status, field)), pass, "{method} {status} {field}");
         }
-        let rules = Rules { passes: vec!["/admin".into()], ..Rules::default() };
+        let rules = CacheRules { passes: vec!["/admin".into()], ..CacheRules::default() };
         assert_eq!(rules.pass(&entry("GET", 200, "Cookie")), Some(Pass::Path));
-        assert_eq!(Rules::default().pass(&entry("GET", 200, "Cookie")), None);
+        assert_eq!(CacheRules::default().pass(&entry("GET", 200, "Cookie")), None);
         for (handling, pass) in [(Handling::Hit, None), (Handling::Miss, None), (Handling::Pass, Some(Pass::Log))] {
-            let told = Entry { handling: Some(handling), ..entry("GET", 200, "Host") };
-            assert_eq!(Rules::default().pass(&told), pass, "{handling:?}");
+            let told = AccessEntry { handling: Some(handling), ..entry("GET", 200, "Host") };
+            assert_eq!(CacheRules::default().pass(&told), pass, "{handling:?}");
         }
     }
 
     #[test]
     fn fields_that_no_request_has_are_known() {
         let vary = |field: &str| Case {
-            rules: Rules {
-                scheme: Scheme { vary: vec![Vary::parse(field).expect("a field")], ..Scheme::default() },
+            rules: CacheRules {
+                scheme: Scheme { vary: vec![VaryScheme::parse(field).expect("a field")], ..Scheme::default() },
                 passes_cookies: true,
-                ..Rules::default()
+                ..CacheRules::default()
             },
             ..Case::default()
         };
-        let mut tally = Tally::new(&[vary("User-Agent"), vary("accept-language:de|en"), vary("User-Agent")], 100);
+        let mut tally = CaseTally::new(&[vary("User-Agent"), vary("accept-language:de|en"), vary("User-Agent")], 100);
         tally.add(&entry("GET", 200, "Accept-Language"));
         assert_eq!(
             tally.untold().into_iter().collect::<Vec<_>>(),
@@ -239,9 +246,9 @@ mod tests {
 
     #[test]
     fn cases_with_the_same_rules_share_what_is_kept() {
-        let ttl = Case { lives: Lives { ttl: 5, grace: 0 }, ..Case::default() };
-        let other = Case { rules: Rules { passes_cookies: true, ..Rules::default() }, ..Case::default() };
-        let mut tally = Tally::new(&[Case::default(), ttl, other], 100);
+        let ttl = Case { lives: SimulatedLives { ttl: 5, grace: 0 }, ..Case::default() };
+        let other = Case { rules: CacheRules { passes_cookies: true, ..CacheRules::default() }, ..Case::default() };
+        let mut tally = CaseTally::new(&[Case::default(), ttl, other], 100);
         tally.add(&entry("GET", 200, "Cookie"));
         tally.add(&entry("GET", 304, "Host"));
         tally.add(&entry("PUT", 200, "Host"));

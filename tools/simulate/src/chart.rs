@@ -2,12 +2,12 @@
 //! Curves of hit rates: in a terminal, and as a picture (SVG). To the right the memory doubles at each step.
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Curve {
+pub struct ChartCurve {
     pub name: String,
     pub points: Vec<(u64, f64)>,
 }
 
-impl Curve {
+impl ChartCurve {
     /// Percent at a place between the first size (0) and the last (1).
     fn at(&self, place: f64, span: Span) -> Option<f64> {
         let wanted = span.first + place * (span.last - span.first);
@@ -32,14 +32,14 @@ fn log(size: u64) -> f64 {
 }
 
 /// From the least size to the greatest; `None`: there is only one.
-fn span(curves: &[Curve]) -> Option<Span> {
+fn span(curves: &[ChartCurve]) -> Option<Span> {
     let sizes = || curves.iter().flat_map(|curve| curve.points.iter().map(|(size, _)| log(*size)));
     let (first, last) = (sizes().fold(f64::MAX, f64::min), sizes().fold(f64::MIN, f64::max));
     (first < last).then_some(Span { first, last })
 }
 
 /// A span with one size in the middle.
-fn around(curves: &[Curve]) -> Span {
+fn around(curves: &[ChartCurve]) -> Span {
     let size = curves.iter().find_map(|curve| curve.points.first()).map_or(0.0, |point| log(point.0));
     Span { first: size - 0.5, last: size + 0.5 }
 }
@@ -60,7 +60,7 @@ pub fn human(bytes: u64) -> String {
 const MARKS: [char; 2] = ['*', 'o'];
 
 /// A chart for a terminal of 80 columns; of the first two curves. Nothing when there is only one size.
-pub fn text(curves: &[Curve]) -> String {
+pub fn text(curves: &[ChartCurve]) -> String {
     const WIDTH: usize = 66;
     const HEIGHT: usize = 10;
     let curves = &curves[..curves.len().min(MARKS.len())];
@@ -88,7 +88,7 @@ pub fn text(curves: &[Curve]) -> String {
     text + &format!("{:>9}{}\n", "", names.join("   "))
 }
 
-fn labels(curves: &[Curve], span: Span, width: usize) -> String {
+fn labels(curves: &[ChartCurve], span: Span, width: usize) -> String {
     let mut line: Vec<char> = vec![' '; 80];
     let mut free = 0;
     for (size, _) in curves.iter().flat_map(|curve| &curve.points) {
@@ -103,7 +103,7 @@ fn labels(curves: &[Curve], span: Span, width: usize) -> String {
     line.into_iter().collect()
 }
 
-pub fn svg(curves: &[Curve]) -> String {
+pub fn svg(curves: &[ChartCurve]) -> String {
     const COLOURS: [&str; 8] = ["#4a7ba6", "#c0504d", "#5a8f3c", "#8064a2", "#d08a2e", "#3a9a9a", "#7f7f7f", "#a64a7b"];
     const WIDTH: f64 = 640.0;
     const HEIGHT: f64 = 320.0;
@@ -188,8 +188,8 @@ mod tests {
     #[test]
     fn a_curve_in_a_terminal() {
         let curves = [
-            Curve { name: "lacquer".into(), points: vec![(1 << 20, 20.0), (2 << 20, 60.0), (4 << 20, 90.0)] },
-            Curve { name: "lru".into(), points: vec![(1 << 20, 0.0), (2 << 20, 50.0), (4 << 20, 90.0)] },
+            ChartCurve { name: "lacquer".into(), points: vec![(1 << 20, 20.0), (2 << 20, 60.0), (4 << 20, 90.0)] },
+            ChartCurve { name: "lru".into(), points: vec![(1 << 20, 0.0), (2 << 20, 50.0), (4 << 20, 90.0)] },
         ];
         let chart = text(&curves);
         assert!(chart.lines().all(|line| line.chars().count() <= 80), "{chart}");
@@ -198,12 +198,12 @@ mod tests {
         assert!(lines[8].starts_with("   20 % |*") && lines[10].starts_with("    0 % |o"), "{chart}");
         assert_eq!(lines[12].split_whitespace().collect::<Vec<_>>(), ["1M", "2M", "4M"]);
         assert!(lines[13].contains("* lacquer   o lru"));
-        assert_eq!(text(&[Curve { name: String::new(), points: vec![(1, 5.0)] }]), "");
+        assert_eq!(text(&[ChartCurve { name: String::new(), points: vec![(1, 5.0)] }]), "");
     }
 
     #[test]
     fn a_picture_is_well_formed() {
-        let curve = |name: &str| Curve { name: name.into(), points: vec![(1 << 20, 20.0), (4 << 20, 90.0)] };
+        let curve = |name: &str| ChartCurve { name: name.into(), points: vec![(1 << 20, 20.0), (4 << 20, 90.0)] };
         let picture = svg(&[curve("a<b>&\"\u{1}"), curve("c")]);
         assert!(picture.contains("a&lt;b&gt;&amp;&quot;<") && picture.matches("<polyline").count() == 2, "{picture}");
         assert!(!svg(&[]).contains("NaN"));
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn one_size_is_a_dot_in_the_picture() {
         for size in [1, 7, 64 << 20, 1 << 50] {
-            let picture = svg(&[Curve { name: "x".into(), points: vec![(size, 40.0)] }]);
+            let picture = svg(&[ChartCurve { name: "x".into(), points: vec![(size, 40.0)] }]);
             let after = |text: &str, name: &str| {
                 let value = text.split(&format!(" {name}=\"")).nth(1).and_then(|rest| rest.split('"').next());
                 value.and_then(|value| value.parse::<f64>().ok()).expect("a number")

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::cache::{Lives, Outcome, Size, run, squares};
-use crate::policy::{Greedy, Lru, Policy};
+use crate::cache::{CacheOutcome, CacheSize, SimulatedLives, run, squares};
+use crate::policy::{EvictionPolicy, Greedy, Lru};
 use crate::trace::Trace;
 
 /// Standard deviations that an error says. 19 of 20 would be within two, were pages alike: some are asked for so often that
@@ -20,25 +20,25 @@ const DEVIATIONS: f64 = 3.0;
 
 /// The policy that decides which object goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum By {
+pub enum EvictBy {
     Lacquer,
     Lru,
 }
 
-impl By {
-    pub const ALL: [By; 2] = [By::Lacquer, By::Lru];
+impl EvictBy {
+    pub const ALL: [EvictBy; 2] = [EvictBy::Lacquer, EvictBy::Lru];
 
     pub const fn name(self) -> &'static str {
         match self {
-            By::Lacquer => "lacquer",
-            By::Lru => "lru",
+            EvictBy::Lacquer => "lacquer",
+            EvictBy::Lru => "lru",
         }
     }
 
     pub fn charge(self, body: u64, beside: u64) -> u64 {
         match self {
-            By::Lacquer => Greedy::charge(body, beside),
-            By::Lru => Lru::charge(body, beside),
+            EvictBy::Lacquer => Greedy::charge(body, beside),
+            EvictBy::Lru => Lru::charge(body, beside),
         }
     }
 }
@@ -52,33 +52,33 @@ pub struct Percent {
 
 /// One size's hit rates, of all requests and bytes of the log.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Point {
+pub struct CurvePoint {
     pub memory: u64,
     pub requests: Percent,
     pub bytes: Percent,
 }
 
 #[derive(Clone, Debug)]
-pub struct Plan<'a> {
+pub struct CurvePlan<'a> {
     pub trace: &'a Trace,
     pub bodies: &'a [u64],
-    pub lives: Lives,
+    pub lives: SimulatedLives,
     pub beside: u64,
     /// The share of the requests that only fills the cache.
     pub warm_up: f64,
     /// The share of all requests and bytes of the log that may be kept at all.
     pub cacheable: (f64, f64),
-    pub by: By,
+    pub by: EvictBy,
     pub memory: u64,
 }
 
-impl Plan<'_> {
+impl CurvePlan<'_> {
     /// The point; `None`: it was to stop.
-    fn point(&self, stop: &AtomicBool) -> Option<Point> {
+    fn point(&self, stop: &AtomicBool) -> Option<CurvePoint> {
         let rate = self.trace.rate();
         let counted = Counted::new(self);
         let here = self.run(1.0, stop)?;
-        let mut point = Point {
+        let mut point = CurvePoint {
             memory: self.memory,
             requests: counted.requests(&here, self.cacheable.0),
             bytes: counted.bytes(&here, self.cacheable.1),
@@ -86,7 +86,7 @@ impl Plan<'_> {
         if rate < 1.0 {
             let spread = self.spread();
             let (small, large) = (self.run(1.0 - spread, stop)?, self.run(1.0 + spread, stop)?);
-            let between = |rate: &dyn Fn(&Outcome) -> Percent| (rate(&large).value - rate(&small).value) / 2.0;
+            let between = |rate: &dyn Fn(&CacheOutcome) -> Percent| (rate(&large).value - rate(&small).value) / 2.0;
             let requests = between(&|o| counted.requests(o, self.cacheable.0));
             let bytes = between(&|o| counted.bytes(o, self.cacheable.1));
             point.requests.error = point.requests.error.hypot(requests).min(100.0);
@@ -95,12 +95,12 @@ impl Plan<'_> {
         Some(point)
     }
 
-    fn run(&self, times: f64, stop: &AtomicBool) -> Option<Outcome> {
-        let size = Size { bytes: self.memory, share: self.trace.rate() * times, beside: self.beside };
+    fn run(&self, times: f64, stop: &AtomicBool) -> Option<CacheOutcome> {
+        let size = CacheSize { bytes: self.memory, share: self.trace.rate() * times, beside: self.beside };
         let warm_up = self.warm_up();
         match self.by {
-            By::Lacquer => run::<Greedy>(self.trace, self.bodies, self.lives, size, warm_up, stop),
-            By::Lru => run::<Lru>(self.trace, self.bodies, self.lives, size, warm_up, stop),
+            EvictBy::Lacquer => run::<Greedy>(self.trace, self.bodies, self.lives, size, warm_up, stop),
+            EvictBy::Lru => run::<Lru>(self.trace, self.bodies, self.lives, size, warm_up, stop),
         }
     }
 
@@ -129,7 +129,7 @@ struct Counted {
 }
 
 impl Counted {
-    fn new(plan: &Plan<'_>) -> Counted {
+    fn new(plan: &CurvePlan<'_>) -> Counted {
         let refs = plan.trace.refs();
         let (all, after) = (refs.iter(), refs[plan.warm_up().min(refs.len())..].iter());
         let sum = |refs: std::slice::Iter<'_, crate::trace::Ref>| refs.map(|one| f64::from(one.bytes)).sum::<f64>();
@@ -143,11 +143,11 @@ impl Counted {
         }
     }
 
-    fn requests(&self, outcome: &Outcome, cacheable: f64) -> Percent {
+    fn requests(&self, outcome: &CacheOutcome, cacheable: f64) -> Percent {
         self.percent(outcome.misses as f64, outcome.squared_misses, self.requests, cacheable)
     }
 
-    fn bytes(&self, outcome: &Outcome, cacheable: f64) -> Percent {
+    fn bytes(&self, outcome: &CacheOutcome, cacheable: f64) -> Percent {
         self.percent(outcome.miss_bytes as f64, outcome.squared_miss_bytes, self.bytes, cacheable)
     }
 
@@ -169,7 +169,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Works on all plans, on so many threads; `look` is told how many are done and says whether to go on. What wasn't done is
 /// `None`.
-pub fn points(plans: &[Plan<'_>], threads: usize, mut look: impl FnMut(usize) -> bool) -> Vec<Option<Point>> {
+pub fn points(plans: &[CurvePlan<'_>], threads: usize, mut look: impl FnMut(usize) -> bool) -> Vec<Option<CurvePoint>> {
     let (stop, next) = (AtomicBool::new(false), AtomicUsize::new(0));
     let (made, makes) = mpsc::channel();
     let mut points = vec![None; plans.len()];
@@ -217,7 +217,7 @@ const LEAST_SIZE: u64 = 64 << 10;
 mod tests {
     use super::*;
     use crate::scheme::Identity;
-    use crate::tests::{Draw, mixed};
+    use crate::tests::{SimulateDraw, mixed};
 
     #[test]
     fn sizes_go_up_to_what_holds_all() {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn zipf(most: usize, seed: u64) -> Trace {
-        let (mut trace, mut draw) = (Trace::new(most), Draw(seed));
+        let (mut trace, mut draw) = (Trace::new(most), SimulateDraw(seed));
         for n in 0..120_000 {
             // Popularity is a power of the rank.
             let page = (40_000f64.powf(draw.unit())) as u64;
@@ -240,19 +240,19 @@ mod tests {
         trace
     }
 
-    fn curve(trace: &Trace, by: By) -> Vec<Point> {
+    fn curve(trace: &Trace, by: EvictBy) -> Vec<CurvePoint> {
         let bodies = trace.bodies(None).expect("lengths");
-        let plan = |memory| Plan {
+        let plan = |memory| CurvePlan {
             trace,
             bodies: &bodies,
-            lives: Lives::default(),
+            lives: SimulatedLives::default(),
             beside: 300,
             warm_up: 0.0,
             cacheable: (1.0, 1.0),
             by,
             memory,
         };
-        let plans: Vec<Plan<'_>> = [1 << 20, 8 << 20, 32 << 20, 128 << 20].into_iter().map(plan).collect();
+        let plans: Vec<CurvePlan<'_>> = [1 << 20, 8 << 20, 32 << 20, 128 << 20].into_iter().map(plan).collect();
         points(&plans, 2, |_| true).into_iter().map(|point| point.expect("to the end")).collect()
     }
 
@@ -263,7 +263,7 @@ mod tests {
             let whole = zipf(1 << 20, seed);
             let sample = zipf(12_000, seed);
             assert!(sample.rate() < 0.3 && sample.rate() > 0.01, "{}", sample.rate());
-            for by in By::ALL {
+            for by in EvictBy::ALL {
                 for (exact, guess) in curve(&whole, by).iter().zip(curve(&sample, by)) {
                     assert!(exact.requests.error == 0.0);
                     assert!(exact.memory < 32 << 20 || guess.requests.error < 3.0, "{guess:?}");
@@ -281,14 +281,14 @@ mod tests {
     fn it_stops_when_it_should() {
         let trace = zipf(1 << 20, 1);
         let bodies = trace.bodies(None).expect("lengths");
-        let plan = Plan {
+        let plan = CurvePlan {
             trace: &trace,
             bodies: &bodies,
-            lives: Lives::default(),
+            lives: SimulatedLives::default(),
             beside: 0,
             warm_up: 0.5,
             cacheable: (1.0, 1.0),
-            by: By::Lru,
+            by: EvictBy::Lru,
             memory: 1 << 20,
         };
         assert!(points(&vec![plan; 300], 2, |_| false).iter().any(Option::is_none));

@@ -7,21 +7,21 @@ const BITS: u32 = 14;
 pub const DEVIATION: f64 = 1.04 / (1 << (BITS / 2)) as f64;
 
 /// The longest run of zeros in each part of the hashes.
-pub struct Distinct(Vec<u8>);
+pub struct SimulateDistinct(Vec<u8>);
 
-impl Default for Distinct {
+impl Default for SimulateDistinct {
     fn default() -> Self {
-        Distinct(vec![0; 1 << BITS])
+        SimulateDistinct(vec![0; 1 << BITS])
     }
 }
 
-impl std::fmt::Debug for Distinct {
+impl std::fmt::Debug for SimulateDistinct {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "about {:.0}", self.count())
     }
 }
 
-impl Distinct {
+impl SimulateDistinct {
     pub fn add(&mut self, hash: u64) {
         // The highest bits draw the sample.
         let hash = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn counts_are_near() {
-        let mut distinct = Distinct::default();
+        let mut distinct = SimulateDistinct::default();
         let mut next = 1;
         for n in 0..300_000u64 {
             distinct.add(crate::tests::mixed(n));

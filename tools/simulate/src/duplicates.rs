@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use accesslog::Entry;
+use accesslog::AccessEntry;
 
 /// Shorter ones aren't worth it, and are of the same length by chance.
 const LEAST: u64 = 1024;
@@ -18,7 +18,7 @@ const LONGEST_URL: usize = 512;
 
 #[derive(Debug)]
 pub struct Duplicates {
-    groups: HashMap<u64, Group>,
+    groups: HashMap<u64, SimulateGroup>,
     objects: usize,
     most: usize,
     highest: u64,
@@ -26,7 +26,7 @@ pub struct Duplicates {
 
 /// Objects of the same length and name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Group {
+pub struct SimulateGroup {
     pub bytes: u64,
     pub requests: u64,
     objects: Vec<u64>,
@@ -39,7 +39,7 @@ impl Default for Duplicates {
     }
 }
 
-impl Group {
+impl SimulateGroup {
     pub fn objects(&self) -> u64 {
         self.objects.len() as u64
     }
@@ -51,7 +51,7 @@ impl Group {
 }
 
 impl Duplicates {
-    pub fn add(&mut self, entry: &Entry<'_>, object: u64, body: u64) {
+    pub fn add(&mut self, entry: &AccessEntry<'_>, object: u64, body: u64) {
         let mut hasher = DefaultHasher::new();
         (name(&entry.target), body).hash(&mut hasher);
         let hash = hasher.finish();
@@ -85,8 +85,8 @@ impl Duplicates {
     }
 
     /// Groups of more than one object, those first that cost most.
-    pub fn groups(&self) -> Vec<&Group> {
-        let mut groups: Vec<&Group> = self.groups.values().filter(|group| group.objects.len() > 1).collect();
+    pub fn groups(&self) -> Vec<&SimulateGroup> {
+        let mut groups: Vec<&SimulateGroup> = self.groups.values().filter(|group| group.objects.len() > 1).collect();
         groups.sort_by(|a, b| (b.saved(), &a.urls).cmp(&(a.saved(), &b.urls)));
         groups
     }
@@ -106,7 +106,7 @@ mod tests {
     use crate::tests::mixed;
 
     fn add(to: &mut Duplicates, url: &str, body: u64) {
-        let mut entry = Entry::default();
+        let mut entry = AccessEntry::default();
         entry.set_url(Cow::Borrowed(url.as_bytes())).expect("a URL");
         let mut hasher = DefaultHasher::new();
         url.hash(&mut hasher);

@@ -24,11 +24,11 @@ use sys::signal::{SIGINT, SIGTERM, Signals};
 use toolkit::print;
 
 use bodies::Compared;
-use case::Tally;
-use curve::{Plan, Point};
+use case::CaseTally;
+use curve::{CurvePlan, CurvePoint};
 pub use options::usage;
-use options::{Format, Options, TOOL};
-use report::Report;
+use options::{SimulateFormat, SimulateOptions, TOOL};
+use report::SimulateReport;
 
 /// Runs it: `args` are the words after `lacquer simulate`; the exit status. 1: nothing was counted; 2: nothing can be said.
 ///
@@ -37,12 +37,12 @@ pub fn main(args: &[String]) -> i32 {
     TOOL.main(args, options::parse, run)
 }
 
-fn run(options: &Options) -> Result<i32, String> {
+fn run(options: &SimulateOptions) -> Result<i32, String> {
     let (cases, sample) = (options.cases.clone(), options.sample);
     let mut is_new = true;
-    let gathered = options.gathering.clone().run::<Tally>(move |tally, entry| {
+    let gathered = options.gathering.clone().run::<CaseTally>(move |tally, entry| {
         if std::mem::take(&mut is_new) {
-            *tally = Tally::new(&cases, sample);
+            *tally = CaseTally::new(&cases, sample);
         }
         tally.add(entry);
     })?;
@@ -58,25 +58,25 @@ fn run(options: &Options) -> Result<i32, String> {
     let mut ending = Ending::new(options)?;
     let report = simulated(options, &gathered, &mut ending)?;
     match options.format {
-        Format::Json => print::out(format_args!("{:#}\n", report.json())),
-        Format::Text => print::foreign(report.text()),
-        Format::Svg => print::out(report.svg()),
+        SimulateFormat::Json => print::out(format_args!("{:#}\n", report.json())),
+        SimulateFormat::Text => print::foreign(report.text()),
+        SimulateFormat::Svg => print::out(report.svg()),
     }
-    if options.format != Format::Json {
+    if options.format != SimulateFormat::Json {
         report.remarks().iter().for_each(|remark| TOOL.remark(remark));
     }
     Ok(0)
 }
 
 fn simulated<'a>(
-    options: &'a Options,
-    gathered: &'a Gathered<Tally>,
+    options: &'a SimulateOptions,
+    gathered: &'a Gathered<CaseTally>,
     ending: &mut Ending,
-) -> Result<Report<'a>, String> {
+) -> Result<SimulateReport<'a>, String> {
     let tally = &gathered.result;
     let kept = |case: &case::Case| tally.of(&case.rules).expect("there is one for each case");
     let bodies = options.cases.iter().map(|case| kept(case).trace.bodies(case.body)).collect::<Result<Vec<_>, _>>()?;
-    let working_set = |by: &curve::By| {
+    let working_set = |by: &curve::EvictBy| {
         let all = options.cases.iter().zip(&bodies);
         all.map(|(case, bodies)| report::working_set(&kept(case).trace, bodies, *by, case.beside)).max().unwrap_or(0)
     };
@@ -88,7 +88,7 @@ fn simulated<'a>(
         let share = |part: u64, all: u64| if all == 0 { 0.0 } else { part as f64 / all as f64 };
         let cacheable = (share(kept.requests, tally.requests), share(kept.bytes, tally.bytes));
         for (&by, &memory) in options.policies.iter().flat_map(|by| sizes.iter().map(move |size| (by, size))) {
-            plans.push(Plan {
+            plans.push(CurvePlan {
                 trace: &kept.trace,
                 bodies,
                 lives: case.lives,
@@ -102,12 +102,12 @@ fn simulated<'a>(
     }
     let objects = options.cases.iter().map(|case| kept(case).trace.objects().len()).max().unwrap_or(0);
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(threads(objects)));
-    let points: Vec<Option<Point>> = curve::points(&plans, threads, |done| ending.look(done, plans.len()));
+    let points: Vec<Option<CurvePoint>> = curve::points(&plans, threads, |done| ending.look(done, plans.len()));
     let compared = options.bodies.as_deref().map(|server| compare(server, tally, ending)).transpose()?;
     ending.clear();
     let mut per_case = points.chunks(sizes.len() * options.policies.len());
     let curves = bodies.iter().map(|_| per_case.next().unwrap_or_default().to_vec()).collect();
-    Ok(Report::new(options, gathered, &bodies, sizes.len(), curves, compared, ending.is_over))
+    Ok(SimulateReport::new(options, gathered, &bodies, sizes.len(), curves, compared, ending.is_over))
 }
 
 /// Threads at most: each has a cache of its own, and where there are many objects two of them take what the help says.
@@ -116,7 +116,7 @@ fn threads(objects: usize) -> usize {
     (AT_ONCE / objects.max(1)).clamp(2, 16)
 }
 
-fn compare(server: &str, tally: &Tally, ending: &mut Ending) -> Result<Compared, String> {
+fn compare(server: &str, tally: &CaseTally, ending: &mut Ending) -> Result<Compared, String> {
     bodies::compare(server, &tally.duplicates.groups(), |done, all| ending.look(done, all))
 }
 
@@ -132,7 +132,7 @@ struct Ending {
 const SHOW: Duration = Duration::from_millis(500);
 
 impl Ending {
-    fn new(options: &Options) -> Result<Ending, String> {
+    fn new(options: &SimulateOptions) -> Result<Ending, String> {
         let signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
         let is_shown = !options.gathering.is_quiet && std::io::stderr().is_terminal();
         Ok(Ending { signals, is_shown, begin: Instant::now(), shown: None, is_over: false })
@@ -170,9 +170,9 @@ mod tests {
         x ^ x >> 31
     }
 
-    pub struct Draw(pub u64);
+    pub struct SimulateDraw(pub u64);
 
-    impl Draw {
+    impl SimulateDraw {
         /// Between 0 and 1.
         pub fn unit(&mut self) -> f64 {
             self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);

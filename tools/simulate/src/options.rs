@@ -6,11 +6,11 @@ use std::time::Duration;
 use accesslog::Gathering;
 use base::text;
 use toolkit::args::{self, Arg, Args};
-use toolkit::tool::{Invocation, Tool};
+use toolkit::tool::{Tool, ToolInvocation};
 
 use crate::case::Case;
-use crate::curve::By;
-use crate::scheme::Vary;
+use crate::curve::EvictBy;
+use crate::scheme::VaryScheme;
 
 const SYNOPSIS: &str = "\
 Usage: lacquer simulate [options] LOG... [--or CHANGES]...
@@ -59,7 +59,7 @@ The exit status is 0, 1 if no request was read, or 2 if an option is wrong or th
 ";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Format {
+pub enum SimulateFormat {
     #[default]
     Text,
     Json,
@@ -70,31 +70,31 @@ const MOST_CASES: usize = 12;
 const MOST_SIZES: usize = 64;
 
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SimulateOptions {
     pub gathering: Gathering,
     /// The first is the log as it is.
     pub cases: Vec<Case>,
     /// Empty: as the log demands.
     pub sizes: Vec<u64>,
-    pub policies: Vec<By>,
+    pub policies: Vec<EvictBy>,
     /// A share of 1.
     pub warm_up: f64,
     pub sample: usize,
     pub bodies: Option<String>,
-    pub format: Format,
+    pub format: SimulateFormat,
 }
 
-impl Default for Options {
+impl Default for SimulateOptions {
     fn default() -> Self {
-        Options {
+        SimulateOptions {
             gathering: Gathering::default(),
             cases: vec![Case::default()],
             sizes: Vec::new(),
-            policies: By::ALL.to_vec(),
+            policies: EvictBy::ALL.to_vec(),
             warm_up: 0.0,
             sample: 500_000,
             bodies: None,
-            format: Format::Text,
+            format: SimulateFormat::Text,
         }
     }
 }
@@ -107,8 +107,8 @@ pub fn usage() -> String {
 
 type Setting<'a> = (&'a str, &'a str);
 
-pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
-    let mut options = Options::default();
+pub fn parse(args: &[String]) -> Result<ToolInvocation<SimulateOptions>, String> {
+    let mut options = SimulateOptions::default();
     // A request that VCL restarts says how it was answered where it ended.
     options.gathering.sources.with_caused = true;
     // Of the first case before any `--or`, else of the last of these.
@@ -118,10 +118,12 @@ pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
         if options.gathering.take(arg, &mut args)? {
             continue;
         }
-        let Arg::Option(name) = arg else { return Ok(Invocation::Help) };
+        let Arg::Option(name) = arg else { return Ok(ToolInvocation::Help) };
         match name {
             "--size" => options.sizes = sizes(args.value()?)?,
-            "--policy" => options.policies = vec![args.one_of(&[("lacquer", By::Lacquer), ("lru", By::Lru)])?],
+            "--policy" => {
+                options.policies = vec![args.one_of(&[("lacquer", EvictBy::Lacquer), ("lru", EvictBy::Lru)])?]
+            }
             "--warm-up" => {
                 let percent = |text: &str| text.trim_end_matches('%').parse::<f64>().ok();
                 let share =
@@ -131,8 +133,11 @@ pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
             "--sample" => options.sample = args.number(1000..=100_000_000)?,
             "--bodies" => options.bodies = Some(args.value()?.to_owned()),
             "--format" => {
-                options.format =
-                    args.one_of(&[("text", Format::Text), ("json", Format::Json), ("svg", Format::Svg)])?;
+                options.format = args.one_of(&[
+                    ("text", SimulateFormat::Text),
+                    ("json", SimulateFormat::Json),
+                    ("svg", SimulateFormat::Svg),
+                ])?;
             }
             "--or" => settings.push(Vec::new()),
             "--merge-www" | "--pass-cookies" => settings.last_mut().expect("there is one").push((name, "")),
@@ -144,14 +149,14 @@ pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
     }
     add_cases(&mut options, &settings)?;
     options.gathering.check()?;
-    Ok(Invocation::Run(options))
+    Ok(ToolInvocation::Run(options))
 }
 
 /// A hundred years, nearly.
 const LONGEST_LIFE: Duration = Duration::from_hours(24 * 7 * 5200);
 
 /// The first settings make the first case; the others change it.
-fn add_cases(options: &mut Options, settings: &[Vec<Setting<'_>>]) -> Result<(), String> {
+fn add_cases(options: &mut SimulateOptions, settings: &[Vec<Setting<'_>>]) -> Result<(), String> {
     let (first, changes) = settings.split_first().expect("there is one");
     for (name, value) in first {
         apply(&mut options.cases[0], name, value)?;
@@ -180,7 +185,7 @@ fn apply(case: &mut Case, name: &str, value: &str) -> Result<(), String> {
         "--grace" => case.lives.grace = life(name, value, Duration::ZERO)?,
         "--drop-query" => case.rules.scheme.dropped.add(value)?,
         "--merge-www" => case.rules.scheme.merges_www = true,
-        "--vary" => case.rules.scheme.vary.push(Vary::parse(value)?),
+        "--vary" => case.rules.scheme.vary.push(VaryScheme::parse(value)?),
         "--pass-cookies" => case.rules.passes_cookies = true,
         "--pass" if value.starts_with('/') => case.rules.passes.push(value.to_owned()),
         "--pass" => return Err(format!("--pass {value}: a path, as /admin/")),
@@ -214,10 +219,10 @@ fn life(name: &str, value: &str, least: Duration) -> Result<i64, String> {
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Result<Options, String> {
+    fn words(line: &str) -> Result<SimulateOptions, String> {
         match parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())? {
-            Invocation::Run(options) => Ok(options),
-            Invocation::Help => Err("help".into()),
+            ToolInvocation::Run(options) => Ok(options),
+            ToolInvocation::Help => Err("help".into()),
         }
     }
 
@@ -227,7 +232,7 @@ mod tests {
             "--size 1g,64m --policy=lru --warm-up 50% --ttl 2m --or --vary Cookie --ttl 1h --or --merge-www a.log",
         )
         .expect("right");
-        assert_eq!((o.sizes, o.policies, o.warm_up), (vec![64 << 20, 1 << 30], vec![By::Lru], 0.5));
+        assert_eq!((o.sizes, o.policies, o.warm_up), (vec![64 << 20, 1 << 30], vec![EvictBy::Lru], 0.5));
         assert_eq!(o.cases.len(), 3);
         assert_eq!(o.cases.iter().map(|c| c.lives.ttl / 1_000_000_000).collect::<Vec<_>>(), [120, 3600, 120]);
         assert_eq!(o.cases[1].words, "--vary Cookie --ttl 1h");

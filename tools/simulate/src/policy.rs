@@ -5,7 +5,7 @@
 //! suite `simulate` holds both against running servers.
 
 /// The choice of the object that goes. A policy knows a store's objects by their number in the trace.
-pub trait Policy {
+pub trait EvictionPolicy {
     fn new(hashes: Vec<u64>) -> Self;
 
     /// Bytes that a store is charged with for a body, and for what is kept beside it.
@@ -29,7 +29,7 @@ pub struct Lru {
     links: Vec<(u32, u32)>,
 }
 
-impl Policy for Lru {
+impl EvictionPolicy for Lru {
     fn new(hashes: Vec<u64>) -> Self {
         let end = hashes.len() as u32;
         let mut links = vec![(NONE, NONE); hashes.len()];
@@ -105,7 +105,7 @@ struct Item {
     freq: u8,
 }
 
-impl Policy for Greedy {
+impl EvictionPolicy for Greedy {
     fn new(hashes: Vec<u64>) -> Self {
         let items = vec![Item { slot: NONE, weight: 0, uses: 0, freq: 0 }; hashes.len()];
         Greedy { hashes, items, heap: Vec::new(), clock: 0, weight: 0, ghosts: Ghosts::default() }

@@ -5,10 +5,10 @@ use accesslog::Gathered;
 use serde_json::{Value, json};
 
 use crate::bodies::Compared;
-use crate::case::{Kept, Pass, Tally};
-use crate::chart::{self, Curve, human};
-use crate::curve::{By, Percent, Point};
-use crate::options::Options;
+use crate::case::{CaseTally, KeptAnswers, Pass};
+use crate::chart::{self, ChartCurve, human};
+use crate::curve::{CurvePoint, EvictBy, Percent};
+use crate::options::SimulateOptions;
 use crate::trace::Trace;
 
 /// A size within so many points of the best is enough.
@@ -18,9 +18,9 @@ const MOST_ERROR: f64 = 25.0;
 const MOST_GROUPS: usize = 10;
 const COLUMNS: usize = 4;
 
-pub struct Report<'a> {
-    options: &'a Options,
-    gathered: &'a Gathered<Tally>,
+pub struct SimulateReport<'a> {
+    options: &'a SimulateOptions,
+    gathered: &'a Gathered<CaseTally>,
     cases: Vec<Shown>,
     compared: Option<Compared>,
     is_cut: bool,
@@ -35,25 +35,25 @@ struct Shown {
     most_variants: u32,
     possible_variants: Option<u64>,
     /// Curves in the order of the policies.
-    curves: Vec<(By, Vec<Point>)>,
+    curves: Vec<(EvictBy, Vec<CurvePoint>)>,
 }
 
 /// Bytes that a cache of all that was asked for would hold.
-pub fn working_set(trace: &Trace, bodies: &[u64], by: By, beside: u64) -> u64 {
+pub fn working_set(trace: &Trace, bodies: &[u64], by: EvictBy, beside: u64) -> u64 {
     (bodies.iter().map(|body| by.charge(*body, beside) as f64).sum::<f64>() / trace.rate()) as u64
 }
 
-impl<'a> Report<'a> {
+impl<'a> SimulateReport<'a> {
     /// `points`: for each case those of all policies, so many sizes each.
     pub fn new(
-        options: &'a Options,
-        gathered: &'a Gathered<Tally>,
+        options: &'a SimulateOptions,
+        gathered: &'a Gathered<CaseTally>,
         bodies: &[Vec<u64>],
         sizes: usize,
-        points: Vec<Vec<Option<Point>>>,
+        points: Vec<Vec<Option<CurvePoint>>>,
         compared: Option<Compared>,
         is_over: bool,
-    ) -> Report<'a> {
+    ) -> SimulateReport<'a> {
         let tally = &gathered.result;
         let is_cut = is_over || points.iter().flatten().any(Option::is_none);
         let cases = options.cases.iter().zip(bodies).zip(points).map(|((case, bodies), points)| {
@@ -70,7 +70,7 @@ impl<'a> Report<'a> {
                 curves: curves.map(|(by, points)| (*by, points.iter().flatten().copied().collect())).collect(),
             }
         });
-        Report { options, gathered, cases: cases.collect(), compared, is_cut }
+        SimulateReport { options, gathered, cases: cases.collect(), compared, is_cut }
     }
 
     /// The requests that don't count, and what else there is to know.
@@ -156,7 +156,8 @@ impl<'a> Report<'a> {
             let memory = case.curves.iter().find_map(|curve| curve.1.get(n)).map_or(0, |point| point.memory);
             text += &format!("{:>8}", human(memory));
             for (_, points) in &case.curves {
-                let cell = |of: fn(&Point) -> Percent| points.get(n).map_or_else(String::new, |point| cell(of(point)));
+                let cell =
+                    |of: fn(&CurvePoint) -> Percent| points.get(n).map_or_else(String::new, |point| cell(of(point)));
                 text += &format!("  {:>16}{:>14}", cell(|p| p.requests), cell(|p| p.bytes));
             }
             text.truncate(text.trim_end().len());
@@ -231,8 +232,8 @@ impl<'a> Report<'a> {
 
     /// The curves to draw: of the first case each policy; of others, unless there is room for two alone, the first
     /// policy.
-    fn curves(&self, few: bool) -> Vec<Curve> {
-        let named = |name: String, points: &[Point]| Curve {
+    fn curves(&self, few: bool) -> Vec<ChartCurve> {
+        let named = |name: String, points: &[CurvePoint]| ChartCurve {
             name,
             points: sure(points).map(|point| (point.memory, point.requests.value)).collect(),
         };
@@ -287,14 +288,14 @@ impl<'a> Report<'a> {
 
 impl Shown {
     fn json(&self) -> Value {
-        let point = |point: &Point| {
+        let point = |point: &CurvePoint| {
             json!({
                 "memory_bytes": point.memory,
                 "hit_percent": rounded(point.requests.value), "hit_error": rounded(point.requests.error),
                 "byte_hit_percent": rounded(point.bytes.value), "byte_hit_error": rounded(point.bytes.error),
             })
         };
-        let curve = |(by, points): &(By, Vec<Point>)| {
+        let curve = |(by, points): &(EvictBy, Vec<CurvePoint>)| {
             let points: Vec<Value> = points.iter().map(point).collect();
             json!({ "policy": by.name(), "points": points })
         };
@@ -307,7 +308,7 @@ impl Shown {
     }
 }
 
-fn kept<'a>(tally: &'a Tally, rules: &crate::case::Rules) -> &'a Kept {
+fn kept<'a>(tally: &'a CaseTally, rules: &crate::case::CacheRules) -> &'a KeptAnswers {
     tally.of(rules).expect("there is one for each case")
 }
 
@@ -320,11 +321,11 @@ fn variants(case: &Shown) -> Option<String> {
     }
 }
 
-fn is_sure(point: &Point) -> bool {
+fn is_sure(point: &CurvePoint) -> bool {
     point.requests.error <= MOST_ERROR
 }
 
-fn sure(points: &[Point]) -> impl Iterator<Item = &Point> {
+fn sure(points: &[CurvePoint]) -> impl Iterator<Item = &CurvePoint> {
     points.iter().filter(|point| is_sure(point))
 }
 

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use accesslog::Entry;
+use accesslog::AccessEntry;
 use memchr::memmem;
 
 /// The way in which requests become objects.
@@ -13,7 +13,7 @@ pub struct Scheme {
     pub dropped: Dropped,
     /// True if `www.a.nz` is `a.nz`.
     pub merges_www: bool,
-    pub vary: Vec<Vary>,
+    pub vary: Vec<VaryScheme>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -25,7 +25,7 @@ pub struct Dropped {
 
 /// A field of requests, and the classes that its values are sorted into.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Vary {
+pub struct VaryScheme {
     pub field: String,
     /// Words in lower case; a value's class is the first of these that is in it. None: each value is a class.
     words: Vec<String>,
@@ -41,7 +41,7 @@ pub struct Identity {
 }
 
 impl Scheme {
-    pub fn identify(&self, entry: &Entry<'_>) -> Identity {
+    pub fn identify(&self, entry: &AccessEntry<'_>) -> Identity {
         let mut hasher = DefaultHasher::new();
         self.host(entry).hash(&mut hasher);
         self.target(&entry.target).hash(&mut hasher);
@@ -59,7 +59,7 @@ impl Scheme {
         })
     }
 
-    fn host(&self, entry: &Entry<'_>) -> Vec<u8> {
+    fn host(&self, entry: &AccessEntry<'_>) -> Vec<u8> {
         let mut host = entry.host.as_deref().unwrap_or_default().to_ascii_lowercase();
         if self.merges_www && host.starts_with(b"www.") {
             host.drain(..4);
@@ -113,12 +113,12 @@ impl Dropped {
     }
 }
 
-impl Vary {
+impl VaryScheme {
     /// `User-Agent`, or with classes `User-Agent:opera mini|msie`.
     ///
     /// # Errors
     /// It isn't of that form.
-    pub fn parse(text: &str) -> Result<Vary, String> {
+    pub fn parse(text: &str) -> Result<VaryScheme, String> {
         let (field, words) = text.split_once(':').map_or((text, None), |(field, words)| (field, Some(words)));
         let words: Vec<String> = words.map_or_else(Vec::new, |words| words.split('|').map(str::to_lowercase).collect());
         let is_name = !field.is_empty() && field.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
@@ -127,11 +127,11 @@ impl Vary {
                 "--vary {text}: a field, or a field and words of its values, as User-Agent:opera|msie"
             ));
         }
-        Ok(Vary { field: field.to_owned(), words })
+        Ok(VaryScheme { field: field.to_owned(), words })
     }
 
     /// The class of a request: a word's number, that after the last for what has none; a value itself where there are no words.
-    fn class<'a>(&self, entry: &'a Entry<'_>) -> Class<'a> {
+    fn class<'a>(&self, entry: &'a AccessEntry<'_>) -> Class<'a> {
         let value = entry.field(&self.field).unwrap_or_default();
         if self.words.is_empty() {
             return Class::Value(value);
@@ -155,8 +155,8 @@ enum Class<'a> {
 mod tests {
     use super::*;
 
-    fn entry<'a>(url: &'a str, fields: &[(&'a str, &'a str)]) -> Entry<'a> {
-        let mut entry = Entry::default();
+    fn entry<'a>(url: &'a str, fields: &[(&'a str, &'a str)]) -> AccessEntry<'a> {
+        let mut entry = AccessEntry::default();
         entry.set_url(Cow::Borrowed(url.as_bytes())).expect("a URL");
         for (name, value) in fields {
             entry.fields.push((Cow::Borrowed(name.as_bytes()), Cow::Borrowed(value.as_bytes())));
@@ -169,7 +169,7 @@ mod tests {
         if !drop.is_empty() {
             scheme.dropped.add(drop).expect("names");
         }
-        scheme.vary = vary.iter().map(|text| Vary::parse(text).expect("a field")).collect();
+        scheme.vary = vary.iter().map(|text| VaryScheme::parse(text).expect("a field")).collect();
         scheme
     }
 
@@ -201,9 +201,9 @@ mod tests {
         assert_eq!(object("fr,en;q=0.5,de;q=0.1", "x MSIE 6"), object("EN-us", "msie"), "the best that is known");
         assert_eq!(object("", "Opera Mini; MSIE"), object("fr", "Opera Mini/4"), "the first word of the list");
         assert_ne!(object("de", "x"), object("en", "x"));
-        assert_eq!(Scheme { vary: vec![Vary::parse("Cookie").unwrap()], ..scheme }.possible_variants(), None);
+        assert_eq!(Scheme { vary: vec![VaryScheme::parse("Cookie").unwrap()], ..scheme }.possible_variants(), None);
         for bad in ["", ":a", "User-Agent:a||b", "User Agent"] {
-            assert!(Vary::parse(bad).is_err(), "{bad}");
+            assert!(VaryScheme::parse(bad).is_err(), "{bad}");
         }
     }
 

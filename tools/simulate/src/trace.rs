@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::distinct::{DEVIATION, Distinct};
+use crate::distinct::{DEVIATION, SimulateDistinct};
 use crate::scheme::Identity;
 
 /// With so few pages none is left out: the oldest requests go instead. In a small sample a page for so many requests is few.
@@ -24,7 +24,7 @@ pub struct Ref {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Object {
+pub struct TraceObject {
     pub hash: u64,
     page_hash: u64,
     pub page: u32,
@@ -35,7 +35,7 @@ pub struct Object {
 #[derive(Debug)]
 pub struct Trace {
     refs: Vec<Ref>,
-    objects: Vec<Object>,
+    objects: Vec<TraceObject>,
     pages: usize,
     objects_by_hash: Index,
     pages_by_hash: Index,
@@ -45,7 +45,7 @@ pub struct Trace {
     /// Number of requests that may be kept, those left out too.
     requests: f64,
     bytes: f64,
-    distinct: Distinct,
+    distinct: SimulateDistinct,
     /// Requests that went since they were too old.
     pub forgotten: u64,
 }
@@ -65,7 +65,7 @@ impl Trace {
             most: most.max(2),
             requests: 0.0,
             bytes: 0.0,
-            distinct: Distinct::default(),
+            distinct: SimulateDistinct::default(),
             forgotten: 0,
         }
     }
@@ -99,7 +99,7 @@ impl Trace {
                 *pages += 1;
                 *pages as u32 - 1
             });
-            objects.push(Object { hash: id.object, page_hash: id.page, page, body: None });
+            objects.push(TraceObject { hash: id.object, page_hash: id.page, page, body: None });
             objects.len() as u32 - 1
         })
     }
@@ -124,7 +124,7 @@ impl Trace {
         self.pages_by_hash.clear();
         let mut kept = Vec::with_capacity(refs.len());
         for one in &refs[first..] {
-            let Object { hash, page_hash, body, .. } = objects[one.object as usize];
+            let TraceObject { hash, page_hash, body, .. } = objects[one.object as usize];
             if page_hash <= self.highest {
                 let object = self.number(Identity { page: page_hash, object: hash });
                 self.objects[object as usize].body = body;
@@ -138,7 +138,7 @@ impl Trace {
         &self.refs
     }
 
-    pub fn objects(&self) -> &[Object] {
+    pub fn objects(&self) -> &[TraceObject] {
         &self.objects
     }
 

@@ -3,12 +3,12 @@
 
 /// The patterns of -I, -X and -f in order, and -r.
 #[derive(Clone, Debug, Default)]
-pub struct Filter {
+pub struct StatFilter {
     globs: Vec<(bool, String)>,
     pub raw: bool,
 }
 
-impl Filter {
+impl StatFilter {
     /// Adds the pattern of -I.
     pub fn include(&mut self, glob: &str) {
         self.globs.push((true, glob.to_owned()));
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_first_pattern_that_matches_decides() {
-        let mut filter = Filter::default();
+        let mut filter = StatFilter::default();
         assert!(filter.shows("x"));
         filter.exclude("MAIN.c*");
         assert!(filter.shows("x") && !filter.shows("MAIN.cache_hit"));

@@ -11,28 +11,28 @@ mod window;
 
 use std::time::Duration;
 
-use filter::Filter;
-use logq::getopt::{Opt, OptMatch};
-use logq::program::{self, Cli, Program};
+use filter::StatFilter;
+use logq::getopt::{OptMatch, ToolOption};
+use logq::program::{self, ToolCli, ToolProgram};
 use logq::source::strerror;
-use logq::tool::{Attach, Failure};
-use shm::reader::Reader;
+use logq::tool::{Attach, ToolFailure};
+use shm::reader::CounterReader;
 use statsd::Statsd;
 use sys::signal;
 
-pub const OPTIONS: &[Opt] = &[
-    Opt('1', "", "Print the counters once and exit"),
-    Opt('f', "glob", "Only counters that match (^glob: exclude them)"),
-    Opt('h', "", "Show this help"),
-    Opt('I', "glob", "Include counters that match; -I and -X are tested in order"),
-    Opt('j', "", "Print the counters once, as JSON"),
-    Opt('l', "", "List the counters"),
-    Opt('n', "dir", "Working directory or instance name of the server"),
-    Opt('r', "", "Show negative gauges as they are instead of as 0"),
-    Opt('t', "seconds|off", "How long to wait for the server (default: 5)"),
-    Opt('V', "", "Show the version"),
-    Opt('X', "glob", "Exclude counters that match"),
-    Opt('x', "", "Print the counters once, as XML"),
+pub const OPTIONS: &[ToolOption] = &[
+    ToolOption('1', "", "Print the counters once and exit"),
+    ToolOption('f', "glob", "Only counters that match (^glob: exclude them)"),
+    ToolOption('h', "", "Show this help"),
+    ToolOption('I', "glob", "Include counters that match; -I and -X are tested in order"),
+    ToolOption('j', "", "Print the counters once, as JSON"),
+    ToolOption('l', "", "List the counters"),
+    ToolOption('n', "dir", "Working directory or instance name of the server"),
+    ToolOption('r', "", "Show negative gauges as they are instead of as 0"),
+    ToolOption('t', "seconds|off", "How long to wait for the server (default: 5)"),
+    ToolOption('V', "", "Show the version"),
+    ToolOption('X', "glob", "Exclude counters that match"),
+    ToolOption('x', "", "Print the counters once, as XML"),
 ];
 
 const MORE: &str = "
@@ -60,14 +60,14 @@ enum Mode {
 
 pub fn main(program: &str, args: &[String]) -> i32 {
     let long = &["xml3", "statsd", "interval", "prefix"];
-    let cli = Cli { options: OPTIONS, long, valued: &["statsd", "interval", "prefix"], more: MORE };
+    let cli = ToolCli { options: OPTIONS, long, valued: &["statsd", "interval", "prefix"], more: MORE };
     program::main(program, args, &cli, Config::default())
 }
 
 #[derive(Default)]
 struct Config {
     attach: Attach,
-    filter: Filter,
+    filter: StatFilter,
     modes: Vec<Mode>,
     statsd: Option<Statsd>,
 }
@@ -75,8 +75,8 @@ struct Config {
 /// Times between two looks at the counters.
 const INTERVALS: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
 
-impl Program for Config {
-    fn option(&mut self, option: OptMatch) -> Result<(), Failure> {
+impl ToolProgram for Config {
+    fn option(&mut self, option: OptMatch) -> Result<(), ToolFailure> {
         match option {
             OptMatch::Short('1', _) => self.modes.push(Mode::Once),
             OptMatch::Short('x', _) => self.modes.push(Mode::Xml),
@@ -84,7 +84,7 @@ impl Program for Config {
             OptMatch::Short('l', _) => self.modes.push(Mode::List),
             OptMatch::Short('r', _) => self.filter.raw = !self.filter.raw,
             OptMatch::Short('n', name) => self.attach.name = Some(name),
-            OptMatch::Short('t', value) => self.attach.timeout(&value).map_err(Failure::new)?,
+            OptMatch::Short('t', value) => self.attach.timeout(&value).map_err(ToolFailure::new)?,
             OptMatch::Short('I', glob) => self.filter.include(&glob),
             OptMatch::Short('X', glob) => self.filter.exclude(&glob),
             OptMatch::Short('f', glob) => match glob.strip_prefix('^') {
@@ -93,44 +93,44 @@ impl Program for Config {
             },
             OptMatch::Long(name, _) if name == "xml3" => self.modes.push(Mode::Xml3),
             OptMatch::Long(name, target) if name == "statsd" => {
-                self.statsd = Some(Statsd::new(&target).map_err(Failure::new)?);
+                self.statsd = Some(Statsd::new(&target).map_err(ToolFailure::new)?);
             }
             OptMatch::Long(name, value) if name == "interval" || name == "prefix" => {
                 let Some(statsd) = &mut self.statsd else {
-                    return Err(Failure::new(format!("--{name} belongs behind --statsd")));
+                    return Err(ToolFailure::new(format!("--{name} belongs behind --statsd")));
                 };
                 if name == "prefix" {
                     statsd.prefix = value;
                     return Ok(());
                 }
                 let seconds = base::text::parse_duration(&value).filter(|seconds| INTERVALS.contains(seconds));
-                let bad = || Failure::new(format!("--interval={value}: write a time from 0.1s to 1h"));
+                let bad = || ToolFailure::new(format!("--interval={value}: write a time from 0.1s to 1h"));
                 statsd.interval = Duration::from_secs_f64(seconds.ok_or_else(bad)?);
             }
-            OptMatch::Short(..) | OptMatch::Long(..) => return Err(Failure::new("unknown option")),
+            OptMatch::Short(..) | OptMatch::Long(..) => return Err(ToolFailure::new("unknown option")),
         }
         Ok(())
     }
 
-    fn run(self) -> Result<i32, Failure> {
+    fn run(self) -> Result<i32, ToolFailure> {
         let Config { attach, filter, modes, statsd } = self;
         if statsd.is_some() && !modes.is_empty() {
-            return Err(Failure::new("--statsd goes with none of -1, -x, -j and -l"));
+            return Err(ToolFailure::new("--statsd goes with none of -1, -x, -j and -l"));
         }
         let _ = signal::default(signal::SIGPIPE);
-        let workdir = attach.wait_asleep().map_err(Failure::new)?;
+        let workdir = attach.wait_asleep().map_err(ToolFailure::new)?;
         // Of several forms one is given, in this order.
         let order = [Mode::Xml3, Mode::Xml, Mode::Json, Mode::Once, Mode::List];
-        let mut reader = Reader::new(&workdir);
+        let mut reader = CounterReader::new(&workdir);
         if let Some(statsd) = statsd {
             return statsd.run(&mut reader, &filter).map(|()| 0);
         }
         let Some(mode) = order.into_iter().find(|m| modes.contains(m)) else {
             return view::follow(&mut reader, &workdir, filter)
                 .map(|()| 0)
-                .map_err(|e| Failure::new(format!("No screen: {}", strerror(&e))));
+                .map_err(|e| ToolFailure::new(format!("No screen: {}", strerror(&e))));
         };
-        let readings = reader.read().map_err(|e| Failure::new(e.to_string()))?;
+        let readings = reader.read().map_err(|e| ToolFailure::new(e.to_string()))?;
         let shown: Vec<_> = readings.iter().filter(|r| filter.shows(&r.full_name())).collect();
         let out = std::io::stdout();
         let mut out = std::io::BufWriter::new(out.lock());
@@ -141,7 +141,7 @@ impl Program for Config {
             Mode::List => once::list(&mut out, &shown),
             Mode::Once => once::text(&mut out, &shown, once::uptime(&readings), filter.raw),
         };
-        written.map_err(|e| Failure::new(format!("Cannot write: {}", strerror(&e))))?;
+        written.map_err(|e| ToolFailure::new(format!("Cannot write: {}", strerror(&e))))?;
         Ok(0)
     }
 }

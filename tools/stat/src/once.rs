@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use shm::reader::CounterValue;
-use tables::counters::{Format, Kind};
+use tables::counters::{CounterFormat, CounterKind};
 
 /// The value that is shown: a gauge below zero is 0, unless it is wanted as it is.
 pub fn value(reading: &CounterValue, raw: bool) -> u64 {
-    if !raw && reading.about.kind == Kind::Gauge && reading.signed() < 0 { 0 } else { reading.value }
+    if !raw && reading.about.kind == CounterKind::Gauge && reading.signed() < 0 { 0 } else { reading.value }
 }
 
 /// Seconds that the worker has run.
@@ -17,20 +17,20 @@ pub fn uptime(readings: &[CounterValue]) -> u64 {
     readings.iter().find(|r| &*r.set == "MAIN" && r.about.name == "uptime").map_or(0, |r| r.value)
 }
 
-fn flag(kind: Kind) -> char {
+fn flag(kind: CounterKind) -> char {
     match kind {
-        Kind::Counter => 'c',
-        Kind::Gauge => 'g',
-        Kind::Bitmap => 'b',
+        CounterKind::Counter => 'c',
+        CounterKind::Gauge => 'g',
+        CounterKind::Bitmap => 'b',
     }
 }
 
-fn letter(format: Format) -> char {
+fn letter(format: CounterFormat) -> char {
     match format {
-        Format::Integer => 'i',
-        Format::Bytes => 'B',
-        Format::Bitmap => 'b',
-        Format::Duration => 'd',
+        CounterFormat::Integer => 'i',
+        CounterFormat::Bytes => 'B',
+        CounterFormat::Bitmap => 'b',
+        CounterFormat::Duration => 'd',
     }
 }
 
@@ -48,9 +48,9 @@ pub fn text(out: &mut dyn Write, readings: &[&CounterValue], uptime: u64, raw: b
         pad = pad.max(name.len() + 1);
         let value = value(reading, raw);
         let average = match reading.about.kind {
-            Kind::Counter if uptime > 0 => format!("{:.2}", value as f64 / uptime as f64),
-            Kind::Counter => "0.00".to_owned(),
-            Kind::Gauge | Kind::Bitmap => ".  ".to_owned(),
+            CounterKind::Counter if uptime > 0 => format!("{:.2}", value as f64 / uptime as f64),
+            CounterKind::Counter => "0.00".to_owned(),
+            CounterKind::Gauge | CounterKind::Bitmap => ".  ".to_owned(),
         };
         writeln!(out, "{name:<pad$}{value:>12} {average:>12} {}", reading.about.oneliner)?;
     }
@@ -105,7 +105,7 @@ pub fn xml3(out: &mut dyn Write, readings: &[&CounterValue], raw: bool) -> io::R
                 writeln!(out, "\t\t<ident>{}</ident>", escape(ident))?;
             }
             // Then counters were called `a`, gauges `i`.
-            let flag = if reading.about.kind == Kind::Counter { 'a' } else { 'i' };
+            let flag = if reading.about.kind == CounterKind::Counter { 'a' } else { 'i' };
             let (name, value) = (escape(name), value(reading, raw));
             writeln!(out, "\t\t<name>{name}</name>\n\t\t<value>{value}</value>\n\t\t<flag>{flag}</flag>")?;
             writeln!(out, "\t\t<description>{}</description>\n\t</stat>", escape(&reading.about.oneliner))

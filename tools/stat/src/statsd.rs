@@ -5,22 +5,22 @@ use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use logq::tool::Failure;
-use shm::reader::{CounterValue, Reader};
-use statsd_client::{Batch, Client, DATAGRAM_BYTES, Target};
+use logq::tool::ToolFailure;
+use shm::reader::{CounterReader, CounterValue};
+use statsd_client::{DATAGRAM_BYTES, SampleBatch, StatsdClient, StatsdTarget};
 use sys::fd::Interest;
 use sys::signal::{SIGINT, SIGTERM, Signals};
-use tables::counters::Kind;
+use tables::counters::CounterKind;
 use toolkit::print;
 
-use crate::filter::Filter;
+use crate::filter::StatFilter;
 
 const INTERVAL: Duration = Duration::from_secs(10);
 const PREFIX: &str = "varnish.";
 
 #[derive(Clone, Debug)]
 pub struct Statsd {
-    pub target: Target,
+    pub target: StatsdTarget,
     pub interval: Duration,
     pub prefix: String,
 }
@@ -39,11 +39,11 @@ impl Statsd {
     ///
     /// # Errors
     /// The statsd's address can't be found.
-    pub fn run(self, reader: &mut Reader, filter: &Filter) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::new(format!("{}: {error}", self.target));
+    pub fn run(self, reader: &mut CounterReader, filter: &StatFilter) -> Result<(), ToolFailure> {
+        let failed = |error: io::Error| ToolFailure::new(format!("{}: {error}", self.target));
         let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(failed)?;
-        let client = Client::connect(&self.target).map_err(failed)?;
-        let mut batch = Batch::new(&self.prefix, "", DATAGRAM_BYTES);
+        let client = StatsdClient::connect(&self.target).map_err(failed)?;
+        let mut batch = SampleBatch::new(&self.prefix, "", DATAGRAM_BYTES);
         let mut last = Last::default();
         let mut next = Instant::now();
         let mut is_told = false;
@@ -76,7 +76,7 @@ enum Sample {
     Gauge(String, f64),
 }
 
-fn add(batch: &mut Batch, client: &Client, sample: &Sample) {
+fn add(batch: &mut SampleBatch, client: &StatsdClient, sample: &Sample) {
     match sample {
         Sample::Count(name, count) => batch.count(name.as_bytes(), *count),
         Sample::Gauge(name, value) => batch.gauge(name.as_bytes(), *value),
@@ -98,7 +98,7 @@ impl Last {
         for reading in readings {
             let name = reading.full_name();
             match reading.about.kind {
-                Kind::Counter => {
+                CounterKind::Counter => {
                     // At the first look nothing is known of before; a new worker begins at 0.
                     let added = before.get(&name).map(|was| reading.value.checked_sub(*was).unwrap_or(reading.value));
                     if let Some(added) = added.filter(|added| *added > 0) {
@@ -106,9 +106,9 @@ impl Last {
                     }
                     self.values.insert(name, reading.value);
                 }
-                Kind::Gauge => send(Sample::Gauge(name, reading.signed().max(0) as f64)),
+                CounterKind::Gauge => send(Sample::Gauge(name, reading.signed().max(0) as f64)),
                 // Of the looks at a backend's health the last one.
-                Kind::Bitmap => send(Sample::Gauge(name, (reading.value & 1) as f64)),
+                CounterKind::Bitmap => send(Sample::Gauge(name, (reading.value & 1) as f64)),
             }
         }
     }
@@ -120,10 +120,10 @@ mod tests {
     use std::sync::Arc;
 
     use shm::reader::CounterDoc;
-    use tables::counters::{Format, Level};
+    use tables::counters::{CounterFormat, CounterLevel};
 
-    fn reading(name: &str, kind: Kind, value: u64) -> CounterValue {
-        let about = CounterDoc::new(name, kind, Level::Info, Format::Integer);
+    fn reading(name: &str, kind: CounterKind, value: u64) -> CounterValue {
+        let about = CounterDoc::new(name, kind, CounterLevel::Info, CounterFormat::Integer);
         CounterValue { set: "MAIN".into(), about: Arc::new(about), value }
     }
 
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn counters_are_sent_as_changes() {
         let mut last = Last::default();
-        let hits = |value| [reading("cache_hit", Kind::Counter, value)];
+        let hits = |value| [reading("cache_hit", CounterKind::Counter, value)];
         assert_eq!(taken(&mut last, &hits(7)), []);
         assert_eq!(taken(&mut last, &hits(9)), [Sample::Count("MAIN.cache_hit".into(), 2)]);
         assert_eq!(taken(&mut last, &hits(9)), []);
@@ -147,9 +147,9 @@ mod tests {
     #[test]
     fn gauges_are_sent_as_they_are() {
         let readings = [
-            reading("threads", Kind::Gauge, 4),
-            reading("n_object", Kind::Gauge, u64::MAX),
-            reading("happy", Kind::Bitmap, 0b10),
+            reading("threads", CounterKind::Gauge, 4),
+            reading("n_object", CounterKind::Gauge, u64::MAX),
+            reading("happy", CounterKind::Bitmap, 0b10),
         ];
         let gauge = |name: &str, value| Sample::Gauge(format!("MAIN.{name}"), value);
         assert_eq!(

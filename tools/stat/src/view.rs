@@ -6,14 +6,14 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use screen::{Key, Line, Screen, Style};
-use shm::reader::{CounterValue, Reader, Status, status};
+use screen::{KeyPress, Screen, ScreenLine, ScreenStyle};
+use shm::reader::{CounterReader, CounterValue, WorkdirStatus, status};
 use sys::signal::{self, Signals};
-use tables::counters::{Format, Kind, Level};
+use tables::counters::{CounterFormat, CounterKind, CounterLevel};
 
-use crate::filter::Filter;
+use crate::filter::StatFilter;
 use crate::once::value;
-use crate::window::{HitRate, Windows};
+use crate::window::{HitRate, StatWindows};
 
 const COLUMN: usize = 14;
 const COLUMNS: usize = 6;
@@ -47,17 +47,17 @@ struct Point {
     at: Option<Instant>,
     change: Option<f64>,
     average: f64,
-    windows: Windows,
+    windows: StatWindows,
     seen: bool,
 }
 
 struct View {
-    filter: Filter,
+    filter: StatFilter,
     readings: Vec<CounterValue>,
     points: HashMap<String, Point>,
     rate: HitRate,
     uptimes: [u64; 2],
-    status: Status,
+    status: WorkdirStatus,
     level: u8,
     show_unseen: bool,
     scale: bool,
@@ -73,7 +73,7 @@ struct View {
 ///
 /// # Errors
 /// There is no terminal.
-pub fn follow(reader: &mut Reader, workdir: &Path, filter: Filter) -> io::Result<()> {
+pub fn follow(reader: &mut CounterReader, workdir: &Path, filter: StatFilter) -> io::Result<()> {
     let mut signals = Signals::new(&[signal::SIGHUP, signal::SIGINT, signal::SIGTERM])?;
     let mut screen = Screen::new()?;
     let mut view = View {
@@ -82,7 +82,7 @@ pub fn follow(reader: &mut Reader, workdir: &Path, filter: Filter) -> io::Result
         points: HashMap::new(),
         rate: HitRate::default(),
         uptimes: [0; 2],
-        status: Status::default(),
+        status: WorkdirStatus::default(),
         level: 0,
         show_unseen: false,
         scale: true,
@@ -115,10 +115,10 @@ pub fn follow(reader: &mut Reader, workdir: &Path, filter: Filter) -> io::Result
         }
         match key {
             None => now |= left <= STEP,
-            Some(Key::Ctrl('t')) => now = true,
-            Some(Key::Char('q') | Key::Ctrl('c')) => return Ok(()),
+            Some(KeyPress::Ctrl('t')) => now = true,
+            Some(KeyPress::Char('q') | KeyPress::Ctrl('c')) => return Ok(()),
             Some(key) => {
-                if key == Key::Resize {
+                if key == KeyPress::Resize {
                     drawn = None;
                 }
                 view.key(key, screen.size());
@@ -131,16 +131,16 @@ pub fn follow(reader: &mut Reader, workdir: &Path, filter: Filter) -> io::Result
     }
 }
 
-fn level(level: Level) -> u8 {
+fn level(level: CounterLevel) -> u8 {
     match level {
-        Level::Info => 0,
-        Level::Diag => 1,
-        Level::Debug => 2,
+        CounterLevel::Info => 0,
+        CounterLevel::Diag => 1,
+        CounterLevel::Debug => 2,
     }
 }
 
 impl View {
-    fn sample(&mut self, reader: &mut Reader, workdir: &Path) {
+    fn sample(&mut self, reader: &mut CounterReader, workdir: &Path) {
         let before = self.status;
         self.status = status(workdir);
         if before != self.status {
@@ -170,22 +170,24 @@ impl View {
     }
 
     /// Moves in the help; false for a key that means something else.
-    fn help_key(&mut self, key: Key, page: usize) -> bool {
+    fn help_key(&mut self, key: KeyPress, page: usize) -> bool {
         match key {
-            Key::Up | Key::Char('k') => self.help_top = self.help_top.saturating_sub(1),
-            Key::Down | Key::Char('j') => self.help_top += 1,
-            Key::PageUp | Key::Char('b') | Key::Ctrl('b') => self.help_top = self.help_top.saturating_sub(page),
-            Key::PageDown | Key::Char(' ') | Key::Ctrl('f') => self.help_top += page,
-            Key::Home | Key::Char('g') => self.help_top = 0,
+            KeyPress::Up | KeyPress::Char('k') => self.help_top = self.help_top.saturating_sub(1),
+            KeyPress::Down | KeyPress::Char('j') => self.help_top += 1,
+            KeyPress::PageUp | KeyPress::Char('b') | KeyPress::Ctrl('b') => {
+                self.help_top = self.help_top.saturating_sub(page)
+            }
+            KeyPress::PageDown | KeyPress::Char(' ') | KeyPress::Ctrl('f') => self.help_top += page,
+            KeyPress::Home | KeyPress::Char('g') => self.help_top = 0,
             // The page is filled from where it may begin.
-            Key::End | Key::Char('G') => self.help_top = usize::MAX - page,
-            Key::Char('h') | Key::Resize => return false,
-            Key::Char(_) | Key::Ctrl(_) => {}
+            KeyPress::End | KeyPress::Char('G') => self.help_top = usize::MAX - page,
+            KeyPress::Char('h') | KeyPress::Resize => return false,
+            KeyPress::Char(_) | KeyPress::Ctrl(_) => {}
         }
         true
     }
 
-    fn key(&mut self, key: Key, (_, lines): (usize, usize)) {
+    fn key(&mut self, key: KeyPress, (_, lines): (usize, usize)) {
         let page = Layout::for_lines(lines).points;
         if self.help && self.help_key(key, page) {
             return;
@@ -195,36 +197,36 @@ impl View {
             (shown.len(), shown.get(self.current).map(|(r, _)| r.full_name()))
         };
         match key {
-            Key::Char('h') => (self.help, self.help_top) = (!self.help, 0),
-            Key::Up | Key::Char('k') => self.current = self.current.saturating_sub(1),
-            Key::Down | Key::Char('j') => self.current += 1,
-            Key::PageUp | Key::Char('b') | Key::Ctrl('b') => {
+            KeyPress::Char('h') => (self.help, self.help_top) = (!self.help, 0),
+            KeyPress::Up | KeyPress::Char('k') => self.current = self.current.saturating_sub(1),
+            KeyPress::Down | KeyPress::Char('j') => self.current += 1,
+            KeyPress::PageUp | KeyPress::Char('b') | KeyPress::Ctrl('b') => {
                 self.current = self.current.saturating_sub(page);
                 self.top = self.top.saturating_sub(page);
             }
-            Key::PageDown | Key::Char(' ') | Key::Ctrl('f') => {
+            KeyPress::PageDown | KeyPress::Char(' ') | KeyPress::Ctrl('f') => {
                 self.current += page;
                 if self.top + page < count.saturating_sub(1) {
                     self.top += page;
                 }
             }
-            Key::Home | Key::Char('g') => self.current = 0,
-            Key::End | Key::Char('G') => self.current = count.saturating_sub(1),
-            Key::Char('d') => self.show_unseen = !self.show_unseen,
-            Key::Char('r') => self.filter.raw = !self.filter.raw,
-            Key::Char('e') => self.scale = !self.scale,
-            Key::Char('v') => self.level = (self.level + 1).min(2),
-            Key::Char('V') => self.level = self.level.saturating_sub(1),
-            Key::Char(sign @ ('+' | '-')) => {
+            KeyPress::Home | KeyPress::Char('g') => self.current = 0,
+            KeyPress::End | KeyPress::Char('G') => self.current = count.saturating_sub(1),
+            KeyPress::Char('d') => self.show_unseen = !self.show_unseen,
+            KeyPress::Char('r') => self.filter.raw = !self.filter.raw,
+            KeyPress::Char('e') => self.scale = !self.scale,
+            KeyPress::Char('v') => self.level = (self.level + 1).min(2),
+            KeyPress::Char('V') => self.level = self.level.saturating_sub(1),
+            KeyPress::Char(sign @ ('+' | '-')) => {
                 let tenths = (self.interval.as_millis() + 50) / 100;
                 let tenths = if sign == '+' { tenths + 1 } else { tenths.saturating_sub(1).max(1) };
                 self.interval = Duration::from_millis(100 * u64::try_from(tenths).unwrap_or(10));
                 let text = format!("Refresh interval set to {:.1} seconds.", self.interval.as_secs_f64());
                 self.notice = Some((text, Instant::now()));
             }
-            Key::Char(_) | Key::Ctrl(_) | Key::Resize => {}
+            KeyPress::Char(_) | KeyPress::Ctrl(_) | KeyPress::Resize => {}
         }
-        if matches!(key, Key::Char('d' | 'v' | 'V')) {
+        if matches!(key, KeyPress::Char('d' | 'v' | 'V')) {
             self.keep(before);
             return;
         }
@@ -244,13 +246,13 @@ impl View {
         self.top = self.top.min(self.current).max((self.current + 1).saturating_sub(page));
     }
 
-    fn page(&mut self, (columns, lines): (usize, usize)) -> Vec<Line> {
+    fn page(&mut self, (columns, lines): (usize, usize)) -> Vec<ScreenLine> {
         let layout = Layout::for_lines(lines);
         let count = self.shown().len();
         self.place(count, layout.points);
         let mut page = self.head(columns);
         if self.help {
-            page.push(Line::default().look(Style::Reverse));
+            page.push(ScreenLine::default().look(ScreenStyle::Reverse));
             let lines = help();
             self.help_top = self.help_top.min(lines.len().saturating_sub(layout.points));
             page.extend(lines.into_iter().skip(self.help_top).take(layout.points));
@@ -261,27 +263,27 @@ impl View {
         let shown = self.shown();
         for line in 0..layout.points {
             let Some((reading, point)) = shown.get(self.top + line) else {
-                page.push(Line::default());
+                page.push(ScreenLine::default());
                 continue;
             };
-            let look = if self.top + line == self.current { Style::Bold } else { Style::Plain };
+            let look = if self.top + line == self.current { ScreenStyle::Bold } else { ScreenStyle::Plain };
             page.push(self.row(reading, point, columns, names).look(look));
         }
         page.push(self.foot(&shown, columns, layout.points));
         if let (true, Some((reading, _))) = (layout.info, shown.get(self.current)) {
-            page.push(Line::new(format!("{}:", reading.about.oneliner)));
-            page.extend(reading.about.docs.lines().take(2).map(|line| Line::new(line.replace('\t', "        "))));
+            page.push(ScreenLine::new(format!("{}:", reading.about.oneliner)));
+            page.extend(reading.about.docs.lines().take(2).map(|line| ScreenLine::new(line.replace('\t', "        "))));
         }
         page
     }
 
-    fn head(&self, columns: usize) -> Vec<Line> {
+    fn head(&self, columns: usize) -> Vec<ScreenLine> {
         let running = |up: u64, is_there: bool| if is_there { duration(up) } else { "  Not Running".to_owned() };
         let notice = self.notice.as_ref().filter(|(_, at)| at.elapsed() < Duration::from_millis(1250));
         let mut lines = vec![
-            Line::new(format!("Uptime mgt:   {}", running(self.uptimes[0], self.status.manager.is_some()))),
-            Line::new(format!("Uptime child: {}", running(self.uptimes[1], self.status.worker.is_some()))),
-            Line::new(notice.map_or("Press <h> to toggle help screen", |(text, _)| text)),
+            ScreenLine::new(format!("Uptime mgt:   {}", running(self.uptimes[0], self.status.manager.is_some()))),
+            ScreenLine::new(format!("Uptime child: {}", running(self.uptimes[1], self.status.worker.is_some()))),
+            ScreenLine::new(notice.map_or("Press <h> to toggle help screen", |(text, _)| text)),
         ];
         if columns > 70 {
             let [a, b, c] = self.rate.windows.0;
@@ -292,22 +294,22 @@ impl View {
         lines
     }
 
-    fn title(&self, columns: usize, names: usize) -> Line {
-        let mut line = Line::new(if self.top > 0 { "^^^ NAME" } else { "    NAME" });
+    fn title(&self, columns: usize, names: usize) -> ScreenLine {
+        let mut line = ScreenLine::new(if self.top > 0 { "^^^ NAME" } else { "    NAME" });
         for (i, title) in ["CURRENT", "CHANGE", "AVERAGE", "AVG_10", "AVG_100", "AVG_1000"].into_iter().enumerate() {
             let at = names + i * COLUMN;
             if columns >= at + COLUMN {
                 line.put(at, &format!(" {title:>12}"));
             }
         }
-        line.look(Style::Reverse)
+        line.look(ScreenStyle::Reverse)
     }
 
-    fn row(&self, reading: &CounterValue, point: &Point, columns: usize, names: usize) -> Line {
+    fn row(&self, reading: &CounterValue, point: &Point, columns: usize, names: usize) -> ScreenLine {
         let name = reading.full_name();
         let mut line = match name.char_indices().nth(names) {
-            Some(_) => Line::new(format!("{}...", name.chars().take(names - 3).collect::<String>())),
-            None => Line::new(name),
+            Some(_) => ScreenLine::new(format!("{}...", name.chars().take(names - 3).collect::<String>())),
+            None => ScreenLine::new(name),
         };
         for (i, cell) in self.cells(reading, point).into_iter().enumerate() {
             let at = names + i * COLUMN;
@@ -322,13 +324,13 @@ impl View {
         let none = || format!(" {:>12}", ".  ");
         let [a, b, c] = point.windows.0.map(|w| w.average);
         match reading.about.format {
-            Format::Bitmap => {
+            CounterFormat::Bitmap => {
                 let map: String = (0..24).rev().map(|i| if point.current >> i & 1 == 1 { 'V' } else { '_' }).collect();
                 vec![format!("   {:010x}", point.current >> 24 & 0xff_ffff_ffff), format!("    {map}")]
             }
-            Format::Duration if self.scale => vec![duration(point.current)],
-            Format::Duration => vec![format!(" {:>12}", point.current)],
-            Format::Bytes => {
+            CounterFormat::Duration if self.scale => vec![duration(point.current)],
+            CounterFormat::Duration => vec![format!(" {:>12}", point.current)],
+            CounterFormat::Bytes => {
                 let current = match point.current {
                     n if self.scale && n > 1024 => self.bytes(n as f64),
                     n => plain(n),
@@ -337,7 +339,7 @@ impl View {
                 let change = point.change.map_or_else(none, |x| self.bytes(x));
                 vec![current, change, average, self.bytes(a), self.bytes(b), self.bytes(c)]
             }
-            Format::Integer => {
+            CounterFormat::Integer => {
                 let number = |x: f64| format!(" {x:>12.2}");
                 let average = if point.average == 0.0 { none() } else { number(point.average) };
                 let change = point.change.map_or_else(none, number);
@@ -356,8 +358,8 @@ impl View {
         format!(" {x:>12.2}{unit}")
     }
 
-    fn foot(&self, shown: &[(&CounterValue, &Point)], columns: usize, page: usize) -> Line {
-        let mut line = Line::new(if self.top + page < shown.len() { "vvv" } else { "" });
+    fn foot(&self, shown: &[(&CounterValue, &Point)], columns: usize, page: usize) -> ScreenLine {
+        let mut line = ScreenLine::new(if self.top + page < shown.len() { "vvv" } else { "" });
         if let Some((reading, _)) = shown.get(self.current) {
             line.put(4, &reading.full_name());
         }
@@ -373,7 +375,7 @@ impl View {
             }
         }
         line.put(columns.saturating_sub(right.chars().count()), &right);
-        line.look(Style::Reverse)
+        line.look(ScreenStyle::Reverse)
     }
 }
 
@@ -389,21 +391,26 @@ impl Point {
             self.change = Some(value.wrapping_sub(last) as i64 as f64 / passed);
         }
         match reading.about.kind {
-            Kind::Gauge => self.windows.add(value as i64 as f64),
-            Kind::Counter => {
+            CounterKind::Gauge => self.windows.add(value as i64 as f64),
+            CounterKind::Counter => {
                 self.average = if uptime > 0 { value as f64 / uptime as f64 } else { 0.0 };
                 if let Some(change) = self.change {
                     self.windows.add(change);
                 }
             }
-            Kind::Bitmap => {}
+            CounterKind::Bitmap => {}
         }
     }
 }
 
-fn help() -> Vec<Line> {
+fn help() -> Vec<ScreenLine> {
     let one = |(keys, text): &(&str, &str)| {
-        [Line::new(*keys).look(Style::Bold), Line::default(), Line::new(format!("    {text}")), Line::default()]
+        [
+            ScreenLine::new(*keys).look(ScreenStyle::Bold),
+            ScreenLine::default(),
+            ScreenLine::new(format!("    {text}")),
+            ScreenLine::default(),
+        ]
     };
     HELP.iter().flat_map(one).collect()
 }

@@ -2,16 +2,16 @@
 //! Averages over the last so many samples: exact while there are fewer, then fading.
 
 #[derive(Clone, Copy, Debug)]
-pub struct Window {
+pub struct SampleWindow {
     /// Samples so far, at most the window.
     pub n: u32,
     pub average: f64,
     max: u32,
 }
 
-impl Window {
-    pub const fn new(max: u32) -> Window {
-        Window { n: 0, average: 0.0, max }
+impl SampleWindow {
+    pub const fn new(max: u32) -> SampleWindow {
+        SampleWindow { n: 0, average: 0.0, max }
     }
 
     pub fn add(&mut self, sample: f64) {
@@ -21,15 +21,15 @@ impl Window {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Windows(pub [Window; 3]);
+pub struct StatWindows(pub [SampleWindow; 3]);
 
-impl Default for Windows {
-    fn default() -> Windows {
-        Windows([10, 100, 1000].map(Window::new))
+impl Default for StatWindows {
+    fn default() -> StatWindows {
+        StatWindows([10, 100, 1000].map(SampleWindow::new))
     }
 }
 
-impl Windows {
+impl StatWindows {
     pub fn add(&mut self, sample: f64) {
         self.0.iter_mut().for_each(|window| window.add(sample));
     }
@@ -39,7 +39,7 @@ impl Windows {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HitRate {
     last: Option<(u64, u64)>,
-    pub windows: Windows,
+    pub windows: StatWindows,
 }
 
 impl HitRate {

@@ -19,7 +19,7 @@ fn main() {
     let thread = (Arc::clone(&socket), Arc::clone(&received), Arc::clone(&bytes));
     std::thread::spawn(move || {
         let (socket, received, bytes) = thread;
-        let mut batch = sys::udp::Batch::new(64);
+        let mut batch = sys::udp::DatagramBatch::new(64);
         loop {
             let n = batch.receive(&*socket, true).expect("datagrams");
             bytes.fetch_add(batch.datagrams().map(|d| d.len() as u64).sum(), Ordering::Relaxed);

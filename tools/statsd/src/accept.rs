@@ -12,13 +12,13 @@ use tokio::sync::Semaphore;
 /// Pause of accepting after an error (no descriptors left).
 const PAUSE: Duration = Duration::from_millis(100);
 
-pub trait Listener {
+pub trait StatsdListener {
     type Stream: AsyncRead + AsyncWrite + Unpin + 'static;
 
     fn next(&self) -> impl Future<Output = io::Result<Self::Stream>>;
 }
 
-impl Listener for TcpListener {
+impl StatsdListener for TcpListener {
     type Stream = TcpStream;
 
     async fn next(&self) -> io::Result<TcpStream> {
@@ -26,7 +26,7 @@ impl Listener for TcpListener {
     }
 }
 
-impl Listener for UnixListener {
+impl StatsdListener for UnixListener {
     type Stream = UnixStream;
 
     async fn next(&self) -> io::Result<UnixStream> {
@@ -35,7 +35,11 @@ impl Listener for UnixListener {
 }
 
 /// Accepts for ever; each connection is a task of this thread, `most` of them at a time.
-pub async fn each<L: Listener, F: Future + 'static>(listener: L, most: usize, mut serve: impl FnMut(L::Stream) -> F) {
+pub async fn each<L: StatsdListener, F: Future + 'static>(
+    listener: L,
+    most: usize,
+    mut serve: impl FnMut(L::Stream) -> F,
+) {
     let places = Arc::new(Semaphore::new(most));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };

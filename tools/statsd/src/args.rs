@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use shm::reader::Reader;
+use shm::reader::CounterReader;
 
 use crate::export::Export;
 
@@ -46,7 +46,7 @@ Examples:
 const SHORTEST: f64 = 0.01;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Command {
+pub enum StatsdCommand {
     Help,
     Serve(PathBuf),
     Check(PathBuf),
@@ -54,18 +54,20 @@ pub enum Command {
 }
 
 /// Reads the command line. As with node, what follows the configuration's name is passed over.
-pub fn parse(args: &[String]) -> Result<Command, String> {
+pub fn parse(args: &[String]) -> Result<StatsdCommand, String> {
     match args.first().map(String::as_str) {
         None => Err("which configuration?".to_owned()),
-        Some("-h" | "--help" | "help" | "-?") => Ok(Command::Help),
-        Some("--check") => args.get(1).map(|path| Command::Check(path.into())).ok_or("--check which file?".to_owned()),
+        Some("-h" | "--help" | "help" | "-?") => Ok(StatsdCommand::Help),
+        Some("--check") => {
+            args.get(1).map(|path| StatsdCommand::Check(path.into())).ok_or("--check which file?".to_owned())
+        }
         Some("--export") => export(&args[1..]),
         Some(option) if option.starts_with("--") => Err(format!("no option {option}")),
-        Some(path) => Ok(Command::Serve(path.into())),
+        Some(path) => Ok(StatsdCommand::Serve(path.into())),
     }
 }
 
-fn export(args: &[String]) -> Result<Command, String> {
+fn export(args: &[String]) -> Result<StatsdCommand, String> {
     let (target, options) = args.split_first().ok_or("--export to which statsd?")?;
     let target = target.parse().map_err(|error: statsd_client::TargetError| error.to_string())?;
     let (mut name, mut seconds, mut prefix) = (None, 1.0, "lacquer.".to_owned());
@@ -82,8 +84,8 @@ fn export(args: &[String]) -> Result<Command, String> {
             other => return Err(format!("no option {other}")),
         }
     }
-    let workdir = Reader::workdir_of(name);
-    Ok(Command::Export(Export { target, workdir, interval: Duration::from_secs_f64(seconds), prefix }))
+    let workdir = CounterReader::workdir_of(name);
+    Ok(StatsdCommand::Export(Export { target, workdir, interval: Duration::from_secs_f64(seconds), prefix }))
 }
 
 #[cfg(test)]

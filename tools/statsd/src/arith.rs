@@ -30,32 +30,32 @@ impl Threshold {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Histogram {
+pub struct BucketHistogram {
     /// Part of a name; empty is part of every name.
     pub metric: Vec<u8>,
     /// Upper bounds, exclusive, ascending; infinity last if wanted. With the name of each.
     pub bins: Vec<(f64, Arc<str>)>,
 }
 
-impl Histogram {
+impl BucketHistogram {
     pub fn bin(bound: f64) -> (f64, Arc<str>) {
         let text = if bound.is_infinite() { "inf".to_owned() } else { number::show(bound) };
         (bound, format!("bin_{}", text.replacen('.', "_", 1)).into())
     }
 
     /// The first of `all` that is for this timer.
-    pub fn of<'a>(all: &'a [Histogram], name: &[u8]) -> Option<&'a Histogram> {
-        let fits = |h: &&Histogram| h.metric.is_empty() || memchr::memmem::find(name, &h.metric).is_some();
+    pub fn of<'a>(all: &'a [BucketHistogram], name: &[u8]) -> Option<&'a BucketHistogram> {
+        let fits = |h: &&BucketHistogram| h.metric.is_empty() || memchr::memmem::find(name, &h.metric).is_some();
         all.iter().find(fits).filter(|h| !h.bins.is_empty())
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct PercentilePlan {
     /// Thresholds in the order of the figures.
     pub thresholds: Vec<Threshold>,
     /// The first match counts.
-    pub histograms: Vec<Histogram>,
+    pub histograms: Vec<BucketHistogram>,
     /// Figures to give; empty is all. `_percent` stands for `_N` and `_topN`.
     pub only: Vec<String>,
 }
@@ -68,14 +68,14 @@ pub struct Figures {
 }
 
 /// Works out a timer. `values` ascend; `events` is their number with rates worked in.
-pub fn figures(plan: &Plan, name: &[u8], values: &[f64], events: f64, interval_seconds: f64) -> Figures {
+pub fn figures(plan: &PercentilePlan, name: &[u8], values: &[f64], events: f64, interval_seconds: f64) -> Figures {
     let mut out = Figures::default();
     if values.is_empty() {
         out.plain = vec![("count".into(), 0.0), ("count_ps".into(), 0.0)];
     } else {
         at_thresholds(plan, values, &mut out.plain);
         of_all(values, events, interval_seconds, &mut out.plain);
-        out.bins = Histogram::of(&plan.histograms, name).map(|h| bins(&h.bins, values));
+        out.bins = BucketHistogram::of(&plan.histograms, name).map(|h| bins(&h.bins, values));
     }
     if !plan.only.is_empty() {
         out.plain.retain(|(name, _)| plan.only.contains(&generalised(name)));
@@ -84,7 +84,7 @@ pub fn figures(plan: &Plan, name: &[u8], values: &[f64], events: f64, interval_s
     out
 }
 
-fn at_thresholds(plan: &Plan, values: &[f64], out: &mut Vec<Figure>) {
+fn at_thresholds(plan: &PercentilePlan, values: &[f64], out: &mut Vec<Figure>) {
     let count = values.len();
     let (sums, squares) = running(values);
     for threshold in &plan.thresholds {

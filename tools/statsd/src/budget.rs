@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::sample::{Members, Timer};
+use crate::sample::{SetMembers, TimerSample};
 use crate::shard::GaugeOp;
 
 /// Bytes that a table keeps beside a name's.
@@ -31,12 +31,12 @@ impl AtFlush for GaugeOp {
 }
 
 /// Some fifteen figures of 32 bytes in a list of sixteen, with names of their own for those of a threshold.
-impl AtFlush for Timer {
+impl AtFlush for TimerSample {
     const BYTES: u64 = 896;
 }
 
 /// The list of members is copied.
-impl AtFlush for Members {
+impl AtFlush for SetMembers {
     const BYTES: u64 = 256;
 }
 

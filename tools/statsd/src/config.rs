@@ -6,14 +6,14 @@ mod script;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::arith::{Histogram, Plan, Threshold};
+use crate::arith::{BucketHistogram, PercentilePlan, Threshold};
 use crate::store::Delete;
 
-pub use script::{FILE_BYTES, ScriptError, Value, World};
+pub use script::{FILE_BYTES, ScriptValue, ScriptWorld, StatsdScriptError};
 
 /// Original to follow where they differ: how the management port and the console show metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub enum StatsdDialect {
     /// JavaScript's way of showing objects, on stdout.
     Node,
     /// JSON, the console on stderr.
@@ -21,7 +21,7 @@ pub enum Dialect {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum InputConfig {
     Udp {
         /// Address or name; empty is every address.
         address: String,
@@ -38,7 +38,7 @@ pub enum Input {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backend {
+pub enum BackendConfig {
     /// Carbon, as text or pickle.
     Graphite,
     /// stdout, or stderr as the Perl port does.
@@ -78,7 +78,7 @@ pub struct Graphite {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Repeater {
+pub struct RepeaterConfig {
     pub targets: Vec<(String, u16)>,
     pub tcp: bool,
     /// Names are looked up for IPv6 only.
@@ -94,19 +94,19 @@ pub struct KeyFlush {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Log {
+pub struct LogConfig {
     pub syslog: bool,
     pub application: String,
-    pub level: crate::log::Level,
+    pub level: crate::log::StatsdLevel,
 }
 
 #[derive(Clone, Debug)]
-pub struct Config {
-    pub dialect: Dialect,
-    pub inputs: Vec<Input>,
+pub struct StatsdConfig {
+    pub dialect: StatsdDialect,
+    pub inputs: Vec<InputConfig>,
     pub management: Option<(String, u16)>,
     pub flush_interval_ms: f64,
-    pub plan: Plan,
+    pub plan: PercentilePlan,
     pub delete: Delete,
     pub prefix: String,
     /// Names are cleaned when they come in.
@@ -118,12 +118,12 @@ pub struct Config {
     pub debug: bool,
     pub healthy: bool,
     pub reload: bool,
-    pub log: Log,
-    pub backends: Vec<Backend>,
+    pub log: LogConfig,
+    pub backends: Vec<BackendConfig>,
     pub graphite: Graphite,
     pub pretty: bool,
     pub file: Option<PathBuf>,
-    pub repeater: Repeater,
+    pub repeater: RepeaterConfig,
     pub prometheus: (String, u16),
     /// Sockets for one UDP address.
     pub sockets: usize,
@@ -132,14 +132,14 @@ pub struct Config {
     pub max_metrics: usize,
     /// The most bytes of names, values and members.
     pub max_bytes: u64,
-    pub raw: Value,
+    pub raw: ScriptValue,
 }
 
 #[derive(Debug)]
 pub enum ConfigError {
     File(PathBuf, std::io::Error),
     TooLong(PathBuf),
-    Script(PathBuf, ScriptError),
+    Script(PathBuf, StatsdScriptError),
     /// A key has an invalid value, or names something that isn't built.
     Key(String),
 }
@@ -159,7 +159,7 @@ impl std::error::Error for ConfigError {}
 
 struct Machine;
 
-impl World for Machine {
+impl ScriptWorld for Machine {
     fn host_name(&self) -> String {
         sys::process::host_name()
     }
@@ -169,8 +169,8 @@ impl World for Machine {
     }
 }
 
-impl Config {
-    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+impl StatsdConfig {
+    pub fn load(path: &Path) -> Result<StatsdConfig, ConfigError> {
         use std::io::Read as _;
         let refuse = |error| ConfigError::File(path.to_owned(), error);
         let file = std::fs::File::open(path).map_err(refuse)?;
@@ -182,29 +182,29 @@ impl Config {
         let text = String::from_utf8_lossy(&text);
         let read = script::read(&text, &Machine);
         let (value, hashes) = read.map_err(|error| ConfigError::Script(path.to_owned(), error))?;
-        Config::from_value(value, hashes)
+        StatsdConfig::from_value(value, hashes)
     }
 
     #[cfg(test)]
-    pub fn parse(text: &str) -> Result<Config, ConfigError> {
+    pub fn parse(text: &str) -> Result<StatsdConfig, ConfigError> {
         let (value, hashes) = script::read(text, &Machine).map_err(|e| ConfigError::Script(PathBuf::new(), e))?;
-        Config::from_value(value, hashes)
+        StatsdConfig::from_value(value, hashes)
     }
 
-    pub fn from_value(raw: Value, hashes: bool) -> Result<Config, ConfigError> {
-        if !matches!(raw, Value::Object(_)) {
+    pub fn from_value(raw: ScriptValue, hashes: bool) -> Result<StatsdConfig, ConfigError> {
+        if !matches!(raw, ScriptValue::Object(_)) {
             return Err(ConfigError::Key("the configuration is no object: it begins with `{`".to_owned()));
         }
         let (backends, bare_names) = backends(&raw)?;
         let dialect = match raw.get("dialect") {
-            Value::Text(text) if text == "perl" => Dialect::Perl,
-            Value::Text(text) if text == "node" => Dialect::Node,
-            Value::Null if bare_names || hashes => Dialect::Perl,
-            Value::Null => Dialect::Node,
+            ScriptValue::Text(text) if text == "perl" => StatsdDialect::Perl,
+            ScriptValue::Text(text) if text == "node" => StatsdDialect::Node,
+            ScriptValue::Null if bare_names || hashes => StatsdDialect::Perl,
+            ScriptValue::Null => StatsdDialect::Node,
             _ => return Err(key("dialect", "\"node\" or \"perl\"")),
         };
         let clean_names = flag(&raw, "keyNameSanitize", true);
-        Ok(Config {
+        Ok(StatsdConfig {
             dialect,
             inputs: inputs(&raw)?,
             management: management(&raw)?,
@@ -235,9 +235,9 @@ impl Config {
 }
 
 /// 8 MB unless said otherwise; 0 leaves the socket as the kernel made it.
-fn receive_buffer(raw: &Value) -> Result<usize, ConfigError> {
+fn receive_buffer(raw: &ScriptValue) -> Result<usize, ConfigError> {
     match raw.get("receiveBuffer") {
-        Value::Number(0.0) | Value::Bool(false) => Ok(0),
+        ScriptValue::Number(0.0) | ScriptValue::Bool(false) => Ok(0),
         _ => Ok(number(raw, "receiveBuffer", 8.0 * 1024.0 * 1024.0, 4096.0, 1e9)? as usize),
     }
 }
@@ -246,72 +246,72 @@ fn key(name: &str, wanted: &str) -> ConfigError {
     ConfigError::Key(format!("{name}: expected {wanted}"))
 }
 
-fn flag(from: &Value, name: &str, default: bool) -> bool {
+fn flag(from: &ScriptValue, name: &str, default: bool) -> bool {
     match from.get(name) {
-        Value::Null => default,
+        ScriptValue::Null => default,
         value => value.truthy(),
     }
 }
 
 /// A number, or a text that is one, as `Number()` takes both. Null, 0 and the empty text stand for the default, as
 /// node's `config.x || default` has it.
-fn number(from: &Value, name: &str, default: f64, least: f64, most: f64) -> Result<f64, ConfigError> {
+fn number(from: &ScriptValue, name: &str, default: f64, least: f64, most: f64) -> Result<f64, ConfigError> {
     let n = match from.get(name) {
         value if !value.truthy() => return Ok(default),
-        Value::Number(n) => Some(*n),
-        Value::Text(text) => crate::number::parse(text.as_bytes()),
+        ScriptValue::Number(n) => Some(*n),
+        ScriptValue::Text(text) => crate::number::parse(text.as_bytes()),
         _ => None,
     };
     let wanted = || format!("a number from {} to {}", crate::number::show(least), crate::number::show(most));
     n.filter(|n| (least..=most).contains(n)).ok_or_else(|| key(name, &wanted()))
 }
 
-fn port(from: &Value, name: &str, default: u16) -> Result<u16, ConfigError> {
+fn port(from: &ScriptValue, name: &str, default: u16) -> Result<u16, ConfigError> {
     // Port 0, which a test may ask for with a text, lets the kernel choose.
-    if *from.get(name) == Value::Text("any".to_owned()) {
+    if *from.get(name) == ScriptValue::Text("any".to_owned()) {
         return Ok(0);
     }
     Ok(number(from, name, f64::from(default), 1.0, 65535.0)? as u16)
 }
 
-fn text(from: &Value, name: &str, default: &str) -> Result<String, ConfigError> {
+fn text(from: &ScriptValue, name: &str, default: &str) -> Result<String, ConfigError> {
     match from.get(name) {
-        Value::Null => Ok(default.to_owned()),
-        Value::Text(text) => Ok(text.clone()),
-        Value::Number(n) => Ok(crate::number::show(*n)),
+        ScriptValue::Null => Ok(default.to_owned()),
+        ScriptValue::Text(text) => Ok(text.clone()),
+        ScriptValue::Number(n) => Ok(crate::number::show(*n)),
         _ => Err(key(name, "a text")),
     }
 }
 
-fn path(from: &Value, name: &str) -> Option<PathBuf> {
+fn path(from: &ScriptValue, name: &str) -> Option<PathBuf> {
     match from.get(name) {
-        Value::Text(text) if !text.is_empty() => Some(PathBuf::from(text)),
+        ScriptValue::Text(text) if !text.is_empty() => Some(PathBuf::from(text)),
         _ => None,
     }
 }
 
-fn address(from: &Value, name: &str, default_port: u16) -> Result<(String, u16), ConfigError> {
+fn address(from: &ScriptValue, name: &str, default_port: u16) -> Result<(String, u16), ConfigError> {
     Ok((text(from, name, "")?, port(from, "port", default_port)?))
 }
 
-fn backends(raw: &Value) -> Result<(Vec<Backend>, bool), ConfigError> {
+fn backends(raw: &ScriptValue) -> Result<(Vec<BackendConfig>, bool), ConfigError> {
     let list = match raw.get("backends") {
-        Value::Null => return Ok((vec![Backend::Graphite], false)),
-        Value::List(list) => list,
+        ScriptValue::Null => return Ok((vec![BackendConfig::Graphite], false)),
+        ScriptValue::List(list) => list,
         _ => return Err(key("backends", "a list")),
     };
     let mut bare = false;
     let mut all = Vec::new();
     for item in list {
-        let Value::Text(name) = item else { return Err(key("backends", "names")) };
+        let ScriptValue::Text(name) = item else { return Err(key("backends", "names")) };
         bare |= !name.contains('/');
         let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".js").to_ascii_lowercase();
         let backend = match stem.as_str() {
-            "graphite" => Backend::Graphite,
-            "console" => Backend::Console,
-            "file" => Backend::File,
-            "repeater" => Backend::Repeater,
-            "prometheus" => Backend::Prometheus,
+            "graphite" => BackendConfig::Graphite,
+            "console" => BackendConfig::Console,
+            "file" => BackendConfig::File,
+            "repeater" => BackendConfig::Repeater,
+            "prometheus" => BackendConfig::Prometheus,
             _ => {
                 let reason = format!(
                     "backend {name:?} isn't built here; there are graphite, console, file, repeater, prometheus"
@@ -326,26 +326,28 @@ fn backends(raw: &Value) -> Result<(Vec<Backend>, bool), ConfigError> {
     Ok((all, bare))
 }
 
-fn inputs(raw: &Value) -> Result<Vec<Input>, ConfigError> {
+fn inputs(raw: &ScriptValue) -> Result<Vec<InputConfig>, ConfigError> {
     match raw.get("servers") {
-        Value::Null => Ok(vec![input(raw)?]),
-        Value::List(list) => list.iter().map(input).collect(),
+        ScriptValue::Null => Ok(vec![input(raw)?]),
+        ScriptValue::List(list) => list.iter().map(input).collect(),
         _ => Err(key("servers", "a list")),
     }
 }
 
-fn input(from: &Value) -> Result<Input, ConfigError> {
+fn input(from: &ScriptValue) -> Result<InputConfig, ConfigError> {
     // The Perl port's own example says `host`, which it then ignores; here it counts when `address` doesn't say anything.
     let address = match from.get("address") {
-        Value::Null => text(from, "host", "")?,
+        ScriptValue::Null => text(from, "host", "")?,
         _ => text(from, "address", "")?,
     };
     let server = text(from, "server", "./servers/udp")?;
     match server.rsplit('/').next().unwrap_or(&server).trim_end_matches(".js") {
-        "udp" => Ok(Input::Udp { address, port: port(from, "port", 8125)?, v6: flag(from, "address_ipv6", false) }),
+        "udp" => {
+            Ok(InputConfig::Udp { address, port: port(from, "port", 8125)?, v6: flag(from, "address_ipv6", false) })
+        }
         "tcp" => match path(from, "socket") {
-            Some(path) => Ok(Input::Unix { path, mode: mode(from.get("socket_mod"))? }),
-            None => Ok(Input::Tcp { address, port: port(from, "port", 8125)? }),
+            Some(path) => Ok(InputConfig::Unix { path, mode: mode(from.get("socket_mod"))? }),
+            None => Ok(InputConfig::Tcp { address, port: port(from, "port", 8125)? }),
         },
         other => Err(ConfigError::Key(format!(
             "server {other:?} isn't built here; there are ./servers/udp and ./servers/tcp"
@@ -354,34 +356,34 @@ fn input(from: &Value) -> Result<Input, ConfigError> {
 }
 
 /// A number is the mode itself; a text is octal, as `fs.chmod` has it.
-fn mode(value: &Value) -> Result<Option<u32>, ConfigError> {
+fn mode(value: &ScriptValue) -> Result<Option<u32>, ConfigError> {
     let mode = match value {
-        Value::Null => return Ok(None),
-        Value::Number(n) if (0.0..=4095.0).contains(n) => Some(*n as u32),
-        Value::Text(text) => u32::from_str_radix(text.trim_start_matches("0o"), 8).ok().filter(|m| *m <= 0o7777),
+        ScriptValue::Null => return Ok(None),
+        ScriptValue::Number(n) if (0.0..=4095.0).contains(n) => Some(*n as u32),
+        ScriptValue::Text(text) => u32::from_str_radix(text.trim_start_matches("0o"), 8).ok().filter(|m| *m <= 0o7777),
         _ => None,
     };
     mode.map(Some).ok_or_else(|| key("socket_mod", "a file's mode, as \"0660\""))
 }
 
-fn management(raw: &Value) -> Result<Option<(String, u16)>, ConfigError> {
-    if *raw.get("mgmt_port") == Value::Bool(false) {
+fn management(raw: &ScriptValue) -> Result<Option<(String, u16)>, ConfigError> {
+    if *raw.get("mgmt_port") == ScriptValue::Bool(false) {
         return Ok(None);
     }
     Ok(Some((text(raw, "mgmt_address", "")?, port(raw, "mgmt_port", 8126)?)))
 }
 
-fn plan(raw: &Value) -> Result<Plan, ConfigError> {
-    let mut plan = Plan { thresholds: Vec::new(), ..Plan::default() };
+fn plan(raw: &ScriptValue) -> Result<PercentilePlan, ConfigError> {
+    let mut plan = PercentilePlan { thresholds: Vec::new(), ..PercentilePlan::default() };
     let listed = match raw.get("percentThreshold") {
-        value if !value.truthy() => vec![Value::Number(90.0)],
-        Value::List(list) => list.clone(),
+        value if !value.truthy() => vec![ScriptValue::Number(90.0)],
+        ScriptValue::List(list) => list.clone(),
         single => vec![single.clone()],
     };
     for item in &listed {
         let percent = match item {
-            Value::Number(n) => Some(*n),
-            Value::Text(text) => crate::number::parse(text.as_bytes()),
+            ScriptValue::Number(n) => Some(*n),
+            ScriptValue::Text(text) => crate::number::parse(text.as_bytes()),
             _ => None,
         };
         let percent = percent.filter(|p| p.is_finite()).ok_or_else(|| key("percentThreshold", "numbers"))?;
@@ -389,32 +391,32 @@ fn plan(raw: &Value) -> Result<Plan, ConfigError> {
             plan.thresholds.push(Threshold::new(percent));
         }
     }
-    if let Value::List(list) = raw.get("histogram") {
+    if let ScriptValue::List(list) = raw.get("histogram") {
         plan.histograms = list.iter().map(histogram).collect::<Result<_, _>>()?;
     }
-    if let Value::List(list) = raw.get("calculatedTimerMetrics") {
-        plan.only = list.iter().map(Value::show).collect();
+    if let ScriptValue::List(list) = raw.get("calculatedTimerMetrics") {
+        plan.only = list.iter().map(ScriptValue::show).collect();
     }
     Ok(plan)
 }
 
-fn histogram(from: &Value) -> Result<Histogram, ConfigError> {
-    let Value::List(bins) = from.get("bins") else { return Err(key("histogram", "{ metric, bins: [...] }")) };
-    let bound = |bin: &Value| match bin {
-        Value::Number(n) if !n.is_nan() => Ok(*n),
-        Value::Text(text) if text == "inf" => Ok(f64::INFINITY),
+fn histogram(from: &ScriptValue) -> Result<BucketHistogram, ConfigError> {
+    let ScriptValue::List(bins) = from.get("bins") else { return Err(key("histogram", "{ metric, bins: [...] }")) };
+    let bound = |bin: &ScriptValue| match bin {
+        ScriptValue::Number(n) if !n.is_nan() => Ok(*n),
+        ScriptValue::Text(text) if text == "inf" => Ok(f64::INFINITY),
         _ => Err(key("histogram bins", "numbers, or 'inf'")),
     };
     let bounds = bins.iter().map(bound).collect::<Result<Vec<_>, _>>()?;
     let metric = text(from, "metric", "")?.into_bytes();
-    Ok(Histogram { metric, bins: bounds.into_iter().map(Histogram::bin).collect() })
+    Ok(BucketHistogram { metric, bins: bounds.into_iter().map(BucketHistogram::bin).collect() })
 }
 
-fn delete(raw: &Value) -> Delete {
+fn delete(raw: &ScriptValue) -> Delete {
     let idle = flag(raw, "deleteIdleStats", false);
     // Any positive whole number above 1 counts; everything else is 1.
     let ttl = match raw.get("gaugesMaxTTL") {
-        Value::Number(n) if *n > 1.0 && n.fract() == 0.0 => n.min(f64::from(u32::MAX)) as u32,
+        ScriptValue::Number(n) if *n > 1.0 && n.fract() == 0.0 => n.min(f64::from(u32::MAX)) as u32,
         _ => 1,
     };
     Delete {
@@ -425,7 +427,7 @@ fn delete(raw: &Value) -> Delete {
     }
 }
 
-fn key_flush(from: &Value) -> Result<Option<KeyFlush>, ConfigError> {
+fn key_flush(from: &ScriptValue) -> Result<Option<KeyFlush>, ConfigError> {
     let interval_ms = number(from, "interval", 0.0, 0.0, 86_400_000.0)?;
     if interval_ms == 0.0 {
         return Ok(None);
@@ -434,19 +436,19 @@ fn key_flush(from: &Value) -> Result<Option<KeyFlush>, ConfigError> {
     Ok(Some(KeyFlush { interval_ms, percent, log: path(from, "log") }))
 }
 
-fn log(from: &Value) -> Result<Log, ConfigError> {
+fn log(from: &ScriptValue) -> Result<LogConfig, ConfigError> {
     let syslog = match text(from, "backend", "stdout")?.as_str() {
         "stdout" => false,
         "syslog" => true,
         _ => return Err(ConfigError::Key("log.backend: should be 'stdout' or 'syslog'".to_owned())),
     };
     let level = text(from, "level", "LOG_INFO")?;
-    let level =
-        crate::log::Level::parse(&level).ok_or_else(|| key("log.level", "LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERR"))?;
-    Ok(Log { syslog, application: text(from, "application", "statsd")?, level })
+    let level = crate::log::StatsdLevel::parse(&level)
+        .ok_or_else(|| key("log.level", "LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERR"))?;
+    Ok(LogConfig { syslog, application: text(from, "application", "statsd")?, level })
 }
 
-fn graphite(raw: &Value, clean_names: bool) -> Result<Graphite, ConfigError> {
+fn graphite(raw: &ScriptValue, clean_names: bool) -> Result<Graphite, ConfigError> {
     let from = raw.get("graphite");
     let carbon = match text(raw, "graphiteProtocol", "text")?.as_str() {
         "pickle" => Carbon::Pickle,
@@ -468,7 +470,7 @@ fn graphite(raw: &Value, clean_names: bool) -> Result<Graphite, ConfigError> {
         gauge: text(from, "prefixGauge", "gauges")?,
         set: text(from, "prefixSet", "sets")?,
         suffix: match from.get("globalSuffix") {
-            Value::Null => String::new(),
+            ScriptValue::Null => String::new(),
             _ => format!(".{}", text(from, "globalSuffix", "")?),
         },
         clean: !clean_names,
@@ -476,15 +478,15 @@ fn graphite(raw: &Value, clean_names: bool) -> Result<Graphite, ConfigError> {
     })
 }
 
-fn repeater(raw: &Value) -> Result<Repeater, ConfigError> {
-    let target = |item: &Value| Ok((text(item, "host", "127.0.0.1")?, port(item, "port", 8125)?));
+fn repeater(raw: &ScriptValue) -> Result<RepeaterConfig, ConfigError> {
+    let target = |item: &ScriptValue| Ok((text(item, "host", "127.0.0.1")?, port(item, "port", 8125)?));
     let targets = match raw.get("repeater") {
-        Value::Null => Vec::new(),
-        Value::List(list) => list.iter().map(target).collect::<Result<_, ConfigError>>()?,
+        ScriptValue::Null => Vec::new(),
+        ScriptValue::List(list) => list.iter().map(target).collect::<Result<_, ConfigError>>()?,
         _ => return Err(key("repeater", "a list of { host, port }")),
     };
     let protocol = text(raw, "repeaterProtocol", "udp4")?;
-    Ok(Repeater { targets, tcp: protocol == "tcp", v6: protocol == "udp6" })
+    Ok(RepeaterConfig { targets, tcp: protocol == "tcp", v6: protocol == "udp6" })
 }
 
 #[cfg(test)]

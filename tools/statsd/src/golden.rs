@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::arith::{Plan, Threshold};
-use crate::backend::graphite::{Names, Points};
+use crate::arith::{PercentilePlan, Threshold};
+use crate::backend::graphite::{GraphiteNames, Points};
 use crate::budget::Budget;
-use crate::config::{Carbon, Config};
-use crate::server::Server;
-use crate::shard::Shard;
-use crate::store::{Delete, Store};
+use crate::config::{Carbon, StatsdConfig};
+use crate::server::StatsdServer;
+use crate::shard::StatsdShard;
+use crate::store::{Delete, MetricStore};
 
 const GOLDEN: &str = include_str!("../../../tests/e2e/tooling/statsd/golden.json");
 const CRASHERS: &str = include_str!("../../../tests/e2e/tooling/statsd/crashers.json");
@@ -38,19 +38,19 @@ fn lines(packets: &[String], settings: &str) -> BTreeMap<String, String> {
 fn text(packets: &[String], settings: &str) -> String {
     let config = config(settings);
     let budget = Arc::new(Budget::new(config.max_metrics, config.max_bytes));
-    let mut shard = Shard::new(Arc::clone(&budget), Server::options(&config));
-    let mut store = Store::new(budget, &config.prefix);
+    let mut shard = StatsdShard::new(Arc::clone(&budget), StatsdServer::options(&config));
+    let mut store = MetricStore::new(budget, &config.prefix);
     packets.iter().for_each(|packet| shard.packet(packet.as_bytes()));
     store.collect(shard.collect(false), &config.delete);
     let flush = store.flush(&config.plan, &config.delete, 1000, config.flush_interval_ms);
     let mut out = Vec::new();
-    Names::new(&config.graphite, &config.prefix).points(&flush, || 0).payload(config.graphite.carbon, &mut out);
+    GraphiteNames::new(&config.graphite, &config.prefix).points(&flush, || 0).payload(config.graphite.carbon, &mut out);
     String::from_utf8(out).expect("cleaned names are ASCII")
 }
 
-fn config(settings: &str) -> Config {
+fn config(settings: &str) -> StatsdConfig {
     let text = format!("{{flushInterval: 700, {settings}}}");
-    Config::parse(&text).expect("settings of a test")
+    StatsdConfig::parse(&text).expect("settings of a test")
 }
 
 fn packets(case: &Value) -> Vec<String> {
@@ -156,9 +156,13 @@ fn pickle_is_what_python_reads() {
 
 #[test]
 fn a_plan_without_thresholds_has_the_rest() {
-    let plan = Plan { thresholds: vec![Threshold::new(90.0)], only: vec!["mean".to_owned()], ..Plan::default() };
+    let plan = PercentilePlan {
+        thresholds: vec![Threshold::new(90.0)],
+        only: vec!["mean".to_owned()],
+        ..PercentilePlan::default()
+    };
     let budget = Arc::new(Budget::new(10, 1 << 20));
-    let mut store = Store::new(budget, "own");
+    let mut store = MetricStore::new(budget, "own");
     let flush = store.flush(&plan, &Delete::default(), 1, 10.0);
     assert_eq!(flush.len(), 3);
 }

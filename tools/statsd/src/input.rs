@@ -9,9 +9,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::backend::repeater::Repeater;
-use crate::shard::Shard;
+use crate::shard::StatsdShard;
 
-pub type SharedShard = Arc<Mutex<Shard>>;
+pub type SharedShard = Arc<Mutex<StatsdShard>>;
 
 /// Repeater of packets, if there is one; a reload changes it.
 pub type SharedRepeater = Arc<Mutex<Option<Arc<Repeater>>>>;

@@ -35,7 +35,7 @@ use std::path::Path;
 
 pub use munin::HELP as MUNIN_HELP;
 
-use args::Command;
+use args::StatsdCommand;
 use toolkit::print;
 
 /// Runs `lacquer statsd ARGS`; answers the exit code.
@@ -43,13 +43,13 @@ use toolkit::print;
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
     let outcome = match args::parse(args) {
-        Ok(Command::Help) => {
+        Ok(StatsdCommand::Help) => {
             print::out(args::HELP);
             Ok(())
         }
-        Ok(Command::Serve(path)) => run::run(&path).map_err(|error| error.to_string()),
-        Ok(Command::Check(path)) => check(&path),
-        Ok(Command::Export(export)) => export::run(&export).map_err(|error| error.to_string()),
+        Ok(StatsdCommand::Serve(path)) => run::run(&path).map_err(|error| error.to_string()),
+        Ok(StatsdCommand::Check(path)) => check(&path),
+        Ok(StatsdCommand::Export(export)) => export::run(&export).map_err(|error| error.to_string()),
         Err(reason) => {
             print::err(format_args!("lacquer statsd: {reason}\n{}", args::HELP));
             return 2;
@@ -71,7 +71,7 @@ pub fn munin(name: &str, args: &[String]) -> i32 {
 }
 
 fn check(path: &Path) -> Result<(), String> {
-    let config = config::Config::load(path).map_err(|error| error.to_string())?;
+    let config = config::StatsdConfig::load(path).map_err(|error| error.to_string())?;
     print::out(format_args!(
         "{}: the configuration is good ({:?} dialect, backends {:?})\n",
         path.display(),

@@ -16,7 +16,7 @@ use memchr::{memchr, memrchr};
 use crate::{chars, number};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Sample<'a> {
+pub enum PacketSample<'a> {
     /// Add to a counter; the rate is worked in.
     Count(f64),
     /// A duration, and how many events it stands for.
@@ -26,23 +26,23 @@ pub enum Sample<'a> {
     Member(&'a [u8]),
 }
 
-pub trait Sink {
+pub trait PacketSink {
     /// A line that isn't empty begins; its name is clean if names are cleaned.
     fn line(&mut self, name: &[u8], line: &[u8]);
-    fn sample(&mut self, name: &[u8], sample: Sample<'_>);
+    fn sample(&mut self, name: &[u8], sample: PacketSample<'_>);
     /// A sample of the line that says nothing.
     fn bad(&mut self, sample: &[u8], line: &[u8]);
 }
 
 /// Takes packets apart. Holds only memory for names that have to be changed.
 #[derive(Debug, Default)]
-pub struct Parser {
+pub struct PacketParser {
     name: Vec<u8>,
 }
 
-impl Parser {
+impl PacketParser {
     /// Feeds all lines of `packet` to `sink`. Bytes that aren't UTF-8 count as U+FFFD, as in node.
-    pub fn packet(&mut self, packet: &[u8], clean_names: bool, sink: &mut impl Sink) {
+    pub fn packet(&mut self, packet: &[u8], clean_names: bool, sink: &mut impl PacketSink) {
         if packet.is_ascii() {
             return self.lines(packet, clean_names, sink);
         }
@@ -52,7 +52,7 @@ impl Parser {
         }
     }
 
-    fn lines(&mut self, mut rest: &[u8], clean_names: bool, sink: &mut impl Sink) {
+    fn lines(&mut self, mut rest: &[u8], clean_names: bool, sink: &mut impl PacketSink) {
         while !rest.is_empty() {
             let end = memchr(b'\n', rest).unwrap_or(rest.len());
             if end > 0 {
@@ -62,7 +62,7 @@ impl Parser {
         }
     }
 
-    fn line(&mut self, line: &[u8], clean_names: bool, sink: &mut impl Sink) {
+    fn line(&mut self, line: &[u8], clean_names: bool, sink: &mut impl PacketSink) {
         let (body, tags, after) = split_tags(line);
         let (name, samples) = match memchr(b':', body) {
             Some(at) => (&body[..at], Some(&body[at + 1..])),
@@ -182,32 +182,32 @@ fn tagged(out: &mut Vec<u8>, name: &[u8], tags: &[u8], clean_names: bool) {
 }
 
 /// A value with its `type` or `type|@rate`, and the fields behind the line's tags; None is a bad line.
-fn sample<'a>(value: &'a [u8], fields: &'a [u8], after: &'a [u8]) -> Option<Sample<'a>> {
+fn sample<'a>(value: &'a [u8], fields: &'a [u8], after: &'a [u8]) -> Option<PacketSample<'a>> {
     let (kind, events) = match memchr(b'|', fields) {
         None => (fields, rate(None, after)?),
         Some(at) => (&fields[..at], rate(Some(&fields[at + 1..]), after)?),
     };
     match kind {
-        b"c" => Some(Sample::Count(number::parse(value)? * events)),
+        b"c" => Some(PacketSample::Count(number::parse(value)? * events)),
         b"g" => gauge(value),
-        b"ms" => number::parse(value).filter(|n| *n >= 0.0).map(|n| Sample::Time(n, events)),
-        b"s" => Some(Sample::Member(member(value))),
+        b"ms" => number::parse(value).filter(|n| *n >= 0.0).map(|n| PacketSample::Time(n, events)),
+        b"s" => Some(PacketSample::Member(member(value))),
         // Any other text is checked as a counter's and then taken for what it is without white space.
         other => {
             let n = number::parse(value)?;
             match chars::trim(other) {
-                b"ms" => Some(Sample::Time(n, events)),
+                b"ms" => Some(PacketSample::Time(n, events)),
                 b"g" => gauge(value),
-                b"s" => Some(Sample::Member(member(value))),
-                _ => Some(Sample::Count(n * events)),
+                b"s" => Some(PacketSample::Member(member(value))),
+                _ => Some(PacketSample::Count(n * events)),
             }
         }
     }
 }
 
-fn gauge(value: &[u8]) -> Option<Sample<'static>> {
+fn gauge(value: &[u8]) -> Option<PacketSample<'static>> {
     let n = number::parse(value)?;
-    Some(if matches!(value.first(), Some(b'+' | b'-')) { Sample::Change(n) } else { Sample::Gauge(n) })
+    Some(if matches!(value.first(), Some(b'+' | b'-')) { PacketSample::Change(n) } else { PacketSample::Gauge(n) })
 }
 
 fn member(value: &[u8]) -> &[u8] {

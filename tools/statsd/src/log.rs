@@ -4,44 +4,44 @@
 use std::io::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::config::{Dialect, Log};
+use crate::config::{LogConfig, StatsdDialect};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum StatsdLevel {
     Error,
     Warning,
     Info,
     Debug,
 }
 
-impl Level {
+impl StatsdLevel {
     /// Syslog's names in both originals' spellings.
-    pub fn parse(text: &str) -> Option<Level> {
+    pub fn parse(text: &str) -> Option<StatsdLevel> {
         let text = text.to_ascii_uppercase();
         Some(match text.strip_prefix("LOG_").unwrap_or(&text) {
-            "EMERG" | "ALERT" | "CRIT" | "FATAL" | "ERR" | "ERROR" => Level::Error,
-            "WARN" | "WARNING" => Level::Warning,
-            "NOTICE" | "NOTE" | "INFO" => Level::Info,
-            "DEBUG" | "TRACE" => Level::Debug,
+            "EMERG" | "ALERT" | "CRIT" | "FATAL" | "ERR" | "ERROR" => StatsdLevel::Error,
+            "WARN" | "WARNING" => StatsdLevel::Warning,
+            "NOTICE" | "NOTE" | "INFO" => StatsdLevel::Info,
+            "DEBUG" | "TRACE" => StatsdLevel::Debug,
             _ => return None,
         })
     }
 
     fn name(self) -> &'static str {
         match self {
-            Level::Error => "ERROR",
-            Level::Warning => "WARNING",
-            Level::Info => "INFO",
-            Level::Debug => "DEBUG",
+            StatsdLevel::Error => "ERROR",
+            StatsdLevel::Warning => "WARNING",
+            StatsdLevel::Info => "INFO",
+            StatsdLevel::Debug => "DEBUG",
         }
     }
 
-    fn syslog(self) -> sys::syslog::Level {
+    fn syslog(self) -> sys::syslog::SyslogLevel {
         match self {
-            Level::Error => sys::syslog::Level::Err,
-            Level::Warning => sys::syslog::Level::Warning,
-            Level::Info => sys::syslog::Level::Info,
-            Level::Debug => sys::syslog::Level::Debug,
+            StatsdLevel::Error => sys::syslog::SyslogLevel::Err,
+            StatsdLevel::Warning => sys::syslog::SyslogLevel::Warning,
+            StatsdLevel::Info => sys::syslog::SyslogLevel::Info,
+            StatsdLevel::Debug => sys::syslog::SyslogLevel::Debug,
         }
     }
 }
@@ -51,19 +51,19 @@ impl Level {
 pub struct Logger {
     syslog: bool,
     /// Less grave ones are left out. Node shows all on stdout, the Perl port doesn't.
-    least: Level,
+    least: StatsdLevel,
 }
 
 impl Logger {
-    pub fn new(config: &Log, dialect: Dialect) -> Logger {
+    pub fn new(config: &LogConfig, dialect: StatsdDialect) -> Logger {
         if config.syslog {
             sys::syslog::open(&config.application);
         }
-        let all = dialect == Dialect::Node && !config.syslog;
-        Logger { syslog: config.syslog, least: if all { Level::Debug } else { config.level } }
+        let all = dialect == StatsdDialect::Node && !config.syslog;
+        Logger { syslog: config.syslog, least: if all { StatsdLevel::Debug } else { config.level } }
     }
 
-    pub fn log(&self, level: Level, text: &str) {
+    pub fn log(&self, level: StatsdLevel, text: &str) {
         if level > self.least {
             return;
         }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::config::{Config, Dialect, Value};
-use crate::server::Server;
-use crate::show::{self, Show};
-use crate::store::Store;
-use crate::table::{Name, Table};
+use crate::config::{ScriptValue, StatsdConfig, StatsdDialect};
+use crate::server::StatsdServer;
+use crate::show::{self, StatsdShow};
+use crate::store::MetricStore;
+use crate::table::{StatName, StatsdTable};
 use crate::{accept, clock, number};
 
 const CONNECTIONS: usize = 64;
@@ -21,7 +21,7 @@ const REST: Duration = Duration::from_millis(50);
 /// Time in which an answer has to be read.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub async fn serve(listener: TcpListener, server: Rc<Server>) {
+pub async fn serve(listener: TcpListener, server: Rc<StatsdServer>) {
     accept::each(listener, CONNECTIONS, |stream| {
         let server = Rc::clone(&server);
         async move { connection(stream, &server).await }
@@ -29,7 +29,7 @@ pub async fn serve(listener: TcpListener, server: Rc<Server>) {
     .await;
 }
 
-async fn connection(mut stream: TcpStream, server: &Server) -> std::io::Result<()> {
+async fn connection(mut stream: TcpStream, server: &StatsdServer) -> std::io::Result<()> {
     let mut waiting = Vec::new();
     let mut bytes = vec![0; 4096];
     loop {
@@ -61,7 +61,7 @@ async fn connection(mut stream: TcpStream, server: &Server) -> std::io::Result<(
 }
 
 /// A command's answer; None closes the connection.
-pub fn answer(server: &Server, line: &str) -> Option<String> {
+pub fn answer(server: &StatsdServer, line: &str) -> Option<String> {
     let mut words = line.split_whitespace();
     let command = words.next().unwrap_or_default();
     let words: Vec<&str> = words.collect();
@@ -78,17 +78,18 @@ pub fn answer(server: &Server, line: &str) -> Option<String> {
         }
         "counters" => dump(dialect, numbers(&store.counters, |n| *n)),
         "gauges" => dump(dialect, numbers(&store.gauges, |g| g.value)),
-        "timers" => dump(dialect, object(&store.timers, |timer| Show::numbers(&timer.values))),
-        "sets" => {
-            dump(dialect, object(&store.sets, |set| Show::List(set.list().iter().map(|m| Show::text(m)).collect())))
-        }
+        "timers" => dump(dialect, object(&store.timers, |timer| StatsdShow::numbers(&timer.values))),
+        "sets" => dump(
+            dialect,
+            object(&store.sets, |set| StatsdShow::List(set.list().iter().map(|m| StatsdShow::text(m)).collect())),
+        ),
         "totals" => {
             let lines = server.totals.borrow().lines(&store);
             format!("{}END\n\n", String::from_utf8_lossy(&lines))
         }
-        "delcounters" => delete(&mut store, &words, |s| names(&s.counters), Store::delete_counter),
-        "deltimers" => delete(&mut store, &words, |s| names(&s.timers), Store::delete_timer),
-        "delgauges" => delete(&mut store, &words, |s| names(&s.gauges), Store::delete_gauge),
+        "delcounters" => delete(&mut store, &words, |s| names(&s.counters), MetricStore::delete_counter),
+        "deltimers" => delete(&mut store, &words, |s| names(&s.timers), MetricStore::delete_timer),
+        "delgauges" => delete(&mut store, &words, |s| names(&s.gauges), MetricStore::delete_gauge),
         "quit" => return None,
         _ => "ERROR\n".to_owned(),
     })
@@ -101,7 +102,7 @@ Also: sets, totals
 
 ";
 
-fn health(server: &Server, words: &[&str]) -> String {
+fn health(server: &StatsdServer, words: &[&str]) -> String {
     match words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
         Some("up") => server.healthy.set(true),
         Some("down") => server.healthy.set(false),
@@ -110,7 +111,7 @@ fn health(server: &Server, words: &[&str]) -> String {
     format!("health: {}\n", if server.healthy.get() { "up" } else { "down" })
 }
 
-fn stats(server: &Server) -> String {
+fn stats(server: &StatsdServer) -> String {
     let now = clock::seconds();
     let mut out = format!("uptime: {}\n", now.saturating_sub(server.started));
     for (name, value) in server.stats() {
@@ -122,34 +123,34 @@ fn stats(server: &Server) -> String {
     out
 }
 
-fn dump(dialect: Dialect, tree: Show) -> String {
+fn dump(dialect: StatsdDialect, tree: StatsdShow) -> String {
     let text = match dialect {
-        Dialect::Node => show::inspect(&tree, 2, false),
-        Dialect::Perl => show::json(&tree),
+        StatsdDialect::Node => show::inspect(&tree, 2, false),
+        StatsdDialect::Perl => show::json(&tree),
     };
     format!("{text}\nEND\n\n")
 }
 
-fn object<T>(table: &Table<T>, value: impl Fn(&T) -> Show) -> Show {
+fn object<T>(table: &StatsdTable<T>, value: impl Fn(&T) -> StatsdShow) -> StatsdShow {
     let order = table.in_script_order();
     let members = order.iter().filter_map(|at| table.slot(*at));
-    Show::Object(members.map(|(name, v)| (String::from_utf8_lossy(name).into_owned(), value(v))).collect())
+    StatsdShow::Object(members.map(|(name, v)| (String::from_utf8_lossy(name).into_owned(), value(v))).collect())
 }
 
-fn numbers<T>(table: &Table<T>, value: impl Fn(&T) -> f64) -> Show {
-    object(table, |v| Show::Number(value(v)))
+fn numbers<T>(table: &StatsdTable<T>, value: impl Fn(&T) -> f64) -> StatsdShow {
+    object(table, |v| StatsdShow::Number(value(v)))
 }
 
-fn names<T>(table: &Table<T>) -> Vec<Name> {
+fn names<T>(table: &StatsdTable<T>) -> Vec<StatName> {
     table.iter().map(|(name, _)| name.clone()).collect()
 }
 
 /// A word is a name, or `folder.*` for all names that begin with `folder.`.
 fn delete(
-    store: &mut Store,
+    store: &mut MetricStore,
     words: &[&str],
-    names: impl Fn(&Store) -> Vec<Name>,
-    mut one: impl FnMut(&mut Store, &[u8]) -> bool,
+    names: impl Fn(&MetricStore) -> Vec<StatName>,
+    mut one: impl FnMut(&mut MetricStore, &[u8]) -> bool,
 ) -> String {
     let mut out = String::new();
     for word in words {
@@ -173,27 +174,27 @@ fn delete(
 }
 
 /// The file's members, and what node fills in.
-fn config(config: &Config) -> String {
+fn config(config: &StatsdConfig) -> String {
     let mut out = String::from("\n");
-    let Value::Object(members) = &config.raw else { return out };
-    let mut line = |name: &str, value: &Value| match value {
-        Value::Object(members) => {
+    let ScriptValue::Object(members) = &config.raw else { return out };
+    let mut line = |name: &str, value: &ScriptValue| match value {
+        ScriptValue::Object(members) => {
             members.iter().for_each(|(sub, v)| out.push_str(&format!("{name} > {sub}: {}\n", v.show())));
         }
-        Value::List(list) => {
+        ScriptValue::List(list) => {
             list.iter().enumerate().for_each(|(at, v)| out.push_str(&format!("{name} > {at}: {}\n", v.show())));
         }
-        Value::Null => {}
+        ScriptValue::Null => {}
         plain => out.push_str(&format!("{name}: {}\n", plain.show())),
     };
     members.iter().for_each(|(name, value)| line(name, value));
     let ttl = f64::from(config.delete.gauges.unwrap_or(1));
     let filled = [
-        ("gaugesMaxTTL", Value::Number(ttl)),
-        ("deleteIdleStats", Value::Bool(false)),
-        ("flushInterval", Value::Number(config.flush_interval_ms)),
+        ("gaugesMaxTTL", ScriptValue::Number(ttl)),
+        ("deleteIdleStats", ScriptValue::Bool(false)),
+        ("flushInterval", ScriptValue::Number(config.flush_interval_ms)),
     ];
-    for (name, value) in filled.iter().filter(|(name, _)| *config.raw.get(name) == Value::Null) {
+    for (name, value) in filled.iter().filter(|(name, _)| *config.raw.get(name) == ScriptValue::Null) {
         line(name, value);
     }
     out

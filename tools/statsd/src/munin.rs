@@ -7,8 +7,8 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use shm::reader::{CounterValue, Reader};
-use tables::counters::{Format, Kind};
+use shm::reader::{CounterReader, CounterValue};
+use tables::counters::{CounterFormat, CounterKind};
 use toolkit::args::{Arg, Args};
 use toolkit::print;
 
@@ -142,7 +142,7 @@ fn read(call: &Call) -> Result<Vec<Field>, String> {
         }
         None => {
             let found = shm::reader::find(call.workdir.as_deref()).map_err(|unfound| unfound.to_string())?;
-            let readings = Reader::new(&found.workdir).read().map_err(|error| error.to_string())?;
+            let readings = CounterReader::new(&found.workdir).read().map_err(|error| error.to_string())?;
             Ok(readings.iter().filter_map(of_reading).collect())
         }
     }
@@ -151,12 +151,12 @@ fn read(call: &Call) -> Result<Vec<Field>, String> {
 fn of_reading(reading: &CounterValue) -> Option<Field> {
     let about = &reading.about;
     // Bits are nothing to draw.
-    if about.kind == Kind::Bitmap {
+    if about.kind == CounterKind::Bitmap {
         return None;
     }
-    let counts = about.kind == Kind::Counter;
+    let counts = about.kind == CounterKind::Counter;
     let value = if counts { reading.value as f64 } else { reading.signed() as f64 };
-    let bytes = about.format == Format::Bytes;
+    let bytes = about.format == CounterFormat::Bytes;
     Some(Field {
         name: reading.full_name(),
         label: about.name.clone(),

@@ -13,23 +13,23 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
-use sys::sock::Name;
+use sys::sock::SocketName;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-use crate::backend::carbon::Sender;
-use crate::backend::graphite::Names;
+use crate::backend::carbon::CarbonSender;
+use crate::backend::graphite::GraphiteNames;
 use crate::backend::repeater::Repeater;
 use crate::budget::Budget;
 use crate::clock;
-use crate::config::{Backend, Config, Input};
-use crate::input::stream::{self, Sink};
-use crate::input::udp::{CHARGE, Receiver};
+use crate::config::{BackendConfig, InputConfig, StatsdConfig};
+use crate::input::stream::{self, StreamSink};
+use crate::input::udp::{CHARGE, UdpReceiver};
 use crate::input::{SharedRepeater, SharedShard};
-use crate::log::{self, Level, Logger};
-use crate::server::Server;
-use crate::shard::Shard;
+use crate::log::{self, Logger, StatsdLevel};
+use crate::server::StatsdServer;
+use crate::shard::StatsdShard;
 use crate::{management, scrape};
 
 /// Interval of looking at the file, counting drops and showing bad lines.
@@ -75,32 +75,34 @@ struct BoundListeners {
 pub fn run(path: &Path) -> Result<(), StartError> {
     let signals = Signals::new(&[SIGTERM, SIGINT, SIGHUP])?;
     log::plain(&format!("[{}] reading config file: {}", std::process::id(), path.display()));
-    let config = Config::load(path).map_err(StartError::Config)?;
+    let config = StatsdConfig::load(path).map_err(StartError::Config)?;
     let logger = Rc::new(Logger::new(&config.log, config.dialect));
     let bound = bind(&config)?;
     let budget = Arc::new(Budget::new(config.max_metrics, config.max_bytes));
-    let shard = || -> SharedShard { Arc::new(Mutex::new(Shard::new(Arc::clone(&budget), Server::options(&config)))) };
+    let shard = || -> SharedShard {
+        Arc::new(Mutex::new(StatsdShard::new(Arc::clone(&budget), StatsdServer::options(&config))))
+    };
     let repeater = SharedRepeater::default();
     let mut receivers = Vec::new();
     let mut listeners = Vec::new();
     for socket in bound.udp {
         listeners.push(format!("udp {}", shown(&socket)));
-        receivers.push(Receiver::new(socket, config.receive_buffer, shard(), Arc::clone(&repeater))?);
+        receivers.push(UdpReceiver::new(socket, config.receive_buffer, shard(), Arc::clone(&repeater))?);
     }
     listeners.extend(bound.tcp.iter().map(|l| format!("tcp {}", shown(l))));
     listeners.extend(bound.unix.iter().map(|(path, _)| format!("unix {}", path.display())));
     listeners.extend(bound.management.iter().map(|l| format!("management {}", shown(l))));
     listeners.extend(bound.prometheus.iter().map(|l| format!("prometheus {}", shown(l))));
     for text in &listeners {
-        logger.log(Level::Info, &format!("listening on {text}"));
+        logger.log(StatsdLevel::Info, &format!("listening on {text}"));
     }
     tell_buffers(&logger, &receivers, config.receive_buffer);
     let connections = shard();
-    let server = Server::new(config, Arc::clone(&budget), receivers, connections, repeater, logger);
+    let server = StatsdServer::new(config, Arc::clone(&budget), receivers, connections, repeater, logger);
     let (tcp, unix) = (bound.tcp, bound.unix);
     let ended = rt::run(async move {
         let server = Rc::new(server);
-        let sink = Sink { shard: Arc::clone(&server.connections), repeater: Arc::clone(&server.repeater) };
+        let sink = StreamSink { shard: Arc::clone(&server.connections), repeater: Arc::clone(&server.repeater) };
         let mut tasks = Tasks::default();
         tasks.rebuild(&server, None)?;
         for listener in tcp {
@@ -129,17 +131,17 @@ pub fn run(path: &Path) -> Result<(), StartError> {
     ended?
 }
 
-fn bind(config: &Config) -> Result<BoundListeners, StartError> {
+fn bind(config: &StatsdConfig) -> Result<BoundListeners, StartError> {
     let mut bound = BoundListeners::default();
     for input in &config.inputs {
         match input {
-            Input::Udp { address, port, v6 } => {
+            InputConfig::Udp { address, port, v6 } => {
                 let default = if *v6 { "::" } else { "0.0.0.0" };
                 let sockets = at("udp", address, *port, default, *v6, |a| sys::udp::bind_group(a, config.sockets))?;
                 bound.udp.extend(sockets);
             }
-            Input::Tcp { address, port } => bound.tcp.push(listen("tcp", address, *port)?),
-            Input::Unix { path, mode } => {
+            InputConfig::Tcp { address, port } => bound.tcp.push(listen("tcp", address, *port)?),
+            InputConfig::Unix { path, mode } => {
                 let failed = |error| StartError::Bind("unix", path.display().to_string(), error);
                 let socket = sys::sock::bind_unix(path, None, None, *mode).map_err(failed)?;
                 sys::sock::listen(&socket, BACKLOG).map_err(failed)?;
@@ -151,7 +153,7 @@ fn bind(config: &Config) -> Result<BoundListeners, StartError> {
     if let Some((address, port)) = &config.management {
         bound.management = Some(listen("management", address, *port)?);
     }
-    if config.backends.contains(&Backend::Prometheus) {
+    if config.backends.contains(&BackendConfig::Prometheus) {
         bound.prometheus = Some(listen("prometheus", &config.prometheus.0, config.prometheus.1)?);
     }
     Ok(bound)
@@ -193,23 +195,25 @@ fn at<T>(
 
 fn shown(socket: &impl AsFd) -> String {
     match sys::sock::local_name(socket) {
-        Ok(Name::Inet(addr)) => addr.to_string(),
-        Ok(Name::Unix(path)) => path.display().to_string(),
+        Ok(SocketName::Inet(addr)) => addr.to_string(),
+        Ok(SocketName::Unix(path)) => path.display().to_string(),
         Err(error) => error.to_string(),
     }
 }
 
-fn tell_buffers(logger: &Logger, receivers: &[Receiver], wanted: usize) {
+fn tell_buffers(logger: &Logger, receivers: &[UdpReceiver], wanted: usize) {
     let Some(receiver) = receivers.first().filter(|_| wanted > 0) else { return };
     let (granted, packets) = (receiver.buffer / 2, receiver.buffer / CHARGE);
-    logger
-        .log(Level::Info, &format!("receive buffer: {granted} bytes a socket, room for about {packets} small packets"));
+    logger.log(
+        StatsdLevel::Info,
+        &format!("receive buffer: {granted} bytes a socket, room for about {packets} small packets"),
+    );
     if granted < wanted {
         let text = format!(
             "receive buffer: {wanted} bytes were asked for and {granted} granted: raise the sysctl net.core.rmem_max, or \
              give the server the capability CAP_NET_ADMIN"
         );
-        logger.log(Level::Warning, &text);
+        logger.log(StatsdLevel::Warning, &text);
     }
 }
 
@@ -218,14 +222,14 @@ struct Tasks(Vec<rt::JoinHandle<()>>);
 
 impl Tasks {
     /// Makes the backends that need a task anew, as the configuration says now. Points that wait are handed over.
-    fn rebuild(&mut self, server: &Rc<Server>, before: Option<Rc<Sender>>) -> io::Result<()> {
+    fn rebuild(&mut self, server: &Rc<StatsdServer>, before: Option<Rc<CarbonSender>>) -> io::Result<()> {
         self.0.drain(..).for_each(|task| task.abort());
         let config = server.config.borrow();
         let logger = Rc::clone(&server.logger.borrow());
         *server.graphite.borrow_mut() = None;
-        if config.backends.contains(&Backend::Graphite) {
-            let names = Names::new(&config.graphite, &config.prefix);
-            let sender = Sender::new(&config.graphite, names.clone(), server.started, config.debug, logger);
+        if config.backends.contains(&BackendConfig::Graphite) {
+            let names = GraphiteNames::new(&config.graphite, &config.prefix);
+            let sender = CarbonSender::new(&config.graphite, names.clone(), server.started, config.debug, logger);
             if let Some(sender) = &sender {
                 self.0.push(rt::spawn(Rc::clone(sender).run()));
                 before.iter().for_each(|before| before.hand_over(sender));
@@ -233,7 +237,7 @@ impl Tasks {
             *server.graphite.borrow_mut() = Some((names, sender));
         }
         *server.repeater.lock() = None;
-        if config.backends.contains(&Backend::Repeater) && !config.repeater.targets.is_empty() {
+        if config.backends.contains(&BackendConfig::Repeater) && !config.repeater.targets.is_empty() {
             let repeater = Arc::new(Repeater::new(&config.repeater)?);
             self.0.push(rt::spawn(Arc::clone(&repeater).run()));
             *server.repeater.lock() = Some(repeater);
@@ -258,7 +262,7 @@ fn watch(mut signals: Signals) -> io::Result<UnboundedReceiver<i32>> {
     Ok(receive)
 }
 
-async fn main_loop(server: &Rc<Server>, tasks: &mut Tasks, mut signals: UnboundedReceiver<i32>, path: &Path) {
+async fn main_loop(server: &Rc<StatsdServer>, tasks: &mut Tasks, mut signals: UnboundedReceiver<i32>, path: &Path) {
     let mut version = Version::read(path);
     let mut flush_at = next_flush(server);
     let mut report_at = next_report(server);
@@ -298,19 +302,19 @@ async fn main_loop(server: &Rc<Server>, tasks: &mut Tasks, mut signals: Unbounde
     }
 }
 
-fn next_flush(server: &Server) -> Instant {
+fn next_flush(server: &StatsdServer) -> Instant {
     let interval = server.config.borrow().flush_interval_ms;
     let wait = clock::until_flush(clock::milliseconds(), server.started as f64 * 1000.0, interval);
     Instant::now() + Duration::from_secs_f64(wait / 1000.0)
 }
 
-fn next_report(server: &Server) -> Instant {
+fn next_report(server: &StatsdServer) -> Instant {
     let never = 86_400_000.0;
     let interval = server.config.borrow().key_flush.as_ref().map_or(never, |k| k.interval_ms);
     Instant::now() + Duration::from_secs_f64(interval / 1000.0)
 }
 
-async fn report(server: &Server) {
+async fn report(server: &StatsdServer) {
     let Some(settings) = server.config.borrow().key_flush.clone() else { return };
     let text = server.key_report(settings.percent);
     match settings.log {
@@ -320,7 +324,7 @@ async fn report(server: &Server) {
         }
         Some(path) => {
             if let Err(error) = crate::backend::file::append(&path, text.as_bytes()) {
-                server.log(Level::Warning, &format!("{}: {error}", path.display()));
+                server.log(StatsdLevel::Warning, &format!("{}: {error}", path.display()));
             }
         }
     }
@@ -342,13 +346,13 @@ impl Version {
 }
 
 /// Loads the file again. A bad one changes nothing.
-fn reload(server: &Rc<Server>, tasks: &mut Tasks, path: &Path) {
+fn reload(server: &Rc<StatsdServer>, tasks: &mut Tasks, path: &Path) {
     log::plain(&format!("[{}] reading config file: {}", std::process::id(), path.display()));
-    let config = match Config::load(path) {
+    let config = match StatsdConfig::load(path) {
         Ok(config) => config,
         Err(error) => {
             server.count(|n| n.reload_failures += 1);
-            return server.log(Level::Error, &format!("{error}; the configuration stays as it was"));
+            return server.log(StatsdLevel::Error, &format!("{error}; the configuration stays as it was"));
         }
     };
     // What came before belongs to the old options.
@@ -356,11 +360,12 @@ fn reload(server: &Rc<Server>, tasks: &mut Tasks, path: &Path) {
     let before = server.config.replace(config);
     let (needs_restart, new_prefix, new_log, new_tasks) = {
         let now = server.config.borrow();
-        let fixed =
-            |c: &Config| (c.inputs.clone(), c.management.clone(), c.sockets, c.receive_buffer, c.prometheus.clone());
-        let scraped = |c: &Config| c.backends.contains(&Backend::Prometheus);
+        let fixed = |c: &StatsdConfig| {
+            (c.inputs.clone(), c.management.clone(), c.sockets, c.receive_buffer, c.prometheus.clone())
+        };
+        let scraped = |c: &StatsdConfig| c.backends.contains(&BackendConfig::Prometheus);
         let tasks =
-            |c: &Config| (c.backends.clone(), c.graphite.clone(), c.repeater.clone(), c.prefix.clone(), c.debug);
+            |c: &StatsdConfig| (c.backends.clone(), c.graphite.clone(), c.repeater.clone(), c.prefix.clone(), c.debug);
         (
             fixed(&before) != fixed(&now) || scraped(&before) != scraped(&now),
             (before.prefix != now.prefix).then(|| now.prefix.clone()),
@@ -378,18 +383,18 @@ fn reload(server: &Rc<Server>, tasks: &mut Tasks, path: &Path) {
     if new_tasks {
         let waiting = server.graphite.borrow().as_ref().and_then(|(_, sender)| sender.clone());
         if let Err(error) = tasks.rebuild(server, waiting) {
-            server.log(Level::Error, &format!("repeater: {error}"));
+            server.log(StatsdLevel::Error, &format!("repeater: {error}"));
         }
     }
     if needs_restart {
-        server.log(Level::Warning, "addresses, ports, sockets and receive buffers change with a restart only");
+        server.log(StatsdLevel::Warning, "addresses, ports, sockets and receive buffers change with a restart only");
     }
     server.count(|n| n.reloads += 1);
 }
 
-async fn last_flush(server: &Server) {
+async fn last_flush(server: &StatsdServer) {
     server.healthy.set(false);
-    server.receivers.iter().for_each(Receiver::drain);
+    server.receivers.iter().for_each(UdpReceiver::drain);
     server.flush();
     server.show_messages();
     let sender = server.graphite.borrow().as_ref().and_then(|(_, sender)| sender.clone());

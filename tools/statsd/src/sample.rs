@@ -9,13 +9,13 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use crate::budget::Budget;
 
 #[derive(Debug, Default)]
-pub struct Timer {
+pub struct TimerSample {
     pub values: Vec<f64>,
     /// Number of events, with rates worked in.
     pub events: f64,
 }
 
-impl Timer {
+impl TimerSample {
     /// Adds a value; false when there is no room.
     pub fn push(&mut self, value: f64, events: f64, budget: &Budget) -> bool {
         if self.values.len() == self.values.capacity() && !self.grow(self.values.len().max(4), budget) {
@@ -27,7 +27,7 @@ impl Timer {
     }
 
     /// Moves another's values in; what there is no room for is the answer.
-    pub fn absorb(&mut self, mut other: Timer, budget: &Budget) -> usize {
+    pub fn absorb(&mut self, mut other: TimerSample, budget: &Budget) -> usize {
         if self.values.is_empty() {
             self.release(budget);
             other.events += self.events;
@@ -68,7 +68,7 @@ impl Timer {
 }
 
 #[derive(Debug, Default)]
-pub struct Members {
+pub struct SetMembers {
     index: HashTable<u32>,
     list: Vec<Box<[u8]>>,
     bytes: u64,
@@ -82,7 +82,7 @@ fn hasher() -> &'static DefaultHashBuilder {
     HASHER.get_or_init(DefaultHashBuilder::default)
 }
 
-impl Members {
+impl SetMembers {
     pub fn insert(&mut self, member: &[u8], budget: &Budget) -> bool {
         let (list, hasher) = (&self.list, hasher());
         let hash = hasher.hash_one(member);
@@ -102,7 +102,7 @@ impl Members {
     }
 
     /// Moves another's members in; how many there was no room for is the answer.
-    pub fn absorb(&mut self, mut other: Members, budget: &Budget) -> usize {
+    pub fn absorb(&mut self, mut other: SetMembers, budget: &Budget) -> usize {
         if self.list.is_empty() {
             self.release(budget);
             *self = other;
@@ -119,6 +119,6 @@ impl Members {
 
     pub fn release(&mut self, budget: &Budget) {
         budget.give(self.bytes);
-        *self = Members::default();
+        *self = SetMembers::default();
     }
 }

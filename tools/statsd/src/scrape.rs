@@ -8,14 +8,14 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::accept;
-use crate::server::Server;
+use crate::server::StatsdServer;
 
 const CONNECTIONS: usize = 32;
 const HEAD_BYTES: usize = 8192;
 /// Time for a request to come, and for an answer to go.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub async fn serve(listener: TcpListener, server: Rc<Server>) {
+pub async fn serve(listener: TcpListener, server: Rc<StatsdServer>) {
     accept::each(listener, CONNECTIONS, |stream| {
         let server = Rc::clone(&server);
         async move { tokio::time::timeout(PATIENCE, connection(stream, &server)).await }
@@ -23,7 +23,7 @@ pub async fn serve(listener: TcpListener, server: Rc<Server>) {
     .await;
 }
 
-async fn connection(mut stream: TcpStream, server: &Server) -> std::io::Result<()> {
+async fn connection(mut stream: TcpStream, server: &StatsdServer) -> std::io::Result<()> {
     let mut head = Vec::new();
     let mut bytes = [0; 1024];
     while !head.windows(4).any(|end| end == b"\r\n\r\n") && !head.windows(2).any(|end| end == b"\n\n") {

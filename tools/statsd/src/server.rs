@@ -7,19 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::backend::carbon::Sender;
-use crate::backend::graphite::Names;
-use crate::backend::prometheus::{Page, Totals};
+use crate::backend::carbon::CarbonSender;
+use crate::backend::graphite::GraphiteNames;
+use crate::backend::prometheus::{PrometheusPage, PrometheusTotals};
 use crate::backend::{console, file};
 use crate::budget::Budget;
 use crate::clock;
-use crate::config::{Backend, Config, Dialect};
-use crate::input::udp::Receiver;
+use crate::config::{BackendConfig, StatsdConfig, StatsdDialect};
+use crate::input::udp::UdpReceiver;
 use crate::input::{SharedRepeater, SharedShard};
-use crate::log::{Level, Logger};
-use crate::shard::Options;
-use crate::store::{Snapshot, Store};
-use crate::table::Table;
+use crate::log::{Logger, StatsdLevel};
+use crate::shard::StatsdOptions;
+use crate::store::{MetricStore, Snapshot};
+use crate::table::StatsdTable;
 
 /// Names that a shard may remember beyond those of the store before it forgets them all.
 const STALE_NAMES: usize = 1024;
@@ -27,21 +27,21 @@ const STALE_NAMES: usize = 1024;
 const SHOWN: usize = 20;
 
 #[derive(Debug)]
-pub struct Server {
-    pub config: RefCell<Config>,
-    pub store: RefCell<Store>,
-    pub totals: RefCell<Totals>,
+pub struct StatsdServer {
+    pub config: RefCell<StatsdConfig>,
+    pub store: RefCell<MetricStore>,
+    pub totals: RefCell<PrometheusTotals>,
     pub healthy: Cell<bool>,
     /// Start, in seconds since 1970.
     pub started: u64,
     pub budget: Arc<Budget>,
-    pub receivers: Vec<Receiver>,
+    pub receivers: Vec<UdpReceiver>,
     pub connections: SharedShard,
     pub repeater: SharedRepeater,
     pub logger: RefCell<Rc<Logger>>,
     /// Graphite's names, and the sender when there is a host.
-    pub graphite: RefCell<Option<(Names, Option<Rc<Sender>>)>>,
-    key_counts: RefCell<Table<u64>>,
+    pub graphite: RefCell<Option<(GraphiteNames, Option<Rc<CarbonSender>>)>>,
+    key_counts: RefCell<StatsdTable<u64>>,
     messages: RefCell<Messages>,
     numbers: RefCell<Numbers>,
 }
@@ -67,18 +67,18 @@ pub struct Numbers {
     pub kernel_drops: u64,
 }
 
-impl Server {
+impl StatsdServer {
     pub fn new(
-        config: Config,
+        config: StatsdConfig,
         budget: Arc<Budget>,
-        receivers: Vec<Receiver>,
+        receivers: Vec<UdpReceiver>,
         connections: SharedShard,
         repeater: SharedRepeater,
         logger: Rc<Logger>,
-    ) -> Server {
+    ) -> StatsdServer {
         let started = clock::seconds();
-        Server {
-            store: RefCell::new(Store::new(Arc::clone(&budget), &config.prefix)),
+        StatsdServer {
+            store: RefCell::new(MetricStore::new(Arc::clone(&budget), &config.prefix)),
             totals: RefCell::default(),
             healthy: Cell::new(config.healthy),
             started,
@@ -95,7 +95,7 @@ impl Server {
         }
     }
 
-    pub fn log(&self, level: Level, text: &str) {
+    pub fn log(&self, level: StatsdLevel, text: &str) {
         self.logger.borrow().log(level, text);
     }
 
@@ -149,18 +149,18 @@ impl Server {
     pub fn show_messages(&self) {
         let messages = std::mem::take(&mut *self.messages.borrow_mut());
         for line in &messages.dumped {
-            self.log(Level::Info, line);
+            self.log(StatsdLevel::Info, line);
         }
         let unseen = messages.lines.saturating_sub(messages.dumped.len() as u64);
         if !messages.dumped.is_empty() && unseen > 0 {
-            self.log(Level::Info, &format!("{unseen} more lines are not shown"));
+            self.log(StatsdLevel::Info, &format!("{unseen} more lines are not shown"));
         }
         for text in &messages.examples {
-            self.log(Level::Debug, text);
+            self.log(StatsdLevel::Debug, text);
         }
         let unseen = messages.bad.saturating_sub(messages.examples.len() as u64);
         if unseen > 0 {
-            self.log(Level::Debug, &format!("{unseen} more bad lines are not shown"));
+            self.log(StatsdLevel::Debug, &format!("{unseen} more bad lines are not shown"));
         }
     }
 
@@ -174,13 +174,13 @@ impl Server {
         self.totals.borrow_mut().add(&snapshot, config.max_metrics);
         for backend in &config.backends {
             match backend {
-                Backend::Graphite => self.to_graphite(&snapshot),
-                Backend::Console => {
+                BackendConfig::Graphite => self.to_graphite(&snapshot),
+                BackendConfig::Console => {
                     console::write(&snapshot, &config.plan.thresholds, config.dialect, config.pretty);
                 }
-                Backend::File => self.to_file(&snapshot, &config),
+                BackendConfig::File => self.to_file(&snapshot, &config),
                 // These take packets as they come, or are asked.
-                Backend::Repeater | Backend::Prometheus => {}
+                BackendConfig::Repeater | BackendConfig::Prometheus => {}
             }
         }
         self.count(|n| n.flushes += 1);
@@ -196,26 +196,26 @@ impl Server {
         }
     }
 
-    fn to_file(&self, snapshot: &Snapshot, config: &Config) {
+    fn to_file(&self, snapshot: &Snapshot, config: &StatsdConfig) {
         let Some(path) = &config.file else { return };
         match file::append(path, &file::lines(snapshot, &config.prefix)) {
             Ok(()) => self.count(|n| n.file_flush = clock::seconds()),
             Err(error) => {
                 self.count(|n| n.file_exception = clock::seconds());
-                self.log(Level::Warning, &format!("{}: {error}", path.display()));
+                self.log(StatsdLevel::Warning, &format!("{}: {error}", path.display()));
             }
         }
     }
 
-    pub fn options(config: &Config) -> Options {
-        Options { clean_names: config.clean_names, dump: config.dump, count_names: config.key_flush.is_some() }
+    pub fn options(config: &StatsdConfig) -> StatsdOptions {
+        StatsdOptions { clean_names: config.clean_names, dump: config.dump, count_names: config.key_flush.is_some() }
     }
 
     pub fn configure_inputs(&self) {
         let config = self.config.borrow();
         self.budget.set_limits(config.max_metrics, config.max_bytes);
         for shard in self.shards() {
-            shard.lock().set_options(Server::options(&config));
+            shard.lock().set_options(StatsdServer::options(&config));
         }
     }
 
@@ -227,7 +227,7 @@ impl Server {
         sorted.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
         let shown = (sorted.len() as f64 * (percent / 100.0)).ceil() as usize;
         let when = crate::date::long(clock::seconds());
-        let line = |(count, name): &(u64, crate::table::Name)| {
+        let line = |(count, name): &(u64, crate::table::StatName)| {
             format!("{when} count={count} key={}\n", String::from_utf8_lossy(name))
         };
         sorted.iter().take(shown).map(line).collect()
@@ -265,18 +265,18 @@ impl Server {
         let config = self.config.borrow();
         for backend in &config.backends {
             match backend {
-                Backend::Graphite => self.graphite_stats(all),
-                Backend::Console if config.dialect == Dialect::Node => {
+                BackendConfig::Graphite => self.graphite_stats(all),
+                BackendConfig::Console if config.dialect == StatsdDialect::Node => {
                     all.extend([
                         ("console.lastFlush", self.started as f64),
                         ("console.lastException", self.started as f64),
                     ]);
                 }
-                Backend::File => all.extend([
+                BackendConfig::File => all.extend([
                     ("file.last_flush", numbers.file_flush as f64),
                     ("file.last_exception", numbers.file_exception as f64),
                 ]),
-                Backend::Repeater => {
+                BackendConfig::Repeater => {
                     if let Some(repeater) = &*self.repeater.lock() {
                         all.extend([
                             ("repeater.sent", repeater.sent.load(Ordering::Relaxed) as f64),
@@ -284,7 +284,7 @@ impl Server {
                         ]);
                     }
                 }
-                Backend::Console | Backend::Prometheus => {}
+                BackendConfig::Console | BackendConfig::Prometheus => {}
             }
         }
     }
@@ -306,7 +306,7 @@ impl Server {
 
     pub fn page(&self) -> Vec<u8> {
         let stats = self.stats();
-        let mut page = Page::default();
+        let mut page = PrometheusPage::default();
         page.fill(&self.store.borrow(), &self.totals.borrow());
         for (name, value) in stats {
             let counts =

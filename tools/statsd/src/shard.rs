@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use crate::budget::{AtFlush, Budget, NAME_BYTES};
-use crate::line::{Parser, Sample, Sink};
-use crate::sample::{Members, Timer};
-use crate::table::{Name, Table};
+use crate::line::{PacketParser, PacketSample, PacketSink};
+use crate::sample::{SetMembers, TimerSample};
+use crate::table::{StatName, StatsdTable};
 
 /// Changes of a gauge that are kept apart, so that they are added in the order node would add them; further ones are
 /// folded into the last.
@@ -49,14 +49,14 @@ impl GaugeOp {
 /// Names with something to collect: a table whose names outlive the interval, and the slots in use in this one.
 #[derive(Debug)]
 struct ActiveNames<T> {
-    table: Table<Option<T>>,
+    table: StatsdTable<Option<T>>,
     touched: Vec<u32>,
     name_bytes: u64,
 }
 
 impl<T> Default for ActiveNames<T> {
     fn default() -> Self {
-        ActiveNames { table: Table::default(), touched: Vec::new(), name_bytes: 0 }
+        ActiveNames { table: StatsdTable::default(), touched: Vec::new(), name_bytes: 0 }
     }
 }
 
@@ -92,7 +92,7 @@ impl<T: AtFlush> ActiveNames<T> {
         Some(self.table.insert(name.into(), None))
     }
 
-    fn collect(&mut self) -> Vec<(Name, T)> {
+    fn collect(&mut self) -> Vec<(StatName, T)> {
         let taken = self.touched.drain(..).filter_map(|at| {
             let (name, value) = self.table.entry(at);
             Some((Arc::clone(name), value.take()?))
@@ -103,25 +103,25 @@ impl<T: AtFlush> ActiveNames<T> {
     fn forget(&mut self, budget: &Budget) {
         debug_assert!(self.touched.is_empty(), "collected first");
         budget.give(std::mem::take(&mut self.name_bytes));
-        self.table = Table::default();
+        self.table = StatsdTable::default();
     }
 }
 
 #[derive(Debug, Default)]
 pub struct ShardSnapshot {
-    pub counters: Vec<(Name, f64)>,
-    pub timers: Vec<(Name, Timer)>,
-    pub gauges: Vec<(Name, GaugeOp)>,
-    pub sets: Vec<(Name, Members)>,
+    pub counters: Vec<(StatName, f64)>,
+    pub timers: Vec<(StatName, TimerSample)>,
+    pub gauges: Vec<(StatName, GaugeOp)>,
+    pub sets: Vec<(StatName, SetMembers)>,
     /// Lines by name, when they are counted.
-    pub names: Vec<(Name, u64)>,
-    pub totals: Totals,
+    pub names: Vec<(StatName, u64)>,
+    pub totals: ShardTotals,
     pub examples: Vec<String>,
     pub dumped: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct ShardTotals {
     pub packets: u64,
     /// Lines that aren't empty.
     pub lines: u64,
@@ -132,35 +132,35 @@ pub struct Totals {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct StatsdOptions {
     pub clean_names: bool,
     pub dump: bool,
     pub count_names: bool,
 }
 
 #[derive(Debug)]
-pub struct Shard {
-    parser: Parser,
+pub struct StatsdShard {
+    parser: PacketParser,
     inner: Inner,
 }
 
 #[derive(Debug)]
 struct Inner {
     budget: Arc<Budget>,
-    options: Options,
+    options: StatsdOptions,
     counters: ActiveNames<f64>,
-    timers: ActiveNames<Timer>,
+    timers: ActiveNames<TimerSample>,
     gauges: ActiveNames<GaugeOp>,
-    sets: ActiveNames<Members>,
+    sets: ActiveNames<SetMembers>,
     names: ActiveNames<u64>,
     new_names: usize,
-    totals: Totals,
+    totals: ShardTotals,
     examples: Vec<String>,
     dumped: Vec<String>,
 }
 
-impl Shard {
-    pub fn new(budget: Arc<Budget>, options: Options) -> Shard {
+impl StatsdShard {
+    pub fn new(budget: Arc<Budget>, options: StatsdOptions) -> StatsdShard {
         let inner = Inner {
             budget,
             options,
@@ -170,14 +170,14 @@ impl Shard {
             sets: ActiveNames::default(),
             names: ActiveNames::default(),
             new_names: 0,
-            totals: Totals::default(),
+            totals: ShardTotals::default(),
             examples: Vec::new(),
             dumped: Vec::new(),
         };
-        Shard { parser: Parser::default(), inner }
+        StatsdShard { parser: PacketParser::default(), inner }
     }
 
-    pub fn set_options(&mut self, options: Options) {
+    pub fn set_options(&mut self, options: StatsdOptions) {
         self.inner.options = options;
     }
 
@@ -206,7 +206,7 @@ impl Shard {
             gauges: inner.gauges.collect(),
             sets: inner.sets.collect(),
             names: inner.names.collect(),
-            totals: std::mem::replace(&mut inner.totals, Totals { last_packet, ..Totals::default() }),
+            totals: std::mem::replace(&mut inner.totals, ShardTotals { last_packet, ..ShardTotals::default() }),
             examples: std::mem::take(&mut inner.examples),
             dumped: std::mem::take(&mut inner.dumped),
         };
@@ -227,7 +227,7 @@ impl Shard {
     }
 }
 
-impl Sink for Inner {
+impl PacketSink for Inner {
     #[inline]
     fn line(&mut self, name: &[u8], line: &[u8]) {
         self.totals.lines += 1;
@@ -243,24 +243,25 @@ impl Sink for Inner {
     }
 
     #[inline]
-    fn sample(&mut self, name: &[u8], sample: Sample<'_>) {
+    fn sample(&mut self, name: &[u8], sample: PacketSample<'_>) {
         let (budget, new) = (&*self.budget, &mut self.new_names);
         let kept = match sample {
-            Sample::Count(n) => {
+            PacketSample::Count(n) => {
                 self.counters.touch(name, budget, new, || 0.0).map(|sum| *sum = changed(*sum, n)).is_some()
             }
-            Sample::Time(n, events) => {
-                self.timers.touch(name, budget, new, Timer::default).is_some_and(|timer| timer.push(n, events, budget))
-            }
-            Sample::Gauge(n) => {
+            PacketSample::Time(n, events) => self
+                .timers
+                .touch(name, budget, new, TimerSample::default)
+                .is_some_and(|timer| timer.push(n, events, budget)),
+            PacketSample::Gauge(n) => {
                 self.gauges.touch(name, budget, new, || GaugeOp::Set(n)).map(|op| *op = GaugeOp::Set(n)).is_some()
             }
-            Sample::Change(by) => {
+            PacketSample::Change(by) => {
                 let fresh = || GaugeOp::Change(Vec::new());
                 self.gauges.touch(name, budget, new, fresh).map(|op| op.change(by)).is_some()
             }
-            Sample::Member(member) => {
-                let members = self.sets.touch(name, budget, new, Members::default);
+            PacketSample::Member(member) => {
+                let members = self.sets.touch(name, budget, new, SetMembers::default);
                 members.is_some_and(|members| members.insert(member, budget))
             }
         };

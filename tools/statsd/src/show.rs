@@ -8,38 +8,38 @@ pub use inspect::inspect;
 use crate::number;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Show {
+pub enum StatsdShow {
     Number(f64),
     Text(String),
-    List(Vec<Show>),
+    List(Vec<StatsdShow>),
     /// Names and values, in the order to show.
-    Object(Vec<(String, Show)>),
+    Object(Vec<(String, StatsdShow)>),
 }
 
-impl Show {
+impl StatsdShow {
     /// A text of bytes that may not be UTF-8.
-    pub fn text(bytes: &[u8]) -> Show {
-        Show::Text(String::from_utf8_lossy(bytes).into_owned())
+    pub fn text(bytes: &[u8]) -> StatsdShow {
+        StatsdShow::Text(String::from_utf8_lossy(bytes).into_owned())
     }
 
-    pub fn numbers(numbers: &[f64]) -> Show {
-        Show::List(numbers.iter().map(|n| Show::Number(*n)).collect())
+    pub fn numbers(numbers: &[f64]) -> StatsdShow {
+        StatsdShow::List(numbers.iter().map(|n| StatsdShow::Number(*n)).collect())
     }
 }
 
 /// The tree as JSON on one line. A number that JSON doesn't have is null, as with `JSON.stringify`.
-pub fn json(show: &Show) -> String {
+pub fn json(show: &StatsdShow) -> String {
     let mut out = String::new();
     write_json(&mut out, show);
     out
 }
 
-fn write_json(out: &mut String, show: &Show) {
+fn write_json(out: &mut String, show: &StatsdShow) {
     match show {
-        Show::Number(n) if n.is_finite() => out.push_str(&number::show(*n)),
-        Show::Number(_) => out.push_str("null"),
-        Show::Text(text) => quote(out, text),
-        Show::List(list) => {
+        StatsdShow::Number(n) if n.is_finite() => out.push_str(&number::show(*n)),
+        StatsdShow::Number(_) => out.push_str("null"),
+        StatsdShow::Text(text) => quote(out, text),
+        StatsdShow::List(list) => {
             out.push('[');
             for (at, item) in list.iter().enumerate() {
                 out.push_str(if at == 0 { "" } else { "," });
@@ -47,7 +47,7 @@ fn write_json(out: &mut String, show: &Show) {
             }
             out.push(']');
         }
-        Show::Object(members) => {
+        StatsdShow::Object(members) => {
             out.push('{');
             for (at, (name, value)) in members.iter().enumerate() {
                 out.push_str(if at == 0 { "" } else { "," });

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::arith::{self, Figures, Plan};
+use crate::arith::{self, Figures, PercentilePlan};
 use crate::budget::{Budget, NAME_BYTES};
-use crate::sample::{Members, Timer};
-use crate::shard::{GaugeOp, ShardSnapshot, Totals, changed};
-use crate::table::{Name, Table};
+use crate::sample::{SetMembers, TimerSample};
+use crate::shard::{GaugeOp, ShardSnapshot, ShardTotals, changed};
+use crate::table::{StatName, StatsdTable};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delete {
@@ -30,18 +30,18 @@ impl Delete {
 
 #[derive(Clone, Debug)]
 pub struct OwnNames {
-    bad_lines: Name,
-    packets: Name,
-    metrics: Name,
-    lag: Name,
-    dropped: Name,
-    kernel_drops: Name,
+    bad_lines: StatName,
+    packets: StatName,
+    metrics: StatName,
+    lag: StatName,
+    dropped: StatName,
+    kernel_drops: StatName,
 }
 
 impl OwnNames {
     /// All begin with `prefix.`.
     pub fn new(prefix: &str) -> OwnNames {
-        let name = |tail: &str| Name::from(format!("{prefix}.{tail}").into_bytes());
+        let name = |tail: &str| StatName::from(format!("{prefix}.{tail}").into_bytes());
         OwnNames {
             bad_lines: name("bad_lines_seen"),
             packets: name("packets_received"),
@@ -60,21 +60,21 @@ pub struct Gauge {
 }
 
 #[derive(Debug)]
-pub struct Store {
+pub struct MetricStore {
     budget: Arc<Budget>,
     own: OwnNames,
     /// Sums of this interval.
-    pub counters: Table<f64>,
-    pub timers: Table<Timer>,
-    pub gauges: Table<Gauge>,
-    pub sets: Table<Members>,
+    pub counters: StatsdTable<f64>,
+    pub timers: StatsdTable<TimerSample>,
+    pub gauges: StatsdTable<Gauge>,
+    pub sets: StatsdTable<SetMembers>,
     last_flush: Option<u64>,
-    lifetime: Totals,
+    lifetime: ShardTotals,
 }
 
 #[derive(Clone, Debug)]
 pub struct TimerFlush {
-    pub name: Name,
+    pub name: StatName,
     pub values: Vec<f64>,
     pub figures: Figures,
 }
@@ -84,10 +84,10 @@ pub struct Snapshot {
     /// Time in seconds since 1970.
     pub timestamp: u64,
     /// Name, sum, sum per second.
-    pub counters: Vec<(Name, f64, f64)>,
+    pub counters: Vec<(StatName, f64, f64)>,
     pub timers: Vec<TimerFlush>,
-    pub gauges: Vec<(Name, f64)>,
-    pub sets: Vec<(Name, Vec<Box<[u8]>>)>,
+    pub gauges: Vec<(StatName, f64)>,
+    pub sets: Vec<(StatName, Vec<Box<[u8]>>)>,
     pub processing_ms: u64,
 }
 
@@ -97,17 +97,17 @@ impl Snapshot {
     }
 }
 
-impl Store {
-    pub fn new(budget: Arc<Budget>, prefix: &str) -> Store {
-        let mut store = Store {
+impl MetricStore {
+    pub fn new(budget: Arc<Budget>, prefix: &str) -> MetricStore {
+        let mut store = MetricStore {
             budget,
             own: OwnNames::new(prefix),
-            counters: Table::default(),
-            timers: Table::default(),
-            gauges: Table::default(),
-            sets: Table::default(),
+            counters: StatsdTable::default(),
+            timers: StatsdTable::default(),
+            gauges: StatsdTable::default(),
+            sets: StatsdTable::default(),
             last_flush: None,
-            lifetime: Totals::default(),
+            lifetime: ShardTotals::default(),
         };
         store.start_own();
         store
@@ -145,7 +145,7 @@ impl Store {
         self.budget.set_names(self.names());
     }
 
-    fn count_own(&mut self, totals: Totals, lost: u64) {
+    fn count_own(&mut self, totals: ShardTotals, lost: u64) {
         self.lifetime.packets += totals.packets;
         self.lifetime.lines += totals.lines;
         self.lifetime.bad += totals.bad;
@@ -170,7 +170,7 @@ impl Store {
         }
     }
 
-    pub fn lifetime(&self) -> Totals {
+    pub fn lifetime(&self) -> ShardTotals {
         self.lifetime
     }
 
@@ -179,7 +179,7 @@ impl Store {
     }
 
     /// Adds to a counter; false when there is no room for its name.
-    fn add_to_counter(&mut self, name: &Name, by: f64) -> bool {
+    fn add_to_counter(&mut self, name: &StatName, by: f64) -> bool {
         match self.counters.find(name) {
             Some(at) => {
                 let sum = self.counters.at(at);
@@ -197,7 +197,7 @@ impl Store {
     }
 
     /// The server's own names need no room.
-    fn insert_or_add(&mut self, name: &Name, by: f64) {
+    fn insert_or_add(&mut self, name: &StatName, by: f64) {
         match self.counters.find(name) {
             Some(at) => *self.counters.at(at) += by,
             None => {
@@ -211,7 +211,7 @@ impl Store {
         self.names() < self.budget.max_names()
     }
 
-    fn take_timer(&mut self, name: Name, mut timer: Timer) -> usize {
+    fn take_timer(&mut self, name: StatName, mut timer: TimerSample) -> usize {
         match self.timers.find(&name) {
             Some(at) => self.timers.at(at).absorb(timer, &self.budget),
             None if self.has_room() => {
@@ -227,7 +227,7 @@ impl Store {
         }
     }
 
-    fn take_gauge(&mut self, name: Name, op: GaugeOp, delete: &Delete) -> bool {
+    fn take_gauge(&mut self, name: StatName, op: GaugeOp, delete: &Delete) -> bool {
         let at = match self.gauges.find(&name) {
             Some(at) => at,
             None if self.has_room() => {
@@ -247,7 +247,7 @@ impl Store {
         true
     }
 
-    fn take_set(&mut self, name: Name, mut members: Members) -> usize {
+    fn take_set(&mut self, name: StatName, mut members: SetMembers) -> usize {
         match self.sets.find(&name) {
             Some(at) => self.sets.at(at).absorb(members, &self.budget),
             None if self.has_room() => {
@@ -264,7 +264,7 @@ impl Store {
     }
 
     /// Ends the interval at `timestamp` (seconds since 1970): works everything out, then resets or deletes.
-    pub fn flush(&mut self, plan: &Plan, delete: &Delete, timestamp: u64, interval_ms: f64) -> Snapshot {
+    pub fn flush(&mut self, plan: &PercentilePlan, delete: &Delete, timestamp: u64, interval_ms: f64) -> Snapshot {
         let began = Instant::now();
         if let Some(last) = self.last_flush.replace(timestamp) {
             self.set_lag(timestamp as f64 - last as f64 - interval_ms / 1000.0);
@@ -278,7 +278,7 @@ impl Store {
         for at in self.timers.in_script_order() {
             let (name, timer) = self.timers.entry(at);
             self.budget.give(timer.values.capacity() as u64 * 8);
-            let Timer { mut values, events } = std::mem::take(timer);
+            let TimerSample { mut values, events } = std::mem::take(timer);
             values.sort_unstable_by(f64::total_cmp);
             let figures = arith::figures(plan, name, &values, events, seconds);
             snapshot.timers.push(TimerFlush { name: Arc::clone(name), values, figures });
@@ -348,7 +348,7 @@ impl Store {
         self.gave_back(name, |store| store.gauges.remove(name).is_some())
     }
 
-    fn gave_back(&mut self, name: &[u8], remove: impl FnOnce(&mut Store) -> bool) -> bool {
+    fn gave_back(&mut self, name: &[u8], remove: impl FnOnce(&mut MetricStore) -> bool) -> bool {
         let gone = remove(self);
         if gone {
             self.budget.give(cost(name));
@@ -362,8 +362,8 @@ fn cost(name: &[u8]) -> u64 {
     name.len() as u64 + NAME_BYTES
 }
 
-fn remove<T>(table: &mut Table<T>, budget: &Budget, goes: impl Fn(&[u8], &T) -> bool) {
-    let going: Vec<Name> =
+fn remove<T>(table: &mut StatsdTable<T>, budget: &Budget, goes: impl Fn(&[u8], &T) -> bool) {
+    let going: Vec<StatName> =
         table.iter().filter(|(name, value)| goes(name, value)).map(|(name, _)| name.clone()).collect();
     for name in going {
         table.remove(&name);

@@ -7,23 +7,23 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-pub type Name = Arc<[u8]>;
+pub type StatName = Arc<[u8]>;
 
-/// A table. Slots keep their number until [`Table::compact`].
+/// A table. Slots keep their number until [`StatsdTable::compact`].
 #[derive(Debug)]
-pub struct Table<T> {
+pub struct StatsdTable<T> {
     index: HashTable<u32>,
-    slots: Vec<Option<(Name, T)>>,
+    slots: Vec<Option<(StatName, T)>>,
     hasher: DefaultHashBuilder,
 }
 
-impl<T> Default for Table<T> {
+impl<T> Default for StatsdTable<T> {
     fn default() -> Self {
-        Table { index: HashTable::new(), slots: Vec::new(), hasher: DefaultHashBuilder::default() }
+        StatsdTable { index: HashTable::new(), slots: Vec::new(), hasher: DefaultHashBuilder::default() }
     }
 }
 
-impl<T> Table<T> {
+impl<T> StatsdTable<T> {
     pub fn len(&self) -> usize {
         self.index.len()
     }
@@ -35,7 +35,7 @@ impl<T> Table<T> {
     }
 
     /// Adds a name that isn't there yet; answers its slot.
-    pub fn insert(&mut self, name: Name, value: T) -> u32 {
+    pub fn insert(&mut self, name: StatName, value: T) -> u32 {
         debug_assert!(self.find(&name).is_none(), "a name is inserted once");
         let at = u32::try_from(self.slots.len()).expect("the budget allows far fewer names");
         let hash = self.hasher.hash_one(&name[..]);
@@ -50,12 +50,12 @@ impl<T> Table<T> {
         &mut self.slots[at as usize].as_mut().expect("a slot in use").1
     }
 
-    pub fn entry(&mut self, at: u32) -> (&Name, &mut T) {
+    pub fn entry(&mut self, at: u32) -> (&StatName, &mut T) {
         let (name, value) = self.slots[at as usize].as_mut().expect("a slot in use");
         (name, value)
     }
 
-    pub fn slot(&self, at: u32) -> Option<(&Name, &T)> {
+    pub fn slot(&self, at: u32) -> Option<(&StatName, &T)> {
         self.slots.get(at as usize)?.as_ref().map(|(name, value)| (name, value))
     }
 
@@ -85,11 +85,11 @@ impl<T> Table<T> {
         self.index = index;
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&Name, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&StatName, &T)> {
         self.slots.iter().flatten().map(|(name, value)| (name, value))
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Name, &mut T)> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&StatName, &mut T)> {
         self.slots.iter_mut().flatten().map(|(name, value)| (&*name, value))
     }
 
@@ -100,7 +100,7 @@ impl<T> Table<T> {
     }
 }
 
-fn name_at<T>(slots: &[Option<(Name, T)>], at: u32) -> &[u8] {
+fn name_at<T>(slots: &[Option<(StatName, T)>], at: u32) -> &[u8] {
     &slots[at as usize].as_ref().expect("the index names slots in use").0
 }
 
@@ -108,7 +108,7 @@ fn name_at<T>(slots: &[Option<(Name, T)>], at: u32) -> &[u8] {
 pub fn script_order<'a, I, R>(items: I, result: impl Fn(&I::Item) -> R) -> Vec<R>
 where
     I: Iterator,
-    I::Item: Named<'a>,
+    I::Item: HasName<'a>,
 {
     let (mut indices, mut rest) = (Vec::new(), Vec::new());
     for item in items {
@@ -121,17 +121,17 @@ where
     indices.into_iter().map(|(_, at)| at).chain(rest).collect()
 }
 
-pub trait Named<'a> {
+pub trait HasName<'a> {
     fn name(&self) -> &'a [u8];
 }
 
-impl<'a> Named<'a> for (u32, &'a Name) {
+impl<'a> HasName<'a> for (u32, &'a StatName) {
     fn name(&self) -> &'a [u8] {
         self.1
     }
 }
 
-impl<'a> Named<'a> for &'a [u8] {
+impl<'a> HasName<'a> for &'a [u8] {
     fn name(&self) -> &'a [u8] {
         self
     }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn indices_come_first() {
-        let mut table = Table::default();
+        let mut table = StatsdTable::default();
         for name in ["b", "10", "a", "2", "01", "4294967295", "4294967294", "-1"] {
             table.insert(name.as_bytes().into(), ());
         }
@@ -164,7 +164,7 @@ mod tests {
     proptest! {
         #[test]
         fn is_a_map_that_keeps_order(ops in proptest::collection::vec((any::<bool>(), 0u8..30), 0..300)) {
-            let (mut table, mut model) = (Table::default(), Vec::<u8>::new());
+            let (mut table, mut model) = (StatsdTable::default(), Vec::<u8>::new());
             for (add, key) in ops {
                 let name = [key];
                 if add && table.find(&name).is_none() {

@@ -29,15 +29,15 @@ pub const TIMES: &[(u64, &str)] = &[
 pub const HITS: &[(u64, &str)] = &[(0, "none"), (1, "one"), (10, "to 10"), (100, "to 100"), (1000, "to 1000")];
 
 #[derive(Debug)]
-pub struct Histogram {
+pub struct SizeHistogram {
     limits: &'static [(u64, &'static str)],
     /// Objects and bytes; one more than limits.
     rows: Vec<(u64, u64)>,
 }
 
-impl Histogram {
-    pub fn new(limits: &'static [(u64, &'static str)]) -> Histogram {
-        Histogram { limits, rows: vec![(0, 0); limits.len() + 1] }
+impl SizeHistogram {
+    pub fn new(limits: &'static [(u64, &'static str)]) -> SizeHistogram {
+        SizeHistogram { limits, rows: vec![(0, 0); limits.len() + 1] }
     }
 
     pub fn add(&mut self, number: u64, bytes: u64) {
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_part_of_what_it_limits() {
-        let mut hits = Histogram::new(HITS);
+        let mut hits = SizeHistogram::new(HITS);
         [0, 1, 2, 10, 11, 1001, u64::MAX].into_iter().for_each(|number| hits.add(number, 5));
         let rows: Vec<_> = hits.named().map(|(_, row)| row.0).collect();
         assert_eq!((rows, hits.objects()), (vec![1, 1, 2, 1, 0, 2], 7));

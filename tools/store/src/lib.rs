@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use disk::survey::{Entry, Survey, Table};
+use disk::survey::{Survey, SurveyTable, SurveyedEntry};
 use disk::{DeviceOptions, FileDevice};
-use sys::blockfile::Access;
+use sys::blockfile::FileAccess;
 use toolkit::args::{Arg, Args as Words};
 use toolkit::print;
 
-use report::Report;
+use report::SurveyReport;
 
 const USAGE: &str = "\
 Usage: lacquer store [options] FILE
@@ -93,18 +93,18 @@ impl Args {
 }
 
 /// Looks at the store; an error's text goes on after its path.
-fn look(args: &Args) -> Result<Report, String> {
-    let access = if args.is_read_only { Access::Read } else { Access::ExclusiveRead };
+fn look(args: &Args) -> Result<SurveyReport, String> {
+    let access = if args.is_read_only { FileAccess::Read } else { FileAccess::ExclusiveRead };
     let options = DeviceOptions { access, ..DeviceOptions::default() };
     let device = FileDevice::open(Path::new(&args.file), &options).map_err(|error| match error {
-        sys::blockfile::OpenError::Locked(_) => format!("{error}: --read-only looks at it all the same"),
+        sys::blockfile::BlockFileError::Locked(_) => format!("{error}: --read-only looks at it all the same"),
         error => error.to_string(),
     })?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as u32);
     let survey =
         Survey::open(Arc::new(device), now).map_err(|error| format!("isn't a store that can be read: {error}"))?;
     let mut survey = survey.ok_or("is empty: no store was made in it yet")?;
-    let mut report = Report::new(survey.shape(), now, args.is_verify);
+    let mut report = SurveyReport::new(survey.shape(), now, args.is_verify);
     let used = survey.shape().used as usize;
     let most = if args.is_all || args.is_verify { usize::MAX } else { SAMPLE.div_ceil(used.max(1)) };
     let mut progress = Progress::new(used);
@@ -116,7 +116,7 @@ fn look(args: &Args) -> Result<Report, String> {
             survey.look(some, args.is_verify, |entry, looked| report.looked(entry, &looked));
         }
         // What is removed while a server goes on is no damage of the store.
-        report.is_changing |= args.is_read_only && found.table == Table::Unjudged;
+        report.is_changing |= args.is_read_only && found.table == SurveyTable::Unjudged;
         progress.segments += 1;
     }
     progress.end();
@@ -124,7 +124,7 @@ fn look(args: &Args) -> Result<Report, String> {
 }
 
 /// At most so many of them, evenly spread.
-fn spread(entries: &[Entry], most: usize) -> Vec<Entry> {
+fn spread(entries: &[SurveyedEntry], most: usize) -> Vec<SurveyedEntry> {
     let step = entries.len().div_ceil(most.min(entries.len()).max(1)).max(1);
     entries.iter().copied().step_by(step).collect()
 }
@@ -142,7 +142,7 @@ impl Progress {
     }
 
     /// `part` of the segment is done.
-    fn show(&mut self, part: f64, report: &Report) {
+    fn show(&mut self, part: f64, report: &SurveyReport) {
         let now = Instant::now();
         if self.is_shown && now >= self.next {
             self.next = now + TICK;

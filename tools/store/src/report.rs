@@ -3,13 +3,13 @@
 
 use base::text::decimal_bytes;
 use disk::Lost;
-use disk::survey::{Entry, Found, Looked, Shape, Table};
+use disk::survey::{FoundSegment, Shape, SurveyTable, SurveyedEntry, SurveyedRecord};
 use serde_json::json;
 
-use crate::histogram::{HITS, Histogram, SIZES, TIMES};
+use crate::histogram::{HITS, SIZES, SizeHistogram, TIMES};
 
 #[derive(Debug)]
-pub struct Report {
+pub struct SurveyReport {
     shape: Shape,
     now: u32,
     is_verify: bool,
@@ -21,20 +21,20 @@ pub struct Report {
     bytes: u64,
     removed: u64,
     expired: u64,
-    sizes: Histogram,
-    left: Histogram,
-    ages: Histogram,
-    hits: Histogram,
+    sizes: SizeHistogram,
+    left: SizeHistogram,
+    ages: SizeHistogram,
+    hits: SizeHistogram,
     damaged: u64,
     unread: u64,
     /// Objects that were there when their segment was read, and weren't when they were looked at.
     gone: u64,
 }
 
-impl Report {
+impl SurveyReport {
     /// A report on a store of that shape, in which nothing was looked at.
-    pub fn new(shape: Shape, now: u32, is_verify: bool) -> Report {
-        Report {
+    pub fn new(shape: Shape, now: u32, is_verify: bool) -> SurveyReport {
+        SurveyReport {
             shape,
             now,
             is_verify,
@@ -45,21 +45,21 @@ impl Report {
             bytes: 0,
             removed: 0,
             expired: 0,
-            sizes: Histogram::new(SIZES),
-            left: Histogram::new(TIMES),
-            ages: Histogram::new(TIMES),
-            hits: Histogram::new(HITS),
+            sizes: SizeHistogram::new(SIZES),
+            left: SizeHistogram::new(TIMES),
+            ages: SizeHistogram::new(TIMES),
+            hits: SizeHistogram::new(HITS),
             damaged: 0,
             unread: 0,
             gone: 0,
         }
     }
 
-    pub fn segment(&mut self, found: &Found) {
+    pub fn segment(&mut self, found: &FoundSegment) {
         match found.table {
-            Table::Whole => {}
-            Table::Scanned => self.scanned += 1,
-            Table::Unjudged => self.unjudged += 1,
+            SurveyTable::Whole => {}
+            SurveyTable::Scanned => self.scanned += 1,
+            SurveyTable::Unjudged => self.unjudged += 1,
         }
         (self.removed, self.expired) = (self.removed + found.removed, self.expired + found.expired);
         for entry in &found.entries {
@@ -70,7 +70,7 @@ impl Report {
         }
     }
 
-    pub fn looked(&mut self, entry: &Entry, looked: &Looked) {
+    pub fn looked(&mut self, entry: &SurveyedEntry, looked: &SurveyedRecord) {
         match looked {
             Ok(details) => {
                 let age = f64::from(self.now) - details.fields.t_origin;
@@ -142,6 +142,6 @@ impl Report {
 }
 
 /// Bytes that an object takes: a short body is in its record.
-fn bytes(entry: &Entry) -> u64 {
+fn bytes(entry: &SurveyedEntry) -> u64 {
     entry.record_bytes + if entry.body_bytes > disk::format::CHUNK as u64 { entry.body_bytes } else { 0 }
 }

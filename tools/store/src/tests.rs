@@ -7,8 +7,8 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 
-use disk::format::object::{Fields, Texts};
-use disk::{Disk, Options};
+use disk::format::object::{ObjectFields, ObjectTexts};
+use disk::{Disk, DiskStoreOptions};
 
 use super::*;
 
@@ -24,7 +24,7 @@ impl Place {
         Place(std::env::temp_dir().join(format!("lacquer-store-{}-{number}", std::process::id())))
     }
 
-    fn look(&self, flags: &str) -> Result<Report, String> {
+    fn look(&self, flags: &str) -> Result<SurveyReport, String> {
         let words = flags.split_whitespace().map(str::to_owned).chain([self.0.display().to_string()]);
         super::look(&Args::read(&words.collect::<Vec<_>>()).unwrap().unwrap())
     }
@@ -49,7 +49,7 @@ fn now() -> u32 {
 fn make(place: &Place, lens: &[usize]) -> Arc<FileDevice> {
     let options = DeviceOptions { bytes: Some(16 * SEGMENT), ..DeviceOptions::default() };
     let device = Arc::new(FileDevice::open(&place.0, &options).unwrap());
-    let options = Options { segment_bytes: Some(SEGMENT), ..Options::new(now(), 77) };
+    let options = DiskStoreOptions { segment_bytes: Some(SEGMENT), ..DiskStoreOptions::new(now(), 77) };
     let (disk, driver) = Disk::open(device.clone(), options);
     let waker = testkit::unpark_me();
     let mut cx = Context::from_waker(&waker);
@@ -70,7 +70,7 @@ fn make(place: &Place, lens: &[usize]) -> Arc<FileDevice> {
         let mut digest = [3; 32];
         digest[0] = number as u8;
         let (t_origin, ttl, grace, keep) = (f64::from(now()) - 3000.0, 36_000.0, 0.0, 0.0);
-        let fields = Fields {
+        let fields = ObjectFields {
             digest,
             xid: 1,
             ban_seq: 1,
@@ -90,7 +90,7 @@ fn make(place: &Place, lens: &[usize]) -> Arc<FileDevice> {
             put = own
                 .push(&body)
                 .ok()
-                .and_then(|()| own.finish(&fields, &Texts { head: b"head", ..Texts::default() }).ok());
+                .and_then(|()| own.finish(&fields, &ObjectTexts { head: b"head", ..ObjectTexts::default() }).ok());
             put.is_some()
         });
         if number == 1 {

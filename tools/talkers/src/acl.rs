@@ -5,10 +5,10 @@ use std::net::IpAddr;
 
 use networks::address;
 
-use crate::report::{Report, printable, share};
+use crate::report::{TalkersReport, printable, share};
 
 /// The ACL. Who has no address (a log with names) can't be in it and is told in a comment.
-pub fn text(report: &Report<'_>, name: &str) -> String {
+pub fn text(report: &TalkersReport<'_>, name: &str) -> String {
     let mut text = format!("acl {name} {{\n");
     let mut nameless = 0;
     for listing in &report.listings {

@@ -13,15 +13,15 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use accesslog::{Gathered, Keys, Measure};
+use accesslog::{Gathered, GroupKeys, HittersMeasure};
 use networks::Database;
 use toolkit::print;
 
 pub use options::usage;
-use options::{Format, Options, TOOL};
-use page::Page;
-use report::Report;
-use tally::{Counting, Tally};
+use options::{TOOL, TalkersFormat, TalkersOptions};
+use page::TalkersPage;
+use report::TalkersReport;
+use tally::{CountedThing, TalkersTally};
 
 /// Runs it: `args` are the words after `lacquer talkers`; the exit status. 1: nothing was counted; 2: nothing was read.
 ///
@@ -30,24 +30,25 @@ pub fn main(args: &[String]) -> i32 {
     TOOL.main(args, options::parse, run)
 }
 
-fn run(options: &Options) -> Result<i32, String> {
-    let is_screen = options.is_live() && is_terminal() && options.format == Format::Text && options.every.is_none();
-    let counting = Counting {
+fn run(options: &TalkersOptions) -> Result<i32, String> {
+    let is_screen =
+        options.is_live() && is_terminal() && options.format == TalkersFormat::Text && options.every.is_none();
+    let counting = CountedThing {
         keys: keys(options)?,
         by: options.by.clone(),
         measure: options.measure,
         // On the screen a key changes what "most" is by.
-        shown: if is_screen { &Measure::ALL } else { &[] },
+        shown: if is_screen { &HittersMeasure::ALL } else { &[] },
         bytes: options.memory_bytes,
         only: options.only.clone(),
     };
     let counting = Arc::new(counting);
     let first = counting.clone();
-    let take = move |tally: &mut Tally, entry: &accesslog::Entry<'_>| tally.add(entry, &first);
+    let take = move |tally: &mut TalkersTally, entry: &accesslog::AccessEntry<'_>| tally.add(entry, &first);
     let gathering = options.gathering.clone();
     let mut has_told = false;
     let gathered = if is_screen {
-        let mut page = Page::new(options)?;
+        let mut page = TalkersPage::new(options)?;
         let gathered = gathering.run_watched(take, |gathered, moment| page.turn(gathered, moment))?;
         drop(page);
         gathered
@@ -64,7 +65,7 @@ fn run(options: &Options) -> Result<i32, String> {
         gathering.run(take)?
     };
     // The time after the last of several reports may have brought nothing, and then there is nothing to tell of it.
-    let is_bare = gathered.entries == 0 && (gathered.remarks().is_empty() || options.format != Format::Json);
+    let is_bare = gathered.entries == 0 && (gathered.remarks().is_empty() || options.format != TalkersFormat::Json);
     if has_told && is_bare {
         remark(&gathered.remarks());
         return Ok(0);
@@ -73,15 +74,15 @@ fn run(options: &Options) -> Result<i32, String> {
     Ok(if has_told { 0 } else { status })
 }
 
-fn tell(options: &Options, gathered: &Gathered<Tally>) -> i32 {
-    let report = Report::new(options, gathered);
+fn tell(options: &TalkersOptions, gathered: &Gathered<TalkersTally>) -> i32 {
+    let report = TalkersReport::new(options, gathered);
     match (options.format, options.every) {
-        (Format::Json, Some(_)) => print::out(format_args!("{}\n", report.json())),
-        (Format::Json, None) => print::out(format_args!("{:#}\n", report.json())),
-        (Format::Text, _) => print::foreign(report.text()),
-        (Format::Acl, _) => print::out(acl::text(&report, options.acl.as_deref().unwrap_or_default())),
+        (TalkersFormat::Json, Some(_)) => print::out(format_args!("{}\n", report.json())),
+        (TalkersFormat::Json, None) => print::out(format_args!("{:#}\n", report.json())),
+        (TalkersFormat::Text, _) => print::foreign(report.text()),
+        (TalkersFormat::Acl, _) => print::out(acl::text(&report, options.acl.as_deref().unwrap_or_default())),
     }
-    if options.format != Format::Json {
+    if options.format != TalkersFormat::Json {
         remark(&report.remarks());
     }
     i32::from(report.is_empty())
@@ -92,7 +93,7 @@ fn remark(remarks: &[String]) {
 }
 
 /// Takes the counts up to now; the next count begins at nothing.
-fn take_what_there_is(gathered: &Mutex<Gathered<Tally>>) -> Gathered<Tally> {
+fn take_what_there_is(gathered: &Mutex<Gathered<TalkersTally>>) -> Gathered<TalkersTally> {
     std::mem::take(&mut *gathered.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -100,7 +101,7 @@ fn is_terminal() -> bool {
     std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
-fn keys(options: &Options) -> Result<Keys, String> {
+fn keys(options: &TalkersOptions) -> Result<GroupKeys, String> {
     let mut database = Database::default();
     for file in &options.databases {
         database.add(file)?;
@@ -109,7 +110,7 @@ fn keys(options: &Options) -> Result<Keys, String> {
         database.add_names(file)?;
     }
     let networks = (!options.databases.is_empty()).then(|| Arc::new(database));
-    Ok(Keys { networks, bits: options.bits, with_query: options.with_query })
+    Ok(GroupKeys { networks, bits: options.bits, with_query: options.with_query })
 }
 
 /// The time in which what the screen shows has faded to a half, unless an option says another.

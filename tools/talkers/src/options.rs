@@ -4,10 +4,10 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use accesslog::{Bits, By, Gathering, Measure};
+use accesslog::{Bits, Gathering, GroupBy, HittersMeasure};
 use base::text;
 use toolkit::args::{Arg, Args};
-use toolkit::tool::{Invocation, Tool};
+use toolkit::tool::{Tool, ToolInvocation};
 
 use crate::FADE;
 
@@ -57,7 +57,7 @@ Examples:
 ";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Format {
+pub enum TalkersFormat {
     #[default]
     Text,
     Json,
@@ -65,20 +65,20 @@ pub enum Format {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct TalkersOptions {
     pub gathering: Gathering,
-    pub by: Vec<By>,
-    pub only: Vec<(By, Vec<u8>)>,
+    pub by: Vec<GroupBy>,
+    pub only: Vec<(GroupBy, Vec<u8>)>,
     pub bits: Bits,
     pub with_query: bool,
     pub databases: Vec<String>,
     pub names: Vec<String>,
-    pub measure: Measure,
+    pub measure: HittersMeasure,
     /// Number of lines; 0: all.
     pub top: usize,
     /// Least share, of a hundred.
     pub least: f64,
-    pub format: Format,
+    pub format: TalkersFormat,
     pub acl: Option<String>,
     pub every: Option<Duration>,
     /// In which counts on the screen fall to a half; none: never.
@@ -86,7 +86,7 @@ pub struct Options {
     pub memory_bytes: usize,
 }
 
-impl Options {
+impl TalkersOptions {
     pub fn is_live(&self) -> bool {
         self.gathering.sources.live.is_some()
     }
@@ -99,27 +99,27 @@ pub fn usage() -> String {
 }
 
 const TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1_000_000_000);
-const USUAL: [By; 5] = [By::Client, By::Network, By::Url, By::Agent, By::Page];
-const MEASURES: [(&str, Measure); 4] = [
-    (Measure::Requests.word(), Measure::Requests),
-    (Measure::Bytes.word(), Measure::Bytes),
-    (Measure::Misses.word(), Measure::Misses),
-    (Measure::BackendTime.word(), Measure::BackendTime),
+const USUAL: [GroupBy; 5] = [GroupBy::Client, GroupBy::Network, GroupBy::Url, GroupBy::Agent, GroupBy::Page];
+const MEASURES: [(&str, HittersMeasure); 4] = [
+    (HittersMeasure::Requests.word(), HittersMeasure::Requests),
+    (HittersMeasure::Bytes.word(), HittersMeasure::Bytes),
+    (HittersMeasure::Misses.word(), HittersMeasure::Misses),
+    (HittersMeasure::BackendTime.word(), HittersMeasure::BackendTime),
 ];
 
 /// Reads the words.
 ///
 /// # Errors
 /// One line that names the wrong one.
-pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
-    let mut options = Options { top: 10, memory_bytes: 8 << 20, fade: Some(FADE), ..Options::default() };
+pub fn parse(words: &[String]) -> Result<ToolInvocation<TalkersOptions>, String> {
+    let mut options = TalkersOptions { top: 10, memory_bytes: 8 << 20, fade: Some(FADE), ..TalkersOptions::default() };
     options.gathering.sources.with_caused = true;
     let mut args = Args::new(words);
     while let Some(arg) = args.next()? {
         if options.gathering.take(arg, &mut args)? {
             continue;
         }
-        let Arg::Option(name) = arg else { return Ok(Invocation::Help) };
+        let Arg::Option(name) = arg else { return Ok(ToolInvocation::Help) };
         match name {
             "--db" => options.databases.push(args.value()?.to_owned()),
             "--names" => options.names.push(args.value()?.to_owned()),
@@ -131,7 +131,9 @@ pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
             "--sort" => options.measure = args.one_of(&MEASURES)?,
             "--top" => options.top = args.number(0..=u64::MAX)?,
             "--least" => options.least = args.parsed("a share of a hundred", percent)?,
-            "--format" => options.format = args.one_of(&[("text", Format::Text), ("json", Format::Json)])?,
+            "--format" => {
+                options.format = args.one_of(&[("text", TalkersFormat::Text), ("json", TalkersFormat::Json)])?
+            }
             "--acl" => options.acl = Some(args.parsed("a name as VCL has them", acl_name)?),
             "--every" => options.every = Some(args.time(TIMES)?),
             "--fade" => options.fade = Some(args.time(Duration::ZERO..=*TIMES.end())?).filter(|time| !time.is_zero()),
@@ -141,24 +143,24 @@ pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
     }
     options.gathering.check()?;
     settle(&mut options)?;
-    Ok(Invocation::Run(options))
+    Ok(ToolInvocation::Run(options))
 }
 
 /// Sets what follows from several options together.
-fn settle(options: &mut Options) -> Result<(), String> {
+fn settle(options: &mut TalkersOptions) -> Result<(), String> {
     if options.by.is_empty() {
-        options.by = if options.acl.is_some() { vec![By::Client] } else { USUAL.to_vec() };
+        options.by = if options.acl.is_some() { vec![GroupBy::Client] } else { USUAL.to_vec() };
     }
     if options.acl.is_some() {
-        if options.format == Format::Json {
+        if options.format == TalkersFormat::Json {
             return Err("--acl and --format json exclude each other".into());
         }
-        if options.by.len() > 1 || !matches!(options.by[0], By::Client | By::Network) {
+        if options.by.len() > 1 || !matches!(options.by[0], GroupBy::Client | GroupBy::Network) {
             return Err("--acl needs --by client or --by network".into());
         }
-        options.format = Format::Acl;
+        options.format = TalkersFormat::Acl;
     }
-    let asn = options.by.iter().chain(options.only.iter().map(|(by, _)| by)).any(|by| *by == By::System);
+    let asn = options.by.iter().chain(options.only.iter().map(|(by, _)| by)).any(|by| *by == GroupBy::System);
     if asn && options.databases.is_empty() {
         return Err("asn needs --db: a file that says which addresses belong to which network".into());
     }
@@ -166,17 +168,17 @@ fn settle(options: &mut Options) -> Result<(), String> {
 }
 
 fn words_of_by() -> String {
-    let words: Vec<&str> = By::all().map(|(_, word, _)| word).collect();
+    let words: Vec<&str> = GroupBy::all().map(|(_, word, _)| word).collect();
     format!("some of {}", words.join(","))
 }
 
-fn by(value: &str) -> Option<Vec<By>> {
-    value.split(',').map(By::from_word).collect()
+fn by(value: &str) -> Option<Vec<GroupBy>> {
+    value.split(',').map(GroupBy::from_word).collect()
 }
 
-fn only(value: &str) -> Option<(By, Vec<u8>)> {
+fn only(value: &str) -> Option<(GroupBy, Vec<u8>)> {
     let (word, value) = value.split_once('=')?;
-    Some((By::from_word(word)?, value.as_bytes().to_vec()))
+    Some((GroupBy::from_word(word)?, value.as_bytes().to_vec()))
 }
 
 fn percent(value: &str) -> Option<f64> {
@@ -197,22 +199,28 @@ fn memory(value: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Result<Invocation<Options>, String> {
+    fn words(line: &str) -> Result<ToolInvocation<TalkersOptions>, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn words_are_understood() {
-        let Ok(Invocation::Run(o)) = words(
+        let Ok(ToolInvocation::Run(o)) = words(
             "--by client,page --only=page=a.nz/?x=1 --sort backend --top 3 --least 2.5% --memory 1m --fade 0 x.log",
         ) else {
             panic!()
         };
-        assert_eq!((o.by, o.only), (vec![By::Client, By::Page], vec![(By::Page, b"a.nz/?x=1".to_vec())]));
-        assert_eq!((o.measure, o.top, o.least, o.memory_bytes, o.fade), (Measure::BackendTime, 3, 2.5, 1 << 20, None));
-        let Ok(Invocation::Run(o)) = words("--acl flood x.log") else { panic!() };
-        assert_eq!((o.by, o.format), (vec![By::Client], Format::Acl));
-        let Ok(Invocation::Run(o)) = words("x.log") else { panic!() };
+        assert_eq!(
+            (o.by, o.only),
+            (vec![GroupBy::Client, GroupBy::Page], vec![(GroupBy::Page, b"a.nz/?x=1".to_vec())])
+        );
+        assert_eq!(
+            (o.measure, o.top, o.least, o.memory_bytes, o.fade),
+            (HittersMeasure::BackendTime, 3, 2.5, 1 << 20, None)
+        );
+        let Ok(ToolInvocation::Run(o)) = words("--acl flood x.log") else { panic!() };
+        assert_eq!((o.by, o.format), (vec![GroupBy::Client], TalkersFormat::Acl));
+        let Ok(ToolInvocation::Run(o)) = words("x.log") else { panic!() };
         assert_eq!(o.by, USUAL);
     }
 
@@ -239,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_help_fits_a_terminal_and_names_what_there_is() {
-        for (_, word, _) in By::all() {
+        for (_, word, _) in GroupBy::all() {
             assert!(usage().contains(word), "{word}");
         }
         assert!(usage().lines().all(|line| line.len() <= 122));

@@ -4,23 +4,23 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use accesslog::{By, Gathered, Hitter, Measure, Moment};
+use accesslog::{GatherMoment, Gathered, GroupBy, Hitter, HittersMeasure};
 use base::text::decimal_bytes;
-use screen::{Key, Line, Screen, Style};
+use screen::{KeyPress, Screen, ScreenLine, ScreenStyle};
 
-use crate::options::Options;
+use crate::options::TalkersOptions;
 use crate::report::{printable, share};
-use crate::tally::Tally;
+use crate::tally::TalkersTally;
 
 const DRAW: Duration = Duration::from_secs(1);
 /// A key is waited for that long; meanwhile nothing is held.
 const WAIT: Duration = Duration::from_millis(20);
 
-pub struct Page {
+pub struct TalkersPage {
     screen: Screen,
-    by: Vec<By>,
+    by: Vec<GroupBy>,
     shown: usize,
-    measure: Measure,
+    measure: HittersMeasure,
     ident: String,
     fade: Option<Duration>,
     drawn: Option<Duration>,
@@ -28,16 +28,16 @@ pub struct Page {
     is_redrawn: bool,
 }
 
-impl Page {
+impl TalkersPage {
     /// Takes the terminal.
     ///
     /// # Errors
     /// There is none.
-    pub fn new(options: &Options) -> Result<Page, String> {
+    pub fn new(options: &TalkersOptions) -> Result<TalkersPage, String> {
         let screen = Screen::new().map_err(|error| format!("no screen: {error}"))?;
         let workdir = options.gathering.sources.live.as_deref();
         let ident = workdir.and_then(|dir| shm::reader::manager_arg(dir, "-i")).unwrap_or_default();
-        Ok(Page {
+        Ok(TalkersPage {
             screen,
             by: options.by.clone(),
             shown: 0,
@@ -51,7 +51,7 @@ impl Page {
     }
 
     /// Draws when it is time and obeys a key; false: it is to end.
-    pub fn turn(&mut self, gathered: &Mutex<Gathered<Tally>>, moment: Moment) -> bool {
+    pub fn turn(&mut self, gathered: &Mutex<Gathered<TalkersTally>>, moment: GatherMoment) -> bool {
         let is_due = self.drawn.is_none_or(|at| moment.elapsed.saturating_sub(at) >= DRAW);
         if is_due || self.is_redrawn {
             self.is_redrawn = false;
@@ -73,7 +73,7 @@ impl Page {
         }
     }
 
-    fn fade(&mut self, tally: &mut Tally, now: Duration) {
+    fn fade(&mut self, tally: &mut TalkersTally, now: Duration) {
         if let Some(half) = self.fade {
             let passed = now.saturating_sub(self.faded);
             tally.fade(0.5f64.powf(passed.as_secs_f64() / half.as_secs_f64()));
@@ -81,21 +81,23 @@ impl Page {
         self.faded = now;
     }
 
-    fn obey(&mut self, key: Key) -> bool {
+    fn obey(&mut self, key: KeyPress) -> bool {
         self.is_redrawn = true;
         match key {
-            Key::Char('q' | 'Q') | Key::Ctrl('c' | 'q') => return false,
-            Key::Char('r') => self.measure = Measure::Requests,
-            Key::Char('b') => self.measure = Measure::Bytes,
-            Key::Char('m') => self.measure = Measure::Misses,
-            Key::Char('t') => self.measure = Measure::BackendTime,
-            Key::Char(digit @ '1'..='9') => {
+            KeyPress::Char('q' | 'Q') | KeyPress::Ctrl('c' | 'q') => return false,
+            KeyPress::Char('r') => self.measure = HittersMeasure::Requests,
+            KeyPress::Char('b') => self.measure = HittersMeasure::Bytes,
+            KeyPress::Char('m') => self.measure = HittersMeasure::Misses,
+            KeyPress::Char('t') => self.measure = HittersMeasure::BackendTime,
+            KeyPress::Char(digit @ '1'..='9') => {
                 let at = digit as usize - '1' as usize;
                 self.shown = if at < self.by.len() { at } else { self.shown };
             }
-            Key::Char('\t' | 'n') | Key::Down | Key::PageDown => self.shown = (self.shown + 1) % self.by.len(),
-            Key::Up | Key::PageUp => self.shown = (self.shown + self.by.len() - 1) % self.by.len(),
-            Key::Char(_) | Key::Ctrl(_) | Key::Home | Key::End | Key::Resize => {}
+            KeyPress::Char('\t' | 'n') | KeyPress::Down | KeyPress::PageDown => {
+                self.shown = (self.shown + 1) % self.by.len()
+            }
+            KeyPress::Up | KeyPress::PageUp => self.shown = (self.shown + self.by.len() - 1) % self.by.len(),
+            KeyPress::Char(_) | KeyPress::Ctrl(_) | KeyPress::Home | KeyPress::End | KeyPress::Resize => {}
         }
         true
     }
@@ -112,13 +114,18 @@ impl Page {
         }
     }
 
-    fn lines(&self, gathered: &Gathered<Tally>, moment: Moment, (columns, rows): (usize, usize)) -> Vec<Line> {
+    fn lines(
+        &self,
+        gathered: &Gathered<TalkersTally>,
+        moment: GatherMoment,
+        (columns, rows): (usize, usize),
+    ) -> Vec<ScreenLine> {
         let tally = &gathered.result;
         let by = self.by[self.shown];
         let seconds = self.seconds(moment.elapsed);
         let total = &tally.shown_total;
         let asked = (total.hits + total.misses).max(f64::MIN_POSITIVE);
-        let mut head = Line::new(format!(
+        let mut head = ScreenLine::new(format!(
             "{} by {}: {:.0} requests/s, {}/s, {:.1} % hits",
             by.heading(),
             self.measure.word(),
@@ -128,19 +135,22 @@ impl Page {
         ));
         let ident = if moment.is_over { format!("{} (over)", self.ident) } else { self.ident.clone() };
         head.put(columns.saturating_sub(ident.chars().count() + 1), &ident);
-        let what = if by == By::Page { "elements" } else { "" };
-        let mut page = vec![head, Line::default()];
-        page.push(Line::new(format!(" share     req/s    bytes/s   hits  backend  {what}")).look(Style::Bold));
+        let what = if by == GroupBy::Page { "elements" } else { "" };
+        let mut page = vec![head, ScreenLine::default()];
+        page.push(
+            ScreenLine::new(format!(" share     req/s    bytes/s   hits  backend  {what}")).look(ScreenStyle::Bold),
+        );
         if let Some(hitters) = tally.shown(by, self.measure) {
             for row in hitters.top(rows.saturating_sub(page.len() + 1)).rows {
-                page.push(Line::new(row_of(&row, share(&row, hitters.total(), self.measure), seconds)));
+                page.push(ScreenLine::new(row_of(&row, share(&row, hitters.total(), self.measure), seconds)));
             }
         }
         page.truncate(rows.saturating_sub(1));
-        page.resize(rows.saturating_sub(1), Line::default());
+        page.resize(rows.saturating_sub(1), ScreenLine::default());
         let note = gathered.notes.last().map(|note| format!("  {note}")).unwrap_or_default();
         page.push(
-            Line::new(format!("{}| r b m t: requests bytes misses time | q{note}", self.tabs())).look(Style::Reverse),
+            ScreenLine::new(format!("{}| r b m t: requests bytes misses time | q{note}", self.tabs()))
+                .look(ScreenStyle::Reverse),
         );
         page
     }

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What was counted, as tables and as JSON.
 
-use accesslog::{By, Gathered, Hitter, Measure, Ranking, Sums};
+use accesslog::{Gathered, GroupBy, Hitter, HittersMeasure, Ranking, Sums};
 use serde_json::{Value, json};
 
-use crate::options::Options;
-use crate::tally::Tally;
+use crate::options::TalkersOptions;
+use crate::tally::TalkersTally;
 
 pub struct Listing {
-    pub by: By,
+    pub by: GroupBy,
     pub ranking: Ranking,
     /// Number of different ones; the second is true if it is exact.
     pub distinct: (f64, bool),
     pub total: Sums,
 }
 
-pub struct Report<'a> {
-    options: &'a Options,
-    gathered: &'a Gathered<Tally>,
+pub struct TalkersReport<'a> {
+    options: &'a TalkersOptions,
+    gathered: &'a Gathered<TalkersTally>,
     pub listings: Vec<Listing>,
 }
 
-impl<'a> Report<'a> {
-    pub fn new(options: &'a Options, gathered: &'a Gathered<Tally>) -> Report<'a> {
+impl<'a> TalkersReport<'a> {
+    pub fn new(options: &'a TalkersOptions, gathered: &'a Gathered<TalkersTally>) -> TalkersReport<'a> {
         let tally = &gathered.result;
         let most = if options.top == 0 { usize::MAX } else { options.top };
-        let listing = |by: &By| {
+        let listing = |by: &GroupBy| {
             let hitters = tally.whole(*by)?;
             let mut ranking = hitters.top(most);
             ranking.rows.retain(|row| {
@@ -34,10 +34,10 @@ impl<'a> Report<'a> {
             ranking.certain = ranking.certain.min(ranking.rows.len());
             Some(Listing { by: *by, ranking, distinct: hitters.distinct(), total: *hitters.total() })
         };
-        Report { options, gathered, listings: options.by.iter().filter_map(listing).collect() }
+        TalkersReport { options, gathered, listings: options.by.iter().filter_map(listing).collect() }
     }
 
-    pub fn measure(&self) -> Measure {
+    pub fn measure(&self) -> HittersMeasure {
         self.options.measure
     }
 
@@ -53,10 +53,10 @@ impl<'a> Report<'a> {
             (tally.without_backend_time, "requests without their backend's time"),
         ];
         let needed = |what: usize| match self.options.measure {
-            Measure::Requests => false,
-            Measure::Bytes => what == 0,
-            Measure::Misses => what == 1,
-            Measure::BackendTime => what == 2,
+            HittersMeasure::Requests => false,
+            HittersMeasure::Bytes => what == 0,
+            HittersMeasure::Misses => what == 1,
+            HittersMeasure::BackendTime => what == 2,
         };
         let lacking = lacks.iter().enumerate().filter(|(at, (n, _))| *n > 0 && needed(*at));
         let lacking = lacking.map(|(_, (n, what))| format!("{n} {what}: this log's format doesn't have that"));
@@ -127,7 +127,7 @@ impl<'a> Report<'a> {
 }
 
 /// The share of a row, of a hundred.
-pub fn share(row: &Hitter, total: &Sums, measure: Measure) -> f64 {
+pub fn share(row: &Hitter, total: &Sums, measure: HittersMeasure) -> f64 {
     let whole = total.of(measure);
     if whole > 0.0 { row.sums.of(measure) * 100.0 / whole } else { 0.0 }
 }
@@ -136,16 +136,17 @@ fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }
 
-fn heading(by: By, tells_handling: bool) -> String {
+fn heading(by: GroupBy, tells_handling: bool) -> String {
     let more = if tells_handling { "  hits %  backend s" } else { "" };
-    let elements = if by == By::Page { "  elements" } else { "" };
+    let elements = if by == GroupBy::Page { "  elements" } else { "" };
     format!("  share %    requests           bytes{more}{elements}")
 }
 
-fn line(listing: &Listing, row: &Hitter, measure: Measure, tells_handling: bool) -> String {
+fn line(listing: &Listing, row: &Hitter, measure: HittersMeasure, tells_handling: bool) -> String {
     let sums = &row.sums;
     // Half of the unit in which the measure is shown.
-    let at_least = if row.error > 0.5 || measure == Measure::BackendTime && row.error > 0.005 { ">" } else { " " };
+    let at_least =
+        if row.error > 0.5 || measure == HittersMeasure::BackendTime && row.error > 0.005 { ">" } else { " " };
     let mut text = format!(
         "{at_least}{:>8.2}  {:>10.0}  {:>14.0}",
         share(row, &listing.total, measure),
@@ -157,7 +158,7 @@ fn line(listing: &Listing, row: &Hitter, measure: Measure, tells_handling: bool)
         let hits = if asked > 0.0 { format!("{:.1}", sums.hits * 100.0 / asked) } else { "-".to_owned() };
         text += &format!("  {hits:>6}  {:>9.2}", sums.backend_seconds);
     }
-    if listing.by == By::Page {
+    if listing.by == GroupBy::Page {
         text += &format!("  {:>8.0}", row.elements.unwrap_or_default());
     }
     format!("{text}  {}", printable(&row.key))

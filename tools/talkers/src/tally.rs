@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What is counted of each request.
 
-use accesslog::{By, Entry, Hitters, Keys, Measure, Sums};
+use accesslog::{AccessEntry, GroupBy, GroupKeys, Hitters, HittersMeasure, Sums};
 
 /// The things that are counted.
-pub struct Counting {
-    pub keys: Keys,
-    pub by: Vec<By>,
-    pub measure: Measure,
+pub struct CountedThing {
+    pub keys: GroupKeys,
+    pub by: Vec<GroupBy>,
+    pub measure: HittersMeasure,
     /// Measures that it may be by on a screen; none: there is no screen.
-    pub shown: &'static [Measure],
+    pub shown: &'static [HittersMeasure],
     /// Memory for all tables together.
     pub bytes: usize,
-    pub only: Vec<(By, Vec<u8>)>,
+    pub only: Vec<(GroupBy, Vec<u8>)>,
 }
 
 /// The talkers with most, by one thing.
-pub struct Table {
-    pub by: By,
+pub struct TalkersTable {
+    pub by: GroupBy,
     /// For the report: all that was counted.
     pub whole: Hitters,
     /// For the screen, by each measure: what may have faded.
@@ -25,8 +25,8 @@ pub struct Table {
 }
 
 #[derive(Default)]
-pub struct Tally {
-    pub tables: Vec<Table>,
+pub struct TalkersTally {
+    pub tables: Vec<TalkersTable>,
     pub total: Sums,
     /// The total that the screen shows, which may have faded.
     pub shown_total: Sums,
@@ -42,8 +42,8 @@ pub struct Tally {
     url: Vec<u8>,
 }
 
-impl Tally {
-    pub fn add(&mut self, entry: &Entry<'_>, counting: &Counting) {
+impl TalkersTally {
+    pub fn add(&mut self, entry: &AccessEntry<'_>, counting: &CountedThing) {
         if self.tables.is_empty() {
             self.tables = tables(counting);
         }
@@ -67,14 +67,14 @@ impl Tally {
         for table in &mut self.tables {
             counting.keys.write(table.by, entry, &mut self.key);
             // A request without a Referer is no page's element.
-            if table.by == By::Page && self.key == b"-" {
+            if table.by == GroupBy::Page && self.key == b"-" {
                 continue;
             }
-            if table.by == By::Page {
-                counting.keys.write(By::Url, entry, &mut self.url);
+            if table.by == GroupBy::Page {
+                counting.keys.write(GroupBy::Url, entry, &mut self.url);
             }
             for hitters in std::iter::once(&mut table.whole).chain(&mut table.shown) {
-                let element = (table.by == By::Page).then(|| hitters.hash(&self.url));
+                let element = (table.by == GroupBy::Page).then(|| hitters.hash(&self.url));
                 hitters.add(&self.key, &sums, element);
             }
         }
@@ -86,27 +86,27 @@ impl Tally {
     }
 
     /// Those with most by one thing, if that was counted.
-    pub fn whole(&self, by: By) -> Option<&Hitters> {
+    pub fn whole(&self, by: GroupBy) -> Option<&Hitters> {
         self.tables.iter().find(|table| table.by == by).map(|table| &table.whole)
     }
 
     /// Those with most by one thing and measure, as the screen shows them.
-    pub fn shown(&self, by: By, measure: Measure) -> Option<&Hitters> {
+    pub fn shown(&self, by: GroupBy, measure: HittersMeasure) -> Option<&Hitters> {
         let table = self.tables.iter().find(|table| table.by == by)?;
         table.shown.iter().find(|hitters| hitters.measure() == measure)
     }
 }
 
-fn tables(counting: &Counting) -> Vec<Table> {
+fn tables(counting: &CountedThing) -> Vec<TalkersTable> {
     let bytes = counting.bytes / (counting.by.len() * (1 + counting.shown.len())).max(1);
-    let one = |by: &By| {
-        let hitters = |measure: &Measure| Hitters::new(*measure, bytes, *by == By::Page);
-        Table { by: *by, whole: hitters(&counting.measure), shown: counting.shown.iter().map(hitters).collect() }
+    let one = |by: &GroupBy| {
+        let hitters = |measure: &HittersMeasure| Hitters::new(*measure, bytes, *by == GroupBy::Page);
+        TalkersTable { by: *by, whole: hitters(&counting.measure), shown: counting.shown.iter().map(hitters).collect() }
     };
     counting.by.iter().map(one).collect()
 }
 
-fn sums(entry: &Entry<'_>) -> Sums {
+fn sums(entry: &AccessEntry<'_>) -> Sums {
     let is_fetched = entry.handling.map(|handling| handling.is_fetched());
     Sums {
         requests: 1.0,
@@ -124,24 +124,24 @@ mod tests {
 
     #[test]
     fn what_fades_on_the_screen_was_counted_all_the_same() {
-        let counting = Counting {
-            keys: Keys::default(),
-            by: vec![By::Client],
-            measure: Measure::Requests,
-            shown: &Measure::ALL,
+        let counting = CountedThing {
+            keys: GroupKeys::default(),
+            by: vec![GroupBy::Client],
+            measure: HittersMeasure::Requests,
+            shown: &HittersMeasure::ALL,
             bytes: 1 << 20,
             only: Vec::new(),
         };
-        let mut tally = Tally::default();
+        let mut tally = TalkersTally::default();
         for _ in 0..5 {
             let client = Some(Cow::Borrowed(&b"192.0.2.1"[..]));
-            tally.add(&Entry { client, bytes: Some(100), ..Entry::default() }, &counting);
+            tally.add(&AccessEntry { client, bytes: Some(100), ..AccessEntry::default() }, &counting);
             tally.fade(0.3);
         }
         assert_eq!((tally.total.requests, tally.total.bytes, tally.without_handling), (5.0, 500.0, 5));
-        let whole = tally.whole(By::Client).expect("a table").top(9).rows;
+        let whole = tally.whole(GroupBy::Client).expect("a table").top(9).rows;
         assert_eq!((whole[0].sums.requests, whole[0].sums.bytes), (5.0, 500.0));
-        let shown = tally.shown(By::Client, Measure::Bytes).expect("a table").top(9).rows;
+        let shown = tally.shown(GroupBy::Client, HittersMeasure::Bytes).expect("a table").top(9).rows;
         assert!(shown[0].sums.requests < 0.5 && tally.shown_total.requests < 0.5);
     }
 }

@@ -13,17 +13,17 @@ use tables::tags::TagKind;
 const MAX: usize = 4_000_000;
 
 #[derive(Debug)]
-pub struct Entries {
+pub struct TopEntries {
     counts: HashMap<(Tag, Vec<u8>), f64>,
     first_word: bool,
     period: u32,
     samples: u32,
 }
 
-type Entry<'a> = (&'a (Tag, Vec<u8>), &'a f64);
+type TopEntry<'a> = (&'a (Tag, Vec<u8>), &'a f64);
 
 /// More before fewer; then an order of its own, which Varnish's tool has.
-fn order(a: &Entry<'_>, b: &Entry<'_>) -> Ordering {
+fn order(a: &TopEntry<'_>, b: &TopEntry<'_>) -> Ordering {
     let sum = |text: &[u8]| text.iter().map(|b| i32::from(*b as i8)).sum::<i32>();
     let ((tag_a, text_a), (tag_b, text_b)) = (a.0, b.0);
     let counts = b.1.total_cmp(a.1);
@@ -31,10 +31,10 @@ fn order(a: &Entry<'_>, b: &Entry<'_>) -> Ordering {
     counts.then(sum(text_a).cmp(&sum(text_b))).then(tag_a.cmp(tag_b)).then(lengths).then_with(|| text_a.cmp(text_b))
 }
 
-impl Entries {
+impl TopEntries {
     /// No entries. `first_word`: -f; `period`: -p.
-    pub fn new(first_word: bool, period: u32) -> Entries {
-        Entries { counts: HashMap::new(), first_word, period, samples: 0 }
+    pub fn new(first_word: bool, period: u32) -> TopEntries {
+        TopEntries { counts: HashMap::new(), first_word, period, samples: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -66,8 +66,8 @@ impl Entries {
         }
     }
 
-    fn sorted(&self) -> Vec<Entry<'_>> {
-        let mut all: Vec<Entry<'_>> = self.counts.iter().collect();
+    fn sorted(&self) -> Vec<TopEntry<'_>> {
+        let mut all: Vec<TopEntry<'_>> = self.counts.iter().collect();
         all.sort_by(order);
         all
     }
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn commonest_first() {
-        let mut entries = Entries::new(false, 60);
+        let mut entries = TopEntries::new(false, 60);
         for (text, count) in [("/b", 1.0), ("/a", 1.0), ("/c", 2.0)] {
             entries.counts.insert((Tag::ReqUrl, text.into()), count);
         }

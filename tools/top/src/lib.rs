@@ -9,40 +9,40 @@ mod talkers;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use accesslog::By;
-use entries::Entries;
-use logq::getopt::{Opt, OptMatch};
-use logq::live::Live;
-use logq::program::{self, Cli, Program};
-use logq::tool::Failure;
-use logq::{Flow, Select, Sink, Tool, Txn};
+use accesslog::GroupBy;
+use entries::TopEntries;
+use logq::getopt::{OptMatch, ToolOption};
+use logq::live::LiveLog;
+use logq::program::{self, ToolCli, ToolProgram};
+use logq::tool::ToolFailure;
+use logq::{Flow, LogTool, Select, ToolSink, Txn};
 use networks::Database;
-use screen::Line;
+use screen::ScreenLine;
 use talkers::Talkers;
 
-pub const OPTIONS: &[Opt] = &[
-    Opt('1', "", "Count the existing log, print the result, and exit"),
-    Opt('b', "", "Only backend transactions (fetches)"),
-    Opt('c', "", "Only client transactions (requests)"),
-    Opt('C', "", "Ignore case in regular expressions and strings"),
-    Opt('d', "", "Start with the existing log"),
-    Opt('E', "", "Only requests, including ESI includes"),
-    Opt('f', "", "Only the first word of each record"),
-    Opt('g', "session|request|vxid|raw", "How records are grouped for queries (default: vxid)"),
-    Opt('h', "", "Show this help"),
-    Opt('i', "taglist", "Only these tags"),
-    Opt('I', "[taglist:]regex", "Only records that match the regular expression"),
-    Opt('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
-    Opt('n', "dir", "Working directory or instance name of the server"),
-    Opt('p', "period", "Averaging period in seconds (default: 60)"),
-    Opt('Q', "file", "Read a query from this file"),
-    Opt('q', "query", "Only groups that match the query, see vsl-query(7)"),
-    Opt('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
-    Opt('t', "seconds|off", "How long to wait for the server (default: 5)"),
-    Opt('T', "seconds", "Count incomplete transactions after this time (default: 120)"),
-    Opt('x', "taglist", "Exclude these tags"),
-    Opt('X', "[taglist:]regex", "Exclude records that match the regular expression"),
-    Opt('V', "", "Show the version"),
+pub const OPTIONS: &[ToolOption] = &[
+    ToolOption('1', "", "Count the existing log, print the result, and exit"),
+    ToolOption('b', "", "Only backend transactions (fetches)"),
+    ToolOption('c', "", "Only client transactions (requests)"),
+    ToolOption('C', "", "Ignore case in regular expressions and strings"),
+    ToolOption('d', "", "Start with the existing log"),
+    ToolOption('E', "", "Only requests, including ESI includes"),
+    ToolOption('f', "", "Only the first word of each record"),
+    ToolOption('g', "session|request|vxid|raw", "How records are grouped for queries (default: vxid)"),
+    ToolOption('h', "", "Show this help"),
+    ToolOption('i', "taglist", "Only these tags"),
+    ToolOption('I', "[taglist:]regex", "Only records that match the regular expression"),
+    ToolOption('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
+    ToolOption('n', "dir", "Working directory or instance name of the server"),
+    ToolOption('p', "period", "Averaging period in seconds (default: 60)"),
+    ToolOption('Q', "file", "Read a query from this file"),
+    ToolOption('q', "query", "Only groups that match the query, see vsl-query(7)"),
+    ToolOption('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
+    ToolOption('t', "seconds|off", "How long to wait for the server (default: 5)"),
+    ToolOption('T', "seconds", "Count incomplete transactions after this time (default: 120)"),
+    ToolOption('x', "taglist", "Exclude these tags"),
+    ToolOption('X', "[taglist:]regex", "Exclude records that match the regular expression"),
+    ToolOption('V', "", "Show the version"),
 ];
 
 const MORE: &str = "
@@ -62,35 +62,35 @@ Examples:
 
 pub fn main(program: &str, args: &[String]) -> i32 {
     let long = &["by", "asn-table"];
-    program::main(program, args, &Cli { options: OPTIONS, long, valued: long, more: MORE }, Config::default())
+    program::main(program, args, &ToolCli { options: OPTIONS, long, valued: long, more: MORE }, Config::default())
 }
 
 #[derive(Default)]
 struct Config {
-    tool: Tool,
+    tool: LogTool,
     once: bool,
     first_word: bool,
     period: Option<u32>,
-    by: Option<By>,
+    by: Option<GroupBy>,
     table: Option<String>,
 }
 
-impl Program for Config {
-    fn option(&mut self, option: OptMatch) -> Result<(), Failure> {
+impl ToolProgram for Config {
+    fn option(&mut self, option: OptMatch) -> Result<(), ToolFailure> {
         match option {
             OptMatch::Short('1', _) => (self.once, self.tool.past) = (true, true),
             OptMatch::Short('f', _) => self.first_word = true,
             OptMatch::Short('p', value) => {
-                let number = || Failure::new(format!("Syntax error, {value} is not a number"));
+                let number = || ToolFailure::new(format!("Syntax error, {value} is not a number"));
                 let (n, rest) = logq::number::integer(&value).ok_or_else(number)?;
                 self.period = Some(u32::try_from(n).ok().filter(|_| rest.is_empty()).ok_or_else(number)?);
             }
             OptMatch::Short(letter, value) => {
-                self.tool.option(letter, &value).map_err(Failure::new)?;
+                self.tool.option(letter, &value).map_err(ToolFailure::new)?;
             }
             OptMatch::Long(name, value) if name == "by" => {
                 let found = talkers::WORDS.iter().find(|(word, _)| *word == value);
-                let wrong = || Failure::new(format!("--by: Invalid value '{value}'"));
+                let wrong = || ToolFailure::new(format!("--by: Invalid value '{value}'"));
                 self.by = Some(found.map(|(_, by)| *by).ok_or_else(wrong)?);
             }
             OptMatch::Long(_, value) => self.table = Some(value),
@@ -98,49 +98,50 @@ impl Program for Config {
         Ok(())
     }
 
-    fn run(mut self) -> Result<i32, Failure> {
+    fn run(mut self) -> Result<i32, ToolFailure> {
         let counts = match self.by {
             Some(by) => Counts::Talkers(Talkers::new(by, self.networks(by)?)),
-            None if self.table.is_some() => return Err(Failure::new("--asn-table needs --by asn")),
-            None => Counts::Entries(Entries::new(self.first_word, self.period.unwrap_or(60))),
+            None if self.table.is_some() => return Err(ToolFailure::new("--asn-table needs --by asn")),
+            None => Counts::Entries(TopEntries::new(self.first_word, self.period.unwrap_or(60))),
         };
         if self.by.is_some() {
-            self.tool.option('c', "").map_err(Failure::new)?;
+            self.tool.option('c', "").map_err(ToolFailure::new)?;
         }
         if self.once {
             let mut top = Top { counts, live: None };
             self.tool.run(&mut top)?;
             let out = io::stdout();
-            top.counts.print(&mut out.lock()).map_err(|e| Failure::new(e.to_string()))?;
+            top.counts.print(&mut out.lock()).map_err(|e| ToolFailure::new(e.to_string()))?;
             return Ok(0);
         }
-        let live = Live::new(&self.tool, Duration::from_secs(1))?;
+        let live = LiveLog::new(&self.tool, Duration::from_secs(1))?;
         let mut top = Top { counts, live: Some(live) };
         self.tool.run(&mut top)?;
         // What was read stays on the screen until a key ends it.
-        let is_watched = top.live.as_mut().is_some_and(Live::end);
-        while is_watched && top.turn(Duration::from_secs(1)).map_err(|e| Failure::new(e.to_string()))? == Flow::On {}
+        let is_watched = top.live.as_mut().is_some_and(LiveLog::end);
+        while is_watched && top.turn(Duration::from_secs(1)).map_err(|e| ToolFailure::new(e.to_string()))? == Flow::On {
+        }
         Ok(0)
     }
 }
 
 impl Config {
-    fn networks(&self, by: By) -> Result<Option<Database>, Failure> {
+    fn networks(&self, by: GroupBy) -> Result<Option<Database>, ToolFailure> {
         match (by, &self.table) {
-            (By::System, Some(name)) => {
+            (GroupBy::System, Some(name)) => {
                 let mut database = Database::default();
-                database.add(name).map_err(Failure::new)?;
+                database.add(name).map_err(ToolFailure::new)?;
                 Ok(Some(database))
             }
-            (By::System, None) => Err(Failure::new("--by asn needs --asn-table")),
-            (_, Some(_)) => Err(Failure::new("--asn-table needs --by asn")),
+            (GroupBy::System, None) => Err(ToolFailure::new("--by asn needs --asn-table")),
+            (_, Some(_)) => Err(ToolFailure::new("--asn-table needs --by asn")),
             (_, None) => Ok(None),
         }
     }
 }
 
 enum Counts {
-    Entries(Entries),
+    Entries(TopEntries),
     Talkers(Talkers),
 }
 
@@ -162,7 +163,7 @@ impl Counts {
 
 struct Top {
     counts: Counts,
-    live: Option<Live>,
+    live: Option<LiveLog>,
 }
 
 impl Top {
@@ -176,18 +177,18 @@ impl Top {
                 }
                 Counts::Talkers(talkers) => (talkers.len(), talkers.lines(lines.saturating_sub(2))),
             };
-            let mut head = Line::new(format!("list length {length}"));
+            let mut head = ScreenLine::new(format!("list length {length}"));
             let ident = if live.is_over { format!("{} (EOF)", live.ident) } else { live.ident.clone() };
             head.put(columns.saturating_sub(ident.chars().count() + 1), &ident);
-            let mut page = vec![head, Line::default()];
-            page.extend(body.into_iter().map(Line::new));
+            let mut page = vec![head, ScreenLine::default()];
+            page.extend(body.into_iter().map(ScreenLine::new));
             page
         })?;
         live.key(wait, |_, _| {})
     }
 }
 
-impl Sink for Top {
+impl ToolSink for Top {
     fn group(&mut self, select: &Select, group: &[Txn<'_>]) -> io::Result<Flow> {
         self.counts.add(select, group);
         Ok(Flow::On)

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use accesslog::{By, Handling, Hitters, Keys, Measure, Sums, of_transaction};
+use accesslog::{GroupBy, GroupKeys, Handling, Hitters, HittersMeasure, Sums, of_transaction};
 use logq::Txn;
 use networks::Database;
 
@@ -11,20 +11,25 @@ use networks::Database;
 const BYTES: usize = 64 << 20;
 
 /// The values of `--by`, in varnishtop's words.
-pub const WORDS: [(&str, By); 5] =
-    [("client", By::Client), ("url", By::Path), ("host", By::Host), ("ua", By::UserAgent), ("asn", By::System)];
+pub const WORDS: [(&str, GroupBy); 5] = [
+    ("client", GroupBy::Client),
+    ("url", GroupBy::Path),
+    ("host", GroupBy::Host),
+    ("ua", GroupBy::UserAgent),
+    ("asn", GroupBy::System),
+];
 
 pub struct Talkers {
-    by: By,
-    keys: Keys,
+    by: GroupBy,
+    keys: GroupKeys,
     key: Vec<u8>,
     hitters: Hitters,
 }
 
 impl Talkers {
-    pub fn new(by: By, networks: Option<Database>) -> Talkers {
-        let keys = Keys { networks: networks.map(Arc::new), ..Keys::default() };
-        Talkers { by, keys, key: Vec::new(), hitters: Hitters::new(Measure::Requests, BYTES, false) }
+    pub fn new(by: GroupBy, networks: Option<Database>) -> Talkers {
+        let keys = GroupKeys { networks: networks.map(Arc::new), ..GroupKeys::default() };
+        Talkers { by, keys, key: Vec::new(), hitters: Hitters::new(HittersMeasure::Requests, BYTES, false) }
     }
 
     pub fn len(&self) -> usize {

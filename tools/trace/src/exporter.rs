@@ -9,14 +9,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
-use tls::origin::Origin;
+use tls::origin::TlsOrigin;
 use tls::roots::Roots;
 use tls::verify::Verify;
 use toolkit::print;
-use transactions::attributes::Value;
-use webclient::{Call, Channel, ClearText, GrpcError, Link, Target, connect, in_words, talk};
+use transactions::attributes::AttributeValue;
+use webclient::{ClearText, GrpcCall, GrpcChannel, GrpcError, WebLink, WebTarget, connect, in_words, talk};
 
-use crate::otlp::{ExportRequest, ExportResponse, Resource, ResourceSpans, Scope, ScopeSpans, Span, attribute};
+use crate::otlp::{ExportRequest, ExportResponse, OtlpScope, OtlpSpan, Resource, ResourceSpans, ScopeSpans, attribute};
 
 const QUEUE: usize = 4096;
 /// Spans of one export.
@@ -35,7 +35,7 @@ const HTTP_PATH: &str = "/v1/traces";
 const GRPC_PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Protocol {
+pub enum ExportProtocol {
     Http,
     Grpc,
 }
@@ -43,8 +43,8 @@ pub enum Protocol {
 /// The collector that gets spans, and the name that they are sent under.
 #[derive(Clone, Debug)]
 pub struct Destination {
-    pub target: Target,
-    pub protocol: Protocol,
+    pub target: WebTarget,
+    pub protocol: ExportProtocol,
     pub fields: Vec<(String, String)>,
     /// Certificates in PEM to be trusted instead of the system's.
     pub trusted: Option<Vec<u8>>,
@@ -57,12 +57,12 @@ impl Destination {
     ///
     /// # Errors
     /// Nobody can be asked there.
-    pub fn parse_target(url: &str, protocol: Protocol) -> Result<Target, String> {
-        let mut target = Target::parse(url, ClearText::Anywhere)?;
+    pub fn parse_target(url: &str, protocol: ExportProtocol) -> Result<WebTarget, String> {
+        let mut target = WebTarget::parse(url, ClearText::Anywhere)?;
         match protocol {
-            Protocol::Http if target.path == "/" => target.path = HTTP_PATH.to_owned(),
-            Protocol::Grpc if target.path != "/" => return Err("with gRPC there is no path in it".to_owned()),
-            Protocol::Http | Protocol::Grpc => {}
+            ExportProtocol::Http if target.path == "/" => target.path = HTTP_PATH.to_owned(),
+            ExportProtocol::Grpc if target.path != "/" => return Err("with gRPC there is no path in it".to_owned()),
+            ExportProtocol::Http | ExportProtocol::Grpc => {}
         }
         Ok(target)
     }
@@ -70,7 +70,7 @@ impl Destination {
 
 #[derive(Debug)]
 pub struct Exporter {
-    queue: Option<SyncSender<Vec<Span>>>,
+    queue: Option<SyncSender<Vec<OtlpSpan>>>,
     lost: u64,
     thread: Option<JoinHandle<()>>,
 }
@@ -89,7 +89,7 @@ impl Exporter {
         Ok(Exporter { queue: Some(queue), lost: 0, thread: Some(thread) })
     }
 
-    pub fn send(&mut self, spans: Vec<Span>) {
+    pub fn send(&mut self, spans: Vec<OtlpSpan>) {
         let count = spans.len() as u64;
         let Some(queue) = &self.queue else { return };
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = queue.try_send(spans) {
@@ -108,25 +108,25 @@ impl Drop for Exporter {
     }
 }
 
-fn tls_client(to: &Destination) -> Result<Arc<tls::Client>, String> {
+fn tls_client(to: &Destination) -> Result<Arc<tls::TlsClient>, String> {
     let roots = match &to.trusted {
         Some(pem) => Roots::from_pem(pem).map_err(|error| error.to_string())?,
         None if to.target.is_tls => Roots::system(),
         None => Roots::none(),
     };
     let verify = Verify::ChainAndName;
-    let origin = Origin { name: String::new(), sni: true, verify, roots, revoked: None, certificate: None };
+    let origin = TlsOrigin { name: String::new(), sni: true, verify, roots, revoked: None, certificate: None };
     match to.protocol {
-        Protocol::Http => origin.client(1),
-        Protocol::Grpc => origin.client_offering(&["h2"], 1),
+        ExportProtocol::Http => origin.client(1),
+        ExportProtocol::Grpc => origin.client_offering(&["h2"], 1),
     }
 }
 
 struct Work {
     to: Destination,
-    client: Arc<tls::Client>,
+    client: Arc<tls::TlsClient>,
     /// The connection that the last call of gRPC has left open.
-    channel: Option<Channel<Link>>,
+    channel: Option<GrpcChannel<WebLink>>,
     complained: Option<Instant>,
     lost: u64,
 }
@@ -142,7 +142,7 @@ fn told(error: GrpcError) -> Failure {
 }
 
 impl Work {
-    fn run(&mut self, spans: &Receiver<Vec<Span>>) {
+    fn run(&mut self, spans: &Receiver<Vec<OtlpSpan>>) {
         let mut batch = Vec::new();
         loop {
             let is_over = fill(&mut batch, spans);
@@ -158,7 +158,7 @@ impl Work {
         }
     }
 
-    fn export(&mut self, spans: Vec<Span>, is_over: bool) {
+    fn export(&mut self, spans: Vec<OtlpSpan>, is_over: bool) {
         let count = spans.len() as u64;
         let bytes = self.request(spans).encode_to_vec();
         let mut pause = FIRST_PAUSE;
@@ -178,22 +178,22 @@ impl Work {
         self.lost += count;
     }
 
-    fn request(&self, spans: Vec<Span>) -> ExportRequest {
+    fn request(&self, spans: Vec<OtlpSpan>) -> ExportRequest {
         let attributes =
-            self.to.resource.iter().map(|(key, value)| attribute(key, Value::Text(value.clone()))).collect();
-        let scope = Scope { name: "lacquer".into(), version: env!("CARGO_PKG_VERSION").into() };
+            self.to.resource.iter().map(|(key, value)| attribute(key, AttributeValue::Text(value.clone()))).collect();
+        let scope = OtlpScope { name: "lacquer".into(), version: env!("CARGO_PKG_VERSION").into() };
         let scope_spans = vec![ScopeSpans { scope: Some(scope), spans }];
         ExportRequest { resource_spans: vec![ResourceSpans { resource: Some(Resource { attributes }), scope_spans }] }
     }
 
     fn attempt(&mut self, message: &[u8]) -> Result<Vec<u8>, Failure> {
         match self.to.protocol {
-            Protocol::Http => self.post(message),
-            Protocol::Grpc => self.call(message),
+            ExportProtocol::Http => self.post(message),
+            ExportProtocol::Grpc => self.call(message),
         }
     }
 
-    fn connect(&self, until: Instant) -> Result<Link, Failure> {
+    fn connect(&self, until: Instant) -> Result<WebLink, Failure> {
         let told = |error: io::Error| Failure { text: in_words(&error), is_passing: true };
         connect(&self.to.target, &self.client, until).map_err(told)
     }
@@ -215,20 +215,20 @@ impl Work {
     /// are the same to a collector.
     fn call(&mut self, message: &[u8]) -> Result<Vec<u8>, Failure> {
         let until = Instant::now() + TIMEOUT;
-        if let Some(mut channel) = self.channel.take().filter(Channel::is_open) {
+        if let Some(mut channel) = self.channel.take().filter(GrpcChannel::is_open) {
             channel.link_mut().end_by(until);
             match self.call_over(channel, message) {
                 Err(GrpcError::Io(_)) => {}
                 called => return called.map_err(told),
             }
         }
-        let channel = Channel::new(self.connect(until)?);
+        let channel = GrpcChannel::new(self.connect(until)?);
         self.call_over(channel, message).map_err(told)
     }
 
     /// Calls, and keeps the connection where that is of use.
-    fn call_over(&mut self, mut channel: Channel<Link>, message: &[u8]) -> Result<Vec<u8>, GrpcError> {
-        let what = Call { path: GRPC_PATH, fields: &self.to.fields, message };
+    fn call_over(&mut self, mut channel: GrpcChannel<WebLink>, message: &[u8]) -> Result<Vec<u8>, GrpcError> {
+        let what = GrpcCall { path: GRPC_PATH, fields: &self.to.fields, message };
         let called = channel.call(&self.to.target, &what);
         if !matches!(called, Err(GrpcError::Io(_))) {
             self.channel = Some(channel);
@@ -237,7 +237,7 @@ impl Work {
     }
 
     fn http_request(&self, message: &[u8]) -> Vec<u8> {
-        let Target { path, authority, .. } = &self.to.target;
+        let WebTarget { path, authority, .. } = &self.to.target;
         let mut head = format!(
             "POST {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\nContent-Type: application/x-protobuf\r\nContent-Length: {}\r\n",
             message.len()
@@ -265,7 +265,7 @@ impl Work {
 }
 
 /// Waits for a batch; true: nothing more comes.
-fn fill(batch: &mut Vec<Span>, spans: &Receiver<Vec<Span>>) -> bool {
+fn fill(batch: &mut Vec<OtlpSpan>, spans: &Receiver<Vec<OtlpSpan>>) -> bool {
     let mut until = None;
     while batch.len() < BATCH {
         let left = until.map_or(MAX_WAIT, |until: Instant| until.saturating_duration_since(Instant::now()));

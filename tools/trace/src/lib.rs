@@ -12,26 +12,26 @@ mod spans;
 use std::io;
 use std::time::Duration;
 
-use exporter::{Destination, Exporter, Protocol};
-use logq::getopt::{self, Opt, OptMatch};
-use logq::program::{self, Cli, Program};
-use logq::tool::Failure;
-use logq::{Flow, Grouping, Redaction, Select, Sink, Tool, Txn};
+use exporter::{Destination, ExportProtocol, Exporter};
+use logq::getopt::{self, OptMatch, ToolOption};
+use logq::program::{self, ToolCli, ToolProgram};
+use logq::tool::ToolFailure;
+use logq::{Flow, Grouping, LogTool, Redaction, Select, ToolSink, Txn};
 use sampling::Sampling;
 
-pub const OPTIONS: &[Opt] = &[
-    Opt('d', "", "Read the existing log from its start, and exit at its end"),
-    Opt('D', "", "Run in the background"),
-    Opt('h', "", "Show this help"),
-    Opt('k', "num", "Exit after this many requests"),
-    Opt('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
-    Opt('n', "dir", "Working directory or instance name of the server"),
-    Opt('P', "file", "Write the process ID to this file"),
-    Opt('q', "query", "Only requests that match the query, see vsl-query(7)"),
-    Opt('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
-    Opt('t', "seconds|off", "How long to wait for the server (default: 5)"),
-    Opt('T', "seconds", "Export incomplete transactions after this time (default: 120)"),
-    Opt('V', "", "Show the version"),
+pub const OPTIONS: &[ToolOption] = &[
+    ToolOption('d', "", "Read the existing log from its start, and exit at its end"),
+    ToolOption('D', "", "Run in the background"),
+    ToolOption('h', "", "Show this help"),
+    ToolOption('k', "num", "Exit after this many requests"),
+    ToolOption('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
+    ToolOption('n', "dir", "Working directory or instance name of the server"),
+    ToolOption('P', "file", "Write the process ID to this file"),
+    ToolOption('q', "query", "Only requests that match the query, see vsl-query(7)"),
+    ToolOption('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
+    ToolOption('t', "seconds|off", "How long to wait for the server (default: 5)"),
+    ToolOption('T', "seconds", "Export incomplete transactions after this time (default: 120)"),
+    ToolOption('V', "", "Show the version"),
 ];
 
 const LONG: &[&str] = &["to", "grpc", "ratio", "slow", "no-errors", "no-caller", "service", "attribute", "field", "ca"];
@@ -56,7 +56,7 @@ Examples:
 ";
 
 pub fn main(program: &str, args: &[String]) -> i32 {
-    let cli = Cli { options: OPTIONS, long: LONG, valued: VALUED, more: MORE };
+    let cli = ToolCli { options: OPTIONS, long: LONG, valued: VALUED, more: MORE };
     let mut config = Config::default();
     config.tool.grouping = Grouping::Request;
     program::main(program, args, &cli, config)
@@ -68,7 +68,7 @@ pub fn usage() -> String {
 
 #[derive(Default)]
 struct Config {
-    tool: Tool,
+    tool: LogTool,
     url: Option<String>,
     grpc: bool,
     sampling: Sampling,
@@ -78,21 +78,23 @@ struct Config {
     trusted: Option<Vec<u8>>,
 }
 
-fn bad(name: &str, value: &str, expected: &str) -> Failure {
-    Failure::new(format!("--{name}={value}: {expected}"))
+fn bad(name: &str, value: &str, expected: &str) -> ToolFailure {
+    ToolFailure::new(format!("--{name}={value}: {expected}"))
 }
 
 /// Both sides of a sign, neither empty.
-fn pair(name: &str, value: &str, sign: char, expected: &str) -> Result<(String, String), Failure> {
+fn pair(name: &str, value: &str, sign: char, expected: &str) -> Result<(String, String), ToolFailure> {
     let pair = value.split_once(sign).map(|(key, value)| (key.trim(), value.trim()));
     let pair = pair.filter(|(key, value)| !key.is_empty() && !value.is_empty() && !value.contains(['\r', '\n']));
     pair.map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(|| bad(name, value, expected))
 }
 
-impl Program for Config {
-    fn option(&mut self, option: OptMatch) -> Result<(), Failure> {
+impl ToolProgram for Config {
+    fn option(&mut self, option: OptMatch) -> Result<(), ToolFailure> {
         let (name, value) = match option {
-            OptMatch::Short(letter, value) => return self.tool.option(letter, &value).map(drop).map_err(Failure::new),
+            OptMatch::Short(letter, value) => {
+                return self.tool.option(letter, &value).map(drop).map_err(ToolFailure::new);
+            }
             OptMatch::Long(name, value) => (name, value),
         };
         match name.as_str() {
@@ -121,9 +123,10 @@ impl Program for Config {
         Ok(())
     }
 
-    fn run(self) -> Result<i32, Failure> {
-        let url = self.url.ok_or_else(|| Failure::new("--to: which collector? For instance http://127.0.0.1:4318"))?;
-        let protocol = if self.grpc { Protocol::Grpc } else { Protocol::Http };
+    fn run(self) -> Result<i32, ToolFailure> {
+        let url =
+            self.url.ok_or_else(|| ToolFailure::new("--to: which collector? For instance http://127.0.0.1:4318"))?;
+        let protocol = if self.grpc { ExportProtocol::Grpc } else { ExportProtocol::Http };
         let target = Destination::parse_target(&url, protocol).map_err(|error| bad("to", &url, &error))?;
         let mut resource = vec![("service.name".to_owned(), self.service.unwrap_or_else(|| "lacquer".to_owned()))];
         resource.extend(self.resource);
@@ -151,7 +154,7 @@ impl Traces {
     }
 }
 
-impl Sink for Traces {
+impl ToolSink for Traces {
     fn group(&mut self, _select: &Select, group: &[Txn<'_>]) -> io::Result<Flow> {
         // Of most requests no more than this is made.
         if !transactions::trees(group).iter().any(|request| self.sampling.keeps(request)) {

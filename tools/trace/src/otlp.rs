@@ -2,7 +2,7 @@
 //! Messages of the OpenTelemetry protocol, as far as traces need them (opentelemetry-proto 1.x: numbers and types of fields).
 
 use prost::{Message, Oneof};
-use transactions::attributes::Value;
+use transactions::attributes::AttributeValue;
 
 /// The message `ExportTraceServiceRequest` of OTLP.
 #[derive(Clone, PartialEq, Message)]
@@ -47,13 +47,13 @@ pub struct Resource {
 #[derive(Clone, PartialEq, Message)]
 pub struct ScopeSpans {
     #[prost(message, optional, tag = "1")]
-    pub scope: Option<Scope>,
+    pub scope: Option<OtlpScope>,
     #[prost(message, repeated, tag = "2")]
-    pub spans: Vec<Span>,
+    pub spans: Vec<OtlpSpan>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Scope {
+pub struct OtlpScope {
     #[prost(string, tag = "1")]
     pub name: String,
     #[prost(string, tag = "2")]
@@ -62,7 +62,7 @@ pub struct Scope {
 
 /// A step with a beginning and an end.
 #[derive(Clone, PartialEq, Message)]
-pub struct Span {
+pub struct OtlpSpan {
     /// The number, 16 bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub trace_id: Vec<u8>,
@@ -84,9 +84,9 @@ pub struct Span {
     #[prost(message, repeated, tag = "9")]
     pub attributes: Vec<KeyValue>,
     #[prost(message, repeated, tag = "11")]
-    pub events: Vec<Event>,
+    pub events: Vec<SpanEvent>,
     #[prost(message, optional, tag = "15")]
-    pub status: Option<Status>,
+    pub status: Option<SpanStatus>,
     /// The lowest bits are those of `traceparent`.
     #[prost(fixed32, tag = "16")]
     pub flags: u32,
@@ -105,7 +105,7 @@ pub enum SpanKind {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Event {
+pub struct SpanEvent {
     #[prost(fixed64, tag = "1")]
     pub time_unix_nano: u64,
     #[prost(string, tag = "2")]
@@ -115,7 +115,7 @@ pub struct Event {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Status {
+pub struct SpanStatus {
     #[prost(string, tag = "2")]
     pub message: String,
     /// The value 2: it failed.
@@ -123,7 +123,7 @@ pub struct Status {
     pub code: i32,
 }
 
-/// [`Status::code`] of what failed.
+/// [`SpanStatus::code`] of what failed.
 pub const STATUS_ERROR: i32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
@@ -150,11 +150,11 @@ pub enum AnyValueKind {
     Int(i64),
 }
 
-pub fn attribute(key: impl Into<String>, value: Value) -> KeyValue {
+pub fn attribute(key: impl Into<String>, value: AttributeValue) -> KeyValue {
     let value = match value {
-        Value::Text(text) => AnyValueKind::String(text),
-        Value::Number(number) => AnyValueKind::Int(i64::try_from(number).unwrap_or(i64::MAX)),
-        Value::Boolean(value) => AnyValueKind::Bool(value),
+        AttributeValue::Text(text) => AnyValueKind::String(text),
+        AttributeValue::Number(number) => AnyValueKind::Int(i64::try_from(number).unwrap_or(i64::MAX)),
+        AttributeValue::Boolean(value) => AnyValueKind::Bool(value),
     };
     KeyValue { key: key.into(), value: Some(AnyValue { value: Some(value) }) }
 }
@@ -166,8 +166,13 @@ mod tests {
     #[test]
     fn bytes_are_those_of_the_protocol() {
         // Tag 4 of type 2, tag 7 of type 1, tag 16 of type 5: as the schema's numbers make them.
-        let span =
-            Span { parent_span_id: vec![1; 8], start_time_unix_nano: 1, flags: 1, name: "a".into(), ..Span::default() };
+        let span = OtlpSpan {
+            parent_span_id: vec![1; 8],
+            start_time_unix_nano: 1,
+            flags: 1,
+            name: "a".into(),
+            ..OtlpSpan::default()
+        };
         let bytes = span.encode_to_vec();
         let expected: &[u8] =
             &[0x22, 8, 1, 1, 1, 1, 1, 1, 1, 1, 0x2a, 1, b'a', 0x39, 1, 0, 0, 0, 0, 0, 0, 0, 0x85, 0x01, 1, 0, 0, 0];

@@ -43,16 +43,16 @@ impl Sampling {
 
 #[cfg(test)]
 mod tests {
-    use transactions::{Message, Stamp, UnixNs};
+    use transactions::{TransactionMessage, TransactionStamp, UnixNs};
 
     use super::*;
 
     fn request(vxid: u32, status: u16, ns: u64) -> Transaction {
-        let at = |label: &str, at| Stamp { label: label.into(), at: UnixNs(at) };
+        let at = |label: &str, at| TransactionStamp { label: label.into(), at: UnixNs(at) };
         Transaction {
             vxid,
             stamps: vec![at("Start", 1_700_000_000_000_000_000), at("Resp", 1_700_000_000_000_000_000 + ns)],
-            response: Message { status, ..Message::default() },
+            response: TransactionMessage { status, ..TransactionMessage::default() },
             ..Transaction::default()
         }
     }

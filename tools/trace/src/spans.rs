@@ -2,11 +2,11 @@
 //! A request as spans: its own, whose events are the steps that the log has times of, those of what it caused, and those of what it waited
 //! for: a connection, the head of an answer, its body, another's fetch.
 
-use transactions::attributes::{self, Value};
+use transactions::attributes::{self, AttributeValue};
 use transactions::ids::{self, SpanId};
-use transactions::{Kind, Transaction, UnixNs};
+use transactions::{Transaction, TransactionType, UnixNs};
 
-use crate::otlp::{Event, STATUS_ERROR, Span, SpanKind, Status, attribute};
+use crate::otlp::{OtlpSpan, STATUS_ERROR, SpanEvent, SpanKind, SpanStatus, attribute};
 
 /// Nested deeper, fragments hang at the last level.
 const MAX_DEPTH: u32 = 32;
@@ -19,14 +19,14 @@ const WAITS: [(&str, &str, &str); 3] =
 /// Spans of waits have numbers from there on among those that a span has caused: above those of transactions.
 const FIRST_WAIT: u64 = 1 << 40;
 
-pub fn of_request(spans: &mut Vec<Span>, request: &Transaction) {
+pub fn of_request(spans: &mut Vec<OtlpSpan>, request: &Transaction) {
     add(spans, request, ids::of_request(request), 0);
 }
 
-fn add(spans: &mut Vec<Span>, t: &Transaction, id: SpanId, depth: u32) {
+fn add(spans: &mut Vec<OtlpSpan>, t: &Transaction, id: SpanId, depth: u32) {
     let Some((begin, end)) = t.begin().zip(end_of(t)) else { return };
     let failure = t.errors.first().cloned().or_else(|| (t.response.status >= 500).then(String::new));
-    spans.push(Span {
+    spans.push(OtlpSpan {
         trace_id: id.own.trace.to_be_bytes().to_vec(),
         span_id: id.own.span.to_be_bytes().to_vec(),
         parent_span_id: if id.parent == 0 { Vec::new() } else { id.parent.to_be_bytes().to_vec() },
@@ -36,7 +36,7 @@ fn add(spans: &mut Vec<Span>, t: &Transaction, id: SpanId, depth: u32) {
         end_time_unix_nano: end.0,
         attributes: attributes::of(t).into_iter().map(|(key, value)| attribute(key, value)).collect(),
         events: events(t),
-        status: failure.map(|message| Status { message, code: STATUS_ERROR }),
+        status: failure.map(|message| SpanStatus { message, code: STATUS_ERROR }),
         flags: u32::from(id.own.flags),
     });
     waits(spans, t, id);
@@ -46,14 +46,15 @@ fn add(spans: &mut Vec<Span>, t: &Transaction, id: SpanId, depth: u32) {
 }
 
 /// Appends what a transaction waited for. Of a connection that was there before nothing was waited for.
-fn waits(spans: &mut Vec<Span>, t: &Transaction, id: SpanId) {
+fn waits(spans: &mut Vec<OtlpSpan>, t: &Transaction, id: SpanId) {
     let is_reused = t.peer.as_ref().is_some_and(|peer| peer.is_reused);
-    let fetch = WAITS.iter().filter(|(name, ..)| t.kind == Kind::Fetch && !(is_reused && *name == "connect"));
+    let fetch =
+        WAITS.iter().filter(|(name, ..)| t.kind == TransactionType::Fetch && !(is_reused && *name == "connect"));
     let fetch = fetch.filter_map(|(name, from, to)| Some((*name, t.stamp(from)?, t.stamp(to)?)));
     let others = t.stamps.windows(2).filter(|pair| pair[1].label == "Waitinglist");
     let others = others.map(|pair| ("waitinglist", pair[0].at, pair[1].at));
     for (number, (name, begin, end)) in (FIRST_WAIT..).zip(fetch.chain(others)) {
-        spans.push(Span {
+        spans.push(OtlpSpan {
             trace_id: id.own.trace.to_be_bytes().to_vec(),
             span_id: id.own.child(number).span.to_be_bytes().to_vec(),
             parent_span_id: id.own.span.to_be_bytes().to_vec(),
@@ -72,42 +73,53 @@ fn waits(spans: &mut Vec<Span>, t: &Transaction, id: SpanId) {
 /// The end of a transaction. The fragments of a request that waits for them are a part; a fetch may go on when its
 /// client has all.
 fn end_of(t: &Transaction) -> Option<UnixNs> {
-    let within = t.children.iter().filter(|child| child.kind == Kind::Request).filter_map(end_of).max();
+    let within = t.children.iter().filter(|child| child.kind == TransactionType::Request).filter_map(end_of).max();
     t.end().max(within)
 }
 
 /// Low in number, as a span's name has to be: the path is an attribute.
 fn name(t: &Transaction) -> String {
     match t.kind {
-        Kind::Request => t.request.method.clone(),
-        Kind::Fetch => format!("{} {}", t.reason, t.peer.as_ref().map_or("", |peer| &peer.name)).trim().to_owned(),
+        TransactionType::Request => t.request.method.clone(),
+        TransactionType::Fetch => {
+            format!("{} {}", t.reason, t.peer.as_ref().map_or("", |peer| &peer.name)).trim().to_owned()
+        }
     }
 }
 
 fn kind(t: &Transaction) -> SpanKind {
     match (t.kind, t.reason) {
-        (Kind::Request, "rxreq") => SpanKind::Server,
-        (Kind::Request, _) => SpanKind::Internal,
-        (Kind::Fetch, _) => SpanKind::Client,
+        (TransactionType::Request, "rxreq") => SpanKind::Server,
+        (TransactionType::Request, _) => SpanKind::Internal,
+        (TransactionType::Fetch, _) => SpanKind::Client,
     }
 }
 
 /// The steps of a transaction, and what VCL has logged and decided.
-fn events(t: &Transaction) -> Vec<Event> {
-    let at = |time: UnixNs, name: String, attributes| Event { time_unix_nano: time.0, name, attributes };
-    let mut events: Vec<Event> = t.stamps.iter().map(|stamp| at(stamp.at, stamp.label.clone(), Vec::new())).collect();
+fn events(t: &Transaction) -> Vec<SpanEvent> {
+    let at = |time: UnixNs, name: String, attributes| SpanEvent { time_unix_nano: time.0, name, attributes };
+    let mut events: Vec<SpanEvent> =
+        t.stamps.iter().map(|stamp| at(stamp.at, stamp.label.clone(), Vec::new())).collect();
     let begin = t.begin().unwrap_or_default();
     let calls: Vec<String> = t.calls.iter().map(|call| format!("{} {}", call.sub, call.action)).collect();
     if !calls.is_empty() {
         // When each was called the log doesn't say.
-        events.push(at(begin, "vcl".into(), vec![attribute("lacquer.vcl.calls", Value::Text(calls.join(", ")))]));
+        events.push(at(
+            begin,
+            "vcl".into(),
+            vec![attribute("lacquer.vcl.calls", AttributeValue::Text(calls.join(", ")))],
+        ));
     }
     for note in t.notes.iter().take(MAX_NOTES) {
-        events.push(at(begin, "log".into(), vec![attribute("message", Value::Text(note.clone()))]));
+        events.push(at(begin, "log".into(), vec![attribute("message", AttributeValue::Text(note.clone()))]));
     }
     for error in &t.errors {
         let end = t.end().unwrap_or(begin);
-        events.push(at(end, "exception".into(), vec![attribute("exception.message", Value::Text(error.clone()))]));
+        events.push(at(
+            end,
+            "exception".into(),
+            vec![attribute("exception.message", AttributeValue::Text(error.clone()))],
+        ));
     }
     events
 }
@@ -119,22 +131,24 @@ mod tests {
     use logq::Grouping;
     use logq::group::{Grouper, TxnFilter};
     use tables::Tag;
-    use transactions::{Message, Peer, Stamp};
+    use transactions::{TransactionMessage, TransactionPeer, TransactionStamp};
 
     use super::*;
 
-    fn stamps(from: u64, to: u64) -> Vec<Stamp> {
-        [("Start", from), ("Resp", to)].map(|(label, at)| Stamp { label: label.into(), at: UnixNs(at) }).to_vec()
+    fn stamps(from: u64, to: u64) -> Vec<TransactionStamp> {
+        [("Start", from), ("Resp", to)]
+            .map(|(label, at)| TransactionStamp { label: label.into(), at: UnixNs(at) })
+            .to_vec()
     }
 
     #[test]
     fn spans_nest_as_transactions_do() {
         let fetch = Transaction {
             vxid: 3,
-            kind: Kind::Fetch,
+            kind: TransactionType::Fetch,
             reason: "fetch",
             stamps: stamps(110, 400),
-            peer: Some(Peer { name: "boot.default".into(), ..Peer::default() }),
+            peer: Some(TransactionPeer { name: "boot.default".into(), ..TransactionPeer::default() }),
             errors: vec!["timeout".into()],
             ..Transaction::default()
         };
@@ -149,7 +163,7 @@ mod tests {
             vxid: 2,
             reason: "rxreq",
             stamps: stamps(100, 300),
-            request: Message { method: "GET".into(), ..Message::default() },
+            request: TransactionMessage { method: "GET".into(), ..TransactionMessage::default() },
             children: vec![fragment],
             ..Transaction::default()
         };
@@ -171,7 +185,7 @@ mod tests {
     }
 
     /// The spans of the requests for `url` that a server wrote of: name, and the name of the one above.
-    fn recorded(records: &[testkit::recorded::Record], url: &str) -> Vec<(String, String)> {
+    fn recorded(records: &[testkit::recorded::TestRecord], url: &str) -> Vec<(String, String)> {
         let wanted =
             TxnFilter { backend: true, client: true, esi: true, limit: 1000, timeout: Duration::from_secs(120) };
         let mut grouper = Grouper::new(Grouping::Request, wanted);
@@ -182,7 +196,7 @@ mod tests {
             for request in requests.iter().flatten().filter(|request| request.request.url == url) {
                 let mut spans = Vec::new();
                 of_request(&mut spans, request);
-                let above = |span: &Span| spans.iter().find(|other| other.span_id == span.parent_span_id);
+                let above = |span: &OtlpSpan| spans.iter().find(|other| other.span_id == span.parent_span_id);
                 for span in &spans {
                     assert!(span.start_time_unix_nano > 1_700_000_000_000_000_000, "{span:?}");
                     assert!(span.end_time_unix_nano >= span.start_time_unix_nano, "{span:?}");

@@ -6,7 +6,7 @@ use toolkit::args::{Arg, Args as Words};
 use crate::help::is_for;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Command {
+pub(crate) enum VclToolCommand {
     Help,
     Check,
     Codes,
@@ -17,18 +17,18 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum CheckFormat {
     Text,
     Json,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Args {
-    pub command: Command,
+pub(crate) struct VclArgs {
+    pub command: VclToolCommand,
     /// Command whose help is requested; `None`: the overview.
-    pub topic: Option<Command>,
+    pub topic: Option<VclToolCommand>,
     pub files: Vec<String>,
-    pub format: Format,
+    pub format: CheckFormat,
     pub syntax: u8,
     pub dialect: Option<vcl::Dialect>,
     /// explain: show the bytecode.
@@ -53,19 +53,19 @@ pub(crate) struct Args {
     dirs: Vec<String>,
 }
 
-impl Args {
+impl VclArgs {
     /// The directories as a value of `vcl_path`; Varnish's default if there are none.
     pub fn path(&self) -> String {
         if self.dirs.is_empty() { "/etc/varnish:/usr/share/varnish/vcl".to_owned() } else { self.dirs.join(":") }
     }
 }
 
-pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
-    let mut args = Args {
-        command: Command::Help,
+pub(crate) fn parse(words: &[String]) -> Result<VclArgs, String> {
+    let mut args = VclArgs {
+        command: VclToolCommand::Help,
         topic: None,
         files: Vec::new(),
-        format: Format::Text,
+        format: CheckFormat::Text,
         syntax: 41,
         dialect: None,
         code: false,
@@ -84,12 +84,12 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
     };
     let (first, rest) = words.split_first().ok_or("a command is missing")?;
     args.command = match first.as_str() {
-        "check" => Command::Check,
-        "codes" => Command::Codes,
-        "explain" => Command::Explain,
-        "fmt" => Command::Fmt,
-        "lsp" => Command::Lsp,
-        "migrate" => Command::Migrate,
+        "check" => VclToolCommand::Check,
+        "codes" => VclToolCommand::Codes,
+        "explain" => VclToolCommand::Explain,
+        "fmt" => VclToolCommand::Fmt,
+        "lsp" => VclToolCommand::Lsp,
+        "migrate" => VclToolCommand::Migrate,
         "help" | "--help" | "-h" | "-?" => return Ok(args),
         other => return Err(format!("no command {other:?}")),
     };
@@ -97,7 +97,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
     while let Some(word) = words.next()? {
         let name = match word {
             Arg::Help => {
-                args.topic = Some(std::mem::replace(&mut args.command, Command::Help));
+                args.topic = Some(std::mem::replace(&mut args.command, VclToolCommand::Help));
                 return Ok(args);
             }
             Arg::Word(file) => {
@@ -111,9 +111,9 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         }
         match name {
             // Language clients in editors add this option.
-            "--stdio" if args.command == Command::Lsp => {}
+            "--stdio" if args.command == VclToolCommand::Lsp => {}
             "-I" => args.dirs.push(words.value()?.to_owned()),
-            "--format" => args.format = words.one_of(&[("text", Format::Text), ("json", Format::Json)])?,
+            "--format" => args.format = words.one_of(&[("text", CheckFormat::Text), ("json", CheckFormat::Json)])?,
             "--syntax" => {
                 args.syntax = words.parsed("4.0 or 4.1 (older ones by --dialect)", |word| match word {
                     "4.0" => Some(40),
@@ -141,16 +141,18 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         }
     }
     match (&args.command, args.files.len()) {
-        (Command::Lsp, 0) => Ok(args),
-        (Command::Codes, _) => Ok(args),
-        (Command::Lsp, _) => Err("lsp takes no files: the editor names them".to_owned()),
+        (VclToolCommand::Lsp, 0) => Ok(args),
+        (VclToolCommand::Codes, _) => Ok(args),
+        (VclToolCommand::Lsp, _) => Err("lsp takes no files: the editor names them".to_owned()),
         (_, 0) => Err("a file is missing".to_owned()),
-        (Command::Explain, 2..) => Err("explain takes one file".to_owned()),
-        (Command::Explain, _) if !args.code && (args.plain || args.builtin) => {
+        (VclToolCommand::Explain, 2..) => Err("explain takes one file".to_owned()),
+        (VclToolCommand::Explain, _) if !args.code && (args.plain || args.builtin) => {
             Err("--plain and --builtin are for explain --code".to_owned())
         }
-        (Command::Explain, _) if args.code && args.format == Format::Json => Err("--code is text only".to_owned()),
-        (Command::Migrate, 2..) => Err("migrate takes one file".to_owned()),
+        (VclToolCommand::Explain, _) if args.code && args.format == CheckFormat::Json => {
+            Err("--code is text only".to_owned())
+        }
+        (VclToolCommand::Migrate, 2..) => Err("migrate takes one file".to_owned()),
         _ => Ok(args),
     }
 }
@@ -168,14 +170,14 @@ fn indent(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn of(line: &str) -> Result<Args, String> {
+    fn of(line: &str) -> Result<VclArgs, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn options_and_files_mix() {
         let args = of("check -I a a.vcl --format=json -Ib --syntax 4.0 -- -b.vcl").unwrap();
-        assert_eq!((args.path().as_str(), args.format, args.syntax), ("a:b", Format::Json, 40));
+        assert_eq!((args.path().as_str(), args.format, args.syntax), ("a:b", CheckFormat::Json, 40));
         assert_eq!(args.files, ["a.vcl", "-b.vcl"]);
     }
 

@@ -2,16 +2,16 @@
 //! `lacquer vcl check`: reports all errors of files, each checked with the files that include it.
 
 use serde_json::{Value, json};
-use vcl::{Code, Diagnostic, Diagnostics, Place, Severity, Sources};
+use vcl::{Diagnostic, DiagnosticCode, DiagnosticSeverity, Diagnostics, FileSpan, Sources};
 
-use crate::args::{Args, Format};
-use crate::judge::{self, Finding, Judgement};
+use crate::args::{CheckFormat, VclArgs};
+use crate::judge::{self, Judgement, LocatedDiagnostic};
 use crate::show::{self, Colours};
-use crate::texts::Texts;
+use crate::texts::OpenTexts;
 use crate::{out, read};
 
-pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
-    let mut texts = Texts::new(sources, args.dialect);
+pub(crate) fn run(args: &VclArgs, sources: &dyn Sources) -> i32 {
+    let mut texts = OpenTexts::new(sources, args.dialect);
     let mut named = Vec::new();
     for file in &args.files {
         let name = read(file, sources).map(|(name, text)| {
@@ -31,8 +31,8 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
             status = 2;
         }
         let shown = match args.format {
-            Format::Json => verdict.as_json(file),
-            Format::Text => verdict.as_text(file, colours),
+            CheckFormat::Json => verdict.as_json(file),
+            CheckFormat::Text => verdict.as_text(file, colours),
         };
         if out(shown.as_bytes(), 0) != 0 {
             return 1;
@@ -43,17 +43,20 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
 
 #[derive(Debug, Default)]
 struct Verdict {
-    findings: Vec<Finding>,
+    findings: Vec<LocatedDiagnostic>,
     /// Remarks on how the file was judged.
     notes: Vec<String>,
 }
 
 impl Verdict {
     fn unreadable(reason: &str) -> Verdict {
-        Verdict { findings: vec![Finding::nowhere(Diagnostic::error(Code::File, reason))], notes: Vec::new() }
+        Verdict {
+            findings: vec![LocatedDiagnostic::nowhere(Diagnostic::error(DiagnosticCode::File, reason))],
+            notes: Vec::new(),
+        }
     }
 
-    fn check(texts: &Texts<'_>, file: &str, args: &Args) -> Verdict {
+    fn check(texts: &OpenTexts<'_>, file: &str, args: &VclArgs) -> Verdict {
         let mut verdict = Verdict::default();
         let mut is_alone = false;
         for root in texts.roots(file) {
@@ -62,12 +65,14 @@ impl Verdict {
                 continue;
             }
             let own: Vec<String> = texts.parts(file).into_iter().map(|part| part.path).collect();
-            let is_own = |found: &Finding| found.location.as_ref().is_some_and(|location| own.contains(&location.path));
+            let is_own = |found: &LocatedDiagnostic| {
+                found.location.as_ref().is_some_and(|location| own.contains(&location.path))
+            };
             let judged = judge::judge(texts, &root, args);
             let (own, others): (Vec<_>, Vec<_>) = judged.findings.into_iter().partition(is_own);
             verdict.notes.push(format!("judged with {root}, which includes it"));
             // An error there may have kept it from being read.
-            if others.iter().any(|found| found.diagnostic.severity == Severity::Error) {
+            if others.iter().any(|found| found.diagnostic.severity == DiagnosticSeverity::Error) {
                 verdict.notes.push(format!("{root} has errors of its own"));
                 is_alone = true;
             }
@@ -85,7 +90,7 @@ impl Verdict {
         verdict
     }
 
-    fn add(&mut self, findings: Vec<Finding>) {
+    fn add(&mut self, findings: Vec<LocatedDiagnostic>) {
         for found in findings {
             if !judge::is_known(&self.findings, &found) {
                 self.findings.push(found);
@@ -93,18 +98,18 @@ impl Verdict {
         }
     }
 
-    fn of_severity(&self, severity: Severity) -> impl Iterator<Item = &Finding> {
+    fn of_severity(&self, severity: DiagnosticSeverity) -> impl Iterator<Item = &LocatedDiagnostic> {
         self.findings.iter().filter(move |found| found.diagnostic.severity == severity)
     }
 
     fn is_good(&self) -> bool {
-        self.of_severity(Severity::Error).next().is_none()
+        self.of_severity(DiagnosticSeverity::Error).next().is_none()
     }
 
     /// The verdict on one file, as one line.
     fn as_json(&self, file: &str) -> String {
         let list = |severity| self.of_severity(severity).map(|found| object(&found.diagnostic)).collect::<Vec<_>>();
-        let (errors, warnings) = (list(Severity::Error), list(Severity::Warning));
+        let (errors, warnings) = (list(DiagnosticSeverity::Error), list(DiagnosticSeverity::Warning));
         let all =
             json!({ "file": file, "ok": self.is_good(), "errors": errors, "warnings": warnings, "notes": self.notes });
         format!("{all}\n")
@@ -117,7 +122,8 @@ impl Verdict {
             1 => format!(", 1 {word}"),
             n => format!(", {n} {word}s"),
         };
-        let (errors, warnings) = (count(Severity::Error, "error"), count(Severity::Warning, "warning"));
+        let (errors, warnings) =
+            (count(DiagnosticSeverity::Error, "error"), count(DiagnosticSeverity::Warning, "warning"));
         let mut out = format!("{file}: {verdict}{errors}{warnings}\n");
         self.notes.iter().for_each(|note| out.push_str(&show::note(note, colours)));
         for found in &self.findings {
@@ -130,13 +136,13 @@ impl Verdict {
 
 /// The compiler's errors as JSON.
 pub(crate) fn errors(diagnostics: &Diagnostics) -> Vec<Value> {
-    diagnostics.0.iter().filter(|one| one.severity == Severity::Error).map(object).collect()
+    diagnostics.0.iter().filter(|one| one.severity == DiagnosticSeverity::Error).map(object).collect()
 }
 
 fn object(one: &Diagnostic) -> Value {
     let at = one.place.as_ref();
-    let label = |(said, place): &(String, Place)| json!({ "message": said, "source": place.source, "line": place.line, "column": place.column });
-    let edit = |(Place { source, at, line, column }, new): &(Place, String)| json!({ "source": source, "line": line, "column": column, "start": at.start, "end": at.end, "new": new });
+    let label = |(said, place): &(String, FileSpan)| json!({ "message": said, "source": place.source, "line": place.line, "column": place.column });
+    let edit = |(FileSpan { source, at, line, column }, new): &(FileSpan, String)| json!({ "source": source, "line": line, "column": column, "start": at.start, "end": at.end, "new": new });
     json!({
         "message": one.message,
         "hint": one.hint,

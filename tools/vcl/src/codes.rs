@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use toolkit::print;
-use vcl::{About, Code, PREAMBLE};
+use vcl::{About, DiagnosticCode, PREAMBLE};
 
 use crate::out;
 
@@ -14,8 +14,8 @@ pub(crate) fn run(words: &[String]) -> i32 {
     }
     let mut texts = Vec::new();
     for word in words {
-        let Some(code) = Code::find(word) else {
-            let near = Code::nearest(word).map(|near| format!(" Is {near} meant?")).unwrap_or_default();
+        let Some(code) = DiagnosticCode::find(word) else {
+            let near = DiagnosticCode::nearest(word).map(|near| format!(" Is {near} meant?")).unwrap_or_default();
             print::err(format_args!(
                 "lacquer vcl codes: there is no code {word:?}.{near} `lacquer vcl codes` lists all.\n"
             ));
@@ -28,7 +28,7 @@ pub(crate) fn run(words: &[String]) -> i32 {
 
 fn list() -> String {
     let mut out = String::new();
-    for code in Code::ALL {
+    for code in DiagnosticCode::ALL {
         let _ = writeln!(out, "{code:<17} {}", code.about().title);
     }
     out
@@ -55,7 +55,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::net::IpAddr;
 
-    use vcl::{Diagnostics, Options, Severity, Sources};
+    use vcl::{CompileOptions, DiagnosticSeverity, Diagnostics, Sources};
 
     use vcl::program::BackendAddress;
 
@@ -94,7 +94,11 @@ mod tests {
 
     /// All diagnostics for an example.
     fn said(example: &str) -> Diagnostics {
-        let options = Options { check_regex: Some(vcl_regex::check), modules: vmods::MODULES, ..Options::default() };
+        let options = CompileOptions {
+            check_regex: Some(vcl_regex::check),
+            modules: vmods::MODULES,
+            ..CompileOptions::default()
+        };
         match vcl::compile("example.vcl", About::whole(example).as_bytes(), &OneFile, &options) {
             Ok(good) => good.warnings,
             Err(reason) => reason,
@@ -104,34 +108,34 @@ mod tests {
     #[test]
     fn each_example_fails_by_its_code_alone_and_works_without_the_mistake() {
         let mut words = BTreeSet::new();
-        for code in Code::ALL {
+        for code in DiagnosticCode::ALL {
             let About { word, title, text, bad, good } = code.about();
-            assert!(words.insert(word) && Code::find(word) == Some(*code) && !title.is_empty(), "{word}");
+            assert!(words.insert(word) && DiagnosticCode::find(word) == Some(*code) && !title.is_empty(), "{word}");
             assert!(text.ends_with('.'), "{word}");
-            if *code == Code::Internal {
+            if *code == DiagnosticCode::Internal {
                 assert!(bad.is_empty() && good.is_empty());
                 continue;
             }
             let (wrong, right) = (said(bad), said(good));
-            let codes: BTreeSet<Code> = wrong.0.iter().map(|one| one.code).collect();
+            let codes: BTreeSet<DiagnosticCode> = wrong.0.iter().map(|one| one.code).collect();
             assert_eq!(codes, BTreeSet::from([*code]), "{word}:\n{wrong}");
             assert!(right.0.is_empty(), "{word}:\n{right}");
-            let is_warning = wrong.0.iter().all(|one| one.severity == Severity::Warning);
+            let is_warning = wrong.0.iter().all(|one| one.severity == DiagnosticSeverity::Warning);
             assert!(is_warning || wrong.0.len() == 1, "{word}: one error");
         }
     }
 
     #[test]
     fn a_code_is_explained_with_both_examples() {
-        let text = explained(Code::Type.about());
+        let text = explained(DiagnosticCode::Type.about());
         assert!(text.starts_with("type: a value of another type\n\nValues have types"), "{text}");
         assert!(
             text.contains("\nThis works:\n\n    sub vcl_backend_response {\n        set beresp.ttl = 120s;"),
             "{text}"
         );
         assert!(text.ends_with("In front of both stands: vcl 4.1; backend default none;\n"), "{text}");
-        assert_eq!(list().lines().count(), Code::ALL.len());
+        assert_eq!(list().lines().count(), DiagnosticCode::ALL.len());
         assert!(list().lines().chain(text.lines()).all(|line| line.len() <= 122));
-        assert_eq!(Code::nearest("unkown-name"), Some(Code::UnknownName));
+        assert_eq!(DiagnosticCode::nearest("unkown-name"), Some(DiagnosticCode::UnknownName));
     }
 }

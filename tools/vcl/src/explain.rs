@@ -7,16 +7,16 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use toolkit::print;
 use vcl::program::{AclDecl, BackendAddress, BackendDecl, Program, SourceLocation};
-use vcl::{Severity, Sources, listing};
+use vcl::{DiagnosticSeverity, Sources, listing};
 
-use crate::args::{Args, Format};
+use crate::args::{CheckFormat, VclArgs};
 use crate::judge;
 use crate::policy::{self, Fact, SubSummary};
 use crate::show::{self, Colours};
-use crate::texts::Texts;
+use crate::texts::OpenTexts;
 use crate::{options, out, read};
 
-pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
+pub(crate) fn run(args: &VclArgs, sources: &dyn Sources) -> i32 {
     match explained(args, sources) {
         Ok(text) => out(text.as_bytes(), 0),
         Err(reason) => {
@@ -26,13 +26,13 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     }
 }
 
-fn explained(args: &Args, sources: &dyn Sources) -> Result<String, String> {
+fn explained(args: &VclArgs, sources: &dyn Sources) -> Result<String, String> {
     let (name, text) = read(&args.files[0], sources)?;
-    let mut texts = Texts::new(sources, args.dialect);
+    let mut texts = OpenTexts::new(sources, args.dialect);
     texts.put(&name, &name, text.clone(), Value::Null);
     let found = judge::judge(&texts, &name, args).findings.into_iter();
     let errors: Vec<String> = found
-        .filter(|found| found.diagnostic.severity == Severity::Error)
+        .filter(|found| found.diagnostic.severity == DiagnosticSeverity::Error)
         .map(|found| show::finding(&found, Colours::of(&std::io::stderr())))
         .collect();
     if !errors.is_empty() {
@@ -56,12 +56,12 @@ fn explained(args: &Args, sources: &dyn Sources) -> Result<String, String> {
     told.retain(|told| args.sub.as_ref().is_none_or(|sub| *sub == told.sub));
     let policy = Policy { file: &args.files[0], name: &name, dialect, program: &compiled.program, told };
     Ok(match args.format {
-        Format::Json => format!("{}\n", policy.as_json()),
-        Format::Text => policy.as_text(args.sub.is_none()),
+        CheckFormat::Json => format!("{}\n", policy.as_json()),
+        CheckFormat::Text => policy.as_text(args.sub.is_none()),
     })
 }
 
-fn known_sub(args: &Args, names: &[String]) -> Result<(), String> {
+fn known_sub(args: &VclArgs, names: &[String]) -> Result<(), String> {
     match &args.sub {
         Some(name) if !names.contains(name) => Err(format!("no subroutine {name}; there are {}", names.join(", "))),
         _ => Ok(()),
@@ -244,7 +244,7 @@ mod tests {
     fn ops_stand_below_their_lines() {
         let vcl =
             b"vcl 4.1;\nbackend b none;\nsub vcl_recv {\n  if (server.hostname ~ \"^a\") {\n    return (pass);\n  }\n}\n";
-        let program = vcl::compile("x.vcl", vcl, &vcl::NoSources, &vcl::Options::default()).unwrap().program;
+        let program = vcl::compile("x.vcl", vcl, &vcl::NoSources, &vcl::CompileOptions::default()).unwrap().program;
         let shown = code(&program, Some("vcl_recv"), false);
         assert!(shown.starts_with("\nsub vcl_recv:\n"), "{shown}");
         assert!(shown.contains("  x.vcl:4: if (server.hostname ~ \"^a\") {\n"), "{shown}");
@@ -267,8 +267,9 @@ mod tests {
     fn a_policy_is_told_as_text_and_as_json() {
         let text = "vcl 4.1;\nbackend web { .host = \"web.example\"; }\nacl p { ! \"10.0.0.0\"/8; }\nsub vcl_recv {\n  \
                     if (client.ip ~ p) { return (pipe); }\n}\nsub vcl_hash { hash_data(req.url); return (lookup); }\n";
-        let program = vcl::compile("/x.vcl", text.as_bytes(), &AnyHost, &vcl::Options::default()).unwrap().program;
-        let mut texts = Texts::new(&vcl::NoSources, None);
+        let program =
+            vcl::compile("/x.vcl", text.as_bytes(), &AnyHost, &vcl::CompileOptions::default()).unwrap().program;
+        let mut texts = OpenTexts::new(&vcl::NoSources, None);
         texts.put("/x.vcl", "/x.vcl", text.as_bytes().to_vec(), Value::Null);
         let told = policy::summarize(&texts, "/x.vcl");
         let policy = Policy { file: "x.vcl", name: "/x.vcl", dialect: None, program: &program, told };

@@ -8,14 +8,14 @@ use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::Path;
 
 use toolkit::print;
-use vcl::format::{Style, format};
+use vcl::format::{FormatStyle, format};
 
-use crate::args::Args;
+use crate::args::VclArgs;
 use crate::diff;
 
 /// Formats each file. A file that can't be formatted stays unchanged.
-pub(crate) fn run(args: &Args) -> i32 {
-    let mut style = Style::default();
+pub(crate) fn run(args: &VclArgs) -> i32 {
+    let mut style = FormatStyle::default();
     if let Some(indent) = &args.indent {
         style.indent.clone_from(indent);
     }
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> i32 {
 }
 
 /// Returns true if the formatted text differs from the file.
-fn one(file: &str, args: &Args, style: &Style) -> Result<bool, String> {
+fn one(file: &str, args: &VclArgs, style: &FormatStyle) -> Result<bool, String> {
     let stdin = file == "-";
     let mut text = Vec::new();
     let read =

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Help texts of `lacquer vcl` and its commands. Commands and options are declared only here, also which option applies to which command.
 
-use crate::args::Command::{self, Check, Codes, Explain, Fmt, Lsp, Migrate};
+use crate::args::VclToolCommand::{self, Check, Codes, Explain, Fmt, Lsp, Migrate};
 
 const WIDTH: usize = 80;
 /// Column in which the texts of commands and options begin.
 const COLUMN: usize = 20;
 
 /// A command: its name, its arguments, a summary, details, and an example.
-struct Topic(Option<Command>, &'static str, &'static str, &'static str, &'static str, &'static str);
+struct Topic(Option<VclToolCommand>, &'static str, &'static str, &'static str, &'static str, &'static str);
 
 const TOPICS: &[Topic] = &[
     Topic(
@@ -70,9 +70,9 @@ const TOPICS: &[Topic] = &[
 ];
 
 /// An option: its names, its value, its commands, and a description.
-struct Opt(&'static [&'static str], &'static str, &'static [Command], &'static str);
+struct Opt(&'static [&'static str], &'static str, &'static [VclToolCommand], &'static str);
 
-const COMPILING: &[Command] = &[Check, Migrate, Explain, Lsp];
+const COMPILING: &[VclToolCommand] = &[Check, Migrate, Explain, Lsp];
 
 const OPTIONS: &[Opt] = &[
     Opt(
@@ -131,7 +131,7 @@ const OPTIONS: &[Opt] = &[
 const STATUS: &str = "Exit status: 0 all files are good, 2 one isn't, 1 it can't be used so.";
 
 /// True if an option applies to a command. Unknown options pass; the parser rejects them later.
-pub(crate) fn is_for(name: &str, command: &Command) -> bool {
+pub(crate) fn is_for(name: &str, command: &VclToolCommand) -> bool {
     let name = if name.starts_with("-I") { "-I" } else { name };
     OPTIONS.iter().find(|option| option.0.contains(&name)).is_none_or(|option| option.2.contains(command))
 }
@@ -140,11 +140,11 @@ pub(crate) fn is_command(word: &str) -> bool {
     TOPICS.iter().any(|topic| topic.1 == word)
 }
 
-pub(crate) fn name(command: &Command) -> &'static str {
+pub(crate) fn name(command: &VclToolCommand) -> &'static str {
     TOPICS.iter().find(|topic| topic.0.as_ref() == Some(command)).map_or("", |topic| topic.1)
 }
 
-pub(crate) fn text(command: Option<&Command>) -> String {
+pub(crate) fn text(command: Option<&VclToolCommand>) -> String {
     let topic = TOPICS.iter().find(|topic| command.is_some() && topic.0.as_ref() == command);
     let Some(Topic(Some(command), name, operands, what, more, example)) = topic else { return overview() };
     let mut out = format!("Usage: lacquer vcl {name} {operands}\n\n");

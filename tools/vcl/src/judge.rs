@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use tables::vclvars::VARS;
 use vcl::outline::{self, Outline};
-use vcl::{Code, Diagnostic, Fix, Options, Place, Severity, Sources};
+use vcl::{CompileOptions, Diagnostic, DiagnosticCode, DiagnosticSeverity, FileSpan, Fix, Sources};
 
-use crate::args::{Args, Command};
+use crate::args::{VclArgs, VclToolCommand};
 use crate::modules;
-use crate::texts::{Overlay, Part, StrayInclude, Texts};
+use crate::texts::{OpenText, OpenTexts, Overlay, StrayInclude};
 
 /// Maximum number of errors that are searched for in one VCL.
 const MAX: usize = 30;
@@ -22,7 +22,7 @@ const STAND_IN: &str = "<editor>";
 pub(crate) const STAND_IN_BACKEND: &str = "lacquer_lsp";
 
 #[derive(Debug, Clone)]
-pub(crate) struct Finding {
+pub(crate) struct LocatedDiagnostic {
     pub diagnostic: Diagnostic,
     /// `None` if the finding is about the whole VCL.
     pub location: Option<Location>,
@@ -31,9 +31,9 @@ pub(crate) struct Finding {
     pub fix: Option<Fix<Location>>,
 }
 
-impl Finding {
-    pub fn nowhere(diagnostic: Diagnostic) -> Finding {
-        Finding { diagnostic, location: None, labels: Vec::new(), fix: None }
+impl LocatedDiagnostic {
+    pub fn nowhere(diagnostic: Diagnostic) -> LocatedDiagnostic {
+        LocatedDiagnostic { diagnostic, location: None, labels: Vec::new(), fix: None }
     }
 
     /// The complete name at the location, including all dots.
@@ -45,7 +45,7 @@ impl Finding {
     }
 
     fn is_warning(&self) -> bool {
-        self.diagnostic.severity == Severity::Warning
+        self.diagnostic.severity == DiagnosticSeverity::Warning
     }
 }
 
@@ -84,12 +84,12 @@ impl Location {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Judgement {
-    pub findings: Vec<Finding>,
+    pub findings: Vec<LocatedDiagnostic>,
     /// True if it is a part of a VCL, judged by itself. Undeclared names may be declared elsewhere.
     pub is_fragment: bool,
 }
 
-pub(crate) fn judge(texts: &Texts<'_>, root: &str, args: &Args) -> Judgement {
+pub(crate) fn judge(texts: &OpenTexts<'_>, root: &str, args: &VclArgs) -> Judgement {
     let mut judged = Judgement::default();
     let mut overlay = texts.overlay(root);
     overlay.looks_up_hosts = args.resolve;
@@ -108,16 +108,16 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, args: &Args) -> Judgement {
         let mut errors = Vec::new();
         for diagnostic in said.0 {
             // A name may be unused only because of the error.
-            if failed && diagnostic.code == Code::Unused {
+            if failed && diagnostic.code == DiagnosticCode::Unused {
                 continue;
             }
-            if diagnostic.severity == Severity::Error {
+            if diagnostic.severity == DiagnosticSeverity::Error {
                 errors.push(diagnostic.clone());
             }
             let found = finding(&overlay, diagnostic);
             // After parts were removed, the rest may be unused or unreachable.
-            let is_left = found.diagnostic.code == Code::Unused && is_nowhere_else(texts, root, &found);
-            if round > 0 && (found.is_warning() || found.diagnostic.code == Code::Unused) && !is_left {
+            let is_left = found.diagnostic.code == DiagnosticCode::Unused && is_nowhere_else(texts, root, &found);
+            if round > 0 && (found.is_warning() || found.diagnostic.code == DiagnosticCode::Unused) && !is_left {
                 continue;
             }
             if found.location.as_ref().is_some_and(|location| location.is_in(&halves))
@@ -141,7 +141,7 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, args: &Args) -> Judgement {
         judged.findings.push(not_whole(texts, root));
     }
     judged.findings.extend(texts.stray_includes(root).into_iter().map(stray));
-    let place = |found: &Finding| {
+    let place = |found: &LocatedDiagnostic| {
         found.location.as_ref().map(|location| (location.path != root, location.path.clone(), location.at.start))
     };
     judged.findings.sort_by_cached_key(place);
@@ -149,47 +149,49 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, args: &Args) -> Judgement {
 }
 
 /// True if a fix for a misspelt name suggests the unused name.
-fn is_meant(all: &[Finding], found: &Finding) -> bool {
-    let Some(name) = found.name().filter(|_| found.diagnostic.code == Code::Unused) else { return false };
+fn is_meant(all: &[LocatedDiagnostic], found: &LocatedDiagnostic) -> bool {
+    let Some(name) = found.name().filter(|_| found.diagnostic.code == DiagnosticCode::Unused) else { return false };
     let edits = all.iter().filter_map(|other| other.fix.as_ref()).flat_map(|fix| &fix.edits);
     edits.into_iter().any(|(_, new)| *new == name)
 }
 
 /// Compiles the VCL that begins with `root`. Returns the program or the first error.
-pub(crate) fn program(texts: &Texts<'_>, root: &str, args: &Args) -> Result<vcl::Compiled, String> {
+pub(crate) fn program(texts: &OpenTexts<'_>, root: &str, args: &VclArgs) -> Result<vcl::Compiled, String> {
     let overlay = texts.overlay(root);
     overlay.read(root).map_err(|reason| format!("{reason}\n"))?;
     Compile::new(texts, root, args).run(&overlay).map_err(|reason| reason.to_string())
 }
 
 /// The error for a file that exists but keeps the VCL from being loaded. The rest of the VCL is judged with it all the same.
-fn stray(include: StrayInclude) -> Finding {
+fn stray(include: StrayInclude) -> LocatedDiagnostic {
     let StrayInclude { path, text, at, reason, found } = include;
     let (folder, name) = found.rsplit_once('/').unwrap_or((".", &found));
-    let mut error = Diagnostic::error(Code::File, reason.trim_end());
+    let mut error = Diagnostic::error(DiagnosticCode::File, reason.trim_end());
     error.hint = Some(format!(
         "varnishd looks for it in vcl_path alone, not beside the file: say -I {folder}, or write \"./{name}\" if it is always there."
     ));
     let location = Location { path, text, at };
-    error.place = Some(Place {
+    error.place = Some(FileSpan {
         source: location.path.clone(),
         at: location.at.clone(),
         line: u32::try_from(location.line()).unwrap_or(u32::MAX),
         column: u32::try_from(location.column()).unwrap_or(u32::MAX),
     });
-    Finding { location: Some(location), ..Finding::nowhere(error) }
+    LocatedDiagnostic { location: Some(location), ..LocatedDiagnostic::nowhere(error) }
 }
 
 /// The minimum that a VCL needs.
 const BACKEND: &str = "`backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }` (or `backend default none;` where nothing is fetched)";
 
-fn not_whole(texts: &Texts<'_>, file: &str) -> Finding {
+fn not_whole(texts: &OpenTexts<'_>, file: &str) -> LocatedDiagnostic {
     let is_told = texts.is_versioned(file) || texts.dialect(file).is_some();
     let (code, lacks, needs) = match (is_told, texts.has_backend(file)) {
-        (true, _) => (Code::NoBackend, "it declares no backend", format!("Write {BACKEND}")),
-        (false, true) => (Code::Version, "it doesn't say `vcl 4.1;`", "Write `vcl 4.1;` as the first line".to_owned()),
+        (true, _) => (DiagnosticCode::NoBackend, "it declares no backend", format!("Write {BACKEND}")),
+        (false, true) => {
+            (DiagnosticCode::Version, "it doesn't say `vcl 4.1;`", "Write `vcl 4.1;` as the first line".to_owned())
+        }
         (false, false) => (
-            Code::Version,
+            DiagnosticCode::Version,
             "it doesn't say `vcl 4.1;` and declares no backend",
             format!("Write `vcl 4.1;` as the first line, and below it {BACKEND}"),
         ),
@@ -198,24 +200,24 @@ fn not_whole(texts: &Texts<'_>, file: &str) -> Finding {
     error.hint = Some(format!(
         "{needs}. If another file includes it, name that one, too, or say --part: what it doesn't declare may be declared elsewhere."
     ));
-    Finding::nowhere(error)
+    LocatedDiagnostic::nowhere(error)
 }
 
 struct Compile<'a> {
     root: &'a str,
-    options: Options,
+    options: CompileOptions,
     /// A text that includes the fragment; `None` if it is a whole VCL.
     stand_in: Option<Vec<u8>>,
 }
 
 impl<'a> Compile<'a> {
-    fn new(texts: &Texts<'_>, root: &'a str, args: &Args) -> Compile<'a> {
+    fn new(texts: &OpenTexts<'_>, root: &'a str, args: &VclArgs) -> Compile<'a> {
         let dialect = texts.dialect(root);
         let (labels, stores) = match args.command {
-            Command::Lsp => assumed(args, texts, root),
+            VclToolCommand::Lsp => assumed(args, texts, root),
             _ => (args.labels.clone(), args.stores.clone()),
         };
-        let options = Options {
+        let options = CompileOptions {
             dialect,
             check_regex: Some(vcl_regex::check),
             modules: modules::all(),
@@ -224,7 +226,7 @@ impl<'a> Compile<'a> {
             stores,
             err_unref: false,
             max_errors: MAX,
-            ..Options::default()
+            ..CompileOptions::default()
         };
         let backend = if dialect.is_some() {
             format!("backend {STAND_IN_BACKEND} {{ .host = \"192.0.2.1\"; }}")
@@ -270,7 +272,7 @@ fn take_one_out(overlay: &mut Overlay<'_>, error: Diagnostic, halves: &mut Vec<(
     let outline = Outline::parse(&text);
     // The end of a block is there, but not its beginning.
     let blank = at.checked_sub(1).filter(|before| matches!(text[*before], b' ' | b'\t'));
-    if let (true, Some(blank), true) = (code == Code::MissingBrace, blank, outline.lacks_brace()) {
+    if let (true, Some(blank), true) = (code == DiagnosticCode::MissingBrace, blank, outline.lacks_brace()) {
         let mut text = text;
         text[blank] = b'{';
         overlay.instead.insert(path, text);
@@ -279,7 +281,7 @@ fn take_one_out(overlay: &mut Overlay<'_>, error: Diagnostic, halves: &mut Vec<(
     let mut all = outline.declarations.iter();
     // For a repeated declaration, the first one stays.
     let again = all.clone().find(|d| d.at.start == at && all.clone().any(|o| o.name == d.name && o.at.start < at));
-    let around = all.find(|d| d.whole.contains(&at) && d.kind != outline::Kind::Sub);
+    let around = all.find(|d| d.whole.contains(&at) && d.kind != outline::DeclarationKind::Sub);
     let is_half = |d: &&outline::Declaration| halves.iter().any(|(file, half)| *file == path && *half == d.whole);
     let (stretch, with) = match (again, around.filter(is_half)) {
         (Some(again), _) => (again.whole.clone(), ""),
@@ -304,8 +306,8 @@ fn take_one_out(overlay: &mut Overlay<'_>, error: Diagnostic, halves: &mut Vec<(
 /// The shortest valid body of such a declaration.
 fn body(declaration: &outline::Declaration) -> Option<&'static str> {
     match declaration.kind {
-        outline::Kind::Backend => Some(" none;"),
-        outline::Kind::Acl | outline::Kind::Probe => Some(" { }"),
+        outline::DeclarationKind::Backend => Some(" none;"),
+        outline::DeclarationKind::Acl | outline::DeclarationKind::Probe => Some(" { }"),
         _ => None,
     }
 }
@@ -326,11 +328,11 @@ fn blanked(mut text: Vec<u8>, stretch: Range<usize>, with: &str) -> Option<Vec<u
 }
 
 /// Labels and stores of the command line, or, if it names none, all that the texts name. Only a server knows the real ones.
-fn assumed(args: &Args, texts: &Texts<'_>, root: &str) -> (Vec<String>, Vec<String>) {
+fn assumed(args: &VclArgs, texts: &OpenTexts<'_>, root: &str) -> (Vec<String>, Vec<String>) {
     let (mut labels, mut stores) = (args.labels.clone(), args.stores.clone());
     // One store always exists.
     let (no_labels, no_stores) = (labels.is_empty(), stores.len() == 1);
-    for Part { text, outline, .. } in texts.parts(root) {
+    for OpenText { text, outline, .. } in texts.parts(root) {
         let names = outline.names(&text);
         let words: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(&text[name.at.clone()])).collect();
         for (n, word) in words.iter().enumerate() {
@@ -347,22 +349,22 @@ fn assumed(args: &Args, texts: &Texts<'_>, root: &str) -> (Vec<String>, Vec<Stri
 }
 
 /// True if an unused name appears only in its declaration, so that none of the parts taken out used it.
-fn is_nowhere_else(texts: &Texts<'_>, root: &str, found: &Finding) -> bool {
+fn is_nowhere_else(texts: &OpenTexts<'_>, root: &str, found: &LocatedDiagnostic) -> bool {
     let Some(name) = found.name() else { return false };
-    let count = |Part { text, outline, .. }: Part| {
+    let count = |OpenText { text, outline, .. }: OpenText| {
         outline.names(&text).iter().filter(|at| text[at.first.clone()] == *name.as_bytes()).count()
     };
     texts.parts(root).into_iter().map(count).sum::<usize>() <= 1
 }
 
 /// True if a fragment's finding may vanish in the file that includes it: a missing declaration, or a warning that depends on the rest.
-fn is_elsewhere(overlay: &Overlay<'_>, found: &Finding) -> bool {
-    use Code::{AclHostBits, NeverMatches, PatternCompared, Translated, Unreachable};
+fn is_elsewhere(overlay: &Overlay<'_>, found: &LocatedDiagnostic) -> bool {
+    use DiagnosticCode::{AclHostBits, NeverMatches, PatternCompared, Translated, Unreachable};
     if found.location.is_none() {
         return true;
     }
     let code = found.diagnostic.code;
-    if found.is_warning() || code == Code::Unused {
+    if found.is_warning() || code == DiagnosticCode::Unused {
         return !matches!(code, Unreachable | PatternCompared | NeverMatches | Translated | AclHostBits);
     }
     code.is_unknown_name() && found.name().is_none_or(|name| !is_of_language(overlay, &name))
@@ -371,38 +373,40 @@ fn is_elsewhere(overlay: &Overlay<'_>, found: &Finding) -> bool {
 /// True if an unknown name begins like the language's own, or like a module that is imported here. No other file can declare it.
 fn is_of_language(overlay: &Overlay<'_>, name: &str) -> bool {
     let Some((first, _)) = name.split_once('.') else { return false };
-    let imports = |part: &Part| {
+    let imports = |part: &OpenText| {
         let mut all = part.outline.declarations.iter();
-        all.any(|d| d.kind == outline::Kind::Import && d.name == first)
+        all.any(|d| d.kind == outline::DeclarationKind::Import && d.name == first)
     };
     VARS.iter().any(|var| var.name.split('.').next() == Some(first)) && first != "storage"
         || overlay.texts.parts(overlay.root).iter().any(imports)
 }
 
-pub(crate) fn is_known(all: &[Finding], found: &Finding) -> bool {
-    let place = |found: &Finding| found.location.as_ref().map(|location| (location.path.clone(), location.at.clone()));
+pub(crate) fn is_known(all: &[LocatedDiagnostic], found: &LocatedDiagnostic) -> bool {
+    let place = |found: &LocatedDiagnostic| {
+        found.location.as_ref().map(|location| (location.path.clone(), location.at.clone()))
+    };
     let here = place(found);
     all.iter().any(|other| place(other) == here && other.diagnostic.message.starts_with(&found.diagnostic.message))
 }
 
-fn finding(overlay: &Overlay<'_>, mut diagnostic: Diagnostic) -> Finding {
+fn finding(overlay: &Overlay<'_>, mut diagnostic: Diagnostic) -> LocatedDiagnostic {
     // The VCL compiles, but can't be loaded.
-    if diagnostic.code == Code::Unused {
-        diagnostic.severity = Severity::Error;
+    if diagnostic.code == DiagnosticCode::Unused {
+        diagnostic.severity = DiagnosticSeverity::Error;
         diagnostic.hint.get_or_insert_with(|| vcl::UNUSED.to_owned());
     }
-    let located = |(said, place): &(String, Place)| Some((said.clone(), locate(overlay, place)?));
+    let located = |(said, place): &(String, FileSpan)| Some((said.clone(), locate(overlay, place)?));
     let labels = diagnostic.labels.iter().filter_map(located).collect();
     let fix = diagnostic.fix.as_ref().and_then(|fix| {
         let edits = fix.edits.iter().map(|(place, new)| Some((locate(overlay, place)?, new.clone())));
         Some(Fix { title: fix.title.clone(), edits: edits.collect::<Option<_>>()? })
     });
     let location = diagnostic.place.as_ref().and_then(|place| locate(overlay, place));
-    Finding { diagnostic, location, labels, fix }
+    LocatedDiagnostic { diagnostic, location, labels, fix }
 }
 
 /// Translates a place of the compiler's to the file and its text as written.
-fn locate(overlay: &Overlay<'_>, place: &Place) -> Option<Location> {
+fn locate(overlay: &Overlay<'_>, place: &FileSpan) -> Option<Location> {
     let (path, text) = overlay.read(&place.source).ok()?;
     // Tokens are bytes; none may end inside a character.
     let to = (place.at.end..text.len()).find(|at| text[*at] & 0xc0 != 0x80).unwrap_or(text.len());

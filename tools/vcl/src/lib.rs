@@ -20,9 +20,9 @@ mod texts;
 use std::io::{self, Read, Write};
 
 use toolkit::print;
-use vcl::{Modules, Options, Sources};
+use vcl::{CompileOptions, Modules, Sources};
 
-use args::{Args, Command};
+use args::{VclArgs, VclToolCommand};
 pub use help::manual;
 
 /// Runs `args`, the words after `lacquer vcl`. `modules` are available to `import`. `sources` creates the file reader for a vcl_path.
@@ -35,13 +35,13 @@ pub fn main(args: &[String], modules: Modules, sources: &dyn Fn(&str) -> Box<dyn
     };
     let sources = sources(&args.path());
     match &args.command {
-        Command::Help => out(help::text(args.topic.as_ref()).as_bytes(), 0),
-        Command::Check => check::run(&args, &*sources),
-        Command::Codes => codes::run(&args.files),
-        Command::Explain => explain::run(&args, &*sources),
-        Command::Fmt => fmt::run(&args),
-        Command::Lsp => lsp::run(&args, &*sources),
-        Command::Migrate => migrate::run(&args, &*sources),
+        VclToolCommand::Help => out(help::text(args.topic.as_ref()).as_bytes(), 0),
+        VclToolCommand::Check => check::run(&args, &*sources),
+        VclToolCommand::Codes => codes::run(&args.files),
+        VclToolCommand::Explain => explain::run(&args, &*sources),
+        VclToolCommand::Fmt => fmt::run(&args),
+        VclToolCommand::Lsp => lsp::run(&args, &*sources),
+        VclToolCommand::Migrate => migrate::run(&args, &*sources),
     }
 }
 
@@ -79,14 +79,14 @@ fn read(file: &str, sources: &dyn Sources) -> Result<(String, Vec<u8>), String> 
     sources.read(&here).or_else(|reason| sources.read(file).map_err(|_| format!("{reason}\n")))
 }
 
-fn options(args: &Args) -> Options {
-    Options {
+fn options(args: &VclArgs) -> CompileOptions {
+    CompileOptions {
         dialect: args.dialect,
         check_regex: Some(vcl_regex::check),
         optimise: !args.plain,
         labels: args.labels.clone(),
         stores: args.stores.clone(),
         modules: modules::all(),
-        ..Options::default()
+        ..CompileOptions::default()
     }
 }

@@ -4,28 +4,28 @@
 
 use serde_json::json;
 use toolkit::print;
-use vcl::{Code, Diagnostic, Migration, Note, Sources};
+use vcl::{Diagnostic, DiagnosticCode, Migration, MigrationNote, Sources};
 
-use crate::args::{Args, Format};
+use crate::args::{CheckFormat, VclArgs};
 use crate::{options, out, read};
 
-pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
+pub(crate) fn run(args: &VclArgs, sources: &dyn Sources) -> i32 {
     let file = &args.files[0];
     let result = match read(file, sources) {
         Ok((name, text)) => vcl::migrate(&name, &text, sources, &options(args)),
-        Err(reason) => Err(Diagnostic::error(Code::File, &reason).into()),
+        Err(reason) => Err(Diagnostic::error(DiagnosticCode::File, &reason).into()),
     };
     match (result, args.format) {
-        (Ok(migrated), Format::Json) => out(format!("{}\n", as_json(file, &migrated)).as_bytes(), 0),
-        (Err(reason), Format::Json) => {
+        (Ok(migrated), CheckFormat::Json) => out(format!("{}\n", as_json(file, &migrated)).as_bytes(), 0),
+        (Err(reason), CheckFormat::Json) => {
             let refused = json!({ "file": file, "ok": false, "errors": crate::check::errors(&reason) });
             out(format!("{refused}\n").as_bytes(), 2)
         }
-        (Ok(migrated), Format::Text) => {
+        (Ok(migrated), CheckFormat::Text) => {
             print::err(as_text(file, &migrated));
             out(&migrated.text, 0)
         }
-        (Err(reason), Format::Text) => {
+        (Err(reason), CheckFormat::Text) => {
             print::err(format_args!("{}\n", reason.to_string().trim_end()));
             2
         }
@@ -36,7 +36,7 @@ fn as_text(file: &str, migrated: &Migration) -> String {
     let Some(dialect) = migrated.dialect else { return format!("{file}: is VCL 4 already; unchanged\n") };
     let mut out = format!("{file}: VCL {}\n", dialect.name());
     for note in &migrated.notes {
-        let Note { source, line, old, new, reason, warning } = note;
+        let MigrationNote { source, line, old, new, reason, warning } = note;
         let place = if *line == 0 { source.clone() } else { format!("{source}:{line}") };
         let new = if new.is_empty() { "(left out)" } else { new };
         let mark = if *warning { "warning: " } else { "" };
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn notes_name_line_old_and_new() {
-        let note = Note {
+        let note = MigrationNote {
             source: "a.vcl".to_owned(),
             line: 3,
             old: "esi;".to_owned(),

@@ -6,9 +6,9 @@ use tables::vcltext;
 use tables::vclvars::{Method, Return};
 use vcl::Sources;
 use vcl::outline::Outline;
-use vcl::statements::{self, Statement, What};
+use vcl::statements::{self, Statement, StatementKind};
 
-use crate::texts::{self, Texts};
+use crate::texts::{self, OpenTexts};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SubSummary {
@@ -33,7 +33,7 @@ pub(crate) struct Fact {
 }
 
 /// Summarizes the subroutines of the VCL that begins with `root`: those that the server calls, in the order of a request, then the others.
-pub(crate) fn summarize(texts: &Texts<'_>, root: &str) -> Vec<SubSummary> {
+pub(crate) fn summarize(texts: &OpenTexts<'_>, root: &str) -> Vec<SubSummary> {
     let mut all: Vec<SubSummary> = Vec::new();
     gather(texts, root, root, 0, &mut all);
     for method in Method::ALL {
@@ -57,7 +57,7 @@ const ALWAYS_TOLD: [Method; 3] = [Method::Recv, Method::Hash, Method::BackendRes
 const MAX_INCLUDES: usize = 50;
 
 /// Collects the subroutines of a file and its includes, in source order.
-fn gather(texts: &Texts<'_>, root: &str, path: &str, depth: usize, all: &mut Vec<SubSummary>) {
+fn gather(texts: &OpenTexts<'_>, root: &str, path: &str, depth: usize, all: &mut Vec<SubSummary>) {
     let overlay = texts.overlay(root);
     let Ok((path, text)) = overlay.read(path) else { return };
     if depth > MAX_INCLUDES {
@@ -79,7 +79,7 @@ fn gather(texts: &Texts<'_>, root: &str, path: &str, depth: usize, all: &mut Vec
             all.len() - 1
         });
         let told = &mut all[at];
-        told.is_final |= sub.body.last().is_some_and(|last| matches!(last.what, What::Return { .. }));
+        told.is_final |= sub.body.last().is_some_and(|last| matches!(last.what, StatementKind::Return { .. }));
         let mut teller = Summarizer { sub: &sub.name, source: &path, facts: Vec::new() };
         teller.block(&sub.body, &[]);
         told.facts.append(&mut teller.facts);
@@ -115,8 +115,8 @@ impl Summarizer<'_> {
     fn block(&mut self, body: &[Statement], when: &[String]) {
         for statement in body {
             match &statement.what {
-                What::Block(inner) => self.block(inner, when),
-                What::If(branches) => self.branches(branches, when),
+                StatementKind::Block(inner) => self.block(inner, when),
+                StatementKind::If(branches) => self.branches(branches, when),
                 what => {
                     let (about, text) = said(self.sub, what);
                     let (source, line) = (self.source.to_owned(), statement.line);
@@ -143,23 +143,23 @@ impl Summarizer<'_> {
 }
 
 /// The subject of a statement, and a phrase for its effect.
-fn said(sub: &str, what: &What) -> (&'static str, String) {
+fn said(sub: &str, what: &StatementKind) -> (&'static str, String) {
     match what {
-        What::Return { action, arguments } => returned(sub, action, arguments),
-        What::Set { name, op, value } => set(name, op, value),
-        What::Unset(name) => match field(name) {
+        StatementKind::Return { action, arguments } => returned(sub, action, arguments),
+        StatementKind::Set { name, op, value } => set(name, op, value),
+        StatementKind::Unset(name) => match field(name) {
             Some((of, field)) => ("field", format!("{field} is removed from {of}")),
             None => ("variable", format!("{name} is unset")),
         },
-        What::Call(name) => ("call", format!("goes through {name}, see there")),
-        What::Other { name, arguments } => match name.as_str() {
+        StatementKind::Call(name) => ("call", format!("goes through {name}, see there")),
+        StatementKind::Other { name, arguments } => match name.as_str() {
             "hash_data" => ("hash", format!("objects are told apart by {}", value_words(arguments))),
             "ban" => ("ban", format!("what is in the cache and matches {arguments} is banned")),
             "synthetic" => ("answer", "the body is made here".to_owned()),
             _ if name.starts_with("new ") => ("object", format!("makes `{}({arguments})`", &name[4..])),
             _ => ("call", format!("`{name}({arguments})` is called")),
         },
-        What::If(_) | What::Block(_) => ("block", String::new()),
+        StatementKind::If(_) | StatementKind::Block(_) => ("block", String::new()),
     }
 }
 
@@ -387,7 +387,7 @@ mod tests {
     }
 
     fn told(text: &str, sub: &str) -> Vec<String> {
-        let mut texts = Texts::new(&vcl::NoSources, None);
+        let mut texts = OpenTexts::new(&vcl::NoSources, None);
         texts.put("/a.vcl", "/a.vcl", text.as_bytes().to_vec(), serde_json::Value::Null);
         let all = summarize(&texts, "/a.vcl");
         let facts = all.into_iter().find(|told| told.sub == sub).unwrap().facts;

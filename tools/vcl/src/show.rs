@@ -5,9 +5,9 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use std::ops::Range;
 
-use vcl::Severity;
+use vcl::DiagnosticSeverity;
 
-use crate::judge::{Finding, Location};
+use crate::judge::{LocatedDiagnostic, Location};
 
 /// Maximum number of columns that are quoted from a line.
 const QUOTED: usize = 160;
@@ -40,11 +40,11 @@ const NOTE: &str = "1;32";
 const RULE: &str = "1;34";
 const BOLD: &str = "1";
 
-pub(crate) fn finding(found: &Finding, colours: Colours) -> String {
+pub(crate) fn finding(found: &LocatedDiagnostic, colours: Colours) -> String {
     let said = &found.diagnostic;
     let (word, style) = match said.severity {
-        Severity::Error => ("error", ERROR),
-        Severity::Warning => ("warning", WARNING),
+        DiagnosticSeverity::Error => ("error", ERROR),
+        DiagnosticSeverity::Warning => ("warning", WARNING),
     };
     let mut lines = said.message.lines();
     let mut out = colours.paint(style, &format!("{word}[{}]", said.code));
@@ -85,7 +85,7 @@ struct Mark<'a> {
 }
 
 /// Width of the line numbers.
-fn gutter(found: &Finding) -> usize {
+fn gutter(found: &LocatedDiagnostic) -> usize {
     let locations = found.location.iter().chain(found.labels.iter().map(|(_, location)| location));
     locations.map(Location::line).max().unwrap_or(0).to_string().len()
 }
@@ -197,17 +197,17 @@ fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vcl::{Code, Diagnostic};
+    use vcl::{Diagnostic, DiagnosticCode};
 
     fn location(text: &str, word: &str) -> Location {
         let start = text.rfind(word).unwrap();
         Location { path: "a.vcl".to_owned(), text: text.as_bytes().to_vec(), at: start..start + word.len() }
     }
 
-    fn of(location: Location, labels: Vec<(String, Location)>) -> Finding {
+    fn of(location: Location, labels: Vec<(String, Location)>) -> LocatedDiagnostic {
         let hint = Some("Once is enough.".to_owned());
-        let diagnostic = Diagnostic { hint, ..Diagnostic::error(Code::Syntax, "Twice\nReally.") };
-        Finding { diagnostic, location: Some(location), labels, fix: None }
+        let diagnostic = Diagnostic { hint, ..Diagnostic::error(DiagnosticCode::Syntax, "Twice\nReally.") };
+        LocatedDiagnostic { diagnostic, location: Some(location), labels, fix: None }
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde_json::Value;
-use vcl::outline::{Include, Kind, Outline};
-use vcl::{Detection, Dialect, Options, Sources, TlsFileKind};
+use vcl::outline::{DeclarationKind, IncludeStatement, Outline};
+use vcl::{CompileOptions, Detection, Dialect, Sources, TlsFileKind};
 
 use crate::modules;
 
@@ -30,7 +30,7 @@ pub(crate) struct StrayInclude {
 }
 
 /// A text of a VCL, and its declarations.
-pub(crate) struct Part {
+pub(crate) struct OpenText {
     pub path: String,
     pub text: Vec<u8>,
     pub outline: Outline,
@@ -48,7 +48,7 @@ pub(crate) struct Doc {
 }
 
 /// The open texts, and the sources of all others.
-pub(crate) struct Texts<'a> {
+pub(crate) struct OpenTexts<'a> {
     sources: &'a dyn Sources,
     dialect: Option<Dialect>,
     pub folders: Vec<String>,
@@ -57,7 +57,7 @@ pub(crate) struct Texts<'a> {
 
 /// The editor's texts, then the disk's. Some have parts removed.
 pub(crate) struct Overlay<'a> {
-    pub texts: &'a Texts<'a>,
+    pub texts: &'a OpenTexts<'a>,
     /// The file to compile. Its directory is searched, too.
     pub root: &'a str,
     /// Replacement texts by path.
@@ -126,9 +126,9 @@ impl Sources for Overlay<'_> {
     }
 }
 
-impl<'a> Texts<'a> {
-    pub fn new(sources: &'a dyn Sources, dialect: Option<Dialect>) -> Texts<'a> {
-        Texts { sources, dialect, folders: Vec::new(), open: BTreeMap::new() }
+impl<'a> OpenTexts<'a> {
+    pub fn new(sources: &'a dyn Sources, dialect: Option<Dialect>) -> OpenTexts<'a> {
+        OpenTexts { sources, dialect, folders: Vec::new(), open: BTreeMap::new() }
     }
 
     /// Adds a text, and searches the disk for the file that includes it.
@@ -165,9 +165,9 @@ impl<'a> Texts<'a> {
     }
 
     /// The files that make up `root`, itself first.
-    pub fn parts(&self, root: &str) -> Vec<Part> {
+    pub fn parts(&self, root: &str) -> Vec<OpenText> {
         let overlay = self.overlay(root);
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<OpenText> = Vec::new();
         let mut wanted = vec![root.to_owned()];
         while let Some(path) = wanted.pop() {
             let Ok((path, text)) = overlay.read(&path) else { continue };
@@ -178,7 +178,7 @@ impl<'a> Texts<'a> {
             for include in outline.includes.iter().rev() {
                 wanted.extend(files(&overlay, &path, include));
             }
-            parts.push(Part { path, text, outline });
+            parts.push(OpenText { path, text, outline });
         }
         parts
     }
@@ -187,7 +187,7 @@ impl<'a> Texts<'a> {
     pub fn stray_includes(&self, root: &str) -> Vec<StrayInclude> {
         let overlay = self.overlay(root);
         let mut strays = Vec::new();
-        for Part { path, text, outline } in self.parts(root) {
+        for OpenText { path, text, outline } in self.parts(root) {
             for include in outline.includes.iter().filter(|include| !include.glob) {
                 for name in files(&overlay, &path, include) {
                     let Err(reason) = self.sources.read(&name) else { continue };
@@ -211,7 +211,7 @@ impl<'a> Texts<'a> {
     pub fn dialect(&self, root: &str) -> Option<Dialect> {
         let overlay = self.overlay(root);
         let (name, text) = overlay.read(root).ok()?;
-        let options = Options { dialect: self.dialect, modules: modules::all(), ..Options::default() };
+        let options = CompileOptions { dialect: self.dialect, modules: modules::all(), ..CompileOptions::default() };
         match vcl::detect(&name, &text, &overlay, &options) {
             Detection::Any if !self.has_backend(root) => None,
             found => found.dialect(),
@@ -229,9 +229,9 @@ impl<'a> Texts<'a> {
 
     /// True if `path` or a file that it includes declares a backend.
     pub fn has_backend(&self, path: &str) -> bool {
-        let declares = |part: &Part| {
+        let declares = |part: &OpenText| {
             let mut all = part.outline.declarations.iter();
-            all.any(|d| matches!(d.kind, Kind::Backend | Kind::Director))
+            all.any(|d| matches!(d.kind, DeclarationKind::Backend | DeclarationKind::Director))
         };
         self.parts(path).iter().any(declares)
     }
@@ -278,7 +278,7 @@ impl<'a> Texts<'a> {
 }
 
 /// The files that match an include in `path`.
-pub(crate) fn files(overlay: &Overlay<'_>, path: &str, include: &Include) -> Vec<String> {
+pub(crate) fn files(overlay: &Overlay<'_>, path: &str, include: &IncludeStatement) -> Vec<String> {
     let name = match include.path.strip_prefix("./").zip(path.rsplit_once('/')) {
         Some((rest, (folder, _))) => format!("{folder}/{rest}"),
         None => include.path.clone(),

@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 
 use message::Head;
 
-use crate::sealing::Sealing;
+use crate::sealing::PageTls;
 
 /// Minimum length of a token, in bytes.
 const SHORTEST: usize = 16;
@@ -28,7 +28,7 @@ pub const COOKIE: &str = "lacquer_watch";
 const MAX_LOGINS: usize = 1000;
 
 #[derive(Debug)]
-pub struct Access {
+pub struct PageAccess {
     token: Option<Vec<u8>>,
     /// True if the page is served over TLS, where clients may show certificates.
     is_sealed: bool,
@@ -39,7 +39,7 @@ pub struct Access {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum AccessVerdict {
     Granted,
     NeedsToken,
     /// No token is configured: only a certificate is accepted.
@@ -53,16 +53,16 @@ fn random() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-impl Access {
+impl PageAccess {
     /// Reads the token from the file, if any. `sealing` is set if the page is served over TLS.
     ///
     /// # Errors
     /// The file can't be read, or its content isn't a valid token.
-    pub fn new(token_file: Option<&Path>, sealing: Option<&Sealing>) -> Result<Access, String> {
+    pub fn new(token_file: Option<&Path>, sealing: Option<&PageTls>) -> Result<PageAccess, String> {
         let token = token_file.map(read_token).transpose()?;
         let page_key = random().map_err(|e| format!("no random numbers: {e}"))?;
-        let asks_clients = sealing.is_some_and(Sealing::asks_clients);
-        Ok(Access { token, is_sealed: sealing.is_some(), asks_clients, logins: Mutex::default(), page_key })
+        let asks_clients = sealing.is_some_and(PageTls::asks_clients);
+        Ok(PageAccess { token, is_sealed: sealing.is_some(), asks_clients, logins: Mutex::default(), page_key })
     }
 
     /// True if only clients that have a token or a certificate see anything.
@@ -76,22 +76,22 @@ impl Access {
     }
 
     /// Checks whether a request may be answered. `is_known`: the client has shown a valid certificate.
-    pub fn judge(&self, head: &Head, is_known: bool) -> Verdict {
+    pub fn judge(&self, head: &Head, is_known: bool) -> AccessVerdict {
         if is_known && self.asks_clients {
-            return Verdict::Granted;
+            return AccessVerdict::Granted;
         }
         match &self.token {
-            None if self.asks_clients => Verdict::NeedsCertificate,
-            None if self.is_sealed => Verdict::Granted,
-            None if is_own_name(head.get("host").unwrap_or_default()) => Verdict::Granted,
-            None => Verdict::WrongHost,
+            None if self.asks_clients => AccessVerdict::NeedsCertificate,
+            None if self.is_sealed => AccessVerdict::Granted,
+            None if is_own_name(head.get("host").unwrap_or_default()) => AccessVerdict::Granted,
+            None => AccessVerdict::WrongHost,
             Some(token) => {
                 let given = head.get("authorization").and_then(|value| {
                     let (scheme, rest) = value.split_at_checked(7)?;
                     scheme.eq_ignore_ascii_case(b"bearer ").then(|| rest.trim_ascii())
                 });
                 let has_token = given.is_some_and(|given| equal(given, token));
-                if has_token || self.is_logged_in(head) { Verdict::Granted } else { Verdict::NeedsToken }
+                if has_token || self.is_logged_in(head) { AccessVerdict::Granted } else { AccessVerdict::NeedsToken }
             }
         }
     }
@@ -177,19 +177,25 @@ mod tests {
         head
     }
 
-    fn with_token() -> Access {
+    fn with_token() -> PageAccess {
         let token = Some(b"0123456789abcdef".to_vec());
-        Access { token, is_sealed: false, asks_clients: false, logins: Mutex::default(), page_key: "key".to_owned() }
+        PageAccess {
+            token,
+            is_sealed: false,
+            asks_clients: false,
+            logins: Mutex::default(),
+            page_key: "key".to_owned(),
+        }
     }
 
     #[test]
     fn names_of_others_are_refused_where_there_is_no_token() {
-        let access = Access::new(None, None).unwrap();
+        let access = PageAccess::new(None, None).unwrap();
         for host in ["127.0.0.1:6085", "localhost", "LOCALHOST:1", "[::1]:6085", "[::1]", "10.0.0.1"] {
-            assert_eq!(access.judge(&head(&[("Host", host)]), false), Verdict::Granted, "{host}");
+            assert_eq!(access.judge(&head(&[("Host", host)]), false), AccessVerdict::Granted, "{host}");
         }
         for host in ["evil.test", "localhost.evil.test:6085", "", "127.0.0.1.evil.test"] {
-            assert_eq!(access.judge(&head(&[("Host", host)]), false), Verdict::WrongHost, "{host}");
+            assert_eq!(access.judge(&head(&[("Host", host)]), false), AccessVerdict::WrongHost, "{host}");
         }
     }
 
@@ -197,15 +203,15 @@ mod tests {
     fn a_token_is_needed_where_there_is_one() {
         let access = with_token();
         let judge = |fields: &[(&str, &str)]| access.judge(&head(fields), false);
-        assert_eq!(judge(&[("Host", "127.0.0.1")]), Verdict::NeedsToken);
-        assert_eq!(judge(&[("Authorization", "Bearer 0123456789abcdef")]), Verdict::Granted);
-        assert_eq!(judge(&[("Authorization", "Bearer 0123456789abcdeg")]), Verdict::NeedsToken);
-        assert_eq!(judge(&[("Authorization", "Basic 0123456789abcdef")]), Verdict::NeedsToken);
+        assert_eq!(judge(&[("Host", "127.0.0.1")]), AccessVerdict::NeedsToken);
+        assert_eq!(judge(&[("Authorization", "Bearer 0123456789abcdef")]), AccessVerdict::Granted);
+        assert_eq!(judge(&[("Authorization", "Bearer 0123456789abcdeg")]), AccessVerdict::NeedsToken);
+        assert_eq!(judge(&[("Authorization", "Basic 0123456789abcdef")]), AccessVerdict::NeedsToken);
         assert_eq!(access.log_in(b"wrong"), None);
         let cookie = access.log_in(b" 0123456789abcdef\n").unwrap();
-        assert_eq!(judge(&[("Cookie", &format!("a=b; {COOKIE}={cookie}"))]), Verdict::Granted);
-        assert_eq!(judge(&[("Cookie", &format!("{COOKIE}={cookie}0"))]), Verdict::NeedsToken);
-        assert_eq!(judge(&[("Cookie", &format!("{COOKIE}="))]), Verdict::NeedsToken);
+        assert_eq!(judge(&[("Cookie", &format!("a=b; {COOKIE}={cookie}"))]), AccessVerdict::Granted);
+        assert_eq!(judge(&[("Cookie", &format!("{COOKIE}={cookie}0"))]), AccessVerdict::NeedsToken);
+        assert_eq!(judge(&[("Cookie", &format!("{COOKIE}="))]), AccessVerdict::NeedsToken);
     }
 
     #[test]
@@ -213,15 +219,15 @@ mod tests {
         let ask = |token: bool, asks_clients, is_known| {
             let token = token.then(|| b"0123456789abcdef".to_vec());
             let access =
-                Access { token, is_sealed: true, asks_clients, logins: Mutex::default(), page_key: String::new() };
+                PageAccess { token, is_sealed: true, asks_clients, logins: Mutex::default(), page_key: String::new() };
             access.judge(&head(&[("Host", "watch.test")]), is_known)
         };
-        assert_eq!([ask(false, true, true), ask(true, true, true)], [Verdict::Granted; 2]);
-        assert_eq!(ask(false, true, false), Verdict::NeedsCertificate);
-        assert_eq!(ask(true, true, false), Verdict::NeedsToken);
+        assert_eq!([ask(false, true, true), ask(true, true, true)], [AccessVerdict::Granted; 2]);
+        assert_eq!(ask(false, true, false), AccessVerdict::NeedsCertificate);
+        assert_eq!(ask(true, true, false), AccessVerdict::NeedsToken);
         // The server asks no client for certificates: one that a client shows unasked proves nothing.
-        assert_eq!(ask(true, false, true), Verdict::NeedsToken);
-        assert_eq!(ask(false, false, false), Verdict::Granted);
+        assert_eq!(ask(true, false, true), AccessVerdict::NeedsToken);
+        assert_eq!(ask(false, false, false), AccessVerdict::Granted);
     }
 
     #[test]
@@ -254,10 +260,10 @@ mod tests {
     fn tokens_are_long_enough() {
         let file = std::env::temp_dir().join(format!("watch-token-{}", std::process::id()));
         std::fs::write(&file, "short\n").unwrap();
-        assert!(Access::new(Some(&file), None).unwrap_err().contains("at least 16 characters"));
+        assert!(PageAccess::new(Some(&file), None).unwrap_err().contains("at least 16 characters"));
         std::fs::write(&file, "0123456789abcdef\n").unwrap();
-        assert!(Access::new(Some(&file), None).unwrap().is_guarded());
+        assert!(PageAccess::new(Some(&file), None).unwrap().is_guarded());
         std::fs::remove_file(&file).unwrap();
-        assert!(Access::new(Some(&file), None).unwrap_err().contains("No such file"));
+        assert!(PageAccess::new(Some(&file), None).unwrap_err().contains("No such file"));
     }
 }

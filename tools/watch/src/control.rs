@@ -2,18 +2,18 @@
 //! Commands for the server's CLI: questions by anybody who may look, changes only if `--control` allows them.
 //!
 //! Each command is built here from checked words; text from a browser is never used as a command. If the server has started this process,
-//! questions go over the [`Channel`] that it has given, and the secret is needed only for changes.
+//! questions go over the [`CliChannel`] that it has given, and the secret is needed only for changes.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use admin::{Connection, Door, is_good};
-use cli::Reply;
+use admin::{AdminConnection, Door, is_good};
+use cli::CliReply;
 use logq::Redaction;
 use serde_json::{Value, json};
 
-use crate::state::Shared;
+use crate::state::WatchShared;
 use crate::text::shown;
 
 /// Time limit of a CLI command.
@@ -24,7 +24,7 @@ const MAX_WORD: usize = 4096;
 const MAX_FIELDS: usize = 50;
 
 #[derive(Clone, PartialEq, Debug)]
-pub enum Ask {
+pub enum ControlQuestion {
     Explain {
         method: String,
         /// Absolute URL, with the host.
@@ -48,8 +48,8 @@ pub enum Ask {
     UseVcl(String),
 }
 
-impl Ask {
-    pub fn read(what: &str, body: &Value) -> Result<Ask, String> {
+impl ControlQuestion {
+    pub fn read(what: &str, body: &Value) -> Result<ControlQuestion, String> {
         let word = |name: &str| {
             let text = body.get(name).and_then(Value::as_str).unwrap_or_default().trim();
             match text {
@@ -73,50 +73,62 @@ impl Ask {
                 if !method.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_') {
                     return Err("that is no method".to_owned());
                 }
-                Ask::Explain { method, url: option_free(word("url")?)?, fields }
+                ControlQuestion::Explain { method, url: option_free(word("url")?)?, fields }
             }
-            "vcls" => Ask::Vcls,
-            "bans" => Ask::Bans,
-            "fleet" => Ask::Fleet,
-            "profile" => Ask::Profile,
-            "set-profile" => Ask::SetProfile(body.get("on").and_then(Value::as_bool).ok_or("on is missing")?),
-            "ban" => Ask::Ban(option_free(word("expression")?)?),
-            "purge" => Ask::Purge { host: word("host")?, url: word("url")? },
-            "use-vcl" => Ask::UseVcl(option_free(word("name")?)?),
+            "vcls" => ControlQuestion::Vcls,
+            "bans" => ControlQuestion::Bans,
+            "fleet" => ControlQuestion::Fleet,
+            "profile" => ControlQuestion::Profile,
+            "set-profile" => {
+                ControlQuestion::SetProfile(body.get("on").and_then(Value::as_bool).ok_or("on is missing")?)
+            }
+            "ban" => ControlQuestion::Ban(option_free(word("expression")?)?),
+            "purge" => ControlQuestion::Purge { host: word("host")?, url: word("url")? },
+            "use-vcl" => ControlQuestion::UseVcl(option_free(word("name")?)?),
             _ => return Err("there is nothing of that name".to_owned()),
         })
     }
 
     pub fn is_change(&self) -> bool {
         match self {
-            Ask::Explain { .. } | Ask::Vcls | Ask::Bans | Ask::Fleet | Ask::Backends | Ask::Profile => false,
-            Ask::SetProfile(_) | Ask::Ban(_) | Ask::Purge { .. } | Ask::UseVcl(_) => true,
+            ControlQuestion::Explain { .. }
+            | ControlQuestion::Vcls
+            | ControlQuestion::Bans
+            | ControlQuestion::Fleet
+            | ControlQuestion::Backends
+            | ControlQuestion::Profile => false,
+            ControlQuestion::SetProfile(_)
+            | ControlQuestion::Ban(_)
+            | ControlQuestion::Purge { .. }
+            | ControlQuestion::UseVcl(_) => true,
         }
     }
 
     /// True if the reply shows VCL source, which not every user of this machine may read.
     pub fn shows_source(&self) -> bool {
-        matches!(self, Ask::Profile)
+        matches!(self, ControlQuestion::Profile)
     }
 
     fn command(&self) -> Vec<String> {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         match self {
-            Ask::Explain { method, url, fields } => {
+            ControlQuestion::Explain { method, url, fields } => {
                 let mut out = words(&["explain", "-m", method, url]);
                 out.extend(fields.iter().cloned());
                 out
             }
-            Ask::Vcls => words(&["vcl.list", "-j"]),
-            Ask::Bans => words(&["ban.list", "-j"]),
-            Ask::Fleet => words(&["fleet.nodes", "-j"]),
-            Ask::Backends => words(&["backend.list", "-j"]),
-            Ask::Profile => words(&["vcl.profile", "-j", "show"]),
-            Ask::SetProfile(on) => words(&["vcl.profile", if *on { "on" } else { "off" }]),
+            ControlQuestion::Vcls => words(&["vcl.list", "-j"]),
+            ControlQuestion::Bans => words(&["ban.list", "-j"]),
+            ControlQuestion::Fleet => words(&["fleet.nodes", "-j"]),
+            ControlQuestion::Backends => words(&["backend.list", "-j"]),
+            ControlQuestion::Profile => words(&["vcl.profile", "-j", "show"]),
+            ControlQuestion::SetProfile(on) => words(&["vcl.profile", if *on { "on" } else { "off" }]),
             // The CLI expects each part of the expression as a word. A quoted text is one word.
-            Ask::Ban(expression) => std::iter::once("ban".to_owned()).chain(split(expression)).collect(),
-            Ask::Purge { host, url } => words(&["ban", "req.http.host", "==", host, "&&", "req.url", "==", url]),
-            Ask::UseVcl(name) => words(&["vcl.use", name]),
+            ControlQuestion::Ban(expression) => std::iter::once("ban".to_owned()).chain(split(expression)).collect(),
+            ControlQuestion::Purge { host, url } => {
+                words(&["ban", "req.http.host", "==", host, "&&", "req.url", "==", url])
+            }
+            ControlQuestion::UseVcl(name) => words(&["vcl.use", name]),
         }
     }
 }
@@ -161,27 +173,27 @@ fn split(text: &str) -> Vec<String> {
 
 /// A socket to the server's CLI. It handles one question at a time.
 #[derive(Debug)]
-pub struct Channel(Mutex<Talk>);
+pub struct CliChannel(Mutex<Talk>);
 
 #[derive(Debug)]
 struct Talk {
-    connection: Connection,
+    connection: AdminConnection,
     /// Number of replies still to be read whose caller has given up.
     late: u32,
 }
 
-impl Channel {
+impl CliChannel {
     /// Takes over an inherited descriptor.
     ///
     /// # Errors
     /// There is none of that number, or nobody answers.
-    pub fn inherit(number: i32) -> Result<Channel, String> {
+    pub fn inherit(number: i32) -> Result<CliChannel, String> {
         let socket = sys::fd::inherit(number).map_err(|e| format!("the CLI's channel: {e}"))?;
-        let connection = Connection::given(socket, PATIENCE).map_err(|e| format!("the CLI's channel: {e}"))?;
-        Ok(Channel(Mutex::new(Talk { connection, late: 0 })))
+        let connection = AdminConnection::given(socket, PATIENCE).map_err(|e| format!("the CLI's channel: {e}"))?;
+        Ok(CliChannel(Mutex::new(Talk { connection, late: 0 })))
     }
 
-    fn ask(&self, words: &[String]) -> Result<Reply, String> {
+    fn ask(&self, words: &[String]) -> Result<CliReply, String> {
         let broken = |_| "the server's CLI doesn't answer".to_owned();
         let mut talk = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while talk.late > 0 {
@@ -197,12 +209,12 @@ impl Channel {
 }
 
 enum Desk<'a> {
-    Channel(&'a Channel),
-    Connection(Box<Connection>),
+    Channel(&'a CliChannel),
+    Connection(Box<AdminConnection>),
 }
 
 impl Desk<'_> {
-    fn ask(&mut self, words: &[String]) -> Result<Reply, String> {
+    fn ask(&mut self, words: &[String]) -> Result<CliReply, String> {
         match self {
             Desk::Channel(channel) => channel.ask(words),
             Desk::Connection(connection) => {
@@ -217,7 +229,7 @@ impl Desk<'_> {
 ///
 /// # Errors
 /// The reason why the CLI can't be asked.
-fn connect(shared: &Shared) -> Result<Connection, String> {
+fn connect(shared: &WatchShared) -> Result<AdminConnection, String> {
     let door = Door::of(&shared.workdir).ok_or("the server has no CLI, or doesn't run")?;
     let secret = shared.options.secret.clone().or_else(|| door.secret.clone());
     if let Some(path) = &secret {
@@ -227,20 +239,20 @@ fn connect(shared: &Shared) -> Result<Connection, String> {
 }
 
 /// Sends a command and waits for the reply: JSON with `ok`, and `text` or `data`.
-pub fn ask(shared: &Shared, ask: &Ask) -> Value {
+pub fn ask(shared: &WatchShared, ask: &ControlQuestion) -> Value {
     match try_ask(shared, ask) {
         Ok(value) => value,
         Err(reason) => json!({ "ok": false, "text": reason }),
     }
 }
 
-fn try_ask(shared: &Shared, ask: &Ask) -> Result<Value, String> {
+fn try_ask(shared: &WatchShared, ask: &ControlQuestion) -> Result<Value, String> {
     let mut desk = match &shared.channel {
         Some(channel) if !ask.is_change() => Desk::Channel(channel),
         _ => Desk::Connection(Box::new(connect(shared)?)),
     };
     let mut answer = send(shared, &mut desk, ask)?;
-    if *ask == Ask::Profile
+    if *ask == ControlQuestion::Profile
         && let Some(profile) = answer["data"].as_array_mut().and_then(Vec::pop)
     {
         // The data follow a version, the command and the time, as in all JSON of the CLI.
@@ -249,7 +261,7 @@ fn try_ask(shared: &Shared, ask: &Ask) -> Result<Value, String> {
     // The page shows a profile next to its source.
     let vcl = answer.pointer("/data/vcl").and_then(Value::as_str).map(str::to_owned);
     match (ask, vcl) {
-        (Ask::Profile, Some(vcl)) => {
+        (ControlQuestion::Profile, Some(vcl)) => {
             let reply = desk.ask(&["vcl.show".to_owned(), "-v".to_owned(), vcl])?;
             answer["sources"] = sources(&reply.text());
             Ok(answer)
@@ -274,7 +286,7 @@ fn sources(text: &str) -> Value {
     Value::Array(out)
 }
 
-fn send(shared: &Shared, desk: &mut Desk<'_>, ask: &Ask) -> Result<Value, String> {
+fn send(shared: &WatchShared, desk: &mut Desk<'_>, ask: &ControlQuestion) -> Result<Value, String> {
     let reply = desk.ask(&ask.command())?;
     let text = reply.text();
     let text = Redaction::new(&shared.options.show_headers).clean_text(&text);
@@ -291,7 +303,7 @@ mod tests {
     use super::*;
 
     fn check(what: &str, body: Value, expected: &str) {
-        let got = match Ask::read(what, &body) {
+        let got = match ControlQuestion::read(what, &body) {
             Ok(ask) => format!("{} {}", if ask.is_change() { "change" } else { "look" }, ask.command().join("|")),
             Err(error) => error,
         };

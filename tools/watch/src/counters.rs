@@ -6,28 +6,28 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use shm::reader::{CounterDoc, CounterValue};
-use tables::counters::Kind;
+use tables::counters::CounterKind;
 
 /// Maximum number of backends that are tracked. Further ones are left out and counted.
 pub const MAX_BACKENDS: usize = 1000;
 
 /// The counters of one set by name.
-pub type Set<'a> = HashMap<&'a str, u64>;
+pub type NamedCounters<'a> = HashMap<&'a str, u64>;
 
 #[derive(Debug, Default)]
-pub struct Counters<'a> {
-    pub main: Set<'a>,
-    pub mgt: Set<'a>,
+pub struct WatchedCounters<'a> {
+    pub main: NamedCounters<'a>,
+    pub mgt: NamedCounters<'a>,
     pub no_hit: Vec<(&'a str, u64)>,
     /// Stores by name, with the kind of their set.
-    pub stores: BTreeMap<&'a str, (&'a str, Set<'a>)>,
+    pub stores: BTreeMap<&'a str, (&'a str, NamedCounters<'a>)>,
     /// Backends by VCL and name.
-    pub backends: BTreeMap<(&'a str, &'a str), Set<'a>>,
+    pub backends: BTreeMap<(&'a str, &'a str), NamedCounters<'a>>,
 }
 
-impl<'a> Counters<'a> {
-    pub fn new(readings: &'a [CounterValue]) -> Counters<'a> {
-        let mut out = Counters::default();
+impl<'a> WatchedCounters<'a> {
+    pub fn new(readings: &'a [CounterValue]) -> WatchedCounters<'a> {
+        let mut out = WatchedCounters::default();
         for reading in readings {
             let (name, value) = (reading.about.name.as_str(), reading.value);
             match reading.set.split_once('.') {
@@ -45,7 +45,7 @@ impl<'a> Counters<'a> {
                     }
                 }
                 Some((kind @ ("SMA" | "SMF" | "SMU" | "DISK" | "MSE"), store)) => {
-                    let entry = out.stores.entry(store).or_insert((kind, Set::default()));
+                    let entry = out.stores.entry(store).or_insert((kind, NamedCounters::default()));
                     // A store on a disk has two sets. The disk's own set is the one that shows its state.
                     if entry.0 == "DISK" {
                         entry.0 = kind;
@@ -95,7 +95,7 @@ impl BackendSums {
             }
             let Some(sums) = self.sums.get_mut(backend) else { continue };
             let last = self.last.get(name).map_or(&[][..], Vec::as_slice);
-            let counters = set.iter().filter(|reading| reading.about.kind == Kind::Counter);
+            let counters = set.iter().filter(|reading| reading.about.kind == CounterKind::Counter);
             let read = counters.map(|reading| {
                 let is_it =
                     |about: &Arc<CounterDoc>| Arc::ptr_eq(about, &reading.about) || about.name == reading.about.name;
@@ -119,21 +119,21 @@ impl BackendSums {
 
 #[cfg(test)]
 pub mod tests {
-    use shm::reader::Reader;
-    use shm::vsm::{Home, SegmentSet};
+    use shm::reader::CounterReader;
+    use shm::vsm::{SegmentSet, SetOwner};
 
     use super::*;
 
     /// Builds counters like a reader's: all sets of the tables, with these values.
     pub fn readings(values: &[(&str, &str, u64)]) -> Vec<CounterValue> {
-        use tables::counters::{Main, Mgt, NoHitCounts, Set as _, Sma, Vbe};
+        use tables::counters::{CounterFields as _, Main, Mgt, NoHitCounts, Sma, Vbe};
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("watch-counters-{}-{n}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let manager = SegmentSet::create(&dir, Home::Manager, 1, None).unwrap();
-        fn put<S: tables::counters::Set>(manager: &SegmentSet, set: &str, values: &[(&str, &str, u64)]) {
-            let made = shm::vsc::Stats::new(manager).add::<S>(set).unwrap();
+        let manager = SegmentSet::create(&dir, SetOwner::Manager, 1, None).unwrap();
+        fn put<S: tables::counters::CounterFields>(manager: &SegmentSet, set: &str, values: &[(&str, &str, u64)]) {
+            let made = shm::vsc::CounterMaker::new(manager).add::<S>(set).unwrap();
             for (_, name, value) in values.iter().filter(|(of, ..)| *of == set) {
                 let at = S::ELEMS.iter().position(|elem| elem.name == *name).unwrap_or_else(|| panic!("{name}"));
                 made.counter(at).unwrap().set(*value);
@@ -153,7 +153,7 @@ pub mod tests {
                 other => panic!("{other}"),
             }
         }
-        let out = Reader::new(&dir).read().unwrap();
+        let out = CounterReader::new(&dir).read().unwrap();
         let _ = std::fs::remove_dir_all(&dir);
         out.into_iter().map(|r| CounterValue { set: Arc::clone(&r.set), ..r }).collect()
     }
@@ -168,7 +168,7 @@ pub mod tests {
             ("VBE.boot.a.b", "req", 4),
             ("VBE.boot.a.b", "beresp_bodybytes", 100),
         ]);
-        let counters = Counters::new(&all);
+        let counters = WatchedCounters::new(&all);
         assert_eq!((counters.main("client_req"), counters.mgt("child_start"), counters.main("nope")), (7, 2, 0));
         assert!(counters.no_hit.contains(&("expired", 3)));
         assert_eq!(counters.stores["s0"].1["g_bytes"], 9);

@@ -4,13 +4,13 @@
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
-use tables::counters::{NoHitCounts, Set as _};
+use tables::counters::{CounterFields as _, NoHitCounts};
 use tables::no_hit::NoHit;
 
-use crate::counters::Counters;
+use crate::counters::WatchedCounters;
 use crate::health;
-use crate::state::{Shared, State, now};
-use crate::tally::Table;
+use crate::state::{WatchShared, WatchState, now};
+use crate::tally::RateTable;
 use crate::text::shown;
 
 const ROWS: usize = 25;
@@ -58,8 +58,8 @@ const TOTALS: [&str; 40] = [
     "backend_req",
 ];
 
-pub fn second(shared: &Shared, state: &State) -> Value {
-    let counters = Counters::new(&state.readings);
+pub fn second(shared: &WatchShared, state: &WatchState) -> Value {
+    let counters = WatchedCounters::new(&state.readings);
     let totals: serde_json::Map<String, Value> =
         TOTALS.iter().filter_map(|name| Some(((*name).to_owned(), json!(counters.main.get(name)?)))).collect();
     let rate = |name: &str| state.rates.get(name).copied().unwrap_or(0.0);
@@ -72,7 +72,7 @@ pub fn second(shared: &Shared, state: &State) -> Value {
             "late_ms": state.log.late_ms.round(), "skips": state.log.skips,
         },
         "viewers": shared.viewers.load(Ordering::Relaxed), "lost": shared.lost.load(Ordering::Relaxed),
-        "point": state.history.last().map(crate::history::Point::json),
+        "point": state.history.last().map(crate::history::HistoryPoint::json),
         "totals": totals,
         "rates": {
             "bans_added": rate("MAIN.bans_added"), "bans_obj_killed": rate("MAIN.bans_obj_killed"), "n_purges": rate("MAIN.n_purges"),
@@ -93,7 +93,7 @@ pub fn second(shared: &Shared, state: &State) -> Value {
     })
 }
 
-fn server(state: &State, counters: &Counters<'_>) -> Value {
+fn server(state: &WatchState, counters: &WatchedCounters<'_>) -> Value {
     let up = |is_there: bool, seconds: u64| is_there.then_some(seconds);
     json!({
         "manager": up(state.status.manager.is_some(), counters.mgt("uptime")),
@@ -104,7 +104,7 @@ fn server(state: &State, counters: &Counters<'_>) -> Value {
     })
 }
 
-fn backends(state: &State, counters: &Counters<'_>) -> Value {
+fn backends(state: &WatchState, counters: &WatchedCounters<'_>) -> Value {
     let rate =
         |vcl: &str, name: &str, what: &str| state.rates.get(&format!("{vcl}.{name} {what}")).copied().unwrap_or(0.0);
     let mut rows: Vec<(bool, f64, Value)> = counters
@@ -136,7 +136,7 @@ fn backends(state: &State, counters: &Counters<'_>) -> Value {
     json!({ "all": all, "rows": rows.into_iter().map(|(_, _, row)| row).collect::<Vec<_>>() })
 }
 
-fn stores(counters: &Counters<'_>) -> Value {
+fn stores(counters: &WatchedCounters<'_>) -> Value {
     let rows = counters.stores.iter().map(|(name, (kind, set))| {
         let of = |counter: &str| set.get(counter).copied().unwrap_or(0);
         json!({
@@ -148,7 +148,7 @@ fn stores(counters: &Counters<'_>) -> Value {
 }
 
 /// Reasons with a count above zero, the currently most frequent first.
-fn no_hit(state: &State, counters: &Counters<'_>) -> Value {
+fn no_hit(state: &WatchState, counters: &WatchedCounters<'_>) -> Value {
     let mut rows: Vec<_> = counters
         .no_hit
         .iter()
@@ -170,7 +170,7 @@ fn reason_of(counter: &str) -> Option<NoHit> {
 }
 
 /// Rows: key, requests, bytes, backend seconds, each per second; hits and misses as shares of the requests.
-fn table(state: &State, (ranking, factor): Table) -> Value {
+fn table(state: &WatchState, (ranking, factor): RateTable) -> Value {
     let factor = factor / state.log.share.max(0.0001);
     let rows = ranking.rows.iter().filter(|row| row.sums.requests * factor > 0.005).map(|row| {
         let sums = &row.sums;
@@ -189,7 +189,7 @@ fn table(state: &State, (ranking, factor): Table) -> Value {
 }
 
 /// Number of backends by VCL, and number of requests by VCL.
-fn vcls(counters: &Counters<'_>, state: &State) -> Value {
+fn vcls(counters: &WatchedCounters<'_>, state: &WatchState) -> Value {
     let mut all = std::collections::BTreeMap::<&str, u64>::new();
     for (vcl, _) in counters.backends.keys() {
         *all.entry(vcl).or_default() += 1;

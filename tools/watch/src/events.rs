@@ -4,11 +4,11 @@
 
 use logq::record::word;
 use serde_json::{Value, json};
-use shm::reader::Status;
+use shm::reader::WorkdirStatus;
 use tables::Tag;
 
-use crate::counters::Counters;
-use crate::state::{Health, State};
+use crate::counters::WatchedCounters;
+use crate::state::{ProbeHealth, WatchState};
 use crate::text::shown;
 
 const MAX_HEALTH: usize = 1000;
@@ -72,7 +72,7 @@ struct Sweep {
 }
 
 /// Handles a log record of no transaction.
-pub fn record(state: &mut State, tag: Tag, text: &[u8], at: u64) {
+pub fn record(state: &mut WatchState, tag: Tag, text: &[u8], at: u64) {
     match tag {
         Tag::BackendHealth => health(state, text, at),
         Tag::Cli => command(state, text, at),
@@ -81,7 +81,7 @@ pub fn record(state: &mut State, tag: Tag, text: &[u8], at: u64) {
 }
 
 /// Handles `default Went sick 4---X--- 2 3 8 0.000000 0.000000 "..."`: name, `Went`, `Back` or `Still`, and the verdict.
-fn health(state: &mut State, text: &[u8], at: u64) {
+fn health(state: &mut WatchState, text: &[u8], at: u64) {
     let name = shown(word(text, 0));
     let is_well = match word(text, 2) {
         b"healthy" => true,
@@ -94,7 +94,7 @@ fn health(state: &mut State, text: &[u8], at: u64) {
     }
     let is_change = word(text, 1) != b"Still";
     let since = if known.is_some() || is_change { at } else { 0 };
-    state.health.insert(name.clone(), Health { is_well, since });
+    state.health.insert(name.clone(), ProbeHealth { is_well, since });
     match (known, is_well) {
         (Some(_), true) => state.tell(at, "backend", format!("backend {name} is healthy again")),
         (Some(_), false) => state.tell(at, "backend", format!("backend {name} went sick{}", cause(text))),
@@ -114,7 +114,7 @@ fn cause(text: &[u8]) -> String {
 }
 
 /// Handles `Rd vcl.use boot`: a command that the worker got from the manager.
-fn command(state: &mut State, text: &[u8], at: u64) {
+fn command(state: &mut WatchState, text: &[u8], at: u64) {
     let Some(words) = text.strip_prefix(b"Rd ").and_then(|line| cli::words::split(line).ok()) else { return };
     let words: Vec<String> = words.iter().map(|word| shown(word)).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -145,7 +145,7 @@ fn takes_everything(words: &[&str]) -> bool {
 
 /// Compares this second's index and counters with the previous ones: workers that ended and began, objects that were removed all at once.
 /// `program` is the server's name and version.
-pub fn second(state: &mut State, status: Status, now: &Counters<'_>, program: &str, at: u64) {
+pub fn second(state: &mut WatchState, status: WorkdirStatus, now: &WatchedCounters<'_>, program: &str, at: u64) {
     let pid = |process: Option<(u64, u64)>| process.map(|(pid, _)| pid);
     let (manager, worker) = (pid(status.manager), pid(status.worker));
     let before = std::mem::take(&mut state.before);
@@ -189,14 +189,14 @@ pub fn second(state: &mut State, status: Status, now: &Counters<'_>, program: &s
 
 /// Forgets sick backends when the set of backends changes: the next VCL may have a backend of that name without a probe. If it has a probe,
 /// its next record reports its health again.
-pub fn backends(state: &mut State, now: &Counters<'_>, before: &Counters<'_>) {
+pub fn backends(state: &mut WatchState, now: &WatchedCounters<'_>, before: &WatchedCounters<'_>) {
     if !now.backends.keys().eq(before.backends.keys()) {
         state.health.retain(|_, health| health.is_well);
     }
 }
 
 /// Reports that bans and purges, whoever made them, have removed most objects.
-fn sweep(state: &mut State, now: &Counters<'_>, at: u64) {
+fn sweep(state: &mut WatchState, now: &WatchedCounters<'_>, at: u64) {
     let removed = ["bans_obj_killed", "bans_lurker_obj_killed", "n_obj_purged"].iter().map(|name| now.main(name)).sum();
     let begun = state.before.sweep;
     let gone: u64 = u64::saturating_sub(removed, begun.removed);
@@ -215,13 +215,13 @@ mod tests {
     use crate::counters::tests::readings;
     use crate::health;
 
-    fn told(state: &State) -> Vec<&str> {
+    fn told(state: &WatchState) -> Vec<&str> {
         state.events.iter().map(|event| event.text.as_str()).collect()
     }
 
     #[test]
     fn probes_are_events_when_they_change_something() {
-        let mut state = State::default();
+        let mut state = WatchState::default();
         for (at, text) in [
             "a Still healthy 4---X-RH 8 3 8 0.000939 0.000713 \"HTTP/1.1 200 OK\"",
             "a Went sick -------- 2 3 8 0.000000 0.000713 \"Open error 111 (Connection refused)\"",
@@ -243,16 +243,20 @@ mod tests {
             "backend c went sick",
         ];
         assert_eq!(told(&state), want);
-        assert_eq!(state.health["a"], Health { is_well: true, since: 103 });
+        assert_eq!(state.health["a"], ProbeHealth { is_well: true, since: 103 });
         record(&mut state, Tag::BackendHealth, b"e Still sick -------- 0 3 8 0.0 0.0 \"\"", 200);
-        assert_eq!(state.health.remove("e"), Some(Health { is_well: false, since: 0 }), "for how long isn't known");
+        assert_eq!(
+            state.health.remove("e"),
+            Some(ProbeHealth { is_well: false, since: 0 }),
+            "for how long isn't known"
+        );
         assert!(state.health["b"].is_well && !state.health["c"].is_well && state.health.len() == 3);
     }
 
     #[test]
     fn probes_of_both_servers_are_events() {
         for records in [testkit::recorded::lacquer(), testkit::recorded::varnish()] {
-            let mut state = State::default();
+            let mut state = WatchState::default();
             for one in records.iter().filter(|one| one.vxid == 0) {
                 record(&mut state, Tag::from_name(one.tag).expect("a tag"), one.text.as_bytes(), 1);
             }
@@ -265,7 +269,7 @@ mod tests {
             // The new VCL has no probe for that backend.
             let (old, new) =
                 (readings(&[("VBE.boot.probed", "happy", 0)]), readings(&[("VBE.new.probed", "happy", 0)]));
-            let (old, new) = (Counters::new(&old), Counters::new(&new));
+            let (old, new) = (WatchedCounters::new(&old), WatchedCounters::new(&new));
             backends(&mut state, &old, &old);
             assert!(!health::is_well(&state, "boot", "probed", &old.backends[&("boot", "probed")]));
             backends(&mut state, &new, &old);
@@ -275,7 +279,7 @@ mod tests {
 
     #[test]
     fn commands_to_the_worker_are_events() {
-        let mut state = State::default();
+        let mut state = WatchState::default();
         for text in [
             "Rd ping",
             "Rd vcl.load two vcl_two.1/vcl.bundle 1auto",
@@ -303,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_follows_no_end_is_an_upgrade() {
-        let mut state = State::default();
+        let mut state = WatchState::default();
         let mut look = |manager: u64, worker: Option<u64>, ends: [u64; 3]| {
             let [panicked, died, stopped] = ends;
             let all = readings(&[
@@ -311,8 +315,8 @@ mod tests {
                 ("MGT", "child_died", died),
                 ("MGT", "child_stop", stopped),
             ]);
-            let status = Status { manager: Some((manager, 0)), worker: worker.map(|pid| (pid, 0)) };
-            second(&mut state, status, &Counters::new(&all), "Lacquer 0.1.0", 9);
+            let status = WorkdirStatus { manager: Some((manager, 0)), worker: worker.map(|pid| (pid, 0)) };
+            second(&mut state, status, &WatchedCounters::new(&all), "Lacquer 0.1.0", 9);
         };
         look(1, Some(10), [0, 0, 0]);
         look(1, None, [0, 1, 0]);
@@ -340,15 +344,15 @@ mod tests {
 
     #[test]
     fn most_objects_going_at_once_is_an_event() {
-        let mut state = State::default();
+        let mut state = WatchState::default();
         let mut look = |objects, banned, purged, at| {
             let all = readings(&[
                 ("MAIN", "n_object", objects),
                 ("MAIN", "bans_lurker_obj_killed", banned),
                 ("MAIN", "n_obj_purged", purged),
             ]);
-            let status = Status { manager: Some((1, 0)), worker: Some((2, 0)) };
-            second(&mut state, status, &Counters::new(&all), "", at);
+            let status = WorkdirStatus { manager: Some((1, 0)), worker: Some((2, 0)) };
+            second(&mut state, status, &WatchedCounters::new(&all), "", at);
         };
         look(1000, 50, 0, 100);
         look(900, 150, 0, 101);

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use logq::Grouping;
 use logq::group::{Grouper, TxnFilter};
 use logq::record;
-use shm::reader::log::{Ring, StartAt, Step};
-use shm::reader::{CounterValue, Reader, status};
+use shm::reader::log::{LogCursor, RingStep, StartAt};
+use shm::reader::{CounterReader, CounterValue, status};
 
-use crate::counters::{Counters, grown};
-use crate::history::Point;
+use crate::counters::{WatchedCounters, grown};
+use crate::history::HistoryPoint;
 use crate::keeping::Keeping;
-use crate::state::{Shared, State, now};
-use crate::transaction::{self, Transaction};
+use crate::state::{WatchShared, WatchState, now};
+use crate::transaction::{self, WatchedTransaction};
 use crate::{document, events};
 
 /// Time between two steps while a viewer has the page open, and while nobody has.
@@ -55,7 +55,7 @@ impl Budget {
 }
 
 /// Reads until the process ends. `keeping`: the file in which history and events outlive it.
-pub fn run(shared: &Shared, mut keeping: Option<Keeping>) {
+pub fn run(shared: &WatchShared, mut keeping: Option<Keeping>) {
     if let Some(keeping) = &mut keeping {
         keeping.read(&mut shared.state(), now());
     }
@@ -72,9 +72,9 @@ pub fn run(shared: &Shared, mut keeping: Option<Keeping>) {
 }
 
 struct Follower<'a> {
-    shared: &'a Shared,
-    reader: Reader,
-    ring: Option<Box<Ring>>,
+    shared: &'a WatchShared,
+    reader: CounterReader,
+    ring: Option<Box<LogCursor>>,
     next_open: Instant,
     /// Transactions whose records come in several parts.
     parts: Grouper,
@@ -106,11 +106,11 @@ fn parts() -> Grouper {
 }
 
 impl<'a> Follower<'a> {
-    fn new(shared: &'a Shared, keeping: Option<Keeping>) -> Follower<'a> {
+    fn new(shared: &'a WatchShared, keeping: Option<Keeping>) -> Follower<'a> {
         let now = Instant::now();
         Follower {
             shared,
-            reader: Reader::new(&shared.workdir),
+            reader: CounterReader::new(&shared.workdir),
             ring: None,
             next_open: now,
             parts: parts(),
@@ -152,7 +152,7 @@ impl<'a> Follower<'a> {
                 break None;
             }
             match ring.step() {
-                Step::Records(bytes) => {
+                RingStep::Records(bytes) => {
                     self.budget.left -= bytes.len() as f64;
                     self.bytes += bytes.len() as u64;
                     self.records += record::records(bytes).count() as u64;
@@ -161,9 +161,9 @@ impl<'a> Follower<'a> {
                     }
                     last_start = take(&mut state, &mut self.parts, bytes, moment).unwrap_or(last_start);
                 }
-                Step::End | Step::Eof => break None,
-                Step::Abandoned => break Some(false),
-                Step::Overrun => break Some(true),
+                RingStep::End | RingStep::Eof => break None,
+                RingStep::Abandoned => break Some(false),
+                RingStep::Overrun => break Some(true),
             }
         };
         live.tick(moment);
@@ -193,12 +193,12 @@ impl<'a> Follower<'a> {
         self.ring = Some(ring);
     }
 
-    fn open(&mut self, moment: Instant) -> Option<Box<Ring>> {
+    fn open(&mut self, moment: Instant) -> Option<Box<LogCursor>> {
         if moment < self.next_open {
             return None;
         }
         self.next_open = moment + RETRY;
-        let ring = Ring::open(&self.shared.workdir, StartAt::Now).ok()?;
+        let ring = LogCursor::open(&self.shared.workdir, StartAt::Now).ok()?;
         let mut state = self.shared.state();
         state.log.is_open = true;
         state.log.reopened += 1;
@@ -231,7 +231,7 @@ impl<'a> Follower<'a> {
         state.problem = problem;
         state.backends.add(&readings);
         let last = Arc::clone(&self.last);
-        let (new, before) = (Counters::new(&readings), Counters::new(&last));
+        let (new, before) = (WatchedCounters::new(&readings), WatchedCounters::new(&last));
         // A worker must be running to report its version.
         if who.manager != self.manager || self.program.is_empty() {
             (self.manager, self.program) = (who.manager, crate::program::name(self.shared, who.manager, &new));
@@ -259,9 +259,9 @@ impl<'a> Follower<'a> {
 
     fn add_point(
         &mut self,
-        state: &mut State,
-        now: &Counters<'_>,
-        before: &Counters<'_>,
+        state: &mut WatchState,
+        now: &WatchedCounters<'_>,
+        before: &WatchedCounters<'_>,
         at: u64,
         elapsed: f64,
         moment: Instant,
@@ -284,7 +284,7 @@ impl<'a> Follower<'a> {
         let times = state.tally.recent_times();
         let fetched = if is_first { 0 } else { fetched_bytes(now, before) };
         let answers = ["cache_hit", "cache_miss", "s_pass", "s_pipe", "s_synth"].map(|name| per_second(of(name)));
-        let point = Point {
+        let point = HistoryPoint {
             at,
             requests: per_second(requests),
             answers,
@@ -303,16 +303,17 @@ impl<'a> Follower<'a> {
     }
 }
 
-fn fetched_bytes(now: &Counters<'_>, before: &Counters<'_>) -> u64 {
-    let of =
-        |set: Option<&crate::counters::Set<'_>>| set.and_then(|set| set.get("beresp_bodybytes")).copied().unwrap_or(0);
+fn fetched_bytes(now: &WatchedCounters<'_>, before: &WatchedCounters<'_>) -> u64 {
+    let of = |set: Option<&crate::counters::NamedCounters<'_>>| {
+        set.and_then(|set| set.get("beresp_bodybytes")).copied().unwrap_or(0)
+    };
     now.backends.iter().map(|(key, set)| grown(of(before.backends.get(key)), of(Some(set)))).sum()
 }
 
 /// Growth per second of the worker's counters, of reasons for misses, and of backends (`VCL.backend counter`).
 fn rates(
-    now: &Counters<'_>,
-    before: &Counters<'_>,
+    now: &WatchedCounters<'_>,
+    before: &WatchedCounters<'_>,
     is_first: bool,
     elapsed: f64,
 ) -> std::collections::BTreeMap<String, f64> {
@@ -336,7 +337,9 @@ fn rates(
     for (key, set) in &now.backends {
         let old = before.backends.get(key);
         for name in ["req", "fail", "beresp_bodybytes"] {
-            let of = |set: Option<&crate::counters::Set<'_>>| set.and_then(|set| set.get(name)).copied().unwrap_or(0);
+            let of = |set: Option<&crate::counters::NamedCounters<'_>>| {
+                set.and_then(|set| set.get(name)).copied().unwrap_or(0)
+            };
             put(of(old), of(Some(set)), &|| format!("{}.{} {name}", key.0, key.1));
         }
     }
@@ -344,7 +347,7 @@ fn rates(
 }
 
 /// Handles records of one transaction, or of none. Returns the start time of the last request among them.
-fn take(state: &mut State, parts: &mut Grouper, bytes: &[u8], moment: Instant) -> Option<f64> {
+fn take(state: &mut WatchState, parts: &mut Grouper, bytes: &[u8], moment: Instant) -> Option<f64> {
     let (first, _) = record::split(bytes)?;
     if let Some(rec) = first.filter(|rec| rec.vxid == 0) {
         events::record(state, rec.tag, rec.text(), now());
@@ -361,12 +364,12 @@ fn take(state: &mut State, parts: &mut Grouper, bytes: &[u8], moment: Instant) -
     last
 }
 
-fn add(state: &mut State, records: &[u8]) -> Option<f64> {
+fn add(state: &mut WatchState, records: &[u8]) -> Option<f64> {
     let transaction = transaction::read(records)?;
     state.tally.add(&transaction);
     match transaction {
-        Transaction::Request(request) => Some(request.start).filter(|start| *start > 0.0),
-        Transaction::Fetch(_) => None,
+        WatchedTransaction::Request(request) => Some(request.start).filter(|start| *start > 0.0),
+        WatchedTransaction::Fetch(_) => None,
     }
 }
 
@@ -393,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_transaction_in_parts_is_added_once_it_is_whole() {
-        let mut state = State::default();
+        let mut state = WatchState::default();
         let mut waiting = parts();
         let rec = |tag, text: &str| make(tag, 8, Marker::Client, text.as_bytes());
         let first = [rec(Tag::Begin, "req 7 rxreq"), rec(Tag::ReqMethod, "GET"), rec(Tag::ReqUrl, "/a")].concat();

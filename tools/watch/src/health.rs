@@ -3,20 +3,20 @@
 
 use serde_json::{Value, json};
 
-use crate::counters::{Counters, Set};
+use crate::counters::{NamedCounters, WatchedCounters};
 use crate::options::Ready;
-use crate::state::{Shared, State};
+use crate::state::{WatchShared, WatchState};
 
 /// Maximum age of counters, in seconds. Older ones are ignored.
 const FRESH_SECONDS: u64 = 10;
 
 /// The backend in the last output of `backend.list -j`, if the CLI was asked.
-pub fn listed<'a>(state: &'a State, vcl: &str, backend: &str) -> Option<&'a Value> {
+pub fn listed<'a>(state: &'a WatchState, vcl: &str, backend: &str) -> Option<&'a Value> {
     state.listed.as_ref()?.get(format!("{vcl}.{backend}"))
 }
 
 /// True if a backend is healthy, by the last report of the CLI, the log or its counters. A backend without a probe is healthy.
-pub fn is_well(state: &State, vcl: &str, backend: &str, set: &Set<'_>) -> bool {
+pub fn is_well(state: &WatchState, vcl: &str, backend: &str, set: &NamedCounters<'_>) -> bool {
     if let Some(backend) = listed(state, vcl, backend) {
         return is_up(backend);
     }
@@ -29,14 +29,14 @@ pub fn is_well(state: &State, vcl: &str, backend: &str, set: &Set<'_>) -> bool {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Verdict {
+pub struct HealthVerdict {
     pub is_good: bool,
     reasons: Vec<(&'static str, bool, String)>,
 }
 
-impl Verdict {
-    fn new(reasons: Vec<(&'static str, bool, String)>) -> Verdict {
-        Verdict { is_good: reasons.iter().all(|(_, is_good, _)| *is_good), reasons }
+impl HealthVerdict {
+    fn new(reasons: Vec<(&'static str, bool, String)>) -> HealthVerdict {
+        HealthVerdict { is_good: reasons.iter().all(|(_, is_good, _)| *is_good), reasons }
     }
 
     pub fn word(&self) -> &'static str {
@@ -51,12 +51,12 @@ impl Verdict {
 }
 
 /// Checks that manager and worker run and that their counters can be read.
-pub fn alive(shared: &Shared) -> Verdict {
+pub fn alive(shared: &WatchShared) -> HealthVerdict {
     let state = shared.state();
-    Verdict::new(alive_reasons(&state))
+    HealthVerdict::new(alive_reasons(&state))
 }
 
-fn alive_reasons(state: &State) -> Vec<(&'static str, bool, String)> {
+fn alive_reasons(state: &WatchState) -> Vec<(&'static str, bool, String)> {
     let age = state.read_at.map(|at| at.elapsed().as_secs());
     let fresh = match age {
         None => (false, "nothing was read yet".to_owned()),
@@ -79,10 +79,10 @@ fn alive_reasons(state: &State) -> Vec<(&'static str, bool, String)> {
 
 /// The checks of [`alive`], and whether a VCL is loaded and, if configured, backends are healthy. `listed` is the reply to `backend.list
 /// -j`, which includes `backend.set_health`. Without it, the probes decide alone.
-pub fn ready(shared: &Shared, listed: Option<&Value>) -> Verdict {
+pub fn ready(shared: &WatchShared, listed: Option<&Value>) -> HealthVerdict {
     let state = shared.state();
     let mut reasons = alive_reasons(&state);
-    let counters = Counters::new(&state.readings);
+    let counters = WatchedCounters::new(&state.readings);
     let vcls = counters.main("n_vcl_avail");
     let text = if vcls > 0 { format!("VCLs that can be used: {vcls}") } else { "no VCL can be used".to_owned() };
     reasons.push(("vcl", vcls > 0, text));
@@ -93,11 +93,11 @@ pub fn ready(shared: &Shared, listed: Option<&Value>) -> Verdict {
     if let Some(reason) = verdict_on(&backends, &shared.options.ready) {
         reasons.push(reason);
     }
-    Verdict::new(reasons)
+    HealthVerdict::new(reasons)
 }
 
 /// The backends in shared memory, each with the verdict of its probe.
-fn probed<'a>(state: &State, counters: &Counters<'a>) -> Vec<(&'a str, bool)> {
+fn probed<'a>(state: &WatchState, counters: &WatchedCounters<'a>) -> Vec<(&'a str, bool)> {
     counters.backends.iter().map(|((vcl, name), set)| (*name, is_well(state, vcl, name, set))).collect()
 }
 
@@ -149,21 +149,21 @@ mod tests {
 
     use super::*;
     use crate::counters::tests::readings;
-    use crate::options::Options;
-    use crate::state::Health;
+    use crate::options::WatchOptions;
+    use crate::state::ProbeHealth;
 
-    fn shared(ready: Ready, values: &[(&str, &str, u64)]) -> Shared {
-        let shared = Shared::new(Options { ready, ..Options::default() }, "/none".into());
+    fn shared(ready: Ready, values: &[(&str, &str, u64)]) -> WatchShared {
+        let shared = WatchShared::new(WatchOptions { ready, ..WatchOptions::default() }, "/none".into());
         {
             let mut state = shared.state();
-            state.status = shm::reader::Status { manager: Some((1, 1)), worker: Some((2, 2)) };
+            state.status = shm::reader::WorkdirStatus { manager: Some((1, 1)), worker: Some((2, 2)) };
             state.readings = Arc::new(readings(values));
             state.read_at = Some(Instant::now());
         }
         shared
     }
 
-    fn told(verdict: &Verdict) -> String {
+    fn told(verdict: &HealthVerdict) -> String {
         let bad: Vec<_> = verdict.reasons.iter().filter(|(_, ok, _)| !ok).map(|(_, _, text)| text.as_str()).collect();
         format!("{} {}", verdict.word(), bad.join("; "))
     }
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(told(&ready(&shared(named(&["a", "b"]), &values), None)), "ok ");
         assert_eq!(told(&ready(&shared(named(&["a", "c"]), &values), None)), "failed a is sick, c isn't there");
         let s = shared(named(&["a"]), &values);
-        s.state().health.insert("a".into(), Health { is_well: true, since: 0 });
+        s.state().health.insert("a".into(), ProbeHealth { is_well: true, since: 0 });
         assert_eq!(told(&ready(&s, None)), "ok ");
     }
 

@@ -10,7 +10,7 @@ pub const MINUTES: usize = 1440;
 
 /// One second, or the mean second of a minute.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Point {
+pub struct HistoryPoint {
     /// Time in seconds since 1970.
     pub at: u64,
     /// Number of requests of all kinds.
@@ -34,7 +34,7 @@ pub struct Point {
 /// Numbers in a point's JSON.
 const NUMBERS: usize = 21;
 
-impl Point {
+impl HistoryPoint {
     /// The point as a list, in the order that `watch.js` expects.
     pub fn json(&self) -> Value {
         let round = |n: f64| (n * 100.0).round() / 100.0;
@@ -52,12 +52,12 @@ impl Point {
         Value::Array(out)
     }
 
-    /// Reads the output of [`Point::json`]. `None` if `value` is anything else.
-    fn from_json(value: &Value) -> Option<Point> {
+    /// Reads the output of [`HistoryPoint::json`]. `None` if `value` is anything else.
+    fn from_json(value: &Value) -> Option<HistoryPoint> {
         let list = value.as_array().filter(|list| list.len() == NUMBERS)?;
         let n = |at: usize| list[at].as_f64().filter(|n| n.is_finite());
         let times = |at: usize| Some([n(at)? as f32, n(at + 1)? as f32, n(at + 2)? as f32]);
-        Some(Point {
+        Some(HistoryPoint {
             at: list[0].as_u64()?,
             requests: n(1)?,
             answers: [n(2)?, n(3)?, n(4)?, n(5)?, n(6)?],
@@ -72,16 +72,16 @@ impl Point {
 }
 
 #[derive(Debug, Default)]
-pub struct History {
-    seconds: VecDeque<Point>,
-    minutes: VecDeque<Point>,
+pub struct WatchHistory {
+    seconds: VecDeque<HistoryPoint>,
+    minutes: VecDeque<HistoryPoint>,
     /// Seconds of the current minute.
-    open: Vec<Point>,
+    open: Vec<HistoryPoint>,
 }
 
-impl History {
+impl WatchHistory {
     /// Adds a second. Returns true if a minute has ended with it.
-    pub fn add(&mut self, point: Point) -> bool {
+    pub fn add(&mut self, point: HistoryPoint) -> bool {
         if self.seconds.len() == SECONDS {
             self.seconds.pop_front();
         }
@@ -97,11 +97,11 @@ impl History {
     pub fn end_minute(&mut self, times: [Option<[f32; 3]>; 3]) {
         let open = std::mem::take(&mut self.open);
         if let Some(first) = open.first() {
-            let mean = |of: &dyn Fn(&Point) -> f64| open.iter().map(of).sum::<f64>() / open.len() as f64;
+            let mean = |of: &dyn Fn(&HistoryPoint) -> f64| open.iter().map(of).sum::<f64>() / open.len() as f64;
             if self.minutes.len() == MINUTES {
                 self.minutes.pop_front();
             }
-            self.minutes.push_back(Point {
+            self.minutes.push_back(HistoryPoint {
                 at: first.at / 60 * 60,
                 requests: mean(&|p| p.requests),
                 answers: [0, 1, 2, 3, 4].map(|n: usize| mean(&|p| p.answers[n])),
@@ -121,21 +121,21 @@ impl History {
         last.fold((0.0, 0.0), |(requests, errors), point| (requests + point.requests, errors + point.errors))
     }
 
-    pub fn last(&self) -> Option<&Point> {
+    pub fn last(&self) -> Option<&HistoryPoint> {
         self.seconds.back()
     }
 
     pub fn json(&self) -> Value {
-        let list = |points: &VecDeque<Point>| points.iter().map(Point::json).collect::<Vec<_>>();
+        let list = |points: &VecDeque<HistoryPoint>| points.iter().map(HistoryPoint::json).collect::<Vec<_>>();
         json!({ "seconds": list(&self.seconds), "minutes": list(&self.minutes) })
     }
 
-    /// Restores what [`History::json`] wrote. Points that are too old or can't be read are left out.
+    /// Restores what [`WatchHistory::json`] wrote. Points that are too old or can't be read are left out.
     pub fn restore(&mut self, saved: &Value, now: u64) {
         let read = |name: &str, most: usize, unit: u64| {
             let all = saved[name].as_array().map_or(&[][..], Vec::as_slice);
-            let young = |point: &Point| point.at <= now && now - point.at <= most as u64 * unit;
-            all.iter().rev().take(most).rev().filter_map(Point::from_json).filter(young).collect::<VecDeque<_>>()
+            let young = |point: &HistoryPoint| point.at <= now && now - point.at <= most as u64 * unit;
+            all.iter().rev().take(most).rev().filter_map(HistoryPoint::from_json).filter(young).collect::<VecDeque<_>>()
         };
         self.seconds = read("seconds", SECONDS, 1);
         self.minutes = read("minutes", MINUTES, 60);
@@ -149,10 +149,11 @@ mod tests {
 
     #[test]
     fn a_minute_is_the_mean_of_its_seconds() {
-        let mut history = History::default();
+        let mut history = WatchHistory::default();
         let mut ended = 0;
         for at in 0..200u64 {
-            let point = Point { at: 600 + at, requests: (at / 60) as f64, share: 1.0, ..Point::default() };
+            let point =
+                HistoryPoint { at: 600 + at, requests: (at / 60) as f64, share: 1.0, ..HistoryPoint::default() };
             if history.add(point) {
                 ended += 1;
                 history.end_minute([Some([1.0, 2.0, 3.0]), None, None]);
@@ -165,9 +166,9 @@ mod tests {
 
     #[test]
     fn nothing_grows_for_ever() {
-        let mut history = History::default();
+        let mut history = WatchHistory::default();
         for at in 0..(MINUTES as u64 + 10) * 60 {
-            if history.add(Point { at, ..Point::default() }) {
+            if history.add(HistoryPoint { at, ..HistoryPoint::default() }) {
                 history.end_minute([None; 3]);
             }
         }
@@ -177,12 +178,12 @@ mod tests {
 
     #[test]
     fn a_point_is_a_list() {
-        let point = Point {
+        let point = HistoryPoint {
             at: 7,
             requests: 1.005,
             times: [Some([0.1234, 1.0, 2.0]), None, None],
             share: 1.0,
-            ..Point::default()
+            ..HistoryPoint::default()
         };
         let text = point.json().to_string();
         assert_eq!(text, "[7,1.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.123,1.0,2.0,null,null,null,null,null,null,1.0,0.0]");
@@ -190,16 +191,17 @@ mod tests {
 
     #[test]
     fn what_was_kept_is_read_again() {
-        let mut history = History::default();
+        let mut history = WatchHistory::default();
         for at in 600..1000u64 {
             let times = [Some([0.5, 1.0, 2.0]), None, Some([3.0, 4.0, 5.0])];
-            let point = Point { at, requests: at as f64, errors: 1.5, times, share: 0.5, ..Point::default() };
+            let point =
+                HistoryPoint { at, requests: at as f64, errors: 1.5, times, share: 0.5, ..HistoryPoint::default() };
             if history.add(point) {
                 history.end_minute(times);
             }
         }
         let saved = history.json();
-        let mut again = History::default();
+        let mut again = WatchHistory::default();
         again.restore(&saved, 1000);
         assert!(again.seconds == history.seconds && again.minutes == history.minutes);
         assert_eq!(again.open.len(), 40);

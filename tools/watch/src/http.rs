@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http1::{Framing, Limits, Progress};
+use http1::{Framing, HeadProgress, Http1Limits};
 use message::{Head, HeadLimits};
 use net::{IoError, Stream};
 use rt::Instant;
@@ -17,9 +17,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc};
 
-use crate::places::{Place, Places};
-use crate::routes::{self, Answer, Context};
-use crate::sealing::Sealing;
+use crate::places::{Places, ViewerSlot};
+use crate::routes::{self, Context, RouteAnswer};
+use crate::sealing::PageTls;
 
 /// Maximum sizes of a request's head and body.
 const HEAD_BYTES: usize = 16 << 10;
@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
-pub struct Request {
+pub struct PageRequest {
     pub head: Head,
     pub body: Vec<u8>,
     /// True if the client has shown a valid certificate.
@@ -46,28 +46,28 @@ pub struct Request {
 
 /// A response whose body is complete.
 #[derive(Debug)]
-pub struct Response {
+pub struct PageResponse {
     pub status: u16,
     pub content_type: &'static str,
     pub fields: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
 }
 
-impl Response {
-    pub fn new(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Response {
-        Response { status, content_type, fields: Vec::new(), body: body.into() }
+impl PageResponse {
+    pub fn new(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> PageResponse {
+        PageResponse { status, content_type, fields: Vec::new(), body: body.into() }
     }
 
     /// A response of one line of text.
-    pub fn text(status: u16, text: &str) -> Response {
-        Response::new(status, "text/plain; charset=utf-8", format!("{text}\n"))
+    pub fn text(status: u16, text: &str) -> PageResponse {
+        PageResponse::new(status, "text/plain; charset=utf-8", format!("{text}\n"))
     }
 
-    pub fn json(status: u16, value: &serde_json::Value) -> Response {
-        Response::new(status, "application/json", value.to_string())
+    pub fn json(status: u16, value: &serde_json::Value) -> PageResponse {
+        PageResponse::new(status, "application/json", value.to_string())
     }
 
-    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Response {
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> PageResponse {
         self.fields.push((name, value.into()));
         self
     }
@@ -80,13 +80,13 @@ const SAFETY: &str = "Content-Security-Policy: default-src 'none'; script-src 's
      Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\nCache-Control: no-store\r\n";
 
 /// Accepts connections for ever, over TLS if `sealing` is set.
-pub async fn serve(listener: TcpListener, sealing: Option<Sealing>, context: Rc<Context>) {
+pub async fn serve(listener: TcpListener, sealing: Option<PageTls>, context: Rc<Context>) {
     let places = Places::default();
     loop {
         match listener.accept().await {
             Ok((stream, client)) => {
                 let Some(place) = places.enter(client.ip()) else { continue };
-                let (context, single) = (Rc::clone(&context), sealing.as_ref().map(Sealing::single));
+                let (context, single) = (Rc::clone(&context), sealing.as_ref().map(PageTls::single));
                 rt::spawn(async move {
                     tokio::select! {
                         // An error means that the client left or was too slow.
@@ -104,7 +104,7 @@ pub async fn serve(listener: TcpListener, sealing: Option<Sealing>, context: Rc<
     }
 }
 
-async fn begin(stream: TcpStream, single: Option<Single>, place: &Place, context: &Rc<Context>) -> io::Result<()> {
+async fn begin(stream: TcpStream, single: Option<Single>, place: &ViewerSlot, context: &Rc<Context>) -> io::Result<()> {
     let _ = stream.set_nodelay(true);
     // Limits the memory that the kernel uses for clients that don't read.
     let _ = socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
@@ -118,7 +118,7 @@ async fn begin(stream: TcpStream, single: Option<Single>, place: &Place, context
     }
 }
 
-async fn connection(stream: Stream, is_known: bool, place: &Place, context: &Rc<Context>) -> io::Result<()> {
+async fn connection(stream: Stream, is_known: bool, place: &ViewerSlot, context: &Rc<Context>) -> io::Result<()> {
     let mut input = Vec::new();
     let mut patience = HEAD_PATIENCE;
     loop {
@@ -126,28 +126,28 @@ async fn connection(stream: Stream, is_known: bool, place: &Place, context: &Rc<
             Ok(None) => return Ok(()),
             Err(BadRequest::Io(error)) => return Err(error),
             Err(BadRequest::Status(status, text)) => {
-                return write(&stream, &head(&Response::text(status, text), false, true)).await;
+                return write(&stream, &head(&PageResponse::text(status, text), false, true)).await;
             }
             Ok(Some(request)) => request,
         };
         patience = IDLE_PATIENCE;
         let is_head = request.head.method() == b"HEAD";
         let goes_on = !request.head.get("connection").is_some_and(|value| value.eq_ignore_ascii_case(b"close"))
-            && request.head.version() == message::Version::HTTP11;
+            && request.head.version() == message::HttpVersion::HTTP11;
         match routes::answer(context, &request).await {
-            Answer::Whole(response) => {
+            RouteAnswer::Whole(response) => {
                 write(&stream, &head(&response, goes_on, !is_head)).await?;
                 if !goes_on {
                     stream.shutdown_write();
                     return Ok(());
                 }
             }
-            Answer::Seconds(_) | Answer::Lines(_) if !place.stay() => {
+            RouteAnswer::Seconds(_) | RouteAnswer::Lines(_) if !place.stay() => {
                 let text = "too many watch; close another window";
-                return write(&stream, &head(&Response::text(503, text), false, !is_head)).await;
+                return write(&stream, &head(&PageResponse::text(503, text), false, !is_head)).await;
             }
-            Answer::Seconds(seconds) => return events(&stream, context, seconds).await,
-            Answer::Lines(lines) => return follow(&stream, lines).await,
+            RouteAnswer::Seconds(seconds) => return events(&stream, context, seconds).await,
+            RouteAnswer::Lines(lines) => return follow(&stream, lines).await,
         }
     }
 }
@@ -163,16 +163,16 @@ async fn request(
     input: &mut Vec<u8>,
     is_known: bool,
     patience: Duration,
-) -> Result<Option<Request>, BadRequest> {
+) -> Result<Option<PageRequest>, BadRequest> {
     let mut deadline = Instant::now() + patience;
-    let limits = Limits { head_bytes: HEAD_BYTES, ..Limits::default() };
+    let limits = Http1Limits { head_bytes: HEAD_BYTES, ..Http1Limits::default() };
     let mut head = Head::with_limits(HeadLimits::default());
     let parsed = loop {
         head.clear();
         match http1::parse_request(input, &limits, &mut head) {
-            Ok(Progress::Complete(parsed)) => break parsed,
-            Ok(Progress::Idle | Progress::Incomplete) => {}
-            Ok(Progress::Http2Preface) => return Err(BadRequest::Status(505, "HTTP/1.1 is spoken here")),
+            Ok(HeadProgress::Complete(parsed)) => break parsed,
+            Ok(HeadProgress::Idle | HeadProgress::Incomplete) => {}
+            Ok(HeadProgress::Http2Preface) => return Err(BadRequest::Status(505, "HTTP/1.1 is spoken here")),
             Err(_) => return Err(BadRequest::Status(400, "that is no request")),
         }
         let is_first = input.is_empty();
@@ -197,7 +197,7 @@ async fn request(
     }
     let body = input[parsed.consumed..whole].to_vec();
     input.drain(..whole);
-    Ok(Some(Request { head, body, is_known }))
+    Ok(Some(PageRequest { head, body, is_known }))
 }
 
 async fn more(stream: &Stream, input: &mut Vec<u8>, deadline: Instant) -> Result<bool, BadRequest> {
@@ -213,7 +213,7 @@ fn in_words(error: IoError) -> io::Error {
     }
 }
 
-fn head(response: &Response, goes_on: bool, with_body: bool) -> Vec<u8> {
+fn head(response: &PageResponse, goes_on: bool, with_body: bool) -> Vec<u8> {
     let reason = String::from_utf8_lossy(message::status::reason(response.status).as_bytes()).into_owned();
     let mut text = format!("HTTP/1.1 {} {reason}\r\n", response.status);
     text.push_str(&format!("Content-Type: {}\r\nContent-Length: {}\r\n", response.content_type, response.body.len()));

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use serde_json::{Value, json};
 
 use crate::events::Before;
-use crate::state::State;
+use crate::state::WatchState;
 
 /// Size of a half in bytes. History takes at most 300 KB, events about 20 KB.
 const HALF: u64 = 1 << 20;
@@ -35,7 +35,7 @@ impl Keeping {
         Ok(Keeping { file: file.into(), turn: 0 })
     }
 
-    pub fn write(&mut self, state: &State, now: u64) -> io::Result<()> {
+    pub fn write(&mut self, state: &WatchState, now: u64) -> io::Result<()> {
         let text = json!({
             "at": now, "history": state.history.json(), "events": state.events_json(), "before": state.before.json(),
         })
@@ -49,7 +49,7 @@ impl Keeping {
     }
 
     /// Reads the newer intact half into `state`. Parts that can't be read are left out.
-    pub fn read(&mut self, state: &mut State, now: u64) {
+    pub fn read(&mut self, state: &mut WatchState, now: u64) {
         let halves = [0, 1].map(|half| (half, self.half(half * HALF).unwrap_or_default()));
         let at = |saved: &Value| saved["at"].as_u64();
         let Some((half, saved)) =
@@ -76,7 +76,7 @@ impl Keeping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Point;
+    use crate::history::HistoryPoint;
 
     fn keeping() -> Keeping {
         Keeping { file: sys::fd::memfd("watch").unwrap(), turn: 0 }
@@ -85,15 +85,15 @@ mod tests {
     #[test]
     fn the_next_process_goes_on_where_this_one_ended() {
         let mut keeping = keeping();
-        let mut state = State::default();
-        state.history.add(Point { at: 1000, requests: 7.0, ..Point::default() });
+        let mut state = WatchState::default();
+        state.history.add(HistoryPoint { at: 1000, requests: 7.0, ..HistoryPoint::default() });
         state.tell(1000, "worker", "worker 3 panicked");
         state.before = Before::from_json(&json!({ "worker": 3, "ends": [1, 0, 0, 0, 0], "vcl": "boot" }));
         keeping.write(&state, 1000).unwrap();
-        state.history.add(Point { at: 1001, requests: 8.0, ..Point::default() });
+        state.history.add(HistoryPoint { at: 1001, requests: 8.0, ..HistoryPoint::default() });
         state.tell(1001, "start", "worker 4 began");
         keeping.write(&state, 1001).unwrap();
-        let mut next = State::default();
+        let mut next = WatchState::default();
         keeping.read(&mut next, 1002);
         assert_eq!(next.history.last().map(|p| p.requests), Some(8.0));
         assert_eq!((&next.events, &next.before), (&state.events, &state.before));
@@ -101,7 +101,7 @@ mod tests {
         // If the process is killed during the next write, the other half is the newest intact one.
         keeping.write(&state, 1003).unwrap();
         keeping.file.write_all_at(b"99", keeping.turn % 2 * HALF + 20).unwrap();
-        let mut after = State::default();
+        let mut after = WatchState::default();
         keeping.read(&mut after, 1004);
         assert_eq!(after.events, state.events);
     }
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn an_empty_or_broken_file_is_no_history() {
         let mut keeping = keeping();
-        let mut state = State::default();
+        let mut state = WatchState::default();
         keeping.read(&mut state, 1000);
         keeping.file.write_all_at(b"00000002[]", 0).unwrap();
         keeping.file.write_all_at(b"00000017{\"at\": 7, \"ends\":", HALF).unwrap();

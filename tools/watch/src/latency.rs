@@ -45,21 +45,21 @@ const LONGEST: u64 = 3_600_000_000;
 
 /// Times of an interval. Percentiles are accurate to 1 %.
 #[derive(Debug)]
-pub struct Window(Histogram<u32>);
+pub struct LatencyWindow(Histogram<u32>);
 
-impl Default for Window {
-    fn default() -> Window {
+impl Default for LatencyWindow {
+    fn default() -> LatencyWindow {
         let histogram = Histogram::new_with_bounds(1, LONGEST, 2);
-        Window(histogram.expect("the bounds are in order and two digits are allowed"))
+        LatencyWindow(histogram.expect("the bounds are in order and two digits are allowed"))
     }
 }
 
-impl Window {
+impl LatencyWindow {
     pub fn add(&mut self, seconds: f64) {
         self.0.saturating_record((seconds * 1e6).round().max(0.0) as u64);
     }
 
-    pub fn append(&mut self, other: &Window) {
+    pub fn append(&mut self, other: &LatencyWindow) {
         // Both have the same bounds.
         let _ = self.0.add(&other.0);
     }
@@ -95,12 +95,12 @@ mod tests {
 
     #[test]
     fn percentiles_of_a_window_are_milliseconds() {
-        let mut window = Window::default();
+        let mut window = LatencyWindow::default();
         assert_eq!(window.percentiles(), None);
         (1..=100).for_each(|n| window.add(f64::from(n) / 1000.0));
         let [half, most, nearly_all] = window.percentiles().unwrap();
         assert!((half - 50.0).abs() < 1.0 && (most - 90.0).abs() < 1.0 && (nearly_all - 99.0).abs() < 1.0);
-        let mut both = Window::default();
+        let mut both = LatencyWindow::default();
         both.append(&window);
         both.add(f64::INFINITY);
         assert_eq!(both.count(), 101);

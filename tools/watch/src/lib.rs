@@ -36,21 +36,21 @@ use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use shm::reader::Reader;
+use shm::reader::CounterReader;
 use shm::reader::find::Unfound;
-use sys::holder::{self, Protocol};
+use sys::holder::{self, SocketProtocol};
 use sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use tokio::sync::{Mutex, Semaphore, mpsc};
 use toolkit::print;
 
-use access::Access;
-use options::{Invocation, Options};
+use access::PageAccess;
+use options::{WatchInvocation, WatchOptions};
 use routes::Context;
-use sealing::Sealing;
-use state::Shared;
+use sealing::PageTls;
+use state::WatchShared;
 
 pub use options::{DEFAULT_ADDRESS, USAGE};
-pub use problems::{Errors, Judge};
+pub use problems::{Errors, ProblemJudge};
 
 /// Number of open files to request: enough for more than a thousand viewers.
 const OPEN_FILES: u64 = 8192;
@@ -60,10 +60,10 @@ pub const LISTENS: &str = "watch: ";
 /// Runs until SIGINT, SIGTERM or SIGHUP, or until the server that started this process has gone. Returns the exit status.
 ///
 /// `judge` finds the server's problems. Must be called before the process has started a thread: it blocks signals for all threads to come.
-pub fn main(args: &[String], judge: Judge) -> i32 {
-    let options = match Options::parse(args) {
-        Ok(Invocation::Run(options)) => *options,
-        Ok(Invocation::Help) => {
+pub fn main(args: &[String], judge: ProblemJudge) -> i32 {
+    let options = match WatchOptions::parse(args) {
+        Ok(WatchInvocation::Run(options)) => *options,
+        Ok(WatchInvocation::Help) => {
             print::out(USAGE);
             return 0;
         }
@@ -81,9 +81,9 @@ pub fn main(args: &[String], judge: Judge) -> i32 {
     }
 }
 
-fn run(options: Options, judge: Judge) -> Result<(), String> {
-    let sealing = options.tls.clone().map(Sealing::new).transpose()?;
-    let access = Access::new(options.token_file.as_deref(), sealing.as_ref())?;
+fn run(options: WatchOptions, judge: ProblemJudge) -> Result<(), String> {
+    let sealing = options.tls.clone().map(PageTls::new).transpose()?;
+    let access = PageAccess::new(options.token_file.as_deref(), sealing.as_ref())?;
     let listener = listen(&options)?;
     let address = listener.local_addr().map_err(|e| e.to_string())?;
     let signals = Signals::new(&[SIGINT, SIGTERM, SIGHUP]).map_err(|e| format!("signals: {e}"))?;
@@ -92,8 +92,8 @@ fn run(options: Options, judge: Judge) -> Result<(), String> {
     let is_child = options.is_child;
     let workdir = workdir(&options)?;
     print::out(format_args!("{LISTENS}{}://{address}/\n", if sealing.is_some() { "https" } else { "http" }));
-    let channel = options.cli_channel.map(control::Channel::inherit).transpose()?;
-    let shared = Arc::new(Shared { channel, ..Shared::new(options, workdir) });
+    let channel = options.cli_channel.map(control::CliChannel::inherit).transpose()?;
+    let shared = Arc::new(WatchShared { channel, ..WatchShared::new(options, workdir) });
     let keeping = shared.options.history.map(keeping::Keeping::inherit).transpose()?;
     let (reading, judging) = (Arc::clone(&shared), Arc::clone(&shared));
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
@@ -118,10 +118,10 @@ fn run(options: Options, judge: Judge) -> Result<(), String> {
 }
 
 /// The server's workdir. The server need not run yet: the page waits for it.
-fn workdir(options: &Options) -> Result<std::path::PathBuf, String> {
+fn workdir(options: &WatchOptions) -> Result<std::path::PathBuf, String> {
     let name = options.name.as_deref();
     if options.is_child {
-        return Ok(Reader::workdir_of(name));
+        return Ok(CounterReader::workdir_of(name));
     }
     match shm::reader::find(name) {
         Ok(found) => {
@@ -159,7 +159,7 @@ fn wait_for_end(mut signals: Signals, is_child: bool, ends: &mpsc::UnboundedSend
     Ok(())
 }
 
-fn listen(options: &Options) -> Result<TcpListener, String> {
+fn listen(options: &WatchOptions) -> Result<TcpListener, String> {
     let addresses = options.addresses()?;
     match TcpListener::bind(&addresses[..]) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && options.any_port => {
@@ -168,7 +168,7 @@ fn listen(options: &Options) -> Result<TcpListener, String> {
             TcpListener::bind(&any[..]).map_err(|e| format!("{}: {e}", options.listen))
         }
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let holder = addresses.iter().find_map(|address| holder::of(*address, Protocol::Tcp));
+            let holder = addresses.iter().find_map(|address| holder::of(*address, SocketProtocol::Tcp));
             let by = holder.map(|holder| format!(" by {holder}")).unwrap_or_default();
             Err(format!("{}: {error}{by}", options.listen))
         }

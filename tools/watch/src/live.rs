@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use logq::group::{Grouper, TxnFilter};
-use logq::{Grouping, Query, Reason, Redaction, Txn, TxnType, record};
+use logq::{GroupReason, Grouping, Query, Redaction, Txn, TxnType, record};
 use serde_json::{Value, json};
 use tables::tags::TagKind;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::text::shown;
-use crate::transaction::{self, Transaction};
+use crate::transaction::{self, WatchedTransaction};
 
 pub const MAX_FOLLOWERS: usize = 32;
 /// Size of a follower's queue, in messages. Messages that don't fit are lost, and the follower is informed.
@@ -46,7 +46,7 @@ struct Clean {
     level: u32,
     parent: u32,
     kind: TxnType,
-    reason: Reason,
+    reason: GroupReason,
     records: Vec<u8>,
 }
 
@@ -57,7 +57,7 @@ struct Kept {
     is_cut: bool,
 }
 
-pub struct Live {
+pub struct LiveRequests {
     redaction: Redaction,
     followers: Vec<Follower>,
     grouper: Option<Grouper>,
@@ -67,9 +67,9 @@ pub struct Live {
     refilled: Instant,
 }
 
-impl std::fmt::Debug for Live {
+impl std::fmt::Debug for LiveRequests {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Live").field("followers", &self.followers.len()).finish_non_exhaustive()
+        f.debug_struct("LiveRequests").field("followers", &self.followers.len()).finish_non_exhaustive()
     }
 }
 
@@ -78,9 +78,9 @@ fn grouper() -> Grouper {
     Grouper::new(Grouping::Request, wanted)
 }
 
-impl Live {
-    pub fn new(redaction: Redaction) -> Live {
-        Live {
+impl LiveRequests {
+    pub fn new(redaction: Redaction) -> LiveRequests {
+        LiveRequests {
             redaction,
             followers: Vec::new(),
             grouper: None,
@@ -140,7 +140,7 @@ impl Live {
     }
 
     fn take(&mut self, group: &[Txn<'_>]) {
-        if group.first().is_none_or(|txn| txn.reason != Reason::Rxreq) {
+        if group.first().is_none_or(|txn| txn.reason != GroupReason::Rxreq) {
             return;
         }
         // A follower without a filter needs the request only if its rate allows it.
@@ -257,14 +257,14 @@ pub enum FollowError {
 
 fn summary(number: u64, group: &[Txn<'_>]) -> Value {
     let mut requests = group.iter().filter_map(|txn| match transaction::read(txn.records) {
-        Some(Transaction::Request(request)) if txn.level == 1 => Some(request),
+        Some(WatchedTransaction::Request(request)) if txn.level == 1 => Some(request),
         _ => None,
     });
     let Some(first) = requests.next() else { return Value::Null };
     // The last restart has the response.
     let last = requests.next_back().unwrap_or(first);
     let backend = group.iter().find_map(|txn| match transaction::read(txn.records) {
-        Some(Transaction::Fetch(fetch)) => Some(shown(fetch.backend)),
+        Some(WatchedTransaction::Fetch(fetch)) => Some(shown(fetch.backend)),
         _ => None,
     });
     let why = last.why.map(shown);
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn who_follows_gets_what_fits_and_can_open_it() {
-        let mut live = Live::new(Redaction::new(&[]));
+        let mut live = LiveRequests::new(Redaction::new(&[]));
         let now = Instant::now();
         live.feed(&request(2, "/before", "User-Agent: x"), now);
         let mut all = live.follow("").unwrap();
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_filter_cannot_ask_for_what_is_hidden() {
-        let mut live = Live::new(Redaction::new(&[]));
+        let mut live = LiveRequests::new(Redaction::new(&[]));
         let mut follower = live.follow("ReqHeader ~ \"topsecret\"").unwrap();
         live.feed(&request(2, "/a", "User-Agent: x"), Instant::now());
         assert_eq!(lines(&mut follower), Vec::<Value>::new());
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn who_is_too_slow_is_told_what_was_lost() {
-        let mut live = Live::new(Redaction::new(&[]));
+        let mut live = LiveRequests::new(Redaction::new(&[]));
         let begun = Instant::now();
         let mut follower = live.follow("").unwrap();
         for n in 0..200 {
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn followers_are_bounded_and_wrong_filters_are_told() {
-        let mut live = Live::new(Redaction::new(&[]));
+        let mut live = LiveRequests::new(Redaction::new(&[]));
         assert!(matches!(live.follow("Nope ~"), Err(FollowError::Query(text)) if !text.is_empty()));
         let all: Vec<_> = (0..MAX_FOLLOWERS).map(|_| live.follow("").unwrap()).collect();
         assert_eq!(live.follow("").err(), Some(FollowError::TooMany));
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut live = Live::new(Redaction::new(&[]));
+        let mut live = LiveRequests::new(Redaction::new(&[]));
         let mut now = Instant::now();
         let mut follower = live.follow("").unwrap();
         for n in 0..3000u32 {

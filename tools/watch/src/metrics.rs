@@ -11,10 +11,10 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use crate::latency::Buckets;
-use crate::state::Shared;
+use crate::state::WatchShared;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Naming {
+pub enum MetricNaming {
     /// Our own names, `lacquer_...`.
     #[default]
     Own,
@@ -23,27 +23,27 @@ pub enum Naming {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
+pub enum MetricsFormat {
     OpenMetrics,
     /// Prometheus' text format 0.0.4.
     Text,
 }
 
-impl Format {
+impl MetricsFormat {
     /// Selects the format by the `Accept` header.
-    pub fn of_accept(accept: &[u8]) -> Format {
+    pub fn of_accept(accept: &[u8]) -> MetricsFormat {
         let wanted = b"application/openmetrics-text";
         if accept.windows(wanted.len()).any(|w| w.eq_ignore_ascii_case(wanted)) {
-            Format::OpenMetrics
+            MetricsFormat::OpenMetrics
         } else {
-            Format::Text
+            MetricsFormat::Text
         }
     }
 
     pub const fn content_type(self) -> &'static str {
         match self {
-            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            Format::Text => "text/plain; version=0.0.4; charset=utf-8",
+            MetricsFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            MetricsFormat::Text => "text/plain; version=0.0.4; charset=utf-8",
         }
     }
 }
@@ -118,16 +118,16 @@ impl Exposition {
     }
 
     /// Writes the metrics. `total` is the suffix of counters' names, in both formats.
-    fn text(&self, format: Format, total: &str) -> String {
+    fn text(&self, format: MetricsFormat, total: &str) -> String {
         let mut out = String::with_capacity(64 << 10);
         for (name, family) in &self.0 {
             let ending = if family.kind == Type::Counter { total } else { "" };
             // The older format describes each sample's name instead of the family's.
-            let described = if format == Format::Text { format!("{name}{ending}") } else { name.clone() };
-            let help = escape(&family.help, format == Format::OpenMetrics);
+            let described = if format == MetricsFormat::Text { format!("{name}{ending}") } else { name.clone() };
+            let help = escape(&family.help, format == MetricsFormat::OpenMetrics);
             let _ = writeln!(out, "# HELP {described} {help}");
             let _ = writeln!(out, "# TYPE {described} {}", family.kind.word());
-            if format == Format::OpenMetrics && !family.unit.is_empty() {
+            if format == MetricsFormat::OpenMetrics && !family.unit.is_empty() {
                 let _ = writeln!(out, "# UNIT {described} {}", family.unit);
             }
             for (suffix, labels, value) in &family.samples {
@@ -135,7 +135,7 @@ impl Exposition {
                 let _ = writeln!(out, "{name}{suffix}{labels} {value}");
             }
         }
-        if format == Format::OpenMetrics {
+        if format == MetricsFormat::OpenMetrics {
             out.push_str("# EOF\n");
         }
         out
@@ -156,9 +156,14 @@ fn escape(text: &str, quotes: bool) -> String {
 }
 
 /// The content type and the page. `nodes`: the nodes of the server's fleet, from its CLI.
-pub fn page(shared: &Shared, naming: Naming, format: Format, nodes: Option<&Value>) -> (&'static str, String) {
+pub fn page(
+    shared: &WatchShared,
+    naming: MetricNaming,
+    format: MetricsFormat,
+    nodes: Option<&Value>,
+) -> (&'static str, String) {
     match naming {
-        Naming::Own => {
+        MetricNaming::Own => {
             let mut out = own::exposition(shared);
             if let Some(said) = nodes {
                 fleet::add(&mut out, said);
@@ -166,7 +171,9 @@ pub fn page(shared: &Shared, naming: Naming, format: Format, nodes: Option<&Valu
             (format.content_type(), out.text(format, "_total"))
         }
         // The exporter's counters lack the suffix that OpenMetrics requires.
-        Naming::Exporter => (Format::Text.content_type(), exporter::exposition(shared).text(Format::Text, "")),
+        MetricNaming::Exporter => {
+            (MetricsFormat::Text.content_type(), exporter::exposition(shared).text(MetricsFormat::Text, ""))
+        }
     }
 }
 
@@ -187,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_older_format_names_what_it_shows() {
-        let text = sample().text(Format::Text, "_total");
+        let text = sample().text(MetricsFormat::Text, "_total");
         assert!(text.starts_with("# HELP x_requests_total Requests\n# TYPE x_requests_total counter\n"), "{text}");
         assert!(text.contains("x_requests_total{backend=\"a\\\"b\\\\c\\nd\"} 7\n"), "{text}");
         assert!(text.contains("# HELP x_used_bytes Of \"memory\"\\nused\n"), "{text}");
@@ -197,7 +204,7 @@ mod tests {
 
     #[test]
     fn openmetrics_has_families_units_and_an_end() {
-        let text = sample().text(Format::OpenMetrics, "_total");
+        let text = sample().text(MetricsFormat::OpenMetrics, "_total");
         assert!(text.contains("# TYPE x_requests counter\nx_requests_total{"), "{text}");
         assert!(text.contains("# UNIT x_time_seconds seconds\n"), "{text}");
         for line in [
@@ -214,7 +221,10 @@ mod tests {
 
     #[test]
     fn a_reader_says_what_it_takes() {
-        assert_eq!(Format::of_accept(b"text/html, Application/OpenMetrics-text;version=1.0.0"), Format::OpenMetrics);
-        assert_eq!(Format::of_accept(b"*/*"), Format::Text);
+        assert_eq!(
+            MetricsFormat::of_accept(b"text/html, Application/OpenMetrics-text;version=1.0.0"),
+            MetricsFormat::OpenMetrics
+        );
+        assert_eq!(MetricsFormat::of_accept(b"*/*"), MetricsFormat::Text);
     }
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use toolkit::args::{Arg, Args};
 
-use crate::metrics::Naming;
-use crate::sealing::Files;
+use crate::metrics::MetricNaming;
+use crate::sealing::PemFiles;
 
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:6085";
 
@@ -62,7 +62,7 @@ pub enum Ready {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Options {
+pub struct WatchOptions {
     /// Value of the option `-n`.
     pub name: Option<String>,
     /// Value of the option `-a`.
@@ -70,7 +70,7 @@ pub struct Options {
     pub any_port: bool,
     pub token_file: Option<PathBuf>,
     /// Values of `--tls-cert`, `--tls-key` and `--client-ca`.
-    pub tls: Option<Files>,
+    pub tls: Option<PemFiles>,
     pub control: bool,
     /// False if `--no-cli` is set.
     pub cli: bool,
@@ -78,7 +78,7 @@ pub struct Options {
     pub secret: Option<String>,
     pub show_headers: Vec<String>,
     pub show_vcl: bool,
-    pub naming: Naming,
+    pub naming: MetricNaming,
     pub ready: Ready,
     /// True if the server has started this process. It then ends when its standard input closes.
     pub is_child: bool,
@@ -90,9 +90,9 @@ pub struct Options {
     pub shown_workdir: Option<PathBuf>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for WatchOptions {
+    fn default() -> WatchOptions {
+        WatchOptions {
             name: None,
             listen: DEFAULT_ADDRESS.to_owned(),
             any_port: false,
@@ -103,7 +103,7 @@ impl Default for Options {
             secret: None,
             show_headers: Vec::new(),
             show_vcl: false,
-            naming: Naming::Own,
+            naming: MetricNaming::Own,
             ready: Ready::Vcl,
             is_child: false,
             cli_channel: None,
@@ -114,20 +114,20 @@ impl Default for Options {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub enum Invocation {
-    Run(Box<Options>),
+pub enum WatchInvocation {
+    Run(Box<WatchOptions>),
     Help,
 }
 
-impl Options {
+impl WatchOptions {
     /// Parses the options. An error is one line that names the wrong option.
-    pub fn parse(args: &[String]) -> Result<Invocation, String> {
-        let mut o = Options::default();
+    pub fn parse(args: &[String]) -> Result<WatchInvocation, String> {
+        let mut o = WatchOptions::default();
         let (mut chain, mut key, mut authorities) = (None, None, None);
         let mut words = Args::new(args);
         while let Some(word) = words.next()? {
             match word {
-                Arg::Help => return Ok(Invocation::Help),
+                Arg::Help => return Ok(WatchInvocation::Help),
                 Arg::Option("-n") => o.name = Some(words.value()?.to_owned()),
                 Arg::Option("-a") => o.listen = words.value()?.to_owned(),
                 Arg::Option("--any-port") => o.any_port = true,
@@ -141,7 +141,7 @@ impl Options {
                 Arg::Option("--show-header") => o.show_headers.push(words.value()?.to_owned()),
                 Arg::Option("--show-vcl") => o.show_vcl = true,
                 Arg::Option("--metrics") => {
-                    o.naming = words.one_of(&[("own", Naming::Own), ("exporter", Naming::Exporter)])?;
+                    o.naming = words.one_of(&[("own", MetricNaming::Own), ("exporter", MetricNaming::Exporter)])?;
                 }
                 Arg::Option("--ready") => o.ready = words.parsed("vcl, backend or backend=NAME,...", ready)?,
                 Arg::Option("--cli-channel") => {
@@ -157,14 +157,14 @@ impl Options {
             }
         }
         o.tls = match chain {
-            Some(chain) => Some(Files { chain, key, authorities }),
+            Some(chain) => Some(PemFiles { chain, key, authorities }),
             None if key.is_some() || authorities.is_some() => {
                 return Err("--tls-key and --client-ca need --tls-cert".to_owned());
             }
             None => None,
         };
         o.check()?;
-        Ok(Invocation::Run(Box::new(o)))
+        Ok(WatchInvocation::Run(Box::new(o)))
     }
 
     /// True if clients must authenticate, by a token or a certificate.
@@ -225,9 +225,9 @@ mod tests {
 
     fn check(line: &str, expected: &str) {
         let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let got = match Options::parse(&args) {
-            Ok(Invocation::Help) => "help".to_owned(),
-            Ok(Invocation::Run(o)) => match o.addresses() {
+        let got = match WatchOptions::parse(&args) {
+            Ok(WatchInvocation::Help) => "help".to_owned(),
+            Ok(WatchInvocation::Run(o)) => match o.addresses() {
                 Ok(all) => format!("{} {:?} {:?} {}", all[0], o.ready, o.naming, o.show_headers.join(",")),
                 Err(error) => error,
             },
@@ -263,7 +263,7 @@ mod tests {
         check("-a 0.0.0.0:6085 --client-ca /ca", "--tls-key and --client-ca need --tls-cert");
         check("-a 0.0.0.0:6085 --tls-cert /c --client-ca /ca --control", "0.0.0.0:6085 Vcl Own");
         assert!(
-            matches!(Options::parse(&["--tls-cert=/c".to_owned(), "--control".to_owned()]), Err(e) if e.starts_with("--control"))
+            matches!(WatchOptions::parse(&["--tls-cert=/c".to_owned(), "--control".to_owned()]), Err(e) if e.starts_with("--control"))
         );
         check("--control --token-file /t --no-cli", "--control needs the CLI, and --no-cli is without");
     }

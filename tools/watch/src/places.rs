@@ -28,7 +28,7 @@ struct Book {
 }
 
 /// A connection's slot, until it is dropped.
-pub struct Place {
+pub struct ViewerSlot {
     places: Places,
     number: u64,
     client: IpAddr,
@@ -38,7 +38,7 @@ pub struct Place {
 
 impl Places {
     /// A slot for a connection of this client. `None` if viewers have all of the client's slots, or all slots.
-    pub fn enter(&self, client: IpAddr) -> Option<Place> {
+    pub fn enter(&self, client: IpAddr) -> Option<ViewerSlot> {
         let client = network(client);
         let mut book = self.0.borrow_mut();
         if book.clients.get(&client).is_some_and(|count| *count >= MOST_OF_CLIENT) {
@@ -52,7 +52,7 @@ impl Places {
         book.next += 1;
         *book.clients.entry(client).or_default() += 1;
         book.guests.insert(number, (client, bell.clone()));
-        Some(Place { places: self.clone(), number, client, is_viewers: Cell::new(false), bell })
+        Some(ViewerSlot { places: self.clone(), number, client, is_viewers: Cell::new(false), bell })
     }
 
     /// Closes the oldest connection, because no file descriptor is left for a new one.
@@ -85,7 +85,7 @@ impl Book {
     }
 }
 
-impl Place {
+impl ViewerSlot {
     /// Resolves when the slot was given to another connection.
     pub async fn called(&self) {
         self.bell.notified().await;
@@ -101,7 +101,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ViewerSlot {
     fn drop(&mut self) {
         let mut book = self.places.0.borrow_mut();
         if self.is_viewers.get() {
@@ -130,7 +130,7 @@ mod tests {
         IpAddr::V4(number.into())
     }
 
-    fn is_called(place: &Place) -> bool {
+    fn is_called(place: &ViewerSlot) -> bool {
         !place.is_viewers.get() && !place.places.0.borrow().guests.contains_key(&place.number)
     }
 
@@ -138,7 +138,7 @@ mod tests {
     fn one_client_loses_its_own_oldest_and_nobody_elses() {
         let places = Places::default();
         let other = places.enter(client(1)).unwrap();
-        let crowd: Vec<Place> = (0..MOST_OF_CLIENT + 5).map(|_| places.enter(client(2)).unwrap()).collect();
+        let crowd: Vec<ViewerSlot> = (0..MOST_OF_CLIENT + 5).map(|_| places.enter(client(2)).unwrap()).collect();
         assert!(crowd[..5].iter().all(is_called) && !crowd[5..].iter().any(is_called) && !is_called(&other));
         drop((crowd, other));
         let book = places.0.borrow();
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_probe_gets_in_where_all_places_are_taken() {
         let places = Places::default();
-        let crowd: Vec<Place> = (0..MOST as u32).map(|n| places.enter(client(n / 500)).unwrap()).collect();
+        let crowd: Vec<ViewerSlot> = (0..MOST as u32).map(|n| places.enter(client(n / 500)).unwrap()).collect();
         let staying = crowd.iter().filter(|place| place.stay()).count();
         assert_eq!(staying, MOST_VIEWERS);
         let probe = places.enter(client(99)).unwrap();

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use shm::reader::CounterValue;
 
-use crate::control::{self, Ask};
-use crate::counters::Counters;
+use crate::control::{self, ControlQuestion};
+use crate::counters::WatchedCounters;
 use crate::health;
-use crate::state::{Shared, State, now};
+use crate::state::{WatchShared, WatchState, now};
 use crate::text::shown;
 
 /// Time between two checks while the page has viewers, and while it has none.
@@ -37,7 +37,7 @@ const MOST: usize = 12;
 pub type Errors = (u64, u64, Vec<(String, u64)>);
 /// Finds problems: `lacquer_doctor::findings`. Takes the workdir, the present and earlier counters, sick backends with the reason, and the
 /// errors. Returns findings as in doctor's JSON.
-pub type Judge = fn(&Path, &[CounterValue], &[CounterValue], &[(String, String)], Errors) -> Value;
+pub type ProblemJudge = fn(&Path, &[CounterValue], &[CounterValue], &[(String, String)], Errors) -> Value;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Problem {
@@ -82,7 +82,7 @@ fn part(id: &str) -> &'static str {
     }
 }
 
-pub fn run(shared: &Shared, judge: Judge) {
+pub fn run(shared: &WatchShared, judge: ProblemJudge) {
     let mut court = Court::default();
     loop {
         let problems = court.look(shared, judge);
@@ -125,10 +125,12 @@ struct Court {
 }
 
 impl Court {
-    fn look(&mut self, shared: &Shared, judge: Judge) -> Vec<Problem> {
+    fn look(&mut self, shared: &WatchShared, judge: ProblemJudge) -> Vec<Problem> {
         // Only over the server's own channel: any other connection would leave lines in the server's log.
-        let listed =
-            shared.channel.as_ref().and_then(|_| control::ask(shared, &Ask::Backends)["data"].as_array_mut()?.pop());
+        let listed = shared
+            .channel
+            .as_ref()
+            .and_then(|_| control::ask(shared, &ControlQuestion::Backends)["data"].as_array_mut()?.pop());
         let (readings, sick, errors, mut seen) = {
             let mut state = shared.state();
             state.listed = listed;
@@ -187,7 +189,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(state: &State) -> Seen {
+    fn of(state: &WatchState) -> Seen {
         let mut statuses: Vec<(String, f64)> = Vec::new();
         for row in &state.tally.errors(URLS).0.rows {
             let status = shown(row.key.split(|b| *b == b'\t').next().unwrap_or_default());
@@ -210,7 +212,7 @@ impl Seen {
         }
     }
 
-    fn no_server(&self, shared: &Shared) -> Option<Problem> {
+    fn no_server(&self, shared: &WatchShared) -> Option<Problem> {
         // Nothing was read yet at the start.
         let is_read = shared.state().read_at.is_some();
         is_read.then(|| Problem {
@@ -231,8 +233,8 @@ impl Seen {
 }
 
 /// Backends that get no requests, each with the reason.
-fn sick(state: &State) -> Vec<(String, String)> {
-    let counters = Counters::new(&state.readings);
+fn sick(state: &WatchState) -> Vec<(String, String)> {
+    let counters = WatchedCounters::new(&state.readings);
     let sick = counters.backends.iter().filter(|((vcl, name), set)| !health::is_well(state, vcl, name, set));
     let mut all: Vec<(String, String)> = sick
         .map(|((vcl, name), set)| {
@@ -251,7 +253,7 @@ fn sick(state: &State) -> Vec<(String, String)> {
     all
 }
 
-fn errors(state: &State) -> Errors {
+fn errors(state: &WatchState) -> Errors {
     let (requests, errors) = state.history.requests_and_errors(ERROR_SECONDS);
     let url = |key: &[u8]| shown(key.split(|b| *b == b'\t').nth(1).unwrap_or_default());
     let ranking = state.tally.errors(URLS).0;
@@ -326,8 +328,8 @@ fn ranked(mut problems: Vec<Problem>, seen: &Seen, (requests, errors, _): &Error
 mod tests {
     use super::*;
     use crate::counters::tests::readings;
-    use crate::options::Options;
-    use crate::state::Health;
+    use crate::options::WatchOptions;
+    use crate::state::ProbeHealth;
 
     fn finding(id: &str, severity: &str, subject: &str) -> Value {
         json!({ "id": id, "severity": severity, "subject": subject, "what": format!("{id} {subject}"), "evidence": ["seen", "more"], "why": "w", "type": ["t"] })
@@ -386,16 +388,16 @@ mod tests {
 
     #[test]
     fn the_rules_get_what_the_page_has_seen() {
-        let shared = Shared::new(Options::default(), "/none".into());
+        let shared = WatchShared::new(WatchOptions::default(), "/none".into());
         {
             let mut state = shared.state();
-            state.status = shm::reader::Status { manager: Some((1, 1)), worker: Some((2, 2)) };
+            state.status = shm::reader::WorkdirStatus { manager: Some((1, 1)), worker: Some((2, 2)) };
             state.readings =
                 Arc::new(readings(&[("MGT", "child_died", 1), ("VBE.boot.a", "happy", 6), ("VBE.boot.b", "happy", 7)]));
             state.read_at = Some(Instant::now());
-            state.health.insert("a".to_owned(), Health { is_well: false, since: 77 });
+            state.health.insert("a".to_owned(), ProbeHealth { is_well: false, since: 77 });
         }
-        let judge: Judge = |_, now, before, sick, _| {
+        let judge: ProblemJudge = |_, now, before, sick, _| {
             assert_eq!(
                 (now.len(), sick),
                 (before.len(), &[("a".to_owned(), "2 of the last 8 probes succeeded".to_owned())][..])
@@ -404,7 +406,7 @@ mod tests {
         };
         let problems = Court::default().look(&shared, judge);
         assert_eq!(problems.iter().map(|p| (p.what.as_str(), p.since)).collect::<Vec<_>>(), [("backend-sick a", 77)]);
-        shared.state().status = shm::reader::Status::default();
+        shared.state().status = shm::reader::WorkdirStatus::default();
         let problems = Court::default().look(&shared, judge);
         assert_eq!((problems.len(), problems[0].is_bad, problems[0].what.as_str()), (1, true, "No server runs here"));
     }
@@ -417,7 +419,7 @@ mod tests {
         for n in 0..7u64 {
             let readings = Arc::new(readings(&[("MAIN", "client_req", n)]));
             let old = earlier.turn(&readings, begun + Duration::from_secs(n * 10), Duration::from_secs(30));
-            ages.push(n - Counters::new(&old).main("client_req"));
+            ages.push(n - WatchedCounters::new(&old).main("client_req"));
         }
         assert_eq!(ages, [0, 1, 2, 3, 4, 5, 3]);
     }

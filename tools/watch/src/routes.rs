@@ -8,13 +8,13 @@ use message::Head;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore, broadcast, mpsc};
 
-use crate::access::{Access, COOKIE, Verdict};
-use crate::control::{self, Ask};
-use crate::http::{Request, Response};
+use crate::access::{AccessVerdict, COOKIE, PageAccess};
+use crate::control::{self, ControlQuestion};
+use crate::http::{PageRequest, PageResponse};
 use crate::live::FollowError;
-use crate::metrics::{self, Format, Naming};
+use crate::metrics::{self, MetricNaming, MetricsFormat};
 use crate::options::Ready;
-use crate::state::Shared;
+use crate::state::WatchShared;
 use crate::text::shown;
 use crate::{book, document, health};
 
@@ -29,8 +29,8 @@ pub const MAX_PAGES: usize = 4;
 
 #[derive(Debug)]
 pub struct Context {
-    pub shared: Arc<Shared>,
-    pub access: Access,
+    pub shared: Arc<WatchShared>,
+    pub access: PageAccess,
     pub asks: Semaphore,
     pub pages: Semaphore,
     /// Time of the last question for the backends, and the last list.
@@ -38,17 +38,17 @@ pub struct Context {
 }
 
 #[derive(Debug)]
-pub enum Answer {
-    Whole(Response),
+pub enum RouteAnswer {
+    Whole(PageResponse),
     /// A stream of events, one per second.
     Seconds(broadcast::Receiver<Arc<str>>),
     /// A stream of lines of the list of requests.
     Lines(mpsc::Receiver<Arc<str>>),
 }
 
-impl From<Response> for Answer {
-    fn from(response: Response) -> Answer {
-        Answer::Whole(response)
+impl From<PageResponse> for RouteAnswer {
+    fn from(response: PageResponse) -> RouteAnswer {
+        RouteAnswer::Whole(response)
     }
 }
 
@@ -60,16 +60,16 @@ const STYLE: &str = include_str!("page/watch.css");
 const SCRIPT: &str = include_str!("page/watch.js");
 const ICON: &str = include_str!("page/icon.svg");
 
-pub async fn answer(context: &Context, request: &Request) -> Answer {
+pub async fn answer(context: &Context, request: &PageRequest) -> RouteAnswer {
     let url = String::from_utf8_lossy(request.head.url()).into_owned();
     let (path, query) = url.split_once('?').unwrap_or((&url, ""));
     let answer = match request.head.method() {
         b"GET" | b"HEAD" => get(context, request, path, query).await,
         b"POST" => post(context, request, path).await.into(),
-        _ => Response::text(405, "GET, HEAD and POST are spoken here").with("Allow", "GET, HEAD, POST").into(),
+        _ => PageResponse::text(405, "GET, HEAD and POST are spoken here").with("Allow", "GET, HEAD, POST").into(),
     };
     // The delay affects only the client that tries tokens.
-    if matches!(&answer, Answer::Whole(response) if response.status == 401)
+    if matches!(&answer, RouteAnswer::Whole(response) if response.status == 401)
         && request.head.get("authorization").is_some()
     {
         rt::sleep(WRONG_TOKEN).await;
@@ -77,52 +77,52 @@ pub async fn answer(context: &Context, request: &Request) -> Answer {
     answer
 }
 
-async fn get(context: &Context, request: &Request, path: &str, query: &str) -> Answer {
+async fn get(context: &Context, request: &PageRequest, path: &str, query: &str) -> RouteAnswer {
     let head = &request.head;
     let verdict = context.access.judge(head, request.is_known);
     match (path, verdict) {
-        (_, Verdict::WrongHost) => return Response::text(421, &wrong_host(head)).into(),
+        (_, AccessVerdict::WrongHost) => return PageResponse::text(421, &wrong_host(head)).into(),
         // These files are the same for everybody.
-        ("/watch.css", _) => return Response::new(200, "text/css; charset=utf-8", STYLE).into(),
-        ("/watch.js", _) => return Response::new(200, "text/javascript; charset=utf-8", SCRIPT).into(),
-        ("/icon.svg", _) => return Response::new(200, "image/svg+xml", ICON).into(),
-        ("/icon-bad.svg", _) => return Response::new(200, "image/svg+xml", icon_with_dot("#c22f2a")).into(),
-        ("/icon-warn.svg", _) => return Response::new(200, "image/svg+xml", icon_with_dot("#e5a13a")).into(),
+        ("/watch.css", _) => return PageResponse::new(200, "text/css; charset=utf-8", STYLE).into(),
+        ("/watch.js", _) => return PageResponse::new(200, "text/javascript; charset=utf-8", SCRIPT).into(),
+        ("/icon.svg", _) => return PageResponse::new(200, "image/svg+xml", ICON).into(),
+        ("/icon-bad.svg", _) => return PageResponse::new(200, "image/svg+xml", icon_with_dot("#c22f2a")).into(),
+        ("/icon-warn.svg", _) => return PageResponse::new(200, "image/svg+xml", icon_with_dot("#e5a13a")).into(),
         // Load balancers ask without a token. The response then has no reasons.
         ("/healthz", _) => return verdict_of(&health::alive(&context.shared), verdict).into(),
         ("/readyz", _) => {
             let listed = backends(context).await;
             return verdict_of(&health::ready(&context.shared, listed.as_ref()), verdict).into();
         }
-        ("/", Verdict::NeedsToken) => return Response::new(401, HTML, LOGIN).into(),
-        (_, Verdict::NeedsToken) => {
-            return Response::text(401, "A token is needed: Authorization: Bearer TOKEN")
+        ("/", AccessVerdict::NeedsToken) => return PageResponse::new(401, HTML, LOGIN).into(),
+        (_, AccessVerdict::NeedsToken) => {
+            return PageResponse::text(401, "A token is needed: Authorization: Bearer TOKEN")
                 .with("WWW-Authenticate", "Bearer")
                 .into();
         }
-        (_, Verdict::NeedsCertificate) => return Response::text(403, NEEDS_CERTIFICATE).into(),
-        (_, Verdict::Granted) => {}
+        (_, AccessVerdict::NeedsCertificate) => return PageResponse::text(403, NEEDS_CERTIFICATE).into(),
+        (_, AccessVerdict::Granted) => {}
     }
     match path {
-        "/" => Response::new(200, HTML, PAGE).into(),
-        "/book" => Response::new(200, HTML, book::page()).into(),
+        "/" => PageResponse::new(200, HTML, PAGE).into(),
+        "/book" => PageResponse::new(200, HTML, book::page()).into(),
         "/metrics" => metrics(context, head, query).await.into(),
         "/api/state" => state(context).into(),
-        "/api/seconds" => Answer::Seconds(context.shared.seconds.subscribe()),
+        "/api/seconds" => RouteAnswer::Seconds(context.shared.seconds.subscribe()),
         "/api/live" => match context.shared.live().follow(&value(query, "q").unwrap_or_default()) {
-            Ok(lines) => Answer::Lines(lines),
-            Err(FollowError::Query(text)) => Response::text(400, &text).into(),
-            Err(FollowError::TooMany) => Response::text(503, "too many follow the list of requests").into(),
+            Ok(lines) => RouteAnswer::Lines(lines),
+            Err(FollowError::Query(text)) => PageResponse::text(400, &text).into(),
+            Err(FollowError::TooMany) => PageResponse::text(503, "too many follow the list of requests").into(),
         },
         "/api/request" => {
             let number = value(query, "id").and_then(|id| id.parse().ok()).unwrap_or(0);
             let found = context.shared.live().open(number);
             match found {
-                Some(found) => Response::json(200, &found).into(),
-                None => Response::json(404, &json!({ "text": "its records aren't here any more" })).into(),
+                Some(found) => PageResponse::json(200, &found).into(),
+                None => PageResponse::json(404, &json!({ "text": "its records aren't here any more" })).into(),
             }
         }
-        _ => Response::text(404, "There is nothing here: / is the page").into(),
+        _ => PageResponse::text(404, "There is nothing here: / is the page").into(),
     }
 }
 
@@ -153,31 +153,31 @@ fn icon_with_dot(colour: &str) -> String {
     ICON.replace("</svg>", &format!("<circle cx=\"14\" cy=\"14\" r=\"6\" fill=\"{colour}\"/></svg>"))
 }
 
-fn verdict_of(verdict: &health::Verdict, access: Verdict) -> Response {
+fn verdict_of(verdict: &health::HealthVerdict, access: AccessVerdict) -> PageResponse {
     let status = if verdict.is_good { 200 } else { 503 };
     match access {
-        Verdict::Granted => Response::json(status, &verdict.json()),
-        Verdict::NeedsToken | Verdict::NeedsCertificate | Verdict::WrongHost => {
-            Response::json(status, &json!({ "status": verdict.word() }))
+        AccessVerdict::Granted => PageResponse::json(status, &verdict.json()),
+        AccessVerdict::NeedsToken | AccessVerdict::NeedsCertificate | AccessVerdict::WrongHost => {
+            PageResponse::json(status, &json!({ "status": verdict.word() }))
         }
     }
 }
 
-async fn metrics(context: &Context, head: &Head, query: &str) -> Response {
+async fn metrics(context: &Context, head: &Head, query: &str) -> PageResponse {
     let naming = match value(query, "names").as_deref() {
         None => context.shared.options.naming,
-        Some("own") => Naming::Own,
-        Some("exporter") => Naming::Exporter,
-        Some(_) => return Response::text(400, "names is own or exporter"),
+        Some("own") => MetricNaming::Own,
+        Some("exporter") => MetricNaming::Exporter,
+        Some(_) => return PageResponse::text(400, "names is own or exporter"),
     };
-    let format = Format::of_accept(head.get("accept").unwrap_or_default());
-    let Ok(_place) = context.pages.acquire().await else { return Response::text(500, "that failed") };
-    let nodes = if naming == Naming::Own { fleet_nodes(context).await } else { None };
+    let format = MetricsFormat::of_accept(head.get("accept").unwrap_or_default());
+    let Ok(_place) = context.pages.acquire().await else { return PageResponse::text(500, "that failed") };
+    let nodes = if naming == MetricNaming::Own { fleet_nodes(context).await } else { None };
     let shared = Arc::clone(&context.shared);
     // This takes long with thousands of backends.
     match tokio::task::spawn_blocking(move || metrics::page(&shared, naming, format, nodes.as_ref())).await {
-        Ok((content_type, text)) => Response::new(200, content_type, text),
-        Err(_) => Response::text(500, "that failed"),
+        Ok((content_type, text)) => PageResponse::new(200, content_type, text),
+        Err(_) => PageResponse::text(500, "that failed"),
     }
 }
 
@@ -189,7 +189,7 @@ async fn fleet_nodes(context: &Context) -> Option<Value> {
         return None;
     }
     let _place = context.asks.try_acquire().ok()?;
-    ask_soon(shared, Ask::Fleet).await
+    ask_soon(shared, ControlQuestion::Fleet).await
 }
 
 /// The output of `backend.list -j`, if readiness depends on it and the CLI may be asked. Load balancers ask often and without a token, so
@@ -201,21 +201,21 @@ async fn backends(context: &Context) -> Option<Value> {
     }
     let mut listed = context.listed.lock().await;
     if listed.0.is_none_or(|asked| asked.elapsed() > LIST_FRESH) {
-        let list = ask_soon(Arc::clone(&context.shared), Ask::Backends).await;
+        let list = ask_soon(Arc::clone(&context.shared), ControlQuestion::Backends).await;
         *listed = (Some(Instant::now()), list.or_else(|| listed.1.take()));
     }
     listed.1.clone()
 }
 
 /// Asks the CLI for JSON. `None` if it doesn't reply within [`SOON`].
-async fn ask_soon(shared: Arc<Shared>, ask: Ask) -> Option<Value> {
+async fn ask_soon(shared: Arc<WatchShared>, ask: ControlQuestion) -> Option<Value> {
     let asked = tokio::task::spawn_blocking(move || control::ask(&shared, &ask));
     let mut answer = tokio::time::timeout(SOON, asked).await.ok()?.ok()?;
     // The data follow a version, the command and the time.
     answer["data"].as_array_mut()?.pop()
 }
 
-fn state(context: &Context) -> Response {
+fn state(context: &Context) -> PageResponse {
     let shared = &context.shared;
     let options = &shared.options;
     let state = shared.state();
@@ -227,33 +227,37 @@ fn state(context: &Context) -> Response {
     });
     let body = json!({ "about": about, "history": state.history.json(), "second": document::second(shared, &state) });
     drop(state);
-    Response::json(200, &body)
+    PageResponse::json(200, &body)
 }
 
 fn may_see_source(context: &Context) -> bool {
     context.shared.options.cli && (context.access.is_guarded() || context.shared.options.show_vcl)
 }
 
-async fn post(context: &Context, request: &Request, path: &str) -> Response {
+async fn post(context: &Context, request: &PageRequest, path: &str) -> PageResponse {
     if path == "/login" {
         return log_in(context, &request.body).await;
     }
     match context.access.judge(&request.head, request.is_known) {
-        Verdict::Granted => {}
-        Verdict::NeedsCertificate => return Response::json(403, &json!({ "ok": false, "text": NEEDS_CERTIFICATE })),
-        Verdict::NeedsToken => return Response::json(401, &json!({ "ok": false, "text": "a token is needed" })),
-        Verdict::WrongHost => {
-            return Response::json(421, &json!({ "ok": false, "text": wrong_host(&request.head) }));
+        AccessVerdict::Granted => {}
+        AccessVerdict::NeedsCertificate => {
+            return PageResponse::json(403, &json!({ "ok": false, "text": NEEDS_CERTIFICATE }));
+        }
+        AccessVerdict::NeedsToken => {
+            return PageResponse::json(401, &json!({ "ok": false, "text": "a token is needed" }));
+        }
+        AccessVerdict::WrongHost => {
+            return PageResponse::json(421, &json!({ "ok": false, "text": wrong_host(&request.head) }));
         }
     }
-    let Some(what) = path.strip_prefix("/api/ask/") else { return Response::text(404, "There is nothing here") };
+    let Some(what) = path.strip_prefix("/api/ask/") else { return PageResponse::text(404, "There is nothing here") };
     if !context.access.is_from_our_page(&request.head) {
-        return Response::json(403, &json!({ "ok": false, "text": not_our_page(&request.head) }));
+        return PageResponse::json(403, &json!({ "ok": false, "text": not_our_page(&request.head) }));
     }
     let body = serde_json::from_slice::<Value>(&request.body).unwrap_or_default();
-    let ask = match Ask::read(what, &body) {
+    let ask = match ControlQuestion::read(what, &body) {
         Ok(ask) => ask,
-        Err(text) => return Response::json(400, &json!({ "ok": false, "text": text })),
+        Err(text) => return PageResponse::json(400, &json!({ "ok": false, "text": text })),
     };
     let refused = match () {
         () if !context.shared.options.cli => Some("the CLI isn't asked: started with --no-cli"),
@@ -266,33 +270,33 @@ async fn post(context: &Context, request: &Request, path: &str) -> Response {
         () => None,
     };
     if let Some(text) = refused {
-        return Response::json(403, &json!({ "ok": false, "text": text }));
+        return PageResponse::json(403, &json!({ "ok": false, "text": text }));
     }
     let Ok(_place) = context.asks.try_acquire() else {
-        return Response::json(503, &json!({ "ok": false, "text": "others are asking; try again" }));
+        return PageResponse::json(503, &json!({ "ok": false, "text": "others are asking; try again" }));
     };
     let shared = Arc::clone(&context.shared);
     match tokio::task::spawn_blocking(move || control::ask(&shared, &ask)).await {
-        Ok(answer) => Response::json(200, &answer),
-        Err(_) => Response::json(500, &json!({ "ok": false, "text": "that failed" })),
+        Ok(answer) => PageResponse::json(200, &answer),
+        Err(_) => PageResponse::json(500, &json!({ "ok": false, "text": "that failed" })),
     }
 }
 
 /// Delay of the response to a wrong token.
 const WRONG_TOKEN: Duration = Duration::from_secs(1);
 
-async fn log_in(context: &Context, body: &[u8]) -> Response {
+async fn log_in(context: &Context, body: &[u8]) -> PageResponse {
     let form = String::from_utf8_lossy(body).into_owned();
     let given = value(&form, "token").unwrap_or_default();
     match context.access.log_in(given.as_bytes()) {
         Some(login) => {
             let ending = context.access.cookie_ending();
             let cookie = format!("{COOKIE}={login}; HttpOnly; SameSite=Strict; Path=/{ending}");
-            Response::text(303, "Go on").with("Set-Cookie", cookie).with("Location", "./")
+            PageResponse::text(303, "Go on").with("Set-Cookie", cookie).with("Location", "./")
         }
         None => {
             rt::sleep(WRONG_TOKEN).await;
-            Response::new(401, HTML, LOGIN)
+            PageResponse::new(401, HTML, LOGIN)
         }
     }
 }

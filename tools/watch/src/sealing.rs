@@ -12,7 +12,7 @@ use toolkit::print;
 const LOOKS: Duration = Duration::from_secs(10);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Files {
+pub struct PemFiles {
     /// Certificate and its intermediates, also the key if `key` is `None`.
     pub chain: PathBuf,
     pub key: Option<PathBuf>,
@@ -22,8 +22,8 @@ pub struct Files {
 
 /// TLS of the page. The files are read again when they change.
 #[derive(Debug)]
-pub struct Sealing {
-    files: Files,
+pub struct PageTls {
+    files: PemFiles,
     made: Mutex<Made>,
 }
 
@@ -35,7 +35,7 @@ struct Made {
     looked: Instant,
 }
 
-impl Files {
+impl PemFiles {
     fn all(&self) -> impl Iterator<Item = &Path> {
         [Some(&self.chain), self.key.as_ref(), self.authorities.as_ref()].into_iter().flatten().map(PathBuf::as_path)
     }
@@ -53,10 +53,10 @@ impl Files {
     }
 }
 
-impl Sealing {
-    pub fn new(files: Files) -> Result<Sealing, String> {
+impl PageTls {
+    pub fn new(files: PemFiles) -> Result<PageTls, String> {
         let (of, single) = (files.changed(), files.read()?);
-        Ok(Sealing { files, made: Mutex::new(Made { single, of, looked: Instant::now() }) })
+        Ok(PageTls { files, made: Mutex::new(Made { single, of, looked: Instant::now() }) })
     }
 
     pub fn asks_clients(&self) -> bool {

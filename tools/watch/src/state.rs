@@ -9,17 +9,17 @@ use std::time::Instant;
 
 use logq::Redaction;
 use serde_json::{Value, json};
-use shm::reader::{CounterValue, Status};
+use shm::reader::{CounterValue, WorkdirStatus};
 use tokio::sync::broadcast;
 
-use crate::control::Channel;
+use crate::control::CliChannel;
 use crate::counters::BackendSums;
 use crate::events::Before;
-use crate::history::History;
-use crate::live::Live;
-use crate::options::Options;
+use crate::history::WatchHistory;
+use crate::live::LiveRequests;
+use crate::options::WatchOptions;
 use crate::problems::Problem;
-use crate::tally::Tally;
+use crate::tally::WatchTally;
 
 /// Size of a viewer's queue, in messages. A viewer that is slower loses the oldest ones, and is informed how many.
 const QUEUE: usize = 4;
@@ -47,7 +47,7 @@ pub struct LogState {
 
 /// An event for the page: a worker died, a backend went sick.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Event {
+pub struct PageEvent {
     /// Time in seconds since 1970.
     pub at: u64,
     /// Kind of the event, one of [`KINDS`].
@@ -57,25 +57,25 @@ pub struct Event {
 
 /// The last result of a backend's probe.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Health {
+pub struct ProbeHealth {
     pub is_well: bool,
     /// Time of the last change, in seconds since 1970. 0 if it is older than this process.
     pub since: u64,
 }
 
 #[derive(Debug, Default)]
-pub struct State {
-    pub status: Status,
+pub struct WatchState {
+    pub status: WorkdirStatus,
     pub readings: Arc<Vec<CounterValue>>,
     pub read_at: Option<Instant>,
     pub problem: Option<String>,
-    pub tally: Tally,
-    pub history: History,
+    pub tally: WatchTally,
+    pub history: WatchHistory,
     pub backends: BackendSums,
     /// Growth per second of each counter that the page updates every second.
     pub rates: BTreeMap<String, f64>,
-    pub health: BTreeMap<String, Health>,
-    pub events: VecDeque<Event>,
+    pub health: BTreeMap<String, ProbeHealth>,
+    pub events: VecDeque<PageEvent>,
     /// The state of the second before, from which events are derived.
     pub before: Before,
     /// The last output of `backend.list -j` for the VCL in use, if the server has handed its channel over.
@@ -87,12 +87,12 @@ pub struct State {
     pub log: LogState,
 }
 
-impl State {
+impl WatchState {
     pub fn tell(&mut self, at: u64, kind: &'static str, text: impl Into<String>) {
         if self.events.len() == EVENTS {
             self.events.pop_front();
         }
-        self.events.push_back(Event { at, kind, text: text.into() });
+        self.events.push_back(PageEvent { at, kind, text: text.into() });
     }
 
     pub fn events_json(&self) -> Value {
@@ -102,7 +102,7 @@ impl State {
     pub fn restore_events(&mut self, saved: &Value) {
         let event = |saved: &Value| {
             let kind = KINDS.iter().find(|kind| saved[1] == **kind)?;
-            Some(Event { at: saved[0].as_u64()?, kind, text: saved[2].as_str()?.to_owned() })
+            Some(PageEvent { at: saved[0].as_u64()?, kind, text: saved[2].as_str()?.to_owned() })
         };
         let all = saved.as_array().map_or(&[][..], Vec::as_slice);
         self.events = all.iter().take(EVENTS).rev().filter_map(event).collect();
@@ -110,13 +110,13 @@ impl State {
 }
 
 #[derive(Debug)]
-pub struct Shared {
-    pub options: Options,
+pub struct WatchShared {
+    pub options: WatchOptions,
     pub workdir: PathBuf,
-    pub state: Mutex<State>,
+    pub state: Mutex<WatchState>,
     /// The channel to the server's CLI, if the server has handed one over.
-    pub channel: Option<Channel>,
-    pub live: Mutex<Live>,
+    pub channel: Option<CliChannel>,
+    pub live: Mutex<LiveRequests>,
     /// Events of the page's stream, one per second.
     pub seconds: broadcast::Sender<Arc<str>>,
     pub viewers: AtomicUsize,
@@ -126,11 +126,11 @@ pub struct Shared {
     pub begun: u64,
 }
 
-impl Shared {
-    pub fn new(options: Options, workdir: PathBuf) -> Shared {
-        let live = Live::new(Redaction::new(&options.show_headers));
+impl WatchShared {
+    pub fn new(options: WatchOptions, workdir: PathBuf) -> WatchShared {
+        let live = LiveRequests::new(Redaction::new(&options.show_headers));
         let (seconds, _) = broadcast::channel(QUEUE);
-        Shared {
+        WatchShared {
             options,
             workdir,
             state: Mutex::default(),
@@ -148,11 +148,11 @@ impl Shared {
         self.options.shown_workdir.as_ref().unwrap_or(&self.workdir).display().to_string()
     }
 
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, WatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn live(&self) -> MutexGuard<'_, Live> {
+    pub fn live(&self) -> MutexGuard<'_, LiveRequests> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use accesslog::{Hitters, Measure, Ranking};
+use accesslog::{Hitters, HittersMeasure, Ranking};
 use logq::Handling;
 
-use crate::latency::{Buckets, Window};
-use crate::transaction::{Fetch, Request, Transaction, pattern};
+use crate::latency::{Buckets, LatencyWindow};
+use crate::transaction::{Fetch, WatchedRequest, WatchedTransaction, pattern};
 
 /// Maximum number of VCLs with their own latency. Further ones share one.
 pub const MAX_VCLS: usize = 16;
@@ -23,20 +23,20 @@ const LEAST_ERROR: u16 = 500;
 const MAX_REASON: usize = 160;
 /// Length of an interval. Backends' percentiles cover one to two of them.
 const BACKEND_SECONDS: u64 = 15;
-/// Seconds that [`Tally::recent_times`] covers. With a few requests per second, the median of a single second jumps about.
+/// Seconds that [`WatchTally::recent_times`] covers. With a few requests per second, the median of a single second jumps about.
 const SMOOTH_SECONDS: usize = 10;
 /// Handlings whose times the page shows: hits, misses and passes.
 const TIMED: usize = 3;
 
 #[derive(Debug)]
-pub struct Names {
+pub struct NumberedNames {
     most: usize,
     all: Vec<String>,
 }
 
-impl Names {
-    pub fn new(most: usize) -> Names {
-        Names { most, all: vec![OTHERS.to_owned()] }
+impl NumberedNames {
+    pub fn new(most: usize) -> NumberedNames {
+        NumberedNames { most, all: vec![OTHERS.to_owned()] }
     }
 
     /// The number of a name. 0 if the list is full.
@@ -79,47 +79,47 @@ pub type RequestKind = (Handling, u8, u16);
 
 #[derive(Debug, Default)]
 pub struct BackendTimes {
-    now: Window,
-    before: Window,
+    now: LatencyWindow,
+    before: LatencyWindow,
     pub failed: u64,
 }
 
 impl BackendTimes {
     /// Percentiles of the time until the response's head had arrived, in milliseconds.
     pub fn percentiles(&self) -> Option<[f32; 3]> {
-        let mut both = Window::default();
+        let mut both = LatencyWindow::default();
         both.append(&self.now);
         both.append(&self.before);
         both.percentiles()
     }
 }
 
-/// Sums since the last [`Tally::end_second`].
+/// Sums since the last [`WatchTally::end_second`].
 #[derive(Debug, Default)]
-pub struct Second {
+pub struct SecondSums {
     pub requests: u64,
     /// Number of responses with a status of 500 or above.
     pub errors: u64,
     pub error_bytes: u64,
     /// Times until the response's head was ready, by [`Handling`]. Errors aren't among them: a backend that refuses a connection does so
     /// faster than it ever serves a page.
-    pub times: [Window; 5],
+    pub times: [LatencyWindow; 5],
 }
 
-pub struct Tally {
+pub struct WatchTally {
     /// Latency of requests since the start.
     pub requests: BTreeMap<RequestKind, RequestTimes>,
     /// Latency of fetches since the start, by the backend's number and the first digit of the status.
     pub fetches: BTreeMap<(u16, u8), Buckets>,
-    pub vcls: Names,
-    pub backends: Names,
+    pub vcls: NumberedNames,
+    pub backends: NumberedNames,
     pub transactions: u64,
     pub client_requests: u64,
     /// Recent latency of backends, by number.
     pub backend_times: BTreeMap<u16, BackendTimes>,
-    second: Second,
-    recent: VecDeque<[Window; TIMED]>,
-    minute: [Window; TIMED],
+    second: SecondSums,
+    recent: VecDeque<[LatencyWindow; TIMED]>,
+    minute: [LatencyWindow; TIMED],
     seconds: u64,
     hot: Hitters,
     dear: Hitters,
@@ -129,50 +129,50 @@ pub struct Tally {
     key: Vec<u8>,
 }
 
-impl std::fmt::Debug for Tally {
+impl std::fmt::Debug for WatchTally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tally").field("transactions", &self.transactions).finish_non_exhaustive()
+        f.debug_struct("WatchTally").field("transactions", &self.transactions).finish_non_exhaustive()
     }
 }
 
-impl Default for Tally {
-    fn default() -> Tally {
+impl Default for WatchTally {
+    fn default() -> WatchTally {
         let table = |measure| Hitters::new(measure, TABLE_BYTES, false);
-        Tally {
+        WatchTally {
             requests: BTreeMap::new(),
             fetches: BTreeMap::new(),
-            vcls: Names::new(MAX_VCLS),
-            backends: Names::new(MAX_BACKENDS),
+            vcls: NumberedNames::new(MAX_VCLS),
+            backends: NumberedNames::new(MAX_BACKENDS),
             transactions: 0,
             client_requests: 0,
             backend_times: BTreeMap::new(),
-            second: Second::default(),
+            second: SecondSums::default(),
             recent: VecDeque::new(),
             minute: Default::default(),
             seconds: 0,
-            hot: table(Measure::Requests),
-            dear: table(Measure::BackendTime),
-            why: table(Measure::Requests),
-            stores: table(Measure::Bytes),
-            errors: table(Measure::Requests),
+            hot: table(HittersMeasure::Requests),
+            dear: table(HittersMeasure::BackendTime),
+            why: table(HittersMeasure::Requests),
+            stores: table(HittersMeasure::Bytes),
+            errors: table(HittersMeasure::Requests),
             key: Vec::new(),
         }
     }
 }
 
 /// Lines of a table, and the factor that converts their numbers to rates per second.
-pub type Table = (Ranking, f64);
+pub type RateTable = (Ranking, f64);
 
-impl Tally {
-    pub fn add(&mut self, transaction: &Transaction<'_>) {
+impl WatchTally {
+    pub fn add(&mut self, transaction: &WatchedTransaction<'_>) {
         self.transactions += 1;
         match transaction {
-            Transaction::Request(request) => self.add_request(request),
-            Transaction::Fetch(fetch) => self.add_fetch(fetch),
+            WatchedTransaction::Request(request) => self.add_request(request),
+            WatchedTransaction::Fetch(fetch) => self.add_fetch(fetch),
         }
     }
 
-    fn add_request(&mut self, r: &Request<'_>) {
+    fn add_request(&mut self, r: &WatchedRequest<'_>) {
         self.client_requests += u64::from(r.is_first);
         self.second.requests += u64::from(r.is_first);
         // The request that it continues as is counted instead.
@@ -248,7 +248,7 @@ impl Tally {
         }
     }
 
-    pub fn end_second(&mut self) -> Second {
+    pub fn end_second(&mut self) -> SecondSums {
         self.seconds += 1;
         let factor = fade_factor();
         for table in [&mut self.hot, &mut self.dear, &mut self.why, &mut self.stores, &mut self.errors] {
@@ -274,7 +274,7 @@ impl Tally {
     /// Percentiles of hits, misses and passes over the last [`SMOOTH_SECONDS`].
     pub fn recent_times(&self) -> [Option<[f32; 3]>; TIMED] {
         std::array::from_fn(|n| {
-            let mut all = Window::default();
+            let mut all = LatencyWindow::default();
             self.recent.iter().filter(|second| second[n].count() > 0).for_each(|second| all.append(&second[n]));
             all.percentiles()
         })
@@ -283,32 +283,32 @@ impl Tally {
     /// Ends a minute and returns its percentiles of hits, misses and passes.
     pub fn end_minute(&mut self) -> [Option<[f32; 3]>; TIMED] {
         let out = std::array::from_fn(|n| self.minute[n].percentiles());
-        self.minute.iter_mut().for_each(Window::clear);
+        self.minute.iter_mut().for_each(LatencyWindow::clear);
         out
     }
 
     /// The URLs with the most requests.
-    pub fn hot(&self, most: usize) -> Table {
+    pub fn hot(&self, most: usize) -> RateTable {
         (self.hot.top(most), 1.0 / fade_factor() - 1.0)
     }
 
     /// The URLs with the most backend time.
-    pub fn dear(&self, most: usize) -> Table {
+    pub fn dear(&self, most: usize) -> RateTable {
         (self.dear.top(most), 1.0 / fade_factor() - 1.0)
     }
 
     /// Reasons and URL patterns, separated by a tab.
-    pub fn why(&self, most: usize) -> Table {
+    pub fn why(&self, most: usize) -> RateTable {
         (self.why.top(most), 1.0 / fade_factor() - 1.0)
     }
 
     /// Statuses of 500 and above and URLs, separated by a tab, by number of responses.
-    pub fn errors(&self, most: usize) -> Table {
+    pub fn errors(&self, most: usize) -> RateTable {
         (self.errors.top(most), 1.0 / fade_factor() - 1.0)
     }
 
     /// Stores and URL patterns, separated by a tab, by bytes fetched into them.
-    pub fn stores(&self, most: usize) -> Table {
+    pub fn stores(&self, most: usize) -> RateTable {
         (self.stores.top(most), 1.0 / fade_factor() - 1.0)
     }
 }
@@ -347,8 +347,8 @@ fn class(status: u16) -> u8 {
 mod tests {
     use super::*;
 
-    fn request(handling: Handling, status: u16, url: &'static str, seconds: f64) -> Request<'static> {
-        Request {
+    fn request(handling: Handling, status: u16, url: &'static str, seconds: f64) -> WatchedRequest<'static> {
+        WatchedRequest {
             is_first: true,
             is_fragment: false,
             is_restarted: false,
@@ -369,19 +369,22 @@ mod tests {
 
     #[test]
     fn a_request_counts_once_where_it_belongs() {
-        let mut tally = Tally::default();
+        let mut tally = WatchTally::default();
         for _ in 0..3 {
-            tally.add(&Transaction::Request(request(Handling::Hit, 200, "/a", 0.0001)));
+            tally.add(&WatchedTransaction::Request(request(Handling::Hit, 200, "/a", 0.0001)));
         }
-        tally.add(&Transaction::Request(request(Handling::Miss, 503, "/b/17?x", 0.2)));
-        tally.add(&Transaction::Request(Request { is_restarted: true, ..request(Handling::Miss, 0, "/c", 0.2) }));
+        tally.add(&WatchedTransaction::Request(request(Handling::Miss, 503, "/b/17?x", 0.2)));
+        tally.add(&WatchedTransaction::Request(WatchedRequest {
+            is_restarted: true,
+            ..request(Handling::Miss, 0, "/c", 0.2)
+        }));
         let counts: Vec<_> = tally.requests.iter().map(|(k, t)| (k.0.name(), k.1, t.first_byte.count())).collect();
         assert_eq!(counts, [("hit", 2, 3), ("miss", 5, 1)]);
         assert_eq!((tally.client_requests, tally.transactions), (5, 5));
         assert_eq!(tally.vcls.name(tally.requests.keys().next().unwrap().2), "reload");
         let second = tally.end_second();
         assert_eq!((second.requests, second.errors, second.error_bytes), (5, 1, 10));
-        let key = |table: &Table| String::from_utf8_lossy(&table.0.rows[0].key).into_owned();
+        let key = |table: &RateTable| String::from_utf8_lossy(&table.0.rows[0].key).into_owned();
         assert_eq!(key(&tally.hot(1)), "a.test/a");
         assert_eq!(key(&tally.dear(1)), "a.test/b/17?x");
         assert_eq!(key(&tally.why(1)), "miss\ta.test/b/#?");
@@ -393,10 +396,10 @@ mod tests {
 
     #[test]
     fn errors_are_no_part_of_the_latency() {
-        let mut tally = Tally::default();
+        let mut tally = WatchTally::default();
         for handling in [Handling::Hit, Handling::Miss, Handling::Pass] {
-            tally.add(&Transaction::Request(request(handling, 200, "/a", 0.2)));
-            (0..9).for_each(|_| tally.add(&Transaction::Request(request(handling, 503, "/a", 0.0001))));
+            tally.add(&WatchedTransaction::Request(request(handling, 200, "/a", 0.2)));
+            (0..9).for_each(|_| tally.add(&WatchedTransaction::Request(request(handling, 503, "/a", 0.0001))));
         }
         tally.end_second();
         for times in [tally.recent_times(), tally.end_minute()] {
@@ -408,12 +411,12 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_the_last_ten_seconds() {
-        let mut tally = Tally::default();
-        let median = |tally: &Tally| tally.recent_times()[2].map(|t| t[0].round());
+        let mut tally = WatchTally::default();
+        let median = |tally: &WatchTally| tally.recent_times()[2].map(|t| t[0].round());
         for n in 0..10 {
             let seconds = if n == 0 { 0.08 } else { 0.001 };
             (0..if n == 0 { 11 } else { 1 })
-                .for_each(|_| tally.add(&Transaction::Request(request(Handling::Pass, 200, "/a", seconds))));
+                .for_each(|_| tally.add(&WatchedTransaction::Request(request(Handling::Pass, 200, "/a", seconds))));
             tally.end_second();
         }
         assert_eq!(median(&tally), Some(80.0));
@@ -425,10 +428,10 @@ mod tests {
 
     #[test]
     fn a_steady_rate_is_shown_as_it_is() {
-        let mut tally = Tally::default();
+        let mut tally = WatchTally::default();
         for _ in 0..400 {
             for _ in 0..10 {
-                tally.add(&Transaction::Request(request(Handling::Hit, 200, "/a", 0.001)));
+                tally.add(&WatchedTransaction::Request(request(Handling::Hit, 200, "/a", 0.001)));
             }
             tally.end_second();
         }
@@ -462,7 +465,7 @@ mod tests {
 
     #[test]
     fn names_are_bounded() {
-        let mut names = Names::new(2);
+        let mut names = NumberedNames::new(2);
         assert_eq!([&b"a"[..], b"b", b"c", b"a", b""].map(|name| names.number(name)), [1, 2, 0, 1, 0]);
         assert_eq!((names.name(2), names.name(0), names.name(9)), ("b", OTHERS, OTHERS));
         assert_eq!(stable_vcl(b"reload_1_2"), b"reload");

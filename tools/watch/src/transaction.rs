@@ -9,7 +9,7 @@ use tables::Tag;
 
 /// A client's request, an ESI fragment's, or a restart of one.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Request<'a> {
+pub struct WatchedRequest<'a> {
     /// True if a client sent it; false for a fragment or a restart.
     pub is_first: bool,
     /// True if an ESI include in another response caused it.
@@ -58,8 +58,8 @@ pub struct Fetch<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Transaction<'a> {
-    Request(Request<'a>),
+pub enum WatchedTransaction<'a> {
+    Request(WatchedRequest<'a>),
     Fetch(Fetch<'a>),
 }
 
@@ -71,18 +71,18 @@ pub fn is_whole(records: &[u8]) -> bool {
 }
 
 /// Parses a transaction. `None` for a session or malformed records.
-pub fn read(records: &[u8]) -> Option<Transaction<'_>> {
+pub fn read(records: &[u8]) -> Option<WatchedTransaction<'_>> {
     let mut all = record::records(records);
     let begin = all.next().filter(|rec| rec.tag == Tag::Begin)?;
     match word(begin.text(), 0) {
-        b"req" => request(all, word(begin.text(), 2)).map(Transaction::Request),
-        b"bereq" => Some(Transaction::Fetch(fetch(all))),
+        b"req" => request(all, word(begin.text(), 2)).map(WatchedTransaction::Request),
+        b"bereq" => Some(WatchedTransaction::Fetch(fetch(all))),
         _ => None,
     }
 }
 
-fn request<'a>(all: impl Iterator<Item = Rec<'a>>, reason: &[u8]) -> Option<Request<'a>> {
-    let mut out = Request {
+fn request<'a>(all: impl Iterator<Item = Rec<'a>>, reason: &[u8]) -> Option<WatchedRequest<'a>> {
+    let mut out = WatchedRequest {
         is_first: reason == b"rxreq",
         is_fragment: reason == b"esi",
         is_restarted: false,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     /// URL, handling and status of each request of a client.
-    fn requests(records: &[testkit::recorded::Record]) -> Vec<String> {
+    fn requests(records: &[testkit::recorded::TestRecord]) -> Vec<String> {
         let bytes = testkit::recorded::log(records, |name| Tag::from_name(name).expect("a tag").number());
         let mut transactions: Vec<Vec<u8>> = Vec::new();
         for rec in record::records(&bytes) {
@@ -241,12 +241,12 @@ mod tests {
             transactions.last_mut().expect("a transaction begins").extend(whole);
         }
         let one = |bytes: &Vec<u8>| match read(bytes) {
-            Some(Transaction::Request(r)) if !r.is_fragment => {
+            Some(WatchedTransaction::Request(r)) if !r.is_fragment => {
                 assert!(r.start > 1.7e9 && r.host == b"site.test" && (r.vcl == b"boot" || !r.is_first), "{r:?}");
                 assert!(r.is_restarted || r.duration.is_some_and(|seconds| seconds < 60.0), "{r:?}");
                 Some(format!("{} {:?} {}", String::from_utf8_lossy(r.url), r.handling, r.status))
             }
-            Some(Transaction::Fetch(f)) if f.error.is_none() => {
+            Some(WatchedTransaction::Fetch(f)) if f.error.is_none() => {
                 assert!(f.backend == b"default" && !f.url.is_empty(), "{f:?}");
                 None
             }
@@ -299,7 +299,7 @@ mod tests {
             (Tag::End, ""),
         ]);
         assert!(is_whole(&bytes));
-        let Some(Transaction::Request(r)) = read(&bytes) else { panic!() };
+        let Some(WatchedTransaction::Request(r)) = read(&bytes) else { panic!() };
         assert_eq!((r.method, r.url, r.host, r.vcl), (&b"GET"[..], &b"/a?b"[..], &b"x.test"[..], &b"www"[..]));
         assert_eq!((r.handling, r.status, r.bytes, r.is_first), (Handling::Miss, 200, 1000, true));
         assert_eq!((r.first_byte, r.duration, r.backend_seconds), (Some(0.11), Some(0.2), 0.09));
@@ -320,7 +320,7 @@ mod tests {
             (Tag::BereqAcct, "100 0 100 200 3000 3200"),
             (Tag::End, ""),
         ]);
-        let Some(Transaction::Fetch(f)) = read(&bytes) else { panic!() };
+        let Some(WatchedTransaction::Fetch(f)) = read(&bytes) else { panic!() };
         assert_eq!((f.backend, f.store, f.status, f.bytes), (&b"default"[..], &b"s0"[..], 404, 3000));
         assert_eq!((f.first_byte, f.duration), (Some(0.01), Some(0.02)));
     }

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::page::Page;
+use super::page::BookPage;
 
 /// One line per link that leads nowhere. Links into the reference are judged where that is at hand.
-pub fn check(pages: &BTreeMap<String, Page>, docs: &Path, has_reference: bool) -> Vec<String> {
+pub fn check(pages: &BTreeMap<String, BookPage>, docs: &Path, has_reference: bool) -> Vec<String> {
     let mut found = Vec::new();
     for (path, page) in pages {
         for link in &page.links {
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn what_leads_nowhere_is_found() {
         let docs = Path::new("/nonexistent");
-        let page = |path: &str, text: &str| (path.to_owned(), Page::read(path, text, docs).expect("a page"));
+        let page = |path: &str, text: &str| (path.to_owned(), BookPage::read(path, text, docs).expect("a page"));
         let pages = BTreeMap::from([
             page("a.md", "# A\n\n[x](b.md#two) [y](b.md#three) [z](c.md) [e](https://example.org/) [h](#a)\n"),
             page("b.md", "# B\n\n## Two\n"),

@@ -5,18 +5,18 @@ use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use std::path::Path;
 
 use super::links::joined;
-use super::summary::Entry;
+use super::summary::SummaryEntry;
 
 /// A heading and the text up to the next one.
 #[derive(Debug, Default)]
-pub struct Section {
+pub struct BookSection {
     pub anchor: String,
     pub heading: String,
     pub text: String,
 }
 
 #[derive(Debug)]
-pub struct Page {
+pub struct BookPage {
     path: String,
     /// The first heading's text.
     pub title: String,
@@ -24,17 +24,17 @@ pub struct Page {
     pub links: Vec<String>,
     pub pictures: Vec<String>,
     pub anchors: Vec<String>,
-    pub sections: Vec<Section>,
+    pub sections: Vec<BookSection>,
     body: String,
 }
 
-impl Page {
+impl BookPage {
     /// Reads a page of the book, whose path is that within `docs`.
     ///
     /// # Errors
     /// A picture that is to be drawn within the page can't be read.
-    pub fn read(path: &str, text: &str, docs: &Path) -> Result<Page, String> {
-        let mut page = Page {
+    pub fn read(path: &str, text: &str, docs: &Path) -> Result<BookPage, String> {
+        let mut page = BookPage {
             path: path.to_owned(),
             title: String::new(),
             links: Vec::new(),
@@ -77,7 +77,7 @@ impl Page {
                 if self.title.is_empty() {
                     self.title.clone_from(&heading);
                 }
-                self.sections.push(Section { anchor, heading, text: String::new() });
+                self.sections.push(BookSection { anchor, heading, text: String::new() });
                 return Ok(end + 1);
             }
             Event::Start(Tag::Image { dest_url, .. }) => {
@@ -145,18 +145,18 @@ impl Page {
         format!("{}.html", self.path.strip_suffix(".md").unwrap_or(&self.path))
     }
 
-    pub fn html(&self, entries: &[Entry]) -> String {
+    pub fn html(&self, entries: &[SummaryEntry]) -> String {
         let up = "../".repeat(self.path.matches('/').count());
         let mut list = String::new();
         let mut is_open = false;
         for entry in entries {
             match entry {
-                Entry::Part(title) => {
+                SummaryEntry::Part(title) => {
                     list.push_str(if is_open { "</ul>\n" } else { "" });
                     list.push_str(&format!("<p>{}</p>\n<ul>\n", escaped(title)));
                     is_open = true;
                 }
-                Entry::Page { title, path, level } => {
+                SummaryEntry::Page { title, path, level } => {
                     let here = if *path == self.path { " aria-current=\"page\"" } else { "" };
                     let path = path.strip_suffix(".md").unwrap_or(path);
                     list.push_str(&format!(
@@ -179,12 +179,12 @@ impl Page {
         )
     }
 
-    fn neighbours(&self, entries: &[Entry], up: &str) -> String {
+    fn neighbours(&self, entries: &[SummaryEntry], up: &str) -> String {
         let all: Vec<(&str, &str)> = entries
             .iter()
             .filter_map(|entry| match entry {
-                Entry::Page { title, path, .. } => Some((title.as_str(), path.as_str())),
-                Entry::Part(_) => None,
+                SummaryEntry::Page { title, path, .. } => Some((title.as_str(), path.as_str())),
+                SummaryEntry::Part(_) => None,
             })
             .collect();
         let Some(at) = all.iter().position(|(_, path)| *path == self.path) else { return String::new() };
@@ -265,8 +265,8 @@ fn without_style(svg: &str) -> String {
 mod tests {
     use super::*;
 
-    fn page(text: &str) -> Page {
-        Page::read("a/b.md", text, Path::new("/nonexistent")).expect("a page")
+    fn page(text: &str) -> BookPage {
+        BookPage::read("a/b.md", text, Path::new("/nonexistent")).expect("a page")
     }
 
     #[test]
@@ -294,9 +294,9 @@ mod tests {
     #[test]
     fn the_list_says_where_one_is() {
         let entries = [
-            Entry::Part("P".into()),
-            Entry::Page { title: "A".into(), path: "a/b.md".into(), level: 0 },
-            Entry::Page { title: "C".into(), path: "c.md".into(), level: 0 },
+            SummaryEntry::Part("P".into()),
+            SummaryEntry::Page { title: "A".into(), path: "a/b.md".into(), level: 0 },
+            SummaryEntry::Page { title: "C".into(), path: "c.md".into(), level: 0 },
         ];
         let html = page("# A\n").html(&entries);
         assert!(html.contains("href=\"../a/b.html\" aria-current=\"page\""), "{html}");

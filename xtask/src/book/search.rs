@@ -3,13 +3,13 @@
 
 use serde_json::json;
 
-use super::page::Page;
+use super::page::BookPage;
 
 /// More text than this of one heading isn't kept, in characters.
 const MOST_TEXT: usize = 1500;
 
 /// A script that sets `INDEX`: it works from files, too, where a page may not fetch.
-pub fn index<'p>(pages: impl Iterator<Item = &'p Page>) -> String {
+pub fn index<'p>(pages: impl Iterator<Item = &'p BookPage>) -> String {
     let entries: Vec<serde_json::Value> = pages
         .flat_map(|page| {
             page.sections.iter().map(|section| {

@@ -2,7 +2,7 @@
 //! `SUMMARY.md`: the parts of the book and their pages, in order.
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum SummaryEntry {
     /// `# TITLE` or `## TITLE`: a part begins.
     Part(String),
     /// `- [TITLE](PATH)`, set in by two spaces for each level.
@@ -15,11 +15,11 @@ pub enum Entry {
     },
 }
 
-impl Entry {
+impl SummaryEntry {
     pub fn path(&self) -> Option<&str> {
         match self {
-            Entry::Page { path, .. } => Some(path),
-            Entry::Part(_) => None,
+            SummaryEntry::Page { path, .. } => Some(path),
+            SummaryEntry::Part(_) => None,
         }
     }
 }
@@ -28,7 +28,7 @@ impl Entry {
 ///
 /// # Errors
 /// A line is neither a heading nor a page.
-pub fn read(text: &str) -> Result<Vec<Entry>, String> {
+pub fn read(text: &str) -> Result<Vec<SummaryEntry>, String> {
     let mut out = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let words = line.trim_start();
@@ -36,7 +36,7 @@ pub fn read(text: &str) -> Result<Vec<Entry>, String> {
             continue;
         }
         if let Some(title) = words.strip_prefix('#') {
-            out.push(Entry::Part(title.trim_start_matches('#').trim().to_owned()));
+            out.push(SummaryEntry::Part(title.trim_start_matches('#').trim().to_owned()));
             continue;
         }
         let page = words.strip_prefix(['-', '*']).map(str::trim_start).and_then(|rest| {
@@ -45,7 +45,7 @@ pub fn read(text: &str) -> Result<Vec<Entry>, String> {
         });
         let Some((title, path)) = page else { return Err(format!("SUMMARY.md:{}: {line}", at + 1)) };
         let level = (line.len() - words.len()) / 2;
-        out.push(Entry::Page { title: title.to_owned(), path: path.to_owned(), level });
+        out.push(SummaryEntry::Page { title: title.to_owned(), path: path.to_owned(), level });
     }
     Ok(out)
 }
@@ -56,10 +56,11 @@ mod tests {
 
     #[test]
     fn a_list() {
-        let page = |title: &str, path: &str, level| Entry::Page { title: title.into(), path: path.into(), level };
+        let page =
+            |title: &str, path: &str, level| SummaryEntry::Page { title: title.into(), path: path.into(), level };
         assert_eq!(
             read("# Book\n\n- [A](a.md)\n  - [B](x/b.md)\n"),
-            Ok(vec![Entry::Part("Book".into()), page("A", "a.md", 0), page("B", "x/b.md", 1)])
+            Ok(vec![SummaryEntry::Part("Book".into()), page("A", "a.md", 0), page("B", "x/b.md", 1)])
         );
         assert_eq!(read("text\n"), Err("SUMMARY.md:1: text".into()));
     }

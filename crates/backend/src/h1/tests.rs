@@ -206,7 +206,10 @@ fn what_is_sent() {
             assert_eq!(bed.send().await, "All");
             assert_eq!(bed.origin_reads().await, format!("{}{wanted}", GET.replace("GET", "POST")));
             let (head, body) = (GET.len() as u64 + 1, wanted.len() as u64);
-            assert_eq!(bed.exchange.acct(), Acct { bereq_head: head, bereq_body: body, ..Acct::default() });
+            assert_eq!(
+                bed.exchange.acct(),
+                ExchangeAcct { bereq_head: head, bereq_body: body, ..ExchangeAcct::default() }
+            );
         });
     }
 }

@@ -6,17 +6,17 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use base::{Clock, Mono};
-use http2::{ErrorCode, Event, Kind, Limits, OpenError, Scratch, Settings};
+use http2::{ErrorCode, Http2AbuseLimits, Http2Event, Http2FrameType, Http2Scratch, Http2Settings, StreamOpenError};
 use message::{Head, HeadLimits};
 use tables::origin_proto::OriginProto;
 use tables::proxy_error::ProxyError;
 
-use super::local::Ticket;
+use super::local::OpeningTicket;
 use super::output::Output;
 use super::stream::{End, RequestEnd, Stream};
-use crate::Params;
+use crate::BackendParams;
 use crate::exchange::BodyLen;
-use crate::pool::{PeerLabel, Pool};
+use crate::pool::{EndpointPool, PeerLabel};
 
 /// Maximum size of gathered output, in bytes. The rest waits until the origin reads.
 const GATHERED: usize = 64 * 1024;
@@ -36,11 +36,11 @@ pub(super) enum Ending {
     Over,
 }
 
-pub(crate) struct Connection {
+pub(crate) struct Http2Origin {
     codec: http2::Connection,
     pub(super) net: net::Stream,
     pub(super) label: Arc<PeerLabel>,
-    pool: Weak<Pool>,
+    pool: Weak<EndpointPool>,
     clock: Clock,
     /// Streams in the order of their numbers.
     streams: Vec<Stream>,
@@ -54,7 +54,7 @@ pub(crate) struct Connection {
     /// True if the origin has sent its limit on streams. Until then, it gets one.
     is_settled: bool,
     /// Other callers wait for the limit.
-    ticket: Option<Ticket>,
+    ticket: Option<OpeningTicket>,
     /// Exchanges that wait for the limit and have a stream already.
     unsettled: Vec<Waker>,
     most_streams: usize,
@@ -68,19 +68,19 @@ pub(crate) struct Connection {
     frame_left: usize,
 }
 
-impl Connection {
+impl Http2Origin {
     /// A new connection. Its preface is queued.
     pub(super) fn new(
         net: net::Stream,
         label: Arc<PeerLabel>,
-        pool: &Arc<Pool>,
+        pool: &Arc<EndpointPool>,
         clock: Clock,
-        params: &Params,
+        params: &BackendParams,
     ) -> Self {
         let config = config(params);
         let window = config.settings.initial_window_size as usize;
         let codec = http2::Connection::client(Arc::new(config), clock.mono());
-        Connection {
+        Http2Origin {
             codec,
             net,
             label,
@@ -105,7 +105,7 @@ impl Connection {
     }
 
     /// Keeps the ticket of the callers that wait until the connection accepts them.
-    pub(super) fn keep_ticket(&mut self, ticket: Ticket) {
+    pub(super) fn keep_ticket(&mut self, ticket: OpeningTicket) {
         self.ticket = Some(ticket);
     }
 
@@ -157,7 +157,7 @@ impl Connection {
         self.streams.get_mut(at)
     }
 
-    pub(super) fn open(&mut self, bereq: &Head, body: BodyLen) -> Result<u32, OpenError> {
+    pub(super) fn open(&mut self, bereq: &Head, body: BodyLen) -> Result<u32, StreamOpenError> {
         let ends = matches!(body, BodyLen::None | BodyLen::Known(0));
         let (now, before) = (self.now(), self.codec.output().len());
         let id = self.codec.open(bereq, self.scheme(), ends, now)?;
@@ -165,7 +165,7 @@ impl Connection {
         Ok(id)
     }
 
-    pub(super) fn open_tunnel(&mut self, bereq: &Head, protocol: &[u8]) -> Result<u32, OpenError> {
+    pub(super) fn open_tunnel(&mut self, bereq: &Head, protocol: &[u8]) -> Result<u32, StreamOpenError> {
         let (now, before) = (self.now(), self.codec.output().len());
         let id = self.codec.open_tunnel(bereq, self.scheme(), protocol, now)?;
         let mut stream = Stream::new(id, RequestEnd::Open);
@@ -249,18 +249,19 @@ impl Connection {
         self.spare = Some(head);
     }
 
-    pub(super) fn receive(&mut self, input: &[u8], scratch: &mut Scratch) {
+    pub(super) fn receive(&mut self, input: &[u8], scratch: &mut Http2Scratch) {
         let (now, mut at) = (self.now(), 0);
         self.head.set_limits(self.head_limits);
         loop {
             let step = self.codec.receive(&input[at..], now, &mut self.head, scratch);
             self.hear(step.frame, step.payload.len());
-            if let Some(frame) = step.frame.filter(|frame| matches!(frame.kind, Kind::Headers | Kind::Continuation))
+            if let Some(frame) =
+                step.frame.filter(|frame| matches!(frame.kind, Http2FrameType::Headers | Http2FrameType::Continuation))
                 && let Some(stream) = self.stream(frame.stream)
             {
                 stream.acct.beresp_head += frame.to_bytes().len() as u64 + u64::from(frame.len);
             }
-            let is_event = !matches!(step.event, Event::None);
+            let is_event = !matches!(step.event, Http2Event::None);
             self.take_event(step.event, &input[at..]);
             at += step.consumed;
             if at >= input.len() && !is_event {
@@ -279,9 +280,9 @@ impl Connection {
         self.heard += u64::from(was_within && self.frame_left == 0);
     }
 
-    fn take_event(&mut self, event: Event, input: &[u8]) {
+    fn take_event(&mut self, event: Http2Event, input: &[u8]) {
         match event {
-            Event::Head { stream, end, section } => {
+            Http2Event::Head { stream, end, section } => {
                 let mut head = self.next_head();
                 // HTTP/2 has no reason phrase, but the log and HTTP/1 clients do. It is left out if there is no room.
                 let _ = head.set_reason(message::status::reason(head.status()).as_bytes());
@@ -289,38 +290,38 @@ impl Connection {
                     stream.take_head(head, end, section.content_length);
                 }
             }
-            Event::Trailers { stream } => {
+            Http2Event::Trailers { stream } => {
                 let trailers = self.next_head();
                 if let Some(stream) = self.stream(stream) {
                     stream.trailers = Some(Box::new(trailers));
                     stream.ends(End::Whole);
                 }
             }
-            Event::Data { stream: id, body, end } => match self.stream(id) {
+            Http2Event::Data { stream: id, body, end } => match self.stream(id) {
                 Some(stream) => stream.take_data(&input[body], end),
                 None => self.codec.consumed(id, body.len()),
             },
-            Event::Reset { stream, code } => self.was_reset(stream, code),
-            Event::Broken { stream, fault } => {
+            Http2Event::Reset { stream, code } => self.was_reset(stream, code),
+            Http2Event::Broken { stream, fault } => {
                 if let Some(stream) = self.stream(stream) {
                     stream.ends(End::Broken(ProxyError::HttpProtocolError, fault.text));
                 }
             }
-            Event::Settings => {
+            Http2Event::Settings => {
                 self.is_settled = true;
                 self.settles();
             }
-            Event::GoAway { code, .. } => self.goes_away(code),
-            Event::Fault(fault) => {
+            Http2Event::GoAway { code, .. } => self.goes_away(code),
+            Http2Event::Fault(fault) => {
                 self.fail_all(ProxyError::HttpProtocolError, fault.text);
                 self.ending = Ending::Last;
             }
-            Event::None
-            | Event::Window { .. }
-            | Event::SettingsAck
-            | Event::PingAck(_)
-            | Event::BadHead { .. }
-            | Event::Refused { .. } => {}
+            Http2Event::None
+            | Http2Event::Window { .. }
+            | Http2Event::SettingsAck
+            | Http2Event::PingAck(_)
+            | Http2Event::BadHead { .. }
+            | Http2Event::Refused { .. } => {}
         }
     }
 
@@ -481,25 +482,25 @@ impl Connection {
 }
 
 /// Maximum idle time of a connection, by the present parameters.
-pub(super) fn idle_limit(params: &Params) -> Duration {
+pub(super) fn idle_limit(params: &BackendParams) -> Duration {
     params.idle_timeout
 }
 
-fn config(params: &Params) -> http2::Config {
+fn config(params: &BackendParams) -> http2::Http2Config {
     let window = params.http2_window.clamp(http2::DEFAULT_WINDOW, http2::MAX_WINDOW);
-    let settings = Settings {
+    let settings = Http2Settings {
         enable_push: false,
         initial_window_size: window,
         max_header_list_size: params.resp_head_bytes,
-        ..Settings::default()
+        ..Http2Settings::default()
     };
     // An origin that resets streams ends requests that we made, which costs it more than us. The small messages that it streams were
     // requested.
-    let limits = Limits { rapid_resets: 0, small_data: 0, ..Limits::default() };
+    let limits = Http2AbuseLimits { rapid_resets: 0, small_data: 0, ..Http2AbuseLimits::default() };
     // The window is large enough that one stream's unread body doesn't block others.
     let unread = window.saturating_mul(params.http2_streams.max(1)).min(http2::MAX_WINDOW);
-    let windows = http2::conn::Windows { low_water: unread, increment: unread, max_unread: unread };
-    http2::Config { settings, limits, windows, ..http2::Config::default() }
+    let windows = http2::conn::ReceiveWindow { low_water: unread, increment: unread, max_unread: unread };
+    http2::Http2Config { settings, limits, windows, ..http2::Http2Config::default() }
 }
 
 /// The description for records like varnishd's.

@@ -14,14 +14,15 @@ use super::Shared;
 use super::stream::{End, RequestEnd, Stream};
 use crate::buffers::Buffer;
 use crate::exchange::{
-    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, SendProgress,
+    BodyLen, BodyStatus, Data, Exchange, ExchangeAcct, ExchangeHeadError, ExchangeSendError, Received, RespLimits,
+    ResponseBodyError, SendProgress,
 };
 use crate::pool::PeerLabel;
 
-pub(crate) struct Http2 {
+pub(crate) struct Http2Exchange {
     shared: Shared,
     label: Arc<PeerLabel>,
-    state: State,
+    state: ExchangeState,
     is_alone: bool,
     asks_tunnel: bool,
     to_head: bool,
@@ -32,11 +33,11 @@ pub(crate) struct Http2 {
     /// The connection's count of frames when the request was made.
     heard: u64,
     /// Size of the response's body. All counts once the stream is gone.
-    acct: Acct,
+    acct: ExchangeAcct,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ExchangeState {
     Idle,
     Open(u32),
     Refused,
@@ -44,13 +45,13 @@ enum State {
 
 const NO_STREAM: End = End::Broken(ProxyError::ConnectionTerminated, super::connection::CLOSED);
 
-impl Http2 {
+impl Http2Exchange {
     pub(super) fn new(shared: &Shared) -> Self {
         let connection = shared.borrow();
-        Http2 {
+        Http2Exchange {
             shared: shared.clone(),
             label: connection.label.clone(),
-            state: State::Idle,
+            state: ExchangeState::Idle,
             is_alone: false,
             asks_tunnel: false,
             to_head: false,
@@ -58,7 +59,7 @@ impl Http2 {
             piece: Buffer::default(),
             trailers: None,
             heard: connection.heard(),
-            acct: Acct::default(),
+            acct: ExchangeAcct::default(),
         }
     }
 
@@ -74,8 +75,8 @@ impl Http2 {
 
     fn id(&self) -> Option<u32> {
         match self.state {
-            State::Open(id) => Some(id),
-            State::Idle | State::Refused => None,
+            ExchangeState::Open(id) => Some(id),
+            ExchangeState::Idle | ExchangeState::Refused => None,
         }
     }
 
@@ -86,8 +87,8 @@ impl Http2 {
 
     fn end(&self) -> End {
         match self.state {
-            State::Refused => End::Refused,
-            State::Idle | State::Open(_) => self.with(NO_STREAM, |stream| stream.end),
+            ExchangeState::Refused => End::Refused,
+            ExchangeState::Idle | ExchangeState::Open(_) => self.with(NO_STREAM, |stream| stream.end),
         }
     }
 
@@ -123,7 +124,7 @@ impl Http2 {
     }
 }
 
-impl Exchange for Http2 {
+impl Exchange for Http2Exchange {
     fn peer(&self) -> Address {
         self.label.peer
     }
@@ -149,7 +150,7 @@ impl Exchange for Http2 {
             Some(protocol) => connection.open_tunnel(bereq, &protocol.to_ascii_lowercase()),
             None => connection.open(bereq, body),
         };
-        self.state = opened.map_or(State::Refused, State::Open);
+        self.state = opened.map_or(ExchangeState::Refused, ExchangeState::Open);
     }
 
     fn send_data(&mut self, piece: Buf) {
@@ -180,9 +181,9 @@ impl Exchange for Http2 {
         connection.wake_task();
     }
 
-    fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<SendProgress, SendError>> {
+    fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<SendProgress, ExchangeSendError>> {
         if self.end() == End::Refused {
-            return Poll::Ready(Err(SendError::Refused));
+            return Poll::Ready(Err(ExchangeSendError::Refused));
         }
         if let Some(spoken) = self.spoken(beresp) {
             return Poll::Ready(Ok(spoken));
@@ -200,7 +201,7 @@ impl Exchange for Http2 {
         }
     }
 
-    fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, HeadError>> {
+    fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, ExchangeHeadError>> {
         let end = self.end();
         let (head, is_interim, announced) =
             self.with((None, false, None), |stream| match stream.interims.pop_front() {
@@ -209,10 +210,10 @@ impl Exchange for Http2 {
             });
         let Some(head) = head else {
             return match end {
-                End::Open => self.with(Poll::Ready(Err(HeadError::Closed)), |stream| stream.park(cx)),
-                End::Refused => Poll::Ready(Err(HeadError::Refused)),
-                End::Broken(error, reason) => Poll::Ready(Err(HeadError::Reset(error, reason))),
-                End::Whole => Poll::Ready(Err(HeadError::NotFinal)),
+                End::Open => self.with(Poll::Ready(Err(ExchangeHeadError::Closed)), |stream| stream.park(cx)),
+                End::Refused => Poll::Ready(Err(ExchangeHeadError::Refused)),
+                End::Broken(error, reason) => Poll::Ready(Err(ExchangeHeadError::Reset(error, reason))),
+                End::Whole => Poll::Ready(Err(ExchangeHeadError::NotFinal)),
             };
         };
         self.put_head(head, beresp);
@@ -233,7 +234,7 @@ impl Exchange for Http2 {
         self.with(false, |stream| stream.acct.beresp_head > 0)
     }
 
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Data, BodyError>> {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Data, ResponseBodyError>> {
         self.use_piece();
         let taken = self.with(None, |stream| (!stream.body.is_empty()).then(|| std::mem::take(&mut stream.body)));
         if let Some(body) = taken {
@@ -248,9 +249,9 @@ impl Exchange for Http2 {
                 Poll::Ready(Ok(Data::End { close: None }))
             }
             End::Refused => {
-                Poll::Ready(Err(BodyError::Broken(ProxyError::ConnectionTerminated, super::connection::CLOSED)))
+                Poll::Ready(Err(ResponseBodyError::Broken(ProxyError::ConnectionTerminated, super::connection::CLOSED)))
             }
-            End::Broken(error, reason) => Poll::Ready(Err(BodyError::Broken(error, reason))),
+            End::Broken(error, reason) => Poll::Ready(Err(ResponseBodyError::Broken(error, reason))),
         }
     }
 
@@ -272,21 +273,21 @@ impl Exchange for Http2 {
         }
     }
 
-    fn acct(&self) -> Acct {
-        let mut acct = self.with(Acct::default(), |stream| stream.acct);
+    fn acct(&self) -> ExchangeAcct {
+        let mut acct = self.with(ExchangeAcct::default(), |stream| stream.acct);
         acct += self.acct;
         acct
     }
 }
 
-impl Drop for Http2 {
+impl Drop for Http2Exchange {
     fn drop(&mut self) {
         // A panic in the connection's task may have left it borrowed. The connection then ends anyway.
         let Ok(mut connection) = self.shared.try_borrow_mut() else { return };
         if self.is_alone {
             connection.retire();
         }
-        let State::Open(id) = self.state else { return };
+        let ExchangeState::Open(id) = self.state else { return };
         let is_silent = connection.heard() == self.heard;
         if is_silent && connection.stream(id).is_some_and(|stream| stream.end == End::Open) {
             // Nothing arrived while this exchange waited, so the connection may be dead: the next one should use another.

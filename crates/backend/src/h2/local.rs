@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use super::connection::Connection;
-use super::exchange::Http2;
+use super::connection::Http2Origin;
+use super::exchange::Http2Exchange;
 use super::{Shared, task};
-use crate::error::{ETIMEDOUT, OpenError};
-use crate::pool::{PeerLabel, Pool};
-use crate::{Env, Params};
+use crate::error::{ConnOpenError, ETIMEDOUT};
+use crate::pool::{EndpointPool, PeerLabel};
+use crate::{BackendEnv, BackendParams};
 
 thread_local! {
     static HERE: RefCell<HashMap<u64, Local>> = RefCell::default();
@@ -24,25 +24,25 @@ thread_local! {
 struct Local {
     /// The oldest first. It is filled first, so that the others become idle.
     connections: Vec<Shared>,
-    opening: Option<Rc<Opening>>,
+    opening: Option<Rc<ConnectionOpening>>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Opening(RefCell<Progress>);
+pub(crate) struct ConnectionOpening(RefCell<Progress>);
 
 #[derive(Debug, Default)]
 struct Progress {
     /// `Some` once the attempt has ended.
-    result: Option<Result<(), OpenError>>,
+    result: Option<Result<(), ConnOpenError>>,
     waiting: Vec<Waker>,
 }
 
-impl Opening {
+impl ConnectionOpening {
     /// Waits for the end of the attempt, at most for `limit`.
     ///
     /// # Errors
     /// There is no connection to be had.
-    pub(crate) async fn wait(&self, limit: Duration) -> Result<(), OpenError> {
+    pub(crate) async fn wait(&self, limit: Duration) -> Result<(), ConnOpenError> {
         let over = poll_fn(|cx| {
             let mut progress = self.0.borrow_mut();
             match &progress.result {
@@ -55,24 +55,24 @@ impl Opening {
                 }
             }
         });
-        rt::timeout(limit, over).await.unwrap_or(Err(OpenError::Errno(ETIMEDOUT)))
+        rt::timeout(limit, over).await.unwrap_or(Err(ConnOpenError::Errno(ETIMEDOUT)))
     }
 }
 
 /// The duty to open a connection that others wait for. Dropping it passes the duty to one of them.
-pub(crate) struct Ticket {
+pub(crate) struct OpeningTicket {
     pool: u64,
-    opening: Rc<Opening>,
-    result: Result<(), OpenError>,
+    opening: Rc<ConnectionOpening>,
+    result: Result<(), ConnOpenError>,
 }
 
-impl Ticket {
-    pub(crate) fn failed(mut self, error: OpenError) {
+impl OpeningTicket {
+    pub(crate) fn failed(mut self, error: ConnOpenError) {
         self.result = Err(error);
     }
 }
 
-impl Drop for Ticket {
+impl Drop for OpeningTicket {
     fn drop(&mut self) {
         let _ = HERE.try_with(|here| {
             if let Some(local) = here.borrow_mut().get_mut(&self.pool) {
@@ -87,7 +87,7 @@ impl Drop for Ticket {
     }
 }
 
-pub(crate) fn reuse(pool: &Pool) -> Option<Http2> {
+pub(crate) fn reuse(pool: &EndpointPool) -> Option<Http2Exchange> {
     HERE.with(|here| {
         let here = here.borrow();
         let local = here.get(&pool.id)?;
@@ -98,21 +98,21 @@ pub(crate) fn reuse(pool: &Pool) -> Option<Http2> {
             }
             connection.slots() > 0
         });
-        found.map(Http2::new)
+        found.map(Http2Exchange::new)
     })
 }
 
 /// The right to open the next connection, or another caller's attempt.
-pub(crate) fn opening(pool: &Pool) -> Result<Ticket, Rc<Opening>> {
+pub(crate) fn opening(pool: &EndpointPool) -> Result<OpeningTicket, Rc<ConnectionOpening>> {
     HERE.with(|here| {
         let mut here = here.borrow_mut();
         let local = here.entry(pool.id).or_default();
         if let Some(opening) = &local.opening {
             return Err(opening.clone());
         }
-        let opening = Rc::<Opening>::default();
+        let opening = Rc::<ConnectionOpening>::default();
         local.opening = Some(opening.clone());
-        Ok(Ticket { pool: pool.id, opening, result: Ok(()) })
+        Ok(OpeningTicket { pool: pool.id, opening, result: Ok(()) })
     })
 }
 
@@ -121,23 +121,35 @@ pub(crate) fn opening(pool: &Pool) -> Result<Ticket, Rc<Opening>> {
 pub(crate) fn add(
     net: net::Stream,
     label: PeerLabel,
-    pool: &Arc<Pool>,
-    env: &Env,
-    params: &Params,
-    ticket: Option<Ticket>,
-) -> Http2 {
+    pool: &Arc<EndpointPool>,
+    env: &BackendEnv,
+    params: &BackendParams,
+    ticket: Option<OpeningTicket>,
+) -> Http2Exchange {
     let shared = start(net, label, pool, env, params);
     ticket.into_iter().for_each(|ticket| shared.borrow_mut().keep_ticket(ticket));
     HERE.with(|here| here.borrow_mut().entry(pool.id).or_default().connections.push(shared.clone()));
-    Http2::new(&shared)
+    Http2Exchange::new(&shared)
 }
 
-pub(crate) fn alone(net: net::Stream, label: PeerLabel, pool: &Arc<Pool>, env: &Env, params: &Params) -> Http2 {
-    Http2::new(&start(net, label, pool, env, params)).alone()
+pub(crate) fn alone(
+    net: net::Stream,
+    label: PeerLabel,
+    pool: &Arc<EndpointPool>,
+    env: &BackendEnv,
+    params: &BackendParams,
+) -> Http2Exchange {
+    Http2Exchange::new(&start(net, label, pool, env, params)).alone()
 }
 
-fn start(net: net::Stream, label: PeerLabel, pool: &Arc<Pool>, env: &Env, params: &Params) -> Shared {
-    let connection = Connection::new(net, Arc::new(label), pool, env.clock.clone(), params);
+fn start(
+    net: net::Stream,
+    label: PeerLabel,
+    pool: &Arc<EndpointPool>,
+    env: &BackendEnv,
+    params: &BackendParams,
+) -> Shared {
+    let connection = Http2Origin::new(net, Arc::new(label), pool, env.clock.clone(), params);
     let shared = Rc::new(RefCell::new(connection));
     rt::spawn(task::run(shared.clone(), env.clone()));
     shared

@@ -9,7 +9,7 @@ use storage::Buf;
 use tables::proxy_error::ProxyError;
 
 use crate::buffers::Buffer;
-use crate::exchange::{Acct, MAX_INTERIM};
+use crate::exchange::{ExchangeAcct, MAX_INTERIM};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -53,7 +53,7 @@ pub(super) struct Stream {
     pub is_tunnel: bool,
     /// True if the request's head was written: the origin may have seen it.
     pub is_written: bool,
-    pub acct: Acct,
+    pub acct: ExchangeAcct,
 }
 
 impl Stream {
@@ -75,7 +75,7 @@ impl Stream {
             request_end,
             is_tunnel: false,
             is_written: false,
-            acct: Acct::default(),
+            acct: ExchangeAcct::default(),
         }
     }
 

@@ -6,19 +6,19 @@ use std::future::{Future, poll_fn};
 use std::io::ErrorKind;
 use std::task::{Context, Poll};
 
-use http2::Scratch;
+use http2::Http2Scratch;
 use net::IdleState;
 use rt::Deadline;
 
 use super::{Shared, connection};
-use crate::Env;
+use crate::BackendEnv;
 use crate::buffers;
 
 const READ_BYTES: usize = 64 * 1024;
 const READS: usize = 8;
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    static SCRATCH: RefCell<Http2Scratch> = RefCell::default();
 }
 
 /// Ends its connection when the task ends, for whatever reason.
@@ -34,7 +34,7 @@ impl Drop for Owner {
     }
 }
 
-pub(super) fn run(shared: Shared, env: Env) -> impl Future<Output = ()> {
+pub(super) fn run(shared: Shared, env: BackendEnv) -> impl Future<Output = ()> {
     let owner = Owner(shared);
     let mut idle = None;
     poll_fn(move |cx| {
@@ -71,7 +71,7 @@ pub(super) fn run(shared: Shared, env: Env) -> impl Future<Output = ()> {
 }
 
 /// Reads the available bytes. Returns whether there may be more.
-fn read(connection: &mut connection::Connection, cx: &mut Context<'_>) -> bool {
+fn read(connection: &mut connection::Http2Origin, cx: &mut Context<'_>) -> bool {
     let mut input = Vec::new();
     let mut more = true;
     for _ in 0..READS {
@@ -99,7 +99,7 @@ fn read(connection: &mut connection::Connection, cx: &mut Context<'_>) -> bool {
     more
 }
 
-fn write(connection: &mut connection::Connection, cx: &mut Context<'_>) {
+fn write(connection: &mut connection::Http2Origin, cx: &mut Context<'_>) {
     while !connection.is_over() {
         if connection.output.is_empty() {
             if std::mem::take(&mut connection.is_doubtful) {
@@ -115,7 +115,7 @@ fn write(connection: &mut connection::Connection, cx: &mut Context<'_>) {
                 return;
             }
         }
-        let connection::Connection { net, output, .. } = connection;
+        let connection::Http2Origin { net, output, .. } = connection;
         match output.write(|slices| net.try_write_vectored(slices)) {
             Ok(0) => return connection.is_cut(),
             Ok(_) => {}

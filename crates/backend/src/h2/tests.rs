@@ -10,11 +10,11 @@ use std::time::Duration;
 use base::Clock;
 use message::Head;
 
-use super::connection::Connection;
-use super::{Http2, Shared, task};
+use super::connection::Http2Origin;
+use super::{Http2Exchange, Shared, task};
 use crate::exchange::{BodyLen, Data, Exchange, Received, RespLimits, SendProgress};
-use crate::pool::{PeerLabel, Pool};
-use crate::{Env, HeapServices};
+use crate::pool::{EndpointPool, PeerLabel};
+use crate::{BackendEnv, HeapServices};
 
 const LIMITS: RespLimits = RespLimits { head_bytes: 1024, line_bytes: 512, lenient: false };
 const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
@@ -36,25 +36,25 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 struct Bed {
     shared: Shared,
     origin: net::Stream,
-    _pool: Arc<Pool>,
+    _pool: Arc<EndpointPool>,
 }
 
 impl Bed {
     fn new() -> Self {
         let (ours, origin) = net::Stream::pair().unwrap();
-        let env = Env { clock: Clock::system(), services: Arc::new(HeapServices::default()) };
-        let (pool, params) = (Pool::alone(), env.services.params());
+        let env = BackendEnv { clock: Clock::system(), services: Arc::new(HeapServices::default()) };
+        let (pool, params) = (EndpointPool::alone(), env.services.params());
         let label = Arc::new(*PeerLabel::none());
-        let shared = Rc::new(RefCell::new(Connection::new(ours, label, &pool, env.clock.clone(), &params)));
+        let shared = Rc::new(RefCell::new(Http2Origin::new(ours, label, &pool, env.clock.clone(), &params)));
         rt::spawn(task::run(shared.clone(), env));
         Bed { shared, origin, _pool: pool }
     }
 
-    fn ask(&self) -> Http2 {
+    fn ask(&self) -> Http2Exchange {
         let mut bereq = Head::new();
         bereq.start_request(b"GET", b"/", b"HTTP/1.1").unwrap();
         bereq.append("Host", "h").unwrap();
-        let mut exchange = Http2::new(&self.shared);
+        let mut exchange = Http2Exchange::new(&self.shared);
         exchange.send_head(&bereq, BodyLen::None, &LIMITS);
         exchange
     }
@@ -68,7 +68,7 @@ impl Bed {
     }
 }
 
-async fn head(exchange: &mut Http2) -> String {
+async fn head(exchange: &mut Http2Exchange) -> String {
     let mut beresp = Head::new();
     loop {
         match poll_fn(|cx| exchange.poll_head(cx, &mut beresp)).await {
@@ -79,7 +79,7 @@ async fn head(exchange: &mut Http2) -> String {
     }
 }
 
-async fn body(exchange: &mut Http2) -> String {
+async fn body(exchange: &mut Http2Exchange) -> String {
     let mut got = Vec::new();
     loop {
         match poll_fn(|cx| exchange.poll_data(cx)).await {

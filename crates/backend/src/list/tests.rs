@@ -5,7 +5,8 @@ use base::Clock;
 
 use super::*;
 use crate::{
-    Backend, BackendSpec, Backends, DirectorBase, Endpoint, Env, Health, HeapServices, ProbeSpec, ResolveCtx, Summary,
+    Backend, BackendEnv, BackendSpec, Backends, DirectorBase, Endpoint, Health, HeapServices, ProbeSpec, ResolveCtx,
+    Summary,
 };
 
 /// A director with the output of vmod directors' round_robin.
@@ -34,7 +35,7 @@ impl Director for RoundRobin {
 
 fn directors() -> (Vec<Arc<dyn Director>>, Real) {
     let clock = Clock::manual();
-    let backends = Backends::new(Env { clock: clock.clone(), services: Arc::new(HeapServices::default()) });
+    let backends = Backends::new(BackendEnv { clock: clock.clone(), services: Arc::new(HeapServices::default()) });
     let spec = |name: &str| BackendSpec::new(name, Endpoint::addr("127.0.0.1:1".parse().unwrap()));
     let probe = ProbeSpec { window: 5, threshold: 3, ..ProbeSpec::default() };
     let b2 = BackendSpec { probe: Some(probe), ..spec("b2") };

@@ -3,12 +3,12 @@
 
 use std::future::poll_fn;
 
-use http1::{Limits, Progress, parse_request};
+use http1::{HeadProgress, Http1Limits, parse_request};
 use message::{Head, HeadLimits};
 use net::IoError;
 use rt::Instant;
 
-use crate::exchange::{BodyLen, Data, HeadError, Received, RespLimits, SendError};
+use crate::exchange::{BodyLen, Data, ExchangeHeadError, ExchangeSendError, Received, RespLimits};
 use crate::{Exchange, ProbeSpec};
 
 const HEAD_BYTES: usize = 4 * 1024 * 1024;
@@ -42,14 +42,14 @@ async fn converse(exchange: &mut dyn Exchange, request: &Head, answer: &mut Vec<
     exchange.send_head(request, BodyLen::None, &limits);
     match poll_fn(|cx| exchange.poll_send(cx, &mut beresp)).await {
         Ok(_) => {}
-        Err(SendError::Closed | SendError::Refused) => return Err(IoError::Closed),
-        Err(SendError::Os(error)) => return Err(IoError::Os(error)),
+        Err(ExchangeSendError::Closed | ExchangeSendError::Refused) => return Err(IoError::Closed),
+        Err(ExchangeSendError::Os(error)) => return Err(IoError::Os(error)),
     }
     loop {
         match poll_fn(|cx| exchange.poll_head(cx, &mut beresp)).await {
             Ok(Received::Final { .. }) => break,
             Ok(Received::Part | Received::Interim) => {}
-            Err(HeadError::Os(error)) => return Err(IoError::Os(error)),
+            Err(ExchangeHeadError::Os(error)) => return Err(IoError::Os(error)),
             Err(_) => return Ok(()),
         }
     }
@@ -65,11 +65,16 @@ fn parse(request: &[u8]) -> Option<Head> {
     let (first, last) = (memchr(b' ', line)?, line.iter().rposition(|b| *b == b' ')?);
     let target = line.get(first + 1..last)?;
     let plain = [&request[..=first], b"/", &request[last..]].concat();
-    let limits =
-        Limits { head_bytes: HEAD_BYTES, line_bytes: HEAD_BYTES, lenient: true, https_scheme: false, lone_lf: true };
+    let limits = Http1Limits {
+        head_bytes: HEAD_BYTES,
+        line_bytes: HEAD_BYTES,
+        lenient: true,
+        https_scheme: false,
+        lone_lf: true,
+    };
     let mut head = Head::with_limits(HeadLimits::new(LINES, 2 * HEAD_BYTES as u32));
     match parse_request(&plain, &limits, &mut head) {
-        Ok(Progress::Complete(_)) => head.set_url(target).ok().map(|()| head),
+        Ok(HeadProgress::Complete(_)) => head.set_url(target).ok().map(|()| head),
         Ok(_) | Err(_) => None,
     }
 }

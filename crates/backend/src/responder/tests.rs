@@ -87,7 +87,7 @@ fn an_answer_is_told_as_http1_would() {
         assert_eq!(bed.head().await, "Final { body: Chunked, close: Some(RespClose) }");
         let head = "HTTP/1.1 200 OK\r\nX-A: b\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
         assert_eq!((&*bed.wire(), &*bed.body().await), (head, "/a bxyz|None"));
-        let acct = Acct { bereq_head: 22, bereq_body: 3, beresp_head: head.len() as u64, beresp_body: 7 };
+        let acct = ExchangeAcct { bereq_head: 22, bereq_body: 3, beresp_head: head.len() as u64, beresp_body: 7 };
         assert_eq!(bed.exchange.acct(), acct);
         let mut bed = Bed::new("HEAD", BodyLen::None, echo);
         assert_eq!(bed.head().await, "Final { body: None, close: Some(RespClose) }");

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::Rele
 use base::{Clock, Mono, Real};
 use storage::journal::{self, Cut, Journal};
 
-use super::{Ban, BanSpec, Bans, Entry};
+use super::{Ban, BanListEntry, BanSpec, Bans};
 
-pub(super) fn entry(ban: &Ban) -> journal::Entry {
-    journal::Entry::Ban(journal::Ban {
+pub(super) fn entry(ban: &Ban) -> journal::JournalEntry {
+    journal::JournalEntry::Ban(journal::JournalBan {
         seq: ban.seq,
         real: ban.real.0,
         mono: ban.mono.0,
@@ -23,22 +23,22 @@ pub(super) fn entry(ban: &Ban) -> journal::Entry {
 }
 
 /// The entry of a ban for another worker, which gives it a number of its own.
-pub(super) fn told(spec: &BanSpec) -> journal::Entry {
-    journal::Entry::Ban(journal::Ban { spec: spec.encode(), ..journal::Ban::default() })
+pub(super) fn told(spec: &BanSpec) -> journal::JournalEntry {
+    journal::JournalEntry::Ban(journal::JournalBan { spec: spec.encode(), ..journal::JournalBan::default() })
 }
 
-pub(super) fn completed(ban: &Ban) -> journal::Entry {
-    journal::Entry::Completed { seq: ban.seq, successor: ban.successor.load(Relaxed) }
+pub(super) fn completed(ban: &Ban) -> journal::JournalEntry {
+    journal::JournalEntry::Completed { seq: ban.seq, successor: ban.successor.load(Relaxed) }
 }
 
 /// The entry that says that bans before `seq` have left the list.
-pub(super) fn oldest(seq: u64) -> journal::Entry {
-    journal::Entry::Oldest { seq }
+pub(super) fn oldest(seq: u64) -> journal::JournalEntry {
+    journal::JournalEntry::Oldest { seq }
 }
 
 impl Ban {
     /// The ban that a former worker wrote; `None` if its expression is malformed.
-    fn of(kept: &journal::Ban) -> Option<Ban> {
+    fn of(kept: &journal::JournalBan) -> Option<Ban> {
         Some(Ban {
             seq: kept.seq,
             real: Real(kept.real),
@@ -55,7 +55,7 @@ pub(crate) struct KeptBans(VecDeque<Ban>);
 
 impl KeptBans {
     /// One entry more; `None` when it can't be understood. Bans come in the order of their numbers.
-    pub fn add(&mut self, kept: &journal::Ban) -> Option<()> {
+    pub fn add(&mut self, kept: &journal::JournalBan) -> Option<()> {
         let ban = Ban::of(kept)?;
         if self.0.back().is_some_and(|newest| newest.seq >= ban.seq) {
             return None;
@@ -98,7 +98,7 @@ impl Bans {
             if ban.is_completed() {
                 self.count_completed(&ban);
             }
-            list.entries.push_back(Entry { ban: Arc::new(ban), refs: 0, pins: 0 });
+            list.entries.push_back(BanListEntry { ban: Arc::new(ban), refs: 0, pins: 0 });
         }
         let newest_ban = list.newest().ban.seq;
         self.newest.store(newest_ban, Release);
@@ -106,14 +106,14 @@ impl Bans {
     }
 
     /// The journal is to begin with this list and the purges that are needed still.
-    pub fn begin_anew<'j>(&self, journal: &'j Journal, clock: &Clock) -> Option<(Cut<'j>, Vec<journal::Entry>)> {
+    pub fn begin_anew<'j>(&self, journal: &'j Journal, clock: &Clock) -> Option<(Cut<'j>, Vec<journal::JournalEntry>)> {
         // Before the cut: what it says is carried out is in the list, or appended after the cut.
         let followed = self.log.followed();
         let list = self.inner.lock();
         let (cut, purges) = self.log.with_purges(|purges| (journal.cut(), purges.entries().collect::<Vec<_>>()));
         let cut = cut?;
         // Read after the cut: an invalidation with a newer number is appended after the cut.
-        let newest = journal::Entry::Newest { seq: self.seq() };
+        let newest = journal::JournalEntry::Newest { seq: self.seq() };
         let bans = list.entries.iter().map(|on_list| entry(&on_list.ban));
         let head = std::iter::once(newest).chain(self.log.lives(clock)).chain(followed);
         Some((cut, head.chain(bans).chain(purges).collect()))

@@ -12,9 +12,9 @@ use std::task::Waker;
 use base::Mono;
 
 use super::{Ban, Bans};
-use crate::cache::{Cache, Params, Shared};
-use crate::events::Event;
-use crate::objcore::{Objcore, State};
+use crate::cache::{Cache, CacheParams, CacheShared};
+use crate::events::CacheEvent;
+use crate::objcore::{Objcore, ObjcoreStage};
 
 /// Sleep of the lurker when no ban has to get older, in seconds.
 const IDLE: f64 = 49.62;
@@ -57,7 +57,7 @@ struct Row {
 impl Cache {
     /// Makes one step of the lurker: tests up to `ban_lurker_batch` objects and calls `tell` for those it killed.
     /// Returns the seconds to wait before the next step. A new ban cuts that short: see [`Cache::wake_lurker_by`].
-    pub fn lurk(&self, now: Mono, tell: &mut dyn FnMut(Event)) -> f64 {
+    pub fn lurk(&self, now: Mono, tell: &mut dyn FnMut(CacheEvent)) -> f64 {
         let shared = self.shared();
         let (bans, params) = (&shared.bans, shared.params.load());
         if !self.journal_needs_thread() {
@@ -106,7 +106,7 @@ enum Step {
 
 impl Bans {
     /// Plans a pass; also returns the seconds until the next ban will be old enough.
-    fn plan(&self, now: Mono, params: &Params, least_stored: u64) -> (Pass, f64) {
+    fn plan(&self, now: Mono, params: &CacheParams, least_stored: u64) -> (Pass, f64) {
         let list = self.inner.lock();
         let cutoff = if params.ban_cutoff > 0 { params.ban_cutoff } else { usize::MAX };
         // Stored copies are tested when they come into the index: they stand where they did, and so do the bans.
@@ -160,7 +160,7 @@ impl Bans {
 }
 
 impl Pass {
-    fn step(&mut self, shared: &Shared, batch: usize, tell: &mut dyn FnMut(Event)) -> Step {
+    fn step(&mut self, shared: &CacheShared, batch: usize, tell: &mut dyn FnMut(CacheEvent)) -> Step {
         let (mut tested, mut walked) = (0, 0);
         if !self.has_objects {
             return Step::Over;
@@ -184,7 +184,7 @@ impl Pass {
             // Of one that was overtaken already, an older ban may say that it was so earlier.
             let stands_below = |oc: &&Arc<Objcore>| {
                 walked += 1;
-                oc.state() == State::Stored && self.row(oc.ban_seq.get()).is_some()
+                oc.state() == ObjcoreStage::Stored && self.row(oc.ban_seq.get()).is_some()
             };
             self.pending = shard.heads.all().filter(stands_below).map(Arc::downgrade).collect();
             self.shard += 1;
@@ -199,7 +199,7 @@ impl Pass {
         self.rows.get(at).copied().filter(|_| is_below)
     }
 
-    fn test(&self, shared: &Shared, oc: &Arc<Objcore>, tell: &mut dyn FnMut(Event)) {
+    fn test(&self, shared: &CacheShared, oc: &Arc<Objcore>, tell: &mut dyn FnMut(CacheEvent)) {
         let main = shared.main;
         let seq = oc.ban_seq.get();
         let Some(row) = self.row(seq) else { return };
@@ -217,8 +217,8 @@ impl Pass {
                 main.bans_lurker_tests_tested.add(tests);
                 if shared.invalidate(oc, ban.seq) {
                     let (counter, event) = match row.kill {
-                        true => (&main.bans_lurker_obj_killed_cutoff, Event::KilledByCutoff(oc.xid())),
-                        false => (&main.bans_lurker_obj_killed, Event::BannedByLurker(oc.xid())),
+                        true => (&main.bans_lurker_obj_killed_cutoff, CacheEvent::KilledByCutoff(oc.xid())),
+                        false => (&main.bans_lurker_obj_killed, CacheEvent::BannedByLurker(oc.xid())),
                     };
                     counter.inc();
                     tell(event);

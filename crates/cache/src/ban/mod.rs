@@ -18,15 +18,15 @@ use std::task::Waker;
 
 use base::critical::Lock;
 use base::{Clock, Mono, Real};
-use storage::journal::{Peer, Ticket};
+use storage::journal::{JournalPeer, JournalTicket};
 use tables::counters::Main;
 
 pub(crate) use self::kept::KeptBans;
 pub use self::spec::{BanError, BanSpec};
-use crate::cache::{Cache, Shared};
-use crate::journal::Log;
+use crate::cache::{Cache, CacheShared};
+use crate::journal::CacheJournal;
 use crate::objcore::{NO_BAN, Objcore};
-use crate::request::Request;
+use crate::request::CacheRequest;
 
 /// Bans taken off the list at a time while an object is tested.
 const CHUNK: usize = 64;
@@ -67,7 +67,7 @@ pub(crate) struct Bans {
     /// Number of the newest invalidation of any kind.
     seq: AtomicU64,
     newest: AtomicU64,
-    pub log: Log,
+    pub log: CacheJournal,
     inner: Lock<List>,
     lurker: Lock<lurker::Lurker>,
     kick: Lock<Option<Waker>>,
@@ -76,10 +76,10 @@ pub(crate) struct Bans {
 
 /// Oldest first; never empty.
 struct List {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<BanListEntry>,
 }
 
-struct Entry {
+struct BanListEntry {
     ban: Arc<Ban>,
     refs: u64,
     pins: u64,
@@ -92,12 +92,12 @@ impl List {
         after.checked_sub(1).expect("a ban that something stands at is on the list")
     }
 
-    fn at(&mut self, seq: u64) -> &mut Entry {
+    fn at(&mut self, seq: u64) -> &mut BanListEntry {
         let at = self.position(seq);
         &mut self.entries[at]
     }
 
-    fn newest(&self) -> &Entry {
+    fn newest(&self) -> &BanListEntry {
         self.entries.back().expect("the list is never empty")
     }
 }
@@ -107,7 +107,7 @@ impl Bans {
         let bans = Self {
             seq: AtomicU64::new(0),
             newest: AtomicU64::new(0),
-            log: Log::default(),
+            log: CacheJournal::default(),
             inner: Lock::new(List { entries: VecDeque::new() }),
             lurker: Lock::default(),
             kick: Lock::new(None),
@@ -124,7 +124,7 @@ impl Bans {
     pub fn take_over(&self, other: &Bans) {
         let entries: VecDeque<_> = {
             let list = other.inner.lock();
-            list.entries.iter().map(|entry| Entry { ban: entry.ban.clone(), refs: 0, pins: 0 }).collect()
+            list.entries.iter().map(|entry| BanListEntry { ban: entry.ban.clone(), refs: 0, pins: 0 }).collect()
         };
         self.main.bans.set(entries.len() as u64);
         self.main.bans_completed.set(entries.iter().filter(|entry| entry.ban.is_completed()).count() as u64);
@@ -167,7 +167,7 @@ impl Bans {
                 }
             }
             self.newest.store(ban.seq, Release);
-            list.entries.push_back(Entry { ban: Arc::new(ban), refs: 0, pins: 0 });
+            list.entries.push_back(BanListEntry { ban: Arc::new(ban), refs: 0, pins: 0 });
             ticket
         };
         self.log.commit(ticket);
@@ -189,7 +189,7 @@ impl Bans {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    fn complete(&self, ban: &Ban) -> Option<Ticket> {
+    fn complete(&self, ban: &Ban) -> Option<JournalTicket> {
         let was_completed = ban.is_completed.swap(true, Release);
         if !was_completed {
             self.count_completed(ban);
@@ -296,7 +296,7 @@ impl Bans {
     }
 
     /// The journal is a successor's from now on, as the objects' records are since the stores were frozen.
-    pub fn hand_over(&self, successor: Box<dyn Peer>) -> io::Result<()> {
+    pub fn hand_over(&self, successor: Box<dyn JournalPeer>) -> io::Result<()> {
         // A thread that was about to note in a record how far it was tested has done so.
         drop(self.inner.lock());
         self.log.hand_over(successor)
@@ -322,7 +322,13 @@ impl Bans {
 
     /// Tests an object against bans up to number `arrival_sequence`, but at most as many as may be tested in one go:
     /// the oldest of them, and among those the newest first. Notes how far the object has been tested.
-    pub fn check(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival_sequence: u64) -> BanOutcome {
+    pub fn check(
+        &self,
+        shared: &CacheShared,
+        oc: &Objcore,
+        req: &dyn CacheRequest,
+        arrival_sequence: u64,
+    ) -> BanOutcome {
         let from = oc.ban_seq.get();
         let to = self.newest.load(Acquire).min(arrival_sequence);
         if from >= to {
@@ -360,9 +366,9 @@ impl Bans {
     /// The ban up to number `arrival_sequence` that hits the object, if there is one. Notes nothing.
     pub fn would_hit(
         &self,
-        shared: &Shared,
+        shared: &CacheShared,
         oc: &Objcore,
-        req: &dyn Request,
+        req: &dyn CacheRequest,
         arrival_sequence: u64,
     ) -> Option<Arc<Ban>> {
         let to = self.newest.load(Acquire).min(arrival_sequence);
@@ -372,9 +378,9 @@ impl Bans {
     /// The newest ban in (`from`, `to`] that hits the object, and how many tests that took.
     fn find(
         &self,
-        shared: &Shared,
+        shared: &CacheShared,
         oc: &Objcore,
-        req: &dyn Request,
+        req: &dyn CacheRequest,
         from: u64,
         to: u64,
         arrival_sequence: u64,
@@ -393,7 +399,7 @@ impl Bans {
     /// Tests an object in no index that passed the bans up to `from`. Returns the number up to which it passed all
     /// invalidations when number `to` was the newest; `None` if a ban hits it, or it can't be judged. Stops at a ban
     /// that needs a request.
-    pub fn judge(&self, shared: &Shared, oc: &Objcore, from: u64, to: u64) -> Option<u64> {
+    pub fn judge(&self, shared: &CacheShared, oc: &Objcore, from: u64, to: u64) -> Option<u64> {
         if from < self.inner.lock().entries[0].ban.seq {
             return None;
         }

@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 use base::Mono;
 use base::text::parse_duration;
 
-use crate::cache::Shared;
+use crate::cache::CacheShared;
 use crate::objcore::Objcore;
-use crate::request::{Regex, Regexes, Request};
+use crate::request::{CacheRegex, CacheRequest, Regexes};
 
 /// Bytes that a ban without tests takes in Varnish's format.
 pub(super) const HEAD_BYTES: u64 = 16;
@@ -66,11 +66,11 @@ enum Value {
 /// A regular expression, compiled when the ban is made, or, of a ban that a former worker made, at its first use.
 struct Pattern {
     text: String,
-    regex: OnceLock<Option<Box<dyn Regex>>>,
+    regex: OnceLock<Option<Box<dyn CacheRegex>>>,
 }
 
 impl Pattern {
-    fn regex(&self, shared: &Shared) -> Option<&dyn Regex> {
+    fn regex(&self, shared: &CacheShared) -> Option<&dyn CacheRegex> {
         self.regex.get_or_init(|| shared.regexes.compile(&self.text).ok()).as_deref()
     }
 }
@@ -218,10 +218,10 @@ impl BanSpec {
 
     pub(super) fn matches(
         &self,
-        shared: &Shared,
+        shared: &CacheShared,
         made: Mono,
         oc: &Objcore,
-        req: Option<&dyn Request>,
+        req: Option<&dyn CacheRequest>,
         tests: &mut u64,
     ) -> bool {
         self.tests.iter().all(|test| {
@@ -320,7 +320,7 @@ impl Test {
         same_value && self.field == other.field && self.oper == other.oper
     }
 
-    fn matches(&self, shared: &Shared, made: Mono, oc: &Objcore, req: Option<&dyn Request>) -> bool {
+    fn matches(&self, shared: &CacheShared, made: Mono, oc: &Objcore, req: Option<&dyn CacheRequest>) -> bool {
         match &self.field {
             Field::ReqUrl => req.is_some_and(|req| self.matches_text(shared, Some(req.url()))),
             Field::ReqHttp(name) => req.is_some_and(|req| self.matches_text(shared, req.header(name))),
@@ -338,7 +338,7 @@ impl Test {
     }
 
     /// A field that isn't there equals nothing, differs from everything, and neither matches nor fails to match.
-    fn matches_text(&self, shared: &Shared, text: Option<&[u8]>) -> bool {
+    fn matches_text(&self, shared: &CacheShared, text: Option<&[u8]>) -> bool {
         match (&self.value, self.oper, text) {
             (Value::Text(value), Oper::Eq, text) => text == Some(value.as_bytes()),
             (Value::Text(value), Oper::Neq, text) => text != Some(value.as_bytes()),

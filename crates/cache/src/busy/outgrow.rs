@@ -17,7 +17,7 @@ use storage::{Buf, NoSpace, StoreError, Writing};
 
 use super::Busy;
 use crate::boc::Boc;
-use crate::tombstones::Cause;
+use crate::tombstones::TombstoneCause;
 
 impl Busy {
     /// Ready when more of a body that is kept should be appended.
@@ -58,7 +58,7 @@ impl Busy {
             Some(Poll::Ready(Err(_))) | None => {
                 self.give_up_writing();
                 self.publish();
-                self.cache.shared().kill(&self.oc, Cause::Evicted);
+                self.cache.shared().kill(&self.oc, TombstoneCause::Evicted);
                 self.boc.keep_for_readers();
             }
         }
@@ -130,7 +130,7 @@ impl Busy {
             return false;
         }
         let shared = self.cache.shared();
-        shared.kill(&self.oc, Cause::Evicted);
+        shared.kill(&self.oc, TombstoneCause::Evicted);
         // A request that found it before is counted by now.
         if self.boc.clients() != 1 {
             return false;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use storage::journal::{Entry, Purge};
+use storage::journal::{JournalEntry, JournalPurge};
 
 /// Digests whose purges are kept for homes; with more, the journal is given up.
 const MOST_KEPT: usize = 1 << 20;
@@ -11,23 +11,23 @@ const MOST_KEPT: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct Purges {
     /// May not have reached all objects in memory.
-    open: BTreeMap<u64, Entry>,
+    open: BTreeMap<u64, JournalEntry>,
     /// A home may not have on stable storage: the newest of each digest.
     kept: BTreeMap<u64, [u8; 32]>,
     newest: HashMap<[u8; 32], u64>,
 }
 
 impl Purges {
-    pub fn begin(&mut self, seq: u64, entry: Entry) {
+    pub fn begin(&mut self, seq: u64, entry: JournalEntry) {
         self.open.insert(seq, entry);
     }
 
     /// Ends a purge that has reached all objects in memory.
-    pub fn end(&mut self, seq: u64) -> Option<Entry> {
+    pub fn end(&mut self, seq: u64) -> Option<JournalEntry> {
         self.open.remove(&seq)
     }
 
-    pub fn open(&self) -> &BTreeMap<u64, Entry> {
+    pub fn open(&self) -> &BTreeMap<u64, JournalEntry> {
         &self.open
     }
 
@@ -59,7 +59,7 @@ impl Purges {
     #[expect(clippy::wildcard_enum_match_arm, reason = "a selection of one kind")]
     pub fn digests(&self) -> impl Iterator<Item = (u64, &[u8; 32])> {
         let open = self.open.iter().filter_map(|(&seq, entry)| match entry {
-            Entry::Purge(purge) => Some((seq, &purge.digest)),
+            JournalEntry::Purge(purge) => Some((seq, &purge.digest)),
             _ => None,
         });
         self.kept.iter().map(|(&seq, digest)| (seq, digest)).chain(open)
@@ -70,9 +70,12 @@ impl Purges {
         Purges { open: self.open, ..Purges::default() }
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = JournalEntry> {
         let kept = self.kept.iter().flat_map(|(&seq, &digest)| {
-            [Entry::Purge(Purge { seq, digest, ..Purge::default() }), Entry::Reached { seq }]
+            [
+                JournalEntry::Purge(JournalPurge { seq, digest, ..JournalPurge::default() }),
+                JournalEntry::Reached { seq },
+            ]
         });
         self.open.values().cloned().chain(kept)
     }

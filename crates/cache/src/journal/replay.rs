@@ -2,7 +2,7 @@
 //! What the journal of a former worker says, in times of this one's clock.
 
 use base::Clock;
-use storage::journal::{Ban, Entry, Followed, Life, TagPurge};
+use storage::journal::{Followed, JournalBan, JournalEntry, JournalLife, JournalTagPurge};
 
 use super::lives::{Lives, epoch};
 use super::purges::Purges;
@@ -14,7 +14,7 @@ pub struct Replay {
     pub(super) newest: u64,
     pub(super) purges: Purges,
     /// Purges by key that have reached all that was in memory.
-    pub(super) keys: Vec<TagPurge>,
+    pub(super) keys: Vec<JournalTagPurge>,
     /// Number up to which every purge by key counts, whatever its key.
     pub(super) keys_lost: u64,
     /// Position up to which the worker has followed the log of a fleet.
@@ -23,7 +23,7 @@ pub struct Replay {
 
 impl Replay {
     /// Nothing, in a journal that begins with this life of a worker.
-    pub fn nothing(life: Life) -> Replay {
+    pub fn nothing(life: JournalLife) -> Replay {
         let lives = Lives { own: life, ..Lives::default() };
         Replay {
             lives,
@@ -36,14 +36,14 @@ impl Replay {
         }
     }
 
-    /// The life of a worker with this number, drawn for it, on a machine started that often: see [`Life`].
-    pub fn life(number: u64, boot: u64, clock: &Clock) -> Life {
-        Life { number, boot, epoch: epoch(clock) }
+    /// The life of a worker with this number, drawn for it, on a machine started that often: see [`JournalLife`].
+    pub fn life(number: u64, boot: u64, clock: &Clock) -> JournalLife {
+        JournalLife { number, boot, epoch: epoch(clock) }
     }
 
     /// Understands the entries; `None` if there is something that can't be: then no object of that worker may be served.
-    pub fn read(entries: &[Entry], life: Life) -> Option<Replay> {
-        let mut replay = Replay::nothing(Life::default());
+    pub fn read(entries: &[JournalEntry], life: JournalLife) -> Option<Replay> {
+        let mut replay = Replay::nothing(JournalLife::default());
         for entry in entries {
             replay.add(entry, &life)?;
         }
@@ -52,8 +52,8 @@ impl Replay {
     }
 
     /// The entry that says of a new life. It has to last before a store gets its number.
-    pub fn beginning(&self) -> Entry {
-        Entry::Life(self.lives.own)
+    pub fn beginning(&self) -> JournalEntry {
+        JournalEntry::Life(self.lives.own)
     }
 
     /// The number that a store gets which is opened with this journal.
@@ -71,62 +71,62 @@ impl Replay {
         self.bans.oldest()
     }
 
-    fn add(&mut self, entry: &Entry, now: &Life) -> Option<()> {
+    fn add(&mut self, entry: &JournalEntry, now: &JournalLife) -> Option<()> {
         let then = self.lives.own;
         let translated = |seconds: f64| then.translate(seconds, now);
         let seq = match entry {
-            Entry::Ban(ban) => {
-                self.bans.add(&Ban { mono: translated(ban.mono), ..ban.clone() })?;
+            JournalEntry::Ban(ban) => {
+                self.bans.add(&JournalBan { mono: translated(ban.mono), ..ban.clone() })?;
                 ban.seq
             }
-            Entry::Completed { seq, successor } => {
+            JournalEntry::Completed { seq, successor } => {
                 self.bans.complete(*seq, *successor);
                 *seq
             }
-            Entry::Oldest { seq } => {
+            JournalEntry::Oldest { seq } => {
                 self.bans.drop_before(*seq);
                 *seq
             }
-            Entry::Purge(purge) => {
-                let purge = storage::journal::Purge { at: translated(purge.at), ..purge.clone() };
-                self.purges.begin(purge.seq, Entry::Purge(purge.clone()));
+            JournalEntry::Purge(purge) => {
+                let purge = storage::journal::JournalPurge { at: translated(purge.at), ..purge.clone() };
+                self.purges.begin(purge.seq, JournalEntry::Purge(purge.clone()));
                 purge.seq
             }
-            Entry::TagPurge(purge) => {
-                let purge = TagPurge { soft: purge.soft.map(translated), ..purge.clone() };
-                self.purges.begin(purge.seq, Entry::TagPurge(purge.clone()));
+            JournalEntry::TagPurge(purge) => {
+                let purge = JournalTagPurge { soft: purge.soft.map(translated), ..purge.clone() };
+                self.purges.begin(purge.seq, JournalEntry::TagPurge(purge.clone()));
                 purge.seq
             }
-            Entry::Done { seq } => {
+            JournalEntry::Done { seq } => {
                 self.purges.end(*seq);
                 *seq
             }
-            Entry::Reached { seq } => {
+            JournalEntry::Reached { seq } => {
                 match self.purges.end(*seq) {
-                    Some(Entry::Purge(purge)) => self.purges.keep(*seq, purge.digest),
-                    Some(Entry::TagPurge(purge)) => self.keys.push(purge),
+                    Some(JournalEntry::Purge(purge)) => self.purges.keep(*seq, purge.digest),
+                    Some(JournalEntry::TagPurge(purge)) => self.keys.push(purge),
                     _ => {}
                 }
                 *seq
             }
-            Entry::KeysLost { seq } => {
+            JournalEntry::KeysLost { seq } => {
                 self.keys_lost = self.keys_lost.max(*seq);
                 *seq
             }
-            Entry::Newest { seq } => *seq,
-            Entry::Followed(place) => {
+            JournalEntry::Newest { seq } => *seq,
+            JournalEntry::Followed(place) => {
                 self.followed = Some(place.clone());
                 return Some(());
             }
-            Entry::Life(life) => {
+            JournalEntry::Life(life) => {
                 self.lives = std::mem::take(&mut self.lives).next(*life);
                 return Some(());
             }
-            Entry::Known { number } => {
+            JournalEntry::Known { number } => {
                 self.lives.known.push(*number);
                 return Some(());
             }
-            Entry::Bound => {
+            JournalEntry::Bound => {
                 self.lives.bind();
                 return Some(());
             }

@@ -6,7 +6,7 @@ use storage::RecordFields;
 use tables::counters::Xkey;
 
 use super::kit::*;
-use super::line::Line;
+use super::line::TestLine;
 use crate::*;
 
 fn long_body() -> Vec<u8> {
@@ -15,8 +15,8 @@ fn long_body() -> Vec<u8> {
 
 #[test]
 fn what_was_whole_is_served_by_the_next_worker() {
-    let line = Line::new();
-    let flags = Flags { reuse: Reuse::HitOrRevalidate, is_recoded: true, has_esi: true, ..Flags::NONE };
+    let line = TestLine::new();
+    let flags = ObjectFlags { reuse: Reuse::HitOrRevalidate, is_recoded: true, has_esi: true, ..ObjectFlags::NONE };
     let attrs = line.kit.attrs(100.0, 20.0, 30.0, flags);
     let mut busy = busy_of(line.kit.look("/"));
     let store = line.kit.cache.stores().all()[0].clone();
@@ -36,7 +36,7 @@ fn what_was_whole_is_served_by_the_next_worker() {
 
 #[test]
 fn the_walk_adopts_what_nobody_asks_for() {
-    let line = Line::new();
+    let line = TestLine::new();
     for n in 0..300 {
         line.kit.put(&format!("/{n}"), 100.0, b"x");
     }
@@ -58,9 +58,9 @@ fn the_walk_adopts_what_nobody_asks_for() {
 
 #[test]
 fn words_that_are_another_workers_by_now_are_left_alone() {
-    let line = Line::new();
-    let attrs = line.kit.attrs(100.0, 20.0, 0.0, Flags::NONE);
-    line.kit.put_as(&Req::new("/"), None, attrs, b"body");
+    let line = TestLine::new();
+    let attrs = line.kit.attrs(100.0, 20.0, 0.0, ObjectFlags::NONE);
+    line.kit.put_as(&TestReq::new("/"), None, attrs, b"body");
     line.kit.cache.stores().all()[0].freeze();
     line.kit.cache.ban_text("obj.http.x == nothing").unwrap();
     let ban = line.kit.cache.shared().bans.seq();
@@ -77,14 +77,14 @@ fn words_that_are_another_workers_by_now_are_left_alone() {
 
 #[test]
 fn what_was_not_whole_is_gone() {
-    let line = Line::new();
+    let line = TestLine::new();
     let mut busy = busy_of(line.kit.look("/"));
     let store = line.kit.cache.stores().all()[0].clone();
-    busy.set_head(&store, HEAD, None, &line.kit.attrs(100.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.set_head(&store, HEAD, None, &line.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     busy.start_stream();
     busy.append(b"half").unwrap();
     let pass = line.kit.cache.private();
-    line.kit.fill(pass, &Req::new("/pass"), None, line.kit.attrs(0.0, 0.0, 0.0, Flags::NONE), b"x");
+    line.kit.fill(pass, &TestReq::new("/pass"), None, line.kit.attrs(0.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
     line.kit.put("/zero", 0.0, b"x");
     let next = line.dead();
     assert!(!next.kit.cache.adopt_survivors());
@@ -94,7 +94,7 @@ fn what_was_not_whole_is_gone() {
 
 #[test]
 fn what_left_the_cache_does_not_come_back() {
-    let line = Line::new();
+    let line = TestLine::new();
     for url in ["/purged", "/banned", "/killed", "/replaced", "/stays", "/unseen"] {
         line.kit.put(url, 100.0, b"x");
     }
@@ -115,13 +115,13 @@ fn what_left_the_cache_does_not_come_back() {
 
 #[test]
 fn an_invalidation_during_the_fetch_counts_for_the_next_worker() {
-    let line = Line::new();
+    let line = TestLine::new();
     line.kit.cache.enable_tags(Box::leak(Box::<Xkey>::default()));
     let begin = |url: &str| busy_of(line.kit.look(url));
     let (mut a, mut b, mut c) = (begin("/purged"), begin("/banned"), begin("/streaming"));
     let store = line.kit.cache.stores().all()[0].clone();
     for busy in [&mut a, &mut b, &mut c] {
-        busy.set_head(&store, HEAD, None, &line.kit.attrs(100.0, 0.0, 0.0, Flags::NONE)).unwrap();
+        busy.set_head(&store, HEAD, None, &line.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     }
     c.start_stream();
     let soft = Purge { ttl: Some(0.0), ..Purge::default() };
@@ -132,7 +132,7 @@ fn an_invalidation_during_the_fetch_counts_for_the_next_worker() {
         busy.finish(None).unwrap();
     }
     let mut busy = begin("/soft");
-    busy.set_head(&store, HEAD, None, &line.kit.attrs(100.0, 50.0, 0.0, Flags::NONE)).unwrap();
+    busy.set_head(&store, HEAD, None, &line.kit.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE)).unwrap();
     line.kit.cache.purge(&digest("/soft"), line.kit.now(), soft);
     busy.finish(None).unwrap();
     line.kit.pass(1.0);
@@ -143,9 +143,9 @@ fn an_invalidation_during_the_fetch_counts_for_the_next_worker() {
 
 #[test]
 fn shortened_lives_stay_short() {
-    let line = Line::new();
+    let line = TestLine::new();
     for url in ["/soft", "/rearmed"] {
-        line.kit.put_as(&Req::new(url), None, line.kit.attrs(100.0, 50.0, 0.0, Flags::NONE), b"x");
+        line.kit.put_as(&TestReq::new(url), None, line.kit.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE), b"x");
     }
     line.kit.cache.purge(&digest("/soft"), line.kit.now(), Purge { ttl: Some(0.0), ..Purge::default() });
     let obj = hit_of(line.kit.look("/rearmed"));
@@ -159,7 +159,7 @@ fn shortened_lives_stay_short() {
 
 #[test]
 fn a_purge_finds_what_nobody_has_touched() {
-    let line = Line::new();
+    let line = TestLine::new();
     line.kit.put("/a", 100.0, b"x");
     line.kit.put("/b", 100.0, b"x");
     let line = line.die();
@@ -172,14 +172,14 @@ fn a_purge_finds_what_nobody_has_touched() {
 
 #[test]
 fn bans_wait_for_those_that_come_late() {
-    let params = Params { ban_lurker_age: 1.0, ..Params::default() };
-    let line = Line::with(Some(8 << 20), params);
+    let params = CacheParams { ban_lurker_age: 1.0, ..CacheParams::default() };
+    let line = TestLine::with(Some(8 << 20), params);
     line.kit.put("/a", 1000.0, b"x");
     line.kit.put("/b", 1000.0, b"x");
     let line = line.die();
     line.kit.cache.ban_text("obj.http.x-tag == red").unwrap();
     line.kit.pass(10.0);
-    let lurk = |line: &Line| while line.kit.cache.lurk(line.kit.now(), &mut |_| {}) < 1.0 {};
+    let lurk = |line: &TestLine| while line.kit.cache.lurk(line.kit.now(), &mut |_| {}) < 1.0 {};
     lurk(&line);
     assert_eq!(line.kit.main.bans.get(), 2, "no ban leaves the list");
     assert_eq!(line.kit.verdict("/a"), "miss");
@@ -193,25 +193,25 @@ fn bans_wait_for_those_that_come_late() {
 
 #[test]
 fn an_object_that_stands_beyond_the_list_is_not_taken_over() {
-    let line = Line::new();
+    let line = TestLine::new();
     line.kit.put("/old", 100.0, b"x");
     line.kit.cache.ban_text("req.url == /x").unwrap();
     line.kit.put("/new", 100.0, b"x");
     // The next one knows nothing of the bans.
     let mut line = line.dead();
-    line.kit = Kit::at(line.kit.clock.clone(), &line.specs(), Params::default());
+    line.kit = Kit::at(line.kit.clock.clone(), &line.specs(), CacheParams::default());
     line.kit.cache.adopt_survivors();
     assert_eq!(line.kit.verdict("/new"), "miss");
     assert_eq!((line.kit.main.adopted.get(), line.kit.main.adopt_refused.get()), (0, 1));
 }
 
-fn tagged(line: &Line, url: &str, keys: &str) {
+fn tagged(line: &TestLine, url: &str, keys: &str) {
     let mut busy = busy_of(line.kit.look(url));
     busy.set_tags(keys.split(' ').map(|key| key.as_bytes().into()).collect());
-    line.kit.fill(busy, &Req::new(url), None, line.kit.attrs(100.0, 50.0, 0.0, Flags::NONE), b"x");
+    line.kit.fill(busy, &TestReq::new(url), None, line.kit.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE), b"x");
 }
 
-fn purge_tag(line: &Line, key: &str, soft: bool) -> usize {
+fn purge_tag(line: &TestLine, key: &str, soft: bool) -> usize {
     let mut purge = line.kit.cache.purge_tags([key.as_bytes()].into_iter(), line.kit.now(), soft);
     loop {
         if let Some(count) = purge.step() {
@@ -222,12 +222,12 @@ fn purge_tag(line: &Line, key: &str, soft: bool) -> usize {
 
 #[test]
 fn a_purge_by_prefix_waits_for_survivors() {
-    let line = Line::new();
+    let line = TestLine::new();
     line.kit.cache.enable_tags(Box::leak(Box::default()));
     for url in ["/a/1", "/b/1"] {
         let mut busy = busy_of(line.kit.look(url));
         busy.set_tags(vec![message::tags::of_url(b"h", url.as_bytes()).into()]);
-        line.kit.fill(busy, &Req::new(url), None, line.kit.attrs(100.0, 0.0, 0.0, Flags::NONE), b"x");
+        line.kit.fill(busy, &TestReq::new(url), None, line.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
     }
     let line = line.dead();
     line.kit.cache.hold_tag_purge(&message::tags::of_prefix(b"h", b"/a/"), None, 2);
@@ -238,7 +238,7 @@ fn a_purge_by_prefix_waits_for_survivors() {
 #[test]
 fn keys_survive_and_purges_by_key_wait() {
     let xkey = || Box::leak(Box::<Xkey>::default()) as &'static Xkey;
-    let line = Line::new();
+    let line = TestLine::new();
     line.kit.cache.enable_tags(xkey());
     let keys = [("/a", "all a"), ("/b", "all b"), ("/c", "all c b"), ("/d", "all"), ("/f", "f")];
     for (url, keys) in keys {
@@ -287,18 +287,23 @@ fn damaged_keys_are_noticed() {
 
 #[test]
 fn variants_come_back_in_their_order() {
-    let line = Line::new();
-    let req = |lang: &str| Req::new("/").field("lang", lang);
+    let line = TestLine::new();
+    let req = |lang: &str| TestReq::new("/").field("lang", lang);
     for n in 0..12 {
-        line.kit.put_as(&req(&format!("l{n}")), Some("lang"), line.kit.attrs(100.0, 0.0, 0.0, Flags::NONE), b"old");
+        line.kit.put_as(
+            &req(&format!("l{n}")),
+            Some("lang"),
+            line.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE),
+            b"old",
+        );
     }
-    line.kit.put_as(&req("l3"), Some("lang"), line.kit.attrs(100.0, 0.0, 0.0, Flags::NONE), b"new");
-    let body = |line: &Line, lang: &str| block_on(read_all(&hit_of(line.kit.look_as(&req(lang))))).unwrap();
+    line.kit.put_as(&req("l3"), Some("lang"), line.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE), b"new");
+    let body = |line: &TestLine, lang: &str| block_on(read_all(&hit_of(line.kit.look_as(&req(lang))))).unwrap();
     let line = line.die();
     assert_eq!((body(&line, "l3"), body(&line, "l11")), (b"new".to_vec(), b"old".to_vec()));
     // A forced miss is newer than all of them.
     let line = line.die();
-    line.kit.put_as(&req("l5"), Some("lang"), line.kit.attrs(100.0, 0.0, 0.0, Flags::NONE), b"forced");
+    line.kit.put_as(&req("l5"), Some("lang"), line.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE), b"forced");
     line.adopt_all();
     assert_eq!((body(&line, "l5"), body(&line, "l4")), (b"forced".to_vec(), b"old".to_vec()));
     assert_eq!(line.kit.cache.peek(&digest("/"), &req("l5"), line.kit.now()).count, 14);
@@ -306,16 +311,16 @@ fn variants_come_back_in_their_order() {
 
 #[test]
 fn a_note_that_something_is_uncacheable_survives() {
-    let line = Line::new();
-    let attrs = line.kit.attrs(100.0, 0.0, 0.0, Flags::HIT_FOR_PASS);
-    line.kit.put_as(&Req::new("/pass"), None, attrs, b"body");
-    line.kit.put_as(&Req::new("/miss"), None, line.kit.attrs(100.0, 0.0, 0.0, Flags::HIT_FOR_MISS), b"");
+    let line = TestLine::new();
+    let attrs = line.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::HIT_FOR_PASS);
+    line.kit.put_as(&TestReq::new("/pass"), None, attrs, b"body");
+    line.kit.put_as(&TestReq::new("/miss"), None, line.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::HIT_FOR_MISS), b"");
     assert_eq!(line.die().verdicts(["/pass", "/miss"]), ["hit-for-pass", "hit-for-miss"]);
 }
 
 #[test]
 fn what_cannot_be_judged_is_disowned() {
-    let line = Line::new();
+    let line = TestLine::new();
     line.kit.put("/a", 100.0, b"x");
     line.kit.put("/b", 100.0, &long_body());
     let line = line.dead();
@@ -327,7 +332,7 @@ fn what_cannot_be_judged_is_disowned() {
 
 #[test]
 fn a_record_that_says_what_cannot_be_is_forgotten() {
-    let line = Line::new();
+    let line = TestLine::new();
     let now = line.kit.now().0;
     let good = RecordFields {
         digest: digest("/").0,
@@ -351,7 +356,7 @@ fn a_record_that_says_what_cannot_be_is_forgotten() {
     ];
     let keep = |fields: &RecordFields, tags: &[u8]| {
         let head = store.block(&[b"head"]).unwrap();
-        let (compact, record) = store.keep(fields, head, tags, &storage::Body::default());
+        let (compact, record) = store.keep(fields, head, tags, &storage::BodyBlocks::default());
         store.publish(record.unwrap());
         compact
     };
@@ -368,7 +373,7 @@ fn a_record_that_says_what_cannot_be_is_forgotten() {
 
 #[test]
 fn a_store_full_of_survivors_makes_room() {
-    let line = Line::with(Some(256 << 10), Params::default());
+    let line = TestLine::with(Some(256 << 10), CacheParams::default());
     for n in 0..40 {
         line.kit.put(&format!("/{n}"), 100.0, &[7; 10_000]);
     }
@@ -383,7 +388,7 @@ fn a_store_full_of_survivors_makes_room() {
 
 #[test]
 fn what_was_asked_for_often_stays_with_the_next_worker() {
-    let line = Line::with(Some(256 << 10), Params::default());
+    let line = TestLine::with(Some(256 << 10), CacheParams::default());
     line.kit.put("/often", 1000.0, &[7; 4000]);
     for n in 0..200 {
         line.kit.put(&format!("/{n}"), 1000.0, &[7; 4000]);

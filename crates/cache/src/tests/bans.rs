@@ -131,8 +131,8 @@ proptest! {
 /// True if `ban` hits an object under `/a` (ttl 100 s, grace 10 s, age 5 s) asked for with `lang: de`.
 fn hits(ban: &str) -> bool {
     let kit = Kit::new();
-    let req = Req::new("/a").field("lang", "de");
-    kit.put_as(&req, None, kit.attrs(100.0, 10.0, 0.0, Flags::NONE), b"x");
+    let req = TestReq::new("/a").field("lang", "de");
+    kit.put_as(&req, None, kit.attrs(100.0, 10.0, 0.0, ObjectFlags::NONE), b"x");
     kit.pass(5.0);
     kit.cache.ban_text(ban).unwrap();
     kit.verdict_as(&req) != "hit"
@@ -185,7 +185,7 @@ fn an_object_is_tested_once_and_only_against_newer_bans() {
     assert_eq!((kit.verdict("/"), tested()), ("hit", (1, 2)));
     assert_eq!((kit.verdict("/"), tested()), ("hit", (1, 2)));
     kit.cache.ban_text("req.url == /").unwrap();
-    let looked = kit.cache.lookup(&digest("/"), &Req::new("/"), kit.now(), &LookupOptions::default());
+    let looked = kit.cache.lookup(&digest("/"), &TestReq::new("/"), kit.now(), &LookupOptions::default());
     assert_eq!((word(&looked.lookup), tested(), looked.events.len()), ("miss", (2, 3), 1));
     assert_eq!(looked.events[0].to_string(), "1 banned lookup");
     assert_eq!((kit.main.bans_obj_killed.get(), kit.held()), (1, 0));
@@ -198,9 +198,9 @@ fn a_ban_overtakes_a_fetch() {
     let early = ticket_of(kit.look("/"));
     kit.cache.ban_text("req.url == /").unwrap();
     let late = ticket_of(kit.look("/"));
-    kit.fill(fetch, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"old");
-    let early = kit.resume(early, &Req::new("/"));
-    assert_eq!((word(&early), word(&kit.resume(late, &Req::new("/")))), ("hit", "miss"));
+    kit.fill(fetch, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"old");
+    let early = kit.resume(early, &TestReq::new("/"));
+    assert_eq!((word(&early), word(&kit.resume(late, &TestReq::new("/")))), ("hit", "miss"));
 }
 
 fn lurk_all(kit: &Kit) -> Vec<String> {
@@ -252,7 +252,7 @@ fn a_ban_on_requests_is_a_barrier() {
 
 #[test]
 fn beyond_the_cutoff_objects_are_killed_unread() {
-    let kit = Kit::with(None, Params { ban_cutoff: 3, ..Params::default() });
+    let kit = Kit::with(None, CacheParams { ban_cutoff: 3, ..CacheParams::default() });
     kit.put("/a", 1000.0, b"x");
     for n in 0..6 {
         kit.cache.ban_text(&format!("req.url == /{n}")).unwrap();
@@ -270,7 +270,7 @@ fn a_fetch_that_began_before_a_ban_meets_it() {
     kit.pass(100.0);
     // The lurker has nothing to test, but must not call the ban done.
     lurk_all(&kit);
-    kit.fill(fetch, &Req::new("/"), None, kit.attrs(1000.0, 0.0, 0.0, Flags::NONE), b"old");
+    kit.fill(fetch, &TestReq::new("/"), None, kit.attrs(1000.0, 0.0, 0.0, ObjectFlags::NONE), b"old");
     assert_eq!(lurk_all(&kit), ["1 banned by lurker"]);
 }
 
@@ -300,7 +300,7 @@ fn the_list_as_text_and_json() {
 #[test]
 fn a_new_ban_wakes_the_lurker() {
     let kit = Kit::new();
-    let bell = std::sync::Arc::new(Bell::default());
+    let bell = std::sync::Arc::new(TestBell::default());
     kit.cache.wake_lurker_by(bell.clone().into());
     kit.cache.ban_text("req.url == /").unwrap();
     assert_eq!(bell.rings(), 0);
@@ -316,8 +316,8 @@ fn a_ban_that_a_later_one_repeats_counts_for_who_came_between() {
     let between = ticket_of(kit.look("/"));
     kit.cache.ban_text("req.url == /").unwrap();
     assert_eq!(kit.main.bans_dups.get(), 1);
-    kit.fill(fetch, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"old");
-    assert_eq!(word(&kit.resume(between, &Req::new("/"))), "miss");
+    kit.fill(fetch, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"old");
+    assert_eq!(word(&kit.resume(between, &TestReq::new("/"))), "miss");
 }
 
 #[test]
@@ -337,11 +337,11 @@ fn who_was_woken_finds_what_it_waited_for() {
         let kit = Kit::new();
         let fetch = busy_of(kit.look("/"));
         let early = ticket_of(kit.look("/"));
-        kit.fill(fetch, &Req::new("/"), None, kit.attrs(1000.0, 0.0, 0.0, Flags::NONE), b"old");
+        kit.fill(fetch, &TestReq::new("/"), None, kit.attrs(1000.0, 0.0, 0.0, ObjectFlags::NONE), b"old");
         // It was woken, and then this came before it looked again.
         invalidate(&kit);
         assert_ne!(kit.verdict("/"), "hit");
-        assert_eq!(word(&kit.resume(early, &Req::new("/"))), "hit");
+        assert_eq!(word(&kit.resume(early, &TestReq::new("/"))), "hit");
         // Long before its own end nobody can have waited for it any more.
         kit.pass(100.0);
         kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
@@ -350,18 +350,18 @@ fn who_was_woken_finds_what_it_waited_for() {
 }
 
 /// The number of turns and the result of a hit on an object with 10,000 bans above it.
-fn hit_below_many(params: Params) -> (Kit, usize, &'static str) {
-    let kit = Kit::with(None, Params { ban_dups: false, ..params });
+fn hit_below_many(params: CacheParams) -> (Kit, usize, &'static str) {
+    let kit = Kit::with(None, CacheParams { ban_dups: false, ..params });
     kit.put("/", 1000.0, b"x");
     for n in 0..10_000 {
         kit.cache.ban_text(&format!("req.url ~ no-{n}-such")).unwrap();
     }
     let (mut looked, mut turns) = (kit.look("/"), 1);
     while let Lookup::Unfinished(mut ticket) = looked {
-        let bell = Arc::new(Bell::default());
+        let bell = Arc::new(TestBell::default());
         assert!(poll(&mut ticket, &bell).is_pending() && bell.rings() == 1, "others have their turn");
         assert!(poll(&mut ticket, &bell).is_ready());
-        (looked, turns) = (kit.resume(ticket, &Req::new("/")), turns + 1);
+        (looked, turns) = (kit.resume(ticket, &TestReq::new("/")), turns + 1);
     }
     let word = word(&looked);
     drop(looked);
@@ -370,7 +370,7 @@ fn hit_below_many(params: Params) -> (Kit, usize, &'static str) {
 
 #[test]
 fn ten_thousand_bans_are_tested_in_turns_and_once() {
-    let (kit, turns, word) = hit_below_many(Params::default());
+    let (kit, turns, word) = hit_below_many(CacheParams::default());
     assert_eq!((word, turns), ("hit", 20));
     let tests = || (kit.main.bans_tests_tested.get(), kit.main.bans_lookup_max.get());
     assert_eq!((tests(), kit.verdict("/"), tests()), ((10_000, 10_000), "hit", (10_000, 10_000)));
@@ -378,7 +378,7 @@ fn ten_thousand_bans_are_tested_in_turns_and_once() {
 
 #[test]
 fn more_bans_than_a_lookup_may_test_kill() {
-    let (kit, turns, word) = hit_below_many(Params { ban_lookup_limit: 9_999, ..Params::default() });
+    let (kit, turns, word) = hit_below_many(CacheParams { ban_lookup_limit: 9_999, ..CacheParams::default() });
     assert_eq!((word, turns, kit.main.bans_tests_tested.get()), ("miss", 1, 0));
     assert_eq!((kit.main.bans_lookup_cutoff.get(), kit.main.bans_obj_killed.get(), kit.held()), (1, 1, 0));
 }

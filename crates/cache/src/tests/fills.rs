@@ -15,12 +15,12 @@ fn store(kit: &Kit) -> Arc<Store> {
 
 fn streaming(kit: &Kit, url: &str) -> Busy {
     let mut busy = busy_of(kit.look(url));
-    busy.set_head(&store(kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.set_head(&store(kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     busy.start_stream();
     busy
 }
 
-fn next(reader: &mut Reader, bell: &Arc<Bell>) -> Poll<Result<Option<Vec<u8>>, ReadError>> {
+fn next(reader: &mut BodyReader, bell: &Arc<TestBell>) -> Poll<Result<Option<Vec<u8>>, BodyReadError>> {
     let waker = Waker::from(bell.clone());
     reader.poll_next(&mut Context::from_waker(&waker)).map_ok(|buf| buf.map(|buf| buf.to_vec()))
 }
@@ -31,7 +31,7 @@ fn readers_follow_a_fetch() {
     let mut busy = streaming(&kit, "/");
     let obj = hit_of(kit.look("/"));
     assert_eq!((obj.head(), obj.fetched(), obj.body_len()), (HEAD, Some(0), None));
-    let (mut reader, bell) = (obj.reader(0), Arc::new(Bell::default()));
+    let (mut reader, bell) = (obj.reader(0), Arc::new(TestBell::default()));
     assert_eq!(next(&mut reader, &bell), Poll::Pending);
     busy.append(b"one").unwrap();
     assert_eq!(bell.rings(), 1);
@@ -51,7 +51,7 @@ fn readers_follow_a_fetch() {
 fn a_dropped_reader_is_not_woken() {
     let kit = Kit::new();
     let mut busy = streaming(&kit, "/");
-    let (mut reader, bell) = (hit_of(kit.look("/")).reader(0), Arc::new(Bell::default()));
+    let (mut reader, bell) = (hit_of(kit.look("/")).reader(0), Arc::new(TestBell::default()));
     assert_eq!(next(&mut reader, &bell), Poll::Pending);
     drop(reader);
     busy.append(b"x").unwrap();
@@ -65,7 +65,7 @@ fn a_failed_fetch_cuts_its_readers_and_is_forgotten() {
     busy.append(b"half").unwrap();
     let obj = hit_of(kit.look("/"));
     busy.fail(FetchFailed::new("reset"));
-    assert_eq!(block_on(read_all(&obj)), Err(ReadError::Fetch(FetchFailed::new("reset"))));
+    assert_eq!(block_on(read_all(&obj)), Err(BodyReadError::Fetch(FetchFailed::new("reset"))));
     assert_eq!(kit.verdict("/"), "miss");
     drop(obj);
     assert_eq!(
@@ -89,9 +89,9 @@ fn a_body_of_another_length_than_announced_is_an_error() {
 fn without_streaming_the_head_comes_with_the_end() {
     let kit = Kit::new();
     let mut busy = busy_of(kit.look("/"));
-    let (obj, bell) = (busy.object(), Arc::new(Bell::default()));
+    let (obj, bell) = (busy.object(), Arc::new(TestBell::default()));
     let mut headers = obj.headers();
-    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     busy.append(b"body").unwrap();
     assert_eq!((poll(&mut headers, &bell), kit.verdict("/")), (Poll::Pending, "wait"));
     busy.finish(None).unwrap();
@@ -108,9 +108,9 @@ fn waiting_requests_are_rushed_together() {
     let busy = busy_of(kit.look("/"));
     let parked: Vec<Ticket> = (0..10).map(|_| ticket_of(kit.look("/"))).collect();
     assert_eq!((kit.main.busy_sleep.get(), kit.main.waitinglist_len.get()), (10, 10));
-    kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"x");
+    kit.fill(busy, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
     assert_eq!((woken(&parked), kit.main.waitinglist_len.get(), kit.main.busy_wakeup.get()), (10, 0, 10));
-    parked.into_iter().for_each(|ticket| assert_eq!(word(&kit.resume(ticket, &Req::new("/"))), "hit"));
+    parked.into_iter().for_each(|ticket| assert_eq!(word(&kit.resume(ticket, &TestReq::new("/"))), "hit"));
     assert_eq!(kit.main.busy_hit.get(), 10);
 }
 
@@ -124,9 +124,9 @@ fn a_right_given_back_rushes_in_threes() {
     // One that was woken and goes away passes that on.
     drop(parked.remove(0));
     assert_eq!(woken(&parked), 5);
-    let busy = busy_of(kit.resume(parked.remove(0), &Req::new("/")));
-    kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"x");
-    parked.into_iter().for_each(|ticket| assert_eq!(word(&kit.resume(ticket, &Req::new("/"))), "hit"));
+    let busy = busy_of(kit.resume(parked.remove(0), &TestReq::new("/")));
+    kit.fill(busy, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
+    parked.into_iter().for_each(|ticket| assert_eq!(word(&kit.resume(ticket, &TestReq::new("/"))), "hit"));
     assert_eq!((kit.main.busy_fetch.get(), kit.main.busy_hit.get(), kit.main.waitinglist_len.get()), (1, 8, 0));
 }
 
@@ -136,25 +136,25 @@ fn nobody_waits_in_line_for_what_helps_nobody() {
     let busy = busy_of(kit.look("/"));
     let parked: Vec<Ticket> = (0..10).map(|_| ticket_of(kit.look("/"))).collect();
     // Dead at birth.
-    kit.fill(busy, &Req::new("/"), None, kit.attrs(0.0, 10.0, 0.0, Flags::NONE), b"x");
+    kit.fill(busy, &TestReq::new("/"), None, kit.attrs(0.0, 10.0, 0.0, ObjectFlags::NONE), b"x");
     assert_eq!(woken(&parked), 10);
     // All at once, though each but the first finds another one's fetch.
-    let fetches: Vec<Busy> = parked.into_iter().map(|t| busy_of(kit.resume(t, &Req::new("/")))).collect();
+    let fetches: Vec<Busy> = parked.into_iter().map(|t| busy_of(kit.resume(t, &TestReq::new("/")))).collect();
     assert_eq!(kit.verdict("/"), "wait");
     assert_eq!((fetches.len(), kit.main.busy_fetch.get()), (10, 10));
 }
 
 #[test]
 fn so_many_may_wait() {
-    let kit = Kit::with(None, Params { waitinglist_limit: 2, ..Params::default() });
+    let kit = Kit::with(None, CacheParams { waitinglist_limit: 2, ..CacheParams::default() });
     let busy = busy_of(kit.look("/"));
     let first = ticket_of(kit.look("/"));
     let _second = ticket_of(kit.look("/"));
     assert_eq!((kit.verdict("/"), kit.main.busy_refused.get()), ("refused", 1));
     drop(first);
     let third = ticket_of(kit.look("/"));
-    kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"x");
-    assert_eq!(word(&kit.resume(third, &Req::new("/"))), "hit");
+    kit.fill(busy, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
+    assert_eq!(word(&kit.resume(third, &TestReq::new("/"))), "hit");
 }
 
 #[test]
@@ -164,21 +164,21 @@ fn a_failed_fetch_hands_over_to_the_next() {
     let (first, second) = (ticket_of(kit.look("/")), ticket_of(kit.look("/")));
     drop(busy);
     assert!(first.is_woken());
-    let busy = busy_of(kit.resume(first, &Req::new("/")));
-    let second = ticket_of(kit.resume(second, &Req::new("/")));
-    kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"x");
-    assert_eq!(word(&kit.resume(second, &Req::new("/"))), "hit");
+    let busy = busy_of(kit.resume(first, &TestReq::new("/")));
+    let second = ticket_of(kit.resume(second, &TestReq::new("/")));
+    kit.fill(busy, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
+    assert_eq!(word(&kit.resume(second, &TestReq::new("/"))), "hit");
 }
 
 #[test]
 fn uncacheable_answers_serialise_nobody() {
-    for flags in [Flags::HIT_FOR_MISS, Flags::HIT_FOR_PASS] {
+    for flags in [ObjectFlags::HIT_FOR_MISS, ObjectFlags::HIT_FOR_PASS] {
         let kit = Kit::new();
         let busy = busy_of(kit.look("/"));
         let parked: Vec<Ticket> = (0..50).map(|_| ticket_of(kit.look("/"))).collect();
-        kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, flags), b"x");
+        kit.fill(busy, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, flags), b"x");
         assert!(parked.iter().all(|ticket| ticket.is_woken()));
-        let words: Vec<_> = parked.into_iter().map(|ticket| kit.resume(ticket, &Req::new("/"))).collect();
+        let words: Vec<_> = parked.into_iter().map(|ticket| kit.resume(ticket, &TestReq::new("/"))).collect();
         assert!(words.iter().all(|lookup| word(lookup).starts_with("hit-for-")));
     }
 }
@@ -189,9 +189,9 @@ fn a_range_may_begin_where_a_passed_body_has_not_come_to() {
     let mut busy = kit.cache.private();
     busy.set_transit_buffer(Some(10));
     let obj = busy.object();
-    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     busy.start_stream();
-    let (mut reader, bell) = (obj.reader(250), Arc::new(Bell::default()));
+    let (mut reader, bell) = (obj.reader(250), Arc::new(TestBell::default()));
     let waker = Waker::from(bell.clone());
     let mut cx = Context::from_waker(&waker);
     busy.append(&[b'a'; 100]).unwrap();
@@ -210,9 +210,9 @@ fn a_passed_body_waits_for_its_reader() {
     let mut busy = kit.cache.private();
     busy.set_transit_buffer(Some(1000));
     let obj = busy.object();
-    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     busy.start_stream();
-    let bell = Arc::new(Bell::default());
+    let bell = Arc::new(TestBell::default());
     let waker = Waker::from(bell.clone());
     let mut cx = Context::from_waker(&waker);
     busy.append(&[b'a'; 1000]).unwrap();
@@ -238,10 +238,10 @@ fn a_pass_whose_client_left_is_not_wanted() {
     let mut busy = kit.cache.private();
     busy.set_transit_buffer(Some(10));
     let obj = busy.object();
-    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     busy.start_stream();
     busy.append(&[b'a'; 10]).unwrap();
-    let bell = Arc::new(Bell::default());
+    let bell = Arc::new(TestBell::default());
     let waker = Waker::from(bell.clone());
     assert_eq!(busy.poll_room(&mut Context::from_waker(&waker)), Poll::Pending);
     drop(obj);
@@ -294,7 +294,7 @@ fn a_range_is_read_from_its_offset() {
 fn what_goes_with_the_head_stays_with_it() {
     let kit = Kit::new();
     let mut busy = busy_of(kit.look("/"));
-    let packed = Flags { coding: message::Coding::Gzip, ..Flags::NONE };
+    let packed = ObjectFlags { coding: message::Coding::Gzip, ..ObjectFlags::NONE };
     busy.set_head(&store(&kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, packed)).unwrap();
     busy.append(b"body").unwrap();
     busy.set_aux_attrs(b"first", false).unwrap();
@@ -302,7 +302,7 @@ fn what_goes_with_the_head_stays_with_it() {
     busy.finish(Some(4)).unwrap();
     let obj = hit_of(kit.look("/"));
     assert_eq!((obj.head(), obj.aux_attrs(), obj.body_len()), (HEAD, &b"program"[..], Some(4)));
-    assert_eq!(obj.flags(), Flags { has_esi: true, ..packed });
+    assert_eq!(obj.flags(), ObjectFlags { has_esi: true, ..packed });
     assert_eq!(obj.reader(0).now().unwrap().unwrap()[..], *b"body");
     drop(obj);
     assert_eq!(kit.held(), HEAD.len() as u64 + 7 + 4);

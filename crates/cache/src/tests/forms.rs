@@ -43,7 +43,7 @@ fn a_form_is_made_when_it_was_wanted_a_few_times() {
 
 #[test]
 fn it_goes_with_its_object_and_its_bytes_are_the_stores() {
-    let kit = Kit::with(Some(1 << 20), Params::default());
+    let kit = Kit::with(Some(1 << 20), CacheParams::default());
     kit.put("/", 100.0, &[b'x'; 1000]);
     let (before, obj) = (kit.held(), hit_of(kit.look("/")));
     make(&kit, &obj, Coding::Identity, &[b'y'; 3000]).unwrap();
@@ -102,7 +102,7 @@ fn what_was_refused_is_not_asked_for_again() {
 
 #[test]
 fn forms_keep_to_their_share_and_the_one_that_is_not_used_goes() {
-    let kit = Kit::with(Some(1 << 20), Params::default());
+    let kit = Kit::with(Some(1 << 20), CacheParams::default());
     for n in 0..40 {
         let url = format!("/{n}");
         kit.put(&url, 1000.0, &[b'x'; 1000]);
@@ -124,7 +124,7 @@ fn forms_keep_to_their_share_and_the_one_that_is_not_used_goes() {
 
 #[test]
 fn one_that_nobody_uses_goes_before_an_object() {
-    let kit = Kit::with(Some(1 << 20), Params::default());
+    let kit = Kit::with(Some(1 << 20), CacheParams::default());
     kit.put("/old", 1000.0, &[b'x'; 1000]);
     let obj = hit_of(kit.look("/old"));
     make(&kit, &obj, Coding::Identity, &[b'y'; 60_000]).unwrap();
@@ -140,7 +140,7 @@ fn one_that_nobody_uses_goes_before_an_object() {
 
 #[test]
 fn none_are_kept_where_there_is_no_space_for_any() {
-    let kit = Kit::with(None, Params { form_space: 0, ..Params::default() });
+    let kit = Kit::with(None, CacheParams { form_space: 0, ..CacheParams::default() });
     kit.put("/", 100.0, b"packed");
     let obj = hit_of(kit.look("/"));
     assert!(wanted(&kit, &obj, Coding::Identity).is_none());

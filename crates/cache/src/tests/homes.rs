@@ -20,18 +20,18 @@ fn specs(home: &SimulatedHome) -> Vec<StoreSpec> {
 
 fn kit() -> (Kit, SimulatedHome) {
     let home = SimulatedHome::new();
-    (Kit::of(&specs(&home), Params::default()), home)
+    (Kit::of(&specs(&home), CacheParams::default()), home)
 }
 
 /// A worker that begins with the same home, and knows the bans and purges by key of the one before.
 fn next_worker(kit: &Kit, home: &SimulatedHome) -> Kit {
-    let next = Kit::at(kit.clock.clone(), &specs(home), Params::default());
+    let next = Kit::at(kit.clock.clone(), &specs(home), CacheParams::default());
     next.go_on_from(kit);
     next.cache.shared().bans.take_over(&kit.cache.shared().bans);
     next
 }
 
-fn next(reader: &mut Reader, bell: &Arc<Bell>) -> Poll<Result<Option<Buf>, ReadError>> {
+fn next(reader: &mut BodyReader, bell: &Arc<TestBell>) -> Poll<Result<Option<Buf>, BodyReadError>> {
     reader.poll_next(&mut Context::from_waker(&Waker::from(bell.clone())))
 }
 
@@ -47,20 +47,20 @@ fn loading_of(lookup: Lookup) -> Loading {
 }
 
 /// The result of a lookup whose loads are all ready at once.
-fn found(kit: &Kit, req: &Req) -> Lookup {
+fn found(kit: &Kit, req: &TestReq) -> Lookup {
     kit.load(kit.look_as(req), req)
 }
 
 fn verdict(kit: &Kit, url: &str) -> &'static str {
-    word(&found(kit, &Req::new(url)))
+    word(&found(kit, &TestReq::new(url)))
 }
 
 fn bytes_of(obj: &ObjRef) -> Vec<u8> {
     block_on(read_all(obj)).unwrap()
 }
 
-fn read_late(reader: &mut Reader, home: &SimulatedHome) -> Result<Vec<u8>, ReadError> {
-    let (bell, mut out) = (Arc::new(Bell::default()), Vec::new());
+fn read_late(reader: &mut BodyReader, home: &SimulatedHome) -> Result<Vec<u8>, BodyReadError> {
+    let (bell, mut out) = (Arc::new(TestBell::default()), Vec::new());
     loop {
         match next(reader, &bell) {
             Poll::Ready(Ok(Some(buf))) => out.extend_from_slice(&buf),
@@ -75,7 +75,7 @@ fn read_late(reader: &mut Reader, home: &SimulatedHome) -> Result<Vec<u8>, ReadE
 fn long_hit(kit: &Kit, home: &SimulatedHome) -> ObjRef {
     kit.put("/", 10.0, &body());
     kit.evict_all();
-    let obj = hit_of(found(kit, &Req::new("/")));
+    let obj = hit_of(found(kit, &TestReq::new("/")));
     home.hold(true);
     obj
 }
@@ -83,7 +83,7 @@ fn long_hit(kit: &Kit, home: &SimulatedHome) -> ObjRef {
 #[test]
 fn what_was_evicted_is_read_back_as_it_was() {
     let (kit, home) = kit();
-    let attrs = kit.attrs(100.0, 20.0, 30.0, Flags { is_recoded: true, ..Flags::NONE });
+    let attrs = kit.attrs(100.0, 20.0, 30.0, ObjectFlags { is_recoded: true, ..ObjectFlags::NONE });
     let mut busy = busy_of(kit.look("/"));
     let store = kit.cache.stores().all()[0].clone();
     busy.set_head_and_aux_attrs(&store, HEAD, None, &attrs, b"aux").unwrap();
@@ -92,7 +92,7 @@ fn what_was_evicted_is_read_back_as_it_was() {
     assert_eq!((kit.verdict("/"), home.copies(), home.loads()), ("hit", 1, 0), "it is in memory");
     kit.pass(3.0);
     assert_eq!((kit.evict_all(), kit.held(), kit.cache.census().0), (1, 0, 0));
-    let obj = hit_of(found(&kit, &Req::new("/")));
+    let obj = hit_of(found(&kit, &TestReq::new("/")));
     assert_eq!((obj.head(), obj.aux_attrs(), obj.flags(), obj.store()), (HEAD, &b"aux"[..], attrs.flags, 0));
     assert_eq!((obj.xid(), obj.times(), bytes_of(&obj)), (attrs.xid, attrs.times, b"small".to_vec()));
     assert_eq!((kit.verdict("/"), home.loads(), home.copies(), home.bodies()), ("hit", 1, 1, 0));
@@ -107,7 +107,7 @@ fn bodies_of_all_lengths_are_read_back() {
         let long: Vec<u8> = (0..len).map(|n: u32| (n % 251) as u8).collect();
         kit.put("/", 100.0, &long);
         assert_eq!(kit.evict_all(), 1);
-        let obj = hit_of(found(&kit, &Req::new("/")));
+        let obj = hit_of(found(&kit, &TestReq::new("/")));
         assert_eq!((obj.body_len(), bytes_of(&obj)), (Some(u64::from(len)), long), "{len}");
         kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
         drop(obj);
@@ -120,7 +120,7 @@ fn a_body_that_comes_late_is_whole() {
     let (kit, home) = kit();
     let obj = long_hit(&kit, &home);
     assert_eq!((obj.head(), obj.body_len(), home.bodies()), (HEAD, Some(2500), 1));
-    let (mut reader, bell) = (obj.reader(0), Arc::new(Bell::default()));
+    let (mut reader, bell) = (obj.reader(0), Arc::new(TestBell::default()));
     assert!(next(&mut reader, &bell).is_pending());
     assert!(next(&mut reader, &bell).is_pending(), "asking again doesn't help");
     assert_eq!((home.serve(Ok(())), bell.rings()), (1, 1));
@@ -137,7 +137,7 @@ fn a_body_that_comes_late_is_whole() {
 #[test]
 fn the_home_hears_how_far_a_reader_will_read() {
     let (kit, home) = kit();
-    let (mut reader, bell) = (long_hit(&kit, &home).reader(100), Arc::new(Bell::default()));
+    let (mut reader, bell) = (long_hit(&kit, &home).reader(100), Arc::new(TestBell::default()));
     assert!(next(&mut reader, &bell).is_pending());
     assert_eq!(home.wanted(), 100..u64::MAX);
     reader.stop_at(700);
@@ -150,7 +150,7 @@ fn each_reader_waits_for_itself() {
     let (kit, home) = kit();
     let obj = long_hit(&kit, &home);
     let (mut one, mut two) = (obj.reader(0), obj.reader(2000));
-    let (bell_one, bell_two) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+    let (bell_one, bell_two) = (Arc::new(TestBell::default()), Arc::new(TestBell::default()));
     assert!(next(&mut one, &bell_one).is_pending() && next(&mut two, &bell_two).is_pending());
     assert_eq!(home.waiting(), 2);
     drop(one);
@@ -162,11 +162,11 @@ fn each_reader_waits_for_itself() {
 fn an_object_that_its_store_lost_is_a_miss() {
     let (kit, home) = kit();
     let obj = long_hit(&kit, &home);
-    let (mut reader, bell) = (obj.reader(0), Arc::new(Bell::default()));
+    let (mut reader, bell) = (obj.reader(0), Arc::new(TestBell::default()));
     assert!(next(&mut reader, &bell).is_pending());
     let lost = StoreError("flipped bit");
     home.serve(Err(lost));
-    assert_eq!(next(&mut reader, &bell), Poll::Ready(Err(ReadError::Store(lost))));
+    assert_eq!(next(&mut reader, &bell), Poll::Ready(Err(BodyReadError::Store(lost))));
     assert_eq!(kit.verdict("/"), "hit", "nobody has told the cache");
     kit.cache.lose(&obj);
     assert!(obj.is_dying());
@@ -183,7 +183,7 @@ fn others_wait_while_an_object_is_read_back() {
     kit.put("/", 10.0, &body());
     kit.evict_all();
     home.hold(true);
-    let (bell, req) = (Arc::new(Bell::default()), Req::new("/"));
+    let (bell, req) = (Arc::new(TestBell::default()), TestReq::new("/"));
     let mut loading = loading_of(kit.look("/"));
     let mut ticket = ticket_of(kit.look("/"));
     assert!(poll(&mut loading, &bell).is_pending() && poll(&mut ticket, &bell).is_pending());
@@ -203,7 +203,7 @@ fn what_cannot_be_read_back_is_fetched_with_the_same_right() {
         kit.put("/", 10.0, &body());
         kit.evict_all();
         home.hold(true);
-        let (bell, req) = (Arc::new(Bell::default()), Req::new("/"));
+        let (bell, req) = (Arc::new(TestBell::default()), TestReq::new("/"));
         let mut loading = loading_of(kit.look("/"));
         assert!(poll(&mut loading, &bell).is_pending());
         let mut ticket = ticket_of(kit.look("/"));
@@ -217,7 +217,7 @@ fn what_cannot_be_read_back_is_fetched_with_the_same_right() {
         let busy = busy_of(kit.look_on(loading, &req));
         assert!(poll(&mut ticket, &bell).is_pending(), "who waits doesn't notice");
         home.hold(false);
-        kit.fill(busy, &req, None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"fetched");
+        kit.fill(busy, &req, None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"fetched");
         assert!(poll(&mut ticket, &bell).is_ready());
         assert_eq!(bytes_of(&hit_of(kit.resume(ticket, &req))), b"fetched");
         assert_eq!((kit.main.home_late.get(), kit.main.home_fail.get()), (u64::from(is_late), u64::from(!is_late)));
@@ -230,7 +230,7 @@ fn who_gives_up_reading_back_leaves_it_to_the_next() {
     kit.put("/", 10.0, &body());
     kit.evict_all();
     home.hold(true);
-    let (bell, req) = (Arc::new(Bell::default()), Req::new("/"));
+    let (bell, req) = (Arc::new(TestBell::default()), TestReq::new("/"));
     let mut loading = loading_of(kit.look("/"));
     let (mut one, mut two) = (ticket_of(kit.look("/")), ticket_of(kit.look("/")));
     assert!(poll(&mut loading, &bell).is_pending());
@@ -251,9 +251,9 @@ fn who_gives_up_reading_back_leaves_it_to_the_next() {
 #[test]
 fn variants_are_read_back_until_one_matches() {
     let (kit, home) = kit();
-    let req = |value: &str| Req::new("/").field("accept", value);
+    let req = |value: &str| TestReq::new("/").field("accept", value);
     for value in ["a", "b", "c"] {
-        let attrs = kit.attrs(10.0, 0.0, 0.0, Flags::NONE);
+        let attrs = kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE);
         kit.put_as(&req(value), Some("accept"), attrs, value.as_bytes());
         kit.pass(0.1);
     }
@@ -276,15 +276,15 @@ fn a_newer_one_in_memory_comes_first() {
     assert_eq!(bytes_of(&hit_of(kit.look("/"))), b"new");
     kit.pass(20.0);
     // The newer one is over and still there: the older one is fresh, and comes back behind it.
-    assert_eq!(bytes_of(&hit_of(found(&kit, &Req::new("/")))), b"old");
+    assert_eq!(bytes_of(&hit_of(found(&kit, &TestReq::new("/")))), b"old");
     assert_eq!((home.loads(), kit.verdict("/")), (1, "hit"));
 }
 
 #[test]
 fn a_stale_object_on_disk_is_used_as_one_in_memory_is() {
     let (kit, _home) = kit();
-    let attrs = kit.attrs(10.0, 20.0, 30.0, Flags::NONE);
-    kit.put_as(&Req::new("/"), None, attrs, &body());
+    let attrs = kit.attrs(10.0, 20.0, 30.0, ObjectFlags::NONE);
+    kit.put_as(&TestReq::new("/"), None, attrs, &body());
     kit.evict_all();
     kit.pass(15.0);
     assert_eq!(verdict(&kit, "/"), "grace+fetch");
@@ -313,13 +313,13 @@ fn what_is_purged_while_it_is_read_back_stays_away() {
     kit.put("/", 10.0, &body());
     kit.evict_all();
     home.hold(true);
-    let bell = Arc::new(Bell::default());
+    let bell = Arc::new(TestBell::default());
     let mut loading = loading_of(kit.look("/"));
     assert!(poll(&mut loading, &bell).is_pending());
     kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
     home.serve(Ok(()));
     assert!(poll(&mut loading, &bell).is_ready());
-    assert_eq!(word(&kit.look_on(loading, &Req::new("/"))), "miss");
+    assert_eq!(word(&kit.look_on(loading, &TestReq::new("/"))), "miss");
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn what_is_purged_while_it_is_fetched_is_not_on_disk() {
     let (kit, home) = kit();
     let mut busy = busy_of(kit.look("/"));
     let store = kit.cache.stores().all()[0].clone();
-    busy.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     busy.start_stream();
     busy.append(&body()).unwrap();
     kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
@@ -338,13 +338,13 @@ fn what_is_purged_while_it_is_fetched_is_not_on_disk() {
 #[test]
 fn lives_that_were_cut_short_are_not_found_long_on_disk() {
     let (kit, home) = kit();
-    let attrs = kit.attrs(100.0, 100.0, 0.0, Flags::NONE);
-    kit.put_as(&Req::new("/"), None, attrs, b"soft");
+    let attrs = kit.attrs(100.0, 100.0, 0.0, ObjectFlags::NONE);
+    kit.put_as(&TestReq::new("/"), None, attrs, b"soft");
     kit.cache.purge(&digest("/"), kit.now(), Purge { ttl: Some(0.0), ..Purge::default() });
     kit.pass(1.0);
     assert_eq!((kit.verdict("/"), home.copies()), ("grace+fetch", 0));
-    let long = kit.attrs(100.0, 0.0, 0.0, Flags::NONE);
-    kit.put_as(&Req::new("/2"), None, long, b"cut");
+    let long = kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE);
+    kit.put_as(&TestReq::new("/2"), None, long, b"cut");
     kit.cache.rearm(&hit_of(kit.look("/2")), kit.now(), Purge { ttl: Some(5.0), ..Purge::default() });
     kit.evict_all();
     assert_eq!(verdict(&kit, "/2"), "miss");
@@ -373,9 +373,9 @@ fn a_purge_by_key_reaches_what_is_on_disk_alone() {
     let (kit, home) = kit();
     kit.cache.enable_tags(Box::leak(Box::<Xkey>::default()));
     let put = |url: &str, key: &str| {
-        let mut busy = busy_of(found(&kit, &Req::new(url)));
+        let mut busy = busy_of(found(&kit, &TestReq::new(url)));
         busy.set_tags(vec![key.as_bytes().into()]);
-        kit.fill(busy, &Req::new(url), None, kit.attrs(1000.0, 100.0, 0.0, Flags::NONE), b"x");
+        kit.fill(busy, &TestReq::new(url), None, kit.attrs(1000.0, 100.0, 0.0, ObjectFlags::NONE), b"x");
     };
     let purge = |key: &[u8], is_soft| {
         let mut purge = kit.cache.purge_tags([key].into_iter(), kit.now(), is_soft);
@@ -406,10 +406,10 @@ fn what_is_refreshed_or_pushed_out_by_variants_leaves_the_disk_too() {
     kit.put("/", 10.0, b"old");
     kit.cache.kill(&hit_of(kit.look("/")));
     assert_eq!((home.copies(), verdict(&kit, "/")), (0, "miss"));
-    let kit = Kit::of(&specs(&home), Params { vary_limit: 2, ..Params::default() });
+    let kit = Kit::of(&specs(&home), CacheParams { vary_limit: 2, ..CacheParams::default() });
     for value in ["a", "b", "c"] {
-        let req = Req::new("/").field("accept", value);
-        kit.put_as(&req, Some("accept"), kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"x");
+        let req = TestReq::new("/").field("accept", value);
+        kit.put_as(&req, Some("accept"), kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
     }
     assert_eq!(home.copies(), 2);
 }
@@ -417,22 +417,23 @@ fn what_is_refreshed_or_pushed_out_by_variants_leaves_the_disk_too() {
 #[test]
 fn only_what_can_be_a_hit_goes_to_disk() {
     let (kit, home) = kit();
-    for (ttl, flags) in [(10.0, Flags::HIT_FOR_MISS), (10.0, Flags::HIT_FOR_PASS), (0.0, Flags::NONE)] {
-        kit.put_as(&Req::new("/"), None, kit.attrs(ttl, 0.0, 0.0, flags), b"x");
+    for (ttl, flags) in [(10.0, ObjectFlags::HIT_FOR_MISS), (10.0, ObjectFlags::HIT_FOR_PASS), (0.0, ObjectFlags::NONE)]
+    {
+        kit.put_as(&TestReq::new("/"), None, kit.attrs(ttl, 0.0, 0.0, flags), b"x");
     }
     let mut private = kit.cache.private();
     let store = kit.cache.stores().all()[0].clone();
-    private.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    private.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     private.append(b"x").unwrap();
     private.finish(None).unwrap();
     let mut failed = busy_of(kit.look("/failed"));
-    failed.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    failed.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     failed.append(b"x").unwrap();
     failed.fail(FetchFailed::new("planned"));
     assert_eq!(home.copies(), 0);
     let transient = kit.cache.stores().transient().clone();
     let mut busy = busy_of(kit.look("/transient"));
-    busy.set_head(&transient, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.set_head(&transient, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     busy.finish(None).unwrap();
     assert_eq!(home.copies(), 0);
 }
@@ -442,13 +443,13 @@ fn a_fetch_that_begins_anew_is_stored_once() {
     let (kit, home) = kit();
     let mut busy = busy_of(kit.look("/"));
     let store = kit.cache.stores().all()[0].clone();
-    busy.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     busy.append(b"first").unwrap();
     busy.reset();
     busy.append(b"second").unwrap();
     busy.finish(None).unwrap();
     kit.evict_all();
-    assert_eq!((home.copies(), bytes_of(&hit_of(found(&kit, &Req::new("/"))))), (1, b"second".to_vec()));
+    assert_eq!((home.copies(), bytes_of(&hit_of(found(&kit, &TestReq::new("/"))))), (1, b"second".to_vec()));
 }
 
 #[test]
@@ -477,8 +478,8 @@ fn a_copy_that_was_written_anew_is_still_the_objects() {
     kit.put("/2", 100.0, b"x");
     home.move_all();
     // Expired, but in the index: the candidate of another name is recognised.
-    let attrs = kit.attrs(1.0, 0.0, 100.0, Flags::NONE);
-    kit.put_as(&Req::new("/3"), None, attrs, b"x");
+    let attrs = kit.attrs(1.0, 0.0, 100.0, ObjectFlags::NONE);
+    kit.put_as(&TestReq::new("/3"), None, attrs, b"x");
     home.move_all();
     kit.pass(2.0);
     assert_eq!((verdict(&kit, "/3"), kit.cache.census().0), ("miss+stale", 3));
@@ -495,7 +496,7 @@ fn a_home_learns_what_may_be_written_anew() {
     for url in ["/1", "/2", "/3"] {
         let mut busy = busy_of(kit.look(url));
         busy.set_tags(vec![url.as_bytes().into()]);
-        kit.fill(busy, &Req::new(url), None, kit.attrs(1000.0, 0.0, 0.0, Flags::NONE), url.as_bytes());
+        kit.fill(busy, &TestReq::new(url), None, kit.attrs(1000.0, 0.0, 0.0, ObjectFlags::NONE), url.as_bytes());
     }
     kit.evict_all();
     let mut purge = kit.cache.purge_tags([&b"/1"[..]].into_iter(), kit.now(), false);
@@ -519,7 +520,7 @@ fn another_worker_finds_what_is_on_disk() {
     kit.put("/2", 100.0, &body());
     let mut fetch = busy_of(kit.look("/3"));
     let store = kit.cache.stores().all()[0].clone();
-    fetch.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    fetch.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     fetch.append(b"not whole").unwrap();
     kit.cache.ban_text("req.url == /2").unwrap();
     let next = next_worker(&kit, &home);
@@ -532,7 +533,7 @@ fn a_worker_that_does_not_know_the_bans_serves_nothing_that_is_older() {
     let (kit, home) = kit();
     kit.cache.ban_text("req.url == /other").unwrap();
     kit.put("/", 100.0, &body());
-    let next = Kit::at(kit.clock.clone(), &specs(&home), Params::default());
+    let next = Kit::at(kit.clock.clone(), &specs(&home), CacheParams::default());
     assert_eq!(verdict(&next, "/"), "miss");
 }
 
@@ -581,7 +582,7 @@ fn a_long_body_comes_to_the_front_when_it_is_used_again() {
     admit(&kit);
     assert_eq!((kit.main.home_admit.get(), kit.held() < 100), (0, true), "the first use is that which read it back");
     let mut reader = obj.reader(0);
-    let bell = Arc::new(Bell::default());
+    let bell = Arc::new(TestBell::default());
     assert!(next(&mut reader, &bell).is_ready());
     drop(hit_of(kit.look("/")));
     admit(&kit);
@@ -634,7 +635,7 @@ fn a_body_that_takes_much_of_the_front_or_cannot_be_read_stays_in_the_home() {
 fn a_body_in_memory_is_there_at_once() {
     let kit = Kit::new();
     kit.put("/", 10.0, &[7; 100_000]);
-    let (mut reader, bell) = (hit_of(kit.look("/")).reader(0), Arc::new(Bell::default()));
+    let (mut reader, bell) = (hit_of(kit.look("/")).reader(0), Arc::new(TestBell::default()));
     let mut bytes = 0;
     while let Poll::Ready(Ok(Some(buf))) = next(&mut reader, &bell) {
         bytes += buf.len();

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use storage::journal::{Entry, Followed, Journal, JournalFile, Life};
+use storage::journal::{Followed, Journal, JournalEntry, JournalFile, JournalLife};
 
 use super::kit::*;
 use super::line::{copy as copy_arena, unnamed};
 use crate::*;
 
-const LIFE: Life = Life { number: 1, boot: 1, epoch: 0.0 };
+const LIFE: JournalLife = JournalLife { number: 1, boot: 1, epoch: 0.0 };
 
 /// A journal in memory that any number of caches have, one after the other.
 struct Legacy(File);
@@ -24,13 +24,13 @@ impl Legacy {
         Legacy(file)
     }
 
-    fn entries(&self) -> (Journal, Vec<Entry>) {
+    fn entries(&self) -> (Journal, Vec<JournalEntry>) {
         Journal::open(JournalFile::in_memory(self.0.try_clone().unwrap())).unwrap()
     }
 
     /// A new cache, at a time when the former one may still have been at work.
     fn heir(&self, seconds: f64) -> Kit {
-        let kit = Kit::with(None, Params { ban_lurker_age: 3.0, ..Params::default() });
+        let kit = Kit::with(None, CacheParams { ban_lurker_age: 3.0, ..CacheParams::default() });
         kit.clock.advance(Duration::from_secs_f64(seconds));
         let (journal, entries) = self.entries();
         kit.cache.replay(journal, Replay::read(&entries, LIFE).unwrap());
@@ -142,7 +142,7 @@ impl Worker {
     fn begin(clock: base::Clock, legacy: Legacy, arena: Arc<File>) -> Worker {
         let mut specs = storage::StoreSpec::in_memory(Some(8 << 20));
         specs[0].arena = Some(arena.clone());
-        let kit = Kit::at(clock, &specs, Params::default());
+        let kit = Kit::at(clock, &specs, CacheParams::default());
         let (journal, entries) = legacy.entries();
         kit.cache.replay(journal, Replay::read(&entries, LIFE).unwrap());
         kit.cache.adopt_survivors();
@@ -156,7 +156,7 @@ impl Worker {
     fn put(&self, url: &str, key: &[u8]) {
         let mut busy = busy_of(self.kit.look(url));
         busy.set_tags(vec![key.into()]);
-        self.kit.fill(busy, &Req::new(url), None, self.kit.attrs(100.0, 50.0, 0.0, Flags::NONE), b"x");
+        self.kit.fill(busy, &TestReq::new(url), None, self.kit.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE), b"x");
     }
 
     fn purge(&self, key: &[u8], is_soft: bool) {
@@ -235,7 +235,9 @@ fn a_life_without_end_is_kept_as_a_very_long_one() {
     let first = legacy.heir(0.0);
     let purge = Purge { ttl: Some(f64::INFINITY), grace: Some(f64::NAN), keep: None };
     first.cache.purge(&digest("/x"), first.now(), purge);
-    assert!(legacy.entries().1.iter().any(|entry| matches!(entry, Entry::Purge(kept) if kept.ttl == Some(f64::MAX))));
+    assert!(
+        legacy.entries().1.iter().any(|entry| matches!(entry, JournalEntry::Purge(kept) if kept.ttl == Some(f64::MAX)))
+    );
 }
 
 #[test]
@@ -261,7 +263,7 @@ fn a_pattern_is_compiled_when_it_is_needed_and_one_that_cannot_be_hits_all() {
     first.cache.ban_text("obj.http.x-tag !~ red").unwrap();
     let (journal, mut entries) = legacy.entries();
     for entry in &mut entries {
-        if let Entry::Ban(ban) = entry {
+        if let JournalEntry::Ban(ban) = entry {
             let text = String::from_utf8_lossy(&ban.spec).replace("red", "r(d");
             ban.spec = text.into_bytes();
         }
@@ -273,11 +275,11 @@ fn a_pattern_is_compiled_when_it_is_needed_and_one_that_cannot_be_hits_all() {
 
 #[test]
 fn a_machine_that_was_started_again_translates_the_times() {
-    let life = |number, boot, epoch| Life { number, boot, epoch };
-    let ban = |seq, mono| Entry::Ban(storage::journal::Ban { seq, mono, ..Default::default() });
-    let purge = |seq, at| Entry::Purge(storage::journal::Purge { seq, at, ..Default::default() });
-    let soft = |seq, soft| Entry::TagPurge(storage::journal::TagPurge { seq, key: b"k".to_vec(), soft });
-    let lives = [1e9 - 5.0, 1e9].map(|epoch| Entry::Life(life(1, 7 + u64::from(epoch < 1e9), epoch)));
+    let life = |number, boot, epoch| JournalLife { number, boot, epoch };
+    let ban = |seq, mono| JournalEntry::Ban(storage::journal::JournalBan { seq, mono, ..Default::default() });
+    let purge = |seq, at| JournalEntry::Purge(storage::journal::JournalPurge { seq, at, ..Default::default() });
+    let soft = |seq, soft| JournalEntry::TagPurge(storage::journal::JournalTagPurge { seq, key: b"k".to_vec(), soft });
+    let lives = [1e9 - 5.0, 1e9].map(|epoch| JournalEntry::Life(life(1, 7 + u64::from(epoch < 1e9), epoch)));
     let entries = [ban(1, 50.0), purge(2, 60.0), soft(3, Some(70.0)), soft(4, None)];
     let entries = [&lives[..], &entries].concat();
     let (kit, legacy) = (Kit::new(), Legacy::new());
@@ -289,23 +291,23 @@ fn a_machine_that_was_started_again_translates_the_times() {
 
 #[test]
 fn a_store_is_known_by_the_numbers_of_lives_until_all_stores_have_the_last() {
-    let life = |number| Life { number, ..Life::default() };
-    let written = |number| Entry::Life(life(number));
-    let known = |entries: &[Entry], number| {
+    let life = |number| JournalLife { number, ..JournalLife::default() };
+    let written = |number| JournalEntry::Life(life(number));
+    let known = |entries: &[JournalEntry], number| {
         let replay = Replay::read(entries, life(number)).unwrap();
         assert!(replay.known().contains(&replay.number()));
         (replay.number(), replay.known())
     };
     assert_eq!(known(&[], 1), (1, vec![1]));
-    assert_eq!(known(&[written(1), Entry::Bound], 2), (2, vec![1, 2]));
-    let unbound = [Entry::Known { number: 1 }, written(2)];
+    assert_eq!(known(&[written(1), JournalEntry::Bound], 2), (2, vec![1, 2]));
+    let unbound = [JournalEntry::Known { number: 1 }, written(2)];
     assert_eq!(known(&unbound, 3), (3, vec![1, 2, 3]), "some store may have the first one, some the second");
-    assert_eq!(known(&[&unbound[..], &[Entry::Bound]].concat(), 3), (3, vec![2, 3]));
+    assert_eq!(known(&[&unbound[..], &[JournalEntry::Bound]].concat(), 3), (3, vec![2, 3]));
     assert_eq!(known(&[written(1), written(2)], 3), (3, vec![1, 2, 3]));
-    let many: Vec<Entry> = (1..100).map(written).collect();
+    let many: Vec<JournalEntry> = (1..100).map(written).collect();
     assert_eq!(known(&many, 100), (17, (1..18).collect()));
     assert_eq!(
-        known(&[written(1), Entry::Bound, written(2)], 3),
+        known(&[written(1), JournalEntry::Bound, written(2)], 3),
         (3, vec![1, 2, 3]),
         "its stores may have been opened"
     );
@@ -314,11 +316,15 @@ fn a_store_is_known_by_the_numbers_of_lives_until_all_stores_have_the_last() {
 #[test]
 fn what_is_no_ban_is_not_replayed() {
     let ban = |seq, spec: &[u8]| {
-        Entry::Ban(storage::journal::Ban { seq, spec: spec.to_vec(), ..storage::journal::Ban::default() })
+        JournalEntry::Ban(storage::journal::JournalBan {
+            seq,
+            spec: spec.to_vec(),
+            ..storage::journal::JournalBan::default()
+        })
     };
-    assert!(Replay::read(&[ban(3, b""), ban(4, b"")], Life::default()).is_some());
-    assert!(Replay::read(&[ban(3, b"junk")], Life::default()).is_none());
-    assert!(Replay::read(&[ban(3, b""), ban(3, b"")], Life::default()).is_none(), "numbers only rise");
+    assert!(Replay::read(&[ban(3, b""), ban(4, b"")], JournalLife::default()).is_some());
+    assert!(Replay::read(&[ban(3, b"junk")], JournalLife::default()).is_none());
+    assert!(Replay::read(&[ban(3, b""), ban(3, b"")], JournalLife::default()).is_none(), "numbers only rise");
 }
 
 #[derive(Clone, Debug)]
@@ -362,7 +368,7 @@ proptest! {
                 }),
                 Step::Give => {
                     if let Some(busy) = fetches.pop() {
-                        kit.fill(busy, &Req::new("/f"), None, kit.attrs(100.0, 0.0, 0.0, Flags::NONE), b"x");
+                        kit.fill(busy, &TestReq::new("/f"), None, kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
                     }
                 }
                 Step::Look(n) => drop(kit.look(&format!("/{n}"))),

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use base::lock::Mutex;
-use storage::journal::{Entry, Journal, JournalFile, Life};
-use storage::{Home, HomeId, Judge, LoadFuture, StoreSpec, Writing};
+use storage::journal::{Journal, JournalEntry, JournalFile, JournalLife};
+use storage::{CopyJudge, Home, HomeId, LoadFuture, StoreSpec, Writing};
 
 use super::kit::*;
 use crate::*;
 
-const LIFE: Life = Life { number: 1, boot: 1, epoch: 0.0 };
+const LIFE: JournalLife = JournalLife { number: 1, boot: 1, epoch: 0.0 };
 
 /// A home that holds nothing and notes its orders to remove copies.
 #[derive(Clone, Debug, Default)]
@@ -73,7 +73,7 @@ impl Home for Deaf {
         some(&self.0.needed_from)
     }
 
-    fn set_judge(&self, _: Box<dyn Judge>) {}
+    fn set_judge(&self, _: Box<dyn CopyJudge>) {}
 
     fn is_ready(&self) -> bool {
         !self.0.is_opening.load(Relaxed)
@@ -96,7 +96,7 @@ impl Worker {
     fn on(file: std::fs::File, home: Deaf) -> Worker {
         let mut specs = StoreSpec::in_memory(Some(8 << 20));
         specs[0].home = Some(Arc::new(home.clone()));
-        let kit = Kit::of(&specs, Params::default());
+        let kit = Kit::of(&specs, CacheParams::default());
         let (journal, entries) = Journal::open(JournalFile::in_memory(file.try_clone().unwrap())).unwrap();
         kit.cache.replay(journal, Replay::read(&entries, LIFE).unwrap());
         kit.cache.adopt_survivors();
@@ -123,7 +123,7 @@ impl Worker {
     }
 
     /// The journal's entries now. Reads a copy, since opening a journal writes to it.
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<JournalEntry> {
         let (_, entries) =
             Journal::open(JournalFile::in_memory(super::line::copy(&self.file).try_clone().unwrap())).unwrap();
         entries
@@ -178,7 +178,7 @@ fn one_entry_a_digest_is_kept() {
     let newest = (0..1000).map(|n| first.purge(["/a", "/b"][n % 2])).max().unwrap();
     let second = first.next();
     assert_eq!((second.home.removed("/a"), second.home.removed("/b")), (vec![newest - 1], vec![newest]));
-    let purges = second.entries().into_iter().filter(|entry| matches!(entry, Entry::Purge(_))).count();
+    let purges = second.entries().into_iter().filter(|entry| matches!(entry, JournalEntry::Purge(_))).count();
     assert_eq!(purges, 2);
 }
 
@@ -189,8 +189,8 @@ fn purges_by_key_are_held_again_with_their_numbers_and_moments() {
     let (hard, soft) = (first.purge_key("a", false), first.purge_key("b", true));
     let at = first.kit.now();
     let second = first.next();
-    let purged = |entry: &Entry| match entry {
-        Entry::TagPurge(purge) => Some((purge.key.clone(), purge.seq, purge.soft)),
+    let purged = |entry: &JournalEntry| match entry {
+        JournalEntry::TagPurge(purge) => Some((purge.key.clone(), purge.seq, purge.soft)),
         _ => None,
     };
     // The journal was begun anew, and had to ask the tags what is held.
@@ -204,7 +204,7 @@ fn purges_by_key_are_held_again_with_their_numbers_and_moments() {
 #[test]
 fn stores_are_bound_once_all_are_ready() {
     let first = Worker::first();
-    let is_bound = |worker: &Worker| worker.entries().contains(&Entry::Bound);
+    let is_bound = |worker: &Worker| worker.entries().contains(&JournalEntry::Bound);
     first.home.0.is_opening.store(true, Relaxed);
     first.tend();
     assert!(!is_bound(&first));

@@ -25,31 +25,31 @@ pub struct Kit {
 
 impl Kit {
     pub fn new() -> Kit {
-        Kit::with(None, Params::default())
+        Kit::with(None, CacheParams::default())
     }
 
-    pub fn with(limit: Option<u64>, params: Params) -> Kit {
+    pub fn with(limit: Option<u64>, params: CacheParams) -> Kit {
         Kit::of(&StoreSpec::in_memory(limit), params)
     }
 
-    pub fn of(specs: &[StoreSpec], params: Params) -> Kit {
+    pub fn of(specs: &[StoreSpec], params: CacheParams) -> Kit {
         let clock = Clock::manual();
         clock.advance(Duration::from_secs(1000));
         Kit::at(clock, specs, params)
     }
 
-    pub fn at(clock: Clock, specs: &[StoreSpec], params: Params) -> Kit {
+    pub fn at(clock: Clock, specs: &[StoreSpec], params: CacheParams) -> Kit {
         Kit::over(clock, params, |counters| Stores::open(specs, counters))
     }
 
     /// Beside another one that has the arenas.
-    pub fn beside(clock: Clock, specs: &[StoreSpec], params: Params) -> Kit {
+    pub fn beside(clock: Clock, specs: &[StoreSpec], params: CacheParams) -> Kit {
         Kit::over(clock, params, |counters| Stores::open_beside(specs, counters))
     }
 
     fn over(
         clock: Clock,
-        params: Params,
+        params: CacheParams,
         open: impl FnOnce(&mut dyn FnMut(&StoreSpec) -> &'static Sma) -> std::io::Result<Stores>,
     ) -> Kit {
         let main: &'static Main = Box::leak(Box::default());
@@ -59,7 +59,7 @@ impl Kit {
             sma[sma.len() - 1]
         });
         let stores = stores.unwrap();
-        let cache = Cache::new(Config {
+        let cache = Cache::new(CacheConfig {
             clock: clock.clone(),
             main,
             stores: Arc::new(stores),
@@ -84,23 +84,23 @@ impl Kit {
     }
 
     pub fn look(&self, url: &str) -> Lookup {
-        self.look_as(&Req::new(url))
+        self.look_as(&TestReq::new(url))
     }
 
-    pub fn look_as(&self, req: &Req) -> Lookup {
+    pub fn look_as(&self, req: &TestReq) -> Lookup {
         self.look_with(req, &LookupOptions::default())
     }
 
-    pub fn look_with(&self, req: &Req, options: &LookupOptions) -> Lookup {
+    pub fn look_with(&self, req: &TestReq, options: &LookupOptions) -> Lookup {
         self.cache.lookup(&digest(&req.url), req, self.now(), options).lookup
     }
 
-    pub fn resume(&self, ticket: Ticket, req: &Req) -> Lookup {
+    pub fn resume(&self, ticket: Ticket, req: &TestReq) -> Lookup {
         self.cache.resume(ticket, req, self.now(), &LookupOptions::default()).lookup
     }
 
     /// Continues a lookup while it reads copies back, which are ready at once.
-    pub fn load(&self, mut lookup: Lookup, req: &Req) -> Lookup {
+    pub fn load(&self, mut lookup: Lookup, req: &TestReq) -> Lookup {
         while let Lookup::Loading(mut loading) = lookup {
             block_on(&mut loading);
             lookup = self.look_on(loading, req);
@@ -108,7 +108,7 @@ impl Kit {
         lookup
     }
 
-    pub fn look_on(&self, loading: Loading, req: &Req) -> Lookup {
+    pub fn look_on(&self, loading: Loading, req: &TestReq) -> Lookup {
         self.cache.look_on(loading, req, self.now(), &LookupOptions::default()).lookup
     }
 
@@ -116,25 +116,25 @@ impl Kit {
         self.cache.evict(0, u64::MAX, u64::MAX, &mut |_| {})
     }
 
-    pub fn attrs(&self, ttl: f64, grace: f64, keep: f64, flags: Flags) -> Attrs {
+    pub fn attrs(&self, ttl: f64, grace: f64, keep: f64, flags: ObjectFlags) -> Attrs {
         let xid = Vxid(self.next_xid.fetch_add(1, Ordering::Relaxed) as u64);
-        Attrs { times: Times { t_origin: self.now(), ttl, grace, keep }, xid, flags }
+        Attrs { times: ObjectTimes { t_origin: self.now(), ttl, grace, keep }, xid, flags }
     }
 
     /// Misses and fills with a body of `ttl` and no grace.
     pub fn put(&self, url: &str, ttl: f64, body: &[u8]) {
-        self.put_as(&Req::new(url), None, self.attrs(ttl, 0.0, 0.0, Flags::NONE), body);
+        self.put_as(&TestReq::new(url), None, self.attrs(ttl, 0.0, 0.0, ObjectFlags::NONE), body);
     }
 
-    pub fn put_as(&self, req: &Req, vary: Option<&str>, attrs: Attrs, body: &[u8]) {
+    pub fn put_as(&self, req: &TestReq, vary: Option<&str>, attrs: Attrs, body: &[u8]) {
         let busy = busy_of(self.look_with(req, &LookupOptions { always_miss: true, ..LookupOptions::default() }));
         self.fill(busy, req, vary, attrs, body);
     }
 
-    pub fn fill(&self, mut busy: Busy, req: &Req, vary: Option<&str>, attrs: Attrs, body: &[u8]) {
+    pub fn fill(&self, mut busy: Busy, req: &TestReq, vary: Option<&str>, attrs: Attrs, body: &[u8]) {
         let mut values = Vec::new();
         req.vary_values(vary.unwrap_or("").as_bytes(), &mut values);
-        let vary = vary.map(|spec| Vary { spec: spec.as_bytes(), values: &values });
+        let vary = vary.map(|spec| VaryKey { spec: spec.as_bytes(), values: &values });
         busy.set_head(&self.cache.stores().all()[0].clone(), HEAD, vary, &attrs).unwrap();
         busy.append(body).unwrap();
         busy.finish(None).unwrap();
@@ -145,7 +145,7 @@ impl Kit {
         word(&self.look(url))
     }
 
-    pub fn verdict_as(&self, req: &Req) -> &'static str {
+    pub fn verdict_as(&self, req: &TestReq) -> &'static str {
         word(&self.look_as(req))
     }
 
@@ -202,23 +202,23 @@ pub fn digest(url: &str) -> Digest {
 
 /// A request: a URL and fields with names in lower case. A vary spec is a comma-separated list of names.
 #[derive(Clone, Debug, Default)]
-pub struct Req {
+pub struct TestReq {
     pub url: String,
     pub fields: BTreeMap<String, String>,
 }
 
-impl Req {
-    pub fn new(url: &str) -> Req {
-        Req { url: url.to_owned(), fields: BTreeMap::new() }
+impl TestReq {
+    pub fn new(url: &str) -> TestReq {
+        TestReq { url: url.to_owned(), fields: BTreeMap::new() }
     }
 
-    pub fn field(mut self, name: &str, value: &str) -> Req {
+    pub fn field(mut self, name: &str, value: &str) -> TestReq {
         self.fields.insert(name.to_owned(), value.to_owned());
         self
     }
 }
 
-impl Request for Req {
+impl CacheRequest for TestReq {
     fn vary_values(&self, spec: &[u8], out: &mut Vec<u8>) {
         for name in std::str::from_utf8(spec).unwrap().split(',') {
             out.extend_from_slice(self.fields.get(name).map_or("-", |value| value).as_bytes());
@@ -254,14 +254,14 @@ pub struct Contains;
 
 struct Needle(Vec<u8>);
 
-impl Regex for Needle {
+impl CacheRegex for Needle {
     fn is_match(&self, text: &[u8]) -> bool {
         self.0.is_empty() || text.windows(self.0.len()).any(|part| part == self.0)
     }
 }
 
 impl Regexes for Contains {
-    fn compile(&self, pattern: &str) -> Result<Box<dyn Regex>, String> {
+    fn compile(&self, pattern: &str) -> Result<Box<dyn CacheRegex>, String> {
         match pattern.contains('(') {
             true => Err("missing closing parenthesis".to_owned()),
             false => Ok(Box::new(Needle(pattern.as_bytes().to_vec()))),
@@ -270,26 +270,26 @@ impl Regexes for Contains {
 }
 
 #[derive(Default)]
-pub struct Bell(pub AtomicUsize);
+pub struct TestBell(pub AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for TestBell {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-impl Bell {
+impl TestBell {
     pub fn rings(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 /// Polls once with `bell`.
-pub fn poll<F: Future + Unpin>(future: &mut F, bell: &Arc<Bell>) -> Poll<F::Output> {
+pub fn poll<F: Future + Unpin>(future: &mut F, bell: &Arc<TestBell>) -> Poll<F::Output> {
     std::pin::Pin::new(future).poll(&mut Context::from_waker(&Waker::from(bell.clone())))
 }
 
-pub async fn read_all(obj: &ObjRef) -> Result<Vec<u8>, ReadError> {
+pub async fn read_all(obj: &ObjRef) -> Result<Vec<u8>, BodyReadError> {
     let (mut reader, mut out) = (obj.reader(0), Vec::new());
     while let Some(buf) = reader.next().await? {
         out.extend_from_slice(&buf);
@@ -298,11 +298,11 @@ pub async fn read_all(obj: &ObjRef) -> Result<Vec<u8>, ReadError> {
 }
 
 /// A small generator of numbers, for simulations with a seed (xorshift).
-pub struct Rng(u64);
+pub struct TestRng(u64);
 
-impl Rng {
-    pub fn new(seed: u64) -> Rng {
-        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+impl TestRng {
+    pub fn new(seed: u64) -> TestRng {
+        TestRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     pub fn below(&mut self, limit: usize) -> usize {
@@ -316,11 +316,11 @@ impl Rng {
 /// Reads as the synchronous way of a hit does.
 pub trait ReadNow {
     /// The next bytes if there are any without waiting. `Ok(None)` may be the end or a fetch that isn't that far.
-    fn now(&mut self) -> Result<Option<Buf>, ReadError>;
+    fn now(&mut self) -> Result<Option<Buf>, BodyReadError>;
 }
 
-impl ReadNow for Reader {
-    fn now(&mut self) -> Result<Option<Buf>, ReadError> {
+impl ReadNow for BodyReader {
+    fn now(&mut self) -> Result<Option<Buf>, BodyReadError> {
         match self.poll_next(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(found) => found,
             Poll::Pending => Ok(None),

@@ -13,12 +13,12 @@ use testkit_storage::SimulatedHome;
 use super::kit::*;
 use crate::*;
 
-pub struct Line {
+pub struct TestLine {
     pub kit: Kit,
     arena: Option<Arc<File>>,
     pub home: Option<SimulatedHome>,
     limit: Option<u64>,
-    params: Params,
+    params: CacheParams,
 }
 
 fn specs(arena: Option<&Arc<File>>, home: Option<&SimulatedHome>, limit: Option<u64>) -> Vec<StoreSpec> {
@@ -55,25 +55,25 @@ pub fn copy(file: &File) -> Arc<File> {
     }
 }
 
-impl Line {
-    pub fn new() -> Line {
-        Line::with(Some(8 << 20), Params::default())
+impl TestLine {
+    pub fn new() -> TestLine {
+        TestLine::with(Some(8 << 20), CacheParams::default())
     }
 
-    pub fn with(limit: Option<u64>, params: Params) -> Line {
+    pub fn with(limit: Option<u64>, params: CacheParams) -> TestLine {
         let arena = Some(unnamed());
         let kit = Kit::of(&specs(arena.as_ref(), None, limit), params.clone());
-        Line { kit, arena, home: None, limit, params }
+        TestLine { kit, arena, home: None, limit, params }
     }
 
-    pub fn at_home(limit: Option<u64>, params: Params) -> Line {
+    pub fn at_home(limit: Option<u64>, params: CacheParams) -> TestLine {
         let home = Some(SimulatedHome::new());
         let kit = Kit::of(&specs(None, home.as_ref(), limit), params.clone());
-        Line { kit, arena: None, home, limit, params }
+        TestLine { kit, arena: None, home, limit, params }
     }
 
-    pub fn mortal(limit: Option<u64>, params: Params) -> Line {
-        Line { kit: Kit::with(limit, params.clone()), arena: None, home: None, limit, params }
+    pub fn mortal(limit: Option<u64>, params: CacheParams) -> TestLine {
+        TestLine { kit: Kit::with(limit, params.clone()), arena: None, home: None, limit, params }
     }
 
     pub fn survives(&self) -> bool {
@@ -85,22 +85,22 @@ impl Line {
     }
 
     /// The worker that starts if this one dies now. It knows the bans of this one, and has looked for no survivors yet.
-    pub fn successor(&self) -> Line {
+    pub fn successor(&self) -> TestLine {
         let arena = self.arena.as_deref().map(copy);
         let specs = specs(arena.as_ref(), self.home.as_ref(), self.limit);
         let kit = Kit::at(self.kit.clock.clone(), &specs, self.params.clone());
         kit.go_on_from(&self.kit);
         kit.cache.shared().bans.take_over(&self.kit.cache.shared().bans);
-        Line { kit, arena, home: self.home.clone(), limit: self.limit, params: self.params.clone() }
+        TestLine { kit, arena, home: self.home.clone(), limit: self.limit, params: self.params.clone() }
     }
 
     /// Dies at once, before the next one looks for survivors.
-    pub fn dead(self) -> Line {
+    pub fn dead(self) -> TestLine {
         self.successor()
     }
 
     /// Dies at once; the next one begins to adopt.
-    pub fn die(self) -> Line {
+    pub fn die(self) -> TestLine {
         let next = self.dead();
         next.kit.cache.adopt_survivors();
         next

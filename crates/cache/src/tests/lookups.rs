@@ -20,7 +20,7 @@ fn what_was_fetched_is_found() {
 #[test]
 fn a_life_goes_fresh_grace_keep_gone() {
     let kit = Kit::new();
-    kit.put_as(&Req::new("/"), None, kit.attrs(10.0, 5.0, 3.0, Flags::NONE), b"x");
+    kit.put_as(&TestReq::new("/"), None, kit.attrs(10.0, 5.0, 3.0, ObjectFlags::NONE), b"x");
     let mut seen = Vec::new();
     for _ in 0..20 {
         kit.cache.expire(kit.now(), 100, &mut |_| {});
@@ -35,10 +35,11 @@ fn a_life_goes_fresh_grace_keep_gone() {
 #[test]
 fn a_request_may_say_what_is_fresh_enough() {
     let kit = Kit::new();
-    kit.put_as(&Req::new("/"), None, kit.attrs(10.0, 5.0, 60.0, Flags::NONE), b"x");
+    kit.put_as(&TestReq::new("/"), None, kit.attrs(10.0, 5.0, 60.0, ObjectFlags::NONE), b"x");
     kit.pass(4.0);
     let check = |max_age: Option<f64>, min_fresh: Option<f64>, is_hit: bool| {
-        let lookup = kit.look_with(&Req::new("/"), &LookupOptions { max_age, min_fresh, ..LookupOptions::default() });
+        let lookup =
+            kit.look_with(&TestReq::new("/"), &LookupOptions { max_age, min_fresh, ..LookupOptions::default() });
         match lookup {
             Lookup::Hit(_) => assert!(is_hit, "{max_age:?} {min_fresh:?}"),
             Lookup::MissStale { .. } => assert!(!is_hit, "{max_age:?} {min_fresh:?}"),
@@ -60,15 +61,15 @@ fn a_request_may_say_what_is_fresh_enough() {
 #[test]
 fn a_marker_is_nothing_to_be_fresh_enough() {
     let kit = Kit::new();
-    kit.put_as(&Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::HIT_FOR_PASS), b"");
+    kit.put_as(&TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::HIT_FOR_PASS), b"");
     let wish = LookupOptions { max_age: Some(0.0), ..LookupOptions::default() };
-    assert!(matches!(kit.look_with(&Req::new("/"), &wish), Lookup::HitForPass { .. }));
+    assert!(matches!(kit.look_with(&TestReq::new("/"), &wish), Lookup::HitForPass { .. }));
 }
 
 #[test]
 fn at_most_one_background_fetch() {
     let kit = Kit::new();
-    kit.put_as(&Req::new("/"), None, kit.attrs(1.0, 60.0, 0.0, Flags::NONE), b"x");
+    kit.put_as(&TestReq::new("/"), None, kit.attrs(1.0, 60.0, 0.0, ObjectFlags::NONE), b"x");
     kit.pass(2.0);
     let first = kit.look("/");
     assert_eq!((word(&first), kit.verdict("/")), ("grace+fetch", "grace"));
@@ -79,10 +80,10 @@ fn at_most_one_background_fetch() {
 #[test]
 fn a_request_may_want_it_fresher() {
     let kit = Kit::new();
-    kit.put_as(&Req::new("/"), None, kit.attrs(100.0, 100.0, 0.0, Flags::NONE), b"x");
+    kit.put_as(&TestReq::new("/"), None, kit.attrs(100.0, 100.0, 0.0, ObjectFlags::NONE), b"x");
     kit.pass(50.0);
     let verdict = |max_ttl, max_grace| {
-        word(&kit.look_with(&Req::new("/"), &LookupOptions { max_ttl, max_grace, ..LookupOptions::default() }))
+        word(&kit.look_with(&TestReq::new("/"), &LookupOptions { max_ttl, max_grace, ..LookupOptions::default() }))
     };
     // Fresh by its own ttl, it isn't a stale candidate either: as in Varnish that is a plain miss.
     assert_eq!(
@@ -101,18 +102,18 @@ fn options_bypass_what_they_say() {
     let kit = Kit::new();
     kit.put("/", 10.0, b"x");
     let options = LookupOptions { always_miss: true, ..LookupOptions::default() };
-    assert_eq!(word(&kit.look_with(&Req::new("/"), &options)), "miss");
+    assert_eq!(word(&kit.look_with(&TestReq::new("/"), &options)), "miss");
     let _busy = kit.look("/new");
     assert_eq!(kit.verdict("/new"), "wait");
     let options = LookupOptions { ignore_busy: true, ..LookupOptions::default() };
-    assert_eq!(word(&kit.look_with(&Req::new("/new"), &options)), "miss");
+    assert_eq!(word(&kit.look_with(&TestReq::new("/new"), &options)), "miss");
 }
 
 #[test]
 fn hit_for_miss_and_hit_for_pass() {
     let kit = Kit::new();
-    kit.put_as(&Req::new("/m"), None, kit.attrs(10.0, 0.0, 100.0, Flags::HIT_FOR_MISS), b"x");
-    kit.put_as(&Req::new("/p"), None, kit.attrs(10.0, 0.0, 100.0, Flags::HIT_FOR_PASS), b"x");
+    kit.put_as(&TestReq::new("/m"), None, kit.attrs(10.0, 0.0, 100.0, ObjectFlags::HIT_FOR_MISS), b"x");
+    kit.put_as(&TestReq::new("/p"), None, kit.attrs(10.0, 0.0, 100.0, ObjectFlags::HIT_FOR_PASS), b"x");
     let Lookup::HitForMiss { busy, ttl_left, .. } = kit.look("/m") else { panic!() };
     // Nobody waits for it, though it is busy.
     assert_eq!((kit.verdict("/m"), kit.verdict("/p"), ttl_left), ("hit-for-miss", "hit-for-pass", 10.0));
@@ -126,11 +127,11 @@ fn hit_for_miss_and_hit_for_pass() {
 #[test]
 fn a_marker_hides_nothing_from_who_looks_behind_it() {
     let behind = LookupOptions { looks_behind_markers: true, ..LookupOptions::default() };
-    let validated = Flags { reuse: Reuse::HitOrRevalidate, ..Flags::NONE };
+    let validated = ObjectFlags { reuse: Reuse::HitOrRevalidate, ..ObjectFlags::NONE };
     let kit = Kit::new();
-    let req = |lang: &str| Req::new("/").field("lang", lang);
+    let req = |lang: &str| TestReq::new("/").field("lang", lang);
     kit.put_as(&req("de"), Some("lang"), kit.attrs(10.0, 5.0, 100.0, validated), b"x");
-    kit.put_as(&req("en"), None, kit.attrs(30.0, 0.0, 0.0, Flags::HIT_FOR_MISS), b"x");
+    kit.put_as(&req("en"), None, kit.attrs(30.0, 0.0, 0.0, ObjectFlags::HIT_FOR_MISS), b"x");
     let look = |lang| kit.look_with(&req(lang), &behind);
     assert_eq!((word(&look("de")), kit.verdict_as(&req("de"))), ("hit", "hit-for-miss"));
     kit.pass(11.0);
@@ -150,26 +151,26 @@ fn a_marker_hides_nothing_from_who_looks_behind_it() {
 fn lives_are_extended_and_what_is_stale_may_be_a_hit() {
     let kit = Kit::new();
     let stale = LookupOptions { takes_stale: true, ..LookupOptions::default() };
-    kit.put_as(&Req::new("/"), None, kit.attrs(10.0, 0.0, 10.0, Flags::NONE), b"x");
-    let longer = Times { t_origin: kit.now(), ttl: 30.0, grace: 0.0, keep: 10.0 };
+    kit.put_as(&TestReq::new("/"), None, kit.attrs(10.0, 0.0, 10.0, ObjectFlags::NONE), b"x");
+    let longer = ObjectTimes { t_origin: kit.now(), ttl: 30.0, grace: 0.0, keep: 10.0 };
     kit.pass(15.0);
-    assert_eq!((kit.verdict("/"), word(&kit.look_with(&Req::new("/"), &stale))), ("miss+stale", "hit"));
+    assert_eq!((kit.verdict("/"), word(&kit.look_with(&TestReq::new("/"), &stale))), ("miss+stale", "hit"));
     assert_eq!(kit.cache.extend_stored(&digest("/"), longer), 1);
     assert_eq!(kit.verdict("/"), "hit");
     assert_eq!(kit.cache.extend_stored(&digest("/"), longer), 0, "it lives as long");
     kit.pass(20.0);
     kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
-    assert_eq!((kit.verdict("/"), word(&kit.look_with(&Req::new("/"), &stale))), ("miss+stale", "hit"));
+    assert_eq!((kit.verdict("/"), word(&kit.look_with(&TestReq::new("/"), &stale))), ("miss+stale", "hit"));
     kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
-    assert_eq!(kit.cache.extend_stored(&digest("/"), Times { ttl: 90.0, ..longer }), 0);
-    assert_eq!(word(&kit.look_with(&Req::new("/"), &stale)), "miss");
+    assert_eq!(kit.cache.extend_stored(&digest("/"), ObjectTimes { ttl: 90.0, ..longer }), 0);
+    assert_eq!(word(&kit.look_with(&TestReq::new("/"), &stale)), "miss");
 }
 
 #[test]
 fn what_is_stored_for_a_request_is_told_without_a_lookup() {
     let kit = Kit::new();
-    let req = |lang: &str| Req::new("/").field("lang", lang);
-    for (lang, flags) in [("de", Flags::NONE), ("en", Flags::NONE), ("de", Flags::HIT_FOR_MISS)] {
+    let req = |lang: &str| TestReq::new("/").field("lang", lang);
+    for (lang, flags) in [("de", ObjectFlags::NONE), ("en", ObjectFlags::NONE), ("de", ObjectFlags::HIT_FOR_MISS)] {
         kit.put_as(&req(lang), Some("lang"), kit.attrs(10.0, 0.0, 0.0, flags), lang.as_bytes());
     }
     let of = |lang| kit.cache.stored_for(&digest("/"), &req(lang)).len();
@@ -179,32 +180,32 @@ fn what_is_stored_for_a_request_is_told_without_a_lookup() {
 #[test]
 fn a_marker_takes_the_place_of_an_older_one() {
     let kit = Kit::new();
-    let put = |ttl: f64, vary: Option<&str>, flags: Flags| {
-        kit.put_as(&Req::new("/").field("lang", "de"), vary, kit.attrs(ttl, 0.0, 0.0, flags), b"x");
+    let put = |ttl: f64, vary: Option<&str>, flags: ObjectFlags| {
+        kit.put_as(&TestReq::new("/").field("lang", "de"), vary, kit.attrs(ttl, 0.0, 0.0, flags), b"x");
     };
-    (0..9).for_each(|_| put(10.0, None, Flags::HIT_FOR_MISS));
+    (0..9).for_each(|_| put(10.0, None, ObjectFlags::HIT_FOR_MISS));
     assert_eq!((kit.main.n_object.get(), kit.main.n_objecthead.get()), (1, 1));
     // Not one that says something else, to others, or for longer.
-    put(10.0, None, Flags::HIT_FOR_PASS);
-    put(10.0, Some("lang"), Flags::HIT_FOR_PASS);
-    put(5.0, Some("lang"), Flags::HIT_FOR_PASS);
+    put(10.0, None, ObjectFlags::HIT_FOR_PASS);
+    put(10.0, Some("lang"), ObjectFlags::HIT_FOR_PASS);
+    put(5.0, Some("lang"), ObjectFlags::HIT_FOR_PASS);
     assert_eq!(kit.main.n_object.get(), 4);
-    put(5.0, Some("lang"), Flags::HIT_FOR_PASS);
+    put(5.0, Some("lang"), ObjectFlags::HIT_FOR_PASS);
     assert_eq!(kit.main.n_object.get(), 4);
     // While it is busy the older one is found.
-    let busy = busy_of(kit.look_with(&Req::new("/m"), &LookupOptions::default()));
-    kit.fill(busy, &Req::new("/m"), None, kit.attrs(10.0, 0.0, 0.0, Flags::HIT_FOR_MISS), b"x");
+    let busy = busy_of(kit.look_with(&TestReq::new("/m"), &LookupOptions::default()));
+    kit.fill(busy, &TestReq::new("/m"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::HIT_FOR_MISS), b"x");
     let busy = busy_of(kit.look("/m"));
     assert_eq!(kit.verdict("/m"), "hit-for-miss");
-    kit.fill(busy, &Req::new("/m"), None, kit.attrs(10.0, 0.0, 0.0, Flags::HIT_FOR_MISS), b"x");
+    kit.fill(busy, &TestReq::new("/m"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::HIT_FOR_MISS), b"x");
     assert_eq!((kit.verdict("/m"), kit.main.n_object.get()), ("hit-for-miss", 5));
 }
 
 #[test]
 fn variants_by_vary() {
     let kit = Kit::new();
-    let lang = |lang: &str| Req::new("/").field("lang", lang);
-    kit.put_as(&lang("de"), Some("lang"), kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"de");
+    let lang = |lang: &str| TestReq::new("/").field("lang", lang);
+    kit.put_as(&lang("de"), Some("lang"), kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"de");
     assert_eq!((kit.verdict_as(&lang("de")), kit.verdict_as(&lang("fr"))), ("hit", "miss"));
     let options = LookupOptions { ignore_vary: true, ..LookupOptions::default() };
     assert_eq!(word(&kit.look_with(&lang("fr"), &options)), "hit");
@@ -215,11 +216,11 @@ fn variants_by_vary() {
 
 #[test]
 fn one_of_thousands_of_variants() {
-    let kit = Kit::with(None, Params { vary_limit: 1000, ..Params::default() });
-    let user = |n: usize| Req::new("/").field("user", &n.to_string()).field("lang", "de");
+    let kit = Kit::with(None, CacheParams { vary_limit: 1000, ..CacheParams::default() });
+    let user = |n: usize| TestReq::new("/").field("user", &n.to_string()).field("lang", "de");
     for n in 0..1005 {
         let spec = if n % 2 == 0 { "user" } else { "user,lang" };
-        kit.put_as(&user(n), Some(spec), kit.attrs(10.0, 0.0, 0.0, Flags::NONE), n.to_string().as_bytes());
+        kit.put_as(&user(n), Some(spec), kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), n.to_string().as_bytes());
     }
     let obj = hit_of(kit.look_as(&user(777)));
     assert_eq!(block_on(read_all(&obj)).unwrap(), b"777");
@@ -231,7 +232,12 @@ fn one_of_thousands_of_variants() {
     assert_eq!((kit.main.vary_limit.get(), kit.main.n_object.get(), kit.main.n_objecthead.get()), (5, 1000, 1));
     let many = || (kit.main.vary_many.get(), kit.main.n_vary_many.get());
     assert_eq!((many(), kit.main.vary_max.get()), ((1, 1), 1001));
-    kit.put_as(&Req::new("/few").field("user", "a"), Some("user"), kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"a");
+    kit.put_as(
+        &TestReq::new("/few").field("user", "a"),
+        Some("user"),
+        kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE),
+        b"a",
+    );
     assert_eq!(many(), (1, 1));
     kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
     assert_eq!((many(), kit.main.vary_max.get()), ((1, 0), 1001));
@@ -241,8 +247,8 @@ fn one_of_thousands_of_variants() {
 fn a_purge_takes_all_variants() {
     let kit = Kit::new();
     for lang in ["de", "fr"] {
-        let req = Req::new("/").field("lang", lang);
-        kit.put_as(&req, Some("lang"), kit.attrs(10.0, 10.0, 10.0, Flags::NONE), b"x");
+        let req = TestReq::new("/").field("lang", lang);
+        kit.put_as(&req, Some("lang"), kit.attrs(10.0, 10.0, 10.0, ObjectFlags::NONE), b"x");
     }
     assert_eq!(kit.cache.purge(&digest("/"), kit.now(), Purge::HARD), 2);
     assert_eq!((kit.verdict("/"), kit.held(), kit.main.n_obj_purged.get()), ("miss", 0, 2));
@@ -252,12 +258,12 @@ fn a_purge_takes_all_variants() {
 #[test]
 fn who_sleeps_until_an_object_is_due_hears_of_an_earlier_one() {
     let kit = Kit::new();
-    let bell = std::sync::Arc::new(Bell::default());
+    let bell = std::sync::Arc::new(TestBell::default());
     kit.cache.wake_expiry_by(bell.clone().into(), kit.now().plus(5.0));
-    kit.put_as(&Req::new("/late"), None, kit.attrs(100.0, 0.0, 0.0, Flags::NONE), b"x");
+    kit.put_as(&TestReq::new("/late"), None, kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
     assert_eq!(bell.rings(), 0);
-    kit.put_as(&Req::new("/soon"), None, kit.attrs(1.0, 0.0, 0.0, Flags::NONE), b"x");
-    kit.put_as(&Req::new("/sooner"), None, kit.attrs(0.5, 0.0, 0.0, Flags::NONE), b"x");
+    kit.put_as(&TestReq::new("/soon"), None, kit.attrs(1.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
+    kit.put_as(&TestReq::new("/sooner"), None, kit.attrs(0.5, 0.0, 0.0, ObjectFlags::NONE), b"x");
     assert_eq!(bell.rings(), 1, "once");
 }
 
@@ -268,7 +274,7 @@ fn a_soft_purge_of_a_fetch_leaves_grace() {
     kit.cache.purge(&digest("/"), kit.now(), Purge { ttl: Some(0.0), grace: None, keep: None });
     // The answer is younger than the purge.
     kit.pass(1.0);
-    kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 20.0, 0.0, Flags::NONE), b"x");
+    kit.fill(busy, &TestReq::new("/"), None, kit.attrs(10.0, 20.0, 0.0, ObjectFlags::NONE), b"x");
     kit.pass(1.0);
     assert_eq!(kit.verdict("/"), "grace+fetch");
 }
@@ -283,10 +289,10 @@ fn a_softly_purged_fetch_still_answers_who_asked_before() {
     kit.cache.purge(&digest("/"), kit.now(), Purge { ttl: Some(0.0), grace: None, keep: None });
     kit.pass(1.0);
     // It has no grace: dead already, but for those who asked before.
-    kit.fill(fetch, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"old");
+    kit.fill(fetch, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"old");
     kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
-    let early = kit.resume(early, &Req::new("/"));
-    assert_eq!((word(&early), word(&kit.resume(late, &Req::new("/")))), ("hit", "miss"));
+    let early = kit.resume(early, &TestReq::new("/"));
+    assert_eq!((word(&early), word(&kit.resume(late, &TestReq::new("/")))), ("hit", "miss"));
     kit.pass(100.0);
     kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
     assert_eq!(kit.cache.census(), (0, 0, 0));
@@ -295,7 +301,7 @@ fn a_softly_purged_fetch_still_answers_who_asked_before() {
 #[test]
 fn a_soft_purge_brings_nothing_back() {
     let kit = Kit::new();
-    kit.put_as(&Req::new("/"), None, kit.attrs(100.0, 20.0, 0.0, Flags::NONE), b"x");
+    kit.put_as(&TestReq::new("/"), None, kit.attrs(100.0, 20.0, 0.0, ObjectFlags::NONE), b"x");
     kit.pass(10.0);
     let soft = Purge { ttl: Some(0.0), ..Purge::default() };
     kit.cache.purge(&digest("/"), kit.now(), soft);
@@ -304,7 +310,7 @@ fn a_soft_purge_brings_nothing_back() {
     kit.cache.purge(&digest("/"), kit.now(), soft);
     // A request that came between the two, and looks up after both.
     let between = Mono(before.0 + 1.0);
-    let looked = kit.cache.lookup(&digest("/"), &Req::new("/"), between, &LookupOptions::default());
+    let looked = kit.cache.lookup(&digest("/"), &TestReq::new("/"), between, &LookupOptions::default());
     assert_eq!(word(&looked.lookup), "grace+fetch");
 }
 
@@ -312,10 +318,10 @@ fn a_soft_purge_brings_nothing_back() {
 fn a_dead_origin_is_survived_for_the_graced_time() {
     const HOUR: f64 = 3600.0;
     let kit = Kit::new();
-    kit.put_as(&Req::new("/"), None, kit.attrs(60.0, 4.0 * HOUR, HOUR, Flags::NONE), b"x");
+    kit.put_as(&TestReq::new("/"), None, kit.attrs(60.0, 4.0 * HOUR, HOUR, ObjectFlags::NONE), b"x");
     // VCL's choice: ten seconds while the origin is well, four hours once it is not.
     let with_grace =
-        |grace| kit.look_with(&Req::new("/"), &LookupOptions { max_grace: Some(grace), ..Default::default() });
+        |grace| kit.look_with(&TestReq::new("/"), &LookupOptions { max_grace: Some(grace), ..Default::default() });
     kit.pass(65.0);
     assert_eq!(word(&with_grace(10.0)), "grace+fetch");
     for _ in 0..239 {
@@ -338,7 +344,7 @@ fn a_dead_origin_is_survived_for_the_graced_time() {
 #[test]
 fn a_soft_purge_leaves_grace() {
     let kit = Kit::new();
-    kit.put_as(&Req::new("/"), None, kit.attrs(100.0, 50.0, 0.0, Flags::NONE), b"x");
+    kit.put_as(&TestReq::new("/"), None, kit.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE), b"x");
     kit.pass(1.0);
     kit.cache.purge(&digest("/"), kit.now(), Purge { ttl: Some(0.0), grace: Some(20.0), keep: None });
     kit.pass(0.1);
@@ -355,15 +361,15 @@ fn a_purge_overtakes_a_fetch() {
     let early = ticket_of(kit.look("/"));
     kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
     let (late, later) = (ticket_of(kit.look("/")), ticket_of(kit.look("/")));
-    kit.fill(fetch, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"old");
+    kit.fill(fetch, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"old");
     assert!(early.is_woken() && late.is_woken() && later.is_woken());
     // Who asked after the purge gets a new one, and only one of them fetches it.
-    let fetch = busy_of(kit.resume(late, &Req::new("/")));
-    let later = ticket_of(kit.resume(later, &Req::new("/")));
+    let fetch = busy_of(kit.resume(late, &TestReq::new("/")));
+    let later = ticket_of(kit.resume(later, &TestReq::new("/")));
     // Who asked before has its answer.
-    assert_eq!(word(&kit.resume(early, &Req::new("/"))), "hit");
-    kit.fill(fetch, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"new");
-    let obj = hit_of(kit.resume(later, &Req::new("/")));
+    assert_eq!(word(&kit.resume(early, &TestReq::new("/"))), "hit");
+    kit.fill(fetch, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"new");
+    let obj = hit_of(kit.resume(later, &TestReq::new("/")));
     assert_eq!(block_on(read_all(&obj)).unwrap(), b"new");
     kit.pass(11.0);
     kit.cache.expire(kit.now(), 10, &mut |_| {});

@@ -11,7 +11,7 @@ use storage::StoreError;
 use tables::counters::Xkey;
 
 use super::kit::*;
-use super::line::Line;
+use super::line::TestLine;
 use crate::*;
 
 const URLS: [&str; 3] = ["/a", "/b", "/c"];
@@ -36,15 +36,15 @@ struct Read {
 }
 
 struct Model {
-    line: Line,
-    rng: Rng,
+    line: TestLine,
+    rng: TestRng,
     /// Number of the step, as a clock for the order of events.
     step: usize,
     fetches: Vec<Fetch>,
     parked: Vec<Parked>,
     /// Requests that wait for the home.
     loadings: Vec<Read>,
-    readers: Vec<Reader>,
+    readers: Vec<BodyReader>,
     /// Step at which each URL was last invalidated.
     invalidated: [usize; 3],
     /// Step of each URL's last soft purge: earlier requests may have the object though its ttl was taken.
@@ -59,13 +59,13 @@ struct Model {
 }
 
 impl Model {
-    fn new(seed: u64, line: fn(Option<u64>, Params) -> Line) -> Model {
-        let params = Params { ban_lurker_age: 3.0, ..Params::default() };
+    fn new(seed: u64, line: fn(Option<u64>, CacheParams) -> TestLine) -> Model {
+        let params = CacheParams { ban_lurker_age: 3.0, ..CacheParams::default() };
         let line = line(Some(1 << 20), params);
         line.kit.cache.enable_tags(Box::leak(Box::<Xkey>::default()));
         Model {
             line,
-            rng: Rng::new(seed),
+            rng: TestRng::new(seed),
             step: 1,
             fetches: Vec::new(),
             parked: Vec::new(),
@@ -145,7 +145,7 @@ impl Model {
         }
         if poll(loading, &Arc::default()).is_ready() {
             let Read { loading, url, arrived } = self.loadings.swap_remove(at);
-            let found = self.line.kit.look_on(loading, &Req::new(URLS[url]));
+            let found = self.line.kit.look_on(loading, &TestReq::new(URLS[url]));
             self.found(found, url, arrived, self.step);
         }
     }
@@ -175,7 +175,7 @@ impl Model {
     }
 
     /// The objects that must survive: all that later requests may find, unless there was no room for a record.
-    fn known(&mut self) -> Vec<(Vxid, Times, u64, bool)> {
+    fn known(&mut self) -> Vec<(Vxid, ObjectTimes, u64, bool)> {
         let (mut known, now) = (Vec::new(), self.line.kit.now());
         let shared = self.line.kit.cache.shared().clone();
         for url in URLS {
@@ -187,7 +187,7 @@ impl Model {
                     continue;
                 }
                 self.whole += 1;
-                let ban = shared.bans.would_hit(&shared, &oc, &Req::new(url), shared.bans.seq());
+                let ban = shared.bans.would_hit(&shared, &oc, &TestReq::new(url), shared.bans.seq());
                 match oc.record().filter(|&record| shared.stores().get(oc.store()).is_published(record)) {
                     Some(_) => known.push((oc.xid(), times, bytes.body_len(), ban.is_some())),
                     None => self.unrecorded += 1,
@@ -245,7 +245,7 @@ impl Model {
     fn resume_one(&mut self) {
         let Some(at) = self.parked.iter().position(|parked| parked.ticket.is_woken()) else { return };
         let Parked { ticket, url, arrived } = self.parked.swap_remove(at);
-        let found = self.line.kit.resume(ticket, &Req::new(URLS[url]));
+        let found = self.line.kit.resume(ticket, &TestReq::new(URLS[url]));
         self.found(found, url, arrived, self.step);
     }
 
@@ -256,7 +256,7 @@ impl Model {
         let at = self.rng.below(self.fetches.len());
         let fetch = &mut self.fetches[at];
         if !fetch.is_head_out {
-            let flags = if self.rng.below(8) == 0 { Flags::HIT_FOR_MISS } else { Flags::NONE };
+            let flags = if self.rng.below(8) == 0 { ObjectFlags::HIT_FOR_MISS } else { ObjectFlags::NONE };
             let attrs = self.line.kit.attrs(1.0 + self.rng.below(9) as f64, 2.0, 2.0, flags);
             let head = format!("200\nx-was: {} {}\n", fetch.url, fetch.began);
             let store = self.line.kit.cache.stores().all()[0].clone();
@@ -377,7 +377,7 @@ fn random_schedules_keep_the_promises() {
     let (first, count) = (number("SEED").unwrap_or(0), number("SEEDS").unwrap_or(300));
     // 1214: a ban that the lurker forgot for an object which a newer one had overtaken.
     for seed in (first..first.saturating_add(count)).chain([1214]) {
-        run(seed, Line::mortal);
+        run(seed, TestLine::mortal);
     }
 }
 
@@ -387,7 +387,7 @@ fn workers_that_die_keep_the_promises_of_each_other() {
     let (first, count) = (number("SEED").unwrap_or(0), number("SEEDS").unwrap_or(100));
     let (mut whole, mut unrecorded) = (0, 0);
     for seed in first..first.saturating_add(count) {
-        let (more, less) = run(seed, Line::with);
+        let (more, less) = run(seed, TestLine::with);
         whole += more;
         unrecorded += less;
     }
@@ -399,12 +399,12 @@ fn homes_keep_the_promises() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let (first, count) = (number("SEED").unwrap_or(0), number("SEEDS").unwrap_or(300));
     for seed in first..first.saturating_add(count) {
-        run(seed, Line::at_home);
+        run(seed, TestLine::at_home);
     }
 }
 
 /// Objects that were whole when a worker died, and those of them without a record.
-fn run(seed: u64, line: fn(Option<u64>, Params) -> Line) -> (usize, usize) {
+fn run(seed: u64, line: fn(Option<u64>, CacheParams) -> TestLine) -> (usize, usize) {
     let run = std::panic::catch_unwind(|| {
         let mut model = Model::new(seed, line);
         (0..600).for_each(|_| model.turn());

@@ -19,7 +19,7 @@ fn kit() -> (Kit, SimulatedHome) {
     let home = SimulatedHome::new();
     let mut specs = StoreSpec::in_memory(Some(1 << 20));
     specs[0].home = Some(Arc::new(home.clone()));
-    (Kit::of(&specs, Params::default()), home)
+    (Kit::of(&specs, CacheParams::default()), home)
 }
 
 fn body() -> &'static [u8] {
@@ -30,7 +30,7 @@ fn body() -> &'static [u8] {
 fn fetch(kit: &Kit) -> Busy {
     let mut busy = busy_of(kit.look("/"));
     let store = kit.cache.stores().all()[0].clone();
-    busy.set_head(&store, HEAD, None, &kit.attrs(100.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.set_head(&store, HEAD, None, &kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     busy.start_stream();
     busy
 }
@@ -55,7 +55,7 @@ fn append(busy: &mut Busy, part: std::ops::Range<usize>) -> Result<usize, storag
 }
 
 /// Reads the available bytes, at most `limit`, and compares them.
-fn read(reader: &mut Reader, limit: usize) -> Option<Result<(), ReadError>> {
+fn read(reader: &mut BodyReader, limit: usize) -> Option<Result<(), BodyReadError>> {
     let body = body();
     let end = reader.offset() + limit as u64;
     while reader.offset() < end {
@@ -102,7 +102,7 @@ fn a_body_longer_than_the_memory_reaches_every_reader() {
     assert!(kit.held() < 4096, "{} bytes in memory", kit.held());
     drop((near, far, later, range, obj));
     assert_eq!((kit.evict_all(), kit.held()), (1, 0));
-    let obj = hit_of(kit.load(kit.look("/"), &Req::new("/")));
+    let obj = hit_of(kit.load(kit.look("/"), &TestReq::new("/")));
     assert_eq!(read(&mut obj.reader(0), LEN), Some(Ok(())));
     kit.cache.audit().unwrap();
 }
@@ -129,7 +129,7 @@ fn a_reader_that_waits_for_the_home_leaves_nothing_there() {
 #[test]
 fn a_fetch_waits_for_a_home_that_stands_still() {
     let (kit, home) = kit();
-    let (mut busy, bell) = (fetch(&kit), Arc::new(Bell::default()));
+    let (mut busy, bell) = (fetch(&kit), Arc::new(TestBell::default()));
     home.stall(true);
     let at = append(&mut busy, 0..LEN).unwrap();
     assert!((100_000..300_000).contains(&at), "{at}");
@@ -181,7 +181,7 @@ fn what_the_home_refuses_and_two_are_reading_fails() {
     assert!(append(&mut busy, 0..LEN).is_err(), "there is no room for it");
     busy.fail(FetchFailed::new("no storage"));
     while let Some(Ok(())) = read(&mut one, 1) {}
-    assert_eq!(read(&mut one, 1), Some(Err(ReadError::Fetch(FetchFailed::new("no storage")))));
+    assert_eq!(read(&mut one, 1), Some(Err(BodyReadError::Fetch(FetchFailed::new("no storage")))));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_body_that_is_begun_anew_before_anybody_reads_it_is_the_new_one() {
     let (kit, _home) = kit();
     let mut busy = busy_of(kit.look("/"));
     let store = kit.cache.stores().all()[0].clone();
-    busy.set_head(&store, HEAD, None, &kit.attrs(100.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.set_head(&store, HEAD, None, &kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
     for _ in 0..40 {
         assert!(poll_now(|cx| busy.poll_room(cx)).is_some());
         busy.append(&[1; PIECE]).unwrap();
@@ -228,7 +228,7 @@ fn a_front_of_short_objects_has_room_for_a_long_one() {
         let mut busy = busy_of(kit.look(&url));
         let store = kit.cache.stores().all()[0].clone();
         assert!(busy.make_room(&store, announced as u64), "{announced}");
-        busy.set_head(&store, HEAD, None, &kit.attrs(100.0, 0.0, 0.0, Flags::NONE)).unwrap();
+        busy.set_head(&store, HEAD, None, &kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
         busy.start_stream();
         let _readers = (busy.object().reader(0), busy.object().reader(0));
         assert_eq!(append(&mut busy, 0..announced), Ok(announced));

@@ -6,7 +6,7 @@ use crate::*;
 
 #[test]
 fn a_full_store_makes_room() {
-    let kit = Kit::with(Some(1 << 20), Params::default());
+    let kit = Kit::with(Some(1 << 20), CacheParams::default());
     for n in 0..100 {
         kit.put(&format!("/{n}"), 100.0, &vec![b'x'; 50_000]);
     }
@@ -19,7 +19,7 @@ fn a_full_store_makes_room() {
 
 #[test]
 fn what_is_asked_for_again_stays() {
-    let kit = Kit::with(Some(1 << 20), Params::default());
+    let kit = Kit::with(Some(1 << 20), CacheParams::default());
     kit.put("/hot", 100.0, &[b'x'; 10_000]);
     for n in 0..1000 {
         let _ = hit_of(kit.look("/hot"));
@@ -30,7 +30,7 @@ fn what_is_asked_for_again_stays() {
 
 #[test]
 fn an_object_in_use_keeps_its_bytes() {
-    let kit = Kit::with(Some(1 << 20), Params::default());
+    let kit = Kit::with(Some(1 << 20), CacheParams::default());
     // Whole pages: what is occupied is what was put in.
     kit.put("/", 100.0, &[b'x'; 122 * 4096]);
     let obj = hit_of(kit.look("/"));
@@ -46,41 +46,41 @@ fn an_object_in_use_keeps_its_bytes() {
 
 #[test]
 fn nuke_limit_bounds_what_one_object_may_cost() {
-    let kit = Kit::with(Some(1 << 20), Params { nuke_limit: 5, ..Params::default() });
+    let kit = Kit::with(Some(1 << 20), CacheParams { nuke_limit: 5, ..CacheParams::default() });
     for n in 0..1000 {
         kit.put(&format!("/{n}"), 100.0, &[b'x'; 1000]);
     }
     let mut busy = busy_of(kit.look("/big"));
-    let attrs = kit.attrs(10.0, 0.0, 0.0, Flags::NONE);
+    let attrs = kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE);
     busy.set_head(&kit.cache.stores().all()[0].clone(), HEAD, None, &attrs).unwrap();
     let appended = (0..100).try_for_each(|_| busy.append(&[b'x'; 1000]));
     assert_eq!((appended.is_err(), kit.main.n_lru_limited.get()), (true, 1));
-    assert_eq!(busy.take_events().last(), Some(&Event::NukeLimit));
+    assert_eq!(busy.take_events().last(), Some(&CacheEvent::NukeLimit));
 }
 
 #[test]
 fn nothing_busy_is_evicted() {
-    let kit = Kit::with(Some(1 << 20), Params::default());
+    let kit = Kit::with(Some(1 << 20), CacheParams::default());
     let mut busy = busy_of(kit.look("/"));
-    let attrs = kit.attrs(10.0, 0.0, 0.0, Flags::NONE);
+    let attrs = kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE);
     busy.set_head(&kit.cache.stores().all()[0].clone(), HEAD, None, &attrs).unwrap();
     busy.start_stream();
     while busy.append(&[b'x'; 10_000]).is_ok() {}
-    assert_eq!((kit.main.n_lru_nuked.get(), busy.take_events()), (0, vec![Event::NothingToEvict]));
+    assert_eq!((kit.main.n_lru_nuked.get(), busy.take_events()), (0, vec![CacheEvent::NothingToEvict]));
     drop(busy);
     assert_eq!(kit.held(), 0);
 }
 
 #[test]
 fn a_body_may_fill_its_store_to_the_last_byte() {
-    let kit = Kit::with(Some(1 << 20), Params::default());
+    let kit = Kit::with(Some(1 << 20), CacheParams::default());
     kit.put("/", 100.0, &vec![b'x'; (1 << 20) - HEAD.len()]);
     assert_eq!((kit.verdict("/"), kit.sma[0].g_space.get()), ("hit", 0));
 }
 
 #[test]
 fn the_footprint_grows_and_shrinks_with_the_objects() {
-    let kit = Kit::with(Some(1 << 24), Params::default());
+    let kit = Kit::with(Some(1 << 24), CacheParams::default());
     let empty = kit.cache.footprint();
     (0..2000).for_each(|n| kit.put(&format!("/{n}"), 100.0, b"x"));
     let full = kit.cache.footprint();
@@ -97,7 +97,7 @@ fn the_footprint_grows_and_shrinks_with_the_objects() {
 
 #[test]
 fn a_capped_store_makes_room_below_its_limit() {
-    let kit = Kit::with(Some(1 << 20), Params::default());
+    let kit = Kit::with(Some(1 << 20), CacheParams::default());
     let store = kit.cache.stores().all()[0].clone();
     (0..40).for_each(|n| kit.put(&format!("/{n}"), 100.0, &[b'x'; 10_000]));
     let held = kit.held();
@@ -137,7 +137,7 @@ fn memory_is_taken_from_a_store_without_a_limit() {
 
 #[test]
 fn a_large_object_in_use_lets_small_ones_be_evicted() {
-    let kit = Kit::with(Some(1 << 20), Params::default());
+    let kit = Kit::with(Some(1 << 20), CacheParams::default());
     kit.put("/small", 100.0, b"x");
     kit.put("/large", 100.0, &[b'x'; 900_000]);
     let held = hit_of(kit.look("/large"));

@@ -34,8 +34,13 @@ fn readers_on_many_threads_see_the_same_body() {
                 })
                 .collect();
             gate.wait();
-            busy.set_head(&kit.cache.stores().all()[0].clone(), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE))
-                .unwrap();
+            busy.set_head(
+                &kit.cache.stores().all()[0].clone(),
+                HEAD,
+                None,
+                &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE),
+            )
+            .unwrap();
             busy.start_stream();
             let mut sent = 0;
             for n in 0..200 {
@@ -54,7 +59,7 @@ fn readers_on_many_threads_see_the_same_body() {
 
 /// One client: looks up until it has a response; some go away while they wait.
 async fn client(kit: &Kit, url: &str, fetched: &AtomicUsize, seed: usize) {
-    let req = Req::new(url);
+    let req = TestReq::new(url);
     let mut lookup = kit.look_as(&req);
     loop {
         lookup = match lookup {
@@ -76,7 +81,7 @@ async fn client(kit: &Kit, url: &str, fetched: &AtomicUsize, seed: usize) {
                     return drop(busy);
                 }
                 fetched.fetch_add(1, Ordering::Relaxed);
-                return kit.fill(busy, &req, None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"body");
+                return kit.fill(busy, &req, None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"body");
             }
         }
     }
@@ -117,7 +122,7 @@ fn a_passed_body_stays_within_its_bounds() {
     let transient = kit.cache.stores().transient().clone();
     thread::scope(|scope| {
         let reader = scope.spawn(move || block_on(read_all(&obj)).unwrap());
-        busy.set_head(&transient, HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, Flags::NONE)).unwrap();
+        busy.set_head(&transient, HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
         busy.start_stream();
         let mut sent = 0;
         while sent < 20_000_000 {
@@ -135,7 +140,7 @@ fn a_passed_body_stays_within_its_bounds() {
 #[test]
 fn ranges_of_passed_bodies_come_whole() {
     for seed in 0..60 {
-        let (kit, mut rng) = (Kit::new(), Rng::new(seed));
+        let (kit, mut rng) = (Kit::new(), TestRng::new(seed));
         let size = 1 + rng.below(600_000);
         let (start, room) = (rng.below(size), rng.below(50_000) as u64);
         let mut busy = kit.cache.private();
@@ -151,7 +156,7 @@ fn ranges_of_passed_bodies_come_whole() {
                 got
             };
             let reader = scope.spawn(move || block_on(read));
-            busy.set_head(&transient, HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, Flags::NONE)).unwrap();
+            busy.set_head(&transient, HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
             busy.start_stream();
             let mut at = 0;
             while at < size {
@@ -171,15 +176,15 @@ fn ranges_of_passed_bodies_come_whole() {
 
 #[test]
 fn eviction_and_lookups_on_many_threads() {
-    let kit = Kit::with(Some(1 << 20), Params::default());
+    let kit = Kit::with(Some(1 << 20), CacheParams::default());
     let kit = &kit;
     thread::scope(|scope| {
         for thread in 0..THREADS {
             scope.spawn(move || {
-                let mut rng = Rng::new(thread as u64);
+                let mut rng = TestRng::new(thread as u64);
                 for _ in 0..2000 {
                     let url = format!("/{}", rng.below(200));
-                    let req = Req::new(&url);
+                    let req = TestReq::new(&url);
                     match kit.look_as(&req) {
                         // The only error is that its fetch found no room.
                         Lookup::Hit(obj) => {
@@ -192,7 +197,7 @@ fn eviction_and_lookups_on_many_threads() {
                         other => {
                             let mut busy = busy_of(other);
                             let store = kit.cache.stores().all()[0].clone();
-                            let attrs = kit.attrs(10.0, 0.0, 0.0, Flags::NONE);
+                            let attrs = kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE);
                             let size = 100 + rng.below(30_000);
                             if busy.set_head(&store, HEAD, None, &attrs).is_err() {
                                 continue;

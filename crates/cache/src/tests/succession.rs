@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use storage::StoreSpec;
-use storage::journal::{Entry, Journal, JournalFile, Life, Peer};
+use storage::journal::{Journal, JournalEntry, JournalFile, JournalLife, JournalPeer};
 use tables::counters::Xkey;
 use testkit_storage::SimulatedHome;
 
@@ -14,7 +14,7 @@ use super::kit::*;
 use super::line::unnamed;
 use crate::*;
 
-const LIFE: Life = Life { number: 1, boot: 1, epoch: 0.0 };
+const LIFE: JournalLife = JournalLife { number: 1, boot: 1, epoch: 0.0 };
 
 /// The way to the other one, as long as it is there.
 #[derive(Clone, Default)]
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Wire {
     }
 }
 
-impl Peer for Wire {
+impl JournalPeer for Wire {
     fn carry_out(&mut self, entries: &[u8]) -> io::Result<()> {
         let other = self.other.get().filter(|_| !self.is_cut.load(Relaxed)).ok_or(io::ErrorKind::BrokenPipe)?;
         if other.carry_out(entries) { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
@@ -74,8 +74,8 @@ impl Pair {
     }
 
     fn over(specs: &[StoreSpec]) -> Pair {
-        let former = Kit::of(specs, Params::default());
-        let next = Kit::beside(former.clock.clone(), specs, Params::default());
+        let former = Kit::of(specs, CacheParams::default());
+        let next = Kit::beside(former.clock.clone(), specs, CacheParams::default());
         for kit in [&former, &next] {
             kit.cache.enable_tags(Box::leak(Box::<Xkey>::default()));
         }
@@ -104,7 +104,8 @@ impl Pair {
 
 fn put_with_key(kit: &Kit, url: &str, key: &str) {
     let mut busy = busy_of(kit.look(url));
-    busy.set_head(&kit.cache.stores().all()[0].clone(), HEAD, None, &kit.attrs(100.0, 50.0, 0.0, Flags::NONE)).unwrap();
+    busy.set_head(&kit.cache.stores().all()[0].clone(), HEAD, None, &kit.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE))
+        .unwrap();
     busy.set_tags(vec![key.as_bytes().into()]);
     busy.append(url.as_bytes()).unwrap();
     busy.finish(None).unwrap();
@@ -237,11 +238,11 @@ fn a_worker_with_a_home_takes_its_journal_back_when_its_successor_failed() {
     pair.former.cache.ban_text("req.url == /after").unwrap();
     assert!(pair.former.cache.unkept().is_none(), "what is invalidated is kept again");
     let (_, entries) = Journal::open(medium(&pair.journal)).unwrap();
-    let count = |is_it: fn(&Entry) -> bool| entries.iter().filter(|entry| is_it(entry)).count();
+    let count = |is_it: fn(&JournalEntry) -> bool| entries.iter().filter(|entry| is_it(entry)).count();
     // The list begins with one of its own.
-    assert_eq!(count(|entry| matches!(entry, Entry::Ban(_))), 3);
+    assert_eq!(count(|entry| matches!(entry, JournalEntry::Ban(_))), 3);
     let purged = entries.iter().filter_map(|entry| match entry {
-        Entry::Purge(purge) => Some(purge.digest),
+        JournalEntry::Purge(purge) => Some(purge.digest),
         _ => None,
     });
     assert_eq!(purged.collect::<Vec<_>>(), [digest("/told").0, digest("/own").0]);
@@ -273,13 +274,13 @@ fn body_of(n: usize) -> Vec<u8> {
 #[test]
 fn a_store_that_is_full_gives_no_wrong_byte_while_it_changes_hands() {
     for seed in 1..6 {
-        let mut rng = Rng::new(seed);
+        let mut rng = TestRng::new(seed);
         let pair = Pair::new(2 << 20);
         // A store that is full of what nobody has adopted yet may have no room.
         let put = |kit: &Kit, n: usize| {
             let always_miss = LookupOptions { always_miss: true, ..LookupOptions::default() };
-            let mut busy = busy_of(kit.look_with(&Req::new(&format!("/{n}")), &always_miss));
-            let (store, attrs) = (kit.cache.stores().all()[0].clone(), kit.attrs(1000.0, 0.0, 0.0, Flags::NONE));
+            let mut busy = busy_of(kit.look_with(&TestReq::new(&format!("/{n}")), &always_miss));
+            let (store, attrs) = (kit.cache.stores().all()[0].clone(), kit.attrs(1000.0, 0.0, 0.0, ObjectFlags::NONE));
             let is_stored = busy.set_head(&store, HEAD, None, &attrs).is_ok() && busy.append(&body_of(n)).is_ok();
             is_stored && busy.finish(None).is_ok()
         };

@@ -20,12 +20,14 @@ impl Tagged {
     }
 
     fn busy(&self, url: &str) -> Busy {
-        busy_of(self.kit.look_with(&Req::new(url), &LookupOptions { always_miss: true, ..LookupOptions::default() }))
+        busy_of(
+            self.kit.look_with(&TestReq::new(url), &LookupOptions { always_miss: true, ..LookupOptions::default() }),
+        )
     }
 
     fn fill(&self, mut busy: Busy, url: &str, keys: &str, grace: f64) {
         busy.set_tags(keys.split(' ').map(|key| key.as_bytes().into()).collect());
-        self.kit.fill(busy, &Req::new(url), None, self.kit.attrs(100.0, grace, 0.0, Flags::NONE), b"x");
+        self.kit.fill(busy, &TestReq::new(url), None, self.kit.attrs(100.0, grace, 0.0, ObjectFlags::NONE), b"x");
     }
 
     fn put(&self, url: &str, keys: &str) {
@@ -219,12 +221,12 @@ fn a_purge_goes_in_short_steps() {
 fn what_finds_no_room_answers_and_goes() {
     let t = Tagged::new();
     t.put("/a", "k");
-    t.kit.cache.set_params(Params { tag_space: 1, ..Params::default() });
+    t.kit.cache.set_params(CacheParams { tag_space: 1, ..CacheParams::default() });
     t.put("/b", "k");
     t.put("/c", "other");
     assert_eq!(["/a", "/b", "/c"].map(|url| t.kit.verdict(url)), ["hit", "miss", "miss"]);
     assert_eq!((t.counters.refused.get(), t.counters.g_references.get()), (2, 1));
-    t.kit.cache.set_params(Params::default());
+    t.kit.cache.set_params(CacheParams::default());
     t.put("/b", "k");
     assert_eq!(t.kit.verdict("/b"), "hit");
 }
@@ -245,7 +247,7 @@ impl Tagged {
         let mut busy = busy;
         busy.set_tags(vec![message::tags::of_url(host.as_bytes(), url.as_bytes()).into(), b"all".as_slice().into()]);
         let at = format!("{host}{url}");
-        self.kit.fill(busy, &Req::new(&at), None, self.kit.attrs(100.0, 50.0, 0.0, Flags::NONE), b"x");
+        self.kit.fill(busy, &TestReq::new(&at), None, self.kit.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE), b"x");
     }
 
     fn put_url(&self, host: &str, url: &str) {

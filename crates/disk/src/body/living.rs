@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::{DiskBody, Shared};
 use crate::format::object::Chunk;
-use crate::load::Candidate;
+use crate::load::RecordCandidate;
 
 /// See the module. Its lock is taken under any other, and none under it.
 #[derive(Default)]
@@ -19,11 +19,11 @@ type Name = (u64, u64);
 
 impl Living {
     /// A body came into being, or got its record.
-    pub(super) fn add(&self, record: Candidate, body: &Arc<Shared>) {
+    pub(super) fn add(&self, record: RecordCandidate, body: &Arc<Shared>) {
         self.0.lock().entry(name(record)).or_default().push(Arc::downgrade(body));
     }
 
-    pub(super) fn note_drop(&self, record: Candidate) {
+    pub(super) fn note_drop(&self, record: RecordCandidate) {
         let mut living = self.0.lock();
         if let Some(bodies) = living.get_mut(&name(record)) {
             bodies.retain(|body| body.strong_count() > 0);
@@ -33,7 +33,7 @@ impl Living {
         }
     }
 
-    pub fn move_on(&self, from: Candidate, to: Candidate, chunks: &[Chunk]) {
+    pub fn move_on(&self, from: RecordCandidate, to: RecordCandidate, chunks: &[Chunk]) {
         let bodies = self.0.lock().remove(&name(from)).unwrap_or_default();
         // After the unlock: the last handle on a body may be among these.
         for shared in bodies.iter().filter_map(Weak::upgrade) {
@@ -42,7 +42,7 @@ impl Living {
     }
 }
 
-fn name(record: Candidate) -> Name {
+fn name(record: RecordCandidate) -> Name {
     (record.generation, record.at)
 }
 

@@ -33,7 +33,7 @@ struct Run {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct RunPlace {
     id: u64,
     pub chunks: Range<usize>,
     pub units: Range<u64>,
@@ -74,7 +74,7 @@ impl Runs {
     }
 
     /// Begins a run with the first of these chunks, which is in none, and as many of them as lie behind it.
-    pub fn begin(&mut self, table: &[Chunk], chunks: Range<usize>) -> Place {
+    pub fn begin(&mut self, table: &[Chunk], chunks: Range<usize>) -> RunPlace {
         let first = chunks.start;
         let next = self.runs.range(first..).next().map_or(usize::MAX, |(&next, _)| next);
         let most = chunks.end.min(next).min(first + MOST);
@@ -85,11 +85,11 @@ impl Runs {
         self.next += 1;
         let (id, at) = (self.next, table[first].at);
         self.runs.insert(first, Run { id, end, at, entries: None, checked: 0 });
-        Place { id, chunks: first..end, units: at..after(&table[end - 1]) }
+        RunPlace { id, chunks: first..end, units: at..after(&table[end - 1]) }
     }
 
     /// Ends a run with the entries that were read; without any it is forgotten.
-    pub fn end(&mut self, place: &Place, entries: Option<Buf>) {
+    pub fn end(&mut self, place: &RunPlace, entries: Option<Buf>) {
         let Some(run) = self.runs.get_mut(&place.chunks.start).filter(|run| run.id == place.id) else { return };
         match entries {
             Some(_) => run.entries = entries,

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sys::pages::{BLOCK, Pages};
 
-use super::{Device, DeviceError, Done, Op};
+use super::{Device, DeviceError, DeviceOp, Done};
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct DeviceFault {
     pub(crate) on: On,
     pub(crate) times: u32,
-    pub(crate) what: What,
+    pub(crate) what: FaultyOperation,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,7 +23,7 @@ pub(crate) enum On {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
+pub(crate) enum FaultyOperation {
     /// The system's number; nothing is done.
     Error(i32),
     Hold,
@@ -40,8 +40,8 @@ pub(crate) struct Faulty<D> {
 
 #[derive(Default)]
 struct Plan {
-    faults: VecDeque<Fault>,
-    held: Vec<(Op, Done)>,
+    faults: VecDeque<DeviceFault>,
+    held: Vec<(DeviceOp, Done)>,
 }
 
 impl<D: Device> Faulty<D> {
@@ -50,7 +50,7 @@ impl<D: Device> Faulty<D> {
     }
 
     /// Faults of a kind come in the order in which they are planned.
-    pub(crate) fn plan(&self, fault: Fault) {
+    pub(crate) fn plan(&self, fault: DeviceFault) {
         self.lock().faults.push_back(fault);
     }
 
@@ -69,22 +69,22 @@ impl<D: Device> Device for Faulty<D> {
         self.device.len()
     }
 
-    fn start(&self, op: Op, done: Done) {
+    fn start(&self, op: DeviceOp, done: Done) {
         let what = self.lock().next(On::from(&op));
         match (what, op) {
             (None, op) => self.device.start(op, done),
-            (Some(What::Error(number)), _) => done(Err(DeviceError::Os(number))),
-            (Some(What::Hold), op) => self.lock().held.push((op, done)),
-            (Some(What::Torn(blocks)), Op::Write { at, from }) => {
+            (Some(FaultyOperation::Error(number)), _) => done(Err(DeviceError::Os(number))),
+            (Some(FaultyOperation::Hold), op) => self.lock().held.push((op, done)),
+            (Some(FaultyOperation::Torn(blocks)), DeviceOp::Write { at, from }) => {
                 let from = Arc::new(copy(&from[..blocks * BLOCK]));
-                self.device.start(Op::Write { at, from }, done);
+                self.device.start(DeviceOp::Write { at, from }, done);
             }
-            (Some(What::Flip(bit)), Op::Write { at, from }) => {
+            (Some(FaultyOperation::Flip(bit)), DeviceOp::Write { at, from }) => {
                 let mut other = copy(&from);
                 other[bit / 8] ^= 1 << (bit % 8);
-                self.device.start(Op::Write { at, from: Arc::new(other) }, done);
+                self.device.start(DeviceOp::Write { at, from: Arc::new(other) }, done);
             }
-            (Some(What::Flip(bit)), op @ Op::Read { .. }) => {
+            (Some(FaultyOperation::Flip(bit)), op @ DeviceOp::Read { .. }) => {
                 let flip = move |mut pages: Pages| {
                     pages[bit / 8] ^= 1 << (bit % 8);
                     pages
@@ -97,7 +97,7 @@ impl<D: Device> Device for Faulty<D> {
 }
 
 impl Plan {
-    fn next(&mut self, on: On) -> Option<What> {
+    fn next(&mut self, on: On) -> Option<FaultyOperation> {
         let at = self.faults.iter().position(|fault| fault.on == on)?;
         let fault = &mut self.faults[at];
         fault.times -= 1;
@@ -109,12 +109,12 @@ impl Plan {
     }
 }
 
-impl From<&Op> for On {
-    fn from(op: &Op) -> On {
+impl From<&DeviceOp> for On {
+    fn from(op: &DeviceOp) -> On {
         match op {
-            Op::Read { .. } => On::Read,
-            Op::Write { .. } => On::Write,
-            Op::Sync => On::Sync,
+            DeviceOp::Read { .. } => On::Read,
+            DeviceOp::Write { .. } => On::Write,
+            DeviceOp::Sync => On::Sync,
         }
     }
 }
@@ -144,16 +144,16 @@ mod tests {
             pages.fill(1);
             Arc::new(pages)
         };
-        let read = || perform(&device, Op::Read { at: 0, into: Pages::zeroed(2 * BLOCK) });
-        device.plan(Fault { on: On::Write, times: 1, what: What::Torn(1) });
-        device.plan(Fault { on: On::Read, times: 1, what: What::Error(5) });
-        device.plan(Fault { on: On::Read, times: 1, what: What::Flip(9) });
-        perform(&device, Op::Write { at: 0, from: ones() }).unwrap();
+        let read = || perform(&device, DeviceOp::Read { at: 0, into: Pages::zeroed(2 * BLOCK) });
+        device.plan(DeviceFault { on: On::Write, times: 1, what: FaultyOperation::Torn(1) });
+        device.plan(DeviceFault { on: On::Read, times: 1, what: FaultyOperation::Error(5) });
+        device.plan(DeviceFault { on: On::Read, times: 1, what: FaultyOperation::Flip(9) });
+        perform(&device, DeviceOp::Write { at: 0, from: ones() }).unwrap();
         assert_eq!(read().unwrap_err(), DeviceError::Os(5));
         let flipped = read().unwrap();
         assert_eq!((flipped[0], flipped[1], flipped[2], flipped[BLOCK]), (1, 3, 1, 0));
-        device.plan(Fault { on: On::Write, times: 1, what: What::Flip(0) });
-        perform(&device, Op::Write { at: 0, from: ones() }).unwrap();
+        device.plan(DeviceFault { on: On::Write, times: 1, what: FaultyOperation::Flip(0) });
+        perform(&device, DeviceOp::Write { at: 0, from: ones() }).unwrap();
         let read = read().unwrap();
         assert_eq!((read[0], read[1], read[BLOCK]), (0, 1, 1));
     }

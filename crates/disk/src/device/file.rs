@@ -6,16 +6,16 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use sys::blockfile::{Access, BlockFile, BlockOptions, Direct, OpenError};
-use sys::pages::Pool;
+use sys::blockfile::{BlockFile, BlockFileError, BlockOptions, Direct, FileAccess};
+use sys::pages::PagePool;
 
 use super::ring::RingDevice;
 use super::threads::Threads;
-use super::watched::{DeviceCounts, Patience, Watched};
-use super::{Device, Done, Op};
+use super::watched::{DeviceCounts, Patience, WatchedDevice};
+use super::{Device, DeviceOp, Done};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Engine {
+pub enum DeviceEngine {
     /// A ring, or threads where rings are forbidden.
     #[default]
     IfPossible,
@@ -27,14 +27,14 @@ pub struct DeviceOptions {
     pub bytes: Option<u64>,
     /// Pass by the page cache.
     pub direct: Direct,
-    pub access: Access,
-    pub engine: Engine,
+    pub access: FileAccess,
+    pub engine: DeviceEngine,
     /// Most operations at a time; further ones are refused.
     pub most: u32,
     pub patience: Patience,
     /// Pool that most pages are taken from: the kernel learns it once where it can. It holds this memory then, all of
     /// it.
-    pub pool: Option<Arc<Pool>>,
+    pub pool: Option<Arc<PagePool>>,
     /// Kept open as long as anything that was begun may still be in progress, also when this process is gone.
     pub held: Option<Arc<File>>,
 }
@@ -47,8 +47,8 @@ impl Default for DeviceOptions {
         DeviceOptions {
             bytes: None,
             direct: Direct::default(),
-            access: Access::default(),
-            engine: Engine::default(),
+            access: FileAccess::default(),
+            engine: DeviceEngine::default(),
             most: 256,
             patience: Patience::default(),
             pool: None,
@@ -59,7 +59,7 @@ impl Default for DeviceOptions {
 
 #[derive(Debug)]
 pub struct FileDevice {
-    watched: Watched<Either>,
+    watched: WatchedDevice<Either>,
     notes: Vec<String>,
     is_direct: bool,
     locked_bytes: u64,
@@ -75,20 +75,20 @@ impl FileDevice {
     /// Opens what is at `path`.
     ///
     /// # Errors
-    /// See [`OpenError`]; its text goes on after the path.
-    pub fn open(path: &Path, options: &DeviceOptions) -> Result<FileDevice, OpenError> {
+    /// See [`BlockFileError`]; its text goes on after the path.
+    pub fn open(path: &Path, options: &DeviceOptions) -> Result<FileDevice, BlockFileError> {
         FileDevice::over(BlockFile::open(path, &options.blocks())?, options)
     }
 
     /// The same for what is open already: a descriptor that was handed over with its lock.
     ///
     /// # Errors
-    /// See [`OpenError`].
-    pub fn from_file(file: File, options: &DeviceOptions) -> Result<FileDevice, OpenError> {
+    /// See [`BlockFileError`].
+    pub fn from_file(file: File, options: &DeviceOptions) -> Result<FileDevice, BlockFileError> {
         FileDevice::over(BlockFile::from_file(file, &options.blocks())?, options)
     }
 
-    fn over(file: BlockFile, options: &DeviceOptions) -> Result<FileDevice, OpenError> {
+    fn over(file: BlockFile, options: &DeviceOptions) -> Result<FileDevice, BlockFileError> {
         let mut notes = Vec::new();
         let is_direct = file.is_direct();
         if !is_direct && options.direct != Direct::Never {
@@ -104,7 +104,7 @@ impl FileDevice {
             (Either::Ring(ring), Some(pool)) if ring.is_registered() => pool.bytes() as u64,
             _ => 0,
         };
-        let watched = Watched::new(device, options.most as usize, options.patience);
+        let watched = WatchedDevice::new(device, options.most as usize, options.patience);
         Ok(FileDevice { watched, notes, is_direct, locked_bytes })
     }
 
@@ -139,7 +139,7 @@ impl Device for FileDevice {
         self.watched.len()
     }
 
-    fn start(&self, op: Op, done: Done) {
+    fn start(&self, op: DeviceOp, done: Done) {
         self.watched.start(op, done);
     }
 }
@@ -151,8 +151,8 @@ impl DeviceOptions {
 }
 
 impl Either {
-    fn new(file: Arc<BlockFile>, options: &DeviceOptions, notes: &mut Vec<String>) -> Result<Either, OpenError> {
-        if options.engine == Engine::IfPossible {
+    fn new(file: Arc<BlockFile>, options: &DeviceOptions, notes: &mut Vec<String>) -> Result<Either, BlockFileError> {
+        if options.engine == DeviceEngine::IfPossible {
             match RingDevice::new(file.clone(), options.most, options.pool.as_ref(), options.held.as_ref()) {
                 Ok(ring) => {
                     if options.pool.is_some() && !ring.is_registered() {
@@ -167,7 +167,7 @@ impl Either {
             }
         }
         let threads = Threads::new(file, THREADS);
-        threads.map(Either::Threads).map_err(|error| OpenError::System("gets no thread", error))
+        threads.map(Either::Threads).map_err(|error| BlockFileError::System("gets no thread", error))
     }
 }
 
@@ -179,7 +179,7 @@ impl Device for Either {
         }
     }
 
-    fn start(&self, op: Op, done: Done) {
+    fn start(&self, op: DeviceOp, done: Done) {
         match self {
             Either::Ring(device) => device.start(op, done),
             Either::Threads(device) => device.start(op, done),

@@ -8,7 +8,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use sys::uring::{Ended, Job, Ring};
+use sys::uring::{Ended, IoRing, RingJob};
 
 use super::ring::Shared;
 use super::{DeviceError, Done, answer, stated};
@@ -43,7 +43,7 @@ struct Local {
 }
 
 struct Work {
-    ring: Option<Ring>,
+    ring: Option<IoRing>,
     /// Waiting callbacks by tag.
     waiting: Vec<Option<Done>>,
     vacant: Vec<usize>,
@@ -55,7 +55,7 @@ pub fn rings() -> usize {
 }
 
 /// Begins an operation by the ring of this thread, if it has one or can have one; else both come back.
-pub fn start(device: &Arc<Shared>, job: Job, done: Done) -> Result<(), (Job, Done)> {
+pub fn start(device: &Arc<Shared>, job: RingJob, done: Done) -> Result<(), (RingJob, Done)> {
     let Some(local) = local(device) else { return Err((job, done)) };
     local.start(job, done)
 }
@@ -88,7 +88,7 @@ fn make(device: &Arc<Shared>) -> Option<Rc<Local>> {
 impl Local {
     fn new(device: &Arc<Shared>) -> io::Result<Rc<Local>> {
         // Nobody else is concerned by what a ring of a process that was killed still reads: no lock tells of that.
-        let ring = Ring::new(device.file.clone(), MOST, device.pool.as_ref(), None)?;
+        let ring = IoRing::new(device.file.clone(), MOST, device.pool.as_ref(), None)?;
         let readable = rt::Readable::new(ring.readiness()?)?;
         let vacant = (0..MOST as usize).rev().collect();
         let work = Work { ring: Some(ring), waiting: (0..MOST).map(|_| None).collect(), vacant };
@@ -103,7 +103,7 @@ impl Local {
         Ok(local)
     }
 
-    fn start(&self, job: Job, done: Done) -> Result<(), (Job, Done)> {
+    fn start(&self, job: RingJob, done: Done) -> Result<(), (RingJob, Done)> {
         if self.device.is_closing() {
             return Err((job, done));
         }
@@ -160,7 +160,7 @@ impl Local {
 }
 
 impl Work {
-    fn push(&mut self, job: Job, done: Done) -> Result<(), (Job, Done)> {
+    fn push(&mut self, job: RingJob, done: Done) -> Result<(), (RingJob, Done)> {
         let Some(ring) = &mut self.ring else { return Err((job, done)) };
         let Some(tag) = self.vacant.pop() else { return Err((job, done)) };
         self.waiting[tag] = Some(done);
@@ -174,7 +174,7 @@ impl Work {
     }
 
     fn is_idle(&self) -> bool {
-        self.ring.as_ref().is_none_or(Ring::is_idle)
+        self.ring.as_ref().is_none_or(IoRing::is_idle)
     }
 
     fn land(&mut self, tag: usize) -> Option<Done> {

@@ -12,23 +12,23 @@ use std::task::Waker;
 use std::thread;
 
 use sys::blockfile::BlockFile;
-use sys::pages::Pool;
-use sys::uring::{Bell, Ended, Job, Ring};
+use sys::pages::PagePool;
+use sys::uring::{Ended, IoRing, RingBell, RingJob};
 
-use super::{Device, DeviceError, Done, Ends, IS_DEVICES, Op, answer, local, stated};
+use super::{Device, DeviceError, DeviceOp, Done, Ends, IS_DEVICES, answer, local, stated};
 
 #[derive(Debug)]
 pub struct RingDevice {
     len: u64,
     is_registered: bool,
     shared: Arc<Shared>,
-    bell: Arc<Bell>,
+    bell: Arc<RingBell>,
     ends: Ends,
 }
 
 pub(super) struct Shared {
     pub file: Arc<BlockFile>,
-    pub pool: Option<Arc<Pool>>,
+    pub pool: Option<Arc<PagePool>>,
     is_closed: AtomicBool,
     /// Threads that run rings of their own: they are to hear of the end.
     locals: Mutex<Vec<Waker>>,
@@ -39,12 +39,12 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<(Job, Done)>,
+    jobs: VecDeque<(RingJob, Done)>,
     is_closing: bool,
 }
 
 struct Work {
-    ring: Ring,
+    ring: IoRing,
     shared: Arc<Shared>,
     waiting: Vec<Option<Done>>,
     vacant: Vec<usize>,
@@ -58,7 +58,7 @@ impl RingDevice {
     pub fn new(
         file: Arc<BlockFile>,
         most: u32,
-        pool: Option<&Arc<Pool>>,
+        pool: Option<&Arc<PagePool>>,
         held: Option<&Arc<File>>,
     ) -> io::Result<RingDevice> {
         let (len, pool, held) = (file.len(), pool.cloned(), held.cloned());
@@ -77,7 +77,7 @@ impl RingDevice {
             move || {
                 IS_DEVICES.set(true);
                 // A ring belongs to the thread that makes it.
-                match Ring::new(file, most, pool.as_ref(), held.as_ref()) {
+                match IoRing::new(file, most, pool.as_ref(), held.as_ref()) {
                     Ok(ring) => {
                         let _ = said.send(Ok((ring.bell(), ring.is_registered())));
                         Work::new(ring, shared, most as usize).run();
@@ -102,14 +102,14 @@ impl Device for RingDevice {
         self.len
     }
 
-    fn start(&self, op: Op, done: Done) {
+    fn start(&self, op: DeviceOp, done: Done) {
         let (job, done) = match op {
-            Op::Read { at, into } => match local::start(&self.shared, Job::Read { at, into }, done) {
+            DeviceOp::Read { at, into } => match local::start(&self.shared, RingJob::Read { at, into }, done) {
                 Ok(()) => return,
                 Err(back) => back,
             },
-            Op::Write { at, from } => (Job::Write { at, from }, done),
-            Op::Sync => (Job::Sync, done),
+            DeviceOp::Write { at, from } => (RingJob::Write { at, from }, done),
+            DeviceOp::Sync => (RingJob::Sync, done),
         };
         {
             let mut queue = self.shared.queue();
@@ -166,7 +166,7 @@ impl Shared {
 }
 
 impl Work {
-    fn new(ring: Ring, shared: Arc<Shared>, most: usize) -> Work {
+    fn new(ring: IoRing, shared: Arc<Shared>, most: usize) -> Work {
         Work { ring, shared, waiting: (0..most).map(|_| None).collect(), vacant: (0..most).rev().collect() }
     }
 

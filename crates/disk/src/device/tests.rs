@@ -8,7 +8,7 @@ use super::ring::RingDevice;
 use super::threads::Threads;
 use super::*;
 use sys::blockfile::{BlockFile, BlockOptions};
-use sys::pages::{BLOCK, Pool};
+use sys::pages::{BLOCK, PagePool};
 
 pub(crate) fn path() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -54,13 +54,13 @@ fn errors_of_the_system_have_its_text() {
 fn what_is_written_is_read_again() {
     with_each(|device| {
         for block in 0..64 {
-            perform(device, Op::Write { at: block * BLOCK as u64, from: marked(block as u8) }).unwrap();
+            perform(device, DeviceOp::Write { at: block * BLOCK as u64, from: marked(block as u8) }).unwrap();
         }
-        perform(device, Op::Sync).unwrap();
-        let read = perform(device, Op::Read { at: 0, into: Pages::zeroed(64 * BLOCK) }).unwrap();
+        perform(device, DeviceOp::Sync).unwrap();
+        let read = perform(device, DeviceOp::Read { at: 0, into: Pages::zeroed(64 * BLOCK) }).unwrap();
         assert!(read.chunks(BLOCK).enumerate().all(|(block, bytes)| bytes.iter().all(|&byte| byte == block as u8)));
         assert_eq!(
-            perform(device, Op::Read { at: 63 * BLOCK as u64, into: Pages::zeroed(2 * BLOCK) }).unwrap_err(),
+            perform(device, DeviceOp::Read { at: 63 * BLOCK as u64, into: Pages::zeroed(2 * BLOCK) }).unwrap_err(),
             DeviceError::Short
         );
     });
@@ -76,7 +76,7 @@ fn many_threads_have_each_operation_answered_once() {
                     for turn in 0..200 {
                         let (said, at) = (said.clone(), (thread * 16 + turn % 16) * BLOCK as u64);
                         device.start(
-                            Op::Read { at, into: Pages::zeroed(BLOCK) },
+                            DeviceOp::Read { at, into: Pages::zeroed(BLOCK) },
                             Box::new(move |result| said.send(result.is_ok()).unwrap()),
                         );
                     }
@@ -98,7 +98,7 @@ fn tasks_read_by_a_ring_of_their_thread() {
     let Ok(device) = RingDevice::new(Arc::new(file(64)), 4, None, None) else { return eprintln!("no rings here") };
     let device = Arc::new(device);
     for block in 0..64 {
-        perform(&*device, Op::Write { at: block * BLOCK as u64, from: marked(block as u8) }).unwrap();
+        perform(&*device, DeviceOp::Write { at: block * BLOCK as u64, from: marked(block as u8) }).unwrap();
     }
     rt::run(async {
         let tasks: Vec<_> = (0..300_u64)
@@ -112,7 +112,7 @@ fn tasks_read_by_a_ring_of_their_thread() {
                     }
                     assert_eq!(read_as_task(&*device, 64).await, Err(DeviceError::Short));
                     // Who waits on the spot is answered, too, by the device's own thread.
-                    assert!(perform(&*device, Op::Read { at: 0, into: Pages::zeroed(BLOCK) }).is_ok());
+                    assert!(perform(&*device, DeviceOp::Read { at: 0, into: Pages::zeroed(BLOCK) }).is_ok());
                 })
             })
             .collect();
@@ -143,7 +143,7 @@ fn the_ring_of_a_thread_ends_with_its_device() {
 
 #[test]
 fn a_device_that_closes_answers_what_it_was_asked() {
-    for engine in [Engine::IfPossible, Engine::Threads] {
+    for engine in [DeviceEngine::IfPossible, DeviceEngine::Threads] {
         let path = path();
         let bytes = Some(64 * BLOCK as u64);
         let device = FileDevice::open(&path, &DeviceOptions { bytes, engine, ..DeviceOptions::default() }).unwrap();
@@ -151,7 +151,7 @@ fn a_device_that_closes_answers_what_it_was_asked() {
         let (said, hears) = channel();
         for block in 0..64 {
             let said = said.clone();
-            let op = Op::Read { at: block * BLOCK as u64, into: Pages::zeroed(BLOCK) };
+            let op = DeviceOp::Read { at: block * BLOCK as u64, into: Pages::zeroed(BLOCK) };
             device.start(op, Box::new(move |result| said.send(result.map(|pages| pages.len())).unwrap()));
         }
         drop((device, said));
@@ -164,16 +164,16 @@ fn a_device_that_closes_answers_what_it_was_asked() {
 #[test]
 fn a_panic_of_one_answer_leaves_the_others() {
     with_each(|device| {
-        device.start(Op::Sync, Box::new(|_| std::panic::resume_unwind(Box::new("not told by the hook"))));
-        assert!(perform(device, Op::Sync).is_ok());
-        assert!(perform(device, Op::Read { at: 0, into: Pages::zeroed(BLOCK) }).is_ok());
+        device.start(DeviceOp::Sync, Box::new(|_| std::panic::resume_unwind(Box::new("not told by the hook"))));
+        assert!(perform(device, DeviceOp::Sync).is_ok());
+        assert!(perform(device, DeviceOp::Read { at: 0, into: Pages::zeroed(BLOCK) }).is_ok());
     });
 }
 
 #[test]
 fn an_answer_may_begin_the_next_operation_and_end_the_device() {
     let options = DeviceOptions { bytes: Some(16 * BLOCK as u64), ..DeviceOptions::default() };
-    for engine in [Engine::IfPossible, Engine::Threads] {
+    for engine in [DeviceEngine::IfPossible, DeviceEngine::Threads] {
         let path = path();
         let device = Arc::new(FileDevice::open(&path, &DeviceOptions { engine, ..options.clone() }).unwrap());
         std::fs::remove_file(path).unwrap();
@@ -188,7 +188,7 @@ fn an_answer_may_begin_the_next_operation_and_end_the_device() {
             said.send(()).unwrap();
         };
         let again = device.clone();
-        device.start(Op::Sync, Box::new(move |_| again.start(Op::Sync, Box::new(second))));
+        device.start(DeviceOp::Sync, Box::new(move |_| again.start(DeviceOp::Sync, Box::new(second))));
         drop(device);
         assert!(hears.recv_timeout(Ends::PATIENCE / 2).is_ok());
     }
@@ -196,15 +196,15 @@ fn an_answer_may_begin_the_next_operation_and_end_the_device() {
 
 #[test]
 fn a_device_is_opened_again_once_it_is_closed() {
-    for engine in [Engine::IfPossible, Engine::Threads] {
+    for engine in [DeviceEngine::IfPossible, DeviceEngine::Threads] {
         let path = path();
         let options = DeviceOptions { bytes: Some(16 * BLOCK as u64), engine, ..DeviceOptions::default() };
         for mark in 1..4 {
             let device = FileDevice::open(&path, &options).unwrap();
-            let before = perform(&device, Op::Read { at: 0, into: Pages::zeroed(BLOCK) }).unwrap();
+            let before = perform(&device, DeviceOp::Read { at: 0, into: Pages::zeroed(BLOCK) }).unwrap();
             assert_eq!(before[0], mark - 1);
             assert!(FileDevice::open(&path, &options).unwrap_err().to_string().contains("used by another process"));
-            perform(&device, Op::Write { at: 0, from: marked(mark) }).unwrap();
+            perform(&device, DeviceOp::Write { at: 0, from: marked(mark) }).unwrap();
         }
         std::fs::remove_file(path).unwrap();
     }
@@ -217,7 +217,7 @@ fn a_file_that_is_cut_short_is_an_error_and_no_signal() {
         FileDevice::open(&path, &DeviceOptions { bytes: Some(16 * BLOCK as u64), ..DeviceOptions::default() }).unwrap();
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(BLOCK as u64).unwrap();
     std::fs::remove_file(path).unwrap();
-    let read = |block: u64| perform(&device, Op::Read { at: block * BLOCK as u64, into: Pages::zeroed(BLOCK) });
+    let read = |block: u64| perform(&device, DeviceOp::Read { at: block * BLOCK as u64, into: Pages::zeroed(BLOCK) });
     assert_eq!(read(8).unwrap_err(), DeviceError::Short);
     assert!(read(0).is_ok());
     assert_eq!(device.counts().errors, 1);
@@ -225,7 +225,7 @@ fn a_file_that_is_cut_short_is_an_error_and_no_signal() {
 
 #[test]
 fn a_pool_is_what_the_kernel_knows_where_it_can() {
-    let pool = Pool::new(1).unwrap();
+    let pool = PagePool::new(1).unwrap();
     let path = path();
     let options =
         DeviceOptions { bytes: Some(16 * BLOCK as u64), pool: Some(pool.clone()), ..DeviceOptions::default() };
@@ -233,8 +233,8 @@ fn a_pool_is_what_the_kernel_knows_where_it_can() {
     std::fs::remove_file(path).unwrap();
     let mut pages = pool.take(2 * BLOCK);
     pages.fill(3);
-    perform(&device, Op::Write { at: BLOCK as u64, from: Arc::new(pages) }).unwrap();
-    let read = perform(&device, Op::Read { at: 0, into: pool.take(3 * BLOCK) }).unwrap();
+    perform(&device, DeviceOp::Write { at: BLOCK as u64, from: Arc::new(pages) }).unwrap();
+    let read = perform(&device, DeviceOp::Read { at: 0, into: pool.take(3 * BLOCK) }).unwrap();
     assert_eq!((read[0], read[BLOCK], read[3 * BLOCK - 1]), (0, 3, 3));
     drop((read, device));
     assert_eq!(pool.free_bytes(), pool.bytes(), "pages were lost");

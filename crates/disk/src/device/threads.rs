@@ -9,7 +9,7 @@ use std::thread;
 use sys::blockfile::BlockFile;
 use sys::pages::Pages;
 
-use super::{Device, DeviceError, Done, Ends, IS_DEVICES, Op, answer, stated};
+use super::{Device, DeviceError, DeviceOp, Done, Ends, IS_DEVICES, answer, stated};
 
 /// Enough for what a thread does when an operation has ended.
 const STACK_BYTES: usize = 256 << 10;
@@ -29,7 +29,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<(Op, Done)>,
+    jobs: VecDeque<(DeviceOp, Done)>,
     is_closing: bool,
 }
 
@@ -64,7 +64,7 @@ impl Device for Threads {
         self.shared.file.len()
     }
 
-    fn start(&self, op: Op, done: Done) {
+    fn start(&self, op: DeviceOp, done: Done) {
         self.shared.queue().jobs.push_back((op, done));
         self.shared.more.notify_one();
     }
@@ -95,7 +95,7 @@ impl Shared {
     }
 
     /// `None`: the device closes.
-    fn next(&self) -> Option<(Op, Done)> {
+    fn next(&self) -> Option<(DeviceOp, Done)> {
         let mut queue = self.queue();
         loop {
             match queue.jobs.pop_front() {
@@ -106,11 +106,11 @@ impl Shared {
         }
     }
 
-    fn run(&self, op: Op) -> Result<Pages, DeviceError> {
+    fn run(&self, op: DeviceOp) -> Result<Pages, DeviceError> {
         match op {
-            Op::Read { at, mut into } => self.file.read(at, &mut into).map(|()| into),
-            Op::Write { at, from } => self.file.write(at, &from).map(|()| Pages::empty()),
-            Op::Sync => self.file.sync().map(|()| Pages::empty()),
+            DeviceOp::Read { at, mut into } => self.file.read(at, &mut into).map(|()| into),
+            DeviceOp::Write { at, from } => self.file.write(at, &from).map(|()| Pages::empty()),
+            DeviceOp::Sync => self.file.sync().map(|()| Pages::empty()),
         }
         .map_err(|error| stated(&error))
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use base::clock;
 use sys::pages::{BLOCK, Pages};
 
-use super::{Device, DeviceError, Done, Op};
+use super::{Device, DeviceError, DeviceOp, Done};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Patience {
@@ -46,7 +46,7 @@ pub struct DeviceCounts {
 }
 
 #[derive(Debug)]
-pub struct Watched<D> {
+pub struct WatchedDevice<D> {
     device: D,
     book: Arc<Book>,
     watcher: Option<JoinHandle<()>>,
@@ -75,11 +75,11 @@ struct Tally {
 }
 
 struct Places {
-    all: Vec<Place>,
+    all: Vec<WatchedPlace>,
     vacant: Vec<u32>,
 }
 
-enum Place {
+enum WatchedPlace {
     Vacant,
     InProgress {
         done: Done,
@@ -103,10 +103,10 @@ impl Kind {
     }
 }
 
-impl<D: Device> Watched<D> {
-    pub fn new(device: D, most: usize, patience: Patience) -> Watched<D> {
+impl<D: Device> WatchedDevice<D> {
+    pub fn new(device: D, most: usize, patience: Patience) -> WatchedDevice<D> {
         let places =
-            Places { all: (0..most).map(|_| Place::Vacant).collect(), vacant: (0..most as u32).rev().collect() };
+            Places { all: (0..most).map(|_| WatchedPlace::Vacant).collect(), vacant: (0..most as u32).rev().collect() };
         let book = Arc::new(Book {
             places: Mutex::new(places),
             patience,
@@ -120,7 +120,7 @@ impl<D: Device> Watched<D> {
             move || book.watch()
         });
         // Without a watcher nothing is answered early; all else goes on.
-        Watched { device, book, watcher: watcher.ok() }
+        WatchedDevice { device, book, watcher: watcher.ok() }
     }
 
     pub fn counts(&self) -> DeviceCounts {
@@ -143,11 +143,11 @@ impl<D: Device> Watched<D> {
         &self.device
     }
 
-    fn is_within(&self, op: &Op) -> bool {
+    fn is_within(&self, op: &DeviceOp) -> bool {
         let (at, len) = match op {
-            Op::Read { at, into } => (*at, into.len()),
-            Op::Write { at, from } => (*at, from.len()),
-            Op::Sync => return true,
+            DeviceOp::Read { at, into } => (*at, into.len()),
+            DeviceOp::Write { at, from } => (*at, from.len()),
+            DeviceOp::Sync => return true,
         };
         let end = at.checked_add(len as u64);
         len > 0 && at.is_multiple_of(BLOCK as u64) && end.is_some_and(|end| end <= self.device.len())
@@ -159,19 +159,19 @@ impl<D: Device> Watched<D> {
     }
 }
 
-impl<D: Device> Device for Watched<D> {
+impl<D: Device> Device for WatchedDevice<D> {
     fn len(&self) -> u64 {
         self.device.len()
     }
 
-    fn start(&self, op: Op, done: Done) {
+    fn start(&self, op: DeviceOp, done: Done) {
         if !self.is_within(&op) {
             return self.refuse(done, DeviceError::Range);
         }
         let (kind, patience) = match &op {
-            Op::Read { .. } => (Kind::Read, self.book.patience.read),
-            Op::Write { from, .. } => (Kind::Write(from.len() as u64), self.book.patience.write),
-            Op::Sync => (Kind::Sync, self.book.patience.write),
+            DeviceOp::Read { .. } => (Kind::Read, self.book.patience.read),
+            DeviceOp::Write { from, .. } => (Kind::Write(from.len() as u64), self.book.patience.write),
+            DeviceOp::Sync => (Kind::Sync, self.book.patience.write),
         };
         let place = match self.book.places().enter(done, clock::now() + patience) {
             Ok(place) => place,
@@ -190,7 +190,7 @@ impl<D: Device> Device for Watched<D> {
     }
 }
 
-impl<D> Drop for Watched<D> {
+impl<D> Drop for WatchedDevice<D> {
     fn drop(&mut self) {
         self.book.is_closing.store(true, SeqCst);
         if let Some(watcher) = &self.watcher {
@@ -270,18 +270,18 @@ impl Tally {
 impl Places {
     fn enter(&mut self, done: Done, until: Instant) -> Result<u32, Done> {
         let Some(place) = self.vacant.pop() else { return Err(done) };
-        self.all[place as usize] = Place::InProgress { done, until };
+        self.all[place as usize] = WatchedPlace::InProgress { done, until };
         Ok(place)
     }
 
     /// Removes an operation; returns its callback, if anybody still waits.
     fn leave(&mut self, place: u32) -> Option<Done> {
-        let left = std::mem::replace(&mut self.all[place as usize], Place::Vacant);
+        let left = std::mem::replace(&mut self.all[place as usize], WatchedPlace::Vacant);
         self.vacant.push(place);
         match left {
-            Place::InProgress { done, .. } => Some(done),
-            Place::Stalled => None,
-            Place::Vacant => panic!("a device ended an operation twice"),
+            WatchedPlace::InProgress { done, .. } => Some(done),
+            WatchedPlace::Stalled => None,
+            WatchedPlace::Vacant => panic!("a device ended an operation twice"),
         }
     }
 
@@ -289,8 +289,8 @@ impl Places {
     fn late(&mut self, now: Instant) -> Vec<Done> {
         let mut late = Vec::new();
         for place in &mut self.all {
-            let is_late = matches!(place, Place::InProgress { until, .. } if *until <= now);
-            if is_late && let Place::InProgress { done, .. } = std::mem::replace(place, Place::Stalled) {
+            let is_late = matches!(place, WatchedPlace::InProgress { until, .. } if *until <= now);
+            if is_late && let WatchedPlace::InProgress { done, .. } = std::mem::replace(place, WatchedPlace::Stalled) {
                 late.push(done);
             }
         }
@@ -298,36 +298,36 @@ impl Places {
     }
 
     fn is_waited_for(&self) -> bool {
-        self.all.iter().any(|place| matches!(place, Place::InProgress { .. }))
+        self.all.iter().any(|place| matches!(place, WatchedPlace::InProgress { .. }))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::faulty::{Fault, Faulty, On, What};
+    use crate::device::faulty::{DeviceFault, Faulty, FaultyOperation, On};
     use crate::device::{perform, threads::Threads};
 
     const LONG: Duration = Duration::from_secs(3600);
 
     /// A device of 16 blocks with faults to come, watched.
-    fn device(most: usize, read: Duration) -> Watched<Faulty<Threads>> {
+    fn device(most: usize, read: Duration) -> WatchedDevice<Faulty<Threads>> {
         let device = Faulty::new(Threads::new(Arc::new(crate::device::tests::file(16)), 2).unwrap());
-        Watched::new(device, most, Patience { read, write: LONG })
+        WatchedDevice::new(device, most, Patience { read, write: LONG })
     }
 
     fn read(device: &dyn Device, block: u64) -> Result<Pages, DeviceError> {
-        perform(device, Op::Read { at: block * BLOCK as u64, into: Pages::zeroed(BLOCK) })
+        perform(device, DeviceOp::Read { at: block * BLOCK as u64, into: Pages::zeroed(BLOCK) })
     }
 
     fn write(device: &dyn Device, block: u64) -> Result<Pages, DeviceError> {
-        perform(device, Op::Write { at: block * BLOCK as u64, from: Arc::new(Pages::zeroed(BLOCK)) })
+        perform(device, DeviceOp::Write { at: block * BLOCK as u64, from: Arc::new(Pages::zeroed(BLOCK)) })
     }
 
     #[test]
     fn only_whole_blocks_of_the_device_are_asked_for() {
         let device = device(4, LONG);
-        let at = |at, len| perform(&device, Op::Read { at, into: Pages::zeroed(len) }).map(|pages| pages.len());
+        let at = |at, len| perform(&device, DeviceOp::Read { at, into: Pages::zeroed(len) }).map(|pages| pages.len());
         assert_eq!(at(15 * BLOCK as u64, BLOCK), Ok(BLOCK));
         for (first, len) in [(0, 0), (1, BLOCK), (15 * BLOCK as u64, 2 * BLOCK), (u64::MAX - 4095, BLOCK)] {
             assert_eq!(at(first, len), Err(DeviceError::Range), "{first} {len}");
@@ -340,8 +340,8 @@ mod tests {
         let device = device(4, LONG);
         write(&device, 3).unwrap();
         read(&device, 3).unwrap();
-        perform(&device, Op::Sync).unwrap();
-        device.device().plan(Fault { on: On::Read, times: 1, what: What::Error(5) });
+        perform(&device, DeviceOp::Sync).unwrap();
+        device.device().plan(DeviceFault { on: On::Read, times: 1, what: FaultyOperation::Error(5) });
         assert_eq!(read(&device, 0).unwrap_err(), DeviceError::Os(5));
         let bytes = BLOCK as u64;
         let expect = DeviceCounts {
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn a_read_that_stalls_is_answered_and_keeps_its_place_until_it_ends() {
         let device = device(2, Duration::from_millis(20));
-        device.device().plan(Fault { on: On::Read, times: 2, what: What::Hold });
+        device.device().plan(DeviceFault { on: On::Read, times: 2, what: FaultyOperation::Hold });
         assert_eq!(read(&device, 0).unwrap_err(), DeviceError::Stalled);
         assert_eq!(read(&device, 1).unwrap_err(), DeviceError::Stalled);
         assert_eq!(read(&device, 2).unwrap_err(), DeviceError::Busy);
@@ -380,7 +380,7 @@ mod tests {
             while device.book.is_awake.load(SeqCst) {
                 thread::yield_now();
             }
-            device.device().plan(Fault { on: On::Read, times: 1, what: What::Hold });
+            device.device().plan(DeviceFault { on: On::Read, times: 1, what: FaultyOperation::Hold });
             assert_eq!(read(&device, 0).unwrap_err(), DeviceError::Stalled);
             device.device().release();
         }
@@ -388,10 +388,12 @@ mod tests {
 
     #[test]
     fn a_write_or_a_sync_that_stalled_is_counted_until_it_ends() {
-        for (on, op) in [(On::Write, Op::Write { at: 0, from: Arc::new(Pages::zeroed(BLOCK)) }), (On::Sync, Op::Sync)] {
+        for (on, op) in
+            [(On::Write, DeviceOp::Write { at: 0, from: Arc::new(Pages::zeroed(BLOCK)) }), (On::Sync, DeviceOp::Sync)]
+        {
             let faulty = Faulty::new(Threads::new(Arc::new(crate::device::tests::file(16)), 2).unwrap());
-            let device = Watched::new(faulty, 2, Patience { read: LONG, write: Duration::from_millis(20) });
-            device.device().plan(Fault { on, times: 1, what: What::Hold });
+            let device = WatchedDevice::new(faulty, 2, Patience { read: LONG, write: Duration::from_millis(20) });
+            device.device().plan(DeviceFault { on, times: 1, what: FaultyOperation::Hold });
             assert_eq!(perform(&device, op).unwrap_err(), DeviceError::Stalled);
             assert!(read(&device, 1).is_ok());
             assert_eq!(device.counts().writes_in_progress, 1);
@@ -406,11 +408,11 @@ mod tests {
     #[test]
     fn writes_have_a_patience_of_their_own() {
         let device = device(2, Duration::from_millis(20));
-        device.device().plan(Fault { on: On::Write, times: 1, what: What::Hold });
+        device.device().plan(DeviceFault { on: On::Write, times: 1, what: FaultyOperation::Hold });
         let (said, hears) = std::sync::mpsc::channel();
         let from = Arc::new(Pages::zeroed(BLOCK));
-        device.start(Op::Write { at: 0, from }, Box::new(move |result| said.send(result).unwrap()));
-        device.device().plan(Fault { on: On::Read, times: 1, what: What::Hold });
+        device.start(DeviceOp::Write { at: 0, from }, Box::new(move |result| said.send(result).unwrap()));
+        device.device().plan(DeviceFault { on: On::Read, times: 1, what: FaultyOperation::Hold });
         assert_eq!(read(&device, 0).unwrap_err(), DeviceError::Stalled);
         assert!(hears.try_recv().is_err(), "the write had more time");
         device.device().release();

@@ -2,7 +2,7 @@
 //! An entry of a segment: a head of one unit that says what follows and where it was written, so that what an earlier
 //! life of the segment or another store has left there is never taken for it.
 
-use super::words::{PutWords, Words};
+use super::words::{PutWords, WordReader};
 use super::{UNIT, checksum};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"LQEN");
@@ -10,7 +10,7 @@ const MAGIC: u32 = u32::from_le_bytes(*b"LQEN");
 pub const HEAD: usize = UNIT as usize;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum DiskEntryKind {
     Object,
     /// A chunk of the body of an object whose record follows later.
     Part,
@@ -19,7 +19,7 @@ pub enum Kind {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryHead {
-    pub kind: Kind,
+    pub kind: DiskEntryKind,
     /// The generation of the segment it was written for.
     pub generation: u64,
     /// The unit of the device that it is at.
@@ -35,9 +35,9 @@ impl EntryHead {
         let mut out = Vec::with_capacity(HEAD);
         out.put_u32(MAGIC);
         out.put_u32(match self.kind {
-            Kind::Object => 1,
-            Kind::Part => 2,
-            Kind::Removals => 3,
+            DiskEntryKind::Object => 1,
+            DiskEntryKind::Part => 2,
+            DiskEntryKind::Removals => 3,
         });
         out.put_u64(self.generation);
         out.put_u64(self.at);
@@ -52,14 +52,14 @@ impl EntryHead {
     /// The head at the beginning of `bytes`, if it is one that the store `store_id` has written at `at` in `generation`.
     pub fn decode(bytes: &[u8], store_id: u64, generation: u64, at: u64) -> Option<EntryHead> {
         let mut unit: [u8; HEAD] = bytes.get(..HEAD)?.try_into().ok()?;
-        let mut words = Words(&bytes[..HEAD]);
+        let mut words = WordReader(&bytes[..HEAD]);
         if words.u32()? != MAGIC {
             return None;
         }
         let kind = match words.u32()? {
-            1 => Kind::Object,
-            2 => Kind::Part,
-            3 => Kind::Removals,
+            1 => DiskEntryKind::Object,
+            2 => DiskEntryKind::Part,
+            3 => DiskEntryKind::Removals,
             _ => return None,
         };
         let head = EntryHead { kind, generation: words.u64()?, at: words.u64()?, len: words.u32()?, own: [0; 32] };

@@ -21,9 +21,9 @@ pub const CHUNK: usize = 64 << 10;
 pub const FIRST_SEGMENT: u64 = 2 * BLOCK as u64;
 
 /// The part of a digest that tables and removals carry; of SHA-256, 128 bits tell all objects apart.
-pub type Key = [u8; 16];
+pub type DigestKey = [u8; 16];
 
-pub fn key_of(digest: &[u8; 32]) -> Key {
+pub fn key_of(digest: &[u8; 32]) -> DigestKey {
     let mut key = [0; 16];
     key.copy_from_slice(&digest[..16]);
     key

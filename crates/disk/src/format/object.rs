@@ -3,7 +3,7 @@
 //! chunks, and the body itself when it is one chunk or less.
 
 use super::entry::HEAD;
-use super::words::{PutWords, Words};
+use super::words::{PutWords, WordReader};
 use super::{CHUNK, checksum};
 
 const FIELDS: usize = 128;
@@ -16,7 +16,7 @@ pub const MOST_ENTRY: u64 = 8 << 20;
 
 /// Fixed fields of a record. Times are seconds since 1970.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Fields {
+pub struct ObjectFields {
     pub digest: [u8; 32],
     pub xid: u64,
     /// The number of the newest invalidation that it has been judged by, or that was known when its fetch began.
@@ -34,7 +34,7 @@ pub struct Fields {
     pub copy_of: (u64, u64),
 }
 
-impl Fields {
+impl ObjectFields {
     /// The second since 1970 from which on nobody wants it.
     pub fn expiry(&self) -> u32 {
         // The conversion saturates, and makes 0 of what is no number.
@@ -44,7 +44,7 @@ impl Fields {
 
 /// Head, vary spec and values, attributes and tags.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Texts<'a> {
+pub struct ObjectTexts<'a> {
     pub head: &'a [u8],
     pub spec: &'a [u8],
     pub values: &'a [u8],
@@ -52,7 +52,7 @@ pub struct Texts<'a> {
     pub tags: &'a [u8],
 }
 
-impl<'a> Texts<'a> {
+impl<'a> ObjectTexts<'a> {
     fn all(&self) -> [&'a [u8]; 5] {
         [self.head, self.spec, self.values, self.aux, self.tags]
     }
@@ -73,9 +73,9 @@ pub struct Chunk {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Record<'a> {
-    pub fields: Fields,
-    pub texts: Texts<'a>,
+pub struct DiskRecord<'a> {
+    pub fields: ObjectFields,
+    pub texts: ObjectTexts<'a>,
     pub chunks: Vec<Chunk>,
     pub body_len: u64,
     /// The body, when it follows. Not yet checked.
@@ -83,11 +83,11 @@ pub struct Record<'a> {
 }
 
 /// Bytes of a record without its entry's head and without a body.
-pub fn encoded_len(texts: &Texts<'_>, chunks: usize) -> usize {
+pub fn encoded_len(texts: &ObjectTexts<'_>, chunks: usize) -> usize {
     FIELDS + texts.bytes() + chunks * CHUNK_LINE
 }
 
-pub fn encode(store_id: u64, fields: &Fields, texts: &Texts<'_>, chunks: &[Chunk]) -> Vec<u8> {
+pub fn encode(store_id: u64, fields: &ObjectFields, texts: &ObjectTexts<'_>, chunks: &[Chunk]) -> Vec<u8> {
     let len = encoded_len(texts, chunks.len());
     let mut out = Vec::with_capacity(len);
     out.put_u32(0);
@@ -115,14 +115,14 @@ pub fn encode(store_id: u64, fields: &Fields, texts: &Texts<'_>, chunks: &[Chunk
 }
 
 /// The record in an entry, head included, whose digest is known from there. `None`: it isn't whole.
-pub fn decode(store_id: u64, digest: [u8; 32], entry: &[u8]) -> Option<Record<'_>> {
+pub fn decode(store_id: u64, digest: [u8; 32], entry: &[u8]) -> Option<DiskRecord<'_>> {
     let record = entry.get(HEAD..)?;
-    let mut words = Words(record);
+    let mut words = WordReader(record);
     let (sum, len) = (words.u32()?, words.u32()? as usize);
     if len < FIELDS || checksum(store_id, record.get(4..len)?) != sum {
         return None;
     }
-    let fields = Fields {
+    let fields = ObjectFields {
         digest,
         xid: words.u64()?,
         ban_seq: words.u64()?,
@@ -139,13 +139,13 @@ pub fn decode(store_id: u64, digest: [u8; 32], entry: &[u8]) -> Option<Record<'_
         *part_len = words.u32()? as usize;
     }
     let count = words.u32()? as usize;
-    let fields = Fields { copy_of: (words.u64()?, words.u64()?), ..fields };
-    let mut rest = Words(&record[FIELDS..len]);
+    let fields = ObjectFields { copy_of: (words.u64()?, words.u64()?), ..fields };
+    let mut rest = WordReader(&record[FIELDS..len]);
     let [head, spec, values, aux, tags] = lens.map(|part_len| rest.bytes(part_len));
-    let texts = Texts { head: head?, spec: spec?, values: values?, aux: aux?, tags: tags? };
+    let texts = ObjectTexts { head: head?, spec: spec?, values: values?, aux: aux?, tags: tags? };
     let chunks = chunks(rest.0, count)?;
     let body_len = chunks.iter().map(|chunk| u64::from(chunk.len)).sum();
-    Some(Record { fields, texts, chunks, body_len, inline: &record[len..] })
+    Some(DiskRecord { fields, texts, chunks, body_len, inline: &record[len..] })
 }
 
 /// The table of chunks, if it is one: all of a full length but the last, and only an only one in the record itself.
@@ -153,7 +153,7 @@ fn chunks(table: &[u8], count: usize) -> Option<Vec<Chunk>> {
     if table.len() != count.checked_mul(CHUNK_LINE)? {
         return None;
     }
-    let mut words = Words(table);
+    let mut words = WordReader(table);
     let mut chunks = Vec::with_capacity(count);
     for turn in 1..=count {
         let chunk = Chunk { generation: words.u64()?, at: words.u64()?, len: words.u32()?, sum: words.u32()? };
@@ -170,14 +170,25 @@ fn chunks(table: &[u8], count: usize) -> Option<Vec<Chunk>> {
 mod tests {
     use super::*;
 
-    fn fields() -> Fields {
+    fn fields() -> ObjectFields {
         let (t_origin, ttl, grace, keep) = (1e9, 10.5, 10.0, 0.0);
-        Fields { digest: [3; 32], xid: 1, ban_seq: 2, t_origin, ttl, grace, keep, flags: 5, hits: 6, copy_of: (7, 8) }
+        ObjectFields {
+            digest: [3; 32],
+            xid: 1,
+            ban_seq: 2,
+            t_origin,
+            ttl,
+            grace,
+            keep,
+            flags: 5,
+            hits: 6,
+            copy_of: (7, 8),
+        }
     }
 
     #[test]
     fn a_record_is_read_back() {
-        let texts = Texts { head: b"HTTP", spec: b"a", values: b"bc", aux: b"", tags: b"t" };
+        let texts = ObjectTexts { head: b"HTTP", spec: b"a", values: b"bc", aux: b"", tags: b"t" };
         let chunks = [Chunk { generation: 0, at: 0, len: 4, sum: 9 }];
         let mut entry = vec![0; HEAD];
         entry.extend(encode(1, &fields(), &texts, &chunks));
@@ -195,7 +206,7 @@ mod tests {
     #[test]
     fn what_has_no_end_expires_late_and_nonsense_at_once() {
         assert_eq!(fields().expiry(), 1_000_000_021);
-        assert_eq!(Fields { ttl: 1e300, ..fields() }.expiry(), u32::MAX);
-        assert_eq!(Fields { t_origin: f64::NAN, ..fields() }.expiry(), 0);
+        assert_eq!(ObjectFields { ttl: 1e300, ..fields() }.expiry(), u32::MAX);
+        assert_eq!(ObjectFields { t_origin: f64::NAN, ..fields() }.expiry(), 0);
     }
 }

@@ -2,8 +2,8 @@
 //! A removal: what the log says of objects that it holds further back and that are no more. It depends on no order, so
 //! that it may be read before or after what it speaks of.
 
-use super::Key;
-use super::words::{PutWords, Words};
+use super::DigestKey;
+use super::words::{PutWords, WordReader};
 
 pub const BYTES: usize = 32;
 
@@ -11,7 +11,7 @@ pub const BYTES: usize = 32;
 pub enum Removal {
     /// All objects of this key that know no invalidation of the number `before` or a later one.
     Key {
-        key: Key,
+        key: DigestKey,
         before: u64,
     },
     Record {
@@ -39,9 +39,9 @@ impl Removal {
 
     /// One of [`BYTES`] bytes.
     pub fn decode(bytes: &[u8]) -> Option<Removal> {
-        let mut words = Words(bytes);
+        let mut words = WordReader(bytes);
         let (first, third, kind) = (words.array::<16>()?, words.u64()?, words.u64()?);
-        let mut halves = Words(&first);
+        let mut halves = WordReader(&first);
         match kind {
             1 => Some(Removal::Key { key: first, before: third }),
             2 => Some(Removal::Record { generation: halves.u64()?, at: halves.u64()? }),

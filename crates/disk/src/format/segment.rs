@@ -5,8 +5,8 @@
 //! The table can be made anew from the entries; removals can't, and without them an object that is no more could come
 //! back. So they and the trailer are there twice, in blocks of their own.
 
-use super::words::{PutWords, Words};
-use super::{BLOCK, Key, checksum, removal, removal::Removal};
+use super::words::{PutWords, WordReader};
+use super::{BLOCK, DigestKey, checksum, removal, removal::Removal};
 
 const HEAD_MAGIC: &[u8; 8] = b"LQSEGMNT";
 const END_MAGIC: &[u8; 8] = b"LQSEGEND";
@@ -15,7 +15,7 @@ pub const LINE: usize = 40;
 
 /// The generation in a segment's first block, if the store `store_id` has written that there.
 pub fn decode_head(block: &[u8], store_id: u64, index: u32) -> Option<u64> {
-    let mut words = Words(block);
+    let mut words = WordReader(block);
     let is_ours = words.array()? == *HEAD_MAGIC && words.u64()? == store_id;
     let (generation, own_index) = (words.u64()?, words.u32()?);
     let is_whole = words.u32()? == checksum(store_id, &block[..28]);
@@ -34,8 +34,8 @@ pub fn encode_head(store_id: u64, index: u32, generation: u64) -> Vec<u8> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Line {
-    pub key: Key,
+pub struct FooterLine {
+    pub key: DigestKey,
     pub ban_seq: u64,
     /// The unit of its entry, counted from the segment's first.
     pub offset: u32,
@@ -45,19 +45,19 @@ pub struct Line {
     pub body_kb: u32,
 }
 
-impl Line {
+impl FooterLine {
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.key);
         out.put_u64(self.ban_seq);
         [self.offset, self.expiry, self.units, self.body_kb].into_iter().for_each(|word| out.put_u32(word));
     }
 
-    fn decode(bytes: &[u8; LINE]) -> Line {
+    fn decode(bytes: &[u8; LINE]) -> FooterLine {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let mut key = [0; 16];
         key.copy_from_slice(&bytes[..16]);
         let ban_seq = u64::from(word(16)) | u64::from(word(20)) << 32;
-        Line { key, ban_seq, offset: word(24), expiry: word(28), units: word(32), body_kb: word(36) }
+        FooterLine { key, ban_seq, offset: word(24), expiry: word(28), units: word(32), body_kb: word(36) }
     }
 }
 
@@ -78,19 +78,23 @@ pub struct Trailer {
 
 /// Offsets of a footer's parts, in bytes from its first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Parts {
+pub struct FooterParts {
     pub removals: [u64; 2],
     pub trailers: [u64; 2],
     pub len: u64,
 }
 
-impl Parts {
+impl FooterParts {
     /// The offsets in a footer of so many lines and removals.
-    pub fn of(lines: usize, removals: usize) -> Parts {
+    pub fn of(lines: usize, removals: usize) -> FooterParts {
         let (lines, copy) = (whole_blocks(lines * LINE), whole_blocks(removals * removal::BYTES));
         let trailers = lines + 2 * copy;
         let block = BLOCK as u64;
-        Parts { removals: [lines, lines + copy], trailers: [trailers, trailers + block], len: trailers + 2 * block }
+        FooterParts {
+            removals: [lines, lines + copy],
+            trailers: [trailers, trailers + block],
+            len: trailers + 2 * block,
+        }
     }
 }
 
@@ -101,7 +105,7 @@ fn whole_blocks(bytes: usize) -> u64 {
 impl Trailer {
     /// The trailer in one of a segment's last two blocks, if it is that of `generation`.
     pub fn decode(block: &[u8], store_id: u64, generation: u64) -> Option<Trailer> {
-        let mut words = Words(block);
+        let mut words = WordReader(block);
         let is_ours = words.array()? == *END_MAGIC && words.u64()? == store_id;
         let own = Trailer {
             generation: words.u64()?,
@@ -132,15 +136,15 @@ impl Trailer {
         out
     }
 
-    pub fn parts(&self) -> Parts {
-        Parts::of(self.lines as usize, self.removals as usize)
+    pub fn parts(&self) -> FooterParts {
+        FooterParts::of(self.lines as usize, self.removals as usize)
     }
 
     /// The lines, read from the beginning of the footer. `None`: they aren't whole.
-    pub fn decode_lines(&self, bytes: &[u8], store_id: u64) -> Option<Vec<Line>> {
+    pub fn decode_lines(&self, bytes: &[u8], store_id: u64) -> Option<Vec<FooterLine>> {
         let bytes = bytes.get(..(self.lines as usize).checked_mul(LINE)?)?;
         let is_whole = checksum(store_id, bytes) == self.lines_sum;
-        is_whole.then(|| bytes.as_chunks().0.iter().map(Line::decode).collect())
+        is_whole.then(|| bytes.as_chunks().0.iter().map(FooterLine::decode).collect())
     }
 
     /// The removals, read from either copy. `None`: this copy isn't whole.
@@ -152,8 +156,8 @@ impl Trailer {
 }
 
 /// A footer, whose trailer is completed by what it stands behind.
-pub fn encode_footer(store_id: u64, trailer: Trailer, lines: &[Line], removals: &[Removal]) -> Vec<u8> {
-    let parts = Parts::of(lines.len(), removals.len());
+pub fn encode_footer(store_id: u64, trailer: Trailer, lines: &[FooterLine], removals: &[Removal]) -> Vec<u8> {
+    let parts = FooterParts::of(lines.len(), removals.len());
     let (mut table, mut copy) = (Vec::with_capacity(parts.len as usize), Vec::new());
     lines.iter().for_each(|line| line.encode(&mut table));
     removals.iter().for_each(|removal| removal.encode(&mut copy));
@@ -186,11 +190,11 @@ mod tests {
         assert_eq!(decode_head(&block, 5, 3), Some(77));
         assert_eq!((decode_head(&block, 5, 4), decode_head(&block, 6, 3)), (None, None));
 
-        let line = Line { key: [1; 16], ban_seq: 9, offset: 64, expiry: 8, units: 7, body_kb: 6 };
+        let line = FooterLine { key: [1; 16], ban_seq: 9, offset: 64, expiry: 8, units: 7, body_kb: 6 };
         let removals = [Removal::Key { key: [2; 16], before: 4 }, Removal::Record { generation: 1, at: 2 }];
         let trailer = Trailer { generation: 77, end: 8192, previous: 76, ..Trailer::default() };
         let bytes = encode_footer(5, trailer, &[line], &removals);
-        let parts = Parts::of(1, 2);
+        let parts = FooterParts::of(1, 2);
         assert_eq!(bytes.len() as u64, parts.len);
         for at in parts.trailers {
             let read = Trailer::decode(&bytes[at as usize..][..BLOCK], 5, 77).unwrap();

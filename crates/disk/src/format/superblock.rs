@@ -2,7 +2,7 @@
 //! The superblock: whose store this is and how it is cut. In the first two blocks of the device, twice the same; written
 //! when the store is made, and when it is bound to another life of its journal: one after the other then.
 
-use super::words::{PutWords, Words};
+use super::words::{PutWords, WordReader};
 use super::{BLOCK, FIRST_SEGMENT, UNIT, VERSION, checksum};
 
 const MAGIC: &[u8; 8] = b"LACQDISK";
@@ -26,7 +26,7 @@ pub struct Superblock {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Found {
+pub enum FoundSuperblock {
     Ours(Superblock),
     OtherVersion(u32),
     Damaged,
@@ -75,22 +75,22 @@ impl Superblock {
         out
     }
 
-    pub fn decode(block: &[u8]) -> Found {
+    pub fn decode(block: &[u8]) -> FoundSuperblock {
         if block.iter().all(|&byte| byte == 0) {
-            return Found::Blank;
+            return FoundSuperblock::Blank;
         }
-        let mut words = Words(block);
+        let mut words = WordReader(block);
         if words.array() != Some(*MAGIC) {
-            return Found::Foreign;
+            return FoundSuperblock::Foreign;
         }
         match words.u32() {
-            Some(VERSION) => Self::fields(block, words).map_or(Found::Damaged, Found::Ours),
-            Some(version) => Found::OtherVersion(version),
-            None => Found::Damaged,
+            Some(VERSION) => Self::fields(block, words).map_or(FoundSuperblock::Damaged, FoundSuperblock::Ours),
+            Some(version) => FoundSuperblock::OtherVersion(version),
+            None => FoundSuperblock::Damaged,
         }
     }
 
-    fn fields(block: &[u8], mut words: Words<'_>) -> Option<Superblock> {
+    fn fields(block: &[u8], mut words: WordReader<'_>) -> Option<Superblock> {
         let block_bytes = words.u32()?;
         let own = Superblock {
             store_id: words.u64()?,
@@ -118,19 +118,19 @@ mod tests {
     fn a_superblock_is_read_back() {
         let own = Superblock { journal: 9, ..Superblock::cut(7, 1 << 20, LEAST_SEGMENT).unwrap() };
         assert_eq!(own.segments, 15);
-        assert_eq!(Superblock::decode(&own.encode()), Found::Ours(own));
+        assert_eq!(Superblock::decode(&own.encode()), FoundSuperblock::Ours(own));
     }
 
     #[test]
     fn what_isnt_one_is_told_apart() {
         let mut block = Superblock::cut(7, 1 << 20, LEAST_SEGMENT).unwrap().encode();
         block[20] ^= 1;
-        assert_eq!(Superblock::decode(&block), Found::Damaged);
+        assert_eq!(Superblock::decode(&block), FoundSuperblock::Damaged);
         block[8] = 9;
-        assert_eq!(Superblock::decode(&block), Found::OtherVersion(9));
+        assert_eq!(Superblock::decode(&block), FoundSuperblock::OtherVersion(9));
         block[0] = 0;
-        assert_eq!(Superblock::decode(&block), Found::Foreign);
-        assert_eq!(Superblock::decode(&[0; BLOCK]), Found::Blank);
+        assert_eq!(Superblock::decode(&block), FoundSuperblock::Foreign);
+        assert_eq!(Superblock::decode(&[0; BLOCK]), FoundSuperblock::Blank);
         assert_eq!(Superblock::cut(7, 4 * LEAST_SEGMENT, LEAST_SEGMENT), None);
     }
 }

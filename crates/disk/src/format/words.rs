@@ -2,9 +2,9 @@
 //! Little-endian words, one after the other.
 
 #[derive(Clone, Copy, Debug)]
-pub struct Words<'a>(pub &'a [u8]);
+pub struct WordReader<'a>(pub &'a [u8]);
 
-impl<'a> Words<'a> {
+impl<'a> WordReader<'a> {
     pub fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;

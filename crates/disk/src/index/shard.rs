@@ -3,10 +3,10 @@
 //! by its size. What is sought stands behind that place, before the next gap; nothing beside the slots is stored. It grows in
 //! place, on pages of its own: there is nothing beside it that somebody would have to count.
 
-use sys::words::Words;
+use sys::words::OwnedWords;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct IndexSlot {
     /// Unit of the record, 40 bits, never 0.
     pub at: u64,
     /// Blocks that it touches, 255 for more.
@@ -21,7 +21,7 @@ pub(crate) const MOST_USE: u8 = 3;
 const AT_BITS: u32 = 40;
 /// A shard grows by one part in so many, and by whole pages.
 const GROWTH: usize = 8;
-const PAGE: usize = Words::PAGE / 2;
+const PAGE: usize = OwnedWords::PAGE / 2;
 /// Room behind the last place for what is pushed beyond it.
 const TAIL: usize = 8;
 
@@ -30,7 +30,7 @@ type Packed = [u64; 2];
 
 const GAP: Packed = [0, 0];
 
-fn pack(tag: u32, slot: Slot) -> Packed {
+fn pack(tag: u32, slot: IndexSlot) -> Packed {
     debug_assert!(slot.at != 0 && slot.at >> AT_BITS == 0, "an address of 40 bits, never 0");
     let rest = u64::from(slot.blocks) | u64::from(slot.used) << 8;
     [u64::from(tag) << 32 | u64::from(slot.expiry), slot.at | rest << AT_BITS]
@@ -44,21 +44,26 @@ fn tag_of(packed: Packed) -> u32 {
     (packed[0] >> 32) as u32
 }
 
-fn slot_of(packed: Packed) -> Slot {
+fn slot_of(packed: Packed) -> IndexSlot {
     let rest = packed[1] >> AT_BITS;
-    Slot { at: packed[1] & ((1 << AT_BITS) - 1), blocks: rest as u8, expiry: packed[0] as u32, used: (rest >> 8) as u8 }
+    IndexSlot {
+        at: packed[1] & ((1 << AT_BITS) - 1),
+        blocks: rest as u8,
+        expiry: packed[0] as u32,
+        used: (rest >> 8) as u8,
+    }
 }
 
 #[derive(Default, Debug)]
-pub(crate) struct Shard {
-    words: Words,
+pub(crate) struct IndexShard {
+    words: OwnedWords,
     /// Places that tags are spread over; behind them is a tail.
     places: usize,
     len: usize,
 }
 
-impl Shard {
-    pub fn of_tag(&self, tag: u32) -> impl Iterator<Item = Slot> {
+impl IndexShard {
+    pub fn of_tag(&self, tag: u32) -> impl Iterator<Item = IndexSlot> {
         self.run(tag).filter(move |&&packed| tag_of(packed) == tag).map(|&packed| slot_of(packed))
     }
 
@@ -102,7 +107,7 @@ impl Shard {
     }
 
     /// Adds one; it isn't crowded.
-    pub fn insert(&mut self, tag: u32, slot: Slot) {
+    pub fn insert(&mut self, tag: u32, slot: IndexSlot) {
         self.len += 1;
         let mut at = self.home(tag);
         let slots = self.slots_mut();
@@ -118,7 +123,7 @@ impl Shard {
     }
 
     /// Takes out one of that tag that is meant.
-    pub fn remove(&mut self, tag: u32, is_meant: impl Fn(&Slot) -> bool) -> Option<Slot> {
+    pub fn remove(&mut self, tag: u32, is_meant: impl Fn(&IndexSlot) -> bool) -> Option<IndexSlot> {
         let at = self.position(tag, is_meant)?;
         let removed = slot_of(self.slots()[at]);
         // Those behind it move up, as far as none stands at its own place.
@@ -132,7 +137,7 @@ impl Shard {
         Some(removed)
     }
 
-    pub fn update(&mut self, tag: u32, at: u64, change: impl FnOnce(&mut Slot)) -> bool {
+    pub fn update(&mut self, tag: u32, at: u64, change: impl FnOnce(&mut IndexSlot)) -> bool {
         let Some(position) = self.position(tag, |slot| slot.at == at) else { return false };
         let mut slot = slot_of(self.slots()[position]);
         change(&mut slot);
@@ -140,7 +145,7 @@ impl Shard {
         true
     }
 
-    pub fn retain(&mut self, stays: impl Fn(&Slot) -> bool) -> usize {
+    pub fn retain(&mut self, stays: impl Fn(&IndexSlot) -> bool) -> usize {
         let mut removed = 0;
         for packed in self.slots_mut().iter_mut().filter(|packed| !is_gap(**packed)) {
             if !stays(&slot_of(*packed)) {
@@ -174,7 +179,7 @@ impl Shard {
         self.slots()[self.home(tag)..].iter().take_while(move |&&packed| !is_gap(packed) && tag_of(packed) <= tag)
     }
 
-    fn position(&self, tag: u32, is_meant: impl Fn(&Slot) -> bool) -> Option<usize> {
+    fn position(&self, tag: u32, is_meant: impl Fn(&IndexSlot) -> bool) -> Option<usize> {
         let mut run = self.run(tag).enumerate();
         let found = run.find(|&(_, &packed)| tag_of(packed) == tag && is_meant(&slot_of(packed)));
         found.map(|(skipped, _)| self.home(tag) + skipped)
@@ -215,17 +220,17 @@ fn home(tag: u32, places: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn insert(shard: &mut Shard, tag: u32, at: u64) {
+    fn insert(shard: &mut IndexShard, tag: u32, at: u64) {
         if shard.is_crowded() {
             assert!(shard.grow(u64::MAX));
         }
-        shard.insert(tag, Slot { at, blocks: 1, expiry: 1, used: 0 });
+        shard.insert(tag, IndexSlot { at, blocks: 1, expiry: 1, used: 0 });
     }
 
     #[test]
     fn tags_that_crowd_the_last_place_push_the_end_out() {
         for tag in [u32::MAX, 0, 1 << 31] {
-            let mut shard = Shard::default();
+            let mut shard = IndexShard::default();
             (1..=3000).for_each(|at| insert(&mut shard, tag, at));
             insert(&mut shard, tag ^ 1, 1);
             assert_eq!((shard.of_tag(tag).count(), shard.of_tag(tag ^ 1).count()), (3000, 1));
@@ -238,13 +243,13 @@ mod tests {
 
     #[test]
     fn what_stands_at_the_very_end_stays_when_others_go() {
-        let mut shard = Shard::default();
+        let mut shard = IndexShard::default();
         assert!(shard.grow(u64::MAX));
         insert(&mut shard, 0, 1);
         let mut at = 1;
         while !shard.is_crowded() {
             at += 1;
-            shard.insert(u32::MAX, Slot { at, blocks: 1, expiry: 1, used: 0 });
+            shard.insert(u32::MAX, IndexSlot { at, blocks: 1, expiry: 1, used: 0 });
         }
         assert!(shard.is_full_to_the_end());
         assert_eq!(shard.retain(|slot| slot.at != 1), 1);
@@ -255,12 +260,12 @@ mod tests {
 
     #[test]
     fn one_that_may_not_grow_is_as_before() {
-        let mut shard = Shard::default();
+        let mut shard = IndexShard::default();
         assert!(!shard.grow(4095) && shard.bytes() == 0 && shard.grow(4096));
         let mut at = 0;
         while !shard.is_crowded() {
             at += 1;
-            shard.insert(u32::MAX, Slot { at, blocks: 1, expiry: 1, used: 0 });
+            shard.insert(u32::MAX, IndexSlot { at, blocks: 1, expiry: 1, used: 0 });
         }
         assert!(!shard.grow(4095));
         assert_eq!((shard.of_tag(u32::MAX).count() as u64, shard.bytes()), (at, 4096));

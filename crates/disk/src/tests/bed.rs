@@ -11,11 +11,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use storage::StoredBody;
 
 use crate::body::DiskBody;
-use crate::dice::Dice;
+use crate::dice::DiskDice;
 use crate::disk::{Disk, Stage};
-use crate::format::object::{Fields, Texts};
-use crate::load::{Candidate, Lost};
-use crate::options::{Options, Others};
+use crate::format::object::{ObjectFields, ObjectTexts};
+use crate::load::{Lost, RecordCandidate};
+use crate::options::{DiskStoreOptions, Others};
 use crate::put::Refused;
 use crate::task::Driver;
 use crate::tests::simulated::Simulated;
@@ -24,7 +24,7 @@ pub const NOW: u32 = 1_000_000;
 pub const SEGMENT: u64 = 192 << 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Life {
+pub enum VersionLife {
     Live,
     /// Removed by its name: it isn't found in this life of the process.
     Removed,
@@ -32,17 +32,17 @@ pub enum Life {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Version {
+pub struct ObjectVersion {
     pub len: usize,
-    pub life: Life,
+    pub life: VersionLife,
 }
 
 pub struct Bed {
-    pub dice: Dice,
+    pub dice: DiskDice,
     pub device: Arc<Simulated>,
     pub disk: Disk,
     pub driver: Option<Driver>,
-    pub model: BTreeMap<u8, Vec<Version>>,
+    pub model: BTreeMap<u8, Vec<ObjectVersion>>,
     pub seq: u64,
     /// Invalidations that were acknowledged, as far as the store still needs them.
     pub journal: Vec<(u8, u64)>,
@@ -67,7 +67,7 @@ pub fn digest_of(name: u8) -> [u8; 32] {
 }
 
 pub fn bytes_of(name: u8, version: usize, len: usize) -> Vec<u8> {
-    let mut dice = Dice::new(u64::from(name) << 32 | version as u64);
+    let mut dice = DiskDice::new(u64::from(name) << 32 | version as u64);
     let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| dice.word().to_le_bytes()).collect();
     bytes.truncate(len);
     bytes
@@ -77,19 +77,30 @@ pub fn head_of(name: u8, version: usize) -> Vec<u8> {
     [&[name][..], &(version as u64).to_le_bytes(), &vec![name; version % 700]].concat()
 }
 
-pub fn fields_of(name: u8, ban_seq: u64) -> Fields {
+pub fn fields_of(name: u8, ban_seq: u64) -> ObjectFields {
     let (t_origin, ttl, grace, keep) = (f64::from(NOW), 1000.0, 0.0, 0.0);
-    Fields { digest: digest_of(name), xid: 1, ban_seq, t_origin, ttl, grace, keep, flags: 0, hits: 0, copy_of: (0, 0) }
+    ObjectFields {
+        digest: digest_of(name),
+        xid: 1,
+        ban_seq,
+        t_origin,
+        ttl,
+        grace,
+        keep,
+        flags: 0,
+        hits: 0,
+        copy_of: (0, 0),
+    }
 }
 
 impl Bed {
     pub fn new(seed: u64, segments: u64) -> Bed {
-        let dice = Dice::new(seed);
+        let dice = DiskDice::new(seed);
         let image = vec![0; (crate::format::FIRST_SEGMENT + segments * SEGMENT) as usize];
         Bed::on(image, dice)
     }
 
-    pub fn on(image: Vec<u8>, mut dice: Dice) -> Bed {
+    pub fn on(image: Vec<u8>, mut dice: DiskDice) -> Bed {
         let device = Simulated::new(image);
         let (disk, driver) = start(&device, &mut dice, Others::Nobody);
         Bed {
@@ -107,7 +118,7 @@ impl Bed {
 
     /// Another process with the same device and the same journal.
     pub fn beside(&mut self, others: Others) -> Bed {
-        let mut dice = Dice::new(self.dice.word());
+        let mut dice = DiskDice::new(self.dice.word());
         let device = self.device.clone();
         let (disk, driver) = start(&device, &mut dice, others);
         self.journal.iter().for_each(|(name, seq)| _ = disk.remove_all(&digest_of(*name), *seq));
@@ -129,8 +140,8 @@ impl Bed {
 
     /// Forgets removals of a process that is gone: the objects may come back, if they weren't removed for good.
     fn forget_removed(&mut self) {
-        let removed = self.model.values_mut().flatten().filter(|version| version.life == Life::Removed);
-        removed.for_each(|version| version.life = Life::Live);
+        let removed = self.model.values_mut().flatten().filter(|version| version.life == VersionLife::Removed);
+        removed.for_each(|version| version.life = VersionLife::Live);
     }
 
     pub fn settle(&mut self) {
@@ -171,7 +182,7 @@ impl Bed {
         bed
     }
 
-    pub fn put(&mut self, name: u8, len: usize) -> Result<Candidate, Refused> {
+    pub fn put(&mut self, name: u8, len: usize) -> Result<RecordCandidate, Refused> {
         self.put_with(name, len, |bed| {
             if bed.dice.one_in(3) {
                 bed.step();
@@ -179,7 +190,7 @@ impl Bed {
         })
     }
 
-    pub fn put_at_once(&mut self, name: u8, len: usize) -> Result<Candidate, Refused> {
+    pub fn put_at_once(&mut self, name: u8, len: usize) -> Result<RecordCandidate, Refused> {
         self.put_with(name, len, |_| {})
     }
 
@@ -189,11 +200,11 @@ impl Bed {
         self.settle();
     }
 
-    fn put_with(&mut self, name: u8, len: usize, meanwhile: fn(&mut Bed)) -> Result<Candidate, Refused> {
+    fn put_with(&mut self, name: u8, len: usize, meanwhile: fn(&mut Bed)) -> Result<RecordCandidate, Refused> {
         let version = self.model.entry(name).or_default().len();
         let ban_seq = self.seq;
         // It may come to be on the disk even if this fails half-way, or the process dies: never as another.
-        self.model.get_mut(&name).expect("made above").push(Version { len, life: Life::Live });
+        self.model.get_mut(&name).expect("made above").push(ObjectVersion { len, life: VersionLife::Live });
         let disk = self.disk.clone();
         let mut put = disk.put(&digest_of(name));
         for piece in bytes_of(name, version, len).chunks(20_000) {
@@ -201,7 +212,7 @@ impl Bed {
             meanwhile(self);
         }
         let head = head_of(name, version);
-        let texts = Texts { head: &head, spec: b"s", values: b"v", aux: b"", tags: b"t" };
+        let texts = ObjectTexts { head: &head, spec: b"s", values: b"v", aux: b"", tags: b"t" };
         put.finish(&fields_of(name, ban_seq), &texts)
     }
 
@@ -209,7 +220,7 @@ impl Bed {
         self.seq += 1;
         self.journal.push((name, self.seq));
         self.disk.remove_all(&digest_of(name), self.seq);
-        self.model.entry(name).or_default().iter_mut().for_each(|version| version.life = Life::Dead);
+        self.model.entry(name).or_default().iter_mut().for_each(|version| version.life = VersionLife::Dead);
     }
 
     /// Lets go of what the store doesn't need of the journal.
@@ -219,7 +230,7 @@ impl Bed {
     }
 
     /// All that is found of an object, each with its version, checked byte for byte.
-    pub fn load_all(&mut self, name: u8) -> Vec<(Candidate, usize)> {
+    pub fn load_all(&mut self, name: u8) -> Vec<(RecordCandidate, usize)> {
         let mut versions = Vec::new();
         for candidate in self.disk.find(&digest_of(name)) {
             if let Ok(version) = self.load(name, candidate) {
@@ -229,7 +240,7 @@ impl Bed {
         versions
     }
 
-    pub fn load(&mut self, name: u8, candidate: Candidate) -> Result<usize, String> {
+    pub fn load(&mut self, name: u8, candidate: RecordCandidate) -> Result<usize, String> {
         let load = self.disk.load(candidate, &digest_of(name));
         let loaded = self.run(load).ok_or("hangs")?.map_err(|lost: Lost| format!("{lost:?}"))?;
         assert_eq!(loaded.fields.digest, digest_of(name));
@@ -240,7 +251,7 @@ impl Bed {
         let version = u64::from_le_bytes(head[1..9].try_into().unwrap()) as usize;
         assert_eq!(head, head_of(name, version), "a wrong byte in a head");
         let known = self.model[&name][version];
-        assert_eq!(known.life, Life::Live, "object {name}, version {version} is served again");
+        assert_eq!(known.life, VersionLife::Live, "object {name}, version {version} is served again");
         let body = loaded.body;
         assert_eq!(body.len(), known.len as u64);
         let read = self.read_body(&body)?;
@@ -283,8 +294,8 @@ impl Bed {
     }
 }
 
-fn start(device: &Arc<Simulated>, dice: &mut Dice, others: Others) -> (Disk, Driver) {
-    let new = Options::new(NOW, dice.word());
-    let options = Options { segment_bytes: Some(SEGMENT), write_behind_bytes: 1 << 20, others, ..new };
+fn start(device: &Arc<Simulated>, dice: &mut DiskDice, others: Others) -> (Disk, Driver) {
+    let new = DiskStoreOptions::new(NOW, dice.word());
+    let options = DiskStoreOptions { segment_bytes: Some(SEGMENT), write_behind_bytes: 1 << 20, others, ..new };
     Disk::open(device.clone(), options)
 }

@@ -7,15 +7,15 @@ use std::task::{Context, Poll, Waker};
 use storage::{Buf, StoreError, StoredBody};
 
 use super::bed::{Bed, NOW, bytes_of, digest_of};
-use super::simulated::{Fault, Kind, Simulated};
+use super::simulated::{OperationKind, Simulated, SimulatedFault};
 use crate::body::DiskBody;
 use crate::disk::Disk;
-use crate::options::Options;
+use crate::options::DiskStoreOptions;
 
 const LEN: usize = 900_000;
 
 /// A store with a long body, and the body, opened with these options.
-fn bed_with(options: Options) -> (Bed, DiskBody) {
+fn bed_with(options: DiskStoreOptions) -> (Bed, DiskBody) {
     let mut bed = Bed::ready(9, 16);
     bed.put_slowly(1, LEN);
     let disk = bed.disk.clone();
@@ -31,7 +31,7 @@ fn bed_with(options: Options) -> (Bed, DiskBody) {
 }
 
 fn bed() -> (Bed, DiskBody) {
-    bed_with(Options::new(NOW, 5))
+    bed_with(DiskStoreOptions::new(NOW, 5))
 }
 
 /// One that reads from `at` on.
@@ -113,7 +113,7 @@ fn who_doesnt_wait_gets_little_read_ahead() {
 
 #[test]
 fn without_memory_each_chunk_is_read_when_it_is_wanted() {
-    let (mut bed, body) = bed_with(Options { read_ahead_bytes: 0, ..Options::new(NOW, 5) });
+    let (mut bed, body) = bed_with(DiskStoreOptions { read_ahead_bytes: 0, ..DiskStoreOptions::new(NOW, 5) });
     let mut reader = Reader::at(0);
     while reader.at < LEN {
         let bytes = bed.run(poll_fn(|cx| reader.poll(cx, &body))).unwrap().unwrap();
@@ -124,7 +124,7 @@ fn without_memory_each_chunk_is_read_when_it_is_wanted() {
 
 #[test]
 fn readers_wait_for_each_other_when_few_reads_are_allowed() {
-    let (mut bed, body) = bed_with(Options { most_reads: 1, ..Options::new(NOW, 5) });
+    let (mut bed, body) = bed_with(DiskStoreOptions { most_reads: 1, ..DiskStoreOptions::new(NOW, 5) });
     let mut readers: Vec<Reader> = (0..12).map(|turn| Reader::at(turn * 70_000)).collect();
     let work = poll_fn(|cx| {
         for reader in &mut readers {
@@ -145,7 +145,7 @@ fn a_body_in_delivery_outlasts_a_stall_but_not_any_number() {
     let (mut bed, body) = bed();
     let mut reader = Reader::at(0);
     bed.run(poll_fn(|cx| reader.poll(cx, &body))).unwrap().unwrap();
-    bed.device.set_fault(Some((Kind::Read, Fault::Hang)));
+    bed.device.set_fault(Some((OperationKind::Read, SimulatedFault::Hang)));
     let mut far = Reader::at(800_000);
     for _ in 0..3 {
         assert!(!far.step(&body));
@@ -153,7 +153,7 @@ fn a_body_in_delivery_outlasts_a_stall_but_not_any_number() {
     }
     bed.device.set_fault(None);
     read_all(&mut bed, &body, &mut far).unwrap();
-    bed.device.set_fault(Some((Kind::Read, Fault::Hang)));
+    bed.device.set_fault(Some((OperationKind::Read, SimulatedFault::Hang)));
     let mut far = Reader::at(400_000);
     let mut stalls = 0;
     let error = loop {

@@ -2,14 +2,14 @@
 //! Damaged and hostile images: never a crash, a hang, a wrong byte; and of single bits and blocks, never an object that was
 //! removed for good.
 
-use super::bed::{Bed, Life, NOW, SEGMENT, digest_of};
-use crate::dice::Dice;
+use super::bed::{Bed, NOW, SEGMENT, VersionLife, digest_of};
+use crate::dice::DiskDice;
 use crate::disk::Stage;
-use crate::format::entry::{EntryHead, HEAD, Kind};
-use crate::format::object::{self, Chunk, Fields, Texts};
+use crate::format::entry::{DiskEntryKind, EntryHead, HEAD};
+use crate::format::object::{self, Chunk, ObjectFields, ObjectTexts};
 use crate::format::removal::Removal;
-use crate::format::segment::{Line, Trailer, encode_footer};
-use crate::format::superblock::{Found, Superblock};
+use crate::format::segment::{FooterLine, Trailer, encode_footer};
+use crate::format::superblock::{FoundSuperblock, Superblock};
 use crate::format::{BLOCK, FIRST_SEGMENT, UNIT, key_of};
 
 /// Number of seeds: `DISK_SEEDS`, or `usual`.
@@ -65,7 +65,7 @@ fn a_footer_that_is_lost_brings_nothing_back_that_was_removed_in_an_earlier_segm
     bed.run(disk.sync()).unwrap().unwrap();
     assert!(bed.disk.remove(removed));
     bed.run(disk.sync()).unwrap().unwrap();
-    bed.model.get_mut(&1).unwrap()[0].life = Life::Dead;
+    bed.model.get_mut(&1).unwrap()[0].life = VersionLife::Dead;
     // Two segments are sealed at once.
     assert!((2..30).take_while(|&name| bed.put_at_once(name, 60_000).is_ok()).count() > 4);
     while bed.device.end_one(&mut bed.dice) {}
@@ -129,7 +129,7 @@ fn a_lost_block_of_a_footer_costs_nothing_but_time() {
 
 /// The ends of the segments that have a footer, and the footers' trailers.
 fn footers(image: &[u8]) -> Vec<(usize, Trailer)> {
-    let Found::Ours(superblock) = Superblock::decode(&image[..BLOCK]) else { panic!("a superblock") };
+    let FoundSuperblock::Ours(superblock) = Superblock::decode(&image[..BLOCK]) else { panic!("a superblock") };
     let ends = (0..superblock.segments).map(|index| (superblock.segment_start(index + 1)) as usize);
     ends.filter_map(|end| {
         let head = &image[end - SEGMENT as usize..][..BLOCK];
@@ -217,7 +217,7 @@ fn what_a_hostile_hand_has_written_with_the_right_checksums_does_no_harm() {
         let mut bed = grown(seed);
         bed.is_hostile = true;
         let mut image = bed.device.image();
-        let Found::Ours(superblock) = Superblock::decode(&image[..BLOCK]) else { panic!("a superblock") };
+        let FoundSuperblock::Ours(superblock) = Superblock::decode(&image[..BLOCK]) else { panic!("a superblock") };
         for (end, trailer) in footers(&image) {
             let start = end - SEGMENT as usize;
             let units = start as u64 / UNIT;
@@ -246,14 +246,14 @@ fn what_a_hostile_hand_has_written_with_the_right_checksums_does_no_harm() {
     }
 }
 
-fn wild(dice: &mut Dice) -> u64 {
+fn wild(dice: &mut DiskDice) -> u64 {
     let word = dice.word();
     [0, 1, u64::MAX, word, word >> 20, word >> 40][dice.below(6) as usize]
 }
 
-fn hostile_line(dice: &mut Dice, name: u8, offset: u32) -> Line {
+fn hostile_line(dice: &mut DiskDice, name: u8, offset: u32) -> FooterLine {
     let own = dice.one_in(2);
-    Line {
+    FooterLine {
         key: key_of(&digest_of(name)),
         ban_seq: wild(dice),
         offset: if own { offset } else { wild(dice) as u32 },
@@ -263,9 +263,9 @@ fn hostile_line(dice: &mut Dice, name: u8, offset: u32) -> Line {
     }
 }
 
-fn hostile_entry(dice: &mut Dice, superblock: &Superblock, name: u8, generation: u64, at: u64) -> Vec<u8> {
-    let wild_time = |dice: &mut Dice| f64::from_bits(wild(dice));
-    let fields = Fields {
+fn hostile_entry(dice: &mut DiskDice, superblock: &Superblock, name: u8, generation: u64, at: u64) -> Vec<u8> {
+    let wild_time = |dice: &mut DiskDice| f64::from_bits(wild(dice));
+    let fields = ObjectFields {
         digest: digest_of(name),
         xid: wild(dice),
         ban_seq: wild(dice),
@@ -278,17 +278,18 @@ fn hostile_entry(dice: &mut Dice, superblock: &Superblock, name: u8, generation:
         copy_of: (wild(dice), wild(dice)),
     };
     let count = dice.below(4);
-    let chunk = |dice: &mut Dice| Chunk {
+    let chunk = |dice: &mut DiskDice| Chunk {
         generation: if dice.one_in(2) { generation } else { wild(dice) },
         at: if dice.one_in(2) { at + dice.below(2000) } else { wild(dice) },
         len: [1 << 16, 1 << 16, wild(dice) as u32][dice.below(3) as usize],
         sum: wild(dice) as u32,
     };
     let chunks: Vec<Chunk> = (0..count).map(|_| chunk(dice)).collect();
-    let texts = Texts { head: b"head", ..Texts::default() };
+    let texts = ObjectTexts { head: b"head", ..ObjectTexts::default() };
     let record = object::encode(superblock.store_id, &fields, &texts, &chunks);
     let len = if dice.one_in(3) { wild(dice) as u32 } else { (HEAD + record.len()) as u32 };
-    let kind = [Kind::Object, Kind::Object, Kind::Part, Kind::Removals][dice.below(4) as usize];
+    let kind = [DiskEntryKind::Object, DiskEntryKind::Object, DiskEntryKind::Part, DiskEntryKind::Removals]
+        [dice.below(4) as usize];
     let head = EntryHead { kind, generation, at, len, own: digest_of(name) };
     [&head.encode(superblock.store_id)[..], &record].concat()
 }

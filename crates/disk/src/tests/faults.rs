@@ -4,7 +4,7 @@
 //! the power goes.
 
 use super::bed::{Bed, NOW};
-use super::simulated::{Fault, Kind};
+use super::simulated::{OperationKind, SimulatedFault};
 use crate::device::DeviceError;
 use crate::disk::Stage;
 
@@ -37,7 +37,7 @@ fn put_and_sync(bed: &mut Bed, name: u8) -> String {
     }
 }
 
-fn outcome(kind: Kind, fault: Fault) -> String {
+fn outcome(kind: OperationKind, fault: SimulatedFault) -> String {
     let mut bed = bed_with_objects();
     bed.device.set_fault(Some((kind, fault)));
     let found = bed.disk.find(&super::bed::digest_of(0));
@@ -61,13 +61,13 @@ fn outcome(kind: Kind, fault: Fault) -> String {
 }
 
 /// At the start: what the store says, how many objects are there, and how many after a start without the fault.
-fn outcome_of_start(kind: Kind, fault: Fault) -> String {
+fn outcome_of_start(kind: OperationKind, fault: SimulatedFault) -> String {
     let mut bed = bed_with_objects();
     let image = bed.device.cut_power(&mut bed.dice);
     bed.restart(image);
     bed.device.set_fault(Some((kind, fault)));
     bed.settle();
-    if fault == Fault::Hang {
+    if fault == SimulatedFault::Hang {
         bed.device.give_up();
         bed.settle();
     }
@@ -82,8 +82,8 @@ fn outcome_of_start(kind: Kind, fault: Fault) -> String {
 }
 
 /// Compares all lines of a table at once, so that a failure shows the whole of it.
-fn check(outcome: fn(Kind, Fault) -> String, table: &[(Kind, Fault, &str)]) {
-    let line = |kind: &Kind, fault: &Fault, text: &str| format!("{kind:?} {fault:?}: {text}\n");
+fn check(outcome: fn(OperationKind, SimulatedFault) -> String, table: &[(OperationKind, SimulatedFault, &str)]) {
+    let line = |kind: &OperationKind, fault: &SimulatedFault, text: &str| format!("{kind:?} {fault:?}: {text}\n");
     let expected: String = table.iter().map(|(kind, fault, text)| line(kind, fault, text)).collect();
     let found: String = table.iter().map(|(kind, fault, _)| line(kind, fault, &outcome(*kind, *fault))).collect();
     assert!(found == expected, "found\n{found}instead of\n{expected}");
@@ -95,28 +95,60 @@ fn a_fault_costs_hits_and_is_over_when_it_is_over() {
         outcome,
         &[
             (
-                Kind::Read,
-                Fault::Error(EIO),
+                OperationKind::Read,
+                SimulatedFault::Error(EIO),
                 "load Device(Os(5)); put stored; then 6 left, 1 bad, put stored; restarted 7",
             ),
-            (Kind::Read, Fault::Hang, "load hangs; put stored; then 7 left, 0 bad, put stored; restarted 8"),
-            (Kind::Read, Fault::Flip, "load Damaged; put stored; then 6 left, 0 bad, put stored; restarted 7"),
-            (Kind::Write, Fault::Error(EIO), "load served; put Failed; then 6 left, 1 bad, put stored; restarted 7"),
-            (Kind::Write, Fault::Error(ENOSPC), "load served; put Failed; then 6 left, 0 bad, put stored; restarted 7"),
-            (Kind::Write, Fault::Half(EIO), "load served; put Failed; then 6 left, 1 bad, put stored; restarted 7"),
-            (Kind::Write, Fault::Hang, "load served; put stalls; then 6 left, 1 bad, put stored; restarted 7"),
-            (Kind::Write, Fault::Flip, "load served; put stored; then 6 left, 0 bad, put stored; restarted 7"),
             (
-                Kind::Sync,
-                Fault::Error(EIO),
+                OperationKind::Read,
+                SimulatedFault::Hang,
+                "load hangs; put stored; then 7 left, 0 bad, put stored; restarted 8",
+            ),
+            (
+                OperationKind::Read,
+                SimulatedFault::Flip,
+                "load Damaged; put stored; then 6 left, 0 bad, put stored; restarted 7",
+            ),
+            (
+                OperationKind::Write,
+                SimulatedFault::Error(EIO),
+                "load served; put Failed; then 6 left, 1 bad, put stored; restarted 7",
+            ),
+            (
+                OperationKind::Write,
+                SimulatedFault::Error(ENOSPC),
+                "load served; put Failed; then 6 left, 0 bad, put stored; restarted 7",
+            ),
+            (
+                OperationKind::Write,
+                SimulatedFault::Half(EIO),
+                "load served; put Failed; then 6 left, 1 bad, put stored; restarted 7",
+            ),
+            (
+                OperationKind::Write,
+                SimulatedFault::Hang,
+                "load served; put stalls; then 6 left, 1 bad, put stored; restarted 7",
+            ),
+            (
+                OperationKind::Write,
+                SimulatedFault::Flip,
+                "load served; put stored; then 6 left, 0 bad, put stored; restarted 7",
+            ),
+            (
+                OperationKind::Sync,
+                SimulatedFault::Error(EIO),
                 "load served; put Device(Os(5)); then 7 left, 0 bad, put stored; restarted 8",
             ),
             (
-                Kind::Sync,
-                Fault::Error(ENOSPC),
+                OperationKind::Sync,
+                SimulatedFault::Error(ENOSPC),
                 "load served; put Device(Os(28)); then 7 left, 0 bad, put stored; restarted 8",
             ),
-            (Kind::Sync, Fault::Hang, "load served; put stalls; then 7 left, 0 bad, put stored; restarted 8"),
+            (
+                OperationKind::Sync,
+                SimulatedFault::Hang,
+                "load served; put stalls; then 7 left, 0 bad, put stored; restarted 8",
+            ),
         ],
     );
 }
@@ -128,7 +160,7 @@ fn a_sync_that_fails_is_no_segments_fault() {
         for name in 0..20 {
             bed.put_slowly(name, 100_000);
         }
-        bed.device.set_fault(Some((Kind::Sync, Fault::Error(error))));
+        bed.device.set_fault(Some((OperationKind::Sync, SimulatedFault::Error(error))));
         for name in 20..40 {
             // Until no segment is left that was begun before.
             let _ = bed.put_at_once(name, 100_000);
@@ -159,16 +191,16 @@ fn a_fault_at_the_start_costs_objects_at_most() {
     check(
         outcome_of_start,
         &[
-            (Kind::Read, Fault::Error(EIO), "Refused(Device(Os(5))) 0; restarted 6"),
-            (Kind::Read, Fault::Hang, "Opening 6; restarted 6"),
-            (Kind::Read, Fault::Flip, "Ready 6; restarted 6"),
-            (Kind::Write, Fault::Error(EIO), "Ready 6; restarted 6"),
-            (Kind::Write, Fault::Error(ENOSPC), "Ready 6; restarted 6"),
-            (Kind::Write, Fault::Half(EIO), "Ready 6; restarted 6"),
-            (Kind::Write, Fault::Hang, "Ready 6; restarted 6"),
-            (Kind::Write, Fault::Flip, "Ready 6; restarted 6"),
-            (Kind::Sync, Fault::Error(EIO), "Ready 6; restarted 6"),
-            (Kind::Sync, Fault::Hang, "Ready 6; restarted 6"),
+            (OperationKind::Read, SimulatedFault::Error(EIO), "Refused(Device(Os(5))) 0; restarted 6"),
+            (OperationKind::Read, SimulatedFault::Hang, "Opening 6; restarted 6"),
+            (OperationKind::Read, SimulatedFault::Flip, "Ready 6; restarted 6"),
+            (OperationKind::Write, SimulatedFault::Error(EIO), "Ready 6; restarted 6"),
+            (OperationKind::Write, SimulatedFault::Error(ENOSPC), "Ready 6; restarted 6"),
+            (OperationKind::Write, SimulatedFault::Half(EIO), "Ready 6; restarted 6"),
+            (OperationKind::Write, SimulatedFault::Hang, "Ready 6; restarted 6"),
+            (OperationKind::Write, SimulatedFault::Flip, "Ready 6; restarted 6"),
+            (OperationKind::Sync, SimulatedFault::Error(EIO), "Ready 6; restarted 6"),
+            (OperationKind::Sync, SimulatedFault::Hang, "Ready 6; restarted 6"),
         ],
     );
 }

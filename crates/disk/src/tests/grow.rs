@@ -7,11 +7,11 @@ use std::task::{Context, Poll, Waker};
 use storage::StoredBody;
 
 use super::bed::{Bed, NOW, SEGMENT, bytes_of, digest_of, fields_of, head_of};
-use super::simulated::{Fault, Kind};
+use super::simulated::{OperationKind, SimulatedFault};
 use crate::body::DiskBody;
 use crate::device::DeviceError;
 use crate::format::FIRST_SEGMENT;
-use crate::format::object::Texts;
+use crate::format::object::ObjectTexts;
 use crate::put::{Put, Refused};
 
 const LEN: usize = 1_100_000;
@@ -50,7 +50,7 @@ fn push(bed: &mut Bed, put: &mut Put, bytes: &[u8]) {
 
 fn finish(bed: &mut Bed, put: Put) -> Result<(), Refused> {
     let head = head_of(1, 0);
-    let texts = Texts { head: &head, spec: b"s", values: b"v", aux: b"", tags: b"t" };
+    let texts = ObjectTexts { head: &head, spec: b"s", values: b"v", aux: b"", tags: b"t" };
     let done = put.finish(&fields_of(1, 1), &texts).map(drop);
     let disk = bed.disk.clone();
     bed.run(disk.sync()).unwrap().unwrap();
@@ -125,7 +125,7 @@ fn what_was_written_before_a_write_failed_can_still_be_read() {
     push(&mut bed, &mut put, &expected[..400_000]);
     let body = put.so_far();
     let mut settled = bed.run(poll_fn(|cx| put.poll_settled(cx, 300_000))).unwrap().unwrap();
-    bed.device.set_fault(Some((Kind::Write, Fault::Error(DeviceError::Os(5)))));
+    bed.device.set_fault(Some((OperationKind::Write, SimulatedFault::Error(DeviceError::Os(5)))));
     put.push(&expected[400_000..700_000]).unwrap();
     let refused = loop {
         match bed.run(poll_fn(|cx| put.poll_settled(cx, settled))) {
@@ -142,7 +142,7 @@ fn what_was_written_before_a_write_failed_can_still_be_read() {
 fn a_body_in_memory_stays_there_soon_when_the_disk_does_nothing() {
     let mut bed = Bed::ready(7, 16);
     let expected = bytes_of(1, 0, LEN);
-    bed.device.set_fault(Some((Kind::Write, Fault::Hang)));
+    bed.device.set_fault(Some((OperationKind::Write, SimulatedFault::Hang)));
     let mut put = begin(&bed);
     assert!(now(|cx| put.poll_room(cx)).is_some());
     put.push(&expected[..800_000]).unwrap();
@@ -171,7 +171,7 @@ fn nobody_waits_for_ever_for_a_disk_that_does_nothing() {
     push(&mut bed, &mut put, &expected[..400_000]);
     let _in_part_on_the_disk = put.so_far();
     bed.run(poll_fn(|cx| put.poll_settled(cx, 0))).unwrap().unwrap();
-    bed.device.set_fault(Some((Kind::Write, Fault::Hang)));
+    bed.device.set_fault(Some((OperationKind::Write, SimulatedFault::Hang)));
     push(&mut bed, &mut put, &expected[400_000..500_000]);
     assert!(now(|cx| put.poll_settled(cx, 499_999)).is_none());
     bed.disk.tick(NOW + 9);
@@ -188,7 +188,7 @@ fn a_body_in_part_on_the_disk_waits_a_while_where_segments_cant_be_begun() {
         push(&mut bed, &mut put, &expected[..150_000]);
         let _in_part_on_the_disk = put.so_far();
         bed.run(poll_fn(|cx| put.poll_settled(cx, 0))).unwrap().unwrap();
-        bed.device.set_fault(Some((Kind::Sync, Fault::Error(DeviceError::Os(5)))));
+        bed.device.set_fault(Some((OperationKind::Sync, SimulatedFault::Error(DeviceError::Os(5)))));
         put.push(&expected[150_000..600_000]).unwrap();
         bed.settle();
         assert!(now(|cx| put.poll_room(cx)).is_none(), "it was one of a few that failed, as far as is known");
@@ -235,7 +235,7 @@ fn push_without_waiting(put: &mut Put, bytes: &[u8]) -> Option<Refused> {
 #[test]
 fn nobody_waits_for_a_disk_whose_writes_fail() {
     let mut bed = Bed::ready(6, 16);
-    bed.device.set_fault(Some((Kind::Write, Fault::Error(DeviceError::Os(5)))));
+    bed.device.set_fault(Some((OperationKind::Write, SimulatedFault::Error(DeviceError::Os(5)))));
     bed.put(2, 40_000).unwrap();
     let disk = bed.disk.clone();
     bed.run(disk.sync()).unwrap().unwrap_err();

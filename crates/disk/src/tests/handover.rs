@@ -2,10 +2,10 @@
 //! Two processes and one store: at an upgrade, and after a death.
 
 use super::bed::{Bed, NOW, SEGMENT, bytes_of, digest_of};
-use super::simulated::{Fault, Kind, Simulated};
+use super::simulated::{OperationKind, Simulated, SimulatedFault};
 use crate::device::DeviceError;
 use crate::disk::{Disk, Stage};
-use crate::options::{Bond, Options, Others};
+use crate::options::{Bond, DiskStoreOptions, Others};
 use crate::put::Refused;
 
 /// A store with a few objects that were used, long and short.
@@ -94,7 +94,7 @@ fn what_the_former_process_reads_is_written_over_only_when_it_reads_no_more() {
 #[test]
 fn a_body_that_the_next_process_has_written_over_is_cut_off_though_bodies_arent_checked() {
     let mut former = Bed::ready(3, 16);
-    let new = Options { checks_bodies: false, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 7) };
+    let new = DiskStoreOptions { checks_bodies: false, segment_bytes: Some(SEGMENT), ..DiskStoreOptions::new(NOW, 7) };
     let (disk, driver) = Disk::open(former.device.clone(), new);
     (former.disk, former.driver) = (disk, Some(driver));
     former.settle();
@@ -147,7 +147,12 @@ fn a_store_gets_the_number_of_its_journal_when_it_may_be_written() {
         let device = Simulated::new(image.clone());
         let journal = Some(Bond { known: vec![known], own });
         let past = if others == Others::Present { None } else { journal.clone() };
-        let options = Options { journal: past, others, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 100 + own) };
+        let options = DiskStoreOptions {
+            journal: past,
+            others,
+            segment_bytes: Some(SEGMENT),
+            ..DiskStoreOptions::new(NOW, 100 + own)
+        };
         let (disk, driver) = Disk::open(device.clone(), options);
         (bed.device, bed.disk, bed.driver) = (device, disk, Some(driver));
         if others == Others::Present {
@@ -173,7 +178,12 @@ fn a_store_whose_journal_is_gone_is_made_anew_when_nobody_else_writes() {
     bed.run(closing.close()).unwrap();
     let image = bed.device.image();
     let journal = Some(Bond { known: vec![8], own: 9 });
-    let options = Options { journal, others: Others::Ended, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 3) };
+    let options = DiskStoreOptions {
+        journal,
+        others: Others::Ended,
+        segment_bytes: Some(SEGMENT),
+        ..DiskStoreOptions::new(NOW, 3)
+    };
     let (disk, driver) = Disk::open(bed.device.clone(), options);
     (bed.disk, bed.driver) = (disk, Some(driver));
     let reading = bed.disk.clone();
@@ -187,17 +197,22 @@ fn a_store_whose_journal_is_gone_is_made_anew_when_nobody_else_writes() {
 
 #[test]
 fn a_store_that_cannot_be_bound_to_its_journal_is_tried_again_each_second() {
-    for kind in [Kind::Write, Kind::Sync] {
+    for kind in [OperationKind::Write, OperationKind::Sync] {
         let mut bed = Bed::ready(8, 16);
         bed.put_slowly(1, 100);
         let closing = bed.disk.clone();
         bed.run(closing.close()).unwrap();
         let journal = Some(Bond { known: vec![0], own: 1 });
-        let options = Options { journal, others: Others::Ended, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 3) };
+        let options = DiskStoreOptions {
+            journal,
+            others: Others::Ended,
+            segment_bytes: Some(SEGMENT),
+            ..DiskStoreOptions::new(NOW, 3)
+        };
         let (disk, driver) = Disk::open(bed.device.clone(), options);
         (bed.disk, bed.driver) = (disk, Some(driver));
         bed.settle();
-        bed.device.set_fault(Some((kind, Fault::Error(DeviceError::Os(5)))));
+        bed.device.set_fault(Some((kind, SimulatedFault::Error(DeviceError::Os(5)))));
         bed.disk.allow_writing();
         for second in 1..4 {
             bed.disk.tick(NOW + second);

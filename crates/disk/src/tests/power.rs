@@ -4,7 +4,7 @@
 //!
 //! `DISK_SEEDS=10000` tries so many seeds, `DISK_SEED=17` that one alone.
 
-use super::bed::{Bed, Life, NOW};
+use super::bed::{Bed, NOW, VersionLife};
 use crate::disk::Stage;
 
 const NAMES: u64 = 24;
@@ -32,7 +32,7 @@ fn operate(bed: &mut Bed) {
                 && bed.dice.one_in(3)
                 && bed.disk.remove(*candidate)
             {
-                bed.model.get_mut(&name).unwrap()[*version].life = Life::Removed;
+                bed.model.get_mut(&name).unwrap()[*version].life = VersionLife::Removed;
             }
         }
         15 => bed.settle(),
@@ -62,8 +62,8 @@ fn outlive_death(bed: &mut Bed) {
 
 /// Objects that were removed before a sync that has succeeded never come back.
 fn settle_removed(bed: &mut Bed) {
-    let removed = bed.model.values_mut().flatten().filter(|version| version.life == Life::Removed);
-    removed.for_each(|version| version.life = Life::Dead);
+    let removed = bed.model.values_mut().flatten().filter(|version| version.life == VersionLife::Removed);
+    removed.for_each(|version| version.life = VersionLife::Dead);
 }
 
 fn check(seed: u64) -> u64 {

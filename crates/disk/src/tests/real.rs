@@ -10,11 +10,11 @@ use storage::StoredBody;
 use testkit::block_on;
 
 use super::bed::{NOW, bytes_of, digest_of, fields_of, head_of};
-use crate::device::{DeviceOptions, Engine, FileDevice};
-use crate::dice::Dice;
+use crate::device::{DeviceEngine, DeviceOptions, FileDevice};
+use crate::dice::DiskDice;
 use crate::disk::{Disk, Stage};
-use crate::format::object::Texts;
-use crate::options::Options;
+use crate::format::object::ObjectTexts;
+use crate::options::DiskStoreOptions;
 use crate::put::Refused;
 
 fn load(disk: &Disk, name: u8) -> Option<usize> {
@@ -36,11 +36,11 @@ fn load(disk: &Disk, name: u8) -> Option<usize> {
 
 /// There is nothing to write to before the first segment has been prepared.
 fn first_put(disk: &Disk) -> Result<(), Refused> {
-    disk.put(&digest_of(200)).finish(&fields_of(200, 1), &Texts::default()).map(drop)
+    disk.put(&digest_of(200)).finish(&fields_of(200, 1), &ObjectTexts::default()).map(drop)
 }
 
 fn work(disk: &Disk, thread: u8, numbers: &AtomicU64) -> u64 {
-    let mut dice = Dice::new(u64::from(thread));
+    let mut dice = DiskDice::new(u64::from(thread));
     let mut served = 0;
     for turn in 0..600 {
         let name = dice.below(40) as u8;
@@ -51,7 +51,7 @@ fn work(disk: &Disk, thread: u8, numbers: &AtomicU64) -> u64 {
                 let most = [2000, 20_000, 200_000][dice.below(3) as usize];
                 let body = bytes_of(name, version, dice.below(most) as usize);
                 let head = head_of(name, version);
-                let texts = Texts { head: &head, ..Texts::default() };
+                let texts = ObjectTexts { head: &head, ..ObjectTexts::default() };
                 let pushed = body.chunks(50_000).try_for_each(|piece| put.push(piece));
                 if pushed.and_then(|()| put.finish(&fields_of(name, version as u64), &texts).map(drop)).is_err() {
                     // The disk falls behind: it gets the time that an origin would take.
@@ -67,14 +67,14 @@ fn work(disk: &Disk, thread: u8, numbers: &AtomicU64) -> u64 {
     served
 }
 
-fn check(engine: Engine) {
+fn check(engine: DeviceEngine) {
     let path = crate::device::tests::path();
     let options = DeviceOptions { bytes: Some(8 << 20), engine, ..DeviceOptions::default() };
     let open = || -> (Disk, thread::JoinHandle<()>) {
         let device = Arc::new(FileDevice::open(&path, &options).unwrap());
-        let store = Options {
+        let store = DiskStoreOptions {
             segment_bytes: Some(512 << 10),
-            ..Options::new(NOW, std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 1))
+            ..DiskStoreOptions::new(NOW, std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 1))
         };
         let (disk, driver) = Disk::open(device, store);
         let driving = thread::spawn(|| block_on(driver));
@@ -114,10 +114,10 @@ fn check(engine: Engine) {
 
 #[test]
 fn many_threads_use_a_store_on_a_file_at_once_by_rings() {
-    check(Engine::IfPossible);
+    check(DeviceEngine::IfPossible);
 }
 
 #[test]
 fn many_threads_use_a_store_on_a_file_at_once_by_threads() {
-    check(Engine::Threads);
+    check(DeviceEngine::Threads);
 }

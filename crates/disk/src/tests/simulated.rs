@@ -9,18 +9,18 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use sys::pages::{BLOCK, Pages};
 
-use crate::device::{Device, DeviceError, Done, Op};
-use crate::dice::Dice;
+use crate::device::{Device, DeviceError, DeviceOp, Done};
+use crate::dice::DiskDice;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum OperationKind {
     Read,
     Write,
     Sync,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
+pub enum SimulatedFault {
     /// The operation fails, and has done nothing.
     Error(DeviceError),
     /// The operation fails, and has done half of it.
@@ -44,7 +44,7 @@ struct State {
     time: u64,
     queue: Vec<Queued>,
     orphans: usize,
-    fault: Option<(Kind, Fault)>,
+    fault: Option<(OperationKind, SimulatedFault)>,
     /// Bytes of the medium that can't be written.
     spoilt: Range<u64>,
     reads: u64,
@@ -52,7 +52,7 @@ struct State {
 
 struct Queued {
     begun: u64,
-    op: Op,
+    op: DeviceOp,
     done: Done,
     is_orphan: bool,
 }
@@ -68,7 +68,7 @@ impl Simulated {
         Arc::new(Simulated { state: Mutex::new(State { stable: image, ..State::default() }) })
     }
 
-    pub fn set_fault(&self, fault: Option<(Kind, Fault)>) {
+    pub fn set_fault(&self, fault: Option<(OperationKind, SimulatedFault)>) {
         self.state.lock().fault = fault;
     }
 
@@ -81,10 +81,10 @@ impl Simulated {
     }
 
     /// Ends one of the operations in progress. False: there is none that ends.
-    pub fn end_one(&self, dice: &mut Dice) -> bool {
+    pub fn end_one(&self, dice: &mut DiskDice) -> bool {
         let mut state = self.state.lock();
         let fault = state.fault;
-        let hangs = |op: &Op| fault == Some((kind_of(op), Fault::Hang));
+        let hangs = |op: &DeviceOp| fault == Some((kind_of(op), SimulatedFault::Hang));
         let ending: Vec<usize> = (0..state.queue.len()).filter(|&at| !hangs(&state.queue[at].op)).collect();
         if ending.is_empty() {
             return false;
@@ -116,11 +116,11 @@ impl Simulated {
     }
 
     /// The content after the power has gone now.
-    pub fn cut_power(&self, dice: &mut Dice) -> Vec<u8> {
+    pub fn cut_power(&self, dice: &mut DiskDice) -> Vec<u8> {
         let mut state = self.state.lock();
         let queue = std::mem::take(&mut state.queue);
         for Queued { op, .. } in &queue {
-            if let Op::Write { at, from } = op {
+            if let DeviceOp::Write { at, from } = op {
                 state.keep(*at, from);
             }
         }
@@ -157,41 +157,41 @@ impl Device for Simulated {
         self.state.lock().stable.len() as u64
     }
 
-    fn start(&self, op: Op, done: Done) {
+    fn start(&self, op: DeviceOp, done: Done) {
         let mut state = self.state.lock();
         let begun = state.time;
-        state.reads += u64::from(kind_of(&op) == Kind::Read);
+        state.reads += u64::from(kind_of(&op) == OperationKind::Read);
         state.queue.push(Queued { begun, op, done, is_orphan: false });
     }
 }
 
 impl State {
-    fn perform(&mut self, begun: u64, op: Op, dice: &mut Dice) -> Result<Pages, DeviceError> {
+    fn perform(&mut self, begun: u64, op: DeviceOp, dice: &mut DiskDice) -> Result<Pages, DeviceError> {
         let fault = self.fault.filter(|(kind, _)| *kind == kind_of(&op)).map(|(_, fault)| fault);
         match (op, fault) {
-            (_, Some(Fault::Error(error))) => Err(error),
-            (Op::Write { at, .. }, _) if self.spoilt.contains(&at) => Err(DeviceError::Os(5)),
-            (Op::Write { at, from }, Some(Fault::Half(error))) => {
+            (_, Some(SimulatedFault::Error(error))) => Err(error),
+            (DeviceOp::Write { at, .. }, _) if self.spoilt.contains(&at) => Err(DeviceError::Os(5)),
+            (DeviceOp::Write { at, from }, Some(SimulatedFault::Half(error))) => {
                 self.keep(at, &from[..from.len() / BLOCK / 2 * BLOCK]);
                 Err(error)
             }
-            (_, Some(Fault::Half(error))) => Err(error),
-            (Op::Read { at, mut into }, fault) => {
+            (_, Some(SimulatedFault::Half(error))) => Err(error),
+            (DeviceOp::Read { at, mut into }, fault) => {
                 self.read(at, &mut into);
-                if fault == Some(Fault::Flip) {
+                if fault == Some(SimulatedFault::Flip) {
                     flip(&mut into, dice);
                 }
                 Ok(into)
             }
-            (Op::Write { at, from }, fault) => {
+            (DeviceOp::Write { at, from }, fault) => {
                 let mut bytes = from.to_vec();
-                if fault == Some(Fault::Flip) {
+                if fault == Some(SimulatedFault::Flip) {
                     flip(&mut bytes, dice);
                 }
                 self.keep(at, &bytes);
                 Ok(Pages::empty())
             }
-            (Op::Sync, _) => {
+            (DeviceOp::Sync, _) => {
                 self.settle(begun);
                 Ok(Pages::empty())
             }
@@ -229,15 +229,15 @@ impl State {
     }
 }
 
-fn kind_of(op: &Op) -> Kind {
+fn kind_of(op: &DeviceOp) -> OperationKind {
     match op {
-        Op::Read { .. } => Kind::Read,
-        Op::Write { .. } => Kind::Write,
-        Op::Sync => Kind::Sync,
+        DeviceOp::Read { .. } => OperationKind::Read,
+        DeviceOp::Write { .. } => OperationKind::Write,
+        DeviceOp::Sync => OperationKind::Sync,
     }
 }
 
-fn flip(bytes: &mut [u8], dice: &mut Dice) {
+fn flip(bytes: &mut [u8], dice: &mut DiskDice) {
     if !bytes.is_empty() {
         bytes[dice.below(bytes.len() as u64) as usize] ^= 1 << dice.below(8);
     }

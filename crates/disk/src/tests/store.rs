@@ -3,13 +3,13 @@
 
 use storage::{Home, StoredBody};
 
-use super::bed::{Bed, Life, NOW, SEGMENT, bytes_of, digest_of, fields_of};
+use super::bed::{Bed, NOW, SEGMENT, VersionLife, bytes_of, digest_of, fields_of};
 use super::simulated::Simulated;
-use crate::dice::Dice;
+use crate::dice::DiskDice;
 use crate::disk::{Disk, Stage};
 use crate::format::BLOCK;
-use crate::format::object::Texts;
-use crate::options::{Bond, OpenError, Options};
+use crate::format::object::ObjectTexts;
+use crate::options::{Bond, DiskOpenError, DiskStoreOptions};
 use crate::put::Refused;
 
 #[test]
@@ -40,7 +40,7 @@ fn a_store_that_its_journal_does_not_know_begins_empty() {
     let mut open = |image: Vec<u8>, journal: Option<Bond>| {
         let device = Simulated::new(image);
         let drawn = 100 + journal.as_ref().map_or(0, |journal| journal.own);
-        let options = Options { journal, segment_bytes: Some(SEGMENT), ..Options::new(NOW, drawn) };
+        let options = DiskStoreOptions { journal, segment_bytes: Some(SEGMENT), ..DiskStoreOptions::new(NOW, drawn) };
         let (disk, driver) = Disk::open(device.clone(), options);
         (bed.device, bed.driver) = (device.clone(), Some(driver));
         bed.settle();
@@ -48,7 +48,7 @@ fn a_store_that_its_journal_does_not_know_begins_empty() {
         assert_eq!(bed.run(own.opened()), Some(Ok(())));
         let found = (disk.find(&digest_of(1)).len(), disk.was_unknown());
         if found.0 == 0 {
-            disk.put(&digest_of(1)).finish(&fields_of(1, 0), &Texts::default()).unwrap();
+            disk.put(&digest_of(1)).finish(&fields_of(1, 0), &ObjectTexts::default()).unwrap();
         }
         let own = disk.clone();
         bed.run(own.close()).unwrap();
@@ -79,10 +79,10 @@ fn what_isnt_a_store_that_can_be_used_is_made_anew_if_the_owner_wants_it() {
     let image = bed.device.image();
     let len = image.len();
     // Opened as it is, and with leave to replace it: whether it is refused, and whether the object is found.
-    let mut check = |image: Vec<u8>, refused: Option<OpenError>, found: [usize; 2]| {
+    let mut check = |image: Vec<u8>, refused: Option<DiskOpenError>, found: [usize; 2]| {
         for replaces in [false, true] {
             let device = Simulated::new(image.clone());
-            let options = Options { replaces, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 5) };
+            let options = DiskStoreOptions { replaces, segment_bytes: Some(SEGMENT), ..DiskStoreOptions::new(NOW, 5) };
             let (disk, driver) = Disk::open(device.clone(), options);
             (bed.device, bed.driver) = (device.clone(), Some(driver));
             bed.settle();
@@ -106,19 +106,19 @@ fn what_isnt_a_store_that_can_be_used_is_made_anew_if_the_owner_wants_it() {
     };
     check(image.clone(), None, [1, 1]);
     check(changed(&|image| image[..2 * BLOCK].fill(0)), None, [0, 0]);
-    check(changed(&|image| image[..2 * BLOCK].fill(7)), Some(OpenError::Foreign), [0, 0]);
+    check(changed(&|image| image[..2 * BLOCK].fill(7)), Some(DiskOpenError::Foreign), [0, 0]);
     check(
         changed(&|image| [0, BLOCK].into_iter().for_each(|at| image[at + 8] = 9)),
-        Some(OpenError::OtherVersion(9)),
+        Some(DiskOpenError::OtherVersion(9)),
         [0, 0],
     );
     check(
         changed(&|image| [0, BLOCK].into_iter().for_each(|at| image[at + 20] ^= 1)),
-        Some(OpenError::Damaged),
+        Some(DiskOpenError::Damaged),
         [0, 0],
     );
     let (had, has) = (len as u64, 10 * SEGMENT);
-    check(changed(&|image| image.truncate(has as usize)), Some(OpenError::Truncated { had, has }), [0, 0]);
+    check(changed(&|image| image.truncate(has as usize)), Some(DiskOpenError::Truncated { had, has }), [0, 0]);
     // A device that has grown: there is room for more segments than it has.
     check(changed(&|image| image.resize(len + BLOCK, 0)), None, [1, 1]);
     check(changed(&|image| image.resize(len + SEGMENT as usize, 0)), None, [1, 0]);
@@ -137,7 +137,7 @@ fn a_wrong_byte_in_a_body_is_sent_only_if_nobody_wants_it_checked() {
     bed.is_hostile = true;
     for checks_bodies in [true, false] {
         let device = Simulated::new(image.clone());
-        let options = Options { checks_bodies, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 5) };
+        let options = DiskStoreOptions { checks_bodies, segment_bytes: Some(SEGMENT), ..DiskStoreOptions::new(NOW, 5) };
         let (disk, driver) = Disk::open(device.clone(), options);
         (bed.device, bed.disk, bed.driver) = (device, disk, Some(driver));
         bed.settle();
@@ -170,7 +170,7 @@ fn removed_objects_are_gone_at_once_and_after_a_restart() {
     assert!(bed.disk.remove(written) && bed.disk.remove(unwritten) && !bed.disk.remove(written));
     assert_eq!(bed.disk.remove_all(&digest_of(2), 9), 1);
     for name in [1, 2, 4] {
-        bed.model.get_mut(&name).unwrap()[0].life = Life::Dead;
+        bed.model.get_mut(&name).unwrap()[0].life = VersionLife::Dead;
     }
     assert_eq!((bed.load_all(1).len(), bed.load_all(2).len()), (0, 0));
     bed.run(disk.sync()).unwrap().unwrap();
@@ -251,9 +251,9 @@ fn an_object_that_was_invalidated_while_it_was_put_isnt_stored() {
     let bed = Bed::ready(7, 8);
     let put = bed.disk.put(&digest_of(1));
     bed.disk.remove_all(&digest_of(1), 2);
-    assert_eq!(put.finish(&fields_of(1, 1), &Texts::default()), Err(Refused::Overtaken));
+    assert_eq!(put.finish(&fields_of(1, 1), &ObjectTexts::default()), Err(Refused::Overtaken));
     let put = bed.disk.put(&digest_of(1));
-    assert!(put.finish(&fields_of(1, 2), &Texts::default()).is_ok());
+    assert!(put.finish(&fields_of(1, 2), &ObjectTexts::default()).is_ok());
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn the_expired_and_those_that_bans_are_gone_for_arent_found() {
     assert_eq!(bed.disk.find(&digest_of(1)), [candidate]);
 
     let device = Simulated::new(bed.device.image());
-    let options = Options { least_ban_seq: 2, ..Options::new(NOW, 5) };
+    let options = DiskStoreOptions { least_ban_seq: 2, ..DiskStoreOptions::new(NOW, 5) };
     let (disk, driver) = Disk::open(device.clone(), options);
     (bed.device, bed.disk, bed.driver) = (device, disk, Some(driver));
     bed.settle();
@@ -311,9 +311,9 @@ fn a_body_has_many_readers_at_once_and_is_read_as_far_as_it_is_wanted() {
 
 #[test]
 fn what_isnt_a_store_is_refused_with_its_reason() {
-    fn check(image: Vec<u8>, format: bool) -> Result<(), OpenError> {
+    fn check(image: Vec<u8>, format: bool) -> Result<(), DiskOpenError> {
         let device = Simulated::new(image);
-        let (disk, driver) = Disk::open(device.clone(), Options { format, ..Options::new(NOW, 1) });
+        let (disk, driver) = Disk::open(device.clone(), DiskStoreOptions { format, ..DiskStoreOptions::new(NOW, 1) });
         let mut bed = Bed::new(1, 4);
         (bed.device, bed.driver) = (device, Some(driver));
         bed.run(disk.opened()).unwrap()
@@ -324,21 +324,21 @@ fn what_isnt_a_store_is_refused_with_its_reason() {
     assert_eq!(check(image.clone(), false), Ok(()));
     assert_eq!(
         check(image[..4 * SEGMENT as usize].to_vec(), false),
-        Err(OpenError::Truncated { had: has, has: 4 * SEGMENT })
+        Err(DiskOpenError::Truncated { had: has, has: 4 * SEGMENT })
     );
     image[30] ^= 1;
     assert_eq!(check(image.clone(), false), Ok(()), "the other superblock is whole");
     image[4096 + 30] ^= 1;
-    assert_eq!(check(image.clone(), false), Err(OpenError::Damaged));
+    assert_eq!(check(image.clone(), false), Err(DiskOpenError::Damaged));
     for block in [0, 4096] {
         image[block + 8] = 7;
     }
-    assert_eq!(check(image.clone(), false), Err(OpenError::OtherVersion(7)));
-    let mut dice = Dice::new(3);
+    assert_eq!(check(image.clone(), false), Err(DiskOpenError::OtherVersion(7)));
+    let mut dice = DiskDice::new(3);
     image.iter_mut().for_each(|byte| *byte = dice.word() as u8);
-    assert_eq!(check(image.clone(), false), Err(OpenError::Foreign));
+    assert_eq!(check(image.clone(), false), Err(DiskOpenError::Foreign));
     assert_eq!(check(image, true), Ok(()));
-    assert_eq!(check(vec![0; 8192], false), Err(OpenError::TooSmall { has: 8192 }));
+    assert_eq!(check(vec![0; 8192], false), Err(DiskOpenError::TooSmall { has: 8192 }));
 }
 
 #[test]

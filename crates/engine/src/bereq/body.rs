@@ -5,11 +5,11 @@ use std::future::poll_fn;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use backend::{BodyError, BodyStatus, Data};
-use cache::{Flags, ObjRef, ReadError, Unwanted};
+use backend::{BodyStatus, Data, ResponseBodyError};
+use cache::{BodyReadError, ObjRef, ObjectFlags, Unwanted};
 use filters::{
-    Chain, Edit, FetchFacts, FetchInput, FilterList, GzipParams, Note, OpenError, PackParams, Side, State,
-    default_fetch, open_fetch,
+    CacheSide, Chain, ChainOpenError, Edit, FetchFacts, FetchInput, FilterList, FilterNote, FilterState, GzipParams,
+    PackParams, default_fetch, open_fetch,
 };
 use message::{Coding, Head, LostHeader, encoding, names};
 use storage::{Buf, StoreId};
@@ -21,13 +21,13 @@ use tables::vclvars::Var;
 use super::slice::Slicing;
 use super::upload::UploadProgress;
 use super::wire::{Limit, WaitOutcome};
-use super::{Bereq, OriginExchange, Step};
+use super::{Bereq, FetchStep, OriginExchange};
 use crate::aux_attrs::{AuxAttrs, Metadata};
 use crate::httplog::{BERESP, log_processors};
 
 impl OriginExchange {
     /// Ready when something moved of what is left of the request. Where its client breaks it, the origin sees a cut.
-    fn poll_upload(&mut self, beresp: &mut Head, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+    fn poll_upload(&mut self, beresp: &mut Head, cx: &mut Context<'_>) -> Poll<Result<(), ResponseBodyError>> {
         let Some(upload) = &mut self.upload else { return Poll::Pending };
         let Poll::Ready(progress) = upload.poll(&mut self.conn, beresp, cx) else { return Poll::Pending };
         let error = match progress {
@@ -41,7 +41,7 @@ impl OriginExchange {
         self.upload = None;
         self.conn.reset(SessClose::RxBody);
         self.close = Some(SessClose::RxBody);
-        Poll::Ready(Err(BodyError::Broken(ProxyError::HttpRequestError, error.text())))
+        Poll::Ready(Err(ResponseBodyError::Broken(ProxyError::HttpRequestError, error.text())))
     }
 }
 
@@ -64,18 +64,18 @@ pub(super) enum BodyFailure {
 }
 
 impl Bereq {
-    pub(super) async fn fetch_body(&mut self) -> Step {
+    pub(super) async fn fetch_body(&mut self) -> FetchStep {
         let Some(link) = &self.link else {
             self.fetch_error("No backend connection (rollback?)");
-            return Step::Error;
+            return FetchStep::Error;
         };
         let received = link.body;
         let mut status = received;
         if matches!(self.slicing, Slicing::New(..) | Slicing::Slice(_)) {
             status = match self.open_slice() {
-                Ok(Some(_)) if received == BodyStatus::None => return Step::Error,
+                Ok(Some(_)) if received == BodyStatus::None => return FetchStep::Error,
                 Ok(Some(of_slice)) => of_slice,
-                Ok(None) => return Step::Done,
+                Ok(None) => return FetchStep::Done,
                 Err(step) => return step,
             };
         }
@@ -87,7 +87,7 @@ impl Bereq {
             },
         };
         let mut chain = Chain::new();
-        let mut flags = Flags::NONE;
+        let mut flags = ObjectFlags::NONE;
         let mut is_esi = false;
         if status == BodyStatus::None {
             BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
@@ -99,12 +99,12 @@ impl Bereq {
             match self.open_filters() {
                 Ok(opened) => (chain, flags, is_esi) = opened,
                 Err(error) => {
-                    if let OpenError::Refused { vcl_error, .. } = &error {
+                    if let ChainOpenError::Refused { vcl_error, .. } = &error {
                         self.log.put(Tag::VclError, vcl_error.as_bytes());
                     }
                     self.log.putf(Tag::Error, format_args!("{error}"));
                     self.end_link(Some(SessClose::RxBody));
-                    return Step::Error;
+                    return FetchStep::Error;
                 }
             }
         }
@@ -113,7 +113,7 @@ impl Bereq {
         let streams = self.settings.do_stream && !is_esi && !chain.has_metadata();
         if self.store_head(flags, streams).is_err() {
             self.end_link(Some(SessClose::RxBody));
-            return Step::Error;
+            return FetchStep::Error;
         }
         if streams {
             self.busy().start_stream();
@@ -139,16 +139,16 @@ impl Bereq {
             }
             Err(BodyFailure::Cut) if streams && is_plain && self.keep_what_came(received) => {
                 self.end_link(Some(SessClose::RxBody));
-                Step::Done
+                FetchStep::Done
             }
             Err(BodyFailure::Logged | BodyFailure::Cut) => {
                 self.end_link(Some(SessClose::RxBody));
                 if !streams {
                     self.restart_object();
-                    return Step::Error;
+                    return FetchStep::Error;
                 }
                 self.engine.main.fetch_failed.inc();
-                Step::Fail("fetch failed")
+                FetchStep::Fail("fetch failed")
             }
         }
     }
@@ -169,7 +169,7 @@ impl Bereq {
 
     pub(super) fn filter_list(&self) -> FilterList {
         let coding = || self.beresp_coding().filter(|&coding| self.params.supported_codings().can_undo(coding));
-        self.settings.filters.complete_list(Side::Fetch, || self.default_filters(), coding)
+        self.settings.filters.complete_list(CacheSide::Fetch, || self.default_filters(), coding)
     }
 
     fn beresp_coding(&self) -> Option<Coding> {
@@ -217,7 +217,7 @@ impl Bereq {
     }
 
     /// The filters, what they make of the object, and whether ESI is among them.
-    fn open_filters(&mut self) -> Result<(Chain, Flags, bool), OpenError> {
+    fn open_filters(&mut self) -> Result<(Chain, ObjectFlags, bool), ChainOpenError> {
         let list = self.filter_list();
         let opened = open_fetch(
             &list,
@@ -238,7 +238,7 @@ impl Bereq {
         }
         self.engine.count_gzip(&opened.chain);
         opened.edits.iter().for_each(|edit| self.apply(*edit));
-        let flags = Flags { coding: opened.coding, is_recoded: opened.is_recoded, ..Flags::NONE };
+        let flags = ObjectFlags { coding: opened.coding, is_recoded: opened.is_recoded, ..ObjectFlags::NONE };
         Ok((opened.chain, flags, opened.is_esi))
     }
 
@@ -397,15 +397,15 @@ impl Bereq {
                 return Ok(Data::End { close: Some(SessClose::RxBody) });
             }
             WaitOutcome::Done(Err(error)) => error,
-            WaitOutcome::TimedOut => BodyError::Broken(ProxyError::ConnectionReadTimeout, "body read timeout"),
+            WaitOutcome::TimedOut => ResponseBodyError::Broken(ProxyError::ConnectionReadTimeout, "body read timeout"),
             WaitOutcome::Unwanted => return Err(BodyFailure::Unwanted),
         };
         match error {
-            BodyError::Broken(kind, text) => {
+            ResponseBodyError::Broken(kind, text) => {
                 self.fetch_error(text);
                 self.blame(kind, text);
             }
-            BodyError::Os(error) => {
+            ResponseBodyError::Os(error) => {
                 self.log.putf(Tag::FetchError, format_args!("body read error: {error}"));
                 self.blame(ProxyError::ConnectionTerminated, "body read error");
             }
@@ -445,16 +445,16 @@ impl Bereq {
         loop {
             let step = filters::with_room(|room| self.keep_some(chain, data, is_last, room))?;
             data = &data[step.consumed..];
-            let stops = matches!(step.state, State::More) && step.consumed > 0;
+            let stops = matches!(step.state, FilterState::More) && step.consumed > 0;
             if base::failpoint::fault("a filter that drops a piece where it yields") && stops {
                 data = &[];
             }
             // Also of the last step of a piece: pieces may come as small as a step.
             rt::spent_guess(chain.take_micros()).await;
             match step.state {
-                State::End => return Ok(()),
-                State::Hungry => return Ok(()),
-                State::More => {}
+                FilterState::End => return Ok(()),
+                FilterState::Hungry => return Ok(()),
+                FilterState::More => {}
             }
             if poll_fn(|cx| self.poll_room(cx)).await.is_err() {
                 return Err(BodyFailure::Unwanted);
@@ -468,7 +468,7 @@ impl Bereq {
         data: &[u8],
         is_last: bool,
         room: &mut [u8],
-    ) -> Result<filters::Step, BodyFailure> {
+    ) -> Result<filters::FilterStep, BodyFailure> {
         let step = chain.step(data, is_last, room);
         self.log_notes(chain.take_notes());
         let step = step.map_err(|error| {
@@ -518,20 +518,20 @@ impl Bereq {
         }
     }
 
-    fn log_notes(&mut self, notes: Vec<Note>) {
+    fn log_notes(&mut self, notes: Vec<FilterNote>) {
         for note in notes {
             match note {
-                Note::Gzip(text) => self.log.put(Tag::Gzip, text.as_bytes()),
-                Note::EsiError(text) => {
+                FilterNote::Gzip(text) => self.log.put(Tag::Gzip, text.as_bytes()),
+                FilterNote::EsiError(text) => {
                     self.engine.main.esi_errors.inc();
                     self.log.put(Tag::EsiXmlerror, text.as_bytes());
                 }
-                Note::EsiWarning(text) => {
+                FilterNote::EsiWarning(text) => {
                     self.engine.main.esi_warnings.inc();
                     self.log.put(Tag::EsiXmlerror, text.as_bytes());
                 }
-                Note::EsiInfo(text) => self.log.put(Tag::EsiXmlerror, text.as_bytes()),
-                Note::VclError(text) => self.log.put(Tag::VclError, text.as_bytes()),
+                FilterNote::EsiInfo(text) => self.log.put(Tag::EsiXmlerror, text.as_bytes()),
+                FilterNote::VclError(text) => self.log.put(Tag::VclError, text.as_bytes()),
             }
         }
     }
@@ -548,7 +548,7 @@ impl Bereq {
 
     /// The object is whole: the connection goes back first, then the object's last state is published. A body that was too
     /// long for memory is on disk before that.
-    async fn end_body(&mut self) -> Step {
+    async fn end_body(&mut self) -> FetchStep {
         self.end_link(None);
         poll_fn(|cx| self.busy().poll_whole(cx)).await;
         let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
@@ -563,22 +563,22 @@ impl Bereq {
             }
             Err(_) => self.fetch_error("body of another length than announced"),
         }
-        Step::Done
+        FetchStep::Done
     }
 
     /// The backend says that the stale object is still good: its body is taken over under the new head.
-    pub(super) async fn refresh(&mut self) -> Step {
+    pub(super) async fn refresh(&mut self) -> FetchStep {
         let stale = self.stale.clone().expect("a 304 was accepted for an object at hand");
         if stale.finished().await.is_err() {
             self.fetch_error("Template object failed");
             self.engine.main.fetch_failed.inc();
-            return Step::Fail("template object failed");
+            return FetchStep::Fail("template object failed");
         }
         let kept = stale.flags();
-        let body = Flags { coding: kept.coding, is_recoded: kept.is_recoded, ..Flags::NONE };
+        let body = ObjectFlags { coding: kept.coding, is_recoded: kept.is_recoded, ..ObjectFlags::NONE };
         if self.store_head(body, self.settings.do_stream).is_err() || self.take_over_aux_attrs(&stale).is_err() {
             self.engine.main.fetch_failed.inc();
-            return Step::Fail("no storage");
+            return FetchStep::Fail("no storage");
         }
         self.end_link(None);
         if self.settings.do_stream {
@@ -598,17 +598,17 @@ impl Bereq {
                 Ok(Some(piece)) => {
                     if self.take_over(piece, stale.store()).is_err() {
                         self.engine.main.fetch_failed.inc();
-                        return Step::Fail("no storage");
+                        return FetchStep::Fail("no storage");
                     }
                 }
                 Err(error) => {
-                    if let ReadError::Store(error) = error {
+                    if let BodyReadError::Store(error) = error {
                         self.log.putf(Tag::Error, format_args!("Storage: {error}"));
                         self.engine.cache.lose(&stale);
                     }
                     self.fetch_error("Template object failed");
                     self.engine.main.fetch_failed.inc();
-                    return Step::Fail("template object failed");
+                    return FetchStep::Fail("template object failed");
                 }
             }
         }

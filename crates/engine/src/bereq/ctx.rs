@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use backend::{Backend, Director};
 use base::Clock;
-use cache::Times;
+use cache::ObjectTimes;
 use message::Head;
 use shm::vsl::TxnLog;
 use storage::Store;
 use tables::close::SessClose;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Var};
-use vrt::ctx::{StoreProperty, Wait};
+use vrt::ctx::{StoreProperty, VclWait};
 use vrt::value::{BackendRef, Blob, Text};
-use vrt::{Ctx, Failure, Privates, Value};
+use vrt::{Ctx, Privates, Value, VclFailure};
 
 use super::state::TimeLimits;
-use super::{Bereq, BereqBody, Mode, reach};
-use crate::choice::Choice;
+use super::{Bereq, BereqBody, FetchMode, reach};
+use crate::choice::DirectorChoice;
 use crate::httplog::BEREQ;
 use crate::req::verdict::FoundKind;
 use crate::vars;
@@ -66,7 +66,7 @@ impl Ctx for Bereq {
             Var::BereqDoSlice | Var::BerespDoSlice => Value::Bool(self.slice_settings.do_slice),
             Var::BereqSliceSize => Value::Bytes(self.slice_size().cast_signed()),
             Var::BereqHash => Value::Blob(Some(Blob::new(self.digest.0))),
-            Var::BereqIsBgfetch => Value::Bool(self.mode == Mode::Background),
+            Var::BereqIsBgfetch => Value::Bool(self.mode == FetchMode::Background),
             Var::BereqIsHitmiss => Value::Bool(self.found == FoundKind::HitForMiss),
             Var::BereqIsHitpass => Value::Bool(self.found == FoundKind::HitForPass),
             Var::BereqRetries => Value::Int(i64::from(self.retries)),
@@ -118,14 +118,14 @@ impl Ctx for Bereq {
         }
     }
 
-    fn filters_open(&self, var: Var) -> Result<(), Failure> {
+    fn filters_open(&self, var: Var) -> Result<(), VclFailure> {
         match self.settings.filters.list() {
             None => Ok(()),
             Some(_) => Err(vars::filters_fixed("beresp", var)),
         }
     }
 
-    fn set(&mut self, var: Var, value: Value) -> Result<(), Failure> {
+    fn set(&mut self, var: Var, value: Value) -> Result<(), VclFailure> {
         match var {
             Var::BereqBackend => match value {
                 Value::Backend(director) => self.director = director,
@@ -189,7 +189,7 @@ impl Ctx for Bereq {
         Ok(())
     }
 
-    fn unset(&mut self, var: Var) -> Result<(), Failure> {
+    fn unset(&mut self, var: Var) -> Result<(), VclFailure> {
         match var {
             Var::BerespTags => self.set_tags(b""),
             Var::BereqBody => {
@@ -204,7 +204,7 @@ impl Ctx for Bereq {
         }
     }
 
-    fn body(&mut self, data: &[u8], append: bool) -> Result<(), Failure> {
+    fn body(&mut self, data: &[u8], append: bool) -> Result<(), VclFailure> {
         self.made.write(data, append);
         Ok(())
     }
@@ -223,7 +223,7 @@ impl Ctx for Bereq {
         self.log.putf(Tag::Ttl, format_args!("HFP {seconds:.0} 0 0 {origin:.0} uncacheable"));
     }
 
-    fn rfc_ttl(&mut self) -> Result<(), Failure> {
+    fn rfc_ttl(&mut self) -> Result<(), VclFailure> {
         self.take_lives();
         Ok(())
     }
@@ -238,11 +238,11 @@ impl Ctx for Bereq {
         Some(self.settings.filters.injected())
     }
 
-    fn slice(&mut self) -> Result<bool, Failure> {
+    fn slice(&mut self) -> Result<bool, VclFailure> {
         Ok(self.enable_slices())
     }
 
-    fn fast_304(&mut self) -> Result<(), Failure> {
+    fn fast_304(&mut self) -> Result<(), VclFailure> {
         if let Some(revalidated) = &mut self.revalidated {
             revalidated.keeps_head = true;
         }
@@ -266,7 +266,7 @@ impl Ctx for Bereq {
         &mut self.task
     }
 
-    fn rollback(&mut self, id: HeadId) -> Result<(), Failure> {
+    fn rollback(&mut self, id: HeadId) -> Result<(), VclFailure> {
         match id {
             HeadId::Bereq => {
                 let has_body = self.has_body();
@@ -276,7 +276,7 @@ impl Ctx for Bereq {
                 Ok(())
             }
             HeadId::Req | HeadId::ReqTop | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {
-                Err(Failure::new("std.rollback() must be called with bereq on the backend side"))
+                Err(VclFailure::new("std.rollback() must be called with bereq on the backend side"))
             }
         }
     }
@@ -289,30 +289,30 @@ impl Ctx for Bereq {
         self.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
     }
 
-    fn tls(&mut self) -> Option<&tls::Info> {
+    fn tls(&mut self) -> Option<&tls::HandshakeInfo> {
         self.link.as_ref()?.conn.tls()
     }
 
-    fn cache_req_body(&mut self, _limit: u64) -> Result<Wait<bool>, Failure> {
-        Err(Failure::new("req.body can only be cached in vcl_recv{}"))
+    fn cache_req_body(&mut self, _limit: u64) -> Result<VclWait<bool>, VclFailure> {
+        Err(VclFailure::new("req.body can only be cached in vcl_recv{}"))
     }
 
-    fn may_invalidate(&self) -> Result<(), Failure> {
+    fn may_invalidate(&self) -> Result<(), VclFailure> {
         self.engine.may_invalidate()
     }
 
-    fn purge(&mut self, _ttl: f64, _grace: Option<f64>, _keep: Option<f64>) -> Result<i64, Failure> {
-        Err(Failure::new("purge can only happen in vcl_hit{} or vcl_miss{}"))
+    fn purge(&mut self, _ttl: f64, _grace: Option<f64>, _keep: Option<f64>) -> Result<i64, VclFailure> {
+        Err(VclFailure::new("purge can only happen in vcl_hit{} or vcl_miss{}"))
     }
 
-    fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
+    fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<VclWait<i64>, VclFailure> {
         self.has_invalidated = true;
         self.engine.purge_tags_everywhere(&mut self.task, self.busy.as_ref(), keys, soft)
     }
 
-    fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), Failure> {
+    fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), VclFailure> {
         if self.object.keys.len() + keys.len() > MAX_TAGS {
-            return Err(Failure::new(format!("an object has no more than {MAX_TAGS} keys")));
+            return Err(VclFailure::new(format!("an object has no more than {MAX_TAGS} keys")));
         }
         self.object.keys.extend(keys.iter().map(|key| Box::from(*key)));
         Ok(())
@@ -342,7 +342,7 @@ impl Bereq {
         self.log.last().since(self.object.t_origin).max(0.0)
     }
 
-    fn set_life(&mut self, value: &Value, change: impl FnOnce(&mut Times, f64)) -> Result<(), Failure> {
+    fn set_life(&mut self, value: &Value, change: impl FnOnce(&mut ObjectTimes, f64)) -> Result<(), VclFailure> {
         let Value::Duration(seconds) = value else { return Err(vars::wrong(value)) };
         change(&mut self.object.times, *seconds);
         let (times, origin) = (self.object.times, self.object.t_origin.0);
@@ -365,8 +365,8 @@ impl Bereq {
         self.engine.store_named(&name?).cloned()
     }
 
-    fn choice(&mut self) -> Choice<'_> {
-        Choice {
+    fn choice(&mut self) -> DirectorChoice<'_> {
+        DirectorChoice {
             sess: &self.sess,
             head: &self.head,
             url: self.head.url(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! An object made here because the backend gave none: `vcl_backend_error`.
 
-use cache::{Flags, Times};
+use cache::{ObjectFlags, ObjectTimes};
 use message::rfc9111::StaleCause;
 use message::{Head, date, names};
 use tables::proxy_error::ProxyError;
@@ -10,14 +10,14 @@ use vrt::{Action, Method};
 
 use super::parts::Parting;
 use super::slice::Slicing;
-use super::{Bereq, Step};
+use super::{Bereq, FetchStep};
 use crate::httplog::BERESP;
-use crate::proxy_status::{Cause, PROXY_STATUS};
+use crate::proxy_status::{PROXY_STATUS, ProxyCause};
 
 impl Bereq {
-    pub(super) async fn make_error(&mut self) -> Step {
+    pub(super) async fn make_error(&mut self) -> FetchStep {
         if self.is_slice() {
-            return Step::Fail("no slice");
+            return FetchStep::Fail("no slice");
         }
         self.slicing = Slicing::Refused;
         self.parting = Parting::Refused;
@@ -32,9 +32,9 @@ impl Bereq {
         self.object.t_origin = now;
         // Those who wait share the error for a moment, so that they don't try one after the other.
         self.object.times = if waited_for {
-            Times { t_origin, ttl: 1.0, grace: 5.0, keep: 5.0 }
+            ObjectTimes { t_origin, ttl: 1.0, grace: 5.0, keep: 5.0 }
         } else {
-            Times { t_origin, ttl: 0.0, grace: 0.0, keep: 0.0 }
+            ObjectTimes { t_origin, ttl: 0.0, grace: 0.0, keep: 0.0 }
         };
         self.settings.storage.get_or_insert_with(|| self.engine.stores.transient().clone());
         let action = self.vcl(Method::BackendError).await;
@@ -48,25 +48,25 @@ impl Bereq {
                     return step;
                 }
             }
-            Action::Retry if self.may_retry() => return Step::Retry,
+            Action::Retry if self.may_retry() => return FetchStep::Retry,
             Action::Retry => {
                 self.log.put(Tag::VclError, b"Too many retries, failing");
                 self.blame_too(ProxyError::ProxyConfigurationError, "max_retries");
-                return Step::Fail("too many retries");
+                return FetchStep::Fail("too many retries");
             }
             other => {
                 self.blame_vcl(&other);
-                return Step::Fail("given up in vcl_backend_error");
+                return FetchStep::Fail("given up in vcl_backend_error");
             }
         }
         self.judge_star();
-        if self.store_head(Flags::NONE, false).is_err() {
-            return Step::Fail("no storage");
+        if self.store_head(ObjectFlags::NONE, false).is_err() {
+            return FetchStep::Fail("no storage");
         }
         let body = self.made.take_body();
         if self.busy().append(&body).is_err() {
             self.fetch_error("Could not get storage");
-            return Step::Fail("no storage");
+            return FetchStep::Fail("no storage");
         }
         let replaces = !waited_for && self.object.times.ttl > 0.0;
         let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
@@ -76,14 +76,14 @@ impl Bereq {
             busy if is_for_nobody && !self.error_is_asked_for => busy.finish_failed(),
             busy => match busy.finish(None) {
                 Ok(length) => length,
-                Err(_) => return Step::Done,
+                Err(_) => return FetchStep::Done,
             },
         };
         if let Some(stale) = self.stale.take().filter(|_| replaces) {
             self.engine.cache.kill(&stale);
         }
         self.log.record(Tag::Length).num(length);
-        Step::Done
+        FetchStep::Done
     }
 
     fn start_error(&mut self) {
@@ -110,14 +110,14 @@ impl Bereq {
         }
     }
 
-    fn cause_of_error(&mut self) -> Option<Cause> {
+    fn cause_of_error(&mut self) -> Option<ProxyCause> {
         let cause = match self.made.take_cause() {
             Some(of_vcl) if self.received_status == 0 => *of_vcl,
             Some(of_vcl) => of_vcl.at(self.backend.as_deref(), &self.params),
             None if self.error_is_asked_for => return None,
             None => match &self.cause {
                 Some(cause) => (**cause).clone(),
-                None => Cause::new(ProxyError::ProxyInternalError, ""),
+                None => ProxyCause::new(ProxyError::ProxyInternalError, ""),
             },
         };
         Some(cause.after(self.received_status))

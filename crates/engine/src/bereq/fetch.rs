@@ -6,8 +6,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use backend::{Backend, BodyStatus, Conn, ConnectOpts, Fault, Outgoing, OutgoingBody, announced_length};
-use cache::{ObjRef, Reuse, Times};
+use backend::{
+    Backend, BackendConn, BackendFault, BodyStatus, ConnectOpts, OutgoingBody, OutgoingRequest, announced_length,
+};
+use cache::{ObjRef, ObjectTimes, Reuse};
 use message::freshness::{self, Defaults, Freshness};
 use message::ttl_rules::{self, TtlRules};
 use message::{Head, list, names, range};
@@ -22,8 +24,8 @@ use vrt::{Action, Method};
 use super::ctx::MAX_TAGS;
 use super::state::Revalidation;
 use super::wire::Failure;
-use super::{Bereq, BereqBody, OriginExchange, Step, reach};
-use crate::bereq::Mode;
+use super::{Bereq, BereqBody, FetchStep, OriginExchange, reach};
+use crate::bereq::FetchMode;
 use crate::httplog::{BEREQ, BERESP};
 use crate::loops::CDN_LOOP;
 
@@ -51,7 +53,7 @@ impl Bereq {
         self.cacheability.is_uncacheable() && (self.can_be_reset || matches!(self.head.method(), b"GET" | b"HEAD"))
     }
 
-    pub(super) async fn start_fetch(&mut self) -> Step {
+    pub(super) async fn start_fetch(&mut self) -> FetchStep {
         let stores = &self.engine.stores;
         self.settings.storage =
             Some(if self.cacheability.is_uncacheable() { stores.transient() } else { stores.next() }.clone());
@@ -64,11 +66,11 @@ impl Bereq {
             Action::Fetch => {}
             Action::Error { .. } => {
                 self.error_is_asked_for = true;
-                return Step::Error;
+                return FetchStep::Error;
             }
             other => {
                 self.blame_vcl(&other);
-                return Step::Fail("given up in vcl_backend_fetch");
+                return FetchStep::Fail("given up in vcl_backend_fetch");
             }
         }
         self.ask_for_slice();
@@ -87,9 +89,9 @@ impl Bereq {
         self.log.timestamp("Beresp", now);
         if answered.is_err() {
             if !self.busy().is_wanted() {
-                return Step::Fail(GONE);
+                return FetchStep::Fail(GONE);
             }
-            return Step::Error;
+            return FetchStep::Error;
         }
         BERESP.log_response(&self.beresp, &mut self.log);
         if self.rfc9111 {
@@ -148,7 +150,7 @@ impl Bereq {
             let Err(failure) = self.exchange().await else {
                 self.received_status = self.beresp.status();
                 match is_own && self.beresp.is_status(508) {
-                    true => backend.fails(Fault::Loop),
+                    true => backend.fails(BackendFault::Loop),
                     false => backend.answers(),
                 }
                 return Ok(());
@@ -175,8 +177,8 @@ impl Bereq {
     }
 
     /// Marks a request that goes to one of our own listeners. Whether it does.
-    fn mark_loop(&mut self, conn: &Conn) -> bool {
-        let mark = || self.engine.loops.mark(conn, &self.digest, self.rounds, self.mode == Mode::Pass);
+    fn mark_loop(&mut self, conn: &BackendConn) -> bool {
+        let mark = || self.engine.loops.mark(conn, &self.digest, self.rounds, self.mode == FetchMode::Pass);
         let mark = self.params.loop_detection.then(mark).flatten();
         let Some(mark) = mark else { return false };
         let is_marked = self.head.iter().any(|field| field.is(CDN_LOOP.as_bytes()) && field.value() == mark.as_bytes());
@@ -194,7 +196,7 @@ impl Bereq {
             BereqBody::Cached(pieces) => OutgoingBody::Kept(pieces.iter().map(|piece| &piece[..]).collect()),
             BereqBody::Lent(_) | BereqBody::Gone => OutgoingBody::Streams,
         };
-        let fields = signer.0.fields(&Outgoing {
+        let fields = signer.0.fields(&OutgoingRequest {
             method: self.head.method(),
             url: self.head.url(),
             fields: self.head.iter().map(|field| (field.name(), field.value())).collect(),
@@ -211,7 +213,7 @@ impl Bereq {
         Ok(())
     }
 
-    async fn connect(&mut self, backend: &Backend, opts: ConnectOpts<'_>) -> Result<Conn, ()> {
+    async fn connect(&mut self, backend: &Backend, opts: ConnectOpts<'_>) -> Result<BackendConn, ()> {
         let ends = crate::vars::proxy_ends(&self.sess);
         let opts = ConnectOpts { connect_timeout: self.limits.connect(), ends, ..opts };
         self.log.rest();
@@ -224,7 +226,7 @@ impl Bereq {
     }
 
     /// Interprets the response: sets its times, and completes a 304. `Err` is the step to go to instead of VCL.
-    fn judge(&mut self) -> Result<(), Step> {
+    fn judge(&mut self) -> Result<(), FetchStep> {
         self.judge_slice()?;
         let now = self.t_resp;
         if !self.beresp.has(names::DATE) {
@@ -276,7 +278,7 @@ impl Bereq {
             fresh
         };
         self.object.t_origin = fresh.t_origin;
-        self.object.times = Times {
+        self.object.times = ObjectTimes {
             t_origin: self.engine.mono_of(fresh.t_origin),
             ttl: fresh.ttl,
             grace: fresh.grace,
@@ -306,7 +308,7 @@ impl Bereq {
     }
 
     /// A 304: the stale object's head with the new fields merged in (RFC 9111 4.3.4).
-    fn not_modified(&mut self) -> Result<(), Step> {
+    fn not_modified(&mut self) -> Result<(), FetchStep> {
         let asks_vcl = self.vcl.program.sub_of(Method::BackendRefresh).is_some() && !self.cacheability.is_uncacheable();
         // Where VCL decides, it also decides about answers that nobody asked for.
         let stale =
@@ -318,11 +320,11 @@ impl Bereq {
             self.log.put(Tag::Error, b"304 response but not conditional fetch");
             self.end_link(Some(SessClose::RxBad));
             self.blame(ProxyError::HttpProtocolError, "304 response but not conditional fetch");
-            return Err(Step::Error);
+            return Err(FetchStep::Error);
         };
         let mut old = Head::with_limits(self.beresp.limits());
         if old.load_from(stale.head()).is_err() {
-            return Err(Step::Error);
+            return Err(FetchStep::Error);
         }
         if asks_vcl {
             self.revalidated = Some(Revalidation { old_head: Some(Box::new(old)), keeps_head: false });
@@ -347,7 +349,7 @@ impl Bereq {
     }
 
     /// vcl_backend_refresh says which head the object has from now on. `Err` is the step to go to instead.
-    async fn ask_refresh(&mut self) -> Result<(), Step> {
+    async fn ask_refresh(&mut self) -> Result<(), FetchStep> {
         let action = self.vcl(Method::BackendRefresh).await;
         let old =
             self.revalidated.as_mut().and_then(|it| it.old_head.take()).expect("the stale head was at hand for VCL");
@@ -378,27 +380,27 @@ impl Bereq {
     }
 
     /// VCL wants no object of this answer: the step to go to.
-    fn given_up(&mut self, action: Action, otherwise: &'static str) -> Step {
+    fn given_up(&mut self, action: Action, otherwise: &'static str) -> FetchStep {
         match action {
             Action::Error { .. } => {
                 self.end_link(Some(SessClose::RespClose));
                 self.error_is_asked_for = true;
-                Step::Error
+                FetchStep::Error
             }
             Action::Retry => {
                 let has_body = self.has_body();
                 self.end_link(has_body.then_some(SessClose::RespClose));
                 if self.may_retry() {
-                    return Step::Retry;
+                    return FetchStep::Retry;
                 }
                 self.log.put(Tag::VclError, b"Too many retries, delivering 503");
                 self.blame_too(ProxyError::ProxyConfigurationError, "max_retries");
-                Step::Error
+                FetchStep::Error
             }
             other => {
                 self.blame_vcl(&other);
                 self.end_link(Some(SessClose::RespClose));
-                Step::Fail(otherwise)
+                FetchStep::Fail(otherwise)
             }
         }
     }
@@ -424,7 +426,7 @@ impl Bereq {
         Ok(())
     }
 
-    async fn after_response(&mut self) -> Step {
+    async fn after_response(&mut self) -> FetchStep {
         self.preset_do_slice();
         let action = self.vcl(Method::BackendResponse).await;
         self.note_uncacheable(&action);
@@ -442,7 +444,7 @@ impl Bereq {
             self.log.put(Tag::Error, mismatch.0.as_bytes());
             self.blame(ProxyError::HttpProtocolError, "Content-Range is not what was asked for");
             self.end_link(Some(SessClose::RespClose));
-            return Step::Error;
+            return FetchStep::Error;
         }
         match action {
             Action::Deliver if self.rfc9111 => {
@@ -457,7 +459,7 @@ impl Bereq {
         }
         self.keep_to_owner();
         if self.keeps_stale_head() && !self.cacheability.is_uncacheable() && self.keep_stale_head().is_err() {
-            return Step::Error;
+            return FetchStep::Error;
         }
         self.judge_star();
         if let Err(step) = self.settle_slices() {
@@ -473,7 +475,7 @@ impl Bereq {
         if self.settings.do_esi {
             self.settings.do_stream = false;
         }
-        if self.revalidated.is_some() { Step::Conditional } else { Step::Body }
+        if self.revalidated.is_some() { FetchStep::Conditional } else { FetchStep::Body }
     }
 
     /// The stale object's head and store instead of what the 304 and VCL have made of them; its keys before VCL's.

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use cache::{Attrs, Busy, Flags, Lookup, LookupOptions, ObjRef, Purge, Times, Vary};
-use message::hop::Filter;
+use cache::{Attrs, Busy, Lookup, LookupOptions, ObjRef, ObjectFlags, ObjectTimes, Purge, VaryKey};
+use message::hop::HopDirection;
 use message::rfc9111::{self, QueryVariance, RequestDirectives};
 use message::{Head, names};
 use storage::Store;
@@ -14,15 +14,15 @@ use storage::Store;
 use super::Bereq;
 use super::state::Cacheability;
 use crate::aux_attrs::AuxAttrs;
+use crate::engine::Engine;
 use crate::req::lookup::LookupRequest;
-use crate::shared::Engine;
 use crate::slices::{self, SliceSet};
 
 /// An update that VCL hasn't decided on yet. Meanwhile the fetch has the times that the updated object would have.
 #[derive(Debug)]
 pub(crate) struct HeadUpdate {
     stored: ObjRef,
-    times: Times,
+    times: ObjectTimes,
     t_origin: base::Real,
 }
 
@@ -137,7 +137,7 @@ impl Bereq {
         self.succeed(busy, stored, &updated, lives);
     }
 
-    fn succeed(&mut self, busy: Busy, stored: ObjRef, updated: &Head, times: Times) {
+    fn succeed(&mut self, busy: Busy, stored: ObjRef, updated: &Head, times: ObjectTimes) {
         let supported = self.params.supported_codings();
         let variant = match rfc9111::key(updated, &self.head) {
             Ok(spec) => spec.map(|spec| {
@@ -149,9 +149,9 @@ impl Bereq {
         };
         let has_validator = updated.has(names::LAST_MODIFIED) || updated.has(names::ETAG);
         let reuse = Cacheability::cacheable().reuse(updated.is_status(200) && has_validator);
-        let attrs = Attrs { times, xid: self.vxid, flags: Flags { reuse, ..stored.flags() } };
+        let attrs = Attrs { times, xid: self.vxid, flags: ObjectFlags { reuse, ..stored.flags() } };
         let mut head = Vec::new();
-        updated.store_to(&mut head, |field| Filter::Insert.keeps(field));
+        updated.store_to(&mut head, |field| HopDirection::Insert.keeps(field));
         let tags = self.tags_of_updated(&stored, updated);
         let store = self.engine.stores.get(stored.store()).clone();
         let successor = Successor { busy, stored, head, variant, attrs, tags, store };
@@ -189,7 +189,7 @@ impl Successor {
         if stored.finished().await.is_err() {
             return busy.release();
         }
-        let vary = variant.as_ref().map(|(spec, values)| Vary { spec, values });
+        let vary = variant.as_ref().map(|(spec, values)| VaryKey { spec, values });
         let aux_attrs = AuxAttrs { reason: None, ..AuxAttrs::read(stored.aux_attrs()) }.store();
         let is_put = busy.set_head_and_aux_attrs(&store, &head, vary, &attrs, &[]).is_ok()
             && busy.set_aux_attrs(&aux_attrs, attrs.flags.has_esi).is_ok();

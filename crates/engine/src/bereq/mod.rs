@@ -32,7 +32,7 @@ mod wire;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ::backend::{Acct, Backend, BodyStatus, Conn, Director, Fault};
+use ::backend::{Backend, BackendConn, BackendFault, BodyStatus, Director, ExchangeAcct};
 use ::cache::{Busy, Digest, FetchFailed, ObjRef};
 use base::{Real, Vxid};
 use message::{Head, LostHeader};
@@ -43,22 +43,22 @@ use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::value::Text;
-use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
+use vrt::{Action, LoadedVcl, Machine, Method, Privates, RunOutcome};
 
-use crate::admission::Slot;
-use crate::classes::Place;
+use crate::admission::FetchSlot;
+use crate::classes::ClassWorker;
 use crate::contain::RunningVcl;
 use crate::current::StepName;
 use crate::early::Handshaking;
+use crate::engine::Engine;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::pool;
-use crate::proxy_status::Cause;
+use crate::proxy_status::ProxyCause;
 use crate::req::rfc9111::Alias;
 use crate::req::verdict::FoundKind;
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
-use crate::shared::Engine;
 
 use crate::slices;
 use crate::synthetic::SyntheticResponse;
@@ -67,12 +67,12 @@ use head_update::HeadUpdate;
 use parts::Parting;
 use slice::{SliceSettings, Slicing};
 pub(crate) use start::start_slice;
-pub use start::{Mode, start};
-use state::{Cacheability, NewObject, Revalidation, Settings, TimeLimits};
-use upload::Upload;
+pub use start::{FetchMode, start};
+use state::{Cacheability, FetchSettings, NewObject, Revalidation, TimeLimits};
+use upload::FetchUpload;
 
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum FetchStep {
     Start,
     Retry,
     Body,
@@ -86,16 +86,16 @@ pub(crate) enum Step {
 
 /// An exchange with a backend, as far as it has come.
 pub(crate) struct OriginExchange {
-    pub conn: Conn,
+    pub conn: BackendConn,
     pub body: BodyStatus,
     /// The reason why the connection can't be used again.
     pub close: Option<SessClose>,
     /// The rest of the request that is sent while its response comes.
-    pub upload: Option<Upload>,
+    pub upload: Option<FetchUpload>,
 }
 
 impl OriginExchange {
-    fn new(conn: Conn) -> Self {
+    fn new(conn: BackendConn) -> Self {
         OriginExchange { conn, body: BodyStatus::None, close: None, upload: None }
     }
 }
@@ -140,15 +140,15 @@ pub struct Bereq {
     pub(crate) body: BereqBody,
     /// The reason why a second try is impossible.
     pub(crate) no_retry: Option<&'static str>,
-    pub(crate) mode: Mode,
+    pub(crate) mode: FetchMode,
     /// True if the client can take the request back, whatever it asks for.
     pub(crate) can_be_reset: bool,
     /// Result of the request's lookup.
     pub(crate) found: FoundKind,
     pub(crate) cacheability: Cacheability,
     /// The worker of a class that it holds until it ends.
-    pub(crate) place: Option<Box<Place>>,
-    pub(crate) _slot: Slot,
+    pub(crate) place: Option<Box<ClassWorker>>,
+    pub(crate) _slot: FetchSlot,
     pub(crate) _open: crate::current::OpenTransaction,
     pub(crate) director: Option<Arc<dyn Director>>,
     pub(crate) backend: Option<Arc<Backend>>,
@@ -160,16 +160,16 @@ pub struct Bereq {
     /// Status of the response whose head has come; 0 before.
     pub(crate) received_status: u16,
     /// The reason for making an error instead of a response.
-    pub(crate) cause: Option<Box<Cause>>,
+    pub(crate) cause: Option<Box<ProxyCause>>,
     pub(crate) peer: peer::PeerState,
     /// `bereq.rfc9111`: that RFC says what becomes of the response.
     pub(crate) rfc9111: bool,
     /// The reason for not storing the response, unless VCL says otherwise.
-    pub(crate) refusal: Option<::message::rfc9111::Refusal>,
+    pub(crate) refusal: Option<::message::rfc9111::StoringRefusal>,
     /// The update of a stored object by this response to HEAD.
     pub(crate) head_update: Option<Box<HeadUpdate>>,
     pub(crate) object: NewObject,
-    pub(crate) settings: Settings,
+    pub(crate) settings: FetchSettings,
     pub(crate) slicing: Slicing,
     pub(crate) parting: Parting,
     /// The client's request head, if it asks for a range.
@@ -187,7 +187,7 @@ pub struct Bereq {
     pub(crate) has_invalidated: bool,
     pub(crate) task: Privates,
     /// Bytes of the exchanges that are over.
-    pub(crate) acct: Acct,
+    pub(crate) acct: ExchangeAcct,
 }
 
 impl Bereq {
@@ -195,18 +195,18 @@ impl Bereq {
     pub const BYTES: usize = size_of::<Self>();
 
     pub(crate) async fn run(&mut self) {
-        let mut step = Step::Start;
+        let mut step = FetchStep::Start;
         crate::current::work_for(self.sess.client.get(), self.vxid, self.head.url());
         loop {
             crate::current::enter(self.vxid, step.name());
             step = match step {
-                Step::Start => self.start_fetch().await,
-                Step::Retry => self.retry(),
-                Step::Body => self.fetch_body().await,
-                Step::Conditional => self.refresh().await,
-                Step::Error => self.make_error().await,
-                Step::Fail(reason) => self.fail(reason),
-                Step::Done => break,
+                FetchStep::Start => self.start_fetch().await,
+                FetchStep::Retry => self.retry(),
+                FetchStep::Body => self.fetch_body().await,
+                FetchStep::Conditional => self.refresh().await,
+                FetchStep::Error => self.make_error().await,
+                FetchStep::Fail(reason) => self.fail(reason),
+                FetchStep::Done => break,
             };
         }
     }
@@ -230,7 +230,7 @@ impl Bereq {
         self.log.flush();
         pool::leave_heads([&mut self.head, &mut self.original, &mut self.beresp]);
         self.machine.take().into_iter().for_each(pool::leave_machine);
-        if self.mode == Mode::Background {
+        if self.mode == FetchMode::Background {
             self.engine.main.n_bgfetch.dec();
         }
     }
@@ -251,13 +251,13 @@ impl Bereq {
             let outcome = machine.run(self);
             drop(running);
             match outcome {
-                Outcome::Done(action) => break action,
-                Outcome::Wait(wait) => {
+                RunOutcome::Done(action) => break action,
+                RunOutcome::Wait(wait) => {
                     self.log.flush();
                     machine.resume(wait.await);
                 }
-                Outcome::OutOfBudget => rt::give_way().await,
-                Outcome::Failed(_) => break Action::Fail,
+                RunOutcome::OutOfBudget => rt::give_way().await,
+                RunOutcome::Failed(_) => break Action::Fail,
             }
         };
         self.machine = Some(machine);
@@ -296,7 +296,7 @@ impl Bereq {
 
     /// Notes why an error is made instead of a response. The last cause counts.
     pub(crate) fn blame(&mut self, error: ProxyError, details: &'static str) {
-        self.cause = Some(Box::new(Cause::new(error, details).at(self.backend.as_deref(), &self.params)));
+        self.cause = Some(Box::new(ProxyCause::new(error, details).at(self.backend.as_deref(), &self.params)));
     }
 
     /// Notes why no other attempt follows, unless the cause of the error is known already.
@@ -306,8 +306,8 @@ impl Bereq {
         }
     }
 
-    pub(crate) fn blame_backend(&mut self, fault: Fault<'_>) {
-        let cause = Cause::of_fault(fault, &self.params);
+    pub(crate) fn blame_backend(&mut self, fault: BackendFault<'_>) {
+        let cause = ProxyCause::of_fault(fault, &self.params);
         self.cause = Some(Box::new(cause.at(self.backend.as_deref(), &self.params)));
     }
 
@@ -331,11 +331,11 @@ impl Bereq {
         }
     }
 
-    fn retry(&mut self) -> Step {
+    fn retry(&mut self) -> FetchStep {
         if let Some(reason) = self.no_retry {
             self.log.putf(Tag::Error, format_args!("Retry not possible, {reason}"));
             self.blame_too(ProxyError::ProxyConfigurationError, reason);
-            return Step::Fail("retry not possible");
+            return FetchStep::Fail("retry not possible");
         }
         self.mark("Retry");
         if !base::failpoint::fault("a retry that keeps the old filters") {
@@ -359,17 +359,17 @@ impl Bereq {
         self.log.resume(start, last);
         self.log.timestamp("Start", last);
         BEREQ.log_request(&self.head, &mut self.log);
-        Step::Start
+        FetchStep::Start
     }
 
-    fn fail(&mut self, reason: &'static str) -> Step {
+    fn fail(&mut self, reason: &'static str) -> FetchStep {
         if let Some(busy) = self.busy.take() {
             if self.is_slice() && reason != slices::CHANGED {
                 self.engine.main.slice_fail.inc();
             }
             busy.fail(FetchFailed { reason, error: self.cause.as_ref().and_then(|cause| cause.error) });
         }
-        Step::Done
+        FetchStep::Done
     }
 
     /// Another try after `return (retry)`, while there may be one.
@@ -398,16 +398,16 @@ impl Bereq {
     }
 }
 
-impl Step {
+impl FetchStep {
     fn name(&self) -> StepName {
         match self {
-            Step::Start => const { StepName::new("fetch") },
-            Step::Retry => const { StepName::new("retry") },
-            Step::Body => const { StepName::new("fetchbody") },
-            Step::Conditional => const { StepName::new("condfetch") },
-            Step::Error => const { StepName::new("error") },
-            Step::Fail(_) => const { StepName::new("fail") },
-            Step::Done => const { StepName::new("done") },
+            FetchStep::Start => const { StepName::new("fetch") },
+            FetchStep::Retry => const { StepName::new("retry") },
+            FetchStep::Body => const { StepName::new("fetchbody") },
+            FetchStep::Conditional => const { StepName::new("condfetch") },
+            FetchStep::Error => const { StepName::new("error") },
+            FetchStep::Fail(_) => const { StepName::new("fail") },
+            FetchStep::Done => const { StepName::new("done") },
         }
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use backend::buffers;
-use cache::{Attrs, Flags, Times, Vary};
-use message::hop::Filter;
+use cache::{Attrs, ObjectFlags, ObjectTimes, VaryKey};
+use message::hop::HopDirection;
 use message::tag_fields::XKEY;
 use message::{Codings, Head, names, vary};
 use storage::Store;
 use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
-use vrt::{Action, Ctx, Failure};
+use vrt::{Action, Ctx, VclFailure};
 
 use super::Bereq;
 use super::slice::Slicing;
@@ -28,7 +28,7 @@ const SALVAGED_BYTES: u64 = 256 * 1024;
 impl Bereq {
     /// Stores the head of the object, its body is to follow. `body`: what the filters make of the body. `streams`: clients get it while
     /// it comes.
-    pub(super) fn store_head(&mut self, body: Flags, streams: bool) -> Result<(), ()> {
+    pub(super) fn store_head(&mut self, body: ObjectFlags, streams: bool) -> Result<(), ()> {
         let variant = self.variant();
         let Some(store) = self.choose_store() else {
             self.fetch_error("Could not get storage");
@@ -37,7 +37,7 @@ impl Bereq {
         let flags = self.object_flags(body);
         self.object.body_limit = None;
         let mut stored = buffers::take();
-        let filter = if self.cacheability.is_uncacheable() { Filter::PassResponse } else { Filter::Insert };
+        let filter = if self.cacheability.is_uncacheable() { HopDirection::PassResponse } else { HopDirection::Insert };
         self.beresp.store_to(&mut stored, |field| filter.keeps(field));
         self.log_object(filter);
         let done = self.store_head_in(&store, &stored, variant.as_ref(), flags, streams);
@@ -50,7 +50,7 @@ impl Bereq {
         store: &Arc<Store>,
         stored: &[u8],
         variant: Option<&(Vec<u8>, Vec<u8>)>,
-        flags: Flags,
+        flags: ObjectFlags,
         streams: bool,
     ) -> Result<(), ()> {
         if self.may_fit(store, stored.len()) && self.put_head(store, stored, variant, flags).is_ok() {
@@ -72,7 +72,7 @@ impl Bereq {
         store: &Store,
         stored: &[u8],
         variant: Option<&(Vec<u8>, Vec<u8>)>,
-        flags: Flags,
+        flags: ObjectFlags,
         streams: bool,
     ) -> Result<(), ()> {
         let (head, is_front) = (stored.len() as u64, store.home().is_some());
@@ -83,7 +83,7 @@ impl Bereq {
         }
         let shortlived = self.params.shortlived.as_secs_f64();
         self.object.times =
-            Times { ttl: self.object.times.ttl.min(shortlived), grace: 0.0, keep: 0.0, ..self.object.times };
+            ObjectTimes { ttl: self.object.times.ttl.min(shortlived), grace: 0.0, keep: 0.0, ..self.object.times };
         if is_short && !(is_front && self.is_of_unknown_length()) {
             self.object.body_limit = Some(SALVAGED_BYTES - head);
             return self.put_head(&transient, stored, variant, flags);
@@ -92,7 +92,7 @@ impl Bereq {
         self.engine.main.fetch_passed_on.inc();
         self.cacheability.refuse();
         self.cacheability.set_reason(Uncacheable::NoRoom.word().as_bytes());
-        let flags = Flags { reuse: self.cacheability.reuse(false), ..flags };
+        let flags = ObjectFlags { reuse: self.cacheability.reuse(false), ..flags };
         self.put_head(&transient, stored, variant, flags)
     }
 
@@ -126,10 +126,10 @@ impl Bereq {
         store: &Arc<Store>,
         head: &[u8],
         variant: Option<&(Vec<u8>, Vec<u8>)>,
-        flags: Flags,
+        flags: ObjectFlags,
     ) -> Result<(), ()> {
         let attrs = Attrs { times: self.object.times, xid: self.vxid, flags };
-        let vary = variant.map(|(spec, values)| Vary { spec, values });
+        let vary = variant.map(|(spec, values)| VaryKey { spec, values });
         let is_marker = self.cacheability.is_uncacheable() && self.object.times.ttl > 0.0 && !self.busy().is_private();
         let reason = self.cacheability.reason().filter(|_| is_marker);
         let (slices, slice) = self.slice_attrs();
@@ -187,7 +187,7 @@ impl Bereq {
     }
 
     /// Sets `beresp.tags`; nothing: the object has none.
-    pub(super) fn set_tags(&mut self, text: &[u8]) -> Result<(), Failure> {
+    pub(super) fn set_tags(&mut self, text: &[u8]) -> Result<(), VclFailure> {
         self.object.has_own_tags = true;
         self.object.keys.retain(|tag| !message::tags::is_plain(tag));
         let tags: Vec<&[u8]> = message::tags::words(text).collect();
@@ -242,10 +242,10 @@ impl Bereq {
     }
 
     /// Flags of the object: those of the `body` from the filters, and all others.
-    fn object_flags(&mut self, body: Flags) -> Flags {
+    fn object_flags(&mut self, body: ObjectFlags) -> ObjectFlags {
         let has_validator = self.beresp.has(names::LAST_MODIFIED) || self.beresp.has(names::ETAG);
         let reuse = self.cacheability.reuse(self.beresp.is_status(200) && has_validator);
-        Flags { reuse, is_private: self.busy().is_private(), ..body }
+        ObjectFlags { reuse, is_private: self.busy().is_private(), ..body }
     }
 
     /// A star among other names in Vary: no request matches (RFC 9110 12.5.5), so it is passed. The bare star is VCL's to
@@ -316,7 +316,7 @@ impl Bereq {
         Some(self.engine.stores.transient().clone())
     }
 
-    fn log_object(&mut self, filter: Filter) {
+    fn log_object(&mut self, filter: HopDirection) {
         if self.log.ring().is_masked(Tag::ObjHeader) {
             return;
         }

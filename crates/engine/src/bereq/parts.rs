@@ -24,10 +24,10 @@ use tables::tags::Tag;
 use super::body::BodyFailure;
 use super::slice::Slicing;
 use super::state::Cacheability;
-use super::{Bereq, Mode, Step};
+use super::{Bereq, FetchMode, FetchStep};
 use crate::aux_attrs::AuxAttrs;
 use crate::httplog::BEREQ;
-use crate::parts::{Joined, Parts, Wanted};
+use crate::parts::{JoinedPart, StoredParts, WantedPart};
 use crate::req::Req;
 use crate::slices::Validator;
 
@@ -37,9 +37,9 @@ pub(crate) enum Parting {
     #[default]
     Off,
     /// The rest of what is wanted was asked for, beside these parts.
-    Asked(Parts, Slice),
+    Asked(StoredParts, Slice),
     /// The response is a part that can be kept.
-    Part(Box<Part>),
+    Part(Box<ReceivedPart>),
     /// The response is a part that can't be kept, but the client wants it.
     Unkept,
     Refused,
@@ -48,12 +48,12 @@ pub(crate) enum Parting {
 }
 
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct ReceivedPart {
     place: Slice,
     total: u64,
     validator: Validator,
     /// The parts with this one joined to them.
-    joined: Joined,
+    joined: JoinedPart,
     /// True if the part is joined to others.
     is_joined: bool,
 }
@@ -70,8 +70,8 @@ enum NoPart {
 }
 
 impl Bereq {
-    pub(super) fn begin_parting(&mut self, req: &Req, mode: Mode) {
-        let parts = self.stale.as_ref().and_then(Parts::of);
+    pub(super) fn begin_parting(&mut self, req: &Req, mode: FetchMode) {
+        let parts = self.stale.as_ref().and_then(StoredParts::of);
         if !self.rfc9111 {
             if parts.is_some() {
                 // Nobody here would know that it isn't whole.
@@ -79,7 +79,7 @@ impl Bereq {
             }
             return;
         }
-        if mode != Mode::Normal {
+        if mode != FetchMode::Normal {
             return;
         }
         if req.head.has(names::RANGE) && !req.esi.is_fragment() {
@@ -98,7 +98,7 @@ impl Bereq {
     /// For a first or another try: asks for what is missing, if there are parts of the object.
     fn find_missing(&mut self) {
         let Some(stale) = &self.stale else { return };
-        let Some(parts) = Parts::of(stale) else { return };
+        let Some(parts) = StoredParts::of(stale) else { return };
         let wanted = self.wanted_of(stale, parts.total);
         if let Some(missing) = parts.missing(&wanted) {
             self.parting = Parting::Asked(parts, missing);
@@ -109,28 +109,28 @@ impl Bereq {
         self.slice_left = None;
         if !matches!(self.parting, Parting::Refused | Parting::Whole) {
             self.parting = Parting::Off;
-            if self.rfc9111 && self.mode == Mode::Normal {
+            if self.rfc9111 && self.mode == FetchMode::Normal {
                 self.find_missing();
             }
         }
     }
 
-    fn wanted_of(&self, obj: &ObjRef, total: u64) -> Wanted {
+    fn wanted_of(&self, obj: &ObjRef, total: u64) -> WantedPart {
         let mut head = Head::with_limits(self.beresp.limits());
         match head.load_from(obj.head()) {
             Ok(()) => self.wanted(&head, total),
-            Err(_) => Wanted::All,
+            Err(_) => WantedPart::All,
         }
     }
 
-    fn wanted(&self, head: &Head, total: u64) -> Wanted {
-        self.client.as_ref().map_or(Wanted::All, |client| Wanted::of(client, head, total, &self.params))
+    fn wanted(&self, head: &Head, total: u64) -> WantedPart {
+        self.client.as_ref().map_or(WantedPart::All, |client| WantedPart::of(client, head, total, &self.params))
     }
 
     /// True if the stale object could answer the client.
     pub(super) fn stale_has_what_is_wanted(&self, stale: &ObjRef) -> bool {
-        Parts::of(stale)
-            .is_none_or(|parts| self.mode != Mode::Normal || parts.have(&self.wanted_of(stale, parts.total)))
+        StoredParts::of(stale)
+            .is_none_or(|parts| self.mode != FetchMode::Normal || parts.have(&self.wanted_of(stale, parts.total)))
     }
 
     /// Asks for what is missing, and for nothing of another version, in place of what a stale object would be validated by. Whether there
@@ -153,9 +153,9 @@ impl Bereq {
     }
 
     /// Looks at a response that may be a part. `Err` is the step to go to in its place.
-    pub(super) fn judge_part(&mut self) -> Result<(), Step> {
+    pub(super) fn judge_part(&mut self) -> Result<(), FetchStep> {
         let is_by_parts =
-            self.rfc9111 && self.mode != Mode::Pass && matches!(self.slicing, Slicing::Off | Slicing::Refused);
+            self.rfc9111 && self.mode != FetchMode::Pass && matches!(self.slicing, Slicing::Off | Slicing::Refused);
         if !is_by_parts {
             return Ok(());
         }
@@ -168,7 +168,7 @@ impl Bereq {
             304 if self
                 .stale
                 .as_ref()
-                .and_then(Parts::of)
+                .and_then(StoredParts::of)
                 .is_some_and(|parts| parts.validator.is_denied_by(&self.beresp)) =>
             {
                 return Err(self.give_up_parts());
@@ -193,7 +193,7 @@ impl Bereq {
 
     /// A part that can't be kept goes to the client, if that asked for one. A server may send less than it was asked for, and says so; who
     /// asks for ranges understands that (RFC 9110 15.3.7).
-    fn pass_part_on(&mut self, reason: &'static str) -> Result<(), Step> {
+    fn pass_part_on(&mut self, reason: &'static str) -> Result<(), FetchStep> {
         if !self.client_takes_parts() && !matches!(self.parting, Parting::Whole) {
             return Err(self.ask_for_whole_alone());
         }
@@ -215,7 +215,7 @@ impl Bereq {
                 && range::asked(client).is_some()
                 && conditional::if_range_holds(client, &self.beresp)
         };
-        self.mode != Mode::Normal || self.client.as_deref().is_some_and(takes)
+        self.mode != FetchMode::Normal || self.client.as_deref().is_some_and(takes)
     }
 
     /// After vcl_backend_fetch: no Range is sent where what it brings is of no use. Only GET has ranges (RFC 9110 14.2), and VCL may
@@ -232,14 +232,14 @@ impl Bereq {
         }
     }
 
-    fn fail_part(&mut self, reason: &str) -> Step {
+    fn fail_part(&mut self, reason: &str) -> FetchStep {
         self.log.put(Tag::Error, reason.as_bytes());
         self.blame(ProxyError::HttpProtocolError, "the part is not what was asked for");
         self.end_link(Some(SessClose::RespClose));
-        Step::Error
+        FetchStep::Error
     }
 
-    fn read_part(&self) -> Result<Part, NoPart> {
+    fn read_part(&self) -> Result<ReceivedPart, NoPart> {
         let wrong = |text: &str| NoPart::Wrong(text.to_owned());
         if self.beresp.count(names::CONTENT_RANGE) > 1 {
             return Err(wrong("Invalid content-range header"));
@@ -265,7 +265,7 @@ impl Bereq {
         if self.beresp.has(names::CONTENT_ENCODING) {
             return Err(NoPart::Unkept("it has a Content-Encoding"));
         }
-        let held = self.stale.as_ref().and_then(Parts::of);
+        let held = self.stale.as_ref().and_then(StoredParts::of);
         let held = held.filter(|parts| parts.total == total && parts.validator.is_of(&self.beresp));
         if held.is_none() && matches!(self.parting, Parting::Asked(..)) {
             return Err(NoPart::Changed);
@@ -275,16 +275,16 @@ impl Bereq {
             Some(parts) => (parts.validator.clone(), parts.join(place)),
             None => {
                 let validator = Validator::of(&self.beresp).map_err(NoPart::Unkept)?;
-                let parts = Parts::one(total, validator.clone(), place);
-                (validator, Joined { before: Vec::new(), behind: Vec::new(), parts })
+                let parts = StoredParts::one(total, validator.clone(), place);
+                (validator, JoinedPart { before: Vec::new(), behind: Vec::new(), parts })
             }
         };
         let wanted = self.wanted(&self.beresp, total);
         let is_enough = joined.parts.as_ref().is_none_or(|parts| parts.have(&wanted));
-        if self.mode == Mode::Normal && !is_enough {
+        if self.mode == FetchMode::Normal && !is_enough {
             return Err(NoPart::Unkept("it is less than what the client wants"));
         }
-        Ok(Part { place, total, validator, joined, is_joined })
+        Ok(ReceivedPart { place, total, validator, joined, is_joined })
     }
 
     /// The stored fields that the part's head doesn't have (RFC 9111 3.4).
@@ -298,7 +298,7 @@ impl Bereq {
     }
 
     /// The parts that are there are of a version that isn't any more.
-    fn give_up_parts(&mut self) -> Step {
+    fn give_up_parts(&mut self) -> FetchStep {
         if let Some(stale) = self.stale.take() {
             self.engine.cache.kill(&stale);
         }
@@ -307,13 +307,13 @@ impl Bereq {
     }
 
     /// Does what [`Bereq::ask_for_whole`] does, and drops VCL's Range.
-    fn ask_for_whole_alone(&mut self) -> Step {
+    fn ask_for_whole_alone(&mut self) -> FetchStep {
         let step = self.ask_for_whole("the client can't take a part");
         self.parting = Parting::Whole;
         step
     }
 
-    fn ask_for_whole(&mut self, reason: &str) -> Step {
+    fn ask_for_whole(&mut self, reason: &str) -> FetchStep {
         self.log.putf(Tag::Notice, format_args!("lacquer: not by parts: {reason}"));
         for name in [names::RANGE, names::IF_RANGE, names::IF_NONE_MATCH, names::IF_MODIFIED_SINCE, names::X_VARNISH] {
             self.original.unset(name);
@@ -324,13 +324,13 @@ impl Bereq {
         self.cacheability = Cacheability::cacheable();
         let has_body = self.has_body();
         self.end_link(has_body.then_some(SessClose::RespClose));
-        Step::Retry
+        FetchStep::Retry
     }
 
     /// True if the response's place in its object was compared with the range asked for.
     pub(super) fn is_part_checked(&self) -> bool {
         let is_beyond =
-            self.rfc9111 && self.mode != Mode::Pass && self.beresp.is_status(416) && self.head.has(names::RANGE);
+            self.rfc9111 && self.mode != FetchMode::Pass && self.beresp.is_status(416) && self.head.has(names::RANGE);
         is_beyond || matches!(self.parting, Parting::Part(_) | Parting::Unkept)
     }
 
@@ -345,7 +345,7 @@ impl Bereq {
     }
 
     /// After vcl_backend_response: a part that isn't stored goes to who asked for it. `Err` is the step to go to.
-    pub(super) fn settle_part(&mut self) -> Result<(), Step> {
+    pub(super) fn settle_part(&mut self) -> Result<(), FetchStep> {
         let Parting::Part(part) = &self.parting else { return Ok(()) };
         let lives = self.object.times.ttl > 0.0 && !self.cacheability.is_uncacheable();
         if lives && self.filter_list().is_empty() && self.beresp.is_status(206) {
@@ -366,7 +366,7 @@ impl Bereq {
 
     /// Goes over to the body of a part: the head becomes that of the whole. What of the stored parts comes before it. `Err` is the step
     /// to go to.
-    pub(super) async fn open_part(&mut self) -> Result<BodyStatus, Step> {
+    pub(super) async fn open_part(&mut self) -> Result<BodyStatus, FetchStep> {
         let Parting::Part(part) = &self.parting else { unreachable!("asked of fetches of parts") };
         let (place, total, is_joined) = (part.place, part.total, part.is_joined);
         if is_joined && let Some(stale) = self.stale.clone() {
@@ -383,13 +383,13 @@ impl Bereq {
 
     pub(super) fn bytes_of_parts(&self) -> Option<u64> {
         let Parting::Part(part) = &self.parting else { return None };
-        Some(part.joined.parts.as_ref().map_or(part.total, Parts::bytes))
+        Some(part.joined.parts.as_ref().map_or(part.total, StoredParts::bytes))
     }
 
     /// The attributes stored beside the head.
     pub(super) fn part_attrs(&self) -> Option<Vec<u8>> {
         let Parting::Part(part) = &self.parting else { return None };
-        part.joined.parts.as_ref().map(Parts::store)
+        part.joined.parts.as_ref().map(StoredParts::store)
     }
 
     /// Takes over the stored parts before the new one, or those behind it.
@@ -429,7 +429,7 @@ impl Bereq {
     /// whole by a request for the rest. Whether it does.
     pub(super) fn keep_what_came(&mut self, received: BodyStatus) -> bool {
         let is_kept = self.rfc9111
-            && self.mode != Mode::Pass
+            && self.mode != FetchMode::Pass
             && !self.cacheability.is_uncacheable()
             && self.object.times.ttl > 0.0
             && self.head.method() == b"GET"
@@ -439,12 +439,12 @@ impl Bereq {
             _ if !is_kept || fetched == 0 => None,
             (Parting::Part(part), BodyStatus::Length(_)) => match &part.joined.parts {
                 Some(parts) => parts.cut_to(fetched),
-                None => Parts::one(part.total, part.validator.clone(), beginning(fetched)),
+                None => StoredParts::one(part.total, part.validator.clone(), beginning(fetched)),
             },
             (_, BodyStatus::Length(total))
                 if self.beresp.is_status(200) && !self.beresp.has(names::CONTENT_ENCODING) =>
             {
-                Validator::of(&self.beresp).ok().and_then(|it| Parts::one(total, it, beginning(fetched)))
+                Validator::of(&self.beresp).ok().and_then(|it| StoredParts::one(total, it, beginning(fetched)))
             }
             _ => None,
         };

@@ -11,11 +11,11 @@ use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
 
 use super::state::TimeLimits;
-use super::{Bereq, BereqBody, Mode, reach};
+use super::{Bereq, BereqBody, FetchMode, reach};
 use crate::httplog::BEREQ;
 use crate::peers::hop::{Hop, LACQUER_PEER};
 use crate::peers::lives::{LACQUER_OBJECT, LACQUER_REFUSED, OwnerLives, OwnerSays};
-use crate::peers::{Peer, Peers, SIGN_PACE, Target};
+use crate::peers::{PeerTarget, Peers, SIGN_PACE, TierPeer};
 use crate::pool;
 
 /// State of a fetch with respect to the tier's other members.
@@ -58,15 +58,15 @@ impl Bereq {
             },
         };
         let peer = match peers.route(&self.digest, engine.clock.mono()) {
-            Target::Own => {
+            PeerTarget::Own => {
                 peers.counters.owned.inc();
                 return false;
             }
-            Target::Nobody => {
+            PeerTarget::Nobody => {
                 peers.counters.not_asked.inc();
                 return false;
             }
-            Target::Ask(peer) => peer,
+            PeerTarget::Ask(peer) => peer,
         };
         peers.counters.asked.inc();
         let hop = Hop {
@@ -96,7 +96,7 @@ impl Bereq {
 
     /// Only what may be stored, is asked for the first time, and is asked for as a whole.
     fn can_be_asked_for(&self) -> bool {
-        self.mode != Mode::Pass
+        self.mode != FetchMode::Pass
             && self.retries == 0
             && self.early.is_none()
             && matches!(self.body, BereqBody::None)
@@ -104,7 +104,7 @@ impl Bereq {
             && !self.asks_for_part()
     }
 
-    async fn ask(&mut self, peers: &Peers, peer: &Peer, hop: &Hop) -> Result<(), String> {
+    async fn ask(&mut self, peers: &Peers, peer: &TierPeer, hop: &Hop) -> Result<(), String> {
         let [mut asked] = pool::heads(self.head.limits());
         asked.copy_from(&self.original);
         let for_origin = std::mem::replace(&mut self.head, asked);
@@ -183,7 +183,7 @@ impl Bereq {
     pub(super) fn take_owner_lives(&mut self) {
         let Some(lives) = self.peer.lives.as_ref().filter(|lives| !lives.is_uncacheable) else { return };
         self.object.t_origin = lives.t_origin;
-        self.object.times = cache::Times {
+        self.object.times = cache::ObjectTimes {
             t_origin: self.engine.mono_of(lives.t_origin),
             ttl: lives.ttl,
             grace: lives.grace,
@@ -202,7 +202,7 @@ impl Bereq {
             let age = self.engine.clock.mono().since(self.object.times.t_origin).max(0.0);
             let most = age + self.params.uncacheable_ttl.as_secs_f64();
             let times = self.object.times;
-            self.object.times = cache::Times { ttl: times.ttl.min(most), grace: 0.0, keep: 0.0, ..times };
+            self.object.times = cache::ObjectTimes { ttl: times.ttl.min(most), grace: 0.0, keep: 0.0, ..times };
             return;
         }
         let times = self.object.times;
@@ -210,6 +210,6 @@ impl Bereq {
         let grace_end = (times.ttl + times.grace).min(lives.ttl + lives.grace);
         let end = (times.ttl + times.grace + times.keep).min(lives.ttl + lives.grace + lives.keep);
         let grace = (grace_end - ttl).max(0.0);
-        self.object.times = cache::Times { ttl, grace, keep: (end - ttl - grace).max(0.0), ..times };
+        self.object.times = cache::ObjectTimes { ttl, grace, keep: (end - ttl - grace).max(0.0), ..times };
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use backend::{Backend, Conn, ConnectOpts, Director};
+use backend::{Backend, BackendConn, ConnectOpts, Director};
 use base::Vxid;
 use cache::Digest;
-use message::hop::{self, Filter};
-use message::{Head, HeadLimits, Version, names};
+use message::hop::{self, HopDirection};
+use message::{Head, HeadLimits, HttpVersion, names};
 use net::{IoError, Stream};
 use params::Params;
 use shm::vsl::{Marker, TxnLog};
@@ -20,18 +20,18 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use tables::vclvars::Var;
 use vrt::value::Blob;
-use vrt::{Failure, Value};
+use vrt::{Value, VclFailure};
 
 use super::reach;
 use super::relay::relay;
 use super::state::limit;
 use super::stream_pipe::{self, PipeError};
 use super::wire::response_limits;
-use crate::choice::Choice;
+use crate::choice::DirectorChoice;
+use crate::engine::Engine;
 use crate::httplog::BEREQ;
-use crate::proxy_status::Cause;
+use crate::proxy_status::ProxyCause;
 use crate::req::Req;
-use crate::shared::Engine;
 use crate::transport::{Transport, Tunnel};
 use crate::vars;
 
@@ -68,8 +68,8 @@ impl PipeBereq {
         log.timestamp("Start", engine.clock.real());
         let limits = HeadLimits::new(req.params.http_max_hdr, req.params.workspace_client.min(1 << 30) as u32);
         let mut head = Head::with_limits(limits);
-        let mut lost = hop::filter_request(&req.head, &mut head, Filter::Pipe).is_err();
-        if head.version() > Version::HTTP11 {
+        let mut lost = hop::filter_request(&req.head, &mut head, HopDirection::Pipe).is_err();
+        if head.version() > HttpVersion::HTTP11 {
             lost |= head.set_proto("HTTP/1.1").is_err();
         }
         BEREQ.log_request(&head, &mut log);
@@ -106,7 +106,7 @@ impl PipeBereq {
         }
     }
 
-    pub(crate) fn set(&mut self, var: Var, value: Value) -> Result<(), Failure> {
+    pub(crate) fn set(&mut self, var: Var, value: Value) -> Result<(), VclFailure> {
         match (var, value) {
             (Var::BereqBackend, Value::Backend(director)) => self.director = director,
             (Var::BereqConnectTimeout, value) => self.connect_timeout = Some(vars::seconds(&value)?),
@@ -116,7 +116,7 @@ impl PipeBereq {
         Ok(())
     }
 
-    pub(crate) fn unset(&mut self, var: Var) -> Result<(), Failure> {
+    pub(crate) fn unset(&mut self, var: Var) -> Result<(), VclFailure> {
         match var {
             Var::BereqTaskDeadline => self.task_deadline = 0.0,
             other => return Err(vars::misplaced(other)),
@@ -153,7 +153,7 @@ impl PipeBereq {
     ) -> SessClose {
         let limit_of_all = limit(Some(self.task_deadline).filter(|seconds| *seconds > 0.0));
         let last_moment = deadline(if limit_of_all.is_zero() { req.params.pipe_task_deadline } else { limit_of_all });
-        let choice = Choice {
+        let choice = DirectorChoice {
             sess: &req.sess,
             head: &self.head,
             url: req.head.url(),
@@ -195,7 +195,12 @@ impl PipeBereq {
     }
 
     /// A connection that the pipe can have: of HTTP/1 where there is a choice, unless both sides have streams.
-    async fn connect(&mut self, backend: &Backend, req: &Req, transport: &mut dyn Transport) -> Result<Conn, Cause> {
+    async fn connect(
+        &mut self,
+        backend: &Backend,
+        req: &Req,
+        transport: &mut dyn Transport,
+    ) -> Result<BackendConn, ProxyCause> {
         let connect_timeout = limit(self.connect_timeout);
         let wants_stream = transport.asks_tunnel() && stream_pipe::is_websocket(&self.head);
         for http1 in [!wants_stream, true] {
@@ -203,7 +208,7 @@ impl PipeBereq {
             let opts = ConnectOpts { connect_timeout, no_resend: true, http1, ends, ..ConnectOpts::default() };
             let connected = backend.connect(&opts).await;
             let mut conn = reach::connected(connected, &self.engine.clock, &mut self.log)
-                .map_err(|error| Cause::of_fault(error.fault(), &req.params).at(Some(backend), &req.params))?;
+                .map_err(|error| ProxyCause::of_fault(error.fault(), &req.params).at(Some(backend), &req.params))?;
             self.log.put_parts(Tag::BackendOpen, &conn.opened());
             if http1 || conn.tunnel().is_some() || self.takes_tunnels(backend, &mut conn).await {
                 return Ok(conn);
@@ -211,11 +216,11 @@ impl PipeBereq {
             // It isn't done with: others go on over it.
             conn.finish(None, |parts| self.log.put_parts(Tag::BackendClose, parts));
         }
-        Err(Cause::new(ProxyError::HttpUpgradeFailed, "no connection for a pipe").at(Some(backend), &req.params))
+        Err(ProxyCause::new(ProxyError::HttpUpgradeFailed, "no connection for a pipe").at(Some(backend), &req.params))
     }
 
     /// True if the backend takes extended CONNECT, known once it has sent its settings.
-    async fn takes_tunnels(&mut self, backend: &Backend, conn: &mut Conn) -> bool {
+    async fn takes_tunnels(&mut self, backend: &Backend, conn: &mut BackendConn) -> bool {
         let settled = poll_fn(|cx| conn.poll_settled(cx));
         let first_byte = backend.timeouts(Duration::ZERO, Duration::ZERO).first_byte;
         let is_settled = match deadline(first_byte) {
@@ -268,7 +273,7 @@ impl PipeBereq {
     /// joined.
     async fn relay(
         &mut self,
-        conn: &mut Conn,
+        conn: &mut BackendConn,
         req: &mut Req,
         transport: &mut dyn Transport,
         last_moment: Option<rt::Instant>,
@@ -293,7 +298,7 @@ impl PipeBereq {
     /// Does what [`PipeBereq::tunnel`] does, if the client has a stream: its bytes travel as bodies do.
     async fn stream(
         &mut self,
-        conn: &mut Conn,
+        conn: &mut BackendConn,
         req: &mut Req,
         transport: &mut dyn Transport,
         last_moment: Option<rt::Instant>,

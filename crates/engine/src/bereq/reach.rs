@@ -3,18 +3,18 @@
 
 use std::sync::Arc;
 
-use backend::{Backend, Conn, ConnectError, Director};
+use backend::{Backend, BackendConn, BackendConnectError, Director};
 use base::Clock;
 use message::{Head, LostHeader, names};
 use shm::vsl::TxnLog;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
-use crate::choice::Choice;
+use crate::choice::DirectorChoice;
 use crate::httplog::BEREQ;
-use crate::proxy_status::Cause;
+use crate::proxy_status::ProxyCause;
 
-pub(super) fn find(director: Option<&Arc<dyn Director>>, choice: &Choice<'_>) -> Option<Arc<Backend>> {
+pub(super) fn find(director: Option<&Arc<dyn Director>>, choice: &DirectorChoice<'_>) -> Option<Arc<Backend>> {
     let Some(director) = director else {
         choice.log.borrow_mut().put(Tag::FetchError, b"No backend");
         return None;
@@ -27,10 +27,10 @@ pub(super) fn find(director: Option<&Arc<dyn Director>>, choice: &Choice<'_>) ->
     found
 }
 
-pub(super) fn cause_of_none(has_director: bool) -> Cause {
+pub(super) fn cause_of_none(has_director: bool) -> ProxyCause {
     match has_director {
-        true => Cause::new(ProxyError::DestinationUnavailable, "the director has no backend to offer"),
-        false => Cause::new(ProxyError::DestinationNotFound, "VCL has set no backend"),
+        true => ProxyCause::new(ProxyError::DestinationUnavailable, "the director has no backend to offer"),
+        false => ProxyCause::new(ProxyError::DestinationNotFound, "VCL has set no backend"),
     }
 }
 
@@ -44,10 +44,10 @@ pub(super) fn give_host(backend: &Backend, head: &mut Head, log: &mut TxnLog) ->
 
 /// The records of a connection that was waited for.
 pub(super) fn connected(
-    conn: Result<Conn, ConnectError>,
+    conn: Result<BackendConn, BackendConnectError>,
     clock: &Clock,
     log: &mut TxnLog,
-) -> Result<Conn, ConnectError> {
+) -> Result<BackendConn, BackendConnectError> {
     match conn {
         Ok(conn) => {
             if let Some(tls) = conn.tls().filter(|_| !conn.is_reused()) {
@@ -58,7 +58,7 @@ pub(super) fn connected(
             Ok(conn)
         }
         Err(error) => {
-            if let ConnectError::Tls { reason, .. } = &error {
+            if let BackendConnectError::Tls { reason, .. } = &error {
                 log.put(Tag::BackendSsl, reason.as_bytes());
             }
             log.putf(Tag::FetchError, format_args!("{error}"));

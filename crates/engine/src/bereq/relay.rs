@@ -14,7 +14,7 @@ use std::future::poll_fn;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use backend::{BodyLen, BodyStatus, Conn, Data, Received, RespLimits, SendProgress};
+use backend::{BackendConn, BodyLen, BodyStatus, Data, Received, RespLimits, SendProgress};
 use message::{Head, LostHeader, names};
 use storage::Buf;
 use tables::close::SessClose;
@@ -33,7 +33,7 @@ struct Broken;
 /// Passes both messages on. The client's connection, if the backend has switched protocols: with it the backend's can be
 /// joined. Silence for `pipe_timeout` ends it.
 pub(super) async fn relay(
-    conn: &mut Conn,
+    conn: &mut BackendConn,
     bereq: &Head,
     limits: &RespLimits,
     req: &mut Req,
@@ -75,7 +75,7 @@ async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, 
 }
 
 async fn upload(
-    conn: &mut Conn,
+    conn: &mut BackendConn,
     beresp: &mut Head,
     len: BodyLen,
     req: &Req,
@@ -138,7 +138,7 @@ async fn flush(transport: &mut dyn Transport, keep: usize, limit: Duration) -> R
 }
 
 async fn answer(
-    conn: &mut Conn,
+    conn: &mut BackendConn,
     beresp: &mut Head,
     upload: Upload,
     req: &mut Req,
@@ -170,7 +170,7 @@ async fn answer(
 
 /// The backend speaks another protocol from now on: its answer goes out, and what came with it.
 async fn switch(
-    conn: &mut Conn,
+    conn: &mut BackendConn,
     beresp: &Head,
     req: &mut Req,
     transport: &mut dyn Transport,
@@ -213,7 +213,7 @@ fn frame(beresp: &mut Head, body: BodyStatus) -> Result<BodyLen, LostHeader> {
 }
 
 async fn deliver(
-    conn: &mut Conn,
+    conn: &mut BackendConn,
     beresp: &mut Head,
     body: BodyStatus,
     req: &mut Req,

@@ -4,15 +4,17 @@
 //! change all of it.
 
 use ::fleet::Invalidation;
-use cache::{Purge, Times};
+use cache::{ObjectTimes, Purge};
 use message::freshness::Freshness;
-use message::rfc9111::{self, ExchangeTimes, QueryVariance, Refusal, ResponseDirectives, Rules, StaleCause, Storing};
+use message::rfc9111::{
+    self, ExchangeTimes, QueryVariance, ResponseDirectives, StaleCause, Storing, StoringRefusal, StoringRules,
+};
 use message::{Head, names};
 use tables::close::SessClose;
 use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
 
-use super::{Bereq, Mode, Step};
+use super::{Bereq, FetchMode, FetchStep};
 
 /// The ttl of what is to be validated each time: nothing without any is found at all.
 const MOMENT: f64 = 1e-6;
@@ -26,7 +28,7 @@ impl Bereq {
         let params = &self.params;
         let times = self.exchange_times();
         let storing = match self.is_answer_to_head() {
-            true => Storing::Refuse(Refusal::Status),
+            true => Storing::Refuse(StoringRefusal::Status),
             false => self.judge_storing(&self.beresp),
         };
         let (age, ttl, grace, keep) = match storing {
@@ -50,13 +52,13 @@ impl Bereq {
         };
         self.log_freshness(&fresh);
         self.object.t_origin = fresh.t_origin;
-        let may_be_negative = matches!(self.refusal, None | Some(Refusal::Useless | Refusal::Status));
+        let may_be_negative = matches!(self.refusal, None | Some(StoringRefusal::Useless | StoringRefusal::Status));
         if may_be_negative && !directives.is_targeted && !self.is_answer_to_head() {
             // What the operator has said for this status.
             self.shorten_negative(&mut fresh);
         }
         let t_origin = self.engine.mono_of(fresh.t_origin);
-        self.object.times = Times { t_origin, ttl: fresh.ttl, grace: fresh.grace, keep: fresh.keep };
+        self.object.times = ObjectTimes { t_origin, ttl: fresh.ttl, grace: fresh.grace, keep: fresh.keep };
     }
 
     /// True if the response is no answer to a GET, because VCL kept HEAD in a miss, so that a GET mustn't find it (RFC
@@ -75,7 +77,7 @@ impl Bereq {
         let params = &self.params;
         // Who says nothing about caching may not have thought of it: what may be one user's is nobody's guess.
         let may_guess = !self.original.has(names::COOKIE) && !response.has(names::SET_COOKIE);
-        let rules = Rules {
+        let rules = StoringRules {
             targeted: &params.rfc9111_targeted,
             heuristic_part: f64::from(params.rfc9111_heuristic) / 100.0,
             heuristic_most: params.rfc9111_heuristic_max.as_secs_f64(),
@@ -88,20 +90,20 @@ impl Bereq {
     }
 
     /// The lives of a stored response that has that head from now on; with a ttl below 0 where it isn't to be stored any more.
-    pub(super) fn lives_of(&self, response: &Head) -> Times {
+    pub(super) fn lives_of(&self, response: &Head) -> ObjectTimes {
         let (age, ttl, grace, keep) = match self.judge_storing(response) {
             Storing::Store(lives) => {
                 (lives.age, lives.ttl.max(MOMENT), lives.grace, self.params.rfc9111_keep.as_secs_f64())
             }
             Storing::Refuse(_) => (0.0, -1.0, 0.0, 0.0),
         };
-        Times { t_origin: self.engine.mono_of(self.t_resp.plus(-age)), ttl, grace, keep }
+        ObjectTimes { t_origin: self.engine.mono_of(self.t_resp.plus(-age)), ttl, grace, keep }
     }
 
     /// Learns from No-Vary-Search. A response that contradicts the rules known when it was requested is delivered, also
     /// to requests that wait for the same URL, and isn't stored: requests for other queries would find it.
     fn learn_of_query(&mut self) {
-        if self.mode == Mode::Pass || self.cacheability.is_uncacheable() {
+        if self.mode == FetchMode::Pass || self.cacheability.is_uncacheable() {
             return;
         }
         let said = QueryVariance::from_head(&self.beresp);
@@ -120,23 +122,23 @@ impl Bereq {
             // Who waits for this very URL has it, too.
             let age = self.engine.clock.mono().since(self.object.times.t_origin).max(0.0);
             let ttl = self.object.times.ttl.min(age + SHARED);
-            self.object.times = Times { ttl, grace: 0.0, keep: 0.0, ..self.object.times };
+            self.object.times = ObjectTimes { ttl, grace: 0.0, keep: 0.0, ..self.object.times };
             return;
         }
         self.cacheability.refuse();
         self.cacheability.set_reason(Uncacheable::Vary.word().as_bytes());
         // Nobody looks here for it again.
-        self.object.times = Times { ttl: 0.0, grace: 0.0, keep: 0.0, ..self.object.times };
+        self.object.times = ObjectTimes { ttl: 0.0, grace: 0.0, keep: 0.0, ..self.object.times };
     }
 
     /// Applies RFC 9111 where VCL didn't decide: a stale object replaces a server's error, and a response that isn't
     /// stored becomes hit-for-miss.
-    pub(super) fn keep_to_rfc9111(&mut self) -> Option<Step> {
+    pub(super) fn keep_to_rfc9111(&mut self) -> Option<FetchStep> {
         if let Some(cause) = StaleCause::of_status(self.beresp.status()) {
-            if self.mode == Mode::Background {
+            if self.mode == FetchMode::Background {
                 // The stale object is served in its grace; this would take its place.
                 self.end_error();
-                return Some(Step::Fail("an error from the backend, and the stale object stays"));
+                return Some(FetchStep::Fail("an error from the backend, and the stale object stays"));
             }
             if let Some(step) = self.stale_instead(cause) {
                 return Some(step);
@@ -148,7 +150,7 @@ impl Bereq {
         }
         if self.is_of_part_alone() {
             // Whoever asks next may want another part.
-            self.refusal.get_or_insert(Refusal::Status);
+            self.refusal.get_or_insert(StoringRefusal::Status);
             self.object.times.ttl = -1.0;
         }
         let Some(refusal) = self.refusal.filter(|_| self.object.times.ttl <= 0.0) else {
@@ -163,11 +165,11 @@ impl Bereq {
             self.stale = None;
         }
         self.refuse_for(match refusal {
-            Refusal::NoStore | Refusal::Private => Uncacheable::CacheControl,
-            Refusal::Authorization => Uncacheable::Authorization,
-            Refusal::Vary => Uncacheable::Vary,
-            Refusal::Status => Uncacheable::Status,
-            Refusal::Useless => Uncacheable::Stale,
+            StoringRefusal::NoStore | StoringRefusal::Private => Uncacheable::CacheControl,
+            StoringRefusal::Authorization => Uncacheable::Authorization,
+            StoringRefusal::Vary => Uncacheable::Vary,
+            StoringRefusal::Status => Uncacheable::Status,
+            StoringRefusal::Useless => Uncacheable::Stale,
         });
         None
     }
@@ -177,12 +179,12 @@ impl Bereq {
         self.cacheability.refuse();
         let age = self.engine.clock.mono().since(self.object.times.t_origin).max(0.0);
         let ttl = age + self.params.uncacheable_ttl.as_secs_f64();
-        self.object.times = Times { ttl, grace: 0.0, keep: 0.0, ..self.object.times };
+        self.object.times = ObjectTimes { ttl, grace: 0.0, keep: 0.0, ..self.object.times };
         self.cacheability.set_reason(reason.word().as_bytes());
     }
 
     /// The stale object that may be served since the backend failed (RFC 9111 4.2.4, RFC 5861 4): the step to it.
-    pub(super) fn stale_instead(&mut self, cause: StaleCause) -> Option<Step> {
+    pub(super) fn stale_instead(&mut self, cause: StaleCause) -> Option<FetchStep> {
         let stale = self.stale.clone().filter(|stale| !stale.is_dying() && !stale.flags().is_passed())?;
         if !self.stale_has_what_is_wanted(&stale) {
             return None;
@@ -200,8 +202,8 @@ impl Bereq {
         }
         self.end_error();
         self.engine.main.rfc9111_stale.inc();
-        if self.mode == Mode::Background {
-            return Some(Step::Fail("the backend failed, and the stale object stays"));
+        if self.mode == FetchMode::Background {
+            return Some(FetchStep::Fail("the backend failed, and the stale object stays"));
         }
         self.log.put(Tag::Notice, b"lacquer: the backend failed: serving the stale object");
         // Without a validation these mustn't be sent (RFC 9111 5.2.2.4).
@@ -209,7 +211,7 @@ impl Bereq {
             old.unset(name);
         }
         self.adopt_stale(old, directives.stale_if_error.is_none());
-        Some(Step::Conditional)
+        Some(FetchStep::Conditional)
     }
 
     /// The backend's answer isn't wanted: its connection ends, unless that was all of it.
@@ -227,7 +229,7 @@ impl Bereq {
             let more = self.engine.clock.mono().plus(SHARED).since(times.fresh_until(None));
             let more = more.clamp(0.0, times.grace + times.keep);
             let of_grace = more.min(times.grace);
-            times = Times {
+            times = ObjectTimes {
                 ttl: times.ttl + more,
                 grace: times.grace - of_grace,
                 keep: times.keep - (more - of_grace),
@@ -248,7 +250,7 @@ impl Bereq {
     /// The URLs that it names are `Req`'s, who can hash them.
     pub(super) async fn invalidate(&mut self) {
         let is_success = matches!(self.beresp.status() % 1000, 200..400);
-        if self.mode != Mode::Pass || !is_success || rfc9111::is_safe(self.head.method()) {
+        if self.mode != FetchMode::Pass || !is_success || rfc9111::is_safe(self.head.method()) {
             return;
         }
         if let Err(refusal) = self.engine.may_invalidate_here() {

@@ -10,23 +10,23 @@
 //! ```
 
 use backend::BodyStatus;
-use cache::{Busy, Flags, Lookup, LookupOptions, ObjRef};
+use cache::{Busy, Lookup, LookupOptions, ObjRef, ObjectFlags};
 use message::names;
 use message::range::{self, ByteRange, ContentRange, Slice, content_range};
 use shm::vsl::num::dec;
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
-use vrt::Failure;
+use vrt::VclFailure;
 
 use super::body::BodyFailure;
 use super::state::Cacheability;
-use super::{Bereq, BereqBody, Mode, Step};
+use super::{Bereq, BereqBody, FetchMode, FetchStep};
 use crate::httplog::{BEREQ, BERESP};
 use crate::req::Req;
 use crate::req::lookup::LookupRequest;
 use crate::req::verdict::FoundKind;
-use crate::slices::{self, CHANGED, Mismatch, SliceSet, Validator, slice_at};
+use crate::slices::{self, CHANGED, SliceMismatch, SliceSet, Validator, slice_at};
 
 /// Sizes that a slice may have, as powers of two: what the parameter allows, too.
 const SIZES_LOG2: std::ops::RangeInclusive<u32> = 16..=26;
@@ -64,9 +64,9 @@ pub(crate) struct SliceSettings {
 }
 
 impl SliceSettings {
-    pub fn new(req: &Req, mode: Mode) -> Self {
+    pub fn new(req: &Req, mode: FetchMode) -> Self {
         let wanted = match range::asked(&req.head).map(range::parse_one) {
-            Some(Ok(ByteRange::From { low, .. })) if mode == Mode::Normal => low,
+            Some(Ok(ByteRange::From { low, .. })) if mode == FetchMode::Normal => low,
             Some(_) | None => 0,
         };
         SliceSettings {
@@ -83,13 +83,13 @@ impl Bereq {
         1 << self.slice_settings.size_log2
     }
 
-    pub(super) fn set_slice_size(&mut self, bytes: i64) -> Result<(), Failure> {
+    pub(super) fn set_slice_size(&mut self, bytes: i64) -> Result<(), VclFailure> {
         let log2 = bytes.cast_unsigned().trailing_zeros();
         if bytes.cast_unsigned().is_power_of_two() && SIZES_LOG2.contains(&log2) {
             self.slice_settings.size_log2 = log2 as u8;
             return Ok(());
         }
-        Err(Failure::new("bereq.slice_size is a power of two from 64KB to 64MB"))
+        Err(VclFailure::new("bereq.slice_size is a power of two from 64KB to 64MB"))
     }
 
     /// `slicer.enable()`: in vcl_backend_response when there is a response.
@@ -109,7 +109,7 @@ impl Bereq {
         let is_marked = matches!(self.found, FoundKind::HitForMiss | FoundKind::HitForPass);
         matches!(self.body, BereqBody::None)
             && self.no_retry.is_none()
-            && self.mode != Mode::Pass
+            && self.mode != FetchMode::Pass
             && !(is_marked || self.cacheability.is_uncacheable() || self.busy.as_ref().is_some_and(Busy::is_private))
             && self.head.method() == b"GET"
     }
@@ -173,7 +173,7 @@ impl Bereq {
 
     /// Looks at the response to a request for a slice. What VCL sees is the response for the whole. `Err` is the step to go to
     /// in its place.
-    pub(super) fn judge_slice(&mut self) -> Result<(), Step> {
+    pub(super) fn judge_slice(&mut self) -> Result<(), FetchStep> {
         match &self.slicing {
             Slicing::Off | Slicing::New(..) | Slicing::Refused => Ok(()),
             Slicing::Asked(index) => self.judge_first(*index),
@@ -186,15 +186,15 @@ impl Bereq {
                         self.show_whole(total);
                         Ok(())
                     }
-                    Err(Mismatch::Changed) => Err(self.give_up_changed()),
+                    Err(SliceMismatch::Changed) => Err(self.give_up_changed()),
                     // VCL may try again.
-                    Err(Mismatch::Failed) => Ok(()),
+                    Err(SliceMismatch::Failed) => Ok(()),
                 }
             }
         }
     }
 
-    fn judge_first(&mut self, index: u64) -> Result<(), Step> {
+    fn judge_first(&mut self, index: u64) -> Result<(), FetchStep> {
         match self.beresp.status() {
             206 => {}
             // The client asked for more than there is.
@@ -202,7 +202,7 @@ impl Bereq {
                 self.slice_settings.wanted = 0;
                 let has_body = self.has_body();
                 self.end_link(has_body.then_some(SessClose::RespClose));
-                return Err(Step::Retry);
+                return Err(FetchStep::Retry);
             }
             416 => return Err(self.refuse_slices("the backend has no such range")),
             200 => {
@@ -257,14 +257,14 @@ impl Bereq {
     }
 
     /// Asks again, for the whole.
-    fn refuse_slices(&mut self, reason: &str) -> Step {
+    fn refuse_slices(&mut self, reason: &str) -> FetchStep {
         self.note_refused(reason);
         self.slicing = Slicing::Refused;
         // The whole is judged anew, and remembered as uncacheable if it is so.
         self.cacheability = Cacheability::cacheable();
         let has_body = self.has_body();
         self.end_link(has_body.then_some(SessClose::RespClose));
-        Step::Retry
+        FetchStep::Retry
     }
 
     fn note_refused(&mut self, reason: &str) {
@@ -273,7 +273,7 @@ impl Bereq {
     }
 
     /// The object isn't that of which slices are in the cache: nobody shall be given those any more.
-    fn give_up_changed(&mut self) -> Step {
+    fn give_up_changed(&mut self) -> FetchStep {
         if let Slicing::Slice(slice) = &self.slicing
             && !slice.head.is_dying()
         {
@@ -284,7 +284,7 @@ impl Bereq {
         self.log.put2(Tag::Error, b"slice: ", CHANGED.as_bytes());
         let has_body = self.has_body();
         self.end_link(has_body.then_some(SessClose::RespClose));
-        Step::Fail(CHANGED)
+        FetchStep::Fail(CHANGED)
     }
 
     /// Length and validator of a whole object that may become slices, or the reason why it can't.
@@ -323,7 +323,7 @@ impl Bereq {
     }
 
     /// After vcl_backend_response: whether it is slices now. `Err` is the step to go to.
-    pub(super) fn settle_slices(&mut self) -> Result<(), Step> {
+    pub(super) fn settle_slices(&mut self) -> Result<(), FetchStep> {
         let is_wanted = self.slice_settings.do_slice;
         match &self.slicing {
             Slicing::Asked(_) | Slicing::Refused => Ok(()),
@@ -347,7 +347,7 @@ impl Bereq {
             Slicing::Slice(_) if self.beresp.is_status(200) => Ok(()),
             Slicing::Slice(_) => {
                 self.end_link(Some(SessClose::RespClose));
-                Err(Step::Fail("no slice from the backend"))
+                Err(FetchStep::Fail("no slice from the backend"))
             }
         }
     }
@@ -368,7 +368,7 @@ impl Bereq {
 
     /// Goes over to the body of a slice: stores the head of a new object first. `None`: there is no more to fetch. `Err` is the
     /// step to go to.
-    pub(super) fn open_slice(&mut self) -> Result<Option<BodyStatus>, Step> {
+    pub(super) fn open_slice(&mut self) -> Result<Option<BodyStatus>, FetchStep> {
         if let Slicing::New(set, index) = &self.slicing {
             let (set, index) = (set.clone(), *index);
             if !self.store_slices(set, index)? {
@@ -419,13 +419,13 @@ impl Bereq {
     }
 
     /// Stores a head, and turns to its first slice; false: there is none to be had from this response.
-    fn store_slices(&mut self, set: SliceSet, index: Option<u64>) -> Result<bool, Step> {
+    fn store_slices(&mut self, set: SliceSet, index: Option<u64>) -> Result<bool, FetchStep> {
         // Before anybody can find the head, who would fetch the slice, too.
         let first = index.map(|index| (index, self.claim(&set, index)));
         let (storage, keys) = (self.settings.storage.clone(), self.object.keys.clone());
-        if self.store_head(Flags::NONE, false).is_err() {
+        if self.store_head(ObjectFlags::NONE, false).is_err() {
             self.end_link(Some(SessClose::RxBody));
-            return Err(Step::Error);
+            return Err(FetchStep::Error);
         }
         (self.settings.storage, self.object.keys) = (storage, keys);
         let head_busy = self.busy.take().expect("a fetch holds its objcore until it ends");

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use cache::{Busy, ObjRef, Reuse};
 use message::head::StoredHead;
-use message::hop::{self, Filter};
-use message::{HeadLimits, Version, names};
+use message::hop::{self, HopDirection};
+use message::{HeadLimits, HttpVersion, names};
 use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 use vrt::Privates;
@@ -14,9 +14,9 @@ use vrt::Privates;
 use super::parts::Parting;
 use super::peer::PeerState;
 use super::slice::{SliceOf, SliceSettings, Slicing};
-use super::state::{Cacheability, NewObject, Settings, TimeLimits};
+use super::state::{Cacheability, FetchSettings, NewObject, TimeLimits};
 use super::{Bereq, BereqBody, task};
-use crate::admission::{self, Slot};
+use crate::admission::{self, FetchSlot};
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::peers::hop::LACQUER_PEER;
@@ -29,7 +29,7 @@ use crate::trailers::Trailers;
 
 /// The purpose of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum FetchMode {
     /// A miss: a client waits.
     Normal,
     /// A stale object is being refreshed.
@@ -37,22 +37,22 @@ pub enum Mode {
     Pass,
 }
 
-impl Mode {
+impl FetchMode {
     fn reason(self) -> &'static str {
         match self {
-            Mode::Normal => "fetch",
-            Mode::Background => "bgfetch",
-            Mode::Pass => "pass",
+            FetchMode::Normal => "fetch",
+            FetchMode::Background => "bgfetch",
+            FetchMode::Pass => "pass",
         }
     }
 }
 
 /// Starts a fetch into `busy` as a task of this thread. `stale` is an object that it may revalidate and will replace.
 /// Answers the object that grows.
-pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode, slot: Slot) -> ObjRef {
+pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, slot: FetchSlot) -> ObjRef {
     let object = busy.object();
     let bereq = make(req, busy, stale, mode, slot);
-    if mode == Mode::Background {
+    if mode == FetchMode::Background {
         req.engine().main.n_bgfetch.inc();
     }
     task::run(bereq);
@@ -63,7 +63,7 @@ pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode, slot:
 pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf) -> ObjRef {
     let object = busy.object();
     let slot = admission::enter_anyway(&req.sess);
-    let mut bereq = make(req, busy, None, Mode::Normal, slot);
+    let mut bereq = make(req, busy, None, FetchMode::Normal, slot);
     // They are of the head, and it has none by now.
     (req.interims, req.trailers) = (None, None);
     (bereq.interims, bereq.trailers) = (None, None);
@@ -72,7 +72,7 @@ pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf) -> ObjRef {
     object
 }
 
-fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode, slot: Slot) -> Box<Bereq> {
+fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, slot: FetchSlot) -> Box<Bereq> {
     let engine = req.engine().clone();
     let vxid = engine.vxids.take();
     let vcl = req.vcl.clone().expect("a request that fetches has run VCL");
@@ -86,11 +86,11 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode, slot: Slot
     let params = req.params.clone();
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_backend.min(1 << 30) as u32);
     // A page's fragments have nothing to say to its client before the page has.
-    let hears = mode != Mode::Background && params.http_interim && !req.esi.is_fragment();
+    let hears = mode != FetchMode::Background && params.http_interim && !req.esi.is_fragment();
     req.interims = hears.then(Interims::default);
     // From HTTP/2 on every client reads them.
-    let reads_trailers = req.head.version() > Version::HTTP11 || hop::takes_trailers(&req.head);
-    req.trailers = (mode != Mode::Background && !req.esi.is_fragment() && reads_trailers).then(Trailers::default);
+    let reads_trailers = req.head.version() > HttpVersion::HTTP11 || hop::takes_trailers(&req.head);
+    req.trailers = (mode != FetchMode::Background && !req.esi.is_fragment() && reads_trailers).then(Trailers::default);
     let [head, original, beresp] = pool::heads(limits);
     let mut bereq = Box::new(Bereq {
         sess: req.sess.clone(),
@@ -115,10 +115,10 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode, slot: Slot
         no_retry: None,
         received_status: 0,
         cause: None,
-        cacheability: if mode == Mode::Pass { Cacheability::uncacheable() } else { Cacheability::cacheable() },
+        cacheability: if mode == FetchMode::Pass { Cacheability::uncacheable() } else { Cacheability::cacheable() },
         mode,
         // From HTTP/2 on who goes before the answer has reset its request.
-        can_be_reset: req.head.version() > Version::HTTP11,
+        can_be_reset: req.head.version() > HttpVersion::HTTP11,
         found: req.verdict.found(),
         _open: crate::current::open(crate::current::TransactionKind::Fetch),
         place: req.place.take(),
@@ -129,12 +129,12 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode, slot: Slot
         limits: TimeLimits::default(),
         t_sent: now,
         t_resp: now,
-        peer: PeerState { may_ask: mode != Mode::Pass && req.may_ask_peers(), ..PeerState::default() },
+        peer: PeerState { may_ask: mode != FetchMode::Pass && req.may_ask_peers(), ..PeerState::default() },
         rfc9111: req.settings.rfc9111,
         refusal: None,
         head_update: None,
         object: NewObject::new(now),
-        settings: Settings::new(),
+        settings: FetchSettings::new(),
         slicing: Slicing::Off,
         parting: Parting::Off,
         client: None,
@@ -146,7 +146,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode, slot: Slot
         error_is_asked_for: false,
         has_invalidated: false,
         task: Privates::default(),
-        acct: backend::Acct::default(),
+        acct: backend::ExchangeAcct::default(),
         engine,
     });
     bereq.begin_parting(req, mode);
@@ -158,11 +158,11 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode, slot: Slot
 }
 
 /// The request's body as the fetch gets it.
-fn lend(req: &mut Req, mode: Mode) -> BereqBody {
+fn lend(req: &mut Req, mode: FetchMode) -> BereqBody {
     if !req.body.is_available() {
         let method = req.head.method();
         // An error page may be asked for without it; a POST without its body is another request.
-        let is_missed = mode == Mode::Pass && req.body.is_spent() && method != b"GET" && method != b"HEAD";
+        let is_missed = mode == FetchMode::Pass && req.body.is_spent() && method != b"GET" && method != b"HEAD";
         return if is_missed { BereqBody::Gone } else { BereqBody::None };
     }
     if req.body.is_cached() {
@@ -173,8 +173,8 @@ fn lend(req: &mut Req, mode: Mode) -> BereqBody {
 
 impl Bereq {
     /// The head that goes out, but for what differs between tries.
-    fn make_head(&mut self, req: &Req, mode: Mode) {
-        let filter = if mode == Mode::Pass { Filter::Pass } else { Filter::Fetch };
+    fn make_head(&mut self, req: &Req, mode: FetchMode) {
+        let filter = if mode == FetchMode::Pass { HopDirection::Pass } else { HopDirection::Fetch };
         let mut lost = hop::filter_request(&req.head, &mut self.original, filter).is_err();
         let (head, log) = (&mut self.original, &mut self.log);
         BEREQ.log_request(head, log);
@@ -185,7 +185,7 @@ impl Bereq {
         if self.params.traceparent {
             lost |= !trace::put(head, log, &BEREQ, self.vxid, None);
         }
-        if mode != Mode::Pass {
+        if mode != FetchMode::Pass {
             if head.method() != b"GET" {
                 lost |= head.set_method("GET").is_err();
                 log.put(Tag::BereqMethod, b"GET");
@@ -209,7 +209,7 @@ impl Bereq {
                 BEREQ.unset(head, log, names::CONTENT_LENGTH);
                 BEREQ.unset(head, log, names::TRANSFER_ENCODING);
             }
-            BereqBody::None if mode != Mode::Pass || req.body.exists() => {
+            BereqBody::None if mode != FetchMode::Pass || req.body.exists() => {
                 BEREQ.unset(head, log, names::CONTENT_LENGTH);
                 BEREQ.unset(head, log, names::TRANSFER_ENCODING);
             }

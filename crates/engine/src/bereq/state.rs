@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backend::Backend;
 use base::Real;
-use cache::{Reuse, Times};
+use cache::{ObjectTimes, Reuse};
 use message::Head;
 use storage::Store;
 
@@ -98,7 +98,7 @@ pub(super) fn limit(seconds: Option<f64>) -> Duration {
 }
 
 /// Settings for the body that VCL may change.
-pub(crate) struct Settings {
+pub(crate) struct FetchSettings {
     pub do_esi: bool,
     pub do_gzip: bool,
     pub do_gunzip: bool,
@@ -112,9 +112,9 @@ pub(crate) struct Settings {
     pub filters: ResponseFilters,
 }
 
-impl Settings {
+impl FetchSettings {
     pub fn new() -> Self {
-        Settings {
+        FetchSettings {
             do_esi: false,
             do_gzip: false,
             do_gunzip: false,
@@ -130,13 +130,13 @@ impl Settings {
 
     /// Prepares another try. VCL's settings for gzip stay, as in varnishd.
     pub fn reset(&mut self) {
-        *self = Settings { do_gzip: self.do_gzip, do_gunzip: self.do_gunzip, ..Settings::new() };
+        *self = FetchSettings { do_gzip: self.do_gzip, do_gunzip: self.do_gunzip, ..FetchSettings::new() };
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct NewObject {
-    pub times: Times,
+    pub times: ObjectTimes,
     /// `times.t_origin` by the wall clock: in VCL age and ttl count from it to the last timestamp, exactly.
     pub t_origin: Real,
     /// Tags that VCL gave it.
@@ -149,7 +149,13 @@ pub(crate) struct NewObject {
 
 impl NewObject {
     pub fn new(now: Real) -> Self {
-        NewObject { times: Times::default(), t_origin: now, keys: Vec::new(), has_own_tags: false, body_limit: None }
+        NewObject {
+            times: ObjectTimes::default(),
+            t_origin: now,
+            keys: Vec::new(),
+            has_own_tags: false,
+            body_limit: None,
+        }
     }
 
     /// Prepares another try, whose response will give the lifetime.
@@ -191,11 +197,11 @@ mod tests {
 
     #[test]
     fn another_try_begins_anew_but_for_gzip() {
-        let mut settings = Settings::new();
+        let mut settings = FetchSettings::new();
         (settings.do_esi, settings.do_gzip, settings.do_stream) = (true, true, false);
         settings.filters.set_list(Some("gzip".into()));
         settings.reset();
-        let Settings { do_esi, do_gzip, do_gunzip, do_stream, storage, filters, .. } = &settings;
+        let FetchSettings { do_esi, do_gzip, do_gunzip, do_stream, storage, filters, .. } = &settings;
         assert_eq!((*do_esi, *do_gzip, *do_gunzip, *do_stream), (false, true, false, true));
         assert!(storage.is_none() && filters.list().is_none());
     }

@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use backend::{BodyLen, BodyStatus, Conn, Data, Received, SendProgress};
+use backend::{BackendConn, BodyLen, BodyStatus, Data, Received, SendProgress};
 use message::{Head, names};
 use rt::{Instant, Sleep};
 use shm::vsl::TxnLog;
@@ -27,7 +27,7 @@ use super::pipe::PipeAcct;
 use super::relay::HELD_BYTES;
 use super::wire::response_limits;
 use crate::httplog::BEREQ;
-use crate::proxy_status::Cause;
+use crate::proxy_status::ProxyCause;
 use crate::req::Req;
 use crate::transport::Transport;
 
@@ -47,13 +47,13 @@ pub(super) enum PipeError {
 
 impl PipeError {
     /// Tells both sides, and the log where there is something to say.
-    pub(super) fn tell(self, conn: &mut Conn, log: &mut TxnLog, req: &mut Req, transport: &mut dyn Transport) {
+    pub(super) fn tell(self, conn: &mut BackendConn, log: &mut TxnLog, req: &mut Req, transport: &mut dyn Transport) {
         match self {
             PipeError::Client => conn.reset(SessClose::RemClose),
             PipeError::Backend | PipeError::Late => transport.abort(),
             PipeError::NoAnswer(reason) => {
                 log.put(Tag::FetchError, reason.as_bytes());
-                let cause = Cause::new(ProxyError::HttpUpgradeFailed, reason);
+                let cause = ProxyCause::new(ProxyError::HttpUpgradeFailed, reason);
                 refuse(502, &cause.at(Some(conn.backend()), &req.params), req, transport);
             }
         }
@@ -61,14 +61,14 @@ impl PipeError {
 }
 
 /// Answers a client that has a stream and no pipe. One that has a connection sees that closed, as ever.
-pub(super) fn refuse(status: u16, cause: &Cause, req: &mut Req, transport: &mut dyn Transport) {
+pub(super) fn refuse(status: u16, cause: &ProxyCause, req: &mut Req, transport: &mut dyn Transport) {
     if transport.asks_tunnel() {
         req.minimal_because(transport, status, cause);
     }
 }
 
 pub(super) async fn carry(
-    conn: &mut Conn,
+    conn: &mut BackendConn,
     bereq: &mut Head,
     log: &mut TxnLog,
     req: &mut Req,
@@ -133,7 +133,7 @@ enum Handshake {
 }
 
 impl Handshake {
-    fn begin(conn: &mut Conn, bereq: &mut Head, log: &mut TxnLog) -> Result<Self, PipeError> {
+    fn begin(conn: &mut BackendConn, bereq: &mut Head, log: &mut TxnLog) -> Result<Self, PipeError> {
         if !is_websocket(bereq) {
             return Ok(Handshake::None);
         }
@@ -187,7 +187,7 @@ pub(super) fn is_websocket(head: &Head) -> bool {
 
 /// Sends what is queued, and then waits for the final head; what body it has.
 fn poll_answer(
-    conn: &mut Conn,
+    conn: &mut BackendConn,
     beresp: &mut Head,
     transport: &mut dyn Transport,
     cx: &mut Context<'_>,
@@ -222,7 +222,7 @@ enum Up {
 }
 
 struct Duplex<'a> {
-    conn: &'a mut Conn,
+    conn: &'a mut BackendConn,
     transport: &'a mut dyn Transport,
     acct: &'a mut PipeAcct,
     beresp: Head,

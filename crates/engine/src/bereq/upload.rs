@@ -4,13 +4,13 @@
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use backend::{Conn, SendProgress};
+use backend::{BackendConn, SendProgress};
 use message::Head;
 use storage::Buf;
 
 use super::BereqBody;
 use crate::reqbody::ReqBody;
-use crate::transport::BodyError;
+use crate::transport::ReqBodyError;
 
 /// A request's body, piece by piece.
 pub(super) enum Pieces {
@@ -28,7 +28,7 @@ impl Pieces {
         }
     }
 
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReqBodyError>> {
         match self {
             Pieces::Lent(lent) => lent.poll_next(cx),
             Pieces::Kept(pieces, next) => {
@@ -40,7 +40,7 @@ impl Pieces {
     }
 
     /// The body is complete: the origin is told, with what is behind it.
-    pub fn end(&self, conn: &mut Conn) {
+    pub fn end(&self, conn: &mut BackendConn) {
         let trailers = match self {
             Pieces::Lent(lent) if conn.takes_trailers() => lent.take_trailers(),
             Pieces::Lent(_) | Pieces::Kept(..) => None,
@@ -50,7 +50,7 @@ impl Pieces {
 }
 
 /// The rest of a request that is sent while its response comes.
-pub(crate) struct Upload {
+pub(crate) struct FetchUpload {
     /// `None`: the origin was told that the body is complete.
     pieces: Option<Pieces>,
 }
@@ -61,9 +61,9 @@ pub(super) enum UploadProgress {
     Over,
 }
 
-impl Upload {
+impl FetchUpload {
     pub(super) fn new(pieces: Option<Pieces>) -> Self {
-        Upload { pieces }
+        FetchUpload { pieces }
     }
 
     /// Moves what there is.
@@ -72,10 +72,10 @@ impl Upload {
     /// The client has broken the body.
     pub(super) fn poll(
         &mut self,
-        conn: &mut Conn,
+        conn: &mut BackendConn,
         beresp: &mut Head,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<UploadProgress, BodyError>> {
+    ) -> Poll<Result<UploadProgress, ReqBodyError>> {
         match conn.poll_send(cx, beresp) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Ok(SendProgress::All)) => {}

@@ -5,7 +5,10 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use backend::{BodyLen, BodyStatus, Fault, HeadError, Received, RespLimits, SendError, SendProgress, announced_length};
+use backend::{
+    BackendFault, BodyLen, BodyStatus, ExchangeHeadError, ExchangeSendError, Received, RespLimits, SendProgress,
+    announced_length,
+};
 use message::{Head, names};
 use params::Params;
 use rt::Deadline;
@@ -14,27 +17,27 @@ use tables::close::SessClose;
 use tables::tags::Tag;
 
 use super::fetch::GONE;
-use super::upload::{Pieces, Upload};
+use super::upload::{FetchUpload, Pieces};
 use super::{Bereq, BereqBody, OriginExchange};
 use crate::httplog::BEREQ;
-use crate::transport::BodyError;
+use crate::transport::ReqBodyError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The origin says that it has done nothing with the request: another try is in order.
     Refused,
     /// Not a byte of a response had come, for that reason: with a pooled connection another try is in order.
-    Early(Fault<'static>),
+    Early(BackendFault<'static>),
     /// Any other fault of the backend: no other try is made.
-    Late(Fault<'static>),
+    Late(BackendFault<'static>),
     /// Not the backend's fault: the client is gone, or its request's body broke off.
     Aborted,
 }
 
 impl Failure {
-    pub fn fault(self) -> Option<Fault<'static>> {
+    pub fn fault(self) -> Option<BackendFault<'static>> {
         match self {
-            Self::Refused => Some(Fault::REFUSED),
+            Self::Refused => Some(BackendFault::REFUSED),
             Self::Early(fault) | Self::Late(fault) => Some(fault),
             Self::Aborted => None,
         }
@@ -53,7 +56,7 @@ enum Sent {
 enum NextPiece {
     Piece(Buf),
     End,
-    Broken(BodyError),
+    Broken(ReqBodyError),
     /// Nothing now: the backend speaks.
     Not(Sent),
 }
@@ -169,7 +172,7 @@ impl Bereq {
                     let OriginExchange { conn, upload, .. } = self.link();
                     body.end(conn);
                     // What the origin takes only while it answers goes out then.
-                    *upload = Some(Upload::new(None));
+                    *upload = Some(FetchUpload::new(None));
                     return self.push().await.map(drop);
                 }
                 NextPiece::Broken(_) if base::failpoint::fault("an upload completed after a cut") => {
@@ -188,13 +191,13 @@ impl Bereq {
             sent = self.push().await?;
         }
         if sent == Sent::Begun {
-            self.link().upload = Some(Upload::new(Some(body)));
+            self.link().upload = Some(FetchUpload::new(Some(body)));
         }
         Ok(())
     }
 
     /// The origin must not take a broken upload for a whole one: it sees a cut.
-    fn break_upload(&mut self, error: BodyError) {
+    fn break_upload(&mut self, error: ReqBodyError) {
         self.log.putf(Tag::FetchError, format_args!("req.body read error: {}", error.text()));
         let link = self.link();
         link.conn.reset(SessClose::RxBody);
@@ -240,13 +243,13 @@ impl Bereq {
                 Some(Ok(SendProgress::Interim)) => self.pass_interim_on(),
                 Some(Ok(SendProgress::Answered)) => return Ok(self.answered()),
                 Some(Ok(SendProgress::Begun)) => return Ok(Sent::Begun),
-                Some(Err(SendError::Refused)) => {
+                Some(Err(ExchangeSendError::Refused)) => {
                     self.fetch_error(REFUSED);
                     self.link().close = Some(SessClose::RespClose);
                     return Err(Failure::Refused);
                 }
                 failed => {
-                    let fault = if failed.is_none() { Fault::Stuck } else { Fault::Closed };
+                    let fault = if failed.is_none() { BackendFault::Stuck } else { BackendFault::Closed };
                     let text = write_error_text(failed.and_then(Result::err));
                     self.log.putf(Tag::FetchError, format_args!("backend write error: {text}"));
                     self.link().close = Some(SessClose::TxError);
@@ -257,7 +260,7 @@ impl Bereq {
     }
 
     /// `None`: the backend took nothing for too long.
-    async fn push_some(&mut self) -> Option<Result<SendProgress, SendError>> {
+    async fn push_some(&mut self) -> Option<Result<SendProgress, ExchangeSendError>> {
         let mut deadline = None;
         poll_fn(|cx| {
             let Bereq { link, beresp, .. } = self;
@@ -303,7 +306,7 @@ impl Bereq {
                 WaitOutcome::TimedOut => {
                     self.fetch_error(if had_begun { "timeout" } else { "first byte timeout" });
                     link.close = Some(SessClose::RxTimeout);
-                    return Err(Failure::Late(Fault::Late));
+                    return Err(Failure::Late(BackendFault::Late));
                 }
                 WaitOutcome::Unwanted => {
                     self.fetch_error(GONE);
@@ -313,33 +316,33 @@ impl Bereq {
             };
             link.close = Some(error.close());
             self.log_head_error(&error);
-            let is_ended = matches!(error, HeadError::Closed | HeadError::Os(_));
+            let is_ended = matches!(error, ExchangeHeadError::Closed | ExchangeHeadError::Os(_));
             return Err(match &error {
-                HeadError::Refused => Failure::Refused,
-                _ if is_ended && !had_begun => Failure::Early(Fault::Closed),
+                ExchangeHeadError::Refused => Failure::Refused,
+                _ if is_ended && !had_begun => Failure::Early(BackendFault::Closed),
                 error => Failure::Late(error.fault()),
             });
         }
     }
 
-    fn log_head_error(&mut self, error: &HeadError) {
+    fn log_head_error(&mut self, error: &ExchangeHeadError) {
         match error {
-            HeadError::Closed => self.fetch_error("HTC eof (-1)"),
-            HeadError::Refused => self.fetch_error(REFUSED),
-            HeadError::Reset(_, text) => self.fetch_error(text),
-            HeadError::Os(error) => self.log.putf(Tag::FetchError, format_args!("backend read error: {error}")),
-            HeadError::Overflow => self.fetch_error("overflow"),
-            HeadError::Garbage(_, word) => {
+            ExchangeHeadError::Closed => self.fetch_error("HTC eof (-1)"),
+            ExchangeHeadError::Refused => self.fetch_error(REFUSED),
+            ExchangeHeadError::Reset(_, text) => self.fetch_error(text),
+            ExchangeHeadError::Os(error) => self.log.putf(Tag::FetchError, format_args!("backend read error: {error}")),
+            ExchangeHeadError::Overflow => self.fetch_error("overflow"),
+            ExchangeHeadError::Garbage(_, word) => {
                 self.log.put(Tag::HttpGarbage, word);
                 self.log.put(Tag::BerespStatus, b"503");
                 self.log.put(Tag::BerespReason, b"Service Unavailable");
                 self.fetch_error("http format error");
             }
-            HeadError::TooManyInterim => {
+            ExchangeHeadError::TooManyInterim => {
                 self.engine.main.fetch_1xx.inc();
                 self.fetch_error("too many interim responses");
             }
-            HeadError::Framing(framing) => {
+            ExchangeHeadError::Framing(framing) => {
                 self.received_status = self.beresp.status();
                 // As varnishd counts: a 204 is one, whatever else it says.
                 match self.beresp.is_status(204) {
@@ -349,7 +352,7 @@ impl Bereq {
                 self.log.put(Tag::Error, b"Body cannot be fetched");
                 self.fetch_error(framing.text());
             }
-            HeadError::NotFinal => {
+            ExchangeHeadError::NotFinal => {
                 self.engine.main.fetch_1xx.inc();
                 self.fetch_error("1xx response");
             }
@@ -403,11 +406,11 @@ pub(super) fn response_limits(params: &Params) -> RespLimits {
 }
 
 /// varnishd's words: number and text of the error. `None`: it took too long.
-fn write_error_text(error: Option<SendError>) -> String {
+fn write_error_text(error: Option<ExchangeSendError>) -> String {
     match error {
         None => "11 (Resource temporarily unavailable)".to_owned(),
-        Some(SendError::Closed | SendError::Refused) => "32 (Broken pipe)".to_owned(),
-        Some(SendError::Os(error)) => {
+        Some(ExchangeSendError::Closed | ExchangeSendError::Refused) => "32 (Broken pipe)".to_owned(),
+        Some(ExchangeSendError::Os(error)) => {
             let text = error.to_string();
             let text = text.split(" (os error").next().unwrap_or_default().to_owned();
             format!("{} ({text})", error.raw_os_error().unwrap_or(0))

@@ -27,7 +27,7 @@ pub struct CostKey {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct CostEntry {
     key: u64,
     /// Logarithm of the seconds, to base 2.
     doublings: f32,
@@ -46,7 +46,7 @@ pub(super) struct Costs {
 
 #[derive(Default)]
 struct Table {
-    entries: Vec<[Entry; WAYS]>,
+    entries: Vec<[CostEntry; WAYS]>,
     clock: u32,
 }
 
@@ -56,7 +56,7 @@ impl Costs {
         self.is_on.store(is_on, Relaxed);
         let mut table = self.table.lock();
         match is_on {
-            true if table.entries.is_empty() => table.entries = vec![[Entry::default(); WAYS]; SETS],
+            true if table.entries.is_empty() => table.entries = vec![[CostEntry::default(); WAYS]; SETS],
             false => *table = Table::default(),
             true => {}
         }
@@ -92,7 +92,7 @@ impl Costs {
 }
 
 impl Table {
-    fn find(&self, key: u64) -> Option<&Entry> {
+    fn find(&self, key: u64) -> Option<&CostEntry> {
         let set = self.entries.get(key as usize % SETS)?;
         set.iter().find(|entry| entry.count > 0 && entry.key == key)
     }
@@ -115,7 +115,7 @@ impl Table {
             _ => clock.wrapping_sub(entry.seen),
         });
         if let Some(entry) = oldest {
-            *entry = Entry { key, doublings, count: 1, seen: clock };
+            *entry = CostEntry { key, doublings, count: 1, seen: clock };
         }
     }
 }

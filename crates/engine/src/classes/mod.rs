@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Classes of requests that need a backend (the parameter `classes`). Each has a number of workers, a queue for them
-//! (its `chairs`, first come, first served), and a patience. A request that finds no free slot in the queue is refused,
+//! (its `queue`, first come, first served), and a patience. A request that finds no free slot in the queue is refused,
 //! and may keep a place in the waiting room (`room`) until its visitor comes again.
 //!
 //! A fetch holds a worker from before it begins until it has ended. Hits, requests that wait for another request's
@@ -51,7 +51,7 @@ const MISSED_SECONDS: f64 = 5.0;
 #[derive(Debug)]
 pub struct Classes {
     is_on: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<ClassesState>,
     costs: Costs,
     tokens: Tokens,
     /// Distinguishes places of the same millisecond.
@@ -59,7 +59,7 @@ pub struct Classes {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ClassesState {
     classes: Vec<Class>,
     next_id: u32,
     /// Workers that all classes may use together; 0: no limit but their own.
@@ -82,10 +82,10 @@ struct Class {
 }
 
 #[derive(Debug, Default)]
-struct Waiter(Mutex<Chair>);
+struct Waiter(Mutex<Queued>);
 
 #[derive(Debug, Default)]
-enum Chair {
+enum Queued {
     #[default]
     New,
     Waiting(Waker),
@@ -95,7 +95,7 @@ enum Chair {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum ClassChoice {
     /// The request has no class.
     Free,
     Class(u32),
@@ -104,16 +104,16 @@ pub enum Choice {
 }
 
 #[derive(Debug)]
-pub enum Entry {
-    Now(Place),
+pub enum ClassEntry {
+    Now(ClassWorker),
     /// Later: await it, as long as its class has patience.
     Later(PlaceWait),
-    Refused(Refusal),
+    Refused(ClassRefusal),
 }
 
 /// The facts for the response to a request that gets no worker.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Refusal {
+pub struct ClassRefusal {
     pub class: Arc<str>,
     pub is_late: bool,
     /// Seconds after which it may do better.
@@ -172,15 +172,15 @@ impl Classes {
     }
 
     /// The class of a request: the one that VCL names, the one for its estimated cost, or `default`.
-    pub fn choose(&self, named: Option<&[u8]>, key: CostKey) -> Choice {
+    pub fn choose(&self, named: Option<&[u8]>, key: CostKey) -> ClassChoice {
         let cost = if named.is_none() { self.costs.of(key) } else { None };
         let state = self.state.lock();
         let by_name = |name: &[u8]| state.declared().find(|class| class.spec.name.as_bytes() == name);
         let class = match named {
-            Some(b"") => return Choice::Free,
+            Some(b"") => return ClassChoice::Free,
             Some(name) => match by_name(name) {
                 Some(class) => Some(class),
-                None => return Choice::Unknown,
+                None => return ClassChoice::Unknown,
             },
             None => {
                 let fits = |class: &&Class| class.spec.above.zip(cost).is_some_and(|(above, cost)| cost >= above);
@@ -189,7 +189,7 @@ impl Classes {
                 dearest.or_else(|| by_name(DEFAULT.as_bytes()))
             }
         };
-        class.map_or(Choice::Free, |class| Choice::Class(class.id))
+        class.map_or(ClassChoice::Free, |class| ClassChoice::Class(class.id))
     }
 
     pub fn name_of(&self, class: u32) -> Option<Arc<str>> {
@@ -202,11 +202,11 @@ impl Classes {
 }
 
 /// Takes a worker for a fetch of this class, or a slot in its queue.
-pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -> Entry {
+pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -> ClassEntry {
     let (classes, now) = (&sess.engine.classes, sess.engine.clock.real());
     let mut state = classes.state.lock();
     let common = state.common_free();
-    let Some(class) = state.declared_class(class) else { return Entry::Now(Place::free(sess, cost)) };
+    let Some(class) = state.declared_class(class) else { return ClassEntry::Now(ClassWorker::free(sess, cost)) };
     let key = visitor.token.and_then(|token| {
         let key = classes.tokens.read(&class.spec.name, token, now);
         if key.is_none() {
@@ -214,12 +214,12 @@ pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -
         }
         key.filter(|&key| class.room.has(key) || (classes.tokens.is_former(key) && class.room.may_restore(key)))
     });
-    let (workers, chairs) = class.free(common);
-    let free = workers + chairs;
+    let (workers, slots) = class.free(common);
+    let free = workers + slots;
     if class.room.ahead_of(key, free as usize, now) >= free as usize {
         class.counters.refused.inc();
         let key = key.unwrap_or_else(|| classes.new_key(now));
-        return Entry::Refused(class.refuse(key, visitor.takes_page, &classes.tokens, now));
+        return ClassEntry::Refused(class.refuse(key, visitor.takes_page, &classes.tokens, now));
     }
     if let Some(key) = key {
         class.room.admit(key);
@@ -228,9 +228,9 @@ pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -
     }
     if class.queue.is_empty() && workers > 0 {
         class.begin();
-        let place = Place::new(sess, class, cost, 0.0);
+        let place = ClassWorker::new(sess, class, cost, 0.0);
         state.busy += 1;
-        return Entry::Now(place);
+        return ClassEntry::Now(place);
     }
     let place = Arc::<Waiter>::default();
     class.queue.push_back(place.clone());
@@ -238,25 +238,25 @@ pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -
     let patience = class.spec.patience;
     let began = sess.engine.clock.mono();
     let (id, name) = (class.id, class.name.clone());
-    Entry::Later(PlaceWait { sess: sess.clone(), place, class: id, name, cost, began, since: now, key, patience })
+    ClassEntry::Later(PlaceWait { sess: sess.clone(), place, class: id, name, cost, began, since: now, key, patience })
 }
 
 /// A worker of the class, if one is free now, for a fetch that nobody waits for.
-pub fn enter_if_free(sess: &Rc<Sess>, class: u32, cost: CostKey) -> Option<Place> {
+pub fn enter_if_free(sess: &Rc<Sess>, class: u32, cost: CostKey) -> Option<ClassWorker> {
     let mut state = sess.engine.classes.state.lock();
     let common = state.common_free();
-    let Some(class) = state.declared_class(class) else { return Some(Place::free(sess, cost)) };
+    let Some(class) = state.declared_class(class) else { return Some(ClassWorker::free(sess, cost)) };
     if !class.queue.is_empty() || class.free(common).0 == 0 {
         class.counters.deferred.inc();
         return None;
     }
     class.begin();
-    let place = Place::new(sess, class, cost, 0.0);
+    let place = ClassWorker::new(sess, class, cost, 0.0);
     state.busy += 1;
     Some(place)
 }
 
-impl State {
+impl ClassesState {
     fn declared(&self) -> impl Iterator<Item = &Class> {
         self.classes.iter().filter(|class| !class.is_retired)
     }
@@ -308,14 +308,14 @@ impl State {
             let Some(class) = least else { return called };
             let Some(place) = class.queue.pop_front() else { return called };
             class.counters.waiting.set(class.queue.len() as u64);
-            let before = std::mem::replace(&mut *place.0.lock(), Chair::Called);
+            let before = std::mem::replace(&mut *place.0.lock(), Queued::Called);
             match before {
-                Chair::Left => *place.0.lock() = Chair::Left,
-                Chair::New | Chair::Called => {
+                Queued::Left => *place.0.lock() = Queued::Left,
+                Queued::New | Queued::Called => {
                     class.begin();
                     self.busy += 1;
                 }
-                Chair::Waiting(waker) => {
+                Queued::Waiting(waker) => {
                     class.begin();
                     self.busy += 1;
                     called.push(waker);
@@ -350,7 +350,7 @@ impl Class {
     /// Numbers of free workers and of free slots in the queue.
     fn free(&self, common: u32) -> (u32, u32) {
         let workers = self.spec.workers.saturating_sub(self.busy).min(common);
-        (workers, self.spec.chairs.saturating_sub(self.queue.len() as u32))
+        (workers, self.spec.queue.saturating_sub(self.queue.len() as u32))
     }
 
     fn begin(&mut self) {
@@ -376,7 +376,7 @@ impl Class {
     }
 
     /// Refuses the request `key`, for which there is neither a worker nor a slot in the queue.
-    fn refuse(&mut self, key: u64, takes_page: bool, tokens: &Tokens, now: Real) -> Refusal {
+    fn refuse(&mut self, key: u64, takes_page: bool, tokens: &Tokens, now: Real) -> ClassRefusal {
         let wait = self.expected_wait();
         let (least, most) = PAGE_SECONDS;
         let comes = (wait / 4.0).clamp(least, most).ceil();
@@ -384,7 +384,7 @@ impl Class {
         let has_place = takes_page && self.spec.page && self.room.keep(key, until, self.spec.room as usize, now);
         self.counters.room.set(self.room.len() as u64);
         let seconds = if has_place { comes } else { wait.clamp(1.0, MAX_RETRY).ceil() };
-        Refusal {
+        ClassRefusal {
             class: self.name.clone(),
             is_late: false,
             retry_after: seconds as u32,
@@ -400,7 +400,7 @@ impl std::fmt::Debug for Class {
 }
 
 /// A worker of a class, held by a fetch. Without a class it only measures the cost.
-pub struct Place {
+pub struct ClassWorker {
     sess: Rc<Sess>,
     class: Option<(u32, Arc<str>)>,
     cost: CostKey,
@@ -408,14 +408,14 @@ pub struct Place {
     waited: f64,
 }
 
-impl Place {
+impl ClassWorker {
     fn new(sess: &Rc<Sess>, class: &Class, cost: CostKey, waited: f64) -> Self {
         let class = Some((class.id, class.name.clone()));
-        Place { sess: sess.clone(), class, cost, began: sess.engine.clock.mono(), waited }
+        ClassWorker { sess: sess.clone(), class, cost, began: sess.engine.clock.mono(), waited }
     }
 
     pub fn free(sess: &Rc<Sess>, cost: CostKey) -> Self {
-        Place { sess: sess.clone(), class: None, cost, began: sess.engine.clock.mono(), waited: 0.0 }
+        ClassWorker { sess: sess.clone(), class: None, cost, began: sess.engine.clock.mono(), waited: 0.0 }
     }
 
     /// Seconds that the request waited in the queue.
@@ -435,7 +435,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ClassWorker {
     fn drop(&mut self) {
         let Some((class, _)) = self.class else { return };
         let engine = &self.sess.engine;
@@ -445,9 +445,9 @@ impl Drop for Place {
     }
 }
 
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for ClassWorker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Place({:?})", self.class)
+        write!(f, "ClassWorker({:?})", self.class)
     }
 }
 
@@ -467,8 +467,8 @@ pub struct PlaceWait {
 
 impl PlaceWait {
     /// Leaves the queue after waiting for too long. The refusal keeps the request's order of arrival, as in
-    /// [`Entry::Refused`].
-    pub fn give_up(self, takes_page: bool) -> Refusal {
+    /// [`ClassEntry::Refused`].
+    pub fn give_up(self, takes_page: bool) -> ClassRefusal {
         let (sess, id, name) = (self.sess.clone(), self.class, self.name.clone());
         let (key, since) = (self.key, self.since);
         drop(self);
@@ -476,10 +476,10 @@ impl PlaceWait {
         let key = key.unwrap_or_else(|| classes.new_key(since));
         let mut state = classes.state.lock();
         let Some(class) = state.class(id) else {
-            return Refusal { class: name, is_late: true, retry_after: 1, token: None };
+            return ClassRefusal { class: name, is_late: true, retry_after: 1, token: None };
         };
         class.counters.late.inc();
-        Refusal { is_late: true, ..class.refuse(key, takes_page, &classes.tokens, now) }
+        ClassRefusal { is_late: true, ..class.refuse(key, takes_page, &classes.tokens, now) }
     }
 
     /// Leaves the queue because the client went away. It may come again, since a reload looks the same, so its place in
@@ -497,16 +497,16 @@ impl PlaceWait {
 }
 
 impl Future for PlaceWait {
-    type Output = Place;
+    type Output = ClassWorker;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Place> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ClassWorker> {
         {
-            let mut chair = self.place.0.lock();
-            if !matches!(*chair, Chair::Called) {
-                *chair = Chair::Waiting(cx.waker().clone());
+            let mut slot = self.place.0.lock();
+            if !matches!(*slot, Queued::Called) {
+                *slot = Queued::Waiting(cx.waker().clone());
                 return Poll::Pending;
             }
-            *chair = Chair::Left;
+            *slot = Queued::Left;
         }
         let engine = &self.sess.engine;
         let began = engine.clock.mono();
@@ -516,17 +516,17 @@ impl Future for PlaceWait {
             class.counters.wait_us.add((waited * 1e6) as u64);
         }
         let class = Some((self.class, self.name.clone()));
-        Poll::Ready(Place { sess: self.sess.clone(), class, cost: self.cost, began, waited })
+        Poll::Ready(ClassWorker { sess: self.sess.clone(), class, cost: self.cost, began, waited })
     }
 }
 
 impl Drop for PlaceWait {
     fn drop(&mut self) {
-        let before = std::mem::replace(&mut *self.place.0.lock(), Chair::Left);
+        let before = std::mem::replace(&mut *self.place.0.lock(), Queued::Left);
         let classes = &self.sess.engine.classes;
         let called = match before {
-            Chair::Called => classes.state.lock().leave(self.class, None),
-            Chair::New | Chair::Waiting(_) => {
+            Queued::Called => classes.state.lock().leave(self.class, None),
+            Queued::New | Queued::Waiting(_) => {
                 let mut state = classes.state.lock();
                 if let Some(class) = state.class(self.class) {
                     class.queue.retain(|place| !Arc::ptr_eq(place, &self.place));
@@ -535,7 +535,7 @@ impl Drop for PlaceWait {
                 state.forget_retired();
                 Vec::new()
             }
-            Chair::Left => Vec::new(),
+            Queued::Left => Vec::new(),
         };
         called.into_iter().for_each(Waker::wake);
     }
@@ -551,24 +551,24 @@ impl std::fmt::Debug for PlaceWait {
 mod tests {
     use super::*;
 
-    fn declared(text: &str, workers: u32) -> State {
-        let mut state = State { workers, ..State::default() };
+    fn declared(text: &str, workers: u32) -> ClassesState {
+        let mut state = ClassesState { workers, ..ClassesState::default() };
         state.declare(parse(text).unwrap(), |_| CounterSet::private());
         state
     }
 
-    fn sit(state: &mut State, class: usize, count: usize) -> Vec<Arc<Waiter>> {
+    fn sit(state: &mut ClassesState, class: usize, count: usize) -> Vec<Arc<Waiter>> {
         let waiters: Vec<_> = (0..count).map(|_| Arc::<Waiter>::default()).collect();
         state.classes[class].queue.extend(waiters.iter().cloned());
         waiters
     }
 
-    fn busy(state: &State) -> Vec<u32> {
+    fn busy(state: &ClassesState) -> Vec<u32> {
         state.classes.iter().map(|class| class.busy).collect()
     }
 
     fn is_called(waiter: &Waiter) -> bool {
-        matches!(*waiter.0.lock(), Chair::Called)
+        matches!(*waiter.0.lock(), Queued::Called)
     }
 
     #[test]
@@ -614,7 +614,7 @@ mod tests {
     fn who_has_left_is_passed_over() {
         let mut state = declared("a:workers=1", 0);
         let waiters = sit(&mut state, 0, 2);
-        *waiters[0].0.lock() = Chair::Left;
+        *waiters[0].0.lock() = Queued::Left;
         state.call_next();
         assert_eq!((busy(&state), is_called(&waiters[1])), (vec![1], true));
     }

@@ -27,7 +27,7 @@ const MAC_BYTES: usize = 16;
 const LONGEST: usize = 512;
 
 /// The key that the members share.
-pub(crate) struct Secret(Vec<u8>);
+pub(crate) struct TierSecret(Vec<u8>);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hop {
@@ -42,9 +42,9 @@ pub(crate) struct Hop {
     pub newer: Option<f64>,
 }
 
-impl Secret {
-    pub fn new(bytes: &[u8]) -> Secret {
-        Secret(bytes.to_vec())
+impl TierSecret {
+    pub fn new(bytes: &[u8]) -> TierSecret {
+        TierSecret(bytes.to_vec())
     }
 
     /// The field for a request that has its Host and URL already.
@@ -156,13 +156,13 @@ mod tests {
 
     fn signed(secret: &str, url: &str) -> Head {
         let mut head = request(url);
-        let field = Secret::new(secret.as_bytes()).field(&hop(), &head);
+        let field = TierSecret::new(secret.as_bytes()).field(&hop(), &head);
         head.append(LACQUER_PEER, &*field).unwrap();
         head
     }
 
     fn read(head: &Head, own: &str, at: f64) -> Result<Hop, &'static str> {
-        Secret::new(b"secret of all members").read(head, own, Real(at))
+        TierSecret::new(b"secret of all members").read(head, own, Real(at))
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tables::close::SessClose;
 use tables::tags::Tag;
 
 use super::Req;
-use crate::transport::{BodyError, Transport};
+use crate::transport::{ReqBodyError, Transport};
 
 impl Req {
     pub(crate) async fn drive<F: Future>(&mut self, transport: &mut dyn Transport, wait: F) -> F::Output {
@@ -90,7 +90,7 @@ impl Req {
     /// The body was read for somebody, to its end or as far as it could be. After one that broke the connection ends.
     pub(super) fn end_reading(&mut self) {
         match self.body.failure() {
-            Some(BodyError::GivenUp) | None => {}
+            Some(ReqBodyError::GivenUp) | None => {}
             Some(error) => {
                 self.log.put(Tag::FetchError, error.text().as_bytes());
                 self.close = Some(SessClose::RxBody);
@@ -143,7 +143,7 @@ impl Req {
             let piece = poll_fn(|cx| {
                 let _ = transport.poll_flush(cx, 0);
                 match transport.poll_body(cx) {
-                    Poll::Pending if !waits => Poll::Ready(Err(BodyError::GivenUp)),
+                    Poll::Pending if !waits => Poll::Ready(Err(ReqBodyError::GivenUp)),
                     Poll::Pending => {
                         self.log.rest();
                         Poll::Pending
@@ -153,7 +153,7 @@ impl Req {
             })
             .await;
             match piece {
-                Err(BodyError::GivenUp) => break,
+                Err(ReqBodyError::GivenUp) => break,
                 Ok(Some(piece)) if seen + piece.len() <= MAX => seen += piece.len(),
                 Ok(None) => break,
                 Ok(Some(_)) => {

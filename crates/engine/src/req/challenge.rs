@@ -6,7 +6,7 @@ use message::names;
 use tables::tags::Tag;
 use tls::challenge;
 
-use super::{Req, Source, Step};
+use super::{BodySource, Req, ReqStep};
 use crate::transport::Transport;
 
 impl Req {
@@ -18,7 +18,7 @@ impl Req {
         is_asked.then_some(body)
     }
 
-    pub(super) async fn answer_challenge(&mut self, body: String, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn answer_challenge(&mut self, body: String, transport: &mut dyn Transport) -> ReqStep {
         if self.trial.is_none() {
             self.engine().main.acme_answers.inc();
         }
@@ -29,6 +29,6 @@ impl Req {
         self.filters.reset();
         self.t_resp.set(None);
         self.discard_body(transport).await;
-        Step::Transmit(Source::Made(body.into_bytes()))
+        ReqStep::Transmit(BodySource::Made(body.into_bytes()))
     }
 }

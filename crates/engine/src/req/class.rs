@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A request that needs a backend gets a worker of its class, waits for one in a chair, or is refused (`crate::classes`).
+//! A request that needs a backend gets a worker of its class, waits for one in a slot, or is refused (`crate::classes`).
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -10,10 +10,10 @@ use message::{list, names};
 use tables::no_hit::NoHit;
 use tables::tags::Tag;
 
-use super::reason::Reason;
-use super::verdict::Verdict;
-use super::{Req, Step};
-use crate::classes::{self, Choice, CostKey, Entry, Place, PlaceWait, Refusal, Visitor};
+use super::reason::NoHitReason;
+use super::verdict::ReqVerdict;
+use super::{Req, ReqStep};
+use crate::classes::{self, ClassChoice, ClassEntry, ClassRefusal, ClassWorker, CostKey, PlaceWait, Visitor};
 use crate::httplog::RESP;
 use crate::transport::Transport;
 
@@ -26,7 +26,7 @@ pub(crate) enum ClassState {
     #[default]
     None,
     Served,
-    /// There was no chair.
+    /// There was no slot.
     Full,
     Late,
 }
@@ -44,21 +44,21 @@ impl ClassState {
 
 impl Req {
     /// Before a fetch: `Err` is the step to go to instead.
-    pub(super) async fn take_place(&mut self, transport: &mut dyn Transport) -> Result<(), Step> {
+    pub(super) async fn take_place(&mut self, transport: &mut dyn Transport) -> Result<(), ReqStep> {
         if !self.engine().classes.is_on() {
             return Ok(());
         }
         let (class, cost) = self.choose_class();
         let Some(class) = class else {
-            self.place = Some(Box::new(Place::free(&self.sess, cost)));
+            self.place = Some(Box::new(ClassWorker::free(&self.sess, cost)));
             return Ok(());
         };
         let takes_page = self.takes_page();
         let token = if takes_page { self.place_token(class) } else { None };
         match classes::enter(&self.sess, class, cost, Visitor { token: token.as_deref(), takes_page }) {
-            Entry::Now(place) => self.take(place),
-            Entry::Later(wait) => return Box::pin(self.sit(wait, takes_page, transport)).await,
-            Entry::Refused(refusal) => return Err(self.refuse_class(refusal)),
+            ClassEntry::Now(place) => self.take(place),
+            ClassEntry::Later(wait) => return Box::pin(self.sit(wait, takes_page, transport)).await,
+            ClassEntry::Refused(refusal) => return Err(self.refuse_class(refusal)),
         }
         Ok(())
     }
@@ -71,7 +71,7 @@ impl Req {
         let (class, cost) = self.choose_class();
         let place = match class {
             Some(class) => classes::enter_if_free(&self.sess, class, cost),
-            None => Some(Place::free(&self.sess, cost)),
+            None => Some(ClassWorker::free(&self.sess, cost)),
         };
         self.place = place.map(Box::new);
         self.place.is_some()
@@ -82,7 +82,7 @@ impl Req {
         let cost = classes.cost_key(self.head.get(names::HOST).unwrap_or_default(), self.head.url());
         let named = self.settings.class.as_ref().map(|name| name.as_bytes());
         let choice = match classes.choose(named, cost) {
-            Choice::Unknown => {
+            ClassChoice::Unknown => {
                 let name = String::from_utf8_lossy(named.unwrap_or_default()).into_owned();
                 let other = classes.choose(None, cost);
                 self.log.putf(Tag::VclError, format_args!("req.class: no class {name} is declared"));
@@ -91,18 +91,18 @@ impl Req {
             choice => choice,
         };
         match choice {
-            Choice::Class(class) => (Some(class), cost),
-            Choice::Free | Choice::Unknown => (None, cost),
+            ClassChoice::Class(class) => (Some(class), cost),
+            ClassChoice::Free | ClassChoice::Unknown => (None, cost),
         }
     }
 
-    fn take(&mut self, place: Place) {
+    fn take(&mut self, place: ClassWorker) {
         self.class_state = ClassState::Served;
         self.place = Some(Box::new(place));
     }
 
-    /// Waits in a chair, before it takes a slot, so that others go on; a client that goes leaves the chair at once.
-    async fn sit(&mut self, wait: PlaceWait, takes_page: bool, transport: &mut dyn Transport) -> Result<(), Step> {
+    /// Waits in a slot, before it takes a slot, so that others go on; a client that goes leaves the slot at once.
+    async fn sit(&mut self, wait: PlaceWait, takes_page: bool, transport: &mut dyn Transport) -> Result<(), ReqStep> {
         self.log.flush();
         let patience = Duration::from_secs_f64(wait.patience);
         let mut wait = wait;
@@ -125,20 +125,20 @@ impl Req {
             }
             None => {
                 wait.leave();
-                self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "the client is gone"));
+                self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, "the client is gone"));
                 Err(self.end_reset())
             }
         }
     }
 
     /// 503, and when to come again.
-    fn refuse_class(&mut self, refusal: Refusal) -> Step {
+    fn refuse_class(&mut self, refusal: ClassRefusal) -> ReqStep {
         self.class_state = if refusal.is_late { ClassState::Late } else { ClassState::Full };
         let text = format!("class {}: {}", refusal.class, self.class_state.word());
-        self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, text.as_str()));
+        self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, text.as_str()));
         self.log.put(Tag::Error, text.as_bytes());
         self.synthetic.ask_refusal(refusal);
-        Step::Synth
+        ReqStep::Synth
     }
 
     /// True if the client would show a page: it asks for HTML, and not for a fragment.
@@ -157,7 +157,7 @@ impl Req {
     }
 
     /// The fields of the answer to who was refused, before VCL.
-    pub(super) fn tell_refusal(&mut self, refusal: &Refusal) {
+    pub(super) fn tell_refusal(&mut self, refusal: &ClassRefusal) {
         let seconds = refusal.retry_after.to_string();
         self.set_resp(names::RETRY_AFTER, &[seconds.as_bytes()]);
         self.set_resp(names::CACHE_CONTROL, &[b"no-store"]);
@@ -170,7 +170,7 @@ impl Req {
     }
 
     /// After VCL: where the built-in one has made the answer, which says the same to everybody, this one knows more.
-    pub(super) fn replace_builtin_refusal(&mut self, refusal: &Refusal) {
+    pub(super) fn replace_builtin_refusal(&mut self, refusal: &ClassRefusal) {
         let is_builtin = self.machine.as_ref().and_then(|machine| machine.ended_at()).is_some_and(|at| at.is_builtin());
         if !is_builtin {
             return;

@@ -11,17 +11,17 @@ use message::Head;
 use shm::vsl::TxnLog;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Method, Var};
-use vrt::ctx::{StoreProperty, Wait};
+use vrt::ctx::{StoreProperty, VclWait};
 use vrt::value::{BackendRef, Text};
-use vrt::{Ctx, Failure, Privates, Value};
+use vrt::{Ctx, Privates, Value, VclFailure};
 
 use super::Req;
 use super::verdict::FoundKind;
 use crate::aux_attrs::AuxAttrs;
 use crate::bereq::pipe::PipeBereq;
-use crate::choice::Choice;
+use crate::choice::DirectorChoice;
+use crate::engine::Engine;
 use crate::reqbody::ReqBody;
-use crate::shared::Engine;
 use crate::{pool, vars};
 
 pub struct ReqCtx<'a> {
@@ -114,14 +114,14 @@ impl Ctx for ReqCtx<'_> {
         }
     }
 
-    fn filters_open(&self, var: Var) -> Result<(), Failure> {
+    fn filters_open(&self, var: Var) -> Result<(), VclFailure> {
         match self.req.filters.list() {
             None => Ok(()),
             Some(_) => Err(vars::filters_fixed("resp", var)),
         }
     }
 
-    fn set(&mut self, var: Var, value: Value) -> Result<(), Failure> {
+    fn set(&mut self, var: Var, value: Value) -> Result<(), VclFailure> {
         let req = &mut *self.req;
         let mut timeouts = req.sess.timeouts.get();
         match var {
@@ -163,14 +163,14 @@ impl Ctx for ReqCtx<'_> {
         Ok(())
     }
 
-    fn unset(&mut self, var: Var) -> Result<(), Failure> {
+    fn unset(&mut self, var: Var) -> Result<(), VclFailure> {
         match &mut self.lent.bereq {
             Some(bereq) => bereq.unset(var),
             None => Err(vars::misplaced(var)),
         }
     }
 
-    fn body(&mut self, data: &[u8], append: bool) -> Result<(), Failure> {
+    fn body(&mut self, data: &[u8], append: bool) -> Result<(), VclFailure> {
         self.req.synthetic.write(data, append);
         Ok(())
     }
@@ -211,7 +211,7 @@ impl Ctx for ReqCtx<'_> {
         &mut self.req.task
     }
 
-    fn rollback(&mut self, id: HeadId) -> Result<(), Failure> {
+    fn rollback(&mut self, id: HeadId) -> Result<(), VclFailure> {
         match id {
             HeadId::Req => {
                 self.req.head.copy_from(&self.req.original);
@@ -219,7 +219,7 @@ impl Ctx for ReqCtx<'_> {
                 Ok(())
             }
             HeadId::ReqTop | HeadId::Bereq | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {
-                Err(Failure::new("std.rollback() must be called with req on the client side"))
+                Err(VclFailure::new("std.rollback() must be called with req on the client side"))
             }
         }
     }
@@ -232,7 +232,7 @@ impl Ctx for ReqCtx<'_> {
         self.req.body.set_late(late);
     }
 
-    fn set_ip_tos(&mut self, tos: i64) -> Result<(), Failure> {
+    fn set_ip_tos(&mut self, tos: i64) -> Result<(), VclFailure> {
         self.req.sess.tos.set(Some(tos as u32));
         Ok(())
     }
@@ -245,11 +245,11 @@ impl Ctx for ReqCtx<'_> {
         self.req.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
     }
 
-    fn tls(&mut self) -> Option<&tls::Info> {
+    fn tls(&mut self) -> Option<&tls::HandshakeInfo> {
         self.req.sess.tls.get().map(|info| &**info)
     }
 
-    fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure> {
+    fn cache_req_body(&mut self, limit: u64) -> Result<VclWait<bool>, VclFailure> {
         let body = ReqBody::clone(&self.req.body);
         let engine = self.engine();
         let named = self.req.settings.storage.as_ref().and_then(|name| engine.store_named(name));
@@ -266,11 +266,11 @@ impl Ctx for ReqCtx<'_> {
         Ok(Box::pin(std::future::poll_fn(move |cx| body.poll_kept(cx))))
     }
 
-    fn may_invalidate(&self) -> Result<(), Failure> {
+    fn may_invalidate(&self) -> Result<(), VclFailure> {
         self.engine().may_invalidate()
     }
 
-    fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, Failure> {
+    fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, VclFailure> {
         let engine = self.engine();
         engine.may_invalidate()?;
         let purge = cache::Purge { ttl: Some(ttl), grace, keep };
@@ -278,7 +278,7 @@ impl Ctx for ReqCtx<'_> {
         Ok(self.req.purge_own(now, purge) as i64)
     }
 
-    fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
+    fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<VclWait<i64>, VclFailure> {
         self.req.has_invalidated = true;
         let req = &mut *self.req;
         req.sess.engine.purge_tags_everywhere(&mut req.task, req.busy.as_ref(), keys, soft)
@@ -327,9 +327,9 @@ impl Ctx for ReqCtx<'_> {
 }
 
 impl ReqCtx<'_> {
-    fn choice(&mut self) -> Choice<'_> {
+    fn choice(&mut self) -> DirectorChoice<'_> {
         let req = &mut *self.req;
-        Choice {
+        DirectorChoice {
             sess: &req.sess,
             head: &req.head,
             url: req.head.url(),

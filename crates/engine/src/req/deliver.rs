@@ -10,7 +10,7 @@ use vrt::{Action, Method};
 
 use super::ctx::Lent;
 use super::verdict::FoundKind;
-use super::{Req, Source, Step};
+use super::{BodySource, Req, ReqStep};
 use crate::httplog::RESP;
 use crate::slices::SliceSet;
 use crate::transport::Transport;
@@ -19,7 +19,7 @@ use crate::transport::Transport;
 pub(crate) const VIA: &str = "1.1 varnish (Varnish/7.1)";
 
 impl Req {
-    pub(super) async fn deliver(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn deliver(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> ReqStep {
         self.sliced = None;
         if self.lacks(&obj) {
             return self.look_again_for_parts();
@@ -32,7 +32,7 @@ impl Req {
         }
         if self.start_deliver(&obj).is_err() {
             self.synthetic.ask_because(500, ProxyError::ProxyInternalError, "no room for the head");
-            return Step::Synth;
+            return ReqStep::Synth;
         }
         if self.settings.is_special {
             if self.is_of_peer() {
@@ -62,7 +62,7 @@ impl Req {
                 }
             }
         }
-        Step::Transmit(Source::Object(obj))
+        ReqStep::Transmit(BodySource::Object(obj))
     }
 
     /// The stored head and the fields that each delivery adds.

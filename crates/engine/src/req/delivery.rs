@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Which filters a response goes through: VCL asks while it runs, and the delivery once it has.
 
-use cache::{Flags, ObjRef};
-use filters::{DeliverFacts, FilterList, Side, default_deliver};
+use cache::{ObjRef, ObjectFlags};
+use filters::{CacheSide, DeliverFacts, FilterList, default_deliver};
 use message::{Coding, names};
 
 use super::Req;
@@ -15,7 +15,7 @@ impl Req {
             let says = Coding::of_content(self.resp.joined(names::CONTENT_ENCODING).as_deref());
             says.filter(|&coding| made.can_undo(coding))
         };
-        self.filters.complete_list(Side::Deliver, || self.default_list(obj), coding)
+        self.filters.complete_list(CacheSide::Deliver, || self.default_list(obj), coding)
     }
 
     /// The filters that this delivery goes through: a form of the object needs nothing undone.
@@ -24,7 +24,7 @@ impl Req {
     }
 
     fn default_list(&self, obj: Option<&ObjRef>) -> FilterList {
-        let flags = obj.map_or(Flags::NONE, ObjRef::flags);
+        let flags = obj.map_or(ObjectFlags::NONE, ObjRef::flags);
         let is_undone = self.params.supported_codings().is_undone_for(flags.coding, &self.head);
         self.list_that_undoes(is_undone.then_some(flags.coding), !self.settings.disable_esi && flags.has_esi)
     }

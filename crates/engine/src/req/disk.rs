@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-use cache::{Loading, ObjRef, ReadError, Reader};
+use cache::{BodyReadError, BodyReader, Loading, ObjRef};
 use message::names;
 use message::range::{self, Selection};
 use tables::tags::Tag;
@@ -57,11 +57,11 @@ impl Req {
             Poll::Pending => deadline.poll(cx).map(Ok),
         });
         match self.drive(transport, first).await {
-            Err(ReadError::Store(error)) => {
+            Err(BodyReadError::Store(error)) => {
                 self.log.putf(Tag::Error, format_args!("Storage: {error}"));
                 false
             }
-            Ok(()) | Err(ReadError::Fetch(_)) => {
+            Ok(()) | Err(BodyReadError::Fetch(_)) => {
                 self.first_reader = Some(Box::new(reader));
                 true
             }
@@ -69,7 +69,7 @@ impl Req {
     }
 
     /// Reads an object's body from `start` on, as the reader that has its first piece, if there is one.
-    pub(super) fn reader_of(&mut self, obj: ObjRef, start: u64) -> Reader {
+    pub(super) fn reader_of(&mut self, obj: ObjRef, start: u64) -> BodyReader {
         match self.first_reader.take() {
             Some(mut reader) if reader.object().is_same(&obj) => {
                 reader.seek(start);
@@ -87,7 +87,7 @@ impl Req {
     /// Offset at which reading the body begins, as far as that is known before VCL runs.
     fn first_wanted(&self, obj: &ObjRef) -> u64 {
         let (Some(asked), Some(len)) = (range::asked(&self.head), obj.body_len()) else { return 0 };
-        if crate::parts::Parts::of(obj).is_some() {
+        if crate::parts::StoredParts::of(obj).is_some() {
             return 0;
         }
         match range::select(asked, Some(len), self.params.http_range_parts as usize) {

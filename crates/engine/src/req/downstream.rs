@@ -2,7 +2,7 @@
 //! What the bytes of a response pass on their way out, behind the ESI program: the filters, and for a fragment the
 //! adapter that makes them fit into their parent's body.
 
-use filters::{Chain, FilterError, Note, SLICE, State, Step, UNPACKED_A_MICRO};
+use filters::{Chain, FilterError, FilterNote, FilterState, FilterStep, SLICE, UNPACKED_A_MICRO};
 use storage::Buf;
 
 use super::esi::Adapter;
@@ -33,16 +33,16 @@ impl Downstream {
     ///
     /// # Errors
     /// A filter can't go on.
-    pub fn step(&mut self, piece: &mut Buf, is_last: bool, out: &mut dyn Transport) -> Result<Step, FilterError> {
+    pub fn step(&mut self, piece: &mut Buf, is_last: bool, out: &mut dyn Transport) -> Result<FilterStep, FilterError> {
         if self.chain.is_empty() {
             let taken = self.send(piece.clone(), out)?;
             *piece = piece.slice(taken..piece.len());
             let state = match (piece.is_empty(), is_last) {
-                (false, _) => State::More,
-                (true, false) => State::Hungry,
-                (true, true) => State::End,
+                (false, _) => FilterState::More,
+                (true, false) => FilterState::Hungry,
+                (true, true) => FilterState::End,
             };
-            let step = Step { consumed: taken, produced: taken, state };
+            let step = FilterStep { consumed: taken, produced: taken, state };
             self.micros += step.micros_at(UNPACKED_A_MICRO);
             return Ok(step);
         }
@@ -68,7 +68,7 @@ impl Downstream {
 
     /// The filters' notes on damaged gzip.
     pub fn take_gzip_notes(&mut self) -> Vec<String> {
-        let text = |note| if let Note::Gzip(text) = note { Some(text) } else { None };
+        let text = |note| if let FilterNote::Gzip(text) = note { Some(text) } else { None };
         self.chain.take_notes().into_iter().filter_map(text).collect()
     }
 

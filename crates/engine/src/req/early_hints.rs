@@ -3,7 +3,7 @@
 
 use cache::ObjRef;
 use message::head::StoredHead;
-use message::{Head, Version, links};
+use message::{Head, HttpVersion, links};
 use tables::tags::Tag;
 
 use super::Req;
@@ -36,8 +36,8 @@ impl Req {
     fn takes_hints(&self) -> bool {
         let version = self.original.version();
         let is_spoken = match self.params.early_hints.as_str() {
-            "h2" => version > Version::HTTP11,
-            "all" => version >= Version::HTTP11,
+            "h2" => version > HttpVersion::HTTP11,
+            "all" => version >= HttpVersion::HTTP11,
             _ => false,
         };
         // What a script asks for isn't a page (Fetch Metadata): browsers heed hints of navigations alone.

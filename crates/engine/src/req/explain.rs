@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use ::cache::{LookupOptions, LookupTrace, Reuse, VariantSummary, Variants};
+use ::cache::{HashVariants, LookupOptions, LookupTrace, Reuse, VariantSummary};
 use base::{Mono, Vxid};
 use message::{Head, HeadLimits, names};
 use net::Address;
@@ -18,13 +18,13 @@ use storage::Buf;
 use tables::close::SessClose;
 use tables::no_hit::{NoHit, Uncacheable};
 
-use super::reason::{Reason, mismatch, reason_of};
-use super::{Req, Step};
+use super::reason::{NoHitReason, mismatch, reason_of};
+use super::{Req, ReqStep};
 use crate::aux_attrs::AuxAttrs;
-use crate::sess::{Connection, ListenerInfo, Sess};
-use crate::shared::Engine;
+use crate::engine::Engine;
+use crate::sess::{ConnectionInfo, ListenerInfo, Sess};
 use crate::slices::SliceSet;
-use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
+use crate::transport::{BodyLen, BodyState, ReqBodyError, SendError, Transport, TransportAcct, Tunnel};
 
 /// Slices of an object that are looked up at most.
 const SLICES_COUNTED: u64 = 4096;
@@ -35,7 +35,7 @@ const CHALLENGE: &str =
 
 /// A request that nobody made.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct TrialRequest {
     pub method: String,
     pub url: String,
     pub fields: Vec<String>,
@@ -44,7 +44,7 @@ pub struct Question {
 
 /// State of a trial in addition to the request's.
 #[derive(Debug, Default)]
-pub(crate) struct Trial {
+pub(crate) struct TrialState {
     /// The parts of the hash.
     pub hashed: Vec<String>,
     /// Effects outside of the request that VCL would have had.
@@ -55,42 +55,42 @@ pub(crate) struct Trial {
 ///
 /// # Errors
 /// What is wrong with the question.
-pub async fn explain(engine: &Arc<Engine>, question: &Question) -> Result<String, String> {
+pub async fn explain(engine: &Arc<Engine>, question: &TrialRequest) -> Result<String, String> {
     let Some(vcl) = engine.vcl.load_full() else { return Err("No VCL is in use.".to_owned()) };
     let mut req = trial(engine, question)?;
     req.vcl = Some(vcl);
     let mut out = format!("{} {}\n", question.method, question.url);
     let mut step = req.recv(&mut NullTransport).await;
-    while let Step::Restart = step {
+    while let ReqStep::Restart = step {
         let place = req.verdict.reason().map(|reason| reason.detail.clone()).unwrap_or_default();
         let _ = writeln!(out, "VCL restarts it ({place}).");
-        req.trial = Some(Trial::default());
+        req.trial = Some(TrialState::default());
         step = match req.restart() {
-            Step::Recv => req.recv(&mut NullTransport).await,
+            ReqStep::Recv => req.recv(&mut NullTransport).await,
             other => other,
         };
     }
     if req.original.get(names::HOST).is_none() {
         out.push_str("It has no Host: give a complete URL such as http://www.example.com/, or the header Host.\n");
     }
-    let hash_counts = matches!(step, Step::Lookup | Step::Purge);
-    let may_fetch = matches!(step, Step::Lookup | Step::Pass | Step::Pipe);
+    let hash_counts = matches!(step, ReqStep::Lookup | ReqStep::Purge);
+    let may_fetch = matches!(step, ReqStep::Lookup | ReqStep::Pass | ReqStep::Pipe);
     let mut objects = String::new();
     let verdict = match step {
-        Step::Lookup => req.look(&mut objects),
-        Step::Transmit(_) => return Ok(out + CHALLENGE),
-        Step::Hit(..) | Step::Miss(..) | Step::Fetch(_) | Step::Deliver(_) | Step::Done => {
+        ReqStep::Lookup => req.look(&mut objects),
+        ReqStep::Transmit(_) => return Ok(out + CHALLENGE),
+        ReqStep::Hit(..) | ReqStep::Miss(..) | ReqStep::Fetch(_) | ReqStep::Deliver(_) | ReqStep::Done => {
             return Ok(out + "It would be refused before VCL.\n");
         }
-        Step::Recv | Step::Restart => unreachable!("run above"),
-        Step::Pass | Step::Pipe | Step::Purge | Step::Synth | Step::VclFail => req.decided(&step),
+        ReqStep::Recv | ReqStep::Restart => unreachable!("run above"),
+        ReqStep::Pass | ReqStep::Pipe | ReqStep::Purge | ReqStep::Synth | ReqStep::VclFail => req.decided(&step),
     };
     req.tell_what_vcl_did(hash_counts, &mut out);
     let fault = if may_fetch { req.backend_fault() } else { String::new() };
     Ok(out + &objects + &verdict + &fault)
 }
 
-fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
+fn trial(engine: &Arc<Engine>, question: &TrialRequest) -> Result<Req, String> {
     let client = Address::inet(question.client);
     let server = Address::inet(SocketAddr::from(([127, 0, 0, 1], 80)));
     let params = engine.params.load_full();
@@ -106,7 +106,7 @@ fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
         is_unix: false,
     };
     // There is no connection: asking about one is an error.
-    let connection = Connection { remote: client, local: server, number: 0, socket: None, peer_ids: None };
+    let connection = ConnectionInfo { remote: client, local: server, number: 0, socket: None, peer_ids: None };
     let sess = Rc::new(Sess::new(engine, Vxid::NONE, &Arc::new(listener), &connection, "HTTP/1"));
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
     let mut head = Head::with_limits(limits);
@@ -127,7 +127,7 @@ fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
     req.log.timestamp("Start", now);
     req.head.copy_from(&head);
     req.original.copy_from(&head);
-    req.trial = Some(Trial::default());
+    req.trial = Some(TrialState::default());
     Ok(req)
 }
 
@@ -151,13 +151,13 @@ impl Req {
     }
 
     /// `vcl_recv` decided it.
-    fn decided(&self, step: &Step) -> String {
-        let reason = self.verdict.reason().cloned().unwrap_or_else(Reason::undecided);
+    fn decided(&self, step: &ReqStep) -> String {
+        let reason = self.verdict.reason().cloned().unwrap_or_else(NoHitReason::undecided);
         let what = match step {
-            Step::Pass => "It would be passed: fetched for this request alone.",
-            Step::Pipe => "It would be piped.",
-            Step::Purge => "It would purge all objects under this hash.",
-            Step::VclFail => "It would fail in VCL and be answered 503.",
+            ReqStep::Pass => "It would be passed: fetched for this request alone.",
+            ReqStep::Pipe => "It would be piped.",
+            ReqStep::Purge => "It would purge all objects under this hash.",
+            ReqStep::VclFail => "It would fail in VCL and be answered 503.",
             _ => "It would be answered by vcl_synth.",
         };
         let cookies = if reason.word == NoHit::PassCookie { self.cookies_to_drop() } else { String::new() };
@@ -247,7 +247,7 @@ impl Req {
             }
         }
         if let Some((_, values)) = &found.vary {
-            let fields = message::vary::Entries(values);
+            let fields = message::vary::VaryEntries(values);
             let names: Vec<_> = fields.map(|entry| String::from_utf8_lossy(entry.name).into_owned()).collect();
             facts.push(format!("Vary: {}", names.join(", ")));
             if !found.is_selected {
@@ -275,9 +275,9 @@ impl Req {
     }
 
     /// Decides like a lookup, except for the effects that only a real one shows.
-    fn judge(&self, peek: &Variants, options: &LookupOptions, now: Mono) -> String {
+    fn judge(&self, peek: &HashVariants, options: &LookupOptions, now: Mono) -> String {
         if options.always_miss {
-            return missed(&Reason::new(NoHit::AlwaysMiss, ""));
+            return missed(&NoHitReason::new(NoHit::AlwaysMiss, ""));
         }
         let mut seen = LookupTrace::default();
         let (mut stale, mut is_busy) = (None::<&VariantSummary>, false);
@@ -325,11 +325,11 @@ impl Req {
         }
         seen.stale = stale.map(|found| found.times);
         seen.tombstone = peek.tombstone;
-        missed(&Reason::of_trace(&seen, options, &self.head, now))
+        missed(&NoHitReason::of_trace(&seen, options, &self.head, now))
     }
 }
 
-fn missed(reason: &Reason) -> String {
+fn missed(reason: &NoHitReason) -> String {
     format!("It would be a miss and be fetched.\n{}", text(reason))
 }
 
@@ -358,7 +358,7 @@ fn uncacheable_reason(aux_attrs: &[u8]) -> String {
     format!(" ({text}{meaning})")
 }
 
-fn text(reason: &Reason) -> String {
+fn text(reason: &NoHitReason) -> String {
     format!("Reason: {}\n  {}.\n", reason.text(), reason.word.text())
 }
 
@@ -413,7 +413,7 @@ impl Transport for NullTransport {
         None
     }
 
-    fn poll_body(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+    fn poll_body(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReqBodyError>> {
         Poll::Ready(Ok(None))
     }
 
@@ -421,7 +421,7 @@ impl Transport for NullTransport {
         None
     }
 
-    fn acct(&self) -> Acct {
-        Acct::default()
+    fn acct(&self) -> TransportAcct {
+        TransportAcct::default()
     }
 }

@@ -11,11 +11,11 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::transmit::DeliveryFailure;
-use super::{Req, Step};
+use super::{Req, ReqStep};
 use crate::transport::Transport;
 
 impl Req {
-    pub(super) async fn fetch(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn fetch(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> ReqStep {
         self.engine().main.s_fetch.tally();
         self.show_life(transport);
         let lends = self.body.is_lent();
@@ -35,10 +35,10 @@ impl Req {
             self.read_away(transport, true).await;
         }
         match arrived {
-            Some(Ok(())) => Step::Deliver(obj),
+            Some(Ok(())) => ReqStep::Deliver(obj),
             Some(Err(FetchFailed { reason, error })) => {
                 self.synthetic.ask_because(503, error.unwrap_or(ProxyError::ProxyInternalError), reason);
-                Step::Synth
+                ReqStep::Synth
             }
             None if self.gives_up => self.give_up(),
             None => self.end_reset(),
@@ -46,13 +46,13 @@ impl Req {
     }
 
     /// The client has reset its request. What is fetched is others', too.
-    pub(super) fn end_reset(&mut self) -> Step {
+    pub(super) fn end_reset(&mut self) -> ReqStep {
         self.log.put(Tag::Error, b"Request reset before it was answered");
         self.close = Some(SessClose::RemClose);
         if let Some(parent) = self.esi.parent_mut() {
             parent.cut = Some(DeliveryFailure::GONE);
         }
-        Step::Done
+        ReqStep::Done
     }
 
     /// Waits for the object's head; what the backend says before goes to the client at once. `None`: the client is gone.
@@ -72,13 +72,13 @@ impl Req {
     }
 
     /// The client is gone, and nobody else wants its pass: the fetch finds that out from its objcore.
-    fn give_up(&mut self) -> Step {
+    fn give_up(&mut self) -> ReqStep {
         self.engine().main.pass_abort.inc();
         self.log.put(Tag::Error, b"Client gone before its pass was answered");
         self.close = Some(SessClose::RemClose);
         if let Some(parent) = self.esi.parent_mut() {
             parent.cut = Some(DeliveryFailure::GONE);
         }
-        Step::Done
+        ReqStep::Done
     }
 }

@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-use cache::{Busy, Event, EventTag, Lookup, LookupOptions, LookupOutcome, ObjRef, Ticket};
+use cache::{Busy, CacheEvent, EventTag, Lookup, LookupOptions, LookupOutcome, ObjRef, Ticket};
 use message::{Codings, Head};
 use params::DebugBit;
 use tables::no_hit::NoHit;
@@ -14,11 +14,11 @@ use tables::tags::Tag;
 use vrt::{Action, Method};
 
 use super::ctx::Lent;
-use super::reason::Reason;
-use super::verdict::Verdict;
-use super::{Req, Step};
-use crate::admission::{self, Pressure, Slot};
-use crate::bereq::{self, Mode};
+use super::reason::NoHitReason;
+use super::verdict::ReqVerdict;
+use super::{Req, ReqStep};
+use crate::admission::{self, FetchSlot, Pressure};
+use crate::bereq::{self, FetchMode};
 use crate::refreshes::Refresh;
 use crate::serving::Noted;
 use crate::transport::Transport;
@@ -43,7 +43,7 @@ impl<'a> LookupRequest<'a> {
     }
 }
 
-impl cache::Request for LookupRequest<'_> {
+impl cache::CacheRequest for LookupRequest<'_> {
     fn vary_values(&self, spec: &[u8], out: &mut Vec<u8>) {
         match self.is_normalised {
             true => message::rfc9111::values(spec, self.head, self.supported, out),
@@ -82,7 +82,7 @@ impl Req {
         if engine.is_restricted() { engine.restrict(options) } else { options }
     }
 
-    pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> ReqStep {
         let sess = self.sess.clone();
         let engine = &sess.engine;
         // The time that the cache is asked about: that of the request, and after a wait that of its end.
@@ -163,10 +163,10 @@ impl Req {
             let Some(came) = came else { return self.end_reset() };
             if !came {
                 engine.main.busy_timeout.inc();
-                self.verdict = Verdict::no_hit(Reason::new(NoHit::Waitinglist, "waitinglist_timeout"));
+                self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Waitinglist, "waitinglist_timeout"));
                 self.mark("Waitinglist");
                 self.synthetic.ask_because(503, ProxyError::HttpRequestDenied, "waitinglist_timeout");
-                return Step::Synth;
+                return ReqStep::Synth;
             }
             now = engine.clock.mono();
             outcome = engine.cache.resume(ticket, &self.lookup_request(), now, &options);
@@ -179,9 +179,9 @@ impl Req {
         if waited {
             self.mark("Waitinglist");
         }
-        self.verdict = Verdict::of_lookup(&outcome, &options, &self.head, now);
+        self.verdict = ReqVerdict::of_lookup(&outcome, &options, &self.head, now);
         if is_partial && matches!(outcome.lookup, Lookup::Miss(_) | Lookup::MissStale { .. }) {
-            self.verdict = Verdict::no_hit(Reason::new(NoHit::Partial, ""));
+            self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Partial, ""));
         }
         match outcome.lookup {
             Lookup::Hit(obj) => self.found(obj),
@@ -199,18 +199,18 @@ impl Req {
             Lookup::HitForPass { xid, ttl_left } => {
                 self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitpass.tally();
-                self.unless_only_cached().unwrap_or(Step::Pass)
+                self.unless_only_cached().unwrap_or(ReqStep::Pass)
             }
             Lookup::Refused => {
                 self.synthetic.ask_because(503, ProxyError::HttpRequestDenied, "waitinglist_limit");
-                Step::Synth
+                ReqStep::Synth
             }
             Lookup::Wait(_) | Lookup::Unfinished(_) | Lookup::Loading(_) => unreachable!("waited for above"),
         }
     }
 
     /// Logs the events of the lookup.
-    fn log_events(&mut self, events: &[Event]) {
+    fn log_events(&mut self, events: &[CacheEvent]) {
         for event in events {
             let tag = match event.tag() {
                 EventTag::ExpKill => Tag::ExpKill,
@@ -240,17 +240,17 @@ impl Req {
         self.drive_for_client(transport, called).await
     }
 
-    fn missed(&mut self, busy: Busy, stale: Option<ObjRef>) -> Step {
+    fn missed(&mut self, busy: Busy, stale: Option<ObjRef>) -> ReqStep {
         self.busy = Some(busy);
         if self.settings.rfc9111
             && let Some(step) = self.instead_of_fetch(stale.as_ref())
         {
             return step;
         }
-        Step::Miss(stale)
+        ReqStep::Miss(stale)
     }
 
-    pub(super) fn found(&mut self, obj: ObjRef) -> Step {
+    pub(super) fn found(&mut self, obj: ObjRef) -> ReqStep {
         let times = obj.times();
         let left = times.t_origin.plus(times.ttl).since(self.engine().mono_of(self.t_req));
         // The log names the announced length only while the object is still being fetched.
@@ -272,10 +272,10 @@ impl Req {
         }
         drop(record);
         self.noted = Noted::begin(&self.engine().stores, &obj);
-        Step::Hit(obj)
+        ReqStep::Hit(obj)
     }
 
-    pub(super) async fn hit(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn hit(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> ReqStep {
         let main = self.engine().main;
         self.obj_head.iter_mut().for_each(Head::clear);
         let action = self.vcl_with(Lent::obj(&obj), Method::Hit, transport).await;
@@ -290,7 +290,7 @@ impl Req {
                 {
                     main.s_fetch.inc();
                     main.s_bgfetch.inc();
-                    let fresh = bereq::start(self, busy, Some(obj.clone()), Mode::Background, slot);
+                    let fresh = bereq::start(self, busy, Some(obj.clone()), FetchMode::Background, slot);
                     self.send_body_to(&fresh, transport).await;
                     self.mark("Fetch");
                 }
@@ -300,11 +300,11 @@ impl Req {
                 }
                 self.gives_up = false;
                 self.discard_body(transport).await;
-                Step::Deliver(obj)
+                ReqStep::Deliver(obj)
             }
             Action::Pass => {
                 main.cache_hit.tally();
-                Step::Pass
+                ReqStep::Pass
             }
             // `return (fetch)` of 4.0, `return (miss)` of 4.1 and 5: a fresh one instead of what was found. Who has no
             // right to fetch into the cache passes, as there.
@@ -312,7 +312,7 @@ impl Req {
                 self.verdict.refetch();
                 let Some(busy) = busy else {
                     self.log.put(Tag::VclError, b"vcl_hit{} returns miss without busy object.  Doing pass.");
-                    return Step::Pass;
+                    return ReqStep::Pass;
                 };
                 self.missed(busy, Some(obj))
             }
@@ -341,13 +341,13 @@ impl Req {
     }
 
     /// Takes a worker of the request's class, then a slot, for the next fetch. `Err` is the step to go to instead.
-    async fn take_place_and_slot(&mut self, transport: &mut dyn Transport) -> Result<Slot, Step> {
+    async fn take_place_and_slot(&mut self, transport: &mut dyn Transport) -> Result<FetchSlot, ReqStep> {
         self.take_place(transport).await?;
         self.take_slot(transport).await
     }
 
     /// A slot for a fetch that no client waits for. Where there is none the stale object is delivered all the same.
-    fn slot_for_refresh(&mut self) -> Option<Slot> {
+    fn slot_for_refresh(&mut self) -> Option<FetchSlot> {
         let slot = admission::enter_if_free(&self.sess);
         if slot.is_none() {
             self.place = None;
@@ -363,17 +363,17 @@ impl Req {
     }
 
     /// 503, and come again.
-    fn shed(&mut self) -> Step {
+    fn shed(&mut self) -> ReqStep {
         // The right to fetch is given back: who else waits for it looks again.
         drop(self.busy.take());
         self.engine().main.mem_shed.inc();
-        self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "memory_limit"));
+        self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, "memory_limit"));
         self.log.put(Tag::Error, b"memory_limit: no fetch begins");
         self.synthetic.ask_for_later(503, ProxyError::ProxyInternalError, "memory_limit");
-        Step::Synth
+        ReqStep::Synth
     }
 
-    pub(super) async fn miss(&mut self, stale: Option<ObjRef>, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn miss(&mut self, stale: Option<ObjRef>, transport: &mut dyn Transport) -> ReqStep {
         if self.lacks_memory() {
             return self.shed();
         }
@@ -388,13 +388,13 @@ impl Req {
                 };
                 self.engine().main.cache_miss.tally();
                 self.send_hints(stale.as_ref(), transport);
-                Step::Fetch(bereq::start(self, busy, stale, Mode::Normal, slot))
+                ReqStep::Fetch(bereq::start(self, busy, stale, FetchMode::Normal, slot))
             }
             other => Self::common_step(other),
         }
     }
 
-    pub(super) async fn pass(&mut self, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn pass(&mut self, transport: &mut dyn Transport) -> ReqStep {
         if self.lacks_memory() {
             return self.shed();
         }
@@ -408,7 +408,7 @@ impl Req {
                 self.engine().main.s_pass.tally();
                 let busy = self.engine().cache.private();
                 self.send_hints(None, transport);
-                Step::Fetch(bereq::start(self, busy, None, Mode::Pass, slot))
+                ReqStep::Fetch(bereq::start(self, busy, None, FetchMode::Pass, slot))
             }
             other => Self::common_step(other),
         }
@@ -419,10 +419,10 @@ impl Req {
         self.sess.engine.announce(&mut self.task, || crate::fleet::purge(digest, purge), at);
     }
 
-    pub(super) async fn purge(&mut self, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn purge(&mut self, transport: &mut dyn Transport) -> ReqStep {
         if let Err(refusal) = self.engine().may_invalidate() {
             self.log.put(Tag::VclError, refusal.0.as_bytes());
-            return Step::VclFail;
+            return ReqStep::VclFail;
         }
         let now = self.engine().mono_of(self.t_req);
         let _ = self.purge_own(now, cache::Purge::HARD);

@@ -6,8 +6,8 @@ use message::names;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
-use super::{Req, Source, Step};
-use crate::proxy_status::Cause;
+use super::{BodySource, Req, ReqStep};
+use crate::proxy_status::ProxyCause;
 use crate::transport::Transport;
 
 impl Req {
@@ -30,10 +30,10 @@ impl Req {
         !is_here || self.params.tls_client_hosts && !certificates.admits_anywhere(host, held)
     }
 
-    pub(super) async fn refuse_misdirected(&mut self, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn refuse_misdirected(&mut self, transport: &mut dyn Transport) -> ReqStep {
         self.engine().main.tls_misdirected.inc();
         self.log.put(Tag::Notice, b"TLS: the host's certificate requires client authentication, 421");
-        let cause = Cause::new(ProxyError::HttpRequestError, "the host needs another connection");
+        let cause = ProxyCause::new(ProxyError::HttpRequestError, "the host needs another connection");
         self.refuse_empty(421, &cause, transport).await
     }
 
@@ -44,19 +44,19 @@ impl Req {
         is_its_own && self.params.loop_detection && self.engine().loops.is_back(&self.original, lookup)
     }
 
-    pub(super) async fn refuse_loop(&mut self, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn refuse_loop(&mut self, transport: &mut dyn Transport) -> ReqStep {
         self.log.put(Tag::Error, b"Loop: a backend is this server's own listener, and the request has come back, 508");
-        let cause = Cause::new(ProxyError::ProxyLoopDetected, "the request has come back");
+        let cause = ProxyCause::new(ProxyError::ProxyLoopDetected, "the request has come back");
         self.refuse_empty(508, &cause, transport).await
     }
 
-    async fn refuse_empty(&mut self, status: u16, cause: &Cause, transport: &mut dyn Transport) -> Step {
+    async fn refuse_empty(&mut self, status: u16, cause: &ProxyCause, transport: &mut dyn Transport) -> ReqStep {
         self.start_synth(status, None, Some(cause));
         self.set_resp(names::CONTENT_LENGTH, &[b"0"]);
         self.filters.reset();
         self.t_resp.set(None);
         self.discard_body(transport).await;
-        Step::Transmit(Source::Made(Vec::new()))
+        ReqStep::Transmit(BodySource::Made(Vec::new()))
     }
 }
 

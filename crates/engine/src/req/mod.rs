@@ -48,7 +48,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ::backend::Director;
-use ::cache::{Busy, Digest, DigestBuilder, Form, ObjRef, Reader};
+use ::cache::{BodyReader, Busy, Digest, DigestBuilder, Form, ObjRef};
 use base::{Real, Vxid};
 use message::{Head, HeadLimits};
 use params::Params;
@@ -56,31 +56,31 @@ use shm::vsl::{Marker, TxnLog, num};
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
-use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
+use vrt::{Action, LoadedVcl, Machine, Method, Privates, RunOutcome};
 
-use crate::classes::Place;
+use crate::classes::ClassWorker;
 use crate::contain::RunningVcl;
 use crate::current::StepName;
 use crate::early::Handshaking;
+use crate::engine::Engine;
 use crate::httplog::{REQ, RESP};
 use crate::interim::Interims;
 use crate::pool;
 use crate::response_filters::ResponseFilters;
 use crate::serving::Noted;
 use crate::sess::Sess;
-use crate::shared::Engine;
-use crate::transport::{Acct, Transport};
+use crate::transport::{Transport, TransportAcct};
 
 use self::class::ClassState;
 use self::ctx::{Lent, ReqCtx};
 use self::esi::EsiContext;
 use self::peer::PeerRequest;
 use self::rfc9111::Alias;
-use self::settings::Settings;
+use self::settings::ReqSettings;
 use self::timing::Waited;
 pub use self::upload::Upload;
-use self::verdict::Verdict;
-use crate::proxy_status::Cause;
+use self::verdict::ReqVerdict;
+use crate::proxy_status::ProxyCause;
 use crate::synthetic::SyntheticResponse;
 use crate::trailers::Trailers;
 
@@ -88,7 +88,7 @@ const HAS_VCL: &str = "a request that runs VCL has one";
 
 /// The steps of a request.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum ReqStep {
     Recv,
     Lookup,
     /// Deliver an object that was found; when it is stale, `Req::busy` may hold the right to refresh it.
@@ -103,13 +103,13 @@ pub(crate) enum Step {
     Synth,
     VclFail,
     Restart,
-    Transmit(Source),
+    Transmit(BodySource),
     Done,
 }
 
 /// The source of a response's body.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum BodySource {
     Object(ObjRef),
     Made(Vec<u8>),
 }
@@ -146,7 +146,7 @@ pub struct Req {
     /// The right to fetch that its lookup gave, for the step that follows. Here, as it would make every step larger.
     pub(crate) busy: Option<Busy>,
     /// The reader of the object found, if that is on a disk and its first piece was read.
-    pub(crate) first_reader: Option<Box<Reader>>,
+    pub(crate) first_reader: Option<Box<BodyReader>>,
     /// The object that it delivers, as far as that outlives the worker.
     pub(crate) noted: Noted,
     /// The head of the object that VCL was lent, once VCL has looked at it.
@@ -158,10 +158,10 @@ pub struct Req {
     pub(crate) begun_anew: u32,
     pub(crate) restarts: u32,
     pub(crate) is_piped: bool,
-    pub(crate) settings: Settings,
+    pub(crate) settings: ReqSettings,
     /// The headers of another cache of the tier, if the request is one's; `None` until that was checked.
     pub(crate) peer: Option<Option<Box<PeerRequest>>>,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: ReqVerdict,
     pub(crate) synthetic: SyntheticResponse,
     /// Filters of the response's body.
     pub(crate) filters: ResponseFilters,
@@ -175,11 +175,11 @@ pub struct Req {
     /// The handshake, which may still go on, of a request that came by early data.
     pub(crate) early: Option<Rc<Handshaking>>,
     /// Nobody's request: nothing is to be done for it.
-    pub(crate) trial: Option<explain::Trial>,
+    pub(crate) trial: Option<explain::TrialState>,
     /// True if its VCL has banned or purged something and nobody has waited yet for that to be durable.
     pub(crate) has_invalidated: bool,
     /// A worker of its class, for the fetch that comes next.
-    pub(crate) place: Option<Box<Place>>,
+    pub(crate) place: Option<Box<ClassWorker>>,
     pub(crate) class_state: ClassState,
     pub(crate) waited: Waited,
     /// True once its response has begun and nothing needs its heads or VCL any more.
@@ -187,11 +187,11 @@ pub struct Req {
     _open: crate::current::OpenTransaction,
 }
 
-impl Source {
+impl BodySource {
     fn object(&self) -> Option<&ObjRef> {
         match self {
-            Source::Object(obj) => Some(obj),
-            Source::Made(_) => None,
+            BodySource::Object(obj) => Some(obj),
+            BodySource::Made(_) => None,
         }
     }
 }
@@ -260,9 +260,9 @@ impl Req {
             begun_anew: 0,
             restarts: 0,
             is_piped: false,
-            settings: Settings::default(),
+            settings: ReqSettings::default(),
             peer: None,
-            verdict: Verdict::undecided(),
+            verdict: ReqVerdict::undecided(),
             synthetic: SyntheticResponse::default(),
             filters: ResponseFilters::default(),
             form: None,
@@ -302,28 +302,28 @@ impl Req {
         // Boxed: it is rare.
         let is_refused = self.has_doubtful_body(transport) && Box::pin(self.refuse_body_of_head(transport)).await;
         let mut step = match is_refused {
-            false if self.accept(transport).is_ok() => Step::Recv,
-            _ => Step::Done,
+            false if self.accept(transport).is_ok() => ReqStep::Recv,
+            _ => ReqStep::Done,
         };
         crate::current::work_for(self.sess.client.get(), self.vxid, self.head.url());
         loop {
             crate::current::enter(self.vxid, step.name());
             step = match step {
-                Step::Recv => self.recv(transport).await,
-                Step::Lookup => self.lookup(transport).await,
-                Step::Hit(obj) => self.hit(obj, transport).await,
-                Step::Miss(stale) => self.miss(stale, transport).await,
-                Step::Pass => self.pass(transport).await,
+                ReqStep::Recv => self.recv(transport).await,
+                ReqStep::Lookup => self.lookup(transport).await,
+                ReqStep::Hit(obj) => self.hit(obj, transport).await,
+                ReqStep::Miss(stale) => self.miss(stale, transport).await,
+                ReqStep::Pass => self.pass(transport).await,
                 // Boxed: it is many times larger than any other step, and rare.
-                Step::Pipe => Box::pin(self.pipe(transport)).await,
-                Step::Purge => self.purge(transport).await,
-                Step::Fetch(obj) => self.fetch(obj, transport).await,
-                Step::Deliver(obj) => self.deliver(obj, transport).await,
-                Step::Synth => self.synth(transport).await,
-                Step::VclFail => self.vcl_fail(),
-                Step::Restart => self.restart(),
-                Step::Transmit(source) => self.transmit(source, transport).await,
-                Step::Done => break,
+                ReqStep::Pipe => Box::pin(self.pipe(transport)).await,
+                ReqStep::Purge => self.purge(transport).await,
+                ReqStep::Fetch(obj) => self.fetch(obj, transport).await,
+                ReqStep::Deliver(obj) => self.deliver(obj, transport).await,
+                ReqStep::Synth => self.synth(transport).await,
+                ReqStep::VclFail => self.vcl_fail(),
+                ReqStep::Restart => self.restart(),
+                ReqStep::Transmit(source) => self.transmit(source, transport).await,
+                ReqStep::Done => break,
             };
         }
         self.first_reader = None;
@@ -363,13 +363,13 @@ impl Req {
     }
 
     /// Does what [`Req::finish`] does, with the counts of `acct`.
-    pub fn finish_with(&mut self, mut acct: Acct) {
+    pub fn finish_with(&mut self, mut acct: TransportAcct) {
         self.body.give_up();
         self.tell_verdict();
         let main = self.engine().main;
         if self.is_piped {
             // A pipe has byte counters of its own, also where its bytes looked like bodies.
-            acct = Acct { req_head: acct.req_head, ..Acct::default() };
+            acct = TransportAcct { req_head: acct.req_head, ..TransportAcct::default() };
         }
         if let Some(fragment) = self.esi.as_fragment() {
             // Those of a fragment are its page's too.
@@ -408,11 +408,11 @@ impl Req {
     }
 
     pub fn minimal(&mut self, transport: &mut dyn Transport, status: u16, error: ProxyError) {
-        self.minimal_because(transport, status, &Cause::new(error, ""));
+        self.minimal_because(transport, status, &ProxyCause::new(error, ""));
     }
 
     /// Does what [`Req::minimal`] does, with all that is known of the cause.
-    pub(crate) fn minimal_because(&mut self, transport: &mut dyn Transport, status: u16, cause: &Cause) {
+    pub(crate) fn minimal_because(&mut self, transport: &mut dyn Transport, status: u16, cause: &ProxyCause) {
         let proxy_status = cause.value(&self.params);
         transport.send_minimal(status, proxy_status.as_deref(), &mut self.log);
     }
@@ -436,16 +436,16 @@ impl Req {
             let outcome = machine.run(&mut ReqCtx { req: self, method, lent: lent.again() });
             drop(running);
             match outcome {
-                Outcome::Done(action) => break action,
-                Outcome::Wait(wait) => {
+                RunOutcome::Done(action) => break action,
+                RunOutcome::Wait(wait) => {
                     let value = self.drive(transport, wait).await;
                     if self.body.take_kept_for_vcl() {
                         self.end_reading();
                     }
                     machine.resume(value);
                 }
-                Outcome::OutOfBudget => rt::give_way().await,
-                Outcome::Failed(_) => break Action::Fail,
+                RunOutcome::OutOfBudget => rt::give_way().await,
+                RunOutcome::Failed(_) => break Action::Fail,
             }
         };
         self.machine = Some(machine);
@@ -501,12 +501,12 @@ impl Req {
     }
 
     /// The step that an action leads to which means the same after any subroutine.
-    pub(crate) fn common_step(action: Action) -> Step {
+    pub(crate) fn common_step(action: Action) -> ReqStep {
         match action {
-            Action::Synth { .. } => Step::Synth,
-            Action::Restart => Step::Restart,
-            Action::Pass => Step::Pass,
-            Action::Fail => Step::VclFail,
+            Action::Synth { .. } => ReqStep::Synth,
+            Action::Restart => ReqStep::Restart,
+            Action::Pass => ReqStep::Pass,
+            Action::Fail => ReqStep::VclFail,
             Action::Abandon
             | Action::Beresp
             | Action::Deliver
@@ -525,25 +525,25 @@ impl Req {
         }
     }
 
-    fn vcl_fail(&mut self) -> Step {
+    fn vcl_fail(&mut self) -> ReqStep {
         self.rollback();
         self.synthetic.ask_in_words(503, "VCL failed", ProxyError::ProxyConfigurationError);
         self.close = Some(SessClose::VclFailure);
-        Step::Synth
+        ReqStep::Synth
     }
 
-    fn restart(&mut self) -> Step {
+    fn restart(&mut self) -> ReqStep {
         self.restarts += 1;
         if self.restarts > self.params.max_restarts {
             self.log.put(Tag::VclError, b"Too many restarts");
             self.synthetic.ask_because(503, ProxyError::ProxyConfigurationError, "max_restarts");
-            return Step::Synth;
+            return ReqStep::Synth;
         }
         let now = self.engine().clock.real();
         self.log.timestamp("Restart", now);
         let next = self.engine().vxids.take();
         self.tell_verdict();
-        self.verdict = Verdict::undecided();
+        self.verdict = ReqVerdict::undecided();
         self.log.putf(Tag::Link, format_args!("req {next} restart"));
         self.log.put(Tag::End, b"");
         self.log.flush();
@@ -555,7 +555,7 @@ impl Req {
         self.log.resume(start, last);
         self.log.timestamp("Start", last);
         self.filters.reset();
-        Step::Recv
+        ReqStep::Recv
     }
 
     /// The head as it came, and nothing kept by modules (`std.rollback`, a failed VCL).
@@ -592,23 +592,23 @@ impl Drop for Req {
     }
 }
 
-impl Step {
+impl ReqStep {
     fn name(&self) -> StepName {
         match self {
-            Step::Recv => const { StepName::new("recv") },
-            Step::Lookup => const { StepName::new("lookup") },
-            Step::Hit(..) => const { StepName::new("hit") },
-            Step::Miss(..) => const { StepName::new("miss") },
-            Step::Pass => const { StepName::new("pass") },
-            Step::Pipe => const { StepName::new("pipe") },
-            Step::Purge => const { StepName::new("purge") },
-            Step::Fetch(_) => const { StepName::new("fetch") },
-            Step::Deliver(_) => const { StepName::new("deliver") },
-            Step::Synth => const { StepName::new("synth") },
-            Step::VclFail => const { StepName::new("vclfail") },
-            Step::Restart => const { StepName::new("restart") },
-            Step::Transmit(_) => const { StepName::new("transmit") },
-            Step::Done => const { StepName::new("done") },
+            ReqStep::Recv => const { StepName::new("recv") },
+            ReqStep::Lookup => const { StepName::new("lookup") },
+            ReqStep::Hit(..) => const { StepName::new("hit") },
+            ReqStep::Miss(..) => const { StepName::new("miss") },
+            ReqStep::Pass => const { StepName::new("pass") },
+            ReqStep::Pipe => const { StepName::new("pipe") },
+            ReqStep::Purge => const { StepName::new("purge") },
+            ReqStep::Fetch(_) => const { StepName::new("fetch") },
+            ReqStep::Deliver(_) => const { StepName::new("deliver") },
+            ReqStep::Synth => const { StepName::new("synth") },
+            ReqStep::VclFail => const { StepName::new("vclfail") },
+            ReqStep::Restart => const { StepName::new("restart") },
+            ReqStep::Transmit(_) => const { StepName::new("transmit") },
+            ReqStep::Done => const { StepName::new("done") },
         }
     }
 }

@@ -8,8 +8,8 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::transmit::{DeliveryFailure, Window};
-use super::{Req, Step};
-use crate::parts::{Parts, Wanted};
+use super::{Req, ReqStep};
+use crate::parts::{StoredParts, WantedPart};
 
 /// Times that a response may be begun anew because the object found wasn't enough.
 const TRIES: u32 = 3;
@@ -18,16 +18,16 @@ impl Req {
     /// True if the object can't answer the request because some of the bytes asked for are missing (RFC 9111 3.3).
     #[inline]
     pub(super) fn lacks(&self, obj: &ObjRef) -> bool {
-        Parts::of(obj).is_some_and(|parts| self.wants_more(&parts, obj))
+        StoredParts::of(obj).is_some_and(|parts| self.wants_more(&parts, obj))
     }
 
     #[cold]
-    fn wants_more(&self, parts: &Parts, obj: &ObjRef) -> bool {
+    fn wants_more(&self, parts: &StoredParts, obj: &ObjRef) -> bool {
         let mut head = Head::with_limits(self.resp.limits());
         if self.esi.is_fragment() || head.load_from(obj.head()).is_err() {
             return true;
         }
-        !parts.have(&Wanted::of(&self.head, &head, parts.total, &self.params))
+        !parts.have(&WantedPart::of(&self.head, &head, parts.total, &self.params))
     }
 
     /// Options for looking up the right to fetch the missing parts of an object. A request that doesn't follow RFC 9111
@@ -41,18 +41,23 @@ impl Req {
 
     /// Looks up again, because the object has changed or was fetched for a smaller range.
     #[cold]
-    pub(super) fn look_again_for_parts(&mut self) -> Step {
+    pub(super) fn look_again_for_parts(&mut self) -> ReqStep {
         if self.begun_anew < TRIES {
             self.begun_anew += 1;
-            return Step::Lookup;
+            return ReqStep::Lookup;
         }
         self.log.put(Tag::Error, b"no such part of the object can be had");
         self.synthetic.ask_because(503, ProxyError::ProxyInternalError, "parts of the object are missing");
-        Step::Synth
+        ReqStep::Synth
     }
 
     /// Before a head goes out: where the body is no more than parts, those alone may be sent. A step: where to go in its place.
-    pub(super) fn refuse_beyond_parts(&mut self, parts: &Parts, window: &Window, is_plain: bool) -> Option<Step> {
+    pub(super) fn refuse_beyond_parts(
+        &mut self,
+        parts: &StoredParts,
+        window: &Window,
+        is_plain: bool,
+    ) -> Option<ReqStep> {
         let have = |low, high| parts.offset_of(Slice { low, high }).is_some();
         let is_there = match window {
             Window::All => false,
@@ -67,13 +72,13 @@ impl Req {
             b"Parts of the object are missing, and VCL or its fetch has left the request without its range",
         );
         self.synthetic.ask_because(503, ProxyError::ProxyInternalError, "parts of the object are missing");
-        Some(Step::Synth)
+        Some(ReqStep::Synth)
     }
 }
 
 /// Offset of these bytes of an object in its stored body.
 pub(super) fn place_of(obj: &ObjRef, low: u64, high: u64) -> Result<u64, DeliveryFailure> {
-    match Parts::of(obj) {
+    match StoredParts::of(obj) {
         None => Ok(low),
         Some(parts) => parts.offset_of(Slice { low, high }).ok_or(DeliveryFailure::Fetch),
     }

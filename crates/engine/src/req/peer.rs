@@ -13,7 +13,7 @@ use message::{Coding, conditional, names};
 use tables::tags::Tag;
 
 use super::verdict::FoundKind;
-use super::{Req, Source, Step};
+use super::{BodySource, Req, ReqStep};
 use crate::httplog::{REQ, RESP};
 use crate::peers::SIGN_PACE;
 use crate::peers::hop::LACQUER_PEER;
@@ -67,7 +67,7 @@ impl Req {
     }
 
     /// A peer's request before the lookup. `Some`: it is refused.
-    pub(super) async fn take_in_peer(&mut self, transport: &mut dyn Transport) -> Option<Step> {
+    pub(super) async fn take_in_peer(&mut self, transport: &mut dyn Transport) -> Option<ReqStep> {
         let sess = self.sess.clone();
         let peers = sess.engine.peers.get()?;
         peers.counters.served.inc();
@@ -153,7 +153,7 @@ impl Req {
     }
 
     /// Has the peer go to the origin.
-    pub(super) async fn refuse_peer(&mut self, reason: &str, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn refuse_peer(&mut self, reason: &str, transport: &mut dyn Transport) -> ReqStep {
         self.log.putf(Tag::Notice, format_args!("lacquer: peers: refused a request of a peer: {reason}"));
         self.start_synth(503, None, None);
         self.set_resp(LACQUER_REFUSED, &[reason.as_bytes()]);
@@ -161,11 +161,11 @@ impl Req {
         self.filters.reset();
         self.t_resp.set(None);
         self.discard_body(transport).await;
-        Step::Transmit(Source::Made(Vec::new()))
+        ReqStep::Transmit(BodySource::Made(Vec::new()))
     }
 
     /// In the place of `vcl_deliver`: the object as it is, and what it has to live.
-    pub(super) fn deliver_to_peer(&mut self, obj: ObjRef) -> Step {
+    pub(super) fn deliver_to_peer(&mut self, obj: ObjRef) -> ReqStep {
         self.t_resp.set(None);
         let (engine, flags, times) = (self.engine().clone(), obj.flags(), obj.times());
         let (now, real) = (engine.clock.mono(), engine.clock.real());
@@ -192,7 +192,7 @@ impl Req {
             }
             RESP.log_status(&self.resp, &mut self.log);
         }
-        Step::Transmit(Source::Object(obj))
+        ReqStep::Transmit(BodySource::Object(obj))
     }
 
     /// The body goes out in the coding that it is stored in, if the peer takes that: it makes others itself.

@@ -5,13 +5,13 @@ use tables::tags::Tag;
 use vrt::{Action, Method};
 
 use super::ctx::Lent;
-use super::{Req, Step};
+use super::{Req, ReqStep};
 use crate::bereq::pipe::PipeBereq;
 use crate::httplog::RESP;
 use crate::transport::Transport;
 
 impl Req {
-    pub(super) async fn pipe(&mut self, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn pipe(&mut self, transport: &mut dyn Transport) -> ReqStep {
         let engine = self.engine().clone();
         engine.main.s_pipe.inc();
         let mut bereq = PipeBereq::begin(self);
@@ -37,11 +37,11 @@ impl Req {
         let Some(_place) = PipeSlot::enter(&engine, self.params.pipe_sess_max) else {
             engine.main.pipe_limited.inc();
             bereq.end();
-            return Step::VclFail;
+            return ReqStep::VclFail;
         };
         let close = bereq.run(self, transport).await;
         self.close = Some(close);
-        Step::Done
+        ReqStep::Done
     }
 }
 
@@ -57,10 +57,10 @@ impl Req {
 }
 
 /// One of the `pipe_sess_max` places.
-struct PipeSlot<'a>(&'a crate::shared::Engine);
+struct PipeSlot<'a>(&'a crate::engine::Engine);
 
 impl<'a> PipeSlot<'a> {
-    fn enter(engine: &'a crate::shared::Engine, limit: u32) -> Option<Self> {
+    fn enter(engine: &'a crate::engine::Engine, limit: u32) -> Option<Self> {
         use std::sync::atomic::Ordering::Relaxed;
         let open = engine.pipes.fetch_add(1, Relaxed);
         engine.main.n_pipe.inc();

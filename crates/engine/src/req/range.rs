@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 use cache::ObjRef;
-use filters::{Multipart, Part, PartHeads, RangeVerdict};
+use filters::{Multipart, PartHeads, RangePart, RangeVerdict};
 use message::range::{self, RangeError, Selection, Slice};
 use message::{conditional, names};
 use tables::tags::Tag;
@@ -50,7 +50,7 @@ impl Req {
         }
         before.extend_from_slice(b"Content-Range: bytes ");
         let heads = PartHeads { before, after: format!("/{len}\r\n\r\n").into_bytes() };
-        let part = |slice: &Slice| Part { low: slice.low, high: slice.high };
+        let part = |slice: &Slice| RangePart { low: slice.low, high: slice.high };
         let tail = format!("\r\n--{boundary}--\r\n").into_bytes();
         let mut multipart = Multipart { parts: slices.iter().map(part).collect(), heads, tail };
         if obj.is_some_and(|obj| obj.flags().is_passed()) {

@@ -4,15 +4,15 @@
 use std::future::poll_fn;
 
 use http1::Expect;
-use message::{Version, hop, names};
+use message::{HttpVersion, hop, names};
 use params::FeatureBit;
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::{Action, Method, questions};
 
-use super::settings::Settings;
-use super::{Req, Step};
+use super::settings::ReqSettings;
+use super::{Req, ReqStep};
 use crate::httplog::REQ;
 use crate::reqbody::ReqBody;
 use crate::trace;
@@ -24,7 +24,7 @@ impl Req {
         match http1::expect(&self.head) {
             Expect::Nothing => {}
             Expect::Continue => {
-                if self.head.version() >= Version::HTTP11 && !transport.has_input() {
+                if self.head.version() >= HttpVersion::HTTP11 && !transport.has_input() {
                     self.body.expect_continue();
                 }
                 REQ.unset(&mut self.head, &mut self.log, names::EXPECT);
@@ -113,7 +113,7 @@ impl Req {
         REQ.log_request(&self.head, &mut self.log);
     }
 
-    pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> ReqStep {
         self.log_arrival();
         self.remove_nominated();
         if let Some(body) = self.challenge_answer() {
@@ -136,12 +136,12 @@ impl Req {
             };
         }
         if action == Action::Fail {
-            return Step::VclFail;
+            return ReqStep::VclFail;
         }
         if self.body.failure().is_some() {
             self.close = Some(SessClose::RxBody);
             if !goes_without_body(&action) {
-                return Step::Done;
+                return ReqStep::Done;
             }
         } else if self.body.take_unless_late() {
             transport.send_continue(&mut self.log);
@@ -159,24 +159,24 @@ impl Req {
             Action::Hash | Action::Pass if transport.asks_tunnel() => {
                 self.log.put(Tag::VclError, b"vcl_recv{} doesn't return pipe for an extended CONNECT.  Doing synth.");
                 self.synthetic.ask_because(501, ProxyError::HttpUpgradeFailed, "VCL makes no pipe of it");
-                Step::Synth
+                ReqStep::Synth
             }
-            Action::Purge => Step::Purge,
-            Action::Hash => Step::Lookup,
+            Action::Purge => ReqStep::Purge,
+            Action::Hash => ReqStep::Lookup,
             Action::Pipe if self.esi.is_fragment() => {
                 self.log.put(Tag::VclError, b"vcl_recv{} returns pipe for ESI included object.  Doing pass.");
-                Step::Pass
+                ReqStep::Pass
             }
-            Action::Pipe if self.original.version() > Version::HTTP11 && !transport.asks_tunnel() => {
+            Action::Pipe if self.original.version() > HttpVersion::HTTP11 && !transport.asks_tunnel() => {
                 self.log.put(Tag::VclError, b"vcl_recv{} returns pipe for HTTP/2 request.  Doing pass.");
-                Step::Pass
+                ReqStep::Pass
             }
-            Action::Pipe => Step::Pipe,
+            Action::Pipe => ReqStep::Pipe,
             Action::Vcl(_) => {
                 let reason = if self.restarts > 0 { "Not after restarts" } else { "Only from active VCL" };
                 self.log.putf(Tag::VclError, format_args!("Illegal return(vcl): {reason}"));
                 self.synthetic.ask_because(503, ProxyError::ProxyConfigurationError, "illegal return (vcl)");
-                Step::Synth
+                ReqStep::Synth
             }
             other => Self::common_step(other),
         }
@@ -205,7 +205,7 @@ impl Req {
         self.take_out_declared();
         let rfc9111 = self.params.feature.has(FeatureBit::Rfc9111);
         let is_special = rfc9111 | self.engine().peers.get().is_some();
-        self.settings = Settings { rfc9111, is_special, ..Settings::default() };
+        self.settings = ReqSettings { rfc9111, is_special, ..ReqSettings::default() };
     }
 
     /// Removes the fields that Connection nominates: VCL mustn't decide by a field that the origin doesn't get.
@@ -259,7 +259,7 @@ impl Req {
     }
 
     /// `Err` is the step to go to instead of what `vcl_recv` wants.
-    async fn hash(&mut self, wanted: &Action, transport: &mut dyn Transport) -> Result<(), Step> {
+    async fn hash(&mut self, wanted: &Action, transport: &mut dyn Transport) -> Result<(), ReqStep> {
         let mut action = self.vcl(Method::Hash, transport).await;
         self.digest = self.hasher.finish();
         self.alias = None;
@@ -275,7 +275,7 @@ impl Req {
             }
         }
         match action {
-            Action::Fail => Err(Step::VclFail),
+            Action::Fail => Err(ReqStep::VclFail),
             _ => Ok(()),
         }
     }

@@ -13,9 +13,9 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
-use super::reason::Reason;
-use super::verdict::{FoundKind, Verdict};
-use super::{Req, Step};
+use super::reason::NoHitReason;
+use super::verdict::{FoundKind, ReqVerdict};
+use super::{Req, ReqStep};
 use crate::httplog::RESP;
 use crate::queries::Learned;
 use crate::transport::Transport;
@@ -51,7 +51,7 @@ impl Req {
 
     /// The step that the request's directives require instead of a fetch; the right to fetch is in `busy`. `None`
     /// fetches.
-    pub(super) fn instead_of_fetch(&mut self, stale: Option<&ObjRef>) -> Option<Step> {
+    pub(super) fn instead_of_fetch(&mut self, stale: Option<&ObjRef>) -> Option<ReqStep> {
         let asked = self.directives();
         if let Some(stale) = stale.filter(|stale| self.takes_stale(stale, &asked) && !self.lacks(stale)) {
             drop(self.busy.take());
@@ -64,7 +64,7 @@ impl Req {
         }
         if asked.no_store {
             drop(self.busy.take());
-            return Some(Step::Pass);
+            return Some(ReqStep::Pass);
         }
         None
     }
@@ -84,14 +84,14 @@ impl Req {
     }
 
     /// 504 where the origin would be asked and mustn't be (5.2.1.7).
-    pub(super) fn unless_only_cached(&mut self) -> Option<Step> {
+    pub(super) fn unless_only_cached(&mut self) -> Option<ReqStep> {
         if !self.directives().only_if_cached {
             return None;
         }
         drop(self.busy.take());
-        self.verdict = Verdict::no_hit(Reason::new(NoHit::OnlyIfCached, ""));
+        self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::OnlyIfCached, ""));
         self.synthetic.ask_because(504, ProxyError::ProxyInternalResponse, "only-if-cached");
-        Some(Step::Synth)
+        Some(ReqStep::Synth)
     }
 
     /// Before `vcl_deliver`: what a stored response mustn't send again, and what an unsafe request has changed.

@@ -9,7 +9,7 @@ use vrt::LoadedVcl;
 use vrt::value::Text;
 
 #[derive(Default)]
-pub(crate) struct Settings {
+pub(crate) struct ReqSettings {
     /// `req.hash_always_miss`, `req.hash_ignore_*`, `req.ttl`, `req.grace`.
     pub lookup: LookupOptions,
     pub rfc9111: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Settings {
     pub client_identity: Option<Text>,
 }
 
-impl Settings {
+impl ReqSettings {
     /// The director for a fetch: `req.backend_hint`, which begins as the VCL's default.
     pub fn director(&self, vcl: &LoadedVcl) -> Option<Arc<dyn Director>> {
         match &self.backend_hint {

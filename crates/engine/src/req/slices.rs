@@ -15,7 +15,7 @@ use tables::tags::Tag;
 
 use super::downstream::Downstream;
 use super::transmit::{DeliveryFailure, Window};
-use super::{Req, Step};
+use super::{Req, ReqStep};
 use crate::bereq::slice::SliceOf;
 use crate::bereq::start_slice;
 use crate::slices::{CHANGED, SliceSet};
@@ -81,7 +81,7 @@ impl Req {
         set: SliceSet,
         obj: &ObjRef,
         transport: &mut dyn Transport,
-    ) -> Option<Step> {
+    ) -> Option<ReqStep> {
         self.sliced = Some(Box::new(SlicedDelivery {
             set,
             digest: self.digest,
@@ -99,14 +99,14 @@ impl Req {
             Err(NoSlice::Gone) => Some(self.end_reset()),
             Err(NoSlice::Refused) => {
                 self.sliced = None;
-                Some(Step::Synth)
+                Some(ReqStep::Synth)
             }
             Err(NoSlice::Changed) if self.begun_anew < TRIES => {
                 self.begun_anew += 1;
                 self.sliced = None;
                 self.engine().main.slice_again.inc();
                 self.log.put(Tag::Notice, b"lacquer: the object has changed, starting again");
-                Some(Step::Lookup)
+                Some(ReqStep::Lookup)
             }
             Err(error @ (NoSlice::Changed | NoSlice::Failed(_))) => {
                 self.sliced = None;
@@ -116,7 +116,7 @@ impl Req {
                     _ => ProxyError::ProxyInternalError,
                 };
                 self.synthetic.ask_because(503, error, "no slice of the object can be had");
-                Some(Step::Synth)
+                Some(ReqStep::Synth)
             }
         }
     }
@@ -309,7 +309,7 @@ impl Req {
                     }
                     // Boxed: few wait for a worker.
                     if let Err(step) = Box::pin(self.take_place(transport)).await {
-                        return Err(if matches!(step, Step::Synth) { NoSlice::Refused } else { NoSlice::Gone });
+                        return Err(if matches!(step, ReqStep::Synth) { NoSlice::Refused } else { NoSlice::Gone });
                     }
                     *fetches += 1;
                     return Ok(Some(self.fetch_slice(busy, index)));

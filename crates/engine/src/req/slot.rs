@@ -9,13 +9,13 @@ use tables::no_hit::NoHit;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
-use super::reason::Reason;
-use super::verdict::Verdict;
-use super::{Req, Step};
-use crate::admission::{self, Entry, Refusal, Slot};
+use super::reason::NoHitReason;
+use super::verdict::ReqVerdict;
+use super::{Req, ReqStep};
+use crate::admission::{self, AdmissionEntry, AdmissionRefusal, FetchSlot};
 use crate::conn_queue;
 use crate::httplog::RESP;
-use crate::proxy_status::{Cause, PROXY_STATUS};
+use crate::proxy_status::{PROXY_STATUS, ProxyCause};
 use crate::transport::{BodyLen, BodyState, Transport};
 
 /// Seconds after which a client may try again that was refused for lack of memory: the same that the built-in VCL says.
@@ -28,12 +28,12 @@ fn is_gone(transport: &mut dyn Transport) -> bool {
 
 impl Req {
     /// Before its fetch or pipe: its slot, which goes to that. `Err` is the step to go to instead.
-    pub(super) async fn take_slot(&mut self, transport: &mut dyn Transport) -> Result<Slot, Step> {
+    pub(super) async fn take_slot(&mut self, transport: &mut dyn Transport) -> Result<FetchSlot, ReqStep> {
         if self.esi.is_fragment() {
             return admission::enter_unqueued(&self.sess).map_err(|refusal| self.refuse_slot(refusal));
         }
         match admission::enter(&self.sess) {
-            Ok(Entry::Now(slot)) => Ok(slot),
+            Ok(AdmissionEntry::Now(slot)) => Ok(slot),
             // Boxed: they are rare.
             other => Box::pin(self.wait_for_slot(other, transport)).await,
         }
@@ -41,13 +41,13 @@ impl Req {
 
     async fn wait_for_slot(
         &mut self,
-        mut entry: Result<Entry, Refusal>,
+        mut entry: Result<AdmissionEntry, AdmissionRefusal>,
         transport: &mut dyn Transport,
-    ) -> Result<Slot, Step> {
+    ) -> Result<FetchSlot, ReqStep> {
         self.log.flush();
         // As with a pass, a client that has closed its end wants no answer only where `pass_abort` says so.
         let is_asked = self.params.pass_abort && transport.body_state() == BodyState::None;
-        if let Err(Refusal::QueueFull) = entry {
+        if let Err(AdmissionRefusal::QueueFull) = entry {
             let sess = self.sess.clone();
             if self.drive_while_there(transport, is_asked, conn_queue::hold(&sess)).await.is_none() {
                 return Err(self.leave_queue());
@@ -55,8 +55,8 @@ impl Req {
             entry = admission::enter(&sess);
         }
         match entry {
-            Ok(Entry::Now(slot)) => Ok(slot),
-            Ok(Entry::Later(wait)) => match self.drive_while_there(transport, is_asked, wait).await {
+            Ok(AdmissionEntry::Now(slot)) => Ok(slot),
+            Ok(AdmissionEntry::Later(wait)) => match self.drive_while_there(transport, is_asked, wait).await {
                 // The client may have gone at the same moment.
                 Some(slot) if !is_asked || !is_gone(transport) => Ok(slot),
                 Some(_) | None => Err(self.leave_queue()),
@@ -66,25 +66,25 @@ impl Req {
     }
 
     /// Nothing is begun for a client that is gone.
-    fn leave_queue(&mut self) -> Step {
+    fn leave_queue(&mut self) -> ReqStep {
         self.place = None;
-        self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "the client is gone"));
+        self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, "the client is gone"));
         self.end_reset()
     }
 
     /// 503, and come again.
-    fn refuse_slot(&mut self, refusal: Refusal) -> Step {
+    fn refuse_slot(&mut self, refusal: AdmissionRefusal) -> ReqStep {
         self.place = None;
         let main = self.engine().main;
-        if refusal == Refusal::QueueFull {
+        if refusal == AdmissionRefusal::QueueFull {
             main.sess_dropped.inc();
             main.req_dropped.inc();
         }
         main.fetch_no_thread.inc();
-        self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, refusal.limit()));
+        self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, refusal.limit()));
         self.log.putf(Tag::Error, format_args!("{}: no fetch begins", refusal.limit()));
         self.synthetic.ask_for_later(503, ProxyError::HttpRequestDenied, refusal.limit());
-        Step::Synth
+        ReqStep::Synth
     }
 
     /// 503 where memory suffices for no request, with as little work as can be. The connection stays where it can: to close it and to
@@ -94,7 +94,7 @@ impl Req {
         main.sess_dropped.inc();
         main.req_dropped.inc();
         main.mem_shed.inc();
-        self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "memory_limit"));
+        self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, "memory_limit"));
         let stays = transport.body_state() == BodyState::None
             && transport.connection(&mut self.head) == Ok(None)
             && self.resp.start_response(b"HTTP/1.1", 503).is_ok();
@@ -106,7 +106,7 @@ impl Req {
         RESP.log_status(&self.resp, &mut self.log);
         self.set_resp(names::CONTENT_LENGTH, &[b"0"]);
         self.set_resp(names::RETRY_AFTER, &[RETRY_AFTER]);
-        if let Some(status) = Cause::new(ProxyError::ProxyInternalError, "memory_limit").value(&self.params) {
+        if let Some(status) = ProxyCause::new(ProxyError::ProxyInternalError, "memory_limit").value(&self.params) {
             self.set_resp(PROXY_STATUS, &[status.as_bytes()]);
         }
         self.engine().main.client_5xx.tally();

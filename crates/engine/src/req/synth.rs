@@ -7,13 +7,13 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
-use super::{Req, Source, Step};
+use super::{BodySource, Req, ReqStep};
 use crate::httplog::RESP;
-use crate::proxy_status::{Cause, PROXY_STATUS};
+use crate::proxy_status::{PROXY_STATUS, ProxyCause};
 use crate::transport::Transport;
 
 impl Req {
-    pub(super) async fn synth(&mut self, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn synth(&mut self, transport: &mut dyn Transport) -> ReqStep {
         self.engine().main.s_synth.inc();
         let (status, reason) = self.synthetic.begin();
         let status = if status < 100 { 501 } else { status };
@@ -31,13 +31,13 @@ impl Req {
         let action = self.vcl(Method::Synth, transport).await;
         self.mark("Process");
         match action {
-            Action::Restart if self.restarts <= self.params.max_restarts => return Step::Restart,
+            Action::Restart if self.restarts <= self.params.max_restarts => return ReqStep::Restart,
             Action::Fail => {
                 self.discard_body(transport).await;
                 self.close = Some(SessClose::VclFailure);
                 self.minimal(transport, 500, ProxyError::ProxyConfigurationError);
                 self.mark("Resp");
-                return Step::Done;
+                return ReqStep::Done;
             }
             _ => {}
         }
@@ -52,11 +52,11 @@ impl Req {
         }
         self.discard_body(transport).await;
         self.log.put_parts(Tag::Storage, &[b"malloc Transient"]);
-        Step::Transmit(Source::Made(body))
+        ReqStep::Transmit(BodySource::Made(body))
     }
 
     /// Begins the head. `cause`: why the response is made here, if it is an error.
-    pub(super) fn start_synth(&mut self, status: u16, reason: Option<Vec<u8>>, cause: Option<&Cause>) {
+    pub(super) fn start_synth(&mut self, status: u16, reason: Option<Vec<u8>>, cause: Option<&ProxyCause>) {
         let fits = self.resp.start_response(b"HTTP/1.1", status).is_ok();
         let named = reason.is_none_or(|reason| self.resp.set_reason(reason).is_ok());
         if !(fits && named) {

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::Req;
-use super::verdict::{FoundKind, Verdict};
+use super::verdict::{FoundKind, ReqVerdict};
 
 const SERVER_TIMING: &str = "Server-Timing";
 
@@ -31,13 +31,13 @@ impl Req {
     }
 }
 
-fn format_timing(verdict: &Verdict, total: f64, waited: Waited) -> String {
+fn format_timing(verdict: &ReqVerdict, total: f64, waited: Waited) -> String {
     let what = match verdict {
-        Verdict::Hit { in_grace: false } => "hit",
-        Verdict::Hit { in_grace: true } => "stale",
-        Verdict::NoHit { reason, .. } if reason.word.forward() == "bypass" => "pass",
-        Verdict::NoHit { found: FoundKind::HitForPass, .. } => "pass",
-        Verdict::NoHit { .. } | Verdict::Refetch => "miss",
+        ReqVerdict::Hit { in_grace: false } => "hit",
+        ReqVerdict::Hit { in_grace: true } => "stale",
+        ReqVerdict::NoHit { reason, .. } if reason.word.forward() == "bypass" => "pass",
+        ReqVerdict::NoHit { found: FoundKind::HitForPass, .. } => "pass",
+        ReqVerdict::NoHit { .. } | ReqVerdict::Refetch => "miss",
     };
     let mut text = format!("cache;desc={what};dur={:.1}", total.max(0.0) * 1e3);
     for (name, seconds) in [("origin", waited.origin), ("busy", waited.busy), ("class", waited.class)] {
@@ -52,15 +52,15 @@ fn format_timing(verdict: &Verdict, total: f64, waited: Waited) -> String {
 mod tests {
     use tables::no_hit::NoHit;
 
-    use super::super::reason::Reason;
+    use super::super::reason::NoHitReason;
     use super::*;
 
     #[test]
     fn what_it_says() {
-        let no_hit = |word| Verdict::no_hit(Reason::new(word, ""));
+        let no_hit = |word| ReqVerdict::no_hit(NoHitReason::new(word, ""));
         let text = |verdict, waited| format_timing(&verdict, 0.012_34, waited);
-        assert_eq!(text(Verdict::Hit { in_grace: false }, Waited::default()), "cache;desc=hit;dur=12.3");
-        assert_eq!(text(Verdict::Hit { in_grace: true }, Waited::default()), "cache;desc=stale;dur=12.3");
+        assert_eq!(text(ReqVerdict::Hit { in_grace: false }, Waited::default()), "cache;desc=hit;dur=12.3");
+        assert_eq!(text(ReqVerdict::Hit { in_grace: true }, Waited::default()), "cache;desc=stale;dur=12.3");
         let waited = Waited { origin: 0.01, busy: 0.002, class: 0.0 };
         assert_eq!(text(no_hit(NoHit::FirstFetch), waited), "cache;desc=miss;dur=12.3, origin;dur=10.0, busy;dur=2.0");
         assert_eq!(text(no_hit(NoHit::Pass), Waited::default()), "cache;desc=pass;dur=12.3");

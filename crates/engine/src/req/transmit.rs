@@ -5,8 +5,10 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use base::Vxid;
-use cache::{ObjRef, ReadError, Reader};
-use filters::{Chain, DeliverInput, Edit, Multipart, Note, Part, PartHeads, RangeVerdict, State, open_deliver};
+use cache::{BodyReadError, BodyReader, ObjRef};
+use filters::{
+    Chain, DeliverInput, Edit, FilterNote, FilterState, Multipart, PartHeads, RangePart, RangeVerdict, open_deliver,
+};
 use message::{Coding, names};
 use shm::vsl::num::dec;
 use storage::Buf;
@@ -16,10 +18,10 @@ use tables::tags::Tag;
 use super::downstream::Downstream;
 use super::esi::Adapter;
 use super::parts::place_of;
-use super::{Req, Source, Step};
+use super::{BodySource, Req, ReqStep};
 use crate::aux_attrs::AuxAttrs;
 use crate::httplog::{RESP, log_processors};
-use crate::parts::Parts;
+use crate::parts::StoredParts;
 use crate::transport::{BodyLen, SendError, Transport};
 
 /// Bytes that may be queued for the client before the delivery waits for it.
@@ -65,26 +67,26 @@ impl DeliveryFailure {
 }
 
 impl Req {
-    pub(super) async fn transmit(&mut self, source: Source, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn transmit(&mut self, source: BodySource, transport: &mut dyn Transport) -> ReqStep {
         if transport.asks_tunnel() && self.resp.status() % 1000 / 100 == 2 {
             self.refuse_tunnel();
         }
         let clen = http1::framing::content_length(&self.resp, true).ok().flatten();
-        let parts = source.object().and_then(Parts::of);
+        let parts = source.object().and_then(StoredParts::of);
         let stored = match &source {
-            Source::Object(_) if let Some(parts) = &parts => Some(parts.total),
-            Source::Object(obj) => match &self.sliced {
+            BodySource::Object(_) if let Some(parts) = &parts => Some(parts.total),
+            BodySource::Object(obj) => match &self.sliced {
                 Some(sliced) => Some(sliced.total()),
                 None => obj.body_len().or(clen),
             },
-            Source::Made(body) => Some(body.len() as u64),
+            BodySource::Made(body) => Some(body.len() as u64),
         };
         let to_head = self.original.method() == b"HEAD";
         let Ok(plan) = self.plan(source.object(), stored) else {
             self.log.put(Tag::Error, b"Failure to push processors");
             self.close = Some(SessClose::Overload);
             self.mark("Resp");
-            return Step::Done;
+            return ReqStep::Done;
         };
         let status = self.resp.status() % 1000;
         let mut send_body = !(to_head || status < 200 || status == 204 || status == 304);
@@ -162,10 +164,10 @@ impl Req {
             self.close.get_or_insert(close_of(error));
         }
         self.mark("Resp");
-        Step::Done
+        ReqStep::Done
     }
 
-    fn has_trailers(&self, source: &Source) -> bool {
+    fn has_trailers(&self, source: &BodySource) -> bool {
         let Some(obj) = source.object() else { return false };
         self.trailers.as_ref().is_some_and(|trailers| trailers.are_there(obj.xid()))
     }
@@ -246,7 +248,7 @@ impl Req {
 
     async fn send_body(
         &mut self,
-        source: Source,
+        source: BodySource,
         window: Window,
         do_esi: bool,
         down: &mut Downstream,
@@ -254,7 +256,7 @@ impl Req {
     ) -> Result<(), DeliveryFailure> {
         self.engine().count_gzip(&down.chain);
         match source {
-            Source::Made(body) => {
+            BodySource::Made(body) => {
                 let body = Buf::unaccounted(body);
                 let cut = |low: u64, high: u64| body.slice(low as usize..high as usize + 1);
                 match window {
@@ -269,13 +271,15 @@ impl Req {
                     }
                 }
             }
-            Source::Object(_) if let Some(form) = self.form.take() => {
+            BodySource::Object(_) if let Some(form) = self.form.take() => {
                 self.send_form(&form, window, down, transport).await?;
             }
             // Boxed: the few pages with ESI shan't make every request's future larger.
-            Source::Object(_) if self.sliced.is_some() => Box::pin(self.send_slices(window, down, transport)).await?,
-            Source::Object(obj) if do_esi => Box::pin(self.send_esi(&obj, down, transport)).await?,
-            Source::Object(obj) => match window {
+            BodySource::Object(_) if self.sliced.is_some() => {
+                Box::pin(self.send_slices(window, down, transport)).await?
+            }
+            BodySource::Object(obj) if do_esi => Box::pin(self.send_esi(&obj, down, transport)).await?,
+            BodySource::Object(obj) => match window {
                 Window::All => {
                     let mut reader = self.reader_of(obj, 0);
                     self.send_object(&mut reader, None, down, transport).await?;
@@ -306,7 +310,7 @@ impl Req {
     pub(super) async fn begin_part(
         &mut self,
         heads: &PartHeads,
-        part: Part,
+        part: RangePart,
         down: &mut Downstream,
         transport: &mut dyn Transport,
     ) -> Result<(), DeliveryFailure> {
@@ -318,7 +322,7 @@ impl Req {
 
     pub(super) async fn send_object(
         &mut self,
-        reader: &mut Reader,
+        reader: &mut BodyReader,
         bytes: Option<u64>,
         down: &mut Downstream,
         transport: &mut dyn Transport,
@@ -362,7 +366,7 @@ impl Req {
                 self.log.putf(Tag::VdpAcct, format_args!("{} {} {bytes_in}", acct.name, acct.calls));
             }
             bytes_in = acct.bytes;
-            if let Some(Note::Gzip(text)) = note {
+            if let Some(FilterNote::Gzip(text)) = note {
                 self.log.put(Tag::Gzip, text.as_bytes());
             }
         }
@@ -391,7 +395,7 @@ impl Req {
     /// The next piece of the stored body. While it isn't there what is queued goes out.
     pub(super) async fn next_piece(
         &mut self,
-        reader: &mut Reader,
+        reader: &mut BodyReader,
         transport: &mut dyn Transport,
     ) -> Result<Option<Buf>, DeliveryFailure> {
         let body = self.body.clone();
@@ -414,8 +418,8 @@ impl Req {
 
     /// Handles a body that can't be read on.
     #[cold]
-    fn broken_object(&mut self, error: ReadError, obj: &ObjRef) -> DeliveryFailure {
-        if let ReadError::Store(error) = error {
+    fn broken_object(&mut self, error: BodyReadError, obj: &ObjRef) -> DeliveryFailure {
+        if let BodyReadError::Store(error) = error {
             self.log.putf(Tag::Error, format_args!("Storage: {error}"));
             self.engine().cache.lose(obj);
         }
@@ -455,8 +459,8 @@ impl Req {
                 self.let_others_go_first(transport).await?;
             }
             match step.state {
-                State::End | State::Hungry => return Ok(()),
-                State::More => {}
+                FilterState::End | FilterState::Hungry => return Ok(()),
+                FilterState::More => {}
             }
         }
     }

@@ -12,19 +12,19 @@
 use cache::{Lookup, LookupOptions, LookupOutcome, ObjRef};
 use message::Head;
 use tables::tags::Tag;
-use vrt::{Action, Method, SourceLocation};
+use vrt::{Action, Method, VclLocation};
 
 use super::Req;
-use super::reason::Reason;
+use super::reason::NoHitReason;
 
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum ReqVerdict {
     /// The object found is the response.
     Hit { in_grace: bool },
     /// `vcl_hit` wants a fresh object in the place of what was found. No reason is declared for that: it counts as a hit.
     Refetch,
     /// The cache doesn't have the response, or VCL decided otherwise.
-    NoHit { found: FoundKind, reason: Reason },
+    NoHit { found: FoundKind, reason: NoHitReason },
 }
 
 /// Result of the lookup of a request that is no hit.
@@ -54,58 +54,58 @@ impl FoundKind {
     }
 }
 
-impl Verdict {
+impl ReqVerdict {
     pub fn undecided() -> Self {
-        Self::no_hit(Reason::undecided())
+        Self::no_hit(NoHitReason::undecided())
     }
 
     /// Notes that the request isn't looked up, or that the lookup failed.
-    pub fn no_hit(reason: Reason) -> Self {
-        Verdict::NoHit { found: FoundKind::Nothing, reason }
+    pub fn no_hit(reason: NoHitReason) -> Self {
+        ReqVerdict::NoHit { found: FoundKind::Nothing, reason }
     }
 
     /// A lookup came to its end. `now` is what it compared times with.
     pub fn of_lookup(outcome: &LookupOutcome, options: &LookupOptions, head: &Head, now: base::Mono) -> Self {
-        match Reason::of_lookup(outcome, options, head, now) {
-            Some(reason) => Verdict::NoHit { found: FoundKind::of(&outcome.lookup), reason },
-            None => Verdict::Hit { in_grace: matches!(outcome.lookup, Lookup::Grace { .. }) },
+        match NoHitReason::of_lookup(outcome, options, head, now) {
+            Some(reason) => ReqVerdict::NoHit { found: FoundKind::of(&outcome.lookup), reason },
+            None => ReqVerdict::Hit { in_grace: matches!(outcome.lookup, Lookup::Grace { .. }) },
         }
     }
 
     /// `method` ended with `action`.
-    pub fn decide(&mut self, method: Method, action: &Action, spot: Option<SourceLocation<'_>>) {
-        if let Some(reason) = Reason::of_vcl(method, action, spot, self.reason()) {
-            *self = Verdict::NoHit { found: self.found(), reason };
+    pub fn decide(&mut self, method: Method, action: &Action, spot: Option<VclLocation<'_>>) {
+        if let Some(reason) = NoHitReason::of_vcl(method, action, spot, self.reason()) {
+            *self = ReqVerdict::NoHit { found: self.found(), reason };
         }
     }
 
     /// The client takes what is stale.
     pub fn take_stale(&mut self) {
-        *self = Verdict::Hit { in_grace: true };
+        *self = ReqVerdict::Hit { in_grace: true };
     }
 
     /// `vcl_hit` wants a fresh object.
     pub fn refetch(&mut self) {
-        *self = Verdict::Refetch;
+        *self = ReqVerdict::Refetch;
     }
 
     pub fn in_grace(&self) -> bool {
-        matches!(self, Verdict::Hit { in_grace: true })
+        matches!(self, ReqVerdict::Hit { in_grace: true })
     }
 
     pub fn found(&self) -> FoundKind {
         match self {
-            Verdict::Hit { .. } => FoundKind::Hit,
-            Verdict::Refetch => FoundKind::Nothing,
-            Verdict::NoHit { found, .. } => *found,
+            ReqVerdict::Hit { .. } => FoundKind::Hit,
+            ReqVerdict::Refetch => FoundKind::Nothing,
+            ReqVerdict::NoHit { found, .. } => *found,
         }
     }
 
     /// The reason why the request is no hit; `None` for a hit.
-    pub fn reason(&self) -> Option<&Reason> {
+    pub fn reason(&self) -> Option<&NoHitReason> {
         match self {
-            Verdict::Hit { .. } | Verdict::Refetch => None,
-            Verdict::NoHit { reason, .. } => Some(reason),
+            ReqVerdict::Hit { .. } | ReqVerdict::Refetch => None,
+            ReqVerdict::NoHit { reason, .. } => Some(reason),
         }
     }
 }
@@ -153,12 +153,12 @@ mod tests {
 
     use super::*;
 
-    fn check(mut verdict: Verdict, method: Method, action: &Action, found: FoundKind, reason: Option<NoHit>) {
+    fn check(mut verdict: ReqVerdict, method: Method, action: &Action, found: FoundKind, reason: Option<NoHit>) {
         verdict.decide(method, action, None);
         assert_eq!((verdict.found(), verdict.reason().map(|reason| reason.word)), (found, reason));
     }
 
-    const HIT: Verdict = Verdict::Hit { in_grace: false };
+    const HIT: ReqVerdict = ReqVerdict::Hit { in_grace: false };
 
     #[test]
     fn vcl_may_overrule_a_hit_and_what_was_found_stays_known() {
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_reason_of_the_lookup_stays_where_vcl_has_none() {
-        let miss = |found| Verdict::NoHit { found, reason: Reason::new(NoHit::FirstFetch, "") };
+        let miss = |found| ReqVerdict::NoHit { found, reason: NoHitReason::new(NoHit::FirstFetch, "") };
         check(miss(FoundKind::Nothing), Method::Miss, &Action::Fetch, FoundKind::Nothing, Some(NoHit::FirstFetch));
         check(miss(FoundKind::HitForMiss), Method::Miss, &Action::Pass, FoundKind::HitForMiss, Some(NoHit::Pass));
         check(
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_fresh_object_in_the_place_of_a_hit_was_not_found() {
-        let mut verdict = Verdict::Hit { in_grace: true };
+        let mut verdict = ReqVerdict::Hit { in_grace: true };
         assert!(verdict.in_grace());
         verdict.refetch();
         assert!(!verdict.in_grace());
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn before_a_lookup_a_restart_is_the_reason() {
-        check(Verdict::undecided(), Method::Recv, &Action::Restart, FoundKind::Nothing, Some(NoHit::Restart));
-        check(Verdict::undecided(), Method::Recv, &Action::Hash, FoundKind::Nothing, Some(NoHit::Refused));
+        check(ReqVerdict::undecided(), Method::Recv, &Action::Restart, FoundKind::Nothing, Some(NoHit::Restart));
+        check(ReqVerdict::undecided(), Method::Recv, &Action::Hash, FoundKind::Nothing, Some(NoHit::Refused));
     }
 }

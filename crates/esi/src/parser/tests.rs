@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Program, ProgramBuilder, Severity, Step};
+use crate::{ComplaintSeverity, EsiProgram, EsiStep, ProgramBuilder};
 
 /// Writes what comes: delivered bytes as they are, `{url}` for includes.
 #[derive(Default)]
@@ -13,7 +13,7 @@ struct Trace {
     complaints: Vec<String>,
 }
 
-impl Sink for Trace {
+impl ParserSink for Trace {
     fn verbatim(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
         self.all.extend_from_slice(bytes);
@@ -21,7 +21,7 @@ impl Sink for Trace {
     fn skip(&mut self, bytes: &[u8]) {
         self.all.extend_from_slice(bytes);
     }
-    fn include(&mut self, include: &Include) {
+    fn include(&mut self, include: &EsiInclude) {
         let host = include.host.as_deref().unwrap_or(b"");
         let onerror: &[u8] = if include.continue_on_error { b"!" } else { b"" };
         self.out.extend_from_slice(&[b"{", host, include.url.as_slice(), onerror, b"}"].concat());
@@ -33,7 +33,7 @@ impl Sink for Trace {
 
 fn run(features: Features, pieces: &[&[u8]]) -> (Trace, bool) {
     let mut trace = Trace::default();
-    let mut parser = Parser::new(features);
+    let mut parser = EsiParser::new(features);
     pieces.iter().for_each(|piece| parser.feed(piece, &mut trace));
     let found = parser.finish(&mut trace);
     (trace, found)
@@ -126,57 +126,57 @@ fn features_change_what_is_processed() {
 
 struct Building(ProgramBuilder);
 
-impl Sink for Building {
+impl ParserSink for Building {
     fn verbatim(&mut self, bytes: &[u8]) {
         self.0.verbatim(bytes.len() as u64);
     }
     fn skip(&mut self, bytes: &[u8]) {
         self.0.skip(bytes.len() as u64);
     }
-    fn include(&mut self, include: &Include) {
+    fn include(&mut self, include: &EsiInclude) {
         self.0.include(include);
     }
     fn complaint(&mut self, complaint: Complaint, _: u64) {
-        assert_ne!(complaint.severity(), Severity::Error);
+        assert_ne!(complaint.severity(), ComplaintSeverity::Error);
     }
 }
 
 #[test]
 fn programs_put_relative_urls_under_the_page() {
     let mut sink = Building(ProgramBuilder::new(b"/d/e/f?g=/h", false));
-    let mut parser = Parser::new(Features::default());
+    let mut parser = EsiParser::new(Features::default());
     parser.feed(b"<a><esi:include src='x'/><esi:include src='http://h/y'/>b<esi:remove>c</esi:remove>", &mut sink);
     assert!(parser.finish(&mut sink));
     let bytes = sink.0.finish().unwrap();
     let include = |host: Option<&str>, url: &str| {
-        Step::Include(Include { host: host.map(|h| h.into()), url: url.into(), continue_on_error: false })
+        EsiStep::Include(EsiInclude { host: host.map(|h| h.into()), url: url.into(), continue_on_error: false })
     };
     let want = vec![
-        Step::Verbatim { bytes: 3, piece: None },
+        EsiStep::Verbatim { bytes: 3, piece: None },
         include(None, "/d/e/x"),
         include(Some("h"), "/y"),
-        Step::Skip { bytes: 53 },
-        Step::Verbatim { bytes: 1, piece: None },
-        Step::Skip { bytes: 26 },
+        EsiStep::Skip { bytes: 53 },
+        EsiStep::Verbatim { bytes: 1, piece: None },
+        EsiStep::Skip { bytes: 26 },
     ];
-    assert_eq!(Program::parse(&bytes).unwrap().steps().unwrap(), want);
+    assert_eq!(EsiProgram::parse(&bytes).unwrap().steps().unwrap(), want);
 }
 
 /// The includes that a page's program asks for; each `src` stands in one.
 fn targets(page: &str, sources: &[&str]) -> Vec<String> {
     let mut sink = Building(ProgramBuilder::new(page.as_bytes(), false));
-    let mut parser = Parser::new(Features::default());
+    let mut parser = EsiParser::new(Features::default());
     sources.iter().for_each(|src| parser.feed(format!("<esi:include src='{src}'/>").as_bytes(), &mut sink));
     assert!(parser.finish(&mut sink));
     let bytes = sink.0.finish().unwrap();
     let target = |step| match step {
-        Step::Include(Include { host, url, .. }) => {
+        EsiStep::Include(EsiInclude { host, url, .. }) => {
             let host = host.map_or(String::new(), |host| format!("//{}", String::from_utf8_lossy(&host)));
             Some(host + &String::from_utf8_lossy(&url))
         }
-        Step::Verbatim { .. } | Step::Skip { .. } => None,
+        EsiStep::Verbatim { .. } | EsiStep::Skip { .. } => None,
     };
-    Program::parse(&bytes).unwrap().steps().unwrap().into_iter().filter_map(target).collect()
+    EsiProgram::parse(&bytes).unwrap().steps().unwrap().into_iter().filter_map(target).collect()
 }
 
 /// RFC 3986 5.4, as far as there can be an include of it.
@@ -278,7 +278,7 @@ proptest! {
 
     #[test]
     fn stored_rubbish_is_an_error_not_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        if let Ok(program) = Program::parse(&bytes) {
+        if let Ok(program) = EsiProgram::parse(&bytes) {
             let _ = program.steps();
         }
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Chains: the same bytes come out however they are cut, and errors end them.
 
-use esi::{Program, Step as Stored};
+use esi::{EsiProgram, EsiStep as Stored};
 use message::Coding;
 use proptest::prelude::*;
 
 use super::*;
-use crate::stitch::{self, Blocks, Sum};
+use crate::stitch::{self, Blocks, GzipSum};
 use crate::{
-    DeliverInput, FetchInput, Gunzip, Gzip, GzipParams, InjectedFilters, Multipart, Part, PartHeads, Range,
+    DeliverInput, FetchInput, Gunzip, Gzip, GzipParams, InjectedFilters, Multipart, PartHeads, RangeFilter, RangePart,
     RangeVerdict, TestGunzip, open_deliver, open_fetch,
 };
 
@@ -21,9 +21,9 @@ fn run(chain: &mut Chain, body: &[u8], cut: usize, room: usize) -> Result<Vec<u8
         at += step.consumed;
         all.extend_from_slice(&out[..step.produced]);
         match step.state {
-            State::End => return Ok(all),
-            State::More => {}
-            State::Hungry => {
+            FilterState::End => return Ok(all),
+            FilterState::More => {}
+            FilterState::Hungry => {
                 assert_eq!(at, given, "a hungry chain has used its input");
                 assert!(given < body.len(), "a chain isn't hungry after the last input");
                 given = (given + cut).min(body.len());
@@ -49,7 +49,7 @@ fn foreign(body: &[u8]) -> Vec<u8> {
     let mut out = vec![0; body.len() * 2 + 100];
     let made = deflate.pack(body, &mut out, zlib_rs::DeflateFlush::Finish).unwrap().made;
     out.truncate(made);
-    let sum = Sum::new(body);
+    let sum = GzipSum::new(body);
     let tail = stitch::tail(sum.crc, sum.plain_bytes);
     [&stitch::HEADER[..], &out, &tail[5..]].concat()
 }
@@ -113,9 +113,9 @@ proptest! {
         let body = [body, vec![b'x']].concat();
         let (a, b) = (low.index(body.len()), high.index(body.len()));
         let (low, high) = (a.min(b), a.max(b));
-        let mut chain = one(Range::new(low as u64, high as u64));
+        let mut chain = one(RangeFilter::new(low as u64, high as u64));
         prop_assert_eq!(&run(&mut chain, &body, cut, 4000).unwrap(), &body[low..=high]);
-        let mut chain = one(Range::new(low as u64, body.len() as u64));
+        let mut chain = one(RangeFilter::new(low as u64, body.len() as u64));
         prop_assert_eq!(run(&mut chain, &body, cut, 4000), Err(FilterError::RangeShort));
     }
 
@@ -130,15 +130,15 @@ proptest! {
         for pair in edges.chunks_exact(2) {
             want.extend_from_slice(format!("--{}-{}/*--", pair[0], pair[1]).as_bytes());
             want.extend_from_slice(&body[pair[0]..=pair[1]]);
-            parts.insert(0, Part { low: pair[0] as u64, high: pair[1] as u64 });
+            parts.insert(0, RangePart { low: pair[0] as u64, high: pair[1] as u64 });
         }
         want.extend_from_slice(b"--end--");
         let multipart = Multipart { parts, heads, tail: b"--end--".to_vec() };
         prop_assert_eq!(multipart.bytes(), want.len() as u64);
-        let mut short = one(Range::parts(multipart.clone()));
+        let mut short = one(RangeFilter::parts(multipart.clone()));
         let highest = multipart.parts[0].high as usize;
         prop_assert_eq!(run(&mut short, &body[..highest], cut, room), Err(FilterError::RangeShort));
-        prop_assert!(run(&mut one(Range::parts(multipart)), &body, cut, room) == Ok(want));
+        prop_assert!(run(&mut one(RangeFilter::parts(multipart)), &body, cut, room) == Ok(want));
     }
 
     #[test]
@@ -160,16 +160,16 @@ proptest! {
         prop_assert_eq!(program.is_some(), !parts.is_empty());
         let Some(program) = program else { return Ok(()) };
 
-        let (mut want, mut sent, mut sum, mut at) = (Vec::new(), stitch::HEADER.to_vec(), Sum::default(), 0);
+        let (mut want, mut sent, mut sum, mut at) = (Vec::new(), stitch::HEADER.to_vec(), GzipSum::default(), 0);
         let mut fragments = parts.iter();
         let plain = |text: &[u8]| text.iter().map(|c| if *c == b']' { b'.' } else { *c }).collect::<Vec<u8>>();
         want.extend_from_slice(b"<page>");
-        for step in Program::parse(&program).unwrap().steps().unwrap() {
+        for step in EsiProgram::parse(&program).unwrap().steps().unwrap() {
             match step {
                 Stored::Verbatim { bytes, piece } => {
                     let piece = piece.unwrap();
                     sent.extend_from_slice(&stored[at..at + bytes as usize]);
-                    sum.join(Sum { crc: piece.crc, plain_bytes: piece.plain_bytes });
+                    sum.join(GzipSum { crc: piece.crc, plain_bytes: piece.plain_bytes });
                     at += bytes as usize;
                 }
                 Stored::Skip { bytes } => at += bytes as usize,
@@ -211,7 +211,7 @@ fn a_bomb_takes_many_small_steps() {
         let step = chain.step(&packed[at..], true, &mut out).unwrap();
         assert!(step.produced <= SLICE);
         (at, total, steps) = (at + step.consumed, total + step.produced, steps + 1);
-        if step.state == State::End {
+        if step.state == FilterState::End {
             break;
         }
     }
@@ -228,7 +228,7 @@ fn junk_and_texts() {
     assert_eq!(error.to_string(), "Invalid Gzip data: incorrect header check");
     let mut chain = one(Gunzip::deliver());
     assert!(run(&mut chain, &packed, 100, 100).is_err());
-    assert_eq!(chain.take_notes(), [Note::Gzip("G(un)zip error: 1 (junk after VGZ_END)".into())]);
+    assert_eq!(chain.take_notes(), [FilterNote::Gzip("G(un)zip error: 1 (junk after VGZ_END)".into())]);
 }
 
 #[test]
@@ -239,8 +239,8 @@ fn accounts_come_last_filter_first() {
     let closed: Vec<_> = chain.close().map(|(note, acct)| (note, acct.name, acct.bytes)).collect();
     let bytes = out.len() as u64;
     let (last, stop) = ((bytes - 13) * 8, (bytes - 8) * 8);
-    assert_eq!(closed[0], (Some(Note::Gzip(format!("u F - {bytes} 5 80 {last} {stop}"))), "testgunzip", bytes));
-    assert_eq!(closed[1], (Some(Note::Gzip(format!("G F - 5 {bytes} 80 {last} {stop}"))), "gzip", bytes));
+    assert_eq!(closed[0], (Some(FilterNote::Gzip(format!("u F - {bytes} 5 80 {last} {stop}"))), "testgunzip", bytes));
+    assert_eq!(closed[1], (Some(FilterNote::Gzip(format!("G F - 5 {bytes} 80 {last} {stop}"))), "gzip", bytes));
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn pieces(filter: impl Filter + 'static, body: &[u8]) -> (usize, u32) {
     loop {
         let step = chain.step(&body[at..], true, &mut out).unwrap();
         (at, most, micros) = (at + step.consumed, most.max(step.consumed), micros + chain.take_micros());
-        if step.state == State::End {
+        if step.state == FilterState::End {
             assert_eq!((at, chain.take_micros()), (body.len(), 0));
             return (most, micros);
         }

@@ -13,7 +13,7 @@ use brotli::{Allocator, BrotliDecompressStream, BrotliResult, BrotliState, Slice
 use message::Coding;
 
 use super::memory::Held;
-use super::{Decoder, Encoder, Operation, PackParams, Progress};
+use super::{CodecOperation, CodecProgress, CodingDecoder, CodingEncoder, PackParams};
 use crate::FilterError;
 
 /// Allocator of a decoder, which counts memory.
@@ -59,10 +59,10 @@ impl Unpacker {
     }
 }
 
-impl Decoder for Unpacker {
-    fn run(&mut self, input: &[u8], out: &mut [u8]) -> Result<Progress, FilterError> {
+impl CodingDecoder for Unpacker {
+    fn run(&mut self, input: &[u8], out: &mut [u8]) -> Result<CodecProgress, FilterError> {
         if self.is_ended {
-            return Ok(Progress::default());
+            return Ok(CodecProgress::default());
         }
         let (mut left_in, mut used, mut left_out, mut made) = (input.len(), 0, out.len(), 0);
         let result = BrotliDecompressStream(
@@ -84,7 +84,7 @@ impl Decoder for Unpacker {
         if !self.held.set(self.bytes.get()) {
             return Err(FilterError::CodingMemory(Coding::Brotli));
         }
-        Ok(Progress { consumed: used, produced: made })
+        Ok(CodecProgress { consumed: used, produced: made })
     }
 
     fn may_end(&self) -> bool {
@@ -122,16 +122,16 @@ impl Packer {
     }
 }
 
-impl Encoder for Packer {
-    fn run(&mut self, input: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, FilterError> {
-        if input.is_empty() && operation == Operation::Process {
-            return Ok(Progress::default());
+impl CodingEncoder for Packer {
+    fn run(&mut self, input: &[u8], operation: CodecOperation, out: &mut [u8]) -> Result<CodecProgress, FilterError> {
+        if input.is_empty() && operation == CodecOperation::Process {
+            return Ok(CodecProgress::default());
         }
         let mut state = self.state.take().unwrap_or_else(|| self.begin());
         let operation = match operation {
-            Operation::Process => BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
-            Operation::Flush => BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
-            Operation::Finish => BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
+            CodecOperation::Process => BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
+            CodecOperation::Flush => BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
+            CodecOperation::Finish => BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
         };
         let mut ignore = |_: &mut PredictionModeContextMap<InputReferenceMut<'_>>,
                           _: &mut [StaticCommand],
@@ -151,7 +151,7 @@ impl Encoder for Packer {
         );
         self.state = Some(state);
         if is_well {
-            Ok(Progress { consumed: used, produced: made })
+            Ok(CodecProgress { consumed: used, produced: made })
         } else {
             Err(FilterError::PackFailed(Coding::Brotli))
         }

@@ -7,7 +7,7 @@ use message::Coding;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, get_error_name, zstd_sys::ZSTD_EndDirective};
 
 use super::memory::Held;
-use super::{Decoder, Encoder, Operation, PackParams, Progress};
+use super::{CodecOperation, CodecProgress, CodingDecoder, CodingEncoder, PackParams};
 use crate::FilterError;
 
 /// Bits of the largest window.
@@ -33,15 +33,15 @@ fn failed(code: usize) -> FilterError {
     FilterError::InvalidCoding(Coding::Zstd, get_error_name(code))
 }
 
-impl Decoder for Unpacker {
-    fn run(&mut self, input: &[u8], out: &mut [u8]) -> Result<Progress, FilterError> {
+impl CodingDecoder for Unpacker {
+    fn run(&mut self, input: &[u8], out: &mut [u8]) -> Result<CodecProgress, FilterError> {
         if input.is_empty() && !self.is_within {
-            return Ok(Progress::default());
+            return Ok(CodecProgress::default());
         }
         let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(out));
         let left = self.state.decompress_stream(&mut to, &mut from).map_err(failed)?;
-        let progress = Progress { consumed: from.pos(), produced: to.pos() };
-        if progress != Progress::default() {
+        let progress = CodecProgress { consumed: from.pos(), produced: to.pos() };
+        if progress != CodecProgress::default() {
             self.is_within = left > 0;
         }
         if !self.held.set(self.state.sizeof() as u64) {
@@ -90,28 +90,28 @@ impl Packer {
     }
 }
 
-impl Encoder for Packer {
-    fn run(&mut self, input: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, FilterError> {
-        if input.is_empty() && operation == Operation::Process {
-            return Ok(Progress::default());
+impl CodingEncoder for Packer {
+    fn run(&mut self, input: &[u8], operation: CodecOperation, out: &mut [u8]) -> Result<CodecProgress, FilterError> {
+        if input.is_empty() && operation == CodecOperation::Process {
+            return Ok(CodecProgress::default());
         }
         let mut state = match self.state.take() {
             Some(state) => state,
             None => self.begin()?,
         };
         let directive = match operation {
-            Operation::Process => ZSTD_EndDirective::ZSTD_e_continue,
-            Operation::Flush => ZSTD_EndDirective::ZSTD_e_flush,
-            Operation::Finish => ZSTD_EndDirective::ZSTD_e_end,
+            CodecOperation::Process => ZSTD_EndDirective::ZSTD_e_continue,
+            CodecOperation::Flush => ZSTD_EndDirective::ZSTD_e_flush,
+            CodecOperation::Finish => ZSTD_EndDirective::ZSTD_e_end,
         };
         let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(out));
         let left =
             state.compress_stream2(&mut to, &mut from, directive).map_err(|_| FilterError::PackFailed(Coding::Zstd))?;
         self.is_flushed = left == 0;
-        self.is_ended = operation == Operation::Finish && left == 0;
+        self.is_ended = operation == CodecOperation::Finish && left == 0;
         self.held.set_anyway(state.sizeof() as u64);
         self.state = Some(state);
-        Ok(Progress { consumed: from.pos(), produced: to.pos() })
+        Ok(CodecProgress { consumed: from.pos(), produced: to.pos() })
     }
 
     fn is_flushed(&self) -> bool {

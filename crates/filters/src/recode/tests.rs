@@ -23,12 +23,12 @@ fn through(mut chain: Chain, body: &[u8], cut: usize, room: usize) -> Result<(Ve
         // A few bytes unpack to many, of which some kilobytes are packed in each step.
         assert!(idle < 1000, "it goes on or ends");
         match step.state {
-            State::End => return Ok((out, chain)),
-            State::Hungry => {
+            FilterState::End => return Ok((out, chain)),
+            FilterState::Hungry => {
                 assert!(rest.is_empty() && !is_last);
                 rest = pieces.next().expect("more is to come");
             }
-            State::More => {}
+            FilterState::More => {}
         }
     }
 }
@@ -100,7 +100,7 @@ proptest! {
                     let step = chain.step(input, is_last, &mut space).expect("sound");
                     input = &input[step.consumed..];
                     got.extend_from_slice(&space[..step.produced]);
-                    if step.state != State::More {
+                    if step.state != FilterState::More {
                         break got.clone();
                     }
                 }
@@ -212,7 +212,7 @@ fn a_bomb_is_many_steps() {
                 let step = pack.step(rest, is_last, &mut room).unwrap();
                 coded.extend_from_slice(&room[..step.produced]);
                 rest = &rest[step.consumed..];
-                if step.state == State::Hungry || step.state == State::End {
+                if step.state == FilterState::Hungry || step.state == FilterState::End {
                     break;
                 }
             }
@@ -223,7 +223,7 @@ fn a_bomb_is_many_steps() {
         loop {
             let step = unpack.step(rest, true, &mut room).unwrap();
             (made, steps, rest) = (made + step.produced as u64, steps + 1, &rest[step.consumed..]);
-            if step.state == State::End {
+            if step.state == FilterState::End {
                 break;
             }
         }

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use base::clock;
 use serde_json::{Value, json};
 
-use super::proto::{self, Delivery, Message};
+use super::proto::{self, Delivery, NatsMessage};
 use super::{DUPLICATES, NO_STREAM, Nats, Session, TIME, acknowledged, misread, unless_error};
 use crate::board::{FORGOTTEN, LONGEST_DOCUMENT, LONGEST_REPORT, MOST_REPORTS, name_of, token};
-use crate::{Board, Fault, Posted};
+use crate::{Board, LinkFault, Posted};
 
 /// The subject has another last message than was expected.
 const WRONG_LAST: i64 = 10_071;
@@ -46,7 +46,7 @@ pub(super) struct NatsBoard {
 }
 
 impl NatsBoard {
-    pub fn open(mut session: Session, nats: &Nats) -> Result<NatsBoard, Fault> {
+    pub fn open(mut session: Session, nats: &Nats) -> Result<NatsBoard, LinkFault> {
         let subject = session.subject.clone();
         let documents = nats.stream.replacen("LACQUER_", "LACQUER-BOARD_", 1);
         session.stream = nats.stream.replacen("LACQUER_", "LACQUER-NODES_", 1);
@@ -80,7 +80,7 @@ impl NatsBoard {
         Ok(board)
     }
 
-    fn open_stream(&mut self, stream: &str, subject: &str, special: Value) -> Result<(), Fault> {
+    fn open_stream(&mut self, stream: &str, subject: &str, special: Value) -> Result<(), LinkFault> {
         let subjects = json!([format!("{subject}.>")]);
         let info = self.session.ask(&format!("STREAM.INFO.{stream}"), &Value::Null)?;
         let info = if info["error"]["err_code"].as_i64() == Some(NO_STREAM) {
@@ -106,12 +106,18 @@ impl NatsBoard {
         let config = &info["config"];
         if config["subjects"] != subjects || config["max_msgs_per_subject"] != json!(1) {
             let text = format!("the stream {stream} is somebody else's: its subjects are {}", config["subjects"]);
-            return Err(Fault::new(base::text::printable(&text)));
+            return Err(LinkFault::new(base::text::printable(&text)));
         }
         Ok(())
     }
 
-    fn publish(&mut self, subject: &str, stream: &str, last: Option<&str>, bytes: &[u8]) -> Result<Message, Fault> {
+    fn publish(
+        &mut self,
+        subject: &str,
+        stream: &str,
+        last: Option<&str>,
+        bytes: &[u8],
+    ) -> Result<NatsMessage, LinkFault> {
         let (reply, mut out) = (self.session.reply_subject(), Vec::new());
         let mut lines = vec![("Nats-Expected-Stream", stream)];
         lines.extend(last.map(|last| ("Nats-Expected-Last-Subject-Sequence", last)));
@@ -122,7 +128,7 @@ impl NatsBoard {
     }
 
     /// Takes what came of the reports, until our own last one is among them.
-    fn take(&mut self) -> Result<(), Fault> {
+    fn take(&mut self) -> Result<(), LinkFault> {
         if self.session.consumer.is_none() {
             // Who only reads documents is sent no reports.
             let every = format!("{}.>", self.session.subject);
@@ -145,7 +151,7 @@ impl NatsBoard {
             let consumer = self.session.consumer.as_mut().ok_or_else(misread)?;
             consumer.count += 1;
             if nth != consumer.count {
-                return Err(Fault::new("a message from it was lost"));
+                return Err(LinkFault::new("a message from it was lost"));
             }
             self.seen = seq;
             if self.newest.is_none_or(|(at, _)| at < time) {
@@ -165,7 +171,7 @@ impl NatsBoard {
         }
     }
 
-    fn last(&mut self, name: &str) -> Result<Option<(u64, Vec<u8>)>, Fault> {
+    fn last(&mut self, name: &str) -> Result<Option<(u64, Vec<u8>)>, LinkFault> {
         let subject = format!("{}.{}", self.document_subject, token(name));
         let (reply, mut out) = (self.session.reply_subject(), Vec::new());
         let question = json!({ "last_by_subj": subject }).to_string();
@@ -175,10 +181,10 @@ impl NatsBoard {
         let message = self.session.answer(&reply)?;
         match message.status {
             Some(404) => Ok(None),
-            Some(503) => Err(Fault::new(
+            Some(503) => Err(LinkFault::new(
                 "nobody answers for its documents: is it older than NATS 2.9, or may this user not ask?",
             )),
-            Some(status) => Err(Fault::new(format!("it doesn't give a document (status {status})"))),
+            Some(status) => Err(LinkFault::new(format!("it doesn't give a document (status {status})"))),
             None => {
                 let seq = message.header("Nats-Sequence").and_then(|seq| seq.parse().ok()).ok_or_else(misread)?;
                 Ok(Some((seq, message.payload)))
@@ -188,7 +194,7 @@ impl NatsBoard {
 }
 
 impl Board for NatsBoard {
-    fn report(&mut self, node: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
+    fn report(&mut self, node: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, LinkFault> {
         let subject = format!("{}.{}", self.session.subject, token(node));
         let stream = self.session.stream.clone();
         node.clone_into(&mut self.own_name);
@@ -196,7 +202,7 @@ impl Board for NatsBoard {
         Ok(self.other.take())
     }
 
-    fn reports(&mut self) -> Result<Vec<Posted>, Fault> {
+    fn reports(&mut self) -> Result<Vec<Posted>, LinkFault> {
         self.take()?;
         let Some((newest, came)) = self.newest else { return Ok(Vec::new()) };
         let age = |at: u64| Duration::from_nanos(newest.saturating_sub(at)) + came.elapsed();
@@ -207,13 +213,16 @@ impl Board for NatsBoard {
             .collect())
     }
 
-    fn document(&mut self, name: &str) -> Result<Option<Vec<u8>>, Fault> {
+    fn document(&mut self, name: &str) -> Result<Option<Vec<u8>>, LinkFault> {
         Ok(self.last(name)?.map(|(_, bytes)| bytes))
     }
 
-    fn replace(&mut self, name: &str, was: Option<&[u8]>, bytes: &[u8]) -> Result<bool, Fault> {
+    fn replace(&mut self, name: &str, was: Option<&[u8]>, bytes: &[u8]) -> Result<bool, LinkFault> {
         if bytes.len() > LONGEST_DOCUMENT {
-            return Err(Fault::new(format!("a document of {} bytes: {LONGEST_DOCUMENT} are the most", bytes.len())));
+            return Err(LinkFault::new(format!(
+                "a document of {} bytes: {LONGEST_DOCUMENT} are the most",
+                bytes.len()
+            )));
         }
         let last = match (self.last(name)?, was) {
             (None, None) => 0,

@@ -12,10 +12,10 @@ const BEGINNING: usize = LONGEST + 1;
 const LONGEST_MESSAGE: usize = 1 << 30;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum NatsLine {
     /// Description of the server as JSON.
     Info(Vec<u8>),
-    Message(Message),
+    Message(NatsMessage),
     Ping,
     Pong,
     Ok,
@@ -24,7 +24,7 @@ pub(crate) enum Said {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub(crate) struct Message {
+pub(crate) struct NatsMessage {
     /// Subject of publication: an entry of the log has the log's, wherever it is delivered to.
     pub subject: String,
     pub sid: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Message {
     pub payload: Vec<u8>,
 }
 
-impl Message {
+impl NatsMessage {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &value[..])
     }
@@ -49,7 +49,7 @@ const BAD: &str = "it doesn't respond like a NATS server";
 ///
 /// # Errors
 /// No server of NATS says that.
-pub(crate) fn read(input: &[u8]) -> Result<Option<(Said, usize)>, &'static str> {
+pub(crate) fn read(input: &[u8]) -> Result<Option<(NatsLine, usize)>, &'static str> {
     let window = &input[..input.len().min(LINE)];
     let Some(end) = window.windows(2).position(|pair| pair == b"\r\n") else {
         return if input.len() < LINE { Ok(None) } else { Err("it sends too long a line") };
@@ -58,11 +58,11 @@ pub(crate) fn read(input: &[u8]) -> Result<Option<(Said, usize)>, &'static str> 
     let used = end + 2;
     let (word, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
     let said = match word.to_ascii_uppercase().as_str() {
-        "INFO" => Said::Info(rest.as_bytes().to_vec()),
-        "PING" => Said::Ping,
-        "PONG" => Said::Pong,
-        "+OK" => Said::Ok,
-        "-ERR" => Said::Error(base::text::printable(rest.trim().trim_matches('\''))),
+        "INFO" => NatsLine::Info(rest.as_bytes().to_vec()),
+        "PING" => NatsLine::Ping,
+        "PONG" => NatsLine::Pong,
+        "+OK" => NatsLine::Ok,
+        "-ERR" => NatsLine::Error(base::text::printable(rest.trim().trim_matches('\''))),
         "MSG" => return message(input, rest, used, false),
         "HMSG" => return message(input, rest, used, true),
         _ => return Err(BAD),
@@ -71,7 +71,12 @@ pub(crate) fn read(input: &[u8]) -> Result<Option<(Said, usize)>, &'static str> 
 }
 
 /// A message, of whose line `rest` is what follows its first word.
-fn message(input: &[u8], rest: &str, used: usize, has_headers: bool) -> Result<Option<(Said, usize)>, &'static str> {
+fn message(
+    input: &[u8],
+    rest: &str,
+    used: usize,
+    has_headers: bool,
+) -> Result<Option<(NatsLine, usize)>, &'static str> {
     let mut words: Vec<&str> = rest.split_ascii_whitespace().collect();
     let number = |word: Option<&str>| word.and_then(|word| word.parse::<usize>().ok()).ok_or(BAD);
     let total = number(words.pop())?;
@@ -94,7 +99,7 @@ fn message(input: &[u8], rest: &str, used: usize, has_headers: bool) -> Result<O
     let (head, payload) = body.split_at(head);
     let (status, headers) = if has_headers { headers(head)? } else { (None, Vec::new()) };
     let (subject, reply, payload) = (subject.to_owned(), reply.to_owned(), payload.to_vec());
-    Ok(Some((Said::Message(Message { subject, sid, reply, status, headers, payload }), used + total + 2)))
+    Ok(Some((NatsLine::Message(NatsMessage { subject, sid, reply, status, headers, payload }), used + total + 2)))
 }
 
 type Headers = (Option<u16>, Vec<(String, String)>);
@@ -155,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    fn all(bytes: &[u8], cut: usize) -> (Vec<Said>, Result<(), &'static str>) {
+    fn all(bytes: &[u8], cut: usize) -> (Vec<NatsLine>, Result<(), &'static str>) {
         let (mut said, mut input, mut at) = (Vec::new(), Vec::new(), 0);
         for piece in bytes.chunks(cut) {
             input.extend_from_slice(piece);
@@ -178,23 +183,23 @@ mod tests {
         let bytes =
             b"INFO {\"a\":1}\r\nPING\r\npong\r\n+OK\r\n-ERR 'Authorization Violation'\r\nMSG a.b 1 5\r\nhe\r\no\r\n\
                       MSG a 1 r.1 0\r\n\r\nHMSG a 1 r 31 33\r\nNATS/1.0 100 Idle\r\nA-b:  c \r\n\r\nxy\r\n";
-        let message = |subject: &str, reply: &str, payload: &[u8]| Message {
+        let message = |subject: &str, reply: &str, payload: &[u8]| NatsMessage {
             subject: subject.to_owned(),
             sid: 1,
             reply: reply.to_owned(),
             payload: payload.to_vec(),
-            ..Message::default()
+            ..NatsMessage::default()
         };
         let headers = vec![("A-b".to_owned(), "c".to_owned())];
         let wanted = vec![
-            Said::Info(b"{\"a\":1}".to_vec()),
-            Said::Ping,
-            Said::Pong,
-            Said::Ok,
-            Said::Error("Authorization Violation".to_owned()),
-            Said::Message(message("a.b", "", b"he\r\no")),
-            Said::Message(message("a", "r.1", b"")),
-            Said::Message(Message { status: Some(100), headers, ..message("a", "r", b"xy") }),
+            NatsLine::Info(b"{\"a\":1}".to_vec()),
+            NatsLine::Ping,
+            NatsLine::Pong,
+            NatsLine::Ok,
+            NatsLine::Error("Authorization Violation".to_owned()),
+            NatsLine::Message(message("a.b", "", b"he\r\no")),
+            NatsLine::Message(message("a", "r.1", b"")),
+            NatsLine::Message(NatsMessage { status: Some(100), headers, ..message("a", "r", b"xy") }),
         ];
         for cut in [1, 3, 1000] {
             assert_eq!(all(bytes, cut), (wanted.clone(), Ok(())), "by {cut}");
@@ -204,7 +209,7 @@ mod tests {
     #[test]
     fn an_error_is_fit_to_be_shown() {
         let (said, _) = read(b"-ERR '\x1b[2J no'\r\n").unwrap().expect("it is whole");
-        let Said::Error(words) = said else { panic!("it is an error") };
+        let NatsLine::Error(words) = said else { panic!("it is an error") };
         assert!(words.ends_with(" no") && !words.contains('\u{1b}'), "{words}");
     }
 
@@ -233,7 +238,7 @@ mod tests {
         assert_eq!(read(&input), Ok(None));
         input.resize(line.len() + 14 + BEGINNING, b'x');
         let (said, used) = read(&input).unwrap().expect("there is enough of it");
-        let Said::Message(message) = said else { panic!("it is a message") };
+        let NatsLine::Message(message) = said else { panic!("it is a message") };
         assert_eq!((message.status, message.payload.len()), (Some(100), BEGINNING));
         assert_eq!(used, line.len() + 9_000_014 + 2);
     }
@@ -255,8 +260,8 @@ mod tests {
             let out = String::from_utf8_lossy(&out[..5 + subject.len()]).replacen("HPUB", "HMSG", 1).into_bytes()
                 .into_iter().chain(b" 1".iter().copied()).chain(out[5 + subject.len()..].iter().copied()).collect::<Vec<_>>();
             let headers = vec![("Nats-Msg-Id".to_owned(), value)];
-            let wanted = Message { subject, sid: 1, reply: "r".to_owned(), status: None, headers, payload };
-            prop_assert_eq!(all(&out, 5), (vec![Said::Message(wanted)], Ok(())));
+            let wanted = NatsMessage { subject, sid: 1, reply: "r".to_owned(), status: None, headers, payload };
+            prop_assert_eq!(all(&out, 5), (vec![NatsLine::Message(wanted)], Ok(())));
         }
 
         #[test]

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use super::{Reach, Shared, Waiting};
-use crate::{Applier, Bounds, Connect, Fault, Link, Outgoing};
+use crate::{Applier, Connect, FleetLink, LinkFault, LogBounds, OutgoingEntry};
 
 const BATCH: usize = 256;
 /// Between two looks at the log's end.
@@ -23,7 +23,7 @@ pub struct Appender {
     shared: Arc<Shared>,
     connect: Arc<dyn Connect>,
     applier: Arc<dyn Applier>,
-    link: Option<Box<dyn Link>>,
+    link: Option<Box<dyn FleetLink>>,
     epoch: String,
     turn: usize,
     pause: Duration,
@@ -74,7 +74,7 @@ impl Appender {
         self.seen
     }
 
-    fn server(&self) -> &crate::Server {
+    fn server(&self) -> &crate::LogServer {
         let servers = &self.shared.settings.servers;
         &servers[self.turn % servers.len()]
     }
@@ -87,7 +87,7 @@ impl Appender {
             Ok((link, bounds))
         });
         match connected {
-            Ok((link, Bounds { epoch, last: head, .. })) => {
+            Ok((link, LogBounds { epoch, last: head, .. })) => {
                 let server = server.to_string();
                 self.epoch = epoch;
                 self.shared.change(&*self.applier, |status| {
@@ -101,7 +101,7 @@ impl Appender {
         }
     }
 
-    fn serve(&mut self, mut link: Box<dyn Link>) -> Instant {
+    fn serve(&mut self, mut link: Box<dyn FleetLink>) -> Instant {
         if let Err(fault) = self.check_log(&self.epoch) {
             return self.failed(&fault);
         }
@@ -111,7 +111,7 @@ impl Appender {
             return self.due;
         }
         let done = match batch.is_empty() {
-            true => link.bounds().map(|Bounds { epoch, last, .. }| {
+            true => link.bounds().map(|LogBounds { epoch, last, .. }| {
                 self.epoch = epoch;
                 self.shared.change(&*self.applier, |status| status.head = last.max(status.applied));
             }),
@@ -129,20 +129,20 @@ impl Appender {
 
     /// Checks that the log is the followed one. Nobody might ever carry out what is appended to another: servers that
     /// were named have each their own, or the log was made anew, and the follower hasn't noticed yet.
-    fn check_log(&self, epoch: &str) -> Result<(), Fault> {
+    fn check_log(&self, epoch: &str) -> Result<(), LinkFault> {
         let status = self.shared.status.lock();
         match status.follow.is_up() && status.epoch != epoch {
             true => {
                 self.shared.is_doubted.store(true, SeqCst);
-                Err(Fault::new("it keeps another log than the one that this node follows"))
+                Err(LinkFault::new("it keeps another log than the one that this node follows"))
             }
             false => Ok(()),
         }
     }
 
-    fn append(&self, link: &mut dyn Link, batch: Vec<Waiting>) -> Result<(), Fault> {
-        let entries: Vec<Outgoing<'_>> =
-            batch.iter().map(|entry| Outgoing { id: &entry.id, bytes: &entry.bytes }).collect();
+    fn append(&self, link: &mut dyn FleetLink, batch: Vec<Waiting>) -> Result<(), LinkFault> {
+        let entries: Vec<OutgoingEntry<'_>> =
+            batch.iter().map(|entry| OutgoingEntry { id: &entry.id, bytes: &entry.bytes }).collect();
         match link.append(&entries) {
             Ok(results) => self.settle(batch, results),
             Err(fault) => {
@@ -154,7 +154,7 @@ impl Appender {
     }
 
     /// The server is given up, and another one is tried after a while.
-    fn failed(&mut self, fault: &Fault) -> Instant {
+    fn failed(&mut self, fault: &LinkFault) -> Instant {
         let (why, now) = (format!("{}: {fault}", self.server()), self.shared.now());
         self.turn += 1;
         self.shared.change(&*self.applier, |status| {
@@ -185,7 +185,7 @@ impl Appender {
         batch.into_iter().rev().for_each(|entry| queue.waiting.push_front(entry));
     }
 
-    fn settle(&self, batch: Vec<Waiting>, results: Vec<Result<u64, Fault>>) {
+    fn settle(&self, batch: Vec<Waiting>, results: Vec<Result<u64, LinkFault>>) {
         let appended = results.iter().filter(|result| result.is_ok()).count() as u64;
         let head = results.iter().filter_map(|result| result.as_ref().ok()).max().copied().unwrap_or(0);
         self.shared.change(&*self.applier, |status| {

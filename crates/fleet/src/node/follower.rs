@@ -15,8 +15,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use super::{Gate, Reach, Shared};
-use crate::rules::{OTHER_LOG, Verdict, judge};
-use crate::{Applier, Connect, Entry, Fault, Incoming, Link, Next, Position, Read, Server, mark};
+use crate::rules::{FollowVerdict, OTHER_LOG, judge};
+use crate::{
+    Applier, Connect, FleetEntry, FleetLink, IncomingEntry, LinkFault, LogServer, NextEntries, Position, Read, mark,
+};
 
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// Between two attempts, at first and at most.
@@ -30,19 +32,19 @@ const STRETCH: u64 = 256;
 const LATE: Duration = Duration::from_secs(5);
 
 enum End {
-    Fault(Fault),
+    Fault(LinkFault),
     /// The position isn't one of this log: begin at its end.
     Gap(String),
 }
 
-impl From<Fault> for End {
-    fn from(fault: Fault) -> End {
+impl From<LinkFault> for End {
+    fn from(fault: LinkFault) -> End {
         End::Fault(fault)
     }
 }
 
 struct Followed {
-    link: Box<dyn Link>,
+    link: Box<dyn FleetLink>,
     epoch: String,
     /// Has to be asked for the entries from that number on.
     from: Option<u64>,
@@ -66,7 +68,7 @@ struct Known {
 impl Known {
     fn is(self, seq: u64, bytes: &[u8]) -> bool {
         (self.seq, self.mark) == (seq, mark(bytes))
-            && (!self.has_new_epoch || matches!(Entry::read(bytes), Read::Entry(_)))
+            && (!self.has_new_epoch || matches!(FleetEntry::read(bytes), Read::Entry(_)))
     }
 
     /// The log isn't the one that it was: it lacks the entry, or has another one in its place.
@@ -151,7 +153,7 @@ impl Follower {
         self.shared.now().max(self.due.min(self.shared.now() + LOOK))
     }
 
-    fn server(&self) -> &Server {
+    fn server(&self) -> &LogServer {
         let servers = &self.shared.settings.servers;
         &servers[self.turn % servers.len()]
     }
@@ -183,13 +185,13 @@ impl Follower {
         let mut link = self.connect.connect(self.server(), self.shared.now() + CONNECT_TIME)?;
         let bounds = link.bounds()?;
         let verdict = match self.gap.take() {
-            Some(why) => Verdict::Begin { gap: Some(why) },
+            Some(why) => FollowVerdict::Begin { gap: Some(why) },
             None => judge(self.position.as_ref(), &bounds),
         };
         // What is found from now on is what has stood all that the log has.
         self.gate(Gate::Closed);
         let (from, known) = match verdict {
-            Verdict::Replay { from } => {
+            FollowVerdict::Replay { from } => {
                 let position = self.position.as_ref().filter(|position| position.seq == from);
                 let known = |position: &Position| {
                     let has_new_epoch = position.epoch != bounds.epoch;
@@ -197,7 +199,7 @@ impl Follower {
                 };
                 (from, position.and_then(known))
             }
-            Verdict::Begin { gap } => {
+            FollowVerdict::Begin { gap } => {
                 self.begin(gap);
                 // Another log counts anew; of this one all is behind the position.
                 self.shared.newest_own.fetch_min(bounds.last, SeqCst);
@@ -221,19 +223,19 @@ impl Follower {
             return Ok(followed);
         }
         if self.shared.is_doubted.swap(false, SeqCst) && followed.link.bounds()?.epoch != followed.epoch {
-            return Err(Fault::new("the log has another epoch than before").into());
+            return Err(LinkFault::new("the log has another epoch than before").into());
         }
         match followed.link.next()? {
-            Next::Entries { entries, left } => {
+            NextEntries::Entries { entries, left } => {
                 let mut done = Ok(());
                 let applier = self.applier.clone();
                 applier.together(&mut || done = self.carry_out_all(&mut followed, &entries));
                 done?;
-                if let Some(Incoming { seq, bytes }) = entries.last() {
+                if let Some(IncomingEntry { seq, bytes }) = entries.last() {
                     self.advance(&followed, *seq, mark(bytes), left);
                 }
             }
-            Next::Quiet => {
+            NextEntries::Quiet => {
                 if let Some(known) = followed.known.take() {
                     return Err(known.lacks(", which identifies the log, is missing"));
                 }
@@ -250,10 +252,10 @@ impl Follower {
         Ok(followed)
     }
 
-    fn carry_out_all(&self, followed: &mut Followed, entries: &[Incoming]) -> Result<(), End> {
-        for (at, Incoming { seq, bytes }) in entries.iter().enumerate() {
+    fn carry_out_all(&self, followed: &mut Followed, entries: &[IncomingEntry]) -> Result<(), End> {
+        for (at, IncomingEntry { seq, bytes }) in entries.iter().enumerate() {
             if followed.last.is_some_and(|last| *seq <= last) {
-                return Err(Fault::new(format!("it sends entry {seq} too late")).into());
+                return Err(LinkFault::new(format!("it sends entry {seq} too late")).into());
             }
             let before = followed.last.or(self.position.as_ref().map(|position| position.seq)).unwrap_or(0);
             if *seq > before.saturating_add(1) && !base::failpoint::fault("a log that was trimmed and is gone on with")
@@ -289,7 +291,7 @@ impl Follower {
     }
 
     fn carry_out(&self, seq: u64, bytes: &[u8]) {
-        match Entry::read(bytes) {
+        match FleetEntry::read(bytes) {
             Read::Entry(entry) if self.is_own(&entry) => self.count(|status| status.returned += 1),
             Read::Entry(entry) => {
                 if let Err(why) = self.applier.apply(&entry) {
@@ -313,13 +315,13 @@ impl Follower {
         }
     }
 
-    fn is_own(&self, entry: &Entry) -> bool {
+    fn is_own(&self, entry: &FleetEntry) -> bool {
         let is_own = self.shared.own.lock().take(&entry.id);
         is_own || base::failpoint::fault("an entry of others taken for an own one")
     }
 
     /// Counts an entry; it is shown once all that came with it are carried out.
-    fn count(&self, count: impl FnOnce(&mut super::Status)) {
+    fn count(&self, count: impl FnOnce(&mut super::NodeStatus)) {
         count(&mut self.shared.status.lock());
     }
 

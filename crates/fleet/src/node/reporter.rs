@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
 use crate::board::LEASE;
-use crate::{Board, Connect, Fault, Member, Report};
+use crate::{Board, Connect, KnownNode, LinkFault, NodeReport};
 
 const PACE: Duration = Duration::from_secs(1);
 const CONNECT_TIME: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ const TWINS: u32 = 4;
 pub trait Reporter: Send + Sync {
     /// The present report; `None`: another worker reports in its place. Facts that the node has itself (position,
     /// group, ...) are filled in behind it.
-    fn report(&self) -> Option<Report>;
+    fn report(&self) -> Option<NodeReport>;
 
     /// Shows the number of nodes that have reported, this one among them, and how many of these are away.
     fn show(&self, nodes: usize, away: usize);
@@ -41,8 +41,8 @@ pub trait Reporter: Send + Sync {
 }
 
 #[derive(Clone, Debug)]
-pub struct Members {
-    pub members: Vec<Member>,
+pub struct KnownNodes {
+    pub members: Vec<KnownNode>,
     /// Time since they were looked at.
     pub looked: Duration,
     /// Time since which they aren't known any more, and why; `None`: they are.
@@ -65,7 +65,7 @@ pub(super) struct Desk {
 }
 
 struct Known {
-    members: Vec<Member>,
+    members: Vec<KnownNode>,
     standings: Standings,
     /// Number of times that another's report was found in the place of ours.
     twins: u32,
@@ -86,11 +86,11 @@ impl Desk {
     }
 
     /// All nodes. While the server is away their reports grow old.
-    pub fn members(&self) -> Members {
+    pub fn members(&self) -> KnownNodes {
         let known = self.known.lock();
         let since = known.at.elapsed();
-        let grown = known.members.iter().map(|member| Member { age: member.age + since, ..member.clone() });
-        Members { members: grown.collect(), looked: since, away: known.away.clone() }
+        let grown = known.members.iter().map(|member| KnownNode { age: member.age + since, ..member.clone() });
+        KnownNodes { members: grown.collect(), looked: since, away: known.away.clone() }
     }
 
     pub fn ring(&self) {
@@ -164,11 +164,11 @@ pub(super) fn run(shared: &Shared, connect: &dyn Connect, reporter: &dyn Reporte
     }
 }
 
-fn serve(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Fault {
+fn serve(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> LinkFault {
     let mut next = clock::now();
     loop {
         if shared.is_over() {
-            return Fault::new("this node ends");
+            return LinkFault::new("this node ends");
         }
         if shared.desk.is_hurried.swap(false, Relaxed) || next <= clock::now() {
             if let Err(fault) = report(shared, board, reporter) {
@@ -199,10 +199,10 @@ fn serve(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Fau
     }
 }
 
-fn report(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Result<(), Fault> {
+fn report(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Result<(), LinkFault> {
     let (settings, instance) = (&shared.settings, shared.word("instance", 0));
     if let Some(report) = reporter.report() {
-        let mut own = Report { instance: instance.clone(), ..report };
+        let mut own = NodeReport { instance: instance.clone(), ..report };
         {
             let status = shared.status.lock();
             (own.epoch, own.applied, own.head) = (status.epoch.clone(), status.applied, status.head);
@@ -215,7 +215,7 @@ fn report(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Re
         let former = board.report(&settings.node, &own.encode())?;
         look_for_twin(shared, reporter, former.as_deref(), &instance);
     }
-    let members: Vec<Member> = board.reports()?.iter().filter_map(Member::of).collect();
+    let members: Vec<KnownNode> = board.reports()?.iter().filter_map(KnownNode::of).collect();
     let (away, events) = {
         let mut known = shared.desk.known.lock();
         let away = known.away.take().filter(|_| !known.members.is_empty());
@@ -243,7 +243,7 @@ enum Standing {
 }
 
 impl Standing {
-    fn of(member: &Member) -> Standing {
+    fn of(member: &KnownNode) -> Standing {
         match member.report.lag_seconds > BEHIND.as_secs_f64() {
             _ if member.is_away() => Standing::Away,
             true => Standing::Behind,
@@ -264,7 +264,7 @@ struct Standings {
 
 impl Standings {
     /// Changes of nodes since the last look, in words.
-    fn look(&mut self, members: &[Member], own: &str, now: Instant) -> Vec<String> {
+    fn look(&mut self, members: &[KnownNode], own: &str, now: Instant) -> Vec<String> {
         let is_fresh = now.duration_since(*self.since.get_or_insert(now)) < LEASE;
         let is_first = !std::mem::replace(&mut self.is_begun, true);
         let others = members.iter().filter(|member| member.name != own);
@@ -309,7 +309,7 @@ impl Standings {
 /// but doesn't any more.
 fn look_for_twin(shared: &Shared, reporter: &dyn Reporter, former: Option<&[u8]>, own: &str) {
     let name = &shared.settings.node;
-    let is_there = former.and_then(Report::read).is_some_and(|report| report.instance != own);
+    let is_there = former.and_then(NodeReport::read).is_some_and(|report| report.instance != own);
     let twins = {
         let mut known = shared.desk.known.lock();
         known.twins += u32::from(is_there);
@@ -323,7 +323,7 @@ fn look_for_twin(shared: &Shared, reporter: &dyn Reporter, former: Option<&[u8]>
 }
 
 fn show(desk: &Desk, reporter: &dyn Reporter) {
-    let Members { members, .. } = desk.members();
+    let KnownNodes { members, .. } = desk.members();
     reporter.show(members.len(), members.iter().filter(|member| member.is_away()).count());
 }
 
@@ -335,7 +335,7 @@ mod tests {
 
     use super::super::Node;
     use super::*;
-    use crate::{Link, Posted, Server, Settings};
+    use crate::{FleetLink, FleetSettings, LogServer, Posted};
 
     #[derive(Clone, Default)]
     struct Memory(Arc<Mutex<Kept>>);
@@ -349,28 +349,28 @@ mod tests {
     }
 
     impl Connect for Memory {
-        fn connect(&self, _: &Server, _: Instant) -> Result<Box<dyn Link>, Fault> {
-            Err(Fault::new("no log"))
+        fn connect(&self, _: &LogServer, _: Instant) -> Result<Box<dyn FleetLink>, LinkFault> {
+            Err(LinkFault::new("no log"))
         }
 
-        fn board(&self, _: &Server, _: Instant) -> Result<Box<dyn Board>, Fault> {
+        fn board(&self, _: &LogServer, _: Instant) -> Result<Box<dyn Board>, LinkFault> {
             Ok(Box::new(self.clone()))
         }
     }
 
     impl Memory {
-        fn with<T>(&self, what: impl FnOnce(&mut Kept) -> T) -> Result<T, Fault> {
+        fn with<T>(&self, what: impl FnOnce(&mut Kept) -> T) -> Result<T, LinkFault> {
             let mut kept = self.0.lock();
-            if kept.is_away { Err(Fault::new("away")) } else { Ok(what(&mut kept)) }
+            if kept.is_away { Err(LinkFault::new("away")) } else { Ok(what(&mut kept)) }
         }
     }
 
     impl Board for Memory {
-        fn report(&mut self, node: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
+        fn report(&mut self, node: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, LinkFault> {
             self.with(|kept| kept.reports.insert(node.to_owned(), bytes.to_vec()))
         }
 
-        fn reports(&mut self) -> Result<Vec<Posted>, Fault> {
+        fn reports(&mut self) -> Result<Vec<Posted>, LinkFault> {
             self.with(|kept| kept.looks += 1)?;
             let posted = |(node, bytes): (&String, &Vec<u8>)| Posted {
                 node: node.clone(),
@@ -380,11 +380,11 @@ mod tests {
             self.with(|kept| kept.reports.iter().map(posted).collect())
         }
 
-        fn document(&mut self, name: &str) -> Result<Option<Vec<u8>>, Fault> {
+        fn document(&mut self, name: &str) -> Result<Option<Vec<u8>>, LinkFault> {
             self.with(|kept| kept.documents.get(name).cloned())
         }
 
-        fn replace(&mut self, name: &str, was: Option<&[u8]>, bytes: &[u8]) -> Result<bool, Fault> {
+        fn replace(&mut self, name: &str, was: Option<&[u8]>, bytes: &[u8]) -> Result<bool, LinkFault> {
             self.with(|kept| {
                 let is_it = kept.documents.get(name).map(Vec::as_slice) == was;
                 if is_it {
@@ -399,8 +399,8 @@ mod tests {
     struct Teller(Mutex<Vec<String>>);
 
     impl Reporter for Teller {
-        fn report(&self) -> Option<Report> {
-            Some(Report { vcl: "boot".to_owned(), ..Report::default() })
+        fn report(&self) -> Option<NodeReport> {
+            Some(NodeReport { vcl: "boot".to_owned(), ..NodeReport::default() })
         }
 
         fn show(&self, _: usize, _: usize) {}
@@ -411,7 +411,7 @@ mod tests {
     }
 
     fn node(board: &Memory, name: &str) -> (Node, Arc<Teller>) {
-        let settings = Settings::parse(&format!("nats://a,node={name},group=g,patience=20s")).unwrap();
+        let settings = FleetSettings::parse(&format!("nats://a,node={name},group=g,patience=20s")).unwrap();
         let (node, teller) = (Node::new(settings), Arc::new(Teller::default()));
         node.start_reporting(Arc::new(board.clone()), teller.clone()).unwrap();
         (node, teller)
@@ -476,15 +476,15 @@ mod tests {
         b.end();
     }
 
-    fn member(name: &str, age: u64, lag_seconds: f64) -> Member {
-        let report = Report { lag_seconds, head: 9, applied: 2, ..Report::default() };
-        Member { name: name.to_owned(), age: Duration::from_secs(age), report }
+    fn member(name: &str, age: u64, lag_seconds: f64) -> KnownNode {
+        let report = NodeReport { lag_seconds, head: 9, applied: 2, ..NodeReport::default() };
+        KnownNode { name: name.to_owned(), age: Duration::from_secs(age), report }
     }
 
     #[test]
     fn what_befalls_nodes_is_told_once() {
         let (mut standings, begun) = (Standings::default(), clock::now());
-        let mut look = |seconds: u64, members: &[Member]| {
+        let mut look = |seconds: u64, members: &[KnownNode]| {
             standings.look(members, "own", begun + Duration::from_secs(seconds)).join("; ")
         };
         let (own, a, b) = (member("own", 0, 0.0), member("a", 0, 0.0), member("b", 0, 0.0));

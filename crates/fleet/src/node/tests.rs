@@ -7,7 +7,7 @@ use std::thread::sleep;
 use testkit::block_on;
 
 use super::*;
-use crate::{Bounds, Fault, Incoming, Link, Next, Outgoing, Server, mark};
+use crate::{FleetLink, IncomingEntry, LinkFault, LogBounds, LogServer, NextEntries, OutgoingEntry, mark};
 
 /// A log in memory, which can be away, trimmed, and replaced.
 #[derive(Clone, Default)]
@@ -30,7 +30,7 @@ impl Log {
     }
 
     fn entry(&self, what: Invalidation) -> u64 {
-        self.write(&Entry { id: "x".into(), node: "other".into(), at: 1.0, what }.encode().unwrap())
+        self.write(&FleetEntry { id: "x".into(), node: "other".into(), at: 1.0, what }.encode().unwrap())
     }
 
     fn all(&self, why: &str) -> u64 {
@@ -45,9 +45,9 @@ impl Log {
         self.0.1.store(is_away, Relaxed);
     }
 
-    fn look(&self) -> Result<Kept, Fault> {
+    fn look(&self) -> Result<Kept, LinkFault> {
         match self.0.1.load(Relaxed) {
-            true => Err(Fault::new("away")),
+            true => Err(LinkFault::new("away")),
             false => Ok(self.0.0.lock().clone()),
         }
     }
@@ -60,7 +60,7 @@ impl Log {
 }
 
 impl Connect for Log {
-    fn connect(&self, _server: &Server, _until: Instant) -> Result<Box<dyn Link>, Fault> {
+    fn connect(&self, _server: &LogServer, _until: Instant) -> Result<Box<dyn FleetLink>, LinkFault> {
         self.look()?;
         Ok(Box::new(Session { log: self.clone(), from: 0 }))
     }
@@ -71,36 +71,36 @@ struct Session {
     from: u64,
 }
 
-impl Link for Session {
-    fn bounds(&mut self) -> Result<Bounds, Fault> {
+impl FleetLink for Session {
+    fn bounds(&mut self) -> Result<LogBounds, LinkFault> {
         let kept = self.log.look()?;
-        Ok(Bounds { epoch: kept.epoch.to_string(), first: kept.first.max(1), last: kept.entries.len() as u64 })
+        Ok(LogBounds { epoch: kept.epoch.to_string(), first: kept.first.max(1), last: kept.entries.len() as u64 })
     }
 
-    fn append(&mut self, entries: &[Outgoing<'_>]) -> Result<Vec<Result<u64, Fault>>, Fault> {
+    fn append(&mut self, entries: &[OutgoingEntry<'_>]) -> Result<Vec<Result<u64, LinkFault>>, LinkFault> {
         self.log.look()?;
         Ok(entries.iter().map(|entry| Ok(self.log.write(entry.bytes))).collect())
     }
 
-    fn follow(&mut self, from: u64) -> Result<(), Fault> {
+    fn follow(&mut self, from: u64) -> Result<(), LinkFault> {
         self.from = from;
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Next, Fault> {
+    fn next(&mut self) -> Result<NextEntries, LinkFault> {
         let kept = self.log.look()?;
         let seq = self.from.max(kept.first).max(1);
         let shown = &kept.entries[..kept.entries.len() - kept.held_back];
         let behind = shown.iter().enumerate().skip(seq as usize - 1).take(2);
-        let entries: Vec<Incoming> =
-            behind.map(|(at, bytes)| Incoming { seq: at as u64 + 1, bytes: bytes.clone() }).collect();
+        let entries: Vec<IncomingEntry> =
+            behind.map(|(at, bytes)| IncomingEntry { seq: at as u64 + 1, bytes: bytes.clone() }).collect();
         let Some(last) = entries.last() else {
             sleep(Duration::from_millis(2));
-            return Ok(Next::Quiet);
+            return Ok(NextEntries::Quiet);
         };
         self.from = last.seq + 1;
         let left = shown.len() as u64 - last.seq;
-        Ok(Next::Entries { entries, left })
+        Ok(NextEntries::Entries { entries, left })
     }
 }
 
@@ -112,7 +112,7 @@ struct Witness {
 }
 
 impl Applier for Witness {
-    fn apply(&self, entry: &Entry) -> Result<(), String> {
+    fn apply(&self, entry: &FleetEntry) -> Result<(), String> {
         if let Invalidation::Ban(words) = &entry.what {
             return Err(format!("no ban: {}", words.join(" ")));
         }
@@ -142,7 +142,7 @@ impl Applier for Witness {
 
     fn tell(&self, _text: &str) {}
 
-    fn show(&self, _status: &Status) {}
+    fn show(&self, _status: &NodeStatus) {}
 }
 
 struct Bed {
@@ -153,14 +153,14 @@ struct Bed {
 
 impl Bed {
     fn new(log: &Log, settings: &str, has_objects: bool, position: Option<Position>) -> Bed {
-        let node = Node::new(Settings::parse(&format!("nats://x,{settings}")).unwrap());
+        let node = Node::new(FleetSettings::parse(&format!("nats://x,{settings}")).unwrap());
         let witness = Arc::new(Witness { has_objects, ..Witness::default() });
         node.start(Arc::new(log.clone()), witness.clone(), position).unwrap();
         Bed { log: log.clone(), node, witness }
     }
 
     #[track_caller]
-    fn wait(&self, what: impl Fn(&Status) -> bool) {
+    fn wait(&self, what: impl Fn(&NodeStatus) -> bool) {
         let until = base::clock::now() + Duration::from_secs(20);
         while !what(&self.node.status()) {
             assert!(base::clock::now() < until, "{:?} {:?}", self.node.status(), self.witness.seen.lock());
@@ -387,7 +387,7 @@ fn step_until(clock: &Mutex<Instant>, mut step: impl FnMut() -> Instant, what: i
 fn stepped(settings: &str) -> (Node, Arc<Witness>, Arc<Mutex<Instant>>) {
     let clock = Arc::new(Mutex::new(base::clock::now()));
     let now = clock.clone();
-    let node = Node::simulated(Settings::parse(settings).unwrap(), 1, move || *now.lock());
+    let node = Node::simulated(FleetSettings::parse(settings).unwrap(), 1, move || *now.lock());
     (node, Arc::new(Witness { has_objects: true, ..Witness::default() }), clock)
 }
 
@@ -519,7 +519,7 @@ fn a_node_that_knows_no_log_takes_nobodys_copies() {
 
 #[test]
 fn ids_of_entries_tell_nothing_of_the_next_ones() {
-    let node = Node::new(Settings::parse("nats://a").unwrap());
+    let node = Node::new(FleetSettings::parse("nats://a").unwrap());
     let words: Vec<String> = (0..100).map(|number| node.0.word("entry", number)).collect();
     let parts: std::collections::HashSet<&str> = words.iter().flat_map(|word| [&word[..16], &word[16..]]).collect();
     assert_eq!(parts.len(), 200);

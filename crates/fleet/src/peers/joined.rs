@@ -7,25 +7,25 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::Settings;
+use crate::FleetSettings;
 
 const CODE_BYTES: usize = 16;
 
 /// Proof that a node is a member of the tier.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Joined {
+pub struct MembershipProof {
     /// Share of the keys, relative to the others'.
     pub weight: f64,
     /// The code, in hexadecimal digits.
     code: String,
 }
 
-impl Joined {
-    pub fn new(secret: &[u8], node: &Settings, weight: f64) -> Option<Joined> {
+impl MembershipProof {
+    pub fn new(secret: &[u8], node: &FleetSettings, weight: f64) -> Option<MembershipProof> {
         let address = node.address.as_deref()?;
         let mac = mac(secret, [&node.name, &node.node, &node.group, address], weight).finalize().into_bytes();
         let code = mac[..CODE_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
-        Some(Joined { weight, code })
+        Some(MembershipProof { weight, code })
     }
 
     /// True if a member has made it for the node of this name, group and address, in the fleet of that name.
@@ -43,10 +43,10 @@ impl Joined {
         json!({ "weight": self.weight, "code": self.code })
     }
 
-    pub(crate) fn read(said: &Value) -> Option<Joined> {
+    pub(crate) fn read(said: &Value) -> Option<MembershipProof> {
         let weight = said["weight"].as_f64().filter(super::settings::is_weight)?;
         let code = said["code"].as_str().filter(|code| code.len() == 2 * CODE_BYTES)?;
-        Some(Joined { weight, code: code.to_owned() })
+        Some(MembershipProof { weight, code: code.to_owned() })
     }
 }
 

@@ -6,11 +6,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::Member;
+use super::TierMember;
 
 #[derive(Clone, Debug, Default)]
-pub struct Ring {
-    members: Vec<Member>,
+pub struct PeerRing {
+    members: Vec<TierMember>,
     seeds: Vec<u64>,
     own: Option<usize>,
 }
@@ -19,22 +19,22 @@ pub struct Ring {
 pub enum Route {
     /// Nobody: this node owns it.
     Own,
-    /// Ask that member, by its index in [`Ring::members`].
+    /// Ask that member, by its index in [`PeerRing::members`].
     Ask(usize),
     Nobody,
 }
 
-impl Ring {
+impl PeerRing {
     /// A ring of these members; `own` is the name of this node, which may be none of them.
-    pub fn new(mut members: Vec<Member>, own: &str) -> Ring {
+    pub fn new(mut members: Vec<TierMember>, own: &str) -> PeerRing {
         members.sort_by(|a, b| a.name.cmp(&b.name));
         members.dedup_by(|a, b| a.name == b.name);
         let seeds = members.iter().map(|member| seed(member.name.as_bytes())).collect();
         let own = members.iter().position(|member| member.name == own);
-        Ring { members, seeds, own }
+        PeerRing { members, seeds, own }
     }
 
-    pub fn members(&self) -> &[Member] {
+    pub fn members(&self) -> &[TierMember] {
         &self.members
     }
 
@@ -46,7 +46,7 @@ impl Ring {
     pub fn ranking(&self, key: &[u8; 32]) -> impl Iterator<Item = usize> {
         let halves =
             [0, 8].map(|at| u64::from_le_bytes(key[at..at + 8].try_into().expect("eight bytes of thirty-two")));
-        let score = |(at, member): (usize, &Member)| (score(halves, self.seeds[at], member.weight), at);
+        let score = |(at, member): (usize, &TierMember)| (score(halves, self.seeds[at], member.weight), at);
         let mut scored: Vec<(f64, usize)> = self.members.iter().enumerate().map(score).collect();
         scored.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         scored.into_iter().map(|(_, at)| at)
@@ -134,11 +134,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Server;
+    use crate::LogServer;
 
-    fn members(count: usize) -> Vec<Member> {
-        let server = Server { host: "h".to_owned(), port: 1 };
-        (0..count).map(|n| Member { name: format!("node-{n}"), server: server.clone(), weight: 1.0 }).collect()
+    fn members(count: usize) -> Vec<TierMember> {
+        let server = LogServer { host: "h".to_owned(), port: 1 };
+        (0..count).map(|n| TierMember { name: format!("node-{n}"), server: server.clone(), weight: 1.0 }).collect()
     }
 
     /// Keys as digests are: evenly drawn.
@@ -152,14 +152,14 @@ mod tests {
         })
     }
 
-    fn owner<'a>(ring: &'a Ring, key: &[u8; 32]) -> &'a str {
+    fn owner<'a>(ring: &'a PeerRing, key: &[u8; 32]) -> &'a str {
         &ring.members()[ring.ranking(key).next().unwrap()].name
     }
 
     #[test]
     fn a_node_more_or_less_moves_its_own_keys_and_no_others() {
         const KEYS: u64 = 1_000_000;
-        let (ten, eleven) = (Ring::new(members(10), ""), Ring::new(members(11), ""));
+        let (ten, eleven) = (PeerRing::new(members(10), ""), PeerRing::new(members(11), ""));
         let mut counts = std::collections::HashMap::<&str, u64>::new();
         let mut moved = 0;
         for key in keys(KEYS) {
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn bounded_loads_stay_within_their_bound_however_uneven_keys_are() {
-        let ring = Ring::new(members(10), "");
+        let ring = PeerRing::new(members(10), "");
         let loads = Loads::new(10);
         let keys: Vec<_> = keys(1000).collect();
         let mut counts = [0_u32; 10];
@@ -200,7 +200,7 @@ mod tests {
     fn weights_are_shares() {
         let mut some = members(2);
         some[0].weight = 3.0;
-        let ring = Ring::new(some, "");
+        let ring = PeerRing::new(some, "");
         let of_first = keys(100_000).filter(|key| owner(&ring, key) == "node-0").count();
         assert!((0.74..0.76).contains(&(of_first as f64 / 100_000.0)), "{of_first}");
     }
@@ -208,11 +208,11 @@ mod tests {
     #[test]
     fn a_hot_key_has_two_owners_and_all_ask_one_of_these() {
         for key in keys(1000) {
-            let all = Ring::new(members(8), "");
+            let all = PeerRing::new(members(8), "");
             let two: Vec<usize> = all.ranking(&key).take(2).collect();
             let mut asked = [0, 0];
             for node in 0..8 {
-                let ring = Ring::new(members(8), &format!("node-{node}"));
+                let ring = PeerRing::new(members(8), &format!("node-{node}"));
                 match ring.route(&key, true, |_| true) {
                     Route::Own => assert!(two.contains(&node)),
                     Route::Ask(at) => asked[two.iter().position(|one| *one == at).unwrap()] += 1,
@@ -229,10 +229,10 @@ mod tests {
         fn two_nodes_never_ask_each_other(number in any::<u64>(), away in any::<[u8; 2]>(), hot in any::<bool>()) {
             let key = keys(number % 1000 + 1).last().unwrap();
             let route = |node: usize, away: u8| {
-                let ring = Ring::new(members(8), &format!("node-{node}"));
+                let ring = PeerRing::new(members(8), &format!("node-{node}"));
                 ring.route(&key, hot, |at| away >> at & 1 == 0)
             };
-            let rank = |node: usize| Ring::new(members(8), "").ranking(&key).position(|at| at == node);
+            let rank = |node: usize| PeerRing::new(members(8), "").ranking(&key).position(|at| at == node);
             for node in 0..8 {
                 if let Route::Ask(at) = route(node, away[0]) {
                     if !hot {

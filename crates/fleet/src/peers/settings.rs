@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use crate::Server;
+use crate::LogServer;
 
 pub(super) const MANY: usize = 256;
 /// The port of a member that names none.
@@ -13,10 +13,10 @@ const PORT: u16 = 80;
 const SHORTEST: usize = 16;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Member {
+pub struct TierMember {
     /// The same on all nodes: keys are given out by it.
     pub name: String,
-    pub server: Server,
+    pub server: LogServer,
     /// Share of the keys, relative to the others'.
     pub weight: f64,
 }
@@ -24,9 +24,9 @@ pub struct Member {
 /// All that `--peers` says. The secret isn't shown by `Debug`.
 #[derive(Clone, PartialEq)]
 pub struct PeerSettings {
-    pub members: Vec<Member>,
+    pub members: Vec<TierMember>,
     /// Names whose addresses are members.
-    pub names: Vec<Server>,
+    pub names: Vec<LogServer>,
     /// Members are the nodes of this node's group in the fleet that say so in their reports.
     pub is_of_fleet: bool,
     /// This node's share, where its report says it.
@@ -62,7 +62,7 @@ impl PeerSettings {
             if part == "fleet" {
                 settings.is_of_fleet = true;
             } else if let Some(place) = part.strip_prefix("dns://") {
-                let server = Server::parse(place, PORT).filter(|server| server.host.parse::<IpAddr>().is_err());
+                let server = LogServer::parse(place, PORT).filter(|server| server.host.parse::<IpAddr>().is_err());
                 settings.names.push(server.ok_or_else(|| format!("\"{part}\" is no dns://HOST:PORT"))?);
             } else if let Some((name, place)) = part.split_once('@') {
                 settings.add(name, place)?;
@@ -110,8 +110,8 @@ impl PeerSettings {
         let (place, weight) = place.split_once('*').map_or((place, None), |(place, weight)| (place, Some(weight)));
         let weight = weight.map_or(Some(1.0), |text| text.parse().ok().filter(is_weight));
         let weight = weight.ok_or_else(|| format!("{name}: a weight must be between 0.01 and 100"))?;
-        let server = Server::parse(place, PORT).ok_or_else(|| format!("{name}: \"{place}\" is no HOST:PORT"))?;
-        self.members.push(Member { name: name.to_owned(), server, weight });
+        let server = LogServer::parse(place, PORT).ok_or_else(|| format!("{name}: \"{place}\" is no HOST:PORT"))?;
+        self.members.push(TierMember { name: name.to_owned(), server, weight });
         Ok(())
     }
 

@@ -8,27 +8,27 @@
 use std::time::Duration;
 
 use base::clock;
-use resp::Reply;
+use redis_protocol::RedisReply;
 
 use super::{Session, TIME, misread, text, unless_error, words};
 use crate::board::{FORGOTTEN, LONGEST_DOCUMENT, LONGEST_NAME, LONGEST_REPORT, MOST_REPORTS, name_of, token};
-use crate::{Board, Fault, Posted};
+use crate::{Board, LinkFault, Posted};
 
 /// Bytes of a longer name that are looked at, as none of ours has so many.
 const LONGEST_TOKEN: usize = 3 * LONGEST_NAME + 1;
-const _: () = assert!(MOST_REPORTS * (LONGEST_TOKEN + 100) < resp::MAX_BYTES);
+const _: () = assert!(MOST_REPORTS * (LONGEST_TOKEN + 100) < redis_protocol::MAX_BYTES);
 /// Reports that are asked for at once.
 const BATCH: usize = 100;
 
 impl Session {
     /// Sends these at once: what is answered to each, which is no error.
-    fn ask_all(&mut self, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Reply>, Fault> {
+    fn ask_all(&mut self, commands: &[Vec<Vec<u8>>]) -> Result<Vec<RedisReply>, LinkFault> {
         self.ask_each(commands)?.into_iter().map(unless_error).collect()
     }
 
     /// Sends these at once: what is answered to each.
-    fn ask_each(&mut self, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Reply>, Fault> {
-        let out: Vec<u8> = commands.iter().flat_map(|command| resp::command(command)).collect();
+    fn ask_each(&mut self, commands: &[Vec<Vec<u8>>]) -> Result<Vec<RedisReply>, LinkFault> {
+        let out: Vec<u8> = commands.iter().flat_map(|command| redis_protocol::command(command)).collect();
         self.wire.until(clock::now() + TIME);
         self.wire.send(&out)?;
         commands.iter().map(|_| self.reply()).collect()
@@ -44,14 +44,14 @@ impl Session {
 }
 
 impl Board for Session {
-    fn report(&mut self, node: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
+    fn report(&mut self, node: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, LinkFault> {
         let (token, time) = (token(node), FORGOTTEN.as_millis().to_string());
         let mut set = words(["SET", &self.report_key(&token), "", "PX", &time, "GET"]);
         set[2] = bytes.to_vec();
         let add = words(["SADD", &self.names_key(), &token]);
         let replies = self.ask_each(&[set.clone(), add])?;
         let former = replies.first().and_then(text).map(<[u8]>::to_vec);
-        let [is_set, is_added] = <[Reply; 2]>::try_from(replies).map_err(|_| misread())?;
+        let [is_set, is_added] = <[RedisReply; 2]>::try_from(replies).map_err(|_| misread())?;
         if unless_error(is_set).is_err() {
             // The key may be of another kind: then only what doesn't ask for what it was takes its place.
             set.pop();
@@ -61,10 +61,10 @@ impl Board for Session {
         Ok(former)
     }
 
-    fn reports(&mut self) -> Result<Vec<Posted>, Fault> {
+    fn reports(&mut self) -> Result<Vec<Posted>, LinkFault> {
         let draw = words(["SRANDMEMBER", &self.names_key(), &MOST_REPORTS.to_string()]);
         let names = match self.ask_cut_to(LONGEST_TOKEN, &draw)? {
-            Reply::Array(names) => names,
+            RedisReply::Array(names) => names,
             _ => return Err(misread()),
         };
         let tokens: Vec<String> =
@@ -80,7 +80,9 @@ impl Board for Session {
             let replies = self.ask_each(&commands)?;
             for (token, pair) in batch.iter().zip(replies.chunks_exact(2)) {
                 match (text(&pair[0]), &pair[1], name_of(token)) {
-                    (Some(bytes), Reply::Integer(left @ 0..), Some(node)) if *left as u128 <= FORGOTTEN.as_millis() => {
+                    (Some(bytes), RedisReply::Integer(left @ 0..), Some(node))
+                        if *left as u128 <= FORGOTTEN.as_millis() =>
+                    {
                         let age = FORGOTTEN.saturating_sub(Duration::from_millis(*left as u64));
                         posted.push(Posted { node, bytes: bytes.to_vec(), age });
                     }
@@ -96,14 +98,17 @@ impl Board for Session {
         Ok(posted)
     }
 
-    fn document(&mut self, name: &str) -> Result<Option<Vec<u8>>, Fault> {
+    fn document(&mut self, name: &str) -> Result<Option<Vec<u8>>, LinkFault> {
         let reply = self.ask(&part_of_document(&format!("{}:board:{}", self.key, token(name))))?;
         Ok(text(&reply).filter(|bytes| !bytes.is_empty()).map(<[u8]>::to_vec))
     }
 
-    fn replace(&mut self, name: &str, was: Option<&[u8]>, bytes: &[u8]) -> Result<bool, Fault> {
+    fn replace(&mut self, name: &str, was: Option<&[u8]>, bytes: &[u8]) -> Result<bool, LinkFault> {
         if bytes.len() > LONGEST_DOCUMENT {
-            return Err(Fault::new(format!("a document of {} bytes: {LONGEST_DOCUMENT} are the most", bytes.len())));
+            return Err(LinkFault::new(format!(
+                "a document of {} bytes: {LONGEST_DOCUMENT} are the most",
+                bytes.len()
+            )));
         }
         let key = format!("{}:board:{}", self.key, token(name));
         let replies = self.ask_all(&[words(["WATCH", &key]), part_of_document(&key)])?;
@@ -115,7 +120,7 @@ impl Board for Session {
         set[2] = bytes.to_vec();
         let replies = self.ask_all(&[words(["MULTI"]), set, words(["EXEC"])])?;
         // Nothing, where the key was changed since it was looked at.
-        Ok(replies.last().is_some_and(|done| *done != Reply::Nil))
+        Ok(replies.last().is_some_and(|done| *done != RedisReply::Nil))
     }
 }
 

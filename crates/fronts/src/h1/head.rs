@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::Real;
 use engine::Req;
-use http1::{HTTP2_PREFACE, HeadError, Limits, Scan};
+use http1::{HTTP2_PREFACE, HeadError, HeadScan, Http1Limits};
 use params::{FeatureBit, Params};
 use rt::Instant;
 use tables::close::SessClose;
@@ -22,7 +22,7 @@ const HEAD_READ_BYTES: usize = 4 * 1024;
 pub(super) struct NextRequest {
     /// From the first byte, with the empty lines before the head.
     pub head_bytes: usize,
-    pub scan: Scan,
+    pub scan: HeadScan,
     pub t_first: Real,
     pub t_req: Real,
     pub params: Arc<Params>,
@@ -33,7 +33,7 @@ pub(super) struct NextRequest {
 pub(super) async fn next_head(h1: &mut H1) -> Result<Option<NextRequest>, SessClose> {
     let params = h1.conn.sess.engine.params.load_full();
     let (limits, head_limit) = (limits(&params), params.timeout_head);
-    let mut scan = Scan::new(&limits);
+    let mut scan = HeadScan::new(&limits);
     let mut t_first = None;
     let mut deadline = None;
     if h1.used < h1.conn.input.len() {
@@ -82,15 +82,15 @@ async fn more(h1: &mut H1, head_limit: Duration, whole_by: &mut Option<Instant>)
         deadline = deadline.min(*whole_by.get_or_insert_with(|| Instant::now() + head_limit));
     }
     // While descriptors are few, who is slow to ask goes as who doesn't ask.
-    let seat = std::mem::take(&mut h1.conn.seat);
-    let place = seat.take();
+    let idle_slot = std::mem::take(&mut h1.conn.idle_slot);
+    let place = idle_slot.take();
     let comes = poll_fn(|cx| match h1.poll_read(cx) {
         Poll::Ready(read) => Poll::Ready(read.map_err(|_| SessClose::RemClose)),
         Poll::Pending => place.poll(cx.waker()).map(|()| Err(SessClose::RxTimeout)),
     });
     let came = rt::timeout_at(deadline, comes).await;
     drop(place);
-    h1.conn.seat = seat;
+    h1.conn.idle_slot = idle_slot;
     match came {
         Ok(read) => read,
         Err(rt::Elapsed) => {
@@ -128,8 +128,8 @@ pub(super) fn refuse(h1: &mut H1, req: &mut Req, error: &HeadError, head_bytes: 
     reaction.close
 }
 
-pub(super) fn limits(params: &Params) -> Limits {
-    Limits {
+pub(super) fn limits(params: &Params) -> Http1Limits {
+    Http1Limits {
         head_bytes: params.http_req_size as usize,
         line_bytes: params.http_req_hdr_len as usize,
         lenient: params.http_lenient,

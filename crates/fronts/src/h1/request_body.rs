@@ -8,19 +8,19 @@
 //!    \--broken, closed, too slow--> Failed
 //! ```
 
-use engine::transport::{BodyError, BodyState};
-use http1::{Decoder, Framing, Step, Truncation};
+use engine::transport::{BodyState, ReqBodyError};
+use http1::{BodyStep, Framing, FramingDecoder, Truncation};
 
 #[derive(Debug)]
 pub(super) enum RequestBody {
     None,
     /// Some of it hasn't been read; `len` is its length where that was announced.
     Unread {
-        decoder: Decoder,
+        decoder: FramingDecoder,
         len: Option<u64>,
     },
     Done,
-    Failed(BodyError),
+    Failed(ReqBodyError),
 }
 
 impl RequestBody {
@@ -30,7 +30,7 @@ impl RequestBody {
             Framing::Length(len) => Some(len),
             Framing::Chunked | Framing::Eof => None,
         };
-        RequestBody::Unread { decoder: Decoder::request(framing), len }
+        RequestBody::Unread { decoder: FramingDecoder::request(framing), len }
     }
 
     pub fn state(&self) -> BodyState {
@@ -51,22 +51,22 @@ impl RequestBody {
     }
 
     /// Decodes the next step of `input`. At its end, and where there is no body, that is an end of no bytes.
-    pub fn decode(&mut self, input: &[u8]) -> Result<Step, BodyError> {
+    pub fn decode(&mut self, input: &[u8]) -> Result<BodyStep, ReqBodyError> {
         let decoder = match self {
-            RequestBody::None | RequestBody::Done => return Ok(Step::End { consumed: 0 }),
+            RequestBody::None | RequestBody::Done => return Ok(BodyStep::End { consumed: 0 }),
             RequestBody::Failed(error) => return Err(*error),
             RequestBody::Unread { decoder, .. } => decoder,
         };
-        let step = decoder.decode(input).map_err(|error| BodyError::Malformed(error.text()));
+        let step = decoder.decode(input).map_err(|error| ReqBodyError::Malformed(error.text()));
         match step {
-            Ok(Step::End { .. }) => *self = RequestBody::Done,
-            Ok(Step::Data(_) | Step::More { .. }) => {}
+            Ok(BodyStep::End { .. }) => *self = RequestBody::Done,
+            Ok(BodyStep::Data(_) | BodyStep::More { .. }) => {}
             Err(error) => *self = RequestBody::Failed(error),
         }
         step
     }
 
-    pub fn fail(&mut self, error: BodyError) -> BodyError {
+    pub fn fail(&mut self, error: ReqBodyError) -> ReqBodyError {
         *self = RequestBody::Failed(error);
         error
     }
@@ -83,13 +83,13 @@ impl RequestBody {
     /// True if the client may still be sending something of it that nobody will read.
     pub fn expects_more(&self) -> bool {
         match self {
-            RequestBody::None | RequestBody::Done | RequestBody::Failed(BodyError::Closed(_)) => false,
+            RequestBody::None | RequestBody::Done | RequestBody::Failed(ReqBodyError::Closed(_)) => false,
             RequestBody::Unread { .. } | RequestBody::Failed(_) => true,
         }
     }
 
     /// A second reader, to look ahead with; only a body without an announced length can surprise.
-    pub fn scout(&self) -> Option<Decoder> {
+    pub fn scout(&self) -> Option<FramingDecoder> {
         match self {
             RequestBody::Unread { decoder, len: None } => Some(decoder.clone()),
             RequestBody::Unread { .. } | RequestBody::None | RequestBody::Done | RequestBody::Failed(_) => None,
@@ -105,13 +105,15 @@ mod tests {
         let (mut body, mut at, mut got) = (RequestBody::new(framing), 0, Vec::new());
         let end = loop {
             match body.decode(&input[at..]) {
-                Ok(Step::Data(range)) => {
+                Ok(BodyStep::Data(range)) => {
                     got.extend_from_slice(&input[at..][range.clone()]);
                     at += range.end;
                 }
-                Ok(Step::End { consumed }) => break format!("end at {}", at + consumed),
-                Ok(Step::More { consumed }) if at + consumed == input.len() => break format!("cut: {}", body.cut()),
-                Ok(Step::More { consumed }) => at += consumed,
+                Ok(BodyStep::End { consumed }) => break format!("end at {}", at + consumed),
+                Ok(BodyStep::More { consumed }) if at + consumed == input.len() => {
+                    break format!("cut: {}", body.cut());
+                }
+                Ok(BodyStep::More { consumed }) => at += consumed,
                 Err(error) => break error.text().to_owned(),
             }
         };
@@ -133,7 +135,7 @@ mod tests {
     fn after_a_failure_it_says_the_same_again() {
         let mut body = RequestBody::new(Framing::Length(4));
         assert_eq!(body.len(), Some(4));
-        body.fail(BodyError::Closed(body.cut()));
+        body.fail(ReqBodyError::Closed(body.cut()));
         assert!(!body.expects_more(), "who has closed sends nothing");
         assert_eq!(body.decode(b"body").unwrap_err().text(), "straight insufficient bytes");
     }

@@ -4,12 +4,12 @@
 use engine::httplog::RESP;
 use engine::transport::BodyLen;
 use http1::{ChunkHeader, LAST_CHUNK};
-use message::{Head, Version, list, names};
+use message::{Head, HttpVersion, list, names};
 use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
 
-use crate::output::Output;
+use crate::output::OutputQueue;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sending {
@@ -25,7 +25,7 @@ enum Sending {
 #[derive(Debug)]
 pub(super) struct Response {
     /// Version of the request: its client understands no newer one.
-    version: Version,
+    version: HttpVersion,
     sending: Sending,
     /// The client has said that it reads what is behind a body.
     takes_trailers: bool,
@@ -34,7 +34,7 @@ pub(super) struct Response {
 }
 
 impl Response {
-    pub fn new(version: Version) -> Self {
+    pub fn new(version: HttpVersion) -> Self {
         Response { version, sending: Sending::Nothing, takes_trailers: false, is_broken: false }
     }
 
@@ -48,7 +48,7 @@ impl Response {
 
     /// True if the client takes more than one response to a request.
     pub fn may_be_interim(&self) -> bool {
-        self.version >= Version::HTTP11
+        self.version >= HttpVersion::HTTP11
     }
 
     /// The client's request says so (RFC 9110 10.1.4).
@@ -76,7 +76,7 @@ impl Response {
         self.sending = match len {
             BodyLen::None => Sending::NoBody,
             BodyLen::Known(len) => Sending::Plain { left: Some(len) },
-            BodyLen::Unknown if self.version == Version::HTTP11 => {
+            BodyLen::Unknown if self.version == HttpVersion::HTTP11 => {
                 let _ = RESP.append(resp, log, names::TRANSFER_ENCODING, &[b"chunked"]);
                 Sending::Chunked
             }
@@ -94,7 +94,7 @@ impl Response {
     }
 
     /// The next piece of the body; how many bytes of it are sent.
-    pub fn data(&mut self, mut piece: Buf, output: &mut Output) -> usize {
+    pub fn data(&mut self, mut piece: Buf, output: &mut OutputQueue) -> usize {
         if let Sending::Plain { left: Some(left) } = &mut self.sending {
             if piece.len() as u64 > *left {
                 // The client would take the excess for the next response.
@@ -118,7 +118,7 @@ impl Response {
         bytes
     }
 
-    pub fn end(&mut self, trailers: Option<&Head>, output: &mut Output) {
+    pub fn end(&mut self, trailers: Option<&Head>, output: &mut OutputQueue) {
         match self.sending {
             Sending::Plain { left: Some(1..) } => self.is_broken = true,
             Sending::Chunked => {
@@ -136,6 +136,6 @@ impl Response {
 
     /// True if a body that breaks off now could be taken for whole: one that ends with the connection.
     pub fn would_look_whole(&self) -> bool {
-        matches!(self.sending, Sending::Plain { .. }) && self.version < Version::HTTP11
+        matches!(self.sending, Sending::Plain { .. }) && self.version < HttpVersion::HTTP11
     }
 }

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use engine::httplog::RESP;
-use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
-use http1::{Framing, Step};
+use engine::transport::{BodyLen, BodyState, ReqBodyError, SendError, Transport, TransportAcct, Tunnel};
+use http1::{BodyStep, Framing};
 use message::hop::{self, Persistence};
-use message::{Head, Version};
+use message::{Head, HttpVersion};
 use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
@@ -17,8 +17,8 @@ use tables::close::SessClose;
 use super::request_body::RequestBody;
 use super::response::Response;
 use crate::buffers::Buffers;
-use crate::conn::{AFTER_PIPE, CloseState, Conn};
-use crate::output::Output;
+use crate::conn::{AFTER_PIPE, ClientConn, CloseState};
+use crate::output::OutputQueue;
 use crate::waits::{RecvWait, SendWait};
 
 const BODY_READ_BYTES: usize = 16 * 1024;
@@ -30,10 +30,10 @@ const GONE_READ_BYTES: usize = 1024;
 const KEEP_BYTES: usize = 16 * 1024;
 
 pub(crate) struct H1 {
-    pub(crate) conn: Box<Conn>,
+    pub(crate) conn: Box<ClientConn>,
     pub(crate) used: usize,
-    pub(crate) acct: Acct,
-    output: Output,
+    pub(crate) acct: TransportAcct,
+    output: OutputQueue,
     body: RequestBody,
     response: Response,
     /// The client is to get a reset instead of an end.
@@ -44,7 +44,7 @@ pub(crate) struct H1 {
 }
 
 impl H1 {
-    pub(crate) fn new(mut conn: Box<Conn>, buffers: Buffers) -> Self {
+    pub(crate) fn new(mut conn: Box<ClientConn>, buffers: Buffers) -> Self {
         let Buffers { input, output } = buffers;
         if conn.input.is_empty() {
             conn.input = input;
@@ -52,10 +52,10 @@ impl H1 {
         H1 {
             conn,
             used: 0,
-            acct: Acct::default(),
+            acct: TransportAcct::default(),
             output,
             body: RequestBody::None,
-            response: Response::new(Version::HTTP11),
+            response: Response::new(HttpVersion::HTTP11),
             is_reset: false,
             recv: RecvWait::default(),
             send: SendWait::new(),
@@ -64,7 +64,7 @@ impl H1 {
     }
 
     /// The connection is idle from now on, or at its end. Its buffers are for the next one when nothing is in them.
-    pub(crate) fn into_parts(mut self) -> (Box<Conn>, Buffers) {
+    pub(crate) fn into_parts(mut self) -> (Box<ClientConn>, Buffers) {
         self.compact();
         let input = if self.conn.input.is_empty() { std::mem::take(&mut self.conn.input) } else { Vec::new() };
         (self.conn, Buffers { input, output: self.output }.emptied())
@@ -93,7 +93,7 @@ impl H1 {
         stream.poll_read_buf(cx, &mut self.conn.input)
     }
 
-    pub(crate) fn begin_request(&mut self, framing: Framing, version: Version) {
+    pub(crate) fn begin_request(&mut self, framing: Framing, version: HttpVersion) {
         self.body = RequestBody::new(framing);
         self.response = Response::new(version);
     }
@@ -119,7 +119,7 @@ impl H1 {
     }
 
     pub(crate) fn end_request(&mut self) {
-        self.acct = Acct::default();
+        self.acct = TransportAcct::default();
         self.body = RequestBody::None;
         self.recv = RecvWait::default();
         self.send = SendWait::new();
@@ -135,7 +135,7 @@ impl H1 {
     }
 
     /// Reads more of the body. Ready when something was read, or never will be.
-    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReqBodyError>> {
         if self.used == self.conn.input.len() {
             self.conn.input.clear();
             self.used = 0;
@@ -143,7 +143,7 @@ impl H1 {
         let read = match self.conn.poll_more(cx, BODY_READ_BYTES) {
             Poll::Ready(read) => read,
             Poll::Pending => {
-                return self.recv.poll(&self.conn.sess, cx).map(|()| Err(BodyError::TimedOut(self.body.cut())));
+                return self.recv.poll(&self.conn.sess, cx).map(|()| Err(ReqBodyError::TimedOut(self.body.cut())));
             }
         };
         Poll::Ready(match read {
@@ -153,7 +153,7 @@ impl H1 {
             }
             Ok(0) | Err(_) => {
                 self.recv.over();
-                Err(BodyError::Closed(self.body.cut()))
+                Err(ReqBodyError::Closed(self.body.cut()))
             }
         })
     }
@@ -296,20 +296,20 @@ impl Transport for H1 {
         self.body.len()
     }
 
-    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReqBodyError>> {
         loop {
             let piece = match self.body.decode(&self.conn.input[self.used..]) {
-                Ok(Step::Data(range)) => {
+                Ok(BodyStep::Data(range)) => {
                     let piece = self.conn.input[self.used..][range.clone()].to_vec();
                     self.used += range.end;
                     self.acct.req_body += piece.len() as u64;
                     Some(Buf::unaccounted(piece))
                 }
-                Ok(Step::End { consumed }) => {
+                Ok(BodyStep::End { consumed }) => {
                     self.used += consumed;
                     None
                 }
-                Ok(Step::More { consumed }) => {
+                Ok(BodyStep::More { consumed }) => {
                     self.used += consumed;
                     if let Err(error) = ready!(self.poll_fill(cx)) {
                         return Poll::Ready(Err(self.body.fail(error)));
@@ -330,7 +330,7 @@ impl Transport for H1 {
         Some(Tunnel { stream, buffered })
     }
 
-    fn acct(&self) -> Acct {
+    fn acct(&self) -> TransportAcct {
         self.acct
     }
 }

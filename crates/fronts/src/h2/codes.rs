@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Error codes of HTTP/2 in varnishd's words: what Debug records say of them, and why a session ends with them.
 
-use http2::{Abuse, ErrorCode};
+use http2::{ErrorCode, Http2Abuse};
 use tables::close::SessClose;
 use tables::counters::{Counter, Main};
 
@@ -45,21 +45,21 @@ pub(super) fn close_reason(code: ErrorCode) -> SessClose {
 }
 
 /// Counts connections that end for it.
-pub(super) fn counter(abuse: Abuse, main: &Main) -> &Counter {
+pub(super) fn counter(abuse: Http2Abuse, main: &Main) -> &Counter {
     match abuse {
-        Abuse::RapidReset => &main.h2_abuse_rapid_reset,
-        Abuse::MadeReset => &main.h2_abuse_made_reset,
-        Abuse::Refused => &main.h2_abuse_refused,
-        Abuse::Continuation => &main.h2_abuse_continuation,
-        Abuse::SectionBytes => &main.h2_abuse_header_bytes,
-        Abuse::Settings => &main.h2_abuse_settings,
-        Abuse::Ping => &main.h2_abuse_ping,
-        Abuse::Priority => &main.h2_abuse_priority,
-        Abuse::EmptyData => &main.h2_abuse_empty_data,
-        Abuse::SmallData => &main.h2_abuse_small_data,
-        Abuse::WindowUpdate => &main.h2_abuse_window_update,
-        Abuse::SmallWindow => &main.h2_abuse_small_window,
-        Abuse::Ignored => &main.h2_abuse_ignored,
-        Abuse::Unread => &main.h2_abuse_unread,
+        Http2Abuse::RapidReset => &main.h2_abuse_rapid_reset,
+        Http2Abuse::MadeReset => &main.h2_abuse_made_reset,
+        Http2Abuse::Refused => &main.h2_abuse_refused,
+        Http2Abuse::Continuation => &main.h2_abuse_continuation,
+        Http2Abuse::SectionBytes => &main.h2_abuse_header_bytes,
+        Http2Abuse::Settings => &main.h2_abuse_settings,
+        Http2Abuse::Ping => &main.h2_abuse_ping,
+        Http2Abuse::Priority => &main.h2_abuse_priority,
+        Http2Abuse::EmptyData => &main.h2_abuse_empty_data,
+        Http2Abuse::SmallData => &main.h2_abuse_small_data,
+        Http2Abuse::WindowUpdate => &main.h2_abuse_window_update,
+        Http2Abuse::SmallWindow => &main.h2_abuse_small_window,
+        Http2Abuse::Ignored => &main.h2_abuse_ignored,
+        Http2Abuse::Unread => &main.h2_abuse_unread,
     }
 }

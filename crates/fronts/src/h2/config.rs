@@ -4,22 +4,22 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use http2::conn::Windows;
-use http2::{Config, Limits, Settings};
+use http2::conn::ReceiveWindow;
+use http2::{Http2AbuseLimits, Http2Config, Http2Settings};
 use params::{DebugBit, Params};
 
 /// Parameters, and what follows from them: for connections in clear text, and for those with TLS.
 struct Worked {
     params: Arc<Params>,
-    clear: Arc<Config>,
-    sealed: Arc<Config>,
+    clear: Arc<Http2Config>,
+    sealed: Arc<Http2Config>,
 }
 
 thread_local! {
     static WORKED: RefCell<Option<Worked>> = const { RefCell::new(None) };
 }
 
-pub(super) fn current(params: &Arc<Params>, is_sealed: bool) -> Arc<Config> {
+pub(super) fn current(params: &Arc<Params>, is_sealed: bool) -> Arc<Http2Config> {
     WORKED.with_borrow_mut(|worked| {
         if worked.as_ref().is_none_or(|worked| !Arc::ptr_eq(&worked.params, params)) {
             let [clear, sealed] = [false, true].map(|seals| Arc::new(config(params, seals)));
@@ -33,11 +33,11 @@ pub(super) fn current(params: &Arc<Params>, is_sealed: bool) -> Arc<Config> {
     })
 }
 
-fn config(params: &Params, is_sealed: bool) -> Config {
-    Config {
+fn config(params: &Params, is_sealed: bool) -> Http2Config {
+    Http2Config {
         settings: settings(params, is_sealed),
         limits: limits(params),
-        windows: Windows {
+        windows: ReceiveWindow {
             low_water: bytes(params.h2_rx_window_low_water),
             increment: bytes(params.h2_rx_window_increment),
             max_unread: bytes(params.h2_rx_unread),
@@ -52,8 +52,8 @@ fn config(params: &Params, is_sealed: bool) -> Config {
 const MOST_STREAMS: u32 = 10_000;
 
 /// In clear text just what varnishd announces, whose accounts of sessions count it; with TLS, which it hasn't got, also what came later.
-fn settings(params: &Params, is_sealed: bool) -> Settings {
-    Settings {
+fn settings(params: &Params, is_sealed: bool) -> Http2Settings {
+    Http2Settings {
         header_table_size: bytes(params.h2_header_table_size),
         max_concurrent_streams: bytes(params.h2_max_concurrent_streams).min(MOST_STREAMS),
         initial_window_size: bytes(params.h2_initial_window_size),
@@ -61,12 +61,12 @@ fn settings(params: &Params, is_sealed: bool) -> Settings {
         max_header_list_size: bytes(params.h2_max_header_list_size),
         enable_connect_protocol: is_sealed,
         no_rfc7540_priorities: is_sealed,
-        ..Settings::default()
+        ..Http2Settings::default()
     }
 }
 
-fn limits(params: &Params) -> Limits {
-    Limits {
+fn limits(params: &Params) -> Http2AbuseLimits {
+    Http2AbuseLimits {
         period: params.h2_rapid_reset_period.as_secs_f64().ceil() as u32,
         rapid_reset_ms: bytes(params.h2_rapid_reset.as_millis()),
         rapid_resets: params.h2_rapid_reset_limit,

@@ -35,17 +35,17 @@ pub(super) fn enter(mux: &Rc<Mux>) {
     engine.drain_watch.http2_untold.fetch_add(1, Ordering::Relaxed);
     let is_watched = CONNECTIONS.with_borrow_mut(|connections| {
         let weak = Rc::downgrade(mux);
-        let seat = match connections.free.pop() {
-            Some(seat) => {
-                connections.all[seat] = weak;
-                seat
+        let slot = match connections.free.pop() {
+            Some(slot) => {
+                connections.all[slot] = weak;
+                slot
             }
             None => {
                 connections.all.push(weak);
                 connections.all.len() - 1
             }
         };
-        mux.seat.set(seat);
+        mux.slot.set(slot);
         std::mem::replace(&mut connections.is_watched, true)
     });
     if !is_watched {
@@ -53,12 +53,12 @@ pub(super) fn enter(mux: &Rc<Mux>) {
     }
 }
 
-pub(super) fn leave(seat: usize) {
+pub(super) fn leave(slot: usize) {
     // A thread that is ending has no list any more.
     let _ = CONNECTIONS.try_with(|connections| {
         let connections = &mut *connections.borrow_mut();
-        connections.all[seat] = Weak::new();
-        connections.free.push(seat);
+        connections.all[slot] = Weak::new();
+        connections.free.push(slot);
     });
 }
 

@@ -2,7 +2,7 @@
 //! What a connection and its streams share: the codec, the output, and the streams themselves. All on one thread, and borrowed for
 //! the length of one call.
 //!
-//! Streams queue what they have; [`State::pump`] moves it into the output by turns, as far as windows and the socket go, and the
+//! Streams queue what they have; [`MuxState::pump`] moves it into the output by turns, as far as windows and the socket go, and the
 //! connection's task writes that.
 
 use std::cell::{Cell, RefCell};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use base::Mono;
 use engine::Sess;
-use engine::transport::{Acct, BodyError, SendError};
+use engine::transport::{ReqBodyError, SendError, TransportAcct};
 use http2::frame::END_STREAM;
 use http2::{Connection, ErrorCode, FrameHeader, Grant};
 use rt::Instant;
@@ -27,7 +27,7 @@ use super::stream::{End, Gone, Phase, Stream};
 use super::upgrade::Upgraded;
 use super::wire::Wire;
 use super::{codes, config, drain};
-use crate::output::Output;
+use crate::output::OutputQueue;
 use crate::waits::LINGER;
 
 /// The output isn't filled beyond this: what is in it can't be overtaken any more.
@@ -43,15 +43,15 @@ pub(super) const CLOSED_TEXT: &str = "connection was closed";
 
 pub(crate) struct Mux {
     pub(super) sess: Rc<Sess>,
-    state: RefCell<State>,
+    state: RefCell<MuxState>,
     /// The request that asked for the upgrade, until the client's preface has come.
     pub(super) upgraded: Cell<Option<Box<Upgraded>>>,
-    pub(super) seat: Cell<usize>,
+    pub(super) slot: Cell<usize>,
 }
 
-pub(super) struct State {
+pub(super) struct MuxState {
     pub(super) codec: Connection,
-    pub(super) output: Output,
+    pub(super) output: OutputQueue,
     pub(super) wire: Wire,
     streams: Places,
     /// Streams whose response is complete and whose request isn't, and when each is reset, the first one first. The codec counts them among those
@@ -75,9 +75,9 @@ impl Mux {
         let engine = &sess.engine;
         let (config, now) =
             (config::current(&engine.params.load_full(), sess.tls.get().is_some()), engine.clock.mono());
-        let mut state = State {
+        let mut state = MuxState {
             codec: Connection::server(config.clone(), now),
-            output: Output::default(),
+            output: OutputQueue::default(),
             wire: Wire::new(sess),
             streams: Places::default(),
             lingering: VecDeque::new(),
@@ -92,11 +92,11 @@ impl Mux {
         if let Some(upgraded) = &upgraded {
             state.upgrade(config, upgraded, now);
         }
-        Mux { sess: sess.clone(), state: RefCell::new(state), upgraded: Cell::new(upgraded), seat: Cell::new(0) }
+        Mux { sess: sess.clone(), state: RefCell::new(state), upgraded: Cell::new(upgraded), slot: Cell::new(0) }
     }
 
     /// Works on what is shared.
-    pub(super) fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut MuxState) -> T) -> T {
         work(&mut self.state.borrow_mut())
     }
 
@@ -142,7 +142,7 @@ impl Mux {
     pub(crate) fn close(&self) {
         if let Some(mut upgraded) = self.upgraded.take() {
             self.with(|state| state.wire.debug(format_args!("H2: No/Bad OU PRISM")));
-            let acct = Acct { req_head: upgraded.head_bytes, ..Acct::default() };
+            let acct = TransportAcct { req_head: upgraded.head_bytes, ..TransportAcct::default() };
             upgraded.req.finish_with(acct);
         }
         self.with(|state| state.wire.close());
@@ -151,15 +151,15 @@ impl Mux {
 
 impl Drop for Mux {
     fn drop(&mut self) {
-        drain::leave(self.seat.get());
+        drain::leave(self.slot.get());
         if !self.state.get_mut().is_told {
             self.sess.engine.drain_watch.http2_untold.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-impl State {
-    fn upgrade(&mut self, config: Arc<http2::Config>, upgraded: &Upgraded, now: Mono) {
+impl MuxState {
+    fn upgrade(&mut self, config: Arc<http2::Http2Config>, upgraded: &Upgraded, now: Mono) {
         match Connection::upgraded(config, &upgraded.settings, now) {
             Ok(codec) => self.codec = codec,
             // They were read without a fault before.
@@ -441,7 +441,7 @@ impl State {
         self.is_ended = true;
         self.codec.go_away(ErrorCode::EnhanceYourCalm);
         for stream in self.streams.iter_mut().filter(|stream| stream.id != 0) {
-            stream.end(Gone::TooSlow, BodyError::Closed(CLOSED_TEXT));
+            stream.end(Gone::TooSlow, ReqBodyError::Closed(CLOSED_TEXT));
         }
         self.notify();
     }
@@ -456,12 +456,12 @@ impl State {
             self.wire.count_late();
         }
         self.codec.reset(id, code);
-        self.streams[place].end(gone, BodyError::GivenUp);
+        self.streams[place].end(gone, ReqBodyError::GivenUp);
         self.notify();
     }
 
     /// A stream is over, by the codec's word.
-    pub(super) fn lost(&mut self, id: u32, gone: Gone, error: BodyError) {
+    pub(super) fn lost(&mut self, id: u32, gone: Gone, error: ReqBodyError) {
         if let Some(place) = self.find(id) {
             self.streams[place].end(gone, error);
         }
@@ -469,7 +469,7 @@ impl State {
 
     pub(super) fn end_all(&mut self) {
         for stream in self.streams.iter_mut().filter(|stream| stream.id != 0) {
-            stream.end(Gone::ByClient, BodyError::Closed(CLOSED_TEXT));
+            stream.end(Gone::ByClient, ReqBodyError::Closed(CLOSED_TEXT));
         }
     }
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::task::Context;
 
 use base::Real;
-use engine::transport::{Acct, Transport};
+use engine::transport::{Transport, TransportAcct};
 use engine::{Req, Sess, contain};
-use http2::fields::{FieldFault, Malformed, Refusal};
+use http2::fields::{FieldFault, FieldsRefusal, Malformed};
 use message::{Head, HeadLimits};
 use params::Params;
 use tables::proxy_error::ProxyError;
@@ -32,7 +32,7 @@ pub(super) struct Job {
 }
 
 pub(super) enum JobKind {
-    New { head: Head, refusal: Option<Refusal>, is_tunnel: bool, t_req: Real, params: Arc<Params> },
+    New { head: Head, refusal: Option<FieldsRefusal>, is_tunnel: bool, t_req: Real, params: Arc<Params> },
     Upgraded(Box<Upgraded>),
 }
 
@@ -94,14 +94,14 @@ async fn busy(job: Job, (): ()) -> ((), ()) {
     ((), ())
 }
 
-async fn serve(mut h2: H2, req: &mut Req, refusal: Option<Refusal>) {
+async fn serve(mut h2: H2, req: &mut Req, refusal: Option<FieldsRefusal>) {
     match refusal {
         // The client has taken it back already: nothing is fetched for it.
         _ if h2.is_gone() => {}
         None => answer(&mut h2, req).await,
-        Some(Refusal::SeveralHosts) => req.refuse_head(&mut h2, 400, "Multiple Host: headers"),
-        Some(Refusal::Connect) => req.refuse_head(&mut h2, 405, "CONNECT is not served"),
-        Some(Refusal::Protocol) => req.refuse_head(&mut h2, 501, "Unknown :protocol"),
+        Some(FieldsRefusal::SeveralHosts) => req.refuse_head(&mut h2, 400, "Multiple Host: headers"),
+        Some(FieldsRefusal::Connect) => req.refuse_head(&mut h2, 405, "CONNECT is not served"),
+        Some(FieldsRefusal::Protocol) => req.refuse_head(&mut h2, 501, "Unknown :protocol"),
     }
     req.body.give_up();
     // Why it can't be sent any more is known to the stream.
@@ -141,7 +141,7 @@ pub(super) fn refuse(sess: &Rc<Sess>, params: Arc<Params>, malformed: &Malformed
         true => req.log.lost_header(&[&malformed.record()]),
         false => req.log.put(Tag::BogoHeader, &malformed.record()),
     }
-    req.finish_with(Acct { req_head: head_bytes, ..Acct::default() });
+    req.finish_with(TransportAcct { req_head: head_bytes, ..TransportAcct::default() });
     engine::current::end();
 }
 

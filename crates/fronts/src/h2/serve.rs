@@ -19,21 +19,21 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use base::Mono;
-use engine::transport::BodyError;
-use http2::{ErrorCode, Event, Fault, Kind, Scratch, Step};
+use engine::transport::ReqBodyError;
+use http2::{ErrorCode, Http2Event, Http2Fault, Http2FrameType, Http2Scratch, ReceiveStep};
 use message::Head;
 use params::Params;
 use rt::{Deadline, Instant};
 use tables::close::SessClose;
 
-use super::mux::{Mux, RESET_TEXT, State};
+use super::mux::{Mux, MuxState, RESET_TEXT};
 use super::places::Places;
 use super::request::{self, Job, JobKind};
 use super::stream::{Gone, Phase};
 use super::{codes, wire};
 use crate::buffers::Buffers;
-use crate::conn::{CloseState, Conn};
-use crate::session::Outcome;
+use crate::conn::{ClientConn, CloseState};
+use crate::session::SessionOutcome;
 use crate::waits::SendWait;
 
 const READ_BYTES: usize = 16 * 1024;
@@ -47,7 +47,7 @@ const REQUEST_MICROS: u32 = 10;
 const KEPT_JOBS: usize = 32;
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    static SCRATCH: RefCell<Http2Scratch> = RefCell::default();
 }
 
 /// Memory of a busy connection. It stays with what the connection was busy on (see [`crate::runner`]).
@@ -60,7 +60,7 @@ pub(super) struct Workspace {
 }
 
 pub(super) struct Serving {
-    conn: Box<Conn>,
+    conn: Box<ClientConn>,
     mux: Rc<Mux>,
     head: Head,
     params: Arc<Params>,
@@ -82,7 +82,7 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    pub(super) fn new(mut conn: Box<Conn>, workspace: Workspace) -> Self {
+    pub(super) fn new(mut conn: Box<ClientConn>, workspace: Workspace) -> Self {
         let mux = conn.h2.clone().expect("a connection that speaks HTTP/2 has its codec");
         let Workspace { buffers: Buffers { input, mut output }, codec, streams, waiting } = workspace;
         if conn.input.is_empty() {
@@ -114,7 +114,7 @@ impl Serving {
     }
 
     /// The connection is idle from now on, or at its end.
-    pub(super) fn into_parts(mut self) -> (Box<Conn>, Workspace) {
+    pub(super) fn into_parts(mut self) -> (Box<ClientConn>, Workspace) {
         request::leave_head(self.head);
         let (output, (codec, streams)) = self.mux.with(|state| (std::mem::take(&mut state.output), state.rest()));
         if self.was_active {
@@ -127,7 +127,7 @@ impl Serving {
         (self.conn, Workspace { buffers, codec, streams, waiting: self.waiting })
     }
 
-    pub(super) async fn run(&mut self) -> Outcome {
+    pub(super) async fn run(&mut self) -> SessionOutcome {
         poll_fn(|cx| {
             self.mux.with(|state| state.is_running = true);
             let polled = self.poll(cx);
@@ -137,7 +137,7 @@ impl Serving {
         .await
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<SessionOutcome> {
         for _ in 0..ROUNDS {
             let has_turn = self.poll_turn(cx).is_ready();
             let is_held = self.is_held();
@@ -232,7 +232,7 @@ impl Serving {
                     let step = state.codec.receive(rest, now, &mut self.head, scratch);
                     at += step.consumed;
                     state.wire.received(step.frame, &rest[step.payload.clone()]);
-                    let is_none = matches!(step.event, Event::None);
+                    let is_none = matches!(step.event, Http2Event::None);
                     let is_over = is_none && at == input.len();
                     idle_steps = if is_none && step.consumed == 0 { idle_steps + 1 } else { 0 };
                     debug_assert!(idle_steps < 3, "the codec takes all that comes");
@@ -242,7 +242,7 @@ impl Serving {
                         state.close.get_or_insert(SessClose::RxJunk);
                         return state.end_all();
                     }
-                    if state.preface_left > 0 && !matches!(step.event, Event::Fault(_)) {
+                    if state.preface_left > 0 && !matches!(step.event, Http2Event::Fault(_)) {
                         self.take_preface(state, step.consumed, jobs);
                     }
                     self.act(state, step, rest, now, jobs);
@@ -254,7 +254,7 @@ impl Serving {
         });
     }
 
-    fn take_preface(&mut self, state: &mut State, consumed: usize, jobs: &mut VecDeque<Job>) {
+    fn take_preface(&mut self, state: &mut MuxState, consumed: usize, jobs: &mut VecDeque<Job>) {
         state.preface_left = state.preface_left.saturating_sub(consumed);
         if state.preface_left > 0 {
             return;
@@ -267,12 +267,13 @@ impl Serving {
         }
     }
 
-    fn act(&mut self, state: &mut State, step: Step, input: &[u8], now: Mono, jobs: &mut VecDeque<Job>) {
+    fn act(&mut self, state: &mut MuxState, step: ReceiveStep, input: &[u8], now: Mono, jobs: &mut VecDeque<Job>) {
         // Who asks for nothing is idle, whatever else is said.
-        self.was_active |= matches!(step.event, Event::Head { .. } | Event::Trailers { .. } | Event::Data { .. });
+        self.was_active |=
+            matches!(step.event, Http2Event::Head { .. } | Http2Event::Trailers { .. } | Http2Event::Data { .. });
         match step.event {
-            Event::None | Event::SettingsAck | Event::PingAck(_) => {}
-            Event::Head { stream, end, section } => {
+            Http2Event::None | Http2Event::SettingsAck | Http2Event::PingAck(_) => {}
+            Http2Event::Head { stream, end, section } => {
                 let phase = if end { Phase::None } else { Phase::Open };
                 let head_bytes = state.wire.section_bytes();
                 let place = state.open(stream, phase, section.content_length, head_bytes);
@@ -283,7 +284,7 @@ impl Serving {
                 let kind = JobKind::New { head, refusal, is_tunnel: section.extended, t_req, params };
                 jobs.push_back(Job { mux: self.mux.clone(), place, kind });
             }
-            Event::Trailers { stream } => {
+            Http2Event::Trailers { stream } => {
                 if let Some(place) = state.find(stream) {
                     let trailers = std::mem::replace(&mut self.head, request::spare_head(&self.params));
                     state.stream(place).upload.end_with(trailers);
@@ -291,7 +292,7 @@ impl Serving {
                 }
                 state.end_lingering(stream);
             }
-            Event::Data { stream, body, end } => match state.find(stream) {
+            Http2Event::Data { stream, body, end } => match state.find(stream) {
                 Some(place) => {
                     state.stream(place).upload.push(&input[body], end);
                     state.stream(place).wake();
@@ -303,43 +304,43 @@ impl Serving {
                     }
                 }
             },
-            Event::Reset { stream, .. } => {
-                state.lost(stream, Gone::ByClient, BodyError::Closed(RESET_TEXT));
+            Http2Event::Reset { stream, .. } => {
+                state.lost(stream, Gone::ByClient, ReqBodyError::Closed(RESET_TEXT));
                 state.end_lingering(stream);
             }
-            Event::Broken { stream, fault } => {
+            Http2Event::Broken { stream, fault } => {
                 state.wire.debug(format_args!("H2: stream {stream}: {}", fault.text));
                 state.wire.debug(format_args!("H2: stream {stream}: {}", codes::meaning(fault.code)));
                 self.conn.sess.engine.main.h2_streams_broken.inc();
-                state.lost(stream, Gone::ByUs, BodyError::Malformed(fault.text));
+                state.lost(stream, Gone::ByUs, ReqBodyError::Malformed(fault.text));
                 state.end_lingering(stream);
             }
-            Event::BadHead { stream, malformed } => {
+            Http2Event::BadHead { stream, malformed } => {
                 request::refuse(&self.conn.sess, self.params.clone(), &malformed, state.wire.section_bytes());
                 self.conn.sess.engine.main.h2_streams_broken.inc();
                 let code = malformed.code();
                 state.wire.debug(format_args!("H2: stream {stream}: {}", codes::meaning(code)));
             }
-            Event::Refused { stream } => {
+            Http2Event::Refused { stream } => {
                 self.conn.sess.engine.main.h2_streams_refused.inc();
                 state.wire.debug(format_args!("H2: stream {stream}: Hit maximum number of concurrent streams"));
                 state.wire.debug(format_args!("H2: stream {stream}: {}", codes::meaning(ErrorCode::RefusedStream)));
             }
-            Event::Settings => {
-                if step.frame.is_some_and(|frame| frame.kind == Kind::Settings) {
+            Http2Event::Settings => {
+                if step.frame.is_some_and(|frame| frame.kind == Http2FrameType::Settings) {
                     let payload = &input[step.payload];
                     wire::settings_text(payload).for_each(|text| state.wire.debug(format_args!("{text}")));
                 }
                 state.window_opened(0, now, &self.conn.sess);
             }
-            Event::Window { stream } => state.window_opened(stream, now, &self.conn.sess),
-            Event::GoAway { code, .. } => self.leave(state, code),
-            Event::Fault(fault) => self.fail(state, fault),
+            Http2Event::Window { stream } => state.window_opened(stream, now, &self.conn.sess),
+            Http2Event::GoAway { code, .. } => self.leave(state, code),
+            Http2Event::Fault(fault) => self.fail(state, fault),
         }
     }
 
     /// The client opens no more streams. As varnishd ends all at once if something was wrong.
-    fn leave(&mut self, state: &mut State, code: ErrorCode) {
+    fn leave(&mut self, state: &mut MuxState, code: ErrorCode) {
         state.wire.debug(format_args!("GOAWAY {}", code.name()));
         state.close.get_or_insert(codes::close_reason(code));
         if code != ErrorCode::NoError {
@@ -349,7 +350,7 @@ impl Serving {
     }
 
     /// The client broke the protocol or asked for too much: GOAWAY is in the output.
-    fn fail(&mut self, state: &mut State, fault: Fault) {
+    fn fail(&mut self, state: &mut MuxState, fault: Http2Fault) {
         state.wire.debug(format_args!("H2: {}", fault.text));
         state.wire.debug(format_args!("H2 CLEANUP {}", fault.code.name()));
         if let Some(abuse) = fault.abuse {
@@ -366,7 +367,7 @@ impl Serving {
     }
 
     fn reset_lingering(&mut self, cx: &mut Context<'_>) {
-        while let Some(until) = self.mux.with(State::reset_lingering) {
+        while let Some(until) = self.mux.with(MuxState::reset_lingering) {
             let timer = match &mut self.linger {
                 Some((at, timer)) if *at == until => timer,
                 other => &mut other.insert((until, Deadline::until(until))).1,
@@ -399,7 +400,7 @@ impl Serving {
     fn write(&mut self, cx: &mut Context<'_>) {
         self.conn.set_tos();
         while !self.is_lost {
-            let waiting = self.mux.with(State::fill);
+            let waiting = self.mux.with(MuxState::fill);
             if waiting == 0 {
                 self.mux.has_said_all();
                 return;
@@ -427,7 +428,7 @@ impl Serving {
         }
     }
 
-    fn outcome(&mut self, has_read: bool) -> Option<Outcome> {
+    fn outcome(&mut self, has_read: bool) -> Option<SessionOutcome> {
         let (live, lingers, unsent, close) =
             self.mux.with(|state| (state.live(), state.lingers(), state.output.len(), state.close));
         if !self.is_lost && unsent > 0 {
@@ -442,22 +443,22 @@ impl Serving {
         }
         if self.is_lost || self.is_shut {
             let state = CloseState { is_sending: !self.is_lost, ..CloseState::default() };
-            return Some(Outcome::End(close.unwrap_or(SessClose::RemClose), state));
+            return Some(SessionOutcome::End(close.unwrap_or(SessClose::RemClose), state));
         }
         if has_read || lingers {
             return None;
         }
         match close {
-            Some(SessClose::RemClose) => Some(Outcome::End(SessClose::RemClose, CloseState::default())),
+            Some(SessClose::RemClose) => Some(SessionOutcome::End(SessClose::RemClose, CloseState::default())),
             // After a fault it waits for the client to go, no longer than for a request.
-            Some(_) | None => Some(Outcome::Idle),
+            Some(_) | None => Some(SessionOutcome::Idle),
         }
     }
 }
 
 /// The connection was idle, and ends for the reason `close`: a client that is still there is told, as far as the socket takes it at once.
 /// Why the session ends, in varnishd's words.
-pub(crate) fn say_goodbye(conn: &Conn, mux: &Mux, close: SessClose) -> SessClose {
+pub(crate) fn say_goodbye(conn: &ClientConn, mux: &Mux, close: SessClose) -> SessClose {
     mux.with(|state| {
         let status = if close == SessClose::RemClose { "EOF" } else { "TIMEOUT" };
         state.wire.debug(format_args!("H2: No frame (hs={status})"));

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::task::{Context, Waker};
 
 use base::Mono;
-use engine::transport::{Acct, BodyError, BodyState};
+use engine::transport::{BodyState, ReqBodyError, TransportAcct};
 use message::Head;
 use storage::Buf;
 
@@ -26,7 +26,7 @@ pub(super) enum Gone {
 #[derive(Default)]
 pub(super) struct Stream {
     pub(super) id: u32,
-    pub(super) acct: Acct,
+    pub(super) acct: TransportAcct,
     pub(super) upload: Upload,
     pub(super) download: Download,
     pub(super) gone: Option<Gone>,
@@ -59,7 +59,7 @@ impl Stream {
     }
 
     /// Nothing more comes and nothing more is wanted.
-    pub(super) fn end(&mut self, gone: Gone, error: BodyError) {
+    pub(super) fn end(&mut self, gone: Gone, error: ReqBodyError) {
         self.gone.get_or_insert(gone);
         self.upload.fail(error);
         self.download.clear();
@@ -89,7 +89,7 @@ pub(super) enum Phase {
     Ended,
     /// All has come and was read.
     Done,
-    Failed(BodyError),
+    Failed(ReqBodyError),
 }
 
 #[derive(Default)]
@@ -146,7 +146,7 @@ impl Upload {
         self.trailers.take().map(|head| *head)
     }
 
-    pub(super) fn fail(&mut self, error: BodyError) {
+    pub(super) fn fail(&mut self, error: ReqBodyError) {
         if matches!(self.phase, Phase::Open) {
             self.phase = Phase::Failed(error);
             self.arrived = Vec::new();
@@ -154,7 +154,7 @@ impl Upload {
     }
 
     /// The next bytes, or that nothing more will come; `None`: it has to be waited for.
-    pub(super) fn take(&mut self) -> Option<Result<Option<Buf>, BodyError>> {
+    pub(super) fn take(&mut self) -> Option<Result<Option<Buf>, ReqBodyError>> {
         if !self.arrived.is_empty() {
             return Some(Ok(Some(Buf::unaccounted(std::mem::take(&mut self.arrived)))));
         }
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(upload.take().unwrap().unwrap().as_deref(), Some(&b"body"[..]));
         assert!(upload.take().unwrap().unwrap().is_none());
         assert_eq!((upload.len(), upload.state()), (None, BodyState::Done));
-        upload.fail(BodyError::Closed("late"));
+        upload.fail(ReqBodyError::Closed("late"));
         assert_eq!(upload.state(), BodyState::Done, "what was whole stays so");
     }
 
@@ -266,9 +266,9 @@ mod tests {
     fn a_body_that_breaks_is_never_whole() {
         let mut upload = Upload { phase: Phase::Open, ..Upload::default() };
         upload.push(b"half", false);
-        upload.fail(BodyError::Closed("reset"));
+        upload.fail(ReqBodyError::Closed("reset"));
         upload.push(b"", true);
-        assert_eq!(upload.take().unwrap().err(), Some(BodyError::Closed("reset")));
+        assert_eq!(upload.take().unwrap().err(), Some(ReqBodyError::Closed("reset")));
         assert_eq!(upload.state(), BodyState::Failed);
     }
 

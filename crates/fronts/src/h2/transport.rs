@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use engine::httplog::RESP;
-use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
+use engine::transport::{BodyLen, BodyState, ReqBodyError, SendError, Transport, TransportAcct, Tunnel};
 use http2::ErrorCode;
 use message::{Head, hop};
 use rt::{Instant, Sleep};
@@ -18,9 +18,9 @@ use tables::close::SessClose;
 use tables::tags::Tag;
 
 use super::PROTOCOL;
-use super::mux::{Mux, State};
+use super::mux::{Mux, MuxState};
 use super::stream::{End, Gone, Stream};
-use crate::pace::{Pace, PaceVerdict};
+use crate::pace::{BytePace, PaceVerdict};
 use crate::waits::RecvWait;
 
 /// Text in records of a transaction whose client sends nothing.
@@ -34,7 +34,7 @@ pub(super) struct H2 {
     /// Bytes of an announced length that are still to be queued.
     left: Option<u64>,
     recv: RecvWait,
-    pace: Pace,
+    pace: BytePace,
     behind: usize,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -47,7 +47,7 @@ impl H2 {
             is_tunnel,
             left: None,
             recv: RecvWait::default(),
-            pace: Pace::default(),
+            pace: BytePace::default(),
             behind: 0,
             timer: None,
         }
@@ -96,7 +96,7 @@ impl H2 {
     }
 
     /// Time for which the client may go on as it does; zero if it may not.
-    fn patience(&mut self, state: &mut State) -> Duration {
+    fn patience(&mut self, state: &mut MuxState) -> Duration {
         let sess = &self.mux.sess;
         let engine = &sess.engine;
         let (stream, now) = (state.stream(self.place), engine.clock.mono());
@@ -294,7 +294,7 @@ impl Transport for H2 {
         self.with(|_, stream| stream.upload.len())
     }
 
-    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReqBodyError>> {
         let taken = self.mux.with(|state| {
             let (codec, stream) = state.parts(self.place);
             let taken = stream.upload.take();
@@ -320,7 +320,7 @@ impl Transport for H2 {
             }
             None if self.is_tunnel => Poll::Pending,
             None => self.recv.poll(&self.mux.sess, cx).map(|()| {
-                let error = BodyError::TimedOut(STALLED_TEXT);
+                let error = ReqBodyError::TimedOut(STALLED_TEXT);
                 self.with(|_, stream| stream.upload.fail(error));
                 Err(error)
             }),
@@ -339,7 +339,7 @@ impl Transport for H2 {
         None
     }
 
-    fn acct(&self) -> Acct {
+    fn acct(&self) -> TransportAcct {
         self.with(|_, stream| stream.acct)
     }
 }

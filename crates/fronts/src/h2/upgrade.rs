@@ -4,8 +4,8 @@
 
 use engine::Req;
 use engine::httplog::REQ;
-use http2::Settings;
-use message::{Head, Version, list, names};
+use http2::Http2Settings;
+use message::{Head, HttpVersion, list, names};
 use params::{DebugBit, FeatureBit};
 use tables::tags::Tag;
 
@@ -17,7 +17,7 @@ pub(crate) const SWITCHING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nConnec
 pub(crate) struct Upgraded {
     pub(crate) req: Req,
     pub(crate) head_bytes: u64,
-    pub(super) settings: Settings,
+    pub(super) settings: Http2Settings,
 }
 
 pub(crate) fn is_wanted(req: &mut Req, has_body: bool) -> bool {
@@ -43,7 +43,10 @@ pub(crate) fn is_wanted(req: &mut Req, has_body: bool) -> bool {
 /// 7540 3.2.1).
 fn is_for_us(head: &Head) -> bool {
     let says = |option| head.get_all(names::CONNECTION.as_bytes()).any(|value| list::has(value, option));
-    head.version() == Version::HTTP11 && says(b"upgrade") && !says(b"close") && head.count(names::HTTP2_SETTINGS) == 1
+    head.version() == HttpVersion::HTTP11
+        && says(b"upgrade")
+        && !says(b"close")
+        && head.count(names::HTTP2_SETTINGS) == 1
 }
 
 /// Makes the request a stream's. `Err`: its settings are none.
@@ -51,7 +54,7 @@ pub(crate) fn upgrade(mut req: Req, head_bytes: u64) -> Result<Box<Upgraded>, Bo
     req.log.put(Tag::Debug, b"H2 Optimistic Upgrade");
     let is_lax = req.params().debug.has(DebugBit::H2Nocheck);
     let field = req.head.get(names::HTTP2_SETTINGS);
-    let settings = field.and_then(|field| Settings::from_upgrade(field, is_lax));
+    let settings = field.and_then(|field| Http2Settings::from_upgrade(field, is_lax));
     if let Some(field) = field.map(<[u8]>::to_vec) {
         req.log.put_parts(Tag::Debug, &[b"H2CS ", &field]);
     }

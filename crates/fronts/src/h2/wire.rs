@@ -7,8 +7,8 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 use engine::Sess;
-use engine::transport::Acct;
-use http2::{FrameHeader, Kind};
+use engine::transport::TransportAcct;
+use http2::{FrameHeader, Http2FrameType};
 use shm::vsl::Marker;
 use tables::tags::Tag;
 
@@ -17,7 +17,7 @@ const SHOWN_BYTES: usize = 4096;
 pub(super) struct Wire {
     sess: Rc<Sess>,
     /// Bytes of frame headers, and of frames that belong to no message.
-    pub(super) acct: Acct,
+    pub(super) acct: TransportAcct,
     section_bytes: u64,
     frame: Option<FrameHeader>,
     /// Payload of a frame, as far as it has come and is shown.
@@ -27,7 +27,7 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new(sess: &Rc<Sess>) -> Self {
-        let acct = Acct::default();
+        let acct = TransportAcct::default();
         Wire { sess: sess.clone(), acct, section_bytes: 0, frame: None, payload: Vec::new(), left: 0 }
     }
 
@@ -38,9 +38,9 @@ impl Wire {
         if let Some(header) = header {
             self.acct.req_head += http2::frame::HEADER_BYTES as u64;
             match header.kind {
-                Kind::Headers => self.section_bytes = header.len.into(),
-                Kind::Continuation => self.section_bytes += u64::from(header.len),
-                Kind::Data => {}
+                Http2FrameType::Headers => self.section_bytes = header.len.into(),
+                Http2FrameType::Continuation => self.section_bytes += u64::from(header.len),
+                Http2FrameType::Data => {}
                 _ => self.acct.req_body += u64::from(header.len),
             }
             (self.frame, self.left) = (Some(header), header.len as usize);
@@ -76,7 +76,7 @@ impl Wire {
     #[inline]
     pub(super) fn sent(&mut self, header: FrameHeader, payload: &[u8]) {
         self.acct.resp_head += http2::frame::HEADER_BYTES as u64;
-        if !matches!(header.kind, Kind::Headers | Kind::Continuation | Kind::Data) {
+        if !matches!(header.kind, Http2FrameType::Headers | Http2FrameType::Continuation | Http2FrameType::Data) {
             self.acct.resp_body += u64::from(header.len);
         }
         if self.is_logged(&[Tag::H2TxHdr, Tag::H2TxBody]) {
@@ -122,7 +122,7 @@ impl Wire {
         main.s_resp_hdrbytes.add(acct.resp_head);
         main.s_resp_bodybytes.add(acct.resp_body);
         let (req, resp) = (acct.req_head + acct.req_body, acct.resp_head + acct.resp_body);
-        let Acct { req_head, req_body, resp_head, resp_body } = acct;
+        let TransportAcct { req_head, req_body, resp_head, resp_body } = acct;
         let text = format_args!("{req_head} {req_body} {req} {resp_head} {resp_body} {resp}");
         self.sess.engine.log.write_onef(Tag::ReqAcct, self.sess.vxid, Marker::Client, text);
     }
@@ -177,17 +177,17 @@ pub(super) fn settings_text(payload: &[u8]) -> impl Iterator<Item = String> {
 mod tests {
     use super::*;
 
-    fn shown(kind: Kind, flags: u8, stream: u32, payload: &[u8]) -> String {
+    fn shown(kind: Http2FrameType, flags: u8, stream: u32, payload: &[u8]) -> String {
         let frame = FrameHeader { len: payload.len() as u32, kind, flags, stream };
         Shown { frame, payload }.to_string()
     }
 
     #[test]
     fn frames_look_as_varnishds() {
-        assert_eq!(shown(Kind::Settings, 1, 0, b""), "SETTINGS[0] 0x01 0x00000000");
-        assert_eq!(shown(Kind::RstStream, 0, 5, &[0, 0, 0, 8]), "RST_STREAM[4] 0x00 0x00000005 0x00000008");
-        assert_eq!(shown(Kind::GoAway, 0, 0, &[0; 8]), "GOAWAY[8] 0x00 0x00000000 0x0...0");
-        assert_eq!(shown(Kind::Data, 9, 3, b"\x01a"), "DATA[2] 0x09 0x00000003 0x0161");
+        assert_eq!(shown(Http2FrameType::Settings, 1, 0, b""), "SETTINGS[0] 0x01 0x00000000");
+        assert_eq!(shown(Http2FrameType::RstStream, 0, 5, &[0, 0, 0, 8]), "RST_STREAM[4] 0x00 0x00000005 0x00000008");
+        assert_eq!(shown(Http2FrameType::GoAway, 0, 0, &[0; 8]), "GOAWAY[8] 0x00 0x00000000 0x0...0");
+        assert_eq!(shown(Http2FrameType::Data, 9, 3, b"\x01a"), "DATA[2] 0x09 0x00000003 0x0161");
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 
 use http2::priority::Priority;
-use http3::control::{self, DecoderStream, Event, MAX_FRAME_BYTES, Reader, StreamKind, check_encoder};
-use http3::{Abuse, Code, Error, varint};
+use http3::control::{self, ControlEvent, ControlReader, DecoderStream, MAX_FRAME_BYTES, StreamKind, check_encoder};
+use http3::{Http3Abuse, Http3Error, Http3ErrorCode, varint};
 use net::quic::{RecvStream, VarInt};
 
 use super::link::Link;
@@ -76,7 +76,7 @@ impl Input {
     }
 }
 
-async fn read(link: &Link, stream: RecvStream) -> Result<(), Error> {
+async fn read(link: &Link, stream: RecvStream) -> Result<(), Http3Error> {
     let mut input = Input { stream, held: Vec::new() };
     let number = loop {
         match varint::read(&input.held) {
@@ -85,7 +85,7 @@ async fn read(link: &Link, stream: RecvStream) -> Result<(), Error> {
                 break number;
             }
             // One that ends before it says what it is is nobody's.
-            None if !input.more().await => return link.count(Abuse::Stream, 1),
+            None if !input.more().await => return link.count(Http3Abuse::Stream, 1),
             None => {}
         }
     };
@@ -93,14 +93,17 @@ async fn read(link: &Link, stream: RecvStream) -> Result<(), Error> {
         StreamKind::Control => 0,
         StreamKind::Encoder => 1,
         StreamKind::Decoder => 2,
-        StreamKind::Push => return Err(Error::connection(Code::StreamCreation, "Push by a client")),
+        StreamKind::Push => return Err(Http3Error::connection(Http3ErrorCode::StreamCreation, "Push by a client")),
         StreamKind::Other => {
-            let _ = input.stream.stop(VarInt::from_u32(Code::StreamCreation.number()));
-            return link.count(Abuse::Stream, 1);
+            let _ = input.stream.stop(VarInt::from_u32(Http3ErrorCode::StreamCreation.number()));
+            return link.count(Http3Abuse::Stream, 1);
         }
     };
     if link.has_stream[once].replace(true) {
-        return Err(Error::connection(Code::StreamCreation, "Second stream of a kind that there is once"));
+        return Err(Http3Error::connection(
+            Http3ErrorCode::StreamCreation,
+            "Second stream of a kind that there is once",
+        ));
     }
     match once {
         0 => control_stream(link, &mut input).await?,
@@ -110,23 +113,25 @@ async fn read(link: &Link, stream: RecvStream) -> Result<(), Error> {
     if link.conn.close_reason().is_some() {
         return Ok(());
     }
-    Err(Error::connection(Code::ClosedCriticalStream, "A stream ends that the connection needs"))
+    Err(Http3Error::connection(Http3ErrorCode::ClosedCriticalStream, "A stream ends that the connection needs"))
 }
 
-async fn control_stream(link: &Link, input: &mut Input) -> Result<(), Error> {
-    let mut reader = Reader::default();
+async fn control_stream(link: &Link, input: &mut Input) -> Result<(), Http3Error> {
+    let mut reader = ControlReader::default();
     loop {
         let (event, done) = reader.next(&input.held)?;
         input.done(done);
-        if let Some(abuse) = event.as_ref().and_then(Event::abuse) {
+        if let Some(abuse) = event.as_ref().and_then(ControlEvent::abuse) {
             link.count(abuse, 1)?;
         }
         match event {
-            Some(Event::Priority { stream, value }) => {
+            Some(ControlEvent::Priority { stream, value }) => {
                 link.priorities.set(stream, Priority::parse(&value).urgency);
                 continue;
             }
-            Some(Event::Settings(_) | Event::GoAway | Event::MaxPushId | Event::Unknown) => continue,
+            Some(
+                ControlEvent::Settings(_) | ControlEvent::GoAway | ControlEvent::MaxPushId | ControlEvent::Unknown,
+            ) => continue,
             None => debug_assert!(input.held.len() <= MAX_FRAME_BYTES + 16),
         }
         if !input.more().await {
@@ -135,9 +140,9 @@ async fn control_stream(link: &Link, input: &mut Input) -> Result<(), Error> {
     }
 }
 
-async fn encoder(link: &Link, input: &mut Input) -> Result<(), Error> {
+async fn encoder(link: &Link, input: &mut Input) -> Result<(), Http3Error> {
     loop {
-        link.count(Abuse::Ignored, check_encoder(&input.held)?)?;
+        link.count(Http3Abuse::Ignored, check_encoder(&input.held)?)?;
         input.done(input.held.len());
         if !input.more().await {
             return Ok(());
@@ -145,10 +150,10 @@ async fn encoder(link: &Link, input: &mut Input) -> Result<(), Error> {
     }
 }
 
-async fn decoder(link: &Link, input: &mut Input) -> Result<(), Error> {
+async fn decoder(link: &Link, input: &mut Input) -> Result<(), Http3Error> {
     let mut stream = DecoderStream::default();
     loop {
-        link.count(Abuse::Ignored, stream.check(&input.held)?)?;
+        link.count(Http3Abuse::Ignored, stream.check(&input.held)?)?;
         input.done(input.held.len());
         if !input.more().await {
             return Ok(());

@@ -5,13 +5,13 @@
 use std::rc::Weak;
 use std::time::Duration;
 
-use http3::Abuse;
-use http3::abuse::Limits;
+use http3::Http3Abuse;
+use http3::abuse::Http3AbuseLimits;
 use net::quic::Frames;
 use params::Params;
 use tables::counters::{Counter, Main};
 
-use super::link::Group;
+use super::link::LinkGroup;
 
 /// Interval at which counts of QUIC's frames are looked at: a flood may last so long.
 const LOOK: Duration = Duration::from_secs(2);
@@ -20,48 +20,48 @@ const LOOK_BATCH: usize = 500;
 /// Frames about windows that one of data calls for: its stream's and the connection's, changed and asked for.
 const WINDOWS_PER_DATA: u64 = 4;
 
-/// In the order of [`Abuse::ALL`].
-pub(super) fn limits(params: &Params) -> Limits {
-    let most = Abuse::ALL.map(|abuse| match abuse {
-        Abuse::Control => params.h3_limit_control,
-        Abuse::Priority => params.h3_limit_priorities,
-        Abuse::Ignored => params.h3_limit_ignored,
-        Abuse::Stream => params.h3_limit_streams,
-        Abuse::Ping => params.h3_limit_pings,
-        Abuse::Path => params.h3_limit_paths,
-        Abuse::Window => params.h3_limit_windows,
-        Abuse::Stop => params.h3_limit_stops,
+/// In the order of [`Http3Abuse::ALL`].
+pub(super) fn limits(params: &Params) -> Http3AbuseLimits {
+    let most = Http3Abuse::ALL.map(|abuse| match abuse {
+        Http3Abuse::Control => params.h3_limit_control,
+        Http3Abuse::Priority => params.h3_limit_priorities,
+        Http3Abuse::Ignored => params.h3_limit_ignored,
+        Http3Abuse::Stream => params.h3_limit_streams,
+        Http3Abuse::Ping => params.h3_limit_pings,
+        Http3Abuse::Path => params.h3_limit_paths,
+        Http3Abuse::Window => params.h3_limit_windows,
+        Http3Abuse::Stop => params.h3_limit_stops,
     });
-    Limits { period: params.h3_reset_period.as_secs() as u32, most }
+    Http3AbuseLimits { period: params.h3_reset_period.as_secs() as u32, most }
 }
 
-pub(super) fn counter(abuse: Abuse, main: &Main) -> &Counter {
+pub(super) fn counter(abuse: Http3Abuse, main: &Main) -> &Counter {
     match abuse {
-        Abuse::Control => &main.h3_abuse_control,
-        Abuse::Priority => &main.h3_abuse_priority,
-        Abuse::Ignored => &main.h3_abuse_ignored,
-        Abuse::Stream => &main.h3_abuse_stream,
-        Abuse::Ping => &main.h3_abuse_ping,
-        Abuse::Path => &main.h3_abuse_path,
-        Abuse::Window => &main.h3_abuse_window,
-        Abuse::Stop => &main.h3_abuse_stop,
+        Http3Abuse::Control => &main.h3_abuse_control,
+        Http3Abuse::Priority => &main.h3_abuse_priority,
+        Http3Abuse::Ignored => &main.h3_abuse_ignored,
+        Http3Abuse::Stream => &main.h3_abuse_stream,
+        Http3Abuse::Ping => &main.h3_abuse_ping,
+        Http3Abuse::Path => &main.h3_abuse_path,
+        Http3Abuse::Window => &main.h3_abuse_window,
+        Http3Abuse::Stop => &main.h3_abuse_stop,
     }
 }
 
-pub(super) fn counts(before: &Frames, now: &Frames) -> [(Abuse, u32); 4] {
+pub(super) fn counts(before: &Frames, now: &Frames) -> [(Http3Abuse, u32); 4] {
     let more = |of: fn(&Frames) -> u64| of(now).saturating_sub(of(before));
     let windows = more(|f| f.windows).saturating_sub(WINDOWS_PER_DATA * more(|f| f.data));
     [
-        (Abuse::Ping, more(|f| f.pings)),
-        (Abuse::Path, more(|f| f.paths)),
-        (Abuse::Window, windows),
-        (Abuse::Stop, more(|f| f.stops)),
+        (Http3Abuse::Ping, more(|f| f.pings)),
+        (Http3Abuse::Path, more(|f| f.paths)),
+        (Http3Abuse::Window, windows),
+        (Http3Abuse::Stop, more(|f| f.stops)),
     ]
     .map(|(abuse, times)| (abuse, u32::try_from(times).unwrap_or(u32::MAX)))
 }
 
 /// Looks at all connections now and then, until there is none.
-pub(super) fn watch(group: Weak<Group>) {
+pub(super) fn watch(group: Weak<LinkGroup>) {
     rt::spawn(async move {
         loop {
             rt::sleep(LOOK).await;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::Sess;
 use engine::early::Handshaking;
 use http3::abuse::Meters;
-use http3::{Abuse, Code, Error, Scope};
+use http3::{Http3Abuse, Http3Error, Http3ErrorCode, Http3ErrorScope};
 use net::quic::{Connection, ConnectionError, Frames, SendStream, VarInt};
 use rt::Instant;
 use shm::vsl::Marker;
@@ -24,13 +24,13 @@ use super::limits;
 pub(super) const DRAIN_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub struct Group {
+pub struct LinkGroup {
     links: RefCell<Vec<Weak<Link>>>,
     is_draining: Cell<bool>,
     is_watched: Cell<bool>,
 }
 
-impl Group {
+impl LinkGroup {
     /// No more requests are taken: connections end when those they have are answered.
     pub fn drain(&self) {
         self.is_draining.set(true);
@@ -98,7 +98,7 @@ impl Priorities {
 pub(super) struct Link {
     pub(super) conn: Connection,
     pub(super) sess: Rc<Sess>,
-    pub(super) group: Rc<Group>,
+    pub(super) group: Rc<LinkGroup>,
     pub(super) control: RefCell<Option<SendStream>>,
     pub(super) priorities: Priorities,
     /// The handshake, where requests came by early data before its end.
@@ -134,7 +134,7 @@ impl Held {
     }
 
     /// Notes that it holds so many bytes now, and waits for more.
-    pub(super) fn set(&mut self, bytes: usize) -> Result<(), Error> {
+    pub(super) fn set(&mut self, bytes: usize) -> Result<(), Http3Error> {
         self.change(bytes);
         let limit = self.link.sess.engine.params.load().h3_limit_head_bytes;
         let sum = self.link.held.get();
@@ -142,7 +142,10 @@ impl Held {
         if limit > 0 && bytes > 0 && sum as u64 > limit && sum > bytes {
             self.release();
             self.link.sess.engine.main.h3_heads_refused.inc();
-            return Err(Error::stream(Code::RequestRejected, "Too many bytes of heads that aren't whole"));
+            return Err(Http3Error::stream(
+                Http3ErrorCode::RequestRejected,
+                "Too many bytes of heads that aren't whole",
+            ));
         }
         Ok(())
     }
@@ -167,7 +170,7 @@ impl Link {
     pub(super) fn new(
         conn: Connection,
         sess: Rc<Sess>,
-        group: Rc<Group>,
+        group: Rc<LinkGroup>,
         handshaking: Option<Rc<Handshaking>>,
     ) -> Rc<Self> {
         Rc::new(Link {
@@ -215,7 +218,7 @@ impl Link {
         }
         self.next_stream.set(self.next_stream.get().max(stream + 4));
         self.open.set(self.open.get() + 1);
-        self.meters.borrow_mut().pay_back(Abuse::Priority, PRIORITIES_PER_REQUEST);
+        self.meters.borrow_mut().pay_back(Http3Abuse::Priority, PRIORITIES_PER_REQUEST);
         true
     }
 
@@ -275,15 +278,15 @@ impl Link {
         if self.end.get().is_none() {
             self.end.set(Some(close));
         }
-        self.conn.close(VarInt::from_u32(Code::NoError.number()), b"");
+        self.conn.close(VarInt::from_u32(Http3ErrorCode::NoError.number()), b"");
     }
 
     /// The client broke the protocol. What ends is the connection if that is the error's scope; the stream is its owner's.
-    pub(super) fn fail(&self, error: &Error) {
-        if error.scope == Scope::Stream {
+    pub(super) fn fail(&self, error: &Http3Error) {
+        if error.scope == Http3ErrorScope::Stream {
             return;
         }
-        let close = match error.code == Code::ExcessiveLoad {
+        let close = match error.code == Http3ErrorCode::ExcessiveLoad {
             true => SessClose::Overload,
             false => SessClose::RxJunk,
         };
@@ -311,11 +314,11 @@ impl Link {
         self.resets.set((count, Some(since)));
         if limit > 0 && count > limit {
             self.sess.engine.main.h3_reset_flood.inc();
-            self.fail(&Error::connection(Code::ExcessiveLoad, "Too many requests reset"));
+            self.fail(&Http3Error::connection(Http3ErrorCode::ExcessiveLoad, "Too many requests reset"));
         }
     }
 
-    pub(super) fn count(&self, abuse: Abuse, times: u32) -> Result<(), Error> {
+    pub(super) fn count(&self, abuse: Http3Abuse, times: u32) -> Result<(), Http3Error> {
         if times == 0 {
             return Ok(());
         }

@@ -11,17 +11,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use engine::early::Handshaking;
-use engine::sess::Connection as SessConnection;
+use engine::sess::ConnectionInfo as SessConnection;
 use engine::{Engine, ListenerInfo, Sess};
-use http3::Code;
+use http3::Http3ErrorCode;
 use net::quic::{Connecting, Connection, ConnectionError, Incoming, VarInt, ZeroRttAccepted};
-use net::{Address, HandshakeError, KernelTls};
+use net::{Address, HandshakeError, KtlsOutcome};
 use rt::Instant;
 use tables::close::SessClose;
 
-use super::link::{Group, Link};
-use super::{Config, Seat, VERSION};
-use crate::handshake::{Failure, InProgress, report};
+use super::link::{Link, LinkGroup};
+use super::{Http3Config, ListenerSocket, VERSION};
+use crate::handshake::{HandshakeFailure, InProgress, report};
 
 /// QUIC's errors from here to here are TLS's alerts (RFC 9001 4.8).
 const CRYPTO_ERRORS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
@@ -31,20 +31,20 @@ const CRYPTO_ERRORS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
 const HANDSHAKE_BYTES: usize = 64 * 1024;
 
 /// A client's place in the counts, as `admit` gives it once its address is known to be its own.
-pub(super) enum Place<S> {
+pub(super) enum ClientPlace<S> {
     /// Nothing: its connection ends.
     Known(Option<S>),
     /// Early data came first: the place comes at the end of a successful handshake.
     Awaited(Pin<Box<dyn Future<Output = Option<S>>>>),
 }
 
-impl<S> Place<S> {
+impl<S> ClientPlace<S> {
     /// Takes it as soon as it can be had.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
-        if let Place::Awaited(end) = self
+        if let ClientPlace::Awaited(end) = self
             && let Poll::Ready(place) = end.as_mut().poll(cx)
         {
-            *self = Place::Known(place);
+            *self = ClientPlace::Known(place);
         }
     }
 }
@@ -54,11 +54,11 @@ impl<S> Place<S> {
 pub(super) async fn shake_hands<S: 'static>(
     engine: &Arc<Engine>,
     listener: &Arc<ListenerInfo>,
-    group: &Rc<Group>,
-    seat: Seat,
-    (client, config): (Incoming, Config),
+    group: &Rc<LinkGroup>,
+    own_socket: ListenerSocket,
+    (client, config): (Incoming, Http3Config),
     admit: impl FnOnce() -> Option<S> + 'static,
-) -> Option<(Rc<Link>, Place<S>)> {
+) -> Option<(Rc<Link>, ClientPlace<S>)> {
     let begun = InProgress::begin().and_then(|mut one| one.hold(HANDSHAKE_BYTES).map(|()| one));
     let Ok(in_progress) = begun else {
         engine.main.sess_dropped.inc();
@@ -67,10 +67,10 @@ pub(super) async fn shake_hands<S: 'static>(
     };
     let deadline = Instant::now() + engine.params.load().tls_handshake_timeout;
     let (remote, local_ip) = (client.remote_address(), client.local_ip());
-    let local = std::net::SocketAddr::new(local_ip.unwrap_or(seat.local.ip()), seat.local.port());
+    let local = std::net::SocketAddr::new(local_ip.unwrap_or(own_socket.local.ip()), own_socket.local.port());
     let open = || {
         let (remote, local) = (Address::inet(remote), Address::inet(local));
-        let connection = SessConnection { remote, local, number: seat.number, socket: None, peer_ids: None };
+        let connection = SessConnection { remote, local, number: own_socket.number, socket: None, peer_ids: None };
         Sess::open(engine, listener, &connection, VERSION)
     };
     match rt::timeout_at(deadline, begin(client, config)).await {
@@ -81,7 +81,7 @@ pub(super) async fn shake_hands<S: 'static>(
             };
             let sess = open();
             note_tls(&conn, &sess);
-            Some((Link::new(conn, sess, group.clone(), None), Place::Known(Some(place))))
+            Some((Link::new(conn, sess, group.clone(), None), ClientPlace::Known(Some(place))))
         }
         Ok(Ok((conn, Some(end)))) => {
             let sess = open();
@@ -89,7 +89,7 @@ pub(super) async fn shake_hands<S: 'static>(
             let handshaking = Rc::<Handshaking>::default();
             let link = Link::new(conn, sess, group.clone(), Some(handshaking.clone()));
             let early = Early { link: link.clone(), handshaking, end, deadline, _in_progress: in_progress };
-            Some((link, Place::Awaited(Box::pin(early.end(admit)))))
+            Some((link, ClientPlace::Awaited(Box::pin(early.end(admit)))))
         }
         Ok(Err(error)) => {
             if let Some(failure) = failure(&error) {
@@ -108,7 +108,10 @@ pub(super) async fn shake_hands<S: 'static>(
 }
 
 /// A connection whose handshake is done; or one that has early data, and the handshake's end.
-async fn begin(client: Incoming, config: Config) -> Result<(Connection, Option<ZeroRttAccepted>), ConnectionError> {
+async fn begin(
+    client: Incoming,
+    config: Http3Config,
+) -> Result<(Connection, Option<ZeroRttAccepted>), ConnectionError> {
     // Most hellos come whole, and are judged at once.
     let mut client = client.accept_with(config.quic)?;
     if !config.takes_early_data || !has_early_data(&mut client).await? {
@@ -121,7 +124,7 @@ async fn begin(client: Incoming, config: Config) -> Result<(Connection, Option<Z
 }
 
 async fn has_early_data(client: &mut Connecting) -> Result<bool, ConnectionError> {
-    Ok(client.handshake_data().await?.downcast::<tls::Info>().is_ok_and(|info| info.early_data))
+    Ok(client.handshake_data().await?.downcast::<tls::HandshakeInfo>().is_ok_and(|info| info.early_data))
 }
 
 /// A connection that serves early data while its handshake goes on, and counts as one in progress until then.
@@ -158,19 +161,19 @@ impl Early {
 
 /// Too many have come, of that address or in all. Does nothing to a connection that has ended otherwise.
 fn refuse(conn: &Connection) {
-    conn.close(VarInt::from_u32(Code::ExcessiveLoad.number()), b"Too many connections");
+    conn.close(VarInt::from_u32(Http3ErrorCode::ExcessiveLoad.number()), b"Too many connections");
 }
 
 fn note_tls(conn: &Connection, sess: &Sess) {
-    let Some(info) = conn.handshake_data().and_then(|data| data.downcast::<tls::Info>().ok()) else { return };
-    report::done(sess, &info, &KernelTls::Unasked);
+    let Some(info) = conn.handshake_data().and_then(|data| data.downcast::<tls::HandshakeInfo>().ok()) else { return };
+    report::done(sess, &info, &KtlsOutcome::Unasked);
     // A session has one handshake.
     let _ = sess.tls.set(info);
 }
 
 /// The failure to log for a handshake; `None` if the client just went away.
 #[expect(clippy::wildcard_enum_match_arm, reason = "quinn's errors")]
-fn failure(error: &ConnectionError) -> Option<Failure> {
+fn failure(error: &ConnectionError) -> Option<HandshakeFailure> {
     let (code, reason, is_ours) = match error {
         ConnectionError::TransportError(error) => (u64::from(error.code), error.reason.clone(), true),
         ConnectionError::ConnectionClosed(close) => (u64::from(close.error_code), String::new(), false),
@@ -178,7 +181,7 @@ fn failure(error: &ConnectionError) -> Option<Failure> {
     };
     let error = match u8::try_from(code & 0xff) {
         Ok(alert) if CRYPTO_ERRORS.contains(&code) => tls::quic::failure(alert, is_ours, &reason),
-        _ => tls::Error::new(tls::ErrorKind::Protocol, error.to_string()),
+        _ => tls::TlsError::new(tls::ErrorKind::Protocol, error.to_string()),
     };
-    Some(Failure::Handshake(HandshakeError::Tls(error)))
+    Some(HandshakeFailure::Handshake(HandshakeError::Tls(error)))
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use engine::transport::BodyState;
 use engine::{Req, Transport, contain, early};
-use http2::fields::Refusal;
+use http2::fields::FieldsRefusal;
 use http3::head::{self, BadHead};
-use http3::{Code, Error, Limits, Scope};
-use message::Version;
+use http3::{Http3Error, Http3ErrorCode, Http3ErrorScope, Http3Limits};
+use message::HttpVersion;
 use net::quic::{RecvStream, SendStream, VarInt};
 use params::Params;
 use rt::{Instant, TaskPool};
@@ -29,7 +29,7 @@ enum NoRequest {
     /// The client took it back, or is gone.
     Gone,
     Slow,
-    Broken(Error),
+    Broken(Http3Error),
 }
 
 thread_local! {
@@ -40,7 +40,7 @@ pub(super) fn begin(link: &Rc<Link>, send: SendStream, recv: RecvStream) {
     let mut h3 = Box::new(H3::new(link.clone(), send, recv));
     if !link.begin_request(h3.id()) {
         // It may be sent elsewhere: nothing of it was looked at.
-        return h3.refuse(Code::RequestRejected);
+        return h3.refuse(Http3ErrorCode::RequestRejected);
     }
     TaskPool::run(&REQUESTS, run_stream, h3);
 }
@@ -81,7 +81,7 @@ async fn linger(mut recv: RecvStream) {
     };
     let _ = rt::timeout_at(until, rest).await;
     // A stream that has ended can't be stopped and needn't be.
-    let _ = recv.stop(VarInt::from_u32(Code::NoError.number()));
+    let _ = recv.stop(VarInt::from_u32(Http3ErrorCode::NoError.number()));
 }
 
 struct OpenRequest(Rc<Link>);
@@ -95,10 +95,10 @@ impl Drop for OpenRequest {
 fn end_without_request(h3: &mut H3, none: &NoRequest) {
     match none {
         // An end without an answer would be none.
-        NoRequest::Gone => h3.refuse(Code::RequestCancelled),
+        NoRequest::Gone => h3.refuse(Http3ErrorCode::RequestCancelled),
         NoRequest::Slow => {
             h3.link.sess.engine.main.head_timeout.inc();
-            h3.refuse(Code::RequestRejected);
+            h3.refuse(Http3ErrorCode::RequestRejected);
         }
         NoRequest::Broken(error) => h3.fail(error),
     }
@@ -117,7 +117,7 @@ async fn serve(h3: &mut H3) -> Result<(), NoRequest> {
         Ok(None) if admit(h3, &mut req).await => run(h3, &mut req).await,
         Ok(None) => {
             req.log.put(Tag::Error, b"The handshake failed that it came before");
-            h3.refuse(Code::RequestRejected);
+            h3.refuse(Http3ErrorCode::RequestRejected);
         }
         Ok(Some(refusal)) => refuse(h3, &mut req, refusal),
         Err(error) => h3.fail(&error),
@@ -157,8 +157,8 @@ async fn section(h3: &mut H3, params: &Arc<Params>) -> Result<std::ops::Range<us
 }
 
 /// Reads the head, and says why it is answered without VCL. `Err`: it never was one.
-fn parse(h3: &mut H3, req: &mut Req, section: std::ops::Range<usize>) -> Result<Option<Refusal>, Error> {
-    let limits = Limits {
+fn parse(h3: &mut H3, req: &mut Req, section: std::ops::Range<usize>) -> Result<Option<FieldsRefusal>, Http3Error> {
+    let limits = Http3Limits {
         section_bytes: req.params().http_req_size as usize,
         line_bytes: req.params().http_req_hdr_len as usize,
     };
@@ -178,7 +178,7 @@ fn parse(h3: &mut H3, req: &mut Req, section: std::ops::Range<usize>) -> Result<
                     false => req.log.put(Tag::BogoHeader, &what.record()),
                 }
             }
-            if bad.error().scope == Scope::Stream {
+            if bad.error().scope == Http3ErrorScope::Stream {
                 req.engine().main.client_req_400.inc();
             }
             Err(bad.error())
@@ -186,18 +186,18 @@ fn parse(h3: &mut H3, req: &mut Req, section: std::ops::Range<usize>) -> Result<
     }
 }
 
-fn refuse(h3: &mut H3, req: &mut Req, refusal: Refusal) {
+fn refuse(h3: &mut H3, req: &mut Req, refusal: FieldsRefusal) {
     req.engine().main.client_req_400.inc();
     let status = match refusal {
-        Refusal::SeveralHosts => 400,
-        Refusal::Connect => 405,
-        Refusal::Protocol => 501,
+        FieldsRefusal::SeveralHosts => 400,
+        FieldsRefusal::Connect => 405,
+        FieldsRefusal::Protocol => 501,
     };
     req.minimal(h3, status, ProxyError::HttpRequestError);
 }
 
 async fn run(h3: &mut H3, req: &mut Req) {
-    debug_assert!(req.head.version() > Version::HTTP11);
+    debug_assert!(req.head.version() > HttpVersion::HTTP11);
     if contain::contained(pin!(req.run(h3))).await.is_err() {
         let engine = req.engine().clone();
         engine.main.req_panic.inc();

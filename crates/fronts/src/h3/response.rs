@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use http3::frame::{Header, Kind};
+use http3::frame::{Http3FrameHeader, Http3FrameType};
 use message::Head;
 use storage::Buf;
 
@@ -12,7 +12,7 @@ use storage::Buf;
 const COPY_BYTES: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ResponseState {
     Nothing,
     /// The body is under way; `left` bytes of an announced length are still to come.
     Body {
@@ -24,7 +24,7 @@ pub(super) enum State {
 
 #[derive(Debug)]
 pub(super) struct Response {
-    pub(super) state: State,
+    pub(super) state: ResponseState,
     /// Frames and copied pieces behind the last lent one.
     own: Vec<u8>,
     pieces: VecDeque<Bytes>,
@@ -33,7 +33,7 @@ pub(super) struct Response {
 
 impl Response {
     pub(super) fn new() -> Self {
-        Response { state: State::Nothing, own: Vec::new(), pieces: VecDeque::new(), bytes: 0 }
+        Response { state: ResponseState::Nothing, own: Vec::new(), pieces: VecDeque::new(), bytes: 0 }
     }
 
     pub(super) fn queued(&self) -> usize {
@@ -53,8 +53,10 @@ impl Response {
     /// Queues the fields behind a whole body; how many bytes they take.
     pub(super) fn trailers(&mut self, trailers: &Head) -> usize {
         match self.state {
-            State::Whole if !trailers.is_empty() => self.frame(|out| http3::head::write_trailers(trailers, out)),
-            State::Nothing | State::Body { .. } | State::Whole | State::Broken => 0,
+            ResponseState::Whole if !trailers.is_empty() => {
+                self.frame(|out| http3::head::write_trailers(trailers, out))
+            }
+            ResponseState::Nothing | ResponseState::Body { .. } | ResponseState::Whole | ResponseState::Broken => 0,
         }
     }
 
@@ -66,11 +68,11 @@ impl Response {
 
     /// Queues a piece of the body; how many bytes of it are sent.
     pub(super) fn data(&mut self, mut piece: Buf) -> usize {
-        let State::Body { left } = &mut self.state else { return 0 };
+        let ResponseState::Body { left } = &mut self.state else { return 0 };
         if let Some(left) = left {
             if piece.len() as u64 > *left {
                 piece = piece.slice(0..*left as usize);
-                self.state = State::Broken;
+                self.state = ResponseState::Broken;
             } else {
                 *left -= piece.len() as u64;
             }
@@ -80,7 +82,7 @@ impl Response {
             return 0;
         }
         let before = self.own.len();
-        Header::write(Kind::Data, bytes as u64, &mut self.own);
+        Http3FrameHeader::write(Http3FrameType::Data, bytes as u64, &mut self.own);
         self.bytes += self.own.len() - before + bytes;
         if bytes <= COPY_BYTES {
             self.own.extend_from_slice(&piece);
@@ -93,13 +95,15 @@ impl Response {
 
     pub(super) fn end(&mut self) {
         self.state = match self.state {
-            State::Nothing | State::Broken | State::Body { left: Some(1..) } => State::Broken,
-            State::Body { .. } | State::Whole => State::Whole,
+            ResponseState::Nothing | ResponseState::Broken | ResponseState::Body { left: Some(1..) } => {
+                ResponseState::Broken
+            }
+            ResponseState::Body { .. } | ResponseState::Whole => ResponseState::Whole,
         };
     }
 
     pub(super) fn abort(&mut self) {
-        self.state = State::Broken;
+        self.state = ResponseState::Broken;
         self.own = Vec::new();
         self.pieces.clear();
         self.bytes = 0;
@@ -139,12 +143,12 @@ mod tests {
     #[test]
     fn pieces_are_frames_of_their_own() {
         let mut response = Response::new();
-        response.state = State::Body { left: Some(8195) };
+        response.state = ResponseState::Body { left: Some(8195) };
         assert_eq!(response.data(Buf::unaccounted(b"abc".to_vec())), 3);
         assert_eq!(response.data(Buf::unaccounted(vec![b'x'; 8192])), 8192);
         assert_eq!(response.queued(), 2 + 3 + 3 + 8192);
         response.end();
-        assert_eq!(response.state, State::Whole);
+        assert_eq!(response.state, ResponseState::Whole);
         let out = all(&mut response);
         assert_eq!(&out[..8], b"\0\x03abc\0\x60\0");
         assert_eq!(out.len(), 8 + 8192);
@@ -153,12 +157,12 @@ mod tests {
     #[test]
     fn a_body_that_isnt_as_long_as_announced_is_broken() {
         let mut response = Response::new();
-        response.state = State::Body { left: Some(2) };
+        response.state = ResponseState::Body { left: Some(2) };
         assert_eq!(response.data(Buf::unaccounted(b"abc".to_vec())), 2);
         response.end();
-        assert_eq!(response.state, State::Broken);
-        response.state = State::Body { left: Some(2) };
+        assert_eq!(response.state, ResponseState::Broken);
+        response.state = ResponseState::Body { left: Some(2) };
         response.end();
-        assert_eq!(response.state, State::Broken);
+        assert_eq!(response.state, ResponseState::Broken);
     }
 }

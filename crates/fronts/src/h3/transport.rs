@@ -7,11 +7,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use engine::httplog::RESP;
-use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
-use http2::fields::Section;
-use http3::qpack::Scratch;
-use http3::stream::{Reader, Step};
-use http3::{Abuse, Code, Error, Limits};
+use engine::transport::{BodyLen, BodyState, ReqBodyError, SendError, Transport, TransportAcct, Tunnel};
+use http2::fields::SectionFacts;
+use http3::qpack::QpackScratch;
+use http3::stream::{FrameReader, StreamStep};
+use http3::{Http3Abuse, Http3Error, Http3ErrorCode, Http3Limits};
 use message::{Head, HeadLimits, hop};
 use net::quic::{ReadError, RecvStream, SendStream, VarInt, WriteError};
 use shm::vsl::TxnLog;
@@ -19,7 +19,7 @@ use storage::Buf;
 use tables::close::SessClose;
 
 use super::link::{Held, Link};
-use super::response::{Response, State};
+use super::response::{Response, ResponseState};
 use crate::waits::{RecvWait, SendWait};
 
 const READ_BYTES: usize = 16 * 1024;
@@ -27,8 +27,8 @@ const READ_BYTES: usize = 16 * 1024;
 const HEAD_READ_BYTES: usize = 2 * 1024;
 
 const CUT: &str = "Request body cut short";
-const INCOMPLETE: Error = Error::stream(Code::RequestIncomplete, "Stream ends before its head");
-const WRONG_LENGTH: Error = Error::stream(Code::Message, "The body isn't as long as announced");
+const INCOMPLETE: Http3Error = Http3Error::stream(Http3ErrorCode::RequestIncomplete, "Stream ends before its head");
+const WRONG_LENGTH: Http3Error = Http3Error::stream(Http3ErrorCode::Message, "The body isn't as long as announced");
 
 /// An urgency (RFC 9218 4.1) as QUIC's streams have it: more is sooner, and 0 is for who says nothing.
 fn level(urgency: u8) -> i32 {
@@ -36,7 +36,7 @@ fn level(urgency: u8) -> i32 {
     DEFAULT - i32::from(urgency)
 }
 
-fn count_down(left: &mut Option<u64>, bytes: usize) -> Result<(), Error> {
+fn count_down(left: &mut Option<u64>, bytes: usize) -> Result<(), Http3Error> {
     if let Some(left) = left {
         *left = left.checked_sub(bytes as u64).ok_or(WRONG_LENGTH)?;
     }
@@ -44,7 +44,7 @@ fn count_down(left: &mut Option<u64>, bytes: usize) -> Result<(), Error> {
 }
 
 /// The body has ended, whose announced length lacks so many bytes.
-fn is_complete(left: Option<u64>) -> Result<(), Error> {
+fn is_complete(left: Option<u64>) -> Result<(), Http3Error> {
     if left.is_some_and(|left| left > 0) { Err(WRONG_LENGTH) } else { Ok(()) }
 }
 
@@ -57,7 +57,7 @@ enum Body {
         left: Option<u64>,
     },
     Done,
-    Failed(BodyError),
+    Failed(ReqBodyError),
 }
 
 enum Read {
@@ -72,20 +72,20 @@ pub(super) struct H3 {
     /// Bytes that were read; those before `used` are done with.
     pub(super) input: Vec<u8>,
     pub(super) used: usize,
-    reader: Reader,
-    pub(super) scratch: Scratch,
+    reader: FrameReader,
+    pub(super) scratch: QpackScratch,
     is_ended: bool,
     body: Body,
     /// True for an extended CONNECT: what the client sends is no body.
     is_tunnel: bool,
     response: Response,
-    stops: Option<Code>,
+    stops: Option<Http3ErrorCode>,
     is_finished: bool,
     was_reset: bool,
     is_broken: bool,
     held: Held,
     trailers: Option<Head>,
-    pub(super) acct: Acct,
+    pub(super) acct: TransportAcct,
     /// Number of changes of priorities already applied.
     priorities_seen: u32,
     recv_wait: RecvWait,
@@ -104,8 +104,8 @@ impl H3 {
             recv,
             input: Vec::new(),
             used: 0,
-            reader: Reader::request(section_bytes),
-            scratch: Scratch::default(),
+            reader: FrameReader::request(section_bytes),
+            scratch: QpackScratch::default(),
             is_ended: false,
             body: Body::None,
             is_tunnel: false,
@@ -115,7 +115,7 @@ impl H3 {
             was_reset: false,
             is_broken: false,
             trailers: None,
-            acct: Acct::default(),
+            acct: TransportAcct::default(),
             priorities_seen: 0,
             recv_wait: RecvWait::default(),
             send_wait: SendWait::new(),
@@ -132,7 +132,7 @@ impl H3 {
     }
 
     pub(super) fn head_is_sent(&self) -> bool {
-        self.response.state != State::Nothing
+        self.response.state != ResponseState::Nothing
     }
 
     pub(super) fn came_to_nothing(&self) -> bool {
@@ -145,32 +145,32 @@ impl H3 {
 
     /// True if the response was sent whole while the client still sends a body that nobody reads.
     pub(super) fn lingers(&self) -> bool {
-        let is_whole = self.response.state == State::Whole && self.is_finished;
-        is_whole && !self.is_ended && self.stops == Some(Code::NoError)
+        let is_whole = self.response.state == ResponseState::Whole && self.is_finished;
+        is_whole && !self.is_ended && self.stops == Some(Http3ErrorCode::NoError)
     }
 
     /// The stream of a response that was sent whole: it may not be with the client yet. And that of a request that lingers.
     pub(super) fn into_ends(self) -> (Option<SendStream>, Option<RecvStream>) {
-        let (is_whole, lingers) = (self.response.state == State::Whole && self.is_finished, self.lingers());
+        let (is_whole, lingers) = (self.response.state == ResponseState::Whole && self.is_finished, self.lingers());
         (is_whole.then_some(self.send), lingers.then_some(self.recv))
     }
 
     /// Nothing is served on this stream.
-    pub(super) fn refuse(&mut self, code: Code) {
+    pub(super) fn refuse(&mut self, code: Http3ErrorCode) {
         self.stops = Some(code);
         self.reset(code);
         self.end_input();
     }
 
     /// The client broke the protocol: the stream ends, or all of the connection.
-    pub(super) fn fail(&mut self, error: &Error) {
+    pub(super) fn fail(&mut self, error: &Http3Error) {
         self.is_broken = true;
         self.stops = Some(error.code);
         self.reset(error.code);
         self.link.fail(error);
     }
 
-    fn reset(&mut self, code: Code) {
+    fn reset(&mut self, code: Http3ErrorCode) {
         self.response.abort();
         self.is_finished = true;
         // One that the client has stopped is reset already.
@@ -214,20 +214,23 @@ impl H3 {
     }
 
     /// The field section of the request, once it lies in the input; nothing if the client has taken it back.
-    pub(super) fn poll_section(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<std::ops::Range<usize>>, Error>> {
+    pub(super) fn poll_section(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<std::ops::Range<usize>>, Http3Error>> {
         loop {
             let step = self.reader.step(&self.input[self.used..]);
-            if let Err(error) = self.link.count(Abuse::Ignored, self.reader.take_useless()) {
+            if let Err(error) = self.link.count(Http3Abuse::Ignored, self.reader.take_useless()) {
                 return Poll::Ready(Err(error));
             }
             match step {
-                Ok(Step::Fields(range)) => {
+                Ok(StreamStep::Fields(range)) => {
                     self.held.release();
                     return Poll::Ready(Ok(Some(self.used + range.start..self.used + range.end)));
                 }
                 // The reader lets none come before a head.
-                Ok(Step::Data(_)) => return Poll::Ready(Err(INCOMPLETE)),
-                Ok(Step::More(done)) => self.used += done,
+                Ok(StreamStep::Data(_)) => return Poll::Ready(Err(INCOMPLETE)),
+                Ok(StreamStep::More(done)) => self.used += done,
                 Err(error) => return Poll::Ready(Err(error)),
             }
             self.compact();
@@ -246,7 +249,7 @@ impl H3 {
     }
 
     /// More has to come before what is held means anything.
-    fn wait_holding(&mut self) -> Result<(), Error> {
+    fn wait_holding(&mut self) -> Result<(), Http3Error> {
         self.input.shrink_to_fit();
         self.held.set(self.input.len())
     }
@@ -261,7 +264,7 @@ impl H3 {
     ///
     /// # Errors
     /// What is at hand of it breaks the protocol.
-    pub(super) fn begin_request(&mut self, section: &Section) -> Result<(), Error> {
+    pub(super) fn begin_request(&mut self, section: &SectionFacts) -> Result<(), Http3Error> {
         if let Some(priority) = section.priority {
             let _ = self.send.set_priority(level(priority.urgency));
         }
@@ -282,19 +285,19 @@ impl H3 {
     }
 
     /// Judges what is at hand behind the head: no origin hears of a request that is known to be broken.
-    fn check_ahead(&mut self, mut left: Option<u64>) -> Result<(), Error> {
+    fn check_ahead(&mut self, mut left: Option<u64>) -> Result<(), Http3Error> {
         let (mut reader, mut at) = (self.reader.clone(), self.used);
         loop {
             match reader.step(&self.input[at..])? {
-                Step::Data(range) => {
+                StreamStep::Data(range) => {
                     count_down(&mut left, range.len())?;
                     at += range.end;
                 }
-                Step::Fields(range) => {
+                StreamStep::Fields(range) => {
                     self.read_trailers(at + range.start..at + range.end)?;
                     at += range.end;
                 }
-                Step::More(done) => {
+                StreamStep::More(done) => {
                     at += done;
                     break;
                 }
@@ -307,10 +310,10 @@ impl H3 {
         Ok(())
     }
 
-    fn read_trailers(&mut self, section: std::ops::Range<usize>) -> Result<Head, Error> {
+    fn read_trailers(&mut self, section: std::ops::Range<usize>) -> Result<Head, Http3Error> {
         let params = self.link.sess.engine.params.load();
         let limits =
-            Limits { section_bytes: params.http_req_size as usize, line_bytes: params.http_req_hdr_len as usize };
+            Http3Limits { section_bytes: params.http_req_size as usize, line_bytes: params.http_req_hdr_len as usize };
         let mut trailers = Head::with_limits(HeadLimits::new(params.http_max_hdr, params.http_req_size as u32));
         http3::head::read_trailers(&self.input[section], &limits, &mut self.scratch, &mut trailers)
             .map_err(|bad| bad.error())?;
@@ -329,7 +332,7 @@ impl H3 {
 
     /// The body won't be read: the client may stop sending it, once it has its response.
     pub(super) fn stop_input_later(&mut self) {
-        self.stops.get_or_insert(Code::NoError);
+        self.stops.get_or_insert(Http3ErrorCode::NoError);
     }
 
     /// Nobody reads the stream any more. What is at hand is read first: an end needn't be asked for that is there.
@@ -339,7 +342,7 @@ impl H3 {
         self.used = 0;
         while !self.is_ended {
             if self.poll_read(&mut cx, READ_BYTES).is_pending() {
-                let code = self.stops.unwrap_or(Code::NoError);
+                let code = self.stops.unwrap_or(Http3ErrorCode::NoError);
                 let _ = self.recv.stop(VarInt::from_u32(code.number()));
                 return;
             }
@@ -349,53 +352,53 @@ impl H3 {
 
     pub(super) fn finish_response(&mut self) {
         match self.response.state {
-            State::Whole => {}
-            State::Nothing | State::Body { .. } | State::Broken => {
+            ResponseState::Whole => {}
+            ResponseState::Nothing | ResponseState::Body { .. } | ResponseState::Broken => {
                 if !self.is_finished {
-                    self.reset(Code::Internal);
+                    self.reset(Http3ErrorCode::Internal);
                 }
             }
         }
     }
 
-    fn fail_body(&mut self, error: BodyError) -> Poll<Result<Option<Buf>, BodyError>> {
+    fn fail_body(&mut self, error: ReqBodyError) -> Poll<Result<Option<Buf>, ReqBodyError>> {
         self.body = Body::Failed(error);
         self.recv_wait.over();
         Poll::Ready(Err(error))
     }
 
-    fn break_body(&mut self, error: &Error) -> Poll<Result<Option<Buf>, BodyError>> {
+    fn break_body(&mut self, error: &Http3Error) -> Poll<Result<Option<Buf>, ReqBodyError>> {
         self.fail(error);
-        self.fail_body(BodyError::Malformed(error.text))
+        self.fail_body(ReqBodyError::Malformed(error.text))
     }
 
     /// The body's next piece in the input; `None` if more has to be read.
-    fn next_piece(&mut self) -> Result<Option<Buf>, Error> {
+    fn next_piece(&mut self) -> Result<Option<Buf>, Http3Error> {
         let Body::Unread { left, .. } = &mut self.body else { return Ok(None) };
         let step = self.reader.step(&self.input[self.used..])?;
-        self.link.count(Abuse::Ignored, self.reader.take_useless())?;
+        self.link.count(Http3Abuse::Ignored, self.reader.take_useless())?;
         match step {
-            Step::Data(range) => {
+            StreamStep::Data(range) => {
                 count_down(left, range.len())?;
                 let piece = self.input[self.used..][range.clone()].to_vec();
                 self.used += range.end;
                 self.acct.req_body += piece.len() as u64;
                 Ok(Some(Buf::unaccounted(piece)))
             }
-            Step::Fields(range) => {
+            StreamStep::Fields(range) => {
                 let trailers = self.read_trailers(self.used + range.start..self.used + range.end)?;
                 self.used += range.end;
                 self.trailers = Some(trailers);
                 Ok(None)
             }
-            Step::More(done) => {
+            StreamStep::More(done) => {
                 self.used += done;
                 Ok(None)
             }
         }
     }
 
-    fn end_body(&mut self) -> Result<(), Error> {
+    fn end_body(&mut self) -> Result<(), Http3Error> {
         self.reader.end(self.input.len() - self.used)?;
         match self.body {
             Body::Unread { left, .. } => is_complete(left),
@@ -421,9 +424,9 @@ impl Transport for H3 {
         self.send_wait.begin(self.link.sess.engine.mono_of(log.last()), &self.link.sess);
         self.acct.resp_head += self.response.head(resp) as u64;
         self.response.state = match len {
-            BodyLen::None => State::Whole,
-            BodyLen::Known(len) => State::Body { left: Some(len) },
-            BodyLen::Unknown => State::Body { left: None },
+            BodyLen::None => ResponseState::Whole,
+            BodyLen::Known(len) => ResponseState::Body { left: Some(len) },
+            BodyLen::Unknown => ResponseState::Body { left: None },
         };
         close
     }
@@ -442,14 +445,14 @@ impl Transport for H3 {
     fn abort(&mut self) {
         if !self.is_finished {
             // What breaks a tunnel is none of our faults (RFC 9220 3).
-            self.reset(if self.is_tunnel { Code::RequestCancelled } else { Code::Internal });
+            self.reset(if self.is_tunnel { Http3ErrorCode::RequestCancelled } else { Http3ErrorCode::Internal });
         }
     }
 
     fn send_minimal(&mut self, status: u16, proxy_status: Option<&str>, log: &mut TxnLog) {
         let head = RESP.log_minimal("HTTP/3.0", status, proxy_status, log);
         self.acct.resp_head += self.response.head(&head) as u64;
-        self.response.state = State::Whole;
+        self.response.state = ResponseState::Whole;
     }
 
     fn send_continue(&mut self, log: &mut TxnLog) {
@@ -473,7 +476,7 @@ impl Transport for H3 {
         self.heed_priorities();
         while self.response.queued() > keep {
             if self.send_wait.forbids_write(&self.link.sess) {
-                self.reset(Code::RequestCancelled);
+                self.reset(Http3ErrorCode::RequestCancelled);
                 return Poll::Ready(Err(SendError::TimedOut));
             }
             let written = pin!(self.send.write_chunks(self.response.next())).poll(cx);
@@ -490,12 +493,12 @@ impl Transport for H3 {
                 }
                 Poll::Pending => {
                     ready!(self.send_wait.poll(&self.link.sess, cx));
-                    self.reset(Code::RequestCancelled);
+                    self.reset(Http3ErrorCode::RequestCancelled);
                     return Poll::Ready(Err(SendError::TimedOut));
                 }
             }
         }
-        if self.response.state == State::Whole && self.response.queued() == 0 && !self.is_finished {
+        if self.response.state == ResponseState::Whole && self.response.queued() == 0 && !self.is_finished {
             self.is_finished = true;
             // One that the client has stopped has no end.
             let _ = self.send.finish();
@@ -544,7 +547,7 @@ impl Transport for H3 {
         }
     }
 
-    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReqBodyError>> {
         loop {
             match self.body {
                 Body::None | Body::Done => return Poll::Ready(Ok(None)),
@@ -573,7 +576,7 @@ impl Transport for H3 {
                 Poll::Ready(Ok(Read::More(bytes))) => self.recv_wait.moved(bytes),
                 Poll::Ready(Ok(Read::End)) => {}
                 Poll::Ready(Err(_)) => {
-                    return self.fail_body(BodyError::Closed(CUT));
+                    return self.fail_body(ReqBodyError::Closed(CUT));
                 }
                 Poll::Pending if self.is_tunnel => return Poll::Pending,
                 Poll::Pending => {
@@ -581,7 +584,7 @@ impl Transport for H3 {
                         return self.break_body(&error);
                     }
                     ready!(self.recv_wait.poll(&self.link.sess, cx));
-                    return self.fail_body(BodyError::TimedOut(CUT));
+                    return self.fail_body(ReqBodyError::TimedOut(CUT));
                 }
             }
         }
@@ -600,7 +603,7 @@ impl Transport for H3 {
         None
     }
 
-    fn acct(&self) -> Acct {
+    fn acct(&self) -> TransportAcct {
         self.acct
     }
 }

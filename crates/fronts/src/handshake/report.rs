@@ -5,18 +5,18 @@
 use std::fmt::Write;
 
 use engine::Sess;
-use net::{HandshakeError, KernelTls, WriteFault};
+use net::{HandshakeError, KtlsOutcome, WriteFault};
 use shm::vsl::{Marker, TxnLog};
 use tables::counters::{Counter, Main};
 use tables::tags::Tag;
 use tls::certificate::Certificate;
 use tls::hello::HelloError;
-use tls::{ErrorKind, Info, NoCertificate, Reason};
+use tls::{ErrorKind, HandshakeInfo, NoCertificate, TlsReason};
 
-use super::Failure;
+use super::HandshakeFailure;
 
 /// A handshake is done: what was agreed on, and who the client is.
-pub(crate) fn done(sess: &Sess, info: &Info, kernel: &KernelTls) {
+pub(crate) fn done(sess: &Sess, info: &HandshakeInfo, kernel: &KtlsOutcome) {
     let main = sess.engine.main;
     main.tls_handshakes.inc();
     if info.resumed {
@@ -31,12 +31,12 @@ pub(crate) fn done(sess: &Sess, info: &Info, kernel: &KernelTls) {
         }
     }
     match kernel {
-        KernelTls::Unasked => {}
-        KernelTls::Given => {
+        KtlsOutcome::Unasked => {}
+        KtlsOutcome::Given => {
             main.tls_kernel.inc();
             log.put(Tag::Tls, b"Kernel: seals");
         }
-        KernelTls::Refused(error) => {
+        KtlsOutcome::Refused(error) => {
             main.tls_kernel_fail.inc();
             log.putf(Tag::Tls, format_args!("Kernel: refused: {error}"));
         }
@@ -44,7 +44,7 @@ pub(crate) fn done(sess: &Sess, info: &Info, kernel: &KernelTls) {
 }
 
 /// `Handshake: TLSv1.3 TLS_AES_128_GCM_SHA256 X25519 new a.example http/1.1 t13d1516h2_8daaf6152771_e5627efa2ab1`
-fn agreed(info: &Info) -> String {
+fn agreed(info: &HandshakeInfo) -> String {
     let mut text = format!("Handshake: {} {} {}", info.version.name(), info.cipher(), info.group_name().unwrap_or("-"));
     let session = if info.resumed { "resumed" } else { "new" };
     let alpn = info.alpn.as_deref().and_then(|alpn| std::str::from_utf8(alpn).ok()).unwrap_or("-");
@@ -54,12 +54,12 @@ fn agreed(info: &Info) -> String {
 }
 
 /// There is none, and the session ends.
-pub(crate) fn failed(sess: &Sess, failure: &Failure) {
+pub(crate) fn failed(sess: &Sess, failure: &HandshakeFailure) {
     let main = sess.engine.main;
     main.tls_fail.inc();
     counter(main, failure).inc();
     let mut log = log(sess);
-    if let Failure::Handshake(HandshakeError::Os(error)) = failure {
+    if let HandshakeFailure::Handshake(HandshakeError::Os(error)) = failure {
         log.putf(Tag::Error, format_args!("ssl:-1:SSL_ERROR_SYSCALL:{error}"));
     }
     match reason(failure) {
@@ -76,55 +76,61 @@ fn log(sess: &Sess) -> TxnLog {
 }
 
 /// OpenSSL's reason for the failure; `None` where release 9 has words of its own.
-fn reason(failure: &Failure) -> Option<Reason> {
+fn reason(failure: &HandshakeFailure) -> Option<TlsReason> {
     Some(match failure {
-        Failure::Hello(error) => of_hello(*error),
-        Failure::NoCertificate(NoCertificate::NothingLoaded, _) => return None,
-        Failure::NoCertificate(NoCertificate::UnknownName, _) => Reason::ServerName,
-        Failure::NoCertificate(NoCertificate::Broken(_), _) => Reason::Internal,
-        Failure::Handshake(HandshakeError::Timeout | HandshakeError::Os(_)) | Failure::TooMany => return None,
-        Failure::Handshake(HandshakeError::Closed) => Reason::Eof,
-        Failure::Handshake(HandshakeError::Tls(error)) => of_kind(error.kind()),
+        HandshakeFailure::Hello(error) => of_hello(*error),
+        HandshakeFailure::NoCertificate(NoCertificate::NothingLoaded, _) => return None,
+        HandshakeFailure::NoCertificate(NoCertificate::UnknownName, _) => TlsReason::ServerName,
+        HandshakeFailure::NoCertificate(NoCertificate::Broken(_), _) => TlsReason::Internal,
+        HandshakeFailure::Handshake(HandshakeError::Timeout | HandshakeError::Os(_)) | HandshakeFailure::TooMany => {
+            return None;
+        }
+        HandshakeFailure::Handshake(HandshakeError::Closed) => TlsReason::Eof,
+        HandshakeFailure::Handshake(HandshakeError::Tls(error)) => of_kind(error.kind()),
     })
 }
 
-fn of_hello(error: HelloError) -> Reason {
+fn of_hello(error: HelloError) -> TlsReason {
     match error {
-        HelloError::PlainHttp => Reason::HttpRequest,
-        HelloError::ProxyHeader | HelloError::Ssl2 | HelloError::NotTls => Reason::WrongVersion,
-        HelloError::Record(_) | HelloError::EmptyRecord | HelloError::Message(_) => Reason::UnexpectedMessage,
-        HelloError::RecordTooLong(_) | HelloError::TooLong => Reason::TooLong,
-        HelloError::Malformed(_) => Reason::Length,
+        HelloError::PlainHttp => TlsReason::HttpRequest,
+        HelloError::ProxyHeader | HelloError::Ssl2 | HelloError::NotTls => TlsReason::WrongVersion,
+        HelloError::Record(_) | HelloError::EmptyRecord | HelloError::Message(_) => TlsReason::UnexpectedMessage,
+        HelloError::RecordTooLong(_) | HelloError::TooLong => TlsReason::TooLong,
+        HelloError::Malformed(_) => TlsReason::Length,
     }
 }
 
-fn of_kind(kind: ErrorKind) -> Reason {
+fn of_kind(kind: ErrorKind) -> TlsReason {
     match kind {
-        ErrorKind::NotTls => Reason::WrongVersion,
-        ErrorKind::Version => Reason::Version,
-        ErrorKind::Parameters => Reason::NoSharedCipher,
-        ErrorKind::Name => Reason::ServerName,
-        ErrorKind::Certificate => Reason::BadCertificate,
-        ErrorKind::Alert(alert) => Reason::Alert(alert),
-        ErrorKind::Protocol => Reason::UnexpectedMessage,
-        ErrorKind::Decrypt => Reason::Decrypt,
-        ErrorKind::Limit => Reason::TooLong,
-        ErrorKind::Closed => Reason::Eof,
-        ErrorKind::Exhausted | ErrorKind::Internal => Reason::Internal,
+        ErrorKind::NotTls => TlsReason::WrongVersion,
+        ErrorKind::Version => TlsReason::Version,
+        ErrorKind::Parameters => TlsReason::NoSharedCipher,
+        ErrorKind::Name => TlsReason::ServerName,
+        ErrorKind::Certificate => TlsReason::BadCertificate,
+        ErrorKind::Alert(alert) => TlsReason::Alert(alert),
+        ErrorKind::Protocol => TlsReason::UnexpectedMessage,
+        ErrorKind::Decrypt => TlsReason::Decrypt,
+        ErrorKind::Limit => TlsReason::TooLong,
+        ErrorKind::Closed => TlsReason::Eof,
+        ErrorKind::Exhausted | ErrorKind::Internal => TlsReason::Internal,
     }
 }
 
-fn counter<'a>(main: &'a Main, failure: &Failure) -> &'a Counter {
+fn counter<'a>(main: &'a Main, failure: &HandshakeFailure) -> &'a Counter {
     match failure {
-        Failure::Hello(HelloError::PlainHttp | HelloError::ProxyHeader | HelloError::NotTls) => &main.tls_fail_not_tls,
-        Failure::Hello(HelloError::Ssl2) => &main.tls_fail_version,
-        Failure::Hello(_) => &main.tls_fail_protocol,
-        Failure::NoCertificate(NoCertificate::NothingLoaded | NoCertificate::UnknownName, _) => &main.tls_fail_name,
-        Failure::NoCertificate(NoCertificate::Broken(_), _) => &main.tls_fail_internal,
-        Failure::TooMany => &main.sess_dropped,
-        Failure::Handshake(HandshakeError::Timeout) => &main.tls_fail_timeout,
-        Failure::Handshake(HandshakeError::Closed | HandshakeError::Os(_)) => &main.tls_fail_closed,
-        Failure::Handshake(HandshakeError::Tls(error)) => match error.kind() {
+        HandshakeFailure::Hello(HelloError::PlainHttp | HelloError::ProxyHeader | HelloError::NotTls) => {
+            &main.tls_fail_not_tls
+        }
+        HandshakeFailure::Hello(HelloError::Ssl2) => &main.tls_fail_version,
+        HandshakeFailure::Hello(_) => &main.tls_fail_protocol,
+        HandshakeFailure::NoCertificate(NoCertificate::NothingLoaded | NoCertificate::UnknownName, _) => {
+            &main.tls_fail_name
+        }
+        HandshakeFailure::NoCertificate(NoCertificate::Broken(_), _) => &main.tls_fail_internal,
+        HandshakeFailure::TooMany => &main.sess_dropped,
+        HandshakeFailure::Handshake(HandshakeError::Timeout) => &main.tls_fail_timeout,
+        HandshakeFailure::Handshake(HandshakeError::Closed | HandshakeError::Os(_)) => &main.tls_fail_closed,
+        HandshakeFailure::Handshake(HandshakeError::Tls(error)) => match error.kind() {
             ErrorKind::NotTls => &main.tls_fail_not_tls,
             ErrorKind::Version => &main.tls_fail_version,
             ErrorKind::Parameters => &main.tls_fail_cipher,
@@ -147,7 +153,7 @@ pub(super) fn unwritten(sess: &Sess, fault: &WriteFault) {
 }
 
 /// Reports that TLS can't be read any more, and the session ends.
-pub(crate) fn broken(sess: &Sess, error: &tls::Error) {
+pub(crate) fn broken(sess: &Sess, error: &tls::TlsError) {
     let mut log = log(sess);
     log.put(Tag::Error, b"ssl:-1:SSL_ERROR_SSL");
     log.putf(Tag::Tls, format_args!("{}: {error}", of_kind(error.kind())));

@@ -11,7 +11,7 @@ use message::chars::is_blank;
 
 use super::extension::Extension;
 use super::trailer::{self, Trailers};
-use super::{BodyError, Step};
+use super::{BodyError, BodyStep};
 
 /// Most digits of a size, leading zeros included.
 const MAX_DIGITS: u8 = 20;
@@ -73,21 +73,21 @@ impl Chunked {
         }
     }
 
-    pub(super) fn decode(&mut self, input: &[u8]) -> Result<Step, BodyError> {
+    pub(super) fn decode(&mut self, input: &[u8]) -> Result<BodyStep, BodyError> {
         let mut i = 0;
         while i < input.len() {
             if self.at == Position::Data {
                 let n = usize::try_from(self.left).unwrap_or(usize::MAX).min(input.len() - i);
                 self.advance(n as u64);
-                return Ok(Step::Data(i..i + n));
+                return Ok(BodyStep::Data(i..i + n));
             }
             self.at = self.next(input[i])?;
             i += 1;
             if self.at == Position::Trailer(trailer::Position::Done) {
-                return Ok(Step::End { consumed: i });
+                return Ok(BodyStep::End { consumed: i });
             }
         }
-        Ok(Step::More { consumed: i })
+        Ok(BodyStep::More { consumed: i })
     }
 
     fn next(&mut self, c: u8) -> Result<Position, BodyError> {

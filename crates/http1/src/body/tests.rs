@@ -8,22 +8,22 @@ use super::*;
 /// Data and what was left over; `None`: incomplete.
 type Decoded = Option<(Vec<u8>, Vec<u8>)>;
 
-fn run(mut decoder: Decoder, input: &[u8], step: usize) -> Result<Decoded, BodyError> {
+fn run(mut decoder: FramingDecoder, input: &[u8], step: usize) -> Result<Decoded, BodyError> {
     let (mut data, mut pending, mut fed) = (Vec::new(), Vec::new(), 0);
     loop {
         match decoder.decode(&pending)? {
-            Step::Data(range) => {
+            BodyStep::Data(range) => {
                 data.extend_from_slice(&pending[range.clone()]);
                 pending.drain(..range.end);
                 continue;
             }
-            Step::End { consumed } => {
+            BodyStep::End { consumed } => {
                 assert!(decoder.is_complete());
                 pending.drain(..consumed);
                 pending.extend_from_slice(&input[fed..]);
                 return Ok(Some((data, pending)));
             }
-            Step::More { consumed } => drop(pending.drain(..consumed)),
+            BodyStep::More { consumed } => drop(pending.drain(..consumed)),
         }
         assert!(pending.is_empty(), "a decoder that wants more has taken all");
         if fed == input.len() {
@@ -36,7 +36,7 @@ fn run(mut decoder: Decoder, input: &[u8], step: usize) -> Result<Decoded, BodyE
 }
 
 fn check(framing: Framing, lax: bool, input: &str, want: Result<Option<(&str, &str)>, BodyError>) {
-    let decoder = Decoder::new(framing, lax);
+    let decoder = FramingDecoder::new(framing, lax);
     let want = want.map(|w| w.map(|(data, rest)| (data.as_bytes().to_vec(), rest.as_bytes().to_vec())));
     for step in [1, 2, 3, 1000] {
         assert_eq!(run(decoder.clone(), input.as_bytes(), step), want, "{input:?} in steps of {step}");
@@ -54,7 +54,7 @@ fn response(input: &str, want: Result<Option<(&str, &str)>, BodyError>) {
 #[test]
 fn what_is_behind_a_body_is_kept() {
     let trailers = |lax: bool, input: &str| {
-        let mut decoder = Decoder::new(Framing::Chunked, lax);
+        let mut decoder = FramingDecoder::new(Framing::Chunked, lax);
         for c in input.bytes() {
             decoder.decode(&[c]).unwrap();
         }
@@ -187,13 +187,13 @@ fn trailers_of_a_request_say_nothing_about_its_framing() {
 
 #[test]
 fn input_can_be_looked_over_and_decoded_afterwards() {
-    let skip = |input: &str| Decoder::request(Framing::Chunked).skip(input.as_bytes());
+    let skip = |input: &str| FramingDecoder::request(Framing::Chunked).skip(input.as_bytes());
     assert_eq!(skip(""), Ok(false));
     assert_eq!(skip("5\r\nhel"), Ok(false));
     assert_eq!(skip("5\r\nhello\r\n0\r\n\r\nGET"), Ok(true));
     assert_eq!(skip("5\r\nhello\r\nz"), Err(BodyError::BadSize));
-    assert_eq!(Decoder::request(Framing::Length(5)).skip(b"hello"), Ok(true));
-    let mut scout = Decoder::request(Framing::Chunked);
+    assert_eq!(FramingDecoder::request(Framing::Length(5)).skip(b"hello"), Ok(true));
+    let mut scout = FramingDecoder::request(Framing::Chunked);
     assert_eq!(scout.skip(b"5\r\nhe"), Ok(false));
     assert_eq!(scout.skip(b"llo\r"), Ok(false));
     assert_eq!(scout.skip(b"\n+1"), Err(BodyError::BadSize));
@@ -217,7 +217,7 @@ fn what_costs_us_is_bounded() {
 #[test]
 fn an_early_end_is_an_error_that_says_where() {
     let check = |framing, input: &[u8], want| {
-        let mut decoder = Decoder::response(framing);
+        let mut decoder = FramingDecoder::response(framing);
         if !input.is_empty() {
             decoder.decode(input).unwrap();
         }
@@ -234,13 +234,13 @@ fn an_early_end_is_an_error_that_says_where() {
 
 #[test]
 fn data_can_be_read_past_the_decoder() {
-    let mut decoder = Decoder::request(Framing::Chunked);
+    let mut decoder = FramingDecoder::request(Framing::Chunked);
     assert_eq!(decoder.data_ahead(), 0);
-    assert_eq!(decoder.decode(b"10\r\n"), Ok(Step::More { consumed: 4 }));
+    assert_eq!(decoder.decode(b"10\r\n"), Ok(BodyStep::More { consumed: 4 }));
     assert_eq!(decoder.data_ahead(), 16);
     decoder.advance(10);
     decoder.advance(6);
-    assert_eq!(decoder.decode(b"\r\n0\r\n\r\n"), Ok(Step::End { consumed: 7 }));
+    assert_eq!(decoder.decode(b"\r\n0\r\n\r\n"), Ok(BodyStep::End { consumed: 7 }));
 }
 
 #[test]
@@ -265,20 +265,20 @@ proptest! {
         }
         wire.extend_from_slice(LAST_CHUNK);
         wire.extend_from_slice(b"rest");
-        let got = run(Decoder::new(Framing::Chunked, lax), &wire, step).unwrap();
+        let got = run(FramingDecoder::new(Framing::Chunked, lax), &wire, step).unwrap();
         prop_assert_eq!(got, Some((chunks.concat(), b"rest".to_vec())));
     }
 
     #[test]
     fn any_split_gives_the_same(input in "[0-9a-f;=x\": \r\n\\\\-]{0,60}", step in 1usize..9, lax: bool) {
         let input = input.replace('x', "\r\n");
-        let decoder = Decoder::new(Framing::Chunked, lax);
+        let decoder = FramingDecoder::new(Framing::Chunked, lax);
         let whole = run(decoder.clone(), input.as_bytes(), input.len().max(1));
         prop_assert_eq!(run(decoder, input.as_bytes(), step), whole);
     }
 
     #[test]
     fn any_bytes_are_taken_or_refused(input in proptest::collection::vec(any::<u8>(), 0..200), lax: bool) {
-        let _ = run(Decoder::new(Framing::Chunked, lax), &input, 7);
+        let _ = run(FramingDecoder::new(Framing::Chunked, lax), &input, 7);
     }
 }

@@ -6,9 +6,9 @@
 
 mod json;
 
-use http1::{Decoder, Expect, Framing, Limits, Progress, Step, expect, parse_request};
+use http1::{BodyStep, Expect, Framing, FramingDecoder, HeadProgress, Http1Limits, expect, parse_request};
 use json::Json;
-use message::hop::{Filter, connection, filter_request};
+use message::hop::{HopDirection, connection, filter_request};
 use message::{Head, names};
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
@@ -41,14 +41,14 @@ fn octets(raw: &str) -> Vec<u8> {
     out
 }
 
-fn run(mut input: &[u8], limits: &Limits) -> Outcome {
+fn run(mut input: &[u8], limits: &Http1Limits) -> Outcome {
     let mut out = Outcome::default();
     while !input.is_empty() {
         let mut head = Head::new();
         let parsed = match parse_request(input, limits, &mut head) {
-            Ok(Progress::Complete(parsed)) => parsed,
-            Ok(Progress::Idle | Progress::Incomplete) => return out,
-            Ok(Progress::Http2Preface) => panic!("no case has one"),
+            Ok(HeadProgress::Complete(parsed)) => parsed,
+            Ok(HeadProgress::Idle | HeadProgress::Incomplete) => return out,
+            Ok(HeadProgress::Http2Preface) => panic!("no case has one"),
             Err(error) => {
                 out.refused = Some(error.to_string());
                 assert!(error.reaction().status.is_none_or(|s| s >= 400));
@@ -64,19 +64,19 @@ fn run(mut input: &[u8], limits: &Limits) -> Outcome {
             out.refused = Some("Connection".into());
             return out;
         };
-        let mut decoder = Decoder::request(parsed.framing);
+        let mut decoder = FramingDecoder::request(parsed.framing);
         let mut body = Vec::new();
         loop {
             match decoder.decode(input) {
-                Ok(Step::Data(range)) => {
+                Ok(BodyStep::Data(range)) => {
                     body.extend_from_slice(&input[range.clone()]);
                     input = &input[range.end..];
                 }
-                Ok(Step::End { consumed }) => {
+                Ok(BodyStep::End { consumed }) => {
                     input = &input[consumed..];
                     break;
                 }
-                Ok(Step::More { .. }) => return out,
+                Ok(BodyStep::More { .. }) => return out,
                 Err(error) => {
                     out.refused = Some(error.to_string());
                     return out;
@@ -96,7 +96,7 @@ fn run(mut input: &[u8], limits: &Limits) -> Outcome {
 
 fn origin_sees(head: &Head, framing: Framing, body: &[u8]) -> Vec<u8> {
     let mut to_origin = Head::new();
-    filter_request(head, &mut to_origin, Filter::Pass).unwrap();
+    filter_request(head, &mut to_origin, HopDirection::Pass).unwrap();
     to_origin.set_proto("HTTP/1.1").unwrap();
     let mut wire = Vec::new();
     if framing == Framing::Chunked {
@@ -174,7 +174,7 @@ fn no_case_is_forbidden_and_none_is_lax() {
     let mut bad = Vec::new();
     for case in &cases {
         let id = case.get("id").expect("an id").text();
-        let out = run(&octets(case.get("raw").expect("octets").text()), &Limits::default());
+        let out = run(&octets(case.get("raw").expect("octets").text()), &Http1Limits::default());
         match judge(case, &out) {
             Verdict::Good => {}
             Verdict::Lax(_) if BUILTIN_VCL.contains(&id) => {}
@@ -186,7 +186,7 @@ fn no_case_is_forbidden_and_none_is_lax() {
 
 #[test]
 fn lenient_takes_more_but_never_a_second_opinion_on_framing() {
-    let limits = Limits { lenient: true, ..Limits::default() };
+    let limits = Http1Limits { lenient: true, ..Http1Limits::default() };
     let framing = ["content-length", "transfer-encoding", "chunks"];
     for case in cases() {
         let id = case.get("id").expect("an id").text();
@@ -199,7 +199,7 @@ fn lenient_takes_more_but_never_a_second_opinion_on_framing() {
 
 #[test]
 fn the_judge_can_say_no() {
-    let limits = Limits { lenient: true, ..Limits::default() };
+    let limits = Http1Limits { lenient: true, ..Http1Limits::default() };
     let verdict_of = |id: &str| {
         let case = cases().into_iter().find(|c| c.get("id").expect("an id").text() == id).expect("the case");
         judge(&case, &run(&octets(case.get("raw").expect("octets").text()), &limits))

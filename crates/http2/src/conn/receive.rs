@@ -9,9 +9,9 @@ use base::clock::Mono;
 use message::Head;
 
 use super::streams::Closed;
-use super::{Connection, Current, Ending, Event, Role, Scratch, Step};
-use crate::error::{Abuse, ErrorCode, Fault, StreamFault};
-use crate::frame::{ACK, END_STREAM, FrameHeader, HEADER_BYTES, Kind, PADDED, PREFACE};
+use super::{Connection, Current, Ending, Http2Event, Http2Scratch, ReceiveStep, Role};
+use crate::error::{ErrorCode, Http2Abuse, Http2Fault, StreamFault};
+use crate::frame::{ACK, END_STREAM, FrameHeader, HEADER_BYTES, Http2FrameType, PADDED, PREFACE};
 use crate::priority::Priority;
 use crate::settings::MAX_WINDOW;
 
@@ -34,25 +34,25 @@ const IGNORED_PER_STREAM: u32 = 4;
 impl Connection {
     /// Takes from the peer's bytes what makes one event. Call it again with the rest while something was consumed; nothing needs to be kept.
     /// A head is laid into `head`, within its limits.
-    pub fn receive(&mut self, input: &[u8], now: Mono, head: &mut Head, scratch: &mut Scratch) -> Step {
+    pub fn receive(&mut self, input: &[u8], now: Mono, head: &mut Head, scratch: &mut Http2Scratch) -> ReceiveStep {
         self.set_now(now);
         if let Some(fault) = self.pending_fault.take() {
-            return Step { consumed: 0, frame: None, payload: 0..0, event: self.fail(fault) };
+            return ReceiveStep { consumed: 0, frame: None, payload: 0..0, event: self.fail(fault) };
         }
         if self.ending == Ending::Over {
-            return Step { consumed: input.len(), frame: None, payload: 0..0, event: Event::None };
+            return ReceiveStep { consumed: input.len(), frame: None, payload: 0..0, event: Http2Event::None };
         }
         if self.preface_left > 0 {
             return self.preface(input);
         }
         let (at, frame) = match self.take_header(input) {
             (at, Some(header)) => (at, Some(header)),
-            (at, None) if self.current.is_none() => return step(at, None, at..at, Event::None),
+            (at, None) if self.current.is_none() => return step(at, None, at..at, Http2Event::None),
             (at, None) => (at, None),
         };
         if let Some(header) = frame {
             match self.begin_frame(header) {
-                Ok(Event::None) => {}
+                Ok(Http2Event::None) => {}
                 Ok(event) => {
                     self.current = self.current.filter(|current| current.left > 0);
                     return step(at, frame, at..at, event);
@@ -60,9 +60,9 @@ impl Connection {
                 Err(fault) => return step(input.len(), frame, at..input.len(), self.fail(fault)),
             }
         }
-        let Some(current) = self.current else { return step(at, frame, at..at, Event::None) };
+        let Some(current) = self.current else { return step(at, frame, at..at, Http2Event::None) };
         let end = input.len().min(at + current.left as usize);
-        let event = if current.header.kind == Kind::Data {
+        let event = if current.header.kind == Http2FrameType::Data {
             self.take_data(current, at, &input[at..end])
         } else {
             self.take_payload(current, &input[at..end], head, scratch)
@@ -73,15 +73,15 @@ impl Connection {
         }
     }
 
-    fn preface(&mut self, input: &[u8]) -> Step {
+    fn preface(&mut self, input: &[u8]) -> ReceiveStep {
         let from = PREFACE.len() - usize::from(self.preface_left);
         let len = input.len().min(PREFACE.len() - from);
         if input[..len] != PREFACE[from..from + len] {
-            let event = self.fail(Fault::protocol("Bad preface"));
+            let event = self.fail(Http2Fault::protocol("Bad preface"));
             return step(input.len(), None, 0..0, event);
         }
         self.preface_left -= len as u8;
-        step(len, None, 0..0, Event::None)
+        step(len, None, 0..0, Http2Event::None)
     }
 
     /// Reads on in the header of the next frame, if one is expected; the header, once it is whole.
@@ -100,103 +100,112 @@ impl Connection {
         (len, Some(FrameHeader::parse(&self.header)))
     }
 
-    fn begin_frame(&mut self, header: FrameHeader) -> Result<Event, Fault> {
+    fn begin_frame(&mut self, header: FrameHeader) -> Result<Http2Event, Http2Fault> {
         self.current = Some(Current { header, left: header.len, padding: None, takes: false });
         if header.len > self.config.settings.max_frame_size {
-            return Err(Fault::size("A frame larger than allowed"));
+            return Err(Http2Fault::size("A frame larger than allowed"));
         }
         if self.ending == Ending::Soft {
-            return Ok(Event::None);
+            return Ok(Http2Event::None);
         }
         if let Some(section) = &self.section
-            && (header.kind != Kind::Continuation || header.stream != section.stream)
+            && (header.kind != Http2FrameType::Continuation || header.stream != section.stream)
         {
-            return Err(Fault::protocol("A field section is interrupted"));
+            return Err(Http2Fault::protocol("A field section is interrupted"));
         }
         self.judge_start(header)?;
         self.judge_stream(header)?;
         match header.kind {
-            Kind::Data => self.begin_data(header),
-            Kind::Headers => self.begin_section(header).map(|()| Event::None),
-            Kind::Continuation => self.continue_section(header).map(|()| Event::None),
-            Kind::PushPromise => Err(Fault::protocol("PUSH_PROMISE")),
-            Kind::Priority if header.len != 5 => Err(Fault::size("PRIORITY of a wrong length")),
-            Kind::RstStream if header.len != 4 => Err(Fault::size("RST_STREAM of a wrong length")),
-            Kind::WindowUpdate if header.len != 4 => Err(Fault::size("WINDOW_UPDATE of a wrong length")),
-            Kind::Ping if header.len != PING_BYTES => Err(Fault::size("PING of a wrong length")),
-            Kind::GoAway if header.len < GO_AWAY_BYTES => Err(Fault::size("GOAWAY of a wrong length")),
-            Kind::PriorityUpdate if header.len < 4 => Err(Fault::size("PRIORITY_UPDATE of a wrong length")),
-            Kind::Settings if header.has(ACK) && header.len > 0 => Err(Fault::size("SETTINGS with ACK and settings")),
-            Kind::Settings if header.len > MAX_SETTINGS_BYTES => Err(Abuse::Settings.into()),
-            Kind::Settings => self.count(|m| &mut m.settings, |l| l.settings, Abuse::Settings).map(|()| Event::None),
-            Kind::Priority | Kind::PriorityUpdate => {
-                self.count(|m| &mut m.priorities, |l| l.priorities, Abuse::Priority).map(|()| Event::None)
+            Http2FrameType::Data => self.begin_data(header),
+            Http2FrameType::Headers => self.begin_section(header).map(|()| Http2Event::None),
+            Http2FrameType::Continuation => self.continue_section(header).map(|()| Http2Event::None),
+            Http2FrameType::PushPromise => Err(Http2Fault::protocol("PUSH_PROMISE")),
+            Http2FrameType::Priority if header.len != 5 => Err(Http2Fault::size("PRIORITY of a wrong length")),
+            Http2FrameType::RstStream if header.len != 4 => Err(Http2Fault::size("RST_STREAM of a wrong length")),
+            Http2FrameType::WindowUpdate if header.len != 4 => Err(Http2Fault::size("WINDOW_UPDATE of a wrong length")),
+            Http2FrameType::Ping if header.len != PING_BYTES => Err(Http2Fault::size("PING of a wrong length")),
+            Http2FrameType::GoAway if header.len < GO_AWAY_BYTES => Err(Http2Fault::size("GOAWAY of a wrong length")),
+            Http2FrameType::PriorityUpdate if header.len < 4 => {
+                Err(Http2Fault::size("PRIORITY_UPDATE of a wrong length"))
             }
-            Kind::WindowUpdate => {
-                let counted = self.count(|m| &mut m.window_updates, |l| l.window_updates, Abuse::WindowUpdate);
-                counted.map(|()| Event::None)
+            Http2FrameType::Settings if header.has(ACK) && header.len > 0 => {
+                Err(Http2Fault::size("SETTINGS with ACK and settings"))
             }
-            Kind::Unknown(_) | Kind::GoAway => self.ignored().map(|()| Event::None),
-            Kind::RstStream | Kind::Ping => Ok(Event::None),
+            Http2FrameType::Settings if header.len > MAX_SETTINGS_BYTES => Err(Http2Abuse::Settings.into()),
+            Http2FrameType::Settings => {
+                self.count(|m| &mut m.settings, |l| l.settings, Http2Abuse::Settings).map(|()| Http2Event::None)
+            }
+            Http2FrameType::Priority | Http2FrameType::PriorityUpdate => {
+                self.count(|m| &mut m.priorities, |l| l.priorities, Http2Abuse::Priority).map(|()| Http2Event::None)
+            }
+            Http2FrameType::WindowUpdate => {
+                let counted = self.count(|m| &mut m.window_updates, |l| l.window_updates, Http2Abuse::WindowUpdate);
+                counted.map(|()| Http2Event::None)
+            }
+            Http2FrameType::Unknown(_) | Http2FrameType::GoAway => self.ignored().map(|()| Http2Event::None),
+            Http2FrameType::RstStream | Http2FrameType::Ping => Ok(Http2Event::None),
         }
     }
 
     /// Each side begins with SETTINGS (RFC 9113 3.4).
-    fn judge_start(&mut self, header: FrameHeader) -> Result<(), Fault> {
+    fn judge_start(&mut self, header: FrameHeader) -> Result<(), Http2Fault> {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
-        if !is_first || self.config.lax_start || header.kind == Kind::Settings && !header.has(ACK) {
+        if !is_first || self.config.lax_start || header.kind == Http2FrameType::Settings && !header.has(ACK) {
             return Ok(());
         }
-        Err(Fault::protocol("The first frame is no SETTINGS"))
+        Err(Http2Fault::protocol("The first frame is no SETTINGS"))
     }
 
     /// Checks that the frame may be on this stream at all (RFC 9113 5.1, 5.1.1, 6).
-    fn judge_stream(&self, header: FrameHeader) -> Result<(), Fault> {
+    fn judge_stream(&self, header: FrameHeader) -> Result<(), Http2Fault> {
         let is_idle = header.stream > self.highest;
         match header.kind {
-            Kind::Unknown(_) => return Ok(()),
-            Kind::Settings | Kind::Ping | Kind::GoAway | Kind::PriorityUpdate => {
+            Http2FrameType::Unknown(_) => return Ok(()),
+            Http2FrameType::Settings
+            | Http2FrameType::Ping
+            | Http2FrameType::GoAway
+            | Http2FrameType::PriorityUpdate => {
                 return if header.stream == 0 {
                     Ok(())
                 } else {
-                    Err(Fault::protocol("A frame that belongs to no stream on one"))
+                    Err(Http2Fault::protocol("A frame that belongs to no stream on one"))
                 };
             }
-            Kind::WindowUpdate if header.stream == 0 => return Ok(()),
-            Kind::Data
-            | Kind::Headers
-            | Kind::Priority
-            | Kind::RstStream
-            | Kind::PushPromise
-            | Kind::WindowUpdate
-            | Kind::Continuation => {}
+            Http2FrameType::WindowUpdate if header.stream == 0 => return Ok(()),
+            Http2FrameType::Data
+            | Http2FrameType::Headers
+            | Http2FrameType::Priority
+            | Http2FrameType::RstStream
+            | Http2FrameType::PushPromise
+            | Http2FrameType::WindowUpdate
+            | Http2FrameType::Continuation => {}
         }
         if header.stream == 0 {
-            return Err(Fault::protocol("A frame that belongs to a stream on none"));
+            return Err(Http2Fault::protocol("A frame that belongs to a stream on none"));
         }
         if header.stream.is_multiple_of(2) {
-            return Err(Fault::protocol("A stream that the server would have opened"));
+            return Err(Http2Fault::protocol("A stream that the server would have opened"));
         }
         match (header.kind, self.role) {
-            (Kind::Priority, _) | (Kind::Headers, Role::Server) => Ok(()),
-            _ if is_idle => Err(Fault::protocol("A frame on a stream that is idle")),
+            (Http2FrameType::Priority, _) | (Http2FrameType::Headers, Role::Server) => Ok(()),
+            _ if is_idle => Err(Http2Fault::protocol("A frame on a stream that is idle")),
             _ => Ok(()),
         }
     }
 
-    fn ignored(&mut self) -> Result<(), Fault> {
-        self.count(|m| &mut m.ignored, |l| l.ignored, Abuse::Ignored)
+    fn ignored(&mut self) -> Result<(), Http2Fault> {
+        self.count(|m| &mut m.ignored, |l| l.ignored, Http2Abuse::Ignored)
     }
 
     /// Charges the windows for a DATA frame, whoever gets it.
-    fn begin_data(&mut self, header: FrameHeader) -> Result<Event, Fault> {
+    fn begin_data(&mut self, header: FrameHeader) -> Result<Http2Event, Http2Fault> {
         let len = i64::from(header.len);
         if len > self.receive_window {
-            return Err(Fault::flow("More data than the connection's window has"));
+            return Err(Http2Fault::flow("More data than the connection's window has"));
         }
         self.receive_window -= len;
         if header.has(PADDED) && header.len == 0 {
-            return Err(Fault::protocol("Padding larger than its frame"));
+            return Err(Http2Fault::protocol("Padding larger than its frame"));
         }
         let Some(stream) = self.streams.get_mut(header.stream).filter(|stream| stream.closed().is_none()) else {
             self.open_window(header.len)?;
@@ -220,19 +229,19 @@ impl Connection {
             current.takes = true;
         }
         if header.has(PADDED) {
-            return Ok(Event::None);
+            return Ok(Http2Event::None);
         }
         self.set_padding(0)
     }
 
     /// DATA for a stream that is over.
-    fn data_for_nobody(&mut self, stream: u32) -> Result<Event, Fault> {
+    fn data_for_nobody(&mut self, stream: u32) -> Result<Http2Event, Http2Fault> {
         self.ignored()?;
         let came_too_late = matches!(self.ending, Ending::Final(last) if stream > last);
         match self.streams.past(stream) {
             // It was on its way.
-            Some(Closed::ByUs) => Ok(Event::None),
-            None if came_too_late => Ok(Event::None),
+            Some(Closed::ByUs) => Ok(Http2Event::None),
+            None if came_too_late => Ok(Http2Event::None),
             _ => {
                 let text = "Data on a stream that is closed";
                 self.break_stream(stream, StreamFault { code: ErrorCode::StreamClosed, text })
@@ -241,18 +250,18 @@ impl Connection {
     }
 
     /// The padding is known, and so how much data the frame has.
-    fn set_padding(&mut self, padding: u32) -> Result<Event, Fault> {
-        let Some(current) = &mut self.current else { return Ok(Event::None) };
+    fn set_padding(&mut self, padding: u32) -> Result<Http2Event, Http2Fault> {
+        let Some(current) = &mut self.current else { return Ok(Http2Event::None) };
         current.padding = Some(padding);
-        let data = current.left.checked_sub(padding).ok_or(Fault::protocol("Padding larger than its frame"))?;
+        let data = current.left.checked_sub(padding).ok_or(Http2Fault::protocol("Padding larger than its frame"))?;
         let (header, takes) = (current.header, current.takes);
         if !takes {
-            return Ok(Event::None);
+            return Ok(Http2Event::None);
         }
         if !header.has(END_STREAM) {
             match data {
-                0 => self.count(|m| &mut m.empty_data, |l| l.empty_data, Abuse::EmptyData)?,
-                1..SMALL_DATA => self.count(|m| &mut m.small_data, |l| l.small_data, Abuse::SmallData)?,
+                0 => self.count(|m| &mut m.empty_data, |l| l.empty_data, Http2Abuse::EmptyData)?,
+                1..SMALL_DATA => self.count(|m| &mut m.small_data, |l| l.small_data, Http2Abuse::SmallData)?,
                 _ => {}
             }
         }
@@ -265,7 +274,7 @@ impl Connection {
             if let Some(frame) = &mut self.current {
                 frame.takes = false;
             }
-            return Ok(Event::None);
+            return Ok(Http2Event::None);
         };
         stream.unread += data;
         stream.padding += framing;
@@ -281,11 +290,11 @@ impl Connection {
             return self.break_data(header.stream, data, "Received data and Content-Length mismatch");
         }
         self.pad_out(header.stream);
-        Ok(Event::None)
+        Ok(Http2Event::None)
     }
 
     /// Resets a stream whose DATA frame, of so many bytes of data, nobody gets any more.
-    fn break_data(&mut self, id: u32, data: u32, text: &'static str) -> Result<Event, Fault> {
+    fn break_data(&mut self, id: u32, data: u32, text: &'static str) -> Result<Http2Event, Http2Fault> {
         if let Some(current) = &mut self.current {
             current.takes = false;
         }
@@ -297,38 +306,38 @@ impl Connection {
     }
 
     /// Takes what has come of a DATA frame; `at`: where in the input it lies.
-    fn take_data(&mut self, current: Current, at: usize, piece: &[u8]) -> Result<Event, Fault> {
+    fn take_data(&mut self, current: Current, at: usize, piece: &[u8]) -> Result<Http2Event, Http2Fault> {
         let mut piece_at = 0;
         if current.padding.is_none() && current.takes {
-            let Some(&padding) = piece.first() else { return Ok(Event::None) };
+            let Some(&padding) = piece.first() else { return Ok(Http2Event::None) };
             self.advance(1);
             let event = self.set_padding(u32::from(padding))?;
-            if !matches!(event, Event::None) {
+            if !matches!(event, Http2Event::None) {
                 // The rest comes with the next step: this one has its event.
                 self.advance(piece.len() - 1);
                 return Ok(event);
             }
             piece_at = 1;
         }
-        let Some(Current { header, left, padding, takes }) = self.current else { return Ok(Event::None) };
+        let Some(Current { header, left, padding, takes }) = self.current else { return Ok(Http2Event::None) };
         let data_left = left.saturating_sub(padding.unwrap_or_default()) as usize;
         let piece = &piece[piece_at..];
         let data = piece.len().min(data_left);
         let is_whole = self.advance(piece.len());
         // The owner may have reset it in the meantime.
         if !takes || self.streams.get(header.stream).is_none_or(|stream| stream.closed().is_some()) {
-            return Ok(Event::None);
+            return Ok(Http2Event::None);
         }
         let end = is_whole && header.has(END_STREAM);
         if data == 0 && !end {
-            return Ok(Event::None);
+            return Ok(Http2Event::None);
         }
         if end && let Some(stream) = self.streams.get_mut(header.stream) {
             stream.received_all();
             self.streams.forget(header.stream);
         }
         let body = at + piece_at..at + piece_at + data;
-        Ok(Event::Data { stream: header.stream, body, end })
+        Ok(Http2Event::Data { stream: header.stream, body, end })
     }
 
     fn advance(&mut self, len: usize) -> bool {
@@ -347,32 +356,32 @@ impl Connection {
         current: Current,
         piece: &[u8],
         head: &mut Head,
-        scratch: &mut Scratch,
-    ) -> Result<Event, Fault> {
+        scratch: &mut Http2Scratch,
+    ) -> Result<Http2Event, Http2Fault> {
         let is_whole = self.advance(piece.len());
         let header = current.header;
         if is_whole && self.partial.is_empty() {
             return self.end_frame(header, piece, head, scratch);
         }
         let keeps = match header.kind {
-            Kind::GoAway => GO_AWAY_BYTES,
-            Kind::PriorityUpdate => MAX_PRIORITY_BYTES,
-            Kind::Unknown(_) => 0,
+            Http2FrameType::GoAway => GO_AWAY_BYTES,
+            Http2FrameType::PriorityUpdate => MAX_PRIORITY_BYTES,
+            Http2FrameType::Unknown(_) => 0,
             // The limit of a section's bytes was held against its length.
-            Kind::Data
-            | Kind::Headers
-            | Kind::Priority
-            | Kind::RstStream
-            | Kind::Settings
-            | Kind::PushPromise
-            | Kind::Ping
-            | Kind::WindowUpdate
-            | Kind::Continuation => header.len,
+            Http2FrameType::Data
+            | Http2FrameType::Headers
+            | Http2FrameType::Priority
+            | Http2FrameType::RstStream
+            | Http2FrameType::Settings
+            | Http2FrameType::PushPromise
+            | Http2FrameType::Ping
+            | Http2FrameType::WindowUpdate
+            | Http2FrameType::Continuation => header.len,
         };
         let room = (keeps as usize).saturating_sub(self.partial.len());
         self.partial.extend_from_slice(&piece[..piece.len().min(room)]);
         if !is_whole {
-            return Ok(Event::None);
+            return Ok(Http2Event::None);
         }
         let mut payload = std::mem::take(&mut self.partial);
         let event = self.end_frame(header, &payload, head, scratch);
@@ -386,41 +395,41 @@ impl Connection {
         header: FrameHeader,
         payload: &[u8],
         head: &mut Head,
-        scratch: &mut Scratch,
-    ) -> Result<Event, Fault> {
-        if self.ending == Ending::Soft && header.kind != Kind::Ping {
-            return Ok(Event::None);
+        scratch: &mut Http2Scratch,
+    ) -> Result<Http2Event, Http2Fault> {
+        if self.ending == Ending::Soft && header.kind != Http2FrameType::Ping {
+            return Ok(Http2Event::None);
         }
         match header.kind {
-            Kind::Headers => self.headers(header, payload, head, scratch),
-            Kind::Continuation => self.fragment(header, payload, head, scratch),
-            Kind::Priority => self.priority(header.stream, payload),
-            Kind::RstStream => self.rst_stream(header.stream, number(payload)),
-            Kind::Settings => self.settings(header, payload),
-            Kind::Ping => self.ping_frame(header, payload),
-            Kind::GoAway => Ok(self.go_away_frame(payload)),
-            Kind::WindowUpdate => self.window_update(header.stream, number(payload) & MAX_WINDOW),
-            Kind::PriorityUpdate => self.priority_update(payload),
-            Kind::Data | Kind::PushPromise | Kind::Unknown(_) => Ok(Event::None),
+            Http2FrameType::Headers => self.headers(header, payload, head, scratch),
+            Http2FrameType::Continuation => self.fragment(header, payload, head, scratch),
+            Http2FrameType::Priority => self.priority(header.stream, payload),
+            Http2FrameType::RstStream => self.rst_stream(header.stream, number(payload)),
+            Http2FrameType::Settings => self.settings(header, payload),
+            Http2FrameType::Ping => self.ping_frame(header, payload),
+            Http2FrameType::GoAway => Ok(self.go_away_frame(payload)),
+            Http2FrameType::WindowUpdate => self.window_update(header.stream, number(payload) & MAX_WINDOW),
+            Http2FrameType::PriorityUpdate => self.priority_update(payload),
+            Http2FrameType::Data | Http2FrameType::PushPromise | Http2FrameType::Unknown(_) => Ok(Http2Event::None),
         }
     }
 
     /// PRIORITY means nothing any more (RFC 9113 5.3.2), but that a stream can't depend on itself.
-    fn priority(&mut self, stream: u32, payload: &[u8]) -> Result<Event, Fault> {
+    fn priority(&mut self, stream: u32, payload: &[u8]) -> Result<Http2Event, Http2Fault> {
         if number(payload) & MAX_WINDOW != stream {
-            return Ok(Event::None);
+            return Ok(Http2Event::None);
         }
         let text = "A stream that depends on itself";
         if self.streams.get(stream).is_some_and(|stream| stream.closed().is_none()) {
             return self.break_stream(stream, StreamFault { code: ErrorCode::ProtocolError, text });
         }
-        Err(Fault::protocol(text))
+        Err(Http2Fault::protocol(text))
     }
 
-    fn priority_update(&mut self, payload: &[u8]) -> Result<Event, Fault> {
+    fn priority_update(&mut self, payload: &[u8]) -> Result<Http2Event, Http2Fault> {
         let id = number(payload) & MAX_WINDOW;
         if id == 0 || id.is_multiple_of(2) || self.role == Role::Client {
-            return Err(Fault::protocol("PRIORITY_UPDATE for no stream"));
+            return Err(Http2Fault::protocol("PRIORITY_UPDATE for no stream"));
         }
         self.has_priorities = true;
         let priority = Priority::parse(payload.get(4..).unwrap_or_default());
@@ -429,87 +438,87 @@ impl Connection {
             stream.priority = priority;
             self.streams.requeue(id, self.turn);
         }
-        Ok(Event::None)
+        Ok(Http2Event::None)
     }
 
-    fn rst_stream(&mut self, id: u32, code: u32) -> Result<Event, Fault> {
+    fn rst_stream(&mut self, id: u32, code: u32) -> Result<Http2Event, Http2Fault> {
         let code = ErrorCode::from_number(code);
         let limits = &self.config.limits;
         let soon = limits.rapid_reset_ms as f32 / 1000.0;
         let Some(stream) = self.streams.get(id).filter(|stream| stream.closed().is_none()) else {
             // Answered so fast that it was over before its reset came.
             if self.role == Role::Server && self.streams.past(id).is_some_and(|closed| closed != Closed::ByUs) {
-                self.count(|m| &mut m.rapid_resets, |l| l.rapid_resets, Abuse::RapidReset)?;
+                self.count(|m| &mut m.rapid_resets, |l| l.rapid_resets, Http2Abuse::RapidReset)?;
             }
             self.ignored()?;
-            return Ok(Event::None);
+            return Ok(Http2Event::None);
         };
         // A client that has its response may take back the rest of its request.
         if self.role == Role::Server && !stream.lingers && self.now - stream.began < soon {
-            self.count(|m| &mut m.rapid_resets, |l| l.rapid_resets, Abuse::RapidReset)?;
+            self.count(|m| &mut m.rapid_resets, |l| l.rapid_resets, Http2Abuse::RapidReset)?;
         }
         self.streams.close(id, Closed::ByPeer);
-        Ok(Event::Reset { stream: id, code })
+        Ok(Http2Event::Reset { stream: id, code })
     }
 
-    fn settings(&mut self, header: FrameHeader, payload: &[u8]) -> Result<Event, Fault> {
+    fn settings(&mut self, header: FrameHeader, payload: &[u8]) -> Result<Http2Event, Http2Fault> {
         if header.has(ACK) {
             if self.settings_unacked > 0 {
                 self.settings_unacked -= 1;
                 self.decoder.settings_taken();
             }
-            return Ok(Event::SettingsAck);
+            return Ok(Http2Event::SettingsAck);
         }
         let mut settings = self.peer.clone();
         settings.apply(payload, self.config.lax_settings)?;
         self.change_settings(settings)?;
-        self.answer(Kind::Settings, ACK, 0, &[])?;
-        Ok(Event::Settings)
+        self.answer(Http2FrameType::Settings, ACK, 0, &[])?;
+        Ok(Http2Event::Settings)
     }
 
-    fn ping_frame(&mut self, header: FrameHeader, payload: &[u8]) -> Result<Event, Fault> {
-        let Ok(data) = <[u8; 8]>::try_from(payload) else { return Ok(Event::None) };
-        self.count(|m| &mut m.pings, |l| l.pings, Abuse::Ping)?;
+    fn ping_frame(&mut self, header: FrameHeader, payload: &[u8]) -> Result<Http2Event, Http2Fault> {
+        let Ok(data) = <[u8; 8]>::try_from(payload) else { return Ok(Http2Event::None) };
+        self.count(|m| &mut m.pings, |l| l.pings, Http2Abuse::Ping)?;
         if !header.has(ACK) {
-            self.answer(Kind::Ping, ACK, 0, &data)?;
-            return Ok(Event::None);
+            self.answer(Http2FrameType::Ping, ACK, 0, &data)?;
+            return Ok(Http2Event::None);
         }
         if self.ending == Ending::Soft {
-            return Ok(Event::None);
+            return Ok(Http2Event::None);
         }
         if self.pings_sent == 0 {
-            let fault = Fault::protocol("An answer to no PING");
-            return Ok(self.fail(Fault { soft: true, ..fault }));
+            let fault = Http2Fault::protocol("An answer to no PING");
+            return Ok(self.fail(Http2Fault { soft: true, ..fault }));
         }
         self.pings_sent -= 1;
         if std::mem::take(&mut self.drain_ping) {
             self.end_drain();
         }
-        Ok(Event::PingAck(data))
+        Ok(Http2Event::PingAck(data))
     }
 
-    fn go_away_frame(&mut self, payload: &[u8]) -> Event {
+    fn go_away_frame(&mut self, payload: &[u8]) -> Http2Event {
         let last = number(payload) & MAX_WINDOW;
         // It can only become less (RFC 9113 6.8).
         let last = self.peer_last.map_or(last, |before| before.min(last));
         self.peer_last = Some(last);
-        Event::GoAway { last, code: ErrorCode::from_number(number(payload.get(4..).unwrap_or_default())) }
+        Http2Event::GoAway { last, code: ErrorCode::from_number(number(payload.get(4..).unwrap_or_default())) }
     }
 
-    fn window_update(&mut self, id: u32, increment: u32) -> Result<Event, Fault> {
+    fn window_update(&mut self, id: u32, increment: u32) -> Result<Http2Event, Http2Fault> {
         if id == 0 {
             if increment == 0 {
-                return Err(Fault::protocol("WINDOW_UPDATE by nothing"));
+                return Err(Http2Fault::protocol("WINDOW_UPDATE by nothing"));
             }
             self.send_window += i64::from(increment);
             if self.send_window > i64::from(MAX_WINDOW) {
-                return Err(Fault::flow("The connection's window becomes too large"));
+                return Err(Http2Fault::flow("The connection's window becomes too large"));
             }
-            return Ok(Event::Window { stream: 0 });
+            return Ok(Http2Event::Window { stream: 0 });
         }
         // On one that is over it is counted as all of its kind are: each response may be followed by some.
         let Some(stream) = self.streams.get_mut(id).filter(|stream| stream.closed().is_none()) else {
-            return Ok(Event::None);
+            return Ok(Http2Event::None);
         };
         stream.send_window += i64::from(increment);
         if increment == 0 {
@@ -521,7 +530,7 @@ impl Connection {
             return self.break_stream(id, StreamFault { code: ErrorCode::FlowControlError, text });
         }
         self.streams.settle(id, self.turn);
-        Ok(Event::Window { stream: id })
+        Ok(Http2Event::Window { stream: id })
     }
 
     /// A new stream explains some frames.
@@ -532,8 +541,13 @@ impl Connection {
     }
 }
 
-fn step(consumed: usize, frame: Option<FrameHeader>, payload: std::ops::Range<usize>, event: Event) -> Step {
-    Step { consumed, frame, payload, event }
+fn step(
+    consumed: usize,
+    frame: Option<FrameHeader>,
+    payload: std::ops::Range<usize>,
+    event: Http2Event,
+) -> ReceiveStep {
+    ReceiveStep { consumed, frame, payload, event }
 }
 
 /// The first four bytes.

@@ -7,9 +7,9 @@
 use message::Head;
 
 use super::streams::Closed;
-use super::{Connection, Ending, Event, Role, Scratch};
-use crate::error::{Abuse, ErrorCode, Fault, StreamFault};
-use crate::fields::{Builder, FieldFault, Kind as SectionKind, Malformed, Section};
+use super::{Connection, Ending, Http2Event, Http2Scratch, Role};
+use crate::error::{ErrorCode, Http2Abuse, Http2Fault, StreamFault};
+use crate::fields::{FieldFault, HeadBuilder, Malformed, SectionFacts, SectionKind};
 use crate::frame::{END_HEADERS, END_STREAM, FrameHeader, PADDED, PRIORITY};
 use crate::hpack::BadSection;
 use crate::settings::MAX_WINDOW;
@@ -42,7 +42,7 @@ enum Purpose {
 }
 
 impl Connection {
-    pub(super) fn begin_section(&mut self, header: FrameHeader) -> Result<(), Fault> {
+    pub(super) fn begin_section(&mut self, header: FrameHeader) -> Result<(), Http2Fault> {
         self.check_bytes(header)?;
         let purpose = match self.role {
             Role::Server if header.stream > self.highest => self.new_request(header.stream),
@@ -53,18 +53,18 @@ impl Connection {
         Ok(())
     }
 
-    pub(super) fn continue_section(&mut self, header: FrameHeader) -> Result<(), Fault> {
+    pub(super) fn continue_section(&mut self, header: FrameHeader) -> Result<(), Http2Fault> {
         self.check_bytes(header)?;
         let most = self.config.limits.continuations;
-        let Some(section) = &mut self.section else { return Err(Fault::protocol("CONTINUATION of nothing")) };
+        let Some(section) = &mut self.section else { return Err(Http2Fault::protocol("CONTINUATION of nothing")) };
         section.continuations += 1;
-        if most > 0 && section.continuations > most { Err(Abuse::Continuation.into()) } else { Ok(()) }
+        if most > 0 && section.continuations > most { Err(Http2Abuse::Continuation.into()) } else { Ok(()) }
     }
 
-    fn check_bytes(&self, header: FrameHeader) -> Result<(), Fault> {
+    fn check_bytes(&self, header: FrameHeader) -> Result<(), Http2Fault> {
         let most = self.config.limits.section_bytes;
         let bytes = self.block.len() as u64 + u64::from(header.len);
-        if most > 0 && bytes > u64::from(most + MOST_AROUND) { Err(Abuse::SectionBytes.into()) } else { Ok(()) }
+        if most > 0 && bytes > u64::from(most + MOST_AROUND) { Err(Http2Abuse::SectionBytes.into()) } else { Ok(()) }
     }
 
     fn new_request(&mut self, stream: u32) -> Purpose {
@@ -82,21 +82,21 @@ impl Connection {
     }
 
     /// The purpose of a section on a stream that has begun.
-    fn later_section(&mut self, header: FrameHeader) -> Result<Purpose, Fault> {
+    fn later_section(&mut self, header: FrameHeader) -> Result<Purpose, Http2Fault> {
         let closed = self.streams.past(header.stream);
         match self.streams.get(header.stream).filter(|_| closed.is_none()) {
             Some(stream) if !stream.receives() => {
-                Err(Fault::new(ErrorCode::StreamClosed, "A head behind the end of a stream"))
+                Err(Http2Fault::new(ErrorCode::StreamClosed, "A head behind the end of a stream"))
             }
             Some(stream) if self.role == Role::Client && !stream.has_received_head() => Ok(Purpose::Response),
             Some(_) if header.has(END_STREAM) => Ok(Purpose::Trailers),
-            Some(_) => Err(Fault::protocol("Fields behind a head that don't end the stream")),
+            Some(_) => Err(Http2Fault::protocol("Fields behind a head that don't end the stream")),
             _ if self.role == Role::Client || closed == Some(Closed::ByUs) => {
-                self.count(|m| &mut m.ignored, |l| l.ignored, Abuse::Ignored)?;
+                self.count(|m| &mut m.ignored, |l| l.ignored, Http2Abuse::Ignored)?;
                 Ok(Purpose::Nobody)
             }
-            _ if closed.is_some() => Err(Fault::new(ErrorCode::StreamClosed, "A head on a stream that is closed")),
-            _ => Err(Fault::protocol("A stream with a lower number than the one before")),
+            _ if closed.is_some() => Err(Http2Fault::new(ErrorCode::StreamClosed, "A head on a stream that is closed")),
+            _ => Err(Http2Fault::protocol("A stream with a lower number than the one before")),
         }
     }
 
@@ -105,33 +105,33 @@ impl Connection {
         header: FrameHeader,
         payload: &[u8],
         head: &mut Head,
-        scratch: &mut Scratch,
-    ) -> Result<Event, Fault> {
+        scratch: &mut Http2Scratch,
+    ) -> Result<Http2Event, Http2Fault> {
         let (padding, rest) = match payload {
             rest if !header.has(PADDED) => (0, rest),
             [padding, rest @ ..] => (usize::from(*padding), rest),
             [] => return Err(TOO_MUCH_PADDING),
         };
         let (priority, rest) = if header.has(PRIORITY) {
-            rest.split_at_checked(5).ok_or(Fault::protocol("HEADERS too short for its priority"))?
+            rest.split_at_checked(5).ok_or(Http2Fault::protocol("HEADERS too short for its priority"))?
         } else {
             (&[][..], rest)
         };
         let fragment = rest.len().checked_sub(padding).map(|len| &rest[..len]).ok_or(TOO_MUCH_PADDING)?;
         let depends_on = priority.first_chunk().map(|bytes| u32::from_be_bytes(*bytes) & MAX_WINDOW);
         let event = self.fragment(header, fragment, head, scratch)?;
-        if let Event::Head { stream, .. } = event
+        if let Http2Event::Head { stream, .. } = event
             && depends_on == Some(stream)
         {
             return self.break_new(stream);
         }
         if depends_on == Some(header.stream) && !header.has(END_HEADERS) {
-            return Err(Fault::protocol("A stream that depends on itself"));
+            return Err(Http2Fault::protocol("A stream that depends on itself"));
         }
         Ok(event)
     }
 
-    fn break_new(&mut self, stream: u32) -> Result<Event, Fault> {
+    fn break_new(&mut self, stream: u32) -> Result<Http2Event, Http2Fault> {
         let text = "A stream that depends on itself";
         let broken = self.break_stream(stream, StreamFault { code: ErrorCode::ProtocolError, text })?;
         self.streams.release(stream);
@@ -143,13 +143,13 @@ impl Connection {
         header: FrameHeader,
         fragment: &[u8],
         head: &mut Head,
-        scratch: &mut Scratch,
-    ) -> Result<Event, Fault> {
+        scratch: &mut Http2Scratch,
+    ) -> Result<Http2Event, Http2Fault> {
         if !header.has(END_HEADERS) {
             self.block.extend_from_slice(fragment);
-            return Ok(Event::None);
+            return Ok(Http2Event::None);
         }
-        let Some(section) = self.section.take() else { return Ok(Event::None) };
+        let Some(section) = self.section.take() else { return Ok(Http2Event::None) };
         if self.block.is_empty() {
             return self.whole_section(section, fragment, head, scratch);
         }
@@ -163,8 +163,8 @@ impl Connection {
         open: OpenSection,
         block: &[u8],
         head: &mut Head,
-        scratch: &mut Scratch,
-    ) -> Result<Event, Fault> {
+        scratch: &mut Http2Scratch,
+    ) -> Result<Http2Event, Http2Fault> {
         let extended = self.config.settings.enable_connect_protocol;
         let most_bytes = match self.config.limits.section_bytes {
             0 => usize::MAX,
@@ -176,11 +176,11 @@ impl Connection {
             Purpose::Trailers => SectionKind::Trailers,
             Purpose::Nobody | Purpose::Refused => {
                 self.decoder.decode(block, most_bytes, &mut scratch.strings, &mut |_, _, _| {}).map_err(lost_state)?;
-                return if open.purpose == Purpose::Refused { self.refuse(open.stream) } else { Ok(Event::None) };
+                return if open.purpose == Purpose::Refused { self.refuse(open.stream) } else { Ok(Http2Event::None) };
             }
         };
         let most = u64::from(self.config.settings.max_header_list_size);
-        let mut builder = Builder::new(head, kind, PROTO, most);
+        let mut builder = HeadBuilder::new(head, kind, PROTO, most);
         if self.config.late_pseudo {
             builder.take_late_pseudo();
         }
@@ -196,14 +196,18 @@ impl Connection {
         }
     }
 
-    fn refuse(&mut self, stream: u32) -> Result<Event, Fault> {
-        self.count(|m| &mut m.refused, |l| l.refused, Abuse::Refused)?;
+    fn refuse(&mut self, stream: u32) -> Result<Http2Event, Http2Fault> {
+        self.count(|m| &mut m.refused, |l| l.refused, Http2Abuse::Refused)?;
         self.write_reset(stream, ErrorCode::RefusedStream)?;
         self.streams.remember(stream, Closed::ByUs);
-        Ok(Event::Refused { stream })
+        Ok(Http2Event::Refused { stream })
     }
 
-    fn request(&mut self, open: &OpenSection, built: Result<Section, Malformed>) -> Result<Event, Fault> {
+    fn request(
+        &mut self,
+        open: &OpenSection,
+        built: Result<SectionFacts, Malformed>,
+    ) -> Result<Http2Event, Http2Fault> {
         let built = built.and_then(|section| match section.content_length {
             Some(1..) if open.end_stream => Err(Malformed::new(FieldFault::LengthWithoutBody, b"", b"")),
             _ => Ok(section),
@@ -211,10 +215,10 @@ impl Connection {
         let section = match built {
             Ok(section) => section,
             Err(malformed) => {
-                self.count(|m| &mut m.made_resets, |l| l.made_resets, Abuse::MadeReset)?;
+                self.count(|m| &mut m.made_resets, |l| l.made_resets, Http2Abuse::MadeReset)?;
                 self.write_reset(open.stream, malformed.code())?;
                 self.streams.remember(open.stream, Closed::ByUs);
-                return Ok(Event::BadHead { stream: open.stream, malformed });
+                return Ok(Http2Event::BadHead { stream: open.stream, malformed });
             }
         };
         let mut stream = self.new_stream(open.stream);
@@ -228,12 +232,17 @@ impl Connection {
         // Who says nothing of priorities gets all at once, in turns.
         stream.priority.incremental |= !self.has_priorities;
         self.streams.push(stream);
-        Ok(Event::Head { stream: open.stream, end: open.end_stream, section })
+        Ok(Http2Event::Head { stream: open.stream, end: open.end_stream, section })
     }
 
-    fn response(&mut self, open: &OpenSection, built: Result<Section, Malformed>, head: &Head) -> Result<Event, Fault> {
+    fn response(
+        &mut self,
+        open: &OpenSection,
+        built: Result<SectionFacts, Malformed>,
+        head: &Head,
+    ) -> Result<Http2Event, Http2Fault> {
         let is_interim = head.status() < 200;
-        let Some(stream) = self.streams.get_mut(open.stream) else { return Ok(Event::None) };
+        let Some(stream) = self.streams.get_mut(open.stream) else { return Ok(Http2Event::None) };
         let fault = match &built {
             Err(malformed) => Some((malformed.code(), "A malformed response")),
             Ok(_) if is_interim && open.end_stream => {
@@ -259,11 +268,15 @@ impl Connection {
                 self.streams.forget(open.stream);
             }
         }
-        Ok(Event::Head { stream: open.stream, end: open.end_stream, section })
+        Ok(Http2Event::Head { stream: open.stream, end: open.end_stream, section })
     }
 
-    fn trailers(&mut self, open: &OpenSection, built: Result<Section, Malformed>) -> Result<Event, Fault> {
-        let Some(stream) = self.streams.get_mut(open.stream) else { return Ok(Event::None) };
+    fn trailers(
+        &mut self,
+        open: &OpenSection,
+        built: Result<SectionFacts, Malformed>,
+    ) -> Result<Http2Event, Http2Fault> {
+        let Some(stream) = self.streams.get_mut(open.stream) else { return Ok(Http2Event::None) };
         let fault = match built {
             Err(malformed) => Some((malformed.code(), "Malformed trailers")),
             Ok(_) if stream.length_left.is_some_and(|left| left > 0) => {
@@ -276,15 +289,15 @@ impl Connection {
         }
         stream.received_all();
         self.streams.forget(open.stream);
-        Ok(Event::Trailers { stream: open.stream })
+        Ok(Http2Event::Trailers { stream: open.stream })
     }
 }
 
-const TOO_MUCH_PADDING: Fault = Fault::protocol("Padding larger than its frame");
+const TOO_MUCH_PADDING: Http2Fault = Http2Fault::protocol("Padding larger than its frame");
 
-fn lost_state(bad: BadSection) -> Fault {
+fn lost_state(bad: BadSection) -> Http2Fault {
     match bad {
-        BadSection::Broken(text) => Fault::new(ErrorCode::CompressionError, text),
-        BadSection::TooLarge => Abuse::SectionBytes.into(),
+        BadSection::Broken(text) => Http2Fault::new(ErrorCode::CompressionError, text),
+        BadSection::TooLarge => Http2Abuse::SectionBytes.into(),
     }
 }

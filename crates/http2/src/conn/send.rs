@@ -5,10 +5,10 @@ use base::clock::Mono;
 use message::Head;
 
 use super::streams::Closed;
-use super::{Connection, Ending, Grant, OpenError, Role};
-use crate::error::{Abuse, ErrorCode, Fault};
+use super::{Connection, Ending, Grant, Role, StreamOpenError};
+use crate::error::{ErrorCode, Http2Abuse, Http2Fault};
 use crate::fields::{connect_fields, request_fields, response_fields, trailer_fields};
-use crate::frame::{self, DEFAULT_FRAME_SIZE, END_HEADERS, END_STREAM, FrameHeader, HEADER_BYTES, Kind};
+use crate::frame::{self, DEFAULT_FRAME_SIZE, END_HEADERS, END_STREAM, FrameHeader, HEADER_BYTES, Http2FrameType};
 use crate::hpack;
 use crate::settings::MAX_WINDOW;
 
@@ -61,7 +61,7 @@ impl Connection {
             }
             (stream.consumed, stream.padding) = (0, 0);
             stream.receive_window += i64::from(credit);
-            frame::write(&mut self.out, Kind::WindowUpdate, 0, id, &credit.to_be_bytes());
+            frame::write(&mut self.out, Http2FrameType::WindowUpdate, 0, id, &credit.to_be_bytes());
         }
     }
 
@@ -88,7 +88,7 @@ impl Connection {
 
     /// Gives the connection credit for a DATA frame. Unlike a stream's, its window doesn't wait for anything to be consumed, so that a slow stream
     /// doesn't hold up others, until too much is.
-    pub(super) fn open_window(&mut self, len: u32) -> Result<(), Fault> {
+    pub(super) fn open_window(&mut self, len: u32) -> Result<(), Http2Fault> {
         let before = self.out.len();
         self.top_up(len);
         self.answers += self.out.len() - before;
@@ -109,35 +109,41 @@ impl Connection {
         }
         let credit = room.min(i64::from(windows.increment)).min((room / 8).max(i64::from(len.max(DEFAULT_FRAME_SIZE))));
         self.receive_window += credit;
-        frame::write(&mut self.out, Kind::WindowUpdate, 0, 0, &(credit as u32).to_be_bytes());
+        frame::write(&mut self.out, Http2FrameType::WindowUpdate, 0, 0, &(credit as u32).to_be_bytes());
     }
 
     /// Writes an answer to something that the peer may send as often as it likes.
-    pub(super) fn answer(&mut self, kind: Kind, flags: u8, stream: u32, payload: &[u8]) -> Result<(), Fault> {
+    pub(super) fn answer(
+        &mut self,
+        kind: Http2FrameType,
+        flags: u8,
+        stream: u32,
+        payload: &[u8],
+    ) -> Result<(), Http2Fault> {
         frame::write(&mut self.out, kind, flags, stream, payload);
         self.answers += HEADER_BYTES + payload.len();
         self.check_answers()
     }
 
-    fn check_answers(&self) -> Result<(), Fault> {
+    fn check_answers(&self) -> Result<(), Http2Fault> {
         let most = self.config.limits.unread_bytes as usize;
-        if most > 0 && self.answers > most { Err(Abuse::Unread.into()) } else { Ok(()) }
+        if most > 0 && self.answers > most { Err(Http2Abuse::Unread.into()) } else { Ok(()) }
     }
 
-    pub(super) fn write_reset(&mut self, stream: u32, code: ErrorCode) -> Result<(), Fault> {
-        self.answer(Kind::RstStream, 0, stream, &code.number().to_be_bytes())
+    pub(super) fn write_reset(&mut self, stream: u32, code: ErrorCode) -> Result<(), Http2Fault> {
+        self.answer(Http2FrameType::RstStream, 0, stream, &code.number().to_be_bytes())
     }
 
     pub(super) fn write_go_away(&mut self, last: u32, code: ErrorCode) {
         let payload = [last.to_be_bytes(), code.number().to_be_bytes()].concat();
-        frame::write(&mut self.out, Kind::GoAway, 0, 0, &payload);
+        frame::write(&mut self.out, Http2FrameType::GoAway, 0, 0, &payload);
     }
 
     /// Opens a stream with a request. Its Host becomes `:authority`; `end`: there is no body.
     ///
     /// # Errors
-    /// See [`OpenError`].
-    pub fn open(&mut self, request: &Head, scheme: &str, end: bool, now: Mono) -> Result<u32, OpenError> {
+    /// See [`StreamOpenError`].
+    pub fn open(&mut self, request: &Head, scheme: &str, end: bool, now: Mono) -> Result<u32, StreamOpenError> {
         let id = self.begin_stream(now)?;
         if let Some(stream) = self.streams.get_mut(id) {
             stream.is_head_request = request.method() == b"HEAD";
@@ -159,8 +165,14 @@ impl Connection {
     /// Opens a stream with an extended CONNECT for `protocol`, where the server takes that; a success makes it a tunnel.
     ///
     /// # Errors
-    /// See [`OpenError`].
-    pub fn open_tunnel(&mut self, request: &Head, scheme: &str, protocol: &[u8], now: Mono) -> Result<u32, OpenError> {
+    /// See [`StreamOpenError`].
+    pub fn open_tunnel(
+        &mut self,
+        request: &Head,
+        scheme: &str,
+        protocol: &[u8],
+        now: Mono,
+    ) -> Result<u32, StreamOpenError> {
         let id = self.begin_stream(now)?;
         if let Some(stream) = self.streams.get_mut(id) {
             stream.is_tunnel = true;
@@ -172,18 +184,18 @@ impl Connection {
     }
 
     /// A stream whose head is written next.
-    fn begin_stream(&mut self, now: Mono) -> Result<u32, OpenError> {
+    fn begin_stream(&mut self, now: Mono) -> Result<u32, StreamOpenError> {
         assert_eq!(self.role, Role::Client, "a server opens no streams");
         self.set_now(now);
         if self.ending != Ending::No || self.peer_last.is_some() {
-            return Err(OpenError::GoingAway);
+            return Err(StreamOpenError::GoingAway);
         }
         if self.slots() == 0 {
-            return Err(OpenError::NoSlot);
+            return Err(StreamOpenError::NoSlot);
         }
         let id = if self.highest == 0 { 1 } else { self.highest + 2 };
         if id > MAX_WINDOW {
-            return Err(OpenError::Spent);
+            return Err(StreamOpenError::Spent);
         }
         self.highest = id;
         let mut stream = self.new_stream(id);
@@ -241,11 +253,12 @@ impl Connection {
         let most = self.peer.max_frame_size as usize;
         let len = self.out.len() - begin - HEADER_BYTES;
         if self.output().len() > MOST_OUTPUT {
-            self.pending_fault.get_or_insert(Abuse::Unread.into());
+            self.pending_fault.get_or_insert(Http2Abuse::Unread.into());
         }
         let flags = if end { END_STREAM } else { 0 };
         if len <= most {
-            let header = FrameHeader { len: len as u32, kind: Kind::Headers, flags: flags | END_HEADERS, stream: id };
+            let header =
+                FrameHeader { len: len as u32, kind: Http2FrameType::Headers, flags: flags | END_HEADERS, stream: id };
             self.out[begin..begin + HEADER_BYTES].copy_from_slice(&header.to_bytes());
         } else {
             let block = self.out.split_off(begin + HEADER_BYTES);
@@ -258,7 +271,8 @@ impl Connection {
     fn write_in_frames(&mut self, id: u32, flags: u8, block: &[u8], most: usize) {
         let last = block.len().div_ceil(most) - 1;
         for (i, part) in block.chunks(most).enumerate() {
-            let (kind, flags) = if i == 0 { (Kind::Headers, flags) } else { (Kind::Continuation, 0) };
+            let (kind, flags) =
+                if i == 0 { (Http2FrameType::Headers, flags) } else { (Http2FrameType::Continuation, 0) };
             frame::write(&mut self.out, kind, flags | if i == last { END_HEADERS } else { 0 }, id, part);
         }
     }
@@ -320,7 +334,7 @@ impl Connection {
         }
         self.meter_data(len, is_cut);
         let flags = if end { END_STREAM } else { 0 };
-        Some(FrameHeader { len: len as u32, kind: Kind::Data, flags, stream: id }.to_bytes())
+        Some(FrameHeader { len: len as u32, kind: Http2FrameType::Data, flags, stream: id }.to_bytes())
     }
 
     fn meter_data(&mut self, len: usize, is_cut: bool) {
@@ -330,7 +344,7 @@ impl Connection {
             self.meters.window_updates.pay_back(UPDATES_PER_DATA);
             return;
         }
-        if let Err(fault) = self.count(|m| &mut m.small_windows, |l| l.small_windows, Abuse::SmallWindow) {
+        if let Err(fault) = self.count(|m| &mut m.small_windows, |l| l.small_windows, Http2Abuse::SmallWindow) {
             self.pending_fault.get_or_insert(fault);
         }
     }
@@ -340,7 +354,7 @@ impl Connection {
         if self.streams.get(id).is_none_or(|stream| stream.closed().is_some()) {
             return;
         }
-        frame::write(&mut self.out, Kind::RstStream, 0, id, &code.number().to_be_bytes());
+        frame::write(&mut self.out, Http2FrameType::RstStream, 0, id, &code.number().to_be_bytes());
         self.streams.close(id, Closed::ByUs);
     }
 
@@ -373,7 +387,7 @@ impl Connection {
     /// Asks the peer for a sign of life.
     pub fn ping(&mut self, data: [u8; 8]) {
         self.pings_sent += 1;
-        frame::write(&mut self.out, Kind::Ping, 0, 0, &data);
+        frame::write(&mut self.out, Http2FrameType::Ping, 0, 0, &data);
     }
 
     /// Says that no new streams will be taken. Those that are under way still are, until the peer has answered a PING; or [`Connection::end_drain`].

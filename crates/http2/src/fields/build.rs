@@ -4,7 +4,7 @@
 //! As with varnishd `:authority` becomes a field `host` and `:scheme` a field `scheme`, each in its place; cookies that came in crumbs are joined (RFC
 //! 9113 8.2.3). After the first fault the rest is taken and dropped, since a decoder has to read on.
 
-use message::authority::{self, Target};
+use message::authority::{self, TargetForm};
 use message::chars::is_token;
 use message::{Head, LostHeader, status};
 
@@ -13,7 +13,7 @@ use crate::priority::Priority;
 
 /// Kinds of field sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SectionKind {
     /// A request's head. `extended`: extended CONNECT is on (RFC 8441).
     Request {
         /// True if `:protocol` is accepted.
@@ -27,7 +27,7 @@ pub enum Kind {
 
 /// Facts of a field section that aren't in the head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Section {
+pub struct SectionFacts {
     /// The value of Content-Length.
     pub content_length: Option<u64>,
     /// True for an extended CONNECT for a WebSocket. The head is that of the GET with which HTTP/1 asks for one (RFC
@@ -36,12 +36,12 @@ pub struct Section {
     /// Value of the field `priority`.
     pub priority: Option<Priority>,
     /// Reason to refuse a well-formed request.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<FieldsRefusal>,
 }
 
 /// Reasons to answer a request with an error, without VCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum FieldsRefusal {
     /// More than one host (400): two Host fields, or another one than `:authority`. The first is in the head.
     SeveralHosts,
     /// CONNECT to an authority (405): nobody is a tunnel here. There is no path.
@@ -61,25 +61,25 @@ const STATUS: u8 = 32;
 const FIELD_OVERHEAD: u64 = 32;
 
 /// Fills a head from fields.
-pub struct Builder<'a> {
+pub struct HeadBuilder<'a> {
     head: &'a mut Head,
-    kind: Kind,
+    kind: SectionKind,
     /// Pseudo-header fields there were.
     seen: u8,
     has_fields: bool,
     takes_late: bool,
     has_host: bool,
     cookies: u32,
-    section: Section,
+    section: SectionFacts,
     left: u64,
     malformed: Option<Malformed>,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> HeadBuilder<'a> {
     /// Empties `head` and begins; `proto` is `HTTP/2.0` or `HTTP/3.0`, `most` SETTINGS_MAX_HEADER_LIST_SIZE.
-    pub fn new(head: &'a mut Head, kind: Kind, proto: &[u8], most: u64) -> Builder<'a> {
+    pub fn new(head: &'a mut Head, kind: SectionKind, proto: &[u8], most: u64) -> HeadBuilder<'a> {
         head.clear();
-        let mut builder = Builder {
+        let mut builder = HeadBuilder {
             head,
             kind,
             seen: 0,
@@ -87,11 +87,11 @@ impl<'a> Builder<'a> {
             takes_late: false,
             has_host: false,
             cookies: 0,
-            section: Section::default(),
+            section: SectionFacts::default(),
             left: most,
             malformed: None,
         };
-        if kind != Kind::Trailers {
+        if kind != SectionKind::Trailers {
             let set = builder.head.set_proto(proto);
             builder.keep(set.map_err(|lost| Malformed::new(of_lost(lost), b"", b"")));
         }
@@ -133,16 +133,18 @@ impl<'a> Builder<'a> {
             return self.pseudo(name, value);
         }
         self.has_fields = true;
-        if name == b"scheme" && matches!(self.kind, Kind::Request { .. }) {
+        if name == b"scheme" && matches!(self.kind, SectionKind::Request { .. }) {
             // The field of that name is what `:scheme` has become: VCL must not see the client's own.
             return Ok(());
         }
         match class {
             Class::Connection => return Err(FieldFault::Connection),
             Class::Te if !value.eq_ignore_ascii_case(b"trailers") => return Err(FieldFault::Te),
-            Class::ContentLength | Class::Host if self.kind == Kind::Trailers => return Err(FieldFault::Trailer),
+            Class::ContentLength | Class::Host if self.kind == SectionKind::Trailers => {
+                return Err(FieldFault::Trailer);
+            }
             Class::ContentLength => self.content_length(value)?,
-            Class::Host if matches!(self.kind, Kind::Request { .. }) => return self.host(value),
+            Class::Host if matches!(self.kind, SectionKind::Request { .. }) => return self.host(value),
             Class::Cookie => self.cookies += 1,
             Class::Priority => self.section.priority = Some(Priority::parse(value)),
             Class::Te | Class::Host | Class::Other | Class::Pseudo => {}
@@ -156,13 +158,13 @@ impl<'a> Builder<'a> {
 
     fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), FieldFault> {
         let bit = match (self.kind, name) {
-            (Kind::Request { .. }, b":method") => METHOD,
-            (Kind::Request { .. }, b":path") => PATH,
-            (Kind::Request { .. }, b":scheme") => SCHEME,
-            (Kind::Request { .. }, b":authority") => AUTHORITY,
-            (Kind::Request { extended: true }, b":protocol") => PROTOCOL,
-            (Kind::Request { extended: false }, b":protocol") => return Err(FieldFault::Protocol),
-            (Kind::Response, b":status") => STATUS,
+            (SectionKind::Request { .. }, b":method") => METHOD,
+            (SectionKind::Request { .. }, b":path") => PATH,
+            (SectionKind::Request { .. }, b":scheme") => SCHEME,
+            (SectionKind::Request { .. }, b":authority") => AUTHORITY,
+            (SectionKind::Request { extended: true }, b":protocol") => PROTOCOL,
+            (SectionKind::Request { extended: false }, b":protocol") => return Err(FieldFault::Protocol),
+            (SectionKind::Response, b":status") => STATUS,
             _ => return Err(FieldFault::UnknownPseudo),
         };
         if self.has_fields && (!self.takes_late || bit == AUTHORITY) {
@@ -198,12 +200,12 @@ impl<'a> Builder<'a> {
         if self.seen & AUTHORITY != 0 {
             let same = self.head.get(b"host").is_some_and(|authority| authority.eq_ignore_ascii_case(value));
             if !same {
-                self.section.refusal = Some(Refusal::SeveralHosts);
+                self.section.refusal = Some(FieldsRefusal::SeveralHosts);
             }
             return Ok(());
         }
         if self.has_host {
-            self.section.refusal = Some(Refusal::SeveralHosts);
+            self.section.refusal = Some(FieldsRefusal::SeveralHosts);
             return Ok(());
         }
         if value.is_empty() || !authority::is_valid(value) {
@@ -226,7 +228,7 @@ impl<'a> Builder<'a> {
     ///
     /// # Errors
     /// See [`Malformed`]: of the first field that was, or of the whole.
-    pub fn finish(mut self) -> Result<Section, Malformed> {
+    pub fn finish(mut self) -> Result<SectionFacts, Malformed> {
         if let Some(malformed) = self.malformed.take() {
             return Err(malformed);
         }
@@ -234,9 +236,9 @@ impl<'a> Builder<'a> {
             self.head.collect_with("cookie", b"; ").map_err(|lost| Malformed::new(of_lost(lost), b"cookie", b""))?;
         }
         match self.kind {
-            Kind::Request { .. } => self.finish_request()?,
-            Kind::Response if self.seen & STATUS == 0 => return Err(missing(":status")),
-            Kind::Response | Kind::Trailers => {}
+            SectionKind::Request { .. } => self.finish_request()?,
+            SectionKind::Response if self.seen & STATUS == 0 => return Err(missing(":status")),
+            SectionKind::Response | SectionKind::Trailers => {}
         }
         Ok(self.section)
     }
@@ -265,13 +267,13 @@ impl<'a> Builder<'a> {
     }
 }
 
-impl Builder<'_> {
+impl HeadBuilder<'_> {
     /// Extended CONNECT becomes what it is over HTTP/1, so that whoever reads the head needn't know of it. The bytes behind it are no body, whatever
     /// Content-Length says, and the key of the handshake is that of a connection (RFC 8441 5).
     fn finish_extended(&mut self) -> Result<(), Malformed> {
         self.section.content_length = None;
         if !self.head.get("upgrade").is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket")) {
-            self.section.refusal = Some(Refusal::Protocol);
+            self.section.refusal = Some(FieldsRefusal::Protocol);
             return Ok(());
         }
         self.section.extended = self.section.refusal.is_none();
@@ -290,7 +292,7 @@ impl Builder<'_> {
         if self.seen & (PATH | SCHEME) != 0 {
             return Err(Malformed::new(FieldFault::Connect, b"", b""));
         }
-        self.section.refusal = Some(Refusal::Connect);
+        self.section.refusal = Some(FieldsRefusal::Connect);
         Ok(())
     }
 }
@@ -328,9 +330,9 @@ fn is_scheme(text: &[u8]) -> bool {
 /// A path without fragment and blanks (RFC 9113 8.3.1), or `*` with OPTIONS.
 fn is_good_path(path: &[u8], method: &[u8]) -> bool {
     let form = match authority::target(path, true) {
-        Target::Origin => true,
-        Target::Asterisk => method == b"OPTIONS",
-        Target::Absolute { .. } | Target::Other => false,
+        TargetForm::Origin => true,
+        TargetForm::Asterisk => method == b"OPTIONS",
+        TargetForm::Absolute { .. } | TargetForm::Other => false,
     };
     form && path.iter().fold(true, |good, &c| good & (c > b' ') & (c != b'#') & (c != 0x7f))
 }

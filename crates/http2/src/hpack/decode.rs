@@ -23,7 +23,7 @@ const FIELD_OVERHEAD: usize = 32;
 
 /// State that a peer's encoder has built up.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct HpackDecoder {
     table: Table,
     /// The largest table that the peer may use.
     limit: u32,
@@ -36,12 +36,12 @@ pub struct Decoder {
 }
 
 /// A field as it is given on: name, value, and whether they have only bytes that fields may have.
-pub type Sink<'a> = dyn FnMut(&[u8], &[u8], bool) + 'a;
+pub type FieldSink<'a> = dyn FnMut(&[u8], &[u8], bool) + 'a;
 
-impl Decoder {
+impl HpackDecoder {
     /// A decoder for a peer that is sent `announced` as SETTINGS_HEADER_TABLE_SIZE.
-    pub fn new(announced: u32) -> Decoder {
-        Decoder {
+    pub fn new(announced: u32) -> HpackDecoder {
+        HpackDecoder {
             table: Table::new(INITIAL_TABLE as usize),
             limit: announced.max(INITIAL_TABLE),
             announced,
@@ -65,7 +65,7 @@ impl Decoder {
         section: &[u8],
         most: usize,
         scratch: &mut Vec<u8>,
-        sink: &mut Sink<'_>,
+        sink: &mut FieldSink<'_>,
     ) -> Result<(), BadSection> {
         self.left = most;
         let mut rest = self.size_updates(section)?;
@@ -98,7 +98,7 @@ impl Decoder {
         Ok(rest)
     }
 
-    fn indexed<'a>(&mut self, rest: &'a [u8], sink: &mut Sink<'_>) -> Result<&'a [u8], BadSection> {
+    fn indexed<'a>(&mut self, rest: &'a [u8], sink: &mut FieldSink<'_>) -> Result<&'a [u8], BadSection> {
         let (index, after) = integer(rest, 7)?;
         let known = self.known(index)?;
         let bytes = known.name.len() + known.value.len();
@@ -126,7 +126,7 @@ impl Decoder {
         prefix: u32,
         is_indexed: bool,
         scratch: &mut Vec<u8>,
-        sink: &mut Sink<'_>,
+        sink: &mut FieldSink<'_>,
     ) -> Result<&'a [u8], BadSection> {
         scratch.clear();
         let (index, after) = integer(rest, prefix)?;
@@ -204,7 +204,7 @@ fn integer(rest: &[u8], prefix: u32) -> Result<(u64, &[u8]), BadSection> {
 mod tests {
     use super::*;
 
-    fn fields(decoder: &mut Decoder, section: &[u8]) -> Result<String, BadSection> {
+    fn fields(decoder: &mut HpackDecoder, section: &[u8]) -> Result<String, BadSection> {
         let mut text = String::new();
         decoder.decode(section, 1 << 20, &mut Vec::new(), &mut |name, value, _| {
             text += &format!("{}: {}\n", String::from_utf8_lossy(name), String::from_utf8_lossy(value));
@@ -236,7 +236,7 @@ mod tests {
                 "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
             ],
         ] {
-            let mut decoder = Decoder::new(4096);
+            let mut decoder = HpackDecoder::new(4096);
             assert_eq!(fields(&mut decoder, &bytes(first)).as_deref(), Ok(FIRST));
             assert_eq!(fields(&mut decoder, &bytes(second)), Ok(FIRST.to_owned() + "cache-control: no-cache\n"));
             assert_eq!(fields(&mut decoder, &bytes(third)).as_deref(), Ok(THIRD));
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn responses_of_the_rfc() {
         // RFC 7541 C.6: a table of 256 bytes, from which fields are evicted.
-        let mut decoder = Decoder::new(4096);
+        let mut decoder = HpackDecoder::new(4096);
         let first = "3fe1 01 4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 2d1b ff6e 919d \
                      29ad 1718 63c7 8f0b 97c8 e9ae 82ae 43d3";
         let location = "location: https://www.example.com\n";
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn what_loses_the_state() {
-        let bad = |hex: &str| assert!(fields(&mut Decoder::new(4096), &bytes(hex)).is_err(), "{hex}");
+        let bad = |hex: &str| assert!(fields(&mut HpackDecoder::new(4096), &bytes(hex)).is_err(), "{hex}");
         bad("80");
         bad("be");
         bad("ff ff ff ff ff ff");
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_long_name_by_reference_again_and_again() {
-        let mut decoder = Decoder::new(4096);
+        let mut decoder = HpackDecoder::new(4096);
         let long = [&[0x40, 0x7f, 0xa1, 0x1e][..], &[b'a'; 4000], &[1, b'b']].concat();
         assert_eq!(decoder.decode(&long, 8000, &mut Vec::new(), &mut |_, _, _| {}), Ok(()));
         let mut count = 0;
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_smaller_table_is_acknowledged() {
-        let mut decoder = Decoder::new(0);
+        let mut decoder = HpackDecoder::new(0);
         assert_eq!(fields(&mut decoder, &bytes("40 01 61 01 62")).as_deref(), Ok("a: b\n"));
         decoder.settings_taken();
         assert!(fields(&mut decoder, &bytes("82")).is_err());
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(fields(&mut decoder, &bytes("40 01 61 01 62")).as_deref(), Ok("a: b\n"));
         assert!(fields(&mut decoder, &bytes("be")).is_err());
         assert!(fields(&mut decoder, &bytes("21")).is_err());
-        let mut large = Decoder::new(10_000);
+        let mut large = HpackDecoder::new(10_000);
         assert!(fields(&mut large, &bytes("3f f1 4d 82")).is_ok());
     }
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 const OVERHEAD: usize = 32;
 
 #[derive(Debug)]
-struct Entry {
+struct DynamicEntry {
     at: u32,
     name_len: u32,
     value_len: u32,
@@ -25,7 +25,7 @@ pub(super) struct Known<'a> {
 /// Takes memory only as it is filled: at most its size for the bytes, and half as much for the entries.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<DynamicEntry>,
     /// The bytes of all entries in the order of their age; in front of them maybe some of entries that have left.
     bytes: Vec<u8>,
     used: usize,
@@ -64,7 +64,7 @@ impl Table {
             return;
         }
         self.make_room(name.len() + value.len());
-        let entry = Entry {
+        let entry = DynamicEntry {
             at: self.bytes.len() as u32,
             name_len: name.len() as u32,
             value_len: value.len() as u32,
@@ -98,7 +98,7 @@ impl Table {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
+        self.bytes.capacity() + self.entries.capacity() * size_of::<DynamicEntry>()
     }
 }
 

@@ -16,7 +16,7 @@ const NAME_BITS: u32 = 4;
 
 /// State that the next section has to announce to the peer.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Encoder {
+pub struct HpackEncoder {
     /// The peer has made its table smaller than what we might have used: we say that we use none.
     owes_update: bool,
     is_empty: bool,
@@ -25,7 +25,7 @@ pub struct Encoder {
 /// The table that an encoder has to begin with.
 const INITIAL_TABLE: u32 = 4096;
 
-impl Encoder {
+impl HpackEncoder {
     /// Sets the peer's SETTINGS_HEADER_TABLE_SIZE.
     pub fn table_size(&mut self, size: u32) {
         self.owes_update |= size < INITIAL_TABLE && !self.is_empty;
@@ -35,7 +35,7 @@ impl Encoder {
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if self.owes_update {
             out.push(0x20);
-            *self = Encoder { owes_update: false, is_empty: true };
+            *self = HpackEncoder { owes_update: false, is_empty: true };
         }
     }
 }
@@ -108,7 +108,7 @@ pub(crate) fn lower(out: &mut Vec<u8>, name: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Decoder;
+    use super::super::HpackDecoder;
     use super::*;
 
     #[test]
@@ -129,7 +129,7 @@ mod tests {
         let mut out = Vec::new();
         fields.iter().for_each(|(name, value)| field(&mut out, name.as_bytes(), value.as_bytes()));
         let mut got = Vec::new();
-        let mut decoder = Decoder::new(4096);
+        let mut decoder = HpackDecoder::new(4096);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         decoder
             .decode(&out, 1 << 20, &mut Vec::new(), &mut |name, value, _| got.push((text(name), text(value))))
@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn a_smaller_table_is_answered_once() {
-        let mut encoder = Encoder::default();
-        let begin = |encoder: &mut Encoder| {
+        let mut encoder = HpackEncoder::default();
+        let begin = |encoder: &mut HpackEncoder| {
             let mut out = Vec::new();
             encoder.begin(&mut out);
             out

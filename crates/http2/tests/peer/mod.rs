@@ -8,43 +8,43 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::clock::Mono;
-use http2::{Config, Connection, Event, Limits, PREFACE, Scratch, Settings};
+use http2::{Connection, Http2AbuseLimits, Http2Config, Http2Event, Http2Scratch, Http2Settings, PREFACE};
 use message::Head;
 
-pub fn settings_config(settings: Settings, limits: Limits) -> Arc<Config> {
-    Arc::new(Config { settings, limits, ..Config::default() })
+pub fn settings_config(settings: Http2Settings, limits: Http2AbuseLimits) -> Arc<Http2Config> {
+    Arc::new(Http2Config { settings, limits, ..Http2Config::default() })
 }
 
-pub struct Peer {
+pub struct TestPeer {
     pub conn: Connection,
     pub now: Mono,
     head: Head,
-    scratch: Scratch,
+    scratch: Http2Scratch,
     events: Vec<String>,
     /// Bytes to be sent of each stream, and whether these are all.
     bodies: BTreeMap<u32, (Vec<u8>, bool)>,
     pub received: BTreeMap<u32, Vec<u8>>,
 }
 
-impl Peer {
-    pub fn server() -> Peer {
-        Peer::new_server(Arc::new(Config::default()))
+impl TestPeer {
+    pub fn server() -> TestPeer {
+        TestPeer::new_server(Arc::new(Http2Config::default()))
     }
 
-    pub fn new_server(config: Arc<Config>) -> Peer {
-        Peer::of(Connection::server(config, Mono(0.0)))
+    pub fn new_server(config: Arc<Http2Config>) -> TestPeer {
+        TestPeer::of(Connection::server(config, Mono(0.0)))
     }
 
-    pub fn client() -> Peer {
-        Peer::of(Connection::client(Arc::new(Config::default()), Mono(0.0)))
+    pub fn client() -> TestPeer {
+        TestPeer::of(Connection::client(Arc::new(Http2Config::default()), Mono(0.0)))
     }
 
-    pub fn of(conn: Connection) -> Peer {
-        Peer {
+    pub fn of(conn: Connection) -> TestPeer {
+        TestPeer {
             conn,
             now: Mono(0.0),
             head: Head::with_limits(message::HeadLimits::new(100, 64 * 1024)),
-            scratch: Scratch::default(),
+            scratch: Http2Scratch::default(),
             events: Vec::new(),
             bodies: BTreeMap::new(),
             received: BTreeMap::new(),
@@ -62,30 +62,30 @@ impl Peer {
     }
 
     /// Shows each event, and the head as it then is.
-    pub fn read_with(&mut self, input: &[u8], each: &mut dyn FnMut(&Event, &Head)) {
+    pub fn read_with(&mut self, input: &[u8], each: &mut dyn FnMut(&Http2Event, &Head)) {
         let mut at = 0;
         loop {
             let step = self.conn.receive(&input[at..], self.now, &mut self.head, &mut self.scratch);
-            if let Event::Data { stream, body, .. } = &step.event {
+            if let Http2Event::Data { stream, body, .. } = &step.event {
                 self.received.entry(*stream).or_default().extend_from_slice(&input[at..][body.clone()]);
             }
             at += step.consumed;
             each(&step.event, &self.head);
             self.note(&step.event);
-            if at == input.len() && matches!(step.event, Event::None) {
+            if at == input.len() && matches!(step.event, Http2Event::None) {
                 return;
             }
         }
     }
 
-    fn note(&mut self, event: &Event) {
+    fn note(&mut self, event: &Http2Event) {
         let fields = |head: &Head| {
             let text = |field: message::Field<'_>| String::from_utf8_lossy(field.line()).into_owned();
             head.iter().map(text).collect::<Vec<_>>().join(", ")
         };
         let text = match event {
-            Event::None | Event::Window { .. } => return,
-            Event::Head { stream, end, .. } => {
+            Http2Event::None | Http2Event::Window { .. } => return,
+            Http2Event::Head { stream, end, .. } => {
                 let start = match self.head.status() {
                     0 => format!(
                         "{} {}",
@@ -97,19 +97,19 @@ impl Peer {
                 let end = if *end { " end" } else { "" };
                 format!("head {stream} {start}{end}: {}", fields(&self.head))
             }
-            Event::Trailers { stream } => format!("trailers {stream}: {}", fields(&self.head)),
-            Event::Data { stream, body, end } => return self.note_data(*stream, body.len(), *end),
-            Event::Reset { stream, code } => format!("Reset {stream} {}", code.name()),
-            Event::Broken { stream, fault } => format!("Broken {stream} {} {}", fault.code.name(), fault.text),
-            Event::BadHead { stream, malformed } => {
+            Http2Event::Trailers { stream } => format!("trailers {stream}: {}", fields(&self.head)),
+            Http2Event::Data { stream, body, end } => return self.note_data(*stream, body.len(), *end),
+            Http2Event::Reset { stream, code } => format!("Reset {stream} {}", code.name()),
+            Http2Event::Broken { stream, fault } => format!("Broken {stream} {} {}", fault.code.name(), fault.text),
+            Http2Event::BadHead { stream, malformed } => {
                 format!("BadHead {stream} {}", String::from_utf8_lossy(&malformed.record()))
             }
-            Event::Refused { stream } => format!("Refused {stream}"),
-            Event::Settings => "Settings".to_owned(),
-            Event::SettingsAck => "SettingsAck".to_owned(),
-            Event::PingAck(_) => return,
-            Event::GoAway { last, code } => format!("GoAway {last} {}", code.name()),
-            Event::Fault(fault) => format!("Fault {} {}", fault.code.name(), fault.text),
+            Http2Event::Refused { stream } => format!("Refused {stream}"),
+            Http2Event::Settings => "Settings".to_owned(),
+            Http2Event::SettingsAck => "SettingsAck".to_owned(),
+            Http2Event::PingAck(_) => return,
+            Http2Event::GoAway { last, code } => format!("GoAway {last} {}", code.name()),
+            Http2Event::Fault(fault) => format!("Fault {} {}", fault.code.name(), fault.text),
         };
         self.events.push(text);
     }
@@ -171,15 +171,15 @@ impl Peer {
     }
 }
 
-pub struct Ends {
-    pub client: Peer,
-    pub server: Peer,
+pub struct PeerEnds {
+    pub client: TestPeer,
+    pub server: TestPeer,
     pub now: Mono,
 }
 
-impl Ends {
-    pub fn new() -> Ends {
-        Ends { client: Peer::client(), server: Peer::server(), now: Mono(0.0) }
+impl PeerEnds {
+    pub fn new() -> PeerEnds {
+        PeerEnds { client: TestPeer::client(), server: TestPeer::server(), now: Mono(0.0) }
     }
 
     pub fn exchange(&mut self) {

@@ -5,10 +5,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn fields(section: &[u8], max_bytes: usize) -> Result<Vec<(String, String)>, Code> {
+fn fields(section: &[u8], max_bytes: usize) -> Result<Vec<(String, String)>, Http3ErrorCode> {
     let mut out = Vec::new();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    decode(section, max_bytes, &mut Scratch::default(), |name, value| {
+    decode(section, max_bytes, &mut QpackScratch::default(), |name, value| {
         out.push((text(name), text(value)));
         Ok(())
     })
@@ -16,7 +16,7 @@ fn fields(section: &[u8], max_bytes: usize) -> Result<Vec<(String, String)>, Cod
     .map_err(|error| error.code)
 }
 
-fn check(section: &[u8], want: Result<&[(&str, &str)], Code>) {
+fn check(section: &[u8], want: Result<&[(&str, &str)], Http3ErrorCode>) {
     let got = fields(section, 1000);
     let got = got.as_ref().map(|list| list.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect::<Vec<_>>());
     assert_eq!(got.as_deref().map_err(|code| **code), want, "{section:x?}");
@@ -41,7 +41,7 @@ fn sections_are_read() {
 #[test]
 fn nothing_refers_to_a_dynamic_table() {
     for section in [&[2, 0][..], &[0, 0, 0x80], &[0, 0, 0x40, 0], &[0, 0, 0x10], &[0, 0, 0x00, 0]] {
-        check(section, Err(Code::Decompression));
+        check(section, Err(Http3ErrorCode::Decompression));
     }
 }
 
@@ -49,30 +49,30 @@ fn nothing_refers_to_a_dynamic_table() {
 #[test]
 fn the_base_is_not_negative() {
     for delta in [0, 1, 0x7e] {
-        check(&[0, 0x80 | delta, 0xd1], Err(Code::Decompression));
+        check(&[0, 0x80 | delta, 0xd1], Err(Http3ErrorCode::Decompression));
         check(&[0, delta, 0xd1], Ok(&[(":method", "GET")]));
     }
-    check(&[&[0, 0x7f][..], &[0xff; 12], &[0xd1]].concat(), Err(Code::Decompression));
+    check(&[&[0, 0x7f][..], &[0xff; 12], &[0xd1]].concat(), Err(Http3ErrorCode::Decompression));
 }
 
 #[test]
 fn what_is_cut_or_out_of_range_is_no_section() {
     for section in [&[][..], &[0], &[0, 0, 0xff], &[0, 0, 0xff, 36], &[0, 0, 0x51], &[0, 0, 0x51, 5, b'a']] {
-        check(section, Err(Code::Decompression));
+        check(section, Err(Http3ErrorCode::Decompression));
     }
     // Padding of Huffman's code that isn't ones.
-    check(&[0, 0, 0x51, 0x81, 0x00], Err(Code::Decompression));
-    check(&[&[0, 0, 0x51, 0x7f][..], &[0xff; 12]].concat(), Err(Code::Decompression));
+    check(&[0, 0, 0x51, 0x81, 0x00], Err(Http3ErrorCode::Decompression));
+    check(&[&[0, 0, 0x51, 0x7f][..], &[0xff; 12]].concat(), Err(Http3ErrorCode::Decompression));
 }
 
 #[test]
 fn a_section_has_a_size() {
     let section = b"\0\0\x22ab\x01c\x22ab\x01c";
     assert_eq!(fields(section, 70).map(|list| list.len()), Ok(2));
-    assert_eq!(fields(section, 69), Err(Code::ExcessiveLoad));
+    assert_eq!(fields(section, 69), Err(Http3ErrorCode::ExcessiveLoad));
     // 800 times the letter a, in 500 bytes.
     let packed = [&[0, 0, 0x51, 0xff, 0xf5, 0x02][..], &[0x18, 0xc6, 0x31, 0x8c, 0x63].repeat(100)].concat();
-    assert_eq!(fields(&packed, 836).map(|list| list[0].1.len()), Err(Code::ExcessiveLoad));
+    assert_eq!(fields(&packed, 836).map(|list| list[0].1.len()), Err(Http3ErrorCode::ExcessiveLoad));
     assert_eq!(fields(&packed, 837).map(|list| list[0].1.len()), Ok(800));
 }
 
@@ -91,7 +91,7 @@ proptest! {
     #[test]
     fn what_is_written_is_read(list in prop::collection::vec(("[a-z:-]{1,40}", "[ -~]{0,200}"), 0..20)) {
         let mut out = Vec::new();
-        let mut encoder = Encoder::begin(&mut out);
+        let mut encoder = QpackEncoder::begin(&mut out);
         for (name, value) in &list {
             encoder.field(name.as_bytes(), value.as_bytes());
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A page in Markdown, for the book. Each entry of a list becomes a heading, so that it can be linked to and is found by its name.
 
-use super::requests::{self, Writer};
+use super::requests::{self, ManualWriter};
 
 pub fn render(roff: &str) -> String {
     let mut page = Page { out: String::new() };
@@ -16,7 +16,7 @@ struct Page {
     out: String,
 }
 
-impl Writer for Page {
+impl ManualWriter for Page {
     fn title(&mut self, name: &str, section: &str) {
         self.headed("#", &format!("{}({section})", name.to_lowercase()));
     }

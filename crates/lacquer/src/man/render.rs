@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A page as plain text, where there is no man(1).
 
-use super::requests::{self, Writer};
+use super::requests::{self, ManualWriter};
 
 /// Columns that a heading's text is set in, an entry's text more than its term, and an example more than what is around it.
 const INDENT: usize = 4;
@@ -20,7 +20,7 @@ struct Page {
     width: usize,
 }
 
-impl Writer for Page {
+impl ManualWriter for Page {
     fn title(&mut self, name: &str, section: &str) {
         self.out.push_str(&format!("{name}({section})\n"));
     }

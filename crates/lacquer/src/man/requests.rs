@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Reads the roff that the pages here are made of: the requests that they use, and no others. What a page says goes to a `Writer`: plain text
+//! Reads the roff that the pages here are made of: the requests that they use, and no others. What a page says goes to a `ManualWriter`: plain text
 //! (`render`) or Markdown (`markdown`).
 
 /// Takes what a page says, in its order. Texts come without roff's escapes.
-pub trait Writer {
+pub trait ManualWriter {
     /// The page's name and the section of the manual, as `.TH` has them.
     fn title(&mut self, name: &str, section: &str);
     /// The request `.SH`: a heading.
@@ -24,7 +24,7 @@ pub trait Writer {
 }
 
 /// Reads a page. What is no request that is known here is text.
-pub fn read(roff: &str, writer: &mut impl Writer) {
+pub fn read(roff: &str, writer: &mut impl ManualWriter) {
     let (mut is_literal, mut is_term) = (false, false);
     for line in roff.lines() {
         let (request, rest) = line.split_once(' ').unwrap_or((line, ""));

@@ -2,7 +2,7 @@
 //! A page for each VCL module, `vmod_NAME(3)`, made of its signatures and their texts.
 
 use tables::vclvars::{Methods, Type};
-use tables::vmods::{Arg, Default, Func, Module};
+use tables::vmods::{Default, Func, Module, VmodArg};
 
 use super::{entry, escape};
 use crate::modules::MODULES;
@@ -55,8 +55,8 @@ fn callable(before: &str, func: &Func) -> String {
     entry(&term, &format!("{}.{place}", func.text))
 }
 
-fn arguments(args: &[Arg]) -> String {
-    let one = |arg: &Arg| {
+fn arguments(args: &[VmodArg]) -> String {
+    let one = |arg: &VmodArg| {
         let ty = match arg.values {
             [] => arg.ty.name().to_owned(),
             words => format!("{{{}}}", words.join(", ")),

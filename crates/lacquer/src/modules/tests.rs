@@ -2,11 +2,11 @@
 //! What modules declare is sound.
 
 use tables::vclvars::Type;
-use tables::vmods::{Arg, Default, LeftOut};
+use tables::vmods::{Default, LeftOut, VmodArg};
 
 use super::{ALL, MODULES};
 
-fn all() -> impl Iterator<Item = (&'static str, &'static [Arg], &'static str)> {
+fn all() -> impl Iterator<Item = (&'static str, &'static [VmodArg], &'static str)> {
     MODULES.iter().flat_map(|m| {
         let functions = m.functions.iter().map(|f| (f.name, f.args, f.text));
         functions.chain(m.objects.iter().flat_map(|o| {

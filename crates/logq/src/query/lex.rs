@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum QueryTokenKind {
     Sign(&'static str),
     Value,
     /// A line's end or the text's.
@@ -12,8 +12,8 @@ pub enum Kind {
 }
 
 #[derive(Clone, Debug)]
-pub struct Token {
-    pub kind: Kind,
+pub struct QueryToken {
+    pub kind: QueryTokenKind,
     pub at: Range<usize>,
     pub value: String,
 }
@@ -41,13 +41,13 @@ pub fn place(text: &str, at: &Range<usize>, offset: Option<usize>) -> String {
     format!("(Pos {position})\n{}\n{marks}\n\n", String::from_utf8_lossy(&line))
 }
 
-pub fn tokens(text: &str) -> Result<Vec<Token>, String> {
+pub fn tokens(text: &str) -> Result<Vec<QueryToken>, String> {
     let bytes = text.as_bytes();
     let mut out = Vec::new();
     let mut p = 0;
     while p < bytes.len() {
         let mut push = |kind, at: Range<usize>, value: String| {
-            out.push(Token { kind, at: at.clone(), value });
+            out.push(QueryToken { kind, at: at.clone(), value });
             at.end
         };
         if matches!(bytes[p], b' ' | b'\t') {
@@ -57,23 +57,23 @@ pub fn tokens(text: &str) -> Result<Vec<Token>, String> {
         } else if bytes[p] == b'#' {
             p += bytes[p..].iter().position(|b| *b == b'\n').unwrap_or(bytes.len() - p);
         } else if let Some(sign) = sign(&bytes[p..]) {
-            p = push(Kind::Sign(sign), p..p + sign.len(), String::new());
+            p = push(QueryTokenKind::Sign(sign), p..p + sign.len(), String::new());
         } else if matches!(bytes[p], b'"' | b'\'') {
             let (end, closed) = quoted(bytes, p);
             if !closed {
                 return Err(format!("Unterminated string {}", place(text, &(p..end), Some(end - p))));
             }
-            p = push(Kind::Value, p..end, unescape(&text[p + 1..end - 1]));
+            p = push(QueryTokenKind::Value, p..end, unescape(&text[p + 1..end - 1]));
         } else if is_word(bytes.get(p)) {
             let end = p + bytes[p..].iter().take_while(|b| is_word(Some(b))).count();
-            p = push(Kind::Value, p..end, text[p..end].to_owned());
+            p = push(QueryTokenKind::Value, p..end, text[p..end].to_owned());
         } else if bytes[p] == b'\n' {
-            p = push(Kind::End, p..p + 1, String::new());
+            p = push(QueryTokenKind::End, p..p + 1, String::new());
         } else {
             return Err(format!("Syntax error {}", place(text, &(p..p + 1), None)));
         }
     }
-    out.push(Token { kind: Kind::End, at: bytes.len()..bytes.len(), value: String::new() });
+    out.push(QueryToken { kind: QueryTokenKind::End, at: bytes.len()..bytes.len(), value: String::new() });
     Ok(out)
 }
 

@@ -3,25 +3,25 @@
 
 use tables::tags::TagMask;
 
-use super::lex::{Kind, Token, place};
+use super::lex::{QueryToken, QueryTokenKind, place};
 use super::{Compare, Expr, Level, Operand, Test};
 use crate::names::{self, NameError};
 use crate::{number, select};
 
 const MAX_DEPTH: u32 = 60;
 
-pub fn parse(text: &str, tokens: &[Token], caseless: bool) -> Result<Option<Expr>, String> {
+pub fn parse(text: &str, tokens: &[QueryToken], caseless: bool) -> Result<Option<Expr>, String> {
     let mut parser = Parser { text, tokens, at: 0, depth: 0, caseless };
     let mut all = Vec::new();
     loop {
-        while parser.here().kind == Kind::End {
+        while parser.here().kind == QueryTokenKind::End {
             if parser.at + 1 == tokens.len() {
                 return Ok(if all.is_empty() { None } else { Some(any(all)) });
             }
             parser.at += 1;
         }
         let line = parser.or()?;
-        if parser.here().kind != Kind::End {
+        if parser.here().kind != QueryTokenKind::End {
             return Err(parser.error("Expected EOI got"));
         }
         all.push(line);
@@ -35,19 +35,19 @@ fn any(mut members: Vec<Expr>) -> Expr {
 struct Parser<'a> {
     text: &'a str,
     /// The last one is an end, and is never passed.
-    tokens: &'a [Token],
+    tokens: &'a [QueryToken],
     at: usize,
     depth: u32,
     caseless: bool,
 }
 
 impl<'a> Parser<'a> {
-    fn here(&self) -> &'a Token {
+    fn here(&self) -> &'a QueryToken {
         &self.tokens[self.at]
     }
 
     fn is(&self, sign: &str) -> bool {
-        matches!(self.here().kind, Kind::Sign(here) if here == sign)
+        matches!(self.here().kind, QueryTokenKind::Sign(here) if here == sign)
     }
 
     fn next(&mut self) -> Result<(), String> {
@@ -64,7 +64,7 @@ impl<'a> Parser<'a> {
 
     fn error(&self, what: &str) -> String {
         let got = match self.here().kind {
-            Kind::End => "end of input".to_owned(),
+            QueryTokenKind::End => "end of input".to_owned(),
             _ => format!("'{}'", self.word()),
         };
         format!("{what} {got} {}", place(self.text, &self.here().at, None))
@@ -77,7 +77,7 @@ impl<'a> Parser<'a> {
     /// The value here, or an error that says what should stand here.
     fn value(&self, what: &str) -> Result<&'a str, String> {
         match self.here().kind {
-            Kind::Value => Ok(&self.here().value),
+            QueryTokenKind::Value => Ok(&self.here().value),
             _ => Err(self.complain(&format!("Expected {what} got '{}'", self.word()))),
         }
     }
@@ -133,9 +133,9 @@ impl<'a> Parser<'a> {
     fn comparison(&mut self) -> Result<Expr, String> {
         let LeftSide { operand, is_vxid } = self.left()?;
         let operator = match self.here().kind {
-            Kind::Sign(sign) => sign,
-            Kind::End => "",
-            Kind::Value => "value",
+            QueryTokenKind::Sign(sign) => sign,
+            QueryTokenKind::End => "",
+            QueryTokenKind::Value => "value",
         };
         let compare = match operator {
             "==" => Some(Compare::Eq),

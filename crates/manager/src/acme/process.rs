@@ -4,28 +4,28 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, SystemTime};
 
-use acme::Name;
+use acme::AcmeName;
 use acme::certificate::printable;
 use acme::process::{PROGRAM, SOCKET};
 use acme::schedule;
-use acme::talk::{Command, Lines, Report, Standing, line, seconds};
+use acme::talk::{AcmeCommand, AcmeReport, NameStanding, TalkLines, line, seconds};
 use base::clock::{Mono, Real};
 use sys::process::{Child, Spawn};
 use sys::signal::SIGKILL;
 
-use crate::core::Manager;
 use crate::fatal::errno_text;
-use crate::jail::Role;
-use crate::report::{Severity, print};
+use crate::jail::JailRole;
+use crate::manager::Manager;
+use crate::report::{ReportSeverity, print};
 
 /// Pause before a process that ended is followed by the next.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct AcmeProcess {
     child: Child,
     pub(super) socket: OwnedFd,
-    lines: Lines,
+    lines: TalkLines,
 }
 
 impl Manager {
@@ -38,7 +38,7 @@ impl Manager {
         }
         self.look_for_demand();
         if let Err(error) = self.try_begin_acme() {
-            print(Severity::Error, &format!("ACME: can't start its process: {}", errno_text(&error)));
+            print(ReportSeverity::Error, &format!("ACME: can't start its process: {}", errno_text(&error)));
             self.acme_is_without_process();
         }
     }
@@ -53,14 +53,14 @@ impl Manager {
             .standard(0, null.as_fd())
             .standard(1, null.as_fd())
             .keep(theirs.as_fd())
-            .credentials(self.jail.credentials(Role::Checker))
+            .credentials(self.jail.credentials(JailRole::Checker))
             .no_core()
             .new_group();
         let child = self.jail.privileged(|| spawn.start())?;
         drop(theirs);
-        sys::fd::write_all(&socket, &line(&Command::Begin(Box::new(begin))))?;
+        sys::fd::write_all(&socket, &line(&AcmeCommand::Begin(Box::new(begin))))?;
         if let Some(acme) = &mut self.acme {
-            acme.process = Some(Process { child, socket, lines: Lines::default() });
+            acme.process = Some(AcmeProcess { child, socket, lines: TalkLines::default() });
         }
         Ok(())
     }
@@ -73,8 +73,8 @@ impl Manager {
         }
     }
 
-    fn bury_acme(&mut self, process: Process) {
-        let Process { child, socket, .. } = process;
+    fn bury_acme(&mut self, process: AcmeProcess) {
+        let AcmeProcess { child, socket, .. } = process;
         drop(socket);
         let _ = self.jail.privileged(|| child.kill(SIGKILL));
         let _ = child.wait();
@@ -122,56 +122,59 @@ impl Manager {
         goes_on = goes_on && process.lines.feed(&buf[..read.unwrap_or(0)]).is_ok();
         while goes_on {
             let Some(process) = self.acme.as_mut().and_then(|acme| acme.process.as_mut()) else { return };
-            match process.lines.take::<Report>() {
+            match process.lines.take::<AcmeReport>() {
                 Ok(Some(report)) => goes_on = self.on_acme_report(report),
                 Ok(None) => return,
                 Err(_) => goes_on = false,
             }
         }
         if let Some(process) = self.acme.as_mut().and_then(|acme| acme.process.take()) {
-            print(Severity::Error, "ACME: its process has ended; it will be restarted");
+            print(ReportSeverity::Error, "ACME: its process has ended; it will be restarted");
             self.bury_acme(process);
             self.acme_is_without_process();
         }
     }
 
     /// Handles one report; false if it can't be answered.
-    fn on_acme_report(&mut self, report: Report) -> bool {
+    fn on_acme_report(&mut self, report: AcmeReport) -> bool {
         match report {
-            Report::Account(credentials) => {
+            AcmeReport::Account(credentials) => {
                 let Some(acme) = &self.acme else { return true };
                 if let Err(error) = self.jail.privileged(|| acme.store.put_account(&credentials)) {
                     let place = acme.store.place().display();
                     print(
-                        Severity::Error,
+                        ReportSeverity::Error,
                         &format!("ACME: {place}: the account can't be stored: {}", errno_text(&error)),
                     );
                 }
                 true
             }
-            Report::Challenge(number, challenge) => {
+            AcmeReport::Challenge(number, challenge) => {
                 let error = self.show_challenge(challenge).err();
                 self.answer_acme(number, error)
             }
-            Report::Over(challenge) => {
+            AcmeReport::Over(challenge) => {
                 self.hide_challenge(&challenge);
                 true
             }
-            Report::Issued { number, name, pem } => {
+            AcmeReport::Issued { number, name, pem } => {
                 let error = self.take_certificate(&name, &pem).err();
                 self.answer_acme(number, error)
             }
-            Report::Standing(name, standing) => {
+            AcmeReport::Standing(name, standing) => {
                 self.take_standing(&name, standing);
                 true
             }
-            Report::Ca(Some(text)) => {
+            AcmeReport::Ca(Some(text)) => {
                 self.count(|m| m.counters.acme_failed.inc());
-                print(Severity::Error, &format!("ACME: can't reach the certificate authority: {}", printable(&text)));
+                print(
+                    ReportSeverity::Error,
+                    &format!("ACME: can't reach the certificate authority: {}", printable(&text)),
+                );
                 true
             }
-            Report::Ca(None) => {
-                print(Severity::Info, "ACME: the certificate authority responds again");
+            AcmeReport::Ca(None) => {
+                print(ReportSeverity::Info, "ACME: the certificate authority responds again");
                 true
             }
         }
@@ -179,40 +182,43 @@ impl Manager {
 
     fn answer_acme(&mut self, number: u64, error: Option<String>) -> bool {
         let Some(process) = self.acme.as_ref().and_then(|acme| acme.process.as_ref()) else { return false };
-        sys::fd::write_all(&process.socket, &line(&Command::Done { number, error })).is_ok()
+        sys::fd::write_all(&process.socket, &line(&AcmeCommand::Done { number, error })).is_ok()
     }
 
-    fn take_certificate(&mut self, name: &Name, pem: &str) -> Result<(), String> {
+    fn take_certificate(&mut self, name: &AcmeName, pem: &str) -> Result<(), String> {
         let facts = self.use_certificate(name, pem)?;
         self.count(|m| m.counters.acme_issued.inc());
         let until = http_date(facts.validity.until);
-        print(Severity::Info, &format!("ACME: {name}: new certificate from {}, valid until {until}", facts.issuer));
+        print(
+            ReportSeverity::Info,
+            &format!("ACME: {name}: new certificate from {}, valid until {until}", facts.issuer),
+        );
         let Some(acme) = &mut self.acme else { return Ok(()) };
         acme.deaths = 0;
         // It is in use, whatever becomes of the file.
         if let Err(error) = self.jail.privileged(|| acme.store.put_certificate(name, pem)) {
             let place = acme.store.place().display();
             let text = format!("ACME: {name}: {place}: the certificate can't be stored: {}", errno_text(&error));
-            print(Severity::Error, &text);
+            print(ReportSeverity::Error, &text);
         }
         Ok(())
     }
 
-    fn take_standing(&mut self, name: &Name, standing: Standing) {
+    fn take_standing(&mut self, name: &AcmeName, standing: NameStanding) {
         let Some(held) = self.acme.as_mut().and_then(|acme| acme.held.get_mut(name)) else { return };
         let before = std::mem::replace(&mut held.standing, standing.clone());
         if standing.failures > before.failures {
             self.count(|m| m.counters.acme_failed.inc());
             let wait = standing.next_at.map_or(0.0, |at| at - seconds(SystemTime::now())).max(0.0);
             let text = standing.error.as_deref().map(printable).unwrap_or_default();
-            print(Severity::Error, &format!("ACME: {name}: {text}; next attempt in {wait:.0} s"));
+            print(ReportSeverity::Error, &format!("ACME: {name}: {text}; next attempt in {wait:.0} s"));
         }
         let Some(acme) = &self.acme else { return };
         if (before.failures, before.next_at, &before.error) != (standing.failures, standing.next_at, &standing.error)
             && let Err(error) = self.jail.privileged(|| acme.store.put_standing(name, &standing))
         {
             let place = acme.store.place().display();
-            print(Severity::Error, &format!("ACME: {name}: {place}: {}", errno_text(&error)));
+            print(ReportSeverity::Error, &format!("ACME: {name}: {place}: {}", errno_text(&error)));
         }
     }
 }

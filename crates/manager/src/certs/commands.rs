@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `tls.cert.*` and `tls.status`: certificates while the server runs, staged and then committed, as Varnish 9 has it.
 
-use cli::Request;
+use cli::CliRequest;
 use tables::json::quote;
-use tls::bundle::{Entry, GLOBAL};
-use tls::hitch::Said;
-use tls::ocsp::Span;
+use tls::bundle::{BundleEntry, GLOBAL};
+use tls::hitch::HitchSettings;
+use tls::ocsp::ValiditySpan;
 
-use super::{Certs, Row, Standing, config};
-use crate::core::Manager;
-use crate::reply::Reply;
+use super::{CertificateStanding, Certs, Row, config};
+use crate::manager::Manager;
+use crate::reply::CliReply;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Load {
@@ -17,7 +17,7 @@ struct Load {
     path: String,
     frontend: Option<String>,
     key: Option<String>,
-    said: Said,
+    said: HitchSettings,
     is_default: bool,
 }
 
@@ -65,22 +65,26 @@ fn protocols(list: &str) -> Result<Vec<usize>, String> {
 }
 
 impl Manager {
-    pub(crate) fn tls_command(&mut self, request: &Request, run: fn(&mut Manager, &[String]) -> Reply) -> Reply {
+    pub(crate) fn tls_command(
+        &mut self,
+        request: &CliRequest,
+        run: fn(&mut Manager, &[String]) -> CliReply,
+    ) -> CliReply {
         if !self.certs.is_on() {
-            return Reply::cant("TLS has not been configured");
+            return CliReply::cant("TLS has not been configured");
         }
         let words: Option<Vec<String>> =
             request.args().iter().map(|word| String::from_utf8(word.clone()).ok()).collect();
         match words {
             Some(words) => run(self, &words),
-            None => Reply::cant("That isn't text"),
+            None => CliReply::cant("That isn't text"),
         }
     }
 
-    pub(crate) fn tls_cert_load(&mut self, words: &[String]) -> Reply {
+    pub(crate) fn tls_cert_load(&mut self, words: &[String]) -> CliReply {
         match parse_load(words).and_then(|load| self.stage_one(load)) {
-            Ok(()) => Reply::ok(""),
-            Err(text) => Reply::cant(text),
+            Ok(()) => CliReply::ok(""),
+            Err(text) => CliReply::cant(text),
         }
     }
 
@@ -100,7 +104,7 @@ impl Manager {
             ));
         }
         let jail = self.jail.clone();
-        let entry = Entry {
+        let entry = BundleEntry {
             id,
             scope,
             batch: self.certs.next_batch(),
@@ -108,39 +112,39 @@ impl Manager {
             path: load.path,
             key_path: load.key.unwrap_or_default(),
             overrides: config::overrides(&load.said, &mut self.certs.lists, &jail)?,
-            ..Entry::default()
+            ..BundleEntry::default()
         };
         self.certs.stage(vec![entry], self.params.tls_err_dup_servername, &jail)
     }
 
-    pub(crate) fn tls_cert_discard(&mut self, words: &[String]) -> Reply {
+    pub(crate) fn tls_cert_discard(&mut self, words: &[String]) -> CliReply {
         let found = words.first().is_some_and(|id| self.certs.discard(id));
-        if found { Reply::ok("") } else { Reply::cant("ID not found") }
+        if found { CliReply::ok("") } else { CliReply::cant("ID not found") }
     }
 
-    pub(crate) fn tls_cert_commit(&mut self, _: &[String]) -> Reply {
+    pub(crate) fn tls_cert_commit(&mut self, _: &[String]) -> CliReply {
         if !self.certs.has_staged() {
-            return Reply::ok("");
+            return CliReply::ok("");
         }
         let done = self.certs.with_staged().and_then(|candidate| self.put_in_place(candidate, true));
-        done.map_or_else(Reply::cant, |()| Reply::ok(""))
+        done.map_or_else(CliReply::cant, |()| CliReply::ok(""))
     }
 
-    pub(crate) fn tls_cert_rollback(&mut self, _: &[String]) -> Reply {
+    pub(crate) fn tls_cert_rollback(&mut self, _: &[String]) -> CliReply {
         self.certs.roll_back();
-        Reply::ok("")
+        CliReply::ok("")
     }
 
-    pub(crate) fn tls_cert_reload(&mut self, _: &[String]) -> Reply {
+    pub(crate) fn tls_cert_reload(&mut self, _: &[String]) -> CliReply {
         if self.certs.has_staged() {
             let text = "There are staged changes, please commit or rollback staged changes first.\n";
-            return Reply::cant(text);
+            return CliReply::cant(text);
         }
         match self.read_all_again() {
-            Ok(()) => Reply::ok(""),
+            Ok(()) => CliReply::ok(""),
             Err(text) => {
                 self.certs.forget_fresh();
-                Reply::cant(text)
+                CliReply::cant(text)
             }
         }
     }
@@ -155,16 +159,16 @@ impl Manager {
         ticket_keys.map_or(Ok(()), |keys| self.use_ticket_keys(keys))
     }
 
-    pub(crate) fn tls_cert_list(&mut self, request: &Request) -> Reply {
+    pub(crate) fn tls_cert_list(&mut self, request: &CliRequest) -> CliReply {
         if !self.certs.is_on() {
-            return Reply::cant("TLS has not been configured");
+            return CliReply::cant("TLS has not been configured");
         }
         let only_staged = match (request.arg(0), request.arg(1)) {
             (None, _) => false,
             (Some("-s"), None) => true,
-            (Some(other), _) => return Reply::param(format!("Unknown option {other}")),
+            (Some(other), _) => return CliReply::param(format!("Unknown option {other}")),
         };
-        let shown = |row: &&Row| !only_staged || row.standing != Standing::Active;
+        let shown = |row: &&Row| !only_staged || row.standing != CertificateStanding::Active;
         // By frontend, the global ones first.
         let mut rows: Vec<&Row> = self.certs.rows().iter().filter(shown).collect();
         rows.sort_by_key(|row| row.entry.scope);
@@ -177,13 +181,13 @@ impl Manager {
             let scope = self.certs.scope_name(row.entry.scope);
             format!("{scope}\t{}\t{}\t{}\n", row.entry.id, row.standing.word(), row.entry.facts.subject)
         };
-        Reply::ok(rows.iter().map(line).collect::<String>())
+        CliReply::ok(rows.iter().map(line).collect::<String>())
     }
 }
 
 /// A certificate for programs: Varnish's four members, and what else is known.
 fn object(certs: &Certs, row: &Row, now: i64) -> String {
-    let Entry { id, path, key_path, ocsp_path, facts, is_default, .. } = &row.entry;
+    let BundleEntry { id, path, key_path, ocsp_path, facts, is_default, .. } = &row.entry;
     let names: Vec<String> = facts.names.iter().map(|name| quote(name)).collect();
     let mut members = vec![
         ("frontend", quote(certs.scope_name(row.entry.scope))),
@@ -197,7 +201,7 @@ fn object(certs: &Certs, row: &Row, now: i64) -> String {
         ("not_before", facts.not_before.to_string()),
         ("not_after", facts.not_after.to_string()),
     ];
-    if row.entry.staple != Span::default() {
+    if row.entry.staple != ValiditySpan::default() {
         members.push(("ocsp_until", row.entry.staple.until.to_string()));
     }
     let trouble = certs.trouble(row, now);

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use base::fnmatch;
-use tls::bundle::{Entry, GLOBAL, Scope};
-use tls::hitch::{self, PemFile, Said};
+use tls::bundle::{BundleEntry, CertificateScope, GLOBAL};
+use tls::hitch::{self, HitchSettings, PemFile};
 
 use super::lists::Listed;
 use super::{Certs, files};
@@ -22,14 +22,14 @@ const INSTEAD: [(&str, &str); 2] = [
 ];
 
 #[derive(Debug)]
-pub struct Config {
+pub struct CertsConfig {
     file: hitch::File,
     /// One name for each frontend.
     names: Vec<String>,
 }
 
-impl Config {
-    pub fn read(path: &str, jail: &Jail) -> Result<Config, Fatal> {
+impl CertsConfig {
+    pub fn read(path: &str, jail: &Jail) -> Result<CertsConfig, Fatal> {
         let bytes = jail.privileged(|| files::bytes_of(path, LONGEST_CONFIG));
         let bytes = bytes.or_else(|reason| argument(format!("-A: Cannot open '{path}': {reason}")))?;
         // A comment may be in any encoding; a value that isn't UTF-8 is refused.
@@ -39,7 +39,7 @@ impl Config {
             anchor(&mut file, &here);
         }
         let names = names(&file.frontends).or_else(|reason| argument(format!("-A: {path}: {reason}")))?;
-        Ok(Config { names, file })
+        Ok(CertsConfig { names, file })
     }
 
     pub fn has(&self, name: &str) -> bool {
@@ -55,7 +55,7 @@ impl Config {
             .map(|(frontend, name)| format!("{name}={},https", frontend.endpoint))
     }
 
-    pub fn acme(&self) -> &[hitch::Block] {
+    pub fn acme(&self) -> &[hitch::AcmeBlock] {
         &self.file.acme
     }
 
@@ -110,7 +110,7 @@ fn anchor(file: &mut hitch::File, here: &Path) {
             (pem.ocsp, pem.is_ocsp_awaited) = (Some(hitch::ocsp_path(dir, &pem.path)), true);
         }
         anchor(&mut pem.path);
-        let Said { client_ca, client_crl, .. } = &mut pem.said;
+        let HitchSettings { client_ca, client_crl, .. } = &mut pem.said;
         [&mut pem.key, &mut pem.ocsp, client_ca, client_crl].into_iter().flatten().for_each(anchor);
     }
     let said = file.frontends.iter_mut().map(|frontend| &mut frontend.said).chain([&mut file.said]);
@@ -123,7 +123,7 @@ fn anchor(file: &mut hitch::File, here: &Path) {
 /// # Errors
 /// In words.
 pub fn certs(
-    config: Option<&Config>,
+    config: Option<&CertsConfig>,
     listeners: &[String],
     refuses_duplicates: bool,
     jail: &Jail,
@@ -140,10 +140,10 @@ pub fn certs(
     }
     let empty = hitch::File::default();
     let file = config.map_or(&empty, |config| &config.file);
-    let global = Scope {
+    let global = CertificateScope {
         aborts_unknown: file.aborts_unknown.unwrap_or(false),
         overrides: overrides(&file.said, &mut out.lists, jail)?,
-        ..Scope::default()
+        ..CertificateScope::default()
     };
     out.scopes.push(global);
     let mut entries = entries(&mut out, &file.certificates, GLOBAL, jail)?;
@@ -156,15 +156,15 @@ pub fn certs(
         let at = config.and_then(|config| config.names.iter().position(|known| known == name));
         let Some(frontend) = at.and_then(|at| file.frontends.get(at)) else {
             // Of -a: certificates come by the CLI, and who asks for another name gets none of them, as in Varnish.
-            out.scopes.push(Scope {
+            out.scopes.push(CertificateScope {
                 name: name.clone(),
                 aborts_unknown: true,
                 matches_global: true,
-                ..Scope::default()
+                ..CertificateScope::default()
             });
             continue;
         };
-        let scope = Scope {
+        let scope = CertificateScope {
             name: name.clone(),
             aborts_unknown: frontend.aborts_unknown.or(file.aborts_unknown).unwrap_or(false),
             matches_global: frontend.matches_global.unwrap_or(frontend.certificates.is_empty()),
@@ -181,14 +181,14 @@ pub fn certs(
 }
 
 /// Certificates in the order of the file; the last is its scope's default.
-fn entries(certs: &mut Certs, listed: &[PemFile], scope: u32, jail: &Jail) -> Result<Vec<Entry>, String> {
-    let mut out: Vec<Entry> = Vec::with_capacity(listed.len());
+fn entries(certs: &mut Certs, listed: &[PemFile], scope: u32, jail: &Jail) -> Result<Vec<BundleEntry>, String> {
+    let mut out: Vec<BundleEntry> = Vec::with_capacity(listed.len());
     for (at, pem) in listed.iter().enumerate() {
         let id = pem.id.clone().unwrap_or_else(|| certs.new_id());
         let overrides = overrides(&pem.said, &mut certs.lists, jail).map_err(|e| format!("{}: {e}", pem.path))?;
         let around = certs.scopes[scope as usize].overrides.over(&certs.scopes[0].overrides);
         check_client_verify(&overrides.over(&around)).map_err(|e| format!("{}: {e}", pem.path))?;
-        out.push(Entry {
+        out.push(BundleEntry {
             id,
             scope,
             is_default: at + 1 == listed.len(),
@@ -197,14 +197,14 @@ fn entries(certs: &mut Certs, listed: &[PemFile], scope: u32, jail: &Jail) -> Re
             ocsp_path: pem.ocsp.clone().unwrap_or_default(),
             is_ocsp_awaited: pem.is_ocsp_awaited,
             overrides,
-            ..Entry::default()
+            ..BundleEntry::default()
         });
     }
     Ok(out)
 }
 
 /// The files of `pem-dir`, by name.
-fn directory(certs: &mut Certs, file: &hitch::File, jail: &Jail) -> Result<Vec<Entry>, String> {
+fn directory(certs: &mut Certs, file: &hitch::File, jail: &Jail) -> Result<Vec<BundleEntry>, String> {
     let Some(dir) = &file.pem_dir else { return Ok(Vec::new()) };
     let pattern = file.pem_glob.as_deref().unwrap_or("*");
     let listed = jail.privileged(|| {
@@ -213,20 +213,30 @@ fn directory(certs: &mut Certs, file: &hitch::File, jail: &Jail) -> Result<Vec<E
     let mut paths = listed.map_err(|e| format!("pem-dir {dir}: {}", crate::fatal::errno_text(&e)))?;
     paths.retain(|path| {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        !name.starts_with(b".") && fnmatch::matches(pattern.as_bytes(), name, fnmatch::Flags::default())
+        !name.starts_with(b".") && fnmatch::matches(pattern.as_bytes(), name, fnmatch::MatchFlags::default())
     });
     jail.privileged(|| paths.retain(|path| path.is_file()));
     paths.sort();
     let entry = |path: PathBuf| {
         let path = path.to_string_lossy().into_owned();
         let ocsp_path = file.ocsp_dir.as_deref().map(|dir| hitch::ocsp_path(dir, &path)).unwrap_or_default();
-        Entry { id: certs.new_id(), is_ocsp_awaited: !ocsp_path.is_empty(), path, ocsp_path, ..Entry::default() }
+        BundleEntry {
+            id: certs.new_id(),
+            is_ocsp_awaited: !ocsp_path.is_empty(),
+            path,
+            ocsp_path,
+            ..BundleEntry::default()
+        }
     };
     Ok(paths.into_iter().map(entry).collect())
 }
 
 /// Settings, with the files about clients' certificates read once for all who name them.
-pub fn overrides(said: &Said, lists: &mut Vec<Listed>, jail: &Jail) -> Result<tls::settings::Overrides, String> {
+pub fn overrides(
+    said: &HitchSettings,
+    lists: &mut Vec<Listed>,
+    jail: &Jail,
+) -> Result<tls::settings::Overrides, String> {
     let overrides = said.overrides(|kind, path| {
         let is_it = |listed: &Listed| listed.list.kind == kind && listed.list.path == path;
         if let Some(at) = lists.iter().position(is_it) {

@@ -4,23 +4,23 @@
 
 use std::sync::Arc;
 
-use tls::bundle::{Builder, List, Material, Scope};
+use tls::bundle::{BundleBuilder, CertificateScope, List, Material};
 
 use super::files::Fresh;
-use super::{Candidate, Certs, Current, Row, Standing};
+use super::{BundleCandidate, CertificateStanding, Certs, Current, Row};
 use crate::fatal::errno_text;
 
 #[derive(Debug)]
-pub struct Draft {
-    scopes: Vec<Scope>,
+pub struct CertsDraft {
+    scopes: Vec<CertificateScope>,
     lists: Vec<List>,
     rows: Arc<Vec<Row>>,
     current: Option<Arc<Current>>,
 }
 
-impl Draft {
-    pub fn of(certs: &Certs) -> Draft {
-        Draft {
+impl CertsDraft {
+    pub fn of(certs: &Certs) -> CertsDraft {
+        CertsDraft {
             scopes: certs.scopes.clone(),
             lists: certs.lists.iter().map(|listed| listed.list.clone()).collect(),
             rows: certs.rows.clone(),
@@ -33,31 +33,32 @@ impl Draft {
         Arc::ptr_eq(&self.rows, &certs.rows)
     }
 
-    pub fn another(&self) -> Draft {
-        let Draft { scopes, lists, rows, current } = self;
-        Draft { scopes: scopes.clone(), lists: lists.clone(), rows: rows.clone(), current: current.clone() }
+    pub fn another(&self) -> CertsDraft {
+        let CertsDraft { scopes, lists, rows, current } = self;
+        CertsDraft { scopes: scopes.clone(), lists: lists.clone(), rows: rows.clone(), current: current.clone() }
     }
 
     /// A bundle of what there will be after a commit.
     ///
     /// # Errors
     /// In words.
-    pub fn with_staged(&self) -> Result<Candidate, String> {
-        self.candidate(|row| row.standing != Standing::Discarded)
+    pub fn with_staged(&self) -> Result<BundleCandidate, String> {
+        self.candidate(|row| row.standing != CertificateStanding::Discarded)
     }
 
     /// A bundle of what there is, with what was read again; what is staged stays so.
     ///
     /// # Errors
     /// In words.
-    pub fn without_staged(&self) -> Result<Candidate, String> {
+    pub fn without_staged(&self) -> Result<BundleCandidate, String> {
         self.candidate(|row| {
-            row.standing == Standing::Active || row.standing == Standing::Discarded && row.place.is_some()
+            row.standing == CertificateStanding::Active
+                || row.standing == CertificateStanding::Discarded && row.place.is_some()
         })
     }
 
-    fn candidate(&self, is_in: impl Fn(&Row) -> bool) -> Result<Candidate, String> {
-        let mut builder = Builder::new(self.scopes.clone(), self.lists.iter().collect());
+    fn candidate(&self, is_in: impl Fn(&Row) -> bool) -> Result<BundleCandidate, String> {
+        let mut builder = BundleBuilder::new(self.scopes.clone(), self.lists.iter().collect());
         let (mut places, mut next) = (Vec::with_capacity(self.rows.len()), 0);
         for row in self.rows.iter() {
             if !is_in(row) {
@@ -73,7 +74,7 @@ impl Draft {
         let file = file.map_err(|e| format!("no memory for certificates: {}", errno_text(&e)))?;
         let current = Current::open(file)?;
         tls::keyring::check(&current.bundle)?;
-        Ok(Candidate { current, places })
+        Ok(BundleCandidate { current, places })
     }
 
     fn material<'a>(&'a self, row: &'a Row) -> Option<Material<'a>> {

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use tls::bundle::Entry;
+use tls::bundle::BundleEntry;
 
-use super::{Certs, Row, Standing};
-use crate::core::Manager;
-use crate::report::{Severity, print};
+use super::{CertificateStanding, Certs, Row};
+use crate::manager::Manager;
+use crate::report::{ReportSeverity, print};
 
 /// Seconds between two surveys.
 const STEP: i64 = 10;
@@ -27,20 +27,20 @@ pub enum Concern {
     Unstapled,
 }
 
-pub type Told = Option<(Concern, i64)>;
+pub type ReportedConcern = Option<(Concern, i64)>;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Survey {
+pub struct ExpirySurvey {
     pub certificates: u64,
     /// Expired certificates among them.
     pub expired: u64,
     /// Certificates among them that end soon.
     pub ending: u64,
     pub next_end: Duration,
-    pub lines: Vec<(Severity, String)>,
+    pub lines: Vec<(ReportSeverity, String)>,
 }
 
-fn ends_soon(entry: &Entry, now: i64) -> bool {
+fn ends_soon(entry: &BundleEntry, now: i64) -> bool {
     let (begin, end) = (entry.facts.not_before, entry.facts.not_after);
     let soon = SOON.min(end.saturating_sub(begin) / SOON_PART);
     end.saturating_sub(now) < soon
@@ -59,8 +59,8 @@ fn concern(row: &Row, now: i64) -> Option<Concern> {
     }
 }
 
-fn line(row: &Row, concern: Concern, now: i64) -> (Severity, String) {
-    let Entry { id, facts, path, .. } = &row.entry;
+fn line(row: &Row, concern: Concern, now: i64) -> (ReportSeverity, String) {
+    let BundleEntry { id, facts, path, .. } = &row.entry;
     let (subject, from) = (&facts.subject, if path.is_empty() { String::new() } else { format!(", of {path}") });
     let span = |seconds: i64| match seconds / DAY {
         0 => format!("{} hours", seconds / 3600),
@@ -72,16 +72,16 @@ fn line(row: &Row, concern: Concern, now: i64) -> (Severity, String) {
         Concern::Ends => format!("expires in {}", span(facts.not_after - now)),
         Concern::Unstapled => format!("has no OCSP response: {}", row.staple_trouble(now).unwrap_or_default()),
     };
-    let severity = if matches!(concern, Concern::Ends) { Severity::Info } else { Severity::Error };
+    let severity = if matches!(concern, Concern::Ends) { ReportSeverity::Info } else { ReportSeverity::Error };
     (severity, format!("Certificate {id} ({subject}{from}) {what}"))
 }
 
 impl Certs {
     /// Looks at the times of all certificates in use. What is wrong is said when it begins, and again after a day.
-    pub fn survey(&mut self, now: i64) -> Survey {
-        let mut out = Survey::default();
+    pub fn survey(&mut self, now: i64) -> ExpirySurvey {
+        let mut out = ExpirySurvey::default();
         let (mut first, mut unsaid) = (i64::MAX, 0);
-        for row in self.rows_mut().iter_mut().filter(|row| row.standing != Standing::Staged) {
+        for row in self.rows_mut().iter_mut().filter(|row| row.standing != CertificateStanding::Staged) {
             out.certificates += 1;
             first = first.min(row.entry.facts.not_after);
             let concern = concern(row, now);
@@ -102,7 +102,7 @@ impl Certs {
             }
         }
         if unsaid > 0 {
-            out.lines.push((Severity::Error, format!("{unsaid} more certificates expire: lacquer tls status")));
+            out.lines.push((ReportSeverity::Error, format!("{unsaid} more certificates expire: lacquer tls status")));
         }
         out.next_end = Duration::from_secs(u64::try_from(first.saturating_sub(now)).unwrap_or(0));
         if out.certificates == 0 {
@@ -133,8 +133,8 @@ impl Manager {
 
 #[cfg(test)]
 mod tests {
-    use tls::facts::Facts;
-    use tls::ocsp::Span;
+    use tls::facts::CertificateFacts;
+    use tls::ocsp::ValiditySpan;
 
     use std::sync::Arc;
 
@@ -142,11 +142,15 @@ mod tests {
 
     /// A certificate that is valid for `life` days and ends in `left` days.
     fn row(id: &str, life: i64, left: i64) -> Row {
-        let facts = Facts { not_before: (left - life) * DAY, not_after: left * DAY, ..Facts::default() };
-        Row { standing: Standing::Active, ..Row::of(Entry { id: id.into(), facts, ..Entry::default() }) }
+        let facts =
+            CertificateFacts { not_before: (left - life) * DAY, not_after: left * DAY, ..CertificateFacts::default() };
+        Row {
+            standing: CertificateStanding::Active,
+            ..Row::of(BundleEntry { id: id.into(), facts, ..BundleEntry::default() })
+        }
     }
 
-    fn said(survey: &Survey) -> String {
+    fn said(survey: &ExpirySurvey) -> String {
         survey
             .lines
             .iter()
@@ -159,7 +163,7 @@ mod tests {
     #[test]
     fn who_ends_is_named_at_once_and_daily() {
         let mut certs = Certs::default();
-        assert_eq!(certs.survey(0), Survey::default());
+        assert_eq!(certs.survey(0), ExpirySurvey::default());
         certs.rows = Arc::new(vec![
             row("good", 90, 30),
             row("ends", 90, 13),
@@ -167,7 +171,7 @@ mod tests {
             row("early", 90, 95),
             row("old", 90, -2),
         ]);
-        certs.rows_mut().push(Row { standing: Standing::Staged, ..row("staged", 90, 1) });
+        certs.rows_mut().push(Row { standing: CertificateStanding::Staged, ..row("staged", 90, 1) });
         let first = certs.survey(0);
         assert_eq!(
             said(&first),
@@ -190,7 +194,7 @@ mod tests {
     fn an_answer_that_is_over_is_named() {
         let mut certs = Certs::default();
         let mut row = row("a", 90, 30);
-        (row.entry.staple, row.entry.ocsp_path) = (Span { from: 0, until: DAY }, "/o.der".into());
+        (row.entry.staple, row.entry.ocsp_path) = (ValiditySpan { from: 0, until: DAY }, "/o.der".into());
         certs.rows = Arc::new(vec![row]);
         assert_eq!(said(&certs.survey(DAY - 1)), "");
         assert_eq!(

@@ -6,8 +6,8 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
 use nix::fcntl::OFlag;
-use tls::facts::{self, Facts};
-use tls::ocsp::{self, OcspError, Span};
+use tls::facts::{self, CertificateFacts};
+use tls::ocsp::{self, OcspError, ValiditySpan};
 use tls::pem::{self, Pair, PemError};
 use zeroize::Zeroizing;
 
@@ -27,7 +27,7 @@ pub struct Staple {
     /// The response; empty if there is none that is of use.
     pub answer: Vec<u8>,
     /// Period in which it may be sent.
-    pub span: Span,
+    pub span: ValiditySpan,
     /// Reason why an expected response is missing.
     pub trouble: Option<String>,
 }
@@ -70,7 +70,7 @@ pub fn signature(path: &str) -> Option<Signature> {
 ///
 /// # Errors
 /// In words, with the path.
-pub fn load(paths: Paths<'_>) -> Result<(Fresh, Facts), String> {
+pub fn load(paths: Paths<'_>) -> Result<(Fresh, CertificateFacts), String> {
     let chain = pem::read(&read(paths.chain, "certificate", pem::LONGEST_FILE)?).map_err(|e| at(paths.chain, &e))?;
     let contents = match paths.key {
         "" => chain,
@@ -98,7 +98,7 @@ pub fn load(paths: Paths<'_>) -> Result<(Fresh, Facts), String> {
 }
 
 /// The facts of the leaf. A certificate without names is refused.
-pub fn of_pair(pair: &Pair) -> Result<Facts, String> {
+pub fn of_pair(pair: &Pair) -> Result<CertificateFacts, String> {
     let facts =
         pair.chain.first().ok_or_else(|| PemError::NoCertificate.to_string()).and_then(|leaf| facts::read(leaf))?;
     if facts.names.is_empty() {

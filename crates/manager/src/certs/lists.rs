@@ -6,14 +6,14 @@ use tls::bundle::{List, ListKind};
 use tls::revoked::{self, Revoked};
 use tls::{pem, settings};
 
-use super::watch::{Change, Watched};
+use super::watch::{Change, WatchedFiles};
 use super::{Certs, files};
 use crate::jail::Jail;
 
 #[derive(Debug, Default)]
 pub struct Listed {
     pub list: List,
-    watched: Watched<1>,
+    watched: WatchedFiles<1>,
     /// True if it was read again and isn't in use yet.
     is_fresh: bool,
     /// Reason why its file isn't in use.
@@ -34,7 +34,7 @@ impl Listed {
 
     /// One that is in use, whose file may have changed since.
     pub fn resumed(list: List) -> Listed {
-        Listed { list, watched: Watched::unsure(), ..Listed::default() }
+        Listed { list, watched: WatchedFiles::unsure(), ..Listed::default() }
     }
 
     /// Reads its file again.
@@ -63,7 +63,7 @@ impl Listed {
     fn forget_fresh(&mut self, used: List) -> bool {
         let was_fresh = std::mem::take(&mut self.is_fresh);
         if was_fresh {
-            (self.list, self.watched) = (used, Watched::unsure());
+            (self.list, self.watched) = (used, WatchedFiles::unsure());
         }
         was_fresh
     }

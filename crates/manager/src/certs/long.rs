@@ -16,12 +16,12 @@ use base::clock::Mono;
 use tables::cli_cmds::CommandId;
 use tls::tickets::TicketKey;
 
-use super::draft::Draft;
+use super::draft::CertsDraft;
 use super::watch::MANY;
-use super::{Candidate, Certs, Rereading};
-use crate::core::Manager;
+use super::{BundleCandidate, Certs, Rereading};
 use crate::fatal::errno_text;
-use crate::reply::Reply;
+use crate::manager::Manager;
+use crate::reply::CliReply;
 
 const LONGEST_STEP: Duration = Duration::from_millis(20);
 
@@ -47,8 +47,8 @@ enum Stage {
 
 #[derive(Debug)]
 struct Making {
-    draft: Draft,
-    made: Receiver<Result<Candidate, String>>,
+    draft: CertsDraft,
+    made: Receiver<Result<BundleCandidate, String>>,
     /// Hangs up when the bundle is made.
     done: OwnedFd,
 }
@@ -76,7 +76,7 @@ impl Certs {
     fn make(&self) -> Stage {
         let begin = || {
             let (done, told) = sys::fd::pipe()?;
-            let draft = Draft::of(self);
+            let draft = CertsDraft::of(self);
             let taken = draft.another();
             let made = sys::process::beside(move || {
                 let _told = told;
@@ -177,6 +177,6 @@ impl Manager {
                 done
             }
         };
-        self.answer_later(done.map_or_else(Reply::cant, |()| Reply::ok("")));
+        self.answer_later(done.map_or_else(CliReply::cant, |()| CliReply::ok("")));
     }
 }

@@ -4,13 +4,13 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use cli::handoff::Secret;
-use tls::bundle::{Entry, GLOBAL};
+use cli::handoff::HandoffSecret;
+use tls::bundle::{BundleEntry, GLOBAL};
 
 use super::files::{Fresh, Staple};
-use super::{Candidate, Row, files};
-use crate::core::Manager;
+use super::{BundleCandidate, Row, files};
 use crate::fatal::errno_text;
+use crate::manager::Manager;
 use crate::reply::ReplyExt;
 
 impl Manager {
@@ -18,13 +18,13 @@ impl Manager {
     ///
     /// # Errors
     /// The worker can't be given it: then all is as it was.
-    pub(crate) fn put_in_place(&mut self, candidate: Candidate, commits: bool) -> Result<(), String> {
+    pub(crate) fn put_in_place(&mut self, candidate: BundleCandidate, commits: bool) -> Result<(), String> {
         let file = match self.teach_signer(candidate.file())? {
             true => candidate.keyless(),
             false => candidate.file().try_clone(),
         };
         let file = file.map_err(|e| errno_text(&e))?;
-        self.send_secret(Secret::Certificates, &file)?;
+        self.send_secret(HandoffSecret::Certificates, &file)?;
         self.certs.accept(candidate, commits);
         Ok(())
     }
@@ -33,7 +33,7 @@ impl Manager {
     ///
     /// # Errors
     /// In words.
-    pub(crate) fn send_secret(&mut self, kind: Secret, file: &File) -> Result<(), String> {
+    pub(crate) fn send_secret(&mut self, kind: HandoffSecret, file: &File) -> Result<(), String> {
         let Some(socket) = self.secrets.as_ref().filter(|_| self.worker.pid().is_some()) else { return Ok(()) };
         let unsent = |e: std::io::Error| format!("can't pass it to the worker: {}", errno_text(&e));
         sys::secret::send(socket, kind.letter(), file).map_err(unsent)?;
@@ -61,7 +61,7 @@ impl Manager {
         let facts = files::of_pair(&pair)?;
         let at = self.certs.rows.iter().position(|row| row.entry.id == id);
         let at = at.unwrap_or_else(|| {
-            let entry = Entry { id: id.to_owned(), scope: GLOBAL, ..Entry::default() };
+            let entry = BundleEntry { id: id.to_owned(), scope: GLOBAL, ..BundleEntry::default() };
             self.certs.rows_mut().push(Row::of(entry));
             self.certs.rows.len() - 1
         });

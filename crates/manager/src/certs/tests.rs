@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use rcgen::{CertificateParams, DnType, KeyPair};
-use tls::bundle::Match;
+use tls::bundle::NameMatch;
 
-use super::config::Config;
+use super::config::CertsConfig;
 use super::*;
 
 /// A directory of its own, gone at the end.
@@ -32,8 +32,8 @@ impl Dir {
         self.write(file, &pem(names))
     }
 
-    fn config(&self, text: &str) -> Config {
-        Config::read(&self.write("tls.conf", text), &Jail::None).expect("it can be read")
+    fn config(&self, text: &str) -> CertsConfig {
+        CertsConfig::read(&self.write("tls.conf", text), &Jail::None).expect("it can be read")
     }
 }
 
@@ -55,8 +55,8 @@ fn pem(names: &[&str]) -> String {
     format!("{}{}", key.serialize_pem(), certificate.pem())
 }
 
-fn entry(certs: &mut Certs, id: &str, path: &str) -> Entry {
-    Entry { id: id.into(), path: path.into(), batch: certs.next_batch(), ..Entry::default() }
+fn entry(certs: &mut Certs, id: &str, path: &str) -> BundleEntry {
+    BundleEntry { id: id.into(), path: path.into(), batch: certs.next_batch(), ..BundleEntry::default() }
 }
 
 fn plain(listeners: &[&str]) -> Certs {
@@ -77,7 +77,7 @@ fn commit(certs: &mut Certs) {
 fn found(certs: &Certs, listener: &str, name: Option<&str>) -> String {
     let bundle = &certs.current.as_ref().unwrap().bundle;
     match bundle.find(bundle.scope_of(listener), name) {
-        Match::Entry(number) => bundle.entry(number).unwrap().id,
+        NameMatch::Entry(number) => bundle.entry(number).unwrap().id,
         other => format!("{other:?}"),
     }
 }
@@ -162,7 +162,7 @@ fn a_name_of_another_is_refused_where_that_is_wanted() {
     commit(&mut certs);
     let refused = certs.stage(vec![second.clone()], true, &Jail::None).unwrap_err();
     assert!(refused.contains("'a.example' already loaded"), "{refused}");
-    let second = Entry { batch: certs.next_batch(), ..second };
+    let second = BundleEntry { batch: certs.next_batch(), ..second };
     certs.stage(vec![second], false, &Jail::None).unwrap();
     commit(&mut certs);
     assert_eq!(found(&certs, "a0", Some("a.example")), "b");
@@ -275,11 +275,13 @@ fn a_configuration_that_makes_no_sense_is_refused() {
     assert!(refused(&format!("pem-file = \"{good}\"")).contains("No frontend listen endpoint definitions found"));
     let named = format!("pem-file = {{ cert = \"{good}\" name = \"x\" }}");
     assert!(refused(&format!("frontend = \"*:0\" {named} {named}")).contains("Certificate ID 'x' already exists"));
-    let bad = Config::read(&dir.write("bad.conf", "nonsense"), &Jail::None).unwrap_err().to_string();
+    let bad = CertsConfig::read(&dir.write("bad.conf", "nonsense"), &Jail::None).unwrap_err().to_string();
     assert!(bad.contains("bad.conf: Parsing error in line 1"), "{bad}");
-    assert!(Config::read(&dir.write("empty.conf", ""), &Jail::None).unwrap_err().to_string().contains("Parsing error"));
     assert!(
-        Config::read("/nowhere", &Jail::None)
+        CertsConfig::read(&dir.write("empty.conf", ""), &Jail::None).unwrap_err().to_string().contains("Parsing error")
+    );
+    assert!(
+        CertsConfig::read("/nowhere", &Jail::None)
             .unwrap_err()
             .to_string()
             .contains("-A: Cannot open '/nowhere': No such file")
@@ -374,7 +376,7 @@ fn each_frontend_has_a_name_of_its_own() {
     let dir = Dir::new("names");
     let twice =
         dir.write("twice.conf", "frontend = { port = \"1\" name = \"x\" }\n\nfrontend = { port = \"2\" name = \"x\" }");
-    let refused = Config::read(&twice, &Jail::None).unwrap_err().to_string();
+    let refused = CertsConfig::read(&twice, &Jail::None).unwrap_err().to_string();
     assert!(refused.contains("twice.conf: lines 1 and 3: two frontends are named 'x'"), "{refused}");
     let config = dir.config("frontend = \"*:1\" frontend = { port = \"2\" name = \"tls0\" } frontend = \"*:3\"");
     assert_eq!(config.listeners().collect::<Vec<_>>(), ["tls1=:1,https", "tls0=:2,https", "tls2=:3,https"]);
@@ -465,7 +467,7 @@ fn many_are_looked_at_as_often_as_few() {
     let one = |n| Row {
         place: Some(1),
         watched: certs.rows[1].watched,
-        ..Row::of(Entry { id: n, ..certs.rows[1].entry.clone() })
+        ..Row::of(BundleEntry { id: n, ..certs.rows[1].entry.clone() })
     };
     let others: Vec<Row> = (0..4000).map(|n: u32| one(format!("a{n}"))).collect();
     certs.rows_mut().extend(others);
@@ -485,7 +487,7 @@ fn an_id_is_one_word() {
         assert!(refused.contains("Invalid certificate ID") && !refused.contains(char::is_control), "{refused:?}");
     }
     assert_eq!(list(&certs), "");
-    let config = Config::read(&dir.write("tls.conf", "frontend = { port = \"1\" name = \"a b\" }"), &Jail::None);
+    let config = CertsConfig::read(&dir.write("tls.conf", "frontend = { port = \"1\" name = \"a b\" }"), &Jail::None);
     assert!(config.is_err());
 }
 
@@ -548,14 +550,14 @@ fn a_draft_stays_as_it_is_in_another_thread() {
     commit(&mut certs);
     dir.certificate("a.pem", &["new.example"]);
     certs.reread_all(&Jail::None).unwrap();
-    let draft = Draft::of(&certs);
+    let draft = CertsDraft::of(&certs);
     let taken = draft.another();
     let made = sys::process::beside(move || taken.without_staged()).unwrap();
     load(&mut certs, "b", &dir.certificate("b.pem", &["b.example"])).unwrap();
     assert!(!draft.is_of(&certs), "something else was staged");
     let candidate = made.recv().unwrap().unwrap();
     assert_eq!((candidate.current.bundle.len(), certs.rows().len()), (1, 2));
-    let draft = Draft::of(&certs);
+    let draft = CertsDraft::of(&certs);
     let candidate = draft.without_staged().unwrap();
     assert!(draft.is_of(&certs));
     drop(draft);

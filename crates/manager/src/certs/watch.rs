@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use base::clock::Mono;
 
-use super::draft::Draft;
+use super::draft::CertsDraft;
 use super::files::{Fresh, Signature};
-use super::{Candidate, Certs, Standing, files};
-use crate::core::Manager;
+use super::{BundleCandidate, CertificateStanding, Certs, files};
 use crate::fatal::errno_text;
 use crate::jail::Jail;
-use crate::report::{Severity, print};
+use crate::manager::Manager;
+use crate::report::{ReportSeverity, print};
 
 pub const STEP: Duration = Duration::from_secs(1);
 /// Longest time for which a step looks at files: the manager has other things to do. The rest is looked at in the next
@@ -31,8 +31,8 @@ const MOST_NAMED: usize = 20;
 
 #[derive(Debug)]
 pub struct Making {
-    draft: Draft,
-    made: Receiver<Result<Candidate, String>>,
+    draft: CertsDraft,
+    made: Receiver<Result<BundleCandidate, String>>,
     read: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ pub enum Change {
 
 /// Files as they were when they were read, or when they were found to be of no use.
 #[derive(Clone, Copy, Debug)]
-pub struct Watched<const N: usize> {
+pub struct WatchedFiles<const N: usize> {
     seen: [Option<Signature>; N],
     /// Signatures at the last look, if they differ from those that were read.
     changing: Option<[Option<Signature>; N]>,
@@ -62,16 +62,16 @@ pub struct Watched<const N: usize> {
     passes: u32,
 }
 
-impl<const N: usize> Default for Watched<N> {
+impl<const N: usize> Default for WatchedFiles<N> {
     fn default() -> Self {
-        Watched { seen: [None; N], changing: None, is_unsure: false, failed: 0, passes: 0 }
+        WatchedFiles { seen: [None; N], changing: None, is_unsure: false, failed: 0, passes: 0 }
     }
 }
 
-impl<const N: usize> Watched<N> {
+impl<const N: usize> WatchedFiles<N> {
     /// Files that may differ from what is in use.
     pub fn unsure() -> Self {
-        Watched { is_unsure: true, ..Watched::default() }
+        WatchedFiles { is_unsure: true, ..WatchedFiles::default() }
     }
 
     /// A look: whether they are to be read now. What has changed is read once it stays the same for two looks: who writes a file,
@@ -130,7 +130,7 @@ impl Certs {
 
     fn look_at(&mut self, at: usize) -> Option<Change> {
         let row = &mut self.rows_mut()[at];
-        if !row.is_from_files() || row.standing == Standing::Staged {
+        if !row.is_from_files() || row.standing == CertificateStanding::Staged {
             return None;
         }
         let now = row.paths().signatures();
@@ -245,7 +245,7 @@ impl Manager {
             self.put_renewed(made, &read);
             return;
         }
-        let draft = Draft::of(&self.certs);
+        let draft = CertsDraft::of(&self.certs);
         let taken = draft.another();
         match sys::process::beside(move || taken.without_staged()) {
             Ok(made) => self.certs.making = Some(Making { draft, made, read }),
@@ -275,12 +275,12 @@ impl Manager {
     }
 
     /// Puts a bundle in place that has what was read again.
-    fn put_renewed(&mut self, made: Result<Candidate, String>, read: &[String]) {
+    fn put_renewed(&mut self, made: Result<BundleCandidate, String>, read: &[String]) {
         match made.and_then(|candidate| self.put_in_place(candidate, false)) {
             Ok(()) => {
                 self.count(|m| m.counters.certs_renewed.add(read.len() as u64));
                 let text = format!("Certificates reloaded because their files changed: {}", some_of(read));
-                print(Severity::Info, &text);
+                print(ReportSeverity::Info, &text);
             }
             Err(reason) => {
                 self.certs.regret(&reason);
@@ -292,7 +292,7 @@ impl Manager {
     fn certificate_stays(&self, id: &str, reason: &str) {
         self.count(|m| m.counters.certs_refused.inc());
         print(
-            Severity::Error,
+            ReportSeverity::Error,
             &format!("Certificate {id} stays as it is, because its changed files are invalid: {reason}"),
         );
     }

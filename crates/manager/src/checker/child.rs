@@ -5,11 +5,11 @@ use std::io::{self, Read};
 use std::net::IpAddr;
 
 use vcl::program::BackendAddress;
-use vcl::{Dialect, MAIN, Modules, Options, Recorder, SourceBundle, Sources, TlsFileKind};
+use vcl::{CompileOptions, Dialect, MAIN, Modules, Recorder, SourceBundle, Sources, TlsFileKind};
 
 use super::own::OwnListeners;
 use super::sources::DiskSources;
-use super::wire::{Good, Request, SINCE_4_1, Source};
+use super::wire::{CheckRequest, CheckerSource, Good, SINCE_4_1};
 use crate::fatal::errno_text;
 use crate::report;
 
@@ -26,7 +26,7 @@ pub fn run(modules: Modules) -> i32 {
         report::stderr(&format!("cannot read the request: {}", errno_text(&e)));
         return 1;
     }
-    let Some(request) = Request::decode(&bytes) else {
+    let Some(request) = CheckRequest::decode(&bytes) else {
         report::stderr("lacquer-vcc is started by the manager only");
         return 1;
     };
@@ -78,16 +78,18 @@ impl Sources for WithMain<'_> {
     }
 }
 
-fn check(request: &Request, modules: Modules) -> Result<(Vec<u8>, String), String> {
+fn check(request: &CheckRequest, modules: Modules) -> Result<(Vec<u8>, String), String> {
     let disk = DiskSources::new(&request.vcl_path);
     let bundle = match &request.source {
-        Source::Bundle(bytes) => Some(SourceBundle::from_bytes(bytes).ok_or("The bundle of sources is damaged.\n")?),
-        Source::Text(..) | Source::File(_) => None,
+        CheckerSource::Bundle(bytes) => {
+            Some(SourceBundle::from_bytes(bytes).ok_or("The bundle of sources is damaged.\n")?)
+        }
+        CheckerSource::Text(..) | CheckerSource::File(_) => None,
     };
     let main = match &request.source {
-        Source::Bundle(_) => bundle.as_ref().map_or_else(|| Err(String::new()), |bundle| bundle.read(MAIN))?,
-        Source::Text(name, text) => (name.clone(), text.clone()),
-        Source::File(name) => disk.read(name).map_err(|line| format!("{line}\n"))?,
+        CheckerSource::Bundle(_) => bundle.as_ref().map_or_else(|| Err(String::new()), |bundle| bundle.read(MAIN))?,
+        CheckerSource::Text(name, text) => (name.clone(), text.clone()),
+        CheckerSource::File(name) => disk.read(name).map_err(|line| format!("{line}\n"))?,
     };
     let has = |feature: &str| request.features.iter().any(|f| f == feature);
     let own = OwnListeners { list: &request.listeners, prefer_ipv6: has("prefer_ipv6") };
@@ -97,7 +99,7 @@ fn check(request: &Request, modules: Modules) -> Result<(Vec<u8>, String), Strin
     let _ = recorder.read(MAIN);
     let dialect = request.features.iter().find_map(|f| f.strip_prefix("dialect=")).and_then(Dialect::from_name);
     let dialect = bundle.as_ref().and_then(|bundle| bundle.dialect).or(dialect);
-    let options = Options {
+    let options = CompileOptions {
         dialect,
         allow_inline_c: has("allow_inline_c"),
         err_unref: has("err_unref"),
@@ -107,7 +109,7 @@ fn check(request: &Request, modules: Modules) -> Result<(Vec<u8>, String), Strin
         labels: request.labels.clone(),
         check_regex: Some(vcl_regex::check),
         modules,
-        ..Options::default()
+        ..CompileOptions::default()
     };
     let compiled =
         vcl::compile(&main.0, &main.1, &recorder, &options).map_err(|diagnostics| diagnostics.to_string())?;
@@ -127,7 +129,7 @@ fn check(request: &Request, modules: Modules) -> Result<(Vec<u8>, String), Strin
 fn listing(bundle: &SourceBundle) -> Vec<u8> {
     let mut out = Vec::new();
     for ((_, question), answer) in &bundle.answers {
-        if let vcl::Answer::File(Ok((name, text))) = answer {
+        if let vcl::SourceAnswer::File(Ok((name, text))) = answer {
             let note = if question == MAIN { "" } else { ", included" };
             out.extend_from_slice(format!("// {name}{note}\n").as_bytes());
             out.extend_from_slice(text);

@@ -27,7 +27,7 @@ fn step(dir: &Path, part: &str) -> Vec<PathBuf> {
         .filter(|name| {
             let name = name.as_encoded_bytes();
             (!name.starts_with(b".") || part.starts_with('.'))
-                && fnmatch::matches(part.as_bytes(), name, fnmatch::Flags::default())
+                && fnmatch::matches(part.as_bytes(), name, fnmatch::MatchFlags::default())
         })
         .map(|name| dir.join(name))
         .collect()

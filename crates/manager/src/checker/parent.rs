@@ -9,8 +9,8 @@ use sys::fd::Interest;
 use sys::process::{Executable, Exit, Spawn};
 
 use super::PROGRAM;
-use super::wire::{Good, Request};
-use crate::jail::{Jail, Role};
+use super::wire::{CheckRequest, Good};
+use crate::jail::{Jail, JailRole};
 
 const CPU_SECONDS: u64 = 30;
 const MEMORY_BYTES: u64 = 4 << 30;
@@ -26,7 +26,7 @@ pub struct Checker<'a> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CheckOutcome {
     /// The VCL is valid: the output, or the listing that was requested, and warnings.
     Good(Good, String),
     /// The VCL is invalid, or the checker failed: the error text.
@@ -34,11 +34,11 @@ pub enum Outcome {
 }
 
 impl Checker<'_> {
-    pub fn check(&self, request: &Request) -> Outcome {
+    pub fn check(&self, request: &CheckRequest) -> CheckOutcome {
         match self.run(PROGRAM, &request.encode()) {
-            Err(e) => Outcome::Bad(format!("Running VCC-compiler failed: {e}\nVCL compilation failed")),
+            Err(e) => CheckOutcome::Bad(format!("Running VCC-compiler failed: {e}\nVCL compilation failed")),
             Ok((Exit::Status(0), out, said)) => good(&out, &said),
-            Ok((exit, _, said)) => Outcome::Bad(bad(exit, &said)),
+            Ok((exit, _, said)) => CheckOutcome::Bad(bad(exit, &said)),
         }
     }
 
@@ -51,7 +51,7 @@ impl Checker<'_> {
             .standard(0, stdin.as_fd())
             .standard(1, stdout.as_fd())
             .standard(2, stderr.as_fd())
-            .credentials(self.jail.credentials(Role::Checker))
+            .credentials(self.jail.credentials(JailRole::Checker))
             .cpu_seconds(CPU_SECONDS)
             .memory_bytes(MEMORY_BYTES)
             .oom_score(1000);
@@ -113,14 +113,14 @@ fn read_some(fd: &OwnedFd, into: &mut Vec<u8>) -> io::Result<bool> {
     Ok(n > 0)
 }
 
-fn good(out: &[u8], said: &[u8]) -> Outcome {
+fn good(out: &[u8], said: &[u8]) -> CheckOutcome {
     let warnings = match said.is_empty() {
         true => String::new(),
         false => with_heading(&String::from_utf8_lossy(said)),
     };
     match Good::decode(out) {
-        Some(good) => Outcome::Good(good, warnings),
-        None => Outcome::Bad("Running VCC-compiler failed: garbled output\nVCL compilation failed".into()),
+        Some(good) => CheckOutcome::Good(good, warnings),
+        None => CheckOutcome::Bad("Running VCC-compiler failed: garbled output\nVCL compilation failed".into()),
     }
 }
 

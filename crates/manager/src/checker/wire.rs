@@ -2,7 +2,7 @@
 //! The messages between manager and checker: fields of a length and bytes, in a fixed order.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum CheckerSource {
     /// The text, preceded by its name.
     Text(String, Vec<u8>),
     /// A file, searched along vcl_path.
@@ -15,8 +15,8 @@ pub enum Source {
 pub const SINCE_4_1: &str = "since_4_1";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    pub source: Source,
+pub struct CheckRequest {
+    pub source: CheckerSource,
     pub vcl_path: String,
     /// Allowed features: `allow_inline_c`, `err_unref`, `unsafe_path`, `lazy_hosts`, `prefer_ipv6`; also `dialect=2.1` and [`SINCE_4_1`].
     pub features: Vec<String>,
@@ -58,21 +58,21 @@ fn take_rest(from: &mut &[u8]) -> Option<Vec<String>> {
     Some(texts)
 }
 
-impl Request {
+impl CheckRequest {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match &self.source {
-            Source::Text(name, text) => {
+            CheckerSource::Text(name, text) => {
                 put(&mut out, b"text");
                 put(&mut out, name.as_bytes());
                 put(&mut out, text);
             }
-            Source::File(name) => {
+            CheckerSource::File(name) => {
                 put(&mut out, b"file");
                 put(&mut out, name.as_bytes());
                 put(&mut out, b"");
             }
-            Source::Bundle(bytes) => {
+            CheckerSource::Bundle(bytes) => {
                 put(&mut out, b"bundle");
                 put(&mut out, b"");
                 put(&mut out, bytes);
@@ -88,17 +88,17 @@ impl Request {
     }
 
     /// Reads the output of `encode`. `None` if `bytes` is anything else.
-    pub fn decode(mut bytes: &[u8]) -> Option<Request> {
+    pub fn decode(mut bytes: &[u8]) -> Option<CheckRequest> {
         let from = &mut bytes;
         let kind = take(from)?;
         let (name, text) = (take_text(from)?, take(from)?);
         let source = match kind {
-            b"text" => Source::Text(name, text.to_vec()),
-            b"file" => Source::File(name),
-            b"bundle" => Source::Bundle(text.to_vec()),
+            b"text" => CheckerSource::Text(name, text.to_vec()),
+            b"file" => CheckerSource::File(name),
+            b"bundle" => CheckerSource::Bundle(text.to_vec()),
             _ => return None,
         };
-        Some(Request {
+        Some(CheckRequest {
             source,
             vcl_path: take_text(from)?,
             features: take_list(from)?,
@@ -140,8 +140,8 @@ mod tests {
 
     #[test]
     fn a_request_survives_the_way() {
-        let request = Request {
-            source: Source::Text("<vcl.inline>".into(), b"vcl 4.1;".to_vec()),
+        let request = CheckRequest {
+            source: CheckerSource::Text("<vcl.inline>".into(), b"vcl 4.1;".to_vec()),
             vcl_path: "/etc/varnish".into(),
             features: vec!["err_unref".into()],
             stores: vec!["s0".into(), "Transient".into()],
@@ -149,9 +149,10 @@ mod tests {
             listing: true,
             listeners: vec!["a0=127.0.0.1:80".into(), "a1=/a b".into()],
         };
-        for source in [request.source.clone(), Source::File("a.vcl".into()), Source::Bundle(vec![0, 255])] {
-            let request = Request { source, ..request.clone() };
-            assert_eq!(Request::decode(&request.encode()), Some(request));
+        for source in [request.source.clone(), CheckerSource::File("a.vcl".into()), CheckerSource::Bundle(vec![0, 255])]
+        {
+            let request = CheckRequest { source, ..request.clone() };
+            assert_eq!(CheckRequest::decode(&request.encode()), Some(request));
         }
     }
 
@@ -165,7 +166,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_bytes_are_answered(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..64)) {
-            let _ = Request::decode(&bytes);
+            let _ = CheckRequest::decode(&bytes);
             let _ = Good::decode(&bytes);
         }
     }

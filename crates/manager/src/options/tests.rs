@@ -3,15 +3,15 @@
 
 use super::*;
 
-fn read(line: &str) -> Result<Request, Fatal> {
+fn read(line: &str) -> Result<ManagerInvocation, Fatal> {
     let args: Vec<String> =
         line.split(' ').filter(|w| !w.is_empty()).map(|w| if w == "''" { "".into() } else { w.into() }).collect();
     parse("varnishd", &args)
 }
 
-fn serve(line: &str) -> Options {
+fn serve(line: &str) -> ManagerOptions {
     match read(line) {
-        Ok(Request::Serve(options)) => *options,
+        Ok(ManagerInvocation::Serve(options)) => *options,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -23,7 +23,7 @@ fn refused(line: &str, text: &str) {
 #[test]
 fn the_tutorial_line_reads_as_meant() {
     let o = serve("-f /etc/default.vcl -a :6081 -P /var/run/varnish.pid -s malloc,256m");
-    assert_eq!((o.mode, o.pid_files.as_slice()), (Mode::Daemon, &["/var/run/varnish.pid".to_string()][..]));
+    assert_eq!((o.mode, o.pid_files.as_slice()), (StartMode::Daemon, &["/var/run/varnish.pid".to_string()][..]));
     assert_eq!(
         o.ordered,
         [
@@ -38,7 +38,7 @@ fn the_tutorial_line_reads_as_meant() {
 fn values_may_be_glued_and_letters_bundled() {
     assert_eq!(serve("-d -smalloc,30G").ordered, [OrderedArg::Store("malloc,30G".into())]);
     let o = serve("-dpfoo=bar=1 -l2m -t 10");
-    assert_eq!(o.mode, Mode::Debug);
+    assert_eq!(o.mode, StartMode::Debug);
     let set = |n: &str, v: &str| OrderedArg::Param(ParamArg::Set(n.into(), v.into()));
     assert_eq!(o.ordered, [set("foo", "bar=1"), set("vsl_space", "2m"), set("default_ttl", "10")]);
 }
@@ -72,7 +72,7 @@ fn lines_of_old_releases() {
 #[test]
 fn an_old_release_s_user_is_a_jail() {
     let taken = |jail: Option<&str>, is_root| {
-        let mut options = Options { jail: jail.map(str::to_owned), ..Options::default() };
+        let mut options = ManagerOptions { jail: jail.map(str::to_owned), ..ManagerOptions::default() };
         let flags = Flags { user: Some("varnish".into()), group: Some("varnish".into()), ..Flags::default() };
         take_user(&mut options, &flags, is_root);
         (options.jail, options.notices.len())
@@ -128,9 +128,9 @@ fn unknown_letters_get_getopts_words() {
 
 #[test]
 fn version_and_print_stand_alone() {
-    assert_eq!(read("-V"), Ok(Request::Version));
-    assert_eq!(read("-x vsl"), Ok(Request::Print("vsl".into())));
-    assert_eq!(read("--optstring"), Ok(Request::Print("optstring".into())));
+    assert_eq!(read("-V"), Ok(ManagerInvocation::Version));
+    assert_eq!(read("-x vsl"), Ok(ManagerInvocation::Print("vsl".into())));
+    assert_eq!(read("--optstring"), Ok(ManagerInvocation::Print("optstring".into())));
 }
 
 #[test]

@@ -4,15 +4,16 @@
 use std::os::fd::AsRawFd;
 
 use base::clock::Mono;
-use cli::Decoder;
-use cli::auth::{CHALLENGE_LEN, Challenge};
+use cli::CliDecoder;
+use cli::auth::{CHALLENGE_LEN, CliChallenge};
 
-use super::{Kind, Session};
-use crate::core::Manager;
-use crate::reply::Reply;
+use super::{CliSessionKind, Session};
+use crate::manager::Manager;
+use crate::reply::CliReply;
 use crate::upgrade::state::OpenSession;
 
-const KINDS: [(Kind, &str); 3] = [(Kind::Telnet, "telnet"), (Kind::Master, "master"), (Kind::Debug, "debug")];
+const KINDS: [(CliSessionKind, &str); 3] =
+    [(CliSessionKind::Telnet, "telnet"), (CliSessionKind::Master, "master"), (CliSessionKind::Debug, "debug")];
 
 impl Session {
     /// The session's state for the next program; `None` in the midst of a command, and for a kind that isn't handed
@@ -44,10 +45,10 @@ impl Session {
         let kind = KINDS.iter().find(|(_, word)| *word == parts.kind);
         let (kind, _) = kind.ok_or_else(|| format!("no kind of CLI session: {}", parts.kind))?;
         let challenge = match &parts.challenge {
-            Some(bytes) => Some(Challenge::from_reply(bytes).ok_or("no challenge of a CLI session")?),
+            Some(bytes) => Some(CliChallenge::from_reply(bytes).ok_or("no challenge of a CLI session")?),
             None => None,
         };
-        let mut decoder = if challenge.is_some() { Decoder::new() } else { Decoder::trusted() };
+        let mut decoder = if challenge.is_some() { CliDecoder::new() } else { CliDecoder::trusted() };
         decoder.feed(&parts.unread);
         Ok(Session {
             kind: *kind,
@@ -65,12 +66,12 @@ impl Session {
     }
 
     pub fn is_master(&self) -> bool {
-        self.kind == Kind::Master
+        self.kind == CliSessionKind::Master
     }
 
     /// True for the connection of `--watch`, which isn't handed over.
     pub fn is_watch(&self) -> bool {
-        self.kind == Kind::Watch
+        self.kind == CliSessionKind::Watch
     }
 
     pub fn has_ended(&self) -> bool {
@@ -80,7 +81,7 @@ impl Session {
 
 impl Manager {
     /// Answers a command that the program before this one took, and goes on with those that came after it.
-    pub(crate) fn answer_session(&mut self, at: usize, reply: Reply) {
+    pub(crate) fn answer_session(&mut self, at: usize, reply: CliReply) {
         let reply = reply.limited(self.params.cli_limit);
         self.log_reply(at, &reply, false);
         self.sessions[at].send(&reply.encode());

@@ -27,7 +27,7 @@ impl Place {
 
     /// Opens the store of this `-s`, in which `@` stands for the file: its size, or what is said.
     fn open(&self, spec: &str) -> Result<StoreFile, String> {
-        let mut stores = Stores::default();
+        let mut stores = ManagerStores::default();
         stores.add(&spec.replace('@', &self.file().display().to_string())).unwrap();
         let mut opened = open_all(&stores, &Jail::None).map_err(|error| error.to_string())?;
         Ok(opened.remove(0))

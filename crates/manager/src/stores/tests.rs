@@ -7,7 +7,7 @@ use super::*;
 
 /// The stores of a command line with these `-s`: name, kind as given, file, limit; or the message.
 fn told(specs: &[&str]) -> String {
-    let mut stores = Stores::default();
+    let mut stores = ManagerStores::default();
     let made = specs.iter().try_for_each(|spec| stores.add(spec)).and_then(|()| stores.complete());
     if let Err(error) = made {
         let Fatal::Argument(text) = error else { return format!("{error:?}") };
@@ -244,7 +244,7 @@ fn every_option_means_what_it_says() {
 
 #[test]
 fn the_banner_names_the_kinds_as_given() {
-    let mut stores = Stores::default();
+    let mut stores = ManagerStores::default();
     stores.add("x=malloc,1m").unwrap();
     stores.complete().unwrap();
     assert_eq!(stores.idents(), ",-smalloc,-sdefault");

@@ -3,20 +3,20 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use sys::sock::Name;
+use sys::sock::SocketName;
 
-use super::state::{Death, Listening, OpenSession, OpenStore, RunningWorker, State};
-use crate::core::Manager;
+use super::state::{Listening, OpenSession, OpenStore, RecordedDeath, RunningWorker, UpgradeState};
 use crate::fatal::errno_text;
-use crate::listen::Listener;
+use crate::listen::BoundListener;
+use crate::manager::Manager;
 use crate::memory::WORKER_DIR;
 use crate::session::Session;
 use crate::usage::OWN_VERSION;
-use crate::worker::Worker;
+use crate::worker::ManagedWorker;
 
 impl Manager {
     /// Everything, for the CLI session `asks`; and descriptors that have to stay open until exec.
-    pub(crate) fn capture(&self, asks: usize) -> Result<(State, Vec<OwnedFd>), String> {
+    pub(crate) fn capture(&self, asks: usize) -> Result<(UpgradeState, Vec<OwnedFd>), String> {
         if self.certs.has_staged() {
             return Err("certificates are staged: tls.cert.commit or tls.cert.rollback first".to_owned());
         }
@@ -25,7 +25,7 @@ impl Manager {
         let (vcls, active, booted) = self.vcls.parts(now);
         let (last, total_deaths, recent) = self.deaths.parts();
         let (arenas, journal) = self.arenas.parts();
-        let state = State {
+        let state = UpgradeState {
             writer: OWN_VERSION.to_owned(),
             args: std::env::args_os().collect(),
             program: self.upgrade.program.clone(),
@@ -65,7 +65,7 @@ impl Manager {
             counters: self.memory.iter().flat_map(|memory| memory.values()).collect(),
             panic: self.panic.clone(),
             deaths: last
-                .map(|d| Death {
+                .map(|d| RecordedDeath {
                     at: d.at.0,
                     lived: d.lived,
                     pid: d.pid,
@@ -109,7 +109,7 @@ impl Manager {
             held.push(panic);
         }
         for leaving in &self.upgrade.leaving {
-            let Some((pid, cli, output)) = Worker::parts(&leaving.worker) else { continue };
+            let Some((pid, cli, output)) = ManagedWorker::parts(&leaving.worker) else { continue };
             workers.push(RunningWorker {
                 pid,
                 cli: cli.as_raw_fd(),
@@ -135,10 +135,10 @@ impl Manager {
     }
 }
 
-fn listening(listener: &Listener) -> Listening {
+fn listening(listener: &BoundListener) -> Listening {
     let (address, is_uds) = match &listener.address {
-        Name::Inet(address) => (address.to_string().into(), false),
-        Name::Unix(path) => (path.clone(), true),
+        SocketName::Inet(address) => (address.to_string().into(), false),
+        SocketName::Unix(path) => (path.clone(), true),
     };
     Listening {
         name: listener.name.clone(),

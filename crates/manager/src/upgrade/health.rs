@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::core::Manager;
+use crate::manager::Manager;
 use crate::reply::ReplyExt;
-use crate::worker::Worker;
+use crate::worker::ManagedWorker;
 
 /// Longest wait for the first results of probes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -51,7 +51,7 @@ impl Manager {
 }
 
 /// The backends of a worker by name; none when it doesn't answer.
-fn rows(worker: &mut Worker) -> HashMap<String, Row> {
+fn rows(worker: &mut ManagedWorker) -> HashMap<String, Row> {
     let reply = worker.command("backend.list *.*");
     if !reply.is_ok() {
         return HashMap::new();

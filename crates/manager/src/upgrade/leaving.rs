@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base::clock::Mono;
-use shm::vsm::Shared;
+use shm::vsm::SharedSegment;
 use sys::process::Exit;
 
-use crate::core::Manager;
 use crate::life::{panic_text, print_panic};
-use crate::reply::Status;
-use crate::report::{Severity, print};
-use crate::worker::Worker;
+use crate::manager::Manager;
+use crate::reply::CliStatus;
+use crate::report::{ReportSeverity, print};
+use crate::worker::ManagedWorker;
 
 /// Most leaving workers at a time; the oldest ends for the next one.
 pub const MOST: usize = 8;
@@ -22,9 +22,9 @@ const GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub struct Leaving {
-    pub worker: Worker,
+    pub worker: ManagedWorker,
     /// Segment of its panic message.
-    pub panic: Shared,
+    pub panic: SharedSegment,
     pub panic_file: OwnedFd,
     pub memory: PathBuf,
     pub started: Mono,
@@ -65,7 +65,7 @@ impl Manager {
         let now = self.now();
         // Who has handed over serves nothing any more that the present one invalidates.
         for leaving in self.upgrade.leaving.iter_mut().filter(|leaving| !leaving.hands_over) {
-            if leaving.worker.command(line).status == Status::Comms {
+            if leaving.worker.command(line).status == CliStatus::Comms {
                 // It can't be told any more: it ends now.
                 leaving.until = now.plus(-GRACE.as_secs_f64() - 1.0);
             }
@@ -95,12 +95,12 @@ impl Manager {
         let Some((pid, exit)) = ended else { return };
         let how = match exit {
             Exit::Status(0) => {
-                return print(Severity::Info, &format!("Child ({pid}) from before the upgrade ended"));
+                return print(ReportSeverity::Info, &format!("Child ({pid}) from before the upgrade ended"));
             }
             Exit::Status(status) => format!("died status={status}"),
             Exit::Signal(number, _) => format!("died signal={number}"),
         };
-        print(Severity::Error, &format!("Child ({pid}) from before the upgrade {how}"));
+        print(ReportSeverity::Error, &format!("Child ({pid}) from before the upgrade {how}"));
         if matches!(exit, Exit::Signal(..)) {
             self.count(|m| m.counters.child_died.inc());
         }

@@ -8,15 +8,15 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use crate::core::Manager;
-use crate::reply::{Reply, ReplyExt};
-use crate::report::{Severity, print};
+use crate::manager::Manager;
+use crate::reply::{CliReply, ReplyExt};
+use crate::report::{ReportSeverity, print};
 
 /// Time in which a leaving worker has to let go of what it serves.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub(crate) struct Ends {
+pub(crate) struct RelayEnds {
     /// Socket to the worker whose place it takes, if that hands over.
     pub former: Option<OwnedFd>,
     /// Socket to the worker that will take its place.
@@ -25,7 +25,7 @@ pub(crate) struct Ends {
     pub write_lock: Option<File>,
 }
 
-impl Ends {
+impl RelayEnds {
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let lock = self.write_lock.as_ref().map(AsFd::as_fd);
         self.former.iter().chain([&self.successor]).map(AsFd::as_fd).chain(lock)
@@ -43,7 +43,7 @@ impl Manager {
         self.upgrade.hands_over = has_way && (has_disks || is_readable);
         if has_way && !is_readable {
             let text = "The objects in memory have another format: the next worker starts with empty stores";
-            print(Severity::Info, text);
+            print(ReportSeverity::Info, text);
             self.arenas.empty_memory();
         }
         if !self.upgrade.hands_over {
@@ -53,7 +53,7 @@ impl Manager {
     }
 
     /// Sockets for a worker that is about to begin; what it leaves to its successor comes by the other end.
-    pub(crate) fn relay_ends(&mut self) -> std::io::Result<Ends> {
+    pub(crate) fn relay_ends(&mut self) -> std::io::Result<RelayEnds> {
         if !self.upgrade.is_taking_over {
             self.have_leaving_let_go();
         }
@@ -63,14 +63,14 @@ impl Manager {
         // Who has changed users doesn't reach its own descriptors through /proc.
         let write_lock =
             self.write_lock.as_ref().map(|lock| self.jail.privileged(|| sys::fd::reopen(lock))).transpose()?;
-        Ok(Ends { former, successor, write_lock })
+        Ok(RelayEnds { former, successor, write_lock })
     }
 
     /// The new worker is ready to begin: the present one leaves the stores to it.
     ///
     /// # Errors
     /// It has disks, and can't: then it is the one that goes on.
-    pub(crate) fn have_it_hand_over(&mut self) -> Result<(), Reply> {
+    pub(crate) fn have_it_hand_over(&mut self) -> Result<(), CliReply> {
         if !self.upgrade.is_taking_over || !self.upgrade.hands_over {
             return Ok(());
         }
@@ -84,7 +84,7 @@ impl Manager {
             // It would go on writing where the new one writes.
             let pid = leaving.worker.pid().unwrap_or_default();
             print(
-                Severity::Error,
+                ReportSeverity::Error,
                 &format!("Child ({pid}) can't hand over its objects and is terminated: {}", answer.text().trim_end()),
             );
             leaving.worker.end_at_once();
@@ -109,7 +109,7 @@ impl Manager {
             if !answer.is_ok() && !leaving.worker.has_ended() {
                 let pid = leaving.worker.pid().unwrap_or_default();
                 let text = format!("Child ({pid}) from before the upgrade is terminated: {}", answer.text().trim_end());
-                print(Severity::Error, &text);
+                print(ReportSeverity::Error, &text);
                 leaving.worker.end_at_once();
             }
         }

@@ -15,36 +15,36 @@ use std::rc::Rc;
 
 use base::clock::{Clock, Mono, Real};
 use params::Params;
-use shm::vsm::Shared;
+use shm::vsm::SharedSegment;
 use sys::pidfile::PidFile;
 use sys::process::{Child, Executable};
 use sys::signal::{self, SIGHUP, SIGINT, SIGTERM, Signals};
-use sys::sock::Name;
+use sys::sock::SocketName;
 
 use super::leaving::Leaving;
-use super::state::{Listening, RunningWorker, State};
+use super::state::{Listening, RunningWorker, UpgradeState};
 use super::{FAILED, STATE, Upgrade, exec};
 use crate::acme::Acme;
-use crate::arenas::{Arenas, Succession};
+use crate::arenas::{ArenaSuccession, Arenas};
 use crate::certs::Certs;
-use crate::certs::config::Config;
+use crate::certs::config::CertsConfig;
 use crate::clitcp::Masters;
-use crate::core::{Manager, Timers};
 use crate::deaths::{Death, Deaths};
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
-use crate::listen::{Listener, Permissions};
-use crate::memory::{Memory, WORKER_DIR};
-use crate::options::{Mode, Options, OrderedArg};
-use crate::reply::{Reply, ReplyExt};
-use crate::report::{self, Severity, print};
+use crate::listen::{BoundListener, Permissions};
+use crate::manager::{Manager, Timers};
+use crate::memory::{ManagerMemory, WORKER_DIR};
+use crate::options::{ManagerOptions, OrderedArg, StartMode};
+use crate::reply::{CliReply, ReplyExt};
+use crate::report::{self, ReportSeverity, print};
 use crate::session::Session;
 use crate::signer::Signers;
 use crate::storefile::StoreFile;
 use crate::ticketkeys::TicketKeys;
 use crate::usage::OWN_VERSION;
-use crate::vcls::Vcls;
-use crate::worker::{State as Life, Worker};
+use crate::vcls::ManagerVcls;
+use crate::worker::{ManagedWorker, WorkerState as Life};
 
 #[derive(Debug)]
 pub struct Inherited {
@@ -76,13 +76,13 @@ pub fn varnishd_args(args: &[String]) -> Vec<String> {
 }
 
 /// Goes on where the program before this one was; the value is the exit status.
-pub fn resume(options: &Options, mut inherited: Inherited) -> Result<i32, Fatal> {
-    report::configure(matches!(options.mode, Mode::Debug | Mode::Foreground), true);
+pub fn resume(options: &ManagerOptions, mut inherited: Inherited) -> Result<i32, Fatal> {
+    report::configure(matches!(options.mode, StartMode::Debug | StartMode::Foreground), true);
     sys::syslog::open("varnishd");
     let mut bytes = Vec::new();
     let read = inherited.file.rewind().and_then(|()| inherited.file.read_to_end(&mut bytes));
     read.or_else(|e| argument(format!("Cannot read the state of the upgrade: {}", errno_text(&e))))?;
-    let state = State::decode(&bytes).map_err(|e| Fatal::Argument(e.to_string()))?;
+    let state = UpgradeState::decode(&bytes).map_err(|e| Fatal::Argument(e.to_string()))?;
     let jail = match Jail::enter(options.jail.as_deref()) {
         Ok(jail) => Rc::new(jail),
         Err(fatal) => return Err(roll_back(&Jail::None, &state, &inherited, &fatal.to_string())),
@@ -102,8 +102,8 @@ pub fn resume(options: &Options, mut inherited: Inherited) -> Result<i32, Fatal>
 }
 
 /// Becomes the program of before again; what is said when even that fails.
-fn roll_back(jail: &Jail, state: &State, inherited: &Inherited, reason: &str) -> Fatal {
-    print(Severity::Error, &format!("The upgrade failed: {reason}"));
+fn roll_back(jail: &Jail, state: &UpgradeState, inherited: &Inherited, reason: &str) -> Fatal {
+    print(ReportSeverity::Error, &format!("The upgrade failed: {reason}"));
     if inherited.failed.is_some() {
         return Fatal::Plain(2, format!("Neither program could take over: {reason}"));
     }
@@ -118,7 +118,7 @@ fn roll_back(jail: &Jail, state: &State, inherited: &Inherited, reason: &str) ->
 type Resumed = (ManuallyDrop<Manager>, Signals);
 
 /// A manager of the state, with a worker that serves: a new one, or after a failure the one that was there.
-fn take_over(options: &Options, state: &State, jail: Rc<Jail>, failed: bool) -> Result<Resumed, String> {
+fn take_over(options: &ManagerOptions, state: &UpgradeState, jail: Rc<Jail>, failed: bool) -> Result<Resumed, String> {
     let manager = build(options, state, jail)?;
     // Its end would be the worker's.
     let mut manager = ManuallyDrop::new(manager);
@@ -131,7 +131,7 @@ fn take_over(options: &Options, state: &State, jail: Rc<Jail>, failed: bool) -> 
     Ok((manager, signals))
 }
 
-fn signers(state: &State) -> Result<Signers, String> {
+fn signers(state: &UpgradeState) -> Result<Signers, String> {
     let current = state.signer.map(|(pid, fd)| Ok::<_, String>((pid, copy(fd)?))).transpose()?;
     Signers::resume(current, &state.leaving_signers).map_err(|e| format!("the signer: {}", errno_text(&e)))
 }
@@ -141,16 +141,16 @@ fn copy(fd: i32) -> Result<OwnedFd, String> {
 }
 
 /// The ACME client for the command line and the present file of -A.
-fn acme(options: &Options, jail: &Jail) -> Result<Option<Acme>, String> {
+fn acme(options: &ManagerOptions, jail: &Jail) -> Result<Option<Acme>, String> {
     let path = options.ordered.iter().find_map(|item| match item {
         OrderedArg::Tls(path) => Some(path),
         _ => None,
     });
-    let config = path.map(|path| Config::read(path, jail)).transpose().map_err(|fatal| fatal.to_string())?;
-    Acme::open(&options.acme, config.as_ref().map(Config::acme).unwrap_or_default(), jail)
+    let config = path.map(|path| CertsConfig::read(path, jail)).transpose().map_err(|fatal| fatal.to_string())?;
+    Acme::open(&options.acme, config.as_ref().map(CertsConfig::acme).unwrap_or_default(), jail)
 }
 
-fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, String> {
+fn build(options: &ManagerOptions, state: &UpgradeState, jail: Rc<Jail>) -> Result<Manager, String> {
     let clock = Clock::system();
     let now = clock.mono();
     let mut params = Params::decode(&state.params).map_err(|e| e.to_string())?;
@@ -169,7 +169,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
     let write_lock = state.write_lock.map(copy).transpose()?.map(File::from);
     let certs = state.certificates.map(copy).transpose()?.map(File::from);
     let certs = certs.map(Certs::resume).transpose()?.unwrap_or_default();
-    let vcls = Vcls::from_parts(&state.vcls, state.active.clone(), state.booted, now);
+    let vcls = ManagerVcls::from_parts(&state.vcls, state.active.clone(), state.booted, now);
     if certs.is_on() || vcls.as_ref().is_some_and(|vcls| vcls.keys().next().is_some()) {
         // An exec allows them again.
         jail.forbid_cores().map_err(|e| format!("can't disable core dumps: {}", errno_text(&e)))?;
@@ -193,7 +193,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
     });
     Ok(Manager {
         exe: Executable::open_self().map_err(|e| format!("my own executable: {}", errno_text(&e)))?,
-        worker: Worker::new(jail.clone()),
+        worker: ManagedWorker::new(jail.clone()),
         params,
         printed_param_notes: state.notes.iter().cloned().collect(),
         stores: super::trial::stores_of(&options.ordered)?,
@@ -205,7 +205,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         secrets: state.secrets.map(copy).transpose()?,
         signers: signers(state)?,
         arenas: Arenas::from_parts(arenas.collect::<Result<_, String>>()?, journal),
-        succession: Succession::resume(state.after_death),
+        succession: ArenaSuccession::resume(state.after_death),
         listeners: state.listeners.iter().map(listener).collect::<Result<_, _>>()?,
         workdir: state.workdir.clone(),
         identity: state.identity.clone(),
@@ -223,7 +223,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         cli_sockets: copy_all(&state.cli_sockets)?,
         masters: Masters::resume(masters, sessions.iter().any(Session::is_master), now),
         sessions,
-        most_sessions: crate::core::most_sessions(),
+        most_sessions: crate::manager::most_sessions(),
         timers: Timers { started: now.plus(-state.uptime), ..Timers::new(now) },
         restarts: state.restarts,
         quic: state.quic,
@@ -236,7 +236,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         upgrade: Upgrade { program: state.program.clone(), relay, ..Upgrade::default() },
         acme: acme(options, &jail)?,
         agent: crate::rollout::agent(),
-        trial: crate::rollout::Trial::default(),
+        trial: crate::rollout::NodeTrial::default(),
         watcher: crate::watch::Watcher::new(
             options.watch.as_deref().map(crate::watch::words).transpose()?.unwrap_or_default(),
             state.watch_history.map(copy).transpose()?,
@@ -246,15 +246,15 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
     })
 }
 
-fn listener(listening: &Listening) -> Result<Listener, String> {
+fn listener(listening: &Listening) -> Result<BoundListener, String> {
     let address = match listening.is_uds {
-        true => Name::Unix(listening.address.clone()),
+        true => SocketName::Unix(listening.address.clone()),
         false => {
             let text = listening.address.to_string_lossy();
-            Name::Inet(text.parse().map_err(|_| format!("{text} is no address of a listener"))?)
+            SocketName::Inet(text.parse().map_err(|_| format!("{text} is no address of a listener"))?)
         }
     };
-    Ok(Listener {
+    Ok(BoundListener {
         name: listening.name.clone(),
         transport: listening.transport,
         address,
@@ -265,11 +265,11 @@ fn listener(listening: &Listening) -> Result<Listener, String> {
 }
 
 impl Manager {
-    fn publish_memory(&mut self, state: &State) -> std::io::Result<()> {
-        let mut memory = Memory::create_beside(&self.jail, &self.identity)?;
+    fn publish_memory(&mut self, state: &UpgradeState) -> std::io::Result<()> {
+        let mut memory = ManagerMemory::create_beside(&self.jail, &self.identity)?;
         let mut lines = String::new();
         for socket in &self.cli_sockets {
-            if let Ok(Name::Inet(bound)) = sys::sock::local_name(socket) {
+            if let Ok(SocketName::Inet(bound)) = sys::sock::local_name(socket) {
                 lines.push_str(&format!("{} {}\n", bound.ip(), bound.port()));
             }
         }
@@ -285,7 +285,7 @@ impl Manager {
     }
 
     /// The workers that run; and beside the present one a new one, unless that has `failed`.
-    fn take_workers(&mut self, state: &State, failed: bool) -> Result<(), String> {
+    fn take_workers(&mut self, state: &UpgradeState, failed: bool) -> Result<(), String> {
         let has_present = state.worker_state == Life::Running.word();
         let (present, older) = match &state.workers[..] {
             [present, older @ ..] if has_present => (Some(present), older),
@@ -310,12 +310,12 @@ impl Manager {
 
     fn leaving_worker(&self, running: &RunningWorker) -> Result<Leaving, String> {
         let now = self.now();
-        let mut worker = Worker::new(self.jail.clone());
+        let mut worker = ManagedWorker::new(self.jail.clone());
         let child = Child::adopt(running.pid).map_err(|e| format!("worker {}: {}", running.pid, errno_text(&e)))?;
         worker.adopt(child, copy(running.cli)?, copy(running.output)?);
         (worker.reply_timeout, worker.grace) = (self.params.cli_timeout, self.params.shutdown_grace);
         let panic_file = copy(running.panic)?;
-        let panic = sys::fd::duplicate(&panic_file).and_then(Shared::from_fd);
+        let panic = sys::fd::duplicate(&panic_file).and_then(SharedSegment::from_fd);
         Ok(Leaving {
             worker,
             panic: panic.map_err(|e| format!("worker {}: {}", running.pid, errno_text(&e)))?,
@@ -362,7 +362,7 @@ impl Manager {
     }
 
     /// There is no way back from here: the worker of before leaves, and who asked gets the answer.
-    fn commit(&mut self, state: &State, inherited: Inherited) {
+    fn commit(&mut self, state: &UpgradeState, inherited: Inherited) {
         for fd in state.descriptors() {
             drop(sys::fd::inherit(fd));
         }
@@ -371,9 +371,9 @@ impl Manager {
             (None, true) => self.dismiss_worker(&state.writer),
             (None, false) => format!("Upgraded from {} to {OWN_VERSION}; no worker runs.", state.writer),
         };
-        let severity = if inherited.failed.is_some() { Severity::Error } else { Severity::Info };
+        let severity = if inherited.failed.is_some() { ReportSeverity::Error } else { ReportSeverity::Info };
         print(severity, &text);
-        let reply = if inherited.failed.is_some() { Reply::cant(text) } else { Reply::ok(format!("{text}\n")) };
+        let reply = if inherited.failed.is_some() { CliReply::cant(text) } else { CliReply::ok(format!("{text}\n")) };
         self.upgrade.is_taking_over = false;
         self.limit_leaving();
         self.begin_acme();
@@ -396,7 +396,10 @@ impl Manager {
         let answer = leaving.worker.command(format!("debug.drain {:.3}", limit.as_secs_f64()));
         if !answer.is_ok() {
             // It is on its way out, or can't be talked to: then it is to end at once.
-            print(Severity::Error, &format!("Child ({old}) from before the upgrade: {}", answer.text().trim_end()));
+            print(
+                ReportSeverity::Error,
+                &format!("Child ({old}) from before the upgrade: {}", answer.text().trim_end()),
+            );
             leaving.until = now;
         }
         format!(

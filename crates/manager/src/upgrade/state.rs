@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use cli::client::quote;
-use cli::handoff::{Quic, Transport};
+use cli::handoff::{ListenerLayers, QuicStart};
 use cli::words::split;
 
 /// First line of the text; any change of the lines counts the number up.
@@ -19,7 +19,7 @@ const HEAD: &str = "LACQUER-UPGRADE 6";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listening {
     pub name: String,
-    pub transport: Transport,
+    pub transport: ListenerLayers,
     /// The path of a Unix-domain socket, or an address and port.
     pub address: PathBuf,
     pub is_uds: bool,
@@ -38,7 +38,7 @@ pub struct OpenStore {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Vcl {
+pub struct UpgradeVcl {
     pub name: String,
     pub state: String,
     pub is_warm: bool,
@@ -80,7 +80,7 @@ pub struct OpenSession {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Death {
+pub struct RecordedDeath {
     pub at: f64,
     pub lived: f64,
     pub pid: i32,
@@ -90,7 +90,7 @@ pub struct Death {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct State {
+pub struct UpgradeState {
     pub writer: String,
     pub args: Vec<OsString>,
     pub program: PathBuf,
@@ -128,7 +128,7 @@ pub struct State {
     /// The file in which processes of `--watch` leave their history.
     pub watch_history: Option<i32>,
     pub after_death: bool,
-    pub vcls: Vec<Vcl>,
+    pub vcls: Vec<UpgradeVcl>,
     pub active: Option<String>,
     pub booted: u32,
     /// The state of the present worker, as `status` says it.
@@ -136,12 +136,12 @@ pub struct State {
     pub workers: Vec<RunningWorker>,
     pub counters: Vec<(String, u64)>,
     pub panic: Option<String>,
-    pub deaths: Vec<Death>,
+    pub deaths: Vec<RecordedDeath>,
     pub total_deaths: u64,
     pub recent_deaths: Vec<f64>,
     pub restarts: u32,
     /// Keys for QUIC that workers share, if there is a listener for it.
-    pub quic: Option<Quic>,
+    pub quic: Option<QuicStart>,
     pub class_key: [u8; 32],
     pub exit_status: i32,
     pub secret: Option<PathBuf>,
@@ -168,7 +168,7 @@ impl std::fmt::Display for StateError {
     }
 }
 
-impl State {
+impl UpgradeState {
     pub fn descriptors(&self) -> BTreeSet<i32> {
         let mut all = BTreeSet::from([self.writer_file]);
         all.extend(self.listeners.iter().flat_map(|l| &l.sockets));
@@ -259,13 +259,13 @@ impl State {
         out.0
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<State, StateError> {
+    pub fn decode(bytes: &[u8]) -> Result<UpgradeState, StateError> {
         let mut lines = bytes.split(|b| *b == b'\n');
         let head = lines.next().unwrap_or_default();
         if head != HEAD.as_bytes() {
             return Err(StateError::Head(String::from_utf8_lossy(&head[..head.len().min(40)]).into_owned()));
         }
-        let mut state = State::default();
+        let mut state = UpgradeState::default();
         for line in lines.filter(|line| !line.is_empty()) {
             let shown = || StateError::Line(line[..line.len().min(200)].escape_ascii().to_string());
             let words = split(line).map_err(|_| shown())?;
@@ -323,7 +323,7 @@ impl State {
             b"class_key" => {
                 self.class_key = take.rest(|word| Some(word.to_vec()))?.first()?.as_slice().try_into().ok()?
             }
-            b"quic" => self.quic = Some(Quic::read(&take.rest(|word| Some(word.to_vec()))?)?),
+            b"quic" => self.quic = Some(QuicStart::read(&take.rest(|word| Some(word.to_vec()))?)?),
             b"exit_status" => self.exit_status = take.number()?,
             b"secret" => self.secret = Some(take.path()?),
             b"secret_is_ours" => self.secret_is_ours = take.flag()?,
@@ -363,7 +363,7 @@ impl Writer {
         self.line("listener", words);
     }
 
-    fn vcl(&mut self, vcl: &Vcl) {
+    fn vcl(&mut self, vcl: &UpgradeVcl) {
         let mut words = vec![
             vcl.name.clone().into_bytes(),
             vcl.state.clone().into_bytes(),
@@ -438,9 +438,9 @@ impl Words<'_> {
         self.0.by_ref().map(|word| read(word)).collect()
     }
 
-    fn transport(&mut self) -> Option<Transport> {
+    fn transport(&mut self) -> Option<ListenerLayers> {
         let word = self.text()?;
-        Transport::ALL.into_iter().find(|transport| transport_number(*transport) == word)
+        ListenerLayers::ALL.into_iter().find(|transport| transport_number(*transport) == word)
     }
 
     fn listener(&mut self) -> Option<Listening> {
@@ -455,8 +455,8 @@ impl Words<'_> {
         })
     }
 
-    fn vcl(&mut self) -> Option<Vcl> {
-        Some(Vcl {
+    fn vcl(&mut self) -> Option<UpgradeVcl> {
+        Some(UpgradeVcl {
             name: self.text()?,
             state: self.text()?,
             is_warm: self.flag()?,
@@ -494,8 +494,8 @@ impl Words<'_> {
         })
     }
 
-    fn death(&mut self) -> Option<Death> {
-        Some(Death {
+    fn death(&mut self) -> Option<RecordedDeath> {
+        Some(RecordedDeath {
             at: self.seconds()?,
             lived: self.seconds()?,
             pid: self.number()?,
@@ -531,8 +531,8 @@ fn flag(on: bool) -> String {
 }
 
 /// 0 and 1 are what there was before TLS.
-fn transport_number(transport: Transport) -> String {
-    let Transport { has_proxy_header, is_tls, is_quic } = transport;
+fn transport_number(transport: ListenerLayers) -> String {
+    let ListenerLayers { has_proxy_header, is_tls, is_quic } = transport;
     (u8::from(has_proxy_header) + 2 * u8::from(is_tls) + 4 * u8::from(is_quic)).to_string()
 }
 
@@ -546,8 +546,8 @@ mod tests {
 
     use super::*;
 
-    fn example() -> State {
-        State {
+    fn example() -> UpgradeState {
+        UpgradeState {
             writer: "Lacquer 1".into(),
             args: vec!["varnishd".into(), "-a".into(), OsString::from_vec(vec![b'"', 0xff, b'\n'])],
             program: "/usr/sbin/varnishd".into(),
@@ -578,44 +578,44 @@ mod tests {
             ticket_due: Some(123.5),
             watch_history: Some(32),
             vcls: vec![
-                Vcl {
+                UpgradeVcl {
                     name: "boot".into(),
                     state: "auto".into(),
                     file: Some("v/b".into()),
                     keys: Some(31),
-                    ..Vcl::default()
+                    ..UpgradeVcl::default()
                 },
-                Vcl { name: "l".into(), uses: vec!["boot".into()], idle: Some(1.5), ..Vcl::default() },
+                UpgradeVcl { name: "l".into(), uses: vec!["boot".into()], idle: Some(1.5), ..UpgradeVcl::default() },
             ],
             active: Some("boot".into()),
             worker_state: "running".into(),
             workers: vec![RunningWorker { pid: 77, cli: 20, output: 21, panic: 22, ..RunningWorker::default() }],
             counters: vec![("child_start".into(), 3)],
             panic: Some("Panic at: now\n".into()),
-            deaths: vec![Death { how: "died signal=9".into(), ..Death::default() }],
+            deaths: vec![RecordedDeath { how: "died signal=9".into(), ..RecordedDeath::default() }],
             recent_deaths: vec![1e9],
             secret: Some("/etc/s".into()),
             pid_files: vec![("_.pid".into(), 8)],
             cli_sockets: vec![6],
             masters: vec!["127.0.0.1:1".into()],
-            quic: Some(Quic { secret: [b'"'; 32], life: 7, set: 1, former: None }),
+            quic: Some(QuicStart { secret: [b'"'; 32], life: 7, set: 1, former: None }),
             class_key: [b' '; 32],
             sessions: vec![OpenSession { kind: "telnet".into(), input: 30, asks: true, ..OpenSession::default() }],
-            ..State::default()
+            ..UpgradeState::default()
         }
     }
 
     #[test]
     fn it_comes_back() {
         let state = example();
-        assert_eq!(State::decode(&state.encode()), Ok(state.clone()));
+        assert_eq!(UpgradeState::decode(&state.encode()), Ok(state.clone()));
         let all = [4, 5, 6, 8, 9, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 27, 28, 30, 31, 32];
         assert_eq!(state.descriptors().into_iter().collect::<Vec<_>>(), all);
     }
 
     #[test]
     fn another_version_and_unknown_lines_are_refused() {
-        let text = |bytes: &[u8]| State::decode(bytes).unwrap_err().to_string();
+        let text = |bytes: &[u8]| UpgradeState::decode(bytes).unwrap_err().to_string();
         let next = text(b"LACQUER-UPGRADE 7\n");
         assert_eq!(next, "the running program's state begins with \"LACQUER-UPGRADE 7\", not \"LACQUER-UPGRADE 6\"");
         assert!(text(b"LACQUER-UPGRADE 6\nnew \"1\"\n").ends_with("can't be read: new \\\"1\\\""));
@@ -628,7 +628,7 @@ mod tests {
             let mut bytes = example().encode();
             let at = at % bytes.len();
             bytes[at] = byte;
-            let _ = State::decode(&bytes);
+            let _ = UpgradeState::decode(&bytes);
         }
     }
 }

@@ -9,14 +9,14 @@ use std::io::{self, Read};
 
 use params::Params;
 use sys::process::Exit;
-use vcl::{MAIN, Modules, Options, SourceBundle, Sources};
+use vcl::{CompileOptions, MAIN, Modules, SourceBundle, Sources};
 
-use super::state::{State, Vcl};
+use super::state::{UpgradeState, UpgradeVcl};
 use crate::checker::Checker;
 use crate::fatal::errno_text;
-use crate::options::{self, OrderedArg, Request};
+use crate::options::{self, ManagerInvocation, OrderedArg};
 use crate::report;
-use crate::stores::Stores;
+use crate::stores::ManagerStores;
 use crate::usage::OWN_VERSION;
 
 /// The program name under which this executable is on trial.
@@ -59,7 +59,7 @@ pub fn run_trial(modules: Modules) -> i32 {
         report::stderr(&format!("cannot read the state: {}", errno_text(&e)));
         return 1;
     }
-    match State::decode(&bytes).map_err(|e| e.to_string()).and_then(|state| try_state(&state, modules)) {
+    match UpgradeState::decode(&bytes).map_err(|e| e.to_string()).and_then(|state| try_state(&state, modules)) {
         Ok(()) => {
             report::stdout(&format!("{GOOD}{OWN_VERSION}\n"));
             0
@@ -71,10 +71,12 @@ pub fn run_trial(modules: Modules) -> i32 {
     }
 }
 
-fn try_state(state: &State, modules: Modules) -> Result<(), String> {
+fn try_state(state: &UpgradeState, modules: Modules) -> Result<(), String> {
     let args: Vec<String> = state.args.iter().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
     let request = options::parse("varnishd", &super::resume::varnishd_args(&args)).map_err(|e| e.to_string())?;
-    let Request::Serve(options) = request else { return Err("its arguments aren't those of a server".to_owned()) };
+    let ManagerInvocation::Serve(options) = request else {
+        return Err("its arguments aren't those of a server".to_owned());
+    };
     Params::decode(&state.params).map_err(|e| e.to_string())?;
     let stores = stores_of(&options.ordered)?;
     let labels: Vec<String> = state.vcls.iter().filter(|vcl| vcl.file.is_none()).map(|vcl| vcl.name.clone()).collect();
@@ -87,8 +89,8 @@ fn try_state(state: &State, modules: Modules) -> Result<(), String> {
     }
 }
 
-pub fn stores_of(ordered: &[OrderedArg]) -> Result<Stores, String> {
-    let mut stores = Stores::default();
+pub fn stores_of(ordered: &[OrderedArg]) -> Result<ManagerStores, String> {
+    let mut stores = ManagerStores::default();
     for arg in ordered {
         if let OrderedArg::Store(spec) = arg {
             stores.add(spec).map_err(|e| e.to_string())?;
@@ -98,14 +100,14 @@ pub fn stores_of(ordered: &[OrderedArg]) -> Result<Stores, String> {
     Ok(stores)
 }
 
-fn try_vcl(vcl: &Vcl, labels: &[String], stores: &[String], modules: Modules) -> Result<(), String> {
+fn try_vcl(vcl: &UpgradeVcl, labels: &[String], stores: &[String], modules: Modules) -> Result<(), String> {
     let Some(file) = &vcl.file else { return Ok(()) };
     let bad = |reason: String| format!("VCL {}: {}", vcl.name, reason.trim_end());
     let bytes = std::fs::read(file).map_err(|e| bad(format!("{}: {}", file.display(), errno_text(&e))))?;
     let bundle = SourceBundle::from_bytes(&bytes).ok_or_else(|| bad("its compiled VCL can't be read".to_owned()))?;
     let (name, text) = bundle.read(MAIN).map_err(bad)?;
     // As the worker compiles it.
-    let options = Options {
+    let options = CompileOptions {
         allow_inline_c: true,
         err_unref: false,
         unsafe_path: true,
@@ -115,7 +117,7 @@ fn try_vcl(vcl: &Vcl, labels: &[String], stores: &[String], modules: Modules) ->
         labels: labels.to_vec(),
         check_regex: Some(vcl_regex::check),
         modules,
-        ..Options::default()
+        ..CompileOptions::default()
     };
     vcl::compile(&name, &text, &bundle, &options).map(drop).map_err(|wrong| bad(wrong.to_string()))
 }

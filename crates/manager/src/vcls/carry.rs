@@ -6,13 +6,13 @@ use std::os::fd::AsRawFd;
 
 use base::clock::Mono;
 
-use super::{Prog, State, Vcls};
+use super::{ManagerVcls, Prog, VclState};
 use crate::upgrade::state;
 
-impl Vcls {
+impl ManagerVcls {
     /// All, which is active, and how many the command line loaded.
-    pub fn parts(&self, now: Mono) -> (Vec<state::Vcl>, Option<String>, u32) {
-        let progs = self.progs.iter().map(|prog| state::Vcl {
+    pub fn parts(&self, now: Mono) -> (Vec<state::UpgradeVcl>, Option<String>, u32) {
+        let progs = self.progs.iter().map(|prog| state::UpgradeVcl {
             name: prog.name.clone(),
             state: prog.state.word().to_owned(),
             is_warm: prog.warm,
@@ -28,16 +28,24 @@ impl Vcls {
         self.progs.iter().filter(|prog| prog.warm).map(|prog| prog.name.clone()).collect()
     }
 
-    /// Continues from the parts that [`Vcls::parts`] gave; `None` when they make no sense.
-    pub fn from_parts(progs: &[state::Vcl], active: Option<String>, booted: u32, now: Mono) -> Option<Vcls> {
+    /// Continues from the parts that [`ManagerVcls::parts`] gave; `None` when they make no sense.
+    pub fn from_parts(
+        progs: &[state::UpgradeVcl],
+        active: Option<String>,
+        booted: u32,
+        now: Mono,
+    ) -> Option<ManagerVcls> {
         let is_known = |name: &String| progs.iter().any(|prog| prog.name == *name);
         if !active.iter().chain(progs.iter().flat_map(|prog| &prog.uses)).all(is_known) {
             return None;
         }
         let progs = progs.iter().map(|prog| {
-            let state =
-                if prog.state == State::Label.word() { Ok(State::Label) } else { State::parse(Some(&prog.state)) };
-            let state = state.ok().filter(|state| (*state == State::Label) == prog.file.is_none())?;
+            let state = if prog.state == VclState::Label.word() {
+                Ok(VclState::Label)
+            } else {
+                VclState::parse(Some(&prog.state))
+            };
+            let state = state.ok().filter(|state| (*state == VclState::Label) == prog.file.is_none())?;
             Some(Prog {
                 name: prog.name.clone(),
                 state,
@@ -48,6 +56,6 @@ impl Vcls {
                 idle_since: prog.idle.map(|idle| now.plus(-idle)),
             })
         });
-        Some(Vcls { progs: progs.collect::<Option<_>>()?, active, booted })
+        Some(ManagerVcls { progs: progs.collect::<Option<_>>()?, active, booted })
     }
 }

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use base::clock::Mono;
 use base::fnmatch;
 
-use super::{State, Vcls, WorkerCli};
-use crate::reply::{Reply, ReplyExt, Status};
+use super::{ManagerVcls, VclState, WorkerCli};
+use crate::reply::{CliReply, CliStatus, ReplyExt};
 
-impl Vcls {
+impl ManagerVcls {
     /// `vcl.discard`: the files of what went, for the caller to remove, and the reply.
-    pub fn discard(&mut self, patterns: &[&str], now: Mono, worker: &mut dyn WorkerCli) -> (Vec<PathBuf>, Reply) {
+    pub fn discard(&mut self, patterns: &[&str], now: Mono, worker: &mut dyn WorkerCli) -> (Vec<PathBuf>, CliReply) {
         let marked = match self.mark(patterns) {
             Ok(marked) => marked,
             Err(reply) => return (Vec::new(), reply),
@@ -24,21 +24,21 @@ impl Vcls {
             let name = left.remove(free.expect("everything that uses a marked one is marked"));
             self.remove(&name, now, worker, &mut files);
         }
-        (files, Reply::ok(""))
+        (files, CliReply::ok(""))
     }
 
-    fn mark(&self, patterns: &[&str]) -> Result<Vec<String>, Reply> {
+    fn mark(&self, patterns: &[&str]) -> Result<Vec<String>, CliReply> {
         let mut marked: Vec<String> = Vec::new();
         for pattern in patterns {
             let before = marked.len();
             let mut matched = false;
             for (at, prog) in self.progs.iter().enumerate() {
-                if !fnmatch::matches(pattern.as_bytes(), prog.name.as_bytes(), fnmatch::Flags::default()) {
+                if !fnmatch::matches(pattern.as_bytes(), prog.name.as_bytes(), fnmatch::MatchFlags::default()) {
                     continue;
                 }
                 if self.is_active(at) {
                     let text = format!("Cannot discard active VCL program {}\n", prog.name);
-                    return Err(Reply::new(Status::Cant, text));
+                    return Err(CliReply::new(CliStatus::Cant, text));
                 }
                 matched = true;
                 if !marked.contains(&prog.name) {
@@ -46,13 +46,13 @@ impl Vcls {
                 }
             }
             if !matched && before == marked.len() {
-                return Err(Reply::new(Status::Param, format!("No VCL name matches {pattern}\n")));
+                return Err(CliReply::new(CliStatus::Param, format!("No VCL name matches {pattern}\n")));
             }
         }
         for name in &marked {
             let users = self.users(name);
             if users.iter().any(|user| !marked.iter().any(|m| m == user)) {
-                return Err(Reply::new(Status::Cant, self.still_used(name, &users)));
+                return Err(CliReply::new(CliStatus::Cant, self.still_used(name, &users)));
             }
         }
         Ok(marked)
@@ -74,10 +74,10 @@ impl Vcls {
 
     fn remove(&mut self, name: &str, now: Mono, worker: &mut dyn WorkerCli, files: &mut Vec<PathBuf>) {
         let at = self.at(name).expect("marked from this list");
-        let _ = self.change_state(at, State::Cold, now, worker);
+        let _ = self.change_state(at, VclState::Cold, now, worker);
         if worker.is_running() {
             let answer = worker.ask(&format!("vcl.discard {name}"));
-            if !answer.is_ok() && answer.status != Status::Comms {
+            if !answer.is_ok() && answer.status != CliStatus::Comms {
                 worker.complain(&format!("VCL {name} could not be discarded: {}", answer.text()));
             }
         }

@@ -3,19 +3,25 @@
 
 use base::clock::Mono;
 
-use super::{Prog, State, Vcls, WorkerCli, check_name, label_line};
-use crate::reply::{Reply, ReplyExt, Status};
+use super::{ManagerVcls, Prog, VclState, WorkerCli, check_name, label_line};
+use crate::reply::{CliReply, CliStatus, ReplyExt};
 
-impl Vcls {
-    pub fn label(&mut self, label: &str, target: &str, now: Mono, worker: &mut dyn WorkerCli) -> Result<Reply, Reply> {
+impl ManagerVcls {
+    pub fn label(
+        &mut self,
+        label: &str,
+        target: &str,
+        now: Mono,
+        worker: &mut dyn WorkerCli,
+    ) -> Result<CliReply, CliReply> {
         check_name(label)?;
         let existing = self.at(label);
-        if existing.is_some_and(|at| self.progs[at].state != State::Label) {
-            return Err(Reply::new(Status::Param, format!("{label} is not a label")));
+        if existing.is_some_and(|at| self.progs[at].state != VclState::Label) {
+            return Err(CliReply::new(CliStatus::Param, format!("{label} is not a label")));
         }
         let to = self.find(target)?;
-        if self.progs[to].state == State::Label {
-            return Err(Reply::new(Status::Cant, "VCL labels cannot point to labels"));
+        if self.progs[to].state == VclState::Label {
+            return Err(CliReply::new(CliStatus::Cant, "VCL labels cannot point to labels"));
         }
         if let Some(at) = existing
             && self.progs[at].uses[0] != target
@@ -23,7 +29,7 @@ impl Vcls {
             let mut path = String::new();
             if self.reaches(target, label, &mut path) {
                 path.push_str(&format!("Pointing label {label} at {target} would create a loop"));
-                return Err(Reply::new(Status::Param, path));
+                return Err(CliReply::new(CliStatus::Param, path));
             }
         }
         self.require_warm(to, now, worker)?;
@@ -38,7 +44,7 @@ impl Vcls {
             None => {
                 self.progs.push(Prog {
                     name: label.into(),
-                    state: State::Label,
+                    state: VclState::Label,
                     warm: true,
                     file: None,
                     keys: None,
@@ -55,7 +61,7 @@ impl Vcls {
                 return Err(answer);
             }
         }
-        Ok(Reply::ok(""))
+        Ok(CliReply::ok(""))
     }
 
     /// True if `target` is reached from `from`; `path` describes the way.
@@ -67,7 +73,7 @@ impl Vcls {
         for used in &self.progs[at].uses {
             if self.reaches(used, target, path) {
                 path.push_str(&match self.progs[at].state {
-                    State::Label => format!("Label {from} points to vcl {used}\n"),
+                    VclState::Label => format!("Label {from} points to vcl {used}\n"),
                     _ => format!("Vcl {from} uses Label {used}\n"),
                 });
                 return true;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `vcl.list` without a worker, and `vcl.deps`. With a worker it answers `vcl.list` itself, in the same layout.
 
-use super::{Prog, State, Vcls};
+use super::{ManagerVcls, Prog, VclState};
 use crate::reply::{json, table};
 
-impl Vcls {
+impl ManagerVcls {
     fn status_word(&self, prog: &Prog) -> &'static str {
         if self.active.as_ref() == Some(&prog.name) { "active" } else { "available" }
     }
@@ -17,7 +17,7 @@ impl Vcls {
             rows.push_str(&format!("{status}\t{}\t{temperature}\t{:>6}\t{}", prog.state.word(), "-", prog.name));
             let users = self.users(&prog.name).len();
             let plural = if users > 1 { "s" } else { "" };
-            if prog.state == State::Label {
+            if prog.state == VclState::Label {
                 rows.push_str(&format!("\t->\t{}", prog.uses[0]));
                 if users > 0 {
                     let plural = if users > 1 { "'s" } else { "" };
@@ -42,7 +42,7 @@ impl Vcls {
                 json(&prog.name)
             ));
             let users = self.users(&prog.name).len();
-            if prog.state == State::Label {
+            if prog.state == VclState::Label {
                 text.push_str(&format!(",\n  \"label\": {{\n    \"name\": {}", json(&prog.uses[0])));
                 if users > 0 {
                     text.push_str(&format!(",\n    \"refs\": {users}"));
@@ -60,7 +60,7 @@ impl Vcls {
     pub fn symtab(&self) -> String {
         let mut text = String::new();
         for prog in &self.progs {
-            let kind = if prog.state == State::Label { "Label" } else { "Vcl" };
+            let kind = if prog.state == VclState::Label { "Label" } else { "Vcl" };
             text.push_str(&format!("{kind}: {}\n", prog.name));
             let exports = self.users(&prog.name);
             let lists = [("imports from", prog.uses.iter().map(String::as_str).collect()), ("exports to", exports)];

@@ -13,9 +13,9 @@ impl WorkerCli for Yes {
     fn is_running(&self) -> bool {
         self.running
     }
-    fn ask(&mut self, line: &str) -> Reply {
+    fn ask(&mut self, line: &str) -> CliReply {
         self.asked.push(line.to_string());
-        Reply::ok("")
+        CliReply::ok("")
     }
     fn complain(&mut self, text: &str) {
         panic!("{text}");
@@ -24,7 +24,7 @@ impl WorkerCli for Yes {
 
 const QUOTA: Quota = Quota { most: 100, handling: 1 };
 
-fn add(vcls: &mut Vcls, name: &str, state: State, labels: &[&str], worker: &mut Yes) {
+fn add(vcls: &mut ManagerVcls, name: &str, state: VclState, labels: &[&str], worker: &mut Yes) {
     let labels = labels.iter().map(|l| l.to_string()).collect();
     let checked = CheckedVcl { file: format!("vcl_{name}/b").into(), keys: None, labels, warnings: String::new() };
     let reply = vcls.load(name, state, checked, QUOTA, Mono(0.0), worker);
@@ -33,12 +33,12 @@ fn add(vcls: &mut Vcls, name: &str, state: State, labels: &[&str], worker: &mut 
 
 #[test]
 fn a_cold_vcl_never_becomes_active() {
-    let (mut vcls, mut worker) = (Vcls::default(), Yes::default());
-    add(&mut vcls, "c", State::Cold, &[], &mut worker);
+    let (mut vcls, mut worker) = (ManagerVcls::default(), Yes::default());
+    add(&mut vcls, "c", VclState::Cold, &[], &mut worker);
     assert_eq!(vcls.not_startable(), Some("No active VCL"));
     let refusal = vcls.use_vcl("c", Mono(0.0), &mut worker).unwrap_err();
     assert_eq!(refusal.text(), "VCL 'c' is cold - set to auto or warm first");
-    add(&mut vcls, "w", State::Warm, &[], &mut worker);
+    add(&mut vcls, "w", VclState::Warm, &[], &mut worker);
     assert_eq!(vcls.use_vcl("w", Mono(0.0), &mut worker).unwrap().text(), "VCL 'w' now active");
     assert_eq!(vcls.not_startable(), None);
     assert_eq!(vcls.list(), "available   cold    cold         -    c\nactive      warm    warm         -    w\n");
@@ -46,9 +46,9 @@ fn a_cold_vcl_never_becomes_active() {
 
 #[test]
 fn unused_ones_go_cold_and_are_warmed_by_use() {
-    let (mut vcls, mut worker) = (Vcls::default(), Yes { running: true, asked: Vec::new() });
-    add(&mut vcls, "a", State::Auto, &[], &mut worker);
-    add(&mut vcls, "b", State::Auto, &[], &mut worker);
+    let (mut vcls, mut worker) = (ManagerVcls::default(), Yes { running: true, asked: Vec::new() });
+    add(&mut vcls, "a", VclState::Auto, &[], &mut worker);
+    add(&mut vcls, "b", VclState::Auto, &[], &mut worker);
     vcls.use_vcl("a", Mono(10.0), &mut worker).unwrap();
     vcls.cool(Mono(700.0), Duration::from_secs(600), &mut worker);
     vcls.use_vcl("b", Mono(701.0), &mut worker).unwrap();
@@ -67,10 +67,10 @@ fn unused_ones_go_cold_and_are_warmed_by_use() {
 
 #[test]
 fn labels_hold_their_vcl() {
-    let (mut vcls, mut worker) = (Vcls::default(), Yes::default());
-    add(&mut vcls, "a", State::Auto, &[], &mut worker);
+    let (mut vcls, mut worker) = (ManagerVcls::default(), Yes::default());
+    add(&mut vcls, "a", VclState::Auto, &[], &mut worker);
     vcls.label("l", "a", Mono(0.0), &mut worker).unwrap();
-    add(&mut vcls, "main", State::Auto, &["l"], &mut worker);
+    add(&mut vcls, "main", VclState::Auto, &["l"], &mut worker);
     vcls.use_vcl("main", Mono(0.0), &mut worker).unwrap();
     let (_, reply) = vcls.discard(&["a"], Mono(0.0), &mut worker);
     assert_eq!(reply.text(), "Cannot discard labeled VCL program a:\n\tl\n");
@@ -86,13 +86,13 @@ fn labels_hold_their_vcl() {
 
 #[test]
 fn discard_takes_patterns_and_all_or_nothing() {
-    let (mut vcls, mut worker) = (Vcls::default(), Yes::default());
+    let (mut vcls, mut worker) = (ManagerVcls::default(), Yes::default());
     for name in ["v1", "v2", "v3"] {
-        add(&mut vcls, name, State::Auto, &[], &mut worker);
+        add(&mut vcls, name, VclState::Auto, &[], &mut worker);
     }
     vcls.use_vcl("v3", Mono(0.0), &mut worker).unwrap();
     vcls.label("l", "v1", Mono(0.0), &mut worker).unwrap();
-    assert_eq!(vcls.discard(&["v*"], Mono(0.0), &mut worker).1.status, Status::Cant);
+    assert_eq!(vcls.discard(&["v*"], Mono(0.0), &mut worker).1.status, CliStatus::Cant);
     assert_eq!(vcls.discard(&["x*"], Mono(0.0), &mut worker).1.text(), "No VCL name matches x*\n");
     let (files, reply) = vcls.discard(&["v1", "l", "v2"], Mono(0.0), &mut worker);
     assert!(reply.is_ok());
@@ -102,7 +102,7 @@ fn discard_takes_patterns_and_all_or_nothing() {
 
 #[test]
 fn names_are_checked() {
-    let vcls = Vcls::default();
+    let vcls = ManagerVcls::default();
     assert_eq!(vcls.may_load("a/b", None, QUOTA).unwrap_err().text(), "Illegal character in VCL name ('/')");
     assert!(vcls.may_load("a", Some("hot"), QUOTA).is_err());
 }

@@ -5,12 +5,12 @@
 const LONGEST: usize = 4096;
 
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct LineCollector {
     open: Vec<u8>,
     last: Vec<u8>,
 }
 
-impl Lines {
+impl LineCollector {
     /// Adds bytes and gives every line they complete, without its end.
     pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) {
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     fn check(pieces: &[&str], lines: &[&str]) {
-        let (mut collected, mut reader) = (Vec::new(), Lines::default());
+        let (mut collected, mut reader) = (Vec::new(), LineCollector::default());
         let mut keep = |line: &[u8]| collected.push(String::from_utf8(line.to_vec()).unwrap());
         for piece in pieces {
             reader.feed(piece.as_bytes(), &mut keep);

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cli::ReplyDecoder;
-use cli::auth::Challenge;
+use cli::auth::CliChallenge;
 
 /// The stub program under the name varnishd.
 fn program() -> Command {
@@ -43,12 +43,12 @@ pub fn wait_gone(pid: i32) {
     }
 }
 
-pub struct Cli<S> {
+pub struct TestCli<S> {
     stream: S,
     replies: ReplyDecoder,
 }
 
-impl<S: Read + Write> Cli<S> {
+impl<S: Read + Write> TestCli<S> {
     pub fn ask(&mut self, line: &str) -> (u16, String) {
         self.stream.write_all(format!("{line}\n").as_bytes()).expect("the manager reads");
         self.reply()
@@ -92,7 +92,7 @@ impl Write for Pipes {
 pub struct Instance {
     dir: String,
     process: Option<Child>,
-    cli: Option<Cli<Pipes>>,
+    cli: Option<TestCli<Pipes>>,
 }
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -120,7 +120,7 @@ impl Instance {
             .spawn()
             .expect("the program starts");
         let pipes = Pipes(process.stdin.take().unwrap(), process.stdout.take().unwrap());
-        let mut cli = Cli { stream: pipes, replies: ReplyDecoder::new() };
+        let mut cli = TestCli { stream: pipes, replies: ReplyDecoder::new() };
         assert_eq!(cli.reply().0, 200, "the banner");
         instance.process = Some(process);
         instance.cli = Some(cli);
@@ -175,7 +175,7 @@ impl Instance {
         self.read("_.vsm_mgt/_.index").lines().filter(|line| line.starts_with('-')).count()
     }
 
-    pub fn connect_raw(&self) -> Cli<TcpStream> {
+    pub fn connect_raw(&self) -> TestCli<TcpStream> {
         let set = Path::new(&self.dir).join("_.vsm_mgt");
         let index = self.read("_.vsm_mgt/_.index");
         let line = index.lines().find(|line| line.ends_with("Arg -T")).expect("-T is published");
@@ -183,20 +183,20 @@ impl Instance {
         let text = String::from_utf8_lossy(&text).into_owned();
         let (host, port) = text.lines().next().unwrap().split_once(' ').unwrap();
         let stream = TcpStream::connect((host, port.parse().unwrap())).unwrap();
-        Cli { stream, replies: ReplyDecoder::new() }
+        TestCli { stream, replies: ReplyDecoder::new() }
     }
 
     /// An authenticated connection to -T.
-    pub fn connect(&self) -> Cli<TcpStream> {
+    pub fn connect(&self) -> TestCli<TcpStream> {
         let raw = self.connect_raw();
         self.authenticate(raw.stream)
     }
 
-    pub fn authenticate(&self, stream: TcpStream) -> Cli<TcpStream> {
-        let mut cli = Cli { stream, replies: ReplyDecoder::new() };
+    pub fn authenticate(&self, stream: TcpStream) -> TestCli<TcpStream> {
+        let mut cli = TestCli { stream, replies: ReplyDecoder::new() };
         let (_, text) = cli.reply();
         let secret = std::fs::read(Path::new(&self.dir).join("_.secret")).unwrap();
-        let answer = Challenge::from_reply(text.as_bytes()).unwrap().answer(&secret);
+        let answer = CliChallenge::from_reply(text.as_bytes()).unwrap().answer(&secret);
         let (status, banner) = cli.ask(&format!("auth {answer}"));
         assert!(status == 200 && banner.contains("Varnish Cache CLI 1.0"), "{banner}");
         cli

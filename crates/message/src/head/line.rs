@@ -8,7 +8,7 @@ pub(crate) const NOMINATED: u16 = 1;
 
 /// A line in the arena: 16 bytes, copied with the list.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
+pub(crate) struct HeadLine {
     at: u32,
     len: u32,
     name_len: u16,
@@ -34,23 +34,30 @@ pub(crate) fn bit(key: u16) -> u64 {
     1 << (u32::from(key).wrapping_mul(0x9e37_79b1) >> 26)
 }
 
-impl Line {
+impl HeadLine {
     pub(crate) fn key(&self) -> u16 {
         self.key
     }
 
     /// The line that lies at `at`; `None` when it is too long to be indexed.
     #[inline]
-    pub(crate) fn new(text: &[u8], at: usize, name_len: usize) -> Option<Line> {
+    pub(crate) fn new(text: &[u8], at: usize, name_len: usize) -> Option<HeadLine> {
         let blanks = super::value_start(&text[name_len + 1..]);
-        Line::of_parts(&text[..name_len], at, text.len(), name_len + 1 + blanks)
+        HeadLine::of_parts(&text[..name_len], at, text.len(), name_len + 1 + blanks)
     }
 
-    /// The same as [`Line::new`] for a line of `len` bytes whose value begins at `value_at`, behind the name.
+    /// The same as [`HeadLine::new`] for a line of `len` bytes whose value begins at `value_at`, behind the name.
     #[inline]
-    pub(crate) fn of_parts(name: &[u8], at: usize, len: usize, value_at: usize) -> Option<Line> {
+    pub(crate) fn of_parts(name: &[u8], at: usize, len: usize, value_at: usize) -> Option<HeadLine> {
         let (value_at, _end) = (u16::try_from(value_at).ok()?, u32::try_from(at + len).ok()?);
-        Some(Line { at: at as u32, len: len as u32, name_len: name.len() as u16, value_at, key: key(name), flags: 0 })
+        Some(HeadLine {
+            at: at as u32,
+            len: len as u32,
+            name_len: name.len() as u16,
+            value_at,
+            key: key(name),
+            flags: 0,
+        })
     }
 
     pub(crate) fn name_len(&self) -> u16 {
@@ -201,11 +208,11 @@ impl<'a> Field<'a> {
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     arena: &'a [u8],
-    lines: std::slice::Iter<'a, Line>,
+    lines: std::slice::Iter<'a, HeadLine>,
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) fn new(arena: &'a [u8], lines: &'a [Line]) -> Self {
+    pub(crate) fn new(arena: &'a [u8], lines: &'a [HeadLine]) -> Self {
         Fields { arena, lines: lines.iter() }
     }
 }

@@ -3,12 +3,12 @@
 
 use std::ops::Range;
 
-use super::{Head, LostHeader, Span};
+use super::{ArenaSpan, Head, LostHeader};
 use crate::status;
 
-/// The HTTP version that a start line names; [`Version::Unknown`] for what is none (VCL may set `req.proto` to anything).
+/// The HTTP version that a start line names; [`HttpVersion::Unknown`] for what is none (VCL may set `req.proto` to anything).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
+pub enum HttpVersion {
     /// Not of the form `HTTP/d.d`.
     #[default]
     Unknown,
@@ -16,27 +16,27 @@ pub enum Version {
     Http(u8),
 }
 
-impl Version {
+impl HttpVersion {
     /// Version of HTTP/1.0 messages.
-    pub const HTTP10: Version = Version::Http(10);
+    pub const HTTP10: HttpVersion = HttpVersion::Http(10);
     /// Version of HTTP/1.1 messages.
-    pub const HTTP11: Version = Version::Http(11);
+    pub const HTTP11: HttpVersion = HttpVersion::Http(11);
 
     /// Reads `HTTP/d.d`, case included.
-    pub fn parse(proto: &[u8]) -> Version {
+    pub fn parse(proto: &[u8]) -> HttpVersion {
         match proto {
             [b'H', b'T', b'T', b'P', b'/', major @ b'0'..=b'9', b'.', minor @ b'0'..=b'9'] => {
-                Version::Http((major - b'0') * 10 + (minor - b'0'))
+                HttpVersion::Http((major - b'0') * 10 + (minor - b'0'))
             }
-            _ => Version::Unknown,
+            _ => HttpVersion::Unknown,
         }
     }
 
     /// Varnish's number: 10, 11, 20; 0 when unknown.
     pub fn number(self) -> u8 {
         match self {
-            Version::Unknown => 0,
-            Version::Http(n) => n,
+            HttpVersion::Unknown => 0,
+            HttpVersion::Http(n) => n,
         }
     }
 }
@@ -55,8 +55,8 @@ impl Head {
 
     /// Makes a head that a codec has laid (see [`Head::lay`]) a request's, and says where the parts of its start line are.
     pub fn start_laid_request(&mut self, method: Range<usize>, url: Range<usize>, proto: Range<usize>) {
-        (self.method, self.url, self.proto) = (Span::at(method), Span::at(url), Span::at(proto));
-        self.version = Version::parse(self.proto());
+        (self.method, self.url, self.proto) = (ArenaSpan::at(method), ArenaSpan::at(url), ArenaSpan::at(proto));
+        self.version = HttpVersion::parse(self.proto());
     }
 
     /// Empties the head and makes it a response's, with the standard reason of `status`.
@@ -85,7 +85,7 @@ impl Head {
     }
 
     /// The protocol as a number.
-    pub fn version(&self) -> Version {
+    pub fn version(&self) -> HttpVersion {
         self.version
     }
 
@@ -139,7 +139,7 @@ impl Head {
     pub fn set_proto(&mut self, proto: impl AsRef<[u8]>) -> Result<(), LostHeader> {
         let proto = proto.as_ref();
         self.proto = self.put(proto)?;
-        self.version = Version::parse(proto);
+        self.version = HttpVersion::parse(proto);
         Ok(())
     }
 
@@ -186,10 +186,10 @@ impl Head {
         self.write_fields(out);
     }
 
-    fn put(&mut self, text: &[u8]) -> Result<Span, LostHeader> {
+    fn put(&mut self, text: &[u8]) -> Result<ArenaSpan, LostHeader> {
         self.room(text.len())?;
         let at = self.arena.len() as u32;
         self.arena.extend_from_slice(text);
-        Ok(Span { at, len: text.len() as u32 })
+        Ok(ArenaSpan { at, len: text.len() as u32 })
     }
 }

@@ -9,8 +9,8 @@
 //! Loading is one block copy and a walk over the table. A length that doesn't fit the bytes at hand is an error: the store
 //! may be older than this program, or damaged.
 
-use super::line::Line;
-use super::{Field, Head, LINE_END, Span, Version};
+use super::line::HeadLine;
+use super::{ArenaSpan, Field, Head, HttpVersion, LINE_END};
 
 const FORMAT: u8 = 2;
 const FIXED: usize = 8;
@@ -79,26 +79,26 @@ impl Head {
             }
         }
         self.arena.extend_from_slice(&head.body[..end]);
-        self.proto = Span { at: 0, len: proto };
-        self.reason = Span { at: proto, len: reason };
+        self.proto = ArenaSpan { at: 0, len: proto };
+        self.reason = ArenaSpan { at: proto, len: reason };
         self.status = head.status;
-        self.version = Version::parse(head.proto);
+        self.version = HttpVersion::parse(head.proto);
         Ok(())
     }
 }
 
-struct Entry {
+struct StoredEntry {
     len: usize,
     name_len: usize,
 }
 
-impl Entry {
+impl StoredEntry {
     /// The line, which begins at `at`, and where the next one does; `None`: there is no such line.
     #[inline]
-    fn line(&self, body: &[u8], at: usize) -> Option<(Line, usize)> {
+    fn line(&self, body: &[u8], at: usize) -> Option<(HeadLine, usize)> {
         let next = at + self.len + LINE_END.len();
         let text = &body.get(at..next)?[..self.len];
-        if self.name_len >= self.len { None } else { Some((Line::new(text, at, self.name_len)?, next)) }
+        if self.name_len >= self.len { None } else { Some((HeadLine::new(text, at, self.name_len)?, next)) }
     }
 }
 
@@ -137,8 +137,8 @@ impl<'a> StoredHead<'a> {
     }
 
     #[inline]
-    fn entries(&self) -> impl Iterator<Item = Entry> + use<'a> {
-        self.table.as_chunks::<ENTRY>().0.iter().map(|&[a, b, c, d, n0, n1]| Entry {
+    fn entries(&self) -> impl Iterator<Item = StoredEntry> + use<'a> {
+        self.table.as_chunks::<ENTRY>().0.iter().map(|&[a, b, c, d, n0, n1]| StoredEntry {
             len: u32::from_le_bytes([a, b, c, d]) as usize,
             name_len: u16::from_le_bytes([n0, n1]).into(),
         })

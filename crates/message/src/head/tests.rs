@@ -121,7 +121,7 @@ fn status_sets_the_reason_and_reason_alone_doesnt_change_it() {
 
 #[test]
 fn versions() {
-    let check = |text: &str, number| assert_eq!(Version::parse(text.as_bytes()).number(), number, "{text}");
+    let check = |text: &str, number| assert_eq!(HttpVersion::parse(text.as_bytes()).number(), number, "{text}");
     check("HTTP/1.1", 11);
     check("HTTP/1.0", 10);
     check("HTTP/2.0", 20);
@@ -138,7 +138,7 @@ fn a_stored_head_comes_back_without_what_was_left_out() {
     let mut back = Head::new();
     back.load_from(&stored[1..]).unwrap();
     assert_eq!(lines(&back), ["A: 1", "b:2 "]);
-    assert_eq!((back.status(), back.reason(), back.version()), (200, &b"OK"[..], Version::HTTP11));
+    assert_eq!((back.status(), back.reason(), back.version()), (200, &b"OK"[..], HttpVersion::HTTP11));
     let view = StoredHead::parse(&stored[1..]).unwrap();
     assert_eq!((view.get("B"), view.get("drop"), view.status()), (Some(&b"2"[..]), None, 200));
 }

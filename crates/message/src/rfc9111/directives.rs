@@ -3,7 +3,7 @@
 //! requests from Cache-Control (5.2.1).
 
 use super::Dictionary;
-use super::fields::Item;
+use super::fields::FieldItem;
 use crate::{Head, chars, list, names};
 
 /// Seconds beyond this are this (RFC 9111 1.2.2).
@@ -91,10 +91,14 @@ impl ResponseDirectives {
         for (name, item) in dictionary.members() {
             // A value of the wrong type is as if the directive weren't there (RFC 9213 2.1).
             match item {
-                Item::Boolean(true) => all.add(name, None),
-                Item::Integer(seconds) => all.add(name, Some(seconds.to_string().as_bytes())),
-                Item::String(fields) if matches!(name, b"no-cache" | b"private") => all.add(name, Some(fields)),
-                Item::Boolean(false) | Item::String(_) | Item::Token(_) | Item::Strings(_) | Item::Other => {}
+                FieldItem::Boolean(true) => all.add(name, None),
+                FieldItem::Integer(seconds) => all.add(name, Some(seconds.to_string().as_bytes())),
+                FieldItem::String(fields) if matches!(name, b"no-cache" | b"private") => all.add(name, Some(fields)),
+                FieldItem::Boolean(false)
+                | FieldItem::String(_)
+                | FieldItem::Token(_)
+                | FieldItem::Strings(_)
+                | FieldItem::Other => {}
             }
         }
         all

@@ -4,7 +4,7 @@
 
 /// An item, without its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Item {
+pub(crate) enum FieldItem {
     Integer(i64),
     Boolean(bool),
     String(Vec<u8>),
@@ -16,18 +16,18 @@ pub(crate) enum Item {
 
 /// A dictionary; of members with the same key the last counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Dictionary(Vec<(Vec<u8>, Item)>);
+pub(crate) struct Dictionary(Vec<(Vec<u8>, FieldItem)>);
 
 /// Most members of a list or dictionary that are read; a field with more is refused.
 const MAX_MEMBERS: usize = 1024;
 
 impl Dictionary {
     pub fn parse(text: &[u8]) -> Option<Self> {
-        let mut members = Vec::<(Vec<u8>, Item)>::new();
+        let mut members = Vec::<(Vec<u8>, FieldItem)>::new();
         let mut input = Input { rest: text };
         input.members(|input| {
             let key = input.key()?;
-            let item = if input.eat(b'=') { input.item_or_inner_list()? } else { Item::Boolean(true) };
+            let item = if input.eat(b'=') { input.item_or_inner_list()? } else { FieldItem::Boolean(true) };
             input.parameters()?;
             match members.iter_mut().find(|(known, _)| *known == key) {
                 Some((_, old)) => *old = item,
@@ -43,7 +43,7 @@ impl Dictionary {
     }
 
     /// Members in the order in which their keys first appeared.
-    pub fn members(&self) -> impl Iterator<Item = (&[u8], &Item)> {
+    pub fn members(&self) -> impl Iterator<Item = (&[u8], &FieldItem)> {
         self.0.iter().map(|(key, item)| (&key[..], item))
     }
 }
@@ -54,7 +54,7 @@ pub(crate) fn strings(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     Input { rest: text }.members(|input| {
         let item = input.item_or_inner_list()?;
         input.parameters()?;
-        if let Item::String(string) = item {
+        if let FieldItem::String(string) = item {
             strings.push(string);
         }
         Some(())
@@ -132,7 +132,7 @@ impl Input<'_> {
         Some(())
     }
 
-    fn item_or_inner_list(&mut self) -> Option<Item> {
+    fn item_or_inner_list(&mut self) -> Option<FieldItem> {
         if !self.eat(b'(') {
             return self.item();
         }
@@ -140,10 +140,10 @@ impl Input<'_> {
         for _ in 0..MAX_MEMBERS {
             self.blanks(false);
             if self.eat(b')') {
-                return Some(strings.map_or(Item::Other, Item::Strings));
+                return Some(strings.map_or(FieldItem::Other, FieldItem::Strings));
             }
             match (self.item()?, &mut strings) {
-                (Item::String(text), Some(strings)) => strings.push(text),
+                (FieldItem::String(text), Some(strings)) => strings.push(text),
                 _ => strings = None,
             }
             self.parameters()?;
@@ -154,19 +154,19 @@ impl Input<'_> {
         None
     }
 
-    fn item(&mut self) -> Option<Item> {
+    fn item(&mut self) -> Option<FieldItem> {
         match self.peek()? {
             b'-' | b'0'..=b'9' => self.number(),
             b'"' => self.string(),
             b'?' => {
                 self.eat(b'?');
                 let is_true = self.eat(b'1');
-                (is_true || self.eat(b'0')).then_some(Item::Boolean(is_true))
+                (is_true || self.eat(b'0')).then_some(FieldItem::Boolean(is_true))
             }
             b':' => self.delimited(b':', |c| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'/' | b'=')),
             b'@' => {
                 self.eat(b'@');
-                matches!(self.number()?, Item::Integer(_)).then_some(Item::Other)
+                matches!(self.number()?, FieldItem::Integer(_)).then_some(FieldItem::Other)
             }
             b'%' => {
                 self.eat(b'%');
@@ -174,20 +174,20 @@ impl Input<'_> {
             }
             c if c.is_ascii_alphabetic() || c == b'*' => {
                 let token = self.take_while(|next| crate::chars::is_tchar(next) || matches!(next, b':' | b'/'));
-                Some(Item::Token(token.to_vec()))
+                Some(FieldItem::Token(token.to_vec()))
             }
             _ => None,
         }
     }
 
-    fn delimited(&mut self, end: u8, is_ours: impl Fn(u8) -> bool) -> Option<Item> {
+    fn delimited(&mut self, end: u8, is_ours: impl Fn(u8) -> bool) -> Option<FieldItem> {
         let begins = self.eat(end);
         self.take_while(is_ours);
-        (begins && self.eat(end)).then_some(Item::Other)
+        (begins && self.eat(end)).then_some(FieldItem::Other)
     }
 
     /// At most 15 digits, or 12 and 3 behind a point (RFC 9651 4.2.4).
-    fn number(&mut self) -> Option<Item> {
+    fn number(&mut self) -> Option<FieldItem> {
         let is_negative = self.eat(b'-');
         let digits = self.take_while(|c| c.is_ascii_digit());
         if digits.is_empty() || digits.len() > 15 {
@@ -195,20 +195,20 @@ impl Input<'_> {
         }
         let (value, len) = (digits.iter().fold(0, |sum, c| sum * 10 + i64::from(c - b'0')), digits.len());
         if !self.eat(b'.') {
-            return Some(Item::Integer(if is_negative { -value } else { value }));
+            return Some(FieldItem::Integer(if is_negative { -value } else { value }));
         }
         let decimals = self.take_while(|c| c.is_ascii_digit()).len();
-        (len <= 12 && (1..=3).contains(&decimals)).then_some(Item::Other)
+        (len <= 12 && (1..=3).contains(&decimals)).then_some(FieldItem::Other)
     }
 
-    fn string(&mut self) -> Option<Item> {
+    fn string(&mut self) -> Option<FieldItem> {
         self.eat(b'"');
         let mut text = Vec::new();
         loop {
             let (&c, rest) = self.rest.split_first()?;
             self.rest = rest;
             match c {
-                b'"' => return Some(Item::String(text)),
+                b'"' => return Some(FieldItem::String(text)),
                 b'\\' => {
                     let (&escaped, behind) = self.rest.split_first()?;
                     self.rest = behind;
@@ -227,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    fn check(text: &str, want: Option<&[(&str, Item)]>) {
+    fn check(text: &str, want: Option<&[(&str, FieldItem)]>) {
         let want = want.map(|all| Dictionary(all.iter().map(|(k, v)| (k.as_bytes().to_vec(), v.clone())).collect()));
         assert_eq!(Dictionary::parse(text.as_bytes()), want, "{text}");
     }
@@ -235,14 +235,23 @@ mod tests {
     #[test]
     fn dictionaries_of_directives() {
         check("", Some(&[]));
-        check("max-age=60, no-store", Some(&[("max-age", Item::Integer(60)), ("no-store", Item::Boolean(true))]));
-        check("a=1;x=\"y\";z , a=2", Some(&[("a", Item::Integer(2))]));
-        check("a=?0,b=-7,c=1.5", Some(&[("a", Item::Boolean(false)), ("b", Item::Integer(-7)), ("c", Item::Other)]));
-        check("a=(1 \"x\" y);q, b=tok/en", Some(&[("a", Item::Other), ("b", Item::Token(b"tok/en".to_vec()))]));
-        check("a=\"1\\\"0\"", Some(&[("a", Item::String(b"1\"0".to_vec()))]));
+        check(
+            "max-age=60, no-store",
+            Some(&[("max-age", FieldItem::Integer(60)), ("no-store", FieldItem::Boolean(true))]),
+        );
+        check("a=1;x=\"y\";z , a=2", Some(&[("a", FieldItem::Integer(2))]));
+        check(
+            "a=?0,b=-7,c=1.5",
+            Some(&[("a", FieldItem::Boolean(false)), ("b", FieldItem::Integer(-7)), ("c", FieldItem::Other)]),
+        );
+        check(
+            "a=(1 \"x\" y);q, b=tok/en",
+            Some(&[("a", FieldItem::Other), ("b", FieldItem::Token(b"tok/en".to_vec()))]),
+        );
+        check("a=\"1\\\"0\"", Some(&[("a", FieldItem::String(b"1\"0".to_vec()))]));
         check(
             "a=:aGk=:, b=@1659578233, c=%\"x%c3%bc\"",
-            Some(&[("a", Item::Other), ("b", Item::Other), ("c", Item::Other)]),
+            Some(&[("a", FieldItem::Other), ("b", FieldItem::Other), ("c", FieldItem::Other)]),
         );
     }
 

@@ -4,7 +4,7 @@
 use base::clock::Real;
 
 use super::directives::seconds;
-use super::{ResponseDirectives, Rules};
+use super::{ResponseDirectives, StoringRules};
 use crate::{Head, date, names};
 
 /// When the request was sent and its answer came, by the same clock.
@@ -55,7 +55,12 @@ fn age(response: &Head) -> f64 {
 
 /// The first of s-maxage, max-age, Expires that there is; else a part of the time since the last change, if the status
 /// or `public` allows that.
-pub fn lifetime(response: &Head, directives: &ResponseDirectives, received: Real, rules: &Rules<'_>) -> Lifetime {
+pub fn lifetime(
+    response: &Head,
+    directives: &ResponseDirectives,
+    received: Real,
+    rules: &StoringRules<'_>,
+) -> Lifetime {
     if let Some(seconds) = directives.s_maxage.or(directives.max_age) {
         return Lifetime::Explicit(f64::from(seconds));
     }
@@ -131,7 +136,7 @@ mod tests {
 
     fn check(status: u16, lines: &[&str], want: Lifetime) {
         let head = head(status, lines);
-        let rules = Rules { targeted: "CDN-Cache-Control", ..Rules::default() };
+        let rules = StoringRules { targeted: "CDN-Cache-Control", ..StoringRules::default() };
         let directives = ResponseDirectives::from_head(&head, rules.targeted);
         assert_eq!(lifetime(&head, &directives, NOW, &rules), want, "{status} {lines:?}");
     }

@@ -24,7 +24,7 @@ pub use location::{is_safe, locations};
 pub use query::{QueryVariance, path};
 pub use selecting::{key, matches, values};
 pub use stale::{StaleCause, is_outdated, may_serve_stale};
-pub use storing::{Lives, Refusal, Rules, Storing, judge};
+pub use storing::{ResponseLives, Storing, StoringRefusal, StoringRules, judge};
 pub use updating::updated;
 
 pub(crate) use fields::Dictionary;

@@ -6,7 +6,7 @@
 //! matter then, and all parameters do.
 
 use super::Dictionary;
-use super::fields::Item;
+use super::fields::FieldItem;
 use crate::Head;
 
 /// Most names of a field, and parameters of a query: one with more varies on all.
@@ -33,12 +33,12 @@ impl QueryVariance {
         let dictionary = Dictionary::parse(&response.joined("No-Vary-Search")?)?;
         let member = |key: &[u8]| dictionary.members().find(|(name, _)| *name == key).map(|(_, item)| item);
         let has_order = match member(b"key-order") {
-            Some(Item::Boolean(is_free)) => !is_free,
+            Some(FieldItem::Boolean(is_free)) => !is_free,
             Some(_) => return None,
             None => true,
         };
-        let names = |item: &Item| -> Option<Vec<Vec<u8>>> {
-            let Item::Strings(names) = item else { return None };
+        let names = |item: &FieldItem| -> Option<Vec<Vec<u8>>> {
+            let FieldItem::Strings(names) = item else { return None };
             (names.len() <= MAX_NAMES).then(|| names.iter().map(|name| decode(name)).collect())
         };
         let names = match (member(b"params"), member(b"except")) {

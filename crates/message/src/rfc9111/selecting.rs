@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use super::directives::members;
-use crate::vary::{Entries, VaryError, is_ignored, write_entry};
+use crate::vary::{VaryEntries, VaryError, is_ignored, write_entry};
 use crate::{Codings, Head, chars, names, vary};
 
 /// Most members of a list that are put in order; a longer one stays as it is.
@@ -34,7 +34,7 @@ const NO_LISTS: [&str; 9] = [
 pub fn key(response: &Head, request: &Head) -> Result<Option<Vec<u8>>, VaryError> {
     let Some(plain) = vary::key(response, request)? else { return Ok(None) };
     let mut spec = Vec::with_capacity(plain.len());
-    for entry in Entries(&plain) {
+    for entry in VaryEntries(&plain) {
         match language_of(response).filter(|_| is_accept_language(entry.name)) {
             Some(language) => write_entry(&[entry.name, b";", &language].concat(), None, &mut spec)?,
             None => write_entry(entry.name, None, &mut spec)?,
@@ -46,7 +46,7 @@ pub fn key(response: &Head, request: &Head) -> Result<Option<Vec<u8>>, VaryError
 /// Appends the key that `request` has over the names of `spec`. A value too long for a key is written as absent: no stored key
 /// has one, and [`matches`] decides anyway.
 pub fn values(spec: &[u8], request: &Head, supported: Codings, out: &mut Vec<u8>) {
-    for entry in Entries(spec) {
+    for entry in VaryEntries(spec) {
         let value = if is_ignored(entry.name, supported) { None } else { selecting(entry.name, request) };
         let value = value.filter(|value| value.len() < usize::from(u16::MAX));
         write_entry(entry.name, value.as_deref(), out).expect("the name comes from a key and the value was checked");
@@ -55,8 +55,8 @@ pub fn values(spec: &[u8], request: &Head, supported: Codings, out: &mut Vec<u8>
 
 /// True if `request` gets the variant with these values. A damaged key matches nothing.
 pub fn matches(key: &[u8], request: &Head, supported: Codings) -> bool {
-    let mut entries = Entries(key);
-    let is_same = |entry: vary::Entry<'_>| {
+    let mut entries = VaryEntries(key);
+    let is_same = |entry: vary::VaryEntry<'_>| {
         // What is there as it is stored needs no work.
         is_ignored(entry.name, supported)
             || (request.get(entry.name) == entry.value && entry.value.is_some() && request.count(entry.name) == 1)

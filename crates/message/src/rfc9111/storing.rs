@@ -7,7 +7,7 @@ use crate::{Head, names, vary};
 
 /// An operator's decisions where the RFC leaves caches a choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rules<'a> {
+pub struct StoringRules<'a> {
     /// Names of fields that are asked before Cache-Control (RFC 9213).
     pub targeted: &'a str,
     /// A response without explicit freshness is fresh for this part of the time since its last change.
@@ -20,15 +20,21 @@ pub struct Rules<'a> {
     pub takes_parts: bool,
 }
 
-impl Default for Rules<'_> {
+impl Default for StoringRules<'_> {
     fn default() -> Self {
-        Rules { targeted: "", heuristic_part: 0.1, heuristic_most: 86_400.0, may_guess: true, takes_parts: false }
+        StoringRules {
+            targeted: "",
+            heuristic_part: 0.1,
+            heuristic_most: 86_400.0,
+            may_guess: true,
+            takes_parts: false,
+        }
     }
 }
 
 /// Reasons why a response isn't stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum StoringRefusal {
     /// The response has `no-store`.
     NoStore,
     /// The response has `private`.
@@ -45,7 +51,7 @@ pub enum Refusal {
 
 /// Lives of a response that may be stored, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Lives {
+pub struct ResponseLives {
     /// Present age in seconds.
     pub age: f64,
     /// Age up to which it is fresh; 0: it is to be validated each time.
@@ -60,13 +66,13 @@ pub struct Lives {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Storing {
     /// The response may be stored.
-    Store(Lives),
+    Store(ResponseLives),
     /// The response mustn't, or needn't, be stored.
-    Refuse(Refusal),
+    Refuse(StoringRefusal),
 }
 
 /// Judges a response to a GET. `is_authorized`: the client's request had Authorization.
-pub fn judge(response: &Head, is_authorized: bool, times: ExchangeTimes, rules: &Rules<'_>) -> Storing {
+pub fn judge(response: &Head, is_authorized: bool, times: ExchangeTimes, rules: &StoringRules<'_>) -> Storing {
     let directives = ResponseDirectives::from_head(response, rules.targeted);
     let status = match response.status() % 1000 {
         206 if rules.takes_parts => 200,
@@ -83,9 +89,9 @@ pub fn judge(response: &Head, is_authorized: bool, times: ExchangeTimes, rules: 
     let grace = if directives.forbids_stale() { 0.0 } else { directives.stale_while_revalidate.map_or(0.0, f64::from) };
     let is_of_use = has_validator || ttl + grace > age || directives.stale_if_error.is_some();
     if !is_of_use {
-        return Storing::Refuse(Refusal::Useless);
+        return Storing::Refuse(StoringRefusal::Useless);
     }
-    Storing::Store(Lives { age, ttl, grace, has_validator })
+    Storing::Store(ResponseLives { age, ttl, grace, has_validator })
 }
 
 fn refusal(
@@ -94,27 +100,27 @@ fn refusal(
     directives: &ResponseDirectives,
     is_authorized: bool,
     lifetime: Lifetime,
-) -> Option<Refusal> {
+) -> Option<StoringRefusal> {
     let is_understood = is_understood(status);
     // A part that can't be put together with others is of use to nobody else.
     if matches!(status, 206 | 304) || (directives.must_understand && !is_understood) {
-        return Some(Refusal::Status);
+        return Some(StoringRefusal::Status);
     }
     if directives.no_store && !directives.must_understand {
-        return Some(Refusal::NoStore);
+        return Some(StoringRefusal::NoStore);
     }
     if directives.is_private(response) {
-        return Some(Refusal::Private);
+        return Some(StoringRefusal::Private);
     }
     let is_for_others = directives.public || directives.s_maxage.is_some() || directives.must_revalidate;
     if is_authorized && !is_for_others {
-        return Some(Refusal::Authorization);
+        return Some(StoringRefusal::Authorization);
     }
     if vary::is_star(response) {
-        return Some(Refusal::Vary);
+        return Some(StoringRefusal::Vary);
     }
     let may_be_stored = directives.public || matches!(lifetime, Lifetime::Explicit(_)) || is_heuristic(status);
-    (!may_be_stored).then_some(Refusal::Status)
+    (!may_be_stored).then_some(StoringRefusal::Status)
 }
 
 /// Statuses whose caching needs nothing that isn't built: those that HTTP defines, but for parts.
@@ -135,10 +141,10 @@ mod tests {
         head.start_response(b"HTTP/1.1", status).unwrap();
         lines.iter().for_each(|line| head.append_line(line.as_bytes()).unwrap());
         let times = ExchangeTimes { sent: NOW, received: NOW };
-        judge(&head, is_authorized, times, &Rules { targeted: "CDN-Cache-Control", ..Rules::default() })
+        judge(&head, is_authorized, times, &StoringRules { targeted: "CDN-Cache-Control", ..StoringRules::default() })
     }
 
-    fn check(status: u16, lines: &[&str], want: Result<(f64, f64), Refusal>) {
+    fn check(status: u16, lines: &[&str], want: Result<(f64, f64), StoringRefusal>) {
         let got = match judged(status, lines, false) {
             Storing::Store(lives) => Ok((lives.ttl, lives.grace)),
             Storing::Refuse(refusal) => Err(refusal),
@@ -151,28 +157,28 @@ mod tests {
         for status in [200, 201, 299, 302, 403, 429, 500, 503, 599] {
             check(status, &["Cache-Control: max-age=5"], Ok((5.0, 0.0)));
         }
-        check(206, &["Cache-Control: max-age=5"], Err(Refusal::Status));
-        check(201, &["ETag: \"a\""], Err(Refusal::Status));
+        check(206, &["Cache-Control: max-age=5"], Err(StoringRefusal::Status));
+        check(201, &["ETag: \"a\""], Err(StoringRefusal::Status));
         check(200, &["ETag: \"a\""], Ok((0.0, 0.0)));
-        check(404, &[], Err(Refusal::Useless));
-        check(404, &["ETag: \"a\""], Err(Refusal::Useless));
+        check(404, &[], Err(StoringRefusal::Useless));
+        check(404, &["ETag: \"a\""], Err(StoringRefusal::Useless));
     }
 
     #[test]
     fn what_forbids_storing() {
-        check(200, &["Cache-Control: max-age=5, no-store"], Err(Refusal::NoStore));
-        check(200, &["Cache-Control: max-age=5, private"], Err(Refusal::Private));
-        check(200, &["Cache-Control: max-age=5, private=\"a\"", "A: 1"], Err(Refusal::Private));
+        check(200, &["Cache-Control: max-age=5, no-store"], Err(StoringRefusal::NoStore));
+        check(200, &["Cache-Control: max-age=5, private"], Err(StoringRefusal::Private));
+        check(200, &["Cache-Control: max-age=5, private=\"a\"", "A: 1"], Err(StoringRefusal::Private));
         check(200, &["Cache-Control: max-age=5, private=\"a\"", "B: 1"], Ok((5.0, 0.0)));
-        check(200, &["Cache-Control: max-age=5", "Vary: a", "Vary: b, *"], Err(Refusal::Vary));
+        check(200, &["Cache-Control: max-age=5", "Vary: a", "Vary: b, *"], Err(StoringRefusal::Vary));
         check(200, &["Cache-Control: max-age=5, private", "CDN-Cache-Control: max-age=9"], Ok((9.0, 0.0)));
     }
 
     #[test]
     fn must_understand_overrides_no_store_where_it_is_understood() {
         check(200, &["Cache-Control: max-age=5, no-store, must-understand"], Ok((5.0, 0.0)));
-        check(599, &["Cache-Control: max-age=5, must-understand"], Err(Refusal::Status));
-        check(599, &["Cache-Control: max-age=5, no-store, must-understand"], Err(Refusal::Status));
+        check(599, &["Cache-Control: max-age=5, must-understand"], Err(StoringRefusal::Status));
+        check(599, &["Cache-Control: max-age=5, no-store, must-understand"], Err(StoringRefusal::Status));
     }
 
     #[test]
@@ -182,7 +188,7 @@ mod tests {
             assert!(matches!(of(directive), Storing::Store(_)), "{directive}");
         }
         for directive in ["x", "proxy-revalidate", "no-cache"] {
-            assert_eq!(of(directive), Storing::Refuse(Refusal::Authorization), "{directive}");
+            assert_eq!(of(directive), Storing::Refuse(StoringRefusal::Authorization), "{directive}");
         }
     }
 
@@ -195,8 +201,8 @@ mod tests {
             check(200, &[&swr(more)], Ok((5.0, 0.0)));
         }
         check(200, &[&swr(", no-cache"), "ETag: \"a\""], Ok((0.0, 0.0)));
-        check(200, &[&swr(", no-cache")], Err(Refusal::Useless));
+        check(200, &[&swr(", no-cache")], Err(StoringRefusal::Useless));
         check(200, &["Age: 10", &swr("")], Ok((5.0, 9.0)));
-        check(200, &["Age: 20", &swr("")], Err(Refusal::Useless));
+        check(200, &["Age: 20", &swr("")], Err(StoringRefusal::Useless));
     }
 }

@@ -27,7 +27,7 @@ thread_local! {
 
 /// Steps of a handshake that have turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum HandshakeStep {
     /// Answer the client's hello.
     Answer,
     /// Look at what the client sends behind it.
@@ -58,12 +58,12 @@ struct Line {
 
 #[derive(Default)]
 struct Waiter {
-    state: Cell<State>,
+    state: Cell<TurnState>,
     waker: RefCell<Option<Waker>>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum TurnState {
     #[default]
     Waits,
     Called,
@@ -72,9 +72,9 @@ enum State {
 
 /// Waits until that step may be done for that client; whether there was anything to wait for. What is done next without a wait is
 /// its turn.
-pub async fn wait(client: IpAddr, step: Step) -> bool {
+pub async fn wait(client: IpAddr, step: HandshakeStep) -> bool {
     let client = network(client);
-    let is_known = step == Step::Answer && known::is_known(client);
+    let is_known = step == HandshakeStep::Answer && known::is_known(client);
     let joined = TURNS.with_borrow_mut(|turns| turns.join(client, step, is_known, rt::park_count()));
     let Some(Joined { place, is_first }) = joined else { return false };
     if is_first {
@@ -122,22 +122,22 @@ impl Drop for Pacing {
 
 /// One who has to wait.
 struct Joined {
-    place: Place,
+    place: TurnPlace,
     /// Somebody has to call it.
     is_first: bool,
 }
 
 impl Turns {
     /// A place among those who wait; `None`: it is this one's turn, the only one of its kind since the thread last waited for events.
-    fn join(&mut self, client: IpAddr, step: Step, is_known: bool, parks: u64) -> Option<Joined> {
+    fn join(&mut self, client: IpAddr, step: HandshakeStep, is_known: bool, parks: u64) -> Option<Joined> {
         let done_at = &mut self.done_at[step as usize];
         if !self.is_paced && done_at.replace(parks) != Some(parks) {
             return None;
         }
         let line = match step {
-            Step::Answer if is_known => &mut self.known,
-            Step::Answer => &mut self.strangers,
-            Step::Next => &mut self.next,
+            HandshakeStep::Answer if is_known => &mut self.known,
+            HandshakeStep::Answer => &mut self.strangers,
+            HandshakeStep::Next => &mut self.next,
         };
         let place = line.join(client);
         Some(Joined { place, is_first: !std::mem::replace(&mut self.is_paced, true) })
@@ -161,7 +161,7 @@ impl Turns {
 }
 
 impl Line {
-    fn join(&mut self, client: IpAddr) -> Place {
+    fn join(&mut self, client: IpAddr) -> TurnPlace {
         let queue = self.waiting.entry(client).or_insert_with(|| {
             self.order.push_back(client);
             VecDeque::new()
@@ -172,7 +172,7 @@ impl Line {
         }
         let waiter = Rc::new(Waiter::default());
         queue.push_back(waiter.clone());
-        Place(waiter)
+        TurnPlace(waiter)
     }
 
     /// The waiter whose turn it is: that of the client that has waited longest for one.
@@ -197,22 +197,22 @@ impl Line {
 
 impl Waiter {
     fn is_gone(&self) -> bool {
-        self.state.get() == State::Gone
+        self.state.get() == TurnState::Gone
     }
 
     fn call(&self) {
-        self.state.set(State::Called);
+        self.state.set(TurnState::Called);
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
 }
 
-struct Place(Rc<Waiter>);
+struct TurnPlace(Rc<Waiter>);
 
-impl Place {
+impl TurnPlace {
     fn poll(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.0.state.get() == State::Called {
+        if self.0.state.get() == TurnState::Called {
             return Poll::Ready(());
         }
         *self.0.waker.borrow_mut() = Some(cx.waker().clone());
@@ -220,9 +220,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TurnPlace {
     fn drop(&mut self) {
-        self.0.state.set(State::Gone);
+        self.0.state.set(TurnState::Gone);
     }
 }
 
@@ -234,19 +234,19 @@ mod tests {
         IpAddr::from([192, 0, 2, number])
     }
 
-    fn join_as(turns: &mut Turns, number: u8, step: Step, is_known: bool) -> Place {
+    fn join_as(turns: &mut Turns, number: u8, step: HandshakeStep, is_known: bool) -> TurnPlace {
         turns.join(client(number), step, is_known, 0).unwrap().place
     }
 
-    fn join(turns: &mut Turns, number: u8) -> Place {
-        join_as(turns, number, Step::Answer, false)
+    fn join(turns: &mut Turns, number: u8) -> TurnPlace {
+        join_as(turns, number, HandshakeStep::Answer, false)
     }
 
-    fn is(waiter: Option<&Rc<Waiter>>, place: &Place) -> bool {
+    fn is(waiter: Option<&Rc<Waiter>>, place: &TurnPlace) -> bool {
         waiter.is_some_and(|waiter| Rc::ptr_eq(waiter, &place.0))
     }
 
-    fn is_next(turns: &mut Turns, place: &Place) -> bool {
+    fn is_next(turns: &mut Turns, place: &TurnPlace) -> bool {
         is(turns.answer().as_ref(), place)
     }
 
@@ -259,14 +259,14 @@ mod tests {
     /// Somebody was answered before.
     fn busy() -> Turns {
         let mut turns = Turns::default();
-        assert!(turns.join(client(1), Step::Answer, false, 0).is_none(), "nobody is there");
+        assert!(turns.join(client(1), HandshakeStep::Answer, false, 0).is_none(), "nobody is there");
         turns
     }
 
     #[test]
     fn clients_take_turns() {
         let mut turns = busy();
-        let of_many: Vec<Place> = (0..3).map(|_| join(&mut turns, 1)).collect();
+        let of_many: Vec<TurnPlace> = (0..3).map(|_| join(&mut turns, 1)).collect();
         let of_one = join(&mut turns, 2);
         assert!(is_next(&mut turns, &of_many[0]) && is_next(&mut turns, &of_one));
         let again = join(&mut turns, 2);
@@ -286,38 +286,46 @@ mod tests {
                 false
             }
         };
-        assert!(!is_at_once(Step::Answer, 0) && is_at_once(Step::Next, 0) && !is_at_once(Step::Next, 0));
-        assert!(is_at_once(Step::Answer, 1) && !is_at_once(Step::Answer, 1) && is_at_once(Step::Next, 2));
+        assert!(
+            !is_at_once(HandshakeStep::Answer, 0)
+                && is_at_once(HandshakeStep::Next, 0)
+                && !is_at_once(HandshakeStep::Next, 0)
+        );
+        assert!(
+            is_at_once(HandshakeStep::Answer, 1)
+                && !is_at_once(HandshakeStep::Answer, 1)
+                && is_at_once(HandshakeStep::Next, 2)
+        );
     }
 
     #[test]
     fn while_some_are_called_all_wait_for_that() {
         let mut turns = busy();
-        let first = turns.join(client(1), Step::Answer, false, 0).unwrap();
-        let second = turns.join(client(1), Step::Answer, false, 7).unwrap();
+        let first = turns.join(client(1), HandshakeStep::Answer, false, 0).unwrap();
+        let second = turns.join(client(1), HandshakeStep::Answer, false, 7).unwrap();
         assert!(first.is_first && !second.is_first);
     }
 
     #[test]
     fn known_addresses_get_three_of_four_answers_and_all_where_no_stranger_waits() {
         let mut turns = busy();
-        let of_known: Vec<Place> = (0..6).map(|_| join_as(&mut turns, 3, Step::Answer, true)).collect();
-        let strangers: Vec<Place> = (10..12).map(|number| join(&mut turns, number)).collect();
+        let of_known: Vec<TurnPlace> = (0..6).map(|_| join_as(&mut turns, 3, HandshakeStep::Answer, true)).collect();
+        let strangers: Vec<TurnPlace> = (10..12).map(|number| join(&mut turns, number)).collect();
         let order = [&of_known[0], &of_known[1], &of_known[2], &strangers[0], &of_known[3], &of_known[4], &of_known[5]];
         for place in order {
             assert!(is_next(&mut turns, place));
         }
         assert!(is_next(&mut turns, &strangers[1]));
-        let of_known: Vec<Place> = (0..6).map(|_| join_as(&mut turns, 3, Step::Answer, true)).collect();
+        let of_known: Vec<TurnPlace> = (0..6).map(|_| join_as(&mut turns, 3, HandshakeStep::Answer, true)).collect();
         assert!(of_known.iter().all(|place| is_next(&mut turns, place)) && is_empty(&turns));
     }
 
     #[test]
     fn what_comes_behind_a_hello_has_a_turn_in_each_round() {
         let mut turns = busy();
-        let hellos: Vec<Place> = (0..2).map(|_| join(&mut turns, 1)).collect();
-        assert!(turns.join(client(2), Step::Next, false, 0).is_some());
-        let behind = join_as(&mut turns, 2, Step::Next, false);
+        let hellos: Vec<TurnPlace> = (0..2).map(|_| join(&mut turns, 1)).collect();
+        assert!(turns.join(client(2), HandshakeStep::Next, false, 0).is_some());
+        let behind = join_as(&mut turns, 2, HandshakeStep::Next, false);
         let [answer, next] = turns.round();
         assert!(is(answer.as_ref(), &hellos[0]) && is(next.as_ref(), &behind));
         let [answer, next] = turns.round();

@@ -7,9 +7,9 @@ use super::*;
 
 fn check(line: &str, want: Result<&str, &str>) {
     let got = match parse(line.as_bytes()) {
-        Ok(Progress::Complete(header)) => Ok(header.log.unwrap()),
-        Ok(Progress::Incomplete) => panic!("{line:?} is whole"),
-        Err(ProxyError::Garbage(text)) => Err(text),
+        Ok(ProxyProgress::Complete(header)) => Ok(header.log.unwrap()),
+        Ok(ProxyProgress::Incomplete) => panic!("{line:?} is whole"),
+        Err(ProxyHeaderError::Garbage(text)) => Err(text),
         Err(other) => Err(format!("{other:?}")),
     };
     assert_eq!(got, want.map(str::to_owned).map_err(str::to_owned), "{line:?}");
@@ -36,9 +36,9 @@ fn lines_of_version_1() {
     check(&format!("PROXY {}\r\n", "x".repeat(110)), Err("Overflow"));
 }
 
-fn header(bytes: &[u8]) -> Header {
+fn header(bytes: &[u8]) -> ProxyHeader {
     match parse(bytes) {
-        Ok(Progress::Complete(header)) => header,
+        Ok(ProxyProgress::Complete(header)) => header,
         other => panic!("{other:?}"),
     }
 }
@@ -52,7 +52,7 @@ fn an_unknown_client_is_the_connection_itself() {
     {
         let whole = format!("{line}\r\n");
         for end in 0..whole.len() {
-            assert_eq!(parse(&whole.as_bytes()[..end]), Ok(Progress::Incomplete), "{end} of {line:?}");
+            assert_eq!(parse(&whole.as_bytes()[..end]), Ok(ProxyProgress::Incomplete), "{end} of {line:?}");
         }
         let read = header(format!("{whole}GET").as_bytes());
         assert_eq!((read.consumed, read.ends, &read.log), (whole.len(), None, &None), "{line:?}");
@@ -90,12 +90,12 @@ fn a_certificate_fits_into_a_tlv() {
 
 #[test]
 fn headers_of_version_2_that_are_refused() {
-    let error = |text: &str| Err(ProxyError::Garbage(text.to_owned()));
+    let error = |text: &str| Err(ProxyHeaderError::Garbage(text.to_owned()));
     assert_eq!(parse(&v2(0x31, 0x11, &[0; 12])), error("PROXY2: bad version (3)"));
     assert_eq!(parse(&v2(0x22, 0x11, &[0; 12])), error("PROXY2: bad command (2)"));
-    assert_eq!(parse(&v2(0x20, 0x11, &[0; 1025])), Err(ProxyError::Overflow));
-    assert_eq!(parse(&v2(0x21, 0x11, &[0; MAX_V2_PAYLOAD + 1])), Err(ProxyError::Overflow));
-    assert_eq!(ProxyError::Overflow.close(), SessClose::RxOverflow);
+    assert_eq!(parse(&v2(0x20, 0x11, &[0; 1025])), Err(ProxyHeaderError::Overflow));
+    assert_eq!(parse(&v2(0x21, 0x11, &[0; MAX_V2_PAYLOAD + 1])), Err(ProxyHeaderError::Overflow));
+    assert_eq!(ProxyHeaderError::Overflow.close(), SessClose::RxOverflow);
 }
 
 /// The recorded headers are HAProxy 2.6's, with the client and destination that it knew; `recorded/record.py` makes
@@ -108,11 +108,11 @@ fn haproxys_headers_are_read() {
         let digit = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
         let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(digit).collect();
         for end in 0..bytes.len() {
-            assert_eq!(parse(&bytes[..end]), Ok(Progress::Incomplete), "{end} of {name}");
+            assert_eq!(parse(&bytes[..end]), Ok(ProxyProgress::Incomplete), "{end} of {name}");
         }
         let read = header(&[&bytes[..], b"GET / HTTP/1.1\r\n"].concat());
         assert_eq!(read.consumed, bytes.len(), "{name}");
-        let told = read.ends.map(|Ends { source, destination }| {
+        let told = read.ends.map(|ProxyEnds { source, destination }| {
             format!("{} {} {} {}", source.ip(), source.port(), destination.ip(), destination.port())
         });
         match told.as_deref() {
@@ -154,9 +154,9 @@ fn a_damaged_header_is_refused_by_its_checksum() {
     }
 }
 
-fn any_ends() -> impl Strategy<Value = Ends> {
+fn any_ends() -> impl Strategy<Value = ProxyEnds> {
     let end = (any::<std::net::IpAddr>(), any::<u16>()).prop_map(|(ip, port)| SocketAddr::new(ip, port));
-    (end.clone(), end).prop_map(|(source, destination)| Ends { source, destination })
+    (end.clone(), end).prop_map(|(source, destination)| ProxyEnds { source, destination })
 }
 
 proptest! {
@@ -169,9 +169,9 @@ proptest! {
         write_v2(&ends, Some(&authority), &mut two);
         for (wire, is_v2) in [(one, false), (two, true)] {
             for end in 0..wire.len() {
-                prop_assert_eq!(parse(&wire[..end]), Ok(Progress::Incomplete), "{} of {}", end, wire.len());
+                prop_assert_eq!(parse(&wire[..end]), Ok(ProxyProgress::Incomplete), "{} of {}", end, wire.len());
             }
-            let Ok(Progress::Complete(header)) = parse(&wire) else { panic!("{wire:?}") };
+            let Ok(ProxyProgress::Complete(header)) = parse(&wire) else { panic!("{wire:?}") };
             prop_assert_eq!(header.consumed, wire.len());
             prop_assert_eq!(header.ends, Some(same));
             let found = tlv(&header.tlvs, 2).unwrap_or_default();

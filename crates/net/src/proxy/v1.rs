@@ -4,26 +4,30 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Ends, Header, MAX_V1_LINE, Progress, ProxyError, garbage};
+use super::{MAX_V1_LINE, ProxyEnds, ProxyHeader, ProxyHeaderError, ProxyProgress, garbage};
 
-pub(super) fn parse(input: &[u8]) -> Result<Progress, ProxyError> {
+pub(super) fn parse(input: &[u8]) -> Result<ProxyProgress, ProxyHeaderError> {
     let Some(lf) = input.iter().take(MAX_V1_LINE).position(|&c| c == b'\n') else {
-        return if input.len() >= MAX_V1_LINE { Err(ProxyError::Overflow) } else { Ok(Progress::Incomplete) };
+        return if input.len() >= MAX_V1_LINE {
+            Err(ProxyHeaderError::Overflow)
+        } else {
+            Ok(ProxyProgress::Incomplete)
+        };
     };
     let line = &input[..lf];
     let Some(line) = line.strip_suffix(b"\r").filter(|l| !l.contains(&b'\r')) else {
-        return Err(ProxyError::NotProxy);
+        return Err(ProxyHeaderError::NotProxy);
     };
-    let Ok(line) = std::str::from_utf8(line) else { return Err(ProxyError::NotProxy) };
+    let Ok(line) = std::str::from_utf8(line) else { return Err(ProxyHeaderError::NotProxy) };
     let mut words = line.split(' ');
     if words.next() != Some("PROXY") {
-        return Err(ProxyError::NotProxy);
+        return Err(ProxyHeaderError::NotProxy);
     }
     let fields: Vec<&str> = words.collect();
     if fields.first() == Some(&"UNKNOWN") {
         // The proxy knows nothing of the client; whatever follows is ignored (proxy-protocol.txt 2.1).
         let ignored = Some("PROXY1: Ignoring UNKNOWN addresses".to_owned());
-        return Ok(Progress::Complete(Header { consumed: lf + 1, ignored, ..Header::default() }));
+        return Ok(ProxyProgress::Complete(ProxyHeader { consumed: lf + 1, ignored, ..ProxyHeader::default() }));
     }
     let [family, source_ip, destination_ip, source_port, destination_port] = fields[..] else {
         return garbage(if fields.len() < 5 { "PROXY1: Too few fields" } else { "PROXY1: Too many fields" });
@@ -39,11 +43,11 @@ pub(super) fn parse(input: &[u8]) -> Result<Progress, ProxyError> {
     let Some(destination) = address(destination_ip, destination_port, v6) else {
         return garbage("PROXY1: Cannot resolve destination address");
     };
-    Ok(Progress::Complete(Header {
+    Ok(ProxyProgress::Complete(ProxyHeader {
         consumed: lf + 1,
-        ends: Some(Ends { source, destination }),
+        ends: Some(ProxyEnds { source, destination }),
         log: Some(format!("1 {source_ip} {source_port} {destination_ip} {destination_port}")),
-        ..Header::default()
+        ..ProxyHeader::default()
     }))
 }
 
@@ -54,8 +58,8 @@ fn address(ip: &str, port: &str, v6: bool) -> Option<SocketAddr> {
 }
 
 /// Writes a version 1 header.
-pub fn write(ends: &Ends, out: &mut Vec<u8>) {
-    let Ends { source, destination } = ends.same_family();
+pub fn write(ends: &ProxyEnds, out: &mut Vec<u8>) {
+    let ProxyEnds { source, destination } = ends.same_family();
     let family = if source.is_ipv4() { 4 } else { 6 };
     write!(out, "PROXY TCP{family} {} {} {} {}\r\n", source.ip(), destination.ip(), source.port(), destination.port())
         .expect("a Vec takes every write");

@@ -5,7 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crc32c::{crc32c, crc32c_append};
 
-use super::{Ends, Header, MAX_V2_LOCAL_PAYLOAD, MAX_V2_PAYLOAD, Progress, ProxyError, V2_SIGNATURE, garbage};
+use super::{
+    MAX_V2_LOCAL_PAYLOAD, MAX_V2_PAYLOAD, ProxyEnds, ProxyHeader, ProxyHeaderError, ProxyProgress, V2_SIGNATURE,
+    garbage,
+};
 
 const FIXED: usize = 16;
 /// The command of a connection that the proxy makes for itself, for example to see whether we are there.
@@ -17,18 +20,18 @@ const TLV_SSL: u8 = 0x20;
 const SSL_FIXED: usize = 5;
 
 /// Parses a header that begins with (a part of) the signature.
-pub(super) fn parse(input: &[u8]) -> Result<Progress, ProxyError> {
-    let Some(fixed) = input.get(..FIXED) else { return Ok(Progress::Incomplete) };
+pub(super) fn parse(input: &[u8]) -> Result<ProxyProgress, ProxyHeaderError> {
+    let Some(fixed) = input.get(..FIXED) else { return Ok(ProxyProgress::Incomplete) };
     let payload_len = usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
     let most = if fixed[12] & 15 == LOCAL { MAX_V2_LOCAL_PAYLOAD } else { MAX_V2_PAYLOAD };
     if payload_len > most {
-        return Err(ProxyError::Overflow);
+        return Err(ProxyHeaderError::Overflow);
     }
-    let Some(header) = input.get(..FIXED + payload_len) else { return Ok(Progress::Incomplete) };
-    whole(header).map(Progress::Complete)
+    let Some(header) = input.get(..FIXED + payload_len) else { return Ok(ProxyProgress::Incomplete) };
+    whole(header).map(ProxyProgress::Complete)
 }
 
-fn whole(header: &[u8]) -> Result<Header, ProxyError> {
+fn whole(header: &[u8]) -> Result<ProxyHeader, ProxyHeaderError> {
     let (version, command, family) = (header[12] >> 4, header[12] & 15, header[13]);
     let consumed = header.len();
     if version != 2 {
@@ -37,12 +40,12 @@ fn whole(header: &[u8]) -> Result<Header, ProxyError> {
     match command {
         LOCAL => {
             let log = Some("2 local local local local".to_owned());
-            return Ok(Header { consumed, log, ..Header::default() });
+            return Ok(ProxyHeader { consumed, log, ..ProxyHeader::default() });
         }
         1 => {}
         _ => return garbage(format!("PROXY2: bad command ({command})")),
     }
-    let ignore = |text: String| Ok(Header { consumed, ignored: Some(text), ..Header::default() });
+    let ignore = |text: String| Ok(ProxyHeader { consumed, ignored: Some(text), ..ProxyHeader::default() });
     let (name, ip_len) = match family {
         0x00 => return ignore("PROXY2: Ignoring UNSPEC|UNSPEC addresses".into()),
         0x11 => ("IPv4", 4),
@@ -55,19 +58,19 @@ fn whole(header: &[u8]) -> Result<Header, ProxyError> {
     };
     let ends = ends(addresses, ip_len);
     check_tlvs(header, tlvs)?;
-    let Ends { source, destination } = ends;
+    let ProxyEnds { source, destination } = ends;
     let log = format!("2 {} {} {} {}", source.ip(), source.port(), destination.ip(), destination.port());
-    Ok(Header { consumed, ends: Some(ends), tlvs: tlvs.to_vec(), log: Some(log), ignored: None })
+    Ok(ProxyHeader { consumed, ends: Some(ends), tlvs: tlvs.to_vec(), log: Some(log), ignored: None })
 }
 
 /// `addresses` is source, destination, source port, destination port.
-fn ends(addresses: &[u8], ip_len: usize) -> Ends {
+fn ends(addresses: &[u8], ip_len: usize) -> ProxyEnds {
     let ip = |bytes: &[u8]| match <[u8; 4]>::try_from(bytes) {
         Ok(v4) => IpAddr::V4(Ipv4Addr::from(v4)),
         Err(_) => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).expect("4 or 16 bytes"))),
     };
     let port = |at: usize| u16::from_be_bytes([addresses[at], addresses[at + 1]]);
-    Ends {
+    ProxyEnds {
         source: SocketAddr::new(ip(&addresses[..ip_len]), port(2 * ip_len)),
         destination: SocketAddr::new(ip(&addresses[ip_len..2 * ip_len]), port(2 * ip_len + 2)),
     }
@@ -102,8 +105,8 @@ impl<'a> Iterator for Tlvs<'a> {
     }
 }
 
-fn check_tlvs(header: &[u8], tlvs: &[u8]) -> Result<(), ProxyError> {
-    let bad = |text: &str| ProxyError::Garbage(format!("PROXY2: TLV {text}"));
+fn check_tlvs(header: &[u8], tlvs: &[u8]) -> Result<(), ProxyHeaderError> {
+    let bad = |text: &str| ProxyHeaderError::Garbage(format!("PROXY2: TLV {text}"));
     let mut has_sum = false;
     for tlv in (Tlvs { all: tlvs, at: 0 }) {
         let (kind, value, at) = tlv.map_err(bad)?;
@@ -147,8 +150,8 @@ pub fn tlv(tlvs: &[u8], kind: u8) -> Option<&[u8]> {
 }
 
 /// Writes a version 2 header, with an authority TLV when one is given that fits.
-pub fn write(ends: &Ends, authority: Option<&str>, out: &mut Vec<u8>) {
-    let Ends { source, destination } = ends.same_family();
+pub fn write(ends: &ProxyEnds, authority: Option<&str>, out: &mut Vec<u8>) {
+    let ProxyEnds { source, destination } = ends.same_family();
     let authority = authority.filter(|a| !a.is_empty() && a.len() < 64 * 1024 - 64);
     let (family, addresses_len) = if source.is_ipv4() { (0x11, 12) } else { (0x21, 36) };
     let len = addresses_len + authority.map_or(0, |a| 3 + a.len());
@@ -175,7 +178,7 @@ mod tests {
     use super::*;
 
     fn with_tlvs(tlvs: &[u8]) -> Vec<u8> {
-        let ends = Ends { source: "1.2.3.4:5".parse().unwrap(), destination: "6.7.8.9:10".parse().unwrap() };
+        let ends = ProxyEnds { source: "1.2.3.4:5".parse().unwrap(), destination: "6.7.8.9:10".parse().unwrap() };
         let mut out = Vec::new();
         write(&ends, None, &mut out);
         out.extend_from_slice(tlvs);
@@ -186,7 +189,7 @@ mod tests {
 
     fn check(tlvs: &[u8], want: Result<(), &str>) {
         let got = parse(&with_tlvs(tlvs)).map(|_| ());
-        assert_eq!(got, want.map_err(|t| ProxyError::Garbage(t.to_owned())), "{tlvs:?}");
+        assert_eq!(got, want.map_err(|t| ProxyHeaderError::Garbage(t.to_owned())), "{tlvs:?}");
     }
 
     #[test]
@@ -212,7 +215,7 @@ mod tests {
         let crc = crc32c(&twice).to_be_bytes();
         let at = twice.len() - 11;
         twice[at..at + 4].copy_from_slice(&crc);
-        assert_eq!(parse(&twice), Err(ProxyError::Garbage("PROXY2: TLV Second CRC".to_owned())));
+        assert_eq!(parse(&twice), Err(ProxyHeaderError::Garbage("PROXY2: TLV Second CRC".to_owned())));
     }
 
     #[test]

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use rt::Instant;
-use testkit_tls::{NAME, World};
-use tls::{Handshake, Info};
+use testkit_tls::{NAME, TlsWorld};
+use tls::{Handshake, HandshakeInfo};
 
 use super::*;
 use crate::handshake::{Failed, handshake};
-use crate::memory::{self, End};
+use crate::memory::{self, MemoryEnd};
 use crate::{Address, HandshakeError, IoError};
 
 fn soon() -> Option<Instant> {
     Some(Instant::now() + Duration::from_secs(20))
 }
 
-async fn both(world: &World, server: Stream, client: Stream) -> ((Stream, Info), (Stream, Info)) {
+async fn both(world: &TlsWorld, server: Stream, client: Stream) -> ((Stream, HandshakeInfo), (Stream, HandshakeInfo)) {
     let (as_server, as_client) = world.both();
     let (server, client) = tokio::join!(
         handshake(server, as_server.unwrap(), Vec::new(), soon()),
@@ -30,7 +30,7 @@ async fn both(world: &World, server: Stream, client: Stream) -> ((Stream, Info),
 /// Two ends of a sealed connection over sockets: server, client.
 async fn pair() -> (Stream, Stream) {
     let (server, client) = Stream::pair().unwrap();
-    let ((server, _), (client, _)) = both(&World::new(), server, client).await;
+    let ((server, _), (client, _)) = both(&TlsWorld::new(), server, client).await;
     (server, client)
 }
 
@@ -38,7 +38,7 @@ async fn pair() -> (Stream, Stream) {
 async fn torn_pair(step: usize) -> (Stream, Stream) {
     let (server, client) = memory::pair(Address::Unix, Address::Unix);
     server.set_step(step);
-    let ((server, _), (client, _)) = both(&World::new(), server.into(), client.into()).await;
+    let ((server, _), (client, _)) = both(&TlsWorld::new(), server.into(), client.into()).await;
     (server, client)
 }
 
@@ -53,7 +53,7 @@ async fn read_to_end(stream: &Stream, at_once: usize) -> Vec<u8> {
     }
 }
 
-fn end(stream: &Stream) -> &End {
+fn end(stream: &Stream) -> &MemoryEnd {
     match stream {
         Stream::Sealed(sealed) => match sealed.inner() {
             Stream::Socketless(end) => (&**end as &dyn Any).downcast_ref().expect("a stream in memory"),
@@ -139,7 +139,7 @@ fn what_the_socket_does_not_take_is_reported_once_it_is_sent() {
 #[test]
 fn an_idle_connection_tells_what_waits_on_it() {
     rt::run(async {
-        let mut world = World::new();
+        let mut world = TlsWorld::new();
         world.server.ticketer = Some(testkit_tls::ticketer());
         let (server, client) = Stream::pair().unwrap();
         let ((server, _), (client, _)) = both(&world, server, client).await;
@@ -193,7 +193,7 @@ fn part_of_a_record_on_an_idle_connection_is_something() {
 #[test]
 fn who_asks_for_new_keys_and_never_reads_costs_no_memory() {
     rt::run(async {
-        let world = World::new();
+        let world = TlsWorld::new();
         let (server, client) = memory::pair(Address::Unix, Address::Unix);
         let (as_server, as_client) = world.both();
         let (mut as_client, mut got, mut out) = (as_client.unwrap(), Vec::new(), Vec::new());
@@ -203,7 +203,7 @@ fn who_asks_for_new_keys_and_never_reads_costs_no_memory() {
             *filled.borrow_mut() =
                 Some(handshake(server.into(), as_server.unwrap(), Vec::new(), soon()).await.unwrap().0);
         }));
-        while as_client.advance(&mut got, &mut out).unwrap() == tls::Progress::Waits {
+        while as_client.advance(&mut got, &mut out).unwrap() == tls::HandshakeProgress::Waits {
             client.try_write(&std::mem::take(&mut out)).unwrap();
             client.readable().await.unwrap();
             let mut piece = [0; 4096];
@@ -312,13 +312,13 @@ fn what_is_no_record_ends_the_connection_in_words() {
 fn who_does_not_answer_is_not_waited_for() {
     rt::run(async {
         let (server, _client) = Stream::pair().unwrap();
-        let (as_server, _) = World::new().both();
+        let (as_server, _) = TlsWorld::new().both();
         let until = Some(Instant::now() + Duration::from_millis(5));
         let failed = handshake(server, as_server.unwrap(), Vec::new(), until).await;
         assert!(matches!(failed, Err(Failed { error: HandshakeError::Timeout, .. })));
         let (server, client) = Stream::pair().unwrap();
         drop(client);
-        let (as_server, _) = World::new().both();
+        let (as_server, _) = TlsWorld::new().both();
         let failed = handshake(server, as_server.unwrap(), Vec::new(), soon()).await;
         assert!(matches!(failed, Err(Failed { error: HandshakeError::Closed, .. })));
     })
@@ -329,14 +329,14 @@ fn who_does_not_answer_is_not_waited_for() {
 fn an_alert_is_sent_and_read() {
     rt::run(async {
         let (server, client) = Stream::pair().unwrap();
-        let (as_server, _) = World::new().both();
+        let (as_server, _) = TlsWorld::new().both();
         // Another world's: the client doesn't know who issued the certificate.
-        let (_, as_client): (_, Result<Handshake, tls::Error>) = World::new().both();
+        let (_, as_client): (_, Result<Handshake, tls::TlsError>) = TlsWorld::new().both();
         let (server, client) = tokio::join!(
             handshake(server, as_server.unwrap(), Vec::new(), soon()),
             handshake(client, as_client.unwrap(), Vec::new(), soon()),
         );
-        let kind = |failed: Result<(Stream, Info), Failed>| match failed {
+        let kind = |failed: Result<(Stream, HandshakeInfo), Failed>| match failed {
             Err(Failed { error: HandshakeError::Tls(error), .. }) => error.kind(),
             other => panic!("{other:?}"),
         };
@@ -366,7 +366,7 @@ fn nothing_is_held_while_nothing_is_to_be_done() {
             let held = [&state.records, &state.plain.bytes, &state.unsent.bytes].map(Vec::capacity);
             assert_eq!((held, state.ends.capacity()), ([0; 3], 0));
         }
-        let bytes = size_of::<Sealed>();
+        let bytes = size_of::<SealedStream>();
         assert!(bytes <= 1536, "{bytes} bytes");
     })
     .unwrap();
@@ -412,7 +412,7 @@ proptest! {
 #[test]
 fn handshakes_take_turns_with_everybody_else() {
     rt::run(async {
-        let world = World::new();
+        let world = TlsWorld::new();
         let done = std::rc::Rc::new(std::cell::Cell::new(0));
         let mut served = Vec::new();
         let (clients, servers): (Vec<_>, Vec<_>) = (0..40).map(|_| memory::pair(Address::Unix, Address::Unix)).unzip();

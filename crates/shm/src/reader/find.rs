@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use sys::{pidfile, user};
 
-use super::{Reader, STATE_DIR, default_name, segments};
-use crate::vsm::Home;
+use super::{CounterReader, STATE_DIR, default_name, segments};
+use crate::vsm::SetOwner;
 
 const PID_FILE: &str = "_.pid";
 /// Bytes of a file of /proc that are read.
@@ -40,7 +40,7 @@ pub struct RunningServer {
 
 /// A server that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct FoundServer {
     /// Workdir of the server.
     pub workdir: PathBuf,
     /// A line for the user, if the server isn't where it was looked for first.
@@ -130,10 +130,10 @@ fn user_name(uid: u32) -> String {
 ///
 /// # Errors
 /// There is none, there are several, or it may not be read.
-pub fn find(name: Option<&str>) -> Result<Found, Unfound> {
-    let workdir = Reader::workdir_of(name);
+pub fn find(name: Option<&str>) -> Result<FoundServer, Unfound> {
+    let workdir = CounterReader::workdir_of(name);
     if is_running(&workdir)? {
-        return Ok(Found { workdir, remark: None });
+        return Ok(FoundServer { workdir, remark: None });
     }
     let (all, is_starting) = look_around(&workdir);
     let is_named = name.is_some_and(|name| !name.is_empty()) || default_name().is_some();
@@ -144,7 +144,7 @@ pub fn find(name: Option<&str>) -> Result<Found, Unfound> {
         [one] if !is_named && !is_starting && is_trusted(one) => {
             is_running(&one.workdir)?;
             let remark = format!("using the only running server: -n {}", Name(&one.workdir));
-            Ok(Found { workdir: one.workdir.clone(), remark: Some(remark) })
+            Ok(FoundServer { workdir: one.workdir.clone(), remark: Some(remark) })
         }
         [one, _, ..] if !is_named && !is_starting && !one.is_contained => Err(Unfound::Several(others)),
         _ => Err(Unfound::NotRunning { workdir, is_starting, others }),
@@ -153,7 +153,7 @@ pub fn find(name: Option<&str>) -> Result<Found, Unfound> {
 
 /// True if a manager runs in `workdir`. An index alone may be a dead one's.
 fn is_running(workdir: &Path) -> Result<bool, Unfound> {
-    let dir = workdir.join(Home::Manager.dir_name());
+    let dir = workdir.join(SetOwner::Manager.dir_name());
     match segments(&dir) {
         Ok(None) => return Ok(false),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

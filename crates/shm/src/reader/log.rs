@@ -2,7 +2,7 @@
 //! Following the log ring of a workdir, ours or a genuine varnishd's.
 //!
 //! Stretches of the ring are copied out by reading its file, and only copies are looked at: a writer that overtakes us,
-//! or a ring full of nonsense, is noticed as [`Step::Overrun`], never as a crash. The words that say a record is complete
+//! or a ring full of nonsense, is noticed as [`RingStep::Overrun`], never as a crash. The words that say a record is complete
 //! are read first, its data by a second read, so that the order the writer keeps is kept here too.
 
 use std::fmt;
@@ -16,7 +16,7 @@ use super::{Line, index, index_head, index_text, u32_at, u64_at};
 use crate::vsl::layout::{
     BATCH, END, HEAD_WORDS, LOG_AT, MAGIC, OFFSETS_AT, SEGMENT_N_AT, SEGMENTS, SEGSIZE_AT, WRAP, data_words,
 };
-use crate::vsm::Home;
+use crate::vsm::SetOwner;
 
 /// Bytes copied at once; a longer batch is copied whole.
 const STRETCH: usize = 128 << 10;
@@ -30,7 +30,7 @@ const TOO_FAR: u32 = SEGMENTS as u32 - 2;
 pub enum StartAt {
     /// At the end: only what is logged from now on.
     Now,
-    /// From as far back as is safe; ends ([`Step::Eof`]) at the end.
+    /// From as far back as is safe; ends ([`RingStep::Eof`]) at the end.
     Past,
     /// From as far back as is safe, and then on.
     PastAndOn,
@@ -38,7 +38,7 @@ pub enum StartAt {
 
 /// Result of the next look at the ring.
 #[derive(Debug)]
-pub enum Step<'a> {
+pub enum RingStep<'a> {
     /// Whole records (never a batch's head): one, or all those of a batch, which belong to one transaction.
     Records(&'a [u8]),
     /// There is nothing new yet.
@@ -79,7 +79,7 @@ impl std::error::Error for LogError {}
 
 /// A place in the log of a workdir, which moves on as it is read.
 #[derive(Debug)]
-pub struct Ring {
+pub struct LogCursor {
     watch: Watch,
     file: File,
     /// Offset of the segment in its file.
@@ -94,12 +94,12 @@ pub struct Ring {
     stop_at_end: bool,
 }
 
-impl Ring {
+impl LogCursor {
     /// Opens the log of the worker in `workdir`.
     ///
     /// # Errors
     /// There is none, or it can't be read.
-    pub fn open(workdir: &Path, from: StartAt) -> Result<Ring, LogError> {
+    pub fn open(workdir: &Path, from: StartAt) -> Result<LogCursor, LogError> {
         let (watch, line) = Watch::new(workdir)?;
         let file = super::open(&watch.dir.join(&line.file)).map_err(LogError::Io)?;
         let mut head = [0; LOG_AT];
@@ -113,7 +113,7 @@ impl Ring {
         if line.offset.checked_add(line.length).is_none_or(|end| i64::try_from(end).is_err()) {
             return Err(LogError::NotALog);
         }
-        let mut ring = Ring {
+        let mut ring = LogCursor {
             watch,
             file,
             base: line.offset,
@@ -132,7 +132,7 @@ impl Ring {
     }
 
     /// Reads the next records.
-    pub fn step(&mut self) -> Step<'_> {
+    pub fn step(&mut self) -> RingStep<'_> {
         loop {
             if self.given < self.copy.len() {
                 match unit(&self.copy[self.given..]) {
@@ -149,7 +149,7 @@ impl Ring {
                         let first = self.given + head;
                         self.given = first + bytes;
                         self.advance((head + bytes) / 4);
-                        return Step::Records(&self.copy[first..first + bytes]);
+                        return RingStep::Records(&self.copy[first..first + bytes]);
                     }
                     // Written over between the two reads.
                     Unit::Wrap | Unit::Partial { .. } | Unit::End | Unit::Nonsense => return self.lost(),
@@ -159,9 +159,9 @@ impl Ring {
             match self.fill() {
                 Fill::Some => {}
                 Fill::Lost => return self.lost(),
-                Fill::End if !self.watch.is_valid() => return Step::Abandoned,
-                Fill::End if self.stop_at_end => return Step::Eof,
-                Fill::End => return Step::End,
+                Fill::End if !self.watch.is_valid() => return RingStep::Abandoned,
+                Fill::End if self.stop_at_end => return RingStep::Eof,
+                Fill::End => return RingStep::End,
             }
         }
     }
@@ -186,8 +186,8 @@ impl Ring {
         true
     }
 
-    fn lost(&mut self) -> Step<'static> {
-        if self.watch.is_valid() { Step::Overrun } else { Step::Abandoned }
+    fn lost(&mut self) -> RingStep<'static> {
+        if self.watch.is_valid() { RingStep::Overrun } else { RingStep::Abandoned }
     }
 
     fn advance(&mut self, words: usize) {
@@ -269,10 +269,10 @@ impl Ring {
                 return Err(LogError::TooFast);
             }
             match self.step() {
-                Step::Records(_) => {}
-                Step::End | Step::Eof => return Ok(()),
-                Step::Abandoned => return Err(LogError::NoLog),
-                Step::Overrun => return Err(LogError::TooFast),
+                RingStep::Records(_) => {}
+                RingStep::End | RingStep::Eof => return Ok(()),
+                RingStep::Abandoned => return Err(LogError::NoLog),
+                RingStep::Overrun => return Err(LogError::TooFast),
             }
         }
     }
@@ -383,8 +383,8 @@ fn seen(meta: &Metadata) -> IndexState {
 
 impl Watch {
     fn new(workdir: &Path) -> Result<(Watch, Line), LogError> {
-        let manager = workdir.join(Home::Manager.dir_name()).join(crate::vsm::INDEX_NAME);
-        let dir = workdir.join(Home::Worker.dir_name());
+        let manager = workdir.join(SetOwner::Manager.dir_name()).join(crate::vsm::INDEX_NAME);
+        let dir = workdir.join(SetOwner::Worker.dir_name());
         if !manager.exists() {
             return Err(LogError::NoLog);
         }

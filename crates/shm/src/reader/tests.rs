@@ -6,7 +6,7 @@ use tables::counters::{Main, Mgt};
 use tables::tags::{LogSettings, TagMask};
 
 use super::*;
-use crate::vsc::Stats;
+use crate::vsc::CounterMaker;
 use crate::vsm::SegmentSet;
 
 /// A directory of its own, removed when dropped.
@@ -30,11 +30,11 @@ impl Drop for Scratch {
 #[test]
 fn what_the_writer_counts_is_read() {
     let dir = Scratch::new("own");
-    let manager = SegmentSet::create(&dir.0, Home::Manager, 1, None).unwrap();
-    let worker = SegmentSet::create(&dir.0, Home::Worker, 2, None).unwrap();
-    let main = Stats::new(&worker).add::<Main>("MAIN").unwrap();
+    let manager = SegmentSet::create(&dir.0, SetOwner::Manager, 1, None).unwrap();
+    let worker = SegmentSet::create(&dir.0, SetOwner::Worker, 2, None).unwrap();
+    let main = CounterMaker::new(&worker).add::<Main>("MAIN").unwrap();
     main.cache_hit.add(7);
-    let mut reader = Reader::new(&dir.0);
+    let mut reader = CounterReader::new(&dir.0);
     let find = |all: &[CounterValue], name: &str| all.iter().find(|r| r.full_name() == name).map(|r| r.value);
     let all = reader.read().unwrap();
     assert_eq!(find(&all, "MAIN.cache_hit"), Some(7));
@@ -45,17 +45,17 @@ fn what_the_writer_counts_is_read() {
     drop(main);
     assert!(reader.read().unwrap().is_empty());
     manager.close();
-    assert!(matches!(reader.read(), Err(ReadError::NotRunning { .. })));
+    assert!(matches!(reader.read(), Err(ShmReadError::NotRunning { .. })));
 }
 
 #[test]
 fn a_file_that_is_cut_short_gives_what_is_there() {
     let dir = Scratch::new("short");
-    let set = SegmentSet::create(&dir.0, Home::Manager, 1, None).unwrap();
-    let _main = Stats::new(&set).add::<Main>("MAIN").unwrap();
-    let mut reader = Reader::new(&dir.0);
+    let set = SegmentSet::create(&dir.0, SetOwner::Manager, 1, None).unwrap();
+    let _main = CounterMaker::new(&set).add::<Main>("MAIN").unwrap();
+    let mut reader = CounterReader::new(&dir.0);
     let whole = reader.read().unwrap().len();
-    let home = dir.0.join(Home::Manager.dir_name());
+    let home = dir.0.join(SetOwner::Manager.dir_name());
     let counters = segments(&home).unwrap().unwrap().into_iter().find(|line| line.class == "Stat").unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(home.join(&counters.file)).unwrap();
     file.set_len(24 + 80).unwrap();
@@ -83,16 +83,19 @@ fn indexes() {
 
 /// A workdir with a manager, a worker, counters and a log, as files by name.
 fn whole(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let manager = SegmentSet::create(dir, Home::Manager, 1, None).unwrap();
-    let worker = SegmentSet::create(dir, Home::Worker, 2, None).unwrap();
-    let _counters = (Stats::new(&worker).add::<Main>("MAIN").unwrap(), Stats::new(&manager).add::<Mgt>("MGT").unwrap());
+    let manager = SegmentSet::create(dir, SetOwner::Manager, 1, None).unwrap();
+    let worker = SegmentSet::create(dir, SetOwner::Worker, 2, None).unwrap();
+    let _counters = (
+        CounterMaker::new(&worker).add::<Main>("MAIN").unwrap(),
+        CounterMaker::new(&manager).add::<Mgt>("MGT").unwrap(),
+    );
     let settings =
         LogSettings { space: 1 << 20, mask: TagMask::default(), reclen: 255, buffer: 16 << 10, is_sync: false };
     let ring = crate::vsl::LogRing::create(&worker, settings, crate::vsc::CounterSet::<Main>::private()).unwrap();
     for n in 0..50 {
         ring.write_one(tables::Tag::VclLog, base::Vxid(n), crate::vsl::Marker::Client, b"some text");
     }
-    let homes = [Home::Manager, Home::Worker].map(|home| dir.join(home.dir_name()));
+    let homes = [SetOwner::Manager, SetOwner::Worker].map(|home| dir.join(home.dir_name()));
     let names = homes.iter().flat_map(|home| std::fs::read_dir(home).unwrap().map(|e| e.unwrap().path()));
     // Of the ring only what is written: the rest is zeros.
     names.map(|path| (path.clone(), std::fs::read(path).unwrap().into_iter().take(64 << 10).collect())).collect()
@@ -100,15 +103,15 @@ fn whole(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 /// Everything that the tools ask of a workdir.
 fn ask(dir: &Path) {
-    let mut reader = Reader::new(dir);
+    let mut reader = CounterReader::new(dir);
     for _ in 0..2 {
         assert!(reader.read().map_or(0, |all| all.len()) <= READINGS);
     }
     let _ = (status(dir), manager_arg(dir, "-T"));
     for from in [log::StartAt::Now, log::StartAt::Past, log::StartAt::PastAndOn] {
-        let Ok(mut ring) = log::Ring::open(dir, from) else { continue };
+        let Ok(mut ring) = log::LogCursor::open(dir, from) else { continue };
         let mut bytes = 0;
-        while let log::Step::Records(records) = ring.step() {
+        while let log::RingStep::Records(records) = ring.step() {
             bytes += records.len();
             assert!(bytes <= 4 << 20, "walks round for ever");
         }
@@ -151,7 +154,7 @@ fn damage(octets: &mut Vec<u8>, kind: u8, at: usize, value: u64) {
 #[test]
 fn a_pipe_in_the_place_of_a_segment_is_not_waited_for() {
     let dir = Scratch::new("pipe");
-    let home = dir.0.join(Home::Manager.dir_name());
+    let home = dir.0.join(SetOwner::Manager.dir_name());
     std::fs::create_dir_all(&home).unwrap();
     let made = std::process::Command::new("mkfifo").arg(home.join("pipe")).status().unwrap();
     assert!(made.success());
@@ -166,7 +169,7 @@ fn a_pipe_in_the_place_of_a_segment_is_not_waited_for() {
 fn an_index_that_names_one_document_for_ever_is_bounded() {
     let dir = Scratch::new("many");
     let all = whole(&dir.0);
-    let home = dir.0.join(Home::Manager.dir_name());
+    let home = dir.0.join(SetOwner::Manager.dir_name());
     for (path, octets) in &all {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, octets).unwrap();
@@ -178,7 +181,7 @@ fn an_index_that_names_one_document_for_ever_is_bounded() {
     let words: Vec<&str> = stat.split(' ').collect();
     let more: String = (0..60_000).map(|i| format!("+ {} {} 4194304 Stat s{i}\n", words[1], words[2])).collect();
     std::fs::write(home.join("_.index"), index + &more).unwrap();
-    let read = Reader::new(&dir.0).read().unwrap();
+    let read = CounterReader::new(&dir.0).read().unwrap();
     assert!(read.len() < 100 * 20, "{}", read.len());
 }
 

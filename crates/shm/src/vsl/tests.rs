@@ -14,7 +14,7 @@ use tables::tags::{LogSettings, TagMask};
 use super::layout::{self, END};
 use super::*;
 use crate::vsc::CounterSet;
-use crate::vsm::{Home, SegmentSet};
+use crate::vsm::{SegmentSet, SetOwner};
 
 struct Fixture {
     dir: PathBuf,
@@ -33,7 +33,7 @@ impl Fixture {
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("lacquer-vsl-{}-{n}", std::process::id()));
         std::fs::create_dir(&dir).unwrap();
-        let set = SegmentSet::create(&dir, Home::Worker, 1, None).unwrap();
+        let set = SegmentSet::create(&dir, SetOwner::Worker, 1, None).unwrap();
         let mut settings =
             LogSettings { space: 1 << 20, mask: TagMask::default(), reclen: 255, buffer: 16 << 10, is_sync: false };
         settings.mask.set(Tag::Debug, true);

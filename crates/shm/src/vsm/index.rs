@@ -15,7 +15,7 @@ const DELETIONS_KEPT: usize = 10;
 
 /// The lines in force, and the file that tells readers of them.
 #[derive(Debug)]
-pub struct Index {
+pub struct SegmentIndex {
     path: PathBuf,
     owner: Option<Owner>,
     head: String,
@@ -26,7 +26,7 @@ pub struct Index {
     deletions: usize,
 }
 
-impl Index {
+impl SegmentIndex {
     pub fn create(dir: &Path, pid: u32, birth: u64, owner: Option<Owner>) -> io::Result<Self> {
         let path = dir.join(FILE_NAME);
         let head = format!("# {pid} {birth}\n");
@@ -40,7 +40,7 @@ impl Index {
         self.path = dir.join(FILE_NAME);
     }
 
-    /// Publishes a segment: `text` is its line without the sign. The number is for [`Index::remove`].
+    /// Publishes a segment: `text` is its line without the sign. The number is for [`SegmentIndex::remove`].
     pub fn add(&mut self, text: String) -> io::Result<u64> {
         let id = self.next;
         self.next += 1;

@@ -35,7 +35,7 @@ impl Drop for Workdir {
 }
 
 fn set(workdir: &Workdir) -> SegmentSet {
-    SegmentSet::create(&workdir.0, Home::Worker, 42, None).unwrap()
+    SegmentSet::create(&workdir.0, SetOwner::Worker, 42, None).unwrap()
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn closing_and_making_anew() {
     let _second = set(&workdir);
     assert_ne!(fs::metadata(workdir.0.join("_.vsm_child")).unwrap().ino(), inode);
     drop(keep_inode_busy);
-    remove_index(&workdir.0, Home::Worker).unwrap();
-    remove(&workdir.0, Home::Worker).unwrap();
-    remove(&workdir.0, Home::Worker).unwrap();
+    remove_index(&workdir.0, SetOwner::Worker).unwrap();
+    remove(&workdir.0, SetOwner::Worker).unwrap();
+    remove(&workdir.0, SetOwner::Worker).unwrap();
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn another_process_writes_its_report() {
     let workdir = Workdir::new();
     let set = set(&workdir);
     let segment = set.put("Panic", "", &[0; 4096]).unwrap();
-    let shared = Shared::from_fd(segment.open_file().unwrap()).unwrap();
+    let shared = SharedSegment::from_fd(segment.open_file().unwrap()).unwrap();
     shared.write_text(b"it broke");
     assert_eq!(segment.read_text(), b"it broke");
     segment.write_text(b"");
@@ -140,19 +140,19 @@ fn another_process_writes_its_report() {
 fn a_directory_that_is_set_aside_is_out_of_the_way() {
     let workdir = Workdir::new();
     let aside = || fs::read_dir(&workdir.0).unwrap().count();
-    set_aside(&workdir.0, Home::Worker).unwrap();
+    set_aside(&workdir.0, SetOwner::Worker).unwrap();
     assert_eq!(aside(), 0, "nothing there is no error");
     for _ in 0..2 {
         let _set = set(&workdir);
-        set_aside(&workdir.0, Home::Worker).unwrap();
+        set_aside(&workdir.0, SetOwner::Worker).unwrap();
         assert_eq!(
             (workdir.0.join("_.vsm_child").exists(), aside()),
             (false, 1),
             "the last one took the place of others"
         );
     }
-    remove_set_aside(&workdir.0, Home::Worker).unwrap();
-    remove_set_aside(&workdir.0, Home::Worker).unwrap();
+    remove_set_aside(&workdir.0, SetOwner::Worker).unwrap();
+    remove_set_aside(&workdir.0, SetOwner::Worker).unwrap();
     assert_eq!(aside(), 0);
 }
 
@@ -180,11 +180,11 @@ fn an_adopted_set_stays_in_its_directory_when_that_is_moved() {
     let workdir = Workdir::new();
     let (name, aside) = (workdir.0.join("_.vsm_child"), workdir.0.join("_.vsm_child.42"));
     fs::create_dir(&name).unwrap();
-    let old = SegmentSet::adopt(&workdir.0, Home::Worker, 42).unwrap();
+    let old = SegmentSet::adopt(&workdir.0, SetOwner::Worker, 42).unwrap();
     let first = old.put("Stat", "a", b"x").unwrap();
     fs::rename(&name, &aside).unwrap();
     fs::create_dir(&name).unwrap();
-    let new = SegmentSet::adopt(&workdir.0, Home::Worker, 43).unwrap();
+    let new = SegmentSet::adopt(&workdir.0, SetOwner::Worker, 43).unwrap();
     // Enough of them that the index is written anew.
     for n in 0..40 {
         drop(old.put("Stat", &n.to_string(), b"y").unwrap());

@@ -8,23 +8,25 @@ use std::time::Instant;
 
 use base::Clock;
 use base::lock::Mutex;
-use fleet::{Bounds, Connect, Entry, Fault, Incoming, Link, Next, Outgoing, Read, Server};
+use fleet::{
+    Connect, FleetEntry, FleetLink, IncomingEntry, LinkFault, LogBounds, LogServer, NextEntries, OutgoingEntry, Read,
+};
 
 use super::Happening;
 use super::node::url_of;
-use super::plan::{NODES, Plan};
-use crate::dice::Dice;
-use crate::history::{Event, History};
+use super::plan::{NODES, SimFleetPlan};
+use crate::dice::SimDice;
+use crate::history::{SimEvent, SimHistory};
 
 #[derive(Clone)]
-pub(crate) struct Engine {
-    state: Arc<Mutex<State>>,
-    history: History,
+pub(crate) struct SimLogServer {
+    state: Arc<Mutex<SimLogState>>,
+    history: SimHistory,
     clock: Clock,
 }
 
-struct State {
-    dice: Dice,
+struct SimLogState {
+    dice: SimDice,
     knows_ids: bool,
     is_up: bool,
     /// Nodes that can't reach it.
@@ -56,10 +58,10 @@ struct Logged {
     bytes: Vec<u8>,
 }
 
-impl Engine {
-    pub fn new(plan: &Plan, seed: u64, history: History, clock: Clock) -> Engine {
-        let state = State {
-            dice: Dice::for_thing(seed, "log", 0),
+impl SimLogServer {
+    pub fn new(plan: &SimFleetPlan, seed: u64, history: SimHistory, clock: Clock) -> SimLogServer {
+        let state = SimLogState {
+            dice: SimDice::for_thing(seed, "log", 0),
             knows_ids: plan.knows_ids,
             is_up: true,
             is_cut: Default::default(),
@@ -71,7 +73,7 @@ impl Engine {
             is_idle: Default::default(),
             bells: Default::default(),
         };
-        Engine { state: Arc::new(Mutex::new(state)), history, clock }
+        SimLogServer { state: Arc::new(Mutex::new(state)), history, clock }
     }
 
     pub fn connector(&self, node: usize) -> Arc<dyn Connect> {
@@ -79,10 +81,10 @@ impl Engine {
     }
 
     fn note(&self, what: Happening) -> usize {
-        self.history.add(std::time::Duration::from_secs_f64(self.clock.mono().0), Event::Fleet(what))
+        self.history.add(std::time::Duration::from_secs_f64(self.clock.mono().0), SimEvent::Fleet(what))
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut SimLogState)) {
         let bells = {
             let mut state = self.state.lock();
             change(&mut state);
@@ -181,12 +183,12 @@ impl Engine {
 }
 
 struct Door {
-    engine: Engine,
+    engine: SimLogServer,
     node: usize,
 }
 
 impl Connect for Door {
-    fn connect(&self, _server: &Server, _until: Instant) -> Result<Box<dyn Link>, Fault> {
+    fn connect(&self, _server: &LogServer, _until: Instant) -> Result<Box<dyn FleetLink>, LinkFault> {
         let mut state = self.engine.state.lock();
         state.check(self.node, None)?;
         let life = state.lives[self.node];
@@ -195,17 +197,17 @@ impl Connect for Door {
     }
 }
 
-impl State {
+impl SimLogState {
     /// Checks that a question of that node's connection arrives.
-    fn check(&mut self, node: usize, life: Option<u64>) -> Result<(), Fault> {
+    fn check(&mut self, node: usize, life: Option<u64>) -> Result<(), LinkFault> {
         let is_there = self.is_up && !self.is_cut[node] && life.is_none_or(|life| life == self.lives[node]);
         if is_there && !self.dice.one_in(60) {
             return Ok(());
         }
-        Err(Fault::new("the connection is gone"))
+        Err(LinkFault::new("the connection is gone"))
     }
 
-    fn append(&mut self, entry: &Outgoing<'_>) -> (u64, bool) {
+    fn append(&mut self, entry: &OutgoingEntry<'_>) -> (u64, bool) {
         let known = self.log.entries.iter().position(|known| known.id == entry.id).filter(|_| self.knows_ids);
         let seq = known.unwrap_or_else(|| {
             self.log.entries.push(Logged { id: entry.id.to_owned(), bytes: entry.bytes.to_vec() });
@@ -216,7 +218,7 @@ impl State {
 }
 
 struct Session {
-    engine: Engine,
+    engine: SimLogServer,
     node: usize,
     life: u64,
     /// The moment at which it looked at the log's bounds last.
@@ -225,35 +227,35 @@ struct Session {
 }
 
 impl Session {
-    fn check(&mut self) -> Result<(), Fault> {
+    fn check(&mut self) -> Result<(), LinkFault> {
         self.engine.state.lock().check(self.node, Some(self.life))
     }
 }
 
-impl Link for Session {
-    fn bounds(&mut self) -> Result<Bounds, Fault> {
+impl FleetLink for Session {
+    fn bounds(&mut self) -> Result<LogBounds, LinkFault> {
         self.check()?;
         self.seen = self.engine.history.len();
         let state = self.engine.state.lock();
         let log = &state.log;
-        Ok(Bounds { epoch: log.epoch.to_string(), first: log.trimmed + 1, last: log.entries.len() as u64 })
+        Ok(LogBounds { epoch: log.epoch.to_string(), first: log.trimmed + 1, last: log.entries.len() as u64 })
     }
 
-    fn append(&mut self, entries: &[Outgoing<'_>]) -> Result<Vec<Result<u64, Fault>>, Fault> {
+    fn append(&mut self, entries: &[OutgoingEntry<'_>]) -> Result<Vec<Result<u64, LinkFault>>, LinkFault> {
         self.check()?;
         let mut results = Vec::new();
         for entry in entries {
             if self.engine.state.lock().dice.one_in(40) {
                 self.engine.change(|_| ());
-                return Err(Fault::new("it died in the midst"));
+                return Err(LinkFault::new("it died in the midst"));
             }
             if self.engine.state.lock().dice.one_in(60) {
-                results.push(Err(Fault::new("no room")));
+                results.push(Err(LinkFault::new("no room")));
                 continue;
             }
             let (seq, is_new) = self.engine.state.lock().append(entry);
             if is_new {
-                let what = match Entry::read(entry.bytes) {
+                let what = match FleetEntry::read(entry.bytes) {
                     Read::Entry(entry) => url_of(&entry.what).map(|url| (self.node, url)),
                     Read::Foreign(_) | Read::Unclear(_) => None,
                 };
@@ -263,32 +265,32 @@ impl Link for Session {
         }
         self.engine.change(|_| ());
         match self.engine.state.lock().dice.one_in(12) {
-            true => Err(Fault::new("the answer is lost")),
+            true => Err(LinkFault::new("the answer is lost")),
             false => Ok(results),
         }
     }
 
-    fn follow(&mut self, from: u64) -> Result<(), Fault> {
+    fn follow(&mut self, from: u64) -> Result<(), LinkFault> {
         self.check()?;
         self.engine.state.lock().caught_up[self.node] = None;
         self.from = from;
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Next, Fault> {
+    fn next(&mut self) -> Result<NextEntries, LinkFault> {
         let checked = self.check();
         let mut state = self.engine.state.lock();
         state.caught_up[self.node] = None;
         checked?;
         // One overtakes another, which is noticed.
         if state.dice.one_in(80) {
-            return Err(Fault::new("something was lost on the way"));
+            return Err(LinkFault::new("something was lost on the way"));
         }
         let most = 1 + state.dice.below(4) as usize;
         let from = self.from.max(state.log.trimmed + 1).max(1);
         let there = state.log.entries.iter().enumerate().skip(from as usize - 1).take(most);
-        let entries: Vec<Incoming> =
-            there.map(|(at, entry)| Incoming { seq: at as u64 + 1, bytes: entry.bytes.clone() }).collect();
+        let entries: Vec<IncomingEntry> =
+            there.map(|(at, entry)| IncomingEntry { seq: at as u64 + 1, bytes: entry.bytes.clone() }).collect();
         let end = entries.last().map_or(self.from.max(1), |entry| entry.seq + 1);
         let left = (state.log.entries.len() as u64 + 1).saturating_sub(end);
         if left == 0 {
@@ -296,9 +298,9 @@ impl Link for Session {
         }
         if entries.is_empty() {
             state.is_idle[self.node] = true;
-            return Ok(Next::Quiet);
+            return Ok(NextEntries::Quiet);
         }
         self.from = end;
-        Ok(Next::Entries { entries, left })
+        Ok(NextEntries::Entries { entries, left })
     }
 }

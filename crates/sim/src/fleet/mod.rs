@@ -19,25 +19,25 @@ use std::time::{Duration, Instant};
 
 use base::Clock;
 use fleet::Gate;
-use rt::sim::Limits;
+use rt::sim::SimLimits;
 use tables::counters::Fleet as Counters;
-use testkit_net::memory::Network;
+use testkit_net::memory::MemoryNetwork;
 
-use self::log::Engine;
-use self::node::{Common, Node};
-use self::plan::{Act, Deed, NODES, Plan, URLS};
+use self::log::SimLogServer;
+use self::node::{Common, SimNode};
+use self::plan::{Act, Deed, NODES, SimFleetPlan, URLS};
 use testkit_engine::{Ground, leaked};
 
-use crate::Found;
-use crate::history::{Answer, Entry, Event, History};
-use crate::model::Finding;
-use crate::origin::Origin;
-use crate::plan::Ask;
-use crate::run::Draw;
-use crate::script::Scenario;
+use crate::FoundFault;
+use crate::history::{HistoryEntry, SimAnswer, SimEvent, SimHistory};
+use crate::model::ModelFinding;
+use crate::origin::SimOrigin;
+use crate::plan::SimAsk;
+use crate::run::RunDraw;
+use crate::script::SimScenario;
 
 /// Steps of a history, and how long it may take.
-const LIMITS: Limits = Limits { steps: 1_000_000, time: Duration::from_secs(3600) };
+const LIMITS: SimLimits = SimLimits { steps: 1_000_000, time: Duration::from_secs(3600) };
 
 /// The origin's answers and what nodes do with them, as a scenario's file says it.
 const SCENARIO: &str = "store 1m
@@ -68,7 +68,7 @@ pub(crate) enum Happening {
     },
     Answered {
         number: usize,
-        answer: Option<Answer>,
+        answer: Option<SimAnswer>,
     },
     Started {
         node: usize,
@@ -114,7 +114,7 @@ pub(crate) enum Happening {
 pub fn draw_fleets(seeds: Range<u64>) -> Result<u64, String> {
     let fleet = Fleet::new();
     seeds
-        .map(|seed| fleet.history(Draw { seed, fault: None }))
+        .map(|seed| fleet.history(RunDraw { seed, fault: None }))
         .sum::<Result<u64, Box<Failure>>>()
         .map_err(|f| f.to_string())
 }
@@ -124,50 +124,50 @@ pub fn draw_fleets(seeds: Range<u64>) -> Result<u64, String> {
 /// # Errors
 /// What is wrong with it, shortened.
 pub fn again(seed: u64) -> Result<String, String> {
-    let (fleet, draw) = (Fleet::new(), Draw { seed, fault: None });
+    let (fleet, draw) = (Fleet::new(), RunDraw { seed, fault: None });
     fleet.history(draw).map_err(|failure| failure.to_string())?;
-    let plan = Plan::draw(seed);
+    let plan = SimFleetPlan::draw(seed);
     let (_, history) = fleet.simulate(draw, &plan);
     Ok(history.iter().enumerate().fold(plan.to_string(), |text, (at, entry)| format!("{text}{at:>4} {entry}\n")))
 }
 
 /// Plants a fault and draws histories until one fails, at most so many.
-pub(crate) fn find(fault: &'static str, most: u64) -> Option<Found> {
+pub(crate) fn find(fault: &'static str, most: u64) -> Option<FoundFault> {
     let fleet = Fleet::new();
     (0..most).find_map(|seed| {
-        let draw = Draw { seed, fault: Some(fault) };
-        let (finding, _) = fleet.attempt(draw, &Plan::draw(seed));
-        let Finding { check, what } = finding.err()?;
-        Some(Found { seed, said: format!("{check}: {what}") })
+        let draw = RunDraw { seed, fault: Some(fault) };
+        let (finding, _) = fleet.attempt(draw, &SimFleetPlan::draw(seed));
+        let ModelFinding { check, what } = finding.err()?;
+        Some(FoundFault { seed, said: format!("{check}: {what}") })
     })
 }
 
 struct Fleet {
     grounds: [Ground; NODES],
     counters: [&'static Counters; NODES],
-    scenario: Scenario,
+    scenario: SimScenario,
 }
 
 struct Failure {
     seed: u64,
-    finding: Finding,
-    plan: Plan,
-    history: Vec<Entry>,
+    finding: ModelFinding,
+    plan: SimFleetPlan,
+    history: Vec<HistoryEntry>,
 }
 
 impl Fleet {
     fn new() -> Fleet {
-        let scenario = Scenario::parse("fleet", SCENARIO).unwrap_or_else(|error| panic!("{error:?}"));
+        let scenario = SimScenario::parse("fleet", SCENARIO).unwrap_or_else(|error| panic!("{error:?}"));
         Fleet { grounds: std::array::from_fn(|_| Ground::new()), counters: std::array::from_fn(|_| leaked()), scenario }
     }
 
-    fn history(&self, draw: Draw) -> Result<u64, Box<Failure>> {
-        let plan = Plan::draw(draw.seed);
+    fn history(&self, draw: RunDraw) -> Result<u64, Box<Failure>> {
+        let plan = SimFleetPlan::draw(draw.seed);
         let (finding, history) = self.attempt(draw, &plan);
         finding.map_err(|finding| self.shorten(draw, Failure { seed: draw.seed, finding, plan, history }))
     }
 
-    fn shorten(&self, draw: Draw, mut failure: Failure) -> Box<Failure> {
+    fn shorten(&self, draw: RunDraw, mut failure: Failure) -> Box<Failure> {
         'again: loop {
             for plan in failure.plan.clone().shorter() {
                 let (finding, history) = self.attempt(draw, &plan);
@@ -184,42 +184,42 @@ impl Fleet {
     }
 
     /// Runs a plan, on a thread of its own, and judges what came of it: how many answers that were.
-    fn attempt(&self, draw: Draw, plan: &Plan) -> (Result<u64, Finding>, Vec<Entry>) {
+    fn attempt(&self, draw: RunDraw, plan: &SimFleetPlan) -> (Result<u64, ModelFinding>, Vec<HistoryEntry>) {
         let (done, history) = std::thread::scope(|scope| {
             let simulated = scope.spawn(|| self.simulate(draw, plan)).join();
             simulated.unwrap_or_else(|panic| {
                 let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
-                (Err(Finding::new("nothing panics", text)), Vec::new())
+                (Err(ModelFinding::new("nothing panics", text)), Vec::new())
             })
         });
         let finding = done.and_then(|()| model::judge(&history));
         (finding, history)
     }
 
-    fn simulate(&self, draw: Draw, plan: &Plan) -> (Result<(), Finding>, Vec<Entry>) {
+    fn simulate(&self, draw: RunDraw, plan: &SimFleetPlan) -> (Result<(), ModelFinding>, Vec<HistoryEntry>) {
         base::failpoint::plant(draw.fault);
-        let Draw { seed, .. } = draw;
-        let (network, clock, history) = (Network::install(), Clock::manual(), History::default());
-        let engine = Engine::new(plan, seed, history.clone(), clock.clone());
+        let RunDraw { seed, .. } = draw;
+        let (network, clock, history) = (MemoryNetwork::install(), Clock::manual(), SimHistory::default());
+        let engine = SimLogServer::new(plan, seed, history.clone(), clock.clone());
         let scenario = &self.scenario;
         let begin = Instant::now();
         let common = Common { scenario, plan, seed, begin, clock: clock.clone(), history: history.clone(), engine };
-        let nodes: Vec<Node<'_>> = self
+        let nodes: Vec<SimNode<'_>> = self
             .grounds
             .iter()
             .enumerate()
-            .map(|(number, ground)| Node::new(number, &common, ground, self.counters[number]))
+            .map(|(number, ground)| SimNode::new(number, &common, ground, self.counters[number]))
             .collect();
         let main = run(&network, &common, &nodes);
-        let done = rt::sim::run(seed, LIMITS, &clock, || Ok::<(), Finding>(()), main);
+        let done = rt::sim::run(seed, LIMITS, &clock, || Ok::<(), ModelFinding>(()), main);
         (done.and_then(|done| done), history.take())
     }
 }
 
 /// Does all that the plan says, heals everything, and looks whether the nodes agree.
-async fn run(network: &Network, common: &Common<'_>, nodes: &[Node<'_>]) -> Result<(), Finding> {
+async fn run(network: &MemoryNetwork, common: &Common<'_>, nodes: &[SimNode<'_>]) -> Result<(), ModelFinding> {
     let origin = Rc::new(common.scenario.clone());
-    Origin::start(network, origin, common.seed, common.history.clone(), common.clock.clone());
+    SimOrigin::start(network, origin, common.seed, common.history.clone(), common.clock.clone());
     nodes.iter().for_each(|node| node.start(true));
     let mut asked = Vec::new();
     for Act { at, deed } in &common.plan.acts {
@@ -247,10 +247,10 @@ async fn run(network: &Network, common: &Common<'_>, nodes: &[Node<'_>]) -> Resu
     }
     asked = beside(asked, rt::sleep(Duration::from_secs(30))).await;
     if !asked.is_empty() {
-        return Err(Finding::new("every request is answered", format!("{} aren't", asked.len())));
+        return Err(ModelFinding::new("every request is answered", format!("{} aren't", asked.len())));
     }
     agree(common, nodes).await?;
-    common.history.add(Duration::from_secs_f64(common.clock.mono().0), Event::Fleet(Happening::Agreed));
+    common.history.add(Duration::from_secs_f64(common.clock.mono().0), SimEvent::Fleet(Happening::Agreed));
     for node in nodes {
         for url in URLS {
             ask(common, node, "GET", url).await;
@@ -272,22 +272,22 @@ async fn beside<'a>(mut asked: Vec<Asking<'a>>, until: impl Future<Output = ()>)
     asked
 }
 
-async fn ask(common: &Common<'_>, node: &Node<'_>, method: &'static str, url: &'static str) {
-    let note = |what| common.history.add(Duration::from_secs_f64(common.clock.mono().0), Event::Fleet(what));
+async fn ask(common: &Common<'_>, node: &SimNode<'_>, method: &'static str, url: &'static str) {
+    let note = |what| common.history.add(Duration::from_secs_f64(common.clock.mono().0), SimEvent::Fleet(what));
     let number = note(Happening::Asked { node: node.number, method, url });
     let (body, slow, gone, dropped) = Default::default();
-    let ask = Ask { method: method.to_owned(), url: url.to_owned(), headers: Vec::new(), body, slow, gone, dropped };
+    let ask = SimAsk { method: method.to_owned(), url: url.to_owned(), headers: Vec::new(), body, slow, gone, dropped };
     let answer = node.ask(&ask).await;
     note(Happening::Answered { number, answer });
 }
 
 /// All nodes have what the log has, and serve, within a while.
-async fn agree(common: &Common<'_>, nodes: &[Node<'_>]) -> Result<(), Finding> {
+async fn agree(common: &Common<'_>, nodes: &[SimNode<'_>]) -> Result<(), ModelFinding> {
     let end = common.engine.end();
     let mut said = String::new();
     for _ in 0..200 {
-        let all: Vec<_> = nodes.iter().filter_map(Node::status).collect();
-        let is_there = |status: &fleet::Status| {
+        let all: Vec<_> = nodes.iter().filter_map(SimNode::status).collect();
+        let is_there = |status: &fleet::NodeStatus| {
             (&status.epoch, status.applied) == (&end.0, end.1) && status.gate == Gate::Open && status.follow.is_up()
         };
         if all.len() == NODES && all.iter().all(is_there) {
@@ -296,7 +296,7 @@ async fn agree(common: &Common<'_>, nodes: &[Node<'_>]) -> Result<(), Finding> {
         said = format!("{all:?}");
         rt::sleep(Duration::from_millis(100)).await;
     }
-    Err(Finding::new("when all is healed nodes agree", format!("{said} and not {end:?}")))
+    Err(ModelFinding::new("when all is healed nodes agree", format!("{said} and not {end:?}")))
 }
 
 impl fmt::Display for Failure {

@@ -20,8 +20,8 @@ use fleet::Gate;
 
 use super::Happening;
 use super::plan::NODES;
-use crate::history::{Answer, End, Entry, Event};
-use crate::model::Finding;
+use crate::history::{HistoryEntry, SimAnswer, SimEnd, SimEvent};
+use crate::model::ModelFinding;
 
 /// Timers go by whole milliseconds, and the cap is looked at each 50 of them.
 const SLACK: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ struct Exchange<'a> {
     url: &'a str,
     asked: usize,
     answered: usize,
-    answer: &'a Answer,
+    answer: &'a SimAnswer,
 }
 
 /// An invalidation: its objects, and when it begins to hold on which node.
@@ -75,25 +75,25 @@ struct Judge<'a> {
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub(crate) fn judge(history: &[Entry]) -> Result<u64, Finding> {
+pub(crate) fn judge(history: &[HistoryEntry]) -> Result<u64, ModelFinding> {
     let judge = Judge::new(history)?;
     judge.exchanges.iter().try_for_each(|exchange| judge.exchange(exchange, history[exchange.asked].at))?;
     Ok(judge.exchanges.len() as u64)
 }
 
 impl<'a> Judge<'a> {
-    fn new(history: &'a [Entry]) -> Result<Self, Finding> {
+    fn new(history: &'a [HistoryEntry]) -> Result<Self, ModelFinding> {
         let mut judge = Judge::default();
         // What nobody has answered yet; entries of the log and of whom they are.
         let mut open = BTreeMap::new();
         let (mut logged, mut lost) = (Vec::new(), BTreeSet::new());
         for (at, entry) in history.iter().enumerate() {
             match &entry.event {
-                Event::Fetched { number, .. } => drop(judge.fetched.insert(*number, (at, Duration::MAX))),
-                Event::Served { number, .. } => {
+                SimEvent::Fetched { number, .. } => drop(judge.fetched.insert(*number, (at, Duration::MAX))),
+                SimEvent::Served { number, .. } => {
                     judge.fetched.entry(*number).and_modify(|(_, served)| *served = entry.at);
                 }
-                Event::Fleet(happening) => match happening {
+                SimEvent::Fleet(happening) => match happening {
                     Happening::Asked { node, method, url } => drop(open.insert(at, (*node, *method, *url))),
                     Happening::Answered { number, answer: Some(answer) } => {
                         let (node, method, url) = open[number];
@@ -115,7 +115,7 @@ impl<'a> Judge<'a> {
                     }
                     Happening::Agreed => judge.agreed = Some(at),
                 },
-                Event::Asked { .. } | Event::Answered { .. } | Event::Ended { .. } => {}
+                SimEvent::Asked { .. } | SimEvent::Answered { .. } | SimEvent::Ended { .. } => {}
             }
         }
         for exchange in judge.exchanges.iter().filter(|exchange| exchange.is_acknowledgement()) {
@@ -128,7 +128,7 @@ impl<'a> Judge<'a> {
                 .collect();
             if entries.is_empty() {
                 let what = format!("what was asked of node {node} at {asked} for {url} never was");
-                return Err(Finding::new("what is acknowledged is in the log", what));
+                return Err(ModelFinding::new("what is acknowledged is in the log", what));
             }
             let is_lost = entries.iter().any(|id| lost.contains(id));
             judge.acknowledged.push(Acknowledged { node, url, asked, acknowledged: answered, is_lost });
@@ -136,13 +136,13 @@ impl<'a> Judge<'a> {
         Ok(judge)
     }
 
-    fn exchange(&self, exchange: &Exchange<'a>, asked_at: Duration) -> Result<(), Finding> {
+    fn exchange(&self, exchange: &Exchange<'a>, asked_at: Duration) -> Result<(), ModelFinding> {
         let Exchange { node, url, asked, answered, answer, .. } = exchange;
         if exchange.method != "GET" {
             return Ok(());
         }
         let who = || format!("what was asked of node {node} at {asked} for {url} has {answer}");
-        let wrong = |check, what: String| Err(Finding::new(check, format!("{}: {what}", who())));
+        let wrong = |check, what: String| Err(ModelFinding::new(check, format!("{}: {what}", who())));
         let was_killed = self.killed.iter().any(|(dead, at)| dead == node && asked < at && at < answered);
         let Some(number) = answer.number("X-Number").filter(|_| answer.status == 200) else {
             return match was_killed {
@@ -191,6 +191,6 @@ impl<'a> Judge<'a> {
 
 impl Exchange<'_> {
     fn is_acknowledgement(&self) -> bool {
-        self.method != "GET" && self.answer.status == 200 && self.answer.end == End::Whole
+        self.method != "GET" && self.answer.status == 200 && self.answer.end == SimEnd::Whole
     }
 }

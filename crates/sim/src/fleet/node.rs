@@ -12,36 +12,36 @@ use std::time::{Duration, Instant};
 
 use base::Clock;
 use cache::{Digest, DigestBuilder};
-use fleet::{Applier, Entry, Gate, Invalidation, Position, Settings, Status};
+use fleet::{Applier, FleetEntry, FleetSettings, Gate, Invalidation, NodeStatus, Position};
 use net::Address;
 use tables::counters::Fleet as Counters;
 
 use super::Happening;
-use super::log::Engine;
-use super::plan::{Plan, URLS};
+use super::log::SimLogServer;
+use super::plan::{SimFleetPlan, URLS};
 use testkit_engine::Ground;
 
-use crate::dice::{Dice, Span};
-use crate::history::{Answer, Event, History};
-use crate::plan::Ask;
-use crate::script::Scenario;
-use crate::wire::Wire;
-use crate::world::{Birth, Line, World};
+use crate::dice::{NumberSpan, SimDice};
+use crate::history::{SimAnswer, SimEvent, SimHistory};
+use crate::plan::SimAsk;
+use crate::script::SimScenario;
+use crate::wire::SimWire;
+use crate::world::{Birth, SimWorkerLine, SimWorld};
 
 const HOST: &[u8] = b"example.com";
 
 pub(crate) struct Common<'a> {
-    pub scenario: &'a Scenario,
-    pub plan: &'a Plan,
+    pub scenario: &'a SimScenario,
+    pub plan: &'a SimFleetPlan,
     pub seed: u64,
     /// The moment of the machine's that is the simulation's first.
     pub begin: Instant,
     pub clock: Clock,
-    pub history: History,
-    pub engine: Engine,
+    pub history: SimHistory,
+    pub engine: SimLogServer,
 }
 
-pub(crate) struct Node<'a> {
+pub(crate) struct SimNode<'a> {
     pub number: usize,
     common: &'a Common<'a>,
     ground: &'a Ground,
@@ -52,25 +52,25 @@ pub(crate) struct Node<'a> {
 }
 
 struct Alive {
-    world: Rc<World>,
+    world: Rc<SimWorld>,
     node: fleet::Node,
     arena: Arc<File>,
     journal: File,
     sessions: Vec<rt::JoinHandle<()>>,
 }
 
-impl<'a> Node<'a> {
+impl<'a> SimNode<'a> {
     pub fn new(number: usize, common: &'a Common<'a>, ground: &'a Ground, counters: &'static Counters) -> Self {
         let (alive, left, lives) = Default::default();
-        Node { number, common, ground, counters, alive, left, lives }
+        SimNode { number, common, ground, counters, alive, left, lives }
     }
 
     fn note(&self, what: Happening) {
         let Common { clock, history, .. } = self.common;
-        let _ = history.add(now(clock), Event::Fleet(what));
+        let _ = history.add(now(clock), SimEvent::Fleet(what));
     }
 
-    pub fn status(&self) -> Option<Status> {
+    pub fn status(&self) -> Option<NodeStatus> {
         self.alive.borrow().as_ref().map(|alive| alive.node.status())
     }
 
@@ -82,12 +82,12 @@ impl<'a> Node<'a> {
         let Common { scenario, plan, seed, begin, clock, history, engine } = self.common;
         let left = self.left.take().filter(|_| with_store);
         let (arena, journal) = left.unwrap_or_else(|| (Arc::new(in_memory("arena")), in_memory("journal")));
-        let draw = Dice::for_thing(*seed, "process", self.number as u64 * 1000 + self.lives.get()).next();
+        let draw = SimDice::for_thing(*seed, "process", self.number as u64 * 1000 + self.lives.get()).next();
         let node = fleet::Node::simulated(settings(plan, self.number), draw, moments(*begin, clock));
-        let line = Line { arena: arena.clone(), journal: again(&journal), node: node.clone() };
+        let line = SimWorkerLine { arena: arena.clone(), journal: again(&journal), node: node.clone() };
         let birth = Birth { clock: clock.clone(), history: history.clone(), line: Some(line) };
         self.lives.set(self.lives.get() + 1);
-        let world = Rc::new(World::born(self.ground, scenario, *seed ^ self.lives.get(), birth));
+        let world = Rc::new(SimWorld::born(self.ground, scenario, *seed ^ self.lives.get(), birth));
         self.note(Happening::Started { node: self.number });
         let carrier = worker::Carrier::new(world.engine.clone(), self.counters, |_| ());
         let position = worker::Carrier::position(&world.engine);
@@ -102,7 +102,7 @@ impl<'a> Node<'a> {
         let door = engine.connector(self.number);
         let appender = node.appender(door.clone(), witness.clone());
         let follower = node.follower(door, witness, position);
-        let dice = |thing| Dice::for_thing(*seed, thing, self.number as u64 * 1000 + self.lives.get());
+        let dice = |thing| SimDice::for_thing(*seed, thing, self.number as u64 * 1000 + self.lives.get());
         let life = Life { now: self.lives.get(), all: self.lives.clone(), begin: *begin, clock: clock.clone() };
         drop(rt::spawn(follow(life.clone(), follower, dice("follower"), engine.clone(), self.number)));
         drop(rt::spawn(append(life.clone(), appender, dice("appender"), node.clone())));
@@ -122,7 +122,7 @@ impl<'a> Node<'a> {
     }
 
     /// Asks it over a new connection; `None`: it isn't there.
-    pub async fn ask(&self, ask: &Ask) -> Option<Answer> {
+    pub async fn ask(&self, ask: &SimAsk) -> Option<SimAnswer> {
         let mut wire = {
             let mut alive = self.alive.borrow_mut();
             let alive = alive.as_mut()?;
@@ -130,18 +130,18 @@ impl<'a> Node<'a> {
             let local = Address::inet(([10, 0, 0, 2 + self.number as u8], 80).into());
             let (theirs, ours) = testkit_net::memory::pair(local, peer);
             alive.sessions.push(alive.world.accept(theirs, peer, local));
-            Wire::new(ours)
+            SimWire::new(ours)
         };
-        let answer = RefCell::new(Answer::default());
+        let answer = RefCell::new(SimAnswer::default());
         let _ = crate::client::exchange(&mut wire, ask, &answer).await;
         Some(answer.into_inner())
     }
 }
 
-fn settings(plan: &Plan, number: usize) -> Settings {
+fn settings(plan: &SimFleetPlan, number: usize) -> FleetSettings {
     let stale = plan.stale.map_or(String::new(), |stale| format!(",stale={}s", stale.as_secs()));
     let text = format!("nats://log,node=n{number},wait=4s,patience=2s{stale}");
-    Settings::parse(&text).unwrap_or_else(|reason| panic!("{text}: {reason}"))
+    FleetSettings::parse(&text).unwrap_or_else(|reason| panic!("{text}: {reason}"))
 }
 
 fn now(clock: &Clock) -> Duration {
@@ -192,12 +192,12 @@ impl Life {
 }
 
 /// Delays a step: mostly a little.
-async fn dally(dice: &mut Dice) {
+async fn dally(dice: &mut SimDice) {
     let most = if dice.one_in(10) { 400 } else { 20 };
-    rt::sleep(Duration::from_millis(Span { least: 0, most }.draw(dice))).await;
+    rt::sleep(Duration::from_millis(NumberSpan { least: 0, most }.draw(dice))).await;
 }
 
-async fn follow(life: Life, mut follower: fleet::Follower, mut dice: Dice, engine: Engine, number: usize) {
+async fn follow(life: Life, mut follower: fleet::Follower, mut dice: SimDice, engine: SimLogServer, number: usize) {
     let (moment, bell) = (moments(life.begin, &life.clock), engine.bell(number));
     loop {
         dally(&mut dice).await;
@@ -214,7 +214,7 @@ async fn follow(life: Life, mut follower: fleet::Follower, mut dice: Dice, engin
     }
 }
 
-async fn append(life: Life, mut appender: fleet::Appender, mut dice: Dice, node: fleet::Node) {
+async fn append(life: Life, mut appender: fleet::Appender, mut dice: SimDice, node: fleet::Node) {
     let moment = moments(life.begin, &life.clock);
     loop {
         if dice.one_in(2) {
@@ -230,7 +230,7 @@ async fn append(life: Life, mut appender: fleet::Appender, mut dice: Dice, node:
     }
 }
 
-async fn keep_house(life: Life, world: Rc<World>) {
+async fn keep_house(life: Life, world: Rc<SimWorld>) {
     const TICK: Duration = Duration::from_millis(500);
     loop {
         rt::sleep(TICK).await;
@@ -245,19 +245,19 @@ async fn keep_house(life: Life, world: Rc<World>) {
 struct Witness {
     inner: worker::Carrier,
     node: usize,
-    history: History,
+    history: SimHistory,
     clock: Clock,
-    engine: Engine,
+    engine: SimLogServer,
 }
 
 impl Witness {
     fn note(&self, what: Happening) {
-        let _ = self.history.add(now(&self.clock), Event::Fleet(what));
+        let _ = self.history.add(now(&self.clock), SimEvent::Fleet(what));
     }
 }
 
 impl Applier for Witness {
-    fn apply(&self, entry: &Entry) -> Result<(), String> {
+    fn apply(&self, entry: &FleetEntry) -> Result<(), String> {
         self.inner.apply(entry)?;
         self.note(Happening::CarriedOut { node: self.node, id: entry.id.clone(), url: url_of(&entry.what) });
         Ok(())
@@ -288,7 +288,7 @@ impl Applier for Witness {
 
     fn tell(&self, _text: &str) {}
 
-    fn show(&self, status: &Status) {
+    fn show(&self, status: &NodeStatus) {
         self.inner.show(status);
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::dice::{Dice, Span};
+use crate::dice::{NumberSpan, SimDice};
 
 pub(crate) const NODES: usize = 3;
 pub(crate) const URLS: [&str; 3] = ["/a", "/b", "/c"];
@@ -13,7 +13,7 @@ const ACTS: u64 = 90;
 const SPAN: u64 = 40_000;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct SimFleetPlan {
     pub acts: Vec<Act>,
     /// The log's server knows again what is appended twice, as NATS does; Redis doesn't.
     pub knows_ids: bool,
@@ -57,19 +57,19 @@ pub(crate) enum Deed {
     Stranger,
 }
 
-impl Plan {
-    pub fn draw(seed: u64) -> Plan {
-        let mut dice = Dice::for_thing(seed, "fleet", 0);
+impl SimFleetPlan {
+    pub fn draw(seed: u64) -> SimFleetPlan {
+        let mut dice = SimDice::for_thing(seed, "fleet", 0);
         let (knows_ids, stale) = (dice.one_in(2), dice.one_in(2).then(|| Duration::from_secs(3)));
-        let span = Span { least: 0, most: SPAN };
+        let span = NumberSpan { least: 0, most: SPAN };
         let mut acts: Vec<Act> = (0..ACTS)
             .map(|_| Act { at: Duration::from_millis(span.draw(&mut dice)), deed: Deed::draw(&mut dice) })
             .collect();
         acts.sort_by_key(|act| act.at);
-        Plan { acts, knows_ids, stale }
+        SimFleetPlan { acts, knows_ids, stale }
     }
 
-    pub fn shorter(self) -> impl Iterator<Item = Plan> {
+    pub fn shorter(self) -> impl Iterator<Item = SimFleetPlan> {
         let count = self.acts.len();
         // Large parts first.
         let sizes = [count / 2, count / 4, count / 8, 4, 2, 1].into_iter().filter(|size| *size > 0);
@@ -83,7 +83,7 @@ impl Plan {
 }
 
 impl Deed {
-    fn draw(dice: &mut Dice) -> Deed {
+    fn draw(dice: &mut SimDice) -> Deed {
         let node = dice.below(NODES as u64) as usize;
         let url = *dice.pick(&URLS);
         match dice.below(100) {
@@ -105,7 +105,7 @@ impl Deed {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for SimFleetPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "knows ids: {}, stale: {:?}", self.knows_ids, self.stale)?;
         self.acts.iter().try_for_each(|act| writeln!(f, "{:>8.3} {:?}", act.at.as_secs_f64(), act.deed))

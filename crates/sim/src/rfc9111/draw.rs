@@ -4,8 +4,8 @@
 use std::fmt;
 
 use super::fields::{Fields, date, field, parse_date};
-use crate::dice::Dice;
-use crate::plan::Ask;
+use crate::dice::SimDice;
+use crate::plan::SimAsk;
 
 /// Exchanges of a history. Fewer than fifty: see [`Exchange::moment_ms`].
 pub(super) const EXCHANGES: usize = 40;
@@ -19,7 +19,7 @@ pub(super) struct Exchange {
     pub number: usize,
     /// Whole seconds since the one before.
     pub wait: u64,
-    pub ask: Ask,
+    pub ask: SimAsk,
     pub answer: Answering,
 }
 
@@ -215,17 +215,17 @@ const QUERIES: [Option<&str>; 5] =
     [None, Some("params=(\"u\")"), Some("key-order"), Some("except=(\"id\")"), Some("params=?1")];
 
 pub(super) fn history(seed: u64) -> Vec<Exchange> {
-    let mut dice = Dice::for_thing(seed, "rfc9111", 0);
+    let mut dice = SimDice::for_thing(seed, "rfc9111", 0);
     let vary = PATHS.iter().map(|_| *dice.pick(&[None, None, Some("X-A"), Some("X-A, X-B")])).collect();
     // The first path has none: nothing of the rest shall depend on it.
     let queries = (0..PATHS.len()).map(|at| if at == 0 { None } else { *dice.pick(&QUERIES) }).collect();
     let site = Site { vary, queries };
     (1..=EXCHANGES)
-        .map(|number| exchange(&site, number, &mut Dice::for_thing(seed, "exchange", number as u64)))
+        .map(|number| exchange(&site, number, &mut SimDice::for_thing(seed, "exchange", number as u64)))
         .collect()
 }
 
-fn exchange(site: &Site, number: usize, dice: &mut Dice) -> Exchange {
+fn exchange(site: &Site, number: usize, dice: &mut SimDice) -> Exchange {
     let at = if dice.one_in(2) { 0 } else { dice.below(PATHS.len() as u64) as usize };
     let mut answer = answering(site, at, number, dice);
     let wait = match dice.below(20) {
@@ -244,7 +244,7 @@ fn exchange(site: &Site, number: usize, dice: &mut Dice) -> Exchange {
     Exchange { number, wait, ask, answer }
 }
 
-fn ask(url: &str, is_by_parts: bool, dice: &mut Dice) -> Ask {
+fn ask(url: &str, is_by_parts: bool, dice: &mut SimDice) -> SimAsk {
     let method = match dice.below(20) {
         0 => "POST",
         1 => *dice.pick(&["PUT", "DELETE"]),
@@ -311,10 +311,10 @@ fn ask(url: &str, is_by_parts: bool, dice: &mut Dice) -> Ask {
         add("X-Keep", "yes".to_owned());
     }
     let (method, url) = (method.to_owned(), url.to_owned());
-    Ask { method, url, headers, body: None, slow: None, gone: None, dropped: None }
+    SimAsk { method, url, headers, body: None, slow: None, gone: None, dropped: None }
 }
 
-fn request_directives(dice: &mut Dice) -> String {
+fn request_directives(dice: &mut SimDice) -> String {
     let count = 1 + dice.below(2);
     let all: Vec<String> = (0..count)
         .map(|_| match dice.below(12) {
@@ -332,7 +332,7 @@ fn request_directives(dice: &mut Dice) -> String {
     all.join(", ")
 }
 
-fn answering(site: &Site, at: usize, number: usize, dice: &mut Dice) -> Answering {
+fn answering(site: &Site, at: usize, number: usize, dice: &mut SimDice) -> Answering {
     let status = match dice.below(20) {
         0 => 404,
         1 => *dice.pick(&[500, 502, 503, 504]),
@@ -422,7 +422,7 @@ fn answering(site: &Site, at: usize, number: usize, dice: &mut Dice) -> Answerin
     }
 }
 
-fn response_directives(dice: &mut Dice) -> String {
+fn response_directives(dice: &mut SimDice) -> String {
     let count = 1 + dice.below(3);
     let all: Vec<String> = (0..count)
         .map(|_| match dice.below(26) {

@@ -14,8 +14,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use rt::sim::Limits;
-use testkit_net::memory::Network;
+use rt::sim::SimLimits;
+use testkit_net::memory::MemoryNetwork;
 
 use self::draw::{BEGIN, Exchange};
 use self::fields::joined;
@@ -23,15 +23,15 @@ use self::model::{Asked, Expected, Model};
 use self::origin::Origin;
 use testkit_engine::Ground;
 
-use crate::Found;
+use crate::FoundFault;
 use crate::client::Asker;
-use crate::history::{Answer, End};
-use crate::run::Draw;
-use crate::script::Scenario;
-use crate::world::World;
+use crate::history::{SimAnswer, SimEnd};
+use crate::run::RunDraw;
+use crate::script::SimScenario;
+use crate::world::SimWorld;
 
 /// Steps of a history, and how long it may take.
-const LIMITS: Limits = Limits { steps: 1_000_000, time: Duration::from_secs(30 * 24 * 3600) };
+const LIMITS: SimLimits = SimLimits { steps: 1_000_000, time: Duration::from_secs(30 * 24 * 3600) };
 
 const COMPARED: [&str; 14] = [
     "X-Rev",
@@ -62,7 +62,7 @@ pub fn draw_exchanges(first: u64, count: u64) -> Result<u64, String> {
         if seed % 1000 == 999 {
             ground = Ground::new();
         }
-        let (draw, plan) = (Draw { seed, fault: None }, draw::history(seed));
+        let (draw, plan) = (RunDraw { seed, fault: None }, draw::history(seed));
         if let Err(difference) = attempt(&ground, draw, &plan) {
             return Err(shorten(&ground, draw, plan, difference).to_string());
         }
@@ -71,13 +71,13 @@ pub fn draw_exchanges(first: u64, count: u64) -> Result<u64, String> {
 }
 
 /// Plants a fault and draws histories until one differs, at most so many.
-pub(crate) fn find(fault: &'static str, most: u64) -> Option<Found> {
+pub(crate) fn find(fault: &'static str, most: u64) -> Option<FoundFault> {
     let ground = Ground::new();
     (0..most).find_map(|seed| {
-        let draw = Draw { seed, fault: Some(fault) };
+        let draw = RunDraw { seed, fault: Some(fault) };
         let difference = attempt(&ground, draw, &draw::history(seed)).err()?;
         let said = shorten(&ground, draw, draw::history(seed), difference).difference.what;
-        Some(Found { seed, said: said.lines().next().unwrap_or_default().to_owned() })
+        Some(FoundFault { seed, said: said.lines().next().unwrap_or_default().to_owned() })
     })
 }
 
@@ -99,7 +99,7 @@ struct Failure {
 }
 
 /// Leaves out, or makes less of, what the difference doesn't need.
-fn shorten(ground: &Ground, draw: Draw, plan: Vec<Exchange>, difference: Difference) -> Failure {
+fn shorten(ground: &Ground, draw: RunDraw, plan: Vec<Exchange>, difference: Difference) -> Failure {
     let mut failure = Failure { seed: draw.seed, plan, difference };
     'again: loop {
         let at = failure.plan.iter().position(|exchange| exchange.number == failure.difference.number);
@@ -142,7 +142,7 @@ fn simpler(plan: &[Exchange]) -> impl Iterator<Item = Vec<Exchange>> {
 }
 
 /// Runs a plan, on a thread of its own: what threads keep for the next request, another history must not find.
-fn attempt(ground: &Ground, draw: Draw, plan: &[Exchange]) -> Result<(), Difference> {
+fn attempt(ground: &Ground, draw: RunDraw, plan: &[Exchange]) -> Result<(), Difference> {
     std::thread::scope(|scope| {
         let simulated = scope.spawn(|| simulate(ground, draw, plan)).join();
         simulated.unwrap_or_else(|panic| {
@@ -152,7 +152,7 @@ fn attempt(ground: &Ground, draw: Draw, plan: &[Exchange]) -> Result<(), Differe
     })
 }
 
-fn scenario() -> Scenario {
+fn scenario() -> SimScenario {
     let params = vec![("feature".to_owned(), "+rfc9111".to_owned())];
     let vcl = "sub vcl_recv { if (req.http.X-Pass) { return (pass); } }
         sub vcl_backend_fetch {
@@ -164,14 +164,14 @@ fn scenario() -> Scenario {
             if (bereq.http.X-Keep && !bereq.is_bgfetch && !bereq.http.X-Part) { set bereq.method = \"HEAD\"; }
         }"
     .to_owned();
-    Scenario { name: "rfc9111".to_owned(), params, vcl, ..Scenario::default() }
+    SimScenario { name: "rfc9111".to_owned(), params, vcl, ..SimScenario::default() }
 }
 
-fn simulate(ground: &Ground, draw: Draw, plan: &[Exchange]) -> Result<(), Difference> {
+fn simulate(ground: &Ground, draw: RunDraw, plan: &[Exchange]) -> Result<(), Difference> {
     base::failpoint::plant(draw.fault);
-    let Draw { seed, .. } = draw;
-    let network = Network::install();
-    let world = Rc::new(World::new(ground, &scenario(), seed));
+    let RunDraw { seed, .. } = draw;
+    let network = MemoryNetwork::install();
+    let world = Rc::new(SimWorld::new(ground, &scenario(), seed));
     world.engine.cache.enable_tags(ground.tags);
     let clock = world.clock.clone();
     let watch = || Ok::<(), Difference>(());
@@ -179,7 +179,7 @@ fn simulate(ground: &Ground, draw: Draw, plan: &[Exchange]) -> Result<(), Differ
 }
 
 /// All exchanges of a plan, each compared.
-async fn follow(world: Rc<World>, network: Network, plan: &[Exchange]) -> Result<(), Difference> {
+async fn follow(world: Rc<SimWorld>, network: MemoryNetwork, plan: &[Exchange]) -> Result<(), Difference> {
     let origin = Origin::start(&network, world.clock.clone());
     let mut asker = Asker::new(world.clone());
     let mut model = Model::default();
@@ -207,7 +207,7 @@ async fn follow(world: Rc<World>, network: Network, plan: &[Exchange]) -> Result
     Ok(())
 }
 
-fn compare(expected: &Expected, may_fail: bool, answer: &Answer, asked: Vec<Asked>) -> Result<(), String> {
+fn compare(expected: &Expected, may_fail: bool, answer: &SimAnswer, asked: Vec<Asked>) -> Result<(), String> {
     let differs =
         |what: &str, expected: &dyn fmt::Debug, got: &dyn fmt::Debug| Err(format!("{what}: {got:?}, not {expected:?}"));
     if asked != expected.asked {
@@ -220,7 +220,7 @@ fn compare(expected: &Expected, may_fail: bool, answer: &Answer, asked: Vec<Aske
     if answer.status != expected.status {
         return differs("status", &expected.status, &answer.status);
     }
-    let end = if expected.is_cut { End::Cut } else { End::Whole };
+    let end = if expected.is_cut { SimEnd::Cut } else { SimEnd::Whole };
     if answer.end != end {
         return differs("the end", &end, &answer.end);
     }

@@ -5,14 +5,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use net::Target;
-use testkit_net::memory::Network;
+use net::ConnectTarget;
+use testkit_net::memory::MemoryNetwork;
 
 use super::draw::Answering;
 use super::fields::field;
 use super::model::Asked;
 use crate::origin::ADDRESS;
-use crate::wire::{Broken, Head, Wire};
+use crate::wire::{Broken, SimHead, SimWire};
 
 #[derive(Clone)]
 pub(super) struct Origin(Rc<Inner>);
@@ -28,12 +28,12 @@ struct Turn {
 }
 
 impl Origin {
-    pub fn start(network: &Network, clock: base::Clock) -> Self {
+    pub fn start(network: &MemoryNetwork, clock: base::Clock) -> Self {
         let origin = Origin(Rc::new(Inner { clock, turn: RefCell::default() }));
-        let (listener, serving) = (network.listen(Target::Inet(ADDRESS.into())), origin.clone());
+        let (listener, serving) = (network.listen(ConnectTarget::Inet(ADDRESS.into())), origin.clone());
         drop(rt::spawn(async move {
             loop {
-                let wire = Wire::new(listener.accept().await);
+                let wire = SimWire::new(listener.accept().await);
                 drop(rt::spawn(serve(serving.clone(), wire)));
             }
         }));
@@ -52,7 +52,7 @@ impl Origin {
         asked
     }
 
-    fn note(&self, head: &Head) -> Option<Answering> {
+    fn note(&self, head: &SimHead) -> Option<Answering> {
         let mut turn = self.0.turn.borrow_mut();
         let turn = turn.as_mut()?;
         let of = |name| field(&head.headers, name).map(str::to_owned);
@@ -67,7 +67,7 @@ impl Origin {
     }
 }
 
-async fn serve(origin: Origin, mut wire: Wire) {
+async fn serve(origin: Origin, mut wire: SimWire) {
     while let Ok(Some(head)) = wire.head().await {
         if exchange(&origin, &wire, &head).await.is_err() {
             return;
@@ -76,7 +76,7 @@ async fn serve(origin: Origin, mut wire: Wire) {
 }
 
 /// One request and its answer; `Err`: the connection ends with it.
-async fn exchange(origin: &Origin, wire: &Wire, head: &Head) -> Result<(), Broken> {
+async fn exchange(origin: &Origin, wire: &SimWire, head: &SimHead) -> Result<(), Broken> {
     let answering = origin.note(head).filter(|answering| !answering.is_dead).ok_or(Broken::Ended)?;
     rt::sleep(Duration::from_millis(answering.delay_ms())).await;
     let answer = answering.answer(&head.headers, origin.0.clock.real().0.floor() as i64);

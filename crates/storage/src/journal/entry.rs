@@ -3,11 +3,11 @@
 //! so that another build reads it, or sees that it can't.
 
 /// One thing that happened to the invalidations. Times are seconds of the machine's monotonic clock, `real` is since 1970;
-/// what the machine's clock says means something together with the [`Life`] before.
+/// what the machine's clock says means something together with the [`JournalLife`] before.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Entry {
+pub enum JournalEntry {
     /// A ban came onto the list, or is on it.
-    Ban(Ban),
+    Ban(JournalBan),
     /// Every object that a ban could hit has been tested, or a newer one says the same: its number, else 0.
     Completed {
         /// Number of the ban.
@@ -21,9 +21,9 @@ pub enum Entry {
         seq: u64,
     },
     /// All variants of a digest were purged, wholly or softly.
-    Purge(Purge),
+    Purge(JournalPurge),
     /// All objects that bear a key were purged.
-    TagPurge(TagPurge),
+    TagPurge(JournalTagPurge),
     /// The newest number that was ever given.
     Newest {
         /// The newest number that was ever given.
@@ -35,7 +35,7 @@ pub enum Entry {
         seq: u64,
     },
     /// Another worker writes from here on.
-    Life(Life),
+    Life(JournalLife),
     /// A store that has this number, of an earlier life, may be believed, too.
     Known {
         /// Number of the store.
@@ -70,7 +70,7 @@ pub struct Followed {
 
 /// The writer of a journal, from one start of a worker to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Life {
+pub struct JournalLife {
     /// Drawn for it: a store that lasts has it, too. So each is known to belong to the other.
     pub number: u64,
     /// Number of the machine's start that its clock counts from; 0 when that isn't known.
@@ -79,9 +79,9 @@ pub struct Life {
     pub epoch: f64,
 }
 
-impl Life {
+impl JournalLife {
     /// A time of this life as a later one that is `now` tells it. As long as the machine runs there is nothing to be changed.
-    pub fn translate(&self, seconds: f64, now: &Life) -> f64 {
+    pub fn translate(&self, seconds: f64, now: &JournalLife) -> f64 {
         let is_same = self.boot == now.boot && now.boot != 0;
         if is_same { seconds } else { seconds + (self.epoch - now.epoch) }
     }
@@ -89,16 +89,16 @@ impl Life {
 
 /// A ban as it is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ban {
+pub struct JournalBan {
     /// Number of the ban.
     pub seq: u64,
     /// Time when it was made, in seconds since 1970.
     pub real: f64,
     /// The same time by the monotonic clock.
     pub mono: f64,
-    /// True after an [`Entry::Completed`] for it.
+    /// True after an [`JournalEntry::Completed`] for it.
     pub is_completed: bool,
-    /// Number of the newer ban in [`Entry::Completed`].
+    /// Number of the newer ban in [`JournalEntry::Completed`].
     pub successor: u64,
     /// Expression of the ban, in a form of the cache's own.
     pub spec: Vec<u8>,
@@ -106,7 +106,7 @@ pub struct Ban {
 
 /// A purge as it is kept: new lives from then on; `None` leaves one alone.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Purge {
+pub struct JournalPurge {
     /// Number of the purge.
     pub seq: u64,
     /// Digest that it purged.
@@ -123,7 +123,7 @@ pub struct Purge {
 
 /// A purge by key as it is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TagPurge {
+pub struct JournalTagPurge {
     /// Number of the purge.
     pub seq: u64,
     /// Key of the objects.
@@ -132,13 +132,13 @@ pub struct TagPurge {
     pub soft: Option<f64>,
 }
 
-impl Entry {
+impl JournalEntry {
     /// Writes it behind `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let begin = out.len();
         out.extend_from_slice(&[0; 4]);
         match self {
-            Entry::Ban(ban) => {
+            JournalEntry::Ban(ban) => {
                 out.push(1);
                 put(out, ban.seq);
                 put(out, ban.real.to_bits());
@@ -147,37 +147,37 @@ impl Entry {
                 put(out, ban.successor);
                 out.extend_from_slice(&ban.spec);
             }
-            Entry::Completed { seq, successor } => {
+            JournalEntry::Completed { seq, successor } => {
                 out.push(2);
                 put(out, *seq);
                 put(out, *successor);
             }
-            Entry::Oldest { seq } => one(out, 3, *seq),
-            Entry::Purge(purge) => {
+            JournalEntry::Oldest { seq } => one(out, 3, *seq),
+            JournalEntry::Purge(purge) => {
                 out.push(4);
                 put(out, purge.seq);
                 out.extend_from_slice(&purge.digest);
                 put(out, purge.at.to_bits());
                 [purge.ttl, purge.grace, purge.keep].into_iter().for_each(|life| put_option(out, life));
             }
-            Entry::TagPurge(purge) => {
+            JournalEntry::TagPurge(purge) => {
                 out.push(5);
                 put(out, purge.seq);
                 put_option(out, purge.soft);
                 out.extend_from_slice(&purge.key);
             }
-            Entry::Newest { seq } => one(out, 6, *seq),
-            Entry::Done { seq } => one(out, 7, *seq),
-            Entry::Life(life) => {
+            JournalEntry::Newest { seq } => one(out, 6, *seq),
+            JournalEntry::Done { seq } => one(out, 7, *seq),
+            JournalEntry::Life(life) => {
                 one(out, 8, life.number);
                 put(out, life.boot);
                 put(out, life.epoch.to_bits());
             }
-            Entry::Known { number } => one(out, 9, *number),
-            Entry::Bound => out.push(10),
-            Entry::Reached { seq } => one(out, 11, *seq),
-            Entry::KeysLost { seq } => one(out, 12, *seq),
-            Entry::Followed(place) => {
+            JournalEntry::Known { number } => one(out, 9, *number),
+            JournalEntry::Bound => out.push(10),
+            JournalEntry::Reached { seq } => one(out, 11, *seq),
+            JournalEntry::KeysLost { seq } => one(out, 12, *seq),
+            JournalEntry::Followed(place) => {
                 one(out, 13, place.seq);
                 out.push(u8::from(place.mark.is_some()));
                 put(out, place.mark.unwrap_or_default());
@@ -189,21 +189,21 @@ impl Entry {
     }
 
     /// Reads all that stand in `bytes`; `None` when there is something that no version of ours has written.
-    pub fn decode_all(mut bytes: &[u8]) -> Option<Vec<Entry>> {
+    pub fn decode_all(mut bytes: &[u8]) -> Option<Vec<JournalEntry>> {
         let mut entries = Vec::new();
         while let Some((len, rest)) = bytes.split_first_chunk() {
             let (body, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
-            entries.push(Entry::decode(body)?);
+            entries.push(JournalEntry::decode(body)?);
             bytes = rest;
         }
         bytes.is_empty().then_some(entries)
     }
 
-    fn decode(body: &[u8]) -> Option<Entry> {
+    fn decode(body: &[u8]) -> Option<JournalEntry> {
         let (kind, rest) = body.split_first()?;
         let mut words = Words(rest);
         let entry = match kind {
-            1 => Entry::Ban(Ban {
+            1 => JournalEntry::Ban(JournalBan {
                 seq: words.u64()?,
                 real: words.f64()?,
                 mono: words.f64()?,
@@ -211,9 +211,9 @@ impl Entry {
                 successor: words.u64()?,
                 spec: words.rest(),
             }),
-            2 => Entry::Completed { seq: words.u64()?, successor: words.u64()? },
-            3 => Entry::Oldest { seq: words.u64()? },
-            4 => Entry::Purge(Purge {
+            2 => JournalEntry::Completed { seq: words.u64()?, successor: words.u64()? },
+            3 => JournalEntry::Oldest { seq: words.u64()? },
+            4 => JournalEntry::Purge(JournalPurge {
                 seq: words.u64()?,
                 digest: *words.take()?,
                 at: words.f64()?,
@@ -221,17 +221,19 @@ impl Entry {
                 grace: words.option()?,
                 keep: words.option()?,
             }),
-            5 => Entry::TagPurge(TagPurge { seq: words.u64()?, soft: words.option()?, key: words.rest() }),
-            6 => Entry::Newest { seq: words.u64()? },
-            7 => Entry::Done { seq: words.u64()? },
-            8 => Entry::Life(Life { number: words.u64()?, boot: words.u64()?, epoch: words.f64()? }),
-            9 => Entry::Known { number: words.u64()? },
-            10 => Entry::Bound,
-            11 => Entry::Reached { seq: words.u64()? },
-            12 => Entry::KeysLost { seq: words.u64()? },
+            5 => {
+                JournalEntry::TagPurge(JournalTagPurge { seq: words.u64()?, soft: words.option()?, key: words.rest() })
+            }
+            6 => JournalEntry::Newest { seq: words.u64()? },
+            7 => JournalEntry::Done { seq: words.u64()? },
+            8 => JournalEntry::Life(JournalLife { number: words.u64()?, boot: words.u64()?, epoch: words.f64()? }),
+            9 => JournalEntry::Known { number: words.u64()? },
+            10 => JournalEntry::Bound,
+            11 => JournalEntry::Reached { seq: words.u64()? },
+            12 => JournalEntry::KeysLost { seq: words.u64()? },
             13 => {
                 let (seq, has_mark, mark) = (words.u64()?, words.flag()?, words.u64()?);
-                Entry::Followed(Followed { seq, mark: has_mark.then_some(mark), epoch: words.rest() })
+                JournalEntry::Followed(Followed { seq, mark: has_mark.then_some(mark), epoch: words.rest() })
             }
             _ => return None,
         };

@@ -34,7 +34,7 @@ use std::time::Duration;
 use base::critical::Lock;
 use base::lock::Mutex;
 
-pub use entry::{Ban, Entry, Followed, Life, Purge, TagPurge};
+pub use entry::{Followed, JournalBan, JournalEntry, JournalLife, JournalPurge, JournalTagPurge};
 pub use log::{JournalError, is_foreign};
 pub use medium::{JournalFile, Medium};
 pub use unkept::Unkept;
@@ -49,7 +49,7 @@ const MOST_WAITING: usize = 64 << 20;
 
 /// Position that the journal must reach for an entry to last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Ticket(u64);
+pub struct JournalTicket(u64);
 
 /// The journal of a worker.
 #[derive(Debug)]
@@ -61,13 +61,13 @@ pub struct Journal {
     refused: AtomicU64,
     /// Bytes to be written until the log ought to be begun anew.
     room: AtomicU64,
-    failure: Mutex<Option<Failure>>,
+    failure: Mutex<Option<JournalFailure>>,
     thread: CommitThread,
 }
 
 /// State of an incomplete journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct JournalFailure {
     /// The reason for the failure.
     pub reason: String,
     /// True if the failure is on stable storage, so that nobody will believe the journal; else a former state of it may
@@ -111,7 +111,7 @@ struct Queue {
 }
 
 /// Another worker that serves the same objects.
-pub trait Peer: Send + std::fmt::Debug {
+pub trait JournalPeer: Send + std::fmt::Debug {
     /// Has these entries carried out and kept; returns when that is done.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ struct Writer {
     log: Log,
     /// Reason why the journal is incomplete, if it is, and whether that could be written down.
     failure: Option<(io::Error, bool)>,
-    successor: Option<Box<dyn Peer>>,
+    successor: Option<Box<dyn JournalPeer>>,
 }
 
 impl Journal {
@@ -142,7 +142,7 @@ impl Journal {
     /// The system's.
     pub fn format(medium: impl Medium + 'static) -> io::Result<Journal> {
         let mut first = Vec::new();
-        Entry::Newest { seq: 0 }.encode(&mut first);
+        JournalEntry::Newest { seq: 0 }.encode(&mut first);
         Ok(Journal::of(Log::format(Box::new(medium), &first)?))
     }
 
@@ -151,9 +151,9 @@ impl Journal {
     ///
     /// # Errors
     /// Why it can't be used. Objects from before can't be judged then; [`Journal::format`] makes a new one.
-    pub fn open(medium: impl Medium + 'static) -> Result<(Journal, Vec<Entry>), JournalError> {
+    pub fn open(medium: impl Medium + 'static) -> Result<(Journal, Vec<JournalEntry>), JournalError> {
         let (mut log, payload) = Log::read(Box::new(medium))?;
-        let entries = Entry::decode_all(&payload).ok_or(JournalError::Damaged)?;
+        let entries = JournalEntry::decode_all(&payload).ok_or(JournalError::Damaged)?;
         // Nothing is ever written behind a torn frame.
         log.replace(&payload)?;
         Ok((Journal::of(log), entries))
@@ -174,7 +174,7 @@ impl Journal {
     }
 
     /// Puts an entry behind those that were appended before. It is [`Journal::commit`] that makes it last.
-    pub fn append(&self, entry: &Entry) -> Ticket {
+    pub fn append(&self, entry: &JournalEntry) -> JournalTicket {
         let mut queue = self.queue.lock();
         queue.appended += 1;
         if !queue.is_over {
@@ -187,7 +187,7 @@ impl Journal {
                 (queue.pending, queue.since_cut) = (Vec::new(), None);
             }
         }
-        Ticket(queue.appended)
+        JournalTicket(queue.appended)
     }
 
     /// Returns when the entry lasts, with all that were appended before it; or when it is written down that the journal is
@@ -195,7 +195,7 @@ impl Journal {
     ///
     /// # Errors
     /// Neither could be written: a former state of the journal may come back.
-    pub fn commit(&self, ticket: Ticket) -> io::Result<()> {
+    pub fn commit(&self, ticket: JournalTicket) -> io::Result<()> {
         if self.is_stable(ticket) {
             return Ok(());
         }
@@ -213,7 +213,7 @@ impl Journal {
             false => successor.carry_out(&pending),
         });
         if let Some(Err(error)) = &carried_out {
-            let failure = Failure { reason: error.to_string(), is_written: true };
+            let failure = JournalFailure { reason: error.to_string(), is_written: true };
             self.failure.lock().get_or_insert(failure);
         }
         let result = match (carried_out, &writer.failure) {
@@ -236,7 +236,7 @@ impl Journal {
     ///
     /// # Errors
     /// As [`Journal::commit`], where that is done here.
-    pub fn flush(&self, ticket: Ticket) -> io::Result<()> {
+    pub fn flush(&self, ticket: JournalTicket) -> io::Result<()> {
         if !self.thread.is_needed {
             return self.commit(ticket);
         }
@@ -277,8 +277,8 @@ impl Journal {
     }
 
     /// Ticket of the last appended entry.
-    pub fn newest(&self) -> Ticket {
-        Ticket(self.queue.lock().appended)
+    pub fn newest(&self) -> JournalTicket {
+        JournalTicket(self.queue.lock().appended)
     }
 
     fn tell(&self) {
@@ -287,7 +287,7 @@ impl Journal {
     }
 
     /// True if the entry lasts.
-    pub fn is_stable(&self, ticket: Ticket) -> bool {
+    pub fn is_stable(&self, ticket: JournalTicket) -> bool {
         self.stable.load(Acquire) >= ticket.0
     }
 
@@ -295,7 +295,7 @@ impl Journal {
     ///
     /// # Errors
     /// The journal is incomplete, or could not be written: the successor can't believe what it finds.
-    pub fn hand_over(&self, successor: Box<dyn Peer>) -> io::Result<()> {
+    pub fn hand_over(&self, successor: Box<dyn JournalPeer>) -> io::Result<()> {
         let mut writer = self.writer.lock();
         let (pending, appended, has_overflowed) = {
             let mut queue = self.queue.lock();
@@ -340,7 +340,7 @@ impl Journal {
     }
 
     /// The reason why the journal is incomplete, if it is.
-    pub fn failure(&self) -> Option<Failure> {
+    pub fn failure(&self) -> Option<JournalFailure> {
         self.failure.lock().clone()
     }
 
@@ -381,7 +381,7 @@ impl Journal {
             (error, None) => (error.unwrap_or_else(|| io::ErrorKind::Other.into()), false),
         };
         let told = if was_told { Ok(()) } else { writer.log.renounce() };
-        *self.failure.lock() = Some(Failure { reason: error.to_string(), is_written: told.is_ok() });
+        *self.failure.lock() = Some(JournalFailure { reason: error.to_string(), is_written: told.is_ok() });
         writer.failure = Some((error, told.is_ok()));
         told
     }
@@ -405,7 +405,7 @@ impl Cut<'_> {
     ///
     /// # Errors
     /// The system's. The old log goes on, or the journal is incomplete.
-    pub fn finish(mut self, needed: &[Entry]) -> io::Result<()> {
+    pub fn finish(mut self, needed: &[JournalEntry]) -> io::Result<()> {
         let journal = self.journal;
         let mut payload = Vec::new();
         needed.iter().for_each(|entry| entry.encode(&mut payload));

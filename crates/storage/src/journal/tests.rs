@@ -115,47 +115,61 @@ impl Medium for Disk {
     }
 }
 
-fn ban(seq: u64) -> Entry {
-    Entry::Ban(Ban { seq, real: 1e9 + seq as f64, mono: seq as f64, spec: vec![seq as u8; 9], ..Ban::default() })
+fn ban(seq: u64) -> JournalEntry {
+    JournalEntry::Ban(JournalBan {
+        seq,
+        real: 1e9 + seq as f64,
+        mono: seq as f64,
+        spec: vec![seq as u8; 9],
+        ..JournalBan::default()
+    })
 }
 
 /// Entries of a journal behind the first, which tells the newest number.
-fn reopen(bytes: &[u8]) -> Result<Vec<Entry>, JournalError> {
+fn reopen(bytes: &[u8]) -> Result<Vec<JournalEntry>, JournalError> {
     let (_, entries) = Journal::open(Disk::of(bytes))?;
-    Ok(entries.into_iter().filter(|entry| !matches!(entry, Entry::Newest { .. })).collect())
+    Ok(entries.into_iter().filter(|entry| !matches!(entry, JournalEntry::Newest { .. })).collect())
 }
 
-fn write(journal: &Journal, entry: &Entry) {
+fn write(journal: &Journal, entry: &JournalEntry) {
     journal.commit(journal.append(entry)).unwrap();
 }
 
-fn entries() -> impl Strategy<Value = Entry> {
+fn entries() -> impl Strategy<Value = JournalEntry> {
     let seconds = || -1e9f64..1e10;
     let life = move || prop::option::of(seconds());
     prop_oneof![
         (any::<u64>(), seconds(), any::<bool>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..40)).prop_map(
             |(seq, mono, is_completed, successor, spec)| {
-                Entry::Ban(Ban { seq, real: mono + 1e9, mono, is_completed, successor, spec })
+                JournalEntry::Ban(JournalBan { seq, real: mono + 1e9, mono, is_completed, successor, spec })
             }
         ),
-        (any::<u64>(), any::<u64>()).prop_map(|(seq, successor)| Entry::Completed { seq, successor }),
-        any::<u64>().prop_map(|seq| Entry::Oldest { seq }),
-        (any::<u64>(), any::<[u8; 32]>(), seconds(), life(), life(), life())
-            .prop_map(|(seq, digest, at, ttl, grace, keep)| Entry::Purge(Purge { seq, digest, at, ttl, grace, keep })),
+        (any::<u64>(), any::<u64>()).prop_map(|(seq, successor)| JournalEntry::Completed { seq, successor }),
+        any::<u64>().prop_map(|seq| JournalEntry::Oldest { seq }),
+        (any::<u64>(), any::<[u8; 32]>(), seconds(), life(), life(), life()).prop_map(
+            |(seq, digest, at, ttl, grace, keep)| JournalEntry::Purge(JournalPurge {
+                seq,
+                digest,
+                at,
+                ttl,
+                grace,
+                keep
+            })
+        ),
         (any::<u64>(), life(), prop::collection::vec(any::<u8>(), 0..40))
-            .prop_map(|(seq, soft, key)| Entry::TagPurge(TagPurge { seq, key, soft })),
-        any::<u64>().prop_map(|seq| Entry::Done { seq }),
-        (any::<u64>(), any::<u64>(), seconds()).prop_map(|(number, boot, epoch)| Entry::Life(Life {
+            .prop_map(|(seq, soft, key)| JournalEntry::TagPurge(JournalTagPurge { seq, key, soft })),
+        any::<u64>().prop_map(|seq| JournalEntry::Done { seq }),
+        (any::<u64>(), any::<u64>(), seconds()).prop_map(|(number, boot, epoch)| JournalEntry::Life(JournalLife {
             number,
             boot,
             epoch
         })),
-        any::<u64>().prop_map(|number| Entry::Known { number }),
-        Just(Entry::Bound),
-        any::<u64>().prop_map(|seq| Entry::Reached { seq }),
-        any::<u64>().prop_map(|seq| Entry::KeysLost { seq }),
+        any::<u64>().prop_map(|number| JournalEntry::Known { number }),
+        Just(JournalEntry::Bound),
+        any::<u64>().prop_map(|seq| JournalEntry::Reached { seq }),
+        any::<u64>().prop_map(|seq| JournalEntry::KeysLost { seq }),
         (any::<Vec<u8>>(), any::<u64>(), any::<Option<u64>>())
-            .prop_map(|(epoch, seq, mark)| Entry::Followed(Followed { epoch, seq, mark })),
+            .prop_map(|(epoch, seq, mark)| JournalEntry::Followed(Followed { epoch, seq, mark })),
     ]
 }
 
@@ -179,7 +193,7 @@ fn another_version_is_refused_by_name() {
 
 #[test]
 fn a_time_of_a_machine_that_was_started_again_is_translated() {
-    let life = |boot, epoch| Life { number: 1, boot, epoch };
+    let life = |boot, epoch| JournalLife { number: 1, boot, epoch };
     assert_eq!(life(7, 1e9).translate(50.0, &life(7, 1e9 + 3.0)), 50.0, "the wall clock was set");
     assert_eq!(life(7, 1e9).translate(50.0, &life(8, 1e9 + 60.0)), -10.0);
     assert_eq!(life(0, 1e9).translate(50.0, &life(0, 1e9 + 60.0)), -10.0, "nobody knows");
@@ -213,7 +227,7 @@ fn a_write_that_fails_makes_the_journal_incomplete_and_that_lasts() {
     disk.0.lock().full_at = Some(8192);
     write(&journal, &ban(2));
     write(&journal, &ban(3));
-    assert_eq!(journal.failure(), Some(Failure { reason: "no storage space".to_owned(), is_written: true }));
+    assert_eq!(journal.failure(), Some(JournalFailure { reason: "no storage space".to_owned(), is_written: true }));
     assert!(journal.cut().is_none(), "nothing mends it");
     assert!(matches!(reopen(&disk.bytes()), Err(JournalError::Incomplete)));
 }
@@ -271,15 +285,15 @@ fn what_comes_between_cut_and_finish_is_in_the_new_log_once() {
 
 /// Carries out what it is told, until it is gone.
 #[derive(Clone, Debug, Default)]
-struct Next(Arc<Mutex<(Vec<Entry>, bool)>>);
+struct Next(Arc<Mutex<(Vec<JournalEntry>, bool)>>);
 
-impl Peer for Next {
+impl JournalPeer for Next {
     fn carry_out(&mut self, entries: &[u8]) -> io::Result<()> {
         let mut next = self.0.lock();
         if next.1 {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        next.0.extend(Entry::decode_all(entries).unwrap());
+        next.0.extend(JournalEntry::decode_all(entries).unwrap());
         Ok(())
     }
 }
@@ -468,7 +482,7 @@ fn a_medium_that_stands_still_does_not_fill_the_memory() {
         gate.is_shut.store(true, Relaxed);
         let first = flushed(journal, 1);
         gate.reached.wait();
-        let long = Entry::Ban(Ban { seq: 2, spec: vec![0; 1 << 20], ..Ban::default() });
+        let long = JournalEntry::Ban(JournalBan { seq: 2, spec: vec![0; 1 << 20], ..JournalBan::default() });
         let cut = journal.cut();
         (0..100).for_each(|_| _ = journal.append(&long));
         {
@@ -528,9 +542,9 @@ fn those_who_wait_for_a_sync_share_the_next_one() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Write(Entry),
+    Write(JournalEntry),
     /// Appended and not committed.
-    Append(Entry),
+    Append(JournalEntry),
     /// The log is begun anew, with all entries so far.
     Replace,
     Reopen,
@@ -549,7 +563,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 struct Doing<M> {
     medium: M,
     journal: Journal,
-    all: Vec<Entry>,
+    all: Vec<JournalEntry>,
     written: usize,
 }
 
@@ -585,7 +599,7 @@ impl<M: Medium + Clone + 'static> Doing<M> {
 }
 
 /// True if the journal holds all that was acknowledged, and of the rest a beginning.
-fn is_sound(found: &[Entry], acknowledged: &[Entry], all: &[Entry]) -> bool {
+fn is_sound(found: &[JournalEntry], acknowledged: &[JournalEntry], all: &[JournalEntry]) -> bool {
     found.starts_with(acknowledged) && all.starts_with(found)
 }
 
@@ -670,7 +684,7 @@ proptest! {
 
     #[test]
     fn any_entries_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        if let Some(entries) = Entry::decode_all(&bytes) {
+        if let Some(entries) = JournalEntry::decode_all(&bytes) {
             let mut again = Vec::new();
             entries.iter().for_each(|entry| entry.encode(&mut again));
             prop_assert_eq!(again.len(), bytes.len());

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 use std::task::{Context, Poll};
 
-use super::{Journal, Ticket};
+use super::{Journal, JournalTicket};
 
 /// Entries that don't last yet; ends once they do, or once it is known that they can't: why not. May be dropped.
 #[derive(Debug)]
 #[must_use = "nobody may be told of what isn't kept"]
 pub struct Unkept {
     journal: Arc<Journal>,
-    ticket: Ticket,
+    ticket: JournalTicket,
     waiter: Option<u64>,
 }
 

@@ -5,7 +5,7 @@
 use std::num::NonZeroU64;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::Release};
 
-use sys::arena::Words;
+use sys::arena::ArenaWords;
 
 use crate::home::HomeId;
 use crate::record::RecordFields;
@@ -16,15 +16,15 @@ use crate::records::words::{
 
 /// Words of an object that has no record.
 #[derive(Debug, Default)]
-pub struct OwnFacts(Words);
+pub struct OwnFacts(ArenaWords);
 
 /// A look at the words of an object.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a>(&'a Words);
+pub struct Facts<'a>(&'a ArenaWords);
 
 /// When an object was fresh at the origin, and its lives: as in [`RecordFields`].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Lives {
+pub struct ObjectLives {
     /// Time when it was fresh at the origin.
     pub t_origin: f64,
     /// Seconds it is fresh.
@@ -38,7 +38,7 @@ pub struct Lives {
 impl OwnFacts {
     /// All that `fields` tells but the flags.
     pub fn new(fields: &RecordFields) -> OwnFacts {
-        let words = Words::default();
+        let words = ArenaWords::default();
         words::write_facts(&words, fields);
         words.word(VARY_LENS).store(LONG_VARY, Relaxed);
         words.word(BODY_LEN).store(fields.spec_len, Relaxed);
@@ -68,7 +68,7 @@ impl OwnFacts {
 }
 
 impl<'a> Facts<'a> {
-    pub(crate) fn of_slot(words: &'a Words) -> Self {
+    pub(crate) fn of_slot(words: &'a ArenaWords) -> Self {
         Facts(words)
     }
 
@@ -94,9 +94,9 @@ impl<'a> Facts<'a> {
 
     /// The present lifetimes of the record.
     #[inline]
-    pub fn lives(self) -> Lives {
+    pub fn lives(self) -> ObjectLives {
         let short = |n| f64::from(f32::from_bits(self.word(n)));
-        Lives {
+        ObjectLives {
             t_origin: f64::from_bits(self.wide(T_ORIGIN)),
             ttl: f64::from_bits(self.wide(TTL)),
             grace: short(GRACE),
@@ -105,7 +105,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Changes the lifetimes of the record.
-    pub fn set_lives(self, lives: Lives) {
+    pub fn set_lives(self, lives: ObjectLives) {
         let set = |n, value: f64| self.0.word64(n).store(value.to_bits(), Release);
         let set_short = |n, value: f64| self.0.word(n).store((value as f32).to_bits(), Release);
         // The origin last: what is cut short must not outlive its worker because that dies between two of these words.
@@ -176,7 +176,7 @@ mod tests {
         };
         let own = OwnFacts::new(&fields);
         let facts = own.facts();
-        let lives = Lives { t_origin: 1234.5, ttl: 1e-6, grace: 10.5, keep: 86400.0 };
+        let lives = ObjectLives { t_origin: 1234.5, ttl: 1e-6, grace: 10.5, keep: 86400.0 };
         assert_eq!((facts.digest(), facts.xid(), facts.lives()), (digest, fields.xid, lives));
         assert_eq!((facts.hits(), facts.lengths()), (3, [100, 70_000, 80_000, 4]));
         assert!(facts.is_of(&digest) && !facts.is_of(&[7; 32]));
@@ -187,7 +187,7 @@ mod tests {
         own.set_home(None);
         assert_eq!(own.home(), None);
         facts.raise_ban_seq(16);
-        facts.set_lives(Lives { ttl: 0.0, ..lives });
+        facts.set_lives(ObjectLives { ttl: 0.0, ..lives });
         assert_eq!((facts.wide(BAN_SEQ), facts.lives().ttl), (17, 0.0));
     }
 }

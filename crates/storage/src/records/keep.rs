@@ -4,14 +4,14 @@
 
 use std::num::NonZeroU32;
 
-use sys::arena::{SHARED, Slot};
+use sys::arena::{ArenaSlot, SHARED};
 use sys::extent::PAGE;
 
-use crate::body::{Body, Piece};
+use crate::body::{BodyBlocks, BodyPiece};
 use crate::buf::Buf;
 use crate::compact::{COALESCED, Compact, Rest, SMALL_BODY};
 use crate::record::{RecordFields, RecordId};
-use crate::records::Records;
+use crate::records::StoreRecords;
 use crate::records::words::{self, KEPT, Lengths, STATE};
 use crate::store::Store;
 
@@ -20,19 +20,19 @@ const SHORT_END: usize = PAGE;
 
 /// A body whose bytes are in whole extents, but for its end.
 struct Settled {
-    pieces: Vec<Piece>,
-    end: Option<Piece>,
+    pieces: Vec<BodyPiece>,
+    end: Option<BodyPiece>,
 }
 
 impl Store {
     /// [`Store::keep`] in a store with an arena; `None`: there is no room, or lengths have none.
     pub(crate) fn record(
         &self,
-        records: &Records,
+        records: &StoreRecords,
         fields: &RecordFields,
         head: &[u8],
         tags: &[u8],
-        body: &Body,
+        body: &BodyBlocks,
     ) -> Option<(Compact, RecordId)> {
         let stored = [fields.head_len, fields.spec_len, fields.values_len, fields.aux_len];
         let told: usize = stored.iter().map(|&len| len as usize).sum();
@@ -47,7 +47,7 @@ impl Store {
 
     fn short(
         &self,
-        records: &Records,
+        records: &StoreRecords,
         fields: &RecordFields,
         head: &[u8],
         tags: &[u8],
@@ -65,7 +65,7 @@ impl Store {
 
     fn long(
         &self,
-        records: &Records,
+        records: &StoreRecords,
         fields: &RecordFields,
         head: &[u8],
         tags: &[u8],
@@ -81,8 +81,8 @@ impl Store {
         let lengths = Lengths { head: head.len(), body: end_len, extents: pieces.len(), tags: tags.len() };
         let end_bytes = end.as_ref().map_or(&[][..], |end| &end.buf[..]);
         let (buf, id) = self.written(records, fields, &lengths, &[head, end_bytes, &extents, tags])?;
-        if let Some(Piece { start, .. }) = end {
-            pieces.push(Piece { start, buf: buf.slice(head.len()..head.len() + end_len) });
+        if let Some(BodyPiece { start, .. }) = end {
+            pieces.push(BodyPiece { start, buf: buf.slice(head.len()..head.len() + end_len) });
         }
         let rest = Some(Rest::Blocks(pieces.into_boxed_slice()));
         Some((Compact { head: buf.narrow(0..head.len()), rest }, id))
@@ -91,7 +91,7 @@ impl Store {
     /// A record, which isn't published, and its bytes.
     fn written(
         &self,
-        records: &Records,
+        records: &StoreRecords,
         fields: &RecordFields,
         lengths: &Lengths,
         parts: &[&[u8]],
@@ -116,8 +116,8 @@ impl Store {
     }
 
     /// Moves what isn't in whole extents of the arena there.
-    fn settled(&self, body: &Body) -> Option<Settled> {
-        let (mut pieces, mut loose): (Vec<Piece>, Vec<Piece>) = (Vec::new(), Vec::new());
+    fn settled(&self, body: &BodyBlocks) -> Option<Settled> {
+        let (mut pieces, mut loose): (Vec<BodyPiece>, Vec<BodyPiece>) = (Vec::new(), Vec::new());
         for piece in self.coalesced(body) {
             if self.has_extent_of(&piece.buf) {
                 self.move_loose(&mut loose, &mut pieces)?;
@@ -135,13 +135,13 @@ impl Store {
     }
 
     fn has_extent_of(&self, buf: &Buf) -> bool {
-        let region = self.records().map(Records::region);
+        let region = self.records().map(StoreRecords::region);
         buf.whole_extent()
             .is_some_and(|extent| region.is_some_and(|region| std::sync::Arc::ptr_eq(region, extent.place().0)))
     }
 
     /// Copies these neighbours into extents, as many as make one of a good length together.
-    fn move_loose(&self, loose: &mut Vec<Piece>, into: &mut Vec<Piece>) -> Option<()> {
+    fn move_loose(&self, loose: &mut Vec<BodyPiece>, into: &mut Vec<BodyPiece>) -> Option<()> {
         let mut rest = &loose[..];
         while let Some(first) = rest.first() {
             let mut len = first.buf.len();
@@ -152,7 +152,7 @@ impl Store {
             let (run, after) = rest.split_at(1 + more.count());
             let parts: Vec<&[u8]> = run.iter().map(|piece| &piece.buf[..]).collect();
             let run_len = parts.iter().map(|part| part.len()).sum();
-            into.push(Piece { start: first.start, buf: Buf::over(self.in_pages(&parts, run_len)?) });
+            into.push(BodyPiece { start: first.start, buf: Buf::over(self.in_pages(&parts, run_len)?) });
             self.account().count_request();
             rest = after;
         }
@@ -161,6 +161,6 @@ impl Store {
     }
 }
 
-fn number(slot: &Slot) -> RecordId {
+fn number(slot: &ArenaSlot) -> RecordId {
     RecordId(NonZeroU32::new(slot.number()).expect("no slot has the number 0"))
 }

@@ -6,14 +6,14 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{MutexGuard, PoisonError};
 
-use sys::arena::{Books, Slot};
+use sys::arena::{ArenaSlot, Books};
 
-use crate::body::Piece;
+use crate::body::BodyPiece;
 use crate::buf::Buf;
 use crate::compact::Rest;
 use crate::record::{Cursor, RecordId, Survivor};
 use crate::records::words::{self, HASH, Lengths, NEXT};
-use crate::records::{MOST_LINKS, Records, digest_of, is_live};
+use crate::records::{MOST_LINKS, StoreRecords, digest_of, is_live};
 use crate::store::Charge;
 
 /// A step of the walk looks at so many slots for each survivor that is asked for.
@@ -21,11 +21,11 @@ const LOOKS: usize = 16;
 
 /// A record and its extents, taken out of the unclaimed.
 struct Claimed {
-    slot: Slot,
+    slot: ArenaSlot,
     number: u32,
 }
 
-impl Records {
+impl StoreRecords {
     pub fn survivors(&self, digest: &[u8; 32]) -> Vec<Survivor> {
         if !self.is_adopting() {
             return Vec::new();
@@ -102,7 +102,7 @@ impl Records {
         Some(Survivor { fields, record, head: buf.narrow(0..head_end), tags, rest })
     }
 
-    fn claim_extents(&self, slot: &Slot, lengths: &Lengths) -> Option<Vec<Buf>> {
+    fn claim_extents(&self, slot: &ArenaSlot, lengths: &Lengths) -> Option<Vec<Buf>> {
         let claimed: Vec<Buf> =
             words::extents(slot, lengths).map_while(|(first, len)| self.claim_extent(first, len)).collect();
         (claimed.len() == lengths.extents).then_some(claimed)
@@ -124,7 +124,7 @@ impl Records {
         let mut pieces = Vec::with_capacity(extents.len() + 1);
         let mut add = |buf: Buf| {
             let len = buf.len() as u64;
-            pieces.push(Piece { start, buf });
+            pieces.push(BodyPiece { start, buf });
             start += len;
         };
         extents.into_iter().for_each(&mut add);

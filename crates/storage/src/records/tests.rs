@@ -14,7 +14,7 @@ use crate::*;
 const MB: u64 = 1 << 20;
 
 fn memfd() -> Arc<File> {
-    let map = sys::map::Map::memfd("test", 1).unwrap();
+    let map = sys::map::MemoryMap::memfd("test", 1).unwrap();
     let file = File::from(map.fd().try_clone_to_owned().unwrap());
     file.set_len(0).unwrap();
     Arc::new(file)
@@ -110,7 +110,7 @@ impl Object {
     fn store(store: &Store, xid: u64, body_len: usize, piece: usize) -> Option<Object> {
         let (fields, head, tags) = Self::wanted(xid);
         let head = store.block(&[&head]).ok()?;
-        let mut body = Body::default();
+        let mut body = BodyBlocks::default();
         for part in bytes(xid, body_len).chunks(piece) {
             body.push(store.block(&[part]).ok()?);
         }
@@ -188,7 +188,7 @@ fn what_was_published_survives() {
     first.store().forget(objects[2].record);
     objects[3].head.facts().unwrap().raise_ban_seq(77);
     objects[3].head.facts().unwrap().set_hits(78);
-    let lives = Lives { t_origin: 1.0, ttl: 2.0, grace: 3.0, keep: 4.0 };
+    let lives = ObjectLives { t_origin: 1.0, ttl: 2.0, grace: 3.0, keep: 4.0 };
     objects[4].head.facts().unwrap().set_lives(lives);
     let second = Bed::open(&copy(&file), 4 * MB);
     assert_eq!((second.store().opening().generation, second.store().is_adopting()), (2, true));
@@ -214,7 +214,7 @@ fn two_records_may_share_their_extents() {
     let file = memfd();
     let first = Bed::open(&file, 4 * MB);
     let old = Object::store(first.store(), 1, 100_000, 50_000).unwrap();
-    let mut body = Body::default();
+    let mut body = BodyBlocks::default();
     old.rest.as_ref().unwrap().blocks().iter().for_each(|piece| body.push(piece.buf.clone()));
     let (fields, head, tags) = Object::wanted(2);
     let head = first.store().block(&[&head]).unwrap();

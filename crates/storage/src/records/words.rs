@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use sys::arena::{Slot, Words};
+use sys::arena::{ArenaSlot, ArenaWords};
 
 use crate::record::RecordFields;
 
@@ -76,7 +76,7 @@ pub(super) fn extent_words(first: u32, len: u32) -> [u8; 8] {
 }
 
 /// Writes what isn't of a record's place alone.
-pub(super) fn write_facts(words: &Words, fields: &RecordFields) {
+pub(super) fn write_facts(words: &ArenaWords, fields: &RecordFields) {
     let set = |n: usize, word: u32| words.word(n).store(word, Relaxed);
     let (digest, _) = fields.digest.as_chunks::<4>();
     digest.iter().enumerate().for_each(|(n, bytes)| set(DIGEST + n, u32::from_le_bytes(*bytes)));
@@ -94,7 +94,7 @@ pub(super) fn write_facts(words: &Words, fields: &RecordFields) {
     set(AUX_LEN, fields.aux_len);
 }
 
-pub(super) fn write(slot: &Slot, fields: &RecordFields, lengths: &Lengths) {
+pub(super) fn write(slot: &ArenaSlot, fields: &RecordFields, lengths: &Lengths) {
     let set = |n: usize, word: u32| slot.words().word(n).store(word, Relaxed);
     write_facts(slot.words(), fields);
     set(NEXT, 0);
@@ -106,7 +106,7 @@ pub(super) fn write(slot: &Slot, fields: &RecordFields, lengths: &Lengths) {
 }
 
 /// Reads a record that is complete; `None`: it is damaged.
-pub(super) fn read(slot: &Slot) -> Option<(RecordFields, Lengths)> {
+pub(super) fn read(slot: &ArenaSlot) -> Option<(RecordFields, Lengths)> {
     let get = |n: usize| slot.words().word(n).load(Relaxed);
     let wide = |n: usize| slot.words().word64(n).load(Relaxed);
     let mut digest = [0; 32];
@@ -143,7 +143,7 @@ pub(super) fn read(slot: &Slot) -> Option<(RecordFields, Lengths)> {
 
 /// A sum over what doesn't change but the head block, the body and the tags: those are complete when this is. `None`:
 /// the lengths can't be.
-fn check(slot: &Slot, lengths: &Lengths) -> Option<u32> {
+fn check(slot: &ArenaSlot, lengths: &Lengths) -> Option<u32> {
     if lengths.all().is_none_or(|all| all > slot.bytes().len()) {
         return None;
     }
@@ -163,13 +163,13 @@ fn mix(sum: u64, word: u64) -> u64 {
     (sum ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29)
 }
 
-fn extent_bytes<'a>(slot: &'a Slot, lengths: &Lengths) -> &'a [u8] {
+fn extent_bytes<'a>(slot: &'a ArenaSlot, lengths: &Lengths) -> &'a [u8] {
     let from = lengths.head + lengths.body;
     &slot.bytes()[from..from + lengths.extents * 8]
 }
 
 /// First pages and lengths of the extents of a record that was read.
-pub(super) fn extents<'a>(slot: &'a Slot, lengths: &Lengths) -> impl Iterator<Item = (u32, u32)> + use<'a> {
+pub(super) fn extents<'a>(slot: &'a ArenaSlot, lengths: &Lengths) -> impl Iterator<Item = (u32, u32)> + use<'a> {
     let (extents, _) = extent_bytes(slot, lengths).as_chunks::<8>();
     extents.iter().map(|words| {
         let both = u64::from_le_bytes(*words);
@@ -177,7 +177,7 @@ pub(super) fn extents<'a>(slot: &'a Slot, lengths: &Lengths) -> impl Iterator<It
     })
 }
 
-pub(super) fn tags(slot: &Slot, lengths: &Lengths) -> Vec<u8> {
+pub(super) fn tags(slot: &ArenaSlot, lengths: &Lengths) -> Vec<u8> {
     let from = lengths.head + lengths.body + lengths.extents * 8;
     slot.bytes()[from..from + lengths.tags].to_vec()
 }

@@ -23,7 +23,7 @@ fn enter(limit: &Limit) {
     }
 }
 
-fn wait(limit: &Limit, place: &Place) {
+fn wait(limit: &Limit, place: &LimitPlace) {
     block_on(poll_fn(|cx| limit.poll(place, cx)));
 }
 

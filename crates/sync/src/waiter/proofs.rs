@@ -87,7 +87,7 @@ fn looking_and_waiting_are_one_step() {
                 if waiter.is_called() {
                     return Poll::Ready(());
                 }
-                if let State::Waiting(kept) = &mut *waiter.state.lock() {
+                if let WaiterState::Waiting(kept) = &mut *waiter.state.lock() {
                     *kept = Some(cx.waker().clone());
                 }
                 Poll::Pending

@@ -12,7 +12,7 @@ pub(super) const MOST_PAGES: usize = 16;
 const LEFT_OVER: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Class {
+pub(crate) struct SizeClass {
     pub size: u16,
     pub pages: u8,
     pub slots: u8,
@@ -20,9 +20,9 @@ pub(crate) struct Class {
 
 const COUNT: usize = 112;
 /// Class `n` is `CLASSES[n - 1]`.
-static CLASSES: [Class; COUNT] = classes();
+static CLASSES: [SizeClass; COUNT] = classes();
 
-pub(crate) fn class(number: u8) -> Option<&'static Class> {
+pub(crate) fn class(number: u8) -> Option<&'static SizeClass> {
     CLASSES.get(usize::from(number).checked_sub(1)?)
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn fitting(size: usize, granule: usize) -> Option<u8> {
     (first..=COUNT).find(fits).map(|number| number as u8)
 }
 
-impl Class {
+impl SizeClass {
     pub fn cost(&self) -> u64 {
         (usize::from(self.pages) * PAGE / usize::from(self.slots)) as u64
     }
@@ -49,8 +49,8 @@ impl Class {
     }
 }
 
-const fn classes() -> [Class; COUNT] {
-    let mut classes = [Class { size: 0, pages: 0, slots: 0 }; COUNT];
+const fn classes() -> [SizeClass; COUNT] {
+    let mut classes = [SizeClass { size: 0, pages: 0, slots: 0 }; COUNT];
     let mut number = 1;
     while number <= COUNT {
         let size = match number {
@@ -65,7 +65,7 @@ const fn classes() -> [Class; COUNT] {
     classes
 }
 
-const fn laid_out(size: usize) -> Class {
+const fn laid_out(size: usize) -> SizeClass {
     let (mut pages, mut best, mut least) = (size.div_ceil(PAGE), 0, usize::MAX);
     while pages <= MOST_PAGES {
         let over = pages * PAGE % size;
@@ -80,7 +80,7 @@ const fn laid_out(size: usize) -> Class {
     }
     let slots = best * PAGE / size;
     let slots = if slots > MOST_SLOTS { MOST_SLOTS } else { slots };
-    Class { size: size as u16, pages: best as u8, slots: slots as u8 }
+    SizeClass { size: size as u16, pages: best as u8, slots: slots as u8 }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use triomphe::ThinArc;
 
 use crate::arena::count::Count;
-use crate::arena::{Arena, PAYLOAD, REFS, Words};
+use crate::arena::{Arena, ArenaWords, PAYLOAD, REFS};
 
 /// Pointers to counts of slots have it, those to blocks of the heap don't: both are multiples of four.
 const TAG: usize = 1;
@@ -25,24 +25,24 @@ const _: () = assert!(REFS.is_multiple_of(UNIT) && PAYLOAD - REFS == 8);
 const _: () = assert!(size_of::<Count>() == 4 || cfg!(loom));
 
 #[derive(Debug)]
-pub struct Slot {
+pub struct ArenaSlot {
     at: NonNull<u8>,
     /// Length of the bytes behind the words.
     len: u32,
 }
 
 // SAFETY: a slot isn't tied to a thread: its bytes don't change while there is a handle, its words and counts are atomics.
-unsafe impl Send for Slot {}
+unsafe impl Send for ArenaSlot {}
 // SAFETY: as above.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for ArenaSlot {}
 
 /// Header of a block of the heap, which says where its bytes are.
-pub trait Header: Sized {
+pub trait BlockHeader: Sized {
     fn bytes(block: &ThinArc<Self, u8>) -> &[u8];
 }
 
 /// A counted handle on a range of bytes: 16 bytes, cheap to clone.
-pub struct Bytes<H: Header> {
+pub struct ArenaBytes<H: BlockHeader> {
     at: NonNull<u8>,
     start: u32,
     len: u32,
@@ -50,9 +50,9 @@ pub struct Bytes<H: Header> {
 }
 
 // SAFETY: it is a handle on a block, which may go where a `ThinArc` of that header may go, or on a slot, which may go anywhere.
-unsafe impl<H: Header + Send + Sync> Send for Bytes<H> {}
+unsafe impl<H: BlockHeader + Send + Sync> Send for ArenaBytes<H> {}
 // SAFETY: as above.
-unsafe impl<H: Header + Send + Sync> Sync for Bytes<H> {}
+unsafe impl<H: BlockHeader + Send + Sync> Sync for ArenaBytes<H> {}
 
 fn is_slot(at: NonNull<u8>) -> bool {
     at.addr().get() & TAG != 0
@@ -73,8 +73,8 @@ fn payload(at: NonNull<u8>) -> *const u8 {
 }
 
 /// The words of a slot. The pointer must be a tagged one, and its slot must not be free.
-unsafe fn words<'a>(at: NonNull<u8>) -> &'a Words {
-    let base: *const Words = payload(at).wrapping_byte_sub(PAYLOAD).cast();
+unsafe fn words<'a>(at: NonNull<u8>) -> &'a ArenaWords {
+    let base: *const ArenaWords = payload(at).wrapping_byte_sub(PAYLOAD).cast();
     // SAFETY: the caller's: a slot begins with its words, on a multiple of 16, and they are atomics only.
     unsafe { &*base }
 }
@@ -91,21 +91,21 @@ fn release(at: NonNull<u8>) {
     }
 }
 
-impl Slot {
+impl ArenaSlot {
     /// The first handle on a slot whose bytes nobody will change from now on.
     ///
     /// # Safety
     /// `base` is the first byte of a slot of a mapped arena, with `len` bytes behind the words; the slot is taken, by the
     /// caller alone, who has a handle on the arena that it gives up to the slot.
-    pub(super) unsafe fn first(base: NonNull<u8>, len: u32, odd: bool) -> Slot {
+    pub(super) unsafe fn first(base: NonNull<u8>, len: u32, odd: bool) -> ArenaSlot {
         // SAFETY: within the slot.
         let at = unsafe { base.byte_add(REFS + usize::from(odd) * 4 + TAG) };
         // SAFETY: just made.
         unsafe { count(at) }.first();
-        Slot { at, len }
+        ArenaSlot { at, len }
     }
 
-    pub fn words(&self) -> &Words {
+    pub fn words(&self) -> &ArenaWords {
         // SAFETY: the slot isn't free as long as `self` lives.
         unsafe { words(self.at) }
     }
@@ -120,19 +120,19 @@ impl Slot {
     }
 
     /// A handle on those bytes, for handles on blocks to be mixed with.
-    pub fn into_bytes<H: Header>(self) -> Bytes<H> {
+    pub fn into_bytes<H: BlockHeader>(self) -> ArenaBytes<H> {
         let slot = ManuallyDrop::new(self);
-        Bytes { at: slot.at, start: 0, len: slot.len, block: PhantomData }
+        ArenaBytes { at: slot.at, start: 0, len: slot.len, block: PhantomData }
     }
 }
 
-impl Drop for Slot {
+impl Drop for ArenaSlot {
     fn drop(&mut self) {
         release(self.at);
     }
 }
 
-impl<H: Header> Bytes<H> {
+impl<H: BlockHeader> ArenaBytes<H> {
     /// A handle on the whole of a block: at most 4 GiB.
     pub fn of_block(block: ThinArc<H, u8>) -> Self {
         let len = u32::try_from(H::bytes(&block).len()).expect("blocks are smaller than 4 GiB");
@@ -156,7 +156,7 @@ impl<H: Header> Bytes<H> {
     }
 
     #[inline]
-    pub fn words(&self) -> Option<&Words> {
+    pub fn words(&self) -> Option<&ArenaWords> {
         // SAFETY: the slot isn't free as long as `self` lives.
         is_slot(self.at).then(|| unsafe { words(self.at) })
     }
@@ -196,7 +196,7 @@ impl<H: Header> Bytes<H> {
     }
 }
 
-impl<H: Header> std::ops::Deref for Bytes<H> {
+impl<H: BlockHeader> std::ops::Deref for ArenaBytes<H> {
     type Target = [u8];
 
     #[inline]
@@ -213,7 +213,7 @@ impl<H: Header> std::ops::Deref for Bytes<H> {
     }
 }
 
-impl<H: Header> Clone for Bytes<H> {
+impl<H: BlockHeader> Clone for ArenaBytes<H> {
     #[inline]
     fn clone(&self) -> Self {
         match self.block() {
@@ -224,7 +224,7 @@ impl<H: Header> Clone for Bytes<H> {
     }
 }
 
-impl<H: Header> Drop for Bytes<H> {
+impl<H: BlockHeader> Drop for ArenaBytes<H> {
     #[inline]
     fn drop(&mut self) {
         if is_slot(self.at) {
@@ -241,7 +241,7 @@ mod tests {
 
     struct Plain;
 
-    impl Header for Plain {
+    impl BlockHeader for Plain {
         fn bytes(block: &ThinArc<Self, u8>) -> &[u8] {
             &block.slice
         }
@@ -249,10 +249,10 @@ mod tests {
 
     #[test]
     fn a_handle_on_a_block_counts() {
-        assert_eq!(size_of::<Option<Bytes<Plain>>>(), 16);
+        assert_eq!(size_of::<Option<ArenaBytes<Plain>>>(), 16);
         let block = ThinArc::from_header_and_slice(Plain, b"hello");
         let count = block.clone();
-        let bytes = Bytes::of_block(block);
+        let bytes = ArenaBytes::of_block(block);
         let part = bytes.slice(1..4);
         assert_eq!((&part[..], ThinArc::strong_count(&count), bytes.slot()), (&b"ell"[..], 3, None));
         drop((bytes, part));

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use crate::arena::classes::class;
 use crate::arena::slots::Slots;
 use crate::extent::{EXTENT, PAGE, WHAT};
-use crate::map::Map;
+use crate::map::MemoryMap;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"LACQARNA");
 /// Changes with everything that is laid out here, and with what owners keep in slots.
@@ -36,7 +36,7 @@ const GENERATION_AT: usize = 20;
 pub(super) const RECALLED_AT: usize = 24;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Size {
+pub struct ArenaSize {
     /// Pages for extents and slots. The first isn't used: no slot has the number 0.
     pub pages: u32,
     pub buckets: u32,
@@ -51,7 +51,7 @@ pub(super) fn is_of_this_format(file: &File) -> io::Result<bool> {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    pub size: Size,
+    pub size: ArenaSize,
     pub table: usize,
     pub buckets: usize,
     pub data: usize,
@@ -61,7 +61,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub fn new(size: Size) -> io::Result<Layout> {
+    pub fn new(size: ArenaSize) -> io::Result<Layout> {
         if !size.buckets.is_power_of_two() || size.pages < 2 || size.pages & WHAT != 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -81,7 +81,7 @@ impl Layout {
     }
 
     /// Slots that the threads of the generation before this one were serving, unless that one lives.
-    pub fn take_serving(&self, map: &Map, generation: u32, lives: bool) -> Vec<u32> {
+    pub fn take_serving(&self, map: &MemoryMap, generation: u32, lives: bool) -> Vec<u32> {
         let is_odd = generation % 2 == 1;
         let take =
             |is_odd| (0..SERVING / 2).map(move |thread| map.u32_at(Self::serving(thread, is_odd)).swap(0, Relaxed));
@@ -90,18 +90,18 @@ impl Layout {
         former.into_iter().filter(|&number| number != 0).collect()
     }
 
-    pub fn table_word(&self, map: &Map, page: usize) -> u32 {
+    pub fn table_word(&self, map: &MemoryMap, page: usize) -> u32 {
         map.u32_at(self.table + page * 4).load(Relaxed)
     }
 
-    pub fn format(&self, map: &Map) {
+    pub fn format(&self, map: &MemoryMap) {
         let words = [(VERSION_AT, VERSION), (PAGES_AT, self.size.pages), (BUCKETS_AT, self.size.buckets)];
         words.into_iter().for_each(|(at, word)| map.u32_at(at).store(word, Relaxed));
         map.u64_at(0).store(MAGIC, Release);
     }
 
     /// Checks that the header is one of ours, for an arena of this size.
-    pub fn check(&self, map: &Map) -> Result<(), &'static str> {
+    pub fn check(&self, map: &MemoryMap) -> Result<(), &'static str> {
         let word = |at| map.u32_at(at).load(Relaxed);
         match (map.u64_at(0).load(Relaxed), word(VERSION_AT)) {
             (MAGIC, VERSION) => {}
@@ -115,12 +115,17 @@ impl Layout {
     }
 
     /// Counts one worker more; returns its generation.
-    pub fn next_generation(&self, map: &Map) -> u32 {
+    pub fn next_generation(&self, map: &MemoryMap) -> u32 {
         map.u32_at(GENERATION_AT).fetch_add(1, Relaxed).wrapping_add(1)
     }
 
     /// Reads the table of pages: what is in use goes into `slots`, the gaps to `gap`. Answers how many pages are in use.
-    pub fn read_table(&self, map: &Map, slots: &mut Slots, mut gap: impl FnMut(u32, u32)) -> Result<u64, &'static str> {
+    pub fn read_table(
+        &self,
+        map: &MemoryMap,
+        slots: &mut Slots,
+        mut gap: impl FnMut(u32, u32),
+    ) -> Result<u64, &'static str> {
         let word = |page: u32| self.table_word(map, page as usize);
         let (mut page, mut free_from, mut used) = (1, 1, 0);
         while page < self.size.pages {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::arena::classes::{Class, class};
+use crate::arena::classes::{SizeClass, class};
 
 /// A slab: pages cut into slots of one class. Class 0: pages with one slot that fills them.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ const NONE: u32 = u32::MAX;
 
 /// A slot: its slab, its position there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct SlotPlace {
     pub slab: u32,
     pub slot: u8,
 }
@@ -39,12 +39,12 @@ pub(super) struct Slots {
     /// Extents that were there at opening and that nobody has claimed yet: first page, pages.
     pub extents: HashMap<u32, u32>,
     /// Slots that were freed while another process may still read them; `None`: there is none.
-    pub deferred: Option<Vec<Place>>,
+    pub deferred: Option<Vec<SlotPlace>>,
 }
 
 impl Slab {
     fn all(&self) -> u64 {
-        class(self.class).map_or(1, Class::all)
+        class(self.class).map_or(1, SizeClass::all)
     }
 }
 
@@ -76,15 +76,15 @@ impl Slots {
     }
 
     /// A new slab whose first slot is taken at once.
-    pub fn add(&mut self, first: u32, pages: u32, class: u8) -> Place {
+    pub fn add(&mut self, first: u32, pages: u32, class: u8) -> SlotPlace {
         let number = self.note(Slab { first, pages, class, taken: 1, before: NONE, after: NONE });
         if self.slabs[number as usize].all() != 1 {
             self.open(number);
         }
-        Place { slab: number, slot: 0 }
+        SlotPlace { slab: number, slot: 0 }
     }
 
-    pub fn take(&mut self, class: u8) -> Option<Place> {
+    pub fn take(&mut self, class: u8) -> Option<SlotPlace> {
         let number = self.open[usize::from(class)];
         let slab = self.slabs.get_mut(number as usize)?;
         let slot = (!slab.taken).trailing_zeros() as u8;
@@ -93,11 +93,11 @@ impl Slots {
         if slab.taken == slab.all() {
             self.close(number);
         }
-        Some(Place { slab: number, slot })
+        Some(SlotPlace { slab: number, slot })
     }
 
     /// Frees a slot; answers its slab when that has become empty: it is gone from here, and its pages are the caller's.
-    pub fn put(&mut self, place: Place) -> Option<Slab> {
+    pub fn put(&mut self, place: SlotPlace) -> Option<Slab> {
         let slab = &mut self.slabs[place.slab as usize];
         let bit = 1 << place.slot;
         assert!(slab.taken & bit != 0, "a slot is freed once");
@@ -108,7 +108,7 @@ impl Slots {
 
     /// Does what [`Slots::put`] does, later if another process may still read the slot: that knows those that were
     /// there at opening.
-    pub fn put_or_defer(&mut self, place: Place) -> Option<Slab> {
+    pub fn put_or_defer(&mut self, place: SlotPlace) -> Option<Slab> {
         match &mut self.deferred {
             Some(deferred) if (place.slab as usize) < self.unclaimed.len() => {
                 deferred.push(place);
@@ -140,7 +140,7 @@ impl Slots {
     }
 
     /// Takes a slot that was there at opening, once.
-    pub fn claim(&mut self, place: Place) -> bool {
+    pub fn claim(&mut self, place: SlotPlace) -> bool {
         let Some(unclaimed) = self.unclaimed.get_mut(place.slab as usize) else { return false };
         let bit = 1 << place.slot;
         let is_there = *unclaimed & bit != 0;
@@ -148,7 +148,7 @@ impl Slots {
         is_there
     }
 
-    pub fn is_unclaimed(&self, place: Place) -> bool {
+    pub fn is_unclaimed(&self, place: SlotPlace) -> bool {
         self.unclaimed.get(place.slab as usize).is_some_and(|unclaimed| unclaimed & 1 << place.slot != 0)
     }
 
@@ -169,7 +169,7 @@ impl Slots {
     /// Does what [`Slots::sweep`] does while another process may still read the slots: they are free later.
     pub fn defer_unclaimed(&mut self, number: u32) {
         let Some(unclaimed) = self.unclaimed.get_mut(number as usize).map(std::mem::take) else { return };
-        let places = (0..64).filter(|slot| unclaimed & 1 << slot != 0).map(|slot| Place { slab: number, slot });
+        let places = (0..64).filter(|slot| unclaimed & 1 << slot != 0).map(|slot| SlotPlace { slab: number, slot });
         self.deferred.iter_mut().for_each(|deferred| deferred.extend(places.clone()));
     }
 

@@ -12,16 +12,16 @@ impl Keeper for Counting {
     }
 }
 
-const SIZE: Size = Size { pages: 200, buckets: 16 };
+const SIZE: ArenaSize = ArenaSize { pages: 200, buckets: 16 };
 
 fn memfd() -> File {
-    let map = Map::memfd("test", 1).unwrap();
+    let map = MemoryMap::memfd("test", 1).unwrap();
     let file = File::from(map.fd().try_clone_to_owned().unwrap());
     file.set_len(0).unwrap();
     file
 }
 
-fn open(file: &File) -> (Arc<Arena>, Found, Arc<AtomicU64>) {
+fn open(file: &File) -> (Arc<Arena>, FoundArena, Arc<AtomicU64>) {
     let freed = Arc::new(AtomicU64::new(0));
     let (arena, found) = Arena::open(file, SIZE, 4 * PAGE as u64, Box::new(Counting(freed.clone()))).unwrap();
     (arena, found, freed)
@@ -95,7 +95,7 @@ fn what_was_there_is_claimed_once() {
 fn what_nobody_claims_is_swept() {
     let file = memfd();
     let (first, _, _) = open(&file);
-    let slots: Vec<Slot> = (0..50).map(|_| first.slot(&[&[1; 1000]]).unwrap()).collect();
+    let slots: Vec<ArenaSlot> = (0..50).map(|_| first.slot(&[&[1; 1000]]).unwrap()).collect();
     let _extent = first.region().extent(&[&[1; 9 * PAGE]]).unwrap();
     slots.iter().for_each(|slot| slot.words().word(0).store(5, Relaxed));
     first.freeze();
@@ -136,7 +136,7 @@ fn threads_that_share_handles_never_see_the_bytes_of_another_slot() {
 
 struct NoBlock;
 
-impl Header for NoBlock {
+impl BlockHeader for NoBlock {
     fn bytes(block: &triomphe::ThinArc<Self, u8>) -> &[u8] {
         &block.slice
     }
@@ -193,7 +193,7 @@ fn one_that_waits_finds_what_came_last() {
     assert_eq!(&claimed.bytes()[..4], b"late");
     assert!(first.slot(&[b"x"]).is_none() && first.region().extent(&[b"x"]).is_none());
     assert!(second.slot(&[b"x"]).is_some());
-    let (size, err) = (Size { pages: 300, buckets: 16 }, io::ErrorKind::InvalidData);
+    let (size, err) = (ArenaSize { pages: 300, buckets: 16 }, io::ErrorKind::InvalidData);
     assert_eq!(Arena::reserve(&file, size, 0, Box::new(Counting::default())).unwrap_err().kind(), err);
 }
 
@@ -202,10 +202,10 @@ fn one_that_waits_finds_what_came_last() {
 fn what_a_former_owner_reads_is_used_again_only_when_it_has_let_go() {
     let file = memfd();
     let (first, ..) = open(&file);
-    let slots: Vec<Slot> = (0..40u8).map(|n| first.slot(&[&[n; 1000]]).unwrap()).collect();
+    let slots: Vec<ArenaSlot> = (0..40u8).map(|n| first.slot(&[&[n; 1000]]).unwrap()).collect();
     let extents: Vec<Extent> = (0..8u8).map(|n| first.region().extent(&[&[100 + n; 2 * PAGE]]).unwrap()).collect();
     let second = hand_over(&file, &first);
-    let read = |slots: &[Slot], extents: &[Extent], what| {
+    let read = |slots: &[ArenaSlot], extents: &[Extent], what| {
         for slot in slots {
             let number = slot.bytes()[0];
             assert!(slot.bytes()[..1000].iter().all(|&byte| byte == number && byte < 40), "{what} {number}");
@@ -224,7 +224,7 @@ fn what_a_former_owner_reads_is_used_again_only_when_it_has_let_go() {
     {
         let mut books = second.books();
         // What isn't claimed is swept.
-        let claimed: Vec<Slot> = slots[5..].iter().map(|slot| books.claim(slot.number()).unwrap()).collect();
+        let claimed: Vec<ArenaSlot> = slots[5..].iter().map(|slot| books.claim(slot.number()).unwrap()).collect();
         let found: Vec<_> =
             extents[1..].iter().map(|extent| books.claim_extent(extent.place().1, 2 * PAGE as u32).unwrap()).collect();
         drop(books);
@@ -262,7 +262,7 @@ fn what_a_former_owner_reads_is_used_again_only_when_it_has_let_go() {
 fn an_owner_that_dies_beside_a_former_one_leaves_a_sound_arena() {
     let file = memfd();
     let (first, ..) = open(&file);
-    let slots: Vec<Slot> = (0..40u8).map(|n| first.slot(&[&[n; 1000]]).unwrap()).collect();
+    let slots: Vec<ArenaSlot> = (0..40u8).map(|n| first.slot(&[&[n; 1000]]).unwrap()).collect();
     let second = hand_over(&file, &first);
     let claimed = second.books().claim(slots[3].number()).unwrap();
     drop(claimed);

@@ -8,9 +8,9 @@ use crate::arena::WORDS;
 /// See the module. A pair of words is used as one or as two, not now so and now so.
 #[derive(Debug, Default)]
 #[repr(C, align(8))]
-pub struct Words([AtomicU32; WORDS]);
+pub struct ArenaWords([AtomicU32; WORDS]);
 
-impl Words {
+impl ArenaWords {
     #[inline]
     pub fn word(&self, n: usize) -> &AtomicU32 {
         &self.0[n]
@@ -34,10 +34,10 @@ mod tests {
 
     #[test]
     fn two_words_are_one_little_endian() {
-        let words = Words::default();
+        let words = ArenaWords::default();
         words.word64(4).store(0x0102_0304_0506_0708, Relaxed);
         let both = [3, 4, 5, 6].map(|n| words.word(n).load(Relaxed));
         assert_eq!(both, [0, 0x0506_0708, 0x0102_0304, 0]);
-        assert_eq!((size_of::<Words>(), align_of::<Words>()), (WORDS * 4, 8));
+        assert_eq!((size_of::<ArenaWords>(), align_of::<ArenaWords>()), (WORDS * 4, 8));
     }
 }

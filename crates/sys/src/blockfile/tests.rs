@@ -33,7 +33,7 @@ fn sized(bytes: u64) -> BlockOptions {
     BlockOptions { bytes: Some(bytes), ..BlockOptions::default() }
 }
 
-fn says(opened: Result<BlockFile, OpenError>, expect: &str) {
+fn says(opened: Result<BlockFile, BlockFileError>, expect: &str) {
     let text = opened.map_or_else(|error| error.to_string(), |file| format!("opened, {} bytes", file.len()));
     assert!(text.contains(expect), "{text:?} for {expect:?}");
 }
@@ -88,8 +88,8 @@ fn a_second_user_is_refused_and_told_who_the_first_is() {
     let read = |access| BlockOptions { access, ..BlockOptions::default() };
     let own = format!("is used by another process ({})", std::process::id());
     says(BlockFile::open(&place.file(), &sized(BLOCK as u64)), &own);
-    says(BlockFile::open(&place.file(), &read(Access::ExclusiveRead)), "is used by another process");
-    says(BlockFile::open(&place.file(), &read(Access::Read)), "opened, 4096 bytes");
+    says(BlockFile::open(&place.file(), &read(FileAccess::ExclusiveRead)), "is used by another process");
+    says(BlockFile::open(&place.file(), &read(FileAccess::Read)), "opened, 4096 bytes");
     // Who is handed the descriptor has the lock as well, and it lasts as long as either.
     let heir = BlockFile::from_file(first.file.try_clone().unwrap(), &sized(BLOCK as u64)).unwrap();
     drop(first);
@@ -126,7 +126,7 @@ fn what_holds_no_blocks_is_told_apart() {
 
 #[test]
 fn direct_io_is_refused_just_where_it_cannot_be_had() {
-    let options = |direct| BlockOptions { direct, access: Access::Read, ..BlockOptions::default() };
+    let options = |direct| BlockOptions { direct, access: FileAccess::Read, ..BlockOptions::default() };
     for dir in [std::env::temp_dir(), PathBuf::from("/dev/shm")] {
         let path = dir.join(format!("lacquer-direct-{}", std::process::id()));
         std::fs::write(&path, vec![1; BLOCK]).unwrap();
@@ -177,7 +177,7 @@ fn a_block_device_is_used_as_it_is() {
     file.sync().unwrap();
     // As a mount has it: the system itself keeps others out.
     says(BlockFile::open(&device.0, &BlockOptions::default()), "is mounted or used otherwise");
-    let read = BlockOptions { access: Access::Read, ..BlockOptions::default() };
+    let read = BlockOptions { access: FileAccess::Read, ..BlockOptions::default() };
     says(BlockFile::open(&device.0, &read), "opened, 20480 bytes");
     drop(file);
     says(BlockFile::open(&device.0, &sized(2 * BLOCK as u64)), "opened, 8192 bytes");

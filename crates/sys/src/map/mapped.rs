@@ -10,19 +10,19 @@ use std::ptr::NonNull;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-use super::Map;
+use super::MemoryMap;
 
-impl Map {
+impl MemoryMap {
     /// Anonymous memory of `len` bytes, zeroed, that can be passed to another process by its descriptor.
-    pub fn memfd(name: &str, len: usize) -> io::Result<Map> {
+    pub fn memfd(name: &str, len: usize) -> io::Result<MemoryMap> {
         let name = CString::new(name)?;
         let fd = memfd_create(name.as_c_str(), MFdFlags::MFD_CLOEXEC)?;
         nix::unistd::ftruncate(&fd, len as i64)?;
-        Map::from_fd(fd, len)
+        MemoryMap::from_fd(fd, len)
     }
 
     /// Maps `len` bytes of what the descriptor refers to; it must be at least that long.
-    pub fn from_fd(fd: OwnedFd, len: usize) -> io::Result<Map> {
+    pub fn from_fd(fd: OwnedFd, len: usize) -> io::Result<MemoryMap> {
         let size = NonZeroUsize::new(len).ok_or(io::ErrorKind::InvalidInput)?;
         let have = nix::sys::stat::fstat(&fd)?.st_size;
         if have < len as i64 {
@@ -31,11 +31,11 @@ impl Map {
         // SAFETY: a new shared mapping at an address of the kernel's choice aliases nothing of ours.
         let base =
             unsafe { mmap(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, &fd, 0) }?;
-        Ok(Map { base: base.cast(), len, fd })
+        Ok(MemoryMap { base: base.cast(), len, fd })
     }
 
-    /// [`Map::from_fd`] at an address that is a multiple of `align`, a power of two and of a page.
-    pub(crate) fn aligned(fd: OwnedFd, len: usize, align: usize) -> io::Result<Map> {
+    /// [`MemoryMap::from_fd`] at an address that is a multiple of `align`, a power of two and of a page.
+    pub(crate) fn aligned(fd: OwnedFd, len: usize, align: usize) -> io::Result<MemoryMap> {
         assert!(align.is_power_of_two() && align.is_multiple_of(4096), "an alignment of pages");
         let len = len.next_multiple_of(4096);
         let wide = len.checked_add(align).and_then(NonZeroUsize::new).ok_or(io::ErrorKind::InvalidInput)?;
@@ -63,7 +63,7 @@ impl Map {
         // SAFETY: the end of the mapping, within the reserved range or at its end.
         unmap(unsafe { base.add(len) }, align - before);
         match mapped {
-            Ok(_) => Ok(Map { base, len, fd }),
+            Ok(_) => Ok(MemoryMap { base, len, fd }),
             Err(error) => {
                 unmap(base, len);
                 Err(error.into())
@@ -103,7 +103,7 @@ impl Map {
     }
 }
 
-impl Drop for Map {
+impl Drop for MemoryMap {
     fn drop(&mut self) {
         // SAFETY: exactly the range that `of` mapped; nothing borrowed from it outlives `self`.
         let _ = unsafe { munmap(self.base.cast(), self.len) };

@@ -87,15 +87,17 @@ pub fn steer(member: impl AsFd, steering: &Steering) -> io::Result<()> {
 mod tests {
     use std::net::UdpSocket;
 
-    use super::super::{Batch, bind_steered};
+    use super::super::{DatagramBatch, bind_steered};
     use super::*;
 
     #[test]
     fn a_connection_id_names_socket_and_worker() {
         const MEMBERS: usize = 3;
         let group = bind_steered("127.0.0.1:0".parse().unwrap(), MEMBERS).unwrap();
-        let crate::sock::Name::Inet(addr) = crate::sock::local_name(&group[0]).unwrap() else { panic!("UDP is inet") };
-        let mut batch = Batch::new(1);
+        let crate::sock::SocketName::Inet(addr) = crate::sock::local_name(&group[0]).unwrap() else {
+            panic!("UDP is inet")
+        };
+        let mut batch = DatagramBatch::new(1);
         let mut check = |id: [u8; 3], set: usize| {
             let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
             let member = &group[set * MEMBERS + usize::from(id[0]) % MEMBERS];

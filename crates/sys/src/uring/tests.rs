@@ -23,10 +23,10 @@ fn file(name: &str, direct: Direct) -> (Arc<BlockFile>, PathBuf) {
 }
 
 /// Runs `test` with a ring on such a file, with the page cache and past it. Where rings are forbidden there is nothing to test.
-fn with_ring(name: &str, pool: Option<&Arc<Pool>>, test: impl Fn(&mut Ring)) {
+fn with_ring(name: &str, pool: Option<&Arc<PagePool>>, test: impl Fn(&mut IoRing)) {
     for direct in [Direct::IfPossible, Direct::Never] {
         let (file, path) = file(name, direct);
-        let ring = Ring::new(file, 8, pool, None);
+        let ring = IoRing::new(file, 8, pool, None);
         std::fs::remove_file(path).unwrap();
         match ring {
             Ok(mut ring) => test(&mut ring),
@@ -35,7 +35,7 @@ fn with_ring(name: &str, pool: Option<&Arc<Pool>>, test: impl Fn(&mut Ring)) {
     }
 }
 
-fn all(ring: &mut Ring) -> Vec<Ended> {
+fn all(ring: &mut IoRing) -> Vec<Ended> {
     let mut ended = Vec::new();
     while !ring.is_idle() {
         ring.run(true, &mut ended).unwrap();
@@ -46,14 +46,14 @@ fn all(ring: &mut Ring) -> Vec<Ended> {
 
 #[test]
 fn operations_end_with_their_own_tags_and_bytes() {
-    let pool = Pool::new(1).unwrap();
+    let pool = PagePool::new(1).unwrap();
     with_ring("tags", Some(&pool), |ring| {
         for tag in 0..8 {
             let into = if tag % 2 == 0 { pool.take(BLOCK) } else { Pages::zeroed(BLOCK) };
-            ring.push(tag, Job::Read { at: tag * 3 * BLOCK as u64, into }).unwrap();
+            ring.push(tag, RingJob::Read { at: tag * 3 * BLOCK as u64, into }).unwrap();
         }
         assert_eq!(ring.room(), 0);
-        assert!(ring.push(9, Job::Sync).is_err(), "more than there is room for");
+        assert!(ring.push(9, RingJob::Sync).is_err(), "more than there is room for");
         let ended = all(ring);
         let first_bytes: Vec<_> = ended.iter().map(|(tag, pages)| (*tag, pages.as_ref().unwrap()[0])).collect();
         assert_eq!(first_bytes, (0..8).map(|tag| (tag, tag as u8 * 3)).collect::<Vec<_>>());
@@ -62,16 +62,16 @@ fn operations_end_with_their_own_tags_and_bytes() {
 
 #[test]
 fn what_is_written_is_read_again() {
-    let pool = Pool::new(1).unwrap();
+    let pool = PagePool::new(1).unwrap();
     with_ring("writes", Some(&pool), |ring| {
         for (tag, mut from) in [pool.take(2 * BLOCK), Pages::zeroed(2 * BLOCK)].into_iter().enumerate() {
             from.fill(100 + tag as u8);
-            ring.push(tag as u64, Job::Write { at: tag as u64 * 4 * BLOCK as u64, from: Arc::new(from) }).unwrap();
+            ring.push(tag as u64, RingJob::Write { at: tag as u64 * 4 * BLOCK as u64, from: Arc::new(from) }).unwrap();
         }
         assert!(all(ring).iter().all(|(_, result)| result.as_ref().is_ok_and(|pages| pages.is_empty())));
-        ring.push(2, Job::Sync).unwrap();
+        ring.push(2, RingJob::Sync).unwrap();
         assert!(all(ring)[0].1.is_ok());
-        ring.push(3, Job::Read { at: 0, into: pool.take(8 * BLOCK) }).unwrap();
+        ring.push(3, RingJob::Read { at: 0, into: pool.take(8 * BLOCK) }).unwrap();
         let (_, read) = all(ring).remove(0);
         let read = read.unwrap();
         let first_bytes: Vec<_> = read.chunks(BLOCK).map(|block| block[BLOCK - 1]).collect();
@@ -82,8 +82,8 @@ fn what_is_written_is_read_again() {
 #[test]
 fn a_file_that_ends_before_the_operation_is_an_error() {
     with_ring("short", None, |ring| {
-        ring.push(0, Job::Read { at: (BLOCKS - 1) * BLOCK as u64, into: Pages::zeroed(2 * BLOCK) }).unwrap();
-        ring.push(1, Job::Read { at: BLOCKS * BLOCK as u64, into: Pages::zeroed(BLOCK) }).unwrap();
+        ring.push(0, RingJob::Read { at: (BLOCKS - 1) * BLOCK as u64, into: Pages::zeroed(2 * BLOCK) }).unwrap();
+        ring.push(1, RingJob::Read { at: BLOCKS * BLOCK as u64, into: Pages::zeroed(BLOCK) }).unwrap();
         for (_, result) in all(ring) {
             assert_eq!(result.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         }
@@ -106,11 +106,11 @@ fn the_bell_ends_a_wait_in_which_nothing_else_does() {
 
 #[test]
 fn a_ring_that_goes_waits_for_its_operations() {
-    let pool = Pool::new(1).unwrap();
+    let pool = PagePool::new(1).unwrap();
     with_ring("drop", Some(&pool), |ring| {
         let mut ended = Vec::new();
         for tag in 0..8 {
-            ring.push(tag, Job::Read { at: 0, into: pool.take(BLOCK) }).unwrap();
+            ring.push(tag, RingJob::Read { at: 0, into: pool.take(BLOCK) }).unwrap();
         }
         ring.run(false, &mut ended).unwrap();
     });
@@ -123,7 +123,7 @@ fn a_lock_on_what_a_ring_holds_lasts_as_long_as_the_ring() {
     let lock = crate::fd::memfd("lock").unwrap();
     let mine = Arc::new(crate::fd::reopen(&lock).unwrap());
     mine.lock().unwrap();
-    let Ok(mut ring) = Ring::new(file, 8, None, Some(&mine)) else { return };
+    let Ok(mut ring) = IoRing::new(file, 8, None, Some(&mine)) else { return };
     let others = crate::fd::reopen(&lock).unwrap();
     assert!(others.try_lock().is_err());
     // As when a process ends: what it had open is closed first.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The JSON document of a set, as varnish-7.1's statistics library reads it: every member is a string but `index`.
 
-use super::{Elem, Format, Kind, Level, Set};
+use super::{CounterFields, CounterFormat, CounterKind, CounterLevel, Elem};
 use crate::json::quote_into;
 
 /// The document for `T`: compact JSON, ASCII, without a final NUL. `index` is the byte offset in the segment's body.
-pub fn json_doc<T: Set>() -> String {
+pub fn json_doc<T: CounterFields>() -> String {
     let mut out = String::with_capacity(256 + T::ELEMS.len() * 240);
     out.push_str("{\"version\":\"1\",\"name\":");
     quote_into(&mut out, &T::NAME.to_ascii_lowercase());
@@ -49,27 +49,27 @@ fn push_elem(out: &mut String, elem: &Elem, index: usize) {
     out.push_str(&format!(",\"index\":{index}}}"));
 }
 
-fn kind_text(kind: Kind) -> &'static str {
+fn kind_text(kind: CounterKind) -> &'static str {
     match kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Bitmap => "bitmap",
+        CounterKind::Counter => "counter",
+        CounterKind::Gauge => "gauge",
+        CounterKind::Bitmap => "bitmap",
     }
 }
 
-fn level_text(level: Level) -> &'static str {
+fn level_text(level: CounterLevel) -> &'static str {
     match level {
-        Level::Info => "info",
-        Level::Diag => "diag",
-        Level::Debug => "debug",
+        CounterLevel::Info => "info",
+        CounterLevel::Diag => "diag",
+        CounterLevel::Debug => "debug",
     }
 }
 
-fn format_text(format: Format) -> &'static str {
+fn format_text(format: CounterFormat) -> &'static str {
     match format {
-        Format::Integer => "integer",
-        Format::Bytes => "bytes",
-        Format::Bitmap => "bitmap",
-        Format::Duration => "duration",
+        CounterFormat::Integer => "integer",
+        CounterFormat::Bytes => "bytes",
+        CounterFormat::Bitmap => "bitmap",
+        CounterFormat::Duration => "duration",
     }
 }

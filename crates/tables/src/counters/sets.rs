@@ -3,7 +3,7 @@
 //!
 //! A row: name, type, level, format, group, short text, and a long text where the short one is not enough.
 
-use super::{Counter, Elem, Format, Kind, Level, Set};
+use super::{Counter, CounterFields, CounterFormat, CounterKind, CounterLevel, Elem};
 
 macro_rules! set {
     ($(#[$doc:meta])* $ty:ident $name:literal $order:literal $oneliner:literal;
@@ -15,17 +15,17 @@ macro_rules! set {
             $(#[doc = $text] pub $field: Counter,)*
         }
 
-        impl super::sealed::Sealed for $ty {}
+        impl super::sealed::SealedCounters for $ty {}
 
-        impl Set for $ty {
+        impl CounterFields for $ty {
             const NAME: &'static str = $name;
             const ORDER: u32 = $order;
             const ONELINER: &'static str = $oneliner;
             const ELEMS: &'static [Elem] = &[$(Elem {
                 name: stringify!($field),
-                kind: Kind::$kind,
-                level: Level::$level,
-                format: Format::$format,
+                kind: CounterKind::$kind,
+                level: CounterLevel::$level,
+                format: CounterFormat::$format,
                 group: $group,
                 oneliner: $text,
                 docs: concat!("" $(, $docs)?),
@@ -41,7 +41,7 @@ macro_rules! set {
 /// The set of counters of [`crate::no_hit::NoHit`], declared there.
 macro_rules! no_hit_set {
     ($($field:ident $text:literal;)*) => {
-        use crate::counters::{Counter, Elem, Format, Kind, Level, Set};
+        use crate::counters::{Counter, Elem, CounterFormat, CounterKind, CounterLevel, CounterFields};
 
         /// Requests that weren't hits, by reason.
         #[derive(Debug, Default)]
@@ -50,17 +50,17 @@ macro_rules! no_hit_set {
             $(#[doc = $text] pub $field: Counter,)*
         }
 
-        impl crate::counters::sealed::Sealed for NoHitCounts {}
+        impl crate::counters::sealed::SealedCounters for NoHitCounts {}
 
-        impl Set for NoHitCounts {
+        impl CounterFields for NoHitCounts {
             const NAME: &'static str = "NOHIT";
             const ORDER: u32 = 15;
             const ONELINER: &'static str = "Requests that weren't hits, by reason";
             const ELEMS: &'static [Elem] = &[$(Elem {
                 name: stringify!($field),
-                kind: Kind::Counter,
-                level: Level::Info,
-                format: Format::Integer,
+                kind: CounterKind::Counter,
+                level: CounterLevel::Info,
+                format: CounterFormat::Integer,
                 group: "",
                 oneliner: $text,
                 docs: "",

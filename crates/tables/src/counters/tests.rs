@@ -3,7 +3,7 @@
 
 use super::*;
 
-fn check<T: Set>(elems: usize) {
+fn check<T: CounterFields>(elems: usize) {
     assert_eq!((T::ELEMS.len(), size_of::<T>(), align_of::<T>()), (elems, elems * 8, 8), "{}", T::NAME);
     let set = T::default();
     for (i, elem) in T::ELEMS.iter().enumerate() {

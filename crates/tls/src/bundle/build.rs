@@ -6,11 +6,14 @@ use std::collections::hash_map::Entry as Slot;
 
 use zeroize::Zeroizing;
 
-use super::{DER, ENTRIES, Entry, GLOBAL, HEAD_BYTES, LISTS, List, ListKind, MAGIC, NAMES, SCOPES, Scope, TABLES};
+use super::{
+    BundleEntry, CertificateScope, DER, ENTRIES, GLOBAL, HEAD_BYTES, LISTS, List, ListKind, MAGIC, NAMES, SCOPES,
+    TABLES,
+};
 use crate::pem::KeyForm;
 use crate::server::ClientPolicy;
 use crate::settings::Overrides;
-use crate::wire::Writer;
+use crate::wire::WireWriter;
 
 pub struct Material<'a> {
     pub form: KeyForm,
@@ -20,20 +23,20 @@ pub struct Material<'a> {
 }
 
 /// A bundle that is being put together. Entries come in the order in which they were listed.
-pub struct Builder<'a> {
-    scopes: Vec<Scope>,
+pub struct BundleBuilder<'a> {
+    scopes: Vec<CertificateScope>,
     lists: Vec<&'a List>,
-    entries: Vec<(&'a Entry, Material<'a>)>,
+    entries: Vec<(&'a BundleEntry, Material<'a>)>,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> BundleBuilder<'a> {
     /// With these scopes, the first of which is the global one (their defaults are found here), and these lists.
-    pub fn new(scopes: Vec<Scope>, lists: Vec<&'a List>) -> Builder<'a> {
+    pub fn new(scopes: Vec<CertificateScope>, lists: Vec<&'a List>) -> BundleBuilder<'a> {
         assert!(!scopes.is_empty(), "the global scope is always there");
-        Builder { scopes, lists, entries: Vec::new() }
+        BundleBuilder { scopes, lists, entries: Vec::new() }
     }
 
-    pub fn add(&mut self, entry: &'a Entry, material: Material<'a>) {
+    pub fn add(&mut self, entry: &'a BundleEntry, material: Material<'a>) {
         self.entries.push((entry, material));
     }
 
@@ -43,7 +46,7 @@ impl<'a> Builder<'a> {
             scope.default = default_of(&self.entries, number as u32);
             scope.differs = number as u32 != GLOBAL && differs(&self.entries, number as u32, scope, &global);
         }
-        let mut out = Writer(Zeroizing::new(Vec::with_capacity(self.most_bytes())));
+        let mut out = WireWriter(Zeroizing::new(Vec::with_capacity(self.most_bytes())));
         out.0.resize(HEAD_BYTES, 0);
         let mut tables = [(0, 0); TABLES];
         let mut seen: HashMap<&[u8], u32> = HashMap::new();
@@ -113,14 +116,19 @@ impl<'a> Builder<'a> {
 }
 
 /// The last that was named so, or else the first of the scope.
-fn default_of(entries: &[(&Entry, Material<'_>)], scope: u32) -> Option<u32> {
+fn default_of(entries: &[(&BundleEntry, Material<'_>)], scope: u32) -> Option<u32> {
     let of_scope = || entries.iter().enumerate().filter(|(_, (entry, _))| entry.scope == scope);
     // Of later commits first; within a commit the last.
     let named = of_scope().filter(|(_, (entry, _))| entry.is_default).max_by_key(|(at, (entry, _))| (entry.batch, *at));
     named.or_else(|| of_scope().next()).map(|(at, _)| at as u32)
 }
 
-fn differs(entries: &[(&Entry, Material<'_>)], number: u32, scope: &Scope, global: &Overrides) -> bool {
+fn differs(
+    entries: &[(&BundleEntry, Material<'_>)],
+    number: u32,
+    scope: &CertificateScope,
+    global: &Overrides,
+) -> bool {
     let of = |number: u32| entries.iter().map(|(entry, _)| *entry).filter(move |entry| entry.scope == number);
     let takes_global = scope.matches_global || of(number).next().is_none();
     let shown = of(number).chain(of(GLOBAL).filter(|_| takes_global));
@@ -130,7 +138,7 @@ fn differs(entries: &[(&Entry, Material<'_>)], number: u32, scope: &Scope, globa
 }
 
 /// Each name of each scope, sorted, with the certificate that has it: of the latest commit, and there the first.
-fn chosen_names<'a>(entries: &[(&'a Entry, Material<'_>)]) -> Vec<(u32, &'a str, u32)> {
+fn chosen_names<'a>(entries: &[(&'a BundleEntry, Material<'_>)]) -> Vec<(u32, &'a str, u32)> {
     let mut names: Vec<(u32, &str, u32)> = Vec::new();
     for (at, (entry, _)) in entries.iter().enumerate() {
         names.extend(entry.facts.names.iter().map(|name| (entry.scope, name.as_str(), at as u32)));
@@ -141,9 +149,9 @@ fn chosen_names<'a>(entries: &[(&'a Entry, Material<'_>)]) -> Vec<(u32, &'a str,
     names
 }
 
-fn write_entry(out: &mut Writer, entry: &Entry, material: &Material<'_>, number_of: impl Fn(&[u8]) -> u32) {
-    let Entry { id, scope, batch, is_default, path, key_path, ocsp_path, .. } = entry;
-    let Entry { is_ocsp_awaited, staple, overrides, facts, .. } = entry;
+fn write_entry(out: &mut WireWriter, entry: &BundleEntry, material: &Material<'_>, number_of: impl Fn(&[u8]) -> u32) {
+    let BundleEntry { id, scope, batch, is_default, path, key_path, ocsp_path, .. } = entry;
+    let BundleEntry { is_ocsp_awaited, staple, overrides, facts, .. } = entry;
     out.u32(*scope);
     out.u32(*batch);
     out.u8(u8::from(*is_default));
@@ -164,7 +172,7 @@ fn write_entry(out: &mut Writer, entry: &Entry, material: &Material<'_>, number_
     material.chain.iter().for_each(|der| out.u32(number_of(der)));
 }
 
-fn write_scope(out: &mut Writer, scope: &Scope) -> u64 {
+fn write_scope(out: &mut WireWriter, scope: &CertificateScope) -> u64 {
     let at = out.place();
     out.bytes(scope.name.as_bytes());
     out.u8(u8::from(scope.aborts_unknown));
@@ -175,7 +183,7 @@ fn write_scope(out: &mut Writer, scope: &Scope) -> u64 {
     at
 }
 
-fn write_list(out: &mut Writer, list: &List) -> u64 {
+fn write_list(out: &mut WireWriter, list: &List) -> u64 {
     let at = out.place();
     out.u8(u8::from(list.kind == ListKind::Revoked));
     out.bytes(list.path.as_bytes());
@@ -184,7 +192,7 @@ fn write_list(out: &mut Writer, list: &List) -> u64 {
     at
 }
 
-fn write_head(out: &mut Writer, tables: &[(u64, u32); TABLES]) {
+fn write_head(out: &mut WireWriter, tables: &[(u64, u32); TABLES]) {
     let mut head = MAGIC.to_vec();
     head.extend_from_slice(&out.place().to_le_bytes());
     for (at, rows) in tables {

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn entry(id: &str, scope: u32, names: &[&str]) -> Entry {
+fn entry(id: &str, scope: u32, names: &[&str]) -> BundleEntry {
     let names = names.iter().map(|name| (*name).to_owned()).collect();
-    let facts = Facts {
+    let facts = CertificateFacts {
         subject: format!("CN of {id}"),
         issuer: "CA".into(),
         names,
@@ -15,20 +15,20 @@ fn entry(id: &str, scope: u32, names: &[&str]) -> Entry {
         not_after: 7,
         serial: "0A".into(),
     };
-    Entry { id: id.into(), scope, path: format!("/etc/{id}.pem"), facts, ..Entry::default() }
+    BundleEntry { id: id.into(), scope, path: format!("/etc/{id}.pem"), facts, ..BundleEntry::default() }
 }
 
-fn scope(name: &str) -> Scope {
-    Scope { name: name.into(), matches_global: true, ..Scope::default() }
+fn scope(name: &str) -> CertificateScope {
+    CertificateScope { name: name.into(), matches_global: true, ..CertificateScope::default() }
 }
 
 fn list() -> List {
     List { kind: ListKind::Revoked, path: "/etc/ca.pem".into(), ders: vec![b"ca 1".to_vec(), b"ca 2".to_vec()] }
 }
 
-fn bytes(scopes: Vec<Scope>, entries: &[Entry]) -> Vec<u8> {
+fn bytes(scopes: Vec<CertificateScope>, entries: &[BundleEntry]) -> Vec<u8> {
     let list = list();
-    let mut builder = Builder::new(scopes, vec![&list]);
+    let mut builder = BundleBuilder::new(scopes, vec![&list]);
     let keys: Vec<Vec<u8>> = entries.iter().map(|entry| format!("key of {}", entry.id).into_bytes()).collect();
     let leaves: Vec<Vec<u8>> = entries.iter().map(|entry| format!("leaf of {}", entry.id).into_bytes()).collect();
     for ((entry, key), leaf) in entries.iter().zip(&keys).zip(&leaves) {
@@ -37,13 +37,13 @@ fn bytes(scopes: Vec<Scope>, entries: &[Entry]) -> Vec<u8> {
     builder.build().to_vec()
 }
 
-fn bundle(scopes: Vec<Scope>, entries: &[Entry]) -> Bundle {
+fn bundle(scopes: Vec<CertificateScope>, entries: &[BundleEntry]) -> Bundle {
     Bundle::open(Box::new(bytes(scopes, entries))).expect("what was built can be read")
 }
 
 fn check(bundle: &Bundle, listener: &str, name: Option<&str>, expected: &str) {
     let found = match bundle.find(bundle.scope_of(listener), name) {
-        Match::Entry(number) => bundle.entry(number).expect("it is there").id,
+        NameMatch::Entry(number) => bundle.entry(number).expect("it is there").id,
         other => format!("{other:?}"),
     };
     assert_eq!(found, expected, "{name:?} at {listener:?}");
@@ -71,8 +71,8 @@ fn names_are_found_exactly_or_by_one_wildcard() {
 #[test]
 fn a_listener_has_its_own_certificates_before_the_global_ones() {
     let entries = [entry("global", 0, &["a", "b"]), entry("own", 1, &["a"]), entry("other", 2, &["c"])];
-    let own_only = Scope { matches_global: false, ..scope("own") };
-    let strict = Scope { aborts_unknown: true, ..scope("strict") };
+    let own_only = CertificateScope { matches_global: false, ..scope("own") };
+    let strict = CertificateScope { aborts_unknown: true, ..scope("strict") };
     let bundle = bundle(vec![scope(""), own_only, scope("both"), strict], &entries);
     check(&bundle, "own", Some("a"), "own");
     check(&bundle, "own", Some("b"), "own");
@@ -86,7 +86,7 @@ fn a_listener_has_its_own_certificates_before_the_global_ones() {
 
 #[test]
 fn without_certificates_nothing_is_loaded() {
-    let strict = Scope { aborts_unknown: true, ..scope("strict") };
+    let strict = CertificateScope { aborts_unknown: true, ..scope("strict") };
     let bundle = bundle(vec![scope(""), strict], &[]);
     check(&bundle, "strict", Some("a"), "NothingLoaded");
     check(&bundle, "strict", None, "NothingLoaded");
@@ -109,7 +109,7 @@ fn the_default_is_the_last_that_was_named_so() {
     check(&bundle(vec![scope("")], &entries), "", None, "b");
     entries[2].is_default = true;
     check(&bundle(vec![scope("")], &entries), "", None, "c");
-    entries[0] = Entry { is_default: true, batch: 2, ..entries[0].clone() };
+    entries[0] = BundleEntry { is_default: true, batch: 2, ..entries[0].clone() };
     check(&bundle(vec![scope("")], &entries), "", None, "a");
 }
 
@@ -161,7 +161,7 @@ proptest! {
 
     #[test]
     fn every_name_is_found(names in prop::collection::hash_set("[a-d]{1,3}(\\.[a-d]{1,2}){0,2}", 1..40)) {
-        let entries: Vec<Entry> = names.iter().map(|name| entry(name, 0, &[name])).collect();
+        let entries: Vec<BundleEntry> = names.iter().map(|name| entry(name, 0, &[name])).collect();
         let bundle = bundle(vec![scope("")], &entries);
         for name in &names {
             check(&bundle, "", Some(name), name);

@@ -3,7 +3,7 @@
 //! browsers shuffle their extensions.
 //!
 //! Anybody can send a hello, and texts and hashes cost more than the rest of reading it: they are made once the handshake is done, of
-//! the numbers that are kept until then ([`Outline`]).
+//! the numbers that are kept until then ([`HelloOutline`]).
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ const MAX_JA3_BYTES: usize = 4096;
 
 /// The numbers of a hello without GREASE, as it had them: less than the hello itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outline {
+pub struct HelloOutline {
     version: u16,
     newest_version: u16,
     has_name: bool,
@@ -28,7 +28,7 @@ pub struct Outline {
     bounds: [usize; LISTS + 1],
 }
 
-/// Lists of an [`Outline`], in their order.
+/// Lists of an [`HelloOutline`], in their order.
 const LISTS: usize = 5;
 const CIPHERS: usize = 0;
 const EXTENSIONS: usize = 1;
@@ -36,7 +36,7 @@ const GROUPS: usize = 2;
 const SCHEMES: usize = 3;
 const POINT_FORMATS: usize = 4;
 
-impl Outline {
+impl HelloOutline {
     pub fn new(hello: &ClientHello<'_>) -> Self {
         let (mut numbers, mut bounds) = (Vec::new(), [0; LISTS + 1]);
         let meant = |number: &u16| !is_grease(*number);
@@ -50,7 +50,7 @@ impl Outline {
             }
             bounds[list + 1] = numbers.len();
         }
-        Outline {
+        HelloOutline {
             version: hello.version(),
             newest_version: hello.newest_version(),
             has_name: hello.server_name().is_some(),
@@ -74,7 +74,7 @@ pub struct Fingerprint {
 
 impl Fingerprint {
     /// The fingerprints of the program that sent such a hello; JA3 only if it is wanted.
-    pub fn new(hello: &Outline, with_ja3: bool) -> Self {
+    pub fn new(hello: &HelloOutline, with_ja3: bool) -> Self {
         Fingerprint { ja3: with_ja3.then(|| ja3(hello)).flatten(), ja4: ja4(hello).into_boxed_str() }
     }
 
@@ -96,7 +96,7 @@ impl Fingerprint {
     }
 }
 
-fn ja3(hello: &Outline) -> Option<Box<str>> {
+fn ja3(hello: &HelloOutline) -> Option<Box<str>> {
     let mut text = hello.version.to_string();
     for list in [CIPHERS, EXTENSIONS, GROUPS, POINT_FORMATS] {
         push_decimal(&mut text, hello.list(list))?;
@@ -120,7 +120,7 @@ fn push_decimal(text: &mut String, numbers: &[u16]) -> Option<()> {
     Some(())
 }
 
-fn ja4(hello: &Outline) -> String {
+fn ja4(hello: &HelloOutline) -> String {
     let (ciphers, extensions) = (hello.list(CIPHERS), hello.list(EXTENSIONS));
     let mut text = String::with_capacity(JA4_BYTES);
     text.push(if extensions.contains(&extension::QUIC_TRANSPORT_PARAMETERS) { 'q' } else { 't' });

@@ -89,7 +89,7 @@ fn example() -> Made {
 }
 
 fn fingerprint(made: &Made) -> Fingerprint {
-    Fingerprint::new(&Outline::new(&ClientHello::parse(&made.message()).unwrap()), true)
+    Fingerprint::new(&HelloOutline::new(&ClientHello::parse(&made.message()).unwrap()), true)
 }
 
 #[test]
@@ -307,7 +307,7 @@ proptest! {
         prop_assert_eq!(hello.extensions().map(|(kind, body)| (kind, body.to_vec())).collect::<Vec<_>>(), made.extensions.clone());
         let name = made.extensions.iter().find(|(kind, _)| *kind == 0).map(|(_, body)| String::from_utf8(body[5..].to_vec()).unwrap());
         prop_assert_eq!(hello.server_name(), name.as_deref());
-        Fingerprint::new(&Outline::new(&hello), true);
+        Fingerprint::new(&HelloOutline::new(&hello), true);
     }
 
     #[test]
@@ -322,7 +322,7 @@ proptest! {
             }
         }
         if let Ok(hello) = ClientHello::parse(&raw) {
-            Fingerprint::new(&Outline::new(&hello), true);
+            Fingerprint::new(&HelloOutline::new(&hello), true);
         }
     }
 
@@ -334,7 +334,7 @@ proptest! {
         if let Ok(hello) = ClientHello::parse(&message) {
             let lengths: usize = hello.extensions().map(|(_, body)| body.len() + 4).sum();
             prop_assert_eq!(lengths, hello.extensions.len(), "what was accepted is read to its end");
-            Fingerprint::new(&Outline::new(&hello), true);
+            Fingerprint::new(&HelloOutline::new(&hello), true);
         }
     }
 }

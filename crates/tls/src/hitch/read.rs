@@ -2,7 +2,7 @@
 //! From tokens to what they say.
 
 use super::tokens::{Lexeme, Token, tokens};
-use super::{Block, Error, File, Frontend, PemFile, Said};
+use super::{AcmeBlock, File, Frontend, HitchError, HitchSettings, PemFile};
 use crate::settings::{ClientVerify, protocol};
 
 /// Longer than any key is.
@@ -109,11 +109,11 @@ struct Statement {
     line: usize,
 }
 
-fn error<T>(line: usize, reason: impl Into<String>) -> Result<T, Error> {
-    Err(Error { line, reason: reason.into() })
+fn error<T>(line: usize, reason: impl Into<String>) -> Result<T, HitchError> {
+    Err(HitchError { line, reason: reason.into() })
 }
 
-pub(super) fn file(text: &str) -> Result<File, Error> {
+pub(super) fn file(text: &str) -> Result<File, HitchError> {
     let tokens = tokens(text)?;
     if tokens.is_empty() {
         return error(text.lines().count().max(1), "the file says nothing");
@@ -130,7 +130,7 @@ pub(super) fn file(text: &str) -> Result<File, Error> {
 }
 
 /// Statements up to the end of the block or the file.
-fn statements(rest: &mut &[Lexeme], depth: usize) -> Result<Vec<Statement>, Error> {
+fn statements(rest: &mut &[Lexeme], depth: usize) -> Result<Vec<Statement>, HitchError> {
     let mut out = Vec::new();
     while let [first, ..] = *rest {
         let line = first.line;
@@ -161,14 +161,14 @@ fn ignored(sign: char) -> String {
     }
 }
 
-fn value(rest: &mut &[Lexeme], key: &str, line: usize, depth: usize) -> Result<Value, Error> {
+fn value(rest: &mut &[Lexeme], key: &str, line: usize, depth: usize) -> Result<Value, HitchError> {
     if let [Lexeme { token: Token::Open, .. }, ..] = *rest {
         // A block of a certificate in a block of a frontend is as deep as it goes.
         if depth >= 2 {
             return error(line, "blocks are nested too deep");
         }
         *rest = &rest[1..];
-        let inner = statements(rest, depth + 1).map_err(|e| if e.line == 0 { Error { line, ..e } } else { e })?;
+        let inner = statements(rest, depth + 1).map_err(|e| if e.line == 0 { HitchError { line, ..e } } else { e })?;
         *rest = &rest[1..];
         return Ok(Value::Block(inner));
     }
@@ -204,21 +204,21 @@ fn is_number(word: &str) -> bool {
 }
 
 impl Statement {
-    fn block(self) -> Result<Vec<Statement>, Error> {
+    fn block(self) -> Result<Vec<Statement>, HitchError> {
         match self.value {
             Value::Block(inner) => Ok(inner),
             Value::Words(..) => error(self.line, format!("'{}' is a block in braces", self.key)),
         }
     }
 
-    fn words(&self) -> Result<&[Token], Error> {
+    fn words(&self) -> Result<&[Token], HitchError> {
         match &self.value {
             Value::Words(words, _) => Ok(words),
             Value::Block(_) => error(self.line, format!("'{}' has a value, not a block", self.key)),
         }
     }
 
-    fn one(&self) -> Result<&Token, Error> {
+    fn one(&self) -> Result<&Token, HitchError> {
         match (self.words()?, &self.value) {
             ([one], _) => Ok(one),
             (_, Value::Words(_, Some(sign))) => {
@@ -229,7 +229,7 @@ impl Statement {
     }
 
     /// One word or string; an empty one says nothing.
-    fn text(&self) -> Result<Option<String>, Error> {
+    fn text(&self) -> Result<Option<String>, HitchError> {
         match self.one()? {
             Token::Quoted(text) if switch(text).is_some() => error(
                 self.line,
@@ -247,7 +247,7 @@ impl Statement {
         }
     }
 
-    fn flag(&self) -> Result<Option<bool>, Error> {
+    fn flag(&self) -> Result<Option<bool>, HitchError> {
         let token = self.one()?;
         let word = if let Token::Quoted(text) = token { text } else { token.word().unwrap_or_default() };
         match switch(word) {
@@ -256,7 +256,7 @@ impl Statement {
         }
     }
 
-    fn check(&self, kind: Kind) -> Result<(), Error> {
+    fn check(&self, kind: Kind) -> Result<(), HitchError> {
         match kind {
             Kind::Text => self.text().map(drop),
             Kind::Flag => self.flag().map(drop),
@@ -272,13 +272,13 @@ impl Statement {
         }
     }
 
-    fn unknown<T>(&self) -> Result<T, Error> {
+    fn unknown<T>(&self) -> Result<T, HitchError> {
         error(self.line, format!("there is no '{}' here", self.key.escape_debug()))
     }
 }
 
 /// The versions of TLS are said once: a second time hitch refuses, and Varnish 9 adds them.
-fn versions_once(statements: &[Statement]) -> Result<(), Error> {
+fn versions_once(statements: &[Statement]) -> Result<(), HitchError> {
     let mut before: Option<&Statement> = None;
     for statement in statements {
         let is_said = match statement.key.as_str() {
@@ -299,7 +299,7 @@ fn versions_once(statements: &[Statement]) -> Result<(), Error> {
 }
 
 /// Two frontends can't listen on the same address and port; port 0 is another one each time.
-fn differ(frontends: &[Frontend]) -> Result<(), Error> {
+fn differ(frontends: &[Frontend]) -> Result<(), HitchError> {
     for (at, frontend) in frontends.iter().enumerate() {
         let same = frontends[..at].iter().find(|before| before.endpoint == frontend.endpoint);
         if let Some(before) = same.filter(|before| !before.endpoint.ends_with(":0")) {
@@ -309,7 +309,7 @@ fn differ(frontends: &[Frontend]) -> Result<(), Error> {
     Ok(())
 }
 
-fn top(out: &mut File, statement: Statement) -> Result<(), Error> {
+fn top(out: &mut File, statement: Statement) -> Result<(), HitchError> {
     let line = statement.line;
     match statement.key.as_str() {
         "frontend" => out.frontends.extend(frontend(statement, &mut out.ignored)?),
@@ -331,12 +331,12 @@ fn top(out: &mut File, statement: Statement) -> Result<(), Error> {
 }
 
 /// Takes a setting that may stand anywhere; false if the key is none.
-fn say(said: &mut Said, statement: &Statement) -> Result<bool, Error> {
+fn say(said: &mut HitchSettings, statement: &Statement) -> Result<bool, HitchError> {
     match statement.key.as_str() {
         "tls-protos" => {
             let protocols = statement.words()?.iter().map(|token| {
                 let unknown = || format!("{} is no version of TLS, which stand without quotes", token.shown());
-                token.word().and_then(protocol).ok_or_else(|| Error { line: statement.line, reason: unknown() })
+                token.word().and_then(protocol).ok_or_else(|| HitchError { line: statement.line, reason: unknown() })
             });
             said.protocols = Some(protocols.collect::<Result<_, _>>()?);
         }
@@ -349,7 +349,7 @@ fn say(said: &mut Said, statement: &Statement) -> Result<bool, Error> {
             let token = statement.one()?;
             let verify = token.word().and_then(ClientVerify::named);
             let no = || format!("client-verify is none, optional or required, without quotes, not {}", token.shown());
-            said.client_verify = Some(verify.ok_or_else(|| Error { line: statement.line, reason: no() })?);
+            said.client_verify = Some(verify.ok_or_else(|| HitchError { line: statement.line, reason: no() })?);
         }
         "client-verify-ca" => set(&mut said.client_ca, statement)?,
         "client-verify-crl" => set(&mut said.client_crl, statement)?,
@@ -359,7 +359,7 @@ fn say(said: &mut Said, statement: &Statement) -> Result<bool, Error> {
 }
 
 /// Takes a text; an empty one leaves what was said before.
-fn set(place: &mut Option<String>, statement: &Statement) -> Result<(), Error> {
+fn set(place: &mut Option<String>, statement: &Statement) -> Result<(), HitchError> {
     if let Some(text) = statement.text()? {
         *place = Some(text);
     }
@@ -367,7 +367,7 @@ fn set(place: &mut Option<String>, statement: &Statement) -> Result<(), Error> {
 }
 
 /// The address to listen on; `None` for an empty string.
-fn frontend(statement: Statement, ignored: &mut Vec<(String, usize)>) -> Result<Option<Frontend>, Error> {
+fn frontend(statement: Statement, ignored: &mut Vec<(String, usize)>) -> Result<Option<Frontend>, HitchError> {
     let line = statement.line;
     let mut out = Frontend { line, ..Frontend::default() };
     if let Value::Words(..) = statement.value {
@@ -430,7 +430,7 @@ fn join(host: &str, port: &str) -> String {
     }
 }
 
-fn pem_file(statement: Statement) -> Result<Option<PemFile>, Error> {
+fn pem_file(statement: Statement) -> Result<Option<PemFile>, HitchError> {
     let line = statement.line;
     let mut out = PemFile { line, ..PemFile::default() };
     if let Value::Words(..) = statement.value {
@@ -453,7 +453,7 @@ fn pem_file(statement: Statement) -> Result<Option<PemFile>, Error> {
     if out.path.is_empty() { error(line, "a pem-file needs its cert") } else { Ok(Some(out)) }
 }
 
-fn acme(statement: Statement) -> Result<Block, Error> {
+fn acme(statement: Statement) -> Result<AcmeBlock, HitchError> {
     let line = statement.line;
     let pairs = statement.block()?.into_iter().map(|inner| {
         if let Value::Words(_, Some(sign)) = inner.value
@@ -468,5 +468,5 @@ fn acme(statement: Statement) -> Result<Block, Error> {
         let value = texts.collect::<Vec<_>>().join(" ");
         Ok((inner.key, value, inner.line))
     });
-    Ok(Block { line, pairs: pairs.collect::<Result<_, Error>>()? })
+    Ok(AcmeBlock { line, pairs: pairs.collect::<Result<_, HitchError>>()? })
 }

@@ -137,11 +137,20 @@ fn answers_are_where_hitch_keeps_them() {
 
 #[test]
 fn lists_that_leave_nothing_are_refused() {
-    let said = |said: Said| said.overrides(|_, _| Ok(0)).unwrap_err();
-    assert!(said(Said { ciphers: Some("()#/".into()), ..Said::default() }).starts_with("Invalid cipher list"));
-    assert!(said(Said { ciphersuites: Some("$#$".into()), ..Said::default() }).starts_with("Invalid ciphersuites"));
-    assert!(said(Said { protocols: Some(vec![0, 1]), ..Said::default() }).contains("TLSv1.2"));
-    assert!(said(Said { groups: Some("P-521".into()), ..Said::default() }).contains("Failed to set groups"));
+    let said = |said: HitchSettings| said.overrides(|_, _| Ok(0)).unwrap_err();
+    assert!(
+        said(HitchSettings { ciphers: Some("()#/".into()), ..HitchSettings::default() })
+            .starts_with("Invalid cipher list")
+    );
+    assert!(
+        said(HitchSettings { ciphersuites: Some("$#$".into()), ..HitchSettings::default() })
+            .starts_with("Invalid ciphersuites")
+    );
+    assert!(said(HitchSettings { protocols: Some(vec![0, 1]), ..HitchSettings::default() }).contains("TLSv1.2"));
+    assert!(
+        said(HitchSettings { groups: Some("P-521".into()), ..HitchSettings::default() })
+            .contains("Failed to set groups")
+    );
 }
 
 /// A case of `recorded/verdicts.txt`: its name, whether hitch 1.7.2 takes the file, the file.

@@ -2,7 +2,7 @@
 //! Words, strings and signs, as hitch's own scanner (src/cfg_lex.l, which Varnish 9 has taken over) finds them: any other character
 //! separates words and is ignored, and so is a quote without a second one.
 
-use super::Error;
+use super::HitchError;
 use super::read::is_key;
 
 /// More than any file needs.
@@ -50,9 +50,9 @@ pub(super) struct Lexeme {
     pub ignored: Option<char>,
 }
 
-pub(super) fn tokens(text: &str) -> Result<Vec<Lexeme>, Error> {
+pub(super) fn tokens(text: &str) -> Result<Vec<Lexeme>, HitchError> {
     if text.len() > LONGEST_TEXT {
-        return Err(Error { line: 0, reason: format!("the file is longer than {LONGEST_TEXT} bytes") });
+        return Err(HitchError { line: 0, reason: format!("the file is longer than {LONGEST_TEXT} bytes") });
     }
     let mut out: Vec<Lexeme> = Vec::new();
     let (mut rest, mut line, mut ignored, mut is_comment) = (text, 1, None, false);
@@ -77,7 +77,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Lexeme>, Error> {
             if is_comment {
                 let reason =
                     "a comment without a newline at its end: hitch reads its words as settings; end the line".into();
-                return Err(Error { line, reason });
+                return Err(HitchError { line, reason });
             }
             out.push(Lexeme { token, line, ignored: ignored.take() });
         }
@@ -121,12 +121,12 @@ fn quoted(text: &str) -> Option<usize> {
     None
 }
 
-fn value(text: &str, line: usize) -> Result<Token, Error> {
+fn value(text: &str, line: usize) -> Result<Token, HitchError> {
     if text.contains('"') {
-        return Err(Error { line, reason: "a value can't have a quote in it: hitch ends the value there".into() });
+        return Err(HitchError { line, reason: "a value can't have a quote in it: hitch ends the value there".into() });
     }
     if text.contains(char::REPLACEMENT_CHARACTER) {
-        return Err(Error { line, reason: "a value isn't UTF-8".into() });
+        return Err(HitchError { line, reason: "a value isn't UTF-8".into() });
     }
     Ok(Token::Quoted(text.to_owned()))
 }

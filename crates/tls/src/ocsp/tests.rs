@@ -92,11 +92,11 @@ impl Told<'_> {
 #[test]
 fn an_answer_that_is_good_has_its_time() {
     let ca = authority();
-    let (chain, week) = (chain(&ca, 7), Span { from: NOON, until: NOON + 7 * 86_400 });
+    let (chain, week) = (chain(&ca, 7), ValiditySpan { from: NOON, until: NOON + 7 * 86_400 });
     assert_eq!(judge(&Told::good(&ca, 7).signed(), &chain), Ok(week));
     assert!(week.holds(NOON) && !week.holds(NOON - 1) && !week.holds(week.until));
     let open = Told { next: None, ..Told::good(&ca, 7) };
-    assert_eq!(judge(&open.signed(), &chain), Ok(Span { from: NOON, until: NOON + 86_400 }));
+    assert_eq!(judge(&open.signed(), &chain), Ok(ValiditySpan { from: NOON, until: NOON + 86_400 }));
     // Without the issuer nobody can look at the signature; names and number are.
     assert_eq!(judge(&Told::good(&ca, 7).signed(), &chain[..1]), Ok(week));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The client's side of TLS for QUIC, for programs that ask servers: whom it trusts and which sessions it remembers are a [`Client`]'s, as
+//! The client's side of TLS for QUIC, for programs that ask servers: whom it trusts and which sessions it remembers are a [`TlsClient`]'s, as
 //! with TCP. It sends no early data.
 
 use std::any::Any;
@@ -15,14 +15,14 @@ use rustls::AlertDescription;
 use rustls::quic::{ClientConnection, Secrets, Suite};
 
 use super::{VERSION, VERSION_NUMBER, agreed_keys, first_suite, initial_keys, next_keys, nobody, refuse};
-use crate::{Client, Error, handshake};
+use crate::{TlsClient, TlsError, handshake};
 
 /// Bytes of the tag of a Retry (RFC 9001 5.8).
 const TAG_BYTES: usize = 16;
 
 /// A client for QUIC: a `quinn_proto::crypto::ClientConfig`.
 pub struct QuicClient {
-    client: Arc<Client>,
+    client: Arc<TlsClient>,
     suite: Suite,
     /// Knows the tags of Retry packets.
     first: Arc<QuicServerConfig>,
@@ -33,7 +33,7 @@ impl QuicClient {
     ///
     /// # Errors
     /// A fault of ours.
-    pub fn new(client: Arc<Client>) -> Result<Self, Error> {
+    pub fn new(client: Arc<TlsClient>) -> Result<Self, TlsError> {
         let suite = first_suite()?;
         Ok(QuicClient { client, suite, first: nobody(suite)? })
     }
@@ -52,7 +52,7 @@ impl crypto::ClientConfig for QuicClient {
         server_name: &str,
         params: &TransportParameters,
     ) -> Result<Box<dyn crypto::Session>, ConnectError> {
-        let wrong = |_: Error| ConnectError::InvalidServerName(server_name.to_owned());
+        let wrong = |_: TlsError| ConnectError::InvalidServerName(server_name.to_owned());
         let (name, sni) = self.client.server_name(server_name).map_err(wrong)?;
         let mut ours = Vec::new();
         params.write(&mut ours);
@@ -100,7 +100,7 @@ impl crypto::Session for Session {
         let was_known = self.connection.alpn_protocol().is_some();
         self.connection.read_hs(buf).map_err(|error| {
             let alert = self.connection.alert().unwrap_or(AlertDescription::InternalError);
-            refuse(alert, Error::from(error).to_string())
+            refuse(alert, TlsError::from(error).to_string())
         })?;
         Ok(!was_known && self.connection.alpn_protocol().is_some())
     }

@@ -9,7 +9,7 @@ use rustls::pki_types::ServerName;
 use super::*;
 
 fn connected(version: &'static rustls::SupportedProtocolVersion) -> (ClientConnection, Traffic) {
-    let world = World::with_versions(&[version]);
+    let world = TlsWorld::with_versions(&[version]);
     let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_protocol_versions(&[version])
         .unwrap()
@@ -24,7 +24,7 @@ fn connected(version: &'static rustls::SupportedProtocolVersion) -> (ClientConne
         let mut out = Vec::new();
         let progress = server.advance(&mut received, &mut out).unwrap();
         deliver(&mut client, &out);
-        if progress == Progress::Done && !client.wants_write() {
+        if progress == HandshakeProgress::Done && !client.wants_write() {
             return (client, server.finish().unwrap().0);
         }
     }
@@ -60,7 +60,7 @@ proptest! {
             let (mut got, mut replies, mut rest) = (Vec::new(), Vec::new(), &mut records[..]);
             while let Some(length) = whole(rest).unwrap() {
                 let (record, after) = rest.split_at_mut(length);
-                if let Opened::Data(plain) = server.open(record, &mut replies).unwrap() {
+                if let OpenedRecord::Data(plain) = server.open(record, &mut replies).unwrap() {
                     got.extend_from_slice(plain);
                 }
                 rest = after;

@@ -4,17 +4,17 @@
 use rustls::SupportedProtocolVersion;
 use rustls::version::{TLS12, TLS13};
 
-use crate::kernel::{self, is_key_update};
-use crate::testing::{World, shake_hands};
-use crate::{ErrorKind, KernelAbility, KernelKey, Opened, Traffic};
+use crate::ktls::{self, is_key_update};
+use crate::testing::{TlsWorld, shake_hands};
+use crate::{ErrorKind, KtlsAbility, KtlsKey, OpenedRecord, Traffic};
 
-fn connected(version: &'static SupportedProtocolVersion, changes_keys: bool) -> (Traffic, Traffic, KernelKey) {
-    let (mut server, mut client) = World::with_versions(&[version]).both();
+fn connected(version: &'static SupportedProtocolVersion, changes_keys: bool) -> (Traffic, Traffic, KtlsKey) {
+    let (mut server, mut client) = TlsWorld::with_versions(&[version]).both();
     let (server, client) = shake_hands(&mut server, &mut client, usize::MAX, &mut Vec::new()).unwrap();
     let mut given = None;
     let give = |key| {
         given = Some(key);
-        Some(KernelAbility { changes_keys })
+        Some(KtlsAbility { changes_keys })
     };
     let (server, _) = server.finish_giving(Some(give)).unwrap();
     assert!(server.is_sealed_by_kernel());
@@ -25,9 +25,9 @@ fn connected(version: &'static SupportedProtocolVersion, changes_keys: bool) -> 
 fn told(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
-        let (kind, text) = kernel::record(bytes);
+        let (kind, text) = ktls::record(bytes);
         all.push((kind, text.to_vec()));
-        bytes = &bytes[kernel::RECORD_HEADER + text.len()..];
+        bytes = &bytes[ktls::RECORD_HEADER + text.len()..];
     }
     all
 }
@@ -51,7 +51,7 @@ fn who_asks_for_a_new_key_gets_it_behind_the_word_for_it() {
     let (mut server, mut client, first) = connected(&TLS13, true);
     let (mut records, mut replies) = (Vec::new(), Vec::new());
     client.request_new_keys(&mut records).unwrap();
-    assert_eq!(server.open(&mut records, &mut replies).unwrap(), Opened::Nothing);
+    assert_eq!(server.open(&mut records, &mut replies).unwrap(), OpenedRecord::Nothing);
     server.close(&mut replies);
     let told = told(&replies);
     assert_eq!(told, [(22, UPDATE.to_vec()), (21, vec![1, 0])]);
@@ -78,7 +78,7 @@ fn a_key_of_the_peers_is_no_business_of_the_kernel() {
     let (mut server, mut client, _) = connected(&TLS13, false);
     let mut replies = Vec::new();
     let mut record = client.seal_as(crate::record::Content::Handshake, &UPDATE);
-    assert_eq!(server.open(&mut record, &mut replies).unwrap(), Opened::Nothing);
+    assert_eq!(server.open(&mut record, &mut replies).unwrap(), OpenedRecord::Nothing);
     assert_eq!(replies, b"");
 }
 

@@ -4,7 +4,7 @@
 use super::VERSION;
 use super::writer::Writer;
 use crate::time::rfc3339;
-use crate::{Kind, Transaction, ids};
+use crate::{Transaction, TransactionType, ids};
 
 const SCHEMA: &str = "8.17.0";
 
@@ -26,7 +26,7 @@ pub(super) fn write(w: &mut Writer<'_>, t: &Transaction) {
         });
         w.child("user_agent", |w| w.text("original", t.request.field("user-agent").unwrap_or_default()));
         if let Some(peer) = &t.peer {
-            w.child(if t.kind == Kind::Request { "source" } else { "destination" }, |w| {
+            w.child(if t.kind == TransactionType::Request { "source" } else { "destination" }, |w| {
                 w.text("address", &peer.address);
                 w.text("ip", if peer.address.parse::<std::net::IpAddr>().is_ok() { &peer.address } else { "" });
                 w.positive("port", peer.port.into());
@@ -83,7 +83,10 @@ fn lacquer(w: &mut Writer<'_>, t: &Transaction) {
             w.text("type", child.kind.name());
             w.text("reason", child.reason);
             w.number("vxid", child.vxid.into());
-            w.text("backend", child.peer.as_ref().filter(|_| child.kind == Kind::Fetch).map_or("", |peer| &peer.name));
+            w.text(
+                "backend",
+                child.peer.as_ref().filter(|_| child.kind == TransactionType::Fetch).map_or("", |peer| &peer.name),
+            );
             w.positive("status_code", child.response.status.into());
             w.text("url", &child.request.url);
             if let Some(ns) = child.duration_ns() {

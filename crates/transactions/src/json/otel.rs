@@ -18,9 +18,9 @@ pub(super) fn write(w: &mut Writer<'_>, t: &Transaction) {
         w.child("Attributes", |w| {
             for (name, value) in attributes::of(t) {
                 match value {
-                    attributes::Value::Text(text) => w.text(&name, &text),
-                    attributes::Value::Number(number) => w.number(&name, number),
-                    attributes::Value::Boolean(value) => w.boolean(&name, value),
+                    attributes::AttributeValue::Text(text) => w.text(&name, &text),
+                    attributes::AttributeValue::Number(number) => w.number(&name, number),
+                    attributes::AttributeValue::Boolean(value) => w.boolean(&name, value),
                 }
             }
             for (name, value) in &t.request.fields {

@@ -4,7 +4,7 @@
 use super::VERSION;
 use super::writer::Writer;
 use crate::time::rfc3339;
-use crate::{Kind, Message, Peer, Transaction};
+use crate::{Transaction, TransactionMessage, TransactionPeer, TransactionType};
 
 pub(super) fn write(w: &mut Writer<'_>, transaction: &Transaction) {
     w.object(|w| {
@@ -28,7 +28,7 @@ fn fields(w: &mut Writer<'_>, t: &Transaction) {
     w.text("no_hit", t.no_hit.as_deref().unwrap_or_default());
     w.text("vcl", &t.vcl);
     if let Some(peer) = &t.peer {
-        w.child(if t.kind == Kind::Request { "client" } else { "backend" }, |w| write_peer(w, t, peer));
+        w.child(if t.kind == TransactionType::Request { "client" } else { "backend" }, |w| write_peer(w, t, peer));
     }
     w.child("request", |w| message(w, &t.request));
     if t.response.status > 0 {
@@ -59,22 +59,22 @@ fn fields(w: &mut Writer<'_>, t: &Transaction) {
     w.list("caused", &t.children, |w, child| w.item(|w| fields(w, child)));
 }
 
-fn write_peer(w: &mut Writer<'_>, t: &Transaction, peer: &Peer) {
+fn write_peer(w: &mut Writer<'_>, t: &Transaction, peer: &TransactionPeer) {
     w.text("address", &peer.address);
     w.positive("port", peer.port.into());
     match t.kind {
-        Kind::Request => {
+        TransactionType::Request => {
             w.text("listener", &peer.name);
             w.boolean("tls", t.is_tls);
         }
-        Kind::Fetch => {
+        TransactionType::Fetch => {
             w.text("name", &peer.name);
             w.boolean("reused", peer.is_reused);
         }
     }
 }
 
-fn message(w: &mut Writer<'_>, message: &Message) {
+fn message(w: &mut Writer<'_>, message: &TransactionMessage) {
     w.text("method", &message.method);
     w.text("url", &message.url);
     w.positive("status", message.status.into());

@@ -4,16 +4,21 @@
 use serde_json::Value;
 
 use super::*;
-use crate::{Bytes, Handling, Kind, Message, Peer, Stamp, UnixNs};
+use crate::{ByteCounts, Handling, TransactionMessage, TransactionPeer, TransactionStamp, TransactionType, UnixNs};
 
 fn sample() -> Transaction {
     let stamps = [("Start", 0u64), ("Resp", 250_000_000)];
     let at = |ns| UnixNs(1_700_000_000_000_100_000 + ns);
     let fetch = Transaction {
         vxid: 3,
-        kind: Kind::Fetch,
+        kind: TransactionType::Fetch,
         reason: "fetch",
-        peer: Some(Peer { address: "127.0.0.1".into(), port: 8080, name: "boot.default".into(), is_reused: true }),
+        peer: Some(TransactionPeer {
+            address: "127.0.0.1".into(),
+            port: 8080,
+            name: "boot.default".into(),
+            is_reused: true,
+        }),
         errors: vec!["first byte timeout".into()],
         ..Transaction::default()
     };
@@ -21,33 +26,37 @@ fn sample() -> Transaction {
         vxid: 2,
         reason: "rxreq",
         parent: 1,
-        stamps: stamps.map(|(label, ns)| Stamp { label: label.into(), at: at(ns) }).to_vec(),
-        peer: Some(Peer { address: "192.0.2.1".into(), port: 4711, name: "a0".into(), is_reused: false }),
-        request: Message {
+        stamps: stamps.map(|(label, ns)| TransactionStamp { label: label.into(), at: at(ns) }).to_vec(),
+        peer: Some(TransactionPeer { address: "192.0.2.1".into(), port: 4711, name: "a0".into(), is_reused: false }),
+        request: TransactionMessage {
             method: "GET".into(),
             url: "/a?b=\"<script>".into(),
             protocol: "HTTP/1.1".into(),
             fields: [("Host", "x"), ("Cookie", "secret=1"), ("User-Agent", "a\u{1}b")]
                 .map(|(name, value)| (name.into(), value.into()))
                 .to_vec(),
-            ..Message::default()
+            ..TransactionMessage::default()
         },
-        response: Message { status: 503, reason: "Backend fetch failed".into(), ..Message::default() },
+        response: TransactionMessage {
+            status: 503,
+            reason: "Backend fetch failed".into(),
+            ..TransactionMessage::default()
+        },
         handling: Some(Handling::Miss),
-        bytes: Some(Bytes { req_head: 80, req_body: 0, resp_head: 220, resp_body: 128 }),
+        bytes: Some(ByteCounts { req_head: 80, req_body: 0, resp_head: 220, resp_body: 128 }),
         children: vec![fetch],
         ..Transaction::default()
     }
 }
 
-fn parsed(names: Names) -> (Value, String) {
+fn parsed(names: FieldNaming) -> (Value, String) {
     let mut out = String::new();
     line(&mut out, &sample(), names);
     assert!(out.ends_with("}\n") && out.matches('\n').count() == 1);
     (serde_json::from_str(&out).expect("JSON"), out)
 }
 
-fn check(names: Names, pointer: &str, expected: &str) {
+fn check(names: FieldNaming, pointer: &str, expected: &str) {
     let (value, text) = parsed(names);
     assert_eq!(value.pointer(pointer).unwrap_or(&Value::Null).to_string(), expected, "{pointer} of {text}");
 }
@@ -70,7 +79,7 @@ fn own_names() {
         ("/caused/0/errors/0", "\"first byte timeout\""),
         ("/caused/0/handling", "null"),
     ] {
-        check(Names::Own, pointer, expected);
+        check(FieldNaming::Own, pointer, expected);
     }
 }
 
@@ -88,7 +97,7 @@ fn names_of_the_elastic_common_schema() {
         ("/source/ip", "\"192.0.2.1\""),
         ("/lacquer/caused/0/backend", "\"boot.default\""),
     ] {
-        check(Names::Ecs, pointer, expected);
+        check(FieldNaming::Ecs, pointer, expected);
     }
 }
 
@@ -101,7 +110,7 @@ fn names_of_opentelemetry() {
         ("/Attributes/client.address", "\"192.0.2.1\""),
         ("/SeverityText", "\"ERROR\""),
     ] {
-        check(Names::Otel, pointer, expected);
+        check(FieldNaming::Otel, pointer, expected);
     }
 }
 

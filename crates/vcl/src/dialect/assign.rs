@@ -3,11 +3,11 @@
 
 use tables::dialects::{Dialect, OldVar};
 
-use super::R;
-use super::ctx::{Ctx, Outcome};
+use super::DialectResult;
+use super::ctx::{DialectCtx, TranslationOutcome};
 use super::policy::{BACKEND, CACHEABLE, CARRIED, CARRIED_URL, HASH, METHOD};
 use super::walk::Walker;
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::token::Tok;
 
 /// The token indices of a `set`: start, name (first and last), value, semicolon.
@@ -22,7 +22,7 @@ struct Assignment {
 /// Variables whose assignment has no replacement in these contexts.
 struct Dropped {
     names: &'static [&'static str],
-    when: fn(Ctx) -> bool,
+    when: fn(DialectCtx) -> bool,
     reason: &'static str,
     /// True if the assignment may have had an effect.
     warning: bool,
@@ -31,7 +31,7 @@ struct Dropped {
 const DROPPED: &[Dropped] = &[
     Dropped {
         names: &["req.hash"],
-        when: |ctx| ctx != Ctx::Hash,
+        when: |ctx| ctx != DialectCtx::Hash,
         reason: "the hash is made in vcl_hash only",
         warning: true,
     },
@@ -43,32 +43,32 @@ const DROPPED: &[Dropped] = &[
     },
     Dropped {
         names: &["client.identity"],
-        when: |ctx| ctx == Ctx::Fetch,
+        when: |ctx| ctx == DialectCtx::Fetch,
         reason: "a fetch has no client: its director has chosen already",
         warning: true,
     },
     Dropped { names: &["req.keep"], when: |_| true, reason: "nothing reads it any more", warning: true },
     Dropped {
         names: &["obj.ttl", "obj.grace", "obj.keep", "obj.cacheable"],
-        when: |ctx| ctx == Ctx::Error,
+        when: |ctx| ctx == DialectCtx::Error,
         reason: "a response made in vcl_synth is never stored",
         warning: false,
     },
     Dropped {
         names: &["obj.grace", "obj.keep"],
-        when: |ctx| ctx == Ctx::Hit,
+        when: |ctx| ctx == DialectCtx::Hit,
         reason: "an object's times can't be changed in vcl_hit any more",
         warning: true,
     },
     Dropped {
         names: &["req.esi"],
-        when: |ctx| ctx == Ctx::Fetch,
+        when: |ctx| ctx == DialectCtx::Fetch,
         reason: "a client's ESI isn't decided in a fetch",
         warning: true,
     },
     Dropped {
         names: &["req.grace"],
-        when: |ctx| ctx == Ctx::Fetch,
+        when: |ctx| ctx == DialectCtx::Fetch,
         reason: "a fetch has no grace of its client's",
         warning: true,
     },
@@ -81,7 +81,7 @@ const DROPPED: &[Dropped] = &[
 ];
 
 impl Walker<'_> {
-    pub fn unset(&mut self) -> R<Outcome> {
+    pub fn unset(&mut self) -> DialectResult<TranslationOutcome> {
         let first = self.at;
         let name_at = self.after(first);
         let (name, last) = self.dotted(name_at);
@@ -91,11 +91,16 @@ impl Walker<'_> {
             self.expect(Tok::C(b';'))?;
         }
         if !name.contains(".http.") {
-            return self.fail_range(Code::ReadOnly, "Only http header variables can be unset.\n", name_at, last);
+            return self.fail_range(
+                DiagnosticCode::ReadOnly,
+                "Only http header variables can be unset.\n",
+                name_at,
+                last,
+            );
         }
         let Some(new) = self.target(&name, name_at, last)? else {
             self.drop_until(end);
-            return Ok(Outcome::No);
+            return Ok(TranslationOutcome::No);
         };
         if self.is("remove") {
             self.note(first, first, "unset", "one word for it is left");
@@ -106,13 +111,13 @@ impl Walker<'_> {
         self.put_name(last, &name, &new);
         self.keep_c(b';')?;
         self.carry(&name, true);
-        Ok(Outcome::Yes)
+        Ok(TranslationOutcome::Yes)
     }
 
     /// Makes a header that a fetch sets or unsets in the request visible to the client's side.
     fn carry(&mut self, name: &str, unset: bool) {
         let low = name.to_ascii_lowercase();
-        if self.ctx != Ctx::Fetch || !self.carried.contains(&low) {
+        if self.ctx != DialectCtx::Fetch || !self.carried.contains(&low) {
             return;
         }
         if low == "req.url" {
@@ -138,24 +143,25 @@ impl Walker<'_> {
 
     /// The current name of a variable that is set or unset; `None` if the statement belongs to this subroutine's other
     /// part.
-    pub fn target(&mut self, name: &str, first: usize, last: usize) -> R<Option<String>> {
+    pub fn target(&mut self, name: &str, first: usize, last: usize) -> DialectResult<Option<String>> {
         let is_bereq = name.starts_with("bereq.");
-        if (self.ctx.only_bereq() && !is_bereq) || (matches!(self.ctx, Ctx::Miss | Ctx::Pass) && is_bereq) {
+        if (self.ctx.only_bereq() && !is_bereq) || (matches!(self.ctx, DialectCtx::Miss | DialectCtx::Pass) && is_bereq)
+        {
             // The variable is checked here too, without notes.
             self.quiet = true;
             let known = self.var_now(name, first, last, true);
             self.quiet = false;
             return known.map(|_| None);
         }
-        if self.ctx == Ctx::Hit && name.starts_with("obj.http.") {
-            return self.fail_range(Code::WrongPlace,
+        if self.ctx == DialectCtx::Hit && name.starts_with("obj.http.") {
+            return self.fail_range(DiagnosticCode::WrongPlace,
                 "An object's fields can't be changed in vcl_hit: others may be reading it. Set the field of resp in vcl_deliver.\n",
                 first,
                 last,
             );
         }
         let new = self.var_now(name, first, last, true)?;
-        if self.ctx == Ctx::Fetch && name.starts_with("req.") {
+        if self.ctx == DialectCtx::Fetch && name.starts_with("req.") {
             if self.carried.contains(&name.to_ascii_lowercase()) {
                 let reason =
                     "the fetch has a request of its own: a field of the response takes this to where it is read";
@@ -169,12 +175,12 @@ impl Walker<'_> {
         Ok(Some(new))
     }
 
-    pub fn set(&mut self) -> R<Outcome> {
+    pub fn set(&mut self) -> DialectResult<TranslationOutcome> {
         let first = self.at;
         let name_at = self.after(first);
         if self.tok_at(name_at) != Tok::Id {
             self.at = name_at;
-            return self.expect(Tok::Id).map(|()| Outcome::No);
+            return self.expect(Tok::Id).map(|()| TranslationOutcome::No);
         }
         let (name, last) = self.dotted(name_at);
         let low = name.to_ascii_lowercase();
@@ -185,9 +191,9 @@ impl Walker<'_> {
         }
         let Some(new) = self.target(&name, name_at, last)? else {
             self.drop_until(end);
-            return Ok(Outcome::No);
+            return Ok(TranslationOutcome::No);
         };
-        if self.ctx == Ctx::Fetch && new.starts_with("beresp.http.") {
+        if self.ctx == DialectCtx::Fetch && new.starts_with("beresp.http.") {
             self.wrong_place(first, name_at, end);
         }
         // Since 4.0, setting a status also sets its reason.
@@ -225,7 +231,7 @@ impl Walker<'_> {
         if keeps_reason {
             self.insert(&format!(" set {reason} = {mark}; unset {mark};"));
         }
-        Ok(Outcome::Yes)
+        Ok(TranslationOutcome::Yes)
     }
 
     /// In 2.x, setting a header to an unset one unset it. Returns the current name of the header read at `value` if
@@ -261,14 +267,14 @@ impl Walker<'_> {
     }
 
     /// Translates assignments that need more than a new name; `None` for all others.
-    fn special_set(&mut self, name: &str, set: &Assignment) -> R<Option<Outcome>> {
+    fn special_set(&mut self, name: &str, set: &Assignment) -> DialectResult<Option<TranslationOutcome>> {
         if let Some(var) = OldVar::find(name).filter(|v| !v.is_field()) {
             self.check_place(var, set.name_at, set.last, true)?;
         }
         if let Some(dropped) = DROPPED.iter().find(|d| d.names.contains(&name) && (d.when)(self.ctx)) {
             return self.drop_set(set, dropped.reason, dropped.warning).map(Some);
         }
-        let in_hit = self.ctx == Ctx::Hit;
+        let in_hit = self.ctx == DialectCtx::Hit;
         match name {
             "req.hash" => self.set_hash(set),
             "beresp.saintmode" => self.saintmode(set.first, self.after(set.last), set.end),
@@ -282,13 +288,13 @@ impl Walker<'_> {
                 let new = format!("set beresp.storage = storage.{store};");
                 Ok(self.replace_set(set, &new, "a store is a value of its own type"))
             }
-            "bereq.request" if self.ctx == Ctx::MissBereq && self.dotted(set.value).0 == "req.request" => {
+            "bereq.request" if self.ctx == DialectCtx::MissBereq && self.dotted(set.value).0 == "req.request" => {
                 self.policy.carry_method = true;
                 let new = format!("set bereq.method = bereq.http.{METHOD};");
                 let reason = "what is fetched to be stored is a GET; the client's method is told by a mark";
                 Ok(self.replace_set(set, &new, reason))
             }
-            "req.url" if self.ctx == Ctx::Fetch && !self.carried.contains(name) && self.url_read <= set.end => {
+            "req.url" if self.ctx == DialectCtx::Fetch && !self.carried.contains(name) && self.url_read <= set.end => {
                 self.drop_set(set, "nothing looks at the URL any more once it is fetched", false)
             }
             _ => return Ok(None),
@@ -296,13 +302,13 @@ impl Walker<'_> {
         .map(Some)
     }
 
-    fn replace_set(&mut self, set: &Assignment, new: &str, reason: &str) -> Outcome {
+    fn replace_set(&mut self, set: &Assignment, new: &str, reason: &str) -> TranslationOutcome {
         self.note(set.first, set.end, new, reason);
         self.put_until(set.end, new);
-        Outcome::Yes
+        TranslationOutcome::Yes
     }
 
-    fn drop_set(&mut self, set: &Assignment, reason: &str, warning: bool) -> R<Outcome> {
+    fn drop_set(&mut self, set: &Assignment, reason: &str, warning: bool) -> DialectResult<TranslationOutcome> {
         if self.tok_at(set.end) != Tok::C(b';') {
             self.at = set.end;
             self.expect(Tok::C(b';'))?;
@@ -313,10 +319,10 @@ impl Walker<'_> {
             self.note(set.first, set.end, "", reason)
         }
         self.drop_until(set.end);
-        Ok(Outcome::No)
+        Ok(TranslationOutcome::No)
     }
 
-    fn set_hash(&mut self, set: &Assignment) -> R<Outcome> {
+    fn set_hash(&mut self, set: &Assignment) -> DialectResult<TranslationOutcome> {
         let op = self.after(set.last);
         if self.tok_at(op) != Tok::AddTo {
             self.at = op;
@@ -334,10 +340,10 @@ impl Walker<'_> {
         if self.policy.purge_hash {
             self.insert(&format!(" set req.http.{HASH} = req.http.{HASH} + {text} + \"#\";"));
         }
-        Ok(Outcome::Yes)
+        Ok(TranslationOutcome::Yes)
     }
 
-    fn set_ttl_of_hit(&mut self, set: &Assignment) -> R<Outcome> {
+    fn set_ttl_of_hit(&mut self, set: &Assignment) -> DialectResult<TranslationOutcome> {
         let is_zero = self.tok_at(set.value) == Tok::Int && self.text_at(set.value).trim_start_matches('0').is_empty();
         if is_zero || self.tok_at(set.value) == Tok::C(b'-') {
             return Ok(self.purge_hard(set));
@@ -351,31 +357,31 @@ impl Walker<'_> {
         self.expect(Tok::C(b';'))?;
         self.insert(")");
         self.keep();
-        Ok(Outcome::Yes)
+        Ok(TranslationOutcome::Yes)
     }
 
-    fn purge_hard(&mut self, set: &Assignment) -> Outcome {
+    fn purge_hard(&mut self, set: &Assignment) -> TranslationOutcome {
         self.policy.purge = true;
         self.warn(set.first, set.end, "purge.hard();", "an object ends by a purge, with all its variants");
         self.put_until(set.end, "purge.hard();");
-        Outcome::Yes
+        TranslationOutcome::Yes
     }
 
-    fn set_cacheable(&mut self, set: &Assignment) -> R<Outcome> {
+    fn set_cacheable(&mut self, set: &Assignment) -> DialectResult<TranslationOutcome> {
         let new = match self.text_at(set.value) {
             "true" => format!("set bereq.http.{CACHEABLE} = \"1\";"),
             "false" => format!("unset bereq.http.{CACHEABLE};"),
-            _ => return self.fail_range(Code::Type, "Expected true or false\n", set.value, set.value),
+            _ => return self.fail_range(DiagnosticCode::Type, "Expected true or false\n", set.value, set.value),
         };
         Ok(self.replace_set(set, &new, "a mark takes the place of the variable"))
     }
 
-    fn set_esi(&mut self, set: &Assignment) -> R<Outcome> {
+    fn set_esi(&mut self, set: &Assignment) -> DialectResult<TranslationOutcome> {
         let new = match self.text_at(set.value) {
             value if self.ctx.delivers() => format!("set resp.do_esi = {value};"),
             "false" => "set req.http.X-VCL-No-ESI = \"1\";".to_owned(),
             "true" => "unset req.http.X-VCL-No-ESI;".to_owned(),
-            _ => return self.fail_range(Code::Type, "Expected true or false\n", set.value, set.value),
+            _ => return self.fail_range(DiagnosticCode::Type, "Expected true or false\n", set.value, set.value),
         };
         self.policy.no_esi |= !self.ctx.delivers();
         Ok(self.replace_set(set, &new, "ESI is switched off for a response, in vcl_deliver"))

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Translates bans, under each of their names, and the parts of the hash.
 
-use super::R;
-use super::ctx::{Ctx, Outcome};
+use super::DialectResult;
+use super::ctx::{DialectCtx, TranslationOutcome};
 use super::policy::HASH;
 use super::walk::Walker;
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::token::Tok;
 
 impl Walker<'_> {
-    pub fn ban(&mut self, word: &str) -> R<Outcome> {
+    pub fn ban(&mut self, word: &str) -> DialectResult<TranslationOutcome> {
         let first = self.at;
         self.put("ban");
         self.keep_c(b'(')?;
@@ -44,17 +44,19 @@ impl Walker<'_> {
         }
         self.keep_c(b')')?;
         self.keep_c(b';')?;
-        Ok(Outcome::Yes)
+        Ok(TranslationOutcome::Yes)
     }
 
     /// Translates a ban written as words, `req.url == req.url && req.http.host ~ "x"`, to a string.
-    pub fn ban_words(&mut self) -> R {
+    pub fn ban_words(&mut self) -> DialectResult {
         loop {
             self.expect(Tok::Id)?;
             let (name, last) = self.dotted(self.at);
             if name.eq_ignore_ascii_case("obj.hash") {
-                return self
-                    .fail(Code::Untranslatable, "obj.hash has no counterpart: ban by what the hash is made of.\n");
+                return self.fail(
+                    DiagnosticCode::Untranslatable,
+                    "obj.hash has no counterpart: ban by what the hash is made of.\n",
+                );
             }
             let op = self.after(last);
             let op_text = match self.tok_at(op) {
@@ -64,13 +66,13 @@ impl Walker<'_> {
                 Tok::Ne => "!=",
                 _ => {
                     self.at = op;
-                    return self.fail(Code::Syntax, "Expected ~, !~, == or !=.\n");
+                    return self.fail(DiagnosticCode::Syntax, "Expected ~, !~, == or !=.\n");
                 }
             };
             let low = name.to_ascii_lowercase();
             let field = ["req.http.", "obj.http."].iter().any(|p| low.len() > p.len() && low.starts_with(p));
             if !field && !matches!(low.as_str(), "req.url" | "obj.status") {
-                return self.fail_range(Code::Untranslatable, "Unknown purge variable.\n", self.at, last);
+                return self.fail_range(DiagnosticCode::Untranslatable, "Unknown purge variable.\n", self.at, last);
             }
             self.put_until(op, &format!("\"{name} {op_text} \" +"));
             self.primary()?;
@@ -81,25 +83,25 @@ impl Walker<'_> {
         }
     }
 
-    pub fn hash_data(&mut self) -> R<Outcome> {
+    pub fn hash_data(&mut self) -> DialectResult<TranslationOutcome> {
         let first = self.at;
-        self.sub_only(&[Ctx::Hash], first)?;
+        self.sub_only(&[DialectCtx::Hash], first)?;
         self.keep();
         self.keep_c(b'(')?;
         self.string()?;
         self.keep_c(b')')?;
         self.keep_c(b';')?;
-        Ok(Outcome::Yes)
+        Ok(TranslationOutcome::Yes)
     }
 
     /// Writes a string in added brackets, and the `;`.
-    pub fn parenthesised(&mut self) -> R<Outcome> {
+    pub fn parenthesised(&mut self) -> DialectResult<TranslationOutcome> {
         self.insert("(");
         self.tight = true;
         self.string()?;
         self.expect(Tok::C(b';'))?;
         self.insert(")");
         self.keep();
-        Ok(Outcome::Yes)
+        Ok(TranslationOutcome::Yes)
     }
 }

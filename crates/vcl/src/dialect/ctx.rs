@@ -5,7 +5,7 @@ use tables::dialects::OldSub;
 
 /// The context of a statement: an old subroutine. Those with a part on the backend side have two.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub(crate) enum Ctx {
+pub(crate) enum DialectCtx {
     Recv,
     Pipe,
     Pass,
@@ -23,86 +23,86 @@ pub(crate) enum Ctx {
     Fini,
 }
 
-impl Ctx {
+impl DialectCtx {
     pub fn sub(self) -> OldSub {
         match self {
-            Ctx::Recv => OldSub::Recv,
-            Ctx::Pipe => OldSub::Pipe,
-            Ctx::Pass | Ctx::PassBereq => OldSub::Pass,
-            Ctx::Hash => OldSub::Hash,
-            Ctx::Miss | Ctx::MissBereq => OldSub::Miss,
-            Ctx::Hit => OldSub::Hit,
-            Ctx::Fetch => OldSub::Fetch,
-            Ctx::Deliver | Ctx::DeliverError => OldSub::Deliver,
-            Ctx::Error => OldSub::Error,
-            Ctx::Init => OldSub::Init,
-            Ctx::Fini => OldSub::Fini,
+            DialectCtx::Recv => OldSub::Recv,
+            DialectCtx::Pipe => OldSub::Pipe,
+            DialectCtx::Pass | DialectCtx::PassBereq => OldSub::Pass,
+            DialectCtx::Hash => OldSub::Hash,
+            DialectCtx::Miss | DialectCtx::MissBereq => OldSub::Miss,
+            DialectCtx::Hit => OldSub::Hit,
+            DialectCtx::Fetch => OldSub::Fetch,
+            DialectCtx::Deliver | DialectCtx::DeliverError => OldSub::Deliver,
+            DialectCtx::Error => OldSub::Error,
+            DialectCtx::Init => OldSub::Init,
+            DialectCtx::Fini => OldSub::Fini,
         }
     }
 
     /// The contexts of an old subroutine; empty for those that never ran.
-    pub fn contexts_for(sub: OldSub) -> &'static [Ctx] {
+    pub fn contexts_for(sub: OldSub) -> &'static [DialectCtx] {
         match sub {
-            OldSub::Recv => &[Ctx::Recv],
-            OldSub::Pipe => &[Ctx::Pipe],
-            OldSub::Pass => &[Ctx::Pass, Ctx::PassBereq],
-            OldSub::Hash => &[Ctx::Hash],
-            OldSub::Miss => &[Ctx::Miss, Ctx::MissBereq],
-            OldSub::Hit => &[Ctx::Hit],
-            OldSub::Fetch => &[Ctx::Fetch],
-            OldSub::Deliver => &[Ctx::Deliver, Ctx::DeliverError],
-            OldSub::Error => &[Ctx::Error],
-            OldSub::Init => &[Ctx::Init],
-            OldSub::Fini => &[Ctx::Fini],
+            OldSub::Recv => &[DialectCtx::Recv],
+            OldSub::Pipe => &[DialectCtx::Pipe],
+            OldSub::Pass => &[DialectCtx::Pass, DialectCtx::PassBereq],
+            OldSub::Hash => &[DialectCtx::Hash],
+            OldSub::Miss => &[DialectCtx::Miss, DialectCtx::MissBereq],
+            OldSub::Hit => &[DialectCtx::Hit],
+            OldSub::Fetch => &[DialectCtx::Fetch],
+            OldSub::Deliver => &[DialectCtx::Deliver, DialectCtx::DeliverError],
+            OldSub::Error => &[DialectCtx::Error],
+            OldSub::Init => &[DialectCtx::Init],
+            OldSub::Fini => &[DialectCtx::Fini],
             OldSub::Prefetch | OldSub::Timeout | OldSub::Discard => &[],
         }
     }
 
     pub fn only_bereq(self) -> bool {
-        matches!(self, Ctx::PassBereq | Ctx::MissBereq)
+        matches!(self, DialectCtx::PassBereq | DialectCtx::MissBereq)
     }
 
     /// True for contexts on the backend side.
     pub fn backend(self) -> bool {
-        self.only_bereq() || self == Ctx::Fetch
+        self.only_bereq() || self == DialectCtx::Fetch
     }
 
     pub fn delivers(self) -> bool {
-        matches!(self, Ctx::Deliver | Ctx::DeliverError)
+        matches!(self, DialectCtx::Deliver | DialectCtx::DeliverError)
     }
 
     /// The suffix for a user's subroutine that differs by context.
     pub fn suffix(self) -> &'static str {
         match self {
-            Ctx::Recv => "recv",
-            Ctx::Pipe => "pipe",
-            Ctx::Pass => "pass",
-            Ctx::PassBereq => "pass_bereq",
-            Ctx::Hash => "hash",
-            Ctx::Miss => "miss",
-            Ctx::MissBereq => "miss_bereq",
-            Ctx::Hit => "hit",
-            Ctx::Fetch => "fetch",
-            Ctx::Deliver => "deliver",
-            Ctx::DeliverError => "deliver_error",
-            Ctx::Error => "error",
-            Ctx::Init => "init",
-            Ctx::Fini => "fini",
+            DialectCtx::Recv => "recv",
+            DialectCtx::Pipe => "pipe",
+            DialectCtx::Pass => "pass",
+            DialectCtx::PassBereq => "pass_bereq",
+            DialectCtx::Hash => "hash",
+            DialectCtx::Miss => "miss",
+            DialectCtx::MissBereq => "miss_bereq",
+            DialectCtx::Hit => "hit",
+            DialectCtx::Fetch => "fetch",
+            DialectCtx::Deliver => "deliver",
+            DialectCtx::DeliverError => "deliver_error",
+            DialectCtx::Error => "error",
+            DialectCtx::Init => "init",
+            DialectCtx::Fini => "fini",
         }
     }
 
     pub fn name_now(self) -> &'static str {
         match self {
-            Ctx::Fetch => "vcl_backend_response",
-            Ctx::Error | Ctx::DeliverError => "vcl_synth",
-            Ctx::PassBereq | Ctx::MissBereq => "vcl_backend_fetch",
+            DialectCtx::Fetch => "vcl_backend_response",
+            DialectCtx::Error | DialectCtx::DeliverError => "vcl_synth",
+            DialectCtx::PassBereq | DialectCtx::MissBereq => "vcl_backend_fetch",
             other => other.sub().name(),
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
-pub(crate) enum Outcome {
+pub(crate) enum TranslationOutcome {
     No,
     /// The statement remains, but has no effect of its own.
     Weak,

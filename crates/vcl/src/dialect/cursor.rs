@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The walker's steps over the tokens of an old program, each kept, replaced or deleted, and its notes.
 
-use super::flat::{Item, Kind};
+use super::flat::{FlatItem, FlatItemKind};
 use super::out::Mark;
 use super::walk::Walker;
-use super::{Note, R};
-use crate::code::Code;
-use crate::diag::Draft;
+use super::{DialectResult, MigrationNote};
+use crate::code::DiagnosticCode;
+use crate::diag::DiagnosticDraft;
 use crate::diag::line_and_pos;
 use crate::token::Tok;
 
@@ -18,7 +18,7 @@ const MAX_OUT: usize = crate::vcc::MAX_SOURCE;
 impl Walker<'_> {
     // --- items
 
-    pub fn item(&self) -> Item {
+    pub fn item(&self) -> FlatItem {
         self.items[self.at.min(self.items.len() - 1)]
     }
 
@@ -75,16 +75,16 @@ impl Walker<'_> {
     }
 
     pub fn pass_pseudo(&mut self) {
-        while let Kind::Include | Kind::Eof = self.item().kind {
+        while let FlatItemKind::Include | FlatItemKind::Eof = self.item().kind {
             let i = self.item();
             self.gap();
             match i.kind {
-                Kind::Include => {
+                FlatItemKind::Include => {
                     let path = self.slice(i.src, i.start, i.end).replace('\n', " ");
                     self.out.instead(i.src, i.start, i.end, &format!("# --- {path}\n"));
                 }
-                Kind::Eof => self.out.own("\n# --- end of include\n"),
-                Kind::Tok(_) => {}
+                FlatItemKind::Eof => self.out.own("\n# --- end of include\n"),
+                FlatItemKind::Tok(_) => {}
             }
             self.at += 1;
         }
@@ -144,17 +144,18 @@ impl Walker<'_> {
         self.advance();
     }
 
-    pub fn expect(&mut self, tok: Tok) -> R {
+    pub fn expect(&mut self, tok: Tok) -> DialectResult {
         if self.tok() == tok {
             return Ok(());
         }
         let found = if self.tok() == Tok::End { "end of input".to_owned() } else { format!("'{}'", self.word()) };
-        let code = if tok == Tok::C(b'{') { Code::MissingBrace } else { Code::Syntax };
-        let fail = Draft::at(code, format!("Expected {} got {found}\nat\n", tok.expected()), self.place(self.at));
+        let code = if tok == Tok::C(b'{') { DiagnosticCode::MissingBrace } else { DiagnosticCode::Syntax };
+        let fail =
+            DiagnosticDraft::at(code, format!("Expected {} got {found}\nat\n", tok.expected()), self.place(self.at));
         Err(fail.hinted(self.hint_expected(tok)))
     }
 
-    pub fn keep_c(&mut self, c: u8) -> R {
+    pub fn keep_c(&mut self, c: u8) -> DialectResult {
         self.expect(Tok::C(c))?;
         self.keep();
         Ok(())
@@ -165,20 +166,20 @@ impl Walker<'_> {
         (i.src, i.start, i.end)
     }
 
-    pub fn fail<T>(&self, code: Code, text: &str) -> R<T> {
-        Err(Draft::at(code, text, self.place(self.at)))
+    pub fn fail<T>(&self, code: DiagnosticCode, text: &str) -> DialectResult<T> {
+        Err(DiagnosticDraft::at(code, text, self.place(self.at)))
     }
 
-    pub fn fail_range<T>(&self, code: Code, text: &str, first: usize, last: usize) -> R<T> {
+    pub fn fail_range<T>(&self, code: DiagnosticCode, text: &str, first: usize, last: usize) -> DialectResult<T> {
         let (src, start, end) = self.place(first);
         let (other, _, to) = self.place(last);
-        Err(Draft::at(code, text, (src, start, if other == src { to } else { end })))
+        Err(DiagnosticDraft::at(code, text, (src, start, if other == src { to } else { end })))
     }
 
-    pub fn enter(&mut self) -> R {
+    pub fn enter(&mut self) -> DialectResult {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return self.fail(Code::Limit, "Too deeply nested.\n");
+            return self.fail(DiagnosticCode::Limit, "Too deeply nested.\n");
         }
         self.bounded(self.out.text.len())
     }
@@ -187,10 +188,10 @@ impl Walker<'_> {
         self.depth -= 1;
     }
 
-    pub fn bounded(&self, bytes: usize) -> R {
+    pub fn bounded(&self, bytes: usize) -> DialectResult {
         if bytes > MAX_OUT {
             let text = format!("VCL is too large: more than {MAX_OUT} bytes when translated\n");
-            return Err(Draft::new(Code::Limit, text));
+            return Err(DiagnosticDraft::new(DiagnosticCode::Limit, text));
         }
         Ok(())
     }
@@ -213,7 +214,7 @@ impl Walker<'_> {
         let (a, b) = (self.items[first], self.items[last]);
         let old = if a.src == b.src { self.slice(a.src, a.start, b.end.max(a.end)) } else { self.text_at(first) };
         let source = &self.sources[a.src as usize];
-        let note = Note {
+        let note = MigrationNote {
             source: source.name.clone(),
             line: line_and_pos(&source.text, a.start as usize).0,
             old: shorten(old),
@@ -246,8 +247,8 @@ impl Walker<'_> {
         let mut at = open;
         while at < self.items.len() {
             match self.items[at].kind {
-                Kind::Tok(Tok::C(b'{')) => depth += 1,
-                Kind::Tok(Tok::C(b'}')) => {
+                FlatItemKind::Tok(Tok::C(b'{')) => depth += 1,
+                FlatItemKind::Tok(Tok::C(b'}')) => {
                     depth -= 1;
                     if depth == 0 {
                         return at;

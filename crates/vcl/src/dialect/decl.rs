@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Translates top-level declarations: backends, directors, probes, ACLs, imports.
 
-use super::R;
+use super::DialectResult;
 use super::late::Saint;
 use super::names::NameKind;
 use super::out::Out;
 use super::walk::Walker;
-use crate::code::Code;
-use crate::diag::Draft;
+use crate::code::DiagnosticCode;
+use crate::diag::DiagnosticDraft;
 use crate::token::Tok;
 
 impl Walker<'_> {
     /// Translates one declaration. For a director, returns the subroutine that creates it.
-    pub fn declaration(&mut self) -> R<Option<Out>> {
+    pub fn declaration(&mut self) -> DialectResult<Option<Out>> {
         if self.tok() == Tok::InlineC && self.empty_c() {
             return Ok(None);
         }
@@ -32,18 +32,18 @@ impl Walker<'_> {
                 Some(done) => done.map(|()| None),
                 None => self.inline_c(),
             },
-            (Tok::Id, "vcl") => self.fail(Code::Version, "A file that says its version is no old one.\n"),
+            (Tok::Id, "vcl") => self.fail(DiagnosticCode::Version, "A file that says its version is no old one.\n"),
             _ => {
                 let text = format!(
                     "Expected one of\n\t'acl', 'sub', 'backend', 'director', 'probe' or 'import'\nFound: '{}' at\n",
                     self.word()
                 );
-                Err(Draft::at(Code::Syntax, text, self.place(self.at)).hinted(self.hint_outside()))
+                Err(DiagnosticDraft::at(DiagnosticCode::Syntax, text, self.place(self.at)).hinted(self.hint_outside()))
             }
         }
     }
 
-    fn named(&mut self, of: NameKind) -> R<String> {
+    fn named(&mut self, of: NameKind) -> DialectResult<String> {
         self.keep();
         self.expect(Tok::Id)?;
         let name = self.word().to_owned();
@@ -55,7 +55,7 @@ impl Walker<'_> {
         Ok(now)
     }
 
-    fn acl(&mut self) -> R {
+    fn acl(&mut self) -> DialectResult {
         self.named(NameKind::Acl)?;
         if self.is_c(b'{') && self.has_host_bits() {
             let reason =
@@ -66,7 +66,9 @@ impl Walker<'_> {
         self.keep_c(b'{')?;
         while !self.is_c(b'}') {
             match self.tok() {
-                Tok::End => return Err(Draft::new(Code::Unclosed, "End of input while in an acl\n")),
+                Tok::End => {
+                    return Err(DiagnosticDraft::new(DiagnosticCode::Unclosed, "End of input while in an acl\n"));
+                }
                 Tok::Str => self.literal()?,
                 _ => self.keep(),
             }
@@ -87,12 +89,12 @@ impl Walker<'_> {
         })
     }
 
-    fn probe(&mut self) -> R {
+    fn probe(&mut self) -> DialectResult {
         self.named(NameKind::Probe)?;
         self.fields()
     }
 
-    fn backend_decl(&mut self) -> R {
+    fn backend_decl(&mut self) -> DialectResult {
         let (first, name) = (self.at, self.after(self.at));
         if self.dns_members.contains(self.text_at(name)) {
             let reason = "its address is in the list of a dns director, which has no probe, and nothing else names it";
@@ -106,14 +108,14 @@ impl Walker<'_> {
         self.fields()
     }
 
-    fn fields(&mut self) -> R {
+    fn fields(&mut self) -> DialectResult {
         self.enter()?;
         self.keep_c(b'{')?;
         while !self.is_c(b'}') {
             let first = self.at;
             if self.is("set") {
                 return self.fail(
-                    Code::Untranslatable,
+                    DiagnosticCode::Untranslatable,
                     "This is VCL 1.0: leave out \"set\" and \"backend\" in front of a backend's fields.\n",
                 );
             }
@@ -153,7 +155,7 @@ impl Walker<'_> {
     }
 
     /// Translates a director to an object; its inline backends become declarations in the same place.
-    fn director(&mut self) -> R<Out> {
+    fn director(&mut self) -> DialectResult<Out> {
         let first = self.at;
         let name_at = self.after(first);
         let kind_at = self.after(name_at);
@@ -173,7 +175,7 @@ impl Walker<'_> {
             "random" => ("random", true),
             "hash" | "client" => ("hash", true),
             "dns" => return self.dns_director(first, &now, open),
-            _ => return self.fail_range(Code::Field, "Unknown director policy\n", kind_at, kind_at),
+            _ => return self.fail_range(DiagnosticCode::Field, "Unknown director policy\n", kind_at, kind_at),
         };
         let gap = {
             let i = self.item();
@@ -214,7 +216,7 @@ impl Walker<'_> {
         Ok(init)
     }
 
-    fn director_field(&mut self) -> R {
+    fn director_field(&mut self) -> DialectResult {
         let first = self.at;
         let name = self.after(first);
         let mut end = name;
@@ -226,7 +228,7 @@ impl Walker<'_> {
             return self.expect(Tok::C(b';'));
         }
         if self.text_at(name) != "retries" {
-            return self.fail_range(Code::Field, "Unknown field of a director\n", first, name);
+            return self.fail_range(DiagnosticCode::Field, "Unknown field of a director\n", first, name);
         }
         let value = self.after(self.after(name));
         if self.tok_at(value) != Tok::Int || self.after(value) != end {
@@ -240,7 +242,7 @@ impl Walker<'_> {
 
     /// Translates `{ .backend = name; .weight = 2; }`. Returns the weight and the backend's name; an inline backend
     /// becomes a declaration.
-    fn member(&mut self, director: &str, index: usize) -> R<(String, Option<String>)> {
+    fn member(&mut self, director: &str, index: usize) -> DialectResult<(String, Option<String>)> {
         self.expect(Tok::C(b'{'))?;
         let open = self.at;
         self.drop_until(open);
@@ -250,7 +252,7 @@ impl Walker<'_> {
             let equals = self.after(field);
             let value = self.after(equals);
             if !self.is_c(b'.') || self.tok_at(equals) != Tok::C(b'=') {
-                return self.fail(Code::Field, "Expected a field of a director's member\n");
+                return self.fail(DiagnosticCode::Field, "Expected a field of a director's member\n");
             }
             match (self.text_at(field), self.tok_at(value)) {
                 ("backend", Tok::Id) => {
@@ -273,24 +275,36 @@ impl Walker<'_> {
                     }
                 }
                 ("weight", Tok::Int) if self.text_at(value).trim_start_matches('0').is_empty() => {
-                    return self.fail_range(Code::Field, "The .weight must be higher than zero.\n", value, value);
+                    return self.fail_range(
+                        DiagnosticCode::Field,
+                        "The .weight must be higher than zero.\n",
+                        value,
+                        value,
+                    );
                 }
                 ("weight", Tok::Int) => {
                     weight = Some(self.text_at(value).to_owned());
                     self.drop_until(value);
                     self.end_of_field()?;
                 }
-                _ => return self.fail_range(Code::Field, "Unknown field of a director's member\n", self.at, field),
+                _ => {
+                    return self.fail_range(
+                        DiagnosticCode::Field,
+                        "Unknown field of a director's member\n",
+                        self.at,
+                        field,
+                    );
+                }
             }
         }
         self.drop_until(self.at);
         match backend {
             Some(backend) => Ok((backend, weight)),
-            None => self.fail_range(Code::Field, "A director's member has no .backend\n", open, open),
+            None => self.fail_range(DiagnosticCode::Field, "A director's member has no .backend\n", open, open),
         }
     }
 
-    fn end_of_field(&mut self) -> R {
+    fn end_of_field(&mut self) -> DialectResult {
         self.expect(Tok::C(b';'))?;
         self.drop_until(self.at);
         Ok(())

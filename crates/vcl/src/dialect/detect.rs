@@ -3,8 +3,8 @@
 
 use tables::dialects::{BARE, Dialect, NEW_WORDS, OldSub};
 
-use super::flat::{Item, Kind};
-use crate::token::{Source, Tok};
+use super::flat::{FlatItem, FlatItemKind};
+use crate::token::{Tok, VclSource};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detection {
@@ -37,11 +37,11 @@ const OLD: u8 = D2X | D30;
 
 const FIRST_WORDS: [&str; 7] = ["acl", "sub", "backend", "director", "probe", "import", "include"];
 
-pub(crate) fn detect(items: &[Item], sources: &[Source]) -> Detection {
-    let scan = Scan { words: items.iter().filter(|i| matches!(i.kind, Kind::Tok(_))).collect(), sources };
+pub(crate) fn detect(items: &[FlatItem], sources: &[VclSource]) -> Detection {
+    let scan = Scan { words: items.iter().filter(|i| matches!(i.kind, FlatItemKind::Tok(_))).collect(), sources };
     let first = items.first().map_or("", |i| scan.text(i));
     let begins = FIRST_WORDS.contains(&first)
-        || items.first().is_some_and(|i| i.kind == Kind::Include || i.tok() == Some(Tok::InlineC));
+        || items.first().is_some_and(|i| i.kind == FlatItemKind::Include || i.tok() == Some(Tok::InlineC));
     let (mut seen, mut new, mut count) = (Vec::new(), false, 0);
     let mut sub = "";
     for at in 0..scan.words.len() {
@@ -87,12 +87,12 @@ enum Evidence {
 }
 
 struct Scan<'a> {
-    words: Vec<&'a Item>,
-    sources: &'a [Source],
+    words: Vec<&'a FlatItem>,
+    sources: &'a [VclSource],
 }
 
 impl Scan<'_> {
-    fn text(&self, item: &Item) -> &str {
+    fn text(&self, item: &FlatItem) -> &str {
         let text = &self.sources[item.src as usize].text;
         std::str::from_utf8(&text[item.start as usize..item.end as usize]).unwrap_or("")
     }

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeSet;
 
-use super::R;
+use super::DialectResult;
 use super::names::NameKind;
 use super::out::Out;
 use super::walk::Walker;
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::token::Tok;
 
 /// Defaults of the old compiler: the port, and the TTL of an answer.
@@ -55,7 +55,7 @@ impl Walker<'_> {
         (self.tok_at(value) == Tok::Str).then(|| self.text_at(value).to_owned())
     }
 
-    pub fn dns_director(&mut self, first: usize, now: &str, open: usize) -> R<Out> {
+    pub fn dns_director(&mut self, first: usize, now: &str, open: usize) -> DialectResult<Out> {
         let gap = self.gap_text();
         self.out.own(&gap);
         let kind_end = self.items[open.saturating_sub(1).max(first)].end;
@@ -92,29 +92,34 @@ impl Walker<'_> {
     }
 
     /// Translates `{ .backend = NAME; }` or `{ .backend = { ... } }` to an address of the list.
-    fn dns_member(&mut self, dns: &mut Dns) -> R {
+    fn dns_member(&mut self, dns: &mut Dns) -> DialectResult {
         let open = self.at;
         let end = self.block_end(open);
         let point = self.after(open);
         let field = self.after(point);
         let value = self.after(self.after(field));
         if self.tok_at(point) != Tok::C(b'.') || self.text_at(field) != "backend" {
-            return self.fail_range(Code::Field, "Expected .backend of a dns director's member\n", open, field);
+            return self.fail_range(
+                DiagnosticCode::Field,
+                "Expected .backend of a dns director's member\n",
+                open,
+                field,
+            );
         }
         let declared = self.names.declared.get(&(NameKind::Backend, self.text_at(value).to_owned())).copied();
         let body = match (self.tok_at(value), declared) {
             (Tok::C(b'{'), _) => value,
             (Tok::Id, Some(at)) if self.tok_at(self.after(at)) == Tok::C(b'{') => self.after(at),
-            _ => return self.fail_range(Code::Undeclared, "Reference to an unknown backend\n", value, value),
+            _ => return self.fail_range(DiagnosticCode::Undeclared, "Reference to an unknown backend\n", value, value),
         };
         let Some(host) = self.backend_field(body, "host") else {
-            return self.fail_range(Code::Field, "A member of a dns director has no .host\n", open, end);
+            return self.fail_range(DiagnosticCode::Field, "A member of a dns director has no .host\n", open, end);
         };
         let mine: Vec<Option<String>> = FIELDS.iter().map(|(field, _)| self.backend_field(body, field)).collect();
         if dns.members.as_ref().is_some_and(|others| *others != mine) {
             let reason =
                 "A dns director's members are addresses of one port now, with the same timeouts: this one differs.\n";
-            return self.fail_range(Code::Field, reason, open, end);
+            return self.fail_range(DiagnosticCode::Field, reason, open, end);
         }
         for ((_, arg), text) in FIELDS.iter().zip(&mine) {
             if let Some(text) = text {
@@ -172,12 +177,12 @@ impl Walker<'_> {
         self.dns_members = left.filter(|name| name != "default" && Some(name) != first.as_ref()).collect();
     }
 
-    fn dns_field(&mut self, dns: &mut Dns) -> R {
+    fn dns_field(&mut self, dns: &mut Dns) -> DialectResult {
         let name = self.after(self.at);
         let equals = self.after(name);
         let value = self.after(equals);
         if !self.is_c(b'.') || self.tok_at(equals) != Tok::C(b'=') {
-            return self.fail(Code::Field, "Expected a field of a dns director: .list, .ttl or .suffix\n");
+            return self.fail(DiagnosticCode::Field, "Expected a field of a dns director: .list, .ttl or .suffix\n");
         }
         match (self.text_at(name), self.tok_at(value)) {
             ("suffix", Tok::Str) => self.field_value(value).map(drop),
@@ -196,18 +201,18 @@ impl Walker<'_> {
                 self.drop_until(self.at);
                 Ok(())
             }
-            _ => self.fail_range(Code::Field, "Unknown field of a dns director\n", self.at, name),
+            _ => self.fail_range(DiagnosticCode::Field, "Unknown field of a dns director\n", self.at, name),
         }
     }
 
     /// The value of a field, from `value` to before its `;`. Moves past the `;`.
-    fn field_value(&mut self, value: usize) -> R<String> {
+    fn field_value(&mut self, value: usize) -> DialectResult<String> {
         let mut end = value;
         while !matches!(self.tok_at(end), Tok::C(b';' | b'}' | b'{') | Tok::End) {
             end = self.after(end);
         }
         if end == value {
-            return self.fail_range(Code::Field, "Expected a value\n", end, end);
+            return self.fail_range(DiagnosticCode::Field, "Expected a value\n", end, end);
         }
         if self.tok_at(end) != Tok::C(b';') {
             self.at = end;
@@ -218,13 +223,13 @@ impl Walker<'_> {
         Ok(text)
     }
 
-    fn dns_entry(&mut self, dns: &mut Dns) -> R {
+    fn dns_entry(&mut self, dns: &mut Dns) -> DialectResult {
         let first = self.at;
         if self.tok() == Tok::Str {
             let mut parts = self.word().trim_matches('"').split('.');
             let whole = parts.clone().count() == 4 && parts.all(|p| p.parse::<u8>().is_ok());
             if !whole {
-                return self.fail(Code::Address, "Expected an IPv4 address\n");
+                return self.fail(DiagnosticCode::Address, "Expected an IPv4 address\n");
             }
             let entry = self.field_value(first)?;
             dns.list.push(entry);
@@ -233,7 +238,7 @@ impl Walker<'_> {
         let name = self.after(first);
         let value = self.after(self.after(name));
         if !self.is_c(b'.') {
-            return self.fail(Code::Address, "Expected an address, or a field of a dns director's list\n");
+            return self.fail(DiagnosticCode::Address, "Expected an address, or a field of a dns director's list\n");
         }
         let field = self.text_at(name).to_owned();
         if field == "saintmode_threshold" {
@@ -244,7 +249,7 @@ impl Walker<'_> {
             return self.field_value(value).map(drop);
         }
         let Some((_, arg)) = FIELDS.iter().find(|(known, _)| *known == field) else {
-            return self.fail_range(Code::Field, "Unknown field of a dns director's list\n", first, name);
+            return self.fail_range(DiagnosticCode::Field, "Unknown field of a dns director's list\n", first, name);
         };
         let text = self.field_value(value)?;
         dns.set(arg, text);

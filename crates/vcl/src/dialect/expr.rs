@@ -3,12 +3,12 @@
 
 use tables::dialects::{Dialect, OldVar};
 
-use super::R;
-use super::ctx::Ctx;
+use super::DialectResult;
+use super::ctx::DialectCtx;
 use super::names::NameKind;
 use super::policy::{BACKEND, CACHEABLE, CAN_GZIP, ESI_OFF, METHOD};
 use super::walk::Walker;
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::token::Tok;
 
 const UNITS: [&str; 18] =
@@ -27,7 +27,7 @@ const OWN_FIELDS: [&str; 8] = [
 ];
 
 impl Walker<'_> {
-    pub fn expr(&mut self) -> R {
+    pub fn expr(&mut self) -> DialectResult {
         self.enter()?;
         self.and()?;
         while self.tok() == Tok::Or {
@@ -38,7 +38,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    fn and(&mut self) -> R {
+    fn and(&mut self) -> DialectResult {
         self.not()?;
         while self.tok() == Tok::And {
             self.keep();
@@ -47,14 +47,14 @@ impl Walker<'_> {
         Ok(())
     }
 
-    fn not(&mut self) -> R {
+    fn not(&mut self) -> DialectResult {
         while self.is_c(b'!') {
             self.keep();
         }
         self.compare()
     }
 
-    fn compare(&mut self) -> R {
+    fn compare(&mut self) -> DialectResult {
         if let Some(other) = self.compared_backend(self.at).filter(|_| self.policy.asks_director) {
             let first = self.at;
             let op = self.text_at(self.after(self.dotted(first).1));
@@ -95,7 +95,7 @@ impl Walker<'_> {
     }
 
     /// Translates sums, and strings joined by `+` or, before 3.0, by adjacency.
-    pub fn string(&mut self) -> R {
+    pub fn string(&mut self) -> DialectResult {
         self.product()?;
         loop {
             match self.tok() {
@@ -118,7 +118,7 @@ impl Walker<'_> {
         }
     }
 
-    pub fn product(&mut self) -> R {
+    pub fn product(&mut self) -> DialectResult {
         self.primary()?;
         while let Tok::C(b'*' | b'/') = self.tok() {
             self.keep();
@@ -127,7 +127,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    pub fn primary(&mut self) -> R {
+    pub fn primary(&mut self) -> DialectResult {
         match self.tok() {
             Tok::C(b'(') => {
                 self.keep();
@@ -153,7 +153,7 @@ impl Walker<'_> {
             Tok::Id => self.name(),
             _ => {
                 let found = if self.tok() == Tok::End { "end of input" } else { self.word() };
-                self.fail(Code::Syntax, &format!("Unknown token '{found}' when looking for a value:\n"))
+                self.fail(DiagnosticCode::Syntax, &format!("Unknown token '{found}' when looking for a value:\n"))
             }
         }
     }
@@ -167,7 +167,7 @@ impl Walker<'_> {
     }
 
     /// Translates a string. In 2.x, `%xx` in it is a byte.
-    pub fn literal(&mut self) -> R {
+    pub fn literal(&mut self) -> DialectResult {
         let item = self.item();
         if self.dialect == Dialect::V30 || item.quote != 1 || !self.word().contains('%') {
             self.keep();
@@ -185,7 +185,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    fn name(&mut self) -> R {
+    fn name(&mut self) -> DialectResult {
         let first = self.at;
         let (name, last) = self.dotted(first);
         if self.tok_at(self.after(last)) == Tok::C(b'(') {
@@ -208,7 +208,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    fn plain_name(&mut self, name: &str) -> R {
+    fn plain_name(&mut self, name: &str) -> DialectResult {
         match name {
             "now" | "true" | "false" => self.keep(),
             _ if self.names.is(NameKind::Backend, name) => {
@@ -227,7 +227,7 @@ impl Walker<'_> {
     }
 
     /// Translates `std.author(name)`, a joke function of 3.0.
-    fn author(&mut self, last: usize) -> R {
+    fn author(&mut self, last: usize) -> DialectResult {
         let who = self.after(self.after(last));
         let close = self.after(who);
         let name = match self.text_at(who) {
@@ -237,7 +237,7 @@ impl Walker<'_> {
             "mithrandir" => "Tollef",
             _ => {
                 return self.fail_range(
-                    Code::Argument,
+                    DiagnosticCode::Argument,
                     "std.author() knows phk, des, kristian and mithrandir.\n",
                     who,
                     who,
@@ -255,7 +255,7 @@ impl Walker<'_> {
     }
 
     /// Translates `name(argument, ...)`; the name ends at `last`.
-    fn function(&mut self, last: usize) -> R {
+    fn function(&mut self, last: usize) -> DialectResult {
         self.enter()?;
         while self.at <= last && self.tok() != Tok::End {
             self.keep();
@@ -274,7 +274,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    pub fn check_place(&self, var: &OldVar, first: usize, last: usize, write: bool) -> R {
+    pub fn check_place(&self, var: &OldVar, first: usize, last: usize, write: bool) -> DialectResult {
         let sub = self.ctx.sub();
         if var.has(self.dialect, sub, write) {
             return Ok(());
@@ -284,7 +284,7 @@ impl Walker<'_> {
         if !var.exists(self.dialect) {
             let have: Vec<&str> = Dialect::ALL.into_iter().filter(|d| var.exists(*d)).map(Dialect::name).collect();
             let text = format!("VCL {} has no {name}; {} has.\n", self.dialect.name(), have.join(", "));
-            return self.fail_range(Code::UnknownName, &text, first, last);
+            return self.fail_range(DiagnosticCode::UnknownName, &text, first, last);
         }
         let places = var.places(self.dialect, write);
         let mut text = if places.is_empty() {
@@ -295,10 +295,10 @@ impl Walker<'_> {
         if sub == tables::dialects::OldSub::Fetch && name.starts_with("obj.") {
             text.push_str("The response in vcl_fetch is beresp since 2.1.\n");
         }
-        self.fail_range(Code::WrongPlace, &text, first, last)
+        self.fail_range(DiagnosticCode::WrongPlace, &text, first, last)
     }
 
-    pub fn var_now(&mut self, name: &str, first: usize, last: usize, write: bool) -> R<String> {
+    pub fn var_now(&mut self, name: &str, first: usize, last: usize, write: bool) -> DialectResult<String> {
         if name.starts_with("storage.") {
             return Ok(name.to_owned());
         }
@@ -306,10 +306,12 @@ impl Walker<'_> {
             if name.contains('.') && tables::dialects::NEW_WORDS.contains(&name) {
                 let text =
                     format!("{name} is a word of VCL 4, and this file is read as VCL {}.\n", self.dialect.name());
-                return self.fail_range(Code::UnknownName, &text, first, last);
+                return self.fail_range(DiagnosticCode::UnknownName, &text, first, last);
             }
-            let unknown = self.fail_range(Code::UnknownName, &format!("Unknown variable '{name}'\n"), first, last);
-            return unknown.map_err(|fail: crate::diag::Draft| fail.hinted(self.hint_variable(name, first, last)));
+            let unknown =
+                self.fail_range(DiagnosticCode::UnknownName, &format!("Unknown variable '{name}'\n"), first, last);
+            return unknown
+                .map_err(|fail: crate::diag::DiagnosticDraft| fail.hinted(self.hint_variable(name, first, last)));
         };
         // 2.x has two names for a variable of the object that is being fetched.
         self.check_place(var, first, last, write)?;
@@ -317,7 +319,7 @@ impl Walker<'_> {
             self.note(first, last, &new, "there is no variable for it any more");
             return Ok(new);
         }
-        if self.ctx == Ctx::Fetch && !write && var.name == "req.http." {
+        if self.ctx == DialectCtx::Fetch && !write && var.name == "req.http." {
             let (low, field) = (name.to_ascii_lowercase(), &name[var.name.len()..]);
             if OWN_FIELDS.contains(&&low[var.name.len()..]) && !self.fetch_sets.contains(&low) {
                 let new = self.policy.own_field(field);
@@ -327,7 +329,7 @@ impl Walker<'_> {
         }
         let now = match self.ctx {
             // The request to the origin doesn't exist yet: it is copied from the client's.
-            Ctx::Miss | Ctx::Pass if var.name.starts_with("bereq.") => match var.name {
+            DialectCtx::Miss | DialectCtx::Pass if var.name.starts_with("bereq.") => match var.name {
                 "bereq.http." => "req.http.",
                 "bereq.url" => "req.url",
                 "bereq.request" => "req.method",
@@ -335,13 +337,13 @@ impl Walker<'_> {
                 // The value is only read in the part of the subroutine that also sets it.
                 other => other,
             },
-            Ctx::Error => var.synth,
+            DialectCtx::Error => var.synth,
             _ if self.ctx.backend() => var.backend,
             _ => var.client,
         };
         if now.is_empty() {
             let text = format!("{} has no counterpart in {}.\n", var.name.trim_end_matches('.'), self.ctx.sub().name());
-            return self.fail_range(Code::Untranslatable, &text, first, last);
+            return self.fail_range(DiagnosticCode::Untranslatable, &text, first, last);
         }
         if now.starts_with("std.") {
             self.policy.std = true;
@@ -363,14 +365,15 @@ impl Walker<'_> {
     }
 
     /// Translates variables that have been replaced by an expression.
-    fn special_name(&mut self, name: &str, first: usize, last: usize) -> R<Option<String>> {
-        let reason = |w: &Self, text: &str| w.fail_range(Code::Untranslatable, text, first, last).map(|()| None);
+    fn special_name(&mut self, name: &str, first: usize, last: usize) -> DialectResult<Option<String>> {
+        let reason =
+            |w: &Self, text: &str| w.fail_range(DiagnosticCode::Untranslatable, text, first, last).map(|()| None);
         match name {
-            "obj.cacheable" | "beresp.cacheable" if self.ctx == Ctx::Fetch => {
+            "obj.cacheable" | "beresp.cacheable" if self.ctx == DialectCtx::Fetch => {
                 Ok(Some(format!("bereq.http.{CACHEABLE}")))
             }
             "obj.cacheable" => Ok(Some("true".to_owned())),
-            "obj.hits" if matches!(self.ctx, Ctx::Fetch | Ctx::DeliverError) => Ok(Some("0".to_owned())),
+            "obj.hits" if matches!(self.ctx, DialectCtx::Fetch | DialectCtx::DeliverError) => Ok(Some("0".to_owned())),
             "req.request" if self.ctx.backend() => {
                 self.policy.carry_method = true;
                 Ok(Some(format!("bereq.http.{METHOD}")))
@@ -408,8 +411,10 @@ impl Walker<'_> {
                 reason(self, "Only the name of the backend is known since VCL 4.1: beresp.backend.name.\n")
             }
             // The time was set just before vcl_deliver ran; elsewhere it hadn't been set at all.
-            "obj.lastuse" if matches!(self.ctx, Ctx::Deliver | Ctx::DeliverError) => Ok(Some("0s".to_owned())),
-            "obj.lastuse" if self.ctx == Ctx::Hit => reason(
+            "obj.lastuse" if matches!(self.ctx, DialectCtx::Deliver | DialectCtx::DeliverError) => {
+                Ok(Some("0s".to_owned()))
+            }
+            "obj.lastuse" if self.ctx == DialectCtx::Hit => reason(
                 self,
                 "When an object was delivered last isn't kept any more. Its age is obj.age in VCL 4, how often it was hit obj.hits; \
                  to let it go when it is too old, set its times in vcl_fetch.\n",

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! An old program as one list of tokens, with includes in their places, and the blanks and comments before each token.
 
-use super::R;
-use crate::code::Code;
-use crate::diag::Draft;
+use super::DialectResult;
+use crate::code::DiagnosticCode;
+use crate::diag::DiagnosticDraft;
 use crate::odd::to_ascii_in_place;
 use crate::outline::patient_tokens;
-use crate::token::{Source, Tok, Token, lex};
-use crate::{Options, Sources};
+use crate::token::{Tok, Token, VclSource, lex};
+use crate::{CompileOptions, Sources};
 
 const MAX_INCLUDES: u32 = 64;
 const MAX_FILES: usize = 10_000;
 
 /// The kind of an item in the list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum FlatItemKind {
     Tok(Tok),
     /// An include statement. The items of the file follow, up to `Eof`.
     Include,
@@ -23,8 +23,8 @@ pub(crate) enum Kind {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Item {
-    pub kind: Kind,
+pub(crate) struct FlatItem {
+    pub kind: FlatItemKind,
     pub src: u32,
     /// The start of the blanks and comments before it.
     pub gap: u32,
@@ -33,11 +33,11 @@ pub(crate) struct Item {
     pub quote: u8,
 }
 
-impl Item {
+impl FlatItem {
     pub fn tok(&self) -> Option<Tok> {
         match self.kind {
-            Kind::Tok(tok) => Some(tok),
-            Kind::Include | Kind::Eof => None,
+            FlatItemKind::Tok(tok) => Some(tok),
+            FlatItemKind::Include | FlatItemKind::Eof => None,
         }
     }
 }
@@ -47,9 +47,9 @@ pub(crate) fn load(
     name: &str,
     text: &[u8],
     outside: &dyn Sources,
-    options: &Options,
-    sources: &mut Vec<Source>,
-) -> R<Vec<Item>> {
+    options: &CompileOptions,
+    sources: &mut Vec<VclSource>,
+) -> DialectResult<Vec<FlatItem>> {
     let mut loader = Loader { outside, options, sources, is_patient: false, items: Vec::new(), bytes: 0 };
     loader.file(name, kind(name), text.to_vec(), None, 0)?;
     Ok(loader.items)
@@ -60,9 +60,9 @@ pub(crate) fn load_patiently(
     name: &str,
     text: &[u8],
     outside: &dyn Sources,
-    options: &Options,
-    sources: &mut Vec<Source>,
-) -> Vec<Item> {
+    options: &CompileOptions,
+    sources: &mut Vec<VclSource>,
+) -> Vec<FlatItem> {
     let mut loader = Loader { outside, options, sources, is_patient: true, items: Vec::new(), bytes: 0 };
     // If the text is too large, the part that was read still shows the dialect.
     let _ = loader.file(name, kind(name), text.to_vec(), None, 0);
@@ -75,30 +75,40 @@ fn kind(name: &str) -> &'static str {
 
 struct Loader<'a> {
     outside: &'a dyn Sources,
-    options: &'a Options,
-    sources: &'a mut Vec<Source>,
+    options: &'a CompileOptions,
+    sources: &'a mut Vec<VclSource>,
     is_patient: bool,
-    items: Vec<Item>,
+    items: Vec<FlatItem>,
     bytes: usize,
 }
 
 impl Loader<'_> {
-    fn file(&mut self, name: &str, kind: &'static str, text: Vec<u8>, parent: Option<u32>, depth: u32) -> R {
+    fn file(
+        &mut self,
+        name: &str,
+        kind: &'static str,
+        text: Vec<u8>,
+        parent: Option<u32>,
+        depth: u32,
+    ) -> DialectResult {
         self.bytes += text.len();
         if self.bytes > crate::vcc::MAX_SOURCE || self.sources.len() >= MAX_FILES || depth > MAX_INCLUDES {
             let text = format!("VCL is too large, or its includes nest too deeply, at '{name}'\n");
-            return Err(Draft::new(Code::Limit, text));
+            return Err(DiagnosticDraft::new(DiagnosticCode::Limit, text));
         }
         let mut up = parent;
         while let Some(at) = up {
             let source = &self.sources[at as usize];
             if source.name == name {
-                return Err(Draft::new(Code::File, format!("Recursive use of file \"{name}\"\n\n")));
+                return Err(DiagnosticDraft::new(
+                    DiagnosticCode::File,
+                    format!("Recursive use of file \"{name}\"\n\n"),
+                ));
             }
             up = source.parent;
         }
         let src = self.sources.len() as u32;
-        let tokens = self.tokens(Source { name: name.to_owned(), kind, text, parent, map: None }, src)?;
+        let tokens = self.tokens(VclSource { name: name.to_owned(), kind, text, parent, map: None }, src)?;
         let mut gap = 0;
         let mut at = 0;
         while at < tokens.len() {
@@ -113,9 +123,20 @@ impl Loader<'_> {
                         at += 1;
                         continue;
                     }
-                    return Err(Draft::at(Code::Syntax, "include wants a string and a semicolon.\n", t.span()));
+                    return Err(DiagnosticDraft::at(
+                        DiagnosticCode::Syntax,
+                        "include wants a string and a semicolon.\n",
+                        t.span(),
+                    ));
                 };
-                self.items.push(Item { kind: Kind::Include, src, gap, start: t.start, end, quote: path.quote });
+                self.items.push(FlatItem {
+                    kind: FlatItemKind::Include,
+                    src,
+                    gap,
+                    start: t.start,
+                    end,
+                    quote: path.quote,
+                });
                 let included = self.include(src, (path.start, path.end, path.quote), depth);
                 if !self.is_patient {
                     included?;
@@ -125,18 +146,18 @@ impl Loader<'_> {
                 continue;
             }
             let (kind, gone) = match t.tok {
-                Tok::End if parent.is_some() => (Kind::Eof, true),
-                tok => (Kind::Tok(tok), false),
+                Tok::End if parent.is_some() => (FlatItemKind::Eof, true),
+                tok => (FlatItemKind::Tok(tok), false),
             };
             let start = if gone { self.sources[src as usize].text.len() as u32 } else { t.start };
-            self.items.push(Item { kind, src, gap, start, end: t.end.max(start), quote: t.quote });
+            self.items.push(FlatItem { kind, src, gap, start, end: t.end.max(start), quote: t.quote });
             gap = t.end;
             at += 1;
         }
         Ok(())
     }
 
-    fn tokens(&mut self, mut source: Source, src: u32) -> R<Vec<Token>> {
+    fn tokens(&mut self, mut source: VclSource, src: u32) -> DialectResult<Vec<Token>> {
         if self.is_patient {
             source.text = to_ascii_in_place(&source.text).into_owned();
             let (mut tokens, _) = patient_tokens(&source.text);
@@ -151,7 +172,7 @@ impl Loader<'_> {
         lexed.map(|()| tokens)
     }
 
-    fn include(&mut self, src: u32, (start, end, quote): (u32, u32, u8), depth: u32) -> R {
+    fn include(&mut self, src: u32, (start, end, quote): (u32, u32, u8), depth: u32) -> DialectResult {
         let place = (src, start, end);
         let quote = u32::from(quote);
         let bytes = &self.sources[src as usize].text[(start + quote) as usize..(end - quote) as usize];
@@ -160,18 +181,22 @@ impl Loader<'_> {
             let includer = &self.sources[src as usize].name;
             let Some((dir, _)) = includer.rsplit_once('/').filter(|_| includer.starts_with('/')) else {
                 let text = "include \"./xxxxx\"; needs absolute filename of including file.\n";
-                return Err(Draft::at(Code::File, text, place));
+                return Err(DiagnosticDraft::at(DiagnosticCode::File, text, place));
             };
             path = format!("{dir}/{rest}");
         }
         if !self.options.unsafe_path && path.contains('/') {
-            return Err(Draft::at(Code::File, format!("VCL filename '{path}' is unsafe.\n"), place));
+            return Err(DiagnosticDraft::at(
+                DiagnosticCode::File,
+                format!("VCL filename '{path}' is unsafe.\n"),
+                place,
+            ));
         }
         match self.outside.read(&path) {
             Ok((name, text)) => self.file(&name, "file", text, Some(src), depth + 1),
             Err(reason) => {
                 let hint = super::known_file(&path).map_or(String::new(), |hint| format!("{hint}\n"));
-                Err(Draft::at(Code::File, format!("{reason}\n{hint}"), place))
+                Err(DiagnosticDraft::at(DiagnosticCode::File, format!("{reason}\n{hint}"), place))
             }
         }
     }

@@ -3,21 +3,21 @@
 
 use tables::dialects::OLD_VARS;
 
-use super::flat::Item;
+use super::flat::FlatItem;
 use super::walk::Walker;
-use crate::code::Code;
-use crate::diag::{Draft, Fix, Hint, Span, line_and_pos};
+use crate::code::DiagnosticCode;
+use crate::diag::{DiagnosticDraft, Fix, Hint, Span, line_and_pos};
 use crate::hint::{DECLARED, dot, nearest, sign};
 use crate::token::Tok;
 
 pub(crate) const BEGINS: [&str; 9] = ["set", "unset", "remove", "call", "return", "if", "error", "synthetic", "esi"];
 
 impl Walker<'_> {
-    fn line(&self, item: &Item) -> (u32, u32) {
+    fn line(&self, item: &FlatItem) -> (u32, u32) {
         line_and_pos(&self.sources[item.src as usize].text, item.start as usize)
     }
 
-    fn tokens_before(&self) -> impl Iterator<Item = (usize, &Item, Tok)> {
+    fn tokens_before(&self) -> impl Iterator<Item = (usize, &FlatItem, Tok)> {
         let items = self.items[..self.at.min(self.items.len())].iter().enumerate().rev();
         items.filter_map(|(n, item)| Some((n, item, item.tok()?)))
     }
@@ -74,7 +74,7 @@ impl Walker<'_> {
     /// Explains a missing semicolon: adjacent texts are joined, so the statement continues on the next line.
     fn hint_semicolon(&self) -> Option<Hint> {
         let statement = self.tokens_before().take_while(|(.., tok)| !matches!(tok, Tok::C(b';' | b'{' | b'}')));
-        let mut inside: Vec<(usize, &Item)> = statement.map(|(n, item, _)| (n, item)).collect();
+        let mut inside: Vec<(usize, &FlatItem)> = statement.map(|(n, item, _)| (n, item)).collect();
         inside.reverse();
         inside.push((self.at, self.items.get(self.at)?));
         let ends = inside.windows(2).find_map(|pair| {
@@ -89,7 +89,7 @@ impl Walker<'_> {
     }
 
     /// The '{' that are open before the current token, the innermost first.
-    fn open(&self) -> Vec<&Item> {
+    fn open(&self) -> Vec<&FlatItem> {
         let (mut closed, mut open) = (0usize, Vec::new());
         for (_, item, tok) in self.tokens_before() {
             match tok {
@@ -104,7 +104,7 @@ impl Walker<'_> {
 
     fn open_lines(&self) -> Option<String> {
         let here = self.item().src;
-        let one = |item: &&Item| match self.line(item).0 {
+        let one = |item: &&FlatItem| match self.line(item).0 {
             line if item.src == here => line.to_string(),
             line => format!("{line} of '{}'", self.sources[item.src as usize].name),
         };
@@ -112,8 +112,8 @@ impl Walker<'_> {
         (!lines.is_empty()).then(|| lines.join(" and "))
     }
 
-    pub fn no_action(&self) -> Draft {
-        Draft::at(Code::Syntax, "Expected an action, 'if', '{' or '}'\n", self.place(self.at))
+    pub fn no_action(&self) -> DiagnosticDraft {
+        DiagnosticDraft::at(DiagnosticCode::Syntax, "Expected an action, 'if', '{' or '}'\n", self.place(self.at))
             .hinted(self.hint_action())
     }
 
@@ -136,8 +136,8 @@ impl Walker<'_> {
     }
 
     /// The error for a program that ends too early, shown at the innermost open brace.
-    pub fn ended(&self, text: &str) -> Draft {
-        let mut fail = Draft::new(Code::Unclosed, text);
+    pub fn ended(&self, text: &str) -> DiagnosticDraft {
+        let mut fail = DiagnosticDraft::new(DiagnosticCode::Unclosed, text);
         self.open().first().into_iter().for_each(|item| fail.show(span(item)));
         let lines = self.open_lines().unwrap_or_default();
         fail.hinted(Some(
@@ -185,6 +185,6 @@ impl Walker<'_> {
     }
 }
 
-fn span(item: &Item) -> Span {
+fn span(item: &FlatItem) -> Span {
     (item.src, item.start, item.end)
 }

@@ -2,7 +2,7 @@
 //! Recognises the well-known C file that selects one of a site's languages by Accept-Language, and replaces it with
 //! vmod accept_language for the same languages.
 
-use super::R;
+use super::DialectResult;
 use super::walk::Walker;
 use crate::token::Tok;
 
@@ -41,7 +41,7 @@ impl Walker<'_> {
 
     /// Replaces the C here if it is that file or a call of it; `None` if it is something else. `in_sub`: the C is in a
     /// subroutine.
-    pub fn accept_language_c(&mut self, in_sub: bool) -> Option<R> {
+    pub fn accept_language_c(&mut self, in_sub: bool) -> Option<DialectResult> {
         let known = self.languages.clone()?;
         let at = self.at;
         let is_file = languages(self.word()).is_some();

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use super::R;
-use super::ctx::{Ctx, Outcome};
+use super::DialectResult;
+use super::ctx::{DialectCtx, TranslationOutcome};
 use super::names::NameKind;
 use super::policy::BACKEND;
 use super::walk::Walker;
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::token::Tok;
 
 const THRESHOLD: &str = "10";
@@ -23,11 +23,11 @@ pub(crate) enum Saint {
 
 impl Walker<'_> {
     /// Translates `.saintmode_threshold = N;` of the current backend; the field is at `first`.
-    pub fn threshold(&mut self, first: usize) -> R {
+    pub fn threshold(&mut self, first: usize) -> DialectResult {
         let value = self.after(self.after(self.after(first)));
         let end = self.after(value);
         if self.tok_at(value) != Tok::Int || self.tok_at(end) != Tok::C(b';') {
-            return self.fail_range(Code::Field, "Expected a number and a semicolon\n", value, end);
+            return self.fail_range(DiagnosticCode::Field, "Expected a number and a semicolon\n", value, end);
         }
         let number = self.text_at(value).to_owned();
         let (new, reason) = match self.saints.last_mut() {
@@ -47,7 +47,7 @@ impl Walker<'_> {
         self.saints.push(Saint::Backend { name: name.to_owned(), threshold: THRESHOLD.to_owned() });
     }
 
-    pub fn saintmode(&mut self, first: usize, equals: usize, end: usize) -> R<Outcome> {
+    pub fn saintmode(&mut self, first: usize, equals: usize, end: usize) -> DialectResult<TranslationOutcome> {
         let reason = "saint mode is a module's now: each backend has an object of it, which vcl_backend_fetch chooses unless it passes; \
                    .saintmode_threshold, or 10, is how many objects make it sick for all";
         self.note(first, end, "if (!bereq.uncacheable) { saintmode.blacklist(...); }", reason);
@@ -58,7 +58,7 @@ impl Walker<'_> {
         self.insert(")");
         self.keep();
         self.insert(" }");
-        Ok(Outcome::Yes)
+        Ok(TranslationOutcome::Yes)
     }
 
     pub fn find_late(&mut self) {
@@ -166,7 +166,7 @@ impl Walker<'_> {
         if !self.policy.late {
             return String::new();
         }
-        self.ctx = Ctx::Fetch;
+        self.ctx = DialectCtx::Fetch;
         let all: Vec<String> = self.choices().into_iter().collect();
         let keyed: Vec<String> = all.iter().filter(|name| self.has_key(name)).cloned().collect();
         // A program without any backend only gets the error about that.

@@ -3,17 +3,17 @@
 
 use tables::dialects::{Dialect, OldSub};
 
-use super::R;
-use super::ctx::{Ctx, Outcome};
+use super::DialectResult;
+use super::ctx::{DialectCtx, TranslationOutcome};
 use super::policy::{DELIVER_ERRORS, RESTART};
 use super::walk::Walker;
-use crate::code::Code;
+use crate::code::DiagnosticCode;
 use crate::token::Tok;
 
 const NUMBERS: [&str; 6] = ["obj.status", "beresp.status", "resp.status", "req.restarts", "server.port", "obj.hits"];
 
 impl Walker<'_> {
-    pub fn legal(&self, word: &str, at: usize) -> R {
+    pub fn legal(&self, word: &str, at: usize) -> DialectResult {
         let sub = self.ctx.sub();
         let legal = sub.returns(self.dialect);
         // Accepts words of other releases that occur in real programs.
@@ -23,7 +23,7 @@ impl Walker<'_> {
         }
         let known = OldSub::ALL.iter().any(|s| s.returns(self.dialect).contains(&word));
         if !known {
-            return self.fail_range(Code::Return, "Expected return action name.\n", at, at);
+            return self.fail_range(DiagnosticCode::Return, "Expected return action name.\n", at, at);
         }
         let text = format!(
             "return ({word}) is not for {} in VCL {}; what it may return is: {}.\n",
@@ -31,14 +31,14 @@ impl Walker<'_> {
             self.dialect.name(),
             legal.join(", ")
         );
-        self.fail_range(Code::Return, &text, at, at)
+        self.fail_range(DiagnosticCode::Return, &text, at, at)
     }
 
     /// Translates a bare word like `lookup;`.
-    pub fn bare(&mut self, word: &str) -> R<Outcome> {
+    pub fn bare(&mut self, word: &str) -> DialectResult<TranslationOutcome> {
         let (first, end) = self.bare_statement()?;
         if self.dialect != Dialect::V20 {
-            return self.fail(Code::Untranslatable, &format!(
+            return self.fail(DiagnosticCode::Untranslatable, &format!(
                 "A return action stands in brackets since VCL 2.1: please change \"{word};\" to \"return ({word});\".\n"
             ));
         }
@@ -46,7 +46,7 @@ impl Walker<'_> {
         self.leave_with(word, first, end)
     }
 
-    pub fn return_statement(&mut self) -> R<Outcome> {
+    pub fn return_statement(&mut self) -> DialectResult<TranslationOutcome> {
         let first = self.at;
         let open = self.after(first);
         let word_at = self.after(open);
@@ -64,36 +64,36 @@ impl Walker<'_> {
     }
 
     /// Translates a statement that returns `word`, from token `first` to its `;`.
-    pub fn leave_with(&mut self, word: &str, first: usize, end: usize) -> R<Outcome> {
-        if word == "error" && self.ctx == Ctx::DeliverError {
+    pub fn leave_with(&mut self, word: &str, first: usize, end: usize) -> DialectResult<TranslationOutcome> {
+        if word == "error" && self.ctx == DialectCtx::DeliverError {
             self.put_until(end, "return (deliver);");
-            return Ok(Outcome::Yes);
+            return Ok(TranslationOutcome::Yes);
         }
         if word == "error" {
-            let new = if self.ctx == Ctx::Fetch { "return (error(501));" } else { "return (synth(501));" };
+            let new = if self.ctx == DialectCtx::Fetch { "return (error(501));" } else { "return (synth(501));" };
             self.replace(first, end, new, "an error without a number was 501");
-            return Ok(Outcome::Yes);
+            return Ok(TranslationOutcome::Yes);
         }
         if word == "restart" {
             return self.leave_by_restart(first, end);
         }
         let (new, reason) = match (self.ctx, word) {
-            (Ctx::Recv, "lookup") => ("return (hash);", "vcl_hash comes next; lookup is what it returns"),
-            (Ctx::Hash, "hash") => ("return (lookup);", "lookup comes next"),
-            (Ctx::Error, "deliver") if self.policy.delivers => {
+            (DialectCtx::Recv, "lookup") => ("return (hash);", "vcl_hash comes next; lookup is what it returns"),
+            (DialectCtx::Hash, "hash") => ("return (lookup);", "lookup comes next"),
+            (DialectCtx::Error, "deliver") if self.policy.delivers => {
                 let call = format!("call {DELIVER_ERRORS}; ");
                 let reason = "vcl_deliver ran for what vcl_error had made, too";
                 self.note(first, end, &format!("{call}return (deliver);"), reason);
                 self.gap_then(first, end, &call);
-                return Ok(Outcome::Yes);
+                return Ok(TranslationOutcome::Yes);
             }
-            (Ctx::MissBereq, "fetch") if self.policy.late => {
+            (DialectCtx::MissBereq, "fetch") if self.policy.late => {
                 self.policy.fetch_returns = true;
                 self.gap_then(first, end, "call fetch_as_before; ");
-                return Ok(Outcome::Weak);
+                return Ok(TranslationOutcome::Weak);
             }
-            (Ctx::Pass, "pass") => ("return (fetch);", "vcl_pass goes on with the fetch"),
-            (Ctx::Fetch, "pass" | "hit_for_pass") => {
+            (DialectCtx::Pass, "pass") => ("return (fetch);", "vcl_pass goes on with the fetch"),
+            (DialectCtx::Fetch, "pass" | "hit_for_pass") => {
                 let two = self.dialect != Dialect::V30;
                 let new = match two {
                     true => "if (beresp.ttl < 120s) { set beresp.ttl = 120s; } return (pass(beresp.ttl + beresp.age));",
@@ -101,21 +101,21 @@ impl Walker<'_> {
                 };
                 (new, "hit-for-pass is pass with a time now")
             }
-            (Ctx::Fetch, "deliver") => {
+            (DialectCtx::Fetch, "deliver") => {
                 self.policy.deliver_used = true;
                 self.note(first, end, "call deliver_as_before; return (deliver);", self.policy.deliver_note());
                 self.gap_then(first, end, "call deliver_as_before; ");
-                return Ok(Outcome::Yes);
+                return Ok(TranslationOutcome::Yes);
             }
             _ => ("", ""),
         };
-        self.policy.fetch_returns |= self.ctx == Ctx::MissBereq && word == "fetch";
+        self.policy.fetch_returns |= self.ctx == DialectCtx::MissBereq && word == "fetch";
         if new.is_empty() {
             self.gap_then(first, end, "");
         } else {
             self.replace(first, end, new, reason);
         }
-        Ok(if self.ctx.only_bereq() { Outcome::Weak } else { Outcome::Yes })
+        Ok(if self.ctx.only_bereq() { TranslationOutcome::Weak } else { TranslationOutcome::Yes })
     }
 
     /// Writes `before`, then the statement from `first` to `end`; a bare word gets its `return`.
@@ -141,8 +141,8 @@ impl Walker<'_> {
         }
     }
 
-    pub fn leave_by_restart(&mut self, first: usize, end: usize) -> R<Outcome> {
-        if self.ctx == Ctx::Fetch {
+    pub fn leave_by_restart(&mut self, first: usize, end: usize) -> DialectResult<TranslationOutcome> {
+        if self.ctx == DialectCtx::Fetch {
             self.policy.failed = true;
             self.policy.restart_in_fetch = true;
             self.policy.std = true;
@@ -154,10 +154,10 @@ impl Walker<'_> {
         } else {
             self.replace(first, end, "return (restart);", "an action stands in return () since 2.1");
         }
-        Ok(Outcome::Yes)
+        Ok(TranslationOutcome::Yes)
     }
 
-    pub fn restart(&mut self) -> R<Outcome> {
+    pub fn restart(&mut self) -> DialectResult<TranslationOutcome> {
         let first = self.at;
         let next = self.after(first);
         if self.text_at(next) == "rollback" && self.tok_at(next) == Tok::Id {
@@ -168,30 +168,30 @@ impl Walker<'_> {
             }
             self.legal("restart", first)?;
             self.policy.std = true;
-            if self.ctx == Ctx::Fetch {
+            if self.ctx == DialectCtx::Fetch {
                 return self.leave_by_restart(first, end);
             }
             self.replace(first, end, "std.rollback(req); return (restart);", "vmod std does it");
-            return Ok(Outcome::Yes);
+            return Ok(TranslationOutcome::Yes);
         }
         if self.dialect == Dialect::V30 {
-            return self.fail(Code::Untranslatable, "Please change \"restart\" to \"return (restart)\".\n");
+            return self.fail(DiagnosticCode::Untranslatable, "Please change \"restart\" to \"return (restart)\".\n");
         }
         let (first, end) = self.bare_statement()?;
         self.legal("restart", first)?;
         self.leave_by_restart(first, end)
     }
 
-    pub fn error(&mut self) -> R<Outcome> {
+    pub fn error(&mut self) -> DialectResult<TranslationOutcome> {
         let first = self.at;
         self.legal("error", first)?;
-        if self.ctx == Ctx::DeliverError {
+        if self.ctx == DialectCtx::DeliverError {
             // The response is already an error.
             let end = self.semicolon();
             self.put_until(end, "return (deliver);");
-            return Ok(Outcome::Yes);
+            return Ok(TranslationOutcome::Yes);
         }
-        let action = if self.ctx == Ctx::Fetch { "error" } else { "synth" };
+        let action = if self.ctx == DialectCtx::Fetch { "error" } else { "synth" };
         self.put(&format!("return ({action}("));
         self.tight = true;
         let bracket = self.is_c(b'(');
@@ -232,6 +232,6 @@ impl Walker<'_> {
         );
         self.insert("))");
         self.keep();
-        Ok(Outcome::Yes)
+        Ok(TranslationOutcome::Yes)
     }
 }

@@ -27,16 +27,16 @@ mod walk;
 
 use tables::dialects::Dialect;
 
-use crate::diag::Draft;
-use crate::token::{BYTE_ORDER_MARK, Source};
-use crate::{Diagnostics, Options, Sources};
+use crate::diag::DiagnosticDraft;
+use crate::token::{BYTE_ORDER_MARK, VclSource};
+use crate::{CompileOptions, Diagnostics, Sources};
 
 pub use detect::Detection;
 pub(crate) use out::SourceMap;
 
 /// A change made by a migration, or a feature that it can't keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct MigrationNote {
     pub source: String,
     /// The line in the file; 0 refers to the whole file.
     pub line: u32,
@@ -54,16 +54,16 @@ pub struct Migration {
     pub dialect: Option<Dialect>,
     /// The program, with includes in their places.
     pub text: Vec<u8>,
-    pub notes: Vec<Note>,
+    pub notes: Vec<MigrationNote>,
 }
 
 /// The result of a translation step, or the reason why a program can't be translated.
-pub(crate) type R<T = ()> = Result<T, Draft>;
+pub(crate) type DialectResult<T = ()> = Result<T, DiagnosticDraft>;
 
 pub(crate) struct Translation {
     pub text: Vec<u8>,
     pub map: SourceMap,
-    pub notes: Vec<Note>,
+    pub notes: Vec<MigrationNote>,
     pub dialect: Dialect,
 }
 
@@ -73,9 +73,9 @@ pub(crate) fn translate(
     name: &str,
     text: &[u8],
     outside: &dyn Sources,
-    options: &Options,
-    sources: &mut Vec<Source>,
-) -> R<Option<Translation>> {
+    options: &CompileOptions,
+    sources: &mut Vec<VclSource>,
+) -> DialectResult<Option<Translation>> {
     if begins_with_version(text) {
         return Ok(None);
     }
@@ -85,7 +85,7 @@ pub(crate) fn translate(
 }
 
 /// Detects the dialect of a text and its includes, even if they are damaged.
-pub fn detect(name: &str, text: &[u8], outside: &dyn Sources, options: &Options) -> Detection {
+pub fn detect(name: &str, text: &[u8], outside: &dyn Sources, options: &CompileOptions) -> Detection {
     if begins_with_version(text) {
         return Detection::New;
     }
@@ -137,7 +137,12 @@ const KNOWN_FILES: [(&str, &str); 1] = [(
 ///
 /// # Errors
 /// The first construct without a counterpart, and its place.
-pub fn migrate(name: &str, text: &[u8], outside: &dyn Sources, options: &Options) -> Result<Migration, Diagnostics> {
+pub fn migrate(
+    name: &str,
+    text: &[u8],
+    outside: &dyn Sources,
+    options: &CompileOptions,
+) -> Result<Migration, Diagnostics> {
     let mut sources = Vec::new();
     match translate(name, text, outside, options, &mut sources) {
         Ok(Some(t)) => Ok(Migration { dialect: Some(t.dialect), text: t.text, notes: t.notes }),

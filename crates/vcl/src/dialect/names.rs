@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::flat::{Item, Kind};
-use crate::token::{Source, Tok};
+use super::flat::{FlatItem, FlatItemKind};
+use crate::token::{Tok, VclSource};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub(crate) enum NameKind {
@@ -62,22 +62,22 @@ const TAKEN: [&str; 32] = [
 ];
 
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct DeclaredNames {
     changed: HashMap<(NameKind, String), String>,
     pub declared: BTreeMap<(NameKind, String), usize>,
     default_director: bool,
 }
 
-impl Names {
+impl DeclaredNames {
     /// Finds the declarations among the top-level items; `purge_used` says whether vmod purge will be imported.
-    pub fn collect(items: &[Item], sources: &[Source], purge_used: bool) -> Names {
-        let text = |i: &Item| {
+    pub fn collect(items: &[FlatItem], sources: &[VclSource], purge_used: bool) -> DeclaredNames {
+        let text = |i: &FlatItem| {
             let text = &sources[i.src as usize].text;
             String::from_utf8_lossy(&text[i.start as usize..i.end as usize]).into_owned()
         };
-        let words: Vec<(usize, &Item)> =
-            items.iter().enumerate().filter(|(_, i)| matches!(i.kind, Kind::Tok(_))).collect();
-        let mut names = Names::default();
+        let words: Vec<(usize, &FlatItem)> =
+            items.iter().enumerate().filter(|(_, i)| matches!(i.kind, FlatItemKind::Tok(_))).collect();
+        let mut names = DeclaredNames::default();
         let mut depth = 0u32;
         for pair in words.windows(2) {
             match pair[0].1.tok() {

@@ -4,8 +4,8 @@
 
 use tables::dialects::{Dialect, OldSub};
 
-use super::flat::{Item, Kind};
-use crate::token::{Source, Tok};
+use super::flat::{FlatItem, FlatItemKind};
+use crate::token::{Tok, VclSource};
 
 /// Header of `bereq` for 2.x's `cacheable`.
 pub(crate) const CACHEABLE: &str = "X-VCL-Cacheable";
@@ -33,7 +33,7 @@ pub(crate) const DELIVER_ERRORS: &str = "deliver_errors";
 /// The features that a program uses and the translation must provide.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools)]
-pub(crate) struct Policy {
+pub(crate) struct TranslationPolicy {
     dialect: Dialect,
     pub std: bool,
     pub purge: bool,
@@ -78,16 +78,16 @@ pub(crate) struct Policy {
     pub default_is_director: bool,
 }
 
-impl Policy {
-    pub fn new(dialect: Dialect, items: &[Item], sources: &[Source]) -> Policy {
-        let words: Vec<&Item> = items.iter().filter(|i| matches!(i.kind, Kind::Tok(_))).collect();
+impl TranslationPolicy {
+    pub fn new(dialect: Dialect, items: &[FlatItem], sources: &[VclSource]) -> TranslationPolicy {
+        let words: Vec<&FlatItem> = items.iter().filter(|i| matches!(i.kind, FlatItemKind::Tok(_))).collect();
         let text = |at: usize| {
             let i = words.get(at)?;
             std::str::from_utf8(&sources[i.src as usize].text[i.start as usize..i.end as usize]).ok()
         };
         let low = |at: usize| text(at).unwrap_or("").to_ascii_lowercase();
         let is = |at: usize, list: &[&str]| list.iter().enumerate().all(|(n, word)| low(at + n) == *word);
-        let mut p = Policy {
+        let mut p = TranslationPolicy {
             dialect,
             std: false,
             purge: false,

@@ -3,19 +3,19 @@
 
 use tables::dialects::BARE;
 
-use super::ctx::{Ctx, Outcome};
+use super::ctx::{DialectCtx, TranslationOutcome};
 use super::names::NameKind;
 use super::walk::Walker;
-use super::{R, known_file};
-use crate::code::Code;
-use crate::diag::Draft;
+use super::{DialectResult, known_file};
+use crate::code::DiagnosticCode;
+use crate::diag::DiagnosticDraft;
 use crate::token::Tok;
 
 impl Walker<'_> {
-    pub fn block(&mut self) -> R<Outcome> {
+    pub fn block(&mut self) -> DialectResult<TranslationOutcome> {
         self.enter()?;
         self.keep_c(b'{')?;
-        let mut kept = Outcome::No;
+        let mut kept = TranslationOutcome::No;
         loop {
             match self.tok() {
                 Tok::C(b'{') => kept = kept.max(self.block()?),
@@ -31,7 +31,7 @@ impl Walker<'_> {
                 Tok::InlineC => match self.accept_language_c(true) {
                     Some(done) => {
                         done?;
-                        kept = Outcome::Yes;
+                        kept = TranslationOutcome::Yes;
                     }
                     None => return self.inline_c(),
                 },
@@ -39,7 +39,7 @@ impl Walker<'_> {
                     let mark = self.out.mark();
                     let first = self.at;
                     let one = self.statement()?;
-                    if one == Outcome::No {
+                    if one == TranslationOutcome::No {
                         self.out.rollback(mark);
                         self.comments_of(first);
                     }
@@ -69,17 +69,17 @@ impl Walker<'_> {
         true
     }
 
-    pub fn inline_c<T>(&self) -> R<T> {
+    pub fn inline_c<T>(&self) -> DialectResult<T> {
         let i = self.item();
         // The first C block often only includes headers for the next one.
         let later = (self.at..self.items.len()).filter(|at| self.tok_at(*at) == Tok::InlineC);
         let hint = known_file(&self.sources[i.src as usize].name)
             .or_else(|| later.map(|at| self.text_at(at)).find_map(instead_of_c))
             .unwrap_or("Say it in VCL, or with the modules std, header, cookie, blob and directors.");
-        self.fail(Code::InlineC, &format!("Inline C isn't supported: {hint}\n"))
+        self.fail(DiagnosticCode::InlineC, &format!("Inline C isn't supported: {hint}\n"))
     }
 
-    pub fn statement(&mut self) -> R<Outcome> {
+    pub fn statement(&mut self) -> DialectResult<TranslationOutcome> {
         let word = self.word().to_owned();
         let next = self.tok_at(self.after(self.at));
         if self.ctx.only_bereq() && !self.counts_for_bereq() {
@@ -98,28 +98,28 @@ impl Walker<'_> {
             "restart" => self.restart(),
             "esi" => {
                 let (first, end) = self.bare_statement()?;
-                self.sub_only(&[Ctx::Fetch], first)?;
+                self.sub_only(&[DialectCtx::Fetch], first)?;
                 self.replace(first, end, "set beresp.do_esi = true;", "ESI is a property of the response");
-                Ok(Outcome::Yes)
+                Ok(TranslationOutcome::Yes)
             }
             "purge" if next == Tok::C(b';') => {
                 let (first, end) = self.bare_statement()?;
-                self.sub_only(&[Ctx::Hit, Ctx::Miss], first)?;
+                self.sub_only(&[DialectCtx::Hit, DialectCtx::Miss], first)?;
                 self.replace(first, end, "purge.hard();", "vmod purge does it");
-                Ok(Outcome::Yes)
+                Ok(TranslationOutcome::Yes)
             }
             "rollback" => {
                 let (first, end) = self.bare_statement()?;
                 self.policy.std = true;
                 let http = if self.ctx.backend() { "bereq" } else { "req" };
                 self.replace(first, end, &format!("std.rollback({http});"), "vmod std does it");
-                Ok(Outcome::Yes)
+                Ok(TranslationOutcome::Yes)
             }
             "purge" | "ban" | "purge_url" | "ban_url" | "purge_hash" => self.ban(&word),
             "hash_data" => self.hash_data(),
             "synthetic" => {
-                if self.ctx != Ctx::Error {
-                    return self.fail(Code::Untranslatable, "'synthetic' is for vcl_error only.\n");
+                if self.ctx != DialectCtx::Error {
+                    return self.fail(DiagnosticCode::Untranslatable, "'synthetic' is for vcl_error only.\n");
                 }
                 self.keep();
                 self.parenthesised()
@@ -141,7 +141,7 @@ impl Walker<'_> {
                 self.keep();
                 self.insert(" return (fail);");
                 self.warn(first, first, "std.log(...); return (fail);", "one request fails; the process goes on");
-                Ok(Outcome::Yes)
+                Ok(TranslationOutcome::Yes)
             }
             _ if BARE.contains(&word.as_str()) && next == Tok::C(b';') => self.bare(&word),
             _ => Err(self.no_action()),
@@ -194,12 +194,12 @@ impl Walker<'_> {
         }
     }
 
-    pub fn skip_statement(&mut self) -> R<Outcome> {
+    pub fn skip_statement(&mut self) -> DialectResult<TranslationOutcome> {
         let end = if self.is("if") { self.if_end() } else { self.after(self.semicolon()) };
         while self.at < end && self.tok() != Tok::End {
             self.advance_silently();
         }
-        Ok(Outcome::No)
+        Ok(TranslationOutcome::No)
     }
 
     pub fn advance_silently(&mut self) {
@@ -217,7 +217,7 @@ impl Walker<'_> {
     }
 
     /// The first and last token of a statement of one word.
-    pub fn bare_statement(&mut self) -> R<(usize, usize)> {
+    pub fn bare_statement(&mut self) -> DialectResult<(usize, usize)> {
         let first = self.at;
         let end = self.after(first);
         if self.tok_at(end) != Tok::C(b';') {
@@ -232,20 +232,21 @@ impl Walker<'_> {
         self.put_until(end, new);
     }
 
-    pub fn sub_only(&self, where_: &[Ctx], at: usize) -> R {
+    pub fn sub_only(&self, where_: &[DialectCtx], at: usize) -> DialectResult {
         if where_.contains(&self.ctx) {
             return Ok(());
         }
         let places: Vec<&str> = where_.iter().map(|c| c.sub().name()).collect();
         let text =
             format!("'{}' is not for {}; it is for {}.\n", self.text_at(at), self.ctx.sub().name(), places.join(", "));
-        self.fail_range(Code::WrongPlace, &text, at, at)
+        self.fail_range(DiagnosticCode::WrongPlace, &text, at, at)
     }
 
-    pub fn if_statement(&mut self) -> R<Outcome> {
+    pub fn if_statement(&mut self) -> DialectResult<TranslationOutcome> {
         // Statements that only concerned bereq leave nothing on the client's side.
-        let split = self.ctx.only_bereq() || (matches!(self.ctx, Ctx::Miss | Ctx::Pass) && self.speaks_of_bereq());
-        let mut kept = if split { Outcome::No } else { Outcome::Yes };
+        let split = self.ctx.only_bereq()
+            || (matches!(self.ctx, DialectCtx::Miss | DialectCtx::Pass) && self.speaks_of_bereq());
+        let mut kept = if split { TranslationOutcome::No } else { TranslationOutcome::Yes };
         loop {
             // Keeps an `if`, or its continuation.
             self.keep();
@@ -265,12 +266,13 @@ impl Walker<'_> {
         }
     }
 
-    pub fn condition(&mut self) -> R {
+    pub fn condition(&mut self) -> DialectResult {
         let open = self.at;
         self.keep_c(b'(')?;
         self.expr()?;
         if self.is_c(b'{') {
-            let mut fail = Draft::at(Code::Syntax, "Expected ')' got '{'\nat\n", self.place(self.at));
+            let mut fail =
+                DiagnosticDraft::at(DiagnosticCode::Syntax, "Expected ')' got '{'\nat\n", self.place(self.at));
             fail.say("This bracket isn't closed before the block begins:\n");
             fail.show(self.place(open));
             return Err(fail.hinted(self.hint_bracket()));
@@ -280,7 +282,7 @@ impl Walker<'_> {
             if matches!(self.tok_at(next), Tok::And | Tok::Or | Tok::Eq | Tok::Ne | Tok::C(b'~' | b')') | Tok::NoMatch)
             {
                 let text = format!("Expected '{{' got '{}'\nat\n", self.text_at(next));
-                let mut fail = Draft::at(Code::MissingBrace, text, self.place(next));
+                let mut fail = DiagnosticDraft::at(DiagnosticCode::MissingBrace, text, self.place(next));
                 fail.say("The condition ends at this bracket:\n");
                 fail.show(self.place(self.at));
                 return Err(fail);
@@ -289,10 +291,10 @@ impl Walker<'_> {
         self.keep_c(b')')
     }
 
-    pub fn module_call(&mut self) -> R<Outcome> {
+    pub fn module_call(&mut self) -> DialectResult<TranslationOutcome> {
         self.primary()?;
         self.keep_c(b';')?;
-        Ok(Outcome::Yes)
+        Ok(TranslationOutcome::Yes)
     }
 
     pub fn variant(&self, name: &str) -> Option<String> {
@@ -302,7 +304,7 @@ impl Walker<'_> {
         }
     }
 
-    pub fn call(&mut self) -> R<Outcome> {
+    pub fn call(&mut self) -> DialectResult<TranslationOutcome> {
         let first = self.at;
         self.keep();
         self.expect(Tok::Id)?;
@@ -311,14 +313,14 @@ impl Walker<'_> {
             self.skip();
             self.expect(Tok::C(b';'))?;
             self.skip();
-            return Ok(Outcome::No);
+            return Ok(TranslationOutcome::No);
         };
         if now != name {
             self.note(first, self.at, &format!("call {now}"), "what is called has another name here");
         }
         self.put(&now);
         self.keep_c(b';')?;
-        Ok(Outcome::Yes)
+        Ok(TranslationOutcome::Yes)
     }
 }
 

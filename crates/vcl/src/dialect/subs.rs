@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tables::dialects::OldSub;
 
-use super::R;
-use super::ctx::{Ctx, Outcome};
+use super::DialectResult;
+use super::ctx::{DialectCtx, TranslationOutcome};
 use super::names::NameKind;
 use super::out::Out;
 use super::walk::Walker;
@@ -14,13 +14,13 @@ use crate::token::Tok;
 
 /// A subroutine's body: the items of its braces.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Decl {
+pub(crate) struct SubDeclaration {
     pub from: usize,
     pub to: usize,
 }
 
 impl Walker<'_> {
-    pub fn subs(&self) -> Vec<(String, Decl)> {
+    pub fn subs(&self) -> Vec<(String, SubDeclaration)> {
         let mut found = Vec::new();
         let mut at = 0;
         while at + 1 < self.items.len() {
@@ -31,7 +31,7 @@ impl Walker<'_> {
                 let open = self.after(name);
                 if self.tok_at(name) == Tok::Id && self.tok_at(open) == Tok::C(b'{') {
                     let to = self.block_end(open);
-                    found.push((self.text_at(name).to_owned(), Decl { from: open, to }));
+                    found.push((self.text_at(name).to_owned(), SubDeclaration { from: open, to }));
                     at = to;
                 }
             }
@@ -41,13 +41,13 @@ impl Walker<'_> {
     }
 
     /// The contexts of each subroutine: a callee has those of all its callers.
-    pub fn runs(&self) -> HashMap<String, BTreeSet<Ctx>> {
+    pub fn runs(&self) -> HashMap<String, BTreeSet<DialectCtx>> {
         let subs = self.subs();
         let calls = self.calls(&subs);
-        let mut runs: HashMap<String, BTreeSet<Ctx>> = HashMap::new();
+        let mut runs: HashMap<String, BTreeSet<DialectCtx>> = HashMap::new();
         for (name, _) in &subs {
             if let Some(sub) = OldSub::ALL.into_iter().find(|sub| sub.name() == name) {
-                runs.entry(name.clone()).or_default().extend(Ctx::contexts_for(sub));
+                runs.entry(name.clone()).or_default().extend(DialectCtx::contexts_for(sub));
             }
         }
         loop {
@@ -67,8 +67,8 @@ impl Walker<'_> {
         }
     }
 
-    fn calls(&self, subs: &[(String, Decl)]) -> Vec<(String, Vec<String>)> {
-        let called = |body: &Decl| {
+    fn calls(&self, subs: &[(String, SubDeclaration)]) -> Vec<(String, Vec<String>)> {
+        let called = |body: &SubDeclaration| {
             let called = (body.from..body.to).filter(|n| self.tok_at(*n) == Tok::Id && self.text_at(*n) == "call");
             called.map(|n| self.text_at(self.after(n)).to_owned()).collect()
         };
@@ -76,11 +76,11 @@ impl Walker<'_> {
     }
 
     /// Translates the user's own subroutines for each context that calls them, callees first.
-    pub fn translate_user_subs(&mut self) -> R {
+    pub fn translate_user_subs(&mut self) -> DialectResult {
         let subs = self.subs();
         let machine = |name: &str| OldSub::ALL.into_iter().find(|sub| sub.name() == name);
         let (calls, runs) = (self.calls(&subs), self.runs());
-        let own: Vec<&(String, Decl)> = subs.iter().filter(|(name, _)| machine(name).is_none()).collect();
+        let own: Vec<&(String, SubDeclaration)> = subs.iter().filter(|(name, _)| machine(name).is_none()).collect();
         let mut done: BTreeSet<String> = BTreeSet::new();
         // Runs in rounds. Recursive subroutines come last, and the compiler reports them.
         for _ in 0..=own.len() {
@@ -110,13 +110,13 @@ impl Walker<'_> {
         Ok(())
     }
 
-    pub fn user_sub(&mut self, name: &str, body: Decl, runs: Option<&BTreeSet<Ctx>>) -> R {
+    pub fn user_sub(&mut self, name: &str, body: SubDeclaration, runs: Option<&BTreeSet<DialectCtx>>) -> DialectResult {
         let base = self.names.now(NameKind::Sub, name);
         let mut texts: Vec<(Vec<u8>, String)> = Vec::new();
         for ctx in runs.into_iter().flatten() {
             let (kept, out) = self.body(body, *ctx)?;
             let key = (name.to_owned(), *ctx);
-            if ctx.only_bereq() && kept != Outcome::Yes {
+            if ctx.only_bereq() && kept != TranslationOutcome::Yes {
                 self.variants.insert(key, None);
                 continue;
             }
@@ -131,7 +131,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    pub fn body(&mut self, body: Decl, ctx: Ctx) -> R<(Outcome, Out)> {
+    pub fn body(&mut self, body: SubDeclaration, ctx: DialectCtx) -> DialectResult<(TranslationOutcome, Out)> {
         let (at, outer, out) = (self.at, self.ctx, std::mem::take(&mut self.out));
         (self.at, self.ctx) = (body.from, ctx);
         let kept = self.block();
@@ -140,7 +140,7 @@ impl Walker<'_> {
         Ok((kept?, made))
     }
 
-    pub fn sub_decl(&mut self) -> R {
+    pub fn sub_decl(&mut self) -> DialectResult {
         let first = self.at;
         let name_at = self.after(first);
         let open = self.after(name_at);
@@ -153,28 +153,28 @@ impl Walker<'_> {
             return self.expect(Tok::C(b'{'));
         }
         let name = self.text_at(name_at).to_owned();
-        let body = Decl { from: open, to: self.block_end(open) };
+        let body = SubDeclaration { from: open, to: self.block_end(open) };
         let machine = OldSub::ALL.into_iter().find(|sub| sub.name() == name);
         let sub = self.gap_text();
         match machine {
-            Some(sub_kind) if Ctx::contexts_for(sub_kind).is_empty() => {
+            Some(sub_kind) if DialectCtx::contexts_for(sub_kind).is_empty() => {
                 self.warn(first, name_at, "", "the machine of 2.0 never did anything with it");
                 self.drop_until(body.to);
             }
             Some(sub_kind) => {
                 let mut any = false;
-                for ctx in Ctx::contexts_for(sub_kind) {
+                for ctx in DialectCtx::contexts_for(sub_kind) {
                     let quiet = self.quiet;
-                    self.quiet |= *ctx == Ctx::DeliverError;
+                    self.quiet |= *ctx == DialectCtx::DeliverError;
                     let (kept, made) = self.body(body, *ctx)?;
                     self.quiet = quiet;
-                    if *ctx == Ctx::DeliverError {
+                    if *ctx == DialectCtx::DeliverError {
                         self.deliver_errors.push(made);
                         continue;
                     }
                     let nothing = match ctx {
-                        Ctx::PassBereq | Ctx::MissBereq => kept != Outcome::Yes,
-                        Ctx::Pass | Ctx::Miss => kept == Outcome::No,
+                        DialectCtx::PassBereq | DialectCtx::MissBereq => kept != TranslationOutcome::Yes,
+                        DialectCtx::Pass | DialectCtx::Miss => kept == TranslationOutcome::No,
                         _ => false,
                     };
                     if nothing {
@@ -190,13 +190,13 @@ impl Walker<'_> {
                 self.advance();
             }
             None => {
-                let all: Vec<(Ctx, Option<String>)> = self
+                let all: Vec<(DialectCtx, Option<String>)> = self
                     .variants
                     .iter()
                     .filter(|((n, _), _)| *n == name)
                     .map(|((_, ctx), now)| (*ctx, now.clone()))
                     .collect();
-                let mut by_name: BTreeMap<String, Ctx> = BTreeMap::new();
+                let mut by_name: BTreeMap<String, DialectCtx> = BTreeMap::new();
                 for (ctx, now) in all {
                     if let Some(now) = now {
                         let entry = by_name.entry(now).or_insert(ctx);
@@ -221,21 +221,21 @@ impl Walker<'_> {
     }
 
     /// Guesses the context of a subroutine that nothing calls, by its words.
-    pub fn likely(&self, body: Decl) -> Ctx {
+    pub fn likely(&self, body: SubDeclaration) -> DialectCtx {
         let purges =
             (body.from..body.to).any(|n| self.text_at(n) == "purge" && self.tok_at(self.after(n)) == Tok::C(b';'));
         if purges {
-            return Ctx::Hit;
+            return DialectCtx::Hit;
         }
         let first = (body.from..body.to).filter(|n| self.tok_at(*n) == Tok::Id).find_map(|n| match self.text_at(n) {
-            "beresp" => Some(Ctx::Fetch),
-            "bereq" => Some(Ctx::Pipe),
-            "resp" => Some(Ctx::Deliver),
-            "obj" => Some(Ctx::Error),
-            "hash_data" => Some(Ctx::Hash),
+            "beresp" => Some(DialectCtx::Fetch),
+            "bereq" => Some(DialectCtx::Pipe),
+            "resp" => Some(DialectCtx::Deliver),
+            "obj" => Some(DialectCtx::Error),
+            "hash_data" => Some(DialectCtx::Hash),
             _ => None,
         });
-        first.unwrap_or(Ctx::Recv)
+        first.unwrap_or(DialectCtx::Recv)
     }
 
     pub fn write_user_sub(&mut self, gap: &str, now: &str, made: &Out, again: bool, first: usize, name_at: usize) {
@@ -254,11 +254,20 @@ impl Walker<'_> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    pub fn write_sub(&mut self, gap: &str, ctx: Ctx, now: &str, made: &Out, again: bool, first: usize, name_at: usize) {
+    pub fn write_sub(
+        &mut self,
+        gap: &str,
+        ctx: DialectCtx,
+        now: &str,
+        made: &Out,
+        again: bool,
+        first: usize,
+        name_at: usize,
+    ) {
         let (src, start, end) = (self.items[first].src, self.items[first].start, self.items[name_at].end);
         self.out.own(if again { "\n\n" } else { gap });
         if ctx.only_bereq() {
-            let guard = if ctx == Ctx::MissBereq { "!bereq.uncacheable" } else { "bereq.uncacheable" };
+            let guard = if ctx == DialectCtx::MissBereq { "!bereq.uncacheable" } else { "bereq.uncacheable" };
             self.out.instead(src, start, end, &format!("sub {now} {{\n    if ({guard})"));
             self.out.append(made);
             self.out.own("\n}");
@@ -270,11 +279,11 @@ impl Walker<'_> {
         self.out.instead(src, start, end, &format!("sub {now}"));
         self.out.append(made);
         match ctx {
-            Ctx::Fetch => {
+            DialectCtx::Fetch => {
                 let reason = "the fetch is a task of its own, and its request is bereq";
                 self.note(first, name_at, &format!("sub {now}"), reason);
             }
-            Ctx::Error => {
+            DialectCtx::Error => {
                 let reason = "a response made here is resp now; failed fetches come here too, through vcl_backend_error and \
                            vcl_deliver";
                 self.note(first, name_at, &format!("sub {now}"), reason);

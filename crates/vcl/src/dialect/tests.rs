@@ -31,7 +31,7 @@ impl Sources for Files {
 const BACKEND: &str = "backend default { .host = \"127.0.0.1\"; }\n";
 
 fn made(vcl: &str, dialect: Option<Dialect>) -> Result<Migration, String> {
-    let options = Options { dialect, ..Options::default() };
+    let options = CompileOptions { dialect, ..CompileOptions::default() };
     migrate("old.vcl", vcl.as_bytes(), &Files(&[]), &options).map_err(|d| d.to_string())
 }
 
@@ -58,7 +58,7 @@ fn becomes(dialect: &str, sub: &str, old: &str, new: &str) {
 
 #[track_caller]
 fn compiles(vcl: &str, dialect: Option<Dialect>) {
-    let options = Options { dialect, ..Options::default() };
+    let options = CompileOptions { dialect, ..CompileOptions::default() };
     if let Err(d) = crate::compile("old.vcl", vcl.as_bytes(), &Files(&[]), &options) {
         panic!("{}\n{}", d, String::from_utf8_lossy(&made(vcl, dialect).unwrap().text));
     }
@@ -285,10 +285,12 @@ fn a_bracket_left_open_is_shown() {
 #[test]
 fn messages_of_the_compiler_name_the_old_place() {
     let vcl = format!("{BACKEND}sub vcl_recv {{\n  set req.http.a = frob;\n  return (lookup);\n}}\n");
-    let said = crate::compile("old.vcl", vcl.as_bytes(), &Files(&[]), &Options::default()).unwrap_err().to_string();
+    let said =
+        crate::compile("old.vcl", vcl.as_bytes(), &Files(&[]), &CompileOptions::default()).unwrap_err().to_string();
     assert!(said.contains("frob") && said.contains("('old.vcl' Line 3 Pos 20)"), "{said}");
     let vcl = format!("{BACKEND}sub vcl_recv {{\n  set req.backend = frob;\n}}\n");
-    let said = crate::compile("old.vcl", vcl.as_bytes(), &Files(&[]), &Options::default()).unwrap_err().to_string();
+    let said =
+        crate::compile("old.vcl", vcl.as_bytes(), &Files(&[]), &CompileOptions::default()).unwrap_err().to_string();
     assert!(said.contains("('old.vcl' Line 3 Pos "), "{said}");
 }
 
@@ -299,12 +301,12 @@ fn includes_stand_in_their_places_and_keep_their_names() {
         ("bad.vcl", "\nset req.foo = 1;\n"),
     ]);
     let vcl = format!("{BACKEND}sub vcl_recv {{\n  include \"in.vcl\";\n  return (lookup);\n}}\n");
-    let migrated = migrate("old.vcl", vcl.as_bytes(), &files, &Options::default()).unwrap();
+    let migrated = migrate("old.vcl", vcl.as_bytes(), &files, &CompileOptions::default()).unwrap();
     let text = String::from_utf8(migrated.text).unwrap();
     assert!(text.contains("# in\nif (req.method == \"X\") { return (synth(405, \"no\")); }"), "{text}");
     assert!(migrated.notes.iter().any(|n| n.source == "in.vcl" && n.line == 2 && n.old == "req.request"));
     let vcl = format!("{BACKEND}sub vcl_recv {{\n  include \"bad.vcl\";\n  return (lookup);\n}}\n");
-    let said = migrate("old.vcl", vcl.as_bytes(), &files, &Options::default()).unwrap_err().to_string();
+    let said = migrate("old.vcl", vcl.as_bytes(), &files, &CompileOptions::default()).unwrap_err().to_string();
     assert!(said.contains("('bad.vcl' Line 2 Pos 5)"), "{said}");
 }
 
@@ -319,8 +321,10 @@ fn notes_have_line_old_and_new() {
 #[test]
 fn what_is_left_out_is_told_at_load() {
     let old = "backend b { .host = \"127.0.0.1\"; }\nsub vcl_recv {\n  lookup;\n}\nsub vcl_fetch {\n  set obj.prefetch = -30s;\n  deliver;\n}\n";
-    let said =
-        crate::compile("old.vcl", old.as_bytes(), &Files(&[]), &Options::default()).unwrap().warnings.to_string();
+    let said = crate::compile("old.vcl", old.as_bytes(), &Files(&[]), &CompileOptions::default())
+        .unwrap()
+        .warnings
+        .to_string();
     assert!(
         said.contains("('old.vcl' Line 6) set obj.prefetch = -30s; -> left out: 2.0 never fetched ahead"),
         "{said}"
@@ -352,7 +356,8 @@ fn a_field_set_in_the_wrong_place_is_warned_of() {
     );
     assert!(made(&vcl("vcl_deliver", "resp"), None).unwrap().notes.iter().all(|n| !n.warning || n.line == 0));
     let said =
-        crate::compile("old.vcl", vcl("vcl_fetch", "beresp").as_bytes(), &Files(&[]), &Options::default()).unwrap();
+        crate::compile("old.vcl", vcl("vcl_fetch", "beresp").as_bytes(), &Files(&[]), &CompileOptions::default())
+            .unwrap();
     assert!(said.warnings.to_string().contains("('old.vcl' Line 6) set beresp.http.X-Hit"), "{}", said.warnings);
     let grace = "('old.vcl' Line 1) VCL 3.0 -> (grace): an object in grace is delivered to the first who asks too";
     assert!(said.warnings.to_string().starts_with(grace), "{}", said.warnings);

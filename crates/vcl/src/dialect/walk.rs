@@ -8,32 +8,32 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tables::dialects::{Dialect, OldSub};
 
-use super::ctx::Ctx;
-use super::flat::Item;
+use super::ctx::DialectCtx;
+use super::flat::FlatItem;
 use super::late::Saint;
-use super::names::{NameKind, Names};
+use super::names::{DeclaredNames, NameKind};
 use super::out::Out;
-use super::policy::{DELIVER_ERRORS, Policy};
-use super::subs::Decl;
-use super::{Note, R, Translation};
-use crate::token::{Source, Tok};
+use super::policy::{DELIVER_ERRORS, TranslationPolicy};
+use super::subs::SubDeclaration;
+use super::{DialectResult, MigrationNote, Translation};
+use crate::token::{Tok, VclSource};
 
 /// A user's subroutine in one context: its new name, or `None` if nothing of it remains there.
-pub(crate) type Variants = HashMap<(String, Ctx), Option<String>>;
+pub(crate) type SubVariants = HashMap<(String, DialectCtx), Option<String>>;
 
 pub(crate) struct Walker<'a> {
     pub dialect: Dialect,
-    pub sources: &'a [Source],
-    pub items: &'a [Item],
+    pub sources: &'a [VclSource],
+    pub items: &'a [FlatItem],
     pub at: usize,
     pub out: Out,
-    pub ctx: Ctx,
-    pub names: Names,
-    pub policy: Policy,
+    pub ctx: DialectCtx,
+    pub names: DeclaredNames,
+    pub policy: TranslationPolicy,
     pub directors: BTreeMap<String, String>,
     pub dns_members: BTreeSet<String>,
     pub saints: Vec<Saint>,
-    pub variants: Variants,
+    pub variants: SubVariants,
     /// Request headers that vcl_fetch sets and the client's side reads, in lower case.
     pub carried: BTreeSet<String>,
     /// The languages of the C file that selects one, if it is included. The next field says whether it is called.
@@ -47,11 +47,11 @@ pub(crate) struct Walker<'a> {
     pub tight: bool,
     /// Suppresses notes for code that is checked but not written.
     pub quiet: bool,
-    pub notes: Vec<(u32, u32, Note)>,
+    pub notes: Vec<(u32, u32, MigrationNote)>,
     pub depth: u32,
 }
 
-pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) -> R<Translation> {
+pub(crate) fn translate(dialect: Dialect, items: &[FlatItem], sources: &[VclSource]) -> DialectResult<Translation> {
     let mut w = Walker::new(dialect, items, sources);
     w.survey();
     w.translate_user_subs()?;
@@ -75,22 +75,22 @@ impl Parts {
 }
 
 impl<'a> Walker<'a> {
-    fn new(dialect: Dialect, items: &'a [Item], sources: &'a [Source]) -> Walker<'a> {
-        let policy = Policy::new(dialect, items, sources);
-        let names = Names::collect(items, sources, policy.purge);
+    fn new(dialect: Dialect, items: &'a [FlatItem], sources: &'a [VclSource]) -> Walker<'a> {
+        let policy = TranslationPolicy::new(dialect, items, sources);
+        let names = DeclaredNames::collect(items, sources, policy.purge);
         Walker {
             dialect,
             sources,
             items,
             at: 0,
             out: Out::default(),
-            ctx: Ctx::Recv,
+            ctx: DialectCtx::Recv,
             names,
             policy,
             directors: BTreeMap::new(),
             dns_members: BTreeSet::new(),
             saints: Vec::new(),
-            variants: Variants::new(),
+            variants: SubVariants::new(),
             carried: BTreeSet::new(),
             languages: None,
             calls_languages: false,
@@ -115,12 +115,13 @@ impl<'a> Walker<'a> {
         self.find_hit_fields();
         self.find_carried();
         self.find_languages();
-        let is_deliver =
-            |(name, body): &(String, Decl)| name == OldSub::Deliver.name() && self.after(body.from) != body.to;
+        let is_deliver = |(name, body): &(String, SubDeclaration)| {
+            name == OldSub::Deliver.name() && self.after(body.from) != body.to
+        };
         self.policy.delivers = self.subs().iter().any(is_deliver);
     }
 
-    fn translate_declarations(&mut self) -> R<Parts> {
+    fn translate_declarations(&mut self) -> DialectResult<Parts> {
         let mut made = Parts { parts: Vec::new(), first_sub: None, late_directors: Vec::new() };
         self.at = 0;
         self.out = Out::default();
@@ -169,12 +170,12 @@ impl<'a> Walker<'a> {
         out
     }
 
-    fn all_notes(&mut self) -> Vec<Note> {
+    fn all_notes(&mut self) -> Vec<MigrationNote> {
         let mut placed = std::mem::take(&mut self.notes);
         placed.sort_by_key(|(src, at, _)| (*src, *at));
-        let mut placed: Vec<Note> = placed.into_iter().map(|(_, _, note)| note).collect();
+        let mut placed: Vec<MigrationNote> = placed.into_iter().map(|(_, _, note)| note).collect();
         placed.dedup();
-        let whole = self.policy.notes().into_iter().map(|(new, reason, warning)| Note {
+        let whole = self.policy.notes().into_iter().map(|(new, reason, warning)| MigrationNote {
             source: self.sources[0].name.clone(),
             line: 0,
             old: format!("VCL {}", self.dialect.name()),
@@ -200,8 +201,9 @@ impl Walker<'_> {
 
     fn find_carried(&mut self) {
         let runs = self.runs();
-        let on =
-            |name: &str, fetch: bool| runs.get(name).is_some_and(|all| all.iter().any(|c| (*c == Ctx::Fetch) == fetch));
+        let on = |name: &str, fetch: bool| {
+            runs.get(name).is_some_and(|all| all.iter().any(|c| (*c == DialectCtx::Fetch) == fetch))
+        };
         let (mut set, mut used) = (BTreeSet::new(), BTreeSet::new());
         let mut restarts = false;
         for (name, body) in self.subs() {
@@ -316,7 +318,7 @@ impl Walker<'_> {
         self.policy.default_name.clone_from(&name);
         let dns = self.directors.get(&name).is_some_and(|kind| kind == "dns");
         self.policy.default_is_director = dns || (self.directors.contains_key(&name) && name == "default");
-        self.ctx = Ctx::Recv;
+        self.ctx = DialectCtx::Recv;
         if self.directors.contains_key(&name) && name != "default" && !dns {
             // The director's first member stood for it, as it does now.
             let member = self.inline_member(&name);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Tests of automatic corrections.
 
-use crate::{Diagnostics, Fix, NoSources, Options, compile};
+use crate::{CompileOptions, Diagnostics, Fix, NoSources, compile};
 
 fn mended(text: &str) -> Option<String> {
-    let options = Options { modules: super::modules::MODULES, ..Options::default() };
+    let options = CompileOptions { modules: super::modules::MODULES, ..CompileOptions::default() };
     let Diagnostics(said) = match compile("f", text.as_bytes(), &NoSources, &options) {
         Ok(good) => good.warnings,
         Err(reason) => reason,

@@ -3,10 +3,10 @@
 
 use proptest::prelude::*;
 
-use super::{Style, format};
+use super::{FormatStyle, format};
 
 fn of(text: &str) -> String {
-    match format("x.vcl", text.as_bytes(), &Style::default()) {
+    match format("x.vcl", text.as_bytes(), &FormatStyle::default()) {
         Ok(out) => String::from_utf8(out).unwrap(),
         Err(reason) => panic!("{reason}"),
     }
@@ -16,7 +16,7 @@ fn of(text: &str) -> String {
 fn a_file_is_laid_out() {
     let untidy = "vcl 4.1;import std;\n\n\n\nbackend  b{.host=\"127.0.0.1\";.probe={.url = \"/\" ;.interval=5 s;}}\nsub vcl_recv\n{\n\n
 # why\n\tif(req.http.host=='') {}\n}";
-    assert!(format("x", untidy.as_bytes(), &Style::default()).is_err(), "quotes that VCL hasn't");
+    assert!(format("x", untidy.as_bytes(), &FormatStyle::default()).is_err(), "quotes that VCL hasn't");
     let untidy = untidy
         .replace("''", "\"\"")
         .replace("{}", "{ return(pass) ; }else if(-1 s<req.ttl&&!req.http.a||req.url~\"^/a\"){call  c;}");
@@ -72,15 +72,15 @@ fn a_break_inside_a_statement_stays() {
 
 #[test]
 fn what_is_wrong_is_shown_with_its_place() {
-    let reason = format("x.vcl", b"sub a {\n}\n}\n", &Style::default()).unwrap_err().to_string();
+    let reason = format("x.vcl", b"sub a {\n}\n}\n", &FormatStyle::default()).unwrap_err().to_string();
     assert!(reason.contains("('x.vcl' Line 3 Pos 1)"), "{reason}");
-    let reason = format("x.vcl", b"sub a {\n set \"x\n", &Style::default()).unwrap_err().to_string();
+    let reason = format("x.vcl", b"sub a {\n set \"x\n", &FormatStyle::default()).unwrap_err().to_string();
     assert!(reason.starts_with("Unterminated string") && reason.contains("Line 2 Pos 6"), "{reason}");
 }
 
 #[test]
 fn tabs_when_wanted() {
-    let style = Style { indent: "\t".to_owned() };
+    let style = FormatStyle { indent: "\t".to_owned() };
     assert_eq!(format("x", b"sub a{b();}", &style).unwrap(), b"sub a {\n\tb();\n}\n");
 }
 
@@ -167,9 +167,9 @@ proptest! {
     #[test]
     fn again_changes_nothing(pieces in prop::collection::vec((piece(), prop::bool::weighted(0.8)), 0..60)) {
         let text: String = pieces.iter().flat_map(|(p, space)| [*p, if *space { " " } else { "" }]).collect();
-        match format("x", text.as_bytes(), &Style::default()) {
+        match format("x", text.as_bytes(), &FormatStyle::default()) {
             Ok(once) => {
-                let twice = format("x", &once, &Style::default()).expect("what was laid out can be laid out");
+                let twice = format("x", &once, &FormatStyle::default()).expect("what was laid out can be laid out");
                 prop_assert_eq!(String::from_utf8_lossy(&once), String::from_utf8_lossy(&twice));
             }
             Err(reason) => prop_assert!(!reason.to_string().contains("change of meaning"), "{}", text),
@@ -178,6 +178,6 @@ proptest! {
 
     #[test]
     fn any_bytes_are_survived(text in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = format("x", &text, &Style::default());
+        let _ = format("x", &text, &FormatStyle::default());
     }
 }

@@ -5,7 +5,7 @@ use tables::vclvars::Method;
 
 use super::{Few, try_compile};
 use crate::program::Program;
-use crate::{Options, compile};
+use crate::{CompileOptions, compile};
 
 #[track_caller]
 fn whole(text: &str, hint: &str) {
@@ -123,7 +123,7 @@ fn the_builtin_vcl_is_not_to_blame_for_what_a_text_lacks() {
 fn a_file_that_lacks_its_last_semicolon() {
     let text = b"vcl 4.1;\nbackend b none;\ninclude \"i\";\nsub vcl_recv { }\n";
     let files = super::Few(&[("i", "import std;\nacl a { \"127.0.0.1\"; }\nbackend c none\n")]);
-    let reason = compile("main", text, &files, &Options::default()).unwrap_err().to_string();
+    let reason = compile("main", text, &files, &CompileOptions::default()).unwrap_err().to_string();
     assert!(reason.ends_with("Hint: A ';' is missing at the end of line 3 of 'i'.\n"), "{reason}");
 }
 
@@ -186,7 +186,7 @@ fn braces() {
 fn braces_of_included_files() {
     let text = b"vcl 4.1;\nbackend b none;\ninclude \"i\";\nsub vcl_recv { }\n";
     let files = super::Few(&[("i", "sub f {\nif (req.url) {\n}\n")]);
-    let reason = crate::compile("main", text, &files, &crate::Options::default()).unwrap_err().to_string();
+    let reason = crate::compile("main", text, &files, &crate::CompileOptions::default()).unwrap_err().to_string();
     let hint = "Hint: No 'sub' inside a subroutine: a '}' is missing. Still open is the '{' of line 1 of 'i'.\n";
     assert!(reason.ends_with(hint), "{reason}");
 }
@@ -305,7 +305,8 @@ fn characters_that_are_not_vcl() {
         "This quote is a typographic one; VCL's is the plain \".",
     );
     let utf16: Vec<u8> = [0xff, 0xfe].into_iter().chain("vcl 4.1;".bytes().flat_map(|b| [b, 0])).collect();
-    let reason = crate::compile("f", &utf16, &super::Few(&[]), &crate::Options::default()).unwrap_err().to_string();
+    let reason =
+        crate::compile("f", &utf16, &super::Few(&[]), &crate::CompileOptions::default()).unwrap_err().to_string();
     assert!(reason.contains("This file is in UTF-16"), "{reason}");
     super::try_compile("\u{feff}vcl 4.1;\r\nbackend b none;\r\n").expect("a byte order mark and CR LF are no mistake");
 }
@@ -354,7 +355,8 @@ fn compiled(text: &str) -> Program {
 #[test]
 fn patterns() {
     let check = |text: &str| {
-        let options = Options { check_regex: Some(|_| Err("it is wrong".to_owned())), ..Options::default() };
+        let options =
+            CompileOptions { check_regex: Some(|_| Err("it is wrong".to_owned())), ..CompileOptions::default() };
         let text = format!("vcl 4.1; backend b none; sub vcl_recv {{ if (req.url ~ \"{text}\") {{ }} }}");
         compile("<vcl.inline>", text.as_bytes(), &Few(&[]), &options).expect_err("the pattern is wrong").to_string()
     };

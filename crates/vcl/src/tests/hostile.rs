@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::{Few, try_compile};
-use crate::{Options, compile};
+use crate::{CompileOptions, compile};
 
 fn refused(text: &str) -> String {
     try_compile(&format!("vcl 4.1; backend b none; {text}")).expect_err("it should be refused")
@@ -155,7 +155,7 @@ proptest! {
     fn any_bytes_end_in_a_verdict(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut text = b"vcl 4.1; backend b none; sub vcl_recv { ".to_vec();
         text.extend_from_slice(&bytes);
-        let verdict = compile("<vcl.inline>", &text, &Few(&[]), &Options::default());
+        let verdict = compile("<vcl.inline>", &text, &Few(&[]), &CompileOptions::default());
         prop_assert!(verdict.err().is_none_or(|d| !d.to_string().is_empty()));
     }
 }

@@ -27,8 +27,10 @@ fn the_layout_is_varnishs() {
     let text = "vcl 4.1;\nbackend b none;\nsub vcl_recv {\n\tset req.http.foo = \"a\" + foo.bar;\n}\n";
     let expected = "Symbol not found: 'foo.bar'\nAt: ('<vcl.inline>' Line 4 Pos 34) -- (Pos 40)\n        set req.http.foo = \"a\" + foo.bar;\n---------------------------------#######-\n\n";
     assert_eq!(try_compile(text).unwrap_err(), expected);
-    let stopped =
-        crate::Diagnostic { text: expected.to_owned(), ..crate::Diagnostic::error(crate::Code::UnknownName, "") };
+    let stopped = crate::Diagnostic {
+        text: expected.to_owned(),
+        ..crate::Diagnostic::error(crate::DiagnosticCode::UnknownName, "")
+    };
     let diagnostics = crate::Diagnostics::from(stopped);
     let tail = "#######-\n\nRunning VCC-compiler failed, exited with 2\nVCL compilation failed";
     assert!(diagnostics.for_cli().starts_with("Message from VCC-compiler:\nSymbol not found"));
@@ -302,7 +304,7 @@ fn includes_and_imports() {
 
 /// The lines of the first ten errors, with their codes.
 fn errors(text: &str) -> Vec<(u32, &'static str)> {
-    let options = crate::Options { max_errors: 10, ..crate::Options::default() };
+    let options = crate::CompileOptions { max_errors: 10, ..crate::CompileOptions::default() };
     let found = crate::compile("<vcl.inline>", text.as_bytes(), &super::Few(&[]), &options).expect_err("errors").0;
     found.iter().map(|one| (one.place.as_ref().map_or(0, |place| place.line), one.code.about().word)).collect()
 }
@@ -314,7 +316,7 @@ fn an_error_ends_its_declaration_only() {
     let all = [(2, "field"), (3, "syntax"), (4, "unknown-module"), (6, "unknown-name"), (16, "read-only")];
     assert_eq!(errors(text), all);
     // varnishd's text ends with the first error.
-    let options = crate::Options { max_errors: 10, ..crate::Options::default() };
+    let options = crate::CompileOptions { max_errors: 10, ..crate::CompileOptions::default() };
     let all = crate::compile("<vcl.inline>", text.as_bytes(), &super::Few(&[]), &options).unwrap_err();
     assert_eq!(try_compile(text).unwrap_err(), all.to_string());
 }

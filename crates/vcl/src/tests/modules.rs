@@ -2,32 +2,32 @@
 //! Modules for tests: the parts of some real ones that the tests call.
 
 use tables::vclvars::{Method, Type, Type::*};
-use tables::vmods::{Arg, Default as D, Func, Module, Modules, Object};
+use tables::vmods::{Default as D, Func, Module, Modules, VmodArg, VmodObjectType};
 
 pub const MODULES: Modules = Modules(&[&BLOB, &COOKIE, &DIRECTORS, &DYNAMIC, &PURGE, &SAINTMODE, &STD, &VAR]);
 
-const fn a(ty: Type, name: &'static str) -> Arg {
-    Arg::new(ty, name)
+const fn a(ty: Type, name: &'static str) -> VmodArg {
+    VmodArg::new(ty, name)
 }
 
-const fn func(ret: Type, name: &'static str, args: &'static [Arg]) -> Func {
+const fn func(ret: Type, name: &'static str, args: &'static [VmodArg]) -> Func {
     Func::new(ret, name, args, "a text")
 }
 
-const fn module(name: &'static str, functions: &'static [Func], objects: &'static [Object]) -> Module {
+const fn module(name: &'static str, functions: &'static [Func], objects: &'static [VmodObjectType]) -> Module {
     Module { name, functions, objects, text: "a text", left_out: &[] }
 }
 
 const CODES: &[&str] = &["IDENTITY", "BASE64", "BASE64URL", "BASE64URLNOPAD", "BASE64CF", "HEX", "URL"];
-const ENCODING: Arg = Arg::one_of("encoding", CODES).or(D::Enum("IDENTITY"));
-const CASE: Arg = Arg::one_of("case", &["LOWER", "UPPER", "DEFAULT"]).or(D::Enum("DEFAULT"));
+const ENCODING: VmodArg = VmodArg::one_of("encoding", CODES).or(D::Enum("IDENTITY"));
+const CASE: VmodArg = VmodArg::one_of("case", &["LOWER", "UPPER", "DEFAULT"]).or(D::Enum("DEFAULT"));
 
 const BLOB: Module = module(
     "blob",
     &[func(String, "encode", &[ENCODING, CASE, a(Blob, "blob")]).pure()],
-    &[Object {
+    &[VmodObjectType {
         name: "blob",
-        args: &[Arg::one_of("decoding", CODES).or(D::Enum("IDENTITY")), a(Strands, "encoded")],
+        args: &[VmodArg::one_of("decoding", CODES).or(D::Enum("IDENTITY")), a(Strands, "encoded")],
         methods: &[func(Blob, "get", &[]), func(String, "encode", &[ENCODING, CASE])],
         text: "a text",
     }],
@@ -35,24 +35,24 @@ const BLOB: Module = module(
 
 const COOKIE: Module = module("cookie", &[func(Void, "parse", &[a(String, "cookieheader")])], &[]);
 
-const fn director(name: &'static str, add: &'static [Arg], pick: &'static [Arg]) -> Object {
+const fn director(name: &'static str, add: &'static [VmodArg], pick: &'static [VmodArg]) -> VmodObjectType {
     const ADD: [Func; 2] = [
-        func(Void, "add_backend", &[Arg::pos(Backend)]),
-        func(Void, "add_backend", &[Arg::pos(Backend), a(Real, "weight").or(D::Real(1.0))]),
+        func(Void, "add_backend", &[VmodArg::pos(Backend)]),
+        func(Void, "add_backend", &[VmodArg::pos(Backend), a(Real, "weight").or(D::Real(1.0))]),
     ];
     const NONE: &[Func] = &[ADD[0], func(Backend, "backend", &[])];
-    const TEXT: &[Func] = &[ADD[1], func(Backend, "backend", &[Arg::pos(Strands)])];
+    const TEXT: &[Func] = &[ADD[1], func(Backend, "backend", &[VmodArg::pos(Strands)])];
     const WEIGHT: &[Func] = &[ADD[1], func(Backend, "backend", &[])];
     let methods = match (add.len(), pick.len()) {
         (1, _) => NONE,
         (_, 0) => WEIGHT,
         _ => TEXT,
     };
-    Object { name, args: &[], methods, text: "a text" }
+    VmodObjectType { name, args: &[], methods, text: "a text" }
 }
 
-const BACKEND: Arg = Arg::pos(Backend);
-const WEIGHT: Arg = a(Real, "weight");
+const BACKEND: VmodArg = VmodArg::pos(Backend);
+const WEIGHT: VmodArg = a(Real, "weight");
 
 const DIRECTORS: Module = module(
     "directors",
@@ -61,18 +61,18 @@ const DIRECTORS: Module = module(
         director("round_robin", &[BACKEND], &[]),
         director("fallback", &[BACKEND], &[]),
         director("random", &[BACKEND, WEIGHT], &[]),
-        director("hash", &[BACKEND, WEIGHT], &[Arg::pos(Strands)]),
+        director("hash", &[BACKEND, WEIGHT], &[VmodArg::pos(Strands)]),
     ],
 );
 
-const fn seconds(name: &'static str, default: f64) -> Arg {
+const fn seconds(name: &'static str, default: f64) -> VmodArg {
     a(Duration, name).or(D::Real(default))
 }
 
 const DYNAMIC: Module = module(
     "dynamic",
     &[],
-    &[Object {
+    &[VmodObjectType {
         name: "director",
         args: &[
             a(String, "port").or(D::Str("http")),
@@ -94,7 +94,7 @@ const PURGE: Module = module("purge", &[func(Int, "hard", &[]).only(Method::Hit.
 const SAINTMODE: Module = module(
     "saintmode",
     &[func(Void, "blacklist", &[a(Duration, "expires")]).only(Method::BackendResponse.set())],
-    &[Object {
+    &[VmodObjectType {
         name: "saintmode",
         args: &[a(Backend, "backend"), a(Int, "threshold")],
         methods: &[func(Backend, "backend", &[])],
@@ -148,6 +148,6 @@ const STD: Module = module(
 
 const VAR: Module = module(
     "var",
-    &[func(Void, "set", &[a(String, "key"), a(String, "value")]), func(String, "get", &[Arg::pos(String)])],
+    &[func(Void, "set", &[a(String, "key"), a(String, "value")]), func(String, "get", &[VmodArg::pos(String)])],
     &[],
 );

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::{CursorContext, Kind, Outline};
+use super::{CursorContext, DeclarationKind, Outline};
 
 const TEXT: &str = "vcl 4.1;
 import std;
@@ -34,12 +34,12 @@ fn declarations_and_includes_are_found() {
     assert_eq!(
         found,
         [
-            (Kind::Import, "std", "std"),
-            (Kind::Import, "d", "directors"),
-            (Kind::Backend, "b", ""),
-            (Kind::Sub, "vcl_init", ""),
-            (Kind::Object, "rr", "d.round_robin"),
-            (Kind::Sub, "vcl_recv", ""),
+            (DeclarationKind::Import, "std", "std"),
+            (DeclarationKind::Import, "d", "directors"),
+            (DeclarationKind::Backend, "b", ""),
+            (DeclarationKind::Sub, "vcl_init", ""),
+            (DeclarationKind::Object, "rr", "d.round_robin"),
+            (DeclarationKind::Sub, "vcl_recv", ""),
         ]
     );
     assert!(outline.versioned);
@@ -60,7 +60,7 @@ fn a_spot_knows_its_name_statement_and_subroutine() {
     let (at, name) = spot("sub a {\n  std.|\n}");
     assert_eq!((name.as_str(), at.before.len()), ("std.", 0));
     let (at, name) = spot("backend b {\n .ho|\n}");
-    assert_eq!((name.as_str(), at.block, at.sub), (".ho", Some(Kind::Backend), None));
+    assert_eq!((name.as_str(), at.block, at.sub), (".ho", Some(DeclarationKind::Backend), None));
     assert!(spot("include \"a|b\";").0.in_string);
 }
 
@@ -137,8 +137,8 @@ fn comments_and_what_cannot_be_read_are_known() {
     assert!(at("sub a { /* x | */ }").in_comment && at("# x|").in_comment && at("a; // b|\n").in_comment);
     assert!(!at("sub a { /* x */| }").in_comment && !at("# x\n|").in_comment && !at("|# x\n").in_comment);
     assert!(at("sub a { set b = \"x|\n}").in_string && !at("sub a { set |b = \"x\n}").in_string);
-    assert_eq!(at("backend b { .probe = { .u|").block, Some(Kind::Probe));
-    assert_eq!(at("backend b { .probe = { } .u|").block, Some(Kind::Backend));
+    assert_eq!(at("backend b { .probe = { .u|").block, Some(DeclarationKind::Probe));
+    assert_eq!(at("backend b { .probe = { } .u|").block, Some(DeclarationKind::Backend));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::Few;
 use crate::program::BackendAddress;
-use crate::{Options, Recorder, Sources, TlsFileKind, compile};
+use crate::{CompileOptions, Recorder, Sources, TlsFileKind, compile};
 
 /// A server that listens on port 80.
 struct Serving(Few);
@@ -44,7 +44,8 @@ const OWN: &str = "backend own { .host = \"192.0.2.1\"; }";
 const OTHER: &str = "backend other { .host = \"192.0.2.1:81\"; }";
 
 fn load(body: &str, lazy_hosts: bool) -> Result<String, String> {
-    let options = Options { labels: vec!["lbl".into()], err_unref: false, lazy_hosts, ..Options::default() };
+    let options =
+        CompileOptions { labels: vec!["lbl".into()], err_unref: false, lazy_hosts, ..CompileOptions::default() };
     let serving = Serving(Few(&[]));
     let text = format!("vcl 4.1; import std; {body}");
     let compiled = compile("<vcl.inline>", text.as_bytes(), &Recorder::new(&serving), &options);
@@ -114,8 +115,8 @@ fn the_worker_compiles_what_was_loaded() {
     let serving = Serving(Few(&[]));
     let recorder = Recorder::new(&serving);
     let text = format!("vcl 4.1; {OWN} {OTHER} sub vcl_recv {{ set req.backend_hint = other; }}");
-    assert!(compile("x", text.as_bytes(), &recorder, &Options::default()).is_ok());
-    let again = compile("x", text.as_bytes(), &recorder.into_bundle(), &Options::default());
+    assert!(compile("x", text.as_bytes(), &recorder, &CompileOptions::default()).is_ok());
+    let again = compile("x", text.as_bytes(), &recorder.into_bundle(), &CompileOptions::default());
     assert_eq!(
         again.map(|compiled| compiled.warnings.to_string()).map_err(|failed| failed.to_string()),
         Ok(String::new())

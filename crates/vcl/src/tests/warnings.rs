@@ -2,7 +2,7 @@
 //! Tests of programs with and without warnings.
 
 use super::{Few, check, try_compile};
-use crate::{Compiled, Options, compile};
+use crate::{CompileOptions, Compiled, compile};
 
 /// Checks that a program loads with exactly one warning, which begins with `says`.
 #[track_caller]
@@ -120,7 +120,7 @@ fn odd(pattern: &[u8]) -> Result<Option<&'static str>, String> {
 
 #[test]
 fn patterns_that_never_match() {
-    let options = Options { check_regex: Some(odd), ..Options::default() };
+    let options = CompileOptions { check_regex: Some(odd), ..CompileOptions::default() };
     let text = b"vcl 4.1; backend b none; sub vcl_recv { if (req.url ~ \"odd\" || req.url ~ \"even\") { } }";
     let vcl: Compiled = compile("<vcl.inline>", text, &Few(&[]), &options).unwrap();
     assert!(
@@ -157,7 +157,7 @@ fn std_is_imported_unasked() {
 fn host_bits_of_an_acl() {
     let says = "Non-zero bits in masked part, (maybe use 1.2.3.0/24 ?)\n";
     let text = b"vcl 4.0; backend b { .host = \"127.0.0.1\"; } acl a { \"1.2.3.4\"/24; \"10.0.0.1/8\"; } sub vcl_recv { if (client.ip ~ a) { } }";
-    let vcl: Compiled = compile("<vcl.inline>", text, &Few(&[]), &Options::default()).unwrap();
+    let vcl: Compiled = compile("<vcl.inline>", text, &Few(&[]), &CompileOptions::default()).unwrap();
     assert!(vcl.warnings.to_string().starts_with(says), "{}", vcl.warnings);
     assert_eq!(vcl.warnings.to_string().matches("just a warning").count(), 2, "{}", vcl.warnings);
     assert!(!vcl.program.acls[0].pedantic);

@@ -2,7 +2,7 @@
 //! Hashes and HMACs as OpenSSL makes them, and what it signed. The keys are made for these tests.
 
 use super::*;
-use crate::tests::World;
+use crate::tests::CryptoWorld;
 use proptest::prelude::*;
 
 const PUBLIC: &str = "\
@@ -38,8 +38,8 @@ const SHA512: &str = "E/+A5lZogcEUXhkHywJP028/yIhNJ944ZUnLzU7dTao61mj350likqsoMX
      SXZHQF9wQkdYaeIuT8+ZIVtodzAdWBBobF3Z/tKzi+SNv2HekiOMCqm3SkaazOFaZZaxoSM09zZykpFnzturytw81lXmzhYeqtU0hPXkDp1SG2\
      8qxxO1WuwiqQ==";
 
-fn world(init: &str, body: &str) -> World {
-    World::with(&format!("import crypto; backend none none; sub vcl_init {{ {init} }}"), body)
+fn world(init: &str, body: &str) -> CryptoWorld {
+    CryptoWorld::with(&format!("import crypto; backend none none; sub vcl_init {{ {init} }}"), body)
 }
 
 #[track_caller]
@@ -170,11 +170,11 @@ fn keys_that_are_none() {
         (SHORT, "v: the key has 1024 bits, which is not from 2048 to 8192"),
     ] {
         let text = format!("vcl 4.1; import crypto; backend none none; sub vcl_init {{ {} }}", verifier("sha256", pem));
-        let error = World::try_new(&text).err().expect("refused");
+        let error = CryptoWorld::try_new(&text).err().expect("refused");
         assert!(error.contains(reason), "{error}");
     }
     let text = "vcl 4.1; import crypto; backend none none; sub vcl_init { new h = crypto.hmac_init(sha1); h.set_key(crypto.blob(\"\")); }";
-    let error = World::try_new(text).err().expect("refused");
+    let error = CryptoWorld::try_new(text).err().expect("refused");
     assert!(error.contains("crypto: h.set_key(): the key is empty"), "{error}");
 }
 
@@ -188,7 +188,7 @@ fn what_isnt_built_is_refused_by_name() {
         ("new s = crypto.signer(sha256, \"\");", "jwt.writer"),
     ] {
         let sub = if body.starts_with("new") { "vcl_init" } else { "vcl_deliver" };
-        let error = World::try_new(&format!("vcl 4.1; import crypto; backend none none; sub {sub} {{ {body} }}"));
+        let error = CryptoWorld::try_new(&format!("vcl 4.1; import crypto; backend none none; sub {sub} {{ {body} }}"));
         let error = error.err().expect("refused");
         assert!(error.contains("That isn't built into Lacquer. Instead: ") && error.contains(instead), "{error}");
     }
@@ -206,7 +206,7 @@ fn no_more_than_may_be_added() {
 proptest! {
     #[test]
     fn any_text_is_decoded_or_refused(text in "[0-9a-fA-F]{0,9}|[A-Za-z0-9+/=]{0,9}|[ -~&&[^\"%]]{0,9}") {
-        for (decode, encode, code) in [("hex_decode", "hex_encode", Code::Hex), ("base64_decode", "base64_encode", Code::parse("BASE64"))] {
+        for (decode, encode, code) in [("hex_decode", "hex_encode", ByteEncoding::Hex), ("base64_decode", "base64_encode", ByteEncoding::parse("BASE64"))] {
             let expr = format!("\"<\" + crypto.{encode}(crypto.{decode}({{\"{text}\"}}))");
             let wanted = code.decode(text.as_bytes(), None).map(|bytes| code.encode(&bytes, false)).unwrap_or_default();
             let mut world = world("", &format!("set req.http.out = {expr};"));

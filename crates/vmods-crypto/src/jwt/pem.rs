@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Keys in PEM (RFC 7468), and as much of X.509's key structures (RFC 5280 section 4.1) as it takes to get at them.
 
-use vmod_support::codec::Code;
+use vmod_support::codec::ByteEncoding;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Label {
@@ -29,7 +29,7 @@ pub(super) fn decode(text: &[u8]) -> Option<(Label, Vec<u8>)> {
         let (_, rest) = text.split_once(&format!("-----BEGIN {name}-----"))?;
         let (body, _) = rest.split_once(&format!("-----END {name}-----"))?;
         let body: Vec<u8> = body.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
-        Some((*label, Code::parse("BASE64").decode(&body, None)?))
+        Some((*label, ByteEncoding::parse("BASE64").decode(&body, None)?))
     })
 }
 
@@ -134,7 +134,7 @@ mod tests {
         fn keys_are_read_as_written(key: Vec<u8>, kind: Vec<u8>, width in 1usize..80, ends in "\r?\n") {
             let bits = written(3, &[&[0], &key[..]].concat());
             let der = written(0x30, &[written(0x30, &kind), bits].concat());
-            let code = Code::parse("BASE64").encode(&der, false);
+            let code = ByteEncoding::parse("BASE64").encode(&der, false);
             let lines: Vec<&str> = code.chunks(width).map(|line| std::str::from_utf8(line).expect("text")).collect();
             let text = |label: &str| format!("-----BEGIN {label}-----{ends}{}{ends}-----END {label}-----{ends}", lines.join(&ends));
             prop_assert_eq!(ec_public_key(text("PUBLIC KEY").as_bytes()), Some(key.clone()));

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use vrt::Method;
 
 use super::*;
-use crate::tests::World;
+use crate::tests::CryptoWorld;
 
 const RSA: &str = "\
 -----BEGIN PRIVATE KEY-----
@@ -134,7 +134,7 @@ fn at(now: f64) -> Check {
 
 /// The keys above as JSON; the RSA key's number is what its PKCS #1 has between the heads and the exponent.
 fn jwk(of: &str, more: &str) -> String {
-    let text = |bytes: &[u8]| String::from_utf8(Code::parse(URL_CODE).encode(bytes, false)).expect("text");
+    let text = |bytes: &[u8]| String::from_utf8(ByteEncoding::parse(URL_CODE).encode(bytes, false)).expect("text");
     match of {
         "oct" => format!("{{\"kty\":\"oct\",\"k\":\"{}\"{more}}}", text(b"secret")),
         "RSA" => {
@@ -227,7 +227,7 @@ fn signed(alg: &str, key: &str, claims: &str) -> String {
 }
 
 fn signed_as(alg: &str, header: &str, key: &[u8], claims: &str) -> String {
-    let code = Code::parse(URL_CODE);
+    let code = ByteEncoding::parse(URL_CODE);
     let text = [code.encode(header.as_bytes(), false), code.encode(claims.as_bytes(), false)].join(&b'.');
     let signature = algorithm(alg.as_bytes(), "").expect("known").sign(key, &text).expect("a key");
     String::from_utf8([text, code.encode(&signature, false)].join(&b'.')).expect("text")
@@ -260,7 +260,7 @@ fn the_example_of_rfc_7515() {
     let token = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFt\
                  cGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
     let key = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow";
-    let key = Code::parse(URL_CODE).decode(key.as_bytes(), None).expect("base64");
+    let key = ByteEncoding::parse(URL_CODE).decode(key.as_bytes(), None).expect("base64");
     assert!(valid(token, "HS256", &key, 1_300_819_379.0));
     assert!(!valid(token, "HS256", &key, 1_300_819_380.0));
 }
@@ -304,9 +304,9 @@ fn what_must_not_count() {
     }
     // A public key as the secret: the well-known confusion.
     let header = "{\"alg\":\"HS256\"}";
-    let text = [header, "{}"].map(|part| Code::parse(URL_CODE).encode(part.as_bytes(), false)).join(&b'.');
+    let text = [header, "{}"].map(|part| ByteEncoding::parse(URL_CODE).encode(part.as_bytes(), false)).join(&b'.');
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, RSA_PUBLIC.as_bytes()), &text);
-    let token = [text, Code::parse(URL_CODE).encode(tag.as_ref(), false)].join(&b'.');
+    let token = [text, ByteEncoding::parse(URL_CODE).encode(tag.as_ref(), false)].join(&b'.');
     assert!(!valid(&String::from_utf8(token).expect("text"), "HS256", RSA_PUBLIC.as_bytes(), 1e9));
     for text in
         ["", "a", "a.b", "e30.e30", "e30.e30.a.b", "e30.e30.!", "W10.e30.", "e30.W10.", "e30.e30.e30.", "e3.e30."]
@@ -332,7 +332,7 @@ fn keys_are_read_without_panic() {
 
 #[track_caller]
 fn vcl(body: &str, wanted: &str) {
-    let mut world = World::new(&format!(
+    let mut world = CryptoWorld::new(&format!(
         "vcl 4.1; import jwt; backend b none; sub vcl_init {{ new r = jwt.reader(); new q = jwt.reader(); new w = jwt.writer(); }} \
          sub vcl_recv {{ {body} return (hash); }}"
     ));

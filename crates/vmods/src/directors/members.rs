@@ -8,7 +8,7 @@ use backend::{Director, Health, Summary};
 use base::Real;
 
 #[derive(Default)]
-pub(crate) struct Members {
+pub(crate) struct DirectorMembers {
     list: Vec<(Arc<dyn Director>, f64)>,
 }
 
@@ -16,7 +16,7 @@ pub(crate) fn same(a: &Arc<dyn Director>, b: &Arc<dyn Director>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))
 }
 
-impl Members {
+impl DirectorMembers {
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use backend::{Backend, Director, DirectorBase, Health, ResolveCtx, Summary};
 use base::Real;
 use parking_lot::RwLock;
-use vrt::Failure;
+use vrt::VclFailure;
 
 use self::param::{By, Healthy, Layer, Param, TaskValues, own};
 use self::ring::{ChoiceCriteria, ChoiceInput, Ring};
@@ -23,7 +23,7 @@ use super::members::word;
 use vmod_support::args::fail;
 
 /// VCL fails with the director's name in the text.
-fn failed<T>(name: &str, text: &str) -> Result<T, Failure> {
+fn failed<T>(name: &str, text: &str) -> Result<T, VclFailure> {
     fail(format!("vmod_directors: shard {name}: {text}"))
 }
 

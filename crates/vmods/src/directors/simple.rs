@@ -8,7 +8,7 @@ use backend::{Backend, Director, DirectorBase, Health, ResolveCtx, Summary};
 use base::Real;
 use parking_lot::RwLock;
 
-use super::members::Members;
+use super::members::DirectorMembers;
 
 /// The directors that only weigh or order members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 pub(super) struct Simple {
     base: DirectorBase,
     kind: Kind,
-    members: RwLock<Members>,
+    members: RwLock<DirectorMembers>,
     /// round_robin: who is next; fallback: who is current.
     at: AtomicUsize,
 }

@@ -3,7 +3,7 @@
 
 use super::expr::{Expr, Op as Between, Own};
 use super::template::Op;
-use crate::support::values::{Id, Node, Values};
+use crate::support::values::{Id, ValueNode, Values};
 
 /// Steps of one piece.
 const STEPS: u32 = 1000;
@@ -94,12 +94,12 @@ impl Render {
         }
         Some(match value {
             Val::Node(id) => match self.values.get(id) {
-                Node::Array(all) => {
+                ValueNode::Array(all) => {
                     Frame { context: all.first().copied(), round: Some((Round::Elements(id), 0)), ..plain }
                 }
-                Node::Object(_) if is_root => Frame { context: Some(id), round: Some((Round::Roots, 0)), ..plain },
-                Node::Object(_) => Frame { context: Some(id), ..plain },
-                Node::Null | Node::Bool(_) | Node::Number(..) | Node::Text(_) => plain,
+                ValueNode::Object(_) if is_root => Frame { context: Some(id), round: Some((Round::Roots, 0)), ..plain },
+                ValueNode::Object(_) => Frame { context: Some(id), ..plain },
+                ValueNode::Null | ValueNode::Bool(_) | ValueNode::Number(..) | ValueNode::Text(_) => plain,
             },
             Val::Null | Val::Bool(_) | Val::Number(_) | Val::Text(_) => plain,
         })
@@ -193,11 +193,11 @@ impl Render {
     fn plain(&self, value: Val) -> Val {
         let Val::Node(id) = value else { return value };
         match self.values.get(id) {
-            Node::Null => Val::Null,
-            Node::Bool(value) => Val::Bool(*value),
-            Node::Number(number, _) => Val::Number(*number),
-            Node::Text(text) => Val::Text(text.clone()),
-            Node::Array(_) | Node::Object(_) => Val::Node(id),
+            ValueNode::Null => Val::Null,
+            ValueNode::Bool(value) => Val::Bool(*value),
+            ValueNode::Number(number, _) => Val::Number(*number),
+            ValueNode::Text(text) => Val::Text(text.clone()),
+            ValueNode::Array(_) | ValueNode::Object(_) => Val::Node(id),
         }
     }
 
@@ -224,7 +224,7 @@ fn members<'a>(values: &'a Values, round: &Round) -> &'a [Id] {
     match round {
         Round::Roots => &values.roots,
         Round::Elements(id) => match values.get(*id) {
-            Node::Array(all) => all,
+            ValueNode::Array(all) => all,
             _ => &[],
         },
     }

@@ -181,7 +181,7 @@ fn record() -> Made {
 }
 
 fn told(bytes: &[u8], path: &str, ip: IpAddr, json: bool) -> String {
-    let database: Database = match Reader::from_source(bytes.to_vec()) {
+    let database: GeoDatabase = match Reader::from_source(bytes.to_vec()) {
         Ok(database) => database,
         Err(error) => return format!("no database: {error}"),
     };

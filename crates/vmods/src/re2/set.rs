@@ -6,15 +6,15 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use regex_automata::meta::Regex;
 use regex_automata::{Input, PatternSet};
-use vrt::vmod::{BACKEND, BOOL, Call, CallResult, INT, STRING, VOID, Words, give};
-use vrt::{BackendRef, Failure, HeadId, Method, Text};
+use vrt::vmod::{BACKEND, BOOL, CallResult, EnumWords, INT, STRING, VOID, VmodCall, give};
+use vrt::{BackendRef, HeadId, Method, Text, VclFailure};
 
 use super::pattern::{Options, Pattern, Rewrite, error_text};
 use super::{Anchor, Select, Which, failed, key, rewritten};
 
 with_options! { SetArgs [] [] { anchor: Anchor as Anchor = None, } [] _args false }
 
-pub(super) fn new(call: &mut Call<'_>, name: &str, args: SetArgs) -> Result<Arc<Set>, Failure> {
+pub(super) fn new(call: &mut VmodCall<'_>, name: &str, args: SetArgs) -> Result<Arc<Set>, VclFailure> {
     let (name, members) = (name.to_owned(), Mutex::default());
     let (anchor, options) = (args.anchor, args.options());
     let set = Arc::new(Set { name, anchor, options, members, whole: OnceLock::new() });
@@ -23,14 +23,14 @@ pub(super) fn new(call: &mut Call<'_>, name: &str, args: SetArgs) -> Result<Arc<
     Ok(set)
 }
 
-pub(super) fn compile(set: &Arc<Set>, call: &mut Call<'_>) -> CallResult<VOID> {
+pub(super) fn compile(set: &Arc<Set>, call: &mut VmodCall<'_>) -> CallResult<VOID> {
     if call.method != Method::Init {
         return failed(&format!("{}.compile() called in a subroutine other than vcl_init", set.name));
     }
     give(())
 }
 
-pub(super) fn is_match(set: &Arc<Set>, call: &mut Call<'_>, subject: Option<&Text>) -> CallResult<BOOL> {
+pub(super) fn is_match(set: &Arc<Set>, call: &mut VmodCall<'_>, subject: Option<&Text>) -> CallResult<BOOL> {
     let found = match subject {
         Some(subject) => set.find(subject)?,
         None => Vec::new(),
@@ -40,7 +40,7 @@ pub(super) fn is_match(set: &Arc<Set>, call: &mut Call<'_>, subject: Option<&Tex
     give(is_match)
 }
 
-pub(super) fn matched(set: &Arc<Set>, call: &mut Call<'_>, n: i64) -> CallResult<BOOL> {
+pub(super) fn matched(set: &Arc<Set>, call: &mut VmodCall<'_>, n: i64) -> CallResult<BOOL> {
     let count = set.members.lock().len();
     let Some(found) = last(call, set) else {
         return failed(&format!("{}.matched({n}) called without prior match", set.name));
@@ -51,19 +51,19 @@ pub(super) fn matched(set: &Arc<Set>, call: &mut Call<'_>, n: i64) -> CallResult
     give(found.contains(&(n as usize - 1)))
 }
 
-pub(super) fn nmatches(set: &Arc<Set>, call: &mut Call<'_>) -> CallResult<INT> {
+pub(super) fn nmatches(set: &Arc<Set>, call: &mut VmodCall<'_>) -> CallResult<INT> {
     match last(call, set) {
         Some(found) => give(found.len() as i64),
         None => failed(&format!("{}.nmatches() called without prior match", set.name)),
     }
 }
 
-pub(super) fn which(set: &Arc<Set>, call: &mut Call<'_>, select: Select) -> CallResult<INT> {
+pub(super) fn which(set: &Arc<Set>, call: &mut VmodCall<'_>, select: Select) -> CallResult<INT> {
     let at = chosen(call, set, 0, select, &format!("{}.which(0)", set.name))?;
     give(at as i64 + 1)
 }
 
-pub(super) fn string(set: &Arc<Set>, call: &mut Call<'_>, n: i64, select: Select) -> CallResult<STRING> {
+pub(super) fn string(set: &Arc<Set>, call: &mut VmodCall<'_>, n: i64, select: Select) -> CallResult<STRING> {
     let (place, member) = member(call, set, n, select, "string")?;
     match member.string {
         Some(text) => give(text),
@@ -71,7 +71,7 @@ pub(super) fn string(set: &Arc<Set>, call: &mut Call<'_>, n: i64, select: Select
     }
 }
 
-pub(super) fn backend(set: &Arc<Set>, call: &mut Call<'_>, n: i64, select: Select) -> CallResult<BACKEND> {
+pub(super) fn backend(set: &Arc<Set>, call: &mut VmodCall<'_>, n: i64, select: Select) -> CallResult<BACKEND> {
     let (place, member) = member(call, set, n, select, "backend")?;
     match member.backend {
         Some(backend) => give(backend),
@@ -79,7 +79,7 @@ pub(super) fn backend(set: &Arc<Set>, call: &mut Call<'_>, n: i64, select: Selec
     }
 }
 
-pub(super) fn integer(set: &Arc<Set>, call: &mut Call<'_>, n: i64, select: Select) -> CallResult<INT> {
+pub(super) fn integer(set: &Arc<Set>, call: &mut VmodCall<'_>, n: i64, select: Select) -> CallResult<INT> {
     let (place, member) = member(call, set, n, select, "integer")?;
     match member.integer {
         Some(integer) => give(integer),
@@ -87,7 +87,7 @@ pub(super) fn integer(set: &Arc<Set>, call: &mut Call<'_>, n: i64, select: Selec
     }
 }
 
-pub(super) fn saved(set: &Arc<Set>, call: &mut Call<'_>, which: Which, n: i64, select: Select) -> CallResult<BOOL> {
+pub(super) fn saved(set: &Arc<Set>, call: &mut VmodCall<'_>, which: Which, n: i64, select: Select) -> CallResult<BOOL> {
     let (_, member) = member(call, set, n, select, "saved")?;
     give(match which {
         Which::Regex => member.saved.is_some(),
@@ -98,7 +98,7 @@ pub(super) fn saved(set: &Arc<Set>, call: &mut Call<'_>, which: Which, n: i64, s
     })
 }
 
-pub(super) fn hdr_filter(set: &Arc<Set>, call: &mut Call<'_>, id: HeadId, keeps: bool) -> CallResult<VOID> {
+pub(super) fn hdr_filter(set: &Arc<Set>, call: &mut VmodCall<'_>, id: HeadId, keeps: bool) -> CallResult<VOID> {
     let whole = set.whole()?;
     if let Some((head, _)) = call.ctx.edit(id) {
         head.retain(|field| whole.is_match(Input::new(field.line())) == keeps);
@@ -128,13 +128,13 @@ struct Member {
 /// The patterns that the last match of a task found, in order.
 struct SetMatches(Vec<usize>);
 
-fn last(call: &mut Call<'_>, set: &Arc<Set>) -> Option<Vec<usize>> {
+fn last(call: &mut VmodCall<'_>, set: &Arc<Set>) -> Option<Vec<usize>> {
     call.ctx.task().find::<SetMatches>(key(set)).map(|found| found.0.clone())
 }
 
 pub(super) fn add(
     set: &Arc<Set>,
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     pattern: &[u8],
     string: Option<&Text>,
     backend: Option<&BackendRef>,
@@ -164,7 +164,7 @@ pub(super) fn add(
 }
 
 impl Set {
-    fn whole(&self) -> Result<&Regex, Failure> {
+    fn whole(&self) -> Result<&Regex, VclFailure> {
         if let Some(whole) = self.whole.get() {
             return Ok(whole);
         }
@@ -191,7 +191,7 @@ impl Set {
         Ok(self.whole.get_or_init(|| made))
     }
 
-    fn find(&self, subject: &[u8]) -> Result<Vec<usize>, Failure> {
+    fn find(&self, subject: &[u8]) -> Result<Vec<usize>, VclFailure> {
         let whole = self.whole()?;
         let mut found = PatternSet::new(whole.pattern_len());
         whole.which_overlapping_matches(&Input::new(subject), &mut found);
@@ -200,7 +200,7 @@ impl Set {
 }
 
 /// The place of the pattern that `n` and `select` mean.
-fn chosen(call: &mut Call<'_>, set: &Arc<Set>, n: i64, select: Select, place: &str) -> Result<usize, Failure> {
+fn chosen(call: &mut VmodCall<'_>, set: &Arc<Set>, n: i64, select: Select, place: &str) -> Result<usize, VclFailure> {
     let count = set.members.lock().len();
     if n > 0 {
         let at = usize::try_from(n).unwrap_or(usize::MAX) - 1;
@@ -218,12 +218,12 @@ fn chosen(call: &mut Call<'_>, set: &Arc<Set>, n: i64, select: Select, place: &s
 
 /// The pattern that `n` and `select` mean, and how a failure names the call.
 fn member(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     set: &Arc<Set>,
     n: i64,
     select: Select,
     method: &str,
-) -> Result<(String, Member), Failure> {
+) -> Result<(String, Member), VclFailure> {
     let short = format!("{}.{method}({n})", set.name);
     let at = chosen(call, set, n, select, &short)?;
     let member = set.members.lock()[at].clone();
@@ -232,7 +232,7 @@ fn member(
 
 pub(super) fn rewrite(
     set: &Arc<Set>,
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     texts: [Option<&Text>; 3],
     (n, select): (i64, Select),
     (method, how): (&str, Rewrite),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::Stream;
-use tls::origin::{self, Origin, OwnCertificate};
+use tls::origin::{self, OwnCertificate, TlsOrigin};
 use tls::pem::PemError;
 use tls::roots::Roots;
 use tls::verify::Verify;
@@ -21,7 +21,7 @@ const SESSIONS: usize = 512;
 const MAX_FILES: usize = 1000;
 
 pub(super) struct Security {
-    client: Arc<tls::Client>,
+    client: Arc<tls::TlsClient>,
     /// The name that each of them has; `None`: the host that it is known by, of which only the chain is checked.
     name: Option<String>,
 }
@@ -36,11 +36,11 @@ impl Security {
             (Some(certificate), None) => Some(OwnCertificate::read(certificate.as_ref())?),
             (Some(certificate), Some(key)) => Some(OwnCertificate::read_both(certificate.as_ref(), key.as_ref())?),
         };
-        let origin = Origin {
+        let origin = TlsOrigin {
             verify: if name.is_some() { Verify::ChainAndName } else { Verify::Chain },
             roots: roots(text(args.tls_cafile), text(args.tls_capath))?,
             certificate,
-            ..Origin::of("")
+            ..TlsOrigin::of("")
         };
         Ok(Security { client: origin.client_without_protocol(SESSIONS)?, name })
     }

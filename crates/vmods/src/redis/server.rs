@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use net::{ConnectError, IdleState, ParkedStream, Stream, Target};
+use net::{ConnectError, ConnectTarget, IdleState, ParkedStream, Stream};
 use parking_lot::Mutex;
-use resp::{Reader, Reply};
+use redis_protocol::{RedisReply, ReplyReader};
 use rt::Instant;
 use tokio::sync::Semaphore;
-use vrt::Failure;
+use vrt::VclFailure;
 
 use super::security::Security;
 use crate::support::{client, wire};
@@ -100,15 +100,15 @@ impl Database {
         }
     }
 
-    pub(super) fn add(&self, location: &str, role: Role) -> Result<(), Failure> {
+    pub(super) fn add(&self, location: &str, role: Role) -> Result<(), VclFailure> {
         let Some(place) = ConnectionSlot::parse(location) else {
             let name = &self.name;
             let text = format!("redis: {name}: \"{}\" is neither HOST:PORT nor a path", location.escape_debug());
-            return Err(Failure::new(text));
+            return Err(VclFailure::new(text));
         };
         let mut servers = self.servers.lock();
         if servers.len() == MAX_SERVERS {
-            return Err(Failure::new(format!("redis: {}: more than {MAX_SERVERS} servers", self.name)));
+            return Err(VclFailure::new(format!("redis: {}: more than {MAX_SERVERS} servers", self.name)));
         }
         servers.push(Arc::new(Server {
             place,
@@ -144,13 +144,13 @@ impl Database {
         limit: Duration,
         retries: u32,
         master: bool,
-    ) -> Result<Reply, String> {
+    ) -> Result<RedisReply, String> {
         let servers = self.plan(master);
         if servers.is_empty() {
             return Err("there is no server for it".to_owned());
         }
         let limit = if limit.is_zero() { LONGEST } else { limit.min(LONGEST) };
-        let command = resp::command(args);
+        let command = redis_protocol::command(args);
         let mut last = String::new();
         for attempt in 0..=retries as usize {
             let server = &servers[attempt % servers.len()];
@@ -165,7 +165,7 @@ impl Database {
         Err(last)
     }
 
-    async fn try_one(&self, server: &Server, command: &[u8], limit: Duration) -> Result<Reply, String> {
+    async fn try_one(&self, server: &Server, command: &[u8], limit: Duration) -> Result<RedisReply, String> {
         let late = |_| "no answer in time".to_owned();
         let permit =
             rt::timeout(limit, server.permits.acquire()).await.map_err(|_| "no connection is free".to_owned())?;
@@ -192,14 +192,14 @@ impl Database {
                         Some(security) => security.seal(stream, host, limit).await?,
                     }
                 }
-                ConnectionSlot::Unix(path) => match net::connect(&Target::Unix(path.clone()), limit).await {
+                ConnectionSlot::Unix(path) => match net::connect(&ConnectTarget::Unix(path.clone()), limit).await {
                     Ok(stream) => stream,
                     Err(ConnectError::Os(reason)) => return Err(reason.to_string()),
                     Err(ConnectError::Timeout) => return Err("no connection in time".to_owned()),
                 },
             };
             if let Some(command) = self.login.command()
-                && let Reply::Error(reason) = exchange(&stream, &resp::command(&command)).await?
+                && let RedisReply::Error(reason) = exchange(&stream, &redis_protocol::command(&command)).await?
             {
                 return Err(String::from_utf8_lossy(&reason).into_owned());
             }
@@ -258,9 +258,9 @@ impl Server {
     }
 }
 
-async fn exchange(stream: &Stream, command: &[u8]) -> Result<Reply, String> {
+async fn exchange(stream: &Stream, command: &[u8]) -> Result<RedisReply, String> {
     stream.write_all(command, None).await.map_err(wire::error_text)?;
-    let (mut reader, mut input) = (Reader::default(), Vec::new());
+    let (mut reader, mut input) = (ReplyReader::default(), Vec::new());
     loop {
         if let Some(reply) = reader.read(&mut input)? {
             if input.is_empty() {

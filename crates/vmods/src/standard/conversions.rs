@@ -2,8 +2,8 @@
 //! `std.integer` and its like: one value to convert, by whatever argument it comes, and perhaps a fallback.
 
 use vrt::convert::{INT_MAX, int_is_valid, real_is_valid};
-use vrt::vmod::Call;
-use vrt::{Failure, Text};
+use vrt::vmod::VmodCall;
+use vrt::{Text, VclFailure};
 
 use super::number;
 use vmod_support::args::fail;
@@ -37,7 +37,7 @@ vrt::vmod_args! {
     }
 }
 
-fn one_of(name: &str, given: &[bool]) -> Result<(), Failure> {
+fn one_of(name: &str, given: &[bool]) -> Result<(), VclFailure> {
     match given.iter().filter(|given| **given).count() {
         1 => Ok(()),
         0 => fail(format!("std.{name}: not enough arguments")),
@@ -45,13 +45,13 @@ fn one_of(name: &str, given: &[bool]) -> Result<(), Failure> {
     }
 }
 
-fn failed<T>(name: &str, reason: &str) -> Result<T, Failure> {
+fn failed<T>(name: &str, reason: &str) -> Result<T, VclFailure> {
     let colon = if reason.is_empty() { "" } else { ": " };
     fail(format!("std.{name}: conversion failed{colon}{reason}"))
 }
 
 /// The value, the fallback, or what failed.
-fn or<T>(value: Option<T>, fallback: Option<T>, name: &str, reason: &str) -> Result<T, Failure> {
+fn or<T>(value: Option<T>, fallback: Option<T>, name: &str, reason: &str) -> Result<T, VclFailure> {
     match value.or(fallback) {
         Some(value) => Ok(value),
         None => failed(name, reason),
@@ -59,12 +59,12 @@ fn or<T>(value: Option<T>, fallback: Option<T>, name: &str, reason: &str) -> Res
 }
 
 pub(super) fn duration(
-    _: &mut Call<'_>,
+    _: &mut VmodCall<'_>,
     s: MaybeText<'_>,
     fallback: Option<f64>,
     real: Option<f64>,
     integer: Option<i64>,
-) -> Result<f64, Failure> {
+) -> Result<f64, VclFailure> {
     one_of("duration", &[s.is_some(), real.is_some(), integer.is_some()])?;
     if let Some(seconds) = real.or(integer.map(|integer| integer as f64)) {
         return Ok(seconds);
@@ -73,12 +73,12 @@ pub(super) fn duration(
 }
 
 pub(super) fn bytes(
-    _: &mut Call<'_>,
+    _: &mut VmodCall<'_>,
     s: MaybeText<'_>,
     fallback: Option<i64>,
     real: Option<f64>,
     integer: Option<i64>,
-) -> Result<i64, Failure> {
+) -> Result<i64, VclFailure> {
     one_of("bytes", &[s.is_some(), real.is_some(), integer.is_some()])?;
     if let Some(integer @ 0..) = integer {
         return Ok(integer);
@@ -90,7 +90,7 @@ pub(super) fn bytes(
     or(value.filter(|value| *value <= BYTES_MAX).map(|value| value as i64), fallback, "bytes", "")
 }
 
-pub(super) fn integer(_: &mut Call<'_>, from: ToInteger<'_>) -> Result<i64, Failure> {
+pub(super) fn integer(_: &mut VmodCall<'_>, from: ToInteger<'_>) -> Result<i64, VclFailure> {
     let ToInteger { s, fallback, bool, bytes, duration, real, time } = from;
     let numbers = [duration, real, time];
     let given = [s.is_some(), bool.is_some(), bytes.is_some(), duration.is_some(), real.is_some(), time.is_some()];
@@ -113,7 +113,7 @@ pub(super) fn integer(_: &mut Call<'_>, from: ToInteger<'_>) -> Result<i64, Fail
     or(value.map(|value| value as i64), fallback, "integer", reason)
 }
 
-pub(super) fn real(_: &mut Call<'_>, from: ToReal<'_>) -> Result<f64, Failure> {
+pub(super) fn real(_: &mut VmodCall<'_>, from: ToReal<'_>) -> Result<f64, VclFailure> {
     let ToReal { s, fallback, integer, bool, bytes, duration, time } = from;
     let given = [s.is_some(), integer.is_some(), bool.is_some(), bytes.is_some(), duration.is_some(), time.is_some()];
     one_of("real", &given)?;
@@ -131,12 +131,12 @@ pub(super) fn real(_: &mut Call<'_>, from: ToReal<'_>) -> Result<f64, Failure> {
 }
 
 pub(super) fn time(
-    _: &mut Call<'_>,
+    _: &mut VmodCall<'_>,
     s: MaybeText<'_>,
     fallback: Option<f64>,
     real: Option<f64>,
     integer: Option<i64>,
-) -> Result<f64, Failure> {
+) -> Result<f64, VclFailure> {
     one_of("time", &[s.is_some(), real.is_some(), integer.is_some()])?;
     if let Some(seconds) = integer.map(|integer| integer as f64).or(real) {
         return Ok(seconds);

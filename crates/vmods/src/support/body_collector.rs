@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A body that a filter needs as a whole: gathered, worked on, handed out, a bounded amount at a time.
 
-use filters::{FilterError, SLICE, State, Step};
+use filters::{FilterError, FilterState, FilterStep, SLICE};
 
 /// Bytes of a body that is worked on as a whole, before and after.
 pub(crate) const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
@@ -31,14 +31,14 @@ impl BodyCollector {
         is_last: bool,
         out: &mut [u8],
         work: impl FnOnce(&mut Vec<u8>) -> Result<WorkState, &'static str>,
-    ) -> Result<Step, FilterError> {
+    ) -> Result<FilterStep, FilterError> {
         let failed = |reason| FilterError::Module { name, reason };
         if self.is_done {
             let produced = (self.body.len() - self.at).min(out.len()).min(SLICE);
             out[..produced].copy_from_slice(&self.body[self.at..self.at + produced]);
             self.at += produced;
-            let state = if self.at == self.body.len() { State::End } else { State::More };
-            return Ok(Step { consumed: 0, produced, state });
+            let state = if self.at == self.body.len() { FilterState::End } else { FilterState::More };
+            return Ok(FilterStep { consumed: 0, produced, state });
         }
         let consumed = input.len().min(SLICE);
         self.body.extend_from_slice(&input[..consumed]);
@@ -52,8 +52,8 @@ impl BodyCollector {
                 return Err(failed("the body became longer than 8 MB"));
             }
         }
-        let state = if is_whole || consumed < input.len() { State::More } else { State::Hungry };
-        Ok(Step { consumed, produced: 0, state })
+        let state = if is_whole || consumed < input.len() { FilterState::More } else { FilterState::Hungry };
+        Ok(FilterStep { consumed, produced: 0, state })
     }
 }
 
@@ -71,9 +71,9 @@ pub(crate) mod tests {
             at += step.consumed;
             all.extend_from_slice(&out[..step.produced]);
             match step.state {
-                State::End => return Ok(all),
-                State::More => {}
-                State::Hungry => {
+                FilterState::End => return Ok(all),
+                FilterState::More => {}
+                FilterState::Hungry => {
                     assert!(at == given && given < body.len(), "hungry with food at hand");
                     given = (given + cut).min(body.len());
                 }
@@ -87,7 +87,7 @@ pub(crate) mod tests {
         fn name(&self) -> &'static str {
             "twice"
         }
-        fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+        fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
             let (gathered, turns) = (&mut self.0, &mut self.1);
             gathered.step("twice", input, is_last, out, |body| {
                 body.extend_from_within(..);

@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use message::chars::is_token;
 use message::{Head, HeadLimits};
-use net::{ConnectError, Stream, Target};
+use net::{ConnectError, ConnectTarget, Stream};
 use tokio::sync::Notify;
-use vrt::questions::{self, DEPTH, Question};
+use vrt::questions::{self, DEPTH, VclRequest};
 use vrt::{Ctx, HeadId};
 
 use tls::origin::at_large;
 use tls::verify::Verify;
 
 use crate::support::sealed;
-use crate::support::talk::{Dialogue, Upload};
+use crate::support::talk::{Dialogue, TalkUpload};
 
 /// Lines of a request's head.
 const LINES: u32 = 65_535;
 const REQUEST_BYTES: u32 = 16 << 20;
 #[derive(Clone)]
-pub(crate) struct Request {
+pub(crate) struct ClientRequest {
     pub(crate) url: String,
     pub(crate) method: Vec<u8>,
     pub(crate) fields: Vec<(Vec<u8>, Vec<u8>)>,
@@ -35,14 +35,14 @@ pub(crate) struct Request {
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ClientAnswer {
     pub(crate) status: u16,
     pub(crate) reason: Vec<u8>,
     pub(crate) fields: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl ClientAnswer {
     /// True if the response says yes to a question.
     pub(crate) fn allows(&self) -> bool {
         (200..=299).contains(&self.status)
@@ -51,14 +51,14 @@ impl Answer {
 
 /// The place where a response, or the reason why there is none, will be.
 #[derive(Default)]
-pub(crate) struct Slot {
-    pub(crate) answer: OnceCell<Result<Answer, String>>,
+pub(crate) struct ResponseSlot {
+    pub(crate) answer: OnceCell<Result<ClientAnswer, String>>,
     bell: Notify,
 }
 
-impl Slot {
-    pub(crate) fn fill(work: impl Future<Output = Result<Answer, String>> + 'static) -> Rc<Slot> {
-        let slot = Rc::new(Slot::default());
+impl ResponseSlot {
+    pub(crate) fn fill(work: impl Future<Output = Result<ClientAnswer, String>> + 'static) -> Rc<ResponseSlot> {
+        let slot = Rc::new(ResponseSlot::default());
         let filled = slot.clone();
         drop(rt::spawn(async move {
             filled.put(work.await);
@@ -66,19 +66,19 @@ impl Slot {
         slot
     }
 
-    pub(crate) fn failed(reason: &str) -> Rc<Slot> {
-        let slot = Slot::default();
+    pub(crate) fn failed(reason: &str) -> Rc<ResponseSlot> {
+        let slot = ResponseSlot::default();
         slot.put(Err(reason.to_owned()));
         Rc::new(slot)
     }
 
-    fn put(&self, answer: Result<Answer, String>) {
+    fn put(&self, answer: Result<ClientAnswer, String>) {
         // It is filled once.
         let _ = self.answer.set(answer);
         self.bell.notify_waiters();
     }
 
-    pub(crate) async fn wait(&self) -> &Result<Answer, String> {
+    pub(crate) async fn wait(&self) -> &Result<ClientAnswer, String> {
         loop {
             match self.answer.get() {
                 Some(answer) => return answer,
@@ -98,10 +98,10 @@ pub(crate) struct UrlParts<'a> {
     pub(crate) path: String,
 }
 
-impl Default for Request {
+impl Default for ClientRequest {
     fn default() -> Self {
         let (limit, connect_limit) = (Duration::from_secs(30), Duration::from_secs(5));
-        Request {
+        ClientRequest {
             url: String::new(),
             method: b"GET".to_vec(),
             fields: Vec::new(),
@@ -113,7 +113,7 @@ impl Default for Request {
     }
 }
 
-impl Request {
+impl ClientRequest {
     pub(crate) fn unset(&mut self, name: &[u8]) {
         self.fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
     }
@@ -124,7 +124,7 @@ impl Request {
     }
 
     /// Names the question that it is.
-    pub(crate) fn name(&mut self, question: &Question) {
+    pub(crate) fn name(&mut self, question: &VclRequest) {
         self.unset(DEPTH.as_bytes());
         self.fields.push((DEPTH.into(), question.field().into()));
     }
@@ -150,8 +150,8 @@ impl Request {
         self.body.as_ref().map(|body| body.len().to_string())
     }
 
-    pub(crate) fn upload(&self) -> Upload<'_> {
-        self.body.as_deref().map_or(Upload::None, Upload::Whole)
+    pub(crate) fn upload(&self) -> TalkUpload<'_> {
+        self.body.as_deref().map_or(TalkUpload::None, TalkUpload::Whole)
     }
 }
 
@@ -272,7 +272,7 @@ pub(crate) fn join(base: &str, reference: &str) -> String {
     format!("{scheme}://{authority}/{}{query}", names.join("/"))
 }
 
-pub(crate) async fn ask(request: &Request) -> Result<Answer, String> {
+pub(crate) async fn ask(request: &ClientRequest) -> Result<ClientAnswer, String> {
     let place = place(&request.url)?;
     let length = request.length();
     let fields: Vec<_> =
@@ -302,7 +302,7 @@ pub(crate) async fn open(host: &str, port: &str, limit: Duration) -> Result<Stre
     let addresses: Vec<SocketAddr> = found.map_err(|reason| reason.to_string())?;
     let mut last = "no address".to_owned();
     for address in addresses {
-        match net::connect(&Target::Inet(address), limit).await {
+        match net::connect(&ConnectTarget::Inet(address), limit).await {
             Ok(stream) => return Ok(stream),
             Err(ConnectError::Os(reason)) => last = reason.to_string(),
             Err(ConnectError::Timeout) => last = "no connection in time".to_owned(),

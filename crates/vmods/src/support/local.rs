@@ -12,13 +12,13 @@ use tables::Tag;
 
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<(), FailureText>>>>;
 
-pub(crate) trait Answer: Send + Sync + 'static {
+pub(crate) trait LocalResponder: Send + Sync + 'static {
     /// Answers a request. After an error the answer is cut; the log says why.
     fn answer(self: Arc<Self>, responder: Responder) -> Answering;
 }
 
 /// A service of `answer`'s, whose errors are logged under a name.
-pub(crate) fn service<A: Answer>(name: &str, log: Arc<LogRing>, answer: Arc<A>) -> ServiceRef {
+pub(crate) fn service<A: LocalResponder>(name: &str, log: Arc<LogRing>, answer: Arc<A>) -> ServiceRef {
     ServiceRef(Arc::new(Local { name: name.to_owned(), log, answer }))
 }
 
@@ -28,7 +28,7 @@ struct Local<A> {
     answer: Arc<A>,
 }
 
-impl<A: Answer> Service for Local<A> {
+impl<A: LocalResponder> Service for Local<A> {
     fn exchange(&self) -> Box<dyn Exchange> {
         let (name, log, answer) = (self.name.clone(), self.log.clone(), self.answer.clone());
         let (exchange, mut responder) = responder::exchange();

@@ -5,21 +5,26 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use vcl_regex::Regex;
-use vrt::vmod::Call;
-use vrt::{Failure, Text};
+use vrt::vmod::VmodCall;
+use vrt::{Text, VclFailure};
 
 const FEW: usize = 4;
 
 #[derive(Default)]
 struct PatternCache(Mutex<Vec<(Text, Arc<Regex>)>>);
 
-pub(crate) fn compile(call: &Call<'_>, who: &str, pattern: &[u8]) -> Result<Arc<Regex>, Failure> {
+pub(crate) fn compile(call: &VmodCall<'_>, who: &str, pattern: &[u8]) -> Result<Arc<Regex>, VclFailure> {
     let kept = call.site.get_or(PatternCache::default);
     if let Some((_, regex)) = kept.0.lock().iter().find(|(text, _)| text.as_bytes() == pattern) {
         return Ok(regex.clone());
     }
     let regex = Regex::new(pattern).map_err(|reason| {
-        Failure::new(format!("{who}: bad pattern \"{}\": {} at {}", pattern.escape_ascii(), reason.text, reason.offset))
+        VclFailure::new(format!(
+            "{who}: bad pattern \"{}\": {} at {}",
+            pattern.escape_ascii(),
+            reason.text,
+            reason.offset
+        ))
     })?;
     let regex = Arc::new(regex);
     let mut kept = kept.0.lock();

@@ -7,10 +7,15 @@ use std::time::Duration;
 use net::Stream;
 use net::handshake::{HandshakeError, handshake};
 use rt::Instant;
-use tls::{Client, ErrorKind, Handshake};
+use tls::{ErrorKind, Handshake, TlsClient};
 
 /// Shakes hands with `name`, for as long as `limit` (zero: as whoever waits for it likes).
-pub(crate) async fn seal(stream: Stream, client: &Arc<Client>, name: &str, limit: Duration) -> Result<Stream, String> {
+pub(crate) async fn seal(
+    stream: Stream,
+    client: &Arc<TlsClient>,
+    name: &str,
+    limit: Duration,
+) -> Result<Stream, String> {
     let hello = Handshake::client(client, name).map_err(|error| error.to_string())?;
     let until = (!limit.is_zero()).then(|| Instant::now() + limit);
     match handshake(stream, hello, Vec::new(), until).await.map_err(|it| it.error) {

@@ -4,33 +4,33 @@
 use std::future::poll_fn;
 
 use backend::{
-    BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Http1, Received, RespLimits, Responder, SendError,
-    SendProgress,
+    BodyLen, BodyStatus, Data, Exchange, ExchangeHeadError, ExchangeSendError, Http1, Received, RespLimits, Responder,
+    ResponseBodyError, SendProgress,
 };
-use http1::Limits;
+use http1::Http1Limits;
 use message::{Head, HeadLimits};
 use net::Stream;
 use storage::Buf;
 use tables::close::SessClose;
 
-use crate::support::client::Answer;
+use crate::support::client::ClientAnswer;
 
 /// Bytes of a body that is kept.
 const BODY_BYTES: usize = 10_000_000;
 
-pub(crate) enum Upload<'a> {
+pub(crate) enum TalkUpload<'a> {
     None,
     Whole(&'a [u8]),
     /// The body that comes from a fetch, with its announced length.
     Streams(&'a mut Responder, Option<u64>),
 }
 
-impl Upload<'_> {
+impl TalkUpload<'_> {
     fn len(&self) -> BodyLen {
         match self {
-            Upload::None => BodyLen::None,
-            Upload::Whole(body) => BodyLen::Known(body.len() as u64),
-            Upload::Streams(_, len) => len.map_or(BodyLen::Unknown, BodyLen::Known),
+            TalkUpload::None => BodyLen::None,
+            TalkUpload::Whole(body) => BodyLen::Known(body.len() as u64),
+            TalkUpload::Streams(_, len) => len.map_or(BodyLen::Unknown, BodyLen::Known),
         }
     }
 }
@@ -52,18 +52,18 @@ impl Dialogue {
     }
 
     /// Sends a request, or as much of it as the other side takes before it answers.
-    pub(crate) async fn send(&mut self, request: &Head, upload: Upload<'_>) -> Result<(), String> {
-        let Limits { head_bytes, line_bytes, lenient, .. } = Limits::default();
+    pub(crate) async fn send(&mut self, request: &Head, upload: TalkUpload<'_>) -> Result<(), String> {
+        let Http1Limits { head_bytes, line_bytes, lenient, .. } = Http1Limits::default();
         self.exchange.send_head(request, upload.len(), &RespLimits { head_bytes, line_bytes, lenient });
         let mut is_answered = self.push().await?;
         match upload {
-            Upload::None | Upload::Whole(b"") => {}
-            Upload::Whole(body) if !is_answered => {
+            TalkUpload::None | TalkUpload::Whole(b"") => {}
+            TalkUpload::Whole(body) if !is_answered => {
                 self.exchange.send_data(Buf::unaccounted(body.to_vec()));
                 is_answered = self.push().await?;
             }
-            Upload::Whole(_) => {}
-            Upload::Streams(responder, _) => {
+            TalkUpload::Whole(_) => {}
+            TalkUpload::Streams(responder, _) => {
                 while !is_answered {
                     let Some(piece) = self.next_upload(responder).await? else { break };
                     self.exchange.send_data(piece);
@@ -105,7 +105,7 @@ impl Dialogue {
                     self.close = Some(SessClose::RxBody);
                     return Ok(true);
                 }
-                Err(SendError::Closed | SendError::Refused | SendError::Os(_)) => {
+                Err(ExchangeSendError::Closed | ExchangeSendError::Refused | ExchangeSendError::Os(_)) => {
                     return Err("the connection ended".to_owned());
                 }
             }
@@ -122,9 +122,9 @@ impl Dialogue {
                     self.is_whole = body == BodyStatus::None;
                     return Ok(());
                 }
-                Err(HeadError::Closed) => return Err("the connection ended before an answer".to_owned()),
-                Err(HeadError::Os(error)) => return Err(error.to_string()),
-                Err(HeadError::Framing(error)) => return Err(format!("bad answer: {}", error.text())),
+                Err(ExchangeHeadError::Closed) => return Err("the connection ended before an answer".to_owned()),
+                Err(ExchangeHeadError::Os(error)) => return Err(error.to_string()),
+                Err(ExchangeHeadError::Framing(error)) => return Err(format!("bad answer: {}", error.text())),
                 Err(error) => return Err(format!("bad answer: {error:?}")),
             }
         }
@@ -144,14 +144,14 @@ impl Dialogue {
                     self.close = self.close.or(close);
                     self.is_whole = true;
                 }
-                Err(BodyError::Broken(_, text)) => return Err(format!("bad answer: {text}")),
-                Err(BodyError::Os(error)) => return Err(error.to_string()),
+                Err(ResponseBodyError::Broken(_, text)) => return Err(format!("bad answer: {text}")),
+                Err(ResponseBodyError::Os(error)) => return Err(error.to_string()),
             }
         }
         Ok(None)
     }
 
-    pub(crate) async fn answer(&mut self) -> Result<Answer, String> {
+    pub(crate) async fn answer(&mut self) -> Result<ClientAnswer, String> {
         let mut body = Vec::new();
         while let Some(piece) = self.next_piece().await? {
             body.extend_from_slice(piece);
@@ -160,7 +160,7 @@ impl Dialogue {
             }
         }
         let fields = self.head.iter().map(|field| (field.name().to_vec(), field.value().to_vec())).collect();
-        Ok(Answer { status: self.head.status(), reason: self.head.reason().to_vec(), fields, body })
+        Ok(ClientAnswer { status: self.head.status(), reason: self.head.reason().to_vec(), fields, body })
     }
 
     pub(crate) fn reusable(self) -> Option<Stream> {

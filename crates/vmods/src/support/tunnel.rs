@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use http1::{Limits, Progress, parse_response};
+use http1::{HeadProgress, Http1Limits, parse_response};
 use message::Head;
 use net::{IoError, Stream};
 use rt::Instant;
@@ -34,11 +34,11 @@ pub(crate) async fn through(stream: &Stream, host: &str, port: &str, limit: Dura
 
 /// Verdict of the proxy's final response, once it is there.
 fn judge(mut answer: &[u8]) -> Option<Result<(), String>> {
-    let limits = Limits { head_bytes: MOST, line_bytes: MOST, lenient: true, ..Limits::default() };
+    let limits = Http1Limits { head_bytes: MOST, line_bytes: MOST, lenient: true, ..Http1Limits::default() };
     let mut head = Head::default();
     loop {
         match parse_response(answer, &limits, &mut head) {
-            Ok(Progress::Complete(parsed)) => match (head.status(), &answer[parsed.consumed..]) {
+            Ok(HeadProgress::Complete(parsed)) => match (head.status(), &answer[parsed.consumed..]) {
                 (100 | 102..=199, rest) => answer = rest,
                 (200..=299, []) => return Some(Ok(())),
                 (200..=299, _) => return Some(Err("the proxy sends more before the host was asked".to_owned())),
@@ -46,8 +46,8 @@ fn judge(mut answer: &[u8]) -> Option<Result<(), String>> {
                     return Some(Err(format!("the proxy answers {status} {}", head.reason().escape_ascii())));
                 }
             },
-            Ok(Progress::Idle | Progress::Incomplete) => return None,
-            Ok(Progress::Http2Preface) | Err(_) => {
+            Ok(HeadProgress::Idle | HeadProgress::Incomplete) => return None,
+            Ok(HeadProgress::Http2Preface) | Err(_) => {
                 let line = answer.split(|b| matches!(b, b'\r' | b'\n')).next().unwrap_or_default();
                 return Some(Err(format!("the proxy answers {}", line.escape_ascii())));
             }

@@ -4,7 +4,7 @@
 use serde_json::Value as Json;
 
 #[derive(Debug)]
-pub(crate) enum Node {
+pub(crate) enum ValueNode {
     Null,
     Bool(bool),
     Number(f64, String),
@@ -17,7 +17,7 @@ pub(crate) type Id = u32;
 
 #[derive(Default, Debug)]
 pub(crate) struct Values {
-    nodes: Vec<Node>,
+    nodes: Vec<ValueNode>,
     /// The documents, in the order in which they are searched.
     pub(crate) roots: Vec<Id>,
 }
@@ -40,51 +40,53 @@ impl Values {
     /// Nested calls: the parser takes 128 levels.
     fn put(&mut self, json: Json) -> Id {
         let node = match json {
-            Json::Null => Node::Null,
-            Json::Bool(value) => Node::Bool(value),
-            Json::Number(number) => Node::Number(number.as_f64().unwrap_or(f64::NAN), number.to_string()),
-            Json::String(text) => Node::Text(text),
-            Json::Array(all) => Node::Array(all.into_iter().map(|json| self.put(json)).collect()),
-            Json::Object(all) => Node::Object(all.into_iter().map(|(name, json)| (name, self.put(json))).collect()),
+            Json::Null => ValueNode::Null,
+            Json::Bool(value) => ValueNode::Bool(value),
+            Json::Number(number) => ValueNode::Number(number.as_f64().unwrap_or(f64::NAN), number.to_string()),
+            Json::String(text) => ValueNode::Text(text),
+            Json::Array(all) => ValueNode::Array(all.into_iter().map(|json| self.put(json)).collect()),
+            Json::Object(all) => {
+                ValueNode::Object(all.into_iter().map(|(name, json)| (name, self.put(json))).collect())
+            }
         };
         self.nodes.push(node);
         (self.nodes.len() - 1) as Id
     }
 
-    pub(crate) fn get(&self, id: Id) -> &Node {
+    pub(crate) fn get(&self, id: Id) -> &ValueNode {
         &self.nodes[id as usize]
     }
 
     pub(crate) fn type_of(&self, id: Id) -> &'static str {
         match self.get(id) {
-            Node::Null => "null",
-            Node::Bool(true) => "true",
-            Node::Bool(false) => "false",
-            Node::Number(..) => "number",
-            Node::Text(_) => "string",
-            Node::Array(_) => "array",
-            Node::Object(_) => "object",
+            ValueNode::Null => "null",
+            ValueNode::Bool(true) => "true",
+            ValueNode::Bool(false) => "false",
+            ValueNode::Number(..) => "number",
+            ValueNode::Text(_) => "string",
+            ValueNode::Array(_) => "array",
+            ValueNode::Object(_) => "object",
         }
     }
 
     pub(crate) fn is_falsy(&self, id: Id) -> bool {
         match self.get(id) {
-            Node::Null | Node::Bool(false) => true,
-            Node::Array(all) => all.is_empty(),
-            Node::Bool(true) | Node::Number(..) | Node::Text(_) | Node::Object(_) => false,
+            ValueNode::Null | ValueNode::Bool(false) => true,
+            ValueNode::Array(all) => all.is_empty(),
+            ValueNode::Bool(true) | ValueNode::Number(..) | ValueNode::Text(_) | ValueNode::Object(_) => false,
         }
     }
 
     pub(crate) fn size(&self, id: Id) -> usize {
         match self.get(id) {
-            Node::Array(all) => all.len(),
-            Node::Object(all) => all.len(),
-            Node::Null | Node::Bool(_) | Node::Number(..) | Node::Text(_) => 0,
+            ValueNode::Array(all) => all.len(),
+            ValueNode::Object(all) => all.len(),
+            ValueNode::Null | ValueNode::Bool(_) | ValueNode::Number(..) | ValueNode::Text(_) => 0,
         }
     }
 
     fn member(&self, id: Id, name: &str) -> Option<Id> {
-        let Node::Object(all) = self.get(id) else { return None };
+        let ValueNode::Object(all) = self.get(id) else { return None };
         all.iter().find(|(other, _)| other == name).map(|(_, id)| *id)
     }
 
@@ -104,7 +106,7 @@ impl Values {
             }
             while !indexes.is_empty() {
                 let (index, rest) = indexes.strip_prefix('[')?.split_once(']')?;
-                let Node::Array(all) = self.get(at) else { return None };
+                let ValueNode::Array(all) = self.get(at) else { return None };
                 at = *all.get(index.parse::<usize>().ok()?)?;
                 indexes = rest;
             }
@@ -115,13 +117,13 @@ impl Values {
     /// The value as a text; `raw`: what has escapes in JSON keeps them.
     pub(crate) fn text(&self, id: Id, raw: bool) -> String {
         match self.get(id) {
-            Node::Null => String::new(),
-            Node::Text(text) if raw => {
+            ValueNode::Null => String::new(),
+            ValueNode::Text(text) if raw => {
                 let quoted = Json::from(text.as_str()).to_string();
                 quoted[1..quoted.len() - 1].to_owned()
             }
-            Node::Text(text) => text.clone(),
-            Node::Bool(_) | Node::Number(..) | Node::Array(_) | Node::Object(_) => {
+            ValueNode::Text(text) => text.clone(),
+            ValueNode::Bool(_) | ValueNode::Number(..) | ValueNode::Array(_) | ValueNode::Object(_) => {
                 let mut out = String::new();
                 self.json(id, &mut out);
                 out
@@ -131,11 +133,11 @@ impl Values {
 
     fn json(&self, id: Id, out: &mut String) {
         match self.get(id) {
-            Node::Null => out.push_str("null"),
-            Node::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-            Node::Number(_, text) => out.push_str(text),
-            Node::Text(text) => out.push_str(&Json::from(text.as_str()).to_string()),
-            Node::Array(all) => {
+            ValueNode::Null => out.push_str("null"),
+            ValueNode::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            ValueNode::Number(_, text) => out.push_str(text),
+            ValueNode::Text(text) => out.push_str(&Json::from(text.as_str()).to_string()),
+            ValueNode::Array(all) => {
                 out.push('[');
                 for (i, id) in all.iter().enumerate() {
                     out.push_str(if i > 0 { "," } else { "" });
@@ -143,7 +145,7 @@ impl Values {
                 }
                 out.push(']');
             }
-            Node::Object(all) => {
+            ValueNode::Object(all) => {
                 out.push('{');
                 for (i, (name, id)) in all.iter().enumerate() {
                     out.push_str(if i > 0 { "," } else { "" });

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use vrt::Method;
 
-use super::World;
+use super::VmodsWorld;
 
 #[test]
 fn groups_are_backends_of_who_subscribes() {
-    let mut world = World::new(
+    let mut world = VmodsWorld::new(
         "vcl 4.1; import activedns; import udo; import std; backend none none; \
          sub vcl_init { \
              activedns.set_default_ttl(1h); \
@@ -32,7 +32,7 @@ fn groups_are_backends_of_who_subscribes() {
 
 #[test]
 fn names_that_nobody_asks_for_go_and_leave_others_what_they_share() {
-    let mut world = World::with(
+    let mut world = VmodsWorld::with(
         "import dynamic; backend none none; acl v4 { \"127.0.0.0\"/8; } \
          sub vcl_init { new d = dynamic.director(port = \"81\", whitelist = v4, domain_usage_timeout = 10s); }",
         "set req.http.out = d.backend(req.http.host);",
@@ -66,7 +66,7 @@ fn names_that_nobody_asks_for_go_and_leave_others_what_they_share() {
 }
 
 /// Number of lookups of 127.0.0.1 logged after some seconds more in which only housekeeping ran.
-fn lookups_after(world: &mut World, seconds: f64, record: &str) -> usize {
+fn lookups_after(world: &mut VmodsWorld, seconds: f64, record: &str) -> usize {
     world.ctx.clock_mut().advance(std::time::Duration::from_secs_f64(seconds));
     let ran = rt::run(async {
         world.vcl.directors().iter().for_each(|director| director.look_again());
@@ -80,12 +80,13 @@ fn lookups_after(world: &mut World, seconds: f64, record: &str) -> usize {
 
 #[test]
 fn names_are_looked_up_while_nobody_asks() {
-    let mut world = World::with(
+    let mut world = VmodsWorld::with(
         "import dynamic; backend none none; \
          sub vcl_init { new d = dynamic.director(port = \"81\", ttl = 3s, domain_usage_timeout = 60s); d.debug(true); }",
         "set req.http.out = d.backend(\"127.0.0.1\");",
     );
-    let after = |world: &mut World, seconds: f64| lookups_after(world, seconds, "127.0.0.1:81 address 127.0.0.1:81");
+    let after =
+        |world: &mut VmodsWorld, seconds: f64| lookups_after(world, seconds, "127.0.0.1:81 address 127.0.0.1:81");
     assert_eq!(after(&mut world, 5.0), 0, "nobody has asked yet");
     world.recv("out");
     assert_eq!(after(&mut world, 0.5), 1, "the first was the request's");
@@ -100,12 +101,12 @@ fn names_are_looked_up_while_nobody_asks() {
 #[test]
 fn a_name_without_an_address_is_looked_up_by_requests_alone() {
     // A service that nobody knows: each lookup fails at once and is logged.
-    let mut world = World::with(
+    let mut world = VmodsWorld::with(
         "import dynamic; backend none none; sub vcl_init { new d = dynamic.director(port = \"no-such-service\"); }",
         "set req.http.out = d.backend(\"127.0.0.1\");",
     );
     let after =
-        |world: &mut World, seconds: f64| lookups_after(world, seconds, "127.0.0.1:no-such-service getaddrinfo");
+        |world: &mut VmodsWorld, seconds: f64| lookups_after(world, seconds, "127.0.0.1:no-such-service getaddrinfo");
     world.recv("out");
     assert_eq!([0.5, 5.0, 100.0].map(|seconds| after(&mut world, seconds)), [1; 3], "nobody asks");
     // Requests look again, and wait for that, after 1, 2, 4 seconds, and so on up to 32.
@@ -128,7 +129,7 @@ fn what_dynamic_refuses() {
     ] {
         let vcl =
             format!("vcl 4.1; import dynamic; backend none none; sub vcl_init {{ new d = dynamic.director({args}); }}");
-        assert!(World::try_new(&vcl).err().is_some_and(|error| error.contains(reason)), "{args}");
+        assert!(VmodsWorld::try_new(&vcl).err().is_some_and(|error| error.contains(reason)), "{args}");
     }
 }
 
@@ -139,13 +140,14 @@ fn what_udo_refuses_outside_of_vcl_init() {
         ("d.subscribe(\"x\")", "udo: d.subscribe(): only in vcl_init"),
     ] {
         let udo = "import udo; backend b { .host = \"127.0.0.1\"; } sub vcl_init { new d = udo.director(); }";
-        assert_eq!(World::with(udo, &format!("{call};")).recv("out"), format!("Failed({reason})"));
+        assert_eq!(VmodsWorld::with(udo, &format!("{call};")).recv("out"), format!("Failed({reason})"));
     }
 }
 
 #[track_caller]
 fn cookies(field: &str, statements: &str, wanted: &str) {
-    let mut world = World::with("import cookieplus; backend b none;", &format!("{statements} cookieplus.write();"));
+    let mut world =
+        VmodsWorld::with("import cookieplus; backend b none;", &format!("{statements} cookieplus.write();"));
     world.ctx.req.append("Cookie", field).expect("room");
     assert_eq!(world.recv("cookie"), wanted, "{field}: {statements}");
 }
@@ -168,7 +170,7 @@ fn cookies_that_are_left() {
 #[test]
 fn set_cookies_only_where_there_is_a_response() {
     cookies("a=1", "cookieplus.setcookie_delete(\"a\");", "Failed(cookieplus: there is no Set-Cookie field here)");
-    let mut world = World::new(
+    let mut world = VmodsWorld::new(
         "vcl 4.1; import cookieplus; backend b none; sub vcl_deliver { \
              cookieplus.setcookie_delete(\"a\"); cookieplus.setcookie_add(\"c\", \"3\", -1s); \
              set req.http.out = cookieplus.setcookie_get(\"a\", \"-\") + cookieplus.setcookie_get(\"b\"); cookieplus.setcookie_write(); }",

@@ -3,13 +3,13 @@
 
 use vrt::Method;
 
-use super::World;
+use super::VmodsWorld;
 
 const IMPORTS: &str = "import kvstore; import urlplus; import headerplus; import str; import querysort; backend b none; \
                        sub vcl_init { new kv = kvstore.init(); new own = kvstore.init(scope=REQUEST); own.set(\"a\", \"first\"); }";
 
-fn world(body: &str) -> World {
-    World::with(IMPORTS, body)
+fn world(body: &str) -> VmodsWorld {
+    VmodsWorld::with(IMPORTS, body)
 }
 
 /// Compares `expr` after some statements; the transaction's URL is `url`.
@@ -278,12 +278,13 @@ fn headerplus_errors() {
         "headerplus.attr_get(\"a\", \"b\", \"\")",
         "Failed(headerplus.attr_get(): a delimiter must not be empty)",
     );
-    let reason = World::try_new(&format!("vcl 4.1; {IMPORTS} sub vcl_recv {{ headerplus.write_req0(); }}"))
+    let reason = VmodsWorld::try_new(&format!("vcl 4.1; {IMPORTS} sub vcl_recv {{ headerplus.write_req0(); }}"))
         .err()
         .expect("refused");
     assert!(reason.contains("Hint: That isn't built into Lacquer. Instead: headerplus.write."), "{reason}");
-    let reason =
-        World::try_new(&format!("vcl 4.1; {IMPORTS} sub vcl_recv {{ kv.init_conf(\"x\"); }}")).err().expect("refused");
+    let reason = VmodsWorld::try_new(&format!("vcl 4.1; {IMPORTS} sub vcl_recv {{ kv.init_conf(\"x\"); }}"))
+        .err()
+        .expect("refused");
     assert!(reason.contains("Hint: That isn't built into Lacquer. Instead: init_file"), "{reason}");
 }
 
@@ -382,7 +383,7 @@ fn querysort_is_std_s() {
 mod any {
     use proptest::prelude::*;
 
-    use super::{IMPORTS, Method, World};
+    use super::{IMPORTS, Method, VmodsWorld};
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
@@ -390,7 +391,7 @@ mod any {
         /// Whatever a URL and a field are, nothing panics, and what is written once is written the same again.
         #[test]
         fn urls_and_fields(url in "/[!-~]{0,40}", value in "[ -~]{0,40}", name in "[!-~]{1,8}", n in -4i64..5) {
-            let mut world = World::new(&format!(
+            let mut world = VmodsWorld::new(&format!(
                 "vcl 4.1; {IMPORTS} sub vcl_recv {{ urlplus.write(query_keep_equal_sign=true); set req.http.one = req.url; \
                  urlplus.reset(); urlplus.write(query_keep_equal_sign=true); set req.http.two = req.url; \
                  set req.http.part = urlplus.url_get({n}, 2) + urlplus.get_dirname() + urlplus.get_extension(); \

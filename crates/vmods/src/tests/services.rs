@@ -4,13 +4,13 @@
 
 use vrt::Method;
 
-use super::World;
+use super::VmodsWorld;
 
 #[track_caller]
 fn refused(imports: &str, init: &str, reason: &str) {
     let vcl =
         format!("vcl 4.1; {imports} backend none none; sub vcl_init {{ {init} }} sub vcl_recv {{ return (hash); }}");
-    match World::try_new(&vcl) {
+    match VmodsWorld::try_new(&vcl) {
         Ok(_) => panic!("{init} was taken"),
         Err(error) => assert!(error.contains(reason), "{error}"),
     }
@@ -74,7 +74,7 @@ fn check(body: &str, wanted: &str) {
     let declarations = "import file; import fileserver; import reqwest; import synthbackend; import std; backend none none; \
                         sub vcl_init { new free = file.init(); new root = file.init(\"/\", \"\"); new c = reqwest.client(); \
                         new w = fileserver.root(\"/\", \"\"); }";
-    assert_eq!(World::with(declarations, body).recv("out"), wanted, "{body}");
+    assert_eq!(VmodsWorld::with(declarations, body).recv("out"), wanted, "{body}");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn odds_and_ends() {
         ("utils.resolve_backend(no)", ""),
     ] {
         let declarations = "import std; import utils; backend b { .host = \"127.0.0.1\"; } backend no none;";
-        let mut world = World::with(declarations, &format!("std.log({expr});"));
+        let mut world = VmodsWorld::with(declarations, &format!("std.log({expr});"));
         world.run(Method::Recv);
         assert_eq!(world.log_texts()[1], format!("VCL_Log {wanted}"), "{expr}");
     }
@@ -156,7 +156,7 @@ fn json_by_paths() {
         ("", "json.stringify({\"a\"b\"}) + json.stringify({\"a\"b\"}, quoted = false)", "\"a\\\"b\"a\\\"b"),
         ("", "json.get(\"a\", json_string = true)", "Failed(json.get(): json_string isn't built into Lacquer)"),
     ] {
-        let mut world = World::new(&format!(
+        let mut world = VmodsWorld::new(&format!(
             "vcl 4.1; import json; backend none none; \
              sub vcl_recv {{ {before} set req.http.out = {expr}; return (hash); }}"
         ));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What VCL sees of TLS connections.
 
-use ::tls::hello::{ClientHello, Fingerprint, Outline};
-use ::tls::{Info, Version};
+use ::tls::hello::{ClientHello, Fingerprint, HelloOutline};
+use ::tls::{HandshakeInfo, TlsVersion};
 use rcgen::{CertificateParams, DnType, KeyPair};
-use testkit_tls::World as Both;
+use testkit_tls::TlsWorld as Both;
 use vrt::Method;
 
-use super::World;
+use super::VmodsWorld;
 
 const NAMES: &str = "tls.is_tls() + \"|\" + tls.version() + \"|\" + tls.cipher() + \"|\" + tls.group() + \"|\" + tls.authority() + \"|\" + tls.alpn() + \
      \"|\" + tls.cert_sign() + \"|\" + tls.cert_key() + \"|\" + tls.resumed()";
@@ -25,13 +25,13 @@ fn certificate(name: &str) -> Box<[u8]> {
 /// A hello of TLS 1.2 with two ciphers and one extension (of no length).
 fn fingerprint(with_ja3: bool) -> Fingerprint {
     let hello = [&[3, 3][..], &[7; 32], &[0, 0, 4, 0x13, 0x01, 0xc0, 0x2b, 1, 0, 0, 4, 0, 23, 0, 0]].concat();
-    Fingerprint::new(&Outline::new(&ClientHello::parse(&hello).unwrap()), with_ja3)
+    Fingerprint::new(&HelloOutline::new(&ClientHello::parse(&hello).unwrap()), with_ja3)
 }
 
-fn info() -> Info {
-    Info {
+fn info() -> HandshakeInfo {
+    HandshakeInfo {
         early_data: false,
-        version: Version::Tls13,
+        version: TlsVersion::Tls13,
         suite: 0x1301,
         group: 29,
         resumed: false,
@@ -45,13 +45,13 @@ fn info() -> Info {
 }
 
 /// Value of `expr` in a subroutine on a connection of this kind.
-fn said(expr: &str, method: Method, info: Option<Info>) -> String {
+fn said(expr: &str, method: Method, info: Option<HandshakeInfo>) -> String {
     let (head, end) = if method == Method::Recv { ("req", "hash") } else { ("bereq", "deliver") };
     let sub = method.sub_name();
     let text = format!(
         "vcl 4.1; import tls; import proxy; backend none none; sub {sub} {{ set {head}.http.out = \"\" + {expr}; return ({end}); }}"
     );
-    let mut world = World::new(&text);
+    let mut world = VmodsWorld::new(&text);
     world.ctx.tls = info;
     let ended = world.run(method);
     if ended.starts_with("Failed") {
@@ -72,19 +72,19 @@ fn without_tls_all_is_unset() {
 
 #[test]
 fn the_connection_and_the_servers_certificate() {
-    let own = Info { own_leaf: Some(Both::new().make_server().leaf().clone()), ..info() };
+    let own = HandshakeInfo { own_leaf: Some(Both::new().make_server().leaf().clone()), ..info() };
     let expected = "true|TLSv1.3|TLS_AES_128_GCM_SHA256|X25519|a.example|http/1.1|ecdsa-with-SHA256|EC256|false";
     assert_eq!(said(NAMES, Method::Recv, Some(own)), expected);
-    let origins = Info { peer_leaf: Some(certificate("a.example")), resumed: true, ..info() };
+    let origins = HandshakeInfo { peer_leaf: Some(certificate("a.example")), resumed: true, ..info() };
     assert_eq!(said(NAMES, Method::BackendResponse, Some(origins)), expected.replace("false", "true"));
-    let bare = Info { version: Version::Tls12, suite: 0xc02b, group: 0, sni: None, alpn: None, ..info() };
+    let bare = HandshakeInfo { version: TlsVersion::Tls12, suite: 0xc02b, group: 0, sni: None, alpn: None, ..info() };
     assert_eq!(said(NAMES, Method::Recv, Some(bare)), "true|TLSv1.2|ECDHE-ECDSA-AES128-GCM-SHA256||||||false");
 }
 
 #[test]
 fn the_clients_certificate() {
     let der = certificate("alice");
-    let with = Info { peer_leaf: Some(der.clone()), ..info() };
+    let with = HandshakeInfo { peer_leaf: Some(der.clone()), ..info() };
     assert_eq!(
         said(CLIENT, Method::Recv, Some(with.clone())),
         "true|SUCCESS|CN=alice|CN=alice|01AB|DNS:alice|Tue, 01 Jan 2030 00:00:00 GMT"
@@ -93,7 +93,7 @@ fn the_clients_certificate() {
     assert_eq!((fingerprint.len(), fingerprint.bytes().all(|byte| byte.is_ascii_hexdigit())), (64, true));
     let whole = said("tls.client_cert()", Method::Recv, Some(with));
     let base64 = whole.strip_prefix(':').and_then(|text| text.strip_suffix(':')).expect("colons");
-    let decoded = vmod_support::codec::Code::parse("BASE64").decode(base64.as_bytes(), None).expect("base64");
+    let decoded = vmod_support::codec::ByteEncoding::parse("BASE64").decode(base64.as_bytes(), None).expect("base64");
     assert_eq!(decoded, *der);
     assert_eq!(said(CLIENT, Method::Recv, Some(info())), "false|NONE|||||Thu, 01 Jan 1970 00:00:00 GMT");
 }
@@ -106,7 +106,7 @@ fn the_clients_program() {
         said(all, Method::Recv, Some(info())),
         format!("772,4865-49195,23,,|c39d8832ae364394a277c3df5a6e3700|{ja4}")
     );
-    let without = Info { fingerprint: Some(Box::new(fingerprint(false))), ..info() };
+    let without = HandshakeInfo { fingerprint: Some(Box::new(fingerprint(false))), ..info() };
     assert_eq!(said(all, Method::Recv, Some(without)), format!("||{ja4}"));
     let failed = said("tls.ja3()", Method::BackendResponse, Some(info()));
     assert_eq!(failed, "Failed(tls.ja3() can only be used in client context)");
@@ -114,7 +114,7 @@ fn the_clients_program() {
 
 #[test]
 fn an_origins_certificate_is_no_clients() {
-    let origins = Info { peer_leaf: Some(certificate("a.example")), fingerprint: None, ..info() };
+    let origins = HandshakeInfo { peer_leaf: Some(certificate("a.example")), fingerprint: None, ..info() };
     let of_client = format!("{CLIENT} + \"|\" + tls.client_cert() + tls.ja3_hash() + tls.ja4()");
     let said = said(&of_client, Method::BackendResponse, Some(origins));
     assert_eq!(said, "false|NONE|||||Thu, 01 Jan 1970 00:00:00 GMT|");
@@ -125,10 +125,10 @@ fn vcl_for_a_terminator_goes_on() {
     let all = "proxy.is_ssl() + \"|\" + proxy.ssl_version() + \"|\" + proxy.ssl_cipher() + \"|\" + proxy.authority() + \"|\" + proxy.alpn() + \
                \"|\" + proxy.cert_sign() + \"|\" + proxy.cert_key() + \"|\" + proxy.client_has_cert_sess() + proxy.client_has_cert_conn() + \
                \"|\" + proxy.client_cert_cn() + \"|\" + proxy.ssl_verify_result()";
-    let own = Info { own_leaf: Some(Both::new().make_server().leaf().clone()), ..info() };
+    let own = HandshakeInfo { own_leaf: Some(Both::new().make_server().leaf().clone()), ..info() };
     let expected = "true|TLSv1.3|TLS_AES_128_GCM_SHA256|a.example|http/1.1|ecdsa-with-SHA256|EC256|falsefalse||0";
     assert_eq!(said(all, Method::Recv, Some(own.clone())), expected);
-    let known = Info { peer_leaf: Some(certificate("alice")), ..own };
+    let known = HandshakeInfo { peer_leaf: Some(certificate("alice")), ..own };
     assert_eq!(said(all, Method::Recv, Some(known)), expected.replace("falsefalse|", "truetrue|alice"));
     assert_eq!(said(all, Method::Recv, None), "false|||||||falsefalse||0");
 }

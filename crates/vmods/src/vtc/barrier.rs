@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::{TcpStream, UnixStream};
-use vrt::Failure;
+use vrt::VclFailure;
 
 /// Barriers speak `host port`, `host:port` or a path.
 fn tcp(addr: &str) -> Option<(&str, u16)> {
@@ -16,11 +16,11 @@ fn tcp(addr: &str) -> Option<(&str, u16)> {
     Some((host.trim_matches(['[', ']']), port.parse().ok()?))
 }
 
-fn refused(error: std::io::Error) -> Failure {
-    Failure::new(format!("Barrier connection failed: {error}"))
+fn refused(error: std::io::Error) -> VclFailure {
+    VclFailure::new(format!("Barrier connection failed: {error}"))
 }
 
-fn verdict(read: std::io::Result<usize>) -> Result<(), Failure> {
+fn verdict(read: std::io::Result<usize>) -> Result<(), VclFailure> {
     match read {
         Ok(0) => Ok(()),
         Ok(bytes) => Err(format!("Barrier unexpected data ({bytes}B)").into()),
@@ -36,7 +36,7 @@ fn timed_out() -> std::io::Error {
     std::io::Error::from_raw_os_error(11)
 }
 
-async fn reached(mut stream: impl AsyncRead + Unpin, limit: Duration) -> Result<(), Failure> {
+async fn reached(mut stream: impl AsyncRead + Unpin, limit: Duration) -> Result<(), VclFailure> {
     let mut byte = [0; 32];
     match rt::timeout(limit, stream.read(&mut byte)).await {
         Ok(read) => verdict(read),
@@ -48,7 +48,7 @@ async fn reached(mut stream: impl AsyncRead + Unpin, limit: Duration) -> Result<
 ///
 /// # Errors
 /// It can't be reached, says something, or the time is up.
-pub(super) async fn sync(addr: &str, limit: Duration) -> Result<(), Failure> {
+pub(super) async fn sync(addr: &str, limit: Duration) -> Result<(), VclFailure> {
     match tcp(addr) {
         Some(addr) if !addr.0.contains('/') => reached(TcpStream::connect(addr).await.map_err(refused)?, limit).await,
         _ => reached(UnixStream::connect(addr).await.map_err(refused)?, limit).await,
@@ -59,7 +59,7 @@ pub(super) async fn sync(addr: &str, limit: Duration) -> Result<(), Failure> {
 ///
 /// # Errors
 /// As [`sync`].
-pub(super) fn sync_blocking(addr: &str, limit: Duration) -> Result<(), Failure> {
+pub(super) fn sync_blocking(addr: &str, limit: Duration) -> Result<(), VclFailure> {
     let limit = (!limit.is_zero()).then_some(limit);
     let mut byte = [0; 32];
     let read = match tcp(addr) {
@@ -93,7 +93,7 @@ mod tests {
     }
 
     fn check(word: &'static [u8], want: Result<(), &str>) {
-        let want = want.map_err(|text| Failure::new(text.to_owned()));
+        let want = want.map_err(|text| VclFailure::new(text.to_owned()));
         let (one, other) = (barrier(word), barrier(word).replace(':', " "));
         assert_eq!(rt::run(async move { sync(&one, Duration::ZERO).await }).expect("a runtime"), want);
         assert_eq!(sync_blocking(&other, Duration::ZERO), want);

@@ -4,15 +4,15 @@
 use base::Vxid;
 use shm::vsl::Marker;
 use tables::Tag;
-use vrt::Failure;
-use vrt::vmod::Call;
+use vrt::VclFailure;
+use vrt::vmod::VmodCall;
 
 use vmod_support::args::fail;
 
 /// Ids in the log have 30 bits.
 const LOG_IDS: i64 = 1 << 30;
 
-pub(super) fn write(call: &mut Call<'_>, id: i64, tag: &[u8], side: &str, text: &[u8]) -> Result<(), Failure> {
+pub(super) fn write(call: &mut VmodCall<'_>, id: i64, tag: &[u8], side: &str, text: &[u8]) -> Result<(), VclFailure> {
     let Some(tag) = std::str::from_utf8(tag).ok().and_then(Tag::from_name) else {
         return fail(format!("No such tag: {}", String::from_utf8_lossy(tag)));
     };
@@ -28,7 +28,7 @@ pub(super) fn write(call: &mut Call<'_>, id: i64, tag: &[u8], side: &str, text: 
 ///
 /// # Errors
 /// As [`write`].
-pub(super) fn replay(call: &mut Call<'_>, lines: &[u8]) -> Result<(), Failure> {
+pub(super) fn replay(call: &mut VmodCall<'_>, lines: &[u8]) -> Result<(), VclFailure> {
     for line in lines.split(|b| matches!(b, b'\r' | b'\n')) {
         if let Some((id, tag, side, text)) = parse(line) {
             write(call, id, tag, side, text)?;

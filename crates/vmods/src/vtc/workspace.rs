@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Budgets that stand for Varnish's workspaces in test cases.
 
-use vrt::Failure;
-use vrt::vmod::Call;
+use vrt::VclFailure;
+use vrt::vmod::VmodCall;
 
 use vmod_support::args::fail;
 
@@ -27,7 +27,7 @@ impl Budget {
     }
 
     /// The bytes meant; a negative number leaves so many free.
-    fn wanted(&self, size: i64, what: &str) -> Result<i64, Failure> {
+    fn wanted(&self, size: i64, what: &str) -> Result<i64, VclFailure> {
         let wanted = if size < 0 { size.saturating_add(self.free()) } else { size };
         if wanted <= 0 {
             return fail(format!("Attempted negative WS {what}"));
@@ -35,7 +35,7 @@ impl Budget {
         Ok(wanted)
     }
 
-    pub(super) fn alloc(&mut self, size: i64) -> Result<(), Failure> {
+    pub(super) fn alloc(&mut self, size: i64) -> Result<(), VclFailure> {
         let wanted = self.wanted(size, "allocation")?.saturating_add(ALIGN - 1) / ALIGN * ALIGN;
         if wanted > self.free() {
             self.overflowed = true;
@@ -46,7 +46,7 @@ impl Budget {
     }
 
     /// 0 when there is not as much.
-    pub(super) fn reserve(&mut self, size: i64) -> Result<i64, Failure> {
+    pub(super) fn reserve(&mut self, size: i64) -> Result<i64, VclFailure> {
         let wanted = self.wanted(size, "reservation")?;
         if wanted > self.free() {
             self.overflowed = true;
@@ -76,7 +76,7 @@ impl Default for Budgets {
     }
 }
 
-pub(super) fn of<'a>(call: &'a mut Call<'_>, name: &str) -> &'a mut Budget {
+pub(super) fn of<'a>(call: &'a mut VmodCall<'_>, name: &str) -> &'a mut Budget {
     let at = match name {
         "client" => 0,
         "backend" => 1,

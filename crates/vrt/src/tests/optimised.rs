@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 use tables::vclvars::Method;
 
-use super::world::World;
-use crate::machine::Outcome;
+use super::world::VrtWorld;
+use crate::machine::RunOutcome;
 
 const FIELDS: [&str; 5] = ["host", "Host", "user-agent", "cookie", "X-a"];
 const VALUES: [&str; 12] = [
@@ -109,7 +109,7 @@ fn request() -> impl Strategy<Value = (String, Vec<(&'static str, &'static str)>
     (url, prop::collection::vec((field(), value()), 0..5))
 }
 
-fn outcome(world: &mut World, url: &str, fields: &[(&str, &str)]) -> (String, Vec<String>, Vec<String>) {
+fn outcome(world: &mut VrtWorld, url: &str, fields: &[(&str, &str)]) -> (String, Vec<String>, Vec<String>) {
     world.ctx.req.start_request(b"GET", url.as_bytes(), b"HTTP/1.1").unwrap();
     for (name, value) in fields {
         world.ctx.req.set(*name, *value).unwrap();
@@ -135,8 +135,8 @@ proptest! {
         let text = format!(
             "vcl 4.1; backend b none; import vtc; sub helper {{ {helper} }} sub vcl_recv {{ {} call helper; }}", body.concat()
         );
-        let mut plain = World::with(&text, false).map_err(TestCaseError::fail)?;
-        let mut optimised = World::with(&text, true).map_err(TestCaseError::fail)?;
+        let mut plain = VrtWorld::with(&text, false).map_err(TestCaseError::fail)?;
+        let mut optimised = VrtWorld::with(&text, true).map_err(TestCaseError::fail)?;
         if traces {
             plain.unmask("+VCL_trace");
             optimised.unmask("+VCL_trace");
@@ -150,7 +150,7 @@ proptest! {
 
 #[test]
 fn what_changes_is_tested_again() {
-    let mut world = World::new(
+    let mut world = VrtWorld::new(
         "vcl 4.1; backend b none; sub vcl_recv { \
          if (req.http.host == \"example.com\") { set req.http.HOST = \"b\"; } \
          if (req.http.host == \"example.com\") { return (pass); } \
@@ -164,7 +164,7 @@ fn what_changes_is_tested_again() {
 #[test]
 fn long_chains_give_way() {
     let ifs: String = (0..30_000).map(|n| format!("if (req.http.host == \"h{n}\") {{ return (pass); }} ")).collect();
-    let mut world = World::new(&format!("vcl 4.1; backend b none; sub vcl_recv {{ {ifs} return (hash); }}"));
+    let mut world = VrtWorld::new(&format!("vcl 4.1; backend b none; sub vcl_recv {{ {ifs} return (hash); }}"));
     assert_eq!(world.run(Method::Recv), "Hash");
     world.ctx.req.set("Host", "h29999").unwrap();
     assert_eq!(world.run(Method::Recv), "Pass");
@@ -172,14 +172,14 @@ fn long_chains_give_way() {
     assert_eq!(world.run(Method::Recv), "Pass");
 }
 
-fn budgets(world: &mut World) -> usize {
+fn budgets(world: &mut VrtWorld) -> usize {
     let mut machine = world.start(Method::Recv);
     let mut budgets = 0;
     loop {
         match machine.run(&mut world.ctx) {
-            Outcome::OutOfBudget => budgets += 1,
-            Outcome::Done(_) => return budgets,
-            Outcome::Wait(_) | Outcome::Failed(_) => panic!("it neither waits nor fails"),
+            RunOutcome::OutOfBudget => budgets += 1,
+            RunOutcome::Done(_) => return budgets,
+            RunOutcome::Wait(_) | RunOutcome::Failed(_) => panic!("it neither waits nor fails"),
         }
     }
 }
@@ -188,7 +188,7 @@ fn budgets(world: &mut World) -> usize {
 fn replacing_in_a_long_text_gives_way_between_matches() {
     let text = "abcdefghijklmnopqrstuvwxyz-".repeat(200);
     let all = r#"set req.http.y = regsuball(req.http.x, "([a-y]+)z", "\1Z");"#.repeat(5);
-    let mut world = World::new(&format!(
+    let mut world = VrtWorld::new(&format!(
         r#"vcl 4.1; backend b none; sub vcl_recv {{
             {all}
             set req.http.z = regsub(req.http.x, "z", "Z");
@@ -208,7 +208,7 @@ fn replacing_in_a_long_text_gives_way_between_matches() {
 fn a_chain_of_patterns_gives_way() {
     let ifs: String =
         (0..600).map(|n| format!("if (req.http.x + \"b\" ~ \"a[0-9]+b{n}\") {{ return (pass); }} ")).collect();
-    let mut world = World::new(&format!("vcl 4.1; backend b none; sub vcl_recv {{ {ifs} return (hash); }}"));
+    let mut world = VrtWorld::new(&format!("vcl 4.1; backend b none; sub vcl_recv {{ {ifs} return (hash); }}"));
     world.ctx.req.set("X", "a").unwrap();
     let budgets = budgets(&mut world);
     assert!(budgets >= 600 * 8 / 2000, "{budgets}");

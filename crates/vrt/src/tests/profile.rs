@@ -3,7 +3,7 @@
 
 use tables::vclvars::Method;
 
-use super::world::World;
+use super::world::VrtWorld;
 
 const SITE: &str = "vcl 4.1; backend b none;
 sub vcl_recv {
@@ -26,7 +26,7 @@ sub vcl_recv {
 
 /// Line: how often it ran and its condition held, after requests for these URLs.
 fn profile(urls: &[&str], y: bool) -> impl Fn(u32) -> (u64, Option<u64>) {
-    let mut world = World::new(SITE);
+    let mut world = VrtWorld::new(SITE);
     world.vcl.profile.switch(true);
     for url in urls {
         world.ctx.req.set_url(url).unwrap();
@@ -60,8 +60,9 @@ fn lines_are_counted_with_how_often_they_held() {
 
 #[test]
 fn off_nothing_is_counted_and_on_again_begins_anew() {
-    let mut world = World::new(SITE);
-    let runs = |world: &World| world.vcl.profile.counted(&world.vcl.program).lines.iter().map(|line| line.runs).max();
+    let mut world = VrtWorld::new(SITE);
+    let runs =
+        |world: &VrtWorld| world.vcl.profile.counted(&world.vcl.program).lines.iter().map(|line| line.runs).max();
     world.run(Method::Recv);
     assert_eq!(runs(&world), Some(0));
     world.vcl.profile.switch(true);
@@ -75,7 +76,7 @@ fn off_nothing_is_counted_and_on_again_begins_anew() {
 
 /// Line: how often it ran, how often its condition held, whether it acts; after one run of each of `urls`.
 fn lines(vcl: &str, urls: &[&str]) -> Vec<(u32, u64, Option<u64>, bool)> {
-    let mut world = World::new(&format!("vcl 4.1; import vtc; backend b none;\n{vcl}"));
+    let mut world = VrtWorld::new(&format!("vcl 4.1; import vtc; backend b none;\n{vcl}"));
     world.vcl.profile.switch(true);
     for url in urls {
         world.ctx.req.set_url(url).unwrap();
@@ -119,7 +120,7 @@ fn cheap_lines() -> String {
 
 #[test]
 fn every_run_is_counted_and_lookups_are_known() {
-    let mut world = World::new(&cheap_lines());
+    let mut world = VrtWorld::new(&cheap_lines());
     world.ctx.req.set("host", "h39.test").unwrap();
     world.vcl.profile.switch(true);
     (0..20_000).for_each(|_| drop(world.run(Method::Recv)));

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use tables::vclvars::Method;
 
-use super::world::World;
+use super::world::VrtWorld;
 
 fn operand() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -52,7 +52,7 @@ proptest! {
     #[test]
     fn what_compiles_runs_to_an_end(body in prop::collection::vec(statement(), 1..5)) {
         let text = format!("vcl 4.1; backend b none; sub vcl_recv {{ {} }}", body.concat());
-        if let Ok(mut world) = World::try_new(&text) {
+        if let Ok(mut world) = VrtWorld::try_new(&text) {
             let end = world.run(Method::Recv);
             prop_assert!(end == "Pass" || end == "Hash" || end.starts_with("Failed("), "{}", end);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tables::vclvars::Method;
 
-use super::world::World;
+use super::world::VrtWorld;
 
 const ROUNDS: usize = 15;
 
@@ -18,7 +18,7 @@ fn speed_of_vcl_recv() {
     for file in std::env::var("VCL_SPEED_FILES").expect("VCL_SPEED_FILES").split_whitespace() {
         let text = std::fs::read_to_string(file).expect("a VCL");
         let best = [false, true].map(|optimise| {
-            let mut world = World::with(&text, optimise).expect("it compiles");
+            let mut world = VrtWorld::with(&text, optimise).expect("it compiles");
             // The shortest time of each request: what else the machine does falls on some rounds only.
             let mut best = vec![Duration::MAX; requests.len()];
             for _ in 0..ROUNDS {
@@ -32,7 +32,7 @@ fn speed_of_vcl_recv() {
 }
 
 /// Each request once; `best` gets the time of its `vcl_recv` alone, when that is shorter than before.
-fn one_round(world: &mut World, requests: &[Vec<&str>], best: &mut [Duration]) {
+fn one_round(world: &mut VrtWorld, requests: &[Vec<&str>], best: &mut [Duration]) {
     for (request, best) in requests.iter().zip(best) {
         world.ctx.req.start_request(b"GET", request[0].as_bytes(), b"HTTP/1.1").unwrap();
         world.ctx.req.set("Host", request[1]).unwrap();

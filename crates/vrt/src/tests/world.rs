@@ -8,26 +8,26 @@ use base::{Clock, Vxid};
 use message::Head;
 use shm::vsc::CounterSet;
 use shm::vsl::{LogRing, Marker, Record, TxnLog};
-use shm::vsm::{Home, SegmentSet};
+use shm::vsm::{SegmentSet, SetOwner};
 use tables::counters::Main;
 use tables::vclvars::{HeadId, Method, Var};
 use testkit::ScratchDir;
 use vcl::program::{BackendDecl, ProbeDecl};
 
-use crate::ctx::{Ctx, Failure, Privates, StoreProperty, Wait};
-use crate::loaded::{Env, LoadedVcl, load};
-use crate::machine::{Machine, Outcome};
+use crate::ctx::{Ctx, Privates, StoreProperty, VclFailure, VclWait};
+use crate::loaded::{LoadedVcl, VclLoadEnv, load};
+use crate::machine::{Machine, RunOutcome};
 use crate::value::{BackendRef, Blob, Text, Value};
-use crate::vmod::{Call, Vmod, wait};
+use crate::vmod::{Vmod, VmodCall, wait};
 
-pub struct World {
+pub struct VrtWorld {
     pub vcl: Arc<LoadedVcl>,
-    pub ctx: TestCtx,
+    pub ctx: VrtTestCtx,
     machine: Machine,
     _dir: ScratchDir,
 }
 
-pub struct TestCtx {
+pub struct VrtTestCtx {
     pub req: Head,
     pub bereq: Head,
     pub beresp: Head,
@@ -54,10 +54,10 @@ crate::vmod! {
     static BLOB = blob;
 
     object blob(decoding: Decoding = Identity, encoded: STRANDS) -> Text
-        = |_: &mut Call<'_>, _: &str, _: Decoding, text: Option<&Text>| text.cloned().ok_or_else(|| "no text".into()),
+        = |_: &mut VmodCall<'_>, _: &str, _: Decoding, text: Option<&Text>| text.cloned().ok_or_else(|| "no text".into()),
     methods {
-        fn get() -> BLOB = |_: &Text, _: &mut Call<'_>| None::<Blob>;
-        fn encode() -> STRING = |text: &Text, _: &mut Call<'_>| text.clone();
+        fn get() -> BLOB = |_: &Text, _: &mut VmodCall<'_>| None::<Blob>;
+        fn encode() -> STRING = |text: &Text, _: &mut VmodCall<'_>| text.clone();
     }
 }
 
@@ -66,14 +66,14 @@ crate::vmod! {
 
     functions {
         fn sleep(_: DURATION) -> VOID, waits
-            = |_: &mut Call<'_>, _: f64| wait(std::future::pending::<Result<(), Failure>>());
-        fn typesize(_: STRING) -> INT, pure = |_: &mut Call<'_>, _: &[u8]| 8;
+            = |_: &mut VmodCall<'_>, _: f64| wait(std::future::pending::<Result<(), VclFailure>>());
+        fn typesize(_: STRING) -> INT, pure = |_: &mut VmodCall<'_>, _: &[u8]| 8;
     }
 }
 
 static MODULES: vcl::Modules = vcl::Modules(&[&BLOB.signature, &VTC.signature]);
 
-impl Env for TestEnv {
+impl VclLoadEnv for TestEnv {
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
         self.backends.create(vcl, crate::backend_spec(vcl, decl, probe).expect("it isn't none"))
     }
@@ -92,34 +92,34 @@ impl Env for TestEnv {
     }
 }
 
-impl World {
-    pub fn new(vcl: &str) -> World {
-        World::try_new(vcl).unwrap_or_else(|reason| panic!("{vcl}\n{reason}"))
+impl VrtWorld {
+    pub fn new(vcl: &str) -> VrtWorld {
+        VrtWorld::try_new(vcl).unwrap_or_else(|reason| panic!("{vcl}\n{reason}"))
     }
 
-    pub fn try_new(text: &str) -> Result<World, String> {
-        World::with(text, true)
+    pub fn try_new(text: &str) -> Result<VrtWorld, String> {
+        VrtWorld::with(text, true)
     }
 
-    pub fn with(text: &str, optimise: bool) -> Result<World, String> {
+    pub fn with(text: &str, optimise: bool) -> Result<VrtWorld, String> {
         let text = text.replace("import probe_me;", "");
         let compiled = vcl::compile(
             "<vcl.inline>",
             text.as_bytes(),
             &vcl::NoSources,
-            &vcl::Options { err_unref: false, optimise, modules: MODULES, ..vcl::Options::default() },
+            &vcl::CompileOptions { err_unref: false, optimise, modules: MODULES, ..vcl::CompileOptions::default() },
         );
         let program = compiled.map_err(|d| d.to_string())?.program;
         let dir = ScratchDir::new("vrt");
-        let set = SegmentSet::create(dir.path(), Home::Worker, 1, None).unwrap();
+        let set = SegmentSet::create(dir.path(), SetOwner::Worker, 1, None).unwrap();
         let mut params = params::Params::default();
         params.set("vsl_space", "1M").unwrap();
         let ring = Arc::new(LogRing::create(&set, params.log_settings(), CounterSet::<Main>::private()).unwrap());
         let services = Arc::new(HeapServices::default());
-        let backends = backend::Backends::new(backend::Env { clock: Clock::manual(), services });
+        let backends = backend::Backends::new(backend::BackendEnv { clock: Clock::manual(), services });
         let env = TestEnv { ring: ring.clone(), backends };
         let vcl = load("test", program, &env).map_err(|e| e.0)?;
-        let mut ctx = TestCtx {
+        let mut ctx = VrtTestCtx {
             req: Head::new(),
             bereq: Head::new(),
             beresp: Head::new(),
@@ -137,7 +137,7 @@ impl World {
         ctx.bereq.copy_from(&ctx.req);
         ctx.beresp.start_response(b"HTTP/1.1", 200).unwrap();
         ctx.resp.start_response(b"HTTP/1.1", 200).unwrap();
-        Ok(World { vcl, ctx, machine: Machine::new(), _dir: dir })
+        Ok(VrtWorld { vcl, ctx, machine: Machine::new(), _dir: dir })
     }
 
     pub fn unmask(&mut self, change: &str) {
@@ -154,17 +154,17 @@ impl World {
 
     pub fn run(&mut self, method: Method) -> String {
         match self.finish(method) {
-            Outcome::Done(action) => format!("{action:?}"),
-            Outcome::Failed(failure) => format!("Failed({})", failure.0),
-            Outcome::Wait(_) | Outcome::OutOfBudget => "Wait".to_owned(),
+            RunOutcome::Done(action) => format!("{action:?}"),
+            RunOutcome::Failed(failure) => format!("Failed({})", failure.0),
+            RunOutcome::Wait(_) | RunOutcome::OutOfBudget => "Wait".to_owned(),
         }
     }
 
-    pub fn finish(&mut self, method: Method) -> Outcome {
+    pub fn finish(&mut self, method: Method) -> RunOutcome {
         self.machine.start(&self.vcl, method);
         loop {
             match self.machine.run(&mut self.ctx) {
-                Outcome::OutOfBudget => {}
+                RunOutcome::OutOfBudget => {}
                 outcome => return outcome,
             }
         }
@@ -178,7 +178,7 @@ impl World {
     }
 }
 
-impl TestCtx {
+impl VrtTestCtx {
     fn pick(&mut self, id: HeadId) -> Option<&mut Head> {
         match id {
             HeadId::Req | HeadId::ReqTop => Some(&mut self.req),
@@ -190,7 +190,7 @@ impl TestCtx {
     }
 }
 
-impl Ctx for TestCtx {
+impl Ctx for VrtTestCtx {
     fn head(&mut self, id: HeadId) -> Option<&Head> {
         self.pick(id).map(|h| &*h)
     }
@@ -218,18 +218,18 @@ impl Ctx for TestCtx {
         }
     }
 
-    fn set(&mut self, var: Var, value: Value) -> Result<(), Failure> {
+    fn set(&mut self, var: Var, value: Value) -> Result<(), VclFailure> {
         if var == Var::ReqBackendHint {
             self.hint = value;
         }
         Ok(())
     }
 
-    fn unset(&mut self, _: Var) -> Result<(), Failure> {
+    fn unset(&mut self, _: Var) -> Result<(), VclFailure> {
         Ok(())
     }
 
-    fn body(&mut self, data: &[u8], append: bool) -> Result<(), Failure> {
+    fn body(&mut self, data: &[u8], append: bool) -> Result<(), VclFailure> {
         if !append {
             self.body.clear();
         }
@@ -257,15 +257,15 @@ impl Ctx for TestCtx {
         &mut self.task
     }
 
-    fn rollback(&mut self, _: HeadId) -> Result<(), Failure> {
+    fn rollback(&mut self, _: HeadId) -> Result<(), VclFailure> {
         Ok(())
     }
 
-    fn cache_req_body(&mut self, _: u64) -> Result<Wait<bool>, Failure> {
+    fn cache_req_body(&mut self, _: u64) -> Result<VclWait<bool>, VclFailure> {
         Err("no body".into())
     }
 
-    fn purge(&mut self, _: f64, _: Option<f64>, _: Option<f64>) -> Result<i64, Failure> {
+    fn purge(&mut self, _: f64, _: Option<f64>, _: Option<f64>) -> Result<i64, VclFailure> {
         Ok(0)
     }
 

@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use backend::Director;
 use tables::vclvars::{HeadId, Type};
-use tables::vmods::Arg;
+use tables::vmods::VmodArg;
 use vcl_regex::Regex;
 
-use super::{Object, ReturnValue, Returned};
+use super::{ReturnValue, Returned, VmodObject};
 use crate::acl::Acl;
-use crate::ctx::{Failure, Wait};
+use crate::ctx::{VclFailure, VclWait};
 use crate::value::{BackendRef, Blob, Text, Value};
 
 /// A type of VCL.
-pub trait Kind {
+pub trait VclType {
     /// The type in VCL.
     const TYPE: Type;
     /// The words of an `ENUM`.
@@ -33,7 +33,7 @@ macro_rules! kinds {
         #[allow(clippy::upper_case_acronyms)]
         pub enum $kind {}
 
-        impl Kind for $kind {
+        impl VclType for $kind {
             const TYPE: Type = Type::$ty;
         }
     )* };
@@ -63,10 +63,10 @@ kinds!(
 
 /// `[STRING]`: an argument that may be left out, and whose function sees that it was.
 #[derive(Debug)]
-pub struct Opt<K>(PhantomData<K>);
+pub struct OptionalArg<K>(PhantomData<K>);
 
 /// Rust types that a body may take for an argument of the kind `K`.
-pub trait Take<'a, K>: Sized {
+pub trait TakeArg<'a, K>: Sized {
     /// From the value that the machine has, which the compiler has made one of this kind.
     fn take(value: &'a Value) -> Self;
 }
@@ -79,7 +79,7 @@ pub fn forbidden(value: Option<&Value>) -> ! {
 
 /// Takes the next argument.
 #[inline]
-pub fn next<'a, K, T: Take<'a, K>>(values: &mut Iter<'a, Value>) -> T {
+pub fn next<'a, K, T: TakeArg<'a, K>>(values: &mut Iter<'a, Value>) -> T {
     match values.next() {
         Some(value) => T::take(value),
         None => forbidden(None),
@@ -88,7 +88,7 @@ pub fn next<'a, K, T: Take<'a, K>>(values: &mut Iter<'a, Value>) -> T {
 
 macro_rules! takes {
     ($($kind:ident as $ty:ty: $pattern:pat => $taken:expr;)*) => { $(
-        impl<'a> Take<'a, $kind> for $ty {
+        impl<'a> TakeArg<'a, $kind> for $ty {
             #[inline]
             fn take(value: &'a Value) -> Self {
                 match value {
@@ -117,7 +117,7 @@ takes! {
 /// Kinds whose value may be unset. Where `null` is the default, one that is left out comes as [`Value::Absent`].
 macro_rules! may_be_unset {
     ($($kind:ident as $ty:ty: $variant:ident($value:ident) => $taken:expr;)*) => { $(
-        impl<'a> Take<'a, $kind> for Option<$ty> {
+        impl<'a> TakeArg<'a, $kind> for Option<$ty> {
             #[inline]
             fn take(value: &'a Value) -> Self {
                 match value {
@@ -129,10 +129,10 @@ macro_rules! may_be_unset {
         }
 
         /// Left out counts as unset.
-        impl<'a> Take<'a, Opt<$kind>> for Option<$ty> {
+        impl<'a> TakeArg<'a, OptionalArg<$kind>> for Option<$ty> {
             #[inline]
             fn take(value: &'a Value) -> Self {
-                <Self as Take<'a, $kind>>::take(value)
+                <Self as TakeArg<'a, $kind>>::take(value)
             }
         }
     )* };
@@ -148,7 +148,7 @@ may_be_unset! {
     PROBE as u32: Probe(value) => *value;
 }
 
-impl<'a> Take<'a, ACL> for Option<&'a Arc<Acl>> {
+impl<'a> TakeArg<'a, ACL> for Option<&'a Arc<Acl>> {
     #[inline]
     fn take(value: &'a Value) -> Self {
         match value {
@@ -162,18 +162,18 @@ impl<'a> Take<'a, ACL> for Option<&'a Arc<Acl>> {
 /// Kinds that are taken as bytes; unset is empty.
 macro_rules! as_bytes {
     ($($kind:ty),*) => { $(
-        impl<'a> Take<'a, $kind> for &'a [u8] {
+        impl<'a> TakeArg<'a, $kind> for &'a [u8] {
             #[inline]
             fn take(value: &'a Value) -> Self {
-                <Option<&'a Text> as Take<'a, $kind>>::take(value).map_or(b"", |text| text.as_bytes())
+                <Option<&'a Text> as TakeArg<'a, $kind>>::take(value).map_or(b"", |text| text.as_bytes())
             }
         }
     )* };
 }
 
-as_bytes!(STRING, STRANDS, Opt<STRING>, Opt<STRANDS>);
+as_bytes!(STRING, STRANDS, OptionalArg<STRING>, OptionalArg<STRANDS>);
 
-impl<'a, K, T: Take<'a, K>> Take<'a, Opt<K>> for Option<T> {
+impl<'a, K, T: TakeArg<'a, K>> TakeArg<'a, OptionalArg<K>> for Option<T> {
     #[inline]
     fn take(value: &'a Value) -> Self {
         if matches!(value, Value::Absent) { None } else { Some(T::take(value)) }
@@ -258,7 +258,7 @@ impl<T: Director + 'static> Give<BACKEND> for Arc<T> {
     }
 }
 
-impl<K, T: Give<K>> Give<K> for Result<T, Failure> {
+impl<K, T: Give<K>> Give<K> for Result<T, VclFailure> {
     #[inline]
     fn give(self) -> Returned {
         self?.give()
@@ -269,7 +269,7 @@ impl<K, T: Give<K>> Give<K> for Result<T, Failure> {
 pub struct Answered<K>(ReturnValue, PhantomData<K>);
 
 /// Result of such a body.
-pub type CallResult<K> = Result<Answered<K>, Failure>;
+pub type CallResult<K> = Result<Answered<K>, VclFailure>;
 
 impl<K> Give<K> for Answered<K> {
     #[inline]
@@ -291,8 +291,8 @@ pub fn give<K, T: Plain<K>>(value: T) -> CallResult<K> {
 ///
 /// # Errors
 /// None: it is a body's result.
-pub fn wait<K, T: Plain<K>>(future: impl Future<Output = Result<T, Failure>> + 'static) -> CallResult<K> {
-    let boxed: Wait<Result<Value, Failure>> = Box::pin(async { future.await.map(Plain::<K>::value) });
+pub fn wait<K, T: Plain<K>>(future: impl Future<Output = Result<T, VclFailure>> + 'static) -> CallResult<K> {
+    let boxed: VclWait<Result<Value, VclFailure>> = Box::pin(async { future.await.map(Plain::<K>::value) });
     Ok(Answered(ReturnValue::Wait(boxed), PhantomData))
 }
 
@@ -309,27 +309,27 @@ pub fn outcome<K, T: Give<K>>(given: T) -> Returned {
 ///
 /// # Errors
 /// VCL fails.
-pub fn made<T: Send + Sync + 'static>(made: Result<T, Failure>) -> Result<Object, Failure> {
+pub fn made<T: Send + Sync + 'static>(made: Result<T, VclFailure>) -> Result<VmodObject, VclFailure> {
     Ok(Arc::new(made?))
 }
 
 /// The object of a method.
 #[inline]
-pub fn this<T: 'static>(object: &Object) -> &T {
+pub fn this<T: 'static>(object: &VmodObject) -> &T {
     object.downcast_ref().expect("the constructor of its class made it")
 }
 
 /// A list of arguments as a struct, see [`vmod_args!`](crate::vmod_args).
 pub trait ArgList<'a>: Sized {
     /// Signature of the list.
-    const ARGS: &'static [Arg];
+    const ARGS: &'static [VmodArg];
 
     /// Takes the list from the machine's values.
     fn take(values: &'a [Value]) -> Self;
 }
 
 /// An `ENUM`, see [`words!`](crate::words).
-pub trait Words: Kind {
+pub trait EnumWords: VclType {
     /// The word in VCL.
     fn word(self) -> &'static str;
 }

@@ -4,7 +4,7 @@
 /// A module: what it has, said once, and which code does it.
 ///
 /// ```
-/// use vrt::vmod::Call;
+/// use vrt::vmod::VmodCall;
 ///
 /// vrt::words! {
 ///     enum Case { Lower = "LOWER", Upper = "UPPER" }
@@ -20,7 +20,7 @@
 ///     }
 /// }
 ///
-/// fn change(_: &mut Call<'_>, case: Case, s: &[u8], most: Option<i64>) -> Vec<u8> {
+/// fn change(_: &mut VmodCall<'_>, case: Case, s: &[u8], most: Option<i64>) -> Vec<u8> {
 ///     let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(s.len());
 ///     let s = &s[..most.min(s.len())];
 ///     match case {
@@ -36,7 +36,7 @@
 /// function runs, by the names of `tables::vmods::Func`'s methods: `pure`, `local`, `waits`, `blocks`, `only(METHODS)`. A function
 /// that is neither `pure` nor `local` has effects outside of its transaction, and isn't called in a trial. `needs { .. }` names what the worker is to keep for it ([`Need`](crate::vmod::Need)).
 ///
-/// A body takes the call, then the arguments, each as one of the types that [`Take`](crate::vmod::kinds::Take) has for its kind; it
+/// A body takes the call, then the arguments, each as one of the types that [`TakeArg`](crate::vmod::kinds::TakeArg) has for its kind; it
 /// gives what [`Give`](crate::vmod::kinds::Give) has for the result's. A method takes its object before the call, a constructor the call and the
 /// object's name in VCL.
 #[macro_export]
@@ -66,7 +66,7 @@ macro_rules! vmod {
                 text: $crate::vmod::kinds::doc(concat!($($text),*)),
                 functions: const { &[$($(
                     $crate::vmod::Func::new(
-                        <$crate::__vmod_kind!($func_ret) as $crate::vmod::kinds::Kind>::TYPE,
+                        <$crate::__vmod_kind!($func_ret) as $crate::vmod::kinds::VclType>::TYPE,
                         stringify!($func),
                         $crate::__vmod_args!($func_args),
                         $crate::vmod::kinds::doc(concat!($($func_text),*)),
@@ -78,7 +78,7 @@ macro_rules! vmod {
                     args: $crate::__vmod_args!($class_args),
                     methods: const { &[$(
                         $crate::vmod::Func::new(
-                            <$crate::__vmod_kind!($method_ret) as $crate::vmod::kinds::Kind>::TYPE,
+                            <$crate::__vmod_kind!($method_ret) as $crate::vmod::kinds::VclType>::TYPE,
                             stringify!($method),
                             $crate::__vmod_args!($method_args),
                             $crate::vmod::kinds::doc(concat!($($method_text),*)),
@@ -92,7 +92,7 @@ macro_rules! vmod {
                     $crate::__vmod_call!($func_body, (call), values, $func_args)
                 )
             ),*)?],
-            classes: &[$($crate::vmod::Class {
+            classes: &[$($crate::vmod::ObjectClass {
                 new: |call, name, values| $crate::vmod::kinds::made::<$this>(
                     $crate::__vmod_call!($new, (call, name), values, $class_args)
                 ),
@@ -119,7 +119,7 @@ macro_rules! vmod_args {
         $vis struct $list $(<$life>)? { $($vis $arg: $ty),* }
 
         impl<'args $(, $life)?> $crate::vmod::kinds::ArgList<'args> for $list $(<$life>)? $(where 'args: $life)? {
-            const ARGS: &'static [$crate::vmod::Arg] = &[$($crate::__vmod_arg!($arg $kind $($default)?)),*];
+            const ARGS: &'static [$crate::vmod::VmodArg] = &[$($crate::__vmod_arg!($arg $kind $($default)?)),*];
 
             fn take(values: &'args [$crate::Value]) -> Self {
                 let mut values = values.iter();
@@ -138,18 +138,18 @@ macro_rules! words {
         #[allow(clippy::enum_variant_names)]
         $vis enum $name { $($(#[$on])* $variant),* }
 
-        impl $crate::vmod::kinds::Kind for $name {
+        impl $crate::vmod::kinds::VclType for $name {
             const TYPE: $crate::vmod::Type = $crate::vmod::Type::Enum;
             const WORDS: &'static [&'static str] = &[$($word),*];
         }
 
-        impl $crate::vmod::kinds::Words for $name {
+        impl $crate::vmod::kinds::EnumWords for $name {
             fn word(self) -> &'static str {
                 match self { $($name::$variant => $word),* }
             }
         }
 
-        impl<'a> $crate::vmod::kinds::Take<'a, $name> for $name {
+        impl<'a> $crate::vmod::kinds::TakeArg<'a, $name> for $name {
             fn take(value: &'a $crate::Value) -> Self {
                 match value {
                     $($crate::Value::Enum($word) => $name::$variant,)*
@@ -163,7 +163,7 @@ macro_rules! words {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vmod_kind {
-    ([$kind:ident]) => { $crate::vmod::kinds::Opt<$crate::__vmod_kind!($kind)> };
+    ([$kind:ident]) => { $crate::vmod::kinds::OptionalArg<$crate::__vmod_kind!($kind)> };
     (VOID) => { $crate::vmod::kinds::VOID };
     (BOOL) => { $crate::vmod::kinds::BOOL };
     (INT) => { $crate::vmod::kinds::INT };
@@ -203,9 +203,9 @@ macro_rules! __vmod_arg {
         $crate::__vmod_arg!(@ $name, $kind $($default)?).opt()
     };
     (@ $name:expr, $kind:ident $($default:tt)?) => {
-        $crate::vmod::Arg {
-            values: <$crate::__vmod_kind!($kind) as $crate::vmod::kinds::Kind>::WORDS,
-            ..$crate::vmod::Arg::new(<$crate::__vmod_kind!($kind) as $crate::vmod::kinds::Kind>::TYPE, $name)
+        $crate::vmod::VmodArg {
+            values: <$crate::__vmod_kind!($kind) as $crate::vmod::kinds::VclType>::WORDS,
+            ..$crate::vmod::VmodArg::new(<$crate::__vmod_kind!($kind) as $crate::vmod::kinds::VclType>::TYPE, $name)
         }$(.or($crate::__vmod_default!($kind $default)))?
     };
     ($name:tt $kind:tt $($default:tt)?) => {
@@ -241,7 +241,7 @@ macro_rules! __vmod_default {
         $crate::vmod::Default::Real($value)
     };
     ($words:ident $variant:ident) => {
-        $crate::vmod::Default::Enum(<$words as $crate::vmod::kinds::Kind>::WORDS[$words::$variant as usize])
+        $crate::vmod::Default::Enum(<$words as $crate::vmod::kinds::VclType>::WORDS[$words::$variant as usize])
     };
 }
 

@@ -18,7 +18,7 @@ const HYSTERESIS_PART: u64 = 8;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Step {
+pub enum MemoryStep {
     #[default]
     None,
     /// Threads give up what they keep, stores stop to grow.
@@ -31,33 +31,34 @@ pub enum Step {
 }
 
 /// All, from the least.
-const STEPS: [Step; 5] = [Step::None, Step::Trim, Step::Evict, Step::RefuseBackground, Step::Shed];
+const STEPS: [MemoryStep; 5] =
+    [MemoryStep::None, MemoryStep::Trim, MemoryStep::Evict, MemoryStep::RefuseBackground, MemoryStep::Shed];
 
-impl Step {
+impl MemoryStep {
     pub fn name(self) -> &'static str {
         match self {
-            Step::None => "none",
-            Step::Trim => "trim",
-            Step::Evict => "evict",
-            Step::RefuseBackground => "refuse background fetches",
-            Step::Shed => "shed",
+            MemoryStep::None => "none",
+            MemoryStep::Trim => "trim",
+            MemoryStep::Evict => "evict",
+            MemoryStep::RefuseBackground => "refuse background fetches",
+            MemoryStep::Shed => "shed",
         }
     }
 
-    pub fn numbered(number: u8) -> Step {
+    pub fn numbered(number: u8) -> MemoryStep {
         STEPS[usize::from(number).min(STEPS.len() - 1)]
     }
 }
 
 #[derive(Debug)]
-pub struct Ladder {
+pub struct MemoryLadder {
     limit: u64,
-    step: Step,
+    step: MemoryStep,
 }
 
-impl Ladder {
-    pub fn new(limit: u64) -> Ladder {
-        Ladder { limit, step: Step::None }
+impl MemoryLadder {
+    pub fn new(limit: u64) -> MemoryLadder {
+        MemoryLadder { limit, step: MemoryStep::None }
     }
 
     pub fn limit(&self) -> u64 {
@@ -78,16 +79,18 @@ impl Ladder {
     }
 
     /// Bytes in use from which on a step is taken.
-    fn begins(&self, step: Step) -> u64 {
+    fn begins(&self, step: MemoryStep) -> u64 {
         self.target() + self.reserve() / 4 * (step as u64).saturating_sub(1)
     }
 
-    pub fn climb(&mut self, used: u64) -> Step {
-        let up = |step: &&Step| **step != Step::None && used >= self.begins(**step);
+    pub fn climb(&mut self, used: u64) -> MemoryStep {
+        let up = |step: &&MemoryStep| **step != MemoryStep::None && used >= self.begins(**step);
         let reached = STEPS.iter().rev().find(up).copied().unwrap_or_default();
         // A step that was taken goes on until there is a little more room than where it began.
         let slack = self.reserve() / HYSTERESIS_PART;
-        let stays = |step: &&Step| **step <= self.step && **step != Step::None && used + slack >= self.begins(**step);
+        let stays = |step: &&MemoryStep| {
+            **step <= self.step && **step != MemoryStep::None && used + slack >= self.begins(**step)
+        };
         let kept = STEPS.iter().rev().find(stays).copied().unwrap_or_default();
         self.step = reached.max(kept);
         self.step
@@ -102,30 +105,36 @@ mod tests {
 
     #[test]
     fn each_quarter_of_the_reserve_is_a_step() {
-        let step = |used| Ladder::new(1600 * MB).climb(used * MB);
-        assert_eq!(Ladder::new(1600 * MB).target(), 1500 * MB);
-        assert_eq!([0, 1499, 1500, 1524].map(step), [Step::None, Step::None, Step::Trim, Step::Trim]);
-        assert_eq!([1525, 1549, 1550, 1575].map(step), [Step::Evict, Step::Evict, Step::RefuseBackground, Step::Shed]);
-        assert_eq!(step(5000), Step::Shed);
+        let step = |used| MemoryLadder::new(1600 * MB).climb(used * MB);
+        assert_eq!(MemoryLadder::new(1600 * MB).target(), 1500 * MB);
+        assert_eq!(
+            [0, 1499, 1500, 1524].map(step),
+            [MemoryStep::None, MemoryStep::None, MemoryStep::Trim, MemoryStep::Trim]
+        );
+        assert_eq!(
+            [1525, 1549, 1550, 1575].map(step),
+            [MemoryStep::Evict, MemoryStep::Evict, MemoryStep::RefuseBackground, MemoryStep::Shed]
+        );
+        assert_eq!(step(5000), MemoryStep::Shed);
     }
 
     #[test]
     fn a_step_ends_a_little_below_where_it_began() {
-        let mut ladder = Ladder::new(1600 * MB);
+        let mut ladder = MemoryLadder::new(1600 * MB);
         let mut step = |used: u64| ladder.climb(used * MB);
         assert_eq!(
             [1576, 1564, 1562, 1540].map(&mut step),
-            [Step::Shed, Step::Shed, Step::RefuseBackground, Step::RefuseBackground]
+            [MemoryStep::Shed, MemoryStep::Shed, MemoryStep::RefuseBackground, MemoryStep::RefuseBackground]
         );
-        assert_eq!([1530, 1514, 1510].map(&mut step), [Step::Evict, Step::Evict, Step::Trim]);
-        assert_eq!([1490, 1480, 1490].map(&mut step), [Step::Trim, Step::None, Step::None]);
+        assert_eq!([1530, 1514, 1510].map(&mut step), [MemoryStep::Evict, MemoryStep::Evict, MemoryStep::Trim]);
+        assert_eq!([1490, 1480, 1490].map(&mut step), [MemoryStep::Trim, MemoryStep::None, MemoryStep::None]);
     }
 
     #[test]
     fn small_and_large_limits_have_a_reserve_of_their_own() {
-        assert_eq!(Ladder::new(32 * MB).target(), 28 * MB);
-        assert_eq!(Ladder::new(100_000 * MB).target(), 99_488 * MB);
-        let mut nothing = Ladder::new(0);
-        assert_eq!((nothing.target(), nothing.climb(1)), (0, Step::Shed));
+        assert_eq!(MemoryLadder::new(32 * MB).target(), 28 * MB);
+        assert_eq!(MemoryLadder::new(100_000 * MB).target(), 99_488 * MB);
+        let mut nothing = MemoryLadder::new(0);
+        assert_eq!((nothing.target(), nothing.climb(1)), (0, MemoryStep::Shed));
     }
 }

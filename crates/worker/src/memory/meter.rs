@@ -18,7 +18,7 @@ const MAPPED_AGE: Duration = Duration::from_millis(250);
 /// The path of every segment of log and counters goes on so from the workdir, where the worker is.
 const MONITORED: &str = "/_.vsm_";
 
-pub struct Meter {
+pub struct MemoryMeter {
     worker: Option<ResidentReader>,
     /// The manager may be hidden from the worker's user: then it doesn't count.
     manager: Option<ResidentReader>,
@@ -26,7 +26,7 @@ pub struct Meter {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct MemoryUsage {
     /// The worker's own: heap, stacks, pages of stores without an arena.
     pub private: u64,
     pub arenas: u64,
@@ -35,31 +35,31 @@ pub struct Usage {
     pub manager: u64,
 }
 
-impl Usage {
+impl MemoryUsage {
     pub fn bytes(&self) -> u64 {
-        let Usage { private, arenas, monitored, program, manager } = *self;
+        let MemoryUsage { private, arenas, monitored, program, manager } = *self;
         private + arenas + monitored + program + manager
     }
 
     /// Splits the kernel's figures. They don't tell what shared memory is for: it may all be the program's.
-    fn of(worker: Resident, manager: Resident, mapped: Mapped, arenas: u64) -> Usage {
+    fn of(worker: Resident, manager: Resident, mapped: Mapped, arenas: u64) -> MemoryUsage {
         let program = (worker.shared + manager.shared).min(mapped.program);
-        Usage { private: worker.private, arenas, monitored: mapped.monitored, program, manager: manager.private }
+        MemoryUsage { private: worker.private, arenas, monitored: mapped.monitored, program, manager: manager.private }
     }
 }
 
-impl Meter {
-    pub fn new(manager_pid: u32) -> Meter {
+impl MemoryMeter {
+    pub fn new(manager_pid: u32) -> MemoryMeter {
         let manager = ResidentReader::of_process(manager_pid).ok();
-        Meter { worker: ResidentReader::of_self().ok(), manager, mapped: Mutex::default() }
+        MemoryMeter { worker: ResidentReader::of_self().ok(), manager, mapped: Mutex::default() }
     }
 
     /// The present usage; zero where there is no `/proc`.
-    pub fn read(&self, stores: &Stores) -> Usage {
+    pub fn read(&self, stores: &Stores) -> MemoryUsage {
         let read = |reader: &Option<ResidentReader>| reader.as_ref().and_then(|reader| reader.read().ok());
-        let Some(worker) = read(&self.worker) else { return Usage::default() };
+        let Some(worker) = read(&self.worker) else { return MemoryUsage::default() };
         let arenas = stores.all().iter().filter_map(|store| store.arena_bytes()).sum();
-        Usage::of(worker, read(&self.manager).unwrap_or_default(), self.mapped(), arenas)
+        MemoryUsage::of(worker, read(&self.manager).unwrap_or_default(), self.mapped(), arenas)
     }
 
     fn mapped(&self) -> Mapped {
@@ -89,8 +89,8 @@ mod tests {
         let mapped = Mapped { program: 100, monitored: 50 };
         let of = |private, shared, mine, both, arenas| {
             let (worker, manager) = (Resident { private, shared }, Resident { private: mine, shared: both });
-            let usage = Usage::of(worker, manager, mapped, arenas);
-            let Usage { private, arenas, monitored, program, manager } = usage;
+            let usage = MemoryUsage::of(worker, manager, mapped, arenas);
+            let MemoryUsage { private, arenas, monitored, program, manager } = usage;
             assert_eq!(usage.bytes(), private + arenas + monitored + program + manager);
             [private, arenas, monitored, program, manager]
         };

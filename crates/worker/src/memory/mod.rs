@@ -21,10 +21,10 @@ use storage::Store;
 use tables::stores::TRANSIENT;
 use tables::tags::Tag;
 
-use self::ladder::{Ladder, Step};
-use self::meter::Meter;
-pub use self::report::Report;
-use crate::startup::Worker;
+use self::ladder::{MemoryLadder, MemoryStep};
+use self::meter::MemoryMeter;
+pub use self::report::MemoryReport;
+use crate::worker::Worker;
 
 /// Tenths of the cgroup's limit, or of the machine's memory, that `auto` means.
 const AUTO_TENTHS: u64 = 9;
@@ -42,8 +42,8 @@ const SHORT_TRIM_PAUSE: Duration = Duration::from_millis(500);
 const SETTLE: Duration = Duration::from_millis(50);
 const EVICT_MOST: u64 = 20_000;
 
-pub struct Memory {
-    pub meter: Meter,
+pub struct WorkerMemory {
+    pub meter: MemoryMeter,
     /// `memory_limit` in bytes; 0 is none.
     limit: Mutex<u64>,
     changed: Condvar,
@@ -51,10 +51,10 @@ pub struct Memory {
     in_force: AtomicU64,
 }
 
-impl Memory {
-    pub fn new(manager_pid: u32) -> Memory {
-        Memory {
-            meter: Meter::new(manager_pid),
+impl WorkerMemory {
+    pub fn new(manager_pid: u32) -> WorkerMemory {
+        WorkerMemory {
+            meter: MemoryMeter::new(manager_pid),
             limit: Mutex::new(0),
             changed: Condvar::new(),
             step: AtomicU8::new(0),
@@ -72,7 +72,7 @@ impl Memory {
     }
 
     pub fn step(&self) -> &'static str {
-        Step::numbered(self.step.load(Relaxed)).name()
+        MemoryStep::numbered(self.step.load(Relaxed)).name()
     }
 
     /// The limit when it isn't `known` any more, or after `pause`; without one it is waited for.
@@ -120,8 +120,8 @@ fn govern(worker: &Worker) {
 
 struct Governor<'a> {
     worker: &'a Worker,
-    ladder: Ladder,
-    step: Step,
+    ladder: MemoryLadder,
+    step: MemoryStep,
     trimmed: Option<Instant>,
     /// When objects were evicted last, and how much was in use then.
     evicted: Option<(Instant, u64)>,
@@ -129,7 +129,7 @@ struct Governor<'a> {
 
 impl<'a> Governor<'a> {
     fn new(worker: &'a Worker) -> Self {
-        Governor { worker, ladder: Ladder::new(0), step: Step::None, trimmed: None, evicted: None }
+        Governor { worker, ladder: MemoryLadder::new(0), step: MemoryStep::None, trimmed: None, evicted: None }
     }
 
     fn engine(&self) -> &'a Engine {
@@ -144,12 +144,12 @@ impl<'a> Governor<'a> {
             self.engine().cache.evict_unlimited();
             return;
         }
-        self.ladder = Ladder::new(0);
+        self.ladder = MemoryLadder::new(0);
         for store in self.engine().stores.all() {
             store.set_cap(None);
         }
         self.engine().admission.set_pressure(Pressure::None);
-        self.tell(Step::None, 0);
+        self.tell(MemoryStep::None, 0);
     }
 
     fn look(&mut self) -> Duration {
@@ -158,21 +158,21 @@ impl<'a> Governor<'a> {
         let step = self.ladder.climb(used);
         self.tell(step, used);
         self.engine().admission.set_pressure(pressure(step, used, self.ladder.limit()));
-        if step >= Step::Trim {
-            self.trim(if step > Step::Trim { SHORT_TRIM_PAUSE } else { TRIM_PAUSE });
+        if step >= MemoryStep::Trim {
+            self.trim(if step > MemoryStep::Trim { SHORT_TRIM_PAUSE } else { TRIM_PAUSE });
         }
-        if step >= Step::Evict {
+        if step >= MemoryStep::Evict {
             self.evict(used);
         }
         self.cap(used);
         match step {
-            Step::None => pause(self.ladder.target().saturating_sub(used)),
+            MemoryStep::None => pause(self.ladder.target().saturating_sub(used)),
             _ => SHORTEST,
         }
     }
 
     /// A change of steps is told once.
-    fn tell(&mut self, step: Step, used: u64) {
+    fn tell(&mut self, step: MemoryStep, used: u64) {
         if std::mem::replace(&mut self.step, step) == step {
             return;
         }
@@ -183,7 +183,7 @@ impl<'a> Governor<'a> {
             let _ = write!(text, ", {} of {} kB in use", used >> 10, limit >> 10);
         }
         self.engine().log.write_onef(Tag::Notice, base::Vxid::NONE, Marker::None, format_args!("{text}"));
-        if step == Step::Shed {
+        if step == MemoryStep::Shed {
             eprintln!("{text}: requests are answered 503");
         }
     }
@@ -195,7 +195,7 @@ impl<'a> Governor<'a> {
         }
         self.trimmed = Some(clock::now());
         self.engine().main.mem_trim.inc();
-        self.worker.seats.lock().iter().for_each(|seat| seat.trim.waker().wake());
+        self.worker.threads.lock().iter().for_each(|thread| thread.trim.waker().wake());
         sys::alloc::give_back();
     }
 
@@ -208,7 +208,7 @@ impl<'a> Governor<'a> {
         let Some(most) = self.engine().stores.all().iter().max_by_key(|store| store.used_bytes()) else { return };
         let surplus = used.saturating_sub(self.ladder.target());
         let log = &self.engine().log;
-        let mut told = |event: cache::Event| {
+        let mut told = |event: cache::CacheEvent| {
             log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{event}"));
         };
         let went = self.engine().cache.evict(most.id(), surplus, EVICT_MOST, &mut told);
@@ -231,12 +231,12 @@ impl<'a> Governor<'a> {
     }
 }
 
-fn pressure(step: Step, used: u64, limit: u64) -> Pressure {
+fn pressure(step: MemoryStep, used: u64, limit: u64) -> Pressure {
     match step {
-        Step::None | Step::Trim | Step::Evict => Pressure::None,
-        Step::RefuseBackground => Pressure::BackgroundFetches,
-        Step::Shed if used < limit => Pressure::Fetches,
-        Step::Shed => Pressure::Requests,
+        MemoryStep::None | MemoryStep::Trim | MemoryStep::Evict => Pressure::None,
+        MemoryStep::RefuseBackground => Pressure::BackgroundFetches,
+        MemoryStep::Shed if used < limit => Pressure::Fetches,
+        MemoryStep::Shed => Pressure::Requests,
     }
 }
 
@@ -263,14 +263,14 @@ mod tests {
     #[test]
     fn each_step_refuses_more() {
         let at = |step, used| pressure(step, used, 100);
-        assert_eq!([at(Step::None, 10), at(Step::Evict, 90)], [Pressure::None; 2]);
-        assert_eq!(at(Step::RefuseBackground, 95), Pressure::BackgroundFetches);
-        assert_eq!([at(Step::Shed, 99), at(Step::Shed, 100)], [Pressure::Fetches, Pressure::Requests]);
+        assert_eq!([at(MemoryStep::None, 10), at(MemoryStep::Evict, 90)], [Pressure::None; 2]);
+        assert_eq!(at(MemoryStep::RefuseBackground, 95), Pressure::BackgroundFetches);
+        assert_eq!([at(MemoryStep::Shed, 99), at(MemoryStep::Shed, 100)], [Pressure::Fetches, Pressure::Requests]);
     }
 
     #[test]
     fn a_limit_wakes_who_waits_for_one() {
-        let memory = Arc::new(Memory::new(std::process::id()));
+        let memory = Arc::new(WorkerMemory::new(std::process::id()));
         let waiting = std::thread::spawn({
             let memory = memory.clone();
             move || memory.wait(0, LONGEST)

@@ -10,8 +10,8 @@ use engine::bereq::Bereq;
 use engine::current::TransactionKind;
 use tables::json::quote;
 
-use super::meter::Usage;
-use crate::startup::Worker;
+use super::meter::MemoryUsage;
+use crate::worker::Worker;
 
 /// Bytes that an idle connection takes with its task, as measured; one that carries a request takes more.
 const CONNECTION_BYTES: u64 = 1_700;
@@ -26,8 +26,8 @@ struct Row {
 }
 
 #[derive(Debug)]
-pub struct Report {
-    usage: Usage,
+pub struct MemoryReport {
+    usage: MemoryUsage,
     limit: Option<u64>,
     step: &'static str,
     rows: Vec<Row>,
@@ -40,8 +40,8 @@ struct HeapShares {
     transactions: u64,
 }
 
-impl Report {
-    pub fn gather(worker: &Worker) -> Report {
+impl MemoryReport {
+    pub fn gather(worker: &Worker) -> MemoryReport {
         let engine = &worker.engine;
         let (usage, footprint) = (worker.memory.meter.read(&engine.stores), engine.cache.footprint());
         let mut rows = Vec::new();
@@ -74,7 +74,7 @@ impl Report {
             let bytes = usage.index_bytes + locked + on_heap;
             rows.push(Row { name: format!("disk.{store}"), bytes, count: Some(usage.objects), text });
         }
-        let live = |kind| worker.seats.lock().iter().map(|seat| seat.work.tally(kind).0).sum::<u64>();
+        let live = |kind| worker.threads.lock().iter().map(|thread| thread.work.tally(kind).0).sum::<u64>();
         let (requests, fetches) = (live(TransactionKind::Request), live(TransactionKind::Fetch));
         let connections = engine.sessions.load(Relaxed).max(0) as u64;
         let shares = HeapShares {
@@ -107,7 +107,7 @@ impl Report {
         row("program", usage.program, None, "pages of the program and its libraries");
         row("manager", usage.manager, None, "the other process");
         let (limit, step) = (worker.memory.limit(), worker.memory.step());
-        Report { usage, limit, step, rows }
+        MemoryReport { usage, limit, step, rows }
     }
 
     pub fn text(&self) -> String {
@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn json_and_text_say_the_same() {
         let row = Row { name: "storage.s0".to_owned(), bytes: 1000, count: Some(2), text: "a \"b\"".to_owned() };
-        let usage = Usage { private: 5000, ..Usage::default() };
-        let mut report = Report { usage, limit: None, step: "none", rows: vec![row] };
+        let usage = MemoryUsage { private: 5000, ..MemoryUsage::default() };
+        let mut report = MemoryReport { usage, limit: None, step: "none", rows: vec![row] };
         assert_eq!(report.text(), "5.0 kB (no memory_limit)\nstorage.s0              1.0 kB         2  a \"b\"\n");
         report.limit = Some(6000);
         assert!(report.text().starts_with("5.0 kB of 6.0 kB (memory_limit), step: none\n"));

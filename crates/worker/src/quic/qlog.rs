@@ -13,11 +13,11 @@ const MAX_BYTES: u64 = 16 << 20;
 #[derive(Debug)]
 pub struct Qlogs {
     dir: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<QlogState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QlogState {
     /// The parameter's value, when it was looked at last.
     asked: u32,
     /// Number of further connections that get one.

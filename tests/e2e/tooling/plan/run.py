@@ -41,7 +41,7 @@ class Bed:
             raise AssertionError(f"status {status}, no JSON: {out[:200]!r} {err[:500]!r}")
 
 
-def play(rng, classes, workers, chairs, n):
+def play(rng, classes, workers, slots, n):
     """A queue, first come first served: the share of the refused, all waits of each class. `classes`: rate, mean time."""
     total = sum(rate for rate, _ in classes)
     free, waiting, waits, refused, now = [0.0] * workers, collections.deque(), [[] for _ in classes], 0, 0.0
@@ -50,7 +50,7 @@ def play(rng, classes, workers, chairs, n):
         kind = rng.choices(range(len(classes)), [rate for rate, _ in classes])[0]
         while waiting and waiting[0] <= now:
             waiting.popleft()
-        if chairs is not None and len(waiting) >= chairs and free[0] > now:
+        if slots is not None and len(waiting) >= slots and free[0] > now:
             refused += 1
             continue
         begin = max(now, free[0])
@@ -68,23 +68,23 @@ def near(got, want, within, floor=0.0):
 def queues(report, bed):
     """One class: what is refused, what is waited on average and by 95 of 100."""
     n = 1_000_000 if bed.is_full else 200_000
-    for workers, chairs, rate, service in ((1, 4, 1.0, 0.8), (3, 2, 20.0, 0.12), (8, 0, 10.0, 0.7), (8, 40, 90.0, 0.1), (4, None, 32.0, 0.1)):
-        refused, (waits,) = play(bed.rng, [(rate, service)], workers, chairs, n)
+    for workers, slots, rate, service in ((1, 4, 1.0, 0.8), (3, 2, 20.0, 0.12), (8, 0, 10.0, 0.7), (8, 40, 90.0, 0.1), (4, None, 32.0, 0.1)):
+        refused, (waits,) = play(bed.rng, [(rate, service)], workers, slots, n)
         waits.sort()
-        args = ["--workers", workers, "--rate", rate, "--service", f"{service}s", *(["--chairs", chairs] if chairs is not None else [])]
+        args = ["--workers", workers, "--rate", rate, "--service", f"{service}s", *(["--queue", slots] if slots is not None else [])]
         now = bed.json(*args)["now"]
         mean, late = sum(waits) / len(waits), waits[len(waits) * 95 // 100]
-        what = f"{workers} workers, {chairs} chairs, {rate} of {service} s"
+        what = f"{workers} workers, {slots} slots, {rate} of {service} s"
         report.check(near(now["refused_percent"] / 100, refused, 0.08, 0.004), f"{what}: refused {now['refused_percent']} % for {refused}")
         report.check(near(now["wait_seconds"], mean, 0.08, 0.02 * service), f"{what}: mean wait {now['wait_seconds']} for {mean}")
         report.check(near(now["wait_95_seconds"], late, 0.08, 0.02 * service), f"{what}: 95 of 100 wait {now['wait_95_seconds']} for {late}")
 
 
 def coffee(report, bed):
-    """The shop of the field report: one worker, then three with two chairs; bread that takes as long as four cups and clogs it."""
+    """The shop of the field report: one worker, then three with two slots; bread that takes as long as four cups and clogs it."""
     status, out, _ = bed.run("--workers", 1, "--rate", "12/h", "--service", "5m")
     report.check(status == 1 and "12.0 an hour at most by work alone" in out and "for ever" in out, f"12 an hour at 5 minutes: {out}")
-    r = bed.json("--workers", 3, "--chairs", 2, "--rate", "20/h", "--service", "7m")
+    r = bed.json("--workers", 3, "--queue", 2, "--rate", "20/h", "--service", "7m")
     report.check(near(r["ceiling_rate"] * 3600, 3 * 60 / 7, 0.001), f"three at 7 minutes: {r['ceiling_rate'] * 3600} an hour")
     refused, _ = play(bed.rng, [(20 / 3600, 420)], 3, 2, 80_000)
     report.check(near(r["now"]["refused_percent"] / 100, refused, 0.05), f"who walks away: {r['now']} for {refused}")
@@ -121,7 +121,7 @@ def users(report, bed):
     # With one worker who is busy for four fifths of the time one waits for four times the service.
     r = bed.json("--workers", 1, "--rate", 0.8, "--service", "1s", "--think", "10s")
     report.check(near(r["users_now"], 0.8 * (10 + 4 + 1), 1e-6) and r["users_twice"] is None, f"users wait, too: {r['users_now']} {r['users_twice']}")
-    r = bed.json("--workers", 3, "--chairs", 20, "--rate", 2, "--service", "1s", "--think", "10s")
+    r = bed.json("--workers", 3, "--queue", 20, "--rate", 2, "--service", "1s", "--think", "10s")
     report.check(near(r["users_twice"], 4 * (11 + r["loads"][3]["wait_seconds"]), 1e-6), f"at twice the load: {r['users_twice']} {r['loads'][3]}")
 
 

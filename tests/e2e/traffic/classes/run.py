@@ -60,7 +60,7 @@ def begin(v, path):
 def waiting_room(report, program):
     """Who came first is let in first, whoever comes back first; a token is good for one time and for nobody else's class."""
     gate = Gate()
-    args = ["-p", "classes=default:workers=1,chairs=0,page=on,room=3"]
+    args = ["-p", "classes=default:workers=1,queue=0,page=on,room=3"]
     with Origin(simple(gate.answer)) as origin, Varnishd(program, args, vcl=PASS_ALL % origin.address) as v:
         inside = begin(v, "/slow")
         report.check(until(LIMIT, lambda: gate.asked == 1), "the worker is taken")
@@ -100,7 +100,7 @@ def waiting_room(report, program):
 def absent(report, program):
     """Who doesn't come back loses his place; others needn't wait for him longer than that."""
     gate = Gate()
-    args = ["-p", "classes=default:workers=1,chairs=0,page=on"]
+    args = ["-p", "classes=default:workers=1,queue=0,page=on"]
     with Origin(simple(gate.answer)) as origin, Varnishd(program, args, vcl=PASS_ALL % origin.address) as v:
         inside = begin(v, "/slow")
         report.check(until(LIMIT, lambda: gate.asked == 1), "the worker is taken")
@@ -118,7 +118,7 @@ def absent(report, program):
 def worker_dies(report, program):
     """A place outlives the worker: the token is believed by the next one, once."""
     gate = Gate()
-    args = ["-p", "classes=default:workers=1,chairs=0,page=on"]
+    args = ["-p", "classes=default:workers=1,queue=0,page=on"]
     with Origin(simple(gate.answer)) as origin, Varnishd(program, args, vcl=PASS_ALL % origin.address) as v:
         begin(v, "/slow")
         report.check(until(LIMIT, lambda: gate.asked == 1), "the worker is taken")
@@ -139,7 +139,7 @@ def worker_dies(report, program):
         report.check(visit(v, "/newcomer", newer)[0].whole(), "then the next one")
 
 
-WORKERS, CHAIRS, DEAR, CHEAP = 3, 5, 12, 20
+WORKERS, SLOTS, DEAR, CHEAP = 3, 5, 12, 20
 TWO_CLASSES = """vcl 4.1;
 backend default { .host = "%s"; .port = "%d"; .max_connections = 500; .first_byte_timeout = 60s; }
 sub vcl_recv { if (req.url ~ "^/dear") { set req.class = "dear"; } return (pass); }
@@ -167,31 +167,31 @@ class Crowd:
 def overload(report, program):
     """More expensive requests than workers and queue hold: so many are served, the rest is refused, and cheap requests don't notice."""
     crowd = Crowd()
-    args = ["-p", f"classes=dear:workers={WORKERS},chairs={CHAIRS},patience={LIMIT}s"]
+    args = ["-p", f"classes=dear:workers={WORKERS},queue={SLOTS},patience={LIMIT}s"]
     with Origin(simple(crowd.answer)) as origin, Varnishd(program, args, vcl=TWO_CLASSES % origin.address) as v:
         count = lambda name: v.counter(f"CLASS.dear.{name}")
         log = v.dir / "log"
         with Saved(v, log) as saved:
             report.check(is_followed(v, saved.proc.pid), "the log is written to a file")
             dear = [begin(v, f"/dear/{n}") for n in range(DEAR)]
-            refused = DEAR - WORKERS - CHAIRS
-            seen = until(LIMIT, lambda: (got := [count(name) for name in ("busy", "waiting", "refused")]) == [WORKERS, CHAIRS, refused] and got)
-            report.check(seen, f"{WORKERS} busy, {CHAIRS} waiting, {refused} refused: {[count(n) for n in ('busy', 'waiting', 'refused')]}")
+            refused = DEAR - WORKERS - SLOTS
+            seen = until(LIMIT, lambda: (got := [count(name) for name in ("busy", "waiting", "refused")]) == [WORKERS, SLOTS, refused] and got)
+            report.check(seen, f"{WORKERS} busy, {SLOTS} waiting, {refused} refused: {[count(n) for n in ('busy', 'waiting', 'refused')]}")
             cheap = [get(v.address, f"/cheap/{n}", timeout=LIMIT) for n in range(CHEAP)]
             report.check(all(r.whole() for r in cheap), f"every cheap request is served meanwhile: {[r.status for r in cheap]}")
             crowd.go.set()
             statuses = sorted(c.response().status for c in dear)
-            report.check(statuses == [200] * (WORKERS + CHAIRS) + [503] * refused, f"the expensive ones that had a place are served: {statuses}")
+            report.check(statuses == [200] * (WORKERS + SLOTS) + [503] * refused, f"the expensive ones that had a place are served: {statuses}")
             report.check(crowd.most == WORKERS, f"no more than {WORKERS} at the origin at once: {crowd.most}")
             report.check(until(LIMIT, lambda: count("busy") == 0), "all workers are free again")
             names = ("served", "ended", "waited", "refused", "late", "waiting")
             counts = {name: count(name) for name in names}
-            want = dict(zip(names, (WORKERS + CHAIRS, WORKERS + CHAIRS, CHAIRS, refused, 0, 0)))
+            want = dict(zip(names, (WORKERS + SLOTS, WORKERS + SLOTS, SLOTS, refused, 0, 0)))
             report.check(counts == want, f"all is accounted for: {counts}, not {want}")
             report.check(count("wait_us") > 0 and count("service_us") > 0, f"times are added up: {count('wait_us')} {count('service_us')}")
             get(v.address, "/last", timeout=LIMIT)
             report.check(until(LIMIT, lambda: saved.has(b"/last")), "the log is complete")
-        words = [pathlib.Path(program).with_name("lacquer"), "plan", "--workers", str(WORKERS), "--chairs", str(CHAIRS), "--in-class", "dear",
+        words = [pathlib.Path(program).with_name("lacquer"), "plan", "--workers", str(WORKERS), "--queue", str(SLOTS), "--in-class", "dear",
                  "-q", "--format", "json", str(log)]
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=LIMIT)
         # Status 1: so many requests are more than the class can serve.

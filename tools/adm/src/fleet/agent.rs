@@ -17,10 +17,10 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant, SystemTime};
 
-use admin::{Connection, is_good};
-use cli::Decoder;
-use fleet::rollout::{OLD_TIME, PATIENCE, Release, Rollout, Trial, bundle_of, digest_of, document_of};
-use fleet::{Board, Connect, Deployed, Role, Settings};
+use admin::{AdminConnection, is_good};
+use cli::CliDecoder;
+use fleet::rollout::{OLD_TIME, PATIENCE, Release, Rollout, RolloutTrial, bundle_of, digest_of, document_of};
+use fleet::{Board, Connect, Deployed, FleetSettings, NodeRole};
 use serde_json::{Value, json};
 use toolkit::print;
 
@@ -59,17 +59,17 @@ fn begin(args: &[String]) -> Result<Agent, String> {
     let value =
         |flag: &str| args.iter().find_map(|arg| arg.strip_prefix(flag)).ok_or("it is started by the manager only");
     let bytes = fs::read(value("--settings=")?).map_err(|error| format!("settings: {error}"))?;
-    let mut decoder = Decoder::trusted();
+    let mut decoder = CliDecoder::trusted();
     decoder.feed(&bytes);
     let request = decoder.next_request().and_then(Result::ok).ok_or("no settings")?;
     let text =
         |at: usize| request.words.get(at).map(|word| String::from_utf8_lossy(word).into_owned()).unwrap_or_default();
-    let mut settings = Settings::parse(&text(1))?;
+    let mut settings = FleetSettings::parse(&text(1))?;
     if settings.node.is_empty() {
         settings.node = text(2);
     }
     for pair in request.words.get(3..).unwrap_or_default().chunks_exact(2) {
-        let role = Role::ALL.into_iter().find(|(name, _)| name.as_bytes() == pair[0]).map(|(_, role)| role);
+        let role = NodeRole::ALL.into_iter().find(|(name, _)| name.as_bytes() == pair[0]).map(|(_, role)| role);
         settings.provide(role.ok_or("a file of no role")?, &pair[1])?;
     }
     let number = value("--cli-channel=")?.parse().map_err(|_| "no channel")?;
@@ -77,7 +77,7 @@ fn begin(args: &[String]) -> Result<Agent, String> {
     let connect = fleet::connector(&settings)?;
     Ok(Agent {
         document: document_of(&settings.group),
-        cli: Connection::given(socket, CLI_TIME)?,
+        cli: AdminConnection::given(socket, CLI_TIME)?,
         settings,
         connect,
         board: None,
@@ -135,11 +135,11 @@ impl Inside {
     /// The bytes that the manager keeps for the next agent: the trial as a document's, and what was in use before.
     fn encode(&self) -> Vec<u8> {
         let activate = self.is_active.then(String::new);
-        let trial = Trial {
+        let trial = RolloutTrial {
             id: self.id.clone(),
             release: self.release.clone(),
             activate: activate.into_iter().collect::<BTreeSet<_>>(),
-            ..Trial::default()
+            ..RolloutTrial::default()
         };
         let document = Rollout { trial: Some(trial), ..Rollout::default() }.encode();
         let document = String::from_utf8_lossy(&document);
@@ -163,9 +163,9 @@ impl Inside {
 }
 
 struct Agent {
-    settings: Settings,
+    settings: FleetSettings,
     document: String,
-    cli: Connection,
+    cli: AdminConnection,
     connect: Box<dyn Connect>,
     board: Option<Box<dyn Board>>,
     turn: usize,
@@ -349,7 +349,7 @@ impl Agent {
     }
 
     /// Makes ready for a trial, and uses what is tried once that wants it.
-    fn take_part(&mut self, trial: &Trial) -> Result<(), Wrong> {
+    fn take_part(&mut self, trial: &RolloutTrial) -> Result<(), Wrong> {
         let (version, wants) = (trial.release.version(), trial.activate.contains(&self.settings.node));
         if self.inside.as_ref().is_none_or(|inside| inside.id != trial.id) {
             self.leave("another trial")?;
@@ -587,7 +587,7 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fleet::rollout::Vcl;
+    use fleet::rollout::RolloutVcl;
 
     #[test]
     fn a_document_that_was_replaced_is_old_for_a_moment() {
@@ -601,7 +601,7 @@ mod tests {
 
     #[test]
     fn a_trial_is_known_to_the_next_agent() {
-        let vcl = Vcl { digest: digest_of(b"x"), slot: 'a', origin: "site.vcl".to_owned() };
+        let vcl = RolloutVcl { digest: digest_of(b"x"), slot: 'a', origin: "site.vcl".to_owned() };
         let params =
             vec![("default_ttl".to_owned(), "120.000".to_owned()), ("vcc_feature".to_owned(), "a\"b\n".to_owned())];
         let release = Release { vcl: Some(vcl), params: params.iter().cloned().collect() };

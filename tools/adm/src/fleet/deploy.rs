@@ -10,15 +10,15 @@ use std::hash::{BuildHasher, RandomState};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use admin::{Connection, is_good};
+use admin::{AdminConnection, is_good};
 use base::text::{parse_duration, printable};
 use fleet::board::LONGEST_DOCUMENT;
-use fleet::rollout::{OLD_TIME, Release, Rollout, Trial, Vcl, bundle_of, digest_of, document_of, stage};
-use fleet::{Deployed, Report};
+use fleet::rollout::{OLD_TIME, Release, Rollout, RolloutTrial, RolloutVcl, bundle_of, digest_of, document_of, stage};
+use fleet::{Deployed, NodeReport};
 use serde_json::Value;
 use toolkit::print;
 
-use crate::words::Words;
+use crate::words::AdmWords;
 
 /// Between two looks at the nodes. Each tends the trial.
 const PACE: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ struct Order {
 }
 
 impl Order {
-    fn read(words: &Words) -> Result<Order, String> {
+    fn read(words: &AdmWords) -> Result<Order, String> {
         let file = match &words.rest[1..] {
             [] => None,
             [file] => Some(file.clone()),
@@ -89,7 +89,7 @@ impl Order {
 }
 
 /// Reports of nodes: what each reported last, unless it is away.
-type Nodes = BTreeMap<String, Report>;
+type Nodes = BTreeMap<String, NodeReport>;
 
 /// A group as a node knows it.
 #[derive(Debug)]
@@ -107,7 +107,8 @@ impl View {
         let mut view =
             View { nodes: Nodes::new(), left_out: Vec::new(), looked: said["looked_seconds"].as_f64().unwrap_or(0.0) };
         for node in said["nodes"].as_array().map(Vec::as_slice).unwrap_or_default() {
-            let (Some(name), Some(report)) = (node["node"].as_str(), Report::read(node.to_string().as_bytes())) else {
+            let (Some(name), Some(report)) = (node["node"].as_str(), NodeReport::read(node.to_string().as_bytes()))
+            else {
                 continue;
             };
             let age = node["age_seconds"].as_f64().unwrap_or(0.0);
@@ -183,7 +184,7 @@ fn is_worse(before: Counts, after: Counts, most: f64) -> bool {
 }
 
 /// Runs it: the exit status. 1: nothing was rolled out, or it was taken back; 2: it wasn't tried.
-pub(super) fn run(connection: Connection, words: &Words) -> Result<i32, String> {
+pub(super) fn run(connection: AdminConnection, words: &AdmWords) -> Result<i32, String> {
     let order = Order::read(words)?;
     let mut deployer = Deployer { connection, order, rollout: Rollout::default(), written: Vec::new() };
     Ok(match deployer.deploy() {
@@ -200,7 +201,7 @@ fn tell(text: &str) {
 }
 
 struct Deployer {
-    connection: Connection,
+    connection: AdminConnection,
     order: Order,
     rollout: Rollout,
     written: Vec<u8>,
@@ -291,7 +292,7 @@ impl Deployer {
         }
     }
 
-    fn change_trial(&mut self, change: impl FnOnce(&mut Trial)) -> Result<(), String> {
+    fn change_trial(&mut self, change: impl FnOnce(&mut RolloutTrial)) -> Result<(), String> {
         self.write(|rollout| {
             if let Some(trial) = &mut rollout.trial {
                 change(trial);
@@ -348,7 +349,7 @@ impl Deployer {
         let id = format!("{:016x}", RandomState::new().hash_one(Instant::now()));
         self.write(|rollout| {
             let (prepare, activate) = (BTreeSet::new(), BTreeSet::new());
-            rollout.trial = Some(Trial { id, release: release.clone(), by, prepare, activate });
+            rollout.trial = Some(RolloutTrial { id, release: release.clone(), by, prepare, activate });
         })?;
         match self.stages(&nodes) {
             Ok(()) => {
@@ -388,7 +389,7 @@ impl Deployer {
             Some(_) | None => 'a',
         };
         self.ask(&[b"fleet.replace", bundle_of(&self.order.group, slot).as_bytes(), &bytes])?;
-        release.vcl = Some(Vcl { digest: digest_of(&bytes), slot, origin: file });
+        release.vcl = Some(RolloutVcl { digest: digest_of(&bytes), slot, origin: file });
         Ok(release)
     }
 
@@ -485,7 +486,7 @@ impl Deployer {
         loop {
             sleep(PACE);
             let Ok(nodes) = self.patiently(Self::nodes) else { return format!("{reason}\nThe nodes go back") };
-            let is_inside = |report: &Report| {
+            let is_inside = |report: &NodeReport| {
                 let said = report.deployed.as_ref().filter(|said| said.trial == trial.id);
                 said.is_some_and(|said| said.state == "ready" || said.state == "active")
             };
@@ -516,7 +517,8 @@ mod tests {
 
     fn nodes(rows: &[(&str, &str, u64, u64, u64)]) -> Nodes {
         let node = |&(name, instance, requests, errors, panics): &(&str, &str, u64, u64, u64)| {
-            let report = Report { instance: instance.to_owned(), requests, errors, panics, ..Report::default() };
+            let report =
+                NodeReport { instance: instance.to_owned(), requests, errors, panics, ..NodeReport::default() };
             (name.to_owned(), report)
         };
         rows.iter().map(node).collect()
@@ -549,7 +551,7 @@ mod tests {
     #[test]
     fn who_takes_part_and_who_does_not() {
         let node = |name: &str, group: &str, deploy: bool, away: bool| {
-            let report = Report { group: group.to_owned(), takes_deployments: deploy, ..Report::default() };
+            let report = NodeReport { group: group.to_owned(), takes_deployments: deploy, ..NodeReport::default() };
             let mut node = report.json();
             (node["node"], node["away"], node["age_seconds"]) = (name.into(), away.into(), 34.2_f64.into());
             node
@@ -586,7 +588,7 @@ mod tests {
     fn what_may_be_asked() {
         let read = |line: &str| {
             let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            let words = Words::read(&args, super::super::FLAGS).unwrap().unwrap();
+            let words = AdmWords::read(&args, super::super::FLAGS).unwrap().unwrap();
             Order::read(&words).map(|order| (order.stages, order.watch.as_secs(), order.most_errors))
         };
         let usual = vec!["1".to_owned(), "10%".to_owned(), "all".to_owned()];

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use admin::Connection;
+use admin::AdminConnection;
 use serde_json::{Value, json};
-use shm::reader::{Reader, Status};
+use shm::reader::{CounterReader, WorkdirStatus};
 use toolkit::print;
 
 use super::process::{self, Descriptors};
@@ -111,8 +111,8 @@ impl Facts {
     }
 
     fn read_memory(&mut self, workdir: &Path) -> Result<(), String> {
-        let readings = Reader::new(workdir).read().map_err(|error| error.to_string())?;
-        let Status { manager, worker } = shm::reader::status(workdir);
+        let readings = CounterReader::new(workdir).read().map_err(|error| error.to_string())?;
+        let WorkdirStatus { manager, worker } = shm::reader::status(workdir);
         (self.manager, self.worker) = (manager.map(|(pid, _)| pid), worker.map(|(pid, _)| pid));
         self.state = Some(if worker.is_some() { "running" } else { "stopped" }.to_owned());
         self.arguments = self.manager.and_then(process::arguments);
@@ -138,7 +138,7 @@ impl Facts {
         Ok(())
     }
 
-    fn ask_cli(&mut self, connection: &mut Connection) {
+    fn ask_cli(&mut self, connection: &mut AdminConnection) {
         let mut ask = |command: &str| {
             let reply = connection.ask(format!("{command}\n").as_bytes()).ok()?;
             is_good(reply.status).then(|| reply.text().into_owned())

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Rules about requests and fetches, by the log.
 
-use crate::rule::{Area, Finding, Looked, Rule, SOUND, Severity, count, found, found_at, percent, time, when};
-use crate::traffic::{Backend, MOST_VARIANTS, SHORT_TTL, SKEW, Traffic, Url, is_static};
+use crate::rule::{Area, Finding, Rule, RuleResult, SOUND, Severity, count, found, found_at, percent, time, when};
+use crate::traffic::{BackendLatency, LogTraffic, MOST_VARIANTS, SHORT_TTL, SKEW, Url, is_static};
 
 const EXAMPLES: usize = 5;
 /// Fewer requests or fetches say nothing.
@@ -181,7 +181,7 @@ pub const RULES: &[Rule] = &[
         evidence: "Timestamp Beresp: one in twenty of at least 20 fetches waits a second or more for the first byte",
         look: |facts| {
             let traffic = facts.traffic()?;
-            let mut slow: Vec<(&String, &Backend)> = traffic
+            let mut slow: Vec<(&String, &BackendLatency)> = traffic
                 .backends
                 .iter()
                 .filter(|(_, b)| b.first_byte.len() >= FEW && b.first_byte.quantile(0.95) >= SLOW)
@@ -329,7 +329,7 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// A finding with the URLs of which there is most of something, if there is so much of it in all.
-fn urls(traffic: &Traffic, what: &str, n: impl Fn(&str, &Url) -> u64, least: u64) -> Looked {
+fn urls(traffic: &LogTraffic, what: &str, n: impl Fn(&str, &Url) -> u64, least: u64) -> RuleResult {
     let mut all: Vec<(u64, &String)> =
         traffic.urls.iter().map(|(name, url)| (n(name, url), name)).filter(|(n, _)| *n > 0).collect();
     all.sort_by_key(|(n, name)| (std::cmp::Reverse(*n), *name));
@@ -346,7 +346,7 @@ fn variants(n: usize) -> String {
 }
 
 /// A finding with the first of these lines; none without any.
-fn listed(lines: Vec<String>) -> Looked {
+fn listed(lines: Vec<String>) -> RuleResult {
     let more = lines.len().saturating_sub(EXAMPLES);
     let mut evidence: Vec<String> = lines.into_iter().take(EXAMPLES).collect();
     if more > 0 {
@@ -356,7 +356,7 @@ fn listed(lines: Vec<String>) -> Looked {
 }
 
 /// The URLs that hold most of a backend's time, a line each.
-fn holders(traffic: &Traffic, backend: &str) -> Vec<String> {
+fn holders(traffic: &LogTraffic, backend: &str) -> Vec<String> {
     let of_backend = traffic.urls.iter().filter(|(_, url)| url.backend == backend && url.fetch_seconds > 0.0);
     let mut urls: Vec<(&String, &Url)> = of_backend.collect();
     let all: f64 = urls.iter().map(|(_, url)| url.fetch_seconds).sum();

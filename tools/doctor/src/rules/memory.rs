@@ -3,7 +3,7 @@
 
 use base::text::binary_bytes;
 
-use crate::host::{Host, Span, named, pressure};
+use crate::host::{Host, HostSpan, named, pressure};
 use crate::rule::{Area, Rule, SOUND, Severity, count, percent, when};
 
 pub const RULES: &[Rule] = &[
@@ -158,7 +158,7 @@ pub const RULES: &[Rule] = &[
             let counted =
                 groups.iter().map(|(dir, _)| Ok((grown(dir, "nr_throttled")?, grown(dir, "nr_periods")?, dir)));
             let counted = counted.collect::<Result<Vec<_>, String>>()?;
-            let enough = if host.span() == Span::Watched { 10 } else { 100 };
+            let enough = if host.span() == HostSpan::Watched { 10 } else { 100 };
             let counted = counted.into_iter().filter(|(_, periods, _)| *periods >= enough);
             let worst = counted.max_by(|(a, of_a, _), (b, of_b, _)| share(*a, *of_a).total_cmp(&share(*b, *of_b)));
             let Some((throttled, periods, dir)) = worst else { return SOUND };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use base::text::binary_bytes;
 
-use crate::host::{Host, Span, paired};
+use crate::host::{Host, HostSpan, paired};
 use crate::rule::{Area, Finding, Rule, SOUND, Severity, count, found_at, percent, when};
 
 pub const RULES: &[Rule] = &[
@@ -297,7 +297,7 @@ pub const RULES: &[Rule] = &[
             let host = &facts.host;
             let segments = |name| host.grown(&host.net("snmp"), |text| paired(text, "Tcp", name));
             let (sent, again) = (segments("OutSegs")?, segments("RetransSegs")?);
-            let enough = if host.span() == Span::Boot { 100_000 } else { 1000 };
+            let enough = if host.span() == HostSpan::Boot { 100_000 } else { 1000 };
             when(sent >= enough && again * 100 >= sent * 3, || {
                 format!("{} of {} segments ({}) {}", count(again), count(sent), percent(again, sent), host.since())
             })
@@ -385,7 +385,7 @@ pub const RULES: &[Rule] = &[
 
 /// Threshold of a finding: `of_all_time` since the machine's start, or 1 while it is watched.
 fn few(host: &Host, of_all_time: u64) -> u64 {
-    if host.span() == Span::Boot { of_all_time } else { 1 }
+    if host.span() == HostSpan::Boot { of_all_time } else { 1 }
 }
 
 /// Number of tracked connections and its limit.

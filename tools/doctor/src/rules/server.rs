@@ -4,7 +4,7 @@
 use base::text::binary_bytes;
 
 use crate::rule::{Area, Rule, SOUND, Severity, count, found, found_at, percent, time, when};
-use crate::server::{Backend, Server};
+use crate::server::{DoctorServer, ListedBackend};
 
 pub const RULES: &[Rule] = &[
     Rule {
@@ -329,7 +329,8 @@ pub const RULES: &[Rule] = &[
         look: |facts| {
             let server = facts.server()?;
             let (failed, all) = (server.grown("MAIN.fetch_failed")?, server.grown("MAIN.s_fetch")?);
-            let cause = |backend: &Backend| Some(format!("; backend {}: {}", backend.name, backend.failure.as_ref()?));
+            let cause =
+                |backend: &ListedBackend| Some(format!("; backend {}: {}", backend.name, backend.failure.as_ref()?));
             let causes: String = server.told.iter().flat_map(|told| &told.backends).filter_map(cause).collect();
             when(is_too_many(failed, all), || format!("{} {}{causes}", failed_of(failed, all), server.since()))
         },
@@ -523,7 +524,7 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// A finding when a counter has grown by so much.
-pub(super) fn counted(server: &Server, name: &str, what: &str, least: u64) -> crate::rule::Looked {
+pub(super) fn counted(server: &DoctorServer, name: &str, what: &str, least: u64) -> crate::rule::RuleResult {
     let n = server.grown(name)?;
     when(n >= least, || format!("{} {what} {}", count(n), server.since()))
 }
@@ -538,13 +539,13 @@ fn failed_of(failed: u64, all: u64) -> String {
     format!("{} failed of {}", count(failed), count(all.max(failed)))
 }
 
-fn above(server: &Server, name: &str, most: f64) -> crate::rule::Looked {
+fn above(server: &DoctorServer, name: &str, most: f64) -> crate::rule::RuleResult {
     let value = server.number(name)?;
     when(value > most, || format!("{name} is {value}"))
 }
 
 /// Gauges of that name of all stores of memory and files.
-fn all<'a>(server: &'a Server, name: &'a str) -> impl Iterator<Item = (&'a str, u64)> {
+fn all<'a>(server: &'a DoctorServer, name: &'a str) -> impl Iterator<Item = (&'a str, u64)> {
     server.counters.iter().filter_map(move |(full, value)| {
         let (set, last) = full.rsplit_once('.')?;
         let store = ["SMA.", "SMF.", "SMU."].iter().find_map(|kind| set.strip_prefix(kind))?;
@@ -552,7 +553,7 @@ fn all<'a>(server: &'a Server, name: &'a str) -> impl Iterator<Item = (&'a str, 
     })
 }
 
-fn stores(server: &Server) -> Vec<String> {
+fn stores(server: &DoctorServer) -> Vec<String> {
     let free = |store: &str| all(server, "g_space").find(|(name, _)| *name == store).map_or(0, |(_, n)| n);
     let bounded =
         all(server, "g_bytes").map(|(name, used)| (name, used, free(name))).filter(|(name, ..)| *name != "Transient");

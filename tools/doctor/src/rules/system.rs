@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base::text::binary_bytes;
 
-use crate::facts::Facts;
+use crate::facts::DoctorFacts;
 use crate::host::{Host, Mount, mount_of};
 use crate::rule::{Area, Finding, Rule, SOUND, Severity, count, found_at, percent, when};
 
@@ -384,7 +384,7 @@ fn mount(host: &Host, path: &Path) -> Result<Mount, String> {
 }
 
 /// Findings of `look` for each store that is in a file.
-fn of_stores(facts: &Facts, look: impl Fn(&Host, &str, &Mount) -> Option<Finding>) -> crate::rule::Looked {
+fn of_stores(facts: &DoctorFacts, look: impl Fn(&Host, &str, &Mount) -> Option<Finding>) -> crate::rule::RuleResult {
     let mut findings = Vec::new();
     for store in facts.stores()? {
         let Some(path) = store.path() else { continue };

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use logq::group::{Grouper, TxnFilter};
 use logq::{Grouping, Query};
 use tables::Tag;
-use testkit::recorded::Record;
+use testkit::recorded::TestRecord;
 
 use super::all;
-use crate::facts::Facts;
-use crate::host::{Host, Span};
+use crate::facts::DoctorFacts;
+use crate::host::{Host, HostSpan};
 use crate::rule::Finding;
-use crate::server::{Backend, Server, Told};
-use crate::traffic::{self, Traffic, Url};
+use crate::server::{CliFacts, DoctorServer, ListedBackend};
+use crate::traffic::{self, LogTraffic, Url};
 
 const MANAGER: u64 = 99;
 const WORKER: u64 = 100;
@@ -175,7 +175,7 @@ const PARAMS: &[(&str, &str)] = &[
 /// A machine in a directory, with a server.
 struct Bed {
     dir: PathBuf,
-    facts: Facts,
+    facts: DoctorFacts,
 }
 
 impl Bed {
@@ -183,18 +183,18 @@ impl Bed {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let dir =
             std::env::temp_dir().join(format!("lacquer-doctor.{}.{}", std::process::id(), NEXT.fetch_add(1, Relaxed)));
-        let told = Told {
+        let told = CliFacts {
             params: PARAMS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
-            backends: vec![Backend {
+            backends: vec![ListedBackend {
                 name: "boot.a".into(),
                 admin: "probe".into(),
                 probe: "8 of 8, healthy".into(),
-                ..Backend::default()
+                ..ListedBackend::default()
             }],
-            ..Told::default()
+            ..CliFacts::default()
         };
         let counters: BTreeMap<_, _> = COUNTERS.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        let server = Server {
+        let server = DoctorServer {
             workdir: Some("/var/lib/varnish/varnishd".into()),
             manager: Some(MANAGER),
             worker: Some(WORKER),
@@ -203,7 +203,7 @@ impl Bed {
             span: "while it was watched",
             told: Ok(told),
         };
-        let mut facts = Facts { host: Host::new(&dir, Some(WORKER)), server: Ok(server), traffic: Ok(traffic()) };
+        let mut facts = DoctorFacts { host: Host::new(&dir, Some(WORKER)), server: Ok(server), traffic: Ok(traffic()) };
         facts.host.room = |_| Ok(1 << 30);
         let bed = Bed { dir, facts };
         FILES.iter().for_each(|(path, text)| bed.write(path, text));
@@ -222,15 +222,15 @@ impl Bed {
         self.write(path, &text.replace(from, to));
     }
 
-    fn server(&mut self) -> &mut Server {
+    fn server(&mut self) -> &mut DoctorServer {
         self.facts.server.as_mut().expect("there is one")
     }
 
-    fn told(&mut self) -> &mut Told {
+    fn told(&mut self) -> &mut CliFacts {
         self.server().told.as_mut().expect("it was asked")
     }
 
-    fn traffic(&mut self) -> &mut Traffic {
+    fn traffic(&mut self) -> &mut LogTraffic {
         self.facts.traffic.as_mut().expect("there is a log")
     }
 
@@ -262,9 +262,9 @@ impl Drop for Bed {
 }
 
 /// Requests of a hundred seconds on which all is well.
-fn traffic() -> Traffic {
+fn traffic() -> LogTraffic {
     let mut traffic =
-        Traffic { requests: 1000, fetches: 100, errors: 1, window: Some((1000.0, 1100.0)), ..Traffic::default() };
+        LogTraffic { requests: 1000, fetches: 100, errors: 1, window: Some((1000.0, 1100.0)), ..LogTraffic::default() };
     let page = Url { requests: 1000, fetches: 100, fetch_seconds: 5.0, backend: "boot.a".into(), ..Url::default() };
     traffic.urls.insert("example.org/".into(), page);
     let backend = traffic.backends.entry("boot.a".into()).or_default();
@@ -510,7 +510,7 @@ fn no_remedy_asks_for_what_is_there_already() {
 
 #[test]
 fn queries_of_remedies_find_what_servers_write() {
-    let read = |records: &[Record]| {
+    let read = |records: &[TestRecord]| {
         let wanted =
             TxnFilter { backend: true, client: true, esi: true, limit: 1000, timeout: Duration::from_secs(120) };
         let mut grouper = Grouper::new(Grouping::Vxid, wanted);
@@ -656,7 +656,7 @@ fn a_control_group_above_may_be_the_tightest() {
     assert!(many.contains("/sys/fs/cgroup/system.slice: 110 of 120"), "{many}");
     let mut bed = Bed::sound();
     bed.write(&format!("{ABOVE}/cpu.stat"), "nr_periods 1000\nnr_throttled 400\n");
-    bed.facts.host.begin(Span::Watched, super::watched(&bed.facts.host));
+    bed.facts.host.begin(HostSpan::Watched, super::watched(&bed.facts.host));
     assert_eq!(bed.findings(), [], "before it was watched");
 }
 
@@ -739,7 +739,7 @@ fn what_the_machine_counted_before_the_server_began_is_no_finding() {
     }
     assert!(bed.findings().len() >= 6 && bed.facts.host.has_told_span());
     let paths = super::of_machine(&bed.facts.host);
-    bed.facts.host.begin(Span::Moment, paths);
+    bed.facts.host.begin(HostSpan::Moment, paths);
     let ids = |bed: &Bed| bed.findings().into_iter().map(|(id, _)| id).collect::<Vec<_>>();
     // The control group is the server's own.
     assert_eq!(ids(&bed), ["cgroup-oom"]);
@@ -755,7 +755,7 @@ fn what_the_machine_counted_before_the_server_began_is_no_finding() {
 fn what_is_watched_counts_from_the_first_look_on() {
     let mut bed = Bed::sound();
     bed.edit("proc/net/netstat", "TcpExt: 0 0", "TcpExt: 40 45");
-    bed.facts.host.begin(Span::Watched, super::watched(&bed.facts.host));
+    bed.facts.host.begin(HostSpan::Watched, super::watched(&bed.facts.host));
     assert_eq!(bed.findings(), []);
     bed.edit("proc/net/netstat", "TcpExt: 40 45", "TcpExt: 41 46");
     let findings = bed.findings();

@@ -2,9 +2,9 @@
 //! Rules about certificates. A genuine varnishd has none: nothing is found there.
 
 use super::server::counted;
-use crate::facts::Facts;
+use crate::facts::DoctorFacts;
 use crate::rule::{Area, Rule, SOUND, Severity, count, time, when};
-use crate::server::Server;
+use crate::server::DoctorServer;
 
 pub const RULES: &[Rule] = &[
     Rule {
@@ -71,7 +71,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-fn with_certificates(facts: &Facts) -> Result<Option<&Server>, String> {
+fn with_certificates(facts: &DoctorFacts) -> Result<Option<&DoctorServer>, String> {
     let server = facts.server()?;
     Ok(server.counter("MGT.certs_loaded").is_ok().then_some(server))
 }

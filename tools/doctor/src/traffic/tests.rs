@@ -8,17 +8,17 @@ use logq::group::{Grouper, TxnFilter};
 use logq::record;
 use proptest::prelude::*;
 use shm::vsl::Marker;
-use testkit::recorded::{self, Record};
+use testkit::recorded::{self, TestRecord};
 
 use super::*;
 
-fn read(bytes: &[u8]) -> Traffic {
-    let mut traffic = Traffic::default();
+fn read(bytes: &[u8]) -> LogTraffic {
+    let mut traffic = LogTraffic::default();
     read_into(&mut traffic, bytes);
     traffic
 }
 
-fn read_into(traffic: &mut Traffic, bytes: &[u8]) {
+fn read_into(traffic: &mut LogTraffic, bytes: &[u8]) {
     let wanted = TxnFilter { backend: true, client: true, esi: true, limit: 1000, timeout: Duration::from_secs(120) };
     let mut grouper = Grouper::new(Grouping::Vxid, wanted);
     let mut rest = bytes;
@@ -46,12 +46,12 @@ fn log(transactions: &[Told<'_>]) -> Vec<u8> {
 }
 
 /// The log that a server wrote about the requests of `record.py`.
-fn log_of(records: &[Record]) -> Vec<u8> {
+fn log_of(records: &[TestRecord]) -> Vec<u8> {
     testkit::recorded::log(records, |name| Tag::from_name(name).expect("a tag").number())
 }
 
 /// The traffic that each server logged for the same requests, with the server's name.
-fn both() -> [(&'static str, Traffic); 2] {
+fn both() -> [(&'static str, LogTraffic); 2] {
     [("Lacquer", recorded::lacquer()), ("Varnish", recorded::varnish())].map(|(name, all)| (name, read(&log_of(&all))))
 }
 
@@ -142,7 +142,7 @@ fn files_and_parameters_by_their_names() {
 
 #[test]
 fn memory_is_bounded() {
-    let mut traffic = Traffic::default();
+    let mut traffic = LogTraffic::default();
     let long = "/x".repeat(1000);
     for n in 0..MOST_URLS + 10 {
         traffic.url(b"h", format!("/{n}{long}").as_bytes());
@@ -163,8 +163,8 @@ fn variants_are_bounded() {
     };
     let one = read(&(0..MOST_VARIANTS as u32 + 50).flat_map(|n| fetch("a", n)).collect::<Vec<u8>>());
     assert_eq!((one.urls["/a"].variants.len(), one.variants_left_out), (MOST_VARIANTS, 0));
-    let mut traffic = Traffic::default();
-    let add = |traffic: &mut Traffic, url: &str, agent| read_into(traffic, &fetch(url, agent));
+    let mut traffic = LogTraffic::default();
+    let add = |traffic: &mut LogTraffic, url: &str, agent| read_into(traffic, &fetch(url, agent));
     traffic.variants = MOST_VARIANTS_OF_ALL - 1;
     [0, 1, 0, 2].into_iter().for_each(|agent| add(&mut traffic, "a", agent));
     // One that is known takes nothing.

@@ -8,12 +8,12 @@ const LEAST: f64 = 1e-4;
 const MOST: usize = 24 * 9;
 
 #[derive(Clone, Debug, Default)]
-pub struct Times {
+pub struct TrafficTimes {
     counts: Vec<u64>,
     n: u64,
 }
 
-impl Times {
+impl TrafficTimes {
     pub fn add(&mut self, seconds: f64) {
         let at = ((seconds.max(LEAST) / LEAST).log10() * STEPS) as usize;
         if self.counts.is_empty() {
@@ -47,10 +47,10 @@ mod tests {
 
     #[test]
     fn quantiles_are_near() {
-        let mut times = Times::default();
+        let mut times = TrafficTimes::default();
         (1..=1000).for_each(|n| times.add(f64::from(n) / 1000.0));
         assert!((times.quantile(0.5) / 0.5 - 1.0).abs() < 0.1 && (times.quantile(0.95) / 0.95 - 1.0).abs() < 0.1);
         [f64::NAN, -1.0, 0.0, 1e30].iter().for_each(|odd| times.add(*odd));
-        assert_eq!((times.len(), Times::default().quantile(0.5)), (1004, 0.0));
+        assert_eq!((times.len(), TrafficTimes::default().quantile(0.5)), (1004, 0.0));
     }
 }

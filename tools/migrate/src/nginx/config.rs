@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::source::{Files, Place, beside, directory_of};
+use crate::source::{FileSource, SourcePlace, beside, directory_of};
 
 /// Depth to which includes and blocks may nest.
 const MAX_DEPTH: usize = 20;
@@ -15,7 +15,7 @@ pub struct Directive {
     /// The others, without their quotes.
     pub words: Vec<String>,
     pub block: Option<Vec<Directive>>,
-    pub place: Place,
+    pub place: SourcePlace,
 }
 
 impl Directive {
@@ -39,12 +39,12 @@ enum Token {
 ///
 /// # Errors
 /// A file can't be read, or isn't nginx's language; the text says where.
-pub fn read(file: &str, files: &dyn Files) -> Result<Vec<Directive>, String> {
+pub fn read(file: &str, files: &dyn FileSource) -> Result<Vec<Directive>, String> {
     Reader { files, directory: directory_of(file).to_owned() }.file(file, 0)
 }
 
 struct Reader<'a> {
-    files: &'a dyn Files,
+    files: &'a dyn FileSource,
     directory: String,
 }
 
@@ -62,7 +62,7 @@ impl Reader<'_> {
     /// Up to the brace that closes it, or for a file (`level` 0) to the end.
     fn block(
         &self,
-        tokens: &mut std::vec::IntoIter<(Token, Place)>,
+        tokens: &mut std::vec::IntoIter<(Token, SourcePlace)>,
         level: usize,
         depth: usize,
     ) -> Result<Vec<Directive>, String> {
@@ -71,7 +71,7 @@ impl Reader<'_> {
         }
         let mut out = Vec::new();
         let mut words: Vec<String> = Vec::new();
-        let mut begin: Option<Place> = None;
+        let mut begin: Option<SourcePlace> = None;
         while let Some((token, place)) = tokens.next() {
             match token {
                 Token::Word(word) => {
@@ -106,7 +106,7 @@ impl Reader<'_> {
         }
     }
 
-    fn include(&self, name: &str, place: &Place, depth: usize) -> Result<Vec<Directive>, String> {
+    fn include(&self, name: &str, place: &SourcePlace, depth: usize) -> Result<Vec<Directive>, String> {
         let path = beside(&self.directory, name);
         if path.contains(['*', '?']) {
             let all = self.files.matching(&path);
@@ -120,12 +120,12 @@ impl Reader<'_> {
     }
 }
 
-fn tokens(text: &str, file: &Rc<str>) -> Result<Vec<(Token, Place)>, String> {
+fn tokens(text: &str, file: &Rc<str>) -> Result<Vec<(Token, SourcePlace)>, String> {
     let mut out = Vec::new();
     let mut chars = text.chars().peekable();
     let mut line = 1;
     while let Some(c) = chars.next() {
-        let place = Place { file: Rc::clone(file), line };
+        let place = SourcePlace { file: Rc::clone(file), line };
         match c {
             '\n' => line += 1,
             c if c.is_whitespace() => {}

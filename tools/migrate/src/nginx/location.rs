@@ -2,10 +2,10 @@
 //! What is done with a request for a location, in each of VCL's subroutines.
 
 use super::config::Directive;
-use super::scope::{Scope, duration, time};
+use super::scope::{LocationScope, duration, time};
 use super::site;
-use super::upstream::{Attributes, Backends};
-use super::value::{Side, expression, truth};
+use super::upstream::{Attributes, MigratedBackends};
+use super::value::{ExpressionSide, expression, truth};
 use crate::migrated::Migrated;
 use crate::vcl;
 
@@ -19,7 +19,7 @@ pub struct Around<'a> {
 }
 
 /// The place that requests go to: scheme, name, and the URI of `proxy_pass` if it has one.
-fn target<'a>(scope: &Scope<'a>) -> Option<(&'a Directive, &'a str, &'a str, Option<&'a str>)> {
+fn target<'a>(scope: &LocationScope<'a>) -> Option<(&'a Directive, &'a str, &'a str, Option<&'a str>)> {
     let pass = scope.inner.iter().find(|d| d.name == "proxy_pass")?;
     let (scheme, rest) = pass.word(0).split_once("://")?;
     // Behind `unix:PATH:` a URI may stand.
@@ -31,7 +31,12 @@ fn target<'a>(scope: &Scope<'a>) -> Option<(&'a Directive, &'a str, &'a str, Opt
     Some((pass, scheme, name, Some(uri.trim_start_matches(':')).filter(|uri| !uri.is_empty())))
 }
 
-pub fn recv(scope: &Scope<'_>, around: &Around<'_>, backends: &mut Backends, migrated: &mut Migrated) -> Vec<String> {
+pub fn recv(
+    scope: &LocationScope<'_>,
+    around: &Around<'_>,
+    backends: &mut MigratedBackends,
+    migrated: &mut Migrated,
+) -> Vec<String> {
     // Those of the server come before, of themselves.
     let is_location = !std::ptr::eq(scope.inner, scope.server);
     let mut lines = if is_location { conditions(scope.inner, migrated) } else { Vec::new() };
@@ -68,7 +73,7 @@ pub fn recv(scope: &Scope<'_>, around: &Around<'_>, backends: &mut Backends, mig
     lines.push("if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); }".to_owned());
     for directive in scope.all_of_kinds("cache_bypass") {
         for word in &directive.words {
-            match truth(word, Side::Client) {
+            match truth(word, ExpressionSide::Client) {
                 Ok(condition) => lines.push(format!("if ({condition}) {{ set req.hash_always_miss = true; }}")),
                 Err(what) => migrated.refuse(
                     &directive.place,
@@ -86,7 +91,7 @@ pub fn recv(scope: &Scope<'_>, around: &Around<'_>, backends: &mut Backends, mig
 }
 
 /// The lines for what a server itself does before its locations: `if`, `return`.
-pub fn recv_of_server(scope: &Scope<'_>, migrated: &mut Migrated) -> Vec<String> {
+pub fn recv_of_server(scope: &LocationScope<'_>, migrated: &mut Migrated) -> Vec<String> {
     let mut lines = conditions(scope.server, migrated);
     if let Some(answer) = scope.server.iter().find(|d| d.name == "return") {
         lines.extend(answered(answer, migrated));
@@ -103,16 +108,16 @@ fn conditions(block: &[Directive], migrated: &mut Migrated) -> Vec<String> {
         let condition = match &words[..] {
             [left, operator @ ("=" | "!="), right] => {
                 let operator = if *operator == "=" { "==" } else { operator };
-                let sides = (expression(left, Side::Client, ""), vcl::string(right));
+                let sides = (expression(left, ExpressionSide::Client, ""), vcl::string(right));
                 if let (Ok(left), Some(right)) = sides { Some(format!("{left} {operator} {right}")) } else { None }
             }
             [left, operator @ ("~" | "~*" | "!~" | "!~*"), right] => {
                 let flag = if operator.ends_with('*') { "(?i)" } else { "" };
-                let sides = (expression(left, Side::Client, ""), vcl::string(&format!("{flag}{right}")));
+                let sides = (expression(left, ExpressionSide::Client, ""), vcl::string(&format!("{flag}{right}")));
                 let operator = operator.trim_end_matches('*');
                 if let (Ok(left), Some(right)) = sides { Some(format!("{left} {operator} {right}")) } else { None }
             }
-            [value] => truth(value, Side::Client).ok(),
+            [value] => truth(value, ExpressionSide::Client).ok(),
             _ => None,
         };
         match (condition, directive.inside()) {
@@ -151,7 +156,7 @@ fn answered(directive: &Directive, migrated: &mut Migrated) -> Vec<String> {
     if text.is_empty() {
         return vec![format!("return (synth({status}));")];
     }
-    match expression(text, Side::Client, "") {
+    match expression(text, ExpressionSide::Client, "") {
         Ok(text) => vec![format!("return (synth({status}, {text}));")],
         Err(variable) => {
             migrated.refuse(&directive.place, "return", format!("{variable} is unknown here"));
@@ -160,7 +165,7 @@ fn answered(directive: &Directive, migrated: &mut Migrated) -> Vec<String> {
     }
 }
 
-fn attributes(scope: &Scope<'_>) -> Attributes {
+fn attributes(scope: &LocationScope<'_>) -> Attributes {
     let of = |name: &str, attribute: &str| {
         scope.one(name).and_then(|d| time(d.word(0))).map(|seconds| format!(".{attribute} = {};", duration(seconds)))
     };
@@ -175,10 +180,10 @@ fn attributes(scope: &Scope<'_>) -> Attributes {
 }
 
 /// vcl_hash, where the key is another than scheme, host and URL.
-pub fn hash(scope: &Scope<'_>, migrated: &mut Migrated) -> Vec<String> {
+pub fn hash(scope: &LocationScope<'_>, migrated: &mut Migrated) -> Vec<String> {
     let Some(key) = scope.one_of_kinds("cache_key").filter(|_| scope.is_cached()) else { return Vec::new() };
     let proxy_host = target(scope).map_or("", |(_, _, name, _)| name);
-    match expression(&key.words.join(" "), Side::Client, proxy_host) {
+    match expression(&key.words.join(" "), ExpressionSide::Client, proxy_host) {
         Ok(text) => vec![format!("hash_data({text});"), "return (lookup);".to_owned()],
         Err(variable) => {
             migrated.refuse(
@@ -191,7 +196,7 @@ pub fn hash(scope: &Scope<'_>, migrated: &mut Migrated) -> Vec<String> {
     }
 }
 
-pub fn fetch(location: Option<&Directive>, scope: &Scope<'_>, migrated: &mut Migrated) -> Vec<String> {
+pub fn fetch(location: Option<&Directive>, scope: &LocationScope<'_>, migrated: &mut Migrated) -> Vec<String> {
     let Some((pass, _, name, uri)) = target(scope) else { return Vec::new() };
     let mut lines = Vec::new();
     if let (Some(uri), Some(location)) = (uri, location) {
@@ -216,7 +221,7 @@ pub fn fetch(location: Option<&Directive>, scope: &Scope<'_>, migrated: &mut Mig
             | ("x-forwarded-for", "$proxy_add_x_forwarded_for")
             | ("x-forwarded-proto", "$scheme") => {}
             (_, "") => lines.push(format!("unset bereq.http.{name};")),
-            _ => match expression(value, Side::Backend, target(scope).map_or("", |(_, _, name, _)| name)) {
+            _ => match expression(value, ExpressionSide::Backend, target(scope).map_or("", |(_, _, name, _)| name)) {
                 Ok(value) => lines.push(format!("set bereq.http.{name} = {value};")),
                 Err(variable) => {
                     migrated.refuse(&field.place, "proxy_set_header", format!("{variable} is unknown here"))
@@ -227,7 +232,7 @@ pub fn fetch(location: Option<&Directive>, scope: &Scope<'_>, migrated: &mut Mig
     lines
 }
 
-pub fn response(scope: &Scope<'_>, around: &Around<'_>, migrated: &mut Migrated) -> Vec<String> {
+pub fn response(scope: &LocationScope<'_>, around: &Around<'_>, migrated: &mut Migrated) -> Vec<String> {
     let mut lines = packed(scope);
     if !scope.is_cached() {
         return lines;
@@ -257,7 +262,7 @@ pub fn response(scope: &Scope<'_>, around: &Around<'_>, migrated: &mut Migrated)
     }
     for directive in scope.all_of_kinds("no_cache") {
         for word in &directive.words {
-            match truth(word, Side::Backend) {
+            match truth(word, ExpressionSide::Backend) {
                 Ok(condition) => lines.push(format!("if ({condition}) {{ set beresp.uncacheable = true; }}")),
                 Err(what) => migrated.refuse(
                     &directive.place,
@@ -279,7 +284,7 @@ pub fn response(scope: &Scope<'_>, around: &Around<'_>, migrated: &mut Migrated)
 }
 
 /// `proxy_cache_valid`: how long what says nothing itself is kept; without one it isn't.
-fn valid(scope: &Scope<'_>, migrated: &mut Migrated) -> Vec<String> {
+fn valid(scope: &LocationScope<'_>, migrated: &mut Migrated) -> Vec<String> {
     let mut branches = Vec::new();
     let mut any = None;
     for directive in scope.all_of_kinds("cache_valid") {
@@ -306,7 +311,7 @@ fn valid(scope: &Scope<'_>, migrated: &mut Migrated) -> Vec<String> {
 }
 
 /// `proxy_cache_use_stale` and `inactive`: how long what is stale may serve.
-fn stale(scope: &Scope<'_>, around: &Around<'_>) -> Vec<String> {
+fn stale(scope: &LocationScope<'_>, around: &Around<'_>) -> Vec<String> {
     let zone = scope.one_of_kinds("cache").map_or("", |cache| cache.word(0));
     // Ten minutes unless it says otherwise, as nginx has it.
     let inactive = around.inactive.iter().find(|(name, _)| name == zone).map_or(600.0, |(_, seconds)| *seconds);
@@ -327,7 +332,7 @@ fn stale(scope: &Scope<'_>, around: &Around<'_>) -> Vec<String> {
     lines
 }
 
-fn packed(scope: &Scope<'_>) -> Vec<String> {
+fn packed(scope: &LocationScope<'_>) -> Vec<String> {
     if scope.one("gzip").is_none_or(|gzip| gzip.word(0) != "on") {
         return Vec::new();
     }
@@ -344,7 +349,7 @@ fn packed(scope: &Scope<'_>) -> Vec<String> {
     vec![format!("if ({condition}) {{ set beresp.do_gzip = true; }}")]
 }
 
-pub fn deliver(scope: &Scope<'_>, migrated: &mut Migrated) -> Vec<String> {
+pub fn deliver(scope: &LocationScope<'_>, migrated: &mut Migrated) -> Vec<String> {
     let mut lines = Vec::new();
     for directive in scope.all_of_kinds("hide_header") {
         lines.push(format!("unset resp.http.{};", directive.word(0)));
@@ -368,7 +373,7 @@ pub fn deliver(scope: &Scope<'_>, migrated: &mut Migrated) -> Vec<String> {
             lines.push(format!("if (obj.hits > 0) {{ {} }} else {{ {} }}", set("\"HIT\""), set("\"MISS\"")));
             continue;
         }
-        match expression(value, Side::Client, "") {
+        match expression(value, ExpressionSide::Client, "") {
             // Without `always` nginx adds it to good answers alone.
             Ok(value) if field.words.iter().any(|w| w == "always") => lines.push(set(&value)),
             Ok(value) => lines.push(format!("if (resp.status < 400) {{ {} }}", set(&value))),

@@ -5,7 +5,7 @@ use super::config::Directive;
 
 /// A location with what is around it, the innermost first.
 #[derive(Clone, Copy)]
-pub struct Scope<'a> {
+pub struct LocationScope<'a> {
     /// The location's block; that of the server where no location is meant.
     pub inner: &'a [Directive],
     pub server: &'a [Directive],
@@ -15,7 +15,7 @@ pub struct Scope<'a> {
 /// The programs that nginx asks, and begins the names of directives with.
 pub const KINDS: [&str; 4] = ["proxy", "fastcgi", "uwsgi", "scgi"];
 
-impl<'a> Scope<'a> {
+impl<'a> LocationScope<'a> {
     /// All of this name, of the innermost block that has one: that is how nginx inherits those that may be repeated.
     pub fn all(&self, name: &str) -> Vec<&'a Directive> {
         let of = |block: &'a [Directive]| block.iter().filter(|d| d.name == name).collect::<Vec<_>>();

@@ -2,7 +2,7 @@
 //! Which server and which location a request is for, as conditions in the order in which nginx decides.
 
 use super::config::Directive;
-use super::value::Side;
+use super::value::ExpressionSide;
 use crate::vcl;
 
 pub struct Site<'a> {
@@ -90,7 +90,7 @@ impl<'a> Site<'a> {
 
     /// The condition that tells the requests that are its own: those of a scheme alone if it doesn't serve both, those
     /// of its ports where `has_ports` says that servers differ by them; of its names, unless `is_rest`: then of any.
-    pub fn condition(&self, side: Side, has_ports: bool, is_rest: bool) -> String {
+    pub fn condition(&self, side: ExpressionSide, has_ports: bool, is_rest: bool) -> String {
         let head = side.head();
         let mut all = Vec::new();
         match (self.listens.iter().all(|l| l.is_tls), self.listens.iter().any(|l| l.is_tls)) {
@@ -170,7 +170,7 @@ pub fn prefix(location: &Directive) -> Option<&str> {
 
 /// The locations of a server in the order in which nginx would take them, each with its condition; the last one, for all that is left, has an
 /// empty condition. What no location is for is the server's own (None).
-pub fn in_order(server: &Directive, side: Side) -> Vec<(String, Option<&Directive>)> {
+pub fn in_order(server: &Directive, side: ExpressionSide) -> Vec<(String, Option<&Directive>)> {
     let all: Vec<&Directive> = server.inside().iter().filter(|d| d.name == "location").collect();
     let path = side.path();
     let url = format!("{}.url", side.head());
@@ -233,7 +233,8 @@ mod tests {
         let server = server(
             "server { location / {} location /a/b {} location ^~ /a {} location ~* \\.png$ {} location = /x {} location @n {} }",
         );
-        let got: Vec<String> = in_order(&server, Side::Client).into_iter().map(|(condition, _)| condition).collect();
+        let got: Vec<String> =
+            in_order(&server, ExpressionSide::Client).into_iter().map(|(condition, _)| condition).collect();
         assert_eq!(
             got,
             [
@@ -251,7 +252,7 @@ mod tests {
         let server = server("server { listen 443 ssl; listen [::]:443 ssl; server_name .a.org *.b.org c.* ~^d\\d+$; }");
         let site = Site::new(&server, 1);
         assert_eq!(
-            site.condition(Side::Client, false, false),
+            site.condition(ExpressionSide::Client, false, false),
             "req.http.X-Forwarded-Proto == \"https\" && (req.http.Host ~ \"(?i)^((.+\\.)?a\\.org|.+\\.b\\.org|c\\..+)(:\\d+)?$\" || req.http.Host ~ \"(?i)^d\\d+$\")"
         );
         assert_eq!(site.listens()[0].address, ":443");

@@ -2,7 +2,7 @@
 //! Configurations as sites have them, and what comes of them. That the VCL compiles and acts as nginx does is shown by the suite `migrate`.
 
 use super::*;
-use crate::migrated::Note;
+use crate::migrated::MigratedNote;
 use crate::source::Given;
 
 fn of(text: &'static str) -> Migrated {
@@ -88,7 +88,7 @@ fn what_has_no_counterpart_is_refused_by_name_and_line() {
         "limit_req_zone $a zone=b:1m rate=1r/s;\nserver {\n if ($x) { set $y 1; }\n location / { proxy_pass http://a; frobnicate on;\n add_header X $geoip; } }",
     );
     let said: Vec<String> =
-        migrated.notes.iter().map(Note::to_string).filter(|text| text.contains("refused")).collect();
+        migrated.notes.iter().map(MigratedNote::to_string).filter(|text| text.contains("refused")).collect();
     for wanted in [
         "n.conf:1: refused: limit_req_zone: `import vsthrottle;` has it",
         "n.conf:3: refused: if: only a comparison",

@@ -3,7 +3,7 @@
 
 use super::config::Directive;
 use crate::migrated::Migrated;
-use crate::source::Place;
+use crate::source::SourcePlace;
 use crate::vcl;
 
 /// Timeouts of a backend, as VCL's attributes.
@@ -20,14 +20,14 @@ struct Backend {
 
 /// All backends and directors so far, and how they are chosen.
 #[derive(Default)]
-pub struct Backends {
+pub struct MigratedBackends {
     backends: Vec<Backend>,
     init: Vec<String>,
     /// The expressions that choose what is known, by their keys.
     known: Vec<(String, String)>,
 }
 
-impl Backends {
+impl MigratedBackends {
     /// The expression for `scheme://name`, where `name` is an upstream or an address; its backends get `attributes` the first time.
     pub fn expression(
         &mut self,
@@ -152,7 +152,7 @@ impl Backends {
 /// Says what of upstreams acts differently.
 pub fn tell(upstreams: &[&Directive], migrated: &mut Migrated) {
     for directive in upstreams.iter().flat_map(|upstream| upstream.inside()) {
-        let place: &Place = &directive.place;
+        let place: &SourcePlace = &directive.place;
         match directive.name.as_str() {
             "least_conn" => {
                 migrated.note(place, "least_conn", "backends take turns here; .max_connections bounds each of them")

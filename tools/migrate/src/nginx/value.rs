@@ -5,16 +5,16 @@ use crate::vcl;
 
 /// The side of the cache on which an expression stands: its name for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum ExpressionSide {
     Client,
     Backend,
 }
 
-impl Side {
+impl ExpressionSide {
     pub fn head(self) -> &'static str {
         match self {
-            Side::Client => "req",
-            Side::Backend => "bereq",
+            ExpressionSide::Client => "req",
+            ExpressionSide::Backend => "bereq",
         }
     }
 
@@ -24,7 +24,7 @@ impl Side {
 }
 
 /// A value as an expression: texts and variables one after the other. The error is the variable that has no counterpart.
-pub fn expression(value: &str, side: Side, proxy_host: &str) -> Result<String, String> {
+pub fn expression(value: &str, side: ExpressionSide, proxy_host: &str) -> Result<String, String> {
     let mut terms = Vec::new();
     for part in parts(value) {
         terms.push(match part {
@@ -36,7 +36,7 @@ pub fn expression(value: &str, side: Side, proxy_host: &str) -> Result<String, S
 }
 
 /// A condition that holds where the value is neither empty nor `0`, as nginx asks of `proxy_no_cache` and the like.
-pub fn truth(value: &str, side: Side) -> Result<String, String> {
+pub fn truth(value: &str, side: ExpressionSide) -> Result<String, String> {
     let all = parts(value);
     let [Part::Variable(name)] = &all[..] else {
         return match all.iter().any(|part| matches!(part, Part::Variable(_))) {
@@ -97,7 +97,7 @@ fn parts(value: &str) -> Vec<Part> {
     out
 }
 
-fn variable(name: &str, side: Side, proxy_host: &str) -> Result<String, String> {
+fn variable(name: &str, side: ExpressionSide, proxy_host: &str) -> Result<String, String> {
     let head = side.head();
     Ok(match name {
         // What nginx calls $host is in small letters and without a port; so it is here.
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn check(value: &str, expect: &str) {
-        let got = expression(value, Side::Client, "app").unwrap_or_else(|error| format!("no: {error}"));
+        let got = expression(value, ExpressionSide::Client, "app").unwrap_or_else(|error| format!("no: {error}"));
         assert_eq!(got, expect, "{value}");
     }
 
@@ -153,15 +153,15 @@ mod tests {
 
     #[test]
     fn truths() {
-        assert_eq!(truth("1", Side::Client).as_deref(), Ok("true"));
+        assert_eq!(truth("1", ExpressionSide::Client).as_deref(), Ok("true"));
         assert_eq!(
-            truth("$cookie_a", Side::Backend).as_deref(),
+            truth("$cookie_a", ExpressionSide::Backend).as_deref(),
             Ok("bereq.http.Cookie ~ \"(?i)(^|;\\s*)a=(0[^;]|[^;0])\"")
         );
         assert_eq!(
-            truth("$http_pragma", Side::Client).as_deref(),
+            truth("$http_pragma", ExpressionSide::Client).as_deref(),
             Ok("req.http.pragma && req.http.pragma != \"\" && req.http.pragma != \"0\"")
         );
-        assert_eq!(truth("$skip", Side::Client), Err("$skip".to_owned()));
+        assert_eq!(truth("$skip", ExpressionSide::Client), Err("$skip".to_owned()));
     }
 }

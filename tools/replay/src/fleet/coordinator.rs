@@ -14,21 +14,21 @@ use std::time::{Duration, Instant};
 use logq::source::strerror;
 use serde_json::{Value, json};
 
-use super::dealer::{Dealer, Seats};
-use super::orders::{Open, OpenStream, Part};
-use super::wire::{Frame, Kind, MAX_FRAME};
+use super::dealer::{Dealer, DealtWorkers};
+use super::orders::{Open, OpenStream, OrderPart};
+use super::wire::{Frame, MAX_FRAME, ReplayFrameKind};
 use super::{MAX_STREAMS, SILENCE, handshake, prepare, tally};
-use crate::engine::{End, Engine, Limits};
-use crate::options::Options;
-use crate::pace::Pace;
-use crate::progress::Standing;
-use crate::reader::{self, Plan, ReaderReport};
-use crate::report::{self, Client, Counted};
-use crate::run::{Sender, Watch};
+use crate::engine::{ReplayEnd, ReplayEngine, ReplayLimits};
+use crate::options::ReplayOptions;
+use crate::pace::ReplayPace;
+use crate::progress::ReplayStanding;
+use crate::reader::{self, ReaderReport, ReadingPlan};
+use crate::report::{self, CountedRequests, ReplayClient};
+use crate::run::{RequestSender, RunWatch};
 use crate::server::round;
-use crate::stats::{Second, Stats, Times};
+use crate::stats::{ReplaySecond, ReplayStats, ReplayTimes};
 use crate::stream::Keep;
-use crate::target::Addresses;
+use crate::target::TargetAddresses;
 
 /// Figures of workers that wait to be taken in.
 const MAX_WAITING: usize = 1024;
@@ -48,12 +48,12 @@ enum Heard {
 struct Member {
     /// Address of the worker as given.
     name: String,
-    stats: Vec<Stats>,
+    stats: Vec<ReplayStats>,
     cpu: f64,
     ns: u64,
     /// Requests of each stream that are over, since the beginning.
     done: [u64; MAX_STREAMS],
-    end: Option<End>,
+    end: Option<ReplayEnd>,
     /// True if it takes part in this part.
     is_asked: bool,
     heard: Instant,
@@ -67,18 +67,18 @@ struct Shared {
     name: &'static str,
     told: Arc<ReaderReport>,
     is_open: bool,
-    stats: Stats,
+    stats: ReplayStats,
     /// Seconds that aren't complete.
-    open: BTreeMap<u64, (Second, Times)>,
-    seconds: Vec<Second>,
+    open: BTreeMap<u64, (ReplaySecond, ReplayTimes)>,
+    seconds: Vec<ReplaySecond>,
 }
 
 pub struct Coordinator<'o> {
-    options: &'o Options,
+    options: &'o ReplayOptions,
     /// For Ctrl-C, and to be woken.
-    engine: Engine,
-    addresses: Addresses,
-    seats: Arc<Seats>,
+    engine: ReplayEngine,
+    addresses: TargetAddresses,
+    dealt_workers: Arc<DealtWorkers>,
     heard: Receiver<(usize, Heard)>,
     members: Vec<Member>,
     is_stopped: bool,
@@ -90,9 +90,9 @@ impl<'o> Coordinator<'o> {
     ///
     /// # Errors
     /// A worker that isn't there, or refuses.
-    pub fn new(o: &'o Options) -> Result<Coordinator<'o>, String> {
-        let addresses = Addresses::default();
-        let engine = Engine::new(addresses.clone()).map_err(|e| strerror(&e))?;
+    pub fn new(o: &'o ReplayOptions) -> Result<Coordinator<'o>, String> {
+        let addresses = TargetAddresses::default();
+        let engine = ReplayEngine::new(addresses.clone()).map_err(|e| strerror(&e))?;
         let mut lines = Vec::new();
         for name in &o.workers {
             let line = reach(name, &o.secret).map_err(|e| format!("worker {name}: {}", strerror(&e)))?;
@@ -100,14 +100,15 @@ impl<'o> Coordinator<'o> {
         }
         let ears: Vec<TcpStream> =
             lines.iter().map(TcpStream::try_clone).collect::<Result<_, _>>().map_err(|e| strerror(&e))?;
-        let seats = Arc::new(Seats::new(lines, addresses.clone()));
+        let dealt_workers = Arc::new(DealtWorkers::new(lines, addresses.clone()));
         let (to, heard) = sync_channel(MAX_WAITING);
         for (at, ear) in ears.into_iter().enumerate() {
-            listen(at, ear, seats.clone(), to.clone(), engine.waker()).map_err(|e| strerror(&e))?;
+            listen(at, ear, dealt_workers.clone(), to.clone(), engine.waker()).map_err(|e| strerror(&e))?;
         }
         let members = o.workers.iter().map(|name| Member::new(name)).collect();
         let (is_stopped, shared) = (false, Vec::new());
-        let mut coordinator = Coordinator { options: o, engine, addresses, seats, heard, members, is_stopped, shared };
+        let mut coordinator =
+            Coordinator { options: o, engine, addresses, dealt_workers, heard, members, is_stopped, shared };
         coordinator.open()?;
         Ok(coordinator)
     }
@@ -132,7 +133,7 @@ impl<'o> Coordinator<'o> {
             let streams = if self.has_walker(at) { vec![first, walker] } else { vec![first] };
             let (seed, trust) = (o.plan.seed.wrapping_add(1000 * at as u64), o.trust.clone());
             let open = Open { streams, top: o.top, seed, trust };
-            self.seats.send(at, &Frame::json(Kind::Open, &open.json()));
+            self.dealt_workers.send(at, &Frame::json(ReplayFrameKind::Open, &open.json()));
         }
         self.shared.push(self.deal("replay", &o.plan, o.pace, 0)?);
         if let Some((plan, pace)) = &o.walker {
@@ -146,22 +147,22 @@ impl<'o> Coordinator<'o> {
         at == 0 && self.options.walker.is_some()
     }
 
-    fn deal(&self, name: &'static str, plan: &Plan, pace: Pace, stream: usize) -> Result<Shared, String> {
+    fn deal(&self, name: &'static str, plan: &ReadingPlan, pace: ReplayPace, stream: usize) -> Result<Shared, String> {
         let told = self.dealer(plan, stream, 0)?;
-        let stats = Stats::new(self.options.top);
+        let stats = ReplayStats::new(self.options.top);
         Ok(Shared { name, told, is_open: pace.is_open(), stats, open: BTreeMap::new(), seconds: Vec::new() })
     }
 
-    fn dealer(&self, plan: &Plan, stream: usize, generation: u32) -> Result<Arc<ReaderReport>, String> {
+    fn dealer(&self, plan: &ReadingPlan, stream: usize, generation: u32) -> Result<Arc<ReaderReport>, String> {
         let failed = |e: std::io::Error| strerror(&e);
         let (from, told) = reader::start(plan.clone(), self.addresses.clone(), || ()).map_err(failed)?;
         let dealer = Dealer {
             from,
             told: told.clone(),
-            seats: self.seats.clone(),
+            dealt_workers: self.dealt_workers.clone(),
             stream,
             generation,
-            to: if stream == 0 { self.seats.living() } else { vec![0] },
+            to: if stream == 0 { self.dealt_workers.living() } else { vec![0] },
             is_timed: plan.is_timed,
             most: self.options.requests.filter(|_| stream == 0),
         };
@@ -169,8 +170,8 @@ impl<'o> Coordinator<'o> {
         Ok(told)
     }
 
-    fn begin(&mut self, pace: Pace, limits: &Limits) -> usize {
-        let living = self.seats.living();
+    fn begin(&mut self, pace: ReplayPace, limits: &ReplayLimits) -> usize {
+        let living = self.dealt_workers.living();
         for (i, &at) in living.iter().enumerate() {
             let mut paces = vec![share(pace, i, living.len())];
             if self.has_walker(at)
@@ -178,11 +179,12 @@ impl<'o> Coordinator<'o> {
             {
                 paces.push((pace, 0));
             }
-            self.seats.send(at, &Frame::json(Kind::Part, &Part { paces, limits: limits.clone() }.json()));
+            self.dealt_workers
+                .send(at, &Frame::json(ReplayFrameKind::Part, &OrderPart { paces, limits: limits.clone() }.json()));
             self.members[at].begin();
         }
         for shared in &mut self.shared {
-            shared.stats = Stats::new(self.options.top);
+            shared.stats = ReplayStats::new(self.options.top);
             (shared.open, shared.seconds) = (BTreeMap::new(), Vec::new());
         }
         living.len()
@@ -193,10 +195,10 @@ impl<'o> Coordinator<'o> {
             let heard_well = match heard {
                 Heard::Tick(value) => self.take(at, &value, None),
                 Heard::Report(value) => {
-                    let end = value["end"].as_str().and_then(End::parse).unwrap_or(End::Interrupted);
+                    let end = value["end"].as_str().and_then(ReplayEnd::parse).unwrap_or(ReplayEnd::Interrupted);
                     let taken = self.take(at, &value, Some(end));
                     // It leaves: the others' parts and passes go on without it.
-                    if matches!(end, End::Interrupted | End::InterruptedInWarmup) && !self.is_stopped {
+                    if matches!(end, ReplayEnd::Interrupted | ReplayEnd::InterruptedInWarmup) && !self.is_stopped {
                         self.lose(at, "it was interrupted there");
                     }
                     taken
@@ -211,7 +213,7 @@ impl<'o> Coordinator<'o> {
             }
         }
         for at in 0..self.members.len() {
-            let is_alive = self.seats.seat(at).is_alive;
+            let is_alive = self.dealt_workers.worker(at).is_alive;
             let member = &mut self.members[at];
             if !member.is_under_way() {
                 continue;
@@ -228,12 +230,12 @@ impl<'o> Coordinator<'o> {
     }
 
     fn lose(&mut self, at: usize, why: &str) {
-        self.seats.lose(at);
+        self.dealt_workers.lose(at);
         self.members[at].lost.get_or_insert_with(|| why.to_owned());
     }
 
     /// Takes a worker's figures in; None: they are none.
-    fn take(&mut self, at: usize, value: &Value, end: Option<End>) -> Option<()> {
+    fn take(&mut self, at: usize, value: &Value, end: Option<ReplayEnd>) -> Option<()> {
         let member = &mut self.members[at];
         member.heard = Instant::now();
         member.cpu = value["cpu"].as_f64().filter(|cpu| (0.0..1e9).contains(cpu))?;
@@ -270,7 +272,7 @@ impl<'o> Coordinator<'o> {
 
     fn sum(&mut self) {
         for (i, shared) in self.shared.iter_mut().enumerate() {
-            shared.stats = Stats::new(self.options.top);
+            shared.stats = ReplayStats::new(self.options.top);
             for member in self.members.iter().filter(|m| m.is_asked) {
                 if let Some(stats) = member.stats.get(i) {
                     tally::add(&mut shared.stats, stats);
@@ -280,28 +282,28 @@ impl<'o> Coordinator<'o> {
         }
     }
 
-    fn standing(&self) -> Standing<'_> {
+    fn standing(&self) -> ReplayStanding<'_> {
         let shared = &self.shared[0];
-        let sum = |of: &dyn Fn(&Stats) -> u64| self.members.iter().filter_map(|m| m.stats.first()).map(of).sum();
-        Standing {
+        let sum = |of: &dyn Fn(&ReplayStats) -> u64| self.members.iter().filter_map(|m| m.stats.first()).map(of).sum();
+        ReplayStanding {
             answers: sum(&|s| s.answers),
             second: shared.seconds.last().copied().unwrap_or_default(),
             tells_hits: sum(&|s| s.known) > 0,
-            failed: sum(&Stats::failed),
+            failed: sum(&ReplayStats::failed),
             begun: sum(&|s| s.sent),
             most: self.options.requests,
             told: &shared.told,
         }
     }
 
-    fn report(&self, watch: &Watch) -> (Value, End) {
+    fn report(&self, watch: &RunWatch) -> (Value, ReplayEnd) {
         let took_part = || self.members.iter().filter(|m| m.is_asked);
         let ns = took_part().map(|m| m.ns).max().unwrap_or(0).max(1);
-        let ends: Vec<End> = took_part().filter(|m| m.lost.is_none()).filter_map(|m| m.end).collect();
-        let end = End::ALL.into_iter().find(|end| ends.contains(end)).unwrap_or(End::GaveUp);
+        let ends: Vec<ReplayEnd> = took_part().filter(|m| m.lost.is_none()).filter_map(|m| m.end).collect();
+        let end = ReplayEnd::ALL.into_iter().find(|end| ends.contains(end)).unwrap_or(ReplayEnd::GaveUp);
         let cpu = || took_part().map(|m| m.cpu);
-        let client = Client { cpu_seconds: cpu().sum(), busiest: cpu().fold(0.0, f64::max) };
-        let streams: Vec<Counted<'_>> = self.shared.iter().map(Shared::counted).collect();
+        let client = ReplayClient { cpu_seconds: cpu().sum(), busiest: cpu().fold(0.0, f64::max) };
+        let streams: Vec<CountedRequests<'_>> = self.shared.iter().map(Shared::counted).collect();
         let mut report = report::run(&streams, ns, end, client, watch.meter.as_ref());
         report["workers"] = took_part().map(row).collect();
         if let Some(notes) = report["notes"].as_array_mut() {
@@ -314,7 +316,7 @@ impl<'o> Coordinator<'o> {
 
     fn note(&self, at: usize, m: &Member) -> Option<String> {
         let why = m.lost.as_ref()?;
-        let dealt: u64 = self.seats.seat(at).dealt.iter().sum();
+        let dealt: u64 = self.dealt_workers.worker(at).dealt.iter().sum();
         let open = dealt.saturating_sub(m.done.iter().sum());
         Some(format!(
             "worker {} is lost ({why}): what it counted up to its last second is in the report, {open} requests that it was dealt are not",
@@ -323,18 +325,23 @@ impl<'o> Coordinator<'o> {
     }
 }
 
-impl Sender for Coordinator<'_> {
+impl RequestSender for Coordinator<'_> {
     fn refill(&mut self) -> Result<(), String> {
-        let generation = self.seats.renew(0);
-        for at in self.seats.living() {
-            self.seats.send(at, &Frame::of_stream(Kind::Refill, 0, generation));
+        let generation = self.dealt_workers.renew(0);
+        for at in self.dealt_workers.living() {
+            self.dealt_workers.send(at, &Frame::of_stream(ReplayFrameKind::Refill, 0, generation));
         }
         self.shared[0].told = self.dealer(&self.options.plan, 0, generation)?;
         Ok(())
     }
 
-    fn part(&mut self, pace: Pace, limits: &Limits, watch: &mut Watch) -> Result<(Value, End), String> {
-        self.seats.wait_served(0, FIRST);
+    fn part(
+        &mut self,
+        pace: ReplayPace,
+        limits: &ReplayLimits,
+        watch: &mut RunWatch,
+    ) -> Result<(Value, ReplayEnd), String> {
+        self.dealt_workers.wait_served(0, FIRST);
         if self.begin(pace, limits) == 0 {
             return Err("all workers are lost".into());
         }
@@ -346,7 +353,10 @@ impl Sender for Coordinator<'_> {
             if self.engine.rest(next.saturating_sub(begun.elapsed())).map_err(|e| strerror(&e))? {
                 interrupts += 1;
                 self.is_stopped = true;
-                self.seats.living().into_iter().for_each(|at| self.seats.send(at, &Frame::empty(Kind::Stop)));
+                self.dealt_workers
+                    .living()
+                    .into_iter()
+                    .for_each(|at| self.dealt_workers.send(at, &Frame::empty(ReplayFrameKind::Stop)));
                 until = Some(Instant::now() + if interrupts > 1 { Duration::ZERO } else { 3 * SECOND });
             }
             self.hear_all();
@@ -362,10 +372,10 @@ impl Sender for Coordinator<'_> {
         self.close_seconds(true);
         self.sum();
         let (report, end) = self.report(watch);
-        Ok((report, if interrupts > 0 && !end.is_unmeasured() { End::Interrupted } else { end }))
+        Ok((report, if interrupts > 0 && !end.is_unmeasured() { ReplayEnd::Interrupted } else { end }))
     }
 
-    fn stats(&self) -> &Stats {
+    fn stats(&self) -> &ReplayStats {
         &self.shared[0].stats
     }
 
@@ -396,7 +406,7 @@ impl Member {
     }
 
     fn begin(&mut self) {
-        self.stats = vec![Stats::new(0); MAX_STREAMS];
+        self.stats = vec![ReplayStats::new(0); MAX_STREAMS];
         (self.cpu, self.ns, self.end, self.second) = (0.0, 0, None, None);
         (self.is_asked, self.heard) = (true, Instant::now());
     }
@@ -407,7 +417,7 @@ impl Member {
 }
 
 impl Shared {
-    fn add_second(&mut self, at: u64, second: Second, times: &Times) {
+    fn add_second(&mut self, at: u64, second: ReplaySecond, times: &ReplayTimes) {
         let (sum, all) = self.open.entry(at).or_default();
         sum.answers = sum.answers.saturating_add(second.answers);
         sum.faults = sum.faults.saturating_add(second.faults);
@@ -415,8 +425,8 @@ impl Shared {
         all.add_all(times);
     }
 
-    fn counted(&self) -> Counted<'_> {
-        Counted { name: self.name, stats: &self.stats, told: &self.told, is_open: self.is_open }
+    fn counted(&self) -> CountedRequests<'_> {
+        CountedRequests { name: self.name, stats: &self.stats, told: &self.told, is_open: self.is_open }
     }
 }
 
@@ -431,19 +441,19 @@ fn row(m: &Member) -> Value {
         "rate": round(answers as f64 / seconds.max(1e-9), 3),
         "p99_ms": round(m.stats.first().map_or(0, |s| s.latency.percentile(99.0)) as f64 / 1e6, 3),
         "cpu_seconds": round(m.cpu, 3),
-        "end": m.end.map(End::word),
+        "end": m.end.map(ReplayEnd::word),
         "lost": m.lost,
     })
 }
 
 /// A worker's share of a pace: of a rate its part, begun so much later than the first worker's that all together are even.
-fn share(pace: Pace, i: usize, n: usize) -> (Pace, u64) {
+fn share(pace: ReplayPace, i: usize, n: usize) -> (ReplayPace, u64) {
     match pace {
-        Pace::Rate { rate, is_random } => {
+        ReplayPace::Rate { rate, is_random } => {
             let offset = if is_random { 0.0 } else { 1e9 / rate * i as f64 };
-            (Pace::Rate { rate: rate / n as f64, is_random }, offset as u64)
+            (ReplayPace::Rate { rate: rate / n as f64, is_random }, offset as u64)
         }
-        Pace::Closed { .. } | Pace::Log { .. } => (pace, 0),
+        ReplayPace::Closed { .. } | ReplayPace::Log { .. } => (pace, 0),
     }
 }
 
@@ -467,14 +477,14 @@ fn reach(name: &str, secret: &[u8]) -> std::io::Result<TcpStream> {
 fn listen(
     at: usize,
     stream: TcpStream,
-    seats: Arc<Seats>,
+    dealt_workers: Arc<DealtWorkers>,
     to: SyncSender<(usize, Heard)>,
     wake: impl Fn() + Send + 'static,
 ) -> std::io::Result<()> {
     let run = move || {
         let mut from = BufReader::new(stream);
         loop {
-            let heard = match Frame::read(&mut from, MAX_FRAME).and_then(|frame| word(at, &seats, &frame)) {
+            let heard = match Frame::read(&mut from, MAX_FRAME).and_then(|frame| word(at, &dealt_workers, &frame)) {
                 Ok(None) => continue,
                 Ok(Some(heard)) => heard,
                 Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Heard::Gone("it ended".into()),
@@ -482,7 +492,7 @@ fn listen(
             };
             let is_last = matches!(heard, Heard::Gone(_));
             if is_last {
-                seats.lose(at);
+                dealt_workers.lose(at);
             }
             if to.send((at, heard)).is_err() {
                 return;
@@ -497,18 +507,18 @@ fn listen(
 }
 
 /// The message in a worker's frame.
-fn word(at: usize, seats: &Seats, frame: &Frame) -> std::io::Result<Option<Heard>> {
+fn word(at: usize, dealt_workers: &DealtWorkers, frame: &Frame) -> std::io::Result<Option<Heard>> {
     match frame.kind {
-        Kind::Credit => {
+        ReplayFrameKind::Credit => {
             let (stream, generation) = frame.stream()?;
             if stream >= MAX_STREAMS {
                 return Err(super::wire::broken());
             }
-            seats.credit(at, stream, generation);
+            dealt_workers.credit(at, stream, generation);
             Ok(None)
         }
-        Kind::Tick => Ok(Some(Heard::Tick(frame.value()?))),
-        Kind::Report => Ok(Some(Heard::Report(frame.value()?))),
+        ReplayFrameKind::Tick => Ok(Some(Heard::Tick(frame.value()?))),
+        ReplayFrameKind::Report => Ok(Some(Heard::Report(frame.value()?))),
         _ => Err(super::wire::broken()),
     }
 }
@@ -519,11 +529,11 @@ mod tests {
 
     #[test]
     fn a_rate_is_divided_evenly() {
-        let rate = |rate| Pace::Rate { rate, is_random: false };
+        let rate = |rate| ReplayPace::Rate { rate, is_random: false };
         assert_eq!(share(rate(100.0), 0, 4), (rate(25.0), 0));
         assert_eq!(share(rate(100.0), 3, 4), (rate(25.0), 30_000_000));
-        let random = Pace::Rate { rate: 100.0, is_random: true };
-        assert_eq!(share(random, 3, 4), (Pace::Rate { rate: 25.0, is_random: true }, 0));
-        assert_eq!(share(Pace::Log { speed: 2.0 }, 3, 4), (Pace::Log { speed: 2.0 }, 0));
+        let random = ReplayPace::Rate { rate: 100.0, is_random: true };
+        assert_eq!(share(random, 3, 4), (ReplayPace::Rate { rate: 25.0, is_random: true }, 0));
+        assert_eq!(share(ReplayPace::Log { speed: 2.0 }, 3, 4), (ReplayPace::Log { speed: 2.0 }, 0));
     }
 }

@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::wire::{self, Frame, Kind};
+use super::wire::{self, Frame, ReplayFrameKind};
 use super::{AHEAD, MAX_STREAMS};
-use crate::reader::{Batch, PlannedRequest, ReaderReport, SentBatch};
-use crate::target::Addresses;
+use crate::reader::{PlannedRequest, ReaderReport, ReplayBatch, SentBatch};
+use crate::target::TargetAddresses;
 
 /// Requests and bytes that go to a worker at once.
 const HAND_REQUESTS: usize = 256;
@@ -20,7 +20,7 @@ const HAND_BYTES: usize = 64 << 10;
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Debug)]
-pub struct Seat {
+pub struct DealtWorker {
     pub is_alive: bool,
     /// Batches that it may be sent, of each stream.
     credits: [usize; MAX_STREAMS],
@@ -37,45 +37,45 @@ struct Line {
 }
 
 struct Inner {
-    seats: Vec<Seat>,
+    dealt_workers: Vec<DealtWorker>,
     generation: [u32; MAX_STREAMS],
 }
 
-pub struct Seats {
+pub struct DealtWorkers {
     inner: Mutex<Inner>,
     changed: Condvar,
     lines: Vec<Mutex<Line>>,
-    addresses: Addresses,
+    addresses: TargetAddresses,
 }
 
-impl Seats {
-    pub fn new(lines: Vec<TcpStream>, addresses: Addresses) -> Seats {
-        let seat = Seat {
+impl DealtWorkers {
+    pub fn new(lines: Vec<TcpStream>, addresses: TargetAddresses) -> DealtWorkers {
+        let worker = DealtWorker {
             is_alive: true,
             credits: [AHEAD; MAX_STREAMS],
             dealt: [0; MAX_STREAMS],
             is_served: [false; MAX_STREAMS],
         };
-        let inner = Inner { seats: vec![seat; lines.len()], generation: [0; MAX_STREAMS] };
+        let inner = Inner { dealt_workers: vec![worker; lines.len()], generation: [0; MAX_STREAMS] };
         let lines = lines.into_iter().map(|stream| Mutex::new(Line { stream, addresses: 0 })).collect();
-        Seats { inner: Mutex::new(inner), changed: Condvar::new(), lines, addresses }
+        DealtWorkers { inner: Mutex::new(inner), changed: Condvar::new(), lines, addresses }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn seat(&self, at: usize) -> Seat {
-        self.lock().seats[at].clone()
+    pub fn worker(&self, at: usize) -> DealtWorker {
+        self.lock().dealt_workers[at].clone()
     }
 
     pub fn living(&self) -> Vec<usize> {
-        self.lock().seats.iter().enumerate().filter(|(_, seat)| seat.is_alive).map(|(at, _)| at).collect()
+        self.lock().dealt_workers.iter().enumerate().filter(|(_, worker)| worker.is_alive).map(|(at, _)| at).collect()
     }
 
     /// Removes a worker that is gone; returns whether it was there.
     pub fn lose(&self, at: usize) -> bool {
-        let was = std::mem::replace(&mut self.lock().seats[at].is_alive, false);
+        let was = std::mem::replace(&mut self.lock().dealt_workers[at].is_alive, false);
         self.changed.notify_all();
         was
     }
@@ -84,7 +84,7 @@ impl Seats {
     pub fn credit(&self, at: usize, stream: usize, generation: u32) {
         let mut inner = self.lock();
         if inner.generation[stream] == generation {
-            let credits = &mut inner.seats[at].credits[stream];
+            let credits = &mut inner.dealt_workers[at].credits[stream];
             *credits = AHEAD.min(*credits + 1);
             self.changed.notify_all();
         }
@@ -94,8 +94,8 @@ impl Seats {
     pub fn renew(&self, stream: usize) -> u32 {
         let mut inner = self.lock();
         inner.generation[stream] += 1;
-        for seat in &mut inner.seats {
-            (seat.credits[stream], seat.is_served[stream]) = (AHEAD, false);
+        for worker in &mut inner.dealt_workers {
+            (worker.credits[stream], worker.is_served[stream]) = (AHEAD, false);
         }
         self.changed.notify_all();
         inner.generation[stream]
@@ -115,7 +115,8 @@ impl Seats {
     /// Waits until each worker has something to send, or so long.
     pub fn wait_served(&self, stream: usize, limit: Duration) {
         let inner = self.lock();
-        let waits = |inner: &mut Inner| inner.seats.iter().any(|seat| seat.is_alive && !seat.is_served[stream]);
+        let waits =
+            |inner: &mut Inner| inner.dealt_workers.iter().any(|worker| worker.is_alive && !worker.is_served[stream]);
         drop(self.changed.wait_timeout_while(inner, limit, waits));
     }
 
@@ -135,7 +136,7 @@ impl Seats {
             all[line.addresses..].iter().map(ToString::to_string).collect()
         };
         for address in new {
-            Frame::text(Kind::Address, &address).write(&mut line.stream)?;
+            Frame::text(ReplayFrameKind::Address, &address).write(&mut line.stream)?;
             line.addresses += 1;
         }
         Ok(())
@@ -153,7 +154,7 @@ enum Credit {
 pub struct Dealer {
     pub from: Receiver<SentBatch>,
     pub told: Arc<ReaderReport>,
-    pub seats: Arc<Seats>,
+    pub dealt_workers: Arc<DealtWorkers>,
     pub stream: usize,
     pub generation: u32,
     pub to: Vec<usize>,
@@ -165,7 +166,7 @@ pub struct Dealer {
 /// Requests that go to one worker next.
 struct Hand {
     at: usize,
-    batch: Batch,
+    batch: ReplayBatch,
     is_gone: bool,
 }
 
@@ -177,12 +178,12 @@ impl Hand {
 
 impl Dealer {
     pub fn run(self) {
-        let hand = |at: &usize| Hand { at: *at, batch: Batch::default(), is_gone: false };
+        let hand = |at: &usize| Hand { at: *at, batch: ReplayBatch::default(), is_gone: false };
         let mut hands: Vec<Hand> = self.to.iter().map(hand).collect();
         let _ = self.deal(&mut hands);
         for hand in &mut hands {
             let _ = self.flush(hand, true);
-            self.seats.send(hand.at, &Frame::of_stream(Kind::End, self.stream, self.generation));
+            self.dealt_workers.send(hand.at, &Frame::of_stream(ReplayFrameKind::End, self.stream, self.generation));
             self.served(hand.at);
         }
         self.told.is_over.store(true, Ordering::Relaxed);
@@ -257,7 +258,7 @@ impl Dealer {
             match self.take_credit(hand.at, hand.batch.asks.len() as u64) {
                 Credit::Taken => {
                     let batch = std::mem::take(&mut hand.batch);
-                    self.seats.send_batch(hand.at, &wire::batch(self.stream, self.generation, &batch));
+                    self.dealt_workers.send_batch(hand.at, &wire::batch(self.stream, self.generation, &batch));
                     self.served(hand.at);
                     return Some(());
                 }
@@ -276,39 +277,39 @@ impl Dealer {
 
     /// A worker that is gone was dealt what was meant for it: nobody else sends it.
     fn take_credit(&self, at: usize, requests: u64) -> Credit {
-        let mut inner = self.seats.lock();
+        let mut inner = self.dealt_workers.lock();
         if inner.generation[self.stream] != self.generation {
             return Credit::Over;
         }
-        let seat = &mut inner.seats[at];
-        if !seat.is_alive {
-            seat.dealt[self.stream] += requests;
+        let worker = &mut inner.dealt_workers[at];
+        if !worker.is_alive {
+            worker.dealt[self.stream] += requests;
             return Credit::Gone;
         }
-        if seat.credits[self.stream] == 0 {
+        if worker.credits[self.stream] == 0 {
             return Credit::NoneLeft;
         }
-        seat.credits[self.stream] -= 1;
-        seat.dealt[self.stream] += requests;
+        worker.credits[self.stream] -= 1;
+        worker.dealt[self.stream] += requests;
         Credit::Taken
     }
 
     fn served(&self, at: usize) {
-        let mut inner = self.seats.lock();
+        let mut inner = self.dealt_workers.lock();
         if inner.generation[self.stream] == self.generation {
-            inner.seats[at].is_served[self.stream] = true;
-            self.seats.changed.notify_all();
+            inner.dealt_workers[at].is_served[self.stream] = true;
+            self.dealt_workers.changed.notify_all();
         }
     }
 
     /// Waits until something changes; false when the source is read anew.
     fn wait(&self) -> bool {
-        let inner = self.seats.lock();
+        let inner = self.dealt_workers.lock();
         if inner.generation[self.stream] != self.generation {
             return false;
         }
         // Bounded, since a change may have come before the lock.
-        let inner = self.seats.changed.wait_timeout(inner, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        let inner = self.dealt_workers.changed.wait_timeout(inner, LOOK).unwrap_or_else(PoisonError::into_inner).0;
         inner.generation[self.stream] == self.generation
     }
 }
@@ -330,17 +331,17 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near: Vec<_> = (0..workers).map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap()).collect();
         let far: Vec<_> = (0..workers).map(|_| listener.accept().unwrap().0).collect();
-        let addresses = Addresses::default();
-        addresses.lock().unwrap().push(crate::target::Address::Unix("x".into()));
-        let seats = Arc::new(Seats::new(near, addresses));
+        let addresses = TargetAddresses::default();
+        addresses.lock().unwrap().push(crate::target::ReplayAddress::Unix("x".into()));
+        let dealt_workers = Arc::new(DealtWorkers::new(near, addresses));
         if let Some(at) = gone {
-            seats.lose(at);
+            dealt_workers.lose(at);
         }
         let (to, from) = sync_channel(1);
         let dealer = Dealer {
             from,
             told: Arc::default(),
-            seats: seats.clone(),
+            dealt_workers: dealt_workers.clone(),
             stream: 0,
             generation: 0,
             to: (0..workers).collect(),
@@ -354,12 +355,12 @@ mod tests {
                 .into_iter()
                 .enumerate()
                 .map(|(at, mut far)| {
-                    let seats = seats.clone();
+                    let dealt_workers = dealt_workers.clone();
                     scope.spawn(move || {
                         let mut dues = Vec::new();
                         while let Ok(frame) = Frame::read(&mut far, MAX_FRAME) {
                             match frame.kind {
-                                Kind::Batch => {
+                                ReplayFrameKind::Batch => {
                                     dues.extend(wire::read_batch(&frame, 1).unwrap().asks.iter().map(|ask| ask.due));
                                     if stuck != Some(at) {
                                         others.fetch_max(dues.len(), Ordering::SeqCst);
@@ -367,9 +368,9 @@ mod tests {
                                     while stuck == Some(at) && others.load(Ordering::SeqCst) < BUSY {
                                         std::thread::yield_now();
                                     }
-                                    seats.credit(at, 0, 0);
+                                    dealt_workers.credit(at, 0, 0);
                                 }
-                                Kind::End => break,
+                                ReplayFrameKind::End => break,
                                 _ => {}
                             }
                         }
@@ -379,7 +380,7 @@ mod tests {
                 .collect();
             scope.spawn(move || {
                 let ask = PlannedRequest { begin: 0, end: 0, address: 0, due: 0, is_head: false, is_safe: true };
-                let mut batch = Batch::default();
+                let mut batch = ReplayBatch::default();
                 for due in 0..n {
                     batch.push(b"x", PlannedRequest { due, ..ask });
                     if batch.asks.len() == 100 || due + 1 == n {
@@ -390,7 +391,7 @@ mod tests {
             dealer.run();
             // Those that are gone hear no end.
             gone.into_iter()
-                .for_each(|at| drop(seats.lines[at].lock().unwrap().stream.shutdown(std::net::Shutdown::Both)));
+                .for_each(|at| drop(dealt_workers.lines[at].lock().unwrap().stream.shutdown(std::net::Shutdown::Both)));
             ears.into_iter().map(|ear| ear.join().unwrap()).collect()
         })
     }

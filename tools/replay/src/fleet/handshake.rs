@@ -11,7 +11,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::wire::{Frame, Kind, MAX_STRANGER, PROTOCOL};
+use super::wire::{Frame, MAX_STRANGER, PROTOCOL, ReplayFrameKind};
 
 /// Longest time of greeting.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -92,11 +92,11 @@ pub fn by_worker(stream: &TcpStream, secret: &[u8], busy: impl FnOnce() -> Optio
     let mut to = stream;
     stream.set_write_timeout(Some(LIMIT))?;
     let worker = nonce()?;
-    Frame::json(Kind::Hello, &json!({"protocol": PROTOCOL, "nonce": worker})).write(&mut to)?;
+    Frame::json(ReplayFrameKind::Hello, &json!({"protocol": PROTOCOL, "nonce": worker})).write(&mut to)?;
     let frame = Frame::read(&mut from, MAX_STRANGER)?;
     let value = frame.value()?;
     let nonces = Nonces { worker, coordinator: value["nonce"].as_str().unwrap_or_default().to_owned() };
-    let why = if frame.kind != Kind::Proof || value["protocol"] != json!(PROTOCOL) {
+    let why = if frame.kind != ReplayFrameKind::Proof || value["protocol"] != json!(PROTOCOL) {
         Some("it speaks another version of the protocol".to_owned())
     } else if !is_proven(secret, Role::Coordinator, &nonces, &value) {
         Some("it has another secret (--secret)".to_owned())
@@ -104,10 +104,10 @@ pub fn by_worker(stream: &TcpStream, secret: &[u8], busy: impl FnOnce() -> Optio
         busy()
     };
     if let Some(why) = why {
-        Frame::text(Kind::No, &why).write(&mut to)?;
+        Frame::text(ReplayFrameKind::No, &why).write(&mut to)?;
         return Err(refused(&why));
     }
-    Frame::json(Kind::Welcome, &json!({"proof": proof(secret, Role::Worker, &nonces)})).write(&mut to)?;
+    Frame::json(ReplayFrameKind::Welcome, &json!({"proof": proof(secret, Role::Worker, &nonces)})).write(&mut to)?;
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(None)
 }
@@ -122,18 +122,18 @@ pub fn by_coordinator(stream: &TcpStream, secret: &[u8]) -> io::Result<()> {
     stream.set_write_timeout(Some(LIMIT))?;
     let frame = Frame::read(&mut from, MAX_STRANGER)?;
     let value = frame.value()?;
-    if frame.kind != Kind::Hello || value["protocol"] != json!(PROTOCOL) {
+    if frame.kind != ReplayFrameKind::Hello || value["protocol"] != json!(PROTOCOL) {
         return Err(refused("it speaks another version of the protocol"));
     }
     let nonces = Nonces { worker: value["nonce"].as_str().unwrap_or_default().to_owned(), coordinator: nonce()? };
     let own = proof(secret, Role::Coordinator, &nonces);
     let greeting = json!({"protocol": PROTOCOL, "nonce": nonces.coordinator, "proof": own});
-    Frame::json(Kind::Proof, &greeting).write(&mut to)?;
+    Frame::json(ReplayFrameKind::Proof, &greeting).write(&mut to)?;
     let frame = Frame::read(&mut from, MAX_STRANGER)?;
-    if frame.kind == Kind::No {
+    if frame.kind == ReplayFrameKind::No {
         return Err(refused(&String::from_utf8_lossy(&frame.payload)));
     }
-    if frame.kind != Kind::Welcome || !is_proven(secret, Role::Worker, &nonces, &frame.value()?) {
+    if frame.kind != ReplayFrameKind::Welcome || !is_proven(secret, Role::Worker, &nonces, &frame.value()?) {
         return Err(refused("it has another secret (--secret)"));
     }
     stream.set_read_timeout(None)?;

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use tls::{Spoken, Trust};
 
 use super::MAX_STREAMS;
-use crate::engine::Limits;
+use crate::engine::ReplayLimits;
 use crate::options::{MAX_CONNECTIONS, MAX_TOP};
-use crate::pace::Pace;
+use crate::pace::ReplayPace;
 use crate::stream::Keep;
 
 /// The longest time that is believed, in nanoseconds.
@@ -31,11 +31,11 @@ pub struct Open {
 }
 
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct OrderPart {
     /// Each stream's pace, and how much later than the others' its first request is due.
-    pub paces: Vec<(Pace, u64)>,
+    pub paces: Vec<(ReplayPace, u64)>,
     /// Limits of the part; addresses to come from are the worker's own.
-    pub limits: Limits,
+    pub limits: ReplayLimits,
 }
 
 impl Open {
@@ -80,30 +80,30 @@ impl Open {
     }
 }
 
-impl Part {
+impl OrderPart {
     pub fn json(&self) -> Value {
-        let pace = |(pace, offset): &(Pace, u64)| match pace {
-            Pace::Closed { from, to } => json!({"pace": "closed", "from": from, "to": to, "offset": offset}),
-            Pace::Rate { rate, is_random } => {
+        let pace = |(pace, offset): &(ReplayPace, u64)| match pace {
+            ReplayPace::Closed { from, to } => json!({"pace": "closed", "from": from, "to": to, "offset": offset}),
+            ReplayPace::Rate { rate, is_random } => {
                 json!({"pace": "rate", "rate": rate, "is_random": is_random, "offset": offset})
             }
-            Pace::Log { speed } => json!({"pace": "log", "speed": speed, "offset": offset}),
+            ReplayPace::Log { speed } => json!({"pace": "log", "speed": speed, "offset": offset}),
         };
         let l = &self.limits;
         json!({"paces": self.paces.iter().map(pace).collect::<Value>(), "duration": l.duration, "warmup": l.warmup,
             "timeout": l.timeout, "give_up": l.give_up, "spoken": l.spoken.alpn()})
     }
 
-    /// Parses what [`Part::json`] wrote, for so many streams. Addresses to come from and the TLS client are the
+    /// Parses what [`OrderPart::json`] wrote, for so many streams. Addresses to come from and the TLS client are the
     /// worker's own.
-    pub fn parse(value: &Value, streams: usize) -> Option<Part> {
+    pub fn parse(value: &Value, streams: usize) -> Option<OrderPart> {
         let ns = |value: &Value| number(value, MAX_NS);
         let positive = |value: &Value| value.as_f64().filter(|n| n.is_finite() && *n > 0.0);
         let pace = |p: &Value| {
             let pace = match p["pace"].as_str()? {
-                "closed" => Pace::Closed { from: ns(&p["from"])?, to: ns(&p["to"])? },
-                "rate" => Pace::Rate { rate: positive(&p["rate"])?, is_random: p["is_random"].as_bool()? },
-                "log" => Pace::Log { speed: positive(&p["speed"])? },
+                "closed" => ReplayPace::Closed { from: ns(&p["from"])?, to: ns(&p["to"])? },
+                "rate" => ReplayPace::Rate { rate: positive(&p["rate"])?, is_random: p["is_random"].as_bool()? },
+                "log" => ReplayPace::Log { speed: positive(&p["speed"])? },
                 _ => return None,
             };
             Some((pace, ns(&p["offset"])?))
@@ -116,7 +116,10 @@ impl Part {
         let paces: Vec<_> = value["paces"].as_array()?.iter().map(pace).collect::<Option<_>>()?;
         (paces.len() == streams).then_some(())?;
         let spoken = Spoken::parse(value["spoken"].as_str()?)?;
-        Some(Part { paces, limits: Limits { duration, warmup, timeout, give_up, bind: Vec::new(), tls: None, spoken } })
+        Some(OrderPart {
+            paces,
+            limits: ReplayLimits { duration, warmup, timeout, give_up, bind: Vec::new(), tls: None, spoken },
+        })
     }
 }
 
@@ -144,16 +147,18 @@ mod tests {
             assert_eq!(Open::parse(&open.json()), Some(open));
         }
         let limits =
-            Limits { duration: Some(5), warmup: 1, timeout: 2, give_up: 0, bind: Vec::new(), tls: None, spoken };
-        for pace in
-            [Pace::Closed { from: 1, to: 2 }, Pace::Rate { rate: 0.5, is_random: true }, Pace::Log { speed: 4.0 }]
-        {
-            let part = Part { paces: vec![(pace, 9)], limits: limits.clone() };
-            let got = Part::parse(&part.json(), 1).unwrap();
+            ReplayLimits { duration: Some(5), warmup: 1, timeout: 2, give_up: 0, bind: Vec::new(), tls: None, spoken };
+        for pace in [
+            ReplayPace::Closed { from: 1, to: 2 },
+            ReplayPace::Rate { rate: 0.5, is_random: true },
+            ReplayPace::Log { speed: 4.0 },
+        ] {
+            let part = OrderPart { paces: vec![(pace, 9)], limits: limits.clone() };
+            let got = OrderPart::parse(&part.json(), 1).unwrap();
             assert_eq!(got.paces, part.paces);
             assert_eq!((got.limits.duration, got.limits.warmup, got.limits.timeout), (Some(5), 1, 2));
             assert_eq!(got.limits.spoken, Spoken::Http3);
-            assert!(Part::parse(&part.json(), 2).is_none());
+            assert!(OrderPart::parse(&part.json(), 2).is_none());
         }
     }
 
@@ -187,8 +192,8 @@ mod tests {
             json!({"paces": [{"pace": "rate", "rate": n, "is_random": false, "offset": 0}],
             "duration": null, "warmup": 0, "timeout": 1, "give_up": 0, "spoken": "http/1.1"})
         };
-        assert!(Part::parse(&rate(json!(1)), 1).is_some());
-        assert!(Part::parse(&rate(json!(0)), 1).is_none());
-        assert!(Part::parse(&rate(json!("x")), 1).is_none());
+        assert!(OrderPart::parse(&rate(json!(1)), 1).is_some());
+        assert!(OrderPart::parse(&rate(json!(0)), 1).is_none());
+        assert!(OrderPart::parse(&rate(json!("x")), 1).is_none());
     }
 }

@@ -4,14 +4,14 @@
 use serde_json::{Value, json};
 
 use crate::answer::SIGNS;
-use crate::faults::Fault;
-use crate::stats::{Second, Stats, Times};
+use crate::faults::ReplayFault;
+use crate::stats::{ReplaySecond, ReplayStats, ReplayTimes};
 
 /// More than any run counts; sums of as many as there may be workers stay numbers.
 const MAX_COUNT: u64 = 1 << 48;
 const MAX_URL: usize = 1000;
 
-type Sum = (&'static str, fn(&mut Stats) -> &mut u64);
+type Sum = (&'static str, fn(&mut ReplayStats) -> &mut u64);
 
 const SUMS: [Sum; 11] = [
     ("sent", |s| &mut s.sent),
@@ -27,7 +27,7 @@ const SUMS: [Sum; 11] = [
     ("unsent", |s| &mut s.unsent),
 ];
 
-type Distribution = (&'static str, fn(&mut Stats) -> &mut Times);
+type Distribution = (&'static str, fn(&mut ReplayStats) -> &mut ReplayTimes);
 
 const DISTRIBUTIONS: [Distribution; 5] = [
     ("latency", |s| &mut s.latency),
@@ -37,12 +37,12 @@ const DISTRIBUTIONS: [Distribution; 5] = [
     ("handshake", |s| &mut s.handshake),
 ];
 
-type Text = (&'static str, fn(&mut Stats) -> &mut Option<String>);
+type Text = (&'static str, fn(&mut ReplayStats) -> &mut Option<String>);
 
 const TEXTS: [Text; 2] = [("agreed", |s| &mut s.agreed), ("tls_failure", |s| &mut s.tls_failure)];
 
 /// All that was counted; the second that runs is a part of it and stands by itself, too.
-pub fn encode(stats: &Stats, has_second: bool) -> Value {
+pub fn encode(stats: &ReplayStats, has_second: bool) -> Value {
     let mut s = stats.clone();
     let (second, times) = (*stats.current().0, stats.current().1.clone());
     s.latency.add_all(&times);
@@ -66,16 +66,16 @@ fn cut(url: &str) -> String {
     url.chars().take(MAX_URL).collect()
 }
 
-fn pairs(times: &Times) -> Value {
+fn pairs(times: &ReplayTimes) -> Value {
     let counts: Vec<u64> = times.iter().flat_map(|(ns, count)| [ns, count]).collect();
     json!([times.sum().to_string(), counts])
 }
 
 /// Reads what another process counted; `top`: so many of the slowest are kept. Also its second, if it has one.
-pub fn decode(value: &Value, top: usize) -> Option<(Stats, Option<(Second, Times)>)> {
+pub fn decode(value: &Value, top: usize) -> Option<(ReplayStats, Option<(ReplaySecond, ReplayTimes)>)> {
     let count = |value: &Value| value.as_u64().filter(|n| *n <= MAX_COUNT);
     let pair = |value: &Value| Some((count(&value[0])?, count(&value[1])?));
-    let mut s = Stats::new(top);
+    let mut s = ReplayStats::new(top);
     s.unfinished = count(&value["unfinished"])?;
     for (name, of) in SUMS {
         *of(&mut s) = count(&value[name])?;
@@ -90,7 +90,7 @@ pub fn decode(value: &Value, top: usize) -> Option<(Stats, Option<(Second, Times
         let (code, n) = pair(row)?;
         *s.status.get_mut(code as usize)? = n;
     }
-    for fault in Fault::ALL {
+    for fault in ReplayFault::ALL {
         s.faults[fault as usize] = count(&value["faults"][fault as usize])?;
     }
     for i in 0..SIGNS.len() {
@@ -104,14 +104,14 @@ pub fn decode(value: &Value, top: usize) -> Option<(Stats, Option<(Second, Times
         Value::Null => None,
         row => {
             let (answers, faults, hits) = (count(&row[0])?, count(&row[1])?, count(&row[2])?);
-            Some((Second { answers, faults, hits, ..Second::default() }, times(&row[3])?))
+            Some((ReplaySecond { answers, faults, hits, ..ReplaySecond::default() }, times(&row[3])?))
         }
     };
     Some((s, second))
 }
 
-fn times(value: &Value) -> Option<Times> {
-    let mut out = Times::default();
+fn times(value: &Value) -> Option<ReplayTimes> {
+    let mut out = ReplayTimes::default();
     for pair in value[1].as_array()?.chunks(2) {
         let (ns, count) = (pair[0].as_u64()?, pair.get(1)?.as_u64().filter(|n| *n <= MAX_COUNT)?);
         out.add_many(ns, count);
@@ -120,7 +120,7 @@ fn times(value: &Value) -> Option<Times> {
     Some(out)
 }
 
-pub fn add(to: &mut Stats, from: &Stats) {
+pub fn add(to: &mut ReplayStats, from: &ReplayStats) {
     let mut from = from.clone();
     for (_, of) in SUMS {
         *of(to) = of(to).saturating_add(*of(&mut from));
@@ -146,26 +146,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::answer::Answer;
-    use crate::report::{self, Counted};
+    use crate::answer::ReplayAnswer;
+    use crate::report::{self, CountedRequests};
 
-    fn counted(answers: &[(u64, u16, bool)]) -> Stats {
-        let mut stats = Stats::new(3);
+    fn counted(answers: &[(u64, u16, bool)]) -> ReplayStats {
+        let mut stats = ReplayStats::new(3);
         for (i, (ns, status, is_hit)) in answers.iter().enumerate() {
             let verdicts = [None, None, Some(*is_hit), None];
-            let answer = Answer { status: *status, verdicts, keeps: true, body_bytes: 7 };
+            let answer = ReplayAnswer { status: *status, verdicts, keeps: true, body_bytes: 7 };
             stats.sent += 1;
             stats.answer(&answer, *ns, ns / 2, || format!("/{i}"));
             stats.late.add(ns / 3);
         }
-        stats.fault(Fault::Reset);
+        stats.fault(ReplayFault::Reset);
         stats
     }
 
-    fn shown(stats: &Stats) -> Value {
+    fn shown(stats: &ReplayStats) -> Value {
         let told = crate::reader::ReaderReport::default();
-        let streams = [Counted { name: "x", stats, told: &told, is_open: true }];
-        report::run(&streams, 1_000_000_000, crate::engine::End::Done, report::Client::default(), None)
+        let streams = [CountedRequests { name: "x", stats, told: &told, is_open: true }];
+        report::run(&streams, 1_000_000_000, crate::engine::ReplayEnd::Done, report::ReplayClient::default(), None)
     }
 
     proptest! {
@@ -173,7 +173,7 @@ mod tests {
         #[test]
         fn parts_add_up(answers in proptest::collection::vec((1_000u64..10_000_000_000, 100u16..600, any::<bool>()), 0..60), at in 0usize..60) {
             let at = at.min(answers.len());
-            let mut sum = Stats::new(3);
+            let mut sum = ReplayStats::new(3);
             for part in [&answers[..at], &answers[at..]] {
                 let stats = counted(part);
                 let (got, second) = decode(&encode(&stats, true), 3).unwrap();
@@ -182,7 +182,7 @@ mod tests {
                 add(&mut sum, &got);
             }
             let mut whole = counted(&answers);
-            whole.fault(Fault::Reset);
+            whole.fault(ReplayFault::Reset);
             whole.settle();
             let (mut a, mut b) = (shown(&sum), shown(&whole));
             // Which URL is where among equals may differ: they are numbered by part.

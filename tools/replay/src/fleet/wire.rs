@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 
 use serde_json::Value;
 
-use crate::reader::{Batch, PlannedRequest};
+use crate::reader::{PlannedRequest, ReplayBatch};
 
 /// Version of the protocol; both ends must have the same.
 pub const PROTOCOL: u64 = 2;
@@ -14,7 +14,7 @@ pub const MAX_STRANGER: usize = 1 << 10;
 pub const MAX_FRAME: usize = 16 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ReplayFrameKind {
     Hello,
     /// A coordinator shows that it knows the secret.
     Proof,
@@ -39,44 +39,44 @@ pub enum Kind {
     Report,
 }
 
-const LETTERS: [(Kind, u8); 14] = [
-    (Kind::Hello, b'H'),
-    (Kind::Proof, b'K'),
-    (Kind::Welcome, b'W'),
-    (Kind::No, b'N'),
-    (Kind::Open, b'O'),
-    (Kind::Refill, b'F'),
-    (Kind::Address, b'A'),
-    (Kind::Batch, b'B'),
-    (Kind::End, b'E'),
-    (Kind::Part, b'P'),
-    (Kind::Stop, b'S'),
-    (Kind::Credit, b'C'),
-    (Kind::Tick, b'T'),
-    (Kind::Report, b'R'),
+const LETTERS: [(ReplayFrameKind, u8); 14] = [
+    (ReplayFrameKind::Hello, b'H'),
+    (ReplayFrameKind::Proof, b'K'),
+    (ReplayFrameKind::Welcome, b'W'),
+    (ReplayFrameKind::No, b'N'),
+    (ReplayFrameKind::Open, b'O'),
+    (ReplayFrameKind::Refill, b'F'),
+    (ReplayFrameKind::Address, b'A'),
+    (ReplayFrameKind::Batch, b'B'),
+    (ReplayFrameKind::End, b'E'),
+    (ReplayFrameKind::Part, b'P'),
+    (ReplayFrameKind::Stop, b'S'),
+    (ReplayFrameKind::Credit, b'C'),
+    (ReplayFrameKind::Tick, b'T'),
+    (ReplayFrameKind::Report, b'R'),
 ];
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
-    pub kind: Kind,
+    pub kind: ReplayFrameKind,
     pub payload: Vec<u8>,
 }
 
 impl Frame {
-    pub fn empty(kind: Kind) -> Frame {
+    pub fn empty(kind: ReplayFrameKind) -> Frame {
         Frame { kind, payload: Vec::new() }
     }
 
-    pub fn json(kind: Kind, value: &Value) -> Frame {
+    pub fn json(kind: ReplayFrameKind, value: &Value) -> Frame {
         Frame { kind, payload: value.to_string().into_bytes() }
     }
 
-    pub fn text(kind: Kind, text: &str) -> Frame {
+    pub fn text(kind: ReplayFrameKind, text: &str) -> Frame {
         Frame { kind, payload: text.as_bytes().to_vec() }
     }
 
     /// One that speaks of a stream in its present generation.
-    pub fn of_stream(kind: Kind, stream: usize, generation: u32) -> Frame {
+    pub fn of_stream(kind: ReplayFrameKind, stream: usize, generation: u32) -> Frame {
         let mut payload = vec![stream as u8];
         payload.extend_from_slice(&generation.to_be_bytes());
         Frame { kind, payload }
@@ -130,8 +130,8 @@ pub fn broken() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "what comes is not of this protocol")
 }
 
-pub fn batch(stream: usize, generation: u32, batch: &Batch) -> Frame {
-    let mut frame = Frame::of_stream(Kind::Batch, stream, generation);
+pub fn batch(stream: usize, generation: u32, batch: &ReplayBatch) -> Frame {
+    let mut frame = Frame::of_stream(ReplayFrameKind::Batch, stream, generation);
     let out = &mut frame.payload;
     out.extend_from_slice(&(batch.asks.len() as u32).to_be_bytes());
     for ask in &batch.asks {
@@ -148,7 +148,7 @@ pub fn batch(stream: usize, generation: u32, batch: &Batch) -> Frame {
 ///
 /// # Errors
 /// The frame holds no batch.
-pub fn read_batch(frame: &Frame, addresses: usize) -> io::Result<Batch> {
+pub fn read_batch(frame: &Frame, addresses: usize) -> io::Result<ReplayBatch> {
     let mut fields = Fields(&frame.payload);
     fields.array::<5>()?;
     let count = fields.u32()? as usize;
@@ -172,7 +172,7 @@ pub fn read_batch(frame: &Frame, addresses: usize) -> io::Result<Batch> {
     if fields.0.len() != at as usize {
         return Err(broken());
     }
-    Ok(Batch { bytes: fields.0.to_vec(), asks })
+    Ok(ReplayBatch { bytes: fields.0.to_vec(), asks })
 }
 
 struct Fields<'a>(&'a [u8]);
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn what_is_too_long_or_cut_is_refused() {
         let mut bytes = Vec::new();
-        Frame::text(Kind::No, "0123456789").write(&mut bytes).unwrap();
+        Frame::text(ReplayFrameKind::No, "0123456789").write(&mut bytes).unwrap();
         assert!(Frame::read(&mut &bytes[..], 9).is_err());
         assert!(Frame::read(&mut &bytes[..12], 99).is_err());
         bytes[0] = b'x';
@@ -222,7 +222,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_batch_comes_as_it_went(heads in proptest::collection::vec((any::<Vec<u8>>(), 0u32..5, any::<u64>(), any::<bool>(), any::<bool>()), 0..20), generation: u32) {
-            let mut sent = Batch::default();
+            let mut sent = ReplayBatch::default();
             for (head, address, due, is_head, is_safe) in &heads {
                 let (address, due, is_head, is_safe) = (*address, *due, *is_head, *is_safe);
                 sent.push(head, PlannedRequest { begin: 0, end: 0, address, due, is_head, is_safe });
@@ -238,7 +238,7 @@ mod tests {
         #[test]
         fn no_bytes_can_hurt(bytes: Vec<u8>, payload: Vec<u8>) {
             let _ = Frame::read(&mut &bytes[..], MAX_FRAME);
-            let _ = read_batch(&Frame { kind: Kind::Batch, payload }, 3);
+            let _ = read_batch(&Frame { kind: ReplayFrameKind::Batch, payload }, 3);
         }
     }
 }

@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 use tls::Trust;
 use toolkit::print;
 
-use super::orders::{Open, Part};
-use super::wire::{self, Frame, Kind, MAX_FRAME};
+use super::orders::{Open, OrderPart};
+use super::wire::{self, Frame, MAX_FRAME, ReplayFrameKind};
 use super::{AHEAD, handshake, prepare, tally};
-use crate::engine::{End, Engine};
+use crate::engine::{ReplayEnd, ReplayEngine};
 use crate::reader::{ReaderReport, SentBatch};
 use crate::server;
-use crate::stream::Stream;
-use crate::target::{Address, Addresses, MAX_ADDRESSES};
+use crate::stream::ReplayStream;
+use crate::target::{MAX_ADDRESSES, ReplayAddress, TargetAddresses};
 
 /// Frames that wait to be written: credits for all that may be under way, and some seconds' figures.
 const MAX_WAITING: usize = 4 * AHEAD;
@@ -50,12 +50,12 @@ const ENDING: Duration = Duration::from_secs(2);
 
 /// The place of the one coordinator that a worker serves at a time.
 #[derive(Default)]
-struct Seat {
+struct CoordinatorSlot {
     is_taken: Mutex<bool>,
     was_left: Condvar,
 }
 
-impl Seat {
+impl CoordinatorSlot {
     /// Takes the place, for which it waits up to [`ENDING`]; false if somebody else keeps it.
     fn take(&self) -> bool {
         let is_taken = self.is_taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,13 +77,13 @@ impl Seat {
 pub fn serve(o: &Serve) -> Result<i32, String> {
     let failed = |e: std::io::Error| format!("{}: {}", o.address, strerror(&e));
     let listener = TcpListener::bind(o.address).map_err(failed)?;
-    let mut engine = Engine::new(Addresses::default()).map_err(failed)?;
+    let mut engine = ReplayEngine::new(TargetAddresses::default()).map_err(failed)?;
     print::out(format_args!(
         "lacquer replay: waiting for a coordinator at {}\n",
         listener.local_addr().map_err(failed)?
     ));
-    let (seat, (to, sessions)) = (Arc::new(Seat::default()), sync_channel(1));
-    let (taking, secret, wake) = (seat.clone(), o.secret.clone(), engine.waker());
+    let (slot, (to, sessions)) = (Arc::new(CoordinatorSlot::default()), sync_channel(1));
+    let (taking, secret, wake) = (slot.clone(), o.secret.clone(), engine.waker());
     std::thread::Builder::new()
         .name("replay-greeter".into())
         .spawn(move || {
@@ -126,8 +126,8 @@ pub fn serve(o: &Serve) -> Result<i32, String> {
         print::err(format_args!("lacquer replay: {peer}: a run begins\n"));
         let ended = session(&mut engine, o, stream);
         // Its connections end with it.
-        engine.renew(Addresses::default());
-        seat.leave();
+        engine.renew(TargetAddresses::default());
+        slot.leave();
         let text = ended.as_ref().err().map_or("the run is over".to_owned(), strerror);
         print::err(format_args!("lacquer replay: {peer}: {text}\n"));
         if matches!(ended, Ok(true)) {
@@ -137,8 +137,8 @@ pub fn serve(o: &Serve) -> Result<i32, String> {
 }
 
 /// One coordinator's run; true after Ctrl-C here.
-fn session(engine: &mut Engine, o: &Serve, stream: TcpStream) -> std::io::Result<bool> {
-    let addresses = Addresses::default();
+fn session(engine: &mut ReplayEngine, o: &Serve, stream: TcpStream) -> std::io::Result<bool> {
+    let addresses = TargetAddresses::default();
     engine.renew(addresses.clone());
     let (out, frames) = sync_channel::<Frame>(MAX_WAITING);
     let (orders_in, orders) = sync_channel(MAX_ORDERS);
@@ -182,7 +182,7 @@ struct Feed {
 /// The reading thread's side of a worker.
 struct Inbox {
     feeds: Vec<Feed>,
-    addresses: Addresses,
+    addresses: TargetAddresses,
     orders: SyncSender<Order>,
     wake: Box<dyn Fn() + Send>,
     stop: Box<dyn Fn() + Send>,
@@ -198,7 +198,7 @@ impl Inbox {
 
     fn take(&mut self, frame: &Frame) -> std::io::Result<()> {
         match frame.kind {
-            Kind::Open if self.feeds.is_empty() => {
+            ReplayFrameKind::Open if self.feeds.is_empty() => {
                 let open = Open::parse(&frame.value()?).ok_or_else(wire::broken)?;
                 let ends = open.streams.iter().map(|_| self.feed(0)).collect::<Vec<_>>();
                 let ends = ends.into_iter().map(|(feed, end)| {
@@ -208,16 +208,16 @@ impl Inbox {
                 let order = Order::Open(open, ends.collect());
                 self.hand_on(order)
             }
-            Kind::Refill => {
+            ReplayFrameKind::Refill => {
                 let (stream, generation) = frame.stream()?;
                 let (feed, (from, told, generation)) = self.feed(generation);
                 *self.feeds.get_mut(stream).filter(|_| stream == 0).ok_or_else(wire::broken)? = feed;
                 self.hand_on(Order::Refill(from, told, generation))
             }
-            Kind::Part => self.hand_on(Order::Part(frame.value()?)),
-            Kind::Address => self.address(frame),
-            Kind::Batch => self.batch(frame),
-            Kind::End => {
+            ReplayFrameKind::Part => self.hand_on(Order::Part(frame.value()?)),
+            ReplayFrameKind::Address => self.address(frame),
+            ReplayFrameKind::Batch => self.batch(frame),
+            ReplayFrameKind::End => {
                 let (stream, generation) = frame.stream()?;
                 let feed = self.feeds.get_mut(stream).ok_or_else(wire::broken)?;
                 if feed.generation == generation {
@@ -226,7 +226,7 @@ impl Inbox {
                 }
                 Ok(())
             }
-            Kind::Stop => {
+            ReplayFrameKind::Stop => {
                 (self.stop)();
                 Ok(())
             }
@@ -249,7 +249,7 @@ impl Inbox {
     fn address(&self, frame: &Frame) -> std::io::Result<()> {
         let text = std::str::from_utf8(&frame.payload).map_err(|_| wire::broken())?;
         // The coordinator has looked names up.
-        let address = Address::from_shown(text).ok_or_else(wire::broken)?;
+        let address = ReplayAddress::from_shown(text).ok_or_else(wire::broken)?;
         let mut all = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         // A coordinator looks up that many, and has those of its options.
         if all.len() >= 2 * MAX_ADDRESSES {
@@ -280,17 +280,17 @@ impl Inbox {
 /// The main thread's side of a worker.
 struct Session<'a> {
     out: SyncSender<Frame>,
-    streams: Vec<Stream>,
+    streams: Vec<ReplayStream>,
     /// Requests of each stream that were begun in earlier parts.
     before: Vec<u64>,
     bind: &'a [IpAddr],
-    tls: Option<Arc<tls::Client>>,
+    tls: Option<Arc<tls::TlsClient>>,
     cpu: f64,
 }
 
 impl Session<'_> {
     /// Does what it is told until the coordinator leaves; true after Ctrl-C.
-    fn run(&mut self, engine: &mut Engine, orders: &Receiver<Order>) -> std::io::Result<bool> {
+    fn run(&mut self, engine: &mut ReplayEngine, orders: &Receiver<Order>) -> std::io::Result<bool> {
         loop {
             let order = match orders.try_recv() {
                 Ok(order) => order,
@@ -311,9 +311,9 @@ impl Session<'_> {
                     stream.on_taken = Some(credits);
                 }
                 Order::Part(value) => {
-                    let mut part = Part::parse(&value, self.streams.len()).ok_or_else(wire::broken)?;
+                    let mut part = OrderPart::parse(&value, self.streams.len()).ok_or_else(wire::broken)?;
                     (part.limits.bind, part.limits.tls) = (self.bind.to_vec(), self.tls.clone());
-                    if matches!(self.part(engine, &part)?, End::Interrupted | End::InterruptedInWarmup)
+                    if matches!(self.part(engine, &part)?, ReplayEnd::Interrupted | ReplayEnd::InterruptedInWarmup)
                         && engine.was_interrupted()
                     {
                         return Ok(true);
@@ -329,8 +329,8 @@ impl Session<'_> {
         // As many as may be: refused, it goes on with fewer.
         let _ = sys::limits::raise_open_files(2 * connections as u64 + 64);
         for (i, (spec, (from, told, generation))) in open.streams.iter().zip(feeds).enumerate() {
-            let pace = crate::pace::Pace::Closed { from: 0, to: 0 };
-            let mut stream = Stream::new(&spec.name, from, told, pace, spec.connections, open.top);
+            let pace = crate::pace::ReplayPace::Closed { from: 0, to: 0 };
+            let mut stream = ReplayStream::new(&spec.name, from, told, pace, spec.connections, open.top);
             (stream.keep, stream.is_beside) = (spec.keep, spec.is_beside);
             stream.seed(open.seed.wrapping_add(i as u64));
             stream.on_taken = Some(self.credits(i, generation));
@@ -344,18 +344,18 @@ impl Session<'_> {
         let out = self.out.clone();
         Box::new(move || {
             // It doesn't fit only if the coordinator doesn't read: then the connection ends before long.
-            let _ = out.try_send(Frame::of_stream(Kind::Credit, stream, generation));
+            let _ = out.try_send(Frame::of_stream(ReplayFrameKind::Credit, stream, generation));
         })
     }
 
-    fn part(&mut self, engine: &mut Engine, part: &Part) -> std::io::Result<End> {
+    fn part(&mut self, engine: &mut ReplayEngine, part: &OrderPart) -> std::io::Result<ReplayEnd> {
         for (stream, (pace, offset)) in self.streams.iter_mut().zip(&part.paces) {
             (stream.pace, stream.offset) = (*pace, *offset);
         }
         self.cpu = server::own_cpu_seconds();
         let (mut is_warm, warmup) = (part.limits.warmup == 0, part.limits.warmup);
         let (out, before, cpu) = (&self.out, &self.before, &mut self.cpu);
-        let mut tick = |passed: u64, streams: &[Stream]| {
+        let mut tick = |passed: u64, streams: &[ReplayStream]| {
             if !is_warm && passed > warmup {
                 is_warm = true;
                 *cpu = server::own_cpu_seconds();
@@ -365,7 +365,7 @@ impl Session<'_> {
             if is_warm {
                 figures["second"] = json!((passed - warmup + 500_000_000) / 1_000_000_000);
             }
-            let _ = out.try_send(Frame::json(Kind::Tick, &figures));
+            let _ = out.try_send(Frame::json(ReplayFrameKind::Tick, &figures));
         };
         let (ns, end) = engine.run(&mut self.streams, &part.limits, &mut tick)?;
         let mut figures = figures(&self.streams, &self.before, self.cpu, false);
@@ -373,14 +373,15 @@ impl Session<'_> {
         for (before, stream) in self.before.iter_mut().zip(&self.streams) {
             *before += stream.begun;
         }
-        let _ = self.out.send(Frame::json(Kind::Report, &figures));
+        let _ = self.out.send(Frame::json(ReplayFrameKind::Report, &figures));
         Ok(end)
     }
 }
 
 /// Figures so far; `done` is how many of the requests that it was dealt are over, in all parts.
-fn figures(streams: &[Stream], before: &[u64], cpu: f64, has_second: bool) -> Value {
-    let done = |(stream, before): (&Stream, &u64)| before + stream.begun - (stream.active as u64).min(stream.begun);
+fn figures(streams: &[ReplayStream], before: &[u64], cpu: f64, has_second: bool) -> Value {
+    let done =
+        |(stream, before): (&ReplayStream, &u64)| before + stream.begun - (stream.active as u64).min(stream.begun);
     json!({
         "cpu": server::own_cpu_seconds() - cpu,
         "done": streams.iter().zip(before).map(done).collect::<Vec<_>>(),

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The answer on a request's stream as its bytes come in: heads, body, trailers. What QUIC has to say of the stream is somebody else's.
 
-use http3::stream::{Reader, Step};
-use http3::{Limits, head};
+use http3::stream::{FrameReader, StreamStep};
+use http3::{Http3Limits, head};
 
-use crate::answer::{Answer, signs};
-use crate::faults::Fault;
-use crate::h2::Heads;
+use crate::answer::{ReplayAnswer, signs};
+use crate::faults::ReplayFault;
+use crate::h2::HeadBuffers;
 
 /// The longest field section, and the longest field.
 const SECTION_BYTES: usize = 256 << 10;
 
 #[derive(Debug)]
-pub struct Response {
-    reader: Reader,
-    answer: Answer,
+pub struct ReplayHttp3Response {
+    reader: FrameReader,
+    answer: ReplayAnswer,
     /// The beginning of a frame, or of a section, that isn't whole.
     held: Vec<u8>,
     length: Option<u64>,
@@ -22,11 +22,11 @@ pub struct Response {
     has_head: bool,
 }
 
-impl Response {
-    pub fn new() -> Response {
-        Response {
-            reader: Reader::response(SECTION_BYTES),
-            answer: Answer::default(),
+impl ReplayHttp3Response {
+    pub fn new() -> ReplayHttp3Response {
+        ReplayHttp3Response {
+            reader: FrameReader::response(SECTION_BYTES),
+            answer: ReplayAnswer::default(),
             held: Vec::new(),
             length: None,
             has_begun: false,
@@ -38,7 +38,7 @@ impl Response {
         self.has_begun
     }
 
-    pub fn take(&mut self, bytes: &[u8], heads: &mut Heads) -> Result<(), Fault> {
+    pub fn take(&mut self, bytes: &[u8], heads: &mut HeadBuffers) -> Result<(), ReplayFault> {
         self.has_begun |= !bytes.is_empty();
         if self.held.is_empty() {
             let used = self.run(bytes, heads)?;
@@ -57,74 +57,74 @@ impl Response {
     ///
     /// # Errors
     /// The answer isn't whole.
-    pub fn end(&self, to_head: bool) -> Result<Answer, Fault> {
+    pub fn end(&self, to_head: bool) -> Result<ReplayAnswer, ReplayFault> {
         if self.reader.end(self.held.len()).is_err() || !self.has_head {
-            return Err(Fault::Truncated);
+            return Err(ReplayFault::Truncated);
         }
         let is_bare = to_head || matches!(self.answer.status, 204 | 304);
         match self.length {
-            Some(length) if length != self.answer.body_bytes && !is_bare => Err(Fault::BadBody),
-            Some(_) | None => Ok(Answer { keeps: true, ..self.answer }),
+            Some(length) if length != self.answer.body_bytes && !is_bare => Err(ReplayFault::BadBody),
+            Some(_) | None => Ok(ReplayAnswer { keeps: true, ..self.answer }),
         }
     }
 
     /// The fault if the server resets the stream, which isn't the connection's end.
-    pub fn reset(&mut self) -> Fault {
+    pub fn reset(&mut self) -> ReplayFault {
         // An answer, if no good one: the request isn't sent again.
         self.has_begun = true;
-        if self.has_head { Fault::Truncated } else { Fault::Reset }
+        if self.has_head { ReplayFault::Truncated } else { ReplayFault::Reset }
     }
 
-    fn run(&mut self, input: &[u8], heads: &mut Heads) -> Result<usize, Fault> {
+    fn run(&mut self, input: &[u8], heads: &mut HeadBuffers) -> Result<usize, ReplayFault> {
         let mut at = 0;
         loop {
             let rest = &input[at..];
             match self.reader.step(rest).map_err(|_| self.broken())? {
-                Step::Fields(range) => {
+                StreamStep::Fields(range) => {
                     self.section(&rest[range.clone()], heads)?;
                     at += range.end;
                 }
-                Step::Data(range) => {
+                StreamStep::Data(range) => {
                     self.answer.body_bytes += range.len() as u64;
                     at += range.end;
                 }
-                Step::More(done) => return Ok(at + done),
+                StreamStep::More(done) => return Ok(at + done),
             }
         }
     }
 
-    fn section(&mut self, section: &[u8], heads: &mut Heads) -> Result<(), Fault> {
-        let limits = Limits { section_bytes: SECTION_BYTES, line_bytes: SECTION_BYTES };
-        let Heads { answer: fields, sections: scratch, .. } = heads;
+    fn section(&mut self, section: &[u8], heads: &mut HeadBuffers) -> Result<(), ReplayFault> {
+        let limits = Http3Limits { section_bytes: SECTION_BYTES, line_bytes: SECTION_BYTES };
+        let HeadBuffers { answer: fields, sections: scratch, .. } = heads;
         if self.has_head {
-            return head::read_trailers(section, &limits, scratch, fields).map_err(|_| Fault::BadBody);
+            return head::read_trailers(section, &limits, scratch, fields).map_err(|_| ReplayFault::BadBody);
         }
-        let said = head::read_response(section, &limits, scratch, fields).map_err(|_| Fault::BadHead)?;
+        let said = head::read_response(section, &limits, scratch, fields).map_err(|_| ReplayFault::BadHead)?;
         if fields.status() < 200 {
             self.reader.was_interim();
             return Ok(());
         }
         self.has_head = true;
         self.length = said.content_length;
-        self.answer = Answer { status: fields.status(), verdicts: signs(fields).0, ..Answer::default() };
+        self.answer = ReplayAnswer { status: fields.status(), verdicts: signs(fields).0, ..ReplayAnswer::default() };
         Ok(())
     }
 
-    fn broken(&self) -> Fault {
-        if self.has_head { Fault::BadBody } else { Fault::BadHead }
+    fn broken(&self) -> ReplayFault {
+        if self.has_head { ReplayFault::BadBody } else { ReplayFault::BadHead }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use http3::frame::{Header, Kind};
+    use http3::frame::{Http3FrameHeader, Http3FrameType};
     use message::Head;
 
     use super::*;
 
-    fn frame(kind: Kind, payload: &[u8]) -> Vec<u8> {
+    fn frame(kind: Http3FrameType, payload: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        Header::write(kind, payload.len() as u64, &mut out);
+        Http3FrameHeader::write(kind, payload.len() as u64, &mut out);
         [out, payload.to_vec()].concat()
     }
 
@@ -139,7 +139,7 @@ mod tests {
     fn check(pieces: &[Vec<u8>], to_head: bool, want: &str) {
         let bytes = pieces.concat();
         for step in [1, 3, 7, 1000] {
-            let (mut message, mut heads) = (Response::new(), Heads::default());
+            let (mut message, mut heads) = (ReplayHttp3Response::new(), HeadBuffers::default());
             let taken = bytes.chunks(step).try_for_each(|piece| message.take(piece, &mut heads));
             let got = match taken.and_then(|()| message.end(to_head)) {
                 Ok(answer) => format!("{} {} {:?}", answer.status, answer.body_bytes, answer.verdicts[3]),
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn answers_are_whole_or_say_what_is_wrong() {
-        let data = |bytes: &[u8]| frame(Kind::Data, bytes);
+        let data = |bytes: &[u8]| frame(Http3FrameType::Data, bytes);
         let good = || head(200, &["Age: 7", "Content-Length: 5"]);
         check(&[good(), data(b"abc"), data(b"de")], false, "200 5 Some(true)");
         check(&[head(103, &["Link: a"]), good(), data(b"abcde")], false, "200 5 Some(true)");
@@ -161,7 +161,7 @@ mod tests {
         check(&[good()], false, "BadBody");
         check(&[good(), data(b"abcdef")], false, "BadBody");
         check(&[good(), data(b"abcde")[..4].to_vec()], false, "Truncated");
-        check(&[good(), frame(Kind::Settings, b"")], false, "BadBody");
+        check(&[good(), frame(Http3FrameType::Settings, b"")], false, "BadBody");
         check(&[data(b"abc")], false, "BadHead");
         check(&[head(103, &[])], false, "Truncated");
         check(&[], false, "Truncated");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Facts about a connection, with quinn-proto's server as the other end: datagrams go from hand to hand, and time is a number.
 
-use http3::frame::{Header, Kind};
+use http3::frame::{Http3FrameHeader, Http3FrameType};
 use quinn_proto::ServerConfig;
-use testkit_tls::{NAME, World};
+use testkit_tls::{NAME, TlsWorld};
 use tls::Trust;
 
 use super::*;
@@ -19,7 +19,7 @@ type Script<'a> = &'a mut dyn FnMut(&mut Connection, StreamId);
 
 struct Pair {
     client: Http3,
-    heads: Heads,
+    heads: HeadBuffers,
     server: Endpoint,
     accepted: Option<(ConnectionHandle, Connection)>,
     epoch: Instant,
@@ -31,9 +31,9 @@ struct Pair {
     retries: bool,
 }
 
-fn frame(kind: Kind, payload: &[u8]) -> Vec<u8> {
+fn frame(kind: Http3FrameType, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    Header::write(kind, payload.len() as u64, &mut out);
+    Http3FrameHeader::write(kind, payload.len() as u64, &mut out);
     [out, payload.to_vec()].concat()
 }
 
@@ -44,15 +44,15 @@ fn status(status: u16) -> Vec<u8> {
 }
 
 impl Pair {
-    fn new(world: &World, trust: &Trust, name: &str) -> Pair {
+    fn new(world: &TlsWorld, trust: &Trust, name: &str) -> Pair {
         let epoch = Instant::now();
-        let config = Config::new(trust.client().unwrap(), epoch).unwrap();
+        let config = ReplayHttp3Config::new(trust.client().unwrap(), epoch).unwrap();
         let client = Http3::new(&config, SERVER.into(), name, 0).unwrap();
         let server = ServerConfig::with_crypto(world.make_quic_server(http3::ALPN));
         let server = Endpoint::new(Arc::new(EndpointConfig::default()), Some(Arc::new(server)), false, None);
         Pair {
             client,
-            heads: Heads::default(),
+            heads: HeadBuffers::default(),
             server,
             accepted: None,
             epoch,
@@ -63,7 +63,7 @@ impl Pair {
         }
     }
 
-    fn trusting(world: &World) -> Pair {
+    fn trusting(world: &TlsWorld) -> Pair {
         let trust = Trust { authorities: Some(world.roots_pem()), spoken: tls::Spoken::Http3, ..Trust::default() };
         Pair::new(world, &trust, NAME)
     }
@@ -126,7 +126,7 @@ impl Pair {
         }
     }
 
-    fn ask(&mut self, request: &[u8], script: Script<'_>) -> Result<Answer, Fault> {
+    fn ask(&mut self, request: &[u8], script: Script<'_>) -> Result<ReplayAnswer, ReplayFault> {
         let is_head = request.starts_with(b"HEAD");
         self.client.begin(request, is_head, &mut self.heads, self.now)?;
         for _ in 0..STEPS {
@@ -144,7 +144,7 @@ impl Pair {
     }
 }
 
-fn shown(result: Result<Answer, Fault>) -> String {
+fn shown(result: Result<ReplayAnswer, ReplayFault>) -> String {
     match result {
         Ok(answer) => format!("{} {}{}", answer.status, answer.body_bytes, if answer.keeps { " keeps" } else { "" }),
         Err(fault) => format!("{fault:?}"),
@@ -169,10 +169,11 @@ fn control(quic: &mut Connection, more: &[u8]) {
 #[test]
 fn requests_follow_each_other_over_a_connection() {
     for loss in [0, 4, 8] {
-        let mut pair = Pair::trusting(&World::new());
+        let mut pair = Pair::trusting(&TlsWorld::new());
         pair.loss = loss;
         let body = vec![b'x'; 1000];
-        let answer = [status(103), status(200), frame(Kind::Data, &body), frame(Kind::Data, b"y")].concat();
+        let answer =
+            [status(103), status(200), frame(Http3FrameType::Data, &body), frame(Http3FrameType::Data, b"y")].concat();
         for _ in 0..3 {
             let got = pair.ask(GET, &mut |quic, stream| say(quic, stream, &answer));
             assert_eq!(shown(got), "200 1001 keeps", "one in {loss} lost");
@@ -184,14 +185,16 @@ fn requests_follow_each_other_over_a_connection() {
 
 #[test]
 fn what_a_server_does_to_a_request_is_told() {
-    let world = World::new();
+    let world = TlsWorld::new();
     let check = |want: &str, script: Script<'_>| assert_eq!(shown(Pair::trusting(&world).ask(GET, script)), want);
-    let code = |code: Code| VarInt::from_u32(code.number());
-    check("Closed", &mut |quic, stream| quic.send_stream(stream).reset(code(Code::RequestRejected)).unwrap());
-    check("Reset", &mut |quic, stream| quic.send_stream(stream).reset(code(Code::Internal)).unwrap());
+    let code = |code: Http3ErrorCode| VarInt::from_u32(code.number());
+    check("Closed", &mut |quic, stream| quic.send_stream(stream).reset(code(Http3ErrorCode::RequestRejected)).unwrap());
+    check("Reset", &mut |quic, stream| quic.send_stream(stream).reset(code(Http3ErrorCode::Internal)).unwrap());
     check("Truncated", &mut |quic, stream| say(quic, stream, b"HTTP/1.1 200 OK\r\n\r\n"));
     check("Truncated", &mut |quic, stream| say(quic, stream, b""));
-    check("BadBody", &mut |quic, stream| say(quic, stream, &[status(200), frame(Kind::Settings, b"")].concat()));
+    check("BadBody", &mut |quic, stream| {
+        say(quic, stream, &[status(200), frame(Http3FrameType::Settings, b"")].concat())
+    });
     check("Closed", &mut |quic, _| control(quic, &[7, 1, 0]));
     check("200 0", &mut |quic, stream| {
         control(quic, &[7, 1, 4]);
@@ -199,12 +202,12 @@ fn what_a_server_does_to_a_request_is_told() {
     });
     check("BadHead", &mut |quic, _| control(quic, &[4, 0]));
     let epoch = Instant::now();
-    check("Closed", &mut |quic, _| quic.close(epoch, code(Code::NoError), Default::default()));
+    check("Closed", &mut |quic, _| quic.close(epoch, code(Http3ErrorCode::NoError), Default::default()));
 }
 
 #[test]
 fn who_cannot_be_believed_gets_no_request() {
-    let (world, other) = (World::new(), World::new());
+    let (world, other) = (TlsWorld::new(), TlsWorld::new());
     let stranger = Trust { authorities: Some(other.roots_pem()), spoken: tls::Spoken::Http3, ..Trust::default() };
     let known = Trust { authorities: Some(world.roots_pem()), ..stranger.clone() };
     let blind = Trust { authorities: None, is_blind: true, ..stranger.clone() };
@@ -223,7 +226,7 @@ fn who_cannot_be_believed_gets_no_request() {
 
 #[test]
 fn who_is_asked_to_retry_does_so() {
-    let mut pair = Pair::trusting(&World::new());
+    let mut pair = Pair::trusting(&TlsWorld::new());
     pair.retries = true;
     let got = pair.ask(GET, &mut |quic, stream| say(quic, stream, &status(200)));
     assert_eq!(shown(got), "200 0 keeps");
@@ -231,7 +234,7 @@ fn who_is_asked_to_retry_does_so() {
 
 #[test]
 fn who_parts_says_so() {
-    let mut pair = Pair::trusting(&World::new());
+    let mut pair = Pair::trusting(&TlsWorld::new());
     pair.ask(GET, &mut |quic, stream| say(quic, stream, &status(200))).unwrap();
     pair.client.close();
     pair.carry_to_server();
@@ -240,7 +243,7 @@ fn who_parts_says_so() {
 
 #[test]
 fn sessions_are_taken_up_again() {
-    let world = World::new();
+    let world = TlsWorld::new();
     let trust = Trust { authorities: Some(world.roots_pem()), spoken: tls::Spoken::Http3, ..Trust::default() };
     let mut pair = Pair::new(&world, &trust, NAME);
     let mut answer = |quic: &mut Connection, stream| say(quic, stream, &status(204));

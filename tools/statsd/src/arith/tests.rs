@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn plan(percents: &[f64]) -> Plan {
-    Plan { thresholds: percents.iter().map(|p| Threshold::new(*p)).collect(), ..Plan::default() }
+fn plan(percents: &[f64]) -> PercentilePlan {
+    PercentilePlan { thresholds: percents.iter().map(|p| Threshold::new(*p)).collect(), ..PercentilePlan::default() }
 }
 
 fn show(figures: &Figures) -> String {
@@ -16,13 +16,13 @@ fn show(figures: &Figures) -> String {
     all.join(" ")
 }
 
-fn check(plan: &Plan, values: &[f64], expected: &str) {
+fn check(plan: &PercentilePlan, values: &[f64], expected: &str) {
     let got = figures(plan, b"render.time", values, values.len() as f64, 10.0);
     assert_eq!(show(&got), expected);
 }
 
-fn only(plan: Plan, names: &[&str]) -> Plan {
-    Plan { only: names.iter().map(|n| (*n).to_owned()).collect(), ..plan }
+fn only(plan: PercentilePlan, names: &[&str]) -> PercentilePlan {
+    PercentilePlan { only: names.iter().map(|n| (*n).to_owned()).collect(), ..plan }
 }
 
 #[test]
@@ -50,12 +50,14 @@ fn thresholds() {
 
 #[test]
 fn histograms() {
-    let histogram = |metric: &str, bins: &[f64]| Histogram {
+    let histogram = |metric: &str, bins: &[f64]| BucketHistogram {
         metric: metric.into(),
-        bins: bins.iter().map(|b| Histogram::bin(*b)).collect(),
+        bins: bins.iter().map(|b| BucketHistogram::bin(*b)).collect(),
     };
     let values = [0.5, 1.0, 5.0, 50.0];
-    let with = |list: Vec<Histogram>| only(Plan { histograms: list, ..Plan::default() }, &["histogram"]);
+    let with = |list: Vec<BucketHistogram>| {
+        only(PercentilePlan { histograms: list, ..PercentilePlan::default() }, &["histogram"])
+    };
     let inf = f64::INFINITY;
     check(&with(vec![histogram("", &[1.0, 2.5, inf])]), &values, "bin_1=1 bin_2_5=1 bin_inf=2");
     check(&with(vec![histogram("render", &[1.0])]), &values, "bin_1=1");

@@ -12,17 +12,17 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-use super::graphite::{Names, Points, SendStats};
+use super::graphite::{GraphiteNames, Points, SendStats};
 use crate::clock;
 use crate::config::{Carbon, Graphite};
-use crate::log::{Level, Logger};
+use crate::log::{Logger, StatsdLevel};
 
 /// Time limit of connecting, and of each step of sending.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub struct Sender {
-    names: Names,
+pub struct CarbonSender {
+    names: GraphiteNames,
     host: String,
     port: u16,
     carbon: Carbon,
@@ -56,11 +56,17 @@ impl Queue {
     }
 }
 
-impl Sender {
+impl CarbonSender {
     /// Nothing is sent yet. None when no host is configured: then points go nowhere.
-    pub fn new(config: &Graphite, names: Names, started: u64, debug: bool, logger: Rc<Logger>) -> Option<Rc<Sender>> {
+    pub fn new(
+        config: &Graphite,
+        names: GraphiteNames,
+        started: u64,
+        debug: bool,
+        logger: Rc<Logger>,
+    ) -> Option<Rc<CarbonSender>> {
         let host = config.host.clone()?;
-        Some(Rc::new(Sender {
+        Some(Rc::new(CarbonSender {
             names,
             host,
             port: config.port,
@@ -85,7 +91,7 @@ impl Sender {
     }
 
     /// Gives what waits to another sender, which takes this one's place.
-    pub fn hand_over(&self, to: &Sender) {
+    pub fn hand_over(&self, to: &CarbonSender) {
         let mut queue = self.queue.borrow_mut();
         queue.bytes = 0;
         for points in std::mem::take(&mut queue.waiting) {
@@ -99,7 +105,7 @@ impl Sender {
     }
 
     /// Sends whenever there is something; never ends.
-    pub async fn run(self: Rc<Sender>) {
+    pub async fn run(self: Rc<CarbonSender>) {
         loop {
             self.wake.notified().await;
             let mut batch = {
@@ -190,7 +196,7 @@ impl Sender {
         drop(queue);
         if self.debug || first_failure {
             let text = format!("graphite {}:{}: {error}; its points wait", self.host, self.port);
-            self.logger.log(Level::Warning, &text);
+            self.logger.log(StatsdLevel::Warning, &text);
         }
     }
 }

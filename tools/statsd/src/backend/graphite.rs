@@ -77,7 +77,7 @@ pub struct SendStats {
 
 /// First parts of all names, put together once.
 #[derive(Clone, Debug)]
-pub struct Names {
+pub struct GraphiteNames {
     config: Graphite,
     prefix: String,
     counters: Vec<u8>,
@@ -87,15 +87,15 @@ pub struct Names {
     global: Vec<u8>,
 }
 
-impl Names {
+impl GraphiteNames {
     /// `prefix` is that of the server's own metrics.
-    pub fn new(config: &Graphite, prefix: &str) -> Names {
+    pub fn new(config: &Graphite, prefix: &str) -> GraphiteNames {
         let dotted = |parts: &[&str]| parts.iter().flat_map(|part| [part.as_bytes(), b"."].concat()).collect();
         let under = |part: &str| -> Vec<u8> {
             dotted(&[config.global.as_str(), part].into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>())
         };
         let legacy = config.legacy;
-        Names {
+        GraphiteNames {
             config: config.clone(),
             prefix: prefix.to_owned(),
             counters: if legacy { dotted(&["stats"]) } else { under(&config.counter) },
@@ -157,7 +157,7 @@ impl Names {
 }
 
 struct Sink<'a> {
-    names: &'a Names,
+    names: &'a GraphiteNames,
     points: &'a mut Points,
     name: Vec<u8>,
     timestamp: u64,

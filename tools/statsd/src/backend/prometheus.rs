@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::number;
-use crate::store::{Snapshot, Store};
-use crate::table::{Name, Table};
+use crate::store::{MetricStore, Snapshot};
+use crate::table::{StatName, StatsdTable};
 
 /// Totals of all flushes, kept because a flush forgets them.
 #[derive(Debug, Default)]
-pub struct Totals {
-    counters: Table<f64>,
-    timers: Table<TimerTotal>,
-    sets: Table<usize>,
+pub struct PrometheusTotals {
+    counters: StatsdTable<f64>,
+    timers: StatsdTable<TimerTotal>,
+    sets: StatsdTable<usize>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ struct TimerTotal {
     quantiles: Vec<(f64, f64)>,
 }
 
-fn slot<'a, T: Default>(table: &'a mut Table<T>, name: &Name, limit: usize) -> Option<&'a mut T> {
+fn slot<'a, T: Default>(table: &'a mut StatsdTable<T>, name: &StatName, limit: usize) -> Option<&'a mut T> {
     let at = match table.find(name) {
         Some(at) => at,
         None if table.len() < limit => table.insert(Arc::clone(name), T::default()),
@@ -34,7 +34,7 @@ fn slot<'a, T: Default>(table: &'a mut Table<T>, name: &Name, limit: usize) -> O
     Some(table.at(at))
 }
 
-impl Totals {
+impl PrometheusTotals {
     /// Adds a flush. At most `limit` names of a kind are kept.
     pub fn add(&mut self, flush: &Snapshot, limit: usize) {
         for (name, sum, _) in &flush.counters {
@@ -59,10 +59,10 @@ impl Totals {
     }
 }
 
-impl Totals {
+impl PrometheusTotals {
     /// All metrics as lines of type, name and value with tabs between them: counters since the start, gauges now, timers
     /// as their number of events and their sum.
-    pub fn lines(&self, store: &Store) -> Vec<u8> {
+    pub fn lines(&self, store: &MetricStore) -> Vec<u8> {
         let mut all: BTreeMap<(u8, Vec<u8>), f64> = BTreeMap::new();
         let mut add = |kind: u8, name: &[u8], tail: &str, value: f64| {
             *all.entry((kind, [name, tail.as_bytes()].concat())).or_insert(0.0) += value;
@@ -117,12 +117,12 @@ type Family = BTreeMap<(&'static str, String), f64>;
 
 /// A page in the making: each name once, with all its lines.
 #[derive(Debug, Default)]
-pub struct Page {
+pub struct PrometheusPage {
     families: BTreeMap<String, (Option<Kind>, Family)>,
 }
 
-impl Page {
-    pub fn fill(&mut self, store: &Store, totals: &Totals) {
+impl PrometheusPage {
+    pub fn fill(&mut self, store: &MetricStore, totals: &PrometheusTotals) {
         for (name, total) in totals.counters.iter() {
             self.add(Kind::Counter, name, "", None, *total);
         }
@@ -155,8 +155,9 @@ impl Page {
     fn add(&mut self, kind: Kind, name: &[u8], tail: &'static str, quantile: Option<f64>, value: f64) {
         let (stem, labels) = split(name, quantile);
         // A name of two kinds: the later kinds say so in the name.
-        let taken =
-            |page: &Page, name: &str| page.families.get(name).is_some_and(|(k, _)| k.is_some_and(|k| k != kind));
+        let taken = |page: &PrometheusPage, name: &str| {
+            page.families.get(name).is_some_and(|(k, _)| k.is_some_and(|k| k != kind))
+        };
         let mut full = stem;
         while taken(self, &full) {
             full.push_str(match kind {

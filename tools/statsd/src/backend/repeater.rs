@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use crate::config::Repeater as Config;
+use crate::config::RepeaterConfig as Config;
 
 /// The most bytes that wait for one TCP target.
 const BUFFER_BYTES: usize = 8 << 20;

@@ -13,75 +13,77 @@ pub const FILE_BYTES: usize = 1 << 20;
 
 /// A value. Members keep their order; of two with one name the last counts.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum ScriptValue {
     /// `null`, `undefined`, or what isn't there.
     Null,
     Bool(bool),
     Number(f64),
     Text(String),
-    List(Vec<Value>),
-    Object(Vec<(String, Value)>),
+    List(Vec<ScriptValue>),
+    Object(Vec<(String, ScriptValue)>),
 }
 
-impl Value {
-    pub fn get(&self, name: &str) -> &Value {
+impl ScriptValue {
+    pub fn get(&self, name: &str) -> &ScriptValue {
         match self {
-            Value::Object(members) => members.iter().find(|(n, _)| n == name).map_or(&Value::Null, |(_, v)| v),
-            _ => &Value::Null,
+            ScriptValue::Object(members) => {
+                members.iter().find(|(n, _)| n == name).map_or(&ScriptValue::Null, |(_, v)| v)
+            }
+            _ => &ScriptValue::Null,
         }
     }
 
     /// True if JavaScript takes it for true.
     pub fn truthy(&self) -> bool {
         match self {
-            Value::Null => false,
-            Value::Bool(b) => *b,
-            Value::Number(n) => *n != 0.0 && !n.is_nan(),
-            Value::Text(text) => !text.is_empty(),
-            Value::List(_) | Value::Object(_) => true,
+            ScriptValue::Null => false,
+            ScriptValue::Bool(b) => *b,
+            ScriptValue::Number(n) => *n != 0.0 && !n.is_nan(),
+            ScriptValue::Text(text) => !text.is_empty(),
+            ScriptValue::List(_) | ScriptValue::Object(_) => true,
         }
     }
 
     /// The text of JavaScript's `String(value)`.
     pub fn show(&self) -> String {
         match self {
-            Value::Null => "null".to_owned(),
-            Value::Bool(b) => b.to_string(),
-            Value::Number(n) => crate::number::show(*n),
-            Value::Text(text) => text.clone(),
-            Value::List(list) => {
-                let items = list.iter().map(|v| if *v == Value::Null { String::new() } else { v.show() });
+            ScriptValue::Null => "null".to_owned(),
+            ScriptValue::Bool(b) => b.to_string(),
+            ScriptValue::Number(n) => crate::number::show(*n),
+            ScriptValue::Text(text) => text.clone(),
+            ScriptValue::List(list) => {
+                let items = list.iter().map(|v| if *v == ScriptValue::Null { String::new() } else { v.show() });
                 items.collect::<Vec<_>>().join(",")
             }
-            Value::Object(_) => "[object Object]".to_owned(),
+            ScriptValue::Object(_) => "[object Object]".to_owned(),
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScriptError {
+pub struct StatsdScriptError {
     pub line: usize,
     /// From 1, in bytes.
     pub column: usize,
     pub reason: String,
 }
 
-impl fmt::Display for ScriptError {
+impl fmt::Display for StatsdScriptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {} column {}: {}", self.line, self.column, self.reason)
     }
 }
 
-impl std::error::Error for ScriptError {}
+impl std::error::Error for StatsdScriptError {}
 
 /// Surroundings that a file may ask for.
-pub trait World {
+pub trait ScriptWorld {
     fn host_name(&self) -> String;
     fn variable(&self, name: &str) -> Option<String>;
 }
 
 /// A file's value, and whether it had `#` comments (only the Perl port has them).
-pub fn read(text: &str, world: &dyn World) -> Result<(Value, bool), ScriptError> {
+pub fn read(text: &str, world: &dyn ScriptWorld) -> Result<(ScriptValue, bool), StatsdScriptError> {
     let mut reader = Reader { text: text.as_bytes(), at: 0, depth: 0, hashes: false, world };
     if text.starts_with('\u{feff}') {
         reader.at = 3;
@@ -102,10 +104,10 @@ struct Reader<'a> {
     at: usize,
     depth: usize,
     hashes: bool,
-    world: &'a dyn World,
+    world: &'a dyn ScriptWorld,
 }
 
-type Read<T> = Result<T, ScriptError>;
+type Read<T> = Result<T, StatsdScriptError>;
 
 impl Reader<'_> {
     fn peek(&self) -> Option<u8> {
@@ -129,7 +131,7 @@ impl Reader<'_> {
         if self.eat(b) { Ok(()) } else { Err(self.error(&format!("expected `{}`", b as char))) }
     }
 
-    fn error(&self, reason: &str) -> ScriptError {
+    fn error(&self, reason: &str) -> StatsdScriptError {
         let before = &self.text[..self.at.min(self.text.len())];
         let line = before.iter().filter(|b| **b == b'\n').count() + 1;
         let column = before.iter().rev().take_while(|b| **b != b'\n').count() + 1;
@@ -138,7 +140,7 @@ impl Reader<'_> {
             Some(b) if b.is_ascii_graphic() => format!(", found `{}`", b as char),
             Some(_) => String::new(),
         };
-        ScriptError { line, column, reason: format!("{reason}{found}") }
+        StatsdScriptError { line, column, reason: format!("{reason}{found}") }
     }
 
     /// White space and comments.
@@ -167,7 +169,7 @@ impl Reader<'_> {
     }
 
     /// `a + b || c`
-    fn expression(&mut self) -> Read<Value> {
+    fn expression(&mut self) -> Read<ScriptValue> {
         self.depth += 1;
         if self.depth > DEPTH {
             return Err(self.error("this is nested too deeply"));
@@ -187,7 +189,7 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    fn sum(&mut self) -> Read<Value> {
+    fn sum(&mut self) -> Read<ScriptValue> {
         let mut value = self.primary()?;
         loop {
             self.space()?;
@@ -196,19 +198,19 @@ impl Reader<'_> {
             }
             let other = self.primary()?;
             value = match (value, other) {
-                (Value::Number(a), Value::Number(b)) => Value::Number(a + b),
+                (ScriptValue::Number(a), ScriptValue::Number(b)) => ScriptValue::Number(a + b),
                 (a, b) => {
                     let text = a.show() + &b.show();
                     if text.len() > FILE_BYTES {
                         return Err(self.error("this text is too long"));
                     }
-                    Value::Text(text)
+                    ScriptValue::Text(text)
                 }
             };
         }
     }
 
-    fn primary(&mut self) -> Read<Value> {
+    fn primary(&mut self) -> Read<ScriptValue> {
         self.space()?;
         match self.peek() {
             Some(b'{') => self.object(),
@@ -219,20 +221,20 @@ impl Reader<'_> {
                 self.expect(b')')?;
                 Ok(value)
             }
-            Some(quote @ (b'"' | b'\'' | b'`')) => Ok(Value::Text(self.quoted(quote)?)),
+            Some(quote @ (b'"' | b'\'' | b'`')) => Ok(ScriptValue::Text(self.quoted(quote)?)),
             Some(b'-' | b'+' | b'.' | b'0'..=b'9') => self.number(),
             Some(b) if is_name_start(b) => self.word(),
             _ => Err(self.error("expected a value")),
         }
     }
 
-    fn object(&mut self) -> Read<Value> {
+    fn object(&mut self) -> Read<ScriptValue> {
         self.at += 1;
-        let mut members: Vec<(String, Value)> = Vec::new();
+        let mut members: Vec<(String, ScriptValue)> = Vec::new();
         loop {
             self.space()?;
             if self.eat(b'}') {
-                return Ok(Value::Object(members));
+                return Ok(ScriptValue::Object(members));
             }
             let name = self.member_name()?;
             self.expect(b':')?;
@@ -264,13 +266,13 @@ impl Reader<'_> {
         String::from_utf8_lossy(&rest[..end]).into_owned()
     }
 
-    fn list(&mut self) -> Read<Value> {
+    fn list(&mut self) -> Read<ScriptValue> {
         self.at += 1;
         let mut items = Vec::new();
         loop {
             self.space()?;
             if self.eat(b']') {
-                return Ok(Value::List(items));
+                return Ok(ScriptValue::List(items));
             }
             items.push(self.expression()?);
             self.space()?;
@@ -280,7 +282,7 @@ impl Reader<'_> {
         }
     }
 
-    fn number(&mut self) -> Read<Value> {
+    fn number(&mut self) -> Read<ScriptValue> {
         let start = self.at;
         let negative = self.peek() == Some(b'-');
         if negative || self.peek() == Some(b'+') {
@@ -299,7 +301,7 @@ impl Reader<'_> {
             self.at += 1;
         }
         match crate::number::parse(&self.text[from..self.at]) {
-            Some(n) if self.at > from => Ok(Value::Number(if negative { -n } else { n })),
+            Some(n) if self.at > from => Ok(ScriptValue::Number(if negative { -n } else { n })),
             _ => {
                 self.at = start;
                 Err(self.error("this is no number"))
@@ -366,15 +368,15 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn word(&mut self) -> Read<Value> {
+    fn word(&mut self) -> Read<ScriptValue> {
         let start = self.at;
         let name = self.name();
         match name.as_str() {
-            "true" => Ok(Value::Bool(true)),
-            "false" => Ok(Value::Bool(false)),
-            "null" | "undefined" => Ok(Value::Null),
-            "NaN" => Ok(Value::Number(f64::NAN)),
-            "Infinity" => Ok(Value::Number(f64::INFINITY)),
+            "true" => Ok(ScriptValue::Bool(true)),
+            "false" => Ok(ScriptValue::Bool(false)),
+            "null" | "undefined" => Ok(ScriptValue::Null),
+            "NaN" => Ok(ScriptValue::Number(f64::NAN)),
+            "Infinity" => Ok(ScriptValue::Number(f64::INFINITY)),
             "require" => {
                 if self.call_of_os()? {
                     let host = self.world.host_name();
@@ -387,7 +389,7 @@ impl Reader<'_> {
                 let variable = self.name();
                 match self.world.variable(&variable) {
                     Some(text) => self.methods(text),
-                    None => Ok(Value::Null),
+                    None => Ok(ScriptValue::Null),
                 }
             }
             _ => {
@@ -426,11 +428,11 @@ impl Reader<'_> {
     }
 
     /// `.split('.')[0]` and the other ways to shorten a host's name.
-    fn methods(&mut self, mut text: String) -> Read<Value> {
+    fn methods(&mut self, mut text: String) -> Read<ScriptValue> {
         loop {
             self.space()?;
             if !self.eat(b'.') {
-                return Ok(Value::Text(text));
+                return Ok(ScriptValue::Text(text));
             }
             let at = self.at;
             let name = self.name();
@@ -457,7 +459,7 @@ impl Reader<'_> {
         if self.eat(b'[') {
             let index = self.number()?;
             self.expect(b']')?;
-            let Value::Number(index) = index else { return Ok(String::new()) };
+            let ScriptValue::Number(index) = index else { return Ok(String::new()) };
             return Ok(parts.get(index as usize).copied().unwrap_or_default().to_owned());
         }
         if self.eat_text(".shift()") {
@@ -493,7 +495,7 @@ mod tests {
 
     struct Position;
 
-    impl World for Position {
+    impl ScriptWorld for Position {
         fn host_name(&self) -> String {
             "web1.example.com".to_owned()
         }
@@ -511,11 +513,11 @@ mod tests {
         assert_eq!(got, expected, "{text}");
     }
 
-    fn plain(value: &Value) -> String {
+    fn plain(value: &ScriptValue) -> String {
         match value {
-            Value::Text(text) => format!("{text:?}"),
-            Value::List(list) => format!("[{}]", list.iter().map(plain).collect::<Vec<_>>().join(" ")),
-            Value::Object(all) => {
+            ScriptValue::Text(text) => format!("{text:?}"),
+            ScriptValue::List(list) => format!("[{}]", list.iter().map(plain).collect::<Vec<_>>().join(" ")),
+            ScriptValue::Object(all) => {
                 format!("{{{}}}", all.iter().map(|(n, v)| format!("{n}:{}", plain(v))).collect::<Vec<_>>().join(" "))
             }
             other => other.show(),

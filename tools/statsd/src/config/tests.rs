@@ -5,7 +5,7 @@ use super::*;
 
 struct Nowhere;
 
-impl World for Nowhere {
+impl ScriptWorld for Nowhere {
     fn host_name(&self) -> String {
         "h.example".to_owned()
     }
@@ -15,9 +15,9 @@ impl World for Nowhere {
     }
 }
 
-fn config(text: &str) -> Result<Config, String> {
+fn config(text: &str) -> Result<StatsdConfig, String> {
     let (value, hashes) = script::read(text, &Nowhere).map_err(|e| e.to_string())?;
-    Config::from_value(value, hashes).map_err(|e| e.to_string())
+    StatsdConfig::from_value(value, hashes).map_err(|e| e.to_string())
 }
 
 fn refused(text: &str, reason: &str) {
@@ -27,10 +27,10 @@ fn refused(text: &str, reason: &str) {
 #[test]
 fn defaults() {
     let c = config("{}").unwrap();
-    assert_eq!(c.inputs, [Input::Udp { address: String::new(), port: 8125, v6: false }]);
+    assert_eq!(c.inputs, [InputConfig::Udp { address: String::new(), port: 8125, v6: false }]);
     assert_eq!(c.management, Some((String::new(), 8126)));
-    assert_eq!((c.flush_interval_ms, c.prefix.as_str(), c.dialect), (10_000.0, "statsd", Dialect::Node));
-    assert_eq!(c.backends, [Backend::Graphite]);
+    assert_eq!((c.flush_interval_ms, c.prefix.as_str(), c.dialect), (10_000.0, "statsd", StatsdDialect::Node));
+    assert_eq!(c.backends, [BackendConfig::Graphite]);
     assert_eq!((c.graphite.port, c.graphite.legacy, c.graphite.host), (2003, true, None));
     assert_eq!(c.plan.thresholds, [Threshold::new(90.0)]);
     assert_eq!(c.delete, Delete::default());
@@ -58,12 +58,12 @@ fn the_field_reports_files() {
     "level" : "LOG_WARN",
   }
 }"#;
-    for (text, dialect) in [(node, Dialect::Node), (perl, Dialect::Perl)] {
+    for (text, dialect) in [(node, StatsdDialect::Node), (perl, StatsdDialect::Perl)] {
         let c = config(text).unwrap();
         assert_eq!(c.dialect, dialect);
-        assert_eq!(c.backends, [Backend::Graphite, Backend::Console]);
+        assert_eq!(c.backends, [BackendConfig::Graphite, BackendConfig::Console]);
         assert_eq!(c.graphite.host.as_deref(), Some("graphite.localdomain"));
-        assert_eq!(c.inputs, [Input::Udp { address: "0.0.0.0".to_owned(), port: 8125, v6: false }]);
+        assert_eq!(c.inputs, [InputConfig::Udp { address: "0.0.0.0".to_owned(), port: 8125, v6: false }]);
     }
 }
 
@@ -86,7 +86,7 @@ fn servers_and_suffix() {
     )
     .unwrap();
     assert_eq!(c.inputs.len(), 3);
-    assert_eq!(c.inputs[2], Input::Unix { path: "/run/s".into(), mode: Some(0o660) });
+    assert_eq!(c.inputs[2], InputConfig::Unix { path: "/run/s".into(), mode: Some(0o660) });
     assert_eq!((c.graphite.suffix.as_str(), c.graphite.legacy), (".h", false));
 }
 

@@ -5,7 +5,7 @@
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::{SharedRepeater, SharedShard};
-use crate::accept::{self, Listener};
+use crate::accept::{self, StatsdListener};
 use crate::clock;
 
 /// Connections of one listener.
@@ -15,16 +15,16 @@ const LINE_BYTES: usize = 64 * 1024;
 const READ_BYTES: usize = 64 * 1024;
 
 #[derive(Clone, Debug)]
-pub struct Sink {
+pub struct StreamSink {
     pub shard: SharedShard,
     pub repeater: SharedRepeater,
 }
 
-pub async fn serve(listener: impl Listener, sink: Sink) {
+pub async fn serve(listener: impl StatsdListener, sink: StreamSink) {
     accept::each(listener, CONNECTIONS, |stream| connection(stream, sink.clone())).await;
 }
 
-async fn connection(mut stream: impl AsyncRead + Unpin, sink: Sink) {
+async fn connection(mut stream: impl AsyncRead + Unpin, sink: StreamSink) {
     let mut framer = Framer::default();
     let mut bytes = vec![0; READ_BYTES];
     loop {
@@ -35,7 +35,7 @@ async fn connection(mut stream: impl AsyncRead + Unpin, sink: Sink) {
     }
 }
 
-impl Sink {
+impl StreamSink {
     fn take_in(&self, event: Event<'_>) {
         match event {
             Event::Packet(packet) => {

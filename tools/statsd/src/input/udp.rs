@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sys::udp::Batch;
+use sys::udp::DatagramBatch;
 
 use super::{SharedRepeater, SharedShard};
 use crate::clock;
@@ -24,7 +24,7 @@ pub const CHARGE: usize = 832;
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug)]
-pub struct Receiver {
+pub struct UdpReceiver {
     pub socket: Arc<OwnedFd>,
     pub shard: SharedShard,
     /// Bytes of buffer that the kernel granted.
@@ -32,15 +32,20 @@ pub struct Receiver {
     repeater: SharedRepeater,
 }
 
-impl Receiver {
+impl UdpReceiver {
     /// A bound socket that nobody receives from yet. Asks for a receive buffer of `wanted` bytes, if not 0.
-    pub fn new(socket: OwnedFd, wanted: usize, shard: SharedShard, repeater: SharedRepeater) -> io::Result<Receiver> {
+    pub fn new(
+        socket: OwnedFd,
+        wanted: usize,
+        shard: SharedShard,
+        repeater: SharedRepeater,
+    ) -> io::Result<UdpReceiver> {
         // A socket that gets no other buffer works with the kernel's.
         let buffer = match wanted {
             0 => sys::udp::receive_buffer(&socket)?,
             wanted => sys::udp::set_receive_buffer(&socket, wanted).or_else(|_| sys::udp::receive_buffer(&socket))?,
         };
-        Ok(Receiver { socket: Arc::new(socket), shard, buffer, repeater })
+        Ok(UdpReceiver { socket: Arc::new(socket), shard, buffer, repeater })
     }
 
     /// Starts the thread. It ends with the process.
@@ -51,7 +56,7 @@ impl Receiver {
     }
 
     fn run(self) {
-        let mut batch = Batch::new(SLOTS);
+        let mut batch = DatagramBatch::new(SLOTS);
         let mut pace = Pace::new(self.buffer);
         loop {
             match batch.receive(&*self.socket, true) {
@@ -69,7 +74,7 @@ impl Receiver {
 
     /// Takes in what waits in the socket, for the last flush; at most about a buffer's worth.
     pub fn drain(&self) {
-        let mut batch = Batch::new(SLOTS);
+        let mut batch = DatagramBatch::new(SLOTS);
         for _ in 0..self.buffer / CHARGE / SLOTS + 1 {
             match batch.receive(&*self.socket, false) {
                 Ok(received) if received > 0 => self.take_in(&batch),
@@ -78,7 +83,7 @@ impl Receiver {
         }
     }
 
-    fn take_in(&self, batch: &Batch) {
+    fn take_in(&self, batch: &DatagramBatch) {
         let mut shard = self.shard.lock();
         shard.seen(clock::seconds());
         batch.datagrams().for_each(|packet| shard.packet(packet));

@@ -10,14 +10,14 @@ use super::*;
 #[derive(Default)]
 struct Record(String);
 
-impl Sink for Record {
+impl PacketSink for Record {
     fn line(&mut self, name: &[u8], _line: &[u8]) {
         let _ = write!(self.0, "[{}]", String::from_utf8_lossy(name));
     }
 
-    fn sample(&mut self, _name: &[u8], sample: Sample<'_>) {
+    fn sample(&mut self, _name: &[u8], sample: PacketSample<'_>) {
         let _ = match sample {
-            Sample::Member(member) => write!(self.0, " s {}", String::from_utf8_lossy(member)),
+            PacketSample::Member(member) => write!(self.0, " s {}", String::from_utf8_lossy(member)),
             other => write!(self.0, " {other:?}"),
         };
     }
@@ -29,7 +29,7 @@ impl Sink for Record {
 
 fn record(packet: &[u8], clean: bool) -> String {
     let mut record = Record::default();
-    Parser::default().packet(packet, clean, &mut record);
+    PacketParser::default().packet(packet, clean, &mut record);
     record.0
 }
 
@@ -147,19 +147,21 @@ fn packets() -> impl Strategy<Value = Vec<u8>> {
 #[derive(Default)]
 struct Sane(usize, usize);
 
-impl Sink for Sane {
+impl PacketSink for Sane {
     fn line(&mut self, name: &[u8], line: &[u8]) {
         assert!(chars::is_clean(name));
         assert!(!line.is_empty());
         self.0 += 1;
     }
 
-    fn sample(&mut self, _name: &[u8], sample: Sample<'_>) {
+    fn sample(&mut self, _name: &[u8], sample: PacketSample<'_>) {
         self.1 += 1;
         match sample {
-            Sample::Count(n) | Sample::Gauge(n) | Sample::Change(n) => assert!(!n.is_nan() || n.to_bits() != 0),
-            Sample::Time(n, events) => assert!(!n.is_nan() && events > 0.0),
-            Sample::Member(member) => assert!(!member.is_empty()),
+            PacketSample::Count(n) | PacketSample::Gauge(n) | PacketSample::Change(n) => {
+                assert!(!n.is_nan() || n.to_bits() != 0)
+            }
+            PacketSample::Time(n, events) => assert!(!n.is_nan() && events > 0.0),
+            PacketSample::Member(member) => assert!(!member.is_empty()),
         }
     }
 
@@ -174,10 +176,10 @@ proptest! {
     #[test]
     fn every_line_gives_a_sample_or_a_bad_one(packet in packets()) {
         let mut sane = Sane::default();
-        Parser::default().packet(&packet, true, &mut sane);
+        PacketParser::default().packet(&packet, true, &mut sane);
         let lines = packet.split(|b| *b == b'\n').filter(|line| !line.is_empty()).count();
         prop_assert_eq!(sane.0, lines);
         prop_assert!(sane.1 >= lines);
-        Parser::default().packet(&packet, false, &mut Record::default());
+        PacketParser::default().packet(&packet, false, &mut Record::default());
     }
 }

@@ -2,7 +2,7 @@
 //! How node (12 to 22) shows an object: one line when it is short and shallow, else a member a line; lists of more than
 //! six items in columns, of more than a hundred cut. Checked against node itself, see `tests/e2e/tooling/statsd`.
 
-use super::Show;
+use super::StatsdShow;
 use crate::number;
 
 /// A line may be so long.
@@ -13,7 +13,7 @@ const COMPACT: usize = 3;
 const ITEMS: usize = 100;
 
 /// Shows a tree down to `depth` levels below the top, with terminal colours if asked.
-pub fn inspect(show: &Show, depth: usize, colours: bool) -> String {
+pub fn inspect(show: &StatsdShow, depth: usize, colours: bool) -> String {
     let mut painter = Painter { depth, colours, indent: 0, deepest: 0 };
     painter.value(show, 0)
 }
@@ -46,29 +46,29 @@ impl Painter {
         format!("\u{1b}[{colour}m{text}\u{1b}[39m")
     }
 
-    fn value(&mut self, show: &Show, level: usize) -> String {
+    fn value(&mut self, show: &StatsdShow, level: usize) -> String {
         match show {
             // The one place where -0 is told from 0.
-            Show::Number(n) if *n == 0.0 && n.is_sign_negative() => self.paint("-0".to_owned(), Style::Number),
-            Show::Number(n) => self.paint(number::show(*n), Style::Number),
-            Show::Text(text) => self.paint(quote(text), Style::Text),
-            Show::List(list) if list.is_empty() => "[]".to_owned(),
-            Show::Object(members) if members.is_empty() => "{}".to_owned(),
-            Show::List(_) if level > self.depth => self.paint("[Array]".to_owned(), Style::Special),
-            Show::Object(_) if level > self.depth => self.paint("[Object]".to_owned(), Style::Special),
-            Show::List(list) => self.list(list, level + 1),
-            Show::Object(members) => self.object(members, level + 1),
+            StatsdShow::Number(n) if *n == 0.0 && n.is_sign_negative() => self.paint("-0".to_owned(), Style::Number),
+            StatsdShow::Number(n) => self.paint(number::show(*n), Style::Number),
+            StatsdShow::Text(text) => self.paint(quote(text), Style::Text),
+            StatsdShow::List(list) if list.is_empty() => "[]".to_owned(),
+            StatsdShow::Object(members) if members.is_empty() => "{}".to_owned(),
+            StatsdShow::List(_) if level > self.depth => self.paint("[Array]".to_owned(), Style::Special),
+            StatsdShow::Object(_) if level > self.depth => self.paint("[Object]".to_owned(), Style::Special),
+            StatsdShow::List(list) => self.list(list, level + 1),
+            StatsdShow::Object(members) => self.object(members, level + 1),
         }
     }
 
-    fn nested(&mut self, show: &Show, level: usize) -> String {
+    fn nested(&mut self, show: &StatsdShow, level: usize) -> String {
         self.indent += 2;
         let text = self.value(show, level);
         self.indent -= 2;
         text
     }
 
-    fn object(&mut self, members: &[(String, Show)], level: usize) -> String {
+    fn object(&mut self, members: &[(String, StatsdShow)], level: usize) -> String {
         self.deepest = level;
         let mut out = Vec::with_capacity(members.len());
         for (name, value) in members {
@@ -85,7 +85,7 @@ impl Painter {
         self.joined(out, whole, level, '{', '}')
     }
 
-    fn list(&mut self, list: &[Show], level: usize) -> String {
+    fn list(&mut self, list: &[StatsdShow], level: usize) -> String {
         self.deepest = level;
         let mut out: Vec<String> = Vec::with_capacity(list.len().min(ITEMS + 1));
         for item in list.iter().take(ITEMS) {
@@ -97,7 +97,7 @@ impl Painter {
         }
         let whole = out.len();
         if whole > 6 {
-            let numbers = list.iter().take(whole).all(|item| matches!(item, Show::Number(_)));
+            let numbers = list.iter().take(whole).all(|item| matches!(item, StatsdShow::Number(_)));
             out = self.columns(out, more > 0, numbers);
         }
         self.joined(out, whole, level, '[', ']')
@@ -222,8 +222,8 @@ fn quote(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn object(members: &[(&str, f64)]) -> Show {
-        Show::Object(members.iter().map(|(n, v)| ((*n).to_owned(), Show::Number(*v))).collect())
+    fn object(members: &[(&str, f64)]) -> StatsdShow {
+        StatsdShow::Object(members.iter().map(|(n, v)| ((*n).to_owned(), StatsdShow::Number(*v))).collect())
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn lists() {
-        let numbers = |n: usize| Show::numbers(&(0..n).map(|n| n as f64).collect::<Vec<_>>());
+        let numbers = |n: usize| StatsdShow::numbers(&(0..n).map(|n| n as f64).collect::<Vec<_>>());
         assert_eq!(inspect(&numbers(6), 2, false), "[ 0, 1, 2, 3, 4, 5 ]");
         assert_eq!(inspect(&numbers(8), 2, false), "[\n  0, 1, 2, 3,\n  4, 5, 6, 7\n]");
         assert!(inspect(&numbers(102), 2, false).ends_with("\n  96, 97, 98, 99,\n  ... 2 more items\n]"));
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn depth() {
-        let deep = |inner: Show| Show::Object(vec![("x".to_owned(), inner)]);
+        let deep = |inner: StatsdShow| StatsdShow::Object(vec![("x".to_owned(), inner)]);
         let tree = deep(deep(deep(deep(object(&[("y", 1.0)])))));
         assert_eq!(inspect(&tree, 2, false), "{ x: { x: { x: [Object] } } }");
     }

@@ -5,14 +5,14 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::number;
-use crate::shard::{Options, Shard};
+use crate::shard::{StatsdOptions, StatsdShard};
 
-const OPTIONS: Options = Options { clean_names: true, dump: false, count_names: false };
+const OPTIONS: StatsdOptions = StatsdOptions { clean_names: true, dump: false, count_names: false };
 
 struct Bed {
     budget: Arc<Budget>,
-    shard: Shard,
-    store: Store,
+    shard: StatsdShard,
+    store: MetricStore,
     delete: Delete,
     now: u64,
 }
@@ -20,8 +20,8 @@ struct Bed {
 impl Bed {
     fn new(names: usize, bytes: u64) -> Bed {
         let budget = Arc::new(Budget::new(names, bytes));
-        let shard = Shard::new(Arc::clone(&budget), OPTIONS);
-        let store = Store::new(Arc::clone(&budget), "own");
+        let shard = StatsdShard::new(Arc::clone(&budget), OPTIONS);
+        let store = MetricStore::new(Arc::clone(&budget), "own");
         Bed { budget, shard, store, delete: Delete::default(), now: 1000 }
     }
 
@@ -39,8 +39,8 @@ impl Bed {
     fn flush(&mut self) -> String {
         self.collect();
         self.now += 10;
-        let snapshot = self.store.flush(&Plan::default(), &self.delete, self.now, 10_000.0);
-        let text = |name: &Name| String::from_utf8_lossy(name).into_owned();
+        let snapshot = self.store.flush(&PercentilePlan::default(), &self.delete, self.now, 10_000.0);
+        let text = |name: &StatName| String::from_utf8_lossy(name).into_owned();
         let mut all: Vec<String> = Vec::new();
         let counters = snapshot.counters.iter().filter(|(n, ..)| !n.starts_with(b"own."));
         all.extend(counters.map(|(n, v, _)| format!("{} c {}", text(n), number::show(*v))));

@@ -33,7 +33,7 @@ fn check(words: &str, files: &[(&'static str, &'static str)]) -> Vec<Value> {
     let line = format!("check {words} {}", names.join(" "));
     let args = crate::args::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).unwrap();
     let sources = Files(files.iter().copied().collect());
-    let mut texts = Texts::new(&sources, args.dialect);
+    let mut texts = OpenTexts::new(&sources, args.dialect);
     for (name, text) in files {
         texts.put(name, name, text.as_bytes().to_vec(), Value::Null);
     }

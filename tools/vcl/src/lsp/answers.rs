@@ -7,22 +7,22 @@ use std::ops::Range;
 use serde_json::{Value, json};
 use tables::dialects::Dialect;
 use vcl::Sources;
-use vcl::format::{Style, format};
-use vcl::outline::{Kind, Outline};
+use vcl::format::{FormatStyle, format};
+use vcl::outline::{DeclarationKind, Outline};
 
 use super::know;
 use super::names::{self, Target};
 use super::wire::{self, Refusal};
 use super::{Server, diagnose, text};
 use crate::judge::Location;
-use crate::texts::{self, Part};
+use crate::texts::{self, OpenText};
 
 struct RequestTarget {
     /// The file with which the VCL begins.
     root: String,
     at: usize,
     /// All texts of the VCL, the one with the position first.
-    parts: Vec<Part>,
+    parts: Vec<OpenText>,
     dialect: Option<Dialect>,
 }
 
@@ -59,7 +59,7 @@ impl Server<'_> {
 
     fn hover(&self, params: &Value) -> Option<Value> {
         let RequestTarget { at, parts, dialect, .. } = self.asked(params)?;
-        let Part { text, outline, .. } = parts.first()?;
+        let OpenText { text, outline, .. } = parts.first()?;
         let location = outline.cursor_context(text, at);
         let name = String::from_utf8_lossy(&text[location.name.clone()]).into_owned();
         if location.in_string || name.is_empty() {
@@ -74,7 +74,7 @@ impl Server<'_> {
 
     fn completion(&self, params: &Value) -> Option<Value> {
         let RequestTarget { at, parts, dialect, .. } = self.asked(params)?;
-        let Part { text, outline, .. } = parts.first()?;
+        let OpenText { text, outline, .. } = parts.first()?;
         let location = outline.cursor_context(text, at);
         let from = location.name.start.min(at);
         let typed = String::from_utf8_lossy(&text[from..at]);
@@ -94,7 +94,7 @@ impl Server<'_> {
 
     fn signature(&self, params: &Value) -> Option<Value> {
         let RequestTarget { at, parts, .. } = self.asked(params)?;
-        let Part { text, outline, .. } = parts.first()?;
+        let OpenText { text, outline, .. } = parts.first()?;
         let call = outline.call(text, at)?;
         let signature = know::signature(&parts, &call.name)?;
         let given = call.named.and_then(|named| signature.params.iter().position(|(_, name)| *name == named));
@@ -112,7 +112,7 @@ impl Server<'_> {
 
     fn definition(&self, params: &Value) -> Option<Value> {
         let RequestTarget { root, at, parts, .. } = self.asked(params)?;
-        let Part { path, text, outline } = parts.first()?;
+        let OpenText { path, text, outline } = parts.first()?;
         if let Some(include) = outline.includes.iter().find(|include| include.at.contains(&at)) {
             let overlay = self.texts.overlay(&root);
             let files = texts::files(&overlay, path, include).into_iter().filter_map(|file| overlay.read(&file).ok());
@@ -136,7 +136,7 @@ impl Server<'_> {
         Some(if let [one] = found.as_slice() { one.clone() } else { found.into() })
     }
 
-    fn location(&self, part: &Part, at: &Range<usize>) -> Value {
+    fn location(&self, part: &OpenText, at: &Range<usize>) -> Value {
         json!({ "uri": self.uri_of(&part.path), "range": self.lines(&part.text).range(at) })
     }
 
@@ -181,8 +181,11 @@ impl Server<'_> {
         for part in &parts {
             let lines = self.lines(&part.text);
             // `import std;` uses the module's own name. `as` sets another one.
-            let module =
-                part.outline.declarations.iter().find(|d| d.kind == Kind::Import && d.name == old && d.of == old);
+            let module = part
+                .outline
+                .declarations
+                .iter()
+                .find(|d| d.kind == DeclarationKind::Import && d.name == old && d.of == old);
             let edit = |at: Range<usize>| {
                 let is_module = module.is_some_and(|d| d.whole.contains(&at.start));
                 let text = if is_module { format!("{old} as {new}") } else { new.to_owned() };
@@ -201,11 +204,11 @@ impl Server<'_> {
     fn symbols(&self, params: &Value) -> Option<Value> {
         let text = &self.texts.open.get(&document(params)?)?.text;
         let lines = self.lines(text);
-        let kind = |kind: Kind| match kind {
-            Kind::Sub => 12,
-            Kind::Import => 2,
-            Kind::Object => 19,
-            Kind::Acl | Kind::Backend | Kind::Director | Kind::Probe => 14,
+        let kind = |kind: DeclarationKind| match kind {
+            DeclarationKind::Sub => 12,
+            DeclarationKind::Import => 2,
+            DeclarationKind::Object => 19,
+            DeclarationKind::Acl | DeclarationKind::Backend | DeclarationKind::Director | DeclarationKind::Probe => 14,
         };
         let symbols = Outline::parse(text).declarations.into_iter().map(|d| {
             json!({
@@ -255,7 +258,7 @@ impl Server<'_> {
         let options = &params["options"];
         let spaces = options["tabSize"].as_u64().unwrap_or(4).clamp(1, 8) as usize;
         let indent = if options["insertSpaces"] == false { "\t".to_owned() } else { " ".repeat(spaces) };
-        let new = format("", text, &Style { indent }).ok().filter(|new| new != text)?;
+        let new = format("", text, &FormatStyle { indent }).ok().filter(|new| new != text)?;
         let new = String::from_utf8(new).ok()?;
         Some(json!([{ "range": self.lines(text).range(&(0..text.len())), "newText": new }]))
     }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde_json::{Value, json};
-use vcl::{Fix, Severity};
+use vcl::{DiagnosticSeverity, Fix};
 
 use super::Server;
 use super::text::Lines;
-use crate::judge::{self, Finding, Location};
+use crate::judge::{self, LocatedDiagnostic, Location};
 
 #[derive(Debug, Clone)]
 pub(super) struct FileFindings {
@@ -37,7 +37,7 @@ pub(super) fn diagnose(server: &Server<'_>, root: &str) -> ByFile {
     out
 }
 
-fn found(server: &Server<'_>, finding: &Finding, location: &Location) -> FileFindings {
+fn found(server: &Server<'_>, finding: &LocatedDiagnostic, location: &Location) -> FileFindings {
     let client = &server.client;
     let range = |location: &Location| Lines::new(&location.text, client.encoding).range(&location.at);
     let diagnostic = &finding.diagnostic;
@@ -58,8 +58,8 @@ fn found(server: &Server<'_>, finding: &Finding, location: &Location) -> FileFin
     let mut shown = json!({
         "range": range(location),
         "severity": match diagnostic.severity {
-            Severity::Error => 1,
-            Severity::Warning => 2,
+            DiagnosticSeverity::Error => 1,
+            DiagnosticSeverity::Warning => 2,
         },
         "code": diagnostic.code.about().word,
         "source": "lacquer",

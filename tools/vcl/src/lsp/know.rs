@@ -5,10 +5,10 @@ use tables::dialects::{BARE, Dialect, OLD_VARS, OldSub, OldVar};
 use tables::vcltext;
 use tables::vclvars::{Method, Methods, NameTarget, Return, Type, VARS, VarDef};
 use tables::vmods::{self, Func};
-use vcl::outline::{BACKEND_FIELDS, CursorContext, Declaration, Kind, PROBE_FIELDS};
+use vcl::outline::{BACKEND_FIELDS, CursorContext, Declaration, DeclarationKind, PROBE_FIELDS};
 
 use crate::modules;
-use crate::texts::Part;
+use crate::texts::OpenText;
 
 /// A completion. `kind` is the protocol's number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ const PROPERTY: u8 = 10;
 const KEYWORD: u8 = 14;
 const CONSTANT: u8 = 21;
 
-pub(super) fn declaration<'a>(parts: &'a [Part], name: &str) -> Option<(&'a Part, &'a Declaration)> {
+pub(super) fn declaration<'a>(parts: &'a [OpenText], name: &str) -> Option<(&'a OpenText, &'a Declaration)> {
     parts.iter().find_map(|part| part.outline.declarations.iter().find(|d| d.name == name).map(|d| (part, d)))
 }
 
@@ -37,7 +37,12 @@ fn code(code: &str, text: &str) -> String {
 }
 
 /// Markdown for the name at `location`. `dialect` is that of an old text.
-pub(super) fn hover(parts: &[Part], dialect: Option<Dialect>, name: &str, location: &CursorContext) -> Option<String> {
+pub(super) fn hover(
+    parts: &[OpenText],
+    dialect: Option<Dialect>,
+    name: &str,
+    location: &CursorContext,
+) -> Option<String> {
     if let Some(field) = name.strip_prefix('.') {
         let text = vcltext::field(field);
         let is_known = !text.is_empty() && location.sub.is_none();
@@ -84,7 +89,8 @@ pub(super) fn hover(parts: &[Part], dialect: Option<Dialect>, name: &str, locati
         if whole.lines().count() > lines.len() {
             lines.push("...");
         }
-        let module = (declaration.kind == Kind::Import).then(|| modules::all().find(&declaration.of)).flatten();
+        let module =
+            (declaration.kind == DeclarationKind::Import).then(|| modules::all().find(&declaration.of)).flatten();
         return Some(code(&lines.join("\n"), module.map_or("", |module| module.text)));
     }
     let (_, form, text) = vcltext::STATEMENTS.iter().find(|(word, ..)| *word == name)?;
@@ -129,7 +135,12 @@ fn hover_old(dialect: Dialect, name: &str, location: &CursorContext) -> Option<S
     Some(code(form, text))
 }
 
-pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, location: &CursorContext) -> Vec<Item> {
+pub(super) fn complete(
+    parts: &[OpenText],
+    dialect: Option<Dialect>,
+    typed: &str,
+    location: &CursorContext,
+) -> Vec<Item> {
     if location.in_string || location.in_comment {
         return Vec::new();
     }
@@ -140,24 +151,24 @@ pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, lo
     let mut items = match before.as_slice() {
         _ if old.is_some() => old.unwrap_or_default(),
         [.., "return", "("] => actions(here),
-        ["call"] => declared(parts, &[Kind::Sub]),
+        ["call"] => declared(parts, &[DeclarationKind::Sub]),
         ["import"] => importable(),
         ["new", _, "="] => classes(parts),
         ["sub"] => machine_subs(dialect),
         ["set"] => variables(|var| var.write, here),
         ["unset"] => variables(|var| var.unset, here),
-        [] if location.block == Some(Kind::Backend) => fields(&BACKEND_FIELDS),
-        [] if location.block == Some(Kind::Probe) => fields(&PROBE_FIELDS),
+        [] if location.block == Some(DeclarationKind::Backend) => fields(&BACKEND_FIELDS),
+        [] if location.block == Some(DeclarationKind::Probe) => fields(&PROBE_FIELDS),
         [] if location.sub.is_some() => [statements(true), functions(parts)].concat(),
         [] => statements(false),
         _ if location.sub.is_some() => [
             variables(|var| var.read, here),
             functions(parts),
-            declared(parts, &[Kind::Acl, Kind::Backend]),
+            declared(parts, &[DeclarationKind::Acl, DeclarationKind::Backend]),
             ["true", "false", "regsub(", "regsuball("].map(keyword).to_vec(),
         ]
         .concat(),
-        [".", ..] if location.block == Some(Kind::Backend) => declared(parts, &[Kind::Probe]),
+        [".", ..] if location.block == Some(DeclarationKind::Backend) => declared(parts, &[DeclarationKind::Probe]),
         _ => Vec::new(),
     };
     items.extend(heads(&items).iter().flat_map(|head| fields_used(parts, head, typed)).collect::<Vec<_>>());
@@ -169,7 +180,7 @@ pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, lo
 }
 
 /// Like [`complete`], for the words of an old dialect.
-fn complete_old(parts: &[Part], dialect: Dialect, before: &[&str], location: &CursorContext) -> Option<Vec<Item>> {
+fn complete_old(parts: &[OpenText], dialect: Dialect, before: &[&str], location: &CursorContext) -> Option<Vec<Item>> {
     let sub = location.sub.as_deref().and_then(|name| OldSub::ALL.into_iter().find(|sub| sub.name() == name));
     let vars = |write: bool| {
         let here = |var: &&OldVar| match sub {
@@ -201,7 +212,7 @@ fn complete_old(parts: &[Part], dialect: Dialect, before: &[&str], location: &Cu
         _ if location.sub.is_some() => [
             vars(false),
             functions(parts),
-            declared(parts, &[Kind::Acl, Kind::Backend, Kind::Director]),
+            declared(parts, &[DeclarationKind::Acl, DeclarationKind::Backend, DeclarationKind::Director]),
             ["true", "false", "regsub(", "regsuball("].map(keyword).to_vec(),
         ]
         .concat(),
@@ -241,7 +252,7 @@ const COMMON_FIELDS: [&str; 22] = [
 ];
 
 /// Headers after a typed `head`: those in the texts, and common ones.
-fn fields_used(parts: &[Part], head: &str, typed: &str) -> Vec<Item> {
+fn fields_used(parts: &[OpenText], head: &str, typed: &str) -> Vec<Item> {
     if !typed.get(..head.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(head)) {
         return Vec::new();
     }
@@ -280,7 +291,7 @@ pub(super) struct Signature {
 }
 
 /// The signature of the function, class or statement `name`.
-pub(super) fn signature(parts: &[Part], name: &str) -> Option<Signature> {
+pub(super) fn signature(parts: &[OpenText], name: &str) -> Option<Signature> {
     let (head, args, text) = if let Some((function, _)) = function(parts, name) {
         (format!("{} {name}", function.ret.name()), function.args, function.text)
     } else if let Some((_, object)) = class(parts, name) {
@@ -345,8 +356,8 @@ fn places(var: &VarDef) -> String {
     said.collect::<Vec<_>>().join("  \n")
 }
 
-fn arguments(args: &[vmods::Arg]) -> String {
-    let one = |arg: &vmods::Arg| {
+fn arguments(args: &[vmods::VmodArg]) -> String {
+    let one = |arg: &vmods::VmodArg| {
         let mut text = arg.ty.name().to_owned();
         if arg.ty == Type::Enum {
             text = format!("{{{}}}", arg.values.join(", "));
@@ -360,25 +371,25 @@ fn arguments(args: &[vmods::Arg]) -> String {
 }
 
 /// The imported modules, by the names they have here.
-fn imports(parts: &[Part]) -> impl Iterator<Item = (&str, &'static vmods::Module)> {
-    let all = parts.iter().flat_map(|part| &part.outline.declarations).filter(|d| d.kind == Kind::Import);
+fn imports(parts: &[OpenText]) -> impl Iterator<Item = (&str, &'static vmods::Module)> {
+    let all = parts.iter().flat_map(|part| &part.outline.declarations).filter(|d| d.kind == DeclarationKind::Import);
     all.filter_map(|d| Some((d.name.as_str(), modules::all().find(&d.of)?)))
 }
 
 /// The objects and their types, by name.
-fn objects(parts: &[Part]) -> impl Iterator<Item = (&str, &'static vmods::Object)> {
-    let all = parts.iter().flat_map(|part| &part.outline.declarations).filter(|d| d.kind == Kind::Object);
+fn objects(parts: &[OpenText]) -> impl Iterator<Item = (&str, &'static vmods::VmodObjectType)> {
+    let all = parts.iter().flat_map(|part| &part.outline.declarations).filter(|d| d.kind == DeclarationKind::Object);
     all.filter_map(|d| Some((d.name.as_str(), class(parts, &d.of)?.1)))
 }
 
-fn class(parts: &[Part], name: &str) -> Option<(&'static vmods::Module, &'static vmods::Object)> {
+fn class(parts: &[OpenText], name: &str) -> Option<(&'static vmods::Module, &'static vmods::VmodObjectType)> {
     let (alias, object) = name.split_once('.')?;
     let (_, module) = imports(parts).find(|(name, _)| *name == alias)?;
     Some((module, module.object(object)?))
 }
 
 /// A module's function or an object's method, with its full name.
-fn function(parts: &[Part], name: &str) -> Option<(&'static Func, String)> {
+fn function(parts: &[OpenText], name: &str) -> Option<(&'static Func, String)> {
     let (owner, last) = name.rsplit_once('.')?;
     let found = imports(parts).find(|(alias, _)| *alias == owner).and_then(|(_, module)| module.function(last));
     let found = found
@@ -390,7 +401,7 @@ fn shown(name: &str, function: &Func) -> String {
     format!("{} {name}({})", function.ret.name(), arguments(function.args))
 }
 
-fn functions(parts: &[Part]) -> Vec<Item> {
+fn functions(parts: &[OpenText]) -> Vec<Item> {
     let item = |owner: &str, function: &Func, kind| {
         let label = format!("{owner}.{}", function.name);
         Item { detail: shown(&label, function), label, text: function.text.to_owned(), kind }
@@ -402,8 +413,8 @@ fn functions(parts: &[Part]) -> Vec<Item> {
     of_modules.chain(of_objects).collect()
 }
 
-fn classes(parts: &[Part]) -> Vec<Item> {
-    let item = |alias: &str, object: &vmods::Object| {
+fn classes(parts: &[OpenText]) -> Vec<Item> {
+    let item = |alias: &str, object: &vmods::VmodObjectType| {
         let label = format!("{alias}.{}", object.name);
         Item {
             detail: format!("{label}({})", arguments(object.args)),
@@ -446,13 +457,13 @@ fn variables(access: impl Fn(&VarDef) -> Methods, here: Methods) -> Vec<Item> {
     VARS.iter().filter(|var| !access(var).and(here).is_empty()).map(item).collect()
 }
 
-fn declared(parts: &[Part], kinds: &[Kind]) -> Vec<Item> {
+fn declared(parts: &[OpenText], kinds: &[DeclarationKind]) -> Vec<Item> {
     let all = parts.iter().flat_map(|part| part.outline.declarations.iter().map(move |d| (part, d)));
-    let item = |(part, d): (&Part, &Declaration)| Item {
+    let item = |(part, d): (&OpenText, &Declaration)| Item {
         label: d.name.clone(),
         detail: format!("{} {}", d.kind.word(), d.name),
         text: format!("In {}.", part.path),
-        kind: if d.kind == Kind::Sub { FUNCTION } else { CONSTANT },
+        kind: if d.kind == DeclarationKind::Sub { FUNCTION } else { CONSTANT },
     };
     all.filter(|(_, d)| kinds.contains(&d.kind)).map(item).collect()
 }

@@ -20,8 +20,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use serde_json::{Value, json};
 use vcl::Sources;
 
-use crate::args::Args;
-use crate::texts::Texts;
+use crate::args::VclArgs;
+use crate::texts::OpenTexts;
 use diagnose::ByFile;
 use text::{Encoding, Lines};
 use wire::{Incoming, Refusal};
@@ -30,7 +30,7 @@ use wire::{Incoming, Refusal};
 const AHEAD: usize = 64;
 
 /// Serves until the editor sends `exit`. Returns 0 if `shutdown` came before, as the protocol requires.
-pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
+pub(crate) fn run(args: &VclArgs, sources: &dyn Sources) -> i32 {
     let (sender, inbox) = sync_channel(AHEAD);
     // The thread ends with the stream or the process.
     std::thread::spawn(move || {
@@ -54,14 +54,14 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
 
 type Inbox = Receiver<Result<Vec<u8>, String>>;
 
-fn serve(args: &Args, sources: &dyn Sources, inbox: &Inbox) -> Result<i32, String> {
+fn serve(args: &VclArgs, sources: &dyn Sources, inbox: &Inbox) -> Result<i32, String> {
     let mut server = Server {
         args,
-        texts: Texts::new(sources, args.dialect),
+        texts: OpenTexts::new(sources, args.dialect),
         client: Client { encoding: Encoding::Utf16, related: false, tags: false },
         found: BTreeMap::new(),
         changed: BTreeSet::new(),
-        state: State::New,
+        state: LspState::New,
     };
     loop {
         // Changes are compiled once no further message waits.
@@ -97,16 +97,16 @@ fn send(message: &Value) -> Result<(), String> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum LspState {
     New,
     Serving,
     Down,
 }
 
-impl State {
+impl LspState {
     /// Exit status. The protocol requires 1 if `shutdown` didn't come first.
     fn status(self) -> i32 {
-        i32::from(self != State::Down)
+        i32::from(self != LspState::Down)
     }
 }
 
@@ -117,30 +117,30 @@ struct Client {
 }
 
 struct Server<'a> {
-    args: &'a Args,
-    texts: Texts<'a>,
+    args: &'a VclArgs,
+    texts: OpenTexts<'a>,
     client: Client,
     /// Published findings of each file, by the file that was compiled.
     found: BTreeMap<String, ByFile>,
     changed: BTreeSet<String>,
-    state: State,
+    state: LspState,
 }
 
 impl Server<'_> {
     fn answer(&mut self, method: &str, params: &Value) -> Result<Value, Refusal> {
         match (self.state, method) {
-            (State::New, "initialize") => {
-                self.state = State::Serving;
+            (LspState::New, "initialize") => {
+                self.state = LspState::Serving;
                 Ok(self.initialize(params))
             }
-            (State::New, _) => Err(Refusal::new(wire::NOT_INITIALIZED, "initialize comes first")),
-            (State::Down, _) => Err(Refusal::new(wire::INVALID_REQUEST, "it was shut down")),
-            (State::Serving, "initialize") => Err(Refusal::new(wire::INVALID_REQUEST, "it is initialized")),
-            (State::Serving, "shutdown") => {
-                self.state = State::Down;
+            (LspState::New, _) => Err(Refusal::new(wire::NOT_INITIALIZED, "initialize comes first")),
+            (LspState::Down, _) => Err(Refusal::new(wire::INVALID_REQUEST, "it was shut down")),
+            (LspState::Serving, "initialize") => Err(Refusal::new(wire::INVALID_REQUEST, "it is initialized")),
+            (LspState::Serving, "shutdown") => {
+                self.state = LspState::Down;
                 Ok(Value::Null)
             }
-            (State::Serving, _) => self.serve(method, params),
+            (LspState::Serving, _) => self.serve(method, params),
         }
     }
 
@@ -175,7 +175,7 @@ impl Server<'_> {
     }
 
     fn note(&mut self, method: &str, params: &Value) -> Result<(), String> {
-        if self.state != State::Serving {
+        if self.state != LspState::Serving {
             return Ok(());
         }
         let document = &params["textDocument"];

@@ -4,24 +4,24 @@
 use std::ops::Range;
 
 use tables::vclvars::{Method, Return};
-use vcl::outline::{Kind, Name};
+use vcl::outline::{DeclarationKind, DottedName};
 
 use super::know;
-use crate::texts::Part;
+use crate::texts::OpenText;
 
 /// The meaning of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     /// A declaration in a text.
-    Declared(Kind, String),
+    Declared(DeclarationKind, String),
     /// A variable of the language, in lower case.
     Variable(String),
 }
 
 /// The name at byte `at` of the first of `parts`: its range and its meaning.
-pub(super) fn target(parts: &[Part], at: usize) -> Option<(Range<usize>, Target)> {
+pub(super) fn target(parts: &[OpenText], at: usize) -> Option<(Range<usize>, Target)> {
     let part = parts.first()?;
-    let touches = |name: &&Name| name.at.start <= at && at <= name.at.end;
+    let touches = |name: &&DottedName| name.at.start <= at && at <= name.at.end;
     let name = part.outline.names(&part.text).into_iter().find(|name| touches(&name) && !name.inner)?;
     let text = |range: &Range<usize>| String::from_utf8_lossy(&part.text[range.clone()]).into_owned();
     let first = text(&name.first);
@@ -30,7 +30,7 @@ pub(super) fn target(parts: &[Part], at: usize) -> Option<(Range<usize>, Target)
     }
     let declared = know::declaration(parts, &first).map(|(_, d)| d.kind);
     match declared {
-        Some(kind) if name.at == name.first || matches!(kind, Kind::Object | Kind::Import) => {
+        Some(kind) if name.at == name.first || matches!(kind, DeclarationKind::Object | DeclarationKind::Import) => {
             Some((name.first, Target::Declared(kind, first)))
         }
         _ if name.at != name.first => Some((name.at.clone(), Target::Variable(text(&name.at).to_ascii_lowercase()))),
@@ -39,7 +39,7 @@ pub(super) fn target(parts: &[Part], at: usize) -> Option<(Range<usize>, Target)
 }
 
 /// True if a name is the word of `return (...)`.
-fn is_action(part: &Part, name: &Name) -> bool {
+fn is_action(part: &OpenText, name: &DottedName) -> bool {
     let word = &part.text[name.at.clone()];
     Return::ALL.iter().any(|action| action.name().as_bytes() == word)
         && part
@@ -50,12 +50,12 @@ fn is_action(part: &Part, name: &Name) -> bool {
 }
 
 /// The ranges of `target` in `part`, including its declarations.
-pub(super) fn uses(part: &Part, target: &Target) -> Vec<Range<usize>> {
+pub(super) fn uses(part: &OpenText, target: &Target) -> Vec<Range<usize>> {
     let names = part.outline.names(&part.text).into_iter().filter(|name| !name.inner);
-    let is = |name: &Name| match target {
+    let is = |name: &DottedName| match target {
         Target::Declared(kind, wanted) => {
             part.text[name.first.clone()] == *wanted.as_bytes()
-                && (name.at == name.first || matches!(kind, Kind::Object | Kind::Import))
+                && (name.at == name.first || matches!(kind, DeclarationKind::Object | DeclarationKind::Import))
                 && !is_action(part, name)
         }
         Target::Variable(wanted) => part.text[name.at.clone()].eq_ignore_ascii_case(wanted.as_bytes()),
@@ -67,13 +67,13 @@ pub(super) fn uses(part: &Part, target: &Target) -> Vec<Range<usize>> {
     found.collect()
 }
 
-pub(super) fn declarations(part: &Part, target: &Target) -> Vec<Range<usize>> {
+pub(super) fn declarations(part: &OpenText, target: &Target) -> Vec<Range<usize>> {
     let Target::Declared(_, name) = target else { return Vec::new() };
     part.outline.declarations.iter().filter(|d| d.name == *name).map(|d| d.at.clone()).collect()
 }
 
 /// The old name of `target` if it can be renamed to `new`, else the reason why it can't.
-pub(super) fn renamed(parts: &[Part], target: &Target, new: &str) -> Result<String, String> {
+pub(super) fn renamed(parts: &[OpenText], target: &Target, new: &str) -> Result<String, String> {
     const WORDS: [&str; 21] = [
         "acl", "backend", "bereq", "beresp", "call", "else", "false", "if", "import", "include", "new", "now", "obj",
         "probe", "req", "resp", "return", "set", "sub", "true", "unset",
@@ -81,7 +81,7 @@ pub(super) fn renamed(parts: &[Part], target: &Target, new: &str) -> Result<Stri
     let Target::Declared(kind, old) = target else {
         return Err("This name is the language's own.".to_owned());
     };
-    if *kind == Kind::Sub && (old.starts_with("vcl_") || Method::ALL.iter().any(|m| m.sub_name() == old)) {
+    if *kind == DeclarationKind::Sub && (old.starts_with("vcl_") || Method::ALL.iter().any(|m| m.sub_name() == old)) {
         return Err(format!("{old} is called by the server: its name is the language's own."));
     }
     let plain = new.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-'));

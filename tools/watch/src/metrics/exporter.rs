@@ -2,13 +2,13 @@
 //! The names of prometheus_varnish_exporter 1.6, for existing dashboards and alerts. tests/field/watch compares them with that program's
 //! output for the same server.
 
-use tables::counters::Kind;
+use tables::counters::CounterKind;
 
 use super::Exposition;
-use crate::counters::Counters;
-use crate::state::Shared;
+use crate::counters::WatchedCounters;
+use crate::state::WatchShared;
 
-pub fn exposition(shared: &Shared) -> Exposition {
+pub fn exposition(shared: &WatchShared) -> Exposition {
     let state = shared.state();
     let mut out = Exposition::default();
     for reading in state.readings.iter().filter(|reading| !reading.set.starts_with("VBE.")) {
@@ -20,8 +20,8 @@ pub fn exposition(shared: &Shared) -> Exposition {
             _ => &reading.about.oneliner,
         };
         match reading.about.kind {
-            Kind::Counter => out.counter(&name, help, &labels, reading.value as f64),
-            Kind::Gauge | Kind::Bitmap => out.gauge(&name, help, &labels, reading.signed() as f64),
+            CounterKind::Counter => out.counter(&name, help, &labels, reading.value as f64),
+            CounterKind::Gauge | CounterKind::Bitmap => out.gauge(&name, help, &labels, reading.signed() as f64),
         }
     }
     backends(&mut out, &state);
@@ -30,7 +30,7 @@ pub fn exposition(shared: &Shared) -> Exposition {
     out
 }
 
-fn backends(out: &mut Exposition, state: &crate::state::State) {
+fn backends(out: &mut Exposition, state: &crate::state::WatchState) {
     // Totals continue over reloads. The exporter shows the newest VCL's counters, which begin at zero.
     for (backend, sums) in state.backends.sums() {
         let labels = [("backend", backend.as_str()), ("server", "unknown")];
@@ -39,7 +39,7 @@ fn backends(out: &mut Exposition, state: &crate::state::State) {
         }
     }
     let mut seen = Vec::new();
-    let counters = Counters::new(&state.readings);
+    let counters = WatchedCounters::new(&state.readings);
     for ((_, backend), set) in counters.backends.iter().rev() {
         if seen.contains(backend) {
             continue;

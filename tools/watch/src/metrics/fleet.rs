@@ -70,7 +70,7 @@ pub fn add(out: &mut Exposition, said: &Value) {
 mod tests {
     use serde_json::json;
 
-    use super::super::Format;
+    use super::super::MetricsFormat;
     use super::*;
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
         let said = json!({ "name": "site", "node": "n\"1", "unknown": null, "nodes": [node("n\"1", false), node("n2", true)] });
         let mut out = Exposition::default();
         add(&mut out, &said);
-        let text = out.text(Format::Text, "_total");
+        let text = out.text(MetricsFormat::Text, "_total");
         for line in [
             "lacquer_fleet_known 1",
             "lacquer_fleet_info{fleet=\"site\",node=\"n\\\"1\",group=\"web\"} 1",
@@ -105,7 +105,7 @@ mod tests {
         for said in [json!(null), json!([]), json!({ "nodes": [1, {}] })] {
             let mut out = Exposition::default();
             add(&mut out, &said);
-            assert!(!out.text(Format::Text, "_total").contains("lacquer_fleet_info"));
+            assert!(!out.text(MetricsFormat::Text, "_total").contains("lacquer_fleet_info"));
         }
     }
 }

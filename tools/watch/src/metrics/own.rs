@@ -3,13 +3,13 @@
 //! units and texts of shared memory. Debug counters are left out.
 
 use shm::reader::CounterValue;
-use tables::counters::{Format, Kind, Level};
+use tables::counters::{CounterFormat, CounterKind, CounterLevel};
 
 use super::{Exposition, Labels};
-use crate::counters::Counters;
+use crate::counters::WatchedCounters;
 use crate::health;
-use crate::state::{Shared, State};
-use crate::tally::Tally;
+use crate::state::{WatchShared, WatchState};
+use crate::tally::WatchTally;
 
 /// A counter, its metric, a label with its value, and the help text if it differs from the counter's.
 type Row = (&'static str, &'static str, Option<(&'static str, &'static str)>, &'static str);
@@ -90,7 +90,7 @@ const BACKENDS: &[Row] = &[
 
 const PREFIX: &str = "lacquer_";
 
-pub fn exposition(shared: &Shared) -> Exposition {
+pub fn exposition(shared: &WatchShared) -> Exposition {
     let state = shared.state();
     let mut out = Exposition::default();
     for reading in state.readings.iter() {
@@ -104,9 +104,9 @@ pub fn exposition(shared: &Shared) -> Exposition {
 
 fn put(out: &mut Exposition, reading: &CounterValue, name: &str, help: &str, labels: Labels<'_>) {
     match reading.about.kind {
-        Kind::Counter => out.counter(name, help, labels, reading.value as f64),
-        Kind::Gauge => out.gauge(name, help, labels, reading.signed() as f64),
-        Kind::Bitmap => {}
+        CounterKind::Counter => out.counter(name, help, labels, reading.value as f64),
+        CounterKind::Gauge => out.gauge(name, help, labels, reading.signed() as f64),
+        CounterKind::Bitmap => {}
     }
 }
 
@@ -124,7 +124,7 @@ fn counter(out: &mut Exposition, reading: &CounterValue) {
                     let text = if text.is_empty() { help } else { text };
                     put(out, reading, &format!("{PREFIX}{metric}"), text, label.as_slice());
                 }
-                None if reading.about.level == Level::Debug => {}
+                None if reading.about.level == CounterLevel::Debug => {}
                 None => put(out, reading, &mechanical(class, reading), help, &[]),
             }
         }
@@ -139,7 +139,7 @@ fn counter(out: &mut Exposition, reading: &CounterValue) {
                 None => put(out, reading, &mechanical("store", reading), help, &labels),
             }
         }
-        _ if reading.about.level == Level::Debug => {}
+        _ if reading.about.level == CounterLevel::Debug => {}
         _ if ident.is_empty() => put(out, reading, &mechanical(class, reading), help, &[]),
         _ => put(out, reading, &mechanical(class, reading), help, &[("id", ident)]),
     }
@@ -160,9 +160,9 @@ fn mechanical(class: &str, reading: &CounterValue) -> String {
     let name: String = reading.about.name.chars().map(allowed).collect();
     let class: String = class.chars().map(allowed).collect();
     let unit = match reading.about.format {
-        Format::Bytes => "_bytes",
-        Format::Duration => "_seconds",
-        Format::Integer | Format::Bitmap => "",
+        CounterFormat::Bytes => "_bytes",
+        CounterFormat::Duration => "_seconds",
+        CounterFormat::Integer | CounterFormat::Bitmap => "",
     };
     // `hdrbytes` becomes `hdr_bytes`.
     let name = if unit == "_bytes" { name.trim_end_matches("bytes").trim_end_matches('_') } else { &name };
@@ -171,7 +171,7 @@ fn mechanical(class: &str, reading: &CounterValue) -> String {
     format!("{PREFIX}{class}_{name}{unit}")
 }
 
-fn backends(out: &mut Exposition, state: &State) {
+fn backends(out: &mut Exposition, state: &WatchState) {
     for (backend, sums) in state.backends.sums() {
         for (counter, metric, label, help) in BACKENDS {
             let Some(value) = sums.get(*counter) else { continue };
@@ -180,7 +180,7 @@ fn backends(out: &mut Exposition, state: &State) {
             out.counter(&format!("{PREFIX}{metric}"), help, &labels, *value as f64);
         }
     }
-    let counters = Counters::new(&state.readings);
+    let counters = WatchedCounters::new(&state.readings);
     let mut up = std::collections::BTreeMap::<&str, bool>::new();
     for ((vcl, backend), set) in &counters.backends {
         let connections = set.get("conn").copied().unwrap_or(0) as i64;
@@ -200,7 +200,7 @@ fn backends(out: &mut Exposition, state: &State) {
     }
 }
 
-fn latency(out: &mut Exposition, tally: &Tally) {
+fn latency(out: &mut Exposition, tally: &WatchTally) {
     for ((handling, class, vcl), times) in &tally.requests {
         let status = status(*class);
         let labels = [("handling", handling.name()), ("status", status.as_str()), ("vcl", tally.vcls.name(*vcl))];
@@ -221,7 +221,7 @@ fn status(class: u8) -> String {
     if class == 0 { "none".to_owned() } else { format!("{class}xx") }
 }
 
-fn own_state(out: &mut Exposition, shared: &Shared, state: &State) {
+fn own_state(out: &mut Exposition, shared: &WatchShared, state: &WatchState) {
     use std::sync::atomic::Ordering::Relaxed;
     let bool = |b: bool| f64::from(u8::from(b));
     let log = &state.log;
@@ -244,10 +244,10 @@ fn own_state(out: &mut Exposition, shared: &Shared, state: &State) {
 mod tests {
     use super::*;
     use crate::counters::tests::readings;
-    use crate::metrics::Format as Written;
+    use crate::metrics::MetricsFormat as Written;
 
     fn text(values: &[(&str, &str, u64)]) -> String {
-        let shared = Shared::new(crate::options::Options::default(), "/none".into());
+        let shared = WatchShared::new(crate::options::WatchOptions::default(), "/none".into());
         {
             let mut state = shared.state();
             let all = readings(values);
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn all_named_counters_exist() {
-        use tables::counters::{Main, Mgt, Set, Sma, Vbe};
+        use tables::counters::{CounterFields, Main, Mgt, Sma, Vbe};
         let has = |elems: &[tables::counters::Elem], name: &str| elems.iter().any(|elem| elem.name == name);
         for (full, ..) in NAMES {
             let (set, name) = full.split_once('.').unwrap();

@@ -2,8 +2,8 @@
 //! Makes the bytes of a fragment fit into the body of the page that includes it.
 
 use cache::ObjRef;
-use filters::stitch::{self, Blocks, Sum};
-use filters::{FilterError, Scan};
+use filters::stitch::{self, Blocks, GzipSum};
+use filters::{FilterError, GzipScan};
 use message::{Coding, names};
 use storage::Buf;
 
@@ -16,11 +16,11 @@ pub(in crate::req) enum Adapter {
     /// Unchanged: nothing is joined, or both are plain, or the fragment made itself fit.
     Through,
     /// Plain bytes in a gzip body: stored blocks.
-    Stored(Sum),
+    Stored(GzipSum),
     /// A gzip body in a gzip body: its blocks.
     Blocks(Blocks),
     /// The same, and where the blocks are isn't known.
-    Scan(Box<Scan>),
+    Scan(Box<GzipScan>),
 }
 
 impl Adapter {
@@ -42,13 +42,13 @@ impl Adapter {
     ///
     /// # Errors
     /// The fragment's gzip ended early.
-    pub fn sum(&self, bytes: u64) -> Result<Sum, FilterError> {
+    pub fn sum(&self, bytes: u64) -> Result<GzipSum, FilterError> {
         match self {
-            Adapter::Through => Ok(Sum::default()),
+            Adapter::Through => Ok(GzipSum::default()),
             Adapter::Stored(sum) => Ok(*sum),
             Adapter::Blocks(blocks) => blocks.sum().ok_or(FilterError::GunzipTruncated),
             // Nothing at all is no gzip, but nothing was joined either.
-            Adapter::Scan(_) if bytes == 0 => Ok(Sum::default()),
+            Adapter::Scan(_) if bytes == 0 => Ok(GzipSum::default()),
             Adapter::Scan(scan) => scan.finish(),
         }
     }
@@ -99,7 +99,7 @@ impl Req {
         }
         let says_gzip = Coding::of_content(self.resp.joined(names::CONTENT_ENCODING).as_deref()) == Some(Coding::Gzip);
         let gzip = obj.filter(|obj| says_gzip && obj.flags().coding == Coding::Gzip);
-        let Some(packed) = gzip else { return Some(Adapter::Stored(Sum::default())) };
+        let Some(packed) = gzip else { return Some(Adapter::Stored(GzipSum::default())) };
         if do_esi {
             return Some(Adapter::Through);
         }

@@ -9,7 +9,7 @@ use storage::Buf;
 use tables::close::SessClose;
 
 use crate::httplog::RESP;
-use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
+use crate::transport::{BodyLen, BodyState, ReqBodyError, SendError, Transport, TransportAcct, Tunnel};
 
 /// The part of a fragment's transport that differs between kinds.
 pub(super) trait BodyOnly {
@@ -89,7 +89,7 @@ impl<T: BodyOnly> Transport for T {
         None
     }
 
-    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReqBodyError>> {
         let _ = cx;
         Poll::Ready(Ok(None))
     }
@@ -98,7 +98,7 @@ impl<T: BodyOnly> Transport for T {
         None
     }
 
-    fn acct(&self) -> Acct {
-        Acct::default()
+    fn acct(&self) -> TransportAcct {
+        TransportAcct::default()
     }
 }

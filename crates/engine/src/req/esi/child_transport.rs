@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
 
-use filters::{FilterError, State};
+use filters::{FilterError, FilterState};
 use storage::Buf;
 
 use super::body_only::BodyOnly;
@@ -53,10 +53,10 @@ impl<'a> ChildTransport<'a> {
             let stepped = self.down.step(piece, false, &mut *self.outer).map(|step| step.state);
             self.waiting_bytes -= before - piece.len();
             match stepped {
-                Ok(State::More) => {}
-                Ok(State::Hungry) => drop(self.waiting.pop_front()),
+                Ok(FilterState::More) => {}
+                Ok(FilterState::Hungry) => drop(self.waiting.pop_front()),
                 // The rest isn't wanted: the end of a range.
-                Ok(State::End) => {
+                Ok(FilterState::End) => {
                     self.waiting.clear();
                     self.waiting_bytes = 0;
                 }

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use base::Real;
-use filters::stitch::Sum;
+use filters::stitch::GzipSum;
 use message::Head;
 
 use crate::req::transmit::DeliveryFailure;
@@ -42,7 +42,7 @@ pub(crate) struct ParentContext {
     /// The page's pieces are gzip.
     pub is_gzip: bool,
     /// Checksum and length of the bytes that the fragment joined to it.
-    pub sum: Sum,
+    pub sum: GzipSum,
     /// The reason why the fragment is incomplete.
     pub cut: Option<DeliveryFailure>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct ParentContext {
 impl EsiContext {
     /// A fragment of a fragment of level `level - 1`, or of the client's request.
     pub fn fragment(level: u32, top: Rc<Top>, is_gzip: bool) -> Self {
-        let parent = ParentContext { is_gzip, sum: Sum::default(), cut: None };
+        let parent = ParentContext { is_gzip, sum: GzipSum::default(), cut: None };
         EsiContext::Fragment(Fragment { level, top, parent, body_bytes: 0 })
     }
 

@@ -17,9 +17,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use cache::{ObjRef, Reader};
-use esi::{Include, Program, Step};
-use filters::stitch::{self, Sum};
+use cache::{BodyReader, ObjRef};
+use esi::{EsiInclude, EsiProgram, EsiStep};
+use filters::stitch::{self, GzipSum};
 use message::{Head, names};
 use params::FeatureBit;
 use storage::Buf;
@@ -45,14 +45,14 @@ const DEPTH_MAX: u32 = 64;
 
 /// The body of a page as it is read along its program.
 struct StoredPage {
-    reader: Reader,
+    reader: BodyReader,
     at: u64,
 }
 
 /// The page's own gzip: what was joined so far.
 struct Page {
     is_gzip: bool,
-    sum: Sum,
+    sum: GzipSum,
 }
 
 impl Req {
@@ -78,10 +78,10 @@ impl Req {
         transport: &mut dyn Transport,
     ) -> Result<(), DeliveryFailure> {
         let top = self.share_top();
-        let Ok(mut program) = Program::parse(AuxAttrs::read(obj.aux_attrs()).program.unwrap_or_default()) else {
+        let Ok(mut program) = EsiProgram::parse(AuxAttrs::read(obj.aux_attrs()).program.unwrap_or_default()) else {
             return Err(self.corrupt());
         };
-        let mut page = Page { is_gzip: program.is_gzip(), sum: Sum::default() };
+        let mut page = Page { is_gzip: program.is_gzip(), sum: GzipSum::default() };
         let has_frame = page.is_gzip && !self.esi.parent().is_some_and(|parent| parent.is_gzip);
         if has_frame {
             self.push(down, Buf::unaccounted(stitch::HEADER.to_vec()), false, transport).await?;
@@ -98,18 +98,18 @@ impl Req {
                 self.let_others_go_first(transport).await?;
             }
             let done = match step {
-                Step::Skip { bytes } => {
+                EsiStep::Skip { bytes } => {
                     stored.skip(bytes);
                     Ok(())
                 }
-                Step::Verbatim { bytes, piece } => {
+                EsiStep::Verbatim { bytes, piece } => {
                     down.stored += bytes;
                     if let Some(piece) = piece {
-                        page.sum.join(Sum { crc: piece.crc, plain_bytes: piece.plain_bytes });
+                        page.sum.join(GzipSum { crc: piece.crc, plain_bytes: piece.plain_bytes });
                     }
                     self.send_verbatim(&mut stored, bytes, down, transport).await
                 }
-                Step::Include(include) => match prefetch.as_mut().map(|prefetch| prefetch.take(program)) {
+                EsiStep::Include(include) => match prefetch.as_mut().map(|prefetch| prefetch.take(program)) {
                     Some(Some(fragment)) => self.deliver_prefetched(fragment, &mut page, down, transport).await,
                     Some(None) => self.include(&include, &top, &mut page, down, transport).await,
                     None => {
@@ -177,7 +177,7 @@ impl Req {
 
     async fn include(
         &mut self,
-        include: &Include,
+        include: &EsiInclude,
         top: &Rc<Top>,
         page: &mut Page,
         down: &mut Downstream,
@@ -242,7 +242,7 @@ impl Req {
     }
 
     /// The request for a fragment: as the client's came, but for what asks for a part, a condition, a body.
-    fn child(&mut self, include: &Include, top: &Rc<Top>, is_gzip: bool) -> Box<Req> {
+    fn child(&mut self, include: &EsiInclude, top: &Rc<Top>, is_gzip: bool) -> Box<Req> {
         let engine = self.engine().clone();
         let vxid = engine.vxids.take();
         let mut child = Box::new(Req::new(&self.sess, vxid, self.params.clone(), self.t_req));
@@ -260,7 +260,7 @@ impl Req {
         child
     }
 
-    fn ask_for(&mut self, include: &Include, is_gzip: bool, parent: &Head) -> Result<(), message::LostHeader> {
+    fn ask_for(&mut self, include: &EsiInclude, is_gzip: bool, parent: &Head) -> Result<(), message::LostHeader> {
         let (head, log) = (&mut self.head, &mut self.log);
         head.copy_from(parent);
         head.set_url(&include.url)?;

@@ -13,8 +13,8 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use esi::{Program, Step};
-use filters::stitch::Sum;
+use esi::{EsiProgram, EsiStep};
+use filters::stitch::GzipSum;
 use storage::Buf;
 use tables::tags::Tag;
 
@@ -34,7 +34,7 @@ const LOOK_AHEAD: usize = 256;
 pub(super) struct Prefetch<'a> {
     top: Rc<Top>,
     /// Position from which the next include that hasn't begun is searched.
-    scout: Program<'a>,
+    scout: EsiProgram<'a>,
     begun: VecDeque<Prefetched>,
 }
 
@@ -59,7 +59,7 @@ struct Shared {
 
 pub(super) struct End {
     /// Checksum and length of the bytes that it joined to its page's gzip.
-    pub sum: Sum,
+    pub sum: GzipSum,
     /// The reason why it broke off, if it did.
     pub cut: Option<DeliveryFailure>,
     /// True if it had no response, or broke off.
@@ -73,12 +73,12 @@ enum Next {
 }
 
 impl<'a> Prefetch<'a> {
-    pub fn new(top: Rc<Top>, program: Program<'a>) -> Self {
+    pub fn new(top: Rc<Top>, program: EsiProgram<'a>) -> Self {
         Prefetch { top, scout: program, begun: VecDeque::new() }
     }
 
     /// The page has come to an include, behind which `program` goes on: its fragment, if that has begun.
-    pub fn take(&mut self, program: Program<'a>) -> Option<Prefetched> {
+    pub fn take(&mut self, program: EsiProgram<'a>) -> Option<Prefetched> {
         let fragment = self.begun.pop_front();
         if fragment.is_none() {
             self.scout = program;
@@ -87,14 +87,14 @@ impl<'a> Prefetch<'a> {
     }
 
     /// The next include for which there is a place.
-    fn next(&mut self) -> Option<esi::Include> {
+    fn next(&mut self) -> Option<esi::EsiInclude> {
         if self.top.places.get() == 0 {
             return None;
         }
         for _ in 0..LOOK_AHEAD {
             match self.scout.next_step() {
-                Ok(Some(Step::Include(include))) => return Some(include),
-                Ok(Some(Step::Skip { .. } | Step::Verbatim { .. })) => {}
+                Ok(Some(EsiStep::Include(include))) => return Some(include),
+                Ok(Some(EsiStep::Skip { .. } | EsiStep::Verbatim { .. })) => {}
                 // A corrupt program is found out by the delivery.
                 Ok(None) | Err(_) => return None,
             }

@@ -85,7 +85,7 @@ impl Req {
     }
 
     async fn response_to(&mut self, asked: Subrequest, top: &Rc<Top>, outer: &mut dyn Transport) -> Option<Vec<u8>> {
-        let include = esi::Include { url: asked.url, host: asked.host, continue_on_error: true };
+        let include = esi::EsiInclude { url: asked.url, host: asked.host, continue_on_error: true };
         let mut child = self.child(&include, top, false);
         let mut kept = Capture { body: Vec::new(), most: asked.most, is_cut: false, outer };
         let panicked = {

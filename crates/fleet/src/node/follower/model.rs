@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Bounds, Incoming, Invalidation, Node, Outgoing, Settings, Status};
+use crate::{FleetSettings, IncomingEntry, Invalidation, LogBounds, Node, NodeStatus, OutgoingEntry};
 
 /// Entries of the log: entry n hits object n.
 #[derive(Clone, Default)]
@@ -51,9 +51,9 @@ impl World {
         self.log.entries.push(n);
     }
 
-    fn step(&mut self) -> Result<(), Fault> {
+    fn step(&mut self) -> Result<(), LinkFault> {
         self.is_caught_up = false;
-        self.steps = self.steps.checked_sub(1).ok_or_else(|| Fault::new("broken"))?;
+        self.steps = self.steps.checked_sub(1).ok_or_else(|| LinkFault::new("broken"))?;
         if self.others > 0 {
             self.others -= 1;
             self.append();
@@ -85,53 +85,53 @@ struct Session {
     from: u64,
 }
 
-impl Link for Session {
-    fn bounds(&mut self) -> Result<Bounds, Fault> {
+impl FleetLink for Session {
+    fn bounds(&mut self) -> Result<LogBounds, LinkFault> {
         let mut world = self.world.0.lock();
         world.step()?;
         let log = &world.log;
-        Ok(Bounds { epoch: log.epoch.to_string(), first: log.first + 1, last: log.entries.len() as u64 })
+        Ok(LogBounds { epoch: log.epoch.to_string(), first: log.first + 1, last: log.entries.len() as u64 })
     }
 
-    fn append(&mut self, _entries: &[Outgoing<'_>]) -> Result<Vec<Result<u64, Fault>>, Fault> {
+    fn append(&mut self, _entries: &[OutgoingEntry<'_>]) -> Result<Vec<Result<u64, LinkFault>>, LinkFault> {
         unreachable!("others append here")
     }
 
-    fn follow(&mut self, from: u64) -> Result<(), Fault> {
+    fn follow(&mut self, from: u64) -> Result<(), LinkFault> {
         self.from = from;
         self.world.0.lock().step()
     }
 
-    fn next(&mut self) -> Result<Next, Fault> {
+    fn next(&mut self) -> Result<NextEntries, LinkFault> {
         let mut world = self.world.0.lock();
         world.step()?;
         let seq = self.from.max(world.log.first + 1);
         let mut entries = Vec::new();
         for (at, n) in world.log.entries.iter().enumerate().skip(seq as usize - 1).take(world.at_once) {
             let what = Invalidation::Tags { tags: vec![n.to_string().into_bytes()], is_soft: false };
-            let entry = Entry { id: n.to_string(), node: "other".into(), at: 1.0, what };
-            entries.push(Incoming { seq: at as u64 + 1, bytes: entry.encode().map_err(Fault::new)? });
+            let entry = FleetEntry { id: n.to_string(), node: "other".into(), at: 1.0, what };
+            entries.push(IncomingEntry { seq: at as u64 + 1, bytes: entry.encode().map_err(LinkFault::new)? });
         }
         let last = entries.last().map_or(world.log.entries.len() as u64, |entry| entry.seq);
         let left = world.log.entries.len() as u64 - last;
         world.is_caught_up = left == 0;
         if entries.is_empty() {
-            return Ok(Next::Quiet);
+            return Ok(NextEntries::Quiet);
         }
         self.from = last + 1;
-        Ok(Next::Entries { entries, left })
+        Ok(NextEntries::Entries { entries, left })
     }
 }
 
 impl Connect for Bed {
-    fn connect(&self, _server: &Server, _until: Instant) -> Result<Box<dyn Link>, Fault> {
+    fn connect(&self, _server: &LogServer, _until: Instant) -> Result<Box<dyn FleetLink>, LinkFault> {
         self.0.lock().step()?;
         Ok(Box::new(Session { world: self.clone(), from: 0 }))
     }
 }
 
 impl Applier for Bed {
-    fn apply(&self, entry: &Entry) -> Result<(), String> {
+    fn apply(&self, entry: &FleetEntry) -> Result<(), String> {
         let n = entry.id.parse().map_err(|_| "no number".to_owned())?;
         self.0.lock().stored.remove(&n);
         Ok(())
@@ -160,7 +160,7 @@ impl Applier for Bed {
 
     fn tell(&self, _text: &str) {}
 
-    fn show(&self, _status: &Status) {}
+    fn show(&self, _status: &NodeStatus) {}
 }
 
 #[derive(Clone, Debug)]
@@ -197,7 +197,7 @@ fn run(turns: &[Turn]) -> Option<String> {
     bed.0.lock().at_once = 1;
     let begun = base::clock::now();
     let time = Arc::new(Mutex::new(begun));
-    let settings = || Settings::parse("nats://x,wait=1000h").expect("settings");
+    let settings = || FleetSettings::parse("nats://x,wait=1000h").expect("settings");
     let mut turns = turns.iter().cloned().chain([Turn::Follow(100_000, 0)]);
     let mut dead = false;
     loop {

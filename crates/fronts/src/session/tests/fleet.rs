@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use ::fleet::{
-    Applier, Bounds, Connect, Entry, Fault, Gate, Link, Next, Node, Outgoing, Position, Server, Settings, Status,
+    Applier, Connect, FleetEntry, FleetLink, FleetSettings, Gate, LinkFault, LogBounds, LogServer, NextEntries, Node,
+    NodeStatus, OutgoingEntry, Position,
 };
 use base::lock::Mutex;
 
@@ -20,24 +21,24 @@ struct Log {
 }
 
 impl Log {
-    fn look(&self) -> Result<(), Fault> {
-        if self.is_away.load(Relaxed) { Err(Fault::new("away")) } else { Ok(()) }
+    fn look(&self) -> Result<(), LinkFault> {
+        if self.is_away.load(Relaxed) { Err(LinkFault::new("away")) } else { Ok(()) }
     }
 }
 
 impl Connect for Log {
-    fn connect(&self, _server: &Server, _until: Instant) -> Result<Box<dyn Link>, Fault> {
+    fn connect(&self, _server: &LogServer, _until: Instant) -> Result<Box<dyn FleetLink>, LinkFault> {
         self.look().map(|()| Box::new(self.clone()) as _)
     }
 }
 
-impl Link for Log {
-    fn bounds(&mut self) -> Result<Bounds, Fault> {
+impl FleetLink for Log {
+    fn bounds(&mut self) -> Result<LogBounds, LinkFault> {
         self.look()?;
-        Ok(Bounds { epoch: "e".into(), first: 1, last: self.entries.lock().len() as u64 })
+        Ok(LogBounds { epoch: "e".into(), first: 1, last: self.entries.lock().len() as u64 })
     }
 
-    fn append(&mut self, entries: &[Outgoing<'_>]) -> Result<Vec<Result<u64, Fault>>, Fault> {
+    fn append(&mut self, entries: &[OutgoingEntry<'_>]) -> Result<Vec<Result<u64, LinkFault>>, LinkFault> {
         self.look()?;
         let mut all = self.entries.lock();
         Ok(entries
@@ -49,13 +50,13 @@ impl Link for Log {
             .collect())
     }
 
-    fn follow(&mut self, _from: u64) -> Result<(), Fault> {
+    fn follow(&mut self, _from: u64) -> Result<(), LinkFault> {
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Next, Fault> {
+    fn next(&mut self) -> Result<NextEntries, LinkFault> {
         std::thread::sleep(Duration::from_millis(2));
-        self.look().map(|()| Next::Quiet)
+        self.look().map(|()| NextEntries::Quiet)
     }
 }
 
@@ -63,7 +64,7 @@ impl Link for Log {
 struct Nobody(Arc<engine::Engine>, AtomicU64);
 
 impl Applier for Nobody {
-    fn apply(&self, _entry: &Entry) -> Result<(), String> {
+    fn apply(&self, _entry: &FleetEntry) -> Result<(), String> {
         Ok(())
     }
     fn apply_all(&self, _why: &str) {}
@@ -76,7 +77,7 @@ impl Applier for Nobody {
         self.1.fetch_add(1, Relaxed);
     }
     fn tell(&self, _text: &str) {}
-    fn show(&self, _status: &Status) {}
+    fn show(&self, _status: &NodeStatus) {}
 }
 
 fn until(what: impl Fn() -> bool) {
@@ -93,7 +94,7 @@ const BAN: &str = "BAN /1 HTTP/1.1\r\nHost: a\r\n\r\n";
 #[test]
 fn what_is_in_the_log_is_acknowledged_and_nothing_else() {
     let (world, log) = (World::new(&[], false), Log::default());
-    let node = Node::new(Settings::parse("nats://x,node=me,patience=200ms").unwrap());
+    let node = Node::new(FleetSettings::parse("nats://x,node=me,patience=200ms").unwrap());
     world.engine.join_fleet(node.clone());
     assert!(world.engine.is_restricted());
     let applier = Arc::new(Nobody(world.engine.clone(), AtomicU64::new(0)));

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use storage::journal::{Journal, JournalFile, Life, Medium};
+use storage::journal::{Journal, JournalFile, JournalLife, Medium};
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn check(requests: &[&str], is_broken: bool, expected: &[u16]) {
     let file = JournalFile::in_memory(sys::fd::memfd("journal").unwrap());
     let journal = Journal::format(Disk { file, is_broken: disk.clone() }).unwrap();
     let cache = world.engine.cache.clone();
-    cache.replay(journal, cache::Replay::nothing(Life::default()));
+    cache.replay(journal, cache::Replay::nothing(JournalLife::default()));
     disk.store(is_broken, Relaxed);
     rt::run(async {
         let (mut one, mut other) = (world.connect(), world.connect());

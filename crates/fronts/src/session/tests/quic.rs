@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http3::control::{Event, Reader as ControlReader};
-use http3::qpack::{Encoder, Scratch};
-use http3::stream::{Reader, Step};
-use http3::{Code, Limits, frame, head};
+use http3::control::{ControlEvent, ControlReader};
+use http3::qpack::{QpackEncoder, QpackScratch};
+use http3::stream::{FrameReader, StreamStep};
+use http3::{Http3ErrorCode, Http3Limits, frame, head};
 use message::Head;
 use net::quic::{self, Connection, ConnectionError, Endpoint, RecvStream, SendStream, VarInt};
 use tables::counters::Main;
-use testkit_tls::{NAME, World as Tls};
+use testkit_tls::{NAME, TlsWorld as Tls};
 use tls::early::EarlyData;
 use tls::quic::{QuicKeys, QuicServer};
 
@@ -30,10 +30,10 @@ mod idle;
 struct Served {
     world: World,
     tls: Tls,
-    group: Rc<h3::Group>,
+    group: Rc<h3::LinkGroup>,
     endpoint: Endpoint,
     address: std::net::SocketAddr,
-    config: Rc<RefCell<h3::Config>>,
+    config: Rc<RefCell<h3::Http3Config>>,
     server: QuicServer,
     early: Option<EarlyData>,
     /// Number of connections to be admitted, and how many of them may be.
@@ -49,8 +49,8 @@ impl Served {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = socket.local_addr().unwrap();
         Self::on(world, tls, early, address, |keys, config| {
-            let seat = quic::Seat { life: 1, is_alone: Default::default(), ..seat() };
-            quic::listen(socket.into(), seat, keys, config).unwrap()
+            let own_socket = quic::GroupSocket { life: 1, is_alone: Default::default(), ..own_socket() };
+            quic::listen(socket.into(), own_socket, keys, config).unwrap()
         })
     }
 
@@ -86,7 +86,7 @@ impl Served {
     fn accept(&self) {
         let (engine, listener) = (self.world.engine.clone(), self.world.listener().clone());
         let (endpoint, group, config) = (self.endpoint.clone(), self.group.clone(), self.config.clone());
-        let seat = h3::Seat { local: self.address, number: 0 };
+        let own_socket = h3::ListenerSocket { local: self.address, number: 0 };
         let admitted = self.admitted.clone();
         rt::spawn(async move {
             while let Some(client) = endpoint.accept().await {
@@ -98,7 +98,7 @@ impl Served {
                     (count < most).then_some(())
                 };
                 let config = config.borrow().clone();
-                rt::spawn(h3::serve(engine, listener, group, seat, (client, config), admit));
+                rt::spawn(h3::serve(engine, listener, group, own_socket, (client, config), admit));
             }
         });
     }
@@ -116,9 +116,9 @@ impl Served {
     }
 }
 
-fn configure(world: &World, server: &QuicServer, early: Option<EarlyData>) -> h3::Config {
+fn configure(world: &World, server: &QuicServer, early: Option<EarlyData>) -> h3::Http3Config {
     let params = world.engine.params.load();
-    let limits = quic::Limits {
+    let limits = quic::QuicLimits {
         streams: params.h3_max_concurrent_streams,
         stream_window: params.h3_stream_window as u32,
         window: params.h3_window as u32,
@@ -127,12 +127,12 @@ fn configure(world: &World, server: &QuicServer, early: Option<EarlyData>) -> h3
     };
     let takes_early_data = early.is_some();
     let server = Arc::new(server.with_early(early));
-    h3::Config { quic: Arc::new(quic::config(&server, &QuicKeys::new(&[7; 32]), &limits, None)), takes_early_data }
+    h3::Http3Config { quic: Arc::new(quic::config(&server, &QuicKeys::new(&[7; 32]), &limits, None)), takes_early_data }
 }
 
 /// The only one of its worker, which is alone.
-fn seat() -> quic::Seat {
-    quic::Seat { member: 0, members: 1, life: 0, is_superseded: Arc::default(), is_alone: Arc::new(true.into()) }
+fn own_socket() -> quic::GroupSocket {
+    quic::GroupSocket { member: 0, members: 1, life: 0, is_superseded: Arc::default(), is_alone: Arc::new(true.into()) }
 }
 
 struct Client {
@@ -142,9 +142,9 @@ struct Client {
 
 fn section(fields: &[(&str, &str)]) -> Vec<u8> {
     let (mut section, mut out) = (Vec::new(), Vec::new());
-    let mut encoder = Encoder::begin(&mut section);
+    let mut encoder = QpackEncoder::begin(&mut section);
     fields.iter().for_each(|(name, value)| encoder.field(name.as_bytes(), value.as_bytes()));
-    frame::Header::write(frame::Kind::Headers, section.len() as u64, &mut out);
+    frame::Http3FrameHeader::write(frame::Http3FrameType::Headers, section.len() as u64, &mut out);
     [out, section].concat()
 }
 
@@ -154,25 +154,30 @@ fn get(path: &str) -> Vec<u8> {
 
 fn data(body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    frame::Header::write(frame::Kind::Data, body.len() as u64, &mut out);
+    frame::Http3FrameHeader::write(frame::Http3FrameType::Data, body.len() as u64, &mut out);
     [&out, body].concat()
 }
 
 fn read(bytes: &[u8]) -> (u16, String) {
-    let (mut reader, mut at, mut head, mut body) = (Reader::response(1 << 16), 0, Head::new(), Vec::new());
+    let (mut reader, mut at, mut head, mut body) = (FrameReader::response(1 << 16), 0, Head::new(), Vec::new());
     loop {
         let input = &bytes[at..];
         match reader.step(input).unwrap() {
-            Step::Fields(range) => {
-                head::read_response(&input[range.clone()], &Limits::default(), &mut Scratch::default(), &mut head)
-                    .unwrap();
+            StreamStep::Fields(range) => {
+                head::read_response(
+                    &input[range.clone()],
+                    &Http3Limits::default(),
+                    &mut QpackScratch::default(),
+                    &mut head,
+                )
+                .unwrap();
                 at += range.end;
             }
-            Step::Data(range) => {
+            StreamStep::Data(range) => {
                 body.extend_from_slice(&input[range.clone()]);
                 at += range.end;
             }
-            Step::More(done) => {
+            StreamStep::More(done) => {
                 reader.end(input.len() - done).unwrap();
                 return (head.status(), String::from_utf8(body).unwrap());
             }
@@ -190,7 +195,7 @@ impl Client {
     }
 
     fn leave(self) {
-        self.conn.close(VarInt::from_u32(Code::NoError.number()), b"");
+        self.conn.close(VarInt::from_u32(Http3ErrorCode::NoError.number()), b"");
     }
 
     async fn send(&self, request: &[u8]) -> RecvStream {
@@ -240,7 +245,7 @@ fn session<F: Future>(settings: &[(&str, &str)], run: impl FnOnce(Served) -> F) 
     main
 }
 
-fn code(code: Code) -> u64 {
+fn code(code: Http3ErrorCode) -> u64 {
     code.number().into()
 }
 
@@ -257,7 +262,7 @@ fn requests_are_answered_each_on_its_stream() {
             let response = read(&stream.read_to_end(1 << 20).await.unwrap());
             assert_eq!(response, (200, format!("/{n} 127.0.0.1 HTTP/3")));
         }
-        client.conn.close(VarInt::from_u32(Code::NoError.number()), b"");
+        client.conn.close(VarInt::from_u32(Http3ErrorCode::NoError.number()), b"");
     });
     assert_eq!((main.h3_sess.get(), main.h3_req.get(), main.sc_rem_close.get()), (1, 51, 1));
     assert_eq!((main.tls_handshakes.get(), main.h3_errors.get()), (1, 0));
@@ -281,7 +286,7 @@ fn a_request_may_come_in_pieces_and_its_body_go_unread() {
         let (mut send, mut recv) = client.conn.open_bi().await.unwrap();
         send.write_all(&[section(&post), data(b"abc")].concat()).await.unwrap();
         assert_eq!(read(&recv.read_to_end(1000).await.unwrap()).0, 200);
-        assert_eq!(send.stopped().await.unwrap(), Some(VarInt::from_u32(Code::NoError.number())));
+        assert_eq!(send.stopped().await.unwrap(), Some(VarInt::from_u32(Http3ErrorCode::NoError.number())));
         client.conn.close(VarInt::from_u32(0x100), b"");
     });
 }
@@ -330,7 +335,7 @@ fn a_malformed_request_ends_its_stream_alone() {
             let _ = send.finish();
             match recv.read_to_end(1000).await {
                 Err(quinn::ReadToEndError::Read(quinn::ReadError::Reset(got))) => {
-                    assert_eq!(got.into_inner(), code(Code::Message), "{fields:?}");
+                    assert_eq!(got.into_inner(), code(Http3ErrorCode::Message), "{fields:?}");
                 }
                 Ok(bytes) => assert!([400, 405].contains(&read(&bytes).0), "{fields:?}"),
                 other => panic!("{fields:?}: {other:?}"),
@@ -340,7 +345,7 @@ fn a_malformed_request_ends_its_stream_alone() {
         let mut upper = get("/1");
         upper.extend_from_slice(b"\x21A\x01b");
         upper[1] += 4;
-        assert_eq!(client.refusal(&upper).await, code(Code::Message));
+        assert_eq!(client.refusal(&upper).await, code(Http3ErrorCode::Message));
         assert_eq!(client.ask(&get("/1")).await.0, 200);
         assert!(count > 20);
         client.conn.close(VarInt::from_u32(0x100), b"");
@@ -349,7 +354,7 @@ fn a_malformed_request_ends_its_stream_alone() {
 }
 
 /// Checks that these bytes on new streams end the connection with this code.
-fn check_end(name: &str, uni: &[&[u8]], bidi: &[u8], want: Code) {
+fn check_end(name: &str, uni: &[&[u8]], bidi: &[u8], want: Http3ErrorCode) {
     let main = session(&[], |served| async move {
         let client = served.connect().await;
         let mut streams = Vec::new();
@@ -368,15 +373,15 @@ fn check_end(name: &str, uni: &[&[u8]], bidi: &[u8], want: Code) {
 
 #[test]
 fn what_breaks_the_protocol_for_all_ends_the_connection() {
-    check_end("data first", &[], &data(b"x"), Code::FrameUnexpected);
-    check_end("settings on a request", &[], &[4, 0], Code::FrameUnexpected);
-    check_end("a frame of http/2", &[], &[6, 0], Code::FrameUnexpected);
-    check_end("a second control stream", &[&[0, 4, 0]], &[], Code::StreamCreation);
-    check_end("a push", &[&[1, 0]], &[], Code::StreamCreation);
-    check_end("an instruction to the table", &[&[2, 0x3f, 0x10]], &[], Code::EncoderStream);
-    check_end("an acknowledgement of nothing", &[&[3, 0x80]], &[], Code::DecoderStream);
-    check_end("a reference to the table", &[], &[1, 3, 0, 0, 0x80], Code::Decompression);
-    check_end("a stream that ends in a frame", &[], &get("/1")[..9], Code::Frame);
+    check_end("data first", &[], &data(b"x"), Http3ErrorCode::FrameUnexpected);
+    check_end("settings on a request", &[], &[4, 0], Http3ErrorCode::FrameUnexpected);
+    check_end("a frame of http/2", &[], &[6, 0], Http3ErrorCode::FrameUnexpected);
+    check_end("a second control stream", &[&[0, 4, 0]], &[], Http3ErrorCode::StreamCreation);
+    check_end("a push", &[&[1, 0]], &[], Http3ErrorCode::StreamCreation);
+    check_end("an instruction to the table", &[&[2, 0x3f, 0x10]], &[], Http3ErrorCode::EncoderStream);
+    check_end("an acknowledgement of nothing", &[&[3, 0x80]], &[], Http3ErrorCode::DecoderStream);
+    check_end("a reference to the table", &[], &[1, 3, 0, 0, 0x80], Http3ErrorCode::Decompression);
+    check_end("a stream that ends in a frame", &[], &get("/1")[..9], Http3ErrorCode::Frame);
 }
 
 #[test]
@@ -384,7 +389,7 @@ fn the_control_stream_is_needed() {
     session(&[], |served| async move {
         let mut client = served.connect().await;
         client.control.finish().unwrap();
-        assert_eq!(client.end().await, code(Code::ClosedCriticalStream));
+        assert_eq!(client.end().await, code(Http3ErrorCode::ClosedCriticalStream));
     });
 }
 
@@ -420,7 +425,7 @@ fn an_extended_connect_that_nobody_pipes_is_no_success() {
         for missing in 2..5 {
             let mut fields = fields("websocket").to_vec();
             fields.remove(missing);
-            assert_eq!(client.refusal(&section(&fields)).await, code(Code::Message), "{missing}");
+            assert_eq!(client.refusal(&section(&fields)).await, code(Http3ErrorCode::Message), "{missing}");
         }
     });
 }
@@ -439,7 +444,7 @@ fn who_resets_too_many_requests_is_sent_away() {
             assert!(sent < 10_000);
             rt::yield_now().await;
         }
-        assert_eq!(client.end().await, code(Code::ExcessiveLoad));
+        assert_eq!(client.end().await, code(Http3ErrorCode::ExcessiveLoad));
     });
     assert_eq!((main.h3_reset_flood.get(), main.h3_errors.get()), (1, 1));
 }
@@ -464,7 +469,7 @@ fn heads_that_arent_whole_share_a_limit() {
         other.write_all(&first[..5000]).await.unwrap();
         match refused.read_to_end(100).await {
             Err(quinn::ReadToEndError::Read(quinn::ReadError::Reset(got))) => {
-                assert_eq!(got.into_inner(), code(Code::RequestRejected));
+                assert_eq!(got.into_inner(), code(Http3ErrorCode::RequestRejected));
             }
             other => panic!("{other:?}"),
         }
@@ -487,7 +492,7 @@ fn check_flood(setting: &str, counter: fn(&Main) -> u64, flood: impl AsyncFnOnce
     let main = session(&[(setting, "20")], |served| async move {
         let mut client = served.connect().await;
         flood(&mut client).await;
-        assert_eq!(client.end().await, code(Code::ExcessiveLoad), "{setting}");
+        assert_eq!(client.end().await, code(Http3ErrorCode::ExcessiveLoad), "{setting}");
     });
     assert_eq!((counter(main), main.h3_errors.get(), main.sc_overload.get()), (1, 1, 1), "{setting}");
 }
@@ -589,7 +594,7 @@ fn who_shakes_no_hands_takes_nobodys_place() {
         assert_eq!(client.ask(&get("/1")).await.0, 200);
         assert_eq!(served.admitted.replace((1, 1)).0, 1);
         let refused = served.try_connect(NAME, http3::ALPN).await.unwrap();
-        assert_eq!(end(&refused).await, code(Code::ExcessiveLoad));
+        assert_eq!(end(&refused).await, code(Http3ErrorCode::ExcessiveLoad));
         assert_eq!(served.admitted.get().0, 2);
         client.conn.close(VarInt::from_u32(0x100), b"");
     });
@@ -616,9 +621,9 @@ fn handshakes_share_their_bytes() {
 fn a_stream_that_ends_without_a_head_is_told_so() {
     let main = session(&[], |served| async move {
         let client = served.connect().await;
-        assert_eq!(client.refusal(b"").await, code(Code::RequestIncomplete));
+        assert_eq!(client.refusal(b"").await, code(Http3ErrorCode::RequestIncomplete));
         // A frame that nobody knows is no head.
-        assert_eq!(client.refusal(&[0x21, 0]).await, code(Code::RequestIncomplete));
+        assert_eq!(client.refusal(&[0x21, 0]).await, code(Http3ErrorCode::RequestIncomplete));
         assert_eq!(client.ask(&get("/1")).await.0, 200);
         client.conn.close(VarInt::from_u32(0x100), b"");
     });
@@ -646,7 +651,7 @@ fn who_stays_idle_too_long_is_told_so() {
     let main = session(&[("timeout_idle", "0.05")], |served| async move {
         let client = served.connect().await;
         assert_eq!(client.ask(&get("/1")).await.0, 200);
-        assert_eq!(client.end().await, code(Code::NoError));
+        assert_eq!(client.end().await, code(Http3ErrorCode::NoError));
     });
     assert_eq!(main.sc_rx_close_idle.get(), 1);
 }
@@ -696,10 +701,10 @@ fn what_was_sent_is_waited_for_until_it_is_there() {
         served.address = direct;
         let other = served.connect().await;
         assert_eq!(other.ask(&get("/2")).await.0, 200);
-        assert_eq!(other.end().await, code(Code::NoError));
+        assert_eq!(other.end().await, code(Http3ErrorCode::NoError));
         relay.is_cut.store(false, Ordering::Relaxed);
         assert_eq!(read(&answer.read_to_end(1 << 16).await.unwrap()).0, 200);
-        assert_eq!(client.end().await, code(Code::NoError));
+        assert_eq!(client.end().await, code(Http3ErrorCode::NoError));
     });
 }
 
@@ -711,7 +716,7 @@ fn a_head_that_doesnt_come_is_waited_for_no_longer() {
         send.write_all(&get("/1")[..5]).await.unwrap();
         match recv.read_to_end(100).await {
             Err(quinn::ReadToEndError::Read(quinn::ReadError::Reset(got))) => {
-                assert_eq!(got.into_inner(), code(Code::RequestRejected));
+                assert_eq!(got.into_inner(), code(Http3ErrorCode::RequestRejected));
             }
             other => panic!("{other:?}"),
         }
@@ -739,9 +744,9 @@ fn a_drain_lets_requests_end_and_takes_no_more() {
             events.extend(event);
             held.drain(..done);
         }
-        assert!(matches!(events[..], [Event::Settings(_), Event::GoAway]), "{events:?}");
-        assert_eq!(client.refusal(&get("/2")).await, code(Code::RequestRejected));
-        assert_eq!(client.end().await, code(Code::NoError));
+        assert!(matches!(events[..], [ControlEvent::Settings(_), ControlEvent::GoAway]), "{events:?}");
+        assert_eq!(client.refusal(&get("/2")).await, code(Http3ErrorCode::RequestRejected));
+        assert_eq!(client.end().await, code(Http3ErrorCode::NoError));
     });
 }
 
@@ -754,7 +759,7 @@ fn who_takes_a_dead_ones_place_tells_its_clients() {
         let world = World::with_quic(&[], &tls);
         let keys = QuicKeys::new(&[7; 32]);
         let server = QuicServer::new(world.engine.certificates.clone(), "a0", || false).unwrap();
-        let limits = quic::Limits {
+        let limits = quic::QuicLimits {
             streams: 10,
             stream_window: 1 << 16,
             window: 1 << 16,
@@ -762,7 +767,8 @@ fn who_takes_a_dead_ones_place_tells_its_clients() {
             idle: Duration::from_secs(30),
         };
         let config = quic::config(&Arc::new(server), &keys, &limits, None);
-        quic::listen(socket.try_clone().unwrap().into(), quic::Seat { life, ..seat() }, &keys, config).unwrap()
+        quic::listen(socket.try_clone().unwrap().into(), quic::GroupSocket { life, ..own_socket() }, &keys, config)
+            .unwrap()
     };
     let to = socket.local_addr().unwrap();
     let (connected, is_connected) = std::sync::mpsc::channel();

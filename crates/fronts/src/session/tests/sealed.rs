@@ -3,8 +3,8 @@
 
 use net::{HandshakeError, IoError, Stream, handshake};
 use tables::counters::Main;
-use testkit_net::memory::End;
-use testkit_tls::World as Tls;
+use testkit_net::memory::MemoryEnd;
+use testkit_tls::TlsWorld as Tls;
 use tls::{ErrorKind, Handshake};
 
 use super::*;
@@ -15,20 +15,20 @@ fn soon() -> Option<Instant> {
 }
 
 /// A session with TLS, whose client is `run`.
-fn session<F: Future>(world: World, run: impl FnOnce(End) -> F) -> &'static Main {
+fn session<F: Future>(world: World, run: impl FnOnce(MemoryEnd) -> F) -> &'static Main {
     super::session(world, |client| run(client.end))
 }
 
-async fn connected(tls: &Tls, end: End) -> Stream {
+async fn connected(tls: &Tls, end: MemoryEnd) -> Stream {
     let (_, as_client) = tls.both();
     handshake(end.into(), as_client.unwrap(), Vec::new(), soon()).await.unwrap().0
 }
 
 /// A client that has shaken hands without a stream, and its last flight, which is not sent yet.
-async fn shaken_by_hand(tls: &Tls, end: &End) -> (Handshake, Vec<u8>) {
+async fn shaken_by_hand(tls: &Tls, end: &MemoryEnd) -> (Handshake, Vec<u8>) {
     let (_, as_client) = tls.both();
     let (mut as_client, mut out, mut got) = (as_client.unwrap(), Vec::new(), Vec::new());
-    while as_client.advance(&mut got, &mut out).unwrap() == tls::Progress::Waits {
+    while as_client.advance(&mut got, &mut out).unwrap() == tls::HandshakeProgress::Waits {
         end.try_write(&std::mem::take(&mut out)).unwrap();
         got.resize(8192, 0);
         end.readable().await.unwrap();
@@ -51,7 +51,7 @@ async fn is_over(stream: &Stream) -> bool {
     stream.read(&mut [0; 1], soon()).await.unwrap() == 0 && !stream.was_cut()
 }
 
-async fn all(end: End) -> Vec<u8> {
+async fn all(end: MemoryEnd) -> Vec<u8> {
     let (stream, mut got) = (Stream::from(end), Vec::with_capacity(4096));
     while stream.read_buf(&mut got, soon()).await.unwrap() > 0 {}
     got

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use base::Clock;
 use engine::{Engine, ListenerInfo};
-use testkit_engine::{Ground, Modules, Settings};
-use testkit_net::memory::{self, End};
+use testkit_engine::{EngineModules, EngineSettings, Ground};
+use testkit_net::memory::{self, MemoryEnd};
 use testkit_tls::OneForAll;
 
-use super::super::{Accepted, serve};
+use super::super::{AcceptedClient, serve};
 
 /// Says what it was asked, by whom, and over what; after `/hurry` the connection has no time to be idle.
 const ECHO: &str = r#"vcl 4.1; backend default none;
@@ -34,32 +34,37 @@ impl World {
     }
 
     /// The same on a listener with TLS.
-    pub fn with_tls(settings: &[(&str, &str)], has_proxy_header: bool, tls: &testkit_tls::World) -> Self {
+    pub fn with_tls(settings: &[(&str, &str)], has_proxy_header: bool, tls: &testkit_tls::TlsWorld) -> Self {
         Self::on(settings, has_proxy_header, Some(tls), Clock::system())
     }
 
-    fn on(settings: &[(&str, &str)], has_proxy_header: bool, tls: Option<&testkit_tls::World>, clock: Clock) -> Self {
+    fn on(
+        settings: &[(&str, &str)],
+        has_proxy_header: bool,
+        tls: Option<&testkit_tls::TlsWorld>,
+        clock: Clock,
+    ) -> Self {
         let ground = Ground::new();
-        let mut spec = Settings::new(clock, "test");
+        let mut spec = EngineSettings::new(clock, "test");
         settings.iter().for_each(|(name, value)| spec.set(name, value));
         if let Some(tls) = tls {
             spec.certificates = Arc::new(OneForAll::new(tls));
         }
         let engine = ground.engine(spec);
         let backends = testkit_engine::backends(&engine);
-        engine.vcl.store(Some(testkit_engine::load(&engine, &backends, Modules::NONE, "test", ECHO)));
+        engine.vcl.store(Some(testkit_engine::load(&engine, &backends, EngineModules::NONE, "test", ECHO)));
         let transport = if has_proxy_header { "PROXY" } else { "HTTP/1" };
         let listener = testkit_engine::listener("192.0.2.1:80", transport, tls.is_some());
         World { engine, listener: Arc::new(listener), _ground: ground }
     }
 
     /// The same over QUIC.
-    pub fn with_quic(settings: &[(&str, &str)], tls: &testkit_tls::World) -> Self {
+    pub fn with_quic(settings: &[(&str, &str)], tls: &testkit_tls::TlsWorld) -> Self {
         Self::with_quic_at(settings, tls, Clock::system())
     }
 
     /// The same, by this clock.
-    pub fn with_quic_at(settings: &[(&str, &str)], tls: &testkit_tls::World, clock: Clock) -> Self {
+    pub fn with_quic_at(settings: &[(&str, &str)], tls: &testkit_tls::TlsWorld, clock: Clock) -> Self {
         let mut world = Self::on(settings, false, Some(tls), clock);
         let listener = Arc::get_mut(&mut world.listener).unwrap();
         (listener.transport, listener.is_quic) = ("QUIC", true);
@@ -74,14 +79,14 @@ impl World {
         let address = |text: &str| net::Address::inet(text.parse().unwrap());
         let (local, peer) = (address("192.0.2.1:80"), address("192.0.2.9:4000"));
         let (ours, theirs) = memory::pair(local, peer);
-        let accepted = Accepted { stream: ours.into(), peer, local };
+        let accepted = AcceptedClient { stream: ours.into(), peer, local };
         drop(rt::spawn(serve(self.engine.clone(), self.listener.clone(), accepted)));
         Client { end: theirs, got: Vec::new() }
     }
 }
 
 pub(super) struct Client {
-    pub end: End,
+    pub end: MemoryEnd,
     got: Vec<u8>,
 }
 

@@ -42,7 +42,7 @@ fn an_instance_is_named_and_a_name_that_would_steer_a_terminal_is_quoted() {
 #[test]
 fn an_index_without_a_living_manager_is_nobody() {
     let dir = std::env::temp_dir().join(format!("shm-find-{}", std::process::id()));
-    let home = dir.join(Home::Manager.dir_name());
+    let home = dir.join(SetOwner::Manager.dir_name());
     fs::create_dir_all(&home).unwrap();
     assert!(!is_running(&dir).unwrap());
     fs::write(home.join(crate::vsm::INDEX_NAME), "# 1 1\n").unwrap();

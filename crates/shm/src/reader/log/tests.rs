@@ -26,8 +26,8 @@ impl Fixture {
         let dir = std::env::temp_dir().join(format!("shm-log-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).unwrap();
-        let manager = SegmentSet::create(&dir, Home::Manager, 1, None).unwrap();
-        let worker = SegmentSet::create(&dir, Home::Worker, 2, None).unwrap();
+        let manager = SegmentSet::create(&dir, SetOwner::Manager, 1, None).unwrap();
+        let worker = SegmentSet::create(&dir, SetOwner::Worker, 2, None).unwrap();
         let settings =
             LogSettings { space: 1 << 20, mask: TagMask::default(), reclen: 1000, buffer: 16 << 10, is_sync: false };
         let ring = Arc::new(LogRing::create(&worker, settings, CounterSet::<Main>::private()).unwrap());
@@ -45,11 +45,11 @@ impl Drop for Fixture {
     }
 }
 
-fn texts(ring: &mut Ring) -> (Vec<String>, &'static str) {
+fn texts(ring: &mut LogCursor) -> (Vec<String>, &'static str) {
     let mut out = Vec::new();
     loop {
         match ring.step() {
-            Step::Records(bytes) => {
+            RingStep::Records(bytes) => {
                 let words: Vec<u32> =
                     bytes.chunks_exact(4).map(|w| u32::from_ne_bytes(w.try_into().unwrap())).collect();
                 let records = crate::vsl::records(&words);
@@ -57,10 +57,10 @@ fn texts(ring: &mut Ring) -> (Vec<String>, &'static str) {
                     records.iter().map(|r| String::from_utf8_lossy(&r.data).into_owned()).collect::<Vec<_>>().join("+"),
                 );
             }
-            Step::End => return (out, "end"),
-            Step::Eof => return (out, "eof"),
-            Step::Abandoned => return (out, "abandoned"),
-            Step::Overrun => return (out, "overrun"),
+            RingStep::End => return (out, "end"),
+            RingStep::Eof => return (out, "eof"),
+            RingStep::Abandoned => return (out, "abandoned"),
+            RingStep::Overrun => return (out, "overrun"),
         }
     }
 }
@@ -69,8 +69,8 @@ fn texts(ring: &mut Ring) -> (Vec<String>, &'static str) {
 fn what_is_written_is_read_once() {
     let f = Fixture::new("once");
     f.one(3, "old");
-    let mut now = Ring::open(&f.dir, StartAt::Now).unwrap();
-    let mut past = Ring::open(&f.dir, StartAt::Past).unwrap();
+    let mut now = LogCursor::open(&f.dir, StartAt::Now).unwrap();
+    let mut past = LogCursor::open(&f.dir, StartAt::Past).unwrap();
     assert_eq!(texts(&mut now), (vec![], "end"));
     let mut txn = TxnLog::new(Arc::clone(&f.ring), Vxid(5), Marker::Client);
     txn.put(Tag::VclLog, b"a");
@@ -85,7 +85,7 @@ fn what_is_written_is_read_once() {
 #[test]
 fn a_reader_follows_round_the_ring_and_notices_when_it_is_overtaken() {
     let f = Fixture::new("round");
-    let mut ring = Ring::open(&f.dir, StartAt::Now).unwrap();
+    let mut ring = LogCursor::open(&f.dir, StartAt::Now).unwrap();
     for i in 0..20_000 {
         let text = format!("{i} {}", "x".repeat(i % 200));
         f.one(1, &text);
@@ -95,7 +95,7 @@ fn a_reader_follows_round_the_ring_and_notices_when_it_is_overtaken() {
         f.one(1, &"y".repeat(300));
     }
     assert_eq!(texts(&mut ring).1, "overrun");
-    let mut past = Ring::open(&f.dir, StartAt::PastAndOn).unwrap();
+    let mut past = LogCursor::open(&f.dir, StartAt::PastAndOn).unwrap();
     let (all, end) = texts(&mut past);
     assert!(all.len() > 1000 && end == "end", "{} {end}", all.len());
 }
@@ -103,7 +103,7 @@ fn a_reader_follows_round_the_ring_and_notices_when_it_is_overtaken() {
 #[test]
 fn what_a_reader_has_no_time_for_is_left_out_up_to_the_segment_being_written() {
     let f = Fixture::new("skip");
-    let mut ring = Ring::open(&f.dir, StartAt::Now).unwrap();
+    let mut ring = LogCursor::open(&f.dir, StartAt::Now).unwrap();
     assert!(!ring.skip_ahead(), "the segment that is read is the one that is written");
     for i in 0..2000 {
         f.one(1, &format!("{i} {}", "z".repeat(150)));
@@ -120,13 +120,13 @@ fn what_a_reader_has_no_time_for_is_left_out_up_to_the_segment_being_written() {
 #[test]
 fn a_log_that_is_gone_is_abandoned() {
     let mut f = Fixture::new("gone");
-    let mut ring = Ring::open(&f.dir, StartAt::Now).unwrap();
+    let mut ring = LogCursor::open(&f.dir, StartAt::Now).unwrap();
     f.worker = None;
-    std::fs::remove_dir_all(f.dir.join(Home::Worker.dir_name())).unwrap();
+    std::fs::remove_dir_all(f.dir.join(SetOwner::Worker.dir_name())).unwrap();
     assert_eq!(texts(&mut ring), (vec![], "abandoned"));
-    assert!(matches!(Ring::open(&f.dir, StartAt::Now), Err(LogError::NoLog)));
+    assert!(matches!(LogCursor::open(&f.dir, StartAt::Now), Err(LogError::NoLog)));
     f.manager.clone().close();
-    assert!(matches!(Ring::open(&f.dir, StartAt::Now), Err(LogError::NoLog)));
+    assert!(matches!(LogCursor::open(&f.dir, StartAt::Now), Err(LogError::NoLog)));
 }
 
 proptest! {
@@ -143,7 +143,7 @@ proptest! {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let name = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("shm-log-hostile-{}-{name}", std::process::id()));
-        for home in [Home::Manager, Home::Worker] {
+        for home in [SetOwner::Manager, SetOwner::Worker] {
             std::fs::create_dir_all(dir.join(home.dir_name())).unwrap();
             std::fs::write(dir.join(home.dir_name()).join("_.index"), "# 1 2\n+ log 0 344 Log Log\n").unwrap();
         }
@@ -154,7 +154,7 @@ proptest! {
         file.extend(words.iter().flat_map(|w| w.to_ne_bytes()));
         std::fs::write(dir.join("_.vsm_child/log"), &file).unwrap();
         for from in [StartAt::Now, StartAt::Past, StartAt::PastAndOn] {
-            if let Ok(mut ring) = Ring::open(&dir, from) {
+            if let Ok(mut ring) = LogCursor::open(&dir, from) {
                 let (all, _) = texts(&mut ring);
                 prop_assert!(all.len() <= 64 * 8);
             }

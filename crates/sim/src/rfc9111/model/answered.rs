@@ -4,7 +4,7 @@
 
 use super::asked::Asked;
 use super::stored::Stored;
-use crate::plan::Ask;
+use crate::plan::SimAsk;
 use crate::rfc9111::draw::{Answering, OriginAnswer};
 use crate::rfc9111::fields::{Directives, Fields, date, field, parse_date, remove};
 
@@ -67,14 +67,14 @@ impl Stored {
         is_allowed && !self.forbids_stale() && self.is_kept(now)
     }
 
-    pub fn reuse(&self, now: f64, ask: &Ask, asked: Vec<Asked>) -> Expected {
+    pub fn reuse(&self, now: f64, ask: &SimAsk, asked: Vec<Asked>) -> Expected {
         let mut stored = self.clone();
         stored.leave_unshared_out();
         stored.deliver(ask, asked, now)
     }
 
     /// The answer to a client, whose conditions and range are looked at (RFC 9110 13.2, 14.2).
-    pub fn deliver(&self, ask: &Ask, asked: Vec<Asked>, now: f64) -> Expected {
+    pub fn deliver(&self, ask: &SimAsk, asked: Vec<Asked>, now: f64) -> Expected {
         let age = self.age(now);
         let mut expected = Expected {
             status: self.status,
@@ -111,7 +111,7 @@ impl Expected {
         Expected { status, fields: Vec::new(), body: String::new(), is_cut: false, age: None, asked }
     }
 
-    fn without_body_for(mut self, ask: &Ask) -> Self {
+    fn without_body_for(mut self, ask: &SimAsk) -> Self {
         if ask.method == "HEAD" {
             self.body.clear();
         }
@@ -120,7 +120,7 @@ impl Expected {
 }
 
 /// A request that goes through, with its own conditions.
-pub(super) fn pass(now: f64, ask: &Ask, origin: &Answering) -> Expected {
+pub(super) fn pass(now: f64, ask: &SimAsk, origin: &Answering) -> Expected {
     let of = |name| field(&ask.headers, name).map(str::to_owned);
     let (if_none_match, if_modified_since) = (of("If-None-Match"), of("If-Modified-Since"));
     let (range, if_range) = (of("Range"), of("If-Range"));

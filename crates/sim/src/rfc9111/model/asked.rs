@@ -4,7 +4,7 @@
 
 use super::answered::Expected;
 use super::stored::Stored;
-use crate::plan::Ask;
+use crate::plan::SimAsk;
 use crate::rfc9111::draw::{Answering, OriginAnswer};
 use crate::rfc9111::fields::{Fields, field};
 
@@ -19,7 +19,7 @@ pub(in crate::rfc9111) struct Asked {
 
 #[derive(Clone, Debug)]
 pub(super) struct Fetch<'a> {
-    pub ask: &'a Ask,
+    pub ask: &'a SimAsk,
     pub origin: &'a Answering,
     pub sent: f64,
     pub received: f64,
@@ -28,7 +28,7 @@ pub(super) struct Fetch<'a> {
 }
 
 impl<'a> Fetch<'a> {
-    pub fn new(sent: f64, ask: &'a Ask, asked: Asked, origin: &'a Answering) -> Self {
+    pub fn new(sent: f64, ask: &'a SimAsk, asked: Asked, origin: &'a Answering) -> Self {
         let received = sent + origin.delay_ms() as f64 / 1000.0;
         let answer = origin.answer(&asked.fields(), received.floor() as i64);
         Fetch { ask, origin, sent, received, asked, answer }
@@ -57,7 +57,7 @@ impl Asked {
     }
 
     /// VCL keeps HEAD where it asks for no part; a HEAD asks for no bytes (RFC 9110 14.2).
-    pub(super) fn or_by_head(self, ask: &Ask) -> Self {
+    pub(super) fn or_by_head(self, ask: &SimAsk) -> Self {
         match field(&ask.headers, "X-Keep").is_some() && field(&ask.headers, "X-Part").is_none() {
             true => Asked { method: "HEAD".to_owned(), range: None, if_range: None, ..self },
             false => self,
@@ -65,7 +65,7 @@ impl Asked {
     }
 
     /// The range that VCL asks for where nothing else is asked: no more than the client wants.
-    pub(super) fn or_part_of(mut self, ask: &Ask) -> Self {
+    pub(super) fn or_part_of(mut self, ask: &SimAsk) -> Self {
         if self == Asked::plain() {
             self.range = field(&ask.headers, "X-Part").map(str::to_owned);
         }
@@ -94,7 +94,7 @@ impl Stored {
     }
 
     /// The request for what is missing of what is asked, and for nothing of another version (RFC 9110 13.1.5).
-    pub fn rest(&self, ask: &Ask) -> Asked {
+    pub fn rest(&self, ask: &SimAsk) -> Asked {
         let (first, last) = self.asked_bytes(ask);
         let missing = || (first..=last).filter(|at| !self.held[*at]);
         let (first, last) =

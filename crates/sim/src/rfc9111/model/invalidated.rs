@@ -3,7 +3,7 @@
 
 use super::Model;
 use super::answered::{Expected, pass};
-use crate::plan::Ask;
+use crate::plan::SimAsk;
 use crate::rfc9111::draw::Answering;
 use crate::rfc9111::fields::{field, joined, members};
 
@@ -11,7 +11,7 @@ const HOST: &str = "http://example.com";
 
 impl Model {
     /// Invalidation (4.4), and that of groups (RFC 9875 3).
-    pub(super) fn unsafe_request(&mut self, now: f64, ask: &Ask, origin: &Answering) -> Expected {
+    pub(super) fn unsafe_request(&mut self, now: f64, ask: &SimAsk, origin: &Answering) -> Expected {
         let expected = pass(now, ask, origin);
         if (200..400).contains(&expected.status) {
             self.forget(&ask.url);

@@ -35,7 +35,7 @@ use self::selected::Address;
 use self::stored::Stored;
 use super::draw::Answering;
 use super::fields::{Directives, field, joined};
-use crate::plan::Ask;
+use crate::plan::SimAsk;
 
 #[derive(Debug, Default)]
 pub(super) struct Model {
@@ -51,7 +51,7 @@ pub(super) struct Model {
 
 impl Model {
     /// The expected answer to a request at `now`, in seconds since 1970.
-    pub fn exchange(&mut self, now: f64, ask: &Ask, origin: &Answering) -> Expected {
+    pub fn exchange(&mut self, now: f64, ask: &SimAsk, origin: &Answering) -> Expected {
         self.stored.retain(|_, stored| stored.is_kept(now));
         if !matches!(&*ask.method, "GET" | "HEAD") {
             return self.unsafe_request(now, ask, origin);
@@ -83,7 +83,7 @@ impl Model {
         self.forward(now, ask, stored.as_ref(), origin)
     }
 
-    fn pass(&mut self, now: f64, ask: &Ask, origin: &Answering) -> Expected {
+    fn pass(&mut self, now: f64, ask: &SimAsk, origin: &Answering) -> Expected {
         let expected = pass(now, ask, origin);
         if ask.method == "HEAD" && expected.status == 200 && !origin.is_dead {
             self.heed_head(&Fetch::new(now, ask, Asked::by_head(), origin));

@@ -3,12 +3,12 @@
 //! (RFC 9110 14.4).
 
 use super::stored::Stored;
-use crate::plan::Ask;
+use crate::plan::SimAsk;
 use crate::rfc9111::draw::OriginAnswer;
 use crate::rfc9111::fields::{field, parse_date, remove};
 
 /// Place of a 206 in the whole.
-pub(super) struct Place {
+pub(super) struct PartPlace {
     pub first: usize,
     /// Length of the whole, if that is known.
     pub total: Option<usize>,
@@ -20,20 +20,20 @@ impl Stored {
     }
 
     /// The range that a request is for, if it is for one of this version (RFC 9110 14.2, 13.1.5).
-    pub fn range_for(&self, ask: &Ask) -> Option<(usize, usize)> {
+    pub fn range_for(&self, ask: &SimAsk) -> Option<(usize, usize)> {
         let range = field(&ask.headers, "Range").filter(|_| ask.method == "GET")?;
         let is_strong_tag = |tag: &str| !tag.starts_with("W/") && field(&self.fields, "ETag") == Some(tag);
         two_numbers(range.strip_prefix("bytes=")?).filter(|_| field(&ask.headers, "If-Range").is_none_or(is_strong_tag))
     }
 
     /// The bytes that a request is for: all, or those of its range.
-    pub fn asked_bytes(&self, ask: &Ask) -> (usize, usize) {
+    pub fn asked_bytes(&self, ask: &SimAsk) -> (usize, usize) {
         let end = self.body.len().saturating_sub(1);
         self.range_for(ask).map_or((0, end), |(first, last)| (first, last.min(end)))
     }
 
     /// 3.3: an incomplete response answers no request but for a range that lies within what is there.
-    pub fn has_what_is_asked(&self, ask: &Ask) -> bool {
+    pub fn has_what_is_asked(&self, ask: &SimAsk) -> bool {
         let (first, last) = self.asked_bytes(ask);
         !self.is_incomplete() || self.range_for(ask).is_some() && self.held[first..=last].iter().all(|held| *held)
     }
@@ -98,14 +98,14 @@ impl Stored {
 
 impl OriginAnswer {
     /// The place, if it is valid, is the one asked for, and is as long as the body (RFC 9110 14.4).
-    pub(super) fn believed(&self, asked: Option<&str>) -> Option<Place> {
+    pub(super) fn believed(&self, asked: Option<&str>) -> Option<PartPlace> {
         let (place, total) = field(&self.fields, "Content-Range")?.strip_prefix("bytes ")?.split_once('/')?;
         let (first, last) = two_numbers(place)?;
         let total: Option<usize> = total.parse().ok();
         let (asked_first, asked_last) = two_numbers(asked?.strip_prefix("bytes=")?)?;
         let is_sound = first <= last && total.is_none_or(|total| last < total);
         let is_asked = first == asked_first && last <= asked_last;
-        (is_sound && is_asked && self.body.len() == last + 1 - first).then_some(Place { first, total })
+        (is_sound && is_asked && self.body.len() == last + 1 - first).then_some(PartPlace { first, total })
     }
 }
 

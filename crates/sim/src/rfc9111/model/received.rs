@@ -7,12 +7,12 @@ use super::answered::{Expected, Trouble};
 use super::asked::{Asked, Fetch};
 use super::selected::{path, says_something};
 use super::stored::Stored;
-use crate::plan::Ask;
+use crate::plan::SimAsk;
 use crate::rfc9111::draw::Answering;
 use crate::rfc9111::fields::{Directives, field, joined, members};
 
 impl Model {
-    pub(super) fn forward(&mut self, now: f64, ask: &Ask, stored: Option<&Stored>, origin: &Answering) -> Expected {
+    pub(super) fn forward(&mut self, now: f64, ask: &SimAsk, stored: Option<&Stored>, origin: &Answering) -> Expected {
         let missing = stored.filter(|stored| !stored.has_what_is_asked(ask));
         let asked = match (missing, stored) {
             (Some(stored), _) => stored.rest(ask),
@@ -163,7 +163,13 @@ impl Model {
     }
 
     /// Asks the origin while the client has its answer already (RFC 5861 3): what, one after the other.
-    pub(super) fn revalidate_behind(&mut self, now: f64, ask: &Ask, stored: &Stored, origin: &Answering) -> Vec<Asked> {
+    pub(super) fn revalidate_behind(
+        &mut self,
+        now: f64,
+        ask: &SimAsk,
+        stored: &Stored,
+        origin: &Answering,
+    ) -> Vec<Asked> {
         let fetch = Fetch::new(now, ask, stored.conditions(), origin);
         let asked = vec![fetch.asked.clone()];
         // What it has is better than an error.
@@ -240,7 +246,7 @@ impl Model {
         self.stored.remove(&key);
     }
 
-    fn store(&mut self, ask: &Ask, new: Stored) {
+    fn store(&mut self, ask: &SimAsk, new: Stored) {
         let names = joined(&new.fields, "Vary").map(|text| members(&text)).unwrap_or_default();
         self.vary.insert(path(&ask.url).to_owned(), names);
         let key = self.key(ask);

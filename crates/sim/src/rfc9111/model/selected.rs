@@ -3,7 +3,7 @@
 
 use super::Model;
 use super::stored::Stored;
-use crate::plan::Ask;
+use crate::plan::SimAsk;
 use crate::rfc9111::fields::{field, joined, members};
 
 /// A URL as it is, with 0, or reduced to what matters, with the number of what says so: what is stored while something else is said
@@ -12,7 +12,7 @@ pub(super) type Address = (u64, String);
 
 impl Model {
     /// The stored response that a request selects (4.1).
-    pub(super) fn key(&self, ask: &Ask) -> (Address, Vec<Option<String>>) {
+    pub(super) fn key(&self, ask: &SimAsk) -> (Address, Vec<Option<String>>) {
         let names = self.vary.get(path(&ask.url)).cloned().unwrap_or_default();
         (self.address(&ask.url), names.iter().map(|name| selecting(ask, name)).collect())
     }
@@ -42,7 +42,7 @@ impl Model {
 }
 
 /// A request's value of a field that answers vary on: lines joined, blanks around commas taken off (4.1).
-fn selecting(ask: &Ask, name: &str) -> Option<String> {
+fn selecting(ask: &SimAsk, name: &str) -> Option<String> {
     joined(&ask.headers, name).map(|text| members(&text).join(","))
 }
 

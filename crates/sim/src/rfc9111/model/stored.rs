@@ -3,7 +3,7 @@
 //! 5861, RFC 9213).
 
 use super::asked::Fetch;
-use crate::plan::Ask;
+use crate::plan::SimAsk;
 use crate::rfc9111::draw::{BEGIN, OriginAnswer};
 use crate::rfc9111::fields::{Directives, Fields, date, field, joined, members, parse_date, remove, seconds};
 
@@ -68,7 +68,7 @@ impl Stored {
     }
 
     /// Section 3, one sentence after the other.
-    pub fn may_be_stored(&self, ask: &Ask) -> bool {
+    pub fn may_be_stored(&self, ask: &SimAsk) -> bool {
         let directives = self.directives();
         let is_understood =
             matches!(self.status, 200..=205 | 300..=303 | 305 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 500..=505);

@@ -12,7 +12,7 @@ use loom::sync::Mutex;
 use loom::thread;
 
 use super::*;
-use crate::arena::slots::{Place, Slots};
+use crate::arena::slots::{SlotPlace, Slots};
 use crate::atomic::AtomicBool;
 use crate::atomic::model::{Weakness, fails_when, holds};
 
@@ -28,7 +28,7 @@ struct Slot {
 
 impl Slot {
     /// In use by the process that counts in `counts[0]`, with so many handles.
-    fn new(handles: usize) -> (Arc<Slot>, Place) {
+    fn new(handles: usize) -> (Arc<Slot>, SlotPlace) {
         let mut slots = Slots::new(2);
         let place = slots.add(1, 1, BIG);
         let slot = Slot {
@@ -53,7 +53,7 @@ impl Slot {
     }
 
     /// Drops a handle of a process. The last one frees the slot; whether its page is free now.
-    fn drop_handle(&self, process: usize, place: Place) -> bool {
+    fn drop_handle(&self, process: usize, place: SlotPlace) -> bool {
         self.counts[process].is_last_dropped() && self.books[process].lock().unwrap().put_or_defer(place).is_some()
     }
 

@@ -99,7 +99,8 @@ fn sizes_have_units() {
     let sub = "sub vcl_recv { if (storage.s0.free_space > 4 MB) { set req.http.x = storage.s0.used_space + 1 B + 1 KB + 1GB + 1 TB; } }";
     let vcl = format!("{BACKEND}{sub}\n");
     assert_eq!(body(&made(&vcl, Some(Dialect::V30)).unwrap()), sub);
-    let options = Options { dialect: Some(Dialect::V30), stores: vec!["s0".to_owned()], ..Options::default() };
+    let options =
+        CompileOptions { dialect: Some(Dialect::V30), stores: vec!["s0".to_owned()], ..CompileOptions::default() };
     assert!(crate::compile("old.vcl", vcl.as_bytes(), &Files(&[]), &options).is_ok());
 }
 

@@ -7,8 +7,8 @@ use backend::{Director, Health};
 use base::{Real, Vxid};
 use shm::vsl::Marker;
 use tables::Tag;
-use vrt::vmod::{BACKEND, BOOL, Call, CallResult, VOID, give};
-use vrt::{BackendRef, Blob, Ctx, Failure, HeadId, Method, Value, Var};
+use vrt::vmod::{BACKEND, BOOL, CallResult, VOID, VmodCall, give};
+use vrt::{BackendRef, Blob, Ctx, HeadId, Method, Value, Var, VclFailure};
 
 use super::super::base;
 use super::param::{Healthy, KeyFrom, Layer, Param, Resolve, own_mut};
@@ -51,27 +51,31 @@ impl<'a> Choice<'a> {
     }
 }
 
-pub(in super::super) fn new(call: &mut Call<'_>, name: &str) -> Result<Arc<Shard>, Failure> {
+pub(in super::super) fn new(call: &mut VmodCall<'_>, name: &str) -> Result<Arc<Shard>, VclFailure> {
     let shard = Arc::new(Shard::new(base(call, name)));
     let known: Arc<dyn Director> = shard.clone();
     call.vcl.add_director(&known);
     Ok(shard)
 }
 
-pub(in super::super) fn clear(shard: &Arc<Shard>, call: &mut Call<'_>) -> bool {
+pub(in super::super) fn clear(shard: &Arc<Shard>, call: &mut VmodCall<'_>) -> bool {
     change(call, shard).tasks.push(Task::Clear);
     true
 }
 
-pub(in super::super) fn clear_param(param: &Arc<Param>, call: &mut Call<'_>) -> CallResult<VOID> {
+pub(in super::super) fn clear_param(param: &Arc<Param>, call: &mut VmodCall<'_>) -> CallResult<VOID> {
     put(call, param, "shard_param.clear()", |_, _| Ok(Layer::default()))
 }
 
-pub(in super::super) fn set_param(param: &Arc<Param>, call: &mut Call<'_>, given: ShardArgs<'_>) -> CallResult<VOID> {
+pub(in super::super) fn set_param(
+    param: &Arc<Param>,
+    call: &mut VmodCall<'_>,
+    given: ShardArgs<'_>,
+) -> CallResult<VOID> {
     put(call, param, "shard_param.set()", |call, name| read(call, &given, name, "shard_param.set()"))
 }
 
-pub(in super::super) fn key_of(param: &Arc<Param>, call: &mut Call<'_>) -> i64 {
+pub(in super::super) fn key_of(param: &Arc<Param>, call: &mut VmodCall<'_>) -> i64 {
     let layer = param.layer(call.ctx.task());
     with_source(call, |source| wish(layer, source).key).into()
 }
@@ -116,12 +120,12 @@ impl Drop for Change {
     }
 }
 
-fn change<'a>(call: &'a mut Call<'_>, shard: &Arc<Shard>) -> &'a mut Change {
+fn change<'a>(call: &'a mut VmodCall<'_>, shard: &Arc<Shard>) -> &'a mut Change {
     let key = Arc::as_ptr(shard) as usize;
     call.ctx.task().keyed(key, || Change { shard: shard.clone(), tasks: Vec::new() })
 }
 
-pub(in super::super) fn set_warmup(shard: &Arc<Shard>, call: &mut Call<'_>, probability: f64) {
+pub(in super::super) fn set_warmup(shard: &Arc<Shard>, call: &mut VmodCall<'_>, probability: f64) {
     if (0.0..1.0).contains(&probability) {
         shard.ring.write().warmup = probability;
     } else {
@@ -133,7 +137,11 @@ fn object_name(shard: &Shard) -> &str {
     shard.base.name()
 }
 
-pub(in super::super) fn associate(shard: &Arc<Shard>, _: &mut Call<'_>, param: Option<&Blob>) -> Result<(), Failure> {
+pub(in super::super) fn associate(
+    shard: &Arc<Shard>,
+    _: &mut VmodCall<'_>,
+    param: Option<&Blob>,
+) -> Result<(), VclFailure> {
     let param = match param {
         None => None,
         Some(blob) => match used(blob) {
@@ -151,7 +159,7 @@ fn named(ident: &[u8]) -> Option<Box<[u8]>> {
 
 pub(in super::super) fn add_backend(
     shard: &Arc<Shard>,
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     backend: Option<&BackendRef>,
     ident: &[u8],
     rampup: Option<f64>,
@@ -176,7 +184,7 @@ pub(in super::super) fn add_backend(
 
 pub(in super::super) fn remove_backend(
     shard: &Arc<Shard>,
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     backend: Option<&BackendRef>,
     ident: &[u8],
 ) -> CallResult<BOOL> {
@@ -188,7 +196,7 @@ pub(in super::super) fn remove_backend(
     give(true)
 }
 
-pub(in super::super) fn reconfigure(shard: &Arc<Shard>, call: &mut Call<'_>, replicas: i64) -> bool {
+pub(in super::super) fn reconfigure(shard: &Arc<Shard>, call: &mut VmodCall<'_>, replicas: i64) -> bool {
     let name = object_name(shard);
     if replicas <= 0 {
         log(call.ctx, Tag::Error, name, &format!(".reconfigure() invalid replicas argument {replicas}"));
@@ -209,7 +217,7 @@ pub(in super::super) fn reconfigure(shard: &Arc<Shard>, call: &mut Call<'_>, rep
 }
 
 /// Parameters out of a call; logs what is only odd.
-fn read(call: &mut Call<'_>, given: &ShardArgs<'_>, name: &str, func: &str) -> Result<Layer, Failure> {
+fn read(call: &mut VmodCall<'_>, given: &ShardArgs<'_>, name: &str, func: &str) -> Result<Layer, VclFailure> {
     let (layer, note) = Layer::read(given, name, func)?;
     if let Some(text) = note {
         log(call.ctx, Tag::Error, name, &text);
@@ -217,7 +225,7 @@ fn read(call: &mut Call<'_>, given: &ShardArgs<'_>, name: &str, func: &str) -> R
     Ok(layer)
 }
 
-fn with_source<T>(call: &mut Call<'_>, then: impl FnOnce(&KeySource<'_>) -> T) -> T {
+fn with_source<T>(call: &mut VmodCall<'_>, then: impl FnOnce(&KeySource<'_>) -> T) -> T {
     let has_bereq = has_bereq(call.method);
     let digest = match has_bereq.then(|| call.ctx.get(Var::BereqHash)) {
         Some(Value::Blob(Some(blob))) => blob.as_bytes().try_into().ok(),
@@ -252,7 +260,11 @@ impl ChoiceInput for ImmediateChoice<'_> {
     }
 }
 
-pub(in super::super) fn backend(shard: &Arc<Shard>, call: &mut Call<'_>, choice: Choice<'_>) -> CallResult<BACKEND> {
+pub(in super::super) fn backend(
+    shard: &Arc<Shard>,
+    call: &mut VmodCall<'_>,
+    choice: Choice<'_>,
+) -> CallResult<BACKEND> {
     let name = object_name(shard);
     let lazy = match choice.resolve {
         Some(resolve) => resolve == Resolve::Lazy,
@@ -292,10 +304,10 @@ pub(in super::super) fn backend(shard: &Arc<Shard>, call: &mut Call<'_>, choice:
 }
 
 fn put(
-    call: &mut Call<'_>,
+    call: &mut VmodCall<'_>,
     param: &Arc<Param>,
     func: &str,
-    make: impl FnOnce(&mut Call<'_>, &str) -> Result<Layer, Failure>,
+    make: impl FnOnce(&mut VmodCall<'_>, &str) -> Result<Layer, VclFailure>,
 ) -> CallResult<VOID> {
     if is_housekeeping(call.method) {
         let layer = make(call, &param.name)?;

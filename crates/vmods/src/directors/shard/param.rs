@@ -5,8 +5,8 @@ use std::any::{Any, TypeId};
 
 use backend::ResolveCtx;
 use parking_lot::Mutex;
-use vrt::vmod::Words;
-use vrt::{Blob, Failure, Privates};
+use vrt::vmod::EnumWords;
+use vrt::{Blob, Privates, VclFailure};
 
 use super::failed;
 use super::methods::ShardArgs;
@@ -81,7 +81,7 @@ impl Layer {
     ///
     /// # Errors
     /// Arguments that don't go together.
-    pub(super) fn read(given: &ShardArgs<'_>, name: &str, func: &str) -> Result<(Layer, Option<String>), Failure> {
+    pub(super) fn read(given: &ShardArgs<'_>, name: &str, func: &str) -> Result<(Layer, Option<String>), VclFailure> {
         let mut note = None;
         let from = given.by.unwrap_or(KeyFrom::Hash);
         let by = match (from, given.key) {

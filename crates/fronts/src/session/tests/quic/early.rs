@@ -143,7 +143,7 @@ fn a_place_is_given_at_the_handshakes_end() {
         let client = Client::on(conn).await;
         let _stream = client.send(&post()).await;
         assert!(end_of_handshake.await);
-        assert_eq!(end(&client.conn).await, code(Code::ExcessiveLoad));
+        assert_eq!(end(&client.conn).await, code(Http3ErrorCode::ExcessiveLoad));
         assert_eq!(served.admitted.get().0, 1);
     });
     assert_eq!((main.early_data_wait.get(), main.tls_fail.get(), main.h3_sess.get()), (1, 0, 2));

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use base::Clock;
 use rt::Instant;
-use rt::sim::{Endless, Limits};
-use testkit_net::quic::{Network, Path};
+use rt::sim::{Endless, SimLimits};
+use testkit_net::quic::{Path, QuicNetwork};
 
 use super::*;
 
@@ -20,7 +20,7 @@ const EXACT: Duration = Duration::from_millis(60);
 
 struct Simulated {
     served: Served,
-    network: Network,
+    network: QuicNetwork,
     /// Steps of all tasks so far.
     steps: Rc<Cell<u64>>,
 }
@@ -34,11 +34,11 @@ fn simulated<F: Future<Output = ()>>(settings: &[(&str, &str)], run: impl FnOnce
         counted.set(counted.get() + 1);
         Ok(())
     };
-    let limits = Limits { steps: 100_000, time: Duration::from_secs(3600) };
+    let limits = SimLimits { steps: 100_000, time: Duration::from_secs(3600) };
     let ended: Result<(), Endless> = rt::sim::run(1, limits, &clock, watch, async {
-        let network = Network::new(NEAR, Box::new(|bound| rt::sim::draw(bound).unwrap_or(0)));
+        let network = QuicNetwork::new(NEAR, Box::new(|bound| rt::sim::draw(bound).unwrap_or(0)));
         let served = Served::on(world, tls, None, SERVER.into(), |keys, config| {
-            network.serve(SERVER.into(), seat(), keys, config).unwrap()
+            network.serve(SERVER.into(), own_socket(), keys, config).unwrap()
         });
         run(Simulated { served, network, steps }).await;
     });
@@ -92,7 +92,7 @@ fn check_late(path: &str, lost: Duration, settings: &[(&str, &str)], idle: Durat
         it.network.set_path(NEAR);
         let arrived = read_all(streams, &format!("{path} 192.0.2.9 HTTP/3")).await;
         assert!(arrived - sent > lost);
-        assert_eq!(client.end().await, code(Code::NoError));
+        assert_eq!(client.end().await, code(Http3ErrorCode::NoError));
         let rest = arrived.elapsed();
         assert!(rest >= idle && rest < idle + EXACT, "{rest:?} instead of {idle:?}");
     });
@@ -122,7 +122,7 @@ fn a_connection_is_idle_at_once_where_answers_arrive_at_once() {
             assert_eq!(client.ask(&get("/1")).await.0, 200);
         }
         let (arrived, before) = (Instant::now(), it.steps.get());
-        assert_eq!(client.end().await, code(Code::NoError));
+        assert_eq!(client.end().await, code(Http3ErrorCode::NoError));
         let idle = arrived.elapsed() + WAY * 2;
         assert!(idle >= Duration::from_secs(4) && idle < Duration::from_secs(4) + EXACT, "{idle:?}");
         let steps = it.steps.get() - before;
@@ -162,11 +162,11 @@ fn what_the_client_wants_no_more_isnt_waited_for() {
         rt::sleep(Duration::from_secs(3)).await;
         let before = it.steps.get();
         for mut stream in streams {
-            stream.stop(VarInt::from_u32(Code::RequestCancelled.number())).unwrap();
+            stream.stop(VarInt::from_u32(Http3ErrorCode::RequestCancelled.number())).unwrap();
         }
         it.network.set_path(NEAR);
         let stopped = Instant::now();
-        assert_eq!(client.end().await, code(Code::NoError));
+        assert_eq!(client.end().await, code(Http3ErrorCode::NoError));
         let rest = stopped.elapsed();
         assert!(rest >= Duration::from_secs(4) && rest < Duration::from_secs(8), "{rest:?}");
         let steps = it.steps.get() - before;
@@ -185,7 +185,7 @@ fn a_drain_waits_for_what_is_on_its_way() {
         rt::sleep(Duration::from_secs(3)).await;
         it.network.set_path(NEAR);
         let arrived = read_all(streams, "/1 192.0.2.9 HTTP/3").await;
-        assert_eq!(client.end().await, code(Code::NoError));
+        assert_eq!(client.end().await, code(Http3ErrorCode::NoError));
         let rest = arrived.elapsed();
         assert!(rest >= Duration::from_secs(1) && rest < Duration::from_secs(1) + EXACT, "{rest:?}");
     });

@@ -9,13 +9,13 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
 
-use tls::{KernelAbility, KernelKey, Version};
+use tls::{KtlsAbility, KtlsKey, TlsVersion};
 
 use crate::Stream;
 
 /// Connections that go to the kernel (`tls_kernel`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KernelUse {
+pub enum KtlsUse {
     /// No connection goes there.
     Off,
     /// Those that lose nothing by it.
@@ -26,7 +26,7 @@ pub enum KernelUse {
 
 /// Outcome for a connection.
 #[derive(Debug)]
-pub enum KernelTls {
+pub enum KtlsOutcome {
     /// This process seals it.
     Unasked,
     /// The kernel seals it.
@@ -38,28 +38,28 @@ pub enum KernelTls {
 /// The system calls, for tests to have others.
 trait Calls {
     fn attach(&self, socket: BorrowedFd<'_>) -> io::Result<()>;
-    fn set_key(&self, socket: BorrowedFd<'_>, key: &KernelKey) -> io::Result<()>;
+    fn set_key(&self, socket: BorrowedFd<'_>, key: &KtlsKey) -> io::Result<()>;
 }
 
-struct Kernel;
+struct SystemCalls;
 
-impl Calls for Kernel {
+impl Calls for SystemCalls {
     fn attach(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         sys::ktls::attach(socket)
     }
 
-    fn set_key(&self, socket: BorrowedFd<'_>, key: &KernelKey) -> io::Result<()> {
+    fn set_key(&self, socket: BorrowedFd<'_>, key: &KtlsKey) -> io::Result<()> {
         sys::ktls::set_tx_key(socket, key.bytes())
     }
 }
 
-impl KernelUse {
+impl KtlsUse {
     /// The value that the parameter's word means.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
-            "off" => KernelUse::Off,
-            "auto" => KernelUse::Auto,
-            "on" => KernelUse::On,
+            "off" => KtlsUse::Off,
+            "auto" => KtlsUse::Auto,
+            "on" => KtlsUse::On,
             _ => return None,
         })
     }
@@ -69,52 +69,52 @@ impl KernelUse {
 ///
 /// # Errors
 /// The operating system's word for why not.
-pub fn ability() -> io::Result<KernelAbility> {
-    static ABILITY: OnceLock<Result<KernelAbility, Option<i32>>> = OnceLock::new();
+pub fn ability() -> io::Result<KtlsAbility> {
+    static ABILITY: OnceLock<Result<KtlsAbility, Option<i32>>> = OnceLock::new();
     let ability = ABILITY.get_or_init(|| try_out().map_err(|error| error.raw_os_error()));
     ability.map_err(|number| number.map_or(ErrorKind::Unsupported.into(), io::Error::from_raw_os_error))
 }
 
-fn try_out() -> io::Result<KernelAbility> {
+fn try_out() -> io::Result<KtlsAbility> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let ours = TcpStream::connect(listener.local_addr()?)?;
     let _theirs = listener.accept()?;
-    try_out_with(&Kernel, ours.as_fd())
+    try_out_with(&SystemCalls, ours.as_fd())
 }
 
-fn try_out_with(calls: &impl Calls, socket: BorrowedFd<'_>) -> io::Result<KernelAbility> {
+fn try_out_with(calls: &impl Calls, socket: BorrowedFd<'_>) -> io::Result<KtlsAbility> {
     calls.attach(socket)?;
-    calls.set_key(socket, &KernelKey::of_nobody())?;
-    Ok(KernelAbility { changes_keys: calls.set_key(socket, &KernelKey::of_nobody()).is_ok() })
+    calls.set_key(socket, &KtlsKey::of_nobody())?;
+    Ok(KtlsAbility { changes_keys: calls.set_key(socket, &KtlsKey::of_nobody()).is_ok() })
 }
 
 /// Gives the kernel the key of a stream, if it is to have it.
-pub(crate) fn give(stream: &Stream, wanted: KernelUse, key: &KernelKey) -> (Option<KernelAbility>, KernelTls) {
-    let Stream::Tcp(socket) = stream else { return (None, KernelTls::Unasked) };
-    give_with(&Kernel, socket.as_fd(), wanted, ability(), key)
+pub(crate) fn give(stream: &Stream, wanted: KtlsUse, key: &KtlsKey) -> (Option<KtlsAbility>, KtlsOutcome) {
+    let Stream::Tcp(socket) = stream else { return (None, KtlsOutcome::Unasked) };
+    give_with(&SystemCalls, socket.as_fd(), wanted, ability(), key)
 }
 
 fn give_with(
     calls: &impl Calls,
     socket: BorrowedFd<'_>,
-    wanted: KernelUse,
-    ability: io::Result<KernelAbility>,
-    key: &KernelKey,
-) -> (Option<KernelAbility>, KernelTls) {
+    wanted: KtlsUse,
+    ability: io::Result<KtlsAbility>,
+    key: &KtlsKey,
+) -> (Option<KtlsAbility>, KtlsOutcome) {
     let given = match (wanted, ability) {
-        (KernelUse::Off, _) | (KernelUse::Auto, Err(_)) => return (None, KernelTls::Unasked),
+        (KtlsUse::Off, _) | (KtlsUse::Auto, Err(_)) => return (None, KtlsOutcome::Unasked),
         // A client may ask for new keys at any time (RFC 8446 4.6.3): it would lose its connection.
-        (KernelUse::Auto, Ok(ability)) if key.version() == Version::Tls13 && !ability.changes_keys => {
-            return (None, KernelTls::Unasked);
+        (KtlsUse::Auto, Ok(ability)) if key.version() == TlsVersion::Tls13 && !ability.changes_keys => {
+            return (None, KtlsOutcome::Unasked);
         }
-        (KernelUse::On, Err(error)) => Err(error),
-        (KernelUse::Auto | KernelUse::On, Ok(ability)) => {
+        (KtlsUse::On, Err(error)) => Err(error),
+        (KtlsUse::Auto | KtlsUse::On, Ok(ability)) => {
             calls.attach(socket).and_then(|()| calls.set_key(socket, key)).map(|()| ability)
         }
     };
     match given {
-        Ok(found) => (Some(found), KernelTls::Given),
-        Err(error) => (None, KernelTls::Refused(error)),
+        Ok(found) => (Some(found), KtlsOutcome::Given),
+        Err(error) => (None, KtlsOutcome::Refused(error)),
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
             self.next()
         }
 
-        fn set_key(&self, _: BorrowedFd<'_>, _: &KernelKey) -> io::Result<()> {
+        fn set_key(&self, _: BorrowedFd<'_>, _: &KtlsKey) -> io::Result<()> {
             self.next()
         }
     }
@@ -164,27 +164,27 @@ mod tests {
         check([Ok(()), Ok(()), Ok(())], Some(true));
     }
 
-    fn check(wanted: KernelUse, changes_keys: Option<bool>, answers: [io::Result<()>; 2], outcome: &str) {
+    fn check(wanted: KtlsUse, changes_keys: Option<bool>, answers: [io::Result<()>; 2], outcome: &str) {
         let (calls, socket) = fake(answers);
-        let ability = changes_keys.map(|changes_keys| KernelAbility { changes_keys });
+        let ability = changes_keys.map(|changes_keys| KtlsAbility { changes_keys });
         let ability = ability.ok_or_else(|| ErrorKind::Unsupported.into());
-        let (is_given, told) = give_with(&calls, socket.as_fd(), wanted, ability, &KernelKey::of_nobody());
+        let (is_given, told) = give_with(&calls, socket.as_fd(), wanted, ability, &KtlsKey::of_nobody());
         assert_eq!((is_given.is_some(), format!("{told:?}").as_str()), (outcome == "Given", outcome));
     }
 
     #[test]
     fn a_connection_is_given_where_that_is_wanted_and_possible() {
-        check(KernelUse::Off, Some(true), [no(), no()], "Unasked");
-        check(KernelUse::Auto, None, [no(), no()], "Unasked");
-        check(KernelUse::Auto, Some(false), [no(), no()], "Unasked");
-        check(KernelUse::Auto, Some(true), [Ok(()), Ok(())], "Given");
-        check(KernelUse::On, Some(false), [Ok(()), Ok(())], "Given");
+        check(KtlsUse::Off, Some(true), [no(), no()], "Unasked");
+        check(KtlsUse::Auto, None, [no(), no()], "Unasked");
+        check(KtlsUse::Auto, Some(false), [no(), no()], "Unasked");
+        check(KtlsUse::Auto, Some(true), [Ok(()), Ok(())], "Given");
+        check(KtlsUse::On, Some(false), [Ok(()), Ok(())], "Given");
     }
 
     #[test]
     fn what_the_kernel_refuses_is_told_and_sealed_here() {
-        check(KernelUse::On, None, [no(), no()], "Refused(Kind(Unsupported))");
-        check(KernelUse::Auto, Some(true), [no(), Ok(())], "Refused(Kind(Unsupported))");
-        check(KernelUse::Auto, Some(true), [Ok(()), no()], "Refused(Kind(Unsupported))");
+        check(KtlsUse::On, None, [no(), no()], "Refused(Kind(Unsupported))");
+        check(KtlsUse::Auto, Some(true), [no(), Ok(())], "Refused(Kind(Unsupported))");
+        check(KtlsUse::Auto, Some(true), [Ok(()), no()], "Refused(Kind(Unsupported))");
     }
 }

@@ -18,24 +18,24 @@ use sys::signal::{self, Signals};
 use sys::sock;
 
 use crate::acme::Acme;
-use crate::arenas::{Arenas, End, Succession};
+use crate::arenas::{ArenaSuccession, Arenas, WorkerEnd};
 use crate::certs::Certs;
-use crate::checker::{Checker, Outcome, Request, SINCE_4_1, Source};
+use crate::checker::{CheckOutcome, CheckRequest, Checker, CheckerSource, SINCE_4_1};
 use crate::clitcp::{self, Masters};
 use crate::deaths::Deaths;
 use crate::dying::{DyingWorker, LONGEST_DYING};
 use crate::jail::Jail;
-use crate::listen::{DEFAULT_LISTENERS, Listener};
-use crate::memory::Memory;
-use crate::naming::{self, Naming};
-use crate::report::{self, Severity, print};
-use crate::session::{Kind, Session};
+use crate::listen::{BoundListener, DEFAULT_LISTENERS};
+use crate::memory::ManagerMemory;
+use crate::naming::{self, BacktraceNaming};
+use crate::report::{self, ReportSeverity, print};
+use crate::session::{CliSessionKind, Session};
 use crate::storefile::StoreFile;
-use crate::stores::Stores;
+use crate::stores::ManagerStores;
 use crate::ticketkeys::TicketKeys;
-use crate::vcls::{Quota, Vcls};
+use crate::vcls::{ManagerVcls, Quota};
 use crate::workdir;
-use crate::worker::Worker;
+use crate::worker::ManagedWorker;
 
 /// Time until the first look for VCLs that may go cold.
 const FIRST_COOLING: Duration = Duration::from_secs(3);
@@ -56,15 +56,15 @@ pub struct Manager {
     pub(crate) jail: Rc<Jail>,
     pub(crate) params: Params,
     pub(crate) printed_param_notes: HashSet<String>,
-    pub(crate) stores: Stores,
+    pub(crate) stores: ManagerStores,
     pub(crate) store_files: Vec<StoreFile>,
     pub(crate) journal_file: Option<File>,
     /// File that a worker locks as long as it writes to one of the stores.
     pub(crate) write_lock: Option<File>,
     /// Memory of stores, which outlives workers as long as `succession` allows.
     pub(crate) arenas: Arenas,
-    pub(crate) succession: Succession,
-    pub(crate) listeners: Vec<Listener>,
+    pub(crate) succession: ArenaSuccession,
+    pub(crate) listeners: Vec<BoundListener>,
     pub(crate) certs: Certs,
     pub(crate) ticket_keys: TicketKeys,
     pub(crate) secrets: Option<OwnedFd>,
@@ -73,12 +73,12 @@ pub struct Manager {
     pub(crate) identity: String,
     /// Platform and choices, as the banner shows them.
     pub(crate) vident: String,
-    pub(crate) vcls: Vcls,
-    pub(crate) worker: Worker,
+    pub(crate) vcls: ManagerVcls,
+    pub(crate) worker: ManagedWorker,
     /// Workers that run no more, but don't count as ended yet.
     pub(crate) dying: Vec<DyingWorker>,
-    pub(crate) naming: Naming,
-    pub(crate) memory: Option<Memory>,
+    pub(crate) naming: BacktraceNaming,
+    pub(crate) memory: Option<ManagerMemory>,
     /// The last worker's panic, until it's cleared.
     pub(crate) panic: Option<String>,
     pub(crate) deaths: Deaths,
@@ -92,7 +92,7 @@ pub struct Manager {
     pub(crate) most_sessions: usize,
     pub(crate) timers: Timers,
     pub(crate) restarts: u32,
-    pub(crate) quic: Option<cli::handoff::Quic>,
+    pub(crate) quic: Option<cli::handoff::QuicStart>,
     pub(crate) class_key: [u8; 32],
     pub(crate) fleet: Option<cli::handoff::FleetStart>,
     /// The second tier that workers are members of.
@@ -105,7 +105,7 @@ pub struct Manager {
     pub(crate) watcher: crate::watch::Watcher,
     /// The agent for the fleet's roll-outs, if this node takes part.
     pub(crate) agent: crate::companion::Companion,
-    pub(crate) trial: crate::rollout::Trial,
+    pub(crate) trial: crate::rollout::NodeTrial,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -185,7 +185,7 @@ impl Manager {
         Quota { most: self.params.max_vcl, handling: self.params.max_vcl_handling }
     }
 
-    pub(crate) fn check_vcl(&self, source: Source, listing: bool) -> Outcome {
+    pub(crate) fn check_vcl(&self, source: CheckerSource, listing: bool) -> CheckOutcome {
         let mut features = Vec::new();
         for (on, word) in [
             (self.params.vcc_allow_inline_c, "allow_inline_c"),
@@ -198,13 +198,13 @@ impl Manager {
                 features.push(word.to_string());
             }
         }
-        if self.listeners.iter().any(Listener::is_uds) {
+        if self.listeners.iter().any(BoundListener::is_uds) {
             features.push(SINCE_4_1.to_string());
         }
         if self.params.vcl_dialect != "auto" {
             features.push(format!("dialect={}", self.params.vcl_dialect));
         }
-        let request = Request {
+        let request = CheckRequest {
             source,
             vcl_path: self.params.vcl_path.clone(),
             features,
@@ -267,11 +267,11 @@ impl Manager {
         self.end_rollout();
         self.end_acme();
         self.end_watch();
-        print(Severity::Info, "manager stopping child");
+        print(ReportSeverity::Info, "manager stopping child");
         self.end_serving();
         self.bury_dying(LONGEST_DYING);
         self.finish_naming(naming::PATIENCE);
-        print(Severity::Info, "manager dies");
+        print(ReportSeverity::Info, "manager dies");
         self.exit_status
     }
 
@@ -333,7 +333,7 @@ impl Manager {
         match sys::fd::wait_any(&wants, Some(timeout)) {
             Ok(ready) => events.into_iter().zip(ready).filter(|(_, ready)| *ready).map(|(event, _)| event).collect(),
             Err(e) => {
-                print(Severity::Error, &format!("poll: {e}"));
+                print(ReportSeverity::Error, &format!("poll: {e}"));
                 Vec::new()
             }
         }
@@ -408,14 +408,14 @@ impl Manager {
         }
         if let Some(socket) = self.masters.as_mut().and_then(|masters| masters.poll(now)) {
             let identity = clitcp::identity("master", &socket);
-            self.open_session(Kind::Master, identity, socket, None);
+            self.open_session(CliSessionKind::Master, identity, socket, None);
         }
     }
 
     fn on_signal(&mut self, signals: &mut Signals) -> bool {
         let mut stop = false;
         while let Ok(Some(number)) = signals.take() {
-            print(Severity::Error, &format!("Manager got {}", signal::name(number)));
+            print(ReportSeverity::Error, &format!("Manager got {}", signal::name(number)));
             self.end_serving();
             stop = true;
         }
@@ -433,7 +433,7 @@ impl Manager {
     fn on_worker(&mut self) {
         self.worker.relay_output();
         if self.worker.has_ended() {
-            self.reap_worker(End::Died);
+            self.reap_worker(WorkerEnd::Died);
         } else if self.worker.begins_to_end() {
             self.expect_death();
         }
@@ -444,12 +444,12 @@ impl Manager {
             Ok(Some((socket, _))) => {
                 self.make_room_for_session(self.most_sessions);
                 let identity = clitcp::identity("telnet", &socket);
-                self.open_session(Kind::Telnet, identity, socket, None);
+                self.open_session(CliSessionKind::Telnet, identity, socket, None);
             }
             Ok(None) => {}
             // No descriptors, say: it stays readable, so look away for a while.
             Err(e) => {
-                print(Severity::Error, &format!("Cannot take a CLI connection: {e}"));
+                print(ReportSeverity::Error, &format!("Cannot take a CLI connection: {e}"));
                 self.timers.cli_pause = self.now() + ACCEPT_PAUSE;
             }
         }

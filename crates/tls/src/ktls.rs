@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::record::{Content, HEADER};
 use crate::seal::{MAX_RECORDS, MAX_RECORDS_OLD};
-use crate::{Error, ErrorKind, Version};
+use crate::{ErrorKind, TlsError, TlsVersion};
 
 const AES_GCM_128: u16 = 51;
 const AES_GCM_256: u16 = 52;
@@ -28,33 +28,37 @@ const SALT: usize = 4;
 
 /// A key for one direction, as a kernel takes it. It is wiped when it goes.
 #[derive(Clone)]
-pub struct KernelKey(Zeroizing<Vec<u8>>);
+pub struct KtlsKey(Zeroizing<Vec<u8>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelAbility {
+pub struct KtlsAbility {
     /// The kernel accepts key changes on a connection (Linux 6.14).
     pub changes_keys: bool,
 }
 
-impl KernelKey {
+impl KtlsKey {
     /// # Errors
     /// No kernel knows this cipher.
-    pub(crate) fn new(version: Version, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Result<Self, Error> {
+    pub(crate) fn new(
+        version: TlsVersion,
+        sequence: u64,
+        secrets: &ConnectionTrafficSecrets,
+    ) -> Result<Self, TlsError> {
         let (cipher, key, iv): (u16, &[u8], &[u8]) = match secrets {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (AES_GCM_128, key.as_ref(), iv.as_ref()),
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (AES_GCM_256, key.as_ref(), iv.as_ref()),
             ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (CHACHA20_POLY1305, key.as_ref(), iv.as_ref()),
-            _ => return Err(Error::new(ErrorKind::Internal, "a cipher that isn't known here")),
+            _ => return Err(TlsError::new(ErrorKind::Internal, "a cipher that isn't known here")),
         };
         let nonce: [u8; 12] =
-            iv.try_into().map_err(|_| Error::new(ErrorKind::Internal, "a nonce of another length than 12"))?;
-        Ok(KernelKey::laid_out(version, cipher, key, &nonce, sequence))
+            iv.try_into().map_err(|_| TlsError::new(ErrorKind::Internal, "a nonce of another length than 12"))?;
+        Ok(KtlsKey::laid_out(version, cipher, key, &nonce, sequence))
     }
 
-    fn laid_out(version: Version, cipher: u16, key: &[u8], nonce: &[u8; 12], sequence: u64) -> Self {
+    fn laid_out(version: TlsVersion, cipher: u16, key: &[u8], nonce: &[u8; 12], sequence: u64) -> Self {
         let number: u16 = match version {
-            Version::Tls13 => TLS13,
-            Version::Tls12 => TLS12,
+            TlsVersion::Tls13 => TLS13,
+            TlsVersion::Tls12 => TLS12,
         };
         // All at once: growing would leave copies of a key behind.
         let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES));
@@ -62,54 +66,54 @@ impl KernelKey {
         bytes.extend_from_slice(&cipher.to_ne_bytes());
         match (cipher, version) {
             (CHACHA20_POLY1305, _) => bytes.extend_from_slice(nonce),
-            (_, Version::Tls13) => bytes.extend_from_slice(&nonce[SALT..]),
-            (_, Version::Tls12) => bytes.extend_from_slice(&next_explicit(nonce, sequence)),
+            (_, TlsVersion::Tls13) => bytes.extend_from_slice(&nonce[SALT..]),
+            (_, TlsVersion::Tls12) => bytes.extend_from_slice(&next_explicit(nonce, sequence)),
         }
         bytes.extend_from_slice(key);
         if cipher != CHACHA20_POLY1305 {
             bytes.extend_from_slice(&nonce[..SALT]);
         }
         bytes.extend_from_slice(&sequence.to_be_bytes());
-        KernelKey(bytes)
+        KtlsKey(bytes)
     }
 
     /// For a try: a key of nobody's, for TLS 1.3 and AES-128-GCM.
     pub fn of_nobody() -> Self {
-        KernelKey::laid_out(Version::Tls13, AES_GCM_128, &[0; 16], &[0; 12], 0)
+        KtlsKey::laid_out(TlsVersion::Tls13, AES_GCM_128, &[0; 16], &[0; 12], 0)
     }
 
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    pub fn version(&self) -> Version {
-        if self.0[..2] == TLS13.to_ne_bytes() { Version::Tls13 } else { Version::Tls12 }
+    pub fn version(&self) -> TlsVersion {
+        if self.0[..2] == TLS13.to_ne_bytes() { TlsVersion::Tls13 } else { TlsVersion::Tls12 }
     }
 }
 
-impl std::fmt::Debug for KernelKey {
+impl std::fmt::Debug for KtlsKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KernelKey").field("version", &self.version()).finish_non_exhaustive()
+        f.debug_struct("KtlsKey").field("version", &self.version()).finish_non_exhaustive()
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct KernelTx {
-    ability: KernelAbility,
+pub(crate) struct KtlsTx {
+    ability: KtlsAbility,
     /// Upper bound of the records that the kernel has made so far.
     records: u64,
     most_records: u64,
     /// Keys that it is to be given once the messages before them are with it.
-    pub(crate) next_keys: VecDeque<KernelKey>,
+    pub(crate) next_keys: VecDeque<KtlsKey>,
 }
 
-impl KernelTx {
-    pub(crate) fn new(version: Version, ability: KernelAbility) -> Self {
+impl KtlsTx {
+    pub(crate) fn new(version: TlsVersion, ability: KtlsAbility) -> Self {
         let most_records = match version {
-            Version::Tls13 => MAX_RECORDS,
-            Version::Tls12 => MAX_RECORDS_OLD,
+            TlsVersion::Tls13 => MAX_RECORDS,
+            TlsVersion::Tls12 => MAX_RECORDS_OLD,
         };
-        KernelTx { ability, records: 0, most_records, next_keys: VecDeque::new() }
+        KtlsTx { ability, records: 0, most_records, next_keys: VecDeque::new() }
     }
 
     pub(crate) fn note_given(&mut self, bytes: usize) {
@@ -126,10 +130,10 @@ impl KernelTx {
         &mut self,
         message: &[u8],
         out: &mut Vec<u8>,
-        next: impl FnOnce() -> Result<KernelKey, Error>,
-    ) -> Result<(), Error> {
+        next: impl FnOnce() -> Result<KtlsKey, TlsError>,
+    ) -> Result<(), TlsError> {
         if !self.ability.changes_keys {
-            return Err(Error::new(ErrorKind::Exhausted, "the kernel can't change the key"));
+            return Err(TlsError::new(ErrorKind::Exhausted, "the kernel can't change the key"));
         }
         self.next_keys.push_back(next()?);
         self.records = 0;
@@ -179,9 +183,9 @@ mod tests {
     const NONCE: [u8; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
 
     /// The structure of linux/tls.h: version and cipher, then these fields; the record's number is the last one.
-    fn check(version: Version, cipher: u16, key: &[u8], fields: &[&[u8]]) {
-        let made = KernelKey::laid_out(version, cipher, key, &NONCE, 0x0102);
-        let number: u16 = if version == Version::Tls13 { 0x0304 } else { 0x0303 };
+    fn check(version: TlsVersion, cipher: u16, key: &[u8], fields: &[&[u8]]) {
+        let made = KtlsKey::laid_out(version, cipher, key, &NONCE, 0x0102);
+        let number: u16 = if version == TlsVersion::Tls13 { 0x0304 } else { 0x0303 };
         let mut wanted = [number, cipher].map(u16::to_ne_bytes).concat();
         wanted.extend(fields.concat());
         wanted.extend([0, 0, 0, 0, 0, 0, 1, 2]);
@@ -191,16 +195,16 @@ mod tests {
 
     #[test]
     fn aes_gcm_has_its_salt_behind_the_key() {
-        check(Version::Tls13, 51, &[7; 16], &[&NONCE[4..], &[7; 16], &NONCE[..4]]);
-        check(Version::Tls13, 52, &[7; 32], &[&NONCE[4..], &[7; 32], &NONCE[..4]]);
+        check(TlsVersion::Tls13, 51, &[7; 16], &[&NONCE[4..], &[7; 16], &NONCE[..4]]);
+        check(TlsVersion::Tls13, 52, &[7; 32], &[&NONCE[4..], &[7; 32], &NONCE[..4]]);
         let next = [5, 6, 7, 8, 9, 10, 12, 0];
-        check(Version::Tls12, 51, &[7; 16], &[&next, &[7; 16], &NONCE[..4]]);
-        check(Version::Tls12, 52, &[7; 32], &[&next, &[7; 32], &NONCE[..4]]);
+        check(TlsVersion::Tls12, 51, &[7; 16], &[&next, &[7; 16], &NONCE[..4]]);
+        check(TlsVersion::Tls12, 52, &[7; 32], &[&next, &[7; 32], &NONCE[..4]]);
     }
 
     #[test]
     fn chacha20_has_a_whole_nonce_and_no_salt() {
-        for version in [Version::Tls13, Version::Tls12] {
+        for version in [TlsVersion::Tls13, TlsVersion::Tls12] {
             check(version, 54, &[7; 32], &[&NONCE, &[7; 32]]);
         }
     }
@@ -230,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_key_is_never_shown() {
-        assert_eq!(format!("{:?}", KernelKey::of_nobody()), "KernelKey { version: Tls13, .. }");
-        assert_eq!(KernelKey::of_nobody().bytes().len(), 40);
+        assert_eq!(format!("{:?}", KtlsKey::of_nobody()), "KtlsKey { version: Tls13, .. }");
+        assert_eq!(KtlsKey::of_nobody().bytes().len(), 40);
     }
 }

@@ -12,7 +12,7 @@ const LINE: usize = 64 * 1024;
 const MAX_CUT: usize = 1 << 30;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Reply {
+pub enum RedisReply {
     Nil,
     /// The server's words for what is wrong.
     Error(Vec<u8>),
@@ -25,7 +25,7 @@ pub enum Reply {
     Double(f64, Vec<u8>),
     Text(Vec<u8>),
     /// An array, a set, or keys and values in turn.
-    Array(Vec<Reply>),
+    Array(Vec<RedisReply>),
 }
 
 pub fn command(args: &[Vec<u8>]) -> Vec<u8> {
@@ -39,7 +39,7 @@ pub fn command(args: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct ReplyReader {
     open: Vec<Open>,
     bytes: usize,
     values: usize,
@@ -51,13 +51,13 @@ pub struct Reader {
 #[derive(Debug)]
 struct Open {
     left: usize,
-    values: Vec<Reply>,
+    values: Vec<RedisReply>,
     /// Nobody wants it: attributes, and what a server says unasked.
     is_aside: bool,
 }
 
 enum Token {
-    Value(Reply),
+    Value(RedisReply),
     Array { len: usize, is_aside: bool },
 }
 
@@ -76,18 +76,18 @@ impl Taken {
     }
 }
 
-impl Reader {
-    /// Gives the first `longest` bytes of a text that has more. For [`Reader::take`], which goes on behind the text before that has come: whoever
+impl ReplyReader {
+    /// Gives the first `longest` bytes of a text that has more. For [`ReplyReader::take`], which goes on behind the text before that has come: whoever
     /// calls it drops the rest as it comes.
-    pub fn cutting(longest: usize) -> Reader {
-        Reader { longest: Some(longest), ..Reader::default() }
+    pub fn cutting(longest: usize) -> ReplyReader {
+        ReplyReader { longest: Some(longest), ..ReplyReader::default() }
     }
 
     /// Takes what is whole off the front of `input`; the reply once it is.
     ///
     /// # Errors
     /// It is no reply, or too large a one.
-    pub fn read(&mut self, input: &mut Vec<u8>) -> Result<Option<Reply>, &'static str> {
+    pub fn read(&mut self, input: &mut Vec<u8>) -> Result<Option<RedisReply>, &'static str> {
         let mut at = 0;
         let done = self.take(input, &mut at);
         input.drain(..at);
@@ -98,8 +98,8 @@ impl Reader {
     /// as a whole.
     ///
     /// # Errors
-    /// As [`Reader::read`].
-    pub fn take(&mut self, input: &[u8], at: &mut usize) -> Result<Option<Reply>, &'static str> {
+    /// As [`ReplyReader::read`].
+    pub fn take(&mut self, input: &[u8], at: &mut usize) -> Result<Option<RedisReply>, &'static str> {
         loop {
             let Some(rest) = input.get(*at..) else { return Ok(None) };
             let Some(Taken { token, used, held }) = token(rest, self.longest)? else { return Ok(None) };
@@ -112,7 +112,7 @@ impl Reader {
             let mut value = match token {
                 Token::Value(value) => value,
                 Token::Array { len: 0, is_aside: true } => continue,
-                Token::Array { len: 0, is_aside: false } => Reply::Array(Vec::new()),
+                Token::Array { len: 0, is_aside: false } => RedisReply::Array(Vec::new()),
                 Token::Array { len, is_aside } => {
                     if self.open.len() == DEEPEST {
                         return Err("the reply has more than 16 arrays within each other");
@@ -132,7 +132,7 @@ impl Reader {
                 if whole.is_aside {
                     break;
                 }
-                value = Reply::Array(whole.values);
+                value = RedisReply::Array(whole.values);
             }
         }
     }
@@ -152,30 +152,30 @@ fn token(input: &[u8], longest: Option<usize>) -> Result<Option<Taken>, &'static
     let value = |value| Taken::whole(Token::Value(value), used);
     let number = || std::str::from_utf8(line).ok().and_then(|text| text.parse::<i64>().ok()).ok_or(BAD);
     match kind {
-        b'+' => value(Reply::Status(line.to_vec())),
-        b'-' => value(Reply::Error(line.to_vec())),
-        b':' => value(Reply::Integer(number()?)),
+        b'+' => value(RedisReply::Status(line.to_vec())),
+        b'-' => value(RedisReply::Error(line.to_vec())),
+        b':' => value(RedisReply::Integer(number()?)),
         // A number that may be too long for one is a text, as it is for RESP2.
-        b'(' => value(Reply::Text(line.to_vec())),
-        b'_' => value(Reply::Nil),
+        b'(' => value(RedisReply::Text(line.to_vec())),
+        b'_' => value(RedisReply::Nil),
         b'#' => match line {
-            b"t" => value(Reply::Boolean(true)),
-            b"f" => value(Reply::Boolean(false)),
+            b"t" => value(RedisReply::Boolean(true)),
+            b"f" => value(RedisReply::Boolean(false)),
             _ => Err(BAD),
         },
         b',' => {
             let number = std::str::from_utf8(line).ok().and_then(|text| text.parse().ok()).ok_or(BAD)?;
-            value(Reply::Double(number, line.to_vec()))
+            value(RedisReply::Double(number, line.to_vec()))
         }
         b'$' | b'!' | b'=' => {
             let len = number()?;
             if len == -1 && *kind == b'$' {
-                return value(Reply::Nil);
+                return value(RedisReply::Nil);
             }
             let len = usize::try_from(len).map_err(|_| BAD)?;
             if let Some(longest) = longest.filter(|longest| *kind == b'$' && *longest < len && len <= MAX_CUT) {
                 let Some(text) = input.get(used..used + longest) else { return Ok(None) };
-                let token = Token::Value(Reply::Text(text.to_vec()));
+                let token = Token::Value(RedisReply::Text(text.to_vec()));
                 return Ok(Some(Taken { token, used: used + len + 2, held: used + longest }));
             }
             if len > MAX_BYTES {
@@ -184,16 +184,16 @@ fn token(input: &[u8], longest: Option<usize>) -> Result<Option<Taken>, &'static
             let Some(rest) = input.get(used..used + len + 2) else { return Ok(None) };
             let text = rest.strip_suffix(b"\r\n").ok_or(BAD)?.to_vec();
             let reply = match kind {
-                b'!' => Reply::Error(text),
-                b'=' => Reply::Text(text.get(4..).ok_or(BAD)?.to_vec()),
-                _ => Reply::Text(text),
+                b'!' => RedisReply::Error(text),
+                b'=' => RedisReply::Text(text.get(4..).ok_or(BAD)?.to_vec()),
+                _ => RedisReply::Text(text),
             };
             Taken::whole(Token::Value(reply), used + len + 2)
         }
         b'*' | b'~' | b'%' | b'|' | b'>' => {
             let len = number()?;
             if len == -1 && *kind == b'*' {
-                return value(Reply::Nil);
+                return value(RedisReply::Nil);
             }
             let len = usize::try_from(len).ok().filter(|len| *len <= MAX_VALUES).ok_or(BAD)?;
             let is_pairs = matches!(kind, b'%' | b'|');
@@ -211,8 +211,8 @@ mod tests {
     use super::*;
 
     /// The replies in these bytes, which come `cut` at a time.
-    fn replies(bytes: &[u8], cut: usize) -> (Vec<Reply>, Result<(), &'static str>) {
-        let (mut all, mut input, mut reader) = (Vec::new(), Vec::new(), Reader::default());
+    fn replies(bytes: &[u8], cut: usize) -> (Vec<RedisReply>, Result<(), &'static str>) {
+        let (mut all, mut input, mut reader) = (Vec::new(), Vec::new(), ReplyReader::default());
         for piece in bytes.chunks(cut) {
             input.extend_from_slice(piece);
             loop {
@@ -221,42 +221,45 @@ mod tests {
                     Ok(None) => break,
                     Err(reason) => return (all, Err(reason)),
                 }
-                reader = Reader::default();
+                reader = ReplyReader::default();
             }
         }
         (all, Ok(()))
     }
 
     #[track_caller]
-    fn check(bytes: &str, wanted: Reply) {
+    fn check(bytes: &str, wanted: RedisReply) {
         for cut in [1, 3, 1000] {
             assert_eq!(replies(bytes.as_bytes(), cut), (vec![wanted.clone()], Ok(())), "{bytes:?} by {cut}");
         }
     }
 
-    fn text(text: &str) -> Reply {
-        Reply::Text(text.into())
+    fn text(text: &str) -> RedisReply {
+        RedisReply::Text(text.into())
     }
 
     #[test]
     fn what_redis_says() {
-        check("+OK\r\n", Reply::Status("OK".into()));
-        check("-ERR no\r\n", Reply::Error("ERR no".into()));
-        check("!5\r\nERR\r\n\r\n", Reply::Error("ERR\r\n".into()));
-        check(":-7\r\n", Reply::Integer(-7));
+        check("+OK\r\n", RedisReply::Status("OK".into()));
+        check("-ERR no\r\n", RedisReply::Error("ERR no".into()));
+        check("!5\r\nERR\r\n\r\n", RedisReply::Error("ERR\r\n".into()));
+        check(":-7\r\n", RedisReply::Integer(-7));
         check("$5\r\na\r\nbc\r\n", text("a\r\nbc"));
         check("$0\r\n\r\n", text(""));
         check("=7\r\ntxt:abc\r\n", text("abc"));
         check("(12345678901234567890\r\n", text("12345678901234567890"));
         for nil in ["$-1\r\n", "*-1\r\n", "_\r\n"] {
-            check(nil, Reply::Nil);
+            check(nil, RedisReply::Nil);
         }
-        check("#t\r\n", Reply::Boolean(true));
-        check(",1.50\r\n", Reply::Double(1.5, "1.50".into()));
-        check("*0\r\n", Reply::Array(Vec::new()));
-        check("*2\r\n*1\r\n:1\r\n$1\r\na\r\n", Reply::Array(vec![Reply::Array(vec![Reply::Integer(1)]), text("a")]));
-        check("%1\r\n+k\r\n:1\r\n", Reply::Array(vec![Reply::Status("k".into()), Reply::Integer(1)]));
-        check("|1\r\n+a\r\n*1\r\n:1\r\n>1\r\n+x\r\n|0\r\n:5\r\n", Reply::Integer(5));
+        check("#t\r\n", RedisReply::Boolean(true));
+        check(",1.50\r\n", RedisReply::Double(1.5, "1.50".into()));
+        check("*0\r\n", RedisReply::Array(Vec::new()));
+        check(
+            "*2\r\n*1\r\n:1\r\n$1\r\na\r\n",
+            RedisReply::Array(vec![RedisReply::Array(vec![RedisReply::Integer(1)]), text("a")]),
+        );
+        check("%1\r\n+k\r\n:1\r\n", RedisReply::Array(vec![RedisReply::Status("k".into()), RedisReply::Integer(1)]));
+        check("|1\r\n+a\r\n*1\r\n:1\r\n>1\r\n+x\r\n|0\r\n:5\r\n", RedisReply::Integer(5));
     }
 
     #[test]
@@ -286,8 +289,8 @@ mod tests {
 
     /// The reply of a reader that cuts texts to three bytes, where `cut` bytes come at once and what was taken is
     /// dropped.
-    fn cut_reply(bytes: &[u8], cut: usize) -> Result<Option<Reply>, &'static str> {
-        let (mut reader, mut input, mut ahead) = (Reader::cutting(3), Vec::new(), 0);
+    fn cut_reply(bytes: &[u8], cut: usize) -> Result<Option<RedisReply>, &'static str> {
+        let (mut reader, mut input, mut ahead) = (ReplyReader::cutting(3), Vec::new(), 0);
         for piece in bytes.chunks(cut) {
             let dropped = piece.len().min(ahead);
             ahead -= dropped;
@@ -305,7 +308,7 @@ mod tests {
 
     #[test]
     fn texts_that_are_cut() {
-        let wanted = Reply::Array(vec![text("abc"), text("abc"), Reply::Integer(7)]);
+        let wanted = RedisReply::Array(vec![text("abc"), text("abc"), RedisReply::Integer(7)]);
         for cut in [1, 2, 5, 1000] {
             assert_eq!(
                 cut_reply(b"*3\r\n$3\r\nabc\r\n$6\r\nabcdef\r\n:7\r\n", cut),
@@ -315,38 +318,38 @@ mod tests {
         }
         // Longer than any reply, and of more of them than one may have.
         let long = format!("*20\r\n{}", format!("$1000000\r\n{}\r\n", "a".repeat(1_000_000)).repeat(20));
-        assert_eq!(cut_reply(long.as_bytes(), 30_000), Ok(Some(Reply::Array(vec![text("aaa"); 20]))));
+        assert_eq!(cut_reply(long.as_bytes(), 30_000), Ok(Some(RedisReply::Array(vec![text("aaa"); 20]))));
         assert!(cut_reply(b"$1073741825\r\nabc", 5).is_err());
         assert!(cut_reply(b"!9000000\r\nabc", 5).is_err(), "an error isn't cut");
     }
 
-    fn any_reply() -> impl Strategy<Value = Reply> {
+    fn any_reply() -> impl Strategy<Value = RedisReply> {
         let leaf = prop_oneof![
-            Just(Reply::Nil),
-            any::<i64>().prop_map(Reply::Integer),
-            any::<bool>().prop_map(Reply::Boolean),
-            "[ -~]{0,9}".prop_map(|text| Reply::Status(text.into())),
-            "[ -~]{0,9}".prop_map(|text| Reply::Error(text.into())),
-            any::<Vec<u8>>().prop_map(Reply::Text),
+            Just(RedisReply::Nil),
+            any::<i64>().prop_map(RedisReply::Integer),
+            any::<bool>().prop_map(RedisReply::Boolean),
+            "[ -~]{0,9}".prop_map(|text| RedisReply::Status(text.into())),
+            "[ -~]{0,9}".prop_map(|text| RedisReply::Error(text.into())),
+            any::<Vec<u8>>().prop_map(RedisReply::Text),
         ];
-        leaf.prop_recursive(4, 30, 5, |inner| proptest::collection::vec(inner, 0..5).prop_map(Reply::Array))
+        leaf.prop_recursive(4, 30, 5, |inner| proptest::collection::vec(inner, 0..5).prop_map(RedisReply::Array))
     }
 
-    fn write(reply: &Reply, out: &mut Vec<u8>) {
+    fn write(reply: &RedisReply, out: &mut Vec<u8>) {
         let line = |kind: char, text: &[u8]| [kind.to_string().as_bytes(), text, b"\r\n"].concat();
         match reply {
-            Reply::Nil => out.extend_from_slice(b"_\r\n"),
-            Reply::Integer(number) => out.extend(line(':', number.to_string().as_bytes())),
-            Reply::Boolean(value) => out.extend(line('#', if *value { b"t" } else { b"f" })),
-            Reply::Status(text) => out.extend(line('+', text)),
-            Reply::Error(text) => out.extend(line('-', text)),
-            Reply::Double(_, text) => out.extend(line(',', text)),
-            Reply::Text(text) => {
+            RedisReply::Nil => out.extend_from_slice(b"_\r\n"),
+            RedisReply::Integer(number) => out.extend(line(':', number.to_string().as_bytes())),
+            RedisReply::Boolean(value) => out.extend(line('#', if *value { b"t" } else { b"f" })),
+            RedisReply::Status(text) => out.extend(line('+', text)),
+            RedisReply::Error(text) => out.extend(line('-', text)),
+            RedisReply::Double(_, text) => out.extend(line(',', text)),
+            RedisReply::Text(text) => {
                 out.extend(line('$', text.len().to_string().as_bytes()));
                 out.extend_from_slice(text);
                 out.extend_from_slice(b"\r\n");
             }
-            Reply::Array(all) => {
+            RedisReply::Array(all) => {
                 out.extend(line('*', all.len().to_string().as_bytes()));
                 all.iter().for_each(|reply| write(reply, out));
             }
@@ -363,7 +366,7 @@ mod tests {
 
         #[test]
         fn commands(args in proptest::collection::vec(any::<Vec<u8>>(), 1..5)) {
-            let wanted = Reply::Array(args.iter().cloned().map(Reply::Text).collect());
+            let wanted = RedisReply::Array(args.iter().cloned().map(RedisReply::Text).collect());
             prop_assert_eq!(replies(&command(&args), 5), (vec![wanted], Ok(())));
         }
 

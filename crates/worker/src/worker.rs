@@ -12,18 +12,18 @@ use cli::handoff::WorkerStart;
 use engine::Engine;
 use params::Params;
 use parking_lot::Mutex;
-use shm::vsc::Stats;
+use shm::vsc::CounterMaker;
 use shm::vsl::LogRing;
-use shm::vsm::{Home, Reservation, SegmentSet};
+use shm::vsm::{Reservation, SegmentSet, SetOwner};
 use storage::{StoreSpec, Stores};
-use tables::counters::{Costs, Main, NoHitCounts, Set, Sma};
-use tables::stores::{Kind, TRANSIENT};
+use tables::counters::{Costs, CounterFields, Main, NoHitCounts, Sma};
+use tables::stores::{StoreMedium, TRANSIENT};
 
-use crate::backends::{Services, Vmods};
+use crate::backends::{Vmods, WorkerServices};
 use crate::conf;
 use crate::disks::Disks;
-use crate::journal::{Former, Past};
-use crate::vcls::Vcls;
+use crate::journal::{FormerJournal, PastJournal};
+use crate::vcls::WorkerVcls;
 
 pub struct Inheritance {
     pub start: WorkerStart,
@@ -62,21 +62,21 @@ pub struct Worker {
     pub engine: Arc<Engine>,
     pub vmods: Vmods,
     pub backends: Arc<Backends>,
-    pub services: Arc<Services>,
-    pub vcls: Arc<Vcls>,
-    pub listeners: Mutex<Vec<crate::serving::Socket>>,
+    pub services: Arc<WorkerServices>,
+    pub vcls: Arc<WorkerVcls>,
+    pub listeners: Mutex<Vec<crate::serving::ServingSocket>>,
     pub crowd: Arc<crate::serving::ConnectionLimit>,
-    pub memory: crate::memory::Memory,
+    pub memory: crate::memory::WorkerMemory,
     pub disks: Disks,
-    pub pools: crate::pools::Pools,
+    pub pools: crate::pools::WorkerPools,
     pub accepting: AtomicBool,
     pub demand: crate::demand::Demand,
     pub drain: crate::drain::Drain,
-    pub secrets: crate::secrets::Secrets,
-    pub quic: crate::quic::Quic,
+    pub secrets: crate::secrets::WorkerSecrets,
+    pub quic: crate::quic::WorkerQuic,
     pub fleet_counters: Option<&'static tables::counters::Fleet>,
     pub succession: crate::succession::Succession,
-    pub seats: Mutex<Vec<crate::watchdog::ThreadHandle>>,
+    pub threads: Mutex<Vec<crate::watchdog::ThreadHandle>>,
     /// Counts of what requests cost, in builds that have them.
     pub costs: Option<&'static Costs>,
     /// Room for the log that isn't reserved yet: that waits until connections are taken.
@@ -91,11 +91,11 @@ impl Worker {
         let params = Params::decode(&start.params)
             .map_err(|error| format!("the manager's hand-over has a parameter that can't be set: {error}"))?;
         let clock = Clock::system();
-        let secrets = crate::secrets::Secrets::inherit(&start)?;
+        let secrets = crate::secrets::WorkerSecrets::inherit(&start)?;
         // We were born in the workdir, and may not be able to reach it by its path.
-        let set = SegmentSet::adopt(Path::new("."), Home::Worker, std::process::id())
+        let set = SegmentSet::adopt(Path::new("."), SetOwner::Worker, std::process::id())
             .map_err(|error| format!("shared memory in {}: {error}", start.workdir.display()))?;
-        let stats = Stats::new(&set);
+        let stats = CounterMaker::new(&set);
         let text = |error: std::io::Error| format!("counters: {error}");
         let main_set = stats.add::<Main>("MAIN").map_err(text)?;
         // Counters live as long as the process; whoever counts holds a plain reference.
@@ -105,18 +105,18 @@ impl Worker {
         let ring = LogRing::create_growing(&set, params.log_settings(), main_set);
         let (ring, log_room) = ring.map_err(|error| log_fault(&error, params.vsl_space, &start.workdir))?;
         let log = Arc::new(ring);
-        let pools = crate::pools::Pools::new(&stats, params.thread_pools).map_err(text)?;
+        let pools = crate::pools::WorkerPools::new(&stats, params.thread_pools).map_err(text)?;
         // Beside another worker: when that has handed over (`crate::succession`).
         let former = if start.former_fd.is_none() { crate::journal::read(&start, &clock) } else { None };
-        let past = former.as_ref().map(Former::past);
+        let past = former.as_ref().map(FormerJournal::past);
         let disks = open_disks(&start, &stats, &clock, past.as_ref())?;
         let stores = Arc::new(open_stores(&start, &stats, &disks)?);
         conf::apply_to_process(&params);
         crate::steps::begin(main, &log, &params);
-        let vcls = Arc::new(Vcls::default());
+        let vcls = Arc::new(WorkerVcls::default());
         crate::panic::know_vcls(&vcls);
         let hostname = sys::process::host_name();
-        let engine = Arc::new(Engine::new(engine::Config {
+        let engine = Arc::new(Engine::new(engine::EngineConfig {
             clock: clock.clone(),
             params: params.clone(),
             main,
@@ -140,18 +140,18 @@ impl Worker {
         if start.former_fd.is_none() {
             find_survivors(former, &engine);
         }
-        let services = Arc::new(Services::new(engine.clone(), stats.clone()));
+        let services = Arc::new(WorkerServices::new(engine.clone(), stats.clone()));
         services.declare_classes(&params);
         if conf::gives_tags(&params) {
             services.enable_tags();
         }
-        let backends = Backends::new(::backend::Env { clock, services: services.clone() });
+        let backends = Backends::new(::backend::BackendEnv { clock, services: services.clone() });
         if let Some(peers) = &start.peers {
             crate::peers::join(peers, &start.identity, &engine, &backends, &stats)?;
         }
         if start.listeners.iter().any(|listener| listener.transport.is_tls) {
             // Tried out before there is a client who waits for it.
-            let _ = net::kernel::ability();
+            let _ = net::ktls::ability();
         }
         let listeners = crate::serving::adopt(&start)?;
         engine.loops.listen(listeners.iter().map(|socket| socket.info.endpoint.clone()));
@@ -165,16 +165,16 @@ impl Worker {
             listeners: Mutex::new(listeners),
             crowd: Arc::default(),
             demand: Default::default(),
-            memory: crate::memory::Memory::new(start.manager_pid),
+            memory: crate::memory::WorkerMemory::new(start.manager_pid),
             disks,
             pools,
             accepting: AtomicBool::new(false),
             drain: Default::default(),
             secrets,
-            quic: crate::quic::Quic::new(&start),
+            quic: crate::quic::WorkerQuic::new(&start),
             succession: Default::default(),
             fleet_counters,
-            seats: Mutex::default(),
+            threads: Mutex::default(),
             costs: costs.map(|set| &**Box::leak(Box::new(set))),
             log_room: Mutex::new(Some(log_room)),
             shutdown_delay_ms: AtomicU64::new(0),
@@ -193,13 +193,13 @@ pub fn start_sentinels(start: &WorkerStart) {
 }
 
 /// Looks at what a former worker has left in the stores' memory. Before anything is served.
-pub fn find_survivors(journal: Option<Former>, engine: &Engine) {
+pub fn find_survivors(journal: Option<FormerJournal>, engine: &Engine) {
     crate::suspects::examine(&engine.stores, engine.main);
     adopt(journal, engine);
 }
 
 /// Begins with what a former worker has left, if its journal is known. Before anything is served.
-pub fn adopt(journal: Option<Former>, engine: &Engine) {
+pub fn adopt(journal: Option<FormerJournal>, engine: &Engine) {
     // What nobody knows the bans and purges of isn't served.
     if journal.is_some_and(|journal| journal.replay(&engine.cache)) {
         engine.cache.adopt_survivors();
@@ -241,22 +241,28 @@ fn log_fault(error: &std::io::Error, bytes: u64, workdir: &Path) -> String {
 }
 
 /// Opens the stores' disks. The store of short-lived objects gets none, as its content isn't worth it.
-fn open_disks(start: &WorkerStart, stats: &Stats, clock: &Clock, past: Option<&Past>) -> Result<Disks, String> {
+fn open_disks(
+    start: &WorkerStart,
+    stats: &CounterMaker,
+    clock: &Clock,
+    past: Option<&PastJournal>,
+) -> Result<Disks, String> {
     let mut failed = None;
     let disks = start.stores.iter().filter(|store| store.name != TRANSIENT);
     let has_former = start.former_fd.is_some();
-    let disks = Disks::open(disks, clock, past, has_former, start.write_lock_fd, |name| crate::disks::Counters {
-        smf: counted(stats, name, &mut failed),
-        disk: counted(stats, name, &mut failed),
-    });
+    let disks =
+        Disks::open(disks, clock, past, has_former, start.write_lock_fd, |name| crate::disks::DiskCounterSets {
+            smf: counted(stats, name, &mut failed),
+            disk: counted(stats, name, &mut failed),
+        });
     failed.map_or(Ok(disks), Err)
 }
 
-fn open_stores(start: &WorkerStart, stats: &Stats, disks: &Disks) -> Result<Stores, String> {
+fn open_stores(start: &WorkerStart, stats: &CounterMaker, disks: &Disks) -> Result<Stores, String> {
     let specs: Vec<StoreSpec> = start.stores.iter().map(|store| store_spec(store, disks)).collect::<Result<_, _>>()?;
     let mut failed = None;
     // What is on a disk has counters of its own: these are memory's.
-    let counters = |spec: &StoreSpec| storage::Tally::from(counted::<Sma>(stats, &spec.name, &mut failed));
+    let counters = |spec: &StoreSpec| storage::StoreTally::from(counted::<Sma>(stats, &spec.name, &mut failed));
     let stores = match start.former_fd {
         Some(_) => Stores::open_beside(&specs, counters),
         None => Stores::open(&specs, counters),
@@ -265,19 +271,19 @@ fn open_stores(start: &WorkerStart, stats: &Stats, disks: &Disks) -> Result<Stor
     failed.map_or(Ok(stores), Err)
 }
 
-fn store_spec(store: &cli::handoff::Store, disks: &Disks) -> Result<StoreSpec, String> {
+fn store_spec(store: &cli::handoff::StoreStart, disks: &Disks) -> Result<StoreSpec, String> {
     let bad = |error: std::io::Error| format!("storage {}: {error}", store.name);
     let arena = store.arena_fd.map(sys::fd::inherit).transpose().map_err(bad)?;
     let arena = arena.map(|fd| Arc::new(std::fs::File::from(fd)));
     let home = disks.home_of(&store.name);
     let limit = store.disk.as_ref().map_or(store.size, |disk| disk.options.front_bytes);
     // Without its disk such a store is one in memory.
-    let kind = if home.is_some() { store.kind } else { Kind::Malloc };
+    let kind = if home.is_some() { store.kind } else { StoreMedium::Malloc };
     Ok(StoreSpec { name: store.name.clone(), kind, limit, arena, home })
 }
 
 /// A store's counters, for as long as the process lives.
-fn counted<T: Set>(stats: &Stats, name: &str, failed: &mut Option<String>) -> &'static T {
+fn counted<T: CounterFields>(stats: &CounterMaker, name: &str, failed: &mut Option<String>) -> &'static T {
     match stats.add::<T>(&format!("{}.{name}", T::NAME)) {
         Ok(set) => Box::leak(Box::new(set)),
         Err(error) => {

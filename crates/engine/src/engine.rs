@@ -20,7 +20,7 @@ use vrt::ctx::{Privates, StoreProperty};
 use vrt::{LoadedVcl, Value};
 
 use crate::admission::Admission;
-use crate::caching::{Heads, Patterns, cache_params};
+use crate::caching::{Patterns, StoredHeads, cache_params};
 use crate::classes::Classes;
 use crate::drain::DrainWatch;
 use crate::fleet::Fleet;
@@ -32,7 +32,7 @@ use crate::refreshes::Refreshes;
 use crate::slices;
 
 /// Resolves when invalidations are durable. The error says why they aren't.
-pub type Kept = Pin<Box<dyn Future<Output = Result<(), String>>>>;
+pub type WhenKept = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
 /// Least charge for a step of a purge by tag, in microseconds.
 const PURGE_STEP_MICROS: u32 = 25;
@@ -44,7 +44,7 @@ pub trait Labels: Send + Sync {
     fn labelled(&self, label: &str) -> Option<Arc<LoadedVcl>>;
 }
 
-pub struct Config {
+pub struct EngineConfig {
     pub clock: Clock,
     pub params: Params,
     pub main: &'static Main,
@@ -102,13 +102,13 @@ pub struct Engine {
 }
 
 impl Engine {
-    pub fn new(config: Config) -> Self {
-        let Config { clock, params, main, no_hit, log, stores, labels, certificates, .. } = config;
-        let cache = cache::Cache::new(cache::Config {
+    pub fn new(config: EngineConfig) -> Self {
+        let EngineConfig { clock, params, main, no_hit, log, stores, labels, certificates, .. } = config;
+        let cache = cache::Cache::new(cache::CacheConfig {
             clock: clock.clone(),
             main,
             stores: stores.clone(),
-            heads: Box::new(Heads),
+            heads: Box::new(StoredHeads),
             regexes: Box::new(Patterns),
             params: cache_params(&params),
         });
@@ -177,7 +177,7 @@ impl Engine {
     ///
     /// # Errors
     /// Those of [`Engine::may_invalidate_here`], or the fleet's log is away.
-    pub fn may_invalidate(&self) -> Result<(), vrt::ctx::Failure> {
+    pub fn may_invalidate(&self) -> Result<(), vrt::ctx::VclFailure> {
         self.may_invalidate_here()?;
         self.may_announce()
     }
@@ -186,9 +186,9 @@ impl Engine {
     ///
     /// # Errors
     /// Another worker's cache is the one that counts.
-    pub fn may_invalidate_here(&self) -> Result<(), vrt::ctx::Failure> {
+    pub fn may_invalidate_here(&self) -> Result<(), vrt::ctx::VclFailure> {
         match self.has_successor.load(Ordering::Relaxed) && !self.cache.tells_successor() {
-            true => Err(vrt::ctx::Failure::new(
+            true => Err(vrt::ctx::VclFailure::new(
                 "This worker has a successor, whose cache isn't reached from here: ask again",
             )),
             false => Ok(()),
@@ -257,7 +257,7 @@ impl Engine {
 
     /// Resolves when all bans and purges so far are durable; `None` if they already are. Don't acknowledge an
     /// invalidation before it resolves.
-    pub fn kept(&self) -> Option<Kept> {
+    pub fn kept(&self) -> Option<WhenKept> {
         let unkept = self.cache.unkept()?;
         Some(Box::pin(async move {
             let result = rt::timeout(KEPT_TIME, unkept).await;
@@ -276,7 +276,7 @@ impl Engine {
         own: Option<&cache::Busy>,
         keys: &[&[u8]],
         soft: bool,
-    ) -> Result<vrt::ctx::Wait<i64>, vrt::ctx::Failure> {
+    ) -> Result<vrt::ctx::VclWait<i64>, vrt::ctx::VclFailure> {
         self.purge_tags_then(own, keys, soft, self.clock.mono(), None)
     }
 
@@ -287,7 +287,7 @@ impl Engine {
         own: Option<&cache::Busy>,
         keys: &[&[u8]],
         soft: bool,
-    ) -> Result<vrt::ctx::Wait<i64>, vrt::ctx::Failure> {
+    ) -> Result<vrt::ctx::VclWait<i64>, vrt::ctx::VclFailure> {
         self.may_announce()?;
         let _pending = self.begin_invalidation();
         let (now, tags) = (self.clock.mono(), keys.iter().map(|key| key.to_vec()).collect());
@@ -302,10 +302,10 @@ impl Engine {
         soft: bool,
         now: Mono,
         then: Option<Box<dyn FnOnce()>>,
-    ) -> Result<vrt::ctx::Wait<i64>, vrt::ctx::Failure> {
+    ) -> Result<vrt::ctx::VclWait<i64>, vrt::ctx::VclFailure> {
         self.may_invalidate_here()?;
         if keys.iter().any(|key| message::tags::is_of_urls(key)) && !self.params.load().tag_urls {
-            return Err(vrt::ctx::Failure::new("purging by URL, host or prefix needs the parameter tag_urls"));
+            return Err(vrt::ctx::VclFailure::new("purging by URL, host or prefix needs the parameter tag_urls"));
         }
         let mut purge = self.cache.purge_tags(keys.iter().copied(), now, soft).by(own);
         Ok(Box::pin(async move {
