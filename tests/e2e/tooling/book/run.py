@@ -33,12 +33,15 @@ def lacquer(*words, **more):
 
 
 def vcl(report, block, work):
-    """A whole program, or a part of one."""
+    """A whole program, or a part of one. One that is `refused` doesn't compile."""
     stores = [] if "storage.disk" not in block.text else ["--store", "disk", "--store", "default"]
     path = work / "block.vcl"
     path.write_text(block.text)
     p = lacquer("vcl", "check", "--part", *stores, path)
-    report.check(p.returncode == 0, f"{block}: this VCL doesn't compile: {p.stdout}{p.stderr}")
+    if "refused" in block.words:
+        report.check(p.returncode == 2, f"{block}: this VCL isn't refused: {p.stdout}{p.stderr}")
+    else:
+        report.check(p.returncode == 0, f"{block}: this VCL doesn't compile: {p.stdout}{p.stderr}")
 
 
 class Shell:
@@ -59,9 +62,9 @@ class Shell:
             os.killpg(self.proc.pid, signal.SIGKILL)
 
     def type(self, report, block):
-        """`findings`: the last command may end with 1, as it does when it finds something."""
+        """Returns what was printed. `findings`: the last command may end with 1 or 2, as it does when it finds something."""
         line, end, said = "", f"end of {block}", []
-        text = block.text.rstrip("\n") + (" || [ $? -eq 1 ]" if "findings" in block.words else "")
+        text = block.text.rstrip("\n") + (" || [ $? -le 2 ]" if "findings" in block.words else "")
         self.proc.stdin.write(f"{{\n{text}\n}} </dev/null\nprintf '\\n%s\\n' '{end}'\n")
         late = threading.Timer(LIMIT, self.kill)
         late.start()
@@ -75,6 +78,7 @@ class Shell:
         if not is_good:
             self.__exit__()
             self.__enter__()
+        return "".join(said).strip("\n")
 
 
 def elsewhere(report, block):
@@ -131,14 +135,14 @@ def examples(report, words):
 
 def run_commands(report, page, found):
     """Types what a page says, in its order. A block that is `own` serves until the next one does; where a page has none, a server runs. VCL that is
-    `saved` is the server's file from there on."""
+    `saved` is the server's file from there on. Text that is `printed` is the output of the block before it."""
     commands = [b for b in found if b.language == "sh" and b.words[1:] in ([], ["findings"], ["own"])]
     for block in (b for b in found if "elsewhere" in b.words):
         elsewhere(report, block)
     if not commands or world_is_missing:
         return
     world.VCL.write_text(world.PLAIN)
-    site, server = world.Site(Plain(), (8080, 8081, 8082)), None
+    site, server, printed = world.Site(Plain(), (8080, 8081, 8082)), None, ""
     try:
         if not any("own" in b.words for b in commands):
             # Commands of a recipe speak of its own backends.
@@ -154,7 +158,9 @@ def run_commands(report, page, found):
                         server.close()
                     server = Own(report, block)
                 elif block in commands:
-                    shell.type(report, block)
+                    printed = shell.type(report, block)
+                elif block.words == ["text", "printed"]:
+                    report.check(printed == block.text.strip("\n"), f"{block}: the commands before it print something else:\n{printed}")
     finally:
         if server:
             server.close()
