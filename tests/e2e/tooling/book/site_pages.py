@@ -12,7 +12,9 @@ from bed.report import ROOT, until
 LIMIT = 600
 NARROW = 360
 # What is typed, the page that must be the first one found.
-FOUND = [("default_grace", "varnishd"), ("wordpress", "wordpress"), ("grace", "concepts"), ("readyz", "watch"), ("purge.tag", "varnish-cli")]
+FOUND = [("default_grace", "varnishd"), ("wordpress", "wordpress"), ("grace", "concepts"), ("readyz", "watch"), ("purge.tag", "varnish-cli"),
+         ("hit-for-miss", "vcl/caching"), ("cache key", "vcl/caching"), ("director", "vcl/backends"), ("503", "troubleshooting"), ("acl", "vcl/language"),
+         ("varnishtest", "vcl/working"), ("purge everything", "faq"), ("licence", "faq"), ("websocket", "vcl/backends"), ("vinyl", "varnish-versions")]
 
 
 def make(report, site, lacquer):
