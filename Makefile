@@ -53,9 +53,13 @@ cargo:
 packages:
 	@scripts/need-packages
 
-# $(call optimised,PROFILE): builds with what `make profile` saw, and puts the programs into $(BIN).
+# $(call optimised,PROFILE): builds with what `make profile` saw, and puts the programs into $(BIN). The same sources make the same program wherever they
+# are (scripts/stable-names; CFLAGS for what is in C).
+CARGO_DIRECTORY := $(or $(CARGO_HOME),$(HOME)/.cargo)
 define optimised
-	RUSTC_WRAPPER='$(CURDIR)/scripts/stable-names' RUSTFLAGS='$(strip $(RUSTFLAGS) $(shell RUSTFLAGS='$(RUSTFLAGS)' scripts/link-flags) -Cprofile-use=$(PROFILE) -Cllvm-args=-no-pgo-warn-mismatch)' $(CARGO) build --profile $(1) -p lacquer
+	LACQUER_PROFILE='$(PROFILE)' RUSTC_WRAPPER='$(CURDIR)/scripts/stable-names' RUSTFLAGS='$(strip $(RUSTFLAGS) $(shell RUSTFLAGS='$(RUSTFLAGS)' scripts/link-flags))' \
+	CFLAGS='$(strip $(CFLAGS) -ffile-prefix-map=$(CARGO_DIRECTORY)=/cargo -ffile-prefix-map=$(abspath $(TARGET))=/lacquer/target)' \
+	$(CARGO) build --profile $(1) -p lacquer
 	@mkdir -p $(BIN)
 	@install -m 755 $(TARGET)/$(1)/lacquer $(BIN)/lacquer.new && mv $(BIN)/lacquer.new $(BIN)/lacquer
 	@for p in $(PROGRAMS); do ln -sfn lacquer $(BIN)/$$p; done
