@@ -56,10 +56,10 @@ packages:
 	@scripts/need-packages
 
 # $(call optimised,PROFILE): builds with what `make profile` saw, and puts the programs into $(BIN). The same sources make the same program wherever they
-# are (scripts/stable-names; CFLAGS for what is in C).
+# are and whenever that is (scripts/stable-names; for what is in C, CFLAGS, and SOURCE_DATE_EPOCH for its __TIME__).
 CARGO_DIRECTORY := $(or $(CARGO_HOME),$(HOME)/.cargo)
 define optimised
-	LACQUER_PROFILE='$(PROFILE)' RUSTC_WRAPPER='$(CURDIR)/scripts/stable-names' RUSTFLAGS='$(strip $(RUSTFLAGS) $(shell RUSTFLAGS='$(RUSTFLAGS)' scripts/link-flags))' \
+	SOURCE_DATE_EPOCH=0 LACQUER_PROFILE='$(PROFILE)' RUSTC_WRAPPER='$(CURDIR)/scripts/stable-names' RUSTFLAGS='$(strip $(RUSTFLAGS) $(shell RUSTFLAGS='$(RUSTFLAGS)' scripts/link-flags))' \
 	CFLAGS='$(strip $(CFLAGS) -ffile-prefix-map=$(CARGO_DIRECTORY)=/cargo -ffile-prefix-map=$(abspath $(TARGET))=/lacquer/target)' \
 	$(CARGO) build --profile $(1) -p lacquer
 	@mkdir -p $(BIN)
