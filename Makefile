@@ -40,8 +40,8 @@ help:
 	@echo 'make sbom                    dist/sbom, what the program is built from (CycloneDX), and the licences'
 	@echo 'make deb                     dist/lacquer_*.deb, which takes the place of the package varnish'
 	@echo 'make rpm                     dist/lacquer-*.rpm, the same for Fedora, RHEL and their kin (needs rpmbuild)'
-	@echo 'make tar                     dist/lacquer-*.tar.gz, the same for any Linux with its own script to install it'
-	@echo 'make release                 dist/release: these three, the list of components, checksums; the same from a commit wherever it is made'
+	@echo 'make tar                     dist/lacquer-*.tar.gz, the same for any Linux, with a script that installs it'
+	@echo 'make release                 dist/release: these three, sbom.cdx.json, SHA256SUMS; one commit gives the same files everywhere'
 	@echo 'make image-root              dist/image, the root directory of a container image (packaging/container)'
 	@echo 'make test                    unit tests, black-box cases, simulator, whole-program suites; one kind or suite: tests/run NAME'
 	@echo 'make check                   formatting, clippy, layers, licences and sources of dependencies, documents, scripts, unfinished code'
@@ -90,7 +90,7 @@ book: cargo
 sbom: cargo
 	@$(CARGO) run --quiet -p xtask -- sbom dist/sbom
 
-# What packages have beside the program: of it, so after it.
+# The program writes the book's reference, so it is built first.
 papers: dist
 	@$(MAKE) --no-print-directory book sbom
 
@@ -100,7 +100,7 @@ deb rpm tar: papers
 release: committed papers
 	@packaging/release $(BIN)/lacquer dist
 
-# A release is a commit's: what isn't in one nobody can build again.
+# A release is built from a commit, so that anybody can build it again.
 committed:
 	@! git status --porcelain 2>/dev/null | grep . || { echo 'make release: these files are no part of the commit; commit or remove them' >&2; exit 1; }
 

@@ -31,7 +31,7 @@ def call(*argv, **more):
 
 
 def papers(dist):
-    """What `make book sbom` writes, in little."""
+    """Writes small files in place of what `make book sbom` writes."""
     for path in ("book/index.html", "book/book/concepts.html", "sbom/sbom.cdx.json", "sbom/third-party.txt"):
         (dist / path).parent.mkdir(parents=True, exist_ok=True)
         (dist / path).write_text(f"text of {path}\n")
@@ -59,7 +59,7 @@ def packed(report, lacquer, place, environment):
 
 
 def same_twice(report, lacquer, full):
-    """In directories of different names, with other zones, languages and modes of new files. With --full the real program is packed."""
+    """Packs in two directories whose names differ, with different zones, languages and umasks. With --full it packs the real program."""
     with directory() as d:
         if not full:
             lacquer = d / "lacquer"
@@ -81,7 +81,7 @@ def same_twice(report, lacquer, full):
 
 
 def release(report, lacquer, place):
-    """All of a release by one script, with its checksums; it says what must be made before."""
+    """Checks that one script packs all of a release, with its checksums, and names what must be made before."""
     if all(map(shutil.which, FORMATS.values())):
         p = call(place / "packaging/release", lacquer, place / "dist", env={**os.environ, "SOURCE_DATE_EPOCH": str(COMMIT)})
         made = place / "dist/release"
@@ -99,7 +99,7 @@ def release(report, lacquer, place):
 
 
 def metadata(report, out):
-    """No address that nobody reads, and the book, the list of components and the security policy are in."""
+    """Checks that no package names a placeholder address, and that each holds the book, the list of components and the security policy."""
     facts, files = "", {}
     for path in out.iterdir():
         if path.suffix == ".deb":
@@ -118,7 +118,7 @@ def metadata(report, out):
 
 
 def archive(report, lacquer):
-    """Of the real program: unpacked into an empty directory and installed below another one, it serves a hit; a second version goes over it."""
+    """Unpacks the archive of the real program into an empty directory, installs it below another one, gets a hit from both, installs it again, removes it."""
     with directory() as d:
         papers(d / "dist")
         p = call(ROOT / "packaging/tar/build", lacquer, d / "dist", d)
