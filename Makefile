@@ -25,7 +25,7 @@ DESTDIR ?=
 ENGINE ?= nats
 
 .DEFAULT_GOAL := help
-.PHONY: help run fleet quick build dist install book sbom deb rpm image-root test check soak bench profile clean cargo packages
+.PHONY: help run fleet quick build dist install book sbom papers deb rpm tar release committed image-root test check soak bench profile clean cargo packages
 
 help:
 	@echo 'make run BACKEND=host:port   build if need be, and cache what that server has (or http[s]://host:port)'
@@ -35,11 +35,13 @@ help:
 	@echo 'make quick                   $(TARGET)/debug/ with the same programs, not optimised: what tests use'
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
 	@echo 'make dist                    the same as packages have it: one or two per cent faster; its link takes minutes on one core'
-	@echo 'make install PREFIX=/usr/local  programs, links, manual pages and default.vcl of $(BIN), below PREFIX (and DESTDIR)'
+	@echo 'make install PREFIX=/usr/local  programs, links, manuals, units and default.vcl of $(BIN), below PREFIX (and DESTDIR)'
 	@echo 'make book                    dist/book, the book as a site: open dist/book/index.html'
 	@echo 'make sbom                    dist/sbom, what the program is built from (CycloneDX), and the licences'
 	@echo 'make deb                     dist/lacquer_*.deb, which takes the place of the package varnish'
 	@echo 'make rpm                     dist/lacquer-*.rpm, the same for Fedora, RHEL and their kin (needs rpmbuild)'
+	@echo 'make tar                     dist/lacquer-*.tar.gz, the same for any Linux, with a script that installs it'
+	@echo 'make release                 dist/release: these three, sbom.cdx.json, SHA256SUMS; one commit gives the same files everywhere'
 	@echo 'make image-root              dist/image, the root directory of a container image (packaging/container)'
 	@echo 'make test                    unit tests, black-box cases, simulator, whole-program suites; one kind or suite: tests/run NAME'
 	@echo 'make check                   formatting, clippy, layers, licences and sources of dependencies, documents, scripts, unfinished code'
@@ -53,9 +55,13 @@ cargo:
 packages:
 	@scripts/need-packages
 
-# $(call optimised,PROFILE): builds with what `make profile` saw, and puts the programs into $(BIN).
+# $(call optimised,PROFILE): builds with what `make profile` saw, and puts the programs into $(BIN). The same sources make the same program wherever they
+# are and whenever that is (scripts/stable-names; for what is in C, CFLAGS, and SOURCE_DATE_EPOCH for its __TIME__).
+CARGO_DIRECTORY := $(or $(CARGO_HOME),$(HOME)/.cargo)
 define optimised
-	RUSTC_WRAPPER='$(CURDIR)/scripts/stable-names' RUSTFLAGS='$(strip $(RUSTFLAGS) $(shell RUSTFLAGS='$(RUSTFLAGS)' scripts/link-flags) -Cprofile-use=$(PROFILE) -Cllvm-args=-no-pgo-warn-mismatch)' $(CARGO) build --profile $(1) -p lacquer
+	SOURCE_DATE_EPOCH=0 LACQUER_PROFILE='$(PROFILE)' RUSTC_WRAPPER='$(CURDIR)/scripts/stable-names' RUSTFLAGS='$(strip $(RUSTFLAGS) $(shell RUSTFLAGS='$(RUSTFLAGS)' scripts/link-flags))' \
+	CFLAGS='$(strip $(CFLAGS) -ffile-prefix-map=$(CARGO_DIRECTORY)=/cargo -ffile-prefix-map=$(abspath $(TARGET))=/lacquer/target)' \
+	$(CARGO) build --profile $(1) -p lacquer
 	@mkdir -p $(BIN)
 	@install -m 755 $(TARGET)/$(1)/lacquer $(BIN)/lacquer.new && mv $(BIN)/lacquer.new $(BIN)/lacquer
 	@for p in $(PROGRAMS); do ln -sfn lacquer $(BIN)/$$p; done
@@ -72,7 +78,8 @@ dist: cargo
 
 # Of a build that is there: nothing is compiled as root.
 install:
-	@scripts/install '$(BIN)' '$(PREFIX)' '$(DESTDIR)'
+	@work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && STRIP=: packaging/tar/lay-out '$(BIN)/lacquer' dist "$$work/tree" >/dev/null && \
+	DESTDIR='$(DESTDIR)' "$$work/tree/install" '$(PREFIX)'
 
 # With the full build if there is one, else a quick one: it writes the reference.
 book: cargo
@@ -83,11 +90,19 @@ book: cargo
 sbom: cargo
 	@$(CARGO) run --quiet -p xtask -- sbom dist/sbom
 
-deb: dist sbom
-	@packaging/deb/build $(BIN)/lacquer dist
+# The program writes the book's reference, so it is built first.
+papers: dist
+	@$(MAKE) --no-print-directory book sbom
 
-rpm: dist sbom
-	@packaging/rpm/build $(BIN)/lacquer dist
+deb rpm tar: papers
+	@packaging/$@/build $(BIN)/lacquer dist
+
+release: committed papers
+	@packaging/release $(BIN)/lacquer dist
+
+# A release is built from a commit, so that anybody can build it again.
+committed:
+	@! git status --porcelain 2>/dev/null | grep . || { echo 'make release: these files are no part of the commit; commit or remove them' >&2; exit 1; }
 
 image-root: dist
 	@packaging/container/root $(BIN)/lacquer dist/image >/dev/null

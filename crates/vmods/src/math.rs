@@ -92,7 +92,7 @@ vrt::vmod! {
         fn asin(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::asin);
 
         /// As in C's math.h
-        fn asinh(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::asinh);
+        fn asinh(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::asinh);
 
         /// As in C's math.h
         fn atan(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::atan);
@@ -212,7 +212,7 @@ vrt::vmod! {
         fn fmod(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, |x, y| x % y);
 
         /// As in C's math.h
-        fn hypot(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, |x, y| x.hypot(y));
+        fn hypot(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, libm::hypot);
 
         /// As in C's math.h
         fn nextafter(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, libm::nextafter);

@@ -99,6 +99,9 @@ def program(report, lacquer, place, made):
     args = next(o for o in made if o["kind"] == "Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]
     p = subprocess.run([lacquer, "serve", "-C", "-f", place / "default.vcl", *args], capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL)
     report.check(p.returncode == 0, f"kubernetes: its options: {p.stderr[-1000:]}")
+    tag = yaml.safe_load((place / "kustomization.yaml").read_text())["images"][0]["newTag"]
+    version = subprocess.run([lacquer, "--version"], capture_output=True, text=True, timeout=LIMIT).stdout
+    report.check(f"acquer {tag}" in version, f"kubernetes: the image's tag is the program's version: {tag}, {version}")
 
 
 def types(report, whole):

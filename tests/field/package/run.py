@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is packaged beside the binary: the unit's bounds, varnishreload, devicedetect.vcl, the container's entry point; with --full the Debian
-package as an operator meets it: installed beside Debian's varnish, run by its units and by scripts of init, reloaded, rotated, removed.
+"""What is packaged beside the binary: the unit's bounds, varnishreload, devicedetect.vcl, the container's entry point; the archive for any Linux, and
+that packing twice makes the same packages; with --full the Debian package as an operator meets it: installed beside Debian's varnish, run by its units and by scripts of init, reloaded, rotated, removed.
 
 The package is tried on a copy of this system: an overlay in name spaces of its own, without systemd; what its units say is
 done by a small reader of units. Needs root and the package varnish for that.
@@ -21,6 +21,7 @@ import container
 import debian
 import hardening
 import kubernetes
+import release
 import rpm
 from bed.daemon import Varnishd, directory
 from bed.http import get
@@ -234,6 +235,14 @@ def reloads_by_varnishs(report, o):
     reloads(report, o.varnishd, "/usr/bin")
 
 
+def packing(report, o):
+    release.same_twice(report, lacquer(o), o.full)
+
+
+def tar_archive(report, o):
+    release.archive(report, lacquer(o))
+
+
 def rpm_package(report, o):
     if o.full:
         rpm.run(report, PACKAGING, lacquer(o))
@@ -246,7 +255,7 @@ def debian_package(report, o):
         report.check(fingerprint() == before, "this system's packages are as they were")
 
 
-CASES = (devices, profile, image, manifests, unit, reloads_by_ours, reloads_by_varnishs, replaced, rpm_package, debian_package)
+CASES = (devices, profile, image, manifests, unit, reloads_by_ours, reloads_by_varnishs, replaced, packing, tar_archive, rpm_package, debian_package)
 
 
 def main():

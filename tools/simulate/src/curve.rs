@@ -89,8 +89,8 @@ impl CurvePlan<'_> {
             let between = |rate: &dyn Fn(&CacheOutcome) -> Percent| (rate(&large).value - rate(&small).value) / 2.0;
             let requests = between(&|o| counted.requests(o, self.cacheable.0));
             let bytes = between(&|o| counted.bytes(o, self.cacheable.1));
-            point.requests.error = point.requests.error.hypot(requests).min(100.0);
-            point.bytes.error = point.bytes.error.hypot(bytes).min(100.0);
+            point.requests.error = together(point.requests.error, requests).min(100.0);
+            point.bytes.error = together(point.bytes.error, bytes).min(100.0);
         }
         Some(point)
     }
@@ -116,7 +116,7 @@ impl CurvePlan<'_> {
         }
         let sum: f64 = pages.iter().map(|page| *page as f64).sum();
         let spread = ((1.0 - self.trace.rate()) * squares(pages.into_iter())).sqrt() / sum.max(1.0);
-        (DEVIATIONS * spread.hypot(self.trace.rate_deviation())).min(0.9)
+        (DEVIATIONS * together(spread, self.trace.rate_deviation())).min(0.9)
     }
 }
 
@@ -156,7 +156,7 @@ impl Counted {
             return Percent::default();
         }
         let all = all * self.rate;
-        let deviation = ((1.0 - self.rate).max(0.0) * squares).sqrt().hypot(misses * self.rate_deviation);
+        let deviation = together(((1.0 - self.rate).max(0.0) * squares).sqrt(), misses * self.rate_deviation);
         Percent {
             value: ((1.0 - misses / all) * cacheable * 100.0).clamp(0.0, 100.0),
             error: (DEVIATIONS * deviation / all * cacheable * 100.0).min(100.0),
@@ -212,6 +212,12 @@ pub fn sizes(working_set: u64) -> Vec<u64> {
 }
 
 const LEAST_SIZE: u64 = 64 << 10;
+
+/// The deviation of a sum of two values that err independently of each other.
+/// (`f64::hypot` is a function of the C library, whose version of today needs glibc 2.35.)
+fn together(one: f64, other: f64) -> f64 {
+    (one * one + other * other).sqrt()
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""`make install`: programs, links, manual pages and default.vcl below PREFIX and DESTDIR; what is installed runs from there, and a second
+"""`make install`: programs, links, manual pages, units and default.vcl below PREFIX and DESTDIR; what is installed runs from there, and a second
 time leaves the operator's default.vcl alone.
 """
 import os
@@ -29,12 +29,14 @@ def below_destdir(report, built, work):
     report.check(all((root / "bin" / tool).resolve() == root / "bin/lacquer" for tool in TOOLS), "the tools are links")
     version = subprocess.run([root / "sbin/varnishd", "-V"], capture_output=True, text=True, timeout=LIMIT)
     report.check(version.returncode == 0 and "varnish-7.1.1" in version.stderr + version.stdout, "varnishd runs from there")
-    pages = [root / "share/man" / page for page in ("man1/varnishd.1", "man1/varnishlog.1", "man3/vmod_std.3", "man7/varnish-counters.7")]
+    pages = [root / "share/man" / page for page in ("man1/varnishd.1.gz", "man1/varnishlog.1.gz", "man3/vmod_std.3.gz", "man7/varnish-counters.7.gz")]
     report.check(all(page.is_file() for page in pages), f"manual pages: {[page.name for page in pages if not page.is_file()]}")
     vcl = root / "etc/varnish/default.vcl"
     checked = subprocess.run([root / "sbin/varnishd", "-C", "-f", vcl], capture_output=True, text=True, timeout=LIMIT)
     report.check(checked.returncode == 0, f"default.vcl compiles: {checked.stderr}")
     report.check((root / "share/varnish/vcl/devicedetect.vcl").is_file(), "VCL files to include")
+    unit = (root / "lib/systemd/system/varnish.service").read_text()
+    report.check("ExecStart=/opt/cache/sbin/varnishd" in unit and "/opt/cache/etc/varnish/default.vcl" in unit, f"the unit starts what is installed: {unit}")
     report.check("/opt/cache/sbin/varnishd" in done.stdout and "stage" not in done.stdout, f"it says how to start: {done.stdout}")
     vcl.write_text("vcl 4.1; backend default none;\n")
     again = make(f"BIN={built}", f"DESTDIR={work}/stage", "PREFIX=/opt/cache")
