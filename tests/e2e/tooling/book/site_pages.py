@@ -12,8 +12,9 @@ from bed.report import ROOT, until
 
 LIMIT = 600
 NARROW = 360
-# What is typed, the page that must be among the first ones found; for the words of the trade, the first one.
-NAMES = [("default_grace", "varnishd"), ("wordpress", "wordpress"), ("readyz", "watch"), ("purge.tag", "varnish-cli")]
+# What is typed, the page that must be the first one found.
+FOUND = [("default_grace", "varnishd"), ("wordpress", "wordpress"), ("grace", "concepts"), ("readyz", "watch"), ("purge.tag", "varnish-cli")]
+# What readers type in the words of their trade, with the first page.
 QUERIES = ROOT / "docs/internals/search.md"
 
 
@@ -44,7 +45,7 @@ def run(report, made, lacquer):
 def look(report, browser, out):
     url = f"file://{out}"
     browser.open(f"{url}/index.html")
-    for text, page in NAMES:
+    for text, page in FOUND:
         first, *more = search(browser, text)
         report.check(any(page in hit for hit in (first, *more)), f"search for {text} finds {page} among the first: {first} {more}")
         report.check(first.startswith("file://") and pathlib.Path(first[7:].split("#")[0]).exists(), f"what is found for {text} is there: {first}")
