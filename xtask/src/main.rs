@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Checks of the code base that are not tests of a crate: layers, features, licences and sources of dependencies, file heads, unfinished code,
-//! one program in all profiles, counters that nobody counts, files that the glossary names, links and paths in documents, rows of
+//! one program in all profiles, counters that nobody counts, files that the glossary names, links, paths and messages in documents, rows of
 //! tests/README.md, plain English, syntax of shell scripts and Python.
 //!
 //! `cargo run -p xtask -- check` prints one line per finding and one closing line; it exits non-zero when there is a finding.
@@ -17,6 +17,7 @@ mod features;
 mod glossary;
 mod layers;
 mod licences;
+mod messages;
 mod metadata;
 mod origins;
 mod rebuilds;
@@ -93,7 +94,7 @@ fn told(what: &str, out: &str, findings: Findings) -> ExitCode {
 
 fn check() -> ExitCode {
     let root = root();
-    let checks: [(&str, Findings); 15] = [
+    let checks: [(&str, Findings); 16] = [
         ("layers", layers::check(&root)),
         ("one feature set", features::check(&root)),
         ("licences of dependencies", licences::check(&root)),
@@ -105,6 +106,7 @@ fn check() -> ExitCode {
         ("glossary", glossary::check(&root)),
         ("links of the book", book::check(&root)),
         ("documents", documents::check(&root)),
+        ("messages in documents", messages::check(&root)),
         ("tests/README", suites::check(&root)),
         ("plain English", english::check(&root)),
         ("shell scripts", scripts::shell(&root)),

@@ -71,7 +71,7 @@ fn end_with(what: &str) -> ! {
     die(&report)
 }
 
-const HELP: &str = "help = lacquer man lacquer-panic, docs/operators.md#panic-reports";
+const HELP: &str = "help = lacquer man lacquer-panic";
 
 fn report(what: &str, backtrace: &str) -> String {
     let mut text = String::new();

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A page: from Markdown to HTML, with what it links to, its headings and the text below each.
 
-use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
+use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 use std::path::Path;
 
 use super::links::joined;
 use super::summary::SummaryEntry;
 
+/// The version that the site is for.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// A page with fewer sections than this has no list of them.
+const LEAST_CONTENTS: usize = 3;
+
 /// A heading and the text up to the next one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct BookSection {
+    pub level: HeadingLevel,
     pub anchor: String,
     pub heading: String,
     pub text: String,
@@ -77,7 +83,7 @@ impl BookPage {
                 if self.title.is_empty() {
                     self.title.clone_from(&heading);
                 }
-                self.sections.push(BookSection { anchor, heading, text: String::new() });
+                self.sections.push(BookSection { level: *level, anchor, heading, text: String::new() });
                 return Ok(end + 1);
             }
             Event::Start(Tag::Image { dest_url, .. }) => {
@@ -170,13 +176,28 @@ impl BookPage {
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\" data-up=\"{up}\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <title>{} - Lacquer</title>\n<link rel=\"stylesheet\" href=\"{up}book.css\">\n<script src=\"{up}index.js\" defer></script>\n<script src=\"{up}book.js\"></script>\n</head>\n<body>\n\
-             <header><button id=\"menu\" aria-label=\"pages\" aria-expanded=\"false\">&#9776;</button><a class=\"home\" href=\"{up}index.html\">Lacquer</a>\
+             <header><button id=\"menu\" aria-label=\"pages\" aria-expanded=\"false\">&#9776;</button><a class=\"home\" href=\"{up}index.html\">Lacquer <small>{VERSION}</small></a>\
              <input id=\"search\" type=\"search\" placeholder=\"Search ( / )\" aria-label=\"search\" autocomplete=\"off\">\
-             <button id=\"theme\" aria-label=\"colours\">&#9680;</button></header>\n<ol id=\"found\" hidden></ol>\n<div class=\"columns\">\n<nav id=\"pages\">\n{list}</nav>\n<main>\n{}\n{}</main>\n</div>\n</body>\n</html>\n",
+             <button id=\"theme\" aria-label=\"colours\">&#9680;</button></header>\n<ol id=\"found\" hidden></ol>\n<div class=\"columns\">\n<nav id=\"pages\">\n{list}</nav>\n<div class=\"page\">\n{}<main>\n{}\n{}</main>\n</div>\n</div>\n</body>\n</html>\n",
             escaped(&self.title),
+            self.contents(),
             self.body,
             self.neighbours(entries, &up),
         )
+    }
+
+    /// The list of the page's sections; empty for a page that has few.
+    fn contents(&self) -> String {
+        let sections: Vec<&BookSection> =
+            self.sections.iter().filter(|section| section.level == HeadingLevel::H2).collect();
+        if sections.len() < LEAST_CONTENTS {
+            return String::new();
+        }
+        let links: String = sections
+            .iter()
+            .map(|section| format!("<li><a href=\"#{}\">{}</a></li>\n", section.anchor, escaped(&section.heading)))
+            .collect();
+        format!("<details class=\"contents\">\n<summary>On this page</summary>\n<ul>\n{links}</ul>\n</details>\n")
     }
 
     fn neighbours(&self, entries: &[SummaryEntry], up: &str) -> String {
@@ -289,6 +310,28 @@ mod tests {
             page.body
         );
         assert_eq!(page.links, ["../c.md#d"]);
+    }
+
+    #[test]
+    fn a_long_page_lists_its_sections() {
+        let html = page("# A\n\n## One & two\n\n### Below\n\n## Two\n\n## Three\n").html(&[]);
+        let list = html.split("<details class=\"contents\">").nth(1).and_then(|rest| rest.split("</details>").next());
+        let links: Vec<&str> = list.expect("a list").lines().filter(|line| line.starts_with("<li>")).collect();
+        assert_eq!(
+            links,
+            [
+                "<li><a href=\"#one--two\">One &amp; two</a></li>",
+                "<li><a href=\"#two\">Two</a></li>",
+                "<li><a href=\"#three\">Three</a></li>"
+            ]
+        );
+        assert!(!page("# A\n\n## One\n\n## Two\n").html(&[]).contains("class=\"contents\""));
+    }
+
+    #[test]
+    fn a_page_names_its_version() {
+        let html = page("# A\n").html(&[]);
+        assert!(html.contains(&format!("Lacquer <small>{}</small>", env!("CARGO_PKG_VERSION"))), "{html}");
     }
 
     #[test]

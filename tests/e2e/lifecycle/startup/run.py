@@ -28,7 +28,7 @@ USERS = {u.pw_name for u in pwd.getpwall()}
 # name: (the line; {f} VCL file, {d} a directory of the test's own; what must be so once it runs)
 # Checks: ("param", name, text in param.show), ("storage", text in storage.list), ("listen", names of the listeners)
 LINES = {
-    # docs/operators.md, B: lines that operators published.
+    # docs/internals/operators.md, B: lines that operators published.
     "tutorial": ("-f {f} -a :0 -P {d}/varnish.pid -s malloc,256m", [("storage", "malloc"), ("listen", ["a0"])]),
     "glued storage": ("-f {f} -a :0 -T localhost:0 -P {d}/varnish.pid -smalloc,30G -p thread_pools=8 -p thread_pool_min=100 "
                       "-p thread_pool_max=5000 -p thread_pool_add_delay=2",

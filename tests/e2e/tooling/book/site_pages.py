@@ -2,6 +2,7 @@
 """The site of the book: it is made without a finding, and a browser reads it: search, both colours, a small screen, no error."""
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import tempfile
@@ -15,6 +16,8 @@ NARROW = 360
 FOUND = [("default_grace", "varnishd"), ("wordpress", "wordpress"), ("grace", "concepts"), ("readyz", "watch"), ("purge.tag", "varnish-cli"),
          ("hit-for-miss", "vcl/caching"), ("cache key", "vcl/caching"), ("director", "vcl/backends"), ("503", "troubleshooting"), ("acl", "vcl/language"),
          ("varnishtest", "vcl/working"), ("purge everything", "faq"), ("licence", "faq"), ("websocket", "vcl/backends"), ("vinyl", "varnish-versions")]
+# What readers type in the words of their trade, with the first page.
+QUERIES = ROOT / "docs/internals/search.md"
 
 
 def make(report, site, lacquer):
@@ -45,11 +48,14 @@ def look(report, browser, out):
     url = f"file://{out}"
     browser.open(f"{url}/index.html")
     for text, page in FOUND:
-        browser.js(f"document.getElementById('search').value = {text!r}; document.getElementById('search').dispatchEvent(new Event('input'))")
-        first = browser.js("document.querySelector('#found a')?.href || ''")
-        all_found = browser.js("[...document.querySelectorAll('#found a')].slice(0, 5).map(a => a.href).join(' ')")
-        report.check(page in all_found, f"search for {text} finds {page} among the first: {all_found}")
+        first, *more = search(browser, text)
+        report.check(any(page in hit for hit in (first, *more)), f"search for {text} finds {page} among the first: {first} {more}")
         report.check(first.startswith("file://") and pathlib.Path(first[7:].split("#")[0]).exists(), f"what is found for {text} is there: {first}")
+    queries = re.findall(r"^\| ([^|]+) \| \[[^]]+\]\(\.\./([^)]+)\.md\) \|$", QUERIES.read_text(), re.M)
+    report.check(len(queries) >= 30, f"{QUERIES} has {len(queries)} queries")
+    for text, page in queries:
+        first, *more = search(browser, text)
+        report.check(first.split("#")[0] == f"{url}/{page}.html", f"search for {text} finds {page} first: {first} {more}")
     paper = {}
     for theme in ("light", "dark"):
         browser.theme(theme)
@@ -62,9 +68,37 @@ def look(report, browser, out):
     browser.js("document.getElementById('theme').click()")
     turned = browser.js("getComputedStyle(document.body).backgroundColor + getComputedStyle(document.body).color")
     report.check(turned == paper["light"], f"the button turns dark to light: {turned}")
+    reading(report, browser, url)
     narrow(report, browser, out, url)
     report.check(not browser.errors, f"errors in the console: {browser.errors[:5]}")
     report.check(all(asked.startswith(("file:", "about:", "data:")) for asked in browser.asked), "nothing is loaded from elsewhere")
+
+
+def search(browser, text):
+    """The addresses of the first five hits; one that is empty, if there is none."""
+    browser.js(f"document.getElementById('search').value = {text!r}; document.getElementById('search').dispatchEvent(new Event('input'))")
+    return browser.js("[...document.querySelectorAll('#found a')].slice(0, 5).map(a => a.href).join(' ')").split(" ")
+
+
+def reading(report, browser, url):
+    """Blocks are copied, long commands are wrapped, a long page lists its sections, each page names the version."""
+    browser.size(1360, 800)
+    browser.open(f"{url}/book/first-site.html")
+    cut = browser.js("[...document.querySelectorAll('pre')].filter(p => p.scrollWidth > p.clientWidth).map(p => p.textContent)")
+    report.check(not cut, f"blocks that are cut at 1360: {cut}")
+    browser.js("Object.defineProperty(navigator, 'clipboard', { value: { writeText: async text => { window.copied = text; } } })")
+    command = browser.js("(() => { const block = document.querySelector('.block:has(code.language-sh)'); block.querySelector('button').click();"
+                         "return block.querySelector('pre').textContent.trim(); })()")
+    report.check(browser.js("window.copied") == command == "lacquer demo", f"the button copies {command!r}: {browser.js('window.copied')!r}")
+    report.check(until(5, lambda: browser.js("document.querySelector('.block button').textContent") == "Copied"), "and says so")
+    listed = browser.js("[...document.querySelectorAll('.contents a')].map(a => a.textContent)")
+    headings = browser.js("[...document.querySelectorAll('main h2')].map(h => h.firstChild.textContent)")
+    report.check(listed == headings and len(listed) > 2, f"the page's sections: {listed} {headings}")
+    report.check(browser.js("document.querySelector('.contents').open"), "their list is open on a wide screen")
+    browser.js("document.querySelector('.contents a:last-child').click()")
+    report.check(browser.js("location.hash") == "#see-one-at-work", f"and leads there: {browser.js('location.hash')}")
+    version = re.search(r'(?m)^version = "(.*)"', (ROOT / "Cargo.toml").read_text())[1]
+    report.check(browser.js("document.querySelector('header .home').textContent") == f"Lacquer {version}", "the version")
 
 
 def narrow(report, browser, out, url):

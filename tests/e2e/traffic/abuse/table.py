@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Makes the table of docs/abuse.md anew: every attack of tests/e2e/protocols/h2 and tests/e2e/protocols/h3 in its full form, one after the other, and then puts it in its place
+"""Makes the table of docs/internals/abuse.md anew: every attack of tests/e2e/protocols/h2 and tests/e2e/protocols/h3 in its full form, one after the other, and then puts it in its place
 there (--into FILE: in another file's; with `-` it is printed). Its times are of use only where the machine has nothing else to do.
 """
 import pathlib
@@ -24,7 +24,7 @@ def put(path, table):
 
 
 def main():
-    o = options(__doc__, into=dict(default=str(ROOT / "docs/abuse.md")))
+    o = options(__doc__, into=dict(default=str(ROOT / "docs/internals/abuse.md")))
     with tempfile.TemporaryDirectory() as directory:
         table = pathlib.Path(directory) / "table"
         ended = [subprocess.run([sys.executable, str(ROOT / suite[0]), *suite[1:], "--full", "--varnishd", o.varnishd, "--table", str(table)]).returncode
