@@ -10,12 +10,12 @@ use std::path::Path;
 use params::SPECS;
 use tables::Tag;
 use tables::cli_cmds::COMMANDS;
-use tables::counters::{Lck, Main, Mempool, Mgt, Set, Sma, Smf, Vbe};
+use tables::counters::{CounterFields, Lck, Main, Mempool, Mgt, Sma, Smf, Vbe};
 use tables::no_hit::NoHit;
 use tables::vclvars::VARS;
-use vcl::Code;
+use vcl::DiagnosticCode;
 
-fn counters<T: Set>() -> impl Iterator<Item = String> {
+fn counters<T: CounterFields>() -> impl Iterator<Item = String> {
     T::ELEMS.iter().map(|elem| format!("counter {}.{}", T::NAME, elem.name))
 }
 
@@ -25,7 +25,7 @@ fn present() -> BTreeSet<String> {
     let tags = Tag::ALL.iter().map(|tag| format!("tag {} {}", tag.number(), tag.name()));
     let commands = COMMANDS.iter().filter(|command| !command.debug).map(|command| format!("command {}", command.name));
     let variables = VARS.iter().map(|var| format!("variable {}", var.name));
-    let codes = Code::ALL.iter().map(|code| format!("code {code}"));
+    let codes = DiagnosticCode::ALL.iter().map(|code| format!("code {code}"));
     let reasons = NoHit::ALL.iter().map(|reason| format!("reason {}", reason.word()));
     let sets = counters::<Main>()
         .chain(counters::<Mgt>())
