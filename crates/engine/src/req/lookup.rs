@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Lookup and what follows from it: hit, miss, pass, purge, the wait for somebody else's fetch.
+//! Lookup, and the wait for another request's fetch.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -11,15 +11,10 @@ use params::DebugBit;
 use tables::no_hit::NoHit;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
-use vrt::{Action, Method};
 
-use super::ctx::Lent;
 use super::reason::NoHitReason;
 use super::verdict::ReqVerdict;
 use super::{Req, ReqStep};
-use crate::admission::{self, FetchSlot, Pressure};
-use crate::bereq::{self, FetchMode};
-use crate::refreshes::Refresh;
 use crate::serving::Noted;
 use crate::transport::Transport;
 
@@ -240,7 +235,7 @@ impl Req {
         self.drive_for_client(transport, called).await
     }
 
-    fn missed(&mut self, busy: Busy, stale: Option<ObjRef>) -> ReqStep {
+    pub(super) fn missed(&mut self, busy: Busy, stale: Option<ObjRef>) -> ReqStep {
         self.busy = Some(busy);
         if self.settings.rfc9111
             && let Some(step) = self.instead_of_fetch(stale.as_ref())
@@ -273,160 +268,5 @@ impl Req {
         drop(record);
         self.noted = Noted::begin(&self.engine().stores, &obj);
         ReqStep::Hit(obj)
-    }
-
-    pub(super) async fn hit(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> ReqStep {
-        let main = self.engine().main;
-        self.obj_head.iter_mut().for_each(Head::clear);
-        let action = self.vcl_with(Lent::obj(&obj), Method::Hit, transport).await;
-        let busy = self.busy.take();
-        if !matches!(action, Action::Deliver) {
-            self.first_reader = None;
-        }
-        match action {
-            Action::Deliver => {
-                if let Some(busy) = busy.filter(|_| self.may_refresh() && self.may_take_place())
-                    && let Some(slot) = self.slot_for_refresh()
-                {
-                    main.s_fetch.inc();
-                    main.s_bgfetch.inc();
-                    let fresh = bereq::start(self, busy, Some(obj.clone()), FetchMode::Background, slot);
-                    self.send_body_to(&fresh, transport).await;
-                    self.mark("Fetch");
-                }
-                main.cache_hit.tally();
-                if self.verdict.in_grace() {
-                    main.cache_hit_grace.inc();
-                }
-                self.gives_up = false;
-                self.discard_body(transport).await;
-                ReqStep::Deliver(obj)
-            }
-            Action::Pass => {
-                main.cache_hit.tally();
-                ReqStep::Pass
-            }
-            // `return (fetch)` of 4.0, `return (miss)` of 4.1 and 5: a fresh one instead of what was found. Who has no
-            // right to fetch into the cache passes, as there.
-            Action::Fetch => {
-                self.verdict.refetch();
-                let Some(busy) = busy else {
-                    self.log.put(Tag::VclError, b"vcl_hit{} returns miss without busy object.  Doing pass.");
-                    return ReqStep::Pass;
-                };
-                self.missed(busy, Some(obj))
-            }
-            other => Self::common_step(other),
-        }
-    }
-
-    /// True if one more background fetch may run. If not, the stale object is delivered all the same, and the next
-    /// request for it tries again.
-    fn may_refresh(&self) -> bool {
-        let (main, limit) = (self.engine().main, self.params.bgfetch_limit);
-        if self.engine().admission.pressure() >= Pressure::BackgroundFetches {
-            main.mem_bgfetch.inc();
-            return false;
-        }
-        if limit == 0 {
-            return true;
-        }
-        let free = u64::from(limit).saturating_sub(main.n_bgfetch.get());
-        match self.engine().refreshes.ask(&self.digest, free, self.engine().clock.mono()) {
-            Refresh::Begins => return true,
-            Refresh::Limited => main.bgfetch_limited.inc(),
-            Refresh::Deferred => main.bgfetch_deferred.inc(),
-        }
-        false
-    }
-
-    /// Takes a worker of the request's class, then a slot, for the next fetch. `Err` is the step to go to instead.
-    async fn take_place_and_slot(&mut self, transport: &mut dyn Transport) -> Result<FetchSlot, ReqStep> {
-        self.take_place(transport).await?;
-        self.take_slot(transport).await
-    }
-
-    /// A slot for a fetch that no client waits for. Where there is none the stale object is delivered all the same.
-    fn slot_for_refresh(&mut self) -> Option<FetchSlot> {
-        let slot = admission::enter_if_free(&self.sess);
-        if slot.is_none() {
-            self.place = None;
-            self.engine().main.bgfetch_limited.inc();
-            self.engine().main.fetch_no_thread.inc();
-        }
-        slot
-    }
-
-    /// True if there is no memory for the next fetch. A page in progress still gets its fragments.
-    fn lacks_memory(&self) -> bool {
-        self.engine().admission.pressure() >= Pressure::Fetches && !self.esi.is_fragment()
-    }
-
-    /// 503, and come again.
-    fn shed(&mut self) -> ReqStep {
-        // The right to fetch is given back: who else waits for it looks again.
-        drop(self.busy.take());
-        self.engine().main.mem_shed.inc();
-        self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, "memory_limit"));
-        self.log.put(Tag::Error, b"memory_limit: no fetch begins");
-        self.synthetic.ask_for_later(503, ProxyError::ProxyInternalError, "memory_limit");
-        ReqStep::Synth
-    }
-
-    pub(super) async fn miss(&mut self, stale: Option<ObjRef>, transport: &mut dyn Transport) -> ReqStep {
-        if self.lacks_memory() {
-            return self.shed();
-        }
-        let action = self.vcl(Method::Miss, transport).await;
-        let busy = self.busy.take().expect("set before each such step; VCL can't take it");
-        match action {
-            Action::Fetch => {
-                self.gives_up = false;
-                let slot = match self.take_place_and_slot(transport).await {
-                    Ok(slot) => slot,
-                    Err(step) => return step,
-                };
-                self.engine().main.cache_miss.tally();
-                self.send_hints(stale.as_ref(), transport);
-                ReqStep::Fetch(bereq::start(self, busy, stale, FetchMode::Normal, slot))
-            }
-            other => Self::common_step(other),
-        }
-    }
-
-    pub(super) async fn pass(&mut self, transport: &mut dyn Transport) -> ReqStep {
-        if self.lacks_memory() {
-            return self.shed();
-        }
-        match self.vcl(Method::Pass, transport).await {
-            Action::Fetch => {
-                self.gives_up = matches!(self.head.method(), b"GET" | b"HEAD");
-                let slot = match self.take_place_and_slot(transport).await {
-                    Ok(slot) => slot,
-                    Err(step) => return step,
-                };
-                self.engine().main.s_pass.tally();
-                let busy = self.engine().cache.private();
-                self.send_hints(None, transport);
-                ReqStep::Fetch(bereq::start(self, busy, None, FetchMode::Pass, slot))
-            }
-            other => Self::common_step(other),
-        }
-    }
-
-    /// Has the fleet purge what was purged here.
-    pub(super) fn announce_purge(&mut self, digest: &cache::Digest, purge: cache::Purge, at: base::Mono) {
-        self.sess.engine.announce(&mut self.task, || crate::fleet::purge(digest, purge), at);
-    }
-
-    pub(super) async fn purge(&mut self, transport: &mut dyn Transport) -> ReqStep {
-        if let Err(refusal) = self.engine().may_invalidate() {
-            self.log.put(Tag::VclError, refusal.0.as_bytes());
-            return ReqStep::VclFail;
-        }
-        let now = self.engine().mono_of(self.t_req);
-        let _ = self.purge_own(now, cache::Purge::HARD);
-        let action = self.vcl(Method::Purge, transport).await;
-        Self::common_step(action)
     }
 }

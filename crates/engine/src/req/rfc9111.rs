@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use base::Mono;
 use cache::{Digest, LookupOptions, ObjRef, Purge};
 use message::rfc9111::{self, RequestDirectives, ResponseDirectives, StaleCause};
 use message::{Head, list, names};
@@ -146,18 +145,6 @@ impl Req {
             self.log.count_lost();
         }
         (action != Action::Fail).then_some(digest)
-    }
-
-    /// Purges what is stored under the request's digest, and under that of its URL as it stands; how many objects that were.
-    pub(super) fn purge_own(&mut self, now: Mono, purge: Purge) -> usize {
-        let engine = self.engine().clone();
-        self.has_invalidated = true;
-        let _pending = engine.begin_invalidation();
-        let exact = self.alias.as_ref().map(|alias| alias.exact);
-        let aside = exact.map_or(0, |exact| engine.purge(None, &exact, now, purge));
-        let count = aside + engine.purge(self.busy.as_ref(), &self.digest, now, purge);
-        exact.into_iter().chain([self.digest]).for_each(|digest| self.announce_purge(&digest, purge, now));
-        count
     }
 
     /// Purges what Location and Content-Location of a successful answer name, as `vcl_hash` hashes it.

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A purge: of the request's digest and of its alias, here and on the fleet.
+
+use base::Mono;
+use cache::{Digest, Purge};
+use tables::tags::Tag;
+use vrt::Method;
+
+use super::{Req, ReqStep};
+use crate::transport::Transport;
+
+impl Req {
+    pub(super) async fn purge(&mut self, transport: &mut dyn Transport) -> ReqStep {
+        if let Err(refusal) = self.engine().may_invalidate() {
+            self.log.put(Tag::VclError, refusal.0.as_bytes());
+            return ReqStep::VclFail;
+        }
+        let now = self.engine().mono_of(self.t_req);
+        let _ = self.purge_own(now, Purge::HARD);
+        let action = self.vcl(Method::Purge, transport).await;
+        Self::common_step(action)
+    }
+
+    /// Purges what is stored under the request's digest, and under that of its URL as it stands; how many objects that were.
+    pub(super) fn purge_own(&mut self, now: Mono, purge: Purge) -> usize {
+        let engine = self.engine().clone();
+        self.has_invalidated = true;
+        let _pending = engine.begin_invalidation();
+        let exact = self.alias.as_ref().map(|alias| alias.exact);
+        let aside = exact.map_or(0, |exact| engine.purge(None, &exact, now, purge));
+        let count = aside + engine.purge(self.busy.as_ref(), &self.digest, now, purge);
+        exact.into_iter().chain([self.digest]).for_each(|digest| self.announce_purge(&digest, purge, now));
+        count
+    }
+
+    /// Has the fleet purge what was purged here.
+    fn announce_purge(&mut self, digest: &Digest, purge: Purge, at: Mono) {
+        self.sess.engine.announce(&mut self.task, || crate::fleet::purge(digest, purge), at);
+    }
+}
