@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Detects requests that come back. A request to one of this server's own listeners carries a mark in `CDN-Loop` (RFC
-//! 8586): this worker's name and a keyed hash of the digest of its lookup. A lookup of the same digest would wait for the
-//! object that it was to fetch, so it gets a 508. A server may ask itself for other objects, and VCL may pass a request
-//! to the same server: nobody waits for a pass, so only the number of rounds is bounded.
+//! 8586): this worker's name, a keyed hash of the digest of its lookup, and the round. A lookup of the same digest would
+//! wait for the object that it was to fetch, so it gets a 508. A server may ask itself for other objects, and VCL may
+//! pass a request to the same server, or have its lookup wait for nobody (`req.hash_ignore_busy`,
+//! `req.hash_always_miss`): then only the number of rounds is bounded.
 //!
 //! A client can't make a mark, and one that repeats a mark that it has seen is refused itself. Requests to other
 //! servers carry none, and nothing is hashed for them.
@@ -70,16 +71,18 @@ impl Loops {
         let listeners = self.listeners.get()?;
         listeners.iter().any(|listener| listener.takes(path, peer)).then(|| {
             self.has_marked.store(true, Ordering::Relaxed);
-            if is_pass { self.pass_text(rounds) } else { self.fetch_text(digest) }
+            if is_pass { self.text("pass", rounds) } else { self.text(&self.name(digest), rounds) }
         })
     }
 
-    fn pass_text(&self, rounds: usize) -> String {
-        format!("{}pass-{rounds}", self.prefix)
+    /// A mark. The round tells apart the marks of one object, each of which counts.
+    fn text(&self, what: &str, rounds: usize) -> String {
+        format!("{}{what}-{rounds}", self.prefix)
     }
 
-    fn fetch_text(&self, digest: &Digest) -> String {
-        format!("{}{:016x}", self.prefix, self.keys.hash_one(digest.0))
+    /// The name of an object in marks.
+    fn name(&self, digest: &Digest) -> String {
+        format!("{:016x}", self.keys.hash_one(digest.0))
     }
 
     fn may_be_back(&self, head: &Head) -> bool {
@@ -92,14 +95,15 @@ impl Loops {
         marks.filter(|mark| mark.starts_with(self.prefix.as_bytes()))
     }
 
-    /// True if a request would go round for ever. `lookup` is the digest of its lookup; `None` for a pass.
+    /// True if a request would go round for ever. `lookup` is the digest of its lookup; `None` if it waits for nobody.
     pub(crate) fn is_back(&self, head: &Head, lookup: Option<&Digest>) -> bool {
         if !self.may_be_back(head) {
             return false;
         }
         let waits_for_itself = |digest| {
-            let own = self.fetch_text(digest);
-            self.marks(head).any(|mark| mark == own.as_bytes())
+            let own = self.name(digest);
+            let name = |mark: &[u8]| mark[self.prefix.len()..].split(|c| *c == b'-').next() == Some(own.as_bytes());
+            self.marks(head).any(name)
         };
         self.rounds(head) >= MAX_ROUNDS || lookup.is_some_and(waits_for_itself)
     }
@@ -140,16 +144,17 @@ mod tests {
     #[test]
     fn only_a_lookup_of_the_same_object_has_come_back() {
         let loops = Loops::default();
-        let mark = loops.fetch_text(&OBJECT);
-        let others = Loops::default().fetch_text(&OBJECT);
+        let of = |loops: &Loops, round| loops.text(&loops.name(&OBJECT), round);
+        let (mark, others) = (of(&loops, 0), of(&Loops::default(), 0));
         let is_back = |digest, marks: &[&str]| loops.is_back(&request(marks), digest);
         assert!(!is_back(Some(&OBJECT), &[&mark]), "nothing was sent to a listener of ours");
         loops.has_marked.store(true, Ordering::Relaxed);
         assert!(is_back(Some(&OBJECT), &[&mark]));
         assert!(is_back(Some(&OBJECT), &[&format!("other.example, {mark} , x")]));
         assert!(is_back(Some(&OBJECT), &["other.example", &mark]));
+        assert!(is_back(Some(&OBJECT), &[&of(&loops, 3)]), "of a later round");
         assert!(!is_back(Some(&OTHER), &[&mark]), "another object");
-        assert!(!is_back(None, &[&mark]), "a pass");
+        assert!(!is_back(None, &[&mark]), "a pass, or a lookup that doesn't wait");
         assert!(!is_back(Some(&OBJECT), &[]));
         assert!(!is_back(Some(&OBJECT), &[&others, "lacquer", "lacquer-0;k=0"]), "marks of others");
         let many = vec![&*mark; MAX_ROUNDS];
@@ -159,20 +164,22 @@ mod tests {
     }
 
     #[test]
-    fn passes_are_counted() {
+    fn rounds_are_counted() {
         let loops = Loops::default();
-        let mut marks: Vec<String> = Vec::new();
         loops.has_marked.store(true, Ordering::Relaxed);
-        loop {
-            let head = request(&marks.iter().map(|mark| &**mark).collect::<Vec<_>>());
-            if loops.is_back(&head, None) {
-                break;
+        for what in ["pass", &loops.name(&OBJECT)] {
+            let mut marks: Vec<String> = Vec::new();
+            loop {
+                let head = request(&marks.iter().map(|mark| &**mark).collect::<Vec<_>>());
+                if loops.is_back(&head, None) {
+                    break;
+                }
+                let mark = loops.text(what, loops.rounds(&head));
+                assert!(!marks.contains(&mark), "{marks:?}");
+                marks.push(mark);
             }
-            let mark = loops.pass_text(loops.rounds(&head));
-            assert!(!marks.contains(&mark), "{marks:?}");
-            marks.push(mark);
+            assert_eq!(marks.len(), MAX_ROUNDS);
         }
-        assert_eq!(marks.len(), MAX_ROUNDS);
     }
 
     #[test]

@@ -354,7 +354,7 @@ params! {
     log_no_hit: Switch = "off" ["bool"] { Own }
         "Log why a request wasn't a hit: a Notice record \"lacquer: no hit: REASON\" near the end of its transaction. lacquer-explain(1) lists the reasons. The counters NOHIT.* count them in any case.";
     loop_detection: Switch = "on" ["bool"] { Own }
-        "Answer 508 to a request that this server sent to one of its own listeners and that came back to wait for itself: its lookup is for the object that it was to fetch, or it came back for the eighth time. Such requests have a mark in CDN-Loop (RFC 8586). Also refuse a VCL whose every request would come back this way, because its backend is one of the server's own listeners.";
+        "Answer 508 to a request that this server sent to one of its own listeners and that came back to wait for itself: its lookup is for the object that it was to fetch, or it came back for the eighth time. A lookup with req.hash_ignore_busy or req.hash_always_miss waits for nobody. Such requests have a mark in CDN-Loop (RFC 8586). Also refuse a VCL whose every request would come back this way, because its backend is one of the server's own listeners.";
     lru_interval: Seconds = "2.000" ["seconds" min "0.000"] { Experimental NoEffect }
         "No effect here. In Varnish: a hit moves an object in the LRU list at most this often.";
     max_esi_depth: Count = "5" ["levels" min "0"] {}

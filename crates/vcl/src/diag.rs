@@ -61,6 +61,24 @@ impl Diagnostic {
     pub fn error(code: DiagnosticCode, message: &str) -> Diagnostic {
         DiagnosticDraft::new(code, message).error(&[])
     }
+
+    /// Turns a warning into an error. `hint` is used unless it has one.
+    pub fn into_error(mut self, hint: &str) -> Diagnostic {
+        let hint = self.hint.get_or_insert_with(|| hint.to_owned());
+        if let Some(text) = self.text.strip_suffix(JUST_A_WARNING) {
+            self.text = text.to_owned() + &hint_line(hint);
+        }
+        self.severity = DiagnosticSeverity::Error;
+        self
+    }
+}
+
+/// Last line of a warning in varnishd's text.
+const JUST_A_WARNING: &str = "(That was just a warning)\n";
+
+/// Last line of an error with a hint.
+fn hint_line(hint: &str) -> String {
+    format!("Hint: {hint}\n")
 }
 
 /// Errors and warnings in the order in which they were found.
@@ -218,12 +236,12 @@ impl DiagnosticDraft {
     }
 
     pub fn error(self, sources: &[VclSource]) -> Diagnostic {
-        let end = self.hint.as_ref().map(|hint| format!("Hint: {hint}\n"));
+        let end = self.hint.as_deref().map(hint_line);
         self.finish(DiagnosticSeverity::Error, &end.unwrap_or_default(), sources)
     }
 
     pub fn warning(self, sources: &[VclSource]) -> Diagnostic {
-        self.finish(DiagnosticSeverity::Warning, "(That was just a warning)\n", sources)
+        self.finish(DiagnosticSeverity::Warning, JUST_A_WARNING, sources)
     }
 
     /// Completes the message; `end` is the last line of varnishd's text.

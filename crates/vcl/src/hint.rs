@@ -93,19 +93,35 @@ impl Vcc<'_> {
         (is_one && is_dotted(new)).then(|| Fix::replace((src, start, last.end), new))
     }
 
-    /// Adds a missing import to the file of token `at`: after the other imports, else after the version.
+    /// Adds a missing import to the file of token `at`, which uses it: after the imports before it, else after the version.
     pub fn import_fix(&self, module: &str, at: usize) -> Option<Fix<Span>> {
-        let src = self.tokens[at].src;
+        let (src, at) = (self.tokens[at].src, self.tokens[at].start as usize);
         let text = &self.sources[src as usize].text;
         let outline = Outline::parse(text);
-        let imports =
-            outline.declarations.iter().filter(|d| d.kind == outline::DeclarationKind::Import).map(|d| d.whole.end);
-        let version =
-            outline.names(text).first().filter(|name| &text[name.at.clone()] == b"vcl").map(|name| name.at.end);
-        let from = imports.max().or(version);
-        let line_end = |from: usize| text[from..].iter().position(|c| *c == b'\n').map_or(text.len(), |n| from + n + 1);
-        let to = from.map_or(0, line_end) as u32;
-        Some(Fix::one(format!("Insert `import {module};`"), (src, to, to), format!("import {module};\n")))
+        let is_import = |d: &&outline::Declaration| d.kind == outline::DeclarationKind::Import && d.whole.end <= at;
+        let imports = outline.declarations.iter().filter(is_import).map(|d| d.whole.end);
+        let end_of = |from: usize| text[from..].iter().position(|c| *c == b';').map(|n| from + n + 1);
+        let version = || {
+            let names = outline.names(text);
+            let name = names.first().filter(|name| &text[name.at.clone()] == b"vcl")?;
+            end_of(name.at.end).filter(|end| *end <= at)
+        };
+        let (to, new) = match imports.max().or_else(version) {
+            None => (0, format!("import {module};\n")),
+            Some(end) => {
+                let rest = text[end..].iter().position(|c| *c == b'\n').map(|n| &text[end..end + n]);
+                let is_rest_empty = |rest: &[u8]| {
+                    let rest = rest.trim_ascii();
+                    rest.is_empty() || rest.starts_with(b"#") || rest.starts_with(b"//")
+                };
+                match rest.filter(|rest| is_rest_empty(rest)) {
+                    Some(rest) => (end + rest.len() + 1, format!("import {module};\n")),
+                    None => (end, format!(" import {module};")),
+                }
+            }
+        };
+        let to = u32::try_from(to).ok()?;
+        Some(Fix::one(format!("Insert `import {module};`"), (src, to, to), new))
     }
 
     /// Quotes a word or a number that was meant as a text, unless more than the token belongs to it.

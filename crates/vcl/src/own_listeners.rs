@@ -73,26 +73,82 @@ impl Vcc<'_> {
         may_choose || !self.program.labels.is_empty()
     }
 
-    /// True if no way through vcl_recv ends in a fetch. What it calls counts as if it came back.
+    /// True if no path from vcl_recv leads to a backend.
     fn never_fetches(&self) -> bool {
-        let recv = self.procs.iter().find(|proc| proc.method == Some(Method::Recv));
-        let code = recv.map_or(&[][..], |recv| &recv.code[..]);
-        let (mut seen, mut ways) = (vec![false; code.len()], vec![0]);
-        while let Some(at) = ways.pop() {
-            let Some(op) = code.get(at) else { return false };
-            if std::mem::replace(&mut seen[at], true) {
+        let mut endings = vec![None; self.procs.len()];
+        let (mut seen, mut steps) = (Vec::new(), vec![Method::Recv]);
+        while let Some(method) = steps.pop() {
+            if seen.contains(&method) {
                 continue;
             }
-            match op {
-                Op::Jump { to } => ways.push(*to as usize),
-                Op::JumpIf { to } | Op::JumpUnless { to } => ways.extend([*to as usize, at + 1]),
-                Op::Return { action: Return::Hash | Return::Pass | Return::Pipe }
-                | Op::ReturnPass
-                | Op::ReturnVcl { .. } => return false,
-                Op::Return { .. } | Op::ReturnStatus { .. } | Op::ReturnFail => {}
-                _ => ways.push(at + 1),
+            seen.push(method);
+            let Some(proc) = self.procs.iter().position(|proc| proc.method == Some(method)) else { return false };
+            for action in self.endings(proc, &mut endings).actions() {
+                match (method, action) {
+                    (_, Return::Vcl) | (Method::Pipe, Return::Pipe) | (Method::BackendFetch, Return::Fetch) => {
+                        return false;
+                    }
+                    (_, Return::Hash) => steps.extend([Method::Hit, Method::Miss, Method::Pass]),
+                    (_, Return::Pass) => steps.push(Method::Pass),
+                    (_, Return::Pipe) => steps.push(Method::Pipe),
+                    (_, Return::Fetch) => steps.push(Method::BackendFetch),
+                    _ => {}
+                }
             }
         }
         true
+    }
+
+    /// The ways in which a subroutine may end. `known` holds those of subroutines that were looked at.
+    fn endings(&self, proc: usize, known: &mut [Option<Endings>]) -> Endings {
+        if let Some(endings) = known[proc] {
+            return endings;
+        }
+        let code = &self.procs[proc].code;
+        let mut all = Endings::default();
+        // All jumps go forward. Calls don't recurse and aren't nested deeply: both were checked.
+        let mut is_reached = vec![false; code.len() + 1];
+        is_reached[0] = true;
+        for (at, op) in code.iter().enumerate() {
+            if !is_reached[at] {
+                continue;
+            }
+            match *op {
+                Op::Jump { to } => is_reached[to as usize] = true,
+                Op::JumpIf { to } | Op::JumpUnless { to } => {
+                    is_reached[to as usize] = true;
+                    is_reached[at + 1] = true;
+                }
+                Op::CallSub { sub } => {
+                    let callee = self.callee(sub).map(|callee| self.endings(callee, known));
+                    is_reached[at + 1] |= callee.is_none_or(|callee| callee.comes_back);
+                    all.returned |= callee.map_or(0, |callee| callee.returned);
+                }
+                Op::Leave => all.comes_back = true,
+                Op::Return { action } | Op::ReturnStatus { action, .. } => all.returned |= 1 << action as u32,
+                Op::ReturnPass => all.returned |= 1 << Return::Pass as u32,
+                Op::ReturnVcl { .. } => all.returned |= 1 << Return::Vcl as u32,
+                Op::ReturnFail => {}
+                _ => is_reached[at + 1] = true,
+            }
+        }
+        all.comes_back |= is_reached[code.len()];
+        known[proc] = Some(all);
+        all
+    }
+}
+
+/// The ways in which a subroutine may end.
+#[derive(Debug, Clone, Copy, Default)]
+struct Endings {
+    /// A bit for each [`Return`].
+    returned: u32,
+    /// True if it may return to its caller.
+    comes_back: bool,
+}
+
+impl Endings {
+    fn actions(self) -> impl Iterator<Item = Return> {
+        Return::ALL.into_iter().filter(move |action| self.returned & 1 << *action as u32 != 0)
     }
 }

@@ -290,6 +290,14 @@ def case_problems(report, o):
         report.check(until(LIMIT, lambda: re.match(r"The backend default is sick since \d\d:\d\d:\d\d: 503 for [\d.]+ % of requests", bad(browser))),
                      f"a dead backend is told: {bad(browser)!r}")
         report.check(look() == ("pill bad", "✖", "icon-bad.svg"), f"in red: {look()}")
+        # What is read aloud has no number that changes each second.
+        spoken = text(browser, "#spoken")
+        report.check(spoken.startswith("The backend default is sick") and not re.search(r"\d", spoken), f"read aloud: {spoken!r}")
+        live = "[...document.querySelectorAll('[aria-live], [role=alert], [role=status]')]"
+        read = lambda: browser.js(f"JSON.stringify({live}.map(e => e.textContent))")
+        begun, t0 = read(), browser.js("document.getElementById('clock').textContent")
+        report.check(until(LIMIT, lambda: browser.js("document.getElementById('clock').textContent") not in (t0, "")), "a second goes by")
+        report.check(read() == begun, f"nothing new is read aloud: {begun} {read()}")
         report.check(until(LIMIT, lambda: browser.js("document.getElementById('tile-err').classList.contains('bad')")), f"errors: {text(browser, '#tile-err')}")
         report.check("backend default went sick" in events(), f"an event: {events()}")
         report.check(until(LIMIT, lambda: text(browser, "#t-pass") == "–"), f"refused connections are no fast passes: {text(browser, '#t-pass')}")
@@ -308,6 +316,32 @@ def case_problems(report, o):
             changes(report, o, v, browser, address, events)
         phone(report, browser)
         report.check(browser.errors == [], f"the console has errors: {browser.errors[:3]}")
+
+
+def case_reload(report, o):
+    """A VCL with a wrong address is replaced by the right one: the old one stays warm and probed for a while, and is no problem."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        dead = free.getsockname()
+    vcl = VCL.replace(".interval = 1s", ".interval = 0.2s").replace(".initial = 8", ".initial = 0")
+    with Origin(serve) as origin, Varnishd(o.varnishd, ["--watch", "127.0.0.1:0"], vcl=vcl % dead) as v:
+        # One asks the server's CLI, the other knows only the log and the counters.
+        pages = {"--watch": of_server(v), "lacquer watch": Watch(o.lacquer, v.n).address}
+        told = lambda at: as_json(at, "/api/state")["second"]
+        sick = lambda at: [p["what"] for p in told(at)["problems"] or [] if "sick" in p["what"]]
+        for name, at in pages.items():
+            report.check(until(LIMIT, lambda: sick(at) == ["The backend default is sick"]), f"{name}: it is sick at first: {sick(at)}")
+        (v.dir / "right.vcl").write_text(vcl % origin.address)
+        v.cli.ask(f"vcl.load right {v.dir / 'right.vcl'}")
+        v.cli.ask("vcl.use right")
+        for name, at in pages.items():
+            report.check(until(LIMIT, lambda: sick(at) == []), f"{name}: the VCL in use has a healthy one: {sick(at)}")
+            rows = lambda: {row["vcl"]: row["probed"] and row["well"] for row in told(at)["backends"]["rows"]}
+            report.check(until(LIMIT, lambda: rows() == {"right": True, "boot": False}), f"{name}: both are listed: {rows()}")
+            # Ten probes later nothing has alternated.
+            after = told(at)["t"] + 3
+            report.check(until(LIMIT, lambda: told(at)["t"] >= after), f"{name}: time goes by")
+            said = [event[2] for event in told(at)["events"] if event[1] == "backend"]
+            report.check(sick(at) == [] and len(said) <= 2, f"{name}: events of probes: {said}")
 
 
 def changes(report, o, v, browser, address, events):
@@ -621,7 +655,7 @@ def is_watch(pid):
         return False
 
 
-CASES = [case_page, case_problems, case_beside, case_metrics, case_prometheus, case_health, case_safety, case_sealed, case_watchers, case_vanish, case_option]
+CASES = [case_page, case_problems, case_reload, case_beside, case_metrics, case_prometheus, case_health, case_safety, case_sealed, case_watchers, case_vanish, case_option]
 
 
 def main():

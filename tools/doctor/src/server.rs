@@ -10,8 +10,9 @@ use admin::{AdminConnection, Door, is_good};
 use serde_json::Value;
 use shm::reader::{CounterReader, CounterValue};
 
-/// Backends to which a connection is tried, at most.
+/// Maximum number of backends to which a connection is tried.
 const MAX_REACHED: usize = 16;
+/// Span of time, if it isn't known from when it counts. See [`DoctorServer::span`].
 const WATCHED: &str = "while it was watched";
 
 use crate::reach;
@@ -25,12 +26,11 @@ pub struct ListedBackend {
     pub admin: String,
     /// The probe's verdict, such as `2 of 8, sick`.
     pub probe: String,
-    pub reason: Option<String>,
     pub is_sick: bool,
     /// Addresses in the order in which they are tried, separated by `, `: `127.0.0.1:8080`, `name:80`, `/path`. Empty of a genuine
     /// varnishd.
     pub address: String,
-    /// The reason why its requests fail, if none has succeeded since.
+    /// The reason why it is sick, or why its requests fail, if none has succeeded since.
     pub failure: Option<String>,
     /// The result of a test connection, made because fetches fail.
     pub reached: Option<String>,
@@ -93,7 +93,7 @@ impl DoctorServer {
         let (manager, worker) = (status.manager.map(|(pid, _)| pid), status.worker.map(|(pid, _)| pid));
         let backend = |(name, reason): &(String, String)| ListedBackend {
             name: name.clone(),
-            reason: Some(reason.clone()),
+            failure: Some(reason.clone()),
             is_sick: true,
             ..ListedBackend::default()
         };
@@ -272,7 +272,6 @@ fn backend(name: &str, about: &Value) -> ListedBackend {
         name: name.to_owned(),
         admin,
         probe: format!("{} of {}, {}", text(0), text(1), text(2)),
-        reason: None,
         is_sick,
         address: word("address"),
         failure: about.get("failure").and_then(Value::as_str).map(str::to_owned),

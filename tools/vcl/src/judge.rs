@@ -392,8 +392,7 @@ pub(crate) fn is_known(all: &[LocatedDiagnostic], found: &LocatedDiagnostic) -> 
 fn finding(overlay: &Overlay<'_>, mut diagnostic: Diagnostic) -> LocatedDiagnostic {
     // The VCL compiles, but can't be loaded.
     if diagnostic.code == DiagnosticCode::Unused {
-        diagnostic.severity = DiagnosticSeverity::Error;
-        diagnostic.hint.get_or_insert_with(|| vcl::UNUSED.to_owned());
+        diagnostic = diagnostic.into_error(vcl::UNUSED);
     }
     let located = |(said, place): &(String, FileSpan)| Some((said.clone(), locate(overlay, place)?));
     let labels = diagnostic.labels.iter().filter_map(located).collect();

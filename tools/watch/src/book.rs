@@ -7,6 +7,12 @@ use tables::no_hit::NoHit;
 /// The book's page. The rows that begin with a reason's word are shown.
 const TROUBLESHOOTING: &str = include_str!("../../../docs/book/troubleshooting.md");
 
+/// The reasons' words, which are the page's anchors.
+pub fn words() -> Vec<&'static str> {
+    NoHit::ALL.iter().map(|reason| reason.word()).collect()
+}
+
+/// The page as HTML. Each row has the reason's word as its anchor.
 pub fn page() -> String {
     let mut rows = String::new();
     for reason in NoHit::ALL {

@@ -66,7 +66,7 @@ pub fn second(shared: &WatchShared, state: &WatchState) -> Value {
     json!({
         "t": now(),
         "server": server(state, &counters),
-        "problems": state.problems.iter().map(crate::problems::Problem::json).collect::<Vec<_>>(),
+        "problems": state.problems.as_ref().map(|all| all.iter().map(crate::problems::Problem::json).collect::<Vec<_>>()),
         "log": {
             "open": state.log.is_open, "share": state.log.share, "sampled": state.log.is_sampled, "overruns": state.log.overruns,
             "late_ms": state.log.late_ms.round(), "skips": state.log.skips,
@@ -113,14 +113,15 @@ fn backends(state: &WatchState, counters: &WatchedCounters<'_>) -> Value {
         .map(|((vcl, name), set)| {
             let of = |counter: &str| set.get(counter).copied().unwrap_or(0);
             let number = (1..=crate::tally::MAX_BACKENDS as u16).find(|n| state.tally.backends.name(*n) == *name);
+            let logged = health::logged(state, vcl, name);
             let times = number.and_then(|n| state.tally.backend_times.get(&n));
             let requests = rate(vcl, name, "req");
             let row = json!({
                 "vcl": shown(vcl.as_bytes()), "name": shown(name.as_bytes()),
                 "well": health::is_well(state, vcl, name, set), "happy": format!("{:016x}", of("happy")),
                 // The counter is 0 if no probe has succeeded for long, or if there is none. The log and the CLI distinguish these.
-                "probed": of("happy") != 0 || state.health.contains_key(*name),
-                "since": state.health.get(*name).map(|health| health.since),
+                "probed": of("happy") != 0 || logged.is_some(),
+                "since": logged.map(|health| health.since),
                 "req": of("req"), "rate": requests, "conn": of("conn") as i64, "fail": of("fail"), "unhealthy": of("unhealthy"),
                 "busy": of("busy"), "bytes": rate(vcl, name, "beresp_bodybytes"), "failing": rate(vcl, name, "fail"),
                 "times": times.and_then(crate::tally::BackendTimes::percentiles),

@@ -21,6 +21,8 @@ const ENDS: [(&str, &str); 5] = [
     ("child_stop", "was stopped"),
     ("child_dump", "left a core file"),
 ];
+/// Seconds after the loading of a VCL within which its counters are there.
+const LOAD_SECONDS: u64 = 3;
 /// Regular expressions that match every URL and host.
 const EVERYTHING: [&str; 12] = [".", ".*", ".+", "^", "^.", "^.*", "^.*$", "/", "/.*", "^/", "^/.*", "^/.*$"];
 /// Number of objects that bans and purges must remove within [`SWEEP_SECONDS`] to be an event. It must also be half of all objects.
@@ -39,6 +41,10 @@ pub struct Before {
     pub has_ended: bool,
     /// Time of the last worker's death by signal or panic, in seconds since 1970.
     pub died_at: Option<u64>,
+    /// True if that worker was one that an upgrade had left behind.
+    pub died_leaving: bool,
+    /// An end that was counted while the same worker was still there: an index into [`ENDS`]. The next second shows whose end it was.
+    unclear: Option<usize>,
     /// The VCL in use, as last seen in the log.
     pub vcl: Option<String>,
     sweep: Sweep,
@@ -46,7 +52,7 @@ pub struct Before {
 
 impl Before {
     pub fn json(&self) -> Value {
-        json!({ "manager": self.manager, "worker": self.worker, "ends": self.ends, "died_at": self.died_at, "vcl": self.vcl })
+        json!({ "manager": self.manager, "worker": self.worker, "ends": self.ends, "died_at": self.died_at, "died_leaving": self.died_leaving, "vcl": self.vcl })
     }
 
     /// Reads the output of [`Before::json`]. Values that can't be read stay unknown.
@@ -57,6 +63,7 @@ impl Before {
             worker: number("worker"),
             ends: serde_json::from_value(saved["ends"].clone()).ok(),
             died_at: number("died_at"),
+            died_leaving: saved["died_leaving"].as_bool().unwrap_or(false),
             vcl: saved["vcl"].as_str().map(str::to_owned),
             ..Before::default()
         }
@@ -88,20 +95,40 @@ fn health(state: &mut WatchState, text: &[u8], at: u64) {
         b"sick" => false,
         _ => return,
     };
+    if state.twins.contains(&name) || at < state.loading_until {
+        return;
+    }
+    verdict(state, name, is_well, word(text, 1) != b"Still", &cause(text), at);
+}
+
+/// Takes a backend's health from the CLI's list, which tells apart backends of one name in several VCLs.
+pub fn listed(state: &mut WatchState, at: u64) {
+    let Some(list) = state.listed.as_ref().and_then(Value::as_object) else { return };
+    let probed = |backend: &&Value| backend["probe_message"][1].as_u64().is_some_and(|window| window > 0);
+    let all = list.iter().filter_map(|(full, backend)| Some((full.split_once('.')?.1, backend)));
+    let twins = all.filter(|(name, backend)| state.twins.contains(*name) && probed(backend));
+    let twins: Vec<(String, bool)> =
+        twins.map(|(name, backend)| (shown(name.as_bytes()), backend["probe_message"][2] != "sick")).collect();
+    for (name, is_well) in twins {
+        verdict(state, name, is_well, false, "", at);
+    }
+}
+
+/// Notes a backend's health. `is_change` if it has just changed; else a backend that wasn't known is as it was for long.
+fn verdict(state: &mut WatchState, name: String, is_well: bool, is_change: bool, cause: &str, at: u64) {
     let known = state.health.get(&name).copied();
     if known.is_some_and(|known| known.is_well == is_well) || (known.is_none() && state.health.len() >= MAX_HEALTH) {
         return;
     }
-    let is_change = word(text, 1) != b"Still";
     let since = if known.is_some() || is_change { at } else { 0 };
-    state.health.insert(name.clone(), ProbeHealth { is_well, since });
     match (known, is_well) {
         (Some(_), true) => state.tell(at, "backend", format!("backend {name} is healthy again")),
-        (Some(_), false) => state.tell(at, "backend", format!("backend {name} went sick{}", cause(text))),
-        (None, false) if is_change => state.tell(at, "backend", format!("backend {name} went sick{}", cause(text))),
+        (Some(_), false) => state.tell(at, "backend", format!("backend {name} went sick{cause}")),
+        (None, false) if is_change => state.tell(at, "backend", format!("backend {name} went sick{cause}")),
         // The first record of a backend's health is no event.
         (None, _) => {}
     }
+    state.health.insert(name, ProbeHealth { is_well, since });
 }
 
 /// The quoted text at the end of a health record: the response's first line, or the reason why there was none.
@@ -118,11 +145,18 @@ fn command(state: &mut WatchState, text: &[u8], at: u64) {
     let Some(words) = text.strip_prefix(b"Rd ").and_then(|line| cli::words::split(line).ok()) else { return };
     let words: Vec<String> = words.iter().map(|word| shown(word)).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["vcl.load", name, ..] => state.tell(at, "vcl", format!("VCL {name} was loaded")),
+        ["vcl.load", name, ..] => {
+            state.tell(at, "vcl", format!("VCL {name} was loaded"));
+            // Its probes may be logged before its counters are seen.
+            if !WatchedCounters::new(&state.readings).backends.is_empty() {
+                state.loading_until = at + LOAD_SECONDS;
+            }
+        }
         ["vcl.discard", name] => state.tell(at, "vcl", format!("VCL {name} was discarded")),
         ["vcl.use", name] if state.before.vcl.as_deref() != Some(name) => {
             state.tell(at, "vcl", format!("VCL {name} is in use"));
             state.before.vcl = Some(name.to_owned());
+            state.tally.forget_used();
         }
         ["ban", ref expression @ ..] if takes_everything(expression) => {
             state.tell(at, "purge", format!("everything was banned: {}", expression.join(" ")));
@@ -162,11 +196,25 @@ pub fn second(state: &mut WatchState, status: WorkdirStatus, now: &WatchedCounte
         let ends = ENDS.map(|(name, _)| now.mgt(name));
         let known = before.ends.filter(|_| !is_new_manager);
         let grown = known.and_then(|known| (0..ENDS.len()).find(|n| ends[*n] > known[*n]));
-        if let Some(n) = grown {
-            let who = before.worker.map_or_else(|| "the worker".to_owned(), |pid| format!("worker {pid}"));
+        let is_same = worker.is_some() && worker == before.worker;
+        // An upgrade leaves a worker behind that ends its requests. The present one is gone soon after its end was counted.
+        let ended = match (before.unclear, grown) {
+            (Some(n), _) if !is_new_manager => Some((n, is_same)),
+            (_, Some(n)) if !is_same => Some((n, false)),
+            _ => None,
+        };
+        next.unclear = grown.filter(|_| is_same);
+        if let Some((n, is_leaving)) = ended {
+            let who = match before.worker {
+                _ if is_leaving => "a worker from before the upgrade".to_owned(),
+                Some(pid) => format!("worker {pid}"),
+                None => "the worker".to_owned(),
+            };
             state.tell(at, "worker", format!("{who} {}", ENDS[n].1));
-            next.has_ended = true;
-            next.died_at = if n < 2 { Some(at) } else { before.died_at };
+            next.has_ended |= !is_leaving;
+            if n < 2 {
+                (next.died_at, next.died_leaving) = (Some(at), is_leaving);
+            }
         }
         next.ends = Some(ends);
     }
@@ -190,9 +238,16 @@ pub fn second(state: &mut WatchState, status: WorkdirStatus, now: &WatchedCounte
 /// Forgets sick backends when the set of backends changes: the next VCL may have a backend of that name without a probe. If it has a probe,
 /// its next record reports its health again.
 pub fn backends(state: &mut WatchState, now: &WatchedCounters<'_>, before: &WatchedCounters<'_>) {
-    if !now.backends.keys().eq(before.backends.keys()) {
-        state.health.retain(|_, health| health.is_well);
+    if now.backends.keys().eq(before.backends.keys()) {
+        return;
     }
+    let mut names: Vec<&str> = now.backends.keys().map(|(_, name)| *name).collect();
+    names.sort_unstable();
+    let twins = names.windows(2).filter(|two| two[0] == two[1]);
+    state.twins = twins.map(|two| two[0].to_owned()).collect();
+    // Only the CLI's list tells twins apart.
+    let (twins, has_list) = (&state.twins, state.listed.is_some());
+    state.health.retain(|name, health| health.is_well && (has_list || !twins.contains(name)));
 }
 
 /// Reports that bans and purges, whoever made them, have removed most objects.
@@ -275,6 +330,74 @@ mod tests {
             backends(&mut state, &new, &old);
             assert!(health::is_well(&state, "new", "probed", &new.backends[&("new", "probed")]));
         }
+    }
+
+    #[test]
+    fn probes_of_two_vcls_arent_mixed_up() {
+        let mut state = WatchState::default();
+        let sick = b"a Still sick -------- 2 3 8 0.000000 0.000713 \"Open error 111 (Connection refused)\"";
+        let healthy = b"a Still healthy 4---X-RH 8 3 8 0.000939 0.000713 \"HTTP/1.1 200 OK\"";
+        let all = readings(&[("VBE.old.a", "happy", 6), ("VBE.new.a", "happy", 7), ("VBE.new.b", "happy", 7)]);
+        let counters = WatchedCounters::new(&all);
+        record(&mut state, Tag::BackendHealth, sick, 1);
+        state.readings = std::sync::Arc::new(readings(&[("VBE.old.a", "happy", 6)]));
+        record(&mut state, Tag::Cli, b"Rd vcl.load new vcl_new.1/vcl.bundle 1auto", 1);
+        state.events.clear();
+        record(&mut state, Tag::BackendHealth, b"a Went healthy 4---X-RH 3 3 8 0.0 0.0 \"HTTP/1.1 200 OK\"", 2);
+        backends(&mut state, &counters, &WatchedCounters::default());
+        assert_eq!(state.twins, std::collections::BTreeSet::from(["a".to_owned()]));
+        // The old VCL stays warm for a while, and its backend of that name is still probed at the address that was wrong.
+        for at in 2..9 {
+            record(&mut state, Tag::BackendHealth, if at % 2 == 0 { healthy } else { sick }, at);
+        }
+        assert_eq!(told(&state), [""; 0]);
+        let is_well = |state: &WatchState, vcl| health::is_well(state, vcl, "a", &counters.backends[&(vcl, "a")]);
+        assert!(is_well(&state, "new") && !is_well(&state, "old"), "its own probes alone count");
+        let list = |verdict: &str| {
+            let backend =
+                |window: u64, verdict: &str| json!({ "admin_health": "probe", "probe_message": [3, window, verdict] });
+            json!({ "new.a": backend(8, verdict), "new.b": backend(8, "sick"), "new.c": backend(0, "healthy") })
+        };
+        for (at, verdict) in ["healthy", "healthy", "sick", "sick", "healthy"].into_iter().enumerate() {
+            state.listed = Some(list(verdict));
+            listed(&mut state, 20 + at as u64);
+        }
+        assert_eq!(told(&state), ["backend a went sick", "backend a is healthy again"]);
+        assert_eq!(state.health.len(), 1, "the log speaks of the others");
+        assert_eq!(health::logged(&state, "new", "a"), Some(ProbeHealth { is_well: true, since: 24 }));
+        assert_eq!(health::logged(&state, "old", "a"), None);
+        assert!(!is_well(&state, "old"));
+    }
+
+    #[test]
+    fn a_worker_from_before_an_upgrade_isnt_the_present_one() {
+        let mut state = WatchState::default();
+        let mut look = |worker: Option<u64>, died: u64, at| {
+            let all = readings(&[("MGT", "child_died", died)]);
+            let status = WorkdirStatus { manager: Some((1, 0)), worker: worker.map(|pid| (pid, 0)) };
+            second(&mut state, status, &WatchedCounters::new(&all), "Lacquer 0.1.0", at);
+            (state.before.died_at, state.before.died_leaving)
+        };
+        look(Some(10), 0, 1);
+        look(Some(11), 0, 2);
+        look(Some(11), 1, 3);
+        assert_eq!(look(Some(11), 1, 4), (Some(4), true));
+        look(Some(11), 1, 5);
+        // The present one's end was counted before it was gone.
+        look(Some(11), 2, 6);
+        assert_eq!(look(Some(12), 2, 7), (Some(7), false));
+        look(Some(12), 3, 8);
+        look(None, 3, 9);
+        look(Some(13), 3, 10);
+        let want = [
+            "upgraded: Lacquer 0.1.0; worker 11 took over from worker 10",
+            "a worker from before the upgrade was killed by a signal",
+            "worker 11 was killed by a signal",
+            "worker 12 began",
+            "worker 12 was killed by a signal",
+            "worker 13 began",
+        ];
+        assert_eq!(told(&state), want);
     }
 
     #[test]

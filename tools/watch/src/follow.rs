@@ -270,6 +270,7 @@ impl<'a> Follower<'a> {
         let of = |name: &str| if is_first { 0.0 } else { grown(before.main(name), now.main(name)) as f64 };
         let per_second = |n: f64| if elapsed > 0.05 { n / elapsed } else { 0.0 };
         let second = state.tally.end_second();
+        state.tally.blame.end_second(at);
         let requests = of("client_req");
         let fade = 1.0 - 1.0 / SHARE_SECONDS;
         self.read_records = self.read_records * fade + std::mem::take(&mut self.records) as f64;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::counters::{NamedCounters, WatchedCounters};
 use crate::options::Ready;
-use crate::state::{WatchShared, WatchState};
+use crate::state::{ProbeHealth, WatchShared, WatchState};
 
 /// Maximum age of counters, in seconds. Older ones are ignored.
 const FRESH_SECONDS: u64 = 10;
@@ -15,13 +15,19 @@ pub fn listed<'a>(state: &'a WatchState, vcl: &str, backend: &str) -> Option<&'a
     state.listed.as_ref()?.get(format!("{vcl}.{backend}"))
 }
 
+/// The last result of a backend's probe in the log. `None` if another VCL has a backend of that name, unless the CLI has listed this one.
+pub fn logged(state: &WatchState, vcl: &str, backend: &str) -> Option<ProbeHealth> {
+    let is_known = !state.twins.contains(backend) || listed(state, vcl, backend).is_some();
+    let known = state.health.get(backend).filter(|_| is_known);
+    known.or_else(|| state.health.get(&format!("{vcl}.{backend}"))).copied()
+}
+
 /// True if a backend is healthy, by the last report of the CLI, the log or its counters. A backend without a probe is healthy.
 pub fn is_well(state: &WatchState, vcl: &str, backend: &str, set: &NamedCounters<'_>) -> bool {
     if let Some(backend) = listed(state, vcl, backend) {
         return is_up(backend);
     }
-    let known = state.health.get(backend).or_else(|| state.health.get(&format!("{vcl}.{backend}")));
-    match (known, set.get("happy")) {
+    match (logged(state, vcl, backend), set.get("happy")) {
         (Some(health), _) => health.is_well,
         (None, Some(0) | None) => true,
         (None, Some(happy)) => happy & 1 == 1,

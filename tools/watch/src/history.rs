@@ -116,8 +116,9 @@ impl WatchHistory {
         self.open.extend(self.seconds.back());
     }
 
-    pub fn requests_and_errors(&self, seconds: usize) -> (f64, f64) {
-        let last = self.seconds.iter().rev().take(seconds);
+    /// Sums of the requests and errors of the seconds after `since`, in seconds since 1970.
+    pub fn requests_and_errors(&self, since: u64) -> (f64, f64) {
+        let last = self.seconds.iter().rev().take_while(|point| point.at > since);
         last.fold((0.0, 0.0), |(requests, errors), point| (requests + point.requests, errors + point.errors))
     }
 
@@ -162,6 +163,18 @@ mod tests {
         assert_eq!((ended, history.minutes.len(), history.open.len()), (3, 3, 20));
         let means: Vec<_> = history.minutes.iter().map(|m| (m.at, m.requests)).collect();
         assert_eq!(means, [(600, 0.0), (660, 1.0), (720, 2.0)]);
+    }
+
+    #[test]
+    fn recent_sums_are_of_time_and_not_of_points() {
+        let mut history = WatchHistory::default();
+        // Nothing was read from 610 to 700.
+        for at in (600..610).chain(700..705) {
+            history.add(HistoryPoint { at, requests: 2.0, errors: 1.0, ..HistoryPoint::default() });
+        }
+        assert_eq!(history.requests_and_errors(704 - 30), (10.0, 5.0));
+        assert_eq!(history.requests_and_errors(605), (18.0, 9.0));
+        assert_eq!(history.requests_and_errors(704), (0.0, 0.0));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod access;
+mod blame;
 mod book;
 mod control;
 mod counters;

@@ -5,7 +5,7 @@
 //! A problem is red if visitors notice it, or if it makes the next reload or restart fail: a rule's fault, and errors. Everything else is
 //! yellow, also a sick backend that others replace, and a worker that has died and was restarted.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,22 +13,28 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use shm::reader::CounterValue;
 
+use crate::blame::{Culprit, Sums};
 use crate::control::{self, ControlQuestion};
 use crate::counters::WatchedCounters;
-use crate::health;
 use crate::state::{WatchShared, WatchState, now};
 use crate::text::shown;
+use crate::{events, health};
 
 /// Time between two checks while the page has viewers, and while it has none.
 const WATCHED_STEP: Duration = Duration::from_secs(2);
 const IDLE_STEP: Duration = Duration::from_secs(10);
+/// Time between two looks for viewers, and for a server's first figures.
+const WAKE_STEP: Duration = Duration::from_millis(250);
 /// Length of an interval. The worker's counters are compared over one to two intervals, "the last minute".
 const STRETCH: Duration = Duration::from_secs(30);
 /// The same for the manager, "the last hour": a worker's death takes a second, and must still be seen.
 const LONG_STRETCH: Duration = Duration::from_secs(1800);
-/// Seconds after the first check. A problem found within them may be older than the check.
-const SETTLED: u64 = 10;
-const ERROR_SECONDS: usize = 30;
+/// Seconds after the first check. A problem found within them may be older than the check: counters have to be compared, and errors to be
+/// summed.
+const SETTLED: u64 = IDLE_STEP.as_secs() + ERROR_SECONDS;
+/// Seconds over which requests and errors are summed.
+const ERROR_SECONDS: u64 = 30;
+/// Number of URLs with errors that are passed to the judge.
 const URLS: usize = 25;
 /// Maximum number of lines on the page.
 const MOST: usize = 12;
@@ -86,8 +92,15 @@ pub fn run(shared: &WatchShared, judge: ProblemJudge) {
     let mut court = Court::default();
     loop {
         let problems = court.look(shared, judge);
+        let is_early = problems.is_none();
         shared.state().problems = problems;
-        std::thread::sleep(if shared.is_watched() { WATCHED_STEP } else { IDLE_STEP });
+        let begun = Instant::now();
+        let step = || if shared.is_watched() { WATCHED_STEP } else { IDLE_STEP };
+        // The first viewer is shown a verdict that is as recent as the figures.
+        std::thread::sleep(WAKE_STEP);
+        while !is_early && begun.elapsed() < step() {
+            std::thread::sleep(WAKE_STEP);
+        }
     }
 }
 
@@ -125,19 +138,22 @@ struct Court {
 }
 
 impl Court {
-    fn look(&mut self, shared: &WatchShared, judge: ProblemJudge) -> Vec<Problem> {
+    /// The problems. `None` if nothing is known of the server yet.
+    fn look(&mut self, shared: &WatchShared, judge: ProblemJudge) -> Option<Vec<Problem>> {
         // Only over the server's own channel: any other connection would leave lines in the server's log.
-        let listed = shared
-            .channel
-            .as_ref()
-            .and_then(|_| control::ask(shared, &ControlQuestion::Backends)["data"].as_array_mut()?.pop());
+        let ask = |ask| shared.channel.as_ref().map(|_| control::ask(shared, &ask));
+        let listed = ask(ControlQuestion::Backends).and_then(|mut reply| reply["data"].as_array_mut()?.pop());
+        let in_use = ask(ControlQuestion::Vcls).and_then(|reply| in_use(reply["data"].as_array()?));
         let (readings, sick, errors, mut seen) = {
             let mut state = shared.state();
-            state.listed = listed;
-            (Arc::clone(&state.readings), sick(&state), errors(&state), Seen::of(&state))
+            // Nothing was read yet at the start.
+            state.read_at?;
+            (state.listed, state.in_use) = (listed, in_use);
+            events::listed(&mut state, now());
+            (judged(&state), sick(&state), errors(&state), Seen::of(&state))
         };
         if readings.is_empty() || seen.manager_gone {
-            return self.dated(seen.no_server(shared).into_iter().collect(), now());
+            return Some(self.dated(vec![seen.no_server(shared)], now()));
         }
         let moment = Instant::now();
         let managers: Vec<CounterValue> = readings.iter().filter(|r| &*r.set == "MGT").cloned().collect();
@@ -159,7 +175,7 @@ impl Court {
                 _ => problem.since,
             };
         }
-        problems
+        Some(problems)
     }
 
     fn dated(&mut self, mut problems: Vec<Problem>, now: u64) -> Vec<Problem> {
@@ -185,7 +201,55 @@ struct Seen {
     /// Statuses of the errors, the most frequent first.
     statuses: Vec<String>,
     died_at: Option<u64>,
+    /// True if it was a worker that an upgrade had left behind.
+    died_leaving: bool,
     sick_since: HashMap<String, u64>,
+    blame: Blamed,
+}
+
+/// Recent errors and failed fetches, as far as the log names their backends.
+#[derive(Debug, Default)]
+struct Blamed {
+    sums: Sums,
+    /// The backends' numbers by name.
+    numbers: HashMap<String, u16>,
+}
+
+impl Blamed {
+    fn of(state: &WatchState) -> Blamed {
+        let sums = state.tally.blame.since(now().saturating_sub(ERROR_SECONDS));
+        let culprits = sums.errors_by.keys().chain(sums.failed_by.keys());
+        let named = culprits.filter_map(|culprit| match culprit {
+            Culprit::Backend(number) => Some((shown(state.tally.backends.name(*number).as_bytes()), *number)),
+            Culprit::NoneHealthy | Culprit::Unknown => None,
+        });
+        let numbers = named.collect();
+        Blamed { sums, numbers }
+    }
+
+    /// The culprits that a finding about a backend stands for.
+    fn culprits(&self, problem: &Problem) -> BTreeSet<Culprit> {
+        let own = self.numbers.get(short(&problem.subject)).map(|number| Culprit::Backend(*number));
+        // The log names the director alone then: each of its backends is sick.
+        let none = (problem.id == "backend-sick").then_some(Culprit::NoneHealthy);
+        own.into_iter().chain(none).collect()
+    }
+
+    fn errors(&self, culprits: &BTreeSet<Culprit>) -> u64 {
+        culprits.iter().filter_map(|culprit| self.sums.errors_by.get(culprit)).sum()
+    }
+
+    /// True if hardly any fetches of others have failed.
+    fn explain_fetches(&self, culprits: &BTreeSet<Culprit>) -> bool {
+        let all: u64 = self.sums.failed_by.values().sum();
+        let theirs: u64 = culprits.iter().filter_map(|culprit| self.sums.failed_by.get(culprit)).sum();
+        (all - theirs) * 10 <= all
+    }
+}
+
+/// The backend's name without its VCL's.
+fn short(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(_, name)| name)
 }
 
 impl Seen {
@@ -208,14 +272,14 @@ impl Seen {
             has_errors: false,
             statuses: frequent.collect(),
             died_at: state.before.died_at,
+            died_leaving: state.before.died_leaving,
+            blame: Blamed::of(state),
             sick_since: sick.map(|(name, health)| (name.clone(), health.since)).collect(),
         }
     }
 
-    fn no_server(&self, shared: &WatchShared) -> Option<Problem> {
-        // Nothing was read yet at the start.
-        let is_read = shared.state().read_at.is_some();
-        is_read.then(|| Problem {
+    fn no_server(&self, shared: &WatchShared) -> Problem {
+        Problem {
             id: "no-server".to_owned(),
             subject: String::new(),
             is_bad: true,
@@ -228,14 +292,36 @@ impl Seen {
                 "systemctl status varnish".to_owned(),
                 "lacquer watch -n DIR    # a server with another working directory".to_owned(),
             ],
-        })
+        }
     }
+}
+
+/// The VCLs that get requests, by the reply to `vcl.list -j`: the active one, and those that have a label.
+fn in_use(list: &[Value]) -> Option<BTreeSet<String>> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let active = list.iter().filter(|vcl| vcl["status"] == "active").filter_map(|vcl| text(&vcl["name"]));
+    let labelled = list.iter().filter_map(|vcl| text(&vcl["label"]["name"]));
+    let all: BTreeSet<String> = active.chain(labelled).collect();
+    (!all.is_empty()).then_some(all)
+}
+
+/// The counters, without those of backends that get no requests since another VCL is in use.
+fn judged(state: &WatchState) -> Arc<Vec<CounterValue>> {
+    let is_old = |reading: &CounterValue| {
+        let of_backend = reading.set.strip_prefix("VBE.").and_then(|rest| rest.split_once('.'));
+        of_backend.is_some_and(|(vcl, _)| !state.is_in_use(vcl))
+    };
+    if !state.readings.iter().any(is_old) {
+        return Arc::clone(&state.readings);
+    }
+    Arc::new(state.readings.iter().filter(|reading| !is_old(reading)).cloned().collect())
 }
 
 /// Backends that get no requests, each with the reason.
 fn sick(state: &WatchState) -> Vec<(String, String)> {
     let counters = WatchedCounters::new(&state.readings);
-    let sick = counters.backends.iter().filter(|((vcl, name), set)| !health::is_well(state, vcl, name, set));
+    let all = counters.backends.iter().filter(|((vcl, _), _)| state.is_in_use(vcl));
+    let sick = all.filter(|((vcl, name), set)| !health::is_well(state, vcl, name, set));
     let mut all: Vec<(String, String)> = sick
         .map(|((vcl, name), set)| {
             let admin = health::listed(state, vcl, name).and_then(|backend| backend["admin_health"].as_str());
@@ -247,14 +333,14 @@ fn sick(state: &WatchState) -> Vec<(String, String)> {
             (shown(name.as_bytes()), reason)
         })
         .collect();
-    // The VCL before may still be there, with backends of the same names.
+    // A VCL with a label may have backends of the same names.
     all.sort();
     all.dedup_by(|a, b| a.0 == b.0);
     all
 }
 
 fn errors(state: &WatchState) -> Errors {
-    let (requests, errors) = state.history.requests_and_errors(ERROR_SECONDS);
+    let (requests, errors) = state.history.requests_and_errors(now().saturating_sub(ERROR_SECONDS));
     let url = |key: &[u8]| shown(key.split(|b| *b == b'\t').nth(1).unwrap_or_default());
     let ranking = state.tally.errors(URLS).0;
     let urls = ranking.rows.iter().map(|row| (url(&row.key), row.sums.requests.ceil() as u64));
@@ -283,8 +369,13 @@ fn problem(finding: &Value) -> Option<Problem> {
 /// One line per cause, the worst first.
 fn ranked(mut problems: Vec<Problem>, seen: &Seen, (requests, errors, _): &Errors) -> Vec<Problem> {
     const BACKEND: [&str; 2] = ["backend-sick", "backend-failing"];
-    let share = if *requests > 0 { 100.0 * *errors as f64 / *requests as f64 } else { 0.0 };
-    let share = if share >= 10.0 { format!("{share:.0} %") } else { format!("{share:.1} %") };
+    let blame = &seen.blame;
+    // The share of the requests that are this part of the errors. The log may have been read in part.
+    let share = |part: u64| {
+        let part = if blame.sums.errors > 0 { part as f64 / blame.sums.errors as f64 } else { 1.0 };
+        let share = if *requests > 0 { 100.0 * part * *errors as f64 / *requests as f64 } else { 0.0 };
+        if share >= 10.0 { format!("{share:.0} %") } else { format!("{share:.1} %") }
+    };
     let statuses = if seen.statuses.is_empty() { "500 or above".to_owned() } else { seen.statuses.join(", ") };
     let is_failing = problems.iter().any(|p| p.id == "errors");
     let is_served = !problems.iter().any(|p| p.id == "worker-stopped");
@@ -292,7 +383,6 @@ fn ranked(mut problems: Vec<Problem>, seen: &Seen, (requests, errors, _): &Error
         match problem.id.as_str() {
             "errors" => {
                 problem.is_bad = true;
-                problem.what = format!("{share} of requests are answered {statuses}");
                 problem.detail.clear();
             }
             "backend-sick" => problem.is_bad = false,
@@ -300,23 +390,35 @@ fn ranked(mut problems: Vec<Problem>, seen: &Seen, (requests, errors, _): &Error
             "worker-died" => {
                 (problem.is_bad, problem.is_past) = (false, true);
                 problem.what = "A worker died".to_owned();
-                problem.detail = if is_served { "another one has taken over".to_owned() } else { String::new() };
+                problem.detail = match () {
+                    () if seen.died_leaving => "it was one from before the upgrade".to_owned(),
+                    () if is_served => "another one has taken over".to_owned(),
+                    () => String::new(),
+                };
             }
             _ => {}
         }
     }
-    // Errors caused by a sick backend are reported with the backend.
     let sick: Vec<String> = problems.iter().filter(|p| p.id == "backend-sick").map(|p| p.subject.clone()).collect();
-    let short = |name: &str| name.split_once('.').map_or(name, |(_, name)| name).to_owned();
-    problems.retain(|p| p.id != "backend-failing" || !sick.contains(&short(&p.subject)));
-    let has_cause = problems.iter().any(|p| p.is(&BACKEND));
-    problems.retain(|p| !(has_cause && p.id == "fetch-failed"));
-    if is_failing && has_cause {
-        problems.retain(|p| p.id != "errors");
-        for problem in problems.iter_mut().filter(|p| p.is(&BACKEND)) {
+    problems.retain(|p| p.id != "backend-failing" || !sick.iter().any(|sick| sick == short(&p.subject)));
+    // Errors are reported with the backends that the log names as their cause.
+    let mut known = BTreeSet::new();
+    for problem in problems.iter_mut().filter(|p| p.is(&BACKEND)) {
+        let culprits = blame.culprits(problem);
+        let caused = blame.errors(&culprits);
+        known.extend(culprits);
+        if is_failing && caused > 0 {
             problem.is_bad = true;
-            problem.detail = format!("{statuses} for {share} of requests; {}", problem.detail);
+            problem.detail = format!("{statuses} for {} of requests; {}", share(caused), problem.detail);
         }
+    }
+    let has_cause = problems.iter().any(|p| p.is(&BACKEND));
+    problems.retain(|p| !(p.id == "fetch-failed" && has_cause && blame.explain_fetches(&known)));
+    let caused = blame.errors(&known);
+    let others = blame.sums.errors.saturating_sub(caused);
+    problems.retain(|p| !(p.id == "errors" && caused > 0 && others * 10 <= blame.sums.errors));
+    for problem in problems.iter_mut().filter(|p| p.id == "errors") {
+        problem.what = format!("{} of requests are answered {statuses}", share(others));
     }
     // The sort is stable: within a colour, doctor's order is kept.
     problems.sort_by_key(|problem| !problem.is_bad);
@@ -335,8 +437,26 @@ mod tests {
         json!({ "id": id, "severity": severity, "subject": subject, "what": format!("{id} {subject}"), "evidence": ["seen", "more"], "why": "w", "type": ["t"] })
     }
 
+    /// Errors and failed fetches by backend; the name of one that no backend is known of is empty.
+    fn blamed(errors: u64, errors_by: &[(&str, u64)], failed_by: &[(&str, u64)]) -> Blamed {
+        let names = ["", "default", "other"];
+        let culprit = |name: &str| match names.iter().position(|known| *known == name) {
+            Some(0) => Culprit::NoneHealthy,
+            Some(number) => Culprit::Backend(number as u16),
+            None => Culprit::Unknown,
+        };
+        let counts = |all: &[(&str, u64)]| all.iter().map(|(name, n)| (culprit(name), *n)).collect();
+        let sums = Sums { errors, errors_by: counts(errors_by), failed_by: counts(failed_by) };
+        Blamed { sums, numbers: HashMap::from([("default".to_owned(), 1), ("other".to_owned(), 2)]) }
+    }
+
+    /// The lines, if the log says that all errors and failed fetches are of the backend `default`.
     fn lines(findings: &[Value], errors: (u64, u64)) -> Vec<String> {
-        let seen = Seen { statuses: vec!["503".to_owned()], ..Seen::default() };
+        told(findings, errors, blamed(errors.1, &[("default", errors.1)], &[("default", errors.1)]))
+    }
+
+    fn told(findings: &[Value], errors: (u64, u64), blame: Blamed) -> Vec<String> {
+        let seen = Seen { statuses: vec!["503".to_owned()], blame, ..Seen::default() };
         let problems = findings.iter().filter_map(problem).collect();
         let ranked = ranked(problems, &seen, &(errors.0, errors.1, Vec::new()));
         ranked.iter().map(|p| format!("{} {}: {}", if p.is_bad { "bad" } else { "warn" }, p.what, p.detail)).collect()
@@ -356,6 +476,68 @@ mod tests {
             lines(&[fetches, errors], (1000, 75)),
             ["bad 7.5 % of requests are answered 503: ", "warn fetch-failed : seen"]
         );
+    }
+
+    #[test]
+    fn backends_are_blamed_for_their_own_errors_alone() {
+        let sick = finding("backend-sick", "fault", "default");
+        let failing = finding("backend-failing", "warning", "boot.other");
+        let (fetches, errors) = (finding("fetch-failed", "warning", ""), finding("errors", "warning", ""));
+        let all = [sick.clone(), fetches.clone(), errors.clone()];
+        // A backend that nobody needs is sick; VCL, or a backend that answers, makes the errors.
+        let want = ["bad 7.5 % of requests are answered 503: ", "warn backend-sick default: seen"];
+        assert_eq!(told(&all, (1000, 75), blamed(75, &[], &[])), want);
+        let want =
+            ["bad 7.5 % of requests are answered 503: ", "warn backend-sick default: seen", "warn fetch-failed : seen"];
+        assert_eq!(told(&all, (1000, 75), blamed(75, &[("x", 75)], &[("x", 75)])), want);
+        // A third of them are the backend's. A fifth of the log was read.
+        let want = [
+            "bad backend-sick default: 503 for 2.5 % of requests; seen",
+            "bad 5.0 % of requests are answered 503: ",
+            "warn fetch-failed : seen",
+        ];
+        assert_eq!(told(&all, (1000, 75), blamed(15, &[("default", 5), ("x", 9)], &[("default", 5), ("x", 9)])), want);
+        let all = [sick, failing, fetches, errors];
+        let want = [
+            "bad backend-sick default: 503 for 2.5 % of requests; seen",
+            "bad backend-failing boot.other: 503 for 5.0 % of requests; seen",
+        ];
+        let both = [("default", 25), ("other", 50)];
+        assert_eq!(told(&all, (1000, 75), blamed(75, &both, &both)), want);
+        // A director had none to offer.
+        let want = ["bad backend-sick default: 503 for 7.5 % of requests; seen"];
+        assert_eq!(told(&[&all[..1], &all[2..]].concat(), (1000, 75), blamed(75, &[("", 75)], &[("", 75)])), want);
+    }
+
+    #[test]
+    fn only_vcls_that_get_requests_are_judged() {
+        let list = json!([2, ["vcl.list", "-j"], 1.0,
+            { "status": "available", "name": "old", "labels": 0 },
+            { "status": "active", "name": "new", "labels": 0 },
+            { "status": "available", "name": "shop", "labels": 1 },
+            { "status": "available", "state": "label", "name": "lbl", "label": { "name": "shop" } } ]);
+        let listed = in_use(list.as_array().unwrap()).unwrap();
+        assert_eq!(listed, BTreeSet::from(["new".to_owned(), "shop".to_owned()]));
+        assert_eq!(in_use(&[]), None);
+        let mut state = WatchState::default();
+        let all =
+            [("VBE.old.a", "happy", 6), ("VBE.new.a", "happy", 7), ("VBE.shop.b", "happy", 0), ("MAIN", "uptime", 1)];
+        state.readings = Arc::new(readings(&all));
+        state.health.insert("b".to_owned(), ProbeHealth { is_well: false, since: 7 });
+        state.twins.insert("a".to_owned());
+        let names = |state: &WatchState| sick(state).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names(&state), ["a", "b"], "nothing is known of VCLs");
+        let sets = |state: &WatchState| {
+            judged(state).chunk_by(|a, b| a.set == b.set).map(|set| set[0].set.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(sets(&state), ["MAIN", "VBE.new.a", "VBE.old.a", "VBE.shop.b"]);
+        state.in_use = Some(listed);
+        assert_eq!(names(&state), ["b"]);
+        assert_eq!(sets(&state), ["MAIN", "VBE.new.a", "VBE.shop.b"]);
+        // By the log alone.
+        state.in_use = None;
+        state.before.vcl = Some("new".to_owned());
+        assert!(state.is_in_use("new") && !state.is_in_use("old"));
     }
 
     #[test]
@@ -380,15 +562,18 @@ mod tests {
             court.dated(problems, now).iter().map(|p| p.since).collect::<Vec<_>>()
         };
         assert_eq!(at(&mut court, &["old"], 10), [0]);
-        assert_eq!(at(&mut court, &["a", "old"], 20), [20, 0]);
-        assert_eq!(at(&mut court, &["b", "a", "certificate-ending"], 30), [30, 20, 0]);
-        assert_eq!(at(&mut court, &["b"], 40), [30]);
-        assert_eq!(at(&mut court, &["a"], 50), [50]);
+        // The second check is the first that compares counters, and errors are summed for a while.
+        assert_eq!(at(&mut court, &["late", "old"], 21), [0, 0]);
+        assert_eq!(at(&mut court, &["a", "old"], 60), [60, 0]);
+        assert_eq!(at(&mut court, &["b", "a", "certificate-ending"], 70), [70, 60, 0]);
+        assert_eq!(at(&mut court, &["b"], 80), [70]);
+        assert_eq!(at(&mut court, &["a"], 90), [90]);
     }
 
     #[test]
     fn the_rules_get_what_the_page_has_seen() {
         let shared = WatchShared::new(WatchOptions::default(), "/none".into());
+        assert_eq!(Court::default().look(&shared, |_, _, _, _, _| json!([])), None, "nothing was read yet");
         {
             let mut state = shared.state();
             state.status = shm::reader::WorkdirStatus { manager: Some((1, 1)), worker: Some((2, 2)) };
@@ -404,10 +589,10 @@ mod tests {
             );
             json!([finding("backend-sick", "fault", "a")])
         };
-        let problems = Court::default().look(&shared, judge);
+        let problems = Court::default().look(&shared, judge).unwrap();
         assert_eq!(problems.iter().map(|p| (p.what.as_str(), p.since)).collect::<Vec<_>>(), [("backend-sick a", 77)]);
         shared.state().status = shm::reader::WorkdirStatus::default();
-        let problems = Court::default().look(&shared, judge);
+        let problems = Court::default().look(&shared, judge).unwrap();
         assert_eq!((problems.len(), problems[0].is_bad, problems[0].what.as_str()), (1, true, "No server runs here"));
     }
 

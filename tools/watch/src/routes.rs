@@ -223,7 +223,7 @@ fn state(context: &Context) -> PageResponse {
         "workdir": shared.shown_workdir(),
         "name": shm::reader::manager_arg(&shared.workdir, "-i").unwrap_or_default(),
         "cli": options.cli, "control": options.control, "source": may_see_source(context), "key": context.access.page_key,
-        "token": context.access.is_guarded(), "hidden": logq::Redaction::new(&options.show_headers).names(),
+        "reasons": crate::book::words(), "token": context.access.is_guarded(), "hidden": logq::Redaction::new(&options.show_headers).names(),
     });
     let body = json!({ "about": about, "history": state.history.json(), "second": document::second(shared, &state) });
     drop(state);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The shared state: written by the reading thread, shown by the others.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -74,7 +74,14 @@ pub struct WatchState {
     pub backends: BackendSums,
     /// Growth per second of each counter that the page updates every second.
     pub rates: BTreeMap<String, f64>,
+    /// Results of probes, by backend.
     pub health: BTreeMap<String, ProbeHealth>,
+    /// Names of backends that several loaded VCLs have. Log records don't tell whose probe they are about.
+    pub twins: BTreeSet<String>,
+    /// Time in seconds since 1970 until which a VCL that is loaded may have brought further twins.
+    pub loading_until: u64,
+    /// The VCLs that get requests: the active one and those with labels. `None` if the server hasn't handed its channel over.
+    pub in_use: Option<BTreeSet<String>>,
     pub events: VecDeque<PageEvent>,
     /// The state of the second before, from which events are derived.
     pub before: Before,
@@ -82,12 +89,22 @@ pub struct WatchState {
     pub listed: Option<Value>,
     /// The server's name and version: `Lacquer 0.1.0`.
     pub program: String,
-    /// Present problems, the worst first.
-    pub problems: Vec<Problem>,
+    /// Present problems, the worst first. `None` before the first check.
+    pub problems: Option<Vec<Problem>>,
     pub log: LogState,
 }
 
 impl WatchState {
+    /// True if a VCL gets requests, or is the only one that could. Without the server's channel that is known from the log: the last
+    /// `vcl.use`, and VCLs with recent requests.
+    pub fn is_in_use(&self, vcl: &str) -> bool {
+        match (&self.in_use, self.before.vcl.as_deref()) {
+            (Some(in_use), _) => in_use.contains(vcl),
+            (None, None) if self.tally.is_unused() => true,
+            (None, active) => active == Some(vcl) || self.tally.uses(vcl),
+        }
+    }
+
     pub fn tell(&mut self, at: u64, kind: &'static str, text: impl Into<String>) {
         if self.events.len() == EVENTS {
             self.events.pop_front();

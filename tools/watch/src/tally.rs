@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, VecDeque};
 use accesslog::{Hitters, HittersMeasure, Ranking};
 use logq::Handling;
 
+use crate::blame::{Blame, Culprit};
 use crate::latency::{Buckets, LatencyWindow};
-use crate::transaction::{Fetch, WatchedRequest, WatchedTransaction, pattern};
+use crate::transaction::{Fetch, LEAST_ERROR, WatchedRequest, WatchedTransaction, pattern};
 
 /// Maximum number of VCLs with their own latency. Further ones share one.
 pub const MAX_VCLS: usize = 16;
@@ -18,13 +19,14 @@ pub const MAX_BACKENDS: usize = 200;
 pub const OTHERS: &str = "(other)";
 const TABLE_BYTES: usize = 256 << 10;
 const HALF_LIFE_SECONDS: f64 = 30.0;
-const LEAST_ERROR: u16 = 500;
 /// Maximum length of a reason in a table, in bytes.
 const MAX_REASON: usize = 160;
 /// Length of an interval. Backends' percentiles cover one to two of them.
 const BACKEND_SECONDS: u64 = 15;
 /// Seconds that [`WatchTally::recent_times`] covers. With a few requests per second, the median of a single second jumps about.
 const SMOOTH_SECONDS: usize = 10;
+/// Seconds after a VCL's last request for which it counts as used.
+const USED_SECONDS: u64 = 60;
 /// Handlings whose times the page shows: hits, misses and passes.
 const TIMED: usize = 3;
 
@@ -117,6 +119,9 @@ pub struct WatchTally {
     pub client_requests: u64,
     /// Recent latency of backends, by number.
     pub backend_times: BTreeMap<u16, BackendTimes>,
+    pub blame: Blame,
+    /// The VCLs that had requests lately, each with the value of `seconds` at its last one.
+    loaded: BTreeMap<Vec<u8>, u64>,
     second: SecondSums,
     recent: VecDeque<[LatencyWindow; TIMED]>,
     minute: [LatencyWindow; TIMED],
@@ -146,6 +151,8 @@ impl Default for WatchTally {
             transactions: 0,
             client_requests: 0,
             backend_times: BTreeMap::new(),
+            blame: Blame::default(),
+            loaded: BTreeMap::new(),
             second: SecondSums::default(),
             recent: VecDeque::new(),
             minute: Default::default(),
@@ -183,6 +190,12 @@ impl WatchTally {
         if is_error {
             self.second.errors += 1;
             self.second.error_bytes += r.bytes;
+            self.blame.response(r.fetch);
+        }
+        if let Some(seconds) = self.loaded.get_mut(r.loaded) {
+            *seconds = self.seconds;
+        } else if self.loaded.len() < MAX_VCLS && !r.loaded.is_empty() {
+            self.loaded.insert(r.loaded.to_vec(), self.seconds);
         }
         let kind = (r.handling, class(r.status), self.vcls.number(stable_vcl(r.vcl)));
         let times = self.requests.entry(kind).or_default();
@@ -238,6 +251,14 @@ impl WatchTally {
         }
         let times = self.backend_times.entry(backend).or_default();
         times.failed += u64::from(f.error.is_some());
+        if f.has_failed() {
+            let culprit = match self.backends.number(f.failing()) {
+                0 if f.had_no_backend() => Culprit::NoneHealthy,
+                0 => Culprit::Unknown,
+                number => Culprit::Backend(number),
+            };
+            self.blame.fetch(f.number, culprit, f.next);
+        }
         if let Some(seconds) = f.first_byte {
             times.now.add(seconds);
         }
@@ -250,6 +271,8 @@ impl WatchTally {
 
     pub fn end_second(&mut self) -> SecondSums {
         self.seconds += 1;
+        let now = self.seconds;
+        self.loaded.retain(|_, seconds| now - *seconds < USED_SECONDS);
         let factor = fade_factor();
         for table in [&mut self.hot, &mut self.dear, &mut self.why, &mut self.stores, &mut self.errors] {
             table.fade(factor);
@@ -285,6 +308,21 @@ impl WatchTally {
         let out = std::array::from_fn(|n| self.minute[n].percentiles());
         self.minute.iter_mut().for_each(LatencyWindow::clear);
         out
+    }
+
+    /// True if a VCL had requests in the last [`USED_SECONDS`], by the name under which it was loaded.
+    pub fn uses(&self, vcl: &str) -> bool {
+        self.loaded.contains_key(vcl.as_bytes())
+    }
+
+    /// True if no VCL had requests lately.
+    pub fn is_unused(&self) -> bool {
+        self.loaded.is_empty()
+    }
+
+    /// Forgets which VCLs had requests: another one is active from now on.
+    pub fn forget_used(&mut self) {
+        self.loaded.clear();
     }
 
     /// The URLs with the most requests.
@@ -358,6 +396,8 @@ mod tests {
             url: url.as_bytes(),
             host: b"a.test",
             vcl: b"reload_20261127_060000_77",
+            loaded: b"reload_20261127_060000_77",
+            fetch: 0,
             why: None,
             start: 0.0,
             first_byte: Some(seconds),

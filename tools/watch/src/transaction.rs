@@ -27,6 +27,10 @@ pub struct WatchedRequest<'a> {
     pub host: &'a [u8],
     /// The VCL, or the label that led to it.
     pub vcl: &'a [u8],
+    /// The name under which that VCL was loaded.
+    pub loaded: &'a [u8],
+    /// Number of the fetch that the response came from. 0 if there was none.
+    pub fetch: u64,
     /// The reason why it was no hit, with the place in VCL, if the server logs it (`log_no_hit`).
     pub why: Option<&'a [u8]>,
     /// Start time in seconds since 1970.
@@ -43,6 +47,10 @@ pub struct WatchedRequest<'a> {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Fetch<'a> {
+    /// Number of the transaction.
+    pub number: u64,
+    /// Number of the fetch that repeats it. 0 if none does.
+    pub next: u64,
     /// The backend's name. Empty if none was reached.
     pub backend: &'a [u8],
     pub status: u16,
@@ -63,6 +71,9 @@ pub enum WatchedTransaction<'a> {
     Fetch(Fetch<'a>),
 }
 
+/// The lowest status that counts as an error.
+pub const LEAST_ERROR: u16 = 500;
+/// Prefix of a reason in the log.
 const NO_HIT: &[u8] = b"lacquer: no hit: ";
 
 pub fn is_whole(records: &[u8]) -> bool {
@@ -76,7 +87,7 @@ pub fn read(records: &[u8]) -> Option<WatchedTransaction<'_>> {
     let begin = all.next().filter(|rec| rec.tag == Tag::Begin)?;
     match word(begin.text(), 0) {
         b"req" => request(all, word(begin.text(), 2)).map(WatchedTransaction::Request),
-        b"bereq" => Some(WatchedTransaction::Fetch(fetch(all))),
+        b"bereq" => Some(WatchedTransaction::Fetch(fetch(all, begin.vxid))),
         _ => None,
     }
 }
@@ -92,6 +103,8 @@ fn request<'a>(all: impl Iterator<Item = Rec<'a>>, reason: &[u8]) -> Option<Watc
         url: b"",
         host: b"",
         vcl: b"",
+        loaded: b"",
+        fetch: 0,
         why: None,
         start: 0.0,
         first_byte: None,
@@ -115,7 +128,8 @@ fn request<'a>(all: impl Iterator<Item = Rec<'a>>, reason: &[u8]) -> Option<Watc
             Tag::ReqMethod if out.method.is_empty() => out.method = text,
             Tag::ReqUrl if out.url.is_empty() => out.url = text,
             Tag::ReqHeader if is_clients && out.host.is_empty() => out.host = value_of(text, b"host").unwrap_or(b""),
-            Tag::VclUse => out.vcl = vcl(text),
+            Tag::VclUse => (out.vcl, out.loaded) = (vcl(text), word(text, 0)),
+            Tag::Link => out.fetch = link(text, &[b"fetch", b"pass"]).unwrap_or(out.fetch),
             Tag::VclCall => {
                 is_clients = false;
                 out.handling = Handling::of_vcl_call(text).unwrap_or(out.handling);
@@ -130,8 +144,10 @@ fn request<'a>(all: impl Iterator<Item = Rec<'a>>, reason: &[u8]) -> Option<Watc
     (!out.method.is_empty()).then_some(out)
 }
 
-fn fetch<'a>(all: impl Iterator<Item = Rec<'a>>) -> Fetch<'a> {
+fn fetch<'a>(all: impl Iterator<Item = Rec<'a>>, vxid: u32) -> Fetch<'a> {
     let mut out = Fetch {
+        number: u64::from(vxid),
+        next: 0,
         backend: b"",
         status: 0,
         url: b"",
@@ -156,6 +172,7 @@ fn fetch<'a>(all: impl Iterator<Item = Rec<'a>>) -> Fetch<'a> {
             Tag::BerespStatus => out.status = number(text).unwrap_or(0),
             Tag::Storage => out.store = word(text, 1),
             Tag::FetchError => out.error = Some(text),
+            Tag::Link => out.next = link(text, &[b"retry"]).unwrap_or(out.next),
             Tag::BereqAcct => out.bytes = number(word(text, 4)).unwrap_or(0),
             _ => {}
         }
@@ -163,6 +180,30 @@ fn fetch<'a>(all: impl Iterator<Item = Rec<'a>>) -> Fetch<'a> {
     // The response consists of its head alone.
     out.duration = out.duration.or(out.first_byte);
     out
+}
+
+impl<'a> Fetch<'a> {
+    /// True if the response is an error, or if there was none.
+    pub fn has_failed(&self) -> bool {
+        self.error.is_some() || self.status >= LEAST_ERROR
+    }
+
+    /// The name of the backend that failed, also if none was reached: `backend NAME: fail errno 111 (Connection refused)`.
+    pub fn failing(&self) -> &'a [u8] {
+        let rest = self.error.and_then(|error| error.strip_prefix(b"backend "));
+        let end = |rest: &[u8]| rest.windows(2).position(|two| two == b": ");
+        rest.and_then(|rest| Some(&rest[..end(rest)?])).unwrap_or(self.backend)
+    }
+
+    /// True if there was no healthy backend: `Director NAME returned no backend`, `No backend`.
+    pub fn had_no_backend(&self) -> bool {
+        self.error.is_some_and(|error| error == b"No backend" || error.ends_with(b" returned no backend"))
+    }
+}
+
+/// Parses `bereq 3 fetch`: the number, if the reason is one of `reasons`.
+fn link(text: &[u8], reasons: &[&[u8]]) -> Option<u64> {
+    number(word(text, 1)).filter(|_| word(text, 0) == b"bereq" && reasons.contains(&word(text, 2)))
 }
 
 /// Parses `name`, or `name via label`. The label is stable over reloads.
@@ -289,6 +330,9 @@ mod tests {
             (Tag::ReqUrl, "/rewritten"),
             (Tag::ReqHeader, "Host: y.test"),
             (Tag::VclCall, "MISS"),
+            (Tag::Link, "bereq 8 bgfetch"),
+            (Tag::Link, "bereq 9 fetch"),
+            (Tag::Link, "req 10 esi 1"),
             (Tag::Notice, "lacquer: no hit: expired 3s ago"),
             (Tag::Timestamp, "Fetch: 1700000000.6 0.100000 0.090000"),
             (Tag::RespStatus, "200"),
@@ -303,7 +347,7 @@ mod tests {
         assert_eq!((r.method, r.url, r.host, r.vcl), (&b"GET"[..], &b"/a?b"[..], &b"x.test"[..], &b"www"[..]));
         assert_eq!((r.handling, r.status, r.bytes, r.is_first), (Handling::Miss, 200, 1000, true));
         assert_eq!((r.first_byte, r.duration, r.backend_seconds), (Some(0.11), Some(0.2), 0.09));
-        assert_eq!(r.why, Some(&b"expired 3s ago"[..]));
+        assert_eq!((r.why, r.fetch, r.loaded), (Some(&b"expired 3s ago"[..]), 9, &b"reload_1"[..]));
     }
 
     #[test]
@@ -323,6 +367,26 @@ mod tests {
         let Some(WatchedTransaction::Fetch(f)) = read(&bytes) else { panic!() };
         assert_eq!((f.backend, f.store, f.status, f.bytes), (&b"default"[..], &b"s0"[..], 404, 3000));
         assert_eq!((f.first_byte, f.duration), (Some(0.01), Some(0.02)));
+        assert_eq!((f.number, f.next, f.has_failed(), f.failing()), (7, 0, false, &b"default"[..]));
+    }
+
+    #[test]
+    fn a_failed_fetch_names_its_backend() {
+        let check = |records: &[(Tag, &str)], name: &str, had_no_backend, next| {
+            let bytes = transaction(&[&[(Tag::Begin, "bereq 6 fetch")], records].concat());
+            let Some(WatchedTransaction::Fetch(f)) = read(&bytes) else { panic!() };
+            let found = (String::from_utf8_lossy(f.failing()), f.had_no_backend(), f.next);
+            assert!(f.has_failed() && found == (name.into(), had_no_backend, next), "{records:?}: {found:?}");
+        };
+        let open = (Tag::BackendOpen, "24 a 127.0.0.1 8080 127.0.0.1 41234 connect");
+        let error = |text: &'static str| (Tag::FetchError, text);
+        check(&[error("backend a: fail errno 111 (Connection refused)")], "a", false, 0);
+        check(&[error("backend a(10.0.0.1:80): unhealthy"), (Tag::Link, "bereq 8 retry")], "a(10.0.0.1:80)", false, 8);
+        check(&[open, error("HTC eof (-1)"), (Tag::BerespStatus, "503")], "a", false, 0);
+        check(&[open, (Tag::BerespStatus, "502")], "a", false, 0);
+        check(&[error("Director rr returned no backend")], "", true, 0);
+        check(&[error("No backend")], "", true, 0);
+        check(&[error("backend of nothing")], "", false, 0);
     }
 
     #[test]

@@ -40,7 +40,10 @@ impl Req {
     /// True if this server has sent the request to itself and would do so again, or would wait for itself in a lookup.
     pub(super) fn has_come_back(&self, is_lookup: bool) -> bool {
         let is_its_own = self.restarts == 0 && !self.esi.is_fragment();
-        let lookup = is_lookup.then_some(&self.digest);
+        // VCL's word counts, not the client's directives: a request that VCL lets wait for itself is a loop.
+        let asked = self.settings.lookup;
+        let may_wait = is_lookup && !asked.ignore_busy && !asked.always_miss;
+        let lookup = may_wait.then_some(&self.digest);
         is_its_own && self.params.loop_detection && self.engine().loops.is_back(&self.original, lookup)
     }
 

@@ -71,6 +71,29 @@ fn names() {
 }
 
 #[test]
+fn an_import_is_inserted_before_its_use() {
+    let check = |wrong: &str, right: &str| assert_eq!(mended(wrong).as_deref(), Some(right), "{wrong}");
+    let log = "sub vcl_recv { std.log(\"a\"); }";
+    // An import behind the use is no place for it.
+    let text = |import: &str| format!("vcl 4.1;\n{import}backend b none;\n{log}\nimport cookie;\n");
+    check(&text(""), &text("import std;\n"));
+    let text = |import: &str| format!("vcl 4.1;\nimport cookie;\n{import}backend b none;\n{log}\nimport blob;\n");
+    check(&text(""), &text("import std;\n"));
+    // The use is in the same line.
+    let text = |import: &str| format!("vcl 4.1;{import} backend b none; {log}\n");
+    check(&text(""), &text(" import std;"));
+    let text = |import: &str| format!("vcl 4.1; import cookie;{import} backend b none; {log}");
+    check(&text(""), &text(" import std;"));
+    // A comment belongs to its line, or to the next one.
+    let text = |import: &str| format!("vcl 4.1; # since 4.1\n{import}backend b none;\n{log}\n");
+    check(&text(""), &text("import std;\n"));
+    let text = |import: &str| format!("vcl 4.1;{import} /* since\n4.1 */\nbackend b none;\n{log}\n");
+    check(&text(""), &text(" import std;"));
+    let text = |import: &str| format!("vcl\n4.1;\n{import}backend b none;\n{log}\n");
+    check(&text(""), &text("import std;\n"));
+}
+
+#[test]
 fn warnings() {
     recv("if (req.url == \"^/x\") { }", "if (req.url ~ \"^/x\") { }");
     recv("if (req.url != \"^/x\") { }", "if (req.url !~ \"^/x\") { }");

@@ -104,6 +104,25 @@ fn a_program_that_may_fetch_from_elsewhere_loads() {
 }
 
 #[test]
+fn a_program_that_answers_everything_itself_loads() {
+    let answers = "sub answer { if (req.url == \"/\") { return (synth(200)); } else { return (synth(404)); } }";
+    let recv = |body: &str| format!("sub vcl_recv {{ {body} }}");
+    loads(&format!("{OWN} {answers} {}", recv("call answer;")), &["own"]);
+    loads(&format!("{OWN} {} {answers}", recv("call answer; return (pass);")), &["own"]);
+    loads(&format!("{OWN} {answers} sub deeper {{ call answer; }} {}", recv("call deeper;")), &["own"]);
+    loads(&format!("{OWN} sub vcl_builtin_recv {{ return (synth(404)); }}"), &["own"]);
+    // A fetch that is never sent.
+    loads(&format!("{OWN} {} sub vcl_pass {{ return (synth(301)); }}", recv("return (pass);")), &["own"]);
+    loads(&format!("{OWN} sub vcl_backend_fetch {{ return (error(200)); }} {}", recv("return (hash);")), &["own"]);
+    let every = "every request would come back";
+    let some = "sub some { if (req.url == \"/\") { return (synth(200)); } }";
+    refused(&format!("{OWN} {some} {}", recv("call some;")), every);
+    refused(&format!("{OWN} sub go {{ return (pass); }} {}", recv("call go; return (synth(404));")), every);
+    refused(&format!("{OWN} sub vcl_backend_fetch {{ return (error(200)); }} {}", recv("return (pipe);")), every);
+    refused(&format!("{OWN} sub vcl_miss {{ return (synth(404)); }}"), every);
+}
+
+#[test]
 fn a_name_that_is_looked_up_later_is_left_to_the_fetch() {
     let said = load("backend default { .host = \"both\"; }", true).unwrap();
     assert_eq!(said, "");

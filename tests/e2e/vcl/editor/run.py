@@ -607,6 +607,9 @@ def programs(report, lacquer, folder):
     status, text, _ = run("check", "--format", "json", "-", stdin=good + b"sub vcl_recv { if (req.urll) { } }\n")
     error = json.loads(text)["errors"][0]
     report.check("a hint in JSON", (status, error["hint"], error["line"]) == (2, "Is req.url meant?", 3), error)
+    status, text, _ = run("check", "--format", "json", "-", stdin=good + b'acl unused { "192.0.2.1"; }\n')
+    error = json.loads(text)["errors"][0]
+    report.check("an error in JSON isn't called a warning", (status, error["code"]) == (2, "unused") and error["text"].endswith("\nHint: " + error["hint"]), error)
 
 
 DAMAGE = (

@@ -263,8 +263,11 @@ pub const RULES: &[Rule] = &[
             let sick = told.backends.iter().filter(|backend| backend.is_sick);
             Ok(sick
                 .map(|backend| {
-                    let probed = || format!("admin {}, probe {}", backend.admin, backend.probe);
-                    found_at(&backend.name, backend.reason.clone().unwrap_or_else(probed))
+                    let probed = format!("admin {}, probe {}", backend.admin, backend.probe);
+                    // A watcher knows the reason alone.
+                    let probed = Some(probed).filter(|_| !backend.admin.is_empty());
+                    let known: Vec<String> = probed.into_iter().chain(backend.failure.clone()).collect();
+                    found_at(&backend.name, known.join("; "))
                 })
                 .collect())
         },

@@ -492,6 +492,21 @@ fn a_failing_backend_is_tried_from_here() {
 }
 
 #[test]
+fn a_sick_backend_has_its_verdict_and_the_cause() {
+    let seen = |admin: &str, failure: Option<&str>| {
+        let mut bed = Bed::sound();
+        let backend = &mut bed.told().backends[0];
+        (backend.is_sick, backend.admin, backend.probe) = (true, admin.to_owned(), "0 of 8, sick".to_owned());
+        backend.failure = failure.map(str::to_owned);
+        let rule = all().find(|rule| rule.id == "backend-sick").expect("a rule");
+        (rule.look)(&bed.facts).expect("it can look").remove(0).evidence
+    };
+    assert_eq!(seen("probe", None), ["admin probe, probe 0 of 8, sick"]);
+    assert_eq!(seen("probe", Some("connection refused")), ["admin probe, probe 0 of 8, sick; connection refused"]);
+    assert_eq!(seen("", Some("2 of the last 8 probes succeeded")), ["2 of the last 8 probes succeeded"]);
+}
+
+#[test]
 fn no_remedy_asks_for_what_is_there_already() {
     for (id, plant) in PLANTS {
         let mut bed = Bed::sound();

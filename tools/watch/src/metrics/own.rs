@@ -181,7 +181,7 @@ fn backends(out: &mut Exposition, state: &WatchState) {
         }
     }
     let counters = WatchedCounters::new(&state.readings);
-    let mut up = std::collections::BTreeMap::<&str, bool>::new();
+    let mut up = std::collections::BTreeMap::<&str, (bool, bool)>::new();
     for ((vcl, backend), set) in &counters.backends {
         let connections = set.get("conn").copied().unwrap_or(0) as i64;
         out.gauge(
@@ -190,11 +190,12 @@ fn backends(out: &mut Exposition, state: &WatchState) {
             &[("backend", backend)],
             connections as f64,
         );
-        let is_well = health::is_well(state, vcl, backend, set);
-        // A backend counts as healthy if it is healthy in any VCL.
-        *up.entry(backend).or_default() |= is_well;
+        // A backend counts as healthy if it is healthy in any VCL that gets requests, or in any if no such VCL has it.
+        let verdict = (state.is_in_use(vcl), health::is_well(state, vcl, backend, set));
+        let best = up.entry(backend).or_default();
+        *best = verdict.max(*best);
     }
-    for (backend, is_well) in up {
+    for (backend, (_, is_well)) in up {
         let help = "1: the backend is well, or has no probe; 0: it is sick";
         out.gauge(&format!("{PREFIX}backend_up"), help, &[("backend", backend)], f64::from(u8::from(is_well)));
     }

@@ -36,7 +36,7 @@ function svg(name, attributes, text) {
   return e;
 }
 // Rows are kept and refilled, so that focus and selection stay. A cell is a text, or [text, class, title], or a node, or a link:
-// { text, href, small, explain }.
+// { text, href, small, explain }, which is plain text without its href.
 function rows(id, list, cells, empty) {
   const body = $(id).tBodies[0], columns = $(id).tHead.rows[0].cells.length;
   if (!list.length) {
@@ -55,7 +55,7 @@ function rows(id, list, cells, empty) {
     wanted.forEach((cell, n) => {
       let td = tr.cells[n];
       if (!td) { td = el(n === 0 ? "th" : "td"); if (n === 0) td.scope = "row"; tr.append(td); }
-      if (cell?.href) { link(td, cell); return; }
+      if (cell?.text != null) { link(td, cell); return; }
       if (cell instanceof Node) { td.className = ""; td.replaceChildren(cell); return; }
       const [text, cls, title] = Array.isArray(cell) ? cell : [cell, ""];
       if (td.textContent !== text || td.firstElementChild) td.textContent = text;
@@ -65,10 +65,11 @@ function rows(id, list, cells, empty) {
   });
 }
 function link(td, { text, href, small, explain, cls, title }) {
+  const tag = href ? "A" : "SPAN";
   let a = td.firstElementChild;
-  if (a?.tagName !== "A") { a = el("a"); td.replaceChildren(a); }
+  if (a?.tagName !== tag) { a = el(tag); td.replaceChildren(a); }
   if (a.textContent !== text) a.textContent = text;
-  if (a.getAttribute("href") !== href) a.setAttribute("href", href);
+  if (href && a.getAttribute("href") !== href) a.setAttribute("href", href);
   if (explain) a.dataset.explain = explain; else delete a.dataset.explain;
   if ((td.children[1]?.textContent ?? "") !== (small ?? "")) { td.children[1]?.remove(); if (small) td.append(el("small", small)); }
   td.className = cls || "";
@@ -77,7 +78,8 @@ function link(td, { text, href, small, explain, cls, title }) {
 // A URL leads to its explanation. One with numbers left out ("#"), a query ("?" at its end) or a part left out is none that could be asked, nor is
 // one without its host.
 const url = (text) => state.about.cli && !/^\/|#|\?$|\.\.\.$/.test(text) ? { text, href: "#explain", explain: text, cls: "url", title: "Explain this URL" } : [text, "url"];
-const reason = (name, more) => ({ href: `book#${name.replaceAll("_", "-")}`, ...more });
+// A reason leads to its row of the book, if the book has one.
+const reason = (name, more) => ({ href: state.about.reasons?.includes(name.replaceAll("_", "-")) ? `book#${name.replaceAll("_", "-")}` : null, ...more });
 function facts(id, list) {
   const dl = $(id);
   while (dl.children.length > 2 * list.length) dl.lastElementChild.remove();
@@ -102,8 +104,10 @@ const tag = (text, cls) => el("span", text, `tag ${cls}`);
 
 // ---- charts
 const points = () => state[state.range];
+// The points of the last seconds. While no watcher ran there were none.
+const recent = (seconds) => { const end = state.seconds.at(-1)?.[P.at]; return state.seconds.filter((p) => p[P.at] > end - seconds); };
 function spark(id, of, floor) {
-  const root = $(id), end = state.seconds.at(-1)?.[P.at], list = state.seconds.filter((p) => p[P.at] > end - 120), data = list.map(of), known = data.filter((n) => n != null);
+  const root = $(id), end = state.seconds.at(-1)?.[P.at], list = recent(120), data = list.map(of), known = data.filter((n) => n != null);
   if (known.length < 2) { root.replaceChildren(); return; }
   const top = Math.max(floor, ...known) * 1.08, W = 200, H = 34, step = W / 119, x = (n) => W - (end - list[n][P.at]) * step, y = (v) => H - 2 - (v / top) * (H - 6);
   let line = "", pen = "M", first = null, last = 0;
@@ -190,12 +194,15 @@ function cursor(root, draw) {
     state.cursor[root.id] = Math.max(0, Math.min(KEPT[state.range] - 1, back));
     draw();
   });
+  root.addEventListener("blur", () => put("read-out", ""));
   root.addEventListener("pointerleave", () => { delete state.cursor[root.id]; draw(); });
   root.addEventListener("keydown", (e) => {
     const move = { ArrowLeft: 1, ArrowRight: -1, PageUp: 30, PageDown: -30, Home: 1e9, End: -1e9 }[e.key];
     if (e.key === "Escape") delete state.cursor[root.id]; else if (move) state.cursor[root.id] = Math.max(0, Math.min(KEPT[state.range] - 1, (state.cursor[root.id] ?? (move > 0 ? -1 : 1)) + move)); else return;
     e.preventDefault();
     draw();
+    // Only a move is read aloud: the text below the chart changes each second.
+    put("read-out", $(root.getAttribute("aria-describedby")).textContent);
   });
 }
 function keys(id, list) {
@@ -206,7 +213,7 @@ function keys(id, list) {
 function draw() {
   const d = state.second;
   if (!d) return;
-  const p = d.point || [], t = d.totals, last = state.seconds.slice(-10), sum = (at) => last.reduce((s, q) => s + (q[at] || 0), 0);
+  const p = d.point || [], t = d.totals, last = recent(10), sum = (at) => last.reduce((s, q) => s + (q[at] || 0), 0);
   const l = $("log");
   problems(d);
   put("program", d.server.program || "Lacquer");
@@ -227,17 +234,16 @@ function draw() {
   const errors = sum(P.err), failing = asked ? errors / asked : 0;
   put("t-bytes", percent(byteHits(out, fetched, sum(P.errbytes), asked, errors)));
   put("t-bytes-s", `${bytes(p[P.fetched])}/s fetched`);
-  const recent = (at) => p[at] ?? null;
-  put("t-fast", ms(recent(P.hit50)));
-  put("t-fast-s", `99 %: ${ms(recent(P.hit99))}`);
-  put("t-slow", ms(recent(P.miss50)));
-  put("t-slow-s", `99 %: ${ms(recent(P.miss99))}`);
-  put("t-pass", ms(recent(P.pass50)));
-  put("t-pass-s", `99 %: ${ms(recent(P.pass99))}`);
+  put("t-fast", ms(p[P.hit50]));
+  put("t-fast-s", `99 %: ${ms(p[P.hit99])}`);
+  put("t-slow", ms(p[P.miss50]));
+  put("t-slow-s", `99 %: ${ms(p[P.miss99])}`);
+  put("t-pass", ms(p[P.pass50]));
+  put("t-pass-s", `99 %: ${ms(p[P.pass99])}`);
   put("t-err", asked ? percent(failing) : "–");
   put("t-err-s", `${rate(errors / Math.max(1, last.length))} per second`);
   $("tile-err").title = `Responses of 500 and above in the last 10 s. Failed fetches: ${rate(d.rates.fetch_failed)} per second`;
-  const lately = state.seconds.slice(-ERROR_SECONDS), total = (at) => lately.reduce((s, q) => s + (q[at] || 0), 0);
+  const lately = recent(ERROR_SECONDS), total = (at) => lately.reduce((s, q) => s + (q[at] || 0), 0);
   $("tile-err").classList.toggle("bad", total(P.err) >= MANY_ERRORS && total(P.err) >= ERROR_SHARE * total(P.req));
   spark("s-req", (q) => q[P.req], 1);
   spark("s-hit", (q) => q[P.hit] + q[P.miss] ? q[P.hit] / (q[P.hit] + q[P.miss]) : null, 1);
@@ -299,8 +305,10 @@ function byteHits(out, fetched, errbytes, asked, errors) {
 }
 // The strip below the header, the pill, the title and the icon all say the same. `silent`: for how long nothing was heard.
 function problems(d, silent = 0) {
-  const list = silent ? [{ id: "silent", bad: true, part: "now", since: 0, what: "These figures are old", detail: `nothing was heard from lacquer watch for ${span(silent)}`, fix: [] }, ...d.problems] : d.problems;
-  const worst = !list.length ? "good" : list.some((p) => p.bad) ? "bad" : "warn", body = $("problem-list"), old = new Map([...body.children].map((li) => [li.dataset.key, li]));
+  const list = silent ? [{ id: "silent", bad: true, part: "now", since: 0, what: "These figures are old", detail: `nothing was heard from lacquer watch for ${span(silent)}`, fix: [] }, ...(d.problems || [])] : d.problems || [];
+  // There is no verdict before the first look.
+  const isEarly = !d.problems && !silent;
+  const worst = isEarly ? "quiet" : !list.length ? "good" : list.some((p) => p.bad) ? "bad" : "warn", body = $("problem-list"), old = new Map([...body.children].map((li) => [li.dataset.key, li]));
   const items = list.map((p) => {
     const key = `${p.id} ${p.what.replace(/[\d.]+ %/, "")}`, known = old.get(key), li = known || el("li");
     if (!known) {
@@ -314,17 +322,18 @@ function problems(d, silent = 0) {
     li.className = p.bad ? "bad" : "warn";
     return li;
   });
-  // Moved only when they have changed: an alert is read aloud each time.
+  // Read aloud when one comes or goes, without the numbers that change each second.
+  put("spoken", list.map((p) => p.what.replace(/^[\d.]+ % of requests/, "Requests")).join(". "));
   if (items.length !== body.children.length || items.some((li, n) => li !== body.children[n])) body.replaceChildren(...items);
   $("ok").hidden = list.length > 0;
-  put("ok", "OK: no problem in the last minute");
+  put("ok", isEarly ? "Looking…" : "OK: no problem in the last minute");
   $("problems").className = `problems ${worst}`;
   $("state").className = `pill ${worst}`;
   const up = d.server.worker != null, count = list.length === 1 ? "1 problem" : `${list.length} problems`;
-  put("state", silent ? `no news for ${span(silent)}` : d.server.manager == null ? "no server runs here" : !up ? "no worker runs" : list.length ? count : "running");
-  const title = `${list.length ? `${worst === "bad" ? "✖" : "▲"} ${list[0].what}` : "OK"} – ${state.about.name || "Lacquer watch"}`;
+  put("state", silent ? "no news" : d.server.manager == null ? "no server runs here" : !up ? "no worker runs" : list.length ? count : isEarly ? "looking" : "running");
+  const title = `${list.length ? `${worst === "bad" ? "✖" : "▲"} ${list[0].what}` : isEarly ? "Looking" : "OK"} – ${state.about.name || "Lacquer watch"}`;
   if (document.title !== title) document.title = title;
-  const icon = worst === "good" ? "icon.svg" : `icon-${worst}.svg`;
+  const icon = worst === "good" || isEarly ? "icon.svg" : `icon-${worst}.svg`;
   if ($("icon").getAttribute("href") !== icon) $("icon").setAttribute("href", icon);
 }
 
@@ -423,6 +432,7 @@ async function follow(query) {
   put("b-live", "Follow again");
   $("r-live").classList.remove("bad");
   put("r-live", "Waiting for requests…");
+  put("n-live", "");
   const body = $("requests").tBodies[0];
   body.replaceChildren();
   let shown = 0, more = 0, lost = 0;
@@ -443,7 +453,10 @@ async function follow(query) {
       // A row that has the focus keeps its place in the list.
       body.prepend(...fresh.reverse());
       while (body.rows.length > 200) body.lastElementChild.remove();
-      if (shown || more || lost) put("r-live", `${num(shown)} shown${more ? `, ${num(more)} more matched` : ""}${lost ? `, ${num(lost)} lost, as this browser was too slow` : ""}. A request opens into all of its records.`);
+      if (shown || more || lost) {
+        put("r-live", "A request opens into all of its records.");
+        put("n-live", `${num(shown)} shown${more ? `, ${num(more)} more matched` : ""}${lost ? `, ${num(lost)} lost, as this browser was too slow` : ""}.`);
+      }
     }
     put("r-live", "The list has ended; follow again.");
   } catch (e) {
