@@ -10,7 +10,9 @@ use std::path::Path;
 use params::SPECS;
 use tables::Tag;
 use tables::cli_cmds::COMMANDS;
-use tables::counters::{CounterFields, Lck, Main, Mempool, Mgt, Sma, Smf, Vbe};
+use tables::counters::{
+    ClassCounters, CounterFields, DiskSet, Fleet, Lck, Main, Mempool, Mgt, NoHitCounts, Peers, Sma, Smf, Vbe, Xkey,
+};
 use tables::no_hit::NoHit;
 use tables::vclvars::VARS;
 use vcl::DiagnosticCode;
@@ -33,7 +35,13 @@ fn present() -> BTreeSet<String> {
         .chain(counters::<Smf>())
         .chain(counters::<Vbe>())
         .chain(counters::<Mempool>())
-        .chain(counters::<Lck>());
+        .chain(counters::<Lck>())
+        .chain(counters::<NoHitCounts>())
+        .chain(counters::<DiskSet>())
+        .chain(counters::<ClassCounters>())
+        .chain(counters::<Xkey>())
+        .chain(counters::<Fleet>())
+        .chain(counters::<Peers>());
     parameters.chain(tags).chain(commands).chain(variables).chain(codes).chain(reasons).chain(sets).collect()
 }
 
