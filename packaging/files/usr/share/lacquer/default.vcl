@@ -4,13 +4,13 @@
 
 vcl 4.1;
 
-# The server whose answers are kept.
+# The backend: the server that has the content.
 backend default {
     .host = "127.0.0.1";
     .port = "8080";
 }
 
-# What stands in these subroutines is done before the built-in ones of the same name, which go on where these don't return.
+# The built-in subroutine of the same name runs after each of these, unless yours returns.
 
 sub vcl_recv {
     # A request has come in: change it, or decide what is done with it.
