@@ -402,10 +402,17 @@ fn open(manager: &mut Manager, options: &ManagerOptions, todo: &mut DeferredArgs
     let jail = manager.jail.clone();
     let mut memory = ManagerMemory::create(&jail, &manager.identity)
         .or_else(|e| argument(format!("Cannot create shared memory in {}: {e}", manager.workdir.display())))?;
-    open_cli(manager, options, &mut memory)?;
-    let written = jail.privileged(|| manager.pid_files.iter_mut().try_for_each(PidFile::write));
-    written.or_else(|e| argument(format!("Could not write pid-file: {}", errno_text(&e))))?;
-    open_secret(manager, options, &mut memory)?;
+    let published = open_cli(manager, options, &mut memory)
+        .and_then(|()| {
+            let written = jail.privileged(|| manager.pid_files.iter_mut().try_for_each(PidFile::write));
+            written.or_else(|e| argument(format!("Could not write pid-file: {}", errno_text(&e))))
+        })
+        .and_then(|()| open_secret(manager, options, &mut memory));
+    if published.is_err() {
+        // Tools would read it as that of a running server.
+        memory.close(&jail, false);
+    }
+    published?;
     manager.memory = Some(memory);
     let _ = signal::ignore(SIGHUP);
     Signals::new(&[SIGTERM, SIGINT]).or_else(|e| argument(format!("Cannot watch signals: {e}")))

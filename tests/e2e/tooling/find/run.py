@@ -109,6 +109,16 @@ class Cases:
             (left / "_.pid").write_text(str(os.getpid()))
             self.refused(f"varnishadm -n {left} ping", "No server in", unwanted=("Running here",))
 
+    def not_started(self):
+        """A server that could not start is no running one."""
+        with directory() as d:
+            for wrong in (("-T", "nosuch.invalid:1"), ("-T", "192.0.2.1:1"), ("-S", str(d / "none" / "secret"))):
+                n = d / "n"
+                start = subprocess.run([self.o.varnishd, "-F", "-n", str(n), "-a", "127.0.0.1:0", "-b", "none", *wrong], capture_output=True, timeout=LIMIT, check=False)
+                self.r.check(start.returncode != 0, f"{wrong}: started")
+                for tool in ("varnishadm -n {} ping", "varnishstat -1 -n {}", "lacquer status -n {}"):
+                    self.refused(tool.format(n), "No server in", unwanted=("Running here",))
+
     def upgraded(self):
         with Varnishd(self.o.varnishd, vcl=VCL) as v:
             self.done(f"lacquer upgrade -n {v.n}")
@@ -165,7 +175,7 @@ def main():
     o = options(__doc__)
     report = Report("find")
     cases = Cases(report, o)
-    report.run([cases.nobody_runs, cases.the_only_one, cases.two_of_them, cases.one_directory_for_two, cases.killed, cases.upgraded, cases.waits,
+    report.run([cases.nobody_runs, cases.the_only_one, cases.two_of_them, cases.one_directory_for_two, cases.killed, cases.not_started, cases.upgraded, cases.waits,
                 cases.not_allowed, cases.of_strangers])
     return report.close()
 
