@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use logq::group::{Grouper, TxnFilter};
-use logq::{GroupReason, Grouping, Handling, Txn, TxnType, record};
+use logq::{BeginReason, Grouping, Handling, Txn, TxnType, record};
 use shm::reader::log::{LogCursor, RingStep, StartAt};
 use shm::reader::{CounterReader, find};
 use tables::Tag;
@@ -61,13 +61,13 @@ pub fn requests(grouper: &mut Grouper, take: &mut dyn FnMut(Result<AccessEntry<'
 /// # Errors
 /// Why the request is none.
 pub fn of_group<'a>(group: &[Txn<'a>]) -> Option<Result<AccessEntry<'a>, Skip>> {
-    let first = group.iter().find(|txn| txn.kind == TxnType::Req && txn.reason == GroupReason::Rxreq)?;
+    let first = group.iter().find(|txn| txn.kind == TxnType::Req && txn.reason == BeginReason::Rxreq)?;
     let mut entry = match request(first) {
         Ok(entry) => entry,
         Err(skip) => return Some(Err(skip)),
     };
     let mut last = first;
-    while let Some(next) = group.iter().find(|txn| txn.reason == GroupReason::Restart && txn.parent == last.vxid) {
+    while let Some(next) = group.iter().find(|txn| txn.reason == BeginReason::Restart && txn.parent == last.vxid) {
         last = next;
     }
     answer(&mut entry, last);

@@ -86,7 +86,7 @@ impl TxnType {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GroupReason {
+pub enum BeginReason {
     /// A word nobody knows (the name of a listener's transport, say).
     Unknown,
     Http1,
@@ -99,24 +99,24 @@ pub enum GroupReason {
     Pipe,
 }
 
-impl GroupReason {
+impl BeginReason {
     /// The word for it in `Begin`.
     pub const fn name(self) -> &'static str {
         match self {
-            GroupReason::Unknown => "unknown",
-            GroupReason::Http1 => "HTTP/1",
-            GroupReason::Rxreq => "rxreq",
-            GroupReason::Esi => "esi",
-            GroupReason::Restart => "restart",
-            GroupReason::Pass => "pass",
-            GroupReason::Fetch => "fetch",
-            GroupReason::Bgfetch => "bgfetch",
-            GroupReason::Pipe => "pipe",
+            BeginReason::Unknown => "unknown",
+            BeginReason::Http1 => "HTTP/1",
+            BeginReason::Rxreq => "rxreq",
+            BeginReason::Esi => "esi",
+            BeginReason::Restart => "restart",
+            BeginReason::Pass => "pass",
+            BeginReason::Fetch => "fetch",
+            BeginReason::Bgfetch => "bgfetch",
+            BeginReason::Pipe => "pipe",
         }
     }
 
-    fn from_name(name: &[u8]) -> GroupReason {
-        use GroupReason::*;
+    fn from_name(name: &[u8]) -> BeginReason {
+        use BeginReason::*;
         let all = [Http1, Rxreq, Esi, Restart, Pass, Fetch, Bgfetch, Pipe];
         all.into_iter().find(|r| r.name().as_bytes() == name).unwrap_or(Unknown)
     }
@@ -130,21 +130,21 @@ pub struct Txn<'a> {
     /// The parent's number in the group, or 0.
     pub parent: u32,
     pub kind: TxnType,
-    pub reason: GroupReason,
+    pub reason: BeginReason,
     pub records: &'a [u8],
 }
 
 struct LinkRecord {
     kind: TxnType,
     vxid: u32,
-    reason: GroupReason,
+    reason: BeginReason,
 }
 
 fn link(rec: &Rec<'_>) -> Option<LinkRecord> {
     let mut words = rec.text().split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
     let kind = TxnType::from_name(words.next()?);
     let vxid = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
-    Some(LinkRecord { kind, vxid, reason: GroupReason::from_name(words.next()?) })
+    Some(LinkRecord { kind, vxid, reason: BeginReason::from_name(words.next()?) })
 }
 
 #[derive(Debug)]
@@ -153,7 +153,7 @@ struct Vtx {
     order: u64,
     begun: Instant,
     kind: TxnType,
-    reason: GroupReason,
+    reason: BeginReason,
     parent: Option<u32>,
     children: Vec<u32>,
     children_ready: usize,
@@ -287,7 +287,7 @@ impl Grouper {
             for child in &vtx.children {
                 let Some(below) = self.all.get(child) else { continue };
                 // A restart is the same request going on.
-                let level = if below.reason == GroupReason::Restart { level } else { level + 1 };
+                let level = if below.reason == BeginReason::Restart { level } else { level + 1 };
                 queue.push_back(txn(*child, below, level, vxid));
             }
         }
@@ -305,7 +305,7 @@ impl Grouper {
         match link(begin) {
             None => false,
             Some(link) if matches!(link.kind, TxnType::Unknown | TxnType::Sess) => false,
-            Some(link) => !(self.grouping == Grouping::Vxid && link.reason == GroupReason::Esi && !self.wanted.esi),
+            Some(link) => !(self.grouping == Grouping::Vxid && link.reason == BeginReason::Esi && !self.wanted.esi),
         }
     }
 
@@ -316,7 +316,7 @@ impl Grouper {
             order,
             begun: now,
             kind: TxnType::Unknown,
-            reason: GroupReason::Unknown,
+            reason: BeginReason::Unknown,
             parent: None,
             children: Vec::new(),
             children_ready: 0,
@@ -391,7 +391,7 @@ impl Grouper {
         if parent == vxid {
             return Some("link to self");
         }
-        let is_first = kind == TxnType::Req && reason == GroupReason::Rxreq;
+        let is_first = kind == TxnType::Req && reason == BeginReason::Rxreq;
         if self.grouping == Grouping::Vxid || (self.grouping == Grouping::Request && is_first) {
             return None;
         }

@@ -25,7 +25,7 @@ pub mod source;
 pub mod tool;
 pub mod version;
 
-pub use group::{GroupReason, Grouping, Txn, TxnType};
+pub use group::{BeginReason, Grouping, Txn, TxnType};
 pub use handling::Handling;
 pub use query::Query;
 pub use record::{Rec, records};

@@ -50,7 +50,7 @@ pub fn is_shown(select: &Select, txn: &Txn<'_>) -> bool {
         return true;
     }
     match txn.kind {
-        TxnType::Req => select.client && (txn.reason != crate::group::GroupReason::Esi || select.esi),
+        TxnType::Req => select.client && (txn.reason != crate::group::BeginReason::Esi || select.esi),
         TxnType::Bereq => select.backend,
         TxnType::Raw => true,
         TxnType::Unknown | TxnType::Sess => false,

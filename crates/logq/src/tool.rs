@@ -16,7 +16,7 @@ use sys::pidfile::{PidFile, PidFileError};
 use sys::signal::{self, Signals};
 use toolkit::print;
 
-use crate::group::{GroupReason, Grouper, Grouping, Txn, TxnFilter, TxnType};
+use crate::group::{BeginReason, Grouper, Grouping, Txn, TxnFilter, TxnType};
 use crate::query::Query;
 use crate::record::records;
 use crate::select::Select;
@@ -501,7 +501,7 @@ impl Run<'_> {
             return self.give(grouper);
         }
         for rec in records(bytes) {
-            let (kind, reason) = (TxnType::Raw, GroupReason::Unknown);
+            let (kind, reason) = (TxnType::Raw, BeginReason::Unknown);
             let txn = Txn { vxid: rec.vxid, level: 0, parent: 0, kind, reason, records: rec.bytes };
             if self.show(&[txn])? == Flow::Stop {
                 return Ok(Flow::Stop);

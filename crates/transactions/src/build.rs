@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use logq::{GroupReason, Rec, Txn, TxnType, records};
+use logq::{BeginReason, Rec, Txn, TxnType, records};
 use tables::Tag;
 
 use crate::{
@@ -32,7 +32,7 @@ pub fn trees(group: &[Txn<'_>]) -> Vec<Transaction> {
         let Some(made) = transaction(txn) else { continue };
         let parent = by_vxid.get(&txn.parent).and_then(|at| Some((*at, nodes.get(*at)?)));
         let above = match parent {
-            Some((_, parent)) if txn.reason == GroupReason::Restart || parent.depth == MAX_DEPTH => parent.above,
+            Some((_, parent)) if txn.reason == BeginReason::Restart || parent.depth == MAX_DEPTH => parent.above,
             parent => parent.map(|(at, _)| at),
         };
         let depth = above.and_then(|at| nodes.get(at)).map_or(1, |node| node.depth + 1);
@@ -242,7 +242,7 @@ mod tests {
         lines.lines().filter(|line| !line.trim().is_empty()).flat_map(record).collect()
     }
 
-    fn txn(vxid: u32, level: u32, kind: TxnType, reason: GroupReason, records: &[u8]) -> Txn<'_> {
+    fn txn(vxid: u32, level: u32, kind: TxnType, reason: BeginReason, records: &[u8]) -> Txn<'_> {
         Txn { vxid, level, parent: 0, kind, reason, records }
     }
 
@@ -289,8 +289,8 @@ mod tests {
     #[test]
     fn a_request_has_its_fetch() {
         let (client, fetch) = (bytes(2, CLIENT), bytes(3, FETCH));
-        let below = Txn { parent: 2, ..txn(3, 2, TxnType::Bereq, GroupReason::Fetch, &fetch) };
-        let group = [txn(2, 1, TxnType::Req, GroupReason::Rxreq, &client), below];
+        let below = Txn { parent: 2, ..txn(3, 2, TxnType::Bereq, BeginReason::Fetch, &fetch) };
+        let group = [txn(2, 1, TxnType::Req, BeginReason::Rxreq, &client), below];
         let trees = trees(&group);
         assert_eq!(trees.len(), 1);
         let request = &trees[0];
@@ -316,7 +316,7 @@ mod tests {
             }
             let requests = records.iter().filter(|rec| rec.tag == "Begin" && rec.text.starts_with("req "));
             let mut shapes: Vec<_> = requests
-                .flat_map(|begin| trees(&[txn(begin.vxid, 1, TxnType::Req, GroupReason::Rxreq, &by_vxid[&begin.vxid])]))
+                .flat_map(|begin| trees(&[txn(begin.vxid, 1, TxnType::Req, BeginReason::Rxreq, &by_vxid[&begin.vxid])]))
                 .map(|t| (t.request.url.clone(), t.response.status, t.handling, t.duration_ns().is_some()))
                 .collect();
             shapes.sort_by_key(|shape| format!("{shape:?}"));
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn fetches_without_their_requests_are_roots() {
         let empty = bytes(3, "Begin bereq 2 fetch");
-        let at = |vxid, level, parent| Txn { parent, ..txn(vxid, level, TxnType::Bereq, GroupReason::Fetch, &empty) };
+        let at = |vxid, level, parent| Txn { parent, ..txn(vxid, level, TxnType::Bereq, BeginReason::Fetch, &empty) };
         let made = trees(&[at(3, 2, 2), at(5, 3, 4)]);
         assert_eq!(made.iter().map(|t| (t.vxid, t.children.len())).collect::<Vec<_>>(), [(3, 0), (5, 0)]);
     }
@@ -383,7 +383,7 @@ mod tests {
     fn a_tree_is_not_deeper_than_its_bound() {
         let empty = bytes(1, "Begin req 1 esi");
         let group: Vec<Txn<'_>> = (1..=200)
-            .map(|vxid| Txn { parent: vxid - 1, ..txn(vxid, vxid, TxnType::Req, GroupReason::Esi, &empty) })
+            .map(|vxid| Txn { parent: vxid - 1, ..txn(vxid, vxid, TxnType::Req, BeginReason::Esi, &empty) })
             .collect();
         let made = trees(&group);
         let (mut at, mut depth, mut count) = (&made[0], 1, 1);
@@ -399,8 +399,8 @@ mod tests {
         let session = bytes(1, "Begin sess 0 HTTP/1");
         let request = bytes(2, "Begin req 1 rxreq");
         let group = [
-            txn(1, 1, TxnType::Sess, GroupReason::Http1, &session),
-            txn(2, 2, TxnType::Req, GroupReason::Rxreq, &request),
+            txn(1, 1, TxnType::Sess, BeginReason::Http1, &session),
+            txn(2, 2, TxnType::Req, BeginReason::Rxreq, &request),
         ];
         assert_eq!(trees(&group).iter().map(|t| (t.vxid, t.parent)).collect::<Vec<_>>(), [(2, 1)]);
     }
@@ -413,7 +413,7 @@ mod tests {
                 .filter_map(|(tag, text)| Some(make(Tag::from_number(*tag)?, 7, Marker::Client, text.as_bytes())))
                 .flatten()
                 .collect();
-            let group = [txn(7, level, TxnType::Req, GroupReason::Rxreq, &bytes), txn(8, level, TxnType::Bereq, GroupReason::Pass, &bytes)];
+            let group = [txn(7, level, TxnType::Req, BeginReason::Rxreq, &bytes), txn(8, level, TxnType::Bereq, BeginReason::Pass, &bytes)];
             let mut out = String::new();
             for tree in trees(&group) {
                 for names in crate::json::FieldNaming::ALL {

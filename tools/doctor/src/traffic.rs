@@ -7,7 +7,7 @@ mod times;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use logq::{GroupReason, Txn, TxnType, records};
+use logq::{BeginReason, Txn, TxnType, records};
 use tables::Tag;
 
 pub use times::TrafficTimes;
@@ -93,8 +93,8 @@ pub struct BackendLatency {
 impl LogTraffic {
     pub fn add(&mut self, txn: &Txn<'_>) {
         match (txn.kind, txn.reason) {
-            (TxnType::Req, GroupReason::Rxreq | GroupReason::Esi) => self.add_request(txn, true),
-            (TxnType::Req, GroupReason::Restart) => self.add_request(txn, false),
+            (TxnType::Req, BeginReason::Rxreq | BeginReason::Esi) => self.add_request(txn, true),
+            (TxnType::Req, BeginReason::Restart) => self.add_request(txn, false),
             (TxnType::Bereq, reason) => self.add_fetch(txn, reason),
             _ => {}
         }
@@ -154,10 +154,10 @@ impl LogTraffic {
         }
     }
 
-    fn add_fetch(&mut self, txn: &Txn<'_>, reason: GroupReason) {
+    fn add_fetch(&mut self, txn: &Txn<'_>, reason: BeginReason) {
         let fetch = Fetch::of(txn);
         // A retry doesn't say what is tried again; but only a fetch for the cache gets a lifetime by its headers.
-        let is_pass = reason == GroupReason::Pass || reason == GroupReason::Unknown && !fetch.has_lifetime;
+        let is_pass = reason == BeginReason::Pass || reason == BeginReason::Unknown && !fetch.has_lifetime;
         self.fetches += 1;
         self.at(fetch.time);
         self.add_vcl_error(fetch.vcl_error);

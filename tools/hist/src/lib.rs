@@ -14,7 +14,7 @@ use logq::getopt::{OptMatch, ToolOption};
 use logq::live::LiveLog;
 use logq::program::{self, ToolCli, ToolProgram};
 use logq::tool::ToolFailure;
-use logq::{Flow, GroupReason, Grouping, LogTool, Select, ToolSink, Txn, records};
+use logq::{BeginReason, Flow, Grouping, LogTool, Select, ToolSink, Txn, records};
 use profile::HistProfile;
 use screen::{KeyPress, ScreenLine};
 use tables::Tag;
@@ -193,7 +193,7 @@ impl Hist {
 impl ToolSink for Hist {
     fn group(&mut self, _: &Select, group: &[Txn<'_>]) -> io::Result<Flow> {
         // ESI requests are part of another.
-        for txn in group.iter().filter(|txn| txn.reason != GroupReason::Esi) {
+        for txn in group.iter().filter(|txn| txn.reason != BeginReason::Esi) {
             let (mut hit, mut value, mut stamp, mut skip) = (false, None, None, false);
             for rec in records(txn.records).filter(|rec| rec.tag.kind() == TagKind::Plain) {
                 let text = rec.text();

@@ -299,7 +299,7 @@ fn time_text(time: &Time, fields: &NcsaFields) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use logq::{GroupReason, Txn, TxnType, record};
+    use logq::{BeginReason, Txn, TxnType, record};
     use shm::vsl::Marker;
     use tables::Tag;
 
@@ -310,7 +310,7 @@ mod tests {
         let bytes: Vec<u8> =
             records.iter().flat_map(|(tag, text)| record::make(*tag, 2, Marker::Client, text.as_bytes())).collect();
         let txn =
-            Txn { vxid: 2, level: 1, parent: 1, kind: TxnType::Req, reason: GroupReason::Unknown, records: &bytes };
+            Txn { vxid: 2, level: 1, parent: 1, kind: TxnType::Req, reason: BeginReason::Unknown, records: &bytes };
         let mut fields = NcsaFields::new(&format);
         assert!(fields.gather(&txn, false));
         let mut out = Vec::new();

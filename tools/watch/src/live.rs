@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use logq::group::{Grouper, TxnFilter};
-use logq::{GroupReason, Grouping, Query, Redaction, Txn, TxnType, record};
+use logq::{BeginReason, Grouping, Query, Redaction, Txn, TxnType, record};
 use serde_json::{Value, json};
 use tables::tags::TagKind;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -46,7 +46,7 @@ struct Clean {
     level: u32,
     parent: u32,
     kind: TxnType,
-    reason: GroupReason,
+    reason: BeginReason,
     records: Vec<u8>,
 }
 
@@ -140,7 +140,7 @@ impl LiveRequests {
     }
 
     fn take(&mut self, group: &[Txn<'_>]) {
-        if group.first().is_none_or(|txn| txn.reason != GroupReason::Rxreq) {
+        if group.first().is_none_or(|txn| txn.reason != BeginReason::Rxreq) {
             return;
         }
         // A follower without a filter needs the request only if its rate allows it.

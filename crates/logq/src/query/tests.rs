@@ -6,7 +6,7 @@ use shm::vsl::Marker;
 use tables::Tag;
 
 use super::*;
-use crate::group::{GroupReason, TxnType};
+use crate::group::{BeginReason, TxnType};
 use crate::record::make;
 
 fn log() -> (Vec<u8>, Vec<u8>) {
@@ -23,7 +23,7 @@ fn log() -> (Vec<u8>, Vec<u8>) {
 
 fn run(query: &str, caseless: bool) -> Result<bool, String> {
     let (req, bereq) = log();
-    let txn = |vxid, level, kind, records| Txn { vxid, level, parent: 0, kind, reason: GroupReason::Unknown, records };
+    let txn = |vxid, level, kind, records| Txn { vxid, level, parent: 0, kind, reason: BeginReason::Unknown, records };
     let group = [txn(1000, 1, TxnType::Req, &req[..]), txn(1001, 2, TxnType::Bereq, &bereq[..])];
     Query::new(query, caseless).map(|q| q.matches(&group))
 }
