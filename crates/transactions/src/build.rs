@@ -405,15 +405,55 @@ mod tests {
         assert_eq!(trees(&group).iter().map(|t| (t.vxid, t.parent)).collect::<Vec<_>>(), [(2, 1)]);
     }
 
+    fn vxids(tree: &Transaction) -> Vec<u32> {
+        tree.children.iter().flat_map(vxids).chain([tree.vxid]).collect()
+    }
+
+    fn depth(tree: &Transaction) -> usize {
+        1 + tree.children.iter().map(depth).max().unwrap_or(0)
+    }
+
+    /// Transactions with their parents. Most parents are one of the last two, so that chains become deep. Some are any other: the transaction
+    /// itself, a later one, which makes cycles, or one that isn't in the group.
+    fn parents() -> impl Strategy<Value = Vec<(u32, u32, bool)>> {
+        let back = prop_oneof![60 => (1u32..=2).prop_map(Some), 1 => Just(None)];
+        let one = (back, 0u32..250, proptest::bool::weighted(0.05));
+        proptest::collection::vec(one, 0..200).prop_map(|all| {
+            let one = |(vxid, (back, any, is_restart)): (u32, (Option<u32>, u32, bool))| {
+                (vxid, back.map_or(any, |back| vxid.saturating_sub(back)), is_restart)
+            };
+            (1..).zip(all).map(one).collect()
+        })
+    }
+
     proptest! {
         #[test]
-        fn no_records_can_hurt(records in proptest::collection::vec((0u8..110, "[ -~]{0,40}"), 0..40), level in 0u32..200) {
+        fn each_transaction_is_in_one_tree(parents in parents(), is_turned: bool) {
+            let empty = bytes(1, "Begin req 1 esi");
+            let one = |(vxid, parent, is_restart): &(u32, u32, bool)| {
+                let reason = if *is_restart { BeginReason::Restart } else { BeginReason::Esi };
+                Txn { parent: *parent, ..txn(*vxid, 1, TxnType::Req, reason, &empty) }
+            };
+            let mut group: Vec<Txn<'_>> = parents.iter().map(one).collect();
+            if is_turned {
+                group.reverse();
+            }
+            let made = trees(&group);
+            let mut found: Vec<u32> = made.iter().flat_map(vxids).collect();
+            found.sort_unstable();
+            prop_assert_eq!(found, (1..).take(group.len()).collect::<Vec<u32>>());
+            prop_assert!(made.iter().all(|tree| depth(tree) <= MAX_DEPTH));
+        }
+
+        #[test]
+        fn no_records_can_hurt(records in proptest::collection::vec((0u8..110, "[ -~]{0,40}"), 0..40), parent in 6u32..10) {
             let bytes: Vec<u8> = records
                 .iter()
                 .filter_map(|(tag, text)| Some(make(Tag::from_number(*tag)?, 7, Marker::Client, text.as_bytes())))
                 .flatten()
                 .collect();
-            let group = [txn(7, level, TxnType::Req, BeginReason::Rxreq, &bytes), txn(8, level, TxnType::Bereq, BeginReason::Pass, &bytes)];
+            let fetch = Txn { parent, ..txn(8, 2, TxnType::Bereq, BeginReason::Pass, &bytes) };
+            let group = [txn(7, 1, TxnType::Req, BeginReason::Rxreq, &bytes), fetch];
             let mut out = String::new();
             for tree in trees(&group) {
                 for names in crate::json::FieldNaming::ALL {
