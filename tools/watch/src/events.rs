@@ -152,11 +152,15 @@ fn command(state: &mut WatchState, text: &[u8], at: u64) {
                 state.loading_until = at + LOAD_SECONDS;
             }
         }
-        ["vcl.discard", name] => state.tell(at, "vcl", format!("VCL {name} was discarded")),
+        ["vcl.discard", name] => {
+            state.tell(at, "vcl", format!("VCL {name} was discarded"));
+            state.tally.used.discard(name.as_bytes());
+        }
+        ["vcl.label", label, name] => state.tally.used.label(label.as_bytes(), name.as_bytes()),
         ["vcl.use", name] if state.before.vcl.as_deref() != Some(name) => {
             state.tell(at, "vcl", format!("VCL {name} is in use"));
             state.before.vcl = Some(name.to_owned());
-            state.tally.forget_used();
+            state.tally.used.forget_unlabelled();
         }
         ["ban", ref expression @ ..] if takes_everything(expression) => {
             state.tell(at, "purge", format!("everything was banned: {}", expression.join(" ")));

@@ -31,6 +31,7 @@ mod state;
 mod tally;
 mod text;
 mod transaction;
+mod used;
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};

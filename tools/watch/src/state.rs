@@ -96,12 +96,12 @@ pub struct WatchState {
 
 impl WatchState {
     /// True if a VCL gets requests, or is the only one that could. Without the server's channel that is known from the log: the last
-    /// `vcl.use`, and VCLs with recent requests.
+    /// `vcl.use`, and VCLs with recent requests or a label.
     pub fn is_in_use(&self, vcl: &str) -> bool {
         match (&self.in_use, self.before.vcl.as_deref()) {
             (Some(in_use), _) => in_use.contains(vcl),
-            (None, None) if self.tally.is_unused() => true,
-            (None, active) => active == Some(vcl) || self.tally.uses(vcl),
+            (None, None) if self.tally.used.is_idle() => true,
+            (None, active) => active == Some(vcl) || self.tally.used.contains(vcl),
         }
     }
 
@@ -181,4 +181,55 @@ impl WatchShared {
 /// Present time in seconds since 1970.
 pub fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use logq::Handling;
+    use tables::Tag;
+
+    use super::*;
+    use crate::events;
+    use crate::tally::tests::request;
+    use crate::transaction::{WatchedRequest, WatchedTransaction};
+
+    fn ask(state: &mut WatchState, vcl: &str, loaded: &str) {
+        let request = request(Handling::Hit, 200, "/", 0.001);
+        let request = WatchedRequest { vcl: vcl.as_bytes(), loaded: loaded.as_bytes(), ..request };
+        state.tally.add(&WatchedTransaction::Request(request));
+    }
+
+    fn command(state: &mut WatchState, text: &str) {
+        events::record(state, Tag::Cli, format!("Rd {text}").as_bytes(), 1);
+    }
+
+    #[test]
+    fn the_log_shows_every_vcl_in_use() {
+        let mut state = WatchState::default();
+        command(&mut state, "vcl.use boot");
+        let names: Vec<String> = (0..40).map(|n| format!("shop{n}")).collect();
+        names.iter().for_each(|name| ask(&mut state, &format!("label_{name}"), name));
+        assert!(state.is_in_use("boot") && !state.is_in_use("old"));
+        assert!(names.iter().all(|name| state.is_in_use(name)));
+        // Requests of theirs are rare.
+        (0..100).for_each(|_| drop(state.tally.end_second()));
+        assert!(names.iter().all(|name| state.is_in_use(name)));
+        command(&mut state, "vcl.use next");
+        assert!(names.iter().all(|name| state.is_in_use(name)) && !state.is_in_use("boot"));
+    }
+
+    #[test]
+    fn labels_are_known_from_commands() {
+        let mut state = WatchState::default();
+        command(&mut state, "vcl.label www shop_1");
+        assert!(state.is_in_use("boot") && state.is_in_use("shop_1"), "the active VCL isn't known");
+        command(&mut state, "vcl.use www");
+        assert!(state.is_in_use("shop_1") && !state.is_in_use("boot"));
+        command(&mut state, "vcl.label www shop_2");
+        assert!(state.is_in_use("shop_2") && !state.is_in_use("shop_1"));
+        command(&mut state, "vcl.use boot");
+        assert!(state.is_in_use("shop_2") && state.is_in_use("boot"));
+        command(&mut state, "vcl.discard www");
+        assert!(!state.is_in_use("shop_2") && state.is_in_use("boot"));
+    }
 }

@@ -10,6 +10,7 @@ use logq::Handling;
 use crate::blame::{Blame, Culprit};
 use crate::latency::{Buckets, LatencyWindow};
 use crate::transaction::{Fetch, LEAST_ERROR, WatchedRequest, WatchedTransaction, pattern};
+use crate::used::UsedVcls;
 
 /// Maximum number of VCLs with their own latency. Further ones share one.
 pub const MAX_VCLS: usize = 16;
@@ -25,8 +26,6 @@ const MAX_REASON: usize = 160;
 const BACKEND_SECONDS: u64 = 15;
 /// Seconds that [`WatchTally::recent_times`] covers. With a few requests per second, the median of a single second jumps about.
 const SMOOTH_SECONDS: usize = 10;
-/// Seconds after a VCL's last request for which it counts as used.
-const USED_SECONDS: u64 = 60;
 /// Handlings whose times the page shows: hits, misses and passes.
 const TIMED: usize = 3;
 
@@ -120,8 +119,7 @@ pub struct WatchTally {
     /// Recent latency of backends, by number.
     pub backend_times: BTreeMap<u16, BackendTimes>,
     pub blame: Blame,
-    /// The VCLs that had requests lately, each with the value of `seconds` at its last one.
-    loaded: BTreeMap<Vec<u8>, u64>,
+    pub used: UsedVcls,
     second: SecondSums,
     recent: VecDeque<[LatencyWindow; TIMED]>,
     minute: [LatencyWindow; TIMED],
@@ -152,7 +150,7 @@ impl Default for WatchTally {
             client_requests: 0,
             backend_times: BTreeMap::new(),
             blame: Blame::default(),
-            loaded: BTreeMap::new(),
+            used: UsedVcls::default(),
             second: SecondSums::default(),
             recent: VecDeque::new(),
             minute: Default::default(),
@@ -192,11 +190,7 @@ impl WatchTally {
             self.second.error_bytes += r.bytes;
             self.blame.response(r.fetch);
         }
-        if let Some(seconds) = self.loaded.get_mut(r.loaded) {
-            *seconds = self.seconds;
-        } else if self.loaded.len() < MAX_VCLS && !r.loaded.is_empty() {
-            self.loaded.insert(r.loaded.to_vec(), self.seconds);
-        }
+        self.used.request(r.vcl, r.loaded);
         let kind = (r.handling, class(r.status), self.vcls.number(stable_vcl(r.vcl)));
         let times = self.requests.entry(kind).or_default();
         times.bytes += r.bytes;
@@ -271,8 +265,7 @@ impl WatchTally {
 
     pub fn end_second(&mut self) -> SecondSums {
         self.seconds += 1;
-        let now = self.seconds;
-        self.loaded.retain(|_, seconds| now - *seconds < USED_SECONDS);
+        self.used.end_second();
         let factor = fade_factor();
         for table in [&mut self.hot, &mut self.dear, &mut self.why, &mut self.stores, &mut self.errors] {
             table.fade(factor);
@@ -308,21 +301,6 @@ impl WatchTally {
         let out = std::array::from_fn(|n| self.minute[n].percentiles());
         self.minute.iter_mut().for_each(LatencyWindow::clear);
         out
-    }
-
-    /// True if a VCL had requests in the last [`USED_SECONDS`], by the name under which it was loaded.
-    pub fn uses(&self, vcl: &str) -> bool {
-        self.loaded.contains_key(vcl.as_bytes())
-    }
-
-    /// True if no VCL had requests lately.
-    pub fn is_unused(&self) -> bool {
-        self.loaded.is_empty()
-    }
-
-    /// Forgets which VCLs had requests: another one is active from now on.
-    pub fn forget_used(&mut self) {
-        self.loaded.clear();
     }
 
     /// The URLs with the most requests.
@@ -382,10 +360,10 @@ fn class(status: u16) -> u8 {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn request(handling: Handling, status: u16, url: &'static str, seconds: f64) -> WatchedRequest<'static> {
+    pub fn request(handling: Handling, status: u16, url: &'static str, seconds: f64) -> WatchedRequest<'static> {
         WatchedRequest {
             is_first: true,
             is_fragment: false,
