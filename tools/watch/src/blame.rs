@@ -3,6 +3,7 @@
 //! and a retried fetch links to the next one. Both may be read in any order. Fetches in the background cause no error.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 
 /// Maximum number of transactions that wait for their other half.
 const MAX_HALVES: usize = 2000;
@@ -10,12 +11,13 @@ const MAX_HALVES: usize = 2000;
 const MAX_SECONDS: usize = 120;
 
 /// The cause of a failed fetch.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Culprit {
-    /// A backend's number in [`crate::tally::Tally::backends`].
+    /// A backend's number in [`crate::tally::WatchTally::backends`].
     Backend(u16),
-    /// A director had no healthy backend to offer, so all of its backends are sick.
-    NoneHealthy,
+    /// A director had no healthy backend to offer. The log doesn't name its backends, so this holds the name under which its VCL was loaded.
+    NoneHealthy(Arc<[u8]>),
+    /// Neither a backend nor a director is named. One cause is a VCL that has chosen no backend.
     Unknown,
 }
 
@@ -38,13 +40,13 @@ impl Sums {
         self.errors += other.errors;
         let pairs = [(&mut self.errors_by, &other.errors_by), (&mut self.failed_by, &other.failed_by)];
         for (into, from) in pairs {
-            from.iter().for_each(|(culprit, n)| *into.entry(*culprit).or_default() += n);
+            from.iter().for_each(|(culprit, n)| *into.entry(culprit.clone()).or_default() += n);
         }
     }
 }
 
 /// A transaction whose other half hasn't been read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Half {
     /// An error.
     Response,
@@ -69,9 +71,8 @@ impl Blame {
     /// Adds an error. `fetch` is the number of the fetch that its records link to; 0 if there is none.
     pub fn response(&mut self, fetch: u64) {
         self.second.errors += 1;
-        match self.halves.get(&fetch) {
+        match self.halves.get(&fetch).cloned() {
             Some(Half::Fetch(culprit)) => {
-                let culprit = *culprit;
                 self.halves.remove(&fetch);
                 *self.second.errors_by.entry(culprit).or_default() += 1;
             }
@@ -82,7 +83,7 @@ impl Blame {
 
     /// Adds a failed fetch. `next` is the number of the fetch that repeats it; 0 if none does.
     pub fn fetch(&mut self, number: u64, culprit: Culprit, next: u64) {
-        *self.second.failed_by.entry(culprit).or_default() += 1;
+        *self.second.failed_by.entry(culprit.clone()).or_default() += 1;
         let first = self.first(number);
         match self.halves.get(&first) {
             _ if next != 0 => self.wait(next, Half::Retry(first)),

@@ -5,7 +5,7 @@
 //! A problem is red if visitors notice it, or if it makes the next reload or restart fail: a rule's fault, and errors. Everything else is
 //! yellow, also a sick backend that others replace, and a worker that has died and was restarted.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -213,6 +213,8 @@ struct Blamed {
     sums: Sums,
     /// The backends' numbers by name.
     numbers: HashMap<String, u16>,
+    /// The backends of each VCL whose backends are all sick.
+    all_sick: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Blamed {
@@ -221,18 +223,27 @@ impl Blamed {
         let culprits = sums.errors_by.keys().chain(sums.failed_by.keys());
         let named = culprits.filter_map(|culprit| match culprit {
             Culprit::Backend(number) => Some((shown(state.tally.backends.name(*number).as_bytes()), *number)),
-            Culprit::NoneHealthy | Culprit::Unknown => None,
+            Culprit::NoneHealthy(_) | Culprit::Unknown => None,
         });
         let numbers = named.collect();
-        Blamed { sums, numbers }
+        Blamed { sums, numbers, all_sick: all_sick(state) }
     }
 
     /// The culprits that a finding about a backend stands for.
     fn culprits(&self, problem: &Problem) -> BTreeSet<Culprit> {
         let own = self.numbers.get(short(&problem.subject)).map(|number| Culprit::Backend(*number));
-        // The log names the director alone then: each of its backends is sick.
-        let none = (problem.id == "backend-sick").then_some(Culprit::NoneHealthy);
-        own.into_iter().chain(none).collect()
+        let vcls =
+            self.all_sick.iter().filter(|(_, names)| problem.id == "backend-sick" && names.contains(&problem.subject));
+        own.into_iter().chain(vcls.map(|(vcl, _)| Culprit::NoneHealthy(vcl.as_bytes().into()))).collect()
+    }
+
+    /// A VCL that has several backends, all sick, if the errors of one of its directors are among those of `culprits`.
+    fn shared(&self, culprits: &BTreeSet<Culprit>) -> Option<&str> {
+        let mut several = self.all_sick.iter().filter(|(_, names)| names.len() > 1);
+        several.find_map(|(vcl, _)| {
+            let culprit = Culprit::NoneHealthy(vcl.as_bytes().into());
+            (culprits.contains(&culprit) && self.sums.errors_by.contains_key(&culprit)).then_some(vcl.as_str())
+        })
     }
 
     fn errors(&self, culprits: &BTreeSet<Culprit>) -> u64 {
@@ -339,6 +350,18 @@ fn sick(state: &WatchState) -> Vec<(String, String)> {
     all
 }
 
+/// The names of the backends of each VCL whose backends are all sick.
+fn all_sick(state: &WatchState) -> BTreeMap<String, BTreeSet<String>> {
+    let counters = WatchedCounters::new(&state.readings);
+    let mut vcls: BTreeMap<String, (bool, BTreeSet<String>)> = BTreeMap::new();
+    for ((vcl, name), set) in &counters.backends {
+        let (all_sick, names) = vcls.entry((*vcl).to_owned()).or_insert_with(|| (true, BTreeSet::new()));
+        *all_sick &= !health::is_well(state, vcl, name, set);
+        names.insert(shown(name.as_bytes()));
+    }
+    vcls.into_iter().filter_map(|(vcl, (all_sick, names))| all_sick.then_some((vcl, names))).collect()
+}
+
 fn errors(state: &WatchState) -> Errors {
     let (requests, errors) = state.history.requests_and_errors(now().saturating_sub(ERROR_SECONDS));
     let url = |key: &[u8]| shown(key.split(|b| *b == b'\t').nth(1).unwrap_or_default());
@@ -406,10 +429,12 @@ fn ranked(mut problems: Vec<Problem>, seen: &Seen, (requests, errors, _): &Error
     for problem in problems.iter_mut().filter(|p| p.is(&BACKEND)) {
         let culprits = blame.culprits(problem);
         let caused = blame.errors(&culprits);
-        known.extend(culprits);
+        known.extend(culprits.iter().cloned());
         if is_failing && caused > 0 {
             problem.is_bad = true;
-            problem.detail = format!("{statuses} for {} of requests; {}", share(caused), problem.detail);
+            let shared =
+                blame.shared(&culprits).map_or(String::new(), |vcl| format!(", as all backends of {vcl} are sick"));
+            problem.detail = format!("{statuses} for {} of requests{shared}; {}", share(caused), problem.detail);
         }
     }
     let has_cause = problems.iter().any(|p| p.is(&BACKEND));
@@ -428,26 +453,33 @@ fn ranked(mut problems: Vec<Problem>, seen: &Seen, (requests, errors, _): &Error
 
 #[cfg(test)]
 mod tests {
+    use logq::record::make;
+    use shm::vsl::Marker;
+    use tables::Tag;
+
     use super::*;
     use crate::counters::tests::readings;
     use crate::options::WatchOptions;
     use crate::state::ProbeHealth;
+    use crate::transaction;
 
     fn finding(id: &str, severity: &str, subject: &str) -> Value {
         json!({ "id": id, "severity": severity, "subject": subject, "what": format!("{id} {subject}"), "evidence": ["seen", "more"], "why": "w", "type": ["t"] })
     }
 
-    /// Errors and failed fetches by backend; the name of one that no backend is known of is empty.
+    /// Errors and failed fetches by backend. An empty name stands for a director without a healthy backend.
     fn blamed(errors: u64, errors_by: &[(&str, u64)], failed_by: &[(&str, u64)]) -> Blamed {
         let names = ["", "default", "other"];
         let culprit = |name: &str| match names.iter().position(|known| *known == name) {
-            Some(0) => Culprit::NoneHealthy,
+            Some(0) => Culprit::NoneHealthy(b"boot"[..].into()),
             Some(number) => Culprit::Backend(number as u16),
             None => Culprit::Unknown,
         };
         let counts = |all: &[(&str, u64)]| all.iter().map(|(name, n)| (culprit(name), *n)).collect();
         let sums = Sums { errors, errors_by: counts(errors_by), failed_by: counts(failed_by) };
-        Blamed { sums, numbers: HashMap::from([("default".to_owned(), 1), ("other".to_owned(), 2)]) }
+        let numbers = HashMap::from([("default".to_owned(), 1), ("other".to_owned(), 2)]);
+        let all_sick = BTreeMap::from([("boot".to_owned(), BTreeSet::from(["default".to_owned()]))]);
+        Blamed { sums, numbers, all_sick }
     }
 
     /// The lines, if the log says that all errors and failed fetches are of the backend `default`.
@@ -456,9 +488,12 @@ mod tests {
     }
 
     fn told(findings: &[Value], errors: (u64, u64), blame: Blamed) -> Vec<String> {
-        let seen = Seen { statuses: vec!["503".to_owned()], blame, ..Seen::default() };
+        told_as(findings, errors, &Seen { statuses: vec!["503".to_owned()], blame, ..Seen::default() })
+    }
+
+    fn told_as(findings: &[Value], errors: (u64, u64), seen: &Seen) -> Vec<String> {
         let problems = findings.iter().filter_map(problem).collect();
-        let ranked = ranked(problems, &seen, &(errors.0, errors.1, Vec::new()));
+        let ranked = ranked(problems, seen, &(errors.0, errors.1, Vec::new()));
         ranked.iter().map(|p| format!("{} {}: {}", if p.is_bad { "bad" } else { "warn" }, p.what, p.detail)).collect()
     }
 
@@ -507,6 +542,54 @@ mod tests {
         // A director had none to offer.
         let want = ["bad backend-sick default: 503 for 7.5 % of requests; seen"];
         assert_eq!(told(&[&all[..1], &all[2..]].concat(), (1000, 75), blamed(75, &[("", 75)], &[("", 75)])), want);
+    }
+
+    #[test]
+    fn sick_backends_are_blamed_if_their_vcl_has_no_other() {
+        let check = |error: &str, sick_ones: &[&str], want: &[&str]| {
+            let mut state = WatchState::default();
+            let happy = |set: &str| if sick_ones.contains(&set) { 6 } else { 7 };
+            let all = ["VBE.boot.a", "VBE.boot.b", "VBE.shop.c"].map(|set| (set, "happy", happy(set)));
+            state.readings = Arc::new(readings(&all));
+            state.in_use = Some(["boot", "shop"].map(str::to_owned).into());
+            let request: &[_] = &[
+                (Tag::Begin, "req 6 rxreq"),
+                (Tag::VclUse, "boot"),
+                (Tag::ReqMethod, "GET"),
+                (Tag::Link, "bereq 7 fetch"),
+                (Tag::RespStatus, "503"),
+            ];
+            let fetch = &[(Tag::Begin, "bereq 6 fetch"), (Tag::VclUse, "boot"), (Tag::FetchError, error)];
+            for records in [request, fetch] {
+                let bytes: Vec<u8> =
+                    records.iter().flat_map(|(tag, text)| make(*tag, 7, Marker::Client, text.as_bytes())).collect();
+                state.tally.add(&transaction::read(&bytes).unwrap());
+            }
+            state.tally.end_second();
+            state.tally.blame.end_second(now());
+            let sick = sick(&state).into_iter().map(|(name, _)| finding("backend-sick", "fault", &name));
+            let findings: Vec<Value> = sick.chain([finding("errors", "warning", "")]).collect();
+            assert_eq!(told_as(&findings, (1, 1), &Seen::of(&state)), want, "{error}, {sick_ones:?}");
+        };
+        let director = "Director rr returned no backend";
+        let errors = "bad 100 % of requests are answered 503: ";
+        check("No backend", &["VBE.boot.a"], &[errors, "warn backend-sick a: seen"]);
+        check(
+            "No backend",
+            &["VBE.boot.a", "VBE.boot.b"],
+            &[errors, "warn backend-sick a: seen", "warn backend-sick b: seen"],
+        );
+        check(director, &["VBE.boot.a"], &[errors, "warn backend-sick a: seen"]);
+        check(director, &["VBE.shop.c"], &[errors, "warn backend-sick c: seen"]);
+        check(
+            director,
+            &["VBE.boot.a", "VBE.boot.b", "VBE.shop.c"],
+            &[
+                "bad backend-sick a: 503 for 100 % of requests, as all backends of boot are sick; seen",
+                "bad backend-sick b: 503 for 100 % of requests, as all backends of boot are sick; seen",
+                "warn backend-sick c: seen",
+            ],
+        );
     }
 
     #[test]

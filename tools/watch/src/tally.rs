@@ -247,7 +247,7 @@ impl WatchTally {
         times.failed += u64::from(f.error.is_some());
         if f.has_failed() {
             let culprit = match self.backends.number(f.failing()) {
-                0 if f.had_no_backend() => Culprit::NoneHealthy,
+                0 if f.had_none_healthy() => Culprit::NoneHealthy(f.loaded.into()),
                 0 => Culprit::Unknown,
                 number => Culprit::Backend(number),
             };

@@ -55,7 +55,8 @@ pub struct Fetch<'a> {
     pub backend: &'a [u8],
     pub status: u16,
     pub url: &'a [u8],
-    pub vcl: &'a [u8],
+    /// The name under which its VCL was loaded.
+    pub loaded: &'a [u8],
     pub store: &'a [u8],
     pub error: Option<&'a [u8]>,
     /// Seconds until the response's head had arrived.
@@ -151,7 +152,7 @@ fn fetch<'a>(all: impl Iterator<Item = Rec<'a>>, vxid: u32) -> Fetch<'a> {
         backend: b"",
         status: 0,
         url: b"",
-        vcl: b"",
+        loaded: b"",
         store: b"",
         error: None,
         first_byte: None,
@@ -168,7 +169,7 @@ fn fetch<'a>(all: impl Iterator<Item = Rec<'a>>, vxid: u32) -> Fetch<'a> {
             },
             Tag::BackendOpen => out.backend = word(text, 1),
             Tag::BereqUrl => out.url = text,
-            Tag::VclUse => out.vcl = vcl(text),
+            Tag::VclUse => out.loaded = word(text, 0),
             Tag::BerespStatus => out.status = number(text).unwrap_or(0),
             Tag::Storage => out.store = word(text, 1),
             Tag::FetchError => out.error = Some(text),
@@ -195,9 +196,9 @@ impl<'a> Fetch<'a> {
         rest.and_then(|rest| Some(&rest[..end(rest)?])).unwrap_or(self.backend)
     }
 
-    /// True if there was no healthy backend: `Director NAME returned no backend`, `No backend`.
-    pub fn had_no_backend(&self) -> bool {
-        self.error.is_some_and(|error| error == b"No backend" || error.ends_with(b" returned no backend"))
+    /// True if a director had no healthy backend: `Director NAME returned no backend`. It is false for `No backend`: VCL has chosen none.
+    pub fn had_none_healthy(&self) -> bool {
+        self.error.is_some_and(|error| error.ends_with(b" returned no backend"))
     }
 }
 
@@ -368,15 +369,16 @@ mod tests {
         assert_eq!((f.backend, f.store, f.status, f.bytes), (&b"default"[..], &b"s0"[..], 404, 3000));
         assert_eq!((f.first_byte, f.duration), (Some(0.01), Some(0.02)));
         assert_eq!((f.number, f.next, f.has_failed(), f.failing()), (7, 0, false, &b"default"[..]));
+        assert_eq!(f.loaded, b"boot");
     }
 
     #[test]
     fn a_failed_fetch_names_its_backend() {
-        let check = |records: &[(Tag, &str)], name: &str, had_no_backend, next| {
+        let check = |records: &[(Tag, &str)], name: &str, had_none_healthy, next| {
             let bytes = transaction(&[&[(Tag::Begin, "bereq 6 fetch")], records].concat());
             let Some(WatchedTransaction::Fetch(f)) = read(&bytes) else { panic!() };
-            let found = (String::from_utf8_lossy(f.failing()), f.had_no_backend(), f.next);
-            assert!(f.has_failed() && found == (name.into(), had_no_backend, next), "{records:?}: {found:?}");
+            let found = (String::from_utf8_lossy(f.failing()), f.had_none_healthy(), f.next);
+            assert!(f.has_failed() && found == (name.into(), had_none_healthy, next), "{records:?}: {found:?}");
         };
         let open = (Tag::BackendOpen, "24 a 127.0.0.1 8080 127.0.0.1 41234 connect");
         let error = |text: &'static str| (Tag::FetchError, text);
@@ -385,7 +387,7 @@ mod tests {
         check(&[open, error("HTC eof (-1)"), (Tag::BerespStatus, "503")], "a", false, 0);
         check(&[open, (Tag::BerespStatus, "502")], "a", false, 0);
         check(&[error("Director rr returned no backend")], "", true, 0);
-        check(&[error("No backend")], "", true, 0);
+        check(&[error("No backend")], "", false, 0);
         check(&[error("backend of nothing")], "", false, 0);
     }
 
