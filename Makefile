@@ -36,6 +36,7 @@ help:
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
 	@echo 'make dist                    the same as packages have it: one or two per cent faster; its link takes minutes on one core'
 	@echo 'make install PREFIX=/usr/local  programs, links, manuals, units and default.vcl of $(BIN), below PREFIX (and DESTDIR)'
+	@echo '         FORCE=1                 also over files that another program has installed there'
 	@echo 'make book                    dist/book, the book as a site: open dist/book/index.html'
 	@echo 'make sbom                    dist/sbom, what the program is built from (CycloneDX), and the licences'
 	@echo 'make deb                     dist/lacquer_*.deb, which takes the place of the package varnish'
@@ -79,7 +80,7 @@ dist: cargo
 # Of a build that is there: nothing is compiled as root.
 install:
 	@work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && STRIP=: packaging/tar/lay-out '$(BIN)/lacquer' dist "$$work/tree" >/dev/null && \
-	DESTDIR='$(DESTDIR)' "$$work/tree/install" '$(PREFIX)'
+	DESTDIR='$(DESTDIR)' "$$work/tree/install" $(if $(FORCE),--force) '$(PREFIX)'
 
 # With the full build if there is one, else a quick one: it writes the reference.
 book: cargo
