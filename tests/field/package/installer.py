@@ -106,3 +106,19 @@ def prefixes(report):
             paths = re.findall(r"(?:ExecStart=|ExecReload=|-f |-S )(\S+)", unit)
             wanted = [f"{prefix}/{path}" for path in ("sbin/varnishd", "etc/varnish/default.vcl", "etc/varnish/secret", "share/varnish/varnishreload")]
             report.check(paths == wanted, f"tar: paths below {prefix}: {paths}")
+
+
+def facts(report):
+    """The libc that a program needs, and the machine that it is for."""
+    with directory() as d:
+        packing = PROGRAM.replace("GLIBC_2.4\n", "GLIBC_2.4 GLIBC_ABI_DT_RELR\n")
+        for name, program, glibc in (("plain", PROGRAM, "2.34"), ("packed", packing, "2.36"), ("newer", packing.replace("2.34", "2.38"), "2.38")):
+            p = call(ROOT / "packaging/stage", executable(d / name, program), d / "dist", d / f"{name}.stage")
+            report.check(p.returncode == 0 and p.stdout.split()[1] == glibc, f"{name}: glibc {glibc}: {p.stdout} {p.stderr}")
+        for machine, word in (("x86_64", "x86-64"), ("aarch64", "arm64"), ("riscv64", "riscv64")):
+            executable(d / "bin/uname", f"#!/bin/sh\necho {machine}\n")
+            place = d / machine
+            p = call(ROOT / "packaging/tar/build", d / "plain", d / "dist", place, env={**os.environ, "PATH": f"{d}/bin:{os.environ['PATH']}"})
+            call("tar", "-xzf", p.stdout.strip(), "-C", place)
+            first, under = next(place.glob("*/README")).read_text().splitlines()[:2]
+            report.check(first == f"Lacquer 7.8.9 for Linux on {word}" and len(under) >= len(first), f"tar: README for {machine}: {first}")

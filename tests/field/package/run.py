@@ -254,6 +254,10 @@ def installer_services(report, _o):
     installer.services(report)
 
 
+def package_facts(report, _o):
+    installer.facts(report)
+
+
 def rpm_package(report, o):
     if o.full:
         rpm.run(report, PACKAGING, lacquer(o))
@@ -267,7 +271,7 @@ def debian_package(report, o):
 
 
 CASES = (devices, profile, image, manifests, unit, reloads_by_ours, reloads_by_varnishs, replaced, packing, tar_archive, installer_refuses, installer_services,
-      rpm_package, debian_package)
+         package_facts, rpm_package, debian_package)
 
 
 def main():
