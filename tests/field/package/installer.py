@@ -122,3 +122,23 @@ def facts(report):
             call("tar", "-xzf", p.stdout.strip(), "-C", place)
             first, under = next(place.glob("*/README")).read_text().splitlines()[:2]
             report.check(first == f"Lacquer 7.8.9 for Linux on {word}" and len(under) >= len(first), f"tar: README for {machine}: {first}")
+
+
+def rpm_upgrade(report):
+    """After an upgrade of the rpm varnishncsa is restarted, and varnish only if it can't be switched."""
+    spec = (ROOT / "packaging/rpm/lacquer.spec").read_text()
+    with directory() as d:
+        (d / "systemd").mkdir()
+        (d / "varnish").mkdir()
+        (d / "varnish/secret").write_text("x")
+        script = re.search(r"^%post\n(.*?)^%preun", spec, re.M | re.S)[1].replace("/run/systemd/system", str(d / "systemd")).replace("/etc/varnish", str(d / "varnish"))
+        for tool in ("systemd-sysusers", "systemd-tmpfiles"):
+            executable(d / f"bin/{tool}", "#!/bin/sh\n")
+        executable(d / "bin/systemctl", SYSTEMCTL)
+        log = d / "log"
+        for count, upgraded, wanted in (("1", 0, set()), ("2", 0, {"varnishncsa"}), ("2", 1, {"varnish", "varnishncsa"})):
+            executable(d / "bin/lacquer", f"#!/bin/sh\nexit {upgraded}\n")
+            log.unlink(missing_ok=True)
+            p = call("sh", "-euc", script, "sh", count, env={**os.environ, "PATH": f"{d}/bin:{os.environ['PATH']}", "LOG": str(log)})
+            restarted = {word for line in log.read_text().splitlines() if line.startswith("try-restart ") for word in line.split()[1:]}
+            report.check(p.returncode == 0 and restarted == wanted, f"rpm: upgrade: {count} {upgraded}: {restarted} {p.stderr}")
