@@ -57,14 +57,16 @@ packages:
 	@scripts/need-packages
 
 # $(call optimised,PROFILE): builds with what `make profile` saw, and puts the programs into $(BIN). The same sources make the same program wherever they
-# are and whenever that is (scripts/stable-names; for what is in C, CFLAGS, and SOURCE_DATE_EPOCH for its __TIME__).
+# are and whenever that is (scripts/stable-names; for what is in C, CFLAGS, and SOURCE_DATE_EPOCH for its __TIME__). Paths may have blanks: the crate cc
+# heeds quotes in CFLAGS if it is told to, and abspath would split a path.
 CARGO_DIRECTORY := $(or $(CARGO_HOME),$(HOME)/.cargo)
+TARGET_PATH := $(if $(filter /%,$(TARGET)),$(TARGET),$(CURDIR)/$(TARGET))
 define optimised
 	SOURCE_DATE_EPOCH=0 LACQUER_PROFILE='$(PROFILE)' RUSTC_WRAPPER='$(CURDIR)/scripts/stable-names' RUSTFLAGS='$(strip $(RUSTFLAGS) $(shell RUSTFLAGS='$(RUSTFLAGS)' scripts/link-flags))' \
-	CFLAGS='$(strip $(CFLAGS) -ffile-prefix-map=$(CARGO_DIRECTORY)=/cargo -ffile-prefix-map=$(abspath $(TARGET))=/lacquer/target)' \
+	CC_SHELL_ESCAPED_FLAGS=1 CFLAGS='$(strip $(CFLAGS) "-ffile-prefix-map=$(CARGO_DIRECTORY)=/cargo" "-ffile-prefix-map=$(TARGET_PATH)=/lacquer/target")' \
 	$(CARGO) build --profile $(1) -p lacquer
 	@mkdir -p $(BIN)
-	@install -m 755 $(TARGET)/$(1)/lacquer $(BIN)/lacquer.new && mv $(BIN)/lacquer.new $(BIN)/lacquer
+	@install -m 755 '$(TARGET)/$(1)/lacquer' $(BIN)/lacquer.new && mv $(BIN)/lacquer.new $(BIN)/lacquer
 	@for p in $(PROGRAMS); do ln -sfn lacquer $(BIN)/$$p; done
 	@$(BIN)/lacquer man -d dist/man
 endef

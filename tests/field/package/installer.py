@@ -2,6 +2,8 @@
 """The archive's installer with a small program in place of the real one; the flags that `make build` has for C; the rpm's script after an upgrade."""
 import os
 import re
+import shlex
+import shutil
 
 from bed.daemon import directory
 from bed.report import ROOT
@@ -122,6 +124,32 @@ def facts(report):
             call("tar", "-xzf", p.stdout.strip(), "-C", place)
             first, under = next(place.glob("*/README")).read_text().splitlines()[:2]
             report.check(first == f"Lacquer 7.8.9 for Linux on {word}" and len(under) >= len(first), f"tar: README for {machine}: {first}")
+
+
+def flags_for_c(report):
+    """The flags for C reach the compiler whole, whatever blanks are in the paths that they name."""
+    if not (cc := shutil.which("cc")):
+        report.note("cc isn't here: no flags for C")
+        return
+    with directory() as d:
+        say = 'case $1 in --version) echo "cargo 1.999.0" ;; *) printf "flags %s|%s|\\n" "${CC_SHELL_ESCAPED_FLAGS:-}" "$CFLAGS"; exit 1 ;; esac\n'
+        cargo = executable(d / "cargo", f"#!/bin/sh\n{say}")
+        (d / "a.c").write_text("const char *file = __FILE__;\n")
+        for home, target in (("home", "target"), ("a home", "a target")):
+            env = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "CARGO", "CFLAGS"))}
+            env |= {"HOME": str(d / home), "CARGO_TARGET_DIR": str(d / target), "CFLAGS": "-DX=1"}
+            source = d / home / ".cargo/a.c"
+            source.parent.mkdir(parents=True)
+            shutil.copy(d / "a.c", source)
+            p = call("make", "-s", "-C", ROOT, "build", f"CARGO={cargo}", env=env)
+            said = re.search(r"^flags (.*)\|(.*)\|$", p.stdout, re.M)
+            if not report.check(said, f"C: {p.stdout} {p.stderr}"):
+                continue
+            # As the crate cc splits them.
+            words = shlex.split(said[2]) if said[1] not in ("", "0") else said[2].split()
+            p = call(cc, *words, "-c", source, "-o", d / "a.o")
+            mapped = p.returncode == 0 and b"/cargo/a.c" in (d / "a.o").read_bytes()
+            report.check(mapped and f"-ffile-prefix-map={d / target}=/lacquer/target" in words and "-DX=1" in words, f"C: {words}: {p.stderr}")
 
 
 def rpm_upgrade(report):

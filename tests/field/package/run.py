@@ -258,6 +258,10 @@ def package_facts(report, _o):
     installer.facts(report)
 
 
+def flags_for_c(report, _o):
+    installer.flags_for_c(report)
+
+
 def rpm_upgrade(report, _o):
     installer.rpm_upgrade(report)
 
@@ -275,7 +279,7 @@ def debian_package(report, o):
 
 
 CASES = (devices, profile, image, manifests, unit, reloads_by_ours, reloads_by_varnishs, replaced, packing, tar_archive, installer_refuses, installer_services,
-         package_facts, rpm_upgrade, rpm_package, debian_package)
+         package_facts, flags_for_c, rpm_upgrade, rpm_package, debian_package)
 
 
 def main():
