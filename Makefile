@@ -36,6 +36,7 @@ help:
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
 	@echo 'make dist                    the same as packages have it: one or two per cent faster; its link takes minutes on one core'
 	@echo 'make install PREFIX=/usr/local  programs, links, manuals, units and default.vcl of $(BIN), below PREFIX (and DESTDIR)'
+	@echo '         FORCE=1                 also over files that another program has installed there'
 	@echo 'make book                    dist/book, the book as a site: open dist/book/index.html'
 	@echo 'make sbom                    dist/sbom, what the program is built from (CycloneDX), and the licences'
 	@echo 'make deb                     dist/lacquer_*.deb, which takes the place of the package varnish'
@@ -56,14 +57,16 @@ packages:
 	@scripts/need-packages
 
 # $(call optimised,PROFILE): builds with what `make profile` saw, and puts the programs into $(BIN). The same sources make the same program wherever they
-# are and whenever that is (scripts/stable-names; for what is in C, CFLAGS, and SOURCE_DATE_EPOCH for its __TIME__).
+# are and whenever that is (scripts/stable-names; for what is in C, CFLAGS, and SOURCE_DATE_EPOCH for its __TIME__). Paths may have blanks: the crate cc
+# heeds quotes in CFLAGS if it is told to, and abspath would split a path.
 CARGO_DIRECTORY := $(or $(CARGO_HOME),$(HOME)/.cargo)
+TARGET_PATH := $(if $(filter /%,$(TARGET)),$(TARGET),$(CURDIR)/$(TARGET))
 define optimised
 	SOURCE_DATE_EPOCH=0 LACQUER_PROFILE='$(PROFILE)' RUSTC_WRAPPER='$(CURDIR)/scripts/stable-names' RUSTFLAGS='$(strip $(RUSTFLAGS) $(shell RUSTFLAGS='$(RUSTFLAGS)' scripts/link-flags))' \
-	CFLAGS='$(strip $(CFLAGS) -ffile-prefix-map=$(CARGO_DIRECTORY)=/cargo -ffile-prefix-map=$(abspath $(TARGET))=/lacquer/target)' \
+	CC_SHELL_ESCAPED_FLAGS=1 CFLAGS='$(strip $(CFLAGS) "-ffile-prefix-map=$(CARGO_DIRECTORY)=/cargo" "-ffile-prefix-map=$(TARGET_PATH)=/lacquer/target")' \
 	$(CARGO) build --profile $(1) -p lacquer
 	@mkdir -p $(BIN)
-	@install -m 755 $(TARGET)/$(1)/lacquer $(BIN)/lacquer.new && mv $(BIN)/lacquer.new $(BIN)/lacquer
+	@install -m 755 '$(TARGET)/$(1)/lacquer' $(BIN)/lacquer.new && mv $(BIN)/lacquer.new $(BIN)/lacquer
 	@for p in $(PROGRAMS); do ln -sfn lacquer $(BIN)/$$p; done
 	@$(BIN)/lacquer man -d dist/man
 endef
@@ -79,7 +82,7 @@ dist: cargo
 # Of a build that is there: nothing is compiled as root.
 install:
 	@work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && STRIP=: packaging/tar/lay-out '$(BIN)/lacquer' dist "$$work/tree" >/dev/null && \
-	DESTDIR='$(DESTDIR)' "$$work/tree/install" '$(PREFIX)'
+	DESTDIR='$(DESTDIR)' "$$work/tree/install" $(if $(FORCE),--force) '$(PREFIX)'
 
 # With the full build if there is one, else a quick one: it writes the reference.
 book: cargo

@@ -20,6 +20,7 @@ import apparmor
 import container
 import debian
 import hardening
+import installer
 import kubernetes
 import release
 import rpm
@@ -243,6 +244,28 @@ def tar_archive(report, o):
     release.archive(report, lacquer(o))
 
 
+def installer_refuses(report, _o):
+    installer.foreign_files(report)
+    installer.staged(report)
+    installer.prefixes(report)
+
+
+def installer_services(report, _o):
+    installer.services(report)
+
+
+def package_facts(report, _o):
+    installer.facts(report)
+
+
+def flags_for_c(report, _o):
+    installer.flags_for_c(report)
+
+
+def rpm_upgrade(report, _o):
+    installer.rpm_upgrade(report)
+
+
 def rpm_package(report, o):
     if o.full:
         rpm.run(report, PACKAGING, lacquer(o))
@@ -255,7 +278,8 @@ def debian_package(report, o):
         report.check(fingerprint() == before, "this system's packages are as they were")
 
 
-CASES = (devices, profile, image, manifests, unit, reloads_by_ours, reloads_by_varnishs, replaced, packing, tar_archive, rpm_package, debian_package)
+CASES = (devices, profile, image, manifests, unit, reloads_by_ours, reloads_by_varnishs, replaced, packing, tar_archive, installer_refuses, installer_services,
+         package_facts, flags_for_c, rpm_upgrade, rpm_package, debian_package)
 
 
 def main():

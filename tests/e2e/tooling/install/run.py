@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """`make install`: programs, links, manual pages, units and default.vcl below PREFIX and DESTDIR; what is installed runs from there, and a second
-time leaves the operator's default.vcl alone.
+time leaves the operator's default.vcl alone, as it does another program's files.
 """
 import os
 import pathlib
@@ -48,6 +48,17 @@ def usr_has_its_etc_above(report, built, work):
     report.check(done.returncode == 0 and (work / "etc/varnish/default.vcl").is_file(), f"/usr and /etc: {done.stderr}")
 
 
+def over_another_program(report, built, work):
+    other = work / "local/sbin/varnishd"
+    other.parent.mkdir(parents=True)
+    other.write_text("another varnishd")
+    done = make(f"BIN={built}", f"PREFIX={work}/local")
+    report.check(done.returncode != 0 and f"{other}" in done.stderr and "FORCE=1" in done.stderr and other.read_text() == "another varnishd",
+                 f"another program's file stays: {done.stderr}")
+    done = make(f"BIN={built}", f"PREFIX={work}/local", "FORCE=1")
+    report.check(done.returncode == 0 and other.resolve() == work / "local/bin/lacquer", f"FORCE=1 replaces it: {done.stderr}")
+
+
 def refusals(report, _built, work):
     for words, reason in (((f"BIN={work}/none",), "make build comes first"), ((f"BIN={_built}", "PREFIX=local"), "is no absolute path")):
         done = make(*words, f"DESTDIR={work}/stage")
@@ -55,7 +66,7 @@ def refusals(report, _built, work):
 
 
 def main():
-    o = options(__doc__, (below_destdir, usr_has_its_etc_above, refusals))
+    o = options(__doc__, (below_destdir, usr_has_its_etc_above, over_another_program, refusals))
     report, built = Report("install"), pathlib.Path(o.varnishd).absolute().parent
     for case in o.cases:
         # The VCL's checker, another user than root, reads there.
