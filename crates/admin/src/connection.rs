@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
+use base::text::bad_address;
 use cli::client::ReplyError;
 use cli::{CliReply, CliStatus, ReplyDecoder};
 use logq::source::strerror;
@@ -29,7 +30,10 @@ fn split(address: &str) -> Option<(&str, u16)> {
 }
 
 fn connect(address: &str, timeout: Option<Duration>) -> Result<TcpStream, String> {
-    let (host, port) = split(address).ok_or("no such address")?;
+    let (host, port) = split(address).ok_or_else(|| match address.starts_with('/') {
+        true => "that is a path: -T takes an address and a port, -n a server's working directory".to_owned(),
+        false => bad_address(address),
+    })?;
     let addresses = (host, port).to_socket_addrs().map_err(|e| strerror(&e))?;
     let mut failure = "no such address".to_owned();
     for address in addresses {

@@ -17,12 +17,23 @@ pub fn unit_seconds(unit: &str) -> Option<f64> {
     })
 }
 
-/// The reason why `text` is no port, in the words of error messages: a number above 65535, or else a service that
-/// nobody knows, in getaddrinfo(3)'s words.
+/// The reason why `text` is no port, in the words of error messages: a number above 65535, or else an unknown
+/// service.
 pub fn bad_port(text: &str) -> String {
-    match !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit()) {
-        true => format!("there is no port {text}: the highest is 65535"),
-        false => "Servname not supported for ai_socktype".to_owned(),
+    match text {
+        "" => "there is no port behind the colon".to_owned(),
+        _ if text.bytes().all(|c| c.is_ascii_digit()) => format!("there is no port {text}: the highest is 65535"),
+        _ => format!("there is no port {text:?}: a port is a number up to 65535, or a service's name"),
+    }
+}
+
+/// The reason why `text` is no address with a port (`127.0.0.1:80`, `[::1]:80`, `name:80`), in the words of error messages.
+pub fn bad_address(text: &str) -> String {
+    match text.rsplit_once(':') {
+        _ if text.starts_with('/') => "a path is no address:port".to_owned(),
+        Some((_, port)) if port.parse::<u16>().is_err() => bad_port(port),
+        Some(_) => "there is no host of that name".to_owned(),
+        None => "no address:port".to_owned(),
     }
 }
 

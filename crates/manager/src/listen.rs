@@ -294,7 +294,11 @@ fn bind_unix(arg: &ListenArg, jail: &Jail, open: &mut Vec<BoundListener>) -> Res
 }
 
 fn no_socket<T>(endpoint: &str, error: &io::Error) -> Result<T, Fatal> {
-    argument(format!("Could not get socket {endpoint}: {}", errno_text(error)))
+    let why = match error.kind() {
+        io::ErrorKind::AddrNotAvailable => ": this machine doesn't have that address",
+        _ => "",
+    };
+    argument(format!("Could not get socket {endpoint}: {}{why}", errno_text(error)))
 }
 
 /// Addresses for `host:port`, `host port`, `[v6]:port`, `:port`, `host`, `*:port`. Without a host: all addresses of the
@@ -391,7 +395,10 @@ mod tests {
         let refused = |text: &str| resolve(text, 80).unwrap_err();
         assert_eq!(refused("127.0.0.1:99999"), "there is no port 99999: the highest is 65535");
         assert_eq!(refused("[::1]:65536"), "there is no port 65536: the highest is 65535");
-        assert_eq!(refused("127.0.0.1:nosuch"), "Servname not supported for ai_socktype");
+        assert_eq!(
+            refused("127.0.0.1:nosuch"),
+            "there is no port \"nosuch\": a port is a number up to 65535, or a service's name"
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use base::clock::Mono;
+use base::text::bad_address;
 use sys::process::Spawn;
 use zeroize::Zeroizing;
 
@@ -68,7 +69,8 @@ pub(crate) fn words(value: &str) -> Result<Vec<String>, String> {
         Some(port) => format!("127.0.0.1:{port}"),
         None => address.to_owned(),
     };
-    let addresses: Vec<_> = local.to_socket_addrs().map_err(|_| format!("{address}: no address:port"))?.collect();
+    let addresses: Vec<_> =
+        local.to_socket_addrs().map_err(|_| format!("{address}: {}", bad_address(address)))?.collect();
     if !is_guarded && !addresses.iter().all(|address| address.ip().is_loopback()) {
         return Err(format!("{address}: other machines could see everything; set token-file=FILE or client-ca=FILE"));
     }

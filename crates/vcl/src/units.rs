@@ -100,7 +100,7 @@ impl Vcc<'_> {
         let (host, port) = Self::split_port(text)?;
         let port = match port {
             None => default_port,
-            Some("") => return Err("Name or service not known".to_owned()),
+            Some("") => return Err(base::text::bad_port("")),
             Some(port) => match port.parse::<u16>() {
                 Ok(port) => port,
                 Err(_) if port == "http" => 80,

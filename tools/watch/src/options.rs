@@ -4,6 +4,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
+use base::text::bad_address;
 use toolkit::args::{Arg, Args};
 
 use crate::metrics::MetricNaming;
@@ -195,7 +196,7 @@ impl WatchOptions {
             None => self.listen.clone(),
         };
         let all: Vec<SocketAddr> =
-            text.to_socket_addrs().map_err(|_| format!("-a {}: no address:port", self.listen))?.collect();
+            text.to_socket_addrs().map_err(|_| format!("-a {}: {}", self.listen, bad_address(&self.listen)))?.collect();
         match all.iter().find(|address| !address.ip().is_loopback()) {
             _ if all.is_empty() => Err(format!("-a {}: no address:port", self.listen)),
             Some(address) if !self.knows_who() => Err(format!(

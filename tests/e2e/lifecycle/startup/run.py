@@ -112,7 +112,7 @@ WRONG = [
     ("-F -f {f} -a 127.0.0.1:99999", 2, "there is no port 99999: the highest is 65535"),
     ("-F -b 127.0.0.1:65536 -a 127.0.0.1:0", 2, "there is no port 65536: the highest is 65535"),
     ("-F -f {f} -T 127.0.0.1:99999", 2, "there is no port 99999: the highest is 65535"),
-    ("-F -f {f} -a 127.0.0.1:nosuch", 2, "Servname not supported for ai_socktype"),
+    ("-F -f {f} -a 127.0.0.1:nosuch", 2, 'there is no port "nosuch"'),
     ("-F -f {f} --wtach 127.0.0.1:0", 2, "Error: There is no option --wtach: is --watch meant?"),
     ("-F -f {f} --pers=a", 2, "Error: There is no option --pers: is --peers meant?"),
     ("-F -f {f} --frobnicate", 2, "Error: There is no option --frobnicate\n"),

@@ -202,6 +202,24 @@ def taken_port(t):
             t.report.check(said, f"--watch where another listens: {list(v.output)}")
 
 
+def ports(t):
+    """Ports that are none, of every option and tool that takes one."""
+    for port, why in (("65536", "there is no port 65536: the highest is 65535"), ("abc", 'there is no port "abc": a port is a number'),
+                      ("80x", 'there is no port "80x"'), ("-1", 'there is no port "-1"'), ("", "there is no port behind the colon")):
+        there = f"127.0.0.1:{port}"
+        t.refused(["-a", "127.0.0.1:0", "-b", there], why)
+        t.refused(["-a", there, "-b", "none"], why)
+        t.refused(["-a", "127.0.0.1:0", "-b", "none", "-T", there], why)
+        t.refused(["-a", "127.0.0.1:0", "-b", "none", "--watch", there], why)
+        for line in (f"lacquer watch -a {there}", f"varnishadm -T {there} ping", f"lacquer status -T {there}"):
+            status, text = t.tool(*line.split(" "))
+            t.report.check(status != 0 and why in text, f"{line}: {status} {text!r}")
+    t.refused(["-a", "192.0.2.1:0", "-b", "none"], "this machine doesn't have that address")
+    with directory() as d:
+        status, text = t.tool("varnishadm", "-T", d, "ping")
+        t.report.check(status == 2 and "that is a path: -T takes an address and a port, -n a server's working directory" in text, f"-T instead of -n: {text!r}")
+
+
 def who_am_i(t):
     """Which server runs is what status, doctor and the CLI say, beside the version that scripts compare."""
     with Varnishd(t.varnishd, vcl=VCL) as v:
@@ -226,7 +244,7 @@ def cookies(t):
         t.report.check("It would be a miss" in text, f"without cookies: {text}")
 
 
-CASES = (wrong_port, own_port, file_of_root, secret_of_root, one_directory, directory_of_another, words, taken_port, who_am_i, cookies)
+CASES = (wrong_port, own_port, file_of_root, secret_of_root, one_directory, directory_of_another, words, ports, taken_port, who_am_i, cookies)
 
 
 def main():
