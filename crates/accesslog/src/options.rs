@@ -55,7 +55,7 @@ mod tests {
         let (mut gathering, mut args) = (Gathering::default(), Args::new(&words));
         while let Some(arg) = args.next()? {
             if !gathering.take(arg, &mut args)? {
-                return Err(args.unknown());
+                return Err(args.unknown(""));
             }
         }
         gathering.check().map(|()| gathering)

@@ -64,7 +64,9 @@ impl CliRequest {
             }
             _ => {}
         }
-        let command = cli_cmds::lookup(name).filter(|c| authenticated || c.open).ok_or_else(CliReply::unknown)?;
+        let command = cli_cmds::lookup(name).filter(|c| authenticated || c.open);
+        let command =
+            command.ok_or_else(|| if authenticated { CliReply::unknown_as(name) } else { CliReply::unknown() })?;
         self.check_args(command)?;
         Ok(command)
     }

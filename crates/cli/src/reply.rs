@@ -65,6 +65,14 @@ impl CliReply {
         Self::new(CliStatus::Unknown, "Unknown request.\nType 'help' for more info.\n")
     }
 
+    /// The reply to a word that is no command, with the command that may be meant.
+    pub fn unknown_as(name: &str) -> Self {
+        let names = tables::cli_cmds::COMMANDS.iter().map(|command| command.name);
+        let near = base::spelling::nearest(name, names, name.len() / 4 + 1).filter(|_| name.len() > 2);
+        let Some(near) = near else { return Self::unknown() };
+        Self::new(CliStatus::Unknown, format!("Unknown request.\nType 'help' for more info.\nIs {near} meant?\n"))
+    }
+
     /// The body as text; what is not UTF-8 is replaced.
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.body)

@@ -11,7 +11,10 @@ pub struct ToolOption(pub char, pub &'static str, pub &'static str);
 pub enum OptError {
     Unknown(char),
     NoValue(char),
-    Long(String),
+    /// An unknown long option, and the one that may be meant.
+    Long(String, Option<String>),
+    /// A long option without the value that it needs.
+    NoLongValue(String),
 }
 
 impl fmt::Display for OptError {
@@ -19,7 +22,9 @@ impl fmt::Display for OptError {
         match self {
             OptError::Unknown(letter) => write!(f, "invalid option -- '{letter}'"),
             OptError::NoValue(letter) => write!(f, "option requires an argument -- '{letter}'"),
-            OptError::Long(word) => write!(f, "unknown option {word}"),
+            OptError::Long(word, None) => write!(f, "unknown option {word}"),
+            OptError::Long(word, Some(near)) => write!(f, "unknown option {word}: is --{near} meant?"),
+            OptError::NoLongValue(word) => write!(f, "option {word} requires an argument"),
         }
     }
 }
@@ -64,12 +69,13 @@ pub fn parse_with_values<'a>(
         if let Some(name) = word.strip_prefix("--") {
             let (name, value) = name.split_once('=').unwrap_or((name, ""));
             if !long.contains(&name) {
-                return Err(OptError::Long(word.clone()));
+                let near = base::spelling::nearest(name, long.iter().copied(), name.len() / 3 + 1);
+                return Err(OptError::Long(word.clone(), near.map(str::to_owned)));
             }
             rest = tail;
             let mut value = value;
             if value.is_empty() && valued.contains(&name) {
-                let Some((next, tail)) = tail.split_first() else { return Err(OptError::Long(word.clone())) };
+                let Some((next, tail)) = tail.split_first() else { return Err(OptError::NoLongValue(word.clone())) };
                 (value, rest) = (next, tail);
             }
             found.push(OptMatch::Long(name.to_owned(), value.to_owned()));
@@ -153,6 +159,7 @@ mod tests {
         check("-c", "invalid option -- 'c'");
         check("-an", "option requires an argument -- 'n'");
         check("--nope", "unknown option --nope");
+        check("--jsno", "unknown option --jsno: is --json meant?");
         assert_eq!(optstring(OPTIONS), "abn:");
     }
 }

@@ -61,7 +61,9 @@ impl Jail {
                     "unix" => Jail::unix(&words[1..])?,
                     "none" if words.len() > 1 => return argument("-jnone takes no arguments."),
                     "none" => Jail::None,
-                    other => return argument(format!("Unknown jail method \"{other}\"")),
+                    other => {
+                        return argument(format!("Unknown jail method \"{other}\"\n\tThere are unix and none."));
+                    }
                 }
             }
         };
@@ -250,7 +252,7 @@ mod tests {
 
     #[test]
     fn bad_arguments_are_named() {
-        refused("xyz", "Unknown jail method \"xyz\"");
+        refused("xyz", "Unknown jail method \"xyz\"\n\tThere are unix and none.");
         refused("none,a", "-jnone takes no arguments.");
         refused("", "-j argument is empty");
         if user::is_root() {

@@ -343,7 +343,7 @@ fn open_cli_file(name: &str, jail: &Jail) -> Result<File, Fatal> {
 fn apply_param(param: &ParamArg, params: &mut Params) -> Result<Option<String>, Fatal> {
     let plain = |text: String| Fatal::Plain(2, format!("Error:\n{text}"));
     match param {
-        ParamArg::Malformed(_) => argument("\t-p lacks '='"),
+        ParamArg::Malformed(_) => argument("\t-p lacks '=': -p name=value"),
         ParamArg::Set(name, value) => match params.set_at_start(name, value) {
             Ok(applied) => Ok(applied.note(name)),
             Err(e) => e.forgiven_at_start().map(Some).ok_or_else(|| plain(e.to_string())),
@@ -459,7 +459,7 @@ fn check_hash_and_waiter(manager: &mut Manager, options: &ManagerOptions) -> Res
         return argument("-h argument is empty");
     }
     if !HASHES.contains(&kind) {
-        return argument(format!("Unknown hash method \"{kind}\""));
+        return argument(format!("Unknown hash method \"{kind}\"\n\tThere are {}.", HASHES.join(", ")));
     }
     if kind != "classic" && hash.contains(',') {
         return argument(format!("Hash method \"{kind}\" takes no arguments"));

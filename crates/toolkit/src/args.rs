@@ -13,7 +13,7 @@
 //!         Arg::Word(file) => files.push(file),
 //!         Arg::Option("--top") => top = args.number(0..=1000)?,
 //!         Arg::Option("-q" | "--quiet") => is_quiet = true,
-//!         Arg::Option(_) => return Err(args.unknown()),
+//!         Arg::Option(_) => return Err(args.unknown("")),
 //!     }
 //! }
 //! assert_eq!((files, top, is_quiet), (vec!["a.log"], 7, true));
@@ -137,8 +137,21 @@ impl<'a> Args<'a> {
         time(self.name, value, range)
     }
 
-    pub fn unknown(&self) -> String {
-        format!("no option {} (--help shows the usage)", self.name)
+    /// The message for an option that nobody knows. `usage` is the text that names the options; an empty one suggests none.
+    pub fn unknown(&self, usage: &str) -> String {
+        no_option(self.name, usage)
+    }
+}
+
+/// The message for an option that nobody knows, with the one of `usage` that may be meant.
+pub fn no_option(name: &str, usage: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let words = usage.split(|c: char| !is_part(c)).filter(|word| word.starts_with("--") && word.len() > 3);
+    let near = words.clone().find(|word| name.starts_with("--") && word.starts_with(name));
+    let near = near.or_else(|| base::spelling::nearest(name, words, name.len() / 4 + 1));
+    match near.filter(|_| name.starts_with("--")) {
+        Some(near) => format!("no option {name}: is {near} meant? (--help shows the usage)"),
+        None => format!("no option {name} (--help shows the usage)"),
     }
 }
 
@@ -180,7 +193,9 @@ mod tests {
                 Ok(Some(Arg::Option("--as"))) => args.one_of(&[("text", 't'), ("json", 'j')]).map(String::from),
                 Ok(Some(Arg::Option("--live"))) => Ok(format!("{:?}", args.joined_value())),
                 Ok(Some(Arg::Option("-q"))) => Ok("q".to_owned()),
-                Ok(Some(Arg::Option(_))) => Err(args.unknown()),
+                Ok(Some(Arg::Option(_))) => {
+                    Err(args.unknown("Usage: it [options]\n -n N  --db FILE  --live[=NAME], --quiet"))
+                }
             };
             match step {
                 Ok(text) => seen.push(text),
@@ -209,6 +224,9 @@ mod tests {
         check("-q|--help=x|a", "q help --help takes no value");
         check("-q=x", "no option -q=x (--help shows the usage)");
         check("--frob=1|a", "no option --frob (--help shows the usage)");
+        check("--liev", "no option --liev: is --live meant? (--help shows the usage)");
+        check("--qui|a", "no option --qui: is --quiet meant? (--help shows the usage)");
+        check("-x", "no option -x (--help shows the usage)");
         check("--as|xml", "--as xml: one of text, json");
         for number in ["0", "1001", "x", "-1", "300"] {
             check(&format!("-n|{number}"), &format!("-n {number}: not a number from 1 to 1000"));

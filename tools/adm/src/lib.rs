@@ -91,6 +91,10 @@ pub fn main(program: &str, args: &[String]) -> i32 {
             break;
         }
         let Some(letters) = word.strip_prefix('-').filter(|l| !l.is_empty()) else { break };
+        if letters.starts_with('-') {
+            print::err(format_args!("{program}: {}\n", OptError::Long(word.clone(), None)));
+            return usage(program, 1);
+        }
         rest = match config.cluster(letters, tail) {
             ParsedArgs::Rest(rest) => rest,
             ParsedArgs::Help => return usage(program, 0),

@@ -66,7 +66,7 @@ impl AdmWords {
                 Arg::Option(flag) if ["-n", "-T", "-S"].contains(&flag) || more.contains(&flag) => {
                     words.flags.push((flag.to_owned(), args.value()?.to_owned()));
                 }
-                Arg::Option(_) => return Err(args.unknown()),
+                Arg::Option(_) => return Err(args.unknown("")),
             }
         }
         Ok(Some(words))

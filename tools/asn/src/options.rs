@@ -123,7 +123,7 @@ pub fn parse(args: &[String]) -> Result<ToolInvocation<AsnOptions>, String> {
                 options.format =
                     args.one_of(&[("text", AsnFormat::Text), ("json", AsnFormat::Json), ("svg", AsnFormat::Svg)])?;
             }
-            _ => return Err(args.unknown()),
+            _ => return Err(args.unknown(&usage())),
         }
     }
     if options.databases.is_empty() && !options.lists_addresses {

@@ -74,7 +74,7 @@ impl DemoOptions {
                 Arg::Option("--varnishd") => o.varnishd = Some(words.value()?.into()),
                 Arg::Option("--watch") => o.watch = parse_watch(words.value()?)?,
                 Arg::Option("--load") => o.load = words.joined_value().map_or(Ok(DEFAULT_RATE), parse_rate)?,
-                Arg::Option(_) => return Err(words.unknown()),
+                Arg::Option(_) => return Err(words.unknown(USAGE)),
                 Arg::Word(word) => return Err(format!("what is {word}? (--help shows the usage)")),
             }
         }

@@ -117,7 +117,7 @@ pub fn parse(args: &[String]) -> Result<DoctorInvocation, String> {
             Arg::Option("--format") => {
                 options.format = args.one_of(&[("text", DoctorFormat::Text), ("json", DoctorFormat::Json)])?
             }
-            Arg::Option(_) => return Err(args.unknown()),
+            Arg::Option(_) => return Err(args.unknown(&usage())),
             Arg::Word(word) => return Err(format!("{word}: only options are taken (--help shows the usage)")),
         }
     }

@@ -69,7 +69,7 @@ fn parse(words: &[String]) -> Result<Option<Options>, String> {
             }
             Arg::Option("--out") => out = Some(args.value()?.to_owned()),
             Arg::Option("--format") => is_json = args.one_of(&[("text", false), ("json", true)])?,
-            Arg::Option(_) => return Err(args.unknown()),
+            Arg::Option(_) => return Err(args.unknown(USAGE)),
             Arg::Word(word) => plain.push(word),
         }
     }

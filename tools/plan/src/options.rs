@@ -186,7 +186,7 @@ pub fn parse(words: &[String]) -> Result<ToolInvocation<PlanOptions>, String> {
             "--ram" => options.ram = Some(args.parsed("a size as 32G", text::parse_bytes)?),
             "--format" => options.format = args.one_of(&[("text", PlanFormat::Text), ("json", PlanFormat::Json)])?,
             "--chairs" => return Err("--chairs N is now called --queue N".into()),
-            _ => return Err(args.unknown()),
+            _ => return Err(args.unknown(&usage())),
         }
     }
     options.workers = parts.workers.ok_or("--workers is missing: how many are served at the same time")?;

@@ -147,7 +147,7 @@ pub fn parse(args: &[String]) -> Result<ToolInvocation<ProbeOptions>, String> {
             "-n" | "--requests" => options.requests = Some(args.number(1..=u64::MAX)?),
             "--every" => options.every = args.number(0..=u64::MAX)?,
             "--format" => options.format = args.one_of(&[("text", ProbeFormat::Text), ("json", ProbeFormat::Json)])?,
-            _ => return Err(args.unknown()),
+            _ => return Err(args.unknown(&usage())),
         }
     }
     if options.hosts.is_empty() {

@@ -368,7 +368,7 @@ impl Words {
             }
             "--serve" => self.serve = Some(value()?),
             "--secret" => self.secret = Some(value()?.into()),
-            _ => return Err(format!("no option {name} (--help shows the usage)")),
+            _ => return Err(toolkit::args::no_option(name, &usage())),
         }
         Ok(())
     }

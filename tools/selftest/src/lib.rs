@@ -48,7 +48,7 @@ fn parse(words: &[String]) -> Result<Option<Options>, String> {
             Arg::Option("-v" | "--vcl") => options.vcl = Some(args.value()?.into()),
             Arg::Option("--keep") => options.is_kept = true,
             Arg::Option("-q") => options.is_quiet = true,
-            Arg::Option(_) => return Err(args.unknown()),
+            Arg::Option(_) => return Err(args.unknown(USAGE)),
             Arg::Word(word) => return Err(format!("what is {word}? (--help shows the usage)")),
         }
     }

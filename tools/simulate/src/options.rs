@@ -144,7 +144,7 @@ pub fn parse(args: &[String]) -> Result<ToolInvocation<SimulateOptions>, String>
             "--ttl" | "--grace" | "--drop-query" | "--vary" | "--pass" | "--object-size" | "--overhead" => {
                 settings.last_mut().expect("there is one").push((name, args.value()?));
             }
-            _ => return Err(args.unknown()),
+            _ => return Err(args.unknown(&usage())),
         }
     }
     add_cases(&mut options, &settings)?;

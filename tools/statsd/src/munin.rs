@@ -124,7 +124,7 @@ fn call(program: &str, args: &[String], variable: impl Fn(&str) -> Option<String
             Arg::Help => return Ok(None),
             Arg::Option("-n") => call.workdir = Some(args.value()?.to_owned()),
             Arg::Option("--statsd") => call.statsd = Some(args.value()?.to_owned()),
-            Arg::Option(_) => return Err(args.unknown()),
+            Arg::Option(_) => return Err(args.unknown("")),
             Arg::Word("config") => call.mode = Mode::Config,
             Arg::Word("autoconf") => call.mode = Mode::Autoconf,
             Arg::Word("suggest") => call.mode = Mode::Suggest,

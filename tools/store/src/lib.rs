@@ -83,7 +83,7 @@ impl Args {
                 Arg::Option("--verify") => args.is_verify = true,
                 Arg::Option("--read-only") => args.is_read_only = true,
                 Arg::Option("--format") => args.is_json = words.one_of(&[("text", false), ("json", true)])?,
-                Arg::Option(_) => return Err(words.unknown()),
+                Arg::Option(_) => return Err(words.unknown(USAGE)),
                 Arg::Word(file) if args.file.is_empty() => args.file = file.to_owned(),
                 Arg::Word(more) => return Err(format!("one file at a time: what is {more}?")),
             }

@@ -138,7 +138,7 @@ pub fn parse(words: &[String]) -> Result<ToolInvocation<TalkersOptions>, String>
             "--every" => options.every = Some(args.time(TIMES)?),
             "--fade" => options.fade = Some(args.time(Duration::ZERO..=*TIMES.end())?).filter(|time| !time.is_zero()),
             "--memory" => options.memory_bytes = args.parsed("a size of 64k or more, as 8m", memory)?,
-            _ => return Err(args.unknown()),
+            _ => return Err(args.unknown(&usage())),
         }
     }
     options.gathering.check()?;

@@ -137,7 +137,7 @@ pub(crate) fn parse(words: &[String]) -> Result<VclArgs, String> {
             "--builtin" => args.builtin = true,
             "--sub" => args.sub = Some(words.value()?.to_owned()),
             _ if name.starts_with("-I") => args.dirs.push(name[2..].to_owned()),
-            _ => return Err(words.unknown()),
+            _ => return Err(words.unknown(&crate::help::options())),
         }
     }
     match (&args.command, args.files.len()) {

@@ -72,6 +72,11 @@ const TOPICS: &[Topic] = &[
 /// An option: its names, its value, its commands, and a description.
 struct Opt(&'static [&'static str], &'static str, &'static [VclToolCommand], &'static str);
 
+/// The names of all options.
+pub fn options() -> String {
+    OPTIONS.iter().flat_map(|option| option.0.iter().copied()).collect::<Vec<_>>().join(" ")
+}
+
 const COMPILING: &[VclToolCommand] = &[Check, Migrate, Explain, Lsp];
 
 const OPTIONS: &[Opt] = &[

@@ -153,7 +153,7 @@ impl WatchOptions {
                     o.is_child = true;
                     o.shown_workdir = words.joined_value().map(PathBuf::from);
                 }
-                Arg::Option(_) => return Err(words.unknown()),
+                Arg::Option(_) => return Err(words.unknown(USAGE)),
                 Arg::Word(word) => return Err(format!("what is {word}? (--help shows the usage)")),
             }
         }

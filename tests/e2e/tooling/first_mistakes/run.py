@@ -220,6 +220,28 @@ def ports(t):
         t.report.check(status == 2 and "that is a path: -T takes an address and a port, -n a server's working directory" in text, f"-T instead of -n: {text!r}")
 
 
+def mistyped(t):
+    """Options of every tool, commands, and words of options as they are mistyped."""
+    for line, meant in (
+            ("lacquer doctor --olny server", "is --only meant?"), ("lacquer plan --wrokers 3 x", "is --workers meant?"), ("lacquer simulate --foramt json x", "is --format meant?"),
+            ("lacquer replay --secrte x y", "is --secret meant?"), ("lacquer asn --fromat json x", "is --format meant?"), ("lacquer vcl check --dialekt 3.0 x", "is --dialect meant?"),
+            ("lacquer watch --tokne-file x", "is --token-file meant?"), ("varnishlog --jsno", "unknown option --jsno: is --json meant?"), ("varnishstat --hlep", "is --help meant?"),
+            ("varnishadm --timeout 3 ping", "unknown option --timeout"), ("lacquer stauts", 'is "status" meant?')):
+        status, text = t.tool(*line.split())
+        t.report.check(status != 0 and meant in text, f"{line}: {status} {text[:300]!r}")
+    own = ["-a", "127.0.0.1:0", "-b", "none"]
+    t.refused([*own, "-j", "unxi"], 'Unknown jail method "unxi"', "There are unix and none.")
+    t.refused([*own, "-h", "clasic"], 'Unknown hash method "clasic"', "There are critbit, classic")
+    t.refused([*own, "-p", "default_ttl"], "-p lacks '=': -p name=value")
+    t.refused([*own, "-p", "defualt_ttl=3"], "Is default_ttl meant?")
+    t.refused([*own, "--pears", "a@b:80"], "There is no option --pears: is --peers meant?")
+    with Varnishd(t.varnishd, vcl=VCL) as v:
+        for word, meant in (("pign", "Is ping meant?"), ("vcl.lsit", "Is vcl.list meant?"), ("nothing.like.it", None)):
+            status, text = t.tool("varnishadm", "-n", v.n, word)
+            t.report.check(status == 1 and text.startswith("Unknown request.\nType 'help' for more info.\n") and (meant or "") in text
+                           and ("meant" in text) == bool(meant), f"varnishadm {word}: {status} {text!r}")
+
+
 def who_am_i(t):
     """Which server runs is what status, doctor and the CLI say, beside the version that scripts compare."""
     with Varnishd(t.varnishd, vcl=VCL) as v:
@@ -244,7 +266,7 @@ def cookies(t):
         t.report.check("It would be a miss" in text, f"without cookies: {text}")
 
 
-CASES = (wrong_port, own_port, file_of_root, secret_of_root, one_directory, directory_of_another, words, ports, taken_port, who_am_i, cookies)
+CASES = (wrong_port, own_port, file_of_root, secret_of_root, one_directory, directory_of_another, words, ports, mistyped, taken_port, who_am_i, cookies)
 
 
 def main():
