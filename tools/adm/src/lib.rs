@@ -17,6 +17,7 @@ mod words;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use admin::{AdminConnection, Door, is_good};
 use base::text::printable;
@@ -43,6 +44,8 @@ struct Config {
     secret: Option<String>,
     address: Option<String>,
     timeout: Option<String>,
+    /// Seconds to wait for replies if -t isn't given. A server is waited for only with -t.
+    patience: Option<u64>,
     protocol: bool,
 }
 
@@ -153,8 +156,10 @@ impl Config {
 
     fn attach(&self) -> Result<Attach, String> {
         let mut attach = Attach::to(self.name.clone());
-        if let Some(value) = &self.timeout {
-            attach.timeout(value)?;
+        match (&self.timeout, self.patience) {
+            (Some(value), _) => attach.timeout(value)?,
+            (None, Some(seconds)) => attach.timeout = Some(Duration::from_secs(seconds)),
+            (None, None) => {}
         }
         Ok(attach)
     }

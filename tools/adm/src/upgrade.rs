@@ -22,7 +22,7 @@ The exit status is 0 if the server was upgraded, 1 if it continues unchanged, 2 
 ";
 
 /// Seconds that a trial and a new worker may take.
-const PATIENCE: &str = "120";
+const PATIENCE: u64 = 120;
 
 const COMMAND: CommandLine = CommandLine {
     name: "lacquer upgrade",
@@ -38,8 +38,7 @@ pub fn main(args: &[String]) -> i32 {
         Ok(words) => words.config(),
         Err(status) => return status,
     };
-    let timeout = config.timeout.clone().or_else(|| Some(PATIENCE.to_owned()));
-    ask(&Config { timeout, ..config })
+    ask(&Config { patience: Some(PATIENCE), ..config })
 }
 
 fn ask(config: &Config) -> i32 {

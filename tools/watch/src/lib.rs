@@ -132,7 +132,10 @@ fn workdir(options: &WatchOptions) -> Result<std::path::PathBuf, String> {
             }
             Ok(found.workdir)
         }
-        Err(Unfound::NotRunning { workdir, .. }) => Ok(workdir),
+        Err(error @ Unfound::NotRunning { .. }) => {
+            print::foreign_err(format_args!("lacquer watch: {error}\nThe page waits for it.\n"));
+            Ok(CounterReader::workdir_of(name))
+        }
         Err(error) => Err(error.to_string()),
     }
 }

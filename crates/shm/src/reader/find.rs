@@ -70,6 +70,9 @@ impl fmt::Display for Unfound {
         match self {
             Unfound::NotRunning { workdir, others, .. } => {
                 write!(f, "Could not get hold of varnishd, is it running? No server in {}", workdir.display())?;
+                if workdir.is_file() {
+                    write!(f, ", which is no directory")?;
+                }
                 match others.len() {
                     0 if is_proc_hidden() => {
                         write!(f, ". Other users' processes are hidden here: name its directory by -n")
@@ -159,6 +162,7 @@ fn is_running(workdir: &Path) -> Result<bool, Unfound> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return if is_left_behind(workdir) { Ok(false) } else { Err(Unfound::Denied(denied(workdir, &dir))) };
         }
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(false),
         // What isn't an index is reported by whoever reads it.
         Ok(Some(_)) | Err(_) => {}
     }

@@ -220,6 +220,25 @@ def ports(t):
         t.report.check(status == 2 and "that is a path: -T takes an address and a port, -n a server's working directory" in text, f"-T instead of -n: {text!r}")
 
 
+def nobody(t):
+    """No server in the directory: every tool says so at once, and none waits for one."""
+    with directory() as d:
+        (d / "file").write_text("")
+        for n, said in ((d / "none", f"No server in {d}/none"), (d / "file", f"No server in {d}/file, which is no directory")):
+            for line in ("varnishadm ping", "varnishlog -d", "varnishstat -1", "varnishncsa -d", "varnishtop -1", "lacquer status", "lacquer doctor --only server",
+                         "lacquer upgrade", "lacquer explain http://a.test/", "lacquer vcl profile", "lacquer talkers"):
+                tool, *words = line.split()
+                at = 2 if words[:1] == ["vcl"] else 1 if tool == "lacquer" else 0
+                status, text = t.tool(tool, *words[:at], "-n", n, *words[at:])
+                t.report.check(status != 0 and said in text and "..." not in text, f"{line} -n {n}: {status} {text!r}")
+        watch = subprocess.Popen([t.varnishd.with_name("lacquer"), "watch", "-n", d / "none", "-a", "127.0.0.1:0"], stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
+        text = watch.stderr.readline().decode()
+        watch.terminate()
+        watch.communicate(timeout=LIMIT)
+        t.report.check(f"No server in {d}/none" in text, f"lacquer watch says for what it waits: {text!r}")
+
+
 def mistyped(t):
     """Options of every tool, commands, and words of options as they are mistyped."""
     for line, meant in (
@@ -266,7 +285,7 @@ def cookies(t):
         t.report.check("It would be a miss" in text, f"without cookies: {text}")
 
 
-CASES = (wrong_port, own_port, file_of_root, secret_of_root, one_directory, directory_of_another, words, ports, mistyped, taken_port, who_am_i, cookies)
+CASES = (wrong_port, own_port, file_of_root, secret_of_root, one_directory, directory_of_another, words, ports, nobody, mistyped, taken_port, who_am_i, cookies)
 
 
 def main():
