@@ -277,7 +277,8 @@ fn read_vcl(vcl: &VclArg, params: &Params, jail: &Jail, todo: &mut DeferredArgs)
             todo.f_given = true;
             let read = DiskSources::new(&params.vcl_path).load(name);
             todo.vcls.push_back(read.or_else(|(file, e)| {
-                argument(format!("Cannot read -f file '{file}' ({}){}", errno_text(&e), who_reads(&file, &e, jail)))
+                let more = if is_searched(&file, &e) { searched(&file, params) } else { who_reads(&file, &e, jail) };
+                argument(format!("Cannot read -f file '{file}' ({}){more}", errno_text(&e)))
             })?);
         }
         VclArg::Backend(address) => {
@@ -292,6 +293,18 @@ fn read_vcl(vcl: &VclArg, params: &Params, jail: &Jail, todo: &mut DeferredArgs)
         }
     }
     Ok(())
+}
+
+/// True if a file of VCL has a relative name and isn't in any directory of `vcl_path`.
+fn is_searched(file: &str, error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound && !file.starts_with('/') && !file.is_empty()
+}
+
+/// The directories in which a relative name was looked for. The current directory isn't among them.
+fn searched(file: &str, params: &Params) -> String {
+    let here = std::env::current_dir().map(|dir| dir.join(file)).ok().filter(|path| path.is_file());
+    let instead = here.map_or_else(String::new, |path| format!(": say -f {}", path.display()));
+    format!("\n\tIt is looked for in {}{instead}.", params.vcl_path.replace(':', " and "))
 }
 
 /// The user who may not read a file of VCL, and where the file belongs. Empty where permissions aren't the fault.

@@ -76,7 +76,18 @@ fn unreadable((name, error): &(String, io::Error)) -> String {
 
 impl Sources for DiskSources {
     fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
-        self.load(path).map_err(|failure| unreadable(&failure))
+        self.load(path).map_err(|failure| match &failure {
+            (name, error) if error.kind() == io::ErrorKind::NotFound && !name.starts_with('/') => {
+                let dirs: Vec<_> = self.path.iter().map(|dir| dir.to_string_lossy()).collect();
+                let place = if dirs.is_empty() {
+                    String::new()
+                } else {
+                    format!(": it is looked for in {}", dirs.join(" and "))
+                };
+                format!("Cannot read file '{name}' ({}){place}", errno_text(error))
+            }
+            _ => unreadable(&failure),
+        })
     }
 
     fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {

@@ -261,6 +261,20 @@ def mistyped(t):
                            and ("meant" in text) == bool(meant), f"varnishadm {word}: {status} {text!r}")
 
 
+def relative_names(t):
+    """A name without its directory is looked for in vcl_path, and not where the operator is."""
+    with directory() as d:
+        (d / "here.vcl").write_text(VCL)
+        n = ["-F", "-n", d / "n", "-a", "127.0.0.1:0", "-p", f"vcl_path={d}/a:{d}/b"]
+        status, text = run([t.varnishd, *n, "-f", "here.vcl"], cwd=d)
+        t.report.check(status == 2 and f"It is looked for in {d}/a and {d}/b: say -f {d}/here.vcl." in text, f"-f here.vcl: {status} {text!r}")
+        status, text = run([t.varnishd, *n, "-f", "gone.vcl"], cwd=d)
+        t.report.check(status == 2 and text.count(f"It is looked for in {d}/a and {d}/b.\n") == 1, f"-f gone.vcl: {status} {text!r}")
+    with Varnishd(t.varnishd, ["-p", "vcl_path=/nonexistent/a"], vcl=VCL) as v:
+        status, text = t.tool("varnishadm", "-n", v.n, "vcl.load", "x", "here.vcl")
+        t.report.check(status == 1 and "Cannot read file 'here.vcl' (No such file or directory): it is looked for in /nonexistent/a" in text, f"vcl.load: {status} {text!r}")
+
+
 def who_am_i(t):
     """Which server runs is what status, doctor and the CLI say, beside the version that scripts compare."""
     with Varnishd(t.varnishd, vcl=VCL) as v:
@@ -285,7 +299,7 @@ def cookies(t):
         t.report.check("It would be a miss" in text, f"without cookies: {text}")
 
 
-CASES = (wrong_port, own_port, file_of_root, secret_of_root, one_directory, directory_of_another, words, ports, nobody, mistyped, taken_port, who_am_i, cookies)
+CASES = (wrong_port, own_port, file_of_root, secret_of_root, one_directory, directory_of_another, words, ports, nobody, mistyped, relative_names, taken_port, who_am_i, cookies)
 
 
 def main():
