@@ -68,7 +68,7 @@ define optimised
 	@mkdir -p $(BIN)
 	@install -m 755 '$(TARGET)/$(1)/lacquer' $(BIN)/lacquer.new && mv $(BIN)/lacquer.new $(BIN)/lacquer
 	@for p in $(PROGRAMS); do ln -sfn lacquer $(BIN)/$$p; done
-	@$(BIN)/lacquer man -d dist/man
+	@rm -rf dist/man && $(BIN)/lacquer man -d dist/man
 endef
 
 build: cargo
@@ -86,12 +86,13 @@ install:
 
 # With the full build if there is one, else a quick one: it writes the reference.
 book: cargo
+	@rm -rf dist/book dist/reference
 	@program=$$(scripts/program-to-run '$(CARGO)' '$(TARGET)' '$(BIN)') && "$$program" man --markdown dist/reference
 	@$(CARGO) run --quiet -p xtask -- book dist/book --reference dist/reference
 
 # What the program is built from: dist/sbom/sbom.cdx.json, and the licences' texts.
 sbom: cargo
-	@$(CARGO) run --quiet -p xtask -- sbom dist/sbom
+	@rm -rf dist/sbom && $(CARGO) run --quiet -p xtask -- sbom dist/sbom
 
 # The program writes the book's reference, so it is built first.
 papers: dist
