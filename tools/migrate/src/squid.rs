@@ -2,7 +2,7 @@
 //! squid as an accelerator: its ports, its origins (`cache_peer`), acls, access, what it keeps and how long. squid as a proxy for clients of one's
 //! own network has no counterpart here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::migrated::Migrated;
@@ -56,8 +56,16 @@ fn read(path: &str, files: &dyn FileSource, lines: &mut Vec<Line>, depth: usize)
         return Err(format!("{path}: includes nest deeper than 16"));
     }
     let name: Rc<str> = Rc::from(path);
-    for (at, text) in files.read(path)?.lines().enumerate() {
-        let text = text.split(" #").next().unwrap_or_default().trim();
+    let all = files.read(path)?;
+    let mut rest = all.lines().enumerate();
+    while let Some((at, first)) = rest.next() {
+        let mut whole = first.to_owned();
+        while whole.ends_with('\\') {
+            whole.pop();
+            let Some((_, next)) = rest.next() else { break };
+            whole.push_str(next);
+        }
+        let text = whole.trim();
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
@@ -87,28 +95,56 @@ const WANTED: [(&str, usize, &str); 11] = [
     ("https_port", 1, "a port and its options"),
     ("cache_peer", 4, "HOST TYPE HTTP-PORT ICP-PORT"),
     ("cache_peer_domain", 2, "a peer and its domains"),
-    ("cache_peer_access", 3, "a peer, allow or deny, and acls"),
+    ("cache_peer_access", 2, "a peer, allow or deny, and acls"),
     ("acl", 3, "a name, a type and values"),
-    ("http_access", 2, "allow or deny, and acls"),
-    ("cache", 2, "allow or deny, and acls"),
-    ("no_cache", 2, "allow or deny, and acls"),
+    ("http_access", 1, "allow or deny, and acls"),
+    ("cache", 1, "allow or deny, and acls"),
+    ("no_cache", 1, "allow or deny, and acls"),
     ("cache_mem", 1, "a number and its unit"),
     ("maximum_object_size", 1, "a number and its unit"),
 ];
 
+/// A line of a list that squid reads in order: the first whose condition holds decides.
+struct Rule {
+    is_allowed: bool,
+    /// `true` where it always holds.
+    condition: String,
+}
+
+/// The lists that hold for all peers.
+const LISTS: [&str; 4] = ["http_access", "cache", "miss_access", "always_direct"];
+
+/// An origin, and the directors that it may be a part of.
+struct Peer {
+    name: String,
+    text: String,
+    /// squid sends requests to those in turn, before it asks any other.
+    is_in_turn: bool,
+    /// squid asks it after the others.
+    is_default: bool,
+    host: Option<String>,
+}
+
+/// The parts of a configuration that were read so far.
 #[derive(Default)]
 struct Squid {
     /// Each acl's conditions, any of which makes it hold.
     acls: BTreeMap<String, Vec<String>>,
+    /// Acls that can't be translated.
+    unknown: BTreeSet<String>,
     /// Declarations of VCL's acls.
     networks: BTreeMap<String, Vec<String>>,
-    backends: Vec<(String, String)>,
-    peer_rules: Vec<(String, String)>,
-    peer_refusals: BTreeMap<String, Vec<String>>,
-    recv: Vec<String>,
-    response: Vec<String>,
-    has_std: bool,
-    default_site: Option<String>,
+    peers: Vec<Peer>,
+    /// `cache_peer_access`, by the peer's name.
+    peer_rules: BTreeMap<String, Vec<Rule>>,
+    rules: BTreeMap<&'static str, Vec<Rule>>,
+    refresh: Vec<(String, Vec<String>)>,
+    most_bytes: Option<u64>,
+    negative: u64,
+    is_ignoring_reload: bool,
+    /// A directive that can't be translated changes what is kept: then nothing is.
+    is_passing: bool,
+    default_site: Option<(String, bool)>,
 }
 
 impl Squid {
@@ -122,16 +158,31 @@ impl Squid {
             "http_port" | "https_port" => self.port(line, migrated),
             "cache_peer" => self.peer(line, migrated),
             "cache_peer_domain" => {
-                let hosts: Vec<String> = line.rest(2).iter().map(|host| domain(host)).collect();
-                self.peer_rules.push((
-                    vcl::name(line.word(1)),
-                    format!("req.http.Host ~ \"(?i)^({})(:\\d+)?$\"", hosts.join("|")),
-                ));
+                let rules = self.peer_rules.entry(vcl::name(line.word(1))).or_default();
+                for host in line.rest(2) {
+                    let (is_allowed, host) = host.strip_prefix('!').map_or((true, host.as_str()), |host| (false, host));
+                    let condition = format!("req.http.Host ~ \"(?i)^({})(:\\d+)?$\"", domain(host));
+                    rules.push(Rule { is_allowed, condition });
+                }
             }
-            "cache_peer_access" => self.peer_access(line, migrated),
+            "cache_peer_access" => {
+                if let Some(rule) = self.rule(line.word(2), line.rest(3), line, migrated) {
+                    self.peer_rules.entry(vcl::name(line.word(1))).or_default().push(rule);
+                }
+            }
             "acl" => self.acl(line, migrated),
-            "http_access" => self.access(line, migrated),
-            "cache" | "no_cache" => self.cache(line, migrated),
+            "http_access" | "cache" | "no_cache" | "miss_access" | "always_direct" => {
+                let name = if line.word(0) == "no_cache" { "cache" } else { line.word(0) };
+                if let Some(rule) = self.rule(line.word(1), line.rest(2), line, migrated)
+                    && let Some(list) = LISTS.into_iter().find(|list| *list == name)
+                {
+                    self.rules.entry(list).or_default().push(rule);
+                }
+                if name == "always_direct" && line.word(1) == "allow" {
+                    let text = "origins that squid finds by the name in Host aren't asked here: these requests get 503";
+                    migrated.refuse(&line.place, "always_direct", text);
+                }
+            }
             "refresh_pattern" => self.refresh(line, migrated),
             "cache_mem" => push(migrated, "-s", &format!("malloc,{}", size(line.rest(1)))),
             "cache_dir" => {
@@ -143,19 +194,9 @@ impl Squid {
                     "a store is one file with memory in front; what squid has kept is fetched anew",
                 );
             }
-            "maximum_object_size" => {
-                self.has_std = true;
-                let bytes = bytes(line.rest(1));
-                self.response.push(format!(
-                    "if (std.integer(beresp.http.Content-Length, 0) > {bytes}) {{ set beresp.uncacheable = true; }}"
-                ));
-            }
+            "maximum_object_size" => self.most_bytes = Some(bytes(line.rest(1))),
             "visible_hostname" | "unique_hostname" => push(migrated, "-i", line.word(1)),
-            "negative_ttl" => migrated.note(
-                &line.place,
-                "negative_ttl",
-                format!("the parameter negative_ttl: -p 'negative_ttl=404:{}s'", bytes(line.rest(1))),
-            ),
+            "negative_ttl" => self.negative = seconds(line.rest(1)),
             "connect_timeout" => migrated.note(&line.place, "connect_timeout", "the parameter connect_timeout"),
             "read_timeout" => migrated.note(
                 &line.place,
@@ -172,10 +213,11 @@ impl Squid {
                 line.word(0),
                 "varnishncsa writes it; `varnishncsa -F FORMAT` has Apache's letters",
             ),
+            // A request to an accelerator never goes past its peers.
             "never_direct"
-            | "always_direct"
             | "hierarchy_stoplist"
             | "coredump_dir"
+            | "minimum_expiry_time"
             | "pid_filename"
             | "cache_log"
             | "cache_store_log"
@@ -203,7 +245,19 @@ impl Squid {
             | "max_filedescriptors"
             | "pipeline_prefetch" => {}
             "url_rewrite_program" | "redirect_program" => {
-                migrated.refuse(&line.place, line.word(0), "rewrite in vcl_recv: set req.url = regsub(...)")
+                self.passed(line, "rewrite in vcl_recv: set req.url = regsub(...)", migrated);
+            }
+            "store_miss"
+            | "send_hit"
+            | "store_id_program"
+            | "store_id_access"
+            | "http_reply_access"
+            | "icap_enable"
+            | "adaptation_access"
+            | "ecap_enable"
+            | "collapsed_forwarding_access"
+            | "url_rewrite_access" => {
+                self.passed(line, "write it in vcl_recv and vcl_backend_response", migrated);
             }
             "auth_param" | "external_acl_type" => {
                 migrated.refuse(&line.place, line.word(0), "`import basicauth;` or `import jwt;`, or ask the origin")
@@ -218,7 +272,7 @@ impl Squid {
             | "header_replace"
             | "reply_header_add"
             | "request_header_add" => {
-                migrated.refuse(&line.place, line.word(0), "set and unset fields in vcl_backend_fetch and vcl_deliver");
+                self.passed(line, "set and unset fields in vcl_backend_fetch and vcl_deliver", migrated);
             }
             "delay_pools" | "delay_class" | "delay_access" | "delay_parameters" => {
                 migrated.refuse(&line.place, line.word(0), "responses are sent as fast as clients read them")
@@ -238,8 +292,9 @@ impl Squid {
             return;
         }
         if let Some(site) = line.option("defaultsite=") {
-            self.default_site = Some(site.to_owned());
+            self.default_site = Some((site.to_owned(), line.has("no-vhost")));
         }
+        self.is_ignoring_reload |= line.has("ignore-cc");
         if line.word(0) == "http_port" {
             return push(migrated, "-a", &address);
         }
@@ -273,30 +328,70 @@ impl Squid {
         if let Some(most) = line.option("max-conn=") {
             lines.push(format!(".max_connections = {most};"));
         }
-        if let Some(host) = line.option("forceddomain=") {
-            lines.push(format!(".host_header = \"{host}\";"));
-            migrated.note(
-                &line.place,
-                "cache_peer",
-                "forceddomain: Host is what the client sent unless vcl_backend_fetch sets bereq.http.Host",
-            );
+        if line.has("sourcehash") || line.has("userhash") || line.has("carp") || line.has("weighted-round-robin") {
+            let text = "`import directors;` chooses among backends: here the first one that may be asked is taken";
+            migrated.note(&line.place, "cache_peer", text);
         }
-        if line.has("round-robin") || line.has("sourcehash") || line.has("userhash") || line.has("carp") {
-            migrated.note(
-                &line.place,
-                "cache_peer",
-                "`import directors;` chooses among backends: here the first one that fits is taken",
-            );
-        }
-        self.backends.push((name.clone(), format!("\nbackend {name} {{\n{}}}\n", vcl::indented(&lines, 1))));
+        self.peers.push(Peer {
+            text: format!("\nbackend {name} {{\n{}}}\n", vcl::indented(&lines, 1)),
+            name,
+            is_in_turn: line.has("round-robin"),
+            is_default: line.has("default"),
+            host: line.option("forceddomain=").map(str::to_owned),
+        });
     }
 
-    fn peer_access(&mut self, line: &Line, migrated: &mut Migrated) {
-        let name = vcl::name(line.word(1));
-        let Some(condition) = self.condition(line.rest(3), line, migrated) else { return };
-        match line.word(2) {
-            "allow" => self.peer_rules.push((name, condition)),
-            _ => self.peer_refusals.entry(name).or_default().push(condition),
+    /// Refuses a directive that changes what is kept, or what is sent of it.
+    fn passed(&mut self, line: &Line, text: &str, migrated: &mut Migrated) {
+        self.is_passing = true;
+        migrated.refuse(&line.place, line.word(0), format!("{text}; until then all requests are passed"));
+    }
+
+    /// A line of a list: `allow` or `deny`, and acls that must all hold. An acl that isn't known allows nothing, and keeps nothing from being
+    /// denied; a line that allows nothing is None.
+    fn rule(&mut self, word: &str, names: &[String], line: &Line, migrated: &mut Migrated) -> Option<Rule> {
+        let is_allowed = match word {
+            "allow" => true,
+            "deny" => false,
+            _ => {
+                self.passed(line, "`allow` or `deny` is wanted", migrated);
+                return None;
+            }
+        };
+        let mut all = Vec::new();
+        for name in names {
+            let (is_not, name) = name.strip_prefix('!').map_or((false, name.as_str()), |name| (true, name));
+            let Some(any) = self.known(name) else {
+                let done = if is_allowed { "nothing is allowed by this line" } else { "the line denies without it" };
+                migrated.refuse(&line.place, line.word(0), format!("acl {name} can't be translated: {done}"));
+                if is_allowed {
+                    return None;
+                }
+                continue;
+            };
+            all.push(if is_not { not(&any) } else { any });
+        }
+        let condition = all.into_iter().fold("true".to_owned(), |whole, one| and(&whole, &one));
+        Some(Rule { is_allowed, condition })
+    }
+
+    /// The condition of an acl.
+    fn known(&self, name: &str) -> Option<String> {
+        if self.unknown.contains(name) {
+            return None;
+        }
+        let own = match name {
+            "all" => "true",
+            "localhost" => "client.ip == \"127.0.0.1\" || client.ip == \"::1\"",
+            "manager" => "req.url ~ \"^/squid-internal-mgr/\"",
+            "to_localhost" => "req.http.Host ~ \"(?i)^(localhost|127\\.[0-9.]+|0\\.0\\.0\\.0|\\[::1?\\])(:\\d+)?$\"",
+            "to_linklocal" => "req.http.Host ~ \"(?i)^(169\\.254\\.[0-9.]+|\\[fe80:[^]]*\\])(:\\d+)?$\"",
+            "CONNECT" => "req.method == \"CONNECT\"",
+            _ => "",
+        };
+        match self.acls.get(name) {
+            Some(any) => Some(any.iter().fold("false".to_owned(), |whole, one| or(&whole, one))),
+            None => Some(own.to_owned()).filter(|own| !own.is_empty()),
         }
     }
 
@@ -306,6 +401,7 @@ impl Squid {
         let values: Vec<&str> = line.rest(3).iter().map(String::as_str).filter(|w| *w != "-i").collect();
         if values.iter().any(|value| value.starts_with('"')) {
             migrated.refuse(&line.place, "acl", "values in a file of their own: write them into the line");
+            self.unknown.insert(name);
             return;
         }
         let flag = if is_ignoring_case { "(?i)" } else { "" };
@@ -324,91 +420,46 @@ impl Squid {
             }
             "dstdom_regex" => any("req.http.Host", &texts),
             "urlpath_regex" => any("req.url", &texts),
-            "url_regex" => any("\"http://\" + req.http.Host + req.url", &texts),
+            "url_regex" => any(URL, &texts),
+            "any-of" | "all-of" => {
+                let all: Option<Vec<String>> = values
+                    .iter()
+                    .map(|value| match value.strip_prefix('!') {
+                        Some(inner) => self.known(inner).map(|one| not(&one)),
+                        None => self.known(value),
+                    })
+                    .collect();
+                match (all, kind) {
+                    (Some(all), "all-of") => all.iter().fold("true".to_owned(), |whole, one| and(&whole, one)),
+                    (Some(all), _) => all.iter().fold("false".to_owned(), |whole, one| or(&whole, one)),
+                    (None, _) => {
+                        migrated.refuse(&line.place, "acl", "one of its acls can't be translated");
+                        self.unknown.insert(name);
+                        return;
+                    }
+                }
+            }
+            "req_header" if !values.is_empty() && is_header(values[0]) => {
+                any(&format!("req.http.{}", values[0]), &texts[1..])
+            }
+            "port" => ports("std.integer(regsub(req.http.Host, \"^.*?(:(\\d+))?$\", \"\\2\"), 80)", &values),
+            "myport" | "localport" => ports("std.port(local.ip)", &values),
             "method" => values.iter().map(|v| format!("req.method == \"{v}\"")).collect::<Vec<_>>().join(" || "),
             "browser" => any("req.http.User-Agent", &texts),
             "referer_regex" => any("req.http.Referer", &texts),
-            "port" | "myport" | "localport" => {
-                self.has_std = true;
-                let ports = values.iter().map(|v| match v.split_once('-') {
-                    Some((low, high)) => format!("(std.port(local.ip) >= {low} && std.port(local.ip) <= {high})"),
-                    None => format!("std.port(local.ip) == {v}"),
-                });
-                ports.collect::<Vec<_>>().join(" || ")
-            }
             _ => {
                 migrated.refuse(
                     &line.place,
                     "acl",
-                    format!("kind {kind} has no counterpart: rules that name {name} are left out"),
+                    format!("kind {kind} has no counterpart: lines that name {name} allow nothing by it"),
                 );
+                self.unknown.insert(name);
                 return;
             }
         };
         let known = self.acls.entry(name).or_default();
         if !known.contains(&condition) {
             known.push(condition);
-        }
-    }
-
-    /// All of these acls at once; None, and said so, where one of them isn't known.
-    fn condition(&self, names: &[String], line: &Line, migrated: &mut Migrated) -> Option<String> {
-        let mut all = Vec::new();
-        for name in names {
-            let (is_not, name) = name.strip_prefix('!').map_or((false, name.as_str()), |name| (true, name));
-            let any = match (name, self.acls.get(name)) {
-                (_, Some(any)) => any.join(" || "),
-                ("all", None) => "true".to_owned(),
-                ("localhost", None) => "client.ip == \"127.0.0.1\" || client.ip == \"::1\"".to_owned(),
-                _ => {
-                    migrated.refuse(
-                        &line.place,
-                        line.word(0),
-                        format!("acl {name} isn't known here: the line is left out"),
-                    );
-                    return None;
-                }
-            };
-            all.push(match (is_not, any.as_str()) {
-                (false, "true") => continue,
-                (true, _) => format!("!({any})"),
-                (false, _) if any.contains(" || ") => format!("({any})"),
-                (false, _) => any,
-            });
-        }
-        Some(if all.is_empty() { "true".to_owned() } else { all.join(" && ") })
-    }
-
-    fn access(&mut self, line: &Line, migrated: &mut Migrated) {
-        // squid's own safety for a proxy, in every file that it comes with.
-        if line
-            .rest(2)
-            .iter()
-            .any(|w| ["manager", "CONNECT", "!Safe_ports", "to_localhost", "to_linklocal"].contains(&w.as_str()))
-        {
-            return;
-        }
-        let Some(condition) = self.condition(line.rest(2), line, migrated) else { return };
-        let is_allowed = line.word(1) == "allow";
-        // Rules are asked in order: the first that holds decides.
-        let answer = if is_allowed { "set req.http.X-Squid-Allowed = \"1\";" } else { "return (synth(403));" };
-        self.recv.push(match condition.as_str() {
-            "true" => format!("if (!req.http.X-Squid-Allowed) {{ {answer} }}"),
-            _ => format!("if (!req.http.X-Squid-Allowed && {}) {{ {answer} }}", bracketed(&condition)),
-        });
-    }
-
-    fn cache(&mut self, line: &Line, migrated: &mut Migrated) {
-        let Some(condition) = self.condition(line.rest(2), line, migrated) else { return };
-        match (line.word(1), condition.as_str()) {
-            ("deny", "true") => self.recv.push("return (pass);".to_owned()),
-            ("deny", _) => self.recv.push(format!("if ({condition}) {{ return (pass); }}")),
-            (_, "true") => {}
-            _ => migrated.refuse(
-                &line.place,
-                line.word(0),
-                "`allow` with conditions: write which requests are passed instead",
-            ),
         }
     }
 
@@ -433,99 +484,282 @@ impl Squid {
         if regex.contains("^ftp:") || regex.contains("^gopher:") {
             return;
         }
-        self.has_std = true;
         let flag = if is_ignoring_case { "(?i)" } else { "" };
-        let condition = match *regex {
-            "." => String::new(),
-            regex => format!("\"http://\" + bereq.http.Host + bereq.url ~ \"{flag}{regex}\""),
+        let Some(regex) = vcl::string(&format!("{flag}{regex}")) else {
+            return migrated.refuse(&line.place, "refresh_pattern", "the regex can't be written in VCL");
         };
-        let share = percent / 100.0;
-        let lines = vec![
-            format!("set beresp.ttl = {}s;", least * 60.0),
-            format!(
-                "if (beresp.http.Last-Modified && (now - std.time(beresp.http.Last-Modified, now)) * {share:?} > beresp.ttl) {{"
-            ),
-            format!("\tset beresp.ttl = (now - std.time(beresp.http.Last-Modified, now)) * {share:?};"),
-            "}".to_owned(),
-            format!("if (beresp.ttl > {0}s) {{ set beresp.ttl = {0}s; }}", most * 60.0),
-        ];
-        self.response.push(format!("# refresh_pattern, {}", line.place));
-        self.response.push(match condition.is_empty() {
-            true => "if (!beresp.http.Cache-Control && !beresp.http.Expires && !beresp.http.X-Refreshed) {".to_owned(),
-            false => format!(
-                "if (!beresp.http.Cache-Control && !beresp.http.Expires && !beresp.http.X-Refreshed && {condition}) {{"
-            ),
-        });
-        self.response.push("\tset beresp.http.X-Refreshed = \"1\";".to_owned());
-        self.response.extend(lines.into_iter().map(|line| format!("\t{line}")));
-        self.response.push("}".to_owned());
+        let condition = match regex.as_str() {
+            "\".\"" | "\"(?i).\"" => String::new(),
+            regex => format!("{} ~ {regex}", URL.replace("req.", "bereq.")),
+        };
+        self.refresh.push((condition, lifetime(least * 60.0, percent / 100.0, most * 60.0)));
     }
 
-    fn finish(mut self, migrated: &mut Migrated) {
+    /// The order in which squid asks peers: those in turn, then the others, then the default ones. Each with the condition under which it may.
+    fn choice(&self, init: &mut Vec<String>) -> Vec<(String, Vec<String>)> {
+        let allowed = |peer: &Peer| first_match(self.peer_rules.get(&peer.name).map_or(&[][..], Vec::as_slice), true);
+        let mut out: Vec<(String, Vec<String>)> = Vec::new();
+        let mut turns: Vec<(String, Vec<&str>)> = Vec::new();
+        for peer in self.peers.iter().filter(|peer| peer.is_in_turn) {
+            let condition = allowed(peer);
+            match turns.iter_mut().find(|(known, _)| *known == condition) {
+                Some((_, names)) => names.push(&peer.name),
+                None => turns.push((condition, vec![&peer.name])),
+            }
+        }
+        for (number, (condition, names)) in turns.into_iter().enumerate() {
+            let hint = match &names[..] {
+                [only] => (*only).to_owned(),
+                several => {
+                    let director = format!("peers_{}", number + 1);
+                    init.push(format!("new {director} = directors.round_robin();"));
+                    init.extend(several.iter().map(|name| format!("{director}.add_backend({name});")));
+                    format!("{director}.backend()")
+                }
+            };
+            out.push((condition, vec![format!("set req.backend_hint = {hint};")]));
+        }
+        for is_default in [false, true] {
+            let rest = self.peers.iter().filter(|peer| !peer.is_in_turn && peer.is_default == is_default);
+            out.extend(rest.map(|peer| (allowed(peer), vec![format!("set req.backend_hint = {};", peer.name)])));
+        }
+        out.retain(|(condition, _)| condition != "false");
+        out.push(("true".to_owned(), vec!["return (synth(502));".to_owned()]));
+        let end = out.iter().position(|(condition, _)| condition == "true").unwrap_or_default();
+        out.truncate(end + 1);
+        if let Some((condition, _)) = out.last_mut() {
+            condition.clear();
+        }
+        out
+    }
+
+    /// A list as branches, with the rule that squid adds: the opposite of the last one; `none` where there is no line at all.
+    fn list(&self, name: &str, none: bool, denied: &str) -> Vec<String> {
+        let rules = self.rules.get(name).map_or(&[][..], Vec::as_slice);
+        let lines = |is_allowed: bool| if is_allowed { Vec::new() } else { vec![denied.to_owned()] };
+        let mut branches: Vec<(String, Vec<String>)> = Vec::new();
+        for rule in rules {
+            let is_all = rule.condition == "true";
+            branches.push((if is_all { String::new() } else { rule.condition.clone() }, lines(rule.is_allowed)));
+            if is_all {
+                return vcl::chain(branches);
+            }
+        }
+        branches.push((String::new(), lines(rules.last().map_or(none, |rule| !rule.is_allowed))));
+        vcl::chain(branches)
+    }
+
+    fn finish(self, migrated: &mut Migrated) {
         let mut recv = Vec::new();
-        if let Some(site) = &self.default_site {
-            recv.push(format!("if (!req.http.Host) {{ set req.http.Host = \"{site}\"; }}"));
+        match &self.default_site {
+            Some((site, true)) => recv.push(format!("set req.http.Host = \"{site}\";")),
+            Some((site, false)) => recv.push(format!("if (!req.http.Host) {{ set req.http.Host = \"{site}\"; }}")),
+            None => {}
         }
-        if self.recv.iter().any(|line| line.contains("X-Squid-Allowed")) {
-            recv.push("unset req.http.X-Squid-Allowed;".to_owned());
+        recv.push(
+            "# Each list in order: the first line that holds decides, then the opposite of the last one.".to_owned(),
+        );
+        recv.extend(self.list("http_access", false, "return (synth(403));"));
+        let direct = first_match(self.rules.get("always_direct").map_or(&[][..], Vec::as_slice), false);
+        if direct != "false" {
+            recv.extend(vcl::chain(vec![(
+                if direct == "true" { String::new() } else { direct },
+                vec!["return (synth(503));".to_owned()],
+            )]));
         }
-        let mut access = Vec::new();
-        let mut passes = Vec::new();
-        for line in self.recv.drain(..) {
-            if line.contains("X-Squid-Allowed") { access.push(line) } else { passes.push(line) }
+        let mut init = Vec::new();
+        recv.extend(vcl::chain(self.choice(&mut init)));
+        if self.is_passing {
+            recv.push("return (pass);".to_owned());
+        } else {
+            recv.push(
+                "if (req.method != \"GET\" && req.method != \"HEAD\" || req.http.Authorization) { return (pass); }"
+                    .to_owned(),
+            );
+            recv.extend(self.list("cache", true, "return (pass);"));
+            if !self.is_ignoring_reload {
+                recv.push("if (req.http.Cache-Control ~ \"(?i)no-cache|no-store|max-age=0\" || req.http.Pragma ~ \"(?i)no-cache\") { set req.hash_always_miss = true; }".to_owned());
+            }
+            recv.push("return (hash);".to_owned());
         }
-        if !access.is_empty() {
-            access.push("unset req.http.X-Squid-Allowed;".to_owned());
+        let mut text = "vcl 4.1;\n\nimport std;\n".to_owned();
+        if !init.is_empty() {
+            text.push_str("import directors;\n");
         }
-        recv.extend(access);
-        let branches = self.peer_rules.iter().filter(|(name, _)| self.backends.iter().any(|(known, _)| known == name));
-        let branches: Vec<(String, Vec<String>)> = branches
-            .map(|(name, condition)| {
-                let refusals = self
-                    .peer_refusals
-                    .get(name)
-                    .map(|all| all.iter().map(|c| format!(" && !({c})")).collect::<String>());
-                let whole = format!("{}{}", bracketed(condition), refusals.unwrap_or_default());
-                let whole = if whole == "true" { String::new() } else { whole };
-                (whole, vec![format!("set req.backend_hint = {name};")])
-            })
-            .collect();
-        recv.extend(vcl::chain(branches));
-        recv.extend(passes);
-        let mut text = "vcl 4.1;\n".to_owned();
-        if self.has_std {
-            text.push_str("\nimport std;\n");
-        }
-        self.backends.iter().for_each(|(_, backend)| text.push_str(backend));
-        if self.backends.is_empty() {
+        // A peer that no request may go to is an error in VCL.
+        let chosen: String = recv.iter().chain(&init).cloned().collect();
+        let used = |peer: &&Peer| {
+            [format!("= {};", peer.name), format!("({});", peer.name)].iter().any(|end| chosen.contains(end.as_str()))
+        };
+        self.peers.iter().filter(used).for_each(|peer| text.push_str(&peer.text));
+        if !self.peers.iter().any(|peer| used(&peer)) {
             text.push_str("\nbackend default none;\n");
         }
-        let response = vcl::sub("vcl_backend_response", &self.response);
+        text.push_str(&vcl::sub("vcl_init", &init));
+        let missed = match self.rules.contains_key("miss_access") {
+            true => self.list("miss_access", true, "return (synth(403));"),
+            false => Vec::new(),
+        };
         // An acl that no rule names is an error in VCL.
         let is_named = |name: &str| {
             let test = format!("client.ip ~ {name}");
-            let names = |text: &str| {
-                text.match_indices(&test).any(|(at, _)| {
-                    !text[at + test.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+            recv.iter().chain(&missed).any(|line| {
+                line.match_indices(&test).any(|(at, _)| {
+                    !line[at + test.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-')
                 })
-            };
-            recv.iter().any(|line| names(line)) || names(&response)
+            })
         };
         for (name, networks) in self.networks.iter().filter(|(name, _)| is_named(name)) {
             let lines: Vec<String> = networks.iter().map(|network| format!("{network};")).collect();
             text.push_str(&format!("\nacl {name} {{\n{}}}\n", vcl::indented(&lines, 1)));
         }
         text.push_str(&vcl::sub("vcl_recv", &recv));
-        if self.response.iter().any(|line| line.contains("X-Refreshed")) {
-            // The first pattern that fits is the one that counts.
-            self.response.push("unset beresp.http.X-Refreshed;".to_owned());
+        text.push_str(&vcl::sub("vcl_miss", &missed));
+        text.push_str(&vcl::sub("vcl_pass", &missed));
+        let hosts = self.peers.iter().filter(used).filter_map(|peer| {
+            let host = peer.host.as_ref()?;
+            Some(format!("if (bereq.backend == {}) {{ set bereq.http.Host = \"{host}\"; }}", peer.name))
+        });
+        let mut fetch: Vec<String> = hosts.collect();
+        let mut response =
+            if self.is_passing { String::new() } else { vcl::sub("vcl_backend_response", &self.response()) };
+        let url = URL.replace("req.", "bereq.");
+        if !fetch.is_empty() && response.contains(&url) {
+            // The URL is the one that came in, also where the peer gets another Host.
+            text = text.replacen("import std;\n", "import std;\nimport cookie;\n", 1);
+            fetch.insert(0, format!("cookie.set(\"url\", {url});"));
+            response = response.replace(&url, "cookie.get(\"url\")");
         }
-        text.push_str(&vcl::sub("vcl_backend_response", &self.response));
+        text.push_str(&vcl::sub("vcl_backend_fetch", &fetch));
+        text.push_str(&response);
+        if !self.is_passing {
+            text.push_str(
+                "\n# squid keeps responses with Set-Cookie, and sends the cookie to the first client alone.\n",
+            );
+            text.push_str("sub vcl_deliver {\n\tif (obj.hits > 0) { unset resp.http.Set-Cookie; }\n}\n");
+        }
         migrated.vcl = text;
         if !migrated.tls.is_empty() {
             push(migrated, "-p", "x_forwarded_proto=on");
         }
     }
+
+    /// The lifetime of a response: what it says itself, else the first refresh_pattern that fits, else squid's own.
+    fn response(&self) -> Vec<String> {
+        let mut refresh = self.refresh.clone();
+        if refresh.iter().all(|(condition, _)| !condition.is_empty()) {
+            refresh.push((String::new(), lifetime(0.0, 0.2, 259_200.0)));
+        }
+        let end = refresh.iter().position(|(condition, _)| condition.is_empty()).unwrap_or_default();
+        refresh.truncate(end + 1);
+        let good = any_status(&[200, 203, 300, 301, 308, 410]);
+        let explicit = "beresp.http.Cache-Control ~ \"(?i)(max-age|s-maxage)=\" || beresp.http.Expires";
+        let mut lines = vec![
+            "set beresp.grace = 0s;".to_owned(),
+            "if (beresp.http.Cache-Control) { std.collect(beresp.http.Cache-Control); }".to_owned(),
+            "if (beresp.http.Cache-Control ~ \"(?i)no-store|private|no-cache\" || beresp.http.Vary ~ \"\\*\") {"
+                .to_owned(),
+            "\tset beresp.ttl = 0s;".to_owned(),
+            format!("}} else if ({good}) {{"),
+            format!("\tif (!({explicit})) {{"),
+        ];
+        lines.extend(vcl::chain(refresh).into_iter().map(|line| format!("\t\t{line}")));
+        lines.push("\t}".to_owned());
+        lines.push(format!("}} else if ({} && ({explicit})) {{", any_status(&[302, 303, 307])));
+        lines.push("\t# As long as it says itself.".to_owned());
+        lines.push("} else {".to_owned());
+        lines.push(format!("\tset beresp.ttl = {}s;", self.negative));
+        lines.push("}".to_owned());
+        let bytes = self.most_bytes.map(|most| format!(" || std.integer(beresp.http.Content-Length, 0) > {most}"));
+        lines.push(format!("if (beresp.ttl <= 0s{}) {{", bytes.unwrap_or_default()));
+        lines.extend(
+            ["\tset beresp.ttl = 120s;", "\tset beresp.uncacheable = true;", "}", "return (deliver);"]
+                .map(str::to_owned),
+        );
+        lines
+    }
+}
+
+/// The URL as squid's regexes see it.
+const URL: &str = "\"http://\" + req.http.Host + req.url";
+
+/// Minimum, share of the age, maximum: the share where the response says when it was changed, else the minimum. Seconds.
+fn lifetime(least: f64, share: f64, most: f64) -> Vec<String> {
+    vec![
+        format!("set beresp.ttl = {least}s;"),
+        "if (beresp.http.Last-Modified) {".to_owned(),
+        format!("\tset beresp.ttl = (now - std.time(beresp.http.Last-Modified, now)) * {share:?};"),
+        "}".to_owned(),
+        format!("if (beresp.ttl > {most}s) {{ set beresp.ttl = {most}s; }}"),
+    ]
+}
+
+fn any_status(all: &[u16]) -> String {
+    let any: Vec<String> = all.iter().map(|status| format!("beresp.status == {status}")).collect();
+    format!("({})", any.join(" || "))
+}
+
+/// The condition under which a list allows: its rules in order, then the opposite of the last one; `none` for an empty list.
+fn first_match(rules: &[Rule], none: bool) -> String {
+    let rest = rules.last().map_or(none, |rule| !rule.is_allowed).to_string();
+    rules.iter().rev().fold(rest, |rest, rule| match rule.is_allowed {
+        true => or(&rule.condition, &rest),
+        false => and(&not(&rule.condition), &rest),
+    })
+}
+
+fn not(condition: &str) -> String {
+    match condition {
+        "true" => "false".to_owned(),
+        "false" => "true".to_owned(),
+        other => format!("!({other})"),
+    }
+}
+
+fn and(one: &str, other: &str) -> String {
+    match (one, other) {
+        ("false", _) | (_, "false") => "false".to_owned(),
+        ("true", rest) | (rest, "true") => rest.to_owned(),
+        _ => format!("{} && {}", bracketed(one), bracketed(other)),
+    }
+}
+
+fn or(one: &str, other: &str) -> String {
+    match (one, other) {
+        ("true", _) | (_, "true") => "true".to_owned(),
+        ("false", rest) | (rest, "false") => rest.to_owned(),
+        _ if one == other => one.to_owned(),
+        _ => format!("{one} || {other}"),
+    }
+}
+
+/// Ports, or ranges of them.
+fn ports(of: &str, values: &[&str]) -> String {
+    let one = |value: &&str| {
+        let numbers = value.split_once('-').unwrap_or((*value, *value));
+        match (numbers.0.parse::<u16>(), numbers.1.parse::<u16>()) {
+            (Ok(low), Ok(high)) if low == high => format!("{of} == {low}"),
+            (Ok(low), Ok(high)) => format!("({of} >= {low} && {of} <= {high})"),
+            _ => "false".to_owned(),
+        }
+    };
+    values.iter().map(one).fold("false".to_owned(), |whole, one| or(&whole, &one))
+}
+
+fn is_header(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_')
+}
+
+/// `5 minutes` in seconds.
+fn seconds(words: &[String]) -> u64 {
+    let number: u64 = words.first().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let unit = match words.get(1).map_or('s', |unit| unit.chars().next().unwrap_or('s')) {
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => 1,
+    };
+    number.saturating_mul(unit)
 }
 
 fn bracketed(condition: &str) -> String {
@@ -619,13 +853,42 @@ mod tests {
         for wanted in [
             "backend app {\n\t.host = \"10.0.0.1\";\n\t.port = \"8080\";\n}",
             "if (!req.http.Host) { set req.http.Host = \"www.a.org\"; }",
-            "if (!req.http.X-Squid-Allowed && req.http.Host ~ \"(?i)^((.+\\.)?a\\.org)(:\\d+)?$\") { set req.http.X-Squid-Allowed = \"1\"; }",
-            "if (!req.http.X-Squid-Allowed) { return (synth(403)); }",
+            "if (req.http.Host ~ \"(?i)^((.+\\.)?a\\.org)(:\\d+)?$\") {\n\t} else {\n\t\treturn (synth(403));\n\t}",
             "set req.backend_hint = app;",
         ] {
             assert!(migrated.vcl.contains(wanted), "{wanted}:\n{}", migrated.vcl);
         }
         assert_eq!(migrated.notes, []);
+    }
+
+    /// squid: "the default is the opposite of the last line in the list".
+    #[test]
+    fn the_first_match_decides() {
+        let rule = |word: &str, condition: &str| Rule { is_allowed: word == "allow", condition: condition.to_owned() };
+        for (rules, expect) in [
+            (vec![], "true"),
+            (vec![rule("allow", "a"), rule("deny", "true")], "a"),
+            (vec![rule("allow", "a")], "a"),
+            (vec![rule("deny", "b")], "!(b)"),
+            (vec![rule("deny", "b"), rule("allow", "true")], "!(b)"),
+            (vec![rule("allow", "a"), rule("deny", "b"), rule("allow", "c")], "a || !(b) && c"),
+            (vec![rule("deny", "true"), rule("allow", "a")], "false"),
+        ] {
+            assert_eq!(first_match(&rules, true), expect);
+        }
+    }
+
+    #[test]
+    fn an_acl_that_is_not_known_allows_nothing() {
+        let migrated = of(
+            "acl t time 9:00-17:00\nacl a dstdomain a.org\nhttp_access deny a t\nhttp_access allow t\nhttp_access allow a\nhttp_port 80 accel\n",
+        );
+        let host = "req.http.Host ~ \"(?i)^(a\\.org)(:\\d+)?$\"";
+        let wanted = format!(
+            "if ({host}) {{\n\t\treturn (synth(403));\n\t}} else if ({host}) {{\n\t}} else {{\n\t\treturn (synth(403));"
+        );
+        assert!(migrated.vcl.contains(&wanted), "{}", migrated.vcl);
+        assert_eq!(migrated.notes.iter().filter(|note| note.to_string().contains(": refused: ")).count(), 3);
     }
 
     #[test]
@@ -639,13 +902,7 @@ mod tests {
     #[test]
     fn refresh_patterns_are_minutes_and_shares() {
         let migrated = of("refresh_pattern -i \\.png$ 10 20% 60\nrefresh_pattern . 0 20% 4320\n");
-        for wanted in [
-            "~ \"(?i)\\.png$\"",
-            "set beresp.ttl = 600s;",
-            "* 0.2",
-            "set beresp.ttl = 3600s;",
-            "unset beresp.http.X-Refreshed;",
-        ] {
+        for wanted in ["~ \"(?i)\\.png$\"", "set beresp.ttl = 600s;", "* 0.2", "set beresp.ttl = 3600s;"] {
             assert!(migrated.vcl.contains(wanted), "{wanted}:\n{}", migrated.vcl);
         }
     }
@@ -673,6 +930,6 @@ mod tests {
              http_port 80 accel vhost # not 3128\ncache_peer 10.0.0.1 parent 8080 0 originserver\nhttp_access allow localnet\nhttp_access deny all\n");
         assert_eq!(migrated.notes, []);
         assert!(migrated.vcl.contains("\t\"0.128.0.0\"/9;\n\t\"169.254.0.0\"/16;\n}"), "{}", migrated.vcl);
-        assert!(!migrated.vcl.contains('#') && !migrated.vcl.contains("nobody"), "{}", migrated.vcl);
+        assert!(!migrated.vcl.contains("RFC") && !migrated.vcl.contains("nobody"), "{}", migrated.vcl);
     }
 }
