@@ -32,57 +32,323 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
         return Err(format!("{file}: there is no directive in it"));
     }
     listens(&lines, &mut migrated);
-    let mut stale = 0.0;
-    let mut ttl = None;
+    let mut cache = Cache::default();
+    let mut sections = Sections::new(&lines);
     for line in &lines {
         let word = |i: usize| line.words.get(i).map_or("", String::as_str);
         let name = word(0).to_ascii_lowercase();
+        if sections.take(&name, line) {
+            continue;
+        }
         match name.as_str() {
-            "cachedefaultexpire" => ttl = word(1).parse::<f64>().ok(),
-            "cachestaleonerror" => stale = if word(1).eq_ignore_ascii_case("on") { 3600.0 } else { stale },
+            "cacheenable" | "cachedisable" | "cachedefaultexpire" | "cachemaxexpire" | "cacheminexpire"
+            | "cachestaleonerror" | "cacheignoreheaders" => cache.take(&name, line, &sections, &mut migrated),
             "cacheroot" => storage(line, &mut migrated),
-            "cachedisable" => migrated.note(&line.place, word(0), format!("what begins with {} is passed", word(1))),
-            "cacheenable" => migrated.note(
-                &line.place,
-                word(0),
-                "the cache in front keeps what may be kept, of all paths: mod_cache can go",
-            ),
             "sslcertificatefile" | "sslcertificatekeyfile" => {}
+            "requestheader" | "header" if sections.is_cached(&lines) => {
+                migrated.note(
+                    &line.place,
+                    word(0),
+                    "Apache goes on doing this, for what reaches it: hits and VCL see the client's own headers",
+                );
+            }
             _ => known(&name, line, &mut migrated),
         }
     }
     certificates(&lines, &mut migrated);
-    let disabled: Vec<String> = lines
-        .iter()
-        .filter(|line| line.words[0].eq_ignore_ascii_case("cachedisable"))
-        .filter_map(|line| line.words.get(1).map(|path| vcl::literal(path)))
-        .collect();
-    migrated.vcl = program(origin, &disabled, ttl, stale);
+    migrated.vcl = cache.program(origin);
     Ok(migrated)
 }
 
-/// The whole program: Apache is the one backend, and knows its sites by Host.
-fn program((host, port): (&str, &str), disabled: &[String], ttl: Option<f64>, stale: f64) -> String {
-    let mut recv = Vec::new();
-    if !disabled.is_empty() {
-        recv.push(format!("if (req.url ~ \"^({})\") {{ return (pass); }}", disabled.join("|")));
-    }
-    let mut response = Vec::new();
-    if let Some(seconds) = ttl {
-        response.push(format!(
-            "if (!beresp.http.Cache-Control && !beresp.http.Expires && beresp.ttl > 0s) {{ set beresp.ttl = {seconds}s; }}"
-        ));
-    }
-    if stale > 0.0 {
-        response.push(format!("set beresp.grace = {stale}s;"));
-        response.push("if (bereq.is_bgfetch && beresp.status >= 500) { return (abandon); }".to_owned());
-    }
-    format!(
-        "vcl 4.1;\n\n# Apache, with all its sites: it tells them apart by Host, which it gets as the client sent it.\nbackend apache {{\n\t.host = \"{host}\";\n\t.port = \"{port}\";\n}}\n{}{}",
-        vcl::sub("vcl_recv", &recv),
-        vcl::sub("vcl_backend_response", &response)
-    )
+/// The sections around a line, and the names of virtual hosts.
+struct Sections {
+    /// The names of each `<VirtualHost>`, by its place.
+    hosts: Vec<(SourcePlace, Vec<String>)>,
+    open: Vec<Section>,
 }
+
+/// A section: its name in small letters, and the condition under which a request is in it; None of one that can't be translated.
+struct Section {
+    name: String,
+    condition: Option<String>,
+}
+
+impl Sections {
+    fn new(lines: &[Line]) -> Sections {
+        let mut hosts: Vec<(SourcePlace, Vec<String>)> = Vec::new();
+        let mut is_inside = false;
+        for line in lines {
+            match line.words[0].to_ascii_lowercase().as_str() {
+                "<virtualhost" => {
+                    is_inside = true;
+                    hosts.push((line.place.clone(), Vec::new()));
+                }
+                "</virtualhost>" => is_inside = false,
+                "servername" | "serveralias" if is_inside => {
+                    let names = line.words.iter().skip(1).map(|name| {
+                        let name = name.rsplit_once("://").map_or(name.as_str(), |(_, name)| name);
+                        name.split(':').next().unwrap_or_default().to_owned()
+                    });
+                    if let Some((_, all)) = hosts.last_mut() {
+                        all.extend(names);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Sections { hosts, open: Vec::new() }
+    }
+
+    /// True if the line begins or ends a section.
+    fn take(&mut self, name: &str, line: &Line) -> bool {
+        if let Some(name) = name.strip_prefix("</") {
+            let name = name.trim_end_matches('>');
+            if let Some(at) = self.open.iter().rposition(|section| section.name == name) {
+                self.open.truncate(at);
+            }
+            return true;
+        }
+        let Some(name) = name.strip_prefix('<') else { return false };
+        let name = name.trim_end_matches('>').to_owned();
+        let argument = line.words.get(1).map_or("", |word| word.trim_end_matches('>'));
+        let condition = match name.as_str() {
+            "ifmodule" | "ifdefine" | "ifversion" | "iffile" | "ifdirective" => Some(String::new()),
+            "virtualhost" => self.host(&line.place),
+            "location" if argument == "~" => line.words.get(2).and_then(|regex| matching(regex.trim_end_matches('>'))),
+            "location" if !argument.contains(['*', '?', '[']) => Some(below(argument)),
+            "locationmatch" => matching(argument),
+            _ => None,
+        };
+        self.open.push(Section { name, condition });
+        true
+    }
+
+    /// The condition of a virtual host's names. The first of all has what no other one is named for, so that the others' names tell it.
+    fn host(&self, place: &SourcePlace) -> Option<String> {
+        let at = self.hosts.iter().position(|(known, _)| known == place)?;
+        let of = |names: &[String]| {
+            let list: Vec<String> =
+                names.iter().map(|name| vcl::literal(name).replace("\\*", ".*").replace("\\?", ".")).collect();
+            format!("\"(?i)^({})\\.?(:\\d*)?$\"", list.join("|"))
+        };
+        // A name that an earlier host has, too, is the earlier one's.
+        let others: Vec<String> = match at {
+            0 => self.hosts[1..]
+                .iter()
+                .flat_map(|(_, names)| names)
+                .filter(|name| !self.hosts[0].1.contains(name))
+                .cloned()
+                .collect(),
+            _ => self.hosts[..at].iter().flat_map(|(_, names)| names).cloned().collect(),
+        };
+        let mut all = Vec::new();
+        match (at, self.hosts[at].1.is_empty()) {
+            (0, _) => {}
+            (_, true) => return None,
+            (_, false) => all.push(format!("req.http.Host ~ {}", of(&self.hosts[at].1))),
+        }
+        if !others.is_empty() {
+            all.push(format!("req.http.Host !~ {}", of(&others)));
+        }
+        Some(all.join(" && "))
+    }
+
+    /// The condition of all sections around; None where one of them can't be translated.
+    fn condition(&self) -> Option<String> {
+        let all: Option<Vec<&str>> = self.open.iter().map(|section| section.condition.as_deref()).collect();
+        Some(all?.into_iter().filter(|condition| !condition.is_empty()).collect::<Vec<_>>().join(" && "))
+    }
+
+    fn is_cached(&self, lines: &[Line]) -> bool {
+        let has = |line: &Line| line.words[0].eq_ignore_ascii_case("cacheenable");
+        self.open.iter().any(|section| section.name.starts_with("location")) && lines.iter().any(has)
+    }
+}
+
+/// Paths below one, and itself: `/a` has `/a` and `/a/b`, but not `/ab`.
+fn below(path: &str) -> String {
+    match path.trim_end_matches('/') {
+        "" => String::new(),
+        _ if path.ends_with('/') => format!("{PATH} ~ \"^{}\"", vcl::literal(path)),
+        bare => format!("{PATH} ~ \"^{}(/|$)\"", vcl::literal(bare)),
+    }
+}
+
+fn matching(regex: &str) -> Option<String> {
+    Some(format!("{PATH} ~ {}", vcl::string(regex)?))
+}
+
+/// The path without its query.
+const PATH: &str = "regsub(req.url, \"\\?.*$\", \"\")";
+
+/// What mod_cache is told: where it keeps responses, and for how long.
+#[derive(Default)]
+struct Cache {
+    enabled: Vec<String>,
+    disabled: Vec<String>,
+    has_enable: bool,
+    default: Option<f64>,
+    most: Option<f64>,
+    least: Option<f64>,
+    is_stale: bool,
+    has_no_cookies: bool,
+}
+
+impl Cache {
+    fn take(&mut self, name: &str, line: &Line, sections: &Sections, migrated: &mut Migrated) {
+        let word = |i: usize| line.words.get(i).map_or("", String::as_str);
+        self.has_enable |= name == "cacheenable";
+        let Some(around) = sections.condition() else {
+            let section = sections.open.iter().find(|section| section.condition.is_none());
+            let section = section.map_or("", |section| section.name.as_str());
+            if name != "cacheenable" {
+                // It may take away from what is kept: of anything.
+                self.disabled.push(String::new());
+            }
+            return migrated.refuse(
+                &line.place,
+                word(0),
+                format!("within <{section}> it can't be told: these requests are passed"),
+            );
+        };
+        let given = || word(1).parse::<f64>().ok().filter(|seconds| *seconds >= 0.0);
+        let is_own = !around.is_empty();
+        match name {
+            "cacheenable" | "cachedisable" => {
+                let path = word(if name == "cacheenable" { 2 } else { 1 });
+                if path.contains("://") || path.starts_with('*') || path.starts_with('.') {
+                    return migrated.refuse(&line.place, word(0), "of other servers than this one: a forward proxy");
+                }
+                let path = if path.eq_ignore_ascii_case("on") { String::new() } else { below(path) };
+                let all: Vec<String> = [around, path].into_iter().filter(|part| !part.is_empty()).collect();
+                let list = if name == "cacheenable" { &mut self.enabled } else { &mut self.disabled };
+                list.push(all.join(" && "));
+            }
+            // Times that hold for a part alone: the shortest of them is on the safe side of all.
+            "cachedefaultexpire" | "cachemaxexpire" => {
+                let list = if name == "cachemaxexpire" { &mut self.most } else { &mut self.default };
+                match given() {
+                    Some(seconds) => *list = Some(list.map_or(seconds, |known| known.min(seconds))),
+                    None => migrated.refuse(&line.place, word(0), "a number of seconds is wanted"),
+                }
+                if is_own {
+                    migrated.note(&line.place, word(0), "the shortest of these times counts for all requests: bereq.http.Host and bereq.url tell them apart in vcl_backend_response");
+                }
+            }
+            "cacheminexpire" if is_own => {
+                migrated.refuse(&line.place, word(0), "only for the whole server: in vcl_backend_response by bereq.url")
+            }
+            "cacheminexpire" => self.least = given(),
+            "cachestaleonerror" => self.is_stale = word(1).eq_ignore_ascii_case("on"),
+            _ => {
+                self.has_no_cookies |= line.words.iter().skip(1).any(|field| field.eq_ignore_ascii_case("set-cookie"));
+                for field in
+                    line.words.iter().skip(1).filter(|field| {
+                        !field.eq_ignore_ascii_case("set-cookie") && !field.eq_ignore_ascii_case("none")
+                    })
+                {
+                    migrated.refuse(
+                        &line.place,
+                        word(0),
+                        format!("`unset beresp.http.{field};` in vcl_backend_response, if it is the same for all"),
+                    );
+                }
+            }
+        }
+    }
+
+    /// The whole program: Apache is the one backend, and knows its sites by Host.
+    fn program(&self, (host, port): (&str, &str)) -> String {
+        let mut recv = Vec::new();
+        let any = |all: &[String]| match all.iter().any(String::is_empty) {
+            true => String::new(),
+            false => all
+                .iter()
+                .map(|one| if all.len() > 1 { format!("({one})") } else { one.clone() })
+                .collect::<Vec<_>>()
+                .join(" || "),
+        };
+        if self.is_stale {
+            recv.push("if (req.restarts == 0) { unset req.http.Apache-Stale; }".to_owned());
+        }
+        if !self.disabled.is_empty() {
+            recv.extend(vcl::chain(vec![(any(&self.disabled), vec!["return (pass);".to_owned()])]));
+        }
+        if self.has_enable && !self.enabled.iter().any(String::is_empty) {
+            match self.enabled.is_empty() {
+                true => recv.push("return (pass);".to_owned()),
+                false => recv.push(format!("if (!({})) {{ return (pass); }}", any(&self.enabled))),
+            }
+        }
+        if self.is_stale {
+            recv.push("if (req.http.Apache-Stale == \"there\") { set req.grace = 0s; }".to_owned());
+            recv.push(format!("if (req.http.Apache-Stale == \"serve\") {{ set req.grace = {STALE}s; }}"));
+        }
+        let mut response = Vec::new();
+        if let Some(seconds) = self.default {
+            response.push(format!(
+                "if (!beresp.http.Cache-Control && !beresp.http.Expires && beresp.ttl > 0s) {{ set beresp.ttl = {seconds}s; }}"
+            ));
+        }
+        if let Some(seconds) = self.least {
+            response
+                .push(format!("if (beresp.ttl > 0s && beresp.ttl < {seconds}s) {{ set beresp.ttl = {seconds}s; }}"));
+        }
+        if let Some(seconds) = self.most {
+            response.push(format!("if (beresp.ttl > {seconds}s) {{ set beresp.ttl = {seconds}s; }}"));
+        }
+        if self.has_no_cookies {
+            response.push("if (!bereq.uncacheable) { unset beresp.http.Set-Cookie; }".to_owned());
+        }
+        if self.has_enable {
+            response.push(format!("set beresp.grace = {}s;", if self.is_stale { STALE } else { 0 }));
+        }
+        let mut subs = String::new();
+        if self.is_stale {
+            response.insert(
+                0,
+                "if (cookie.get(\"stale\") == \"there\" && beresp.status >= 500) { return (abandon); }".to_owned(),
+            );
+            subs.push_str(ON_ERROR);
+        }
+        let import = if self.is_stale { "\nimport cookie;\n" } else { "" };
+        format!(
+            "vcl 4.1;\n{import}\n# Apache, with all its sites: it tells them apart by Host, which it gets as the client sent it.\nbackend apache {{\n\t.host = \"{host}\";\n\t.port = \"{port}\";\n}}\n{}{}{subs}",
+            vcl::sub("vcl_recv", &recv),
+            vcl::sub("vcl_backend_response", &response)
+        )
+    }
+}
+
+/// Seconds for which an object serves while Apache fails.
+const STALE: u32 = 3600;
+
+/// An object beyond its lifetime is served only when the fetch fails.
+const ON_ERROR: &str = r#"
+sub vcl_hit {
+	if (obj.ttl <= 0s && !req.http.Apache-Stale) {
+		set req.http.Apache-Stale = "there";
+		return (restart);
+	}
+}
+
+sub vcl_backend_fetch {
+	cookie.set("stale", bereq.http.Apache-Stale);
+	if (bereq.http.Apache-Stale == "serve") { return (abandon); }
+	unset bereq.http.Apache-Stale;
+}
+
+sub vcl_backend_error {
+	if (cookie.get("stale") == "there") { return (abandon); }
+}
+
+sub vcl_synth {
+	if (req.http.Apache-Stale == "there") {
+		set req.http.Apache-Stale = "serve";
+		return (restart);
+	}
+}
+"#;
 
 /// `-a` for each port that Apache had, once.
 fn listens(lines: &[Line], migrated: &mut Migrated) {
@@ -148,11 +414,9 @@ fn known(name: &str, line: &Line, migrated: &mut Migrated) {
         "cacheignorecachecontrol" => {
             "`unset req.http.Cache-Control;` isn't needed: what clients say isn't heeded without feature=+rfc9111"
         }
-        "cacheignoreheaders" => "`unset beresp.http.NAME;` in vcl_backend_response",
         "cacheignorequerystring" | "cachekeybaseurl" => {
             "`set req.url = regsub(req.url, \"\\?.*$\", \"\");`, or the parameters query_drop and query_keep"
         }
-        "cachemaxexpire" | "cacheminexpire" => "`if (beresp.ttl > N) { set beresp.ttl = N; }` in vcl_backend_response",
         "cachestorenostore" | "cachestoreprivate" => {
             "VCL decides in vcl_backend_response: `set beresp.uncacheable = false` doesn't bring back what was forbidden, a ttl does"
         }
@@ -177,9 +441,6 @@ fn known(name: &str, line: &Line, migrated: &mut Migrated) {
         | "browsermatchnocase"
         | "cachestorenostore"
         | "cachestoreprivate"
-        | "cachemaxexpire"
-        | "cacheminexpire"
-        | "cacheignoreheaders"
         | "cacheignorequerystring"
         | "cachekeybaseurl" => {
             migrated.refuse(&line.place, &line.words[0], text);
@@ -413,14 +674,38 @@ mod tests {
 
     #[test]
     fn what_mod_cache_did() {
-        let migrated = of("CacheEnable disk /\nCacheDisable /private\nCacheDefaultExpire 600\nCacheMaxExpire 60\n");
-        assert!(migrated.vcl.contains("if (req.url ~ \"^(/private)\") { return (pass); }"), "{}", migrated.vcl);
-        assert!(migrated.vcl.contains("set beresp.ttl = 600s;"), "{}", migrated.vcl);
+        let migrated = of(
+            "CacheEnable disk /\nCacheDisable /private\nCacheDefaultExpire 600\nCacheMaxExpire 60\nCacheIgnoreHeaders Set-Cookie\n",
+        );
+        for wanted in [
+            "~ \"^/private(/|$)\") {\n\t\treturn (pass);",
+            "set beresp.ttl = 600s;",
+            "if (beresp.ttl > 60s) { set beresp.ttl = 60s; }",
+            "unset beresp.http.Set-Cookie;",
+            "set beresp.grace = 0s;",
+        ] {
+            assert!(migrated.vcl.contains(wanted), "{wanted}:\n{}", migrated.vcl);
+        }
+        assert_eq!(migrated.notes, []);
+    }
+
+    /// What is enabled for a part is passed elsewhere; what stands in a section that can't be told is refused and passed.
+    #[test]
+    fn sections() {
+        let migrated = of(
+            "<VirtualHost *:80>\nServerName a.org\n</VirtualHost>\n<VirtualHost *:80>\nServerName b.org:80\nServerAlias *.b.org\n<Location \"/c\">\nCacheEnable disk\n</Location>\n</VirtualHost>\n",
+        );
+        let wanted = "if (!(req.http.Host ~ \"(?i)^(b\\.org|.*\\.b\\.org)\\.?(:\\d*)?$\" && req.http.Host !~ \"(?i)^(a\\.org)\\.?(:\\d*)?$\" && regsub(req.url, \"\\?.*$\", \"\") ~ \"^/c(/|$)\")) { return (pass); }";
+        assert!(migrated.vcl.contains(wanted), "{}", migrated.vcl);
+        let migrated = of("CacheEnable disk /\n<If \"%{QUERY_STRING} == 'x'\">\nCacheDisable on\n</If>\n");
+        assert!(migrated.vcl.contains("sub vcl_recv {\n\treturn (pass);"), "{}", migrated.vcl);
         assert!(
             migrated
                 .notes
                 .iter()
-                .any(|note| note.to_string().starts_with("/a/apache2.conf:4: refused: CacheMaxExpire"))
+                .any(|note| note.to_string().contains("apache2.conf:3: refused: CacheDisable: within <if>")),
+            "{:?}",
+            migrated.notes
         );
     }
 
