@@ -180,7 +180,11 @@ mod tests {
                 From::Nginx => concat!(
                     include_str!("nginx.rs"),
                     include_str!("nginx/known.rs"),
+                    include_str!("nginx/leaf.rs"),
                     include_str!("nginx/location.rs"),
+                    include_str!("nginx/response.rs"),
+                    include_str!("nginx/script.rs"),
+                    include_str!("nginx/table.rs"),
                     include_str!("nginx/site.rs"),
                     include_str!("nginx/upstream.rs")
                 ),

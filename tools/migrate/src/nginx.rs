@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! nginx: servers, locations and upstreams as VCL. Requests are told apart in the order in which nginx does it; what nginx serves itself (files,
-//! FastCGI) it goes on serving, as a backend.
+//! nginx: servers, locations and upstreams as VCL. vcl_recv decides once, in nginx's order, which location a request is for; the other subroutines
+//! go by that. What nginx serves itself (files, FastCGI) it goes on serving, as a backend, and so it does with locations that can't be translated.
 
 mod config;
 mod known;
+mod leaf;
 mod location;
+mod response;
 mod scope;
+mod script;
 mod site;
+mod table;
 mod upstream;
 mod value;
 
+use std::collections::BTreeMap;
+
 use config::Directive;
 use known::Fate;
-use location::Around;
+use leaf::{Around, LocationLines, LocationWork, PHASES, ServerTree};
+use location::{LocationKind, NginxLocation};
 use scope::{LocationScope, time};
 use site::Site;
 use upstream::MigratedBackends;
-use value::ExpressionSide;
+use value::VariableNames;
 
 use crate::migrated::Migrated;
 use crate::source::FileSource;
@@ -25,14 +32,15 @@ use crate::vcl;
 /// Translates a configuration; `origin` is where nginx is to listen from now on.
 ///
 /// # Errors
-/// It can't be read, or has no `http` block.
+/// It can't be read, or has no server.
 pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Result<Migrated, String> {
     let all = config::read(file, files)?;
     let mut migrated = Migrated::default();
-    tell(&all, &mut migrated);
+    let has_http = all.iter().any(|d| d.name == "http");
     let http: Vec<Directive> = all.iter().filter(|d| d.name == "http").flat_map(|d| d.inside().to_vec()).collect();
+    tell(all.iter().filter(|d| has_http && d.name != "http"), &mut migrated);
     // A file of conf.d alone has what stands within http.
-    let http = if http.is_empty() { all } else { http };
+    let http = if has_http { http } else { all };
     if !http.iter().any(|d| d.name == "server") {
         return Err(format!("{file}: there is no server in it"));
     }
@@ -40,8 +48,8 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
     Ok(migrated)
 }
 
-/// Says of each directive what becomes of it, as far as that isn't said where it is translated.
-fn tell(all: &[Directive], migrated: &mut Migrated) {
+/// Says what becomes of directives that belong to no location: those of the process and of upstreams.
+fn tell<'d>(all: impl Iterator<Item = &'d Directive>, migrated: &mut Migrated) {
     for directive in all {
         let name = directive.name.as_str();
         match known::fate(name) {
@@ -50,10 +58,6 @@ fn tell(all: &[Directive], migrated: &mut Migrated) {
             Some(Fate::Refused(text)) => migrated.refuse(&directive.place, name, text),
             None => migrated.refuse(&directive.place, name, "nothing is known of it here"),
         }
-        // Lists of words in braces, and what was refused as a whole.
-        if !matches!(name, "types" | "map" | "geo" | "split_clients" | "events" | "stream" | "mail") {
-            tell(directive.inside(), migrated);
-        }
     }
 }
 
@@ -61,154 +65,181 @@ struct Whole<'a> {
     http: &'a [Directive],
     around: Around<'a>,
     sites: Vec<Site<'a>>,
-    has_ports: bool,
 }
-
-type Lines = Vec<String>;
 
 impl<'a> Whole<'a> {
     fn new(http: &'a [Directive], (host, port): (&str, &str)) -> Whole<'a> {
         let servers = http.iter().filter(|d| d.name == "server");
         let sites: Vec<Site<'a>> = servers.enumerate().map(|(i, server)| Site::new(server, i + 1)).collect();
-        let ports = |is_tls: bool| {
-            let all = sites.iter().flat_map(|site| site.listens()).filter(|l| l.is_tls == is_tls);
-            let mut ports: Vec<&str> = all.map(|l| l.port.as_str()).collect();
-            ports.sort_unstable();
-            ports.dedup();
-            ports.len()
-        };
-        let has_ports = ports(false) > 1 || ports(true) > 1;
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let mut names = VariableNames {
+            has_tls: sites.iter().flat_map(Site::listens).any(|l| l.is_tls),
+            ..VariableNames::default()
+        };
+        table::names(http, &mut names);
+        table::drop_unknown(http, &mut names);
         let around = Around {
             upstreams: http.iter().filter(|d| d.name == "upstream").collect(),
             origin: format!("{host}:{port}"),
             inactive: paths(http)
                 .map(|(zone, path)| (zone, option(path, "inactive=").and_then(time).unwrap_or(600.0)))
                 .collect(),
+            names,
         };
-        Whole { http, around, sites, has_ports }
+        Whole { http, around, sites }
     }
 
     fn translate(&self, migrated: &mut Migrated) {
-        let mut backends = MigratedBackends::default();
+        let (mut backends, mut acls, mut lines) = (MigratedBackends::default(), Vec::new(), LocationLines::default());
         upstream::tell(&self.around.upstreams, migrated);
-        self.origin_notes(migrated);
+        let http = LocationScope::outer(self.http);
         let mut subs = String::new();
-        let side_of =
-            |phase: &str| if phase.starts_with("backend") { ExpressionSide::Backend } else { ExpressionSide::Client };
-        for phase in ["recv", "hash", "backend_fetch", "backend_response", "deliver"] {
-            let side = side_of(phase);
-            let calls: Vec<Lines> = self
-                .sites
-                .iter()
-                .map(|site| {
-                    let lines = self.locations(site, phase, side, &mut backends, migrated);
-                    let name = format!("site_{}_{phase}", site.number);
-                    if lines.is_empty() {
-                        return Vec::new();
-                    }
-                    subs.push_str(&format!("\n# {}, {}", site.name(), site.server.place));
-                    subs.push_str(&vcl::sub(&name, &lines));
-                    vec![format!("call {name};")]
-                })
-                .collect();
-            let branches =
-                self.branches(side).into_iter().map(|(condition, i)| (condition, calls[i].clone())).collect();
-            let calls = vcl::chain(branches);
-            let calls = if phase == "recv" && !calls.is_empty() { recv_around(calls) } else { calls };
-            subs.push_str(&vcl::sub(&format!("vcl_{phase}"), &calls));
+        for site in &self.sites {
+            let server = NginxLocation::of_server(site.server, &http, &format!("site{}_", site.number));
+            let mut work = LocationWork {
+                around: &self.around,
+                backends: &mut backends,
+                acls: &mut acls,
+                lines: &mut lines,
+                migrated: &mut *migrated,
+            };
+            let text = self.site(site, &server, &mut work);
+            subs.push_str(&text);
+            self.origin_note(&server, migrated);
         }
-        let has_redirects = subs.contains("return (synth(");
-        let mut text = "vcl 4.1;\n\nimport std;\n".to_owned();
+        let tables = table::subs(self.http, &self.around.names, &mut acls);
+        let mut text = "vcl 4.1;\n\nimport std;\nimport blob;\nimport cookie;\n".to_owned();
         if backends.has_directors() {
             text.push_str("import directors;\n");
         }
         text.push_str(&backends.text());
+        if backends.is_empty() {
+            text.push_str("\nbackend default none;\n");
+        }
+        for (i, entry) in acls.iter().enumerate() {
+            text.push_str(&format!("\nacl addresses_{} {{\n\t{entry};\n}}\n", i + 1));
+        }
+        text.push_str(PATH);
+        text.push_str(&tables.iter().map(|(_, sub)| sub.as_str()).collect::<String>());
+        lines.drop_uncalled(&subs);
+        for (name, lines) in &lines.lifetimes {
+            text.push_str(&vcl::sub(name, lines));
+        }
+        for (name, comment, lines) in &lines.recv {
+            text.push_str(&format!("\n# {}", comment.replace(|c: char| c.is_control(), " ")));
+            text.push_str(&vcl::sub(name, lines));
+        }
         text.push_str(&subs);
-        if subs.contains("return (pipe)") {
-            text.push_str("\nsub vcl_pipe {\n\tset bereq.http.Connection = req.http.Connection;\n\tset bereq.http.Upgrade = req.http.Upgrade;\n}\n");
-        }
-        if has_redirects {
-            text.push_str(SYNTH);
-        }
+        text.push_str(&self.program(&lines, &tables));
         migrated.vcl = text;
         self.arguments(migrated);
     }
 
-    /// The conditions that tell which site a request is for: by its names; then, where no site has the name, the
-    /// default one of its kind, or the first. The last one is for whatever is left.
-    fn branches(&self, side: ExpressionSide) -> Vec<(String, usize)> {
-        let mut out: Vec<(String, usize)> = Vec::new();
-        let is_named = |site: &Site<'_>| site.name() != "_";
-        for (i, site) in self.sites.iter().enumerate().filter(|(_, site)| is_named(site) && self.sites.len() > 1) {
-            out.push((site.condition(side, self.has_ports, false), i));
-        }
-        let mut rest: Vec<(usize, &Site<'_>)> = self.sites.iter().enumerate().collect();
-        rest.sort_by_key(|(_, site)| !site.is_default());
-        for (i, site) in rest {
-            let condition = site.condition(side, self.has_ports, true);
-            if out.iter().any(|(known, _)| *known == condition) {
-                continue;
+    /// The subroutine of a server: its script, then the choice of its location.
+    fn site<'w>(&self, site: &Site<'a>, server: &'w NginxLocation<'a>, work: &mut LocationWork<'w, 'a>) -> String {
+        let all = server.all();
+        let script = script::script(server.scope.inner(), &server.label, &self.around.names);
+        let has_cache = all.iter().any(|l| leaf::is_cached(&l.scope) && location::handler(l.scope.inner()).is_some());
+        let mut lines = vec![format!("set req.http.Nginx-Location = \"{}\";", server.label)];
+        let is_asked = |l: &&&NginxLocation<'a>| {
+            location::handler(l.scope.inner()).is_some_and(|(kind, _)| kind == "proxy") || leaf::is_cached(&l.scope)
+        };
+        let mut is_kept = false;
+        let mut is_final = false;
+        match script {
+            Ok(script) if script.variants.is_empty() => {
+                is_final = script.is_final;
+                lines.extend(script.lines);
             }
-            let is_all = condition.is_empty();
-            out.push((condition, i));
-            if is_all {
-                break;
+            Ok(script) => {
+                let (_, directive) = &script.variants[0];
+                is_kept = true;
+                let text = "other directives in an `if` of the server: the whole server stays with nginx, uncached";
+                work.migrated.refuse(&directive.place, &directive.name, text);
             }
-        }
-        // With one scheme and one port there is nothing that the last condition could exclude.
-        if let Some((condition, _)) = out.last_mut() {
-            condition.clear();
-        }
-        out
-    }
-
-    /// The lines of all locations of a site in one subroutine.
-    fn locations(
-        &self,
-        site: &Site<'a>,
-        phase: &str,
-        side: ExpressionSide,
-        backends: &mut MigratedBackends,
-        migrated: &mut Migrated,
-    ) -> Lines {
-        let server = site.server.inside();
-        let whole = LocationScope { inner: server, server, http: self.http };
-        // A server that answers by itself has no locations that count.
-        let answers = server.iter().any(|d| d.name == "return");
-        let mut before = Vec::new();
-        let mut branches = Vec::new();
-        for (condition, location) in site::in_order(site.server, side) {
-            let scope = LocationScope { inner: location.map_or(server, Directive::inside), ..whole };
-            let lines = match phase {
-                "recv" if answers => Vec::new(),
-                "recv" => location::recv(&scope, &self.around, backends, migrated),
-                "hash" => location::hash(&scope, migrated),
-                "backend_fetch" => location::fetch(location, &scope, migrated),
-                "backend_response" => location::response(&scope, &self.around, migrated),
-                _ => location::deliver(&scope, migrated),
-            };
-            branches.push((condition, lines));
-        }
-        if phase == "recv" && (answers || server.iter().any(|d| d.name == "if")) {
-            before = location::recv_of_server(&whole, migrated);
-        }
-        before.extend(vcl::chain(branches));
-        before
-    }
-
-    /// Says once which locations nginx serves itself.
-    fn origin_notes(&self, migrated: &mut Migrated) {
-        for site in &self.sites {
-            for directive in site.server.inside().iter().filter(|d| d.name == "location").chain([site.server]) {
-                let own = ["root", "alias", "try_files", "fastcgi_pass", "uwsgi_pass", "scgi_pass"];
-                if let Some(found) = directive.inside().iter().find(|d| own.contains(&d.name.as_str())) {
-                    let text =
-                        format!("nginx goes on serving this: let this server listen on {} alone", self.around.origin);
-                    migrated.note(&found.place, &found.name, text);
-                    break;
+            Err(untold) => {
+                is_kept = true;
+                if all.iter().any(|l| is_asked(&l)) {
+                    let text = format!("{}; the whole server stays with nginx, and isn't cached here", untold.reason);
+                    work.migrated.refuse(&untold.place, &untold.directive, text);
                 }
             }
+        }
+        let tree = ServerTree { server, has_cache, accelerated: accelerated(server), is_kept };
+        let mut subs = String::new();
+        for location in &all {
+            // A server that answers everything by itself has no locations that count, but for the headers of its answer.
+            if location.kind != LocationKind::Named && (!is_final || location.kind == LocationKind::Server) {
+                work.add(&tree, location);
+            }
+        }
+        if is_final {
+            work.lines.recv.retain(|(name, ..)| *name != server.label);
+        } else {
+            lines.extend(server.decision(&mut subs));
+        }
+        let name = format!("site{}", site.number);
+        format!("{subs}\n# {}, {}{}", site.name(), site.server.place, vcl::sub(&name, &lines))
+    }
+
+    /// VCL's own subroutines: they call those of the sites, and keep the lines of each location apart.
+    fn program(&self, lines: &LocationLines, tables: &[(String, String)]) -> String {
+        let mut text = String::new();
+        let mut recv: Vec<String> = RECV.lines().map(str::to_owned).collect();
+        let mut headers: Vec<String> = PRIVATE.iter().map(|name| (*name).to_owned()).collect();
+        let names = &self.around.names;
+        let used = names.used.borrow();
+        let tables_used = names.tables.iter().filter(|name| used.contains(*name));
+        headers.extend(names.set.keys().chain(tables_used).map(|name| value::header(name)));
+        recv.extend(headers.iter().map(|name| format!("unset req.http.{name};")));
+        recv.push("call nginx_path;".to_owned());
+        recv.extend(tables.iter().map(|(name, _)| format!("call {name};")));
+        recv.push("# The server, then the location, in nginx's order; each of them ends with a return.".to_owned());
+        recv.extend(site::choice(&self.sites, &|site| vec![format!("call site{};", site.number)]));
+        text.push_str(&vcl::sub("vcl_recv", &recv));
+        let mut to_origin = vec!["cookie.set(\"location\", bereq.http.Nginx-Location);".to_owned()];
+        to_origin.push("cookie.set(\"no-store\", bereq.http.Nginx-No-Store);".to_owned());
+        to_origin.push("cookie.set(\"stale\", bereq.http.Nginx-Stale);".to_owned());
+        let of = |phase: &str| &lines.phases[PHASES.iter().position(|name| *name == phase).unwrap_or_default()];
+        to_origin.extend(grouped(of("fetch"), "bereq.http.Nginx-Location"));
+        to_origin
+            .extend(headers.iter().chain([&"Nginx-Stale".to_owned()]).map(|name| format!("unset bereq.http.{name};")));
+        let has_stale = of("hit").iter().any(|(_, lines)| lines.iter().any(|line| line.contains("(restart)")));
+        text.push_str(
+            "\n# The location is kept beside the request: the origin doesn't see it, the response is judged by it.",
+        );
+        text.push_str(&vcl::sub("vcl_backend_fetch", &to_origin));
+        if text.contains("(pipe)") || lines.recv.iter().any(|(_, _, lines)| lines.iter().any(|l| l.contains("(pipe)")))
+        {
+            let mut pipe: Vec<String> =
+                to_origin.iter().filter(|l| !l.contains("(abandon)") && !l.starts_with("cookie.")).cloned().collect();
+            pipe.extend(PIPE.lines().map(str::to_owned));
+            text.push_str(&vcl::sub("vcl_pipe", &pipe));
+        }
+        text.push_str(&vcl::sub("vcl_hash", &grouped(of("hash"), "req.http.Nginx-Location")));
+        text.push_str(&vcl::sub("vcl_hit", &grouped(of("hit"), "req.http.Nginx-Location")));
+        text.push_str(&vcl::sub("vcl_backend_response", &grouped(of("response"), "cookie.get(\"location\")")));
+        text.push_str(&vcl::sub("vcl_backend_error", &grouped(of("error"), "cookie.get(\"location\")")));
+        text.push_str(&vcl::sub("vcl_deliver", &grouped(of("deliver"), "req.http.Nginx-Location")));
+        let mut synth = Vec::new();
+        if has_stale {
+            synth.extend(STALE.lines().map(str::to_owned));
+        }
+        synth.extend(SYNTH.lines().map(str::to_owned));
+        let after = grouped(of("synth"), "req.http.Nginx-Location");
+        synth.splice(synth.len().saturating_sub(SYNTH_END)..synth.len().saturating_sub(SYNTH_END), after);
+        text.push_str(&vcl::sub("vcl_synth", &synth));
+        text
+    }
+
+    /// Says once of a server that nginx goes on serving a part of it.
+    fn origin_note(&self, server: &NginxLocation<'a>, migrated: &mut Migrated) {
+        let own = ["root", "alias", "try_files", "fastcgi_pass", "uwsgi_pass", "scgi_pass"];
+        let found =
+            server.all().into_iter().flat_map(|l| l.directive.inside()).find(|d| own.contains(&d.name.as_str()));
+        if let Some(found) = found {
+            let text = format!("nginx goes on serving this: let this server listen on {} alone", self.around.origin);
+            migrated.note(&found.place, &found.name, text);
         }
     }
 
@@ -259,7 +290,7 @@ impl<'a> Whole<'a> {
         }
         // The default server's certificate is the last one: that is hitch's default.
         for site in &self.sites {
-            let scope = LocationScope { inner: site.server.inside(), server: site.server.inside(), http: self.http };
+            let scope = LocationScope::outer(self.http).within(site.server.inside());
             let (Some(cert), Some(key)) = (scope.one("ssl_certificate"), scope.one("ssl_certificate_key")) else {
                 continue;
             };
@@ -290,29 +321,91 @@ fn push(arguments: &mut Vec<String>, letter: &str, value: &str) {
     }
 }
 
-/// The choice of the site, with what there is to know of it.
-fn recv_around(calls: Lines) -> Lines {
-    let mut lines = vec!["# By site, in nginx's order; each of them ends with a return.".to_owned()];
-    lines.extend(calls);
-    lines
+/// Lines by the label of their location, those that are the same together.
+fn grouped(all: &[(String, Vec<String>)], label: &str) -> Vec<String> {
+    let mut groups: Vec<(&Vec<String>, Vec<&str>)> = Vec::new();
+    for (name, lines) in all {
+        match groups.iter_mut().find(|(known, _)| *known == lines) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((lines, vec![name])),
+        }
+    }
+    let condition = |names: &[&str]| match names {
+        [only] => format!("{label} == \"{only}\""),
+        several => format!("{label} ~ \"^({})$\"", several.join("|")),
+    };
+    vcl::chain(groups.into_iter().map(|(lines, names)| (condition(&names), lines.clone())).collect())
 }
 
-/// The VCL that `return 301 URL` and `return 200 TEXT` come to.
-const SYNTH: &str = r#"
-sub vcl_synth {
-	if (resp.status == 301 || resp.status == 302 || resp.status == 303 || resp.status == 307 || resp.status == 308) {
-		set resp.http.Location = resp.reason;
-		set resp.reason = "Moved";
-		synthetic("");
-		return (deliver);
+/// The `internal` location of a server that isn't a page of `error_page` or `try_files`: an application's X-Accel-Redirect leads there.
+fn accelerated<'a>(server: &NginxLocation<'a>) -> Option<&'a Directive> {
+    let mut named: BTreeMap<&str, ()> = BTreeMap::new();
+    for location in server.all() {
+        let pages = location.scope.directives().filter(|d| d.name == "error_page" || d.name == "try_files");
+        named.extend(pages.filter_map(|d| d.words.last()).map(|word| (word.as_str(), ())));
+    }
+    let is_internal = |l: &&NginxLocation<'a>| {
+        l.kind != LocationKind::Named && l.directive.inside().iter().any(|d| d.name == "internal")
+    };
+    let all = server.all();
+    let found = all.into_iter().filter(is_internal).find(|l| !named.contains_key(l.text))?;
+    found.directive.inside().iter().find(|d| d.name == "internal")
+}
+
+/// The headers that the VCL keeps for the time of a request.
+const PRIVATE: [&str; 4] = ["Nginx-Location", "Nginx-Path", "Nginx-Text", "Nginx-No-Store"];
+
+const RECV: &str = "if (req.restarts == 0) { unset req.http.Nginx-Stale; }";
+
+/// Paths as nginx compares them: decoded, without `//`, `/./` and `/../`.
+const PATH: &str = r#"
+# The path as nginx compares it with locations: decoded, without //, /./ and /../
+sub nginx_path {
+	set req.http.Nginx-Path = regsub(req.url, "[?#].*$", "");
+	if (req.http.Nginx-Path !~ "^/") {
+		set req.http.Nginx-Path = "/";
 	}
-	if (resp.status == 200) {
-		set resp.body = resp.reason;
-		set resp.reason = "OK";
-		return (deliver);
+	if (req.http.Nginx-Path ~ "%") {
+		if (req.http.Nginx-Path ~ "%(00|0[aA]|0[dD]|[^0-9a-fA-F]|.[^0-9a-fA-F]|.?$)") {
+			return (synth(400));
+		}
+		set req.http.Nginx-Path = blob.transcode(decoding=URL, encoded=req.http.Nginx-Path);
+	}
+	if (req.http.Nginx-Path ~ "//|/\.") {
+		set req.http.Nginx-Path = regsuball(req.http.Nginx-Path, "//+", "/");
+		set req.http.Nginx-Path = regsuball(req.http.Nginx-Path, "/(\./)+", "/");
+		set req.http.Nginx-Path = regsub(req.http.Nginx-Path, "/\.$", "/");
+		set req.http.Nginx-Path = regsuball(req.http.Nginx-Path, "/(?!\.\./)[^/]+/\.\.(?=/|$)", "");
+		set req.http.Nginx-Path = regsuball(req.http.Nginx-Path, "/(?!\.\./)[^/]+/\.\.(?=/|$)", "");
+		set req.http.Nginx-Path = regsuball(req.http.Nginx-Path, "/(?!\.\./)[^/]+/\.\.(?=/|$)", "");
+		if (req.http.Nginx-Path ~ "/\.\.(/|$)") {
+			return (synth(400));
+		}
+		if (req.http.Nginx-Path !~ "^/") {
+			set req.http.Nginx-Path = "/";
+		}
 	}
 }
 "#;
+
+const PIPE: &str = "set bereq.http.Connection = req.http.Connection;\nset bereq.http.Upgrade = req.http.Upgrade;";
+
+/// A fetch failed while an object beyond its lifetime is there: it is served.
+const STALE: &str =
+    "if (req.http.Nginx-Stale == \"there\") {\n\tset req.http.Nginx-Stale = \"serve\";\n\treturn (restart);\n}";
+
+/// The VCL that `return 301 URL` and `return 200 TEXT` come to. The headers of the location stand before the last lines.
+const SYNTH: &str = r#"if (req.http.Nginx-Text && (resp.status == 301 || resp.status == 302 || resp.status == 303 || resp.status == 307 || resp.status == 308)) {
+	set resp.http.Location = req.http.Nginx-Text;
+	set req.http.Nginx-Text = "";
+}
+unset resp.http.Retry-After;
+if (req.http.Nginx-Text) {
+	set resp.http.Content-Type = "text/plain";
+	synthetic(req.http.Nginx-Text);
+	return (deliver);
+}"#;
+const SYNTH_END: usize = 5;
 
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,10 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[3]), str(pathlib.Path(__file__).resolve().parent)]
+import beside
+import nginx
+import squid
 from bed import world
 from bed.daemon import die_with_parent
 from bed.http import get
@@ -200,17 +203,61 @@ def compare(report, what, theirs, ours, is_unlike):
 def refusals(report, work):
     """What has no counterpart is refused with its file and line; the status says so; JSON has the same."""
     conf = work / "refused.conf"
-    conf.write_text("http {\n  limit_req_zone $a zone=b:1m rate=1r/s;\n  server {\n    location / { proxy_pass http://127.0.0.1:1; frobnicate on; }\n  }\n}\n")
+    conf.write_text("http {\n  limit_req zone=b;\n  server {\n    location / { proxy_pass http://127.0.0.1:1; frobnicate on; }\n  }\n}\n")
     p = subprocess.run([LACQUER, "migrate", "nginx", str(conf)], capture_output=True, text=True, timeout=LIMIT)
-    for place in (f"{conf}:2: refused: limit_req_zone", f"{conf}:4: refused: frobnicate"):
+    for place in (f"{conf}:2: refused: limit_req", f"{conf}:4: refused: frobnicate"):
         report.check(place in p.stderr and p.returncode == 1, f"{place}: {p.returncode} {p.stderr}")
     p = subprocess.run([LACQUER, "migrate", "nginx", str(conf), "--format", "json"], capture_output=True, text=True, timeout=LIMIT)
     told = json.loads(p.stdout)
-    report.check([n["line"] for n in told["notes"] if n["refused"]] == [2, 4] and told["vcl"].startswith("vcl 4.1;"), f"as JSON: {p.stdout[:500]}")
+    report.check(sorted(n["line"] for n in told["notes"] if n["refused"]) == [2, 4] and told["vcl"].startswith("vcl 4.1;"), f"as JSON: {p.stdout[:500]}")
     for words, said in ((["nginx", "/nonexistent"], "/nonexistent"), (["ngnix", str(conf)], "is \"nginx\" meant?"), (["nginx"], "which file?"),
                         (["nginx", str(conf), "--origin", "x"], "HOST:PORT is wanted")):
         p = subprocess.run([LACQUER, "migrate", *words], capture_output=True, text=True, timeout=LIMIT)
         report.check(p.returncode == 2 and said in p.stderr and not p.stdout, f"{words}: {p.returncode} {p.stderr}")
+
+
+# What mod_cache says, with all that Apache has for sections.
+APACHE = """Listen 80
+CacheStaleOnError on
+CacheIgnoreHeaders Set-Cookie
+<VirtualHost *:80>
+ServerName one.example
+<IfModule mod_cache.c>
+CacheEnable disk /
+CacheDisable /private
+</IfModule>
+</VirtualHost>
+<VirtualHost *:80>
+ServerName two.example:80
+ServerAlias *.two.example
+<Location "/c">
+CacheEnable disk
+CacheDefaultExpire 60
+</Location>
+<LocationMatch "\\.css$">
+CacheDisable on
+</LocationMatch>
+</VirtualHost>
+"""
+
+
+def stock(report, work):
+    """The files that the packages come with, and Apache's sections: what comes of them loads here and in a genuine varnishd."""
+    os.chmod(work, 0o755)
+    own = work / "apache.conf"
+    own.write_text(APACHE)
+    files = [("nginx", "/etc/nginx/nginx.conf"), ("apache", "/etc/apache2/apache2.conf"), ("squid", "/etc/squid/squid.conf"), ("apache", str(own))]
+    for number, (kind, name) in enumerate(files):
+        if not os.path.exists(name):
+            report.note(f"{name} isn't here")
+            continue
+        out = work / f"stock{number}"
+        told = beside.migrate(kind, name, out)
+        report.check(told.returncode in (0, 1), f"{name}: {told.stderr}")
+        p = subprocess.run([LACQUER, "vcl", "check", str(out / "default.vcl")], capture_output=True, text=True, timeout=LIMIT)
+        report.check(p.returncode == 0, f"{name}: `lacquer vcl check` takes the VCL: {p.stdout}{p.stderr}")
+        refused = beside.genuine(out, work)
+        report.check(not refused, f"{name}: a genuine varnishd takes the VCL: {refused}")
 
 
 def main():
@@ -220,12 +267,18 @@ def main():
     with tempfile.TemporaryDirectory() as d:
         work = pathlib.Path(d)
         refusals(report, work)
+        stock(report, work)
         missing = world.why_not() or ("" if NGINX else "nginx isn't here")
         if missing:
             report.note(f"nothing is compared with nginx: {missing}")
         else:
             world.enter()
             beside_nginx(report, work)
+            nginx.run(report, work)
+            if squid.PROGRAM:
+                squid.run(report, work / "squid")
+            else:
+                report.note("nothing is compared with squid: squid isn't here")
     return report.close()
 
 

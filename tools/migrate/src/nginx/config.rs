@@ -137,13 +137,13 @@ fn tokens(text: &str, file: &Rc<str>) -> Result<Vec<(Token, SourcePlace)>, Strin
             ';' => out.push((Token::End, place)),
             '{' => out.push((Token::Open, place)),
             '}' => out.push((Token::Close, place)),
-            '"' | '\'' => {
+            quote @ ('"' | '\'') => {
                 let mut word = String::new();
                 loop {
                     match chars.next() {
-                        None => return Err(format!("{place}: a {c} has no other one")),
-                        Some('\\') if chars.peek().is_some_and(|next| *next == c) => word.extend(chars.next()),
-                        Some(end) if end == c => break,
+                        None => return Err(format!("{place}: a {quote} has no other one")),
+                        Some('\\') => escaped(&mut word, &mut chars, &mut line),
+                        Some(end) if end == quote => break,
                         Some(other) => {
                             line += usize::from(other == '\n');
                             word.push(other);
@@ -152,25 +152,58 @@ fn tokens(text: &str, file: &Rc<str>) -> Result<Vec<(Token, SourcePlace)>, Strin
                 }
                 out.push((Token::Word(word), place));
             }
-            _ => {
-                let mut word = String::from(c);
-                while let Some(&next) = chars.peek() {
-                    // `${name}` is part of a word, and so is a regex's `{2}`, which nginx wants in quotes.
-                    let is_braced = next == '{' && word.ends_with('$');
-                    if !is_braced && (next.is_whitespace() || ";{}".contains(next)) {
-                        break;
+            first => {
+                let mut word = String::new();
+                let mut next = Some(first);
+                while let Some(c) = next {
+                    match c {
+                        '\\' => escaped(&mut word, &mut chars, &mut line),
+                        other => word.push(other),
                     }
-                    word.extend(chars.next());
-                    if is_braced {
-                        word.extend(std::iter::from_fn(|| chars.next_if(|c| *c != '}' && *c != '\n')));
-                        word.extend(chars.next_if_eq(&'}'));
-                    }
+                    // The braces of `${name}` are part of a word; a `{` anywhere else ends it, a `}` doesn't.
+                    let is_braced = c == '$' && chars.peek() == Some(&'{');
+                    next = chars.next_if(|c| is_braced || !(c.is_whitespace() || matches!(c, ';' | '{')));
                 }
+                let is_lua = word.ends_with("_by_lua_block");
                 out.push((Token::Word(word), place));
+                if is_lua {
+                    line += skip_lua(&mut chars);
+                    out.push((Token::End, SourcePlace { file: Rc::clone(file), line }));
+                }
             }
         }
     }
     Ok(out)
+}
+
+/// A backslash and what follows it: it goes before quotes and itself, and stands for a control character before `t`, `r` and `n`.
+fn escaped(word: &mut String, chars: &mut std::iter::Peekable<std::str::Chars<'_>>, line: &mut usize) {
+    match chars.next() {
+        Some(c @ ('"' | '\'' | '\\')) => word.push(c),
+        Some('t') => word.push('\t'),
+        Some('r') => word.push('\r'),
+        Some('n') => word.push('\n'),
+        Some(other) => {
+            *line += usize::from(other == '\n');
+            word.extend(['\\', other]);
+        }
+        None => word.push('\\'),
+    }
+}
+
+/// Skips a block in Lua's language up to the brace that closes it; gives the number of its lines.
+fn skip_lua(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> usize {
+    let (mut depth, mut lines) = (0_usize, 0);
+    for c in chars.by_ref() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth <= 1 => break,
+            '}' => depth -= 1,
+            '\n' => lines += 1,
+            _ => {}
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -189,11 +222,17 @@ mod tests {
     #[test]
     fn the_language() {
         let files = Given(&[
-            ("/e/n.conf", "a 1 'x y'; # c\nhttp {\n  include d/*.conf;\n b \"q\\\"\" ${v}x;\n}\n"),
+            (
+                "/e/n.conf",
+                "a 1 'x y'; # c\nhttp {\n  include d/*.conf;\n b \"q\\\"\" ${v}x;\n c a#b a}b \\.d \\\\ a\\;b;\n x_by_lua_block { if { } # }\n d e;\n}\n",
+            ),
             ("/e/d/one.conf", "server { }"),
         ]);
         let all = read("/e/n.conf", &files).map(|all| show(&all));
-        assert_eq!(all.as_deref(), Ok("a@1(1|x y) http@2(){server@1(){} b@4(q\"|${v}x)}"));
+        assert_eq!(
+            all.as_deref(),
+            Ok("a@1(1|x y) http@2(){server@1(){} b@4(q\"|${v}x) c@5(a#b|a}b|\\.d|\\|a\\;b) x_by_lua_block@6() d@7(e)}")
+        );
     }
 
     #[test]

@@ -1,384 +1,305 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is done with a request for a location, in each of VCL's subroutines.
+//! The locations of a server: a tree, and the order in which nginx asks them. The exact path first; then the longest prefix, and within it the
+//! locations that stand in it; then the regexes of this level in their order, unless the prefix has `^~`; else the prefix.
 
 use super::config::Directive;
-use super::scope::{LocationScope, duration, time};
-use super::site;
-use super::upstream::{Attributes, MigratedBackends};
-use super::value::{ExpressionSide, expression, truth};
-use crate::migrated::Migrated;
+use super::scope::{KINDS, LocationScope};
 use crate::vcl;
 
-/// The parts of the whole that one location has to know.
-pub struct Around<'a> {
-    pub upstreams: Vec<&'a Directive>,
-    /// The address at which nginx listens for what it serves itself.
-    pub origin: String,
-    /// Seconds for which unused objects stay, by zone.
-    pub inactive: Vec<(String, f64)>,
+/// The variable that holds the path by which locations are told apart.
+const PATH: &str = "req.http.Nginx-Path";
+
+/// The way in which a location is told from the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LocationKind {
+    /// An exact path: `= /path`.
+    Exact,
+    /// A prefix of the path: `/path`, or with `^~`, which keeps regexes from being asked.
+    Prefix { is_final: bool },
+    /// A regex: `~` and `~*`.
+    Regex { ignores_case: bool },
+    /// `@name`: no request comes here by itself.
+    Named,
+    /// The server's own block, for what no location is for.
+    Server,
 }
 
-/// The place that requests go to: scheme, name, and the URI of `proxy_pass` if it has one.
-fn target<'a>(scope: &LocationScope<'a>) -> Option<(&'a Directive, &'a str, &'a str, Option<&'a str>)> {
-    let pass = scope.inner.iter().find(|d| d.name == "proxy_pass")?;
-    let (scheme, rest) = pass.word(0).split_once("://")?;
-    // Behind `unix:PATH:` a URI may stand.
-    let at = match rest.strip_prefix("unix:") {
-        Some(path) => path.find(':').map_or(rest.len(), |at| at + 6),
-        None => rest.find('/').unwrap_or(rest.len()),
-    };
-    let (name, uri) = rest.split_at(at);
-    Some((pass, scheme, name, Some(uri.trim_start_matches(':')).filter(|uri| !uri.is_empty())))
+/// A location, or a server as the location of what is left.
+pub struct NginxLocation<'a> {
+    pub directive: &'a Directive,
+    pub kind: LocationKind,
+    /// The path, regex or name.
+    pub text: &'a str,
+    pub scope: LocationScope<'a>,
+    /// A name for VCL, of the site's and the location's number.
+    pub label: String,
+    pub inside: Vec<NginxLocation<'a>>,
 }
 
-pub fn recv(
-    scope: &LocationScope<'_>,
-    around: &Around<'_>,
-    backends: &mut MigratedBackends,
-    migrated: &mut Migrated,
-) -> Vec<String> {
-    // Those of the server come before, of themselves.
-    let is_location = !std::ptr::eq(scope.inner, scope.server);
-    let mut lines = if is_location { conditions(scope.inner, migrated) } else { Vec::new() };
-    if let Some(answer) = scope.inner.iter().find(|d| d.name == "return") {
-        lines.extend(answered(answer, migrated));
-        return lines;
-    }
-    match target(scope) {
-        Some((pass, _, name, _)) if name.contains('$') => {
-            migrated.refuse(
-                &pass.place,
-                "proxy_pass",
-                format!("{name} is made of variables; `import dynamic;` finds backends by name"),
-            );
-            return lines;
-        }
-        Some((_, scheme, name, _)) => {
-            let chosen = backends.expression(scheme, name, &around.upstreams, &attributes(scope));
-            lines.push(format!("set req.backend_hint = {chosen};"));
-        }
-        None => {
-            let chosen = backends.expression("http", &around.origin, &[], &Vec::new());
-            lines.push(format!("set req.backend_hint = {chosen};"));
-        }
-    }
-    let fields = scope.all("proxy_set_header");
-    if fields.iter().any(|field| field.word(0).eq_ignore_ascii_case("upgrade")) {
-        lines.push("if (req.http.Upgrade ~ \"(?i)websocket\") { return (pipe); }".to_owned());
-    }
-    if !scope.is_cached() {
-        lines.push("return (pass);".to_owned());
-        return lines;
-    }
-    lines.push("if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); }".to_owned());
-    for directive in scope.all_of_kinds("cache_bypass") {
-        for word in &directive.words {
-            match truth(word, ExpressionSide::Client) {
-                Ok(condition) => lines.push(format!("if ({condition}) {{ set req.hash_always_miss = true; }}")),
-                Err(what) => migrated.refuse(
-                    &directive.place,
-                    &directive.name,
-                    format!("{what} is unknown here: write the condition in vcl_recv"),
-                ),
-            }
-        }
-    }
-    if let Some(cache) = scope.one_of_kinds("cache") {
-        migrated.note(&cache.place, &cache.name, "as in nginx, requests with Cookie or Authorization get what is kept, too: is each of these pages the same for all?");
-    }
-    lines.push("return (hash);".to_owned());
-    lines
-}
+/// A regex location, and the subroutine that asks the regexes of its level.
+type Groups = Vec<String>;
 
-/// The lines for what a server itself does before its locations: `if`, `return`.
-pub fn recv_of_server(scope: &LocationScope<'_>, migrated: &mut Migrated) -> Vec<String> {
-    let mut lines = conditions(scope.server, migrated);
-    if let Some(answer) = scope.server.iter().find(|d| d.name == "return") {
-        lines.extend(answered(answer, migrated));
+impl<'a> NginxLocation<'a> {
+    /// A server with all its locations; `site` is the beginning of their labels.
+    pub fn of_server(server: &'a Directive, http: &LocationScope<'a>, site: &str) -> NginxLocation<'a> {
+        let mut count = 0;
+        let mut whole = NginxLocation::new(server, LocationKind::Server, "", http, site, &mut count);
+        whole.label = format!("{site}rest");
+        whole
     }
-    lines
-}
 
-/// `if ($host = NAME) { return ...; }` and its like.
-fn conditions(block: &[Directive], migrated: &mut Migrated) -> Vec<String> {
-    let mut lines = Vec::new();
-    for directive in block.iter().filter(|d| d.name == "if") {
-        let words: Vec<&str> =
-            directive.words.iter().map(|w| w.trim_matches(['(', ')'])).filter(|w| !w.is_empty()).collect();
-        let condition = match &words[..] {
-            [left, operator @ ("=" | "!="), right] => {
-                let operator = if *operator == "=" { "==" } else { operator };
-                let sides = (expression(left, ExpressionSide::Client, ""), vcl::string(right));
-                if let (Ok(left), Some(right)) = sides { Some(format!("{left} {operator} {right}")) } else { None }
-            }
-            [left, operator @ ("~" | "~*" | "!~" | "!~*"), right] => {
-                let flag = if operator.ends_with('*') { "(?i)" } else { "" };
-                let sides = (expression(left, ExpressionSide::Client, ""), vcl::string(&format!("{flag}{right}")));
-                let operator = operator.trim_end_matches('*');
-                if let (Ok(left), Some(right)) = sides { Some(format!("{left} {operator} {right}")) } else { None }
-            }
-            [value] => truth(value, ExpressionSide::Client).ok(),
-            _ => None,
-        };
-        match (condition, directive.inside()) {
-            (Some(condition), [only]) if only.name == "return" => {
-                let answer = answered(only, migrated);
-                lines.push(format!("if ({condition}) {{"));
-                lines.extend(answer.into_iter().map(|line| format!("\t{line}")));
-                lines.push("}".to_owned());
-            }
-            _ => migrated.refuse(
-                &directive.place,
-                "if",
-                "only a comparison with a `return` in it is translated: write it in vcl_recv",
-            ),
+    fn new(
+        directive: &'a Directive,
+        kind: LocationKind,
+        text: &'a str,
+        around: &LocationScope<'a>,
+        site: &str,
+        count: &mut usize,
+    ) -> NginxLocation<'a> {
+        let mut scope = around.within(directive.inside());
+        scope.kind = handler(directive.inside()).map_or("", |(kind, _)| kind);
+        let label = format!("{site}loc{count}");
+        let mut inside = Vec::new();
+        for location in directive.inside().iter().filter(|d| d.name == "location") {
+            *count += 1;
+            let (kind, text) = kind_of(location);
+            inside.push(NginxLocation::new(location, kind, text, &scope, site, count));
         }
+        NginxLocation { directive, kind, text, scope, label, inside }
     }
-    lines
-}
 
-/// `return CODE [TEXT]`, `return URL`.
-fn answered(directive: &Directive, migrated: &mut Migrated) -> Vec<String> {
-    let first = directive.word(0);
-    let (status, text) = match first.parse::<u16>() {
-        Ok(status) => (status, directive.word(1)),
-        Err(_) => (302, first),
-    };
-    // nginx closes the connection without an answer.
-    if status == 444 {
-        migrated.note(
-            &directive.place,
-            "return",
-            "444 is answered with 403: a connection isn't closed without an answer",
-        );
-        return vec!["return (synth(403));".to_owned()];
+    /// This location and all in it.
+    pub fn all(&self) -> Vec<&NginxLocation<'a>> {
+        let mut out = vec![self];
+        self.inside.iter().for_each(|location| out.extend(location.all()));
+        out
     }
-    if text.is_empty() {
-        return vec![format!("return (synth({status}));")];
-    }
-    match expression(text, ExpressionSide::Client, "") {
-        Ok(text) => vec![format!("return (synth({status}, {text}));")],
-        Err(variable) => {
-            migrated.refuse(&directive.place, "return", format!("{variable} is unknown here"));
-            Vec::new()
+
+    /// The location of a path that is known now; None where a regex would have to be asked.
+    pub fn find(&self, path: &str) -> Option<&NginxLocation<'a>> {
+        if let Some(exact) = self.inside.iter().find(|l| l.kind == LocationKind::Exact && l.text == path) {
+            return Some(exact);
         }
-    }
-}
-
-fn attributes(scope: &LocationScope<'_>) -> Attributes {
-    let of = |name: &str, attribute: &str| {
-        scope.one(name).and_then(|d| time(d.word(0))).map(|seconds| format!(".{attribute} = {};", duration(seconds)))
-    };
-    [
-        of("proxy_connect_timeout", "connect_timeout"),
-        of("proxy_read_timeout", "first_byte_timeout"),
-        of("proxy_read_timeout", "between_bytes_timeout"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-/// vcl_hash, where the key is another than scheme, host and URL.
-pub fn hash(scope: &LocationScope<'_>, migrated: &mut Migrated) -> Vec<String> {
-    let Some(key) = scope.one_of_kinds("cache_key").filter(|_| scope.is_cached()) else { return Vec::new() };
-    let proxy_host = target(scope).map_or("", |(_, _, name, _)| name);
-    match expression(&key.words.join(" "), ExpressionSide::Client, proxy_host) {
-        Ok(text) => vec![format!("hash_data({text});"), "return (lookup);".to_owned()],
-        Err(variable) => {
-            migrated.refuse(
-                &key.place,
-                &key.name,
-                format!("{variable} is unknown here: the key is Host and URL instead"),
-            );
-            Vec::new()
-        }
-    }
-}
-
-pub fn fetch(location: Option<&Directive>, scope: &LocationScope<'_>, migrated: &mut Migrated) -> Vec<String> {
-    let Some((pass, _, name, uri)) = target(scope) else { return Vec::new() };
-    let mut lines = Vec::new();
-    if let (Some(uri), Some(location)) = (uri, location) {
-        match site::prefix(location).zip(vcl::string(uri)) {
-            Some((prefix, uri)) => {
-                lines.push(format!("set bereq.url = regsub(bereq.url, \"^{}\", {uri});", vcl::literal(prefix)));
-            }
-            None => migrated.refuse(&pass.place, "proxy_pass", "with a URI in a location that isn't a prefix"),
-        }
-    }
-    let fields = scope.all("proxy_set_header");
-    if !fields.iter().any(|field| field.word(0).eq_ignore_ascii_case("host")) {
-        lines.extend(vcl::string(name).map(|host| format!("set bereq.http.Host = {host};")));
-    }
-    for field in fields {
-        let (name, value) = (field.word(0), field.word(1));
-        match (name.to_ascii_lowercase().as_str(), value) {
-            // What a hop says of its own connection.
-            ("connection" | "upgrade", _) => {}
-            // As the client sent it, and added to by the core.
-            ("host", "$http_host")
-            | ("x-forwarded-for", "$proxy_add_x_forwarded_for")
-            | ("x-forwarded-proto", "$scheme") => {}
-            (_, "") => lines.push(format!("unset bereq.http.{name};")),
-            _ => match expression(value, ExpressionSide::Backend, target(scope).map_or("", |(_, _, name, _)| name)) {
-                Ok(value) => lines.push(format!("set bereq.http.{name} = {value};")),
-                Err(variable) => {
-                    migrated.refuse(&field.place, "proxy_set_header", format!("{variable} is unknown here"))
+        let prefix = self.prefixes().into_iter().find(|l| path.starts_with(l.text));
+        let is_final = prefix.is_some_and(|l| l.kind == LocationKind::Prefix { is_final: true });
+        let mut regexes = self.inside.iter().filter(|l| matches!(l.kind, LocationKind::Regex { .. }));
+        if !is_final {
+            // Only regexes of an extension are decided here: `\.php$` and the like.
+            for location in regexes.by_ref() {
+                let LocationKind::Regex { .. } = location.kind else { continue };
+                match extension_fits(location.text, path) {
+                    Some(true) => return Some(location),
+                    Some(false) => {}
+                    None => return None,
                 }
-            },
-        }
-    }
-    lines
-}
-
-pub fn response(scope: &LocationScope<'_>, around: &Around<'_>, migrated: &mut Migrated) -> Vec<String> {
-    let mut lines = packed(scope);
-    if !scope.is_cached() {
-        return lines;
-    }
-    let ignored: Vec<String> = scope
-        .all_of_kinds("ignore_headers")
-        .iter()
-        .flat_map(|d| d.words.iter().map(|w| w.to_ascii_lowercase()))
-        .collect();
-    let is_ignored = |name: &str| ignored.iter().any(|field| field == name);
-    let ttls = valid(scope, migrated);
-    match is_ignored("cache-control") && is_ignored("expires") {
-        true => lines.extend(ttls),
-        false => {
-            lines.push("if (!beresp.http.Cache-Control && !beresp.http.Expires) {".to_owned());
-            lines.extend(ttls.into_iter().map(|line| format!("\t{line}")));
-            lines.push("}".to_owned());
-        }
-    }
-    if let Some(directive) = scope.one_of_kinds("ignore_headers").filter(|_| is_ignored("set-cookie")) {
-        migrated.note(
-            &directive.place,
-            &directive.name,
-            "nginx gives a kept Set-Cookie to everybody; here it is taken out of what is kept",
-        );
-        lines.push("if (beresp.ttl > 0s) { unset beresp.http.Set-Cookie; }".to_owned());
-    }
-    for directive in scope.all_of_kinds("no_cache") {
-        for word in &directive.words {
-            match truth(word, ExpressionSide::Backend) {
-                Ok(condition) => lines.push(format!("if ({condition}) {{ set beresp.uncacheable = true; }}")),
-                Err(what) => migrated.refuse(
-                    &directive.place,
-                    &directive.name,
-                    format!("{what} is unknown here: write the condition in vcl_backend_response"),
-                ),
             }
         }
+        match prefix {
+            Some(prefix) if prefix.inside.is_empty() => Some(prefix),
+            Some(prefix) => prefix.find(path),
+            None => Some(self),
+        }
     }
-    lines.extend(stale(scope, around));
-    if is_ignored("cache-control") {
-        // The built-in subroutine would heed it.
-        lines.push(
-            "if (beresp.ttl > 0s && !beresp.http.Set-Cookie && beresp.http.Vary !~ \"\\*\") { return (deliver); }"
-                .to_owned(),
+
+    /// The prefixes of this level, the longest first.
+    fn prefixes(&self) -> Vec<&NginxLocation<'a>> {
+        let mut found: Vec<&NginxLocation<'a>> =
+            self.inside.iter().filter(|l| matches!(l.kind, LocationKind::Prefix { .. })).collect();
+        found.sort_by_key(|l| std::cmp::Reverse(l.text.len()));
+        found
+    }
+
+    fn regexes(&self) -> Vec<&NginxLocation<'a>> {
+        self.inside.iter().filter(|l| matches!(l.kind, LocationKind::Regex { .. })).collect()
+    }
+
+    /// The lines that call the subroutine of the location that a request is for, and the further subroutines that they call.
+    /// A location's own subroutine never comes back.
+    pub fn decision(&self, subs: &mut String) -> Vec<String> {
+        self.level(&Vec::new(), subs)
+    }
+
+    /// One level: `pending` are the regexes of the levels around it, which are asked when this one's are not for the path.
+    fn level(&self, pending: &Groups, subs: &mut String) -> Vec<String> {
+        let mut groups = Vec::new();
+        let regexes = self.regexes();
+        if !regexes.is_empty() {
+            let name = format!("{}_regexes", self.label);
+            let branches = regexes
+                .iter()
+                .map(|location| {
+                    let LocationKind::Regex { ignores_case } = location.kind else { return Default::default() };
+                    let flag = if ignores_case { "(?i)" } else { "" };
+                    let regex = vcl::string(&format!("{flag}{}", location.text)).unwrap_or_default();
+                    // What stands within a regex is asked, but nothing around it any more.
+                    (format!("{PATH} ~ {regex}"), location.level(&Vec::new(), subs))
+                })
+                .collect();
+            subs.push_str(&vcl::sub(&name, &vcl::chain(branches)));
+            groups.push(name);
+        }
+        let mut branches = Vec::new();
+        for location in self.inside.iter().filter(|l| l.kind == LocationKind::Exact) {
+            branches.push((equals(location.text), location.level(&Vec::new(), subs)));
+        }
+        for location in self.prefixes() {
+            if let Some(bare) = location.without_slash()
+                && !self
+                    .inside
+                    .iter()
+                    .any(|l| matches!(l.kind, LocationKind::Exact | LocationKind::Prefix { .. }) && l.text == bare)
+            {
+                let args = "regsub(req.url, \"^[^?]*\", \"\")";
+                let slash = vcl::string(location.text).unwrap_or_default();
+                let lines =
+                    vec![format!("set req.http.Nginx-Text = {slash} + {args};"), "return (synth(301));".to_owned()];
+                branches.push((equals(bare), lines));
+            }
+        }
+        for location in self.prefixes() {
+            let mut around = Vec::new();
+            if location.kind == (LocationKind::Prefix { is_final: false }) {
+                around.extend(groups.iter().cloned());
+            }
+            around.extend(pending.iter().cloned());
+            let condition = match location.text {
+                "/" => String::new(),
+                text => format!("{PATH} ~ \"^{}\"", vcl::literal(text)),
+            };
+            branches.push((condition, location.level(&around, subs)));
+        }
+        let mut rest: Vec<String> = groups.iter().chain(pending).map(|name| format!("call {name};")).collect();
+        rest.push(format!("call {};", self.label));
+        branches.push((String::new(), rest));
+        vcl::chain(branches)
+    }
+
+    /// `/path` of a location `/path/` that asks another server: nginx answers it with a redirection.
+    fn without_slash(&self) -> Option<&'a str> {
+        let is_asking = KINDS.iter().any(|kind| self.scope.inner().iter().any(|d| d.name == format!("{kind}_pass")));
+        self.text.strip_suffix('/').filter(|bare| is_asking && !bare.is_empty())
+    }
+}
+
+fn equals(path: &str) -> String {
+    format!("{PATH} == {}", vcl::string(path).unwrap_or_default())
+}
+
+/// The directive that gives a block its handler, and the beginning of the names that belong to it.
+pub fn handler(block: &[Directive]) -> Option<(&'static str, &Directive)> {
+    block.iter().find_map(|d| KINDS.iter().find(|kind| d.name == format!("{kind}_pass")).map(|kind| (*kind, d)))
+}
+
+fn kind_of(location: &Directive) -> (LocationKind, &str) {
+    let first = location.word(0);
+    match (first, location.words.len()) {
+        ("=", 2..) => (LocationKind::Exact, location.word(1)),
+        ("^~", 2..) => (LocationKind::Prefix { is_final: true }, location.word(1)),
+        ("~", 2..) => (LocationKind::Regex { ignores_case: false }, location.word(1)),
+        ("~*", 2..) => (LocationKind::Regex { ignores_case: true }, location.word(1)),
+        _ if first.starts_with('@') => (LocationKind::Named, first),
+        _ if first.starts_with("^~") => (LocationKind::Prefix { is_final: true }, &first[2..]),
+        _ if first.starts_with("~*") => (LocationKind::Regex { ignores_case: true }, &first[2..]),
+        _ if first.starts_with('~') => (LocationKind::Regex { ignores_case: false }, &first[1..]),
+        _ if first.starts_with('=') => (LocationKind::Exact, &first[1..]),
+        _ => (LocationKind::Prefix { is_final: false }, first),
+    }
+}
+
+/// True or false where a regex is known to be for a path or not: `\.php$`, `\.(png|css)$`. None of any other.
+fn extension_fits(regex: &str, path: &str) -> Option<bool> {
+    let regex = regex.strip_prefix("[^/]").unwrap_or(regex);
+    if regex.starts_with("^/") && !regex[2..].starts_with(['(', '[', '.', '\\']) {
+        let plain: String = regex[1..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '/').collect();
+        // The last letter may be optional.
+        let sure = &plain[..plain.len().saturating_sub(1)];
+        return (!path.starts_with(sure)).then_some(false);
+    }
+    let inner = regex.strip_prefix("\\.")?;
+    let (list, rest) = match inner.strip_prefix('(') {
+        Some(list) => list.split_once(')')?,
+        None => inner.split_at(inner.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(inner.len())),
+    };
+    let list = list.strip_prefix("?:").unwrap_or(list);
+    if !list.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'|') {
+        return None;
+    }
+    let dotted = |name: &str| format!(".{name}");
+    match rest {
+        "$" => Some(list.split('|').any(|name| path.ends_with(&dotted(name)))),
+        "(/|$)" | "(?:$|/)" | "(?:/|$)" | "($|/)" => {
+            Some(list.split('|').any(|name| path.ends_with(&dotted(name)) || path.contains(&format!(".{name}/"))))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config;
+    use super::*;
+    use crate::source::Given;
+
+    fn server(text: &str) -> Directive {
+        let text: &'static str = Box::leak(format!("server {{ {text} }}").into_boxed_str());
+        let files: &'static [(&str, &str)] = Box::leak(Box::new([("f", text)]));
+        config::read("f", &Given(files)).expect("nginx's language").remove(0)
+    }
+
+    /// The decision on one line, with labels as numbers in the order of the file.
+    fn check(text: &str, expect: &str) {
+        let server = server(text);
+        let http = LocationScope::outer(&[]);
+        let mut subs = String::new();
+        let lines = NginxLocation::of_server(&server, &http, "").decision(&mut subs);
+        let all = format!("{subs}\n{}", lines.join("\n")).replace("req.http.Nginx-Path", "P");
+        assert_eq!(all.split_whitespace().collect::<Vec<_>>().join(" "), expect, "{text}");
+    }
+
+    #[test]
+    fn the_order_of_locations() {
+        check(
+            "location / {} location /a/b {} location ^~ /a {} location ~* \\.png$ {} location = /x {} location @n {}",
+            "sub rest_regexes { if (P ~ \"(?i)\\.png$\") { call loc4; } } \
+             if (P == \"/x\") { call loc5; } else if (P ~ \"^/a/b\") { call rest_regexes; call loc2; } \
+             else if (P ~ \"^/a\") { call loc3; } else { call rest_regexes; call loc1; }",
         );
     }
-    lines
-}
 
-/// `proxy_cache_valid`: how long what says nothing itself is kept; without one it isn't.
-fn valid(scope: &LocationScope<'_>, migrated: &mut Migrated) -> Vec<String> {
-    let mut branches = Vec::new();
-    let mut any = None;
-    for directive in scope.all_of_kinds("cache_valid") {
-        let Some((last, statuses)) = directive.words.split_last() else { continue };
-        let Some(seconds) = time(last) else {
-            migrated.refuse(&directive.place, &directive.name, format!("{last} is no time"));
-            continue;
-        };
-        let lines = vec![format!("set beresp.ttl = {};", duration(seconds))];
-        let statuses: Vec<&str> = match statuses.is_empty() {
-            true => vec!["200", "301", "302"],
-            false => statuses.iter().map(String::as_str).collect(),
-        };
-        if statuses.contains(&"any") {
-            any = Some(lines);
-            continue;
-        }
-        let condition = statuses.iter().map(|s| format!("beresp.status == {s}")).collect::<Vec<_>>().join(" || ");
-        branches.push((condition, lines));
+    #[test]
+    fn locations_in_locations() {
+        check(
+            "location / { location /s/ {} location ~ ^/c/ {} location = /deny {} } location ~ x {}",
+            "sub rest_regexes { if (P ~ \"x\") { call loc5; } } sub loc1_regexes { if (P ~ \"^/c/\") { call loc3; } } \
+             if (P == \"/deny\") { call loc4; } else if (P ~ \"^/s/\") { call loc1_regexes; call rest_regexes; call loc2; } \
+             else { call loc1_regexes; call rest_regexes; call loc1; }",
+        );
+        check(
+            "location ~ \\.php$ { location ~ ^/admin/ {} }",
+            "sub loc1_regexes { if (P ~ \"^/admin/\") { call loc2; } } sub rest_regexes { if (P ~ \"\\.php$\") { call loc1_regexes; call loc1; } } \
+             call rest_regexes; call rest;",
+        );
     }
-    let rest = any.unwrap_or_else(|| vec!["set beresp.uncacheable = true;".to_owned()]);
-    branches.push((String::new(), rest));
-    vcl::chain(branches)
-}
 
-/// `proxy_cache_use_stale` and `inactive`: how long what is stale may serve.
-fn stale(scope: &LocationScope<'_>, around: &Around<'_>) -> Vec<String> {
-    let zone = scope.one_of_kinds("cache").map_or("", |cache| cache.word(0));
-    // Ten minutes unless it says otherwise, as nginx has it.
-    let inactive = around.inactive.iter().find(|(name, _)| name == zone).map_or(600.0, |(_, seconds)| *seconds);
-    let words: Vec<&str> =
-        scope.one_of_kinds("cache_use_stale").map(|d| d.words.iter().map(String::as_str).collect()).unwrap_or_default();
-    let mut lines = Vec::new();
-    let is_serving = words.iter().any(|w| matches!(*w, "error" | "timeout" | "updating"));
-    lines.push(format!("set beresp.grace = {};", if is_serving { duration(inactive) } else { "0s".to_owned() }));
-    let statuses: Vec<String> =
-        words.iter().filter_map(|w| w.strip_prefix("http_")).map(|s| format!("beresp.status == {s}")).collect();
-    if !statuses.is_empty() {
-        // A failed refresh leaves what is there.
-        lines.push(format!("if (bereq.is_bgfetch && ({})) {{ return (abandon); }}", statuses.join(" || ")));
+    #[test]
+    fn a_path_without_its_slash_is_redirected() {
+        check(
+            "location /a/ { proxy_pass http://x; } location /b/ { root /srv; }",
+            "if (P == \"/a\") { set req.http.Nginx-Text = \"/a/\" + regsub(req.url, \"^[^?]*\", \"\"); return (synth(301)); } \
+             else if (P ~ \"^/a/\") { call loc1; } else if (P ~ \"^/b/\") { call loc2; } else { call rest; }",
+        );
     }
-    if scope.one_of_kinds("cache_revalidate").is_some_and(|d| d.word(0) == "on") {
-        lines.push(format!("set beresp.keep = {};", duration(inactive)));
-    }
-    lines
-}
 
-fn packed(scope: &LocationScope<'_>) -> Vec<String> {
-    if scope.one("gzip").is_none_or(|gzip| gzip.word(0) != "on") {
-        return Vec::new();
+    #[test]
+    fn locations_of_paths_that_are_known() {
+        let server = server(
+            "location / {} location ~ \\.php$ {} location ~* \\.(png|css)$ {} location ^~ /p/ {} location ~ (a) {}",
+        );
+        let tree = NginxLocation::of_server(&server, &LocationScope::outer(&[]), "");
+        let find = |path| tree.find(path).map(|l| l.label.clone());
+        assert_eq!(find("/index.php").as_deref(), Some("loc2"));
+        assert_eq!(find("/a.css").as_deref(), Some("loc3"));
+        assert_eq!(find("/p/a.php").as_deref(), Some("loc4"));
+        assert_eq!(find("/index.html"), None);
     }
-    let mut types: Vec<String> = vec!["text/html".to_owned()];
-    types.extend(scope.all("gzip_types").iter().flat_map(|d| d.words.iter().cloned()));
-    let all = types.iter().any(|t| t == "*");
-    let condition = match all {
-        true => "!beresp.http.Content-Encoding".to_owned(),
-        false => {
-            let list: Vec<String> = types.iter().map(|t| vcl::literal(t)).collect();
-            format!("beresp.http.Content-Type ~ \"^({})\"", list.join("|"))
-        }
-    };
-    vec![format!("if ({condition}) {{ set beresp.do_gzip = true; }}")]
-}
-
-pub fn deliver(scope: &LocationScope<'_>, migrated: &mut Migrated) -> Vec<String> {
-    let mut lines = Vec::new();
-    for directive in scope.all_of_kinds("hide_header") {
-        lines.push(format!("unset resp.http.{};", directive.word(0)));
-    }
-    if let Some(expires) = scope.one("expires") {
-        match (expires.word(0), time(expires.word(0))) {
-            ("off", _) => {}
-            ("epoch", _) => lines.push("set resp.http.Cache-Control = \"no-cache\";".to_owned()),
-            ("max", _) => lines.push("set resp.http.Cache-Control = \"max-age=315360000\";".to_owned()),
-            (_, Some(seconds)) => lines.push(format!("set resp.http.Cache-Control = \"max-age={seconds}\";")),
-            (word, None) => migrated.refuse(&expires.place, "expires", format!("{word} is no time that is translated")),
-        }
-        if !lines.is_empty() {
-            lines.push("unset resp.http.Expires;".to_owned());
-        }
-    }
-    for field in scope.all("add_header") {
-        let (name, value) = (field.word(0), field.word(1));
-        let set = |value: &str| format!("set resp.http.{name} = {value};");
-        if value == "$upstream_cache_status" {
-            lines.push(format!("if (obj.hits > 0) {{ {} }} else {{ {} }}", set("\"HIT\""), set("\"MISS\"")));
-            continue;
-        }
-        match expression(value, ExpressionSide::Client, "") {
-            // Without `always` nginx adds it to good answers alone.
-            Ok(value) if field.words.iter().any(|w| w == "always") => lines.push(set(&value)),
-            Ok(value) => lines.push(format!("if (resp.status < 400) {{ {} }}", set(&value))),
-            Err(variable) => migrated.refuse(&field.place, "add_header", format!("{variable} is unknown here")),
-        }
-    }
-    lines
 }

@@ -1,26 +1,52 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Which directives hold in a location: its own, else the server's, else those of `http`.
+//! The directives that hold in a block: its own, else those of the blocks around it.
 
 use super::config::Directive;
-
-/// A location with what is around it, the innermost first.
-#[derive(Clone, Copy)]
-pub struct LocationScope<'a> {
-    /// The location's block; that of the server where no location is meant.
-    pub inner: &'a [Directive],
-    pub server: &'a [Directive],
-    pub http: &'a [Directive],
-}
 
 /// The programs that nginx asks, and begins the names of directives with.
 pub const KINDS: [&str; 4] = ["proxy", "fastcgi", "uwsgi", "scgi"];
 
+/// A block with those around it, the innermost first: `if`, locations, the server, `http`.
+#[derive(Clone)]
+pub struct LocationScope<'a> {
+    blocks: Vec<&'a [Directive]>,
+    /// `proxy`, `fastcgi`, `uwsgi` or `scgi`: the beginning of the directives that hold for the block's handler.
+    pub kind: &'static str,
+}
+
 impl<'a> LocationScope<'a> {
-    /// All of this name, of the innermost block that has one: that is how nginx inherits those that may be repeated.
+    /// The scope of a block with nothing around it.
+    pub fn outer(block: &'a [Directive]) -> LocationScope<'a> {
+        LocationScope { blocks: vec![block], kind: "proxy" }
+    }
+
+    /// The scope of a block within this one.
+    pub fn within(&self, block: &'a [Directive]) -> LocationScope<'a> {
+        let mut blocks = vec![block];
+        blocks.extend(&self.blocks);
+        LocationScope { blocks, kind: self.kind }
+    }
+
+    /// The innermost block.
+    pub fn inner(&self) -> &'a [Directive] {
+        self.blocks.first().copied().unwrap_or_default()
+    }
+
+    /// All directives that one of these blocks has.
+    pub fn directives(&self) -> impl Iterator<Item = &'a Directive> {
+        self.blocks.clone().into_iter().flatten()
+    }
+
+    /// The directives with one of these names, of the innermost block that has any: nginx inherits a list as a whole.
+    pub fn all_of(&self, names: &[&str]) -> Vec<&'a Directive> {
+        let of =
+            |block: &&'a [Directive]| block.iter().filter(|d| names.contains(&d.name.as_str())).collect::<Vec<_>>();
+        self.blocks.iter().map(of).find(|all| !all.is_empty()).unwrap_or_default()
+    }
+
+    /// The directives of one name.
     pub fn all(&self, name: &str) -> Vec<&'a Directive> {
-        let of = |block: &'a [Directive]| block.iter().filter(|d| d.name == name).collect::<Vec<_>>();
-        let found = [self.inner, self.server, self.http].map(of);
-        found.into_iter().find(|all| !all.is_empty()).unwrap_or_default()
+        self.all_of(&[name])
     }
 
     /// The last one of this name.
@@ -28,17 +54,19 @@ impl<'a> LocationScope<'a> {
         self.all(name).pop()
     }
 
-    /// The same as `all`, with `proxy_` or what else may stand in its place before the name.
-    pub fn all_of_kinds(&self, name: &str) -> Vec<&'a Directive> {
-        KINDS.iter().map(|kind| self.all(&format!("{kind}_{name}"))).find(|all| !all.is_empty()).unwrap_or_default()
+    /// The directives of the handler's module: `cache` is `proxy_cache` where the handler is `proxy_pass`.
+    pub fn all_of_kind(&self, name: &str) -> Vec<&'a Directive> {
+        self.all(&format!("{}_{name}", self.kind))
     }
 
-    pub fn one_of_kinds(&self, name: &str) -> Option<&'a Directive> {
-        self.all_of_kinds(name).pop()
+    /// The last of these.
+    pub fn one_of_kind(&self, name: &str) -> Option<&'a Directive> {
+        self.all_of_kind(name).pop()
     }
 
-    pub fn is_cached(&self) -> bool {
-        self.one_of_kinds("cache").is_some_and(|cache| cache.word(0) != "off")
+    /// True if a switch of the handler's module is on.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.one_of_kind(name).is_some_and(|d| d.word(0) == "on")
     }
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Which server and which location a request is for, as conditions in the order in which nginx decides.
+//! The server that a request is for: by socket, then by name, in nginx's order.
 
 use super::config::Directive;
-use super::value::ExpressionSide;
 use crate::vcl;
 
+/// A server: its names, whether it speaks TLS, and its ports.
 pub struct Site<'a> {
     pub server: &'a Directive,
     /// From 1 on, for names in VCL.
@@ -74,13 +74,9 @@ impl<'a> Site<'a> {
         Site { server, number, names: names.collect(), listens }
     }
 
+    /// The addresses and ports that it listens on.
     pub fn listens(&self) -> &[Listen] {
         &self.listens
-    }
-
-    /// True if it takes what no other server has a name for.
-    pub fn is_default(&self) -> bool {
-        self.listens.iter().any(|listen| listen.is_default)
     }
 
     /// The first of its names that is one.
@@ -88,133 +84,105 @@ impl<'a> Site<'a> {
         self.names.iter().copied().find(|name| !name.is_empty() && *name != "_").unwrap_or("_")
     }
 
-    /// The condition that tells the requests that are its own: those of a scheme alone if it doesn't serve both, those
-    /// of its ports where `has_ports` says that servers differ by them; of its names, unless `is_rest`: then of any.
-    pub fn condition(&self, side: ExpressionSide, has_ports: bool, is_rest: bool) -> String {
-        let head = side.head();
-        let mut all = Vec::new();
-        match (self.listens.iter().all(|l| l.is_tls), self.listens.iter().any(|l| l.is_tls)) {
-            (true, _) => all.push(format!("{head}.http.X-Forwarded-Proto == \"https\"")),
-            (false, false) => all.push(format!("{head}.http.X-Forwarded-Proto != \"https\"")),
-            (false, true) => {}
-        }
-        if has_ports {
-            let ports: Vec<String> = self.listens.iter().map(|l| format!("std.port(local.ip) == {}", l.port)).collect();
-            let text = ports.join(" || ");
-            all.push(if ports.len() > 1 { format!("({text})") } else { text });
-        }
-        if !is_rest {
-            all.extend(self.hosts(head));
-        }
-        all.join(" && ")
-    }
-
-    /// The condition of its names; None where it has none of its own.
-    fn hosts(&self, head: &str) -> Option<String> {
-        let mut plain = Vec::new();
-        let mut regexes = Vec::new();
-        for name in self.names.iter().filter(|name| !name.is_empty() && **name != "_") {
-            match name {
-                name if name.starts_with('~') => regexes.push(name[1..].to_owned()),
-                name if name.starts_with('.') => plain.push(format!("(.+\\.)?{}", vcl::literal(&name[1..]))),
-                name if name.starts_with("*.") => plain.push(format!(".+\\.{}", vcl::literal(&name[2..]))),
-                name if name.ends_with(".*") => plain.push(format!("{}\\..+", vcl::literal(&name[..name.len() - 2]))),
-                name => plain.push(vcl::literal(name)),
+    /// The conditions of its names, by the order in which nginx asks them: exact names, `*.name` and `name.*` with the longest first, then
+    /// regexes in the order of the file. Each has its rank.
+    pub fn conditions(&self) -> Vec<(NameRank, String)> {
+        let mut exact = Vec::new();
+        let mut out = Vec::new();
+        let host = |pattern: &str| format!("req.http.Host ~ \"(?i)^{pattern}\\.?(:\\d*)?$\"");
+        for name in self.names.iter().filter(|name| **name != "_") {
+            if name.is_empty() {
+                out.push((NameRank::Exact, "!req.http.Host || req.http.Host == \"\"".to_owned()));
+            } else if let Some(regex) = name.strip_prefix('~') {
+                let regex = vcl::string(&format!("(?i){regex}")).unwrap_or_default();
+                out.push((NameRank::Regex, format!("regsub(req.http.Host, \"\\.?(:\\d*)?$\", \"\") ~ {regex}")));
+            } else if let Some(end) = name.strip_prefix("*.") {
+                out.push((
+                    NameRank::Before(std::cmp::Reverse(end.len())),
+                    host(&format!(".+\\.{}", vcl::literal(end))),
+                ));
+            } else if let Some(begin) = name.strip_suffix(".*") {
+                out.push((
+                    NameRank::After(std::cmp::Reverse(begin.len())),
+                    host(&format!("{}\\..+", vcl::literal(begin))),
+                ));
+            } else if let Some(end) = name.strip_prefix('.') {
+                exact.push(vcl::literal(end));
+                out.push((
+                    NameRank::Before(std::cmp::Reverse(end.len())),
+                    host(&format!(".+\\.{}", vcl::literal(end))),
+                ));
+            } else {
+                exact.push(vcl::literal(name));
             }
         }
-        let mut all = Vec::new();
-        if !plain.is_empty() {
-            all.push(format!("{head}.http.Host ~ \"(?i)^({})(:\\d+)?$\"", plain.join("|")));
+        if !exact.is_empty() {
+            out.insert(0, (NameRank::Exact, host(&format!("({})", exact.join("|")))));
         }
-        all.extend(regexes.iter().map(|regex| format!("{head}.http.Host ~ \"(?i){regex}\"")));
-        match all.len() {
-            0 => None,
-            1 => all.pop(),
-            _ => Some(format!("({})", all.join(" || "))),
-        }
+        out
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    /// An exact path: `= /path`.
+/// The order of names, whichever server has them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum NameRank {
     Exact,
-    /// `^~ /path`: regexes aren't asked.
-    First,
-    /// A regex: `~` and `~*`.
-    Regex { ignores_case: bool },
-    /// A prefix of the path: `/path`.
-    Prefix,
-    /// `@name`: no request comes here by itself.
-    Named,
+    /// `*.name`, by its length.
+    Before(std::cmp::Reverse<usize>),
+    /// `name.*`, by its length.
+    After(std::cmp::Reverse<usize>),
+    Regex,
 }
 
-fn kind(location: &Directive) -> (Kind, &str) {
-    match (location.word(0), location.words.len()) {
-        ("=", 2..) => (Kind::Exact, location.word(1)),
-        ("^~", 2..) => (Kind::First, location.word(1)),
-        ("~", 2..) => (Kind::Regex { ignores_case: false }, location.word(1)),
-        ("~*", 2..) => (Kind::Regex { ignores_case: true }, location.word(1)),
-        (name, _) if name.starts_with('@') => (Kind::Named, name),
-        (path, _) => (Kind::Prefix, path),
-    }
-}
-
-/// The prefix that a location is for; None of a regex.
-pub fn prefix(location: &Directive) -> Option<&str> {
-    match kind(location) {
-        (Kind::Exact | Kind::First | Kind::Prefix, path) => Some(path),
-        (Kind::Regex { .. } | Kind::Named, _) => None,
-    }
-}
-
-/// The locations of a server in the order in which nginx would take them, each with its condition; the last one, for all that is left, has an
-/// empty condition. What no location is for is the server's own (None).
-pub fn in_order(server: &Directive, side: ExpressionSide) -> Vec<(String, Option<&Directive>)> {
-    let all: Vec<&Directive> = server.inside().iter().filter(|d| d.name == "location").collect();
-    let path = side.path();
-    let url = format!("{}.url", side.head());
-    let longer = |than: &str| {
-        let prefixes = all
-            .iter()
-            .map(|l| kind(l))
-            .filter(|(k, p)| *k == Kind::Prefix && p.len() > than.len() && p.starts_with(than));
-        prefixes.map(|(_, p)| vcl::literal(p)).collect::<Vec<_>>().join("|")
-    };
-    let mut out: Vec<(String, Option<&Directive>)> = Vec::new();
-    for location in all.iter().filter(|l| kind(l).0 == Kind::Exact) {
-        let wanted = vcl::string(kind(location).1).unwrap_or_default();
-        out.push((format!("{path} == {wanted}"), Some(location)));
-    }
-    let by_length = |wanted: Kind| {
-        let mut found: Vec<&&Directive> = all.iter().filter(|l| kind(l).0 == wanted).collect();
-        found.sort_by_key(|l| std::cmp::Reverse(kind(l).1.len()));
-        found
-    };
-    for location in by_length(Kind::First) {
-        let wanted = kind(location).1;
-        let begins = format!("{url} ~ \"^{}\"", vcl::literal(wanted));
-        // A longer plain prefix would have been found instead, and then regexes are asked.
-        let longer = longer(wanted);
-        let condition = if longer.is_empty() { begins } else { format!("{begins} && {url} !~ \"^({longer})\"") };
-        out.push((condition, Some(location)));
-    }
-    for location in &all {
-        if let (Kind::Regex { ignores_case }, regex) = kind(location) {
-            let flag = if ignores_case { "(?i)" } else { "" };
-            let regex = vcl::string(&format!("{flag}{regex}")).unwrap_or_default();
-            out.push((format!("{path} ~ {regex}"), Some(location)));
+/// The choice of a site: for each socket the names of its servers in nginx's order, then its default server. `call` gives the lines for one.
+pub fn choice(sites: &[Site<'_>], call: &dyn Fn(&Site<'_>) -> Vec<String>) -> Vec<String> {
+    let mut sockets: Vec<(&str, bool)> = Vec::new();
+    for listen in sites.iter().flat_map(|site| &site.listens) {
+        let socket = (listen.address.as_str(), listen.is_tls);
+        if !sockets.contains(&socket) {
+            sockets.push(socket);
         }
     }
-    for location in by_length(Kind::Prefix) {
-        let wanted = kind(location).1;
-        let condition = if wanted == "/" { String::new() } else { format!("{url} ~ \"^{}\"", vcl::literal(wanted)) };
-        out.push((condition, Some(location)));
+    // An address before the port alone.
+    sockets.sort_by_key(|(address, _)| address.starts_with(':'));
+    let of_kind = |is_tls: bool| sockets.iter().filter(|(_, tls)| *tls == is_tls).count();
+    let both = of_kind(true) > 0 && of_kind(false) > 0;
+    let mut branches: Vec<(String, Vec<String>)> = Vec::new();
+    for (address, is_tls) in &sockets {
+        let mut all = Vec::new();
+        if both {
+            all.push(format!("req.http.X-Forwarded-Proto {} \"https\"", if *is_tls { "==" } else { "!=" }));
+        }
+        // With one socket of its kind nothing else is asked, so that a trial on another port acts the same.
+        if let Some((host, port)) = address.rsplit_once(':').filter(|_| of_kind(*is_tls) > 1) {
+            all.push(format!("std.port(local.ip) == {port}"));
+            if !host.is_empty() {
+                all.push(format!("local.ip == \"{}\"", host.trim_matches(['[', ']'])));
+            }
+        }
+        let own = |site: &&Site<'_>| site.listens.iter().any(|l| l.address == *address && l.is_tls == *is_tls);
+        let lines = of_names(&sites.iter().filter(own).collect::<Vec<_>>(), address, call);
+        branches.push((all.join(" && "), lines));
     }
-    if out.last().is_none_or(|(condition, _)| !condition.is_empty()) {
-        out.push((String::new(), None));
+    // Nothing comes in by another socket.
+    if let Some((condition, _)) = branches.last_mut() {
+        condition.clear();
     }
-    out
+    vcl::chain(branches)
+}
+
+fn of_names(sites: &[&Site<'_>], address: &str, call: &dyn Fn(&Site<'_>) -> Vec<String>) -> Vec<String> {
+    let is_default = |site: &&&Site<'_>| site.listens.iter().any(|l| l.address == address && l.is_default);
+    let default = sites.iter().find(is_default).or(sites.first());
+    let mut named: Vec<(NameRank, String, &Site<'_>)> = Vec::new();
+    for site in sites.iter().filter(|_| sites.len() > 1) {
+        named.extend(site.conditions().into_iter().map(|(rank, condition)| (rank, condition, *site)));
+    }
+    named.sort_by_key(|(rank, ..)| *rank);
+    let mut branches: Vec<(String, Vec<String>)> =
+        named.into_iter().map(|(_, condition, site)| (condition, call(site))).collect();
+    branches.extend(default.map(|site| (String::new(), call(site))));
+    vcl::chain(branches)
 }
 
 #[cfg(test)]
@@ -228,34 +196,43 @@ mod tests {
         config::read("f", &Given(files)).expect("nginx's language").remove(0)
     }
 
-    #[test]
-    fn the_order_of_locations() {
-        let server = server(
-            "server { location / {} location /a/b {} location ^~ /a {} location ~* \\.png$ {} location = /x {} location @n {} }",
-        );
-        let got: Vec<String> =
-            in_order(&server, ExpressionSide::Client).into_iter().map(|(condition, _)| condition).collect();
-        assert_eq!(
-            got,
-            [
-                "regsub(req.url, \"\\?.*$\", \"\") == \"/x\"",
-                "req.url ~ \"^/a\" && req.url !~ \"^(/a/b)\"",
-                "regsub(req.url, \"\\?.*$\", \"\") ~ \"(?i)\\.png$\"",
-                "req.url ~ \"^/a/b\"",
-                "",
-            ]
-        );
+    /// The choice on one line.
+    fn check(servers: &[&'static str], expect: &str) {
+        let servers: Vec<Directive> = servers.iter().map(|text| server(text)).collect();
+        let sites: Vec<Site<'_>> = servers.iter().enumerate().map(|(i, server)| Site::new(server, i + 1)).collect();
+        let lines = choice(&sites, &|site| vec![format!("call {};", site.number)]);
+        assert_eq!(lines.join(" ").replace('\t', ""), expect);
     }
 
     #[test]
     fn names() {
-        let server = server("server { listen 443 ssl; listen [::]:443 ssl; server_name .a.org *.b.org c.* ~^d\\d+$; }");
-        let site = Site::new(&server, 1);
-        assert_eq!(
-            site.condition(ExpressionSide::Client, false, false),
-            "req.http.X-Forwarded-Proto == \"https\" && (req.http.Host ~ \"(?i)^((.+\\.)?a\\.org|.+\\.b\\.org|c\\..+)(:\\d+)?$\" || req.http.Host ~ \"(?i)^d\\d+$\")"
+        check(
+            &[
+                "server { server_name *.org ~^d\\d+$; }",
+                "server { server_name .a.org c.*; }",
+                "server { listen 80 default; server_name *.b.a.org; }",
+            ],
+            "if (req.http.Host ~ \"(?i)^(a\\.org)\\.?(:\\d*)?$\") { call 2; } else if (req.http.Host ~ \"(?i)^.+\\.b\\.a\\.org\\.?(:\\d*)?$\") { call 3; } \
+             else if (req.http.Host ~ \"(?i)^.+\\.a\\.org\\.?(:\\d*)?$\") { call 2; } else if (req.http.Host ~ \"(?i)^.+\\.org\\.?(:\\d*)?$\") { call 1; } \
+             else if (req.http.Host ~ \"(?i)^c\\..+\\.?(:\\d*)?$\") { call 2; } else if (regsub(req.http.Host, \"\\.?(:\\d*)?$\", \"\") ~ \"(?i)^d\\d+$\") { call 1; } else { call 3; }",
         );
-        assert_eq!(site.listens()[0].address, ":443");
+    }
+
+    #[test]
+    fn one_server_takes_everything() {
+        check(&["server { server_name a.org; }"], "call 1;");
+    }
+
+    #[test]
+    fn ports_and_schemes() {
+        check(
+            &["server { listen 80; }", "server { listen 443 ssl; listen [::]:443 ssl; }"],
+            "if (req.http.X-Forwarded-Proto != \"https\") { call 1; } else { call 2; }",
+        );
+        check(
+            &["server { listen 80; }", "server { listen 81; }", "server { listen 10.0.0.1:80; }"],
+            "if (std.port(local.ip) == 80 && local.ip == \"10.0.0.1\") { call 3; } else if (std.port(local.ip) == 80) { call 1; } else { call 2; }",
+        );
     }
 
     #[test]

@@ -31,6 +31,7 @@ fn a_cached_site() {
             "return (hash);",
             "set bereq.http.Host = \"10.0.0.1:81\";",
             "if (beresp.status == 200) {\n\t\t\tset beresp.ttl = 300s;\n\t\t} else {\n\t\t\tset beresp.ttl = 60s;",
+            "call nginx_lifetime;",
             "set beresp.grace = 0s;",
         ],
     );
@@ -60,13 +61,13 @@ fn http_goes_to_https() {
     assert_eq!(migrated.arguments, ["-a", ":80", "-p", "x_forwarded_proto=on"]);
     assert_eq!(migrated.tls, ["frontend = \"*:443\"", "pem-file = { cert = \"/c\" private-key = \"/k\" }"]);
     assert!(
-        migrated.vcl.contains(
-            "if (req.http.X-Forwarded-Proto != \"https\" && req.http.Host ~ \"(?i)^(a\\.org)(:\\d+)?$\") {\n\t\tcall site_1_recv;"
-        ),
+        migrated
+            .vcl
+            .contains("if (req.http.X-Forwarded-Proto != \"https\") {\n\t\tcall site1;\n\t} else {\n\t\tcall site2;"),
         "{}",
         migrated.vcl
     );
-    assert!(migrated.vcl.contains("set resp.http.Location = resp.reason;"), "{}", migrated.vcl);
+    assert!(migrated.vcl.contains("set resp.http.Location = req.http.Nginx-Text;"), "{}", migrated.vcl);
 }
 
 #[test]
@@ -82,22 +83,73 @@ fn what_nginx_serves_itself_stays_with_it() {
     );
 }
 
+/// The refusals of a text, in the order of lines.
+fn refused(text: &'static str) -> Vec<String> {
+    of(text).notes.iter().map(MigratedNote::to_string).filter(|text| text.contains("refused")).collect()
+}
+
 #[test]
-fn what_has_no_counterpart_is_refused_by_name_and_line() {
-    let migrated = of(
-        "limit_req_zone $a zone=b:1m rate=1r/s;\nserver {\n if ($x) { set $y 1; }\n location / { proxy_pass http://a; frobnicate on;\n add_header X $geoip; } }",
-    );
-    let said: Vec<String> =
-        migrated.notes.iter().map(MigratedNote::to_string).filter(|text| text.contains("refused")).collect();
+fn what_has_no_counterpart_is_refused_by_name_and_line_and_passed() {
+    let text = "limit_req zone=b;\nserver { proxy_cache z; proxy_cache_valid 1m;\n location /d { proxy_pass http://a; } location /a { if ($x) { set $y 1; } proxy_pass http://a; }
+ location /b { limit_req off; proxy_pass http://a; frobnicate on; }\n location /c { limit_req off; proxy_pass http://a; add_header X $geoip; } }";
+    let said = refused(text);
     for wanted in [
-        "n.conf:1: refused: limit_req_zone: `import vsthrottle;` has it",
-        "n.conf:3: refused: if: only a comparison",
-        "n.conf:3: refused: set: ",
+        "n.conf:1: refused: limit_req: `import vsthrottle;` has it",
+        "n.conf:3: refused: if: $x has no counterpart",
         "n.conf:4: refused: frobnicate: nothing is known of it here",
-        "n.conf:5: refused: add_header: $geoip is unknown here",
+        "n.conf:5: refused: add_header: $geoip has no counterpart",
     ] {
         assert!(said.iter().any(|text| text.starts_with(wanted)), "{wanted}: {said:#?}");
     }
+    let vcl = of(text).vcl;
+    assert!(
+        !vcl.contains("return (hash)") && vcl.matches("set req.backend_hint = b_127_0_0_1_8080;").count() >= 3,
+        "{vcl}"
+    );
+}
+
+/// A server's own `return` counts before any location; `off` takes back what stands around it.
+#[test]
+fn what_is_off_is_no_refusal() {
+    assert_eq!(
+        refused("auth_basic x; server { location / { auth_basic off; proxy_pass http://a; } }"),
+        Vec::<String>::new()
+    );
+    assert_eq!(refused("auth_basic x; server { location / { root /srv; } }"), Vec::<String>::new());
+    assert_eq!(refused("auth_basic x; server { location / { proxy_pass http://a; } }").len(), 1);
+}
+
+/// One `set` of a text is a constant; any other is a variable that no address can be made of.
+#[test]
+fn addresses_made_of_variables() {
+    check(
+        "server { location / { set $u http://10.0.0.1:81; proxy_pass $u; } }",
+        &["b_10_0_0_1_81", "set req.backend_hint = b_10_0_0_1_81;"],
+    );
+    let said = refused("server { location / { set $u http://a; if ($arg_b) { set $u http://b; } proxy_pass $u; } }");
+    assert!(
+        said.len() == 1 && said[0].starts_with("n.conf:1: refused: proxy_pass: it is made of variables"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn wordpress_is_cached_by_way_of_try_files() {
+    check(
+        "fastcgi_cache_path /c keys_zone=WP:10m; server { root /srv; set $skip 0; if ($http_cookie ~* \"wordpress_logged_in\") { set $skip 1; }
+         location / { try_files $uri $uri/ /index.php?$args; }
+         location ~ \\.php$ { fastcgi_pass unix:/run/p; fastcgi_cache WP; fastcgi_cache_valid 200 1h; fastcgi_cache_bypass $skip; fastcgi_no_cache $skip; } }",
+        &[
+            "sub site1_loc1 {",
+            "set req.backend_hint = b_127_0_0_1_8080;",
+            "if (req.http.Nginx-Var-skip + \"\" !~ \"^0?$\") { set req.hash_always_miss = true; }",
+            "set req.http.Nginx-No-Store = \"1\";",
+            "return (hash);",
+            "sub vcl_backend_response {",
+            "site1_loc1|site1_loc2",
+            "beresp.http.Accept-Ranges",
+        ],
+    );
 }
 
 #[test]

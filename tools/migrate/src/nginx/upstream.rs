@@ -126,6 +126,10 @@ impl MigratedBackends {
         format!("{name}_all.backend()")
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.backends.is_empty()
+    }
+
     pub fn has_directors(&self) -> bool {
         !self.init.is_empty()
     }

@@ -1,63 +1,95 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Values with nginx's variables, as expressions and conditions of VCL.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::vcl;
 
-/// The side of the cache on which an expression stands: its name for a request.
+/// The part of VCL in which an expression stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExpressionSide {
+    /// Before the origin is asked: vcl_recv, vcl_hash.
     Client,
+    /// The request to the origin: vcl_backend_fetch, vcl_pipe.
     Backend,
+    /// The response to the client: vcl_deliver, vcl_synth.
+    Deliver,
 }
 
 impl ExpressionSide {
+    /// The variable of the request, `req` or `bereq`.
     pub fn head(self) -> &'static str {
         match self {
-            ExpressionSide::Client => "req",
+            ExpressionSide::Client | ExpressionSide::Deliver => "req",
             ExpressionSide::Backend => "bereq",
         }
     }
+}
 
-    pub fn path(self) -> String {
-        format!("regsub({}.url, \"\\?.*$\", \"\")", self.head())
-    }
+/// The header in which VCL keeps a variable of `set`, `map` or `geo` for the time of a request.
+pub fn header(variable: &str) -> String {
+    format!("Nginx-Var-{variable}")
+}
+
+/// The variables that a configuration makes itself.
+#[derive(Default)]
+pub struct VariableNames {
+    /// Those of `set`, with the text of those that are set once, to a text.
+    pub set: BTreeMap<String, Option<String>>,
+    /// Those of `map` and `geo`.
+    pub tables: BTreeSet<String>,
+    /// True if any server has TLS: then $scheme isn't always `http`.
+    pub has_tls: bool,
+    /// The variables that were asked for, of `tables`.
+    pub used: RefCell<BTreeSet<String>>,
 }
 
 /// A value as an expression: texts and variables one after the other. The error is the variable that has no counterpart.
-pub fn expression(value: &str, side: ExpressionSide, proxy_host: &str) -> Result<String, String> {
+pub fn expression(
+    value: &str,
+    side: ExpressionSide,
+    proxy_host: &str,
+    names: &VariableNames,
+) -> Result<String, String> {
     let mut terms = Vec::new();
     for part in parts(value) {
         terms.push(match part {
             Part::Text(text) => vcl::string(&text).ok_or_else(|| format!("{text:?} can't be written in VCL"))?,
-            Part::Variable(name) => variable(&name, side, proxy_host)?,
+            Part::Variable(name) => variable(&name.to_ascii_lowercase(), side, proxy_host, names)?,
         });
     }
-    Ok(if terms.is_empty() { "\"\"".to_owned() } else { terms.join(" + ") })
+    Ok(match &terms[..] {
+        [] => "\"\"".to_owned(),
+        _ => terms.join(" + "),
+    })
 }
 
-/// A condition that holds where the value is neither empty nor `0`, as nginx asks of `proxy_no_cache` and the like.
-pub fn truth(value: &str, side: ExpressionSide) -> Result<String, String> {
-    let all = parts(value);
-    let [Part::Variable(name)] = &all[..] else {
-        return match all.iter().any(|part| matches!(part, Part::Variable(_))) {
-            true => Err(format!("{value}, which is more than one variable")),
-            false => Ok(if matches!(value, "" | "0") { "false" } else { "true" }.to_owned()),
-        };
+/// An expression that is never unset, so that it can be compared: a header that isn't there is an empty text.
+pub fn comparable(value: &str, side: ExpressionSide, names: &VariableNames) -> Result<String, String> {
+    let text = expression(value, side, "", names)?;
+    let is_one = !text.contains(" + ") && !text.starts_with('"') && !text.contains('(');
+    Ok(if is_one { format!("{text} + \"\"") } else { text })
+}
+
+/// A condition that holds where the value is neither empty nor `0`, as nginx asks of `proxy_no_cache` and `if`.
+pub fn truth(value: &str, side: ExpressionSide, names: &VariableNames) -> Result<String, String> {
+    if !value.contains('$') {
+        return Ok(if matches!(value, "" | "0") { "false" } else { "true" }.to_owned());
+    }
+    Ok(format!("{} !~ \"^0?$\"", comparable(value, side, names)?))
+}
+
+/// A text in which variables that `set` gives one text are replaced by it.
+pub fn folded(value: &str, names: &VariableNames) -> String {
+    let one = |part: Part| match part {
+        Part::Text(text) => text,
+        Part::Variable(name) => match names.set.get(&name.to_ascii_lowercase()) {
+            Some(Some(text)) => text.clone(),
+            _ => format!("${{{name}}}"),
+        },
     };
-    let head = side.head();
-    if let Some(cookie) = name.strip_prefix("cookie_") {
-        let cookie = vcl::literal(cookie);
-        return Ok(format!("{head}.http.Cookie ~ \"(?i)(^|;\\s*){cookie}=(0[^;]|[^;0])\""));
-    }
-    if let Some(argument) = name.strip_prefix("arg_") {
-        let argument = vcl::literal(argument);
-        return Ok(format!("{head}.url ~ \"(?i)[?&]{argument}=(0[^&]|[^&0])\""));
-    }
-    if let Some(field) = name.strip_prefix("http_") {
-        let field = field.replace('_', "-");
-        return Ok(format!("{head}.http.{field} && {head}.http.{field} != \"\" && {head}.http.{field} != \"0\""));
-    }
-    Err(format!("${name}"))
+    parts(value).into_iter().map(one).collect()
 }
 
 #[derive(PartialEq, Eq, Debug)]
@@ -97,36 +129,64 @@ fn parts(value: &str) -> Vec<Part> {
     out
 }
 
-fn variable(name: &str, side: ExpressionSide, proxy_host: &str) -> Result<String, String> {
+/// True if the name of a header or variable can stand in VCL as it is.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
+}
+
+fn variable(name: &str, side: ExpressionSide, proxy_host: &str, names: &VariableNames) -> Result<String, String> {
     let head = side.head();
+    let unknown = || format!("${name} has no counterpart");
+    if names.set.contains_key(name) || names.tables.contains(name) {
+        names.used.borrow_mut().insert(name.to_owned());
+        return Ok(format!("{head}.http.{}", header(name)));
+    }
+    if let Some((kind, rest)) = name.split_once('_').filter(|(_, rest)| is_plain(rest)) {
+        let field = rest.replace('_', "-");
+        let found = match (kind, side) {
+            ("http", _) => Some(format!("{head}.http.{field}")),
+            ("cookie", _) => {
+                // An empty one stands at the end, so that nothing is left of cookies without it, as nginx has it.
+                Some(format!(
+                    "regsub({head}.http.Cookie + \"; {rest}=\", \"(?i)^(.*?;\\s*)??{rest}=([^;]*).*$\", \"\\2\")"
+                ))
+            }
+            ("arg", _) => Some(format!(
+                "regsub(regsub({head}.url, \"^[^?]*\\??\", \"&\") + \"&{rest}=\", \"(?i)^.*?&{rest}=([^&]*).*$\", \"\\1\")"
+            )),
+            ("sent", ExpressionSide::Deliver) => field.strip_prefix("http-").map(|field| format!("resp.http.{field}")),
+            _ => None,
+        };
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
     Ok(match name {
-        // What nginx calls $host is in small letters and without a port; so it is here.
-        "host" => format!("std.tolower(regsub({head}.http.Host, \":\\d+$\", \"\"))"),
-        "http_host" => format!("{head}.http.Host"),
-        "proxy_host" => vcl::string(proxy_host).ok_or("$proxy_host")?,
+        // nginx writes $host in small letters and without a port.
+        "host" => format!("std.tolower(regsub({head}.http.Host, \":\\d*$\", \"\"))"),
+        "proxy_host" if !proxy_host.is_empty() => vcl::string(proxy_host).ok_or_else(unknown)?,
         "request_uri" => format!("{head}.url"),
-        "uri" | "document_uri" => side.path(),
-        "args" | "query_string" => format!("regsub(regsub({head}.url, \"^[^?]*\", \"\"), \"^\\?\", \"\")"),
+        "uri" | "document_uri" => format!("{head}.http.Nginx-Path"),
+        "args" | "query_string" => format!("regsub({head}.url, \"^[^?]*\\??\", \"\")"),
         "is_args" => format!("regsub(regsub({head}.url, \"^[^?]*\", \"\"), \"^\\?.*$\", \"?\")"),
         "request_method" => format!("{head}.method"),
-        "remote_addr" => "client.ip".to_owned(),
-        "scheme" => format!("{head}.http.X-Forwarded-Proto"),
+        "request" => format!("{head}.method + \" \" + {head}.url + \" \" + {head}.proto"),
+        "server_protocol" => format!("{head}.proto"),
+        "content_type" => format!("{head}.http.Content-Type"),
+        "content_length" => format!("{head}.http.Content-Length"),
+        "remote_addr" | "proxy_protocol_addr" => "client.ip".to_owned(),
+        "proxy_add_x_forwarded_for" => format!("{head}.http.X-Forwarded-For"),
+        "scheme" if names.has_tls => format!("{head}.http.X-Forwarded-Proto"),
+        "scheme" => "\"http\"".to_owned(),
+        "https" if names.has_tls => {
+            format!("regsub(regsub({head}.http.X-Forwarded-Proto, \"^http$\", \"\"), \"^https$\", \"on\")")
+        }
+        "https" => "\"\"".to_owned(),
         "server_addr" => "server.ip".to_owned(),
         "server_port" => "std.port(local.ip)".to_owned(),
         "hostname" => "server.hostname".to_owned(),
-        _ => match name.strip_prefix("http_") {
-            Some(field) => format!("{head}.http.{}", field.replace('_', "-")),
-            None => match name.strip_prefix("cookie_") {
-                Some(cookie) => {
-                    let cookie = vcl::literal(cookie);
-                    // An empty one stands at the end, so that nothing is left of cookies without it, as nginx has it.
-                    format!(
-                        "regsub({head}.http.Cookie + \"; {cookie}=\", \"(?i)^(.*?;\\s*)?{cookie}=([^;]*).*$\", \"\\2\")"
-                    )
-                }
-                None => return Err(format!("${name}")),
-            },
-        },
+        "status" if side == ExpressionSide::Deliver => "resp.status".to_owned(),
+        _ => return Err(unknown()),
     })
 }
 
@@ -134,8 +194,17 @@ fn variable(name: &str, side: ExpressionSide, proxy_host: &str) -> Result<String
 mod tests {
     use super::*;
 
+    fn names() -> VariableNames {
+        let set = [("skip", None), ("up", Some("http://a:1"))];
+        VariableNames {
+            set: set.into_iter().map(|(name, text)| (name.to_owned(), text.map(str::to_owned))).collect(),
+            ..VariableNames::default()
+        }
+    }
+
     fn check(value: &str, expect: &str) {
-        let got = expression(value, ExpressionSide::Client, "app").unwrap_or_else(|error| format!("no: {error}"));
+        let got =
+            expression(value, ExpressionSide::Client, "app", &names()).unwrap_or_else(|error| format!("no: {error}"));
         assert_eq!(got, expect, "{value}");
     }
 
@@ -144,24 +213,27 @@ mod tests {
         check("a", "\"a\"");
         check("", "\"\"");
         check("$request_uri", "req.url");
-        check("https://$http_host$request_uri", "\"https://\" + req.http.Host + req.url");
+        check("https://$http_host$request_uri", "\"https://\" + req.http.host + req.url");
         check("a${proxy_host}b", "\"a\" + \"app\" + \"b\"");
         check("$http_x_y", "req.http.x-y");
+        check("$SKIP", "req.http.Nginx-Var-skip");
         check("100$", "\"100$\"");
-        check("$geoip_country", "no: $geoip_country");
+        check("$geoip_country", "no: $geoip_country has no counterpart");
+        check("$upstream_http_x", "no: $upstream_http_x has no counterpart");
     }
 
     #[test]
     fn truths() {
-        assert_eq!(truth("1", ExpressionSide::Client).as_deref(), Ok("true"));
+        assert_eq!(truth("1", ExpressionSide::Client, &names()).as_deref(), Ok("true"));
         assert_eq!(
-            truth("$cookie_a", ExpressionSide::Backend).as_deref(),
-            Ok("bereq.http.Cookie ~ \"(?i)(^|;\\s*)a=(0[^;]|[^;0])\"")
+            truth("$http_pragma", ExpressionSide::Client, &names()).as_deref(),
+            Ok("req.http.pragma + \"\" !~ \"^0?$\"")
         );
-        assert_eq!(
-            truth("$http_pragma", ExpressionSide::Client).as_deref(),
-            Ok("req.http.pragma && req.http.pragma != \"\" && req.http.pragma != \"0\"")
-        );
-        assert_eq!(truth("$skip", ExpressionSide::Client), Err("$skip".to_owned()));
+        assert_eq!(truth("$hostnam", ExpressionSide::Client, &names()), Err("$hostnam has no counterpart".to_owned()));
+    }
+
+    #[test]
+    fn texts_that_are_set_once() {
+        assert_eq!(folded("$up/x$request_uri", &names()), "http://a:1/x${request_uri}");
     }
 }

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The old server and what was made of its configuration, one after the other on the same ports: the same requests, and what came of each."""
+import email.utils
+import os
+import shlex
+import subprocess
+
+from bed import world
+from bed.daemon import die_with_parent
+from bed.http import get
+from bed.report import until
+
+LACQUER = world.BIN / "lacquer"
+HTTP = ("127.0.0.1", 80)
+LIMIT = 60
+
+
+class Origins:
+    """Servers on several ports that note each request. The path says what the response is: words of it are looked up in WORDS."""
+
+    WORDS = {
+        "nostore": ("Cache-Control", "no-store"), "private": ("Cache-Control", "private"), "age60": ("Cache-Control", "max-age=60"),
+        "age1": ("Cache-Control", "max-age=1"), "cookie": ("Set-Cookie", "x=1"), "varystar": ("Vary", "*"), "accel0": ("X-Accel-Expires", "0"),
+        "accel60": ("X-Accel-Expires", "60"), "past": ("Expires", "Thu, 01 Jan 1998 00:00:00 GMT"), "future": ("Expires", "Thu, 01 Jan 2037 00:00:00 GMT"),
+        "old": ("Last-Modified", "Thu, 01 Jan 1998 00:00:00 GMT"), "long": ("Cache-Control", "max-age=600"), "shared60": ("Cache-Control", "max-age=0, s-maxage=60"),
+    }
+
+    def __init__(self, ports):
+        self.site = world.Site(self, ports)
+        self.ports, self.is_failing = ports, False
+
+    def answer(self, method, path, _fields, _body, port):
+        lines = [(name, value) for word, (name, value) in self.WORDS.items() if word in path]
+        # squid heeds max-age only beside a Date.
+        lines += [("Date", email.utils.formatdate(usegmt=True)), ("X-Port", str(port)), ("X-Path", path)]
+        if self.is_failing and "flaky" in path:
+            return 500, lines, "no"
+        status = next((status for status in (404, 500, 503, 410, 301) if f"s{status}" in path), 200)
+        return status, lines, f"{method} {path} of {port}"
+
+    def asked(self, before):
+        return [(port, path, fields.get("host")) for _, path, fields, port in self.site.seen[before:]]
+
+    def close(self):
+        self.site.close()
+
+
+class Process:
+    """A server in the foreground, up when its address answers."""
+
+    def __init__(self, words, log):
+        self.log = open(log, "wb")
+        self.proc = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT, preexec_fn=die_with_parent)
+
+    def up(self, address):
+        def answers():
+            return self.proc.poll() is not None or world.listens(address) and get(address, "/up", host="up.example").status > 0
+        return until(30, answers) and self.proc.poll() is None
+
+    def close(self):
+        world.end(self.proc)
+        self.log.close()
+
+
+def ask(origins, requests, times=2, address=HTTP):
+    """For each request, each time: status, the header fields and body that matter, and what the origins saw."""
+    found = []
+    for host, path, fields, method in requests:
+        both = []
+        for _ in range(times):
+            before = len(origins.site.seen)
+            answer = get(address, path, list(fields.items()), method=method, host=host, body=b"x" if method == "POST" else None)
+            both.append({"status": answer.status, "asked": origins.asked(before), "from": (answer.get("X-Port"), answer.get("X-Path")),
+                         "body": answer.body if answer.status == 200 and method != "HEAD" else None, "headers": {n.lower(): v for n, v in answer.fields}})
+        found.append(both)
+    return found
+
+
+def migrate(kind, conf, out, *options):
+    """The result of `lacquer migrate`: the finished process; the files are in `out`."""
+    return subprocess.run([LACQUER, "migrate", kind, str(conf), "--out", str(out), *options], capture_output=True, text=True, timeout=LIMIT)
+
+
+def server(out, log):
+    """Our server with the command line that was written."""
+    words = shlex.split((out / "varnishd.args").read_text())
+    return Process(["varnishd", "-F", *words], log)
+
+
+def genuine(out, work):
+    """What a genuine varnishd says of the VCL: nothing where it takes it; None where there is none here."""
+    program = "/usr/sbin/varnishd"
+    if not os.access(program, os.X_OK):
+        return None
+    p = subprocess.run([program, "-C", "-f", str(out / "default.vcl"), "-n", str(work / "genuine")], capture_output=True, text=True, timeout=LIMIT)
+    return p.stderr if p.returncode else ""

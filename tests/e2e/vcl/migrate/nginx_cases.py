@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What people write for nginx, by kind, with requests that show how nginx decides. Each request is sent twice.
+
+A case: its name, what stands within `http`, the requests (host, path, fields, method), and the directives that must be refused.
+"""
+GET, POST = "GET", "POST"
+
+
+def plain(host, *paths, fields=None):
+    return [(host, path, fields or {}, GET) for path in paths]
+
+
+CACHE = "proxy_cache_path %(dir)s/cache keys_zone=c:1m max_size=64m inactive=5m; upstream app { server 127.0.0.1:9001; }"
+CASES = [
+    ("locations in locations", CACHE + """
+     server { listen %(listen)s; location / {
+        location /static/ { root %(dir)s/root; }
+        location ~ ^/cached/ { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; location ~ /not/ { proxy_pass http://app; } }
+        location = /deny { return 403; }
+        location ^~ /first/ { proxy_pass http://127.0.0.1:9002; }
+        proxy_pass http://app; }
+      location ~ /cached/.*\\.gif$ { proxy_pass http://127.0.0.1:9003; } }""",
+     plain("a.example", "/x", "/cached/x", "/cached/not/x", "/deny", "/deny/x", "/static/file", "/cached/x.gif", "/first/cached/x", "/first/x.gif", "/y.gif"), []),
+    ("the site is decided before Host changes", CACHE + """
+     server { listen %(listen)s; server_name one.example; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 10m; proxy_cache_key one$uri; } }
+     server { listen %(listen)s; server_name two.example; location / { proxy_pass http://127.0.0.1:9002; proxy_cache c; proxy_cache_valid 404 10m; proxy_cache_key two$uri; }
+        location /app/ { proxy_pass http://127.0.0.1:9002/other/; proxy_cache c; proxy_cache_valid 503 10m; proxy_cache_key two$uri; } }""",
+     [r for host in ("one.example", "two.example", "TWO.example", "two.example.", "three.example") for r in plain(host, "/s404", "/ok", "/app/s503", "/app/s404", "/app/ok", "/app?x=1")], []),
+    ("names have their order", """
+     server { listen %(listen)s; server_name *.a.example; location / { proxy_pass http://127.0.0.1:9001; } }
+     server { listen %(listen)s; server_name x.a.example www.*; location / { proxy_pass http://127.0.0.1:9002; } }
+     server { listen %(listen)s default_server; server_name ~^(?<n>.+)\\.b\\.example$ *.y.a.example .c.example; location / { proxy_pass http://127.0.0.1:9003; } }""",
+     [r for host in ("a.example", "x.a.example", "z.a.example", "www.a.example", "www.other", "q.b.example", "z.y.a.example", "c.example", "d.c.example", "nobody") for r in plain(host, "/")], []),
+    ("a prefix with ^~ and regexes in order", """
+     server { listen %(listen)s;
+       location ^~ /a/ { proxy_pass http://127.0.0.1:9001; } location /a/b/ { proxy_pass http://127.0.0.1:9002; } location ~ \\.x$ { proxy_pass http://127.0.0.1:9003; }
+       location ~* \\.X$ { return 410; } location = /a/exact.x { return 402; } location /a/b/c.x { return 406; } }""",
+     plain("a.example", "/a/1", "/a/1.x", "/a/b/1", "/a/b/1.x", "/a/exact.x", "/a/b/c.x", "/1.X", "/1.x", "/a//1.x", "/%61/1.x", "/q/../a/1", "/a/./b/../1.x", "/a"), []),
+    ("variables where texts stood", CACHE + """
+     server { listen %(listen)s; if ($http_x_loop = $hostname) { return 508; }
+       location /nc { proxy_no_cache 1; proxy_cache_bypass 1; proxy_cache c; proxy_cache_valid 200 1h; proxy_pass http://127.0.0.1:9002$request_uri; }
+       location /set { set $up http://app; proxy_pass $up; proxy_cache c; proxy_cache_valid 200 1h; }
+       location /arg { if ($arg_a = "") { return 406; } if ($args ~ b=1) { return 402; } proxy_pass http://app; } }""",
+     plain("a.example", "/nc/1?x=1", "/set/1", "/arg?a=1", "/arg", "/arg?a=1&b=1") + plain("a.example", "/", fields={"X-Loop": "%(hostname)s"}), []),
+    ("skip by cookie, method and query", CACHE + """
+     map $http_x_mode $mode { default 0; strict 1; ~^old 1; }
+     server { listen %(listen)s; set $skip 0; if ($request_method = POST) { set $skip 1; } if ($query_string != "") { set $skip 1; }
+       if ($request_uri ~* "/wp-admin/|/feed") { set $skip 1; } if ($http_cookie ~* "comment_author|wordpress_logged_in") { set $skip 1; }
+       location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_bypass $skip $mode; proxy_no_cache $skip $mode; } }""",
+     plain("a.example", "/", "/?a=1", "/wp-admin/x", "/FEED") + plain("a.example", "/c", fields={"Cookie": "a=1; wordpress_logged_in_1=x"})
+     + plain("a.example", "/c", fields={"Cookie": "a=1"}) + plain("a.example", "/m", fields={"X-Mode": "STRICT"}) + plain("a.example", "/m2", fields={"X-Mode": "older"})
+     + plain("a.example", "/m3", fields={"X-Mode": "none"}) + [("a.example", "/post", {}, POST), ("a.example", "/post", {}, GET)], []),
+    ("what can't be translated is passed", CACHE + """
+     server { listen %(listen)s;
+       location /frob { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; sub_filter a b; sub_filter_once on; }
+       location /lim { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; limit_except GET { deny all; } }
+       location /key { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_key $uri$connection; }
+       location /bypass { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_bypass $connection; }
+       location /auth { proxy_pass http://app; auth_basic x; auth_basic_user_file %(dir)s/none; } location /auth/off { auth_basic off; proxy_pass http://app; } }""",
+     plain("a.example", "/frob/1", "/lim/1", "/auth/1", "/auth/off") + [("a.example", "/lim/1", {}, POST)], ["sub_filter", "proxy_cache_key", "proxy_cache_bypass", "auth_basic"]),
+    ("rules of addresses in order", """
+     server { listen %(listen)s; location /in { allow 127.0.0.0/8; deny all; proxy_pass http://127.0.0.1:9001; }
+       location /out { allow 10.0.0.0/8; deny 127.0.0.1; allow all; proxy_pass http://127.0.0.1:9001; } location /else { deny 10.0.0.1; proxy_pass http://127.0.0.1:9001; } }""",
+     plain("a.example", "/in", "/out", "/else"), []),
+    ("headers that are added", CACHE + """
+     server { listen %(listen)s; add_header X-A ""; add_header X-B $http_x_b; add_header X-C c always;
+       location /hb { add_header X-Node me; return 204; } location /gone { return 410 bye; } location /text { default_type text/plain; return 200 "t $arg_q"; }
+       location /own { add_header X-D d; proxy_pass http://app; expires 60; } location / { proxy_pass http://app; } location /old { rewrite ^/old/(.*)$ /new/$1 permanent; } }""",
+     plain("a.example", "/hb", "/gone", "/text?q=1", "/own", "/own/s404", "/x", "/old/a?b=1") + plain("a.example", "/x", fields={"X-B": "b"}), []),
+    ("lifetimes", CACHE + """
+     server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_valid any 1m; }
+       location /i/ { proxy_pass http://app; proxy_cache c; proxy_ignore_headers Cache-Control X-Accel-Expires; proxy_cache_valid 200 1h; } location /no/ { proxy_pass http://app; proxy_cache c; } }""",
+     plain("a.example", "/", "/nostore", "/private", "/age60", "/cookie", "/varystar", "/accel0", "/accel60", "/past", "/future", "/s404", "/s500", "/s404age60", "/shared60",
+           "/i/nostore", "/i/past", "/i/accel0", "/i/cookie", "/no/x", "/no/age60", "/no/s500age60")
+     + plain("a.example", "/login", fields={"Cookie": "a=1"}) + plain("a.example", "/auth", fields={"Authorization": "Basic eDp5"}), []),
+    ("if in a location", CACHE + """
+     server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; if ($arg_v = 2) { proxy_pass http://127.0.0.1:9002; } if ($arg_h) { add_header X-H 1; } } }""",
+     plain("a.example", "/", "/?v=2", "/?h=1", "/?h=0"), []),
+    ("try_files", CACHE + """
+     server { listen %(listen)s; root %(dir)s/root; location / { try_files $uri @app; } location @app { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; }
+       location /none { try_files $uri =404; } }""",
+     plain("a.example", "/static/file", "/page", "/none/x"), []),
+]
+# A location each, with what makes it serve stale content; `/flaky/age1` is fresh for one second.
+STALE = {
+    "no": "", "error": "proxy_cache_use_stale error;", "500": "proxy_cache_use_stale http_500;", "updating": "proxy_cache_use_stale updating;",
+    "both": "proxy_cache_use_stale updating error http_500;", "background": "proxy_cache_use_stale updating; proxy_cache_background_update on;",
+}
+STALE_SITE = CACHE + " server { listen %(listen)s; " + " ".join(
+    f"location /{name}/ {{ proxy_pass http://app; proxy_cache c; add_header X-S $upstream_cache_status always; {rule} }}" for name, rule in STALE.items()) + " }"

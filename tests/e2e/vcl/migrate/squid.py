@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""squid and what was made of its configuration, one after the other: the same requests reach the same origins, and are kept or not alike.
+
+Besides the cases, configurations are drawn: peers, acls and lists of rules in any order (SEED draws the same again).
+"""
+import os
+import random
+import shutil
+
+import beside
+from bed import world
+
+PROGRAM = shutil.which("squid", path="/usr/sbin:/usr/bin")
+HOSTS = ("a.example", "b.example", "x.a.example", "other.example")
+PORTS = (9001, 9002, 9003)
+DRAWN = 40
+# What every configuration begins with; the rest are squid's own files, kept in one directory.
+HEAD = """http_port 80 accel defaultsite=b.example vhost
+pid_filename %(dir)s/squid.pid
+cache_log %(dir)s/cache.log
+coredump_dir %(dir)s
+access_log none
+shutdown_lifetime 0 seconds
+workers 1
+"""
+PEERS = "".join(f"cache_peer 127.0.0.1 parent {port} 0 no-query originserver name=p{port}\n" for port in PORTS)
+PEER = "cache_peer 127.0.0.1 parent 9001 0 no-query originserver name=p9001\n"
+ACLS = """acl A dstdomain a.example
+acl B dstdomain b.example
+acl S dstdomain .a.example
+acl P urlpath_regex ^/own
+acl G method GET
+acl L src 127.0.0.0/8 # comment
+"""
+CASES = {
+    "who may use a peer": PEERS.replace("cache_peer 127.0.0.1 parent 9003", "#") + ACLS + """http_access allow A
+cache_peer_access p9001 allow A
+cache_peer_access p9001 deny all
+http_access allow B
+cache_peer_access p9002 allow B
+cache_peer_access p9002 deny all
+""",
+    "the implied last rule": PEERS + ACLS + "http_access deny A\ncache_peer_access p9001 deny S\ncache_peer_access p9002 allow A\n",
+    "no rule at all": PEER,
+    "what isn't kept": PEER + ACLS + "http_access allow all\ncache deny P\ncache allow A\n",
+    "allow before deny": PEER + ACLS + "http_access allow all\ncache allow A P\ncache deny P\ncache allow all\n",
+    "who may miss": PEER + ACLS + "http_access allow all\nmiss_access deny P\nmiss_access allow all\n",
+    "lifetimes": PEER + "http_access allow all\nrefresh_pattern ^http://a.example/m 10 20%% 60\nrefresh_pattern . 0 20%% 4320\n",
+    "lifetimes that nobody set": PEER + "http_access allow all\n",
+}
+PATHS = ("/", "/own/x", "/long", "/own/old", "/nostore", "/private", "/cookie/long", "/old", "/m/x", "/m/old", "/s404", "/s404/long", "/s500", "/future", "/past", "/age60", "/age60/old")
+
+
+def requests():
+    return [(host, path, {}, "GET") for host in HOSTS for path in PATHS] + [("a.example", "/long", {"Cookie": "x=1"}, "GET"), ("a.example", "/auth/long", {"Authorization": "Basic eDp5"}, "GET"),
+            ("a.example", "/long", {"Cache-Control": "no-cache"}, "GET"), ("a.example", "/", {}, "POST")]
+
+
+def drawn(seed):
+    """A configuration of rules in any order."""
+    draw = random.Random(f"squid {seed}")
+    names = ["A", "B", "S", "P", "G", "L", "all"]
+
+    def lines(directive):
+        out = []
+        for _ in range(draw.randint(0, 4)):
+            acls = [draw.choice(("", "", "!")) + draw.choice(names[:-1]) for _ in range(draw.randint(1, 2))]
+            if draw.random() < 0.25:
+                acls = ["all"]
+            out.append(f"{directive} {draw.choice(('allow', 'deny'))} {' '.join(acls)}\n")
+        return out
+    rules = [lines("http_access") + ["http_access allow all\n"] * draw.randint(0, 1), lines("cache"), lines("miss_access") if draw.random() < 0.3 else [],
+             *(lines(f"cache_peer_access p{port}") for port in PORTS)]
+    # squid reads the lists apart: lines of one keep their order, whatever stands between them.
+    whole = []
+    while any(rules):
+        whole.append(draw.choice([one for one in rules if one]).pop(0))
+    return PEERS + ACLS + "".join(whole)
+
+
+def configurations():
+    yield from CASES.items()
+    seed = os.environ.get("SEED", "1")
+    for number in range(DRAWN):
+        yield f"drawn {seed}.{number}", drawn(f"{seed}.{number}")
+
+
+def run(report, work):
+    origins = beside.Origins(PORTS)
+    work.mkdir(exist_ok=True)
+    os.chmod(work, 0o777)
+    wanted = requests()
+    try:
+        for number, (name, text) in enumerate(configurations()):
+            here = work / f"s{number}"
+            here.mkdir()
+            os.chmod(here, 0o777)
+            conf = here / "squid.conf"
+            conf.write_text((HEAD + text) % {"dir": here})
+            # A configuration that is drawn asks for less: each host, with a path that may be kept and one that is private.
+            some = wanted if name in CASES else [(host, path, {}, "GET") for host in HOSTS for path in ("/long", "/own/old")]
+            theirs = beside.Process([PROGRAM, "-N", "-f", str(conf)], here / "squid.log")
+            try:
+                if not report.check(theirs.up(beside.HTTP), f"{name}: squid serves: {(here / 'squid.log').read_text()[-400:]}"):
+                    continue
+                one = beside.ask(origins, some)
+            finally:
+                theirs.close()
+            told = beside.migrate("squid", conf, here / "new")
+            report.check(told.returncode == 0, f"{name}: everything has its counterpart: {told.stderr}")
+            refused = beside.genuine(here / "new", here) if name in CASES else ""
+            report.check(not refused, f"{name}: a genuine varnishd takes the VCL: {refused}")
+            ours = beside.server(here / "new", here / "ours.log")
+            try:
+                if not report.check(ours.up(beside.HTTP), f"{name}: ours serves: {(here / 'ours.log').read_text()[-800:]}"):
+                    continue
+                other = beside.ask(origins, some)
+            finally:
+                ours.close()
+            for request, before, after in zip(some, one, other):
+                for time, (squid, us) in enumerate(zip(before, after)):
+                    what = f"{name}: {request}, time {time + 1}"
+                    report.check(squid["status"] == us["status"], f"{what}: status is {us['status']}, squid's {squid['status']}\n{text}")
+                    report.check(squid["from"] == us["from"], f"{what}: the response is from {us['from']}, squid's from {squid['from']}\n{text}")
+                    # squid asks its peers for digests by itself.
+                    ports = [[(port, path) for port, path, _ in side["asked"] if path == request[1]] for side in (squid, us)]
+                    report.check(ports[0] == ports[1], f"{what}: origins were asked {ports[1]}, by squid {ports[0]}\n{text}")
+    finally:
+        origins.close()

@@ -1,0 +1,647 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The handling of a request whose location is known, in each of VCL's subroutines. A location that can't be translated stays with nginx: its
+//! requests are passed there, and nothing of it is cached here.
+
+use super::config::Directive;
+use super::known::{Fate, fate};
+use super::location::{LocationKind, NginxLocation, handler};
+use super::response;
+use super::scope::{LocationScope, duration, time};
+use super::script::{self, RewriteScript, UntoldDirective};
+use super::upstream::{Attributes, MigratedBackends};
+use super::value::{ExpressionSide, VariableNames, expression, folded, truth};
+use crate::migrated::Migrated;
+use crate::vcl;
+
+/// The parts of the whole that one location has to know.
+pub struct Around<'a> {
+    /// Upstreams by their names.
+    pub upstreams: Vec<&'a Directive>,
+    /// The address at which nginx listens for what it serves itself.
+    pub origin: String,
+    /// Seconds for which unused objects stay, by zone.
+    pub inactive: Vec<(String, f64)>,
+    pub names: VariableNames,
+}
+
+/// The phases in which a location's lines stand apart, by its label.
+pub const PHASES: [&str; 7] = ["hash", "fetch", "hit", "response", "error", "deliver", "synth"];
+
+/// The lines of all locations.
+#[derive(Default)]
+pub struct LocationLines {
+    /// A subroutine for each location: its name, a comment, its lines.
+    pub recv: Vec<(String, String, Vec<String>)>,
+    /// For each of `PHASES` the lines of a label.
+    pub phases: [Vec<(String, Vec<String>)>; 7],
+    /// Subroutines that find the lifetime a response gives itself: name and lines.
+    pub lifetimes: Vec<(String, Vec<String>)>,
+}
+
+impl LocationLines {
+    /// Takes out locations that no request reaches, such as a server's own where there is `location /`: VCL has no unused subroutines.
+    pub fn drop_uncalled(&mut self, subs: &str) {
+        let is_called = |name: &str| subs.contains(&format!("call {name};"));
+        self.recv.retain(|(name, ..)| is_called(name));
+        let all: String = self.phases.iter().flatten().flat_map(|(_, lines)| lines).cloned().collect();
+        self.lifetimes.retain(|(name, _)| all.contains(&format!("call {name};")));
+    }
+}
+
+/// A translation under way: what is known, and what comes of it.
+pub struct LocationWork<'w, 'a> {
+    pub around: &'w Around<'a>,
+    pub backends: &'w mut MigratedBackends,
+    pub acls: &'w mut Vec<String>,
+    pub lines: &'w mut LocationLines,
+    pub migrated: &'w mut Migrated,
+}
+
+/// A server and what holds for all its locations.
+pub struct ServerTree<'w, 'a> {
+    pub server: &'w NginxLocation<'a>,
+    /// True if a location of it caches: then a request that nginx hands from one location to another may have been cached.
+    pub has_cache: bool,
+    /// The `internal` location to which a response of the application may send nginx.
+    pub accelerated: Option<&'a Directive>,
+    /// The server's own script can't be translated.
+    pub is_kept: bool,
+}
+
+/// The server that a location's requests go to.
+enum Origin<'a> {
+    /// The address of `proxy_pass`: the directive, scheme, name, and the URI in the place of the location's.
+    Direct {
+        pass: &'a Directive,
+        scheme: String,
+        name: String,
+        uri: Uri,
+    },
+    Nginx,
+}
+
+enum Uri {
+    /// As the client sent it.
+    Same,
+    /// Instead of the location's prefix.
+    Instead(String),
+    /// A value of its own.
+    Whole(String),
+}
+
+/// A directive that keeps a location from being translated: the line for the report.
+struct Refusal<'a> {
+    directive: &'a Directive,
+    reason: String,
+}
+
+impl<'w, 'a> LocationWork<'w, 'a> {
+    /// Adds the subroutine of a location, and its lines in all phases.
+    pub fn add(&mut self, tree: &ServerTree<'w, 'a>, location: &NginxLocation<'a>) {
+        let comment = match location.kind {
+            LocationKind::Server => format!("{}: no location", location.directive.place),
+            _ => format!("{}: location {}", location.directive.place, location.directive.words.join(" ")),
+        };
+        let mut lines = vec![format!("set req.http.Nginx-Location = \"{}\";", location.label)];
+        lines.extend(self.requests(tree, location));
+        self.lines.recv.push((location.label.clone(), comment, lines));
+    }
+
+    fn requests(&mut self, tree: &ServerTree<'w, 'a>, location: &NginxLocation<'a>) -> Vec<String> {
+        let scope = &location.scope;
+        if let Some(directive) = scope.one("ssl_verify_client").filter(|d| d.word(0) != "off") {
+            self.refuse(directive, "client-verify in tls.conf; until then these requests are answered with 403");
+            return vec!["return (synth(403));".to_owned()];
+        }
+        if scope.inner().iter().any(|d| d.name == "internal") {
+            return vec!["return (synth(404));".to_owned()];
+        }
+        // Scripts run first; the server's own stands before the choice of the location.
+        let script = match location.kind {
+            LocationKind::Server => Ok(RewriteScript::default()),
+            _ => script::script(scope.inner(), &location.label, &self.around.names),
+        };
+        let target = self.fallback(tree, location);
+        let own = target.unwrap_or(location);
+        let is_nginx_alone = handler(own.scope.inner()).is_none_or(|(kind, _)| kind != "proxy" || target.is_some())
+            && !is_cached(&own.scope);
+        let mut script = match script {
+            Ok(script) => script,
+            Err(untold) => {
+                if !is_nginx_alone || tree.has_cache {
+                    self.untold(untold);
+                }
+                return self.kept(scope);
+            }
+        };
+        if let Some((status, directive)) = answered_elsewhere(scope, &script) {
+            if !is_nginx_alone {
+                self.refuse(
+                    directive,
+                    &format!("error_page answers its {status} otherwise: this location stays with nginx"),
+                );
+            }
+            return self.kept(scope);
+        }
+        if tree.is_kept {
+            return self.kept(scope);
+        }
+        if script.lines.iter().any(|line| line.contains("(synth(")) || location.kind == LocationKind::Server {
+            match response::headers(scope, false, &self.around.names) {
+                Ok(lines) => self.phase("synth", &location.label, lines),
+                Err((directive, reason)) => {
+                    self.refuse(directive, &reason);
+                    return self.kept(scope);
+                }
+            }
+        }
+        if script.is_final {
+            return script.lines;
+        }
+        if let Some(target) = target {
+            match script::script(target.scope.inner(), &target.label, &self.around.names) {
+                Ok(further) => {
+                    script.lines.extend(further.lines);
+                    script.variants.extend(further.variants);
+                }
+                Err(untold) => {
+                    self.untold(untold);
+                    return self.kept(scope);
+                }
+            }
+        }
+        let mut lines = script.lines;
+        for (label, block) in script.variants {
+            let mut inner = own.scope.within(block.inside());
+            inner.kind = handler(block.inside()).map_or(own.scope.kind, |(kind, _)| kind);
+            let content = self.content(tree, location, &inner, target.is_some(), &label);
+            lines.push(format!("if (req.http.Nginx-Location == \"{label}\") {{"));
+            lines.extend(content.into_iter().map(|line| format!("\t{line}")));
+            lines.push("}".to_owned());
+        }
+        lines.extend(self.content(tree, location, &own.scope, target.is_some(), &location.label));
+        lines
+    }
+
+    /// The location whose response `try_files` leads to, where nginx caches that.
+    fn fallback<'t>(&self, tree: &ServerTree<'t, 'a>, location: &NginxLocation<'a>) -> Option<&'t NginxLocation<'a>> {
+        let files = location.scope.inner().iter().find(|d| d.name == "try_files")?;
+        let last = files.words.last().filter(|last| !last.starts_with('='))?;
+        let path = last.split('?').next().unwrap_or_default();
+        let path = path.split("$is_args").next().unwrap_or_default();
+        let found = match path.starts_with('@') {
+            true => tree.server.all().into_iter().find(|l| l.kind == LocationKind::Named && l.text == path),
+            false if path.contains('$') => None,
+            false => tree.server.find(path),
+        };
+        found.filter(|target| is_cached(&target.scope))
+    }
+
+    /// The lines for requests that no script has answered.
+    fn content(
+        &mut self,
+        tree: &ServerTree<'w, 'a>,
+        location: &NginxLocation<'a>,
+        scope: &LocationScope<'a>,
+        is_fallback: bool,
+        label: &str,
+    ) -> Vec<String> {
+        let is_cached = is_cached(scope);
+        let origin = match self.origin(scope, location, is_fallback) {
+            Ok(origin) => origin,
+            Err(refusal) => {
+                self.refuse(refusal.directive, &refusal.reason);
+                return self.kept(scope);
+            }
+        };
+        let is_direct = matches!(origin, Origin::Direct { .. });
+        if !is_direct && !is_cached {
+            return self.kept(scope);
+        }
+        let refusals = self.refusals(tree, scope, &origin);
+        if !refusals.is_empty() {
+            for refusal in refusals {
+                self.refuse(refusal.directive, &refusal.reason);
+            }
+            return self.kept(scope);
+        }
+        self.notes(scope, is_direct);
+        match self.translated(scope, location, &origin, label) {
+            Ok(lines) => lines,
+            Err(refusal) => {
+                self.lines.phases.iter_mut().for_each(|phase| phase.retain(|(known, _)| known != label));
+                self.refuse(refusal.directive, &refusal.reason);
+                self.kept(scope)
+            }
+        }
+    }
+
+    fn translated(
+        &mut self,
+        scope: &LocationScope<'a>,
+        location: &NginxLocation<'a>,
+        origin: &Origin<'a>,
+        label: &str,
+    ) -> Result<Vec<String>, Refusal<'a>> {
+        let names = &self.around.names;
+        let mut lines = self.access(scope)?;
+        let proxy_host = match origin {
+            Origin::Direct { name, .. } => name.clone(),
+            Origin::Nginx => String::new(),
+        };
+        match origin {
+            Origin::Direct { pass, scheme, name, uri } => {
+                if let Some(most) = most_bytes(scope).map_err(|(directive, reason)| Refusal { directive, reason })? {
+                    lines.push(format!(
+                        "if (std.integer(req.http.Content-Length, 0) > {most}) {{ return (synth(413)); }}"
+                    ));
+                }
+                if let Some(except) = scope.inner().iter().find(|d| d.name == "limit_except") {
+                    let methods: Vec<&str> = except.words.iter().map(String::as_str).collect();
+                    let head = if methods.contains(&"GET") { "|HEAD" } else { "" };
+                    lines.push(format!("if (req.method !~ \"^({}{head})$\") {{", methods.join("|")));
+                    lines.extend(self.nginx_alone().into_iter().map(|line| format!("\t{line}")));
+                    lines.push("}".to_owned());
+                }
+                if let Uri::Instead(_) = uri {
+                    // A prefix that is written another way: nginx knows how to take it away.
+                    lines.push(format!("if (req.url !~ \"^{}\") {{", vcl::literal(location.text)));
+                    lines.extend(self.nginx_alone().into_iter().map(|line| format!("\t{line}")));
+                    lines.push("}".to_owned());
+                }
+                let chosen = self.backends.expression(scheme, name, &self.around.upstreams, &attributes(scope));
+                lines.push(format!("set req.backend_hint = {chosen};"));
+                let fields = scope.all("proxy_set_header");
+                let fetch = fetched(&fields, pass, name, uri, location, names)?;
+                self.phase("fetch", label, fetch);
+                if fields.iter().any(|field| field.word(0).eq_ignore_ascii_case("upgrade")) {
+                    lines.push("if (req.http.Upgrade ~ \"(?i)websocket\") { return (pipe); }".to_owned());
+                }
+            }
+            Origin::Nginx => lines.push(self.nginx()),
+        }
+        let is_direct = matches!(origin, Origin::Direct { .. });
+        let deliver = match is_direct {
+            true => response::headers(scope, true, names),
+            false => Ok(response::cache_status(scope)),
+        };
+        self.phase("deliver", label, deliver.map_err(|(directive, reason)| Refusal { directive, reason })?);
+        let packed = if is_direct { response::packed(scope) } else { Vec::new() };
+        if !is_cached(scope) {
+            self.phase("response", label, packed);
+            lines.push("return (pass);".to_owned());
+            return Ok(lines);
+        }
+        lines.push("if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); }".to_owned());
+        for directive in scope.all_of_kind("cache_bypass") {
+            for word in &directive.words {
+                let condition =
+                    truth(word, ExpressionSide::Client, names).map_err(|reason| Refusal { directive, reason })?;
+                lines.push(format!("if ({condition}) {{ set req.hash_always_miss = true; }}"));
+            }
+        }
+        let mut late = Vec::new();
+        for directive in scope.all_of_kind("no_cache") {
+            for word in &directive.words {
+                match response::late_truth(word) {
+                    Some(condition) => late.push(condition),
+                    None => {
+                        let condition = truth(word, ExpressionSide::Client, names)
+                            .map_err(|reason| Refusal { directive, reason })?;
+                        lines.push(format!("if ({condition}) {{ set req.http.Nginx-No-Store = \"1\"; }}"));
+                    }
+                }
+            }
+        }
+        if let Some(cache) = scope.one_of_kind("cache") {
+            self.migrated.note(&cache.place, &cache.name, "as in nginx, requests with Cookie or Authorization get what is kept, too: is each of these pages the same for all?");
+        }
+        let stale = response::StaleRule::of(scope, &self.around.inactive);
+        lines.extend(stale.recv());
+        self.phase("hit", label, stale.hit());
+        self.phase("error", label, stale.error());
+        if let Some(key) = scope.one_of_kind("cache_key") {
+            let text = expression(&key.words.join(" "), ExpressionSide::Client, &proxy_host, names)
+                .map_err(|reason| Refusal { directive: key, reason })?;
+            let zone = scope.one_of_kind("cache").map_or("", |cache| cache.word(0));
+            let zone = vcl::string(zone).unwrap_or_default();
+            self.phase(
+                "hash",
+                label,
+                vec![format!("hash_data({zone});"), format!("hash_data({text});"), "return (lookup);".to_owned()],
+            );
+        }
+        let response = response::cached(scope, &stale, &late, !is_direct, &mut self.lines.lifetimes, self.migrated)
+            .map_err(|(directive, reason)| Refusal { directive, reason })?;
+        self.phase("response", label, [packed, response].concat());
+        if !stale.fetch().is_empty() {
+            self.phase("fetch", label, stale.fetch());
+        }
+        lines.push("return (hash);".to_owned());
+        Ok(lines)
+    }
+
+    /// The lines of requests that nginx goes on answering itself.
+    fn kept(&mut self, scope: &LocationScope<'a>) -> Vec<String> {
+        let mut lines = match self.access(scope) {
+            Ok(lines) => lines,
+            Err(refusal) => {
+                self.refuse(refusal.directive, &refusal.reason);
+                Vec::new()
+            }
+        };
+        lines.extend(self.nginx_alone());
+        lines
+    }
+
+    fn nginx_alone(&mut self) -> Vec<String> {
+        vec![self.nginx(), "return (pass);".to_owned()]
+    }
+
+    fn nginx(&mut self) -> String {
+        let chosen = self.backends.expression("http", &self.around.origin, &[], &Vec::new());
+        format!("set req.backend_hint = {chosen};")
+    }
+
+    fn phase(&mut self, phase: &str, label: &str, lines: Vec<String>) {
+        if lines.is_empty() {
+            return;
+        }
+        let Some(at) = PHASES.iter().position(|name| *name == phase) else { return };
+        match self.lines.phases[at].iter_mut().find(|(known, _)| known == label) {
+            Some((_, all)) => all.extend(lines),
+            None => self.lines.phases[at].push((label.to_owned(), lines)),
+        }
+    }
+
+    fn refuse(&mut self, directive: &Directive, reason: &str) {
+        let text = match reason.contains("answered with 403") || reason.contains("stays with nginx") {
+            true => reason.to_owned(),
+            false => format!("{reason}; the location stays with nginx, and isn't cached here"),
+        };
+        self.migrated.refuse(&directive.place, &directive.name, text);
+    }
+
+    fn untold(&mut self, untold: UntoldDirective) {
+        let text = format!("{}; the location stays with nginx, and isn't cached here", untold.reason);
+        self.migrated.refuse(&untold.place, &untold.directive, text);
+    }
+
+    /// All directives of a scope that have no counterpart and hold.
+    fn refusals(&self, tree: &ServerTree<'w, 'a>, scope: &LocationScope<'a>, origin: &Origin<'a>) -> Vec<Refusal<'a>> {
+        let mut out: Vec<Refusal<'a>> = Vec::new();
+        for directive in scope.directives() {
+            let name = directive.name.as_str();
+            let reason = match fate(name) {
+                Some(Fate::Refused(text)) => text,
+                None => "nothing is known of it here",
+                Some(_) => continue,
+            };
+            // What the innermost block says counts: `off` takes back what is around it.
+            let effective = scope.one(name).unwrap_or(directive);
+            let is_off = effective.word(0) == "off" || effective.word(0).is_empty() && effective.words.len() == 1;
+            if !is_off && !out.iter().any(|known| known.directive == effective) {
+                out.push(Refusal { directive: effective, reason: reason.to_owned() });
+            }
+        }
+        if let (Some(directive), Origin::Direct { .. }) = (tree.accelerated, origin) {
+            out.push(Refusal { directive, reason: "responses with X-Accel-Redirect are nginx's to follow".to_owned() });
+        }
+        if scope.is_on("intercept_errors")
+            && let Some(directive) = scope.one("error_page")
+        {
+            out.push(Refusal { directive, reason: "write it in vcl_backend_response and vcl_synth".to_owned() });
+        }
+        if let Origin::Direct { name, .. } = origin
+            && let Some(upstream) = self.around.upstreams.iter().find(|upstream| upstream.word(0) == name)
+        {
+            for directive in upstream.inside() {
+                match fate(&directive.name) {
+                    Some(Fate::Refused(text)) => out.push(Refusal { directive, reason: text.to_owned() }),
+                    None => out.push(Refusal { directive, reason: "nothing is known of it here".to_owned() }),
+                    Some(_) => {}
+                }
+            }
+        }
+        out
+    }
+
+    /// Says of directives that hold in a location how they act here.
+    fn notes(&mut self, scope: &LocationScope<'a>, is_direct: bool) {
+        for directive in scope.directives() {
+            match fate(&directive.name) {
+                Some(Fate::Told(text)) => self.migrated.note(&directive.place, &directive.name, text),
+                Some(Fate::Done) if directive.name == "error_page" && is_direct => self.migrated.note(
+                    &directive.place,
+                    "error_page",
+                    "for an origin that can't be reached, the page is written in vcl_backend_error",
+                ),
+                _ => {}
+            }
+        }
+    }
+
+    fn origin(
+        &mut self,
+        scope: &LocationScope<'a>,
+        location: &NginxLocation<'a>,
+        is_fallback: bool,
+    ) -> Result<Origin<'a>, Refusal<'a>> {
+        // Blocks of `if` take over the handler of their location.
+        let own = handler(scope.inner()).or_else(|| handler(location.scope.inner()));
+        let Some((_, pass)) = own.filter(|(kind, _)| *kind == "proxy" && !is_fallback) else {
+            return Ok(Origin::Nginx);
+        };
+        let text = folded(pass.word(0), &self.around.names);
+        let refused = |reason: &str| Refusal { directive: pass, reason: reason.to_owned() };
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(refused("it is made of variables; `import dynamic;` finds backends by name"));
+        };
+        let at = match rest.strip_prefix("unix:") {
+            // Behind `unix:PATH:` a URI may stand.
+            Some(path) => path.find(':').map_or(rest.len(), |at| at + 6),
+            None => rest.find(['/', '$', '?']).unwrap_or(rest.len()),
+        };
+        let (name, uri) = rest.split_at(at);
+        let uri = uri.trim_start_matches(':');
+        let is_whole = uri.starts_with('/')
+            || ["$request_uri", "${request_uri}", "$uri", "${uri}"].iter().any(|begin| uri.starts_with(begin));
+        if name.is_empty() || !uri.is_empty() && !is_whole {
+            return Err(refused("it is made of variables; `import dynamic;` finds backends by name"));
+        }
+        let uri = match uri {
+            "" => Uri::Same,
+            uri if uri.contains('$') => Uri::Whole(
+                expression(uri, ExpressionSide::Backend, name, &self.around.names)
+                    .map_err(|reason| refused(&reason))?,
+            ),
+            uri => match location.kind {
+                LocationKind::Exact | LocationKind::Prefix { .. } => {
+                    Uri::Instead(vcl::string(uri).ok_or_else(|| refused("its URI can't be written in VCL"))?)
+                }
+                _ => return Err(refused("with a URI in a location that isn't a prefix")),
+            },
+        };
+        Ok(Origin::Direct { pass, scheme: scheme.to_owned(), name: name.to_owned(), uri })
+    }
+
+    /// `allow` and `deny`: the first that holds decides; who is in none is let in.
+    fn access(&mut self, scope: &LocationScope<'a>) -> Result<Vec<String>, Refusal<'a>> {
+        let rules = scope.all_of(&["allow", "deny"]);
+        let Some(first) = rules.first() else { return Ok(Vec::new()) };
+        let refused = |reason: &str| Err(Refusal { directive: first, reason: reason.to_owned() });
+        if scope.one("satisfy").is_some_and(|d| d.word(0) == "any") {
+            return refused(
+                "beside `satisfy any` nginx decides: it needs set_real_ip_from and real_ip_header X-Forwarded-For",
+            );
+        }
+        if scope.one("set_real_ip_from").is_some() {
+            return refused("beside set_real_ip_from nginx decides: let it trust this cache's address");
+        }
+        let mut branches: Vec<(String, Vec<String>)> = Vec::new();
+        for rule in &rules {
+            let lines = if rule.name == "deny" { vec!["return (synth(403));".to_owned()] } else { Vec::new() };
+            match rule.word(0) {
+                "all" => {
+                    branches.push((String::new(), lines));
+                    break;
+                }
+                "unix:" => {}
+                word => match address(word) {
+                    Some(entry) => branches.push((format!("client.ip ~ {}", self.acl(&entry)), lines)),
+                    None => return Err(Refusal { directive: rule, reason: format!("{word} is no address") }),
+                },
+            }
+        }
+        Ok(vcl::chain(branches))
+    }
+
+    /// The name of an acl of one entry.
+    fn acl(&mut self, entry: &str) -> String {
+        let at = self.acls.iter().position(|known| known == entry).unwrap_or_else(|| {
+            self.acls.push(entry.to_owned());
+            self.acls.len() - 1
+        });
+        format!("addresses_{}", at + 1)
+    }
+}
+
+/// An address or network as an entry of an acl.
+pub fn address(text: &str) -> Option<String> {
+    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+    let ip: std::net::IpAddr = address.parse().ok()?;
+    match bits {
+        None => Some(format!("\"{ip}\"")),
+        Some(bits) => {
+            let most = if ip.is_ipv4() { 32 } else { 128 };
+            bits.parse::<u8>().ok().filter(|bits| *bits <= most).map(|bits| format!("\"{ip}\"/{bits}"))
+        }
+    }
+}
+
+/// True if the responses of a location's handler are cached.
+pub fn is_cached(scope: &LocationScope<'_>) -> bool {
+    scope.one_of_kind("cache").is_some_and(|cache| cache.word(0) != "off")
+}
+
+/// A status that the script answers with and error_page changes.
+fn answered_elsewhere<'a>(scope: &LocationScope<'a>, script: &RewriteScript<'a>) -> Option<(u16, &'a Directive)> {
+    let pages = scope.all("error_page");
+    script.statuses.iter().copied().find(|(status, directive)| {
+        directive.words.len() == 1 && pages.iter().any(|page| page.words.iter().any(|word| *word == status.to_string()))
+    })
+}
+
+/// The bound of a request's body in bytes: 1 MB unless it is set, none for 0.
+fn most_bytes<'a>(scope: &LocationScope<'a>) -> Result<Option<u64>, (&'a Directive, String)> {
+    let Some(directive) = scope.one("client_max_body_size") else { return Ok(Some(1 << 20)) };
+    let word = directive.word(0).to_ascii_lowercase();
+    let (number, shift) = match word.as_bytes().last() {
+        Some(b'k') => (&word[..word.len() - 1], 10),
+        Some(b'm') => (&word[..word.len() - 1], 20),
+        Some(b'g') => (&word[..word.len() - 1], 30),
+        _ => (word.as_str(), 0),
+    };
+    match number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift)) {
+        Some(bytes) => Ok(Some(bytes).filter(|bytes| *bytes > 0)),
+        None => Err((directive, format!("{} is no size", directive.word(0)))),
+    }
+}
+
+/// Timeouts of the backend.
+fn attributes(scope: &LocationScope<'_>) -> Attributes {
+    let of = |name: &str, attribute: &str| {
+        scope.one(name).and_then(|d| time(d.word(0))).map(|seconds| format!(".{attribute} = {};", duration(seconds)))
+    };
+    [
+        of("proxy_connect_timeout", "connect_timeout"),
+        of("proxy_read_timeout", "first_byte_timeout"),
+        of("proxy_read_timeout", "between_bytes_timeout"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The request to the origin: headers that read the client's before they are changed, then Host, then the URL.
+fn fetched<'a>(
+    fields: &[&'a Directive],
+    pass: &'a Directive,
+    name: &str,
+    uri: &Uri,
+    location: &NginxLocation<'a>,
+    names: &VariableNames,
+) -> Result<Vec<String>, Refusal<'a>> {
+    let mut lines = Vec::new();
+    let mut host = vcl::string(name).map(|host| format!("set bereq.http.Host = {host};"));
+    let mut changed: Vec<String> = Vec::new();
+    for field in fields {
+        let (header, value) = (field.word(0), field.word(1));
+        let lower = header.to_ascii_lowercase();
+        let refused = |reason: String| Refusal { directive: field, reason };
+        if !header.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_') || header.is_empty() {
+            return Err(refused(format!("{header} can't be named in VCL")));
+        }
+        let line = match (lower.as_str(), value) {
+            // The core says of each connection what it is for.
+            ("connection" | "upgrade" | "te" | "transfer-encoding" | "content-length", _) => continue,
+            // As the client sent it, and added to by the core.
+            ("host", "$http_host") => {
+                host = None;
+                continue;
+            }
+            ("x-forwarded-for", "$proxy_add_x_forwarded_for") => continue,
+            ("x-forwarded-proto", "$scheme") if names.has_tls => continue,
+            (_, "") => format!("unset bereq.http.{header};"),
+            _ => {
+                let value = expression(value, ExpressionSide::Backend, name, names).map_err(refused)?;
+                if changed.iter().any(|known| value.to_ascii_lowercase().contains(&format!("bereq.http.{known}"))) {
+                    return Err(refused("it reads a header that another line has changed".to_owned()));
+                }
+                format!("set bereq.http.{header} = {value};")
+            }
+        };
+        if lower == "host" {
+            host = Some(line);
+        } else {
+            changed.push(lower);
+            lines.push(line);
+        }
+    }
+    lines.extend(host);
+    match uri {
+        Uri::Same => {}
+        Uri::Instead(uri) => {
+            lines.push(format!("set bereq.url = regsub(bereq.url, \"^{}\", {uri});", vcl::literal(location.text)));
+        }
+        Uri::Whole(value) => {
+            if value.contains("bereq.http.Host") {
+                return Err(Refusal { directive: pass, reason: "its URI has Host in it".to_owned() });
+            }
+            if value != "bereq.url" {
+                lines.push(format!("set bereq.url = {value};"));
+            }
+        }
+    }
+    Ok(lines)
+}

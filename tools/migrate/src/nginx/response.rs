@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Responses: how long nginx keeps them, when it serves them stale, and the headers that it adds and takes away.
+
+use super::config::Directive;
+use super::scope::{LocationScope, duration, time};
+use super::value::{ExpressionSide, VariableNames, comparable, expression};
+use crate::migrated::Migrated;
+use crate::vcl;
+
+/// A directive that can't be translated, and why.
+type Refused<'a> = (&'a Directive, String);
+
+/// When a location's objects are served beyond their lifetime.
+pub enum StaleRule {
+    /// Never.
+    No,
+    /// At once, while one request fetches in the background; for so many seconds, or as many as the response says.
+    Background { seconds: Option<f64>, statuses: Vec<String> },
+    /// When the fetch fails, or its status is one of these; for so many seconds.
+    OnError { seconds: f64, has_failures: bool, statuses: Vec<String> },
+}
+
+impl StaleRule {
+    pub fn of(scope: &LocationScope<'_>, inactive: &[(String, f64)]) -> StaleRule {
+        let zone = vcl::name(scope.one_of_kind("cache").map_or("", |cache| cache.word(0)));
+        // Ten minutes unless it says otherwise, as nginx has it.
+        let seconds = inactive.iter().find(|(name, _)| *name == zone).map_or(600.0, |(_, seconds)| *seconds);
+        let words: Vec<&str> = scope
+            .one_of_kind("cache_use_stale")
+            .map(|d| d.words.iter().map(String::as_str).collect())
+            .unwrap_or_default();
+        let has = |word: &str| words.contains(&word);
+        let statuses: Vec<String> = words.iter().filter_map(|w| w.strip_prefix("http_")).map(str::to_owned).collect();
+        let has_failures = has("error") || has("timeout") || has("invalid_header");
+        if scope.is_on("cache_background_update") && has("updating") {
+            return StaleRule::Background { seconds: Some(seconds), statuses };
+        }
+        if has_failures || !statuses.is_empty() {
+            return StaleRule::OnError { seconds, has_failures, statuses };
+        }
+        match scope.is_on("cache_background_update") {
+            true => StaleRule::Background { seconds: None, statuses },
+            false => StaleRule::No,
+        }
+    }
+
+    /// Before the lookup: an object that is only for a failure doesn't count while none has happened.
+    pub fn recv(&self) -> Vec<String> {
+        match self {
+            // A restart keeps req.grace.
+            StaleRule::OnError { seconds, .. } => vec![
+                "if (req.http.Nginx-Stale == \"there\") { set req.grace = 0s; }".to_owned(),
+                format!("if (req.http.Nginx-Stale == \"serve\") {{ set req.grace = {}; }}", duration(*seconds)),
+            ],
+            StaleRule::No | StaleRule::Background { .. } => Vec::new(),
+        }
+    }
+
+    /// An object beyond its lifetime was found: it is served, or the origin is asked first.
+    pub fn hit(&self) -> Vec<String> {
+        match self {
+            StaleRule::OnError { .. } => vec![
+                "if (obj.ttl <= 0s && !req.http.Nginx-Stale) {".to_owned(),
+                "\tset req.http.Nginx-Stale = \"there\";".to_owned(),
+                "\treturn (restart);".to_owned(),
+                "}".to_owned(),
+            ],
+            StaleRule::Background { .. } => {
+                vec!["if (obj.ttl <= 0s) { set req.http.Nginx-Stale = \"serve\"; }".to_owned()]
+            }
+            StaleRule::No => Vec::new(),
+        }
+    }
+
+    /// The stale object is being served: the origin isn't asked again for that.
+    pub fn fetch(&self) -> Vec<String> {
+        match self {
+            StaleRule::OnError { .. } => {
+                vec!["if (bereq.http.Nginx-Stale == \"serve\") { return (abandon); }".to_owned()]
+            }
+            StaleRule::No | StaleRule::Background { .. } => Vec::new(),
+        }
+    }
+
+    /// The fetch failed: the object that is there is served.
+    pub fn error(&self) -> Vec<String> {
+        match self {
+            StaleRule::OnError { has_failures: true, .. } => {
+                vec!["if (cookie.get(\"stale\") == \"there\") { return (abandon); }".to_owned()]
+            }
+            StaleRule::OnError { .. } | StaleRule::No | StaleRule::Background { .. } => Vec::new(),
+        }
+    }
+
+    fn response(&self) -> Vec<String> {
+        let any = |statuses: &[String]| {
+            statuses.iter().map(|s| format!("beresp.status == {s}")).collect::<Vec<_>>().join(" || ")
+        };
+        match self {
+            StaleRule::OnError { statuses, .. } if !statuses.is_empty() => {
+                vec![format!("if (cookie.get(\"stale\") == \"there\" && ({})) {{ return (abandon); }}", any(statuses))]
+            }
+            StaleRule::Background { statuses, .. } if !statuses.is_empty() => {
+                vec![format!("if (bereq.is_bgfetch && ({})) {{ return (abandon); }}", any(statuses))]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn grace(&self) -> Vec<String> {
+        match self {
+            StaleRule::No => vec!["set beresp.grace = 0s;".to_owned()],
+            StaleRule::OnError { seconds, .. } | StaleRule::Background { seconds: Some(seconds), .. } => {
+                vec![format!("set beresp.grace = {};", duration(*seconds))]
+            }
+            StaleRule::Background { seconds: None, .. } => vec![
+                "set beresp.grace = 0s;".to_owned(),
+                "if (beresp.http.Cache-Control ~ \"(?i)stale-while-revalidate=\\d\") {".to_owned(),
+                "\tset beresp.grace = std.duration(regsub(beresp.http.Cache-Control, \"(?i)^.*?stale-while-revalidate=(\\d+).*$\", \"\\1s\"), 0s);".to_owned(),
+                "}".to_owned(),
+            ],
+        }
+    }
+}
+
+/// The condition of `proxy_no_cache` that only the response decides; None of any other value.
+pub fn late_truth(value: &str) -> Option<String> {
+    let name = value.trim_start_matches('$').trim_matches(['{', '}']);
+    let field = name.strip_prefix("upstream_http_")?;
+    let is_plain = value.starts_with('$') && field.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
+    is_plain.then(|| format!("beresp.http.{} !~ \"^0?$\"", field.replace('_', "-")))
+}
+
+/// The lifetime of a response in a location that caches, in nginx's order: X-Accel-Expires, Cache-Control, Expires, `proxy_cache_valid`.
+/// `is_served` tells that nginx sends it, which may be a file that nginx reads anew each time.
+pub fn cached<'a>(
+    scope: &LocationScope<'a>,
+    stale: &StaleRule,
+    late: &[String],
+    is_served: bool,
+    lifetimes: &mut Vec<(String, Vec<String>)>,
+    migrated: &mut Migrated,
+) -> Result<Vec<String>, Refused<'a>> {
+    let ignored: Vec<String> =
+        scope.all_of_kind("ignore_headers").iter().flat_map(|d| &d.words).map(|w| w.to_ascii_lowercase()).collect();
+    let is_ignored = |name: &str| ignored.iter().any(|field| field == name);
+    let mut lines = stale.response();
+    let name = ["x-accel-expires", "cache-control", "expires"]
+        .into_iter()
+        .filter(|name| is_ignored(name))
+        .fold("nginx_lifetime".to_owned(), |all, name| format!("{all}_{}", &name[..1]));
+    lines.extend(valid(scope)?);
+    lines.push(format!("call {name};"));
+    if !lifetimes.iter().any(|(known, _)| *known == name) {
+        lifetimes.push((name, lifetime(&is_ignored)));
+    }
+    lines.push("unset beresp.http.X-Accel-Expires;".to_owned());
+    let mut nots = vec!["beresp.ttl <= 0s".to_owned(), "cookie.get(\"no-store\") == \"1\"".to_owned()];
+    nots.extend(late.iter().cloned());
+    if !is_ignored("set-cookie") {
+        nots.push("beresp.http.Set-Cookie".to_owned());
+    }
+    if !is_ignored("vary") {
+        nots.push("beresp.http.Vary ~ \"\\*\"".to_owned());
+    }
+    if is_served {
+        // A file: nginx alone gives it such a tag, and its range.
+        nots.push("beresp.http.Accept-Ranges".to_owned());
+        nots.push("beresp.http.ETag ~ {\"^(W/)?\"[0-9a-f]+-[0-9a-f]+\"$\"}".to_owned());
+        if let Some(cache) = scope.one_of_kind("cache") {
+            migrated.note(
+                &cache.place,
+                &cache.name,
+                format!(
+                    "nginx goes on serving this, and takes X-Accel-Expires away: let it say `{}_pass_header X-Accel-Expires;`",
+                    scope.kind
+                ),
+            );
+        }
+    }
+    lines.push(format!("if ({}) {{", nots.join(" || ")));
+    if let StaleRule::Background { .. } = stale {
+        // What is kept stays there, and is asked for again.
+        lines.push("\tif (bereq.is_bgfetch) { return (abandon); }".to_owned());
+    }
+    lines.extend(
+        [
+            "\tset beresp.ttl = 120s;",
+            "\tset beresp.grace = 0s;",
+            "\tset beresp.uncacheable = true;",
+            "\treturn (deliver);",
+            "}",
+        ]
+        .map(str::to_owned),
+    );
+    if is_ignored("set-cookie")
+        && let Some(directive) = scope.one_of_kind("ignore_headers")
+    {
+        migrated.note(
+            &directive.place,
+            &directive.name,
+            "nginx gives a kept Set-Cookie to everybody; here it is taken out of what is kept",
+        );
+        lines.push("unset beresp.http.Set-Cookie;".to_owned());
+    }
+    if is_ignored("vary") {
+        lines.push("unset beresp.http.Vary;".to_owned());
+    }
+    lines.extend(stale.grace());
+    let keep = scope.is_on("cache_revalidate");
+    lines.push(if keep { "set beresp.keep = 10m;".to_owned() } else { "set beresp.keep = 0s;".to_owned() });
+    lines.push("return (deliver);".to_owned());
+    Ok(lines)
+}
+
+/// The lines that set how long a response says that it is fresh, if it does.
+fn lifetime(is_ignored: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let set = |value: &str| vec![format!("set beresp.ttl = {value};")];
+    let mut lines = Vec::new();
+    let mut branches: Vec<(String, Vec<String>)> = Vec::new();
+    if !is_ignored("x-accel-expires") {
+        let header = "beresp.http.X-Accel-Expires";
+        branches.push((format!("{header} ~ \"^\\d+$\""), set(&format!("std.duration({header} + \"s\", 0s)"))));
+        let time = format!("std.time(regsub({header}, \"^@\", \"\"), now) - now");
+        branches.push((format!("{header} ~ \"^@\\d+$\""), set(&time)));
+    }
+    if !is_ignored("cache-control") {
+        let header = "beresp.http.Cache-Control";
+        lines.push(format!("if ({header}) {{ std.collect({header}); }}"));
+        branches.push((format!("{header} ~ \"(?i)no-cache|no-store|private\""), set("0s")));
+        for name in ["s-maxage", "max-age"] {
+            let value = format!("std.duration(regsub({header}, \"(?i)^.*?{name}=(\\d+).*$\", \"\\1s\"), 0s)");
+            branches.push((format!("{header} ~ \"(?i){name}=\\d\""), set(&value)));
+        }
+    }
+    if !is_ignored("expires") {
+        branches.push(("beresp.http.Expires".to_owned(), set("std.time(beresp.http.Expires, now) - now")));
+    }
+    lines.extend(vcl::chain(branches));
+    lines
+}
+
+/// `proxy_cache_valid`: how long what says nothing itself is kept; without one it isn't. The first that has the status counts.
+fn valid<'a>(scope: &LocationScope<'a>) -> Result<Vec<String>, Refused<'a>> {
+    let mut branches = Vec::new();
+    for directive in scope.all_of_kind("cache_valid") {
+        let Some((last, statuses)) = directive.words.split_last() else { continue };
+        let Some(seconds) = time(last) else { return Err((directive, format!("{last} is no time"))) };
+        let statuses: Vec<&str> = match statuses.is_empty() {
+            true => vec!["200", "301", "302"],
+            false => statuses.iter().map(String::as_str).collect(),
+        };
+        if let Some(status) = statuses.iter().find(|s| **s != "any" && s.parse::<u16>().is_err()) {
+            return Err((directive, format!("{status} is no status")));
+        }
+        let condition = match statuses.contains(&"any") {
+            true => String::new(),
+            false => statuses.iter().map(|s| format!("beresp.status == {s}")).collect::<Vec<_>>().join(" || "),
+        };
+        let is_all = condition.is_empty();
+        branches.push((condition, vec![format!("set beresp.ttl = {};", duration(seconds))]));
+        if is_all {
+            return Ok(vcl::chain(branches));
+        }
+    }
+    branches.push((String::new(), vec!["set beresp.ttl = 0s;".to_owned()]));
+    Ok(vcl::chain(branches))
+}
+
+pub fn packed(scope: &LocationScope<'_>) -> Vec<String> {
+    if scope.one("gzip").is_none_or(|gzip| gzip.word(0) != "on") {
+        return Vec::new();
+    }
+    let mut types: Vec<String> = vec!["text/html".to_owned()];
+    types.extend(scope.all("gzip_types").iter().flat_map(|d| d.words.iter().cloned()));
+    let condition = match types.iter().any(|t| t == "*") {
+        true => "!beresp.http.Content-Encoding".to_owned(),
+        false => {
+            let list: Vec<String> = types.iter().map(|t| vcl::literal(t)).collect();
+            format!("beresp.http.Content-Type ~ \"(?i)^({})\\s*(;|$)\"", list.join("|"))
+        }
+    };
+    vec![format!("if ({condition}) {{ set beresp.do_gzip = true; }}")]
+}
+
+/// `add_header NAME $upstream_cache_status` of a location that caches.
+pub fn cache_status(scope: &LocationScope<'_>) -> Vec<String> {
+    let all = scope.all("add_header");
+    let found = all.iter().filter(|d| d.word(1) == "$upstream_cache_status" && is_header(d.word(0)));
+    found.flat_map(|d| status_of_cache(d.word(0))).collect()
+}
+
+fn is_header(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_')
+}
+
+fn status_of_cache(name: &str) -> Vec<String> {
+    [
+        "if (req.method != \"GET\" && req.method != \"HEAD\") {",
+        "\tunset resp.http.NAME;",
+        "} else if (req.http.Nginx-Stale == \"serve\") {",
+        "\tset resp.http.NAME = \"STALE\";",
+        "} else if (obj.hits > 0) {",
+        "\tset resp.http.NAME = \"HIT\";",
+        "} else if (req.hash_always_miss) {",
+        "\tset resp.http.NAME = \"BYPASS\";",
+        "} else if (req.http.Nginx-Stale) {",
+        "\tset resp.http.NAME = \"EXPIRED\";",
+        "} else {",
+        "\tset resp.http.NAME = \"MISS\";",
+        "}",
+    ]
+    .map(|line| line.replace("NAME", name))
+    .to_vec()
+}
+
+/// The statuses to which `add_header` adds without `always`, and `expires`.
+const GOOD: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
+
+/// The headers of a response: those of the origin that are hidden, `expires`, `add_header`. A response that VCL makes has no object.
+pub fn headers<'a>(
+    scope: &LocationScope<'a>,
+    is_proxied: bool,
+    names: &VariableNames,
+) -> Result<Vec<String>, Refused<'a>> {
+    let mut lines = Vec::new();
+    if is_proxied {
+        let passed: Vec<&str> = scope.all_of_kind("pass_header").iter().map(|d| d.word(0)).collect();
+        for directive in scope.all_of_kind("hide_header") {
+            let name = directive.word(0);
+            if !is_header(name) {
+                return Err((directive, format!("{name} can't be named in VCL")));
+            }
+            if !passed.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                lines.push(format!("unset resp.http.{name};"));
+            }
+        }
+    }
+    let mut good = Vec::new();
+    if let Some(expires) = scope.one("expires") {
+        let word = expires.word(0);
+        let (seconds, control) = match (word, time(word), word.strip_prefix('-').and_then(time)) {
+            _ if expires.words.len() != 1 => return Err((expires, "only a time is translated".to_owned())),
+            ("off", ..) => (None, None),
+            ("epoch", ..) => (Some("\"Thu, 01 Jan 1970 00:00:01 GMT\"".to_owned()), Some("no-cache".to_owned())),
+            ("max", ..) => (Some("\"Thu, 31 Dec 2037 23:55:55 GMT\"".to_owned()), Some("max-age=315360000".to_owned())),
+            (_, Some(seconds), _) => (Some(format!("now + {seconds}s")), Some(format!("max-age={seconds}"))),
+            (_, None, Some(seconds)) => (Some(format!("now - {seconds}s")), Some("no-cache".to_owned())),
+            (word, None, None) => return Err((expires, format!("{word} is no time that is translated"))),
+        };
+        good.extend(seconds.map(|value| format!("set resp.http.Expires = {value};")));
+        good.extend(control.map(|value| format!("set resp.http.Cache-Control = \"{value}\";")));
+    }
+    let mut always = Vec::new();
+    for field in scope.all("add_header") {
+        let (name, value) = (field.word(0), field.word(1));
+        if !is_header(name) {
+            return Err((field, format!("{name} can't be named in VCL")));
+        }
+        let list = if field.words.get(2).is_some_and(|w| w == "always") { &mut always } else { &mut good };
+        match value {
+            "" => {}
+            "$upstream_cache_status" if is_proxied && super::leaf::is_cached(scope) => {
+                always.extend(status_of_cache(name));
+            }
+            "$upstream_cache_status" => {}
+            _ if name.eq_ignore_ascii_case("set-cookie") => {
+                return Err((field, "a line beside the origin's needs `import header;`".to_owned()));
+            }
+            _ => {
+                let text = expression(value, ExpressionSide::Deliver, "", names).map_err(|reason| (field, reason))?;
+                // nginx adds a line beside the origin's, which means the same as a list.
+                let set = format!("set resp.http.{name} = {text};");
+                let added = match is_proxied {
+                    false => vec![set],
+                    true => vec![
+                        format!("if (resp.http.{name}) {{"),
+                        format!("\tset resp.http.{name} = resp.http.{name} + \", \" + {text};"),
+                        "} else {".to_owned(),
+                        format!("\t{set}"),
+                        "}".to_owned(),
+                    ],
+                };
+                if value.contains('$') {
+                    let known = comparable(value, ExpressionSide::Deliver, names).map_err(|reason| (field, reason))?;
+                    list.push(format!("if ({known} != \"\") {{"));
+                    list.extend(added.into_iter().map(|line| format!("\t{line}")));
+                    list.push("}".to_owned());
+                } else {
+                    list.extend(added);
+                }
+            }
+        }
+    }
+    if !good.is_empty() {
+        let any: Vec<String> = GOOD.iter().map(|status| format!("resp.status == {status}")).collect();
+        lines.push(format!("if ({}) {{", any.join(" || ")));
+        lines.extend(good.into_iter().map(|line| format!("\t{line}")));
+        lines.push("}".to_owned());
+    }
+    lines.extend(always);
+    Ok(lines)
+}
