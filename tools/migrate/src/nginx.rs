@@ -85,6 +85,12 @@ impl<'a> Whole<'a> {
                 .map(|(zone, path)| (zone, option(path, "inactive=").and_then(time).unwrap_or(600.0)))
                 .collect(),
             names,
+            by_address: http
+                .iter()
+                .filter(|d| d.name == "geo" && d.words.len() == 1 || d.word(0).contains("remote_addr"))
+                .filter(|d| matches!(d.name.as_str(), "geo" | "map"))
+                .filter_map(|d| Some(d.words.last()?.trim_start_matches('$').to_ascii_lowercase()))
+                .collect(),
         };
         Whole { http, around, sites }
     }
@@ -94,7 +100,13 @@ impl<'a> Whole<'a> {
         upstream::tell(&self.around.upstreams, migrated);
         let http = LocationScope::outer(self.http);
         let mut subs = String::new();
+        let choice = site::choice(&self.sites, &|site| vec![format!("call site{};", site.number)]);
         for site in &self.sites {
+            if !choice.iter().any(|line| line.trim() == format!("call site{};", site.number)) {
+                let text = "no request comes here: another server has its address and names";
+                migrated.note(&site.server.place, "server", text);
+                continue;
+            }
             let server = NginxLocation::of_server(site.server, &http, &format!("site{}_", site.number));
             let mut work = LocationWork {
                 around: &self.around,
@@ -112,14 +124,11 @@ impl<'a> Whole<'a> {
         if backends.has_directors() {
             text.push_str("import directors;\n");
         }
-        text.push_str(&backends.text());
-        if backends.is_empty() {
-            text.push_str("\nbackend default none;\n");
-        }
+        let head = std::mem::take(&mut text);
         for (i, entry) in acls.iter().enumerate() {
             text.push_str(&format!("\nacl addresses_{} {{\n\t{entry};\n}}\n", i + 1));
         }
-        text.push_str(PATH);
+        text.push_str(&vcl::decoded_path("nginx_path", "req.http.Nginx-Path"));
         text.push_str(&tables.iter().map(|(_, sub)| sub.as_str()).collect::<String>());
         lines.drop_uncalled(&subs);
         for (name, lines) in &lines.lifetimes {
@@ -130,8 +139,11 @@ impl<'a> Whole<'a> {
             text.push_str(&vcl::sub(name, lines));
         }
         text.push_str(&subs);
-        text.push_str(&self.program(&lines, &tables));
-        migrated.vcl = text;
+        text.push_str(&self.program(&lines, &tables, choice));
+        // A location that was refused later may have had a backend of its own.
+        let declared = backends.text(&text);
+        let none = if declared.contains("\nbackend ") { "" } else { "\nbackend default none;\n" };
+        migrated.vcl = format!("{head}{declared}{none}{text}");
         self.arguments(migrated);
     }
 
@@ -183,7 +195,7 @@ impl<'a> Whole<'a> {
     }
 
     /// VCL's own subroutines: they call those of the sites, and keep the lines of each location apart.
-    fn program(&self, lines: &LocationLines, tables: &[(String, String)]) -> String {
+    fn program(&self, lines: &LocationLines, tables: &[(String, String)], choice: Vec<String>) -> String {
         let mut text = String::new();
         let mut recv: Vec<String> = RECV.lines().map(str::to_owned).collect();
         let mut headers: Vec<String> = PRIVATE.iter().map(|name| (*name).to_owned()).collect();
@@ -195,7 +207,7 @@ impl<'a> Whole<'a> {
         recv.push("call nginx_path;".to_owned());
         recv.extend(tables.iter().map(|(name, _)| format!("call {name};")));
         recv.push("# The server, then the location, in nginx's order; each of them ends with a return.".to_owned());
-        recv.extend(site::choice(&self.sites, &|site| vec![format!("call site{};", site.number)]));
+        recv.extend(choice);
         text.push_str(&vcl::sub("vcl_recv", &recv));
         let mut to_origin = vec!["cookie.set(\"location\", bereq.http.Nginx-Location);".to_owned()];
         to_origin.push("cookie.set(\"no-store\", bereq.http.Nginx-No-Store);".to_owned());
@@ -220,7 +232,14 @@ impl<'a> Whole<'a> {
         text.push_str(&vcl::sub("vcl_hit", &grouped(of("hit"), "req.http.Nginx-Location")));
         text.push_str(&vcl::sub("vcl_backend_response", &grouped(of("response"), "cookie.get(\"location\")")));
         text.push_str(&vcl::sub("vcl_backend_error", &grouped(of("error"), "cookie.get(\"location\")")));
-        text.push_str(&vcl::sub("vcl_deliver", &grouped(of("deliver"), "req.http.Nginx-Location")));
+        let mut deliver = Vec::new();
+        if of("response").iter().any(|(_, all)| all.iter().any(|line| line.contains("Nginx-Vary"))) {
+            deliver.push("# Clients get a Vary that the cache doesn't heed.".to_owned());
+            deliver.push("if (resp.http.Nginx-Vary) { set resp.http.Vary = resp.http.Nginx-Vary; }".to_owned());
+            deliver.push("unset resp.http.Nginx-Vary;".to_owned());
+        }
+        deliver.extend(grouped(of("deliver"), "req.http.Nginx-Location"));
+        text.push_str(&vcl::sub("vcl_deliver", &deliver));
         let mut synth = Vec::new();
         if has_stale {
             synth.extend(STALE.lines().map(str::to_owned));
@@ -356,37 +375,6 @@ fn accelerated<'a>(server: &NginxLocation<'a>) -> Option<&'a Directive> {
 const PRIVATE: [&str; 4] = ["Nginx-Location", "Nginx-Path", "Nginx-Text", "Nginx-No-Store"];
 
 const RECV: &str = "if (req.restarts == 0) { unset req.http.Nginx-Stale; }";
-
-/// Paths as nginx compares them: decoded, without `//`, `/./` and `/../`.
-const PATH: &str = r#"
-# The path as nginx compares it with locations: decoded, without //, /./ and /../
-sub nginx_path {
-	set req.http.Nginx-Path = regsub(req.url, "[?#].*$", "");
-	if (req.http.Nginx-Path !~ "^/") {
-		set req.http.Nginx-Path = "/";
-	}
-	if (req.http.Nginx-Path ~ "%") {
-		if (req.http.Nginx-Path ~ "%(00|0[aA]|0[dD]|[^0-9a-fA-F]|.[^0-9a-fA-F]|.?$)") {
-			return (synth(400));
-		}
-		set req.http.Nginx-Path = blob.transcode(decoding=URL, encoded=req.http.Nginx-Path);
-	}
-	if (req.http.Nginx-Path ~ "//|/\.") {
-		set req.http.Nginx-Path = regsuball(req.http.Nginx-Path, "//+", "/");
-		set req.http.Nginx-Path = regsuball(req.http.Nginx-Path, "/(\./)+", "/");
-		set req.http.Nginx-Path = regsub(req.http.Nginx-Path, "/\.$", "/");
-		set req.http.Nginx-Path = regsuball(req.http.Nginx-Path, "/(?!\.\./)[^/]+/\.\.(?=/|$)", "");
-		set req.http.Nginx-Path = regsuball(req.http.Nginx-Path, "/(?!\.\./)[^/]+/\.\.(?=/|$)", "");
-		set req.http.Nginx-Path = regsuball(req.http.Nginx-Path, "/(?!\.\./)[^/]+/\.\.(?=/|$)", "");
-		if (req.http.Nginx-Path ~ "/\.\.(/|$)") {
-			return (synth(400));
-		}
-		if (req.http.Nginx-Path !~ "^/") {
-			set req.http.Nginx-Path = "/";
-		}
-	}
-}
-"#;
 
 const PIPE: &str = "set bereq.http.Connection = req.http.Connection;\nset bereq.http.Upgrade = req.http.Upgrade;";
 

@@ -85,6 +85,42 @@ pub fn chain(branches: Vec<(String, Vec<String>)>) -> Vec<String> {
     out
 }
 
+/// A subroutine that sets a header to the path as nginx and Apache compare it with locations.
+pub fn decoded_path(name: &str, header: &str) -> String {
+    DECODED_PATH.replace("NAME", name).replace("PATH", header)
+}
+
+const DECODED_PATH: &str = r#"
+# The path as locations are compared with it: decoded, without //, /./ and /../
+sub NAME {
+	if (req.url !~ "^/") {
+		return (synth(400));
+	}
+	set PATH = regsub(req.url, "[?#].*$", "");
+	if (PATH ~ "%") {
+		if (PATH ~ "%(00|0[aA]|0[dD]|[^0-9a-fA-F]|.[^0-9a-fA-F]|.?$)") {
+			return (synth(400));
+		}
+		set PATH = blob.transcode(decoding=URL, encoded=PATH);
+	}
+	if (PATH ~ "//|/\.") {
+		set PATH = regsuball(PATH, "//+", "/");
+		set PATH = regsuball(PATH, "/(\./)+", "/");
+		set PATH = regsub(PATH, "/\.$", "/");
+		set PATH = regsub(PATH, "/\.\.$", "/../");
+		set PATH = regsuball(PATH, "/(?!\.\./)[^/]+/\.\.(?=/|$)", "");
+		set PATH = regsuball(PATH, "/(?!\.\./)[^/]+/\.\.(?=/|$)", "");
+		set PATH = regsuball(PATH, "/(?!\.\./)[^/]+/\.\.(?=/|$)", "");
+		if (PATH ~ "/\.\.(/|$)") {
+			return (synth(400));
+		}
+		if (PATH !~ "^/") {
+			set PATH = "/";
+		}
+	}
+}
+"#;
+
 #[cfg(test)]
 mod tests {
     use super::*;

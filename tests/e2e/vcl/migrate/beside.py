@@ -23,6 +23,7 @@ class Origins:
         "age1": ("Cache-Control", "max-age=1"), "cookie": ("Set-Cookie", "x=1"), "varystar": ("Vary", "*"), "accel0": ("X-Accel-Expires", "0"),
         "accel60": ("X-Accel-Expires", "60"), "past": ("Expires", "Thu, 01 Jan 1998 00:00:00 GMT"), "future": ("Expires", "Thu, 01 Jan 2037 00:00:00 GMT"),
         "old": ("Last-Modified", "Thu, 01 Jan 1998 00:00:00 GMT"), "long": ("Cache-Control", "max-age=600"), "shared60": ("Cache-Control", "max-age=0, s-maxage=60"),
+        "quoted": ("Cache-Control", 'max-age="0"'), "junk": ("Cache-Control", "max-age=60x"),
     }
 
     def __init__(self, ports):
@@ -55,7 +56,8 @@ class Process:
     def up(self, address):
         def answers():
             return self.proc.poll() is not None or world.listens(address) and get(address, "/up", host="up.example").status > 0
-        return until(30, answers) and self.proc.poll() is None
+        # The limit is for one that hangs: others may load the machine.
+        return until(120, answers) and self.proc.poll() is None
 
     def close(self):
         world.end(self.proc)

@@ -80,6 +80,40 @@ CASES = [
      server { listen %(listen)s; root %(dir)s/root; location / { try_files $uri @app; } location @app { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; }
        location /none { try_files $uri =404; } }""",
      plain("a.example", "/static/file", "/page", "/none/x"), []),
+    ("try_files keeps the rules of its location", CACHE + """
+     server { listen %(listen)s; root %(dir)s/root; location /auth/ { auth_basic x; auth_basic_user_file %(dir)s/none; try_files $uri @app; }
+      location /out/ { deny all; try_files $uri @app; } location /in/ { allow 127.0.0.0/8; deny all; try_files $uri @app; }
+      location / { try_files $uri @app; } location @app { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } }""",
+     plain("a.example", "/auth/x", "/out/x", "/in/x", "/x"), ["auth_basic"]),
+    ("nginx's own key", CACHE + " proxy_cache_path %(dir)s/second keys_zone=d:1m max_size=64m;" + """
+     server { listen %(listen)s; server_name one.example; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; if ($arg_v = 2) { proxy_pass http://127.0.0.1:9002; } }
+      location /pre/ { proxy_pass http://app/fix/; proxy_cache c; proxy_cache_valid 200 1h; } location /other/ { proxy_pass http://app; proxy_cache d; proxy_cache_valid 200 1h; } }
+     server { listen %(listen)s; server_name two.example; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_set_header Host $host; }
+      location /other/ { proxy_pass http://127.0.0.1:9003; proxy_cache d; proxy_cache_valid 200 1h; } }""",
+     [r for path in ("/x", "/x?v=2", "/pre/y", "/fix/y", "/other/z") for host in ("one.example", "two.example") for r in plain(host, path)], []),
+    ("paths that go up", CACHE + """
+     server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } location ~ ^/(admin|private)/ { deny all; proxy_pass http://app; }
+      location = /boss/ { return 402; } }""",
+     plain("a.example", "/admin/x/..", "/admin/..", "/boss/x/..", "/boss/x/../", "/boss/.", "/boss/%2e", "/a/b/../../boss/", "/admin"), []),
+    ("conditions of addresses", CACHE + """
+     server { listen %(listen)s; location / { if ($remote_addr = 10.1.1.1) { return 403; } proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; }
+      location /own { if ($remote_addr ~ ^127) { return 402; } proxy_pass http://app; } }""",
+     plain("a.example", "/x", "/own"), []),
+    ("methods and addresses", CACHE + """
+     server { listen %(listen)s; location /in { limit_except GET { allow 127.0.0.1; deny all; } proxy_pass http://app; }
+      location /out { limit_except GET { allow 10.0.0.1; deny all; } proxy_pass http://app; } }""",
+     [("a.example", path, {}, method) for path in ("/in", "/out") for method in (GET, POST)], []),
+    ("bypassed and not kept", CACHE + """
+     server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_bypass $http_x_skip; proxy_no_cache $http_x_skip; } }""",
+     plain("a.example", "/x") + plain("a.example", "/x", fields={"X-Skip": "1"}) + plain("a.example", "/x"), []),
+    ("a zone that is a variable", CACHE + """
+     map $host $zone { default c; private.example off; }
+     server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache $zone; proxy_cache_valid 200 1h; } }""",
+     plain("a.example", "/x") + plain("private.example", "/y"), ["proxy_cache"]),
+    ("numbers that are none", CACHE + """
+     server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; }
+      location /v/ { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_ignore_headers Vary; } }""",
+     plain("a.example", "/quoted", "/junk", "/v/varystar", "/v/varystar"), []),
 ]
 # A location each, with what makes it serve stale content; `/flaky/age1` is fresh for one second.
 STALE = {

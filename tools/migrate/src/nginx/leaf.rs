@@ -22,6 +22,8 @@ pub struct Around<'a> {
     /// Seconds for which unused objects stay, by zone.
     pub inactive: Vec<(String, f64)>,
     pub names: VariableNames,
+    /// Variables that `geo` and `map` make of the client's address.
+    pub by_address: Vec<String>,
 }
 
 /// The phases in which a location's lines stand apart, by its label.
@@ -89,6 +91,17 @@ enum Uri {
     Whole(String),
 }
 
+impl Uri {
+    /// The expression of the URL that the origin is asked for; `prefix` is the location's, `side` `req` or `bereq`.
+    fn asked(&self, prefix: &str, side: &str) -> String {
+        match self {
+            Uri::Same => format!("{side}.url"),
+            Uri::Instead(uri) => format!("regsub({side}.url, \"^{}\", {uri})", vcl::literal(prefix)),
+            Uri::Whole(value) => value.replace("bereq.", &format!("{side}.")),
+        }
+    }
+}
+
 /// A directive that keeps a location from being translated: the line for the report.
 struct Refusal<'a> {
     directive: &'a Directive,
@@ -131,7 +144,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 if !is_nginx_alone || tree.has_cache {
                     self.untold(untold);
                 }
-                return self.kept(scope);
+                return self.kept_whole(tree, scope);
             }
         };
         if let Some((status, directive)) = answered_elsewhere(scope, &script) {
@@ -141,17 +154,17 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                     &format!("error_page answers its {status} otherwise: this location stays with nginx"),
                 );
             }
-            return self.kept(scope);
+            return self.kept_whole(tree, scope);
         }
         if tree.is_kept {
-            return self.kept(scope);
+            return self.kept_whole(tree, scope);
         }
         if script.lines.iter().any(|line| line.contains("(synth(")) || location.kind == LocationKind::Server {
             match response::headers(scope, false, &self.around.names) {
                 Ok(lines) => self.phase("synth", &location.label, lines),
                 Err((directive, reason)) => {
                     self.refuse(directive, &reason);
-                    return self.kept(scope);
+                    return self.kept_whole(tree, scope);
                 }
             }
         }
@@ -159,6 +172,25 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             return script.lines;
         }
         if let Some(target) = target {
+            // nginx asks the rules of this location before it looks for files, then those of the other one.
+            let mut refusals = self.refusals(tree, scope, &Origin::Nginx);
+            refusals.extend(
+                scope
+                    .inner()
+                    .iter()
+                    .find(|d| d.name == "limit_except")
+                    .map(|directive| Refusal { directive, reason: "beside try_files nginx decides".to_owned() }),
+            );
+            if !refusals.is_empty() {
+                for refusal in refusals {
+                    self.refuse(refusal.directive, &refusal.reason);
+                }
+                return self.kept_whole(tree, scope);
+            }
+            match self.access(scope) {
+                Ok(lines) => script.lines.extend(lines),
+                Err(_) => return self.kept(scope),
+            }
             match script::script(target.scope.inner(), &target.label, &self.around.names) {
                 Ok(further) => {
                     script.lines.extend(further.lines);
@@ -166,7 +198,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 }
                 Err(untold) => {
                     self.untold(untold);
-                    return self.kept(scope);
+                    return self.kept_whole(tree, &target.scope);
                 }
             }
         }
@@ -256,13 +288,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                         "if (std.integer(req.http.Content-Length, 0) > {most}) {{ return (synth(413)); }}"
                     ));
                 }
-                if let Some(except) = scope.inner().iter().find(|d| d.name == "limit_except") {
-                    let methods: Vec<&str> = except.words.iter().map(String::as_str).collect();
-                    let head = if methods.contains(&"GET") { "|HEAD" } else { "" };
-                    lines.push(format!("if (req.method !~ \"^({}{head})$\") {{", methods.join("|")));
-                    lines.extend(self.nginx_alone().into_iter().map(|line| format!("\t{line}")));
-                    lines.push("}".to_owned());
-                }
+                lines.extend(self.excepted(scope)?);
                 if let Uri::Instead(_) = uri {
                     // A prefix that is written another way: nginx knows how to take it away.
                     lines.push(format!("if (req.url !~ \"^{}\") {{", vcl::literal(location.text)));
@@ -293,13 +319,21 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             return Ok(lines);
         }
         lines.push("if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); }".to_owned());
+        let unkept: Vec<&String> = scope.all_of_kind("no_cache").into_iter().flat_map(|d| &d.words).collect();
+        let mut bypassing = Vec::new();
         for directive in scope.all_of_kind("cache_bypass") {
             for word in &directive.words {
                 let condition =
                     truth(word, ExpressionSide::Client, names).map_err(|reason| Refusal { directive, reason })?;
-                lines.push(format!("if ({condition}) {{ set req.hash_always_miss = true; }}"));
+                let skip = "set req.hash_always_miss = true;";
+                match unkept.contains(&word) {
+                    // Neither asked for nor kept: what is kept for others stays.
+                    true => lines.push(format!("if ({condition}) {{ {skip} return (pass); }}")),
+                    false => bypassing.push(format!("if ({condition}) {{ {skip} }}")),
+                }
             }
         }
+        lines.extend(bypassing);
         let mut late = Vec::new();
         for directive in scope.all_of_kind("no_cache") {
             for word in &directive.words {
@@ -320,17 +354,29 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         lines.extend(stale.recv());
         self.phase("hit", label, stale.hit());
         self.phase("error", label, stale.error());
-        if let Some(key) = scope.one_of_kind("cache_key") {
-            let text = expression(&key.words.join(" "), ExpressionSide::Client, &proxy_host, names)
-                .map_err(|reason| Refusal { directive: key, reason })?;
-            let zone = scope.one_of_kind("cache").map_or("", |cache| cache.word(0));
-            let zone = vcl::string(zone).unwrap_or_default();
-            self.phase(
-                "hash",
-                label,
-                vec![format!("hash_data({zone});"), format!("hash_data({text});"), "return (lookup);".to_owned()],
-            );
+        let zone = scope.one_of_kind("cache").map_or("", |cache| cache.word(0));
+        let mut hash = vec![format!("hash_data({});", vcl::string(zone).unwrap_or_default())];
+        match (scope.one_of_kind("cache_key"), origin) {
+            (Some(key), _) => {
+                let text = expression(&key.words.join(" "), ExpressionSide::Client, &proxy_host, names)
+                    .map_err(|reason| Refusal { directive: key, reason })?;
+                hash.push(format!("hash_data({text});"));
+                hash.push("return (lookup);".to_owned());
+            }
+            // nginx's own key: the URL that the origin is asked for, with the name that proxy_pass gives it.
+            (None, Origin::Direct { pass, scheme, name, uri }) => {
+                let begin = vcl::string(&format!("{scheme}://{name}")).ok_or_else(|| Refusal {
+                    directive: pass,
+                    reason: "its name can't be written in VCL".to_owned(),
+                })?;
+                hash.push(format!("hash_data({begin});"));
+                hash.push(format!("hash_data({});", uri.asked(location.text, "req")));
+                hash.push("return (lookup);".to_owned());
+            }
+            // nginx has none: by URL and Host.
+            (None, Origin::Nginx) => {}
         }
+        self.phase("hash", label, hash);
         let response = response::cached(scope, &stale, &late, !is_direct, &mut self.lines.lifetimes, self.migrated)
             .map_err(|(directive, reason)| Refusal { directive, reason })?;
         self.phase("response", label, [packed, response].concat());
@@ -343,15 +389,57 @@ impl<'w, 'a> LocationWork<'w, 'a> {
 
     /// The lines of requests that nginx goes on answering itself.
     fn kept(&mut self, scope: &LocationScope<'a>) -> Vec<String> {
-        let mut lines = match self.access(scope) {
-            Ok(lines) => lines,
-            Err(refusal) => {
-                self.refuse(refusal.directive, &refusal.reason);
-                Vec::new()
+        let told = self.access(scope).and_then(|mut lines| {
+            lines.extend(self.excepted(scope)?);
+            Ok(lines)
+        });
+        match told {
+            Ok(mut lines) => {
+                lines.extend(self.nginx_alone());
+                lines
             }
-        };
-        lines.extend(self.nginx_alone());
-        lines
+            // To nginx every client has this cache's address now.
+            Err(refusal) => self.denied(refusal.directive, &refusal.reason),
+        }
+    }
+
+    /// The same where nginx goes on running the script, too.
+    fn kept_whole(&mut self, tree: &ServerTree<'w, 'a>, scope: &LocationScope<'a>) -> Vec<String> {
+        let outer = if tree.is_kept { tree.server.scope.inner() } else { &[] };
+        match scope.inner().iter().chain(outer).find(|d| d.name == "if" && self.asks_address(d)) {
+            Some(directive) => self.denied(directive, "to nginx every client has this cache's address"),
+            None => self.kept(scope),
+        }
+    }
+
+    /// True if a condition depends on the client's address, by itself or by a variable of `geo` or `map`.
+    fn asks_address(&self, directive: &Directive) -> bool {
+        let known = &self.around.by_address;
+        directive.words.iter().any(|word| {
+            let word = word.to_ascii_lowercase();
+            word.contains("remote_addr") || known.iter().any(|name| word.contains(&format!("${name}")))
+        }) || directive.inside().iter().any(|inner| self.asks_address(inner))
+    }
+
+    fn denied(&mut self, directive: &Directive, reason: &str) -> Vec<String> {
+        self.refuse(directive, &format!("{reason}; until then these requests are answered with 403"));
+        vec!["return (synth(403));".to_owned()]
+    }
+
+    /// `limit_except`: nginx answers the other methods, once its rules of addresses let them in.
+    fn excepted(&mut self, scope: &LocationScope<'a>) -> Result<Vec<String>, Refusal<'a>> {
+        let Some(except) = scope.inner().iter().find(|d| d.name == "limit_except") else { return Ok(Vec::new()) };
+        let methods: Vec<&str> = except.words.iter().map(String::as_str).collect();
+        if let Some(odd) = methods.iter().find(|name| !name.bytes().all(|c| c.is_ascii_alphanumeric())) {
+            return Err(Refusal { directive: except, reason: format!("{odd} is no method") });
+        }
+        let head = if methods.contains(&"GET") { "|HEAD" } else { "" };
+        let mut inner = self.access(&scope.within(except.inside()))?;
+        inner.extend(self.nginx_alone());
+        let mut lines = vec![format!("if (req.method !~ \"^({}{head})$\") {{", methods.join("|"))];
+        lines.extend(inner.into_iter().map(|line| format!("\t{line}")));
+        lines.push("}".to_owned());
+        Ok(lines)
     }
 
     fn nginx_alone(&mut self) -> Vec<String> {
@@ -403,6 +491,9 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             if !is_off && !out.iter().any(|known| known.directive == effective) {
                 out.push(Refusal { directive: effective, reason: reason.to_owned() });
             }
+        }
+        if let Some(directive) = scope.one_of_kind("cache").filter(|cache| cache.word(0).contains('$')) {
+            out.push(Refusal { directive, reason: "its zone is a variable".to_owned() });
         }
         if let (Some(directive), Origin::Direct { .. }) = (tree.accelerated, origin) {
             out.push(Refusal { directive, reason: "responses with X-Accel-Redirect are nginx's to follow".to_owned() });
@@ -491,12 +582,10 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         let Some(first) = rules.first() else { return Ok(Vec::new()) };
         let refused = |reason: &str| Err(Refusal { directive: first, reason: reason.to_owned() });
         if scope.one("satisfy").is_some_and(|d| d.word(0) == "any") {
-            return refused(
-                "beside `satisfy any` nginx decides: it needs set_real_ip_from and real_ip_header X-Forwarded-For",
-            );
+            return refused("beside `satisfy any` nginx would decide, and to it every client has this cache's address");
         }
         if scope.one("set_real_ip_from").is_some() {
-            return refused("beside set_real_ip_from nginx decides: let it trust this cache's address");
+            return refused("beside set_real_ip_from the client's address is another one: use the PROXY protocol");
         }
         let mut branches: Vec<(String, Vec<String>)> = Vec::new();
         for rule in &rules {
@@ -631,9 +720,7 @@ fn fetched<'a>(
     lines.extend(host);
     match uri {
         Uri::Same => {}
-        Uri::Instead(uri) => {
-            lines.push(format!("set bereq.url = regsub(bereq.url, \"^{}\", {uri});", vcl::literal(location.text)));
-        }
+        Uri::Instead(_) => lines.push(format!("set bereq.url = {};", uri.asked(location.text, "bereq"))),
         Uri::Whole(value) => {
             if value.contains("bereq.http.Host") {
                 return Err(Refusal { directive: pass, reason: "its URI has Host in it".to_owned() });

@@ -155,7 +155,11 @@ pub fn cached<'a>(
         lifetimes.push((name, lifetime(&is_ignored)));
     }
     lines.push("unset beresp.http.X-Accel-Expires;".to_owned());
-    let mut nots = vec!["beresp.ttl <= 0s".to_owned(), "cookie.get(\"no-store\") == \"1\"".to_owned()];
+    let mut nots = vec![
+        "bereq.uncacheable".to_owned(),
+        "beresp.ttl <= 0s".to_owned(),
+        "cookie.get(\"no-store\") == \"1\"".to_owned(),
+    ];
     nots.extend(late.iter().cloned());
     if !is_ignored("set-cookie") {
         nots.push("beresp.http.Set-Cookie".to_owned());
@@ -204,6 +208,7 @@ pub fn cached<'a>(
         lines.push("unset beresp.http.Set-Cookie;".to_owned());
     }
     if is_ignored("vary") {
+        lines.push("set beresp.http.Nginx-Vary = beresp.http.Vary;".to_owned());
         lines.push("unset beresp.http.Vary;".to_owned());
     }
     lines.extend(stale.grace());
@@ -230,7 +235,9 @@ fn lifetime(is_ignored: &dyn Fn(&str) -> bool) -> Vec<String> {
         branches.push((format!("{header} ~ \"(?i)no-cache|no-store|private\""), set("0s")));
         for name in ["s-maxage", "max-age"] {
             let value = format!("std.duration(regsub({header}, \"(?i)^.*?{name}=(\\d+).*$\", \"\\1s\"), 0s)");
-            branches.push((format!("{header} ~ \"(?i){name}=\\d\""), set(&value)));
+            branches.push((format!("{header} ~ \"(?i)^((?!{name}=).)*{name}=\\d+([,; ]|$)\""), set(&value)));
+            // The first one counts; nginx keeps nothing whose number is none.
+            branches.push((format!("{header} ~ \"(?i){name}=\""), set("0s")));
         }
     }
     if !is_ignored("expires") {

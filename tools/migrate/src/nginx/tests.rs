@@ -7,7 +7,7 @@ use crate::source::Given;
 
 fn of(text: &'static str) -> Migrated {
     let files: &'static [(&str, &str)] = Box::leak(Box::new([("n.conf", text)]));
-    migrate("n.conf", ("127.0.0.1", "8080"), &Given(files)).expect("nginx's language")
+    crate::tests::compiled(migrate("n.conf", ("127.0.0.1", "8080"), &Given(files)).expect("nginx's language"))
 }
 
 /// Each of `expect` stands in the VCL, in this order.
@@ -142,8 +142,7 @@ fn wordpress_is_cached_by_way_of_try_files() {
         &[
             "sub site1_loc1 {",
             "set req.backend_hint = b_127_0_0_1_8080;",
-            "if (req.http.Nginx-Var-skip + \"\" !~ \"^0?$\") { set req.hash_always_miss = true; }",
-            "set req.http.Nginx-No-Store = \"1\";",
+            "if (req.http.Nginx-Var-skip + \"\" !~ \"^0?$\") { set req.hash_always_miss = true; return (pass); }",
             "return (hash);",
             "sub vcl_backend_response {",
             "site1_loc1|site1_loc2",
@@ -158,4 +157,99 @@ fn no_server_is_no_site() {
         migrate("n.conf", ("a", "1"), &Given(&[("n.conf", "events {}")])).map(|_| ()),
         Err("n.conf: there is no server in it".to_owned())
     );
+}
+
+/// The VCL of a server of these lines, whose zone is `z`, and its refusals in one text.
+fn told(lines: &str) -> (String, String) {
+    let text = format!("proxy_cache_path /c keys_zone=z:1m max_size=1g; server {{ {lines} }}");
+    let text: &'static str = Box::leak(text.into_boxed_str());
+    (of(text).vcl, refused(text).join("\n"))
+}
+
+/// nginx asks the rules of the location that has `try_files`, then those of the one that it leads to.
+#[test]
+fn try_files_keeps_the_rules_of_its_location() {
+    let app = "location @app { proxy_pass http://a; proxy_cache z; proxy_cache_valid 200 1m; }";
+    for rule in ["auth_basic x;", "limit_except GET { deny all; }", "auth_request /a;"] {
+        let (vcl, refused) = told(&format!("location / {{ {rule} try_files $uri @app; }} {app}"));
+        assert!(!vcl.contains("return (hash)") && refused.contains("the location stays with nginx"), "{rule}: {vcl}");
+    }
+    let (vcl, refused) = told(&format!("location / {{ allow 10.0.0.0/8; deny all; try_files $uri @app; }} {app}"));
+    let (rule, hash) = (vcl.find("client.ip ~ addresses_1"), vcl.find("return (hash)"));
+    assert!(refused.is_empty() && rule.is_some() && rule < hash, "{vcl}");
+}
+
+/// Without a key of its own a zone keeps responses by the URL that the origin is asked for, whatever Host was.
+#[test]
+fn nginx_has_its_own_key() {
+    let (vcl, _) = told(
+        "location / { proxy_pass http://a; proxy_cache z; if ($cookie_beta) { proxy_pass http://b; } } location /x/ { proxy_pass http://c/y/; proxy_cache z; }",
+    );
+    for wanted in [
+        "hash_data(\"z\");\n\t\thash_data(\"http://a\");\n\t\thash_data(req.url);\n\t\treturn (lookup);",
+        "hash_data(\"http://b\");\n\t\thash_data(req.url);",
+        "hash_data(\"http://c\");\n\t\thash_data(regsub(req.url, \"^/x/\", \"/y/\"));",
+    ] {
+        assert!(vcl.contains(wanted), "{wanted}:\n{vcl}");
+    }
+}
+
+/// nginx sees this cache's address: what it would let in by that is answered with 403.
+#[test]
+fn rules_of_addresses_that_nginx_would_decide_otherwise() {
+    for lines in [
+        "location / { satisfy any; allow 127.0.0.1; deny all; auth_basic x; proxy_pass http://a; }",
+        "location / { satisfy any; allow 127.0.0.1; deny all; auth_basic x; root /srv; }",
+        "set_real_ip_from 10.0.0.1; allow 127.0.0.1; deny all; location / { proxy_pass http://a; }",
+        "location / { satisfy any; limit_except GET { allow 127.0.0.1; deny all; } proxy_pass http://a; }",
+        "location / { if ($remote_addr != 127.0.0.1) { return 403; } rewrite ^ /b last; proxy_pass http://a; }",
+        "if ($remote_addr != 127.0.0.1) { return 403; } rewrite ^ /b last; location / { proxy_pass http://a; }",
+    ] {
+        let (vcl, refused) = told(lines);
+        assert!(refused.contains("answered with 403"), "{lines}: {refused}");
+        assert!(vcl.contains("return (synth(403));") && !vcl.contains("return (hash)"), "{lines}: {vcl}");
+    }
+    let (vcl, refused) = told("location / { limit_except GET { allow 127.0.0.1; deny all; } proxy_pass http://a; }");
+    assert_eq!(refused, "");
+    let wanted = "if (req.method !~ \"^(GET|HEAD)$\") {\n\t\tif (client.ip ~ addresses_1) {\n\t\t} else {\n\t\t\treturn (synth(403));";
+    assert!(vcl.contains(wanted), "{vcl}");
+}
+
+#[test]
+fn a_zone_that_is_a_variable_is_refused() {
+    let (vcl, refused) = told("location / { proxy_pass http://a; proxy_cache $zone; proxy_cache_valid 200 1m; }");
+    assert!(refused.contains("proxy_cache: its zone is a variable") && !vcl.contains("return (hash)"), "{vcl}");
+}
+
+/// Neither asked for nor kept: such a request has nothing to do with what is kept for others.
+#[test]
+fn what_is_bypassed_and_not_kept_is_passed() {
+    let (vcl, _) = told(
+        "location / { proxy_pass http://a; proxy_cache z; proxy_cache_bypass $arg_a $arg_b; proxy_no_cache $arg_b; }",
+    );
+    assert_eq!(vcl.matches("set req.hash_always_miss = true; }").count(), 1, "{vcl}");
+    assert_eq!(vcl.matches("set req.hash_always_miss = true; return (pass); }").count(), 1, "{vcl}");
+}
+
+#[test]
+fn vary_that_is_ignored_still_reaches_clients() {
+    let (vcl, _) = told("location / { proxy_pass http://a; proxy_cache z; proxy_ignore_headers Vary; }");
+    for wanted in ["set beresp.http.Nginx-Vary = beresp.http.Vary;", "set resp.http.Vary = resp.http.Nginx-Vary;"] {
+        assert!(vcl.contains(wanted), "{wanted}: {vcl}");
+    }
+}
+
+/// Addresses and numbers compare as texts.
+#[test]
+fn conditions_of_addresses_and_numbers() {
+    for text in [
+        "$remote_addr = 10.1.1.1",
+        "$server_port = 443",
+        "$remote_addr",
+        "$remote_addr ~ ^10",
+        "$server_addr != $remote_addr",
+    ] {
+        let (vcl, refused) = told(&format!("location / {{ if ({text}) {{ return 403; }} proxy_pass http://a; }}"));
+        assert!(refused.is_empty() && vcl.contains("if (\"\" + "), "{text}: {refused} {vcl}");
+    }
 }

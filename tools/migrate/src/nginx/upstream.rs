@@ -126,18 +126,20 @@ impl MigratedBackends {
         format!("{name}_all.backend()")
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.backends.is_empty()
-    }
-
     pub fn has_directors(&self) -> bool {
         !self.init.is_empty()
     }
 
-    /// Their declarations, and vcl_init.
-    pub fn text(&self) -> String {
+    /// The declarations of those that the text or vcl_init names, and vcl_init.
+    pub fn text(&self, used: &str) -> String {
         let mut out = String::new();
-        for backend in &self.backends {
+        let is_used = |backend: &&Backend| {
+            let name = &backend.name;
+            let [alone, weighted] = [format!("add_backend({name})"), format!("add_backend({name},")];
+            used.contains(&format!("backend_hint = {name};"))
+                || self.init.iter().any(|line| line.contains(&alone) || line.contains(&weighted))
+        };
+        for backend in self.backends.iter().filter(is_used) {
             let Backend { name, host, port, is_tls, attributes } = backend;
             let mut lines = match port.is_empty() {
                 true => vec![format!(".path = \"{host}\";")],

@@ -68,6 +68,10 @@ pub fn expression(
 /// An expression that is never unset, so that it can be compared: a header that isn't there is an empty text.
 pub fn comparable(value: &str, side: ExpressionSide, names: &VariableNames) -> Result<String, String> {
     let text = expression(value, side, "", names)?;
+    // Addresses and numbers are made texts, which only texts are compared with.
+    if ["client.ip", "server.ip", "std.port(", "resp.status"].iter().any(|begin| text.starts_with(begin)) {
+        return Ok(format!("\"\" + {text}"));
+    }
     let is_one = !text.contains(" + ") && !text.starts_with('"') && !text.contains('(');
     Ok(if is_one { format!("{text} + \"\"") } else { text })
 }
@@ -228,6 +232,10 @@ mod tests {
         assert_eq!(
             truth("$http_pragma", ExpressionSide::Client, &names()).as_deref(),
             Ok("req.http.pragma + \"\" !~ \"^0?$\"")
+        );
+        assert_eq!(
+            truth("$remote_addr", ExpressionSide::Client, &names()).as_deref(),
+            Ok("\"\" + client.ip !~ \"^0?$\"")
         );
         assert_eq!(truth("$hostnam", ExpressionSide::Client, &names()), Err("$hostnam has no counterpart".to_owned()));
     }
