@@ -161,7 +161,7 @@ impl Squid {
                 let rules = self.peer_rules.entry(vcl::name(line.word(1))).or_default();
                 for host in line.rest(2) {
                     let (is_allowed, host) = host.strip_prefix('!').map_or((true, host.as_str()), |host| (false, host));
-                    let condition = format!("req.http.Host ~ \"(?i)^({})(:\\d+)?$\"", domain(host));
+                    let condition = format!("{HOST} ~ \"(?i)^({})$\"", domain(host));
                     rules.push(Rule { is_allowed, condition });
                 }
             }
@@ -348,7 +348,7 @@ impl Squid {
     }
 
     /// A line of a list: `allow` or `deny`, and acls that must all hold. An acl that isn't known allows nothing, and keeps nothing from being
-    /// denied; a line that allows nothing is None.
+    /// denied; a line that allows nothing stays, since the last line decides what holds where none does.
     fn rule(&mut self, word: &str, names: &[String], line: &Line, migrated: &mut Migrated) -> Option<Rule> {
         let is_allowed = match word {
             "allow" => true,
@@ -365,7 +365,7 @@ impl Squid {
                 let done = if is_allowed { "nothing is allowed by this line" } else { "the line denies without it" };
                 migrated.refuse(&line.place, line.word(0), format!("acl {name} can't be translated: {done}"));
                 if is_allowed {
-                    return None;
+                    return Some(Rule { is_allowed, condition: "false".to_owned() });
                 }
                 continue;
             };
@@ -383,9 +383,9 @@ impl Squid {
         let own = match name {
             "all" => "true",
             "localhost" => "client.ip == \"127.0.0.1\" || client.ip == \"::1\"",
-            "manager" => "req.url ~ \"^/squid-internal-mgr/\"",
-            "to_localhost" => "req.http.Host ~ \"(?i)^(localhost|127\\.[0-9.]+|0\\.0\\.0\\.0|\\[::1?\\])(:\\d+)?$\"",
-            "to_linklocal" => "req.http.Host ~ \"(?i)^(169\\.254\\.[0-9.]+|\\[fe80:[^]]*\\])(:\\d+)?$\"",
+            "manager" => "req.http.Squid-Path ~ \"^/squid-internal-mgr/\"",
+            "to_localhost" => "req.http.Squid-Host ~ \"(?i)^(localhost|127\\.[0-9.]+|0\\.0\\.0\\.0|\\[::1?\\])$\"",
+            "to_linklocal" => "req.http.Squid-Host ~ \"(?i)^(169\\.254\\.[0-9.]+|\\[fe80:[^]]*\\])$\"",
             "CONNECT" => "req.method == \"CONNECT\"",
             _ => "",
         };
@@ -405,8 +405,15 @@ impl Squid {
             return;
         }
         let flag = if is_ignoring_case { "(?i)" } else { "" };
-        let any = |of: &str, regexes: &[String]| format!("{of} ~ \"{flag}({})\"", regexes.join("|"));
         let texts: Vec<String> = values.iter().map(|v| (*v).to_owned()).collect();
+        // Of one that can't be written in VCL the line is refused below.
+        let regexes = if kind == "req_header" { texts.get(1..).unwrap_or_default() } else { &texts[..] };
+        let Some(regex) = vcl::string(&format!("{flag}({})", regexes.join("|"))) else {
+            migrated.refuse(&line.place, "acl", "its values can't be written in VCL");
+            self.unknown.insert(name);
+            return;
+        };
+        let any = |of: &str| format!("{of} ~ {regex}");
         let condition = match kind {
             "src" if values == ["all"] => "true".to_owned(),
             "src" if values.iter().all(|v| networks(v).is_some()) => {
@@ -416,11 +423,11 @@ impl Squid {
             }
             "dstdomain" => {
                 let hosts: Vec<String> = values.iter().map(|host| domain(host)).collect();
-                format!("req.http.Host ~ \"(?i)^({})(:\\d+)?$\"", hosts.join("|"))
+                format!("{HOST} ~ \"(?i)^({})$\"", hosts.join("|"))
             }
-            "dstdom_regex" => any("req.http.Host", &texts),
-            "urlpath_regex" => any("req.url", &texts),
-            "url_regex" => any(URL, &texts),
+            "dstdom_regex" => any(HOST),
+            "urlpath_regex" => any(PATH),
+            "url_regex" => any(WHOLE),
             "any-of" | "all-of" => {
                 let all: Option<Vec<String>> = values
                     .iter()
@@ -439,14 +446,12 @@ impl Squid {
                     }
                 }
             }
-            "req_header" if !values.is_empty() && is_header(values[0]) => {
-                any(&format!("req.http.{}", values[0]), &texts[1..])
-            }
+            "req_header" if !values.is_empty() && is_header(values[0]) => any(&format!("req.http.{}", values[0])),
             "port" => ports("std.integer(regsub(req.http.Host, \"^.*?(:(\\d+))?$\", \"\\2\"), 80)", &values),
             "myport" | "localport" => ports("std.port(local.ip)", &values),
             "method" => values.iter().map(|v| format!("req.method == \"{v}\"")).collect::<Vec<_>>().join(" || "),
-            "browser" => any("req.http.User-Agent", &texts),
-            "referer_regex" => any("req.http.Referer", &texts),
+            "browser" => any("req.http.User-Agent"),
+            "referer_regex" => any("req.http.Referer"),
             _ => {
                 migrated.refuse(
                     &line.place,
@@ -540,6 +545,9 @@ impl Squid {
         let mut branches: Vec<(String, Vec<String>)> = Vec::new();
         for rule in rules {
             let is_all = rule.condition == "true";
+            if rule.condition == "false" {
+                continue;
+            }
             branches.push((if is_all { String::new() } else { rule.condition.clone() }, lines(rule.is_allowed)));
             if is_all {
                 return vcl::chain(branches);
@@ -556,6 +564,7 @@ impl Squid {
             Some((site, false)) => recv.push(format!("if (!req.http.Host) {{ set req.http.Host = \"{site}\"; }}")),
             None => {}
         }
+        let at = recv.len();
         recv.push(
             "# Each list in order: the first line that holds decides, then the opposite of the last one.".to_owned(),
         );
@@ -582,7 +591,22 @@ impl Squid {
             }
             recv.push("return (hash);".to_owned());
         }
+        let missed = match self.rules.contains_key("miss_access") {
+            true => self.list("miss_access", true, "return (synth(403));"),
+            false => Vec::new(),
+        };
         let mut text = "vcl 4.1;\n\nimport std;\n".to_owned();
+        let is_compared = recv.iter().chain(&missed).any(|line| line.contains("req.http.Squid-"));
+        if is_compared {
+            text.push_str("import blob;\n");
+            let scheme = match migrated.tls.is_empty() {
+                true => "\"http\"",
+                false => "regsub(req.http.X-Forwarded-Proto, \"^(?!https$).*$\", \"http\")",
+            };
+            let lines = compared(scheme).into_iter();
+            let own = if migrated.tls.is_empty() { "80" } else { "80|443" };
+            recv.splice(at..at, lines.map(|line| line.replace("OWN PORTS", own)));
+        }
         if !init.is_empty() {
             text.push_str("import directors;\n");
         }
@@ -596,10 +620,6 @@ impl Squid {
             text.push_str("\nbackend default none;\n");
         }
         text.push_str(&vcl::sub("vcl_init", &init));
-        let missed = match self.rules.contains_key("miss_access") {
-            true => self.list("miss_access", true, "return (synth(403));"),
-            false => Vec::new(),
-        };
         // An acl that no rule names is an error in VCL.
         let is_named = |name: &str| {
             let test = format!("client.ip ~ {name}");
@@ -629,6 +649,9 @@ impl Squid {
             text = text.replacen("import std;\n", "import std;\nimport cookie;\n", 1);
             fetch.insert(0, format!("cookie.set(\"url\", {url});"));
             response = response.replace(&url, "cookie.get(\"url\")");
+        }
+        if is_compared {
+            fetch.extend([HOST, PATH, WHOLE].map(|name| format!("unset be{name};")));
         }
         text.push_str(&vcl::sub("vcl_backend_fetch", &fetch));
         text.push_str(&response);
@@ -680,7 +703,29 @@ impl Squid {
     }
 }
 
-/// The URL as squid's regexes see it.
+/// The name in Host as squid compares it: in small letters, without a port and a dot at its end.
+const HOST: &str = "req.http.Squid-Host";
+
+/// The path with its query as the regexes of acls see it: decoded.
+const PATH: &str = "req.http.Squid-Path";
+
+/// The URL as they see it.
+const WHOLE: &str = "req.http.Squid-Url";
+
+/// The lines that set these three; `scheme` is an expression.
+fn compared(scheme: &str) -> Vec<String> {
+    COMPARED.replace("SCHEME", scheme).lines().map(str::to_owned).collect()
+}
+
+const COMPARED: &str = r#"# What acls are compared with: decoded, Host without a port and a dot at its end.
+if (req.url !~ "^/" && req.url != "*" || req.url ~ "%(00|0[aA]|0[dD]|[^0-9a-fA-F]|.[^0-9a-fA-F]|.?$)") {
+	return (synth(400));
+}
+set req.http.Squid-Host = regsub(std.tolower(req.http.Host), "\.*(:\d*)?$", "");
+set req.http.Squid-Path = blob.transcode(decoding=URL, encoded=req.url);
+set req.http.Squid-Url = SCHEME + "://" + req.http.Squid-Host + regsub(regsub(req.http.Host, "^.*?(:\d+)?$", "\1"), "^:0*(OWN PORTS)?$", "") + req.http.Squid-Path;"#;
+
+/// The URL as the regexes of refresh_pattern see it.
 const URL: &str = "\"http://\" + req.http.Host + req.url";
 
 /// Minimum, share of the age, maximum: the share where the response says when it was changed, else the minimum. Seconds.
@@ -841,7 +886,7 @@ mod tests {
 
     fn of(text: &'static str) -> Migrated {
         let files: &'static [(&str, &str)] = Box::leak(Box::new([("s.conf", text)]));
-        migrate("s.conf", &Given(files)).expect("squid's language")
+        crate::tests::compiled(migrate("s.conf", &Given(files)).expect("squid's language"))
     }
 
     #[test]
@@ -853,7 +898,7 @@ mod tests {
         for wanted in [
             "backend app {\n\t.host = \"10.0.0.1\";\n\t.port = \"8080\";\n}",
             "if (!req.http.Host) { set req.http.Host = \"www.a.org\"; }",
-            "if (req.http.Host ~ \"(?i)^((.+\\.)?a\\.org)(:\\d+)?$\") {\n\t} else {\n\t\treturn (synth(403));\n\t}",
+            "if (req.http.Squid-Host ~ \"(?i)^((.+\\.)?a\\.org)$\") {\n\t} else {\n\t\treturn (synth(403));\n\t}",
             "set req.backend_hint = app;",
         ] {
             assert!(migrated.vcl.contains(wanted), "{wanted}:\n{}", migrated.vcl);
@@ -883,12 +928,54 @@ mod tests {
         let migrated = of(
             "acl t time 9:00-17:00\nacl a dstdomain a.org\nhttp_access deny a t\nhttp_access allow t\nhttp_access allow a\nhttp_port 80 accel\n",
         );
-        let host = "req.http.Host ~ \"(?i)^(a\\.org)(:\\d+)?$\"";
+        let host = "req.http.Squid-Host ~ \"(?i)^(a\\.org)$\"";
         let wanted = format!(
             "if ({host}) {{\n\t\treturn (synth(403));\n\t}} else if ({host}) {{\n\t}} else {{\n\t\treturn (synth(403));"
         );
         assert!(migrated.vcl.contains(&wanted), "{}", migrated.vcl);
         assert_eq!(migrated.notes.iter().filter(|note| note.to_string().contains(": refused: ")).count(), 3);
+    }
+
+    /// squid's last rule is the opposite of the last line, though that line's acl isn't known here.
+    #[test]
+    fn a_line_that_allows_nothing_is_still_the_last() {
+        let vcl = |lines: &str| {
+            let text = format!(
+                "http_port 80 accel\ncache_peer 10.0.0.1 parent 80 0 originserver name=p\nacl b src 192.0.2.1\nacl t note vpn yes\n{lines}"
+            );
+            of(Box::leak(text.into_boxed_str())).vcl
+        };
+        let denied = vcl("http_access deny b\nhttp_access allow t\n");
+        assert!(
+            denied.contains("if (client.ip ~ b) {\n\t\treturn (synth(403));\n\t} else {\n\t\treturn (synth(403));"),
+            "{denied}"
+        );
+        let passed = vcl("http_access allow all\ncache allow t\n");
+        assert!(
+            passed.contains("return (pass);\n\treturn (pass);") || passed.matches("return (pass);").count() == 2,
+            "{passed}"
+        );
+        let missed = vcl("http_access allow all\nmiss_access allow t\n");
+        assert!(missed.contains("sub vcl_miss {\n\treturn (synth(403));"), "{missed}");
+        let peer = vcl("http_access allow all\ncache_peer_access p allow t\n");
+        assert!(!peer.contains("set req.backend_hint = p;") && peer.contains("return (synth(502));"), "{peer}");
+    }
+
+    /// Seen beside squid: acls read the URL decoded, and Host without a port and dots at its end.
+    #[test]
+    fn acls_read_what_squid_reads() {
+        let migrated = of(
+            "http_port 80 accel\nacl a urlpath_regex ^/admin\nacl b dstdomain b.org\nacl c url_regex ^https://\nhttp_access deny a\nhttp_access deny b\nhttp_access deny c\nhttp_access allow all\n",
+        );
+        for wanted in [
+            "blob.transcode(decoding=URL, encoded=req.url);",
+            "if (req.http.Squid-Path ~ \"(^/admin)\") {",
+            "if (req.http.Squid-Host ~ \"(?i)^(b\\.org)$\") {",
+            "if (req.http.Squid-Url ~ \"(^https://)\") {",
+            "unset bereq.http.Squid-Host;",
+        ] {
+            assert!(migrated.vcl.contains(wanted), "{wanted}:\n{}", migrated.vcl);
+        }
     }
 
     #[test]
