@@ -33,11 +33,16 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
     }
     listens(&lines, &mut migrated);
     let mut cache = Cache::default();
+    let mut rules = AccessRules::new(&lines, origin.0);
     let mut sections = Sections::new(&lines);
     for line in &lines {
         let word = |i: usize| line.words.get(i).map_or("", String::as_str);
         let name = word(0).to_ascii_lowercase();
         if sections.take(&name, line) {
+            rules.section(&name, line, &sections, &mut migrated);
+            continue;
+        }
+        if rules.take(&name, line, &sections, &mut migrated) {
             continue;
         }
         match name.as_str() {
@@ -56,7 +61,8 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
         }
     }
     certificates(&lines, &mut migrated);
-    migrated.vcl = cache.program(origin);
+    rules.denied.extend(addresses(&lines, &sections, &mut migrated));
+    migrated.vcl = cache.program(origin, rules);
     Ok(migrated)
 }
 
@@ -159,6 +165,12 @@ impl Sections {
         Some(all?.into_iter().filter(|condition| !condition.is_empty()).collect::<Vec<_>>().join(" && "))
     }
 
+    /// The condition of the sections around whose condition is known: they hold for more than is in all of them.
+    fn known(&self) -> String {
+        let all = self.open.iter().filter_map(|section| section.condition.as_deref());
+        all.filter(|condition| !condition.is_empty()).collect::<Vec<_>>().join(" && ")
+    }
+
     fn is_cached(&self, lines: &[Line]) -> bool {
         let has = |line: &Line| line.words[0].eq_ignore_ascii_case("cacheenable");
         self.open.iter().any(|section| section.name.starts_with("location")) && lines.iter().any(has)
@@ -178,8 +190,173 @@ fn matching(regex: &str) -> Option<String> {
     Some(format!("{PATH} ~ {}", vcl::string(regex)?))
 }
 
-/// The path without its query.
-const PATH: &str = "regsub(req.url, \"\\?.*$\", \"\")";
+/// The path without its query, decoded.
+const PATH: &str = "req.http.Apache-Path";
+
+/// Rules of who may see what. A hit doesn't ask Apache, so what they stand for isn't kept; and to Apache every client has the cache's address.
+struct AccessRules {
+    /// The conditions of requests that Apache decides about each time.
+    passed: Vec<String>,
+    /// Those of requests that Apache would let through for the cache's address.
+    denied: Vec<String>,
+    /// True if Apache takes the client's address from X-Forwarded-For already.
+    is_client_known: bool,
+    /// True if the cache is on the same machine.
+    is_local: bool,
+}
+
+impl AccessRules {
+    fn new(lines: &[Line], origin: &str) -> AccessRules {
+        let has = |names: &[&str], fits: &dyn Fn(&str) -> bool| {
+            lines.iter().any(|line| {
+                names.iter().any(|name| line.words[0].eq_ignore_ascii_case(name))
+                    && line.words.iter().skip(1).any(|word| fits(word))
+            })
+        };
+        let is_client_known = has(&["remoteipheader"], &|word| word.eq_ignore_ascii_case("x-forwarded-for"))
+            && has(&["remoteipinternalproxy"], &|word| matches!(word, "127.0.0.1" | "127.0.0.1/32" | "127.0.0.0/8"));
+        let is_local = origin.starts_with("127.") || matches!(origin, "localhost" | "::1");
+        AccessRules { passed: Vec::new(), denied: Vec::new(), is_client_known, is_local }
+    }
+
+    /// True if the line is such a rule.
+    fn take(&mut self, name: &str, line: &Line, sections: &Sections, migrated: &mut Migrated) -> bool {
+        let rest: Vec<String> = line.words.iter().skip(1).map(|word| word.to_ascii_lowercase()).collect();
+        let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+        let is_in_none = sections.open.iter().any(|section| section.name == "requirenone");
+        // True of a rule that may let the cache's address in, false of one that keeps it out; None of one that doesn't ask for addresses.
+        let is_open = match (name, &rest[..]) {
+            ("require", ["all", ..]) | ("allow" | "deny", ["from", "all"]) | ("sslverifyclient", ["none"]) => {
+                return true;
+            }
+            ("require", ["not", ..]) => Some(true),
+            ("require", ["ip", all @ ..]) => Some(is_in_none || all.iter().any(|address| self.may_be_cache(address))),
+            ("require", ["local" | "host" | "forward-dns" | "expr", ..]) => Some(true),
+            ("require", _) => is_in_none.then_some(true),
+            ("allow" | "deny", ["from", all @ ..]) => {
+                let mut hosts = all.iter().filter(|word| !word.starts_with("env=")).peekable();
+                let has_hosts = hosts.peek().is_some();
+                has_hosts.then(|| name == "deny" || hosts.any(|word| self.may_be_cache(word)))
+            }
+            ("sslverifyclient" | "sslrequire", _) => Some(true),
+            ("authtype" | "satisfy" | "sslrequiressl", _) => None,
+            ("rewritecond" | "setenvif" | "setenvifnocase" | "setenvifexpr", [first, ..]) => {
+                let is_address = ["remote_addr", "remote_host", "conn_remote_addr"].iter().any(|n| first.contains(n))
+                    || rest.iter().any(|word| word.contains("remote_addr") || word.contains("remote_host"));
+                if !is_address {
+                    // The rest of it is said below.
+                    self.passed.extend(names_client(line).then(|| sections.known()));
+                    return false;
+                }
+                Some(true)
+            }
+            ("browsermatch" | "browsermatchnocase", _) => {
+                self.passed.extend(names_client(line).then(|| sections.known()));
+                return false;
+            }
+            _ => return false,
+        };
+        self.add(is_open, name.starts_with("ssl"), line, sections, migrated);
+        true
+    }
+
+    /// The beginning of a section whose condition may be such a rule.
+    fn section(&mut self, name: &str, line: &Line, sections: &Sections, migrated: &mut Migrated) {
+        if !matches!(name, "<if" | "<elseif") {
+            return;
+        }
+        let text = line.words[1..].join(" ").to_ascii_lowercase();
+        let is_address = ["remote", "-r ", "-ipmatch"].iter().any(|word| text.contains(word));
+        if is_address {
+            self.add(Some(true), false, line, sections, migrated);
+        }
+    }
+
+    fn add(&mut self, is_open: Option<bool>, is_tls: bool, line: &Line, sections: &Sections, migrated: &mut Migrated) {
+        let around = sections.known();
+        let word = line.words[0].trim_start_matches('<');
+        let is_refused = is_open.is_some() && (is_tls || !self.is_client_known);
+        let is_denied = is_refused && is_open == Some(true);
+        let text = match (is_denied, is_tls) {
+            (true, true) => {
+                "Apache no longer speaks TLS: client-verify in tls.conf; until then these requests are answered with 403"
+            }
+            (true, false) => {
+                "to Apache every client has the cache's address: mod_remoteip with RemoteIPHeader X-Forwarded-For and RemoteIPInternalProxy 127.0.0.1; until then these requests are answered with 403"
+            }
+            (false, _) if is_refused => {
+                "to Apache every client has the cache's address, which it keeps out: mod_remoteip with RemoteIPHeader X-Forwarded-For and RemoteIPInternalProxy 127.0.0.1"
+            }
+            (false, _) => "hits don't reach Apache: these requests are passed",
+        };
+        match is_refused {
+            true => migrated.refuse(&line.place, word, text),
+            false => migrated.note(&line.place, word, text),
+        }
+        if is_denied {
+            self.denied.push(around.clone());
+        }
+        self.passed.push(around);
+    }
+
+    /// True if an address of a rule may be the cache's own: a full one, its beginning, or a network.
+    fn may_be_cache(&self, word: &str) -> bool {
+        let (begin, bits) = word.split_once('/').map_or((word, None), |(begin, bits)| (begin, Some(bits)));
+        let is_plain =
+            begin.starts_with(|c: char| c.is_ascii_digit()) && begin.bytes().all(|c| c.is_ascii_digit() || c == b'.');
+        let is_wide = bits.is_some_and(|bits| bits.parse::<u8>().is_ok_and(|bits| bits < 8) || bits.starts_with("0."));
+        !self.is_local || !is_plain || is_wide || begin.split('.').next() == Some("127")
+    }
+}
+
+/// The conditions under which a request would reach a virtual host by an address or port that it wasn't for: they all have one port now, and
+/// Host alone tells them apart.
+fn addresses(lines: &[Line], sections: &Sections, migrated: &mut Migrated) -> Vec<String> {
+    let all: Vec<(&Line, Vec<&str>)> = lines
+        .iter()
+        .filter(|line| line.words[0].eq_ignore_ascii_case("<virtualhost"))
+        .map(|line| {
+            let words = line.words[1..].iter().map(|word| word.trim_end_matches('>')).filter(|word| !word.is_empty());
+            let mut words: Vec<&str> = words.collect();
+            words.sort_unstable();
+            (line, words)
+        })
+        .collect();
+    let Some((_, first)) = all.first() else { return Vec::new() };
+    if all.iter().all(|(_, words)| words == first) {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    for (line, words) in &all {
+        let text = "virtual hosts of other addresses or ports become one listener: those that ask by another one for this host are answered with 403";
+        migrated.refuse(&line.place, "VirtualHost", text);
+        let Some(host) = sections.host(&line.place) else { continue };
+        let own: Option<Vec<String>> = words.iter().map(|word| arrival(word)).collect();
+        // Of a name nothing is known here: nobody gets there.
+        let own = own.unwrap_or_else(|| vec!["false".to_owned()]).join(" || ");
+        out.push(
+            [host, format!("!({own})")].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" && "),
+        );
+    }
+    out
+}
+
+/// The condition under which a request came in by an address of `<VirtualHost>`; None of a name.
+fn arrival(word: &str) -> Option<String> {
+    let (host, port) = match word.rsplit_once(':').filter(|(host, _)| !host.starts_with('[') || host.ends_with(']')) {
+        Some((host, port)) => (host, Some(port)),
+        None => (word, None),
+    };
+    let mut all = Vec::new();
+    if let Some(port) = port.filter(|port| *port != "*") {
+        all.push(format!("std.port(local.ip) == {}", port.parse::<u16>().ok()?));
+    }
+    if host != "*" && !host.eq_ignore_ascii_case("_default_") {
+        let ip: std::net::IpAddr = host.trim_matches(['[', ']']).parse().ok()?;
+        all.push(format!("local.ip == \"{ip}\""));
+    }
+    Some(if all.is_empty() { "true".to_owned() } else { all.join(" && ") })
+}
 
 /// What mod_cache is told: where it keeps responses, and for how long.
 #[derive(Default)]
@@ -219,7 +396,12 @@ impl Cache {
                 if path.contains("://") || path.starts_with('*') || path.starts_with('.') {
                     return migrated.refuse(&line.place, word(0), "of other servers than this one: a forward proxy");
                 }
-                let path = if path.eq_ignore_ascii_case("on") { String::new() } else { below(path) };
+                // Within <Location> it has no path. Any path that begins so is meant: /a has /ab, too.
+                let path = match path {
+                    "" | "/" => String::new(),
+                    path if path.eq_ignore_ascii_case("on") => String::new(),
+                    path => format!("{PATH} ~ \"^{}\"", vcl::literal(path)),
+                };
                 let all: Vec<String> = [around, path].into_iter().filter(|part| !part.is_empty()).collect();
                 let list = if name == "cacheenable" { &mut self.enabled } else { &mut self.disabled };
                 list.push(all.join(" && "));
@@ -258,8 +440,9 @@ impl Cache {
     }
 
     /// The whole program: Apache is the one backend, and knows its sites by Host.
-    fn program(&self, (host, port): (&str, &str)) -> String {
+    fn program(&self, (host, port): (&str, &str), rules: AccessRules) -> String {
         let mut recv = Vec::new();
+        let disabled: Vec<String> = self.disabled.iter().chain(&rules.passed).cloned().collect();
         let any = |all: &[String]| match all.iter().any(String::is_empty) {
             true => String::new(),
             false => all
@@ -271,10 +454,13 @@ impl Cache {
         if self.is_stale {
             recv.push("if (req.restarts == 0) { unset req.http.Apache-Stale; }".to_owned());
         }
-        if !self.disabled.is_empty() {
-            recv.extend(vcl::chain(vec![(any(&self.disabled), vec!["return (pass);".to_owned()])]));
+        if !rules.denied.is_empty() {
+            recv.extend(vcl::chain(vec![(any(&rules.denied), vec!["return (synth(403));".to_owned()])]));
         }
-        if self.has_enable && !self.enabled.iter().any(String::is_empty) {
+        if !self.enabled.is_empty() && !disabled.is_empty() {
+            recv.extend(vcl::chain(vec![(any(&disabled), vec!["return (pass);".to_owned()])]));
+        }
+        if !self.enabled.iter().any(String::is_empty) {
             match self.enabled.is_empty() {
                 true => recv.push("return (pass);".to_owned()),
                 false => recv.push(format!("if (!({})) {{ return (pass); }}", any(&self.enabled))),
@@ -311,9 +497,23 @@ impl Cache {
             );
             subs.push_str(ON_ERROR);
         }
-        let import = if self.is_stale { "\nimport cookie;\n" } else { "" };
+        let mut imports = Vec::new();
+        if self.is_stale {
+            imports.push("import cookie;\n");
+        }
+        if recv.iter().any(|line| line.contains("std.port(")) {
+            imports.push("import std;\n");
+        }
+        let mut path = String::new();
+        if recv.iter().any(|line| line.contains(PATH)) {
+            imports.push("import blob;\n");
+            path = vcl::decoded_path("apache_path", PATH);
+            recv.insert(0, "call apache_path;".to_owned());
+            subs.push_str(&format!("\nsub vcl_backend_fetch {{\n\tunset be{PATH};\n}}\n"));
+        }
+        let import = imports.concat();
         format!(
-            "vcl 4.1;\n{import}\n# Apache, with all its sites: it tells them apart by Host, which it gets as the client sent it.\nbackend apache {{\n\t.host = \"{host}\";\n\t.port = \"{port}\";\n}}\n{}{}{subs}",
+            "vcl 4.1;\n\n{import}\n# Apache, with all its sites: it tells them apart by Host, which it gets as the client sent it.\nbackend apache {{\n\t.host = \"{host}\";\n\t.port = \"{port}\";\n}}\n{path}{}{}{subs}",
             vcl::sub("vcl_recv", &recv),
             vcl::sub("vcl_backend_response", &response)
         )
@@ -428,9 +628,7 @@ fn known(name: &str, line: &Line, migrated: &mut Migrated) {
         "rewritecond" | "rewriterule" if line.words.iter().any(|word| word.contains("HTTPS")) => {
             "Apache no longer sees TLS: ask for the field X-Forwarded-Proto (%{HTTP:X-Forwarded-Proto})"
         }
-        "order" | "allow" | "deny" | "require" if line.words.iter().any(|word| word == "ip" || word == "from") => {
-            "Apache sees the cache's address: mod_remoteip with RemoteIPHeader X-Forwarded-For and RemoteIPInternalProxy 127.0.0.1"
-        }
+        "cachequickhandler" => "requests with rules of access are always passed to Apache here",
         _ => "",
     };
     match name {
@@ -637,7 +835,9 @@ mod tests {
     fn of(text: &'static str) -> Migrated {
         let files: &'static [(&str, &str)] =
             Box::leak(Box::new([("/a/apache2.conf", text), ("/a/ports.conf", "Listen 80\n")]));
-        migrate("/a/apache2.conf", ("127.0.0.1", "8081"), &Given(files)).expect("Apache's language")
+        crate::tests::compiled(
+            migrate("/a/apache2.conf", ("127.0.0.1", "8081"), &Given(files)).expect("Apache's language"),
+        )
     }
 
     #[test]
@@ -678,7 +878,7 @@ mod tests {
             "CacheEnable disk /\nCacheDisable /private\nCacheDefaultExpire 600\nCacheMaxExpire 60\nCacheIgnoreHeaders Set-Cookie\n",
         );
         for wanted in [
-            "~ \"^/private(/|$)\") {\n\t\treturn (pass);",
+            "~ \"^/private\") {\n\t\treturn (pass);",
             "set beresp.ttl = 600s;",
             "if (beresp.ttl > 60s) { set beresp.ttl = 60s; }",
             "unset beresp.http.Set-Cookie;",
@@ -689,13 +889,75 @@ mod tests {
         assert_eq!(migrated.notes, []);
     }
 
+    /// Hits don't reach Apache, and to Apache every client has the cache's address.
+    #[test]
+    fn rules_of_access_are_passed_or_denied() {
+        let of = |lines: &str| {
+            let migrated = of(Box::leak(format!("Listen 80\nCacheEnable disk /\n{lines}").into_boxed_str()));
+            let is_refused = migrated.notes.iter().any(|note| note.to_string().contains("refused"));
+            let path = "if (req.http.Apache-Path ~ \"^/p(/|$)\") {\n\t\treturn ";
+            let vcl = migrated.vcl;
+            (vcl.contains(&format!("{path}(synth(403));")), vcl.contains(&format!("{path}(pass);")), is_refused)
+        };
+        let nothing = (false, false, false);
+        for (rule, expect) in [
+            ("Require local", (true, true, true)),
+            ("Require ip 127.0.0.1", (true, true, true)),
+            ("Require ip 0.0.0.0/0", (true, true, true)),
+            ("Require host example.org", (true, true, true)),
+            ("Require not ip 10.0.0.1", (true, true, true)),
+            ("Order allow,deny\nAllow from 127", (true, true, true)),
+            ("Deny from 192.0.2.1", (true, true, true)),
+            ("SSLVerifyClient require", (true, true, true)),
+            ("RewriteCond %{REMOTE_ADDR} !^127\\.", (true, true, true)),
+            ("<RequireNone>\nRequire ip 10\n</RequireNone>", (true, true, true)),
+            // Apache itself denies these to the cache's address.
+            ("Require ip 10.0.0.0/8", (false, true, true)),
+            ("Allow from 10.0.0.0/8", (false, true, true)),
+            ("Allow from env=x", (false, true, false)),
+            ("Require valid-user", (false, true, false)),
+            ("AuthType Basic", (false, true, false)),
+            ("Require all granted", nothing),
+            ("Require all denied", nothing),
+            ("Deny from all", nothing),
+        ] {
+            assert_eq!(of(&format!("<Location /p>\n{rule}\n</Location>\n")), expect, "{rule}");
+        }
+        // Apache takes the client's address from the cache.
+        let known = "RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1\n<Location /p>\nRequire local\n</Location>\n";
+        assert_eq!(of(known), (false, true, false));
+    }
+
+    /// What isn't told by its URL holds for all; where nothing was kept, nothing is.
+    #[test]
+    fn rules_of_directories_hold_for_everything() {
+        let migrated = of("Listen 80\n<Directory /srv/secret>\nRequire local\n</Directory>\n");
+        assert!(migrated.vcl.contains("sub vcl_recv {\n\treturn (synth(403));\n\treturn (pass);"), "{}", migrated.vcl);
+        assert!(of("Listen 80\n").vcl.contains("sub vcl_recv {\n\treturn (pass);"));
+    }
+
+    #[test]
+    fn virtual_hosts_of_other_ports() {
+        let migrated = of(
+            "Listen 80\nListen 8080\n<VirtualHost *:80>\nServerName a.org\n</VirtualHost>\n<VirtualHost *:8080>\nServerName b.org\n</VirtualHost>\n<VirtualHost 10.0.0.1:80>\nServerName c.org\n</VirtualHost>\n",
+        );
+        assert_eq!(migrated.notes.iter().filter(|note| note.to_string().contains("refused: VirtualHost")).count(), 3);
+        for wanted in [
+            "^(b\\.org)\\.?(:\\d*)?$\"",
+            "!(std.port(local.ip) == 8080)",
+            "!(std.port(local.ip) == 80 && local.ip == \"10.0.0.1\")",
+        ] {
+            assert!(migrated.vcl.contains(wanted), "{wanted}: {}", migrated.vcl);
+        }
+    }
+
     /// What is enabled for a part is passed elsewhere; what stands in a section that can't be told is refused and passed.
     #[test]
     fn sections() {
         let migrated = of(
             "<VirtualHost *:80>\nServerName a.org\n</VirtualHost>\n<VirtualHost *:80>\nServerName b.org:80\nServerAlias *.b.org\n<Location \"/c\">\nCacheEnable disk\n</Location>\n</VirtualHost>\n",
         );
-        let wanted = "if (!(req.http.Host ~ \"(?i)^(b\\.org|.*\\.b\\.org)\\.?(:\\d*)?$\" && req.http.Host !~ \"(?i)^(a\\.org)\\.?(:\\d*)?$\" && regsub(req.url, \"\\?.*$\", \"\") ~ \"^/c(/|$)\")) { return (pass); }";
+        let wanted = "if (!(req.http.Host ~ \"(?i)^(b\\.org|.*\\.b\\.org)\\.?(:\\d*)?$\" && req.http.Host !~ \"(?i)^(a\\.org)\\.?(:\\d*)?$\" && req.http.Apache-Path ~ \"^/c(/|$)\")) { return (pass); }";
         assert!(migrated.vcl.contains(wanted), "{}", migrated.vcl);
         let migrated = of("CacheEnable disk /\n<If \"%{QUERY_STRING} == 'x'\">\nCacheDisable on\n</If>\n");
         assert!(migrated.vcl.contains("sub vcl_recv {\n\treturn (pass);"), "{}", migrated.vcl);
