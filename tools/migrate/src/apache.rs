@@ -928,7 +928,7 @@ mod tests {
         assert_eq!(of(known), (false, true, false));
     }
 
-    /// What isn't told by its URL holds for all; where nothing was kept, nothing is.
+    /// Rules of directories hold for all requests; where nothing was kept, nothing is.
     #[test]
     fn rules_of_directories_hold_for_everything() {
         let migrated = of("Listen 80\n<Directory /srv/secret>\nRequire local\n</Directory>\n");

@@ -34,7 +34,7 @@ pub const PHASES: [&str; 7] = ["hash", "fetch", "hit", "response", "error", "del
 pub struct LocationLines {
     /// A subroutine for each location: its name, a comment, its lines.
     pub recv: Vec<(String, String, Vec<String>)>,
-    /// For each of `PHASES` the lines of a label.
+    /// The lines of each label, for each of `PHASES`.
     pub phases: [Vec<(String, Vec<String>)>; 7],
     /// Subroutines that find the lifetime a response gives itself: name and lines.
     pub lifetimes: Vec<(String, Vec<String>)>,
@@ -83,7 +83,7 @@ enum Origin<'a> {
 }
 
 enum Uri {
-    /// As the client sent it.
+    /// The URL as the client sent it.
     Same,
     /// Instead of the location's prefix.
     Instead(String),

@@ -10,9 +10,9 @@ use crate::vcl;
 /// A directive that can't be translated, and why.
 type Refused<'a> = (&'a Directive, String);
 
-/// When a location's objects are served beyond their lifetime.
+/// The rule by which objects of a location are served beyond their lifetime.
 pub enum StaleRule {
-    /// Never.
+    /// No object is served then.
     No,
     /// At once, while one request fetches in the background; for so many seconds, or as many as the response says.
     Background { seconds: Option<f64>, statuses: Vec<String> },

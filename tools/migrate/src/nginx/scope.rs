@@ -27,7 +27,7 @@ impl<'a> LocationScope<'a> {
         LocationScope { blocks, kind: self.kind }
     }
 
-    /// The innermost block.
+    /// The directives of the innermost block.
     pub fn inner(&self) -> &'a [Directive] {
         self.blocks.first().copied().unwrap_or_default()
     }
