@@ -4,7 +4,7 @@
 
 A configuration runs first as nginx's own; then nginx moves to where --origin says, and what was made of the configuration stands in its place, started by
 the command line that was written. So it is with squid; beside Apache nobody is let in whom Apache by itself keeps out.
-With --full 40 drawn configurations run beside squid instead of 6.
+With --full 40 drawn configurations run beside squid instead of 2.
 """
 import json
 import os
