@@ -145,7 +145,7 @@ def flags_for_c(report):
             said = re.search(r"^flags (.*)\|(.*)\|$", p.stdout, re.M)
             if not report.check(said, f"C: {p.stdout} {p.stderr}"):
                 continue
-            # As the crate cc splits them.
+            # The crate cc splits them in the same way.
             words = shlex.split(said[2]) if said[1] not in ("", "0") else said[2].split()
             p = call(cc, *words, "-c", source, "-o", d / "a.o")
             mapped = p.returncode == 0 and b"/cargo/a.c" in (d / "a.o").read_bytes()

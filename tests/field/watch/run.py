@@ -290,7 +290,7 @@ def case_problems(report, o):
         report.check(until(LIMIT, lambda: re.match(r"The backend default is sick since \d\d:\d\d:\d\d: 503 for [\d.]+ % of requests", bad(browser))),
                      f"a dead backend is told: {bad(browser)!r}")
         report.check(look() == ("pill bad", "✖", "icon-bad.svg"), f"in red: {look()}")
-        # What is read aloud has no number that changes each second.
+        # The text that is read aloud has no number that changes each second.
         spoken = text(browser, "#spoken")
         report.check(spoken.startswith("The backend default is sick") and not re.search(r"\d", spoken), f"read aloud: {spoken!r}")
         live = "[...document.querySelectorAll('[aria-live], [role=alert], [role=status]')]"

@@ -19,7 +19,7 @@ DOUBT = 0.3  # the part by which the two accounts may differ
 ROUNDS = 3
 REQUESTS = 20_000
 HEAD = 'vcl 4.1; backend default { .host = "%s"; .port = "%d"; }\nsub vcl_recv {\n'
-# By name: lines of vcl_recv. They take more than 10 us, as the server's time for a request varies by 1 us from one load to the next.
+# Lines of vcl_recv, by name. They take more than 10 us, as the server's time for a request varies by 1 us from one load to the next.
 LINES = {
     "lines that each take less than a look at the clock": "".join(f'if (req.http.a{n}) {{\nset req.http.b = "1";\n}}\n' for n in range(6000)),
     "regular expressions": "".join(f'if (req.url ~ "(x+y+){{{n % 7 + 2}}}z[0-9]{n}$") {{\nset req.http.b = "1";\n}}\n' for n in range(1500)),

@@ -332,7 +332,7 @@ fn addresses(lines: &[Line], sections: &Sections, migrated: &mut Migrated) -> Ve
         migrated.refuse(&line.place, "VirtualHost", text);
         let Some(host) = sections.host(&line.place) else { continue };
         let own: Option<Vec<String>> = words.iter().map(|word| arrival(word)).collect();
-        // Of a name nothing is known here: nobody gets there.
+        // The address of a name is unknown here: nobody reaches that host.
         let own = own.unwrap_or_else(|| vec!["false".to_owned()]).join(" || ");
         out.push(
             [host, format!("!({own})")].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" && "),
@@ -379,7 +379,7 @@ impl Cache {
             let section = sections.open.iter().find(|section| section.condition.is_none());
             let section = section.map_or("", |section| section.name.as_str());
             if name != "cacheenable" {
-                // It may take away from what is kept: of anything.
+                // The rule may remove any request from what is kept.
                 self.disabled.push(String::new());
             }
             return migrated.refuse(

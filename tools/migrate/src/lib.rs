@@ -236,7 +236,7 @@ mod tests {
     fn translate(from: From, text: String, seen: &mut BTreeSet<String>) {
         let options =
             Options { from, file: "f".to_owned(), ..parse(&["squid".to_owned(), "f".to_owned()]).unwrap().unwrap() };
-        // What is in it is refused or translated: it is VCL in any case.
+        // The output is VCL, whether lines were refused or not.
         if let Ok(migrated) = migrate(&options, &Typed(text))
             && seen.insert(migrated.vcl.clone())
         {

@@ -406,7 +406,7 @@ impl Squid {
         }
         let flag = if is_ignoring_case { "(?i)" } else { "" };
         let texts: Vec<String> = values.iter().map(|v| (*v).to_owned()).collect();
-        // Of one that can't be written in VCL the line is refused below.
+        // The line of one that can't be written in VCL is refused below.
         let regexes = if kind == "req_header" { texts.get(1..).unwrap_or_default() } else { &texts[..] };
         let Some(regex) = vcl::string(&format!("{flag}({})", regexes.join("|"))) else {
             migrated.refuse(&line.place, "acl", "its values can't be written in VCL");

@@ -147,7 +147,7 @@ fn command(state: &mut WatchState, text: &[u8], at: u64) {
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["vcl.load", name, ..] => {
             state.tell(at, "vcl", format!("VCL {name} was loaded"));
-            // Its probes may be logged before its counters are seen.
+            // The probes of a backend may be logged before its counters are seen.
             if !WatchedCounters::new(&state.readings).backends.is_empty() {
                 state.loading_until = at + LOAD_SECONDS;
             }

@@ -617,7 +617,7 @@ mod tests {
         state.in_use = Some(listed);
         assert_eq!(names(&state), ["b"]);
         assert_eq!(sets(&state), ["MAIN", "VBE.new.a", "VBE.shop.b"]);
-        // By the log alone.
+        // The log alone decides.
         state.in_use = None;
         state.before.vcl = Some("new".to_owned());
         assert!(state.is_in_use("new") && !state.is_in_use("old"));

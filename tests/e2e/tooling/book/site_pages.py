@@ -16,7 +16,7 @@ NARROW = 360
 FOUND = [("default_grace", "varnishd"), ("wordpress", "wordpress"), ("grace", "concepts"), ("readyz", "watch"), ("purge.tag", "varnish-cli"),
          ("hit-for-miss", "vcl/caching"), ("cache key", "vcl/caching"), ("director", "vcl/backends"), ("503", "troubleshooting"), ("acl", "vcl/language"),
          ("varnishtest", "vcl/working"), ("purge everything", "faq"), ("licence", "faq"), ("websocket", "vcl/backends"), ("vinyl", "varnish-versions")]
-# What readers type in the words of their trade, with the first page.
+# Queries in the words of the readers' trade, each with its first page.
 QUERIES = ROOT / "docs/internals/search.md"
 
 

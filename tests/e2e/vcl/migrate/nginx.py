@@ -86,7 +86,7 @@ def compare(report, what, theirs, ours):
             # nginx puts its own name before a path.
             one, other = ("/" + v.split("/", 3)[3] if "//" in v else v for v in (one, other))
         report.check(one == other, f"{what}: {field} is {other}, nginx's {one}")
-    # Which Host an origin that nginx itself asks gets depends on nginx alone.
+    # The Host that nginx itself sends to an origin depends on nginx alone.
     report.check(theirs["asked"] == ours["asked"], f"{what}: origins were asked {ours['asked']}, by nginx {theirs['asked']}")
 
 
@@ -117,7 +117,7 @@ def stale(report, work, origins):
     if got:
         theirs, ours, _ = got
         for key, wanted in theirs.items():
-            # Where nothing stale is ever served there is no object that has expired.
+            # There is no expired object where nothing stale is ever served.
             alike = [wanted, (wanted[0], "MISS")] if wanted[1] == "EXPIRED" else [wanted]
             report.check(ours[key] in alike, f"stale by {key}: {ours[key]}, nginx's {wanted}")
 

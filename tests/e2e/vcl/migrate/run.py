@@ -211,7 +211,7 @@ def refusals(report, work):
         report.check(p.returncode == 2 and said in p.stderr and not p.stdout, f"{words}: {p.returncode} {p.stderr}")
 
 
-# What mod_cache says, with all that Apache has for sections.
+# The directives of mod_cache, in all the sections that Apache has.
 APACHE = """Listen 80
 CacheStaleOnError on
 CacheIgnoreHeaders Set-Cookie

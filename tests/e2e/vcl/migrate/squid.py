@@ -15,7 +15,7 @@ PROGRAM = shutil.which("squid", path="/usr/sbin:/usr/bin")
 HOSTS = ("a.example", "b.example", "x.a.example", "other.example")
 PORTS = (9001, 9002, 9003)
 DRAWN = 40 if "--full" in sys.argv else 2
-# What every configuration begins with; the rest are squid's own files, kept in one directory.
+# Each configuration begins with this; the rest are squid's own files, kept in one directory.
 HEAD = """http_port 80 accel defaultsite=b.example vhost
 pid_filename %(dir)s/squid.pid
 cache_log %(dir)s/cache.log

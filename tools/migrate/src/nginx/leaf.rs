@@ -485,7 +485,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 None => "nothing is known of it here",
                 Some(_) => continue,
             };
-            // What the innermost block says counts: `off` takes back what is around it.
+            // The innermost block counts: `off` revokes the blocks around it.
             let effective = scope.one(name).unwrap_or(directive);
             let is_off = effective.word(0) == "off" || effective.word(0).is_empty() && effective.words.len() == 1;
             if !is_off && !out.iter().any(|known| known.directive == effective) {
@@ -692,9 +692,9 @@ fn fetched<'a>(
             return Err(refused(format!("{header} can't be named in VCL")));
         }
         let line = match (lower.as_str(), value) {
-            // The core says of each connection what it is for.
+            // The core writes these for each connection.
             ("connection" | "upgrade" | "te" | "transfer-encoding" | "content-length", _) => continue,
-            // As the client sent it, and added to by the core.
+            // The core sends the client's Host.
             ("host", "$http_host") => {
                 host = None;
                 continue;

@@ -131,7 +131,7 @@ impl<'a> NginxLocation<'a> {
                     let LocationKind::Regex { ignores_case } = location.kind else { return Default::default() };
                     let flag = if ignores_case { "(?i)" } else { "" };
                     let regex = vcl::string(&format!("{flag}{}", location.text)).unwrap_or_default();
-                    // What stands within a regex is asked, but nothing around it any more.
+                    // Locations within a regex are tried, but no longer those around it.
                     (format!("{PATH} ~ {regex}"), location.level(&Vec::new(), subs))
                 })
                 .collect();

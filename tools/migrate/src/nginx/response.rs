@@ -184,7 +184,7 @@ pub fn cached<'a>(
     }
     lines.push(format!("if ({}) {{", nots.join(" || ")));
     if let StaleRule::Background { .. } = stale {
-        // What is kept stays there, and is asked for again.
+        // The stale object stays, and the next request refreshes it.
         lines.push("\tif (bereq.is_bgfetch) { return (abandon); }".to_owned());
     }
     lines.extend(
