@@ -170,11 +170,27 @@ pub fn help(words: &[String]) -> i32 {
     }
 }
 
+/// Words that other programs have as commands, with the line to type here.
+const ELSEWHERE: [(&str, &str); 6] = [
+    ("start", "`systemctl start varnish` starts the service, `lacquer serve` a server of your own"),
+    ("stop", "`systemctl stop varnish` stops the service, Ctrl-C a server in the foreground"),
+    (
+        "restart",
+        "`systemctl restart varnish` restarts the service; `lacquer upgrade` switches to another program without a pause",
+    ),
+    ("reload", "`varnishreload` loads the changed VCL"),
+    ("ban", "`varnishadm ban 'req.url ~ ^/news'` bans these pages"),
+    ("purge", "`varnishadm ban 'req.url == /page'` removes a page"),
+];
+
 /// Says that there is no such command, and which may be meant: exit status.
 pub fn unknown(name: &str) -> i32 {
     let what = if name.starts_with('-') { "option" } else { "command" };
     let names = COMMANDS.iter().flat_map(|command| [Some(command.name), command.program]).flatten();
-    let near = meant(name, names);
+    let near = match ELSEWHERE.iter().find(|(word, _)| *word == name) {
+        Some((_, line)) => format!(": {line}"),
+        None => meant(name, names),
+    };
     print::err(format_args!("lacquer: no {what} {name:?}{near}\n`lacquer help` lists the commands.\n"));
     2
 }

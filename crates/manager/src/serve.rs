@@ -323,6 +323,9 @@ fn who_reads(file: &str, error: &std::io::Error, jail: &Jail) -> String {
 /// Attributes of the backend that `-b` names. Browsers' addresses (`http://host:port/`) are accepted. The server of an
 /// `https://` one must have a certificate for that name, as in a browser.
 fn backend_at(text: &str) -> Result<String, Fatal> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        return argument(format!("-b {text} names a host: say -b 127.0.0.1:{text} for a server on this machine"));
+    }
     let Some((scheme, rest)) = text.split_once("://") else { return Ok(format!("    .host = \"{text}\";\n")) };
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let tls = match scheme.to_ascii_lowercase().as_str() {

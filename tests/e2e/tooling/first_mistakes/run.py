@@ -245,13 +245,16 @@ def mistyped(t):
             ("lacquer doctor --olny server", "is --only meant?"), ("lacquer plan --wrokers 3 x", "is --workers meant?"), ("lacquer simulate --foramt json x", "is --format meant?"),
             ("lacquer replay --secrte x y", "is --secret meant?"), ("lacquer asn --fromat json x", "is --format meant?"), ("lacquer vcl check --dialekt 3.0 x", "is --dialect meant?"),
             ("lacquer watch --tokne-file x", "is --token-file meant?"), ("varnishlog --jsno", "unknown option --jsno: is --json meant?"), ("varnishstat --hlep", "is --help meant?"),
-            ("varnishadm --timeout 3 ping", "unknown option --timeout"), ("lacquer stauts", 'is "status" meant?')):
+            ("varnishadm --timeout 3 ping", "unknown option --timeout"), ("lacquer stauts", 'is "status" meant?'),
+            ("lacquer stop", "systemctl stop varnish"), ("lacquer reload", "`varnishreload`"), ("lacquer ban /news", "varnishadm ban 'req.url ~ ^/news'"),
+            ("lacquer purge /news", "varnishadm ban"), ("lacquer restart", "lacquer upgrade")):
         status, text = t.tool(*line.split())
         t.report.check(status != 0 and meant in text, f"{line}: {status} {text[:300]!r}")
     own = ["-a", "127.0.0.1:0", "-b", "none"]
     t.refused([*own, "-j", "unxi"], 'Unknown jail method "unxi"', "There are unix and none.")
     t.refused([*own, "-h", "clasic"], 'Unknown hash method "clasic"', "There are critbit, classic")
     t.refused([*own, "-p", "default_ttl"], "-p lacks '=': -p name=value")
+    t.refused(["-a", "127.0.0.1:0", "-b", "8080"], "-b 8080 names a host: say -b 127.0.0.1:8080 for a server on this machine")
     t.refused([*own, "-p", "defualt_ttl=3"], "Is default_ttl meant?")
     t.refused([*own, "--pears", "a@b:80"], "There is no option --pears: is --peers meant?")
     with Varnishd(t.varnishd, vcl=VCL) as v:
