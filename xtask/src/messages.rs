@@ -28,7 +28,7 @@ const FOREIGN: [&str; 9] = [
     "unauthorized",
 ];
 
-/// What a code span begins with that is a command and no message.
+/// First words of code spans that are commands, not messages.
 const COMMANDS: [&str; 6] = ["apt", "docker", "lacquer", "make", "podman", "systemctl"];
 
 /// A code span with as many plain words as this reads as a sentence.

@@ -358,7 +358,7 @@ fn arrival(word: &str) -> Option<String> {
     Some(if all.is_empty() { "true".to_owned() } else { all.join(" && ") })
 }
 
-/// What mod_cache is told: where it keeps responses, and for how long.
+/// The directives of mod_cache: where it keeps responses, and for how long.
 #[derive(Default)]
 struct Cache {
     enabled: Vec<String>,
@@ -951,7 +951,7 @@ mod tests {
         }
     }
 
-    /// What is enabled for a part is passed elsewhere; what stands in a section that can't be told is refused and passed.
+    /// Requests outside an enabled part pass; a section that can't be translated is refused and passes.
     #[test]
     fn sections() {
         let migrated = of(

@@ -32,7 +32,7 @@ use crate::vcl;
 /// Translates a configuration; `origin` is where nginx is to listen from now on.
 ///
 /// # Errors
-/// It can't be read, or has no server.
+/// The file can't be read, or has no server.
 pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Result<Migrated, String> {
     let all = config::read(file, files)?;
     let mut migrated = Migrated::default();

@@ -136,7 +136,7 @@ struct Places {
     first: f64,
     /// The weight of all taken.
     last: f64,
-    /// Their sum; times the slots taken.
+    /// The sum of the states' weights, and the sum weighted by the slots taken.
     sum: f64,
     weighted: f64,
     /// The sum with the states in which a worker is free.
