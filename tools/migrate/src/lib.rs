@@ -208,8 +208,22 @@ mod tests {
                     include_str!("nginx/site.rs"),
                     include_str!("nginx/upstream.rs")
                 ),
-                From::Apache => include_str!("apache.rs"),
-                From::Squid => include_str!("squid.rs"),
+                From::Apache => concat!(
+                    include_str!("apache.rs"),
+                    include_str!("apache/access.rs"),
+                    include_str!("apache/cache.rs"),
+                    include_str!("apache/known.rs"),
+                    include_str!("apache/listen.rs"),
+                    include_str!("apache/reader.rs"),
+                    include_str!("apache/section.rs")
+                ),
+                From::Squid => concat!(
+                    include_str!("squid.rs"),
+                    include_str!("squid/acl.rs"),
+                    include_str!("squid/peer.rs"),
+                    include_str!("squid/refresh.rs"),
+                    include_str!("squid/rule.rs")
+                ),
             };
             let is_name =
                 |word: &&str| !word.is_empty() && word.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');

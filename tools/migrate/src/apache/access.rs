@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Rules of who may see what.
+
+use super::known::names_client;
+use super::reader::Line;
+use super::section::Sections;
+use crate::migrated::Migrated;
+
+/// Rules of who may see what. A hit doesn't ask Apache, so what they stand for isn't kept; and to Apache every client has the cache's address.
+pub(super) struct AccessRules {
+    /// The conditions of requests that Apache decides about each time.
+    pub passed: Vec<String>,
+    /// Those of requests that Apache would let through for the cache's address.
+    pub denied: Vec<String>,
+    /// True if Apache takes the client's address from X-Forwarded-For already.
+    is_client_known: bool,
+    /// True if the cache is on the same machine.
+    is_local: bool,
+}
+
+impl AccessRules {
+    pub(super) fn new(lines: &[Line], origin: &str) -> AccessRules {
+        let has = |names: &[&str], fits: &dyn Fn(&str) -> bool| {
+            lines.iter().any(|line| {
+                names.iter().any(|name| line.words[0].eq_ignore_ascii_case(name))
+                    && line.words.iter().skip(1).any(|word| fits(word))
+            })
+        };
+        let is_client_known = has(&["remoteipheader"], &|word| word.eq_ignore_ascii_case("x-forwarded-for"))
+            && has(&["remoteipinternalproxy"], &|word| matches!(word, "127.0.0.1" | "127.0.0.1/32" | "127.0.0.0/8"));
+        let is_local = origin.starts_with("127.") || matches!(origin, "localhost" | "::1");
+        AccessRules { passed: Vec::new(), denied: Vec::new(), is_client_known, is_local }
+    }
+
+    /// True if the line is such a rule.
+    pub(super) fn take(&mut self, name: &str, line: &Line, sections: &Sections, migrated: &mut Migrated) -> bool {
+        let rest: Vec<String> = line.words.iter().skip(1).map(|word| word.to_ascii_lowercase()).collect();
+        let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+        let is_in_none = sections.open.iter().any(|section| section.name == "requirenone");
+        // True of a rule that may let the cache's address in, false of one that keeps it out; None of one that doesn't ask for addresses.
+        let is_open = match (name, &rest[..]) {
+            ("require", ["all", ..]) | ("allow" | "deny", ["from", "all"]) | ("sslverifyclient", ["none"]) => {
+                return true;
+            }
+            ("require", ["not", ..]) => Some(true),
+            ("require", ["ip", all @ ..]) => Some(is_in_none || all.iter().any(|address| self.may_be_cache(address))),
+            ("require", ["local" | "host" | "forward-dns" | "expr", ..]) => Some(true),
+            ("require", _) => is_in_none.then_some(true),
+            ("allow" | "deny", ["from", all @ ..]) => {
+                let mut hosts = all.iter().filter(|word| !word.starts_with("env=")).peekable();
+                let has_hosts = hosts.peek().is_some();
+                has_hosts.then(|| name == "deny" || hosts.any(|word| self.may_be_cache(word)))
+            }
+            ("sslverifyclient" | "sslrequire", _) => Some(true),
+            ("authtype" | "satisfy" | "sslrequiressl", _) => None,
+            ("rewritecond" | "setenvif" | "setenvifnocase" | "setenvifexpr", [first, ..]) => {
+                let is_address = ["remote_addr", "remote_host", "conn_remote_addr"].iter().any(|n| first.contains(n))
+                    || rest.iter().any(|word| word.contains("remote_addr") || word.contains("remote_host"));
+                if !is_address {
+                    // The rest of it is said below.
+                    self.passed.extend(names_client(line).then(|| sections.known()));
+                    return false;
+                }
+                Some(true)
+            }
+            ("browsermatch" | "browsermatchnocase", _) => {
+                self.passed.extend(names_client(line).then(|| sections.known()));
+                return false;
+            }
+            _ => return false,
+        };
+        self.add(is_open, name.starts_with("ssl"), line, sections, migrated);
+        true
+    }
+
+    /// The beginning of a section whose condition may be such a rule.
+    pub(super) fn section(&mut self, name: &str, line: &Line, sections: &Sections, migrated: &mut Migrated) {
+        if !matches!(name, "<if" | "<elseif") {
+            return;
+        }
+        let text = line.words[1..].join(" ").to_ascii_lowercase();
+        let is_address = ["remote", "-r ", "-ipmatch"].iter().any(|word| text.contains(word));
+        if is_address {
+            self.add(Some(true), false, line, sections, migrated);
+        }
+    }
+
+    fn add(&mut self, is_open: Option<bool>, is_tls: bool, line: &Line, sections: &Sections, migrated: &mut Migrated) {
+        let around = sections.known();
+        let word = line.words[0].trim_start_matches('<');
+        let is_refused = is_open.is_some() && (is_tls || !self.is_client_known);
+        let is_denied = is_refused && is_open == Some(true);
+        let text = match (is_denied, is_tls) {
+            (true, true) => {
+                "Apache no longer speaks TLS: client-verify in tls.conf; until then these requests are answered with 403"
+            }
+            (true, false) => {
+                "to Apache every client has the cache's address: mod_remoteip with RemoteIPHeader X-Forwarded-For and RemoteIPInternalProxy 127.0.0.1; until then these requests are answered with 403"
+            }
+            (false, _) if is_refused => {
+                "to Apache every client has the cache's address, which it keeps out: mod_remoteip with RemoteIPHeader X-Forwarded-For and RemoteIPInternalProxy 127.0.0.1"
+            }
+            (false, _) => "hits don't reach Apache: these requests are passed",
+        };
+        match is_refused {
+            true => migrated.refuse(&line.place, word, text),
+            false => migrated.note(&line.place, word, text),
+        }
+        if is_denied {
+            self.denied.push(around.clone());
+        }
+        self.passed.push(around);
+    }
+
+    /// True if an address of a rule may be the cache's own: a full one, its beginning, or a network.
+    fn may_be_cache(&self, word: &str) -> bool {
+        let (begin, bits) = word.split_once('/').map_or((word, None), |(begin, bits)| (begin, Some(bits)));
+        let is_plain =
+            begin.starts_with(|c: char| c.is_ascii_digit()) && begin.bytes().all(|c| c.is_ascii_digit() || c == b'.');
+        let is_wide = bits.is_some_and(|bits| bits.parse::<u8>().is_ok_and(|bits| bits < 8) || bits.starts_with("0."));
+        !self.is_local || !is_plain || is_wide || begin.split('.').next() == Some("127")
+    }
+}

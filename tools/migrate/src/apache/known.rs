@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Directives that stay with Apache, and what there is to say of them.
+
+use super::reader::Line;
+use crate::migrated::Migrated;
+
+/// Says what there is to say of other directives; most are Apache's own affair, as it goes on being the origin.
+pub(super) fn known(name: &str, line: &Line, migrated: &mut Migrated) {
+    let text = match name {
+        "cacheignorecachecontrol" => {
+            "`unset req.http.Cache-Control;` isn't needed: what clients say isn't heeded without feature=+rfc9111"
+        }
+        "cacheignorequerystring" | "cachekeybaseurl" => {
+            "`set req.url = regsub(req.url, \"\\?.*$\", \"\");`, or the parameters query_drop and query_keep"
+        }
+        "cachestorenostore" | "cachestoreprivate" => {
+            "VCL decides in vcl_backend_response: `set beresp.uncacheable = false` doesn't bring back what was forbidden, a ttl does"
+        }
+        "cachelock" | "cachelockmaxage" | "cachelockpath" => "",
+        "rewritecond" | "setenvif" | "setenvifnocase" | "browsermatch" | "browsermatchnocase" if names_client(line) => {
+            "hits don't reach Apache, so this rule holds for misses only: say it in vcl_recv, as `if (req.url ~ \"URLS\" && \
+             req.http.Referer && req.http.Referer !~ \"OWN HOSTS\") { return (synth(403)); }` (recipes/images.md)"
+        }
+        "rewritecond" | "rewriterule" if line.words.iter().any(|word| word.contains("HTTPS")) => {
+            "Apache no longer sees TLS: ask for the field X-Forwarded-Proto (%{HTTP:X-Forwarded-Proto})"
+        }
+        "cachequickhandler" => "requests with rules of access are always passed to Apache here",
+        _ => "",
+    };
+    match name {
+        _ if text.is_empty() => {}
+        "setenvif"
+        | "setenvifnocase"
+        | "browsermatch"
+        | "browsermatchnocase"
+        | "cachestorenostore"
+        | "cachestoreprivate"
+        | "cacheignorequerystring"
+        | "cachekeybaseurl" => {
+            migrated.refuse(&line.place, &line.words[0], text);
+        }
+        "rewritecond" if names_client(line) => migrated.refuse(&line.place, &line.words[0], text),
+        _ => migrated.note(&line.place, &line.words[0], text),
+    }
+}
+
+/// True if a rule depends on what a client's request says beside its URL: an object in the cache is the same for all of
+/// them.
+pub(super) fn names_client(line: &Line) -> bool {
+    const OF_CLIENTS: [&str; 6] =
+        ["HTTP_REFERER", "HTTP_USER_AGENT", "HTTP_COOKIE", "REMOTE_ADDR", "HTTP:REFERER", "HTTP:USER-AGENT"];
+    let first = line.words.get(1).map_or(String::new(), |word| word.to_ascii_uppercase());
+    match line.words[0].to_ascii_lowercase().as_str() {
+        "rewritecond" => OF_CLIENTS.iter().any(|name| first.contains(name)),
+        // Stock configurations work around old browsers with these two; nothing is denied by that.
+        "browsermatch" | "browsermatchnocase" => is_denied(line),
+        _ => ["REFERER", "USER-AGENT", "COOKIE", "REMOTE_ADDR"].contains(&first.as_str()),
+    }
+}
+
+/// True if the variable that a line sets has the name of something that is kept out.
+fn is_denied(line: &Line) -> bool {
+    const OWN: [&str; 6] =
+        ["nokeepalive", "downgrade-1.0", "force-response-1.0", "redirect-carefully", "gzip-only-text/html", "no-gzip"];
+    line.words.iter().skip(2).any(|word| {
+        let name = word.trim_start_matches('!').split('=').next().unwrap_or_default();
+        !OWN.contains(&name) && !name.starts_with("ssl-")
+    })
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Configurations of Apache and what comes of them.
+
+use super::reader::with_port;
+use super::*;
+use crate::source::Given;
+
+fn of(text: &'static str) -> Migrated {
+    let files: &'static [(&str, &str)] =
+        Box::leak(Box::new([("/a/apache2.conf", text), ("/a/ports.conf", "Listen 80\n")]));
+    crate::tests::compiled(migrate("/a/apache2.conf", ("127.0.0.1", "8081"), &Given(files)).expect("Apache's language"))
+}
+
+#[test]
+fn a_site_moves_to_another_port() {
+    let migrated = of(
+        "Include ports.conf\nLogFormat \"%h %l %u %t \\\"%r\\\" %>s %b\" common\n<VirtualHost *:80>\n  ServerName a.org\n</VirtualHost>\n",
+    );
+    assert_eq!(migrated.arguments, ["-a", ":80"]);
+    assert_eq!(
+        migrated.files,
+        [
+            ("/a/ports.conf".to_owned(), "Listen 127.0.0.1:8081\n".to_owned()),
+            (
+                "/a/apache2.conf".to_owned(),
+                "Include ports.conf\nLogFormat \"%{X-Forwarded-For}i %l %u %t \\\"%r\\\" %>s %b\" common\n<VirtualHost *:8081>\n  ServerName a.org\n</VirtualHost>\n".to_owned()
+            ),
+        ]
+    );
+    assert!(migrated.vcl.contains(".port = \"8081\";"), "{}", migrated.vcl);
+}
+
+#[test]
+fn tls_moves_to_the_cache() {
+    let migrated = of(
+        "Listen 443\n<VirtualHost 10.0.0.1:443>\nSSLCertificateFile /c.pem\nSSLCertificateKeyFile /k.pem\n</VirtualHost>\n",
+    );
+    assert_eq!(migrated.tls, ["frontend = \"*:443\"", "pem-file = { cert = \"/c.pem\" private-key = \"/k.pem\" }"]);
+    assert!(
+        migrated.notes.iter().any(|note| note.to_string().contains("/a/apache2.conf:2: refused: VirtualHost")),
+        "{:?}",
+        migrated.notes
+    );
+}
+
+#[test]
+fn what_mod_cache_did() {
+    let migrated = of(
+        "CacheEnable disk /\nCacheDisable /private\nCacheDefaultExpire 600\nCacheMaxExpire 60\nCacheIgnoreHeaders Set-Cookie\n",
+    );
+    for wanted in [
+        "~ \"^/private\") {\n\t\treturn (pass);",
+        "set beresp.ttl = 600s;",
+        "if (beresp.ttl > 60s) { set beresp.ttl = 60s; }",
+        "unset beresp.http.Set-Cookie;",
+        "set beresp.grace = 0s;",
+    ] {
+        assert!(migrated.vcl.contains(wanted), "{wanted}:\n{}", migrated.vcl);
+    }
+    assert_eq!(migrated.notes, []);
+}
+
+/// Hits don't reach Apache, and to Apache every client has the cache's address.
+#[test]
+fn rules_of_access_are_passed_or_denied() {
+    let of = |lines: &str| {
+        let migrated = of(Box::leak(format!("Listen 80\nCacheEnable disk /\n{lines}").into_boxed_str()));
+        let is_refused = migrated.notes.iter().any(|note| note.to_string().contains("refused"));
+        let path = "if (req.http.Apache-Path ~ \"^/p(/|$)\") {\n\t\treturn ";
+        let vcl = migrated.vcl;
+        (vcl.contains(&format!("{path}(synth(403));")), vcl.contains(&format!("{path}(pass);")), is_refused)
+    };
+    let nothing = (false, false, false);
+    for (rule, expect) in [
+        ("Require local", (true, true, true)),
+        ("Require ip 127.0.0.1", (true, true, true)),
+        ("Require ip 0.0.0.0/0", (true, true, true)),
+        ("Require host example.org", (true, true, true)),
+        ("Require not ip 10.0.0.1", (true, true, true)),
+        ("Order allow,deny\nAllow from 127", (true, true, true)),
+        ("Deny from 192.0.2.1", (true, true, true)),
+        ("SSLVerifyClient require", (true, true, true)),
+        ("RewriteCond %{REMOTE_ADDR} !^127\\.", (true, true, true)),
+        ("<RequireNone>\nRequire ip 10\n</RequireNone>", (true, true, true)),
+        // Apache itself denies these to the cache's address.
+        ("Require ip 10.0.0.0/8", (false, true, true)),
+        ("Allow from 10.0.0.0/8", (false, true, true)),
+        ("Allow from env=x", (false, true, false)),
+        ("Require valid-user", (false, true, false)),
+        ("AuthType Basic", (false, true, false)),
+        ("Require all granted", nothing),
+        ("Require all denied", nothing),
+        ("Deny from all", nothing),
+    ] {
+        assert_eq!(of(&format!("<Location /p>\n{rule}\n</Location>\n")), expect, "{rule}");
+    }
+    // Apache takes the client's address from the cache.
+    let known =
+        "RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1\n<Location /p>\nRequire local\n</Location>\n";
+    assert_eq!(of(known), (false, true, false));
+}
+
+/// Rules of directories hold for all requests; where nothing was kept, nothing is.
+#[test]
+fn rules_of_directories_hold_for_everything() {
+    let migrated = of("Listen 80\n<Directory /srv/secret>\nRequire local\n</Directory>\n");
+    assert!(migrated.vcl.contains("sub vcl_recv {\n\treturn (synth(403));\n\treturn (pass);"), "{}", migrated.vcl);
+    assert!(of("Listen 80\n").vcl.contains("sub vcl_recv {\n\treturn (pass);"));
+}
+
+#[test]
+fn virtual_hosts_of_other_ports() {
+    let migrated = of(
+        "Listen 80\nListen 8080\n<VirtualHost *:80>\nServerName a.org\n</VirtualHost>\n<VirtualHost *:8080>\nServerName b.org\n</VirtualHost>\n<VirtualHost 10.0.0.1:80>\nServerName c.org\n</VirtualHost>\n",
+    );
+    assert_eq!(migrated.notes.iter().filter(|note| note.to_string().contains("refused: VirtualHost")).count(), 3);
+    for wanted in [
+        "^(b\\.org)\\.?(:\\d*)?$\"",
+        "!(std.port(local.ip) == 8080)",
+        "!(std.port(local.ip) == 80 && local.ip == \"10.0.0.1\")",
+    ] {
+        assert!(migrated.vcl.contains(wanted), "{wanted}: {}", migrated.vcl);
+    }
+}
+
+/// Requests outside an enabled part pass; a section that can't be translated is refused and passes.
+#[test]
+fn sections() {
+    let migrated = of(
+        "<VirtualHost *:80>\nServerName a.org\n</VirtualHost>\n<VirtualHost *:80>\nServerName b.org:80\nServerAlias *.b.org\n<Location \"/c\">\nCacheEnable disk\n</Location>\n</VirtualHost>\n",
+    );
+    let wanted = "if (!(req.http.Host ~ \"(?i)^(b\\.org|.*\\.b\\.org)\\.?(:\\d*)?$\" && req.http.Host !~ \"(?i)^(a\\.org)\\.?(:\\d*)?$\" && req.http.Apache-Path ~ \"^/c(/|$)\")) { return (pass); }";
+    assert!(migrated.vcl.contains(wanted), "{}", migrated.vcl);
+    let migrated = of("CacheEnable disk /\n<If \"%{QUERY_STRING} == 'x'\">\nCacheDisable on\n</If>\n");
+    assert!(migrated.vcl.contains("sub vcl_recv {\n\treturn (pass);"), "{}", migrated.vcl);
+    assert!(
+        migrated
+            .notes
+            .iter()
+            .any(|note| note.to_string().contains("apache2.conf:3: refused: CacheDisable: within <if>")),
+        "{:?}",
+        migrated.notes
+    );
+}
+
+#[test]
+fn rules_that_hits_would_pass_by_are_refused() {
+    let refused = |text: &str| {
+        let text: &'static str = Box::leak(text.to_owned().into_boxed_str());
+        let notes = of(text).notes;
+        notes.iter().filter(|note| note.to_string().contains(": refused: ")).count()
+    };
+    let rule = "RewriteRule \\.(jpg|gif|png)$ - [F]\n";
+    for (cond, is_refused) in [
+        ("RewriteCond %{HTTP_REFERER} !^http://(www\\.)?domain\\.com [NC]\n", true),
+        ("RewriteCond %{HTTP:Referer} !^$\n", true),
+        ("RewriteCond %{HTTP_USER_AGENT} Wget\n", true),
+        ("RewriteCond %{REMOTE_ADDR} ^10\\.\n", true),
+        ("RewriteCond %{REQUEST_FILENAME} !-f\n", false),
+    ] {
+        assert_eq!(refused(&format!("RewriteEngine On\n{cond}{rule}")), usize::from(is_refused), "{cond}");
+    }
+    assert_eq!(refused("SetEnvIfNoCase Referer \"^https?://domain\\.com\" local_ref=1\n"), 1);
+    assert_eq!(refused("BrowserMatch \"^Wget\" bad_bot\n"), 1);
+    // Debian's mods-enabled/setenvif.conf and ssl.conf: they deny nobody.
+    let stock = "BrowserMatch \"Mozilla/2\" nokeepalive\nBrowserMatch \"MSIE 4\\.0b2;\" nokeepalive downgrade-1.0 force-response-1.0\n\
+                 BrowserMatch \"Microsoft Data Access Internet Publishing Provider\" redirect-carefully\n\
+                 BrowserMatch \"MSIE [2-6]\" nokeepalive ssl-unclean-shutdown downgrade-1.0 force-response-1.0\n";
+    assert_eq!(refused(stock), 0);
+}
+
+#[test]
+fn addresses() {
+    assert_eq!(with_port("*:80", "81"), "*:81");
+    assert_eq!(with_port("10.0.0.1:80", "81"), "*:81");
+    assert_eq!(with_port("a.org", "81"), "a.org");
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! squid's acls as conditions of VCL, and what they are compared with: Host and URL as squid reads them.
+
+use super::Squid;
+use super::line::Line;
+use super::rule::{and, not, or};
+use super::units::networks;
+use crate::migrated::Migrated;
+use crate::vcl;
+
+impl Squid {
+    /// The condition of an acl.
+    pub(super) fn known(&self, name: &str) -> Option<String> {
+        if self.unknown.contains(name) {
+            return None;
+        }
+        let own = match name {
+            "all" => "true",
+            "localhost" => "client.ip == \"127.0.0.1\" || client.ip == \"::1\"",
+            "manager" => "req.http.Squid-Path ~ \"^/squid-internal-mgr/\"",
+            "to_localhost" => "req.http.Squid-Host ~ \"(?i)^(localhost|127\\.[0-9.]+|0\\.0\\.0\\.0|\\[::1?\\])$\"",
+            "to_linklocal" => "req.http.Squid-Host ~ \"(?i)^(169\\.254\\.[0-9.]+|\\[fe80:[^]]*\\])$\"",
+            "CONNECT" => "req.method == \"CONNECT\"",
+            _ => "",
+        };
+        match self.acls.get(name) {
+            Some(any) => Some(any.iter().fold("false".to_owned(), |whole, one| or(&whole, one))),
+            None => Some(own.to_owned()).filter(|own| !own.is_empty()),
+        }
+    }
+
+    pub(super) fn acl(&mut self, line: &Line, migrated: &mut Migrated) {
+        let (name, kind) = (line.word(1).to_owned(), line.word(2));
+        let is_ignoring_case = line.has("-i");
+        let values: Vec<&str> = line.rest(3).iter().map(String::as_str).filter(|w| *w != "-i").collect();
+        if values.iter().any(|value| value.starts_with('"')) {
+            migrated.refuse(&line.place, "acl", "values in a file of their own: write them into the line");
+            self.unknown.insert(name);
+            return;
+        }
+        let flag = if is_ignoring_case { "(?i)" } else { "" };
+        let texts: Vec<String> = values.iter().map(|v| (*v).to_owned()).collect();
+        // The line of one that can't be written in VCL is refused below.
+        let regexes = if kind == "req_header" { texts.get(1..).unwrap_or_default() } else { &texts[..] };
+        let Some(regex) = vcl::string(&format!("{flag}({})", regexes.join("|"))) else {
+            migrated.refuse(&line.place, "acl", "its values can't be written in VCL");
+            self.unknown.insert(name);
+            return;
+        };
+        let any = |of: &str| format!("{of} ~ {regex}");
+        let condition = match kind {
+            "src" if values == ["all"] => "true".to_owned(),
+            "src" if values.iter().all(|v| networks(v).is_some()) => {
+                let networks = values.iter().filter_map(|v| networks(v)).flatten();
+                self.networks.entry(vcl::name(&name)).or_default().extend(networks);
+                format!("client.ip ~ {}", vcl::name(&name))
+            }
+            "dstdomain" => {
+                let hosts: Vec<String> = values.iter().map(|host| domain(host)).collect();
+                format!("{HOST} ~ \"(?i)^({})$\"", hosts.join("|"))
+            }
+            "dstdom_regex" => any(HOST),
+            "urlpath_regex" => any(PATH),
+            "url_regex" => any(WHOLE),
+            "any-of" | "all-of" => {
+                let all: Option<Vec<String>> = values
+                    .iter()
+                    .map(|value| match value.strip_prefix('!') {
+                        Some(inner) => self.known(inner).map(|one| not(&one)),
+                        None => self.known(value),
+                    })
+                    .collect();
+                match (all, kind) {
+                    (Some(all), "all-of") => all.iter().fold("true".to_owned(), |whole, one| and(&whole, one)),
+                    (Some(all), _) => all.iter().fold("false".to_owned(), |whole, one| or(&whole, one)),
+                    (None, _) => {
+                        migrated.refuse(&line.place, "acl", "one of its acls can't be translated");
+                        self.unknown.insert(name);
+                        return;
+                    }
+                }
+            }
+            "req_header" if !values.is_empty() && is_header(values[0]) => any(&format!("req.http.{}", values[0])),
+            "port" => ports("std.integer(regsub(req.http.Host, \"^.*?(:(\\d+))?$\", \"\\2\"), 80)", &values),
+            "myport" | "localport" => ports("std.port(local.ip)", &values),
+            "method" => values.iter().map(|v| format!("req.method == \"{v}\"")).collect::<Vec<_>>().join(" || "),
+            "browser" => any("req.http.User-Agent"),
+            "referer_regex" => any("req.http.Referer"),
+            _ => {
+                migrated.refuse(
+                    &line.place,
+                    "acl",
+                    format!("kind {kind} has no counterpart: lines that name {name} allow nothing by it"),
+                );
+                self.unknown.insert(name);
+                return;
+            }
+        };
+        let known = self.acls.entry(name).or_default();
+        if !known.contains(&condition) {
+            known.push(condition);
+        }
+    }
+}
+
+/// The name in Host as squid compares it: in small letters, without a port and a dot at its end.
+pub(super) const HOST: &str = "req.http.Squid-Host";
+
+/// The path with its query as the regexes of acls see it: decoded.
+pub(super) const PATH: &str = "req.http.Squid-Path";
+
+/// The URL as they see it.
+pub(super) const WHOLE: &str = "req.http.Squid-Url";
+
+/// The lines that set these three; `scheme` is an expression.
+pub(super) fn compared(scheme: &str) -> Vec<String> {
+    COMPARED.replace("SCHEME", scheme).lines().map(str::to_owned).collect()
+}
+
+pub(super) const COMPARED: &str = r#"# What acls are compared with: decoded, Host without a port and a dot at its end.
+if (req.url !~ "^/" && req.url != "*" || req.url ~ "%(00|0[aA]|0[dD]|[^0-9a-fA-F]|.[^0-9a-fA-F]|.?$)") {
+	return (synth(400));
+}
+set req.http.Squid-Host = regsub(std.tolower(req.http.Host), "\.*(:\d*)?$", "");
+set req.http.Squid-Path = blob.transcode(decoding=URL, encoded=req.url);
+set req.http.Squid-Url = SCHEME + "://" + req.http.Squid-Host + regsub(regsub(req.http.Host, "^.*?(:\d+)?$", "\1"), "^:0*(OWN PORTS)?$", "") + req.http.Squid-Path;"#;
+
+/// Ports, or ranges of them.
+pub(super) fn ports(of: &str, values: &[&str]) -> String {
+    let one = |value: &&str| {
+        let numbers = value.split_once('-').unwrap_or((*value, *value));
+        match (numbers.0.parse::<u16>(), numbers.1.parse::<u16>()) {
+            (Ok(low), Ok(high)) if low == high => format!("{of} == {low}"),
+            (Ok(low), Ok(high)) => format!("({of} >= {low} && {of} <= {high})"),
+            _ => "false".to_owned(),
+        }
+    };
+    values.iter().map(one).fold("false".to_owned(), |whole, one| or(&whole, &one))
+}
+
+pub(super) fn is_header(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_')
+}
+
+/// `.a.org` is a.org and all below.
+pub(super) fn domain(host: &str) -> String {
+    match host.strip_prefix('.') {
+        Some(rest) => format!("(.+\\.)?{}", vcl::literal(rest)),
+        None => vcl::literal(host),
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! squid's ports and origins: which peers there are, and the order in which squid asks them.
+
+use super::line::Line;
+use super::rule::first_match;
+use super::{Squid, push};
+use crate::migrated::Migrated;
+use crate::vcl;
+
+/// An origin, and the directors that it may be a part of.
+pub(super) struct Peer {
+    pub name: String,
+    pub text: String,
+    /// squid sends requests to those in turn, before it asks any other.
+    pub is_in_turn: bool,
+    /// squid asks it after the others.
+    pub is_default: bool,
+    pub host: Option<String>,
+}
+
+impl Squid {
+    pub(super) fn port(&mut self, line: &Line, migrated: &mut Migrated) {
+        let address = if line.word(1).contains(':') { line.word(1).to_owned() } else { format!(":{}", line.word(1)) };
+        if !["accel", "vhost", "defaultsite="].iter().any(|w| line.words.iter().any(|word| word.starts_with(w))) {
+            migrated.refuse(
+                &line.place,
+                line.word(0),
+                "without `accel` it is a proxy for clients of your own network, which this isn't",
+            );
+            return;
+        }
+        if let Some(site) = line.option("defaultsite=") {
+            self.default_site = Some((site.to_owned(), line.has("no-vhost")));
+        }
+        self.is_ignoring_reload |= line.has("ignore-cc");
+        if line.word(0) == "http_port" {
+            return push(migrated, "-a", &address);
+        }
+        let (host, port) = address.rsplit_once(':').unwrap_or(("", "443"));
+        migrated.tls.push(format!("frontend = \"{}:{port}\"", if host.is_empty() { "*" } else { host }));
+        let cert = line.option("tls-cert=").or_else(|| line.option("cert="));
+        let key = line.option("tls-key=").or_else(|| line.option("key="));
+        match (cert, key) {
+            (Some(cert), Some(key)) => {
+                migrated.tls.push(format!("pem-file = {{ cert = \"{cert}\" private-key = \"{key}\" }}"))
+            }
+            (Some(cert), None) => migrated.tls.push(format!("pem-file = \"{cert}\"")),
+            (None, _) => migrated.refuse(&line.place, "https_port", "it names no certificate"),
+        }
+    }
+
+    pub(super) fn peer(&mut self, line: &Line, migrated: &mut Migrated) {
+        if line.word(2) != "parent" || !line.has("originserver") {
+            migrated.refuse(
+                &line.place,
+                "cache_peer",
+                "only `parent` with `originserver` is an origin; caches that ask each other by ICP aren't here",
+            );
+            return;
+        }
+        let name = vcl::name(line.option("name=").unwrap_or(line.word(1)));
+        let mut lines = vec![format!(".host = \"{}\";", line.word(1)), format!(".port = \"{}\";", line.word(3))];
+        if line.has("ssl") || line.has("tls") {
+            lines.push(".ssl = 1;".to_owned());
+        }
+        if let Some(most) = line.option("max-conn=") {
+            lines.push(format!(".max_connections = {most};"));
+        }
+        if line.has("sourcehash") || line.has("userhash") || line.has("carp") || line.has("weighted-round-robin") {
+            let text = "`import directors;` chooses among backends: here the first one that may be asked is taken";
+            migrated.note(&line.place, "cache_peer", text);
+        }
+        self.peers.push(Peer {
+            text: format!("\nbackend {name} {{\n{}}}\n", vcl::indented(&lines, 1)),
+            name,
+            is_in_turn: line.has("round-robin"),
+            is_default: line.has("default"),
+            host: line.option("forceddomain=").map(str::to_owned),
+        });
+    }
+
+    /// The order in which squid asks peers: those in turn, then the others, then the default ones. Each with the condition under which it may.
+    pub(super) fn choice(&self, init: &mut Vec<String>) -> Vec<(String, Vec<String>)> {
+        let allowed = |peer: &Peer| first_match(self.peer_rules.get(&peer.name).map_or(&[][..], Vec::as_slice), true);
+        let mut out: Vec<(String, Vec<String>)> = Vec::new();
+        let mut turns: Vec<(String, Vec<&str>)> = Vec::new();
+        for peer in self.peers.iter().filter(|peer| peer.is_in_turn) {
+            let condition = allowed(peer);
+            match turns.iter_mut().find(|(known, _)| *known == condition) {
+                Some((_, names)) => names.push(&peer.name),
+                None => turns.push((condition, vec![&peer.name])),
+            }
+        }
+        for (number, (condition, names)) in turns.into_iter().enumerate() {
+            let hint = match &names[..] {
+                [only] => (*only).to_owned(),
+                several => {
+                    let director = format!("peers_{}", number + 1);
+                    init.push(format!("new {director} = directors.round_robin();"));
+                    init.extend(several.iter().map(|name| format!("{director}.add_backend({name});")));
+                    format!("{director}.backend()")
+                }
+            };
+            out.push((condition, vec![format!("set req.backend_hint = {hint};")]));
+        }
+        for is_default in [false, true] {
+            let rest = self.peers.iter().filter(|peer| !peer.is_in_turn && peer.is_default == is_default);
+            out.extend(rest.map(|peer| (allowed(peer), vec![format!("set req.backend_hint = {};", peer.name)])));
+        }
+        out.retain(|(condition, _)| condition != "false");
+        out.push(("true".to_owned(), vec!["return (synth(502));".to_owned()]));
+        let end = out.iter().position(|(condition, _)| condition == "true").unwrap_or_default();
+        out.truncate(end + 1);
+        if let Some((condition, _)) = out.last_mut() {
+            condition.clear();
+        }
+        out
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Configurations of squid and what comes of them.
+
+use super::rule::{Rule, first_match};
+use super::units::networks;
+use super::*;
+use crate::source::Given;
+
+fn of(text: &'static str) -> Migrated {
+    let files: &'static [(&str, &str)] = Box::leak(Box::new([("s.conf", text)]));
+    crate::tests::compiled(migrate("s.conf", &Given(files)).expect("squid's language"))
+}
+
+#[test]
+fn an_accelerator() {
+    let migrated = of(
+        "http_port 80 accel defaultsite=www.a.org vhost\ncache_peer 10.0.0.1 parent 8080 0 no-query originserver name=app\nacl ours dstdomain .a.org\ncache_peer_access app allow ours\nhttp_access allow ours\nhttp_access deny all\ncache_mem 256 MB\n",
+    );
+    assert_eq!(migrated.arguments, ["-a", ":80", "-s", "malloc,256m"]);
+    for wanted in [
+        "backend app {\n\t.host = \"10.0.0.1\";\n\t.port = \"8080\";\n}",
+        "if (!req.http.Host) { set req.http.Host = \"www.a.org\"; }",
+        "if (req.http.Squid-Host ~ \"(?i)^((.+\\.)?a\\.org)$\") {\n\t} else {\n\t\treturn (synth(403));\n\t}",
+        "set req.backend_hint = app;",
+    ] {
+        assert!(migrated.vcl.contains(wanted), "{wanted}:\n{}", migrated.vcl);
+    }
+    assert_eq!(migrated.notes, []);
+}
+
+/// squid: "the default is the opposite of the last line in the list".
+#[test]
+fn the_first_match_decides() {
+    let rule = |word: &str, condition: &str| Rule { is_allowed: word == "allow", condition: condition.to_owned() };
+    for (rules, expect) in [
+        (vec![], "true"),
+        (vec![rule("allow", "a"), rule("deny", "true")], "a"),
+        (vec![rule("allow", "a")], "a"),
+        (vec![rule("deny", "b")], "!(b)"),
+        (vec![rule("deny", "b"), rule("allow", "true")], "!(b)"),
+        (vec![rule("allow", "a"), rule("deny", "b"), rule("allow", "c")], "a || !(b) && c"),
+        (vec![rule("deny", "true"), rule("allow", "a")], "false"),
+    ] {
+        assert_eq!(first_match(&rules, true), expect);
+    }
+}
+
+#[test]
+fn an_acl_that_is_not_known_allows_nothing() {
+    let migrated = of(
+        "acl t time 9:00-17:00\nacl a dstdomain a.org\nhttp_access deny a t\nhttp_access allow t\nhttp_access allow a\nhttp_port 80 accel\n",
+    );
+    let host = "req.http.Squid-Host ~ \"(?i)^(a\\.org)$\"";
+    let wanted = format!(
+        "if ({host}) {{\n\t\treturn (synth(403));\n\t}} else if ({host}) {{\n\t}} else {{\n\t\treturn (synth(403));"
+    );
+    assert!(migrated.vcl.contains(&wanted), "{}", migrated.vcl);
+    assert_eq!(migrated.notes.iter().filter(|note| note.to_string().contains(": refused: ")).count(), 3);
+}
+
+/// squid's last rule is the opposite of the last line, though that line's acl isn't known here.
+#[test]
+fn a_line_that_allows_nothing_is_still_the_last() {
+    let vcl = |lines: &str| {
+        let text = format!(
+            "http_port 80 accel\ncache_peer 10.0.0.1 parent 80 0 originserver name=p\nacl b src 192.0.2.1\nacl t note vpn yes\n{lines}"
+        );
+        of(Box::leak(text.into_boxed_str())).vcl
+    };
+    let denied = vcl("http_access deny b\nhttp_access allow t\n");
+    assert!(
+        denied.contains("if (client.ip ~ b) {\n\t\treturn (synth(403));\n\t} else {\n\t\treturn (synth(403));"),
+        "{denied}"
+    );
+    let passed = vcl("http_access allow all\ncache allow t\n");
+    assert!(
+        passed.contains("return (pass);\n\treturn (pass);") || passed.matches("return (pass);").count() == 2,
+        "{passed}"
+    );
+    let missed = vcl("http_access allow all\nmiss_access allow t\n");
+    assert!(missed.contains("sub vcl_miss {\n\treturn (synth(403));"), "{missed}");
+    let peer = vcl("http_access allow all\ncache_peer_access p allow t\n");
+    assert!(!peer.contains("set req.backend_hint = p;") && peer.contains("return (synth(502));"), "{peer}");
+}
+
+/// Seen beside squid: acls read the URL decoded, and Host without a port and dots at its end.
+#[test]
+fn acls_read_what_squid_reads() {
+    let migrated = of(
+        "http_port 80 accel\nacl a urlpath_regex ^/admin\nacl b dstdomain b.org\nacl c url_regex ^https://\nhttp_access deny a\nhttp_access deny b\nhttp_access deny c\nhttp_access allow all\n",
+    );
+    for wanted in [
+        "blob.transcode(decoding=URL, encoded=req.url);",
+        "if (req.http.Squid-Path ~ \"(^/admin)\") {",
+        "if (req.http.Squid-Host ~ \"(?i)^(b\\.org)$\") {",
+        "if (req.http.Squid-Url ~ \"(^https://)\") {",
+        "unset bereq.http.Squid-Host;",
+    ] {
+        assert!(migrated.vcl.contains(wanted), "{wanted}:\n{}", migrated.vcl);
+    }
+}
+
+#[test]
+fn a_proxy_is_refused() {
+    let migrated = of("http_port 3128\ndelay_pools 1\nnonsense 1\n");
+    let said: Vec<String> = migrated.notes.iter().map(|note| format!("{} {}", note.place, note.directive)).collect();
+    assert_eq!(said, ["s.conf:1 http_port", "s.conf:2 delay_pools", "s.conf:3 nonsense"]);
+}
+
+#[test]
+fn refresh_patterns_are_minutes_and_shares() {
+    let migrated = of("refresh_pattern -i \\.png$ 10 20% 60\nrefresh_pattern . 0 20% 4320\n");
+    for wanted in ["~ \"(?i)\\.png$\"", "set beresp.ttl = 600s;", "* 0.2", "set beresp.ttl = 3600s;"] {
+        assert!(migrated.vcl.contains(wanted), "{wanted}:\n{}", migrated.vcl);
+    }
+}
+
+#[test]
+fn networks_and_ranges() {
+    let of = |text| networks(text).map(|all| all.join(" "));
+    assert_eq!(of("10.0.0.0/255.255.255.0").as_deref(), Some("\"10.0.0.0\"/24"));
+    assert_eq!(
+        of("10.0.0.1-10.0.0.9").as_deref(),
+        Some("\"10.0.0.1\" \"10.0.0.2\"/31 \"10.0.0.4\"/30 \"10.0.0.8\"/31")
+    );
+    assert_eq!(of("0.0.0.0-255.255.255.255").as_deref(), Some("\"0.0.0.0\"/0"));
+    assert_eq!(of("::1").as_deref(), Some("\"::1\""));
+    for text in ["10.0.0.9-10.0.0.1", "10.0.0.1-10.0.0.9/24", "::1-::9"] {
+        assert_eq!(of(text), None, "{text}");
+    }
+}
+
+/// Lines as in the squid.conf that squid comes with: `squid -k parse` takes what follows a blank and `#` as a comment.
+#[test]
+fn comments_and_ranges_of_squids_own_file() {
+    let migrated = of("acl localnet src 0.0.0.1-0.255.255.255\t# RFC 1122 \"this\" network (LAN)\n\
+         acl localnet src 169.254.0.0/16 \t# RFC 3927 link-local (directly plugged) machines\nacl nobody src 10.0.0.0/8 #x\n\
+         http_port 80 accel vhost # not 3128\ncache_peer 10.0.0.1 parent 8080 0 originserver\nhttp_access allow localnet\nhttp_access deny all\n");
+    assert_eq!(migrated.notes, []);
+    assert!(migrated.vcl.contains("\t\"0.128.0.0\"/9;\n\t\"169.254.0.0\"/16;\n}"), "{}", migrated.vcl);
+    assert!(!migrated.vcl.contains("RFC") && !migrated.vcl.contains("nobody"), "{}", migrated.vcl);
+}
