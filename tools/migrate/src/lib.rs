@@ -4,6 +4,7 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod account;
 mod apache;
 mod migrated;
 mod nginx;
@@ -30,6 +31,8 @@ address (--origin).
   --origin HOST:PORT  address on which nginx or Apache will listen (default 127.0.0.1:8080)
   --out DIR           write files to this directory: default.vcl, varnishd.args, tls.conf if there are certificates, and
                       for Apache its changed configuration files
+  --report            print a table of all directives instead of the VCL: how many are translated, how many have no meaning
+                      here and how many are refused, with reasons and places, and the coverage
   --format text|json  output format (default text)
   -h, --help          show this help
 
@@ -37,6 +40,7 @@ Examples:
   lacquer migrate nginx /etc/nginx/nginx.conf > default.vcl
   lacquer migrate apache /etc/apache2/apache2.conf --origin 127.0.0.1:8081 --out new
   lacquer migrate squid /etc/squid/squid.conf --format json
+  lacquer migrate nginx /etc/nginx/nginx.conf --report
 
 The exit status is 0 if everything has a counterpart, 1 if something was refused, 2 if nothing could be read.
 ";
@@ -58,11 +62,13 @@ struct Options {
     origin: String,
     out: Option<String>,
     is_json: bool,
+    is_report: bool,
 }
 
 /// The options that the words ask for; None: the help.
 fn parse(words: &[String]) -> Result<Option<Options>, String> {
-    let (mut plain, mut origin, mut out, mut is_json) = (Vec::new(), "127.0.0.1:8080".to_owned(), None, false);
+    let (mut plain, mut origin, mut out) = (Vec::new(), "127.0.0.1:8080".to_owned(), None);
+    let (mut is_json, mut is_report) = (false, false);
     let mut args = Args::new(words);
     while let Some(arg) = args.next()? {
         match arg {
@@ -71,6 +77,7 @@ fn parse(words: &[String]) -> Result<Option<Options>, String> {
                 origin = args.parsed("HOST:PORT is wanted", |text| split_address(text).map(|_| text.to_owned()))?;
             }
             Arg::Option("--out") => out = Some(args.value()?.to_owned()),
+            Arg::Option("--report") => is_report = true,
             Arg::Option("--format") => is_json = args.one_of(&[("text", false), ("json", true)])?,
             Arg::Option(_) => return Err(args.unknown(USAGE)),
             Arg::Word(word) => plain.push(word),
@@ -83,7 +90,7 @@ fn parse(words: &[String]) -> Result<Option<Options>, String> {
         let near = near.map(|near| format!(": is {near:?} meant?")).unwrap_or_default();
         format!("nothing is known of {from:?}{near}; VCL before 4.0 is for `lacquer vcl migrate`")
     })?;
-    Ok(Some(Options { from, file: file.to_owned(), origin, out, is_json }))
+    Ok(Some(Options { from, file: file.to_owned(), origin, out, is_json, is_report }))
 }
 
 /// `HOST:PORT` or `[HOST]:PORT` in two.
@@ -113,28 +120,36 @@ pub fn main(args: &[String]) -> i32 {
             return 2;
         }
     };
-    if let Some(dir) = &options.out {
-        if let Err(error) = migrated.write(dir) {
-            print::err(format_args!("lacquer migrate: {dir}: {error}\n"));
-            return 2;
-        }
-    } else if !options.is_json {
-        print::foreign(migrated.text());
+    if let Some(dir) = &options.out
+        && let Err(error) = migrated.write(dir)
+    {
+        print::err(format_args!("lacquer migrate: {dir}: {error}\n"));
+        return 2;
     }
-    match options.is_json {
-        true => print::out(format_args!("{:#}\n", migrated.json())),
-        false => migrated.notes.iter().for_each(|note| print::foreign_err(format_args!("{note}\n"))),
+    match (options.is_report, options.is_json) {
+        (true, true) => print::out(format_args!("{:#}\n", migrated.account.json())),
+        (true, false) => print::foreign(migrated.account.text()),
+        (false, true) => print::out(format_args!("{:#}\n", migrated.json())),
+        (false, false) => {
+            if options.out.is_none() {
+                print::foreign(migrated.text());
+            }
+            migrated.notes.iter().for_each(|note| print::foreign_err(format_args!("{note}\n")));
+            print::err(format_args!("{}; --report lists them\n", migrated.account.summary()));
+        }
     }
     i32::from(migrated.notes.iter().any(|note| note.level == MigrateLevel::Refused))
 }
 
 fn migrate(options: &Options, files: &dyn FileSource) -> Result<Migrated, String> {
     let (host, port) = split_address(&options.origin).ok_or_else(|| format!("--origin {}", options.origin))?;
-    match options.from {
+    let mut migrated = match options.from {
         From::Nginx => nginx::migrate(&options.file, (host, port), files),
         From::Apache => apache::migrate(&options.file, (host, port), files),
         From::Squid => squid::migrate(&options.file, files),
-    }
+    }?;
+    migrated.close();
+    Ok(migrated)
 }
 
 #[cfg(test)]
@@ -161,7 +176,7 @@ mod tests {
     fn check(words: &str, expect: &str) {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         let got = match parse(&words) {
-            Ok(Some(o)) => format!("{:?} {} {} {:?} {}", o.from, o.file, o.origin, o.out, o.is_json),
+            Ok(Some(o)) => format!("{:?} {} {} {:?} {} {}", o.from, o.file, o.origin, o.out, o.is_json, o.is_report),
             Ok(None) => "help".to_owned(),
             Err(error) => error,
         };
@@ -170,8 +185,9 @@ mod tests {
 
     #[test]
     fn words() {
-        check("nginx a.conf", "Nginx a.conf 127.0.0.1:8080 None false");
-        check("--format=json apache2 a --origin [::1]:81 --out d", "Apache a [::1]:81 Some(\"d\") true");
+        check("nginx a.conf", "Nginx a.conf 127.0.0.1:8080 None false false");
+        check("--format=json apache2 a --origin [::1]:81 --out d", "Apache a [::1]:81 Some(\"d\") true false");
+        check("nginx --report a", "Nginx a 127.0.0.1:8080 None false true");
         check("nginx", "whose configuration, and which file?");
         check(
             "ngnix a",

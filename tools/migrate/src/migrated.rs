@@ -2,10 +2,12 @@
 //! What came of a configuration: VCL, a command line, certificates, files to change, and what is to be said about it.
 
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::path::Path;
 
+use crate::account::{Account, DirectiveFate};
 use crate::source::SourcePlace;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +43,10 @@ pub struct Migrated {
     /// Further files, changed: name, text.
     pub files: Vec<(String, String)>,
     pub notes: Vec<MigratedNote>,
+    /// Each directive that was read, and its fate.
+    pub account: Account,
+    /// The notes as texts.
+    said: HashSet<String>,
 }
 
 impl Migrated {
@@ -49,12 +55,38 @@ impl Migrated {
     }
 
     pub fn refuse(&mut self, place: &SourcePlace, directive: &str, text: impl Into<String>) {
-        self.say(place, directive, MigrateLevel::Refused, text.into());
+        let text = text.into();
+        self.account.decide(place, directive, DirectiveFate::Refused(text.clone()));
+        self.say(place, directive, MigrateLevel::Refused, text);
+    }
+
+    /// Refuses a directive unless it has been refused for another reason.
+    pub fn refuse_unclaimed(&mut self, place: &SourcePlace, directive: &str, text: &str) {
+        if !self.account.is_refused(place) {
+            self.refuse(place, directive, text);
+        }
+    }
+
+    /// Claims a directive: the result does what it asks for.
+    pub fn translated(&mut self, place: &SourcePlace, directive: &str) {
+        self.account.decide(place, directive, DirectiveFate::Translated);
+    }
+
+    /// Says of a directive that it changes nothing here.
+    pub fn without_meaning(&mut self, place: &SourcePlace, directive: &str, reason: impl Into<String>) {
+        self.account.decide(place, directive, DirectiveFate::WithoutMeaning(reason.into()));
+    }
+
+    /// Refuses what nobody has claimed.
+    pub fn close(&mut self) {
+        for (place, directive) in self.account.unclaimed() {
+            self.refuse(&place, &directive, "nothing is known of it here");
+        }
     }
 
     fn say(&mut self, place: &SourcePlace, directive: &str, level: MigrateLevel, text: String) {
         let note = MigratedNote { place: place.clone(), directive: directive.to_owned(), level, text };
-        if !self.notes.contains(&note) {
+        if self.said.insert(note.to_string()) {
             self.notes.push(note);
         }
     }
@@ -93,6 +125,7 @@ impl Migrated {
             "tls": self.tls,
             "files": self.files.iter().map(|(name, text)| json!({ "name": name, "text": text })).collect::<Vec<_>>(),
             "notes": self.notes.iter().map(note).collect::<Vec<_>>(),
+            "report": self.account.json(),
         })
     }
 
@@ -142,11 +175,32 @@ mod tests {
     #[test]
     fn the_same_is_said_once() {
         let mut migrated = Migrated::default();
-        let place = SourcePlace { file: "a".into(), line: 1 };
+        let place = SourcePlace { file: "a".into(), line: 1, column: 1 };
         migrated.note(&place, "x", "y");
         migrated.note(&place, "x", "y");
         migrated.refuse(&place, "x", "z");
         let said: Vec<String> = migrated.notes.iter().map(MigratedNote::to_string).collect();
         assert_eq!(said, ["a:1: note: x: y", "a:1: refused: x: z"]);
+    }
+
+    #[test]
+    fn an_unclaimed_directive_is_refused() {
+        let mut migrated = Migrated::default();
+        for (line, name) in [(1, "listen"), (2, "echo"), (3, "user"), (4, "server")] {
+            migrated.account.read(&SourcePlace { file: "a".into(), line, column: 1 }, name);
+        }
+        let place = |line| SourcePlace { file: "a".into(), line, column: 1 };
+        migrated.translated(&place(1), "listen");
+        migrated.without_meaning(&place(3), "user", "it starts nothing");
+        migrated.note(&place(4), "server", "a note is no claim");
+        migrated.close();
+        let refused = migrated.notes.iter().filter(|note| note.level == MigrateLevel::Refused);
+        assert_eq!(
+            refused.map(MigratedNote::to_string).collect::<Vec<_>>(),
+            ["a:2: refused: echo: nothing is known of it here", "a:4: refused: server: nothing is known of it here"]
+        );
+        assert!(
+            migrated.account.summary().starts_with("4 directives: 1 translated, 1 without meaning here, 2 refused")
+        );
     }
 }

@@ -2,6 +2,7 @@
 //! nginx: servers, locations and upstreams as VCL. vcl_recv decides once, in nginx's order, which location a request is for; the other subroutines
 //! go by that. What nginx serves itself (files, FastCGI) it goes on serving, as a backend, and so it does with locations that can't be translated.
 
+mod claims;
 mod config;
 mod known;
 mod leaf;
@@ -16,7 +17,7 @@ mod value;
 
 use std::collections::BTreeMap;
 
-use config::Directive;
+use config::{Claim, Directive};
 use known::Fate;
 use leaf::{Around, LocationLines, LocationWork, PHASES, ServerTree};
 use location::{LocationKind, NginxLocation};
@@ -36,15 +37,19 @@ use crate::vcl;
 pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Result<Migrated, String> {
     let all = config::read(file, files)?;
     let mut migrated = Migrated::default();
-    let has_http = all.iter().any(|d| d.name == "http");
-    let http: Vec<Directive> = all.iter().filter(|d| d.name == "http").flat_map(|d| d.inside().to_vec()).collect();
-    tell(all.iter().filter(|d| has_http && d.name != "http"), &mut migrated);
+    let (blocks, beside): (Vec<Directive>, Vec<Directive>) = all.into_iter().partition(|d| d.name == "http");
     // A file of conf.d alone has what stands within http.
-    let http = if has_http { http } else { all };
+    let (http, outer) = match blocks.is_empty() {
+        true => (beside, Vec::new()),
+        false => (blocks.iter().flat_map(|d| d.inside().to_vec()).collect(), beside),
+    };
+    tell(outer.iter(), &mut migrated);
     if !http.iter().any(|d| d.name == "server") {
         return Err(format!("{file}: there is no server in it"));
     }
     Whole::new(&http, origin).translate(&mut migrated);
+    blocks.iter().for_each(|block| migrated.translated(&block.place, &block.name));
+    outer.iter().chain(&http).for_each(|directive| claims::account(directive, &mut migrated));
     Ok(migrated)
 }
 
@@ -53,7 +58,7 @@ fn tell<'d>(all: impl Iterator<Item = &'d Directive>, migrated: &mut Migrated) {
     for directive in all {
         let name = directive.name.as_str();
         match known::fate(name) {
-            Some(Fate::Done | Fate::Nginx) => {}
+            Some(Fate::Done | Fate::Apart | Fate::Holds(_) | Fate::Nginx) => {}
             Some(Fate::Told(text)) => migrated.note(&directive.place, name, text),
             Some(Fate::Refused(text)) => migrated.refuse(&directive.place, name, text),
             None => migrated.refuse(&directive.place, name, "nothing is known of it here"),
@@ -105,6 +110,7 @@ impl<'a> Whole<'a> {
             if !choice.iter().any(|line| line.trim() == format!("call site{};", site.number)) {
                 let text = "no request comes here: another server has its address and names";
                 migrated.note(&site.server.place, "server", text);
+                claims::claim_all(site.server, Claim::Unreached);
                 continue;
             }
             let server = NginxLocation::of_server(site.server, &http, &format!("site{}_", site.number));
@@ -114,6 +120,7 @@ impl<'a> Whole<'a> {
                 acls: &mut acls,
                 lines: &mut lines,
                 migrated: &mut *migrated,
+                left: Claim::Nobody,
             };
             let text = self.site(site, &server, &mut work);
             subs.push_str(&text);
@@ -130,6 +137,7 @@ impl<'a> Whole<'a> {
         }
         text.push_str(&vcl::decoded_path("nginx_path", "req.http.Nginx-Path"));
         text.push_str(&tables.iter().map(|(_, sub)| sub.as_str()).collect::<String>());
+        claims::settle_outer(self.http);
         lines.drop_uncalled(&subs);
         for (name, lines) in &lines.lifetimes {
             text.push_str(&vcl::sub(name, lines));
@@ -162,6 +170,7 @@ impl<'a> Whole<'a> {
             Ok(script) if script.variants.is_empty() => {
                 is_final = script.is_final;
                 lines.extend(script.lines);
+                claims::claim_script(server.scope.inner());
             }
             Ok(script) => {
                 let (_, directive) = &script.variants[0];
@@ -185,6 +194,10 @@ impl<'a> Whole<'a> {
                 work.add(&tree, location);
             }
         }
+        let left = |l: &&&NginxLocation<'a>| l.kind == LocationKind::Named || is_final;
+        let claim = if is_final { Claim::Unreached } else { Claim::Kept };
+        all.iter().filter(left).for_each(|l| claims::claim_all(l.directive, claim));
+        claims::claim_server(site.server);
         if is_final {
             work.lines.recv.retain(|(name, ..)| *name != server.label);
         } else {
@@ -278,6 +291,7 @@ impl<'a> Whole<'a> {
         }
         for (zone, path) in paths(self.http) {
             // nginx's index is apart (keys_zone), its files are a directory: here it is one file, and memory in front of it.
+            path.claim(Claim::Claimed);
             let size = option(path, "max_size=").map_or_else(|| "10g".to_owned(), str::to_owned);
             push(&mut migrated.arguments, "-s", &format!("{zone}=file,/var/lib/varnish/{zone}.store,{size}"));
             if option(path, "max_size=").is_none() {
@@ -313,6 +327,7 @@ impl<'a> Whole<'a> {
             let (Some(cert), Some(key)) = (scope.one("ssl_certificate"), scope.one("ssl_certificate_key")) else {
                 continue;
             };
+            [cert, key].iter().for_each(|directive| directive.claim(Claim::Claimed));
             let line = format!("pem-file = {{ cert = \"{}\" private-key = \"{}\" }}", cert.word(0), key.word(0));
             migrated.tls.retain(|known| *known != line);
             migrated.tls.push(line);

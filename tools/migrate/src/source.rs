@@ -8,11 +8,13 @@ use std::rc::Rc;
 /// More than this is no configuration, in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SourcePlace {
     pub file: Rc<str>,
     /// The line's number, from 1 on.
     pub line: usize,
+    /// Tells directives of one line apart; messages don't name it.
+    pub column: usize,
 }
 
 impl fmt::Display for SourcePlace {

@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
                 whole.push_str(next);
                 raw.push_str(&format!("{next}\n"));
             }
-            let place = SourcePlace { file: Rc::clone(&name), line: at + 1 };
+            let place = SourcePlace { file: Rc::clone(&name), line: at + 1, column: 1 };
             match self.line(&whole, place, depth, migrated)? {
                 Some(new) => {
                     changed.push_str(&format!("{new}\n"));

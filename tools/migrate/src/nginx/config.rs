@@ -1,12 +1,30 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! nginx's language: words, `;`, blocks in braces, `#` to the end of a line, quotes; includes are read in their places.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::source::{FileSource, SourcePlace, beside, directory_of};
 
 /// Depth to which includes and blocks may nest.
 const MAX_DEPTH: usize = 20;
+
+/// What became of a directive so far; a later one replaces those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Claim {
+    #[default]
+    Nobody,
+    /// Nothing heeds it where it stands: the rules of a cache that is off.
+    Inert,
+    /// No request comes to its block.
+    Unreached,
+    /// The blocks within have their own directives of this name.
+    Shadowed,
+    /// nginx goes on doing what it asks for.
+    Kept,
+    /// The VCL does what it asks for.
+    Claimed,
+}
 
 /// A directive with its words, and the directives of its block if it has one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,6 +34,9 @@ pub struct Directive {
     pub words: Vec<String>,
     pub block: Option<Vec<Directive>>,
     pub place: SourcePlace,
+    pub claimed: Cell<Claim>,
+    /// True if the translation that is under way has used it.
+    pub is_read: Cell<bool>,
 }
 
 impl Directive {
@@ -25,6 +46,10 @@ impl Directive {
 
     pub fn word(&self, i: usize) -> &str {
         self.words.get(i).map_or("", String::as_str)
+    }
+
+    pub fn claim(&self, claim: Claim) {
+        self.claimed.set(self.claimed.get().max(claim));
     }
 }
 
@@ -91,7 +116,14 @@ impl Reader<'_> {
                     let place = begin.take().unwrap_or(place);
                     match name == "include" && !is_open {
                         true => out.extend(self.include(words.first().map_or("", String::as_str), &place, depth)?),
-                        false => out.push(Directive { name, words, block, place }),
+                        false => out.push(Directive {
+                            name,
+                            words,
+                            block,
+                            place,
+                            claimed: Cell::default(),
+                            is_read: Cell::default(),
+                        }),
                     }
                 }
             }
@@ -125,7 +157,7 @@ fn tokens(text: &str, file: &Rc<str>) -> Result<Vec<(Token, SourcePlace)>, Strin
     let mut chars = text.chars().peekable();
     let mut line = 1;
     while let Some(c) = chars.next() {
-        let place = SourcePlace { file: Rc::clone(file), line };
+        let place = SourcePlace { file: Rc::clone(file), line, column: out.len() };
         match c {
             '\n' => line += 1,
             c if c.is_whitespace() => {}
@@ -168,7 +200,7 @@ fn tokens(text: &str, file: &Rc<str>) -> Result<Vec<(Token, SourcePlace)>, Strin
                 out.push((Token::Word(word), place));
                 if is_lua {
                     line += skip_lua(&mut chars);
-                    out.push((Token::End, SourcePlace { file: Rc::clone(file), line }));
+                    out.push((Token::End, SourcePlace { file: Rc::clone(file), line, column: out.len() }));
                 }
             }
         }

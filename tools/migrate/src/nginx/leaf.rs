@@ -2,7 +2,8 @@
 //! The handling of a request whose location is known, in each of VCL's subroutines. A location that can't be translated stays with nginx: its
 //! requests are passed there, and nothing of it is cached here.
 
-use super::config::Directive;
+use super::claims;
+use super::config::{Claim, Directive};
 use super::known::{Fate, fate};
 use super::location::{LocationKind, NginxLocation, handler};
 use super::response;
@@ -57,6 +58,8 @@ pub struct LocationWork<'w, 'a> {
     pub acls: &'w mut Vec<String>,
     pub lines: &'w mut LocationLines,
     pub migrated: &'w mut Migrated,
+    /// What becomes of the directives of the location under way that its VCL doesn't use.
+    pub left: Claim,
 }
 
 /// A server and what holds for all its locations.
@@ -108,6 +111,12 @@ struct Refusal<'a> {
     reason: String,
 }
 
+impl<'a> Refusal<'a> {
+    fn of_unread(directive: &'a Directive) -> Refusal<'a> {
+        Refusal { directive, reason: claims::UNCLAIMED.to_owned() }
+    }
+}
+
 impl<'w, 'a> LocationWork<'w, 'a> {
     /// Adds the subroutine of a location, and its lines in all phases.
     pub fn add(&mut self, tree: &ServerTree<'w, 'a>, location: &NginxLocation<'a>) {
@@ -116,17 +125,26 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             _ => format!("{}: location {}", location.directive.place, location.directive.words.join(" ")),
         };
         let mut lines = vec![format!("set req.http.Nginx-Location = \"{}\";", location.label)];
+        self.left = Claim::Nobody;
         lines.extend(self.requests(tree, location));
+        location.directive.claim(Claim::Claimed);
+        if self.left != Claim::Nobody {
+            claims::settle(&location.scope, self.left);
+        }
         self.lines.recv.push((location.label.clone(), comment, lines));
     }
 
     fn requests(&mut self, tree: &ServerTree<'w, 'a>, location: &NginxLocation<'a>) -> Vec<String> {
         let scope = &location.scope;
-        if let Some(directive) = scope.one("ssl_verify_client").filter(|d| d.word(0) != "off") {
-            self.refuse(directive, "client-verify in tls.conf; until then these requests are answered with 403");
-            return vec!["return (synth(403));".to_owned()];
+        if let Some(directive) = scope.one("ssl_verify_client") {
+            if directive.word(0) != "off" {
+                return self.denied(directive, "client-verify in tls.conf");
+            }
+            directive.claim(Claim::Claimed);
         }
-        if scope.inner().iter().any(|d| d.name == "internal") {
+        if let Some(directive) = scope.own("internal") {
+            directive.claim(Claim::Claimed);
+            self.left = Claim::Kept;
             return vec!["return (synth(404));".to_owned()];
         }
         // Scripts run first; the server's own stands before the choice of the location.
@@ -169,9 +187,14 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             }
         }
         if script.is_final {
+            claims::settle(scope, Claim::Claimed);
+            self.left = Claim::Unreached;
             return script.lines;
         }
+        claims::claim_script(scope.inner());
         if let Some(target) = target {
+            self.left = Claim::Kept;
+            scope.inner().iter().filter(|d| d.name == "try_files").for_each(|d| d.claim(Claim::Claimed));
             // nginx asks the rules of this location before it looks for files, then those of the other one.
             let mut refusals = self.refusals(tree, scope, &Origin::Nginx);
             refusals.extend(
@@ -193,6 +216,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             }
             match script::script(target.scope.inner(), &target.label, &self.around.names) {
                 Ok(further) => {
+                    claims::claim_script(target.scope.inner());
                     script.lines.extend(further.lines);
                     script.variants.extend(further.variants);
                 }
@@ -258,11 +282,24 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             return self.kept(scope);
         }
         self.notes(scope, is_direct);
-        match self.translated(scope, location, &origin, label) {
-            Ok(lines) => lines,
-            Err(refusal) => {
+        let told = self.translated(scope, location, &origin, label).map_err(|refusal| vec![refusal]);
+        let told = told.and_then(|lines| match claims::unread(scope, is_direct) {
+            unread if unread.is_empty() => Ok(lines),
+            unread => Err(unread.into_iter().map(Refusal::of_unread).collect()),
+        });
+        match told {
+            Ok(lines) => {
+                claims::settle(scope, Claim::Claimed);
+                if let Origin::Direct { name, .. } = &origin {
+                    self.around.upstreams.iter().filter(|u| u.word(0) == name).for_each(|u| claims::claim_upstream(u));
+                } else {
+                    self.left = Claim::Kept;
+                }
+                lines
+            }
+            Err(refusals) => {
                 self.lines.phases.iter_mut().for_each(|phase| phase.retain(|(known, _)| known != label));
-                self.refuse(refusal.directive, &refusal.reason);
+                refusals.iter().for_each(|refusal| self.refuse(refusal.directive, &refusal.reason));
                 self.kept(scope)
             }
         }
@@ -297,6 +334,10 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 }
                 let chosen = self.backends.expression(scheme, name, &self.around.upstreams, &attributes(scope));
                 lines.push(format!("set req.backend_hint = {chosen};"));
+                if let Some(directive) = scope.all("proxy_redirect").into_iter().find(|d| d.word(0) != "off") {
+                    let reason = "write it as regsub(resp.http.Location, ...) in vcl_deliver".to_owned();
+                    return Err(Refusal { directive, reason });
+                }
                 let fields = scope.all("proxy_set_header");
                 let fetch = fetched(&fields, pass, name, uri, location, names)?;
                 self.phase("fetch", label, fetch);
@@ -304,7 +345,10 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                     lines.push("if (req.http.Upgrade ~ \"(?i)websocket\") { return (pipe); }".to_owned());
                 }
             }
-            Origin::Nginx => lines.push(self.nginx()),
+            Origin::Nginx => {
+                lines.push(self.nginx());
+                self.handler_of(scope, location);
+            }
         }
         let is_direct = matches!(origin, Origin::Direct { .. });
         let deliver = match is_direct {
@@ -319,6 +363,11 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             return Ok(lines);
         }
         lines.push("if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); }".to_owned());
+        if let Some(directive) = scope.one_of_kind("cache_methods")
+            && directive.words.iter().any(|method| !matches!(method.to_ascii_uppercase().as_str(), "GET" | "HEAD"))
+        {
+            return Err(Refusal { directive, reason: "responses to GET and HEAD alone are cached here".to_owned() });
+        }
         let unkept: Vec<&String> = scope.all_of_kind("no_cache").into_iter().flat_map(|d| &d.words).collect();
         let mut bypassing = Vec::new();
         for directive in scope.all_of_kind("cache_bypass") {
@@ -389,6 +438,8 @@ impl<'w, 'a> LocationWork<'w, 'a> {
 
     /// The lines of requests that nginx goes on answering itself.
     fn kept(&mut self, scope: &LocationScope<'a>) -> Vec<String> {
+        claims::settle(scope, Claim::Kept);
+        self.left = Claim::Kept;
         let told = self.access(scope).and_then(|mut lines| {
             lines.extend(self.excepted(scope)?);
             Ok(lines)
@@ -423,12 +474,13 @@ impl<'w, 'a> LocationWork<'w, 'a> {
 
     fn denied(&mut self, directive: &Directive, reason: &str) -> Vec<String> {
         self.refuse(directive, &format!("{reason}; until then these requests are answered with 403"));
+        self.left = Claim::Unreached;
         vec!["return (synth(403));".to_owned()]
     }
 
     /// `limit_except`: nginx answers the other methods, once its rules of addresses let them in.
     fn excepted(&mut self, scope: &LocationScope<'a>) -> Result<Vec<String>, Refusal<'a>> {
-        let Some(except) = scope.inner().iter().find(|d| d.name == "limit_except") else { return Ok(Vec::new()) };
+        let Some(except) = scope.own("limit_except") else { return Ok(Vec::new()) };
         let methods: Vec<&str> = except.words.iter().map(String::as_str).collect();
         if let Some(odd) = methods.iter().find(|name| !name.bytes().all(|c| c.is_ascii_alphanumeric())) {
             return Err(Refusal { directive: except, reason: format!("{odd} is no method") });
@@ -436,6 +488,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         let head = if methods.contains(&"GET") { "|HEAD" } else { "" };
         let mut inner = self.access(&scope.within(except.inside()))?;
         inner.extend(self.nginx_alone());
+        except.claim(Claim::Claimed);
         let mut lines = vec![format!("if (req.method !~ \"^({}{head})$\") {{", methods.join("|"))];
         lines.extend(inner.into_iter().map(|line| format!("\t{line}")));
         lines.push("}".to_owned());
@@ -488,6 +541,9 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             // The innermost block counts: `off` revokes the blocks around it.
             let effective = scope.one(name).unwrap_or(directive);
             let is_off = effective.word(0) == "off" || effective.word(0).is_empty() && effective.words.len() == 1;
+            if is_off {
+                effective.claim(Claim::Claimed);
+            }
             if !is_off && !out.iter().any(|known| known.directive == effective) {
                 out.push(Refusal { directive: effective, reason: reason.to_owned() });
             }
@@ -521,12 +577,8 @@ impl<'w, 'a> LocationWork<'w, 'a> {
     fn notes(&mut self, scope: &LocationScope<'a>, is_direct: bool) {
         for directive in scope.directives() {
             match fate(&directive.name) {
+                Some(Fate::Told(_)) if directive.name == "error_page" && !is_direct => {}
                 Some(Fate::Told(text)) => self.migrated.note(&directive.place, &directive.name, text),
-                Some(Fate::Done) if directive.name == "error_page" && is_direct => self.migrated.note(
-                    &directive.place,
-                    "error_page",
-                    "for an origin that can't be reached, the page is written in vcl_backend_error",
-                ),
                 _ => {}
             }
         }
@@ -543,6 +595,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         let Some((_, pass)) = own.filter(|(kind, _)| *kind == "proxy" && !is_fallback) else {
             return Ok(Origin::Nginx);
         };
+        pass.is_read.set(true);
         let text = folded(pass.word(0), &self.around.names);
         let refused = |reason: &str| Refusal { directive: pass, reason: reason.to_owned() };
         let Some((scheme, rest)) = text.split_once("://") else {
@@ -579,9 +632,10 @@ impl<'w, 'a> LocationWork<'w, 'a> {
     /// `allow` and `deny`: the first that holds decides; who is in none is let in.
     fn access(&mut self, scope: &LocationScope<'a>) -> Result<Vec<String>, Refusal<'a>> {
         let rules = scope.all_of(&["allow", "deny"]);
+        let satisfy = scope.one("satisfy");
         let Some(first) = rules.first() else { return Ok(Vec::new()) };
         let refused = |reason: &str| Err(Refusal { directive: first, reason: reason.to_owned() });
-        if scope.one("satisfy").is_some_and(|d| d.word(0) == "any") {
+        if satisfy.is_some_and(|d| d.word(0) == "any") {
             return refused("beside `satisfy any` nginx would decide, and to it every client has this cache's address");
         }
         if scope.one("set_real_ip_from").is_some() {
@@ -602,7 +656,16 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 },
             }
         }
+        rules.iter().chain(&satisfy).for_each(|d| d.claim(Claim::Claimed));
         Ok(vcl::chain(branches))
+    }
+
+    /// Reads the directive that names the program which nginx asks.
+    fn handler_of(&self, scope: &LocationScope<'a>, location: &NginxLocation<'a>) {
+        let found = handler(scope.inner()).or_else(|| handler(location.scope.inner()));
+        if let Some((_, pass)) = found {
+            pass.is_read.set(true);
+        }
     }
 
     /// The name of an acl of one entry.

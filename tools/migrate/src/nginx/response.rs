@@ -275,11 +275,11 @@ fn valid<'a>(scope: &LocationScope<'a>) -> Result<Vec<String>, Refused<'a>> {
 }
 
 pub fn packed(scope: &LocationScope<'_>) -> Vec<String> {
+    let mut types: Vec<String> = vec!["text/html".to_owned()];
+    types.extend(scope.all("gzip_types").iter().flat_map(|d| d.words.iter().cloned()));
     if scope.one("gzip").is_none_or(|gzip| gzip.word(0) != "on") {
         return Vec::new();
     }
-    let mut types: Vec<String> = vec!["text/html".to_owned()];
-    types.extend(scope.all("gzip_types").iter().flat_map(|d| d.words.iter().cloned()));
     let condition = match types.iter().any(|t| t == "*") {
         true => "!beresp.http.Content-Encoding".to_owned(),
         false => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The directives that hold in a block: its own, else those of the blocks around it.
 
-use super::config::Directive;
+use super::config::{Claim, Directive};
 
 /// The programs that nginx asks, and begins the names of directives with.
 pub const KINDS: [&str; 4] = ["proxy", "fastcgi", "uwsgi", "scgi"];
@@ -39,8 +39,28 @@ impl<'a> LocationScope<'a> {
 
     /// The directives with one of these names, of the innermost block that has any: nginx inherits a list as a whole.
     pub fn all_of(&self, names: &[&str]) -> Vec<&'a Directive> {
-        let of =
-            |block: &&'a [Directive]| block.iter().filter(|d| names.contains(&d.name.as_str())).collect::<Vec<_>>();
+        let mut found: Vec<&'a Directive> = Vec::new();
+        for block in &self.blocks {
+            let all = block.iter().filter(|d| names.contains(&d.name.as_str()));
+            match found.is_empty() {
+                true => found.extend(all),
+                false => all.for_each(|d| d.claim(Claim::Shadowed)),
+            }
+        }
+        found.iter().for_each(|d| d.is_read.set(true));
+        found
+    }
+
+    /// The first directive of this name in the innermost block, which others don't hand down.
+    pub fn own(&self, name: &str) -> Option<&'a Directive> {
+        let found = self.inner().iter().find(|d| d.name == name)?;
+        found.is_read.set(true);
+        Some(found)
+    }
+
+    /// The directives of one name that hold here. Asking for them isn't reading them.
+    pub fn holding(&self, name: &str) -> Vec<&'a Directive> {
+        let of = |block: &&'a [Directive]| block.iter().filter(|d| d.name == name).collect::<Vec<_>>();
         self.blocks.iter().map(of).find(|all| !all.is_empty()).unwrap_or_default()
     }
 

@@ -49,6 +49,9 @@ impl<'a> RewriteScript<'a> {
                 directive: directive.name.clone(),
                 reason,
             };
+            if NAMES.contains(&directive.name.as_str()) {
+                directive.is_read.set(true);
+            }
             match directive.name.as_str() {
                 "set" => {
                     let name = directive.word(0).trim_start_matches('$').to_ascii_lowercase();

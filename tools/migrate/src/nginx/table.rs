@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `map` and `geo` as subroutines that set a variable, and the names that `set` gives values.
 
-use super::config::Directive;
+use super::config::{Claim, Directive};
 use super::leaf::address;
 use super::value::{ExpressionSide, VariableNames, comparable, expression, header};
 use crate::vcl;
@@ -47,6 +47,7 @@ pub fn subs(http: &[Directive], names: &VariableNames, acls: &mut Vec<String>) -
         if let Some(table) = http.iter().rfind(|d| variable(d).as_ref() == Some(&name))
             && let Ok(lines) = lines(table, &name, names, acls)
         {
+            table.claim(Claim::Claimed);
             let sub = format!("nginx_{}_{name}", table.name);
             out.insert(0, (sub.clone(), vcl::sub(&sub, &lines)));
         }

@@ -253,3 +253,57 @@ fn conditions_of_addresses_and_numbers() {
         assert!(refused.is_empty() && vcl.contains("if (\"\" + "), "{text}: {refused} {vcl}");
     }
 }
+
+/// The directives of a text by name, with the numbers of those that are translated, without meaning and refused.
+fn fates(text: &'static str) -> String {
+    let mut migrated = of(text);
+    migrated.close();
+    let report = migrated.account.json();
+    let row = |row: &serde_json::Value| {
+        let [name, counts @ ..] = ["directive", "translated", "without_meaning", "refused"].map(|key| &row[key]);
+        format!("{} {}/{}/{}", name.as_str().unwrap_or_default(), counts[0], counts[1], counts[2])
+    };
+    report["directives"].as_array().into_iter().flatten().map(row).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn each_directive_has_one_fate() {
+    assert_eq!(
+        fates(
+            "user www; events { worker_connections 9; } http { types { a b; c d; } proxy_set_header X y; proxy_read_timeout 9s; echo_all on;
+             upstream u { server a:1; server b:2; keepalive 4; } upstream idle { server c:1; } map $uri $m { default 1; }
+             server { listen 80; server_name a; proxy_cache_valid 1m;
+              location / { proxy_pass http://u; } location /t { proxy_read_timeout 1s; proxy_pass http://u; }
+              location /s { root /srv; expires 1d; } location /r { return 301 /x; add_header A b; proxy_send_lowat 1; } } }"
+        ),
+        "add_header 1/0/0, echo_all 0/0/1, events 0/1/0, expires 0/1/0, http 1/0/0, keepalive 0/1/0, listen 1/0/0, location 4/0/0, map 0/1/0, \
+         proxy_cache_valid 0/1/0, proxy_pass 0/2/0, proxy_read_timeout 0/2/0, proxy_send_lowat 0/1/0, proxy_set_header 0/1/0, return 1/0/0, \
+         root 0/1/0, server 1/3/0, server_name 1/0/0, types 0/1/0, upstream 0/2/0, user 0/1/0, worker_connections 0/1/0"
+    );
+    assert_eq!(
+        fates(
+            "upstream u { server a:1; server b:2; keepalive 4; } proxy_read_timeout 9s; gzip_types a/b;
+             server { proxy_set_header X y; location / { proxy_pass http://u; fastcgi_param A b; } location /t { proxy_read_timeout 1s; proxy_pass http://u; } }"
+        ),
+        "fastcgi_param 0/1/0, gzip_types 1/0/0, keepalive 0/1/0, location 2/0/0, proxy_pass 2/0/0, proxy_read_timeout 2/0/0, proxy_set_header 1/0/0, \
+         server 3/0/0, upstream 1/0/0"
+    );
+}
+
+/// A directive that holds in a location and that its translation doesn't read can't pass for translated, and nothing is cached beside it.
+#[test]
+fn a_directive_that_nothing_reads_is_refused() {
+    for (lines, name) in [
+        ("proxy_redirect http://a/ /; location / { proxy_pass http://a; proxy_cache z; }", "proxy_redirect"),
+        ("location / { proxy_pass http://a; proxy_cache z; proxy_cache_methods GET POST; }", "proxy_cache_methods"),
+        ("location / { proxy_pass http://a; proxy_cache z; try_files $uri =404; }", "try_files"),
+    ] {
+        let (vcl, refused) = told(lines);
+        assert!(refused.contains(&format!("refused: {name}: ")), "{lines}: {refused}");
+        assert!(!vcl.contains("return (hash)"), "{lines}: {vcl}");
+    }
+    let (vcl, refused) = told(
+        "proxy_redirect off; location / { proxy_pass http://a; proxy_cache z; try_files $uri =404; proxy_cache off; }",
+    );
+    assert!(refused.contains("try_files") && !vcl.contains("return (hash)"), "{vcl}");
+}

@@ -49,7 +49,7 @@ pub(super) fn read(path: &str, files: &dyn FileSource, lines: &mut Vec<Line>, de
         // A word that begins so is a comment to the end of the line; `a#b` is a word.
         let words: Vec<String> =
             text.split_whitespace().take_while(|word| !word.starts_with('#')).map(str::to_owned).collect();
-        let place = SourcePlace { file: Rc::clone(&name), line: at + 1 };
+        let place = SourcePlace { file: Rc::clone(&name), line: at + 1, column: 1 };
         match words[0] == "include" {
             false => lines.push(Line { words, place }),
             true => {
