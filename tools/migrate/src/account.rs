@@ -153,6 +153,15 @@ impl Account {
         format!("{out}\n{}\n", self.summary())
     }
 
+    /// Directives by name with the three counts, for tests.
+    #[cfg(test)]
+    pub fn short(&self) -> String {
+        let row = |(name, row): (&str, ReportRow<'_>)| {
+            format!("{name} {}/{}/{}", row.translated, row.without_meaning, row.refused)
+        };
+        self.rows().into_iter().map(row).collect::<Vec<_>>().join(", ")
+    }
+
     pub fn json(&self) -> Value {
         let [translated, without_meaning, refused] = self.counts();
         let row = |(name, row): (&&str, &ReportRow<'_>)| {

@@ -10,6 +10,7 @@ mod listen;
 mod program;
 mod reader;
 mod section;
+mod stays;
 #[cfg(test)]
 mod tests;
 
@@ -40,26 +41,37 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
     for line in &lines {
         let word = |i: usize| line.words.get(i).map_or("", String::as_str);
         let name = word(0).to_ascii_lowercase();
+        let spelled = word(0).trim_start_matches('<').trim_end_matches('>');
+        if !name.starts_with("</") {
+            migrated.account.read(&line.place, spelled);
+        }
         if sections.take(&name, line) {
+            if !name.starts_with("</") {
+                match sections.open.last().is_some_and(|section| section.condition.is_some()) {
+                    true => migrated.translated(&line.place, spelled),
+                    false => migrated.without_meaning(&line.place, spelled, "Apache goes on deciding by it"),
+                }
+            }
             rules.section(&name, line, &sections, &mut migrated);
             continue;
         }
         if rules.take(&name, line, &sections, &mut migrated) {
+            migrated.without_meaning(&line.place, spelled, "Apache goes on deciding by it, for all clients alike");
             continue;
         }
         match name.as_str() {
             "cacheenable" | "cachedisable" | "cachedefaultexpire" | "cachemaxexpire" | "cacheminexpire"
             | "cachestaleonerror" | "cacheignoreheaders" => cache.take(&name, line, &sections, &mut migrated),
             "cacheroot" => listen::storage(line, &mut migrated),
-            "sslcertificatefile" | "sslcertificatekeyfile" => {}
+            // Taken below, once all addresses are known.
+            "listen" | "sslcertificatefile" | "sslcertificatekeyfile" => {}
             "requestheader" | "header" if sections.is_cached(&lines) => {
-                migrated.note(
-                    &line.place,
-                    word(0),
-                    "Apache goes on doing this, for what reaches it: hits and VCL see the client's own headers",
-                );
+                let text = "Apache goes on doing this, for what reaches it: hits and VCL see the client's own headers";
+                migrated.note(&line.place, word(0), text);
+                migrated.without_meaning(&line.place, word(0), text);
             }
-            _ => known::known(&name, line, &mut migrated),
+            _ if !known::known(&name, line, &mut migrated) && name.starts_with("cache") => cache.pass_all(),
+            _ => {}
         }
     }
     listen::certificates(&lines, &mut migrated);

@@ -6,6 +6,7 @@
 
 mod account;
 mod apache;
+mod fates;
 mod migrated;
 mod nginx;
 mod source;

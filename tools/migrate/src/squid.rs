@@ -3,6 +3,7 @@
 //! own network has no counterpart here.
 
 mod acl;
+mod known;
 mod line;
 mod peer;
 mod program;
@@ -37,6 +38,7 @@ pub fn migrate(file: &str, files: &dyn FileSource) -> Result<Migrated, String> {
     let mut squid = Squid::default();
     let mut migrated = Migrated::default();
     for line in &lines {
+        migrated.account.read(&line.place, line.word(0));
         squid.take(line, &mut migrated);
     }
     squid.finish(&mut migrated);
@@ -97,10 +99,12 @@ impl Squid {
                     let condition = format!("{HOST} ~ \"(?i)^({})$\"", domain(host));
                     rules.push(Rule { is_allowed, condition });
                 }
+                claim(line, migrated);
             }
             "cache_peer_access" => {
                 if let Some(rule) = self.rule(line.word(2), line.rest(3), line, migrated) {
                     self.peer_rules.entry(vcl::name(line.word(1))).or_default().push(rule);
+                    claim(line, migrated);
                 }
             }
             "acl" => self.acl(line, migrated),
@@ -110,6 +114,7 @@ impl Squid {
                     && let Some(list) = LISTS.into_iter().find(|list| *list == name)
                 {
                     self.rules.entry(list).or_default().push(rule);
+                    claim(line, migrated);
                 }
                 if name == "always_direct" && line.word(1) == "allow" {
                     let text = "origins that squid finds by the name in Host aren't asked here: these requests get 503";
@@ -117,66 +122,39 @@ impl Squid {
                 }
             }
             "refresh_pattern" => self.refresh(line, migrated),
-            "cache_mem" => push(migrated, "-s", &format!("malloc,{}", size(line.rest(1)))),
+            "cache_mem" => option(line, "-s", &format!("malloc,{}", size(line.rest(1))), migrated),
             "cache_dir" => {
                 let megabytes = if line.word(1) == "rock" || line.words.len() > 3 { line.word(3) } else { "10000" };
-                push(migrated, "-s", &format!("disk=file,/var/lib/varnish/disk.store,{megabytes}m"));
+                option(line, "-s", &format!("disk=file,/var/lib/varnish/disk.store,{megabytes}m"), migrated);
                 migrated.note(
                     &line.place,
                     "cache_dir",
                     "a store is one file with memory in front; what squid has kept is fetched anew",
                 );
             }
-            "maximum_object_size" => self.most_bytes = Some(bytes(line.rest(1))),
-            "visible_hostname" | "unique_hostname" => push(migrated, "-i", line.word(1)),
-            "negative_ttl" => self.negative = seconds(line.rest(1)),
-            "connect_timeout" => migrated.note(&line.place, "connect_timeout", "the parameter connect_timeout"),
-            "read_timeout" => migrated.note(
-                &line.place,
-                "read_timeout",
-                "the parameters first_byte_timeout and between_bytes_timeout",
-            ),
-            "collapsed_forwarding" => migrated.note(
-                &line.place,
-                line.word(0),
-                "request coalescing is always on: one request fetches, the others wait",
-            ),
-            "access_log" | "logformat" => migrated.note(
-                &line.place,
-                line.word(0),
-                "varnishncsa writes it; `varnishncsa -F FORMAT` has Apache's letters",
-            ),
-            // A request to an accelerator never goes past its peers.
-            "never_direct"
-            | "hierarchy_stoplist"
-            | "coredump_dir"
-            | "minimum_expiry_time"
-            | "pid_filename"
-            | "cache_log"
-            | "cache_store_log"
-            | "cache_effective_user"
-            | "cache_effective_group"
-            | "workers"
-            | "cache_replacement_policy"
-            | "memory_replacement_policy"
-            | "cache_swap_low"
-            | "cache_swap_high"
-            | "maximum_object_size_in_memory"
-            | "minimum_object_size"
-            | "shutdown_lifetime"
-            | "icp_port"
-            | "htcp_port"
-            | "snmp_port"
-            | "mime_table"
-            | "error_directory"
-            | "quick_abort_min"
-            | "quick_abort_max"
-            | "quick_abort_pct"
-            | "forwarded_for"
-            | "via"
-            | "httpd_suppress_version_string"
-            | "max_filedescriptors"
-            | "pipeline_prefetch" => {}
+            "maximum_object_size" => {
+                self.most_bytes = Some(bytes(line.rest(1)));
+                claim(line, migrated);
+            }
+            "visible_hostname" | "unique_hostname" => option(line, "-i", line.word(1), migrated),
+            "negative_ttl" => {
+                self.negative = seconds(line.rest(1));
+                claim(line, migrated);
+            }
+            "connect_timeout" | "read_timeout" => timeout(line, migrated),
+            "forwarded_for" if line.word(1) != "on" => {
+                migrated.refuse(&line.place, "forwarded_for", "set bereq.http.X-Forwarded-For in vcl_backend_fetch");
+            }
+            "via" if line.word(1) != "on" => {
+                migrated.refuse(&line.place, "via", "unset Via in vcl_backend_fetch and vcl_deliver");
+            }
+            "forwarded_for" | "via" => migrated.without_meaning(&line.place, line.word(0), "the header is always sent"),
+            "collapsed_forwarding" => {
+                noted(line, "request coalescing is always on: one request fetches, the others wait", migrated);
+            }
+            "access_log" | "logformat" => {
+                noted(line, "varnishncsa writes it; `varnishncsa -F FORMAT` has Apache's letters", migrated);
+            }
             "url_rewrite_program" | "redirect_program" => {
                 self.passed(line, "rewrite in vcl_recv: set req.url = regsub(...)", migrated);
             }
@@ -210,7 +188,11 @@ impl Squid {
             "delay_pools" | "delay_class" | "delay_access" | "delay_parameters" => {
                 migrated.refuse(&line.place, line.word(0), "responses are sent as fast as clients read them")
             }
-            other => migrated.refuse(&line.place, other, "nothing is known of it here"),
+            other => match known::without_meaning(other) {
+                Some(reason) => migrated.without_meaning(&line.place, other, reason),
+                // It may keep something from being kept.
+                None => self.passed(line, "nothing is known of it here", migrated),
+            },
         }
     }
 
@@ -218,6 +200,34 @@ impl Squid {
     fn passed(&mut self, line: &Line, text: &str, migrated: &mut Migrated) {
         self.is_passing = true;
         migrated.refuse(&line.place, line.word(0), format!("{text}; until then all requests are passed"));
+    }
+}
+
+/// Claims a line: the result does what it asks for.
+fn claim(line: &Line, migrated: &mut Migrated) {
+    migrated.translated(&line.place, line.word(0));
+}
+
+/// Says of a line that the text holds here anyway.
+fn noted(line: &Line, text: &str, migrated: &mut Migrated) {
+    migrated.note(&line.place, line.word(0), text);
+    migrated.without_meaning(&line.place, line.word(0), text);
+}
+
+/// Translates a line to an option of the start line.
+fn option(line: &Line, letter: &str, value: &str, migrated: &mut Migrated) {
+    push(migrated, letter, value);
+    claim(line, migrated);
+}
+
+fn timeout(line: &Line, migrated: &mut Migrated) {
+    let names: &[&str] = match line.word(0) {
+        "connect_timeout" => &["connect_timeout"],
+        _ => &["first_byte_timeout", "between_bytes_timeout"],
+    };
+    match seconds(line.rest(1)) {
+        0 => migrated.refuse(&line.place, line.word(0), "a number and its unit are wanted behind it"),
+        seconds => names.iter().for_each(|name| option(line, "-p", &format!("{name}={seconds}"), migrated)),
     }
 }
 

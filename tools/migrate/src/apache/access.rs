@@ -104,7 +104,10 @@ impl AccessRules {
         };
         match is_refused {
             true => migrated.refuse(&line.place, word, text),
-            false => migrated.note(&line.place, word, text),
+            false => {
+                migrated.note(&line.place, word, text);
+                migrated.translated(&line.place, word);
+            }
         }
         if is_denied {
             self.denied.push(around.clone());

@@ -85,5 +85,11 @@ impl Cache {
                 }
             }
         }
+        migrated.translated(&line.place, word(0));
+    }
+
+    /// Keeps everything from being kept: a directive that isn't known may ask for that.
+    pub(super) fn pass_all(&mut self) {
+        self.disabled.push(String::new());
     }
 }

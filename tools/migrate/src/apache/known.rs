@@ -2,10 +2,11 @@
 //! Directives that stay with Apache, and what there is to say of them.
 
 use super::reader::Line;
+use super::stays::{ApacheFate, fate};
 use crate::migrated::Migrated;
 
-/// Says what there is to say of other directives; most are Apache's own affair, as it goes on being the origin.
-pub(super) fn known(name: &str, line: &Line, migrated: &mut Migrated) {
+/// Says what there is to say of other directives; most are Apache's own affair, as it goes on being the origin. False of one that isn't known.
+pub(super) fn known(name: &str, line: &Line, migrated: &mut Migrated) -> bool {
     let text = match name {
         "cacheignorecachecontrol" => {
             "`unset req.http.Cache-Control;` isn't needed: what clients say isn't heeded without feature=+rfc9111"
@@ -16,7 +17,6 @@ pub(super) fn known(name: &str, line: &Line, migrated: &mut Migrated) {
         "cachestorenostore" | "cachestoreprivate" => {
             "VCL decides in vcl_backend_response: `set beresp.uncacheable = false` doesn't bring back what was forbidden, a ttl does"
         }
-        "cachelock" | "cachelockmaxage" | "cachelockpath" => "",
         "rewritecond" | "setenvif" | "setenvifnocase" | "browsermatch" | "browsermatchnocase" if names_client(line) => {
             "hits don't reach Apache, so this rule holds for misses only: say it in vcl_recv, as `if (req.url ~ \"URLS\" && \
              req.http.Referer && req.http.Referer !~ \"OWN HOSTS\") { return (synth(403)); }` (recipes/images.md)"
@@ -28,7 +28,14 @@ pub(super) fn known(name: &str, line: &Line, migrated: &mut Migrated) {
         _ => "",
     };
     match name {
-        _ if text.is_empty() => {}
+        _ if text.is_empty() => match fate(name) {
+            Some(ApacheFate::Stays(reason)) => migrated.without_meaning(&line.place, &line.words[0], reason),
+            Some(ApacheFate::Refused(text)) => migrated.refuse(&line.place, &line.words[0], text),
+            None => {
+                migrated.refuse(&line.place, &line.words[0], "nothing is known of it here");
+                return false;
+            }
+        },
         "setenvif"
         | "setenvifnocase"
         | "browsermatch"
@@ -40,8 +47,12 @@ pub(super) fn known(name: &str, line: &Line, migrated: &mut Migrated) {
             migrated.refuse(&line.place, &line.words[0], text);
         }
         "rewritecond" if names_client(line) => migrated.refuse(&line.place, &line.words[0], text),
-        _ => migrated.note(&line.place, &line.words[0], text),
+        _ => {
+            migrated.note(&line.place, &line.words[0], text);
+            migrated.without_meaning(&line.place, &line.words[0], text);
+        }
     }
+    true
 }
 
 /// True if a rule depends on what a client's request says beside its URL: an object in the cache is the same for all of

@@ -13,6 +13,7 @@ pub(super) fn listens(lines: &[Line], migrated: &mut Migrated) {
     for line in lines.iter().filter(|line| line.words[0].eq_ignore_ascii_case("listen")) {
         let address = line.words.get(1).map_or("80", String::as_str);
         let address = if address.contains(':') { address.to_owned() } else { format!(":{address}") };
+        migrated.translated(&line.place, &line.words[0]);
         let is_tls =
             address.ends_with(&format!(":{TLS_PORT}")) || line.words.get(2).is_some_and(|word| word == "https");
         if is_tls {
@@ -28,35 +29,38 @@ pub(super) fn listens(lines: &[Line], migrated: &mut Migrated) {
     }
 }
 
-/// Those of all virtual hosts, in pairs.
+/// Those of all virtual hosts. A certificate without a key of its own has the key in the same file.
 pub(super) fn certificates(lines: &[Line], migrated: &mut Migrated) {
-    if migrated.tls.is_empty() {
-        return;
-    }
     let mut cert: Option<&Line> = None;
     for line in lines {
         match line.words[0].to_ascii_lowercase().as_str() {
-            "sslcertificatefile" => cert = Some(line),
-            "sslcertificatekeyfile" => {
-                let Some(cert) = cert.take() else { continue };
-                let (cert, key) = (cert.words.get(1), line.words.get(1));
-                if let (Some(cert), Some(key)) = (cert, key) {
-                    migrated.tls.push(format!("pem-file = {{ cert = \"{cert}\" private-key = \"{key}\" }}"));
-                }
+            "sslcertificatefile" => {
+                certificate(cert.replace(line), None, migrated);
             }
+            "sslcertificatekeyfile" => certificate(cert.take(), Some(line), migrated),
             _ => {}
         }
     }
-    if let Some(cert) = cert {
-        migrated.note(
-            &cert.place,
-            &cert.words[0],
-            "no key is named for it: if it is in the same file, pem-file = \"FILE\" is enough",
-        );
+    certificate(cert, None, migrated);
+}
+
+fn certificate(cert: Option<&Line>, key: Option<&Line>, migrated: &mut Migrated) {
+    let path = |line: Option<&Line>| line.and_then(|line| line.words.get(1)).cloned();
+    let text = match (path(cert), path(key)) {
+        (Some(cert), Some(key)) => format!("pem-file = {{ cert = \"{cert}\" private-key = \"{key}\" }}"),
+        (Some(cert), None) if key.is_none() => format!("pem-file = \"{cert}\""),
+        _ => return,
+    };
+    let both = cert.into_iter().chain(key);
+    if migrated.tls.is_empty() {
+        return both.for_each(|line| migrated.without_meaning(&line.place, &line.words[0], "no address has TLS"));
     }
+    both.for_each(|line| migrated.translated(&line.place, &line.words[0]));
+    migrated.tls.push(text);
 }
 
 pub(super) fn storage(line: &Line, migrated: &mut Migrated) {
+    migrated.translated(&line.place, &line.words[0]);
     migrated.arguments.extend(["-s".to_owned(), "disk=file,/var/lib/varnish/disk.store,10g".to_owned()]);
     migrated.note(
         &line.place,

@@ -119,6 +119,7 @@ impl<'a> Reader<'a> {
             }
             "logformat" if text.contains("%h") || text.contains("%a") => {
                 migrated.note(&place, first, "the client is %{X-Forwarded-For}i now, as Apache sees the cache's address; or use mod_remoteip. varnishncsa logs hits, too: Apache sees misses alone");
+                migrated.translated(&place, first);
                 Some(text.replace("%h", "%{X-Forwarded-For}i").replace("%a", "%{X-Forwarded-For}i"))
             }
             _ => None,

@@ -175,3 +175,28 @@ fn addresses() {
     assert_eq!(with_port("10.0.0.1:80", "81"), "*:81");
     assert_eq!(with_port("a.org", "81"), "a.org");
 }
+
+#[test]
+fn each_directive_has_one_fate() {
+    let mut migrated = of(
+        "Listen 80\nListen 443\nUser www-data\nUse Site a\nfrobnicate on\nRequire all granted\nCacheEnable disk /\nCacheMaxExpire x\n<Location /p>\nRequire valid-user\nProxyPass http://a/\n</Location>\n\
+         <Files x>\nRequire ip 10.0.0.1\n</Files>\nSSLCertificateFile /a\nSSLCertificateFile /b\nSSLCertificateKeyFile /k\nSSLCipherSuite HIGH\nCustomLog /l x\nCacheLock on\n",
+    );
+    migrated.close();
+    assert_eq!(
+        migrated.account.short(),
+        "CacheEnable 1/0/0, CacheLock 0/1/0, CacheMaxExpire 0/0/1, CustomLog 0/1/0, Files 0/1/0, Listen 2/0/0, Location 1/0/0, ProxyPass 0/1/0, Require 1/1/1, \
+         SSLCertificateFile 2/0/0, SSLCertificateKeyFile 1/0/0, SSLCipherSuite 0/1/0, Use 0/0/1, User 0/1/0, frobnicate 0/0/1"
+    );
+    assert_eq!(
+        migrated.tls,
+        ["frontend = \"*:443\"", "pem-file = \"/a\"", "pem-file = { cert = \"/b\" private-key = \"/k\" }"]
+    );
+}
+
+/// A rule of the cache that isn't known keeps everything from being kept.
+#[test]
+fn what_is_not_known_of_the_cache_keeps_nothing() {
+    let migrated = of("Listen 80\nCacheEnable disk /\nCacheFrobnicate on\n");
+    assert!(migrated.vcl.contains("sub vcl_recv {\n\treturn (pass);"), "{}", migrated.vcl);
+}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What becomes of each directive, by its name: those that are translated, those without a meaning here, those refused.
 
+use crate::fates;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// The translation of a location reads it; where it holds and isn't read, the location is refused.
@@ -110,10 +112,7 @@ pub fn fate(name: &str) -> Option<Fate> {
         (rest.starts_with("cache") || matches!(rest, "no_cache" | "ignore_headers")).then(|| format!("proxy_{rest}"))
     });
     let name = of_cache.as_deref().unwrap_or(name);
-    let fits = |pattern: &str| pattern.strip_suffix('*').map_or(pattern == name, |begin| name.starts_with(begin));
-    // The full name before those that stand for many.
-    let exact = FATES.iter().find(|(pattern, _)| *pattern == name);
-    exact.or_else(|| FATES.iter().find(|(pattern, _)| fits(pattern))).map(|(_, fate)| *fate)
+    fates::find(FATES, name)
 }
 
 #[cfg(test)]

@@ -258,12 +258,7 @@ fn conditions_of_addresses_and_numbers() {
 fn fates(text: &'static str) -> String {
     let mut migrated = of(text);
     migrated.close();
-    let report = migrated.account.json();
-    let row = |row: &serde_json::Value| {
-        let [name, counts @ ..] = ["directive", "translated", "without_meaning", "refused"].map(|key| &row[key]);
-        format!("{} {}/{}/{}", name.as_str().unwrap_or_default(), counts[0], counts[1], counts[2])
-    };
-    report["directives"].as_array().into_iter().flatten().map(row).collect::<Vec<_>>().join(", ")
+    migrated.account.short()
 }
 
 #[test]

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! squid's acls as conditions of VCL, and what they are compared with: Host and URL as squid reads them.
 
-use super::Squid;
 use super::line::Line;
 use super::rule::{and, not, or};
 use super::units::networks;
+use super::{Squid, claim};
 use crate::migrated::Migrated;
 use crate::vcl;
 
@@ -100,6 +100,7 @@ impl Squid {
         if !known.contains(&condition) {
             known.push(condition);
         }
+        claim(line, migrated);
     }
 }
 

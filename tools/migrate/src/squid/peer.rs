@@ -3,7 +3,7 @@
 
 use super::line::Line;
 use super::rule::first_match;
-use super::{Squid, push};
+use super::{Squid, claim, push};
 use crate::migrated::Migrated;
 use crate::vcl;
 
@@ -33,6 +33,7 @@ impl Squid {
             self.default_site = Some((site.to_owned(), line.has("no-vhost")));
         }
         self.is_ignoring_reload |= line.has("ignore-cc");
+        claim(line, migrated);
         if line.word(0) == "http_port" {
             return push(migrated, "-a", &address);
         }
@@ -77,6 +78,7 @@ impl Squid {
             is_default: line.has("default"),
             host: line.option("forceddomain=").map(str::to_owned),
         });
+        claim(line, migrated);
     }
 
     /// The order in which squid asks peers: those in turn, then the others, then the default ones. Each with the condition under which it may.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! How long squid keeps a response: what it says itself, else the first refresh_pattern that fits.
 
-use super::Squid;
 use super::line::Line;
+use super::{Squid, claim};
 use crate::migrated::Migrated;
 use crate::vcl;
 
@@ -26,7 +26,7 @@ impl Squid {
             );
         }
         if regex.contains("^ftp:") || regex.contains("^gopher:") {
-            return;
+            return migrated.without_meaning(&line.place, "refresh_pattern", "only HTTP is served");
         }
         let flag = if is_ignoring_case { "(?i)" } else { "" };
         let Some(regex) = vcl::string(&format!("{flag}{regex}")) else {
@@ -37,6 +37,7 @@ impl Squid {
             regex => format!("{} ~ {regex}", URL.replace("req.", "bereq.")),
         };
         self.refresh.push((condition, lifetime(least * 60.0, percent / 100.0, most * 60.0)));
+        claim(line, migrated);
     }
 
     /// The lifetime of a response: what it says itself, else the first refresh_pattern that fits, else squid's own.

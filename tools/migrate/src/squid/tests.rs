@@ -140,3 +140,34 @@ fn comments_and_ranges_of_squids_own_file() {
     assert!(migrated.vcl.contains("\t\"0.128.0.0\"/9;\n\t\"169.254.0.0\"/16;\n}"), "{}", migrated.vcl);
     assert!(!migrated.vcl.contains("RFC") && !migrated.vcl.contains("nobody"), "{}", migrated.vcl);
 }
+
+#[test]
+fn each_directive_has_one_fate() {
+    let mut migrated = of(
+        "http_port 80 accel\ncache_peer 10.0.0.1 parent 80 0 originserver name=p\nacl t time 9:00-17:00\nacl b src 192.0.2.1\nhttp_access allow b t\nhttp_access deny all\n\
+         cache_peer_access p allow b\ncache_mem 8 MB\nconnect_timeout 2 minutes\nread_timeout x\nrefresh_pattern ^ftp: 1 2% 3\nrefresh_pattern . 0 20% 4320\n\
+         coredump_dir /x\ndns_timeout 1 minute\nvia on\nforwarded_for delete\ncollapsed_forwarding on\nurl_rewrite_children 4\n",
+    );
+    migrated.close();
+    assert_eq!(
+        migrated.account.short(),
+        "acl 1/0/1, cache_mem 1/0/0, cache_peer 1/0/0, cache_peer_access 1/0/0, collapsed_forwarding 0/1/0, connect_timeout 1/0/0, coredump_dir 0/1/0, \
+         dns_timeout 0/1/0, forwarded_for 0/0/1, http_access 1/0/1, http_port 1/0/0, read_timeout 0/0/1, refresh_pattern 1/1/0, url_rewrite_children 0/1/0, via 0/1/0"
+    );
+    assert!(
+        migrated.arguments.ends_with(&["-p".to_owned(), "connect_timeout=120".to_owned()]),
+        "{:?}",
+        migrated.arguments
+    );
+}
+
+/// A directive that isn't known may keep something from being kept.
+#[test]
+fn what_is_not_known_keeps_nothing() {
+    let migrated =
+        of("http_port 80 accel\ncache_peer 10.0.0.1 parent 80 0 originserver\nhttp_access allow all\nfrobnicate 1\n");
+    assert!(
+        migrated.notes.iter().any(|note| note.to_string().contains("s.conf:4: refused: frobnicate: nothing is known"))
+    );
+    assert!(!migrated.vcl.contains("return (hash)"), "{}", migrated.vcl);
+}
