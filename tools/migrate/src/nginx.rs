@@ -7,6 +7,7 @@ mod config;
 mod known;
 mod leaf;
 mod location;
+mod origin;
 mod response;
 mod scope;
 mod script;
@@ -21,6 +22,7 @@ use config::{Claim, Directive};
 use known::Fate;
 use leaf::{Around, LocationLines, LocationWork, PHASES, ServerTree};
 use location::{LocationKind, NginxLocation};
+use origin::OwnOrigins;
 use scope::{LocationScope, time};
 use site::Site;
 use upstream::MigratedBackends;
@@ -39,15 +41,16 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
     let mut migrated = Migrated::default();
     let (blocks, beside): (Vec<Directive>, Vec<Directive>) = all.into_iter().partition(|d| d.name == "http");
     // A file of conf.d alone has what stands within http.
-    let (http, outer) = match blocks.is_empty() {
+    let (mut http, outer): (Vec<Directive>, _) = match blocks.is_empty() {
         true => (beside, Vec::new()),
         false => (blocks.iter().flat_map(|d| d.inside().to_vec()).collect(), beside),
     };
     tell(outer.iter(), &mut migrated);
+    http.iter_mut().filter(|d| d.name == "server").for_each(site::name_server);
     if !http.iter().any(|d| d.name == "server") {
         return Err(format!("{file}: there is no server in it"));
     }
-    Whole::new(&http, origin).translate(&mut migrated);
+    Whole::new(&http).translate(OwnOrigins::new(origin)?, &mut migrated);
     blocks.iter().for_each(|block| migrated.translated(&block.place, &block.name));
     outer.iter().chain(&http).for_each(|directive| claims::account(directive, &mut migrated));
     Ok(migrated)
@@ -73,10 +76,9 @@ struct Whole<'a> {
 }
 
 impl<'a> Whole<'a> {
-    fn new(http: &'a [Directive], (host, port): (&str, &str)) -> Whole<'a> {
+    fn new(http: &'a [Directive]) -> Whole<'a> {
         let servers = http.iter().filter(|d| d.name == "server");
         let sites: Vec<Site<'a>> = servers.enumerate().map(|(i, server)| Site::new(server, i + 1)).collect();
-        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let mut names = VariableNames {
             has_tls: sites.iter().flat_map(Site::listens).any(|l| l.is_tls),
             ..VariableNames::default()
@@ -85,7 +87,6 @@ impl<'a> Whole<'a> {
         table::drop_unknown(http, &mut names);
         let around = Around {
             upstreams: http.iter().filter(|d| d.name == "upstream").collect(),
-            origin: format!("{host}:{port}"),
             inactive: paths(http)
                 .map(|(zone, path)| (zone, option(path, "inactive=").and_then(time).unwrap_or(600.0)))
                 .collect(),
@@ -100,7 +101,7 @@ impl<'a> Whole<'a> {
         Whole { http, around, sites }
     }
 
-    fn translate(&self, migrated: &mut Migrated) {
+    fn translate(&self, mut origins: OwnOrigins, migrated: &mut Migrated) {
         let (mut backends, mut acls, mut lines) = (MigratedBackends::default(), Vec::new(), LocationLines::default());
         upstream::tell(&self.around.upstreams, migrated);
         let http = LocationScope::outer(self.http);
@@ -116,6 +117,9 @@ impl<'a> Whole<'a> {
             let server = NginxLocation::of_server(site.server, &http, &format!("site{}_", site.number));
             let mut work = LocationWork {
                 around: &self.around,
+                site,
+                origins: &mut origins,
+                has_upgrades: server.all().iter().any(|l| l.scope.directives().any(leaf::is_upgrade)),
                 backends: &mut backends,
                 acls: &mut acls,
                 lines: &mut lines,
@@ -124,7 +128,7 @@ impl<'a> Whole<'a> {
             };
             let text = self.site(site, &server, &mut work);
             subs.push_str(&text);
-            self.origin_note(&server, migrated);
+            origins.tell(site, &server, &lines, migrated);
         }
         let tables = table::subs(self.http, &self.around.names, &mut acls);
         let mut text = "vcl 4.1;\n\nimport std;\nimport blob;\nimport cookie;\n".to_owned();
@@ -165,11 +169,11 @@ impl<'a> Whole<'a> {
             location::handler(l.scope.inner()).is_some_and(|(kind, _)| kind == "proxy") || leaf::is_cached(&l.scope)
         };
         let mut is_kept = false;
-        let mut is_final = false;
+        let mut answers = None;
         match script {
-            Ok(script) if script.variants.is_empty() => {
-                is_final = script.is_final;
-                lines.extend(script.lines);
+            Ok(mut script) if script.variants.is_empty() => {
+                lines.append(&mut script.lines);
+                answers = script.is_final.then_some(script);
                 claims::claim_script(server.scope.inner());
             }
             Ok(script) => {
@@ -188,19 +192,21 @@ impl<'a> Whole<'a> {
         }
         let tree = ServerTree { server, has_cache, accelerated: accelerated(server), is_kept };
         let mut subs = String::new();
-        for location in &all {
-            // A server that answers everything by itself has no locations that count, but for the headers of its answer.
-            if location.kind != LocationKind::Named && (!is_final || location.kind == LocationKind::Server) {
-                work.add(&tree, location);
-            }
-        }
-        let left = |l: &&&NginxLocation<'a>| l.kind == LocationKind::Named || is_final;
-        let claim = if is_final { Claim::Unreached } else { Claim::Kept };
+        let left = |l: &&&NginxLocation<'a>| l.kind == LocationKind::Named || answers.is_some();
+        let claim = if answers.is_some() { Claim::Unreached } else { Claim::Kept };
         all.iter().filter(left).for_each(|l| claims::claim_all(l.directive, claim));
         claims::claim_server(site.server);
-        if is_final {
-            work.lines.recv.retain(|(name, ..)| *name != server.label);
+        if let Some(script) = answers {
+            work.add_answers(server, &script);
         } else {
+            // No request is for the server's own block where `location /` takes what is left.
+            let is_covered = server.inside.iter().any(NginxLocation::is_everything);
+            let is_reached = |l: &&&NginxLocation<'a>| match l.kind {
+                LocationKind::Named => false,
+                LocationKind::Server => !is_covered,
+                LocationKind::Exact | LocationKind::Prefix { .. } | LocationKind::Regex { .. } => true,
+            };
+            all.iter().filter(is_reached).for_each(|location| work.add(&tree, location));
             lines.extend(server.decision(&mut subs));
         }
         let name = format!("site{}", site.number);
@@ -227,8 +233,13 @@ impl<'a> Whole<'a> {
         to_origin.push("cookie.set(\"stale\", bereq.http.Nginx-Stale);".to_owned());
         let of = |phase: &str| &lines.phases[PHASES.iter().position(|name| *name == phase).unwrap_or_default()];
         to_origin.extend(grouped(of("fetch"), "bereq.http.Nginx-Location"));
-        to_origin
-            .extend(headers.iter().chain([&"Nginx-Stale".to_owned()]).map(|name| format!("unset bereq.http.{name};")));
+        to_origin.extend(
+            headers
+                .iter()
+                .map(String::as_str)
+                .chain(["Nginx-Stale", "Nginx-Accel"])
+                .map(|name| format!("unset bereq.http.{name};")),
+        );
         let has_stale = of("hit").iter().any(|(_, lines)| lines.iter().any(|line| line.contains("(restart)")));
         text.push_str(
             "\n# The location is kept beside the request: the origin doesn't see it, the response is judged by it.",
@@ -257,22 +268,11 @@ impl<'a> Whole<'a> {
         if has_stale {
             synth.extend(STALE.lines().map(str::to_owned));
         }
-        synth.extend(SYNTH.lines().map(str::to_owned));
-        let after = grouped(of("synth"), "req.http.Nginx-Location");
-        synth.splice(synth.len().saturating_sub(SYNTH_END)..synth.len().saturating_sub(SYNTH_END), after);
+        synth.extend(REDIRECTED.lines().map(str::to_owned));
+        synth.extend(grouped(of("synth"), "req.http.Nginx-Location"));
+        synth.extend(ANSWERED.lines().map(str::to_owned));
         text.push_str(&vcl::sub("vcl_synth", &synth));
         text
-    }
-
-    /// Says once of a server that nginx goes on serving a part of it.
-    fn origin_note(&self, server: &NginxLocation<'a>, migrated: &mut Migrated) {
-        let own = ["root", "alias", "try_files", "fastcgi_pass", "uwsgi_pass", "scgi_pass"];
-        let found =
-            server.all().into_iter().flat_map(|l| l.directive.inside()).find(|d| own.contains(&d.name.as_str()));
-        if let Some(found) = found {
-            let text = format!("nginx goes on serving this: let this server listen on {} alone", self.around.origin);
-            migrated.note(&found.place, &found.name, text);
-        }
     }
 
     /// Sets the addresses, the stores and the certificates.
@@ -389,7 +389,7 @@ fn accelerated<'a>(server: &NginxLocation<'a>) -> Option<&'a Directive> {
 /// The headers that the VCL keeps for the time of a request.
 const PRIVATE: [&str; 4] = ["Nginx-Location", "Nginx-Path", "Nginx-Text", "Nginx-No-Store"];
 
-const RECV: &str = "if (req.restarts == 0) { unset req.http.Nginx-Stale; }";
+const RECV: &str = "if (req.restarts == 0) { unset req.http.Nginx-Stale; unset req.http.Nginx-Accel; }";
 
 const PIPE: &str = "set bereq.http.Connection = req.http.Connection;\nset bereq.http.Upgrade = req.http.Upgrade;";
 
@@ -397,18 +397,19 @@ const PIPE: &str = "set bereq.http.Connection = req.http.Connection;\nset bereq.
 const STALE: &str =
     "if (req.http.Nginx-Stale == \"there\") {\n\tset req.http.Nginx-Stale = \"serve\";\n\treturn (restart);\n}";
 
-/// The VCL that `return 301 URL` and `return 200 TEXT` come to. The headers of the location stand before the last lines.
-const SYNTH: &str = r#"if (req.http.Nginx-Text && (resp.status == 301 || resp.status == 302 || resp.status == 303 || resp.status == 307 || resp.status == 308)) {
+/// The VCL that `return 301 URL` and `return 200 TEXT` come to. The headers of the location stand between the two.
+const REDIRECTED: &str = r#"if (req.http.Nginx-Text && (resp.status == 301 || resp.status == 302 || resp.status == 303 || resp.status == 307 || resp.status == 308)) {
 	set resp.http.Location = req.http.Nginx-Text;
-	set req.http.Nginx-Text = "";
-}
-unset resp.http.Retry-After;
-if (req.http.Nginx-Text) {
-	set resp.http.Content-Type = "text/plain";
-	synthetic(req.http.Nginx-Text);
-	return (deliver);
+	unset req.http.Nginx-Text;
 }"#;
-const SYNTH_END: usize = 5;
+const ANSWERED: &str = r#"if (req.http.Nginx-Text) {
+	synthetic(req.http.Nginx-Text);
+} else if ("" + resp.status ~ "^(30[12378]|40[0-689]|41[0-6]|421|429|50[0-57])$") {
+	# The statuses for which nginx has a page.
+	if (!resp.http.Content-Type) { set resp.http.Content-Type = "text/html"; }
+	synthetic("<html><head><title>" + resp.status + " " + resp.reason + "</title></head><body><h1>" + resp.status + " " + resp.reason + "</h1></body></html>");
+}
+return (deliver);"#;
 
 #[cfg(test)]
 mod tests;

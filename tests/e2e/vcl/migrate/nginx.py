@@ -7,7 +7,8 @@ import socket
 import beside
 import nginx_cases
 from bed import world
-from bed.http import get
+from bed.http import Client, get
+from bed.origin import Origin, head
 from bed.report import until
 
 PROGRAM = shutil.which("nginx", path="/usr/sbin:/usr/bin")
@@ -16,16 +17,16 @@ HEAD = """worker_processes 1; daemon off; master_process off; pid %(dir)s/pid; e
 http { access_log off; client_body_temp_path %(dir)s/b; proxy_temp_path %(dir)s/p; fastcgi_temp_path %(dir)s/f; uwsgi_temp_path %(dir)s/u; scgi_temp_path %(dir)s/s;
 """
 # Header fields of a response that both must have alike.
-ALIKE = ("location", "x-a", "x-b", "x-c", "x-d", "x-h", "x-node", "cache-control", "x-accel-expires", "vary")
+ALIKE = ("location", "x-a", "x-b", "x-c", "x-d", "x-h", "x-node", "x-s", "cache-control", "x-accel-expires", "vary", "content-type", "retry-after")
 
 
-def write(work, text, listen):
+def write(work, text, listen, second="81"):
     root = work / "root/static"
     root.mkdir(parents=True, exist_ok=True)
     os.chmod(work, 0o755)
     (root / "file").write_text("nginx's own")
     conf = work / "nginx.conf"
-    conf.write_text((HEAD + text + "\n}\n") % {"dir": work, "listen": listen, "hostname": "%(hostname)s"})
+    conf.write_text((HEAD + text + "\n}\n") % {"dir": work, "listen": listen, "second": second, "hostname": "%(hostname)s"})
     return conf
 
 
@@ -49,7 +50,7 @@ def both(report, work, name, text, run):
     told = beside.migrate("nginx", work / "nginx.conf", work / "new")
     refused = beside.genuine(work / "new", work)
     report.check(not refused, f"{name}: a genuine varnishd takes the VCL: {refused}")
-    nginx = beside.Process([PROGRAM, "-c", str(write(work, text, "127.0.0.1:8080"))], work / "nginx.log")
+    nginx = beside.Process([PROGRAM, "-c", str(write(work, text, "127.0.0.1:8080", "127.0.0.1:8081"))], work / "nginx.log")
     ours = beside.server(work / "new", work / "ours.log")
     try:
         up = nginx.up(OWN) and ours.up(beside.HTTP)
@@ -149,10 +150,43 @@ def unreachable(report, work):
         report.check(got[0] == got[1], f"an origin that has gone: {got[1]}, nginx's {got[0]}")
 
 
+def upgraded(s):
+    """An origin that takes any connection over and says a word."""
+    if head(s, b""):
+        s.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhello")
+        s.recv(1)
+
+
+def two_servers(report, work):
+    """Servers of one name on two ports, parts of which nginx goes on serving."""
+    def run():
+        found = {}
+        for port, method, path in nginx_cases.TWO_ASKED:
+            answer = get(("127.0.0.1", port), path, host="a.example", method=method, body=b"x" if method == "POST" else None)
+            found[port, method, path] = answer.status, answer.get("X-Port"), answer.body if answer.status == 200 else None
+        client = Client(("127.0.0.1", 81))
+        answer = client.request("/cable", [("Upgrade", "websocket"), ("Connection", "Upgrade")], host="a.example")
+        if answer.status == 101:
+            until(10, lambda: len(client.buf) >= 5 or not client._more())
+        found["upgrade"] = answer.status, client.buf
+        client.sock.close()
+        return found
+    origin = Origin(upgraded, at=("127.0.0.1", 9004))
+    got = both(report, work / "two", "two servers", nginx_cases.TWO, run)
+    origin.close()
+    if got:
+        theirs, ours, told = got
+        for port in (8080, 8081):
+            report.check(f"let this server listen on 127.0.0.1:{port} alone" in told.stderr, f"two servers: the address with {port} is told: {told.stderr}")
+        for key, wanted in theirs.items():
+            report.check(ours[key] == wanted, f"two servers: {key}: {ours[key]}, nginx's {wanted}")
+
+
 def run(report, work):
     origins = beside.Origins((9001, 9002, 9003))
     try:
         cases(report, work, origins)
+        two_servers(report, work)
         stale(report, work, origins)
     finally:
         origins.close()

@@ -110,6 +110,24 @@ CASES = [
      map $host $zone { default c; private.example off; }
      server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache $zone; proxy_cache_valid 200 1h; } }""",
      plain("a.example", "/x") + plain("private.example", "/y"), ["proxy_cache"]),
+    ("types of answers with a text", """
+     types { application/json json; text/csv csv CSV2; } default_type application/octet-stream;
+     server { listen %(listen)s; location = /a.JSON { return 200 "{}"; } location = /a { default_type application/toml; return 200 a; } location /b { return 200 b; }
+      location /t { default_type text/x-a; add_header X-A a; return 200 $uri; } location /none { return 204; } location /no { return 404; } location /in { internal; } location /go { return 302 /b; } }""",
+     plain("a.example", "/a.JSON", "/a", "/b", "/b.csv", "/b.csv2", "/b.x/y", "/t", "/t.csv", "/none", "/no", "/in", "/go"), []),
+    ("a script that ends early", CACHE + """
+     server { listen %(listen)s; location / { set $s 1; break; proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_no_cache $s; set $s 0; } location /r { break; return 403; } }""",
+     plain("a.example", "/x", "/r"), []),
+    ("the status of the cache", CACHE + """
+     server { listen %(listen)s; root %(dir)s/root; add_header X-S $upstream_cache_status;
+      location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid any 1h; }
+      location /all { add_header X-S $upstream_cache_status always; proxy_pass http://app; proxy_cache c; proxy_cache_valid any 1h; }
+      location /static { try_files $uri @app; } location @app { proxy_pass http://app; proxy_cache c; proxy_cache_valid any 1h; } }""",
+     plain("a.example", "/x", "/s404", "/s500/x", "/all/x", "/all/s404", "/static/file"), []),
+    ("variables of the server and the time", CACHE + """
+     server { listen %(listen)s; server_name first.example second.example; location / { add_header X-A $server_name; proxy_set_header X-Start "t=${msec}"; proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } }
+     server { listen %(listen)s; add_header X-A "[$server_name]" always; return 402; }""",
+     [r for host in ("first.example", "second.example", "third.example") for r in plain(host, "/x")], []),
     ("numbers that are none", CACHE + """
      server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; }
       location /v/ { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_ignore_headers Vary; } }""",
@@ -122,3 +140,11 @@ STALE = {
 }
 STALE_SITE = CACHE + " server { listen %(listen)s; " + " ".join(
     f"location /{name}/ {{ proxy_pass http://app; proxy_cache c; add_header X-S $upstream_cache_status always; {rule} }}" for name, rule in STALE.items()) + " }"
+
+# Two servers of a name, on two ports: nginx behind the cache must still tell them apart. Responses with X-Accel-Redirect, and upgraded connections.
+TWO = CACHE + """
+ server { listen %(listen)s; server_name a.example; location /own/ { alias %(dir)s/root/static/; } location / { return 301 http://$host:81$request_uri; } }
+ server { listen %(second)s; server_name a.example; root %(dir)s/root; location / { try_files $uri @app; } location @app { proxy_pass http://app; }
+  location /cable { try_files $uri @live; } location @live { proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; proxy_pass http://127.0.0.1:9004; }
+  location /sent/ { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } location /plain/ { proxy_pass http://app; } location /files/ { internal; alias %(dir)s/root/static/; } }"""
+TWO_ASKED = [(port, method, path) for port in (80, 81) for path in ("/own/file", "/static/file", "/x", "/sent/x", "/sent/accelfile", "/plain/accelfile", "/files/file") for method in ("GET", "POST")]

@@ -94,7 +94,7 @@ const FATES: &[(&str, Fate)] = &[
     ("ntlm", Refused("a dedicated connection per client needs return (pipe)")),
     ("user", Nginx), ("worker_*", Nginx), ("pid", Nginx), ("events", Nginx), ("daemon", Nginx), ("master_process", Nginx), ("env", Nginx),
     ("use", Nginx), ("multi_accept", Nginx), ("accept_mutex*", Nginx), ("sendfile*", Nginx), ("aio*", Nginx), ("directio*", Nginx), ("tcp_*", Nginx),
-    ("types", Nginx), ("types_hash_*", Nginx), ("default_type", Nginx), ("server_tokens", Nginx), ("server_names_hash_*", Nginx), ("index", Holds(FILES)),
+    ("types", Apart), ("types_hash_*", Nginx), ("default_type", Apart), ("server_tokens", Nginx), ("server_names_hash_*", Nginx), ("index", Holds(FILES)),
     ("autoindex*", Nginx), ("charset*", Nginx), ("open_file_cache*", Nginx), ("variables_hash_*", Nginx), ("map_hash_*", Nginx), ("internal", Done),
     ("log_not_found", Nginx), ("access_by_*", Refused("write it in VCL")), ("content_by_*", Refused("write it in VCL")),
     ("rewrite_by_*", Refused("write it in VCL")), ("header_filter_by_*", Refused("write it in VCL")), ("body_filter_by_*", Refused("write it in VCL")),

@@ -6,9 +6,11 @@ use super::claims;
 use super::config::{Claim, Directive};
 use super::known::{Fate, fate};
 use super::location::{LocationKind, NginxLocation, handler};
+use super::origin::OwnOrigins;
 use super::response;
 use super::scope::{LocationScope, duration, time};
 use super::script::{self, RewriteScript, UntoldDirective};
+use super::site::Site;
 use super::upstream::{Attributes, MigratedBackends};
 use super::value::{ExpressionSide, VariableNames, expression, folded, truth};
 use crate::migrated::Migrated;
@@ -18,8 +20,6 @@ use crate::vcl;
 pub struct Around<'a> {
     /// Upstreams by their names.
     pub upstreams: Vec<&'a Directive>,
-    /// The address at which nginx listens for what it serves itself.
-    pub origin: String,
     /// Seconds for which unused objects stay, by zone.
     pub inactive: Vec<(String, f64)>,
     pub names: VariableNames,
@@ -54,6 +54,10 @@ impl LocationLines {
 /// A translation under way: what is known, and what comes of it.
 pub struct LocationWork<'w, 'a> {
     pub around: &'w Around<'a>,
+    pub site: &'w Site<'a>,
+    pub origins: &'w mut OwnOrigins,
+    /// True if nginx hands upgraded connections on in some location of the server.
+    pub has_upgrades: bool,
     pub backends: &'w mut MigratedBackends,
     pub acls: &'w mut Vec<String>,
     pub lines: &'w mut LocationLines,
@@ -134,6 +138,18 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         self.lines.recv.push((location.label.clone(), comment, lines));
     }
 
+    /// Adds the headers of a server that answers everything by itself.
+    pub fn add_answers(&mut self, server: &NginxLocation<'a>, script: &RewriteScript<'a>) {
+        let types = response::content_type(server, script);
+        match response::headers(&server.scope, false, &self.around.names) {
+            Ok(lines) => {
+                self.phase("synth", &server.label, [types, lines].concat());
+                claims::settle(&server.scope, Claim::Claimed);
+            }
+            Err((directive, reason)) => self.migrated.refuse(&directive.place, &directive.name, reason),
+        }
+    }
+
     fn requests(&mut self, tree: &ServerTree<'w, 'a>, location: &NginxLocation<'a>) -> Vec<String> {
         let scope = &location.scope;
         if let Some(directive) = scope.one("ssl_verify_client") {
@@ -178,8 +194,9 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             return self.kept_whole(tree, scope);
         }
         if script.lines.iter().any(|line| line.contains("(synth(")) || location.kind == LocationKind::Server {
+            let types = response::content_type(location, &script);
             match response::headers(scope, false, &self.around.names) {
-                Ok(lines) => self.phase("synth", &location.label, lines),
+                Ok(lines) => self.phase("synth", &location.label, [types, lines].concat()),
                 Err((directive, reason)) => {
                     self.refuse(directive, &reason);
                     return self.kept_whole(tree, scope);
@@ -196,7 +213,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             self.left = Claim::Kept;
             scope.inner().iter().filter(|d| d.name == "try_files").for_each(|d| d.claim(Claim::Claimed));
             // nginx asks the rules of this location before it looks for files, then those of the other one.
-            let mut refusals = self.refusals(tree, scope, &Origin::Nginx);
+            let mut refusals = self.refusals(scope, &Origin::Nginx);
             refusals.extend(
                 scope
                     .inner()
@@ -271,10 +288,15 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             }
         };
         let is_direct = matches!(origin, Origin::Direct { .. });
-        if !is_direct && !is_cached {
+        if let (Some(directive), true, false) = (tree.accelerated, is_direct, is_cached) {
+            let text =
+                "an application answers with X-Accel-Redirect for it: locations that aren't cached stay with nginx";
+            self.migrated.note(&directive.place, &directive.name, text);
+        }
+        if !is_cached && (!is_direct || tree.accelerated.is_some()) {
             return self.kept(scope);
         }
-        let refusals = self.refusals(tree, scope, &origin);
+        let refusals = self.refusals(scope, &origin);
         if !refusals.is_empty() {
             for refusal in refusals {
                 self.refuse(refusal.directive, &refusal.reason);
@@ -282,7 +304,8 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             return self.kept(scope);
         }
         self.notes(scope, is_direct);
-        let told = self.translated(scope, location, &origin, label).map_err(|refusal| vec![refusal]);
+        let is_accelerated = tree.accelerated.is_some() && is_direct;
+        let told = self.translated(scope, location, &origin, is_accelerated, label).map_err(|refusal| vec![refusal]);
         let told = told.and_then(|lines| match claims::unread(scope, is_direct) {
             unread if unread.is_empty() => Ok(lines),
             unread => Err(unread.into_iter().map(Refusal::of_unread).collect()),
@@ -310,6 +333,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         scope: &LocationScope<'a>,
         location: &NginxLocation<'a>,
         origin: &Origin<'a>,
+        is_accelerated: bool,
         label: &str,
     ) -> Result<Vec<String>, Refusal<'a>> {
         let names = &self.around.names;
@@ -341,12 +365,11 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 let fields = scope.all("proxy_set_header");
                 let fetch = fetched(&fields, pass, name, uri, location, names)?;
                 self.phase("fetch", label, fetch);
-                if fields.iter().any(|field| field.word(0).eq_ignore_ascii_case("upgrade")) {
-                    lines.push("if (req.http.Upgrade ~ \"(?i)websocket\") { return (pipe); }".to_owned());
-                }
+                lines.extend(fields.iter().any(|field| is_upgrade(field)).then(|| UPGRADED.to_owned()));
             }
             Origin::Nginx => {
                 lines.push(self.nginx());
+                lines.extend(self.has_upgrades.then(|| UPGRADED.to_owned()));
                 self.handler_of(scope, location);
             }
         }
@@ -355,6 +378,15 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             true => response::headers(scope, true, names),
             false => Ok(response::cache_status(scope)),
         };
+        if is_accelerated {
+            // The request goes to the application again, by way of nginx, which follows the redirection.
+            let is_asked = "(req.method == \"GET\" || req.method == \"HEAD\") && req.restarts == 0";
+            let again = "{ set req.http.Nginx-Accel = \"1\"; return (restart); }";
+            self.phase("deliver", label, vec![format!("if (resp.http.X-Accel-Redirect && {is_asked}) {again}")]);
+            let condition = "req.http.Nginx-Accel || req.method != \"GET\" && req.method != \"HEAD\"";
+            let nginx = self.nginx_alone();
+            lines.extend(vcl::chain(vec![(condition.to_owned(), nginx)]));
+        }
         self.phase("deliver", label, deliver.map_err(|(directive, reason)| Refusal { directive, reason })?);
         let packed = if is_direct { response::packed(scope) } else { Vec::new() };
         if !is_cached(scope) {
@@ -426,8 +458,16 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             (None, Origin::Nginx) => {}
         }
         self.phase("hash", label, hash);
-        let response = response::cached(scope, &stale, &late, !is_direct, &mut self.lines.lifetimes, self.migrated)
-            .map_err(|(directive, reason)| Refusal { directive, reason })?;
+        let response = response::cached(
+            scope,
+            &stale,
+            &late,
+            !is_direct,
+            is_accelerated,
+            &mut self.lines.lifetimes,
+            self.migrated,
+        )
+        .map_err(|(directive, reason)| Refusal { directive, reason })?;
         self.phase("response", label, [packed, response].concat());
         if !stale.fetch().is_empty() {
             self.phase("fetch", label, stale.fetch());
@@ -496,11 +536,15 @@ impl<'w, 'a> LocationWork<'w, 'a> {
     }
 
     fn nginx_alone(&mut self) -> Vec<String> {
-        vec![self.nginx(), "return (pass);".to_owned()]
+        let mut lines = vec![self.nginx()];
+        lines.extend(self.has_upgrades.then(|| UPGRADED.to_owned()));
+        lines.push("return (pass);".to_owned());
+        lines
     }
 
     fn nginx(&mut self) -> String {
-        let chosen = self.backends.expression("http", &self.around.origin, &[], &Vec::new());
+        let address = self.origins.address(self.site);
+        let chosen = self.backends.expression("http", &address, &[], &Vec::new());
         format!("set req.backend_hint = {chosen};")
     }
 
@@ -529,7 +573,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
     }
 
     /// All directives of a scope that have no counterpart and hold.
-    fn refusals(&self, tree: &ServerTree<'w, 'a>, scope: &LocationScope<'a>, origin: &Origin<'a>) -> Vec<Refusal<'a>> {
+    fn refusals(&self, scope: &LocationScope<'a>, origin: &Origin<'a>) -> Vec<Refusal<'a>> {
         let mut out: Vec<Refusal<'a>> = Vec::new();
         for directive in scope.directives() {
             let name = directive.name.as_str();
@@ -550,9 +594,6 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         }
         if let Some(directive) = scope.one_of_kind("cache").filter(|cache| cache.word(0).contains('$')) {
             out.push(Refusal { directive, reason: "its zone is a variable".to_owned() });
-        }
-        if let (Some(directive), Origin::Direct { .. }) = (tree.accelerated, origin) {
-            out.push(Refusal { directive, reason: "responses with X-Accel-Redirect are nginx's to follow".to_owned() });
         }
         if scope.is_on("intercept_errors")
             && let Some(directive) = scope.one("error_page")
@@ -718,6 +759,14 @@ fn most_bytes<'a>(scope: &LocationScope<'a>) -> Result<Option<u64>, (&'a Directi
         Some(bytes) => Ok(Some(bytes).filter(|bytes| *bytes > 0)),
         None => Err((directive, format!("{} is no size", directive.word(0)))),
     }
+}
+
+/// An upgraded connection is handed on as it is.
+const UPGRADED: &str = "if (req.http.Upgrade ~ \"(?i)websocket\") { return (pipe); }";
+
+/// True of a line that lets the origin upgrade a connection.
+pub fn is_upgrade(directive: &Directive) -> bool {
+    directive.name == "proxy_set_header" && directive.word(0).eq_ignore_ascii_case("upgrade")
 }
 
 /// Timeouts of the backend.

@@ -101,6 +101,11 @@ impl<'a> NginxLocation<'a> {
         }
     }
 
+    /// True of `location /`.
+    pub fn is_everything(&self) -> bool {
+        matches!(self.kind, LocationKind::Prefix { .. }) && self.text == "/"
+    }
+
     /// The prefixes of this level, the longest first.
     fn prefixes(&self) -> Vec<&NginxLocation<'a>> {
         let mut found: Vec<&NginxLocation<'a>> =

@@ -2,7 +2,9 @@
 //! Responses: how long nginx keeps them, when it serves them stale, and the headers that it adds and takes away.
 
 use super::config::Directive;
+use super::location::{LocationKind, NginxLocation};
 use super::scope::{LocationScope, duration, time};
+use super::script::RewriteScript;
 use super::value::{ExpressionSide, VariableNames, comparable, expression};
 use crate::migrated::Migrated;
 use crate::vcl;
@@ -132,12 +134,14 @@ pub fn late_truth(value: &str) -> Option<String> {
 }
 
 /// The lifetime of a response in a location that caches, in nginx's order: X-Accel-Expires, Cache-Control, Expires, `proxy_cache_valid`.
-/// `is_served` tells that nginx sends it, which may be a file that nginx reads anew each time.
+/// `is_served` tells that nginx sends it, which may be a file that nginx reads anew each time; `has_redirects` that nginx sends another one where
+/// the application says so.
 pub fn cached<'a>(
     scope: &LocationScope<'a>,
     stale: &StaleRule,
     late: &[String],
     is_served: bool,
+    has_redirects: bool,
     lifetimes: &mut Vec<(String, Vec<String>)>,
     migrated: &mut Migrated,
 ) -> Result<Vec<String>, Refused<'a>> {
@@ -161,6 +165,7 @@ pub fn cached<'a>(
         "cookie.get(\"no-store\") == \"1\"".to_owned(),
     ];
     nots.extend(late.iter().cloned());
+    nots.extend(has_redirects.then(|| "beresp.http.X-Accel-Redirect".to_owned()));
     if !is_ignored("set-cookie") {
         nots.push("beresp.http.Set-Cookie".to_owned());
     }
@@ -170,13 +175,13 @@ pub fn cached<'a>(
     if is_served {
         // A file: nginx alone gives it such a tag, and its range.
         nots.push("beresp.http.Accept-Ranges".to_owned());
-        nots.push("beresp.http.ETag ~ {\"^(W/)?\"[0-9a-f]+-[0-9a-f]+\"$\"}".to_owned());
+        nots.push(format!("beresp.http.ETag ~ {FILE_TAG}"));
         if let Some(cache) = scope.one_of_kind("cache") {
             migrated.note(
                 &cache.place,
                 &cache.name,
                 format!(
-                    "nginx goes on serving this, and takes X-Accel-Expires away: let it say `{}_pass_header X-Accel-Expires;`",
+                    "nginx goes on serving this, and takes X-Accel-Expires away: let it say `{0}_cache off;` and `{0}_pass_header X-Accel-Expires;`",
                     scope.kind
                 ),
             );
@@ -290,11 +295,54 @@ pub fn packed(scope: &LocationScope<'_>) -> Vec<String> {
     vec![format!("if ({condition}) {{ set beresp.do_gzip = true; }}")]
 }
 
-/// `add_header NAME $upstream_cache_status` of a location that caches.
+/// `add_header NAME $upstream_cache_status` of a location that caches what nginx sends: files of its own have none.
 pub fn cache_status(scope: &LocationScope<'_>) -> Vec<String> {
     let all = scope.all("add_header");
     let found = all.iter().filter(|d| d.word(1) == "$upstream_cache_status" && is_header(d.word(0)));
-    found.flat_map(|d| status_of_cache(d.word(0))).collect()
+    let of = |field: &&Directive| match is_always(field) {
+        true => status_of_cache(field.word(0)),
+        false => on_good(status_of_cache(field.word(0))),
+    };
+    let is_no_file = format!("resp.http.ETag !~ {FILE_TAG}");
+    vcl::chain(vec![(is_no_file, found.flat_map(of).collect())])
+}
+
+/// The ETag that nginx gives to a file.
+const FILE_TAG: &str = "{\"^(W/)?\"[0-9a-f]+-[0-9a-f]+\"$\"}";
+
+/// The Content-Type of an answer with a text: by the extension of the path, else `default_type`.
+pub fn content_type(location: &NginxLocation<'_>, script: &RewriteScript<'_>) -> Vec<String> {
+    if !script.has_text {
+        return Vec::new();
+    }
+    let set = |kind: &str| vec![format!("set resp.http.Content-Type = {};", vcl::string(kind).unwrap_or_default())];
+    let only_with_text = |lines: Vec<String>| vcl::chain(vec![("req.http.Nginx-Text".to_owned(), lines)]);
+    let default = location.scope.one("default_type").map_or("text/plain", |d| d.word(0));
+    let types = location.scope.all("types");
+    // Without any block nginx has three types.
+    let known: Vec<(&str, Vec<&str>)> = match types.is_empty() {
+        true => vec![("text/html", vec!["html"]), ("image/gif", vec!["gif"]), ("image/jpeg", vec!["jpg"])],
+        false => {
+            let all = types.iter().flat_map(|block| block.inside());
+            all.map(|d| (d.name.as_str(), d.words.iter().map(String::as_str).collect())).collect()
+        }
+    };
+    if location.kind == LocationKind::Exact {
+        let extension = location.text.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map(|(_, end)| end);
+        let is_own = |end: &&str| extension.is_some_and(|extension| extension.eq_ignore_ascii_case(end));
+        let found = known.iter().rfind(|(_, ends)| ends.iter().any(is_own));
+        return only_with_text(set(found.map_or(default, |(kind, _)| kind)));
+    }
+    let condition = |ends: &[&str]| {
+        let ends: Vec<String> = ends.iter().map(|end| vcl::literal(end)).collect();
+        format!("req.http.Nginx-Path ~ \"(?i)\\.({})$\"", ends.join("|"))
+    };
+    let mut lines = set(default);
+    let branches = known.iter().rev().map(|(kind, ends)| (condition(ends), set(kind))).collect();
+    lines.push("if (req.http.Nginx-Path ~ \"\\.[^/]+$\") {".to_owned());
+    lines.extend(vcl::chain(branches).into_iter().map(|line| format!("\t{line}")));
+    lines.push("}".to_owned());
+    only_with_text(lines)
 }
 
 fn is_header(name: &str) -> bool {
@@ -323,6 +371,17 @@ fn status_of_cache(name: &str) -> Vec<String> {
 
 /// The statuses to which `add_header` adds without `always`, and `expires`.
 const GOOD: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
+
+/// Lines for responses with one of these.
+fn on_good(lines: Vec<String>) -> Vec<String> {
+    let any: Vec<String> = GOOD.iter().map(|status| format!("resp.status == {status}")).collect();
+    vcl::chain(vec![(any.join(" || "), lines)])
+}
+
+/// True of an `add_header` for all statuses.
+fn is_always(field: &Directive) -> bool {
+    field.words.get(2).is_some_and(|word| word == "always")
+}
 
 /// The headers of a response: those of the origin that are hidden, `expires`, `add_header`. A response that VCL makes has no object.
 pub fn headers<'a>(
@@ -364,11 +423,11 @@ pub fn headers<'a>(
         if !is_header(name) {
             return Err((field, format!("{name} can't be named in VCL")));
         }
-        let list = if field.words.get(2).is_some_and(|w| w == "always") { &mut always } else { &mut good };
+        let list = if is_always(field) { &mut always } else { &mut good };
         match value {
             "" => {}
             "$upstream_cache_status" if is_proxied && super::leaf::is_cached(scope) => {
-                always.extend(status_of_cache(name));
+                list.extend(status_of_cache(name));
             }
             "$upstream_cache_status" => {}
             _ if name.eq_ignore_ascii_case("set-cookie") => {
@@ -399,12 +458,7 @@ pub fn headers<'a>(
             }
         }
     }
-    if !good.is_empty() {
-        let any: Vec<String> = GOOD.iter().map(|status| format!("resp.status == {status}")).collect();
-        lines.push(format!("if ({}) {{", any.join(" || ")));
-        lines.extend(good.into_iter().map(|line| format!("\t{line}")));
-        lines.push("}".to_owned());
-    }
+    lines.extend(on_good(good));
     lines.extend(always);
     Ok(lines)
 }

@@ -25,6 +25,8 @@ pub struct RewriteScript<'a> {
     pub statuses: Vec<(u16, &'a Directive)>,
     /// True if it always answers, so that nothing behind it counts.
     pub is_final: bool,
+    /// True if an answer has a text of its own.
+    pub has_text: bool,
 }
 
 /// Translates the script of a block; `label` is the beginning of its variants' labels.
@@ -37,7 +39,9 @@ pub fn script<'a>(
     names: &VariableNames,
 ) -> Result<RewriteScript<'a>, UntoldDirective> {
     let mut script = RewriteScript::default();
-    script.add(block, label, names)?;
+    // `break` ends the script of this block, and of no other.
+    let end = block.iter().position(|d| d.name == "break").unwrap_or(block.len());
+    script.add(&block[..end], label, names)?;
     Ok(script)
 }
 
@@ -63,6 +67,7 @@ impl<'a> RewriteScript<'a> {
                 }
                 "return" => {
                     self.lines.extend(answered(directive, names, &mut self.statuses).map_err(untold)?);
+                    self.has_text |= directive.words.len() > 1;
                     self.is_final = true;
                     break;
                 }
@@ -78,6 +83,7 @@ impl<'a> RewriteScript<'a> {
                     }
                     inner.add(directive.inside(), label, names)?;
                     self.statuses.extend(inner.statuses);
+                    self.has_text |= inner.has_text;
                     if !inner.lines.is_empty() {
                         self.lines.push(format!("if ({condition}) {{"));
                         self.lines.extend(inner.lines.into_iter().map(|line| format!("\t{line}")));
@@ -238,6 +244,13 @@ mod tests {
         }
         assert!(of("if (-f $request_filename) { return 403; }").starts_with("1 if: only variables"));
         assert_eq!(of("if ($nobody = 1) { return 403; }"), "1 if: $nobody has no counterpart");
+    }
+
+    #[test]
+    fn a_break_ends_the_script() {
+        assert_eq!(of("set $s 1; break; return 403;"), "set req.http.Nginx-Var-s = \"1\";");
+        assert_eq!(of("break;"), "");
+        assert!(of("if ($s) { break; } return 403;").starts_with("1 break: the rest"));
     }
 
     #[test]

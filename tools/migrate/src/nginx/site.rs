@@ -2,6 +2,7 @@
 //! The server that a request is for: by socket, then by name, in nginx's order.
 
 use super::config::Directive;
+use super::value::replaced;
 use crate::vcl;
 
 /// A server: its names, whether it speaks TLS, and its ports.
@@ -123,6 +124,19 @@ impl<'a> Site<'a> {
     }
 }
 
+/// Writes a server's first name for `$server_name` into all its lines.
+pub fn name_server(server: &mut Directive) {
+    let all = server.inside().iter().filter(|d| d.name == "server_name");
+    let name = all.flat_map(|d| d.words.first()).next().cloned().unwrap_or_default();
+    write_name(server, &name);
+}
+
+fn write_name(directive: &mut Directive, name: &str) {
+    let has_name = |word: &&mut String| word.contains("$server_name") || word.contains("${server_name");
+    directive.words.iter_mut().filter(has_name).for_each(|word| *word = replaced(word, "server_name", name));
+    directive.block.iter_mut().flatten().for_each(|inner| write_name(inner, name));
+}
+
 /// The order of names, whichever server has them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum NameRank {
@@ -233,6 +247,14 @@ mod tests {
             &["server { listen 80; }", "server { listen 81; }", "server { listen 10.0.0.1:80; }"],
             "if (std.port(local.ip) == 80 && local.ip == \"10.0.0.1\") { call 3; } else if (std.port(local.ip) == 80) { call 1; } else { call 2; }",
         );
+    }
+
+    #[test]
+    fn the_name_of_a_server_is_a_text() {
+        let mut server =
+            server("server { server_name a.org b.org; location / { return 301 https://$server_name$uri; } }");
+        name_server(&mut server);
+        assert_eq!(server.inside()[1].inside()[0].word(1), "https://a.org${uri}");
     }
 
     #[test]

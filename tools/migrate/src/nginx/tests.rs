@@ -273,7 +273,7 @@ fn each_directive_has_one_fate() {
         ),
         "add_header 1/0/0, echo_all 0/0/1, events 0/1/0, expires 0/1/0, http 1/0/0, keepalive 0/1/0, listen 1/0/0, location 4/0/0, map 0/1/0, \
          proxy_cache_valid 0/1/0, proxy_pass 0/2/0, proxy_read_timeout 0/2/0, proxy_send_lowat 0/1/0, proxy_set_header 0/1/0, return 1/0/0, \
-         root 0/1/0, server 1/3/0, server_name 1/0/0, types 0/1/0, upstream 0/2/0, user 0/1/0, worker_connections 0/1/0"
+         root 0/1/0, server 1/3/0, server_name 1/0/0, types 1/0/0, upstream 0/2/0, user 0/1/0, worker_connections 0/1/0"
     );
     assert_eq!(
         fates(

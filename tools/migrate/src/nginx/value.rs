@@ -69,7 +69,10 @@ pub fn expression(
 pub fn comparable(value: &str, side: ExpressionSide, names: &VariableNames) -> Result<String, String> {
     let text = expression(value, side, "", names)?;
     // Addresses and numbers are made texts, which only texts are compared with.
-    if ["client.ip", "server.ip", "std.port(", "resp.status"].iter().any(|begin| text.starts_with(begin)) {
+    if ["client.ip", "server.ip", "std.port(", "std.time2real(", "resp.status"]
+        .iter()
+        .any(|begin| text.starts_with(begin))
+    {
         return Ok(format!("\"\" + {text}"));
     }
     let is_one = !text.contains(" + ") && !text.starts_with('"') && !text.contains('(');
@@ -92,6 +95,16 @@ pub fn folded(value: &str, names: &VariableNames) -> String {
             Some(Some(text)) => text.clone(),
             _ => format!("${{{name}}}"),
         },
+    };
+    parts(value).into_iter().map(one).collect()
+}
+
+/// A text with one of its variables replaced.
+pub fn replaced(value: &str, variable: &str, text: &str) -> String {
+    let one = |part: Part| match part {
+        Part::Text(text) => text,
+        Part::Variable(name) if name.eq_ignore_ascii_case(variable) => text.to_owned(),
+        Part::Variable(name) => format!("${{{name}}}"),
     };
     parts(value).into_iter().map(one).collect()
 }
@@ -186,6 +199,8 @@ fn variable(name: &str, side: ExpressionSide, proxy_host: &str, names: &Variable
             format!("regsub(regsub({head}.http.X-Forwarded-Proto, \"^http$\", \"\"), \"^https$\", \"on\")")
         }
         "https" => "\"\"".to_owned(),
+        "remote_port" => "std.port(client.ip)".to_owned(),
+        "msec" => "std.time2real(now, 0.0)".to_owned(),
         "server_addr" => "server.ip".to_owned(),
         "server_port" => "std.port(local.ip)".to_owned(),
         "hostname" => "server.hostname".to_owned(),
@@ -222,6 +237,7 @@ mod tests {
         check("$http_x_y", "req.http.x-y");
         check("$SKIP", "req.http.Nginx-Var-skip");
         check("100$", "\"100$\"");
+        check("t=${msec}", "\"t=\" + std.time2real(now, 0.0)");
         check("$geoip_country", "no: $geoip_country has no counterpart");
         check("$upstream_http_x", "no: $upstream_http_x has no counterpart");
     }

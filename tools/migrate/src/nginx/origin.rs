@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The addresses on which nginx listens behind the cache, and what it has to be told there: it sees neither the clients' addresses nor TLS.
+
+use super::config::Directive;
+use super::leaf::LocationLines;
+use super::location::{LocationKind, NginxLocation};
+use super::site::Site;
+use crate::migrated::Migrated;
+
+/// One address for each set of sockets that servers had: on one address nginx tells servers apart by their names, and those for HTTP and for
+/// HTTPS often have the same.
+pub struct OwnOrigins {
+    host: String,
+    port: u16,
+    /// The sets of sockets of those servers that nginx goes on serving, in the order of their ports.
+    sets: Vec<Vec<(String, bool)>>,
+}
+
+impl OwnOrigins {
+    /// # Errors
+    /// The port is none.
+    pub fn new((host, port): (&str, &str)) -> Result<OwnOrigins, String> {
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let port = port.parse().map_err(|_| format!("--origin {host}:{port}: that is no port"))?;
+        Ok(OwnOrigins { host, port, sets: Vec::new() })
+    }
+
+    /// The address for a server that nginx goes on serving.
+    pub fn address(&mut self, site: &Site<'_>) -> String {
+        let set = sockets(site);
+        let at = self.sets.iter().position(|known| *known == set).unwrap_or_else(|| {
+            self.sets.push(set);
+            self.sets.len() - 1
+        });
+        self.numbered(at)
+    }
+
+    fn numbered(&self, at: usize) -> String {
+        let at = u16::try_from(at).unwrap_or(u16::MAX);
+        let port = self.port.checked_add(at).unwrap_or_else(|| self.port.wrapping_sub(at));
+        format!("{}:{port}", self.host)
+    }
+
+    /// Says of a server that nginx goes on serving a part of it, where, and what its lines mean there.
+    pub fn tell(&self, site: &Site<'_>, server: &NginxLocation<'_>, lines: &LocationLines, migrated: &mut Migrated) {
+        let set = sockets(site);
+        let Some(at) = self.sets.iter().position(|known| *known == set) else { return };
+        let address = self.numbered(at);
+        let hint = format!("backend_hint = {};", crate::vcl::name(&address));
+        let is_kept = |location: &&NginxLocation<'_>| {
+            let own = lines.recv.iter().find(|(name, ..)| *name == location.label);
+            own.is_some_and(|(_, _, lines)| lines.iter().any(|line| line.contains(&hint)))
+        };
+        let all = server.all();
+        if !all.iter().any(is_kept) {
+            return;
+        }
+        let listen = server.directive.inside().iter().find(|d| d.name == "listen").unwrap_or(server.directive);
+        let text = format!(
+            "nginx goes on serving a part of this: let this server listen on {address} alone; with `set_real_ip_from` (the address of this \
+             cache) and `real_ip_header X-Forwarded-For` it knows its clients"
+        );
+        migrated.note(&listen.place, &listen.name, text);
+        if !site.listens().iter().any(|listen| listen.is_tls) {
+            return;
+        }
+        let kept = all.iter().filter(|l| l.kind == LocationKind::Named || is_kept(l));
+        for directive in kept.flat_map(|l| l.scope.directives()).filter(|d| names_scheme(d)) {
+            let text = "nginx sees no TLS there: `$http_x_forwarded_proto` is the client's scheme";
+            migrated.note(&directive.place, &directive.name, text);
+        }
+    }
+}
+
+fn sockets(site: &Site<'_>) -> Vec<(String, bool)> {
+    let mut all: Vec<(String, bool)> = site.listens().iter().map(|l| (l.address.clone(), l.is_tls)).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// True if a line that nginx sends to an application, or answers with, says whether the client came by TLS.
+fn names_scheme(directive: &Directive) -> bool {
+    let is_sent = ["_set_header", "_param", "return", "rewrite"].iter().any(|end| directive.name.ends_with(end));
+    let says = |word: &String| ["$scheme", "${scheme}", "$https", "${https}", "$ssl_"].iter().any(|v| word.contains(v));
+    is_sent && directive.words.iter().any(says)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config;
+    use super::*;
+    use crate::source::Given;
+
+    #[test]
+    fn each_set_of_sockets_has_its_address() {
+        let text = "server { listen 80; } server { listen 443 ssl; } server { listen [::]:80; } server { listen 80; listen 443 ssl; }";
+        let files: &'static [(&str, &str)] = Box::leak(Box::new([("f", text)]));
+        let servers = config::read("f", &Given(files)).expect("nginx's language");
+        let mut origins = OwnOrigins::new(("::1", "65534")).expect("a port");
+        let got: Vec<String> = servers.iter().map(|server| origins.address(&Site::new(server, 1))).collect();
+        assert_eq!(got, ["[::1]:65534", "[::1]:65535", "[::1]:65534", "[::1]:65532"]);
+        assert!(OwnOrigins::new(("a", "x")).is_err());
+    }
+}
