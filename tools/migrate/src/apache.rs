@@ -4,20 +4,24 @@
 
 mod access;
 mod cache;
+mod conditional;
 mod host;
 mod known;
 mod listen;
 mod program;
 mod reader;
 mod section;
+mod settings;
 mod stays;
 #[cfg(test)]
 mod tests;
+mod unseen;
 
 use access::AccessRules;
 use cache::Cache;
 use reader::Reader;
 use section::Sections;
+use unseen::Unseen;
 
 use crate::migrated::Migrated;
 use crate::source::FileSource;
@@ -38,10 +42,10 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
     let mut cache = Cache::default();
     let mut rules = AccessRules::new(&lines, origin.0);
     let mut sections = Sections::new(&lines);
+    let mut unseen = Unseen::default();
     for line in &lines {
-        let word = |i: usize| line.words.get(i).map_or("", String::as_str);
-        let name = word(0).to_ascii_lowercase();
-        let spelled = word(0).trim_start_matches('<').trim_end_matches('>');
+        let name = line.name();
+        let spelled = line.word(0).trim_start_matches('<').trim_end_matches('>');
         if !name.starts_with("</") {
             migrated.account.read(&line.place, spelled);
         }
@@ -59,16 +63,19 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
             migrated.without_meaning(&line.place, spelled, "Apache goes on deciding by it, for all clients alike");
             continue;
         }
+        if unseen.take(&name, line, &sections, &mut cache, &mut migrated)
+            || cache.take(&name, line, &sections, &mut migrated)
+        {
+            continue;
+        }
         match name.as_str() {
-            "cacheenable" | "cachedisable" | "cachedefaultexpire" | "cachemaxexpire" | "cacheminexpire"
-            | "cachestaleonerror" | "cacheignoreheaders" => cache.take(&name, line, &sections, &mut migrated),
             "cacheroot" => listen::storage(line, &mut migrated),
             // Taken below, once all addresses are known.
             "listen" | "sslcertificatefile" | "sslcertificatekeyfile" => {}
             "requestheader" | "header" if sections.is_cached(&lines) => {
                 let text = "Apache goes on doing this, for what reaches it: hits and VCL see the client's own headers";
-                migrated.note(&line.place, word(0), text);
-                migrated.without_meaning(&line.place, word(0), text);
+                migrated.note(&line.place, line.word(0), text);
+                migrated.without_meaning(&line.place, line.word(0), text);
             }
             _ if !known::known(&name, line, &mut migrated) && name.starts_with("cache") => cache.pass_all(),
             _ => {}
@@ -76,6 +83,10 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
     }
     listen::certificates(&lines, &mut migrated);
     rules.denied.extend(host::addresses(&lines, &sections, &mut migrated));
-    migrated.vcl = cache.program(origin, rules);
+    unseen.finish(&mut cache, &rules.passed, &mut migrated);
+    migrated.vcl = cache.program(origin, &rules);
+    if !cache.enabled.is_empty() {
+        migrated.arguments.extend(["-p", "feature=+rfc9111"].map(str::to_owned));
+    }
     Ok(migrated)
 }

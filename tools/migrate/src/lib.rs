@@ -232,7 +232,9 @@ mod tests {
                     include_str!("apache/known.rs"),
                     include_str!("apache/listen.rs"),
                     include_str!("apache/reader.rs"),
-                    include_str!("apache/section.rs")
+                    include_str!("apache/section.rs"),
+                    include_str!("apache/settings.rs"),
+                    include_str!("apache/unseen.rs")
                 ),
                 From::Squid => concat!(
                     include_str!("squid.rs"),

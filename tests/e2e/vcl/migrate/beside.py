@@ -23,6 +23,7 @@ class Origins:
         "age1": ("Cache-Control", "max-age=1"), "cookie": ("Set-Cookie", "x=1"), "varystar": ("Vary", "*"), "accel0": ("X-Accel-Expires", "0"),
         "accel60": ("X-Accel-Expires", "60"), "past": ("Expires", "Thu, 01 Jan 1998 00:00:00 GMT"), "future": ("Expires", "Thu, 01 Jan 2037 00:00:00 GMT"),
         "old": ("Last-Modified", "Thu, 01 Jan 1998 00:00:00 GMT"), "long": ("Cache-Control", "max-age=600"), "shared60": ("Cache-Control", "max-age=0, s-maxage=60"),
+        "tag": ("ETag", '"t"'), "public": ("Cache-Control", "public"), "must": ("Cache-Control", "must-revalidate"), "nocache": ("Cache-Control", "no-cache"),
         "quoted": ("Cache-Control", 'max-age="0"'), "junk": ("Cache-Control", "max-age=60x"),
         "accelfile": ("X-Accel-Redirect", "/files/file"),
     }

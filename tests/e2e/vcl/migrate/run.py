@@ -3,8 +3,8 @@
 """`lacquer migrate` beside a genuine nginx: the same requests get the same answers, from the same origins, kept or not.
 
 A configuration runs first as nginx's own; then nginx moves to where --origin says, and what was made of the configuration stands in its place, started by
-the command line that was written. So it is with squid; beside Apache nobody is let in whom Apache by itself keeps out.
-With --full 40 drawn configurations run beside squid instead of 2.
+the command line that was written. So it is with squid and with Apache; nobody is let in whom Apache by itself keeps out.
+With --full 40 drawn configurations run beside each of Apache and squid instead of 2.
 """
 import json
 import os
@@ -17,6 +17,7 @@ import tempfile
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[3]), str(pathlib.Path(__file__).resolve().parent)]
 import apache
+import apache_drawn
 import beside
 import nginx
 import squid
@@ -272,6 +273,7 @@ def main():
             nginx.run(report, work)
             if apache.PROGRAM:
                 apache.run(report, work / "apache")
+                apache_drawn.run(report, work / "drawn", apache.PROGRAM)
             else:
                 report.note("nothing is compared with Apache: Apache isn't here")
             if squid.PROGRAM:

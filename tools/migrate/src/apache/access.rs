@@ -3,13 +3,16 @@
 
 use super::known::names_client;
 use super::reader::Line;
-use super::section::Sections;
+use super::section::{PATH, Sections};
 use crate::migrated::Migrated;
+use crate::vcl;
 
 /// Rules of who may see what. A hit doesn't ask Apache, so what they stand for isn't kept; and to Apache every client has the cache's address.
 pub(super) struct AccessRules {
     /// The conditions of requests that Apache decides about each time.
     pub passed: Vec<String>,
+    /// Those of requests whose responses mod_cache doesn't store: an environment variable says so.
+    pub unstored: Vec<String>,
     /// Those of requests that Apache would let through for the cache's address.
     pub denied: Vec<String>,
     /// True if Apache takes the client's address from X-Forwarded-For already.
@@ -29,7 +32,7 @@ impl AccessRules {
         let is_client_known = has(&["remoteipheader"], &|word| word.eq_ignore_ascii_case("x-forwarded-for"))
             && has(&["remoteipinternalproxy"], &|word| matches!(word, "127.0.0.1" | "127.0.0.1/32" | "127.0.0.0/8"));
         let is_local = origin.starts_with("127.") || matches!(origin, "localhost" | "::1");
-        AccessRules { passed: Vec::new(), denied: Vec::new(), is_client_known, is_local }
+        AccessRules { passed: Vec::new(), unstored: Vec::new(), denied: Vec::new(), is_client_known, is_local }
     }
 
     /// True if the line is such a rule.
@@ -53,6 +56,10 @@ impl AccessRules {
             }
             ("sslverifyclient" | "sslrequire", _) => Some(true),
             ("authtype" | "satisfy" | "sslrequiressl", _) => None,
+            _ if sets_no_cache(name, &rest) => {
+                self.unstored.push(unstored(name, line, &sections.known()));
+                return true;
+            }
             ("rewritecond" | "setenvif" | "setenvifnocase" | "setenvifexpr", [first, ..]) => {
                 let is_address = ["remote_addr", "remote_host", "conn_remote_addr"].iter().any(|n| first.contains(n))
                     || rest.iter().any(|word| word.contains("remote_addr") || word.contains("remote_host"));
@@ -123,4 +130,43 @@ impl AccessRules {
         let is_wide = bits.is_some_and(|bits| bits.parse::<u8>().is_ok_and(|bits| bits < 8) || bits.starts_with("0."));
         !self.is_local || !is_plain || is_wide || begin.split('.').next() == Some("127")
     }
+}
+
+/// True if a line sets the variable `no-cache`, and no other.
+fn sets_no_cache(name: &str, rest: &[&str]) -> bool {
+    let behind = match name {
+        "setenv" => 0,
+        "browsermatch" | "browsermatchnocase" => 1,
+        "setenvif" | "setenvifnocase" => 2,
+        _ => return false,
+    };
+    let is_one = |word: &&str| word.split('=').next() == Some("no-cache");
+    match (name, rest) {
+        ("setenv", [first, ..]) => is_one(first),
+        _ => rest.len() > behind && rest[behind..].iter().all(is_one),
+    }
+}
+
+/// The condition under which such a line holds; that of the sections around where VCL can't tell.
+fn unstored(name: &str, line: &Line, around: &str) -> String {
+    let flag = if name.ends_with("nocase") { "(?i)" } else { "" };
+    let (of, regex) = match name {
+        "setenv" => ("", ""),
+        "browsermatch" | "browsermatchnocase" => ("User-Agent", line.word(1)),
+        _ => (line.word(1), line.word(2)),
+    };
+    let is_header =
+        of.contains(|c: char| c.is_ascii_alphabetic()) && of.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-');
+    let subject = match of.to_ascii_lowercase().as_str() {
+        "request_uri" => Some(PATH.to_owned()),
+        "request_method" => Some("req.method".to_owned()),
+        _ => is_header.then(|| format!("req.http.{of}")),
+    };
+    let own =
+        subject.zip(vcl::string(&format!("{flag}{regex}"))).map(|(subject, regex)| format!("{subject} ~ {regex}"));
+    [around.to_owned(), own.unwrap_or_default()]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" && ")
 }

@@ -8,14 +8,8 @@ use crate::migrated::Migrated;
 /// Says what there is to say of other directives; most are Apache's own affair, as it goes on being the origin. False of one that isn't known.
 pub(super) fn known(name: &str, line: &Line, migrated: &mut Migrated) -> bool {
     let text = match name {
-        "cacheignorecachecontrol" => {
-            "`unset req.http.Cache-Control;` isn't needed: what clients say isn't heeded without feature=+rfc9111"
-        }
-        "cacheignorequerystring" | "cachekeybaseurl" => {
-            "`set req.url = regsub(req.url, \"\\?.*$\", \"\");`, or the parameters query_drop and query_keep"
-        }
-        "cachestorenostore" | "cachestoreprivate" => {
-            "VCL decides in vcl_backend_response: `set beresp.uncacheable = false` doesn't bring back what was forbidden, a ttl does"
+        "cacheignoreurlsessionidentifiers" | "cachekeybaseurl" => {
+            "`set req.url = regsub(...)` in vcl_recv, or the parameter query_drop; until then each of these URLs is kept apart"
         }
         "rewritecond" | "setenvif" | "setenvifnocase" | "browsermatch" | "browsermatchnocase" if names_client(line) => {
             "hits don't reach Apache, so this rule holds for misses only: say it in vcl_recv, as `if (req.url ~ \"URLS\" && \
@@ -40,9 +34,7 @@ pub(super) fn known(name: &str, line: &Line, migrated: &mut Migrated) -> bool {
         | "setenvifnocase"
         | "browsermatch"
         | "browsermatchnocase"
-        | "cachestorenostore"
-        | "cachestoreprivate"
-        | "cacheignorequerystring"
+        | "cacheignoreurlsessionidentifiers"
         | "cachekeybaseurl" => {
             migrated.refuse(&line.place, &line.words[0], text);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The program: Apache is the one backend; what it keeps out or decides each time isn't kept.
+//! The program: Apache is the one backend; what mod_cache would keep is kept, and what Apache keeps out or decides each time isn't.
 
 use super::access::AccessRules;
 use super::cache::Cache;
@@ -8,112 +8,229 @@ use crate::vcl;
 
 impl Cache {
     /// The whole program: Apache is the one backend, and knows its sites by Host.
-    pub(super) fn program(&self, (host, port): (&str, &str), rules: AccessRules) -> String {
-        let mut recv = Vec::new();
-        let disabled: Vec<String> = self.disabled.iter().chain(&rules.passed).cloned().collect();
-        let any = |all: &[String]| match all.iter().any(String::is_empty) {
-            true => String::new(),
-            false => all
-                .iter()
-                .map(|one| if all.len() > 1 { format!("({one})") } else { one.clone() })
-                .collect::<Vec<_>>()
-                .join(" || "),
-        };
-        if self.is_stale {
-            recv.push("if (req.restarts == 0) { unset req.http.Apache-Stale; }".to_owned());
-        }
-        if !rules.denied.is_empty() {
-            recv.extend(vcl::chain(vec![(any(&rules.denied), vec!["return (synth(403));".to_owned()])]));
-        }
-        if !self.enabled.is_empty() && !disabled.is_empty() {
-            recv.extend(vcl::chain(vec![(any(&disabled), vec!["return (pass);".to_owned()])]));
-        }
-        if !self.enabled.iter().any(String::is_empty) {
-            match self.enabled.is_empty() {
-                true => recv.push("return (pass);".to_owned()),
-                false => recv.push(format!("if (!({})) {{ return (pass); }}", any(&self.enabled))),
+    pub(super) fn program(&self, (host, port): (&str, &str), rules: &AccessRules) -> String {
+        let (mut recv, mut fetch) = (Vec::new(), Vec::new());
+        recv.extend(branch(&rules.denied, "return (synth(403));"));
+        let is_keeping = !self.enabled.is_empty();
+        let mut response = Vec::new();
+        match is_keeping {
+            false => recv.push("return (pass);".to_owned()),
+            true => {
+                (recv, fetch) = self.requests(recv, rules);
+                response = self.response();
             }
         }
-        if self.is_stale {
-            recv.push("if (req.http.Apache-Stale == \"there\") { set req.grace = 0s; }".to_owned());
-            recv.push(format!("if (req.http.Apache-Stale == \"serve\") {{ set req.grace = {STALE}s; }}"));
-        }
-        let mut response = Vec::new();
-        if let Some(seconds) = self.default {
-            response.push(format!(
-                "if (!beresp.http.Cache-Control && !beresp.http.Expires && beresp.ttl > 0s) {{ set beresp.ttl = {seconds}s; }}"
-            ));
-        }
-        if let Some(seconds) = self.least {
-            response
-                .push(format!("if (beresp.ttl > 0s && beresp.ttl < {seconds}s) {{ set beresp.ttl = {seconds}s; }}"));
-        }
-        if let Some(seconds) = self.most {
-            response.push(format!("if (beresp.ttl > {seconds}s) {{ set beresp.ttl = {seconds}s; }}"));
-        }
-        if self.has_no_cookies {
-            response.push("if (!bereq.uncacheable) { unset beresp.http.Set-Cookie; }".to_owned());
-        }
-        if self.has_enable {
-            response.push(format!("set beresp.grace = {}s;", if self.is_stale { STALE } else { 0 }));
-        }
-        let mut subs = String::new();
-        if self.is_stale {
-            response.insert(
-                0,
-                "if (cookie.get(\"stale\") == \"there\" && beresp.status >= 500) { return (abandon); }".to_owned(),
-            );
-            subs.push_str(ON_ERROR);
-        }
-        let mut imports = Vec::new();
-        if self.is_stale {
-            imports.push("import cookie;\n");
-        }
-        if recv.iter().any(|line| line.contains("std.port(")) {
-            imports.push("import std;\n");
-        }
+        // mod_cache passes a Range on and keeps no part, and keeps nothing of a HEAD.
+        let mut missed = vec!["if (req.http.Range || req.method == \"HEAD\") { return (pass); }".to_owned()];
+        missed.extend(branch(&rules.unstored, "return (pass);"));
         let mut path = String::new();
-        if recv.iter().any(|line| line.contains(PATH)) {
-            imports.push("import blob;\n");
+        if recv.iter().chain(&missed).any(|line| line.contains(PATH)) {
             path = vcl::decoded_path("apache_path", PATH);
             recv.insert(0, "call apache_path;".to_owned());
-            subs.push_str(&format!("\nsub vcl_backend_fetch {{\n\tunset be{PATH};\n}}\n"));
+            fetch.push(format!("unset be{PATH};"));
         }
-        let import = imports.concat();
-        format!(
-            "vcl 4.1;\n\n{import}\n# Apache, with all its sites: it tells them apart by Host, which it gets as the client sent it.\nbackend apache {{\n\t.host = \"{host}\";\n\t.port = \"{port}\";\n}}\n{path}{}{}{subs}",
+        let deliver = if is_keeping { self.deliver() } else { Vec::new() };
+        let subs = [
             vcl::sub("vcl_recv", &recv),
-            vcl::sub("vcl_backend_response", &response)
+            if is_keeping { self.hash() } else { String::new() },
+            if is_keeping { vcl::sub("vcl_miss", &missed) } else { String::new() },
+            vcl::sub("vcl_backend_fetch", &fetch),
+            vcl::sub("vcl_backend_response", &response),
+            vcl::sub("vcl_deliver", &deliver),
+        ];
+        let subs = subs.concat();
+        let imports = [("blob", "blob."), ("cookie", "cookie."), ("std", "std.")];
+        let text = format!("{path}{subs}");
+        let imports: String = imports
+            .iter()
+            .filter(|(_, mark)| text.contains(mark))
+            .map(|(name, _)| format!("import {name};\n"))
+            .collect();
+        format!(
+            "vcl 4.1;\n\n{imports}\n# Apache, with all its sites: it tells them apart by Host, which it gets as the client sent it.\nbackend apache {{\n\t.host = \"{host}\";\n\t.port = \"{port}\";\n}}\n{text}"
         )
+    }
+
+    /// Those that mod_cache isn't asked for are passed; the others carry what their sections set.
+    fn requests(&self, mut recv: Vec<String>, rules: &AccessRules) -> (Vec<String>, Vec<String>) {
+        let passed: Vec<String> = self.disabled.iter().chain(&rules.passed).cloned().collect();
+        recv.extend(branch(&passed, "return (pass);"));
+        if !self.enabled.iter().any(String::is_empty) {
+            recv.push(format!("if (!({})) {{ return (pass); }}", any(&self.enabled)));
+        }
+        let auth = if self.is_quick { " || req.http.Authorization" } else { "" };
+        recv.push(format!("if (req.method != \"GET\" && req.method != \"HEAD\"{auth}) {{ return (pass); }}"));
+        let (carried, fetch) = self.settings.carry();
+        recv.extend(carried);
+        let ignored = ["unset req.http.Cache-Control;", "unset req.http.Pragma;"].map(str::to_owned).to_vec();
+        recv.extend(
+            self.settings.is_on_for_client("nocontrol").map(|on| vcl::chain(vec![(on, ignored)])).unwrap_or_default(),
+        );
+        recv.push("if (req.http.Cache-Control ~ \"(?i)no-store\") { return (pass); }".to_owned());
+        recv.push("if (req.http.Pragma ~ \"(?i)no-cache\") { set req.hash_always_miss = true; }".to_owned());
+        recv.push("return (hash);".to_owned());
+        (recv, fetch)
+    }
+
+    fn hash(&self) -> String {
+        let mut lines = vec!["hash_data(regsub(std.tolower(req.http.Host), \"\\.?(:80)?$\", \"\"));".to_owned()];
+        let bare = "hash_data(regsub(req.url, \"\\?.*$\", \"\"));".to_owned();
+        let mut branches = vec![(String::new(), vec!["hash_data(req.url);".to_owned()])];
+        if let Some(on) = self.settings.is_on_for_client("noquery") {
+            branches.insert(0, (on, vec![bare]));
+        }
+        lines.extend(vcl::chain(branches));
+        lines.push("return (lookup);".to_owned());
+        vcl::sub("vcl_hash", &lines)
+    }
+
+    /// What mod_cache keeps, and how long.
+    fn response(&self) -> Vec<String> {
+        let mut lines = vec![
+            "# Only as below: no grace, and nothing where mod_cache keeps nothing.".to_owned(),
+            "set beresp.grace = 0s;".to_owned(),
+            "if (beresp.http.Cache-Control) { std.collect(beresp.http.Cache-Control); }".to_owned(),
+        ];
+        lines.push(format!("if ({}) {{", self.never().join(" ||\n\t    ")));
+        lines.push("\tset beresp.ttl = 0s;".to_owned());
+        lines.extend(EXPLICIT.lines().map(str::to_owned));
+        lines.extend(self.guessed());
+        lines.extend(self.stale());
+        lines.extend(AT_LAST.lines().map(str::to_owned));
+        lines
+    }
+
+    /// The conditions under which a response isn't kept, whatever lifetime it has.
+    fn never(&self) -> Vec<String> {
+        let unless = |setting: &str, word: &str| {
+            let condition = format!("beresp.http.Cache-Control ~ \"(?i)(^|,)\\s*{word}\"");
+            match self.settings.is_on(setting).as_str() {
+                "true" => None,
+                "false" => Some(condition),
+                on => Some(format!("!({on}) && {condition}")),
+            }
+        };
+        let known = [200, 203, 206, 300, 301, 304].map(|status| format!("beresp.status != {status} && ")).concat();
+        let all = [
+            unless("nostore", "no-store"),
+            unless("private", "private"),
+            Some(NEVER.to_owned()),
+            Some(format!("{known}!beresp.http.Expires && !beresp.http.Cache-Control")),
+        ];
+        all.into_iter().flatten().map(|one| format!("({one})")).collect()
+    }
+
+    /// The lifetime of a response that doesn't have one itself.
+    fn guessed(&self) -> Vec<String> {
+        let (least, most) = (self.settings.seconds("min"), self.settings.seconds("max"));
+        let query = match self.settings.is_on("noquery").as_str() {
+            "true" => None,
+            "false" => Some("bereq.url ~ \"\\?\"".to_owned()),
+            on => Some(format!("!({on}) && bereq.url ~ \"\\?\"")),
+        };
+        let mut lines: Vec<String> = query
+            .into_iter()
+            .flat_map(|query| [format!("}} else if ({query}) {{"), "\tset beresp.ttl = 0s;".to_owned()])
+            .collect();
+        lines.extend([
+            format!("}} else if (beresp.http.Last-Modified && std.time(beresp.http.Last-Modified, now) < {DATE}) {{"),
+            format!(
+                "\tset beresp.ttl = ({DATE} - std.time(beresp.http.Last-Modified, now)) * {};",
+                self.settings.real("factor")
+            ),
+            format!("\tif (beresp.ttl < {least}) {{ set beresp.ttl = {least}; }}"),
+            format!("\tif (beresp.ttl > {most}) {{ set beresp.ttl = {most}; }}"),
+            "\tset beresp.ttl = beresp.ttl - beresp.age;".to_owned(),
+        ]);
+        let any = "beresp.status != 200 || beresp.http.Last-Modified || beresp.http.ETag";
+        match self.settings.is_on("nolastmod").as_str() {
+            "true" => lines.push("} else {".to_owned()),
+            "false" => lines.push(format!("}} else if ({any}) {{")),
+            on => lines.push(format!("}} else if ({any} || {on}) {{")),
+        }
+        lines.push(format!("\tset beresp.ttl = {} - beresp.age;", self.settings.seconds("default")));
+        if self.settings.is_on("nolastmod") != "true" {
+            lines.extend(["} else {", "\tset beresp.ttl = 0s;"].map(str::to_owned));
+        }
+        lines.push("}".to_owned());
+        lines
+    }
+
+    /// An old copy serves where Apache fails, unless the response forbids that.
+    fn stale(&self) -> Vec<String> {
+        let on = match self.settings.is_on("stale").as_str() {
+            "false" => return Vec::new(),
+            "true" => String::new(),
+            on => format!("{on} && "),
+        };
+        let mut lines = vec![format!(
+            "if ({on}beresp.ttl > 0s && beresp.http.Cache-Control !~ \"(?i)(must|proxy)-revalidate|stale-if-error\") {{"
+        )];
+        lines.push(format!("\tset beresp.keep = {STALE}s;"));
+        lines.push(format!(
+            "\tset beresp.http.Cache-Control = regsub(beresp.http.Cache-Control, \"(.)$\", \"\\1, \") + \"{GRANT}\";"
+        ));
+        lines.push("}".to_owned());
+        lines
+    }
+
+    /// Headers that aren't stored go to the client that caused the fetch alone.
+    fn deliver(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.settings.is_on("stale") != "false" {
+            lines.push(format!(
+                "set resp.http.Cache-Control = regsub(resp.http.Cache-Control, \"(, )?{GRANT}$\", \"\");"
+            ));
+            lines.push("if (resp.http.Cache-Control == \"\") { unset resp.http.Cache-Control; }".to_owned());
+        }
+        if !self.dropped.is_empty() {
+            let all: Vec<String> = self.dropped.iter().map(|name| format!("unset resp.http.{name};")).collect();
+            lines.push(format!("if (obj.hits > 0) {{ {} }}", all.join(" ")));
+        }
+        lines
     }
 }
 
-/// Seconds for which an object serves while Apache fails.
-const STALE: u32 = 3600;
+/// Seconds for which an old copy serves while Apache fails: mod_cache has no bound.
+const STALE: u32 = 604_800;
 
-/// An object beyond its lifetime is served only when the fetch fails.
-const ON_ERROR: &str = r#"
-sub vcl_hit {
-	if (obj.ttl <= 0s && !req.http.Apache-Stale) {
-		set req.http.Apache-Stale = "there";
-		return (restart);
-	}
+/// The directive that grants it (RFC 5861), within the cache alone.
+const GRANT: &str = "stale-if-error=604800";
+
+const DATE: &str = "std.time(beresp.http.Date, now)";
+
+const NEVER: &str = r#"beresp.http.Cache-Control ~ "(?i)(^|,)\s*no-cache" || beresp.http.Pragma ~ "(?i)no-cache" || beresp.http.Vary ~ "\*" ||
+	    beresp.http.Expires && std.time(beresp.http.Expires, std.real2time(0.0, now)) <= std.real2time(1.0, now) ||
+	    bereq.http.Authorization && beresp.http.Cache-Control !~ "(?i)(^|,)\s*(s-maxage=|public|must-revalidate|proxy-revalidate)""#;
+
+const EXPLICIT: &str = r#"} else if (beresp.http.Cache-Control ~ "(?i)(^|,)\s*s-maxage=\d+\s*(,|$)") {
+	set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, "(?i)^(.*,)?\s*s-maxage=(\d+)\s*(,.*)?$", "\2") + "s", 0s) - beresp.age;
+} else if (beresp.http.Cache-Control ~ "(?i)(^|,)\s*max-age=\d+\s*(,|$)") {
+	set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, "(?i)^(.*,)?\s*max-age=(\d+)\s*(,.*)?$", "\2") + "s", 0s) - beresp.age;
+} else if (beresp.http.Expires) {
+	set beresp.ttl = std.time(beresp.http.Expires, now) - std.time(beresp.http.Date, now) - beresp.age;"#;
+
+const AT_LAST: &str = r#"if (beresp.ttl <= 0s) {
+	set beresp.ttl = 120s;
+	set beresp.uncacheable = true;
+}
+return (deliver);"#;
+
+/// The lines behind a condition: any of several, or always where one of them is empty.
+fn branch(conditions: &[String], lines: &str) -> Vec<String> {
+    match conditions.is_empty() {
+        true => Vec::new(),
+        false => vcl::chain(vec![(any(conditions), vec![lines.to_owned()])]),
+    }
 }
 
-sub vcl_backend_fetch {
-	cookie.set("stale", bereq.http.Apache-Stale);
-	if (bereq.http.Apache-Stale == "serve") { return (abandon); }
-	unset bereq.http.Apache-Stale;
+fn any(all: &[String]) -> String {
+    match all.iter().any(String::is_empty) {
+        true => String::new(),
+        false => all
+            .iter()
+            .map(|one| if all.len() > 1 { format!("({one})") } else { one.clone() })
+            .collect::<Vec<_>>()
+            .join(" || "),
+    }
 }
-
-sub vcl_backend_error {
-	if (cookie.get("stale") == "there") { return (abandon); }
-}
-
-sub vcl_synth {
-	if (req.http.Apache-Stale == "there") {
-		set req.http.Apache-Stale = "serve";
-		return (restart);
-	}
-}
-"#;

@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use super::conditional::{Conditional, LineFate};
 use super::listen::is_tls_port;
 use crate::migrated::Migrated;
 use crate::source::{FileSource, SourcePlace, beside, directory_of};
@@ -20,11 +21,29 @@ pub(super) struct Reader<'a> {
     origin: (&'a str, &'a str),
     root: String,
     pub lines: Vec<Line>,
+    conditional: Conditional,
+}
+
+impl Line {
+    /// The directive in small letters.
+    pub(super) fn name(&self) -> String {
+        self.words[0].to_ascii_lowercase()
+    }
+
+    pub(super) fn word(&self, i: usize) -> &str {
+        self.words.get(i).map_or("", String::as_str)
+    }
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(file: &str, origin: (&'a str, &'a str), files: &'a dyn FileSource) -> Reader<'a> {
-        Reader { files, origin, root: directory_of(file).to_owned(), lines: Vec::new() }
+        Reader {
+            files,
+            origin,
+            root: directory_of(file).to_owned(),
+            lines: Vec::new(),
+            conditional: Conditional::default(),
+        }
     }
 
     /// Reads a file and what it includes; a copy with its lines changed goes to the result.
@@ -69,8 +88,24 @@ impl<'a> Reader<'a> {
         depth: usize,
         migrated: &mut Migrated,
     ) -> Result<Option<String>, String> {
-        let words = words(text);
+        let words = words(&self.conditional.replaced(text));
         let Some(first) = words.first() else { return Ok(None) };
+        let spelled = first.trim_start_matches('<').trim_end_matches('>');
+        match self.conditional.take(&words, self.files) {
+            LineFate::Counts => {}
+            LineFate::Decided => {
+                if !spelled.starts_with('/') {
+                    migrated.translated(&place, spelled);
+                }
+                return Ok(None);
+            }
+            LineFate::Skipped => {
+                if !spelled.starts_with('/') {
+                    migrated.without_meaning(&place, spelled, "Apache skips it: the section around it doesn't hold");
+                }
+                return Ok(None);
+            }
+        }
         let indent = &text[..text.len() - text.trim_start().len()];
         let (host, port) = self.origin;
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
@@ -141,29 +176,26 @@ pub(super) fn with_port(host: &str, port: &str) -> String {
     }
 }
 
-/// The words of a line: blanks between them, quotes around some; a comment has none.
-fn words(line: &str) -> Vec<String> {
+/// The words of a line: blanks between them, quotes of either kind around some; a comment has none.
+pub(super) fn words(line: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut chars = line.trim().chars().peekable();
     if chars.peek() == Some(&'#') {
         return out;
     }
-    while let Some(c) = chars.next() {
+    while let Some(&first) = chars.peek() {
+        if first.is_whitespace() {
+            chars.next();
+            continue;
+        }
+        let quote = chars.next_if(|c| matches!(c, '"' | '\''));
         let mut word = String::new();
-        match c {
-            c if c.is_whitespace() => continue,
-            '"' => {
-                while let Some(c) = chars.next() {
-                    match c {
-                        '\\' => word.extend(chars.next()),
-                        '"' => break,
-                        c => word.push(c),
-                    }
-                }
-            }
-            c => {
-                word.push(c);
-                word.extend(std::iter::from_fn(|| chars.next_if(|c| !c.is_whitespace())));
+        while let Some(c) = chars.next() {
+            match c {
+                // A backslash takes its meaning from itself and from the quote, and stays before anything else.
+                '\\' => word.push(chars.next_if(|next| *next == '\\' || Some(*next) == quote).unwrap_or(c)),
+                c if Some(c) == quote || quote.is_none() && c.is_whitespace() => break,
+                c => word.push(c),
             }
         }
         out.push(word);

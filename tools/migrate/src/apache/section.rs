@@ -5,28 +5,40 @@ use super::reader::Line;
 use crate::source::SourcePlace;
 use crate::vcl;
 
-/// The sections around a line, and the names of virtual hosts.
+/// The path without its query, decoded.
+pub(super) const PATH: &str = "req.http.Apache-Path";
+
+/// The sections around a line, and what is known of virtual hosts.
 pub(super) struct Sections {
-    /// The names of each `<VirtualHost>`, by its place.
-    pub hosts: Vec<(SourcePlace, Vec<String>)>,
+    hosts: Vec<VirtualHost>,
+    /// CacheQuickHandler of the main server.
+    is_quick: bool,
     pub open: Vec<Section>,
+}
+
+struct VirtualHost {
+    place: SourcePlace,
+    names: Vec<String>,
+    /// None: as the main server.
+    is_quick: Option<bool>,
 }
 
 /// A section: its name in small letters, and the condition under which a request is in it; None of one that can't be translated.
 pub(super) struct Section {
     pub name: String,
     pub condition: Option<String>,
+    place: SourcePlace,
 }
 
 impl Sections {
     pub(super) fn new(lines: &[Line]) -> Sections {
-        let mut hosts: Vec<(SourcePlace, Vec<String>)> = Vec::new();
+        let mut all = Sections { hosts: Vec::new(), is_quick: true, open: Vec::new() };
         let mut is_inside = false;
         for line in lines {
-            match line.words[0].to_ascii_lowercase().as_str() {
+            match line.name().as_str() {
                 "<virtualhost" => {
                     is_inside = true;
-                    hosts.push((line.place.clone(), Vec::new()));
+                    all.hosts.push(VirtualHost { place: line.place.clone(), names: Vec::new(), is_quick: None });
                 }
                 "</virtualhost>" => is_inside = false,
                 "servername" | "serveralias" if is_inside => {
@@ -34,14 +46,21 @@ impl Sections {
                         let name = name.rsplit_once("://").map_or(name.as_str(), |(_, name)| name);
                         name.split(':').next().unwrap_or_default().to_owned()
                     });
-                    if let Some((_, all)) = hosts.last_mut() {
-                        all.extend(names);
+                    if let Some(host) = all.hosts.last_mut() {
+                        host.names.extend(names);
+                    }
+                }
+                "cachequickhandler" => {
+                    let is_quick = !line.word(1).eq_ignore_ascii_case("off");
+                    match all.hosts.last_mut() {
+                        Some(host) if is_inside => host.is_quick = Some(is_quick),
+                        _ => all.is_quick = is_quick,
                     }
                 }
                 _ => {}
             }
         }
-        Sections { hosts, open: Vec::new() }
+        all
     }
 
     /// True if the line begins or ends a section.
@@ -55,42 +74,47 @@ impl Sections {
         }
         let Some(name) = name.strip_prefix('<') else { return false };
         let name = name.trim_end_matches('>').to_owned();
-        let argument = line.words.get(1).map_or("", |word| word.trim_end_matches('>'));
+        let argument = line.word(1).trim_end_matches('>');
         let condition = match name.as_str() {
-            "ifmodule" | "ifdefine" | "ifversion" | "iffile" | "ifdirective" => Some(String::new()),
+            _ if line.words.iter().any(|word| word.contains("${")) => None,
             "virtualhost" => self.host(&line.place),
-            "location" if argument == "~" => line.words.get(2).and_then(|regex| matching(regex.trim_end_matches('>'))),
+            "location" if argument == "~" => matching(line.word(2).trim_end_matches('>')),
             "location" if !argument.contains(['*', '?', '[']) => Some(below(argument)),
             "locationmatch" => matching(argument),
+            "limit" => methods(line).map(|all| format!("req.method ~ \"^({all})$\"")),
+            "limitexcept" => methods(line).map(|all| format!("req.method !~ \"^({all})$\"")),
+            // They say how rules of access are joined, not for which requests.
+            "requireall" | "requireany" | "requirenone" => Some(String::new()),
             _ => None,
         };
-        self.open.push(Section { name, condition });
+        self.open.push(Section { name, condition, place: line.place.clone() });
         true
     }
 
     /// The condition of a virtual host's names. The first of all has what no other one is named for, so that the others' names tell it.
     pub(super) fn host(&self, place: &SourcePlace) -> Option<String> {
-        let at = self.hosts.iter().position(|(known, _)| known == place)?;
+        let at = self.hosts.iter().position(|host| host.place == *place)?;
         let of = |names: &[String]| {
             let list: Vec<String> =
                 names.iter().map(|name| vcl::literal(name).replace("\\*", ".*").replace("\\?", ".")).collect();
             format!("\"(?i)^({})\\.?(:\\d*)?$\"", list.join("|"))
         };
+        let own = &self.hosts[at].names;
         // A name that an earlier host has, too, is the earlier one's.
         let others: Vec<String> = match at {
             0 => self.hosts[1..]
                 .iter()
-                .flat_map(|(_, names)| names)
-                .filter(|name| !self.hosts[0].1.contains(name))
+                .flat_map(|host| &host.names)
+                .filter(|name| !own.contains(name))
                 .cloned()
                 .collect(),
-            _ => self.hosts[..at].iter().flat_map(|(_, names)| names).cloned().collect(),
+            _ => self.hosts[..at].iter().flat_map(|host| &host.names).cloned().collect(),
         };
         let mut all = Vec::new();
-        match (at, self.hosts[at].1.is_empty()) {
+        match (at, own.is_empty()) {
             (0, _) => {}
             (_, true) => return None,
-            (_, false) => all.push(format!("req.http.Host ~ {}", of(&self.hosts[at].1))),
+            (_, false) => all.push(format!("req.http.Host ~ {}", of(own))),
         }
         if !others.is_empty() {
             all.push(format!("req.http.Host !~ {}", of(&others)));
@@ -104,10 +128,34 @@ impl Sections {
         Some(all?.into_iter().filter(|condition| !condition.is_empty()).collect::<Vec<_>>().join(" && "))
     }
 
+    /// The name of the first section around whose condition isn't known.
+    pub(super) fn unknown(&self) -> &str {
+        self.open.iter().find(|section| section.condition.is_none()).map_or("", |section| section.name.as_str())
+    }
+
     /// The condition of the sections around whose condition is known: they hold for more than is in all of them.
     pub(super) fn known(&self) -> String {
         let all = self.open.iter().filter_map(|section| section.condition.as_deref());
         all.filter(|condition| !condition.is_empty()).collect::<Vec<_>>().join(" && ")
+    }
+
+    /// True within a section that Apache knows only once it has a path for the request.
+    pub(super) fn is_in_path(&self) -> bool {
+        const OF_SERVERS: [&str; 6] = ["virtualhost", "ifmodule", "ifdefine", "ifversion", "iffile", "ifdirective"];
+        self.open.iter().any(|section| !OF_SERVERS.contains(&section.name.as_str()))
+    }
+
+    /// How late Apache merges the sections around: servers before paths, the main server's before those of a virtual host.
+    pub(super) fn rank(&self) -> usize {
+        let is_in_host = self.open.iter().any(|section| section.name == "virtualhost");
+        usize::from(is_in_host) + 2 * usize::from(self.is_in_path())
+    }
+
+    /// True if mod_cache decides here before sections are known, by the URL as it came.
+    pub(super) fn is_quick(&self) -> bool {
+        let place = self.open.iter().find(|section| section.name == "virtualhost").map(|section| &section.place);
+        let host = self.hosts.iter().find(|host| Some(&host.place) == place);
+        host.and_then(|host| host.is_quick).unwrap_or(self.is_quick)
     }
 
     pub(super) fn is_cached(&self, lines: &[Line]) -> bool {
@@ -126,8 +174,16 @@ fn below(path: &str) -> String {
 }
 
 fn matching(regex: &str) -> Option<String> {
-    Some(format!("{PATH} ~ {}", vcl::string(regex)?))
+    (!regex.is_empty()).then_some(format!("{PATH} ~ {}", vcl::string(regex)?))
 }
 
-/// The path without its query, decoded.
-pub(super) const PATH: &str = "req.http.Apache-Path";
+/// The methods of `<Limit>`; GET is HEAD, too.
+fn methods(line: &Line) -> Option<String> {
+    let words = line.words.iter().skip(1).map(|word| word.trim_end_matches('>')).filter(|word| !word.is_empty());
+    let mut all: Vec<&str> = words.collect();
+    if all.contains(&"GET") {
+        all.push("HEAD");
+    }
+    let is_name = |word: &&str| word.bytes().all(|c| c.is_ascii_alphabetic());
+    (!all.is_empty() && all.iter().all(is_name)).then(|| all.join("|"))
+}

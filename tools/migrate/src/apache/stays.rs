@@ -40,6 +40,7 @@ const FATES: &[(&str, ApacheFate)] = &[
     ("cachelock*", Stays("request coalescing is always on: one request fetches, the others wait")),
     ("cachedetailheader", Stays("lacquer explain gives the reason of a miss")), ("cacheheader", Stays("X-Varnish and Age tell a hit")),
     ("cachenegotiateddocs", ORIGIN),
+    ("cachestoreexpired", Stays("a response that has expired is fetched anew here")),
     ("acceptfilter", PROCESS), ("addmoduleinfo", PROCESS), ("asyncrequestworkerfactor", PROCESS), ("chrootdir", PROCESS), ("coredumpdirectory", PROCESS),
     ("define", PROCESS), ("undefine", PROCESS), ("error", PROCESS), ("defaultruntimedir", PROCESS), ("enable*", PROCESS), ("extendedstatus", PROCESS),
     ("flushmax*", PROCESS), ("gracefulshutdowntimeout", PROCESS), ("group", PROCESS), ("user", PROCESS), ("heartbeat*", PROCESS), ("hostnamelookups", PROCESS),
@@ -79,6 +80,6 @@ mod tests {
     #[test]
     fn the_nearest_name_counts() {
         assert_eq!([fate("sslproxyengine"), fate("sslengine"), fate("use")], [Some(ORIGIN), Some(TLS), Some(MACRO)]);
-        assert_eq!([fate("userdir"), fate("cachestoreexpired"), fate("frobnicate")], [Some(ORIGIN), None, None]);
+        assert_eq!([fate("userdir"), fate("cachefrobnicate"), fate("frobnicate")], [Some(ORIGIN), None, None]);
     }
 }

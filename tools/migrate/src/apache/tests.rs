@@ -49,15 +49,99 @@ fn what_mod_cache_did() {
         "CacheEnable disk /\nCacheDisable /private\nCacheDefaultExpire 600\nCacheMaxExpire 60\nCacheIgnoreHeaders Set-Cookie\n",
     );
     for wanted in [
-        "~ \"^/private\") {\n\t\treturn (pass);",
-        "set beresp.ttl = 600s;",
+        "if (req.url ~ \"^/private\") {\n\t\treturn (pass);",
+        "set beresp.ttl = 600s - beresp.age;",
         "if (beresp.ttl > 60s) { set beresp.ttl = 60s; }",
-        "unset beresp.http.Set-Cookie;",
+        "if (obj.hits > 0) { unset resp.http.Set-Cookie; }",
         "set beresp.grace = 0s;",
     ] {
         assert!(migrated.vcl.contains(wanted), "{wanted}:\n{}", migrated.vcl);
     }
-    assert_eq!(migrated.notes, []);
+    let said: Vec<String> = migrated.notes.iter().map(ToString::to_string).collect();
+    assert!(said.iter().all(|note| note.contains(": note: CacheEnable: Apache keeps copies")), "{said:?}");
+    assert_eq!(migrated.arguments, ["-p", "feature=+rfc9111"]);
+}
+
+/// With CacheQuickHandler, which is on by default, mod_cache decides before sections of paths are known; their other settings hold.
+#[test]
+fn sections_of_paths_need_the_slow_handler() {
+    let lines = "<Location /c>\nCacheEnable disk\nCacheStorePrivate On\n</Location>\n<Location /c/x>\nCacheDisable on\n</Location>\n";
+    let of = |text: String| of(Box::leak(text.into_boxed_str()));
+    let quick = of(format!("CacheEnable disk /\n{lines}"));
+    assert!(!quick.vcl.contains("^/c/x(/|$)"), "{}", quick.vcl);
+    assert!(quick.vcl.contains("if (req.http.Apache-Path ~ \"^/c(/|$)\") { set req.http.Apache-private = \"on\"; }"));
+    assert_eq!(quick.notes.iter().filter(|note| note.text.contains("has no effect")).count(), 2);
+    let slow = of(format!("CacheQuickHandler off\n{lines}"));
+    for wanted in [
+        "if (req.http.Apache-Path ~ \"^/c/x(/|$)\") {\n\t\treturn (pass);",
+        "if (!(req.http.Apache-Path ~ \"^/c(/|$)\")) { return (pass); }",
+    ] {
+        assert!(slow.vcl.contains(wanted), "{wanted}:\n{}", slow.vcl);
+    }
+    // A virtual host may say otherwise.
+    let host = of(format!(
+        "CacheQuickHandler off\nCacheEnable disk /\n<VirtualHost *:80>\nServerName a.org\nCacheQuickHandler on\n{lines}</VirtualHost>\n"
+    ));
+    assert!(!host.vcl.contains("return (pass);\n\t}\n\tif (req.http.Apache-Path"), "{}", host.vcl);
+    assert_eq!(host.notes.iter().filter(|note| note.text.contains("has no effect")).count(), 2);
+}
+
+/// Apache merges the main server's settings first, then a virtual host's, then those of paths.
+#[test]
+fn later_sections_win() {
+    let vcl = of(
+        "<Location /c>\nCacheMaxExpire 3\n</Location>\n<VirtualHost *:80>\nServerName a.org\nCacheMaxExpire 2\n</VirtualHost>\nCacheMaxExpire 1\nCacheEnable disk /\n",
+    )
+    .vcl;
+    let at = |text: &str| vcl.find(text).unwrap_or_else(|| panic!("{text}: {vcl}"));
+    assert!(at("Apache-max = \"1\"") < at("Apache-max = \"2\"") && at("Apache-max = \"2\"") < at("Apache-max = \"3\""));
+    assert!(vcl.contains("if (beresp.ttl > std.duration(cookie.get(\"max\") + \"s\", 0s))"), "{vcl}");
+}
+
+#[test]
+fn quotes_and_backslashes() {
+    for (line, expect) in [
+        (r#"LocationMatch "\.css$" '\d' a\.b"#, vec!["LocationMatch", r"\.css$", r"\d", r"a\.b"]),
+        (r#"A "x \"y\" \\z" 'it''s' "b"c"#, vec!["A", r#"x "y" \z"#, "it", "s", "b", "c"]),
+        (r"A b#c \\d", vec!["A", "b#c", r"\d"]),
+        ("# A", vec![]),
+        ("A \"open", vec!["A", "open"]),
+    ] {
+        assert_eq!(super::reader::words(line), expect, "{line}");
+    }
+}
+
+/// What Apache never reads counts for nothing; what only the command line or the environment decides is passed.
+#[test]
+fn sections_of_the_configuration_itself() {
+    let vcl = |text: &str| of(Box::leak(format!("CacheEnable disk /\n{text}").into_boxed_str())).vcl;
+    let all = "sub vcl_recv {\n\treturn (pass);";
+    assert!(!vcl("<IfModule !mod_cache.c>\nCacheDisable /a\nListen 81\n</IfModule>\n").contains("\"^/a\""));
+    assert!(vcl("Define A /x\n<IfDefine A>\nCacheDisable ${A}/y\n</IfDefine>\n").contains("\"^/x/y\""));
+    assert!(vcl("<IfDefine A>\nCacheDisable /a\n</IfDefine>\n").contains(all));
+    assert!(vcl("CacheDisable ${FROM_OUTSIDE}\n").contains(all));
+    assert!(vcl("Use Site a\n").contains(all));
+    let slow = "CacheQuickHandler off\nCacheDisable /a\n";
+    assert!(vcl(&format!("{slow}RewriteRule ^/b /a/b\n")).contains(all));
+    assert!(!vcl(&format!("{slow}RewriteRule ^/b http://127.0.0.1/a [P]\n")).contains(all));
+    assert!(!vcl("CacheDisable /a\nRewriteRule ^/b /a/b\n").contains(all));
+    assert!(vcl(&format!("{slow}<Directory /srv>\nAllowOverride All\n</Directory>\n")).contains(all));
+}
+
+/// The variable `no-cache` keeps a response from being stored.
+#[test]
+fn a_variable_that_forbids_storing() {
+    let vcl = |text: &str| of(Box::leak(format!("CacheEnable disk /\n{text}").into_boxed_str())).vcl;
+    for (line, condition) in [
+        ("SetEnvIf Request_URI \\.css$ no-cache", "req.http.Apache-Path ~ \"\\.css$\""),
+        ("SetEnvIfNoCase X-Mode secret no-cache=1", "req.http.X-Mode ~ \"(?i)secret\""),
+        ("BrowserMatch Bot no-cache", "req.http.User-Agent ~ \"Bot\""),
+        ("<Location /a>\nSetEnv no-cache 1\n</Location>", "req.http.Apache-Path ~ \"^/a(/|$)\""),
+    ] {
+        let vcl = vcl(line);
+        let missed = &vcl[vcl.find("sub vcl_miss").expect("there")..];
+        assert!(missed.contains(&format!("if ({condition}) {{\n\t\treturn (pass);")), "{line}: {vcl}");
+    }
 }
 
 /// Hits don't reach Apache, and to Apache every client has the cache's address.
@@ -127,17 +211,18 @@ fn virtual_hosts_of_other_ports() {
 #[test]
 fn sections() {
     let migrated = of(
-        "<VirtualHost *:80>\nServerName a.org\n</VirtualHost>\n<VirtualHost *:80>\nServerName b.org:80\nServerAlias *.b.org\n<Location \"/c\">\nCacheEnable disk\n</Location>\n</VirtualHost>\n",
+        "CacheQuickHandler off\n<VirtualHost *:80>\nServerName a.org\n</VirtualHost>\n<VirtualHost *:80>\nServerName b.org:80\nServerAlias *.b.org\n<Location \"/c\">\nCacheEnable disk\n</Location>\n</VirtualHost>\n",
     );
     let wanted = "if (!(req.http.Host ~ \"(?i)^(b\\.org|.*\\.b\\.org)\\.?(:\\d*)?$\" && req.http.Host !~ \"(?i)^(a\\.org)\\.?(:\\d*)?$\" && req.http.Apache-Path ~ \"^/c(/|$)\")) { return (pass); }";
     assert!(migrated.vcl.contains(wanted), "{}", migrated.vcl);
-    let migrated = of("CacheEnable disk /\n<If \"%{QUERY_STRING} == 'x'\">\nCacheDisable on\n</If>\n");
+    let migrated =
+        of("CacheQuickHandler off\nCacheEnable disk /\n<If \"%{QUERY_STRING} == 'x'\">\nCacheDisable on\n</If>\n");
     assert!(migrated.vcl.contains("sub vcl_recv {\n\treturn (pass);"), "{}", migrated.vcl);
     assert!(
         migrated
             .notes
             .iter()
-            .any(|note| note.to_string().contains("apache2.conf:3: refused: CacheDisable: within <if>")),
+            .any(|note| note.to_string().contains("apache2.conf:4: refused: CacheDisable: within <if>")),
         "{:?}",
         migrated.notes
     );
