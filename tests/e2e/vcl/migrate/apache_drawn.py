@@ -139,7 +139,7 @@ def own_files(new, conf):
 
 
 def compare(report, name, told, wanted, theirs, ours, text):
-    is_passed = re.search("(these|all) requests are passed", told)
+    is_passed = bool(re.search("(these|all) requests are passed", told))
     is_denied = "answered with 403" in told
     for request, before, after in zip(wanted, theirs, ours):
         for time, (apache, us) in enumerate(zip(before, after)):
@@ -147,7 +147,7 @@ def compare(report, name, told, wanted, theirs, ours, text):
             if is_denied and us["status"] == 403:
                 continue
             asked = [[(port, path) for port, path, _ in side["asked"]] for side in (apache, us)]
-            is_same = asked[0] == asked[1] or is_passed and not asked[0]
+            is_same = asked[0] == asked[1] or (is_passed and not asked[0])
             is_alike = apache["status"] == us["status"] or "Range" in request[2] and (apache["status"], us["status"]) == (200, 206)
             # Ours keeps a URL's other spellings apart.
             is_same |= "%63" in request[1] and not asked[0]

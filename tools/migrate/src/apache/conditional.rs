@@ -12,7 +12,7 @@ const BUILT_IN: [&str; 10] =
 /// Versions that a condition is tried with: it is known where all of them agree.
 const VERSIONS: [(u32, u32, u32); 2] = [(2, 4, 6), (2, 4, 99)];
 
-/// What was defined and loaded by the lines so far.
+/// Variables, modules and open sections of the lines so far.
 #[derive(Default)]
 pub(super) struct Conditional {
     defines: BTreeMap<String, String>,
@@ -21,11 +21,11 @@ pub(super) struct Conditional {
     open: Vec<(String, Option<bool>)>,
 }
 
-/// What a line is to the translation.
+/// The part that a line has in the translation.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum LineFate {
     Counts,
-    /// It was decided here.
+    /// A section's line that was decided here.
     Decided,
     /// Apache never sees it: the section around doesn't hold.
     Skipped,

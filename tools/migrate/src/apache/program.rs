@@ -84,7 +84,7 @@ impl Cache {
         vcl::sub("vcl_hash", &lines)
     }
 
-    /// What mod_cache keeps, and how long.
+    /// The rules by which mod_cache keeps a response, and how long.
     fn response(&self) -> Vec<String> {
         let mut lines = vec![
             "# Only as below: no grace, and nothing where mod_cache keeps nothing.".to_owned(),

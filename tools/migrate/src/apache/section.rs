@@ -145,7 +145,7 @@ impl Sections {
         self.open.iter().any(|section| !OF_SERVERS.contains(&section.name.as_str()))
     }
 
-    /// How late Apache merges the sections around: servers before paths, the main server's before those of a virtual host.
+    /// The turn in which Apache merges the sections around: servers before paths, the main server's before those of a virtual host.
     pub(super) fn rank(&self) -> usize {
         let is_in_host = self.open.iter().any(|section| section.name == "virtualhost");
         usize::from(is_in_host) + 2 * usize::from(self.is_in_path())

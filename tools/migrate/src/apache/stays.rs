@@ -3,12 +3,12 @@
 
 use crate::fates;
 
-/// What becomes of a directive that the cache doesn't translate.
+/// The fate of a directive that the cache doesn't translate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ApacheFate {
     /// Apache goes on doing it, or it holds here anyway; the text gives the reason.
     Stays(&'static str),
-    /// It can't be done behind the cache; the text says what to do instead.
+    /// Impossible behind the cache; the text says what to do instead.
     Refused(&'static str),
 }
 
@@ -68,7 +68,7 @@ const FATES: &[(&str, ApacheFate)] = &[
     ("require", ORIGIN), ("allow", ORIGIN), ("deny", ORIGIN), ("satisfy", ORIGIN),
 ];
 
-/// What becomes of a directive of this name, in small letters; None: nobody here has heard of it.
+/// The fate of a directive of this name, in small letters; None of one that isn't known.
 pub(super) fn fate(name: &str) -> Option<ApacheFate> {
     fates::find(FATES, name)
 }

@@ -111,7 +111,7 @@ fn quotes_and_backslashes() {
     }
 }
 
-/// What Apache never reads counts for nothing; what only the command line or the environment decides is passed.
+/// Lines that Apache never reads count for nothing; what only the command line or the environment decides is passed.
 #[test]
 fn sections_of_the_configuration_itself() {
     let vcl = |text: &str| of(Box::leak(format!("CacheEnable disk /\n{text}").into_boxed_str())).vcl;

@@ -48,7 +48,7 @@ impl Unseen {
         false
     }
 
-    /// Where mod_cache runs behind all other rules, it goes by the path that they made, and by rules that hits here would pass by.
+    /// Refuses lines that change what mod_cache goes by if it runs behind all other rules: hits here would pass by them.
     pub(super) fn finish(self, cache: &mut Cache, passed: &[String], migrated: &mut Migrated) {
         if !cache.is_slow {
             return;
