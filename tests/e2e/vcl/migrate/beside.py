@@ -2,6 +2,7 @@
 """The old server and what was made of its configuration, one after the other on the same ports: the same requests, and what came of each."""
 import email.utils
 import os
+import re
 import shlex
 import subprocess
 
@@ -87,7 +88,8 @@ def migrate(kind, conf, out, *options):
 
 def server(out, log):
     """Our server with the command line that was written."""
-    words = shlex.split((out / "varnishd.args").read_text())
+    # The directory of stores is in memory here.
+    words = [re.sub(r"^(disk=file,[^,]*),.*", r"\1,64m", word) for word in shlex.split((out / "varnishd.args").read_text())]
     return Process(["varnishd", "-F", *words], log)
 
 
