@@ -50,7 +50,8 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
     if !http.iter().any(|d| d.name == "server") {
         return Err(format!("{file}: there is no server in it"));
     }
-    Whole::new(&http).translate(OwnOrigins::new(origin)?, &mut migrated);
+    let whole = Whole::new(&http);
+    whole.translate(OwnOrigins::new(origin, &whole.sites)?, &mut migrated);
     blocks.iter().for_each(|block| migrated.translated(&block.place, &block.name));
     outer.iter().chain(&http).for_each(|directive| claims::account(directive, &mut migrated));
     Ok(migrated)

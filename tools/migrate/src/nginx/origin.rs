@@ -11,7 +11,8 @@ use crate::migrated::Migrated;
 /// HTTPS often have the same.
 pub struct OwnOrigins {
     host: String,
-    port: u16,
+    /// Ports that are free for nginx, the first one first: those that the cache takes over aren't.
+    ports: Vec<u16>,
     /// The sets of sockets of those servers that nginx goes on serving, in the order of their ports.
     sets: Vec<Vec<(String, bool)>>,
 }
@@ -19,10 +20,14 @@ pub struct OwnOrigins {
 impl OwnOrigins {
     /// # Errors
     /// The port is none.
-    pub fn new((host, port): (&str, &str)) -> Result<OwnOrigins, String> {
+    pub fn new((host, port): (&str, &str), sites: &[Site<'_>]) -> Result<OwnOrigins, String> {
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        let port = port.parse().map_err(|_| format!("--origin {host}:{port}: that is no port"))?;
-        Ok(OwnOrigins { host, port, sets: Vec::new() })
+        let first: u16 = port.parse().map_err(|_| format!("--origin {host}:{port}: that is no port"))?;
+        let taken: Vec<&str> = sites.iter().flat_map(Site::listens).map(|l| l.port.as_str()).collect();
+        let all = (first..=u16::MAX).chain((1..first).rev());
+        let is_free = |port: &u16| !taken.contains(&port.to_string().as_str());
+        // No more than one set for each server.
+        Ok(OwnOrigins { host, ports: all.filter(is_free).take(sites.len().max(1)).collect(), sets: Vec::new() })
     }
 
     /// The address for a server that nginx goes on serving.
@@ -36,9 +41,7 @@ impl OwnOrigins {
     }
 
     fn numbered(&self, at: usize) -> String {
-        let at = u16::try_from(at).unwrap_or(u16::MAX);
-        let port = self.port.checked_add(at).unwrap_or_else(|| self.port.wrapping_sub(at));
-        format!("{}:{port}", self.host)
+        format!("{}:{}", self.host, self.ports.get(at).copied().unwrap_or_default())
     }
 
     /// Says of a server that nginx goes on serving a part of it, where, and what its lines mean there.
@@ -97,9 +100,19 @@ mod tests {
         let text = "server { listen 80; } server { listen 443 ssl; } server { listen [::]:80; } server { listen 80; listen 443 ssl; }";
         let files: &'static [(&str, &str)] = Box::leak(Box::new([("f", text)]));
         let servers = config::read("f", &Given(files)).expect("nginx's language");
-        let mut origins = OwnOrigins::new(("::1", "65534")).expect("a port");
-        let got: Vec<String> = servers.iter().map(|server| origins.address(&Site::new(server, 1))).collect();
-        assert_eq!(got, ["[::1]:65534", "[::1]:65535", "[::1]:65534", "[::1]:65532"]);
-        assert!(OwnOrigins::new(("a", "x")).is_err());
+        let sites: Vec<Site<'_>> = servers.iter().enumerate().map(|(i, server)| Site::new(server, i + 1)).collect();
+        let mut origins = OwnOrigins::new(("::1", "65534"), &sites).expect("a port");
+        let got: Vec<String> = sites.iter().map(|site| origins.address(site)).collect();
+        assert_eq!(got, ["[::1]:65534", "[::1]:65535", "[::1]:65534", "[::1]:65533"]);
+        assert!(OwnOrigins::new(("a", "x"), &sites).is_err());
+    }
+
+    #[test]
+    fn ports_that_the_cache_takes_over_are_not_free() {
+        let files: &'static [(&str, &str)] = &[("f", "server { listen 8080; } server { listen 10.0.0.1:8081; }")];
+        let servers = config::read("f", &Given(files)).expect("nginx's language");
+        let sites: Vec<Site<'_>> = servers.iter().enumerate().map(|(i, server)| Site::new(server, i + 1)).collect();
+        let mut origins = OwnOrigins::new(("127.0.0.1", "8080"), &sites).expect("a port");
+        assert_eq!([0, 1].map(|i| origins.address(&sites[i])), ["127.0.0.1:8082", "127.0.0.1:8083"]);
     }
 }
