@@ -38,6 +38,7 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
     if lines.is_empty() {
         return Err(format!("{file}: there is no directive in it"));
     }
+    reader::check_sections(&lines)?;
     listen::listens(&lines, &mut migrated);
     let mut cache = Cache::default();
     let mut rules = AccessRules::new(&lines, origin.0);

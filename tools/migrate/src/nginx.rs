@@ -8,6 +8,7 @@ mod known;
 mod leaf;
 mod location;
 mod origin;
+mod regexes;
 mod response;
 mod scope;
 mod script;
@@ -38,6 +39,7 @@ use crate::vcl;
 /// The file can't be read, or has no server.
 pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Result<Migrated, String> {
     let all = config::read(file, files)?;
+    regexes::check(&all)?;
     let mut migrated = Migrated::default();
     let (blocks, beside): (Vec<Directive>, Vec<Directive>) = all.into_iter().partition(|d| d.name == "http");
     // A file of conf.d alone has what stands within http.

@@ -1,12 +1,30 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Files as a configuration names them, and places in them.
 
+use std::cell::Cell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// More than this is no configuration, in bytes.
-const MAX_FILE: u64 = 16 << 20;
+/// More than this is no configuration, in bytes; also of all files together.
+const MAX_BYTES: usize = 16 << 20;
+
+/// Directives that a configuration may have.
+const MAX_DIRECTIVES: usize = 50_000;
+
+/// Checks that a configuration may have one more directive.
+///
+/// # Errors
+/// It has too many; the text says where.
+pub fn check_count(count: usize, place: &SourcePlace) -> Result<(), String> {
+    match count < MAX_DIRECTIVES {
+        true => Ok(()),
+        false => Err(format!("{place}: more than {MAX_DIRECTIVES} directives are no configuration")),
+    }
+}
+
+/// Files that a configuration may have, each inclusion counted.
+const MAX_FILES: usize = 10_000;
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SourcePlace {
@@ -34,12 +52,15 @@ pub struct DiskFiles;
 
 impl FileSource for DiskFiles {
     fn read(&self, path: &str) -> Result<String, String> {
-        let bytes = std::fs::metadata(path).map_err(|e| format!("{path}: {e}"))?.len();
-        if bytes > MAX_FILE {
-            return Err(format!("{path}: {bytes} bytes are no configuration"));
+        let said = |error: std::io::Error| format!("{path}: {error}");
+        let meta = std::fs::metadata(path).map_err(said)?;
+        if !meta.is_file() {
+            return Err(format!("{path}: it is no file"));
         }
-        let text = std::fs::read(path).map_err(|e| format!("{path}: {e}"))?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        if meta.len() > MAX_BYTES as u64 {
+            return Err(format!("{path}:1: {} bytes are no configuration: at most {MAX_BYTES} are read", meta.len()));
+        }
+        decoded(path, std::fs::read(path).map_err(said)?)
     }
 
     fn matching(&self, pattern: &str) -> Vec<String> {
@@ -51,6 +72,68 @@ impl FileSource for DiskFiles {
             };
         }
         found.into_iter().map(|path| path.to_string_lossy().into_owned()).collect()
+    }
+}
+
+/// The text of a file in UTF-8, without a byte order mark. Comments may be in any encoding.
+fn decoded(path: &str, bytes: Vec<u8>) -> Result<String, String> {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(format!("{path}:1: it is UTF-16: save it as UTF-8"));
+    }
+    let line_of = |at: usize| bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+    if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
+        return Err(format!("{path}:{}: a byte 0: it is no text", line_of(at)));
+    }
+    let mut at = 0;
+    for chunk in bytes.utf8_chunks() {
+        at += chunk.valid().len();
+        if let [byte, ..] = chunk.invalid()
+            && !is_comment(&bytes[..at])
+        {
+            return Err(format!("{path}:{}: byte {byte:#04x} is no UTF-8: save it as UTF-8", line_of(at)));
+        }
+        at += chunk.invalid().len();
+    }
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    Ok(String::from_utf8_lossy(text).into_owned())
+}
+
+/// True if what stands behind these bytes belongs to a comment: a `#` before it in its line, at the beginning or behind a blank.
+fn is_comment(before: &[u8]) -> bool {
+    let line = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let is_blank = |at: usize| line[..at].last().is_none_or(u8::is_ascii_whitespace);
+    line.iter().enumerate().any(|(at, byte)| *byte == b'#' && is_blank(at))
+}
+
+/// Files with a bound for all of them together: includes of includes end.
+pub struct BoundedFiles<'a> {
+    files: &'a dyn FileSource,
+    count: Cell<usize>,
+    bytes: Cell<usize>,
+}
+
+impl<'a> BoundedFiles<'a> {
+    pub fn new(files: &'a dyn FileSource) -> BoundedFiles<'a> {
+        BoundedFiles { files, count: Cell::new(0), bytes: Cell::new(0) }
+    }
+}
+
+impl FileSource for BoundedFiles<'_> {
+    fn read(&self, path: &str) -> Result<String, String> {
+        self.count.set(self.count.get() + 1);
+        if self.count.get() > MAX_FILES {
+            return Err(format!("{path}:1: more than {MAX_FILES} files: does one include itself?"));
+        }
+        let text = self.files.read(path)?;
+        self.bytes.set(self.bytes.get() + text.len());
+        match self.bytes.get() > MAX_BYTES {
+            true => Err(format!("{path}:1: with the files before it more than {MAX_BYTES} bytes are no configuration")),
+            false => Ok(text),
+        }
+    }
+
+    fn matching(&self, pattern: &str) -> Vec<String> {
+        self.files.matching(pattern)
     }
 }
 
@@ -127,6 +210,36 @@ mod tests {
         ] {
             assert_eq!(fits(pattern, name), is_one, "{pattern} {name}");
         }
+    }
+
+    #[test]
+    fn files_are_text_in_utf8() {
+        let of = |bytes: &[u8]| decoded("f", bytes.to_vec());
+        assert_eq!(of("\u{feff}a \u{fc}\n".as_bytes()).as_deref(), Ok("a \u{fc}\n"));
+        assert_eq!(of(b"# f\xfcr\na b; # f\xfcr\n").as_deref(), Ok("# f\u{fffd}r\na b; # f\u{fffd}r\n"));
+        for (bytes, error) in [
+            (&b"a\nb#\xfc\n"[..], "f:2: byte 0xfc is no UTF-8: save it as UTF-8"),
+            (b"a\n\0", "f:2: a byte 0: it is no text"),
+            (b"\xff\xfea\0", "f:1: it is UTF-16: save it as UTF-8"),
+            (b"\xfe\xff\0a", "f:1: it is UTF-16: save it as UTF-8"),
+        ] {
+            assert_eq!(of(bytes), Err(error.to_owned()));
+        }
+        let told = |path: &str| DiskFiles.read(path).expect_err(path);
+        assert_eq!([told("/"), told("/dev/zero")], ["/: it is no file", "/dev/zero: it is no file"]);
+    }
+
+    #[test]
+    fn all_files_together_have_a_bound() {
+        let long: &'static str = Box::leak("a\n".repeat(MAX_BYTES / 4).into_boxed_str());
+        let given: &'static [(&str, &str)] = Box::leak(Box::new([("f", long), ("g", "")]));
+        let (given, several) = (Given(given), Given(given));
+        let files = BoundedFiles::new(&given);
+        assert!(files.read("f").is_ok() && files.read("f").is_ok());
+        assert!(files.read("f").is_err_and(|error| error.starts_with("f:1: with the files before it")));
+        let files = BoundedFiles::new(&several);
+        assert!((0..MAX_FILES).all(|_| files.read("g").is_ok()));
+        assert!(files.read("g").is_err_and(|error| error.starts_with("g:1: more than 10000 files")));
     }
 
     #[test]

@@ -22,6 +22,7 @@ use rule::{LISTS, Rule};
 use units::{bytes, seconds, size};
 
 use crate::migrated::Migrated;
+use crate::regex;
 use crate::source::FileSource;
 use crate::vcl;
 
@@ -35,6 +36,7 @@ pub fn migrate(file: &str, files: &dyn FileSource) -> Result<Migrated, String> {
     if lines.is_empty() {
         return Err(format!("{file}: there is no directive in it"));
     }
+    lines.iter().try_for_each(regexes)?;
     let mut squid = Squid::default();
     let mut migrated = Migrated::default();
     for line in &lines {
@@ -43,6 +45,27 @@ pub fn migrate(file: &str, files: &dyn FileSource) -> Result<Migrated, String> {
     }
     squid.finish(&mut migrated);
     Ok(migrated)
+}
+
+/// Checks the regexes of a line.
+///
+/// # Errors
+/// VCL doesn't take one of them; the text says where.
+fn regexes(line: &Line) -> Result<(), String> {
+    let has_any = match (line.word(0), line.word(2)) {
+        ("refresh_pattern", _) => true,
+        ("acl", kind) => kind.ends_with("_regex") || matches!(kind, "browser" | "req_header"),
+        _ => false,
+    };
+    let begin = match line.word(0) {
+        "acl" => 3 + usize::from(line.word(2) == "req_header"),
+        _ => 1,
+    };
+    let mut all = line.rest(begin).iter().filter(|word| *word != "-i");
+    // Behind the regex of refresh_pattern there are numbers and options.
+    let most = if line.word(0) == "acl" { usize::MAX } else { 1 };
+    let mut all = all.by_ref().take(if has_any { most } else { 0 });
+    all.try_for_each(|text| regex::check(&line.place, line.word(0), text))
 }
 
 /// The least number of words that a directive has behind its name, and their names.

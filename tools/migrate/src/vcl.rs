@@ -29,6 +29,25 @@ pub fn literal(text: &str) -> String {
     out
 }
 
+/// Bytes of a regex that is put together of a list: one of all its entries might be more than the engine takes.
+const LIST_BYTES: usize = 2048;
+
+/// A condition that holds where a text matches one of a list: regexes of some entries each, between `begin` and `end`. With `is_not` it holds
+/// where the text matches none. None: an entry can't be written in VCL.
+pub fn one_of(of: &str, is_not: bool, (begin, end): (&str, &str), entries: &[String]) -> Option<String> {
+    let mut groups: Vec<String> = vec![String::new()];
+    for (i, entry) in entries.iter().enumerate() {
+        match groups.last_mut().filter(|group| i == 0 || group.len() + entry.len() < LIST_BYTES) {
+            Some(group) if i > 0 => *group = format!("{group}|{entry}"),
+            Some(group) => group.push_str(entry),
+            None => groups.push(entry.clone()),
+        }
+    }
+    let (operator, between) = if is_not { ("!~", " && ") } else { ("~", " || ") };
+    let one = |group: &String| Some(format!("{of} {operator} {}", string(&format!("{begin}{group}{end}"))?));
+    Some(groups.iter().map(one).collect::<Option<Vec<_>>>()?.join(between))
+}
+
 /// A name that VCL takes, made of any text: letters, digits and `_`, a letter first.
 pub fn name(text: &str) -> String {
     let mut out: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
@@ -136,6 +155,18 @@ mod tests {
     #[test]
     fn names() {
         assert_eq!([name("my-app.1"), name("10.0.0.1"), name("default")], ["my_app_1", "b_10_0_0_1", "default_1"]);
+    }
+
+    #[test]
+    fn long_lists_are_several_regexes() {
+        let list = |count: usize| (0..count).map(|i| format!("{i:08}")).collect::<Vec<_>>();
+        let of = |count, is_not| one_of("x", is_not, ("^(", ")$"), &list(count)).expect("plain");
+        assert_eq!(of(2, false), "x ~ \"^(00000000|00000001)$\"");
+        assert_eq!(of(0, false), "x ~ \"^()$\"");
+        let (some, none) = (of(1000, false), of(1000, true));
+        assert_eq!((some.matches(" || x ~ ").count(), none.matches(" && x !~ ").count()), (4, 4));
+        assert_eq!(some.matches('|').count() - 8, 1000 - 5);
+        assert_eq!(one_of("x", false, ("", ""), &["a\nb".to_owned()]), None);
     }
 
     #[test]

@@ -6,7 +6,14 @@ use std::rc::Rc;
 use super::conditional::{Conditional, LineFate};
 use super::listen::is_tls_port;
 use crate::migrated::Migrated;
-use crate::source::{FileSource, SourcePlace, beside, directory_of};
+use crate::regex;
+use crate::source::{FileSource, SourcePlace, beside, check_count, directory_of};
+
+/// Depth to which sections may nest.
+const MAX_SECTIONS: usize = 64;
+
+/// Virtual hosts that a configuration may have: each one's condition names all before it.
+const MAX_HOSTS: usize = 2000;
 
 /// Depth to which includes may nest.
 const MAX_DEPTH: usize = 20;
@@ -48,10 +55,11 @@ impl<'a> Reader<'a> {
 
     /// Reads a file and what it includes; a copy with its lines changed goes to the result.
     pub(super) fn file(&mut self, path: &str, depth: usize, migrated: &mut Migrated) -> Result<(), String> {
-        if depth > MAX_DEPTH {
-            return Err(format!("{path}: includes nest deeper than {MAX_DEPTH}"));
-        }
         let text = self.files.read(path)?;
+        self.text(path, &text, depth, migrated)
+    }
+
+    fn text(&mut self, path: &str, text: &str, depth: usize, migrated: &mut Migrated) -> Result<(), String> {
         let name: Rc<str> = Rc::from(path);
         let mut changed = String::new();
         let mut is_changed = false;
@@ -111,12 +119,16 @@ impl<'a> Reader<'a> {
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let new = match first.to_ascii_lowercase().as_str() {
             "include" | "includeoptional" => {
+                if depth == MAX_DEPTH {
+                    return Err(format!("{place}: includes nest deeper than {MAX_DEPTH}"));
+                }
                 let path = beside(&self.root, words.get(1).map_or("", String::as_str));
                 let found = if path.contains(['*', '?']) { self.files.matching(&path) } else { vec![path] };
                 for file in found {
-                    match self.file(&file, depth + 1, migrated) {
+                    match self.files.read(&file) {
                         Err(_) if first.eq_ignore_ascii_case("includeoptional") => {}
-                        other => other.map_err(|error| format!("{place}: {first}: {error}"))?,
+                        Err(error) => return Err(format!("{place}: {first}: {error}")),
+                        Ok(text) => self.text(&file, &text, depth + 1, migrated)?,
                     }
                 }
                 return Ok(None);
@@ -159,8 +171,50 @@ impl<'a> Reader<'a> {
             }
             _ => None,
         };
+        check_count(self.lines.len(), &place)?;
         self.lines.push(Line { words, place });
         Ok(new)
+    }
+}
+
+/// Checks that each section is closed, in the right order, and that VCL takes the regexes of those that have one.
+///
+/// # Errors
+/// One isn't; the text says where.
+pub(super) fn check_sections(lines: &[Line]) -> Result<(), String> {
+    let mut open: Vec<(String, &SourcePlace)> = Vec::new();
+    let mut hosts = 0;
+    for line in lines {
+        let first = line.words[0].trim_end_matches('>').to_ascii_lowercase();
+        let argument = |at: usize| line.words.get(at).map_or("", |word| word.trim_end_matches('>'));
+        if let Some(name) = first.strip_prefix("</") {
+            match open.pop() {
+                Some((last, _)) if last == name => {}
+                Some((last, place)) => {
+                    return Err(format!("{}: </{name}> stands where <{last}> of {place} is open", line.place));
+                }
+                // A virtual host of TLS has no beginning any more.
+                None => {}
+            }
+        } else if let Some(name) = first.strip_prefix('<') {
+            if open.len() == MAX_SECTIONS {
+                return Err(format!("{}: sections nest deeper than {MAX_SECTIONS}", line.place));
+            }
+            hosts += usize::from(name == "virtualhost");
+            if hosts > MAX_HOSTS {
+                return Err(format!("{}: more than {MAX_HOSTS} virtual hosts are too many for one VCL", line.place));
+            }
+            match (name, argument(1)) {
+                ("locationmatch", regex) => regex::check(&line.place, name, regex)?,
+                ("location", "~") => regex::check(&line.place, name, argument(2))?,
+                _ => {}
+            }
+            open.push((name.to_owned(), &line.place));
+        }
+    }
+    match open.pop() {
+        Some((name, place)) => Err(format!("{place}: <{name}> isn't closed: </{name}> is missing")),
+        None => Ok(()),
     }
 }
 

@@ -94,10 +94,11 @@ impl Sections {
     /// The condition of a virtual host's names. The first of all has what no other one is named for, so that the others' names tell it.
     pub(super) fn host(&self, place: &SourcePlace) -> Option<String> {
         let at = self.hosts.iter().position(|host| host.place == *place)?;
-        let of = |names: &[String]| {
+        let of = |is_not: bool, names: &[String]| {
             let list: Vec<String> =
                 names.iter().map(|name| vcl::literal(name).replace("\\*", ".*").replace("\\?", ".")).collect();
-            format!("\"(?i)^({})\\.?(:\\d*)?$\"", list.join("|"))
+            let found = vcl::one_of("req.http.Host", is_not, ("(?i)^(", ")\\.?(:\\d*)?$"), &list)?;
+            Some(if found.contains(" || ") { format!("({found})") } else { found })
         };
         let own = &self.hosts[at].names;
         // A name that an earlier host has, too, is the earlier one's.
@@ -114,10 +115,10 @@ impl Sections {
         match (at, own.is_empty()) {
             (0, _) => {}
             (_, true) => return None,
-            (_, false) => all.push(format!("req.http.Host ~ {}", of(own))),
+            (_, false) => all.push(of(false, own)?),
         }
         if !others.is_empty() {
-            all.push(format!("req.http.Host !~ {}", of(&others)));
+            all.push(of(true, &others)?);
         }
         Some(all.join(" && "))
     }

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::source::{FileSource, SourcePlace, beside, directory_of};
+use crate::source::{FileSource, SourcePlace, beside, check_count, directory_of};
 
 /// Depth to which includes and blocks may nest.
 const MAX_DEPTH: usize = 20;
@@ -65,22 +65,21 @@ enum Token {
 /// # Errors
 /// A file can't be read, or isn't nginx's language; the text says where.
 pub fn read(file: &str, files: &dyn FileSource) -> Result<Vec<Directive>, String> {
-    Reader { files, directory: directory_of(file).to_owned() }.file(file, 0)
+    Reader { files, directory: directory_of(file).to_owned(), count: Cell::new(0) }.file(file, None, 0)
 }
 
 struct Reader<'a> {
     files: &'a dyn FileSource,
     directory: String,
+    /// Directives so far.
+    count: Cell<usize>,
 }
 
 impl Reader<'_> {
-    fn file(&self, path: &str, depth: usize) -> Result<Vec<Directive>, String> {
-        if depth > MAX_DEPTH {
-            return Err(format!("{path}: includes nest deeper than {MAX_DEPTH}"));
-        }
-        let text = self.files.read(path)?;
+    fn file(&self, path: &str, place: Option<&SourcePlace>, depth: usize) -> Result<Vec<Directive>, String> {
+        let text = self.files.read(path).map_err(|error| included(place, &error))?;
         let mut tokens = tokens(&text, &Rc::from(path))?.into_iter();
-        let all = self.block(&mut tokens, 0, depth)?;
+        let all = self.block(&mut tokens, None, 0, depth)?;
         Ok(all)
     }
 
@@ -88,12 +87,15 @@ impl Reader<'_> {
     fn block(
         &self,
         tokens: &mut std::vec::IntoIter<(Token, SourcePlace)>,
+        opened: Option<&(String, SourcePlace)>,
         level: usize,
         depth: usize,
     ) -> Result<Vec<Directive>, String> {
-        if level > MAX_DEPTH {
-            return Err(format!("blocks nest deeper than {MAX_DEPTH}"));
+        if let Some((_, place)) = opened.filter(|_| level > MAX_DEPTH) {
+            return Err(format!("{place}: blocks nest deeper than {MAX_DEPTH}"));
         }
+        // Entries of tables are many, and are no directives.
+        let is_table = opened.is_some_and(|(name, _)| matches!(name.as_str(), "map" | "geo" | "types"));
         let mut out = Vec::new();
         let mut words: Vec<String> = Vec::new();
         let mut begin: Option<SourcePlace> = None;
@@ -110,10 +112,14 @@ impl Reader<'_> {
                 }
                 Token::End | Token::Open => {
                     let is_open = matches!(token, Token::Open);
-                    let block = if is_open { Some(self.block(tokens, level + 1, depth)?) } else { None };
                     let mut words = std::mem::take(&mut words);
-                    let name = words.remove(0);
-                    let place = begin.take().unwrap_or(place);
+                    let opened = (words.remove(0), begin.take().unwrap_or(place));
+                    if !is_table {
+                        check_count(self.count.get(), &opened.1)?;
+                        self.count.set(self.count.get() + 1);
+                    }
+                    let block = if is_open { Some(self.block(tokens, Some(&opened), level + 1, depth)?) } else { None };
+                    let (name, place) = opened;
                     match name == "include" && !is_open {
                         true => out.extend(self.include(words.first().map_or("", String::as_str), &place, depth)?),
                         false => out.push(Directive {
@@ -130,7 +136,10 @@ impl Reader<'_> {
         }
         match (words.is_empty(), level, begin) {
             (true, 0, _) => Ok(out),
-            (true, _, _) => Err("a } is missing at the end".to_owned()),
+            (true, _, _) => {
+                let open = opened.map(|(name, place)| format!("{place}: {name} {{ isn't closed: ")).unwrap_or_default();
+                Err(format!("{open}a }} is missing"))
+            }
             (false, _, begin) => {
                 let place = begin.map(|place| format!("{place}: ")).unwrap_or_default();
                 Err(format!("{place}{} has no ; at its end", words[0]))
@@ -139,17 +148,25 @@ impl Reader<'_> {
     }
 
     fn include(&self, name: &str, place: &SourcePlace, depth: usize) -> Result<Vec<Directive>, String> {
+        if depth == MAX_DEPTH {
+            return Err(format!("{place}: includes nest deeper than {MAX_DEPTH}"));
+        }
         let path = beside(&self.directory, name);
         if path.contains(['*', '?']) {
             let all = self.files.matching(&path);
             return all
                 .iter()
-                .map(|file| self.file(file, depth + 1))
+                .map(|file| self.file(file, Some(place), depth + 1))
                 .collect::<Result<Vec<_>, _>>()
                 .map(|v| v.concat());
         }
-        self.file(&path, depth + 1).map_err(|error| format!("{place}: include: {error}"))
+        self.file(&path, Some(place), depth + 1)
     }
+}
+
+/// The error of a file, with the place that names the file unless the error has one.
+fn included(place: Option<&SourcePlace>, error: &str) -> String {
+    place.map_or_else(|| error.to_owned(), |place| format!("{place}: include: {error}"))
 }
 
 fn tokens(text: &str, file: &Rc<str>) -> Result<Vec<(Token, SourcePlace)>, String> {
@@ -270,7 +287,7 @@ mod tests {
     #[test]
     fn what_is_not_the_language() {
         for (text, error) in [
-            ("a { b;", "a } is missing at the end"),
+            ("\na { b;", "f:2: a { isn't closed: a } is missing"),
             ("a", "f:1: a has no ; at its end"),
             ("\n}", "f:2: a } too many, or a ; is missing before it"),
             (";", "f:1: a directive has no name"),

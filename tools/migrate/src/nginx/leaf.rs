@@ -2,6 +2,8 @@
 //! The handling of a request whose location is known, in each of VCL's subroutines. A location that can't be translated stays with nginx: its
 //! requests are passed there, and nothing of it is cached here.
 
+use std::collections::BTreeSet;
+
 use super::claims;
 use super::config::{Claim, Directive};
 use super::known::{Fate, fate};
@@ -575,6 +577,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
     /// All directives of a scope that have no counterpart and hold.
     fn refusals(&self, scope: &LocationScope<'a>, origin: &Origin<'a>) -> Vec<Refusal<'a>> {
         let mut out: Vec<Refusal<'a>> = Vec::new();
+        let mut names: BTreeSet<&str> = BTreeSet::new();
         for directive in scope.directives() {
             let name = directive.name.as_str();
             let reason = match fate(name) {
@@ -582,13 +585,16 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 None => "nothing is known of it here",
                 Some(_) => continue,
             };
+            if !names.insert(name) {
+                continue;
+            }
             // The innermost block counts: `off` revokes the blocks around it.
             let effective = scope.one(name).unwrap_or(directive);
             let is_off = effective.word(0) == "off" || effective.word(0).is_empty() && effective.words.len() == 1;
             if is_off {
                 effective.claim(Claim::Claimed);
             }
-            if !is_off && !out.iter().any(|known| known.directive == effective) {
+            if !is_off {
                 out.push(Refusal { directive: effective, reason: reason.to_owned() });
             }
         }

@@ -118,7 +118,8 @@ impl<'a> Site<'a> {
             }
         }
         if !exact.is_empty() {
-            out.insert(0, (NameRank::Exact, host(&format!("({})", exact.join("|")))));
+            let one_of = vcl::one_of("req.http.Host", false, ("(?i)^(", ")\\.?(:\\d*)?$"), &exact);
+            out.insert(0, (NameRank::Exact, one_of.unwrap_or_else(|| "false".to_owned())));
         }
         out
     }

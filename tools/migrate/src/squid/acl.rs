@@ -42,12 +42,13 @@ impl Squid {
         let texts: Vec<String> = values.iter().map(|v| (*v).to_owned()).collect();
         // The line of one that can't be written in VCL is refused below.
         let regexes = if kind == "req_header" { texts.get(1..).unwrap_or_default() } else { &texts[..] };
-        let Some(regex) = vcl::string(&format!("{flag}({})", regexes.join("|"))) else {
+        let begin = format!("{flag}(");
+        let any = |of: &str| vcl::one_of(of, false, (&begin, ")"), regexes).unwrap_or_default();
+        if any(HOST).is_empty() {
             migrated.refuse(&line.place, "acl", "its values can't be written in VCL");
             self.unknown.insert(name);
             return;
-        };
-        let any = |of: &str| format!("{of} ~ {regex}");
+        }
         let condition = match kind {
             "src" if values == ["all"] => "true".to_owned(),
             "src" if values.iter().all(|v| networks(v).is_some()) => {
@@ -57,7 +58,7 @@ impl Squid {
             }
             "dstdomain" => {
                 let hosts: Vec<String> = values.iter().map(|host| domain(host)).collect();
-                format!("{HOST} ~ \"(?i)^({})$\"", hosts.join("|"))
+                vcl::one_of(HOST, false, ("(?i)^(", ")$"), &hosts).unwrap_or_default()
             }
             "dstdom_regex" => any(HOST),
             "urlpath_regex" => any(PATH),

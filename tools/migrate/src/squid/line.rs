@@ -3,7 +3,10 @@
 
 use std::rc::Rc;
 
-use crate::source::{FileSource, SourcePlace};
+use crate::source::{FileSource, SourcePlace, check_count};
+
+/// Depth to which includes may nest.
+const MAX_DEPTH: usize = 16;
 
 pub(super) struct Line {
     pub words: Vec<String>,
@@ -29,9 +32,6 @@ impl Line {
 }
 
 pub(super) fn read(path: &str, files: &dyn FileSource, lines: &mut Vec<Line>, depth: usize) -> Result<(), String> {
-    if depth > 16 {
-        return Err(format!("{path}: includes nest deeper than 16"));
-    }
     let name: Rc<str> = Rc::from(path);
     let all = files.read(path)?;
     let mut rest = all.lines().enumerate();
@@ -51,14 +51,18 @@ pub(super) fn read(path: &str, files: &dyn FileSource, lines: &mut Vec<Line>, de
             text.split_whitespace().take_while(|word| !word.starts_with('#')).map(str::to_owned).collect();
         let place = SourcePlace { file: Rc::clone(&name), line: at + 1, column: 1 };
         match words[0] == "include" {
-            false => lines.push(Line { words, place }),
+            false => {
+                check_count(lines.len(), &place)?;
+                lines.push(Line { words, place });
+            }
             true => {
                 for pattern in &words[1..] {
                     let found =
                         if pattern.contains(['*', '?']) { files.matching(pattern) } else { vec![pattern.clone()] };
-                    found.iter().try_for_each(|file| {
-                        read(file, files, lines, depth + 1).map_err(|e| format!("{place}: include: {e}"))
-                    })?;
+                    if depth == MAX_DEPTH {
+                        return Err(format!("{place}: includes nest deeper than {MAX_DEPTH}"));
+                    }
+                    found.iter().try_for_each(|file| read(file, files, lines, depth + 1))?;
                 }
             }
         }

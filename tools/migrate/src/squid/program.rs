@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The program: the lists of rules, the choice of a peer and the lifetimes, as subroutines.
 
+use std::collections::BTreeSet;
+
 use super::acl::{HOST, PATH, WHOLE, compared};
 use super::peer::Peer;
 use super::refresh::URL;
@@ -74,15 +76,8 @@ impl Squid {
         }
         text.push_str(&vcl::sub("vcl_init", &init));
         // An acl that no rule names is an error in VCL.
-        let is_named = |name: &str| {
-            let test = format!("client.ip ~ {name}");
-            recv.iter().chain(&missed).any(|line| {
-                line.match_indices(&test).any(|(at, _)| {
-                    !line[at + test.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-')
-                })
-            })
-        };
-        for (name, networks) in self.networks.iter().filter(|(name, _)| is_named(name)) {
+        let named: BTreeSet<&str> = recv.iter().chain(&missed).flat_map(|line| named_acls(line)).collect();
+        for (name, networks) in self.networks.iter().filter(|(name, _)| named.contains(name.as_str())) {
             let lines: Vec<String> = networks.iter().map(|network| format!("{network};")).collect();
             text.push_str(&format!("\nacl {name} {{\n{}}}\n", vcl::indented(&lines, 1)));
         }
@@ -119,4 +114,13 @@ impl Squid {
             push(migrated, "-p", "x_forwarded_proto=on");
         }
     }
+}
+
+/// The acls that a line compares the client with.
+fn named_acls(line: &str) -> impl Iterator<Item = &str> {
+    const TEST: &str = "client.ip ~ ";
+    line.match_indices(TEST).map(|(at, _)| {
+        let rest = &line[at + TEST.len()..];
+        &rest[..rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-').unwrap_or(rest.len())]
+    })
 }
