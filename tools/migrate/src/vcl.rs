@@ -17,14 +17,19 @@ pub fn string(text: &str) -> Option<String> {
     }
 }
 
-/// A text as a regex that matches nothing else.
+/// A text as a regex that matches nothing else, and that can stand between quotes.
 pub fn literal(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if "\\.+*?()|[]{}^$".contains(c) {
-            out.push('\\');
+        match c {
+            '"' | '\0'..='\x1f' | '\x7f' => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            _ => {
+                if "\\.+*?()|[]{}^$".contains(c) {
+                    out.push('\\');
+                }
+                out.push(c);
+            }
         }
-        out.push(c);
     }
     out
 }
@@ -150,6 +155,7 @@ mod tests {
         assert_eq!(string("a \"b\" c").as_deref(), Some("{\"a \"b\" c\"}"));
         assert_eq!(string("a\nb"), None);
         assert_eq!(literal("/a.b(c)"), "/a\\.b\\(c\\)");
+        assert_eq!(literal("a\"b\n"), "a\\x22b\\x0a");
     }
 
     #[test]

@@ -110,6 +110,10 @@ CASES = [
      map $host $zone { default c; private.example off; }
      server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache $zone; proxy_cache_valid 200 1h; } }""",
      plain("a.example", "/x") + plain("private.example", "/y"), ["proxy_cache"]),
+    ("headers of what nginx answers by itself", CACHE + """
+     server { listen %(listen)s; add_header X-A a always; location /dir/ { add_header X-B dir always; proxy_pass http://app; } location /out { deny all; add_header X-C out always; proxy_pass http://app; }
+      location /own { deny all; root %(dir)s/root; } location /in { internal; } location / { proxy_pass http://app; } }""",
+     plain("a.example", "/dir", "/dir/", "/out", "/own", "/in", "/x"), []),
     ("types of answers with a text", """
      types { application/json json; text/csv csv CSV2; } default_type application/octet-stream;
      server { listen %(listen)s; location = /a.JSON { return 200 "{}"; } location = /a { default_type application/toml; return 200 a; } location /b { return 200 b; }

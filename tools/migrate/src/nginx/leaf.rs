@@ -134,10 +134,24 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         self.left = Claim::Nobody;
         lines.extend(self.requests(tree, location));
         location.directive.claim(Claim::Claimed);
+        self.answer_headers(location, &lines);
         if self.left != Claim::Nobody {
             claims::settle(&location.scope, self.left);
         }
         self.lines.recv.push((location.label.clone(), comment, lines));
+    }
+
+    /// Adds the headers of what is answered without an origin: rules of addresses, bodies that are too large, redirections to a slash.
+    fn answer_headers(&mut self, location: &NginxLocation<'a>, lines: &[String]) {
+        let has_answers = location.without_slash().is_some() || lines.iter().any(|line| line.contains("(synth("));
+        let synth = &self.lines.phases[PHASES.iter().position(|name| *name == "synth").unwrap_or_default()];
+        if !has_answers || synth.iter().any(|(known, _)| *known == location.label) {
+            return;
+        }
+        match response::headers(&location.scope, false, &self.around.names) {
+            Ok(lines) => self.phase("synth", &location.label, lines),
+            Err((directive, reason)) => self.migrated.refuse(&directive.place, &directive.name, reason),
+        }
     }
 
     /// Adds the headers of a server that answers everything by itself.
@@ -790,6 +804,17 @@ fn attributes(scope: &LocationScope<'_>) -> Attributes {
     .collect()
 }
 
+/// True of an expression without any text that is always there.
+fn may_be_empty(value: &str) -> bool {
+    let is_sure =
+        |term: &str| term.starts_with('"') && term != "\"\"" || SURE.iter().any(|sure| term.starts_with(sure));
+    !value.split(" + ").any(is_sure)
+}
+
+/// Variables that are never empty; nginx answers 400 where Host is.
+const SURE: [&str; 7] =
+    ["client.ip", "server.", "std.port(", "std.time2real(", "std.tolower(", "bereq.method", "bereq.url"];
+
 /// The request to the origin: headers that read the client's before they are changed, then Host, then the URL.
 fn fetched<'a>(
     fields: &[&'a Directive],
@@ -825,7 +850,12 @@ fn fetched<'a>(
                 if changed.iter().any(|known| value.to_ascii_lowercase().contains(&format!("bereq.http.{known}"))) {
                     return Err(refused("it reads a header that another line has changed".to_owned()));
                 }
-                format!("set bereq.http.{header} = {value};")
+                let set = format!("set bereq.http.{header} = {value};");
+                // nginx sends no header that is empty.
+                match may_be_empty(&value) {
+                    true => format!("{set} if (bereq.http.{header} == \"\") {{ unset bereq.http.{header}; }}"),
+                    false => set,
+                }
             }
         };
         if lower == "host" {
@@ -836,6 +866,10 @@ fn fetched<'a>(
         }
     }
     lines.extend(host);
+    if names.has_tls && !fields.iter().any(|field| field.word(0).eq_ignore_ascii_case("x-forwarded-proto")) {
+        // The core has set it for this VCL.
+        lines.push("unset bereq.http.X-Forwarded-Proto;".to_owned());
+    }
     match uri {
         Uri::Same => {}
         Uri::Instead(_) => lines.push(format!("set bereq.url = {};", uri.asked(location.text, "bereq"))),

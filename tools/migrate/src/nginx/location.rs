@@ -156,8 +156,11 @@ impl<'a> NginxLocation<'a> {
             {
                 let args = "regsub(req.url, \"^[^?]*\", \"\")";
                 let slash = vcl::string(location.text).unwrap_or_default();
-                let lines =
-                    vec![format!("set req.http.Nginx-Text = {slash} + {args};"), "return (synth(301));".to_owned()];
+                let lines = vec![
+                    format!("set req.http.Nginx-Location = \"{}\";", location.label),
+                    format!("set req.http.Nginx-Text = {slash} + {args};"),
+                    "return (synth(301));".to_owned(),
+                ];
                 branches.push((equals(bare), lines));
             }
         }
@@ -180,7 +183,7 @@ impl<'a> NginxLocation<'a> {
     }
 
     /// `/path` of a location `/path/` that asks another server: nginx answers it with a redirection.
-    fn without_slash(&self) -> Option<&'a str> {
+    pub fn without_slash(&self) -> Option<&'a str> {
         let is_asking = KINDS.iter().any(|kind| self.scope.inner().iter().any(|d| d.name == format!("{kind}_pass")));
         self.text.strip_suffix('/').filter(|bare| is_asking && !bare.is_empty())
     }
@@ -290,7 +293,7 @@ mod tests {
     fn a_path_without_its_slash_is_redirected() {
         check(
             "location /a/ { proxy_pass http://x; } location /b/ { root /srv; }",
-            "if (P == \"/a\") { set req.http.Nginx-Text = \"/a/\" + regsub(req.url, \"^[^?]*\", \"\"); return (synth(301)); } \
+            "if (P == \"/a\") { set req.http.Nginx-Location = \"loc1\"; set req.http.Nginx-Text = \"/a/\" + regsub(req.url, \"^[^?]*\", \"\"); return (synth(301)); } \
              else if (P ~ \"^/a/\") { call loc1; } else if (P ~ \"^/b/\") { call loc2; } else { call rest; }",
         );
     }

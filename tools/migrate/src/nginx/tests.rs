@@ -302,3 +302,22 @@ fn a_directive_that_nothing_reads_is_refused() {
     );
     assert!(refused.contains("try_files") && !vcl.contains("return (hash)"), "{vcl}");
 }
+
+/// nginx sends no header whose value is empty; and none of the cache's own.
+#[test]
+fn headers_to_the_origin_that_are_empty() {
+    check(
+        "server { listen 443 ssl; ssl_certificate /c; ssl_certificate_key /k; location / { proxy_set_header X-A $http_x_b; proxy_set_header X-C $remote_addr; proxy_pass http://a; } }",
+        &[
+            "set bereq.http.X-A = bereq.http.x-b; if (bereq.http.X-A == \"\") { unset bereq.http.X-A; }",
+            "set bereq.http.X-C = client.ip;\n",
+            "unset bereq.http.X-Forwarded-Proto;",
+        ],
+    );
+}
+
+/// Quotes in a path are part of a regex, not its end.
+#[test]
+fn paths_with_quotes() {
+    check("server { location '/a\"b' { proxy_pass http://a; } }", &["Nginx-Path ~ \"^/a\\x22b\""]);
+}
