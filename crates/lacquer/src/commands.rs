@@ -197,7 +197,7 @@ pub fn unknown(name: &str) -> i32 {
 
 /// The words of `names` that may be meant, to go on in the message that `word` is none of them.
 pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
-    let near = base::spelling::nearest(word, names, word.len() / 3 + 1);
+    let near = base::spelling::nearest(word, names);
     near.map(|near| format!(": is {near:?} meant?")).unwrap_or_default()
 }
 

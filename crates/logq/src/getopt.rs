@@ -69,7 +69,7 @@ pub fn parse_with_values<'a>(
         if let Some(name) = word.strip_prefix("--") {
             let (name, value) = name.split_once('=').unwrap_or((name, ""));
             if !long.contains(&name) {
-                let near = base::spelling::nearest(name, long.iter().copied(), name.len() / 3 + 1);
+                let near = base::spelling::nearest(name, long.iter().copied());
                 return Err(OptError::Long(word.clone(), near.map(str::to_owned)));
             }
             rest = tail;

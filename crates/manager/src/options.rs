@@ -141,7 +141,7 @@ fn unknown_long(name: &str) -> Fatal {
         "help" | "optstring" => format!("--{name} must be the only argument"),
         _ if LONG.contains(&name) => format!("--{name} needs a value"),
         _ => {
-            let near = base::spelling::nearest(name, LONG.into_iter(), name.len() / 3 + 1);
+            let near = base::spelling::nearest(name, LONG.into_iter());
             let near = near.map(|near| format!(": is --{near} meant?")).unwrap_or_default();
             format!("There is no option --{name}{near}")
         }

@@ -198,7 +198,7 @@ pub fn lookup(name: &str) -> Option<&'static Spec> {
 
 /// The parameter that a mistyped name stands for. Only present names, as the old ones are known by themselves.
 fn nearest(name: &str) -> Option<&'static str> {
-    base::spelling::nearest(name, SPECS.iter().map(|spec| spec.name), name.len() / 4)
+    base::spelling::nearest(name, SPECS.iter().map(|spec| spec.name))
 }
 
 impl Default for Params {

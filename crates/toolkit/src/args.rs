@@ -148,7 +148,7 @@ pub fn no_option(name: &str, usage: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let words = usage.split(|c: char| !is_part(c)).filter(|word| word.starts_with("--") && word.len() > 3);
     let near = words.clone().find(|word| name.starts_with("--") && word.starts_with(name));
-    let near = near.or_else(|| base::spelling::nearest(name, words, name.len() / 7 + 1));
+    let near = near.or_else(|| base::spelling::nearest(name, words));
     match near.filter(|_| name.starts_with("--")) {
         Some(near) => format!("no option {name}: is {near} meant? (--help shows the usage)"),
         None => format!("no option {name} (--help shows the usage)"),

@@ -59,7 +59,7 @@ impl DiagnosticCode {
     }
 
     pub fn nearest(word: &str) -> Option<DiagnosticCode> {
-        crate::hint::nearest(word, DiagnosticCode::ALL.iter().map(|code| code.about().word))
+        base::spelling::nearest(word, DiagnosticCode::ALL.iter().map(|code| code.about().word))
             .and_then(DiagnosticCode::find)
     }
 

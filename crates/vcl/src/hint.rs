@@ -2,6 +2,7 @@
 //! Hints for fixing an error. They are lines of their own after the message, because scripts and test programs depend
 //! on the messages' text.
 
+use base::spelling::nearest;
 use tables::vclvars::{Method, Return, Type};
 use tables::vmods::{self, VmodArg};
 
@@ -73,8 +74,6 @@ pub(crate) const DECLARED: [&str; 7] = ["sub", "acl", "backend", "probe", "impor
 
 pub(crate) const ELSE_WORDS: [&str; 4] = ["else", "elsif", "elseif", "elif"];
 
-/// Maximum edit distance of a suggested name.
-const FAR: usize = 3;
 /// Maximum number of listed names that begin alike.
 const MAX_KIN: usize = 12;
 
@@ -671,12 +670,6 @@ fn is_dotted(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-'))
 }
 
-/// The name most similar to `word`, if one is close enough.
-pub(crate) fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let limit = FAR.min(word.len() / 4 + 1);
-    base::spelling::nearest(word, names.filter(|name| *name != word), limit)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -685,13 +678,5 @@ mod tests {
     fn old_words_are_in_order() {
         assert!(OLD_WORDS.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert!(LATER_WORDS.windows(2).all(|pair| pair[0].0 < pair[1].0));
-    }
-
-    #[test]
-    fn the_nearest_name() {
-        let names = ["beresp.ttl", "beresp.grace", "bereq.url", "req.url"];
-        assert_eq!(nearest("beresp.tll", names.into_iter()), Some("beresp.ttl"));
-        assert_eq!(nearest("req.ulr", names.into_iter()), Some("req.url"));
-        assert_eq!(nearest("client.ip", names.into_iter()), None);
     }
 }

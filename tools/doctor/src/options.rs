@@ -150,7 +150,7 @@ impl DoctorOptions {
 
 fn rule(option: &str, id: &str) -> Result<&'static Rule, String> {
     rules::all().find(|rule| rule.id == id).ok_or_else(|| {
-        let near = base::spelling::nearest(id, rules::all().map(|rule| rule.id), id.len() / 3 + 1);
+        let near = base::spelling::nearest(id, rules::all().map(|rule| rule.id));
         let near = near.map(|near| format!(" (is {near} meant?)")).unwrap_or_default();
         format!("{option} {id}: no such rule{near}; --list names them")
     })

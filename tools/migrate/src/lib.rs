@@ -87,7 +87,7 @@ fn parse(words: &[String]) -> Result<Option<Options>, String> {
     let [from, file] = plain[..] else { return Err("whose configuration, and which file?".to_owned()) };
     let known = FROM.iter().find(|(name, _)| *name == from).map(|(_, from)| *from);
     let from = known.ok_or_else(|| {
-        let near = base::spelling::nearest(from, FROM.iter().map(|(name, _)| *name), from.len() / 3 + 1);
+        let near = base::spelling::nearest(from, FROM.iter().map(|(name, _)| *name));
         let near = near.map(|near| format!(": is {near:?} meant?")).unwrap_or_default();
         format!("nothing is known of {from:?}{near}; VCL before 4.0 is for `lacquer vcl migrate`")
     })?;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Hints for errors in an old program, in the words of [`crate::hint`] for the same mistakes in a new one.
 
+use base::spelling::nearest;
 use tables::dialects::OLD_VARS;
 
 use super::flat::FlatItem;
 use super::walk::Walker;
 use crate::code::DiagnosticCode;
 use crate::diag::{DiagnosticDraft, Fix, Hint, Span, line_and_pos};
-use crate::hint::{DECLARED, dot, nearest, sign};
+use crate::hint::{DECLARED, dot, sign};
 use crate::token::Tok;
 
 pub(crate) const BEGINS: [&str; 9] = ["set", "unset", "remove", "call", "return", "if", "error", "synthetic", "esi"];

@@ -468,9 +468,7 @@ fn nearest(host: &Host, name: &str) -> Option<String> {
     }
     let last = name.rsplit('.').next().unwrap_or(name);
     let alike = settings.iter().find(|setting| setting.rsplit('.').next() == Some(last)).cloned();
-    alike.or_else(|| {
-        base::spelling::nearest(name, settings.iter().map(String::as_str), name.len() / 4 + 1).map(str::to_owned)
-    })
+    alike.or_else(|| base::spelling::nearest(name, settings.iter().map(String::as_str)).map(str::to_owned))
 }
 
 #[cfg(test)]
