@@ -149,6 +149,7 @@ impl Manager {
             .keep(theirs.as_fd())
             .keep(panic.as_fd())
             .credentials(jail.credentials(JailRole::Worker))
+            .still_blocked(&[signal::SIGTERM, signal::SIGINT])
             .oom_score(oom_score());
         if self.params.feature.has(FeatureBit::NoCoredump) {
             spawn = spawn.no_core();

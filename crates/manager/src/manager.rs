@@ -412,7 +412,7 @@ impl Manager {
         }
     }
 
-    fn on_signal(&mut self, signals: &mut Signals) -> bool {
+    pub(crate) fn on_signal(&mut self, signals: &mut Signals) -> bool {
         let mut stop = false;
         while let Ok(Some(number)) = signals.take() {
             print(ReportSeverity::Error, &format!("Manager got {}", signal::name(number)));

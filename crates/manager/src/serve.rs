@@ -567,6 +567,10 @@ fn begin(
         }
         Some(_) => {}
     }
+    // A signal to all processes ends the worker before it serves: that is no fault of the start.
+    if !started.is_ok() && manager.on_signal(&mut signals) {
+        return Ok(manager.finish());
+    }
     let status = if started.is_ok() { 0 } else { 2 };
     if let Some(daemon) = daemon {
         let _ = daemon.report(status);

@@ -135,6 +135,7 @@ pub struct Spawn<'a> {
     oom_score: Option<i32>,
     new_group: bool,
     no_core: bool,
+    still_blocked: &'a [i32],
 }
 
 fn c_string(text: &OsStr) -> io::Result<CString> {
@@ -158,6 +159,7 @@ impl<'a> Spawn<'a> {
             oom_score: None,
             new_group: false,
             no_core: false,
+            still_blocked: &[],
         })
     }
 
@@ -228,6 +230,13 @@ impl<'a> Spawn<'a> {
         self
     }
 
+    /// Leaves signals blocked that this process has blocked. One that comes before the child handles it then waits,
+    /// instead of killing it; no thread of the child can get it.
+    pub fn still_blocked(mut self, signals: &'a [i32]) -> Self {
+        self.still_blocked = signals;
+        self
+    }
+
     /// Forks and execs. What fails after the fork makes the child exit with status 127 and a line on its stderr.
     ///
     /// Call it while the process has one thread, but for those of [`beside`], for which it waits.
@@ -266,7 +275,7 @@ impl<'a> Spawn<'a> {
     fn prepare(&self) -> io::Result<()> {
         crate::signal::default(libc::SIGPIPE)?;
         crate::signal::default(libc::SIGHUP)?;
-        crate::signal::unblock_all()?;
+        crate::signal::unblock_all_but(self.still_blocked)?;
         if self.new_group {
             nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
         }

@@ -54,9 +54,14 @@ fn set(number: i32, handler: SigHandler) -> io::Result<()> {
     Ok(())
 }
 
-/// Unblocks every signal in this thread (a child that was exec'd inherits its parent's mask).
-pub fn unblock_all() -> io::Result<()> {
-    SigSet::all().thread_unblock()?;
+/// Unblocks every signal but `numbers` in this thread (a child that was exec'd inherits its parent's mask). Those stay as
+/// they are.
+pub fn unblock_all_but(numbers: &[i32]) -> io::Result<()> {
+    let mut set = SigSet::all();
+    for &number in numbers {
+        set.remove(Signal::try_from(number)?);
+    }
+    set.thread_unblock()?;
     Ok(())
 }
 

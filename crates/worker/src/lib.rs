@@ -50,6 +50,17 @@ const PROFILE: &str = "lacquer-worker";
 pub fn main(socket: &str, vmods: Vmods) -> i32 {
     // What monitoring looks for.
     let _ = sys::limits::set_thread_name("cache-main");
+    // A terminal's ^C reaches all processes of its group: the manager decides what it means.
+    let _ = signal::ignore(signal::SIGINT);
+    let _ = signal::ignore(signal::SIGHUP);
+    // Before there is a thread: one that doesn't block the signal would get it, and the process would die of it.
+    let signals = match Signals::new(&[signal::SIGTERM]) {
+        Ok(signals) => signals,
+        Err(error) => {
+            eprintln!("signals: {error}");
+            return 1;
+        }
+    };
     let birth = match Inheritance::receive(socket) {
         Ok(birth) => birth,
         Err(reason) => {
@@ -65,16 +76,6 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
         Ok(worker) => worker,
         Err(reason) => {
             eprintln!("{reason}");
-            return 1;
-        }
-    };
-    // A terminal's ^C reaches all processes of its group: the manager decides what it means.
-    let _ = signal::ignore(signal::SIGINT);
-    let _ = signal::ignore(signal::SIGHUP);
-    let signals = match Signals::new(&[signal::SIGTERM]) {
-        Ok(signals) => signals,
-        Err(error) => {
-            eprintln!("signals: {error}");
             return 1;
         }
     };

@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed import clocks
-from bed.daemon import Varnishd, cli_of, die_with_parent, of_threads, workdir
+from bed.daemon import Varnishd, cli_of, die_with_parent, directory, of_threads, workdir
 from bed.http import Client, Garbled, get
 from bed.origin import Origin, simple
 from bed.process import Handed
@@ -74,6 +74,26 @@ def drained(report, program, how):
         if how == "SIGTERM to the worker":
             again = until(LIMIT, lambda: get(v.address, "/page").whole())
             report.check(again, f"{how}: the manager starts another one")
+
+
+def told_to_end_while_it_starts(report, program):
+    """SIGTERM to all processes, as from systemd or a terminal, at each moment of a start: it is no death, whatever threads there are. A worker
+    with a store on a file has some before it takes commands."""
+    for moment in ("Started", "said Child starts", "launched OK", "running"):
+        with directory() as d:
+            server = subprocess.Popen([program, "-F", "-n", d / "n", "-a", "127.0.0.1:0", "-b", "none", "-s", f"file,{d}/store,20m"],
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=die_with_parent)
+            heard = []
+            while moment != "running" and (line := server.stdout.readline().decode()):
+                heard.append(line)
+                if moment in line:
+                    break
+            if moment == "running":
+                until(LIMIT, lambda: (cli := cli_of(d / "n")) and "running" in cli.ask("status"))
+            os.killpg(server.pid, signal.SIGTERM)
+            heard.append(server.communicate(timeout=LIMIT)[0].decode())
+            text = "".join(heard)
+            report.check(server.returncode == 0 and "died" not in text, f"SIGTERM to all at {moment!r}: status {server.returncode}: {text[-800:]}")
 
 
 def refuses(address):
@@ -584,7 +604,7 @@ def main():
     def busy(report, program):
         busy_is_not_dead(report, program, 20 if o.full else 4)
 
-    for case in (drains, a_node_goes, cli_is_not_held, full_workdir, deaths_under_load, busy, no_grace, manager_gone, worker_gone, deaths_in_a_row, a_burst_is_answered, signals_are_reported,
+    for case in (drains, told_to_end_while_it_starts, a_node_goes, cli_is_not_held, full_workdir, deaths_under_load, busy, no_grace, manager_gone, worker_gone, deaths_in_a_row, a_burst_is_answered, signals_are_reported,
                  shows_what_it_is, leaves_core, control_c, planted_panic, *([sleeps_when_idle] if o.clocks else [])):
         if o.words in case.__name__:
             case(report, o.varnishd)
