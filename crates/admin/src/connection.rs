@@ -2,7 +2,7 @@
 //! A connection to a manager: found, authenticated, and asked whether it lives.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn connect(address: &str, timeout: Option<Duration>) -> Result<TcpStream, String
         true => "that is a path: -T takes an address and a port, -n a server's working directory".to_owned(),
         false => bad_address(address),
     })?;
-    let addresses = (host, port).to_socket_addrs().map_err(|e| strerror(&e))?;
+    let addresses = base::lookup::addresses(host, port).map_err(|e| strerror(&e))?;
     let mut failure = "no such address".to_owned();
     for address in addresses {
         let stream = match timeout {

@@ -3,7 +3,7 @@
 //! that begin every connection, the TLS settings, and the version of HTTP. Two backends with equal endpoints share a pool.
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use net::ConnectTarget;
@@ -65,7 +65,7 @@ impl Endpoint {
     /// # Errors
     /// Unknown, without an address, or with several of a family.
     pub fn resolve(host: &str, port: u16) -> Result<Self, EndpointError> {
-        let found = (host, port).to_socket_addrs().map_err(EndpointError::Lookup)?;
+        let found = base::lookup::addresses(host, port).map_err(EndpointError::Lookup)?;
         let mut endpoint = Self::default();
         for addr in found {
             let slot = if addr.is_ipv4() { &mut endpoint.ipv4 } else { &mut endpoint.ipv6 };

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ pub trait BackendServices: Send + Sync {
     /// # Errors
     /// Unknown, or nobody answered.
     fn lookup(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        (host, port).to_socket_addrs().map(Iterator::collect)
+        base::lookup::addresses(host, port)
     }
 }
 

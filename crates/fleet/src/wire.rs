@@ -3,7 +3,7 @@
 //! that has nothing else to do.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
@@ -179,7 +179,7 @@ fn addresses(server: &LogServer, until: Instant) -> Result<Vec<SocketAddr>, Link
         return Ok(vec![SocketAddr::new(address, server.port)]);
     }
     let LogServer { host, port } = server.clone();
-    let look = move || (host.as_str(), port).to_socket_addrs().map(|found| found.take(MANY).collect());
+    let look = move || base::lookup::addresses(&host, port).map(|found| found.into_iter().take(MANY).collect());
     in_time(until, look)?.map_err(|error| fault(&error))
 }
 

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Write};
-use std::net::{TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use base::lookup::addresses_of_text;
 use toolkit::print;
 
 /// Bytes that wait, where nothing else is asked for.
@@ -284,12 +285,12 @@ impl Shared {
 }
 
 fn resolve(address: &str) -> io::Result<std::net::SocketAddr> {
-    address.to_socket_addrs()?.next().ok_or_else(|| io::Error::other("no address is known of it"))
+    addresses_of_text(address)?.into_iter().next().ok_or_else(|| io::Error::other("no address is known of it"))
 }
 
 fn connect_tcp(address: &str) -> io::Result<TcpStream> {
     let mut last = io::Error::other("no address is known of it");
-    for to in address.to_socket_addrs()? {
+    for to in addresses_of_text(address)? {
         match TcpStream::connect_timeout(&to, PATIENCE) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,

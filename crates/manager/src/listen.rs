@@ -3,7 +3,7 @@
 //! their backlog while a worker is replaced.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -316,7 +316,7 @@ pub fn resolve(text: &str, default_port: u16) -> Result<Vec<SocketAddr>, String>
         ]);
     }
     let mut found: Vec<SocketAddr> = Vec::new();
-    for address in (host, port).to_socket_addrs().map_err(|e| lookup_text(&e))? {
+    for address in base::lookup::addresses(host, port).map_err(|e| lookup_text(&e))? {
         if !found.contains(&address) {
             found.push(address);
         }

@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::ToSocketAddrs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
@@ -69,8 +68,8 @@ pub(crate) fn words(value: &str) -> Result<Vec<String>, String> {
         Some(port) => format!("127.0.0.1:{port}"),
         None => address.to_owned(),
     };
-    let addresses: Vec<_> =
-        local.to_socket_addrs().map_err(|_| format!("{address}: {}", bad_address(address)))?.collect();
+    let addresses =
+        base::lookup::addresses_of_text(&local).map_err(|_| format!("{address}: {}", bad_address(address)))?;
     if !is_guarded && !addresses.iter().all(|address| address.ip().is_loopback()) {
         return Err(format!("{address}: other machines could see everything; set token-file=FILE or client-ca=FILE"));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `host:port` text, and names to addresses.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use base::text::bad_port;
@@ -100,13 +100,13 @@ pub fn resolve_now(host: Option<&str>, port: &str, passive: bool) -> Result<Vec<
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![(ip, port).into()]);
     }
-    let found = (host, port).to_socket_addrs().map_err(|error| {
+    let found = base::lookup::addresses(host, port).map_err(|error| {
         let text = error.to_string();
         let word = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
         ResolveError::Lookup(word.to_owned())
     })?;
     let mut addrs: Vec<SocketAddr> = Vec::new();
-    found.for_each(|addr| {
+    found.into_iter().for_each(|addr| {
         if !addrs.contains(&addr) {
             addrs.push(addr);
         }

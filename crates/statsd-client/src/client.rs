@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -99,7 +99,7 @@ impl StatsdClient {
     /// is used. Nobody needs to listen there yet, except at a Unix path.
     pub fn connect(target: &StatsdTarget) -> io::Result<StatsdClient> {
         let socket = match target {
-            StatsdTarget::Udp(host, port) => Socket::Udp(udp((host.as_str(), *port).to_socket_addrs()?)?),
+            StatsdTarget::Udp(host, port) => Socket::Udp(udp(base::lookup::addresses(host, *port)?.into_iter())?),
             StatsdTarget::Unix(path) => {
                 let socket = UnixDatagram::unbound()?;
                 socket.set_nonblocking(true)?;

@@ -3,7 +3,7 @@
 //!
 //! As in Varnish an IPv4 address never matches an IPv6 entry, and a name stands for all its addresses at load time.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An ACL as its declaration says it.
 #[derive(Clone, Debug, Default)]
@@ -306,8 +306,8 @@ fn log_text(acl: &str, entry: &DeclaredEntry, mask: u32, fixed: &str) -> Box<str
 /// # Errors
 /// Why the name has no address.
 pub fn system_resolver(name: &str) -> Result<Vec<IpAddr>, String> {
-    let found: Vec<IpAddr> = match (name, 0).to_socket_addrs() {
-        Ok(found) => found.map(|addr| addr.ip()).collect(),
+    let found: Vec<IpAddr> = match base::lookup::addresses(name, 0) {
+        Ok(found) => found.into_iter().map(|addr| addr.ip()).collect(),
         Err(error) => {
             let text = error.to_string();
             let prefix = "failed to lookup address information: ";

@@ -2,7 +2,7 @@
 //! A connection that ends by a time, sealed or not.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -73,9 +73,9 @@ pub fn connect(target: &WebTarget, tls: &Arc<tls::TlsClient>, until: Instant) ->
 
 fn connect_socket(target: &WebTarget, until: Instant) -> io::Result<TcpStream> {
     const MOST: usize = 8;
-    let addresses: Vec<SocketAddr> = (target.host.as_str(), target.port).to_socket_addrs()?.take(MOST).collect();
+    let addresses = base::lookup::addresses(&target.host, target.port)?;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "no address");
-    for address in addresses {
+    for address in addresses.into_iter().take(MOST) {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;

@@ -2,12 +2,13 @@
 //! Tries a connection to a backend from this machine. Nothing is sent over it.
 
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base::lookup::addresses_of_text;
 use logq::source::strerror;
 
 use crate::server::ListedBackend;
@@ -64,7 +65,7 @@ fn connect(address: &str) -> io::Result<()> {
         return UnixStream::connect(address).map(drop);
     }
     let mut failure = io::Error::from(io::ErrorKind::NotFound);
-    for target in address.to_socket_addrs()? {
+    for target in addresses_of_text(address)? {
         match TcpStream::connect_timeout(&target, LIMIT) {
             Ok(_) => return Ok(()),
             Err(error) => failure = error,

@@ -2,10 +2,11 @@
 //! What is asked, and where: hosts with all their addresses, and a pool of paths.
 
 use std::io::Read;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::options::{ProbeFamily, ProbeOptions};
+use base::lookup::addresses_of_text;
 
 const DEFAULT_PATH: &str = "/ping.html";
 /// Most bytes of a list of URLs.
@@ -41,9 +42,9 @@ impl ProbeTarget {
             (false, false) => ":80",
             (false, true) => ":443",
         };
-        let found = format!("{authority}{port}").to_socket_addrs().map_err(|error| format!("{host}: {error}"))?;
+        let found = addresses_of_text(&format!("{authority}{port}")).map_err(|error| format!("{host}: {error}"))?;
         let mut addresses: Vec<SocketAddr> = Vec::new();
-        for address in found.filter(|address| match options.family {
+        for address in found.into_iter().filter(|address| match options.family {
             ProbeFamily::Any => true,
             ProbeFamily::V4 => address.is_ipv4(),
             ProbeFamily::V6 => address.is_ipv6(),

@@ -2,10 +2,11 @@
 //! The words after `lacquer replay`.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use accesslog::{AccessSources, LogFormat};
+use base::lookup::addresses_of_text;
 use base::text;
 use tls::{Spoken, Trust};
 use toolkit::args::{Arg, Args};
@@ -483,7 +484,7 @@ impl Words {
         let wrong = || format!("--serve {address}: no such address");
         let address: SocketAddr = match address.parse::<u16>() {
             Ok(port) => ([127, 0, 0, 1], port).into(),
-            Err(_) => address.to_socket_addrs().ok().and_then(|mut all| all.next()).ok_or_else(wrong)?,
+            Err(_) => addresses_of_text(address).ok().and_then(|all| all.first().copied()).ok_or_else(wrong)?,
         };
         let secret = self.secret()?;
         if secret.is_empty() && !address.ip().is_loopback() {

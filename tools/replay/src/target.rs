@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use accesslog::AccessEntry;
+use base::lookup;
 
 use crate::head::Unsent;
 
@@ -98,11 +99,12 @@ fn resolve(text: &str, default_port: u16) -> Option<SocketAddr> {
     let has_port = text.rsplit_once(':').is_some_and(|(host, port)| {
         port.parse::<u16>().is_ok() && (!host.contains(':') || (host.starts_with('[') && host.ends_with(']')))
     });
-    let found: Vec<SocketAddr> = if has_port {
-        text.to_socket_addrs().ok()?.collect()
+    let found = if has_port {
+        lookup::addresses_of_text(text)
     } else {
-        (text.trim_start_matches('[').trim_end_matches(']'), default_port).to_socket_addrs().ok()?.collect()
+        lookup::addresses(text.trim_start_matches('[').trim_end_matches(']'), default_port)
     };
+    let found = found.ok()?;
     found.iter().find(|a| a.is_ipv4()).or(found.first()).copied()
 }
 

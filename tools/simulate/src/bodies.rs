@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use base::lookup::addresses_of_text;
 use sha2::{Digest, Sha256};
 
 use crate::duplicates::SimulateGroup;
@@ -49,8 +50,8 @@ pub fn compare(
     groups: &[&SimulateGroup],
     mut look: impl FnMut(usize, usize) -> bool,
 ) -> Result<Compared, String> {
-    let mut addresses = server.to_socket_addrs().map_err(|error| format!("--bodies {server}: {error}"))?;
-    let address = addresses.next().ok_or_else(|| format!("--bodies {server}: no address"))?;
+    let addresses = addresses_of_text(server).map_err(|error| format!("--bodies {server}: {error}"))?;
+    let address = addresses.into_iter().next().ok_or_else(|| format!("--bodies {server}: no address"))?;
     let all = groups.iter().map(|group| group.urls.len()).sum::<usize>().min(MOST_REQUESTS);
     let mut compared = Compared::default();
     for group in groups {

@@ -4,9 +4,10 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::TcpStream;
 use std::time::Duration;
 
+use base::lookup::addresses_of_text;
 use shm::reader::{CounterReader, CounterValue};
 use tables::counters::{CounterFormat, CounterKind};
 use toolkit::args::{Arg, Args};
@@ -178,7 +179,7 @@ fn of_total(line: &str) -> Option<Field> {
 
 fn ask(address: &str) -> io::Result<String> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for addr in address.to_socket_addrs()? {
+    for addr in addresses_of_text(address)? {
         match TcpStream::connect_timeout(&addr, PATIENCE) {
             Ok(mut stream) => {
                 stream.set_read_timeout(Some(PATIENCE))?;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -180,7 +180,7 @@ fn at<T>(
 ) -> Result<T, StartError> {
     let host = if address.is_empty() { default } else { address };
     let failed = |error| StartError::Bind(what, format!("{host}:{port}"), error);
-    let mut found: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(failed)?.collect();
+    let mut found = base::lookup::addresses(host, port).map_err(failed)?;
     // A name of both families: the one that was asked for first.
     found.sort_by_key(|addr| addr.is_ipv6() != v6);
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);

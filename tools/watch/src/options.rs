@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Options of `lacquer watch`.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use base::text::bad_address;
@@ -195,8 +195,8 @@ impl WatchOptions {
             Some(port) => format!("127.0.0.1:{port}"),
             None => self.listen.clone(),
         };
-        let all: Vec<SocketAddr> =
-            text.to_socket_addrs().map_err(|_| format!("-a {}: {}", self.listen, bad_address(&self.listen)))?.collect();
+        let all = base::lookup::addresses_of_text(&text)
+            .map_err(|_| format!("-a {}: {}", self.listen, bad_address(&self.listen)))?;
         match all.iter().find(|address| !address.ip().is_loopback()) {
             _ if all.is_empty() => Err(format!("-a {}: no address:port", self.listen)),
             Some(address) if !self.knows_who() => Err(format!(

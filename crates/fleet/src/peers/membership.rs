@@ -2,7 +2,7 @@
 //! Where a tier's members come from: a set of names and addresses that may change. Asked off the serving threads, about once a second.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use super::settings::{MANY, is_name};
@@ -55,7 +55,7 @@ impl Membership for Dns {
         }
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for name in &self.names {
-            addresses.extend((name.host.as_str(), name.port).to_socket_addrs()?);
+            addresses.extend(base::lookup::addresses(&name.host, name.port)?);
         }
         addresses.sort_unstable();
         addresses.dedup();

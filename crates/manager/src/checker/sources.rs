@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -109,7 +109,7 @@ impl Sources for DiskSources {
             // For a backend with `.host = ":80"`: any address of this machine.
             return Ok(vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()]);
         }
-        let found = (host, 0).to_socket_addrs().map_err(|e| {
+        let found = base::lookup::addresses(host, 0).map_err(|e| {
             let text = errno_text(&e);
             text.strip_prefix("failed to lookup address information: ").unwrap_or(&text).to_string()
         })?;

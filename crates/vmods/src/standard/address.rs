@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `std.ip`: an address, a host name, each with or without a port.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 
 const SERVICES: &str = "/etc/services";
 
@@ -45,7 +45,7 @@ pub(super) fn look_up(host: &str, port: &str) -> Option<SocketAddr> {
         Ok(port) => port,
         Err(_) => service(&std::fs::read_to_string(SERVICES).ok()?, port)?,
     };
-    (host, port).to_socket_addrs().ok()?.next()
+    base::lookup::addresses(host, port).ok()?.into_iter().next()
 }
 
 fn service(table: &str, name: &str) -> Option<u16> {
