@@ -33,8 +33,14 @@ pub fn bad_address(text: &str) -> String {
         _ if text.starts_with('/') => "a path is no address:port".to_owned(),
         Some((_, port)) if port.parse::<u16>().is_err() => bad_port(port),
         Some(_) => "there is no host of that name".to_owned(),
-        None => "no address:port".to_owned(),
+        None => port_alone(text).unwrap_or_else(|| "no address:port".to_owned()),
     }
+}
+
+/// The reason why a number is no address. The system would take it for one: 6081 for 0.0.23.193.
+pub fn port_alone(text: &str) -> Option<String> {
+    let is_number = !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+    is_number.then(|| format!("a port alone is no address: write :{text} or 127.0.0.1:{text}"))
 }
 
 /// Parses `10s`, `1.5h`, `-3 d`; a number without a unit is `None`. Result in seconds.

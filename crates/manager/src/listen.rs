@@ -12,7 +12,7 @@ use sys::holder::{self, SocketProtocol as Ports};
 use sys::sock::{self, SocketName};
 use sys::user;
 
-use base::text::bad_port;
+use base::text::{bad_port, port_alone};
 
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
@@ -304,6 +304,9 @@ fn no_socket<T>(endpoint: &str, error: &io::Error) -> Result<T, Fatal> {
 /// Addresses for `host:port`, `host port`, `[v6]:port`, `:port`, `host`, `*:port`. Without a host: all addresses of the
 /// machine, IPv4 first. Blocks while names are looked up.
 pub fn resolve(text: &str, default_port: u16) -> Result<Vec<SocketAddr>, String> {
+    if let Some(why) = port_alone(text) {
+        return Err(why);
+    }
     let (host, port) = split_host_port(text)?;
     let port = match port {
         None => default_port,
