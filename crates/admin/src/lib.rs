@@ -8,7 +8,7 @@ mod connection;
 use std::path::Path;
 use std::time::Duration;
 
-use cli::CliStatus;
+use cli::{CliReply, CliStatus};
 
 pub use connection::AdminConnection;
 
@@ -54,6 +54,27 @@ pub fn is_good(status: CliStatus) -> bool {
     matches!(status, CliStatus::Ok | CliStatus::Truncated)
 }
 
+/// The beginning of every manager's reply to a command for its worker while that isn't running.
+const NO_WORKER: &str = "Unknown request in manager process";
+
+/// The text of a refusal for the users of a tool that asks with a command of its own: they have typed none, so "Unknown
+/// request" tells them nothing.
+pub fn refusal(reply: &CliReply) -> String {
+    let text = reply.text();
+    let text = text.trim_end();
+    match reply.status {
+        // Lacquer's says more behind the two lines that Varnish's has, too.
+        CliStatus::Unknown if text.starts_with(NO_WORKER) => match text.lines().nth(2) {
+            Some(_) => text.lines().skip(2).collect::<Vec<_>>().join("\n"),
+            None => "The server's worker isn't running. To start it, type: varnishadm start".to_owned(),
+        },
+        CliStatus::Unknown => {
+            "The server doesn't know this command: it is Varnish's varnishd, or an older Lacquer".to_owned()
+        }
+        _ => text.to_owned(),
+    }
+}
+
 /// Name and version of the server whose banner this is: `Lacquer 0.1.0 (varnish-7.1.1 revision ...)`, or the parentheses' text alone where
 /// it is Varnish's own. `None`: the banner has no line of a version.
 pub fn version_in_banner(banner: &str) -> Option<String> {
@@ -65,6 +86,16 @@ pub fn version_in_banner(banner: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_says_what_to_type() {
+        let said = |text: &str| refusal(&CliReply::new(CliStatus::Unknown, text));
+        let alone = format!("{NO_WORKER} (child not running).\nType 'help' for more info.");
+        assert!(said(&alone).ends_with("isn't running. To start it, type: varnishadm start"));
+        assert_eq!(said(&format!("{alone}\nIt died.\n")), "It died.");
+        assert!(said("Unknown request.\nType 'help' for more info.\n").contains("it is Varnish's varnishd"));
+        assert_eq!(refusal(&CliReply::cant("No VCL is in use.\n")), "No VCL is in use.");
+    }
 
     #[test]
     fn a_banner_names_the_server() {

@@ -54,7 +54,7 @@ mod waiting;
 
 pub use attrs::{Attrs, ObjectFlags, ObjectTimes, Reuse, VaryKey};
 pub use audit::Audit;
-pub use ban::{BanError, BanSpec};
+pub use ban::{BAN_FIELDS, BanError, BanSpec};
 pub use boc::{BocState, FetchFailed};
 pub use busy::{Busy, Unwanted, WrongLength};
 pub use cache::{Cache, CacheConfig, CacheParams};

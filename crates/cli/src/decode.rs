@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 
-use tables::cli_cmds::{self, CliCommand};
+use tables::cli_cmds::{self, CliCommand, CommandId};
 
-use crate::reply::{CliReply, CliStatus};
+use crate::reply::{BAN_EXAMPLE, CliReply, CliStatus};
 use crate::words::{WordError, is_space, split};
 
 /// The longest line of who has not authenticated.
@@ -78,13 +78,19 @@ impl CliRequest {
         // `help -j` and `help -a` count their flags no more than `-j` is counted.
         let given = if command.split { self.split_args().len() } else { self.args().len() };
         if given < command.min_args {
-            return Err(CliReply::new(CliStatus::TooFew, "Too few parameters\n"));
+            return Err(misused(CliReply::new(CliStatus::TooFew, "Too few parameters\n"), command));
         }
         if command.max_args.is_some_and(|max| self.args().len() > max) {
-            return Err(CliReply::new(CliStatus::TooMany, "Too many parameters\n"));
+            return Err(misused(CliReply::new(CliStatus::TooMany, "Too many parameters\n"), command));
         }
         Ok(())
     }
+}
+
+/// The refusal with the command's usage behind it.
+fn misused(refusal: CliReply, command: &CliCommand) -> CliReply {
+    let reply = refusal.line(&format!("Usage: {}", command.syntax));
+    if command.id == CommandId::Ban { reply.line(BAN_EXAMPLE) } else { reply }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -303,15 +309,19 @@ mod tests {
         assert_eq!(answer("ping -j\n", false), "ping");
         assert!(answer("vcl.list\n", false).starts_with("101 Unknown request."));
         assert!(answer("PING\n", true).ends_with("all commands are in lower-case.\n"));
-        assert_eq!(answer("param.set a\n", true), "104 Too few parameters\n");
-        assert_eq!(answer("param.set -j a\n", true), "104 Too few parameters\n");
-        assert_eq!(answer("stop now\n", true), "105 Too many parameters\n");
+        let usage = "Usage: param.set [-j] <param> <value>\n";
+        assert_eq!(answer("param.set a\n", true), format!("104 Too few parameters\n{usage}"));
+        assert_eq!(answer("param.set -j a\n", true), format!("104 Too few parameters\n{usage}"));
+        assert_eq!(answer("stop now\n", true), "105 Too many parameters\nUsage: stop\n");
         assert_eq!(answer("stop -j\n", true), "102 JSON unimplemented\n");
         for ban in ["ban req.url ~ a\n", "ban \"req.url ~ a\"\n", "ban \"req.url ~\" a\n", "ban req.url ~ \"a b\"\n"] {
             assert_eq!(answer(ban, true), "ban");
         }
-        assert_eq!(answer("ban \"req.url ~ \"\n", true), "104 Too few parameters\n");
-        assert_eq!(answer("ban \"\"\n", true), "104 Too few parameters\n");
+        for ban in ["ban \"req.url ~ \"\n", "ban \"\"\n", "ban /news\n"] {
+            let wanted =
+                format!("104 Too few parameters\nUsage: {}\n{BAN_EXAMPLE}\n", cli_cmds::lookup("ban").unwrap().syntax);
+            assert_eq!(answer(ban, true), wanted);
+        }
         assert_eq!(answer("ban.hash x\n", true).split(' ').next(), Some("101"));
     }
 

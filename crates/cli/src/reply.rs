@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Replies: a 13-byte head with status and length, the body, a newline.
 
+use tables::cli_cmds::COMMANDS;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u16)]
 pub enum CliStatus {
@@ -65,12 +67,35 @@ impl CliReply {
         Self::new(CliStatus::Unknown, "Unknown request.\nType 'help' for more info.\n")
     }
 
-    /// The reply to a word that is no command, with the command that may be meant.
+    /// The reply to a word that is no command, with a line about the command that may be meant.
     pub fn unknown_as(name: &str) -> Self {
-        let names = tables::cli_cmds::COMMANDS.iter().map(|command| command.name);
-        let near = base::spelling::nearest(name, names, name.len() / 4 + 1).filter(|_| name.len() > 2);
-        let Some(near) = near else { return Self::unknown() };
-        Self::new(CliStatus::Unknown, format!("Unknown request.\nType 'help' for more info.\nIs {near} meant?\n"))
+        let reply = Self::unknown();
+        let names = || COMMANDS.iter().filter(|command| !command.debug).map(|command| command.name);
+        let is_kin = |other: &&str| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+        let kin: Vec<&str> = names().filter(is_kin).collect();
+        match (name, &kin[..]) {
+            (_, []) => reply.meant(name, names()),
+            ("purge", _) => reply.line(&format!("There are {}, and ban.", kin.join(", "))).line(BAN_EXAMPLE),
+            _ => reply.line(&format!("There are {}.", kin.join(", "))),
+        }
+    }
+
+    /// The same reply with a line behind its text. Those who compare the beginning find what varnishd says.
+    pub fn line(mut self, line: &str) -> Self {
+        if !self.body.is_empty() && !self.body.ends_with(b"\n") {
+            self.body.push(b'\n');
+        }
+        self.body.extend_from_slice(line.as_bytes());
+        self.body.push(b'\n');
+        self
+    }
+
+    /// The same refusal of `word` with a line about the name that may be meant, if one is like it.
+    pub fn meant<'n>(self, word: &str, names: impl Iterator<Item = &'n str>) -> Self {
+        match base::spelling::nearest(word, names) {
+            Some(near) => self.line(&format!("Is {near} meant?")),
+            None => self,
+        }
     }
 
     /// The body as text; what is not UTF-8 is replaced.
@@ -98,6 +123,9 @@ impl CliReply {
     }
 }
 
+/// A ban as a shell wants it: unquoted, `~` would be the home directory.
+pub const BAN_EXAMPLE: &str = "Example: varnishadm ban 'req.url ~ ^/news'";
+
 /// The beginning of a JSON reply: version, the command with its arguments, the time. `words` without the `-j`-less
 /// rest, as received; `now` in seconds since 1970. Elements follow, each after `,`; then [`json_end`].
 pub fn json_begin(version: u32, words: &[Vec<u8>], now: f64) -> String {
@@ -112,6 +140,25 @@ pub const fn json_end() -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_that_is_no_command_has_a_lead() {
+        let check = |word: &str, lead: &str| {
+            let text = CliReply::unknown_as(word).text().into_owned();
+            assert_eq!(text.strip_prefix("Unknown request.\nType 'help' for more info.\n"), Some(lead), "{word}");
+        };
+        check("vcl.lsit", "Is vcl.list meant?\n");
+        check("nothing.like.it", "");
+        check("bn", "");
+        check("purge", &format!("There are purge.host, purge.prefix, purge.tag, purge.url, and ban.\n{BAN_EXAMPLE}\n"));
+        check("panic", "There are panic.clear, panic.show.\n");
+    }
+
+    #[test]
+    fn a_line_is_put_behind_the_text() {
+        let line = |text: &str| CliReply::param(text).line("more").text().into_owned();
+        assert_eq!((line("a"), line("a\n"), line("")), ("a\nmore\n".into(), "a\nmore\n".into(), "more\n".into()));
+    }
 
     #[test]
     fn framing() {

@@ -8,9 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use shm::reader::CounterReader;
 use shm::reader::find::{Unfound, find};
 use shm::reader::log::{LogCursor, LogError, RingStep, StartAt};
+use shm::reader::{CounterReader, WorkdirStatus};
 use sys::fd::Interest;
 use sys::pidfile::{PidFile, PidFileError};
 use sys::signal::{self, Signals};
@@ -428,7 +428,8 @@ impl Run<'_> {
                 }
                 Err(error) => {
                     if complained.is_none_or(|at| at.elapsed() > Duration::from_secs(1)) {
-                        print::err(format_args!("Failed to acquire log: {}\n", describe(&error)));
+                        let lead = if complained.is_none() { self.stopped_worker() } else { "" };
+                        print::err(format_args!("Failed to acquire log: {}\n{lead}", describe(&error)));
                         complained = Some(Instant::now());
                     }
                     if self.sink.idle().map_err(|e| written(&e))? == Flow::Stop {
@@ -436,6 +437,16 @@ impl Run<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// A line that says what to type, if the server has no worker, whose log this is.
+    fn stopped_worker(&self) -> &'static str {
+        match shm::reader::status(&self.workdir) {
+            WorkdirStatus { manager: Some(_), worker: None } => {
+                "The server's worker isn't running. To start it, type: varnishadm start\n"
+            }
+            _ => "",
         }
     }
 

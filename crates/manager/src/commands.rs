@@ -134,8 +134,7 @@ impl Manager {
 
     fn forward(&mut self, request: &CliRequest) -> CliReply {
         if self.worker.pid().is_none() {
-            let text = "Unknown request in manager process (child not running).\nType 'help' for more info.";
-            return CliReply::new(CliStatus::Unknown, text);
+            return self.without_worker(request);
         }
         let line = cli::client::encode(&request.words);
         if request.name() == "ban" {
@@ -143,6 +142,22 @@ impl Manager {
             self.tell_leaving(&line);
         }
         self.worker.command(line)
+    }
+
+    /// The reply to a command for the worker while there is none: varnishd's two lines, then what to type.
+    fn without_worker(&self, request: &CliRequest) -> CliReply {
+        let text = "Unknown request in manager process (child not running).\nType 'help' for more info.";
+        let reply = CliReply::new(CliStatus::Unknown, text);
+        let name = request.name();
+        if cli_cmds::lookup(name).is_none() {
+            return reply.meant(name, cli_cmds::COMMANDS.iter().map(|command| command.name));
+        }
+        let lead = match (self.worker.state, self.vcls.not_startable()) {
+            (WorkerState::Died, _) => "It died and is being restarted: try again in a moment.".to_owned(),
+            (_, None) => "To start it, type: varnishadm start".to_owned(),
+            (_, Some(lacks)) => format!("{lacks}: load one with vcl.load and vcl.use, then type: varnishadm start"),
+        };
+        reply.line(&format!("The worker, which answers {name}, isn't running. {lead}"))
     }
 
     pub(crate) fn banner(&self) -> String {
@@ -171,7 +186,7 @@ impl Manager {
             Some(name) => {
                 let known = cli_cmds::lookup(name)
                     .filter(|c| served.is_none_or(|s| s == c.served_by) && (authenticated || OPEN.contains(&c.name)));
-                known.map_or_else(CliReply::unknown, |command| CliReply::ok(cli_cmds::help_one(command)))
+                known.map_or_else(|| CliReply::unknown_as(name), |command| CliReply::ok(cli_cmds::help_one(command)))
             }
         }
     }

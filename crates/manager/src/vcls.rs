@@ -124,7 +124,12 @@ impl ManagerVcls {
 
     fn find(&self, name: &str) -> Result<usize, CliReply> {
         check_name(name)?;
-        self.at(name).ok_or_else(|| CliReply::new(CliStatus::Param, format!("No VCL named {name} known\n")))
+        let unknown = || CliReply::new(CliStatus::Param, format!("No VCL named {name} known\n"));
+        self.at(name).ok_or_else(|| unknown().meant(name, self.names()))
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.progs.iter().map(|prog| prog.name.as_str())
     }
 
     fn users(&self, name: &str) -> Vec<&str> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use backend::{AdminHealth, Director, VclEvent};
 use base::Real;
+use cache::{BAN_FIELDS, BanError};
 use cli::{CliReply, CliRequest, CliStatus, reply};
 use fleet::Invalidation;
 use params::DebugBit;
@@ -401,7 +402,7 @@ fn vcl_show(worker: &Worker, request: &CliRequest) -> CliReply {
     }
     let name = name.map_or_else(|| worker.vcls.active(), str::to_owned);
     let Some(vcl) = worker.vcls.find(&name) else {
-        return CliReply::new(CliStatus::Param, format!("No VCL named '{name}'"));
+        return worker.vcls.unknown(&name);
     };
     let sources = &vcl.program.sources;
     if !verbose {
@@ -422,7 +423,7 @@ fn vcl_profile(worker: &Worker, request: &CliRequest) -> CliReply {
     let (what, name) = (request.arg(0).unwrap_or_default(), request.arg(1));
     let name = name.map_or_else(|| worker.vcls.active(), str::to_owned);
     let Some(vcl) = worker.vcls.find(&name) else {
-        return CliReply::new(CliStatus::Param, format!("No VCL named '{name}'\n"));
+        return worker.vcls.unknown(&name);
     };
     match what {
         "on" | "off" => vcl.profile.switch(what == "on"),
@@ -512,7 +513,7 @@ fn ban(worker: &Worker, request: &CliRequest) -> CliReply {
     let cache = &worker.engine.cache;
     let spec = match cache.ban_of_words(&words) {
         Ok(spec) => spec,
-        Err(error) => return CliReply::new(CliStatus::Param, error.to_string()),
+        Err(error) => return bad_ban(&error),
     };
     if let Err(refusal) = worker.engine.may_announce() {
         return CliReply::new(CliStatus::Cant, format!("Nothing is banned: {}", refusal.0));
@@ -534,6 +535,14 @@ fn ban(worker: &Worker, request: &CliRequest) -> CliReply {
             CliStatus::Cant,
             format!("The ban is in effect on this node, but perhaps on no other: {reason}"),
         ),
+    }
+}
+
+fn bad_ban(error: &BanError) -> CliReply {
+    let refusal = CliReply::param(error.to_string());
+    match error {
+        BanError::UnknownField(word) => refusal.meant(word, BAN_FIELDS.into_iter()).line(reply::BAN_EXAMPLE),
+        _ => refusal.line(reply::BAN_EXAMPLE),
     }
 }
 
@@ -708,13 +717,18 @@ fn backend_list(worker: &Worker, request: &CliRequest) -> CliReply {
 
 fn set_health(worker: &Worker, pattern: &str, word: &str) -> CliReply {
     let Some(health) = AdminHealth::parse(word) else {
-        return CliReply::new(CliStatus::Param, format!("Invalid state {word}"));
+        let invalid = CliReply::param(format!("Invalid state {word}"));
+        return invalid.meant(word, ["auto", "healthy", "sick"].into_iter());
     };
-    let found = backend::matching(Some(pattern), &worker.vcls.active(), &all_directors(worker));
+    let (active, all) = (worker.vcls.active(), all_directors(worker));
+    let found = backend::matching(Some(pattern), &active, &all);
     if backend::set_health(&found, health, worker.engine.clock.real()) {
         CliReply::ok("")
     } else {
-        CliReply::new(CliStatus::Param, "No Backends matches")
+        // With a dot the pattern begins with the name of a VCL, without one it is a name of the active VCL's.
+        let names = all.iter().map(|director| director.base().cli_name());
+        let own = names.clone().filter_map(|name| name.strip_prefix(&*active)?.strip_prefix('.'));
+        CliReply::param("No Backends matches").meant(pattern, names.chain(own))
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use base::Real;
+use cli::CliReply;
 use engine::Labels;
 use parking_lot::Mutex;
 use vrt::LoadedVcl;
@@ -70,6 +71,13 @@ impl WorkerVcls {
             })?;
             vcl_of(target)
         })
+    }
+
+    /// The reply to a name that none has.
+    pub fn unknown(&self, name: &str) -> CliReply {
+        let entries = self.entries.lock();
+        let unknown = CliReply::param(format!("No VCL named '{name}'"));
+        unknown.meant(name, entries.iter().map(|entry| entry.name.as_str()))
     }
 
     /// Sets state and temperature; whether the temperature changed.

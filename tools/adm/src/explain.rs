@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer explain`: asks a running server what would become of a request, and why.
 
+use admin::refusal;
 use toolkit::print;
 
 use crate::words::AdmWords;
@@ -126,7 +127,7 @@ fn ask(config: &Config, command: &[String]) -> i32 {
             0
         }
         Ok(reply) => {
-            print::foreign_err(format_args!("{}\n", reply.text().trim_end()));
+            print::foreign_err(format_args!("{}\n", refusal(&reply)));
             1
         }
         Err(status) => status.clamp(1, 2),

@@ -69,7 +69,7 @@ pub fn main(args: &[String]) -> i32 {
     let mut ask = |command: &str| match connection.ask(command.as_bytes()) {
         Ok(reply) if is_good(reply.status) => Ok(reply.text().into_owned()),
         Ok(reply) => {
-            print::err(format_args!("lacquer fleet: {}\n", reply.text().trim_end()));
+            print::err(format_args!("lacquer fleet: {}\n", admin::refusal(&reply)));
             Err(1)
         }
         Err(status) => Err(status.clamp(1, 2)),

@@ -43,7 +43,7 @@ pub fn main(args: &[String]) -> i32 {
     };
     let text = reply.text();
     if !is_good(reply.status) {
-        print::err(format_args!("lacquer memory: {}\n", text.trim_end()));
+        print::err(format_args!("lacquer memory: {}\n", admin::refusal(&reply)));
         return 1;
     }
     // Of a JSON reply only what it is about: head and envelope are the CLI's.

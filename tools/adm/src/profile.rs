@@ -92,5 +92,5 @@ fn count(connection: &mut AdminConnection, vcl: Option<&str>, time: Duration, js
 fn ask(connection: &mut AdminConnection, what: &str, vcl: Option<&str>) -> Result<CliReply, String> {
     let line = format!("vcl.profile {what} {}\n", vcl.unwrap_or_default());
     let reply = connection.ask(line.as_bytes()).map_err(|_| "the server has gone".to_owned())?;
-    if is_good(reply.status) { Ok(reply) } else { Err(reply.text().into_owned()) }
+    if is_good(reply.status) { Ok(reply) } else { Err(admin::refusal(&reply)) }
 }

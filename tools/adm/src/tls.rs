@@ -59,7 +59,7 @@ pub fn main(args: &[String]) -> i32 {
     };
     let text = reply.text();
     if !is_good(reply.status) {
-        print::err(format_args!("lacquer tls: {}\n", text.trim_end()));
+        print::err(format_args!("lacquer tls: {}\n", admin::refusal(&reply)));
         return 1;
     }
     let Some(mut certificates) = read(&text) else {

@@ -49,7 +49,7 @@ fn ask(config: &Config) -> i32 {
             0
         }
         Ok(reply) => {
-            print::foreign_err(format_args!("{}\n", reply.text().trim_end()));
+            print::foreign_err(format_args!("{}\n", admin::refusal(&reply)));
             1
         }
         Err(status) => status.clamp(1, 2),

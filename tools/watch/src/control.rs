@@ -288,7 +288,7 @@ fn sources(text: &str) -> Value {
 
 fn send(shared: &WatchShared, desk: &mut Desk<'_>, ask: &ControlQuestion) -> Result<Value, String> {
     let reply = desk.ask(&ask.command())?;
-    let text = reply.text();
+    let text = if is_good(reply.status) { reply.text().into_owned() } else { admin::refusal(&reply) };
     let text = Redaction::new(&shared.options.show_headers).clean_text(&text);
     let lines: Vec<String> = text.lines().map(|line| shown(line.replace('\t', "    ").as_bytes())).collect();
     let data = serde_json::from_str::<Value>(&text).ok();

@@ -22,7 +22,7 @@ use storage::journal::{JournalPeer, JournalTicket};
 use tables::counters::Main;
 
 pub(crate) use self::kept::KeptBans;
-pub use self::spec::{BanError, BanSpec};
+pub use self::spec::{BAN_FIELDS, BanError, BanSpec};
 use crate::cache::{Cache, CacheShared};
 use crate::journal::CacheJournal;
 use crate::objcore::{NO_BAN, Objcore};

@@ -231,6 +231,9 @@ impl BanSpec {
     }
 }
 
+/// Fields that a ban can test, besides headers (`req.http.*`, `obj.http.*`).
+pub const BAN_FIELDS: [&str; 6] = ["req.url", "obj.status", "obj.ttl", "obj.age", "obj.grace", "obj.keep"];
+
 impl Field {
     fn parse(word: &str) -> Option<Field> {
         let name = |name: &str| (name.len() <= NAME_LIMIT).then(|| name.to_owned());

@@ -46,7 +46,8 @@ impl ManagerVcls {
                 }
             }
             if !matched && before == marked.len() {
-                return Err(CliReply::new(CliStatus::Param, format!("No VCL name matches {pattern}\n")));
+                let unknown = CliReply::new(CliStatus::Param, format!("No VCL name matches {pattern}\n"));
+                return Err(unknown.meant(pattern, self.names()));
             }
         }
         for name in &marked {

@@ -211,7 +211,7 @@ impl Deployer {
     fn ask(&mut self, words: &[&[u8]]) -> Result<Vec<u8>, String> {
         let reply = self.connection.ask(&cli::client::encode(words));
         let reply = reply.map_err(|_| "the server's CLI doesn't respond".to_owned())?;
-        if is_good(reply.status) { Ok(reply.body) } else { Err(reply.text().into_owned()) }
+        if is_good(reply.status) { Ok(reply.body) } else { Err(admin::refusal(&reply)) }
     }
 
     /// The nodes of the group that take part in roll-outs and aren't away.

@@ -27,6 +27,7 @@ pub(super) fn text(facts: &Facts) -> String {
     let state = facts.state.as_deref().unwrap_or(UNKNOWN);
     let worker = match facts.worker {
         Some(pid) => format!("{state}, {}", life(Some(pid), facts.counter("MAIN.uptime"))),
+        None if state == "stopped" => format!("{state}; to start it, type: varnishadm start"),
         None => state.to_owned(),
     };
     rows("worker", vec![worker]);
