@@ -101,6 +101,11 @@ impl Cache {
         self.shared().adoption.is_on()
     }
 
+    /// Number of objects that a former worker left, adopted or not. It takes long: don't call it on a serving thread.
+    pub fn left_by_former(&self) -> usize {
+        self.stores().all().iter().filter(|store| store.is_adopting()).map(|store| store.published()).sum()
+    }
+
     /// Adopts the survivors of about `budget` more digests, and calls `tell` for those that have expired. Returns
     /// `false` if none are left and all memory that no record holds is free. Don't call it on a serving thread: the
     /// last step takes a while.

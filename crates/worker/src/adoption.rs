@@ -27,14 +27,16 @@ pub fn start(worker: &Arc<Worker>) {
 }
 
 fn adopt(worker: &Worker) {
-    std::thread::sleep(HEAD_START);
     let engine = &worker.engine;
+    engine.main.adopting.set(engine.cache.left_by_former() as u64);
+    std::thread::sleep(HEAD_START);
     let tell = |event: cache::CacheEvent| {
         engine.log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{event}"));
     };
     while engine.cache.adopt_some(BATCH, &mut { tell }) {
         std::thread::yield_now();
     }
+    engine.main.adopting.set(0);
     // What this thread has counted and kept to itself.
     tables::counters::flush();
 }

@@ -268,8 +268,9 @@ set! {
     mem_evict: Counter Info Integer "" "Memory shortage, step 2: objects evicted" => "The objects are also counted in n_lru_nuked.";
     mem_bgfetch: Counter Info Integer "" "Memory shortage, step 3: background fetches not started";
     mem_shed: Counter Info Integer "" "Memory shortage, step 4: requests answered 503";
-    adopted: Counter Info Integer "" "Objects taken over from a crashed worker";
-    adopt_refused: Counter Diag Integer "" "Objects of a crashed worker that weren't taken over" => "They had expired, were banned, purged or damaged, or later bans aren't known.";
+    adopted: Counter Info Integer "" "Objects taken over from the previous worker" => "After an upgrade or a crash.";
+    adopting: Gauge Info Integer "" "Objects of the previous worker that are being taken over" => "0 once all are taken over. Those that are requested are taken over first.";
+    adopt_refused: Counter Diag Integer "" "Objects of the previous worker that weren't taken over" => "They had expired, were banned, purged or damaged, or later bans aren't known.";
     home_loads: Counter Info Integer "" "Objects read from disk" => "Objects of stores on disk that weren't in memory when they were requested.";
     home_hit: Counter Info Integer "" "Hits on objects read from disk" => "They are also counted in cache_hit.";
     home_fail: Counter Info Integer "" "Objects that couldn't be read from disk" => "The object was another one or had been removed, or the disk failed. The request was a miss.";

@@ -193,6 +193,7 @@ impl Facts {
             "objects": counter("MAIN.n_object"),
             "nuked": counter("MAIN.n_lru_nuked"),
             "adopted": counter("MAIN.adopted"),
+            "adopting": counter("MAIN.adopting"),
             "requests": {
                 "all": counter("MAIN.client_req"),
                 "hits": counter("MAIN.cache_hit"),

@@ -121,9 +121,12 @@ fn store(store: &Store) -> String {
 
 fn objects(facts: &Facts) -> String {
     let count = |name| facts.counter(name).unwrap_or(0);
-    let adopted = match count("MAIN.adopted") {
-        0 => String::new(),
-        adopted => format!(", {adopted} taken over from the previous worker"),
+    let adopted = match (count("MAIN.adopted"), count("MAIN.adopting")) {
+        (0, 0) => String::new(),
+        (adopted, 0) => format!(", {adopted} taken over from the previous worker"),
+        (adopted, left) => {
+            format!("; taking over {} of {left} from the previous worker", adopted + count("MAIN.adopt_refused"))
+        }
     };
     format!("{}, {} evicted to make room{adopted}", count("MAIN.n_object"), count("MAIN.n_lru_nuked"))
 }
@@ -212,6 +215,11 @@ parameters   -
         ] {
             assert!(text(&facts).contains(line), "{line}");
         }
+        for (name, value) in [("MAIN.adopted", 0), ("MAIN.adopt_refused", 1), ("MAIN.adopting", 300)] {
+            facts.counters.insert(name.into(), value);
+        }
+        let line = "objects      0, 0 evicted to make room; taking over 1 of 300 from the previous worker\n";
+        assert!(text(&facts).contains(line), "{}", text(&facts));
     }
 
     #[test]
