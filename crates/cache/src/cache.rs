@@ -392,7 +392,7 @@ impl CacheShared {
 
     /// Invalidates the object by the invalidation of this number: at once, or soon if requests wait that may be older.
     /// Returns `true` for its first invalidation.
-    pub fn invalidate(&self, oc: &Arc<Objcore>, seq: u64) -> bool {
+    pub fn invalidate(&self, oc: &Arc<Objcore>, seq: u64, cause: TombstoneCause) -> bool {
         let (dead, first) = {
             let mut shard = self.shard(&oc.digest()).lock();
             if oc.state() != ObjcoreStage::Stored {
@@ -406,7 +406,7 @@ impl CacheShared {
                 return oc.overtake(seq);
             }
             let first = !oc.is_overtaken();
-            (self.unlink(&mut shard, oc, TombstoneCause::Banned), first)
+            (self.unlink(&mut shard, oc, cause), first)
         };
         drop(dead);
         first

@@ -52,7 +52,11 @@ impl Cache {
             while dead.len() < max
                 && let Some(oc) = guard.heap.due(now).cloned()
             {
-                let cause = if oc.times().ttl > 0.0 { TombstoneCause::Expired } else { TombstoneCause::ZeroTtl };
+                let cause = match oc.times().ttl > 0.0 {
+                    _ if oc.is_overtaken() => TombstoneCause::Purged,
+                    true => TombstoneCause::Expired,
+                    false => TombstoneCause::ZeroTtl,
+                };
                 dead.push(shared.unlink(&mut guard, &oc, cause));
             }
         }

@@ -256,14 +256,14 @@ impl Cache {
                 match shared.bans.check(shared, &oc, query.req, query.arrival_sequence) {
                     BanOutcome::Clean => {}
                     BanOutcome::Hit(ban) => {
-                        if shared.invalidate(&oc, ban.seq) {
+                        if shared.invalidate(&oc, ban.seq, TombstoneCause::Banned) {
                             shared.main.bans_obj_killed.inc();
                             events.push(CacheEvent::BannedByLookup(oc.xid()));
                         }
                         banned = Some(ban.spec.to_string());
                     }
                     BanOutcome::TooMany(seq) => {
-                        if shared.invalidate(&oc, seq) {
+                        if shared.invalidate(&oc, seq, TombstoneCause::Banned) {
                             shared.main.bans_obj_killed.inc();
                             events.push(CacheEvent::KilledByLookupLimit(oc.xid()));
                         }

@@ -27,6 +27,7 @@ use crate::cache::{Cache, CacheShared};
 use crate::journal;
 use crate::objcore::{Objcore, ObjcoreStage};
 use crate::objref::ObjRef;
+use crate::tombstones::TombstoneCause;
 
 /// Purges that the journal holds; a fetch that began before one which fell out counts as overtaken.
 const JOURNAL: usize = 1024;
@@ -480,7 +481,7 @@ impl TagPurge {
             return;
         }
         for oc in objects.iter().filter(|oc| oc.is_overtaken()) {
-            shared.invalidate(oc, at.seq);
+            shared.invalidate(oc, at.seq, TombstoneCause::Purged);
         }
     }
 }
@@ -567,7 +568,7 @@ impl CacheShared {
             let can_live = self.set_times(oc, softened(oc.times(), now));
             if !can_live || oc.times().dead_at().0 <= now.0 {
                 self.main.n_expired.inc();
-                Some(self.unlink(&mut shard, oc, crate::tombstones::TombstoneCause::Purged))
+                Some(self.unlink(&mut shard, oc, TombstoneCause::Purged))
             } else {
                 self.arm(&mut shard, oc, oc.times().dead_at());
                 None

@@ -15,6 +15,7 @@ use super::{Ban, Bans};
 use crate::cache::{Cache, CacheParams, CacheShared};
 use crate::events::CacheEvent;
 use crate::objcore::{Objcore, ObjcoreStage};
+use crate::tombstones::TombstoneCause;
 
 /// Sleep of the lurker when no ban has to get older, in seconds.
 const IDLE: f64 = 49.62;
@@ -215,7 +216,7 @@ impl Pass {
             };
             if hits {
                 main.bans_lurker_tests_tested.add(tests);
-                if shared.invalidate(oc, ban.seq) {
+                if shared.invalidate(oc, ban.seq, TombstoneCause::Banned) {
                     let (counter, event) = match row.kill {
                         true => (&main.bans_lurker_obj_killed_cutoff, CacheEvent::KilledByCutoff(oc.xid())),
                         false => (&main.bans_lurker_obj_killed, CacheEvent::BannedByLurker(oc.xid())),

@@ -33,6 +33,13 @@ const SLICES_COUNTED: u64 = 4096;
 const CHALLENGE: &str =
     "It would be answered before VCL: the URL is that of an open challenge of the certificate authority (ACME).\n";
 
+/// Name of the built-in VCL in the detail of a reason.
+const BUILTIN: &str = "<builtin>";
+
+/// The advice for a purge that VCL answers itself.
+const PURGE_REFUSED: &str =
+    "If VCL lets certain clients purge, name one: -c ADDRESS. Without -c a trial comes from 0.0.0.0.\n";
+
 /// A request that nobody made.
 #[derive(Clone, Debug)]
 pub struct TrialRequest {
@@ -160,8 +167,33 @@ impl Req {
             ReqStep::VclFail => "It would fail in VCL and be answered 503.",
             _ => "It would be answered by vcl_synth.",
         };
-        let cookies = if reason.word == NoHit::PassCookie { self.cookies_to_drop() } else { String::new() };
-        format!("{what}\n{}{cookies}", text(&reason))
+        let advice = match reason.word {
+            NoHit::PassCookie => self.cookies_to_drop(),
+            _ if !self.is_about_purging() || matches!(step, ReqStep::Purge) => String::new(),
+            // The built-in VCL answers methods that it doesn't know.
+            NoHit::Synth if !reason.detail.contains(BUILTIN) => PURGE_REFUSED.to_owned(),
+            _ => self.how_to_purge(),
+        };
+        format!("{what}\n{}{advice}", text(&reason))
+    }
+
+    /// True for the methods by which applications ask for an invalidation.
+    fn is_about_purging(&self) -> bool {
+        let method = self.original.method();
+        [&b"PURGE"[..], b"SOFTPURGE", b"XKEY"].iter().any(|word| method.starts_with(word)) || method == b"BAN"
+    }
+
+    /// The reason why a method that no rule of VCL knows removes nothing, and what does.
+    fn how_to_purge(&self) -> String {
+        let (method, url) =
+            (String::from_utf8_lossy(self.original.method()), String::from_utf8_lossy(self.original.url()));
+        // A URL may have what a shell would read.
+        let is_plain = url.bytes().all(|c| c.is_ascii_alphanumeric() || b"/_.-".contains(&c));
+        let page = if is_plain { &*url } else { "/page" };
+        format!(
+            "Nothing would be removed: VCL has no rule for {method}. To remove the page, type: varnishadm ban 'req.url == {page}'\n\
+             A rule for HTTP: if (req.method == \"PURGE\" && client.ip ~ purgers) {{ return (purge); }} in vcl_recv, with acl purgers.\n"
+        )
     }
 
     /// The names of the cookies that are left, and how they are removed for pages that don't depend on them.
@@ -202,7 +234,10 @@ impl Req {
         let options = self.lookup_options();
         let asked = self.lookup_request();
         let peek = engine.cache.peek(&self.digest, &asked, now);
-        let verdict = self.judge(&peek, &options, now);
+        let mut verdict = self.judge(&peek, &options, now);
+        if self.is_about_purging() {
+            verdict.push_str(&self.how_to_purge());
+        }
         match peek.count {
             0 => out.push_str("There is no object under this hash.\n"),
             1 => out.push_str("There is one object under this hash:\n"),
