@@ -132,11 +132,13 @@ const PAGES: &[Page] = &[
 ];
 
 const USAGE: &str = "\
-Usage: lacquer man [PAGE | -d DIR | --markdown DIR]
+Usage: lacquer man [[--roff] PAGE | -d DIR | --markdown DIR]
 
-Without arguments: lists all pages. With PAGE: shows that page, on a terminal through man(1) or $PAGER, otherwise as roff.
-The name of a command works, too: `lacquer man log`, `lacquer man lacquer-log`. `lacquer man vcl` is the language's page.
+Without arguments: lists all pages. With PAGE: shows that page, on a terminal through man(1) or $PAGER; a pipe or a file
+gets plain text.
+The name of a command works, too, with and without lacquer- before it. `lacquer man vcl` is the language's page.
 
+  --roff PAGE     print the source of that page, in roff
   -d DIR          write all pages to DIR/man1, DIR/man3 and DIR/man7
   --markdown DIR  write all pages to DIR as Markdown, with a list of them in index.md
   -h, --help      show this help
@@ -144,7 +146,8 @@ The name of a command works, too: `lacquer man log`, `lacquer man lacquer-log`. 
 Examples:
   lacquer man varnishd
   lacquer man vmod_std
-  lacquer man vsl > vsl.7
+  lacquer man vsl | grep Timestamp
+  lacquer man --roff vsl > vsl.7
 ";
 
 /// `lacquer man`: lists the pages; with a name shows one; with a directory after `-d` writes all.
@@ -173,23 +176,26 @@ pub fn main(args: &[String]) -> i32 {
             }
         },
         [flag] if flag == "-d" || flag == "--markdown" => refuse(&format!("{flag} needs a directory")),
+        [flag] if flag == "--roff" => refuse("--roff needs a page"),
+        [flag, name] if flag == "--roff" => show(name, |roff| print::out(roff)),
         [flag, ..] if flag.starts_with('-') => refuse(&format!("no option {flag}")),
-        [name] => match page(name) {
-            Some(roff) => {
-                pager::show(&roff);
-                0
-            }
-            None => {
-                let modules: Vec<String> = vmods::all().map(|(name, _)| name).collect();
-                let commands = COMMANDS.iter().map(|command| command.name);
-                let names = PAGES.iter().map(|page| page.0).chain(commands).chain(modules.iter().map(String::as_str));
-                let near = meant(name, names);
-                print::err(format_args!("lacquer man: no page {name:?}{near}\n`lacquer man` lists them.\n"));
-                2
-            }
-        },
+        [name] => show(name, pager::show),
         _ => refuse("one page at a time"),
     }
+}
+
+/// Gives a page's source to `shown`, or says that there is none: the exit status.
+fn show(name: &str, shown: impl FnOnce(&str)) -> i32 {
+    if let Some(roff) = page(name) {
+        shown(&roff);
+        return 0;
+    }
+    let modules: Vec<String> = vmods::all().map(|(name, _)| name).collect();
+    let commands = COMMANDS.iter().map(|command| command.name);
+    let names = PAGES.iter().map(|page| page.0).chain(commands).chain(modules.iter().map(String::as_str));
+    let near = meant(name, names);
+    print::err(format_args!("lacquer man: no page {name:?}{near}\n`lacquer man` lists them.\n"));
+    2
 }
 
 fn refuse(reason: &str) -> i32 {

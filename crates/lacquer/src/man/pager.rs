@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A page on a terminal: through man(1) where there is one, else as plain text through a pager. Where the output is no
-//! terminal it is the page's roff.
+//! A page on a terminal: through man(1) where there is one, else as plain text through a pager. A pipe or a file gets plain text.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
@@ -14,10 +13,12 @@ use super::render::render;
 const MAN_FAILED: [i32; 2] = [1, 2];
 /// Lines longer than this are hard to read.
 const WIDEST: usize = 100;
+/// Columns of a page in a pipe or a file.
+const PIPED: usize = 80;
 
 pub fn show(roff: &str) {
     if !io::stdout().is_terminal() {
-        return print::out(roff);
+        return print::out(render(roff, PIPED));
     }
     if through(Command::new("man").args(["-l", "-"]), roff).is_some_and(|status| !MAN_FAILED.contains(&status)) {
         return;

@@ -44,7 +44,9 @@ def helps(report, lacquer, _work):
         report.check(own[0] == 0 and "sage:" in own[1] and not own[2], f"lacquer {name} --help: {own}")
         report.check(own == other, f"lacquer help {name} is the same: {other}")
         page = run([lacquer, "man", name])
-        report.check(page[0] == 0 and page[1].startswith(".TH "), f"lacquer man {name}: {page[0]} {page[1][:80]!r} {page[2]}")
+        report.check(page[0] == 0 and "\nNAME\n" in page[1] and "\n.SH" not in page[1], f"lacquer man {name} in a pipe: {page[0]} {page[1][:80]!r} {page[2]}")
+        roff = run([lacquer, "man", "--roff", name])
+        report.check(roff[0] == 0 and roff[1].startswith(".TH "), f"lacquer man --roff {name}: {roff[0]} {roff[1][:80]!r} {roff[2]}")
         if name not in VARNISHS:
             wide = [line for line in own[1].splitlines() if len(line) > 122]
             report.check(not wide, f"lacquer {name} --help: lines of more than 122 columns: {wide}")
@@ -98,6 +100,8 @@ WRONG = [
     ("--frob", 2, 'no option "--frob"'),
     ("man varnishdd", 2, 'no page "varnishdd": is "varnishd" meant?'),
     ("man --frob", 2, "no option --frob"),
+    ("man --roff", 2, "--roff needs a page"),
+    ("man --roff varnishdd", 2, 'no page "varnishdd": is "varnishd" meant?'),
     ("demo --frob", 2, "no option --frob"),
     ("explain --frob", 2, "no option --frob"),
     ("statsd --frob", 2, "no option --frob"),
