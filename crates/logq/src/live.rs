@@ -20,12 +20,17 @@ pub struct LiveLog {
     quit: bool,
 }
 
+/// The message for a tool that has nowhere to draw. `instead`: what to type.
+pub fn no_screen(error: &io::Error, instead: &str) -> ToolFailure {
+    ToolFailure::new(format!("No screen: {}. {instead}", strerror(error)))
+}
+
 impl LiveLog {
-    /// Takes the terminal.
+    /// Takes the terminal. `instead`: what to type where there is none.
     ///
     /// # Errors
     /// There is none.
-    pub fn new(tool: &LogTool, delay: Duration) -> Result<LiveLog, ToolFailure> {
+    pub fn new(tool: &LogTool, delay: Duration, instead: &str) -> Result<LiveLog, ToolFailure> {
         let ident = match &tool.file {
             None => {
                 let found = shm::reader::find(tool.attach.name.as_deref());
@@ -33,7 +38,7 @@ impl LiveLog {
             }
             Some(_) => String::new(),
         };
-        let screen = Screen::new().map_err(|e| ToolFailure::new(format!("No screen: {}", strerror(&e))))?;
+        let screen = Screen::new().map_err(|e| no_screen(&e, instead))?;
         Ok(LiveLog { screen, delay, ident, is_over: false, drawn: None, quit: false })
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The terminal as a page of lines and a source of keys, for the tools that show figures as they change.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
@@ -71,7 +71,14 @@ pub enum KeyPress {
 pub struct Screen(());
 
 impl Screen {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// There is none, or what is drawn would go into a pipe or a file.
     pub fn new() -> io::Result<Screen> {
+        if !io::stdout().is_terminal() {
+            return Err(io::Error::other("the output is no terminal"));
+        }
         terminal::enable_raw_mode()?;
         let screen = Screen(());
         execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)?;

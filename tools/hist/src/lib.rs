@@ -49,6 +49,9 @@ Examples:
  varnishhist -P size            sizes of responses
 ";
 
+/// The way to a histogram of a server on which there is no terminal.
+const ELSEWHERE: &str = "Type it in a terminal (ssh -t); or store the log, varnishlog -w FILE, and read it where there is one: varnishhist -r FILE";
+
 pub fn profiles() -> Vec<(&'static str, &'static str)> {
     profile::known()
 }
@@ -96,7 +99,7 @@ impl ToolProgram for Config {
             )));
         }
         self.tool.option(profile.side, "").map_err(ToolFailure::new)?;
-        let live = LiveLog::new(&self.tool, self.delay.unwrap_or(Duration::from_secs(1)))?;
+        let live = LiveLog::new(&self.tool, self.delay.unwrap_or(Duration::from_secs(1)), ELSEWHERE)?;
         let histogram = AxisHistogram::new(profile.low, profile.high);
         let mut hist = Hist { profile, histogram, live, time: TimeScale { factor: self.bend, begun: None, now: 0.0 } };
         self.tool.run(&mut hist)?;

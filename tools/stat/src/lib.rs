@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use filter::StatFilter;
 use logq::getopt::{OptMatch, ToolOption};
+use logq::live::no_screen;
 use logq::program::{self, ToolCli, ToolProgram};
 use logq::source::strerror;
 use logq::tool::{Attach, ToolFailure};
@@ -128,7 +129,7 @@ impl ToolProgram for Config {
         let Some(mode) = order.into_iter().find(|m| modes.contains(m)) else {
             return view::follow(&mut reader, &workdir, filter)
                 .map(|()| 0)
-                .map_err(|e| ToolFailure::new(format!("No screen: {}", strerror(&e))));
+                .map_err(|e| no_screen(&e, "Without one, -1 prints the counters, -j as JSON"));
         };
         let readings = reader.read().map_err(|e| ToolFailure::new(e.to_string()))?;
         let shown: Vec<_> = readings.iter().filter(|r| filter.shows(&r.full_name())).collect();

@@ -114,7 +114,7 @@ impl ToolProgram for Config {
             top.counts.print(&mut out.lock()).map_err(|e| ToolFailure::new(e.to_string()))?;
             return Ok(0);
         }
-        let live = LiveLog::new(&self.tool, Duration::from_secs(1))?;
+        let live = LiveLog::new(&self.tool, Duration::from_secs(1), "Without one, -1 prints the list")?;
         let mut top = Top { counts, live: Some(live) };
         self.tool.run(&mut top)?;
         // What was read stays on the screen until a key ends it.
