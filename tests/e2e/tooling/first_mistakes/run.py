@@ -17,6 +17,7 @@ from bed.daemon import Varnishd, die_with_parent, directory, free_port
 from bed.http import get
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
+import leads
 
 LIMIT = 60  # seconds; only ends a hang
 NOBODY = 65534
@@ -302,7 +303,7 @@ def cookies(t):
         t.report.check("It would be a miss" in text, f"without cookies: {text}")
 
 
-CASES = (wrong_port, own_port, file_of_root, secret_of_root, one_directory, directory_of_another, words, ports, nobody, mistyped, relative_names, taken_port, who_am_i, cookies)
+CASES = (wrong_port, own_port, file_of_root, secret_of_root, one_directory, directory_of_another, words, ports, nobody, mistyped, relative_names, taken_port, who_am_i, cookies, *leads.CASES)
 
 
 def main():
