@@ -173,7 +173,10 @@ pub fn help(words: &[String]) -> i32 {
 /// Words that other programs have as commands, with the line to type here.
 const ELSEWHERE: [(&str, &str); 6] = [
     ("start", "`systemctl start varnish` starts the service, `lacquer serve` a server of your own"),
-    ("stop", "`systemctl stop varnish` stops the service, Ctrl-C a server in the foreground"),
+    (
+        "stop",
+        "`systemctl stop varnish` stops the service, Ctrl-C a server in the foreground, `kill` one in the background (`varnishadm pid` shows its Master)",
+    ),
     (
         "restart",
         "`systemctl restart varnish` restarts the service; `lacquer upgrade` switches to another program without a pause",

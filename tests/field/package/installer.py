@@ -4,9 +4,10 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 
-from bed.daemon import directory
-from bed.report import ROOT
+from bed.daemon import die_with_parent, directory
+from bed.report import ROOT, until
 from release import PROGRAM, call
 
 # Prints FRAGMENT as the path of each unit, and keeps what it is told in LOG. Its `disable` fails if REFUSES is set.
@@ -62,6 +63,27 @@ def foreign_files(report):
         left = files(prefix)
         report.check(p.returncode == 0 and left == ["etc/varnish/default.vcl", "etc/varnish/secret", str(neighbour.relative_to(prefix))], f"tar: removed: {left}")
         report.check(not (prefix / "share/lacquer").exists(), "tar: no empty directory of ours is left")
+        if os.geteuid() == 0:
+            p = subprocess.run([str(tree / "install"), str(d / "of-root")], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, user=65534, group=65534,
+                               env={"HOME": "/home/joe", "PATH": os.environ["PATH"]})
+            report.check(p.returncode == 1 and "type sudo before the command, or choose a directory of yours: ./install /home/joe/lacquer" in p.stderr,
+                         f"tar: no permission: {p.returncode} {p.stderr}")
+
+
+def removed_while_it_runs(report, program):
+    """A server that nobody stopped is named with the command that stops it."""
+    with directory() as d:
+        tree, prefix = laid_out(report, d), d / "local"
+        shutil.copy(program, tree / "bin/lacquer")
+        p = call(tree / "install", prefix)
+        report.check(p.returncode == 0, f"tar: installed: {p.stderr}")
+        server = subprocess.Popen([prefix / "sbin/varnishd", "-F", "-n", d / "n", "-a", "127.0.0.1:0", "-b", "none"], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+        up = until(60, lambda: "running" in call(prefix / "bin/varnishadm", "-n", d / "n", "status").stdout)
+        p = call(tree / "install", "--remove", prefix)
+        report.check(up and p.returncode == 0 and f"still runs; to stop it, type: kill {server.pid}\n" in p.stdout, f"tar: removed while it runs: {p.stdout}")
+        server.terminate()
+        report.check(server.wait(60) == 0, "tar: that stops it")
 
 
 def staged(report):

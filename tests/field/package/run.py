@@ -244,8 +244,9 @@ def tar_archive(report, o):
     release.archive(report, lacquer(o))
 
 
-def installer_refuses(report, _o):
+def installer_refuses(report, o):
     installer.foreign_files(report)
+    installer.removed_while_it_runs(report, lacquer(o))
     installer.staged(report)
     installer.prefixes(report)
 
