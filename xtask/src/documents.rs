@@ -16,8 +16,10 @@ const ROOTS: [&str; 9] = ["crates/", "tools/", "tests/", "scripts/", "docs/", "b
 /// Documents whose paths in backticks may be of the past.
 const HISTORY: [&str; 1] = ["CHANGELOG.md"];
 
-/// The path that `lacquer man --markdown` writes to; the book links to it, and only a build has it.
+/// The path that `lacquer man --markdown` writes to. Only a build of the book has it, so only the book's list links to it; its pages name
+/// the command (`lacquer man vcl`), which the build makes a link of.
 const REFERENCE: &str = "docs/reference/";
+const LIST: &str = "docs/SUMMARY.md";
 
 /// The parts of one document that are judged. Each link and path has its line.
 #[derive(Debug, Default)]
@@ -87,7 +89,7 @@ fn findings(documents: &BTreeMap<String, Document>, exists: impl Fn(&str) -> boo
             match documents.get(&target) {
                 Some(other) if anchor.is_empty() || other.anchors.iter().any(|a| a == anchor) => {}
                 Some(_) => found.push(format!("{path}:{line}: {target} has no heading #{anchor}")),
-                None if target.starts_with(REFERENCE) || exists(&target) => {}
+                None if path == LIST && target.starts_with(REFERENCE) || exists(&target) => {}
                 None => found.push(format!("{path}:{line}: there is no {target}")),
             }
         }
@@ -113,19 +115,21 @@ mod tests {
         check(
             &[
                 ("README.md", "# One\n[a](docs/b.md#two-three) [b](LICENSE) [c](https://example.org/x) [d](#one)\n"),
-                ("docs/b.md", "# `two` three\n[a](../README.md) [r](reference/x.md)\n"),
+                ("docs/b.md", "# `two` three\n[a](../README.md)\n"),
+                ("docs/SUMMARY.md", "[r](reference/x.md)\n"),
             ],
             &[],
         );
         check(
             &[
                 ("README.md", "# One\n\n[a](docs/b.md#two) [b](LICENCE)\n"),
-                ("docs/b.md", "# Three\n\n[a](README.md)\n"),
+                ("docs/b.md", "# Three\n\n[a](README.md) [r](reference/x.md)\n"),
             ],
             &[
                 "README.md:3: docs/b.md has no heading #two",
                 "README.md:3: there is no LICENCE",
                 "docs/b.md:3: there is no docs/README.md",
+                "docs/b.md:3: there is no docs/reference/x.md",
             ],
         );
     }

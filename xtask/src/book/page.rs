@@ -96,6 +96,13 @@ impl BookPage {
                 let (link_type, title, id) = (*link_type, title.clone(), id.clone());
                 out.push(Event::Start(Tag::Link { link_type, dest_url, title, id }));
             }
+            Event::Code(code) => {
+                self.keep_text(&events[at]);
+                match code.strip_prefix("lacquer man ").filter(|page| is_page(page)) {
+                    Some(page) => out.push(Event::InlineHtml(self.manual(code, page).into())),
+                    None => out.push(events[at].clone()),
+                }
+            }
             // The licence line, and nothing else, is HTML in our pages.
             Event::Html(_) | Event::InlineHtml(_) => {}
             other => {
@@ -127,6 +134,14 @@ impl BookPage {
         let Some(stem) = target.strip_suffix(".md") else { return url.clone() };
         let anchor = if anchor.is_empty() { String::new() } else { format!("#{anchor}") };
         format!("{stem}.html{anchor}").into()
+    }
+
+    /// The command that shows a page of the manual, as a link to that page in the reference. In the repository, where there is
+    /// no reference, it is the command.
+    fn manual(&mut self, code: &str, page: &str) -> String {
+        let up = "../".repeat(self.path.matches('/').count());
+        self.links.push(format!("{up}reference/{page}.md"));
+        format!("<a href=\"{up}reference/{page}.html\"><code>{}</code></a>", escaped(code))
     }
 
     /// A drawing becomes part of the page, so that it has the page's colours; other pictures are linked.
@@ -242,6 +257,11 @@ pub fn anchor(heading: &str, taken: &[String]) -> String {
     anchor
 }
 
+/// True for the name of a page of the manual.
+fn is_page(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|c| c.is_ascii_lowercase() || matches!(c, b'-' | b'_'))
+}
+
 /// The index at which the element that begins at `at` ends.
 fn closing(events: &[Event<'_>], at: usize) -> usize {
     let mut depth = 0;
@@ -310,6 +330,16 @@ mod tests {
             page.body
         );
         assert_eq!(page.links, ["../c.md#d"]);
+    }
+
+    #[test]
+    fn the_manuals_command_leads_to_the_reference() {
+        let page = page("# A\n\n`lacquer man vcl` or `lacquer man -d DIR`\n");
+        let link =
+            "<a href=\"../reference/vcl.html\"><code>lacquer man vcl</code></a> or <code>lacquer man -d DIR</code>";
+        assert!(page.body.contains(link), "{}", page.body);
+        assert_eq!(page.links, ["../reference/vcl.md"]);
+        assert!(page.sections[0].text.contains("lacquer man vcl"));
     }
 
     #[test]
