@@ -2,12 +2,14 @@
 //! nginx: servers, locations and upstreams as VCL. vcl_recv decides once, in nginx's order, which location a request is for; the other subroutines
 //! go by that. What nginx serves itself (files, FastCGI) it goes on serving, as a backend, and so it does with locations that can't be translated.
 
+mod capture;
 mod claims;
 mod config;
 mod known;
 mod leaf;
 mod location;
 mod origin;
+mod pages;
 mod regexes;
 mod response;
 mod scope;
@@ -25,6 +27,7 @@ use leaf::{Around, LocationLines, LocationWork, PHASES, ServerTree};
 use location::{LocationKind, NginxLocation};
 use origin::OwnOrigins;
 use scope::{LocationScope, time};
+use script::ScriptPlace;
 use site::Site;
 use upstream::MigratedBackends;
 use value::VariableNames;
@@ -109,7 +112,10 @@ impl<'a> Whole<'a> {
         upstream::tell(&self.around.upstreams, migrated);
         let http = LocationScope::outer(self.http);
         let mut subs = String::new();
-        let choice = site::choice(&self.sites, &|site| vec![format!("call site{};", site.number)]);
+        let choice = site::choice(&self.sites, &|site, regex| {
+            let captured = regex.map(|regex| capture::lines(site::HOST, regex, true, &self.around.names));
+            [captured.unwrap_or_default(), vec![format!("call site{};", site.number)]].concat()
+        });
         for site in &self.sites {
             if !choice.iter().any(|line| line.trim() == format!("call site{};", site.number)) {
                 let text = "no request comes here: another server has its address and names";
@@ -117,7 +123,8 @@ impl<'a> Whole<'a> {
                 claims::claim_all(site.server, Claim::Unreached);
                 continue;
             }
-            let server = NginxLocation::of_server(site.server, &http, &format!("site{}_", site.number));
+            let server =
+                NginxLocation::of_server(site.server, &http, &format!("site{}_", site.number), &self.around.names);
             let mut work = LocationWork {
                 around: &self.around,
                 site,
@@ -146,7 +153,7 @@ impl<'a> Whole<'a> {
         text.push_str(&tables.iter().map(|(_, sub)| sub.as_str()).collect::<String>());
         claims::settle_outer(self.http);
         lines.drop_uncalled(&subs);
-        for (name, lines) in &lines.lifetimes {
+        for (name, lines) in lines.lifetimes.iter().chain(&lines.rewriting) {
             text.push_str(&vcl::sub(name, lines));
         }
         for (name, comment, lines) in &lines.recv {
@@ -165,7 +172,7 @@ impl<'a> Whole<'a> {
     /// The subroutine of a server: its script, then the choice of its location.
     fn site<'w>(&self, site: &Site<'a>, server: &'w NginxLocation<'a>, work: &mut LocationWork<'w, 'a>) -> String {
         let all = server.all();
-        let script = script::script(server.scope.inner(), &server.label, &self.around.names);
+        let script = script::script(server.scope.inner(), &server.label, ScriptPlace::Server, &self.around.names);
         let has_cache = all.iter().any(|l| leaf::is_cached(&l.scope) && location::handler(l.scope.inner()).is_some());
         let mut lines = vec![format!("set req.http.Nginx-Location = \"{}\";", server.label)];
         let is_asked = |l: &&&NginxLocation<'a>| {
@@ -175,7 +182,7 @@ impl<'a> Whole<'a> {
         let mut answers = None;
         match script {
             Ok(mut script) if script.variants.is_empty() => {
-                lines.append(&mut script.lines);
+                lines.extend(self.once(std::mem::take(&mut script.lines)));
                 answers = script.is_final.then_some(script);
                 claims::claim_script(server.scope.inner());
             }
@@ -195,37 +202,51 @@ impl<'a> Whole<'a> {
         }
         let tree = ServerTree { server, has_cache, accelerated: accelerated(server), is_kept };
         let mut subs = String::new();
-        let left = |l: &&&NginxLocation<'a>| l.kind == LocationKind::Named || answers.is_some();
+        let is_reached = |kind: LocationKind| match kind {
+            LocationKind::Named => self.around.names.has_pages,
+            // No request is for the server's own block where `location /` takes what is left.
+            LocationKind::Server => !server.inside.iter().any(NginxLocation::is_everything) && answers.is_none(),
+            LocationKind::Exact | LocationKind::Prefix { .. } | LocationKind::Regex { .. } => answers.is_none(),
+        };
+        all.iter().filter(|l| is_reached(l.kind)).for_each(|location| work.add(&tree, location));
+        let left = |l: &&&NginxLocation<'a>| l.kind != LocationKind::Server && !is_reached(l.kind) || answers.is_some();
         let claim = if answers.is_some() { Claim::Unreached } else { Claim::Kept };
         all.iter().filter(left).for_each(|l| claims::claim_all(l.directive, claim));
         claims::claim_server(site.server);
-        if let Some(script) = answers {
-            work.add_answers(server, &script);
-        } else {
-            // No request is for the server's own block where `location /` takes what is left.
-            let is_covered = server.inside.iter().any(NginxLocation::is_everything);
-            let is_reached = |l: &&&NginxLocation<'a>| match l.kind {
-                LocationKind::Named => false,
-                LocationKind::Server => !is_covered,
-                LocationKind::Exact | LocationKind::Prefix { .. } | LocationKind::Regex { .. } => true,
-            };
-            all.iter().filter(is_reached).for_each(|location| work.add(&tree, location));
-            lines.extend(server.decision(&mut subs));
+        match answers {
+            Some(script) => work.add_answers(server, &script),
+            None => lines.extend(server.decision(&mut subs)),
         }
+        // The server's script isn't run again for those.
+        lines.splice(1..1, named(&all, work.lines));
+        work.add_rewriting(&server.label, &lines);
         let name = format!("site{}", site.number);
         format!("{subs}\n# {}, {}{}", site.name(), site.server.place, vcl::sub(&name, &lines))
+    }
+
+    /// A server's script, which isn't run again where a location is chosen anew.
+    fn once(&self, lines: Vec<String>) -> Vec<String> {
+        if lines.is_empty() || !self.around.names.has_moves {
+            return lines;
+        }
+        vcl::chain(vec![(format!("!req.http.{}", script::MOVED), lines)])
     }
 
     /// VCL's own subroutines: they call those of the sites, and keep the lines of each location apart.
     fn program(&self, lines: &LocationLines, tables: &[(String, String)], choice: Vec<String>) -> String {
         let mut text = String::new();
-        let mut recv: Vec<String> = RECV.lines().map(str::to_owned).collect();
-        let mut headers: Vec<String> = PRIVATE.iter().map(|name| (*name).to_owned()).collect();
         let names = &self.around.names;
-        let used = names.used.borrow();
-        let tables_used = names.tables.iter().filter(|name| used.contains(*name));
-        headers.extend(names.set.keys().chain(tables_used).map(|name| value::header(name)));
-        recv.extend(headers.iter().map(|name| format!("unset req.http.{name};")));
+        let headers = self.headers();
+        let unset = |names: &[String]| names.iter().map(|name| format!("\tunset req.http.{name};")).collect::<Vec<_>>();
+        let mut recv = vec!["if (req.restarts == 0) {".to_owned()];
+        recv.extend(unset(&headers));
+        if names.has_moves {
+            recv.extend(["Url", "Asked", "Request-Uri"].map(|name| format!("\tset req.http.Nginx-{name} = req.url;")));
+            recv.push("} else {".to_owned());
+            recv.push("\tset req.url = req.http.Nginx-Url;".to_owned());
+        }
+        recv.push("}".to_owned());
+        recv.extend(["Nginx-Text", "Nginx-No-Store"].map(|name| format!("unset req.http.{name};")));
         recv.push("call nginx_path;".to_owned());
         recv.extend(tables.iter().map(|(name, _)| format!("call {name};")));
         recv.push("# The server, then the location, in nginx's order; each of them ends with a return.".to_owned());
@@ -236,13 +257,7 @@ impl<'a> Whole<'a> {
         to_origin.push("cookie.set(\"stale\", bereq.http.Nginx-Stale);".to_owned());
         let of = |phase: &str| &lines.phases[PHASES.iter().position(|name| *name == phase).unwrap_or_default()];
         to_origin.extend(grouped(of("fetch"), "bereq.http.Nginx-Location"));
-        to_origin.extend(
-            headers
-                .iter()
-                .map(String::as_str)
-                .chain(["Nginx-Stale", "Nginx-Accel"])
-                .map(|name| format!("unset bereq.http.{name};")),
-        );
+        to_origin.extend(headers.iter().map(|name| format!("unset bereq.http.{name};")));
         let has_stale = of("hit").iter().any(|(_, lines)| lines.iter().any(|line| line.contains("(restart)")));
         text.push_str(
             "\n# The location is kept beside the request: the origin doesn't see it, the response is judged by it.",
@@ -265,17 +280,53 @@ impl<'a> Whole<'a> {
             deliver.push("if (resp.http.Nginx-Vary) { set resp.http.Vary = resp.http.Nginx-Vary; }".to_owned());
             deliver.push("unset resp.http.Nginx-Vary;".to_owned());
         }
+        if names.has_pages {
+            deliver.extend(grouped(of("pages"), "req.http.Nginx-Location"));
+            deliver.push(format!(
+                "if (req.http.{0}) {{ set resp.status = std.integer(req.http.{0}, 500); }}",
+                pages::STATUS
+            ));
+        }
         deliver.extend(grouped(of("deliver"), "req.http.Nginx-Location"));
+        if names.has_pages {
+            deliver.push(format!("unset resp.http.{};", pages::FAILED));
+        }
+        if of("response").iter().any(|(_, all)| all.iter().any(|line| line.contains("Nginx-Revalidated"))) {
+            deliver.push("unset resp.http.Nginx-Revalidated;".to_owned());
+        }
         text.push_str(&vcl::sub("vcl_deliver", &deliver));
         let mut synth = Vec::new();
         if has_stale {
             synth.extend(STALE.lines().map(str::to_owned));
+        }
+        if names.has_pages {
+            synth.extend(grouped(of("own pages"), "req.http.Nginx-Location"));
+            synth.push(format!("if (req.http.{} && (req.http.Nginx-Text || resp.status < 400)) {{", pages::STATUS));
+            synth.push(format!("\tset resp.status = std.integer(req.http.{}, 500);", pages::STATUS));
+            synth.push("}".to_owned());
         }
         synth.extend(REDIRECTED.lines().map(str::to_owned));
         synth.extend(grouped(of("synth"), "req.http.Nginx-Location"));
         synth.extend(ANSWERED.lines().map(str::to_owned));
         text.push_str(&vcl::sub("vcl_synth", &synth));
         text
+    }
+
+    /// The headers in which a request keeps what the VCL has found out; the origin sees none of them.
+    fn headers(&self) -> Vec<String> {
+        let names = &self.around.names;
+        let mut headers: Vec<String> = PRIVATE.iter().map(|name| (*name).to_owned()).collect();
+        if names.has_moves {
+            headers.extend(MOVING.iter().map(|name| (*name).to_owned()));
+        }
+        if names.has_pages {
+            headers.extend([pages::ERROR, pages::NAMED, pages::STATUS].map(str::to_owned));
+        }
+        headers.extend(names.captures.iter().map(|number| capture::numbered(*number)));
+        let used = names.used.borrow();
+        let tables_used = names.tables.iter().filter(|name| used.contains(*name));
+        headers.extend(names.set.keys().chain(tables_used).map(|name| value::header(name)));
+        headers
     }
 
     /// Sets the addresses, the stores and the certificates.
@@ -296,14 +347,14 @@ impl<'a> Whole<'a> {
             // nginx's index is apart (keys_zone), its files are a directory: here it is one file, and memory in front of it.
             path.claim(Claim::Claimed);
             let size = option(path, "max_size=").map_or_else(|| "10g".to_owned(), str::to_owned);
-            push(&mut migrated.arguments, "-s", &format!("{zone}=file,/var/lib/varnish/{zone}.store,{size}"));
+            push(&mut migrated.arguments, "-s", &format!("{zone}=file,/var/lib/varnish/{zone}.store,{size},keep"));
             if option(path, "max_size=").is_none() {
                 migrated.note(&path.place, &path.name, "it has no max_size: 10g is a guess");
             }
             migrated.note(
                 &path.place,
                 &path.name,
-                "a store is one file with memory in front; what nginx has kept is fetched anew",
+                "a store is one file with memory in front, and lasts over restarts; what nginx has kept is fetched anew",
             );
         }
         if has_tls {
@@ -336,6 +387,19 @@ impl<'a> Whole<'a> {
             migrated.tls.push(line);
         }
     }
+}
+
+/// The lines that go to the named locations that answer errors.
+fn named(all: &[&NginxLocation<'_>], lines: &LocationLines) -> Vec<String> {
+    let answers = |label: &str| {
+        let set = format!("set req.http.{} = \"{label}\";", pages::NAMED);
+        lines.phases.iter().flatten().flat_map(|(_, lines)| lines).any(|line| line.trim() == set)
+    };
+    let is_asked = |l: &&&NginxLocation<'_>| l.kind == LocationKind::Named && answers(&l.label);
+    let branch = |l: &&NginxLocation<'_>| {
+        (format!("req.http.{} == \"{}\"", pages::NAMED, l.label), vec![format!("call {};", l.label)])
+    };
+    vcl::chain(all.iter().filter(is_asked).map(branch).collect())
 }
 
 /// `proxy_cache_path` and its kin, by zone.
@@ -390,9 +454,20 @@ fn accelerated<'a>(server: &NginxLocation<'a>) -> Option<&'a Directive> {
 }
 
 /// The headers that the VCL keeps for the time of a request.
-const PRIVATE: [&str; 4] = ["Nginx-Location", "Nginx-Path", "Nginx-Text", "Nginx-No-Store"];
+const PRIVATE: [&str; 8] = [
+    "Nginx-Location",
+    "Nginx-Path",
+    "Nginx-Text",
+    "Nginx-No-Store",
+    "Nginx-Stale",
+    "Nginx-Accel",
+    "Nginx-Zone",
+    "Nginx-Method",
+];
 
-const RECV: &str = "if (req.restarts == 0) { unset req.http.Nginx-Stale; unset req.http.Nginx-Accel; }";
+/// Those of a configuration that changes URLs.
+const MOVING: [&str; 7] =
+    ["Nginx-Url", "Nginx-Asked", "Nginx-Request-Uri", "Nginx-Args", script::STOP, script::CHANGED, script::MOVED];
 
 const PIPE: &str = "set bereq.http.Connection = req.http.Connection;\nset bereq.http.Upgrade = req.http.Upgrade;";
 

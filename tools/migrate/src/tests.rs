@@ -51,6 +51,7 @@ fn no_line_is_too_short() {
         let source = match from {
             From::Nginx => concat!(
                 include_str!("nginx.rs"),
+                include_str!("nginx/capture.rs"),
                 include_str!("nginx/known.rs"),
                 include_str!("nginx/leaf.rs"),
                 include_str!("nginx/location.rs"),

@@ -2,6 +2,7 @@
 """The old server and what was made of its configuration, one after the other on the same ports: the same requests, and what came of each."""
 import email.utils
 import os
+import pathlib
 import re
 import shlex
 import subprocess
@@ -27,6 +28,7 @@ class Origins:
         "tag": ("ETag", '"t"'), "public": ("Cache-Control", "public"), "must": ("Cache-Control", "must-revalidate"), "nocache": ("Cache-Control", "no-cache"),
         "quoted": ("Cache-Control", 'max-age="0"'), "junk": ("Cache-Control", "max-age=60x"),
         "accelfile": ("X-Accel-Redirect", "/files/file"),
+        "pad": ("X-Pad", "1"), "ranges": ("Accept-Ranges", "bytes"),
     }
 
     def __init__(self, ports):
@@ -87,7 +89,9 @@ def migrate(kind, conf, out, *options):
 
 
 def server(out, log):
-    """Our server with the command line that was written."""
+    """Our server with the command line that was written; stores are empty, though they last over restarts."""
+    for path in pathlib.Path("/var/lib/varnish").glob("*.store*"):
+        path.unlink()
     # The directory of stores is in memory here.
     words = [re.sub(r"^(disk=file,[^,]*),.*", r"\1,64m", word) for word in shlex.split((out / "varnishd.args").read_text())]
     return Process(["varnishd", "-F", *words], log)

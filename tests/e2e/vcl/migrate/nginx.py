@@ -17,7 +17,7 @@ HEAD = """worker_processes 1; daemon off; master_process off; pid %(dir)s/pid; e
 http { access_log off; client_body_temp_path %(dir)s/b; proxy_temp_path %(dir)s/p; fastcgi_temp_path %(dir)s/f; uwsgi_temp_path %(dir)s/u; scgi_temp_path %(dir)s/s;
 """
 # Header fields of a response that both must have alike.
-ALIKE = ("location", "x-a", "x-b", "x-c", "x-d", "x-h", "x-node", "x-s", "cache-control", "x-accel-expires", "vary", "content-type", "retry-after")
+ALIKE = ("location", "x-a", "x-b", "x-c", "x-d", "x-h", "x-node", "x-pad", "x-s", "cache-control", "x-accel-expires", "vary", "content-type", "retry-after")
 
 
 def write(work, text, listen, second="81"):

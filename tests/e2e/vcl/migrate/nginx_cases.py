@@ -107,9 +107,9 @@ CASES = [
      server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_bypass $http_x_skip; proxy_no_cache $http_x_skip; } }""",
      plain("a.example", "/x") + plain("a.example", "/x", fields={"X-Skip": "1"}) + plain("a.example", "/x"), []),
     ("a zone that is a variable", CACHE + """
-     map $host $zone { default c; private.example off; }
+     map $host $zone { default c; private.example off; lost.example nowhere; empty.example ""; }
      server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache $zone; proxy_cache_valid 200 1h; } }""",
-     plain("a.example", "/x") + plain("private.example", "/y"), ["proxy_cache"]),
+     [r for host in ("a.example", "private.example", "lost.example", "empty.example") for r in plain(host, f"/{host}")], []),
     ("headers of what nginx answers by itself", CACHE + """
      server { listen %(listen)s; add_header X-A a always; location /dir/ { add_header X-B dir always; proxy_pass http://app; } location /out { deny all; add_header X-C out always; proxy_pass http://app; }
       location /own { deny all; root %(dir)s/root; } location /in { internal; } location / { proxy_pass http://app; } }""",
@@ -132,6 +132,42 @@ CASES = [
      server { listen %(listen)s; server_name first.example second.example; location / { add_header X-A $server_name; proxy_set_header X-Start "t=${msec}"; proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } }
      server { listen %(listen)s; add_header X-A "[$server_name]" always; return 402; }""",
      [r for host in ("first.example", "second.example", "third.example") for r in plain(host, "/x")], []),
+    ("URLs that are rewritten", CACHE + """
+     server { listen %(listen)s; server_name one.example; rewrite ^/old/(.*)$ /new/$1 last; rewrite ^/twice/(.*)$ /old2/$1; rewrite ^/old2/(.*)$ /new2/$1?z=9; rewrite ^/stop /new/stopped break;
+       rewrite ^/new/stopped /never; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; }
+       location /new2/ { proxy_pass http://127.0.0.1:9002; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_key $request_uri$uri; }
+       location /app/ { rewrite ^/app/(.*)$ /$1 break; return 410; proxy_pass http://127.0.0.1:9003; }
+       location /deep/ { rewrite ^/deep/(\\w+)/(\\d+)$ /new2/$2/$1 last; rewrite ^/deep/x /app/y; rewrite ^ /deep2$uri?; }
+       location /deep2/ { if ($arg_a) { rewrite ^/deep2/(.*) /files/$1?b=$arg_a& break; } if ($arg_n) { return 402; } set $n 1; proxy_pass http://127.0.0.1:9002; add_header X-B "$n"; } }
+     server { listen %(listen)s; server_name two.example; location / { rewrite ^/api/(?<v>v\\d)/(.*)$ /$2?version=$v break; proxy_pass http://app; proxy_set_header X-V $v; } }""",
+     plain("one.example", "/old/a?x=1", "/twice/b", "/twice/b?x=1", "/stop", "/app/q?x=1", "/deep/ab/12?c=d", "/deep/xyz", "/deep/-?a=1", "/deep2/x?a=5", "/deep2/x?n=1", "/deep2/x", "/old/caf%C3%A9", "/old/a%20b?x", "/old/a%3Fb", "/OLD/a")
+     + plain("two.example", "/api/v2/items?x=1", "/api/v2/items", "/api/x", "/api/v1/"), []),
+    ("captures", CACHE + """
+     map $http_x_tag $tag { default none; ~^(\\w+)-(?<rest>\\d+)$ $rest.$1; ~*^UP(.)$ u$1; }
+     server { listen %(listen)s; server_name ~^(?<sub>\\w+)\\.wild\\.example$; location / { proxy_pass http://app/$sub$request_uri; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_key $sub$request_uri; } }
+     server { listen %(listen)s; server_name one.example;
+       location ~ ^/u/(?<user>\\w+)/(\\d+)(\\.html)?$ { proxy_pass http://app/users/$2$is_args$args; proxy_set_header X-User $user; add_header X-A "$user:$2:$3" always; proxy_cache c; proxy_cache_valid 200 1h; }
+       location ~* ^/(reg)(?P<name>exp)\\.html { proxy_pass http://127.0.0.1:9002/$1$name.html; }
+       location /if { if ($args ~ ^(\\w+)=(\\w+)) { set $pair $2-$1; } add_header X-B "$pair"; proxy_pass http://app; }
+       location /tag { add_header X-C "$tag" always; proxy_pass http://app; } }""",
+     plain("a.wild.example", "/x", "/x?y=1") + plain("B.wild.example", "/x") + plain("one.example", "/u/eve/12", "/u/eve/12.html?q=1", "/u/eve/x", "/REGexp.html", "/if?a=b", "/if", "/if?=b")
+     + [r for tag in ("ab-12", "ab-x", "UPx", "upY", "") for r in plain("one.example", "/tag", fields={"X-Tag": tag})], []),
+    ("errors and their pages", CACHE + """
+     proxy_intercept_errors on;
+     server { listen %(listen)s; server_name one.example; error_page 404 = @other; error_page 500 503 /down.html; error_page 403 =200 /denied; error_page 410 http://moved.example$request_uri;
+       location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid any 1h; } location @other { proxy_pass http://127.0.0.1:9002; }
+       location = /down.html { proxy_pass http://127.0.0.1:9003; } location /denied { internal; proxy_pass http://127.0.0.1:9003; } location /secret { deny all; proxy_pass http://app; }
+       location /said { return 410; } location /text { return 404 "t"; } location /own { error_page 404 /s500; proxy_pass http://app; } location /plain { proxy_intercept_errors off; proxy_pass http://app; } }
+     server { listen %(listen)s; server_name two.example; error_page 404 @fallback; recursive_error_pages on; location / { proxy_pass http://app; } location @fallback { return 403; }
+       location /t { return 404; } location /code { error_page 404 =201 /found; proxy_pass http://app; } location /gone { error_page 502 504 =200 /s404; proxy_pass http://127.0.0.1:9; } }""",
+     plain("one.example", "/x", "/s404", "/s500/a", "/s503", "/secret", "/said?a=1", "/s410?b", "/text", "/own/s404", "/plain/s404", "/denied", "/down.html")
+     + plain("two.example", "/s404", "/t", "/code/s404", "/gone", "/x") + [("one.example", "/s500/head", {}, "HEAD"), ("one.example", "/s500/post", {}, POST)], []),
+    ("methods and ranges of the cache", CACHE + """
+     server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_convert_head off; proxy_cache_key $request_method$request_uri; }
+       location /range { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_max_range_offset 10; }
+       location /all { proxy_pass http://app; proxy_cache c; proxy_ignore_headers Cache-Control Expires X-Accel-Expires; } }""",
+     [("a.example", "/h", {}, "HEAD"), ("a.example", "/h", {}, GET)] + plain("a.example", "/range/ranges/1", fields={"Range": "bytes=2-3"})
+     + plain("a.example", "/all/age60", "/pad/accel60"), []),
     ("numbers that are none", CACHE + """
      server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; }
       location /v/ { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_ignore_headers Vary; } }""",

@@ -44,12 +44,11 @@ const FATES: &[(&str, Fate)] = &[
     ("proxy_send_lowat", Nginx),
     ("proxy_cache_min_uses", Told("objects are cached at the first request; `lacquer simulate` shows the effect")),
     ("proxy_cache_purge", Refused("write purges in VCL: `return (purge)` protected by an acl, see the book's chapter on purges")),
-    ("proxy_cache_convert_head", Told("a cacheable HEAD is always fetched as a GET")),
-    ("proxy_cache_max_range_offset", Refused("see docs/slices.md for ranges of long objects")),
+    ("proxy_cache_convert_head", Done), ("proxy_cache_max_range_offset", Done), ("recursive_error_pages", Done),
     ("proxy_next_upstream*", Told("a director selects the next healthy backend; `return (retry)` in VCL tries another one")),
     ("proxy_pass_request_*", Refused("headers and bodies are sent to the origin; unset headers in vcl_backend_fetch")),
-    ("proxy_pass_header", Told("all headers of the origin are sent to the client")),
-    ("proxy_intercept_errors", Done), ("error_page", Told("for an origin that can't be reached, the page is written in vcl_backend_error")), ("limit_except", Done),
+    ("proxy_pass_header", Told("it lets X-Pad and X-Accel headers pass; Date and Server of the origin are always sent")),
+    ("proxy_intercept_errors", Done), ("error_page", Done), ("limit_except", Done),
     ("proxy_ssl_*", Refused("TLS to origins is configured by backend attributes: docs/tls-origins.md")),
     ("proxy_bind", Told("the system selects the source address")), ("proxy_method", Refused("set bereq.method in vcl_backend_fetch")),
     ("proxy_cookie_*", Refused("write it as regsub(resp.http.Set-Cookie, ...) in vcl_deliver")),
@@ -101,7 +100,7 @@ const FATES: &[(&str, Fate)] = &[
     ("set_by_*", Refused("write it in VCL")), ("log_by_*", Nginx), ("init_by_*", Nginx), ("init_worker_by_*", Nginx), ("balancer_by_*", Refused("write it in VCL")), ("merge_slashes", Nginx), ("port_in_redirect", Nginx), ("absolute_redirect", Nginx),
     ("server_name_in_redirect", Nginx), ("reset_timedout_connection", Nginx), ("ignore_invalid_headers", Nginx), ("underscores_in_headers", Nginx),
     ("lingering_*", Nginx), ("postpone_output", Nginx), ("output_buffers", Nginx), ("disable_symlinks", Nginx), ("chunked_transfer_encoding", Nginx),
-    ("dav_*", Nginx), ("post_action", Nginx), ("msie_*", Nginx), ("recursive_error_pages", Nginx), ("thread_pool", Nginx), ("pcre_jit", Nginx),
+    ("dav_*", Nginx), ("post_action", Nginx), ("msie_*", Nginx), ("thread_pool", Nginx), ("pcre_jit", Nginx),
 ];
 
 /// The fate of the directive of this name; None: nobody here has heard of it.

@@ -9,9 +9,10 @@ use super::config::{Claim, Directive};
 use super::known::{Fate, fate};
 use super::location::{LocationKind, NginxLocation, handler};
 use super::origin::OwnOrigins;
+use super::pages;
 use super::response;
 use super::scope::{LocationScope, duration, time};
-use super::script::{self, RewriteScript, UntoldDirective};
+use super::script::{self, RewriteScript, ScriptPlace, UntoldDirective};
 use super::site::Site;
 use super::upstream::{Attributes, MigratedBackends};
 use super::value::{ExpressionSide, VariableNames, expression, folded, truth};
@@ -30,7 +31,7 @@ pub struct Around<'a> {
 }
 
 /// The phases in which a location's lines stand apart, by its label.
-pub const PHASES: [&str; 7] = ["hash", "fetch", "hit", "response", "error", "deliver", "synth"];
+pub const PHASES: [&str; 9] = ["hash", "fetch", "hit", "response", "error", "pages", "deliver", "own pages", "synth"];
 
 /// The lines of all locations.
 #[derive(Default)]
@@ -38,9 +39,11 @@ pub struct LocationLines {
     /// A subroutine for each location: its name, a comment, its lines.
     pub recv: Vec<(String, String, Vec<String>)>,
     /// The lines of each label, for each of `PHASES`.
-    pub phases: [Vec<(String, Vec<String>)>; 7],
+    pub phases: [Vec<(String, Vec<String>)>; 9],
     /// Subroutines that find the lifetime a response gives itself: name and lines.
     pub lifetimes: Vec<(String, Vec<String>)>,
+    /// Subroutines that write the URL of a path that was rewritten, one for each site that needs it.
+    pub rewriting: Vec<(String, Vec<String>)>,
 }
 
 impl LocationLines {
@@ -154,11 +157,28 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         }
     }
 
+    /// Adds the subroutine that writes the URL of a rewritten path, if the lines of the site or of its locations call it.
+    pub fn add_rewriting(&mut self, label: &str, lines: &[String]) {
+        let name = script::rewriting(label);
+        let call = format!("call {name};");
+        let all = self.lines.recv.iter().flat_map(|(_, _, lines)| lines).chain(lines);
+        if all.into_iter().any(|line| line.trim() == call) {
+            let alone = self.nginx_alone().into_iter().map(|line| format!("\t{line}"));
+            let text = REWRITTEN.lines().map(str::to_owned);
+            let lines = text.flat_map(|line| if line == "NGINX" { alone.clone().collect() } else { vec![line] });
+            self.lines.rewriting.push((name, lines.collect()));
+        }
+    }
+
     /// Adds the headers of a server that answers everything by itself.
     pub fn add_answers(&mut self, server: &NginxLocation<'a>, script: &RewriteScript<'a>) {
         let types = response::content_type(server, script);
         match response::headers(&server.scope, false, &self.around.names) {
             Ok(lines) => {
+                match pages::pages(&server.scope, server, &self.around.names) {
+                    Ok(pages) => self.phase("own pages", &server.label, pages.synth),
+                    Err((directive, reason)) => self.migrated.refuse(&directive.place, &directive.name, reason),
+                }
                 self.phase("synth", &server.label, [types, lines].concat());
                 claims::settle(&server.scope, Claim::Claimed);
             }
@@ -174,15 +194,15 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             }
             directive.claim(Claim::Claimed);
         }
-        if let Some(directive) = scope.own("internal") {
-            directive.claim(Claim::Claimed);
+        let inside = self.internal(scope);
+        if inside.iter().any(|line| line.starts_with("return")) {
             self.left = Claim::Kept;
-            return vec!["return (synth(404));".to_owned()];
+            return inside;
         }
         // Scripts run first; the server's own stands before the choice of the location.
         let script = match location.kind {
             LocationKind::Server => Ok(RewriteScript::default()),
-            _ => script::script(scope.inner(), &location.label, &self.around.names),
+            _ => script::script(scope.inner(), &location.label, ScriptPlace::Location, &self.around.names),
         };
         let target = self.fallback(tree, location);
         let own = target.unwrap_or(location);
@@ -197,18 +217,19 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 return self.kept_whole(tree, scope);
             }
         };
-        if let Some((status, directive)) = answered_elsewhere(scope, &script) {
-            if !is_nginx_alone {
-                self.refuse(
-                    directive,
-                    &format!("error_page answers its {status} otherwise: this location stays with nginx"),
-                );
-            }
-            return self.kept_whole(tree, scope);
-        }
         if tree.is_kept {
             return self.kept_whole(tree, scope);
         }
+        let pages = match pages::pages(scope, tree.server, &self.around.names) {
+            Ok(pages) => pages,
+            Err((directive, reason)) => {
+                if !is_nginx_alone || script.is_final {
+                    self.refuse(directive, &reason);
+                }
+                return self.kept_whole(tree, scope);
+            }
+        };
+        self.phase("own pages", &location.label, pages.synth);
         if script.lines.iter().any(|line| line.contains("(synth(")) || location.kind == LocationKind::Server {
             let types = response::content_type(location, &script);
             match response::headers(scope, false, &self.around.names) {
@@ -222,7 +243,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         if script.is_final {
             claims::settle(scope, Claim::Claimed);
             self.left = Claim::Unreached;
-            return script.lines;
+            return [inside, script.lines].concat();
         }
         claims::claim_script(scope.inner());
         if let Some(target) = target {
@@ -247,7 +268,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 Ok(lines) => script.lines.extend(lines),
                 Err(_) => return self.kept(scope),
             }
-            match script::script(target.scope.inner(), &target.label, &self.around.names) {
+            match script::script(target.scope.inner(), &target.label, ScriptPlace::Location, &self.around.names) {
                 Ok(further) => {
                     claims::claim_script(target.scope.inner());
                     script.lines.extend(further.lines);
@@ -259,7 +280,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 }
             }
         }
-        let mut lines = script.lines;
+        let mut lines = [inside, script.lines].concat();
         for (label, block) in script.variants {
             let mut inner = own.scope.within(block.inside());
             inner.kind = handler(block.inside()).map_or(own.scope.kind, |(kind, _)| kind);
@@ -270,6 +291,18 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         }
         lines.extend(self.content(tree, location, &own.scope, target.is_some(), &location.label));
         lines
+    }
+
+    /// `internal`: clients get 404, pages of errors don't.
+    fn internal(&self, scope: &LocationScope<'a>) -> Vec<String> {
+        let refusal = "return (synth(404));".to_owned();
+        let directive = scope.own("internal");
+        directive.iter().for_each(|d| d.claim(Claim::Claimed));
+        match (directive.is_some(), self.around.names.has_pages) {
+            (false, _) => Vec::new(),
+            (true, false) => vec![refusal],
+            (true, true) => vcl::chain(vec![(format!("!req.http.{}", pages::ERROR), vec![refusal])]),
+        }
     }
 
     /// The location whose response `try_files` leads to, where nginx caches that.
@@ -319,9 +352,8 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             }
             return self.kept(scope);
         }
-        self.notes(scope, is_direct);
-        let is_accelerated = tree.accelerated.is_some() && is_direct;
-        let told = self.translated(scope, location, &origin, is_accelerated, label).map_err(|refusal| vec![refusal]);
+        self.notes(scope);
+        let told = self.translated(tree, scope, location, &origin, label).map_err(|refusal| vec![refusal]);
         let told = told.and_then(|lines| match claims::unread(scope, is_direct) {
             unread if unread.is_empty() => Ok(lines),
             unread => Err(unread.into_iter().map(Refusal::of_unread).collect()),
@@ -346,13 +378,14 @@ impl<'w, 'a> LocationWork<'w, 'a> {
 
     fn translated(
         &mut self,
+        tree: &ServerTree<'w, 'a>,
         scope: &LocationScope<'a>,
         location: &NginxLocation<'a>,
         origin: &Origin<'a>,
-        is_accelerated: bool,
         label: &str,
     ) -> Result<Vec<String>, Refusal<'a>> {
         let names = &self.around.names;
+        let is_accelerated = tree.accelerated.is_some() && matches!(origin, Origin::Direct { .. });
         let mut lines = self.access(scope)?;
         let proxy_host = match origin {
             Origin::Direct { name, .. } => name.clone(),
@@ -384,12 +417,21 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 lines.extend(fields.iter().any(|field| is_upgrade(field)).then(|| UPGRADED.to_owned()));
             }
             Origin::Nginx => {
+                if names.has_moves {
+                    // nginx runs its script again.
+                    lines.push("set req.url = req.http.Nginx-Asked;".to_owned());
+                }
                 lines.push(self.nginx());
                 lines.extend(self.has_upgrades.then(|| UPGRADED.to_owned()));
                 self.handler_of(scope, location);
             }
         }
         let is_direct = matches!(origin, Origin::Direct { .. });
+        if is_direct {
+            let pages =
+                pages::pages(scope, tree.server, names).map_err(|(directive, reason)| Refusal { directive, reason })?;
+            self.phase("pages", label, pages.deliver);
+        }
         let deliver = match is_direct {
             true => response::headers(scope, true, names),
             false => Ok(response::cache_status(scope)),
@@ -406,6 +448,9 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         self.phase("deliver", label, deliver.map_err(|(directive, reason)| Refusal { directive, reason })?);
         let packed = if is_direct { response::packed(scope) } else { Vec::new() };
         if !is_cached(scope) {
+            if names.has_pages && is_direct {
+                self.phase("error", label, vec![format!("set beresp.http.{} = \"1\";", pages::FAILED)]);
+            }
             self.phase("response", label, packed);
             lines.push("return (pass);".to_owned());
             return Ok(lines);
@@ -415,6 +460,12 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             && directive.words.iter().any(|method| !matches!(method.to_ascii_uppercase().as_str(), "GET" | "HEAD"))
         {
             return Err(Refusal { directive, reason: "responses to GET and HEAD alone are cached here".to_owned() });
+        }
+        lines.extend(zone(scope, &self.around.inactive, names)?);
+        lines.extend(late_ranges(scope)?);
+        if scope.one_of_kind("cache_convert_head").is_some_and(|d| d.word(0) == "off") {
+            lines.push("set req.http.Nginx-Method = req.method;".to_owned());
+            self.phase("fetch", label, vec!["set bereq.method = bereq.http.Nginx-Method;".to_owned()]);
         }
         let unkept: Vec<&String> = scope.all_of_kind("no_cache").into_iter().flat_map(|d| &d.words).collect();
         let mut bypassing = Vec::new();
@@ -451,8 +502,14 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         lines.extend(stale.recv());
         self.phase("hit", label, stale.hit());
         self.phase("error", label, stale.error());
+        if names.has_pages && is_direct {
+            self.phase("error", label, vec![format!("set beresp.http.{} = \"1\";", pages::FAILED)]);
+        }
         let zone = scope.one_of_kind("cache").map_or("", |cache| cache.word(0));
-        let mut hash = vec![format!("hash_data({});", vcl::string(zone).unwrap_or_default())];
+        let mut hash = vec![match zone.contains('$') {
+            true => "hash_data(req.http.Nginx-Zone);".to_owned(),
+            false => format!("hash_data({});", vcl::string(zone).unwrap_or_default()),
+        }];
         match (scope.one_of_kind("cache_key"), origin) {
             (Some(key), _) => {
                 let text = expression(&key.words.join(" "), ExpressionSide::Client, &proxy_host, names)
@@ -551,8 +608,13 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         Ok(lines)
     }
 
-    fn nginx_alone(&mut self) -> Vec<String> {
-        let mut lines = vec![self.nginx()];
+    /// The lines of a request that nginx answers by itself: as the client sent it, and judged by no location.
+    pub fn nginx_alone(&mut self) -> Vec<String> {
+        let mut lines = vec!["set req.http.Nginx-Location = \"nginx\";".to_owned()];
+        if self.around.names.has_moves {
+            lines.push("set req.url = req.http.Nginx-Asked;".to_owned());
+        }
+        lines.push(self.nginx());
         lines.extend(self.has_upgrades.then(|| UPGRADED.to_owned()));
         lines.push("return (pass);".to_owned());
         lines
@@ -612,14 +674,6 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 out.push(Refusal { directive: effective, reason: reason.to_owned() });
             }
         }
-        if let Some(directive) = scope.one_of_kind("cache").filter(|cache| cache.word(0).contains('$')) {
-            out.push(Refusal { directive, reason: "its zone is a variable".to_owned() });
-        }
-        if scope.is_on("intercept_errors")
-            && let Some(directive) = scope.one("error_page")
-        {
-            out.push(Refusal { directive, reason: "write it in vcl_backend_response and vcl_synth".to_owned() });
-        }
         if let Origin::Direct { name, .. } = origin
             && let Some(upstream) = self.around.upstreams.iter().find(|upstream| upstream.word(0) == name)
         {
@@ -635,12 +689,10 @@ impl<'w, 'a> LocationWork<'w, 'a> {
     }
 
     /// Says of directives that hold in a location how they act here.
-    fn notes(&mut self, scope: &LocationScope<'a>, is_direct: bool) {
+    fn notes(&mut self, scope: &LocationScope<'a>) {
         for directive in scope.directives() {
-            match fate(&directive.name) {
-                Some(Fate::Told(_)) if directive.name == "error_page" && !is_direct => {}
-                Some(Fate::Told(text)) => self.migrated.note(&directive.place, &directive.name, text),
-                _ => {}
+            if let Some(Fate::Told(text)) = fate(&directive.name) {
+                self.migrated.note(&directive.place, &directive.name, text);
             }
         }
     }
@@ -757,29 +809,73 @@ pub fn is_cached(scope: &LocationScope<'_>) -> bool {
     scope.one_of_kind("cache").is_some_and(|cache| cache.word(0) != "off")
 }
 
-/// A status that the script answers with and error_page changes.
-fn answered_elsewhere<'a>(scope: &LocationScope<'a>, script: &RewriteScript<'a>) -> Option<(u16, &'a Directive)> {
-    let pages = scope.all("error_page");
-    script.statuses.iter().copied().find(|(status, directive)| {
-        directive.words.len() == 1 && pages.iter().any(|page| page.words.iter().any(|word| *word == status.to_string()))
-    })
-}
-
 /// The bound of a request's body in bytes: 1 MB unless it is set, none for 0.
 fn most_bytes<'a>(scope: &LocationScope<'a>) -> Result<Option<u64>, (&'a Directive, String)> {
     let Some(directive) = scope.one("client_max_body_size") else { return Ok(Some(1 << 20)) };
-    let word = directive.word(0).to_ascii_lowercase();
+    match size(directive.word(0)) {
+        Some(bytes) => Ok(Some(bytes).filter(|bytes| *bytes > 0)),
+        None => Err((directive, format!("{} is no size", directive.word(0)))),
+    }
+}
+
+/// The zone of a location where a variable names it: nginx caches nothing without one, and fails where there is none of that name.
+fn zone<'a>(
+    scope: &LocationScope<'a>,
+    zones: &[(String, f64)],
+    names: &VariableNames,
+) -> Result<Vec<String>, Refusal<'a>> {
+    let Some(directive) = scope.one_of_kind("cache").filter(|cache| cache.word(0).contains('$')) else {
+        return Ok(Vec::new());
+    };
+    let value = expression(directive.word(0), ExpressionSide::Client, "", names)
+        .map_err(|reason| Refusal { directive, reason })?;
+    let known: Vec<&str> = zones.iter().map(|(zone, _)| zone.as_str()).collect();
+    Ok(vec![
+        format!("set req.http.Nginx-Zone = {value};"),
+        "if (req.http.Nginx-Zone == \"\" || req.http.Nginx-Zone == \"off\") { return (pass); }".to_owned(),
+        format!("if (req.http.Nginx-Zone !~ \"^({})$\") {{ return (synth(500)); }}", known.join("|")),
+    ])
+}
+
+/// Ranges that begin behind `proxy_cache_max_range_offset`: the origin is asked for them, and the cache isn't.
+fn late_ranges<'a>(scope: &LocationScope<'a>) -> Result<Vec<String>, Refusal<'a>> {
+    let Some(directive) = scope.one_of_kind("cache_max_range_offset") else { return Ok(Vec::new()) };
+    let most = size(directive.word(0))
+        .ok_or_else(|| Refusal { directive, reason: format!("{} is no size", directive.word(0)) })?;
+    let condition = match most {
+        0 => "req.http.Range".to_owned(),
+        _ => format!(
+            "req.http.Range ~ \"(?i)^bytes= *-\" || req.http.Range ~ \"(?i)^bytes= *\\d\" && std.integer(regsub(req.http.Range, \"(?i)^bytes= *(\\d+).*$\", \"\\1\"), {most}) >= {most}"
+        ),
+    };
+    Ok(vec![format!("if ({condition}) {{ return (pass); }}")])
+}
+
+/// A size of nginx's in bytes.
+fn size(text: &str) -> Option<u64> {
+    let word = text.to_ascii_lowercase();
     let (number, shift) = match word.as_bytes().last() {
         Some(b'k') => (&word[..word.len() - 1], 10),
         Some(b'm') => (&word[..word.len() - 1], 20),
         Some(b'g') => (&word[..word.len() - 1], 30),
         _ => (word.as_str(), 0),
     };
-    match number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift)) {
-        Some(bytes) => Ok(Some(bytes).filter(|bytes| *bytes > 0)),
-        None => Err((directive, format!("{} is no size", directive.word(0)))),
-    }
+    number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift))
 }
+
+/// The URL of a path that was rewritten, with its arguments. What can't be written that way nginx writes.
+const REWRITTEN: &str = r##"set req.http.Nginx-Text = req.http.Nginx-Path;
+if (req.http.Nginx-Text ~ "[%?# ]") {
+	set req.http.Nginx-Text = regsuball(req.http.Nginx-Text, "%", "%25");
+	set req.http.Nginx-Text = regsuball(req.http.Nginx-Text, "\?", "%3F");
+	set req.http.Nginx-Text = regsuball(req.http.Nginx-Text, "#", "%23");
+	set req.http.Nginx-Text = regsuball(req.http.Nginx-Text, " ", "%20");
+}
+if (req.http.Nginx-Text + req.http.Nginx-Args ~ "[^!-~]") {
+NGINX
+}
+set req.url = req.http.Nginx-Text + req.http.Nginx-Args;
+unset req.http.Nginx-Text;"##;
 
 /// An upgraded connection is handed on as it is.
 const UPGRADED: &str = "if (req.http.Upgrade ~ \"(?i)websocket\") { return (pipe); }";

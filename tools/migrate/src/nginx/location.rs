@@ -2,8 +2,10 @@
 //! The locations of a server: a tree, and the order in which nginx asks them. The exact path first; then the longest prefix, and within it the
 //! locations that stand in it; then the regexes of this level in their order, unless the prefix has `^~`; else the prefix.
 
+use super::capture;
 use super::config::Directive;
 use super::scope::{KINDS, LocationScope};
+use super::value::VariableNames;
 use crate::vcl;
 
 /// The variable that holds the path by which locations are told apart.
@@ -33,6 +35,8 @@ pub struct NginxLocation<'a> {
     pub scope: LocationScope<'a>,
     /// A name for VCL, of the site's and the location's number.
     pub label: String,
+    /// The lines that keep what its regex captures.
+    captures: Vec<String>,
     pub inside: Vec<NginxLocation<'a>>,
 }
 
@@ -41,9 +45,14 @@ type Groups = Vec<String>;
 
 impl<'a> NginxLocation<'a> {
     /// A server with all its locations; `site` is the beginning of their labels.
-    pub fn of_server(server: &'a Directive, http: &LocationScope<'a>, site: &str) -> NginxLocation<'a> {
+    pub fn of_server(
+        server: &'a Directive,
+        http: &LocationScope<'a>,
+        site: &str,
+        names: &VariableNames,
+    ) -> NginxLocation<'a> {
         let mut count = 0;
-        let mut whole = NginxLocation::new(server, LocationKind::Server, "", http, site, &mut count);
+        let mut whole = NginxLocation::new(server, LocationKind::Server, "", http, (site, names), &mut count);
         whole.label = format!("{site}rest");
         whole
     }
@@ -53,7 +62,7 @@ impl<'a> NginxLocation<'a> {
         kind: LocationKind,
         text: &'a str,
         around: &LocationScope<'a>,
-        site: &str,
+        (site, names): (&str, &VariableNames),
         count: &mut usize,
     ) -> NginxLocation<'a> {
         let mut scope = around.within(directive.inside());
@@ -63,9 +72,13 @@ impl<'a> NginxLocation<'a> {
         for location in directive.inside().iter().filter(|d| d.name == "location") {
             *count += 1;
             let (kind, text) = kind_of(location);
-            inside.push(NginxLocation::new(location, kind, text, &scope, site, count));
+            inside.push(NginxLocation::new(location, kind, text, &scope, (site, names), count));
         }
-        NginxLocation { directive, kind, text, scope, label, inside }
+        let captures = match kind {
+            LocationKind::Regex { ignores_case } => capture::lines(PATH, text, ignores_case, names),
+            _ => Vec::new(),
+        };
+        NginxLocation { directive, kind, text, scope, label, captures, inside }
     }
 
     /// This location and all in it.
@@ -137,7 +150,8 @@ impl<'a> NginxLocation<'a> {
                     let flag = if ignores_case { "(?i)" } else { "" };
                     let regex = vcl::string(&format!("{flag}{}", location.text)).unwrap_or_default();
                     // Locations within a regex are tried, but no longer those around it.
-                    (format!("{PATH} ~ {regex}"), location.level(&Vec::new(), subs))
+                    let lines = [location.captures.clone(), location.level(&Vec::new(), subs)].concat();
+                    (format!("{PATH} ~ {regex}"), lines)
                 })
                 .collect();
             subs.push_str(&vcl::sub(&name, &vcl::chain(branches)));
@@ -259,7 +273,7 @@ mod tests {
         let server = server(text);
         let http = LocationScope::outer(&[]);
         let mut subs = String::new();
-        let lines = NginxLocation::of_server(&server, &http, "").decision(&mut subs);
+        let lines = NginxLocation::of_server(&server, &http, "", &VariableNames::default()).decision(&mut subs);
         let all = format!("{subs}\n{}", lines.join("\n")).replace("req.http.Nginx-Path", "P");
         assert_eq!(all.split_whitespace().collect::<Vec<_>>().join(" "), expect, "{text}");
     }
@@ -303,7 +317,7 @@ mod tests {
         let server = server(
             "location / {} location ~ \\.php$ {} location ~* \\.(png|css)$ {} location ^~ /p/ {} location ~ (a) {}",
         );
-        let tree = NginxLocation::of_server(&server, &LocationScope::outer(&[]), "");
+        let tree = NginxLocation::of_server(&server, &LocationScope::outer(&[]), "", &VariableNames::default());
         let find = |path| tree.find(path).map(|l| l.label.clone());
         assert_eq!(find("/index.php").as_deref(), Some("loc2"));
         assert_eq!(find("/a.css").as_deref(), Some("loc3"));

@@ -42,6 +42,8 @@ impl StaleRule {
         }
         match scope.is_on("cache_background_update") {
             true => StaleRule::Background { seconds: None, statuses },
+            // To tell EXPIRED from MISS, objects stay as long as nginx keeps them, and are served by no rule.
+            false if shows_status(scope) => StaleRule::OnError { seconds, has_failures: false, statuses },
             false => StaleRule::No,
         }
     }
@@ -154,9 +156,12 @@ pub fn cached<'a>(
         .filter(|name| is_ignored(name))
         .fold("nginx_lifetime".to_owned(), |all, name| format!("{all}_{}", &name[..1]));
     lines.extend(valid(scope)?);
-    lines.push(format!("call {name};"));
-    if !lifetimes.iter().any(|(known, _)| *known == name) {
-        lifetimes.push((name, lifetime(&is_ignored)));
+    let own = lifetime(&is_ignored);
+    if !own.is_empty() {
+        lines.push(format!("call {name};"));
+        if !lifetimes.iter().any(|(known, _)| *known == name) {
+            lifetimes.push((name, own));
+        }
     }
     lines.push("unset beresp.http.X-Accel-Expires;".to_owned());
     let mut nots = vec![
@@ -219,6 +224,10 @@ pub fn cached<'a>(
     lines.extend(stale.grace());
     let keep = scope.is_on("cache_revalidate");
     lines.push(if keep { "set beresp.keep = 10m;".to_owned() } else { "set beresp.keep = 0s;".to_owned() });
+    if keep && shows_status(scope) {
+        lines.push("unset beresp.http.Nginx-Revalidated;".to_owned());
+        lines.push("if (beresp.was_304) { set beresp.http.Nginx-Revalidated = \"1\"; }".to_owned());
+    }
     lines.push("return (deliver);".to_owned());
     Ok(lines)
 }
@@ -232,7 +241,10 @@ fn lifetime(is_ignored: &dyn Fn(&str) -> bool) -> Vec<String> {
         let header = "beresp.http.X-Accel-Expires";
         branches.push((format!("{header} ~ \"^\\d+$\""), set(&format!("std.duration({header} + \"s\", 0s)"))));
         let time = format!("std.time(regsub({header}, \"^@\", \"\"), now) - now");
-        branches.push((format!("{header} ~ \"^@\\d+$\""), set(&time)));
+        let mut lines = set(&time);
+        // nginx keeps what has expired by then, to serve it stale; VCL keeps nothing that was never fresh.
+        lines.push("if (beresp.ttl <= 0s) { set beresp.ttl = 0.001ms; }".to_owned());
+        branches.push((format!("{header} ~ \"^@\\d+$\""), lines));
     }
     if !is_ignored("cache-control") {
         let header = "beresp.http.Cache-Control";
@@ -345,6 +357,11 @@ pub fn content_type(location: &NginxLocation<'_>, script: &RewriteScript<'_>) ->
     only_with_text(lines)
 }
 
+/// True if clients are shown what the cache did.
+fn shows_status(scope: &LocationScope<'_>) -> bool {
+    scope.all("add_header").iter().any(|d| d.word(1) == "$upstream_cache_status" && is_header(d.word(0)))
+}
+
 fn is_header(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_')
 }
@@ -359,6 +376,8 @@ fn status_of_cache(name: &str) -> Vec<String> {
         "\tset resp.http.NAME = \"HIT\";",
         "} else if (req.hash_always_miss) {",
         "\tset resp.http.NAME = \"BYPASS\";",
+        "} else if (resp.http.Nginx-Revalidated) {",
+        "\tset resp.http.NAME = \"REVALIDATED\";",
         "} else if (req.http.Nginx-Stale) {",
         "\tset resp.http.NAME = \"EXPIRED\";",
         "} else {",
@@ -383,6 +402,24 @@ fn is_always(field: &Directive) -> bool {
     field.words.get(2).is_some_and(|word| word == "always")
 }
 
+/// The headers that nginx takes out of responses of an origin by itself, but for Date and Server, which it has of its own.
+const HIDDEN: [&str; 5] = ["X-Pad", "X-Accel-Expires", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Charset"];
+
+/// The headers that are taken out of a response.
+fn hidden<'a>(scope: &LocationScope<'a>) -> Result<Vec<String>, Refused<'a>> {
+    let passed: Vec<&str> = scope.all_of_kind("pass_header").iter().map(|d| d.word(0)).collect();
+    let mut names: Vec<&str> = HIDDEN.to_vec();
+    for directive in scope.all_of_kind("hide_header") {
+        let name = directive.word(0);
+        if !is_header(name) {
+            return Err((directive, format!("{name} can't be named in VCL")));
+        }
+        names.push(name);
+    }
+    let is_passed = |name: &str| passed.iter().any(|known| known.eq_ignore_ascii_case(name));
+    Ok(names.into_iter().filter(|name| !is_passed(name)).map(|name| format!("unset resp.http.{name};")).collect())
+}
+
 /// The headers of a response: those of the origin that are hidden, `expires`, `add_header`. A response that VCL makes has no object.
 pub fn headers<'a>(
     scope: &LocationScope<'a>,
@@ -391,16 +428,7 @@ pub fn headers<'a>(
 ) -> Result<Vec<String>, Refused<'a>> {
     let mut lines = Vec::new();
     if is_proxied {
-        let passed: Vec<&str> = scope.all_of_kind("pass_header").iter().map(|d| d.word(0)).collect();
-        for directive in scope.all_of_kind("hide_header") {
-            let name = directive.word(0);
-            if !is_header(name) {
-                return Err((directive, format!("{name} can't be named in VCL")));
-            }
-            if !passed.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-                lines.push(format!("unset resp.http.{name};"));
-            }
-        }
+        lines.extend(hidden(scope)?);
     }
     let mut good = Vec::new();
     if let Some(expires) = scope.one("expires") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! nginx's rewrite module: `set`, `if`, `return`, `rewrite` and `break`, which nginx runs in their order before it asks anybody.
 
+use super::capture;
 use super::config::Directive;
 use super::value::{ExpressionSide, VariableNames, comparable, expression, header, truth};
 use crate::source::SourcePlace;
@@ -16,6 +17,13 @@ pub struct UntoldDirective {
     pub reason: String,
 }
 
+/// The block that has the script: behind the server's the location is chosen, a location's may begin that choice anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScriptPlace {
+    Server,
+    Location,
+}
+
 /// A script in VCL, with the blocks of those `if`s that hold other directives: each has its label.
 #[derive(Default)]
 pub struct RewriteScript<'a> {
@@ -27,6 +35,12 @@ pub struct RewriteScript<'a> {
     pub is_final: bool,
     /// True if an answer has a text of its own.
     pub has_text: bool,
+    /// True if it stands within an `if`.
+    is_inner: bool,
+    /// True if a part of it may keep the rest from being run.
+    may_stop: bool,
+    /// True if it may have changed the URL without saying what comes next.
+    may_move: bool,
 }
 
 /// Translates the script of a block; `label` is the beginning of its variants' labels.
@@ -36,18 +50,49 @@ pub struct RewriteScript<'a> {
 pub fn script<'a>(
     block: &'a [Directive],
     label: &str,
+    place: ScriptPlace,
     names: &VariableNames,
 ) -> Result<RewriteScript<'a>, UntoldDirective> {
     let mut script = RewriteScript::default();
-    // `break` ends the script of this block, and of no other.
-    let end = block.iter().position(|d| d.name == "break").unwrap_or(block.len());
-    script.add(&block[..end], label, names)?;
+    script.add(block, label, place, names)?;
+    if script.may_stop {
+        script.lines.insert(0, format!("unset req.http.{STOP};"));
+    }
+    if script.may_move && place == ScriptPlace::Location && !script.is_final {
+        script.lines.insert(0, format!("unset req.http.{CHANGED};"));
+        script.lines.push(format!("if (req.http.{CHANGED}) {{"));
+        script.lines.extend(again(names).into_iter().map(|line| format!("\t{line}")));
+        script.lines.push("}".to_owned());
+    }
     Ok(script)
 }
 
+/// The header that keeps the rest of a script from being run.
+pub const STOP: &str = "Nginx-Stop";
+/// The header that tells that a location has rewritten the URL, so that another one has to be chosen.
+pub const CHANGED: &str = "Nginx-Changed";
+/// The header that tells that the server's script has run before a location was chosen anew.
+pub const MOVED: &str = "Nginx-Moved";
+
+/// The lines that choose the location anew for the URL as it is now.
+fn again(names: &VariableNames) -> Vec<String> {
+    let mut lines = vec![format!("set req.http.{MOVED} = \"1\";"), "set req.http.Nginx-Url = req.url;".to_owned()];
+    if names.has_pages {
+        lines.push(format!("unset req.http.{};", super::pages::NAMED));
+    }
+    lines.push("return (restart);".to_owned());
+    lines
+}
+
 impl<'a> RewriteScript<'a> {
-    fn add(&mut self, block: &'a [Directive], label: &str, names: &VariableNames) -> Result<(), UntoldDirective> {
-        for directive in block {
+    fn add(
+        &mut self,
+        block: &'a [Directive],
+        label: &str,
+        place: ScriptPlace,
+        names: &VariableNames,
+    ) -> Result<(), UntoldDirective> {
+        for (at, directive) in block.iter().enumerate() {
             let untold = |reason: String| UntoldDirective {
                 place: directive.place.clone(),
                 directive: directive.name.clone(),
@@ -56,49 +101,106 @@ impl<'a> RewriteScript<'a> {
             if NAMES.contains(&directive.name.as_str()) {
                 directive.is_read.set(true);
             }
+            let could_stop = self.may_stop;
             match directive.name.as_str() {
-                "set" => {
-                    let name = directive.word(0).trim_start_matches('$').to_ascii_lowercase();
-                    if !names.set.contains_key(&name) {
-                        return Err(untold(format!("${name} can't be set")));
-                    }
-                    let value = expression(directive.word(1), ExpressionSide::Client, "", names).map_err(untold)?;
-                    self.lines.push(format!("set req.http.{} = {value};", header(&name)));
-                }
+                "set" => self.lines.push(assigned(directive, names).map_err(untold)?),
                 "return" => {
                     self.lines.extend(answered(directive, names, &mut self.statuses).map_err(untold)?);
                     self.has_text |= directive.words.len() > 1;
                     self.is_final = true;
-                    break;
+                    return Ok(());
                 }
-                "rewrite" => self.lines.extend(redirected(directive, names).map_err(untold)?),
-                "break" => return Err(untold("the rest of the script is skipped: write it in vcl_recv".to_owned())),
-                "if" => {
-                    let condition = condition(&directive.words, names).map_err(untold)?;
-                    let mut inner = RewriteScript::default();
-                    if directive.inside().iter().any(|d| !NAMES.contains(&d.name.as_str())) {
-                        let own = format!("{label}if{}", self.variants.len() + 1);
-                        inner.lines.push(format!("set req.http.Nginx-Location = \"{own}\";"));
-                        self.variants.push((own, directive));
-                    }
-                    inner.add(directive.inside(), label, names)?;
-                    self.statuses.extend(inner.statuses);
-                    self.has_text |= inner.has_text;
-                    if !inner.lines.is_empty() {
-                        self.lines.push(format!("if ({condition}) {{"));
-                        self.lines.extend(inner.lines.into_iter().map(|line| format!("\t{line}")));
-                        self.lines.push("}".to_owned());
-                    }
+                "rewrite" => {
+                    let rewrite = rewritten(directive, label, place, names).map_err(untold)?;
+                    self.lines.extend(rewrite.lines);
+                    self.may_stop |= rewrite.may_stop;
+                    self.may_move |= rewrite.may_move;
                 }
+                "break" => {
+                    // Within an `if` it ends the script around that, too.
+                    if self.is_inner {
+                        self.lines.push(format!("set req.http.{STOP} = \"1\";"));
+                        self.may_stop = true;
+                    }
+                    return Ok(());
+                }
+                "if" => self.condition(directive, label, place, names)?,
                 _ => {}
             }
+            if self.may_stop && !could_stop {
+                return self.rest(&block[at + 1..], label, place, names);
+            }
+        }
+        Ok(())
+    }
+
+    /// The directives behind one that may have ended the script.
+    fn rest(
+        &mut self,
+        block: &'a [Directive],
+        label: &str,
+        place: ScriptPlace,
+        names: &VariableNames,
+    ) -> Result<(), UntoldDirective> {
+        let outer = std::mem::take(&mut self.lines);
+        self.may_stop = false;
+        self.add(block, label, place, names)?;
+        // An answer behind it isn't the answer to every request.
+        self.is_final = false;
+        self.may_stop = true;
+        let inner = std::mem::replace(&mut self.lines, outer);
+        if !inner.is_empty() {
+            self.wrapped(&format!("!req.http.{STOP}"), inner);
+        }
+        Ok(())
+    }
+
+    fn wrapped(&mut self, condition: &str, inner: Vec<String>) {
+        self.lines.push(format!("if ({condition}) {{"));
+        self.lines.extend(inner.into_iter().map(|line| format!("\t{line}")));
+        self.lines.push("}".to_owned());
+    }
+
+    fn condition(
+        &mut self,
+        directive: &'a Directive,
+        label: &str,
+        place: ScriptPlace,
+        names: &VariableNames,
+    ) -> Result<(), UntoldDirective> {
+        let untold =
+            |reason: String| UntoldDirective { place: directive.place.clone(), directive: "if".to_owned(), reason };
+        let (condition, captures) = condition(&directive.words, names).map_err(untold)?;
+        let mut inner = RewriteScript { lines: captures, is_inner: true, ..RewriteScript::default() };
+        if directive.inside().iter().any(|d| !NAMES.contains(&d.name.as_str())) {
+            let own = format!("{label}if{}", self.variants.len() + 1);
+            inner.lines.push(format!("set req.http.Nginx-Location = \"{own}\";"));
+            self.variants.push((own, directive));
+        }
+        inner.add(directive.inside(), label, place, names)?;
+        self.statuses.extend(inner.statuses);
+        self.has_text |= inner.has_text;
+        self.may_stop |= inner.may_stop;
+        self.may_move |= inner.may_move;
+        if !inner.lines.is_empty() {
+            self.wrapped(&condition, inner.lines);
         }
         Ok(())
     }
 }
 
-/// The condition of `if (...)`.
-fn condition(words: &[String], names: &VariableNames) -> Result<String, String> {
+/// The line of a `set $NAME VALUE`.
+fn assigned(directive: &Directive, names: &VariableNames) -> Result<String, String> {
+    let name = directive.word(0).trim_start_matches('$').to_ascii_lowercase();
+    if !names.set.contains_key(&name) {
+        return Err(format!("${name} can't be set"));
+    }
+    let value = expression(directive.word(1), ExpressionSide::Client, "", names)?;
+    Ok(format!("set req.http.{} = {value};", header(&name)))
+}
+
+/// The condition of `if (...)`, and the lines that keep what its regex captures.
+fn condition(words: &[String], names: &VariableNames) -> Result<(String, Vec<String>), String> {
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     let is_open = words.first().is_some_and(|word| word.starts_with('('));
     let is_closed = words.last().is_some_and(|word| word.ends_with(')'));
@@ -120,20 +222,27 @@ fn condition(words: &[String], names: &VariableNames) -> Result<String, String> 
     }
     let text = |word: &str| vcl::string(word).ok_or_else(|| format!("{word:?} can't be written in VCL"));
     match &words[..] {
-        [value] if value.starts_with('$') => truth(value, ExpressionSide::Client, names),
+        [value] if value.starts_with('$') => Ok((truth(value, ExpressionSide::Client, names)?, Vec::new())),
         [left, operator @ ("=" | "!="), right] => {
             let operator = if *operator == "=" { "==" } else { operator };
             let left = comparable(left, ExpressionSide::Client, names)?;
             if right.contains('$') {
                 // nginx compares with the value of a variable here, too.
-                return Ok(format!("{left} {operator} {}", comparable(right, ExpressionSide::Client, names)?));
+                let right = comparable(right, ExpressionSide::Client, names)?;
+                return Ok((format!("{left} {operator} {right}"), Vec::new()));
             }
-            Ok(format!("{left} {operator} {}", text(right)?))
+            Ok((format!("{left} {operator} {}", text(right)?), Vec::new()))
         }
         [left, operator @ ("~" | "~*" | "!~" | "!~*"), regex] => {
-            let flag = if operator.ends_with('*') { "(?i)" } else { "" };
+            let ignores_case = operator.ends_with('*');
+            let flag = if ignores_case { "(?i)" } else { "" };
             let left = comparable(left, ExpressionSide::Client, names)?;
-            Ok(format!("{left} {} {}", operator.trim_end_matches('*'), text(&format!("{flag}{regex}"))?))
+            let condition = format!("{left} {} {}", operator.trim_end_matches('*'), text(&format!("{flag}{regex}"))?);
+            let captures = match operator.starts_with('!') {
+                true => Vec::new(),
+                false => capture::lines(&left, regex, ignores_case, names),
+            };
+            Ok((condition, captures))
         }
         _ => Err("only variables are compared, with texts, variables and regexes: write it in vcl_recv".to_owned()),
     }
@@ -168,46 +277,78 @@ fn answered<'a>(
     Ok(lines)
 }
 
-/// `rewrite REGEX URL redirect|permanent`, and any with a URL that names a scheme: a redirection.
-fn redirected(directive: &Directive, names: &VariableNames) -> Result<Vec<String>, String> {
+/// The subroutine that writes the URL of a rewritten path, for the site of a label.
+pub fn rewriting(label: &str) -> String {
+    format!("{}_rewritten", label.split('_').next().unwrap_or_default())
+}
+
+/// A `rewrite` in VCL.
+struct Rewrite {
+    lines: Vec<String>,
+    may_stop: bool,
+    may_move: bool,
+}
+
+/// `rewrite REGEX URL [FLAG]`: a redirection if it says so or names a scheme; else another URL for the rest of the request.
+fn rewritten(directive: &Directive, label: &str, place: ScriptPlace, names: &VariableNames) -> Result<Rewrite, String> {
     let (regex, target, flag) = (directive.word(0), directive.word(1), directive.word(2));
     let is_url = ["http://", "https://", "$scheme"].iter().any(|begin| target.starts_with(begin));
     let status = match flag {
-        "permanent" => 301,
-        "redirect" => 302,
-        "" if is_url => 302,
-        _ => return Err("set req.url = regsub(req.url, ...) in vcl_recv".to_owned()),
+        "permanent" => Some(301),
+        "redirect" => Some(302),
+        _ if is_url => Some(302),
+        "" | "last" | "break" => None,
+        _ => return Err(format!("{flag} is no flag of it")),
     };
-    let regex = vcl::string(regex).ok_or("the regex can't be written in VCL")?;
-    // Captures are VCL's own, as long as no other variable is between them.
-    let has_args = !target.ends_with('?');
-    let target = target.trim_end_matches('?');
-    let captures: String = (1..10).fold(target.to_owned(), |text, n| text.replace(&format!("${n}"), &format!("\\{n}")));
-    if captures.contains('$') && captures != target {
-        return Err("captures beside other variables: write it in vcl_recv".to_owned());
-    }
     let path = "req.http.Nginx-Path";
-    let mut value = match captures == target {
-        true => expression(target, ExpressionSide::Client, "", names)?,
-        false => {
-            let whole = vcl::string(&format!("^.*?(?:{}).*$", directive.word(0))).unwrap_or_default();
-            let text = vcl::string(&captures).ok_or("the URL can't be written in VCL")?;
-            format!("regsub({path}, {whole}, {text})")
-        }
-    };
-    if has_args {
-        let args = "regsub(req.url, \"^[^?]*\", \"\")";
-        value = match target.contains('?') {
-            true => format!("{value} + regsub({args}, \"^\\?\", \"&\")"),
-            false => format!("{value} + {args}"),
-        };
+    let condition = format!("{path} ~ {}", vcl::string(regex).ok_or("the regex can't be written in VCL")?);
+    let mut inner = capture::lines(path, regex, false, names);
+    let keeps_args = !target.ends_with('?');
+    let target = target.strip_suffix('?').unwrap_or(target);
+    let (to, query) = target.split_once('?').map_or((target, None), |(to, query)| (to, Some(query)));
+    let mut args = Vec::new();
+    if let Some(query) = query {
+        args.push(expression(&format!("?{query}"), ExpressionSide::Client, "", names)?);
     }
-    Ok(vec![
-        format!("if ({path} ~ {regex}) {{"),
-        format!("\tset req.http.Nginx-Text = {value};"),
-        format!("\treturn (synth({status}));"),
-        "}".to_owned(),
-    ])
+    if keeps_args {
+        let old = "regsub(req.url, \"^[^?]*\", \"\")";
+        args.push(if query.is_some() { format!("regsub({old}, \"^\\?\", \"&\")") } else { old.to_owned() });
+    }
+    let args = if args.is_empty() { "\"\"".to_owned() } else { args.join(" + ") };
+    let to_path = expression(to, ExpressionSide::Client, "", names)?;
+    let (mut may_stop, mut may_move) = (false, false);
+    if let Some(status) = status {
+        inner.push(format!("set req.http.Nginx-Text = {to_path} + {args};"));
+        inner.push(format!("return (synth({status}));"));
+    } else {
+        if !to.starts_with(['/', '$']) {
+            return Err(format!("{to} is no path"));
+        }
+        inner.push(format!("set req.http.Nginx-Args = {args};"));
+        inner.push(format!("set req.http.Nginx-Path = {to_path};"));
+        inner.push(format!("call {};", rewriting(label)));
+        match (place, flag) {
+            (ScriptPlace::Location, "last") => inner.extend(again(names)),
+            (ScriptPlace::Location, "") => {
+                may_move = true;
+                inner.push(format!("set req.http.{CHANGED} = \"1\";"));
+            }
+            (ScriptPlace::Location, _) => {
+                (may_stop, may_move) = (true, true);
+                inner.push(format!("set req.http.{STOP} = \"1\";"));
+                inner.push(format!("unset req.http.{CHANGED};"));
+            }
+            (ScriptPlace::Server, "") => {}
+            (ScriptPlace::Server, _) => {
+                may_stop = true;
+                inner.push(format!("set req.http.{STOP} = \"1\";"));
+            }
+        }
+    }
+    let mut lines = vec![format!("if ({condition}) {{")];
+    lines.extend(inner.into_iter().map(|line| format!("\t{line}")));
+    lines.push("}".to_owned());
+    Ok(Rewrite { lines, may_stop, may_move })
 }
 
 #[cfg(test)]
@@ -220,8 +361,12 @@ mod tests {
         let text: &'static str = Box::leak(text.to_owned().into_boxed_str());
         let files: &'static [(&str, &str)] = Box::leak(Box::new([("f", text)]));
         let block = config::read("f", &Given(files)).expect("nginx's language");
-        let names = VariableNames { set: [("s".to_owned(), None)].into(), ..VariableNames::default() };
-        match script(&block, "l", &names) {
+        let names = VariableNames {
+            set: [("s".to_owned(), None)].into(),
+            captures: [1].into_iter().filter(|_| text.contains("$1")).collect(),
+            ..VariableNames::default()
+        };
+        match script(&block, "l", ScriptPlace::Location, &names) {
             Ok(script) => script.lines.join(" "),
             Err(untold) => format!("{} {}: {}", untold.place.line, untold.directive, untold.reason),
         }
@@ -250,7 +395,6 @@ mod tests {
     fn a_break_ends_the_script() {
         assert_eq!(of("set $s 1; break; return 403;"), "set req.http.Nginx-Var-s = \"1\";");
         assert_eq!(of("break;"), "");
-        assert!(of("if ($s) { break; } return 403;").starts_with("1 break: the rest"));
     }
 
     #[test]
@@ -260,10 +404,45 @@ mod tests {
             "set req.http.Nginx-Text = \"https://\" + std.tolower(regsub(req.http.Host, \":\\d*$\", \"\"));"
         );
         assert!(of("return 444;").starts_with("1 return: 444 closes"));
-        assert_eq!(
-            of("rewrite ^/old/(.*)$ /new/$1 permanent;"),
-            "if (req.http.Nginx-Path ~ \"^/old/(.*)$\") { \tset req.http.Nginx-Text = regsub(req.http.Nginx-Path, \"^.*?(?:^/old/(.*)$).*$\", \"/new/\\1\") + regsub(req.url, \"^[^?]*\", \"\"); \treturn (synth(301)); }"
-        );
-        assert!(of("rewrite ^ /index.php last;").starts_with("1 rewrite: set req.url"));
+        check_rewrites();
+    }
+
+    fn check_rewrites() {
+        let moved = "set req.http.Nginx-Path = \"/b\"; call l_rewritten;";
+        let args = "set req.http.Nginx-Args = regsub(req.url, \"^[^?]*\", \"\");";
+        let again = "set req.http.Nginx-Moved = \"1\"; set req.http.Nginx-Url = req.url; return (restart);";
+        for (text, expect) in [
+            (
+                "rewrite ^/old/(.*)$ /new/$1 permanent;",
+                "if (P ~ \"^/old/(.*)$\") { set req.http.Nginx-Capture-1 = regsub(P, \"^.*?(?:^/old/(.*)$).*$\", \"\\1\"); \
+                 set req.http.Nginx-Text = \"/new/\" + req.http.Nginx-Capture-1 + regsub(req.url, \"^[^?]*\", \"\"); return (synth(301)); }"
+                    .to_owned(),
+            ),
+            ("rewrite a /b last;", format!("if (P ~ \"a\") {{ {args} {moved} {again} }}")),
+            (
+                "rewrite a /b?c=1; return 204;",
+                format!(
+                    "if (P ~ \"a\") {{ set req.http.Nginx-Args = \"?c=1\" + \
+                     regsub(regsub(req.url, \"^[^?]*\", \"\"), \"^\\?\", \"&\"); {moved} set req.http.Nginx-Changed = \"1\"; }} \
+                     return (synth(204));"
+                ),
+            ),
+            (
+                "rewrite a /b? break; set $s 1;",
+                format!(
+                    "unset req.http.Nginx-Changed; unset req.http.Nginx-Stop; if (P ~ \"a\") {{ set req.http.Nginx-Args = \"\"; {moved} \
+                     set req.http.Nginx-Stop = \"1\"; unset req.http.Nginx-Changed; }} \
+                     if (!req.http.Nginx-Stop) {{ set req.http.Nginx-Var-s = \"1\"; }} if (req.http.Nginx-Changed) {{ {again} }}"
+                ),
+            ),
+            (
+                "if ($s) { break; } return 403;",
+                "unset req.http.Nginx-Stop; if (req.http.Nginx-Var-s + \"\" !~ \"^0?$\") { set req.http.Nginx-Stop = \"1\"; } \
+                 if (!req.http.Nginx-Stop) { return (synth(403)); }"
+                    .to_owned(),
+            ),
+        ] {
+            assert_eq!(of(text).replace("req.http.Nginx-Path ~", "P ~").replace("(req.http.Nginx-Path,", "(P,").replace('\t', ""), expect, "{text}");
+        }
     }
 }

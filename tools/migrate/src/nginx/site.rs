@@ -54,6 +54,12 @@ impl Listen {
     }
 }
 
+/// The name that a client asks for in small letters, without its port and a dot at its end.
+pub const HOST: &str = "std.tolower(regsub(req.http.Host, \"\\.?(:\\d*)?$\", \"\"))";
+
+/// The lines that go to a site; they keep what its name's regex, if there is one, has captured.
+pub type SiteCall<'c> = &'c dyn Fn(&Site<'_>, Option<&str>) -> Vec<String>;
+
 impl<'a> Site<'a> {
     pub fn new(server: &'a Directive, number: usize) -> Site<'a> {
         let inside = server.inside();
@@ -86,32 +92,35 @@ impl<'a> Site<'a> {
     }
 
     /// The conditions of its names, by the order in which nginx asks them: exact names, `*.name` and `name.*` with the longest first, then
-    /// regexes in the order of the file. Each has its rank.
-    pub fn conditions(&self) -> Vec<(NameRank, String)> {
+    /// regexes in the order of the file. Each has its rank, and its regex if it is one.
+    fn conditions(&self) -> Vec<(NameRank, String, Option<&'a str>)> {
         let mut exact = Vec::new();
         let mut out = Vec::new();
         let host = |pattern: &str| format!("req.http.Host ~ \"(?i)^{pattern}\\.?(:\\d*)?$\"");
         for name in self.names.iter().filter(|name| **name != "_") {
             if name.is_empty() {
-                out.push((NameRank::Exact, "!req.http.Host || req.http.Host == \"\"".to_owned()));
+                out.push((NameRank::Exact, "!req.http.Host || req.http.Host == \"\"".to_owned(), None));
             } else if let Some(regex) = name.strip_prefix('~') {
-                let regex = vcl::string(&format!("(?i){regex}")).unwrap_or_default();
-                out.push((NameRank::Regex, format!("regsub(req.http.Host, \"\\.?(:\\d*)?$\", \"\") ~ {regex}")));
+                let quoted = vcl::string(&format!("(?i){regex}")).unwrap_or_default();
+                out.push((NameRank::Regex, format!("{HOST} ~ {quoted}"), Some(regex)));
             } else if let Some(end) = name.strip_prefix("*.") {
                 out.push((
                     NameRank::Before(std::cmp::Reverse(end.len())),
                     host(&format!(".+\\.{}", vcl::literal(end))),
+                    None,
                 ));
             } else if let Some(begin) = name.strip_suffix(".*") {
                 out.push((
                     NameRank::After(std::cmp::Reverse(begin.len())),
                     host(&format!("{}\\..+", vcl::literal(begin))),
+                    None,
                 ));
             } else if let Some(end) = name.strip_prefix('.') {
                 exact.push(vcl::literal(end));
                 out.push((
                     NameRank::Before(std::cmp::Reverse(end.len())),
                     host(&format!(".+\\.{}", vcl::literal(end))),
+                    None,
                 ));
             } else {
                 exact.push(vcl::literal(name));
@@ -119,7 +128,7 @@ impl<'a> Site<'a> {
         }
         if !exact.is_empty() {
             let one_of = vcl::one_of("req.http.Host", false, ("(?i)^(", ")\\.?(:\\d*)?$"), &exact);
-            out.insert(0, (NameRank::Exact, one_of.unwrap_or_else(|| "false".to_owned())));
+            out.insert(0, (NameRank::Exact, one_of.unwrap_or_else(|| "false".to_owned()), None));
         }
         out
     }
@@ -150,7 +159,7 @@ pub enum NameRank {
 }
 
 /// The choice of a site: for each socket the names of its servers in nginx's order, then its default server. `call` gives the lines for one.
-pub fn choice(sites: &[Site<'_>], call: &dyn Fn(&Site<'_>) -> Vec<String>) -> Vec<String> {
+pub fn choice(sites: &[Site<'_>], call: SiteCall<'_>) -> Vec<String> {
     let mut sockets: Vec<(&str, bool)> = Vec::new();
     for listen in sites.iter().flat_map(|site| &site.listens) {
         let socket = (listen.address.as_str(), listen.is_tls);
@@ -186,17 +195,25 @@ pub fn choice(sites: &[Site<'_>], call: &dyn Fn(&Site<'_>) -> Vec<String>) -> Ve
     vcl::chain(branches)
 }
 
-fn of_names(sites: &[&Site<'_>], address: &str, call: &dyn Fn(&Site<'_>) -> Vec<String>) -> Vec<String> {
+fn of_names(sites: &[&Site<'_>], address: &str, call: SiteCall<'_>) -> Vec<String> {
     let is_default = |site: &&&Site<'_>| site.listens.iter().any(|l| l.address == address && l.is_default);
     let default = sites.iter().find(is_default).or(sites.first());
-    let mut named: Vec<(NameRank, String, &Site<'_>)> = Vec::new();
-    for site in sites.iter().filter(|_| sites.len() > 1) {
-        named.extend(site.conditions().into_iter().map(|(rank, condition)| (rank, condition, *site)));
+    let mut named: Vec<(NameRank, String, Vec<String>)> = Vec::new();
+    for site in sites {
+        let own: Vec<_> = site
+            .conditions()
+            .into_iter()
+            .map(|(rank, condition, regex)| (rank, condition, call(site, regex)))
+            .collect();
+        // A site that is alone is asked for its name only where a regex captures.
+        if sites.len() > 1 || own.iter().any(|(_, _, lines)| *lines != call(site, None)) {
+            named.extend(own);
+        }
     }
     named.sort_by_key(|(rank, ..)| *rank);
     let mut branches: Vec<(String, Vec<String>)> =
-        named.into_iter().map(|(_, condition, site)| (condition, call(site))).collect();
-    branches.extend(default.map(|site| (String::new(), call(site))));
+        named.into_iter().map(|(_, condition, lines)| (condition, lines)).collect();
+    branches.extend(default.map(|site| (String::new(), call(site, None))));
     vcl::chain(branches)
 }
 
@@ -215,7 +232,7 @@ mod tests {
     fn check(servers: &[&'static str], expect: &str) {
         let servers: Vec<Directive> = servers.iter().map(|text| server(text)).collect();
         let sites: Vec<Site<'_>> = servers.iter().enumerate().map(|(i, server)| Site::new(server, i + 1)).collect();
-        let lines = choice(&sites, &|site| vec![format!("call {};", site.number)]);
+        let lines = choice(&sites, &|site, _| vec![format!("call {};", site.number)]);
         assert_eq!(lines.join(" ").replace('\t', ""), expect);
     }
 
@@ -229,7 +246,7 @@ mod tests {
             ],
             "if (req.http.Host ~ \"(?i)^(a\\.org)\\.?(:\\d*)?$\") { call 2; } else if (req.http.Host ~ \"(?i)^.+\\.b\\.a\\.org\\.?(:\\d*)?$\") { call 3; } \
              else if (req.http.Host ~ \"(?i)^.+\\.a\\.org\\.?(:\\d*)?$\") { call 2; } else if (req.http.Host ~ \"(?i)^.+\\.org\\.?(:\\d*)?$\") { call 1; } \
-             else if (req.http.Host ~ \"(?i)^c\\..+\\.?(:\\d*)?$\") { call 2; } else if (regsub(req.http.Host, \"\\.?(:\\d*)?$\", \"\") ~ \"(?i)^d\\d+$\") { call 1; } else { call 3; }",
+             else if (req.http.Host ~ \"(?i)^c\\..+\\.?(:\\d*)?$\") { call 2; } else if (std.tolower(regsub(req.http.Host, \"\\.?(:\\d*)?$\", \"\")) ~ \"(?i)^d\\d+$\") { call 1; } else { call 3; }",
         );
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `map` and `geo` as subroutines that set a variable, and the names that `set` gives values.
 
+use super::capture;
 use super::config::{Claim, Directive};
 use super::leaf::address;
 use super::value::{ExpressionSide, VariableNames, comparable, expression, header};
@@ -13,6 +14,34 @@ pub fn names(http: &[Directive], names: &mut VariableNames) {
             Some(name) => _ = names.tables.insert(name),
             None => sets(directive.inside(), true, names),
         }
+    }
+    names.has_pages = has(http, &|d| d.name == "error_page");
+    let is_move = |d: &Directive| match d.name.as_str() {
+        "rewrite" => !matches!(d.word(2), "redirect" | "permanent"),
+        name => name == "break",
+    };
+    names.has_moves = names.has_pages || has(http, &is_move);
+    capture::asked(http, &mut names.captures);
+    regexes(http, &mut |regex| names.set.extend(capture::names(regex).map(|name| (name, None))));
+}
+
+/// True if a directive of these blocks, or in them, is of a kind.
+fn has(block: &[Directive], is_it: &dyn Fn(&Directive) -> bool) -> bool {
+    block.iter().any(|d| is_it(d) || has(d.inside(), is_it))
+}
+
+/// Calls `each` with the regexes of all blocks that may capture.
+fn regexes(block: &[Directive], each: &mut dyn FnMut(&str)) {
+    for directive in block {
+        let words = directive.words.iter().map(String::as_str);
+        match directive.name.as_str() {
+            "location" | "if" => words.for_each(&mut *each),
+            "server_name" => words.filter_map(|name| name.strip_prefix('~')).for_each(&mut *each),
+            "rewrite" => each(directive.word(0)),
+            "map" => directive.inside().iter().filter_map(|entry| entry.name.strip_prefix('~')).for_each(&mut *each),
+            _ => {}
+        }
+        regexes(directive.inside(), each);
     }
 }
 
@@ -96,12 +125,23 @@ fn map(table: &Directive, name: &str, names: &VariableNames) -> Result<Vec<Strin
         return Err("it has a source and a variable".to_owned());
     }
     let source = comparable(table.word(0), ExpressionSide::Client, names)?;
-    if names.set.keys().any(|set| source.contains(&header(set))) {
+    if is_later(&source, names) {
         return Err("its source is set later".to_owned());
     }
-    let set = |value: &str| {
-        expression(value, ExpressionSide::Client, "", names)
-            .map(|value| vec![format!("set req.http.{} = {value};", header(name))])
+    // Values of regexes may have their captures.
+    let set = |value: &str, regex: Option<(&str, bool)>| {
+        let value = expression(value, ExpressionSide::Client, "", names)?;
+        let mut lines = regex.map(|(regex, i)| capture::lines(&source, regex, i, names)).unwrap_or_default();
+        let set_here: String = lines.concat();
+        let is_own = |header: &str| set_here.contains(&format!("req.http.{header} = "));
+        if value.split("req.http.").skip(1).any(|rest| {
+            let header = rest.split([' ', ',', ')']).next().unwrap_or_default();
+            is_later(&format!("req.http.{header}"), names) && !is_own(header)
+        }) {
+            return Err("a value in it is set later".to_owned());
+        }
+        lines.push(format!("set req.http.{} = {value};", header(name)));
+        Ok(lines)
     };
     let mut texts = Vec::new();
     let mut regexes = Vec::new();
@@ -109,18 +149,22 @@ fn map(table: &Directive, name: &str, names: &VariableNames) -> Result<Vec<Strin
     for entry in table.inside() {
         let key = entry.name.as_str();
         match (key, key.strip_prefix("~*"), key.strip_prefix('~')) {
-            ("default", ..) => default = set(entry.word(0))?,
+            ("default", ..) => default = set(entry.word(0), None)?,
             ("volatile", ..) if entry.words.is_empty() => {}
             ("hostnames" | "include", ..) => return Err(format!("{key} in it isn't translated")),
             (_, Some(regex), _) => {
-                regexes.push((format!("{source} ~ {}", quoted(&format!("(?i){regex}"))?), set(entry.word(0))?))
+                let condition = format!("{source} ~ {}", quoted(&format!("(?i){regex}"))?);
+                regexes.push((condition, set(entry.word(0), Some((regex, true)))?));
             }
-            (_, None, Some(regex)) => regexes.push((format!("{source} ~ {}", quoted(regex)?), set(entry.word(0))?)),
+            (_, None, Some(regex)) => {
+                let condition = format!("{source} ~ {}", quoted(regex)?);
+                regexes.push((condition, set(entry.word(0), Some((regex, false)))?));
+            }
             (_, None, None) => {
                 let text = key.strip_prefix('\\').unwrap_or(key);
                 texts.push((
                     format!("{source} ~ {}", quoted(&format!("(?i)^{}$", vcl::literal(text)))?),
-                    set(entry.word(0))?,
+                    set(entry.word(0), None)?,
                 ));
             }
         }
@@ -128,6 +172,13 @@ fn map(table: &Directive, name: &str, names: &VariableNames) -> Result<Vec<Strin
     texts.extend(regexes);
     texts.push((String::new(), default));
     Ok(vcl::chain(texts))
+}
+
+/// True if an expression has a value that a request gets only after the tables: one of `set`, or a capture.
+fn is_later(expression: &str, names: &VariableNames) -> bool {
+    let has = |name: &str| expression.contains(&format!("req.http.{name}"));
+    names.captures.iter().any(|number| has(&capture::numbered(*number)))
+        || names.set.keys().any(|set| has(&header(set)))
 }
 
 /// Networks with the longest first.

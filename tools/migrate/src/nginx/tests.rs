@@ -202,8 +202,8 @@ fn rules_of_addresses_that_nginx_would_decide_otherwise() {
         "location / { satisfy any; allow 127.0.0.1; deny all; auth_basic x; root /srv; }",
         "set_real_ip_from 10.0.0.1; allow 127.0.0.1; deny all; location / { proxy_pass http://a; }",
         "location / { satisfy any; limit_except GET { allow 127.0.0.1; deny all; } proxy_pass http://a; }",
-        "location / { if ($remote_addr != 127.0.0.1) { return 403; } rewrite ^ /b last; proxy_pass http://a; }",
-        "if ($remote_addr != 127.0.0.1) { return 403; } rewrite ^ /b last; location / { proxy_pass http://a; }",
+        "location / { if ($remote_addr != 127.0.0.1) { return 403; } if (-f $x) { return 404; } proxy_pass http://a; }",
+        "if ($remote_addr != 127.0.0.1) { return 403; } if (-f $x) { return 404; } location / { proxy_pass http://a; }",
     ] {
         let (vcl, refused) = told(lines);
         assert!(refused.contains("answered with 403"), "{lines}: {refused}");
@@ -215,10 +215,55 @@ fn rules_of_addresses_that_nginx_would_decide_otherwise() {
     assert!(vcl.contains(wanted), "{vcl}");
 }
 
+/// nginx caches nothing where the zone is empty, and fails where there is none of that name.
 #[test]
-fn a_zone_that_is_a_variable_is_refused() {
-    let (vcl, refused) = told("location / { proxy_pass http://a; proxy_cache $zone; proxy_cache_valid 200 1m; }");
-    assert!(refused.contains("proxy_cache: its zone is a variable") && !vcl.contains("return (hash)"), "{vcl}");
+fn a_zone_that_is_a_variable() {
+    let (vcl, refused) = told("location / { proxy_pass http://a; proxy_cache $arg_zone; proxy_cache_valid 200 1m; }");
+    let wanted = "if (req.http.Nginx-Zone == \"\" || req.http.Nginx-Zone == \"off\") { return (pass); }\n\tif (req.http.Nginx-Zone !~ \"^(z)$\") { return (synth(500)); }";
+    assert!(refused.is_empty() && vcl.contains(wanted) && vcl.contains("hash_data(req.http.Nginx-Zone);"), "{vcl}");
+}
+
+/// The first byte of a range decides whether the cache is asked.
+#[test]
+fn ranges_behind_an_offset_are_passed() {
+    let of = |offset| {
+        told(&format!("location / {{ proxy_pass http://a; proxy_cache z; proxy_cache_max_range_offset {offset}; }}")).0
+    };
+    assert!(of("0").contains("if (req.http.Range) { return (pass); }"));
+    assert!(of("1k").contains(", 1024) >= 1024) { return (pass); }"));
+}
+
+#[test]
+fn methods_that_no_cache_keeps_are_refused() {
+    let (_, refused) = told("location / { proxy_pass http://a; proxy_cache z; proxy_cache_methods GET POST; }");
+    assert!(refused.contains("proxy_cache_methods: responses to GET and HEAD alone"), "{refused}");
+}
+
+/// An error begins the request again: at a named location, or at another URL.
+#[test]
+fn pages_of_errors() {
+    let (vcl, refused) = told(
+        "error_page 404 = @app; error_page 502 /down; proxy_intercept_errors on; location / { proxy_pass http://a; } location = /down { proxy_pass http://b; } location @app { return 410; }",
+    );
+    for wanted in [
+        "if (req.http.Nginx-Named == \"site1_loc3\") {\n\t\tcall site1_loc3;",
+        "if (!req.http.Nginx-Error && (!resp.http.Nginx-Failed && (resp.status == 404))) {",
+        "return (synth(resp.status));",
+        "set req.http.Nginx-Status = \"\" + resp.status;\n\t\t\tset req.http.Nginx-Url = \"/down\";",
+        "set beresp.http.Nginx-Failed = \"1\";",
+    ] {
+        assert!(vcl.contains(wanted), "{wanted}: {vcl}");
+    }
+    assert_eq!(refused, "");
+    for (page, reason) in [
+        ("error_page 404 @no;", "there is no @no"),
+        ("error_page x /a;", "x is no status"),
+        ("error_page 404 /i; location /i { internal; root /srv; }", "take `internal` away"),
+        ("error_page 404 @f; location @f { root /srv; }", "nginx gives @f to nobody"),
+    ] {
+        let (vcl, refused) = told(&format!("proxy_cache z; {page} location / {{ proxy_pass http://a; }}"));
+        assert!(refused.contains(reason) && !vcl.contains("return (hash)"), "{page}: {refused}");
+    }
 }
 
 /// Neither asked for nor kept: such a request has nothing to do with what is kept for others.

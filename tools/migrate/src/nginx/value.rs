@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::capture;
 use crate::vcl;
 
 /// The part of VCL in which an expression stands.
@@ -39,6 +40,12 @@ pub struct VariableNames {
     pub set: BTreeMap<String, Option<String>>,
     /// Those of `map` and `geo`.
     pub tables: BTreeSet<String>,
+    /// The numbers of captures that are asked for: `$1` to `$9`.
+    pub captures: BTreeSet<u8>,
+    /// True if a request's URL may be changed: then the client's is kept apart.
+    pub has_moves: bool,
+    /// True if errors may be answered by pages.
+    pub has_pages: bool,
     /// True if any server has TLS: then $scheme isn't always `http`.
     pub has_tls: bool,
     /// The variables that were asked for, of `tables`.
@@ -151,12 +158,20 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
 }
 
+/// The URL as the client sent it.
+fn requested(head: &str, names: &VariableNames) -> String {
+    format!("{head}.{}", if names.has_moves { "http.Nginx-Request-Uri" } else { "url" })
+}
+
 fn variable(name: &str, side: ExpressionSide, proxy_host: &str, names: &VariableNames) -> Result<String, String> {
     let head = side.head();
     let unknown = || format!("${name} has no counterpart");
     if names.set.contains_key(name) || names.tables.contains(name) {
         names.used.borrow_mut().insert(name.to_owned());
         return Ok(format!("{head}.http.{}", header(name)));
+    }
+    if let [digit @ b'1'..=b'9'] = name.as_bytes() {
+        return Ok(format!("{head}.http.{}", capture::numbered(digit - b'0')));
     }
     if let Some((kind, rest)) = name.split_once('_').filter(|(_, rest)| is_plain(rest)) {
         let field = rest.replace('_', "-");
@@ -182,12 +197,12 @@ fn variable(name: &str, side: ExpressionSide, proxy_host: &str, names: &Variable
         // nginx writes $host in small letters and without a port.
         "host" => format!("std.tolower(regsub({head}.http.Host, \":\\d*$\", \"\"))"),
         "proxy_host" if !proxy_host.is_empty() => vcl::string(proxy_host).ok_or_else(unknown)?,
-        "request_uri" => format!("{head}.url"),
+        "request_uri" => requested(head, names),
         "uri" | "document_uri" => format!("{head}.http.Nginx-Path"),
         "args" | "query_string" => format!("regsub({head}.url, \"^[^?]*\\??\", \"\")"),
         "is_args" => format!("regsub(regsub({head}.url, \"^[^?]*\", \"\"), \"^\\?.*$\", \"?\")"),
         "request_method" => format!("{head}.method"),
-        "request" => format!("{head}.method + \" \" + {head}.url + \" \" + {head}.proto"),
+        "request" => format!("{head}.method + \" \" + {} + \" \" + {head}.proto", requested(head, names)),
         "server_protocol" => format!("{head}.proto"),
         "content_type" => format!("{head}.http.Content-Type"),
         "content_length" => format!("{head}.http.Content-Length"),
