@@ -101,7 +101,7 @@ const PAGES: &[Page] = &[
     (
         "lacquer-migrate",
         1,
-        "convert nginx, Apache or squid configurations to VCL",
+        "convert configurations of nginx, Apache, squid and Varnish",
         Body::Help(|| lacquer_migrate::USAGE.to_owned()),
     ),
     (

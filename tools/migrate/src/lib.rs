@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `lacquer migrate`: what a configuration of nginx, Apache or squid asks of a cache, as VCL and a command line. What has no counterpart is
+//! `lacquer migrate`: what a configuration of nginx, Apache or squid asks of a cache, as VCL and a command line; and the start lines of
+//! Varnish's own files. What has no counterpart is
 //! refused by its name and place, never left out in silence.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -7,11 +8,13 @@
 mod account;
 mod apache;
 mod fates;
+mod hitch;
 mod migrated;
 mod nginx;
 mod regex;
 mod source;
 mod squid;
+mod varnish;
 mod vcl;
 
 use ::vcl as vcl_compiler;
@@ -22,12 +25,16 @@ use toolkit::args::{Arg, Args};
 use toolkit::print;
 
 pub const USAGE: &str = "\
-Usage: lacquer migrate nginx|apache|squid FILE [options]
+Usage: lacquer migrate nginx|apache|squid|hitch FILE [options]
+       lacquer migrate varnish FILE... [options]
 
 Reads a configuration with its included files and prints VCL that does the same. A comment at its top has the command
 line for lacquer serve. Reports on standard error, with file and line, what behaves differently, what has no counterpart,
 and what to change in the old server's files. nginx and Apache continue as the origin: let them listen on another
 address (--origin).
+
+Of Varnish's own files (/etc/default/varnish, /etc/sysconfig/varnish, varnish.params, a unit followed by its drop-ins)
+prints the start line, with today's names of options and parameters; of hitch.conf, the option that reads it.
 
   --origin HOST:PORT  address on which nginx or Apache will listen (default 127.0.0.1:8080)
   --out DIR           write files to this directory: default.vcl, varnishd.args, tls.conf if there are certificates, and
@@ -42,6 +49,8 @@ Examples:
   lacquer migrate apache /etc/apache2/apache2.conf --origin 127.0.0.1:8081 --out new
   lacquer migrate squid /etc/squid/squid.conf --format json
   lacquer migrate nginx /etc/nginx/nginx.conf --report
+  lacquer migrate varnish /etc/default/varnish
+  lacquer migrate varnish /lib/systemd/system/varnish.service /etc/systemd/system/varnish.service.d/*.conf
 
 The exit status is 0 if everything has a counterpart, 1 if something was refused, 2 if nothing could be read.
 ";
@@ -51,15 +60,25 @@ enum From {
     Nginx,
     Apache,
     Squid,
+    Varnish,
+    Hitch,
 }
 
-const FROM: [(&str, From); 4] =
-    [("nginx", From::Nginx), ("apache", From::Apache), ("apache2", From::Apache), ("squid", From::Squid)];
+const FROM: [(&str, From); 6] = [
+    ("nginx", From::Nginx),
+    ("apache", From::Apache),
+    ("apache2", From::Apache),
+    ("squid", From::Squid),
+    ("varnish", From::Varnish),
+    ("hitch", From::Hitch),
+];
 
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
     from: From,
     file: String,
+    /// Further files: a unit's drop-ins.
+    more: Vec<String>,
     origin: String,
     out: Option<String>,
     is_json: bool,
@@ -84,14 +103,19 @@ fn parse(words: &[String]) -> Result<Option<Options>, String> {
             Arg::Word(word) => plain.push(word),
         }
     }
-    let [from, file] = plain[..] else { return Err("whose configuration, and which file?".to_owned()) };
+    let [from, file, more @ ..] = &plain[..] else { return Err("whose configuration, and which file?".to_owned()) };
+    let (from, file) = (*from, *file);
     let known = FROM.iter().find(|(name, _)| *name == from).map(|(_, from)| *from);
     let from = known.ok_or_else(|| {
         let near = base::spelling::nearest(from, FROM.iter().map(|(name, _)| *name));
         let near = near.map(|near| format!(": is {near:?} meant?")).unwrap_or_default();
         format!("nothing is known of {from:?}{near}; VCL before 4.0 is for `lacquer vcl migrate`")
     })?;
-    Ok(Some(Options { from, file: file.to_owned(), origin, out, is_json, is_report }))
+    if let Some(second) = more.first().filter(|_| from != From::Varnish) {
+        return Err(format!("one file is read, with what it includes, and not {second} besides"));
+    }
+    let more = more.iter().map(|file| (*file).to_owned()).collect();
+    Ok(Some(Options { from, file: file.to_owned(), more, origin, out, is_json, is_report }))
 }
 
 /// `HOST:PORT` or `[HOST]:PORT` in two.
@@ -149,6 +173,8 @@ fn migrate(options: &Options, files: &dyn FileSource) -> Result<Migrated, String
         From::Nginx => nginx::migrate(&options.file, (host, port), files),
         From::Apache => apache::migrate(&options.file, (host, port), files),
         From::Squid => squid::migrate(&options.file, files),
+        From::Varnish => varnish::migrate(&[std::slice::from_ref(&options.file), &options.more].concat(), files),
+        From::Hitch => hitch::migrate(&options.file, files),
     }?;
     migrated.close();
     Ok(migrated)
@@ -156,6 +182,9 @@ fn migrate(options: &Options, files: &dyn FileSource) -> Result<Migrated, String
 
 /// The result, once its VCL has compiled.
 fn verified(options: &Options, migrated: Migrated) -> Result<Migrated, String> {
+    if migrated.is_start_line {
+        return Ok(migrated);
+    }
     compile(&migrated.vcl).map_err(|errors| {
         let first = errors.lines().next().unwrap_or_default();
         format!("{}: the VCL that came of it doesn't compile: {first}", options.file)

@@ -43,6 +43,8 @@ pub struct Migrated {
     /// Further files, changed: name, text.
     pub files: Vec<(String, String)>,
     pub notes: Vec<MigratedNote>,
+    /// True if the result is a start line alone, which names its VCL itself.
+    pub is_start_line: bool,
     /// Each directive that was read, and its fate.
     pub account: Account,
     /// The notes as texts.
@@ -94,8 +96,10 @@ impl Migrated {
     /// The command line, with words quoted where a shell wants that. `directory` is where the files are.
     fn command(&self, directory: &str) -> String {
         let mut words = self.arguments.clone();
-        words.push("-f".to_owned());
-        words.push(format!("{directory}default.vcl"));
+        if !self.is_start_line {
+            words.push("-f".to_owned());
+            words.push(format!("{directory}default.vcl"));
+        }
         if !self.tls.is_empty() {
             words.push("-A".to_owned());
             words.push(format!("{directory}tls.conf"));
@@ -104,6 +108,9 @@ impl Migrated {
     }
 
     pub fn text(&self) -> String {
+        if self.is_start_line {
+            return format!("varnishd {}\n", self.command(""));
+        }
         let mut head = format!("# varnishd {}\n", self.command("/etc/varnish/"));
         if !self.tls.is_empty() {
             head.push_str("#\n# /etc/varnish/tls.conf:\n");
@@ -136,7 +143,9 @@ impl Migrated {
     pub fn write(&self, dir: &str) -> io::Result<()> {
         let dir = Path::new(dir);
         std::fs::create_dir_all(dir)?;
-        std::fs::write(dir.join("default.vcl"), &self.vcl)?;
+        if !self.is_start_line {
+            std::fs::write(dir.join("default.vcl"), &self.vcl)?;
+        }
         let directory = format!("{}/", dir.display());
         std::fs::write(dir.join("varnishd.args"), format!("{}\n", self.command(&directory)))?;
         if !self.tls.is_empty() {

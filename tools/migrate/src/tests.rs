@@ -72,6 +72,8 @@ fn no_line_is_too_short() {
                 include_str!("apache/settings.rs"),
                 include_str!("apache/unseen.rs")
             ),
+            // Their languages have tests of their own.
+            From::Varnish | From::Hitch => continue,
             From::Squid => concat!(
                 include_str!("squid.rs"),
                 include_str!("squid/acl.rs"),
@@ -92,7 +94,9 @@ fn no_line_is_too_short() {
                     From::Nginx => format!(
                         "{name}{words}; server {{ {name}{words}; location / {{ {name}{words}; }} }} upstream u {{ {name}{words}; }}"
                     ),
-                    From::Apache | From::Squid => format!("{name}{words}\n<{name}{words}>\n</{name}>\n"),
+                    From::Apache | From::Squid | From::Varnish | From::Hitch => {
+                        format!("{name}{words}\n<{name}{words}>\n</{name}>\n")
+                    }
                 };
                 translate(from, line, &mut seen);
             }

@@ -21,6 +21,7 @@ import apache_drawn
 import beside
 import nginx
 import squid
+import varnish
 from bed import world
 from bed.daemon import die_with_parent
 from bed.http import get
@@ -264,6 +265,7 @@ def main():
         work = pathlib.Path(d)
         refusals(report, work)
         stock(report, work)
+        varnish.run(report, work / "varnish")
         missing = world.why_not() or ("" if NGINX else "nginx isn't here")
         if missing:
             report.note(f"nothing is compared with nginx: {missing}")

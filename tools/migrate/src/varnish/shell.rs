@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Files of shell variables (/etc/default/varnish, /etc/sysconfig/varnish, varnish.params), as a shell that sources them reads them, and as systemd
+//! reads its EnvironmentFile. Nothing is run: what only a shell can tell (command substitution, `if`, any command) is refused by its line.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::text::{Letters, MAX_VALUE, PlacedText};
+use crate::migrated::Migrated;
+use crate::source::SourcePlace;
+
+/// The program that reads a file of variables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VariableLanguage {
+    Shell,
+    /// systemd's EnvironmentFile: `$` is a letter as any other.
+    Systemd,
+}
+
+pub struct ShellVariable {
+    pub place: SourcePlace,
+    pub value: PlacedText,
+    /// The part of the value that only a shell can tell.
+    pub needs_shell: Option<String>,
+    pub is_used: Cell<bool>,
+}
+
+/// Variables by name, with their last values.
+#[derive(Default)]
+pub struct ShellVariables(BTreeMap<String, ShellVariable>);
+
+impl ShellVariables {
+    /// A variable's value, which is used from now on.
+    pub fn get(&self, name: &str) -> Option<&ShellVariable> {
+        let found = self.0.get(name)?;
+        found.is_used.set(true);
+        Some(found)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &ShellVariable)> {
+        self.0.iter()
+    }
+
+    pub fn set(&mut self, name: String, place: SourcePlace, value: PlacedText, needs_shell: Option<String>) {
+        self.0.insert(name, ShellVariable { place, value, needs_shell, is_used: Cell::default() });
+    }
+}
+
+/// Reads a file's assignments into `variables`.
+///
+/// # Errors
+/// A quote or bracket that nothing closes, or a value that grows without end; the text says where.
+pub fn read(
+    text: &str,
+    file: &Rc<str>,
+    language: VariableLanguage,
+    variables: &mut ShellVariables,
+    migrated: &mut Migrated,
+) -> Result<(), String> {
+    let mut reader = VariableReader { letters: Letters::new(text, file), language, variables };
+    while reader.step(migrated)? {}
+    Ok(())
+}
+
+struct VariableReader<'a> {
+    letters: Letters,
+    language: VariableLanguage,
+    variables: &'a mut ShellVariables,
+}
+
+/// A value under way.
+#[derive(Default)]
+struct ShellValue {
+    text: PlacedText,
+    needs_shell: Option<String>,
+}
+
+/// Words that a shell gives a variable another quality by, and that change nothing of its value.
+const DECLARING: [&str; 3] = ["export", "readonly", "declare"];
+
+impl VariableReader<'_> {
+    /// One assignment, comment or command; false at the end.
+    fn step(&mut self, migrated: &mut Migrated) -> Result<bool, String> {
+        let is_shell = self.language == VariableLanguage::Shell;
+        let Some(letter) = self.letters.peek() else { return Ok(false) };
+        match letter {
+            '#' => self.letters.skip_line(),
+            ';' if !is_shell => self.letters.skip_line(),
+            letter if letter.is_whitespace() || letter == ';' => _ = self.letters.take(),
+            '\\' if self.letters.is_at("\\\n") => self.letters.skip_line(),
+            _ => self.command(migrated)?,
+        }
+        Ok(true)
+    }
+
+    fn command(&mut self, migrated: &mut Migrated) -> Result<(), String> {
+        let place = self.letters.place();
+        let name = self.letters.name();
+        if DECLARING.contains(&name.as_str()) && self.letters.peek().is_some_and(|c| c == ' ' || c == '\t') {
+            return Ok(());
+        }
+        let is_more = self.letters.is_at("+=") && self.language == VariableLanguage::Shell;
+        if name.is_empty() || !is_more && self.letters.peek() != Some('=') {
+            self.letters.back_to(&place);
+            let word = self.skip_command()?;
+            migrated.refuse(&place, &word, "a command needs a shell: write its result as NAME=VALUE");
+            return Ok(());
+        }
+        if is_more {
+            self.letters.take();
+        }
+        self.letters.take();
+        let before = if is_more { self.variables.get(&name) } else { None };
+        let mut value = ShellValue::default();
+        if let Some(before) = before {
+            value.text.extend(&before.value);
+            value.needs_shell.clone_from(&before.needs_shell);
+        }
+        match self.language {
+            VariableLanguage::Shell => self.shell_value(&mut value)?,
+            VariableLanguage::Systemd => self.systemd_value(&mut value)?,
+        }
+        migrated.account.read(&place, &name);
+        self.variables.set(name, place, value.text, value.needs_shell);
+        Ok(())
+    }
+
+    /// A command up to its end; gives its first word.
+    fn skip_command(&mut self) -> Result<String, String> {
+        let mut first = String::new();
+        let mut is_first = true;
+        while let Some(letter) = self.letters.take_if(|c| c != '\n') {
+            match letter {
+                '\\' => _ = self.letters.take(),
+                '\'' => self.skip_to('\'')?,
+                letter if letter.is_whitespace() => is_first = false,
+                letter if is_first && first.len() < 40 => first.push(letter),
+                _ => {}
+            }
+        }
+        Ok(first)
+    }
+
+    fn skip_to(&mut self, end: char) -> Result<(), String> {
+        let place = self.letters.place();
+        loop {
+            match self.letters.take() {
+                None => return Err(format!("{place}: a {end} has no other one")),
+                Some('\\') if end != '\'' => _ = self.letters.take(),
+                Some(letter) if letter == end => return Ok(()),
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn push(&self, value: &mut ShellValue, letter: char, place: &SourcePlace) -> Result<(), String> {
+        value.text.push(letter, place);
+        self.check(value)
+    }
+
+    fn check(&self, value: &ShellValue) -> Result<(), String> {
+        match value.text.len() > MAX_VALUE {
+            true => Err(format!("{}: the value is longer than {MAX_VALUE} letters", self.letters.place())),
+            false => Ok(()),
+        }
+    }
+
+    fn shell_value(&mut self, value: &mut ShellValue) -> Result<(), String> {
+        loop {
+            let place = self.letters.place();
+            let Some(letter) = self.letters.take_if(|c| !(c.is_whitespace() || ";&|<>()".contains(c))) else {
+                return Ok(());
+            };
+            match letter {
+                '\'' => self.single_quoted(value, &place)?,
+                '"' => self.double_quoted(value, &place)?,
+                '\\' => match self.letters.take() {
+                    Some('\n') | None => {}
+                    Some(letter) => self.push(value, letter, &place)?,
+                },
+                '$' | '`' => self.expansion(letter, value, &place)?,
+                letter => self.push(value, letter, &place)?,
+            }
+        }
+    }
+
+    fn single_quoted(&mut self, value: &mut ShellValue, begin: &SourcePlace) -> Result<(), String> {
+        loop {
+            let place = self.letters.place();
+            match self.letters.take() {
+                None => return Err(format!("{begin}: a ' has no other one")),
+                Some('\'') => return Ok(()),
+                Some(letter) => self.push(value, letter, &place)?,
+            }
+        }
+    }
+
+    fn double_quoted(&mut self, value: &mut ShellValue, begin: &SourcePlace) -> Result<(), String> {
+        loop {
+            let place = self.letters.place();
+            match self.letters.take() {
+                None => return Err(format!("{begin}: a \" has no other one")),
+                Some('"') => return Ok(()),
+                Some('\\') => match self.letters.take() {
+                    Some('\n') | None => {}
+                    Some(letter @ ('$' | '`' | '"' | '\\')) => self.push(value, letter, &place)?,
+                    Some(letter) => {
+                        self.push(value, '\\', &place)?;
+                        self.push(value, letter, &place)?;
+                    }
+                },
+                Some(letter @ ('$' | '`')) if self.language == VariableLanguage::Shell => {
+                    self.expansion(letter, value, &place)?;
+                }
+                Some(letter) => self.push(value, letter, &place)?,
+            }
+        }
+    }
+
+    /// What follows `$`, or a command in backquotes.
+    fn expansion(&mut self, letter: char, value: &mut ShellValue, place: &SourcePlace) -> Result<(), String> {
+        let needs_shell = |value: &mut ShellValue, what: &str| {
+            value.needs_shell.get_or_insert_with(|| format!("{what} needs a shell: write its result"));
+            // In the place of what isn't known.
+            value.text.push('?', place);
+        };
+        if letter == '`' {
+            self.skip_to('`')?;
+            needs_shell(value, "a command in backquotes");
+            return Ok(());
+        }
+        match self.letters.peek() {
+            Some('(') => {
+                self.skip_brackets('(', ')')?;
+                needs_shell(value, "$(...)");
+            }
+            Some('{') => {
+                self.letters.take();
+                self.braced(value, place)?;
+            }
+            Some('\'' | '"') => needs_shell(value, "$'...'"),
+            _ => match self.letters.name() {
+                name if !name.is_empty() => self.put(&name, value)?,
+                _ if self.letters.take_if(|c| "0123456789@*#?!-$".contains(c)).is_some() => {
+                    needs_shell(value, "a parameter of the shell");
+                }
+                _ => self.push(value, '$', place)?,
+            },
+        }
+        Ok(())
+    }
+
+    fn skip_brackets(&mut self, open: char, close: char) -> Result<(), String> {
+        let (place, mut depth) = (self.letters.place(), 0_usize);
+        loop {
+            match self.letters.take() {
+                None => return Err(format!("{place}: a {open} has no {close}")),
+                Some('\\') => _ = self.letters.take(),
+                Some(quote @ ('\'' | '"')) => self.skip_to(quote)?,
+                Some(letter) if letter == open => depth += 1,
+                Some(letter) if letter == close && depth <= 1 => return Ok(()),
+                Some(letter) if letter == close => depth -= 1,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// `${NAME}`, and with a text for a variable that isn't set: `:-`, `-`, `:=`, `=`, `:+`, `+`.
+    fn braced(&mut self, value: &mut ShellValue, place: &SourcePlace) -> Result<(), String> {
+        let name = self.letters.name();
+        let is_colon = !name.is_empty() && self.letters.take_if(|c| c == ':').is_some();
+        let operator = self.letters.take();
+        let known = self.variables.get(&name).map(|variable| (variable.value.clone(), variable.needs_shell.clone()));
+        let is_there = known.as_ref().is_some_and(|(text, _)| !is_colon || text.len() > 0);
+        match operator {
+            None => Err(format!("{place}: a {{ has no }}")),
+            Some('}') if !name.is_empty() && !is_colon => self.put(&name, value),
+            Some(operator @ ('-' | '=' | '+')) if !name.is_empty() => {
+                let mut other = ShellValue::default();
+                self.until_brace(&mut other, place)?;
+                match (is_there, operator) {
+                    (true, '+') | (false, '-' | '=') => {
+                        value.text.extend(&other.text);
+                        value.needs_shell = value.needs_shell.take().or(other.needs_shell.clone());
+                        if operator == '=' {
+                            self.variables.set(name, place.clone(), other.text, other.needs_shell);
+                        }
+                        self.check(value)
+                    }
+                    (true, _) => self.put(&name, value),
+                    (false, _) => Ok(()),
+                }
+            }
+            Some(_) => {
+                let mut depth = 1;
+                while depth > 0 {
+                    match self.letters.take() {
+                        None => return Err(format!("{place}: a {{ has no }}")),
+                        Some('{') => depth += 1,
+                        Some('}') => depth -= 1,
+                        Some(_) => {}
+                    }
+                }
+                value.needs_shell.get_or_insert_with(|| format!("${{{name}...}} needs a shell: write its result"));
+                value.text.push('?', place);
+                Ok(())
+            }
+        }
+    }
+
+    fn until_brace(&mut self, value: &mut ShellValue, begin: &SourcePlace) -> Result<(), String> {
+        loop {
+            let place = self.letters.place();
+            match self.letters.take() {
+                None => return Err(format!("{begin}: a {{ has no }}")),
+                Some('}') => return Ok(()),
+                Some('\'') => self.single_quoted(value, &place)?,
+                Some('"') => self.double_quoted(value, &place)?,
+                Some('\\') => match self.letters.take() {
+                    Some('\n') | None => {}
+                    Some(letter) => self.push(value, letter, &place)?,
+                },
+                // Depth is bounded by the recursion's own limit: a value in a value in a value.
+                Some('$') if self.letters.peek() == Some('{') => {
+                    return Err(format!("{place}: ${{...}} within ${{...}} isn't read here: write its value"));
+                }
+                Some(letter @ ('$' | '`')) => self.expansion(letter, value, &place)?,
+                Some(letter) => self.push(value, letter, &place)?,
+            }
+        }
+    }
+
+    /// Puts a variable's value in. One that isn't set is empty, as in a shell.
+    fn put(&mut self, name: &str, value: &mut ShellValue) -> Result<(), String> {
+        if let Some(variable) = self.variables.get(name) {
+            value.text.extend(&variable.value);
+            let inherited = variable.needs_shell.as_ref().map(|_| format!("it uses {name}, which needs a shell"));
+            value.needs_shell = value.needs_shell.take().or(inherited);
+        }
+        self.check(value)
+    }
+
+    /// To the end of the line; quotes count where a value or a part of it begins.
+    fn systemd_value(&mut self, value: &mut ShellValue) -> Result<(), String> {
+        let mut is_beginning = true;
+        loop {
+            let place = self.letters.place();
+            match self.letters.take() {
+                None | Some('\n') => {
+                    value.text.trim_end();
+                    return Ok(());
+                }
+                Some('\'') if is_beginning => self.single_quoted(value, &place)?,
+                Some('"') if is_beginning => self.double_quoted(value, &place)?,
+                Some('\\') => match self.letters.take() {
+                    Some('\n') | None => {}
+                    Some(letter) => self.push(value, letter, &place)?,
+                },
+                Some(letter) if letter.is_whitespace() && is_beginning => {}
+                Some(letter) => {
+                    is_beginning = false;
+                    self.push(value, letter, &place)?;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The variables and the refusals of a text, one to a line.
+    fn of(text: &str, language: VariableLanguage) -> String {
+        let (mut variables, mut migrated) = (ShellVariables::default(), Migrated::default());
+        if let Err(error) = read(text, &Rc::from("f"), language, &mut variables, &mut migrated) {
+            return error;
+        }
+        let show = |(name, variable): (&String, &ShellVariable)| match &variable.needs_shell {
+            Some(reason) => format!("{name}@{}: {reason}", variable.place.line),
+            None => format!("{name}@{}={}", variable.place.line, variable.value),
+        };
+        let refused = migrated.notes.iter().map(ToString::to_string);
+        variables.iter().map(show).chain(refused).collect::<Vec<_>>().join("\n")
+    }
+
+    fn check(text: &str, expect: &str) {
+        assert_eq!(of(text, VariableLanguage::Shell), expect, "{text}");
+    }
+
+    #[test]
+    fn assignments_as_a_shell_reads_them() {
+        check("# c\nA=1 # c\nB='a b'\"c\\\"d\"e\\ f; export C=x#y\n", "A@2=1\nB@3=a bc\"de f\nC@3=x#y");
+        check("A=\"-a :80 \\\n  -s malloc\"\n", "A@1=-a :80   -s malloc");
+        check("A=a\\\nb", "A@1=ab");
+        check("A=1\nA+=2\nB=$A${A}\"$A\"'$A'\\$A$", "A@2=12\nB@3=121212$A$A$");
+        check("A=${X:-d}${X-e}${X+f}\nE=\nB=${E:-g}${E-h}${E+i}\nC=${D:=z}$D", "A@1=de\nB@3=gi\nC@4=zz\nD@4=z\nE@2=");
+    }
+
+    #[test]
+    fn what_only_a_shell_can_tell_is_named() {
+        let sub = "$(...) needs a shell: write its result";
+        check(
+            "I=$(uname -n)\nJ=\"a$(b \"(\" c)d\"\nK=$I",
+            &format!("I@1: {sub}\nJ@2: {sub}\nK@3: it uses I, which needs a shell"),
+        );
+        check("I=`a \\` b`c", "I@1: a command in backquotes needs a shell: write its result");
+        check("I=${A%%x}y", "I@1: ${A...} needs a shell: write its result");
+        check("I=$1", "I@1: a parameter of the shell needs a shell: write its result");
+        let command = "a command needs a shell: write its result as NAME=VALUE";
+        check(
+            "ulimit -n 1 \\\n 2\nif [ x ]; then\nA=1\nfi",
+            &format!(
+                "A@4=1\nf:1: refused: ulimit: {command}\nf:3: refused: if: {command}\nf:5: refused: fi: {command}"
+            ),
+        );
+    }
+
+    #[test]
+    fn what_is_not_closed_is_an_error() {
+        for (text, error) in [
+            ("A=1\nB='x\ny", "f:2: a ' has no other one"),
+            ("B=\"x", "f:1: a \" has no other one"),
+            ("B=$(x", "f:1: a ( has no )"),
+            ("B=${x", "f:1: a { has no }"),
+            ("B=${x:-y", "f:1: a { has no }"),
+        ] {
+            check(text, error);
+        }
+        let doubling: String = (1..40).map(|i| format!("A{i}=$A{}$A{}\n", i - 1, i - 1)).collect();
+        let error = of(&format!("A0=ab\n{doubling}"), VariableLanguage::Shell);
+        assert!(error.contains("longer than 131072 letters"), "{error}");
+    }
+
+    #[test]
+    fn systemd_reads_a_line_as_it_is() {
+        let text = "; c\n# c\nA=-p a=b -p c=$D  \nB=\"x \\\"y\\\"\" \nC='a b'\nE=a'b\nF=a\\\nb";
+        assert_eq!(of(text, VariableLanguage::Systemd), "A@3=-p a=b -p c=$D\nB@4=x \"y\"\nC@5=a b\nE@6=a'b\nF@7=ab");
+    }
+}
