@@ -43,8 +43,8 @@ fn main() {
         let mut at = 0;
         for _ in 0..rounds {
             at = (at + step) % count;
-            let looked = cache.lookup(&digests[at], &NoRequest, clock.mono(), &LookupOptions::default());
-            assert!(matches!(looked.lookup, Lookup::Hit(_)));
+            let mut search = Search::new(digests[at], clock.mono(), LookupOptions::default());
+            assert!(matches!(search.look(&cache, &NoRequest), Lookup::Ready(Found::Hit(_))));
         }
         println!("hit, {name}: {:.0} ns", start.elapsed().as_nanos() as f64 / f64::from(rounds));
     }
@@ -57,10 +57,7 @@ fn digest(n: usize) -> Digest {
 }
 
 fn fill(cache: &Cache, digest: &Digest, clock: &Clock) {
-    let Lookup::Miss(mut busy) = cache.lookup(digest, &NoRequest, clock.mono(), &LookupOptions::default()).lookup
-    else {
-        panic!("nothing is there yet");
-    };
+    let mut busy = cache.claim(digest);
     let times = ObjectTimes { t_origin: clock.mono(), ttl: 3600.0, grace: 10.0, keep: 0.0 };
     let attrs = Attrs { times, xid: Vxid(1), flags: ObjectFlags::NONE };
     let store = cache.stores().next().clone();

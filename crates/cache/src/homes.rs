@@ -6,15 +6,14 @@
 //!   Eviction removes the objcore and leaves the copy. Whatever ends the object (purge, ban, refresh, loss) or changes
 //!   its times ends the copy first, under the shard's lock. An expired copy needs no such step.
 //! * A lookup that would end with a right to fetch asks the homes, without I/O. If they may have the object, the right
-//!   is returned as a [`Loading`]. It reads one candidate after the other and puts it into the index as it was, until a
-//!   lookup finds something to deliver. So freshness, Vary, bans and keys are judged where they always are.
+//!   goes into a [`HomeRead`], for which the request waits ([`crate::Pending`]). It reads one candidate after the other and
+//!   puts it into the index as it was, until a look finds something to deliver. So freshness, Vary, bans and keys are
+//!   judged where they always are.
 //! * A candidate that was removed while it was read isn't adopted. This is checked under the shard's lock, which purges
 //!   take, too. Bans and purges by key, which don't know the contents of a home, are kept for as long as a stored copy
 //!   may need them ([`CacheShared::least_stored`]).
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
@@ -29,9 +28,7 @@ use crate::busy::Busy;
 use crate::cache::{Cache, CacheShared, ShardGuard, ShardInner};
 use crate::digest::Digest;
 use crate::events::CacheEvent;
-use crate::lookup::{LookupOptions, LookupOutcome};
 use crate::objcore::{ObjBytes, Objcore, ObjcoreStage};
-use crate::request::CacheRequest;
 use crate::tags;
 
 /// Candidates that one lookup reads at most, the newest of them.
@@ -42,25 +39,15 @@ const SAME_ORIGIN: f64 = 0.01;
 /// A stored copy that may be what a lookup seeks.
 pub(crate) type HomeCandidate = (StoreId, HomeId);
 
-/// The right to fetch, while the homes of stores are asked first: await it, then [`Cache::look_on`]. Whoever can't wait any
-/// longer says [`Loading::give_up`] before that. Dropped, it gives back the right.
-pub struct Loading {
+/// The right to fetch, while the homes of stores are asked first. Dropped, it gives back the right.
+pub(crate) struct HomeRead {
     cache: Cache,
-    pub(crate) busy: Option<Busy>,
-    pub(crate) query: LoadingQuery,
+    digest: Digest,
+    busy: Option<Busy>,
     candidates: VecDeque<HomeCandidate>,
     load: Option<(StoreId, LoadFuture)>,
     nukes_left: u32,
     events: Vec<CacheEvent>,
-}
-
-/// The parts of a query with which the lookup continues after a load.
-#[derive(Clone, Copy)]
-pub(crate) struct LoadingQuery {
-    pub digest: Digest,
-    pub arrival_sequence: u64,
-    pub is_alone: bool,
-    pub was_parked: bool,
 }
 
 /// The right to fetch that a lookup holds, and the remaining candidates once they are known.
@@ -76,11 +63,11 @@ impl Right {
     }
 }
 
-impl Loading {
-    pub(crate) fn new(cache: &Cache, busy: Busy, query: LoadingQuery, candidates: VecDeque<HomeCandidate>) -> Loading {
+impl HomeRead {
+    pub fn new(cache: &Cache, busy: Busy, digest: Digest, candidates: VecDeque<HomeCandidate>) -> HomeRead {
         let nukes_left = cache.shared().hot_params.nuke_limit();
         let busy = Some(busy);
-        Loading { cache: cache.clone(), busy, query, candidates, load: None, nukes_left, events: Vec::new() }
+        HomeRead { cache: cache.clone(), digest, busy, candidates, load: None, nukes_left, events: Vec::new() }
     }
 
     /// Stops reading: copies that aren't loaded by now are fetched instead.
@@ -89,27 +76,28 @@ impl Loading {
         self.load = None;
         self.candidates.clear();
     }
-}
 
-impl Future for Loading {
-    type Output = ();
+    /// What the next look may use: the right to fetch, and the candidates that weren't read.
+    pub fn end(mut self, events: &mut Vec<CacheEvent>) -> Right {
+        events.append(&mut self.events);
+        Right { busy: self.busy.take(), candidates: Some(std::mem::take(&mut self.candidates)) }
+    }
 
     /// Ready once another object is in the index, or nothing is left to be read.
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let own = &mut *self;
-        let shared = own.cache.shared();
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let shared = self.cache.shared();
         loop {
-            if own.load.is_none() {
-                let Some((store, id)) = own.candidates.pop_front() else { return Poll::Ready(()) };
+            if self.load.is_none() {
+                let Some((store, id)) = self.candidates.pop_front() else { return Poll::Ready(()) };
                 let home = shared.stores().get(store).home().expect("a candidate is of a store with a home");
-                own.load = Some((store, home.load(&own.query.digest.0, id)));
+                self.load = Some((store, home.load(&self.digest.0, id)));
             }
-            let Some((store, load)) = &mut own.load else { continue };
+            let Some((store, load)) = &mut self.load else { continue };
             let Poll::Ready(loaded) = load.as_mut().poll(cx) else { return Poll::Pending };
             let store = *store;
-            own.load = None;
+            self.load = None;
             let is_adopted = match loaded {
-                Ok(stored) => shared.adopt_copy(store, stored, &mut own.nukes_left, &mut own.events),
+                Ok(stored) => shared.adopt_copy(store, stored, &mut self.nukes_left, &mut self.events),
                 Err(_) => {
                     shared.main.home_fail.inc();
                     false
@@ -122,32 +110,15 @@ impl Future for Loading {
     }
 }
 
-impl Drop for Loading {
+impl Drop for HomeRead {
     fn drop(&mut self) {
         self.busy.take().into_iter().for_each(Busy::release);
     }
 }
 
-impl std::fmt::Debug for Loading {
+impl std::fmt::Debug for HomeRead {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Loading({:?}, {} left)", self.busy, self.candidates.len())
-    }
-}
-
-impl Cache {
-    /// Looks again after something was loaded, or nothing could be.
-    pub fn look_on(
-        &self,
-        mut loading: Loading,
-        req: &dyn CacheRequest,
-        now: base::Mono,
-        options: &LookupOptions,
-    ) -> LookupOutcome {
-        let candidates = Some(std::mem::take(&mut loading.candidates));
-        let right = Right { busy: loading.busy.take(), candidates };
-        let mut outcome = self.look_with_right(&loading.query, right, req, now, options);
-        outcome.events.splice(0..0, loading.events.drain(..));
-        outcome
+        write!(f, "HomeRead({:?}, {} left)", self.busy, self.candidates.len())
     }
 }
 

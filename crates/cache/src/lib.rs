@@ -5,14 +5,15 @@
 //! through [`CacheRequest`], [`HeadReader`] and [`Regexes`]. It wakes through `std::task::Waker` only.
 //!
 //! ```text
-//! Cache::lookup -> Hit(ObjRef)            a fresh object (it may still be streaming: ObjRef::reader follows it)
-//!                | Grace{stale, busy}     stale within grace; who gets `busy` fetches in the background
-//!                | Miss(Busy)             the right, and duty, to fetch
-//!                | MissStale{busy, stale} the same, with an older object to revalidate
-//!                | HitForMiss{busy, ..}   fetch, others don't wait for it
-//!                | HitForPass{..}         pass
-//!                | Wait(Ticket)           somebody fetches it: await the ticket, then Cache::resume
-//!                | Loading(Loading)       the right to fetch; a store's home may have it: await that, then Cache::look_on
+//! Search::look -> Pending                await it, then Search::look_again
+//!              |  Ready:
+//!                 Hit(ObjRef)            a fresh object (it may still be streaming: ObjRef::reader follows it)
+//!              |  Grace{stale, busy}     stale within grace; whoever gets `busy` fetches in the background
+//!              |  Miss(Busy)             the right, and duty, to fetch
+//!              |  MissStale{busy, stale} the same, with an older object to revalidate
+//!              |  HitForMiss{busy, ..}   fetch, others don't wait for it
+//!              |  HitForPass{..}         pass
+//!              |  Refused                too many requests wait already
 //! Busy: set_head -> start_stream -> append* -> [set_aux_attrs] -> finish | fail          (dropped = failed)
 //! ```
 //!
@@ -42,10 +43,13 @@ mod lookup;
 mod objcore;
 mod objhead;
 mod objref;
+mod pending;
 mod pressure;
 mod purge;
 mod request;
 mod rows;
+mod scan;
+mod search;
 mod succession;
 mod tags;
 mod tombstones;
@@ -62,16 +66,16 @@ pub use digest::{Digest, DigestBuilder};
 pub use events::{CacheEvent, EventTag};
 pub use footprint::Footprint;
 pub use forms::{Form, FormRight, NoForm};
-pub use homes::Loading;
 pub use journal::Replay;
-pub use lookup::{Lookup, LookupOptions, LookupOutcome};
+pub use lookup::Found;
 pub use objref::{BodyReadError, BodyReader, Finished, Headers, ObjRef};
+pub use pending::{Awaits, Pending};
 pub use purge::Purge;
 pub use request::{CacheRegex, CacheRequest, HeadReader, NoRequest, Regexes};
+pub use search::{Lookup, LookupOptions, Search, SearchReport};
 pub use tags::TagPurge;
 pub use tombstones::TombstoneCause;
 pub use trace::{HashVariants, LookupTrace, VariantSummary};
-pub use waiting::Ticket;
 
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,6 @@
 //! No wake-up is lost: whoever was woken and goes away without looking up again wakes the next.
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -51,78 +49,47 @@ pub(crate) enum RushReason {
     EachAlone,
 }
 
-/// A place on the waitinglist. Await it (or poll it), then give it to [`Cache::resume`]. Dropping it leaves the list.
-pub struct Ticket {
+/// A place on the waitinglist. Dropping it leaves the list.
+pub(crate) struct Parked {
     cache: Cache,
     digest: Digest,
     waiter: Arc<ParkedRequest>,
-    /// The invalidations known when the request first looked up: later ones don't concern it.
-    arrival_sequence: u64,
-    is_used: bool,
-    /// The ticket is on a list; otherwise it only lets other tasks have their turn.
-    is_parked: bool,
+    has_left: bool,
 }
 
-impl Ticket {
-    pub(crate) fn new(cache: Cache, digest: Digest, waiter: Arc<ParkedRequest>, arrival_sequence: u64) -> Self {
-        Self { cache, digest, waiter, arrival_sequence, is_used: false, is_parked: true }
+impl Parked {
+    pub fn new(cache: Cache, digest: Digest, waiter: Arc<ParkedRequest>) -> Self {
+        Self { cache, digest, waiter, has_left: false }
     }
 
-    /// A ticket for a request that isn't parked and continues after other tasks had their turn.
-    pub(crate) fn unparked(cache: Cache, digest: Digest, arrival_sequence: u64, is_alone: bool) -> Self {
-        let waiter = ParkedRequest::new();
-        if is_alone {
-            waiter.call(RushReason::EachAlone);
-        }
-        Self { cache, digest, waiter, arrival_sequence, is_used: false, is_parked: false }
-    }
-
-    /// Uses the ticket for another lookup. The lookup's result decides which requests are woken next.
-    pub(crate) fn redeem(mut self) -> Redemption {
-        self.is_used = true;
+    /// Leaves the list for another look, whose result decides which requests are woken next; `true`: the request
+    /// shouldn't wait again.
+    pub fn leave(mut self) -> bool {
+        self.has_left = true;
         let before = self.waiter.leave();
-        // A request that looks up again before it was woken leaves its place like one that goes away.
-        if !matches!(before, Leave::Called(_)) && self.is_parked {
+        // A request that looks again before it was woken leaves its place like one that goes away.
+        if !matches!(before, Leave::Called(_)) {
             self.cache.count_gone(&self.digest);
         }
-        let is_alone = before == Leave::Called(RushReason::EachAlone);
-        Redemption {
-            digest: self.digest,
-            arrival_sequence: self.arrival_sequence,
-            is_alone,
-            was_parked: self.is_parked,
+        before == Leave::Called(RushReason::EachAlone)
+    }
+
+    pub fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+        match self.waiter.park(cx.waker()) {
+            Some(_) => Poll::Pending,
+            None => Poll::Ready(()),
         }
     }
 
+    #[cfg(test)]
     pub fn is_woken(&self) -> bool {
         self.waiter.is_called()
     }
 }
 
-pub(crate) struct Redemption {
-    pub digest: Digest,
-    pub arrival_sequence: u64,
-    /// The request doesn't wait again.
-    pub is_alone: bool,
-    pub was_parked: bool,
-}
-
-impl Future for Ticket {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(is_first) = self.waiter.park(cx.waker()) else { return Poll::Ready(()) };
-        if self.is_parked {
-            return Poll::Pending;
-        }
-        cx.waker().wake_by_ref();
-        if is_first { Poll::Pending } else { Poll::Ready(()) }
-    }
-}
-
-impl Drop for Ticket {
+impl Drop for Parked {
     fn drop(&mut self) {
-        if self.is_used || !self.is_parked {
+        if self.has_left {
             return;
         }
         self.cache.shared().main.busy_killed.inc();
@@ -137,8 +104,8 @@ impl Drop for Ticket {
     }
 }
 
-impl std::fmt::Debug for Ticket {
+impl std::fmt::Debug for Parked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Ticket({:?})", self.digest)
+        write!(f, "Parked({:?})", self.digest)
     }
 }

@@ -185,9 +185,10 @@ fn an_object_is_tested_once_and_only_against_newer_bans() {
     assert_eq!((kit.verdict("/"), tested()), ("hit", (1, 2)));
     assert_eq!((kit.verdict("/"), tested()), ("hit", (1, 2)));
     kit.cache.ban_text("req.url == /").unwrap();
-    let looked = kit.cache.lookup(&digest("/"), &TestReq::new("/"), kit.now(), &LookupOptions::default());
-    assert_eq!((word(&looked.lookup), tested(), looked.events.len()), ("miss", (2, 3), 1));
-    assert_eq!(looked.events[0].to_string(), "1 banned lookup");
+    let mut search = Search::new(digest("/"), kit.now(), LookupOptions::default());
+    assert!(matches!(search.look(&kit.cache, &TestReq::new("/")), Lookup::Ready(Found::Miss(_))));
+    assert_eq!((tested(), search.report.events.len()), ((2, 3), 1));
+    assert_eq!(search.report.events[0].to_string(), "1 banned lookup");
     assert_eq!((kit.main.bans_obj_killed.get(), kit.held()), (1, 0));
 }
 
@@ -195,12 +196,12 @@ fn an_object_is_tested_once_and_only_against_newer_bans() {
 fn a_ban_overtakes_a_fetch() {
     let kit = Kit::new();
     let fetch = busy_of(kit.look("/"));
-    let early = ticket_of(kit.look("/"));
+    let early = parked(kit.look("/"));
     kit.cache.ban_text("req.url == /").unwrap();
-    let late = ticket_of(kit.look("/"));
+    let late = parked(kit.look("/"));
     kit.fill(fetch, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"old");
-    let early = kit.resume(early, &TestReq::new("/"));
-    assert_eq!((word(&early), word(&kit.resume(late, &TestReq::new("/")))), ("hit", "miss"));
+    let early = kit.look_again(early, &TestReq::new("/"));
+    assert_eq!((word(&early), word(&kit.look_again(late, &TestReq::new("/")))), ("hit", "miss"));
 }
 
 fn lurk_all(kit: &Kit) -> Vec<String> {
@@ -313,11 +314,11 @@ fn a_ban_that_a_later_one_repeats_counts_for_who_came_between() {
     let kit = Kit::new();
     let fetch = busy_of(kit.look("/"));
     kit.cache.ban_text("req.url == /").unwrap();
-    let between = ticket_of(kit.look("/"));
+    let between = parked(kit.look("/"));
     kit.cache.ban_text("req.url == /").unwrap();
     assert_eq!(kit.main.bans_dups.get(), 1);
     kit.fill(fetch, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"old");
-    assert_eq!(word(&kit.resume(between, &TestReq::new("/"))), "miss");
+    assert_eq!(word(&kit.look_again(between, &TestReq::new("/"))), "miss");
 }
 
 #[test]
@@ -336,12 +337,12 @@ fn who_was_woken_finds_what_it_waited_for() {
     for invalidate in invalidate {
         let kit = Kit::new();
         let fetch = busy_of(kit.look("/"));
-        let early = ticket_of(kit.look("/"));
+        let early = parked(kit.look("/"));
         kit.fill(fetch, &TestReq::new("/"), None, kit.attrs(1000.0, 0.0, 0.0, ObjectFlags::NONE), b"old");
         // It was woken, and then this came before it looked again.
         invalidate(&kit);
         assert_ne!(kit.verdict("/"), "hit");
-        assert_eq!(word(&kit.resume(early, &TestReq::new("/"))), "hit");
+        assert_eq!(word(&kit.look_again(early, &TestReq::new("/"))), "hit");
         // Long before its own end nobody can have waited for it any more.
         kit.pass(100.0);
         kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
@@ -357,11 +358,12 @@ fn hit_below_many(params: CacheParams) -> (Kit, usize, &'static str) {
         kit.cache.ban_text(&format!("req.url ~ no-{n}-such")).unwrap();
     }
     let (mut looked, mut turns) = (kit.look("/"), 1);
-    while let Lookup::Unfinished(mut ticket) = looked {
+    while let Err(mut waiting) = looked {
         let bell = Arc::new(TestBell::default());
-        assert!(poll(&mut ticket, &bell).is_pending() && bell.rings() == 1, "others have their turn");
-        assert!(poll(&mut ticket, &bell).is_ready());
-        (looked, turns) = (kit.resume(ticket, &TestReq::new("/")), turns + 1);
+        assert_eq!(waiting.pending.awaits(), Awaits::Turn);
+        assert!(poll(&mut waiting, &bell).is_pending() && bell.rings() == 1, "others have their turn");
+        assert!(poll(&mut waiting, &bell).is_ready());
+        (looked, turns) = (kit.look_again(waiting, &TestReq::new("/")), turns + 1);
     }
     let word = word(&looked);
     drop(looked);

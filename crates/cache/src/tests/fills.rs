@@ -98,7 +98,7 @@ fn without_streaming_the_head_comes_with_the_end() {
     assert_eq!((bell.rings() > 0, poll(&mut headers, &bell), kit.verdict("/")), (true, Poll::Ready(Ok(())), "hit"));
 }
 
-fn woken(parked: &[Ticket]) -> usize {
+fn woken(parked: &[Box<Waiting>]) -> usize {
     parked.iter().filter(|ticket| ticket.is_woken()).count()
 }
 
@@ -106,11 +106,11 @@ fn woken(parked: &[Ticket]) -> usize {
 fn waiting_requests_are_rushed_together() {
     let kit = Kit::new();
     let busy = busy_of(kit.look("/"));
-    let parked: Vec<Ticket> = (0..10).map(|_| ticket_of(kit.look("/"))).collect();
+    let parked: Vec<Box<Waiting>> = (0..10).map(|_| parked(kit.look("/"))).collect();
     assert_eq!((kit.main.busy_sleep.get(), kit.main.waitinglist_len.get()), (10, 10));
     kit.fill(busy, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
     assert_eq!((woken(&parked), kit.main.waitinglist_len.get(), kit.main.busy_wakeup.get()), (10, 0, 10));
-    parked.into_iter().for_each(|ticket| assert_eq!(word(&kit.resume(ticket, &TestReq::new("/"))), "hit"));
+    parked.into_iter().for_each(|ticket| assert_eq!(word(&kit.look_again(ticket, &TestReq::new("/"))), "hit"));
     assert_eq!(kit.main.busy_hit.get(), 10);
 }
 
@@ -118,15 +118,15 @@ fn waiting_requests_are_rushed_together() {
 fn a_right_given_back_rushes_in_threes() {
     let kit = Kit::new();
     let busy = busy_of(kit.look("/"));
-    let mut parked: Vec<Ticket> = (0..10).map(|_| ticket_of(kit.look("/"))).collect();
+    let mut parked: Vec<Box<Waiting>> = (0..10).map(|_| parked(kit.look("/"))).collect();
     drop(busy);
     assert_eq!(woken(&parked), 3);
     // One that was woken and goes away passes that on.
     drop(parked.remove(0));
     assert_eq!(woken(&parked), 5);
-    let busy = busy_of(kit.resume(parked.remove(0), &TestReq::new("/")));
+    let busy = busy_of(kit.look_again(parked.remove(0), &TestReq::new("/")));
     kit.fill(busy, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
-    parked.into_iter().for_each(|ticket| assert_eq!(word(&kit.resume(ticket, &TestReq::new("/"))), "hit"));
+    parked.into_iter().for_each(|ticket| assert_eq!(word(&kit.look_again(ticket, &TestReq::new("/"))), "hit"));
     assert_eq!((kit.main.busy_fetch.get(), kit.main.busy_hit.get(), kit.main.waitinglist_len.get()), (1, 8, 0));
 }
 
@@ -134,12 +134,12 @@ fn a_right_given_back_rushes_in_threes() {
 fn nobody_waits_in_line_for_what_helps_nobody() {
     let kit = Kit::new();
     let busy = busy_of(kit.look("/"));
-    let parked: Vec<Ticket> = (0..10).map(|_| ticket_of(kit.look("/"))).collect();
+    let parked: Vec<Box<Waiting>> = (0..10).map(|_| parked(kit.look("/"))).collect();
     // Dead at birth.
     kit.fill(busy, &TestReq::new("/"), None, kit.attrs(0.0, 10.0, 0.0, ObjectFlags::NONE), b"x");
     assert_eq!(woken(&parked), 10);
     // All at once, though each but the first finds another one's fetch.
-    let fetches: Vec<Busy> = parked.into_iter().map(|t| busy_of(kit.resume(t, &TestReq::new("/")))).collect();
+    let fetches: Vec<Busy> = parked.into_iter().map(|t| busy_of(kit.look_again(t, &TestReq::new("/")))).collect();
     assert_eq!(kit.verdict("/"), "wait");
     assert_eq!((fetches.len(), kit.main.busy_fetch.get()), (10, 10));
 }
@@ -148,26 +148,26 @@ fn nobody_waits_in_line_for_what_helps_nobody() {
 fn so_many_may_wait() {
     let kit = Kit::with(None, CacheParams { waitinglist_limit: 2, ..CacheParams::default() });
     let busy = busy_of(kit.look("/"));
-    let first = ticket_of(kit.look("/"));
-    let _second = ticket_of(kit.look("/"));
+    let first = parked(kit.look("/"));
+    let _second = parked(kit.look("/"));
     assert_eq!((kit.verdict("/"), kit.main.busy_refused.get()), ("refused", 1));
     drop(first);
-    let third = ticket_of(kit.look("/"));
+    let third = parked(kit.look("/"));
     kit.fill(busy, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
-    assert_eq!(word(&kit.resume(third, &TestReq::new("/"))), "hit");
+    assert_eq!(word(&kit.look_again(third, &TestReq::new("/"))), "hit");
 }
 
 #[test]
 fn a_failed_fetch_hands_over_to_the_next() {
     let kit = Kit::new();
     let busy = busy_of(kit.look("/"));
-    let (first, second) = (ticket_of(kit.look("/")), ticket_of(kit.look("/")));
+    let (first, second) = (parked(kit.look("/")), parked(kit.look("/")));
     drop(busy);
     assert!(first.is_woken());
-    let busy = busy_of(kit.resume(first, &TestReq::new("/")));
-    let second = ticket_of(kit.resume(second, &TestReq::new("/")));
+    let busy = busy_of(kit.look_again(first, &TestReq::new("/")));
+    let second = parked(kit.look_again(second, &TestReq::new("/")));
     kit.fill(busy, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
-    assert_eq!(word(&kit.resume(second, &TestReq::new("/"))), "hit");
+    assert_eq!(word(&kit.look_again(second, &TestReq::new("/"))), "hit");
 }
 
 #[test]
@@ -175,10 +175,10 @@ fn uncacheable_answers_serialise_nobody() {
     for flags in [ObjectFlags::HIT_FOR_MISS, ObjectFlags::HIT_FOR_PASS] {
         let kit = Kit::new();
         let busy = busy_of(kit.look("/"));
-        let parked: Vec<Ticket> = (0..50).map(|_| ticket_of(kit.look("/"))).collect();
+        let parked: Vec<Box<Waiting>> = (0..50).map(|_| parked(kit.look("/"))).collect();
         kit.fill(busy, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, flags), b"x");
         assert!(parked.iter().all(|ticket| ticket.is_woken()));
-        let words: Vec<_> = parked.into_iter().map(|ticket| kit.resume(ticket, &TestReq::new("/"))).collect();
+        let words: Vec<_> = parked.into_iter().map(|ticket| kit.look_again(ticket, &TestReq::new("/"))).collect();
         assert!(words.iter().all(|lookup| word(lookup).starts_with("hit-for-")));
     }
 }

@@ -39,15 +39,12 @@ fn body() -> Vec<u8> {
     (0..2500u32).map(|n| n as u8).collect()
 }
 
-fn loading_of(lookup: Lookup) -> Loading {
-    match lookup {
-        Lookup::Loading(loading) => loading,
-        other => panic!("nothing is read back: {other:?}"),
-    }
+fn reading(looked: Looked) -> Box<Waiting> {
+    waiting_for(Awaits::Home, looked)
 }
 
 /// The result of a lookup whose loads are all ready at once.
-fn found(kit: &Kit, req: &TestReq) -> Lookup {
+fn found(kit: &Kit, req: &TestReq) -> Looked {
     kit.load(kit.look_as(req), req)
 }
 
@@ -184,14 +181,14 @@ fn others_wait_while_an_object_is_read_back() {
     kit.evict_all();
     home.hold(true);
     let (bell, req) = (Arc::new(TestBell::default()), TestReq::new("/"));
-    let mut loading = loading_of(kit.look("/"));
-    let mut ticket = ticket_of(kit.look("/"));
+    let mut loading = reading(kit.look("/"));
+    let mut ticket = parked(kit.look("/"));
     assert!(poll(&mut loading, &bell).is_pending() && poll(&mut ticket, &bell).is_pending());
     assert_eq!((home.serve(Ok(())), bell.rings()), (1, 1));
     assert!(poll(&mut loading, &bell).is_ready() && poll(&mut ticket, &bell).is_pending());
-    let obj = hit_of(kit.look_on(loading, &req));
+    let obj = hit_of(kit.look_again(loading, &req));
     assert!(poll(&mut ticket, &bell).is_ready());
-    let other = hit_of(kit.resume(ticket, &req));
+    let other = hit_of(kit.look_again(ticket, &req));
     home.hold(false);
     assert_eq!((bytes_of(&obj), bytes_of(&other), home.loads()), (body(), body(), 1));
 }
@@ -204,22 +201,22 @@ fn what_cannot_be_read_back_is_fetched_with_the_same_right() {
         kit.evict_all();
         home.hold(true);
         let (bell, req) = (Arc::new(TestBell::default()), TestReq::new("/"));
-        let mut loading = loading_of(kit.look("/"));
+        let mut loading = reading(kit.look("/"));
         assert!(poll(&mut loading, &bell).is_pending());
-        let mut ticket = ticket_of(kit.look("/"));
+        let mut ticket = parked(kit.look("/"));
         if is_late {
-            loading.give_up();
+            loading.pending.give_up();
             assert_eq!(home.waiting(), 0);
         } else {
             home.serve(Err(StoreError("EIO")));
         }
         assert!(poll(&mut loading, &bell).is_ready());
-        let busy = busy_of(kit.look_on(loading, &req));
+        let busy = busy_of(kit.look_again(loading, &req));
         assert!(poll(&mut ticket, &bell).is_pending(), "who waits doesn't notice");
         home.hold(false);
         kit.fill(busy, &req, None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"fetched");
         assert!(poll(&mut ticket, &bell).is_ready());
-        assert_eq!(bytes_of(&hit_of(kit.resume(ticket, &req))), b"fetched");
+        assert_eq!(bytes_of(&hit_of(kit.look_again(ticket, &req))), b"fetched");
         assert_eq!((kit.main.home_late.get(), kit.main.home_fail.get()), (u64::from(is_late), u64::from(!is_late)));
     }
 }
@@ -231,17 +228,17 @@ fn who_gives_up_reading_back_leaves_it_to_the_next() {
     kit.evict_all();
     home.hold(true);
     let (bell, req) = (Arc::new(TestBell::default()), TestReq::new("/"));
-    let mut loading = loading_of(kit.look("/"));
-    let (mut one, mut two) = (ticket_of(kit.look("/")), ticket_of(kit.look("/")));
+    let mut loading = reading(kit.look("/"));
+    let (mut one, mut two) = (parked(kit.look("/")), parked(kit.look("/")));
     assert!(poll(&mut loading, &bell).is_pending());
     assert!(poll(&mut one, &bell).is_pending() && poll(&mut two, &bell).is_pending());
     drop(loading);
     assert_eq!((home.waiting(), bell.rings()), (0, 2));
     home.hold(false);
-    let loading = loading_of(kit.resume(one, &req));
-    let ticket = ticket_of(kit.resume(two, &req));
-    let obj = hit_of(kit.load(Lookup::Loading(loading), &req));
-    assert_eq!((bytes_of(&obj), bytes_of(&hit_of(kit.resume(ticket, &req)))), (body(), body()));
+    let loading = reading(kit.look_again(one, &req));
+    let ticket = parked(kit.look_again(two, &req));
+    let obj = hit_of(kit.load(Err(loading), &req));
+    assert_eq!((bytes_of(&obj), bytes_of(&hit_of(kit.look_again(ticket, &req)))), (body(), body()));
     drop(obj);
     kit.pass(100.0);
     kit.cache.expire(kit.now(), 10, &mut |_| {});
@@ -314,12 +311,12 @@ fn what_is_purged_while_it_is_read_back_stays_away() {
     kit.evict_all();
     home.hold(true);
     let bell = Arc::new(TestBell::default());
-    let mut loading = loading_of(kit.look("/"));
+    let mut loading = reading(kit.look("/"));
     assert!(poll(&mut loading, &bell).is_pending());
     kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
     home.serve(Ok(()));
     assert!(poll(&mut loading, &bell).is_ready());
-    assert_eq!(word(&kit.look_on(loading, &TestReq::new("/"))), "miss");
+    assert_eq!(word(&kit.look_again(loading, &TestReq::new("/"))), "miss");
 }
 
 #[test]
@@ -653,4 +650,21 @@ fn a_hit_whose_body_is_gone_from_the_home_is_none() {
     assert_eq!(kit.verdict("/"), "miss", "nobody gets its head and no body");
     assert!(obj.is_dying());
     kit.cache.audit().unwrap();
+}
+
+#[test]
+fn a_search_that_reads_back_keeps_the_time_of_the_request() {
+    let (kit, home) = kit();
+    kit.put("/", 10.0, &body());
+    kit.evict_all();
+    home.hold(true);
+    let bell = Arc::new(TestBell::default());
+    let mut loading = reading(kit.look("/"));
+    assert!(poll(&mut loading, &bell).is_pending());
+    kit.pass(9.0);
+    home.serve(Ok(()));
+    assert!(poll(&mut loading, &bell).is_ready());
+    kit.pass(2.0);
+    // It was fresh when the request came.
+    assert_eq!(word(&kit.look_again(loading, &TestReq::new("/"))), "hit");
 }

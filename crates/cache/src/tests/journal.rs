@@ -363,7 +363,7 @@ proptest! {
             match step {
                 Step::Ban(n) => kit.cache.ban_text(BANS[usize::from(n)]).unwrap(),
                 Step::Fetch => fetches.extend(match kit.look("/f") {
-                    Lookup::Miss(busy) => Some(busy),
+                    Ok(Found::Miss(busy)) => Some(busy),
                     _ => None,
                 }),
                 Step::Give => {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -13,6 +14,7 @@ use storage::{Buf, StoreSpec, Stores};
 use tables::counters::{Main, Sma};
 pub use testkit::block_on;
 
+use crate::pending::Wait;
 use crate::*;
 
 pub struct Kit {
@@ -83,33 +85,36 @@ impl Kit {
         self.clock.advance(Duration::from_secs_f64(seconds));
     }
 
-    pub fn look(&self, url: &str) -> Lookup {
+    pub fn look(&self, url: &str) -> Looked {
         self.look_as(&TestReq::new(url))
     }
 
-    pub fn look_as(&self, req: &TestReq) -> Lookup {
+    pub fn look_as(&self, req: &TestReq) -> Looked {
         self.look_with(req, &LookupOptions::default())
     }
 
-    pub fn look_with(&self, req: &TestReq, options: &LookupOptions) -> Lookup {
-        self.cache.lookup(&digest(&req.url), req, self.now(), options).lookup
+    pub fn look_with(&self, req: &TestReq, options: &LookupOptions) -> Looked {
+        let mut search = Search::new(digest(&req.url), self.now(), *options);
+        let lookup = search.look(&self.cache, req);
+        Waiting::or_found(search, lookup)
     }
 
-    pub fn resume(&self, ticket: Ticket, req: &TestReq) -> Lookup {
-        self.cache.resume(ticket, req, self.now(), &LookupOptions::default()).lookup
+    pub fn look_again(&self, waiting: Box<Waiting>, req: &TestReq) -> Looked {
+        let Waiting { mut search, pending } = *waiting;
+        let lookup = search.look_again(&self.cache, pending, req);
+        Waiting::or_found(search, lookup)
     }
 
-    /// Continues a lookup while it reads copies back, which are ready at once.
-    pub fn load(&self, mut lookup: Lookup, req: &TestReq) -> Lookup {
-        while let Lookup::Loading(mut loading) = lookup {
-            block_on(&mut loading);
-            lookup = self.look_on(loading, req);
+    /// Continues a search while it reads copies back, which are ready at once.
+    pub fn load(&self, mut looked: Looked, req: &TestReq) -> Looked {
+        while let Err(mut waiting) = looked {
+            if waiting.pending.awaits() != Awaits::Home {
+                return Err(waiting);
+            }
+            block_on(&mut waiting);
+            looked = self.look_again(waiting, req);
         }
-        lookup
-    }
-
-    pub fn look_on(&self, loading: Loading, req: &TestReq) -> Lookup {
-        self.cache.look_on(loading, req, self.now(), &LookupOptions::default()).lookup
+        looked
     }
 
     pub fn evict_all(&self) -> u64 {
@@ -156,42 +161,82 @@ impl Kit {
 
 pub const HEAD: &[u8] = b"200\nserver: kit\nx-tag: red\n";
 
-pub fn word(lookup: &Lookup) -> &'static str {
-    match lookup {
-        Lookup::Hit(_) => "hit",
-        Lookup::Grace { busy: None, .. } => "grace",
-        Lookup::Grace { busy: Some(_), .. } => "grace+fetch",
-        Lookup::Miss(_) => "miss",
-        Lookup::MissStale { .. } => "miss+stale",
-        Lookup::HitForMiss { .. } => "hit-for-miss",
-        Lookup::HitForPass { .. } => "hit-for-pass",
-        Lookup::Wait(_) => "wait",
-        Lookup::Loading(_) => "loading",
-        Lookup::Refused => "refused",
-        Lookup::Unfinished(_) => "unfinished",
+/// A search that isn't over.
+#[derive(Debug)]
+pub struct Waiting {
+    pub search: Search,
+    pub pending: Pending,
+}
+
+pub type Looked = Result<Found, Box<Waiting>>;
+
+impl Waiting {
+    fn or_found(search: Search, lookup: Lookup) -> Looked {
+        match lookup {
+            Lookup::Ready(found) => Ok(found),
+            Lookup::Pending(pending) => Err(Box::new(Waiting { search, pending })),
+        }
+    }
+
+    pub fn is_woken(&self) -> bool {
+        match &self.pending.0 {
+            Wait::Parked(parked) => parked.is_woken(),
+            Wait::Turn(_) | Wait::Home(_) => panic!("not parked"),
+        }
     }
 }
 
-pub fn busy_of(lookup: Lookup) -> Busy {
-    match lookup {
-        Lookup::Miss(busy) | Lookup::MissStale { busy, .. } | Lookup::HitForMiss { busy, .. } => busy,
-        Lookup::Grace { busy: Some(busy), .. } => busy,
+impl Future for Waiting {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.pending).poll(cx)
+    }
+}
+
+pub fn word(looked: &Looked) -> &'static str {
+    match looked {
+        Ok(Found::Hit(_)) => "hit",
+        Ok(Found::Grace { busy: None, .. }) => "grace",
+        Ok(Found::Grace { busy: Some(_), .. }) => "grace+fetch",
+        Ok(Found::Miss(_)) => "miss",
+        Ok(Found::MissStale { .. }) => "miss+stale",
+        Ok(Found::HitForMiss { .. }) => "hit-for-miss",
+        Ok(Found::HitForPass { .. }) => "hit-for-pass",
+        Ok(Found::Refused) => "refused",
+        Err(waiting) => match waiting.pending.awaits() {
+            Awaits::Fetch => "wait",
+            Awaits::Home => "loading",
+            Awaits::Turn => "unfinished",
+        },
+    }
+}
+
+pub fn busy_of(looked: Looked) -> Busy {
+    match looked {
+        Ok(Found::Miss(busy) | Found::MissStale { busy, .. } | Found::HitForMiss { busy, .. }) => busy,
+        Ok(Found::Grace { busy: Some(busy), .. }) => busy,
         other => panic!("no right to fetch: {other:?}"),
     }
 }
 
-pub fn hit_of(lookup: Lookup) -> ObjRef {
-    match lookup {
-        Lookup::Hit(obj) => obj,
+pub fn hit_of(looked: Looked) -> ObjRef {
+    match looked {
+        Ok(Found::Hit(obj)) => obj,
         other => panic!("no hit: {other:?}"),
     }
 }
 
-pub fn ticket_of(lookup: Lookup) -> Ticket {
-    match lookup {
-        Lookup::Wait(ticket) => ticket,
-        other => panic!("no wait: {other:?}"),
+/// A search that waits for `what`.
+pub fn waiting_for(what: Awaits, looked: Looked) -> Box<Waiting> {
+    match looked {
+        Err(waiting) if waiting.pending.awaits() == what => waiting,
+        other => panic!("no wait for {what:?}: {other:?}"),
     }
+}
+
+pub fn parked(looked: Looked) -> Box<Waiting> {
+    waiting_for(Awaits::Fetch, looked)
 }
 
 pub fn digest(url: &str) -> Digest {
@@ -286,7 +331,7 @@ impl TestBell {
 
 /// Polls once with `bell`.
 pub fn poll<F: Future + Unpin>(future: &mut F, bell: &Arc<TestBell>) -> Poll<F::Output> {
-    std::pin::Pin::new(future).poll(&mut Context::from_waker(&Waker::from(bell.clone())))
+    Pin::new(future).poll(&mut Context::from_waker(&Waker::from(bell.clone())))
 }
 
 pub async fn read_all(obj: &ObjRef) -> Result<Vec<u8>, BodyReadError> {

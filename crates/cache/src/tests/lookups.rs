@@ -38,13 +38,9 @@ fn a_request_may_say_what_is_fresh_enough() {
     kit.put_as(&TestReq::new("/"), None, kit.attrs(10.0, 5.0, 60.0, ObjectFlags::NONE), b"x");
     kit.pass(4.0);
     let check = |max_age: Option<f64>, min_fresh: Option<f64>, is_hit: bool| {
-        let lookup =
+        let looked =
             kit.look_with(&TestReq::new("/"), &LookupOptions { max_age, min_fresh, ..LookupOptions::default() });
-        match lookup {
-            Lookup::Hit(_) => assert!(is_hit, "{max_age:?} {min_fresh:?}"),
-            Lookup::MissStale { .. } => assert!(!is_hit, "{max_age:?} {min_fresh:?}"),
-            other => panic!("{other:?}"),
-        }
+        assert_eq!(word(&looked), if is_hit { "hit" } else { "miss+stale" }, "{max_age:?} {min_fresh:?}");
     };
     check(None, None, true);
     check(Some(5.0), Some(5.0), true);
@@ -55,7 +51,7 @@ fn a_request_may_say_what_is_fresh_enough() {
     kit.pass(7.0);
     check(Some(20.0), None, false);
     check(None, Some(0.0), false);
-    assert!(matches!(kit.look("/"), Lookup::Grace { .. }));
+    assert_eq!(kit.verdict("/"), "grace+fetch");
 }
 
 #[test]
@@ -63,7 +59,7 @@ fn a_marker_is_nothing_to_be_fresh_enough() {
     let kit = Kit::new();
     kit.put_as(&TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::HIT_FOR_PASS), b"");
     let wish = LookupOptions { max_age: Some(0.0), ..LookupOptions::default() };
-    assert!(matches!(kit.look_with(&TestReq::new("/"), &wish), Lookup::HitForPass { .. }));
+    assert_eq!(word(&kit.look_with(&TestReq::new("/"), &wish)), "hit-for-pass");
 }
 
 #[test]
@@ -114,7 +110,7 @@ fn hit_for_miss_and_hit_for_pass() {
     let kit = Kit::new();
     kit.put_as(&TestReq::new("/m"), None, kit.attrs(10.0, 0.0, 100.0, ObjectFlags::HIT_FOR_MISS), b"x");
     kit.put_as(&TestReq::new("/p"), None, kit.attrs(10.0, 0.0, 100.0, ObjectFlags::HIT_FOR_PASS), b"x");
-    let Lookup::HitForMiss { busy, ttl_left, .. } = kit.look("/m") else { panic!() };
+    let Ok(Found::HitForMiss { busy, ttl_left, .. }) = kit.look("/m") else { panic!() };
     // Nobody waits for it, though it is busy.
     assert_eq!((kit.verdict("/m"), kit.verdict("/p"), ttl_left), ("hit-for-miss", "hit-for-pass", 10.0));
     drop(busy);
@@ -138,11 +134,11 @@ fn a_marker_hides_nothing_from_who_looks_behind_it() {
     assert_eq!(word(&look("de")), "grace+fetch");
     for _ in ["live", "over"] {
         kit.pass(15.0);
-        let Lookup::HitForMiss { busy, stale: Some(stale), .. } = look("de") else { panic!() };
+        let Ok(Found::HitForMiss { busy, stale: Some(stale), .. }) = look("de") else { panic!() };
         assert_eq!(stale.flags().reuse, Reuse::HitOrRevalidate);
         // Nobody waits for it, though it is busy.
-        assert!(matches!(look("de"), Lookup::HitForMiss { stale: Some(_), .. }));
-        assert!(matches!(look("en"), Lookup::HitForMiss { stale: None, .. }));
+        assert!(matches!(look("de"), Ok(Found::HitForMiss { stale: Some(_), .. })));
+        assert!(matches!(look("en"), Ok(Found::HitForMiss { stale: None, .. })));
         drop(busy);
     }
 }
@@ -283,16 +279,16 @@ fn a_soft_purge_of_a_fetch_leaves_grace() {
 fn a_softly_purged_fetch_still_answers_who_asked_before() {
     let kit = Kit::new();
     let fetch = busy_of(kit.look("/"));
-    let early = ticket_of(kit.look("/"));
+    let early = parked(kit.look("/"));
     kit.cache.purge(&digest("/"), kit.now(), Purge { ttl: Some(0.0), grace: None, keep: None });
-    let late = ticket_of(kit.look("/"));
+    let late = parked(kit.look("/"));
     kit.cache.purge(&digest("/"), kit.now(), Purge { ttl: Some(0.0), grace: None, keep: None });
     kit.pass(1.0);
     // It has no grace: dead already, but for those who asked before.
     kit.fill(fetch, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"old");
     kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
-    let early = kit.resume(early, &TestReq::new("/"));
-    assert_eq!((word(&early), word(&kit.resume(late, &TestReq::new("/")))), ("hit", "miss"));
+    let early = kit.look_again(early, &TestReq::new("/"));
+    assert_eq!((word(&early), word(&kit.look_again(late, &TestReq::new("/")))), ("hit", "miss"));
     kit.pass(100.0);
     kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
     assert_eq!(kit.cache.census(), (0, 0, 0));
@@ -310,8 +306,9 @@ fn a_soft_purge_brings_nothing_back() {
     kit.cache.purge(&digest("/"), kit.now(), soft);
     // A request that came between the two, and looks up after both.
     let between = Mono(before.0 + 1.0);
-    let looked = kit.cache.lookup(&digest("/"), &TestReq::new("/"), between, &LookupOptions::default());
-    assert_eq!(word(&looked.lookup), "grace+fetch");
+    let mut search = Search::new(digest("/"), between, LookupOptions::default());
+    let lookup = search.look(&kit.cache, &TestReq::new("/"));
+    assert!(matches!(lookup, Lookup::Ready(Found::Grace { busy: Some(_), .. })));
 }
 
 #[test]
@@ -327,7 +324,7 @@ fn a_dead_origin_is_survived_for_the_graced_time() {
     for _ in 0..239 {
         // Each minute somebody asks, the fetch behind it fails, and the page is there.
         kit.pass(60.0);
-        let Lookup::Grace { stale, busy: Some(busy) } = with_grace(4.0 * HOUR) else { panic!("it is there") };
+        let Ok(Found::Grace { stale, busy: Some(busy) }) = with_grace(4.0 * HOUR) else { panic!("it is there") };
         busy.fail(FetchFailed::new("the origin is dead"));
         assert_eq!(block_on(read_all(&stale)).unwrap(), b"x");
         assert_eq!(word(&with_grace(10.0)), "miss+stale");
@@ -358,18 +355,18 @@ fn a_soft_purge_leaves_grace() {
 fn a_purge_overtakes_a_fetch() {
     let kit = Kit::new();
     let fetch = busy_of(kit.look("/"));
-    let early = ticket_of(kit.look("/"));
+    let early = parked(kit.look("/"));
     kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
-    let (late, later) = (ticket_of(kit.look("/")), ticket_of(kit.look("/")));
+    let (late, later) = (parked(kit.look("/")), parked(kit.look("/")));
     kit.fill(fetch, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"old");
     assert!(early.is_woken() && late.is_woken() && later.is_woken());
     // Who asked after the purge gets a new one, and only one of them fetches it.
-    let fetch = busy_of(kit.resume(late, &TestReq::new("/")));
-    let later = ticket_of(kit.resume(later, &TestReq::new("/")));
+    let fetch = busy_of(kit.look_again(late, &TestReq::new("/")));
+    let later = parked(kit.look_again(later, &TestReq::new("/")));
     // Who asked before has its answer.
-    assert_eq!(word(&kit.resume(early, &TestReq::new("/"))), "hit");
+    assert_eq!(word(&kit.look_again(early, &TestReq::new("/"))), "hit");
     kit.fill(fetch, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"new");
-    let obj = hit_of(kit.resume(later, &TestReq::new("/")));
+    let obj = hit_of(kit.look_again(later, &TestReq::new("/")));
     assert_eq!(block_on(read_all(&obj)).unwrap(), b"new");
     kit.pass(11.0);
     kit.cache.expire(kit.now(), 10, &mut |_| {});
@@ -385,4 +382,57 @@ fn the_digest_is_varnishs() {
     let mut same = DigestBuilder::new();
     same.add(Some(b"/localhost\0"));
     assert_eq!(builder.finish(), same.finish());
+}
+
+/// A search that is parked behind a fetch, whose object it finds `seconds` after it came.
+fn after_a_wait(kit: &Kit, ttl: f64, seconds: f64) -> Box<Waiting> {
+    let busy = busy_of(kit.look("/"));
+    let waiting = parked(kit.look("/"));
+    kit.fill(busy, &TestReq::new("/"), None, kit.attrs(ttl, 0.0, 60.0, ObjectFlags::NONE), b"x");
+    kit.pass(seconds);
+    waiting
+}
+
+#[test]
+fn after_a_wait_the_search_judges_by_the_time_of_its_end() {
+    let kit = Kit::new();
+    let Waiting { mut search, pending } = *after_a_wait(&kit, 10.0, 11.0);
+    assert_eq!(search.now(), Mono(1000.0));
+    let lookup = search.look_again(&kit.cache, pending, &TestReq::new("/"));
+    assert!(matches!(lookup, Lookup::Ready(Found::MissStale { .. })));
+    // What reports the result compares with the same time.
+    let stale = search.report.trace.stale.unwrap();
+    assert!(stale.fresh_until(None).0 <= search.now().0 && search.now() == kit.now());
+}
+
+#[test]
+fn a_search_that_begins_anew_keeps_its_time_and_forgets_its_wait() {
+    let kit = Kit::new();
+    let Waiting { mut search, pending } = *after_a_wait(&kit, 100.0, 11.0);
+    assert!(matches!(search.look_again(&kit.cache, pending, &TestReq::new("/")), Lookup::Ready(Found::Hit(_))));
+    let ended = search.now();
+    kit.pass(1.0);
+    assert!(matches!(search.look(&kit.cache, &TestReq::new("/")), Lookup::Ready(Found::Hit(_))));
+    assert_eq!((search.now(), kit.main.busy_hit.get()), (ended, 1));
+}
+
+#[test]
+fn events_before_a_wait_are_kept() {
+    let kit = Kit::new();
+    kit.put("/", 100.0, b"x");
+    let always_miss = LookupOptions { always_miss: true, ..LookupOptions::default() };
+    let _busy = busy_of(kit.look_with(&TestReq::new("/"), &always_miss));
+    kit.cache.ban_text("req.url == /").unwrap();
+    let waiting = parked(kit.look("/"));
+    assert_eq!(waiting.search.report.events.iter().map(ToString::to_string).collect::<Vec<_>>(), ["1 banned lookup"]);
+}
+
+#[test]
+fn a_claim_takes_the_right_to_fetch_whatever_is_there() {
+    let kit = Kit::new();
+    kit.put("/", 10.0, b"old");
+    let busy = kit.cache.claim(&digest("/"));
+    assert_eq!(kit.verdict("/"), "hit");
+    kit.fill(busy, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), b"new");
+    assert_eq!(block_on(read_all(&hit_of(kit.look("/")))).unwrap(), b"new");
 }

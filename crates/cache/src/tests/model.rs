@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use base::Vxid;
+use base::{Mono, Vxid};
 use storage::StoreError;
 use tables::counters::Xkey;
 
@@ -23,14 +23,8 @@ struct Fetch {
     is_head_out: bool,
 }
 
-struct Parked {
-    ticket: Ticket,
-    url: usize,
-    arrived: usize,
-}
-
-struct Read {
-    loading: Loading,
+struct Client {
+    waiting: Box<Waiting>,
     url: usize,
     arrived: usize,
 }
@@ -41,9 +35,9 @@ struct Model {
     /// Number of the step, as a clock for the order of events.
     step: usize,
     fetches: Vec<Fetch>,
-    parked: Vec<Parked>,
+    parked: Vec<Client>,
     /// Requests that wait for the home.
-    loadings: Vec<Read>,
+    loadings: Vec<Client>,
     readers: Vec<BodyReader>,
     /// Step at which each URL was last invalidated.
     invalidated: [usize; 3],
@@ -86,7 +80,7 @@ impl Model {
         match self.rng.below(20) {
             0..=6 => {
                 let found = self.line.kit.look(URLS[url]);
-                self.found(found, url, self.step, self.step);
+                self.found(found, url, self.step, self.line.kit.now());
             }
             7..=9 => self.resume_one(),
             10..=12 => self.fetch_on(),
@@ -139,14 +133,15 @@ impl Model {
             drop(self.loadings.swap_remove(at));
             return;
         }
-        let loading = &mut self.loadings[at].loading;
+        let pending = &mut self.loadings[at].waiting.pending;
         if fate == 1 {
-            loading.give_up();
+            pending.give_up();
         }
-        if poll(loading, &Arc::default()).is_ready() {
-            let Read { loading, url, arrived } = self.loadings.swap_remove(at);
-            let found = self.line.kit.look_on(loading, &TestReq::new(URLS[url]));
-            self.found(found, url, arrived, self.step);
+        if poll(pending, &Arc::default()).is_ready() {
+            let Client { waiting, url, arrived } = self.loadings.swap_remove(at);
+            let asked = waiting.search.now();
+            let found = self.line.kit.look_again(waiting, &TestReq::new(URLS[url]));
+            self.found(found, url, arrived, asked);
         }
     }
 
@@ -197,37 +192,40 @@ impl Model {
         known
     }
 
-    /// `arrived` is when the request first looked up.
-    fn found(&mut self, found: Lookup, url: usize, arrived: usize, now: usize) {
+    /// `arrived` is the step in which the request first looked, `asked` the time with which the last look compared.
+    fn found(&mut self, found: Looked, url: usize, arrived: usize, asked: Mono) {
         match found {
-            Lookup::Hit(obj) => {
-                let is_fresh = obj.times().fresh_until(None).0 > self.line.kit.now().0;
+            Ok(Found::Hit(obj)) => {
+                let is_fresh = obj.times().fresh_until(None).0 > asked.0;
                 assert!(is_fresh || arrived < self.softened[url], "a hit is fresh");
                 self.deliver(obj, url, arrived);
             }
-            Lookup::Grace { stale, busy } => {
-                assert!(stale.times().grace_until(None, None).0 >= self.line.kit.now().0, "grace isn't over");
+            Ok(Found::Grace { stale, busy }) => {
+                assert!(stale.times().grace_until(None, None).0 >= asked.0, "grace isn't over");
                 self.deliver(stale, url, arrived);
-                busy.into_iter().for_each(|busy| self.begin(busy, url, now));
+                busy.into_iter().for_each(|busy| self.begin(busy, url));
             }
-            Lookup::Miss(busy) | Lookup::MissStale { busy, .. } => self.begin(busy, url, now),
-            Lookup::HitForMiss { busy, .. } => {
+            Ok(Found::Miss(busy) | Found::MissStale { busy, .. }) => self.begin(busy, url),
+            Ok(Found::HitForMiss { busy, .. }) => {
                 // Its client fetches for itself and nobody waits: over at once here.
                 drop(busy);
             }
-            Lookup::HitForPass { .. } => {}
-            Lookup::Refused | Lookup::Unfinished(_) => panic!("any number may wait here, and there are few bans"),
-            Lookup::Loading(loading) => self.loadings.push(Read { loading, url, arrived }),
-            Lookup::Wait(ticket) => self.parked.push(Parked { ticket, url, arrived }),
+            Ok(Found::HitForPass { .. }) => {}
+            Ok(Found::Refused) => panic!("any number may wait here"),
+            Err(waiting) => match waiting.pending.awaits() {
+                Awaits::Fetch => self.parked.push(Client { waiting, url, arrived }),
+                Awaits::Home => self.loadings.push(Client { waiting, url, arrived }),
+                Awaits::Turn => panic!("there are few bans"),
+            },
         }
     }
 
-    fn begin(&mut self, busy: Busy, url: usize, now: usize) {
+    fn begin(&mut self, busy: Busy, url: usize) {
         assert!(!self.fetches.iter().any(|fetch| fetch.url == url && !fetch.is_head_out), "one fetch at a time");
         if self.rng.below(2) == 0 {
             self.readers.push(busy.object().reader(0));
         }
-        self.fetches.push(Fetch { busy, url, began: now, is_head_out: false });
+        self.fetches.push(Fetch { busy, url, began: self.step, is_head_out: false });
     }
 
     fn deliver(&mut self, obj: ObjRef, url: usize, arrived: usize) {
@@ -243,10 +241,10 @@ impl Model {
     }
 
     fn resume_one(&mut self) {
-        let Some(at) = self.parked.iter().position(|parked| parked.ticket.is_woken()) else { return };
-        let Parked { ticket, url, arrived } = self.parked.swap_remove(at);
-        let found = self.line.kit.resume(ticket, &TestReq::new(URLS[url]));
-        self.found(found, url, arrived, self.step);
+        let Some(at) = self.parked.iter().position(|parked| parked.waiting.is_woken()) else { return };
+        let Client { waiting, url, arrived } = self.parked.swap_remove(at);
+        let found = self.line.kit.look_again(waiting, &TestReq::new(URLS[url]));
+        self.found(found, url, arrived, self.line.kit.now());
     }
 
     fn fetch_on(&mut self) {
@@ -348,7 +346,7 @@ impl Model {
             self.step += 1;
             self.load_on();
             self.resume_one();
-            if !self.parked.iter().any(|parked| parked.ticket.is_woken()) {
+            if !self.parked.iter().any(|parked| parked.waiting.is_woken()) {
                 self.fetch_ends();
             }
         }

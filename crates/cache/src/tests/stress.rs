@@ -60,18 +60,18 @@ fn readers_on_many_threads_see_the_same_body() {
 /// One client: looks up until it has a response; some go away while they wait.
 async fn client(kit: &Kit, url: &str, fetched: &AtomicUsize, seed: usize) {
     let req = TestReq::new(url);
-    let mut lookup = kit.look_as(&req);
+    let mut looked = kit.look_as(&req);
     loop {
-        lookup = match lookup {
-            Lookup::Wait(ticket) if seed.is_multiple_of(7) => return drop(ticket),
-            Lookup::Wait(mut ticket) => {
-                (&mut ticket).await;
+        looked = match looked {
+            Err(waiting) if seed.is_multiple_of(7) => return drop(waiting),
+            Err(mut waiting) => {
+                (&mut waiting).await;
                 if seed.is_multiple_of(5) {
-                    return drop(ticket);
+                    return drop(waiting);
                 }
-                kit.resume(ticket, &req)
+                kit.look_again(waiting, &req)
             }
-            Lookup::Hit(obj) => {
+            Ok(Found::Hit(obj)) => {
                 // Its fetch may fail while it streams.
                 return drop(read_all(&obj).await);
             }
@@ -187,13 +187,13 @@ fn eviction_and_lookups_on_many_threads() {
                     let req = TestReq::new(&url);
                     match kit.look_as(&req) {
                         // The only error is that its fetch found no room.
-                        Lookup::Hit(obj) => {
+                        Ok(Found::Hit(obj)) => {
                             if let Ok(body) = block_on(read_all(&obj)) {
                                 assert_eq!(obj.body_len(), Some(body.len() as u64), "nothing is cut");
                                 assert!(body == data(0, body.len()));
                             }
                         }
-                        Lookup::Wait(ticket) => drop(ticket),
+                        Err(waiting) => drop(waiting),
                         other => {
                             let mut busy = busy_of(other);
                             let store = kit.cache.stores().all()[0].clone();

@@ -303,7 +303,7 @@ fn a_store_that_is_full_gives_no_wrong_byte_while_it_changes_hands() {
             match rng.below(4) {
                 0 => stored += usize::from(put(&pair.next, n)),
                 1 if step < 1500 => {
-                    if let Lookup::Hit(obj) = pair.former.look(&format!("/{n}")) {
+                    if let Ok(Found::Hit(obj)) = pair.former.look(&format!("/{n}")) {
                         check(&obj, n);
                         served[0] += 1;
                         held.push((n, obj));
@@ -314,7 +314,7 @@ fn a_store_that_is_full_gives_no_wrong_byte_while_it_changes_hands() {
                     check(&obj, n);
                 }
                 _ => {
-                    if let Lookup::Hit(obj) = pair.next.look(&format!("/{n}")) {
+                    if let Ok(Found::Hit(obj)) = pair.next.look(&format!("/{n}")) {
                         check(&obj, n);
                         served[1] += 1;
                     }

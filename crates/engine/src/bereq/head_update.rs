@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use cache::{Attrs, Busy, Lookup, LookupOptions, ObjRef, ObjectFlags, ObjectTimes, Purge, VaryKey};
+use cache::{Attrs, Busy, Found, Lookup, LookupOptions, ObjRef, ObjectFlags, ObjectTimes, Purge, Search, VaryKey};
 use message::hop::HopDirection;
 use message::rfc9111::{self, QueryVariance, RequestDirectives};
 use message::{Head, names};
@@ -116,12 +116,13 @@ impl Bereq {
             ..LookupOptions::default()
         };
         let request = LookupRequest::normalised(&self.head, self.params.supported_codings());
-        let now = self.engine.clock.mono();
-        let (busy, found) = match self.engine.cache.lookup(&self.digest, &request, now, &options).lookup {
-            Lookup::MissStale { busy, stale } => (busy, Some(stale)),
-            Lookup::HitForMiss { busy, stale, .. } => (busy, stale),
-            Lookup::Miss(busy) => (busy, None),
-            _ => return,
+        let mut search = Search::new(self.digest, self.engine.clock.mono(), options);
+        let Lookup::Ready(found) = search.look(&self.engine.cache, &request) else { return };
+        let (busy, found) = match found {
+            Found::MissStale { busy, stale } => (busy, Some(stale)),
+            Found::HitForMiss { busy, stale, .. } => (busy, stale),
+            Found::Miss(busy) => (busy, None),
+            Found::Hit(_) | Found::Grace { .. } | Found::HitForPass { .. } | Found::Refused => return,
         };
         if found.is_none_or(|found| found.xid() != stored.xid()) {
             return busy.release();

@@ -10,7 +10,7 @@
 //! ```
 
 use backend::BodyStatus;
-use cache::{Busy, Lookup, LookupOptions, ObjRef, ObjectFlags};
+use cache::{Busy, ObjRef, ObjectFlags};
 use message::names;
 use message::range::{self, ByteRange, ContentRange, Slice, content_range};
 use shm::vsl::num::dec;
@@ -24,7 +24,6 @@ use super::state::Cacheability;
 use super::{Bereq, BereqBody, FetchMode, FetchStep};
 use crate::httplog::{BEREQ, BERESP};
 use crate::req::Req;
-use crate::req::lookup::LookupRequest;
 use crate::req::verdict::FoundKind;
 use crate::slices::{self, CHANGED, SliceMismatch, SliceSet, Validator, slice_at};
 
@@ -458,13 +457,7 @@ impl Bereq {
 
     /// The right to fetch a slice that nobody can know of.
     fn claim(&self, set: &SliceSet, index: u64) -> Busy {
-        let request = LookupRequest::new(&self.head, self.params.supported_codings());
-        let options = LookupOptions { always_miss: true, ..LookupOptions::default() };
-        let now = self.engine.clock.mono();
-        match self.engine.cache.lookup(&set.digest(&self.digest, index), &request, now, &options).lookup {
-            Lookup::Miss(busy) => busy,
-            other => unreachable!("a lookup that always misses gives {other:?}"),
-        }
+        self.engine.cache.claim(&set.digest(&self.digest, index))
     }
 
     pub(super) fn asks_for_part(&self) -> bool {

@@ -1,38 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a request waits for of its store's disk before it has an answer: that an object is read back, and that the body of a
-//! hit can be read. What can't be read is a miss; what takes longer than `disk_timeout` is one, too, unless it was found already.
+//! The body of a hit that is only on a disk: its first piece is read before the response begins. What can't be read is a
+//! miss.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::Poll;
 
-use cache::{BodyReadError, BodyReader, Loading, ObjRef};
+use cache::{BodyReadError, BodyReader, ObjRef};
 use message::names;
 use message::range::{self, Selection};
 use tables::tags::Tag;
 
 use super::Req;
+use super::search::ReqSearch;
 use crate::transport::Transport;
 
 impl Req {
-    /// Waits until something was read back, all waits of a lookup together no longer than a disk may take: what isn't there
-    /// then is fetched.
-    pub(super) async fn read_back(
-        &mut self,
-        loading: &mut Loading,
-        deadline: &mut Option<rt::Deadline>,
-        transport: &mut dyn Transport,
-    ) {
-        let deadline = self.disk_deadline(deadline);
-        let came = poll_fn(|cx| match Pin::new(&mut *loading).poll(cx) {
-            Poll::Ready(()) => Poll::Ready(true),
-            Poll::Pending => deadline.poll(cx).map(|()| false),
-        });
-        if !self.drive(transport, came).await {
-            loading.give_up();
-        }
-    }
-
     /// True if a hit's body is only on a disk and will be sent: nobody knows yet if it can be read. Where the response
     /// may be a 304, the disk isn't read in vain.
     pub(super) fn is_to_be_read(&self, obj: &ObjRef) -> bool {
@@ -44,13 +26,13 @@ impl Req {
     pub(super) async fn can_read(
         &mut self,
         obj: &ObjRef,
-        deadline: &mut Option<rt::Deadline>,
+        asked: &mut ReqSearch,
         transport: &mut dyn Transport,
     ) -> bool {
         let start = self.first_wanted(obj);
         let mut reader = obj.reader(start);
         reader.stop_at(start + 1);
-        let deadline = self.disk_deadline(deadline);
+        let deadline = asked.read_until(&self.params);
         let first = poll_fn(|cx| match reader.poll_next(cx) {
             Poll::Ready(first) => Poll::Ready(first.map(drop)),
             // It was found, and may still come: its delivery waits for it.
@@ -78,10 +60,6 @@ impl Req {
             }
             _ => obj.into_reader(start),
         }
-    }
-
-    fn disk_deadline<'a>(&self, deadline: &'a mut Option<rt::Deadline>) -> &'a mut rt::Deadline {
-        deadline.get_or_insert_with(|| rt::Deadline::until(rt::Instant::now() + self.params.disk_timeout))
     }
 
     /// Offset at which reading the body begins, as far as that is known before VCL runs.

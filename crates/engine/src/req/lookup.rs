@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Lookup, and the wait for another request's fetch.
+//! Lookup: from the request to the step that its result leads to.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::Poll;
-
-use cache::{Busy, CacheEvent, EventTag, Lookup, LookupOptions, LookupOutcome, ObjRef, Ticket};
+use cache::{Busy, Found, LookupOptions, ObjRef, Search};
 use message::{Codings, Head};
-use params::DebugBit;
 use tables::no_hit::NoHit;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::reason::NoHitReason;
+use super::search::ReqSearch;
 use super::verdict::ReqVerdict;
 use super::{Req, ReqStep};
 use crate::serving::Noted;
@@ -27,11 +23,6 @@ pub(crate) struct LookupRequest<'a> {
 }
 
 impl<'a> LookupRequest<'a> {
-    /// Compares values as Varnish does.
-    pub fn new(head: &'a Head, supported: Codings) -> Self {
-        LookupRequest { head, supported, is_normalised: false }
-    }
-
     /// Compares values as RFC 9111 does.
     pub fn normalised(head: &'a Head, supported: Codings) -> Self {
         LookupRequest { head, supported, is_normalised: true }
@@ -78,161 +69,98 @@ impl Req {
     }
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> ReqStep {
-        let sess = self.sess.clone();
-        let engine = &sess.engine;
-        // The time that the cache is asked about: that of the request, and after a wait that of its end.
-        let mut now = engine.mono_of(self.t_req);
         let options = self.lookup_options();
-        let mut outcome = engine.cache.lookup(&self.digest, &self.lookup_request(), now, &options);
-        let (mut waited, mut deadline, mut disk_deadline) = (false, None, None);
-        let mut is_partial = false;
+        let search = Search::new(self.digest, self.engine().mono_of(self.t_req), options);
+        let mut asked = ReqSearch::of_request(search);
         self.first_reader = None;
-        loop {
-            let mut ticket = match outcome.lookup {
-                Lookup::Wait(ticket) => ticket,
-                Lookup::Unfinished(mut ticket) => {
-                    self.drive(transport, rt::give_way()).await;
-                    self.drive(transport, &mut ticket).await;
-                    outcome = engine.cache.resume(ticket, &self.lookup_request(), now, &options);
-                    continue;
-                }
-                Lookup::Loading(mut loading) => {
-                    self.log_events(&outcome.events);
-                    self.read_back(&mut loading, &mut disk_deadline, transport).await;
-                    outcome = engine.cache.look_on(loading, &self.lookup_request(), now, &options);
-                    continue;
-                }
-                Lookup::Hit(ref obj) | Lookup::Grace { stale: ref obj, .. } if self.lacks(obj) => {
-                    self.log_events(&outcome.events);
-                    is_partial = true;
-                    outcome = match outcome.lookup {
-                        Lookup::Grace { stale, busy: Some(busy) } if self.settings.rfc9111 => {
-                            let lookup = Lookup::MissStale { busy, stale };
-                            LookupOutcome { lookup, events: Vec::new(), ..outcome }
-                        }
-                        _ => {
-                            let wanted = self.for_what_is_missing(&options);
-                            engine.cache.lookup(&self.digest, &self.lookup_request(), now, &wanted)
-                        }
-                    };
-                    continue;
-                }
-                Lookup::Hit(ref obj) | Lookup::Grace { stale: ref obj, .. } if self.is_to_be_read(obj) => {
-                    let obj = obj.clone();
-                    // Boxed: the many hits in memory shan't have a larger future.
-                    if Box::pin(self.can_read(&obj, &mut disk_deadline, transport)).await {
-                        break;
-                    }
-                    self.log_events(&outcome.events);
-                    engine.cache.lose(&obj);
-                    outcome = match outcome.lookup {
-                        Lookup::Grace { busy: Some(busy), .. } => {
-                            LookupOutcome { lookup: Lookup::Miss(busy), events: Vec::new(), ..outcome }
-                        }
-                        _ => engine.cache.lookup(&self.digest, &self.lookup_request(), now, &options),
-                    };
-                    continue;
-                }
-                _ => break,
+        let found = loop {
+            let found = match self.search(&mut asked, transport).await {
+                Ok(found) => found,
+                // Boxed, as what else is rare: the many hits shan't have a larger future.
+                Err(end) => return Box::pin(self.end_search(end, transport)).await,
             };
-            if self.would_wait_in_a_circle() {
-                // Boxed: it is rare.
-                return Box::pin(self.refuse_peer("crossed", transport)).await;
+            if !found.object().is_some_and(|obj| self.lacks(obj) || self.is_to_be_read(obj)) {
+                break found;
             }
-            self.show_life(transport);
-            waited = true;
-            let tells = self.params.debug.has(DebugBit::Waitinglist);
-            if tells {
-                self.log.putf(
-                    Tag::Debug,
-                    format_args!("on waiting list <0x{:02x}{:02x}...>", self.digest.0[0], self.digest.0[1]),
-                );
+            if let Some(found) = Box::pin(self.reconsider(found, &mut asked, transport)).await {
+                break found;
             }
-            self.log.flush();
-            let began = engine.clock.mono();
-            let came = self.wait_for(&mut ticket, &mut deadline, transport).await;
-            self.waited.busy += engine.clock.mono().since(began) as f32;
-            if tells {
-                self.log.put(Tag::Debug, b"off waiting list");
-            }
-            let Some(came) = came else { return self.end_reset() };
-            if !came {
-                engine.main.busy_timeout.inc();
-                self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Waitinglist, "waitinglist_timeout"));
-                self.mark("Waitinglist");
-                self.synthetic.ask_because(503, ProxyError::HttpRequestDenied, "waitinglist_timeout");
-                return ReqStep::Synth;
-            }
-            now = engine.clock.mono();
-            outcome = engine.cache.resume(ticket, &self.lookup_request(), now, &options);
+        };
+        self.note_search(&found, &asked);
+        self.after_lookup(found)
+    }
+
+    /// An object was found that may not do: parts of it are missing, or its body may be unreadable. `None`: another one is
+    /// to be searched for.
+    async fn reconsider(
+        &mut self,
+        found: Found,
+        asked: &mut ReqSearch,
+        transport: &mut dyn Transport,
+    ) -> Option<Found> {
+        let obj = found.object()?.clone();
+        if self.lacks(&obj) {
+            asked.is_partial = true;
+            // The right to refresh it is the right to fetch what is missing.
+            let Some(busy) = found.into_busy() else {
+                asked.wanted = Some(self.for_what_is_missing(&asked.search.options));
+                return None;
+            };
+            return Some(match self.settings.rfc9111 {
+                true => Found::MissStale { busy, stale: obj },
+                false => Found::Miss(busy),
+            });
         }
-        self.log_events(&outcome.events);
-        if outcome.variants_skipped >= self.params.vary_notice as usize {
-            let count = outcome.variants_skipped;
-            self.log.putf(Tag::Notice, format_args!("vsl: High number of variants ({count})"));
+        if self.can_read(&obj, asked, transport).await {
+            return Some(found);
         }
-        if waited {
+        self.engine().cache.lose(&obj);
+        found.into_busy().map(Found::Miss)
+    }
+
+    /// Notes what the search came across, and why it ended as it did.
+    fn note_search(&mut self, found: &Found, asked: &ReqSearch) {
+        let skipped = asked.search.report.variants_skipped;
+        if skipped >= self.params.vary_notice as usize {
+            self.log.putf(Tag::Notice, format_args!("vsl: High number of variants ({skipped})"));
+        }
+        if asked.was_parked {
             self.mark("Waitinglist");
         }
-        self.verdict = ReqVerdict::of_lookup(&outcome, &options, &self.head, now);
-        if is_partial && matches!(outcome.lookup, Lookup::Miss(_) | Lookup::MissStale { .. }) {
-            self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Partial, ""));
-        }
-        match outcome.lookup {
-            Lookup::Hit(obj) => self.found(obj),
-            Lookup::Grace { stale, busy } => {
+        self.verdict = match found {
+            Found::Miss(_) | Found::MissStale { .. } if asked.is_partial => {
+                ReqVerdict::no_hit(NoHitReason::new(NoHit::Partial, ""))
+            }
+            _ => ReqVerdict::of_search(found, &asked.search, &self.head),
+        };
+    }
+
+    /// The step that a lookup's result leads to.
+    fn after_lookup(&mut self, found: Found) -> ReqStep {
+        let main = self.engine().main;
+        match found {
+            Found::Hit(obj) => self.found(obj),
+            Found::Grace { stale, busy } => {
                 self.busy = busy;
                 self.found(stale)
             }
-            Lookup::Miss(busy) => self.missed(busy, None),
-            Lookup::MissStale { busy, stale } => self.missed(busy, Some(stale)),
-            Lookup::HitForMiss { busy, xid, ttl_left, stale } => {
+            Found::Miss(busy) => self.missed(busy, None),
+            Found::MissStale { busy, stale } => self.missed(busy, Some(stale)),
+            Found::HitForMiss { busy, xid, ttl_left, stale } => {
                 self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
-                engine.main.cache_hitmiss.tally();
+                main.cache_hitmiss.tally();
                 self.missed(busy, stale)
             }
-            Lookup::HitForPass { xid, ttl_left } => {
+            Found::HitForPass { xid, ttl_left } => {
                 self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
-                engine.main.cache_hitpass.tally();
+                main.cache_hitpass.tally();
                 self.unless_only_cached().unwrap_or(ReqStep::Pass)
             }
-            Lookup::Refused => {
+            Found::Refused => {
                 self.synthetic.ask_because(503, ProxyError::HttpRequestDenied, "waitinglist_limit");
                 ReqStep::Synth
             }
-            Lookup::Wait(_) | Lookup::Unfinished(_) | Lookup::Loading(_) => unreachable!("waited for above"),
         }
-    }
-
-    /// Logs the events of the lookup.
-    fn log_events(&mut self, events: &[CacheEvent]) {
-        for event in events {
-            let tag = match event.tag() {
-                EventTag::ExpKill => Tag::ExpKill,
-                EventTag::ExpBan => Tag::ExpBan,
-            };
-            self.log.putf(tag, format_args!("{event}"));
-        }
-    }
-
-    /// Waits until the ticket is called; `false` when that takes longer than a request may be parked, all waits together; `None`
-    /// when the client has reset its request.
-    pub(super) async fn wait_for(
-        &mut self,
-        ticket: &mut Ticket,
-        deadline: &mut Option<rt::Deadline>,
-        transport: &mut dyn Transport,
-    ) -> Option<bool> {
-        let limit = self.params.waitinglist_timeout;
-        if limit.is_zero() {
-            return self.drive_for_client(transport, ticket).await.map(|()| true);
-        }
-        let deadline = deadline.get_or_insert_with(|| rt::Deadline::until(rt::Instant::now() + limit));
-        let called = poll_fn(|cx| match Pin::new(&mut *ticket).poll(cx) {
-            Poll::Ready(()) => Poll::Ready(true),
-            Poll::Pending => deadline.poll(cx).map(|()| false),
-        });
-        self.drive_for_client(transport, called).await
     }
 
     pub(super) fn missed(&mut self, busy: Busy, stale: Option<ObjRef>) -> ReqStep {

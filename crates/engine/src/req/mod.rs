@@ -38,6 +38,7 @@ mod range;
 mod reason;
 mod recv;
 pub(crate) mod rfc9111;
+mod search;
 mod settings;
 mod slices;
 mod slot;

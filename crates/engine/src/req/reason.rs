@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Why a request is no hit: the word for it, and what goes with it.
 
-use cache::{Lookup, LookupOptions, LookupOutcome, LookupTrace, TombstoneCause};
+use cache::{Found, LookupOptions, LookupTrace, Search, TombstoneCause};
 use message::Head;
 use message::vary::VaryEntries;
 use tables::no_hit::NoHit;
@@ -78,33 +78,27 @@ impl NoHitReason {
         }
     }
 
-    /// The reason why a lookup found no hit; `None` for a hit. Without details if `options` asks for no explanation: a
+    /// The reason why a search found no hit; `None` for a hit. Without details if its options ask for no explanation: a
     /// pass finds its marker with each request.
-    pub fn of_lookup(
-        outcome: &LookupOutcome,
-        options: &LookupOptions,
-        head: &Head,
-        now: base::Mono,
-    ) -> Option<NoHitReason> {
+    pub fn of_search(found: &Found, search: &Search, head: &Head) -> Option<NoHitReason> {
+        let (options, trace) = (&search.options, &search.report.trace);
         let marked = |reason, xid: base::Vxid, left: f64| {
             if !options.tells {
                 return Some(NoHitReason::new(reason, String::new()));
             }
-            let explanation = crate::aux_attrs::AuxAttrs::read(&outcome.trace.marker).reason;
+            let explanation = crate::aux_attrs::AuxAttrs::read(&trace.marker).reason;
             let explanation =
                 explanation.map(|text| format!("{}; ", String::from_utf8_lossy(text))).unwrap_or_default();
             let until = if left >= 0.0 { format!("for {left:.0} s more") } else { format!("over for {:.0} s", -left) };
             Some(NoHitReason::new(reason, format!("{explanation}{until}; by {xid}")))
         };
-        match &outcome.lookup {
-            Lookup::Hit(_) | Lookup::Grace { .. } | Lookup::Wait(_) | Lookup::Unfinished(_) | Lookup::Loading(_) => {
-                None
-            }
-            Lookup::HitForPass { xid, ttl_left } => marked(NoHit::HitForPass, *xid, *ttl_left),
-            Lookup::HitForMiss { xid, ttl_left, .. } => marked(NoHit::HitForMiss, *xid, *ttl_left),
-            Lookup::Refused => Some(NoHitReason::new(NoHit::Waitinglist, "waitinglist_limit")),
-            Lookup::Miss(_) if options.always_miss => Some(NoHitReason::new(NoHit::AlwaysMiss, String::new())),
-            Lookup::Miss(_) | Lookup::MissStale { .. } => Some(Self::of_trace(&outcome.trace, options, head, now)),
+        match found {
+            Found::Hit(_) | Found::Grace { .. } => None,
+            Found::HitForPass { xid, ttl_left } => marked(NoHit::HitForPass, *xid, *ttl_left),
+            Found::HitForMiss { xid, ttl_left, .. } => marked(NoHit::HitForMiss, *xid, *ttl_left),
+            Found::Refused => Some(NoHitReason::new(NoHit::Waitinglist, "waitinglist_limit")),
+            Found::Miss(_) if options.always_miss => Some(NoHitReason::new(NoHit::AlwaysMiss, String::new())),
+            Found::Miss(_) | Found::MissStale { .. } => Some(Self::of_trace(trace, options, head, search.now())),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use cache::{Busy, Digest, FetchFailed, Lookup, LookupOptions, ObjRef};
+use cache::{Busy, Digest, FetchFailed, Found, Lookup, LookupOptions, ObjRef, Search};
 use message::range::{self, Selection};
 use message::{conditional, names};
 use storage::Buf;
@@ -14,6 +14,7 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::downstream::Downstream;
+use super::search::{ReqSearch, Unfound};
 use super::transmit::{DeliveryFailure, Window};
 use super::{Req, ReqStep};
 use crate::bereq::slice::SliceOf;
@@ -36,11 +37,6 @@ pub(crate) struct SlicedDelivery {
     ahead: VecDeque<(u64, ObjRef)>,
     hits: u64,
     fetched: u64,
-}
-
-/// Options for looking up slices. A slice that exists is as good as the head, which was judged before.
-fn options() -> LookupOptions {
-    LookupOptions { takes_stale: true, ..LookupOptions::default() }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,21 +220,18 @@ impl Req {
             if sliced.ahead.iter().any(|(at, _)| *at == next) {
                 continue;
             }
-            let found = match self.look_for(next).lookup {
-                Lookup::Hit(obj) | Lookup::Grace { stale: obj, .. } => self.found_slice(obj),
+            // One that has to be waited for is waited for when its turn has come.
+            let Lookup::Ready(found) = self.search_for(next).look(self) else { return };
+            let found = match found {
+                Found::Hit(obj) | Found::Grace { stale: obj, .. } => self.found_slice(obj),
                 // When its turn has come, it waits for a worker of its class.
-                Lookup::Miss(_) | Lookup::MissStale { .. } | Lookup::HitForMiss { .. } if !self.may_take_place() => {
+                Found::Miss(_) | Found::MissStale { .. } | Found::HitForMiss { .. } if !self.may_take_place() => {
                     return;
                 }
-                Lookup::Miss(busy) | Lookup::MissStale { busy, .. } | Lookup::HitForMiss { busy, .. } => {
+                Found::Miss(busy) | Found::MissStale { busy, .. } | Found::HitForMiss { busy, .. } => {
                     self.fetch_slice(busy, next)
                 }
-                // When its turn has come, it is waited for.
-                Lookup::HitForPass { .. }
-                | Lookup::Wait(_)
-                | Lookup::Loading(_)
-                | Lookup::Unfinished(_)
-                | Lookup::Refused => return,
+                Found::HitForPass { .. } | Found::Refused => return,
             };
             if let Some(delivered) = &mut self.sliced {
                 delivered.ahead.push_back((next, found));
@@ -246,11 +239,12 @@ impl Req {
         }
     }
 
-    fn look_for(&self, index: u64) -> cache::LookupOutcome {
+    /// A search for a slice. One that exists is as good as the head, which was judged before.
+    fn search_for(&self, index: u64) -> ReqSearch {
         let sliced = self.sliced.as_ref().expect("slices are looked for while they are delivered");
-        let digest = sliced.set.digest(&sliced.digest, index);
+        let options = LookupOptions { takes_stale: true, ..LookupOptions::default() };
         let now = self.engine().clock.mono();
-        self.engine().cache.lookup(&digest, &self.lookup_request(), now, &options())
+        ReqSearch::of_slice(Search::new(sliced.set.digest(&sliced.digest, index), now, options))
     }
 
     fn found_slice(&mut self, obj: ObjRef) -> ObjRef {
@@ -294,45 +288,27 @@ impl Req {
         is_first: bool,
         transport: &mut dyn Transport,
     ) -> Result<Option<ObjRef>, NoSlice> {
-        let mut outcome = self.look_for(index);
-        let (mut deadline, mut disk_deadline) = (None, None);
-        loop {
-            let engine = self.engine().clone();
-            let options = options();
-            outcome = match outcome.lookup {
-                Lookup::Hit(obj) | Lookup::Grace { stale: obj, .. } => return Ok(Some(self.found_slice(obj))),
-                Lookup::Miss(busy) | Lookup::MissStale { busy, .. } | Lookup::HitForMiss { busy, .. } => {
-                    let is_gone = self.sliced.as_ref().is_none_or(|sliced| sliced.head.is_dying());
-                    if is_first && is_gone {
-                        // Somebody has found out, or invalidated it: what is there now is what the client gets.
-                        return Err(NoSlice::Changed);
-                    }
-                    // Boxed: few wait for a worker.
-                    if let Err(step) = Box::pin(self.take_place(transport)).await {
-                        return Err(if matches!(step, ReqStep::Synth) { NoSlice::Refused } else { NoSlice::Gone });
-                    }
-                    *fetches += 1;
-                    return Ok(Some(self.fetch_slice(busy, index)));
+        let mut asked = self.search_for(index);
+        let found = self.search(&mut asked, transport).await.map_err(|end| match end {
+            Unfound::Gone => NoSlice::Gone,
+            Unfound::TimedOut | Unfound::Crossed => NoSlice::Failed(None),
+        })?;
+        match found {
+            Found::Hit(obj) | Found::Grace { stale: obj, .. } => Ok(Some(self.found_slice(obj))),
+            Found::Miss(busy) | Found::MissStale { busy, .. } | Found::HitForMiss { busy, .. } => {
+                let is_gone = self.sliced.as_ref().is_none_or(|sliced| sliced.head.is_dying());
+                if is_first && is_gone {
+                    // Somebody has found out, or invalidated it: what is there now is what the client gets.
+                    return Err(NoSlice::Changed);
                 }
-                Lookup::HitForPass { .. } | Lookup::Refused => return Err(NoSlice::Failed(None)),
-                Lookup::Wait(mut ticket) => {
-                    self.log.flush();
-                    match self.wait_for(&mut ticket, &mut deadline, transport).await {
-                        Some(true) => {}
-                        Some(false) => return Err(NoSlice::Failed(None)),
-                        None => return Err(NoSlice::Gone),
-                    }
-                    engine.cache.resume(ticket, &self.lookup_request(), engine.clock.mono(), &options)
+                // Boxed: few wait for a worker.
+                if let Err(step) = Box::pin(self.take_place(transport)).await {
+                    return Err(if matches!(step, ReqStep::Synth) { NoSlice::Refused } else { NoSlice::Gone });
                 }
-                Lookup::Unfinished(mut ticket) => {
-                    self.drive(transport, &mut ticket).await;
-                    engine.cache.resume(ticket, &self.lookup_request(), engine.clock.mono(), &options)
-                }
-                Lookup::Loading(mut loading) => {
-                    self.read_back(&mut loading, &mut disk_deadline, transport).await;
-                    engine.cache.look_on(loading, &self.lookup_request(), engine.clock.mono(), &options)
-                }
-            };
+                *fetches += 1;
+                Ok(Some(self.fetch_slice(busy, index)))
+            }
+            Found::HitForPass { .. } | Found::Refused => Err(NoSlice::Failed(None)),
         }
     }
 

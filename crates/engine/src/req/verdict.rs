@@ -9,7 +9,7 @@
 //!     \--VCL, refused--> NoHit { found: Nothing, .. }
 //! ```
 
-use cache::{Lookup, LookupOptions, LookupOutcome, ObjRef};
+use cache::{Found, ObjRef, Search};
 use message::Head;
 use tables::tags::Tag;
 use vrt::{Action, Method, VclLocation};
@@ -39,17 +39,12 @@ pub(crate) enum FoundKind {
 }
 
 impl FoundKind {
-    fn of(lookup: &Lookup) -> Self {
-        match lookup {
-            Lookup::Hit(_) | Lookup::Grace { .. } => FoundKind::Hit,
-            Lookup::HitForMiss { .. } => FoundKind::HitForMiss,
-            Lookup::HitForPass { .. } => FoundKind::HitForPass,
-            Lookup::Miss(_)
-            | Lookup::MissStale { .. }
-            | Lookup::Refused
-            | Lookup::Wait(_)
-            | Lookup::Unfinished(_)
-            | Lookup::Loading(_) => FoundKind::Nothing,
+    fn of(found: &Found) -> Self {
+        match found {
+            Found::Hit(_) | Found::Grace { .. } => FoundKind::Hit,
+            Found::HitForMiss { .. } => FoundKind::HitForMiss,
+            Found::HitForPass { .. } => FoundKind::HitForPass,
+            Found::Miss(_) | Found::MissStale { .. } | Found::Refused => FoundKind::Nothing,
         }
     }
 }
@@ -64,11 +59,11 @@ impl ReqVerdict {
         ReqVerdict::NoHit { found: FoundKind::Nothing, reason }
     }
 
-    /// A lookup came to its end. `now` is what it compared times with.
-    pub fn of_lookup(outcome: &LookupOutcome, options: &LookupOptions, head: &Head, now: base::Mono) -> Self {
-        match NoHitReason::of_lookup(outcome, options, head, now) {
-            Some(reason) => ReqVerdict::NoHit { found: FoundKind::of(&outcome.lookup), reason },
-            None => ReqVerdict::Hit { in_grace: matches!(outcome.lookup, Lookup::Grace { .. }) },
+    /// A search ended with `found`.
+    pub fn of_search(found: &Found, search: &Search, head: &Head) -> Self {
+        match NoHitReason::of_search(found, search, head) {
+            Some(reason) => ReqVerdict::NoHit { found: FoundKind::of(found), reason },
+            None => ReqVerdict::Hit { in_grace: matches!(found, Found::Grace { .. }) },
         }
     }
 

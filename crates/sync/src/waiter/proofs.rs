@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Models of [`Waiter`] and [`call_all`]. The queue is one behind a lock, as a shard's waitinglist is; a waiter that gives up passes
-//! its call on, as `cache::Ticket` does when it is dropped.
+//! its call on, as `cache::Pending` does when it is dropped.
 //!
 //! Weakened: a waiter that looks for a call and keeps its waker in two steps, one that leaves without passing its call on, and a
 //! caller that calls nobody instead of one that has left. Loom finds each as a thread that waits for ever.
