@@ -20,6 +20,8 @@ pub fn start(worker: &Arc<Worker>) {
     if !worker.engine.cache.is_adopting() {
         return;
     }
+    // Until they are counted: nobody who looks is to think that there are none.
+    worker.engine.main.adopting.set(1);
     let worker = worker.clone();
     if let Err(refused) = rt::hand_off(move || adopt(&worker)) {
         crate::panic::die(&format!("Panic: can't take over objects: {}\n", refused.text()));

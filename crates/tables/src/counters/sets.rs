@@ -269,7 +269,7 @@ set! {
     mem_bgfetch: Counter Info Integer "" "Memory shortage, step 3: background fetches not started";
     mem_shed: Counter Info Integer "" "Memory shortage, step 4: requests answered 503";
     adopted: Counter Info Integer "" "Objects taken over from the previous worker" => "After an upgrade or a crash.";
-    adopting: Gauge Info Integer "" "Objects of the previous worker that are being taken over" => "0 once all are taken over. Those that are requested are taken over first.";
+    adopting: Gauge Info Integer "" "Objects of the previous worker that are being taken over" => "1 until they are counted, 0 once all are taken over. Those that are requested are taken over first.";
     adopt_refused: Counter Diag Integer "" "Objects of the previous worker that weren't taken over" => "They had expired, were banned, purged or damaged, or later bans aren't known.";
     home_loads: Counter Info Integer "" "Objects read from disk" => "Objects of stores on disk that weren't in memory when they were requested.";
     home_hit: Counter Info Integer "" "Hits on objects read from disk" => "They are also counted in cache_hit.";

@@ -5,6 +5,7 @@ nothing that was cached is fetched again, what is purged stays purged, and what 
 the present one goes on."""
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -319,6 +320,25 @@ def tool_in(report, program, d):
         report.check(not pid_file.exists(), "the pid file goes")
 
 
+def objects_shown(report, program):
+    """`lacquer status` lacks none of the objects that the successor takes over, at whatever moment it looks."""
+    count = 300
+    with Origin(serve) as origin, Varnishd(program, vcl=vcl_for(origin)) as v:
+        ready(report, v)
+        with Client(v.address) as client:
+            report.check(all(client.request(f"/shown-{n}").whole() for n in range(count)), "cached before")
+
+        def row():
+            text = subprocess.run([pathlib.Path(program).with_name("lacquer"), "status", "-n", v.n], capture_output=True, text=True, timeout=LIMIT).stdout
+            return re.search(r"^objects +(.*)$", text, re.M)[1]
+        for turn in range(3):
+            report.check(v.cli.ask_raw("upgrade")[0] == 200, "upgraded")
+            shown = row()
+            report.check(int(shown.split(",")[0]) >= count or "taking over" in shown, f"turn {turn}: right after an upgrade: {shown}")
+            whole = until(LIMIT, lambda: "taken over from the previous worker" in (shown := row()) and int(shown.split(",")[0]) >= count)
+            report.check(whole, f"turn {turn}: in the end: {row()}")
+
+
 def under_load_with_a_disk(report, program, rounds):
     with directory() as place:
         under_load(report, program, rounds, f"file,{place}/store,128m")
@@ -333,7 +353,7 @@ def main():
     o = options(__doc__, words=dict(default="", help="cases to run, by a part of their names"))
     report = Report("upgrade")
     rounds = {under_load: (10 if o.full else 3,), under_load_with_a_disk: (10 if o.full else 3,), disks.chaos: (40 if o.full else 4,)}
-    for case in (under_load, drain_limit, invalidated, deaths, full, refused, tool, under_load_with_a_disk, invalidated_with_a_disk, disks.no_jail,
+    for case in (under_load, drain_limit, invalidated, deaths, full, refused, tool, objects_shown, under_load_with_a_disk, invalidated_with_a_disk, disks.no_jail,
                  disks.kept_in_a_file, disks.kept_on_a_device, disks.small, disks.chaos):
         if o.words in case.__name__:
             case(report, o.varnishd, *rounds.get(case, ()))

@@ -124,6 +124,8 @@ fn objects(facts: &Facts) -> String {
     let adopted = match (count("MAIN.adopted"), count("MAIN.adopting")) {
         (0, 0) => String::new(),
         (adopted, 0) => format!(", {adopted} taken over from the previous worker"),
+        // Not counted yet.
+        (_, 1) => "; taking over those of the previous worker".to_owned(),
         (adopted, left) => {
             format!("; taking over {} of {left} from the previous worker", adopted + count("MAIN.adopt_refused"))
         }
