@@ -81,6 +81,7 @@ dist: cargo
 
 # Of a build that is there: nothing is compiled as root.
 install:
+	@[ ! -L '$(BIN)/lacquer' ] || echo 'make install: this is the quick build, which takes several times the CPU time; make build makes the full one' >&2
 	@work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && STRIP=: packaging/tar/lay-out '$(BIN)/lacquer' dist "$$work/tree" >/dev/null && \
 	DESTDIR='$(DESTDIR)' "$$work/tree/install" $(if $(FORCE),--force) '$(PREFIX)'
 
@@ -115,7 +116,8 @@ image-root: dist
 run: cargo
 ifneq ($(BACKEND)$(VCL),)
 	@program=$$(scripts/program-to-run '$(CARGO)' '$(TARGET)' '$(BIN)') && \
-	WATCH='$(WATCH)' exec scripts/run-cache "$${program%/*}/varnishd" '$(LISTEN)' -s '$(STORAGE)' $(if $(VCL),-f '$(VCL)',-b '$(BACKEND)') $(OPTIONS)
+	file='$(VCL)' && case $$file in '' | /*) ;; *) [ ! -e "$$file" ] || file=$$PWD/$$file ;; esac && \
+	WATCH='$(WATCH)' exec scripts/run-cache "$${program%/*}/varnishd" '$(LISTEN)' -s '$(STORAGE)' $(if $(VCL),-f "$$file",-b '$(BACKEND)') $(OPTIONS)
 else
 	@program=$$(scripts/program-to-run '$(CARGO)' '$(TARGET)' '$(BIN)') && \
 	exec "$$program" demo $(if $(filter-out file,$(origin LISTEN)),-a '$(LISTEN)') $(if $(filter-out file,$(origin WATCH)),--watch '$(WATCH)') -s '$(STORAGE)' $(OPTIONS)
@@ -123,6 +125,7 @@ endif
 
 # Three nodes, an engine and an origin on loopback. It ends with what it has started, whoever ends it.
 fleet: cargo
+	@command -v python3 >/dev/null || { echo 'make fleet needs python3: apt install python3' >&2; exit 1; }
 	@program=$$(scripts/program-to-run '$(CARGO)' '$(TARGET)' '$(BIN)') && exec scripts/run-fleet "$${program%/*}/varnishd" '$(ENGINE)'
 
 test: cargo packages
