@@ -82,9 +82,13 @@ pub const COMMANDS: &[Subcommand] = &[
         lacquer_trace::main,
     ),
     command("vcl", None, "lacquer-vcl", "check, format, explain, profile and migrate VCL", vcl),
-    command("migrate", None, "lacquer-migrate", "convert configurations of nginx, Apache, squid and Varnish", |_, args| {
-        lacquer_migrate::main(args)
-    }),
+    command(
+        "migrate",
+        None,
+        "lacquer-migrate",
+        "convert configurations of nginx, Apache, squid and Varnish",
+        |_, args| lacquer_migrate::main(args),
+    ),
     command("selftest", None, "lacquer-selftest", "check this installation in a few seconds", |_, args| {
         lacquer_selftest::main(args)
     }),
