@@ -7,6 +7,7 @@
 
 mod account;
 mod apache;
+mod compare;
 mod fates;
 mod hitch;
 mod migrated;
@@ -27,6 +28,7 @@ use toolkit::print;
 pub const USAGE: &str = "\
 Usage: lacquer migrate nginx|apache|squid|hitch FILE [options]
        lacquer migrate varnish FILE... [options]
+       lacquer migrate --compare OLD NEW FILE... [options]
 
 Reads a configuration with its included files and prints VCL that does the same. A comment at its top has the command
 line for lacquer serve. Reports on standard error, with file and line, what behaves differently, what has no counterpart,
@@ -36,12 +38,22 @@ address (--origin).
 Of Varnish's own files (/etc/default/varnish, /etc/sysconfig/varnish, varnish.params, a unit followed by its drop-ins)
 prints the start line, with today's names of options and parameters; of hitch.conf, the option that reads it.
 
+--compare sends the same requests (GET and HEAD, each twice) to the old server and to the new one, and prints how the
+responses differ: status, Location, Content-Type, Cache-Control, Vary, names of cookies, body, and whether the second
+one was a hit. OLD and NEW are HOST:PORT; FILE is an access log or a list of URLs.
+
   --origin HOST:PORT  address on which nginx or Apache will listen (default 127.0.0.1:8080)
   --out DIR           write files to this directory: default.vcl, varnishd.args, tls.conf if there are certificates, and
                       for Apache its changed configuration files
   --report            print a table of all directives instead of the VCL: how many are translated, how many have no meaning
                       here and how many are refused, with reasons and places, and the coverage
   --format text|json  output format (default text)
+  --header NAME       with --compare: compare this header, too, such as one in which origins name themselves
+  --host NAME         with --compare: the Host of requests whose log line has none (default OLD)
+  --log-format FORMAT with --compare: the format of the log, in Apache's letters
+  --count N           with --compare: the most requests, each counted once (default 1000)
+  --rate N            with --compare: requests per second to each server (default 20)
+  --time TIME         with --compare: end after this time (default 600s)
   -h, --help          show this help
 
 Examples:
@@ -50,9 +62,11 @@ Examples:
   lacquer migrate squid /etc/squid/squid.conf --format json
   lacquer migrate nginx /etc/nginx/nginx.conf --report
   lacquer migrate varnish /etc/default/varnish
+  lacquer migrate --compare 127.0.0.1:80 127.0.0.1:6081 /var/log/nginx/access.log
   lacquer migrate varnish /lib/systemd/system/varnish.service /etc/systemd/system/varnish.service.d/*.conf
 
 The exit status is 0 if everything has a counterpart, 1 if something was refused, 2 if nothing could be read.
+With --compare it is 0 if no response differs, 1 if one does, 2 if there is nothing to compare.
 ";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,6 +140,9 @@ fn split_address(text: &str) -> Option<(&str, &str)> {
 }
 
 pub fn main(args: &[String]) -> i32 {
+    if let Some(at) = args.iter().position(|arg| arg == "--compare") {
+        return compare::main(&[&args[..at], &args[at + 1..]].concat(), USAGE);
+    }
     let options = match parse(args) {
         Ok(Some(options)) => options,
         Ok(None) => {
