@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer migrate`: what a configuration of nginx, Apache or squid asks of a cache, as VCL and a command line; and the start lines of
-//! Varnish's own files. What has no counterpart is
-//! refused by its name and place, never left out in silence.
+//! Varnish's own files. What has no counterpart is refused by its name and place, never left out in silence.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -45,8 +44,8 @@ one was a hit. OLD and NEW are HOST:PORT; FILE is an access log or a list of URL
   --origin HOST:PORT  address on which nginx or Apache will listen (default 127.0.0.1:8080)
   --out DIR           write files to this directory: default.vcl, varnishd.args, tls.conf if there are certificates, and
                       for Apache its changed configuration files
-  --report            print a table of all directives instead of the VCL: how many are translated, how many have no meaning
-                      here and how many are refused, with reasons and places, and the coverage
+  --report            print a table of all directives instead of the VCL: how many are translated, how many have no
+                      meaning here and how many are refused, with reasons and places, and the coverage
   --format text|json  output format (default text)
   --header NAME       with --compare: compare this header, too, such as one in which origins name themselves
   --host NAME         with --compare: the Host of requests whose log line has none (default OLD)
