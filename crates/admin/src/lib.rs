@@ -54,7 +54,6 @@ pub fn is_good(status: CliStatus) -> bool {
     matches!(status, CliStatus::Ok | CliStatus::Truncated)
 }
 
-/// The beginning of every manager's reply to a command for its worker while that isn't running.
 const NO_WORKER: &str = "Unknown request in manager process";
 
 /// The text of a refusal for the users of a tool that asks with a command of its own: they have typed none, so "Unknown

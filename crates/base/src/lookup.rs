@@ -38,8 +38,8 @@ fn is_localhost(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost")
 }
 
-/// The loopback addresses of this machine, which may be without IPv6.
 fn loopback() -> Vec<IpAddr> {
+    // A machine may be without IPv6.
     let has_ipv6 = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
     let ipv6 = has_ipv6.then_some(IpAddr::V6(Ipv6Addr::LOCALHOST));
     [Some(IpAddr::V4(Ipv4Addr::LOCALHOST)), ipv6].into_iter().flatten().collect()

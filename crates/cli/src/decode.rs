@@ -87,7 +87,6 @@ impl CliRequest {
     }
 }
 
-/// The refusal with the command's usage behind it.
 fn misused(refusal: CliReply, command: &CliCommand) -> CliReply {
     let reply = refusal.line(&format!("Usage: {}", command.syntax));
     if command.id == CommandId::Ban { reply.line(BAN_EXAMPLE) } else { reply }

@@ -184,7 +184,6 @@ pub fn main(args: &[String]) -> i32 {
     }
 }
 
-/// Gives a page's source to `shown`, or says that there is none: the exit status.
 fn show(name: &str, shown: impl FnOnce(&str)) -> i32 {
     if let Some(roff) = page(name) {
         shown(&roff);

@@ -257,7 +257,6 @@ pub fn anchor(heading: &str, taken: &[String]) -> String {
     anchor
 }
 
-/// True for the name of a page of the manual.
 fn is_page(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|c| c.is_ascii_lowercase() || matches!(c, b'-' | b'_'))
 }

@@ -33,7 +33,6 @@ const SLICES_COUNTED: u64 = 4096;
 const CHALLENGE: &str =
     "It would be answered before VCL: the URL is that of an open challenge of the certificate authority (ACME).\n";
 
-/// Name of the built-in VCL in the detail of a reason.
 const BUILTIN: &str = "<builtin>";
 
 /// The advice for a purge that VCL answers itself.
@@ -177,7 +176,6 @@ impl Req {
         format!("{what}\n{}{advice}", text(&reason))
     }
 
-    /// True for the methods by which applications ask for an invalidation.
     fn is_about_purging(&self) -> bool {
         let method = self.original.method();
         [&b"PURGE"[..], b"SOFTPURGE", b"XKEY"].iter().any(|word| method.starts_with(word)) || method == b"BAN"

@@ -13,7 +13,6 @@ use super::render::render;
 const MAN_FAILED: [i32; 2] = [1, 2];
 /// Lines longer than this are hard to read.
 const WIDEST: usize = 100;
-/// Columns of a page in a pipe or a file.
 const PIPED: usize = 80;
 
 pub fn show(roff: &str) {
