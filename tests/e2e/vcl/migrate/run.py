@@ -19,7 +19,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[3]), str(pathlib.Pa
 import apache
 import apache_drawn
 import beside
-import compare
+import compared
 import nginx
 import squid
 import varnish
@@ -267,7 +267,7 @@ def main():
         refusals(report, work)
         stock(report, work)
         varnish.run(report, work / "varnish")
-        compare.run(report, work / "compare")
+        compared.run(report, work / "compared")
         missing = world.why_not() or ("" if NGINX else "nginx isn't here")
         if missing:
             report.note(f"nothing is compared with nginx: {missing}")
