@@ -360,8 +360,6 @@ impl<'a> Whole<'a> {
         if has_tls {
             push(&mut migrated.arguments, "-p", "x_forwarded_proto=on");
             self.certificates(migrated);
-        } else if migrated.vcl.contains("X-Forwarded-Proto") {
-            push(&mut migrated.arguments, "-p", "x_forwarded_proto=on");
         }
     }
 

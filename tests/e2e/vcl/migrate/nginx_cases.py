@@ -114,6 +114,10 @@ CASES = [
      server { listen %(listen)s; add_header X-A a always; location /dir/ { add_header X-B dir always; proxy_pass http://app; } location /out { deny all; add_header X-C out always; proxy_pass http://app; }
       location /own { deny all; root %(dir)s/root; } location /in { internal; } location / { proxy_pass http://app; } }""",
      plain("a.example", "/dir", "/dir/", "/out", "/own", "/in", "/x"), []),
+    ("answers that depend on files", CACHE + """
+     server { listen %(listen)s; root %(dir)s/root; if ($http_user_agent ~* "(bad|worse)") { return 403; }
+      location / { if (!-f $document_root$uri) { return 402; } try_files /none @app; } location @app { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } }""",
+     plain("a.example", "/static/file", "/none", "/static/file?x=1") + plain("a.example", "/static/file", fields={"User-Agent": "Worse/1"}), []),
     ("types of answers with a text", """
      types { application/json json; text/csv csv CSV2; } default_type application/octet-stream;
      server { listen %(listen)s; location = /a.JSON { return 200 "{}"; } location = /a { default_type application/toml; return 200 a; } location /b { return 200 b; }

@@ -200,14 +200,16 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             return inside;
         }
         // Scripts run first; the server's own stands before the choice of the location.
-        let script = match location.kind {
-            LocationKind::Server => Ok(RewriteScript::default()),
-            _ => script::script(scope.inner(), &location.label, ScriptPlace::Location, &self.around.names),
-        };
         let target = self.fallback(tree, location);
         let own = target.unwrap_or(location);
-        let is_nginx_alone = handler(own.scope.inner()).is_none_or(|(kind, _)| kind != "proxy" || target.is_some())
-            && !is_cached(&own.scope);
+        let is_served = handler(own.scope.inner()).is_none_or(|(kind, _)| kind != "proxy" || target.is_some());
+        let (block, names) = (scope.inner(), &self.around.names);
+        let script = match (location.kind, is_served) {
+            (LocationKind::Server, _) => Ok(RewriteScript::default()),
+            (_, true) => script::served(block, &location.label, &own.scope, names),
+            (_, false) => script::script(block, &location.label, ScriptPlace::Location, names),
+        };
+        let is_nginx_alone = is_served && !is_cached(&own.scope);
         let mut script = match script {
             Ok(script) => script,
             Err(untold) => {
@@ -220,6 +222,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         if tree.is_kept {
             return self.kept_whole(tree, scope);
         }
+        self.note_files(&script);
         let pages = match pages::pages(scope, tree.server, &self.around.names) {
             Ok(pages) => pages,
             Err((directive, reason)) => {
@@ -268,9 +271,10 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 Ok(lines) => script.lines.extend(lines),
                 Err(_) => return self.kept(scope),
             }
-            match script::script(target.scope.inner(), &target.label, ScriptPlace::Location, &self.around.names) {
+            match script::served(target.scope.inner(), &target.label, &target.scope, &self.around.names) {
                 Ok(further) => {
                     claims::claim_script(target.scope.inner());
+                    self.note_files(&further);
                     script.lines.extend(further.lines);
                     script.variants.extend(further.variants);
                 }
@@ -302,6 +306,12 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             (false, _) => Vec::new(),
             (true, false) => vec![refusal],
             (true, true) => vcl::chain(vec![(format!("!req.http.{}", pages::ERROR), vec![refusal])]),
+        }
+    }
+
+    fn note_files(&mut self, script: &RewriteScript<'a>) {
+        for answer in &script.file_answers {
+            self.migrated.note(&answer.place, &answer.name, "nginx looks for the file of a request that isn't a hit");
         }
     }
 

@@ -32,9 +32,12 @@ fn own(directive: &Directive) -> Vec<String> {
         "rewrite" => vec![directive.word(0).to_owned(), format!("^.*?(?:{}).*$", directive.word(0))],
         "if" => {
             let at = directive.words.iter().position(|word| matches!(word.as_str(), "~" | "~*" | "!~" | "!~*"));
-            let regex = at.map(|at| directive.word(at + 1));
-            // The parenthesis of the condition may stand right behind the regex.
-            regex.map(|text| text.strip_suffix(')').unwrap_or(text).to_owned()).into_iter().collect()
+            // The parenthesis of the condition stands right behind the regex, or is a word of its own.
+            let regex = at.map(|at| match directive.words.len() == at + 2 {
+                true => directive.word(at + 1).strip_suffix(')').unwrap_or_default(),
+                false => directive.word(at + 1),
+            });
+            regex.map(str::to_owned).into_iter().collect()
         }
         _ => Vec::new(),
     }

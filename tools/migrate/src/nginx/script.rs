@@ -2,7 +2,9 @@
 //! nginx's rewrite module: `set`, `if`, `return`, `rewrite` and `break`, which nginx runs in their order before it asks anybody.
 
 use super::capture;
-use super::config::Directive;
+use super::claims;
+use super::config::{Claim, Directive};
+use super::scope::LocationScope;
 use super::value::{ExpressionSide, VariableNames, comparable, expression, header, truth};
 use crate::source::SourcePlace;
 use crate::vcl;
@@ -35,6 +37,9 @@ pub struct RewriteScript<'a> {
     pub is_final: bool,
     /// True if an answer has a text of its own.
     pub has_text: bool,
+    /// True if nginx goes on serving the location, so that answers that depend on its files can be left to it.
+    leaves_files: bool,
+    pub file_answers: Vec<&'a Directive>,
     /// True if it stands within an `if`.
     is_inner: bool,
     /// True if a part of it may keep the rest from being run.
@@ -53,7 +58,48 @@ pub fn script<'a>(
     place: ScriptPlace,
     names: &VariableNames,
 ) -> Result<RewriteScript<'a>, UntoldDirective> {
-    let mut script = RewriteScript::default();
+    completed(RewriteScript::default(), block, label, place, names)
+}
+
+/// Translates the script of a location that nginx goes on serving: it asks for files by itself, as long as nothing of its answers is kept.
+///
+/// # Errors
+/// The first directive that has no counterpart.
+pub fn served<'a>(
+    block: &'a [Directive],
+    label: &str,
+    scope: &LocationScope<'_>,
+    names: &VariableNames,
+) -> Result<RewriteScript<'a>, UntoldDirective> {
+    let script = RewriteScript { leaves_files: true, ..RewriteScript::default() };
+    let script = completed(script, block, label, ScriptPlace::Location, names)?;
+    match script.file_answers.iter().find(|answer| is_kept_by(scope, answer.word(0))) {
+        Some(answer) => Err(UntoldDirective {
+            place: answer.place.clone(),
+            directive: answer.name.clone(),
+            reason: format!("it depends on files, and a {} would be kept", answer.word(0)),
+        }),
+        None => Ok(script),
+    }
+}
+
+/// True if a location keeps responses of this status that don't say how long they are fresh.
+fn is_kept_by(scope: &LocationScope<'_>, status: &str) -> bool {
+    let is_own = |words: &[String]| match words.split_last() {
+        Some((_, [])) => matches!(status, "200" | "301" | "302"),
+        Some((_, statuses)) => statuses.iter().any(|word| word == status || word == "any"),
+        None => false,
+    };
+    scope.all_of_kind("cache_valid").iter().any(|directive| is_own(&directive.words))
+}
+
+fn completed<'a>(
+    mut script: RewriteScript<'a>,
+    block: &'a [Directive],
+    label: &str,
+    place: ScriptPlace,
+    names: &VariableNames,
+) -> Result<RewriteScript<'a>, UntoldDirective> {
     script.add(block, label, place, names)?;
     if script.may_stop {
         script.lines.insert(0, format!("unset req.http.{STOP};"));
@@ -170,8 +216,19 @@ impl<'a> RewriteScript<'a> {
     ) -> Result<(), UntoldDirective> {
         let untold =
             |reason: String| UntoldDirective { place: directive.place.clone(), directive: "if".to_owned(), reason };
+        if self.leaves_files && asks_for_file(directive) {
+            claims::claim_all(directive, Claim::Kept);
+            directive.is_read.set(false);
+            self.file_answers.extend(directive.inside());
+            return Ok(());
+        }
         let (condition, captures) = condition(&directive.words, names).map_err(untold)?;
-        let mut inner = RewriteScript { lines: captures, is_inner: true, ..RewriteScript::default() };
+        let mut inner = RewriteScript {
+            lines: captures,
+            is_inner: true,
+            leaves_files: self.leaves_files,
+            ..RewriteScript::default()
+        };
         if directive.inside().iter().any(|d| !NAMES.contains(&d.name.as_str())) {
             let own = format!("{label}if{}", self.variants.len() + 1);
             inner.lines.push(format!("set req.http.Nginx-Location = \"{own}\";"));
@@ -179,6 +236,7 @@ impl<'a> RewriteScript<'a> {
         }
         inner.add(directive.inside(), label, place, names)?;
         self.statuses.extend(inner.statuses);
+        self.file_answers.extend(inner.file_answers);
         self.has_text |= inner.has_text;
         self.may_stop |= inner.may_stop;
         self.may_move |= inner.may_move;
@@ -188,6 +246,19 @@ impl<'a> RewriteScript<'a> {
         Ok(())
     }
 }
+
+/// True of an `if` that answers with a status where the file of the request is missing, and does nothing else. One that looks for another file
+/// may close a site for maintenance.
+fn asks_for_file(directive: &Directive) -> bool {
+    let is_answer = |d: &Directive| d.name == "return" && d.words.len() == 1 && d.word(0).parse::<u16>().is_ok();
+    let mut words = directive.words.iter().map(|word| word.trim_start_matches('(')).filter(|word| !word.is_empty());
+    let is_test = words.next().is_some_and(|test| matches!(test, "!-f" | "!-e" | "!-d"));
+    let is_own = words.next().is_some_and(|path| OF_REQUEST.iter().any(|variable| path.contains(variable)));
+    is_test && is_own && directive.inside().iter().all(is_answer)
+}
+
+/// Variables that name the file of a request.
+const OF_REQUEST: [&str; 3] = ["$uri", "$request_filename", "$fastcgi_script_name"];
 
 /// The line of a `set $NAME VALUE`.
 fn assigned(directive: &Directive, names: &VariableNames) -> Result<String, String> {

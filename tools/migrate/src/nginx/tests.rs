@@ -348,7 +348,6 @@ fn a_directive_that_nothing_reads_is_refused() {
     assert!(refused.contains("try_files") && !vcl.contains("return (hash)"), "{vcl}");
 }
 
-/// nginx sends no header whose value is empty; and none of the cache's own.
 #[test]
 fn headers_to_the_origin_that_are_empty() {
     check(
@@ -361,7 +360,40 @@ fn headers_to_the_origin_that_are_empty() {
     );
 }
 
-/// Quotes in a path are part of a regex, not its end.
+#[test]
+fn answers_that_depend_on_files() {
+    let php = |valid: &str, test: &str| {
+        told(&format!(
+            "location ~ \\.php$ {{ if ({test} $document_root$uri) {{ return 404; }} fastcgi_pass a:1; fastcgi_cache z; fastcgi_cache_valid {valid}; }}"
+        ))
+    };
+    let (vcl, refused) = php("200 1h", "!-f");
+    assert!(refused.is_empty() && vcl.contains("return (hash)") && !vcl.contains("(synth(404))"), "{refused} {vcl}");
+    for valid in ["any 1h", "200 404 1h"] {
+        let (vcl, refused) = php(valid, "!-f");
+        assert!(refused.contains("a 404 would be kept") && !vcl.contains("return (hash)"), "{valid}: {vcl}");
+    }
+    let (vcl, refused) =
+        told("location / { if (-f $request_filename) { return 404; } proxy_pass http://a; proxy_cache z; }");
+    assert!(refused.contains("if: only variables") && !vcl.contains("return (hash)"), "{vcl}");
+}
+
+#[test]
+fn parentheses_of_conditions() {
+    for condition in ["$uri ~ \"(a|b)\"", "$uri ~ (a|b)", " $uri ~ (a|b) "] {
+        let (vcl, _) = told(&format!("location / {{ if ({condition}) {{ return 403; }} proxy_pass http://a; }}"));
+        assert!(vcl.contains("~ \"(a|b)\""), "{condition}: {vcl}");
+    }
+}
+
+#[test]
+fn a_scheme_that_a_balancer_tells() {
+    let migrated = of(
+        "map $http_x_forwarded_proto $s { default $scheme; ~https$ https; } server { location / { proxy_set_header X-Forwarded-Proto $s; proxy_pass http://a; } }",
+    );
+    assert_eq!(migrated.arguments, ["-a", ":80"]);
+}
+
 #[test]
 fn paths_with_quotes() {
     check("server { location '/a\"b' { proxy_pass http://a; } }", &["Nginx-Path ~ \"^/a\\x22b\""]);
