@@ -180,8 +180,10 @@ pub fn choice(sites: &[Site<'_>], call: SiteCall<'_>) -> Vec<String> {
         // With one socket of its kind nothing else is asked, so that a trial on another port acts the same.
         if let Some((host, port)) = address.rsplit_once(':').filter(|_| of_kind(*is_tls) > 1) {
             all.push(format!("std.port(local.ip) == {port}"));
-            if !host.is_empty() {
-                all.push(format!("local.ip == \"{}\"", host.trim_matches(['[', ']'])));
+            // A name would have to be looked up: its port is enough.
+            let host = if host == "localhost" { "127.0.0.1" } else { host.trim_matches(['[', ']']) };
+            if host.parse::<std::net::IpAddr>().is_ok() {
+                all.push(format!("local.ip == \"{host}\""));
             }
         }
         let own = |site: &&Site<'_>| site.listens.iter().any(|l| l.address == *address && l.is_tls == *is_tls);
@@ -273,6 +275,14 @@ mod tests {
             server("server { server_name a.org b.org; location / { return 301 https://$server_name$uri; } }");
         name_server(&mut server);
         assert_eq!(server.inside()[1].inside()[0].word(1), "https://a.org${uri}");
+    }
+
+    #[test]
+    fn addresses_that_are_names() {
+        check(
+            &["server { listen 80; }", "server { listen localhost:81; }", "server { listen a.org:82; }"],
+            "if (std.port(local.ip) == 81 && local.ip == \"127.0.0.1\") { call 2; } else if (std.port(local.ip) == 82) { call 3; } else { call 1; }",
+        );
     }
 
     #[test]
