@@ -126,7 +126,6 @@ impl Cache {
     pub(crate) fn look(&self, query: &Query<'_>, right: &mut Right, report: &mut SearchReport) -> Lookup {
         let shared = self.shared();
         report.variants_skipped = 0;
-        report.trace = LookupTrace::default();
         if query.options.always_miss {
             return Lookup::Ready(Found::Miss(self.claim_with(query.digest, &mut report.events)));
         }

@@ -65,6 +65,7 @@ pub struct Search {
     is_alone: bool,
     /// The request has waited for another request's fetch.
     was_parked: bool,
+    has_looked: bool,
     pub report: SearchReport,
 }
 
@@ -109,9 +110,19 @@ impl LookupOptions {
 
 impl Search {
     /// A search for a request that came at `now`.
+    #[inline]
     pub fn new(digest: Digest, now: Mono, options: LookupOptions) -> Self {
         let report = SearchReport::default();
-        Self { digest, now, options, arrival_sequence: 0, is_alone: false, was_parked: false, report }
+        Self {
+            digest,
+            now,
+            options,
+            arrival_sequence: 0,
+            is_alone: false,
+            was_parked: false,
+            has_looked: false,
+            report,
+        }
     }
 
     /// The time with which the last look compared.
@@ -121,6 +132,7 @@ impl Search {
 
     /// Begins: the request knows all invalidations so far, and nothing of earlier looks.
     pub fn look(&mut self, cache: &Cache, req: &dyn CacheRequest) -> Lookup {
+        self.begin_look();
         self.arrival_sequence = cache.shared().bans.seq();
         (self.is_alone, self.was_parked) = (false, false);
         self.look_with(cache, &mut Right::default(), req)
@@ -129,6 +141,7 @@ impl Search {
     /// Continues after a wait. Invalidations after the first look don't concern the request, so it can have the
     /// response that it waited for.
     pub fn look_again(&mut self, cache: &Cache, pending: Pending, req: &dyn CacheRequest) -> Lookup {
+        self.begin_look();
         match pending.0 {
             Wait::Turn(_) => self.look_with(cache, &mut Right::default(), req),
             Wait::Parked(parked) => {
@@ -149,6 +162,15 @@ impl Search {
         }
     }
 
+    /// Forgets what an earlier look came across; the first one of nearly all searches is the only one.
+    #[inline]
+    fn begin_look(&mut self) {
+        if std::mem::replace(&mut self.has_looked, true) {
+            self.report.trace = LookupTrace::default();
+        }
+    }
+
+    #[inline]
     fn look_with(&mut self, cache: &Cache, right: &mut Right, req: &dyn CacheRequest) -> Lookup {
         let Search { digest, now, options, arrival_sequence, is_alone, .. } = self;
         let query = Query { digest, req, now: *now, options, arrival_sequence: *arrival_sequence, is_alone: *is_alone };

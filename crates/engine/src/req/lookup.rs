@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Lookup: from the request to the step that its result leads to.
 
-use cache::{Busy, Found, LookupOptions, ObjRef, Search};
+use cache::{Busy, Found, Lookup, LookupOptions, ObjRef, Search};
 use message::{Codings, Head};
 use tables::no_hit::NoHit;
 use tables::proxy_error::ProxyError;
@@ -70,24 +70,30 @@ impl Req {
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> ReqStep {
         let options = self.lookup_options();
-        let search = Search::new(self.digest, self.engine().mono_of(self.t_req), options);
-        let mut asked = ReqSearch::of_request(search);
+        let mut asked = ReqSearch::new(Search::new(self.digest, self.engine().mono_of(self.t_req), options), true);
         self.first_reader = None;
-        let found = loop {
-            let found = match self.search(&mut asked, transport).await {
-                Ok(found) => found,
-                // Boxed, as what else is rare: the many hits shan't have a larger future.
-                Err(end) => return Box::pin(self.end_search(end, transport)).await,
+        loop {
+            let found = 'found: {
+                let pending = match asked.look(self) {
+                    Lookup::Ready(found) => break 'found found,
+                    Lookup::Pending(pending) => pending,
+                };
+                match self.wait_out(pending, &mut asked, transport).await {
+                    Ok(found) => found,
+                    // Boxed, as what else is rare: the many hits shan't have a larger future.
+                    Err(end) => return Box::pin(self.end_search(end, transport)).await,
+                }
             };
+            self.log_events(&mut asked);
             if !found.object().is_some_and(|obj| self.lacks(obj) || self.is_to_be_read(obj)) {
-                break found;
+                self.note_search(&found, &asked);
+                return self.after_lookup(found);
             }
             if let Some(found) = Box::pin(self.reconsider(found, &mut asked, transport)).await {
-                break found;
+                self.note_search(&found, &asked);
+                return self.after_lookup(found);
             }
-        };
-        self.note_search(&found, &asked);
-        self.after_lookup(found)
+        }
     }
 
     /// An object was found that may not do: parts of it are missing, or its body may be unreadable. `None`: another one is
@@ -103,7 +109,7 @@ impl Req {
             asked.is_partial = true;
             // The right to refresh it is the right to fetch what is missing.
             let Some(busy) = found.into_busy() else {
-                asked.wanted = Some(self.for_what_is_missing(&asked.search.options));
+                asked.wants_missing = true;
                 return None;
             };
             return Some(match self.settings.rfc9111 {
@@ -119,6 +125,7 @@ impl Req {
     }
 
     /// Notes what the search came across, and why it ended as it did.
+    #[inline]
     fn note_search(&mut self, found: &Found, asked: &ReqSearch) {
         let skipped = asked.search.report.variants_skipped;
         if skipped >= self.params.vary_notice as usize {
@@ -136,6 +143,7 @@ impl Req {
     }
 
     /// The step that a lookup's result leads to.
+    #[inline]
     fn after_lookup(&mut self, found: Found) -> ReqStep {
         let main = self.engine().main;
         match found {

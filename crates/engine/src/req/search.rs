@@ -6,7 +6,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-use cache::{Awaits, EventTag, Found, Lookup, LookupOptions, Pending, Search};
+use cache::{Awaits, EventTag, Found, Lookup, Pending, Search};
 use params::{DebugBit, Params};
 use tables::no_hit::NoHit;
 use tables::proxy_error::ProxyError;
@@ -20,8 +20,6 @@ use crate::transport::Transport;
 /// A search, and its asked.
 pub(super) struct ReqSearch {
     pub search: Search,
-    /// The options for the next look from the beginning, if they are others than the search has.
-    pub wanted: Option<LookupOptions>,
     /// The end of all waits for other requests' fetches together.
     parked_until: Option<rt::Deadline>,
     /// The end of all waits for a disk together.
@@ -31,6 +29,8 @@ pub(super) struct ReqSearch {
     pub was_parked: bool,
     /// An object was found of which wanted parts are missing.
     pub is_partial: bool,
+    /// The next look is for the right to fetch those.
+    pub wants_missing: bool,
 }
 
 /// The reason why a search ended without a result.
@@ -45,34 +45,38 @@ pub(super) enum Unfound {
 }
 
 impl ReqSearch {
-    pub fn of_request(search: Search) -> Self {
-        ReqSearch { is_shown: true, ..ReqSearch::of_slice(search) }
-    }
-
-    pub fn of_slice(search: Search) -> Self {
+    /// A search for the client's request if `is_shown`, otherwise for a slice of its response.
+    #[inline]
+    pub fn new(search: Search, is_shown: bool) -> Self {
         ReqSearch {
             search,
-            wanted: None,
             parked_until: None,
             read_until: None,
-            is_shown: false,
+            is_shown,
             was_parked: false,
             is_partial: false,
+            wants_missing: false,
         }
     }
 
     /// A look from the beginning.
+    #[inline]
     pub fn look(&mut self, req: &Req) -> Lookup {
-        let (cache, asked) = (&req.engine().cache, req.lookup_request());
-        match self.wanted.take() {
-            None => self.search.look(cache, &asked),
-            Some(wanted) => {
-                let later = std::mem::replace(&mut self.search.options, wanted);
-                let lookup = self.search.look(cache, &asked);
-                self.search.options = later;
-                lookup
-            }
+        if self.wants_missing {
+            return self.look_for_missing(req);
         }
+        self.search.look(&req.engine().cache, &req.lookup_request())
+    }
+
+    #[cold]
+    fn look_for_missing(&mut self, req: &Req) -> Lookup {
+        self.wants_missing = false;
+        let options = self.search.options;
+        self.search.options = req.for_what_is_missing(&options);
+        let lookup = self.search.look(&req.engine().cache, &req.lookup_request());
+        // After a wait anything will do that has the parts.
+        self.search.options = options;
+        lookup
     }
 
     /// The deadline for what is read from a disk.
@@ -90,27 +94,18 @@ impl ReqSearch {
 }
 
 impl Req {
-    /// Looks, and waits until there is a result.
-    pub(super) async fn search(
+    /// Waits until the search has a result.
+    pub(super) async fn wait_out(
         &mut self,
+        mut pending: Pending,
         asked: &mut ReqSearch,
         transport: &mut dyn Transport,
     ) -> Result<Found, Unfound> {
-        let mut pending = match asked.look(self) {
-            Lookup::Ready(found) => {
-                self.log_events(asked);
-                return Ok(found);
-            }
-            Lookup::Pending(pending) => pending,
-        };
         loop {
             self.log_events(asked);
             self.wait(&mut pending, asked, transport).await?;
             pending = match asked.search.look_again(&self.engine().cache, pending, &self.lookup_request()) {
-                Lookup::Ready(found) => {
-                    self.log_events(asked);
-                    return Ok(found);
-                }
+                Lookup::Ready(found) => return Ok(found),
                 Lookup::Pending(next) => next,
             };
         }
@@ -200,8 +195,9 @@ impl Req {
     }
 
     /// Logs the events of a look for the client's request.
-    fn log_events(&mut self, asked: &mut ReqSearch) {
-        if !asked.is_shown {
+    #[inline]
+    pub(super) fn log_events(&mut self, asked: &mut ReqSearch) {
+        if !asked.is_shown || asked.search.report.events.is_empty() {
             return;
         }
         for event in asked.search.report.events.drain(..) {

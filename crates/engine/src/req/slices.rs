@@ -244,7 +244,7 @@ impl Req {
         let sliced = self.sliced.as_ref().expect("slices are looked for while they are delivered");
         let options = LookupOptions { takes_stale: true, ..LookupOptions::default() };
         let now = self.engine().clock.mono();
-        ReqSearch::of_slice(Search::new(sliced.set.digest(&sliced.digest, index), now, options))
+        ReqSearch::new(Search::new(sliced.set.digest(&sliced.digest, index), now, options), false)
     }
 
     fn found_slice(&mut self, obj: ObjRef) -> ObjRef {
@@ -289,10 +289,15 @@ impl Req {
         transport: &mut dyn Transport,
     ) -> Result<Option<ObjRef>, NoSlice> {
         let mut asked = self.search_for(index);
-        let found = self.search(&mut asked, transport).await.map_err(|end| match end {
-            Unfound::Gone => NoSlice::Gone,
-            Unfound::TimedOut | Unfound::Crossed => NoSlice::Failed(None),
-        })?;
+        let found = match asked.look(self) {
+            Lookup::Ready(found) => found,
+            Lookup::Pending(pending) => {
+                self.wait_out(pending, &mut asked, transport).await.map_err(|end| match end {
+                    Unfound::Gone => NoSlice::Gone,
+                    Unfound::TimedOut | Unfound::Crossed => NoSlice::Failed(None),
+                })?
+            }
+        };
         match found {
             Found::Hit(obj) | Found::Grace { stale: obj, .. } => Ok(Some(self.found_slice(obj))),
             Found::Miss(busy) | Found::MissStale { busy, .. } | Found::HitForMiss { busy, .. } => {

@@ -60,7 +60,11 @@ impl ReqVerdict {
     }
 
     /// A search ended with `found`.
+    #[inline]
     pub fn of_search(found: &Found, search: &Search, head: &Head) -> Self {
+        if let Found::Hit(_) = found {
+            return ReqVerdict::Hit { in_grace: false };
+        }
         match NoHitReason::of_search(found, search, head) {
             Some(reason) => ReqVerdict::NoHit { found: FoundKind::of(found), reason },
             None => ReqVerdict::Hit { in_grace: matches!(found, Found::Grace { .. }) },
