@@ -16,7 +16,7 @@ use storage::Stores;
 use sync::DerivedFlag;
 use tables::counters::{Main, NoHitCounts};
 use tables::tags::Tag;
-use vrt::ctx::{Privates, StoreProperty};
+use vrt::ctx::StoreProperty;
 use vrt::{LoadedVcl, Value};
 
 use crate::admission::Admission;
@@ -25,6 +25,7 @@ use crate::classes::Classes;
 use crate::drain::DrainWatch;
 use crate::fleet::Fleet;
 use crate::hints::Hints;
+use crate::invalidations::Invalidations;
 use crate::peers::Peers;
 use crate::queries::Queries;
 use crate::random::Random;
@@ -220,25 +221,24 @@ impl Engine {
     /// # Errors
     /// The fault in the expression.
     pub fn ban(&self, spec: &[u8]) -> Result<(), String> {
-        self.ban_for(&mut Privates::default(), spec, false)
+        self.cache.ban(self.ban_of(spec)?);
+        Ok(())
     }
 
     /// Adds a ban for a transaction, and has all nodes of the fleet do so.
-    pub(crate) fn ban_everywhere(&self, task: &mut Privates, spec: &[u8]) -> Result<(), String> {
-        self.ban_for(task, spec, true)
+    pub(crate) fn ban_everywhere(&self, by: &mut Invalidations, spec: &[u8]) -> Result<(), String> {
+        let spec = self.ban_of(spec)?;
+        let words = self.fleet_node().map(|_| spec.words()).unwrap_or_default();
+        let now = self.clock.mono();
+        let _pending = self.begin_invalidation();
+        self.cache.ban(spec);
+        self.announce(by, || Invalidation::Ban(words), now);
+        Ok(())
     }
 
-    fn ban_for(&self, task: &mut Privates, spec: &[u8], everywhere: bool) -> Result<(), String> {
+    fn ban_of(&self, spec: &[u8]) -> Result<cache::BanSpec, String> {
         let spec = std::str::from_utf8(spec).map_err(|_| "a ban must be text".to_owned())?;
-        let spec = self.cache.ban_of_text(spec).map_err(|error| error.to_string())?;
-        let words = (everywhere && self.fleet_node().is_some()).then(|| spec.words());
-        let now = self.clock.mono();
-        let _pending = if everywhere { self.begin_invalidation() } else { None };
-        self.cache.ban(spec);
-        if let Some(words) = words {
-            self.announce(task, || Invalidation::Ban(words), now);
-        }
-        Ok(())
+        self.cache.ban_of_text(spec).map_err(|error| error.to_string())
     }
 
     /// Purges all variants of a hash, as [`cache::Cache::purge_for`], and logs the purged objects. Returns their
@@ -283,7 +283,7 @@ impl Engine {
     /// Like [`Engine::purge_tags`] for a transaction, on all nodes of the fleet.
     pub(crate) fn purge_tags_everywhere(
         &self,
-        task: &mut Privates,
+        by: &mut Invalidations,
         own: Option<&cache::Busy>,
         keys: &[&[u8]],
         soft: bool,
@@ -291,7 +291,7 @@ impl Engine {
         self.may_announce()?;
         let _pending = self.begin_invalidation();
         let (now, tags) = (self.clock.mono(), keys.iter().map(|key| key.to_vec()).collect());
-        let then = self.announce_later(task, move || Invalidation::Tags { tags, is_soft: soft }, now);
+        let then = self.announce_later(by, move || Invalidation::Tags { tags, is_soft: soft }, now);
         self.purge_tags_then(own, keys, soft, now, then)
     }
 

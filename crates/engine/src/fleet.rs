@@ -8,18 +8,16 @@
 //! Two kinds of invalidations aren't logged: those that a response causes by RFC 9111, which every cache does for
 //! itself, and bans in `vcl_init`, which every node runs.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
-use ::fleet::{Announced, Gate, Invalidation, Node, PendingInvalidation};
+use ::fleet::{Gate, Invalidation, Node, PendingInvalidation};
 use base::Mono;
 use cache::{Digest, LookupOptions};
-use vrt::ctx::{Privates, VclFailure};
+use vrt::ctx::VclFailure;
 
-use crate::engine::{Engine, WhenKept};
+use crate::engine::Engine;
 
 /// No limit on the age of objects that may be found ...
 const OPEN: u64 = u64::MAX;
@@ -35,21 +33,6 @@ pub struct Fleet {
 impl Default for Fleet {
     fn default() -> Self {
         Fleet { node: OnceLock::new(), most_ms: AtomicU64::new(OPEN) }
-    }
-}
-
-/// Messages that a transaction has appended to the log and that aren't there yet. Kept with its task, as few have any,
-/// and shared with the purges that it waits for.
-#[derive(Clone, Default)]
-pub(crate) struct Announcements(Rc<RefCell<Vec<Announced>>>);
-
-impl Announcements {
-    fn add(&self, announced: Announced) {
-        self.0.borrow_mut().push(announced);
-    }
-
-    fn take(&self) -> Vec<Announced> {
-        self.0.take()
     }
 }
 
@@ -118,50 +101,6 @@ impl Engine {
             Some(node) => drop(node.append(what(), self.real_of(at).0)),
             None => peers.note_invalidation(self.clock.mono()),
         }
-    }
-
-    pub(crate) fn announce(&self, to: &mut Privates, what: impl FnOnce() -> Invalidation, at: Mono) {
-        if let Some(node) = self.fleet_node() {
-            to.get::<Announcements>().add(node.append(what(), self.real_of(at).0));
-        }
-    }
-
-    /// Like [`Engine::announce`], for an invalidation by a future. Returns the function that the future calls once it
-    /// is done.
-    pub(crate) fn announce_later(
-        &self,
-        to: &mut Privates,
-        what: impl FnOnce() -> Invalidation + 'static,
-        at: Mono,
-    ) -> Option<Box<dyn FnOnce()>> {
-        let node = self.fleet_node()?.clone();
-        let (to, at) = (to.get::<Announcements>().clone(), self.real_of(at).0);
-        let pending = node.begin_invalidation();
-        Some(Box::new(move || {
-            to.add(node.append(what(), at));
-            drop(pending);
-        }))
-    }
-
-    /// Like [`Engine::kept`], but also waits until the announcements are in the log.
-    pub(crate) fn settled(&self, task: &mut Privates) -> Option<WhenKept> {
-        let announced = match self.fleet_node() {
-            Some(_) => task.find::<Announcements>(0).map(|announced| announced.take()).unwrap_or_default(),
-            None => Vec::new(),
-        };
-        let kept = self.kept();
-        if announced.is_empty() {
-            return kept;
-        }
-        Some(Box::pin(async move {
-            if let Some(kept) = kept {
-                kept.await?;
-            }
-            for entry in announced {
-                entry.await?;
-            }
-            Ok(())
-        }))
     }
 }
 

@@ -21,6 +21,7 @@ pub mod forms;
 pub mod hints;
 pub mod httplog;
 mod interim;
+mod invalidations;
 pub mod loops;
 mod packer;
 mod parts;

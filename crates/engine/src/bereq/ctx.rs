@@ -254,8 +254,7 @@ impl Ctx for Bereq {
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
-        self.has_invalidated = true;
-        self.engine.ban_everywhere(&mut self.task, spec)
+        self.engine.ban_everywhere(&mut self.invalidations, spec)
     }
 
     fn clock(&self) -> &Clock {
@@ -306,8 +305,7 @@ impl Ctx for Bereq {
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<VclWait<i64>, VclFailure> {
-        self.has_invalidated = true;
-        self.engine.purge_tags_everywhere(&mut self.task, self.busy.as_ref(), keys, soft)
+        self.engine.purge_tags_everywhere(&mut self.invalidations, self.busy.as_ref(), keys, soft)
     }
 
     fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), VclFailure> {

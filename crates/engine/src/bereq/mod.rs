@@ -53,6 +53,7 @@ use crate::early::Handshaking;
 use crate::engine::Engine;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
+use crate::invalidations::Invalidations;
 use crate::pool;
 use crate::proxy_status::ProxyCause;
 use crate::req::rfc9111::Alias;
@@ -183,8 +184,7 @@ pub struct Bereq {
     pub(crate) made: SyntheticResponse,
     /// VCL asked for the error: it isn't a failed fetch.
     pub(crate) error_is_asked_for: bool,
-    /// True if its VCL has banned or purged something and nobody has waited yet for that to be durable.
-    pub(crate) has_invalidated: bool,
+    pub(crate) invalidations: Invalidations,
     pub(crate) task: Privates,
     /// Bytes of the exchanges that are over.
     pub(crate) acct: ExchangeAcct,
@@ -261,7 +261,10 @@ impl Bereq {
             }
         };
         self.machine = Some(machine);
-        let action = if self.has_invalidated { self.keep_invalidations(action).await } else { action };
+        let action = match self.invalidations.is_empty() {
+            true => action,
+            false => self.keep_invalidations(action).await,
+        };
         match &action {
             Action::Fail => self.engine.main.vcl_fail.inc(),
             Action::Error { status, reason } => self.made.ask(*status, reason.clone(), self.received_status != 0),
@@ -272,8 +275,7 @@ impl Bereq {
 
     /// Waits until what VCL has banned and purged is kept, before anybody hears of this fetch. Fails if it can't be.
     async fn keep_invalidations(&mut self, action: Action) -> Action {
-        self.has_invalidated = false;
-        let Some(kept) = self.engine.settled(&mut self.task) else { return action };
+        let Some(kept) = self.engine.settled(&mut self.invalidations) else { return action };
         self.log.flush();
         match kept.await {
             Ok(()) => action,

@@ -19,6 +19,7 @@ use super::{Bereq, BereqBody, task};
 use crate::admission::{self, FetchSlot};
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
+use crate::invalidations::Invalidations;
 use crate::peers::hop::LACQUER_PEER;
 use crate::pool;
 use crate::req::Req;
@@ -144,7 +145,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, slot:
         retries: 0,
         made: SyntheticResponse::default(),
         error_is_asked_for: false,
-        has_invalidated: false,
+        invalidations: Invalidations::default(),
         task: Privates::default(),
         acct: backend::ExchangeAcct::default(),
         engine,

@@ -198,9 +198,8 @@ impl Ctx for ReqCtx<'_> {
             list.push(format!("ban {}", String::from_utf8_lossy(spec)));
             return Ok(());
         }
-        self.req.has_invalidated = true;
         let req = &mut *self.req;
-        req.sess.engine.ban_everywhere(&mut req.task, spec)
+        req.sess.engine.ban_everywhere(&mut req.invalidations, spec)
     }
 
     fn clock(&self) -> &Clock {
@@ -279,9 +278,8 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<VclWait<i64>, VclFailure> {
-        self.req.has_invalidated = true;
         let req = &mut *self.req;
-        req.sess.engine.purge_tags_everywhere(&mut req.task, req.busy.as_ref(), keys, soft)
+        req.sess.engine.purge_tags_everywhere(&mut req.invalidations, req.busy.as_ref(), keys, soft)
     }
 
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {

@@ -70,7 +70,7 @@ pub async fn explain(engine: &Arc<Engine>, question: &TrialRequest) -> Result<St
     while let ReqStep::Restart = step {
         let place = req.verdict.reason().map(|reason| reason.detail.clone()).unwrap_or_default();
         let _ = writeln!(out, "VCL restarts it ({place}).");
-        req.trial = Some(TrialState::default());
+        req.trial = Some(Box::default());
         step = match req.restart() {
             ReqStep::Recv => req.recv(&mut NullTransport).await,
             other => other,
@@ -133,7 +133,7 @@ fn trial(engine: &Arc<Engine>, question: &TrialRequest) -> Result<Req, String> {
     req.log.timestamp("Start", now);
     req.head.copy_from(&head);
     req.original.copy_from(&head);
-    req.trial = Some(TrialState::default());
+    req.trial = Some(Box::default());
     Ok(req)
 }
 

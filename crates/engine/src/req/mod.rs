@@ -70,6 +70,7 @@ use crate::early::Handshaking;
 use crate::engine::Engine;
 use crate::httplog::{REQ, RESP};
 use crate::interim::Interims;
+use crate::invalidations::Invalidations;
 use crate::pool;
 use crate::response_filters::ResponseFilters;
 use crate::serving::Noted;
@@ -180,9 +181,8 @@ pub struct Req {
     /// The handshake, which may still go on, of a request that came by early data.
     pub(crate) early: Option<Rc<Handshaking>>,
     /// Nobody's request: nothing is to be done for it.
-    pub(crate) trial: Option<explain::TrialState>,
-    /// True if its VCL has banned or purged something and nobody has waited yet for that to be durable.
-    pub(crate) has_invalidated: bool,
+    pub(crate) trial: Option<Box<explain::TrialState>>,
+    pub(crate) invalidations: Invalidations,
     /// A worker of its class, for the fetch that comes next.
     pub(crate) place: Option<Box<ClassWorker>>,
     pub(crate) class_state: ClassState,
@@ -275,7 +275,7 @@ impl Req {
             esi: EsiContext::Client,
             early: None,
             trial: None,
-            has_invalidated: false,
+            invalidations: Invalidations::default(),
             place: None,
             class_state: ClassState::None,
             waited: Waited::default(),
@@ -454,7 +454,10 @@ impl Req {
             }
         };
         self.machine = Some(machine);
-        let action = if self.has_invalidated { self.keep_invalidations(action, transport).await } else { action };
+        let action = match self.invalidations.is_empty() {
+            true => action,
+            false => self.keep_invalidations(action, transport).await,
+        };
         // A hit ends four subroutines so: nothing is worked out for it.
         if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
             self.after_vcl(method, &action);
@@ -464,8 +467,7 @@ impl Req {
 
     /// Waits until what VCL has banned and purged is kept: the answer may tell the client of it. Fails if it can't be.
     async fn keep_invalidations(&mut self, action: Action, transport: &mut dyn Transport) -> Action {
-        self.has_invalidated = false;
-        let Some(kept) = self.sess.engine.settled(&mut self.task) else { return action };
+        let Some(kept) = self.sess.engine.settled(&mut self.invalidations) else { return action };
         match self.drive(transport, kept).await {
             Ok(()) => action,
             Err(reason) => {

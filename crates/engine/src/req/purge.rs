@@ -24,7 +24,6 @@ impl Req {
     /// Purges what is stored under the request's digest, and under that of its URL as it stands; how many objects that were.
     pub(super) fn purge_own(&mut self, now: Mono, purge: Purge) -> usize {
         let engine = self.engine().clone();
-        self.has_invalidated = true;
         let _pending = engine.begin_invalidation();
         let exact = self.alias.as_ref().map(|alias| alias.exact);
         let aside = exact.map_or(0, |exact| engine.purge(None, &exact, now, purge));
@@ -35,6 +34,6 @@ impl Req {
 
     /// Has the fleet purge what was purged here.
     fn announce_purge(&mut self, digest: &Digest, purge: Purge, at: Mono) {
-        self.sess.engine.announce(&mut self.task, || crate::fleet::purge(digest, purge), at);
+        self.sess.engine.announce(&mut self.invalidations, || crate::fleet::purge(digest, purge), at);
     }
 }

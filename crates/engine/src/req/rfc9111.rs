@@ -177,6 +177,6 @@ impl Req {
         let count = self.engine().purge(None, digest, now, Purge::HARD);
         self.engine().main.rfc9111_invalidated.add(count as u64);
         self.engine().announce_to_peers(|| crate::fleet::purge(digest, Purge::HARD), now);
-        self.has_invalidated = true;
+        self.invalidations.note();
     }
 }
