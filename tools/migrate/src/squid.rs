@@ -8,6 +8,7 @@ mod line;
 mod peer;
 mod program;
 mod refresh;
+mod response;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -15,9 +16,10 @@ mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use acl::{HOST, domain};
+use acl::{HOST, domain, is_flag};
 use line::{Line, read};
 use peer::Peer;
+use refresh::RefreshRule;
 use rule::{LISTS, Rule};
 use units::{bytes, seconds, size};
 
@@ -61,7 +63,7 @@ fn regexes(line: &Line) -> Result<(), String> {
         "acl" => 3 + usize::from(line.word(2) == "req_header"),
         _ => 1,
     };
-    let mut all = line.rest(begin).iter().filter(|word| *word != "-i");
+    let mut all = line.rest(begin).iter().filter(|word| !is_flag(word));
     // Behind the regex of refresh_pattern there are numbers and options.
     let most = if line.word(0) == "acl" { usize::MAX } else { 1 };
     let mut all = all.by_ref().take(if has_any { most } else { 0 });
@@ -96,7 +98,9 @@ struct Squid {
     /// `cache_peer_access`, by the peer's name.
     peer_rules: BTreeMap<String, Vec<Rule>>,
     rules: BTreeMap<&'static str, Vec<Rule>>,
-    refresh: Vec<(String, Vec<String>)>,
+    refresh: Vec<RefreshRule>,
+    /// Seconds for which an old response may serve while the origin fails.
+    most_stale: Option<u64>,
     most_bytes: Option<u64>,
     negative: u64,
     is_ignoring_reload: bool,
@@ -160,6 +164,10 @@ impl Squid {
                 claim(line, migrated);
             }
             "visible_hostname" | "unique_hostname" => option(line, "-i", line.word(1), migrated),
+            "max_stale" => {
+                self.most_stale = Some(seconds(line.rest(1)));
+                claim(line, migrated);
+            }
             "negative_ttl" => {
                 self.negative = seconds(line.rest(1));
                 claim(line, migrated);

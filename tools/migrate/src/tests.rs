@@ -79,6 +79,7 @@ fn no_line_is_too_short() {
                 include_str!("squid/acl.rs"),
                 include_str!("squid/peer.rs"),
                 include_str!("squid/refresh.rs"),
+                include_str!("squid/response.rs"),
                 include_str!("squid/rule.rs")
             ),
         };

@@ -41,7 +41,7 @@ class Origins:
         lines += [("Date", email.utils.formatdate(usegmt=True)), ("X-Port", str(port)), ("X-Path", path)]
         if self.is_failing and "flaky" in path:
             return 500, lines, "no"
-        status = next((status for status in (404, 500, 503, 410, 301) if f"s{status}" in path), 200)
+        status = next((status for status in (404, 500, 503, 410, 301, 302, 303, 401, 409) if f"s{status}" in path), 200)
         return status, lines, f"{method} {path} of {port}"
 
     def asked(self, before):

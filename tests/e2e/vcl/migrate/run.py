@@ -282,6 +282,7 @@ def main():
                 report.note("nothing is compared with Apache: Apache isn't here")
             if squid.PROGRAM:
                 squid.run(report, work / "squid")
+                squid.stale(report, work / "squid")
             else:
                 report.note("nothing is compared with squid: squid isn't here")
     return report.close()

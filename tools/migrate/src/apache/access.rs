@@ -58,6 +58,10 @@ impl AccessRules {
             ("authtype" | "satisfy" | "sslrequiressl", _) => None,
             _ if sets_no_cache(name, &rest) => {
                 self.unstored.push(unstored(name, line, &sections.known()));
+                if sections.condition().is_none() {
+                    let text = format!("within <{}> it can't be told: these requests are passed", sections.unknown());
+                    migrated.note(&line.place, line.word(0), text);
+                }
                 return true;
             }
             ("rewritecond" | "setenvif" | "setenvifnocase" | "setenvifexpr", [first, ..]) => {

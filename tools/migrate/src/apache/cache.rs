@@ -7,7 +7,6 @@ use super::settings::CacheSettings;
 use crate::migrated::Migrated;
 use crate::vcl;
 
-/// The directives of mod_cache: where it keeps responses, and for how long.
 #[derive(Default)]
 pub(super) struct Cache {
     pub enabled: Vec<String>,
@@ -23,7 +22,6 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// True if the line is such a directive.
     pub(super) fn take(&mut self, name: &str, line: &Line, sections: &Sections, migrated: &mut Migrated) -> bool {
         match name {
             "cacheenable" | "cachedisable" => self.path(name, line, sections, migrated),

@@ -21,7 +21,6 @@ pub(super) struct Conditional {
     open: Vec<(String, Option<bool>)>,
 }
 
-/// The part that a line has in the translation.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum LineFate {
     Counts,

@@ -89,6 +89,7 @@ impl Cache {
         let mut lines = vec![
             "# Only as below: no grace, and nothing where mod_cache keeps nothing.".to_owned(),
             "set beresp.grace = 0s;".to_owned(),
+            "set beresp.keep = 0s;".to_owned(),
             "if (beresp.http.Cache-Control) { std.collect(beresp.http.Cache-Control); }".to_owned(),
         ];
         lines.push(format!("if ({}) {{", self.never().join(" ||\n\t    ")));
@@ -100,7 +101,6 @@ impl Cache {
         lines
     }
 
-    /// The conditions under which a response isn't kept, whatever lifetime it has.
     fn never(&self) -> Vec<String> {
         let unless = |setting: &str, word: &str| {
             let condition = format!("beresp.http.Cache-Control ~ \"(?i)(^|,)\\s*{word}\"");
@@ -120,7 +120,6 @@ impl Cache {
         all.into_iter().flatten().map(|one| format!("({one})")).collect()
     }
 
-    /// The lifetime of a response that doesn't have one itself.
     fn guessed(&self) -> Vec<String> {
         let (least, most) = (self.settings.seconds("min"), self.settings.seconds("max"));
         let query = match self.settings.is_on("noquery").as_str() {
@@ -191,7 +190,6 @@ impl Cache {
     }
 }
 
-/// Seconds for which an old copy serves while Apache fails: mod_cache has no bound.
 const STALE: u32 = 604_800;
 
 /// The directive that grants it (RFC 5861), within the cache alone.
@@ -211,8 +209,12 @@ const EXPLICIT: &str = r#"} else if (beresp.http.Cache-Control ~ "(?i)(^|,)\s*s-
 	set beresp.ttl = std.time(beresp.http.Expires, now) - std.time(beresp.http.Date, now) - beresp.age;"#;
 
 const AT_LAST: &str = r#"if (beresp.ttl <= 0s) {
-	set beresp.ttl = 120s;
-	set beresp.uncacheable = true;
+	set beresp.ttl = 0s;
+	# An old copy may serve in the place of an error.
+	if (beresp.status < 500) {
+		set beresp.ttl = 120s;
+		set beresp.uncacheable = true;
+	}
 }
 return (deliver);"#;
 

@@ -32,7 +32,6 @@ pub(super) struct Reader<'a> {
 }
 
 impl Line {
-    /// The directive in small letters.
     pub(super) fn name(&self) -> String {
         self.words[0].to_ascii_lowercase()
     }

@@ -11,7 +11,6 @@ pub(super) const PATH: &str = "req.http.Apache-Path";
 /// The sections around a line, and what is known of virtual hosts.
 pub(super) struct Sections {
     hosts: Vec<VirtualHost>,
-    /// CacheQuickHandler of the main server.
     is_quick: bool,
     pub open: Vec<Section>,
 }
@@ -63,7 +62,6 @@ impl Sections {
         all
     }
 
-    /// True if the line begins or ends a section.
     pub(super) fn take(&mut self, name: &str, line: &Line) -> bool {
         if let Some(name) = name.strip_prefix("</") {
             let name = name.trim_end_matches('>');
@@ -129,7 +127,6 @@ impl Sections {
         Some(all?.into_iter().filter(|condition| !condition.is_empty()).collect::<Vec<_>>().join(" && "))
     }
 
-    /// The name of the first section around whose condition isn't known.
     pub(super) fn unknown(&self) -> &str {
         self.open.iter().find(|section| section.condition.is_none()).map_or("", |section| section.name.as_str())
     }

@@ -30,7 +30,6 @@ struct ScopedValue {
 #[derive(Default)]
 pub(super) struct CacheSettings(BTreeMap<&'static str, Vec<ScopedValue>>);
 
-/// A setting's value in the program.
 pub(super) enum SettingValue {
     Constant(String),
     /// Depends on the request: an expression of the backend's side.
@@ -38,7 +37,6 @@ pub(super) enum SettingValue {
 }
 
 impl CacheSettings {
-    /// The setting of a directive, if it is one.
     pub(super) fn name(directive: &str) -> Option<&'static str> {
         SETTINGS.iter().find(|(known, ..)| *known == directive).map(|(_, name, _)| *name)
     }
@@ -72,7 +70,6 @@ impl CacheSettings {
         list
     }
 
-    /// A number of seconds as an expression.
     pub(super) fn seconds(&self, name: &str) -> String {
         match self.get(name) {
             SettingValue::Constant(value) => format!("{value}s"),
@@ -80,7 +77,6 @@ impl CacheSettings {
         }
     }
 
-    /// A number as an expression.
     pub(super) fn real(&self, name: &str) -> String {
         match self.get(name) {
             SettingValue::Constant(value) if value.contains('.') => value,

@@ -31,19 +31,14 @@ impl Squid {
 
     pub(super) fn acl(&mut self, line: &Line, migrated: &mut Migrated) {
         let (name, kind) = (line.word(1).to_owned(), line.word(2));
-        let is_ignoring_case = line.has("-i");
-        let values: Vec<&str> = line.rest(3).iter().map(String::as_str).filter(|w| *w != "-i").collect();
+        let values: Vec<&str> = line.rest(3).iter().map(String::as_str).filter(|word| !is_flag(word)).collect();
         if values.iter().any(|value| value.starts_with('"')) {
-            migrated.refuse(&line.place, "acl", "values in a file of their own: write them into the line");
+            migrated.refuse(&line.place, "acl", "the file with its values can't be read");
             self.unknown.insert(name);
             return;
         }
-        let flag = if is_ignoring_case { "(?i)" } else { "" };
-        let texts: Vec<String> = values.iter().map(|v| (*v).to_owned()).collect();
-        // The line of one that can't be written in VCL is refused below.
-        let regexes = if kind == "req_header" { texts.get(1..).unwrap_or_default() } else { &texts[..] };
-        let begin = format!("{flag}(");
-        let any = |of: &str| vcl::one_of(of, false, (&begin, ")"), regexes).unwrap_or_default();
+        let (begin, regexes) = regexes(line.rest(if kind == "req_header" { 4 } else { 3 }));
+        let any = |of: &str| vcl::one_of(of, false, (begin, ")"), &regexes).unwrap_or_default();
         if any(HOST).is_empty() {
             migrated.refuse(&line.place, "acl", "its values can't be written in VCL");
             self.unknown.insert(name);
@@ -85,6 +80,7 @@ impl Squid {
             "port" => ports("std.integer(regsub(req.http.Host, \"^.*?(:(\\d+))?$\", \"\\2\"), 80)", &values),
             "myport" | "localport" => ports("std.port(local.ip)", &values),
             "method" => values.iter().map(|v| format!("req.method == \"{v}\"")).collect::<Vec<_>>().join(" || "),
+            "proto" => format!("{WHOLE} ~ \"(?i)^({})://\"", literals(&values)),
             "browser" => any("req.http.User-Agent"),
             "referer_regex" => any("req.http.Referer"),
             _ => {
@@ -103,6 +99,36 @@ impl Squid {
         }
         claim(line, migrated);
     }
+}
+
+/// Flags of acls: `-i` and `+i` are for the regexes behind them, the others ask for nothing here.
+pub(super) fn is_flag(word: &str) -> bool {
+    matches!(word, "-i" | "+i" | "-n" | "--")
+}
+
+/// The regexes of an acl, and what stands before them: `-i` and `+i` are for those behind them.
+fn regexes(words: &[String]) -> (&'static str, Vec<String>) {
+    let mut is_ignoring_case = false;
+    let mut all = Vec::new();
+    for word in words {
+        match word.as_str() {
+            "-i" => is_ignoring_case = true,
+            "+i" => is_ignoring_case = false,
+            flag if is_flag(flag) => {}
+            regex => all.push((is_ignoring_case, regex)),
+        }
+    }
+    let ignoring = all.iter().filter(|(ignores, _)| *ignores).count();
+    if ignoring == 0 || ignoring == all.len() {
+        let begin = if ignoring == 0 { "(" } else { "(?i)(" };
+        return (begin, all.iter().map(|(_, regex)| (*regex).to_owned()).collect());
+    }
+    let mixed = |(ignores, regex): &(bool, &str)| format!("(?{}:{regex})", if *ignores { "i" } else { "" });
+    ("(", all.iter().map(mixed).collect())
+}
+
+fn literals(values: &[&str]) -> String {
+    values.iter().map(|value| vcl::literal(value)).collect::<Vec<_>>().join("|")
 }
 
 /// The name in Host as squid compares it: in small letters, without a port and a dot at its end.

@@ -51,6 +51,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("tcp_outgoing_address", "the system selects the source address"), ("udp_*", NO_PEERS),
     ("snmp_*", "lacquer watch has /metrics and /healthz"), ("quick_abort_*", ABORT), ("httpd_suppress_version_string", "responses don't name squid"),
     ("minimum_expiry_time", "an object is kept for as long as it is fresh, however short that is"),
+    ("reload_into_ims", "a copy that a client wants anew is validated"),
     ("url_rewrite_children", PROGRAM), ("url_rewrite_concurrency", PROGRAM), ("url_rewrite_extras", PROGRAM), ("url_rewrite_bypass", PROGRAM),
     ("url_rewrite_timeout", PROGRAM), ("redirect_children", PROGRAM), ("store_id_children", PROGRAM), ("store_id_extras", PROGRAM),
     ("store_id_bypass", PROGRAM), ("sslcrtd_*", PROGRAM), ("sslcrtvalidator_*", PROGRAM), ("auth_schemes", PROGRAM), ("authenticate_*", PROGRAM),

@@ -36,19 +36,25 @@ pub(super) fn read(path: &str, files: &dyn FileSource, lines: &mut Vec<Line>, de
     let all = files.read(path)?;
     let mut rest = all.lines().enumerate();
     while let Some((at, first)) = rest.next() {
-        let mut whole = first.to_owned();
+        let is_left_out = |text: &str| text.trim().is_empty() || text.trim_start().starts_with('#');
+        if is_left_out(first) {
+            continue;
+        }
+        let mut whole = first.trim_start().to_owned();
+        // Comments and empty lines within a line that goes on are left out, and so are blanks before each piece.
         while whole.ends_with('\\') {
             whole.pop();
-            let Some((_, next)) = rest.next() else { break };
-            whole.push_str(next);
+            let Some((_, next)) = rest.by_ref().find(|(_, next)| !is_left_out(next)) else { break };
+            whole.push_str(next.trim_start());
         }
         let text = whole.trim();
-        if text.is_empty() || text.starts_with('#') {
+        if text.is_empty() {
             continue;
         }
         // A word that begins so is a comment to the end of the line; `a#b` is a word.
         let words: Vec<String> =
             text.split_whitespace().take_while(|word| !word.starts_with('#')).map(str::to_owned).collect();
+        let words = with_values(words, files);
         let place = SourcePlace { file: Rc::clone(&name), line: at + 1, column: 1 };
         match words[0] == "include" {
             false => {
@@ -68,4 +74,18 @@ pub(super) fn read(path: &str, files: &dyn FileSource, lines: &mut Vec<Line>, de
         }
     }
     Ok(())
+}
+
+/// The words of an acl with the values from files that it names in quotes: one to a line. A file that can't be read stays named.
+fn with_values(words: Vec<String>, files: &dyn FileSource) -> Vec<String> {
+    if words[0] != "acl" {
+        return words;
+    }
+    let values = |word: String| {
+        let path = word.strip_prefix('"').and_then(|word| word.strip_suffix('"'));
+        let Some(text) = path.and_then(|path| files.read(path).ok()) else { return vec![word] };
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines.map(str::to_owned).collect()
+    };
+    words.into_iter().flat_map(values).collect()
 }

@@ -11,11 +11,11 @@ use crate::vcl;
 pub(super) struct Peer {
     pub name: String,
     pub text: String,
-    /// squid sends requests to those in turn, before it asks any other.
+    /// squid sends requests to those in turn, before it asks others.
     pub is_in_turn: bool,
-    /// squid asks it after the others.
-    pub is_default: bool,
     pub host: Option<String>,
+    /// squid keeps none of its responses.
+    pub is_passed: bool,
 }
 
 impl Squid {
@@ -75,15 +75,16 @@ impl Squid {
             text: format!("\nbackend {name} {{\n{}}}\n", vcl::indented(&lines, 1)),
             name,
             is_in_turn: line.has("round-robin"),
-            is_default: line.has("default"),
+            is_passed: line.has("proxy-only"),
             host: line.option("forceddomain=").map(str::to_owned),
         });
         claim(line, migrated);
     }
 
-    /// The order in which squid asks peers: those in turn, then the others, then the default ones. Each with the condition under which it may.
+    /// The order in which squid asks peers: those in turn, then the others; `default` changes nothing. Each with the condition under which it may.
     pub(super) fn choice(&self, init: &mut Vec<String>) -> Vec<(String, Vec<String>)> {
         let allowed = |peer: &Peer| first_match(self.peer_rules.get(&peer.name).map_or(&[][..], Vec::as_slice), true);
+        let alone = |peer: &Peer| (allowed(peer), vec![format!("set req.backend_hint = {};", peer.name)]);
         let mut out: Vec<(String, Vec<String>)> = Vec::new();
         let mut turns: Vec<(String, Vec<&str>)> = Vec::new();
         for peer in self.peers.iter().filter(|peer| peer.is_in_turn) {
@@ -105,10 +106,7 @@ impl Squid {
             };
             out.push((condition, vec![format!("set req.backend_hint = {hint};")]));
         }
-        for is_default in [false, true] {
-            let rest = self.peers.iter().filter(|peer| !peer.is_in_turn && peer.is_default == is_default);
-            out.extend(rest.map(|peer| (allowed(peer), vec![format!("set req.backend_hint = {};", peer.name)])));
-        }
+        out.extend(self.peers.iter().filter(|peer| !peer.is_in_turn).map(alone));
         out.retain(|(condition, _)| condition != "false");
         out.push(("true".to_owned(), vec!["return (synth(502));".to_owned()]));
         let end = out.iter().position(|(condition, _)| condition == "true").unwrap_or_default();

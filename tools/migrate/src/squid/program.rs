@@ -12,7 +12,7 @@ use crate::migrated::Migrated;
 use crate::vcl;
 
 impl Squid {
-    pub(super) fn finish(self, migrated: &mut Migrated) {
+    pub(super) fn finish(mut self, migrated: &mut Migrated) {
         let mut recv = Vec::new();
         match &self.default_site {
             Some((site, true)) => recv.push(format!("set req.http.Host = \"{site}\";")),
@@ -36,17 +36,17 @@ impl Squid {
         if self.is_passing {
             recv.push("return (pass);".to_owned());
         } else {
-            recv.push(
-                "if (req.method != \"GET\" && req.method != \"HEAD\" || req.http.Authorization) { return (pass); }"
-                    .to_owned(),
-            );
+            let is_unsafe = "if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); }";
+            recv.push(is_unsafe.to_owned());
             recv.extend(self.list("cache", true, "return (pass);"));
-            if !self.is_ignoring_reload {
-                recv.push("if (req.http.Cache-Control ~ \"(?i)no-cache|no-store|max-age=0\" || req.http.Pragma ~ \"(?i)no-cache\") { set req.hash_always_miss = true; }".to_owned());
+            if self.is_ignoring_reload {
+                recv.extend(["unset req.http.Cache-Control;", "unset req.http.Pragma;"].map(str::to_owned));
             }
+            recv.extend(self.reloads());
+            recv.push("if (req.http.Pragma ~ \"(?i)no-cache\") { set req.hash_always_miss = true; }".to_owned());
             recv.push("return (hash);".to_owned());
         }
-        let missed = match self.rules.contains_key("miss_access") {
+        let mut missed = match self.rules.contains_key("miss_access") {
             true => self.list("miss_access", true, "return (synth(403));"),
             false => Vec::new(),
         };
@@ -70,8 +70,9 @@ impl Squid {
         let used = |peer: &&Peer| {
             [format!("= {};", peer.name), format!("({});", peer.name)].iter().any(|end| chosen.contains(end.as_str()))
         };
-        self.peers.iter().filter(used).for_each(|peer| text.push_str(&peer.text));
-        if !self.peers.iter().any(|peer| used(&peer)) {
+        self.peers.retain(|peer| used(&peer));
+        self.peers.iter().for_each(|peer| text.push_str(&peer.text));
+        if self.peers.is_empty() {
             text.push_str("\nbackend default none;\n");
         }
         text.push_str(&vcl::sub("vcl_init", &init));
@@ -82,21 +83,28 @@ impl Squid {
             text.push_str(&format!("\nacl {name} {{\n{}}}\n", vcl::indented(&lines, 1)));
         }
         text.push_str(&vcl::sub("vcl_recv", &recv));
+        let mut passed = missed.clone();
+        if !self.is_passing {
+            passed.push("if (req.http.Cache-Control ~ \"(?i)only-if-cached\") { return (synth(504)); }".to_owned());
+        }
+        text.push_str(&vcl::sub("vcl_pass", &passed));
+        if !self.is_passing {
+            // squid keeps the response to a HEAD for other HEADs alone.
+            missed.push("if (req.method == \"HEAD\") { return (pass); }".to_owned());
+        }
         text.push_str(&vcl::sub("vcl_miss", &missed));
-        text.push_str(&vcl::sub("vcl_pass", &missed));
-        let hosts = self.peers.iter().filter(used).filter_map(|peer| {
+        let hosts = self.peers.iter().filter_map(|peer| {
             let host = peer.host.as_ref()?;
             Some(format!("if (bereq.backend == {}) {{ set bereq.http.Host = \"{host}\"; }}", peer.name))
         });
         let mut fetch: Vec<String> = hosts.collect();
-        let mut response =
-            if self.is_passing { String::new() } else { vcl::sub("vcl_backend_response", &self.response()) };
-        let url = URL.replace("req.", "bereq.");
-        if !fetch.is_empty() && response.contains(&url) {
+        let mut response = if self.is_passing { String::new() } else { self.response() };
+        let url = URL;
+        if !fetch.is_empty() && response.contains(url) {
             // The URL is the one that came in, also where the peer gets another Host.
             text = text.replacen("import std;\n", "import std;\nimport cookie;\n", 1);
             fetch.insert(0, format!("cookie.set(\"url\", {url});"));
-            response = response.replace(&url, "cookie.get(\"url\")");
+            response = response.replace(url, "cookie.get(\"url\")");
         }
         if is_compared {
             fetch.extend([HOST, PATH, WHOLE].map(|name| format!("unset be{name};")));
@@ -104,10 +112,8 @@ impl Squid {
         text.push_str(&vcl::sub("vcl_backend_fetch", &fetch));
         text.push_str(&response);
         if !self.is_passing {
-            text.push_str(
-                "\n# squid keeps responses with Set-Cookie, and sends the cookie to the first client alone.\n",
-            );
-            text.push_str("sub vcl_deliver {\n\tif (obj.hits > 0) { unset resp.http.Set-Cookie; }\n}\n");
+            text.push_str(&vcl::sub("vcl_deliver", &self.deliver()));
+            push(migrated, "-p", "feature=+rfc9111");
         }
         migrated.vcl = text;
         if !migrated.tls.is_empty() {

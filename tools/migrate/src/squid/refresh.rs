@@ -1,96 +1,111 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! How long squid keeps a response: what it says itself, else the first refresh_pattern that fits.
+//! The rules of `refresh_pattern`: the first whose regex fits a URL says how long a response without a lifetime of its own is fresh, and where squid
+//! is to disregard what clients and origins say.
 
 use super::line::Line;
 use super::{Squid, claim};
 use crate::migrated::Migrated;
 use crate::vcl;
 
+/// Options that are translated, and those that decide nothing here.
+const OPTIONS: [&str; 5] = ["override-expire", "override-lastmod", "ignore-reload", "ignore-no-store", "refresh-ims"];
+const WITHOUT: [&str; 4] = ["reload-into-ims", "ignore-private", "store-stale", "ignore-auth"];
+
+#[derive(Clone)]
+pub(super) struct RefreshRule {
+    /// Empty where the rule fits any URL.
+    pub condition: String,
+    /// Seconds, share of the age, seconds.
+    pub least: f64,
+    pub share: f64,
+    pub most: f64,
+    pub options: Vec<&'static str>,
+    /// Seconds for which an old response may serve while the origin fails; None: as all others.
+    pub most_stale: Option<u64>,
+}
+
+impl RefreshRule {
+    /// The rule of a URL that no line fits: squid serves nothing stale by it.
+    fn of_squid() -> RefreshRule {
+        let (least, share, most) = (0.0, 0.2, 259_200.0);
+        RefreshRule { condition: String::new(), least, share, most, options: Vec::new(), most_stale: Some(0) }
+    }
+
+    pub(super) fn has(&self, option: &str) -> bool {
+        self.options.contains(&option)
+    }
+}
+
 impl Squid {
-    /// `refresh_pattern [-i] REGEX MIN PERCENT MAX`: a share of the age, where the origin says nothing. Minutes.
+    /// `refresh_pattern [-i] REGEX MIN PERCENT MAX [OPTION ...]`: a share of the age, where the origin says nothing. Minutes.
     pub(super) fn refresh(&mut self, line: &Line, migrated: &mut Migrated) {
-        let is_ignoring_case = line.has("-i");
-        let words: Vec<&str> = line.rest(1).iter().map(String::as_str).filter(|w| *w != "-i").collect();
+        let is_ignoring_case = line.word(1) == "-i";
+        let words: Vec<&str> = line.rest(if is_ignoring_case { 2 } else { 1 }).iter().map(String::as_str).collect();
         let [regex, least, percent, most, options @ ..] = &words[..] else {
-            return migrated.refuse(&line.place, "refresh_pattern", "REGEX MIN PERCENT MAX are wanted");
+            return self.passed(line, "REGEX MIN PERCENT MAX are wanted", migrated);
         };
         let numbers = (least.parse::<f64>(), percent.trim_end_matches('%').parse::<f64>(), most.parse::<f64>());
         let (Ok(least), Ok(percent), Ok(most)) = numbers else {
-            return migrated.refuse(&line.place, "refresh_pattern", "MIN, PERCENT and MAX are numbers");
+            return self.passed(line, "MIN, PERCENT and MAX are numbers", migrated);
         };
-        for option in options {
-            migrated.refuse(
-                &line.place,
-                "refresh_pattern",
-                format!("{option}: VCL can say so: set beresp.ttl in vcl_backend_response"),
-            );
-        }
-        if regex.contains("^ftp:") || regex.contains("^gopher:") {
+        if ["^ftp:", "^gopher:"].iter().any(|begin| regex.starts_with(begin)) && !regex.contains('|') {
             return migrated.without_meaning(&line.place, "refresh_pattern", "only HTTP is served");
         }
         let flag = if is_ignoring_case { "(?i)" } else { "" };
         let Some(regex) = vcl::string(&format!("{flag}{regex}")) else {
-            return migrated.refuse(&line.place, "refresh_pattern", "the regex can't be written in VCL");
+            return self.passed(line, "the regex can't be written in VCL", migrated);
         };
         let condition = match regex.as_str() {
             "\".\"" | "\"(?i).\"" => String::new(),
-            regex => format!("{} ~ {regex}", URL.replace("req.", "bereq.")),
+            regex => format!("{URL} ~ {regex}"),
         };
-        self.refresh.push((condition, lifetime(least * 60.0, percent / 100.0, most * 60.0)));
+        let mut rule = RefreshRule {
+            condition,
+            least: least * 60.0,
+            share: percent / 100.0,
+            most: most * 60.0,
+            options: Vec::new(),
+            most_stale: None,
+        };
         claim(line, migrated);
-    }
-
-    /// The lifetime of a response: what it says itself, else the first refresh_pattern that fits, else squid's own.
-    pub(super) fn response(&self) -> Vec<String> {
-        let mut refresh = self.refresh.clone();
-        if refresh.iter().all(|(condition, _)| !condition.is_empty()) {
-            refresh.push((String::new(), lifetime(0.0, 0.2, 259_200.0)));
+        for option in options {
+            if let Some(known) = OPTIONS.into_iter().find(|known| known == option) {
+                rule.options.push(known);
+            } else if let Some(seconds) = option.strip_prefix("max-stale=").and_then(|number| number.parse().ok()) {
+                rule.most_stale = Some(seconds);
+            } else if !WITHOUT.contains(option) {
+                self.passed(line, &format!("{option}: set beresp.ttl in vcl_backend_response"), migrated);
+            }
         }
-        let end = refresh.iter().position(|(condition, _)| condition.is_empty()).unwrap_or_default();
-        refresh.truncate(end + 1);
-        let good = any_status(&[200, 203, 300, 301, 308, 410]);
-        let explicit = "beresp.http.Cache-Control ~ \"(?i)(max-age|s-maxage)=\" || beresp.http.Expires";
-        let mut lines = vec![
-            "set beresp.grace = 0s;".to_owned(),
-            "if (beresp.http.Cache-Control) { std.collect(beresp.http.Cache-Control); }".to_owned(),
-            "if (beresp.http.Cache-Control ~ \"(?i)no-store|private|no-cache\" || beresp.http.Vary ~ \"\\*\") {"
-                .to_owned(),
-            "\tset beresp.ttl = 0s;".to_owned(),
-            format!("}} else if ({good}) {{"),
-            format!("\tif (!({explicit})) {{"),
-        ];
-        lines.extend(vcl::chain(refresh).into_iter().map(|line| format!("\t\t{line}")));
-        lines.push("\t}".to_owned());
-        lines.push(format!("}} else if ({} && ({explicit})) {{", any_status(&[302, 303, 307])));
-        lines.push("\t# As long as it says itself.".to_owned());
-        lines.push("} else {".to_owned());
-        lines.push(format!("\tset beresp.ttl = {}s;", self.negative));
-        lines.push("}".to_owned());
-        let bytes = self.most_bytes.map(|most| format!(" || std.integer(beresp.http.Content-Length, 0) > {most}"));
-        lines.push(format!("if (beresp.ttl <= 0s{}) {{", bytes.unwrap_or_default()));
-        lines.extend(
-            ["\tset beresp.ttl = 120s;", "\tset beresp.uncacheable = true;", "}", "return (deliver);"]
-                .map(str::to_owned),
-        );
-        lines
+        self.refresh.push(rule);
+    }
+
+    pub(super) fn refresh_rules(&self) -> Vec<RefreshRule> {
+        let mut rules = self.refresh.clone();
+        rules.push(RefreshRule::of_squid());
+        let end = rules.iter().position(|rule| rule.condition.is_empty()).unwrap_or_default();
+        rules.truncate(end + 1);
+        rules
+    }
+
+    /// The lines of vcl_recv by which a client's wish for a newer copy is disregarded, or a conditional request taken for one.
+    pub(super) fn reloads(&self) -> Vec<String> {
+        let lines = |rule: &RefreshRule| {
+            let mut lines = Vec::new();
+            if rule.has("ignore-reload") {
+                lines.extend(IGNORED.lines().map(str::to_owned));
+            }
+            if rule.has("refresh-ims") {
+                lines.push("if (req.http.If-Modified-Since) { set req.hash_always_miss = true; }".to_owned());
+            }
+            lines
+        };
+        let rules = self.refresh_rules();
+        vcl::chain(rules.iter().map(|rule| (rule.condition.replace("bereq.", "req."), lines(rule))).collect())
     }
 }
 
-/// The URL as the regexes of refresh_pattern see it.
-pub(super) const URL: &str = "\"http://\" + req.http.Host + req.url";
+pub(super) const URL: &str = "\"http://\" + bereq.http.Host + bereq.url";
 
-/// Minimum, share of the age, maximum: the share where the response says when it was changed, else the minimum. Seconds.
-pub(super) fn lifetime(least: f64, share: f64, most: f64) -> Vec<String> {
-    vec![
-        format!("set beresp.ttl = {least}s;"),
-        "if (beresp.http.Last-Modified) {".to_owned(),
-        format!("\tset beresp.ttl = (now - std.time(beresp.http.Last-Modified, now)) * {share:?};"),
-        "}".to_owned(),
-        format!("if (beresp.ttl > {most}s) {{ set beresp.ttl = {most}s; }}"),
-    ]
-}
-
-pub(super) fn any_status(all: &[u16]) -> String {
-    let any: Vec<String> = all.iter().map(|status| format!("beresp.status == {status}")).collect();
-    format!("({})", any.join(" || "))
-}
+const IGNORED: &str = r#"unset req.http.Pragma;
+if (req.http.Cache-Control ~ "(?i)no-cache|max-age=0") { unset req.http.Cache-Control; }"#;

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Numbers with units, addresses and networks, as squid writes them.
 
-/// `5 minutes` in seconds.
+/// `5 minutes` in seconds; squid knows units by their beginnings.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number beyond the range is its end")]
 pub(super) fn seconds(words: &[String]) -> u64 {
-    let number: u64 = words.first().and_then(|word| word.parse().ok()).unwrap_or(0);
-    let unit = match words.get(1).map_or('s', |unit| unit.chars().next().unwrap_or('s')) {
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        _ => 1,
-    };
-    number.saturating_mul(unit)
+    const UNITS: [(&str, f64); 8] = [
+        ("minute", 60.0),
+        ("hour", 3600.0),
+        ("day", 86_400.0),
+        ("week", 604_800.0),
+        ("fortnight", 1_209_600.0),
+        ("month", 2_592_000.0),
+        ("year", 31_557_790.0),
+        ("decade", 315_577_900.0),
+    ];
+    let number: f64 = words.first().and_then(|word| word.parse().ok()).unwrap_or(0.0);
+    let unit = words.get(1).map_or("", String::as_str);
+    let unit = UNITS.iter().find(|(name, _)| unit.starts_with(name)).map_or(1.0, |(_, seconds)| *seconds);
+    (number * unit) as u64
 }
 
 /// An address, network or range as entries of VCL's acls; None of a range that has a mask or is none.
