@@ -14,7 +14,6 @@ mod pages;
 mod query;
 mod status;
 mod tour;
-mod vsc;
 mod welcome;
 
 pub use options::USAGE;

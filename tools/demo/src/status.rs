@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The line that is printed each second, and the heading of its columns.
 
-use crate::vsc::WorkerCounters;
+use shm::reader::{CounterReader, CounterValue};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ pub const HEADING: &str = "requests/s    hits     half in      99% in    memory 
 
 /// The counters as they were a second ago.
 pub struct DemoStatus {
-    counters: WorkerCounters,
+    reader: CounterReader,
     last: Option<(Instant, Sample)>,
 }
 
@@ -22,16 +22,15 @@ struct Sample {
 
 impl DemoStatus {
     pub fn new(n: &Path) -> Self {
-        Self { counters: WorkerCounters::new(n), last: None }
+        Self { reader: CounterReader::new(n), last: None }
     }
 
     /// One line: what happened since the last call; the first has nothing to tell. `latencies` are those of our own requests, `memory` is in octets.
     pub fn line(&mut self, latencies: &[Duration], memory: u64) -> String {
-        self.counters.refresh();
-        let c = &self.counters;
-        let read = |name: &str| c.get(name).unwrap_or(0);
-        let now =
-            Sample { requests: read("MAIN.client_req"), hits: read("MAIN.cache_hit"), misses: read("MAIN.cache_miss") };
+        // A cache that is about to stop has none.
+        let counters = self.reader.read().unwrap_or_default();
+        let main = |name| sum(&counters, "MAIN", name);
+        let now = Sample { requests: main("client_req"), hits: main("cache_hit"), misses: main("cache_miss") };
         let at = Instant::now();
         let Some((then, before)) = self.last.replace((at, now)) else { return String::new() };
         // A new worker counts from zero: what went backwards counts as nothing.
@@ -47,10 +46,16 @@ impl DemoStatus {
             percentile(latencies, 50),
             percentile(latencies, 99),
             megabytes(memory),
-            c.get("MAIN.n_object").unwrap_or(0),
-            megabytes(c.sum("SM", ".g_bytes")),
+            main("n_object"),
+            megabytes(sum(&counters, "SM", "g_bytes")),
         )
     }
+}
+
+/// Sum of the counters of one name in all sets whose names begin with `sets`.
+fn sum(counters: &[CounterValue], sets: &str, name: &str) -> u64 {
+    let wanted = counters.iter().filter(|one| one.set.starts_with(sets) && one.about.name == name);
+    wanted.fold(0, |all, one| all.wrapping_add(one.value))
 }
 
 fn megabytes(octets: u64) -> String {
@@ -68,7 +73,26 @@ fn percentile(sorted: &[Duration], p: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use shm::reader::CounterDoc;
+    use tables::counters::{CounterFormat, CounterKind, CounterLevel};
+
     use super::*;
+
+    #[test]
+    fn counters_are_added_up_over_their_sets() {
+        let counter = |set: &str, name, value| {
+            let about = CounterDoc::new(name, CounterKind::Counter, CounterLevel::Info, CounterFormat::Integer);
+            CounterValue { set: set.into(), about: about.into(), value }
+        };
+        let all = [
+            counter("MAIN", "cache_hit", 7),
+            counter("SMA.s0", "g_bytes", 30),
+            counter("SMA.Transient", "g_bytes", 12),
+            counter("SMA.s0", "g_space", 100),
+        ];
+        assert_eq!((sum(&all, "MAIN", "cache_hit"), sum(&all, "MAIN", "cache_miss")), (7, 0));
+        assert_eq!(sum(&all, "SM", "g_bytes"), 42);
+    }
 
     fn check(ms: &[u64], p: usize, expect: &str) {
         let sorted: Vec<Duration> = ms.iter().map(|&m| Duration::from_millis(m)).collect();
