@@ -2,6 +2,9 @@
 //! Why a request was no hit, and why a response couldn't be cached: one word each, for the log, `Cache-Status`, the counters
 //! `NOHIT.*` and `lacquer explain`.
 
+/// Prefix of the `Notice` record that has the reason (`log_no_hit`).
+pub const NOTICE: &str = "lacquer: no hit: ";
+
 macro_rules! reasons {
     ($($variant:ident $field:ident $word:literal $forward:literal $text:literal;)*) => {
         /// The reason why a request was answered by something else than an object in the cache. Each that isn't a hit

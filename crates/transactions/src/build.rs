@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use logq::{BeginReason, Rec, Txn, TxnType, records};
-use tables::Tag;
+use tables::{Tag, no_hit};
 
 use crate::{
     ByteCounts, Handling, Transaction, TransactionMessage, TransactionPeer, TransactionStamp, TransactionType, UnixNs,
@@ -13,8 +13,6 @@ use crate::{
 
 /// Levels of a tree at most: whoever walks it calls itself. A deeper transaction becomes a sibling of its parent.
 const MAX_DEPTH: usize = 64;
-/// The beginning of the note that [`Transaction::no_hit`] is made of.
-const NO_HIT: &str = "lacquer: no hit: ";
 
 /// The trees of a group, in which a parent stands before its children (level by level, as [`logq::group`] gives it out):
 /// each transaction below the one that caused it, a restart beside the request that it continues. A transaction whose
@@ -93,7 +91,7 @@ impl Builder {
             Tag::VclLog => self.made.notes.push(text),
             Tag::FetchError | Tag::Error | Tag::VclError => self.made.errors.push(text),
             Tag::Notice => {
-                if let Some(why) = text.strip_prefix(NO_HIT) {
+                if let Some(why) = text.strip_prefix(no_hit::NOTICE) {
                     self.made.no_hit = Some(why.to_owned());
                 }
             }

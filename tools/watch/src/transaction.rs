@@ -5,7 +5,7 @@
 
 use logq::Handling;
 use logq::record::{self, Rec, value_of, word};
-use tables::Tag;
+use tables::{Tag, no_hit};
 
 /// A client's request, an ESI fragment's, or a restart of one.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -74,8 +74,6 @@ pub enum WatchedTransaction<'a> {
 
 /// The lowest status that counts as an error.
 pub const LEAST_ERROR: u16 = 500;
-/// Prefix of a reason in the log.
-const NO_HIT: &[u8] = b"lacquer: no hit: ";
 
 pub fn is_whole(records: &[u8]) -> bool {
     let mut all = record::records(records);
@@ -136,7 +134,7 @@ fn request<'a>(all: impl Iterator<Item = Rec<'a>>, reason: &[u8]) -> Option<Watc
                 out.handling = Handling::of_vcl_call(text).unwrap_or(out.handling);
             }
             Tag::RespStatus => out.status = number(text).unwrap_or(0),
-            Tag::Notice if text.starts_with(NO_HIT) => out.why = Some(&text[NO_HIT.len()..]),
+            Tag::Notice => out.why = text.strip_prefix(no_hit::NOTICE.as_bytes()).or(out.why),
             Tag::ReqAcct => out.bytes = number(word(text, 4)).unwrap_or(0),
             Tag::PipeAcct => out.bytes = number(word(text, 3)).unwrap_or(0),
             _ => {}

@@ -11,6 +11,7 @@
 
 use cache::{Found, ObjRef, Search};
 use message::Head;
+use tables::no_hit::NOTICE;
 use tables::tags::Tag;
 use vrt::{Action, Method, VclLocation};
 
@@ -119,7 +120,7 @@ impl Req {
         let Some(reason) = self.verdict.reason().filter(|_| self.trial.is_none()) else { return };
         self.sess.engine.no_hit.of(reason.word).tally();
         if self.params.log_no_hit {
-            self.log.putf(Tag::Notice, format_args!("lacquer: no hit: {}", reason.text()));
+            self.log.putf(Tag::Notice, format_args!("{NOTICE}{}", reason.text()));
         }
     }
 
