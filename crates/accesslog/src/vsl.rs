@@ -370,6 +370,30 @@ mod tests {
     }
 
     #[test]
+    fn which_of_several_records_counts() {
+        let log = testkit::recorded::log(&testkit::recorded::repeated(), |name| {
+            Tag::from_name(name).expect("a tag").number()
+        });
+        let request = "GET asked.test /asked?q=1 Cookie=_ga=1 Cookie=b=2 User-Agent=kept @1700000000100000000";
+        assert_eq!(shown(&log), (vec![request.to_owned()], true));
+        for (extent, backend_ms) in [(LogExtent::Client, 100), (LogExtent::Caused, 300)] {
+            let mut times = Vec::new();
+            read(&mut &log[..], extent, &mut |entry| {
+                let e = entry.expect("a request");
+                assert_eq!(
+                    (e.status, e.bytes, e.handling, e.is_tls),
+                    (Some(200), Some(1000), Some(Handling::Pass), true)
+                );
+                assert_eq!(e.client.as_deref(), Some(&b"192.0.2.1"[..]));
+                times.push((e.duration.map(|d| d.as_millis()), e.backend_time.map(|d| d.as_millis())));
+                true
+            })
+            .expect("whole");
+            assert_eq!(times, [(Some(800), Some(backend_ms))]);
+        }
+    }
+
+    #[test]
     fn what_clients_sent() {
         let bytes = file(&[
             (3, "req 2 rxreq", TYPICAL),

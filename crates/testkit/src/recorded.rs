@@ -44,6 +44,12 @@ pub fn varnish() -> Vec<TestRecord> {
     records(include_str!("recorded/varnish-7.1.txt"))
 }
 
+/// A client's request (3) and its fetch (4), in which nearly each record stands twice, with different texts. No server
+/// wrote it: it shows which of several records a reader takes.
+pub fn repeated() -> Vec<TestRecord> {
+    records(include_str!("recorded/repeated.txt"))
+}
+
 /// Lines of one program's access log in one format.
 #[derive(Debug, Clone)]
 pub struct AccessLog {

@@ -326,6 +326,43 @@ mod tests {
         assert!(ours.contains(&("/synth".to_owned(), 403, Some(Handling::Synth), true)), "{ours:?}");
     }
 
+    #[test]
+    fn which_of_several_records_counts() {
+        let records = testkit::recorded::repeated();
+        let of = |vxid| {
+            let own: Vec<_> = records.iter().filter(|rec| rec.vxid == vxid).copied().collect();
+            testkit::recorded::log(&own, |name| Tag::from_name(name).expect("a tag").number())
+        };
+        let (request, fetch) = (of(3), of(4));
+        let below = Txn { parent: 3, ..txn(4, 2, TxnType::Bereq, BeginReason::Pass, &fetch) };
+        let trees = trees(&[txn(3, 1, TxnType::Req, BeginReason::Rxreq, &request), below]);
+        let ([request], [fetch]) = (trees.as_slice(), trees[0].children.as_slice()) else { panic!("{trees:?}") };
+        let fields = |message: &TransactionMessage| {
+            let all: Vec<String> = message.fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+            let (method, url, protocol) = (&message.method, &message.url, &message.protocol);
+            format!("{method} {url} {protocol} {} {} [{}]", message.status, message.reason, all.join(", "))
+        };
+        assert_eq!(
+            [fields(&request.request), fields(&request.response), fields(&fetch.request), fields(&fetch.response)],
+            [
+                "GET /asked?q=1 HTTP/1.0 0  [Host: asked.test, Cookie: _ga=1, Cookie: b=2, User-Agent: kept]",
+                "  HTTP/1.1 200 OK [X: y]",
+                "POST /sent HTTP/1.1 0  [X: 1, Host: sent.test]",
+                "  HTTP/1.1 200 OK [Vary: X, Cache-Control: max-age=3]",
+            ]
+        );
+        assert_eq!((request.parent, request.vcl.as_str(), request.handling), (2, "reload_2", Some(Handling::Pass)));
+        assert_eq!(
+            (request.begin().map(|at| at.0), request.duration_ns()),
+            (Some(1_700_000_000_100_000_000), Some(800_000_000))
+        );
+        assert_eq!((request.no_hit.as_deref(), request.errors.join(", ").as_str()), (Some("pass"), "first, second"));
+        assert_eq!(request.stamps.len(), 9);
+        let backend = fetch.peer.as_ref().expect("a backend");
+        assert_eq!((backend.name.as_str(), backend.address.as_str(), backend.port), ("second", "192.0.2.11", 8080));
+        assert_eq!((backend.is_reused, fetch.bytes.map(|bytes| bytes.resp_body)), (true, Some(1000)));
+    }
+
     /// The children of each transaction, by vxid, of what the grouper makes of these records.
     fn grouped(transactions: &[(u32, &str)]) -> Vec<String> {
         fn shape(t: &Transaction) -> String {

@@ -318,6 +318,27 @@ mod tests {
         String::from_utf8(out).expect("text")
     }
 
+    /// varnishncsa 7.1 prints the same, except that it never says `https`.
+    #[test]
+    fn which_of_several_records_counts() {
+        const FORMAT: &str = "%m %U%q %H %h %u \"%r\" %s %b %I %O %{us}T %{Varnish:time_firstbyte}x \
+                              %{Varnish:handling}x %{Cookie}i %{X}o %{VSL:VCL_Error}x %{VSL:Storage[2]}x";
+        let of = |vxid| {
+            let all = testkit::recorded::repeated().into_iter().filter(|rec| rec.vxid == vxid);
+            let records: Vec<_> = all.map(|rec| (Tag::from_name(rec.tag).expect("a tag"), rec.text)).collect();
+            line(FORMAT, &records)
+        };
+        assert_eq!(
+            [of(3), of(4)],
+            [
+                "GET /asked?q=1 HTTP/1.0 192.0.2.1 a \"GET https://asked.test/asked?q=1 HTTP/1.0\" 200 1000 85 1200 \
+                 800000 0.700000 pass b=2 y first -\n",
+                "GET /rewritten?utm_source=x HTTP/1.0 192.0.2.11 - \"GET http://rewritten.test/rewritten?utm_source=x \
+                 HTTP/1.0\" 200 1000 100 1150 299999 0.100000 - - - - s0\n",
+            ]
+        );
+    }
+
     #[test]
     fn a_request_that_came_by_tls_says_https() {
         let request = |start, host| {

@@ -317,6 +317,33 @@ mod tests {
     }
 
     #[test]
+    fn which_of_several_records_counts() {
+        let records = testkit::recorded::repeated();
+        let of = |vxid| {
+            let own: Vec<_> = records.iter().filter(|rec| rec.vxid == vxid).copied().collect();
+            testkit::recorded::log(&own, |name| Tag::from_name(name).expect("a tag").number())
+        };
+        let (request, fetch) = (of(3), of(4));
+        let (Some(WatchedTransaction::Request(r)), Some(WatchedTransaction::Fetch(f))) = (read(&request), read(&fetch))
+        else {
+            panic!()
+        };
+        let shown = |bytes| String::from_utf8_lossy(bytes);
+        assert_eq!(
+            [r.method, r.url, r.host, r.vcl, r.loaded].map(shown),
+            ["GET", "/asked?q=1", "asked.test", "www", "reload_2"]
+        );
+        assert_eq!((r.handling, r.status, r.fetch, r.bytes), (Handling::Pass, 200, 4, 1000));
+        assert_eq!((r.start, r.first_byte, r.duration), (1_700_000_000.2, Some(0.7), Some(0.8)));
+        assert!((r.backend_seconds - 0.3).abs() < 1e-9 && !r.is_restarted);
+        assert_eq!(
+            [f.backend, f.url, f.store, f.error.unwrap_or_default()].map(shown),
+            ["second", "/sent", "s1", "HTC eof (-1)"]
+        );
+        assert_eq!((f.status, f.next, f.bytes, f.first_byte, f.duration), (200, 6, 1000, Some(0.1), Some(0.3)));
+    }
+
+    #[test]
     fn a_request_is_what_the_client_sent_and_what_became_of_it() {
         let bytes = transaction(&[
             (Tag::Begin, "req 6 rxreq"),

@@ -50,6 +50,33 @@ fn log_of(records: &[TestRecord]) -> Vec<u8> {
     testkit::recorded::log(records, |name| Tag::from_name(name).expect("a tag").number())
 }
 
+#[test]
+fn which_of_several_records_counts() {
+    let traffic = read(&log_of(&recorded::repeated()));
+    let mut urls: Vec<&str> = traffic.urls.keys().map(String::as_str).collect();
+    urls.sort_unstable();
+    assert_eq!(urls, ["asked.test/asked", "sent.test/sent"]);
+    let (asked, sent) = (&traffic.urls["asked.test/asked"], &traffic.urls["sent.test/sent"]);
+    assert_eq!((asked.requests, asked.errors, asked.waits), (1, 0, 1));
+    assert!((asked.wait_seconds - 0.2).abs() < 1e-6 && (sent.fetch_seconds - 0.3).abs() < 1e-6, "{asked:?} {sent:?}");
+    assert_eq!((sent.backend.as_str(), sent.fetches), ("second", 1));
+    assert_eq!((traffic.vcl_errors, traffic.window), ((1, "first".into()), Some((1_700_000_000.1, 1_700_000_000.4))));
+    let passes: Vec<_> = traffic.passes.iter().map(|(why, (n, example))| (*why, *n, example.as_str())).collect();
+    assert_eq!(passes, [(COOKIE, 1, "asked.test/asked?q=1")]);
+    assert_eq!(traffic.harmless, (1, String::new()));
+    let first_byte = traffic.backends["second"].first_byte.quantile(1.0);
+    assert!((0.045..0.055).contains(&first_byte), "{first_byte}");
+
+    let as_a_miss = |rec: TestRecord| TestRecord {
+        text: if rec.text == "bereq 3 pass" { "bereq 3 fetch" } else { rec.text },
+        ..rec
+    };
+    let fetched = read(&log_of(&recorded::repeated().into_iter().map(as_a_miss).collect::<Vec<_>>()));
+    let sent = &fetched.urls["sent.test/sent"];
+    assert_eq!((sent.forbidden, sent.set_cookie, sent.short, sent.shortest), (1, 1, 1, Some(3.0)));
+    assert_eq!((sent.vary.as_str(), sent.variants.len(), fetched.tracked.0), ("X", 1, 0));
+}
+
 /// The traffic that each server logged for the same requests, with the server's name.
 fn both() -> [(&'static str, LogTraffic); 2] {
     [("Lacquer", recorded::lacquer()), ("Varnish", recorded::varnish())].map(|(name, all)| (name, read(&log_of(&all))))
