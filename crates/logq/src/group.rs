@@ -134,6 +134,15 @@ pub struct Txn<'a> {
     pub records: &'a [u8],
 }
 
+impl<'a> Txn<'a> {
+    /// Reads the head of a transaction that no [`Grouper`] gave out. `None` if its first record is no valid `Begin`.
+    pub fn read(records: &'a [u8]) -> Option<Txn<'a>> {
+        let begin = record::records(records).next().filter(|rec| rec.tag == Tag::Begin)?;
+        let LinkRecord { kind, vxid: parent, reason } = link(&begin)?;
+        Some(Txn { vxid: begin.vxid, level: 1, parent, kind, reason, records })
+    }
+}
+
 struct LinkRecord {
     kind: TxnType,
     vxid: u32,

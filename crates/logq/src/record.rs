@@ -17,7 +17,7 @@ pub struct Rec<'a> {
 impl<'a> Rec<'a> {
     /// The data up to the first NUL.
     pub fn text(&self) -> &'a [u8] {
-        match self.raw.iter().position(|b| *b == 0) {
+        match memchr::memchr(0, self.raw) {
             Some(end) => &self.raw[..end],
             None => self.raw,
         }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What the log says of a request, as a value: a client's request with its fetches, its restarts and its ESI fragments.
 //!
-//! [`trees`] makes [`Transaction`]s of a group of records (`varnishlog -g`); [`json`] writes them as lines, [`ids`] gives them the
-//! numbers of a trace. All of it comes from peers and may be nonsense: it costs a value, never a crash. Nothing is read or sent here.
+//! [`View`] reads the records of one transaction without copies; all tools that read them use it. [`trees`] makes [`Transaction`]s of a
+//! group of records (`varnishlog -g`); [`json`] writes them as lines, [`ids`] gives them the numbers of a trace. All of it comes from
+//! peers and may be nonsense: it costs a value, never a crash. Nothing is read or sent here.
 
 pub mod attributes;
 mod build;
@@ -10,9 +11,11 @@ pub mod combined;
 pub mod ids;
 pub mod json;
 mod time;
+mod view;
 
 pub use build::trees;
 pub use logq::Handling;
+pub use view::{ByteCounts, HeaderLines, PeerView, RequestLine, Stamp, StatusLine, View};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TransactionType {
@@ -83,14 +86,6 @@ pub struct TransactionPeer {
     /// The listener that it came by, or the backend's name in VCL.
     pub name: String,
     pub is_reused: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ByteCounts {
-    pub req_head: u64,
-    pub req_body: u64,
-    pub resp_head: u64,
-    pub resp_body: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
