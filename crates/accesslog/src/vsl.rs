@@ -7,15 +7,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use logq::group::{Grouper, TxnFilter};
-use logq::{BeginReason, Grouping, Handling, Txn, TxnType, record};
+use logq::{BeginReason, Grouping, Txn, TxnType, record};
 use shm::reader::log::{LogCursor, RingStep, StartAt};
 use shm::reader::{CounterReader, find};
 use tables::Tag;
+use transactions::{UnixNs, View};
 
 use crate::entry::{AccessEntry, ClassUse, EntryStamp, Skip};
-
-/// The word of ReqAcct that counts the answer's body.
-const BODY_SENT: usize = 4;
 
 /// Time that a follower sleeps when the log has nothing new.
 const IDLE: Duration = Duration::from_millis(5);
@@ -62,7 +60,8 @@ pub fn requests(grouper: &mut Grouper, take: &mut dyn FnMut(Result<AccessEntry<'
 /// Why the request is none.
 pub fn of_group<'a>(group: &[Txn<'a>]) -> Option<Result<AccessEntry<'a>, Skip>> {
     let first = group.iter().find(|txn| txn.kind == TxnType::Req && txn.reason == BeginReason::Rxreq)?;
-    let mut entry = match request(first) {
+    let view = View::of(first);
+    let mut entry = match request(&view) {
         Ok(entry) => entry,
         Err(skip) => return Some(Err(skip)),
     };
@@ -70,10 +69,13 @@ pub fn of_group<'a>(group: &[Txn<'a>]) -> Option<Result<AccessEntry<'a>, Skip>> 
     while let Some(next) = group.iter().find(|txn| txn.reason == BeginReason::Restart && txn.parent == last.vxid) {
         last = next;
     }
-    answer(&mut entry, last);
-    entry.duration = seconds_between(first, last);
-    let fetches = group.iter().filter(|txn| txn.kind == TxnType::Bereq);
-    let mut times = fetches.map(|txn| seconds_between(txn, txn).unwrap_or_default()).peekable();
+    if last.vxid == first.vxid {
+        answer(&mut entry, &view, &view)
+    } else {
+        answer(&mut entry, &view, &View::of(last))
+    }
+    let fetches = group.iter().filter(|txn| txn.kind == TxnType::Bereq).map(View::of);
+    let mut times = fetches.map(|fetch| seconds_between(&fetch, &fetch).unwrap_or_default()).peekable();
     if times.peek().is_some() {
         entry.backend_time = Some(times.fold(Duration::ZERO, Duration::saturating_add));
     }
@@ -90,108 +92,52 @@ pub fn of_group<'a>(group: &[Txn<'a>]) -> Option<Result<AccessEntry<'a>, Skip>> 
 /// Why it is none.
 pub fn of_transaction<'a>(txn: &Txn<'a>) -> Option<Result<AccessEntry<'a>, Skip>> {
     (txn.kind == TxnType::Req).then(|| {
-        let mut entry = request(txn)?;
-        answer(&mut entry, txn);
-        entry.duration = seconds_between(txn, txn);
+        let view = View::of(txn);
+        let mut entry = request(&view)?;
+        answer(&mut entry, &view, &view);
         Ok(entry)
     })
 }
 
-fn answer(entry: &mut AccessEntry<'_>, txn: &Txn<'_>) {
-    for rec in record::records(txn.records) {
-        let text = rec.text();
-        match rec.tag {
-            Tag::RespStatus => entry.status = number(text),
-            Tag::ReqAcct => entry.bytes = text.split(|b| *b == b' ').nth(BODY_SENT).and_then(number),
-            Tag::Hit => entry.handling = Some(Handling::Hit),
-            Tag::VclCall => {
-                entry.handling = Handling::of_vcl_call(text).or(entry.handling);
-            }
-            // What the client waited for a backend: where its own transaction isn't there, nothing else tells.
-            Tag::Timestamp if text.starts_with(b"Fetch:") => {
-                let waited = text.split(|b| *b == b' ').nth(3).and_then(number::<f64>);
-                entry.backend_time = waited.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-            }
-            _ => {}
-        }
-    }
-    if entry.backend_time.is_none() && entry.handling.is_some_and(|handling| !handling.is_fetched()) {
-        entry.backend_time = Some(Duration::ZERO);
-    }
+fn answer(entry: &mut AccessEntry<'_>, first: &View<'_>, last: &View<'_>) {
+    entry.status = Some(last.response.status()).filter(|status| *status > 0);
+    // As in varnishncsa, a pipe has no body.
+    entry.bytes = last.account.and_then(|_| last.bytes()).map(|bytes| bytes.resp_body);
+    entry.handling = last.handling;
+    entry.duration = seconds_between(first, last);
+    // The client's wait for a backend. Without the fetch's own transaction nothing else has it.
+    let waited = last.seconds_until("Fetch").and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let is_local = last.handling.is_some_and(|handling| !handling.is_fetched());
+    entry.backend_time = waited.or_else(|| is_local.then_some(Duration::ZERO));
 }
 
-fn seconds_between(first: &Txn<'_>, last: &Txn<'_>) -> Option<Duration> {
-    let stamps = |txn: &Txn<'_>| {
-        let stamps = record::records(txn.records).filter(|rec| rec.tag == Tag::Timestamp);
-        let mut times = stamps.filter_map(|rec| time(rec.text()).map(|stamp| stamp.ns));
-        let first = times.next()?;
-        Some((first, times.last().unwrap_or(first)))
+fn seconds_between(first: &View<'_>, last: &View<'_>) -> Option<Duration> {
+    let ns = last.end()?.0.checked_sub(first.begin()?.at()?.0)?;
+    Some(Duration::from_nanos(ns))
+}
+
+fn request<'a>(view: &View<'a>) -> Result<AccessEntry<'a>, Skip> {
+    let is_token = |text: &[u8]| !text.is_empty() && text.iter().all(|&b| message::chars::is_tchar(b));
+    let method = view.came.method.unwrap_or_default();
+    let mut entry = AccessEntry {
+        client: view.peer().map(|peer| Cow::Borrowed(peer.address)),
+        is_tls: view.scheme() == b"https",
+        time: view.begin().and_then(|stamp| stamp.at()).and_then(time),
+        method: Cow::Borrowed(method),
+        ..AccessEntry::default()
     };
-    let ns = stamps(last)?.1.checked_sub(stamps(first)?.0)?;
-    u64::try_from(ns).ok().map(Duration::from_nanos)
+    let headers = view.request_headers();
+    let others = headers.iter().filter(|(name, _)| is_token(name) && !name.eq_ignore_ascii_case(b"host"));
+    entry.fields.extend(others.map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value))));
+    let url = view.came.url.ok_or(Skip::NoRequest)?;
+    entry.set_url(Cow::Borrowed(url))?;
+    // The host of an absolute URL counts, if there is one.
+    entry.host = entry.host.or(view.came.host.map(Cow::Borrowed));
+    if is_token(method) { Ok(entry) } else { Err(Skip::NoRequest) }
 }
 
-fn request<'a>(txn: &Txn<'a>) -> Result<AccessEntry<'a>, Skip> {
-    let mut entry = AccessEntry::default();
-    let (mut url, mut is_clients) = (None, true);
-    for rec in record::records(txn.records) {
-        let text = rec.text();
-        match rec.tag {
-            Tag::ReqStart => {
-                let mut words = text.split(|b| *b == b' ');
-                entry.client = words.next().map(Cow::Borrowed);
-                // Behind port and listener; a connection without TLS has none.
-                entry.is_tls = words.nth(2) == Some(b"https");
-            }
-            Tag::Timestamp if entry.time.is_none() => entry.time = time(text),
-            Tag::ReqMethod if entry.method.is_empty() => entry.method = Cow::Borrowed(text),
-            Tag::ReqUrl if url.is_none() => url = Some(text),
-            Tag::ReqHeader if is_clients => add(&mut entry, text),
-            Tag::ReqUnset if is_clients => remove(&mut entry, text),
-            // From here on VCL has its say.
-            Tag::VclCall => is_clients = false,
-            _ => {}
-        }
-    }
-    let host = entry.host.take();
-    let set = url.ok_or(Skip::NoRequest).and_then(|url| entry.set_url(Cow::Borrowed(url)));
-    entry.host = entry.host.take().or(host);
-    let is_method = !entry.method.is_empty() && entry.method.iter().all(|&b| message::chars::is_tchar(b));
-    set.and(if is_method { Ok(entry) } else { Err(Skip::NoRequest) })
-}
-
-fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
-    std::str::from_utf8(text).ok()?.trim().parse().ok()
-}
-
-fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let colon = text.iter().position(|b| *b == b':')?;
-    let name = &text[..colon];
-    let is_name = !name.is_empty() && name.iter().all(|&b| message::chars::is_tchar(b));
-    is_name.then(|| (name, text[colon + 1..].trim_ascii()))
-}
-
-fn add<'a>(entry: &mut AccessEntry<'a>, text: &'a [u8]) {
-    match split(text) {
-        Some((name, value)) if name.eq_ignore_ascii_case(b"host") => entry.host = Some(Cow::Borrowed(value)),
-        Some((name, value)) => entry.fields.push((Cow::Borrowed(name), Cow::Borrowed(value))),
-        None => {}
-    }
-}
-
-fn remove(entry: &mut AccessEntry<'_>, text: &[u8]) {
-    if let Some((name, value)) = split(text) {
-        entry.fields.retain(|(n, v)| !(n.eq_ignore_ascii_case(name) && **v == *value));
-    }
-}
-
-/// `Start: 1700000000.123456 0.000000 0.000000`
-fn time(text: &[u8]) -> Option<EntryStamp> {
-    let seconds = std::str::from_utf8(text).ok()?.split_ascii_whitespace().nth(1)?;
-    let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
-    let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
-    let ns = whole.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(digits.parse().ok()?)?;
-    Some(EntryStamp { ns, is_whole_second: false, zone: None })
+fn time(at: UnixNs) -> Option<EntryStamp> {
+    Some(EntryStamp { ns: i64::try_from(at.0).ok()?, is_whole_second: false, zone: None })
 }
 
 /// Reads the records of a file; an error at its end means that it was cut.
@@ -298,200 +244,4 @@ fn follow_ring(ring: &mut LogCursor, extent: LogExtent, take: &mut TakeFound<'_>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use shm::vsl::Marker;
-
-    type Records = &'static [(Tag, &'static str)];
-
-    fn file(transactions: &[(u32, &str, Records)]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for (vxid, begin, records) in transactions {
-            let mut put = |tag, text: &str| bytes.extend(record::make(tag, *vxid, Marker::Client, text.as_bytes()));
-            put(Tag::Begin, begin);
-            records.iter().for_each(|(tag, text)| put(*tag, text));
-            put(Tag::End, "");
-        }
-        bytes
-    }
-
-    fn shown(bytes: &[u8]) -> (Vec<String>, bool) {
-        let mut all = Vec::new();
-        let s = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-        let ended = read(&mut &bytes[..], LogExtent::Client, &mut |entry| {
-            all.push(match entry {
-                Err(skip) => format!("{skip:?}"),
-                Ok(d) => {
-                    let fields: String = d.fields.iter().map(|(n, v)| format!(" {}={}", s(n), s(v))).collect();
-                    let host = d.host.as_deref().map_or_else(|| "-".into(), s);
-                    format!("{} {host} {}{fields} @{}", s(&d.method), s(&d.target), d.time.map_or(0, |t| t.ns))
-                }
-            });
-            true
-        });
-        (all, ended.is_ok())
-    }
-
-    const TYPICAL: Records = &[
-        (Tag::ReqStart, "192.0.2.1 4711 a0"),
-        (Tag::Timestamp, "Start: 1700000000.25 0.000000 0.000000"),
-        (Tag::ReqMethod, "GET"),
-        (Tag::ReqUrl, "/a?b"),
-        (Tag::ReqHeader, "Host: a.nz"),
-        (Tag::ReqHeader, "Cookie: x=1"),
-        (Tag::ReqHeader, "Cookie: y=2"),
-        (Tag::ReqUnset, "Cookie: y=2"),
-        (Tag::VclCall, "RECV"),
-        (Tag::ReqUrl, "/rewritten"),
-        (Tag::ReqUnset, "Cookie: x=1"),
-        (Tag::RespStatus, "503"),
-        (Tag::RespStatus, "200"),
-        (Tag::ReqAcct, "30 0 30 100 2000 2100"),
-    ];
-
-    #[test]
-    fn records_of_both_servers_are_the_requests_that_were_sent() {
-        for records in [testkit::recorded::lacquer(), testkit::recorded::varnish()] {
-            let log = testkit::recorded::log(&records, |name| Tag::from_name(name).expect("a tag").number());
-            let (got, is_whole) = shown(&log);
-            let targets: Vec<&str> = got.iter().filter_map(|line| line.split(' ').nth(2)).collect();
-            let want = "/a /a /pass /synth /old /page /dead /error /private /private /cookie /pipe /vary /vary /short /short \
-                        /graced /graced /post /a /withcookie /counted /two /forgotten /photo.jpg /member /hfp /hfp /fail /broken /logo.png \
-                        /taken.css /again.png /twice.png /news /old-date /cached /late /landing?utm_source=x /body /slow /slow \
-                        /probed";
-            assert_eq!((targets.join(" ").as_str(), got.last().map(String::as_str)), (want, Some("NoRequest")));
-            assert!(is_whole && got[0].starts_with("GET site.test /a User-Agent=recorder/1"), "{got:?}");
-            assert!(
-                got.iter().any(|line| line.contains("/withcookie") && line.contains("Cookie=sid=0123456789")),
-                "{got:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn which_of_several_records_counts() {
-        let log = testkit::recorded::log(&testkit::recorded::repeated(), |name| {
-            Tag::from_name(name).expect("a tag").number()
-        });
-        let request = "GET asked.test /asked?q=1 Cookie=_ga=1 Cookie=b=2 User-Agent=kept @1700000000100000000";
-        assert_eq!(shown(&log), (vec![request.to_owned()], true));
-        for (extent, backend_ms) in [(LogExtent::Client, 100), (LogExtent::Caused, 300)] {
-            let mut times = Vec::new();
-            read(&mut &log[..], extent, &mut |entry| {
-                let e = entry.expect("a request");
-                assert_eq!(
-                    (e.status, e.bytes, e.handling, e.is_tls),
-                    (Some(200), Some(1000), Some(Handling::Pass), true)
-                );
-                assert_eq!(e.client.as_deref(), Some(&b"192.0.2.1"[..]));
-                times.push((e.duration.map(|d| d.as_millis()), e.backend_time.map(|d| d.as_millis())));
-                true
-            })
-            .expect("whole");
-            assert_eq!(times, [(Some(800), Some(backend_ms))]);
-        }
-    }
-
-    #[test]
-    fn what_clients_sent() {
-        let bytes = file(&[
-            (3, "req 2 rxreq", TYPICAL),
-            (5, "req 3 esi 1", TYPICAL),
-            (7, "req 2 rxreq", &[(Tag::ReqMethod, "GET")]),
-        ]);
-        let want = vec!["GET a.nz /a?b Cookie=x=1 @1700000000250000000".to_owned(), "NoRequest".to_owned()];
-        assert_eq!(shown(&bytes), (want.clone(), true));
-        assert_eq!(shown(&bytes[..bytes.len() - 3]), (want, false));
-    }
-
-    #[test]
-    fn who_asked_and_what_was_sent() {
-        let mut told = Vec::new();
-        let bytes = file(&[(3, "req 2 rxreq", TYPICAL)]);
-        read(&mut &bytes[..], LogExtent::Client, &mut |entry| {
-            let entry = entry.expect("a request");
-            told.push((entry.client.map(|client| client.to_vec()), entry.status, entry.bytes));
-            true
-        })
-        .expect("whole");
-        assert_eq!(told, [(Some(b"192.0.2.1".to_vec()), Some(200), Some(2000))]);
-    }
-
-    #[test]
-    fn what_came_by_tls() {
-        let is_tls = |start: &'static str| {
-            let records: Vec<_> =
-                TYPICAL.iter().map(|&(tag, text)| (tag, if tag == Tag::ReqStart { start } else { text })).collect();
-            let bytes = file(&[(3, "req 2 rxreq", Vec::leak(records))]);
-            let mut found = Vec::new();
-            read(&mut &bytes[..], LogExtent::Client, &mut |entry| {
-                found.push(entry.expect("a request").is_tls);
-                true
-            })
-            .expect("whole");
-            found
-        };
-        assert_eq!(is_tls("192.0.2.1 4711 a0 https"), [true]);
-        assert_eq!(is_tls("192.0.2.1 4711 a0 http"), [false]);
-        assert_eq!(is_tls("192.0.2.1 4711 https"), [false], "a listener's name");
-    }
-
-    #[test]
-    fn what_a_request_caused() {
-        const FIRST: Records = &[
-            (Tag::ReqStart, "192.0.2.1 4711 a0"),
-            (Tag::Timestamp, "Start: 100.000000 0.000000 0.000000"),
-            (Tag::ReqMethod, "GET"),
-            (Tag::ReqUrl, "/a"),
-            (Tag::VclCall, "RECV"),
-            (Tag::VclReturn, "restart"),
-            (Tag::Timestamp, "Restart: 100.100000 0.100000 0.100000"),
-            (Tag::Link, "req 5 restart"),
-        ];
-        const AGAIN: Records = &[
-            (Tag::Timestamp, "Start: 100.100000 0.100000 0.000000"),
-            (Tag::VclCall, "MISS"),
-            (Tag::Link, "bereq 7 fetch"),
-            (Tag::Timestamp, "Fetch: 100.400000 0.400000 0.300000"),
-            (Tag::RespStatus, "404"),
-            (Tag::Timestamp, "Resp: 100.500000 0.500000 0.100000"),
-            (Tag::ReqAcct, "30 0 30 100 2000 2100"),
-        ];
-        const FETCH: Records = &[
-            (Tag::Timestamp, "Start: 100.110000 0.000000 0.000000"),
-            (Tag::Timestamp, "BerespBody: 100.610000 0.500000 0.100000"),
-        ];
-        let transactions = [(3, "req 2 rxreq", FIRST), (5, "req 3 restart", AGAIN), (7, "bereq 5 fetch", FETCH)];
-        let bytes = file(&transactions);
-        let told = |extent| {
-            let mut told = Vec::new();
-            read(&mut &bytes[..], extent, &mut |entry| {
-                let e = entry.expect("a request");
-                told.push((
-                    e.status,
-                    e.bytes,
-                    e.handling,
-                    e.duration.map(|d| d.as_millis()),
-                    e.backend_time.map(|d| d.as_millis()),
-                ));
-                true
-            })
-            .expect("whole");
-            told
-        };
-        assert_eq!(told(LogExtent::Caused), [(Some(404), Some(2000), Some(Handling::Miss), Some(500), Some(500))]);
-        assert_eq!(told(LogExtent::Client), [(None, None, None, Some(100), None)]);
-    }
-
-    proptest! {
-        #[test]
-        fn no_file_can_hurt(bytes in proptest::collection::vec(any::<u8>(), 0..400), at in 0usize..300, byte: u8) {
-            shown(&bytes);
-            let mut good = file(&[(3, "req 2 rxreq", TYPICAL)]);
-            let at = at % good.len();
-            good[at] = byte;
-            shown(&good);
-        }
-    }
-}
+mod tests;
