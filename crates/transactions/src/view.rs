@@ -41,7 +41,8 @@ pub struct View<'a> {
     pipe_account: Option<&'a [u8]>,
     /// `name`, or `name via label`.
     vcl: &'a [u8],
-    is_in_vcl: bool,
+    /// True between the call of a subroutine and its return: VCL writes the records.
+    pub is_in_vcl: bool,
 }
 
 /// The peer at the other end: the client of a request, the backend of a fetch.

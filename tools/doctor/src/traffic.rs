@@ -3,14 +3,15 @@
 //! bytes of each, and on variants of one and of all; the number of items beyond a limit is counted.
 
 mod times;
+mod transaction;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 
-use logq::{BeginReason, Txn, TxnType, records};
-use tables::Tag;
+use logq::{BeginReason, Txn, TxnType};
 
 pub use times::TrafficTimes;
+pub use transaction::COOKIE;
+use transaction::{Fetch, Request};
 
 /// Different URLs that are kept: 35 MB at most, with texts that are all as long as they may be.
 const MOST_URLS: usize = 20_000;
@@ -159,26 +160,26 @@ impl LogTraffic {
         // A retry doesn't say what is tried again; but only a fetch for the cache gets a lifetime by its headers.
         let is_pass = reason == BeginReason::Pass || reason == BeginReason::Unknown && !fetch.has_lifetime;
         self.fetches += 1;
-        self.at(fetch.time);
+        self.at(fetch.view.begin().and_then(|stamp| stamp.seconds()));
         self.add_vcl_error(fetch.vcl_error);
-        if !is_pass && is_tracked(fetch.url) {
+        if !is_pass && is_tracked(fetch.url()) {
             self.tracked.0 += 1;
             if self.tracked.1.is_empty() {
-                self.tracked.1 = shown(fetch.url);
+                self.tracked.1 = shown(fetch.url());
             }
         }
         self.add_to_backend(&fetch);
         let is_full = self.variants >= MOST_VARIANTS_OF_ALL;
-        let Some(url) = self.url(fetch.host, fetch.url) else { return };
+        let Some(url) = self.url(fetch.host(), fetch.url()) else { return };
         url.fetches += 1;
-        url.fetch_seconds += fetch.seconds;
-        if let Some(backend) = fetch.backend.filter(|backend| *backend != url.backend.as_bytes()) {
+        url.fetch_seconds += fetch.seconds();
+        if let Some(backend) = fetch.backend().filter(|backend| *backend != url.backend.as_bytes()) {
             url.backend = shown(backend);
         }
         if is_pass {
             return;
         }
-        url.set_cookie += u64::from(fetch.has("set-cookie"));
+        url.set_cookie += u64::from(fetch.answer.first("set-cookie").is_some());
         url.forbidden += u64::from(fetch.is_forbidden());
         if let Some(ttl) = fetch.ttl.filter(|ttl| (f64::MIN_POSITIVE..SHORT_TTL).contains(ttl) && !fetch.is_uncacheable)
         {
@@ -208,15 +209,15 @@ impl LogTraffic {
     }
 
     fn add_to_backend(&mut self, fetch: &Fetch<'_>) {
-        let Some(name) = fetch.backend else { return };
+        let Some(name) = fetch.backend() else { return };
         let name = shown(name);
         if self.backends.len() >= MOST_BACKENDS && !self.backends.contains_key(&name) {
             self.left_out += 1;
             return;
         }
         let backend = self.backends.entry(name).or_default();
-        backend.seconds += fetch.seconds;
-        if let Some(seconds) = fetch.first_byte {
+        backend.seconds += fetch.seconds();
+        if let Some(seconds) = fetch.first_byte() {
             backend.first_byte.add(seconds);
         }
         if let Some(skew) = fetch.skew() {
@@ -227,211 +228,6 @@ impl LogTraffic {
             }
         }
     }
-}
-
-pub const COOKIE: &str = "they have a Cookie";
-const AUTHORIZATION: &str = "they have an Authorization";
-const METHOD: &str = "their method is neither GET nor HEAD";
-const MARKED: &str = "an earlier answer was marked hit-for-pass";
-const BY_VCL: &str = "VCL says so";
-
-#[derive(Default)]
-struct Request<'a> {
-    host: &'a [u8],
-    url: &'a [u8],
-    method: &'a [u8],
-    time: Option<f64>,
-    status: u64,
-    passed: Option<&'static str>,
-    /// The lines of its Cookie: varnishd doesn't join them.
-    cookies: Vec<&'a [u8]>,
-    /// Seconds on a waiting list.
-    waited: Option<f64>,
-    vcl_error: Option<&'a [u8]>,
-}
-
-impl<'a> Request<'a> {
-    fn of(txn: &Txn<'a>) -> Request<'a> {
-        let mut request = Request::default();
-        let (mut has_authorization, mut is_restarted) = (false, false);
-        for rec in records(txn.records) {
-            let text = rec.text();
-            match rec.tag {
-                Tag::ReqMethod if request.method.is_empty() => request.method = text,
-                Tag::ReqUrl if request.url.is_empty() => request.url = text,
-                Tag::ReqHeader | Tag::ReqUnset => {
-                    let is_there = rec.tag == Tag::ReqHeader;
-                    match field(text) {
-                        Some((name, host)) if is(name, "host") && is_there && request.host.is_empty() => {
-                            request.host = host;
-                        }
-                        Some((name, value)) if is(name, "cookie") && is_there => request.cookies.push(value),
-                        Some((name, value)) if is(name, "cookie") => request.cookies.retain(|line| *line != value),
-                        Some((name, _)) if is(name, "authorization") => has_authorization = is_there,
-                        _ => {}
-                    }
-                }
-                Tag::HitPass => request.passed = Some(MARKED),
-                Tag::VclError => request.vcl_error = request.vcl_error.or(Some(text)),
-                Tag::VclReturn if text == b"pass" && request.passed.is_none() => {
-                    request.passed = Some(match () {
-                        () if ![&b"GET"[..], b"HEAD"].contains(&request.method) => METHOD,
-                        () if has_authorization => AUTHORIZATION,
-                        () if !request.cookies.is_empty() => COOKIE,
-                        () => BY_VCL,
-                    });
-                }
-                Tag::Timestamp => match stamp(text) {
-                    Some((b"Start", at, _, _)) if request.time.is_none() => request.time = Some(at),
-                    // Beyond max_restarts a return of restart is answered 503 instead.
-                    Some((b"Restart", ..)) => is_restarted = true,
-                    Some((b"Waitinglist", _, _, last)) => request.waited = Some(request.waited.unwrap_or(0.0) + last),
-                    _ => {}
-                },
-                Tag::RespStatus => request.status = number(text).unwrap_or(0.0) as u64,
-                _ => {}
-            }
-        }
-        if is_restarted {
-            (request.status, request.passed) = (0, None);
-        }
-        request
-    }
-}
-
-#[derive(Default)]
-struct Fetch<'a> {
-    host: &'a [u8],
-    url: &'a [u8],
-    time: Option<f64>,
-    backend: Option<&'a [u8]>,
-    /// Seconds from the request to the first byte of the response.
-    first_byte: Option<f64>,
-    /// Moment at which the first byte of the response came, in seconds since 1970.
-    answered: Option<f64>,
-    /// Seconds of the whole fetch.
-    seconds: f64,
-    ttl: Option<f64>,
-    /// A lifetime was calculated from the response's headers.
-    has_lifetime: bool,
-    is_uncacheable: bool,
-    asked: Vec<(&'a [u8], &'a [u8])>,
-    answer: Vec<(&'a [u8], &'a [u8])>,
-    /// The origin's own Cache-Control: VCL may have taken it away.
-    control: Option<&'a [u8]>,
-    vcl_error: Option<&'a [u8]>,
-}
-
-impl<'a> Fetch<'a> {
-    fn of(txn: &Txn<'a>) -> Fetch<'a> {
-        let mut fetch = Fetch::default();
-        for rec in records(txn.records) {
-            let text = rec.text();
-            match rec.tag {
-                Tag::BereqUrl => fetch.url = text,
-                Tag::VclError => fetch.vcl_error = fetch.vcl_error.or(Some(text)),
-                Tag::BereqHeader => set(&mut fetch.asked, text),
-                Tag::BereqUnset => unset(&mut fetch.asked, text),
-                Tag::BerespHeader => {
-                    let control = field(text).filter(|(name, _)| is(name, "cache-control"));
-                    fetch.control = fetch.control.or(control.map(|(_, value)| value));
-                    set(&mut fetch.answer, text);
-                }
-                Tag::BerespUnset => unset(&mut fetch.answer, text),
-                Tag::BackendOpen => fetch.backend = text.split(|b| *b == b' ').nth(1),
-                Tag::Ttl => {
-                    let mut words = text.split(|b| *b == b' ');
-                    let (source, ttl) = (words.next(), words.next().and_then(number));
-                    fetch.has_lifetime |= source == Some(b"RFC");
-                    (fetch.ttl, fetch.is_uncacheable) = (ttl, text.ends_with(b"uncacheable"));
-                }
-                Tag::Timestamp => fetch.stamp(text),
-                _ => {}
-            }
-        }
-        fetch.host = fetch.asked.iter().find(|(name, _)| is(name, "host")).map_or(b"", |(_, value)| value);
-        fetch
-    }
-
-    fn stamp(&mut self, text: &[u8]) {
-        let Some((event, at, since_start, since_last)) = stamp(text) else { return };
-        self.seconds = self.seconds.max(since_start);
-        match event {
-            b"Start" => self.time = self.time.or(Some(at)),
-            b"Beresp" => (self.first_byte, self.answered) = (Some(since_last), Some(at)),
-            _ => {}
-        }
-    }
-
-    fn find(&self, name: &str) -> Option<&'a [u8]> {
-        self.answer.iter().find(|(n, _)| is(n, name)).map(|(_, value)| *value)
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.find(name).is_some()
-    }
-
-    /// True if the origin forbids caching, or caching without revalidation.
-    fn is_forbidden(&self) -> bool {
-        let says = |word: &str| self.control.is_some_and(|value| contains(value, word));
-        ["no-store", "no-cache", "private", "max-age=0"].iter().any(|word| says(word))
-    }
-
-    fn vary(&self) -> Option<&'a [u8]> {
-        self.find("vary").filter(|value| !value.eq_ignore_ascii_case(b"accept-encoding"))
-    }
-
-    /// Hash of the request's values for the headers that the response varies on.
-    fn variant(&self, vary: &[u8]) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        for name in vary.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
-            let value = self.asked.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
-            value.hash(&mut hasher);
-        }
-        hasher.finish()
-    }
-
-    /// Seconds that the origin's clock is ahead of ours; `None` if unknown or if the response came from another cache.
-    fn skew(&self) -> Option<f64> {
-        if self.find("age").is_some_and(|age| age != b"0") {
-            return None;
-        }
-        Some(message::date::parse(self.find("date")?)?.0 - self.answered?)
-    }
-}
-
-fn set<'a>(fields: &mut Vec<(&'a [u8], &'a [u8])>, text: &'a [u8]) {
-    fields.extend(field(text));
-}
-
-fn unset(fields: &mut Vec<(&[u8], &[u8])>, text: &[u8]) {
-    if let Some((name, value)) = field(text) {
-        fields.retain(|(n, v)| !(n.eq_ignore_ascii_case(name) && *v == value));
-    }
-}
-
-fn is(name: &[u8], other: &str) -> bool {
-    name.eq_ignore_ascii_case(other.as_bytes())
-}
-
-fn contains(text: &[u8], word: &str) -> bool {
-    text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
-}
-
-fn field(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let colon = text.iter().position(|b| *b == b':')?;
-    Some((&text[..colon], text[colon + 1..].trim_ascii()))
-}
-
-fn number(word: &[u8]) -> Option<f64> {
-    std::str::from_utf8(word).ok()?.trim().parse().ok().filter(|n: &f64| n.is_finite())
-}
-
-/// `Event: absolute since-start since-last`
-fn stamp(text: &[u8]) -> Option<(&[u8], f64, f64, f64)> {
-    let (event, rest) = field(text)?;
-    let mut numbers = rest.split(|b| *b == b' ').map(number);
-    Some((event, numbers.next()??, numbers.next()??, numbers.next()??))
 }
 
 /// Text from a stranger for a terminal: bounded, without control characters.
