@@ -35,10 +35,10 @@ pub struct View<'a> {
     client: Option<&'a [u8]>,
     /// `28 default 127.0.0.1 8080 127.0.0.1 40000 connect`: the backend that was connected last.
     backend: Option<&'a [u8]>,
-    /// `head body both head body both`, in bytes.
-    account: Option<&'a [u8]>,
+    /// `head body both head body both`, in bytes, once the transaction has ended.
+    pub account: Option<&'a [u8]>,
     /// Heads of the client's request and the backend's, bytes piped from the client and to it.
-    pipe_account: Option<&'a [u8]>,
+    pub pipe_account: Option<&'a [u8]>,
     /// `name`, or `name via label`.
     vcl: &'a [u8],
     /// True between the call of a subroutine and its return: VCL writes the records.

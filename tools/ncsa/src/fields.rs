@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What the records of a transaction say, gathered for a line.
 
-use logq::{Rec, Txn, TxnType, records};
+use logq::{Handling, Rec, Txn, TxnType, records};
 use tables::Tag;
 use tables::tags::TagKind;
+use transactions::View;
 
 use crate::format::NcsaFormat;
 
@@ -38,8 +39,6 @@ pub enum NcsaField {
     Authorization,
 }
 
-const FIELDS: usize = NcsaField::Authorization as usize + 1;
-
 /// A value that is looked for because the format names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WatchedValue {
@@ -51,23 +50,20 @@ pub enum WatchedValue {
     Record(Tag, Option<String>, usize),
 }
 
-/// Gathered of one transaction. The buffers are kept from one to the next.
+/// Facts of one transaction, as varnishncsa prints them.
 #[derive(Debug)]
-pub struct NcsaFields {
-    fields: [Option<Vec<u8>>; FIELDS],
-    watches: Vec<(WatchedValue, Option<Vec<u8>>)>,
-    /// The value of `%{Varnish:hitmiss}x`.
-    pub hitmiss: &'static str,
-    /// The value of `%{Varnish:handling}x`.
-    pub handling: &'static str,
-    /// The value of `%{Varnish:side}x`.
-    pub side: &'static str,
-    /// The value of `%{Varnish:vxid}x`.
-    pub vxid: u32,
+pub struct NcsaFields<'a> {
+    view: View<'a>,
+    authorization: Option<&'a [u8]>,
+    /// A value for each of the format's watches.
+    watched: Vec<Option<&'a [u8]>>,
+}
+
+fn is_space(b: &u8) -> bool {
+    b.is_ascii_whitespace() || *b == 0x0b
 }
 
 fn trim(text: &[u8]) -> &[u8] {
-    let is_space = |b: &u8| b.is_ascii_whitespace() || *b == 0x0b;
     let begin = text.iter().position(|b| !is_space(b)).unwrap_or(text.len());
     let end = text.iter().rposition(|b| !is_space(b)).map_or(begin, |at| at + 1);
     &text[begin..end]
@@ -75,7 +71,6 @@ fn trim(text: &[u8]) -> &[u8] {
 
 /// The word of this number, from 1.
 fn word(text: &[u8], number: usize) -> Option<&[u8]> {
-    let is_space = |b: &u8| b.is_ascii_whitespace() || *b == 0x0b;
     text.split(is_space).filter(|w| !w.is_empty()).nth(number - 1)
 }
 
@@ -86,171 +81,130 @@ fn after<'a>(text: &'a [u8], prefix: &str) -> Option<&'a [u8]> {
     first.eq_ignore_ascii_case(prefix.as_bytes()).then(|| &rest[spaces..])
 }
 
-impl NcsaFields {
-    pub fn new(format: &NcsaFormat) -> NcsaFields {
-        NcsaFields {
-            fields: Default::default(),
-            watches: format.watches().iter().map(|watch| (watch.clone(), None)).collect(),
-            hitmiss: "-",
-            handling: "-",
-            side: "-",
-            vxid: 0,
+impl<'a> NcsaFields<'a> {
+    /// Reads a transaction. `None` if there is no line for it.
+    pub fn gather(txn: &Txn<'a>, format: &NcsaFormat) -> Option<NcsaFields<'a>> {
+        if !matches!(txn.kind, TxnType::Req | TxnType::Bereq) {
+            return None;
         }
-    }
-
-    pub fn get(&self, field: NcsaField) -> Option<&[u8]> {
-        self.fields[field as usize].as_deref()
-    }
-
-    pub fn watched(&self, number: usize) -> Option<&[u8]> {
-        self.watches.get(number).and_then(|(_, found)| found.as_deref())
-    }
-
-    fn first(&mut self, field: NcsaField, value: &[u8]) {
-        self.fields[field as usize].get_or_insert_with(|| trim(value).to_vec());
-    }
-
-    fn last(&mut self, field: NcsaField, value: &[u8]) {
-        self.fields[field as usize] = Some(trim(value).to_vec());
-    }
-
-    fn first_word(&mut self, field: NcsaField, text: &[u8], number: usize) {
-        if let Some(word) = word(text, number) {
-            self.first(field, word);
-        }
-    }
-
-    /// Reads a transaction; false when there is no line for it.
-    pub fn gather(&mut self, txn: &Txn<'_>, json: bool) -> bool {
-        self.side = match txn.kind {
-            TxnType::Req => "c",
-            TxnType::Bereq => "b",
-            TxnType::Unknown | TxnType::Sess | TxnType::Raw => return false,
-        };
-        self.fields.fill(None);
-        self.watches.iter_mut().for_each(|(_, found)| *found = None);
-        (self.hitmiss, self.handling, self.vxid) = ("-", "-", txn.vxid);
+        let watched = vec![None; format.watches().len()];
+        let mut fields = NcsaFields { view: View::new(txn), authorization: None, watched };
         for rec in records(txn.records) {
             let is_plain = rec.tag.kind() == TagKind::Plain;
-            if !is_plain && !json {
+            if !is_plain && !format.is_json() {
                 continue;
             }
-            let mut text = rec.raw;
-            while is_plain && let Some(rest) = text.strip_suffix(b"\0") {
-                text = rest;
+            match rec.tag {
+                Tag::HttpGarbage => return None,
+                // The transaction that it continues as has the line.
+                Tag::VclReturn if rec.text() == b"restart" => return None,
+                Tag::ReqHeader | Tag::BereqHeader => fields.header(rec.text()),
+                _ => {}
             }
-            let goes_on = self.record(&rec, text);
-            self.watch(rec.tag, text);
-            if !goes_on {
-                return false;
-            }
+            fields.view.add(&rec);
+            fields.watch(format, &rec, is_plain);
         }
-        true
+        Some(fields)
     }
 
-    fn record(&mut self, rec: &Rec<'_>, text: &[u8]) -> bool {
-        match rec.tag {
-            Tag::HttpGarbage => return false,
-            Tag::PipeAcct => {
-                self.first_word(NcsaField::BytesIn, text, 3);
-                self.first_word(NcsaField::BytesOut, text, 4);
-            }
-            Tag::BackendOpen => {
-                if let Some(word) = word(text, 3) {
-                    self.last(NcsaField::Host, word);
-                }
-            }
-            Tag::ReqStart => {
-                self.first_word(NcsaField::Host, text, 1);
-                self.first_word(NcsaField::Scheme, text, 4);
-            }
-            Tag::BereqMethod | Tag::ReqMethod => self.first(NcsaField::Method, text),
-            Tag::BereqUrl | Tag::ReqUrl => {
-                let (url, query) = text.split_at(text.iter().position(|b| *b == b'?').unwrap_or(text.len()));
-                self.first(NcsaField::Url, url);
-                self.first(NcsaField::Query, query);
-            }
-            Tag::BereqProtocol | Tag::ReqProtocol => self.first(NcsaField::Protocol, text),
-            Tag::BerespStatus | Tag::RespStatus => self.last(NcsaField::Status, text),
-            Tag::BereqAcct | Tag::ReqAcct => {
-                self.first_word(NcsaField::BytesIn, text, 3);
-                self.first_word(NcsaField::BodyBytes, text, 5);
-                self.first_word(NcsaField::BytesOut, text, 6);
-            }
-            Tag::Timestamp => self.timestamp(text),
-            Tag::BereqHeader | Tag::ReqHeader => {
-                if let Some(basic) = after(text, "Authorization:").and_then(|v| after(v, "basic ")) {
-                    self.first(NcsaField::Authorization, basic);
-                } else if let Some(host) = after(text, "Host:") {
-                    self.first(NcsaField::HostHeader, host);
-                }
-            }
-            Tag::VclCall => self.call(rec.text()),
-            Tag::VclReturn if rec.text().eq_ignore_ascii_case(b"pipe") => {
-                (self.hitmiss, self.handling) = ("miss", "pipe");
-            }
-            Tag::VclReturn => return !rec.text().eq_ignore_ascii_case(b"restart"),
-            _ => {}
-        }
-        true
+    fn header(&mut self, text: &'a [u8]) {
+        let basic = || after(after(text, "Authorization:")?, "basic ");
+        self.authorization = self.authorization.or_else(basic);
     }
 
-    fn timestamp(&mut self, text: &[u8]) {
-        let any = |labels: &[&str]| labels.iter().find_map(|label| after(text, label));
-        if let Some(rest) = any(&["Start:"]) {
-            self.first_word(NcsaField::Start, rest, 1);
-        } else if let Some(rest) = any(&["Resp:", "PipeSess:", "BerespBody:"]) {
-            self.first_word(NcsaField::End, rest, 1);
-        } else if let Some(rest) = any(&["Process:", "Pipe:", "Beresp:"]) {
-            self.first_word(NcsaField::FirstByte, rest, 2);
+    fn watch(&mut self, format: &NcsaFormat, rec: &Rec<'a>, is_plain: bool) {
+        let mut text = rec.raw;
+        while is_plain && let Some(rest) = text.strip_suffix(b"\0") {
+            text = rest;
         }
-    }
-
-    fn call(&mut self, sub: &[u8]) {
-        let is = |name: &str| sub.eq_ignore_ascii_case(name.as_bytes());
-        let verdicts: &[(&str, &'static str, &'static str)] = &[
-            ("recv", "-", "-"),
-            ("hit", "hit", "hit"),
-            ("miss", "miss", "miss"),
-            ("pass", "miss", "pass"),
-            ("synth", "miss", "synth"),
-        ];
-        if let Some((_, hitmiss, handling)) = verdicts.iter().find(|(name, ..)| is(name)) {
-            (self.hitmiss, self.handling) = (hitmiss, handling);
-        }
-    }
-
-    fn watch(&mut self, tag: Tag, text: &[u8]) {
-        for (watch, found) in &mut self.watches {
+        for (watch, found) in format.watches().iter().zip(&mut self.watched) {
             match watch {
-                WatchedValue::ReqHeader(key) if matches!(tag, Tag::ReqHeader | Tag::BereqHeader) => {
-                    if let Some(value) = after(text, key) {
-                        *found = Some(trim(value).to_vec());
-                    }
+                WatchedValue::ReqHeader(key) if matches!(rec.tag, Tag::ReqHeader | Tag::BereqHeader) => {
+                    *found = after(text, key).map(trim).or(*found);
                 }
-                WatchedValue::RespHeader(key) if matches!(tag, Tag::RespHeader | Tag::BerespHeader) => {
-                    if let Some(value) = after(text, key) {
-                        *found = Some(trim(value).to_vec());
-                    }
+                WatchedValue::RespHeader(key) if matches!(rec.tag, Tag::RespHeader | Tag::BerespHeader) => {
+                    *found = after(text, key).map(trim).or(*found);
                 }
-                WatchedValue::VclLog(key) if tag == Tag::VclLog && found.is_none() => {
-                    if let Some(value) = text.strip_prefix(key.as_bytes()) {
-                        *found = Some(trim(value).to_vec());
-                    }
+                WatchedValue::VclLog(key) if rec.tag == Tag::VclLog && found.is_none() => {
+                    *found = text.strip_prefix(key.as_bytes()).map(trim);
                 }
-                WatchedValue::Record(wanted, prefix, number) if *wanted == tag && found.is_none() => {
+                WatchedValue::Record(wanted, prefix, number) if *wanted == rec.tag && found.is_none() => {
                     let rest = match prefix {
                         Some(prefix) => after(text, prefix),
                         None => Some(text),
                     };
-                    *found = match (rest, *number) {
-                        (Some(rest), 0) => Some(trim(rest).to_vec()),
-                        (Some(rest), number) => word(rest, number).map(<[u8]>::to_vec),
-                        (None, _) => None,
-                    };
+                    *found = rest.and_then(|rest| if *number == 0 { Some(trim(rest)) } else { word(rest, *number) });
                 }
                 _ => {}
             }
         }
+    }
+
+    pub fn get(&self, field: NcsaField) -> Option<&'a [u8]> {
+        let view = &self.view;
+        match field {
+            NcsaField::Protocol => view.came.protocol,
+            NcsaField::Url => self.url().map(|(url, _)| url),
+            NcsaField::Query => self.url().map(|(_, query)| query),
+            NcsaField::BodyBytes => word(view.account?, 5),
+            NcsaField::Host => view.peer().map(|peer| peer.address).filter(|address| !address.is_empty()),
+            NcsaField::Scheme => Some(view.scheme()).filter(|scheme| !scheme.is_empty()),
+            NcsaField::Method => view.came.method,
+            NcsaField::Status => view.response.status,
+            NcsaField::BytesIn => self.counted(3, 3),
+            NcsaField::BytesOut => self.counted(6, 4),
+            NcsaField::Start => self.stamped(&["Start:"], 1),
+            NcsaField::End => self.stamped(&["Resp:", "PipeSess:", "BerespBody:"], 1),
+            NcsaField::FirstByte => self.stamped(&["Process:", "Pipe:", "Beresp:"], 2),
+            NcsaField::HostHeader => view.came.host,
+            NcsaField::Authorization => self.authorization,
+        }
+        .map(trim)
+    }
+
+    pub fn watched(&self, number: usize) -> Option<&'a [u8]> {
+        self.watched.get(number).copied().flatten()
+    }
+
+    /// The URL and its query, from the `?` on.
+    fn url(&self) -> Option<(&'a [u8], &'a [u8])> {
+        let url = self.view.came.url?;
+        Some(url.split_at(url.iter().position(|b| *b == b'?').unwrap_or(url.len())))
+    }
+
+    /// A word of the byte counts, or the one of the pipe's.
+    fn counted(&self, number: usize, of_pipe: usize) -> Option<&'a [u8]> {
+        let own = self.view.account.and_then(|text| word(text, number));
+        own.or_else(|| word(self.view.pipe_account?, of_pipe))
+    }
+
+    /// A word of the first timestamp with one of these labels.
+    fn stamped(&self, labels: &[&str], number: usize) -> Option<&'a [u8]> {
+        let rest = |text| labels.iter().find_map(|label| after(text, label));
+        self.view.stamps.iter().find_map(|stamp| word(rest(stamp.0)?, number))
+    }
+
+    /// The value of `%{Varnish:hitmiss}x`.
+    pub fn hitmiss(&self) -> &'static str {
+        match self.view.handling {
+            None => "-",
+            Some(Handling::Hit) => "hit",
+            Some(Handling::Miss | Handling::Pass | Handling::Pipe | Handling::Synth) => "miss",
+        }
+    }
+
+    /// The value of `%{Varnish:handling}x`.
+    pub fn handling(&self) -> &'static str {
+        self.view.handling.map_or("-", Handling::name)
+    }
+
+    /// The value of `%{Varnish:side}x`.
+    pub fn side(&self) -> &'static str {
+        if self.view.txn.kind == TxnType::Bereq { "b" } else { "c" }
+    }
+
+    /// The value of `%{Varnish:vxid}x`.
+    pub fn vxid(&self) -> u32 {
+        self.view.txn.vxid
     }
 }

@@ -230,7 +230,7 @@ impl NcsaFormat {
         Ok(self.watch(WatchedValue::Record(tag, prefix, number), self.missing_text()))
     }
 
-    pub fn line(&self, fields: &NcsaFields, out: &mut Vec<u8>) -> bool {
+    pub fn line(&self, fields: &NcsaFields<'_>, out: &mut Vec<u8>) -> bool {
         for item in &self.items {
             match item {
                 Item::Text(text) => out.extend(text),
@@ -240,10 +240,10 @@ impl NcsaFormat {
                 Item::Watched(number, missing) => {
                     quote(out, fields.watched(*number).unwrap_or(missing.as_bytes()), self.json);
                 }
-                Item::Hitmiss => out.extend(fields.hitmiss.bytes()),
-                Item::Handling => out.extend(fields.handling.bytes()),
-                Item::Side => out.extend(fields.side.bytes()),
-                Item::Vxid => out.extend(fields.vxid.to_string().bytes()),
+                Item::Hitmiss => out.extend(fields.hitmiss().bytes()),
+                Item::Handling => out.extend(fields.handling().bytes()),
+                Item::Side => out.extend(fields.side().bytes()),
+                Item::Vxid => out.extend(fields.vxid().to_string().bytes()),
                 Item::RequestLine => self.request_line(fields, out),
                 Item::User => {
                     let decoded = fields.get(NcsaField::Authorization).and_then(decode_base64);
@@ -261,7 +261,7 @@ impl NcsaFormat {
         true
     }
 
-    fn request_line(&self, fields: &NcsaFields, out: &mut Vec<u8>) {
+    fn request_line(&self, fields: &NcsaFields<'_>, out: &mut Vec<u8>) {
         quote(out, fields.get(NcsaField::Method).unwrap_or(b"-"), self.json);
         out.push(b' ');
         let host = fields.get(NcsaField::HostHeader).unwrap_or(b"localhost");
@@ -281,7 +281,7 @@ fn seconds(text: Option<&[u8]>) -> Option<f64> {
     std::str::from_utf8(text?).ok()?.parse::<f64>().ok().filter(|s| s.is_finite())
 }
 
-fn time_text(time: &Time, fields: &NcsaFields) -> Option<String> {
+fn time_text(time: &Time, fields: &NcsaFields<'_>) -> Option<String> {
     let start = seconds(fields.get(NcsaField::Start))?;
     let took = seconds(fields.get(NcsaField::End)).unwrap_or(start) - start;
     Some(match time {
@@ -311,8 +311,7 @@ mod tests {
             records.iter().flat_map(|(tag, text)| record::make(*tag, 2, Marker::Client, text.as_bytes())).collect();
         let txn =
             Txn { vxid: 2, level: 1, parent: 1, kind: TxnType::Req, reason: BeginReason::Unknown, records: &bytes };
-        let mut fields = NcsaFields::new(&format);
-        assert!(fields.gather(&txn, false));
+        let fields = NcsaFields::gather(&txn, &format).expect("a line");
         let mut out = Vec::new();
         assert!(format.line(&fields, &mut out));
         String::from_utf8(out).expect("text")

@@ -98,7 +98,7 @@ impl ToolProgram for Config {
             NcsaFormat::parse(self.text.as_deref().unwrap_or(format::DEFAULT), self.json).map_err(ToolFailure::new)?;
         let out = ToolOutput::open(self.file, self.append, true, b"").map_err(|e| cannot_open(&e))?;
         let reopens = self.tool.daemon;
-        self.tool.run(&mut Ncsa { fields: NcsaFields::new(&format), format, out, reopens, line: Vec::new() })?;
+        self.tool.run(&mut Ncsa { format, out, reopens, line: Vec::new() })?;
         Ok(0)
     }
 }
@@ -119,7 +119,6 @@ fn cannot_open(error: &io::Error) -> ToolFailure {
 
 struct Ncsa {
     format: NcsaFormat,
-    fields: NcsaFields,
     out: ToolOutput,
     reopens: bool,
     line: Vec<u8>,
@@ -128,11 +127,9 @@ struct Ncsa {
 impl ToolSink for Ncsa {
     fn group(&mut self, _: &Select, group: &[Txn<'_>]) -> io::Result<Flow> {
         for txn in group {
-            if !self.fields.gather(txn, self.format.is_json()) {
-                continue;
-            }
+            let Some(fields) = NcsaFields::gather(txn, &self.format) else { continue };
             self.line.clear();
-            if self.format.line(&self.fields, &mut self.line) {
+            if self.format.line(&fields, &mut self.line) {
                 self.out.write_all(&self.line)?;
             }
         }
