@@ -60,7 +60,7 @@ pub fn requests(grouper: &mut Grouper, take: &mut dyn FnMut(Result<AccessEntry<'
 /// Why the request is none.
 pub fn of_group<'a>(group: &[Txn<'a>]) -> Option<Result<AccessEntry<'a>, Skip>> {
     let first = group.iter().find(|txn| txn.kind == TxnType::Req && txn.reason == BeginReason::Rxreq)?;
-    let view = View::of(first);
+    let view = View::with_headers(first).read();
     let mut entry = match request(&view) {
         Ok(entry) => entry,
         Err(skip) => return Some(Err(skip)),
@@ -92,7 +92,7 @@ pub fn of_group<'a>(group: &[Txn<'a>]) -> Option<Result<AccessEntry<'a>, Skip>> 
 /// Why it is none.
 pub fn of_transaction<'a>(txn: &Txn<'a>) -> Option<Result<AccessEntry<'a>, Skip>> {
     (txn.kind == TxnType::Req).then(|| {
-        let view = View::of(txn);
+        let view = View::with_headers(txn).read();
         let mut entry = request(&view)?;
         answer(&mut entry, &view, &view);
         Ok(entry)
@@ -126,8 +126,7 @@ fn request<'a>(view: &View<'a>) -> Result<AccessEntry<'a>, Skip> {
         method: Cow::Borrowed(method),
         ..AccessEntry::default()
     };
-    let headers = view.request_headers();
-    let others = headers.iter().filter(|(name, _)| is_token(name) && !name.eq_ignore_ascii_case(b"host"));
+    let others = view.request_headers.iter().filter(|(name, _)| is_token(name) && !name.eq_ignore_ascii_case(b"host"));
     entry.fields.extend(others.map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value))));
     let url = view.came.url.ok_or(Skip::NoRequest)?;
     entry.set_url(Cow::Borrowed(url))?;

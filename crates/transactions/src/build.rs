@@ -56,7 +56,7 @@ fn transaction(txn: &Txn<'_>) -> Option<Transaction> {
         TxnType::Bereq => TransactionType::Fetch,
         TxnType::Unknown | TxnType::Sess | TxnType::Raw => return None,
     };
-    let mut view = View::new(txn);
+    let mut view = View::with_headers(txn);
     let mut made = Transaction { vxid: txn.vxid, kind, reason: txn.reason.name(), ..Default::default() };
     for rec in records(txn.records) {
         view.add(&rec);
@@ -80,8 +80,8 @@ fn transaction(txn: &Txn<'_>) -> Option<Transaction> {
     made.stamps = view.stamps.iter().filter_map(stamp_of).collect();
     made.peer = view.peer().map(peer);
     made.is_tls = view.scheme() == b"https";
-    made.request = request(view.request_line(), &view.request_headers());
-    made.response = response(&view.response, &view.response_headers());
+    made.request = request(view.request_line(), &view.request_headers);
+    made.response = response(&view.response, &view.response_headers);
     made.handling = view.handling;
     made.no_hit = view.no_hit.map(text);
     made.bytes = view.bytes();

@@ -25,7 +25,10 @@ pub struct View<'a> {
     pub left: RequestLine<'a>,
     /// The last response. Interim responses and those that VCL replaced precede it.
     pub response: StatusLine<'a>,
-    /// All timestamps, in order.
+    /// Header lines of the request: a client's as they came, of a fetch as VCL left them. Empty unless they are kept.
+    pub request_headers: HeaderLines<'a>,
+    /// Header lines of the last response, as VCL left them. Empty unless they are kept.
+    pub response_headers: HeaderLines<'a>,
     pub stamps: Vec<Stamp<'a>>,
     /// The last verdict: an object that was found may still be passed.
     pub handling: Option<Handling>,
@@ -43,6 +46,8 @@ pub struct View<'a> {
     vcl: &'a [u8],
     /// True between the call of a subroutine and its return: VCL writes the records.
     pub is_in_vcl: bool,
+    has_vcl_run: bool,
+    keeps_headers: bool,
 }
 
 /// The peer at the other end: the client of a request, the backend of a fetch.
@@ -67,11 +72,19 @@ pub struct ByteCounts {
 }
 
 impl<'a> View<'a> {
-    /// Reads a whole transaction.
+    /// Reads a whole transaction, without its headers.
     pub fn of(txn: &Txn<'a>) -> View<'a> {
-        let mut view = View::new(txn);
-        records(txn.records).for_each(|rec| view.add(&rec));
-        view
+        View::new(txn).read()
+    }
+
+    /// The view before the first record that keeps headers, too. They cost more than all the rest.
+    pub fn with_headers(txn: &Txn<'a>) -> View<'a> {
+        View { keeps_headers: true, ..View::new(txn) }
+    }
+
+    pub fn read(mut self) -> View<'a> {
+        records(self.txn.records).for_each(|rec| self.add(&rec));
+        self
     }
 
     /// The view of a transaction before its first record.
@@ -81,6 +94,8 @@ impl<'a> View<'a> {
             came: RequestLine::default(),
             left: RequestLine::default(),
             response: StatusLine::default(),
+            request_headers: HeaderLines::default(),
+            response_headers: HeaderLines::default(),
             stamps: Vec::with_capacity(STAMPS),
             handling: None,
             no_hit: None,
@@ -90,10 +105,11 @@ impl<'a> View<'a> {
             pipe_account: None,
             vcl: b"",
             is_in_vcl: false,
+            has_vcl_run: false,
+            keeps_headers: false,
         }
     }
 
-    /// Adds the next record.
     pub fn add(&mut self, rec: &Rec<'a>) {
         match rec.tag {
             Tag::ReqMethod | Tag::BereqMethod => self.request(|line| &mut line.method, rec.text()),
@@ -103,11 +119,18 @@ impl<'a> View<'a> {
                 if let Some(host) = value_of(rec.text(), b"host") {
                     self.request(|line| &mut line.host, host);
                 }
+                if self.keeps_request_headers() {
+                    self.request_headers.add(rec.text());
+                }
             }
+            Tag::ReqUnset | Tag::BereqUnset if self.keeps_request_headers() => self.request_headers.remove(rec.text()),
+            Tag::RespHeader | Tag::BerespHeader if self.keeps_headers => self.response_headers.add(rec.text()),
+            Tag::RespUnset | Tag::BerespUnset if self.keeps_headers => self.response_headers.remove(rec.text()),
             Tag::RespProtocol | Tag::BerespProtocol => {
                 // VCL may also set the protocol of the response that is there.
                 if !self.is_in_vcl {
                     self.response = StatusLine::default();
+                    self.response_headers.clear();
                 }
                 self.response.protocol = Some(rec.text());
             }
@@ -120,7 +143,7 @@ impl<'a> View<'a> {
             Tag::PipeAcct => _ = self.pipe_account.get_or_insert(rec.text()),
             Tag::VclUse => self.vcl = rec.text(),
             Tag::VclCall => {
-                self.is_in_vcl = true;
+                (self.is_in_vcl, self.has_vcl_run) = (true, true);
                 self.handling = Handling::of_vcl_call(rec.text()).or(self.handling);
             }
             Tag::VclReturn => self.is_in_vcl = false,
@@ -135,19 +158,13 @@ impl<'a> View<'a> {
         *part(&mut self.left) = Some(text);
     }
 
+    fn keeps_request_headers(&self) -> bool {
+        self.keeps_headers && (self.txn.kind == TxnType::Bereq || !self.has_vcl_run)
+    }
+
     /// The request of this transaction: a client's as it came, a fetch as it was sent.
     pub fn request_line(&self) -> &RequestLine<'a> {
         if self.txn.kind == TxnType::Bereq { &self.left } else { &self.came }
-    }
-
-    /// Header lines of that request.
-    pub fn request_headers(&self) -> HeaderLines<'a> {
-        head::request(&self.txn)
-    }
-
-    /// Header lines of the last response, as VCL left them.
-    pub fn response_headers(&self) -> HeaderLines<'a> {
-        head::response(&self.txn)
     }
 
     /// The backend, if one was connected; otherwise the client.

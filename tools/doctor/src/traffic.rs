@@ -179,7 +179,7 @@ impl LogTraffic {
         if is_pass {
             return;
         }
-        url.set_cookie += u64::from(fetch.answer.first("set-cookie").is_some());
+        url.set_cookie += u64::from(fetch.view.response_headers.first("set-cookie").is_some());
         url.forbidden += u64::from(fetch.is_forbidden());
         if let Some(ttl) = fetch.ttl.filter(|ttl| (f64::MIN_POSITIVE..SHORT_TTL).contains(ttl) && !fetch.is_uncacheable)
         {

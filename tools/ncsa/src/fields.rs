@@ -184,7 +184,6 @@ impl<'a> NcsaFields<'a> {
         self.view.stamps.iter().find_map(|stamp| word(rest(stamp.0)?, number))
     }
 
-    /// The value of `%{Varnish:hitmiss}x`.
     pub fn hitmiss(&self) -> &'static str {
         match self.view.handling {
             None => "-",
@@ -193,17 +192,14 @@ impl<'a> NcsaFields<'a> {
         }
     }
 
-    /// The value of `%{Varnish:handling}x`.
     pub fn handling(&self) -> &'static str {
         self.view.handling.map_or("-", Handling::name)
     }
 
-    /// The value of `%{Varnish:side}x`.
     pub fn side(&self) -> &'static str {
         if self.view.txn.kind == TxnType::Bereq { "b" } else { "c" }
     }
 
-    /// The value of `%{Varnish:vxid}x`.
     pub fn vxid(&self) -> u32 {
         self.view.txn.vxid
     }

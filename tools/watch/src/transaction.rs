@@ -18,11 +18,9 @@ pub struct WatchedRequest<'a> {
     pub handling: Handling,
     /// Status of the response. 0 for a pipe or an abandoned request.
     pub status: u16,
-    /// Method, as the client sent it.
+    /// Method, URL and Host, as the client sent them.
     pub method: &'a [u8],
-    /// URL, as the client sent it.
     pub url: &'a [u8],
-    /// Host, as the client sent it.
     pub host: &'a [u8],
     /// The VCL, or the label that led to it.
     pub vcl: &'a [u8],
@@ -46,7 +44,6 @@ pub struct WatchedRequest<'a> {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Fetch<'a> {
-    /// Number of the transaction.
     pub number: u64,
     /// Number of the fetch that repeats it. 0 if none does.
     pub next: u64,

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Heads of requests and responses in a transaction's records.
 
-use logq::{Txn, TxnType, records};
-use tables::Tag;
-
 /// Parts of a request's first line, and its Host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RequestLine<'a> {
@@ -13,7 +10,6 @@ pub struct RequestLine<'a> {
     pub host: Option<&'a [u8]>,
 }
 
-/// Parts of a response's first line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StatusLine<'a> {
     pub protocol: Option<&'a [u8]>,
@@ -48,6 +44,10 @@ impl<'a> HeaderLines<'a> {
         }
     }
 
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + '_ {
         self.0.iter().copied()
     }
@@ -66,34 +66,4 @@ impl<'a> HeaderLines<'a> {
 fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = text.iter().position(|b| *b == b':')?;
     Some((&text[..colon], text[colon + 1..].trim_ascii()))
-}
-
-/// Lines of a client's request as they came, or of a fetch as VCL left them.
-pub(super) fn request<'a>(txn: &Txn<'a>) -> HeaderLines<'a> {
-    let is_fetch = txn.kind == TxnType::Bereq;
-    let mut lines = HeaderLines::default();
-    for rec in records(txn.records).take_while(|rec| is_fetch || rec.tag != Tag::VclCall) {
-        match rec.tag {
-            Tag::ReqHeader | Tag::BereqHeader => lines.add(rec.text()),
-            Tag::ReqUnset | Tag::BereqUnset => lines.remove(rec.text()),
-            _ => {}
-        }
-    }
-    lines
-}
-
-/// Lines of the last response. A protocol that VCL doesn't set begins the next one.
-pub(super) fn response<'a>(txn: &Txn<'a>) -> HeaderLines<'a> {
-    let (mut lines, mut is_in_vcl) = (HeaderLines::default(), false);
-    for rec in records(txn.records) {
-        match rec.tag {
-            Tag::VclCall => is_in_vcl = true,
-            Tag::VclReturn => is_in_vcl = false,
-            Tag::RespProtocol | Tag::BerespProtocol if !is_in_vcl => lines.0.clear(),
-            Tag::RespHeader | Tag::BerespHeader => lines.add(rec.text()),
-            Tag::RespUnset | Tag::BerespUnset => lines.remove(rec.text()),
-            _ => {}
-        }
-    }
-    lines
 }

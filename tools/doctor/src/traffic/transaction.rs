@@ -22,7 +22,6 @@ pub struct Request<'a> {
     pub passed: Option<&'static str>,
     /// Lines of its Cookie when VCL passed it: varnishd doesn't join them.
     pub cookies: Vec<&'a [u8]>,
-    /// Seconds on a waiting list.
     pub waited: Option<f64>,
     pub vcl_error: Option<&'a [u8]>,
 }
@@ -72,8 +71,6 @@ fn why_passed(view: &View<'_>, headers: &HeaderLines<'_>) -> &'static str {
 
 pub struct Fetch<'a> {
     pub view: View<'a>,
-    pub asked: HeaderLines<'a>,
-    pub answer: HeaderLines<'a>,
     pub ttl: Option<f64>,
     /// A lifetime was calculated from the response's headers.
     pub has_lifetime: bool,
@@ -85,7 +82,7 @@ pub struct Fetch<'a> {
 
 impl<'a> Fetch<'a> {
     pub fn of(txn: &Txn<'a>) -> Fetch<'a> {
-        let mut view = View::new(txn);
+        let mut view = View::with_headers(txn);
         let (mut ttl, mut has_lifetime, mut is_uncacheable) = (None, false, false);
         let (mut control, mut vcl_error) = (None, None);
         for rec in records(txn.records) {
@@ -102,8 +99,7 @@ impl<'a> Fetch<'a> {
                 _ => {}
             }
         }
-        let (asked, answer) = (view.request_headers(), view.response_headers());
-        Fetch { view, asked, answer, ttl, has_lifetime, is_uncacheable, control, vcl_error }
+        Fetch { view, ttl, has_lifetime, is_uncacheable, control, vcl_error }
     }
 
     pub fn url(&self) -> &'a [u8] {
@@ -111,7 +107,7 @@ impl<'a> Fetch<'a> {
     }
 
     pub fn host(&self) -> &'a [u8] {
-        self.asked.first("host").unwrap_or_default()
+        self.view.request_headers.first("host").unwrap_or_default()
     }
 
     pub fn backend(&self) -> Option<&'a [u8]> {
@@ -135,14 +131,15 @@ impl<'a> Fetch<'a> {
     }
 
     pub fn vary(&self) -> Option<&'a [u8]> {
-        self.answer.first("vary").filter(|value| !value.eq_ignore_ascii_case(b"accept-encoding"))
+        self.view.response_headers.first("vary").filter(|value| !value.eq_ignore_ascii_case(b"accept-encoding"))
     }
 
     /// Hash of the request's values for the headers that the response varies on.
     pub fn variant(&self, vary: &[u8]) -> u64 {
         let mut hasher = DefaultHasher::new();
         for name in vary.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
-            let value = self.asked.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value);
+            let value =
+                self.view.request_headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value);
             value.hash(&mut hasher);
         }
         hasher.finish()
@@ -150,11 +147,11 @@ impl<'a> Fetch<'a> {
 
     /// Seconds that the origin's clock is ahead of ours; `None` if unknown or if the response came from another cache.
     pub fn skew(&self) -> Option<f64> {
-        if self.answer.first("age").is_some_and(|age| age != b"0") {
+        if self.view.response_headers.first("age").is_some_and(|age| age != b"0") {
             return None;
         }
         let answered = self.view.stamp(&["Beresp"])?.seconds()?;
-        Some(message::date::parse(self.answer.first("date")?)?.0 - answered)
+        Some(message::date::parse(self.view.response_headers.first("date")?)?.0 - answered)
     }
 }
 
