@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 pub const HEADING: &str = "requests/s    hits     half in      99% in    memory   objects     stored";
 
-/// The counters as they were a second ago.
 pub struct DemoStatus {
     reader: CounterReader,
     last: Option<(Instant, Sample)>,

@@ -32,17 +32,14 @@ pub enum NcsaField {
     BytesOut,
     Start,
     End,
-    /// Time until the first byte, in seconds.
     FirstByte,
     HostHeader,
-    /// The Authorization header's word.
     Authorization,
 }
 
 /// A value that is looked for because the format names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WatchedValue {
-    /// A header of the request, with its colon.
     ReqHeader(String),
     RespHeader(String),
     VclLog(String),

@@ -36,7 +36,6 @@ pub struct WatchedRequest<'a> {
     pub first_byte: Option<f64>,
     /// Seconds until the response's last byte was handed over.
     pub duration: Option<f64>,
-    /// Size of the response's body, in bytes.
     pub bytes: u64,
     /// Seconds that it waited for a backend.
     pub backend_seconds: f64,
@@ -51,7 +50,6 @@ pub struct Fetch<'a> {
     pub backend: &'a [u8],
     pub status: u16,
     pub url: &'a [u8],
-    /// The name under which its VCL was loaded.
     pub loaded: &'a [u8],
     pub store: &'a [u8],
     pub error: Option<&'a [u8]>,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Heads of requests and responses in a transaction's records.
 
-/// Parts of a request's first line, and its Host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RequestLine<'a> {
     pub method: Option<&'a [u8]>,

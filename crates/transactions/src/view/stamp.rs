@@ -29,12 +29,10 @@ impl<'a> Stamp<'a> {
         UnixNs::parse(std::str::from_utf8(self.word(0)?).ok()?)
     }
 
-    /// Seconds since the transaction began.
     pub fn since_start(&self) -> Option<f64> {
         self.number(1)
     }
 
-    /// Seconds since the timestamp before.
     pub fn since_last(&self) -> Option<f64> {
         self.number(2)
     }

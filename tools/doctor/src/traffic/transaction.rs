@@ -119,7 +119,6 @@ impl<'a> Fetch<'a> {
         self.view.stamp(&["Beresp"])?.since_last()
     }
 
-    /// Seconds of the whole fetch.
     pub fn seconds(&self) -> f64 {
         self.view.stamps.iter().filter_map(Stamp::since_start).fold(0.0, f64::max)
     }
