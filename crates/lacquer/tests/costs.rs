@@ -88,10 +88,13 @@ impl Kind {
 
     /// The same as [`Kind::may_cost`] where other work on the machine makes threads look for what there is to do more
     /// often than the requests do: a hit is read and written once, what is fetched twice (and now and then in two
-    /// pieces), and to look costs a hit a call, or one more that ends it.
+    /// pieces), and to look costs a hit a call, or one more that ends it. A thread that is stopped while it holds a lock
+    /// costs others some calls; one that belongs to a request would come with each.
     fn may_cost_when_busy(self, costs: &Costs) -> bool {
         let looks_alone = match self {
-            Kind::Hit | Kind::Stream => costs.transfers <= 2.001 && costs.per_turn <= 2.1,
+            Kind::Hit | Kind::Stream => {
+                costs.transfers <= 2.001 && (costs.per_turn <= 2.1 || costs.calls - costs.transfers < 0.5)
+            }
             Kind::Pass | Kind::Miss => costs.transfers <= 4.3,
         };
         let calls = if looks_alone { 0.0 } else { costs.calls };
