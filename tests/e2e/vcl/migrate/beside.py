@@ -28,6 +28,7 @@ class Origins:
         "tag": ("ETag", '"t"'), "public": ("Cache-Control", "public"), "must": ("Cache-Control", "must-revalidate"), "nocache": ("Cache-Control", "no-cache"),
         "quoted": ("Cache-Control", 'max-age="0"'), "junk": ("Cache-Control", "max-age=60x"),
         "accelfile": ("X-Accel-Redirect", "/files/file"),
+        "html": ("Content-Type", "text/html"), "json": ("Content-Type", "application/json"), "encoded": ("Content-Type", "text/plain; charset=latin1"),
         "pad": ("X-Pad", "1"), "ranges": ("Accept-Ranges", "bytes"),
     }
 
@@ -37,6 +38,8 @@ class Origins:
 
     def answer(self, method, path, _fields, _body, port):
         lines = [(name, value) for word, (name, value) in self.WORDS.items() if word in path]
+        if "recoded" in path:
+            lines += [("Content-Type", "text/html; charset=a"), ("X-Accel-Charset", "b")]
         # squid heeds max-age only beside a Date.
         lines += [("Date", email.utils.formatdate(usegmt=True)), ("X-Port", str(port)), ("X-Path", path)]
         if self.is_failing and "flaky" in path:

@@ -166,6 +166,10 @@ CASES = [
        location /t { return 404; } location /code { error_page 404 =201 /found; proxy_pass http://app; } location /gone { error_page 502 504 =200 /s404; proxy_pass http://127.0.0.1:9; } }""",
      plain("one.example", "/x", "/s404", "/s500/a", "/s503", "/secret", "/said?a=1", "/s410?b", "/text", "/own/s404", "/plain/s404", "/denied", "/down.html")
      + plain("two.example", "/s404", "/t", "/code/s404", "/gone", "/x") + [("one.example", "/s500/head", {}, "HEAD"), ("one.example", "/s500/post", {}, POST)], []),
+    ("charsets of texts", CACHE + """
+     charset utf-8; server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid any 1h; } location /off/ { charset off; proxy_pass http://app; }
+      location /more/ { charset koi8-r; charset_types application/json; proxy_pass http://app; } location /said { return 403; } location /text { return 200 t; } location /go { return 301 /x; } }""",
+     plain("a.example", "/html", "/html/s404", "/html/s301", "/json", "/encoded", "/recoded", "/x", "/off/html", "/off/recoded", "/more/html", "/more/json", "/said", "/text", "/go"), []),
     ("methods and ranges of the cache", CACHE + """
      server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_convert_head off; proxy_cache_key $request_method$request_uri; }
        location /range { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_max_range_offset 10; }

@@ -8,7 +8,6 @@ use super::config::Directive;
 use super::value::{VariableNames, header};
 use crate::vcl;
 
-/// The most groups that VCL's regsub can name.
 const MOST: usize = 9;
 
 /// The header in which a request keeps `$1` and so on.
@@ -16,7 +15,6 @@ pub fn numbered(number: u8) -> String {
     format!("Nginx-Capture-{number}")
 }
 
-/// The groups of a regex in their order, with their names.
 fn groups(regex: &str) -> Vec<Option<&str>> {
     let (mut found, mut in_class, mut chars) = (Vec::new(), false, regex.char_indices());
     while let Some((at, c)) = chars.next() {

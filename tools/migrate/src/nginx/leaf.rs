@@ -861,7 +861,6 @@ fn late_ranges<'a>(scope: &LocationScope<'a>) -> Result<Vec<String>, Refusal<'a>
     Ok(vec![format!("if ({condition}) {{ return (pass); }}")])
 }
 
-/// A size of nginx's in bytes.
 fn size(text: &str) -> Option<u64> {
     let word = text.to_ascii_lowercase();
     let (number, shift) = match word.as_bytes().last() {

@@ -9,11 +9,8 @@ use super::script::{self, MOVED, ScriptPlace};
 use super::value::{ExpressionSide, VariableNames, expression};
 use crate::vcl;
 
-/// The header that tells that an error is being answered: its page has none of its own.
 pub const ERROR: &str = "Nginx-Error";
-/// The header with the label of the named location that answers.
 pub const NAMED: &str = "Nginx-Named";
-/// The header with the status that the page gets.
 pub const STATUS: &str = "Nginx-Status";
 /// The header that marks the response to a fetch that has failed.
 pub const FAILED: &str = "Nginx-Failed";
@@ -27,7 +24,6 @@ struct ErrorPage<'a> {
 }
 
 enum PageStatus {
-    /// The error's own status, whatever the page's is.
     Kept,
     Instead(u16),
 }
@@ -35,9 +31,7 @@ enum PageStatus {
 /// The lines that answer errors of a location.
 #[derive(Default)]
 pub struct PageLines {
-    /// In vcl_synth: errors that VCL has found.
     pub synth: Vec<String>,
-    /// In vcl_deliver: errors of the origin, and fetches that failed.
     pub deliver: Vec<String>,
 }
 
@@ -112,7 +106,6 @@ struct PageAction {
     only_plain: bool,
 }
 
-/// The statuses of redirections.
 const REDIRECTIONS: [u16; 5] = [301, 302, 303, 307, 308];
 
 impl<'a> ErrorPage<'a> {

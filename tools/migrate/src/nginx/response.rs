@@ -357,7 +357,6 @@ pub fn content_type(location: &NginxLocation<'_>, script: &RewriteScript<'_>) ->
     only_with_text(lines)
 }
 
-/// True if clients are shown what the cache did.
 fn shows_status(scope: &LocationScope<'_>) -> bool {
     scope.all("add_header").iter().any(|d| d.word(1) == "$upstream_cache_status" && is_header(d.word(0)))
 }
@@ -402,10 +401,37 @@ fn is_always(field: &Directive) -> bool {
     field.words.get(2).is_some_and(|word| word == "always")
 }
 
+/// The types of `charset_types`, unless it says otherwise; text/html is always one.
+const WITH_CHARSET: [&str; 5] =
+    ["text/xml", "text/plain", "text/vnd.wap.wml", "application/javascript", "application/rss+xml"];
+
+/// `charset`: the Content-Type of texts that don't name theirs.
+fn charset<'a>(scope: &LocationScope<'a>, is_proxied: bool, names: &VariableNames) -> Result<Vec<String>, Refused<'a>> {
+    let own: Vec<&str> = scope.all("charset_types").iter().flat_map(|d| d.words.iter().map(String::as_str)).collect();
+    let Some(directive) = scope.one("charset").filter(|d| d.word(0) != "off") else { return Ok(Vec::new()) };
+    let value = expression(directive.word(0), ExpressionSide::Deliver, "", names).map_err(|why| (directive, why))?;
+    let types = if own.is_empty() { WITH_CHARSET.to_vec() } else { own };
+    let condition = match types.contains(&"*") {
+        true => "resp.http.Content-Type && resp.http.Content-Type !~ \"(?i)charset=\"".to_owned(),
+        false => {
+            let all: Vec<String> = types.iter().chain(&["text/html"]).map(|kind| vcl::literal(kind)).collect();
+            format!("resp.http.Content-Type ~ \"(?i)^({})$\"", all.join("|"))
+        }
+    };
+    let mut lines = Vec::new();
+    if !is_proxied {
+        let error = "!resp.http.Content-Type && !req.http.Nginx-Text && resp.status >= 400".to_owned();
+        lines.extend(vcl::chain(vec![(error, vec!["set resp.http.Content-Type = \"text/html\";".to_owned()])]));
+    }
+    let set = format!("set resp.http.Content-Type = resp.http.Content-Type + \"; charset=\" + {value};");
+    let condition = format!("{condition} && resp.status != 301 && resp.status != 302");
+    lines.extend(vcl::chain(vec![(condition, vec![set])]));
+    Ok(lines)
+}
+
 /// The headers that nginx takes out of responses of an origin by itself, but for Date and Server, which it has of its own.
 const HIDDEN: [&str; 5] = ["X-Pad", "X-Accel-Expires", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Charset"];
 
-/// The headers that are taken out of a response.
 fn hidden<'a>(scope: &LocationScope<'a>) -> Result<Vec<String>, Refused<'a>> {
     let passed: Vec<&str> = scope.all_of_kind("pass_header").iter().map(|d| d.word(0)).collect();
     let mut names: Vec<&str> = HIDDEN.to_vec();
@@ -430,6 +456,7 @@ pub fn headers<'a>(
     if is_proxied {
         lines.extend(hidden(scope)?);
     }
+    lines.extend(charset(scope, is_proxied, names)?);
     let mut good = Vec::new();
     if let Some(expires) = scope.one("expires") {
         let word = expires.word(0);

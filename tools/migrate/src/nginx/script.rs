@@ -40,7 +40,6 @@ pub struct RewriteScript<'a> {
     /// True if nginx goes on serving the location, so that answers that depend on its files can be left to it.
     leaves_files: bool,
     pub file_answers: Vec<&'a Directive>,
-    /// True if it stands within an `if`.
     is_inner: bool,
     /// True if a part of it may keep the rest from being run.
     may_stop: bool,
@@ -260,7 +259,6 @@ fn asks_for_file(directive: &Directive) -> bool {
 /// Variables that name the file of a request.
 const OF_REQUEST: [&str; 3] = ["$uri", "$request_filename", "$fastcgi_script_name"];
 
-/// The line of a `set $NAME VALUE`.
 fn assigned(directive: &Directive, names: &VariableNames) -> Result<String, String> {
     let name = directive.word(0).trim_start_matches('$').to_ascii_lowercase();
     if !names.set.contains_key(&name) {
@@ -353,7 +351,6 @@ pub fn rewriting(label: &str) -> String {
     format!("{}_rewritten", label.split('_').next().unwrap_or_default())
 }
 
-/// A `rewrite` in VCL.
 struct Rewrite {
     lines: Vec<String>,
     may_stop: bool,

@@ -398,3 +398,15 @@ fn a_scheme_that_a_balancer_tells() {
 fn paths_with_quotes() {
     check("server { location '/a\"b' { proxy_pass http://a; } }", &["Nginx-Path ~ \"^/a\\x22b\""]);
 }
+
+/// Texts whose Content-Type doesn't name theirs get one.
+#[test]
+fn charsets() {
+    let (vcl, refused) =
+        told("charset utf-8; location / { proxy_pass http://a; } location /o { charset off; proxy_pass http://a; }");
+    let wanted = "if (resp.http.Content-Type ~ \"(?i)^(text/xml|text/plain|text/vnd\\.wap\\.wml|application/javascript|application/rss\\+xml|text/html)$\" && resp.status != 301 && resp.status != 302) {\n\t\t\tset resp.http.Content-Type = resp.http.Content-Type + \"; charset=\" + \"utf-8\";";
+    assert!(refused.is_empty() && vcl.contains(wanted), "{refused} {vcl}");
+    let (vcl, refused) = told("charset utf-8; charset_types *; location / { proxy_pass http://a; }");
+    assert!(refused.is_empty() && vcl.contains("!~ \"(?i)charset=\""), "{refused} {vcl}");
+    assert!(super::known::fate("charset_map").is_some_and(|fate| matches!(fate, Fate::Refused(_))));
+}

@@ -44,7 +44,6 @@ pub struct VariableNames {
     pub captures: BTreeSet<u8>,
     /// True if a request's URL may be changed: then the client's is kept apart.
     pub has_moves: bool,
-    /// True if errors may be answered by pages.
     pub has_pages: bool,
     /// True if any server has TLS: then $scheme isn't always `http`.
     pub has_tls: bool,
@@ -158,7 +157,6 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
 }
 
-/// The URL as the client sent it.
 fn requested(head: &str, names: &VariableNames) -> String {
     format!("{head}.{}", if names.has_moves { "http.Nginx-Request-Uri" } else { "url" })
 }
