@@ -10,6 +10,7 @@ mod leaf;
 mod location;
 mod origin;
 mod pages;
+mod redirect;
 mod regexes;
 mod response;
 mod scope;

@@ -29,7 +29,9 @@ class Origins:
         "quoted": ("Cache-Control", 'max-age="0"'), "junk": ("Cache-Control", "max-age=60x"),
         "accelfile": ("X-Accel-Redirect", "/files/file"),
         "html": ("Content-Type", "text/html"), "json": ("Content-Type", "application/json"), "encoded": ("Content-Type", "text/plain; charset=latin1"),
-        "pad": ("X-Pad", "1"), "ranges": ("Accept-Ranges", "bytes"),
+        "toapp": ("Location", "http://app/moved/x?y=1"), "toport": ("Location", "http://127.0.0.1:9001/moved/x"), "tonumber": ("Location", "http://app/moved/5"),
+        "tob": ("Location", "http://app/moved/b/c"), "topath": ("Location", "/moved/x"), "tonobody": ("Location", "http://other/app"),
+        "refresh": ("Refresh", "5; url=http://app/moved/r"), "pad": ("X-Pad", "1"), "ranges": ("Accept-Ranges", "bytes"),
     }
 
     def __init__(self, ports):

@@ -166,6 +166,11 @@ CASES = [
        location /t { return 404; } location /code { error_page 404 =201 /found; proxy_pass http://app; } location /gone { error_page 502 504 =200 /s404; proxy_pass http://127.0.0.1:9; } }""",
      plain("one.example", "/x", "/s404", "/s500/a", "/s503", "/secret", "/said?a=1", "/s410?b", "/text", "/own/s404", "/plain/s404", "/denied", "/down.html")
      + plain("two.example", "/s404", "/t", "/code/s404", "/gone", "/x") + [("one.example", "/s500/head", {}, "HEAD"), ("one.example", "/s500/post", {}, POST)], []),
+    ("where an origin redirects to", CACHE + """
+     server { listen %(listen)s; location /moved/ { proxy_pass http://app; proxy_cache c; proxy_cache_valid any 1h; } location /sub/ { proxy_pass http://127.0.0.1:9001/moved/; }
+      location /off/ { proxy_redirect off; proxy_pass http://app; } location /pair/ { proxy_redirect http://app/moved/ /else/; proxy_redirect http://app/ http://$host/all/; proxy_pass http://app; }
+      location /regex/ { proxy_redirect ~^http://(\\w+)/\\w+/(\\d)$ /$2/$1/$request_method; proxy_redirect ~*^HTTP://APP/moved/b(.*) https://b.example$1; proxy_pass http://app; proxy_redirect default; } }""",
+     plain("a.example", *(f"/{where}/{to}" for where in ("moved", "sub", "off", "pair", "regex") for to in ("toapp/s301", "toport/s301", "tonumber/s301", "tob/s301", "topath/s301", "tonobody/s301", "refresh"))), []),
     ("charsets of texts", CACHE + """
      charset utf-8; server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid any 1h; } location /off/ { charset off; proxy_pass http://app; }
       location /more/ { charset koi8-r; charset_types application/json; proxy_pass http://app; } location /said { return 403; } location /text { return 200 t; } location /go { return 301 /x; } }""",

@@ -10,6 +10,7 @@ use super::known::{Fate, fate};
 use super::location::{LocationKind, NginxLocation, handler};
 use super::origin::OwnOrigins;
 use super::pages;
+use super::redirect;
 use super::response;
 use super::scope::{LocationScope, duration, time};
 use super::script::{self, RewriteScript, ScriptPlace, UntoldDirective};
@@ -417,10 +418,9 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 }
                 let chosen = self.backends.expression(scheme, name, &self.around.upstreams, &attributes(scope));
                 lines.push(format!("set req.backend_hint = {chosen};"));
-                if let Some(directive) = scope.all("proxy_redirect").into_iter().find(|d| d.word(0) != "off") {
-                    let reason = "write it as regsub(resp.http.Location, ...) in vcl_deliver".to_owned();
-                    return Err(Refusal { directive, reason });
-                }
+                let redirected = redirect::redirected(scope, location, pass, names)
+                    .map_err(|(directive, reason)| Refusal { directive, reason })?;
+                self.phase("deliver", label, redirected);
                 let fields = scope.all("proxy_set_header");
                 let fetch = fetched(&fields, pass, name, uri, location, names)?;
                 self.phase("fetch", label, fetch);

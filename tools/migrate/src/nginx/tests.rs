@@ -334,7 +334,7 @@ fn each_directive_has_one_fate() {
 #[test]
 fn a_directive_that_nothing_reads_is_refused() {
     for (lines, name) in [
-        ("proxy_redirect http://a/ /; location / { proxy_pass http://a; proxy_cache z; }", "proxy_redirect"),
+        ("proxy_redirect http://$host/ /; location / { proxy_pass http://a; proxy_cache z; }", "proxy_redirect"),
         ("location / { proxy_pass http://a; proxy_cache z; proxy_cache_methods GET POST; }", "proxy_cache_methods"),
         ("location / { proxy_pass http://a; proxy_cache z; try_files $uri =404; }", "try_files"),
     ] {

@@ -115,13 +115,14 @@ pub fn replaced(value: &str, variable: &str, text: &str) -> String {
     parts(value).into_iter().map(one).collect()
 }
 
+/// A piece of a value.
 #[derive(PartialEq, Eq, Debug)]
-enum Part {
+pub enum Part {
     Text(String),
     Variable(String),
 }
 
-fn parts(value: &str) -> Vec<Part> {
+pub fn parts(value: &str) -> Vec<Part> {
     let mut out = Vec::new();
     let mut text = String::new();
     let mut rest = value;
