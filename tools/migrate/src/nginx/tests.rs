@@ -410,3 +410,23 @@ fn charsets() {
     assert!(refused.is_empty() && vcl.contains("!~ \"(?i)charset=\""), "{refused} {vcl}");
     assert!(super::known::fate("charset_map").is_some_and(|fate| matches!(fate, Fate::Refused(_))));
 }
+
+/// Timeouts are those of a location, and of no other one that asks the same servers.
+#[test]
+fn locations_with_other_timeouts_have_other_backends() {
+    let migrated = of(
+        "upstream u { server a:1; server b:1; } server { location / { proxy_pass http://u; } location /x { proxy_pass http://u; proxy_read_timeout 300s; }
+         location /y { proxy_pass http://c; } location /z { proxy_pass http://c; proxy_connect_timeout 1s; } location /zz { proxy_pass http://c; } }",
+    );
+    for wanted in [
+        "set req.backend_hint = u.backend();",
+        "set req.backend_hint = u_too.backend();",
+        "set req.backend_hint = c;",
+        "set req.backend_hint = c_1;",
+    ] {
+        assert!(migrated.vcl.contains(wanted), "{wanted}:\n{}", migrated.vcl);
+    }
+    assert_eq!(migrated.vcl.matches(".first_byte_timeout = 300s;").count(), 2, "{}", migrated.vcl);
+    assert_eq!(migrated.vcl.matches(".connect_timeout = 1s;").count(), 1, "{}", migrated.vcl);
+    assert_eq!(migrated.vcl.matches("\nbackend ").count(), 6, "{}", migrated.vcl);
+}

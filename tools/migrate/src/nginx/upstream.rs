@@ -28,7 +28,7 @@ pub struct MigratedBackends {
 }
 
 impl MigratedBackends {
-    /// The expression for `scheme://name`, where `name` is an upstream or an address; its backends get `attributes` the first time.
+    /// The expression for `scheme://name`, where `name` is an upstream or an address. Locations with other timeouts have backends of their own.
     pub fn expression(
         &mut self,
         scheme: &str,
@@ -36,7 +36,7 @@ impl MigratedBackends {
         upstreams: &[&Directive],
         attributes: &Attributes,
     ) -> String {
-        let key = format!("{scheme}://{name}");
+        let key = format!("{scheme}://{name} {}", attributes.join(" "));
         if let Some((_, expression)) = self.known.iter().find(|(known, _)| *known == key) {
             return expression.clone();
         }
@@ -69,7 +69,11 @@ impl MigratedBackends {
     }
 
     fn director(&mut self, upstream: &Directive, is_tls: bool, attributes: &Attributes) -> String {
-        let name = vcl::name(upstream.word(0));
+        let mut name = vcl::name(upstream.word(0));
+        while self.init.iter().any(|line| line.starts_with(&format!("new {name} = "))) {
+            // NAME_1 is a server of it.
+            name.push_str("_too");
+        }
         let servers: Vec<&Directive> = upstream.inside().iter().filter(|d| d.name == "server").collect();
         let has = |directive: &str| upstream.inside().iter().any(|d| d.name == directive);
         let option =
