@@ -184,7 +184,7 @@ fn check_death(name: &str, plant: &str, parts: &[&str]) {
 
 #[test]
 fn a_fault_under_an_objhead_lock_restarts_the_worker_with_a_report() {
-    check_death("objhead", "objhead=3", &["index out of bounds", "Backtrace:", "cache::lookup"]);
+    check_death("objhead", "objhead=3", &["index out of bounds", "Backtrace:", "cache::search"]);
 }
 
 #[test]
