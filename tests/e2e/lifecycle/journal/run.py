@@ -73,17 +73,20 @@ def checked(report, bed, what, wanted):
     report.check(fetched == wanted, f"{what}: {fetched} fetched, not {wanted}")
 
 
-def filled(report, bed, what):
-    """Fetches all, and waits until the disk has them."""
-    checked(report, bed, f"{what}: at first", COUNT)
-    stored(report, bed, what, COUNT)
+def filled(report, bed, what, paths=PATHS, before=0):
+    """Fetches all and waits until they are on the disk, a few at a time: what a slow disk can't take at once isn't stored.
+    `before`: the number of objects that it has already."""
+    for n in range(0, len(paths), 10):
+        some = paths[n:n + 10]
+        wrong, fetched = bed.walk(some)
+        report.check(not wrong and fetched == len(some), f"{what}: at first: {fetched} of {len(some)} fetched; wrong: {wrong[:3]}")
+        stored(report, bed, what, before + n + len(some))
 
 
 def filled_by_kind(report, bed, what):
-    """The same with the objects of each kind, one kind after the other: what a slow disk can't take at once isn't stored."""
-    for at, kind in enumerate(KINDS, 1):
-        kind.checked(report, bed, f"{what}: at first", (COUNT, COUNT))
-        stored(report, bed, what, COUNT * at)
+    """The same with the objects of each kind."""
+    for at, kind in enumerate(KINDS):
+        filled(report, bed, f"{kind.says}, {what}", kind.paths, COUNT * at)
 
 
 def stored(report, bed, what, count):
