@@ -25,7 +25,8 @@ PATHS = [f"/{n}" for n in range(COUNT)]
 
 class Journaled(Bed):
     """A store that is kept, and all ways to invalidate."""
-    vcl, storage, args = INVALIDATING_VCL, "file,@,64m,keep", ("-p", "tag_urls=on")
+    # On a busy machine a disk may be slow: what it has isn't to be fetched again for that.
+    vcl, storage, args = INVALIDATING_VCL, "file,@,64m,keep", ("-p", "tag_urls=on", "-p", "disk_timeout=10")
 
     @property
     def journal(self):

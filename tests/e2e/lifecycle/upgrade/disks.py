@@ -17,7 +17,8 @@ from world import FETCHED, LARGE, LIMIT, VERSIONS, body_of, cli_pids, ready, ser
 
 
 def start(program, origin, storage, args=()):
-    return Varnishd(program, ["-p", "feature=+no_coredump", *args], vcl=vcl_for(origin), storage=storage)
+    # On a busy machine a disk may be slow: what it has isn't to be fetched again for that.
+    return Varnishd(program, ["-p", "feature=+no_coredump", "-p", "disk_timeout=10", *args], vcl=vcl_for(origin), storage=storage)
 
 
 def counters(v, program):
