@@ -101,7 +101,7 @@ pub fn of_transaction<'a>(txn: &Txn<'a>) -> Option<Result<AccessEntry<'a>, Skip>
 
 fn answer(entry: &mut AccessEntry<'_>, first: &View<'_>, last: &View<'_>) {
     entry.status = Some(last.response.status()).filter(|status| *status > 0);
-    // As in varnishncsa, a pipe has no body.
+    // A pipe has no body, as in varnishncsa.
     entry.bytes = last.account.and_then(|_| last.bytes()).map(|bytes| bytes.resp_body);
     entry.handling = last.handling;
     entry.duration = seconds_between(first, last);

@@ -77,7 +77,7 @@ impl HomeRead {
         self.candidates.clear();
     }
 
-    /// What the next look may use: the right to fetch, and the candidates that weren't read.
+    /// Gives the next look the right to fetch and the candidates that weren't read.
     pub fn end(mut self, events: &mut Vec<CacheEvent>) -> Right {
         events.append(&mut self.events);
         Right { busy: self.busy.take(), candidates: Some(std::mem::take(&mut self.candidates)) }

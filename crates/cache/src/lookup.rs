@@ -115,7 +115,7 @@ impl Cache {
     fn claim_with(&self, digest: &Digest, events: &mut Vec<CacheEvent>) -> Busy {
         let shared = self.shared();
         if shared.adoption.is_on() {
-            // What is fetched now is newer than they are.
+            // The response to a fetch from now on is newer than they are.
             shared.adopt(digest, &mut |event| events.push(event));
         }
         let mut shard = shared.shard(digest).lock();

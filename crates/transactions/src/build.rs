@@ -69,7 +69,7 @@ fn transaction(txn: &Txn<'_>) -> Option<Transaction> {
             }
             Tag::VclLog => made.notes.push(text(rec.text())),
             Tag::FetchError | Tag::Error | Tag::VclError => made.errors.push(text(rec.text())),
-            // Of a client's request those from before VCL ran.
+            // A client's request counts with its records from before VCL ran.
             Tag::ReqHeader if made.calls.is_empty() => made.trace_parents.extend(trace_parent(rec.text())),
             Tag::BereqHeader => made.trace_parents.extend(trace_parent(rec.text())),
             _ => {}

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use crate::source::SourcePlace;
 
-/// What became of a directive.
+/// The fate of a directive.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum DirectiveFate {
     /// The directive changes nothing here, for this reason.

@@ -89,7 +89,7 @@ struct Requests {
     notes: Vec<String>,
 }
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Default)]
 struct Comparison {
     compared: usize,

@@ -8,7 +8,7 @@ use tls::hitch;
 use crate::migrated::Migrated;
 use crate::source::{FileSource, SourcePlace};
 
-/// What the server has instead of a key of hitch's own.
+/// The server's counterpart of a key of hitch's own.
 const INSTEAD: [(&str, &str); 3] = [
     (
         "backend",
@@ -21,7 +21,7 @@ const INSTEAD: [(&str, &str); 3] = [
 /// Gives the option that reads the file.
 ///
 /// # Errors
-/// It can't be read, or isn't hitch's language; the text says where.
+/// The file can't be read, or isn't in hitch's language; the text says where.
 pub fn migrate(path: &str, files: &dyn FileSource) -> Result<Migrated, String> {
     let text = files.read(path)?;
     let file = hitch::read(&text).map_err(|error| format!("{path}:{}: {}", error.line.max(1), error.reason))?;

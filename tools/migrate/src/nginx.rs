@@ -464,7 +464,7 @@ const PRIVATE: [&str; 8] = [
     "Nginx-Method",
 ];
 
-/// Those of a configuration that changes URLs.
+/// Private headers of a configuration that changes URLs.
 const MOVING: [&str; 7] =
     ["Nginx-Url", "Nginx-Asked", "Nginx-Request-Uri", "Nginx-Args", script::STOP, script::CHANGED, script::MOVED];
 

@@ -15,7 +15,7 @@ const MAX_DIRECTIVES: usize = 50_000;
 /// Checks that a configuration may have one more directive.
 ///
 /// # Errors
-/// It has too many; the text says where.
+/// The configuration has too many; the text says where.
 pub fn check_count(count: usize, place: &SourcePlace) -> Result<(), String> {
     match count < MAX_DIRECTIVES {
         true => Ok(()),

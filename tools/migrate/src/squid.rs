@@ -221,7 +221,7 @@ impl Squid {
             }
             other => match known::without_meaning(other) {
                 Some(reason) => migrated.without_meaning(&line.place, other, reason),
-                // It may keep something from being kept.
+                // The directive may keep something from being kept.
                 None => self.passed(line, "nothing is known of it here", migrated),
             },
         }

@@ -72,7 +72,7 @@ fn no_line_is_too_short() {
                 include_str!("apache/settings.rs"),
                 include_str!("apache/unseen.rs")
             ),
-            // Their languages have tests of their own.
+            // Shell and hitch files have tests of their own.
             From::Varnish | From::Hitch => continue,
             From::Squid => concat!(
                 include_str!("squid.rs"),

@@ -665,6 +665,6 @@ fn a_search_that_reads_back_keeps_the_time_of_the_request() {
     home.serve(Ok(()));
     assert!(poll(&mut loading, &bell).is_ready());
     kit.pass(2.0);
-    // It was fresh when the request came.
+    // The object was fresh when the request came.
     assert_eq!(word(&kit.look_again(loading, &TestReq::new("/"))), "hit");
 }

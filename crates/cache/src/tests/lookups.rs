@@ -400,7 +400,7 @@ fn after_a_wait_the_search_judges_by_the_time_of_its_end() {
     assert_eq!(search.now(), Mono(1000.0));
     let lookup = search.look_again(&kit.cache, pending, &TestReq::new("/"));
     assert!(matches!(lookup, Lookup::Ready(Found::MissStale { .. })));
-    // What reports the result compares with the same time.
+    // The report of the result compares with the same time.
     let stale = search.report.trace.stale.unwrap();
     assert!(stale.fresh_until(None).0 <= search.now().0 && search.now() == kit.now());
 }

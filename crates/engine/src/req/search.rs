@@ -24,7 +24,7 @@ pub(super) struct ReqSearch {
     parked_until: Option<rt::Deadline>,
     /// The end of all waits for a disk together.
     read_until: Option<rt::Deadline>,
-    /// It is the client's request that waits, and not a slice of its response: peers, log and Server-Timing hear of it.
+    /// True if the client's request itself waits, not a slice of its response: peers, log and Server-Timing hear of it.
     is_shown: bool,
     pub was_parked: bool,
     /// An object was found of which wanted parts are missing.

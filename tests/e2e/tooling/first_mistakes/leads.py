@@ -77,7 +77,7 @@ def purges(t):
     with Origin(simple(lambda *_: ("Cache-Control: max-age=60\r\n", b"ok"))) as origin, Varnishd(t.varnishd, backend=origin.address) as v:
         for command, wanted in (("ban /news", ("Too few parameters\nUsage: ban <field> <operator> <arg>", BAN)), ("ban", ("Usage: ban ", BAN)),
                                 ("purge", ("There are purge.host, purge.prefix, purge.tag, purge.url, and ban.", BAN)), ("purge /news", (BAN,)),
-                                # As a shell hands it over that has replaced ~.
+                                # The shell has replaced ~ in this one.
                                 ("ban req.url /root ^/news", ("got \"/root\"\n", BAN)), ("vcl", ("There are vcl.deps, ",)), ("help purge", ("There are purge.host",))):
             status, text = t.tool("varnishadm", "-n", v.n, *command.split())
             t.report.check(status == 1 and all(want in text for want in wanted), f"varnishadm {command}: {status} {text!r}")

@@ -29,7 +29,7 @@ Define PRIVATE /c/private
 HOSTS = ("a.example", "b.example", "x.b.example", "other.example")
 PREFIXES = ("/", "/c/", "/c/private/", "/d/")
 WORDS = ("long", "plain", "old", "nostore/long", "private/long", "nocache", "cookie/long", "past", "future", "s404", "s404/long", "s301", "varystar/long", "shared60", "public", "must", "x.css", "tag")
-# What follows about a URL once it may be kept.
+# Directives about a URL that may be kept.
 FIELDS = ({}, {"Cookie": "x=1"}, {"Authorization": "Basic eDp5"}, {"Cache-Control": "no-cache"}, {"Cache-Control": "max-age=0"}, {"Cache-Control": "no-store"}, {"Pragma": "no-cache"}, {"Range": "bytes=0-1"},
           {"If-None-Match": '"other"'}, {"If-Modified-Since": "Thu, 01 Jan 1998 00:00:00 GMT"}, {"X-Mode": "secret"}, {"Cache-Control": "max-age=600"})
 ACCESS = ("Require all granted", "Require ip 127.0.0.1", "Require ip 10.0.0.0/8", "Require all denied", "Order allow,deny\nAllow from all", "Order allow,deny\nAllow from 127.0.0.1")
@@ -59,7 +59,7 @@ class Draw:
                                  "RequestHeader set X-Seen 1", "# CacheDisable on", "SetEnv comment 'CacheDisable on'"))
 
     def inside(self, depth=0, has_path=True):
-        """What a section has in it. Where no section has a path, mod_cache's lines name one."""
+        """Draws the lines of a section. Where no section has a path, mod_cache's lines name one."""
         out, path = [], "" if has_path else f" {self.path()}"
         for _ in range(self.draw.randint(1, 2)):
             kind = self.draw.random()

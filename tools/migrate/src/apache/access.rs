@@ -11,9 +11,9 @@ use crate::vcl;
 pub(super) struct AccessRules {
     /// The conditions of requests that Apache decides about each time.
     pub passed: Vec<String>,
-    /// Those of requests whose responses mod_cache doesn't store: an environment variable says so.
+    /// Conditions of requests whose responses mod_cache doesn't store: an environment variable says so.
     pub unstored: Vec<String>,
-    /// Those of requests that Apache would let through for the cache's address.
+    /// Conditions of requests that Apache would let through for the cache's address.
     pub denied: Vec<String>,
     /// True if Apache takes the client's address from X-Forwarded-For already.
     is_client_known: bool,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What Apache decides while it reads its files: variables, and sections that hold or not whatever the request is.
+//! Decisions of Apache while it reads its files: variables, and sections that hold or not whatever the request is.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the cache takes over from Apache: its addresses, certificates and storage.
+//! The parts of Apache that the cache takes over: its addresses, certificates and storage.
 
 use super::reader::Line;
 use crate::migrated::Migrated;
@@ -29,7 +29,7 @@ pub(super) fn listens(lines: &[Line], migrated: &mut Migrated) {
     }
 }
 
-/// Those of all virtual hosts. A certificate without a key of its own has the key in the same file.
+/// Takes the certificates of all virtual hosts. A certificate without a key of its own has the key in the same file.
 pub(super) fn certificates(lines: &[Line], migrated: &mut Migrated) {
     let mut cert: Option<&Line> = None;
     for line in lines {

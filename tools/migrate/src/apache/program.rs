@@ -51,7 +51,7 @@ impl Cache {
         )
     }
 
-    /// Those that mod_cache isn't asked for are passed; the others carry what their sections set.
+    /// Requests that mod_cache isn't asked for are passed; the others carry what their sections set.
     fn requests(&self, mut recv: Vec<String>, rules: &AccessRules) -> (Vec<String>, Vec<String>) {
         let passed: Vec<String> = self.disabled.iter().chain(&rules.passed).cloned().collect();
         recv.extend(branch(&passed, "return (pass);"));

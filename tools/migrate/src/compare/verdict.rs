@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is compared of responses: status, headers that matter, body, and whether the second one came from the cache.
+//! The compared parts of responses: status, headers that matter, body, and whether the second one came from the cache.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -13,7 +13,7 @@ pub const HEADERS: [&str; 4] = ["Location", "Content-Type", "Cache-Control", "Va
 /// A response, as far as it is compared.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ComparedResponse {
-    /// What is compared, with the value of each: one for each of the same names in each response.
+    /// The compared parts with their values: one for each of the same names in each response.
     pub aspects: Vec<(String, String)>,
     /// None: the response doesn't tell.
     pub is_hit: Option<bool>,

@@ -9,7 +9,7 @@ use crate::source::{FileSource, SourcePlace, beside, check_count, directory_of};
 /// Depth to which includes and blocks may nest.
 const MAX_DEPTH: usize = 20;
 
-/// What became of a directive so far; a later one replaces those before it.
+/// The fate of a directive so far; a later one replaces those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Claim {
     #[default]

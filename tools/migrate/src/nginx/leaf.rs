@@ -68,7 +68,7 @@ pub struct LocationWork<'w, 'a> {
     pub acls: &'w mut Vec<String>,
     pub lines: &'w mut LocationLines,
     pub migrated: &'w mut Migrated,
-    /// What becomes of the directives of the location under way that its VCL doesn't use.
+    /// The fate of the directives of the location under way that its VCL doesn't use.
     pub left: Claim,
 }
 
@@ -752,7 +752,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         Ok(Origin::Direct { pass, scheme: scheme.to_owned(), name: name.to_owned(), uri })
     }
 
-    /// `allow` and `deny`: the first that holds decides; who is in none is let in.
+    /// `allow` and `deny`: the first that holds decides; an address in none is let in.
     fn access(&mut self, scope: &LocationScope<'a>) -> Result<Vec<String>, Refusal<'a>> {
         let rules = scope.all_of(&["allow", "deny"]);
         let satisfy = scope.one("satisfy");

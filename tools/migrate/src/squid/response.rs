@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What squid keeps of an origin's responses, how long, and how old it may get while the origin fails.
+//! The responses of an origin that squid keeps, how long, and how old it may get while the origin fails.
 
 use super::Squid;
 use super::refresh::RefreshRule;
@@ -57,7 +57,7 @@ impl Squid {
     fn lifetime(&self, rule: &RefreshRule) -> Vec<String> {
         let RefreshRule { least, share, most, .. } = rule;
         let most_stale = rule.most_stale.unwrap_or(self.most_stale.unwrap_or(MOST_STALE));
-        // What must be validated once it is old isn't kept for longer than it says.
+        // A response that must be validated once it is old isn't kept for longer than it says.
         let longer = |option: &str, least: f64| match rule.has(option) && most_stale > 0 {
             true => vec![format!(
                 "\tif (beresp.ttl < {least}s && beresp.http.Cache-Control !~ \"{STRICT}\") {{ set beresp.ttl = {least}s - beresp.age; }}"

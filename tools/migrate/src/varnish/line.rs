@@ -205,7 +205,7 @@ impl StartLine {
             Some(&[least, most, timeout]) => (least, most, Some(timeout)),
             _ => return migrated.refuse(&option.place, "-w", "MIN[,MAX[,TIMEOUT]] is wanted"),
         };
-        // As varnishd reads it: numbers below today's least are raised.
+        // Numbers below today's least are raised, as varnishd does.
         let (least, most) = (least.max(5), most.max(100).max(least));
         self.parameter(option, "thread_pool_max", &most.to_string(), migrated);
         self.parameter(option, "thread_pool_min", &least.to_string(), migrated);

@@ -218,7 +218,7 @@ impl VariableReader<'_> {
         }
     }
 
-    /// What follows `$`, or a command in backquotes.
+    /// Reads the name or command after `$`, or a command in backquotes.
     fn expansion(&mut self, letter: char, value: &mut ShellValue, place: &SourcePlace) -> Result<(), String> {
         let needs_shell = |value: &mut ShellValue, what: &str| {
             value.needs_shell.get_or_insert_with(|| format!("{what} needs a shell: write its result"));
