@@ -140,12 +140,16 @@ pub(super) const PATH: &str = "req.http.Squid-Path";
 /// The URL as they see it.
 pub(super) const WHOLE: &str = "req.http.Squid-Url";
 
-/// The lines that set these three; `scheme` is an expression.
-pub(super) fn compared(scheme: &str) -> Vec<String> {
-    COMPARED.replace("SCHEME", scheme).lines().map(str::to_owned).collect()
+/// The lines that set these three.
+pub(super) fn compared(is_tls: bool) -> Vec<String> {
+    let (scheme, ports) = match is_tls {
+        true => ("regsub(req.http.X-Forwarded-Proto, \"^(?!https$).*$\", \"http\")", "80|443"),
+        false => ("\"http\"", "80"),
+    };
+    COMPARED.replace("SCHEME", scheme).replace("OWN PORTS", ports).lines().map(str::to_owned).collect()
 }
 
-pub(super) const COMPARED: &str = r#"# What acls are compared with: decoded, Host without a port and a dot at its end.
+const COMPARED: &str = r#"# What acls are compared with: decoded, Host without a port and a dot at its end.
 if (req.url !~ "^/" && req.url != "*" || req.url ~ "%(00|0[aA]|0[dD]|[^0-9a-fA-F]|.[^0-9a-fA-F]|.?$)") {
 	return (synth(400));
 }

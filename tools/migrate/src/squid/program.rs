@@ -13,112 +13,139 @@ use crate::vcl;
 
 impl Squid {
     pub(super) fn finish(mut self, migrated: &mut Migrated) {
-        let mut recv = Vec::new();
-        match &self.default_site {
-            Some((site, true)) => recv.push(format!("set req.http.Host = \"{site}\";")),
-            Some((site, false)) => recv.push(format!("if (!req.http.Host) {{ set req.http.Host = \"{site}\"; }}")),
-            None => {}
-        }
-        let at = recv.len();
-        recv.push(
-            "# Each list in order: the first line that holds decides, then the opposite of the last one.".to_owned(),
-        );
-        recv.extend(self.list("http_access", false, "return (synth(403));"));
-        let direct = first_match(self.rules.get("always_direct").map_or(&[][..], Vec::as_slice), false);
-        if direct != "false" {
-            recv.extend(vcl::chain(vec![(
-                if direct == "true" { String::new() } else { direct },
-                vec!["return (synth(503));".to_owned()],
-            )]));
-        }
+        let is_tls = !migrated.tls.is_empty();
         let mut init = Vec::new();
-        recv.extend(vcl::chain(self.choice(&mut init)));
-        if self.is_passing {
-            recv.push("return (pass);".to_owned());
-        } else {
-            let is_unsafe = "if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); }";
-            recv.push(is_unsafe.to_owned());
-            recv.extend(self.list("cache", true, "return (pass);"));
-            if self.is_ignoring_reload {
-                recv.extend(["unset req.http.Cache-Control;", "unset req.http.Pragma;"].map(str::to_owned));
-            }
-            recv.extend(self.reloads());
-            recv.push("if (req.http.Pragma ~ \"(?i)no-cache\") { set req.hash_always_miss = true; }".to_owned());
-            recv.push("return (hash);".to_owned());
-        }
-        let mut missed = match self.rules.contains_key("miss_access") {
+        let decided = self.decided(&mut init);
+        let missed = match self.rules.contains_key("miss_access") {
             true => self.list("miss_access", true, "return (synth(403));"),
             false => Vec::new(),
         };
-        let mut text = "vcl 4.1;\n\nimport std;\n".to_owned();
-        let is_compared = recv.iter().chain(&missed).any(|line| line.contains("req.http.Squid-"));
-        if is_compared {
-            text.push_str("import blob;\n");
-            let scheme = match migrated.tls.is_empty() {
-                true => "\"http\"",
-                false => "regsub(req.http.X-Forwarded-Proto, \"^(?!https$).*$\", \"http\")",
-            };
-            let lines = compared(scheme).into_iter();
-            let own = if migrated.tls.is_empty() { "80" } else { "80|443" };
-            recv.splice(at..at, lines.map(|line| line.replace("OWN PORTS", own)));
+        let is_compared = decided.iter().chain(&missed).any(|line| line.contains("req.http.Squid-"));
+        let compared = if is_compared { compared(is_tls) } else { Vec::new() };
+        let recv = [self.site(), compared, decided].concat();
+        self.retain_chosen_peers(recv.iter().chain(&init));
+        let (has_cookie, fetch, response) = self.fetched(is_compared);
+        let modules = [("std", true), ("cookie", has_cookie), ("blob", is_compared), ("directors", !init.is_empty())];
+        let modules = modules.iter().filter(|(_, is_used)| *is_used).map(|(name, _)| format!("import {name};\n"));
+        migrated.vcl = [
+            "vcl 4.1;\n\n".to_owned(),
+            modules.collect(),
+            self.backends(),
+            vcl::sub("vcl_init", &init),
+            self.named_networks(recv.iter().chain(&missed)),
+            vcl::sub("vcl_recv", &recv),
+            vcl::sub("vcl_pass", &self.pass(&missed)),
+            vcl::sub("vcl_miss", &self.miss(missed)),
+            vcl::sub("vcl_backend_fetch", &fetch),
+            response,
+        ]
+        .concat();
+        if !self.is_passing {
+            migrated.vcl.push_str(&vcl::sub("vcl_deliver", &self.deliver()));
+            push(migrated, "-p", "feature=+rfc9111");
         }
-        if !init.is_empty() {
-            text.push_str("import directors;\n");
+        if is_tls {
+            push(migrated, "-p", "x_forwarded_proto=on");
         }
-        // A peer that no request may go to is an error in VCL.
-        let chosen: String = recv.iter().chain(&init).cloned().collect();
-        let used = |peer: &&Peer| {
+    }
+
+    /// The lines that set Host to the default site.
+    fn site(&self) -> Vec<String> {
+        match &self.default_site {
+            Some((site, true)) => vec![format!("set req.http.Host = \"{site}\";")],
+            Some((site, false)) => vec![format!("if (!req.http.Host) {{ set req.http.Host = \"{site}\"; }}")],
+            None => Vec::new(),
+        }
+    }
+
+    /// The lines of `vcl_recv` that decide: access, the peer, and whether the cache is asked.
+    fn decided(&self, init: &mut Vec<String>) -> Vec<String> {
+        let mut lines = vec![
+            "# Each list in order: the first line that holds decides, then the opposite of the last one.".to_owned(),
+        ];
+        lines.extend(self.list("http_access", false, "return (synth(403));"));
+        let direct = first_match(self.rules.get("always_direct").map_or(&[][..], Vec::as_slice), false);
+        if direct != "false" {
+            let condition = if direct == "true" { String::new() } else { direct };
+            lines.extend(vcl::chain(vec![(condition, vec!["return (synth(503));".to_owned()])]));
+        }
+        lines.extend(vcl::chain(self.choice(init)));
+        if self.is_passing {
+            lines.push("return (pass);".to_owned());
+            return lines;
+        }
+        lines.push("if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); }".to_owned());
+        lines.extend(self.list("cache", true, "return (pass);"));
+        if self.is_ignoring_reload {
+            lines.extend(["unset req.http.Cache-Control;", "unset req.http.Pragma;"].map(str::to_owned));
+        }
+        lines.extend(self.reloads());
+        lines.push("if (req.http.Pragma ~ \"(?i)no-cache\") { set req.hash_always_miss = true; }".to_owned());
+        lines.push("return (hash);".to_owned());
+        lines
+    }
+
+    /// Drops the peers that no line chooses: VCL refuses a backend that isn't used.
+    fn retain_chosen_peers<'a>(&mut self, lines: impl Iterator<Item = &'a String>) {
+        let chosen: String = lines.map(String::as_str).collect();
+        let is_chosen = |peer: &Peer| {
             [format!("= {};", peer.name), format!("({});", peer.name)].iter().any(|end| chosen.contains(end.as_str()))
         };
-        self.peers.retain(|peer| used(&peer));
-        self.peers.iter().for_each(|peer| text.push_str(&peer.text));
-        if self.peers.is_empty() {
-            text.push_str("\nbackend default none;\n");
+        self.peers.retain(is_chosen);
+    }
+
+    fn backends(&self) -> String {
+        match self.peers.is_empty() {
+            true => "\nbackend default none;\n".to_owned(),
+            false => self.peers.iter().map(|peer| peer.text.as_str()).collect(),
         }
-        text.push_str(&vcl::sub("vcl_init", &init));
-        // An acl that no rule names is an error in VCL.
-        let named: BTreeSet<&str> = recv.iter().chain(&missed).flat_map(|line| named_acls(line)).collect();
-        for (name, networks) in self.networks.iter().filter(|(name, _)| named.contains(name.as_str())) {
+    }
+
+    /// The declarations of the acls that some line names: VCL refuses an acl that isn't used.
+    fn named_networks<'a>(&self, lines: impl Iterator<Item = &'a String>) -> String {
+        let named: BTreeSet<&str> = lines.flat_map(|line| named_acls(line)).collect();
+        let networks = self.networks.iter().filter(|(name, _)| named.contains(name.as_str()));
+        let one = |(name, networks): (&String, &Vec<String>)| {
             let lines: Vec<String> = networks.iter().map(|network| format!("{network};")).collect();
-            text.push_str(&format!("\nacl {name} {{\n{}}}\n", vcl::indented(&lines, 1)));
-        }
-        text.push_str(&vcl::sub("vcl_recv", &recv));
-        let mut passed = missed.clone();
+            format!("\nacl {name} {{\n{}}}\n", vcl::indented(&lines, 1))
+        };
+        networks.map(one).collect()
+    }
+
+    fn pass(&self, missed: &[String]) -> Vec<String> {
+        let mut lines = missed.to_vec();
         if !self.is_passing {
-            passed.push("if (req.http.Cache-Control ~ \"(?i)only-if-cached\") { return (synth(504)); }".to_owned());
+            lines.push("if (req.http.Cache-Control ~ \"(?i)only-if-cached\") { return (synth(504)); }".to_owned());
         }
-        text.push_str(&vcl::sub("vcl_pass", &passed));
+        lines
+    }
+
+    fn miss(&self, mut lines: Vec<String>) -> Vec<String> {
         if !self.is_passing {
             // squid keeps the response to a HEAD for other HEADs alone.
-            missed.push("if (req.method == \"HEAD\") { return (pass); }".to_owned());
+            lines.push("if (req.method == \"HEAD\") { return (pass); }".to_owned());
         }
-        text.push_str(&vcl::sub("vcl_miss", &missed));
+        lines
+    }
+
+    /// The lines of `vcl_backend_fetch`, and the subroutines for the response; `true` if they need the module cookie.
+    fn fetched(&self, is_compared: bool) -> (bool, Vec<String>, String) {
         let hosts = self.peers.iter().filter_map(|peer| {
             let host = peer.host.as_ref()?;
             Some(format!("if (bereq.backend == {}) {{ set bereq.http.Host = \"{host}\"; }}", peer.name))
         });
         let mut fetch: Vec<String> = hosts.collect();
         let mut response = if self.is_passing { String::new() } else { self.response() };
-        let url = URL;
-        if !fetch.is_empty() && response.contains(url) {
+        let has_cookie = !fetch.is_empty() && response.contains(URL);
+        if has_cookie {
             // The URL is the one that came in, also where the peer gets another Host.
-            text = text.replacen("import std;\n", "import std;\nimport cookie;\n", 1);
-            fetch.insert(0, format!("cookie.set(\"url\", {url});"));
-            response = response.replace(url, "cookie.get(\"url\")");
+            fetch.insert(0, format!("cookie.set(\"url\", {URL});"));
+            response = response.replace(URL, "cookie.get(\"url\")");
         }
         if is_compared {
             fetch.extend([HOST, PATH, WHOLE].map(|name| format!("unset be{name};")));
         }
-        text.push_str(&vcl::sub("vcl_backend_fetch", &fetch));
-        text.push_str(&response);
-        if !self.is_passing {
-            text.push_str(&vcl::sub("vcl_deliver", &self.deliver()));
-            push(migrated, "-p", "feature=+rfc9111");
-        }
-        migrated.vcl = text;
-        if !migrated.tls.is_empty() {
-            push(migrated, "-p", "x_forwarded_proto=on");
-        }
+        (has_cookie, fetch, response)
     }
 }
 
