@@ -46,6 +46,7 @@ cache_peer_access p9002 deny all
     "what isn't kept": PEER + ACLS + "http_access allow all\ncache deny P\ncache allow A\n",
     "allow before deny": PEER + ACLS + "http_access allow all\ncache allow A P\ncache deny P\ncache allow all\n",
     "who may miss": PEER + ACLS + "http_access allow all\nmiss_access deny P\nmiss_access allow all\n",
+    "a hit needs no peer": PEER + "acl C req_header Cookie .\nhttp_access allow all\ncache_peer_access p9001 deny C\n",
     "what acls read": PEER + ACLS + """acl U url_regex ^http://other.example/s404
 acl R dstdom_regex ^x[.]a[.]example$
 http_access deny P

@@ -15,15 +15,11 @@ impl Squid {
     pub(super) fn finish(mut self, migrated: &mut Migrated) {
         let is_tls = !migrated.tls.is_empty();
         let mut init = Vec::new();
-        let decided = self.decided(&mut init);
-        let missed = match self.rules.contains_key("miss_access") {
-            true => self.list("miss_access", true, "return (synth(403));"),
-            false => Vec::new(),
-        };
-        let is_compared = decided.iter().chain(&missed).any(|line| line.contains("req.http.Squid-"));
+        let (decided, forward) = (self.decided(), self.forward(&mut init));
+        let is_compared = decided.iter().chain(&forward).any(|line| line.contains("req.http.Squid-"));
         let compared = if is_compared { compared(is_tls) } else { Vec::new() };
         let recv = [self.site(), compared, decided].concat();
-        self.retain_chosen_peers(recv.iter().chain(&init));
+        self.retain_chosen_peers(forward.iter().chain(&init));
         let (has_cookie, fetch, response) = self.fetched(is_compared);
         let modules = [("std", true), ("cookie", has_cookie), ("blob", is_compared), ("directors", !init.is_empty())];
         let modules = modules.iter().filter(|(_, is_used)| *is_used).map(|(name, _)| format!("import {name};\n"));
@@ -32,10 +28,10 @@ impl Squid {
             modules.collect(),
             self.backends(),
             vcl::sub("vcl_init", &init),
-            self.named_networks(recv.iter().chain(&missed)),
+            self.named_networks(recv.iter().chain(&forward)),
             vcl::sub("vcl_recv", &recv),
-            vcl::sub("vcl_pass", &self.pass(&missed)),
-            vcl::sub("vcl_miss", &self.miss(missed)),
+            vcl::sub("squid_forward", &forward),
+            MISSED.to_owned(),
             vcl::sub("vcl_backend_fetch", &fetch),
             response,
         ]
@@ -58,18 +54,12 @@ impl Squid {
         }
     }
 
-    /// The lines of `vcl_recv` that decide: access, the peer, and whether the cache is asked.
-    fn decided(&self, init: &mut Vec<String>) -> Vec<String> {
+    /// The lines of `vcl_recv` that decide: access, and whether the cache is asked.
+    fn decided(&self) -> Vec<String> {
         let mut lines = vec![
             "# Each list in order: the first line that holds decides, then the opposite of the last one.".to_owned(),
         ];
         lines.extend(self.list("http_access", false, "return (synth(403));"));
-        let direct = first_match(self.rules.get("always_direct").map_or(&[][..], Vec::as_slice), false);
-        if direct != "false" {
-            let condition = if direct == "true" { String::new() } else { direct };
-            lines.extend(vcl::chain(vec![(condition, vec!["return (synth(503));".to_owned()])]));
-        }
-        lines.extend(vcl::chain(self.choice(init)));
         if self.is_passing {
             lines.push("return (pass);".to_owned());
             return lines;
@@ -82,6 +72,22 @@ impl Squid {
         lines.extend(self.reloads());
         lines.push("if (req.http.Pragma ~ \"(?i)no-cache\") { set req.hash_always_miss = true; }".to_owned());
         lines.push("return (hash);".to_owned());
+        lines
+    }
+
+    /// The lines by which squid finds a peer, in its order. A hit needs none of them.
+    fn forward(&self, init: &mut Vec<String>) -> Vec<String> {
+        let mut lines =
+            vec!["if (req.http.Cache-Control ~ \"(?i)only-if-cached\") { return (synth(504)); }".to_owned()];
+        if self.rules.contains_key("miss_access") {
+            lines.extend(self.list("miss_access", true, "return (synth(403));"));
+        }
+        let direct = first_match(self.rules.get("always_direct").map_or(&[][..], Vec::as_slice), false);
+        if direct != "false" {
+            let condition = if direct == "true" { String::new() } else { direct };
+            lines.extend(vcl::chain(vec![(condition, vec!["return (synth(503));".to_owned()])]));
+        }
+        lines.extend(vcl::chain(self.choice(init)));
         lines
     }
 
@@ -112,22 +118,6 @@ impl Squid {
         networks.map(one).collect()
     }
 
-    fn pass(&self, missed: &[String]) -> Vec<String> {
-        let mut lines = missed.to_vec();
-        if !self.is_passing {
-            lines.push("if (req.http.Cache-Control ~ \"(?i)only-if-cached\") { return (synth(504)); }".to_owned());
-        }
-        lines
-    }
-
-    fn miss(&self, mut lines: Vec<String>) -> Vec<String> {
-        if !self.is_passing {
-            // squid keeps the response to a HEAD for other HEADs alone.
-            lines.push("if (req.method == \"HEAD\") { return (pass); }".to_owned());
-        }
-        lines
-    }
-
     /// The lines of `vcl_backend_fetch`, and the subroutines for the response; `true` if they need the module cookie.
     fn fetched(&self, is_compared: bool) -> (bool, Vec<String>, String) {
         let hosts = self.peers.iter().filter_map(|peer| {
@@ -148,6 +138,18 @@ impl Squid {
         (has_cookie, fetch, response)
     }
 }
+
+const MISSED: &str = r#"
+sub vcl_pass {
+	call squid_forward;
+}
+
+sub vcl_miss {
+	# squid keeps the response to a HEAD for other HEADs alone.
+	if (req.method == "HEAD") { return (pass); }
+	call squid_forward;
+}
+"#;
 
 /// The acls that a line compares the client with.
 fn named_acls(line: &str) -> impl Iterator<Item = &str> {

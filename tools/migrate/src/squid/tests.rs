@@ -75,9 +75,20 @@ fn a_line_that_allows_nothing_is_still_the_last() {
     let passed = vcl("http_access allow all\ncache allow t\n");
     assert!(passed.contains("{ return (pass); }\n\treturn (pass);"), "{passed}");
     let missed = vcl("http_access allow all\nmiss_access allow t\n");
-    assert!(missed.contains("sub vcl_miss {\n\treturn (synth(403));\n"), "{missed}");
+    assert!(missed.contains("return (synth(504)); }\n\treturn (synth(403));\n"), "{missed}");
     let peer = vcl("http_access allow all\ncache_peer_access p allow t\n");
     assert!(!peer.contains("set req.backend_hint = p;") && peer.contains("return (synth(502));"), "{peer}");
+}
+
+/// Seen beside squid 5.7: a hit needs no peer; a miss gets 504 by only-if-cached, 403 by miss_access, 502 without a peer, in this order.
+#[test]
+fn only_a_miss_needs_a_peer() {
+    let vcl = vcl("acl b src 192.0.2.1\nmiss_access deny b\nalways_direct allow b\ncache_peer_access p allow b\n");
+    let (recv, forward) = vcl.split_once("sub squid_forward {").expect("a subroutine for misses");
+    assert!(!recv.contains("(synth(50") && !recv.contains("backend_hint"), "{vcl}");
+    let statuses: Vec<&str> = forward.split("return (synth(").skip(1).map(|rest| &rest[..3]).collect();
+    assert_eq!(statuses, ["504", "403", "503", "502"], "{vcl}");
+    assert_eq!(vcl.matches("\tcall squid_forward;").count(), 2, "{vcl}");
 }
 
 /// Seen beside squid: acls read the URL decoded, and Host without a port and dots at its end.
