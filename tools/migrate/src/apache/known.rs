@@ -18,6 +18,10 @@ pub(super) fn known(name: &str, line: &Line, migrated: &mut Migrated) -> bool {
         "rewritecond" | "rewriterule" if line.words.iter().any(|word| word.contains("HTTPS")) => {
             "Apache no longer sees TLS: ask for the field X-Forwarded-Proto (%{HTTP:X-Forwarded-Proto})"
         }
+        // Seen beside Apache 2.4: the client's max-age takes the place of Expires.
+        "cachestoreexpired" if line.word(1).eq_ignore_ascii_case("on") => {
+            "a response that has expired is fetched anew here; mod_cache serves it to a client that sends `Cache-Control: max-age=N` with an N above its age"
+        }
         "cachequickhandler" => "requests with rules of access are always passed to Apache here",
         _ => "",
     };

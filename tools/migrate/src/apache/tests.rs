@@ -62,6 +62,18 @@ fn what_mod_cache_did() {
     assert_eq!(migrated.arguments, ["-p", "feature=+rfc9111"]);
 }
 
+#[test]
+fn expired_responses_are_fetched_anew() {
+    for (value, count) in [("On", 1), ("off", 0)] {
+        let text = format!("CacheEnable disk /\nCacheStoreExpired {value}\n");
+        let migrated = of(Box::leak(text.into_boxed_str()));
+        let is_said = |note: &&crate::migrated::MigratedNote| {
+            note.to_string().contains(":2: note: CacheStoreExpired: a response")
+        };
+        assert_eq!(migrated.notes.iter().filter(is_said).count(), count, "{value}: {:?}", migrated.notes);
+    }
+}
+
 /// With CacheQuickHandler, which is on by default, mod_cache decides before sections of paths are known; their other settings hold.
 #[test]
 fn sections_of_paths_need_the_slow_handler() {
