@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Files as a configuration names them, and places in them.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 use std::rc::Rc;
 
 /// More than this is no configuration, in bytes; also of all files together.
@@ -26,6 +28,9 @@ pub fn check_count(count: usize, place: &SourcePlace) -> Result<(), String> {
 /// Files that a configuration may have, each inclusion counted.
 const MAX_FILES: usize = 10_000;
 
+/// Names that all listings of directories together may have.
+const MAX_NAMES: usize = 100_000;
+
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SourcePlace {
     pub file: Rc<str>,
@@ -41,11 +46,22 @@ impl fmt::Display for SourcePlace {
     }
 }
 
+/// The kind of thing that stands at a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathKind {
+    Missing,
+    Directory,
+    /// Anything else, also a path that can't be examined: reading it gives the error.
+    File,
+}
+
 pub trait FileSource {
     fn read(&self, path: &str) -> Result<String, String>;
 
-    /// The files that match a pattern with `*` and `?` in its last parts, sorted by name.
-    fn matching(&self, pattern: &str) -> Vec<String>;
+    fn kind(&self, path: &str) -> PathKind;
+
+    /// The names in a directory, sorted; the current one for an empty path.
+    fn names(&self, directory: &str) -> Result<Vec<String>, String>;
 }
 
 pub struct DiskFiles;
@@ -63,16 +79,58 @@ impl FileSource for DiskFiles {
         decoded(path, std::fs::read(path).map_err(said)?)
     }
 
-    fn matching(&self, pattern: &str) -> Vec<String> {
-        let mut found = vec![PathBuf::from(if pattern.starts_with('/') { "/" } else { "" })];
-        for part in pattern.split('/').filter(|part| !part.is_empty()) {
-            found = match part.contains(['*', '?']) {
-                false => found.into_iter().map(|path| path.join(part)).filter(|path| path.exists()).collect(),
-                true => found.iter().flat_map(|path| entries(path, part)).collect(),
-            };
+    fn kind(&self, path: &str) -> PathKind {
+        match std::fs::metadata(path) {
+            Ok(meta) if meta.is_dir() => PathKind::Directory,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => PathKind::Missing,
+            _ => PathKind::File,
         }
-        found.into_iter().map(|path| path.to_string_lossy().into_owned()).collect()
     }
+
+    fn names(&self, directory: &str) -> Result<Vec<String>, String> {
+        let said = |error: std::io::Error| format!("{directory}: {error}");
+        let all = std::fs::read_dir(if directory.is_empty() { "." } else { directory }).map_err(said)?;
+        // One more than the bound shows that there are too many.
+        let names = all.take(MAX_NAMES + 1).map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        let mut names = names.collect::<std::io::Result<Vec<String>>>().map_err(said)?;
+        names.sort();
+        Ok(names)
+    }
+}
+
+/// The paths that match a pattern whose parts may have wildcards, sorted by part.
+///
+/// # Errors
+/// A directory can't be read, or too many names were looked at.
+pub fn matching(files: &dyn FileSource, pattern: &str) -> Result<Vec<String>, String> {
+    let mut found = vec![if pattern.starts_with('/') { "/" } else { "" }.to_owned()];
+    for part in pattern.split('/').filter(|part| !part.is_empty()) {
+        let mut next = Vec::new();
+        for directory in &found {
+            if !is_pattern(part) {
+                next.push(joined(directory, part));
+            } else if directory.is_empty() || files.kind(directory) == PathKind::Directory {
+                // As in a shell, a name that begins with a dot fits only a pattern that does.
+                let is_shown = |name: &String| part.starts_with('.') || !name.starts_with('.');
+                let names = files.names(directory)?.into_iter().filter(|name| is_shown(name) && fits(part, name));
+                next.extend(names.map(|name| joined(directory, &name)));
+            }
+        }
+        found = next;
+    }
+    found.retain(|path| files.kind(path) != PathKind::Missing);
+    Ok(found)
+}
+
+/// True if a word stands for the names that match it: it has `*`, `?` or a closed `[...]`.
+pub fn is_pattern(word: &str) -> bool {
+    let has_class = word.split_once('[').is_some_and(|(_, rest)| rest.contains(']'));
+    has_class || word.contains(['*', '?'])
+}
+
+/// The path of a name in a directory.
+pub fn joined(directory: &str, name: &str) -> String {
+    Path::new(directory).join(name).to_string_lossy().into_owned()
 }
 
 /// The text of a file in UTF-8, without a byte order mark. Comments may be in any encoding.
@@ -110,11 +168,24 @@ pub struct BoundedFiles<'a> {
     files: &'a dyn FileSource,
     count: Cell<usize>,
     bytes: Cell<usize>,
+    names: Cell<usize>,
+    seen: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> BoundedFiles<'a> {
     pub fn new(files: &'a dyn FileSource) -> BoundedFiles<'a> {
-        BoundedFiles { files, count: Cell::new(0), bytes: Cell::new(0) }
+        BoundedFiles {
+            files,
+            count: Cell::default(),
+            bytes: Cell::default(),
+            names: Cell::default(),
+            seen: RefCell::default(),
+        }
+    }
+
+    /// The paths that were read.
+    pub fn seen(&self) -> Vec<String> {
+        self.seen.borrow().iter().cloned().collect()
     }
 }
 
@@ -124,6 +195,7 @@ impl FileSource for BoundedFiles<'_> {
         if self.count.get() > MAX_FILES {
             return Err(format!("{path}:1: more than {MAX_FILES} files: does one include itself?"));
         }
+        self.seen.borrow_mut().insert(path.to_owned());
         let text = self.files.read(path)?;
         self.bytes.set(self.bytes.get() + text.len());
         match self.bytes.get() > MAX_BYTES {
@@ -132,33 +204,83 @@ impl FileSource for BoundedFiles<'_> {
         }
     }
 
-    fn matching(&self, pattern: &str) -> Vec<String> {
-        self.files.matching(pattern)
+    fn kind(&self, path: &str) -> PathKind {
+        self.files.kind(path)
+    }
+
+    fn names(&self, directory: &str) -> Result<Vec<String>, String> {
+        let names = self.files.names(directory)?;
+        self.names.set(self.names.get() + names.len());
+        match self.names.get() > MAX_NAMES {
+            true => Err(format!("{directory}: with the directories before it more than {MAX_NAMES} names")),
+            false => Ok(names),
+        }
     }
 }
 
-fn entries(dir: &Path, pattern: &str) -> Vec<PathBuf> {
-    let dir_name = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    let Ok(all) = std::fs::read_dir(dir_name) else { return Vec::new() };
-    let names = all.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    // As in a shell, what begins with a dot is hidden.
-    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.') && fits(pattern, name)).collect();
-    names.sort();
-    names.into_iter().map(|name| dir.join(name)).collect()
+/// One place of a pattern, and the letters that fit it.
+enum PatternPart {
+    AnyText,
+    AnyLetter,
+    Letter(char),
+    Class { is_not: bool, ranges: Vec<(char, char)> },
 }
 
-/// True if a name is one of a pattern: `*` is any text, `?` any letter.
+/// The parts of a pattern; a `[` that isn't closed is a letter.
+fn parts(pattern: &str) -> Vec<PatternPart> {
+    let letters: Vec<char> = pattern.chars().collect();
+    let mut out = Vec::new();
+    let mut at = 0;
+    while let Some(&c) = letters.get(at) {
+        at += 1;
+        out.push(match (c, class(&letters[at..])) {
+            ('*', _) => PatternPart::AnyText,
+            ('?', _) => PatternPart::AnyLetter,
+            ('[', Some((part, length))) => {
+                at += length;
+                part
+            }
+            _ => PatternPart::Letter(c),
+        });
+    }
+    out
+}
+
+/// The class behind a `[`, and its length with the `]`. A `]` that comes first is one of its letters.
+fn class(letters: &[char]) -> Option<(PatternPart, usize)> {
+    let is_not = matches!(letters.first(), Some('!' | '^'));
+    let begin = usize::from(is_not);
+    let end = begin + 1 + letters.get(begin + 1..)?.iter().position(|c| *c == ']')?;
+    let mut ranges = Vec::new();
+    let mut rest = &letters[begin..end];
+    while let [first, behind @ ..] = rest {
+        let (last, behind) = match behind {
+            ['-', last, behind @ ..] => (last, behind),
+            _ => (first, behind),
+        };
+        ranges.push((*first, *last));
+        rest = behind;
+    }
+    Some((PatternPart::Class { is_not, ranges }, end + 1))
+}
+
+/// True if a name is one of a pattern: `*` is any text, `?` any letter, `[a-z]` one of these letters, `[!a-z]` none of them.
 pub fn fits(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let name: Vec<char> = name.chars().collect();
     // Which beginnings of the name the beginning of the pattern so far can be.
     let mut at = vec![false; name.len() + 1];
     at[0] = true;
-    for c in pattern {
+    for part in parts(pattern) {
         let mut next = vec![false; name.len() + 1];
         for i in 0..=name.len() {
-            next[i] = match c {
-                '*' => at[i] || i > 0 && next[i - 1],
-                _ => i > 0 && at[i - 1] && (c == '?' || name[i - 1] == c),
+            let before = i > 0 && at[i - 1];
+            next[i] = match &part {
+                PatternPart::AnyText => at[i] || i > 0 && next[i - 1],
+                PatternPart::AnyLetter => before,
+                PatternPart::Letter(c) => before && name[i - 1] == *c,
+                PatternPart::Class { is_not, ranges } => {
+                    before && ranges.iter().any(|(first, last)| (first..=last).contains(&&name[i - 1])) != *is_not
+                }
             };
         }
         at = next;
@@ -189,8 +311,19 @@ impl FileSource for Given {
         found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| format!("{path}: not there"))
     }
 
-    fn matching(&self, pattern: &str) -> Vec<String> {
-        self.0.iter().filter(|(name, _)| fits(pattern, name)).map(|(name, _)| (*name).to_owned()).collect()
+    fn kind(&self, path: &str) -> PathKind {
+        let below = format!("{}/", path.trim_end_matches('/'));
+        match self.0.iter().any(|(name, _)| name.starts_with(&below)) {
+            true => PathKind::Directory,
+            false if self.0.iter().any(|(name, _)| *name == path) => PathKind::File,
+            false => PathKind::Missing,
+        }
+    }
+
+    fn names(&self, directory: &str) -> Result<Vec<String>, String> {
+        let below = if directory.is_empty() { String::new() } else { format!("{}/", directory.trim_end_matches('/')) };
+        let inside = self.0.iter().filter_map(|(name, _)| name.strip_prefix(&below)?.split('/').next());
+        Ok(inside.map(str::to_owned).collect::<BTreeSet<String>>().into_iter().collect())
     }
 }
 
@@ -207,9 +340,57 @@ mod tests {
             ("a?c", "ac", false),
             ("*", "", true),
             ("a*b*c", "axxbyybc", true),
+            ("[ab]x", "bx", true),
+            ("[ab]x", "cx", false),
+            ("[!0-9]*", "a1", true),
+            ("[^0-9]*", "1a", false),
+            ("0[0-9-]", "0-", true),
+            ("[]a]", "]", true),
+            ("[!]a]", "]", false),
+            ("[a", "[a", true),
+            ("[]", "[]", true),
+            ("[z-a]", "m", false),
         ] {
             assert_eq!(fits(pattern, name), is_one, "{pattern} {name}");
         }
+        let all = ["a*", "?", "a[0-9].conf", "[", "a]b[", "a"].map(is_pattern);
+        assert_eq!(all, [true, true, true, false, false, false]);
+    }
+
+    #[test]
+    fn patterns_of_paths() {
+        let files = Given(&[("/e/a/x.conf", ""), ("/e/b/x.conf", ""), ("/e/b/.x.conf", ""), ("/e/c", "")]);
+        for (pattern, expect) in [
+            ("/e/*/x.conf", &["/e/a/x.conf", "/e/b/x.conf"][..]),
+            ("/e/[!a]/*.conf", &["/e/b/x.conf"]),
+            ("/e/b/.*", &["/e/b/.x.conf"]),
+            ("/e/?", &["/e/a", "/e/b", "/e/c"]),
+            ("/f/*", &[]),
+        ] {
+            assert_eq!(
+                matching(&files, pattern),
+                Ok(expect.iter().map(|path| (*path).to_owned()).collect()),
+                "{pattern}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_walk_through_directories_has_a_bound() {
+        struct Endless;
+        impl FileSource for Endless {
+            fn read(&self, path: &str) -> Result<String, String> {
+                Err(path.to_owned())
+            }
+            fn kind(&self, _: &str) -> PathKind {
+                PathKind::Directory
+            }
+            fn names(&self, _: &str) -> Result<Vec<String>, String> {
+                Ok((0..100).map(|name| name.to_string()).collect())
+            }
+        }
+        let error = matching(&BoundedFiles::new(&Endless), "/*/*/*/*/*").expect_err("too many");
+        assert!(error.ends_with(": with the directories before it more than 100000 names"), "{error}");
     }
 
     #[test]

@@ -40,8 +40,12 @@ impl FileSource for Typed {
         if path == "f" { Ok(self.0.clone()) } else { Err(format!("{path}: not there")) }
     }
 
-    fn matching(&self, _: &str) -> Vec<String> {
-        Vec::new()
+    fn kind(&self, path: &str) -> source::PathKind {
+        if path == "f" { source::PathKind::File } else { source::PathKind::Missing }
+    }
+
+    fn names(&self, _: &str) -> Result<Vec<String>, String> {
+        Ok(vec!["f".to_owned()])
     }
 }
 

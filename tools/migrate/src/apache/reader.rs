@@ -7,7 +7,9 @@ use super::conditional::{Conditional, LineFate};
 use super::listen::is_tls_port;
 use crate::migrated::Migrated;
 use crate::regex;
-use crate::source::{FileSource, SourcePlace, beside, check_count, directory_of};
+use crate::source::{
+    FileSource, PathKind, SourcePlace, beside, check_count, directory_of, is_pattern, joined, matching,
+};
 
 /// Depth to which sections may nest.
 const MAX_SECTIONS: usize = 64;
@@ -26,7 +28,10 @@ pub(super) struct Line {
 pub(super) struct Reader<'a> {
     files: &'a dyn FileSource,
     origin: (&'a str, &'a str),
+    /// The directory from which names of included files are meant.
     root: String,
+    /// True once a `ServerRoot` has named it.
+    is_root_given: bool,
     pub lines: Vec<Line>,
     conditional: Conditional,
 }
@@ -47,6 +52,7 @@ impl<'a> Reader<'a> {
             files,
             origin,
             root: directory_of(file).to_owned(),
+            is_root_given: false,
             lines: Vec::new(),
             conditional: Conditional::default(),
         }
@@ -121,15 +127,7 @@ impl<'a> Reader<'a> {
                 if depth == MAX_DEPTH {
                     return Err(format!("{place}: includes nest deeper than {MAX_DEPTH}"));
                 }
-                let path = beside(&self.root, words.get(1).map_or("", String::as_str));
-                let found = if path.contains(['*', '?']) { self.files.matching(&path) } else { vec![path] };
-                for file in found {
-                    match self.files.read(&file) {
-                        Err(_) if first.eq_ignore_ascii_case("includeoptional") => {}
-                        Err(error) => return Err(format!("{place}: {first}: {error}")),
-                        Ok(text) => self.text(&file, &text, depth + 1, migrated)?,
-                    }
-                }
+                self.include(&words, &place, depth, migrated)?;
                 return Ok(None);
             }
             "listen" if is_tls_port(words.get(1).map_or("", String::as_str)) => {
@@ -170,9 +168,65 @@ impl<'a> Reader<'a> {
             }
             _ => None,
         };
+        if first.eq_ignore_ascii_case("serverroot") {
+            self.root = words.get(1).map_or(String::new(), |root| root.trim_end_matches('/').to_owned());
+            self.is_root_given = true;
+        }
         check_count(self.lines.len(), &place)?;
         self.lines.push(Line { words, place });
         Ok(new)
+    }
+
+    /// Reads the files of an `Include`. A file that isn't there and a pattern that nothing matches are errors unless the line is optional; a file
+    /// that can't be read always is.
+    fn include(
+        &mut self,
+        words: &[String],
+        place: &SourcePlace,
+        depth: usize,
+        migrated: &mut Migrated,
+    ) -> Result<(), String> {
+        let said = |error: String| format!("{place}: {}: {error}", words[0]);
+        let [directive, name] = words else { return Err(said("one file or pattern is wanted".to_owned())) };
+        let is_optional = directive.eq_ignore_ascii_case("includeoptional");
+        if self.is_root_given && !name.starts_with('/') && self.files.kind(&self.root) != PathKind::Directory {
+            let text = format!("ServerRoot {} is no directory: name the one that the files are in", self.root);
+            return Err(said(text));
+        }
+        let path = beside(&self.root, name);
+        if path.contains("${") {
+            return Err(said(format!("{path}: a variable of the environment: Define it")));
+        }
+        if !is_pattern(&path) {
+            return match self.files.kind(&path) {
+                PathKind::Missing if is_optional => Ok(()),
+                _ => self.included(&path, &said, depth + 1, migrated),
+            };
+        }
+        let found = matching(self.files, &path).map_err(said)?;
+        if found.is_empty() && !is_optional {
+            return Err(said(format!("{path}: nothing matches")));
+        }
+        found.iter().try_for_each(|file| self.included(file, &said, depth + 1, migrated))
+    }
+
+    /// Reads a file, or all files of a directory and those below it.
+    fn included(
+        &mut self,
+        path: &str,
+        said: &dyn Fn(String) -> String,
+        depth: usize,
+        migrated: &mut Migrated,
+    ) -> Result<(), String> {
+        if self.files.kind(path) != PathKind::Directory {
+            let text = self.files.read(path).map_err(said)?;
+            return self.text(path, &text, depth, migrated);
+        }
+        if depth > MAX_DEPTH {
+            return Err(said(format!("{path}: directories nest deeper than {MAX_DEPTH}")));
+        }
+        let names = self.files.names(path).map_err(said)?;
+        names.iter().try_for_each(|name| self.included(&joined(path, name), said, depth + 1, migrated))
     }
 }
 

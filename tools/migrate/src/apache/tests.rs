@@ -297,3 +297,60 @@ fn what_is_not_known_of_the_cache_keeps_nothing() {
     let migrated = of("Listen 80\nCacheEnable disk /\nCacheFrobnicate on\n");
     assert!(migrated.vcl.contains("sub vcl_recv {\n\treturn (pass);"), "{}", migrated.vcl);
 }
+
+/// As Apache 2.4 reads them: a directory stands for all files in it, and only what isn't there is ignored.
+#[test]
+fn included_files() {
+    const FILES: &[(&str, &str)] = &[
+        ("/a/apache2.conf", ""),
+        ("/r/c/1.conf", "CacheDisable /one\n"),
+        ("/r/c/.2.conf", "CacheDisable /hidden\n"),
+        ("/r/c/d/3.conf", "CacheDisable /below\n"),
+        ("/a/c/4.conf", "CacheDisable /beside\n"),
+    ];
+    struct Unreadable(String);
+    impl FileSource for Unreadable {
+        fn read(&self, path: &str) -> Result<String, String> {
+            match path {
+                "/a/apache2.conf" => Ok(self.0.clone()),
+                "/r/c/d/3.conf" if self.0.contains("/r/c/d") => Err(format!("{path}:1: a byte 0: it is no text")),
+                _ => Given(FILES).read(path),
+            }
+        }
+        fn kind(&self, path: &str) -> crate::source::PathKind {
+            Given(FILES).kind(path)
+        }
+        fn names(&self, directory: &str) -> Result<Vec<String>, String> {
+            Given(FILES).names(directory)
+        }
+    }
+    let read = |lines: &str| {
+        let text = format!("Listen 80\nCacheEnable disk /\n{lines}\n");
+        let vcl = migrate("/a/apache2.conf", ("127.0.0.1", "81"), &Unreadable(text))?.vcl;
+        let is_there = |name: &&&str| vcl.contains(&format!("^/{name}\""));
+        Ok::<_, String>(
+            ["one", "hidden", "below", "beside"].iter().filter(is_there).copied().collect::<Vec<_>>().join(" "),
+        )
+    };
+    for (lines, expect) in [
+        ("IncludeOptional none.conf\nIncludeOptional none*.conf\nIncludeOptional none/x.conf", Ok("")),
+        ("Include c/*.conf", Ok("beside")),
+        ("ServerRoot \"/r\"\nInclude c/*.conf", Ok("one")),
+        ("ServerRoot /r/\nIncludeOptional c/[0-9].conf", Ok("one")),
+        ("ServerRoot /r\nInclude c", Ok("one hidden below")),
+        ("ServerRoot /r\nIncludeOptional [c]", Ok("one hidden below")),
+        ("Include none*.conf", Err("3: Include: /a/none*.conf: nothing matches")),
+        ("Include none.conf", Err("3: Include: /a/none.conf: not there")),
+        ("IncludeOptional /r/c/d/*", Err("3: IncludeOptional: /r/c/d/3.conf:1: a byte 0: it is no text")),
+        ("IncludeOptional /r/c/d/3.conf", Err("3: IncludeOptional: /r/c/d/3.conf:1: a byte 0: it is no text")),
+        ("IncludeOptional a b", Err("3: IncludeOptional: one file or pattern is wanted")),
+        ("IncludeOptional ${X}/a", Err("3: IncludeOptional: /a/${X}/a: a variable of the environment: Define it")),
+        (
+            "ServerRoot /none\nIncludeOptional a",
+            Err("4: IncludeOptional: ServerRoot /none is no directory: name the one that the files are in"),
+        ),
+    ] {
+        let expect = expect.map(str::to_owned).map_err(|error| format!("/a/apache2.conf:{error}"));
+        assert_eq!(read(lines), expect, "{lines}");
+    }
+}

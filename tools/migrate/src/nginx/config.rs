@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::source::{FileSource, SourcePlace, beside, check_count, directory_of};
+use crate::source::{FileSource, SourcePlace, beside, check_count, directory_of, is_pattern, matching};
 
 /// Depth to which includes and blocks may nest.
 const MAX_DEPTH: usize = 20;
@@ -152,8 +152,8 @@ impl Reader<'_> {
             return Err(format!("{place}: includes nest deeper than {MAX_DEPTH}"));
         }
         let path = beside(&self.directory, name);
-        if path.contains(['*', '?']) {
-            let all = self.files.matching(&path);
+        if is_pattern(&path) {
+            let all = matching(self.files, &path).map_err(|error| included(Some(place), &error))?;
             return all
                 .iter()
                 .map(|file| self.file(file, Some(place), depth + 1))

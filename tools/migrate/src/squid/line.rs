@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::source::{FileSource, SourcePlace, check_count};
+use crate::source::{FileSource, SourcePlace, check_count, is_pattern, matching};
 
 /// Depth to which includes may nest.
 const MAX_DEPTH: usize = 16;
@@ -63,8 +63,10 @@ pub(super) fn read(path: &str, files: &dyn FileSource, lines: &mut Vec<Line>, de
             }
             true => {
                 for pattern in &words[1..] {
-                    let found =
-                        if pattern.contains(['*', '?']) { files.matching(pattern) } else { vec![pattern.clone()] };
+                    let found = match is_pattern(pattern) {
+                        true => matching(files, pattern).map_err(|error| format!("{place}: include: {error}"))?,
+                        false => vec![pattern.clone()],
+                    };
                     if depth == MAX_DEPTH {
                         return Err(format!("{place}: includes nest deeper than {MAX_DEPTH}"));
                     }
