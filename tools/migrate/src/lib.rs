@@ -192,6 +192,7 @@ fn migrate(options: &Options, files: &dyn FileSource) -> Result<Migrated, String
         From::Varnish => varnish::migrate(&[std::slice::from_ref(&options.file), &options.more].concat(), files),
         From::Hitch => hitch::migrate(&options.file, files),
     }?;
+    migrated.sources = files.seen();
     migrated.close();
     Ok(migrated)
 }

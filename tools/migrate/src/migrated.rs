@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path};
 
 use crate::account::{Account, DirectiveFate};
 use crate::source::SourcePlace;
@@ -43,6 +44,8 @@ pub struct Migrated {
     /// Further files, changed: name, text.
     pub files: Vec<(String, String)>,
     pub notes: Vec<MigratedNote>,
+    /// The paths of files that were read.
+    pub sources: Vec<String>,
     /// True if the result is a start line alone, which names its VCL itself.
     pub is_start_line: bool,
     /// Each directive that was read, and its fate.
@@ -139,24 +142,39 @@ impl Migrated {
     /// Writes its files into a directory, which is made if need be.
     ///
     /// # Errors
-    /// One of them can't be written.
+    /// One of them can't be written, would be outside of the directory, or is a file that was read.
     pub fn write(&self, dir: &str) -> io::Result<()> {
         let dir = Path::new(dir);
-        std::fs::create_dir_all(dir)?;
+        let mut outputs = Vec::new();
         if !self.is_start_line {
-            std::fs::write(dir.join("default.vcl"), &self.vcl)?;
+            outputs.push(("default.vcl", self.vcl.clone()));
         }
-        let directory = format!("{}/", dir.display());
-        std::fs::write(dir.join("varnishd.args"), format!("{}\n", self.command(&directory)))?;
+        outputs.push(("varnishd.args", format!("{}\n", self.command(&format!("{}/", dir.display())))));
         if !self.tls.is_empty() {
-            std::fs::write(dir.join("tls.conf"), self.tls.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+            outputs.push(("tls.conf", self.tls.iter().map(|line| format!("{line}\n")).collect()));
         }
-        for (name, text) in &self.files {
-            let path = dir.join(name.trim_start_matches('/'));
+        outputs.extend(self.files.iter().map(|(name, text)| (name.trim_start_matches('/'), text.clone())));
+        outputs.iter().try_for_each(|(name, _)| self.check_output(dir, name))?;
+        for (name, text) in outputs {
+            let path = dir.join(name);
             std::fs::create_dir_all(path.parent().unwrap_or(dir))?;
             std::fs::write(path, text)?;
         }
         Ok(())
+    }
+
+    /// Checks that a file to be written is in the directory, and that it isn't one that was read, by whatever name.
+    fn check_output(&self, dir: &Path, name: &str) -> io::Result<()> {
+        if Path::new(name).components().any(|part| part == Component::ParentDir) {
+            let text = format!("{name}: a path with .. leaves the directory: name the configuration by its full path");
+            return Err(io::Error::other(text));
+        }
+        let identity = |path: &Path| std::fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+        let written = identity(&dir.join(name));
+        match written.is_some() && self.sources.iter().any(|source| identity(Path::new(source)) == written) {
+            true => Err(io::Error::other(format!("{name}: it was read, and isn't replaced: name another directory"))),
+            false => Ok(()),
+        }
     }
 }
 
@@ -179,6 +197,31 @@ mod tests {
             ..Migrated::default()
         };
         assert_eq!(migrated.text(), "# varnishd -a [::]:80 -i 'a b' -f /etc/varnish/default.vcl\n\n");
+    }
+
+    #[test]
+    fn files_are_written_into_the_directory_alone() {
+        let dir = std::env::temp_dir().join(format!("lacquer-migrated-{}", std::process::id()));
+        let at = |name: &str| dir.join(name).to_string_lossy().into_owned();
+        std::fs::create_dir_all(at("sites")).expect("a directory");
+        std::fs::write(at("a.conf"), "old").expect("a file");
+        std::fs::hard_link(at("a.conf"), at("sites/linked.conf")).expect("a link");
+        let write = |name: &str| {
+            let files = vec![(name.to_owned(), "new".to_owned())];
+            let migrated = Migrated { files, sources: vec![at("a.conf")], ..Migrated::default() };
+            migrated.write(&at("sites")).map_err(|error| error.to_string())
+        };
+        let outside =
+            |name| Err(format!("{name}: a path with .. leaves the directory: name the configuration by its full path"));
+        assert_eq!(write("../a.conf"), outside("../a.conf"));
+        assert_eq!(write("/b/../../a.conf"), outside("b/../../a.conf"));
+        let replaced = Err("linked.conf: it was read, and isn't replaced: name another directory".to_owned());
+        assert_eq!(write("linked.conf"), replaced);
+        assert!(!dir.join("sites/default.vcl").exists(), "nothing is written before all is checked");
+        assert_eq!(write("/etc/b.conf"), Ok(()));
+        let text = |name: &str| std::fs::read_to_string(at(name)).expect("a file");
+        assert_eq!([text("a.conf"), text("sites/etc/b.conf")], ["old", "new"]);
+        std::fs::remove_dir_all(&dir).expect("its end");
     }
 
     #[test]
