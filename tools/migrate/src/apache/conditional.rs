@@ -12,11 +12,16 @@ const BUILT_IN: [&str; 10] =
 /// Versions that a condition is tried with: it is known where all of them agree.
 const VERSIONS: [(u32, u32, u32); 2] = [(2, 4, 6), (2, 4, 99)];
 
+/// Bytes that the values of variables may have in all lines together: a value can name a variable twice, and so on.
+const MAX_REPLACED_BYTES: usize = 4 << 20;
+
 /// Variables, modules and open sections of the lines so far.
 #[derive(Default)]
 pub(super) struct Conditional {
     defines: BTreeMap<String, String>,
     modules: Vec<String>,
+    /// Length of all values that have replaced a variable.
+    replaced_bytes: usize,
     /// Sections that are open: name, and whether they hold; None: it can't be told.
     open: Vec<(String, Option<bool>)>,
 }
@@ -32,18 +37,25 @@ pub(super) enum LineFate {
 
 impl Conditional {
     /// A line with its variables replaced; those that the environment may have stay.
-    pub(super) fn replaced(&self, text: &str) -> String {
+    ///
+    /// # Errors
+    /// The values in this line and in those before it are too long.
+    pub(super) fn replaced(&mut self, text: &str) -> Result<String, String> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find("${") {
             let Some(end) = rest[at..].find('}') else { break };
             let value = self.defines.get(&rest[at + 2..at + end]);
+            self.replaced_bytes += value.map_or(0, String::len);
+            if self.replaced_bytes > MAX_REPLACED_BYTES {
+                return Err(format!("variables stand for more than {MAX_REPLACED_BYTES} bytes in all"));
+            }
             out.push_str(&rest[..at]);
             out.push_str(value.map_or(&rest[at..=at + end], String::as_str));
             rest = &rest[at + end + 1..];
         }
         out.push_str(rest);
-        out
+        Ok(out)
     }
 
     pub(super) fn take(&mut self, words: &[String], files: &dyn FileSource) -> LineFate {
@@ -159,6 +171,19 @@ mod tests {
     fn variables() {
         let mut state = Conditional::default();
         state.take(&["Define".to_owned(), "A".to_owned(), "/x".to_owned()], &Given(&[]));
-        assert_eq!(state.replaced("Location ${A}/y ${B} ${A"), "Location /x/y ${B} ${A");
+        assert_eq!(state.replaced("Location ${A}/y ${B} ${A").as_deref(), Ok("Location /x/y ${B} ${A"));
+    }
+
+    #[test]
+    fn values_of_variables_have_a_bound() {
+        let mut state = Conditional::default();
+        let mut define = |at: usize| {
+            let value =
+                state.replaced(&if at == 0 { "x".to_owned() } else { format!("${{A{}}}", at - 1).repeat(2) })?;
+            state.take(&["Define".to_owned(), format!("A{at}"), value], &Given(&[]));
+            Ok::<_, String>(())
+        };
+        let failed = (0..=40).find_map(|at| define(at).err().map(|error| (at, error)));
+        assert_eq!(failed, Some((22, "variables stand for more than 4194304 bytes in all".to_owned())));
     }
 }

@@ -101,7 +101,8 @@ impl<'a> Reader<'a> {
         depth: usize,
         migrated: &mut Migrated,
     ) -> Result<Option<String>, String> {
-        let words = words(&self.conditional.replaced(text));
+        let replaced = self.conditional.replaced(text).map_err(|error| format!("{place}: {error}"))?;
+        let words = words(&replaced);
         let Some(first) = words.first() else { return Ok(None) };
         let spelled = first.trim_start_matches('<').trim_end_matches('>');
         match self.conditional.take(&words, self.files) {
