@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Rules of who may see what.
 
+use std::collections::BTreeSet;
+
 use super::known::names_client;
 use super::reader::Line;
 use super::section::{PATH, Sections};
@@ -15,6 +17,8 @@ pub(super) struct AccessRules {
     pub unstored: Vec<String>,
     /// Conditions of requests that Apache would let through for the cache's address.
     pub denied: Vec<String>,
+    /// The names of all variables that lines set.
+    variables: BTreeSet<String>,
     /// True if Apache takes the client's address from X-Forwarded-For already.
     is_client_known: bool,
     /// True if the cache is on the same machine.
@@ -32,7 +36,15 @@ impl AccessRules {
         let is_client_known = has(&["remoteipheader"], &|word| word.eq_ignore_ascii_case("x-forwarded-for"))
             && has(&["remoteipinternalproxy"], &|word| matches!(word, "127.0.0.1" | "127.0.0.1/32" | "127.0.0.0/8"));
         let is_local = origin.starts_with("127.") || matches!(origin, "localhost" | "::1");
-        AccessRules { passed: Vec::new(), unstored: Vec::new(), denied: Vec::new(), is_client_known, is_local }
+        let variables = lines.iter().flat_map(variables).collect();
+        AccessRules {
+            passed: Vec::new(),
+            unstored: Vec::new(),
+            denied: Vec::new(),
+            variables,
+            is_client_known,
+            is_local,
+        }
     }
 
     /// True if the line is such a rule.
@@ -56,14 +68,7 @@ impl AccessRules {
             }
             ("sslverifyclient" | "sslrequire", _) => Some(true),
             ("authtype" | "satisfy" | "sslrequiressl", _) => None,
-            _ if sets_no_cache(name, &rest) => {
-                self.unstored.push(unstored(name, line, &sections.known()));
-                if sections.condition().is_none() {
-                    let text = format!("within <{}> it can't be told: these requests are passed", sections.unknown());
-                    migrated.note(&line.place, line.word(0), text);
-                }
-                return true;
-            }
+            _ if self.unstored(name, line, sections, migrated) => return true,
             ("rewritecond" | "setenvif" | "setenvifnocase" | "setenvifexpr", [first, ..]) => {
                 let is_address = ["remote_addr", "remote_host", "conn_remote_addr"].iter().any(|n| first.contains(n))
                     || rest.iter().any(|word| word.contains("remote_addr") || word.contains("remote_host"));
@@ -94,6 +99,47 @@ impl AccessRules {
         if is_address {
             self.add(Some(true), false, line, sections, migrated);
         }
+    }
+
+    /// Notes the requests whose responses aren't stored as a line sets `no-cache`. True if the line sets nothing else.
+    fn unstored(&mut self, name: &str, line: &Line, sections: &Sections, migrated: &mut Migrated) -> bool {
+        let variables = variables(line);
+        if !variables.iter().any(|variable| may_be_no_cache(variable)) {
+            return false;
+        }
+        let own = self.condition(name, line);
+        if sections.condition().is_none() {
+            let text = format!("within <{}> it can't be told: these requests are passed", sections.unknown());
+            migrated.note(&line.place, line.word(0), text);
+        } else if own.is_none() && name != "setenv" {
+            let text = "for which requests it sets no-cache isn't known here: all in this section are passed";
+            migrated.note(&line.place, line.word(0), text);
+        }
+        let all = [sections.known(), own.unwrap_or_default()];
+        self.unstored.push(all.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" && "));
+        name != "rewriterule" && variables.iter().all(|variable| may_be_no_cache(variable))
+    }
+
+    /// The condition under which a line sets variables; None of one that always does, or where VCL can't tell.
+    fn condition(&self, name: &str, line: &Line) -> Option<String> {
+        let flag = if name.ends_with("nocase") { "(?i)" } else { "" };
+        let (of, regex) = match name {
+            "browsermatch" | "browsermatchnocase" => ("User-Agent", line.word(1)),
+            "setenvif" | "setenvifnocase" => (line.word(1), line.word(2)),
+            _ => return None,
+        };
+        // A name that no request header has may be that of a variable, which another line sets.
+        let is_variable = self.variables.iter().any(|name| name.eq_ignore_ascii_case(of) || is_dynamic(name));
+        let is_header = of.contains(|c: char| c.is_ascii_alphabetic())
+            && of.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-')
+            && !is_variable;
+        let subject = match of.to_ascii_lowercase().as_str() {
+            "request_uri" => PATH.to_owned(),
+            "request_method" => "req.method".to_owned(),
+            _ if is_header => format!("req.http.{of}"),
+            _ => return None,
+        };
+        Some(format!("{subject} ~ {}", vcl::string(&format!("{flag}{regex}"))?))
     }
 
     fn add(&mut self, is_open: Option<bool>, is_tls: bool, line: &Line, sections: &Sections, migrated: &mut Migrated) {
@@ -136,41 +182,35 @@ impl AccessRules {
     }
 }
 
-/// True if a line sets the variable `no-cache`, and no other.
-fn sets_no_cache(name: &str, rest: &[&str]) -> bool {
-    let behind = match name {
-        "setenv" => 0,
-        "browsermatch" | "browsermatchnocase" => 1,
-        "setenvif" | "setenvifnocase" => 2,
-        _ => return false,
+/// The variables that a line sets, in small letters: mod_cache looks `no-cache` up so.
+fn variables(line: &Line) -> Vec<String> {
+    let begin = match line.name().as_str() {
+        "setenv" => return vec![line.word(1).to_ascii_lowercase()],
+        "passenv" => 1,
+        "setenvifexpr" | "browsermatch" | "browsermatchnocase" => 2,
+        "setenvif" | "setenvifnocase" => 3,
+        "rewriterule" => return rewrite_variables(line),
+        _ => return Vec::new(),
     };
-    let is_one = |word: &&str| word.split('=').next() == Some("no-cache");
-    match (name, rest) {
-        ("setenv", [first, ..]) => is_one(first),
-        _ => rest.len() > behind && rest[behind..].iter().all(is_one),
-    }
+    let words = line.words.get(begin..).unwrap_or_default().iter();
+    words.map(|word| word.split('=').next().unwrap_or_default().to_ascii_lowercase()).collect()
 }
 
-/// The condition under which such a line holds; that of the sections around where VCL can't tell.
-fn unstored(name: &str, line: &Line, around: &str) -> String {
-    let flag = if name.ends_with("nocase") { "(?i)" } else { "" };
-    let (of, regex) = match name {
-        "setenv" => ("", ""),
-        "browsermatch" | "browsermatchnocase" => ("User-Agent", line.word(1)),
-        _ => (line.word(1), line.word(2)),
-    };
-    let is_header =
-        of.contains(|c: char| c.is_ascii_alphabetic()) && of.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-');
-    let subject = match of.to_ascii_lowercase().as_str() {
-        "request_uri" => Some(PATH.to_owned()),
-        "request_method" => Some("req.method".to_owned()),
-        _ => is_header.then(|| format!("req.http.{of}")),
-    };
-    let own =
-        subject.zip(vcl::string(&format!("{flag}{regex}"))).map(|(subject, regex)| format!("{subject} ~ {regex}"));
-    [around.to_owned(), own.unwrap_or_default()]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(" && ")
+/// Those of the flags `[E=NAME:VALUE]` of a RewriteRule.
+fn rewrite_variables(line: &Line) -> Vec<String> {
+    let flags = line.words.get(3..).unwrap_or_default().join(" ").to_ascii_lowercase();
+    let flags = flags.trim_matches(['[', ']']).split(',').filter_map(|flag| flag.trim().split_once('='));
+    flags
+        .filter(|(flag, _)| matches!(*flag, "e" | "env"))
+        .map(|(_, variable)| variable.split(':').next().unwrap_or_default().to_owned())
+        .collect()
+}
+
+/// True of the name of a variable that the request or the environment makes.
+fn is_dynamic(variable: &str) -> bool {
+    variable.contains(['$', '%'])
+}
+
+fn may_be_no_cache(variable: &str) -> bool {
+    variable == "no-cache" || is_dynamic(variable)
 }

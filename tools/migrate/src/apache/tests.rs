@@ -149,10 +149,32 @@ fn a_variable_that_forbids_storing() {
         ("SetEnvIfNoCase X-Mode secret no-cache=1", "req.http.X-Mode ~ \"(?i)secret\""),
         ("BrowserMatch Bot no-cache", "req.http.User-Agent ~ \"Bot\""),
         ("<Location /a>\nSetEnv no-cache 1\n</Location>", "req.http.Apache-Path ~ \"^/a(/|$)\""),
+        ("SetEnvIf Request_URI ^/p secret No-Cache", "req.http.Apache-Path ~ \"^/p\""),
+        ("BrowserMatch Bot no-gzip no-cache", "req.http.User-Agent ~ \"Bot\""),
+        (
+            "<Location /a>\nSetEnvIfExpr \"req('X') == 'y'\" no-cache\n</Location>",
+            "req.http.Apache-Path ~ \"^/a(/|$)\"",
+        ),
+        ("<Location /a>\nRewriteRule ^/p - [L,E=no-cache:1]\n</Location>", "req.http.Apache-Path ~ \"^/a(/|$)\""),
+        ("<Location /a>\nRewriteRule ^/(.*) - [ENV=%1:1]\n</Location>", "req.http.Apache-Path ~ \"^/a(/|$)\""),
+        ("<Location /a>\nPassEnv HOME no-cache\n</Location>", "req.http.Apache-Path ~ \"^/a(/|$)\""),
+        (
+            "SetEnvIf X-Mode y secret\n<Location /a>\nSetEnvIf secret 1 no-cache\n</Location>",
+            "req.http.Apache-Path ~ \"^/a(/|$)\"",
+        ),
     ] {
         let vcl = vcl(line);
         let missed = &vcl[vcl.find("sub vcl_miss").expect("there")..];
         assert!(missed.contains(&format!("if ({condition}) {{\n\t\treturn (pass);")), "{line}: {vcl}");
+    }
+    let stored = vcl("");
+    for line in [
+        "RewriteRule ^/p - [E=other:no-cache]",
+        "SetEnvIf X-Mode no-cache secret",
+        "PassEnv HOME",
+        "SetEnvIf X y !no-cache",
+    ] {
+        assert_eq!(vcl(line), stored, "{line}");
     }
 }
 
