@@ -61,6 +61,9 @@ fn certificate(cert: Option<&Line>, key: Option<&Line>, migrated: &mut Migrated)
 
 pub(super) fn storage(line: &Line, migrated: &mut Migrated) {
     migrated.translated(&line.place, &line.words[0]);
+    if migrated.arguments.iter().any(|word| word == "-s") {
+        return migrated.note(&line.place, &line.words[0], "one store holds the responses of all virtual hosts");
+    }
     migrated.arguments.extend(["-s".to_owned(), "disk=file,/var/lib/varnish/disk.store,10g".to_owned()]);
     migrated.note(
         &line.place,

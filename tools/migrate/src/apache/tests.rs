@@ -44,6 +44,12 @@ fn tls_moves_to_the_cache() {
 }
 
 #[test]
+fn one_store_for_all() {
+    let migrated = of("Listen 80\nCacheRoot /a\n<VirtualHost *:80>\nCacheRoot /b\n</VirtualHost>\n");
+    assert_eq!(migrated.arguments.iter().filter(|word| *word == "-s").count(), 1, "{:?}", migrated.arguments);
+}
+
+#[test]
 fn what_mod_cache_did() {
     let migrated = of(
         "CacheEnable disk /\nCacheDisable /private\nCacheDefaultExpire 600\nCacheMaxExpire 60\nCacheIgnoreHeaders Set-Cookie\n",
