@@ -140,6 +140,7 @@ fn bad_input_is_named_by_file_and_line() {
         (From::Nginx, &format!("http {{\n{}", "a {".repeat(1000)), "f:2: blocks nest deeper than 20"),
         (From::Apache, "Listen 80\n<Location /a>", "f:2: <location> isn't closed: </location> is missing"),
         (From::Apache, "<If x>\n<Files a>\n</If>", "f:3: </if> stands where <files> of f:2 is open"),
+        (From::Apache, "Listen 80\n</VirtualHost>", "f:2: </virtualhost> closes no section"),
         (From::Apache, &"<If x>\n".repeat(1000), "f:65: sections nest deeper than 64"),
         (
             From::Nginx,

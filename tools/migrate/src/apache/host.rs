@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Virtual hosts that Apache told apart by the address or port of the connection.
 
+use super::listen::is_tls_port;
 use super::reader::Line;
 use super::section::Sections;
 use crate::migrated::Migrated;
@@ -17,9 +18,13 @@ pub(super) fn addresses(lines: &[Line], sections: &Sections, migrated: &mut Migr
             words.sort_unstable();
             (line, words)
         })
+        // The reader has refused addresses of TLS: such a host is to be merged with the one without TLS.
+        .filter(|(_, words)| words.is_empty() || !words.iter().all(|word| is_tls_port(word)))
         .collect();
+    let plain =
+        |words: &[&str]| words.iter().filter(|word| !is_tls_port(word)).map(ToString::to_string).collect::<Vec<_>>();
     let Some((_, first)) = all.first() else { return Vec::new() };
-    if all.iter().all(|(_, words)| words == first) {
+    if all.iter().all(|(_, words)| plain(words) == plain(first)) {
         return Vec::new();
     }
     let mut out = Vec::new();

@@ -5,7 +5,7 @@ use super::reader::Line;
 use crate::migrated::Migrated;
 
 /// Ports that Apache has for TLS: the cache takes them over, with their certificates.
-const TLS_PORT: &str = "443";
+pub(super) const TLS_PORT: &str = "443";
 
 /// `-a` for each port that Apache had, once.
 pub(super) fn listens(lines: &[Line], migrated: &mut Migrated) {

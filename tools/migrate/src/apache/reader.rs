@@ -155,12 +155,13 @@ impl<'a> Reader<'a> {
             "<virtualhost" => {
                 let hosts: Vec<&str> =
                     words[1..].iter().map(|word| word.trim_end_matches('>')).filter(|w| !w.is_empty()).collect();
-                if hosts.iter().any(|host| is_tls_port(host)) {
+                let plain: Vec<String> =
+                    hosts.iter().filter(|host| !is_tls_port(host)).map(|host| with_port(host, port)).collect();
+                if plain.len() < hosts.len() {
                     migrated.refuse(&place, "VirtualHost", "two virtual hosts of a name, with and without TLS, become one: keep what they have in common, without SSLEngine");
-                    return Ok(None);
                 }
-                let changed: Vec<String> = hosts.iter().map(|host| with_port(host, port)).collect();
-                Some(format!("{indent}<VirtualHost {}>", changed.join(" ")))
+                let is_kept = plain.is_empty() && !hosts.is_empty();
+                (!is_kept).then(|| format!("{indent}<VirtualHost {}>", plain.join(" ")))
             }
             "logformat" if text.contains("%h") || text.contains("%a") => {
                 migrated.note(&place, first, "the client is %{X-Forwarded-For}i now, as Apache sees the cache's address; or use mod_remoteip. varnishncsa logs hits, too: Apache sees misses alone");
@@ -247,8 +248,7 @@ pub(super) fn check_sections(lines: &[Line]) -> Result<(), String> {
                 Some((last, place)) => {
                     return Err(format!("{}: </{name}> stands where <{last}> of {place} is open", line.place));
                 }
-                // A virtual host of TLS has no beginning any more.
-                None => {}
+                None => return Err(format!("{}: </{name}> closes no section", line.place)),
             }
         } else if let Some(name) = first.strip_prefix('<') {
             if open.len() == MAX_SECTIONS {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Apache's sections, and the conditions under which a request is in them.
 
+use super::listen::{TLS_PORT, is_tls_port};
 use super::reader::Line;
 use crate::source::SourcePlace;
 use crate::vcl;
@@ -18,6 +19,8 @@ pub(super) struct Sections {
 struct VirtualHost {
     place: SourcePlace,
     names: Vec<String>,
+    /// True if it has addresses of TLS alone: Apache chose among those by name, and among the others.
+    is_tls: bool,
     /// None: as the main server.
     is_quick: Option<bool>,
 }
@@ -37,7 +40,12 @@ impl Sections {
             match line.name().as_str() {
                 "<virtualhost" => {
                     is_inside = true;
-                    all.hosts.push(VirtualHost { place: line.place.clone(), names: Vec::new(), is_quick: None });
+                    all.hosts.push(VirtualHost {
+                        place: line.place.clone(),
+                        names: Vec::new(),
+                        is_tls: has_tls_alone(line),
+                        is_quick: None,
+                    });
                 }
                 "</virtualhost>" => is_inside = false,
                 "servername" | "serveralias" if is_inside => {
@@ -91,25 +99,25 @@ impl Sections {
 
     /// The condition of a virtual host's names. The first of all has what no other one is named for, so that the others' names tell it.
     pub(super) fn host(&self, place: &SourcePlace) -> Option<String> {
-        let at = self.hosts.iter().position(|host| host.place == *place)?;
+        let is_tls = self.hosts.iter().find(|host| host.place == *place)?.is_tls;
+        let hosts: Vec<&VirtualHost> = self.hosts.iter().filter(|host| host.is_tls == is_tls).collect();
+        let at = hosts.iter().position(|host| host.place == *place)?;
         let of = |is_not: bool, names: &[String]| {
             let list: Vec<String> =
                 names.iter().map(|name| vcl::literal(name).replace("\\*", ".*").replace("\\?", ".")).collect();
             let found = vcl::one_of("req.http.Host", is_not, ("(?i)^(", ")\\.?(:\\d*)?$"), &list)?;
             Some(if found.contains(" || ") { format!("({found})") } else { found })
         };
-        let own = &self.hosts[at].names;
+        let own = &hosts[at].names;
         // A name that an earlier host has, too, is the earlier one's.
         let others: Vec<String> = match at {
-            0 => self.hosts[1..]
-                .iter()
-                .flat_map(|host| &host.names)
-                .filter(|name| !own.contains(name))
-                .cloned()
-                .collect(),
-            _ => self.hosts[..at].iter().flat_map(|host| &host.names).cloned().collect(),
+            0 => hosts[1..].iter().flat_map(|host| &host.names).filter(|name| !own.contains(name)).cloned().collect(),
+            _ => hosts[..at].iter().flat_map(|host| &host.names).cloned().collect(),
         };
         let mut all = Vec::new();
+        if is_tls {
+            all.push(format!("std.port(local.ip) == {TLS_PORT}"));
+        }
         match (at, own.is_empty()) {
             (0, _) => {}
             (_, true) => return None,
@@ -160,6 +168,13 @@ impl Sections {
         let has = |line: &Line| line.words[0].eq_ignore_ascii_case("cacheenable");
         self.open.iter().any(|section| section.name.starts_with("location")) && lines.iter().any(has)
     }
+}
+
+/// True if all addresses of a `<VirtualHost>` are of TLS.
+fn has_tls_alone(line: &Line) -> bool {
+    let words = line.words[1..].iter().map(|word| word.trim_end_matches('>')).filter(|word| !word.is_empty());
+    let mut words = words.peekable();
+    words.peek().is_some() && words.all(is_tls_port)
 }
 
 /// Paths below one, and itself: `/a` has `/a` and `/a/b`, but not `/ab`.

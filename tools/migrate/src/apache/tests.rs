@@ -43,6 +43,27 @@ fn tls_moves_to_the_cache() {
     );
 }
 
+/// Virtual hosts of TLS are told apart among themselves, and their lines act on nothing else.
+#[test]
+fn lines_of_tls_stay_in_their_hosts() {
+    const PLAIN: &str = "Listen 80\nListen 443\n<VirtualHost *:80>\nServerName a.org\n</VirtualHost>\n";
+    let of = |text: String| of(Box::leak(text.into_boxed_str()));
+    let lines = "ServerName a.org\nCacheEnable disk /\nCacheDisable /private\n</VirtualHost>\n";
+    let vcl = of(format!("{PLAIN}<VirtualHost *:443>\n{lines}")).vcl;
+    assert!(vcl.contains("if (!(std.port(local.ip) == 443)) { return (pass); }"), "{vcl}");
+    assert!(vcl.contains("if (std.port(local.ip) == 443 && req.url ~ \"^/private\") {\n\t\treturn (pass);"), "{vcl}");
+    assert!(!vcl.contains("synth(403)"), "{vcl}");
+    let second = "<VirtualHost *:443>\nServerName b.org\n</VirtualHost>\n";
+    let vcl = of(format!("{PLAIN}{second}<VirtualHost 10.0.0.1:443>\n{lines}")).vcl;
+    let name = |is: &str, name: &str| format!("req.http.Host {is}~ \"(?i)^({name}\\.org)\\.?(:\\d*)?$\"");
+    let condition = format!("std.port(local.ip) == 443 && {} && {}", name("", "a"), name("!", "b"));
+    assert!(vcl.contains(&format!("if (!({condition})) {{ return (pass); }}")), "{condition}: {vcl}");
+    // A host of both keeps its other address.
+    let both = of(format!("Listen 80\nListen 443\n<VirtualHost *:80 *:443>\n{lines}"));
+    assert!(both.files[0].1.contains("\n<VirtualHost *:8081>\n"), "{:?}", both.files);
+    assert!(!both.vcl.contains("local.ip"), "{}", both.vcl);
+}
+
 #[test]
 fn one_store_for_all() {
     let migrated = of("Listen 80\nCacheRoot /a\n<VirtualHost *:80>\nCacheRoot /b\n</VirtualHost>\n");
