@@ -2,6 +2,7 @@
 //! nginx: servers, locations and upstreams as VCL. vcl_recv decides once, in nginx's order, which location a request is for; the other subroutines
 //! go by that. What nginx serves itself (files, FastCGI) it goes on serving, as a backend, and so it does with locations that can't be translated.
 
+mod address;
 mod capture;
 mod claims;
 mod config;
@@ -22,6 +23,7 @@ mod value;
 
 use std::collections::BTreeMap;
 
+use address::AddressNames;
 use config::{Claim, Directive};
 use known::Fate;
 use leaf::{Around, LocationLines, LocationWork, PHASES, ServerTree};
@@ -98,12 +100,7 @@ impl<'a> Whole<'a> {
                 .map(|(zone, path)| (zone, option(path, "inactive=").and_then(time).unwrap_or(600.0)))
                 .collect(),
             names,
-            by_address: http
-                .iter()
-                .filter(|d| d.name == "geo" && d.words.len() == 1 || d.word(0).contains("remote_addr"))
-                .filter(|d| matches!(d.name.as_str(), "geo" | "map"))
-                .filter_map(|d| Some(d.words.last()?.trim_start_matches('$').to_ascii_lowercase()))
-                .collect(),
+            by_address: AddressNames::new(http),
         };
         Whole { http, around, sites }
     }
@@ -139,7 +136,7 @@ impl<'a> Whole<'a> {
             };
             let text = self.site(site, &server, &mut work);
             subs.push_str(&text);
-            origins.tell(site, &server, &lines, migrated);
+            origins.tell(site, &server, &self.around, &lines, migrated);
         }
         let tables = table::subs(self.http, &self.around.names, &mut acls);
         let mut text = "vcl 4.1;\n\nimport std;\nimport blob;\nimport cookie;\n".to_owned();

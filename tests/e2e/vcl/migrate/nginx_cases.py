@@ -62,6 +62,11 @@ CASES = [
      server { listen %(listen)s; location /in { allow 127.0.0.0/8; deny all; proxy_pass http://127.0.0.1:9001; }
        location /out { allow 10.0.0.0/8; deny 127.0.0.1; allow all; proxy_pass http://127.0.0.1:9001; } location /else { deny 10.0.0.1; proxy_pass http://127.0.0.1:9001; } }""",
      plain("a.example", "/in", "/out", "/else"), []),
+    ("clients that nginx knows behind the cache", """
+     limit_req_zone $binary_remote_addr zone=r:1m rate=1r/m;
+     server { listen %(listen)s; set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For; real_ip_recursive on;
+       location /in { allow 10.1.2.3; deny all; proxy_pass http://127.0.0.1:9001; } location /limited { limit_req zone=r; proxy_pass http://127.0.0.1:9001; } }""",
+     [r for client in ("10.1.2.3", "10.1.2.4") for r in plain("a.example", "/in", "/limited", fields={"X-Forwarded-For": client})], ["allow", "limit_req"]),
     ("headers that are added", CACHE + """
      server { listen %(listen)s; add_header X-A ""; add_header X-B $http_x_b; add_header X-C c always;
        location /hb { add_header X-Node me; return 204; } location /gone { return 410 bye; } location /text { default_type text/plain; return 200 "t $arg_q"; }

@@ -76,7 +76,7 @@ pub fn unread<'a>(scope: &LocationScope<'a>, is_direct: bool) -> Vec<&'a Directi
         if is_inert(name, scope, is_direct) || out.iter().any(|known| known.name == name) {
             continue;
         }
-        let holding = scope.holding(name);
+        let holding = scope.holding(&[name]);
         let is_own = scope.inner().iter().any(|d| d.name == name);
         if NOT_INHERITED.contains(&name) && !is_own {
             continue;

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use super::address::{self, AddressNames};
 use super::claims;
 use super::config::{Claim, Directive};
 use super::known::{Fate, fate};
@@ -27,8 +28,7 @@ pub struct Around<'a> {
     /// Seconds for which unused objects stay, by zone.
     pub inactive: Vec<(String, f64)>,
     pub names: VariableNames,
-    /// Variables that `geo` and `map` make of the client's address.
-    pub by_address: Vec<String>,
+    pub by_address: AddressNames,
 }
 
 /// The phases in which a location's lines stand apart, by its label.
@@ -563,6 +563,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
     fn kept(&mut self, scope: &LocationScope<'a>) -> Vec<String> {
         claims::settle(scope, Claim::Kept);
         self.left = Claim::Kept;
+        let Some(advice) = address::realip(scope, self.origins.host()) else { return self.nginx_alone() };
         let told = self.access(scope).and_then(|mut lines| {
             lines.extend(self.excepted(scope)?);
             Ok(lines)
@@ -573,26 +574,21 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 lines
             }
             // To nginx every client has this cache's address now.
-            Err(refusal) => self.denied(refusal.directive, &refusal.reason),
+            Err(refusal) => self.denied(refusal.directive, &format!("{}; {advice}", refusal.reason)),
         }
     }
 
     /// The same where nginx goes on running the script, too.
     fn kept_whole(&mut self, tree: &ServerTree<'w, 'a>, scope: &LocationScope<'a>) -> Vec<String> {
         let outer = if tree.is_kept { tree.server.scope.inner() } else { &[] };
-        match scope.inner().iter().chain(outer).find(|d| d.name == "if" && self.asks_address(d)) {
-            Some(directive) => self.denied(directive, "to nginx every client has this cache's address"),
-            None => self.kept(scope),
+        let is_asking = |d: &&Directive| d.name == "if" && self.around.by_address.is_asked_by(d);
+        let asking = scope.inner().iter().chain(outer).find(is_asking);
+        match (asking, address::realip(scope, self.origins.host())) {
+            (Some(directive), Some(advice)) => {
+                self.denied(directive, &format!("to nginx every client has this cache's address; {advice}"))
+            }
+            _ => self.kept(scope),
         }
-    }
-
-    /// True if a condition depends on the client's address, by itself or by a variable of `geo` or `map`.
-    fn asks_address(&self, directive: &Directive) -> bool {
-        let known = &self.around.by_address;
-        directive.words.iter().any(|word| {
-            let word = word.to_ascii_lowercase();
-            word.contains("remote_addr") || known.iter().any(|name| word.contains(&format!("${name}")))
-        }) || directive.inside().iter().any(|inner| self.asks_address(inner))
     }
 
     fn denied(&mut self, directive: &Directive, reason: &str) -> Vec<String> {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The addresses on which nginx listens behind the cache, and what it has to be told there: it sees neither the clients' addresses nor TLS.
 
+use super::address;
 use super::config::Directive;
-use super::leaf::LocationLines;
+use super::leaf::{Around, LocationLines};
 use super::location::{LocationKind, NginxLocation};
 use super::site::Site;
 use crate::migrated::Migrated;
@@ -44,8 +45,20 @@ impl OwnOrigins {
         format!("{}:{}", self.host, self.ports.get(at).copied().unwrap_or_default())
     }
 
+    /// The host on which nginx listens.
+    pub fn host(&self) -> &str {
+        self.host.trim_matches(['[', ']'])
+    }
+
     /// Says of a server that nginx goes on serving a part of it, where, and what its lines mean there.
-    pub fn tell(&self, site: &Site<'_>, server: &NginxLocation<'_>, lines: &LocationLines, migrated: &mut Migrated) {
+    pub fn tell<'a>(
+        &self,
+        site: &Site<'a>,
+        server: &NginxLocation<'a>,
+        around: &Around<'a>,
+        lines: &LocationLines,
+        migrated: &mut Migrated,
+    ) {
         let set = sockets(site);
         let Some(at) = self.sets.iter().position(|known| *known == set) else { return };
         let address = self.numbered(at);
@@ -64,11 +77,17 @@ impl OwnOrigins {
              cache) and `real_ip_header X-Forwarded-For` it knows its clients"
         );
         migrated.note(&listen.place, &listen.name, text);
+        let kept = all.into_iter().filter(|l| l.kind == LocationKind::Named || is_kept(l)).collect::<Vec<_>>();
+        for location in &kept {
+            let Some(advice) = address::realip(&location.scope, self.host()) else { continue };
+            for (directive, effect) in around.by_address.judged(&location.scope, &around.upstreams) {
+                migrated.note(&directive.place, &directive.name, format!("{effect}; {advice}"));
+            }
+        }
         if !site.listens().iter().any(|listen| listen.is_tls) {
             return;
         }
-        let kept = all.iter().filter(|l| l.kind == LocationKind::Named || is_kept(l));
-        for directive in kept.flat_map(|l| l.scope.directives()).filter(|d| names_scheme(d)) {
+        for directive in kept.iter().flat_map(|l| l.scope.directives()).filter(|d| names_scheme(d)) {
             let text = "nginx sees no TLS there: `$http_x_forwarded_proto` is the client's scheme";
             migrated.note(&directive.place, &directive.name, text);
         }

@@ -58,9 +58,10 @@ impl<'a> LocationScope<'a> {
         Some(found)
     }
 
-    /// The directives of one name that hold here. Asking for them isn't reading them.
-    pub fn holding(&self, name: &str) -> Vec<&'a Directive> {
-        let of = |block: &&'a [Directive]| block.iter().filter(|d| d.name == name).collect::<Vec<_>>();
+    /// The directives with one of these names that hold here. Asking for them isn't reading them.
+    pub fn holding(&self, names: &[&str]) -> Vec<&'a Directive> {
+        let of =
+            |block: &&'a [Directive]| block.iter().filter(|d| names.contains(&d.name.as_str())).collect::<Vec<_>>();
         self.blocks.iter().map(of).find(|all| !all.is_empty()).unwrap_or_default()
     }
 

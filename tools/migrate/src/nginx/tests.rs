@@ -430,3 +430,48 @@ fn locations_with_other_timeouts_have_other_backends() {
     assert_eq!(migrated.vcl.matches(".connect_timeout = 1s;").count(), 1, "{}", migrated.vcl);
     assert_eq!(migrated.vcl.matches("\nbackend ").count(), 6, "{}", migrated.vcl);
 }
+
+/// The notes of a server's lines that speak of the client's address.
+fn judged(lines: &str) -> Vec<String> {
+    let text = format!("limit_req_zone $binary_remote_addr zone=r:1m;\nserver {{ {lines} }}");
+    let notes = of(Box::leak(text.into_boxed_str())).notes;
+    notes.iter().map(MigratedNote::to_string).filter(|text| text.contains("sees the cache's address")).collect()
+}
+
+/// nginx goes on counting clients in locations that stay with it, and sees one client alone.
+#[test]
+fn limits_of_clients_that_nginx_no_longer_sees() {
+    let advice = "`set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For;` in this server gives it the client's";
+    let limit = format!(
+        "n.conf:2: note: limit_req: nginx sees the cache's address there: all clients share one limit; {advice}"
+    );
+    assert_eq!(judged("location / { limit_req zone=r burst=5; root /srv; }"), std::slice::from_ref(&limit));
+    assert_eq!(judged("location / { limit_req zone=r; proxy_pass http://a; proxy_cache z; }"), [limit]);
+    assert_eq!(judged("limit_req zone=r; location / { proxy_pass http://a; limit_req off; }").len(), 0);
+    assert_eq!(judged("location / { allow 10.0.0.0/8; deny all; root /srv; }").len(), 1);
+    assert_eq!(
+        judged("location / { allow 10.0.0.0/8; deny all; proxy_set_header A $remote_addr; proxy_pass http://a; }")
+            .len(),
+        0
+    );
+    let known = "set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For;";
+    assert_eq!(judged(&format!("{known} location / {{ limit_req zone=r; root /srv; }}")).len(), 0);
+}
+
+/// nginx that knows its clients applies its own rules to them.
+#[test]
+fn rules_of_addresses_are_left_to_nginx_that_knows_its_clients() {
+    let known = "set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For;";
+    for lines in [
+        "location / { satisfy any; allow 127.0.0.1; deny all; auth_basic x; root /srv; }",
+        "location / { allow 127.0.0.1; deny all; proxy_pass http://a; }",
+        "location / { if ($remote_addr != 127.0.0.1) { return 403; } if (-f $x) { return 404; } proxy_pass http://a; }",
+    ] {
+        let (vcl, refused) = told(&format!("{known} {lines}"));
+        assert!(!refused.contains("answered with 403"), "{lines}: {refused}");
+        assert!(
+            !vcl.contains("synth(403)") && vcl.contains("set req.backend_hint = b_127_0_0_1_8080;"),
+            "{lines}: {vcl}"
+        );
+    }
+}
