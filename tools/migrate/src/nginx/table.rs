@@ -23,6 +23,9 @@ pub fn names(http: &[Directive], names: &mut VariableNames) {
     names.has_moves = names.has_pages || has(http, &is_move);
     capture::asked(http, &mut names.captures);
     regexes(http, &mut |regex| names.set.extend(capture::names(regex).map(|name| (name, None))));
+    // nginx picks them by a hash that VCL doesn't have, even where a script sets them, too.
+    let picked = http.iter().filter(|d| d.name == "split_clients").filter_map(|d| d.words.last());
+    picked.for_each(|name| _ = names.set.remove(&name.trim_start_matches('$').to_ascii_lowercase()));
 }
 
 /// True if a directive of these blocks, or in them, is of a kind.

@@ -431,6 +431,41 @@ fn locations_with_other_timeouts_have_other_backends() {
     assert_eq!(migrated.vcl.matches("\nbackend ").count(), 6, "{}", migrated.vcl);
 }
 
+/// nginx picks a variant by a hash of its own: locations that ask for one stay with it.
+#[test]
+fn variants_that_nginx_picks() {
+    let split = "split_clients \"${remote_addr}x\" $variant { 50% a; * b; }";
+    for lines in [
+        "location / { proxy_pass http://a; proxy_cache z; proxy_cache_key $uri$variant; }",
+        "location / { proxy_pass http://a; proxy_cache z; proxy_set_header X-Variant $variant; }",
+        "location / { proxy_pass http://a; proxy_cache z; add_header X-Variant ${variant}; }",
+        "location / { proxy_pass http://a; proxy_cache z; proxy_no_cache $variant; }",
+        "location / { proxy_pass http://$variant; proxy_cache z; }",
+        "location / { rewrite ^ /$variant$uri break; proxy_pass http://a; proxy_cache z; }",
+        "location / { if ($arg_a) { set $variant c; } proxy_pass http://a; proxy_cache z; proxy_cache_key $uri$variant; }",
+    ] {
+        let text: &'static str = Box::leak(
+            format!("{split} server {{ {lines} location /o {{ proxy_pass http://a; proxy_cache z; }} }}")
+                .into_boxed_str(),
+        );
+        let (vcl, said) = (of(text).vcl, refused(text).join("\n"));
+        assert!(
+            said.contains("the location stays with nginx") && (said.contains("variable") || said.contains("$variant")),
+            "{lines}: {said}"
+        );
+        assert!(vcl.matches("return (hash)").count() == 1, "{lines}: {vcl}");
+    }
+    let lines = "location / { if ($variant = a) { return 403; } proxy_pass http://a; proxy_cache z; }";
+    let text: &'static str = Box::leak(format!("{split} server {{ {lines} }}").into_boxed_str());
+    let said = refused(text).join("\n");
+    assert!(
+        said.contains(
+            "if: to nginx every client has this cache's address; `set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For;` in this server gives it the client's; until then these requests are answered with 403"
+        ),
+        "{said}"
+    );
+}
+
 /// The notes of a server's lines that speak of the client's address.
 fn judged(lines: &str) -> Vec<String> {
     let text = format!("limit_req_zone $binary_remote_addr zone=r:1m;\nserver {{ {lines} }}");
