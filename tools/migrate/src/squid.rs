@@ -26,7 +26,7 @@ use units::{bytes, seconds, size};
 use crate::migrated::Migrated;
 use crate::regex;
 use crate::source::FileSource;
-use crate::vcl;
+use crate::vcl::GivenNames;
 
 /// Translates a configuration.
 ///
@@ -94,7 +94,11 @@ struct Squid {
     unknown: BTreeSet<String>,
     /// Declarations of VCL's acls.
     networks: BTreeMap<String, Vec<String>>,
+    /// The names in VCL of acls and peers.
+    names: GivenNames,
     peers: Vec<Peer>,
+    /// Lines of `cache_dir` so far.
+    directories: usize,
     /// `cache_peer_access`, by the peer's name.
     peer_rules: BTreeMap<String, Vec<Rule>>,
     rules: BTreeMap<&'static str, Vec<Rule>>,
@@ -120,7 +124,7 @@ impl Squid {
             "http_port" | "https_port" => self.port(line, migrated),
             "cache_peer" => self.peer(line, migrated),
             "cache_peer_domain" => {
-                let rules = self.peer_rules.entry(vcl::name(line.word(1))).or_default();
+                let rules = self.peer_rules.entry(line.word(1).to_owned()).or_default();
                 for host in line.rest(2) {
                     let (is_allowed, host) = host.strip_prefix('!').map_or((true, host.as_str()), |host| (false, host));
                     let condition = format!("{HOST} ~ \"(?i)^({})$\"", domain(host));
@@ -130,7 +134,7 @@ impl Squid {
             }
             "cache_peer_access" => {
                 if let Some(rule) = self.rule(line.word(2), line.rest(3), line, migrated) {
-                    self.peer_rules.entry(vcl::name(line.word(1))).or_default().push(rule);
+                    self.peer_rules.entry(line.word(1).to_owned()).or_default().push(rule);
                     claim(line, migrated);
                 }
             }
@@ -152,7 +156,12 @@ impl Squid {
             "cache_mem" => option(line, "-s", &format!("malloc,{}", size(line.rest(1))), migrated),
             "cache_dir" => {
                 let megabytes = if line.word(1) == "rock" || line.words.len() > 3 { line.word(3) } else { "10000" };
-                option(line, "-s", &format!("disk=file,/var/lib/varnish/disk.store,{megabytes}m"), migrated);
+                if megabytes.parse::<u64>().is_err() {
+                    return migrated.refuse(&line.place, "cache_dir", "TYPE DIRECTORY MEGABYTES are wanted");
+                }
+                self.directories += 1;
+                let name = if self.directories == 1 { "disk".to_owned() } else { format!("disk{}", self.directories) };
+                option(line, "-s", &format!("{name}=file,/var/lib/varnish/{name}.store,{megabytes}m"), migrated);
                 migrated.note(
                     &line.place,
                     "cache_dir",
@@ -225,6 +234,11 @@ impl Squid {
                 None => self.passed(line, "nothing is known of it here", migrated),
             },
         }
+    }
+
+    /// The name in VCL of an acl or a peer.
+    fn name(&mut self, kind: &'static str, text: &str) -> String {
+        self.names.of(kind, text, &["squid_", "peers_"])
     }
 
     /// Refuses a directive that changes what is kept, or what is sent of it.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Pieces of VCL: names, strings, regexes, conditions, and lines with their indentation.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 /// A string as VCL writes it: between quotes, or as a long string where it has some itself. None: it holds both ends of a long string, or a
 /// control character.
 pub fn string(text: &str) -> Option<String> {
@@ -67,6 +69,42 @@ pub fn name(text: &str) -> String {
         out.push_str("_1");
     }
     out
+}
+
+/// Words of the language and of its modules, which nothing else may be named.
+#[rustfmt::skip]
+const WORDS: [&str; 42] = [
+    "acl", "all", "backend", "ban", "bereq", "beresp", "blob", "call", "client", "cookie", "default", "directors", "else", "elseif", "elsif", "false",
+    "if", "import", "include", "local", "new", "none", "now", "obj", "probe", "remote", "req", "req_top", "resp", "return", "rollback", "server", "sess",
+    "set", "std", "storage", "sub", "synthetic", "true", "unset", "vcl", "error",
+];
+
+/// Names that a program has given. Each text of a kind has a name of its own, since names made by [`name`] alone may be the same: VCL knows fewer
+/// signs, compares names without regard to case, and has one set of names for all kinds.
+#[derive(Default)]
+pub struct GivenNames {
+    names: BTreeMap<(&'static str, String), String>,
+    taken: BTreeSet<String>,
+}
+
+impl GivenNames {
+    /// The name of a text. Names that begin with one of `reserved` are kept for the program itself.
+    pub fn of(&mut self, kind: &'static str, text: &str, reserved: &[&str]) -> String {
+        let key = (kind, text.to_owned());
+        if let Some(known) = self.names.get(&key) {
+            return known.clone();
+        }
+        let plain = name(text);
+        let low = plain.to_ascii_lowercase();
+        let is_reserved = WORDS.contains(&low.as_str())
+            || low.starts_with("vcl_")
+            || reserved.iter().any(|begin| low.starts_with(begin));
+        let plain = if is_reserved { format!("b_{plain}") } else { plain };
+        let numbered = std::iter::once(plain.clone()).chain((2..).map(|number| format!("{plain}_{number}")));
+        let own = numbered.into_iter().find(|name| self.taken.insert(name.to_ascii_lowercase())).unwrap_or(plain);
+        self.names.insert(key, own.clone());
+        own
+    }
 }
 
 /// Text with each line set in by so many tabs.
@@ -161,6 +199,26 @@ mod tests {
     #[test]
     fn names() {
         assert_eq!([name("my-app.1"), name("10.0.0.1"), name("default")], ["my_app_1", "b_10_0_0_1", "default_1"]);
+    }
+
+    #[test]
+    fn each_text_has_a_name_of_its_own() {
+        let mut names = GivenNames::default();
+        let all = [
+            ("acl", "a-b"),
+            ("acl", "a_b"),
+            ("acl", "A_B"),
+            ("peer", "a-b"),
+            ("acl", "a_b_2"),
+            ("acl", "req"),
+            ("acl", "vcl_x"),
+            ("acl", "own_x"),
+            ("acl", "a_b"),
+        ];
+        assert_eq!(
+            all.map(|(kind, text)| names.of(kind, text, &["own_"])),
+            ["a_b", "a_b_2", "A_B_3", "a_b_4", "a_b_2_2", "b_req", "b_vcl_x", "b_own_x", "a_b_2"]
+        );
     }
 
     #[test]

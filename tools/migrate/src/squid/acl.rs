@@ -3,7 +3,7 @@
 
 use super::line::Line;
 use super::rule::{and, not, or};
-use super::units::networks;
+use super::units::Networks;
 use super::{Squid, claim};
 use crate::migrated::Migrated;
 use crate::vcl;
@@ -45,11 +45,27 @@ impl Squid {
             return;
         }
         let condition = match kind {
+            // No value: nothing is equal to it.
+            kind if regexes.is_empty() && KINDS.contains(&kind) => "false".to_owned(),
             "src" if values == ["all"] => "true".to_owned(),
-            "src" if values.iter().all(|v| networks(v).is_some()) => {
-                let networks = values.iter().filter_map(|v| networks(v)).flatten();
-                self.networks.entry(vcl::name(&name)).or_default().extend(networks);
-                format!("client.ip ~ {}", vcl::name(&name))
+            "src" => {
+                let Some(networks) = values.iter().map(|value| Networks::of(value)).collect::<Option<Vec<_>>>() else {
+                    migrated.refuse(
+                        &line.place,
+                        "acl",
+                        "addresses, networks or ranges are wanted: write those of a name",
+                    );
+                    self.unknown.insert(name);
+                    return;
+                };
+                if networks.iter().any(|network| network.is_cut) {
+                    migrated.note(&line.place, "acl", "the mask cuts a part of the address off, as in squid");
+                }
+                let networks = networks.into_iter().flat_map(|network| network.entries);
+                let own = self.name("acl", &name);
+                let condition = format!("client.ip ~ {own}");
+                self.networks.entry(own).or_default().extend(networks);
+                condition
             }
             "dstdomain" => {
                 let hosts: Vec<String> = values.iter().map(|host| domain(host)).collect();
@@ -79,7 +95,9 @@ impl Squid {
             "req_header" if !values.is_empty() && is_header(values[0]) => any(&format!("req.http.{}", values[0])),
             "port" => ports("std.integer(regsub(req.http.Host, \"^.*?(:(\\d+))?$\", \"\\2\"), 80)", &values),
             "myport" | "localport" => ports("std.port(local.ip)", &values),
-            "method" => values.iter().map(|v| format!("req.method == \"{v}\"")).collect::<Vec<_>>().join(" || "),
+            "method" if values.iter().all(|value| is_header(value)) => {
+                values.iter().map(|v| format!("req.method == \"{v}\"")).collect::<Vec<_>>().join(" || ")
+            }
             "proto" => format!("{WHOLE} ~ \"(?i)^({})://\"", literals(&values)),
             "browser" => any("req.http.User-Agent"),
             "referer_regex" => any("req.http.Referer"),
@@ -100,6 +118,13 @@ impl Squid {
         claim(line, migrated);
     }
 }
+
+/// Kinds that have a counterpart.
+#[rustfmt::skip]
+const KINDS: [&str; 15] = [
+    "src", "dstdomain", "dstdom_regex", "urlpath_regex", "url_regex", "any-of", "all-of", "req_header", "port", "myport", "localport", "method", "proto",
+    "browser", "referer_regex",
+];
 
 /// Flags of acls: `-i` and `+i` are for the regexes behind them, the others ask for nothing here.
 pub(super) fn is_flag(word: &str) -> bool {

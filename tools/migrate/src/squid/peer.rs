@@ -9,6 +9,9 @@ use crate::vcl;
 
 /// An origin, and the directors that it may be a part of.
 pub(super) struct Peer {
+    /// The name that squid's rules have for it.
+    pub known_as: String,
+    /// The name in VCL.
     pub name: String,
     pub text: String,
     /// squid sends requests to those in turn, before it asks others.
@@ -29,7 +32,17 @@ impl Squid {
             );
             return;
         }
-        if let Some(site) = line.option("defaultsite=") {
+        let cert = line.option("tls-cert=").or_else(|| line.option("cert="));
+        let key = line.option("tls-key=").or_else(|| line.option("key="));
+        let site = line.option("defaultsite=");
+        if let Some(odd) = std::iter::once(address.as_str()).chain(site).find(|text| !is_address(text)) {
+            return migrated.refuse(&line.place, line.word(0), format!("{odd:?} is no name or address"));
+        }
+        let is_quoted = |path: &&str| path.contains(['"', '\\']) || path.chars().any(char::is_control);
+        if let Some(odd) = cert.into_iter().chain(key).find(is_quoted) {
+            return migrated.refuse(&line.place, line.word(0), format!("the file {odd:?} can't be named in tls.conf"));
+        }
+        if let Some(site) = site {
             self.default_site = Some((site.to_owned(), line.has("no-vhost")));
         }
         self.is_ignoring_reload |= line.has("ignore-cc");
@@ -39,8 +52,6 @@ impl Squid {
         }
         let (host, port) = address.rsplit_once(':').unwrap_or(("", "443"));
         migrated.tls.push(format!("frontend = \"{}:{port}\"", if host.is_empty() { "*" } else { host }));
-        let cert = line.option("tls-cert=").or_else(|| line.option("cert="));
-        let key = line.option("tls-key=").or_else(|| line.option("key="));
         match (cert, key) {
             (Some(cert), Some(key)) => {
                 migrated.tls.push(format!("pem-file = {{ cert = \"{cert}\" private-key = \"{key}\" }}"))
@@ -59,12 +70,29 @@ impl Squid {
             );
             return;
         }
-        let name = vcl::name(line.option("name=").unwrap_or(line.word(1)));
+        let host = line.option("forceddomain=");
+        let mut texts = [line.word(1), line.word(3)].into_iter().chain(host);
+        if let Some(odd) = texts.find(|text| !is_address(text)) {
+            return migrated.refuse(&line.place, "cache_peer", format!("{odd:?} is no name, address or port"));
+        }
+        let most = line.option("max-conn=");
+        if let Some(odd) = most.filter(|most| most.parse::<u32>().is_err()) {
+            return migrated.refuse(&line.place, "cache_peer", format!("max-conn={odd:?} is no number"));
+        }
+        let known_as = line.option("name=").unwrap_or(line.word(1)).to_owned();
+        if self.peers.iter().any(|peer| peer.known_as == known_as) {
+            return migrated.refuse(
+                &line.place,
+                "cache_peer",
+                format!("there is a peer {known_as} before: write name=NAME"),
+            );
+        }
+        let name = self.name("peer", &known_as);
         let mut lines = vec![format!(".host = \"{}\";", line.word(1)), format!(".port = \"{}\";", line.word(3))];
         if line.has("ssl") || line.has("tls") {
             lines.push(".ssl = 1;".to_owned());
         }
-        if let Some(most) = line.option("max-conn=") {
+        if let Some(most) = most {
             lines.push(format!(".max_connections = {most};"));
         }
         if line.has("sourcehash") || line.has("userhash") || line.has("carp") || line.has("weighted-round-robin") {
@@ -73,17 +101,19 @@ impl Squid {
         }
         self.peers.push(Peer {
             text: format!("\nbackend {name} {{\n{}}}\n", vcl::indented(&lines, 1)),
+            known_as,
             name,
             is_in_turn: line.has("round-robin"),
             is_passed: line.has("proxy-only"),
-            host: line.option("forceddomain=").map(str::to_owned),
+            host: host.map(str::to_owned),
         });
         claim(line, migrated);
     }
 
     /// The order in which squid asks peers: those in turn, then the others; `default` changes nothing. Each with the condition under which it may.
     pub(super) fn choice(&self, init: &mut Vec<String>) -> Vec<(String, Vec<String>)> {
-        let allowed = |peer: &Peer| first_match(self.peer_rules.get(&peer.name).map_or(&[][..], Vec::as_slice), true);
+        let allowed =
+            |peer: &Peer| first_match(self.peer_rules.get(&peer.known_as).map_or(&[][..], Vec::as_slice), true);
         let alone = |peer: &Peer| (allowed(peer), vec![format!("set req.backend_hint = {};", peer.name)]);
         let mut out: Vec<(String, Vec<String>)> = Vec::new();
         let mut turns: Vec<(String, Vec<&str>)> = Vec::new();
@@ -116,4 +146,9 @@ impl Squid {
         }
         out
     }
+}
+
+/// True for a name of a host, an address or a port: no sign of it has a meaning within a string of VCL or of tls.conf.
+fn is_address(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || ".-_:[]*".contains(c))
 }

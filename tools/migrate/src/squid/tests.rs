@@ -2,7 +2,7 @@
 //! Configurations of squid and what comes of them.
 
 use super::rule::{Rule, first_match};
-use super::units::networks;
+use super::units::Networks;
 use super::*;
 use crate::source::Given;
 
@@ -125,7 +125,7 @@ fn refresh_patterns_are_minutes_and_shares() {
 
 #[test]
 fn networks_and_ranges() {
-    let of = |text| networks(text).map(|all| all.join(" "));
+    let of = |text| Networks::of(text).map(|all| all.entries.join(" "));
     assert_eq!(of("10.0.0.0/255.255.255.0").as_deref(), Some("\"10.0.0.0\"/24"));
     assert_eq!(
         of("10.0.0.1-10.0.0.9").as_deref(),
@@ -133,7 +133,17 @@ fn networks_and_ranges() {
     );
     assert_eq!(of("0.0.0.0-255.255.255.255").as_deref(), Some("\"0.0.0.0\"/0"));
     assert_eq!(of("::1").as_deref(), Some("\"::1\""));
-    for text in ["10.0.0.9-10.0.0.1", "10.0.0.1-10.0.0.9/24", "::1-::9"] {
+    for text in [
+        "10.0.0.9-10.0.0.1",
+        "10.0.0.1-10.0.0.9/24",
+        "::1-::9",
+        "1\";}",
+        "10.0.0.0/33",
+        "10.0.0.0/255.0.255.0",
+        "::/x",
+        "a/8",
+        "",
+    ] {
         assert_eq!(of(text), None, "{text}");
     }
 }
@@ -272,4 +282,163 @@ fn units_of_time() {
         let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
         assert_eq!(super::units::seconds(&words), seconds, "{text}");
     }
+}
+
+#[test]
+fn an_acl_without_values_holds_for_nothing() {
+    for kind in ["src", "dstdomain", "urlpath_regex", "method", "all-of", "port"] {
+        let vcl = vcl(&format!("acl none {kind} -n\ncache deny none\n"));
+        assert_eq!(vcl.matches("return (pass);").count(), 2, "{kind}: {vcl}");
+    }
+}
+
+/// squid warns of bits that the mask doesn't have, and VCL refuses them.
+#[test]
+fn networks_lose_the_bits_outside_their_masks() {
+    for (text, network, is_cut) in [
+        ("192.168.1.5/24", "\"192.168.1.0\"/24", true),
+        ("192.168.1.5/255.255.0.0", "\"192.168.0.0\"/16", true),
+        ("1.2.3.4/0", "\"0.0.0.0\"/0", true),
+        ("1.2.3.4/32", "\"1.2.3.4\"/32", false),
+        ("2001:db8::5/32", "\"2001:db8::\"/32", true),
+        ("fe80::/ffff::", "\"fe80::\"/16", false),
+    ] {
+        let found = Networks::of(text).expect(text);
+        assert_eq!((found.entries.join(" ").as_str(), found.is_cut), (network, is_cut), "{text}");
+    }
+    let migrated = of("http_port 80 accel\nacl lan src 192.168.1.5/24 fd00::1/8\nhttp_access allow lan\n");
+    assert_eq!(migrated.notes.len(), 1);
+    assert!(migrated.notes[0].to_string().starts_with("s.conf:2: note: acl: the mask"), "{}", migrated.notes[0]);
+}
+
+#[test]
+fn names_that_differ_in_signs_are_several() {
+    let migrated = of(
+        "http_port 80 accel\ncache_peer 10.0.0.1 parent 80 0 originserver name=office-net\ncache_peer 10.0.0.2 parent 80 0 originserver name=office.net\n\
+         acl office-net src 10.0.0.0/8\nacl office_net src all 0.0.0.0/0\nacl Office-Net src 10.1.0.0/16\nacl req src 10.2.0.0/16\n\
+         acl squid_forward src 10.3.0.0/16\nacl peers_1 src 10.4.0.0/16\nhttp_access allow office-net\nhttp_access deny Office-Net\nhttp_access deny req\n\
+         http_access deny squid_forward\nhttp_access deny peers_1\ncache_peer_access office-net allow office_net\ncache_peer_access office.net deny office_net\n",
+    );
+    assert!(migrated.vcl.contains("acl office_net_3 {\n\t\"10.0.0.0\"/8;\n}"), "{}", migrated.vcl);
+    assert!(
+        migrated.vcl.contains("if (client.ip ~ office_net_3) {\n\t} else if (client.ip ~ Office_Net_5) {"),
+        "{}",
+        migrated.vcl
+    );
+    assert!(
+        migrated.vcl.contains("if (client.ip ~ office_net_4) {\n\t\tset req.backend_hint = office_net;"),
+        "{}",
+        migrated.vcl
+    );
+    assert_eq!(migrated.notes, []);
+}
+
+#[test]
+fn a_peer_is_named_once() {
+    let migrated = of(
+        "http_port 80 accel\ncache_peer 10.0.0.1 parent 80 0 originserver\ncache_peer 10.0.0.1 parent 81 0 originserver\nhttp_access allow all\n",
+    );
+    assert!(
+        migrated
+            .notes
+            .iter()
+            .any(|note| note.to_string().starts_with("s.conf:3: refused: cache_peer: there is a peer"))
+    );
+}
+
+/// A text of the configuration never becomes a part of the program or of tls.conf.
+#[test]
+fn no_word_can_add_to_the_program() {
+    const LINES: [&str; 14] = [
+        "http_port W accel",
+        "http_port 80 accel defaultsite=W",
+        "http_port 80 accel no-vhost defaultsite=W",
+        "https_port W accel cert=/a",
+        "https_port 443 accel cert=W",
+        "https_port 443 accel cert=/a key=W",
+        "cache_peer W parent 80 0 originserver name=q",
+        "cache_peer a parent W 0 originserver name=q",
+        "cache_peer 10.0.0.2 parent 80 0 originserver name=W",
+        "cache_peer 10.0.0.2 parent 80 0 originserver name=q max-conn=W",
+        "cache_peer 10.0.0.2 parent 80 0 originserver name=q forceddomain=W",
+        "cache_peer_domain p W",
+        "cache_mem W MB",
+        "visible_hostname W",
+    ];
+    const KINDS: [&str; 14] = [
+        "src",
+        "dstdomain",
+        "dstdom_regex",
+        "urlpath_regex",
+        "url_regex",
+        "any-of",
+        "all-of",
+        "req_header",
+        "req_header X",
+        "port",
+        "myport",
+        "method",
+        "proto",
+        "browser",
+    ];
+    let kinds = KINDS.iter().flat_map(|kind| {
+        [format!("acl x {kind} W\nhttp_access deny x"), format!("acl W {kind} a\nhttp_access deny W")]
+    });
+    let lines: Vec<String> = LINES.iter().map(|line| (*line).to_owned()).chain(kinds).collect();
+    let words = [
+        "a\";return(pass);#",
+        "X\"||req.method!=\"",
+        "1\";}sub/**/vcl_recv{return(pass);}acl/**/y{\"1",
+        "\"};#",
+        "a{",
+        "a}",
+        "a;",
+        "a\u{85}b",
+        "a\u{7f}b",
+        "{\"a\"}x\"",
+        "a\\",
+    ];
+    for line in &lines {
+        for word in words {
+            let text = format!(
+                "http_port 80 accel\ncache_peer 10.0.0.1 parent 80 0 originserver name=p\n{}\nhttp_access allow all\n",
+                line.replace('W', word)
+            );
+            let files: &'static [(&str, &str)] =
+                Box::leak(Box::new([("s.conf", &*Box::leak(text.clone().into_boxed_str()))]));
+            let Ok(migrated) = migrate("s.conf", &Given(files)) else { continue };
+            let migrated = crate::tests::compiled(migrated);
+            let count = |word: &str| migrated.vcl.lines().filter(|line| line.starts_with(word)).count();
+            assert!(count("sub ") <= 8 && count("acl ") <= 1 && count("backend ") <= 2, "{text}{}", migrated.vcl);
+            let code = without_strings(&migrated.vcl);
+            assert!(!code.contains("return(") && !code.contains("||req") && !code.contains("/**/"), "{text}{code}");
+            let is_whole = |line: &String| line.matches('"').count().is_multiple_of(2) && !line.contains("return");
+            assert!(migrated.tls.iter().all(is_whole), "{text}{:?}", migrated.tls);
+        }
+    }
+}
+
+/// VCL without the texts of its strings.
+fn without_strings(vcl: &str) -> String {
+    let (mut out, mut rest) = (String::new(), vcl);
+    while let Some(at) = rest.find('"') {
+        let is_long = rest[..at].ends_with('{');
+        let (begin, end) = match (rest[at..].starts_with("\"\"\""), is_long) {
+            (true, _) => (at + 3, "\"\"\""),
+            (false, true) => (at + 1, "\"}"),
+            (false, false) => (at + 1, "\""),
+        };
+        out.push_str(&rest[..at]);
+        let close = begin + rest[begin..].find(end).expect("a string ends");
+        rest = &rest[close + end.len()..];
+    }
+    out + rest
+}
+
+#[test]
+fn each_directory_is_a_store_of_its_own() {
+    let migrated = of("cache_dir ufs /a 100 16 256\ncache_dir rock /b 200\ncache_dir ufs /c x\nhttp_port 80 accel\n");
+    let stores = ["disk=file,/var/lib/varnish/disk.store,100m", "disk2=file,/var/lib/varnish/disk2.store,200m"];
+    assert_eq!(migrated.arguments[..4], ["-s", stores[0], "-s", stores[1]]);
+    assert!(migrated.notes.iter().any(|note| note.to_string().starts_with("s.conf:3: refused: cache_dir: ")));
 }

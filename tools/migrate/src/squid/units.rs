@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Numbers with units, addresses and networks, as squid writes them.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 /// `5 minutes` in seconds; squid knows units by their beginnings.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number beyond the range is its end")]
 pub(super) fn seconds(words: &[String]) -> u64 {
@@ -20,14 +22,35 @@ pub(super) fn seconds(words: &[String]) -> u64 {
     (number * unit) as u64
 }
 
-/// An address, network or range as entries of VCL's acls; None of a range that has a mask or is none.
-pub(super) fn networks(text: &str) -> Option<Vec<String>> {
-    match text.split_once('-').map(|(first, last)| (first.parse(), last.parse())) {
-        Some((Ok(std::net::IpAddr::V4(first)), Ok(std::net::IpAddr::V4(last)))) => {
-            range(u32::from(first).into(), u32::from(last).into())
+/// Entries of VCL's acls.
+#[derive(Default)]
+pub(super) struct Networks {
+    pub entries: Vec<String>,
+    /// An address had bits that its mask doesn't have.
+    pub is_cut: bool,
+}
+
+impl Networks {
+    /// An address, a network or a range; None of a range that has a mask, or of any other text. squid looks names of hosts up, the
+    /// compiler of a configuration asks no resolver.
+    pub(super) fn of(text: &str) -> Option<Networks> {
+        let plain = |entries: &[&str]| {
+            Some(Networks { entries: entries.iter().map(|entry| (*entry).to_owned()).collect(), is_cut: false })
+        };
+        match text {
+            "all" => return plain(&["\"0.0.0.0\"/0", "\"::\"/0"]),
+            "ipv4" => return plain(&["\"0.0.0.0\"/0"]),
+            "ipv6" => return plain(&["\"::\"/0"]),
+            _ => {}
         }
-        Some((Ok(_), _) | (_, Ok(_))) => None,
-        _ => Some(vec![network(text)]),
+        match text.split_once('-').map(|(first, last)| (first.parse(), last.parse())) {
+            Some((Ok(IpAddr::V4(first)), Ok(IpAddr::V4(last)))) => {
+                let entries = range(u32::from(first).into(), u32::from(last).into())?;
+                Some(Networks { entries, is_cut: false })
+            }
+            Some((Ok(_), _) | (_, Ok(_))) => None,
+            _ => network(text),
+        }
     }
 }
 
@@ -36,21 +59,45 @@ pub(super) fn range(mut first: u64, last: u64) -> Option<Vec<String>> {
     while first <= last {
         // The largest that begins here and doesn't go beyond the end: 62 networks at most.
         let bits = (0..=32).rev().find(|bits| first.is_multiple_of(1 << bits) && first + (1 << bits) - 1 <= last)?;
-        let address = std::net::Ipv4Addr::from(u32::try_from(first).ok()?);
+        let address = Ipv4Addr::from(u32::try_from(first).ok()?);
         all.push(if bits == 0 { format!("\"{address}\"") } else { format!("\"{address}\"/{}", 32 - bits) });
         first += 1 << bits;
     }
     (!all.is_empty()).then_some(all)
 }
 
-pub(super) fn network(text: &str) -> String {
-    let (address, bits) = text.split_once('/').unwrap_or((text, ""));
-    // 255.255.255.0 is 24 bits.
-    let bits = match bits.parse::<std::net::Ipv4Addr>() {
-        Ok(mask) => u32::from(mask).leading_ones().to_string(),
-        Err(_) => bits.to_owned(),
+/// A host, or a network without the bits that its mask doesn't have: VCL takes none with them.
+fn network(text: &str) -> Option<Networks> {
+    let Some((address, mask)) = text.split_once('/') else {
+        let entries = vec![format!("\"{}\"", text.parse::<IpAddr>().ok()?)];
+        return Some(Networks { entries, is_cut: false });
     };
-    if bits.is_empty() { format!("\"{address}\"") } else { format!("\"{address}\"/{bits}") }
+    let address: IpAddr = address.parse().ok()?;
+    let (value, width) = bits(address);
+    let count = match mask.parse::<IpAddr>() {
+        Ok(mask) if mask.is_ipv4() == address.is_ipv4() => {
+            let (mask, _) = bits(mask);
+            // 255.255.255.0 is 24 bits.
+            let count = mask.leading_ones();
+            (mask.checked_shl(count).unwrap_or(0) == 0).then_some(count)?
+        }
+        Ok(_) => return None,
+        Err(_) => mask.parse().ok().filter(|count| *count <= width)?,
+    };
+    let kept = value & u128::MAX.checked_shl(128 - count).unwrap_or(0);
+    let first = match address {
+        IpAddr::V4(_) => IpAddr::from(Ipv4Addr::from(u32::try_from(kept >> 96).ok()?)),
+        IpAddr::V6(_) => IpAddr::from(Ipv6Addr::from(kept)),
+    };
+    Some(Networks { entries: vec![format!("\"{first}\"/{count}")], is_cut: kept != value })
+}
+
+/// The bits of an address from the top of a number, and their count.
+fn bits(address: IpAddr) -> (u128, u32) {
+    match address {
+        IpAddr::V4(address) => (u128::from(u32::from(address)) << 96, 32),
+        IpAddr::V6(address) => (u128::from(address), 128),
+    }
 }
 
 /// `256 MB` as `-s` has it.
