@@ -231,7 +231,7 @@ fn kind_of(location: &Directive) -> (LocationKind, &str) {
 /// True or false where a regex is known to be for a path or not: `\.php$`, `\.(png|css)$`. None of any other.
 fn extension_fits(regex: &str, path: &str) -> Option<bool> {
     let regex = regex.strip_prefix("[^/]").unwrap_or(regex);
-    if regex.starts_with("^/") && !regex[2..].starts_with(['(', '[', '.', '\\']) {
+    if regex.starts_with("^/") && !regex.contains('|') && !regex[2..].starts_with(['(', '[', '.', '\\']) {
         let plain: String = regex[1..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '/').collect();
         // The last letter may be optional.
         let sure = &plain[..plain.len().saturating_sub(1)];
@@ -323,5 +323,12 @@ mod tests {
         assert_eq!(find("/a.css").as_deref(), Some("loc3"));
         assert_eq!(find("/p/a.php").as_deref(), Some("loc4"));
         assert_eq!(find("/index.html"), None);
+        for (regex, path, expect) in [
+            ("^/api", "/index.php", Some(false)),
+            ("^/api|/index\\.php$", "/index.php", None),
+            ("^/api|^/b", "/b", None),
+        ] {
+            assert_eq!(extension_fits(regex, path), expect, "{regex}");
+        }
     }
 }
