@@ -20,6 +20,7 @@ mod site;
 mod table;
 mod upstream;
 mod value;
+mod words;
 
 use std::collections::BTreeMap;
 
@@ -46,6 +47,7 @@ use crate::vcl;
 pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Result<Migrated, String> {
     let all = config::read(file, files)?;
     regexes::check(&all)?;
+    words::check(&all)?;
     let mut migrated = Migrated::default();
     let (blocks, beside): (Vec<Directive>, Vec<Directive>) = all.into_iter().partition(|d| d.name == "http");
     // A file of conf.d alone has what stands within http.
@@ -54,11 +56,13 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
         false => (blocks.iter().flat_map(|d| d.inside().to_vec()).collect(), beside),
     };
     tell(outer.iter(), &mut migrated);
-    http.iter_mut().filter(|d| d.name == "server").for_each(site::name_server);
+    words::tell_host_bits(&http, &mut migrated);
+    let mut left = site::NAMED_BYTES;
+    http.iter_mut().filter(|d| d.name == "server").try_for_each(|server| site::name_server(server, &mut left))?;
     if !http.iter().any(|d| d.name == "server") {
         return Err(format!("{file}: there is no server in it"));
     }
-    let whole = Whole::new(&http);
+    let whole = Whole::new(&http)?;
     whole.translate(OwnOrigins::new(origin, &whole.sites)?, &mut migrated);
     blocks.iter().for_each(|block| migrated.translated(&block.place, &block.name));
     outer.iter().chain(&http).for_each(|directive| claims::account(directive, &mut migrated));
@@ -85,9 +89,11 @@ struct Whole<'a> {
 }
 
 impl<'a> Whole<'a> {
-    fn new(http: &'a [Directive]) -> Whole<'a> {
+    fn new(http: &'a [Directive]) -> Result<Whole<'a>, String> {
         let servers = http.iter().filter(|d| d.name == "server");
-        let sites: Vec<Site<'a>> = servers.enumerate().map(|(i, server)| Site::new(server, i + 1)).collect();
+        let sites: Result<Vec<Site<'a>>, String> =
+            servers.enumerate().map(|(i, server)| Site::new(server, i + 1)).collect();
+        let sites = sites?;
         let mut names = VariableNames {
             has_tls: sites.iter().flat_map(Site::listens).any(|l| l.is_tls),
             ..VariableNames::default()
@@ -102,7 +108,7 @@ impl<'a> Whole<'a> {
             names,
             by_address: AddressNames::new(http),
         };
-        Whole { http, around, sites }
+        Ok(Whole { http, around, sites })
     }
 
     fn translate(&self, mut origins: OwnOrigins, migrated: &mut Migrated) {
@@ -155,7 +161,7 @@ impl<'a> Whole<'a> {
             text.push_str(&vcl::sub(name, lines));
         }
         for (name, comment, lines) in &lines.recv {
-            text.push_str(&format!("\n# {}", comment.replace(|c: char| c.is_control(), " ")));
+            text.push_str(&format!("\n# {}", one_line(comment)));
             text.push_str(&vcl::sub(name, lines));
         }
         text.push_str(&subs);
@@ -219,7 +225,8 @@ impl<'a> Whole<'a> {
         lines.splice(1..1, named(&all, work.lines));
         work.add_rewriting(&server.label, &lines);
         let name = format!("site{}", site.number);
-        format!("{subs}\n# {}, {}{}", site.name(), site.server.place, vcl::sub(&name, &lines))
+        let comment = one_line(&format!("{}, {}", site.name(), site.server.place));
+        format!("{subs}\n# {comment}{}", vcl::sub(&name, &lines))
     }
 
     /// A server's script, which isn't run again where a location is chosen anew.
@@ -344,6 +351,7 @@ impl<'a> Whole<'a> {
         for (zone, path) in paths(self.http) {
             // nginx's index is apart (keys_zone), its files are a directory: here it is one file, and memory in front of it.
             path.claim(Claim::Claimed);
+            let zone = vcl::name(&zone);
             let size = option(path, "max_size=").map_or_else(|| "10g".to_owned(), str::to_owned);
             push(&mut migrated.arguments, "-s", &format!("{zone}=file,/var/lib/varnish/{zone}.store,{size},keep"));
             if option(path, "max_size=").is_none() {
@@ -398,12 +406,17 @@ fn named(all: &[&NginxLocation<'_>], lines: &LocationLines) -> Vec<String> {
     vcl::chain(all.iter().filter(is_asked).map(branch).collect())
 }
 
-/// `proxy_cache_path` and its kin, by zone.
+/// A text as a comment of one line.
+fn one_line(text: &str) -> String {
+    text.replace(|c: char| c.is_control(), " ")
+}
+
+/// `proxy_cache_path` and its kin, by the names of their zones.
 fn paths(http: &[Directive]) -> impl Iterator<Item = (String, &Directive)> {
     let all = http.iter().filter(|d| d.name.ends_with("_cache_path"));
     all.filter_map(|path| {
         let zone = option(path, "keys_zone=")?;
-        Some((vcl::name(zone.split(':').next().unwrap_or(zone)), path))
+        Some((zone.split(':').next().unwrap_or(zone).to_owned(), path))
     })
 }
 

@@ -18,6 +18,7 @@ use super::script::{self, RewriteScript, ScriptPlace, UntoldDirective};
 use super::site::Site;
 use super::upstream::{Attributes, MigratedBackends};
 use super::value::{ExpressionSide, VariableNames, expression, folded, truth};
+use super::words;
 use crate::migrated::Migrated;
 use crate::vcl;
 
@@ -732,6 +733,9 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         if name.is_empty() || !uri.is_empty() && !is_whole {
             return Err(refused("it is made of variables; `import dynamic;` finds backends by name"));
         }
+        if !words::is_address(name) && !self.around.upstreams.iter().any(|upstream| upstream.word(0) == name) {
+            return Err(refused("it names no server: HOST, HOST:PORT or unix:PATH is wanted"));
+        }
         let uri = match uri {
             "" => Uri::Same,
             uri if uri.contains('$') => Uri::Whole(
@@ -769,8 +773,8 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                     break;
                 }
                 "unix:" => {}
-                word => match address(word) {
-                    Some(entry) => branches.push((format!("client.ip ~ {}", self.acl(&entry)), lines)),
+                word => match words::address(word) {
+                    Some((entry, _)) => branches.push((format!("client.ip ~ {}", self.acl(&entry)), lines)),
                     None => return Err(Refusal { directive: rule, reason: format!("{word} is no address") }),
                 },
             }
@@ -794,19 +798,6 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             self.acls.len() - 1
         });
         format!("addresses_{}", at + 1)
-    }
-}
-
-/// An address or network as an entry of an acl.
-pub fn address(text: &str) -> Option<String> {
-    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
-    let ip: std::net::IpAddr = address.parse().ok()?;
-    match bits {
-        None => Some(format!("\"{ip}\"")),
-        Some(bits) => {
-            let most = if ip.is_ipv4() { 32 } else { 128 };
-            bits.parse::<u8>().ok().filter(|bits| *bits <= most).map(|bits| format!("\"{ip}\"/{bits}"))
-        }
     }
 }
 
@@ -835,11 +826,13 @@ fn zone<'a>(
     };
     let value = expression(directive.word(0), ExpressionSide::Client, "", names)
         .map_err(|reason| Refusal { directive, reason })?;
-    let known: Vec<&str> = zones.iter().map(|(zone, _)| zone.as_str()).collect();
+    let known: Vec<String> = zones.iter().map(|(zone, _)| vcl::literal(zone)).collect();
+    let is_unknown = vcl::one_of("req.http.Nginx-Zone", true, ("^(", ")$"), &known)
+        .ok_or_else(|| Refusal { directive, reason: "a zone's name can't be written in VCL".to_owned() })?;
     Ok(vec![
         format!("set req.http.Nginx-Zone = {value};"),
         "if (req.http.Nginx-Zone == \"\" || req.http.Nginx-Zone == \"off\") { return (pass); }".to_owned(),
-        format!("if (req.http.Nginx-Zone !~ \"^({})$\") {{ return (synth(500)); }}", known.join("|")),
+        format!("if ({is_unknown}) {{ return (synth(500)); }}"),
     ])
 }
 
@@ -932,7 +925,7 @@ fn fetched<'a>(
         let (header, value) = (field.word(0), field.word(1));
         let lower = header.to_ascii_lowercase();
         let refused = |reason: String| Refusal { directive: field, reason };
-        if !header.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_') || header.is_empty() {
+        if !words::is_header(header) {
             return Err(refused(format!("{header} can't be named in VCL")));
         }
         let line = match (lower.as_str(), value) {

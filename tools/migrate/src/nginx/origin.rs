@@ -119,7 +119,8 @@ mod tests {
         let text = "server { listen 80; } server { listen 443 ssl; } server { listen [::]:80; } server { listen 80; listen 443 ssl; }";
         let files: &'static [(&str, &str)] = Box::leak(Box::new([("f", text)]));
         let servers = config::read("f", &Given(files)).expect("nginx's language");
-        let sites: Vec<Site<'_>> = servers.iter().enumerate().map(|(i, server)| Site::new(server, i + 1)).collect();
+        let sites: Vec<Site<'_>> =
+            servers.iter().enumerate().map(|(i, server)| Site::new(server, i + 1).expect("addresses")).collect();
         let mut origins = OwnOrigins::new(("::1", "65534"), &sites).expect("a port");
         let got: Vec<String> = sites.iter().map(|site| origins.address(site)).collect();
         assert_eq!(got, ["[::1]:65534", "[::1]:65535", "[::1]:65534", "[::1]:65533"]);
@@ -130,7 +131,8 @@ mod tests {
     fn ports_that_the_cache_takes_over_are_not_free() {
         let files: &'static [(&str, &str)] = &[("f", "server { listen 8080; } server { listen 10.0.0.1:8081; }")];
         let servers = config::read("f", &Given(files)).expect("nginx's language");
-        let sites: Vec<Site<'_>> = servers.iter().enumerate().map(|(i, server)| Site::new(server, i + 1)).collect();
+        let sites: Vec<Site<'_>> =
+            servers.iter().enumerate().map(|(i, server)| Site::new(server, i + 1).expect("addresses")).collect();
         let mut origins = OwnOrigins::new(("127.0.0.1", "8080"), &sites).expect("a port");
         assert_eq!([0, 1].map(|i| origins.address(&sites[i])), ["127.0.0.1:8082", "127.0.0.1:8083"]);
     }

@@ -6,6 +6,7 @@ use super::location::{LocationKind, NginxLocation};
 use super::scope::{LocationScope, duration, time};
 use super::script::RewriteScript;
 use super::value::{ExpressionSide, VariableNames, comparable, expression};
+use super::words::is_header;
 use crate::migrated::Migrated;
 use crate::vcl;
 
@@ -17,14 +18,14 @@ pub enum StaleRule {
     /// No object is served then.
     No,
     /// At once, while one request fetches in the background; for so many seconds, or as many as the response says.
-    Background { seconds: Option<f64>, statuses: Vec<String> },
+    Background { seconds: Option<f64>, statuses: Vec<u16> },
     /// When the fetch fails, or its status is one of these; for so many seconds.
-    OnError { seconds: f64, has_failures: bool, statuses: Vec<String> },
+    OnError { seconds: f64, has_failures: bool, statuses: Vec<u16> },
 }
 
 impl StaleRule {
     pub fn of(scope: &LocationScope<'_>, inactive: &[(String, f64)]) -> StaleRule {
-        let zone = vcl::name(scope.one_of_kind("cache").map_or("", |cache| cache.word(0)));
+        let zone = scope.one_of_kind("cache").map_or("", |cache| cache.word(0));
         // Ten minutes unless it says otherwise, as nginx has it.
         let seconds = inactive.iter().find(|(name, _)| *name == zone).map_or(600.0, |(_, seconds)| *seconds);
         let words: Vec<&str> = scope
@@ -32,7 +33,7 @@ impl StaleRule {
             .map(|d| d.words.iter().map(String::as_str).collect())
             .unwrap_or_default();
         let has = |word: &str| words.contains(&word);
-        let statuses: Vec<String> = words.iter().filter_map(|w| w.strip_prefix("http_")).map(str::to_owned).collect();
+        let statuses: Vec<u16> = words.iter().filter_map(|w| w.strip_prefix("http_")?.parse().ok()).collect();
         let has_failures = has("error") || has("timeout") || has("invalid_header");
         if scope.is_on("cache_background_update") && has("updating") {
             return StaleRule::Background { seconds: Some(seconds), statuses };
@@ -97,7 +98,7 @@ impl StaleRule {
     }
 
     fn response(&self) -> Vec<String> {
-        let any = |statuses: &[String]| {
+        let any = |statuses: &[u16]| {
             statuses.iter().map(|s| format!("beresp.status == {s}")).collect::<Vec<_>>().join(" || ")
         };
         match self {
@@ -130,9 +131,8 @@ impl StaleRule {
 /// The condition of `proxy_no_cache` that only the response decides; None of any other value.
 pub fn late_truth(value: &str) -> Option<String> {
     let name = value.trim_start_matches('$').trim_matches(['{', '}']);
-    let field = name.strip_prefix("upstream_http_")?;
-    let is_plain = value.starts_with('$') && field.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
-    is_plain.then(|| format!("beresp.http.{} !~ \"^0?$\"", field.replace('_', "-")))
+    let field = name.strip_prefix("upstream_http_")?.replace('_', "-");
+    (value.starts_with('$') && is_header(&field)).then(|| format!("beresp.http.{field} !~ \"^0?$\""))
 }
 
 /// The lifetime of a response in a location that caches, in nginx's order: X-Accel-Expires, Cache-Control, Expires, `proxy_cache_valid`.
@@ -359,10 +359,6 @@ pub fn content_type(location: &NginxLocation<'_>, script: &RewriteScript<'_>) ->
 
 fn shows_status(scope: &LocationScope<'_>) -> bool {
     scope.all("add_header").iter().any(|d| d.word(1) == "$upstream_cache_status" && is_header(d.word(0)))
-}
-
-fn is_header(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_')
 }
 
 fn status_of_cache(name: &str) -> Vec<String> {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The server that a request is for: by socket, then by name, in nginx's order.
 
+use std::collections::HashSet;
+
 use super::config::Directive;
 use super::value::replaced;
+use super::words;
 use crate::vcl;
 
 /// A server: its names, whether it speaks TLS, and its ports.
@@ -27,30 +30,72 @@ pub struct Listen {
 }
 
 impl Listen {
-    pub fn of(directive: &Directive, is_all_tls: bool) -> Listen {
+    /// The sockets of a `listen`: one for each port of a range.
+    ///
+    /// # Errors
+    /// The address is none that can be listened on.
+    pub fn of(directive: &Directive, is_all_tls: bool) -> Result<Vec<Listen>, String> {
         let word = directive.word(0);
         let has = |name: &str| directive.words.iter().any(|w| w == name);
-        let (address, port) = match word.strip_prefix("unix:") {
-            Some(path) => (path.to_owned(), path.to_owned()),
-            None if !word.is_empty() && word.bytes().all(|c| c.is_ascii_digit()) => {
-                (format!(":{word}"), word.to_owned())
-            }
-            None => match word.rsplit_once(':').filter(|(host, _)| !host.starts_with('[') || host.ends_with(']')) {
-                Some(("*", port)) => (format!(":{port}"), port.to_owned()),
-                // nginx has one socket for each family, -a :80 has both.
-                Some(("[::]", port)) => (format!(":{port}"), port.to_owned()),
-                Some((host, port)) => (format!("{host}:{port}"), port.to_owned()),
-                None => (format!("{word}:80"), "80".to_owned()),
-            },
-        };
-        Listen {
+        let one = |address: String, port: String| Listen {
             address,
             port,
             is_tls: has("ssl") || has("quic") || is_all_tls,
             is_proxy: has("proxy_protocol"),
             is_quic: has("quic"),
             is_default: has("default_server") || has("default"),
+        };
+        if let Some(path) = word.strip_prefix("unix:") {
+            let socket = one(path.to_owned(), path.to_owned());
+            return match (words::is_address(word), socket.is_tls) {
+                (true, false) => Ok(vec![socket]),
+                (true, true) => Err("TLS on a Unix socket isn't available; give it an address and a port".to_owned()),
+                (false, _) => Err(format!("{word:?} is no path of a Unix socket")),
+            };
         }
+        let (host, range) = match word.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) {
+            Some((host, range)) => (host, range),
+            None if word.bytes().all(|c| c.is_ascii_digit() || c == b'-') => ("*", word),
+            None => (word, "80"),
+        };
+        let host = match host {
+            // nginx has one socket for each family, -a :80 has both.
+            "*" | "[::]" | "0.0.0.0" => "",
+            host if words::is_host(host) => host,
+            host => return Err(format!("{host:?} is no address to listen on")),
+        };
+        Ok(ports(range)?.map(|port| one(format!("{host}:{port}"), port.to_string())).collect())
+    }
+
+    /// The condition of a connection that came in by this socket.
+    fn condition(&self) -> String {
+        if self.address == self.port {
+            let path = vcl::string(&self.address).unwrap_or_default();
+            return format!("local.endpoint == {path}");
+        }
+        let host = self.address.strip_suffix(&self.port).and_then(|host| host.strip_suffix(':')).unwrap_or_default();
+        let port = format!("std.port(local.ip) == {}", self.port);
+        // A name would have to be looked up: its port is enough.
+        let host = if host == "localhost" { "127.0.0.1" } else { host.trim_matches(['[', ']']) };
+        match host.parse::<std::net::IpAddr>() {
+            Ok(ip) => format!("{port} && local.ip == \"{ip}\""),
+            Err(_) => port,
+        }
+    }
+}
+
+/// Ports that one `listen` may have.
+const MOST_PORTS: u16 = 1000;
+
+/// The ports of `PORT` or `PORT-PORT`.
+fn ports(text: &str) -> Result<std::ops::RangeInclusive<u16>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse::<u16>(), last.parse::<u16>()) {
+        (Ok(first @ 1..), Ok(last)) if last.checked_sub(first).is_some_and(|more| more < MOST_PORTS) => {
+            Ok(first..=last)
+        }
+        (Ok(1..), Ok(_)) => Err(format!("{text:?} is no range of up to {MOST_PORTS} ports")),
+        _ => Err(format!("{text:?} is no port")),
     }
 }
 
@@ -61,12 +106,17 @@ pub const HOST: &str = "std.tolower(regsub(req.http.Host, \"\\.?(:\\d*)?$\", \"\
 pub type SiteCall<'c> = &'c dyn Fn(&Site<'_>, Option<&str>) -> Vec<String>;
 
 impl<'a> Site<'a> {
-    pub fn new(server: &'a Directive, number: usize) -> Site<'a> {
+    /// # Errors
+    /// A `listen` has no address; the text says where.
+    pub fn new(server: &'a Directive, number: usize) -> Result<Site<'a>, String> {
         let inside = server.inside();
         let is_all_tls = inside.iter().any(|d| d.name == "ssl" && d.word(0) == "on");
         let names = inside.iter().filter(|d| d.name == "server_name").flat_map(|d| d.words.iter().map(String::as_str));
-        let mut listens: Vec<Listen> =
-            inside.iter().filter(|d| d.name == "listen").map(|d| Listen::of(d, is_all_tls)).collect();
+        let mut listens: Vec<Listen> = Vec::new();
+        for directive in inside.iter().filter(|d| d.name == "listen") {
+            let all = Listen::of(directive, is_all_tls);
+            listens.extend(all.map_err(|reason| format!("{}: listen: {reason}", directive.place))?);
+        }
         if listens.is_empty() {
             let port = if is_all_tls { "443" } else { "80" };
             listens.push(Listen {
@@ -78,7 +128,7 @@ impl<'a> Site<'a> {
                 is_default: false,
             });
         }
-        Site { server, number, names: names.collect(), listens }
+        Ok(Site { server, number, names: names.collect(), listens })
     }
 
     /// The addresses and ports that it listens on.
@@ -135,16 +185,33 @@ impl<'a> Site<'a> {
 }
 
 /// Writes a server's first name for `$server_name` into all its lines.
-pub fn name_server(server: &mut Directive) {
+///
+/// # Errors
+/// The text would grow by more than the `left` bytes.
+pub fn name_server(server: &mut Directive, left: &mut usize) -> Result<(), String> {
     let all = server.inside().iter().filter(|d| d.name == "server_name");
     let name = all.flat_map(|d| d.words.first()).next().cloned().unwrap_or_default();
-    write_name(server, &name);
+    write_name(server, &name, left)
 }
 
-fn write_name(directive: &mut Directive, name: &str) {
-    let has_name = |word: &&mut String| word.contains("$server_name") || word.contains("${server_name");
-    directive.words.iter_mut().filter(has_name).for_each(|word| *word = replaced(word, "server_name", name));
-    directive.block.iter_mut().flatten().for_each(|inner| write_name(inner, name));
+/// Bytes by which `$server_name` may make a configuration longer.
+pub const NAMED_BYTES: usize = 1 << 24;
+
+fn write_name(directive: &mut Directive, name: &str, left: &mut usize) -> Result<(), String> {
+    for word in &mut directive.words {
+        let count = word.matches("$server_name").count() + word.matches("${server_name").count();
+        if count > 0 {
+            *left = left.checked_sub(count.saturating_mul(name.len())).ok_or_else(|| {
+                let place = &directive.place;
+                format!(
+                    "{place}: {}: $server_name makes the configuration longer by {NAMED_BYTES} bytes",
+                    directive.name
+                )
+            })?;
+            *word = replaced(word, "server_name", name);
+        }
+    }
+    directive.block.iter_mut().flatten().try_for_each(|inner| write_name(inner, name, left))
 }
 
 /// The order of names, whichever server has them.
@@ -160,34 +227,30 @@ pub enum NameRank {
 
 /// The choice of a site: for each socket the names of its servers in nginx's order, then its default server. `call` gives the lines for one.
 pub fn choice(sites: &[Site<'_>], call: SiteCall<'_>) -> Vec<String> {
-    let mut sockets: Vec<(&str, bool)> = Vec::new();
+    let mut sockets: Vec<&Listen> = Vec::new();
+    let mut known: HashSet<(&str, bool)> = HashSet::new();
     for listen in sites.iter().flat_map(|site| &site.listens) {
-        let socket = (listen.address.as_str(), listen.is_tls);
-        if !sockets.contains(&socket) {
-            sockets.push(socket);
+        if known.insert((&listen.address, listen.is_tls)) {
+            sockets.push(listen);
         }
     }
     // An address before the port alone.
-    sockets.sort_by_key(|(address, _)| address.starts_with(':'));
-    let of_kind = |is_tls: bool| sockets.iter().filter(|(_, tls)| *tls == is_tls).count();
+    sockets.sort_by_key(|listen| listen.address.starts_with(':'));
+    let of_kind = |is_tls: bool| sockets.iter().filter(|listen| listen.is_tls == is_tls).count();
     let both = of_kind(true) > 0 && of_kind(false) > 0;
     let mut branches: Vec<(String, Vec<String>)> = Vec::new();
-    for (address, is_tls) in &sockets {
+    for socket in &sockets {
         let mut all = Vec::new();
         if both {
-            all.push(format!("req.http.X-Forwarded-Proto {} \"https\"", if *is_tls { "==" } else { "!=" }));
+            all.push(format!("req.http.X-Forwarded-Proto {} \"https\"", if socket.is_tls { "==" } else { "!=" }));
         }
         // With one socket of its kind nothing else is asked, so that a trial on another port acts the same.
-        if let Some((host, port)) = address.rsplit_once(':').filter(|_| of_kind(*is_tls) > 1) {
-            all.push(format!("std.port(local.ip) == {port}"));
-            // A name would have to be looked up: its port is enough.
-            let host = if host == "localhost" { "127.0.0.1" } else { host.trim_matches(['[', ']']) };
-            if host.parse::<std::net::IpAddr>().is_ok() {
-                all.push(format!("local.ip == \"{host}\""));
-            }
+        if of_kind(socket.is_tls) > 1 {
+            all.push(socket.condition());
         }
-        let own = |site: &&Site<'_>| site.listens.iter().any(|l| l.address == *address && l.is_tls == *is_tls);
-        let lines = of_names(&sites.iter().filter(own).collect::<Vec<_>>(), address, call);
+        let own =
+            |site: &&Site<'_>| site.listens.iter().any(|l| l.address == socket.address && l.is_tls == socket.is_tls);
+        let lines = of_names(&sites.iter().filter(own).collect::<Vec<_>>(), &socket.address, call);
         branches.push((all.join(" && "), lines));
     }
     // Nothing comes in by another socket.
@@ -233,7 +296,8 @@ mod tests {
     /// The choice on one line.
     fn check(servers: &[&'static str], expect: &str) {
         let servers: Vec<Directive> = servers.iter().map(|text| server(text)).collect();
-        let sites: Vec<Site<'_>> = servers.iter().enumerate().map(|(i, server)| Site::new(server, i + 1)).collect();
+        let sites: Vec<Site<'_>> =
+            servers.iter().enumerate().map(|(i, server)| Site::new(server, i + 1).expect("addresses")).collect();
         let lines = choice(&sites, &|site, _| vec![format!("call {};", site.number)]);
         assert_eq!(lines.join(" ").replace('\t', ""), expect);
     }
@@ -273,8 +337,16 @@ mod tests {
     fn the_name_of_a_server_is_a_text() {
         let mut server =
             server("server { server_name a.org b.org; location / { return 301 https://$server_name$uri; } }");
-        name_server(&mut server);
+        name_server(&mut server, &mut 5).expect("one name");
         assert_eq!(server.inside()[1].inside()[0].word(1), "https://a.org${uri}");
+    }
+
+    #[test]
+    fn the_name_of_a_server_makes_no_large_text() {
+        let text = "server { server_name a.org; return 301 $server_name/${server_name}; }";
+        assert_eq!(name_server(&mut server(text), &mut 10), Ok(()));
+        let error = name_server(&mut server(text), &mut 9).expect_err("it is longer");
+        assert!(error.starts_with("f:1: return: $server_name makes"), "{error}");
     }
 
     #[test]
@@ -287,13 +359,51 @@ mod tests {
 
     #[test]
     fn sockets() {
-        let of = |text| {
-            let listen = Listen::of(&server(text), false);
-            format!("{} {}", listen.address, listen.port)
+        let of = |text| match Listen::of(&server(text), false) {
+            Ok(all) => all.iter().map(|l| format!("{} {}", l.address, l.port)).collect::<Vec<_>>().join(", "),
+            Err(reason) => reason,
         };
-        assert_eq!(of("listen 8080;"), ":8080 8080");
-        assert_eq!(of("listen 10.0.0.1;"), "10.0.0.1:80 80");
-        assert_eq!(of("listen [::1]:81;"), "[::1]:81 81");
-        assert_eq!(of("listen unix:/run/a.sock;"), "/run/a.sock /run/a.sock");
+        for (text, expect) in [
+            ("listen 8080;", ":8080 8080"),
+            ("listen 10.0.0.1;", "10.0.0.1:80 80"),
+            ("listen [::1]:81;", "[::1]:81 81"),
+            ("listen [::1];", "[::1]:80 80"),
+            ("listen [::];", ":80 80"),
+            ("listen *;", ":80 80"),
+            ("listen 0.0.0.0:81;", ":81 81"),
+            ("listen unix:/run/a.sock;", "/run/a.sock /run/a.sock"),
+            ("listen 8001-8003;", ":8001 8001, :8002 8002, :8003 8003"),
+            ("listen 127.0.0.1:8001-8002;", "127.0.0.1:8001 8001, 127.0.0.1:8002 8002"),
+            ("listen 8002-8001;", "\"8002-8001\" is no range of up to 1000 ports"),
+            ("listen 1-65535;", "\"1-65535\" is no range of up to 1000 ports"),
+            ("listen a:b;", "\"b\" is no port"),
+            ("listen 0;", "\"0\" is no port"),
+            ("listen 99999;", "\"99999\" is no port"),
+            ("listen 'a\"b:80';", "\"a\\\"b\" is no address to listen on"),
+            ("listen unix:a;", "\"unix:a\" is no path of a Unix socket"),
+            ("listen unix:/a ssl;", "TLS on a Unix socket isn't available; give it an address and a port"),
+        ] {
+            assert_eq!(of(text), expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_unix_socket_takes_its_own_requests() {
+        check(
+            &["server { listen 80; }", "server { listen unix:/run/a.sock; }", "server { listen 10.0.0.1:80; }"],
+            "if (local.endpoint == \"/run/a.sock\") { call 2; } else if (std.port(local.ip) == 80 && local.ip == \"10.0.0.1\") { call 3; } else { call 1; }",
+        );
+        check(
+            &["server { listen unix:/run/a:1; }", "server { listen unix:/run/b; }"],
+            "if (local.endpoint == \"/run/a:1\") { call 1; } else { call 2; }",
+        );
+    }
+
+    #[test]
+    fn a_range_of_ports_is_that_many_sockets() {
+        check(
+            &["server { listen 127.0.0.1:8001-8002; }", "server { listen 80; }"],
+            "if (std.port(local.ip) == 8001 && local.ip == \"127.0.0.1\") { call 1; } else if (std.port(local.ip) == 8002 && local.ip == \"127.0.0.1\") { call 1; } else { call 2; }",
+        );
     }
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `map` and `geo` as subroutines that set a variable, and the names that `set` gives values.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::capture;
 use super::config::{Claim, Directive};
-use super::leaf::address;
-use super::value::{ExpressionSide, VariableNames, comparable, expression, header};
+use super::value::{ExpressionSide, VariableNames, comparable, expression, header, is_plain};
+use super::words::address;
 use crate::vcl;
 
 /// Finds the variables that a configuration makes.
@@ -54,8 +56,7 @@ fn sets(block: &[Directive], is_always: bool, names: &mut VariableNames) {
         match directive.name.as_str() {
             "set" => {
                 let name = directive.word(0).trim_start_matches('$').to_ascii_lowercase();
-                let is_name = !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
-                if !is_name {
+                if !is_plain(&name) {
                     continue;
                 }
                 let text = Some(directive.word(1).to_owned()).filter(|text| is_always && !text.contains('$'));
@@ -72,31 +73,64 @@ fn sets(block: &[Directive], is_always: bool, names: &mut VariableNames) {
 
 /// The subroutines of those tables that were asked for, in an order in which each finds what it needs: name, text.
 pub fn subs(http: &[Directive], names: &VariableNames, acls: &mut Vec<String>) -> Vec<(String, String)> {
+    let tables: BTreeMap<String, &Directive> = http.iter().filter_map(|d| Some((variable(d)?, d))).collect();
     let mut out: Vec<(String, String)> = Vec::new();
-    let mut done: Vec<String> = Vec::new();
-    // A table may ask for another one.
-    while let Some(name) = next(names, &done) {
-        if let Some(table) = http.iter().rfind(|d| variable(d).as_ref() == Some(&name))
-            && let Ok(lines) = lines(table, &name, names, acls)
+    let mut begun: BTreeSet<String> = BTreeSet::new();
+    // Each waits for the one above it.
+    let mut stack = vec![BegunTable { sub: None, waiting: used(names) }];
+    while let Some(last) = stack.last_mut() {
+        let Some(name) = last.waiting.pop() else {
+            out.extend(stack.pop().and_then(|table| table.sub));
+            continue;
+        };
+        if !begun.insert(name.clone()) {
+            continue;
+        }
+        if let Some(table) = tables.get(&name)
+            && let Ok((lines, asked)) = lines_and_used(table, &name, names, acls)
         {
             table.claim(Claim::Claimed);
             let sub = format!("nginx_{}_{name}", table.name);
-            out.insert(0, (sub.clone(), vcl::sub(&sub, &lines)));
+            stack.push(BegunTable { sub: Some((sub.clone(), vcl::sub(&sub, &lines))), waiting: asked });
         }
-        done.push(name);
     }
     out
 }
 
-fn next(names: &VariableNames, done: &[String]) -> Option<String> {
-    names.used.borrow().iter().find(|name| names.tables.contains(*name) && !done.contains(*name)).cloned()
+/// A table whose subroutine stands behind those of the tables that it asks for.
+struct BegunTable {
+    /// The name and the text of the subroutine; None for the locations, which ask for tables, too.
+    sub: Option<(String, String)>,
+    /// The tables that are still to come before it.
+    waiting: Vec<String>,
+}
+
+/// The variables of tables that were asked for.
+fn used(names: &VariableNames) -> Vec<String> {
+    names.used.borrow().iter().rev().filter(|name| names.tables.contains(*name)).cloned().collect()
+}
+
+/// The lines of a table, and the tables whose variables they ask for.
+fn lines_and_used(
+    table: &Directive,
+    name: &str,
+    names: &VariableNames,
+    acls: &mut Vec<String>,
+) -> Result<(Vec<String>, Vec<String>), String> {
+    let outer = names.used.take();
+    let result = lines(table, name, names, acls);
+    let asked = used(names);
+    // The smaller set goes into the larger one.
+    let own = names.used.replace(outer);
+    names.used.borrow_mut().extend(own);
+    Ok((result?, asked))
 }
 
 /// The variable that a `map` or `geo` makes; None of other directives.
 fn variable(directive: &Directive) -> Option<String> {
     let is_table = matches!(directive.name.as_str(), "map" | "geo") && directive.block.is_some();
     let last = directive.words.last().filter(|_| is_table)?;
-    Some(last.trim_start_matches('$').to_ascii_lowercase())
+    Some(last.trim_start_matches('$').to_ascii_lowercase()).filter(|name| is_plain(name))
 }
 
 fn lines(table: &Directive, name: &str, names: &VariableNames, acls: &mut Vec<String>) -> Result<Vec<String>, String> {
@@ -105,21 +139,24 @@ fn lines(table: &Directive, name: &str, names: &VariableNames, acls: &mut Vec<St
 
 /// Takes out of the names those of tables that can't be translated: where one of them is asked for, the location is refused.
 pub fn drop_unknown(http: &[Directive], names: &mut VariableNames) {
-    loop {
-        let mut unknown = Vec::new();
-        for table in http {
-            if let Some(name) = variable(table).filter(|name| names.tables.contains(name))
-                && lines(table, &name, names, &mut Vec::new()).is_err()
-            {
-                unknown.push(name);
+    let tables: Vec<(String, &Directive)> = http.iter().filter_map(|d| Some((variable(d)?, d))).collect();
+    // The tables that ask for a variable: they are tried again when it turns out to be unknown.
+    let mut askers: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    let mut waiting: Vec<usize> = (0..tables.len()).rev().collect();
+    while let Some(at) = waiting.pop() {
+        let (name, table) = &tables[at];
+        if !names.tables.contains(name) {
+            continue;
+        }
+        match lines_and_used(table, name, names, &mut Vec::new()) {
+            Ok((_, asked)) => asked.into_iter().for_each(|other| askers.entry(other).or_default().push(at)),
+            Err(_) => {
+                names.tables.remove(name);
+                waiting.extend(askers.remove(name).unwrap_or_default());
             }
         }
-        names.used.borrow_mut().clear();
-        if unknown.is_empty() {
-            return;
-        }
-        unknown.iter().for_each(|name| _ = names.tables.remove(name));
     }
+    names.used.borrow_mut().clear();
 }
 
 /// Exact texts first (without regard to case), then regexes in their order, then the default.
@@ -191,20 +228,19 @@ fn geo(table: &Directive, name: &str, acls: &mut Vec<String>) -> Result<Vec<Stri
         2 if table.word(0) == "$remote_addr" => "client.ip",
         _ => return Err("only client addresses are translated".to_owned()),
     };
-    let set =
-        |value: &str| vec![format!("set req.http.{} = {};", header(name), vcl::string(value).unwrap_or_default())];
+    let set = |value: &str| Ok::<_, String>(vec![format!("set req.http.{} = {};", header(name), quoted(value)?)]);
     let mut entries: Vec<(u32, String, Vec<String>)> = Vec::new();
-    let mut default = set("");
+    let mut default = set("")?;
     for entry in table.inside() {
         match entry.name.as_str() {
-            "default" => default = set(entry.word(0)),
+            "default" => default = set(entry.word(0))?,
             "proxy" | "proxy_recursive" | "ranges" | "delete" | "include" => {
                 return Err(format!("{} in it isn't translated", entry.name));
             }
             network => {
-                let acl = address(network).ok_or_else(|| format!("{network} is no address"))?;
+                let acl = address(network).ok_or_else(|| format!("{network} is no address"))?.0;
                 let bits = network.split_once('/').and_then(|(_, bits)| bits.parse().ok()).unwrap_or(128);
-                entries.push((bits, acl, set(entry.word(0))));
+                entries.push((bits, acl, set(entry.word(0))?));
             }
         }
     }

@@ -510,3 +510,140 @@ fn rules_of_addresses_are_left_to_nginx_that_knows_its_clients() {
         );
     }
 }
+
+/// A zone that a variable names has the name that nginx knows it by.
+#[test]
+fn zones_that_variables_name() {
+    check(
+        "proxy_cache_path /c keys_zone=my-zone:1m inactive=1h; proxy_cache_path /d keys_zone=a.b:1m; map $host $z { default my-zone; }
+         server { location / { proxy_pass http://a; proxy_cache $z; } location /s { proxy_pass http://a; proxy_cache my-zone; proxy_cache_use_stale error; } }",
+        &["if (req.http.Nginx-Zone !~ \"^(my-zone|a\\.b)$\") { return (synth(500)); }", "set req.grace = 3600s;"],
+    );
+    let migrated = of("proxy_cache_path /c keys_zone=my-zone:1m max_size=1g; server { return 200; }");
+    assert_eq!(migrated.arguments[2..], ["-s", "my_zone=file,/var/lib/varnish/my_zone.store,1g,keep"]);
+}
+
+/// Sites with a place `WORD` for any text.
+const WITH_A_WORD: [&str; 30] = [
+    "server { server_name 'WORD'; location / { proxy_pass http://a; } }",
+    "server { server_name a '~WORD'; location / { proxy_pass http://a; } }",
+    "server { listen 'WORD'; location / { proxy_pass http://a; } }",
+    "server { listen 'a WORD:80'; listen 'unix:/WORD'; location / { proxy_pass http://a; } }",
+    "server { listen 443 ssl; ssl_certificate 'WORD'; ssl_certificate_key 'WORD'; location / { proxy_pass http://a; } }",
+    "upstream 'WORD' { server a:1; server b:1; } server { location / { proxy_pass 'http://WORD'; } }",
+    "upstream u { server 'aWORD'; } server { location / { proxy_pass http://u; } }",
+    "upstream u { server 'a:1WORD'; } server { location / { proxy_pass http://u; } }",
+    "upstream u { server 'unix:/WORD'; } server { location / { proxy_pass http://u; } }",
+    "upstream u { server a 'max_conns=1WORD'; } server { location / { proxy_pass http://u; } }",
+    "upstream u { server a 'weight=1WORD'; server b; } server { location / { proxy_pass http://u; } }",
+    "server { location / { proxy_pass 'http://aWORD:80'; } }",
+    "server { location / { proxy_pass 'http://unix:/WORD:/x'; } }",
+    "server { location / { proxy_pass 'http://a/WORD'; proxy_redirect 'WORD' 'WORD'; } }",
+    "server { location 'WORD' { proxy_pass http://a; } location = '/WORD' { root 'WORD'; } location ~ 'WORD' { return 301 'WORD'; } }",
+    "server { location / { proxy_pass http://a; proxy_cache 'WORD'; proxy_cache_key 'WORD'; proxy_cache_valid 'WORD' 1m; } }",
+    "server { location / { proxy_pass http://a; proxy_cache z; proxy_cache_use_stale 'http_500WORD'; proxy_cache_valid 1m; } }",
+    "server { location / { proxy_pass http://a; proxy_cache z; proxy_cache_bypass '$WORD'; proxy_no_cache 'WORD'; } }",
+    "server { location / { proxy_pass http://a; proxy_cache z; proxy_cache_methods 'WORD'; proxy_cache_max_range_offset 'WORD'; } }",
+    "server { location / { proxy_pass http://a; proxy_set_header 'WORD' b; proxy_hide_header 'WORD'; } }",
+    "server { location / { proxy_pass http://a; proxy_set_header b 'WORD'; add_header c 'WORD'; add_header 'WORD' c; } }",
+    "server { location / { proxy_pass http://a; proxy_read_timeout 'WORD'; client_max_body_size 'WORD'; expires 'WORD'; } }",
+    "server { location / { default_type 'WORD'; types { 'WORD' 'WORD'; } return 200 'WORD'; } }",
+    "server { gzip on; gzip_types 'WORD'; charset 'WORD'; charset_types 'WORD'; location / { proxy_pass http://a; } }",
+    "server { error_page 404 'WORD'; error_page 'WORD' /x; location / { proxy_pass http://a; } }",
+    "server { set $x 'WORD'; set '$WORD' y; rewrite 'WORD' 'WORD' 'WORD'; if ($x = 'WORD') { return 403; } location / { proxy_pass http://a; } }",
+    "map $host '$WORD' { default 1; 'WORD' 'WORD'; '~WORD' 2; } server { location / { proxy_pass http://a; proxy_set_header X '${WORD}'; } }",
+    "geo $g { default 'WORD'; 'WORD' 1; 10.0.0.0/8 'WORD'; } server { location / { proxy_pass http://a; proxy_set_header X $g; } }",
+    "server { location / { allow 'WORD'; limit_except 'WORD' { deny all; } proxy_pass http://a; } }",
+    "proxy_cache_path /c 'keys_zone=WORD:1m' 'max_size=WORD'; map $host $z { default a; } server { location / { proxy_pass http://a; proxy_cache $z; } }",
+];
+
+/// The lines that begin a subroutine in the VCL of a site with a word, which compiles; none if the word is an error.
+fn subs(site: &str, word: &str) -> Vec<String> {
+    let quoted = word.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n");
+    let text: &'static str = Box::leak(site.replace("WORD", &quoted).into_boxed_str());
+    let files: &'static [(&str, &str)] = Box::leak(Box::new([("n.conf", text)]));
+    let migrated = migrate("n.conf", ("127.0.0.1", "8080"), &Given(files));
+    let Ok(migrated) = migrated else { return Vec::new() };
+    assert!(migrated.tls.iter().all(|line| !line.contains('\n')), "{:?}", migrated.tls);
+    assert!(migrated.tls.iter().all(|line| matches!(line.matches('"').count(), 2 | 4)), "{:?}", migrated.tls);
+    let vcl = crate::tests::compiled(migrated).vcl;
+    vcl.lines().filter(|line| line.starts_with("sub ")).map(str::to_owned).collect()
+}
+
+const ODD_WORDS: [&str; 12] = [
+    "\"; } sub vcl_recv { return (pass); } #",
+    "a\"; }\nsub vcl_recv { return (pass); }\n#",
+    "\nsub vcl_recv { return (pass); }\n#",
+    "\"}; } sub vcl_recv { return (pass); } #",
+    "\"\"\"; } sub vcl_recv { return (pass); } #",
+    " || true",
+    ".0); new x = directors.random(",
+    "; } sub vcl_recv { return (pass); } sub b {",
+    "a\\",
+    "{\"",
+    "\"",
+    "\r\t",
+];
+
+/// No text of a configuration becomes VCL of its own.
+#[test]
+fn texts_stay_texts() {
+    for site in WITH_A_WORD {
+        for word in ODD_WORDS {
+            let recv = subs(site, word).iter().filter(|line| line.contains("vcl_recv")).count();
+            assert!(recv <= 1, "{site} {word:?}");
+        }
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_text_stays_a_text(word in "[a-z\"'{}#;|\\n\\\\$()/ .:-]{0,12}", at in 0..WITH_A_WORD.len()) {
+        let recv = subs(WITH_A_WORD[at], &word).iter().filter(|line| line.contains("vcl_recv")).count();
+        assert!(recv <= 1, "{word:?}");
+    }
+}
+
+/// nginx doesn't heed the host bits of a network; an acl has none.
+#[test]
+fn networks_with_host_bits() {
+    let migrated = of(
+        "geo $g { default 0;\n 10.1.2.3/8 1; } server { location / {\n allow 192.168.1.1/24; deny all; proxy_pass http://a; proxy_set_header G $g; } }",
+    );
+    for wanted in ["\"192.168.1.0\"/24;", "\"10.0.0.0\"/8;"] {
+        assert!(migrated.vcl.contains(wanted), "{wanted}: {}", migrated.vcl);
+    }
+    let notes: Vec<String> = migrated.notes.iter().map(MigratedNote::to_string).collect();
+    for wanted in [
+        "n.conf:2: note: geo: the host bits of its network mean nothing: it is 10.0.0.0/8",
+        "n.conf:3: note: allow: the host bits of its network mean nothing: it is 192.168.1.0/24",
+    ] {
+        assert!(notes.iter().any(|note| note == wanted), "{wanted}: {notes:#?}");
+    }
+}
+
+/// A table is asked after those that it asks for itself, whoever else asks for them.
+#[test]
+fn tables_that_ask_for_tables() {
+    check(
+        "map $b $c { x 1; } map $host $b { y 2; } map $b $a { z 3; } server { location / { proxy_pass http://o; proxy_set_header X $a$c; } }",
+        &["call nginx_map_b;", "call nginx_map_a;", "call nginx_map_c;"],
+    );
+}
+
+/// A chain of tables whose end can't be translated: none of them is known, and each was tried twice at most.
+#[test]
+fn a_long_chain_of_tables() {
+    let end = |source: &str| {
+        let chain: String = (1..4000).map(|i| format!("map $v{i} $v{} {{ a b; }}\n", i - 1)).collect();
+        let text = format!(
+            "{chain} map {source} $v3999 {{ a b; }} server {{ location / {{ proxy_pass http://o; proxy_set_header X $v0; }} }}"
+        );
+        let files: &'static [(&str, &str)] = Box::leak(Box::new([("n.conf", &*text.leak())]));
+        migrate("n.conf", ("127.0.0.1", "8080"), &Given(files)).expect("nginx's language").vcl
+    };
+    assert_eq!(end("$nosuch").matches("call nginx_map_").count(), 0);
+    assert_eq!(end("$host").matches("call nginx_map_").count(), 4000);
+}

@@ -145,9 +145,10 @@ impl MigratedBackends {
         };
         for backend in self.backends.iter().filter(is_used) {
             let Backend { name, host, port, is_tls, attributes } = backend;
+            let host = vcl::string(host).unwrap_or_default();
             let mut lines = match port.is_empty() {
-                true => vec![format!(".path = \"{host}\";")],
-                false => vec![format!(".host = \"{host}\";"), format!(".port = \"{port}\";")],
+                true => vec![format!(".path = {host};")],
+                false => vec![format!(".host = {host};"), format!(".port = \"{port}\";")],
             };
             if *is_tls {
                 lines.push(".ssl = 1;".to_owned());

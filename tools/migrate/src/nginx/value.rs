@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::capture;
+use super::words::is_header;
 use crate::vcl;
 
 /// The part of VCL in which an expression stands.
@@ -154,7 +155,7 @@ pub fn parts(value: &str) -> Vec<Part> {
 }
 
 /// True if the name of a header or variable can stand in VCL as it is.
-fn is_plain(name: &str) -> bool {
+pub fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
 }
 
@@ -175,7 +176,7 @@ fn variable(name: &str, side: ExpressionSide, proxy_host: &str, names: &Variable
     if let Some((kind, rest)) = name.split_once('_').filter(|(_, rest)| is_plain(rest)) {
         let field = rest.replace('_', "-");
         let found = match (kind, side) {
-            ("http", _) => Some(format!("{head}.http.{field}")),
+            ("http", _) if is_header(&field) => Some(format!("{head}.http.{field}")),
             ("cookie", _) => {
                 // An empty one stands at the end, so that nothing is left of cookies without it, as nginx has it.
                 Some(format!(
@@ -185,7 +186,10 @@ fn variable(name: &str, side: ExpressionSide, proxy_host: &str, names: &Variable
             ("arg", _) => Some(format!(
                 "regsub(regsub({head}.url, \"^[^?]*\\??\", \"&\") + \"&{rest}=\", \"(?i)^.*?&{rest}=([^&]*).*$\", \"\\1\")"
             )),
-            ("sent", ExpressionSide::Deliver) => field.strip_prefix("http-").map(|field| format!("resp.http.{field}")),
+            ("sent", ExpressionSide::Deliver) => {
+                let field = field.strip_prefix("http-").filter(|field| is_header(field));
+                field.map(|field| format!("resp.http.{field}"))
+            }
             _ => None,
         };
         if let Some(found) = found {
@@ -249,6 +253,8 @@ mod tests {
         check("https://$http_host$request_uri", "\"https://\" + req.http.host + req.url");
         check("a${proxy_host}b", "\"a\" + \"app\" + \"b\"");
         check("$http_x_y", "req.http.x-y");
+        check("$http_1x", "no: $http_1x has no counterpart");
+        check("$http__x", "no: $http__x has no counterpart");
         check("$SKIP", "req.http.Nginx-Var-skip");
         check("100$", "\"100$\"");
         check("t=${msec}", "\"t=\" + std.time2real(now, 0.0)");
