@@ -2,7 +2,7 @@
 //! Directives that depend on the client's address. Behind the cache nginx sees the cache's address instead, unless its realip module takes the
 //! client's from `X-Forwarded-For`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::config::Directive;
@@ -23,15 +23,67 @@ pub struct AddressNames {
     zones: BTreeSet<String>,
 }
 
+fn is_built_in(name: &str) -> bool {
+    BUILT_IN.iter().any(|known| name.contains(known))
+}
+
+/// The variables that directives make, by what they are made of.
+#[derive(Default)]
+struct MadeVariables {
+    /// Those made of the client's address itself.
+    by_address: Vec<String>,
+    /// Those made of another variable, by its name.
+    askers: BTreeMap<String, Vec<String>>,
+}
+
+impl MadeVariables {
+    fn read(&mut self, block: &[Directive]) {
+        for directive in block {
+            let (words, last) = (&directive.words, directive.words.last());
+            match directive.name.as_str() {
+                "set" => self.add(words.first(), words.get(1)),
+                "geo" if words.len() == 1 => self.by_address.extend(last.map(|name| own_name(name))),
+                "map" => {
+                    let values = directive.inside().iter().flat_map(|entry| &entry.words);
+                    self.add(last, words.first().into_iter().chain(values));
+                }
+                "geo" | "split_clients" => self.add(last, words.first()),
+                _ => self.read(directive.inside()),
+            }
+        }
+    }
+
+    fn add<'d>(&mut self, name: Option<&String>, values: impl IntoIterator<Item = &'d String>) {
+        let Some(name) = name.map(|name| own_name(name)) else { return };
+        for part in values.into_iter().flat_map(|value| parts(value)) {
+            match part {
+                Part::Variable(source) if is_built_in(&source.to_ascii_lowercase()) => {
+                    self.by_address.push(name.clone());
+                }
+                Part::Variable(source) => {
+                    self.askers.entry(source.to_ascii_lowercase()).or_default().push(name.clone());
+                }
+                Part::Text(_) => {}
+            }
+        }
+    }
+}
+
+/// The name of a variable as directives that make one write it.
+fn own_name(word: &str) -> String {
+    word.trim_start_matches('$').to_ascii_lowercase()
+}
+
 impl AddressNames {
     pub fn new(http: &[Directive]) -> AddressNames {
+        let mut made = MadeVariables::default();
+        made.read(http);
         let mut names = AddressNames::default();
         // A variable may be made of another one that stands below it.
-        loop {
-            let known = names.variables.len();
-            names.add_variables(http);
-            if names.variables.len() == known {
-                break;
+        while let Some(name) = made.by_address.pop() {
+            if !names.variables.contains(&name) {
+                made.by_address.extend(made.askers.remove(&name).unwrap_or_default());
+                names.variables.insert(name);
             }
         }
         let is_zone = |d: &&Directive| matches!(d.name.as_str(), "limit_req_zone" | "limit_conn_zone");
@@ -40,34 +92,13 @@ impl AddressNames {
         names
     }
 
-    fn add_variables(&mut self, block: &[Directive]) {
-        for directive in block {
-            let (name, is_by_address) = match directive.name.as_str() {
-                "set" => (directive.words.first(), self.is_in(directive.word(1))),
-                "geo" if directive.words.len() == 1 => (directive.words.last(), true),
-                "map" => (directive.words.last(), self.is_in(directive.word(0)) || self.is_in_values(directive)),
-                "geo" | "split_clients" => (directive.words.last(), self.is_in(directive.word(0))),
-                _ => {
-                    self.add_variables(directive.inside());
-                    continue;
-                }
-            };
-            let name = name.filter(|_| is_by_address);
-            self.variables.extend(name.map(|name| name.trim_start_matches('$').to_ascii_lowercase()));
-        }
-    }
-
-    fn is_in_values(&self, table: &Directive) -> bool {
-        table.inside().iter().any(|entry| entry.words.iter().any(|word| self.is_in(word)))
-    }
-
     /// True if a value has a variable that depends on the client's address.
     pub fn is_in(&self, value: &str) -> bool {
         parts(value).iter().any(|part| match part {
             Part::Text(_) => false,
             Part::Variable(name) => {
                 let name = name.to_ascii_lowercase();
-                self.variables.contains(&name) || BUILT_IN.iter().any(|known| name.contains(known))
+                self.variables.contains(&name) || is_built_in(&name)
             }
         })
     }
