@@ -28,22 +28,41 @@ pub struct ShellVariable {
 
 /// Variables by name, with their last values.
 #[derive(Default)]
-pub struct ShellVariables(BTreeMap<String, ShellVariable>);
+pub struct ShellVariables {
+    all: BTreeMap<String, ShellVariable>,
+    /// Letters of values that were put into others.
+    copied: usize,
+}
+
+/// Letters that values may put into others, all together.
+const MAX_COPIED: usize = 8 * MAX_VALUE;
 
 impl ShellVariables {
     /// A variable's value, which is used from now on.
     pub fn get(&self, name: &str) -> Option<&ShellVariable> {
-        let found = self.0.get(name)?;
+        let found = self.all.get(name)?;
         found.is_used.set(true);
         Some(found)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&String, &ShellVariable)> {
-        self.0.iter()
+        self.all.iter()
+    }
+
+    /// Counts a value that is put into another.
+    ///
+    /// # Errors
+    /// All together are too long.
+    pub fn count_copy(&mut self, letters: usize, place: &SourcePlace) -> Result<(), String> {
+        self.copied += letters;
+        match self.copied > MAX_COPIED {
+            true => Err(format!("{place}: more than {MAX_COPIED} letters come of variables within values")),
+            false => Ok(()),
+        }
     }
 
     pub fn set(&mut self, name: String, place: SourcePlace, value: PlacedText, needs_shell: Option<String>) {
-        self.0.insert(name, ShellVariable { place, value, needs_shell, is_used: Cell::default() });
+        self.all.insert(name, ShellVariable { place, value, needs_shell, is_used: Cell::default() });
     }
 }
 
@@ -111,12 +130,12 @@ impl VariableReader<'_> {
             self.letters.take();
         }
         self.letters.take();
-        let before = if is_more { self.variables.get(&name) } else { None };
         let mut value = ShellValue::default();
-        if let Some(before) = before {
+        if is_more && let Some(before) = self.variables.get(&name) {
             value.text.extend(&before.value);
             value.needs_shell.clone_from(&before.needs_shell);
         }
+        self.variables.count_copy(value.text.len(), &place)?;
         match self.language {
             VariableLanguage::Shell => self.shell_value(&mut value)?,
             VariableLanguage::Systemd => self.systemd_value(&mut value)?,
@@ -130,16 +149,29 @@ impl VariableReader<'_> {
     fn skip_command(&mut self) -> Result<String, String> {
         let mut first = String::new();
         let mut is_first = true;
+        let mut before = ' ';
         while let Some(letter) = self.letters.take_if(|c| c != '\n') {
             match letter {
-                '\\' => _ = self.letters.take(),
-                '\'' => self.skip_to('\'')?,
+                '#' if begins_word(before) => while self.letters.take_if(|c| c != '\n').is_some() {},
+                letter if self.skip_quoted(letter)? => {}
                 letter if letter.is_whitespace() => is_first = false,
                 letter if is_first && first.len() < 40 => first.push(letter),
                 _ => {}
             }
+            before = letter;
         }
         Ok(first)
+    }
+
+    /// Skips what a letter quotes, if it quotes anything: an escaped letter, a text in quotes, a command within the command.
+    fn skip_quoted(&mut self, letter: char) -> Result<bool, String> {
+        match letter {
+            '\\' => _ = self.letters.take(),
+            '\'' | '"' | '`' => self.skip_to(letter)?,
+            '$' if self.letters.peek() == Some('(') => self.skip_brackets('(', ')')?,
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     fn skip_to(&mut self, end: char) -> Result<(), String> {
@@ -149,6 +181,7 @@ impl VariableReader<'_> {
                 None => return Err(format!("{place}: a {end} has no other one")),
                 Some('\\') if end != '\'' => _ = self.letters.take(),
                 Some(letter) if letter == end => return Ok(()),
+                Some('$') if end == '"' && self.letters.peek() == Some('(') => self.skip_brackets('(', ')')?,
                 Some(_) => {}
             }
         }
@@ -252,17 +285,19 @@ impl VariableReader<'_> {
     }
 
     fn skip_brackets(&mut self, open: char, close: char) -> Result<(), String> {
-        let (place, mut depth) = (self.letters.place(), 0_usize);
+        let (place, mut depth, mut before) = (self.letters.place(), 0_usize, ' ');
         loop {
-            match self.letters.take() {
-                None => return Err(format!("{place}: a {open} has no {close}")),
-                Some('\\') => _ = self.letters.take(),
-                Some(quote @ ('\'' | '"')) => self.skip_to(quote)?,
-                Some(letter) if letter == open => depth += 1,
-                Some(letter) if letter == close && depth <= 1 => return Ok(()),
-                Some(letter) if letter == close => depth -= 1,
-                Some(_) => {}
+            let Some(letter) = self.letters.take() else { return Err(format!("{place}: a {open} has no {close}")) };
+            match letter {
+                '#' if begins_word(before) => self.letters.skip_line(),
+                '\\' => _ = self.letters.take(),
+                '\'' | '"' => self.skip_to(letter)?,
+                _ if letter == open => depth += 1,
+                _ if letter == close && depth <= 1 => return Ok(()),
+                _ if letter == close => depth -= 1,
+                _ => {}
             }
+            before = letter;
         }
     }
 
@@ -271,8 +306,7 @@ impl VariableReader<'_> {
         let name = self.letters.name();
         let is_colon = !name.is_empty() && self.letters.take_if(|c| c == ':').is_some();
         let operator = self.letters.take();
-        let known = self.variables.get(&name).map(|variable| (variable.value.clone(), variable.needs_shell.clone()));
-        let is_there = known.as_ref().is_some_and(|(text, _)| !is_colon || text.len() > 0);
+        let is_there = self.variables.get(&name).is_some_and(|variable| !is_colon || variable.value.len() > 0);
         match operator {
             None => Err(format!("{place}: a {{ has no }}")),
             Some('}') if !name.is_empty() && !is_colon => self.put(&name, value),
@@ -333,6 +367,8 @@ impl VariableReader<'_> {
 
     /// Puts a variable's value in. One that isn't set is empty, as in a shell.
     fn put(&mut self, name: &str, value: &mut ShellValue) -> Result<(), String> {
+        let count = self.variables.get(name).map_or(0, |variable| variable.value.len());
+        self.variables.count_copy(count, &self.letters.place())?;
         if let Some(variable) = self.variables.get(name) {
             value.text.extend(&variable.value);
             let inherited = variable.needs_shell.as_ref().map(|_| format!("it uses {name}, which needs a shell"));
@@ -365,6 +401,11 @@ impl VariableReader<'_> {
             }
         }
     }
+}
+
+/// True if a word may begin behind this letter: only there `#` begins a comment.
+fn begins_word(before: char) -> bool {
+    before.is_whitespace() || ";&|()".contains(before)
 }
 
 #[cfg(test)]
@@ -415,6 +456,47 @@ mod tests {
                 "A@4=1\nf:1: refused: ulimit: {command}\nf:3: refused: if: {command}\nf:5: refused: fi: {command}"
             ),
         );
+    }
+
+    #[test]
+    fn quotes_in_comments_and_quotes_of_commands_quote_nothing() {
+        let command = "a command needs a shell: write its result as NAME=VALUE";
+        for text in [
+            "ulimit -n 1 # don't",
+            "echo \"isn't\"",
+            "x;# don't",
+            "x a#b",
+            "x 'a # b'",
+            "x \"a # b\"",
+            "x \"$(y \"it's\" # don't\n)\"",
+            "x `y \"`",
+            "x $(y # don't\n)",
+            "x \\'",
+            "x \\# 'y'",
+            "x $# \"a\nb\"",
+            "x \"\\\"'\"",
+        ] {
+            let word: String = text.chars().take_while(|c| *c != ' ').collect();
+            let word = if text.starts_with("x;") { "x;" } else { &word };
+            check(
+                &format!("{text}\nA=1"),
+                &format!("A@{}=1\nf:1: refused: {word}: {command}", text.lines().count() + 1),
+            );
+        }
+        check("I=$(x # don't\n)\nA=1", "A@3=1\nI@1: $(...) needs a shell: write its result");
+    }
+
+    /// Each value is short enough, all together are not.
+    #[test]
+    fn values_of_values_are_bounded_together() {
+        let long = format!("A={}\n", "x".repeat(MAX_VALUE / 2));
+        for line in ["B#=$A\n", "B=$A\n", "B=${A}\n", "B=${A:-x}\n", "B=${X:-$A}\n", "B=${X:+$A}\n", "B=x\nB+=$A\n"] {
+            let text: String = (0..2000).map(|i| line.replace('#', &i.to_string())).collect();
+            let error = of(&format!("{long}{text}"), VariableLanguage::Shell);
+            assert!(error.contains("letters come of variables") && error.len() < 200, "{line}: {error:.200}");
+        }
+        let once: String = (0..2000).map(|i| format!("B{i}=$A\n")).collect();
+        assert!(of(&format!("A=x\n{once}"), VariableLanguage::Shell).contains("B1999@2001=x"));
     }
 
     #[test]

@@ -135,14 +135,23 @@ impl ServiceUnit {
     pub fn words(&self, migrated: &mut Migrated) -> Result<Vec<PlacedWord>, String> {
         let Some((place, line)) = &self.exec else { return Ok(Vec::new()) };
         let mut out: Vec<PlacedWord> = Vec::new();
+        let mut count = 0;
         for word in line.words()? {
             let text = word.text.to_string();
             let alone = text.strip_prefix('$').filter(|name| is_name(name));
             match alone {
-                Some(name) => out.extend(self.value(name, place, migrated).words()?),
-                None => out.push(PlacedWord { text: self.substituted(&word, migrated)?, place: word.place }),
+                Some(name) => {
+                    let value = self.value(name, place, migrated);
+                    count += value.len() + 1;
+                    out.extend(value.words()?);
+                }
+                None => {
+                    let text = self.substituted(&word, migrated)?;
+                    count += text.len() + 1;
+                    out.push(PlacedWord { text, place: word.place });
+                }
             }
-            if out.iter().map(|word| word.text.len() + 1).sum::<usize>() > MAX_VALUE {
+            if count > MAX_VALUE {
                 return Err(format!("{place}: ExecStart is longer than {MAX_VALUE} letters"));
             }
         }
