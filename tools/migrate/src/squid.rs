@@ -90,6 +90,9 @@ const WANTED: [(&str, usize, &str); 11] = [
 struct Squid {
     /// Each acl's conditions, any of which makes it hold.
     acls: BTreeMap<String, Vec<String>>,
+    acl_bytes: BTreeMap<String, usize>,
+    /// Bytes of all conditions so far.
+    condition_bytes: usize,
     /// Acls that can't be translated.
     unknown: BTreeSet<String>,
     /// Declarations of VCL's acls.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! squid's acls as conditions of VCL, and what they are compared with: Host and URL as squid reads them.
 
+use std::collections::BTreeSet;
+
 use super::line::Line;
-use super::rule::{and, not, or};
+use super::rule::{TOO_LONG, all_of, any_of, not};
 use super::units::Networks;
 use super::{Squid, claim};
 use crate::migrated::Migrated;
@@ -24,7 +26,7 @@ impl Squid {
             _ => "",
         };
         match self.acls.get(name) {
-            Some(any) => Some(any.iter().fold("false".to_owned(), |whole, one| or(&whole, one))),
+            Some(any) => Some(any_of(any)),
             None => Some(own.to_owned()).filter(|own| !own.is_empty()),
         }
     }
@@ -75,16 +77,23 @@ impl Squid {
             "urlpath_regex" => any(PATH),
             "url_regex" => any(WHOLE),
             "any-of" | "all-of" => {
+                if !self.can_join(line.rest(3)) {
+                    migrated.refuse(&line.place, "acl", TOO_LONG);
+                    self.unknown.insert(name);
+                    return;
+                }
+                let mut seen = BTreeSet::new();
                 let all: Option<Vec<String>> = values
                     .iter()
+                    .filter(|value| seen.insert(**value))
                     .map(|value| match value.strip_prefix('!') {
                         Some(inner) => self.known(inner).map(|one| not(&one)),
                         None => self.known(value),
                     })
                     .collect();
                 match (all, kind) {
-                    (Some(all), "all-of") => all.iter().fold("true".to_owned(), |whole, one| and(&whole, one)),
-                    (Some(all), _) => all.iter().fold("false".to_owned(), |whole, one| or(&whole, one)),
+                    (Some(all), "all-of") => all_of(&all),
+                    (Some(all), _) => any_of(&all),
                     (None, _) => {
                         migrated.refuse(&line.place, "acl", "one of its acls can't be translated");
                         self.unknown.insert(name);
@@ -111,6 +120,12 @@ impl Squid {
                 return;
             }
         };
+        if !self.count_condition(condition.len()) {
+            migrated.refuse(&line.place, "acl", TOO_LONG);
+            self.unknown.insert(name);
+            return;
+        }
+        *self.acl_bytes.entry(name.clone()).or_default() += condition.len();
         let known = self.acls.entry(name).or_default();
         if !known.contains(&condition) {
             known.push(condition);
@@ -192,7 +207,7 @@ pub(super) fn ports(of: &str, values: &[&str]) -> String {
             _ => "false".to_owned(),
         }
     };
-    values.iter().map(one).fold("false".to_owned(), |whole, one| or(&whole, &one))
+    any_of(&values.iter().map(one).collect::<Vec<_>>())
 }
 
 pub(super) fn is_header(name: &str) -> bool {

@@ -346,6 +346,49 @@ fn a_peer_is_named_once() {
     );
 }
 
+/// Acls of acls may name others twice: the texts are written once, and all together are bounded.
+#[test]
+fn acls_of_acls_do_not_grow_without_end() {
+    let doubled = |kind: &str, line: fn(usize) -> String| {
+        let lines: String = (1..41).map(|i| format!("acl a{i} {kind} {}\n", line(i))).collect();
+        vcl(&format!("acl a0 dstdomain a.example\nacl b method GET\n{lines}cache deny b\ncache deny a40\n"))
+    };
+    for kind in ["all-of", "any-of"] {
+        let same = doubled(kind, |i| format!("a{0} a{0} a{0}", i - 1));
+        assert_eq!(same.matches("a\\.example").count(), 1, "{same}");
+        let others = doubled(kind, |i| format!("a{0} !a{0}", i - 1));
+        assert!(others.len() < 10 << 20 && others.contains("req.method == \"GET\""), "{}", others.len());
+    }
+    let text: String = (1..41).map(|i| format!("acl a{i} all-of a{0} !a{0}\n", i - 1)).collect();
+    let migrated = of(Box::leak(
+        format!("acl a0 dstdomain a.example\n{text}http_access deny a40\nhttp_access allow all\n").into_boxed_str(),
+    ));
+    assert!(migrated.notes.iter().any(|note| note.to_string().contains(": refused: acl: the conditions of all acls")));
+}
+
+#[test]
+fn a_rule_with_too_long_acls_is_the_stricter_one() {
+    let hosts: String = (0..50_000).map(|i| format!(" host{i}.a.example")).collect();
+    let rules = "http_access allow long\n".repeat(5) + "http_access deny long\nhttp_access allow all\n";
+    let text = format!("http_port 80 accel\nacl long dstdomain{hosts}\n{rules}");
+    let files: &'static [(&str, &str)] = Box::leak(Box::new([("s.conf", &*Box::leak(text.into_boxed_str()))]));
+    let migrated = migrate("s.conf", &Given(files)).expect("squid's language");
+    let refused: Vec<String> = migrated.notes.iter().map(ToString::to_string).collect();
+    assert!(
+        refused
+            .iter()
+            .any(|note| note.starts_with("s.conf:8: refused: http_access: ") && note.ends_with("denies everything")),
+        "{refused:?}"
+    );
+    assert!(
+        refused
+            .iter()
+            .any(|note| note.starts_with("s.conf:7: refused: http_access: ") && note.ends_with("by this line")),
+        "{refused:?}"
+    );
+    assert!(migrated.vcl.len() < 5 << 20);
+}
+
 /// A text of the configuration never becomes a part of the program or of tls.conf.
 #[test]
 fn no_word_can_add_to_the_program() {
