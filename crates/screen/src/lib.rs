@@ -81,6 +81,8 @@ impl Screen {
         }
         terminal::enable_raw_mode()?;
         let screen = Screen(());
+        // crossterm sets up its reader at the first poll, and never returns from that if the terminal goes away meanwhile.
+        event::poll(Duration::ZERO)?;
         execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)?;
         Ok(screen)
     }
