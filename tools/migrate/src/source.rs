@@ -110,7 +110,7 @@ pub fn matching(files: &dyn FileSource, pattern: &str) -> Result<Vec<String>, St
             if !is_pattern(part) {
                 next.push(joined(directory, part));
             } else if directory.is_empty() || files.kind(directory) == PathKind::Directory {
-                // As in a shell, a name that begins with a dot fits only a pattern that does.
+                // A name that begins with a dot fits only a pattern that does, as in a shell.
                 let is_shown = |name: &String| part.starts_with('.') || !name.starts_with('.');
                 let names = files.names(directory)?.into_iter().filter(|name| is_shown(name) && fits(part, name));
                 next.extend(names.map(|name| joined(directory, &name)));

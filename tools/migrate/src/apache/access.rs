@@ -196,7 +196,7 @@ fn variables(line: &Line) -> Vec<String> {
     words.map(|word| word.split('=').next().unwrap_or_default().to_ascii_lowercase()).collect()
 }
 
-/// Those of the flags `[E=NAME:VALUE]` of a RewriteRule.
+/// Variables that the flags `[E=NAME:VALUE]` of a RewriteRule set.
 fn rewrite_variables(line: &Line) -> Vec<String> {
     let flags = line.words.get(3..).unwrap_or_default().join(" ").to_ascii_lowercase();
     let flags = flags.trim_matches(['[', ']']).split(',').filter_map(|flag| flag.trim().split_once('='));

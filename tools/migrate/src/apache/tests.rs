@@ -347,7 +347,7 @@ fn what_is_not_known_of_the_cache_keeps_nothing() {
     assert!(migrated.vcl.contains("sub vcl_recv {\n\treturn (pass);"), "{}", migrated.vcl);
 }
 
-/// As Apache 2.4 reads them: a directory stands for all files in it, and only what isn't there is ignored.
+/// Apache 2.4 reads a directory as all files in it, and ignores only what isn't there.
 #[test]
 fn included_files() {
     const FILES: &[(&str, &str)] = &[

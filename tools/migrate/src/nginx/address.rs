@@ -30,9 +30,9 @@ fn is_built_in(name: &str) -> bool {
 /// The variables that directives make, by what they are made of.
 #[derive(Default)]
 struct MadeVariables {
-    /// Those made of the client's address itself.
+    /// Variables made of the client's address itself.
     by_address: Vec<String>,
-    /// Those made of another variable, by its name.
+    /// Variables made of another one, by its name.
     askers: BTreeMap<String, Vec<String>>,
 }
 
