@@ -22,7 +22,7 @@ ALIKE = ("location", "refresh", "x-a", "x-b", "x-c", "x-d", "x-h", "x-node", "x-
 
 
 def write(work, text, listen, second="81"):
-    root = work / "root/static"
+    root = work / "www/static"
     root.mkdir(parents=True, exist_ok=True)
     os.chmod(work, 0o755)
     (root / "file").write_text("nginx's own")

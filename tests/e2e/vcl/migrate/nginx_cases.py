@@ -14,7 +14,7 @@ CACHE = "proxy_cache_path %(dir)s/cache keys_zone=c:1m max_size=64m inactive=5m;
 CASES = [
     ("locations in locations", CACHE + """
      server { listen %(listen)s; location / {
-        location /static/ { root %(dir)s/root; }
+        location /static/ { root %(dir)s/www; }
         location ~ ^/cached/ { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; location ~ /not/ { proxy_pass http://app; } }
         location = /deny { return 403; }
         location ^~ /first/ { proxy_pass http://127.0.0.1:9002; }
@@ -82,11 +82,11 @@ CASES = [
      server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; if ($arg_v = 2) { proxy_pass http://127.0.0.1:9002; } if ($arg_h) { add_header X-H 1; } } }""",
      plain("a.example", "/", "/?v=2", "/?h=1", "/?h=0"), []),
     ("try_files", CACHE + """
-     server { listen %(listen)s; root %(dir)s/root; location / { try_files $uri @app; } location @app { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; }
+     server { listen %(listen)s; root %(dir)s/www; location / { try_files $uri @app; } location @app { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; }
        location /none { try_files $uri =404; } }""",
      plain("a.example", "/static/file", "/page", "/none/x"), []),
     ("try_files keeps the rules of its location", CACHE + """
-     server { listen %(listen)s; root %(dir)s/root; location /auth/ { auth_basic x; auth_basic_user_file %(dir)s/none; try_files $uri @app; }
+     server { listen %(listen)s; root %(dir)s/www; location /auth/ { auth_basic x; auth_basic_user_file %(dir)s/none; try_files $uri @app; }
       location /out/ { deny all; try_files $uri @app; } location /in/ { allow 127.0.0.0/8; deny all; try_files $uri @app; }
       location / { try_files $uri @app; } location @app { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } }""",
      plain("a.example", "/auth/x", "/out/x", "/in/x", "/x"), ["auth_basic"]),
@@ -117,10 +117,10 @@ CASES = [
      [r for host in ("a.example", "private.example", "lost.example", "empty.example") for r in plain(host, f"/{host}")], []),
     ("headers of what nginx answers by itself", CACHE + """
      server { listen %(listen)s; add_header X-A a always; location /dir/ { add_header X-B dir always; proxy_pass http://app; } location /out { deny all; add_header X-C out always; proxy_pass http://app; }
-      location /own { deny all; root %(dir)s/root; } location /in { internal; } location / { proxy_pass http://app; } }""",
+      location /own { deny all; root %(dir)s/www; } location /in { internal; } location / { proxy_pass http://app; } }""",
      plain("a.example", "/dir", "/dir/", "/out", "/own", "/in", "/x"), []),
     ("answers that depend on files", CACHE + """
-     server { listen %(listen)s; root %(dir)s/root; if ($http_user_agent ~* "(bad|worse)") { return 403; }
+     server { listen %(listen)s; root %(dir)s/www; if ($http_user_agent ~* "(bad|worse)") { return 403; }
       location / { if (!-f $document_root$uri) { return 402; } try_files /none @app; } location @app { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } }""",
      plain("a.example", "/static/file", "/none", "/static/file?x=1") + plain("a.example", "/static/file", fields={"User-Agent": "Worse/1"}), []),
     ("types of answers with a text", """
@@ -132,7 +132,7 @@ CASES = [
      server { listen %(listen)s; location / { set $s 1; break; proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_no_cache $s; set $s 0; } location /r { break; return 403; } }""",
      plain("a.example", "/x", "/r"), []),
     ("the status of the cache", CACHE + """
-     server { listen %(listen)s; root %(dir)s/root; add_header X-S $upstream_cache_status;
+     server { listen %(listen)s; root %(dir)s/www; add_header X-S $upstream_cache_status;
       location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid any 1h; }
       location /all { add_header X-S $upstream_cache_status always; proxy_pass http://app; proxy_cache c; proxy_cache_valid any 1h; }
       location /static { try_files $uri @app; } location @app { proxy_pass http://app; proxy_cache c; proxy_cache_valid any 1h; } }""",
@@ -201,8 +201,8 @@ STALE_SITE = CACHE + " server { listen %(listen)s; " + " ".join(
 
 # Two servers of a name, on two ports: nginx behind the cache must still tell them apart. Responses with X-Accel-Redirect, and upgraded connections.
 TWO = CACHE + """
- server { listen %(listen)s; server_name a.example; location /own/ { alias %(dir)s/root/static/; } location / { return 301 http://$host:81$request_uri; } }
- server { listen %(second)s; server_name a.example; root %(dir)s/root; location / { try_files $uri @app; } location @app { proxy_pass http://app; }
+ server { listen %(listen)s; server_name a.example; location /own/ { alias %(dir)s/www/static/; } location / { return 301 http://$host:81$request_uri; } }
+ server { listen %(second)s; server_name a.example; root %(dir)s/www; location / { try_files $uri @app; } location @app { proxy_pass http://app; }
   location /cable { try_files $uri @live; } location @live { proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; proxy_pass http://127.0.0.1:9004; }
-  location /sent/ { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } location /plain/ { proxy_pass http://app; } location /files/ { internal; alias %(dir)s/root/static/; } }"""
+  location /sent/ { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } location /plain/ { proxy_pass http://app; } location /files/ { internal; alias %(dir)s/www/static/; } }"""
 TWO_ASKED = [(port, method, path) for port in (80, 81) for path in ("/own/file", "/static/file", "/x", "/sent/x", "/sent/accelfile", "/plain/accelfile", "/files/file") for method in ("GET", "POST")]

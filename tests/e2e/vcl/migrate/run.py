@@ -48,7 +48,7 @@ SITE = """
 server {
     listen %(listen)s default_server;
     server_name example.com www.example.com;
-    root %(dir)s/root;
+    root %(dir)s/www;
     location / {
         proxy_pass http://app;
         proxy_set_header Host $host;
@@ -141,10 +141,10 @@ def ask(site, everything):
 
 def write(work, listen):
     (work / "sites").mkdir(exist_ok=True)
-    (work / "root").mkdir(exist_ok=True)
+    (work / "www").mkdir(exist_ok=True)
     os.chmod(work, 0o755)
     for name in ("file.css", "FILE.CSS"):
-        (work / "root" / name).write_text("a { }")
+        (work / "www" / name).write_text("a { }")
     values = {"dir": work, "listen": listen}
     (work / "nginx.conf").write_text(CONFIGURATION % values)
     (work / "sites/one.conf").write_text(SITE % values)
