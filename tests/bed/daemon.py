@@ -123,15 +123,32 @@ def cli_of(n_dir):
     return None
 
 
+reservations = []  # sockets that hold the names of ports that this harness has drawn
+
+
+def reserved(port):
+    """True if no other suite has drawn `port`: a name among the abstract Unix sockets, which ends with this process, is ours from now on."""
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0lacquer-test-port-{port}")
+    except OSError:
+        name.close()
+        return False
+    reservations.append(name)
+    return True
+
+
 def free_port():
-    """A port of 127.0.0.1 that is free for TCP and UDP, below those that the system gives to connections, so that none of them takes it."""
+    """A port of 127.0.0.1 that is free for TCP and UDP, below those that the system gives to connections, so that none of them takes it; and drawn
+    by no other suite that runs."""
     drawn = random.SystemRandom()
     while True:
         port = drawn.randrange(12000, 32000)
         try:
             with socket.create_server(("127.0.0.1", port)), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
                 datagrams.bind(("127.0.0.1", port))
-                return port
+                if reserved(port):
+                    return port
         except OSError:
             continue
 

@@ -806,7 +806,7 @@ def main():
         for case in CASES + deploy.CASES:
             if case.__name__ in words:
                 begin = time.monotonic()
-                case(report, o, make, *([Fleet] if case in deploy.CASES else []))
+                report.run([case], report, o, make, *([Fleet] if case in deploy.CASES else []))
                 report.note(f"{make.kind}: {case.__name__} took {time.monotonic() - begin:.1f} s")
     return report.close()
 

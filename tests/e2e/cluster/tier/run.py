@@ -670,9 +670,7 @@ def main():
         beside(report, o, [*jobs, ["--words", " ".join(case.__name__ for case in QUICK)]], at_once=3)
     for case in CASES:
         if case.__name__ in words:
-            begin = time.monotonic()
-            case(report, o)
-            report.note(f"{case.__name__} took {time.monotonic() - begin:.1f} s")
+            report.run([case], report, o)
     return report.close()
 
 

@@ -307,7 +307,7 @@ def main():
     report = Report("disk")
     for case in (kept_over_restarts, worker_dies, invalidated, killed_again_and_again, refusals, begins_empty, damaged, slow_or_full, faults):
         if o.words in case.__name__:
-            case(report, o)
+            report.run([case], report, o)
     return report.close()
 
 

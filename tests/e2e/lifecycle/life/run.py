@@ -607,7 +607,7 @@ def main():
     for case in (drains, told_to_end_while_it_starts, a_node_goes, cli_is_not_held, full_workdir, deaths_under_load, busy, no_grace, manager_gone, worker_gone, deaths_in_a_row, a_burst_is_answered, signals_are_reported,
                  shows_what_it_is, leaves_core, control_c, planted_panic, *([sleeps_when_idle] if o.clocks else [])):
         if o.words in case.__name__:
-            case(report, o.varnishd)
+            report.run([case], report, o.varnishd)
     return report.close()
 
 

@@ -356,7 +356,7 @@ def main():
     for case in (under_load, drain_limit, invalidated, deaths, full, refused, tool, objects_shown, under_load_with_a_disk, invalidated_with_a_disk, disks.no_jail,
                  disks.kept_in_a_file, disks.kept_on_a_device, disks.small, disks.chaos):
         if o.words in case.__name__:
-            case(report, o.varnishd, *rounds.get(case, ()))
+            report.run([case], report, o.varnishd, *rounds.get(case, ()))
     return report.close()
 
 

@@ -425,7 +425,7 @@ def main():
         beside(report, o, [["--words", *(case.__name__ for case in job)] for job in jobs], at_once=3)
     for case in (*renewals, *others):
         if any(word in case.__name__ for word in o.words):
-            case(report, o.varnishd, *([10 if o.full else 2] if case in renewals else ()))
+            report.run([case], report, o.varnishd, *([10 if o.full else 2] if case in renewals else ()))
     if o.full and not o.words:
         import pebble
         pebble.judge(report, o.varnishd)

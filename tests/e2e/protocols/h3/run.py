@@ -475,7 +475,7 @@ def chosen(report, o, authority, leaf):
     with Origin(serve) as origin, Bed(o, leaf, origin, ["-p", "timeout_idle=60"]) as bed:
         for case in (announced, crowded):
             if is_due(case.__name__):
-                case(report, bed)
+                report.run([case], report, bed)
         cases = {"requests": (report, bed), "validated": (report, bed), "written": (report, bed), "limited": (report, bed), "answered_early": (report, bed), "lossy": (report, bed, o.seed),
                  "websocket": (report, o, leaf), "replaced": (report, bed, authority), "upgraded": (report, bed), "upgraded_twice": (report, bed),
                  "died": (report, bed, 4 if o.clocks else None), "stopped": (report, bed)}

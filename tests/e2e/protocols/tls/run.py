@@ -97,7 +97,7 @@ def by_judges(report, o, made, server, counts):
             continue
         bed = Bed(o, made, server, counts, made.rsa if name == "fuzzer" else made.default)
         with bed.served:
-            case(report, bed)
+            report.run([case], report, bed)
 
 
 def main():
@@ -115,7 +115,7 @@ def main():
                 with bed.served:
                     for name, case in module.CASES.items():
                         if not o.words or any(word in name for word in o.words):
-                            case(report, bed)
+                            report.run([case], report, bed)
             if o.full and o.group in (None, "judges"):
                 by_judges(report, o, made, server, counts)
         if o.full and o.group in (None, "replaced"):

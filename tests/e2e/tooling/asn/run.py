@@ -289,7 +289,7 @@ def main():
     bed = Bed(str(pathlib.Path(o.varnishd).parent / "lacquer"), o.seed)
     bed.files()
     for case in (published_tables, other_files, by_bulk, running, damage):
-        case(report, bed)
+        report.run([case], report, bed)
     shutil.rmtree(bed.dir)
     return report.close()
 

@@ -231,9 +231,7 @@ def main():
     report = Report("plan")
     bed = Bed(str(pathlib.Path(o.varnishd).parent / "lacquer"), o.seed, o.full)
     for case in (queues, coffee, users, memory, log, running, words):
-        begin = time.monotonic()
-        case(report, bed)
-        report.note(f"{case.__name__} took {time.monotonic() - begin:.1f} s")
+        report.run([case], report, bed)
     shutil.rmtree(bed.dir)
     return report.close()
 

@@ -11,7 +11,6 @@ import socket
 import sys
 import tempfile
 import threading
-import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[2]), str(HERE.parent / "replay")]

@@ -314,7 +314,7 @@ def main():
     report = Report("simulate")
     tool = Tool(str(pathlib.Path(o.varnishd).parent / "lacquer"))
     for case in (keys, lives, samples, duplicates, shown, running, damage, live):
-        case(report, tool, o.full)
+        report.run([case], report, tool, o.full)
     shutil.rmtree(tool.dir)
     return report.close()
 

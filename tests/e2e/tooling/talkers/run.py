@@ -294,9 +294,7 @@ def main():
     report = Report("talkers")
     bed = Bed(str(pathlib.Path(o.varnishd).parent / "lacquer"), o.seed, o.full)
     for case in (zipf, flood, pages, running, again_and_again, screen, damage):
-        begin = time.monotonic()
-        case(report, bed)
-        report.note(f"{case.__name__} took {time.monotonic() - begin:.1f} s")
+        report.run([case], report, bed)
     shutil.rmtree(bed.dir)
     return report.close()
 

@@ -55,6 +55,8 @@ def faults(report, directory):
         report.check((p.returncode == 0) == (not said) and said in p.stdout and ("FAIL" in p.stdout) == bool(said), f"{name}: {p.returncode} {p.stdout}")
     p = run(directory, "e2e")
     report.check(all(said in p.stdout for _, said in SUITES.values()) and p.stdout.endswith(" failed\n"), f"all: {p.stdout}")
+    end = p.stdout.rsplit("the slowest:", 1)[-1]
+    report.check(all(said in end for _, said in SUITES.values()), f"what failed stands at the end, too: {end}")
     p = run(directory, "nothing")
     report.check(p.returncode == 1 and "nothing: no such kind, group or suite" in p.stderr, f"unknown: {p.stderr}")
 
