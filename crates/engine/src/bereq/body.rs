@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use backend::{BodyStatus, Data, ResponseBodyError};
-use cache::{BodyReadError, ObjRef, ObjectFlags, Unwanted};
+use cache::{ObjectFlags, Unwanted};
 use filters::{
     CacheSide, Chain, ChainOpenError, Edit, FetchFacts, FetchInput, FilterList, FilterNote, FilterState, GzipParams,
     PackParams, default_fetch, open_fetch,
@@ -18,7 +18,7 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use tables::vclvars::Var;
 
-use super::slice::Slicing;
+use super::kind::OpenedBody;
 use super::upload::UploadProgress;
 use super::wire::{Limit, WaitOutcome};
 use super::{Bereq, FetchStep, OriginExchange};
@@ -70,45 +70,15 @@ impl Bereq {
             return FetchStep::Error;
         };
         let received = link.body;
-        let mut status = received;
-        if matches!(self.slicing, Slicing::New(..) | Slicing::Slice(_)) {
-            status = match self.open_slice() {
-                Ok(Some(_)) if received == BodyStatus::None => return FetchStep::Error,
-                Ok(Some(of_slice)) => of_slice,
-                Ok(None) => return FetchStep::Done,
-                Err(step) => return step,
-            };
-        }
-        let announced = match self.is_part() {
-            false => status,
-            true => match self.open_part().await {
-                Ok(whole) => whole,
-                Err(step) => return step,
-            },
+        let opened = match self.open(received).await {
+            Ok(opened) => opened,
+            Err(step) => return step,
         };
-        let mut chain = Chain::new();
-        let mut flags = ObjectFlags::NONE;
-        let mut is_esi = false;
-        if status == BodyStatus::None {
-            BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
-            self.settings.do_stream = false;
-            self.log.put(Tag::Filters, b"");
-        } else if self.is_slice() || self.is_part() {
-            self.log.put(Tag::Filters, b"");
-        } else {
-            match self.open_filters() {
-                Ok(opened) => (chain, flags, is_esi) = opened,
-                Err(error) => {
-                    if let ChainOpenError::Refused { vcl_error, .. } = &error {
-                        self.log.put(Tag::VclError, vcl_error.as_bytes());
-                    }
-                    self.log.putf(Tag::Error, format_args!("{error}"));
-                    self.end_link(Some(SessClose::RxBody));
-                    return FetchStep::Error;
-                }
-            }
-        }
-        self.announce_truth(announced);
+        let Ok((mut chain, flags, is_esi)) = self.open_chain(&opened) else {
+            self.end_link(Some(SessClose::RxBody));
+            return FetchStep::Error;
+        };
+        self.announce_truth(opened.announced);
         // The program of an ESI object is known at its end, and so is its filters' metadata.
         let streams = self.settings.do_stream && !is_esi && !chain.has_metadata();
         if self.store_head(flags, streams).is_err() {
@@ -121,7 +91,7 @@ impl Bereq {
             // Nobody reads it before its end: there is no reader to wait for.
             self.busy().set_transit_buffer(None);
         }
-        let how = if streams { "stream" } else { "-" };
+        let (status, how) = (opened.status, if streams { "stream" } else { "-" });
         self.log.record(Tag::FetchBody).num(status.number().into()).text(" ").text(status.word()).text(" ").text(how);
         let moved = if status == BodyStatus::None { Ok(()) } else { self.move_body(&mut chain).await };
         let is_plain = chain.is_empty();
@@ -137,20 +107,40 @@ impl Bereq {
                 self.end_link(Some(SessClose::RxBody));
                 self.end_body().await
             }
-            Err(BodyFailure::Cut) if streams && is_plain && self.keep_what_came(received) => {
+            Err(BodyFailure::Cut) if streams && is_plain && self.cut(received) => {
                 self.end_link(Some(SessClose::RxBody));
                 FetchStep::Done
             }
-            Err(BodyFailure::Logged | BodyFailure::Cut) => {
-                self.end_link(Some(SessClose::RxBody));
-                if !streams {
-                    self.restart_object();
-                    return FetchStep::Error;
-                }
-                self.engine.main.fetch_failed.inc();
-                FetchStep::Fail("fetch failed")
-            }
+            Err(BodyFailure::Logged | BodyFailure::Cut) => self.fail_body(streams),
         }
+    }
+
+    fn fail_body(&mut self, streams: bool) -> FetchStep {
+        self.end_link(Some(SessClose::RxBody));
+        if !streams {
+            // What was stored of it is dropped for the error's.
+            self.busy().reset();
+            return FetchStep::Error;
+        }
+        self.engine.main.fetch_failed.inc();
+        FetchStep::Fail("fetch failed")
+    }
+
+    /// The filters that the body needs, what they make of the object, and whether ESI is among them. An error is logged.
+    fn open_chain(&mut self, opened: &OpenedBody) -> Result<(Chain, ObjectFlags, bool), ()> {
+        if opened.status == BodyStatus::None {
+            BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
+            self.settings.do_stream = false;
+        } else if !opened.is_unfiltered {
+            return self.open_filters().map_err(|error| {
+                if let ChainOpenError::Refused { vcl_error, .. } = &error {
+                    self.log.put(Tag::VclError, vcl_error.as_bytes());
+                }
+                self.log.putf(Tag::Error, format_args!("{error}"));
+            });
+        }
+        self.log.put(Tag::Filters, b"");
+        Ok((Chain::new(), ObjectFlags::NONE, false))
     }
 
     /// Clients of an object that streams get its announced length: one that VCL made up goes.
@@ -216,7 +206,6 @@ impl Bereq {
         }
     }
 
-    /// The filters, what they make of the object, and whether ESI is among them.
     fn open_filters(&mut self) -> Result<(Chain, ObjectFlags, bool), ChainOpenError> {
         let list = self.filter_list();
         let opened = open_fetch(
@@ -282,12 +271,6 @@ impl Bereq {
         Ok(())
     }
 
-    fn take_over_aux_attrs(&mut self, stale: &ObjRef) -> Result<(), BodyFailure> {
-        let reason = self.cacheability.reason().map(<[u8]>::to_vec);
-        let aux_attrs = AuxAttrs { reason: reason.as_deref(), ..AuxAttrs::read(stale.aux_attrs()) };
-        self.put_aux_attrs(&aux_attrs.store(), stale.flags().has_esi)
-    }
-
     fn apply(&mut self, edit: Edit) {
         match edit {
             Edit::Unset(name) => BERESP.unset(&mut self.beresp, &mut self.log, name),
@@ -319,16 +302,16 @@ impl Bereq {
     }
 
     async fn move_body(&mut self, chain: &mut Chain) -> Result<(), BodyFailure> {
-        self.take_over_parts(true).await?;
+        self.take_stored(true).await?;
         let mut link = self.link.take().expect("a body comes over a connection");
         let result = self.pump(&mut link, chain).await;
         self.link = Some(link);
         result?;
-        self.take_over_parts(false).await
+        self.take_stored(false).await
     }
 
     async fn pump(&mut self, link: &mut OriginExchange, chain: &mut Chain) -> Result<(), BodyFailure> {
-        let of_whole = matches!(link.body, BodyStatus::Length(len) if self.slice_left.is_some_and(|left| left < len));
+        let is_cut = self.kind.is_less_than(link.body);
         let flushes = !chain.is_empty() && is_event_stream(&self.beresp);
         let mut is_unflushed = false;
         loop {
@@ -340,7 +323,7 @@ impl Bereq {
                     if rt::spend_bytes(2 * received) {
                         rt::give_way().await;
                     }
-                    let (taken, is_over) = self.take_of_slice(received, of_whole)?;
+                    let (taken, is_over) = self.take(received, is_cut)?;
                     self.keep(chain, &link.conn.data()[..taken], false).await?;
                     is_unflushed = flushes;
                     if is_over {
@@ -357,7 +340,7 @@ impl Bereq {
                 Data::End { close } => {
                     link.close = link.close.or(close);
                     self.leave_trailers(link);
-                    self.end_of_slice()?;
+                    self.end()?;
                     // What the filters still hold goes to storage.
                     return if chain.is_empty() { Ok(()) } else { self.keep(chain, &[], true).await };
                 }
@@ -548,7 +531,7 @@ impl Bereq {
 
     /// The object is whole: the connection goes back first, then the object's last state is published. A body that was too
     /// long for memory is on disk before that.
-    async fn end_body(&mut self) -> FetchStep {
+    pub(super) async fn end_body(&mut self) -> FetchStep {
         self.end_link(None);
         poll_fn(|cx| self.busy().poll_whole(cx)).await;
         let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
@@ -564,59 +547,5 @@ impl Bereq {
             Err(_) => self.fetch_error("body of another length than announced"),
         }
         FetchStep::Done
-    }
-
-    /// The backend says that the stale object is still good: its body is taken over under the new head.
-    pub(super) async fn refresh(&mut self) -> FetchStep {
-        let stale = self.stale.clone().expect("a 304 was accepted for an object at hand");
-        if stale.finished().await.is_err() {
-            self.fetch_error("Template object failed");
-            self.engine.main.fetch_failed.inc();
-            return FetchStep::Fail("template object failed");
-        }
-        let kept = stale.flags();
-        let body = ObjectFlags { coding: kept.coding, is_recoded: kept.is_recoded, ..ObjectFlags::NONE };
-        if self.store_head(body, self.settings.do_stream).is_err() || self.take_over_aux_attrs(&stale).is_err() {
-            self.engine.main.fetch_failed.inc();
-            return FetchStep::Fail("no storage");
-        }
-        self.end_link(None);
-        if self.settings.do_stream {
-            self.busy().start_stream();
-        } else {
-            self.busy().set_transit_buffer(None);
-        }
-        let mut reader = stale.reader(0);
-        loop {
-            // A long body is at hand at once: the thread has others to serve, and a passed one's reader must keep up.
-            rt::give_way().await;
-            if poll_fn(|cx| self.poll_room(cx)).await.is_err() {
-                return self.end_body().await;
-            }
-            match reader.next().await {
-                Ok(None) => break,
-                Ok(Some(piece)) => {
-                    if self.take_over(piece, stale.store()).is_err() {
-                        self.engine.main.fetch_failed.inc();
-                        return FetchStep::Fail("no storage");
-                    }
-                }
-                Err(error) => {
-                    if let BodyReadError::Store(error) = error {
-                        self.log.putf(Tag::Error, format_args!("Storage: {error}"));
-                        self.engine.cache.lose(&stale);
-                    }
-                    self.fetch_error("Template object failed");
-                    self.engine.main.fetch_failed.inc();
-                    return FetchStep::Fail("template object failed");
-                }
-            }
-        }
-        self.end_body().await
-    }
-
-    /// A body that didn't stream failed half-way: what was stored of it is dropped for the error's.
-    fn restart_object(&mut self) {
-        self.busy().reset();
     }
 }

@@ -12,13 +12,13 @@ use cache::ObjectTimes;
 use message::Head;
 use shm::vsl::TxnLog;
 use storage::Store;
-use tables::close::SessClose;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Var};
 use vrt::ctx::{StoreProperty, VclWait};
 use vrt::value::{BackendRef, Blob, Text};
 use vrt::{Ctx, Privates, Value, VclFailure};
 
+use super::kind::FetchKind;
 use super::state::TimeLimits;
 use super::{Bereq, BereqBody, FetchMode, reach};
 use crate::choice::DirectorChoice;
@@ -33,7 +33,7 @@ impl Ctx for Bereq {
         match id {
             HeadId::Bereq => Some(&self.head),
             HeadId::Beresp => Some(&self.beresp),
-            HeadId::Obj => self.revalidated.as_ref().and_then(|revalidated| revalidated.old_head.as_deref()),
+            HeadId::Obj => self.kind.old_head(),
             HeadId::Req | HeadId::ReqTop | HeadId::Resp => None,
         }
     }
@@ -107,7 +107,7 @@ impl Ctx for Bereq {
             }
             Var::BerespStorage | Var::BerespStorageHint => self.storage_value(var),
             Var::BerespTime => Value::Time(self.t_resp.0),
-            Var::BerespWas304 => Value::Bool(self.revalidated.is_some()),
+            Var::BerespWas304 => Value::Bool(self.kind.is_refresh()),
             Var::ObjStaleIsValid => Value::Bool(self.stale.as_ref().is_some_and(|stale| !stale.is_dying())),
             other => self
                 .stale
@@ -243,14 +243,14 @@ impl Ctx for Bereq {
     }
 
     fn fast_304(&mut self) -> Result<(), VclFailure> {
-        if let Some(revalidated) = &mut self.revalidated {
-            revalidated.keeps_head = true;
+        if let FetchKind::Refresh(refresh) = &mut self.kind {
+            refresh.keeps_head = true;
         }
         Ok(())
     }
 
     fn is_fast_304(&mut self) -> bool {
-        self.keeps_stale_head()
+        matches!(&self.kind, FetchKind::Refresh(refresh) if refresh.keeps_head)
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
@@ -268,8 +268,7 @@ impl Ctx for Bereq {
     fn rollback(&mut self, id: HeadId) -> Result<(), VclFailure> {
         match id {
             HeadId::Bereq => {
-                let has_body = self.has_body();
-                self.end_link(has_body.then_some(SessClose::RespClose));
+                self.end_unread();
                 self.head.copy_from(&self.original);
                 self.settings.filters.reset();
                 Ok(())

@@ -8,19 +8,15 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
-use super::parts::Parting;
-use super::slice::Slicing;
 use super::{Bereq, FetchStep};
 use crate::httplog::BERESP;
 use crate::proxy_status::{PROXY_STATUS, ProxyCause};
 
 impl Bereq {
     pub(super) async fn make_error(&mut self) -> FetchStep {
-        if self.is_slice() {
-            return FetchStep::Fail("no slice");
+        if let Err(step) = self.turn_to_error() {
+            return step;
         }
-        self.slicing = Slicing::Refused;
-        self.parting = Parting::Refused;
         if !self.error_is_asked_for {
             self.engine.main.fetch_failed.inc();
         }
@@ -87,9 +83,6 @@ impl Bereq {
     }
 
     fn start_error(&mut self) {
-        if let Some(revalidated) = &mut self.revalidated {
-            revalidated.keeps_head = false;
-        }
         let limits = self.beresp.limits();
         self.beresp = Head::with_limits(limits);
         let (status, reason) = match self.made.begin() {

@@ -9,10 +9,10 @@ use std::task::Poll;
 use backend::{
     Backend, BackendConn, BackendFault, BodyStatus, ConnectOpts, OutgoingBody, OutgoingRequest, announced_length,
 };
-use cache::{ObjRef, ObjectTimes, Reuse};
+use cache::ObjectTimes;
 use message::freshness::{self, Defaults, Freshness};
 use message::ttl_rules::{self, TtlRules};
-use message::{Head, list, names, range};
+use message::{list, names, range};
 use params::negative_ttl;
 use shm::vsl::num::dec;
 use tables::close::SessClose;
@@ -21,8 +21,6 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
-use super::ctx::MAX_TAGS;
-use super::state::Revalidation;
 use super::wire::Failure;
 use super::{Bereq, BereqBody, FetchStep, OriginExchange, reach};
 use crate::bereq::FetchMode;
@@ -73,8 +71,7 @@ impl Bereq {
                 return FetchStep::Fail("given up in vcl_backend_fetch");
             }
         }
-        self.ask_for_slice();
-        self.keep_to_whole();
+        self.ask();
         self.mark("Fetch");
         self.t_sent = self.log.last();
         let mut answered = if self.ask_owner().await { Ok(()) } else { self.ask_backend().await };
@@ -100,7 +97,7 @@ impl Bereq {
         if let Err(step) = self.judge() {
             return step;
         }
-        let verdict = if self.asks_about_stale_head() { self.ask_refresh().await } else { Ok(()) };
+        let verdict = if self.kind.old_head().is_some() { self.ask_refresh().await } else { Ok(()) };
         match verdict {
             Ok(()) => self.after_response().await,
             Err(step) => step,
@@ -227,28 +224,22 @@ impl Bereq {
 
     /// Interprets the response: sets its times, and completes a 304. `Err` is the step to go to instead of VCL.
     fn judge(&mut self) -> Result<(), FetchStep> {
-        self.judge_slice()?;
-        let now = self.t_resp;
-        if !self.beresp.has(names::DATE) {
-            let date = message::date::format(now);
-            self.count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::DATE, &[&date]));
-        }
-        self.count_lost(|this| this.beresp.collect(names::CACHE_CONTROL).map(drop));
-        self.count_lost(|this| this.beresp.collect(names::VARY).map(drop));
-        self.judge_part()?;
-        self.take_lives();
-        if self.rfc9111 {
-            self.heed_head();
-        }
-        if self.beresp.is_status(304) {
-            self.not_modified()?;
-        }
+        self.judge_kind()?;
         if let Some(link) = &mut self.link
             && self.head.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
         {
             link.close.get_or_insert(SessClose::ReqClose);
         }
         Ok(())
+    }
+
+    pub(super) fn complete_head(&mut self) {
+        if !self.beresp.has(names::DATE) {
+            let date = message::date::format(self.t_resp);
+            self.count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::DATE, &[&date]));
+        }
+        self.count_lost(|this| this.beresp.collect(names::CACHE_CONTROL).map(drop));
+        self.count_lost(|this| this.beresp.collect(names::VARY).map(drop));
     }
 
     pub(super) fn take_lives(&mut self) {
@@ -307,80 +298,8 @@ impl Bereq {
         record.sp_num(u64::from(fresh.max_age)).text(" cacheable");
     }
 
-    /// A 304: the stale object's head with the new fields merged in (RFC 9111 4.3.4).
-    fn not_modified(&mut self) -> Result<(), FetchStep> {
-        let asks_vcl = self.vcl.program.sub_of(Method::BackendRefresh).is_some() && !self.cacheability.is_uncacheable();
-        // Where VCL decides, it also decides about answers that nobody asked for.
-        let stale =
-            self.stale.as_ref().filter(|stale| asks_vcl || stale.flags().reuse == Reuse::HitOrRevalidate).cloned();
-        let Some(stale) = stale else {
-            if self.cacheability.is_uncacheable() {
-                return Ok(());
-            }
-            self.log.put(Tag::Error, b"304 response but not conditional fetch");
-            self.end_link(Some(SessClose::RxBad));
-            self.blame(ProxyError::HttpProtocolError, "304 response but not conditional fetch");
-            return Err(FetchStep::Error);
-        };
-        let mut old = Head::with_limits(self.beresp.limits());
-        if old.load_from(stale.head()).is_err() {
-            return Err(FetchStep::Error);
-        }
-        if asks_vcl {
-            self.revalidated = Some(Revalidation { old_head: Some(Box::new(old)), keeps_head: false });
-        } else {
-            self.revalidated = Some(Revalidation { old_head: None, keeps_head: false });
-            self.take_merged(&stale, &old);
-        }
-        Ok(())
-    }
-
-    fn take_merged(&mut self, stale: &ObjRef, old: &Head) {
-        if stale.flags().is_recoded {
-            self.count_lost(|this| message::encoding::weaken_etag(&mut this.beresp));
-        }
-        BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
-        BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
-        self.count_lost(|this| this.merge(old));
-        if self.rfc9111 {
-            // What the 304 doesn't say the stored head does (RFC 9111 3.2).
-            self.take_lives();
-        }
-    }
-
-    /// vcl_backend_refresh says which head the object has from now on. `Err` is the step to go to instead.
-    async fn ask_refresh(&mut self) -> Result<(), FetchStep> {
-        let action = self.vcl(Method::BackendRefresh).await;
-        let old =
-            self.revalidated.as_mut().and_then(|it| it.old_head.take()).expect("the stale head was at hand for VCL");
-        let stale = self.stale.clone().expect("a 304 was accepted for an object at hand");
-        match action {
-            Action::Merge => self.take_merged(&stale, &old),
-            Action::ObjStale => self.beresp.copy_from(&old),
-            Action::Beresp => self.count_lost(|this| this.take_own_head(&old)),
-            other => return Err(self.given_up(other, "given up in vcl_backend_refresh")),
-        }
-        Ok(())
-    }
-
-    /// The head of the 304 for the object: what tells of the body is the old one's, and so are the validators.
-    fn take_own_head(&mut self, old: &Head) -> Result<(), message::LostHeader> {
-        self.beresp.set_status(200)?;
-        self.beresp.set_reason(b"OK")?;
-        BERESP.log_status(&self.beresp, &mut self.log);
-        for name in [names::CONTENT_LENGTH, names::CONTENT_ENCODING] {
-            BERESP.unset(&mut self.beresp, &mut self.log, name);
-        }
-        for name in [names::CONTENT_LENGTH, names::CONTENT_ENCODING, names::LAST_MODIFIED, names::ETAG] {
-            let Some(value) = old.get(name) else { continue };
-            BERESP.unset(&mut self.beresp, &mut self.log, name);
-            BERESP.append(&mut self.beresp, &mut self.log, name, &[value])?;
-        }
-        Ok(())
-    }
-
     /// VCL wants no object of this answer: the step to go to.
-    fn given_up(&mut self, action: Action, otherwise: &'static str) -> FetchStep {
+    pub(super) fn given_up(&mut self, action: Action, otherwise: &'static str) -> FetchStep {
         match action {
             Action::Error { .. } => {
                 self.end_link(Some(SessClose::RespClose));
@@ -388,8 +307,7 @@ impl Bereq {
                 FetchStep::Error
             }
             Action::Retry => {
-                let has_body = self.has_body();
-                self.end_link(has_body.then_some(SessClose::RespClose));
+                self.end_unread();
                 if self.may_retry() {
                     return FetchStep::Retry;
                 }
@@ -405,39 +323,18 @@ impl Bereq {
         }
     }
 
-    /// The start line of a stored head, and those of its fields that the answer doesn't have.
-    fn merge(&mut self, old: &Head) -> Result<(), message::LostHeader> {
-        self.beresp.set_proto(old.proto())?;
-        self.beresp.set_status(old.status())?;
-        self.beresp.set_reason(old.reason())?;
-        BERESP.log_status(&self.beresp, &mut self.log);
-        self.merge_fields(old)
-    }
-
-    pub(super) fn merge_fields(&mut self, old: &Head) -> Result<(), message::LostHeader> {
-        let own = self.beresp.len();
-        for field in old.iter() {
-            let is_new = |at: usize| self.beresp.field(at).is_some_and(|new| new.is(field.name()));
-            if !(0..own).any(is_new) && !base::failpoint::fault("a 304 that forgets the stored head") {
-                self.log.put(Tag::BerespHeader, field.line());
-                self.beresp.append_line(field.line())?;
-            }
-        }
-        Ok(())
-    }
-
     async fn after_response(&mut self) -> FetchStep {
-        self.preset_do_slice();
+        self.preset();
         let action = self.vcl(Method::BackendResponse).await;
         self.note_uncacheable(&action);
-        self.end_head_update(matches!(action, Action::Deliver));
+        self.decided(matches!(action, Action::Deliver));
         if let Some(link) = &mut self.link
             && self.beresp.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
         {
             link.close.get_or_insert(SessClose::RespClose);
         }
         if self.params.http_range_support
-            && !self.is_part_checked()
+            && !self.is_range_checked()
             && let announced = self.beresp.get(names::CONTENT_RANGE).and_then(|_| self.announced())
             && let Err(mismatch) = range::check_response(&self.original, &self.beresp, announced)
         {
@@ -458,14 +355,7 @@ impl Bereq {
             other => return self.given_up(other, "given up in vcl_backend_response"),
         }
         self.keep_to_owner();
-        if self.keeps_stale_head() && !self.cacheability.is_uncacheable() && self.keep_stale_head().is_err() {
-            return FetchStep::Error;
-        }
-        self.judge_star();
-        if let Err(step) = self.settle_slices() {
-            return step;
-        }
-        if let Err(step) = self.settle_part() {
+        if let Err(step) = self.settle() {
             return step;
         }
         if self.params.early_hints != "off" && !self.cacheability.is_uncacheable() {
@@ -475,28 +365,7 @@ impl Bereq {
         if self.settings.do_esi {
             self.settings.do_stream = false;
         }
-        if self.revalidated.is_some() { FetchStep::Conditional } else { FetchStep::Body }
-    }
-
-    /// The stale object's head and store instead of what the 304 and VCL have made of them; its keys before VCL's.
-    fn keep_stale_head(&mut self) -> Result<(), ()> {
-        let stale = self.stale.clone().expect("a 304 was accepted for an object at hand");
-        self.beresp.load_from(stale.head()).map_err(drop)?;
-        let mut keys = if self.object.has_own_tags { Vec::new() } else { self.engine.cache.tags_of(&stale) };
-        keys.append(&mut self.object.keys);
-        // Keys that are others each time would pile up.
-        keys.truncate(MAX_TAGS);
-        self.object.keys = keys;
-        self.settings.storage = Some(self.engine.stores.get(stale.store()).clone());
-        Ok(())
-    }
-
-    fn asks_about_stale_head(&self) -> bool {
-        self.revalidated.as_ref().is_some_and(|revalidated| revalidated.old_head.is_some())
-    }
-
-    pub(super) fn keeps_stale_head(&self) -> bool {
-        self.revalidated.as_ref().is_some_and(|revalidated| revalidated.keeps_head)
+        self.kind.body_step()
     }
 
     fn pass_from_now_on(&mut self) {

@@ -13,15 +13,13 @@ mod body;
 mod ctx;
 mod error;
 mod fetch;
-mod head_update;
+mod kind;
 mod obj;
-mod parts;
 mod peer;
 pub mod pipe;
 mod reach;
 mod relay;
 mod rfc9111;
-pub(crate) mod slice;
 mod start;
 mod state;
 mod stream_pipe;
@@ -61,15 +59,13 @@ use crate::req::verdict::FoundKind;
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 
-use crate::slices;
 use crate::synthetic::SyntheticResponse;
 use crate::trailers::Trailers;
-use head_update::HeadUpdate;
-use parts::Parting;
-use slice::{SliceSettings, Slicing};
+pub(crate) use kind::SliceOf;
+use kind::{FetchKind, PartSettings, SliceSettings};
 pub(crate) use start::start_slice;
 pub use start::{FetchMode, start};
-use state::{Cacheability, FetchSettings, NewObject, Revalidation, TimeLimits};
+use state::{Cacheability, FetchSettings, NewObject, TimeLimits};
 use upload::FetchUpload;
 
 #[derive(Debug)]
@@ -77,8 +73,8 @@ pub(crate) enum FetchStep {
     Start,
     Retry,
     Body,
-    /// The stale object is still good.
-    Conditional,
+    /// The body of this stale object is taken over.
+    Conditional(ObjRef),
     Error,
     /// Failed; the text is for those who wait for the object.
     Fail(&'static str),
@@ -167,19 +163,11 @@ pub struct Bereq {
     pub(crate) rfc9111: bool,
     /// The reason for not storing the response, unless VCL says otherwise.
     pub(crate) refusal: Option<::message::rfc9111::StoringRefusal>,
-    /// The update of a stored object by this response to HEAD.
-    pub(crate) head_update: Option<Box<HeadUpdate>>,
     pub(crate) object: NewObject,
     pub(crate) settings: FetchSettings,
-    pub(crate) slicing: Slicing,
-    pub(crate) parting: Parting,
-    /// The client's request head, if it asks for a range.
-    pub(crate) client: Option<Box<Head>>,
+    pub(crate) kind: FetchKind,
     pub(crate) slice_settings: SliceSettings,
-    /// Bytes of its slice that are still to come.
-    pub(crate) slice_left: Option<u64>,
-    /// Result of a revalidation that brought a 304.
-    pub(crate) revalidated: Option<Revalidation>,
+    pub(crate) part_settings: PartSettings,
     pub(crate) retries: u32,
     pub(crate) made: SyntheticResponse,
     /// VCL asked for the error: it isn't a failed fetch.
@@ -203,7 +191,7 @@ impl Bereq {
                 FetchStep::Start => self.start_fetch().await,
                 FetchStep::Retry => self.retry(),
                 FetchStep::Body => self.fetch_body().await,
-                FetchStep::Conditional => self.refresh().await,
+                FetchStep::Conditional(stale) => self.refresh(stale).await,
                 FetchStep::Error => self.make_error().await,
                 FetchStep::Fail(reason) => self.fail(reason),
                 FetchStep::Done => break,
@@ -343,14 +331,11 @@ impl Bereq {
         if !base::failpoint::fault("a retry that keeps the old filters") {
             self.settings.reset();
         }
-        self.revalidated = None;
         self.made = SyntheticResponse::default();
         self.error_is_asked_for = false;
         (self.received_status, self.cause) = (0, None);
         self.object.reset();
-        self.head_update = None;
-        self.restart_parting();
-        self.begin_slicing();
+        self.begin_try();
         let next = self.engine.vxids.take();
         self.log.putf(Tag::Link, format_args!("bereq {next} retry"));
         self.log.put(Tag::End, b"");
@@ -366,9 +351,7 @@ impl Bereq {
 
     fn fail(&mut self, reason: &'static str) -> FetchStep {
         if let Some(busy) = self.busy.take() {
-            if self.is_slice() && reason != slices::CHANGED {
-                self.engine.main.slice_fail.inc();
-            }
+            self.count_failed(reason);
             busy.fail(FetchFailed { reason, error: self.cause.as_ref().and_then(|cause| cause.error) });
         }
         FetchStep::Done
@@ -378,6 +361,12 @@ impl Bereq {
     pub(crate) fn may_retry(&mut self) -> bool {
         self.retries += 1;
         self.retries <= self.params.max_retries
+    }
+
+    /// The rest of the response isn't wanted: its connection ends, unless that was all of it.
+    fn end_unread(&mut self) {
+        let has_body = self.has_body();
+        self.end_link(has_body.then_some(SessClose::RespClose));
     }
 
     /// The backend's connection goes back to the pool, or ends: for the reason it has, else for `otherwise`.
@@ -406,7 +395,7 @@ impl FetchStep {
             FetchStep::Start => const { StepName::new("fetch") },
             FetchStep::Retry => const { StepName::new("retry") },
             FetchStep::Body => const { StepName::new("fetchbody") },
-            FetchStep::Conditional => const { StepName::new("condfetch") },
+            FetchStep::Conditional(_) => const { StepName::new("condfetch") },
             FetchStep::Error => const { StepName::new("error") },
             FetchStep::Fail(_) => const { StepName::new("fail") },
             FetchStep::Done => const { StepName::new("done") },

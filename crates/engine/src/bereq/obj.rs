@@ -15,8 +15,6 @@ use tables::tags::Tag;
 use vrt::{Action, Ctx, VclFailure};
 
 use super::Bereq;
-use super::slice::Slicing;
-use crate::aux_attrs::AuxAttrs;
 use crate::httplog::OBJ;
 
 /// Most bytes that an object keeps of why it can't be cached.
@@ -97,23 +95,17 @@ impl Bereq {
     }
 
     fn is_of_unknown_length(&self) -> bool {
-        self.revalidated.is_none() && self.announced().is_none()
+        !self.kind.is_refresh() && self.announced().is_none()
     }
 
-    /// Bytes of the body that will be stored, as far as they are known by now.
     fn body_to_store(&self) -> u64 {
-        match &self.stale {
-            _ if matches!(self.slicing, Slicing::New(..)) => 0,
-            _ if let Some(bytes) = self.bytes_of_parts() => bytes,
-            Some(stale) if self.revalidated.is_some() => stale.body_len().unwrap_or(0),
-            _ => self.announced().unwrap_or(0),
-        }
+        self.kind.bytes_to_store().or_else(|| self.announced()).unwrap_or(0)
     }
 
     /// True if the store has room, or could make it, for a head of that length and the body as announced. The body of a
     /// 304 may be there already, and one that is passed on isn't kept.
     fn may_fit(&mut self, store: &Arc<Store>, head: usize) -> bool {
-        let is_stored = self.revalidated.is_none() && !self.cacheability.is_uncacheable();
+        let is_stored = !self.kind.is_refresh() && !self.cacheability.is_uncacheable();
         let body = if is_stored { self.body_to_store() } else { 0 };
         let needed = body.saturating_add(head as u64);
         let fits = self.busy().make_room(store, needed);
@@ -132,16 +124,7 @@ impl Bereq {
         let vary = variant.map(|(spec, values)| VaryKey { spec, values });
         let is_marker = self.cacheability.is_uncacheable() && self.object.times.ttl > 0.0 && !self.busy().is_private();
         let reason = self.cacheability.reason().filter(|_| is_marker);
-        let (slices, slice) = self.slice_attrs();
-        let parts = self.part_attrs();
-        let aux_attrs = AuxAttrs {
-            reason,
-            slices: slices.as_deref(),
-            slice: slice.as_deref(),
-            parts: parts.as_deref(),
-            ..AuxAttrs::default()
-        };
-        let aux_attrs = aux_attrs.store();
+        let aux_attrs = self.kind.aux_attrs(reason);
         let done = self.busy().set_head_and_aux_attrs(store, head, vary, &attrs, &aux_attrs);
         self.log_events();
         done.map_err(drop)?;
@@ -194,7 +177,6 @@ impl Bereq {
         self.add_tags(&tags)
     }
 
-    /// Logs evictions that made room.
     pub(super) fn log_events(&mut self) {
         for event in self.busy().take_events() {
             self.log.putf(Tag::ExpKill, format_args!("{event}"));
@@ -260,7 +242,7 @@ impl Bereq {
             return;
         }
         // A 304 without a Vary of its own: the object's, which was judged when that was fetched.
-        if let Some(stale) = self.stale.as_ref().filter(|_| self.revalidated.is_some()) {
+        if let Some(stale) = self.kind.kept_object() {
             let mut old = message::Head::with_limits(self.beresp.limits());
             if old.load_from(stale.head()).is_ok() && old.get(names::VARY) == vary {
                 return;
@@ -273,7 +255,7 @@ impl Bereq {
 
     /// The names in Vary, and the values that this fetch had for them. A Vary that can't be read makes a pass of it.
     fn variant(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
-        if self.busy().is_private() || self.is_slice() {
+        if self.busy().is_private() || !self.kind.has_variants() {
             return None;
         }
         if self.rfc9111 {

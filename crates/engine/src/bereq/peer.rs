@@ -6,7 +6,6 @@
 
 use message::{Head, names};
 use shm::vsl::num::dec;
-use tables::close::SessClose;
 use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
 
@@ -78,7 +77,7 @@ impl Bereq {
         };
         let _asking = peers.asking(&self.digest);
         // Boxed: it is as large as all the rest of a fetch.
-        let answered = Box::pin(self.ask(peers, &peer, &hop)).await;
+        let answered = Box::pin(self.ask_peer(peers, &peer, &hop)).await;
         let answered = answered.and_then(|()| self.take_owner_answer(peers));
         match answered {
             Ok(()) => {
@@ -101,10 +100,10 @@ impl Bereq {
             && self.early.is_none()
             && matches!(self.body, BereqBody::None)
             && !self.cacheability.is_uncacheable()
-            && !self.asks_for_part()
+            && !self.kind.is_of_slices()
     }
 
-    async fn ask(&mut self, peers: &Peers, peer: &TierPeer, hop: &Hop) -> Result<(), String> {
+    async fn ask_peer(&mut self, peers: &Peers, peer: &TierPeer, hop: &Hop) -> Result<(), String> {
         let [mut asked] = pool::heads(self.head.limits());
         asked.copy_from(&self.original);
         let for_origin = std::mem::replace(&mut self.head, asked);
@@ -166,8 +165,7 @@ impl Bereq {
 
     /// Restores the state in which nobody was asked.
     fn forget_owner(&mut self) {
-        let unread = self.has_body();
-        self.end_link(unread.then_some(SessClose::RespClose));
+        self.end_unread();
         self.peer.is_asked = false;
         self.peer.lives = None;
         self.backend = None;

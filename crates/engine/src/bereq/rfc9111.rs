@@ -4,16 +4,16 @@
 //! change all of it.
 
 use ::fleet::Invalidation;
-use cache::{ObjectTimes, Purge};
+use cache::{ObjRef, ObjectTimes, Purge};
 use message::freshness::Freshness;
 use message::rfc9111::{
     self, ExchangeTimes, QueryVariance, ResponseDirectives, StaleCause, Storing, StoringRefusal, StoringRules,
 };
 use message::{Head, names};
-use tables::close::SessClose;
 use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
 
+use super::kind::{FetchKind, Refresh};
 use super::{Bereq, FetchMode, FetchStep};
 
 /// The ttl of what is to be validated each time: nothing without any is found at all.
@@ -64,7 +64,7 @@ impl Bereq {
     /// True if the response is no answer to a GET, because VCL kept HEAD in a miss, so that a GET mustn't find it (RFC
     /// 9111 4). A 304 together with the stored object is one.
     fn is_answer_to_head(&self) -> bool {
-        self.head.method() == b"HEAD" && !self.beresp.is_status(304) && self.revalidated.is_none()
+        self.head.method() == b"HEAD" && !self.beresp.is_status(304) && !self.kind.is_refresh()
     }
 
     /// Times at which the request was sent and its response came.
@@ -82,7 +82,7 @@ impl Bereq {
             heuristic_part: f64::from(params.rfc9111_heuristic) / 100.0,
             heuristic_most: params.rfc9111_heuristic_max.as_secs_f64(),
             may_guess,
-            takes_parts: self.is_part(),
+            takes_parts: self.kind.is_part(),
         };
         // The client's, if VCL sends it on; a backend's signer may have one of its own.
         let is_authorized = self.original.has(names::AUTHORIZATION) && self.head.has(names::AUTHORIZATION);
@@ -137,7 +137,7 @@ impl Bereq {
         if let Some(cause) = StaleCause::of_status(self.beresp.status()) {
             if self.mode == FetchMode::Background {
                 // The stale object is served in its grace; this would take its place.
-                self.end_error();
+                self.end_unread();
                 return Some(FetchStep::Fail("an error from the backend, and the stale object stays"));
             }
             if let Some(step) = self.stale_instead(cause) {
@@ -200,7 +200,7 @@ impl Bereq {
         if now.0 >= times.dead_at().0 || !rfc9111::may_serve_stale(&directives, cause, staleness) {
             return None;
         }
-        self.end_error();
+        self.end_unread();
         self.engine.main.rfc9111_stale.inc();
         if self.mode == FetchMode::Background {
             return Some(FetchStep::Fail("the backend failed, and the stale object stays"));
@@ -210,19 +210,12 @@ impl Bereq {
         for name in directives.unshared_fields().iter().filter_map(|name| std::str::from_utf8(name).ok()) {
             old.unset(name);
         }
-        self.adopt_stale(old, directives.stale_if_error.is_none());
-        Some(FetchStep::Conditional)
-    }
-
-    /// The backend's answer isn't wanted: its connection ends, unless that was all of it.
-    fn end_error(&mut self) {
-        let has_body = self.has_body();
-        self.end_link(has_body.then_some(SessClose::RespClose));
+        self.adopt_stale(&stale, &old, directives.stale_if_error.is_none());
+        Some(FetchStep::Conditional(stale))
     }
 
     /// The stale object once more, as a 304 would leave it, with the lives that it has.
-    fn adopt_stale(&mut self, old: Head, is_shared: bool) {
-        let stale = self.stale.clone().expect("it was found to be of use");
+    fn adopt_stale(&mut self, stale: &ObjRef, old: &Head, is_shared: bool) {
         let mut times = stale.times();
         if is_shared && self.busy().has_waiters() {
             // Who waits would find it stale and go to the same backend, one after the other. Its end stays where it is.
@@ -236,14 +229,14 @@ impl Bereq {
                 ..times
             };
         }
-        self.beresp.copy_from(&old);
-        self.object.keys = self.engine.cache.tags_of(&stale);
+        self.beresp.copy_from(old);
+        self.object.keys = self.engine.cache.tags_of(stale);
         self.object.has_own_tags = true;
         self.object.t_origin = self.engine.real_of(times.t_origin);
         self.object.times = times;
         self.settings.do_esi = false;
         self.settings.storage = Some(self.engine.stores.get(stale.store()).clone());
-        self.revalidated = Some(super::state::Revalidation { old_head: None, keeps_head: true });
+        self.kind = FetchKind::Refresh(Refresh { stale: stale.clone(), old_head: None, keeps_head: true });
     }
 
     /// A successful answer to an unsafe request invalidates its target (RFC 9111 4.4) and the groups that it names (RFC 9875 3).

@@ -11,9 +11,8 @@ use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 use vrt::Privates;
 
-use super::parts::Parting;
+use super::kind::{FetchKind, PartSettings, SliceOf, SliceSettings};
 use super::peer::PeerState;
-use super::slice::{SliceOf, SliceSettings, Slicing};
 use super::state::{Cacheability, FetchSettings, NewObject, TimeLimits};
 use super::{Bereq, BereqBody, task};
 use crate::admission::{self, FetchSlot};
@@ -133,15 +132,11 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, slot:
         peer: PeerState { may_ask: mode != FetchMode::Pass && req.may_ask_peers(), ..PeerState::default() },
         rfc9111: req.settings.rfc9111,
         refusal: None,
-        head_update: None,
         object: NewObject::new(now),
         settings: FetchSettings::new(),
-        slicing: Slicing::Off,
-        parting: Parting::Off,
-        client: None,
+        kind: FetchKind::Whole,
         slice_settings: SliceSettings::new(req, mode),
-        slice_left: None,
-        revalidated: None,
+        part_settings: PartSettings::default(),
         retries: 0,
         made: SyntheticResponse::default(),
         error_is_asked_for: false,
@@ -150,9 +145,8 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, slot:
         acct: backend::ExchangeAcct::default(),
         engine,
     });
-    bereq.begin_parting(req, mode);
+    bereq.begin_kind(req);
     bereq.make_head(req, mode);
-    bereq.begin_slicing();
     // It isn't its turn yet, and many may be made before it is.
     bereq.log.rest();
     bereq
@@ -216,9 +210,7 @@ impl Bereq {
             }
             BereqBody::None => {}
         }
-        if !self.ask_for_missing() {
-            lost |= self.put_conditions();
-        }
+        lost |= self.put_conditions();
         self.say_early();
         if lost {
             self.log.count_lost();
@@ -226,8 +218,11 @@ impl Bereq {
         self.head.copy_from(&self.original);
     }
 
-    /// Adds the conditions that validate the stale object. Returns true if a header was lost.
+    /// Adds the conditions that validate the stale object, unless parts of it are missing. Returns true if a header was lost.
     fn put_conditions(&mut self) -> bool {
+        if self.ask_for_missing() {
+            return false;
+        }
         let (head, log, mut lost) = (&mut self.original, &mut self.log, false);
         if let Some(stale) = self.stale.as_ref().filter(|stale| may_revalidate(stale))
             && let Ok(stored) = StoredHead::parse(stale.head())

@@ -7,7 +7,6 @@ use std::time::Duration;
 use backend::Backend;
 use base::Real;
 use cache::{ObjectTimes, Reuse};
-use message::Head;
 use storage::Store;
 
 use crate::response_filters::ResponseFilters;
@@ -24,7 +23,6 @@ enum Kind {
     Cacheable,
     /// Later requests fetch, each for itself, until an answer is cacheable.
     HitForMiss,
-    /// Later requests pass.
     HitForPass,
 }
 
@@ -158,7 +156,6 @@ impl NewObject {
         }
     }
 
-    /// Prepares another try, whose response will give the lifetime.
     pub fn reset(&mut self) {
         self.keys.clear();
         self.has_own_tags = false;
@@ -168,15 +165,6 @@ impl NewObject {
     pub fn life(&self) -> f64 {
         self.times.ttl + self.times.grace + self.times.keep
     }
-}
-
-/// The backend said that the stale object is still good.
-#[derive(Debug)]
-pub(crate) struct Revalidation {
-    /// The stale object's head while `vcl_backend_refresh` runs.
-    pub old_head: Option<Box<Head>>,
-    /// VCL wants no more of the 304 than its lives (`utils.fast_304`).
-    pub keeps_head: bool,
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::downstream::Downstream;
 use super::search::{ReqSearch, Unfound};
 use super::transmit::{DeliveryFailure, Window};
 use super::{Req, ReqStep};
-use crate::bereq::slice::SliceOf;
+use crate::bereq::SliceOf;
 use crate::bereq::start_slice;
 use crate::slices::{CHANGED, SliceSet};
 use crate::transport::Transport;

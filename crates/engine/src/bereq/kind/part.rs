@@ -3,10 +3,10 @@
 //! by a Range of its own; and what is left of a body that broke off.
 //!
 //! ```text
-//! Off --parts are stored, and not those that are wanted--> Asked --206--> Part
-//!  \--206 to a Range of VCL's---------------------------------------------> Part | Unkept
-//!      Asked --another version, no answer to what was asked--> Refused     it is asked again, for the whole
-//!      Off --206 to a Range of VCL's, of no use to the client--> Whole     likewise, and VCL's Range doesn't count
+//! Whole --parts are stored, and not those that are wanted--> Asked --206--> Received
+//!  \--206 to a Range of VCL's-----------------------------------------------> Received | Unkept
+//!      Asked --another version, no answer to what was asked--> Whole         it is asked again, for the whole
+//!      Whole --206 to a Range of VCL's, of no use to the client--> Whole     likewise, and VCL's Range doesn't count
 //! ```
 
 use std::future::poll_fn;
@@ -21,47 +21,82 @@ use tables::no_hit::Uncacheable;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
-use super::body::BodyFailure;
-use super::slice::Slicing;
-use super::state::Cacheability;
-use super::{Bereq, FetchMode, FetchStep};
+use super::{FetchKind, OpenedBody};
 use crate::aux_attrs::AuxAttrs;
+use crate::bereq::body::BodyFailure;
+use crate::bereq::{Bereq, FetchMode, FetchStep};
 use crate::httplog::BEREQ;
 use crate::parts::{JoinedPart, StoredParts, WantedPart};
 use crate::req::Req;
 use crate::slices::Validator;
 
-/// State of the fetch with respect to parts; see the module.
-#[derive(Debug, Default)]
-pub(crate) enum Parting {
-    #[default]
-    Off,
+#[derive(Debug)]
+pub(crate) enum PartFetch {
     /// The rest of what is wanted was asked for, beside these parts.
     Asked(StoredParts, Slice),
     /// The response is a part that can be kept.
-    Part(Box<ReceivedPart>),
+    Received(ReceivedPart),
     /// The response is a part that can't be kept, but the client wants it.
     Unkept,
-    Refused,
-    /// The whole is asked for, and VCL's Range isn't sent either: the client can't take what it brought.
-    Whole,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct PartSettings {
+    /// The client's request head, if it asks for a range.
+    client: Option<Box<Head>>,
+    pub refusal: PartRefusal,
+}
+
+/// Ranges that aren't asked for any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PartRefusal {
+    #[default]
+    None,
+    OwnRange,
+    /// VCL's, too: the client can't take what it brought.
+    AnyRange,
 }
 
 #[derive(Debug)]
 pub(crate) struct ReceivedPart {
-    place: Slice,
     total: u64,
     validator: Validator,
     /// The parts with this one joined to them.
     joined: JoinedPart,
-    /// True if the part is joined to others.
     is_joined: bool,
+    /// Bytes of it that are still to come.
+    left: u64,
 }
 
-/// Reasons why a 206 is no part that can be kept.
+impl PartFetch {
+    pub fn received(&self) -> Option<&ReceivedPart> {
+        match self {
+            PartFetch::Received(part) => Some(part),
+            PartFetch::Asked(..) | PartFetch::Unkept => None,
+        }
+    }
+
+    pub fn left(&mut self) -> Option<&mut u64> {
+        match self {
+            PartFetch::Received(part) => Some(&mut part.left),
+            PartFetch::Asked(..) | PartFetch::Unkept => None,
+        }
+    }
+}
+
+impl ReceivedPart {
+    /// The parts that the object has with this one, unless they are all of it.
+    pub fn parts(&self) -> Option<&StoredParts> {
+        self.joined.parts.as_ref()
+    }
+
+    pub fn bytes_to_store(&self) -> u64 {
+        self.parts().map_or(self.total, StoredParts::bytes)
+    }
+}
+
 #[derive(Debug)]
 enum NoPart {
-    /// The part is of another version than the stored parts.
     Changed,
     /// The part isn't the one asked for, or contradicts itself.
     Wrong(String),
@@ -70,48 +105,36 @@ enum NoPart {
 }
 
 impl Bereq {
-    pub(super) fn begin_parting(&mut self, req: &Req, mode: FetchMode) {
-        let parts = self.stale.as_ref().and_then(StoredParts::of);
+    pub(super) fn take_wanted_range(&mut self, req: &Req) {
         if !self.rfc9111 {
-            if parts.is_some() {
+            if self.stored_parts().is_some() {
                 // Nobody here would know that it isn't whole.
                 self.stale = None;
             }
             return;
         }
-        if mode != FetchMode::Normal {
+        if self.mode != FetchMode::Normal || !req.head.has(names::RANGE) || req.esi.is_fragment() {
             return;
         }
-        if req.head.has(names::RANGE) && !req.esi.is_fragment() {
-            let mut client = Head::with_limits(self.beresp.limits());
-            let begun = client.start_request(req.head.method(), b"", b"HTTP/1.1");
-            let is_told =
-                |name: &str| [names::RANGE, names::IF_RANGE].iter().any(|known| known.eq_ignore_ascii_case(name));
-            let filled = begun.and_then(|()| {
-                client.append_from(&req.head, |field| std::str::from_utf8(field.name()).is_ok_and(is_told))
-            });
-            self.client = filled.is_ok().then(|| Box::new(client));
-        }
-        self.find_missing();
+        let mut client = Head::with_limits(self.beresp.limits());
+        let begun = client.start_request(req.head.method(), b"", b"HTTP/1.1");
+        let is_told = |name: &str| [names::RANGE, names::IF_RANGE].iter().any(|known| known.eq_ignore_ascii_case(name));
+        let filled = begun
+            .and_then(|()| client.append_from(&req.head, |field| std::str::from_utf8(field.name()).is_ok_and(is_told)));
+        self.part_settings.client = filled.is_ok().then(|| Box::new(client));
     }
 
-    /// For a first or another try: asks for what is missing, if there are parts of the object.
-    fn find_missing(&mut self) {
+    /// Asks for what is missing, if there are parts of the object.
+    pub(super) fn find_missing(&mut self) {
+        let is_refused = self.part_settings.refusal != PartRefusal::None;
+        if is_refused || !self.rfc9111 || self.mode != FetchMode::Normal {
+            return;
+        }
         let Some(stale) = &self.stale else { return };
         let Some(parts) = StoredParts::of(stale) else { return };
         let wanted = self.wanted_of(stale, parts.total);
         if let Some(missing) = parts.missing(&wanted) {
-            self.parting = Parting::Asked(parts, missing);
-        }
-    }
-
-    pub(super) fn restart_parting(&mut self) {
-        self.slice_left = None;
-        if !matches!(self.parting, Parting::Refused | Parting::Whole) {
-            self.parting = Parting::Off;
-            if self.rfc9111 && self.mode == FetchMode::Normal {
-                self.find_missing();
-            }
+            self.kind = FetchKind::Part(Box::new(PartFetch::Asked(parts, missing)));
         }
     }
 
@@ -124,19 +147,20 @@ impl Bereq {
     }
 
     fn wanted(&self, head: &Head, total: u64) -> WantedPart {
-        self.client.as_ref().map_or(WantedPart::All, |client| WantedPart::of(client, head, total, &self.params))
+        let client = self.part_settings.client.as_ref();
+        client.map_or(WantedPart::All, |client| WantedPart::of(client, head, total, &self.params))
     }
 
-    /// True if the stale object could answer the client.
-    pub(super) fn stale_has_what_is_wanted(&self, stale: &ObjRef) -> bool {
+    pub(in crate::bereq) fn stale_has_what_is_wanted(&self, stale: &ObjRef) -> bool {
         StoredParts::of(stale)
             .is_none_or(|parts| self.mode != FetchMode::Normal || parts.have(&self.wanted_of(stale, parts.total)))
     }
 
     /// Asks for what is missing, and for nothing of another version, in place of what a stale object would be validated by. Whether there
     /// is such a thing.
-    pub(super) fn ask_for_missing(&mut self) -> bool {
-        let Parting::Asked(parts, missing) = &self.parting else { return false };
+    pub(in crate::bereq) fn ask_for_missing(&mut self) -> bool {
+        let FetchKind::Part(part) = &self.kind else { return false };
+        let PartFetch::Asked(parts, missing) = &**part else { return false };
         let end = if missing.high + 1 == parts.total { String::new() } else { missing.high.to_string() };
         let range = format!("bytes={}-{end}", missing.low);
         let mut lost = BEREQ.force(&mut self.original, &mut self.log, names::RANGE, range.as_bytes()).is_err();
@@ -154,33 +178,26 @@ impl Bereq {
 
     /// Looks at a response that may be a part. `Err` is the step to go to in its place.
     pub(super) fn judge_part(&mut self) -> Result<(), FetchStep> {
-        let is_by_parts =
-            self.rfc9111 && self.mode != FetchMode::Pass && matches!(self.slicing, Slicing::Off | Slicing::Refused);
-        if !is_by_parts {
+        if !self.rfc9111 || self.mode == FetchMode::Pass || self.kind.is_of_slices() {
             return Ok(());
         }
-        let is_asked = matches!(self.parting, Parting::Asked(..));
+        let is_asked = matches!(std::mem::take(&mut self.kind), FetchKind::Part(_));
         match self.beresp.status() {
             206 if self.head.method() == b"GET" => {}
             // The object isn't that long any more.
             412 | 416 if is_asked => return Err(self.give_up_parts()),
             304 if is_asked => return Err(self.ask_for_whole("the backend says 304 to a request for a part")),
-            304 if self
-                .stale
-                .as_ref()
-                .and_then(StoredParts::of)
-                .is_some_and(|parts| parts.validator.is_denied_by(&self.beresp)) =>
-            {
+            304 if self.stored_parts().is_some_and(|parts| parts.validator.is_denied_by(&self.beresp)) => {
                 return Err(self.give_up_parts());
             }
             _ => return Ok(()),
         }
-        match self.read_part() {
+        match self.read_part(is_asked) {
             Ok(part) => {
                 if part.is_joined {
                     self.merge_of_part();
                 }
-                self.parting = Parting::Part(Box::new(part));
+                self.kind = FetchKind::Part(Box::new(PartFetch::Received(part)));
                 Ok(())
             }
             Err(NoPart::Changed) => Err(self.give_up_parts()),
@@ -194,17 +211,17 @@ impl Bereq {
     /// A part that can't be kept goes to the client, if that asked for one. A server may send less than it was asked for, and says so; who
     /// asks for ranges understands that (RFC 9110 15.3.7).
     fn pass_part_on(&mut self, reason: &'static str) -> Result<(), FetchStep> {
-        if !self.client_takes_parts() && !matches!(self.parting, Parting::Whole) {
+        if !self.client_takes_parts() && self.part_settings.refusal != PartRefusal::AnyRange {
             return Err(self.ask_for_whole_alone());
         }
         if self.beresp.has(names::CONTENT_RANGE) {
-            let asked = self.client.as_deref().map_or_else(Head::new, Head::clone);
+            let asked = self.part_settings.client.as_deref().map_or_else(Head::new, Head::clone);
             if let Err(mismatch) = range::check_response(&asked, &self.beresp, self.announced()) {
                 return Err(self.fail_part(&mismatch.0));
             }
         }
         self.log.putf(Tag::Notice, format_args!("lacquer: partial response not stored: {reason}"));
-        self.parting = Parting::Unkept;
+        self.kind = FetchKind::Part(Box::new(PartFetch::Unkept));
         Ok(())
     }
 
@@ -215,17 +232,17 @@ impl Bereq {
                 && range::asked(client).is_some()
                 && conditional::if_range_holds(client, &self.beresp)
         };
-        self.mode != FetchMode::Normal || self.client.as_deref().is_some_and(takes)
+        self.mode != FetchMode::Normal || self.part_settings.client.as_deref().is_some_and(takes)
     }
 
     /// After vcl_backend_fetch: no Range is sent where what it brings is of no use. Only GET has ranges (RFC 9110 14.2), and VCL may
     /// have kept HEAD.
     pub(super) fn keep_to_whole(&mut self) {
-        let is_asked_by_head = matches!(self.parting, Parting::Asked(..)) && self.head.method() != b"GET";
+        let is_asked_by_head = matches!(self.kind, FetchKind::Part(_)) && self.head.method() != b"GET";
         if is_asked_by_head {
-            self.parting = Parting::Off;
+            self.kind = FetchKind::Whole;
         }
-        if is_asked_by_head || matches!(self.parting, Parting::Whole) {
+        if is_asked_by_head || self.part_settings.refusal == PartRefusal::AnyRange {
             for name in [names::RANGE, names::IF_RANGE] {
                 BEREQ.unset(&mut self.head, &mut self.log, name);
             }
@@ -239,7 +256,7 @@ impl Bereq {
         FetchStep::Error
     }
 
-    fn read_part(&self) -> Result<ReceivedPart, NoPart> {
+    fn read_part(&self, is_asked: bool) -> Result<ReceivedPart, NoPart> {
         let wrong = |text: &str| NoPart::Wrong(text.to_owned());
         if self.beresp.count(names::CONTENT_RANGE) > 1 {
             return Err(wrong("Invalid content-range header"));
@@ -265,9 +282,9 @@ impl Bereq {
         if self.beresp.has(names::CONTENT_ENCODING) {
             return Err(NoPart::Unkept("it has a Content-Encoding"));
         }
-        let held = self.stale.as_ref().and_then(StoredParts::of);
+        let held = self.stored_parts();
         let held = held.filter(|parts| parts.total == total && parts.validator.is_of(&self.beresp));
-        if held.is_none() && matches!(self.parting, Parting::Asked(..)) {
+        if held.is_none() && is_asked {
             return Err(NoPart::Changed);
         }
         let is_joined = held.is_some();
@@ -284,7 +301,7 @@ impl Bereq {
         if self.mode == FetchMode::Normal && !is_enough {
             return Err(NoPart::Unkept("it is less than what the client wants"));
         }
-        Ok(ReceivedPart { place, total, validator, joined, is_joined })
+        Ok(ReceivedPart { left: place.bytes(), total, validator, joined, is_joined })
     }
 
     /// The stored fields that the part's head doesn't have (RFC 9111 3.4).
@@ -309,7 +326,7 @@ impl Bereq {
     /// Does what [`Bereq::ask_for_whole`] does, and drops VCL's Range.
     fn ask_for_whole_alone(&mut self) -> FetchStep {
         let step = self.ask_for_whole("the client can't take a part");
-        self.parting = Parting::Whole;
+        self.part_settings.refusal = PartRefusal::AnyRange;
         step
     }
 
@@ -319,34 +336,26 @@ impl Bereq {
             self.original.unset(name);
             BEREQ.unset(&mut self.head, &mut self.log, name);
         }
-        self.parting = Parting::Refused;
-        // The whole is judged anew.
-        self.cacheability = Cacheability::cacheable();
-        let has_body = self.has_body();
-        self.end_link(has_body.then_some(SessClose::RespClose));
-        FetchStep::Retry
+        self.part_settings.refusal = PartRefusal::OwnRange;
+        self.ask_again()
     }
 
     /// True if the response's place in its object was compared with the range asked for.
-    pub(super) fn is_part_checked(&self) -> bool {
+    pub(in crate::bereq) fn is_range_checked(&self) -> bool {
         let is_beyond =
             self.rfc9111 && self.mode != FetchMode::Pass && self.beresp.is_status(416) && self.head.has(names::RANGE);
-        is_beyond || matches!(self.parting, Parting::Part(_) | Parting::Unkept)
-    }
-
-    pub(super) fn is_part(&self) -> bool {
-        matches!(self.parting, Parting::Part(_))
+        is_beyond || matches!(&self.kind, FetchKind::Part(part) if !matches!(**part, PartFetch::Asked(..)))
     }
 
     /// True if the response is about a part alone, and mustn't be stored as one about the object.
-    pub(super) fn is_of_part_alone(&self) -> bool {
+    pub(in crate::bereq) fn is_of_part_alone(&self) -> bool {
         let status = self.beresp.status() % 1000;
-        status == 206 && !self.is_part() || status == 416 && self.head.has(names::RANGE)
+        status == 206 && !self.kind.is_part() || status == 416 && self.head.has(names::RANGE)
     }
 
     /// After vcl_backend_response: a part that isn't stored goes to who asked for it. `Err` is the step to go to.
     pub(super) fn settle_part(&mut self) -> Result<(), FetchStep> {
-        let Parting::Part(part) = &self.parting else { return Ok(()) };
+        let Some(part) = self.kind.received_part() else { return Ok(()) };
         let lives = self.object.times.ttl > 0.0 && !self.cacheability.is_uncacheable();
         if lives && self.filter_list().is_empty() && self.beresp.is_status(206) {
             return Ok(());
@@ -357,7 +366,7 @@ impl Bereq {
         if !self.client_takes_parts() {
             return Err(self.ask_for_whole_alone());
         }
-        self.parting = Parting::Unkept;
+        self.kind = FetchKind::Part(Box::new(PartFetch::Unkept));
         if !self.cacheability.is_uncacheable() {
             self.refuse_for(Uncacheable::Status);
         }
@@ -366,9 +375,9 @@ impl Bereq {
 
     /// Goes over to the body of a part: the head becomes that of the whole. What of the stored parts comes before it. `Err` is the step
     /// to go to.
-    pub(super) async fn open_part(&mut self) -> Result<BodyStatus, FetchStep> {
-        let Parting::Part(part) = &self.parting else { unreachable!("asked of fetches of parts") };
-        let (place, total, is_joined) = (part.place, part.total, part.is_joined);
+    pub(super) async fn open_part(&mut self, received: BodyStatus) -> Result<OpenedBody, FetchStep> {
+        let Some(part) = self.kind.received_part() else { return Ok(OpenedBody::whole(received)) };
+        let (total, is_joined) = (part.total, part.is_joined);
         if is_joined && let Some(stale) = self.stale.clone() {
             // It may still be on its way; what of it doesn't come can't be put together with anything.
             if stale.finished().await.is_err() {
@@ -376,25 +385,14 @@ impl Bereq {
             }
         }
         self.show_whole(total);
-        self.slice_left = Some(place.bytes());
         self.engine.main.parts_stored.inc();
-        Ok(BodyStatus::Length(total))
-    }
-
-    pub(super) fn bytes_of_parts(&self) -> Option<u64> {
-        let Parting::Part(part) = &self.parting else { return None };
-        Some(part.joined.parts.as_ref().map_or(part.total, StoredParts::bytes))
-    }
-
-    /// The attributes stored beside the head.
-    pub(super) fn part_attrs(&self) -> Option<Vec<u8>> {
-        let Parting::Part(part) = &self.parting else { return None };
-        part.joined.parts.as_ref().map(StoredParts::store)
+        Ok(OpenedBody { status: received, announced: BodyStatus::Length(total), is_unfiltered: true })
     }
 
     /// Takes over the stored parts before the new one, or those behind it.
-    pub(super) async fn take_over_parts(&mut self, are_before: bool) -> Result<(), BodyFailure> {
-        let Parting::Part(part) = &mut self.parting else { return Ok(()) };
+    pub(in crate::bereq) async fn take_stored(&mut self, are_before: bool) -> Result<(), BodyFailure> {
+        let FetchKind::Part(part) = &mut self.kind else { return Ok(()) };
+        let PartFetch::Received(part) = &mut **part else { return Ok(()) };
         let ranges = std::mem::take(if are_before { &mut part.joined.before } else { &mut part.joined.behind });
         let Some(stale) = self.stale.clone() else { return Ok(()) };
         for range in ranges {
@@ -427,17 +425,17 @@ impl Bereq {
 
     /// A body broke off that was `received` from the backend and streams as it came: what there is of it stays in the cache, to be made
     /// whole by a request for the rest. Whether it does.
-    pub(super) fn keep_what_came(&mut self, received: BodyStatus) -> bool {
+    pub(in crate::bereq) fn cut(&mut self, received: BodyStatus) -> bool {
         let is_kept = self.rfc9111
             && self.mode != FetchMode::Pass
             && !self.cacheability.is_uncacheable()
             && self.object.times.ttl > 0.0
             && self.head.method() == b"GET"
-            && matches!(self.slicing, Slicing::Off | Slicing::Refused);
+            && !self.kind.is_of_slices();
         let fetched = self.busy().fetched();
-        let parts = match (&self.parting, received) {
+        let parts = match (self.kind.received_part(), received) {
             _ if !is_kept || fetched == 0 => None,
-            (Parting::Part(part), BodyStatus::Length(_)) => match &part.joined.parts {
+            (Some(part), BodyStatus::Length(_)) => match part.parts() {
                 Some(parts) => parts.cut_to(fetched),
                 None => StoredParts::one(part.total, part.validator.clone(), beginning(fetched)),
             },

@@ -11,9 +11,10 @@ use message::rfc9111::{self, QueryVariance, RequestDirectives};
 use message::{Head, names};
 use storage::Store;
 
-use super::Bereq;
-use super::state::Cacheability;
+use super::FetchKind;
 use crate::aux_attrs::AuxAttrs;
+use crate::bereq::Bereq;
+use crate::bereq::state::Cacheability;
 use crate::engine::Engine;
 use crate::req::lookup::LookupRequest;
 use crate::slices::{self, SliceSet};
@@ -59,6 +60,7 @@ impl Bereq {
         }
         // Of such a request nothing is stored, nor of what may be one user's.
         if let Some(stored) = newest
+            && matches!(self.kind, FetchKind::Whole)
             && !RequestDirectives::from_head(&self.original).no_store
             && !self.original.has(names::AUTHORIZATION)
         {
@@ -81,7 +83,7 @@ impl Bereq {
         let (times, t_origin) = (self.object.times, self.object.t_origin);
         self.object.times = lives;
         self.object.t_origin = self.engine.real_of(lives.t_origin);
-        self.head_update = Some(Box::new(HeadUpdate { stored, times, t_origin }));
+        self.kind = FetchKind::HeadUpdate(Box::new(HeadUpdate { stored, times, t_origin }));
     }
 
     fn updated_head(&mut self, stored: &ObjRef) -> Option<Head> {
@@ -94,8 +96,11 @@ impl Bereq {
     }
 
     /// After vcl_backend_response, which wants the answer delivered if `is_delivered`.
-    pub(super) fn end_head_update(&mut self, is_delivered: bool) {
-        let Some(update) = self.head_update.take() else { return };
+    pub(in crate::bereq) fn decided(&mut self, is_delivered: bool) {
+        if !matches!(self.kind, FetchKind::HeadUpdate(_)) {
+            return;
+        }
+        let FetchKind::HeadUpdate(update) = std::mem::take(&mut self.kind) else { return };
         let HeadUpdate { stored, times, t_origin } = *update;
         let lives = std::mem::replace(&mut self.object.times, times);
         self.object.t_origin = t_origin;

@@ -2,11 +2,11 @@
 //! Fetching objects that are kept in slices (`crate::slices`): the head with the first slice that is wanted, or one slice.
 //!
 //! ```text
-//! Off --bereq.do_slice--> Asked --206--> New --head stored--> Slice        the same fetch goes on with its first slice
-//!  \--200, beresp.do_slice-------------> New --head stored--> Slice | done
-//!  |    Asked --200, 304--> Off                the origin doesn't do parts, or the old object is still good
-//!  |    Asked, New ---------> Refused          not by parts: it is asked again for the whole
-//!  \--started for one slice--> Slice
+//! Whole --bereq.do_slice--> Asked --206--> New --head stored--> One        the same fetch goes on with its first slice
+//!  \--200, beresp.do_slice---------------> New --head stored--> One | done
+//!  |    Asked --200, 304--> Whole              the origin doesn't do parts, or the old object is still good
+//!  |    Asked, New -------> Whole, refused     not by parts: it is asked again for the whole
+//!  \--started for one slice--> One
 //! ```
 
 use backend::BodyStatus;
@@ -15,13 +15,12 @@ use message::names;
 use message::range::{self, ByteRange, ContentRange, Slice, content_range};
 use shm::vsl::num::dec;
 use tables::close::SessClose;
-use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::VclFailure;
 
-use super::body::BodyFailure;
-use super::state::Cacheability;
-use super::{Bereq, BereqBody, FetchMode, FetchStep};
+use super::{FetchKind, OpenedBody};
+use crate::bereq::state::Cacheability;
+use crate::bereq::{Bereq, BereqBody, FetchMode, FetchStep};
 use crate::httplog::{BEREQ, BERESP};
 use crate::req::Req;
 use crate::req::verdict::FoundKind;
@@ -30,19 +29,27 @@ use crate::slices::{self, CHANGED, SliceMismatch, SliceSet, Validator, slice_at}
 /// Sizes that a slice may have, as powers of two: what the parameter allows, too.
 const SIZES_LOG2: std::ops::RangeInclusive<u32> = 16..=26;
 
-/// State of the fetch with respect to slices; see the module.
-#[derive(Debug, Default)]
-pub(crate) enum Slicing {
-    #[default]
-    Off,
+#[derive(Debug)]
+pub(crate) enum SliceFetch {
     /// The slice of that index was asked for, of an object nothing is known of.
     Asked(u64),
     /// A new object with these slices; the response has this one of them.
     New(SliceSet, Option<u64>),
-    /// One slice of an object whose head is in the cache.
-    Slice(SliceOf),
-    /// Not by parts, whatever is asked.
-    Refused,
+    /// One slice of an object whose head is in the cache, and how many of its bytes are still to come.
+    One { slice: SliceOf, left: u64 },
+}
+
+impl SliceFetch {
+    fn one(slice: SliceOf) -> Self {
+        SliceFetch::One { left: slice.set.place(slice.index).bytes(), slice }
+    }
+
+    pub fn left(&mut self) -> Option<&mut u64> {
+        match self {
+            SliceFetch::One { left, .. } => Some(left),
+            SliceFetch::Asked(_) | SliceFetch::New(..) => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -59,7 +66,10 @@ pub(crate) struct SliceSettings {
     size_log2: u8,
     /// The first byte that the client wants, as far as that can be told.
     wanted: u64,
+    /// True if the request has a Range that asks for a slice.
     is_asked: bool,
+    /// Not by slices any more, whatever VCL says.
+    pub is_refused: bool,
 }
 
 impl SliceSettings {
@@ -73,16 +83,17 @@ impl SliceSettings {
             size_log2: req.params.slice_size.trailing_zeros() as u8,
             wanted,
             is_asked: false,
+            is_refused: false,
         }
     }
 }
 
 impl Bereq {
-    pub(super) fn slice_size(&self) -> u64 {
+    pub(in crate::bereq) fn slice_size(&self) -> u64 {
         1 << self.slice_settings.size_log2
     }
 
-    pub(super) fn set_slice_size(&mut self, bytes: i64) -> Result<(), VclFailure> {
+    pub(in crate::bereq) fn set_slice_size(&mut self, bytes: i64) -> Result<(), VclFailure> {
         let log2 = bytes.cast_unsigned().trailing_zeros();
         if bytes.cast_unsigned().is_power_of_two() && SIZES_LOG2.contains(&log2) {
             self.slice_settings.size_log2 = log2 as u8;
@@ -92,12 +103,12 @@ impl Bereq {
     }
 
     /// `slicer.enable()`: in vcl_backend_response when there is a response.
-    pub(super) fn enable_slices(&mut self) -> bool {
-        let can = match &self.slicing {
-            Slicing::New(..) | Slicing::Slice(_) => true,
-            Slicing::Off if self.link.is_some() => self.whole_to_slice().is_ok(),
-            Slicing::Off => self.may_slice(),
-            Slicing::Asked(_) | Slicing::Refused => false,
+    pub(in crate::bereq) fn enable_slices(&mut self) -> bool {
+        let can = match &self.kind {
+            FetchKind::Slice(slice) => !matches!(**slice, SliceFetch::Asked(_)),
+            _ if self.slice_settings.is_refused => false,
+            _ if self.link.is_some() => self.whole_to_slice().is_ok(),
+            _ => self.may_slice(),
         };
         self.slice_settings.do_slice |= can;
         can
@@ -106,7 +117,8 @@ impl Bereq {
     /// True if the object of this fetch may be one of slices, judging by the request.
     fn may_slice(&self) -> bool {
         let is_marked = matches!(self.found, FoundKind::HitForMiss | FoundKind::HitForPass);
-        matches!(self.body, BereqBody::None)
+        !self.slice_settings.is_refused
+            && matches!(self.body, BereqBody::None)
             && self.no_retry.is_none()
             && self.mode != FetchMode::Pass
             && !(is_marked || self.cacheability.is_uncacheable() || self.busy.as_ref().is_some_and(Busy::is_private))
@@ -115,42 +127,33 @@ impl Bereq {
 
     /// The request's fields for a slice. Of an object in the cache they are there before VCL runs.
     pub(super) fn ask_for_slice(&mut self) {
-        if !(matches!(self.slicing, Slicing::Off) && self.slice_settings.do_slice && self.may_slice()) {
+        if self.kind.is_of_slices() || !self.slice_settings.do_slice || !self.may_slice() {
             return;
         }
         let index = self.slice_settings.wanted >> self.slice_settings.size_log2;
-        self.slicing = Slicing::Asked(index);
+        self.kind = FetchKind::Slice(Box::new(SliceFetch::Asked(index)));
         self.slice_settings.is_asked = true;
         self.put_range(slice_at(index, self.slice_settings.size_log2, None));
     }
 
     /// True if the stale object is one of slices: the default of `bereq.do_slice`.
-    fn is_of_slices(&self) -> bool {
+    pub(super) fn stale_is_of_slices(&self) -> bool {
         self.stale.as_ref().is_some_and(|stale| SliceSet::of(stale).is_some())
     }
 
-    /// Prepares the first or another try.
-    pub(super) fn begin_slicing(&mut self) {
-        match self.slicing {
-            Slicing::Slice(_) => return,
-            Slicing::Off | Slicing::Refused if !self.slice_settings.is_asked => {}
-            Slicing::Off | Slicing::Refused | Slicing::Asked(_) | Slicing::New(..) => {
-                BEREQ.unset(&mut self.head, &mut self.log, names::RANGE);
-                BEREQ.unset(&mut self.head, &mut self.log, names::X_VARNISH);
-                if let Some(own) = self.original.get(names::ACCEPT_ENCODING).map(<[u8]>::to_vec) {
-                    self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::ACCEPT_ENCODING, &own));
-                }
-                self.slice_settings.is_asked = false;
-            }
+    pub(super) fn unask_slice(&mut self) {
+        if !std::mem::take(&mut self.slice_settings.is_asked) {
+            return;
         }
-        if !matches!(self.slicing, Slicing::Refused) {
-            self.slicing = Slicing::Off;
+        BEREQ.unset(&mut self.head, &mut self.log, names::RANGE);
+        BEREQ.unset(&mut self.head, &mut self.log, names::X_VARNISH);
+        if let Some(own) = self.original.get(names::ACCEPT_ENCODING).map(<[u8]>::to_vec) {
+            self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::ACCEPT_ENCODING, &own));
         }
-        self.slice_settings.do_slice = self.is_of_slices();
     }
 
     /// Asks for the slice of an object in the cache, and for nothing of another version.
-    pub(super) fn ask_for_slice_of(&mut self, slice: SliceOf) {
+    pub(in crate::bereq) fn ask_for_slice_of(&mut self, slice: SliceOf) {
         std::mem::swap(&mut self.head, &mut self.original);
         self.put_range(slice.set.place(slice.index));
         self.count_lost(|this| {
@@ -158,7 +161,7 @@ impl Bereq {
         });
         std::mem::swap(&mut self.head, &mut self.original);
         self.head.copy_from(&self.original);
-        self.slicing = Slicing::Slice(slice);
+        self.kind = FetchKind::Slice(Box::new(SliceFetch::one(slice)));
     }
 
     fn put_range(&mut self, slice: Slice) {
@@ -173,10 +176,11 @@ impl Bereq {
     /// Looks at the response to a request for a slice. What VCL sees is the response for the whole. `Err` is the step to go to
     /// in its place.
     pub(super) fn judge_slice(&mut self) -> Result<(), FetchStep> {
-        match &self.slicing {
-            Slicing::Off | Slicing::New(..) | Slicing::Refused => Ok(()),
-            Slicing::Asked(index) => self.judge_first(*index),
-            Slicing::Slice(slice) => {
+        let FetchKind::Slice(fetch) = &self.kind else { return Ok(()) };
+        match &**fetch {
+            SliceFetch::New(..) => Ok(()),
+            SliceFetch::Asked(index) => self.judge_first(*index),
+            SliceFetch::One { slice, .. } => {
                 let (checked, total) = (slice.set.check(&self.beresp, slice.index), slice.set.total);
                 let bytes = slice.set.place(slice.index).bytes();
                 match checked {
@@ -199,18 +203,19 @@ impl Bereq {
             // The client asked for more than there is.
             416 if index > 0 => {
                 self.slice_settings.wanted = 0;
-                let has_body = self.has_body();
-                self.end_link(has_body.then_some(SessClose::RespClose));
+                self.end_unread();
                 return Err(FetchStep::Retry);
             }
             416 => return Err(self.refuse_slices("the backend has no such range")),
             200 => {
                 self.note_refused("the backend gives no ranges");
-                self.slicing = Slicing::Refused;
+                self.slice_settings.is_refused = true;
+                self.kind = FetchKind::Whole;
                 return Ok(());
             }
             _ => {
-                self.slicing = Slicing::Off;
+                self.kind = FetchKind::Whole;
+                self.find_missing();
                 return Ok(());
             }
         }
@@ -229,14 +234,14 @@ impl Bereq {
         }
         if index == 0 && total <= 1 << size_log2 {
             // It came whole.
-            self.slicing = Slicing::Off;
+            self.kind = FetchKind::Whole;
             self.show_whole(total);
             return Ok(());
         }
         match Validator::of(&self.beresp) {
             Ok(validator) => {
                 let set = SliceSet::new(total, size_log2, validator, self.vxid.0);
-                self.slicing = Slicing::New(set, Some(index));
+                self.kind = FetchKind::Slice(Box::new(SliceFetch::New(set, Some(index))));
                 self.show_whole(total);
                 Ok(())
             }
@@ -255,15 +260,10 @@ impl Bereq {
         });
     }
 
-    /// Asks again, for the whole.
     fn refuse_slices(&mut self, reason: &str) -> FetchStep {
         self.note_refused(reason);
-        self.slicing = Slicing::Refused;
-        // The whole is judged anew, and remembered as uncacheable if it is so.
-        self.cacheability = Cacheability::cacheable();
-        let has_body = self.has_body();
-        self.end_link(has_body.then_some(SessClose::RespClose));
-        FetchStep::Retry
+        self.slice_settings.is_refused = true;
+        self.ask_again()
     }
 
     fn note_refused(&mut self, reason: &str) {
@@ -273,7 +273,8 @@ impl Bereq {
 
     /// The object isn't that of which slices are in the cache: nobody shall be given those any more.
     fn give_up_changed(&mut self) -> FetchStep {
-        if let Slicing::Slice(slice) = &self.slicing
+        if let FetchKind::Slice(fetch) = &self.kind
+            && let SliceFetch::One { slice, .. } = &**fetch
             && !slice.head.is_dying()
         {
             self.engine.cache.kill(&slice.head);
@@ -281,8 +282,7 @@ impl Bereq {
             self.engine.main.slice_changed.inc();
         }
         self.log.put2(Tag::Error, b"slice: ", CHANGED.as_bytes());
-        let has_body = self.has_body();
-        self.end_link(has_body.then_some(SessClose::RespClose));
+        self.end_unread();
         FetchStep::Fail(CHANGED)
     }
 
@@ -309,45 +309,49 @@ impl Bereq {
     }
 
     /// Sets `beresp.do_slice` to its default, before vcl_backend_response.
-    pub(super) fn preset_do_slice(&mut self) {
+    pub(in crate::bereq) fn preset(&mut self) {
         let min = self.params.slice_min;
-        self.slice_settings.do_slice = match &self.slicing {
-            Slicing::New(..) => true,
-            Slicing::Off => {
-                let is_long = |bytes| min > 0 && bytes >= min;
-                self.may_slice() && self.announced().is_some_and(is_long) && self.whole_to_slice().is_ok()
-            }
-            Slicing::Asked(_) | Slicing::Slice(_) | Slicing::Refused => false,
+        let is_long = |bytes| min > 0 && bytes >= min;
+        self.slice_settings.do_slice = match &self.kind {
+            FetchKind::Slice(slice) => matches!(**slice, SliceFetch::New(..)),
+            _ => self.may_slice() && self.announced().is_some_and(is_long) && self.whole_to_slice().is_ok(),
         };
     }
 
     /// After vcl_backend_response: whether it is slices now. `Err` is the step to go to.
     pub(super) fn settle_slices(&mut self) -> Result<(), FetchStep> {
         let is_wanted = self.slice_settings.do_slice;
-        match &self.slicing {
-            Slicing::Asked(_) | Slicing::Refused => Ok(()),
-            Slicing::Off if !is_wanted || !self.may_slice() || self.revalidated.is_some() => Ok(()),
-            Slicing::Off => {
-                match self.why_not_now().map_or_else(|| self.whole_to_slice(), Err) {
-                    Ok((total, validator)) => {
-                        let set = SliceSet::new(total, self.slice_settings.size_log2, validator, self.vxid.0);
-                        let first = (self.slice_settings.wanted < set.size()).then_some(0);
-                        self.slicing = Slicing::New(set, first);
-                    }
-                    Err(reason) => self.note_refused(reason),
-                }
-                Ok(())
+        let FetchKind::Slice(slice) = &self.kind else {
+            if is_wanted && self.may_slice() && !self.kind.is_refresh() {
+                self.settle_whole();
             }
-            Slicing::New(..) if !is_wanted => Err(self.refuse_slices("VCL has set beresp.do_slice to false")),
-            Slicing::New(..) => match self.why_not_now() {
+            return Ok(());
+        };
+        match &**slice {
+            SliceFetch::Asked(_) => Ok(()),
+            SliceFetch::New(..) if !is_wanted => Err(self.refuse_slices("VCL has set beresp.do_slice to false")),
+            SliceFetch::New(..) => match self.why_not_now() {
                 Some(reason) => Err(self.refuse_slices(reason)),
                 None => Ok(()),
             },
-            Slicing::Slice(_) if self.beresp.is_status(200) => Ok(()),
-            Slicing::Slice(_) => {
+            SliceFetch::One { .. } if self.beresp.is_status(200) => Ok(()),
+            SliceFetch::One { .. } => {
                 self.end_link(Some(SessClose::RespClose));
                 Err(FetchStep::Fail("no slice from the backend"))
             }
+        }
+    }
+
+    fn settle_whole(&mut self) {
+        match self.why_not_now().map_or_else(|| self.whole_to_slice(), Err) {
+            // A part whose status VCL has changed.
+            Ok(_) if matches!(self.kind, FetchKind::Part(_)) => {}
+            Ok((total, validator)) => {
+                let set = SliceSet::new(total, self.slice_settings.size_log2, validator, self.vxid.0);
+                let first = (self.slice_settings.wanted < set.size()).then_some(0);
+                self.kind = FetchKind::Slice(Box::new(SliceFetch::New(set, first)));
+            }
+            Err(reason) => self.note_refused(reason),
         }
     }
 
@@ -365,16 +369,14 @@ impl Bereq {
         (!self.beresp.is_status(200)).then_some("its status isn't 200")
     }
 
-    /// Goes over to the body of a slice: stores the head of a new object first. `None`: there is no more to fetch. `Err` is the
-    /// step to go to.
-    pub(super) fn open_slice(&mut self) -> Result<Option<BodyStatus>, FetchStep> {
-        if let Slicing::New(set, index) = &self.slicing {
-            let (set, index) = (set.clone(), *index);
-            if !self.store_slices(set, index)? {
-                return Ok(None);
-            }
-        }
-        let Slicing::Slice(slice) = &self.slicing else { unreachable!("asked of fetches of slices") };
+    /// Goes over to the body of a slice: stores the head of a new object first. `Err` is the step to go to.
+    pub(super) fn open_slice(&mut self, received: BodyStatus) -> Result<OpenedBody, FetchStep> {
+        let FetchKind::Slice(fetch) = &self.kind else { return Ok(OpenedBody::whole(received)) };
+        let slice = match &**fetch {
+            SliceFetch::Asked(_) => return Ok(OpenedBody::whole(received)),
+            SliceFetch::New(set, index) => self.store_slices(set.clone(), *index)?,
+            SliceFetch::One { slice, .. } => slice.clone(),
+        };
         let (place, total) = (slice.set.place(slice.index), slice.set.total);
         // Whatever of these lives is left, a head that may be delivered may be delivered with it.
         self.object.times = slice.head.times();
@@ -389,36 +391,16 @@ impl Bereq {
             BERESP.force(&mut this.beresp, &mut this.log, names::CONTENT_LENGTH, dec(place.bytes()).as_bytes())?;
             BERESP.force(&mut this.beresp, &mut this.log, names::CONTENT_RANGE, range.as_bytes())
         });
-        self.slice_left = Some(place.bytes());
-        Ok(Some(BodyStatus::Length(place.bytes())))
-    }
-
-    /// Number of the next `len` bytes of the response that belong to the slice, and whether they are its last. With
-    /// `of_whole`, the response is for the whole object and the rest isn't wanted; any other response mustn't have
-    /// more.
-    pub(super) fn take_of_slice(&mut self, len: usize, of_whole: bool) -> Result<(usize, bool), BodyFailure> {
-        let Some(left) = &mut self.slice_left else { return Ok((len, false)) };
-        let taken = usize::try_from(*left).map_or(len, |left| left.min(len));
-        if taken < len && !of_whole {
-            self.fetch_error("more than Content-Range says");
-            self.blame(ProxyError::HttpProtocolError, "the body is longer than Content-Range says");
-            return Err(BodyFailure::Logged);
+        self.kind = FetchKind::Slice(Box::new(SliceFetch::one(slice)));
+        if received == BodyStatus::None {
+            return Err(FetchStep::Error);
         }
-        *left -= taken as u64;
-        Ok((taken, of_whole && *left == 0))
+        let status = BodyStatus::Length(place.bytes());
+        Ok(OpenedBody { status, announced: status, is_unfiltered: true })
     }
 
-    pub(super) fn end_of_slice(&mut self) -> Result<(), BodyFailure> {
-        if self.slice_left.is_some_and(|left| left > 0) {
-            self.fetch_error("less than Content-Range says");
-            self.blame(ProxyError::HttpProtocolError, "the body is shorter than Content-Range says");
-            return Err(BodyFailure::Logged);
-        }
-        Ok(())
-    }
-
-    /// Stores a head, and turns to its first slice; false: there is none to be had from this response.
-    fn store_slices(&mut self, set: SliceSet, index: Option<u64>) -> Result<bool, FetchStep> {
+    /// Stores a head, and turns to its first slice. The fetch is done if none is to be had from this response.
+    fn store_slices(&mut self, set: SliceSet, index: Option<u64>) -> Result<SliceOf, FetchStep> {
         // Before anybody can find the head, who would fetch the slice, too.
         let first = index.map(|index| (index, self.claim(&set, index)));
         let (storage, keys) = (self.settings.storage.clone(), self.object.keys.clone());
@@ -436,21 +418,20 @@ impl Bereq {
         self.log.putf(Tag::Notice, format_args!("lacquer: in {count} slices of {size} bytes"));
         let Some((first_index, slice_busy)) = first else {
             self.end_link(Some(SessClose::RespClose));
-            return Ok(false);
+            return Err(FetchStep::Done);
         };
         self.busy = Some(slice_busy);
-        self.slicing = Slicing::Slice(SliceOf { set, index: first_index, head });
-        Ok(true)
+        Ok(SliceOf { set, index: first_index, head })
     }
 
     /// The new object is whole: the stale one goes, and its slices, unless they are the new one's and live as long as that.
-    pub(super) fn replace_stale(&mut self, new: &ObjRef) {
+    pub(in crate::bereq) fn replace_stale(&mut self, new: &ObjRef) {
         let Some(stale) = self.stale.take() else { return };
         self.engine.cache.kill(&stale);
         let Some(set) = SliceSet::of(&stale) else { return };
-        if self.revalidated.is_some() && !self.cacheability.is_uncacheable() {
+        if self.kind.is_refresh() && !self.cacheability.is_uncacheable() {
             slices::renew(&self.engine.cache, self.digest, set, new.clone());
-        } else if self.revalidated.is_none() {
+        } else if !self.kind.is_refresh() {
             slices::free(&self.engine.cache, self.digest, set);
         }
     }
@@ -458,25 +439,5 @@ impl Bereq {
     /// The right to fetch a slice that nobody can know of.
     fn claim(&self, set: &SliceSet, index: u64) -> Busy {
         self.engine.cache.claim(&set.digest(&self.digest, index))
-    }
-
-    pub(super) fn asks_for_part(&self) -> bool {
-        match self.slicing {
-            Slicing::Asked(_) | Slicing::New(..) | Slicing::Slice(_) => true,
-            Slicing::Off | Slicing::Refused => false,
-        }
-    }
-
-    pub(super) fn is_slice(&self) -> bool {
-        matches!(self.slicing, Slicing::Slice(_))
-    }
-
-    /// The attributes stored beside the head: the slices, or which slice it is.
-    pub(super) fn slice_attrs(&self) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
-        match &self.slicing {
-            Slicing::New(set, _) => (Some(set.store()), None),
-            Slicing::Slice(slice) => (None, Some(slice.set.mark(slice.index))),
-            Slicing::Off | Slicing::Asked(_) | Slicing::Refused => (None, None),
-        }
     }
 }
