@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use base::Mono;
 use storage::{BodyBlocks, Buf, HomeId, HomeRest, NoSpace, RecordFields, Rest, SMALL_BODY, Store, StoreId, Writing};
+use sync::Called;
 
 use crate::attrs::{Attrs, ObjectTimes, VaryKey};
 use crate::boc::{Boc, BocState, FetchFailed};
@@ -17,7 +18,7 @@ use crate::objcore::{HeadBlock, HeadLengths, ObjBytes, Objcore, ObjcoreStage};
 use crate::objref::ObjRef;
 use crate::tags;
 use crate::tombstones::TombstoneCause;
-use crate::waiting::{ParkedRequest, RushReason};
+use crate::waiting::RushReason;
 
 /// Longest block a body is written in.
 const PIECE: usize = 64 << 10;
@@ -401,23 +402,23 @@ impl Busy {
         self.is_over = true;
         assert!(!self.is_published(), "what was published is finished, or fails");
         self.boc.advance(BocState::Failed(FetchFailed::new("not needed")));
-        let waiters = self.unlist(usize::MAX);
-        self.cache.wake(&self.boc.digest(), waiters, RushReason::LookAgain);
+        let called = self.unlist(usize::MAX);
+        self.cache.wake(called);
     }
 
-    /// Takes a busy objcore out of the index, and returns at most `most` of the requests that wait.
-    fn unlist(&mut self, most: usize) -> Vec<Arc<ParkedRequest>> {
+    /// Takes a busy objcore out of the index, and calls at most `most` of the requests that wait.
+    fn unlist(&mut self, most: usize) -> Vec<Called> {
         let (shared, digest) = (self.cache.shared(), self.boc.digest());
-        let (removed, waiters) = {
+        let (removed, called) = {
             let mut shard = shared.shard(&digest).lock();
             self.oc.set_state(ObjcoreStage::Dying);
             let removed = shard.heads.remove(&self.oc);
             shared.bans.unpin(&self.oc);
             shared.tags.end(self.tags_began.take());
-            (removed, shard.heads.take_waiters(&digest, most))
+            (removed, shard.heads.call_waiters(&digest, most, RushReason::LookAgain))
         };
         drop(removed);
-        waiters
+        called
     }
 
     pub fn fail(mut self, reason: FetchFailed) {
@@ -452,7 +453,7 @@ impl Busy {
         if !self.tags.is_empty() && (filling.store.keeps_records() || filling.writing.is_some()) {
             self.record_tags = tags::encoded(self.tags_began.unwrap_or(0), &self.tags);
         }
-        let (waiters, reason) = {
+        let called = {
             let mut shard = shared.shard(digest).lock();
             // What is dead at birth is never found.
             let is_found = oc.times().ttl > 0.0 && oc.times().grace_until(None, None).0 >= shared.now().0;
@@ -494,14 +495,14 @@ impl Busy {
             }
             // Requests that waited for an object that can't be found would otherwise fetch one after the other.
             let reason = if is_found { RushReason::LookAgain } else { RushReason::EachAlone };
-            let waiters = shard.heads.take_waiters(digest, usize::MAX);
-            if !waiters.is_empty() {
+            let called = shard.heads.call_waiters(digest, usize::MAX, reason);
+            if !called.is_empty() {
                 shard.recent_rushes.add(oc, shared.now(), shared.overtaken_until());
             }
-            (waiters, reason)
+            called
         };
         drop(surplus);
-        self.cache.wake(digest, waiters, reason);
+        self.cache.wake(called);
     }
 
     /// Coalesces the short blocks at the end of the body into one block, if there is room.
@@ -558,12 +559,11 @@ impl Busy {
             shared.kill(&self.oc, TombstoneCause::FetchFailed);
             return;
         }
-        let digest = self.boc.digest();
-        shared.tombstones.note(&digest, TombstoneCause::FetchFailed, shared.now());
+        shared.tombstones.note(&self.boc.digest(), TombstoneCause::FetchFailed, shared.now());
         // One of them will fetch, and the others wait for that one.
         let max = shared.params.load().rush_exponent;
-        let waiters = self.unlist(max);
-        self.cache.wake(&digest, waiters, RushReason::LookAgain);
+        let called = self.unlist(max);
+        self.cache.wake(called);
     }
 }
 

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use base::critical::{Guard, Lock};
 use base::{Clock, Mono};
 use storage::{Buf, HomeId, NoSpace, Store, StoreId, Stores};
+use sync::{Called, Turn};
 use tables::counters::Main;
 
 use crate::admit::Admissions;
@@ -30,7 +31,7 @@ use crate::request::{HeadReader, Regexes};
 use crate::succession::{FormerWorker, Successor};
 use crate::tags::Tags;
 use crate::tombstones::{TombstoneCause, Tombstones};
-use crate::waiting::{ParkedRequest, RecentRushes, RushReason};
+use crate::waiting::{RecentRushes, RushReason};
 
 /// A power of two; each is a lock, a table and a heap.
 const SHARDS: usize = 512;
@@ -295,25 +296,23 @@ impl Cache {
     /// Wakes as many of those parked on `digest` as the parameter says.
     pub(crate) fn rush(&self, digest: &Digest) {
         let max = self.0.params.load().rush_exponent;
-        let waiters = self.0.shard(digest).lock().heads.take_waiters(digest, max);
-        self.wake(digest, waiters, RushReason::LookAgain);
+        let called = self.0.shard(digest).lock().heads.call_waiters(digest, max, RushReason::LookAgain);
+        self.wake(called);
     }
 
-    /// Wakes those taken off `digest`'s list; one that went away meanwhile has another woken in its place.
-    pub(crate) fn wake(&self, digest: &Digest, mut waiters: Vec<Arc<ParkedRequest>>, reason: RushReason) {
+    /// Wakes those who were called, after the unlock.
+    pub(crate) fn wake(&self, mut called: Vec<Called>) {
         if base::failpoint::fault("a lost wake-up") {
-            waiters.pop();
+            called.pop();
         }
-        let woken = sync::waiter::call_all(waiters, reason, |lost| {
-            self.0.shard(digest).lock().heads.take_waiters(digest, lost)
-        });
-        if woken > 0 {
-            self.0.main.busy_wakeup.add(woken as u64);
+        if !called.is_empty() {
+            self.0.main.busy_wakeup.add(called.len() as u64);
         }
+        called.into_iter().for_each(Called::wake);
     }
 
-    pub(crate) fn count_gone(&self, digest: &Digest) {
-        self.0.shard(digest).lock().heads.count_gone(digest);
+    pub(crate) fn leave_waitinglist(&self, digest: &Digest, turn: &Turn<RushReason>) -> Option<RushReason> {
+        self.0.shard(digest).lock().heads.leave(digest, turn)
     }
 
     /// Objcores in the index and in the expiry heaps, and objheads: for tests and for the panic report.

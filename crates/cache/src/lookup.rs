@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use base::Vxid;
+use sync::Called;
 
 use crate::attrs::Reuse;
 use crate::ban::BanOutcome;
@@ -16,12 +17,12 @@ use crate::events::CacheEvent;
 use crate::homes::{HomeRead, Right};
 use crate::objcore::Objcore;
 use crate::objref::ObjRef;
-use crate::pending::{Pending, Turn, Wait};
+use crate::pending::{OtherTasks, Pending, Wait};
 use crate::scan::{Query, Scan};
 use crate::search::{Lookup, SearchReport};
 use crate::tombstones::TombstoneCause;
 use crate::trace::LookupTrace;
-use crate::waiting::{Parked, ParkedRequest, RushReason};
+use crate::waiting::{Parked, RushReason};
 
 /// Result of a lookup.
 #[derive(Debug)]
@@ -137,7 +138,7 @@ impl Cache {
             if let Some(oc) = scan.unchecked {
                 drop(shard);
                 if !self.test_bans(&oc, query, report) {
-                    return Lookup::Pending(Pending(Wait::Turn(Turn::default())));
+                    return Lookup::Pending(Pending(Wait::Turn(OtherTasks::default())));
                 }
                 continue;
             }
@@ -161,7 +162,7 @@ impl Cache {
             {
                 return Lookup::Pending(Pending(Wait::Home(Box::new(read))));
             }
-            let waiters = self.take_waiters(&mut shard, query, &scan);
+            let called = self.call_waiters(&mut shard, query, &scan);
             let lookup = self.decide(&mut shard, query, scan, &mut report.trace, right);
             drop(shard);
             if !shared.homes.is_empty()
@@ -170,7 +171,7 @@ impl Cache {
             {
                 shared.note_delivery(obj.objcore());
             }
-            self.wake(query.digest, waiters, RushReason::LookAgain);
+            self.wake(called);
             return lookup;
         }
     }
@@ -227,13 +228,14 @@ impl Cache {
         Some(HomeRead::new(self, busy, *query.digest, candidates))
     }
 
-    /// The parked requests to wake after the unlock, as what they wait for is here.
-    fn take_waiters(&self, shard: &mut ShardGuard<'_>, query: &Query<'_>, scan: &Scan) -> Vec<Arc<ParkedRequest>> {
+    /// Calls parked requests, as what they wait for is here.
+    fn call_waiters(&self, shard: &mut ShardGuard<'_>, query: &Query<'_>, scan: &Scan) -> Vec<Called> {
         let is_here = |oc: &Arc<Objcore>| oc.flags().reuse != Reuse::HitForMiss;
         if !scan.has_waiters || !scan.hit.as_ref().is_some_and(is_here) {
             return Vec::new();
         }
-        shard.heads.take_waiters(query.digest, self.shared().params.load().rush_exponent)
+        let max = self.shared().params.load().rush_exponent;
+        shard.heads.call_waiters(query.digest, max, RushReason::LookAgain)
     }
 
     /// Turns the findings into a result.
@@ -308,10 +310,9 @@ impl Cache {
             shared.main.busy_refused.inc();
             return Lookup::Ready(Found::Refused);
         }
-        let waiter = ParkedRequest::new();
-        shard.heads.park(digest, waiter.clone());
+        let turn = shard.heads.park(digest);
         shared.main.busy_sleep.inc();
-        Lookup::Pending(Pending(Wait::Parked(Parked::new(self.clone(), *digest, waiter))))
+        Lookup::Pending(Pending(Wait::Parked(Parked::new(self.clone(), *digest, turn))))
     }
 
     /// The right to fetch: the one in hand, or a new busy objcore. `other` is another request's variant, from whose Vary the

@@ -6,16 +6,16 @@
 //! Variants stand in the order in which they were stored, the newest last, each with the hash of its vary key: finding
 //! one among thousands reads a row of words, not thousands of objcores.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
+use sync::{Called, Line, Turn};
 use tables::counters::Main;
 
 use crate::attrs::VaryKey;
 use crate::digest::Digest;
 use crate::objcore::{Objcore, ObjcoreStage};
-use crate::waiting::ParkedRequest;
+use crate::waiting::RushReason;
 
 /// The vary hash of an objcore that every request must look at: a stored one without Vary.
 pub(crate) const ANY: u64 = 0;
@@ -41,9 +41,7 @@ pub(crate) struct Objhead {
     pub hashes: Vec<u64>,
     /// The sets of field names that variants were stored under.
     pub specs: Vec<Box<[u8]>>,
-    waiting: VecDeque<Arc<ParkedRequest>>,
-    /// About how many of `waiting` went away.
-    gone: usize,
+    waiting: Line<RushReason>,
     /// Number of variants from which on the objhead counts as having many.
     many_from: Option<usize>,
 }
@@ -228,50 +226,39 @@ impl ObjheadTable {
 
     /// True if another request may be parked when `limit` may be (0: any number).
     pub fn may_park(&self, digest: &Digest, limit: usize) -> bool {
-        limit == 0 || self.look(digest).1.is_none_or(|head| head.waiting.len().saturating_sub(head.gone) < limit)
+        limit == 0 || self.look(digest).1.is_none_or(|head| head.waiting.len() < limit)
     }
 
-    pub fn park(&mut self, digest: &Digest, waiter: Arc<ParkedRequest>) {
+    pub fn park(&mut self, digest: &Digest) -> Turn<RushReason> {
         self.main.waitinglist_len.inc();
-        self.head_mut(digest).waiting.push_back(waiter);
+        self.head_mut(digest).waiting.join()
     }
 
-    /// True if requests are parked, some of which may just have gone.
+    /// True if requests are parked.
     pub fn has_waiters(&self, digest: &Digest) -> bool {
         self.look(digest).1.is_some_and(Objhead::has_waiters)
     }
 
-    /// Takes parked requests off the list, oldest first; the caller wakes them after the unlock.
-    pub fn take_waiters(&mut self, digest: &Digest, max: usize) -> Vec<Arc<ParkedRequest>> {
+    /// Calls parked requests off the list, oldest first; the caller wakes them after the unlock.
+    pub fn call_waiters(&mut self, digest: &Digest, max: usize, reason: RushReason) -> Vec<Called> {
         let main = self.main;
         let Some(head) = self.full_mut(digest) else { return Vec::new() };
-        let mut out = Vec::new();
-        while out.len() < max
-            && let Some(waiter) = head.waiting.pop_front()
-        {
-            main.waitinglist_len.dec();
-            if waiter.has_left() {
-                head.gone = head.gone.saturating_sub(1);
-            } else {
-                out.push(waiter);
-            }
-        }
+        let called: Vec<_> = std::iter::from_fn(|| head.waiting.call(reason)).take(max).collect();
+        main.waitinglist_len.sub(called.len() as u64);
         self.drop_if_empty(digest);
-        out
+        called
     }
 
-    /// A parked request went away; its place is cleared when half the list is like it.
-    pub fn count_gone(&mut self, digest: &Digest) {
+    /// A parked request leaves the list. `Some`: it had been woken.
+    pub fn leave(&mut self, digest: &Digest, turn: &Turn<RushReason>) -> Option<RushReason> {
         let main = self.main;
-        let Some(head) = self.full_mut(digest) else { return };
-        head.gone += 1;
-        if head.gone * 2 >= head.waiting.len() {
-            let before = head.waiting.len();
-            head.waiting.retain(|waiter| !waiter.has_left());
-            main.waitinglist_len.sub((before - head.waiting.len()) as u64);
-            head.gone = 0;
-            self.drop_if_empty(digest);
-        }
+        // An objhead on which nobody waits may be gone.
+        let Some(head) = self.full_mut(digest) else { return turn.take() };
+        let before = head.waiting.len();
+        let woken = head.waiting.leave(turn);
+        main.waitinglist_len.sub((before - head.waiting.len()) as u64);
+        self.drop_if_empty(digest);
+        woken
     }
 
     /// Parked requests, and whether every objhead is whole: see `audit`.
@@ -350,8 +337,7 @@ impl Objhead {
             objcs: Vec::new(),
             hashes: Vec::new(),
             specs: Vec::new(),
-            waiting: VecDeque::new(),
-            gone: 0,
+            waiting: Line::new(),
             many_from: None,
         };
         if let Some(oc) = oc {
@@ -411,9 +397,11 @@ mod tests {
         // Of 2048 places, 7 of 8 may be taken; each has a byte of the table's own.
         assert!(heads.bytes() < 1700 * 12, "{}", heads.bytes());
         let before = heads.bytes();
-        heads.park(&digests[3], ParkedRequest::new());
+        let turn = heads.park(&digests[3]);
         assert!(heads.bytes() > before && heads.has_waiters(&digests[3]) && heads.objcs(&digests[3]).len() == 1);
-        assert_eq!((heads.take_waiters(&digests[3], 9).len(), heads.full.len(), heads.len()), (1, 0, 1700));
+        assert_eq!(heads.call_waiters(&digests[3], 9, RushReason::LookAgain).len(), 1);
+        assert_eq!((heads.full.len(), heads.len()), (0, 1700));
+        assert_eq!(heads.leave(&digests[3], &turn), Some(RushReason::LookAgain));
         assert_eq!((main.n_objecthead.get(), heads.all().count()), (1700, 1700));
     }
 }

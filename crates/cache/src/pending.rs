@@ -17,7 +17,7 @@ pub struct Pending(pub(crate) Wait);
 pub(crate) enum Wait {
     Parked(Parked),
     /// More bans have to be tested than fit into one turn.
-    Turn(Turn),
+    Turn(OtherTasks),
     /// The right to fetch, while the homes of stores are asked first.
     Home(Box<HomeRead>),
 }
@@ -34,7 +34,7 @@ pub enum Awaits {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+pub(crate) struct OtherTasks {
     has_yielded: bool,
 }
 
@@ -62,13 +62,13 @@ impl Future for Pending {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.0 {
             Wait::Parked(parked) => parked.poll(cx),
-            Wait::Turn(turn) => turn.poll(cx),
+            Wait::Turn(others) => others.poll(cx),
             Wait::Home(read) => read.poll(cx),
         }
     }
 }
 
-impl Turn {
+impl OtherTasks {
     fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.has_yielded {
             return Poll::Ready(());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base::Mono;
-use sync::waiter::Leave;
+use sync::Turn;
 
 use crate::cache::Cache;
 use crate::digest::Digest;
@@ -38,9 +38,6 @@ impl RecentRushes {
     }
 }
 
-/// One parked request, as the objhead knows it.
-pub(crate) type ParkedRequest = sync::Waiter<RushReason>;
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RushReason {
     LookAgain,
@@ -53,37 +50,34 @@ pub(crate) enum RushReason {
 pub(crate) struct Parked {
     cache: Cache,
     digest: Digest,
-    waiter: Arc<ParkedRequest>,
+    turn: Turn<RushReason>,
     has_left: bool,
 }
 
 impl Parked {
-    pub fn new(cache: Cache, digest: Digest, waiter: Arc<ParkedRequest>) -> Self {
-        Self { cache, digest, waiter, has_left: false }
+    pub fn new(cache: Cache, digest: Digest, turn: Turn<RushReason>) -> Self {
+        Self { cache, digest, turn, has_left: false }
     }
 
     /// Leaves the list for another look, whose result decides which requests are woken next; `true`: the request
     /// shouldn't wait again.
     pub fn leave(mut self) -> bool {
+        self.end() == Some(RushReason::EachAlone)
+    }
+
+    /// The reason for which it was woken; a request that looks again before, or goes away, leaves its place.
+    fn end(&mut self) -> Option<RushReason> {
         self.has_left = true;
-        let before = self.waiter.leave();
-        // A request that looks again before it was woken leaves its place like one that goes away.
-        if !matches!(before, Leave::Called(_)) {
-            self.cache.count_gone(&self.digest);
-        }
-        before == Leave::Called(RushReason::EachAlone)
+        self.turn.take().or_else(|| self.cache.leave_waitinglist(&self.digest, &self.turn))
     }
 
     pub fn poll(&self, cx: &Context<'_>) -> Poll<()> {
-        match self.waiter.park(cx.waker()) {
-            Some(_) => Poll::Pending,
-            None => Poll::Ready(()),
-        }
+        self.turn.poll(cx)
     }
 
     #[cfg(test)]
     pub fn is_woken(&self) -> bool {
-        self.waiter.is_called()
+        self.turn.is_called()
     }
 }
 
@@ -93,13 +87,11 @@ impl Drop for Parked {
             return;
         }
         self.cache.shared().main.busy_killed.inc();
-        match self.waiter.leave() {
-            Leave::Called(RushReason::LookAgain)
-                if base::failpoint::fault("a waiter left behind by a dropped client") => {}
-            Leave::Called(RushReason::LookAgain) => self.cache.rush(&self.digest),
+        match self.end() {
+            Some(RushReason::LookAgain) if base::failpoint::fault("a waiter left behind by a dropped client") => {}
+            Some(RushReason::LookAgain) => self.cache.rush(&self.digest),
             // All the others were woken, too.
-            Leave::Called(RushReason::EachAlone) => {}
-            Leave::Uncalled | Leave::Repeated => self.cache.count_gone(&self.digest),
+            Some(RushReason::EachAlone) | None => {}
         }
     }
 }

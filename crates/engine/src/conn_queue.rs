@@ -7,14 +7,14 @@
 //! request, its connection waits and the request isn't read: the kernel holds it, and it costs no more memory than an
 //! idle connection.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::{Poll, Waker, ready};
 use std::time::Duration;
 
 use rt::{Deadline, Instant};
+use sync::{Called, Line, Turn};
 
 use crate::admission::Admission;
 use crate::sess::Sess;
@@ -33,13 +33,11 @@ const MAX_READ: usize = 1_000;
 struct ConnQueue {
     /// When the last refusal was due, by the pace.
     last: Option<Instant>,
-    waiting: VecDeque<Rc<QueueSlot>>,
-}
-
-#[derive(Default)]
-struct QueueSlot {
-    waker: Cell<Option<Waker>>,
-    has_left: Cell<bool>,
+    /// Somebody has been called and stands before the others.
+    has_first: bool,
+    /// The task of that one, which looks again when a fetch has ended.
+    first: Option<Waker>,
+    others: Line<()>,
 }
 
 thread_local! {
@@ -61,20 +59,34 @@ impl ConnQueue {
         due <= now
     }
 
-    fn is_first(&self, place: &Rc<QueueSlot>) -> bool {
-        self.waiting.front().is_some_and(|first| Rc::ptr_eq(first, place))
+    fn len(&self) -> usize {
+        self.others.len() + usize::from(self.has_first)
     }
 
-    fn first(&self) -> Option<Waker> {
-        self.waiting.front()?.waker.take()
-    }
-
-    fn leave(&mut self, place: &QueueSlot) -> Option<Waker> {
-        place.has_left.set(true);
-        while self.waiting.front().is_some_and(|first| first.has_left.get()) {
-            self.waiting.pop_front();
+    /// A place behind the others; `None`: there are too many, or a refusal is due and nobody waits for it.
+    fn join(&mut self, most: usize, now: Instant) -> Option<Turn<()>> {
+        // Nobody is overtaken, and nobody waits for ever.
+        if self.len() >= most || (!self.has_first && self.refuses(now)) {
+            return None;
         }
-        self.first()
+        let turn = self.others.join();
+        if !self.has_first {
+            // The caller is the first: its task runs.
+            let _ = self.call();
+        }
+        Some(turn)
+    }
+
+    fn call(&mut self) -> Option<Called> {
+        self.first = None;
+        let called = self.others.call(());
+        self.has_first = called.is_some();
+        called
+    }
+
+    fn leave(&mut self, turn: &Turn<()>) -> Option<Called> {
+        self.others.leave(turn)?;
+        self.call()
     }
 }
 
@@ -92,25 +104,16 @@ pub(crate) async fn hold(sess: &Rc<Sess>) {
 
 /// Until `refuses` is over, or the request may be refused.
 async fn stand_in_line(sess: &Rc<Sess>, most: usize, refuses: fn(&Admission) -> bool) {
-    let place = Rc::<QueueSlot>::default();
-    let may_refuse = QUEUE.with_borrow_mut(|queue| {
-        // Nobody is overtaken, and nobody waits for ever.
-        let is_done = queue.waiting.len() >= most || (queue.waiting.is_empty() && queue.refuses(Instant::now()));
-        if !is_done {
-            queue.waiting.push_back(place.clone());
-        }
-        is_done
-    });
-    if may_refuse {
-        return;
-    }
+    let joined = QUEUE.with_borrow_mut(|queue| queue.join(most, Instant::now()));
+    let Some(place) = joined.map(QueuePlace) else { return };
     sess.engine.main.req_held.inc();
-    let _place = QueuePlace(&place);
     let mut deadline: Option<Deadline> = None;
     poll_fn(|cx| {
-        place.waker.set(Some(cx.waker().clone()));
-        let first = QUEUE.with_borrow_mut(|queue| queue.is_first(&place).then(|| queue.due(Instant::now())));
-        let Some(due) = first else { return Poll::Pending };
+        ready!(place.0.poll(cx));
+        let due = QUEUE.with_borrow_mut(|queue| {
+            queue.first = Some(cx.waker().clone());
+            queue.due(Instant::now())
+        });
         if !refuses(&sess.engine.admission) {
             return Poll::Ready(());
         }
@@ -121,18 +124,18 @@ async fn stand_in_line(sess: &Rc<Sess>, most: usize, refuses: fn(&Admission) -> 
     .await;
 }
 
-struct QueuePlace<'a>(&'a Rc<QueueSlot>);
+struct QueuePlace(Turn<()>);
 
-impl Drop for QueuePlace<'_> {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
-        let next = QUEUE.try_with(|queue| queue.borrow_mut().leave(self.0));
-        next.ok().flatten().into_iter().for_each(Waker::wake);
+        let next = QUEUE.try_with(|queue| queue.borrow_mut().leave(&self.0));
+        next.ok().flatten().into_iter().for_each(Called::wake);
     }
 }
 
 /// A fetch has ended: there may be room for the first in line.
 pub(crate) fn call_first() {
-    let waker = QUEUE.with_borrow(ConnQueue::first);
+    let waker = QUEUE.with_borrow_mut(|queue| queue.first.take());
     waker.into_iter().for_each(Waker::wake);
 }
 
@@ -140,6 +143,7 @@ pub(crate) fn call_first() {
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use std::task::Context;
 
     use super::*;
 
@@ -169,15 +173,18 @@ mod tests {
     #[test]
     fn who_leaves_the_line_calls_who_is_first_then() {
         let mut queue = ConnQueue::default();
-        let (bells, spots): (Vec<_>, Vec<_>) = (0..4)
-            .map(|_| {
-                let (bell, place) = (Arc::<Doorbell>::default(), Rc::<QueueSlot>::default());
-                place.waker.set(Some(bell.clone().into()));
-                queue.waiting.push_back(place.clone());
+        let now = Instant::now();
+        assert!((0..BURST).all(|_| queue.join(9, now).is_none()), "they may be refused at once");
+        let (bells, places): (Vec<_>, Vec<_>) = (0..4)
+            .map(|n| {
+                let (bell, place) = (Arc::<Doorbell>::default(), queue.join(4, now).unwrap());
+                let is_first = place.poll(&Context::from_waker(&bell.clone().into())).is_ready();
+                assert_eq!(is_first, n == 0);
                 (bell, place)
             })
             .unzip();
-        let mut leave = |n: usize| queue.leave(&spots[n]).into_iter().for_each(Waker::wake);
+        assert!(queue.join(4, now).is_none() && queue.len() == 4, "so many may wait");
+        let mut leave = |n: usize| queue.leave(&places[n]).into_iter().for_each(Called::wake);
         let rung = || bells.iter().map(|bell| bell.0.load(Relaxed)).collect::<Vec<_>>();
         leave(0);
         assert_eq!(rung(), [0, 1, 0, 0]);
@@ -186,6 +193,6 @@ mod tests {
         leave(1);
         assert_eq!(rung(), [0, 1, 0, 1], "the third has left");
         leave(3);
-        assert!(queue.waiting.is_empty());
+        assert_eq!(queue.len(), 0);
     }
 }

@@ -7,16 +7,15 @@
 //! thread has no CPU.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use base::clock;
+use sync::{Called, Line, Turn};
 
 /// The work that a task may do in a row, in about nanoseconds of an optimised build.
 const STINT: u32 = 200_000;
@@ -44,36 +43,24 @@ pub struct Observer {
 }
 
 thread_local! {
-    static LINE: Line = const { Line::new() };
+    static STINTS: Stints = const { Stints::new() };
     static TURNS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The tasks of a thread that have used up their stint.
-struct Line {
+/// A thread's stints, and the tasks that have used up theirs.
+struct Stints {
     /// A turn of a task that was spawned here is going on.
     is_turn: Cell<bool>,
     /// The charges since it began, in nanoseconds.
     spent: Cell<u32>,
     /// Since when the clock has been looked at, and what had been charged then.
     clocked: Cell<Option<(Instant, u32)>>,
-    waiting: RefCell<VecDeque<Rc<StintPlace>>>,
+    line: RefCell<Line<()>>,
     /// One of them was called, and its turn isn't over.
     is_called: Cell<bool>,
     is_its_turn: Cell<bool>,
     /// Turns of others since it was called.
     unanswered: Cell<u32>,
-}
-
-struct StintPlace {
-    state: Cell<PlaceState>,
-    waker: RefCell<Waker>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PlaceState {
-    Waiting,
-    Called,
-    Left,
 }
 
 /// Charges the running task for work of about so many microseconds. True: it has used up its stint and should [`give_way`].
@@ -95,19 +82,19 @@ pub fn spend_bytes(bytes: usize) -> bool {
 /// pieces of ten microseconds and more, which the look at the clock is nothing beside. In a simulation the guess
 /// counts.
 pub fn spend_guess(micros: u32) -> bool {
-    LINE.with(|line| {
-        let guessed = line.spent.get().saturating_add(micros.saturating_mul(1000));
-        let spent = if crate::sim::is_on() { guessed } else { line.by_the_clock(guessed) };
-        line.spent.set(spent);
+    STINTS.with(|stints| {
+        let guessed = stints.spent.get().saturating_add(micros.saturating_mul(1000));
+        let spent = if crate::sim::is_on() { guessed } else { stints.by_the_clock(guessed) };
+        stints.spent.set(spent);
         spent >= STINT
     })
 }
 
 #[inline]
 fn spend_nanos(nanos: u32) -> bool {
-    LINE.with(|line| {
-        let spent = line.spent.get().saturating_add(nanos);
-        line.spent.set(spent);
+    STINTS.with(|stints| {
+        let spent = stints.spent.get().saturating_add(nanos);
+        stints.spent.set(spent);
         spent >= STINT
     })
 }
@@ -142,15 +129,15 @@ pub fn observe_steps(observer: Observer) {
 }
 
 pub(crate) fn begin() {
-    LINE.with(Line::begin_stint);
+    STINTS.with(Stints::begin_stint);
 }
 
 pub(crate) fn turn<T>(poll: impl FnOnce() -> T) -> T {
-    LINE.with(|line| {
-        line.begin_stint();
-        line.is_turn.set(true);
+    STINTS.with(|stints| {
+        stints.begin_stint();
+        stints.is_turn.set(true);
     });
-    let _turn = Turn;
+    let _turn = TurnEnd;
     let every = EVERY.load(Relaxed);
     if every == 0 {
         return poll();
@@ -176,27 +163,27 @@ fn timed<T>(poll: impl FnOnce() -> T) -> T {
 }
 
 /// Ends a turn, also one that panics.
-struct Turn;
+struct TurnEnd;
 
-impl Drop for Turn {
+impl Drop for TurnEnd {
     fn drop(&mut self) {
-        LINE.with(|line| {
-            line.is_turn.set(false);
-            if line.is_its_turn.replace(false) || (line.is_called.get() && line.is_unanswered()) {
-                line.is_called.set(false);
-                line.call();
+        STINTS.with(|stints| {
+            stints.is_turn.set(false);
+            if stints.is_its_turn.replace(false) || (stints.is_called.get() && stints.is_unanswered()) {
+                stints.is_called.set(false);
+                stints.call();
             }
         });
     }
 }
 
-impl Line {
+impl Stints {
     const fn new() -> Self {
-        Line {
+        Stints {
             is_turn: Cell::new(false),
             spent: Cell::new(0),
             clocked: Cell::new(None),
-            waiting: RefCell::new(VecDeque::new()),
+            line: RefCell::new(Line::new()),
             is_called: Cell::new(false),
             is_its_turn: Cell::new(false),
             unanswered: Cell::new(0),
@@ -225,11 +212,10 @@ impl Line {
             cx.waker().wake_by_ref();
             return Way::Alone;
         }
-        let state = Cell::new(PlaceState::Waiting);
-        let place = Rc::new(StintPlace { state, waker: RefCell::new(cx.waker().clone()) });
-        self.waiting.borrow_mut().push_back(place.clone());
+        let turn = self.line.borrow_mut().join();
+        let _waits = turn.poll(cx);
         self.call();
-        Way::Line(place)
+        Way::Line(turn)
     }
 
     /// One more turn of somebody else: whether the one that was called does something else by now, and holds up the line.
@@ -243,11 +229,10 @@ impl Line {
         if self.is_called.get() {
             return;
         }
-        let Some(first) = self.waiting.borrow_mut().pop_front() else { return };
-        first.state.set(PlaceState::Called);
+        let called = self.line.borrow_mut().call(());
+        let Some(waker) = called.and_then(Called::into_waker) else { return };
         self.is_called.set(true);
         self.unanswered.set(0);
-        let waker = first.waker.borrow().clone();
         let later = pin!(tokio::task::yield_now());
         if later.poll(&mut Context::from_waker(&waker)).is_ready() {
             waker.wake();
@@ -260,7 +245,7 @@ pub struct GiveWay(Way);
 
 enum Way {
     New,
-    Line(Rc<StintPlace>),
+    Line(Turn<()>),
     /// The task wasn't spawned here, or is in a simulation, which draws who goes on.
     Alone,
 }
@@ -269,27 +254,24 @@ impl Future for GiveWay {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        LINE.with(|line| match &self.0 {
+        STINTS.with(|stints| match &self.0 {
             Way::New => {
                 if let Some(observer) = OBSERVER.get() {
                     (observer.gave_way)();
                 }
-                self.0 = line.enter(cx);
+                self.0 = stints.enter(cx);
                 Poll::Pending
             }
-            Way::Line(place) if place.state.get() == PlaceState::Waiting => {
-                place.waker.borrow_mut().clone_from(cx.waker());
-                Poll::Pending
-            }
-            Way::Line(place) => {
-                if place.state.replace(PlaceState::Left) == PlaceState::Called {
-                    line.is_its_turn.set(true);
-                    line.begin_stint();
+            Way::Line(turn) => {
+                ready!(turn.poll(cx));
+                if turn.take().is_some() {
+                    stints.is_its_turn.set(true);
+                    stints.begin_stint();
                 }
                 Poll::Ready(())
             }
             Way::Alone => {
-                line.begin_stint();
+                stints.begin_stint();
                 Poll::Ready(())
             }
         })
@@ -298,14 +280,13 @@ impl Future for GiveWay {
 
 impl Drop for GiveWay {
     fn drop(&mut self) {
-        let Way::Line(place) = &self.0 else { return };
+        let Way::Line(turn) = &self.0 else { return };
         // With the thread its line goes, too.
-        let _ = LINE.try_with(|line| match place.state.replace(PlaceState::Left) {
-            PlaceState::Left => {}
-            PlaceState::Waiting => line.waiting.borrow_mut().retain(|other| !Rc::ptr_eq(other, place)),
-            PlaceState::Called => {
-                line.is_called.set(false);
-                line.call();
+        let _ = STINTS.try_with(|stints| {
+            let unused = stints.line.borrow_mut().leave(turn);
+            if unused.is_some() {
+                stints.is_called.set(false);
+                stints.call();
             }
         });
     }
@@ -313,16 +294,17 @@ impl Drop for GiveWay {
 
 /// Forgets the line that a runtime leaves behind for the next one on its thread.
 pub(crate) fn forget_line() {
-    LINE.with(|line| {
-        line.waiting.take();
-        line.is_called.set(false);
-        line.is_its_turn.set(false);
+    STINTS.with(|stints| {
+        stints.line.take();
+        stints.is_called.set(false);
+        stints.is_its_turn.set(false);
     });
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::rc::Rc;
 
     use super::*;
 
@@ -401,7 +383,7 @@ mod tests {
                 after.await.unwrap();
             }
             assert_eq!(order(&told).replace('x', ""), "aaaa");
-            LINE.with(|line| assert!(line.waiting.borrow().is_empty() && !line.is_called.get()));
+            STINTS.with(|stints| assert!(stints.line.borrow().is_empty() && !stints.is_called.get()));
         })
         .unwrap();
     }
@@ -477,7 +459,7 @@ mod tests {
                 while began.elapsed() < Duration::from_nanos(2 * u64::from(STINT)) {}
                 assert!(spend_guess(0), "by the clock");
                 give_way().await;
-                assert_eq!(LINE.with(|line| (line.spent.get(), line.clocked.get())), (0, None));
+                assert_eq!(STINTS.with(|stints| (stints.spent.get(), stints.clocked.get())), (0, None));
             });
             task.await.unwrap();
         })

@@ -6,11 +6,11 @@
 
 pub mod derived_flag;
 pub mod limit;
+pub mod line;
 mod lock;
 pub mod noted_number;
-pub mod waiter;
 
 pub use derived_flag::DerivedFlag;
 pub use limit::Limit;
+pub use line::{Called, Line, Turn};
 pub use noted_number::NotedNumber;
-pub use waiter::Waiter;

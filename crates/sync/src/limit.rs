@@ -8,15 +8,13 @@
 //! The limit is one for who comes late, no wall: a call from the queue and somebody who enters at the same moment may both find
 //! the last free place.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use sys::atomic::AtomicU64;
 
+use crate::line::{Called, Line, Turn};
 use crate::lock::Lock;
-use crate::waiter::{Leave, Waiter, WaiterCall};
 
 /// See the module. Without [`Limit::set`] nobody may enter.
 #[derive(Debug, Default)]
@@ -25,12 +23,12 @@ pub struct Limit {
     most: AtomicU64,
     most_waiting: AtomicU64,
     waiting: AtomicU64,
-    queue: Lock<VecDeque<Arc<Waiter<()>>>>,
+    queue: Lock<Line<()>>,
 }
 
 /// A place in the queue. Once it isn't wanted any more, or is used, it goes to [`Limit::give_up`].
 #[derive(Debug)]
-pub struct LimitPlace(Arc<Waiter<()>>);
+pub struct LimitPlace(Turn<()>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueFull;
@@ -93,17 +91,17 @@ impl Limit {
     }
 
     pub fn queue_up(&self) -> Result<LimitPlace, QueueFull> {
-        let waiter = Waiter::new();
-        {
+        let turn = {
             let mut queue = self.queue.lock();
             if queue.len() as u64 >= self.most_waiting.load(SeqCst) {
                 return Err(QueueFull);
             }
-            queue.push_back(waiter.clone());
+            let turn = queue.join();
             self.waiting.store(queue.len() as u64, SeqCst);
-        }
+            turn
+        };
         self.call_next();
-        Ok(LimitPlace(waiter))
+        Ok(LimitPlace(turn))
     }
 
     /// Calls as many of the queue as there is room for.
@@ -111,46 +109,34 @@ impl Limit {
         let mut called = Vec::new();
         {
             let mut queue = self.queue.lock();
-            while self.busy.load(SeqCst) < self.most.load(SeqCst) {
-                let Some(waiter) = queue.pop_front() else { break };
-                self.waiting.store(queue.len() as u64, SeqCst);
+            while !queue.is_empty() && self.busy.load(SeqCst) < self.most.load(SeqCst) {
                 // Counted before it can be seen: who is called may leave at once.
-                match waiter.call_counted((), || self.enter_anyway()) {
-                    WaiterCall::Made(waker) => called.extend(waker),
-                    WaiterCall::Left | WaiterCall::Repeated => {}
-                }
+                self.enter_anyway();
+                called.extend(queue.call(()));
+                self.waiting.store(queue.len() as u64, SeqCst);
             }
         }
-        called.into_iter().for_each(Waker::wake);
+        called.into_iter().for_each(Called::wake);
     }
 
     /// True if its turn has come: then it has entered, and is to [`Limit::leave`].
     pub fn poll(&self, place: &LimitPlace, cx: &mut Context<'_>) -> Poll<()> {
-        match place.0.park(cx.waker()) {
-            Some(_) => Poll::Pending,
-            None => {
-                place.0.leave();
-                Poll::Ready(())
-            }
-        }
+        place.0.poll(cx).map(|()| _ = place.0.take())
     }
 
     /// A place isn't wanted any more; without effect when its turn has come and [`Limit::poll`] has said so. `true`: it had been
     /// called, unseen, and somebody else has been called instead.
     pub fn give_up(&self, place: &LimitPlace) -> bool {
-        match place.0.leave() {
-            Leave::Called(()) => {
-                self.leave();
-                return true;
-            }
-            Leave::Uncalled => {
-                let mut queue = self.queue.lock();
-                queue.retain(|waiter| !Arc::ptr_eq(waiter, &place.0));
-                self.waiting.store(queue.len() as u64, SeqCst);
-            }
-            Leave::Repeated => {}
+        let was_called = {
+            let mut queue = self.queue.lock();
+            let was_called = queue.leave(&place.0).is_some();
+            self.waiting.store(queue.len() as u64, SeqCst);
+            was_called
+        };
+        if was_called {
+            self.leave();
         }
-        false
+        was_called
     }
 }
 
@@ -159,6 +145,8 @@ mod proofs;
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::task::Waker;
+
     use super::*;
 
     #[test]

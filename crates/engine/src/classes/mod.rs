@@ -12,19 +12,19 @@ mod cost;
 mod room;
 mod token;
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, ready};
 
 use base::lock::Mutex;
 use base::{Mono, Real};
 use params::Params;
 use params::classes::{ClassSpec, DEFAULT, parse};
 use shm::vsc::CounterSet;
+use sync::{Called, Line, Turn};
 use tables::counters::ClassCounters;
 
 use crate::sess::Sess;
@@ -75,23 +75,10 @@ struct Class {
     is_retired: bool,
     counters: CounterSet<ClassCounters>,
     busy: u32,
-    queue: VecDeque<Arc<Waiter>>,
+    queue: Line<()>,
     room: Room,
     /// Mean seconds that a fetch holds a worker.
     service: f64,
-}
-
-#[derive(Debug, Default)]
-struct Waiter(Mutex<Queued>);
-
-#[derive(Debug, Default)]
-enum Queued {
-    #[default]
-    New,
-    Waiting(Waker),
-    /// A worker is free for it, and is counted as taken.
-    Called,
-    Left,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +146,7 @@ impl Classes {
             state.declare(specs, counters);
             state.call_next()
         };
-        called.into_iter().for_each(Waker::wake);
+        called.into_iter().for_each(Called::wake);
     }
 
     pub fn is_on(&self) -> bool {
@@ -232,13 +219,12 @@ pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -
         state.busy += 1;
         return ClassEntry::Now(place);
     }
-    let place = Arc::<Waiter>::default();
-    class.queue.push_back(place.clone());
+    let turn = class.queue.join();
     class.counters.waiting.set(class.queue.len() as u64);
     let patience = class.spec.patience;
     let began = sess.engine.clock.mono();
     let (id, name) = (class.id, class.name.clone());
-    ClassEntry::Later(PlaceWait { sess: sess.clone(), place, class: id, name, cost, began, since: now, key, patience })
+    ClassEntry::Later(PlaceWait { sess: sess.clone(), turn, class: id, name, cost, began, since: now, key, patience })
 }
 
 /// A worker of the class, if one is free now, for a fetch that nobody waits for.
@@ -296,7 +282,7 @@ impl ClassesState {
 
     /// Calls waiting requests for which there are workers. If classes compete, the next worker goes to the one that has
     /// the fewest for its share.
-    fn call_next(&mut self) -> Vec<Waker> {
+    fn call_next(&mut self) -> Vec<Called> {
         let mut called = Vec::new();
         loop {
             let is_full = self.common_free() == 0;
@@ -306,25 +292,15 @@ impl ClassesState {
             });
             let least = ready.min_by(|a, b| a.load().total_cmp(&b.load()));
             let Some(class) = least else { return called };
-            let Some(place) = class.queue.pop_front() else { return called };
+            let Some(next) = class.queue.call(()) else { return called };
             class.counters.waiting.set(class.queue.len() as u64);
-            let before = std::mem::replace(&mut *place.0.lock(), Queued::Called);
-            match before {
-                Queued::Left => *place.0.lock() = Queued::Left,
-                Queued::New | Queued::Called => {
-                    class.begin();
-                    self.busy += 1;
-                }
-                Queued::Waiting(waker) => {
-                    class.begin();
-                    self.busy += 1;
-                    called.push(waker);
-                }
-            }
+            class.begin();
+            self.busy += 1;
+            called.push(next);
         }
     }
 
-    fn leave(&mut self, id: u32, service: Option<f64>) -> Vec<Waker> {
+    fn leave(&mut self, id: u32, service: Option<f64>) -> Vec<Called> {
         self.busy = self.busy.saturating_sub(1);
         if let Some(class) = self.class(id) {
             class.end(service);
@@ -338,7 +314,7 @@ impl ClassesState {
 impl Class {
     fn new(id: u32, spec: ClassSpec, counters: CounterSet<ClassCounters>) -> Self {
         let name = Arc::from(spec.name.as_str());
-        let (queue, room) = (VecDeque::new(), Room::default());
+        let (queue, room) = (Line::new(), Room::default());
         Class { id, spec, name, is_retired: false, counters, busy: 0, queue, room, service: 0.0 }
     }
 
@@ -441,7 +417,7 @@ impl Drop for ClassWorker {
         let engine = &self.sess.engine;
         let service = engine.clock.mono().since(self.began);
         let called = engine.classes.state.lock().leave(class, Some(service));
-        called.into_iter().for_each(Waker::wake);
+        called.into_iter().for_each(Called::wake);
     }
 }
 
@@ -453,7 +429,7 @@ impl std::fmt::Debug for ClassWorker {
 
 pub struct PlaceWait {
     sess: Rc<Sess>,
-    place: Arc<Waiter>,
+    turn: Turn<()>,
     class: u32,
     name: Arc<str>,
     cost: CostKey,
@@ -500,14 +476,9 @@ impl Future for PlaceWait {
     type Output = ClassWorker;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ClassWorker> {
-        {
-            let mut slot = self.place.0.lock();
-            if !matches!(*slot, Queued::Called) {
-                *slot = Queued::Waiting(cx.waker().clone());
-                return Poll::Pending;
-            }
-            *slot = Queued::Left;
-        }
+        ready!(self.turn.poll(cx));
+        // A worker is free for it, and is counted as taken.
+        self.turn.take();
         let engine = &self.sess.engine;
         let began = engine.clock.mono();
         let waited = began.since(self.began).max(0.0);
@@ -522,22 +493,14 @@ impl Future for PlaceWait {
 
 impl Drop for PlaceWait {
     fn drop(&mut self) {
-        let before = std::mem::replace(&mut *self.place.0.lock(), Queued::Left);
-        let classes = &self.sess.engine.classes;
-        let called = match before {
-            Queued::Called => classes.state.lock().leave(self.class, None),
-            Queued::New | Queued::Waiting(_) => {
-                let mut state = classes.state.lock();
-                if let Some(class) = state.class(self.class) {
-                    class.queue.retain(|place| !Arc::ptr_eq(place, &self.place));
-                    class.counters.waiting.set(class.queue.len() as u64);
-                }
-                state.forget_retired();
-                Vec::new()
-            }
-            Queued::Left => Vec::new(),
-        };
-        called.into_iter().for_each(Waker::wake);
+        let mut state = self.sess.engine.classes.state.lock();
+        let Some(class) = state.class(self.class) else { return };
+        let was_called = class.queue.leave(&self.turn).is_some();
+        class.counters.waiting.set(class.queue.len() as u64);
+        let called = if was_called { state.leave(self.class, None) } else { Vec::new() };
+        state.forget_retired();
+        drop(state);
+        called.into_iter().for_each(Called::wake);
     }
 }
 
@@ -557,18 +520,12 @@ mod tests {
         state
     }
 
-    fn sit(state: &mut ClassesState, class: usize, count: usize) -> Vec<Arc<Waiter>> {
-        let waiters: Vec<_> = (0..count).map(|_| Arc::<Waiter>::default()).collect();
-        state.classes[class].queue.extend(waiters.iter().cloned());
-        waiters
+    fn sit(state: &mut ClassesState, class: usize, count: usize) -> Vec<Turn<()>> {
+        (0..count).map(|_| state.classes[class].queue.join()).collect()
     }
 
     fn busy(state: &ClassesState) -> Vec<u32> {
         state.classes.iter().map(|class| class.busy).collect()
-    }
-
-    fn is_called(waiter: &Waiter) -> bool {
-        matches!(*waiter.0.lock(), Queued::Called)
     }
 
     #[test]
@@ -577,9 +534,9 @@ mod tests {
         let (first, _) = (sit(&mut state, 0, 5), sit(&mut state, 1, 5));
         state.call_next();
         assert_eq!((busy(&state), state.busy), (vec![2, 1], 3));
-        assert_eq!(first.iter().map(|waiter| is_called(waiter)).collect::<Vec<_>>(), [true, true, false, false, false]);
+        assert_eq!(first.iter().map(Turn::is_called).collect::<Vec<_>>(), [true, true, false, false, false]);
         state.leave(state.classes[0].id, Some(0.5));
-        assert_eq!((busy(&state), is_called(&first[2])), (vec![2, 1], true));
+        assert_eq!((busy(&state), first[2].is_called()), (vec![2, 1], true));
         assert_eq!(state.classes[0].service, 0.5);
     }
 
@@ -604,18 +561,9 @@ mod tests {
         let (id, of_b) = (state.classes[0].id, state.classes[1].id);
         state.declare(parse("b:workers=7").unwrap(), |_| CounterSet::private());
         state.call_next();
-        assert!(waiters.iter().all(|waiter| is_called(waiter)));
+        assert!(waiters.iter().all(Turn::is_called));
         (0..3).for_each(|_| drop(state.leave(id, None)));
         let left: Vec<_> = state.classes.iter().map(|class| (class.id, class.spec.workers)).collect();
         assert_eq!((left, state.busy), (vec![(of_b, 7)], 0));
-    }
-
-    #[test]
-    fn who_has_left_is_passed_over() {
-        let mut state = declared("a:workers=1", 0);
-        let waiters = sit(&mut state, 0, 2);
-        *waiters[0].0.lock() = Queued::Left;
-        state.call_next();
-        assert_eq!((busy(&state), is_called(&waiters[1])), (vec![1], true));
     }
 }

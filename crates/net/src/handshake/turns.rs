@@ -9,12 +9,12 @@
 //!
 //! Who waits is bounded with the handshakes in progress, and in time by each one's deadline.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::net::{IpAddr, Ipv6Addr};
-use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+
+use sync::{Called, Line, Turn};
 
 pub mod known;
 
@@ -41,33 +41,26 @@ struct Turns {
     is_paced: bool,
     /// When the last step of each kind was done without one: how often the thread had waited for events then.
     done_at: [Option<u64>; 2],
-    known: Line,
-    strangers: Line,
+    known: ClientLines,
+    strangers: ClientLines,
     /// Answers to known addresses since one was for a stranger.
     in_a_row: u32,
-    next: Line,
+    next: ClientLines,
 }
 
+/// A line for each client.
 #[derive(Default)]
-struct Line {
+struct ClientLines {
     /// The next one first.
     order: VecDeque<IpAddr>,
-    /// Their steps, the oldest first.
-    waiting: HashMap<IpAddr, VecDeque<Rc<Waiter>>>,
+    lines: HashMap<IpAddr, Line<()>>,
 }
 
-#[derive(Default)]
-struct Waiter {
-    state: Cell<TurnState>,
-    waker: RefCell<Option<Waker>>,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum TurnState {
-    #[default]
-    Waits,
-    Called,
-    Gone,
+#[derive(Clone, Copy)]
+enum TurnKind {
+    AnswerKnown,
+    AnswerStranger,
+    Next,
 }
 
 /// Waits until that step may be done for that client; whether there was anything to wait for. What is done next without a wait is
@@ -77,10 +70,11 @@ pub async fn wait(client: IpAddr, step: HandshakeStep) -> bool {
     let is_known = step == HandshakeStep::Answer && known::is_known(client);
     let joined = TURNS.with_borrow_mut(|turns| turns.join(client, step, is_known, rt::park_count()));
     let Some(Joined { place, is_first }) = joined else { return false };
+    let place = LeftWhenDropped(place);
     if is_first {
         rt::spawn(pace());
     }
-    poll_fn(|cx| place.poll(cx)).await;
+    poll_fn(|cx| place.0.turn.poll(cx)).await;
     true
 }
 
@@ -106,7 +100,7 @@ async fn pace() {
         if called.iter().all(Option::is_none) {
             return;
         }
-        called.into_iter().flatten().for_each(|waiter| waiter.call());
+        called.into_iter().flatten().for_each(Called::wake);
     }
 }
 
@@ -134,95 +128,84 @@ impl Turns {
         if !self.is_paced && done_at.replace(parks) != Some(parks) {
             return None;
         }
-        let line = match step {
-            HandshakeStep::Answer if is_known => &mut self.known,
-            HandshakeStep::Answer => &mut self.strangers,
-            HandshakeStep::Next => &mut self.next,
+        let kind = match step {
+            HandshakeStep::Answer if is_known => TurnKind::AnswerKnown,
+            HandshakeStep::Answer => TurnKind::AnswerStranger,
+            HandshakeStep::Next => TurnKind::Next,
         };
-        let place = line.join(client);
+        let place = TurnPlace { turn: self.lines(kind).join(client), client, kind };
         Some(Joined { place, is_first: !std::mem::replace(&mut self.is_paced, true) })
     }
 
-    /// The waiters whose turns come now: one for an answer, one for what comes behind it.
-    fn round(&mut self) -> [Option<Rc<Waiter>>; 2] {
-        [self.answer(), self.next.next()]
+    /// A call that isn't used costs a round: the next one is called in any case.
+    fn leave(&mut self, place: &TurnPlace) {
+        if let Some(line) = self.lines(place.kind).lines.get_mut(&place.client) {
+            let _ = line.leave(&place.turn);
+        }
     }
 
-    fn answer(&mut self) -> Option<Rc<Waiter>> {
+    fn lines(&mut self, kind: TurnKind) -> &mut ClientLines {
+        match kind {
+            TurnKind::AnswerKnown => &mut self.known,
+            TurnKind::AnswerStranger => &mut self.strangers,
+            TurnKind::Next => &mut self.next,
+        }
+    }
+
+    /// Calls those whose turns come now: one for an answer, one for what comes behind it.
+    fn round(&mut self) -> [Option<Called>; 2] {
+        [self.answer(), self.next.call()]
+    }
+
+    fn answer(&mut self) -> Option<Called> {
         let is_strangers = self.in_a_row + 1 >= SHARE_OF_STRANGERS;
-        let first = if is_strangers { self.strangers.next() } else { None };
-        if let Some(waiter) = first.is_none().then(|| self.known.next()).flatten() {
+        let first = if is_strangers { self.strangers.call() } else { None };
+        if let Some(called) = first.is_none().then(|| self.known.call()).flatten() {
             self.in_a_row = (self.in_a_row + 1).min(SHARE_OF_STRANGERS);
-            return Some(waiter);
+            return Some(called);
         }
         self.in_a_row = 0;
-        first.or_else(|| self.strangers.next())
+        first.or_else(|| self.strangers.call())
     }
 }
 
-impl Line {
-    fn join(&mut self, client: IpAddr) -> TurnPlace {
-        let queue = self.waiting.entry(client).or_insert_with(|| {
+impl ClientLines {
+    fn join(&mut self, client: IpAddr) -> Turn<()> {
+        let line = self.lines.entry(client).or_insert_with(|| {
             self.order.push_back(client);
-            VecDeque::new()
+            Line::new()
         });
-        // All have the same patience: who has lost it stands in front.
-        while queue.front().is_some_and(|waiter| waiter.is_gone()) {
-            queue.pop_front();
-        }
-        let waiter = Rc::new(Waiter::default());
-        queue.push_back(waiter.clone());
-        TurnPlace(waiter)
+        line.join()
     }
 
-    /// The waiter whose turn it is: that of the client that has waited longest for one.
-    fn next(&mut self) -> Option<Rc<Waiter>> {
+    /// Calls the first one of the client that has waited longest for a turn.
+    fn call(&mut self) -> Option<Called> {
         while let Some(client) = self.order.pop_front() {
-            let Some(queue) = self.waiting.get_mut(&client) else { continue };
-            let mut next = queue.pop_front();
-            while next.as_ref().is_some_and(|waiter| waiter.is_gone()) {
-                next = queue.pop_front();
-            }
-            match queue.is_empty() {
-                true => _ = self.waiting.remove(&client),
+            let Some(line) = self.lines.get_mut(&client) else { continue };
+            let called = line.call(());
+            match line.is_empty() {
+                true => _ = self.lines.remove(&client),
                 false => self.order.push_back(client),
             }
-            if next.is_some() {
-                return next;
+            if called.is_some() {
+                return called;
             }
         }
         None
     }
 }
 
-impl Waiter {
-    fn is_gone(&self) -> bool {
-        self.state.get() == TurnState::Gone
-    }
-
-    fn call(&self) {
-        self.state.set(TurnState::Called);
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
+struct TurnPlace {
+    turn: Turn<()>,
+    client: IpAddr,
+    kind: TurnKind,
 }
 
-struct TurnPlace(Rc<Waiter>);
+struct LeftWhenDropped(TurnPlace);
 
-impl TurnPlace {
-    fn poll(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.0.state.get() == TurnState::Called {
-            return Poll::Ready(());
-        }
-        *self.0.waker.borrow_mut() = Some(cx.waker().clone());
-        Poll::Pending
-    }
-}
-
-impl Drop for TurnPlace {
+impl Drop for LeftWhenDropped {
     fn drop(&mut self) {
-        self.0.state.set(TurnState::Gone);
+        let _ = TURNS.try_with(|turns| turns.borrow_mut().leave(&self.0));
     }
 }
 
@@ -242,18 +225,18 @@ mod tests {
         join_as(turns, number, HandshakeStep::Answer, false)
     }
 
-    fn is(waiter: Option<&Rc<Waiter>>, place: &TurnPlace) -> bool {
-        waiter.is_some_and(|waiter| Rc::ptr_eq(waiter, &place.0))
+    fn is_called(place: &TurnPlace) -> bool {
+        place.turn.take().is_some()
     }
 
     fn is_next(turns: &mut Turns, place: &TurnPlace) -> bool {
-        is(turns.answer().as_ref(), place)
+        turns.answer().is_some() && is_called(place)
     }
 
     fn is_empty(turns: &Turns) -> bool {
         [&turns.known, &turns.strangers, &turns.next]
             .iter()
-            .all(|line| line.order.is_empty() && line.waiting.is_empty())
+            .all(|clients| clients.order.is_empty() && clients.lines.is_empty())
     }
 
     /// Somebody was answered before.
@@ -324,21 +307,24 @@ mod tests {
     fn what_comes_behind_a_hello_has_a_turn_in_each_round() {
         let mut turns = busy();
         let hellos: Vec<TurnPlace> = (0..2).map(|_| join(&mut turns, 1)).collect();
-        assert!(turns.join(client(2), HandshakeStep::Next, false, 0).is_some());
+        let gone = join_as(&mut turns, 2, HandshakeStep::Next, false);
+        turns.leave(&gone);
         let behind = join_as(&mut turns, 2, HandshakeStep::Next, false);
-        let [answer, next] = turns.round();
-        assert!(is(answer.as_ref(), &hellos[0]) && is(next.as_ref(), &behind));
-        let [answer, next] = turns.round();
-        assert!(is(answer.as_ref(), &hellos[1]) && next.is_none() && is_empty(&turns));
+        let _ = turns.round();
+        assert!(is_called(&hellos[0]) && is_called(&behind));
+        let [_, next] = turns.round();
+        assert!(is_called(&hellos[1]) && next.is_none() && is_empty(&turns));
     }
 
     #[test]
     fn who_has_gone_has_no_turn_and_leaves_nothing_behind() {
         let mut turns = busy();
-        drop((0..1000).map(|_| join(&mut turns, 1)).collect::<Vec<_>>());
+        let many: Vec<TurnPlace> = (0..1000).map(|_| join(&mut turns, 1)).collect();
+        many.iter().for_each(|place| turns.leave(place));
         let stays = join(&mut turns, 1);
-        assert_eq!(turns.strangers.waiting[&client(1)].len(), 1, "the others are forgotten when one more comes");
-        drop(join(&mut turns, 2));
+        assert_eq!(turns.strangers.lines[&client(1)].len(), 1);
+        let goes = join(&mut turns, 2);
+        turns.leave(&goes);
         assert!(is_next(&mut turns, &stays) && turns.answer().is_none() && is_empty(&turns));
     }
 }

@@ -4,6 +4,7 @@
 //! Weakened: the sequential consistency of `busy` and `waiting`, and a call that is counted once it can be seen.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 
 use loom::thread;
 use sys::atomic::model::{Weakness, block_on, fails_when, holds};
@@ -137,11 +138,12 @@ fn without_sequential_consistency_a_call_is_lost() {
 fn a_call_that_is_counted_late_is_one_too_few() {
     holds(|| {
         call_and_leave(|limit| {
-            let waiter = limit.queue.lock().pop_front();
+            let called = limit.queue.lock().call(());
             limit.waiting.store(0, SeqCst);
-            if waiter.is_some_and(|waiter| waiter.call(())) {
+            if called.is_some() {
                 limit.enter_anyway();
             }
+            called.into_iter().for_each(Called::wake);
         });
     });
 }
