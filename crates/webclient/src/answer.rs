@@ -23,7 +23,25 @@ pub struct WebResponse {
 ///
 /// # Errors
 /// There is none, or it isn't whole.
-pub fn talk(mut stream: impl Read + Write, request: &[u8], is_head: bool) -> io::Result<WebResponse> {
+pub fn talk(stream: impl Read + Write, request: &[u8], is_head: bool) -> io::Result<WebResponse> {
+    let mut body = Vec::new();
+    let head = talk_to(stream, request, is_head, &mut |piece| {
+        body.extend_from_slice(piece);
+        if body.len() > LONGEST_BODY { Err(junk("an answer of more than 1 MB")) } else { Ok(()) }
+    })?;
+    Ok(WebResponse { head, body })
+}
+
+/// The same for a body of any length, which `each` gets in pieces.
+///
+/// # Errors
+/// As for [`talk`], or `each` fails.
+pub fn talk_to(
+    mut stream: impl Read + Write,
+    request: &[u8],
+    is_head: bool,
+    each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<Head> {
     stream.write_all(request)?;
     stream.flush()?;
     let limits = Http1Limits::default();
@@ -46,8 +64,8 @@ pub fn talk(mut stream: impl Read + Write, request: &[u8], is_head: bool) -> io:
         }
     }
     let framing = response_framing(&head, is_head).map_err(|error| junk(error.text()))?;
-    let body = read_body(&mut stream, input, FramingDecoder::response(framing))?;
-    Ok(WebResponse { head, body })
+    read_body(&mut stream, input, FramingDecoder::response(framing), each)?;
+    Ok(head)
 }
 
 pub(crate) fn more(stream: &mut impl Read, input: &mut Vec<u8>) -> io::Result<()> {
@@ -61,24 +79,25 @@ pub(crate) fn more(stream: &mut impl Read, input: &mut Vec<u8>) -> io::Result<()
     }
 }
 
-fn read_body(stream: &mut impl Read, mut input: Vec<u8>, mut decoder: FramingDecoder) -> io::Result<Vec<u8>> {
-    let mut body = Vec::new();
+fn read_body(
+    stream: &mut impl Read,
+    mut input: Vec<u8>,
+    mut decoder: FramingDecoder,
+    each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
     loop {
         match decoder.decode(&input).map_err(|error| junk(error.text()))? {
-            BodyStep::End { .. } => return Ok(body),
+            BodyStep::End { .. } => return Ok(()),
             BodyStep::Data(range) => {
-                body.extend_from_slice(&input[range.clone()]);
+                each(&input[range.clone()])?;
                 input.drain(..range.end);
-                if body.len() > LONGEST_BODY {
-                    return Err(junk("an answer of more than 1 MB"));
-                }
             }
             BodyStep::More { consumed } => {
                 input.drain(..consumed);
                 match more(stream, &mut input) {
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                         decoder.end_of_input().map_err(|error| junk(error.text()))?;
-                        return Ok(body);
+                        return Ok(());
                     }
                     read => read?,
                 }
@@ -153,6 +172,14 @@ mod tests {
             answer(b"HTTP/1.1 101 Switching Protocols\r\n\r\n", false),
             Err("a change of protocol that nobody asked for".into())
         );
+        let mut count = 0;
+        let chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n3\r\nyou\r\n0\r\n\r\n".to_vec();
+        let mut each = |piece: &[u8]| {
+            count += piece.len();
+            Ok(())
+        };
+        assert!(talk_to(Fake(Cursor::new(chunks), 7), b"", false, &mut each).is_ok_and(|head| head.status() == 200));
+        assert_eq!(count, 5);
         let mut long = b"HTTP/1.0 200 OK\r\n\r\n".to_vec();
         long.resize(LONGEST_BODY + 100, b'x');
         assert_eq!(

@@ -9,7 +9,7 @@ mod grpc;
 mod link;
 mod target;
 
-pub use answer::{WebResponse, talk};
+pub use answer::{WebResponse, talk, talk_to};
 pub use grpc::{GrpcCall, GrpcChannel, GrpcError};
 pub use link::{WebLink, connect, in_words};
 pub use sys::timed::Timed;

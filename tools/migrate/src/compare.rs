@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use accesslog::{AccessEntry, AccessSources, LogFormat, SourceItem};
 use serde_json::{Value, json};
+use tls::{Over, Spoken, Trust};
 use toolkit::args::{Arg, Args};
 use toolkit::print;
-use webclient::{Timed, in_words, talk};
+use webclient::{Timed, in_words, talk_to};
 
-use verdict::{ComparedResponse, ResponseDifference, differences};
+use verdict::{BodySum, ComparedResponse, ResponseDifference, differences};
 
-/// Time for one response.
 const RESPONSE_TIME: Duration = Duration::from_secs(20);
 
 /// Bytes of a request's target.
@@ -26,7 +26,6 @@ const MAX_TARGET: usize = 8 << 10;
 
 #[derive(Debug)]
 struct CompareOptions {
-    /// The addresses as they were given.
     names: [String; 2],
     sources: AccessSources,
     host: Option<String>,
@@ -37,7 +36,6 @@ struct CompareOptions {
     is_json: bool,
 }
 
-/// A request that is sent to both.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct ComparedRequest {
     is_head: bool,
@@ -70,6 +68,10 @@ impl ComparedRequest {
         if self.is_head { "HEAD" } else { "GET" }
     }
 
+    fn name(&self) -> &str {
+        crate::split_address(&self.host).map_or(self.host.as_str(), |(host, _)| host)
+    }
+
     fn bytes(&self) -> String {
         let proto = if self.is_tls { "X-Forwarded-Proto: https\r\n" } else { "" };
         format!(
@@ -89,7 +91,6 @@ struct Requests {
     notes: Vec<String>,
 }
 
-/// The result of a comparison.
 #[derive(Default)]
 struct Comparison {
     compared: usize,
@@ -135,16 +136,50 @@ fn header(text: &str) -> Option<String> {
     is_name.then(|| text.to_owned())
 }
 
-/// The address of a server: `HOST:PORT`, also behind `http://`.
-fn address(text: &str) -> Result<SocketAddr, String> {
-    if text.starts_with("https://") {
-        return Err(format!("{text}: TLS isn't spoken here: name an address without it"));
+fn plain(text: &str) -> &str {
+    let rest = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme));
+    rest.unwrap_or(text).trim_end_matches('/')
+}
+
+#[derive(Clone)]
+struct ComparedServer {
+    address: SocketAddr,
+    /// For a server that speaks TLS. Its certificate isn't checked: the server is asked by an address, for all hosts of the log.
+    tls: Option<Arc<tls::TlsClient>>,
+}
+
+impl ComparedServer {
+    /// `HOST:PORT`, also behind `http://` or `https://`.
+    fn of(text: &str) -> Result<ComparedServer, String> {
+        let is_tls = text.starts_with("https://");
+        let plain = plain(text);
+        let has_port = crate::split_address(plain).is_some();
+        let whole = if has_port { plain.to_owned() } else { format!("{plain}:{}", if is_tls { 443 } else { 80 }) };
+        let found = whole.to_socket_addrs().map_err(|error| format!("{text}: {error}"))?.next();
+        let address = found.ok_or_else(|| format!("{text}: no such address"))?;
+        let trust = || Trust { is_blind: true, authorities: None, is_fresh: false, spoken: Spoken::Http1 };
+        let tls = is_tls.then(|| trust().client()).transpose()?;
+        Ok(ComparedServer { address, tls })
     }
-    let plain = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
-    let has_port = crate::split_address(plain).is_some();
-    let whole = if has_port { plain.to_owned() } else { format!("{plain}:80") };
-    let found = whole.to_socket_addrs().map_err(|error| format!("{text}: {error}"))?.next();
-    found.ok_or_else(|| format!("{text}: no such address"))
+
+    fn ask(&self, request: &ComparedRequest, headers: &[String]) -> io::Result<ComparedResponse> {
+        let socket = TcpStream::connect_timeout(&self.address, RESPONSE_TIME)?;
+        let stream = Timed::new(socket, Instant::now() + RESPONSE_TIME);
+        let mut body = BodySum::default();
+        let mut each = |piece: &[u8]| {
+            body.add(piece);
+            Ok(())
+        };
+        let bytes = request.bytes();
+        let head = match &self.tls {
+            None => talk_to(stream, bytes.as_bytes(), request.is_head, &mut each)?,
+            Some(client) => {
+                let sealed = Over::client(stream, client, request.name()).map_err(io::Error::other)?;
+                talk_to(sealed, bytes.as_bytes(), request.is_head, &mut each)?
+            }
+        };
+        Ok(ComparedResponse::of(&head, &body, headers))
+    }
 }
 
 pub fn main(words: &[String], usage: &str) -> i32 {
@@ -176,11 +211,12 @@ fn run(options: &CompareOptions) -> Result<bool, String> {
         return Err(format!("{}: there is no GET or HEAD in it", options.sources.files.join(", ")));
     }
     let [old, new] = &options.names;
-    let addresses = [address(old)?, address(new)?];
-    for (name, address) in options.names.iter().zip(addresses) {
-        TcpStream::connect_timeout(&address, RESPONSE_TIME).map_err(|error| format!("{name}: {}", in_words(&error)))?;
+    let servers = [ComparedServer::of(old)?, ComparedServer::of(new)?];
+    for (name, server) in options.names.iter().zip(&servers) {
+        let tried = TcpStream::connect_timeout(&server.address, RESPONSE_TIME);
+        tried.map_err(|error| format!("{name}: {}", in_words(&error)))?;
     }
-    let comparison = compare(options, addresses, &requests.all);
+    let comparison = compare(options, &servers, &requests.all);
     match options.is_json {
         true => print::out(format_args!("{:#}\n", comparison.json(&requests))),
         false => print::foreign(comparison.text(&requests)),
@@ -192,9 +228,7 @@ fn run(options: &CompareOptions) -> Result<bool, String> {
 }
 
 fn read(options: &CompareOptions) -> Requests {
-    let own = options.host.clone().unwrap_or_else(|| {
-        options.names[0].strip_prefix("http://").unwrap_or(&options.names[0]).trim_end_matches('/').to_owned()
-    });
+    let own = options.host.clone().unwrap_or_else(|| plain(&options.names[0]).to_owned());
     let mut known = BTreeSet::new();
     let mut requests = Requests::default();
     options.sources.read(&Arc::default(), &mut |item| {
@@ -214,7 +248,7 @@ fn read(options: &CompareOptions) -> Requests {
 }
 
 /// Sends each request twice to each server, in turn.
-fn compare(options: &CompareOptions, addresses: [SocketAddr; 2], requests: &[ComparedRequest]) -> Comparison {
+fn compare(options: &CompareOptions, servers: &[ComparedServer; 2], requests: &[ComparedRequest]) -> Comparison {
     let begin = Instant::now();
     let pause = Duration::from_secs(1) / options.rate;
     let mut out = Comparison::default();
@@ -225,8 +259,8 @@ fn compare(options: &CompareOptions, addresses: [SocketAddr; 2], requests: &[Com
         for _ in 0..2 {
             due += pause;
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            for (at, address) in addresses.iter().enumerate() {
-                match ask(*address, request, &options.headers) {
+            for (at, server) in servers.iter().enumerate() {
+                match server.ask(request, &options.headers) {
                     Ok(response) => responses[at].push(response),
                     Err(failed) => error = Some(format!("{}: {}", options.names[at], in_words(&failed))),
                 }
@@ -252,13 +286,6 @@ fn compare(options: &CompareOptions, addresses: [SocketAddr; 2], requests: &[Com
         }
     }
     out
-}
-
-fn ask(address: SocketAddr, request: &ComparedRequest, headers: &[String]) -> io::Result<ComparedResponse> {
-    let socket = TcpStream::connect_timeout(&address, RESPONSE_TIME)?;
-    let stream = Timed::new(socket, Instant::now() + RESPONSE_TIME);
-    let response = talk(stream, request.bytes().as_bytes(), request.is_head)?;
-    Ok(ComparedResponse::of(&response.head, &response.body, headers))
 }
 
 impl Comparison {

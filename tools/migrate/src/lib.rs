@@ -39,7 +39,8 @@ prints the start line, with today's names of options and parameters; of hitch.co
 
 --compare sends the same requests (GET and HEAD, each twice) to the old server and to the new one, and prints how the
 responses differ: status, Location, Content-Type, Cache-Control, Vary, names of cookies, body, and whether the second
-one was a hit. OLD and NEW are HOST:PORT; FILE is an access log or a list of URLs.
+one was a hit. OLD and NEW are HOST:PORT, or https://HOST:PORT for a server that speaks TLS (its certificate isn't
+checked); FILE is an access log or a list of URLs.
 
   --origin HOST:PORT  address on which nginx or Apache will listen (default 127.0.0.1:8080)
   --out DIR           write files to this directory: default.vcl, varnishd.args, tls.conf if there are certificates, and

@@ -2,17 +2,19 @@
 """`lacquer migrate --compare`: a server in front of an origin and without the cache, both asked what a log has."""
 import http.server
 import json
+import ssl
 import subprocess
 import threading
 
 from bed import world
+from bed.certificates import Authority
 
 LACQUER = world.BIN / "lacquer"
 LIMIT = 60
 
 
-def server(is_new):
-    """A server on a port of its own; the new one redirects /moved elsewhere and never has a hit."""
+def server(is_new, certificate=None):
+    """A server on a port of its own, with TLS if it has a certificate; the new one redirects /moved elsewhere and never has a hit."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         seen = []
@@ -26,8 +28,9 @@ def server(is_new):
             hit = "HIT" if len(self.seen) % 2 == 0 and not (is_new and self.path == "/hit") else "MISS"
             self.send_header("X-Cache", hit)
             self.send_header("X-Origin", "b" if is_new and self.path == "/origin" else "a")
-            body = b"" if self.command == "HEAD" else self.path.encode()
-            self.send_header("Content-Length", str(len(self.path)))
+            whole = self.path.encode() * (500_000 if self.path == "/long" else 1)
+            body = b"" if self.command == "HEAD" else whole
+            self.send_header("Content-Length", str(len(whole)))
             self.end_headers()
             self.wfile.write(body)
 
@@ -37,6 +40,10 @@ def server(is_new):
             pass
 
     http_server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        http_server.socket = context.wrap_socket(http_server.socket, server_side=True)
     threading.Thread(target=http_server.serve_forever, daemon=True).start()
     return http_server, Handler.seen
 
@@ -61,7 +68,13 @@ def run(report, work):
     report.check(told.returncode == 1 and told.stdout.splitlines()[:3] == wanted, f"what differs is named: {told}")
     found = json.loads(compare(["GET /moved"], "--format", "json").stdout)
     report.check(found["differing"][0]["differences"] == [{"aspect": "Location", "old": "/old", "new": "/new"}], f"the same as JSON: {found}")
-    for http_server in (old, new):
+    told = compare(["GET /long"])
+    report.check(told.returncode == 0 and "1 of 1 requests compared: 0 differ" in told.stdout, f"a body of 2.5 MB is compared: {told}")
+    sealed, _ = server(True, Authority(work / "authority").leaf("other.example").pem)
+    names[1] = f"https://127.0.0.1:{sealed.server_address[1]}"
+    told = compare(["GET /a", "GET /moved", "GET /long"])
+    report.check(told.returncode == 1 and "3 of 3 requests compared: 1 differ" in told.stdout, f"a server that speaks TLS is compared: {told}")
+    for http_server in (old, new, sealed):
         http_server.shutdown()
         http_server.server_close()
     told = compare(["GET /a"])

@@ -29,8 +29,15 @@ fn words() {
     ] {
         assert_eq!(options(words).map(|_| ()), Err(error.to_owned()));
     }
-    assert!(address("https://a").is_err_and(|error| error.contains("TLS isn't spoken here")));
-    assert_eq!(address("http://127.0.0.1/").map(|a| a.to_string()), Ok("127.0.0.1:80".to_owned()));
+    for (text, address, is_tls) in [
+        ("http://127.0.0.1/", "127.0.0.1:80", false),
+        ("https://127.0.0.1", "127.0.0.1:443", true),
+        ("https://[::1]:8443/", "[::1]:8443", true),
+        ("127.0.0.1:443", "127.0.0.1:443", false),
+    ] {
+        let server = ComparedServer::of(text).expect("an address");
+        assert_eq!((server.address.to_string().as_str(), server.tls.is_some()), (address, is_tls), "{text}");
+    }
 }
 
 #[test]
@@ -66,6 +73,10 @@ fn server(count: usize, respond: fn(&str, usize) -> String) -> (SocketAddr, std:
     (address, thread)
 }
 
+fn long(letter: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n{}", letter.repeat(3_000_000))
+}
+
 #[test]
 fn two_servers() {
     let of = |target: &str| ComparedRequest {
@@ -74,29 +85,38 @@ fn two_servers() {
         target: target.to_owned(),
         is_tls: false,
     };
-    let requests = [of("/same"), of("/moved"), of("/hit"), of("/broken")];
+    let requests = [of("/same"), of("/moved"), of("/hit"), of("/broken"), of("/long")];
     let old = |path: &str, _| match path {
+        "/long" => long("x"),
         "/moved" => "HTTP/1.1 301 M\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n".to_owned(),
         "/hit" => "HTTP/1.1 200 OK\r\nX-Cache: HIT\r\nContent-Length: 1\r\n\r\nx".to_owned(),
         _ => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi".to_owned(),
     };
     let new = |path: &str, _| match path {
+        "/long" => long("y"),
         "/moved" => "HTTP/1.1 302 M\r\nLocation: /y\r\nContent-Length: 0\r\n\r\n".to_owned(),
         "/hit" => "HTTP/1.1 200 OK\r\nX-Varnish: 3\r\nContent-Length: 1\r\n\r\nx".to_owned(),
         "/broken" => "SSH-2.0\r\n\r\n".to_owned(),
         _ => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi".to_owned(),
     };
-    let ((old, first), (new, second)) = (server(8, old), server(8, new));
+    let ((old, first), (new, second)) = (server(10, old), server(10, new));
     let options = options(&format!("{old} {new} none --rate 1000")).expect("options");
-    let comparison = compare(&options, [old, new], &requests);
+    let servers = [old, new].map(|address| ComparedServer { address, tls: None });
+    let comparison = compare(&options, &servers, &requests);
     [first, second].into_iter().for_each(|thread| thread.join().expect("no panic"));
     let found = Requests { all: requests.to_vec(), ..Requests::default() };
-    assert_eq!(
-        comparison.text(&found),
-        format!(
-            "GET a/moved: status: 301 / 302\nGET a/moved: Location: /x / /y\nGET a/hit: second response: hit / no hit\n\
-             GET a/broken: no response: {new}: an answer that is no HTTP/1\n3 of 4 requests compared: 2 differ, 1 without a response; for 1 both servers tell hits\n"
-        )
+    let text = comparison.text(&found);
+    let begins = [
+        "GET a/moved: status: 301 / 302".to_owned(),
+        "GET a/moved: Location: /x / /y".to_owned(),
+        "GET a/hit: second response: hit / no hit".to_owned(),
+        "GET a/long: body: 3000000 bytes, ".to_owned(),
+        format!("GET a/broken: no response: {new}: an answer that is no HTTP/1"),
+        "4 of 5 requests compared: 3 differ, 1 without a response; for 1 both servers tell hits".to_owned(),
+    ];
+    assert!(
+        text.lines().count() == 6 && text.lines().zip(begins).all(|(line, begin)| line.starts_with(&begin)),
+        "{text}"
     );
     assert_eq!(comparison.json(&found)["differing"][1]["differences"][0]["new"], "no hit");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The compared parts of responses: status, headers that matter, body, and whether the second one came from the cache.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hasher};
 
 use accesslog::{handling_from_cache_status, handling_from_text};
 use logq::Handling;
@@ -19,9 +19,23 @@ pub struct ComparedResponse {
     pub is_hit: Option<bool>,
 }
 
+/// The length and the hash of a body, which comes in pieces of any length.
+#[derive(Default)]
+pub struct BodySum {
+    bytes: u64,
+    hasher: DefaultHasher,
+}
+
+impl BodySum {
+    pub fn add(&mut self, piece: &[u8]) {
+        self.bytes += piece.len() as u64;
+        self.hasher.write(piece);
+    }
+}
+
 impl ComparedResponse {
     /// The parts of a response that count; `more` are further headers.
-    pub fn of(head: &Head, body: &[u8], more: &[String]) -> ComparedResponse {
+    pub fn of(head: &Head, body: &BodySum, more: &[String]) -> ComparedResponse {
         let text = |name: &str| {
             let all: Vec<String> =
                 head.get_all(name.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned()).collect();
@@ -34,9 +48,7 @@ impl ComparedResponse {
         let cookies: Vec<String> = head.get_all(b"Set-Cookie").map(cookie_name).collect();
         aspects
             .push(("Set-Cookie".to_owned(), if cookies.is_empty() { "none".to_owned() } else { cookies.join(", ") }));
-        let mut hasher = DefaultHasher::new();
-        body.hash(&mut hasher);
-        aspects.push(("body".to_owned(), format!("{} bytes, {:016x}", body.len(), hasher.finish())));
+        aspects.push(("body".to_owned(), format!("{} bytes, {:016x}", body.bytes, body.hasher.finish())));
         ComparedResponse { aspects, is_hit: is_hit(head) }
     }
 }
@@ -66,7 +78,6 @@ fn is_hit(head: &Head) -> Option<bool> {
     }
 }
 
-/// A difference between two servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResponseDifference {
     pub aspect: String,
@@ -105,7 +116,9 @@ mod tests {
             let (name, value) = line.split_once(": ").expect("a header");
             head.append(name, value).expect("a few headers");
         }
-        ComparedResponse::of(&head, body.as_bytes(), &["X-Origin".to_owned()])
+        let mut sum = BodySum::default();
+        body.as_bytes().chunks(1).for_each(|piece| sum.add(piece));
+        ComparedResponse::of(&head, &sum, &["X-Origin".to_owned()])
     }
 
     fn check(old: [&str; 2], new: [&str; 2], expect: &[&str]) {
