@@ -122,6 +122,14 @@ pub fn matching(files: &dyn FileSource, pattern: &str) -> Result<Vec<String>, St
     Ok(found)
 }
 
+/// The files that a name stands for: itself, or those that match it as a pattern.
+///
+/// # Errors
+/// As for [`matching`].
+pub fn named(files: &dyn FileSource, name: &str) -> Result<Vec<String>, String> {
+    if is_pattern(name) { matching(files, name) } else { Ok(vec![name.to_owned()]) }
+}
+
 /// True if a word stands for the names that match it: it has `*`, `?` or a closed `[...]`.
 pub fn is_pattern(word: &str) -> bool {
     let has_class = word.split_once('[').is_some_and(|(_, rest)| rest.contains(']'));
@@ -294,6 +302,11 @@ pub fn beside(directory: &str, path: &str) -> String {
         true => path.to_owned(),
         false => format!("{directory}/{path}"),
     }
+}
+
+/// True for a name of a host, an address or a port: no sign of it has a meaning within a string of VCL or of tls.conf.
+pub fn is_address(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || ".-_:[]*".contains(c))
 }
 
 /// The directory of a file; empty for a name alone.

@@ -6,6 +6,7 @@ mod acl;
 mod known;
 mod line;
 mod peer;
+mod port;
 mod program;
 mod refresh;
 mod response;
@@ -16,7 +17,7 @@ mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use acl::{HOST, domain, is_flag};
+use acl::{HOST, domain, folded, is_flag};
 use line::{Line, read};
 use peer::Peer;
 use refresh::RefreshRule;
@@ -114,6 +115,9 @@ struct Squid {
     /// A directive that can't be translated changes what is kept: then nothing is.
     is_passing: bool,
     default_site: Option<(String, bool)>,
+    is_tls: bool,
+    /// Conditions of requests that squid would ask for what isn't asked for here.
+    denied: Vec<String>,
 }
 
 impl Squid {
@@ -127,7 +131,7 @@ impl Squid {
             "http_port" | "https_port" => self.port(line, migrated),
             "cache_peer" => self.peer(line, migrated),
             "cache_peer_domain" => {
-                let rules = self.peer_rules.entry(line.word(1).to_owned()).or_default();
+                let rules = self.peer_rules.entry(folded(line.word(1))).or_default();
                 for host in line.rest(2) {
                     let (is_allowed, host) = host.strip_prefix('!').map_or((true, host.as_str()), |host| (false, host));
                     let condition = format!("{HOST} ~ \"(?i)^({})$\"", domain(host));
@@ -137,7 +141,7 @@ impl Squid {
             }
             "cache_peer_access" => {
                 if let Some(rule) = self.rule(line.word(2), line.rest(3), line, migrated) {
-                    self.peer_rules.entry(line.word(1).to_owned()).or_default().push(rule);
+                    self.peer_rules.entry(folded(line.word(1))).or_default().push(rule);
                     claim(line, migrated);
                 }
             }
@@ -156,7 +160,7 @@ impl Squid {
                 }
             }
             "refresh_pattern" => self.refresh(line, migrated),
-            "cache_mem" => option(line, "-s", &format!("malloc,{}", size(line.rest(1))), migrated),
+            "cache_mem" => option(line, "-s", "malloc,", &size(line.rest(1)), migrated),
             "cache_dir" => {
                 let megabytes = if line.word(1) == "rock" || line.words.len() > 3 { line.word(3) } else { "10000" };
                 if megabytes.parse::<u64>().is_err() {
@@ -164,7 +168,8 @@ impl Squid {
                 }
                 self.directories += 1;
                 let name = if self.directories == 1 { "disk".to_owned() } else { format!("disk{}", self.directories) };
-                option(line, "-s", &format!("{name}=file,/var/lib/varnish/{name}.store,{megabytes}m"), migrated);
+                let store = format!("file,/var/lib/varnish/{name}.store,{megabytes}m");
+                option(line, "-s", &format!("{name}="), &store, migrated);
                 migrated.note(
                     &line.place,
                     "cache_dir",
@@ -175,7 +180,7 @@ impl Squid {
                 self.most_bytes = Some(bytes(line.rest(1)));
                 claim(line, migrated);
             }
-            "visible_hostname" | "unique_hostname" => option(line, "-i", line.word(1), migrated),
+            "visible_hostname" | "unique_hostname" => option(line, "-i", "", line.word(1), migrated),
             "max_stale" => {
                 self.most_stale = Some(seconds(line.rest(1)));
                 claim(line, migrated);
@@ -262,9 +267,14 @@ fn noted(line: &Line, text: &str, migrated: &mut Migrated) {
     migrated.without_meaning(&line.place, line.word(0), text);
 }
 
-/// Translates a line to an option of the start line.
-fn option(line: &Line, letter: &str, value: &str, migrated: &mut Migrated) {
-    push(migrated, letter, value);
+/// Translates a line to an option of the start line. The last line of a `key` counts, as in squid.
+fn option(line: &Line, letter: &str, key: &str, value: &str, migrated: &mut Migrated) {
+    let is_same = |pair: &[String]| pair[0] == letter && pair[1].starts_with(key);
+    let before = migrated.arguments.chunks(2).position(is_same);
+    match before {
+        Some(at) => migrated.arguments[2 * at + 1] = format!("{key}{value}"),
+        None => push(migrated, letter, &format!("{key}{value}")),
+    }
     claim(line, migrated);
 }
 
@@ -275,7 +285,9 @@ fn timeout(line: &Line, migrated: &mut Migrated) {
     };
     match seconds(line.rest(1)) {
         0 => migrated.refuse(&line.place, line.word(0), "a number and its unit are wanted behind it"),
-        seconds => names.iter().for_each(|name| option(line, "-p", &format!("{name}={seconds}"), migrated)),
+        seconds => {
+            names.iter().for_each(|name| option(line, "-p", &format!("{name}="), &seconds.to_string(), migrated));
+        }
     }
 }
 

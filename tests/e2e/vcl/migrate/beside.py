@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The old server and what was made of its configuration, one after the other on the same ports: the same requests, and what came of each."""
 import email.utils
+import itertools
 import os
 import pathlib
 import re
@@ -38,12 +39,13 @@ class Origins:
         self.site = world.Site(self, ports)
         self.ports, self.is_failing = ports, False
 
-    def answer(self, method, path, _fields, _body, port):
+    def answer(self, method, path, fields, _body, port):
         lines = [(name, value) for word, (name, value) in self.WORDS.items() if word in path]
         if "recoded" in path:
             lines += [("Content-Type", "text/html; charset=a"), ("X-Accel-Charset", "b")]
         # squid heeds max-age only beside a Date.
-        lines += [("Date", email.utils.formatdate(usegmt=True)), ("X-Port", str(port)), ("X-Path", path)]
+        lines += [("Date", email.utils.formatdate(usegmt=True)), ("X-Port", str(port)), ("X-Path", path),
+                  ("X-Login", fields.get("authorization", "none"))]
         if self.is_failing and "flaky" in path:
             return 500, lines, "no"
         status = next((status for status in (404, 500, 503, 410, 301, 302, 303, 401, 409) if f"s{status}" in path), 200)
@@ -86,6 +88,22 @@ def ask(origins, requests, times=2, address=HTTP):
                          "body": answer.body if answer.status == 200 and method != "HEAD" else None, "headers": {n.lower(): v for n, v in answer.fields}})
         found.append(both)
     return found
+
+
+def lengths(all_statuses):
+    """Statuses as one text, those that are the same together: `200*3 404`."""
+    groups = [(status, len(list(group))) for status, group in itertools.groupby(all_statuses)]
+    return " ".join(f"{status}*{count}" if count > 1 else str(status) for status, count in groups)
+
+
+def there(report, what, requests, found):
+    """Checks that responses of the origins are what they send: two servers without an origin, or without a file, are alike, too."""
+    for request, both in zip(requests, found):
+        for number, answer in enumerate(both):
+            port, path = answer["from"]
+            if answer["status"] == 200 and port and answer["body"] is not None:
+                wanted = f"{request[3]} {path} of {port}".encode()
+                report.check(answer["body"] == wanted, f"{what}: {request}, time {number + 1}: the body is {answer['body']}, the origin's {wanted}")
 
 
 def migrate(kind, conf, out, *options):

@@ -4,6 +4,7 @@
 Besides the cases, configurations are drawn (squid_drawn).
 """
 import os
+import re
 import shutil
 import sys
 
@@ -56,6 +57,19 @@ http_access deny R
 http_access allow all
 """,
     "lifetimes": PEER + "http_access allow all\nrefresh_pattern ^http://a.example/m 10 20%% 60\nrefresh_pattern . 0 20%% 4320\n",
+    "names in any letters": PEERS + """acl Own urlpath_regex ^/own
+acl own urlpath_regex ^/old
+acl localhost src 10.0.0.1
+http_access deny OWN
+http_access deny !LOCALHOST
+http_access allow all
+cache_peer_access P9001 deny all
+cache_mem 8 MB
+cache_mem 16 MB
+""",
+    "whom a login is for": PEER.replace("\n", " login=PASS\n") + "http_access allow all\n",
+    "hosts and logins of peers": PEERS.replace("name=p9001", "name=p9001 round-robin forceddomain=one.example login=PASS").replace("name=p9002", "name=p9002 forceddomain=two.example")
+    + ACLS + "http_access allow all\ncache_peer_access p9001 allow A\ncache_peer_access p9002 allow B\n",
     "lifetimes that nobody set": PEER + "http_access allow all\n",
 }
 CASES |= (UNKNOWN := {
@@ -63,6 +77,7 @@ CASES |= (UNKNOWN := {
     "lists whose acl isn't known": PEERS + ACLS + "acl T note vpn yes\nhttp_access allow all\ncache allow T\ncache_peer_access p9001 allow T\n",
     "misses whose acl isn't known": PEER + ACLS + "acl T note vpn yes\nhttp_access allow all\nmiss_access allow T\n",
 })
+CLOSED = ("no rule at all", "the last line's acl isn't known", "misses whose acl isn't known")
 PATHS = ("/", "/own/x", "/long", "/own/old", "/nostore", "/private", "/cookie/long", "/old", "/m/x", "/m/old", "/s404", "/s404/long", "/s500", "/future", "/past", "/age60", "/age60/old")
 
 
@@ -100,6 +115,9 @@ def run(report, work):
                 one = beside.ask(origins, some)
             finally:
                 theirs.close()
+            beside.there(report, f"{name}: squid", some, one)
+            is_there = any(both[0]["status"] == 200 for both in one)
+            report.check(is_there != (name in CLOSED) or name not in CASES, f"{name}: squid sends what is there, unless its rules let nobody in")
             told = beside.migrate("squid", conf, here / "new")
             report.check(told.returncode == (1 if name in UNKNOWN else 0), f"{name}: everything has its counterpart: {told.stderr}")
             refused = beside.genuine(here / "new", here) if name in CASES else ""
@@ -152,16 +170,21 @@ def stale(report, work):
         origins.close()
 
 
+def bare(host):
+    """A Host as squid writes it."""
+    return host and re.sub(r"\.?(:80)?$", "", host.lower())
+
+
 def compare(report, name, asked, theirs, ours, text):
     """Checks status, origin and who was asked for each request; the configuration is printed for the first difference."""
     for request, before, after in zip(asked, theirs, ours):
         for time, (squid, us) in enumerate(zip(before, after)):
             # squid asks its peers for digests by itself.
-            found = [(side["status"], side["from"] if side["status"] != 304 else None, [(port, path) for port, path, _ in side["asked"] if path == request[1]]) for side in (squid, us)]
+            found = [(side["status"], side["from"] if side["status"] != 304 else None, side["headers"].get("x-login"), [(port, path, bare(host)) for port, path, host in side["asked"] if path == request[1]]) for side in (squid, us)]
             # Ours compares what it fetched with the client's conditions itself.
-            is_alike = "If-Modified-Since" in request[2] and (found[1][0] == 304 or not found[1][2])
+            is_alike = "If-Modified-Since" in request[2] and (found[1][0] == 304 or not found[1][3])
             # squid keeps HEADs apart, and errors whatever a client wants: here the origin is asked.
-            is_alike |= not found[0][2] and (request[3] == "HEAD" or found[0][0] >= 400 and "Cache-Control" in request[2]) and found[0][:2] == found[1][:2]
+            is_alike |= not found[0][3] and (request[3] == "HEAD" or found[0][0] >= 400 and "Cache-Control" in request[2]) and found[0][:2] == found[1][:2]
             if not report.check(is_alike or found[0] == found[1], f"{name}: {request}, time {time + 1}: status, origin and origins asked are {found[1]}, squid's {found[0]}"):
                 report.note(text)
                 return

@@ -11,28 +11,22 @@ use crate::migrated::Migrated;
 use crate::vcl;
 
 impl Squid {
-    /// The condition of an acl.
     pub(super) fn known(&self, name: &str) -> Option<String> {
-        if self.unknown.contains(name) {
+        let name = folded(name);
+        if self.unknown.contains(&name) {
             return None;
         }
-        let own = match name {
-            "all" => "true",
-            "localhost" => "client.ip == \"127.0.0.1\" || client.ip == \"::1\"",
-            "manager" => "req.http.Squid-Path ~ \"^/squid-internal-mgr/\"",
-            "to_localhost" => "req.http.Squid-Host ~ \"(?i)^(localhost|127\\.[0-9.]+|0\\.0\\.0\\.0|\\[::1?\\])$\"",
-            "to_linklocal" => "req.http.Squid-Host ~ \"(?i)^(169\\.254\\.[0-9.]+|\\[fe80:[^]]*\\])$\"",
-            "CONNECT" => "req.method == \"CONNECT\"",
-            _ => "",
-        };
-        match self.acls.get(name) {
-            Some(any) => Some(any_of(any)),
-            None => Some(own.to_owned()).filter(|own| !own.is_empty()),
-        }
+        // Lines for one of these add to what squid itself says of it.
+        let all: Vec<String> = built_in(&name)
+            .map(str::to_owned)
+            .into_iter()
+            .chain(self.acls.get(&name).into_iter().flatten().cloned())
+            .collect();
+        (!all.is_empty()).then(|| any_of(&all))
     }
 
     pub(super) fn acl(&mut self, line: &Line, migrated: &mut Migrated) {
-        let (name, kind) = (line.word(1).to_owned(), line.word(2));
+        let (name, kind) = (folded(line.word(1)), line.word(2));
         let values: Vec<&str> = line.rest(3).iter().map(String::as_str).filter(|word| !is_flag(word)).collect();
         if values.iter().any(|value| value.starts_with('"')) {
             migrated.refuse(&line.place, "acl", "the file with its values can't be read");
@@ -134,7 +128,24 @@ impl Squid {
     }
 }
 
-/// Kinds that have a counterpart.
+/// A name of an acl or a peer as squid compares it: small and capital letters are the same.
+pub(super) fn folded(name: &str) -> String {
+    name.to_ascii_lowercase()
+}
+
+/// The conditions of the acls that squid has by itself.
+fn built_in(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "all" => "true",
+        "localhost" => "client.ip == \"127.0.0.1\" || client.ip == \"::1\"",
+        "manager" => "req.http.Squid-Path ~ \"^/squid-internal-mgr/\"",
+        "to_localhost" => "req.http.Squid-Host ~ \"(?i)^(localhost|127\\.[0-9.]+|0\\.0\\.0\\.0|\\[::1?\\])$\"",
+        "to_linklocal" => "req.http.Squid-Host ~ \"(?i)^(169\\.254\\.[0-9.]+|\\[fe80:[^]]*\\])$\"",
+        "connect" => "req.method == \"CONNECT\"",
+        _ => return None,
+    })
+}
+
 #[rustfmt::skip]
 const KINDS: [&str; 15] = [
     "src", "dstdomain", "dstdom_regex", "urlpath_regex", "url_regex", "any-of", "all-of", "req_header", "port", "myport", "localport", "method", "proto",
@@ -197,7 +208,6 @@ set req.http.Squid-Host = regsub(std.tolower(req.http.Host), "\.*(:\d*)?$", "");
 set req.http.Squid-Path = blob.transcode(decoding=URL, encoded=req.url);
 set req.http.Squid-Url = SCHEME + "://" + req.http.Squid-Host + regsub(regsub(req.http.Host, "^.*?(:\d+)?$", "\1"), "^:0*(OWN PORTS)?$", "") + req.http.Squid-Path;"#;
 
-/// Ports, or ranges of them.
 pub(super) fn ports(of: &str, values: &[&str]) -> String {
     let one = |value: &&str| {
         let numbers = value.split_once('-').unwrap_or((*value, *value));

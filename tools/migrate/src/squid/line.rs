@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::source::{FileSource, SourcePlace, check_count, is_pattern, matching};
+use crate::source::{FileSource, SourcePlace, check_count, named};
 
 /// Depth to which includes may nest.
 const MAX_DEPTH: usize = 16;
@@ -29,6 +29,11 @@ impl Line {
     pub(super) fn has(&self, word: &str) -> bool {
         self.words.iter().any(|w| w == word)
     }
+}
+
+/// True of an option by its name: one that ends with `=` has a value.
+pub(super) fn is_option(word: &str, name: &str) -> bool {
+    if name.ends_with('=') { word.starts_with(name) } else { word == name }
 }
 
 pub(super) fn read(path: &str, files: &dyn FileSource, lines: &mut Vec<Line>, depth: usize) -> Result<(), String> {
@@ -63,10 +68,7 @@ pub(super) fn read(path: &str, files: &dyn FileSource, lines: &mut Vec<Line>, de
             }
             true => {
                 for pattern in &words[1..] {
-                    let found = match is_pattern(pattern) {
-                        true => matching(files, pattern).map_err(|error| format!("{place}: include: {error}"))?,
-                        false => vec![pattern.clone()],
-                    };
+                    let found = named(files, pattern).map_err(|error| format!("{place}: include: {error}"))?;
                     if depth == MAX_DEPTH {
                         return Err(format!("{place}: includes nest deeper than {MAX_DEPTH}"));
                     }

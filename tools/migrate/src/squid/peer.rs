@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! squid's ports and origins: which peers there are, and the order in which squid asks them.
+//! squid's origins: which peers there are, and the order in which squid asks them.
 
-use super::line::Line;
+use super::acl::folded;
+use super::line::{Line, is_option};
 use super::rule::first_match;
-use super::{Squid, claim, push};
+use super::{Squid, claim};
 use crate::migrated::Migrated;
+use crate::source::{SourcePlace, is_address};
 use crate::vcl;
+
+/// Options that are translated, or that ask for nothing here. One that ends with `=` has a value.
+#[rustfmt::skip]
+const OPTIONS: [&str; 34] = [
+    "originserver", "name=", "ssl", "tls", "max-conn=", "round-robin", "proxy-only", "forceddomain=", "login=", "front-end-https", "front-end-https=",
+    "connect-timeout=", "default", "no-query", "no-digest", "no-netdb-exchange", "no-delay", "no-tproxy", "weight=", "basetime=", "ttl=",
+    "connect-fail-limit=", "standby=", "allow-miss", "background-ping", "closest-only", "digest-url=", "htcp", "htcp=", "sourcehash", "userhash", "carp",
+    "weighted-round-robin", "carp-key=",
+];
 
 /// An origin, and the directors that it may be a part of.
 pub(super) struct Peer {
@@ -16,51 +27,14 @@ pub(super) struct Peer {
     pub text: String,
     /// squid sends requests to those in turn, before it asks others.
     pub is_in_turn: bool,
-    pub host: Option<String>,
+    /// The lines by which its requests differ from those to others.
+    own: Vec<String>,
+    place: SourcePlace,
     /// squid keeps none of its responses.
     pub is_passed: bool,
 }
 
 impl Squid {
-    pub(super) fn port(&mut self, line: &Line, migrated: &mut Migrated) {
-        let address = if line.word(1).contains(':') { line.word(1).to_owned() } else { format!(":{}", line.word(1)) };
-        if !["accel", "vhost", "defaultsite="].iter().any(|w| line.words.iter().any(|word| word.starts_with(w))) {
-            migrated.refuse(
-                &line.place,
-                line.word(0),
-                "without `accel` it is a proxy for clients of your own network, which this isn't",
-            );
-            return;
-        }
-        let cert = line.option("tls-cert=").or_else(|| line.option("cert="));
-        let key = line.option("tls-key=").or_else(|| line.option("key="));
-        let site = line.option("defaultsite=");
-        if let Some(odd) = std::iter::once(address.as_str()).chain(site).find(|text| !is_address(text)) {
-            return migrated.refuse(&line.place, line.word(0), format!("{odd:?} is no name or address"));
-        }
-        let is_quoted = |path: &&str| path.contains(['"', '\\']) || path.chars().any(char::is_control);
-        if let Some(odd) = cert.into_iter().chain(key).find(is_quoted) {
-            return migrated.refuse(&line.place, line.word(0), format!("the file {odd:?} can't be named in tls.conf"));
-        }
-        if let Some(site) = site {
-            self.default_site = Some((site.to_owned(), line.has("no-vhost")));
-        }
-        self.is_ignoring_reload |= line.has("ignore-cc");
-        claim(line, migrated);
-        if line.word(0) == "http_port" {
-            return push(migrated, "-a", &address);
-        }
-        let (host, port) = address.rsplit_once(':').unwrap_or(("", "443"));
-        migrated.tls.push(format!("frontend = \"{}:{port}\"", if host.is_empty() { "*" } else { host }));
-        match (cert, key) {
-            (Some(cert), Some(key)) => {
-                migrated.tls.push(format!("pem-file = {{ cert = \"{cert}\" private-key = \"{key}\" }}"))
-            }
-            (Some(cert), None) => migrated.tls.push(format!("pem-file = \"{cert}\"")),
-            (None, _) => migrated.refuse(&line.place, "https_port", "it names no certificate"),
-        }
-    }
-
     pub(super) fn peer(&mut self, line: &Line, migrated: &mut Migrated) {
         if line.word(2) != "parent" || !line.has("originserver") {
             migrated.refuse(
@@ -79,7 +53,7 @@ impl Squid {
         if let Some(odd) = most.filter(|most| most.parse::<u32>().is_err()) {
             return migrated.refuse(&line.place, "cache_peer", format!("max-conn={odd:?} is no number"));
         }
-        let known_as = line.option("name=").unwrap_or(line.word(1)).to_owned();
+        let known_as = folded(line.option("name=").unwrap_or(line.word(1)));
         if self.peers.iter().any(|peer| peer.known_as == known_as) {
             return migrated.refuse(
                 &line.place,
@@ -95,6 +69,10 @@ impl Squid {
         if let Some(most) = most {
             lines.push(format!(".max_connections = {most};"));
         }
+        if let Some(seconds) = line.option("connect-timeout=").and_then(|seconds| seconds.parse::<u32>().ok()) {
+            lines.push(format!(".connect_timeout = {seconds}s;"));
+        }
+        let own = own_lines(line, migrated);
         if line.has("sourcehash") || line.has("userhash") || line.has("carp") || line.has("weighted-round-robin") {
             let text = "`import directors;` chooses among backends: here the first one that may be asked is taken";
             migrated.note(&line.place, "cache_peer", text);
@@ -105,38 +83,46 @@ impl Squid {
             name,
             is_in_turn: line.has("round-robin"),
             is_passed: line.has("proxy-only"),
-            host: host.map(str::to_owned),
+            own,
+            place: line.place.clone(),
         });
         claim(line, migrated);
     }
 
     /// The order in which squid asks peers: those in turn, then the others; `default` changes nothing. Each with the condition under which it may.
-    pub(super) fn choice(&self, init: &mut Vec<String>) -> Vec<(String, Vec<String>)> {
+    pub(super) fn choice(&self, init: &mut Vec<String>, migrated: &mut Migrated) -> Vec<(String, Vec<String>)> {
         let allowed =
             |peer: &Peer| first_match(self.peer_rules.get(&peer.known_as).map_or(&[][..], Vec::as_slice), true);
-        let alone = |peer: &Peer| (allowed(peer), vec![format!("set req.backend_hint = {};", peer.name)]);
+        let chosen =
+            |hint: &str, peer: &Peer| [vec![format!("set req.backend_hint = {hint};")], peer.own.clone()].concat();
         let mut out: Vec<(String, Vec<String>)> = Vec::new();
-        let mut turns: Vec<(String, Vec<&str>)> = Vec::new();
+        let mut turns: Vec<(String, Vec<&Peer>)> = Vec::new();
         for peer in self.peers.iter().filter(|peer| peer.is_in_turn) {
             let condition = allowed(peer);
             match turns.iter_mut().find(|(known, _)| *known == condition) {
-                Some((_, names)) => names.push(&peer.name),
-                None => turns.push((condition, vec![&peer.name])),
+                Some((_, peers)) if peers[0].own != peer.own => {
+                    let text =
+                        format!("in turn with {}, which has other options: it gets no requests", peers[0].known_as);
+                    migrated.refuse(&peer.place, "cache_peer", text);
+                }
+                Some((_, peers)) => peers.push(peer),
+                None => turns.push((condition, vec![peer])),
             }
         }
-        for (number, (condition, names)) in turns.into_iter().enumerate() {
-            let hint = match &names[..] {
-                [only] => (*only).to_owned(),
+        for (number, (condition, peers)) in turns.into_iter().enumerate() {
+            let hint = match &peers[..] {
+                [only] => only.name.clone(),
                 several => {
                     let director = format!("peers_{}", number + 1);
                     init.push(format!("new {director} = directors.round_robin();"));
-                    init.extend(several.iter().map(|name| format!("{director}.add_backend({name});")));
+                    init.extend(several.iter().map(|peer| format!("{director}.add_backend({});", peer.name)));
                     format!("{director}.backend()")
                 }
             };
-            out.push((condition, vec![format!("set req.backend_hint = {hint};")]));
+            out.push((condition, chosen(&hint, peers[0])));
         }
-        out.extend(self.peers.iter().filter(|peer| !peer.is_in_turn).map(alone));
+        let alone = self.peers.iter().filter(|peer| !peer.is_in_turn);
+        out.extend(alone.map(|peer| (allowed(peer), chosen(&peer.name, peer))));
         out.retain(|(condition, _)| condition != "false");
         out.push(("true".to_owned(), vec!["return (synth(502));".to_owned()]));
         let end = out.iter().position(|(condition, _)| condition == "true").unwrap_or_default();
@@ -148,7 +134,40 @@ impl Squid {
     }
 }
 
-/// True for a name of a host, an address or a port: no sign of it has a meaning within a string of VCL or of tls.conf.
-fn is_address(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || ".-_:[]*".contains(c))
+/// The header by which a request carries the Host that its peer gets.
+pub(super) const DOMAIN: &str = "Squid-Domain";
+
+/// The header by which a request carries that its peer gets the client's Authorization.
+pub(super) const LOGIN: &str = "Squid-Login";
+
+/// The lines of requests to a peer. Options without a counterpart are refused.
+fn own_lines(line: &Line, migrated: &mut Migrated) -> Vec<String> {
+    let mut own = Vec::new();
+    let host = line.option("forceddomain=");
+    own.extend(host.map(|host| format!("set req.http.{DOMAIN} = \"{host}\";")));
+    match line.option("login=") {
+        // squid sends an origin no Authorization unless it is told to.
+        Some("PASS" | "PASSTHRU" | "PROXYPASS") => own.push(format!("set req.http.{LOGIN} = \"pass\";")),
+        Some(_) => {
+            let text = "login=: `set bereq.http.Authorization = ...` in vcl_backend_fetch";
+            migrated.refuse(&line.place, "cache_peer", text);
+        }
+        None => {}
+    }
+    let set = "set req.http.Front-End-Https = \"On\";".to_owned();
+    match line.option("front-end-https=").or(line.has("front-end-https").then_some("on")) {
+        Some("auto") => own.extend(vcl::chain(vec![("req.http.X-Forwarded-Proto == \"https\"".to_owned(), vec![set])])),
+        Some("on") => own.push(set),
+        _ => {}
+    }
+    for option in line.rest(5).iter().filter(|option| !OPTIONS.iter().any(|known| is_option(option, known))) {
+        let of_tls = option.starts_with("ssl") || option.starts_with("tls-");
+        let text = if of_tls {
+            "TLS to origins is set by attributes: docs/tls-origins.md"
+        } else {
+            "the option has no counterpart here"
+        };
+        migrated.refuse(&line.place, "cache_peer", format!("{option}: {text}"));
+    }
+    own
 }

@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::acl::{HOST, PATH, WHOLE, compared};
-use super::peer::Peer;
-use super::refresh::URL;
+use super::peer::{DOMAIN, LOGIN, Peer};
 use super::rule::first_match;
 use super::{Squid, push};
 use crate::migrated::Migrated;
@@ -15,12 +14,15 @@ impl Squid {
     pub(super) fn finish(mut self, migrated: &mut Migrated) {
         let is_tls = !migrated.tls.is_empty();
         let mut init = Vec::new();
-        let (decided, forward) = (self.decided(), self.forward(&mut init));
+        let (decided, forward) = (self.decided(), self.forward(&mut init, migrated));
         let is_compared = decided.iter().chain(&forward).any(|line| line.contains("req.http.Squid-"));
         let compared = if is_compared { compared(is_tls) } else { Vec::new() };
-        let recv = [self.site(), compared, decided].concat();
         self.retain_chosen_peers(forward.iter().chain(&init));
-        let (has_cookie, fetch, response) = self.fetched(is_compared);
+        let carried = [DOMAIN, LOGIN].into_iter().filter(|name| forward.iter().any(|line| line.contains(name)));
+        let carried: Vec<&str> = carried.collect();
+        let own = carried.iter().map(|name| format!("unset req.http.{name};")).collect();
+        let recv = [own, self.site(), compared, decided].concat();
+        let (has_cookie, fetch, response) = self.fetched(is_compared, &carried);
         let modules = [("std", true), ("cookie", has_cookie), ("blob", is_compared), ("directors", !init.is_empty())];
         let modules = modules.iter().filter(|(_, is_used)| *is_used).map(|(name, _)| format!("import {name};\n"));
         migrated.vcl = [
@@ -32,6 +34,7 @@ impl Squid {
             vcl::sub("vcl_recv", &recv),
             vcl::sub("squid_forward", &forward),
             MISSED.to_owned(),
+            if is_tls { KEPT_APART.to_owned() } else { String::new() },
             vcl::sub("vcl_backend_fetch", &fetch),
             response,
         ]
@@ -45,7 +48,6 @@ impl Squid {
         }
     }
 
-    /// The lines that set Host to the default site.
     fn site(&self) -> Vec<String> {
         match &self.default_site {
             Some((site, true)) => vec![format!("set req.http.Host = \"{site}\";")],
@@ -59,6 +61,7 @@ impl Squid {
         let mut lines = vec![
             "# Each list in order: the first line that holds decides, then the opposite of the last one.".to_owned(),
         ];
+        lines.extend(self.denied.iter().map(|port| format!("if ({port}) {{ return (synth(403)); }}")));
         lines.extend(self.list("http_access", false, "return (synth(403));"));
         if self.is_passing {
             lines.push("return (pass);".to_owned());
@@ -76,7 +79,7 @@ impl Squid {
     }
 
     /// The lines by which squid finds a peer, in its order. A hit needs none of them.
-    fn forward(&self, init: &mut Vec<String>) -> Vec<String> {
+    fn forward(&self, init: &mut Vec<String>, migrated: &mut Migrated) -> Vec<String> {
         let mut lines =
             vec!["if (req.http.Cache-Control ~ \"(?i)only-if-cached\") { return (synth(504)); }".to_owned()];
         if self.rules.contains_key("miss_access") {
@@ -87,7 +90,7 @@ impl Squid {
             let condition = if direct == "true" { String::new() } else { direct };
             lines.extend(vcl::chain(vec![(condition, vec!["return (synth(503));".to_owned()])]));
         }
-        lines.extend(vcl::chain(self.choice(init)));
+        lines.extend(vcl::chain(self.choice(init, migrated)));
         lines
     }
 
@@ -107,7 +110,6 @@ impl Squid {
         }
     }
 
-    /// The declarations of the acls that some line names: VCL refuses an acl that isn't used.
     fn named_networks<'a>(&self, lines: impl Iterator<Item = &'a String>) -> String {
         let named: BTreeSet<&str> = lines.flat_map(|line| named_acls(line)).collect();
         let networks = self.networks.iter().filter(|(name, _)| named.contains(name.as_str()));
@@ -118,26 +120,45 @@ impl Squid {
         networks.map(one).collect()
     }
 
-    /// The lines of `vcl_backend_fetch`, and the subroutines for the response; `true` if they need the module cookie.
-    fn fetched(&self, is_compared: bool) -> (bool, Vec<String>, String) {
-        let hosts = self.peers.iter().filter_map(|peer| {
-            let host = peer.host.as_ref()?;
-            Some(format!("if (bereq.backend == {}) {{ set bereq.http.Host = \"{host}\"; }}", peer.name))
-        });
-        let mut fetch: Vec<String> = hosts.collect();
+    /// The lines of `vcl_backend_fetch`, and the subroutines for the response; `true` if they need the module cookie. `carried` are the headers that
+    /// say how the request to a peer differs.
+    fn fetched(&self, is_compared: bool, carried: &[&str]) -> (bool, Vec<String>, String) {
+        let mut fetch = Vec::new();
         let mut response = if self.is_passing { String::new() } else { self.response() };
-        let has_cookie = !fetch.is_empty() && response.contains(URL);
-        if has_cookie {
-            // The URL is the one that came in, also where the peer gets another Host.
-            fetch.insert(0, format!("cookie.set(\"url\", {URL});"));
-            response = response.replace(URL, "cookie.get(\"url\")");
+        let mut has_cookie = false;
+        let mut keep = |name: &str, value: &str| {
+            // The response is judged by the request as it came in.
+            if response.contains(value) {
+                response = response.replace(value, &format!("cookie.get(\"{name}\")"));
+                fetch.push(format!("cookie.set(\"{name}\", {value});"));
+                has_cookie = true;
+            }
+        };
+        keep("authorization", "bereq.http.Authorization");
+        if carried.contains(&DOMAIN) {
+            keep("url", self.url());
         }
+        if carried.contains(&DOMAIN) {
+            fetch.push(format!("if (bereq.http.{DOMAIN}) {{ set bereq.http.Host = bereq.http.{DOMAIN}; }}"));
+        }
+        let only_passed =
+            if carried.contains(&LOGIN) { format!("bereq.http.{LOGIN} != \"pass\"") } else { String::new() };
+        fetch.extend(vcl::chain(vec![(only_passed, vec!["unset bereq.http.Authorization;".to_owned()])]));
+        fetch.extend(carried.iter().map(|name| format!("unset bereq.http.{name};")));
         if is_compared {
             fetch.extend([HOST, PATH, WHOLE].map(|name| format!("unset be{name};")));
         }
         (has_cookie, fetch, response)
     }
 }
+
+/// The part of squid's key that the built-in one lacks.
+const KEPT_APART: &str = r#"
+sub vcl_hash {
+	# http and https are kept apart.
+	hash_data(req.http.X-Forwarded-Proto);
+}
+"#;
 
 const MISSED: &str = r#"
 sub vcl_pass {

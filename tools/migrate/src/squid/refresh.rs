@@ -13,7 +13,9 @@ const WITHOUT: [&str; 4] = ["reload-into-ims", "ignore-private", "store-stale", 
 
 #[derive(Clone)]
 pub(super) struct RefreshRule {
-    /// Empty where the rule fits any URL.
+    /// As VCL writes it.
+    regex: String,
+    /// The condition on the URL, empty where the rule fits any.
     pub condition: String,
     /// Seconds, share of the age, seconds.
     pub least: f64,
@@ -28,7 +30,15 @@ impl RefreshRule {
     /// The rule of a URL that no line fits: squid serves nothing stale by it.
     fn of_squid() -> RefreshRule {
         let (least, share, most) = (0.0, 0.2, 259_200.0);
-        RefreshRule { condition: String::new(), least, share, most, options: Vec::new(), most_stale: Some(0) }
+        RefreshRule {
+            regex: ANY[0].to_owned(),
+            condition: String::new(),
+            least,
+            share,
+            most,
+            options: Vec::new(),
+            most_stale: Some(0),
+        }
     }
 
     pub(super) fn has(&self, option: &str) -> bool {
@@ -55,12 +65,9 @@ impl Squid {
         let Some(regex) = vcl::string(&format!("{flag}{regex}")) else {
             return self.passed(line, "the regex can't be written in VCL", migrated);
         };
-        let condition = match regex.as_str() {
-            "\".\"" | "\"(?i).\"" => String::new(),
-            regex => format!("{URL} ~ {regex}"),
-        };
         let mut rule = RefreshRule {
-            condition,
+            regex,
+            condition: String::new(),
             least: least * 60.0,
             share: percent / 100.0,
             most: most * 60.0,
@@ -83,9 +90,22 @@ impl Squid {
     pub(super) fn refresh_rules(&self) -> Vec<RefreshRule> {
         let mut rules = self.refresh.clone();
         rules.push(RefreshRule::of_squid());
+        for rule in rules.iter_mut().filter(|rule| !ANY.contains(&rule.regex.as_str())) {
+            rule.condition = format!("{} ~ {}", self.url(), rule.regex);
+        }
         let end = rules.iter().position(|rule| rule.condition.is_empty()).unwrap_or_default();
         rules.truncate(end + 1);
         rules
+    }
+
+    /// The URL of a request as the regexes of refresh_pattern see it.
+    pub(super) fn url(&self) -> &'static str {
+        match self.is_tls {
+            true => {
+                "regsub(bereq.http.X-Forwarded-Proto, \"^(?!https$).*$\", \"http\") + \"://\" + bereq.http.Host + bereq.url"
+            }
+            false => "\"http://\" + bereq.http.Host + bereq.url",
+        }
     }
 
     /// The lines of vcl_recv by which a client's wish for a newer copy is disregarded, or a conditional request taken for one.
@@ -105,7 +125,7 @@ impl Squid {
     }
 }
 
-pub(super) const URL: &str = "\"http://\" + bereq.http.Host + bereq.url";
+const ANY: [&str; 2] = ["\".\"", "\"(?i).\""];
 
 const IGNORED: &str = r#"unset req.http.Pragma;
 if (req.http.Cache-Control ~ "(?i)no-cache|max-age=0") { unset req.http.Cache-Control; }"#;

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::Squid;
+use super::acl::folded;
 use super::line::Line;
 use crate::migrated::Migrated;
 use crate::vcl;
@@ -26,8 +27,8 @@ pub(super) const TOO_LONG: &str = "the conditions of all acls and rules are too 
 impl Squid {
     /// True if the conditions of these acls may be put together once more. They are counted once each.
     pub(super) fn can_join(&mut self, names: &[String]) -> bool {
-        let names: BTreeSet<&str> = names.iter().map(|name| name.strip_prefix('!').unwrap_or(name)).collect();
-        let bytes = names.iter().map(|name| self.acl_bytes.get(*name).map_or(0, |bytes| *bytes) + name.len()).sum();
+        let names: BTreeSet<String> = names.iter().map(|name| folded(name.strip_prefix('!').unwrap_or(name))).collect();
+        let bytes = names.iter().map(|name| self.acl_bytes.get(name).map_or(0, |bytes| *bytes) + name.len()).sum();
         self.count_condition(bytes)
     }
 

@@ -319,9 +319,9 @@ fn names_that_differ_in_signs_are_several() {
          acl squid_forward src 10.3.0.0/16\nacl peers_1 src 10.4.0.0/16\nhttp_access allow office-net\nhttp_access deny Office-Net\nhttp_access deny req\n\
          http_access deny squid_forward\nhttp_access deny peers_1\ncache_peer_access office-net allow office_net\ncache_peer_access office.net deny office_net\n",
     );
-    assert!(migrated.vcl.contains("acl office_net_3 {\n\t\"10.0.0.0\"/8;\n}"), "{}", migrated.vcl);
+    assert!(migrated.vcl.contains("acl office_net_3 {\n\t\"10.0.0.0\"/8;\n\t\"10.1.0.0\"/16;\n}"), "{}", migrated.vcl);
     assert!(
-        migrated.vcl.contains("if (client.ip ~ office_net_3) {\n\t} else if (client.ip ~ Office_Net_5) {"),
+        migrated.vcl.contains("if (client.ip ~ office_net_3) {\n\t} else if (client.ip ~ office_net_3) {"),
         "{}",
         migrated.vcl
     );
@@ -331,6 +331,108 @@ fn names_that_differ_in_signs_are_several() {
         migrated.vcl
     );
     assert_eq!(migrated.notes, []);
+}
+
+/// squid compares names of acls and peers in small letters, and lines for an acl of its own add to it.
+#[test]
+fn names_in_any_letters() {
+    let migrated = of(
+        "http_port 80 accel\ncache_peer 10.0.0.1 parent 80 0 originserver name=App\nacl Own src 10.1.0.0/16\nacl localhost src 10.2.0.0/16\n\
+         http_access deny OWN\nhttp_access deny !LOCALHOST\nhttp_access allow all\ncache_peer_access APP deny own\n",
+    );
+    for wanted in [
+        "if (client.ip ~ own) {\n\t\treturn (synth(403));",
+        "else if (!(client.ip == \"127.0.0.1\" || client.ip == \"::1\" || client.ip ~ localhost)) {",
+        "if (!(client.ip ~ own)) {\n\t\tset req.backend_hint = app;",
+    ] {
+        assert!(migrated.vcl.contains(wanted), "{wanted}:\n{}", migrated.vcl);
+    }
+    assert_eq!(migrated.notes, []);
+}
+
+/// The notes on a text, without the name of its file.
+fn notes(text: &str) -> (Migrated, Vec<String>) {
+    let migrated = of(Box::leak(format!("{text}http_access allow all\n").into_boxed_str()));
+    let notes = migrated.notes.iter().map(|note| note.to_string().trim_start_matches("s.conf:").to_owned()).collect();
+    (migrated, notes)
+}
+
+#[test]
+fn options_of_ports() {
+    let (migrated, told) = notes(
+        "http_port 80 accel require-proxy-header vport\nhttps_port 443 accel cert=/c clientca=/ca tls-min-version=1.2\nhttps_port 8443 accel cert=/d\n",
+    );
+    assert_eq!(migrated.arguments[..2], ["-a", ":80,PROXY"]);
+    assert_eq!(migrated.tls.len(), 4);
+    assert!(migrated.vcl.contains("if (std.port(local.ip) == 443) { return (synth(403)); }"), "{}", migrated.vcl);
+    let begins = [
+        "1: refused: http_port: vport: ",
+        "2: note: https_port: tls-min-version=1.2: ",
+        "2: refused: https_port: clients must have a certificate",
+    ];
+    assert!(told.len() == 3 && told.iter().zip(begins).all(|(note, begin)| note.starts_with(begin)), "{told:?}");
+}
+
+/// A URL is another one by https: it has a key of its own, and refresh_pattern sees its scheme.
+#[test]
+fn http_and_https_are_kept_apart() {
+    let lines = "http_port 80 accel\nrefresh_pattern ^https: 10 20% 60\n";
+    let (plain, _) = notes(lines);
+    assert!(
+        !plain.vcl.contains("sub vcl_hash") && plain.vcl.contains("if (\"http://\" + bereq.http.Host"),
+        "{}",
+        plain.vcl
+    );
+    let (both, _) = notes(&format!("{lines}https_port 443 accel cert=/c\n"));
+    assert!(both.vcl.contains("hash_data(req.http.X-Forwarded-Proto);"), "{}", both.vcl);
+    assert!(
+        both.vcl.contains("if (regsub(bereq.http.X-Forwarded-Proto, \"^(?!https$).*$\", \"http\") + \"://\""),
+        "{}",
+        both.vcl
+    );
+}
+
+/// squid sends an origin no Authorization unless `login=` says so; other hosts and headers go with the peer.
+#[test]
+fn options_of_peers() {
+    let peer = "http_port 80 accel\ncache_peer 10.0.0.1 parent 80 0 originserver no-query weight=2 connect-timeout=3";
+    let (plain, told) = notes(&format!("{peer}\n"));
+    assert!(
+        plain
+            .vcl
+            .contains("cookie.set(\"authorization\", bereq.http.Authorization);\n\tunset bereq.http.Authorization;")
+    );
+    assert!(plain.vcl.contains(".connect_timeout = 3s;") && told.is_empty(), "{told:?} {}", plain.vcl);
+    let (own, told) =
+        notes(&format!("{peer} login=PASS forceddomain=a.org front-end-https=auto sslflags=X monitorurl=/\n"));
+    for wanted in [
+        "set req.http.Squid-Domain = \"a.org\";",
+        "set req.http.Squid-Login = \"pass\";",
+        "if (req.http.X-Forwarded-Proto == \"https\") {\n\t\tset req.http.Front-End-Https = \"On\";",
+        "unset req.http.Squid-Domain;",
+        "if (bereq.http.Squid-Domain) { set bereq.http.Host = bereq.http.Squid-Domain; }",
+        "if (bereq.http.Squid-Login != \"pass\") {\n\t\tunset bereq.http.Authorization;",
+        "unset bereq.http.Squid-Login;",
+    ] {
+        assert!(own.vcl.contains(wanted), "{wanted}:\n{}", own.vcl);
+    }
+    let begins = ["2: refused: cache_peer: sslflags=X: TLS to origins", "2: refused: cache_peer: monitorurl=/: "];
+    assert!(told.len() == 2 && told.iter().zip(begins).all(|(note, begin)| note.starts_with(begin)), "{told:?}");
+    let (_, told) = notes(
+        "http_port 80 accel\ncache_peer a parent 80 0 originserver round-robin forceddomain=a.org\ncache_peer b parent 80 0 originserver round-robin\n",
+    );
+    assert!(told[0].starts_with("3: refused: cache_peer: in turn with a, which has other options"), "{told:?}");
+}
+
+#[test]
+fn a_setting_that_stands_twice() {
+    let (migrated, _) = notes(
+        "http_port 80 accel\ncache_mem 8 MB\nvisible_hostname a\nconnect_timeout 5 seconds\ncache_mem 16 MB\nvisible_hostname b\n",
+    );
+    assert_eq!(
+        migrated.arguments,
+        ["-a", ":80", "-s", "malloc,16m", "-i", "b", "-p", "connect_timeout=5", "-p", "feature=+rfc9111"]
+    );
 }
 
 #[test]
@@ -452,7 +554,7 @@ fn no_word_can_add_to_the_program() {
             let Ok(migrated) = migrate("s.conf", &Given(files)) else { continue };
             let migrated = crate::tests::compiled(migrated);
             let count = |word: &str| migrated.vcl.lines().filter(|line| line.starts_with(word)).count();
-            assert!(count("sub ") <= 8 && count("acl ") <= 1 && count("backend ") <= 2, "{text}{}", migrated.vcl);
+            assert!(count("sub ") <= 9 && count("acl ") <= 1 && count("backend ") <= 2, "{text}{}", migrated.vcl);
             let code = without_strings(&migrated.vcl);
             assert!(!code.contains("return(") && !code.contains("||req") && !code.contains("/**/"), "{text}{code}");
             let is_whole = |line: &String| line.matches('"').count().is_multiple_of(2) && !line.contains("return");
