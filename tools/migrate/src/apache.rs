@@ -19,6 +19,7 @@ mod unseen;
 
 use access::AccessRules;
 use cache::Cache;
+use listen::TlsPorts;
 use reader::Reader;
 use section::Sections;
 use unseen::Unseen;
@@ -32,17 +33,21 @@ use crate::source::FileSource;
 /// A file can't be read.
 pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Result<Migrated, String> {
     let mut migrated = Migrated::default();
-    let mut reader = Reader::new(file, origin, files);
+    // Ports that are of TLS may be told from lines far below: the first reading finds them.
+    let mut reader = Reader::new(file, origin, TlsPorts::default(), files);
+    reader.file(file, 0, &mut Migrated::default())?;
+    let ports = TlsPorts::of(&reader.lines);
+    let mut reader = Reader::new(file, origin, ports.clone(), files);
     reader.file(file, 0, &mut migrated)?;
     let lines = reader.lines;
     if lines.is_empty() {
         return Err(format!("{file}: there is no directive in it"));
     }
     reader::check_sections(&lines)?;
-    listen::listens(&lines, &mut migrated);
+    listen::listens(&lines, &ports, &mut migrated);
     let mut cache = Cache::default();
     let mut rules = AccessRules::new(&lines, origin.0);
-    let mut sections = Sections::new(&lines);
+    let mut sections = Sections::new(&lines, &ports);
     let mut unseen = Unseen::default();
     for line in &lines {
         let name = line.name();
@@ -58,6 +63,7 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
                 }
             }
             rules.section(&name, line, &sections, &mut migrated);
+            unseen.section(&name, line, &sections);
             continue;
         }
         if rules.take(&name, line, &sections, &mut migrated) {
@@ -69,6 +75,7 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
         {
             continue;
         }
+        known::note_scheme(&name, line, &mut migrated);
         match name.as_str() {
             "cacheroot" => listen::storage(line, &mut migrated),
             // Taken below, once all addresses are known.
@@ -83,9 +90,9 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
         }
     }
     listen::certificates(&lines, &mut migrated);
-    rules.denied.extend(host::addresses(&lines, &sections, &mut migrated));
+    rules.denied.extend(host::addresses(&lines, &ports, &sections, &mut migrated));
     unseen.finish(&mut cache, &rules.passed, &mut migrated);
-    migrated.vcl = cache.program(origin, &rules);
+    migrated.vcl = cache.program(origin, !migrated.tls.is_empty(), &rules);
     if !cache.enabled.is_empty() {
         migrated.arguments.extend(["-p", "feature=+rfc9111"].map(str::to_owned));
     }

@@ -9,7 +9,7 @@ from bed.http import get
 PROGRAM = shutil.which("apache2", path="/usr/sbin:/usr/bin")
 MODULES = "/usr/lib/apache2/modules"
 OWN = ("127.0.0.1", 8080)
-CONFIGURATION = """Listen 80
+BEGIN = """Listen 80
 ServerRoot %(dir)s
 PidFile %(dir)s/pid
 ErrorLog %(dir)s/error.log
@@ -18,13 +18,14 @@ Group www-data
 ServerName a.example
 DocumentRoot %(dir)s/root
 Header set Cache-Control "max-age=60"
-CacheQuickHandler off
-CacheEnable disk /
-CacheDisable /admin
 CacheRoot %(dir)s/kept
 <Directory %(dir)s/root>
 Require all granted
 </Directory>
+"""
+CONFIGURATION = BEGIN + """CacheQuickHandler off
+CacheEnable disk /
+CacheDisable /admin
 <Location /private>
 Require ip 127.0.0.1
 </Location>
@@ -35,7 +36,30 @@ Require ip 10.0.0.0/8
 Require all granted
 </Location>
 """
-LOADED = ("mpm_event", "authz_core", "authz_host", "headers", "mime", "cache", "cache_disk")
+# What is kept depends on the host, and who gets it on the request. Host, path, header fields: each is asked for twice.
+IN, OUT = {"Cookie": "in=1"}, {}
+CASES = {
+    "names that several hosts have": (BEGIN + """CacheEnable disk /
+<VirtualHost *:80>
+ServerName one.example
+ServerAlias *.example
+CacheDisable /admin
+</VirtualHost>
+<VirtualHost *:80>
+ServerName two.example
+</VirtualHost>
+""", [(host, path, OUT) for host in ("two.example", "one.example", "x.example", "else") for path in ("/admin", "/open")]),
+    "conditions on requests": (BEGIN + """CacheQuickHandler off
+CacheEnable disk /
+<If "%%{REQUEST_URI} =~ m#^/private# && %%{HTTP_COOKIE} !~ /in=1/">
+Require all denied
+</If>
+RewriteEngine on
+RewriteCond %%{HTTP:X-Role} !admin
+RewriteRule ^/admin$ - [F]
+""", [("a.example", "/private", IN), ("a.example", "/private", OUT), ("a.example", "/admin", {"X-Role": "admin"}), ("a.example", "/admin", OUT), ("a.example", "/open", OUT)]),
+}
+LOADED = ("mpm_event", "authz_core", "authz_host", "headers", "mime", "cache", "cache_disk", "rewrite")
 PATHS = ("/open", "/open", "/private", "/%70rivate", "//private", "/open/../private", "/./private", "/privat%65?x=1", "/out", "/admin", "/admin.html", "/private", "/none")
 SOURCES = ("127.0.0.1", "127.0.0.2")
 
@@ -44,8 +68,9 @@ def ask():
     return {(source, number, path): get(beside.HTTP, path, host="a.example", source=source) for source in SOURCES for number, path in enumerate(PATHS)}
 
 
-def run(report, work):
-    work.mkdir()
+def write(work, text):
+    """A configuration with its files."""
+    work.mkdir(parents=True)
     os.chmod(work, 0o755)
     (work / "root").mkdir()
     (work / "kept").mkdir()
@@ -54,7 +79,46 @@ def run(report, work):
         (work / "root" / name).write_text(name)
     conf = work / "apache.conf"
     loads = "".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so\n" for name in LOADED)
-    conf.write_text(loads + "TypesConfig /etc/mime.types\n" + CONFIGURATION % {"dir": work})
+    conf.write_text(loads + "TypesConfig /etc/mime.types\n" + text % {"dir": work})
+    return conf
+
+
+def case(report, work, name, text, requests):
+    """Asks Apache alone, then ours in its place: statuses and bodies are alike, and what Apache doesn't keep isn't kept."""
+    def ask():
+        return [get(beside.HTTP, path, list(fields.items()), host=host) for host, path, fields in requests for _ in range(2)]
+    conf = write(work, text.replace("CacheRoot", "CacheHeader on\nCacheRoot"))
+    apache = beside.Process([PROGRAM, "-f", str(conf), "-X"], work / "apache.log")
+    try:
+        if not report.check(apache.up(beside.HTTP), f"{name}: Apache serves: {(work / 'apache.log').read_text()[-500:]}"):
+            return
+        theirs = ask()
+    finally:
+        apache.close()
+    told = beside.migrate("apache", conf, work / "new", "--origin", "127.0.0.1:8080")
+    apache = beside.Process([PROGRAM, "-f", str(work / "new" / str(conf).lstrip("/")), "-X"], work / "apache.log")
+    ours = beside.server(work / "new", work / "ours.log")
+    try:
+        if not report.check(apache.up(OWN) and ours.up(beside.HTTP), f"{name}: Apache and ours serve: {(work / 'ours.log').read_text()[-800:]}"):
+            return
+        for number, (wanted, got) in enumerate(zip(theirs, ask())):
+            host, path, fields = requests[number // 2]
+            what = f"{name}: {host}{path} {fields}, time {number % 2 + 1}"
+            report.check((got.status, got.body) == (wanted.status, wanted.body), f"{what}: {got.status} {got.body}, Apache's {wanted.status} {wanted.body}: {told.stderr}")
+            report.check(wanted.status != 200 or wanted.body == path[1:].encode(), f"{what}: Apache sends its file: {wanted.body}")
+            is_hit, was_hit = len(got.get("X-Varnish", "").split()) > 1, (wanted.get("X-Cache") or "").startswith("HIT")
+            report.check(was_hit or not is_hit, f"{what}: it is kept, and Apache keeps nothing: {wanted.get('X-Cache')}")
+        report.check(any((answer.get("X-Cache") or "").startswith("HIT") for answer in theirs), f"{name}: Apache keeps something")
+    finally:
+        ours.close()
+        apache.close()
+
+
+def run(report, work):
+    for number, (name, (text, requests)) in enumerate(CASES.items()):
+        case(report, work / f"a{number}", name, text, requests)
+    work /= "rules"
+    conf = write(work, CONFIGURATION)
     apache = beside.Process([PROGRAM, "-f", str(conf), "-X"], work / "apache.log")
     try:
         if not report.check(apache.up(beside.HTTP), f"Apache serves: {(work / 'apache.log').read_text()[-500:]}"):
@@ -62,6 +126,9 @@ def run(report, work):
         theirs = ask()
     finally:
         apache.close()
+    found = {path: (answer.status, answer.body) for (_, _, path), answer in theirs.items()}
+    report.check(found["/open"] == (200, b"open") and found["/admin.html"] == (200, b"admin.html") and found["/out"][0] == 403 and found["/none"][0] == 404,
+                 f"Apache: it serves its files: {found}")
     told = beside.migrate("apache", conf, work / "new", "--origin", "127.0.0.1:8080")
     report.check(told.returncode == 1 and "refused: Require" in told.stderr, f"Apache: what it would decide otherwise is refused: {told.stderr}")
     apache = beside.Process([PROGRAM, "-f", str(work / "new" / str(conf).lstrip("/")), "-X"], work / "apache.log")

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Virtual hosts that Apache told apart by the address or port of the connection.
 
-use super::listen::is_tls_port;
+use super::listen::{self, TlsPorts};
 use super::reader::Line;
 use super::section::Sections;
 use crate::migrated::Migrated;
 
 /// The conditions under which a request would reach a virtual host by an address or port that it wasn't for: they all have one port now, and
 /// Host alone tells them apart.
-pub(super) fn addresses(lines: &[Line], sections: &Sections, migrated: &mut Migrated) -> Vec<String> {
+pub(super) fn addresses(lines: &[Line], ports: &TlsPorts, sections: &Sections, migrated: &mut Migrated) -> Vec<String> {
     let all: Vec<(&Line, Vec<&str>)> = lines
         .iter()
         .filter(|line| line.words[0].eq_ignore_ascii_case("<virtualhost"))
         .map(|line| {
-            let words = line.words[1..].iter().map(|word| word.trim_end_matches('>')).filter(|word| !word.is_empty());
-            let mut words: Vec<&str> = words.collect();
+            let mut words = listen::addresses(line);
             words.sort_unstable();
             (line, words)
         })
         // The reader has refused addresses of TLS: such a host is to be merged with the one without TLS.
-        .filter(|(_, words)| words.is_empty() || !words.iter().all(|word| is_tls_port(word)))
+        .filter(|(_, words)| words.is_empty() || !words.iter().all(|word| ports.has(word)))
         .collect();
     let plain =
-        |words: &[&str]| words.iter().filter(|word| !is_tls_port(word)).map(ToString::to_string).collect::<Vec<_>>();
+        |words: &[&str]| words.iter().filter(|word| !ports.has(word)).map(ToString::to_string).collect::<Vec<_>>();
     let Some((_, first)) = all.first() else { return Vec::new() };
     if all.iter().all(|(_, words)| plain(words) == plain(first)) {
         return Vec::new();

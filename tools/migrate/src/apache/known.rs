@@ -51,6 +51,15 @@ pub(super) fn known(name: &str, line: &Line, migrated: &mut Migrated) -> bool {
     true
 }
 
+/// Says of a header that tells whether Apache speaks TLS that it no longer does.
+pub(super) fn note_scheme(name: &str, line: &Line, migrated: &mut Migrated) {
+    let tells = |word: &String| ["{HTTPS}", "REQUEST_SCHEME", "SSL_"].iter().any(|name| word.contains(name));
+    if !migrated.tls.is_empty() && matches!(name, "requestheader" | "header") && line.words.iter().any(tells) {
+        let text = "Apache no longer sees TLS: %{HTTP:X-Forwarded-Proto} is the client's scheme";
+        migrated.note(&line.place, &line.words[0], text);
+    }
+}
+
 /// True if a rule depends on what a client's request says beside its URL: an object in the cache is the same for all of
 /// them.
 pub(super) fn names_client(line: &Line) -> bool {

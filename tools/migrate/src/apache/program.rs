@@ -8,7 +8,7 @@ use crate::vcl;
 
 impl Cache {
     /// The whole program: Apache is the one backend, and knows its sites by Host.
-    pub(super) fn program(&self, (host, port): (&str, &str), rules: &AccessRules) -> String {
+    pub(super) fn program(&self, (host, port): (&str, &str), has_tls: bool, rules: &AccessRules) -> String {
         let (mut recv, mut fetch) = (Vec::new(), Vec::new());
         recv.extend(branch(&rules.denied, "return (synth(403));"));
         let is_keeping = !self.enabled.is_empty();
@@ -32,7 +32,7 @@ impl Cache {
         let deliver = if is_keeping { self.deliver() } else { Vec::new() };
         let subs = [
             vcl::sub("vcl_recv", &recv),
-            if is_keeping { self.hash() } else { String::new() },
+            if is_keeping { self.hash(has_tls) } else { String::new() },
             if is_keeping { vcl::sub("vcl_miss", &missed) } else { String::new() },
             vcl::sub("vcl_backend_fetch", &fetch),
             vcl::sub("vcl_backend_response", &response),
@@ -72,8 +72,11 @@ impl Cache {
         (recv, fetch)
     }
 
-    fn hash(&self) -> String {
-        let mut lines = vec!["hash_data(regsub(std.tolower(req.http.Host), \"\\.?(:80)?$\", \"\"));".to_owned()];
+    /// mod_cache's key: scheme, host and URL.
+    fn hash(&self, has_tls: bool) -> String {
+        let mut lines = Vec::new();
+        lines.extend(has_tls.then(|| "hash_data(req.http.X-Forwarded-Proto);".to_owned()));
+        lines.push("hash_data(regsub(std.tolower(req.http.Host), \"\\.?(:80)?$\", \"\"));".to_owned());
         let bare = "hash_data(regsub(req.url, \"\\?.*$\", \"\"));".to_owned();
         let mut branches = vec![(String::new(), vec!["hash_data(req.url);".to_owned()])];
         if let Some(on) = self.settings.is_on_for_client("noquery") {

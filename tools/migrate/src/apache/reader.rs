@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use super::conditional::{Conditional, LineFate};
-use super::listen::is_tls_port;
+use super::listen::TlsPorts;
 use crate::migrated::Migrated;
 use crate::regex;
 use crate::source::{
@@ -28,6 +28,7 @@ pub(super) struct Line {
 pub(super) struct Reader<'a> {
     files: &'a dyn FileSource,
     origin: (&'a str, &'a str),
+    ports: TlsPorts,
     /// The directory from which names of included files are meant.
     root: String,
     /// True once a `ServerRoot` has named it.
@@ -47,10 +48,17 @@ impl Line {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(file: &str, origin: (&'a str, &'a str), files: &'a dyn FileSource) -> Reader<'a> {
+    /// A reader of a file that knows which ports are of TLS.
+    pub(super) fn new(
+        file: &str,
+        origin: (&'a str, &'a str),
+        ports: TlsPorts,
+        files: &'a dyn FileSource,
+    ) -> Reader<'a> {
         Reader {
             files,
             origin,
+            ports,
             root: directory_of(file).to_owned(),
             is_root_given: false,
             lines: Vec::new(),
@@ -131,7 +139,7 @@ impl<'a> Reader<'a> {
                 self.include(&words, &place, depth, migrated)?;
                 return Ok(None);
             }
-            "listen" if is_tls_port(words.get(1).map_or("", String::as_str)) => {
+            "listen" if self.ports.has(words.get(1).map_or("", String::as_str)) => {
                 migrated.note(
                     &place,
                     first,
@@ -156,7 +164,7 @@ impl<'a> Reader<'a> {
                 let hosts: Vec<&str> =
                     words[1..].iter().map(|word| word.trim_end_matches('>')).filter(|w| !w.is_empty()).collect();
                 let plain: Vec<String> =
-                    hosts.iter().filter(|host| !is_tls_port(host)).map(|host| with_port(host, port)).collect();
+                    hosts.iter().filter(|host| !self.ports.has(host)).map(|host| with_port(host, port)).collect();
                 if plain.len() < hosts.len() {
                     migrated.refuse(&place, "VirtualHost", "two virtual hosts of a name, with and without TLS, become one: keep what they have in common, without SSLEngine");
                 }

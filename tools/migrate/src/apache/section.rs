@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Apache's sections, and the conditions under which a request is in them.
 
-use super::listen::{TLS_PORT, is_tls_port};
+use super::listen::{TlsPorts, addresses, port};
 use super::reader::Line;
 use crate::source::SourcePlace;
 use crate::vcl;
@@ -19,8 +19,8 @@ pub(super) struct Sections {
 struct VirtualHost {
     place: SourcePlace,
     names: Vec<String>,
-    /// True if it has addresses of TLS alone: Apache chose among those by name, and among the others.
-    is_tls: bool,
+    /// Its ports if all of them are of TLS, else none: Apache chose by name among those of a port, and among the others.
+    tls_ports: Vec<String>,
     /// None: as the main server.
     is_quick: Option<bool>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Section {
 }
 
 impl Sections {
-    pub(super) fn new(lines: &[Line]) -> Sections {
+    pub(super) fn new(lines: &[Line], ports: &TlsPorts) -> Sections {
         let mut all = Sections { hosts: Vec::new(), is_quick: true, open: Vec::new() };
         let mut is_inside = false;
         for line in lines {
@@ -43,7 +43,7 @@ impl Sections {
                     all.hosts.push(VirtualHost {
                         place: line.place.clone(),
                         names: Vec::new(),
-                        is_tls: has_tls_alone(line),
+                        tls_ports: tls_alone(line, ports),
                         is_quick: None,
                     });
                 }
@@ -97,10 +97,15 @@ impl Sections {
         true
     }
 
-    /// The condition of a virtual host's names. The first of all has what no other one is named for, so that the others' names tell it.
+    /// The condition under which a virtual host gets a request: the first one of its address that has the name does, and the first of all one that no
+    /// other has.
     pub(super) fn host(&self, place: &SourcePlace) -> Option<String> {
-        let is_tls = self.hosts.iter().find(|host| host.place == *place)?.is_tls;
-        let hosts: Vec<&VirtualHost> = self.hosts.iter().filter(|host| host.is_tls == is_tls).collect();
+        let this = self.hosts.iter().find(|host| host.place == *place)?;
+        let is_beside = |host: &&VirtualHost| match this.tls_ports.is_empty() {
+            true => host.tls_ports.is_empty(),
+            false => host.tls_ports.iter().any(|port| this.tls_ports.contains(port)),
+        };
+        let hosts: Vec<&VirtualHost> = self.hosts.iter().filter(is_beside).collect();
         let at = hosts.iter().position(|host| host.place == *place)?;
         let of = |is_not: bool, names: &[String]| {
             let list: Vec<String> =
@@ -108,23 +113,27 @@ impl Sections {
             let found = vcl::one_of("req.http.Host", is_not, ("(?i)^(", ")\\.?(:\\d*)?$"), &list)?;
             Some(if found.contains(" || ") { format!("({found})") } else { found })
         };
-        let own = &hosts[at].names;
-        // A name that an earlier host has, too, is the earlier one's.
+        let own = &this.names;
+        let is_own = |name: &String| own.iter().any(|known| known.eq_ignore_ascii_case(name));
         let others: Vec<String> = match at {
-            0 => hosts[1..].iter().flat_map(|host| &host.names).filter(|name| !own.contains(name)).cloned().collect(),
+            0 => hosts[1..].iter().flat_map(|host| &host.names).filter(|name| !is_own(name)).cloned().collect(),
             _ => hosts[..at].iter().flat_map(|host| &host.names).cloned().collect(),
         };
         let mut all = Vec::new();
-        if is_tls {
-            all.push(format!("std.port(local.ip) == {TLS_PORT}"));
+        if !this.tls_ports.is_empty() {
+            let ports: Vec<String> =
+                this.tls_ports.iter().map(|port| format!("std.port(local.ip) == {port}")).collect();
+            all.push(if ports.len() > 1 { format!("({})", ports.join(" || ")) } else { ports.concat() });
         }
-        match (at, own.is_empty()) {
-            (0, _) => {}
-            (_, true) => return None,
-            (_, false) => all.push(of(false, own)?),
-        }
-        if !others.is_empty() {
-            all.push(of(true, &others)?);
+        match (at, own.is_empty(), others.is_empty()) {
+            (0, _, true) => {}
+            (0, true, false) => all.push(of(true, &others)?),
+            (0, false, false) => all.push(format!("({} || {})", of(false, own)?, of(true, &others)?)),
+            (_, true, _) => return None,
+            (_, false, is_first) => {
+                all.push(of(false, own)?);
+                all.extend(if is_first { None } else { Some(of(true, &others)?) });
+            }
         }
         Some(all.join(" && "))
     }
@@ -170,11 +179,13 @@ impl Sections {
     }
 }
 
-/// True if all addresses of a `<VirtualHost>` are of TLS.
-fn has_tls_alone(line: &Line) -> bool {
-    let words = line.words[1..].iter().map(|word| word.trim_end_matches('>')).filter(|word| !word.is_empty());
-    let mut words = words.peekable();
-    words.peek().is_some() && words.all(is_tls_port)
+/// The ports of a `<VirtualHost>` if all its addresses are of TLS, else none.
+fn tls_alone(line: &Line, ports: &TlsPorts) -> Vec<String> {
+    let all = addresses(line);
+    match all.iter().all(|address| ports.has(address)) {
+        true => all.into_iter().filter_map(port).collect(),
+        false => Vec::new(),
+    }
 }
 
 /// Paths below one, and itself: `/a` has `/a` and `/a/b`, but not `/ab`.

@@ -64,6 +64,74 @@ fn lines_of_tls_stay_in_their_hosts() {
     assert!(!both.vcl.contains("local.ip"), "{}", both.vcl);
 }
 
+/// A request is the first host's whose names it fits, also where another host's names fit as well.
+#[test]
+fn names_that_several_hosts_have() {
+    let vcl = of(
+        "Listen 80\nCacheEnable disk /\n<VirtualHost *:80>\nServerName a.org\nServerAlias *.a.org\nCacheDisable /private\n</VirtualHost>\n\
+         <VirtualHost *:80>\nServerName x.a.org\nCacheDisable /x\n</VirtualHost>\n<VirtualHost *:80>\nServerName A.ORG\n</VirtualHost>\n",
+    )
+    .vcl;
+    let first = "(req.http.Host ~ \"(?i)^(a\\.org|.*\\.a\\.org)\\.?(:\\d*)?$\" || req.http.Host !~ \"(?i)^(x\\.a\\.org)\\.?(:\\d*)?$\")";
+    let second = "req.http.Host ~ \"(?i)^(x\\.a\\.org)\\.?(:\\d*)?$\" && req.http.Host !~ \"(?i)^(a\\.org|.*\\.a\\.org)\\.?(:\\d*)?$\"";
+    assert!(vcl.contains(&format!("({first} && req.url ~ \"^/private\") || ({second} && req.url ~ \"^/x\")")), "{vcl}");
+}
+
+/// Ports are of TLS if a line says so, wherever that stands.
+#[test]
+fn ports_of_tls() {
+    let migrated = of(
+        "Listen 80\nListen 8443\nListen 9443 https\nCacheEnable disk /\n<VirtualHost *:80>\nServerName a.org\n</VirtualHost>\n\
+         <VirtualHost *:8443>\nServerName a.org\nSSLEngine on\nSSLCertificateFile /c.pem\nCacheDisable /private\n</VirtualHost>\n",
+    );
+    assert_eq!(migrated.arguments[..2], ["-a", ":80"]);
+    assert_eq!(migrated.tls, ["frontend = \"*:8443\"", "frontend = \"*:9443\"", "pem-file = \"/c.pem\""]);
+    assert!(migrated.vcl.contains("if (std.port(local.ip) == 8443 && req.url ~ \"^/private\")"), "{}", migrated.vcl);
+    // A redirection from http to https isn't the page itself.
+    assert!(migrated.vcl.contains("hash_data(req.http.X-Forwarded-Proto);"), "{}", migrated.vcl);
+    let lines = "RequestHeader set X-Forwarded-Proto expr=%{REQUEST_SCHEME}\n";
+    let told = |listen: &str| {
+        let notes = of(Box::leak(format!("Listen {listen}\n{lines}").into_boxed_str())).notes;
+        notes.iter().any(|note| note.to_string().contains(":2: note: RequestHeader: Apache no longer sees TLS"))
+    };
+    assert!(told("443") && !told("80"));
+    let text = &migrated.files[0].1;
+    assert!(text.contains("Listen 127.0.0.1:8081\n# Listen 8443\n# Listen 9443 https\n"), "{text}");
+}
+
+/// Where mod_cache runs behind all other rules, a hit here would pass by conditions on what a request says beside its URL.
+#[test]
+fn conditions_on_requests() {
+    let vcl = |lines: &str, is_quick: &str| {
+        let text = format!("CacheQuickHandler {is_quick}\nCacheEnable disk /\n{lines}");
+        of(Box::leak(text.into_boxed_str())).vcl
+    };
+    let passes = "Apache-Path ~ \"^/a(/|$)\") {\n\t\treturn (pass);";
+    for lines in [
+        "<If \"%{HTTP_COOKIE} !~ /in/\">\nRequire all denied\n</If>",
+        "RewriteCond %{HTTP:X-Role} !admin\nRewriteRule ^ - [F]",
+        "RewriteCond %{TIME_HOUR} <9\nRewriteRule ^ - [F]",
+    ] {
+        let lines = format!("<Location /a>\n{lines}\n</Location>\n");
+        assert!(vcl(&lines, "off").contains(passes), "{}", vcl(&lines, "off"));
+        assert!(!vcl(&lines, "on").contains(passes), "{}", vcl(&lines, "on"));
+    }
+    let url = "<Location /a>\nRewriteCond %{HTTP_HOST}%{REQUEST_URI} x\nRewriteRule ^ - [F]\n</Location>\n";
+    assert!(!vcl(url, "off").contains(passes), "{}", vcl(url, "off"));
+}
+
+#[test]
+fn texts_that_tls_conf_cannot_have() {
+    let migrated = of("Listen 443\nListen 'a\"b:80'\nSSLCertificateFile '/a\" client-verify = none'\n");
+    assert_eq!(migrated.tls, ["frontend = \"*:443\""]);
+    let refused: Vec<String> =
+        migrated.notes.iter().map(ToString::to_string).filter(|note| note.contains("refused")).collect();
+    assert!(
+        refused[0].contains(":2: refused: Listen: ") && refused[1].contains(":3: refused: SSLCertificateFile: "),
+        "{refused:?}"
+    );
+}
+
 #[test]
 fn one_store_for_all() {
     let migrated = of("Listen 80\nCacheRoot /a\n<VirtualHost *:80>\nCacheRoot /b\n</VirtualHost>\n");

@@ -11,6 +11,8 @@ use crate::source::SourcePlace;
 pub(super) struct Unseen {
     /// Lines that replace the path of a request within Apache.
     rewriting: Vec<SourcePlace>,
+    /// Conditions on what a request says beside its URL, each with the condition of the sections around.
+    asking: Vec<(SourcePlace, &'static str, String)>,
     /// Lines that let directories have files with rules of their own, each with the condition of the sections around.
     overriding: Vec<(SourcePlace, String)>,
 }
@@ -27,6 +29,9 @@ impl Unseen {
     ) -> bool {
         let is_of_environment = line.words.iter().any(|word| word.contains("${"));
         match name {
+            "rewritecond" if asks_beside_url(line.word(1)) => {
+                self.asking.push((line.place.clone(), "RewriteCond", sections.known()));
+            }
             "rewriterule" if is_internal(line) => self.rewriting.push(line.place.clone()),
             "allowoverride" if !line.word(1).eq_ignore_ascii_case("none") => {
                 self.overriding.push((line.place.clone(), sections.known()));
@@ -48,6 +53,17 @@ impl Unseen {
         false
     }
 
+    /// Notes the beginning of a section whose condition may ask for anything.
+    pub(super) fn section(&mut self, name: &str, line: &Line, sections: &Sections) {
+        let spelled = match name.trim_end_matches('>') {
+            "<if" => "If",
+            "<elseif" => "ElseIf",
+            "<else" => "Else",
+            _ => return,
+        };
+        self.asking.push((line.place.clone(), spelled, sections.known()));
+    }
+
     /// Refuses lines that change what mod_cache goes by if it runs behind all other rules: hits here would pass by them.
     pub(super) fn finish(self, cache: &mut Cache, passed: &[String], migrated: &mut Migrated) {
         if !cache.is_slow {
@@ -61,12 +77,49 @@ impl Unseen {
                 cache.disabled.push(String::new());
             }
         }
+        for (place, directive, around) in self.asking {
+            migrated.note(&place, directive, "hits don't reach Apache: these requests are passed");
+            cache.disabled.push(around);
+        }
         for (place, around) in self.overriding {
             let text = "files in directories may have rules that hits don't ask: these requests are passed";
             migrated.refuse(&place, "AllowOverride", text);
             cache.disabled.push(around);
         }
     }
+}
+
+/// Variables of a RewriteCond that are the same for all requests of a URL, or by which responses say that they vary.
+const OF_URL: [&str; 19] = [
+    "HTTP_HOST",
+    "REQUEST_URI",
+    "REQUEST_FILENAME",
+    "SCRIPT_FILENAME",
+    "QUERY_STRING",
+    "REQUEST_METHOD",
+    "THE_REQUEST",
+    "REQUEST_SCHEME",
+    "HTTPS",
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "SERVER_PROTOCOL",
+    "DOCUMENT_ROOT",
+    "CONTEXT_DOCUMENT_ROOT",
+    "CONTEXT_PREFIX",
+    "PATH_INFO",
+    "HTTP:HOST",
+    "HTTP:ACCEPT-ENCODING",
+    "HTTP:X-FORWARDED-PROTO",
+];
+
+/// True if the test of a RewriteCond asks for more of a request than its URL.
+fn asks_beside_url(test: &str) -> bool {
+    let test = test.to_ascii_uppercase();
+    test.split("%{").skip(1).any(|rest| {
+        let name = rest.split('}').next().unwrap_or_default();
+        let name = name.strip_prefix("LA-U:").or_else(|| name.strip_prefix("LA-F:")).unwrap_or(name);
+        !OF_URL.contains(&name) && !name.starts_with("ENV:")
+    })
 }
 
 /// True if a RewriteRule sends the request on within Apache, under another path.
