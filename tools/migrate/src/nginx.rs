@@ -3,11 +3,16 @@
 //! go by that. What nginx serves itself (files, FastCGI) it goes on serving, as a backend, and so it does with locations that can't be translated.
 
 mod address;
+mod admit;
+mod asked;
+mod cached;
 mod capture;
 mod claims;
 mod config;
+mod kept;
 mod known;
 mod leaf;
+mod lines;
 mod location;
 mod origin;
 mod pages;
@@ -22,12 +27,13 @@ mod upstream;
 mod value;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use address::AddressNames;
 use config::{Claim, Directive};
 use known::Fate;
-use leaf::{Around, LocationLines, LocationWork, PHASES, ServerTree};
+use leaf::{Around, LocationWork, ServerTree};
+use lines::LocationLines;
 use location::{LocationKind, NginxLocation};
 use origin::OwnOrigins;
 use scope::{LocationScope, time};
@@ -38,7 +44,7 @@ use value::VariableNames;
 
 use crate::migrated::Migrated;
 use crate::source::FileSource;
-use crate::vcl;
+use crate::vcl::{self, GivenNames};
 
 /// Translates a configuration; `origin` is where nginx is to listen from now on.
 ///
@@ -62,12 +68,16 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
     if !http.iter().any(|d| d.name == "server") {
         return Err(format!("{file}: there is no server in it"));
     }
+    // Blocks that no location inherits come last: there may be thousands of them.
+    http.sort_by_key(|d| BLOCKS.contains(&d.name.as_str()));
     let whole = Whole::new(&http)?;
     whole.translate(OwnOrigins::new(origin, &whole.sites)?, &mut migrated);
     blocks.iter().for_each(|block| migrated.translated(&block.place, &block.name));
     outer.iter().chain(&http).for_each(|directive| claims::account(directive, &mut migrated));
     Ok(migrated)
 }
+
+const BLOCKS: [&str; 5] = ["server", "upstream", "map", "geo", "split_clients"];
 
 /// Says what becomes of directives that belong to no location: those of the process and of upstreams.
 fn tell<'d>(all: impl Iterator<Item = &'d Directive>, migrated: &mut Migrated) {
@@ -84,6 +94,11 @@ fn tell<'d>(all: impl Iterator<Item = &'d Directive>, migrated: &mut Migrated) {
 
 struct Whole<'a> {
     http: &'a [Directive],
+    /// Those directives of `http` that hold in its servers.
+    outer: LocationScope<'a>,
+    /// True if nginx doesn't join slashes, on any of the addresses.
+    keeps_slashes: bool,
+    has_keeping: bool,
     around: Around<'a>,
     sites: Vec<Site<'a>>,
 }
@@ -108,32 +123,44 @@ impl<'a> Whole<'a> {
             names,
             by_address: AddressNames::new(http),
         };
-        Ok(Whole { http, around, sites })
+        let end = http.iter().position(|d| BLOCKS.contains(&d.name.as_str())).unwrap_or(http.len());
+        let outer = LocationScope::outer(&http[..end]);
+        let is_kept = |site: &Site<'a>| keeps_slashes(&outer.within(site.server.inside())).is_some();
+        // The path is read before the server's name is known.
+        let has_keeping = sites.iter().any(is_kept);
+        let keeps_slashes =
+            has_keeping && sites.iter().all(|site| site::defaults(site.listens(), &sites).into_iter().all(is_kept));
+        Ok(Whole { http, outer, keeps_slashes, has_keeping, around, sites })
     }
 
     fn translate(&self, mut origins: OwnOrigins, migrated: &mut Migrated) {
         let (mut backends, mut acls, mut lines) = (MigratedBackends::default(), Vec::new(), LocationLines::default());
         upstream::tell(&self.around.upstreams, migrated);
-        let http = LocationScope::outer(self.http);
         let mut subs = String::new();
         let choice = site::choice(&self.sites, &|site, regex| {
             let captured = regex.map(|regex| capture::lines(site::HOST, regex, true, &self.around.names));
             [captured.unwrap_or_default(), vec![format!("call site{};", site.number)]].concat()
         });
+        let chosen: HashSet<&str> = choice.iter().map(|line| line.trim()).collect();
         for site in &self.sites {
-            if !choice.iter().any(|line| line.trim() == format!("call site{};", site.number)) {
+            if !chosen.contains(format!("call site{};", site.number).as_str()) {
                 let text = "no request comes here: another server has its address and names";
                 migrated.note(&site.server.place, "server", text);
                 claims::claim_all(site.server, Claim::Unreached);
                 continue;
             }
-            let server =
-                NginxLocation::of_server(site.server, &http, &format!("site{}_", site.number), &self.around.names);
+            let server = NginxLocation::of_server(
+                site.server,
+                &self.outer,
+                &format!("site{}_", site.number),
+                &self.around.names,
+            );
+            let first = lines.recv.len();
             let mut work = LocationWork {
                 around: &self.around,
                 site,
                 origins: &mut origins,
-                has_upgrades: server.all().iter().any(|l| l.scope.directives().any(leaf::is_upgrade)),
+                has_upgrades: server.all().iter().any(|l| l.scope.directives().any(asked::is_upgrade)),
                 backends: &mut backends,
                 acls: &mut acls,
                 lines: &mut lines,
@@ -142,7 +169,7 @@ impl<'a> Whole<'a> {
             };
             let text = self.site(site, &server, &mut work);
             subs.push_str(&text);
-            origins.tell(site, &server, &self.around, &lines, migrated);
+            origins.tell(site, &server, (&self.around, &backends), &lines.recv[first..], migrated);
         }
         let tables = table::subs(self.http, &self.around.names, &mut acls);
         let mut text = "vcl 4.1;\n\nimport std;\nimport blob;\nimport cookie;\n".to_owned();
@@ -153,10 +180,16 @@ impl<'a> Whole<'a> {
         for (i, entry) in acls.iter().enumerate() {
             text.push_str(&format!("\nacl addresses_{} {{\n\t{entry};\n}}\n", i + 1));
         }
-        text.push_str(&vcl::decoded_path("nginx_path", "req.http.Nginx-Path"));
+        text.push_str(&vcl::decoded_path("nginx_path", "req.http.Nginx-Path", !self.keeps_slashes));
         text.push_str(&tables.iter().map(|(_, sub)| sub.as_str()).collect::<String>());
         claims::settle_outer(self.http);
         lines.drop_uncalled(&subs);
+        // Tables that depend on the URL are asked anew for the one that a rewriting makes.
+        let moving = tables
+            .iter()
+            .filter(|(sub, _)| self.around.names.moving.iter().any(|name| sub.ends_with(&format!("_{name}"))));
+        let again: Vec<String> = moving.map(|(sub, _)| format!("call {sub};")).collect();
+        lines.rewriting.iter_mut().for_each(|(_, lines)| lines.extend(again.iter().cloned()));
         for (name, lines) in lines.lifetimes.iter().chain(&lines.rewriting) {
             text.push_str(&vcl::sub(name, lines));
         }
@@ -165,7 +198,7 @@ impl<'a> Whole<'a> {
             text.push_str(&vcl::sub(name, lines));
         }
         text.push_str(&subs);
-        text.push_str(&self.program(&lines, &tables, choice));
+        text.push_str(&self.program(&lines, &tables, choice, &origins.ports()));
         // A location that was refused later may have had a backend of its own.
         let declared = backends.text(&text);
         let none = if declared.contains("\nbackend ") { "" } else { "\nbackend default none;\n" };
@@ -177,15 +210,21 @@ impl<'a> Whole<'a> {
     fn site<'w>(&self, site: &Site<'a>, server: &'w NginxLocation<'a>, work: &mut LocationWork<'w, 'a>) -> String {
         let all = server.all();
         let script = script::script(server.scope.inner(), &server.label, ScriptPlace::Server, &self.around.names);
-        let has_cache = all.iter().any(|l| leaf::is_cached(&l.scope) && location::handler(l.scope.inner()).is_some());
+        let has_cache = all.iter().any(|l| cached::is_cached(&l.scope) && location::handler(l.scope.inner()).is_some());
+        let first = work.lines.recv.len();
         let mut lines = vec![format!("set req.http.Nginx-Location = \"{}\";", server.label)];
         let is_asked = |l: &&&NginxLocation<'a>| {
-            location::handler(l.scope.inner()).is_some_and(|(kind, _)| kind == "proxy") || leaf::is_cached(&l.scope)
+            location::handler(l.scope.inner()).is_some_and(|(kind, _)| kind == "proxy") || cached::is_cached(&l.scope)
         };
         let mut is_kept = false;
         let mut answers = None;
         match script {
             Ok(mut script) if script.variants.is_empty() => {
+                let is_everything = server.inside.iter().any(NginxLocation::is_everything);
+                // The server's own block, if requests come there, adds its answers itself.
+                if !script.is_final && is_everything && script.lines.iter().any(|line| line.contains("(synth(")) {
+                    work.add_answers(server, &script);
+                }
                 lines.extend(self.once(std::mem::take(&mut script.lines)));
                 answers = script.is_final.then_some(script);
                 claims::claim_script(server.scope.inner());
@@ -204,6 +243,17 @@ impl<'a> Whole<'a> {
                 }
             }
         }
+        let defaults = if self.has_keeping && !self.keeps_slashes {
+            site::defaults(site.listens(), &self.sites)
+        } else {
+            Vec::new()
+        };
+        let keeping = defaults.into_iter().find_map(|site| keeps_slashes(&self.outer.within(site.server.inside())));
+        if let Some(directive) = keeping {
+            is_kept = true;
+            let text = "on other addresses slashes are joined: all servers of this one stay with nginx, uncached";
+            work.migrated.refuse(&directive.place, &directive.name, text);
+        }
         let tree = ServerTree { server, has_cache, accelerated: accelerated(server), is_kept };
         let mut subs = String::new();
         let is_reached = |kind: LocationKind| match kind {
@@ -218,12 +268,15 @@ impl<'a> Whole<'a> {
         all.iter().filter(left).for_each(|l| claims::claim_all(l.directive, claim));
         claims::claim_server(site.server);
         match answers {
-            Some(script) => work.add_answers(server, &script),
+            Some(script) => {
+                work.add_answers(server, &script);
+                claims::settle(&server.scope, Claim::Claimed);
+            }
             None => lines.extend(server.decision(&mut subs)),
         }
         // The server's script isn't run again for those.
         lines.splice(1..1, named(&all, work.lines));
-        work.add_rewriting(&server.label, &lines);
+        work.add_rewriting(&server.label, first, &lines);
         let name = format!("site{}", site.number);
         let comment = one_line(&format!("{}, {}", site.name(), site.server.place));
         format!("{subs}\n# {comment}{}", vcl::sub(&name, &lines))
@@ -238,7 +291,13 @@ impl<'a> Whole<'a> {
     }
 
     /// VCL's own subroutines: they call those of the sites, and keep the lines of each location apart.
-    fn program(&self, lines: &LocationLines, tables: &[(String, String)], choice: Vec<String>) -> String {
+    fn program(
+        &self,
+        lines: &LocationLines,
+        tables: &[(String, String)],
+        choice: Vec<String>,
+        ports: &[String],
+    ) -> String {
         let mut text = String::new();
         let names = &self.around.names;
         let headers = self.headers();
@@ -260,7 +319,7 @@ impl<'a> Whole<'a> {
         let mut to_origin = vec!["cookie.set(\"location\", bereq.http.Nginx-Location);".to_owned()];
         to_origin.push("cookie.set(\"no-store\", bereq.http.Nginx-No-Store);".to_owned());
         to_origin.push("cookie.set(\"stale\", bereq.http.Nginx-Stale);".to_owned());
-        let of = |phase: &str| &lines.phases[PHASES.iter().position(|name| *name == phase).unwrap_or_default()];
+        let of = |phase: &str| lines.of(phase);
         to_origin.extend(grouped(of("fetch"), "bereq.http.Nginx-Location"));
         to_origin.extend(headers.iter().map(|name| format!("unset bereq.http.{name};")));
         let has_stale = of("hit").iter().any(|(_, lines)| lines.iter().any(|line| line.contains("(restart)")));
@@ -279,7 +338,7 @@ impl<'a> Whole<'a> {
         text.push_str(&vcl::sub("vcl_hit", &grouped(of("hit"), "req.http.Nginx-Location")));
         text.push_str(&vcl::sub("vcl_backend_response", &grouped(of("response"), "cookie.get(\"location\")")));
         text.push_str(&vcl::sub("vcl_backend_error", &grouped(of("error"), "cookie.get(\"location\")")));
-        let mut deliver = Vec::new();
+        let mut deliver = redirected_home(ports);
         if of("response").iter().any(|(_, all)| all.iter().any(|line| line.contains("Nginx-Vary"))) {
             deliver.push("# Clients get a Vary that the cache doesn't heed.".to_owned());
             deliver.push("if (resp.http.Nginx-Vary) { set resp.http.Vary = resp.http.Nginx-Vary; }".to_owned());
@@ -348,10 +407,11 @@ impl<'a> Whole<'a> {
             };
             push(&mut migrated.arguments, "-a", &format!("{}{protocol}", listen.address));
         }
+        let mut zones = GivenNames::default();
         for (zone, path) in paths(self.http) {
             // nginx's index is apart (keys_zone), its files are a directory: here it is one file, and memory in front of it.
             path.claim(Claim::Claimed);
-            let zone = vcl::name(&zone);
+            let zone = zones.of("zone", &zone, &["transient"]);
             let size = option(path, "max_size=").map_or_else(|| "10g".to_owned(), str::to_owned);
             push(&mut migrated.arguments, "-s", &format!("{zone}=file,/var/lib/varnish/{zone}.store,{size},keep"));
             if option(path, "max_size=").is_none() {
@@ -381,7 +441,7 @@ impl<'a> Whole<'a> {
         }
         // The default server's certificate is the last one: that is hitch's default.
         for site in &self.sites {
-            let scope = LocationScope::outer(self.http).within(site.server.inside());
+            let scope = self.outer.within(site.server.inside());
             let (Some(cert), Some(key)) = (scope.one("ssl_certificate"), scope.one("ssl_certificate_key")) else {
                 continue;
             };
@@ -395,15 +455,25 @@ impl<'a> Whole<'a> {
 
 /// The lines that go to the named locations that answer errors.
 fn named(all: &[&NginxLocation<'_>], lines: &LocationLines) -> Vec<String> {
-    let answers = |label: &str| {
-        let set = format!("set req.http.{} = \"{label}\";", pages::NAMED);
-        lines.phases.iter().flatten().flat_map(|(_, lines)| lines).any(|line| line.trim() == set)
-    };
-    let is_asked = |l: &&&NginxLocation<'_>| l.kind == LocationKind::Named && answers(&l.label);
+    let is_asked = |l: &&&NginxLocation<'_>| l.kind == LocationKind::Named && lines.named.contains(&l.label);
     let branch = |l: &&NginxLocation<'_>| {
         (format!("req.http.{} == \"{}\"", pages::NAMED, l.label), vec![format!("call {};", l.label)])
     };
     vcl::chain(all.iter().filter(is_asked).map(branch).collect())
+}
+
+/// The lines for redirections in which nginx names itself: by the port on which it listens behind the cache.
+fn redirected_home(ports: &[String]) -> Vec<String> {
+    let host = "std.tolower(regsub(resp.http.Location, \"^http://([^/:]*):.*$\", \"\\1\"))";
+    let condition =
+        format!("resp.http.Location ~ \"^http://[^/:]*:({})/\" && {host} == {}", ports.join("|"), site::HOST);
+    let set = "set resp.http.Location = regsub(resp.http.Location, \"^http://[^/]*\", \"\");";
+    if ports.is_empty() { Vec::new() } else { vcl::chain(vec![(condition, vec![set.to_owned()])]) }
+}
+
+/// The directive by which nginx leaves several slashes of a path as they are.
+fn keeps_slashes<'a>(scope: &LocationScope<'a>) -> Option<&'a Directive> {
+    scope.holding(&["merge_slashes"]).pop().filter(|d| d.word(0) == "off")
 }
 
 /// A text as a comment of one line.
@@ -434,8 +504,10 @@ fn push(arguments: &mut Vec<String>, letter: &str, value: &str) {
 /// Lines by the label of their location, those that are the same together.
 fn grouped(all: &[(String, Vec<String>)], label: &str) -> Vec<String> {
     let mut groups: Vec<(&Vec<String>, Vec<&str>)> = Vec::new();
+    let mut places: HashMap<&Vec<String>, usize> = HashMap::new();
     for (name, lines) in all {
-        match groups.iter_mut().find(|(known, _)| *known == lines) {
+        let at = *places.entry(lines).or_insert(groups.len());
+        match groups.get_mut(at) {
             Some((_, names)) => names.push(name),
             None => groups.push((lines, vec![name])),
         }

@@ -55,7 +55,11 @@ fn no_line_is_too_short() {
         let source = match from {
             From::Nginx => concat!(
                 include_str!("nginx.rs"),
+                include_str!("nginx/admit.rs"),
+                include_str!("nginx/asked.rs"),
+                include_str!("nginx/cached.rs"),
                 include_str!("nginx/capture.rs"),
+                include_str!("nginx/kept.rs"),
                 include_str!("nginx/known.rs"),
                 include_str!("nginx/leaf.rs"),
                 include_str!("nginx/location.rs"),
@@ -82,6 +86,7 @@ fn no_line_is_too_short() {
                 include_str!("squid.rs"),
                 include_str!("squid/acl.rs"),
                 include_str!("squid/peer.rs"),
+                include_str!("squid/port.rs"),
                 include_str!("squid/refresh.rs"),
                 include_str!("squid/response.rs"),
                 include_str!("squid/rule.rs")

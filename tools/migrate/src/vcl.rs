@@ -94,6 +94,13 @@ impl GivenNames {
         if let Some(known) = self.names.get(&key) {
             return known.clone();
         }
+        let own = self.fresh(text, reserved);
+        self.names.insert(key, own.clone());
+        own
+    }
+
+    /// A name for a text that nothing else has.
+    pub fn fresh(&mut self, text: &str, reserved: &[&str]) -> String {
         let plain = name(text);
         let low = plain.to_ascii_lowercase();
         let is_reserved = WORDS.contains(&low.as_str())
@@ -101,9 +108,7 @@ impl GivenNames {
             || reserved.iter().any(|begin| low.starts_with(begin));
         let plain = if is_reserved { format!("b_{plain}") } else { plain };
         let numbered = std::iter::once(plain.clone()).chain((2..).map(|number| format!("{plain}_{number}")));
-        let own = numbered.into_iter().find(|name| self.taken.insert(name.to_ascii_lowercase())).unwrap_or(plain);
-        self.names.insert(key, own.clone());
-        own
+        numbered.into_iter().find(|name| self.taken.insert(name.to_ascii_lowercase())).unwrap_or(plain)
     }
 }
 
@@ -147,10 +152,13 @@ pub fn chain(branches: Vec<(String, Vec<String>)>) -> Vec<String> {
     out
 }
 
-/// A subroutine that sets a header to the path as nginx and Apache compare it with locations.
-pub fn decoded_path(name: &str, header: &str) -> String {
-    DECODED_PATH.replace("NAME", name).replace("PATH", header)
+/// A subroutine that sets a header to the path as nginx and Apache compare it with locations. With `joins_slashes` several are one.
+pub fn decoded_path(name: &str, header: &str, joins_slashes: bool) -> String {
+    let text = if joins_slashes { DECODED_PATH.to_owned() } else { DECODED_PATH.replace(JOIN, "") };
+    text.replace("NAME", name).replace("PATH", header)
 }
+
+const JOIN: &str = "\t\tset PATH = regsuball(PATH, \"//+\", \"/\");\n";
 
 const DECODED_PATH: &str = r#"
 # The path as locations are compared with it: decoded, without //, /./ and /../

@@ -70,6 +70,11 @@ def cases(report, work, origins):
         if not got:
             continue
         theirs, ours, told = got
+        beside.there(report, name, requests, theirs)
+        statuses, wanted = beside.lengths(both[0]["status"] for both in theirs), nginx_cases.STATUSES.get(name)
+        report.check(statuses == wanted, f"{name}: nginx's statuses are {statuses}, not {wanted}")
+        own = [both[0] for request, both in zip(requests, theirs) if request[1].endswith("/static/file") and not both[0]["from"][0]]
+        report.check(all(answer["body"] in (None, b"nginx's own") for answer in own), f"{name}: nginx serves its file: {own}")
         report.check(told.returncode == (1 if refused else 0), f"{name}: exit status {told.returncode}: {told.stderr}")
         for directive in refused:
             report.check(f"refused: {directive}:" in told.stderr, f"{name}: {directive} is refused: {told.stderr}")

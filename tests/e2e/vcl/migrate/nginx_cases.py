@@ -190,7 +190,101 @@ CASES = [
      server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; }
       location /v/ { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_ignore_headers Vary; } }""",
      plain("a.example", "/quoted", "/junk", "/v/varystar", "/v/varystar"), []),
+    ("a URI in the place of a prefix", CACHE + """
+     server { listen %(listen)s; location /api/ { proxy_pass http://app/internal/v1/; } location /kept/ { proxy_pass http://app/own/; proxy_cache c; proxy_cache_valid 200 1h; } }""",
+     plain("a.example", "/api/x", "/api/../api/secret", "/api/a/../b", "/api//x", "/api/a%2Fb", "/api/a%20b", "/api/%2e%2E/api/s", "/api/./x", "/api/.well-known/y", "/api/a/..",
+           "/api/x?a=/../b", "/kept/x", "/kept/.well-known/y?a=//b"), []),
+    ("networks that are named twice", """
+     geo $net { default none; 127.0.0.1 first; 127.0.0.0/8 wide; 127.0.0.1/32 last; 10.1.0.0/8 a; 10.2.0.0/8 b; }
+     server { listen %(listen)s; location / { add_header X-A $net; proxy_pass http://127.0.0.1:9001; } }""",
+     plain("a.example", "/x"), []),
+    ("a client's address that a header has", CACHE + """
+     geo $in { default 0; 10.0.0.0/8 1; } set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For; real_ip_recursive on;
+     server { listen %(listen)s; location / { if ($in = 0) { return 403; } proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; }
+       location /own { if ($remote_addr = 10.1.1.1) { return 402; } proxy_pass http://app; } location /key { proxy_pass http://app; proxy_cache c; proxy_cache_key $remote_addr; } }""",
+     [r for client in ("10.1.1.1", "192.0.2.1") for r in plain("a.example", "/x", "/own", "/key", fields={"X-Forwarded-For": client})], ["if", "proxy_cache_key"]),
+    ("slashes that aren't joined", CACHE + """
+     merge_slashes off; server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_key $uri; } location /a/ { return 402; } }""",
+     plain("a.example", "/b//c", "/b/c", "/a/", "//a/", "/a//", "/b//c"), []),
+    ("slashes that the first server doesn't join", CACHE + """
+     server { listen %(listen)s; server_name one.example; merge_slashes off; location / { proxy_pass http://app; } location /a/ { return 402; } }
+     server { listen %(listen)s; server_name two.example; merge_slashes on; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } location /a/ { return 402; } }""",
+     [r for host in ("one.example", "two.example") for r in plain(host, "/b//c", "/b/c", "/a/", "//a/")], []),
+    ("slashes of sockets", CACHE + """
+     server { listen %(listen)s; server_name one.example; location / { proxy_pass http://app; } location /a/ { return 402; } }
+     server { listen %(listen)s; server_name two.example; merge_slashes off; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } location /a/ { return 402; } }
+     server { listen %(second)s; merge_slashes off; location / { proxy_pass http://app; } }""",
+     [r for host in ("one.example", "two.example") for r in plain(host, "/b//c", "/b/c", "/a/", "//a/")], ["merge_slashes"]),
+    ("tables of rewritten URLs", CACHE + """
+     map $uri $private { default 0; ~^/private 1; } map $private $both { default $private; }
+     server { listen %(listen)s; location / { rewrite ^/x/(.*)$ /private/$1 break; proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_no_cache $private; proxy_cache_bypass $private; }
+       location /y/ { rewrite ^/y/(.*)$ /private/$1 last; } location /z/ { rewrite ^/z/(.*)$ /private/$1 break; add_header X-A $both; proxy_pass http://app; } }""",
+     plain("a.example", "/x/1", "/y/2", "/other", "/z/3"), []),
+    ("tables that scripts ask before a rewrite", CACHE + """
+     map $uri $private { default 0; ~^/x 1; }
+     server { listen %(listen)s; location / { if ($private) { set $skip 1; } rewrite ^/x/(.*)$ /open/$1 break; proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_no_cache $private; } }""",
+     plain("a.example", "/x/1", "/open/2"), ["if"]),
+    ("names of hosts with a dot", CACHE + """
+     server { listen %(listen)s; if ($host != a.example) { return 402 $host; } location / { add_header X-A $host; proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_key $host$uri; } }""",
+     [r for host in ("a.example", "a.example.", "A.example.:80", "b.example.") for r in plain(host, "/x")], []),
+    ("redirections in which nginx names itself", CACHE + """
+     server { listen %(listen)s; root %(dir)s/www; location / { } location /gone { return 301 /x; } location /old { rewrite ^/old /static/ permanent; } location /gif { empty_gif; }
+       location /app/ { proxy_pass http://app; proxy_cache c; proxy_cache_valid any 1h; } location /there { return 301 http://a.example:8081/x; } }""",
+     plain("a.example", "/static", "/static?x=1", "/gone", "/old", "/app", "/app/toport/s301", "/there", "/gif") + plain("A.Example", "/static"), []),
+    ("zones of similar names", """
+     proxy_cache_path %(dir)s/cache keys_zone=a-b:1m max_size=64m; proxy_cache_path %(dir)s/second keys_zone=a_b:1m max_size=64m; upstream my-app { server 127.0.0.1:9001; server 127.0.0.1:9001; }
+     upstream My_App { server 127.0.0.1:9002; server 127.0.0.1:9002; } upstream std { server 127.0.0.1:9003; }
+     server { listen %(listen)s; proxy_cache_valid 200 1h; location /1 { proxy_pass http://my-app; proxy_cache a-b; proxy_cache_key k; } location /2 { proxy_pass http://My_App; proxy_cache a_b; proxy_cache_key k; }
+       location /3 { proxy_pass http://std; } }""",
+     plain("a.example", "/1", "/2", "/3"), []),
 ]
+# nginx's statuses of the first responses, in the order of the requests: what is asked for is there, but where a case is about that.
+STATUSES = {
+    "locations in locations": "200*3 403 200*6",
+    "the site is decided before Host changes": "404 200 503 404 200*2 404 200 503 404 200 301 404 200 503 404 200 301 404 200 503 404 200 301 404 200 503 404 200*2",
+    "names have their order": "200*10",
+    "a prefix with ^~ and regexes in order": "200*4 402 200 410 200*5 301",
+    "variables where texts stood": "200*3 406 402 508",
+    "skip by cookie, method and query": "200*11",
+    "what can't be translated is passed": "200*2 401 200 403",
+    "rules of addresses in order": "200 403 200",
+    "clients that nginx knows behind the cache": "200*2 403 200",
+    "headers that are added": "204 410 200*2 404 200 301 200",
+    "lifetimes": "200*10 404 500 404 200*7 500 200*2",
+    "if in a location": "200*4",
+    "try_files": "200*2 404",
+    "try_files keeps the rules of its location": "401 403 200*2",
+    "nginx's own key": "200*10",
+    "paths that go up": "403 200 402*5 200",
+    "conditions of addresses": "200 402",
+    "methods and addresses": "200*3 403",
+    "bypassed and not kept": "200*3",
+    "a zone that is a variable": "200*2 500 200",
+    "headers of what nginx answers by itself": "301 200 403*2 404 200",
+    "answers that depend on files": "200 402 200 403",
+    "types of answers with a text": "200*8 204 404*2 302",
+    "a script that ends early": "200 404",
+    "the status of the cache": "200 404 500 200 404 200",
+    "variables of the server and the time": "200*3",
+    "URLs that are rewritten": "200*9 402 200*9",
+    "captures": "200*5 404 200*9",
+    "errors and their pages": "200 404 500 503 200 302*2 404 500 404 200*2 403*2 201 403 200 500*2",
+    "where an origin redirects to": "301*6 200 301*6 200 301*6 200 301*6 200 301*6 200",
+    "charsets of texts": "200 404 301 200*8 403 200 301",
+    "methods and ranges of the cache": "200*2 206 200*2",
+    "numbers that are none": "200*4",
+    "a URI in the place of a prefix": "200*13",
+    "networks that are named twice": "200",
+    "a client's address that a header has": "200 402 200 403 200*2",
+    "slashes that aren't joined": "200*2 402 200 402 200",
+    "slashes that the first server doesn't join": "200*2 402 200*3 402 200",
+    "slashes of sockets": "200*2 402*2 200*2 402*2",
+    "tables of rewritten URLs": "200*4",
+    "tables that scripts ask before a rewrite": "200*2",
+    "names of hosts with a dot": "200*3 402",
+    "redirections in which nginx names itself": "301*7 200 301",
+    "zones of similar names": "200*3",
+}
 # A location each, with what makes it serve stale content; `/flaky/age1` is fresh for one second.
 STALE = {
     "no": "", "error": "proxy_cache_use_stale error;", "500": "proxy_cache_use_stale http_500;", "updating": "proxy_cache_use_stale updating;",

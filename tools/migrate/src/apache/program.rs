@@ -25,7 +25,7 @@ impl Cache {
         missed.extend(branch(&rules.unstored, "return (pass);"));
         let mut path = String::new();
         if recv.iter().chain(&missed).any(|line| line.contains(PATH)) {
-            path = vcl::decoded_path("apache_path", PATH);
+            path = vcl::decoded_path("apache_path", PATH, true);
             recv.insert(0, "call apache_path;".to_owned());
             fetch.push(format!("unset be{PATH};"));
         }

@@ -28,12 +28,33 @@ fn is_built_in(name: &str) -> bool {
 }
 
 /// The variables that directives make, by what they are made of.
-#[derive(Default)]
 struct MadeVariables {
-    /// Variables made of the client's address itself.
-    by_address: Vec<String>,
+    /// True of a variable of nginx's own that is looked for.
+    is_source: fn(&str) -> bool,
+    /// Variables made of such a one.
+    made: Vec<String>,
     /// Variables made of another one, by its name.
     askers: BTreeMap<String, Vec<String>>,
+}
+
+/// The variables that a configuration makes, also by way of others, of those of nginx's own that `is_source` holds for; and those of `own`.
+pub fn made_of(http: &[Directive], is_source: fn(&str) -> bool, own: Vec<String>) -> BTreeSet<String> {
+    let mut all = MadeVariables { is_source, made: own, askers: BTreeMap::new() };
+    all.read(http);
+    let mut found = BTreeSet::new();
+    // A variable may be made of another one that stands below it.
+    while let Some(name) = all.made.pop() {
+        if !found.contains(&name) {
+            all.made.extend(all.askers.remove(&name).unwrap_or_default());
+            found.insert(name);
+        }
+    }
+    found
+}
+
+fn of_addresses(http: &[Directive]) -> Vec<String> {
+    let tables = http.iter().filter(|d| d.name == "geo" && d.words.len() == 1);
+    tables.map(|table| own_name(table.word(0))).collect()
 }
 
 impl MadeVariables {
@@ -42,7 +63,7 @@ impl MadeVariables {
             let (words, last) = (&directive.words, directive.words.last());
             match directive.name.as_str() {
                 "set" => self.add(words.first(), words.get(1)),
-                "geo" if words.len() == 1 => self.by_address.extend(last.map(|name| own_name(name))),
+                "geo" if words.len() == 1 => {}
                 "map" => {
                     let values = directive.inside().iter().flat_map(|entry| &entry.words);
                     self.add(last, words.first().into_iter().chain(values));
@@ -57,8 +78,8 @@ impl MadeVariables {
         let Some(name) = name.map(|name| own_name(name)) else { return };
         for part in values.into_iter().flat_map(|value| parts(value)) {
             match part {
-                Part::Variable(source) if is_built_in(&source.to_ascii_lowercase()) => {
-                    self.by_address.push(name.clone());
+                Part::Variable(source) if (self.is_source)(&source.to_ascii_lowercase()) => {
+                    self.made.push(name.clone());
                 }
                 Part::Variable(source) => {
                     self.askers.entry(source.to_ascii_lowercase()).or_default().push(name.clone());
@@ -76,16 +97,8 @@ fn own_name(word: &str) -> String {
 
 impl AddressNames {
     pub fn new(http: &[Directive]) -> AddressNames {
-        let mut made = MadeVariables::default();
-        made.read(http);
-        let mut names = AddressNames::default();
-        // A variable may be made of another one that stands below it.
-        while let Some(name) = made.by_address.pop() {
-            if !names.variables.contains(&name) {
-                made.by_address.extend(made.askers.remove(&name).unwrap_or_default());
-                names.variables.insert(name);
-            }
-        }
+        let variables = made_of(http, is_built_in, of_addresses(http));
+        let mut names = AddressNames { variables, ..AddressNames::default() };
         let is_zone = |d: &&Directive| matches!(d.name.as_str(), "limit_req_zone" | "limit_conn_zone");
         let by_address = http.iter().filter(is_zone).filter(|d| names.is_in(d.word(0)));
         names.zones = by_address.filter_map(zone).map(str::to_owned).collect();
@@ -183,7 +196,10 @@ pub fn realip(scope: &LocationScope<'_>, host: &str) -> Option<String> {
     let ip: Option<IpAddr> = host.parse().ok();
     // On the loopback interface the cache has the address that it connects to.
     let local = ip.filter(IpAddr::is_loopback);
-    let is_trusted = trusted.iter().any(|d| local.is_some_and(|ip| contains(d.word(0), ip)));
+    let is_local = |d: &&Directive| local.is_some_and(|ip| contains(d.word(0), ip));
+    let is_recursive = of("real_ip_recursive").last().is_some_and(|d| d.word(0) == "on");
+    // Behind a balancer the cache is one more that is to be passed over.
+    let is_trusted = trusted.iter().any(is_local) && (is_recursive || trusted.iter().all(is_local));
     if is_trusted && header.last().is_some_and(|d| d.word(0).eq_ignore_ascii_case("X-Forwarded-For")) {
         return None;
     }
@@ -297,6 +313,16 @@ mod tests {
         let others = Some("set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For; real_ip_recursive on;");
         check("set_real_ip_from 127.0.0.1;", "127.0.0.1", others);
         check("set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For;", "127.0.0.1", others);
+        check(
+            "set_real_ip_from 10.0.0.1; set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For;",
+            "127.0.0.1",
+            others,
+        );
+        check(
+            "set_real_ip_from 10.0.0.1; set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For; real_ip_recursive on;",
+            "127.0.0.1",
+            None,
+        );
         let remote = Some("set_real_ip_from ADDRESS-OF-THE-CACHE; real_ip_header X-Forwarded-For;");
         check("", "10.0.0.1", remote);
     }

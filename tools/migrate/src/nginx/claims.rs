@@ -2,9 +2,9 @@
 //! The fate of each directive of nginx's: translators read directives by their scope; what was read is claimed when the VCL of its location is
 //! complete. The walk at the end enters all of them into the account; those that nobody claimed are refused there.
 
+use super::cached::is_cached;
 use super::config::{Claim, Directive};
 use super::known::{Fate, fate};
-use super::leaf::is_cached;
 use super::scope::{KINDS, LocationScope};
 use super::script;
 use crate::account::DirectiveFate;
@@ -132,6 +132,10 @@ pub fn account(directive: &Directive, migrated: &mut Migrated) {
 fn enter(directive: &Directive, migrated: &mut Migrated) {
     let (place, name) = (&directive.place, directive.name.as_str());
     migrated.account.read(place, name);
+    if name == "return" && directive.word(0) == "444" && directive.claimed.get() == Claim::Kept {
+        let text = "nginx goes on closing the connection, to the cache now: clients get 503";
+        migrated.note(place, name, text);
+    }
     let reason = match (directive.claimed.get(), fate(name)) {
         (Claim::Claimed, _) => return migrated.translated(place, name),
         (_, Some(Fate::Told(text) | Fate::Holds(text))) => text,

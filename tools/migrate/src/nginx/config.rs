@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::source::{FileSource, SourcePlace, beside, check_count, directory_of, is_pattern, matching};
+use crate::source::{FileSource, SourcePlace, beside, check_count, directory_of, named};
 
 /// Depth to which includes and blocks may nest.
 const MAX_DEPTH: usize = 20;
@@ -152,15 +152,9 @@ impl Reader<'_> {
             return Err(format!("{place}: includes nest deeper than {MAX_DEPTH}"));
         }
         let path = beside(&self.directory, name);
-        if is_pattern(&path) {
-            let all = matching(self.files, &path).map_err(|error| included(Some(place), &error))?;
-            return all
-                .iter()
-                .map(|file| self.file(file, Some(place), depth + 1))
-                .collect::<Result<Vec<_>, _>>()
-                .map(|v| v.concat());
-        }
-        self.file(&path, Some(place), depth + 1)
+        let all = named(self.files, &path).map_err(|error| included(Some(place), &error))?;
+        let read = all.iter().map(|file| self.file(file, Some(place), depth + 1));
+        Ok(read.collect::<Result<Vec<_>, _>>()?.concat())
     }
 }
 

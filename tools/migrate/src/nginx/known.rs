@@ -94,7 +94,7 @@ const FATES: &[(&str, Fate)] = &[
     ("user", Nginx), ("worker_*", Nginx), ("pid", Nginx), ("events", Nginx), ("daemon", Nginx), ("master_process", Nginx), ("env", Nginx),
     ("use", Nginx), ("multi_accept", Nginx), ("accept_mutex*", Nginx), ("sendfile*", Nginx), ("aio*", Nginx), ("directio*", Nginx), ("tcp_*", Nginx),
     ("types", Apart), ("types_hash_*", Nginx), ("default_type", Apart), ("server_tokens", Nginx), ("server_names_hash_*", Nginx), ("index", Holds(FILES)),
-    ("autoindex*", Nginx), ("charset", Done), ("charset_types", Done), ("charset_map", Refused("bodies are never recoded")), ("open_file_cache*", Nginx), ("variables_hash_*", Nginx), ("map_hash_*", Nginx), ("internal", Done),
+    ("autoindex*", Nginx), ("empty_gif", Nginx), ("charset", Done), ("charset_types", Done), ("charset_map", Refused("bodies are never recoded")), ("open_file_cache*", Nginx), ("variables_hash_*", Nginx), ("map_hash_*", Nginx), ("internal", Done),
     ("log_not_found", Nginx), ("access_by_*", Refused("write it in VCL")), ("content_by_*", Refused("write it in VCL")),
     ("rewrite_by_*", Refused("write it in VCL")), ("header_filter_by_*", Refused("write it in VCL")), ("body_filter_by_*", Refused("write it in VCL")),
     ("set_by_*", Refused("write it in VCL")), ("log_by_*", Nginx), ("init_by_*", Nginx), ("init_worker_by_*", Nginx), ("balancer_by_*", Refused("write it in VCL")), ("merge_slashes", Nginx), ("port_in_redirect", Nginx), ("absolute_redirect", Nginx),

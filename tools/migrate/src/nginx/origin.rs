@@ -3,9 +3,10 @@
 
 use super::address;
 use super::config::Directive;
-use super::leaf::{Around, LocationLines};
+use super::leaf::Around;
 use super::location::{LocationKind, NginxLocation};
 use super::site::Site;
+use super::upstream::MigratedBackends;
 use crate::migrated::Migrated;
 
 /// One address for each set of sockets that servers had: on one address nginx tells servers apart by their names, and those for HTTP and for
@@ -45,26 +46,30 @@ impl OwnOrigins {
         format!("{}:{}", self.host, self.ports.get(at).copied().unwrap_or_default())
     }
 
+    pub fn ports(&self) -> Vec<String> {
+        (0..self.sets.len()).filter_map(|at| self.ports.get(at)).map(u16::to_string).collect()
+    }
+
     /// The host on which nginx listens.
     pub fn host(&self) -> &str {
         self.host.trim_matches(['[', ']'])
     }
 
-    /// Says of a server that nginx goes on serving a part of it, where, and what its lines mean there.
+    /// Says of a server that nginx goes on serving a part of it, where, and what its lines mean there. `recv` are the subroutines of its locations.
     pub fn tell<'a>(
         &self,
         site: &Site<'a>,
         server: &NginxLocation<'a>,
-        around: &Around<'a>,
-        lines: &LocationLines,
+        (around, backends): (&Around<'a>, &MigratedBackends),
+        recv: &[(String, String, Vec<String>)],
         migrated: &mut Migrated,
     ) {
         let set = sockets(site);
         let Some(at) = self.sets.iter().position(|known| *known == set) else { return };
         let address = self.numbered(at);
-        let hint = format!("backend_hint = {};", crate::vcl::name(&address));
+        let Some(hint) = backends.chosen(&address) else { return };
         let is_kept = |location: &&NginxLocation<'_>| {
-            let own = lines.recv.iter().find(|(name, ..)| *name == location.label);
+            let own = recv.iter().find(|(name, ..)| *name == location.label);
             own.is_some_and(|(_, _, lines)| lines.iter().any(|line| line.contains(&hint)))
         };
         let all = server.all();

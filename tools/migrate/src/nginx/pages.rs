@@ -12,8 +12,11 @@ use crate::vcl;
 pub const ERROR: &str = "Nginx-Error";
 pub const NAMED: &str = "Nginx-Named";
 pub const STATUS: &str = "Nginx-Status";
-/// The header that marks the response to a fetch that has failed.
 pub const FAILED: &str = "Nginx-Failed";
+
+pub fn failed() -> String {
+    format!("set beresp.http.{FAILED} = \"1\";")
+}
 
 /// One `error_page`: for these statuses, with this one instead, that page.
 struct ErrorPage<'a> {
@@ -28,7 +31,6 @@ enum PageStatus {
     Instead(u16),
 }
 
-/// The lines that answer errors of a location.
 #[derive(Default)]
 pub struct PageLines {
     pub synth: Vec<String>,

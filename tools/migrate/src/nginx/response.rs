@@ -477,7 +477,7 @@ pub fn headers<'a>(
         let list = if is_always(field) { &mut always } else { &mut good };
         match value {
             "" => {}
-            "$upstream_cache_status" if is_proxied && super::leaf::is_cached(scope) => {
+            "$upstream_cache_status" if is_proxied && super::cached::is_cached(scope) => {
                 list.extend(status_of_cache(name));
             }
             "$upstream_cache_status" => {}

@@ -469,7 +469,7 @@ mod tests {
     fn answers() {
         assert_eq!(
             of("return 301 https://$host;").split(" return").next().unwrap(),
-            "set req.http.Nginx-Text = \"https://\" + std.tolower(regsub(req.http.Host, \":\\d*$\", \"\"));"
+            "set req.http.Nginx-Text = \"https://\" + std.tolower(regsub(req.http.Host, \"\\.?(:\\d*)?$\", \"\"));"
         );
         assert!(of("return 444;").starts_with("1 return: 444 closes"));
         check_rewrites();

@@ -260,9 +260,23 @@ pub fn choice(sites: &[Site<'_>], call: SiteCall<'_>) -> Vec<String> {
     vcl::chain(branches)
 }
 
-fn of_names(sites: &[&Site<'_>], address: &str, call: SiteCall<'_>) -> Vec<String> {
+/// The default server of an address, of those that listen on it: the first one without a mark.
+fn default_of<'s, 'a>(sites: &[&'s Site<'a>], address: &str) -> Option<&'s Site<'a>> {
     let is_default = |site: &&&Site<'_>| site.listens.iter().any(|l| l.address == address && l.is_default);
-    let default = sites.iter().find(is_default).or(sites.first());
+    sites.iter().find(is_default).or(sites.first()).copied()
+}
+
+/// The default servers of all addresses on which one of these listens.
+pub fn defaults<'s, 'a>(of: &[Listen], sites: &'s [Site<'a>]) -> Vec<&'s Site<'a>> {
+    let on = |listen: &Listen| {
+        let all = sites.iter().filter(|site| site.listens.iter().any(|l| l.address == listen.address));
+        default_of(&all.collect::<Vec<_>>(), &listen.address)
+    };
+    of.iter().filter_map(on).collect()
+}
+
+fn of_names(sites: &[&Site<'_>], address: &str, call: SiteCall<'_>) -> Vec<String> {
+    let default = default_of(sites, address);
     let mut named: Vec<(NameRank, String, Vec<String>)> = Vec::new();
     for site in sites {
         let own: Vec<_> = site

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `map` and `geo` as subroutines that set a variable, and the names that `set` gives values.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::address::made_of;
+use super::admit::REAL_IP;
 use super::capture;
 use super::config::{Claim, Directive};
-use super::value::{ExpressionSide, VariableNames, comparable, expression, header, is_plain};
+use super::value::{ExpressionSide, Part, VariableNames, comparable, expression, header, is_plain, parts};
 use super::words::address;
 use crate::vcl;
 
@@ -18,16 +21,36 @@ pub fn names(http: &[Directive], names: &mut VariableNames) {
         }
     }
     names.has_pages = has(http, &|d| d.name == "error_page");
-    let is_move = |d: &Directive| match d.name.as_str() {
-        "rewrite" => !matches!(d.word(2), "redirect" | "permanent"),
-        name => name == "break",
-    };
-    names.has_moves = names.has_pages || has(http, &is_move);
+    let is_rewrite = |d: &Directive| d.name == "rewrite" && !matches!(d.word(2), "redirect" | "permanent");
+    names.has_moves = names.has_pages || has(http, &|d| is_rewrite(d) || d.name == "break");
+    names.has_real_ip = has(http, &|d| d.name == "set_real_ip_from")
+        && !has(http, &|d| d.name == "real_ip_header" && d.word(0) == "proxy_protocol");
+    if has(http, &is_rewrite) {
+        names.moving =
+            made_of(http, is_of_url, Vec::new()).into_iter().filter(|name| names.tables.contains(name)).collect();
+        // A script asks before or after a URL is rewritten, and nginx keeps what came of it: nobody here can tell which.
+        let moving = std::mem::take(&mut names.moving);
+        let (asked, late): (BTreeSet<_>, BTreeSet<_>) = moving.into_iter().partition(|name| is_asked(http, name));
+        asked.iter().for_each(|name| _ = names.tables.remove(name));
+        names.moving = late;
+    }
     capture::asked(http, &mut names.captures);
     regexes(http, &mut |regex| names.set.extend(capture::names(regex).map(|name| (name, None))));
     // nginx picks them by a hash that VCL doesn't have, even where a script sets them, too.
     let picked = http.iter().filter(|d| d.name == "split_clients").filter_map(|d| d.words.last());
     picked.for_each(|name| _ = names.set.remove(&name.trim_start_matches('$').to_ascii_lowercase()));
+}
+
+/// True of variables that are parts of the URL as scripts rewrite it.
+fn is_of_url(name: &str) -> bool {
+    matches!(name, "uri" | "document_uri" | "args" | "query_string" | "is_args") || name.starts_with("arg_")
+}
+
+fn is_asked(http: &[Directive], name: &str) -> bool {
+    let is_it = |part: &Part| matches!(part, Part::Variable(asked) if asked.eq_ignore_ascii_case(name));
+    has(http, &|d| {
+        matches!(d.name.as_str(), "if" | "set" | "rewrite") && d.words.iter().any(|word| parts(word).iter().any(is_it))
+    })
 }
 
 /// True if a directive of these blocks, or in them, is of a kind.
@@ -134,7 +157,7 @@ fn variable(directive: &Directive) -> Option<String> {
 }
 
 fn lines(table: &Directive, name: &str, names: &VariableNames, acls: &mut Vec<String>) -> Result<Vec<String>, String> {
-    if table.name == "map" { map(table, name, names) } else { geo(table, name, acls) }
+    if table.name == "map" { map(table, name, names) } else { geo(table, name, names, acls) }
 }
 
 /// Takes out of the names those of tables that can't be translated: where one of them is asked for, the location is refused.
@@ -221,15 +244,18 @@ fn is_later(expression: &str, names: &VariableNames) -> bool {
         || names.set.keys().any(|set| has(&header(set)))
 }
 
-/// Networks with the longest first.
-fn geo(table: &Directive, name: &str, acls: &mut Vec<String>) -> Result<Vec<String>, String> {
+/// Networks with the longest first. Of several lines for one network nginx takes the last.
+fn geo(table: &Directive, name: &str, names: &VariableNames, acls: &mut Vec<String>) -> Result<Vec<String>, String> {
+    if names.has_real_ip {
+        return Err(REAL_IP.to_owned());
+    }
     let source = match table.words.len() {
         1 => "client.ip",
         2 if table.word(0) == "$remote_addr" => "client.ip",
         _ => return Err("only client addresses are translated".to_owned()),
     };
     let set = |value: &str| Ok::<_, String>(vec![format!("set req.http.{} = {};", header(name), quoted(value)?)]);
-    let mut entries: Vec<(u32, String, Vec<String>)> = Vec::new();
+    let mut entries: BTreeMap<(Reverse<u32>, String), Vec<String>> = BTreeMap::new();
     let mut default = set("")?;
     for entry in table.inside() {
         match entry.name.as_str() {
@@ -239,14 +265,20 @@ fn geo(table: &Directive, name: &str, acls: &mut Vec<String>) -> Result<Vec<Stri
             }
             network => {
                 let acl = address(network).ok_or_else(|| format!("{network} is no address"))?.0;
-                let bits = network.split_once('/').and_then(|(_, bits)| bits.parse().ok()).unwrap_or(128);
-                entries.push((bits, acl, set(entry.word(0))?));
+                // One address, however it is written.
+                let acl = acl
+                    .strip_suffix("/32")
+                    .filter(|ip| ip.contains('.'))
+                    .or(acl.strip_suffix("/128"))
+                    .unwrap_or(&acl)
+                    .to_owned();
+                let bits = acl.split_once('/').and_then(|(_, bits)| bits.parse().ok()).unwrap_or(128);
+                entries.insert((Reverse(bits), acl), set(entry.word(0))?);
             }
         }
     }
-    entries.sort_by_key(|(bits, ..)| std::cmp::Reverse(*bits));
     let mut branches: Vec<(String, Vec<String>)> = Vec::new();
-    for (_, entry, lines) in entries {
+    for ((_, entry), lines) in entries {
         let at = acls.iter().position(|known| *known == entry).unwrap_or_else(|| {
             acls.push(entry.clone());
             acls.len() - 1

@@ -420,15 +420,64 @@ fn locations_with_other_timeouts_have_other_backends() {
     );
     for wanted in [
         "set req.backend_hint = u.backend();",
-        "set req.backend_hint = u_too.backend();",
+        "set req.backend_hint = u_3.backend();",
         "set req.backend_hint = c;",
-        "set req.backend_hint = c_1;",
+        "set req.backend_hint = c_2;",
     ] {
         assert!(migrated.vcl.contains(wanted), "{wanted}:\n{}", migrated.vcl);
     }
     assert_eq!(migrated.vcl.matches(".first_byte_timeout = 300s;").count(), 2, "{}", migrated.vcl);
     assert_eq!(migrated.vcl.matches(".connect_timeout = 1s;").count(), 1, "{}", migrated.vcl);
     assert_eq!(migrated.vcl.matches("\nbackend ").count(), 6, "{}", migrated.vcl);
+}
+
+#[test]
+fn connections_that_nginx_closes() {
+    for text in [
+        "server { return 444; }",
+        "server { location / { return 444; } location /a { proxy_pass http://a; } }",
+        "server { if ($host = b) { return 444; } location / { root /w; } }",
+    ] {
+        let text: &'static str = text;
+        let migrated = of(text);
+        let is_told = |note: &MigratedNote| note.directive == "return" && note.text.contains("clients get 503");
+        assert!(migrated.notes.iter().any(is_told), "{text}: {:?}", migrated.notes);
+    }
+}
+
+#[test]
+fn redirections_in_which_nginx_names_itself() {
+    check(
+        "server { root /w; }",
+        &[
+            "sub vcl_deliver {\n\tif (resp.http.Location ~ \"^http://[^/:]*:(8080)/\" && ",
+            "set resp.http.Location = regsub(resp.http.Location, \"^http://[^/]*\", \"\");",
+        ],
+    );
+    assert!(
+        !of("server { location / { proxy_pass http://a; } }").vcl.contains("(resp.http.Location ~ \"^http://[^/:]*:(")
+    );
+}
+
+#[test]
+fn backslashes_in_uris() {
+    check(
+        "server { location /a/ { proxy_pass http://b/c\\\\0/; } }",
+        &["set bereq.url = regsub(bereq.url, \"^/a/\", \"/c\\\\0/\");"],
+    );
+}
+
+#[test]
+fn names_of_zones_and_backends() {
+    let migrated = of(
+        "proxy_cache_path /a keys_zone=a-b:1m max_size=1g; proxy_cache_path /b keys_zone=a_b:1m max_size=1g; proxy_cache_path /c keys_zone=Transient:1m max_size=1g;
+         upstream std { server a:1; } upstream STD { server b:1; } upstream site1 { server c:1; }
+         server { location /a { proxy_pass http://std; } location /b { proxy_pass http://STD; } location /c { proxy_pass http://site1; } }",
+    );
+    let stores: Vec<&str> =
+        migrated.arguments.iter().filter_map(|word| word.split_once("=file").map(|(name, _)| name)).collect();
+    assert_eq!(stores, ["a_b", "a_b_2", "b_Transient"]);
+    assert_eq!(migrated.vcl.matches("\nbackend ").count(), 4, "{}", migrated.vcl);
 }
 
 /// nginx picks a variant by a hash of its own: locations that ask for one stay with it.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Backends and directors: `upstream` blocks, and addresses that `proxy_pass` names by themselves.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::config::Directive;
 use crate::migrated::Migrated;
 use crate::source::SourcePlace;
-use crate::vcl;
+use crate::vcl::{self, GivenNames};
 
 /// Timeouts of a backend, as VCL's attributes.
 pub type Attributes = Vec<String>;
@@ -24,7 +26,15 @@ pub struct MigratedBackends {
     backends: Vec<Backend>,
     init: Vec<String>,
     /// The expressions that choose what is known, by their keys.
-    known: Vec<(String, String)>,
+    known: BTreeMap<String, String>,
+    names: GivenNames,
+}
+
+/// Names that the program has for itself begin so.
+const RESERVED: [&str; 3] = ["site", "nginx_", "addresses_"];
+
+fn key(scheme: &str, name: &str, attributes: &Attributes) -> String {
+    format!("{scheme}://{name} {}", attributes.join(" "))
 }
 
 impl MigratedBackends {
@@ -36,17 +46,23 @@ impl MigratedBackends {
         upstreams: &[&Directive],
         attributes: &Attributes,
     ) -> String {
-        let key = format!("{scheme}://{name} {}", attributes.join(" "));
-        if let Some((_, expression)) = self.known.iter().find(|(known, _)| *known == key) {
+        let key = key(scheme, name, attributes);
+        if let Some(expression) = self.known.get(&key) {
             return expression.clone();
         }
         let is_tls = scheme == "https";
         let expression = match upstreams.iter().find(|upstream| upstream.word(0) == name) {
             Some(upstream) => self.director(upstream, is_tls, attributes),
-            None => self.add(&vcl::name(name), name, is_tls, attributes),
+            None => self.add(name, name, is_tls, attributes),
         };
-        self.known.push((key, expression.clone()));
+        self.known.insert(key, expression.clone());
         expression
+    }
+
+    /// The line that chooses an address without timeouts of its own, if one was asked for.
+    pub fn chosen(&self, address: &str) -> Option<String> {
+        let expression = self.known.get(&key("http", address, &Vec::new()))?;
+        Some(format!("set req.backend_hint = {expression};"))
     }
 
     fn add(&mut self, name: &str, address: &str, is_tls: bool, attributes: &Attributes) -> String {
@@ -54,10 +70,7 @@ impl MigratedBackends {
             Some(path) => (path.trim_end_matches(':'), ""),
             None => crate::split_address(address).unwrap_or((address, if is_tls { "443" } else { "80" })),
         };
-        let mut name = name.to_owned();
-        while self.backends.iter().any(|b| b.name == name) {
-            name.push_str("_1");
-        }
+        let name = self.names.fresh(name, &RESERVED);
         self.backends.push(Backend {
             name: name.clone(),
             host: host.trim_matches(['[', ']']).to_owned(),
@@ -69,11 +82,7 @@ impl MigratedBackends {
     }
 
     fn director(&mut self, upstream: &Directive, is_tls: bool, attributes: &Attributes) -> String {
-        let mut name = vcl::name(upstream.word(0));
-        while self.init.iter().any(|line| line.starts_with(&format!("new {name} = "))) {
-            // NAME_1 is a server of it.
-            name.push_str("_too");
-        }
+        let name = self.names.fresh(upstream.word(0), &RESERVED);
         let servers: Vec<&Directive> = upstream.inside().iter().filter(|d| d.name == "server").collect();
         let has = |directive: &str| upstream.inside().iter().any(|d| d.name == directive);
         let option =
@@ -119,15 +128,16 @@ impl MigratedBackends {
         if spare.is_empty() {
             return chosen;
         }
-        self.init.push(format!("new {name}_all = directors.fallback();"));
+        let all = self.names.fresh(&format!("{name}_all"), &[]);
+        self.init.push(format!("new {all} = directors.fallback();"));
         if is_hash {
             // A hash is chosen per request: with spare ones it is a fallback of its members alone.
-            main.iter().for_each(|(member, _, _)| self.init.push(format!("{name}_all.add_backend({member});")));
+            main.iter().for_each(|(member, _, _)| self.init.push(format!("{all}.add_backend({member});")));
         } else {
-            self.init.push(format!("{name}_all.add_backend({name}.backend());"));
+            self.init.push(format!("{all}.add_backend({name}.backend());"));
         }
-        spare.iter().for_each(|(member, _, _)| self.init.push(format!("{name}_all.add_backend({member});")));
-        format!("{name}_all.backend()")
+        spare.iter().for_each(|(member, _, _)| self.init.push(format!("{all}.add_backend({member});")));
+        format!("{all}.backend()")
     }
 
     pub fn has_directors(&self) -> bool {
@@ -137,13 +147,11 @@ impl MigratedBackends {
     /// The declarations of those that the text or vcl_init names, and vcl_init.
     pub fn text(&self, used: &str) -> String {
         let mut out = String::new();
-        let is_used = |backend: &&Backend| {
-            let name = &backend.name;
-            let [alone, weighted] = [format!("add_backend({name})"), format!("add_backend({name},")];
-            used.contains(&format!("backend_hint = {name};"))
-                || self.init.iter().any(|line| line.contains(&alone) || line.contains(&weighted))
-        };
-        for backend in self.backends.iter().filter(is_used) {
+        let until = |text: &'_ str, ends: &[char]| text.split(ends).next().unwrap_or_default().to_owned();
+        let hints = used.split("backend_hint = ").skip(1).map(|rest| until(rest, &[';']));
+        let members = self.init.iter().filter_map(|line| line.split("add_backend(").nth(1));
+        let used: BTreeSet<String> = hints.chain(members.map(|rest| until(rest, &[',', ')']))).collect();
+        for backend in self.backends.iter().filter(|backend| used.contains(&backend.name)) {
             let Backend { name, host, port, is_tls, attributes } = backend;
             let host = vcl::string(host).unwrap_or_default();
             let mut lines = match port.is_empty() {

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::admit::REAL_IP;
 use super::capture;
 use super::words::is_header;
 use crate::vcl;
@@ -46,6 +47,10 @@ pub struct VariableNames {
     /// True if a request's URL may be changed: then the client's is kept apart.
     pub has_moves: bool,
     pub has_pages: bool,
+    /// Tables that depend on the URL where a script may rewrite it.
+    pub moving: BTreeSet<String>,
+    /// True if nginx takes the client's address from a header: VCL doesn't know it.
+    pub has_real_ip: bool,
     /// True if any server has TLS: then $scheme isn't always `http`.
     pub has_tls: bool,
     /// The variables that were asked for, of `tables`.
@@ -197,8 +202,8 @@ fn variable(name: &str, side: ExpressionSide, proxy_host: &str, names: &Variable
         }
     }
     Ok(match name {
-        // nginx writes $host in small letters and without a port.
-        "host" => format!("std.tolower(regsub({head}.http.Host, \":\\d*$\", \"\"))"),
+        // nginx writes $host in small letters, without a port and a dot at its end.
+        "host" => format!("std.tolower(regsub({head}.http.Host, \"\\.?(:\\d*)?$\", \"\"))"),
         "proxy_host" if !proxy_host.is_empty() => vcl::string(proxy_host).ok_or_else(unknown)?,
         "request_uri" => requested(head, names),
         "uri" | "document_uri" => format!("{head}.http.Nginx-Path"),
@@ -209,6 +214,10 @@ fn variable(name: &str, side: ExpressionSide, proxy_host: &str, names: &Variable
         "server_protocol" => format!("{head}.proto"),
         "content_type" => format!("{head}.http.Content-Type"),
         "content_length" => format!("{head}.http.Content-Length"),
+        // What is decided by it would be decided by the balancer's.
+        "remote_addr" if names.has_real_ip && side == ExpressionSide::Client => {
+            return Err(format!("${name}: {REAL_IP}"));
+        }
         "remote_addr" | "proxy_protocol_addr" => "client.ip".to_owned(),
         "proxy_add_x_forwarded_for" => format!("{head}.http.X-Forwarded-For"),
         "scheme" if names.has_tls => format!("{head}.http.X-Forwarded-Proto"),
