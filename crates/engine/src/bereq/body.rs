@@ -367,7 +367,7 @@ impl Bereq {
             return Err(BodyFailure::Unwanted);
         }
         // In turn, so that neither direction holds up the other.
-        let waited = self.wait_for(Limit::BetweenBytes, |cx, beresp| {
+        let waited = self.wait_for(link, Limit::BetweenBytes, |link, beresp, cx| {
             let has_moved = link.poll_upload(beresp, cx)?.is_ready();
             match link.conn.poll_data(cx) {
                 Poll::Pending if has_moved || says_dry => Poll::Ready(Ok(Data::Part)),
@@ -534,7 +534,7 @@ impl Bereq {
     pub(super) async fn end_body(&mut self) -> FetchStep {
         self.end_link(None);
         poll_fn(|cx| self.busy().poll_whole(cx)).await;
-        let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
+        let busy = self.take_busy();
         let object = busy.object();
         // The exchange has compared what came with what was announced, and filters change the length.
         let finished = busy.finish(None);

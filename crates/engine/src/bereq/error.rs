@@ -65,7 +65,7 @@ impl Bereq {
             return FetchStep::Fail("no storage");
         }
         let replaces = !waited_for && self.object.times.ttl > 0.0;
-        let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
+        let busy = self.take_busy();
         let times = &self.object.times;
         let is_for_nobody = times.ttl <= 0.0 && times.grace <= 0.0 && times.keep <= 0.0;
         let length = match busy {

@@ -284,6 +284,10 @@ impl Bereq {
         self.busy.as_mut().expect("a fetch holds its objcore until it ends")
     }
 
+    fn take_busy(&mut self) -> Busy {
+        self.busy.take().expect("a fetch holds its objcore until it ends")
+    }
+
     /// Notes why an error is made instead of a response. The last cause counts.
     pub(crate) fn blame(&mut self, error: ProxyError, details: &'static str) {
         self.cause = Some(Box::new(ProxyCause::new(error, details).at(self.backend.as_deref(), &self.params)));

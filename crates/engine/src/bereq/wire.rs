@@ -77,39 +77,42 @@ pub(super) enum WaitOutcome<T> {
     Unwanted,
 }
 
+impl OriginExchange {
+    /// The backend has answered before it had all of the body: the rest isn't sent.
+    fn overtake(&mut self) -> Sent {
+        self.close = Some(SessClose::RxBody);
+        Sent::Answered
+    }
+}
+
 impl Bereq {
-    pub(super) async fn exchange(&mut self) -> Result<(), Failure> {
-        let body = self.announce_body();
-        self.announce_trailers();
-        let limits = response_limits(&self.params);
-        let OriginExchange { conn, .. } = self.link.as_mut().expect("an exchange has a connection");
-        conn.send_head(&self.head, body, &limits);
-        let sent = self.send().await;
+    pub(super) async fn exchange(&mut self, link: &mut OriginExchange) -> Result<(), Failure> {
+        let body = self.announce_body(link);
+        self.announce_trailers(link);
+        link.conn.send_head(&self.head, body, &response_limits(&self.params));
+        let sent = self.send(link).await;
         self.mark("Bereq");
         self.engine.main.backend_req.tally();
         sent?;
-        self.receive_head().await
-    }
-
-    fn link(&mut self) -> &mut OriginExchange {
-        self.link.as_mut().expect("an exchange has a connection")
+        self.receive_head(link).await
     }
 
     /// Waits for what `poll` waits for: it gets the head that a response is received into.
     pub(super) async fn wait_for<T>(
         &mut self,
+        link: &mut OriginExchange,
         limit: Limit,
-        mut poll: impl FnMut(&mut Context<'_>, &mut Head) -> Poll<T>,
+        mut poll: impl FnMut(&mut OriginExchange, &mut Head, &mut Context<'_>) -> Poll<T>,
     ) -> WaitOutcome<T> {
         let mut deadline = None;
         let may_end = self.may_end();
         poll_fn(|cx| {
-            if let Poll::Ready(done) = poll(cx, &mut self.beresp) {
+            if let Poll::Ready(done) = poll(link, &mut self.beresp, cx) {
                 return Poll::Ready(WaitOutcome::Done(done));
             }
             // Many wait, few write: the buffer of the records is for those.
             self.log.rest();
-            let deadline = deadline.get_or_insert_with(|| Deadline::after(self.time_limit(limit)));
+            let deadline = deadline.get_or_insert_with(|| Deadline::after(self.time_limit(link, limit)));
             if deadline.as_mut().is_some_and(|deadline| deadline.poll(cx).is_ready()) {
                 return Poll::Ready(WaitOutcome::TimedOut);
             }
@@ -119,15 +122,15 @@ impl Bereq {
     }
 
     /// Adds `TE: trailers` if the client can take the response's trailers.
-    fn announce_trailers(&mut self) {
-        if self.trailers.is_some() && self.link().conn.takes_trailers() {
+    fn announce_trailers(&mut self, link: &OriginExchange) {
+        if self.trailers.is_some() && link.conn.takes_trailers() {
             self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::TE, b"trailers"));
         }
     }
 
     /// Makes the head announce the body that is sent, whatever VCL wrote: else the rest of it, or of the next request,
     /// would be taken for something that it isn't.
-    fn announce_body(&mut self) -> BodyLen {
+    fn announce_body(&mut self, link: &OriginExchange) -> BodyLen {
         let announced = announced_length(&self.head);
         let len = match &self.body {
             BereqBody::None | BereqBody::Gone => {
@@ -142,7 +145,7 @@ impl Bereq {
         };
         let Some(len) = len else {
             BEREQ.unset(&mut self.head, &mut self.log, names::CONTENT_LENGTH);
-            match self.link().conn.unknown_length() {
+            match link.conn.unknown_length() {
                 Some((name, value)) => {
                     self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, name, value));
                 }
@@ -159,28 +162,27 @@ impl Bereq {
     }
 
     /// Sends head and body. An answer before the body's end is taken at once; the connection can't be used again then.
-    async fn send(&mut self) -> Result<(), Failure> {
-        let mut sent = self.push().await?;
+    async fn send(&mut self, link: &mut OriginExchange) -> Result<(), Failure> {
+        let mut sent = self.push(link).await?;
         let Some(mut body) = Pieces::new(&self.body) else { return Ok(()) };
         if let Pieces::Lent(_) = body {
             self.no_retry = Some("req.body not cached");
         }
         while sent == Sent::All {
-            match self.next_piece(&mut body).await {
-                NextPiece::Piece(piece) => self.link().conn.send_data(piece),
+            match self.next_piece(link, &mut body).await {
+                NextPiece::Piece(piece) => link.conn.send_data(piece),
                 NextPiece::End => {
-                    let OriginExchange { conn, upload, .. } = self.link();
-                    body.end(conn);
+                    body.end(&mut link.conn);
                     // What the origin takes only while it answers goes out then.
-                    *upload = Some(FetchUpload::new(None));
-                    return self.push().await.map(drop);
+                    link.upload = Some(FetchUpload::new(None));
+                    return self.push(link).await.map(drop);
                 }
                 NextPiece::Broken(_) if base::failpoint::fault("an upload completed after a cut") => {
-                    self.link().conn.send_end(None);
-                    return self.push().await.map(drop);
+                    link.conn.send_end(None);
+                    return self.push(link).await.map(drop);
                 }
                 NextPiece::Broken(error) => {
-                    self.break_upload(error);
+                    self.break_upload(link, error);
                     return Err(Failure::Aborted);
                 }
                 NextPiece::Not(instead) => {
@@ -188,32 +190,30 @@ impl Bereq {
                     break;
                 }
             }
-            sent = self.push().await?;
+            sent = self.push(link).await?;
         }
         if sent == Sent::Begun {
-            self.link().upload = Some(FetchUpload::new(Some(body)));
+            link.upload = Some(FetchUpload::new(Some(body)));
         }
         Ok(())
     }
 
     /// The origin must not take a broken upload for a whole one: it sees a cut.
-    fn break_upload(&mut self, error: ReqBodyError) {
+    fn break_upload(&mut self, link: &mut OriginExchange, error: ReqBodyError) {
         self.log.putf(Tag::FetchError, format_args!("req.body read error: {}", error.text()));
-        let link = self.link();
         link.conn.reset(SessClose::RxBody);
         link.close = Some(SessClose::RxBody);
     }
 
     /// The next piece of the body, unless the backend answers before.
-    async fn next_piece(&mut self, body: &mut Pieces) -> NextPiece {
+    async fn next_piece(&mut self, link: &mut OriginExchange, body: &mut Pieces) -> NextPiece {
         loop {
-            let Bereq { link, beresp, log, .. } = self;
-            let OriginExchange { conn, .. } = link.as_mut().expect("an exchange has a connection");
+            let Bereq { beresp, log, .. } = self;
             let next = poll_fn(|cx| match body.poll_next(cx) {
                 Poll::Ready(piece) => Poll::Ready(Ok(piece)),
                 Poll::Pending => {
                     log.rest();
-                    conn.poll_answer(cx, beresp).map(Err)
+                    link.conn.poll_answer(cx, beresp).map(Err)
                 }
             });
             match next.await {
@@ -221,38 +221,32 @@ impl Bereq {
                 Ok(Ok(None)) => return NextPiece::End,
                 Ok(Err(error)) => return NextPiece::Broken(error),
                 Err(SendProgress::Interim) => self.pass_interim_on(),
-                Err(SendProgress::Answered) => return NextPiece::Not(self.answered()),
+                Err(SendProgress::Answered) => return NextPiece::Not(link.overtake()),
                 Err(SendProgress::Begun) => return NextPiece::Not(Sent::Begun),
                 Err(SendProgress::All | SendProgress::Part) => {}
             }
         }
     }
 
-    /// The backend has answered before it had all of the body: the rest isn't sent.
-    fn answered(&mut self) -> Sent {
-        self.link().close = Some(SessClose::RxBody);
-        Sent::Answered
-    }
-
     /// Writes what is queued, or as much of it as the backend takes before it answers.
-    async fn push(&mut self) -> Result<Sent, Failure> {
+    async fn push(&mut self, link: &mut OriginExchange) -> Result<Sent, Failure> {
         loop {
-            match self.push_some().await {
+            match self.push_some(link).await {
                 Some(Ok(SendProgress::All)) => return Ok(Sent::All),
                 Some(Ok(SendProgress::Part)) => {}
                 Some(Ok(SendProgress::Interim)) => self.pass_interim_on(),
-                Some(Ok(SendProgress::Answered)) => return Ok(self.answered()),
+                Some(Ok(SendProgress::Answered)) => return Ok(link.overtake()),
                 Some(Ok(SendProgress::Begun)) => return Ok(Sent::Begun),
                 Some(Err(ExchangeSendError::Refused)) => {
                     self.fetch_error(REFUSED);
-                    self.link().close = Some(SessClose::RespClose);
+                    link.close = Some(SessClose::RespClose);
                     return Err(Failure::Refused);
                 }
                 failed => {
                     let fault = if failed.is_none() { BackendFault::Stuck } else { BackendFault::Closed };
                     let text = write_error_text(failed.and_then(Result::err));
                     self.log.putf(Tag::FetchError, format_args!("backend write error: {text}"));
-                    self.link().close = Some(SessClose::TxError);
+                    link.close = Some(SessClose::TxError);
                     return Err(Failure::Early(fault));
                 }
             }
@@ -260,33 +254,24 @@ impl Bereq {
     }
 
     /// `None`: the backend took nothing for too long.
-    async fn push_some(&mut self) -> Option<Result<SendProgress, ExchangeSendError>> {
+    async fn push_some(&mut self, link: &mut OriginExchange) -> Option<Result<SendProgress, ExchangeSendError>> {
         let mut deadline = None;
         poll_fn(|cx| {
-            let Bereq { link, beresp, .. } = self;
-            let OriginExchange { conn, .. } = link.as_mut().expect("an exchange has a connection");
-            if let Poll::Ready(sent) = conn.poll_send(cx, beresp) {
+            if let Poll::Ready(sent) = link.conn.poll_send(cx, &mut self.beresp) {
                 return Poll::Ready(Some(sent));
             }
             self.log.rest();
-            let deadline = deadline.get_or_insert_with(|| Deadline::after(self.time_limit(Limit::BetweenBytes)));
+            let deadline = deadline.get_or_insert_with(|| Deadline::after(self.time_limit(link, Limit::BetweenBytes)));
             deadline.as_mut().map_or(Poll::Pending, |deadline| deadline.poll(cx).map(|()| None))
         })
         .await
     }
 
-    async fn receive_head(&mut self) -> Result<(), Failure> {
-        let mut link = self.link.take().expect("an exchange has a connection");
-        let result = self.receive_head_on(&mut link).await;
-        self.link = Some(link);
-        result
-    }
-
-    async fn receive_head_on(&mut self, link: &mut OriginExchange) -> Result<(), Failure> {
+    async fn receive_head(&mut self, link: &mut OriginExchange) -> Result<(), Failure> {
         let mut limit = Limit::FirstByte;
         loop {
             let had_begun = link.conn.has_begun();
-            let error = match self.wait_for(limit, |cx, beresp| link.conn.poll_head(cx, beresp)).await {
+            let error = match self.wait_for(link, limit, |link, beresp, cx| link.conn.poll_head(cx, beresp)).await {
                 WaitOutcome::Done(Ok(Received::Part)) => {
                     limit = Limit::BetweenBytes;
                     continue;
@@ -387,9 +372,8 @@ impl Bereq {
     }
 
     /// The fetch's limit of a wait for its backend; zero is none.
-    fn time_limit(&self, limit: Limit) -> Duration {
-        let backend = self.backend.as_ref().expect("a connection has a backend");
-        let limits = self.limits.at(backend);
+    fn time_limit(&self, link: &OriginExchange, limit: Limit) -> Duration {
+        let limits = self.limits.at(link.conn.backend());
         match limit {
             Limit::FirstByte => limits.first_byte,
             Limit::BetweenBytes => limits.between_bytes,

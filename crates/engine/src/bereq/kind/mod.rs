@@ -44,8 +44,8 @@ pub(crate) enum FetchKind {
     /// The whole object, or whatever the backend gives.
     #[default]
     Whole,
-    Slice(Box<SliceFetch>),
-    Part(Box<PartFetch>),
+    Slice(SliceFetch),
+    Part(PartFetch),
     /// The stale object's body under a new head.
     Refresh(Refresh),
     /// A response to HEAD that may update a stored object.
@@ -69,10 +69,7 @@ impl OpenedBody {
 impl FetchKind {
     /// The stored object whose body the new object gets.
     pub fn kept_object(&self) -> Option<&ObjRef> {
-        match self {
-            FetchKind::Refresh(refresh) => Some(&refresh.stale),
-            FetchKind::Whole | FetchKind::Slice(_) | FetchKind::Part(_) | FetchKind::HeadUpdate(_) => None,
-        }
+        if let FetchKind::Refresh(refresh) = self { Some(&refresh.stale) } else { None }
     }
 
     pub fn is_refresh(&self) -> bool {
@@ -80,10 +77,7 @@ impl FetchKind {
     }
 
     pub fn old_head(&self) -> Option<&Head> {
-        match self {
-            FetchKind::Refresh(refresh) => refresh.old_head.as_deref(),
-            FetchKind::Whole | FetchKind::Slice(_) | FetchKind::Part(_) | FetchKind::HeadUpdate(_) => None,
-        }
+        if let FetchKind::Refresh(refresh) = self { refresh.old_head.as_deref() } else { None }
     }
 
     /// True from the request for a slice on.
@@ -97,7 +91,7 @@ impl FetchKind {
     }
 
     fn is_slice(&self) -> bool {
-        matches!(self, FetchKind::Slice(slice) if matches!(**slice, SliceFetch::One { .. }))
+        matches!(self, FetchKind::Slice(SliceFetch::One { .. }))
     }
 
     /// True if the object is made of parts, of which one has come.
@@ -106,17 +100,15 @@ impl FetchKind {
     }
 
     fn received_part(&self) -> Option<&ReceivedPart> {
-        match self {
-            FetchKind::Part(part) => part.received(),
-            FetchKind::Whole | FetchKind::Slice(_) | FetchKind::Refresh(_) | FetchKind::HeadUpdate(_) => None,
-        }
+        if let FetchKind::Part(PartFetch::Received(part)) = self { Some(part) } else { None }
     }
 
     /// Bytes that are still to come of a response with a known place in its object.
     fn left(&mut self) -> Option<&mut u64> {
         match self {
-            FetchKind::Slice(slice) => slice.left(),
-            FetchKind::Part(part) => part.left(),
+            FetchKind::Slice(SliceFetch::One { left, .. }) => Some(left),
+            FetchKind::Part(PartFetch::Received(part)) => Some(&mut part.left),
+            FetchKind::Slice(_) | FetchKind::Part(_) => None,
             FetchKind::Whole | FetchKind::Refresh(_) | FetchKind::HeadUpdate(_) => None,
         }
     }
@@ -129,8 +121,8 @@ impl FetchKind {
     /// Bytes of the body that will be stored, if that isn't the length of the response.
     pub fn bytes_to_store(&self) -> Option<u64> {
         match self {
-            FetchKind::Slice(slice) => matches!(**slice, SliceFetch::New(..)).then_some(0),
-            FetchKind::Part(part) => part.received().map(ReceivedPart::bytes_to_store),
+            FetchKind::Slice(slice) => matches!(slice, SliceFetch::New(..)).then_some(0),
+            FetchKind::Part(_) => self.received_part().map(ReceivedPart::bytes_to_store),
             FetchKind::Refresh(refresh) => Some(refresh.stale.body_len().unwrap_or(0)),
             FetchKind::Whole | FetchKind::HeadUpdate(_) => None,
         }
@@ -138,26 +130,22 @@ impl FetchKind {
 
     /// The attributes stored beside the head, with the reason why the object can't be cached.
     pub fn aux_attrs(&self, reason: Option<&[u8]>) -> Vec<u8> {
-        let own;
+        let own: Vec<u8>;
         let mut aux_attrs = AuxAttrs { reason, ..AuxAttrs::default() };
         match self {
-            FetchKind::Slice(slice) => match &**slice {
-                SliceFetch::Asked(_) => {}
-                SliceFetch::New(set, _) => {
-                    own = set.store();
-                    aux_attrs.slices = Some(&own);
-                }
-                SliceFetch::One { slice, .. } => {
-                    own = slice.set.mark(slice.index);
-                    aux_attrs.slice = Some(&own);
-                }
-            },
-            FetchKind::Part(part) => {
-                if let Some(parts) = part.received().and_then(ReceivedPart::parts) {
-                    own = parts.store();
-                    aux_attrs.parts = Some(&own);
-                }
+            FetchKind::Slice(SliceFetch::New(set, _)) => {
+                own = set.store();
+                aux_attrs.slices = Some(&own);
             }
+            FetchKind::Slice(SliceFetch::One { slice, .. }) => {
+                own = slice.set.mark(slice.index);
+                aux_attrs.slice = Some(&own);
+            }
+            FetchKind::Part(PartFetch::Received(part)) => {
+                own = part.parts().map(StoredParts::store).unwrap_or_default();
+                aux_attrs.parts = part.parts().map(|_| &own[..]);
+            }
+            FetchKind::Slice(_) | FetchKind::Part(_) => {}
             FetchKind::Whole | FetchKind::Refresh(_) | FetchKind::HeadUpdate(_) => {}
         }
         aux_attrs.store()

@@ -35,7 +35,7 @@ pub(crate) enum PartFetch {
     /// The rest of what is wanted was asked for, beside these parts.
     Asked(StoredParts, Slice),
     /// The response is a part that can be kept.
-    Received(ReceivedPart),
+    Received(Box<ReceivedPart>),
     /// The response is a part that can't be kept, but the client wants it.
     Unkept,
 }
@@ -65,23 +65,7 @@ pub(crate) struct ReceivedPart {
     joined: JoinedPart,
     is_joined: bool,
     /// Bytes of it that are still to come.
-    left: u64,
-}
-
-impl PartFetch {
-    pub fn received(&self) -> Option<&ReceivedPart> {
-        match self {
-            PartFetch::Received(part) => Some(part),
-            PartFetch::Asked(..) | PartFetch::Unkept => None,
-        }
-    }
-
-    pub fn left(&mut self) -> Option<&mut u64> {
-        match self {
-            PartFetch::Received(part) => Some(&mut part.left),
-            PartFetch::Asked(..) | PartFetch::Unkept => None,
-        }
-    }
+    pub left: u64,
 }
 
 impl ReceivedPart {
@@ -134,7 +118,7 @@ impl Bereq {
         let Some(parts) = StoredParts::of(stale) else { return };
         let wanted = self.wanted_of(stale, parts.total);
         if let Some(missing) = parts.missing(&wanted) {
-            self.kind = FetchKind::Part(Box::new(PartFetch::Asked(parts, missing)));
+            self.kind = FetchKind::Part(PartFetch::Asked(parts, missing));
         }
     }
 
@@ -159,8 +143,7 @@ impl Bereq {
     /// Asks for what is missing, and for nothing of another version, in place of what a stale object would be validated by. Whether there
     /// is such a thing.
     pub(in crate::bereq) fn ask_for_missing(&mut self) -> bool {
-        let FetchKind::Part(part) = &self.kind else { return false };
-        let PartFetch::Asked(parts, missing) = &**part else { return false };
+        let FetchKind::Part(PartFetch::Asked(parts, missing)) = &self.kind else { return false };
         let end = if missing.high + 1 == parts.total { String::new() } else { missing.high.to_string() };
         let range = format!("bytes={}-{end}", missing.low);
         let mut lost = BEREQ.force(&mut self.original, &mut self.log, names::RANGE, range.as_bytes()).is_err();
@@ -197,7 +180,7 @@ impl Bereq {
                 if part.is_joined {
                     self.merge_of_part();
                 }
-                self.kind = FetchKind::Part(Box::new(PartFetch::Received(part)));
+                self.kind = FetchKind::Part(PartFetch::Received(Box::new(part)));
                 Ok(())
             }
             Err(NoPart::Changed) => Err(self.give_up_parts()),
@@ -221,7 +204,7 @@ impl Bereq {
             }
         }
         self.log.putf(Tag::Notice, format_args!("lacquer: partial response not stored: {reason}"));
-        self.kind = FetchKind::Part(Box::new(PartFetch::Unkept));
+        self.kind = FetchKind::Part(PartFetch::Unkept);
         Ok(())
     }
 
@@ -344,7 +327,7 @@ impl Bereq {
     pub(in crate::bereq) fn is_range_checked(&self) -> bool {
         let is_beyond =
             self.rfc9111 && self.mode != FetchMode::Pass && self.beresp.is_status(416) && self.head.has(names::RANGE);
-        is_beyond || matches!(&self.kind, FetchKind::Part(part) if !matches!(**part, PartFetch::Asked(..)))
+        is_beyond || matches!(self.kind, FetchKind::Part(PartFetch::Received(_) | PartFetch::Unkept))
     }
 
     /// True if the response is about a part alone, and mustn't be stored as one about the object.
@@ -366,7 +349,7 @@ impl Bereq {
         if !self.client_takes_parts() {
             return Err(self.ask_for_whole_alone());
         }
-        self.kind = FetchKind::Part(Box::new(PartFetch::Unkept));
+        self.kind = FetchKind::Part(PartFetch::Unkept);
         if !self.cacheability.is_uncacheable() {
             self.refuse_for(Uncacheable::Status);
         }
@@ -391,8 +374,7 @@ impl Bereq {
 
     /// Takes over the stored parts before the new one, or those behind it.
     pub(in crate::bereq) async fn take_stored(&mut self, are_before: bool) -> Result<(), BodyFailure> {
-        let FetchKind::Part(part) = &mut self.kind else { return Ok(()) };
-        let PartFetch::Received(part) = &mut **part else { return Ok(()) };
+        let FetchKind::Part(PartFetch::Received(part)) = &mut self.kind else { return Ok(()) };
         let ranges = std::mem::take(if are_before { &mut part.joined.before } else { &mut part.joined.behind });
         let Some(stale) = self.stale.clone() else { return Ok(()) };
         for range in ranges {
@@ -452,7 +434,7 @@ impl Bereq {
         if self.put_aux_attrs(&aux_attrs, false).is_err() {
             return false;
         }
-        let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
+        let busy = self.take_busy();
         let object = busy.object();
         self.engine.main.fetch_failed.inc();
         busy.finish_cut(FetchFailed::new("fetch failed"));

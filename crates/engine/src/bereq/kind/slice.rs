@@ -43,13 +43,6 @@ impl SliceFetch {
     fn one(slice: SliceOf) -> Self {
         SliceFetch::One { left: slice.set.place(slice.index).bytes(), slice }
     }
-
-    pub fn left(&mut self) -> Option<&mut u64> {
-        match self {
-            SliceFetch::One { left, .. } => Some(left),
-            SliceFetch::Asked(_) | SliceFetch::New(..) => None,
-        }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +98,7 @@ impl Bereq {
     /// `slicer.enable()`: in vcl_backend_response when there is a response.
     pub(in crate::bereq) fn enable_slices(&mut self) -> bool {
         let can = match &self.kind {
-            FetchKind::Slice(slice) => !matches!(**slice, SliceFetch::Asked(_)),
+            FetchKind::Slice(slice) => !matches!(slice, SliceFetch::Asked(_)),
             _ if self.slice_settings.is_refused => false,
             _ if self.link.is_some() => self.whole_to_slice().is_ok(),
             _ => self.may_slice(),
@@ -131,7 +124,7 @@ impl Bereq {
             return;
         }
         let index = self.slice_settings.wanted >> self.slice_settings.size_log2;
-        self.kind = FetchKind::Slice(Box::new(SliceFetch::Asked(index)));
+        self.kind = FetchKind::Slice(SliceFetch::Asked(index));
         self.slice_settings.is_asked = true;
         self.put_range(slice_at(index, self.slice_settings.size_log2, None));
     }
@@ -161,7 +154,7 @@ impl Bereq {
         });
         std::mem::swap(&mut self.head, &mut self.original);
         self.head.copy_from(&self.original);
-        self.kind = FetchKind::Slice(Box::new(SliceFetch::one(slice)));
+        self.kind = FetchKind::Slice(SliceFetch::one(slice));
     }
 
     fn put_range(&mut self, slice: Slice) {
@@ -177,7 +170,7 @@ impl Bereq {
     /// in its place.
     pub(super) fn judge_slice(&mut self) -> Result<(), FetchStep> {
         let FetchKind::Slice(fetch) = &self.kind else { return Ok(()) };
-        match &**fetch {
+        match fetch {
             SliceFetch::New(..) => Ok(()),
             SliceFetch::Asked(index) => self.judge_first(*index),
             SliceFetch::One { slice, .. } => {
@@ -241,7 +234,7 @@ impl Bereq {
         match Validator::of(&self.beresp) {
             Ok(validator) => {
                 let set = SliceSet::new(total, size_log2, validator, self.vxid.0);
-                self.kind = FetchKind::Slice(Box::new(SliceFetch::New(set, Some(index))));
+                self.kind = FetchKind::Slice(SliceFetch::New(set, Some(index)));
                 self.show_whole(total);
                 Ok(())
             }
@@ -273,8 +266,7 @@ impl Bereq {
 
     /// The object isn't that of which slices are in the cache: nobody shall be given those any more.
     fn give_up_changed(&mut self) -> FetchStep {
-        if let FetchKind::Slice(fetch) = &self.kind
-            && let SliceFetch::One { slice, .. } = &**fetch
+        if let FetchKind::Slice(SliceFetch::One { slice, .. }) = &self.kind
             && !slice.head.is_dying()
         {
             self.engine.cache.kill(&slice.head);
@@ -313,7 +305,7 @@ impl Bereq {
         let min = self.params.slice_min;
         let is_long = |bytes| min > 0 && bytes >= min;
         self.slice_settings.do_slice = match &self.kind {
-            FetchKind::Slice(slice) => matches!(**slice, SliceFetch::New(..)),
+            FetchKind::Slice(slice) => matches!(slice, SliceFetch::New(..)),
             _ => self.may_slice() && self.announced().is_some_and(is_long) && self.whole_to_slice().is_ok(),
         };
     }
@@ -327,7 +319,7 @@ impl Bereq {
             }
             return Ok(());
         };
-        match &**slice {
+        match slice {
             SliceFetch::Asked(_) => Ok(()),
             SliceFetch::New(..) if !is_wanted => Err(self.refuse_slices("VCL has set beresp.do_slice to false")),
             SliceFetch::New(..) => match self.why_not_now() {
@@ -349,7 +341,7 @@ impl Bereq {
             Ok((total, validator)) => {
                 let set = SliceSet::new(total, self.slice_settings.size_log2, validator, self.vxid.0);
                 let first = (self.slice_settings.wanted < set.size()).then_some(0);
-                self.kind = FetchKind::Slice(Box::new(SliceFetch::New(set, first)));
+                self.kind = FetchKind::Slice(SliceFetch::New(set, first));
             }
             Err(reason) => self.note_refused(reason),
         }
@@ -372,7 +364,7 @@ impl Bereq {
     /// Goes over to the body of a slice: stores the head of a new object first. `Err` is the step to go to.
     pub(super) fn open_slice(&mut self, received: BodyStatus) -> Result<OpenedBody, FetchStep> {
         let FetchKind::Slice(fetch) = &self.kind else { return Ok(OpenedBody::whole(received)) };
-        let slice = match &**fetch {
+        let slice = match fetch {
             SliceFetch::Asked(_) => return Ok(OpenedBody::whole(received)),
             SliceFetch::New(set, index) => self.store_slices(set.clone(), *index)?,
             SliceFetch::One { slice, .. } => slice.clone(),
@@ -391,7 +383,7 @@ impl Bereq {
             BERESP.force(&mut this.beresp, &mut this.log, names::CONTENT_LENGTH, dec(place.bytes()).as_bytes())?;
             BERESP.force(&mut this.beresp, &mut this.log, names::CONTENT_RANGE, range.as_bytes())
         });
-        self.kind = FetchKind::Slice(Box::new(SliceFetch::one(slice)));
+        self.kind = FetchKind::Slice(SliceFetch::one(slice));
         if received == BodyStatus::None {
             return Err(FetchStep::Error);
         }
@@ -409,7 +401,7 @@ impl Bereq {
             return Err(FetchStep::Error);
         }
         (self.settings.storage, self.object.keys) = (storage, keys);
-        let head_busy = self.busy.take().expect("a fetch holds its objcore until it ends");
+        let head_busy = self.take_busy();
         let head = head_busy.object();
         let _ = head_busy.finish(None);
         self.replace_stale(&head);
