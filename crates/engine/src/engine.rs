@@ -10,12 +10,14 @@ use ::fleet::Invalidation;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{Clock, Mono, Real, VxidSource};
 use filters::{FilterName, Packed};
+use net::handshake::KnownClients;
 use params::Params;
 use shm::vsl::{LogRing, Marker};
 use storage::Stores;
 use sync::DerivedFlag;
 use tables::counters::{Main, NoHitCounts};
 use tables::tags::Tag;
+use tls::challenge::Challenges;
 use vrt::ctx::StoreProperty;
 use vrt::{LoadedVcl, Value};
 
@@ -74,6 +76,9 @@ pub struct Engine {
     pub vcl: ArcSwapOption<LoadedVcl>,
     pub labels: Box<dyn Labels>,
     pub certificates: Arc<dyn tls::Certificates>,
+    /// Responses for a certificate authority that is checking names.
+    pub challenges: Challenges,
+    pub known_clients: KnownClients,
     pub identity: String,
     pub hostname: String,
     pub admission: Admission,
@@ -127,6 +132,8 @@ impl Engine {
             vcl: ArcSwapOption::empty(),
             labels,
             certificates,
+            challenges: Challenges::default(),
+            known_clients: KnownClients::default(),
             identity: config.identity,
             hostname: config.hostname,
             sessions: AtomicI64::new(0),

@@ -184,9 +184,14 @@ async fn read_hello(
 }
 
 /// Until this client may be answered: see [`net::handshake::turns`]. Who has gone meanwhile costs no signature.
-async fn wait_for_turn(conn: &ClientConn, sess: &Sess, deadline: Instant) -> Result<Called, HandshakeFailure> {
-    let (called, has_waited) =
-        Called::wait(sess.client.get().ip(), deadline).await.map_err(HandshakeFailure::Handshake)?;
+async fn wait_for_turn<'a>(
+    conn: &ClientConn,
+    sess: &'a Sess,
+    deadline: Instant,
+) -> Result<Called<'a>, HandshakeFailure> {
+    let client = sess.client.get().ip();
+    let waited = Called::wait(&sess.engine.known_clients, client, deadline).await;
+    let (called, has_waited) = waited.map_err(HandshakeFailure::Handshake)?;
     if has_waited {
         sess.engine.main.tls_handshakes_waited.inc();
         if conn.stream().pending() == IdleState::Closed {
@@ -212,8 +217,8 @@ fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, HandshakeFailure> {
     let name = hello.server_name().map(str::to_ascii_lowercase);
     let is_challenge = hello.is_acme_challenge();
     let server = match is_challenge {
-        true => challenge(name.as_deref()),
-        false => find(sess, name.as_deref()),
+        true => challenge(sess, name.as_deref()),
+        false => sess.engine.certificates.find(&sess.listener.frontend, name.as_deref()),
     };
     let server = server.map_err(|none| HandshakeFailure::NoCertificate(none, hello.server_name().map(Into::into)))?;
     let offers_http2 = sess.engine.params.load().feature.offers_http2();
@@ -222,18 +227,9 @@ fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, HandshakeFailure> {
     Ok(Chosen { handshake, hello: HelloOutline::new(&hello), clients: server.clients(), is_challenge })
 }
 
-/// The certificate for a name; that there is none is noted where certificates are got on demand.
-fn find(sess: &Sess, name: Option<&str>) -> Result<Arc<TlsServer>, NoCertificate> {
-    let found = sess.engine.certificates.find(&sess.listener.frontend, name);
-    if let Some(name) = name {
-        tls::wanted::of_this_process().look(name, found.as_ref().map_or(&[][..], |server| &server.leaf()[..]));
-    }
-    found
-}
-
 /// A certificate authority asks whether the name is ours.
-fn challenge(name: Option<&str>) -> Result<Arc<TlsServer>, NoCertificate> {
-    name.and_then(|name| tls::challenge::of_this_process().server(name)).ok_or(NoCertificate::UnknownName)
+fn challenge(sess: &Sess, name: Option<&str>) -> Result<Arc<TlsServer>, NoCertificate> {
+    name.and_then(|name| sess.engine.challenges.server(name)).ok_or(NoCertificate::UnknownName)
 }
 
 /// Tells a client that gets no handshake why, as far as the socket takes it at once.
@@ -261,7 +257,7 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 async fn carry_out(
     conn: &mut ClientConn,
     sess: &Sess,
-    (called, chosen): (Called, Chosen),
+    (called, chosen): (Called<'_>, Chosen),
     deadline: Instant,
 ) -> Result<(), HandshakeFailure> {
     let stream = conn.stream.take().expect(crate::conn::AFTER_PIPE);

@@ -17,6 +17,7 @@ use crate::{IdleState, IoError, Stream};
 pub mod turns;
 
 use turns::HandshakeStep;
+pub use turns::known::KnownClients;
 
 /// Bytes read at once: most flights are shorter.
 const READ: usize = 4096;
@@ -66,18 +67,23 @@ pub struct Failed {
 
 /// A client whose hello may be answered now: its turn has come.
 #[derive(Clone, Copy, Debug)]
-pub struct Called {
+pub struct Called<'a> {
     client: IpAddr,
+    known: &'a KnownClients,
 }
 
-impl Called {
+impl<'a> Called<'a> {
     /// Waits until the hello of that client may be answered, at most until `deadline`. Whether it had to wait is told, too.
     ///
     /// # Errors
     /// The time is over.
-    pub async fn wait(client: IpAddr, deadline: Instant) -> Result<(Called, bool), HandshakeError> {
-        let has_waited = wait(client, HandshakeStep::Answer, Some(deadline)).await?;
-        Ok((Called { client }, has_waited))
+    pub async fn wait(
+        known: &'a KnownClients,
+        client: IpAddr,
+        deadline: Instant,
+    ) -> Result<(Called<'a>, bool), HandshakeError> {
+        let has_waited = wait(client, HandshakeStep::Answer, known.has(client), Some(deadline)).await?;
+        Ok((Called { client, known }, has_waited))
     }
 }
 
@@ -106,7 +112,7 @@ pub async fn handshake(
 /// # Errors
 /// See [`handshake`].
 pub async fn answer(
-    Called { client }: Called,
+    Called { client, known }: Called<'_>,
     stream: Stream,
     mut handshake: Handshake,
     mut received: Vec<u8>,
@@ -117,7 +123,7 @@ pub async fn answer(
     if let Err(error) = carry_out(&stream, &mut handshake, &mut received, Some(deadline), pace).await {
         return Err(Failed { error, stream });
     }
-    turns::finished(client);
+    known.learn(client);
     let mut told = KtlsOutcome::Unasked;
     let give = |key| {
         let (ability, outcome) = ktls::give(&stream, wanted, &key);
@@ -193,17 +199,21 @@ async fn wait_for(stream: &Stream, pace: Pace, deadline: Option<Instant>) -> Res
         Pace::Waits(client) => (client, HandshakeStep::Answer),
         Pace::Follows(client) => (client, HandshakeStep::Next),
     };
-    if wait(client, step, deadline).await? && stream.pending() == IdleState::Closed {
+    if wait(client, step, false, deadline).await? && stream.pending() == IdleState::Closed {
         return Err(HandshakeError::Closed);
     }
     Ok(Pace::Follows(client))
 }
 
-async fn wait(client: IpAddr, step: HandshakeStep, deadline: Option<Instant>) -> Result<bool, HandshakeError> {
+async fn wait(
+    client: IpAddr,
+    step: HandshakeStep,
+    is_known: bool,
+    deadline: Option<Instant>,
+) -> Result<bool, HandshakeError> {
+    let turn = turns::wait(client, step, is_known);
     match deadline {
-        Some(deadline) => {
-            rt::timeout_at(deadline, turns::wait(client, step)).await.map_err(|rt::Elapsed| HandshakeError::Timeout)
-        }
-        None => Ok(turns::wait(client, step).await),
+        Some(deadline) => rt::timeout_at(deadline, turn).await.map_err(|rt::Elapsed| HandshakeError::Timeout),
+        None => Ok(turn.await),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use backend::{Backends, Director};
+use backend::{BackendSpec, Backends, Director};
 use base::{Clock, Vxid};
 use engine::Engine;
 use params::Params;
@@ -11,7 +11,6 @@ use shm::vsc::CounterSet;
 use shm::vsl::{Marker, TxnLog};
 use tables::counters::{Main, Vbe};
 use tables::tags::Tag;
-use vcl::program::{BackendDecl, ProbeDecl};
 use vrt::LoadedVcl;
 use vrt::vmod::Vmod;
 
@@ -86,8 +85,8 @@ struct LoadEnv<'a> {
 }
 
 impl vrt::VclLoadEnv for LoadEnv<'_> {
-    fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
-        self.backends.create(vcl, vrt::backend_spec(vcl, decl, probe).expect("it isn't none"))
+    fn backend(&self, vcl: &str, spec: BackendSpec) -> Arc<dyn Director> {
+        self.backends.create(vcl, spec)
     }
 
     fn vmods(&self) -> &[&'static Vmod] {

@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use backend::{Director, HeapServices};
+use backend::{BackendSpec, Director, HeapServices};
 use base::{Clock, Vxid};
 use message::Head;
 use shm::vsc::CounterSet;
@@ -12,7 +12,6 @@ use shm::vsl::{LogRing, Marker, Record, TxnLog};
 use shm::vsm::{SegmentSet, SetOwner};
 use tables::counters::Main;
 use testkit::ScratchDir;
-use vcl::program::{BackendDecl, ProbeDecl};
 use vrt::ctx::{StoreProperty, VclWait};
 use vrt::vmod::Vmod;
 use vrt::{
@@ -61,8 +60,8 @@ struct TestEnv {
 }
 
 impl VclLoadEnv for TestEnv {
-    fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
-        self.backends.create(vcl, vrt::backend_spec(vcl, decl, probe).expect("it isn't none"))
+    fn backend(&self, vcl: &str, spec: BackendSpec) -> Arc<dyn Director> {
+        self.backends.create(vcl, spec)
     }
 
     fn vmods(&self) -> &[&'static Vmod] {

@@ -112,11 +112,6 @@ impl Challenges {
     }
 }
 
-pub fn of_this_process() -> &'static Challenges {
-    static ALL: Challenges = Challenges { count: AtomicUsize::new(0), entries: Mutex::new(Vec::new()) };
-    &ALL
-}
-
 fn certified(name: &str, digest: &[u8; 32]) -> Result<CertifiedKey, String> {
     let told = |error: rcgen::Error| error.to_string();
     let key = rcgen::KeyPair::generate().map_err(told)?;

@@ -20,6 +20,7 @@ use crate::server::{Certificates, ClientPolicy, NoCertificate, ServerOptions, Tl
 use crate::settings::{ClientVerify, Overrides, roots};
 use crate::signer::{AskSigner, Asked, RemoteKey};
 use crate::tickets::{TicketKey, Tickets};
+use crate::wanted::WantedNames;
 
 /// Certificates that stay ready for use, in each of two generations: the rest is parsed again when it is asked for.
 const GENERATION: usize = 1024;
@@ -31,6 +32,7 @@ pub struct Keyring {
     /// The signer for keys that the bundle doesn't hold.
     signer: Asked,
     asks_clients: AtomicBool,
+    wanted: WantedNames,
 }
 
 #[derive(Debug)]
@@ -85,6 +87,11 @@ impl Keyring {
     /// Lets `signer` sign from now on for certificates that came without keys.
     pub fn replace_signer(&self, signer: Box<dyn AskSigner>) {
         self.signer.replace(signer);
+    }
+
+    /// Names that clients asked for in vain.
+    pub fn wanted(&self) -> &WantedNames {
+        &self.wanted
     }
 
     fn make(&self, loaded: &Loaded, scope: u32, entry: u32, now: i64) -> Result<Ready, String> {
@@ -144,7 +151,11 @@ impl Keyring {
 
 impl Certificates for Keyring {
     fn find(&self, frontend: &str, sni: Option<&str>) -> Result<Arc<TlsServer>, NoCertificate> {
-        self.find_at(frontend, sni, UnixTime::now().as_secs() as i64)
+        let found = self.find_at(frontend, sni, UnixTime::now().as_secs() as i64);
+        if let Some(name) = sni {
+            self.wanted.look(name, found.as_ref().map_or(&[][..], |server| &server.leaf()[..]));
+        }
+        found
     }
 
     fn admits(&self, frontend: &str, host: Option<&str>, held: ClientPolicy) -> bool {

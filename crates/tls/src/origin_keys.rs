@@ -3,7 +3,7 @@
 //! them to the worker as one piece of sealed memory for each VCL, before that is loaded. None is in a VCL's bundle, which lies in a file.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError};
 
 use zeroize::Zeroizing;
 
@@ -28,9 +28,21 @@ pub fn encode(vcl: &str, files: &[(String, Pair)]) -> Zeroizing<Vec<u8>> {
     out.0
 }
 
-type OfVcl = HashMap<String, OwnCertificate>;
+/// The certificates of one VCL, by the paths of their files.
+#[derive(Clone, Default)]
+pub struct VclKeys(HashMap<String, OwnCertificate>);
 
-fn decode(bytes: &[u8]) -> Option<(String, OfVcl)> {
+impl VclKeys {
+    /// The certificate that a backend has in this file.
+    ///
+    /// # Errors
+    /// In words, with the path: the manager has given none.
+    pub fn find(&self, path: &str) -> Result<OwnCertificate, String> {
+        self.0.get(path).cloned().ok_or_else(|| format!("{path}: the manager has given no certificate of it"))
+    }
+}
+
+fn decode(bytes: &[u8]) -> Option<(String, VclKeys)> {
     let mut from = WireReader(bytes);
     let vcl = from.text()?.to_owned();
     let files = (0..from.u32()?).map(|_| {
@@ -40,11 +52,12 @@ fn decode(bytes: &[u8]) -> Option<(String, OfVcl)> {
         Some((path, OwnCertificate::from_pair(Pair { chain, form, key }).ok()?))
     });
     let files = files.collect::<Option<_>>()?;
-    from.0.is_empty().then_some((vcl, files))
+    from.0.is_empty().then_some((vcl, VclKeys(files)))
 }
 
-#[derive(Debug, Default)]
-pub struct OriginKeys(RwLock<HashMap<String, OfVcl>>);
+/// Certificates that have come for VCLs that aren't loaded yet, by the VCL's name.
+#[derive(Default)]
+pub struct OriginKeys(Mutex<HashMap<String, VclKeys>>);
 
 impl OriginKeys {
     /// Takes what [`encode`] made, in the place of what that VCL had.
@@ -53,28 +66,14 @@ impl OriginKeys {
     /// In words: it can't be read.
     pub fn adopt(&self, bytes: &[u8]) -> Result<(), String> {
         let (vcl, files) = decode(bytes).ok_or("certificates for backends can't be read")?;
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(vcl, files);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(vcl, files);
         Ok(())
     }
 
-    /// The one that a VCL's backend has in this file.
-    ///
-    /// # Errors
-    /// In words, with the path: the manager has given none.
-    pub fn find(&self, vcl: &str, path: &str) -> Result<OwnCertificate, String> {
-        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let found = all.get(vcl).and_then(|files| files.get(path)).cloned();
-        found.ok_or_else(|| format!("{path}: the manager has given no certificate of it"))
+    /// Hands over those of a VCL that is being loaded.
+    pub fn take(&self, vcl: &str) -> VclKeys {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(vcl).unwrap_or_default()
     }
-
-    pub fn forget(&self, vcl: &str) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(vcl);
-    }
-}
-
-pub fn of_this_process() -> &'static OriginKeys {
-    static ALL: LazyLock<OriginKeys> = LazyLock::new(OriginKeys::default);
-    &ALL
 }
 
 #[cfg(test)]
@@ -97,11 +96,11 @@ mod tests {
         keys.adopt(&encode("v1", &[("a.pem".to_owned(), before.clone()), ("b.pem".to_owned(), after.clone())]))
             .unwrap();
         keys.adopt(&encode("v2", &[("a.pem".to_owned(), after.clone())])).unwrap();
-        assert_eq!(keys.find("v1", "a.pem").unwrap(), OwnCertificate::from_pair(before).unwrap());
-        assert_eq!(keys.find("v2", "a.pem"), keys.find("v1", "b.pem"));
-        assert!(keys.find("v2", "b.pem").unwrap_err().starts_with("b.pem: "));
-        keys.forget("v2");
-        assert!(keys.find("v2", "a.pem").is_err() && keys.find("v1", "a.pem").is_ok());
+        let (first, second) = (keys.take("v1"), keys.take("v2"));
+        assert_eq!(first.find("a.pem").unwrap(), OwnCertificate::from_pair(before).unwrap());
+        assert_eq!(second.find("a.pem"), first.find("b.pem"));
+        assert!(second.find("b.pem").unwrap_err().starts_with("b.pem: "));
+        assert!(keys.take("v2").find("a.pem").is_err(), "given once");
     }
 
     #[test]
@@ -112,6 +111,6 @@ mod tests {
             assert!(keys.adopt(&bytes[..cut]).is_err(), "{cut}");
         }
         assert!(keys.adopt(&[&bytes[..], b"x"].concat()).is_err());
-        assert!(keys.find("v", "a.pem").is_err());
+        assert!(keys.take("v").find("a.pem").is_err());
     }
 }

@@ -19,9 +19,7 @@ use rustls::{AlertDescription, ServerConfig};
 
 use crate::early::EarlyData;
 use crate::hello::{ClientHello, Fingerprint, HelloOutline};
-use crate::{
-    Certificates, ClientPolicy, ErrorKind, HandshakeInfo, NoCertificate, TlsError, TlsServer, handshake, wanted,
-};
+use crate::{Certificates, ClientPolicy, ErrorKind, HandshakeInfo, NoCertificate, TlsError, handshake};
 
 mod client;
 
@@ -73,14 +71,6 @@ impl QuicServer {
             early,
             suite: self.suite,
         }
-    }
-
-    fn find(&self, name: Option<&str>) -> Result<Arc<TlsServer>, NoCertificate> {
-        let found = self.certificates.find(&self.frontend, name);
-        if let Some(name) = name {
-            wanted::of_this_process().look(name, found.as_ref().map_or(&[][..], |server| &server.leaf()[..]));
-        }
-        found
     }
 }
 
@@ -191,10 +181,12 @@ impl Session {
         let hello =
             ClientHello::parse(hello).map_err(|error| refuse(AlertDescription::DecodeError, error.to_string()))?;
         let sni = hello.server_name();
-        let own = self.server.find(sni.map(str::to_ascii_lowercase).as_deref()).map_err(|error| match error {
-            NoCertificate::Broken(_) => refuse(AlertDescription::InternalError, error.to_string()),
-            _ => refuse(AlertDescription::UnrecognisedName, error.to_string()),
-        })?;
+        let name = sni.map(str::to_ascii_lowercase);
+        let own =
+            self.server.certificates.find(&self.server.frontend, name.as_deref()).map_err(|error| match error {
+                NoCertificate::Broken(_) => refuse(AlertDescription::InternalError, error.to_string()),
+                _ => refuse(AlertDescription::UnrecognisedName, error.to_string()),
+            })?;
         let early = self.server.early.as_ref().and_then(|early| own.quic_early_config(early));
         let config = early.unwrap_or_else(|| own.quic_config().clone());
         let connection = ServerConnection::new(config, VERSION, std::mem::take(ours))

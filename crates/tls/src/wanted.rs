@@ -54,11 +54,6 @@ fn names(leaf: &[u8], name: &str) -> bool {
     names.iter().any(|own| own == name || own.strip_prefix("*.").is_some_and(|own| own == end))
 }
 
-pub fn of_this_process() -> &'static WantedNames {
-    static ALL: std::sync::LazyLock<WantedNames> = std::sync::LazyLock::new(WantedNames::default);
-    &ALL
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -238,7 +238,7 @@ fn declared(call: &VmodCall<'_>, backend: &BackendRef) -> Option<BackendSpec> {
     let program = &call.vcl.program;
     let decl = program.backends.get(call.vcl.backends.iter().position(is_it)?)?;
     let probe = decl.probe.and_then(|id| program.probes.get(id as usize));
-    let mut spec = BackendSpec { hosthdr: decl.host_header.clone(), ..vrt::backend_spec(&call.vcl.name, decl, probe)? };
+    let mut spec = BackendSpec { hosthdr: decl.host_header.clone(), ..vrt::backend_spec(decl, probe, &call.vcl.keys)? };
     if let (Some(Ok(origin)), None) = (&mut spec.endpoint.tls, &decl.host_header) {
         origin.name.clear();
     }

@@ -10,7 +10,8 @@ use base::Clock;
 use params::Params;
 use shm::vsl::TxnLog;
 use tables::vclvars::{Method, Type};
-use vcl::program::{AclDecl, BackendDecl, Callee, ProbeDecl, Program};
+use tls::origin_keys::VclKeys;
+use vcl::program::{AclDecl, BackendDecl, Callee, Program};
 use vcl_regex::Regex;
 
 use crate::acl::{Acl, AclDeclaration, AclFlags, DeclaredEntry};
@@ -19,13 +20,20 @@ use crate::init::InitCtx;
 use crate::known::{self, Prefilter};
 use crate::machine::{Action, Machine, RunOutcome};
 use crate::profile::VclProfile;
+use crate::spec::backend_spec;
 use crate::value::Text;
 use crate::vmod::{Constructor, Function, ObjectMethod, PrivCell, Vmod, VmodObject};
 
 /// Services of the worker that loading needs.
 pub trait VclLoadEnv {
     /// Makes a backend (its display name is `vcl.name`); probing starts when the VCL gets warm.
-    fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director>;
+    fn backend(&self, vcl: &str, spec: BackendSpec) -> Arc<dyn Director>;
+
+    /// Hands over the certificates and keys that a VCL's backends have.
+    fn keys(&self, vcl: &str) -> VclKeys {
+        let _ = vcl;
+        VclKeys::default()
+    }
 
     /// The modules that exist.
     fn vmods(&self) -> &[&'static Vmod];
@@ -76,6 +84,8 @@ pub struct LoadedVcl {
     pub program: Program,
     /// Backends in the order of their declarations; `None` for `backend x none;`.
     pub backends: Vec<Option<Arc<dyn Director>>>,
+    /// Certificates and keys of its backends.
+    pub keys: VclKeys,
     /// ACLs in the order of their declarations.
     pub acls: Vec<Arc<Acl>>,
     /// Patterns in the program's order.
@@ -246,10 +256,8 @@ fn bind(name: &str, program: Program, env: &dyn VclLoadEnv) -> Result<LoadedVcl,
     }
     let sites = bind_calls(&program, env).map_err(|reason| failed(name, &reason))?;
     let probe = |decl: &BackendDecl| decl.probe.and_then(|id| program.probes.get(id as usize));
-    let make = |decl: &BackendDecl| match decl.address {
-        vcl::program::BackendAddress::None => None,
-        _ => Some(env.backend(name, decl, probe(decl))),
-    };
+    let keys = env.keys(name);
+    let make = |decl: &BackendDecl| Some(env.backend(name, backend_spec(decl, probe(decl), &keys)?));
     Ok(LoadedVcl {
         name: name.to_owned(),
         backends: program.backends.iter().map(make).collect(),
@@ -266,6 +274,7 @@ fn bind(name: &str, program: Program, env: &dyn VclLoadEnv) -> Result<LoadedVcl,
         completions: Mutex::default(),
         is_ready: AtomicBool::new(false),
         backend_maker: env.backend_maker(),
+        keys,
         profile: VclProfile::default(),
         program,
     })

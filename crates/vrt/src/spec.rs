@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use backend::{BackendSpec, Endpoint, ProbeSpec};
 use tls::origin::TlsOrigin;
-use tls::origin_keys;
+use tls::origin_keys::VclKeys;
 use tls::revoked::Revoked;
 use tls::roots::Roots;
 use tls::verify::Verify;
 use vcl::program::{BackendAddress, BackendDecl, ProbeDecl, TlsDecl, TlsFile};
 
-/// The backend that a declaration of this VCL and its probe describe. `None` for `backend x none;`.
-pub fn backend_spec(vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Option<BackendSpec> {
+/// The backend that a declaration and its probe describe, with the keys of its VCL. `None` for `backend x none;`.
+pub fn backend_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>, keys: &VclKeys) -> Option<BackendSpec> {
     let preamble = decl.preamble.as_deref().unwrap_or_default().to_vec();
-    let tls = decl.tls.as_ref().map(|tls| origin(vcl, decl, tls));
+    let tls = decl.tls.as_ref().map(|tls| origin(keys, decl, tls));
     let proto = decl.proto;
     let mut found = Vec::new();
     let (endpoint, hosthdr) = match &decl.address {
@@ -49,7 +49,7 @@ pub fn backend_spec(vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) ->
 ///
 /// # Errors
 /// A file isn't any more what it was, or no key has come.
-fn origin(vcl: &str, decl: &BackendDecl, tls: &TlsDecl) -> Result<TlsOrigin, String> {
+fn origin(keys: &VclKeys, decl: &BackendDecl, tls: &TlsDecl) -> Result<TlsOrigin, String> {
     let host = match &decl.address {
         BackendAddress::Inet { host, .. } => host.as_str(),
         BackendAddress::Unix(_) | BackendAddress::None => "",
@@ -62,7 +62,7 @@ fn origin(vcl: &str, decl: &BackendDecl, tls: &TlsDecl) -> Result<TlsOrigin, Str
         None => Roots::system(),
     };
     let revoked = tls.crl_file.as_ref().map(|file| Revoked::from_file(&file.text).map_err(|e| of_file(file, &e)));
-    let own = tls.certificate.as_ref().map(|file| origin_keys::of_this_process().find(vcl, &file.path));
+    let own = tls.certificate.as_ref().map(|file| keys.find(&file.path));
     Ok(TlsOrigin {
         name: host_alone(decl.host_header.as_deref().unwrap_or(host)).to_owned(),
         sni: tls.sni,

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use backend::{Backends, Director};
+use backend::{BackendSpec, Director};
 use base::Clock;
 use engine::Engine;
 use params::Params;
@@ -13,8 +13,10 @@ use shm::vsc::{CounterMaker, CounterSet};
 use shm::vsl::{Marker, TxnLog};
 use tables::counters::{ClassCounters, Main, Vbe, Xkey};
 use tables::tags::Tag;
-use vcl::program::{BackendDecl, ProbeDecl};
+use tls::origin_keys::VclKeys;
 use vrt::vmod::Vmod;
+
+use crate::worker::Worker;
 
 /// Number of a VCL's backends that share a file of counters.
 const CLUSTER: usize = 64;
@@ -115,44 +117,44 @@ pub struct Vmods {
     pub code: &'static [&'static Vmod],
 }
 
-pub struct LoadEnv<'a> {
-    pub engine: &'a Arc<Engine>,
-    pub backends: &'a Arc<Backends>,
-    pub vmods: Vmods,
-}
+/// What a VCL that is being loaded or ended gets from this worker.
+pub struct LoadEnv<'a>(pub &'a Worker);
 
 impl vrt::VclLoadEnv for LoadEnv<'_> {
-    fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
-        let spec = vrt::backend_spec(vcl, decl, probe).expect("vrt makes no backend of `none`");
-        self.backends.create(vcl, spec)
+    fn backend(&self, vcl: &str, spec: BackendSpec) -> Arc<dyn Director> {
+        self.0.backends.create(vcl, spec)
+    }
+
+    fn keys(&self, vcl: &str) -> VclKeys {
+        self.0.secrets.origin_keys.take(vcl)
     }
 
     fn vmods(&self) -> &[&'static Vmod] {
-        self.vmods.code
+        self.0.vmods.code
     }
 
     fn log(&self) -> TxnLog {
-        TxnLog::new(self.engine.log.clone(), base::Vxid::NONE, Marker::None)
+        TxnLog::new(self.0.engine.log.clone(), base::Vxid::NONE, Marker::None)
     }
 
     fn clock(&self) -> Clock {
-        self.engine.clock.clone()
+        self.0.engine.clock.clone()
     }
 
     fn params(&self) -> Params {
-        Params::clone(&self.engine.params.load())
+        Params::clone(&self.0.engine.params.load())
     }
 
     fn server_names(&self) -> (&str, &str) {
-        (&self.engine.identity, &self.engine.hostname)
+        (&self.0.engine.identity, &self.0.engine.hostname)
     }
 
     fn ban(&self, spec: &[u8]) -> Result<(), String> {
-        self.engine.ban(spec)
+        self.0.engine.ban(spec)
     }
 
     fn backend_maker(&self) -> Option<vrt::loaded::BackendMaker> {
-        let backends = self.backends.clone();
+        let backends = self.0.backends.clone();
         Some(Arc::new(move |vcl, spec| backends.create(vcl, spec)))
     }
 }

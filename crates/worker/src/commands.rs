@@ -228,7 +228,7 @@ fn fragfetch(worker: &Worker, bytes: &str) -> CliReply {
 /// A question of a certificate authority that is to be answered, or no longer.
 fn challenge(worker: &Worker, words: &[std::borrow::Cow<'_, str>]) -> CliReply {
     use sha2::{Digest, Sha256};
-    let all = tls::challenge::of_this_process();
+    let all = &worker.engine.challenges;
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match words.as_slice() {
         ["http-01", name, token, answer] => all.add_http(name, token, answer),
@@ -238,7 +238,7 @@ fn challenge(worker: &Worker, words: &[std::borrow::Cow<'_, str>]) -> CliReply {
             }
         }
         ["hide", token] => all.remove(token),
-        ["wanted", "names"] => return CliReply::ok(tls::wanted::of_this_process().take().join("\n")),
+        ["wanted", "names"] => return CliReply::ok(worker.secrets.keyring.wanted().take().join("\n")),
         ["wanted", "allowed"] => return CliReply::ok(worker.demand.take_allowed().join("\n")),
         ["ask", name] => worker.demand.ask(name),
         _ => {
@@ -313,7 +313,7 @@ fn vcl_load(worker: &Arc<Worker>, name: &str, file: &str, state: &str) -> CliRep
             CliReply::ok(format!("Loaded \"{file}\" as \"{name}\"\n"))
         }
         Err(reason) => {
-            tls::origin_keys::of_this_process().forget(name);
+            worker.secrets.origin_keys.take(name);
             CliReply::new(CliStatus::Cant, reason)
         }
     }
@@ -353,7 +353,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         // Files are read here, and on no thread that serves.
         Roots::renew_system();
     }
-    let env = LoadEnv { engine: &worker.engine, backends: &worker.backends, vmods: worker.vmods };
+    let env = LoadEnv(worker);
     let loaded = rt::run(vrt::loaded::load_waiting(name, compiled.program, &env));
     loaded.map_err(|error| error.to_string())?.map_err(|error| error.0)
 }
@@ -469,10 +469,9 @@ fn vcl_discard(worker: &Arc<Worker>, name: &str) -> CliReply {
         main.n_vcl_avail.dec();
         main.vmods.set(worker.vcls.modules() as u64);
         tell(&vcl, VclEvent::Discard);
-        vrt::loaded::finish(&vcl, &LoadEnv { engine: &worker.engine, backends: &worker.backends, vmods: worker.vmods });
+        vrt::loaded::finish(&vcl, &LoadEnv(worker));
         worker.services.forget(name);
     }
-    tls::origin_keys::of_this_process().forget(name);
     CliReply::ok("")
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use base::lock::Mutex;
 use cli::handoff::{HandoffSecret, WorkerStart};
+use tls::origin_keys::OriginKeys;
 use tls::signer::{AskSigner, MAX_ANSWER};
 use tls::{Bundle, Keyring};
 
@@ -52,6 +53,8 @@ impl AskSigner for Remote {
 
 pub struct WorkerSecrets {
     pub keyring: Arc<Keyring>,
+    /// Keys of VCLs that are about to be loaded.
+    pub origin_keys: OriginKeys,
     socket: Option<OwnedFd>,
 }
 
@@ -63,7 +66,8 @@ impl WorkerSecrets {
     pub fn inherit(start: &WorkerStart) -> Result<WorkerSecrets, String> {
         let inherited = |number: Option<i32>| number.map(sys::fd::inherit).transpose();
         let text = |error: std::io::Error| format!("certificates: {error}");
-        let secrets = WorkerSecrets { keyring: Arc::default(), socket: inherited(start.secrets_fd).map_err(text)? };
+        let socket = inherited(start.secrets_fd).map_err(text)?;
+        let secrets = WorkerSecrets { keyring: Arc::default(), origin_keys: OriginKeys::default(), socket };
         if start.certificates_fd.is_some() || start.ticket_keys_fd.is_some() {
             sys::secret::forbid_core().map_err(text)?;
         }
@@ -105,7 +109,7 @@ impl WorkerSecrets {
                 let keys = tls::tickets::decode(secret.as_ref()).ok_or("the keys for tickets can't be read")?;
                 self.keyring.replace_ticket_keys(&keys);
             }
-            HandoffSecret::OriginKeys => tls::origin_keys::of_this_process().adopt(secret.as_ref())?,
+            HandoffSecret::OriginKeys => self.origin_keys.adopt(secret.as_ref())?,
             HandoffSecret::Challenges => return Err("there is no ACME client".to_owned()),
             HandoffSecret::Signer => return Err("a signer isn't inherited".to_owned()),
         }

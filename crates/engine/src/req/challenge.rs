@@ -4,7 +4,6 @@
 
 use message::names;
 use tables::tags::Tag;
-use tls::challenge;
 
 use super::{BodySource, Req, ReqStep};
 use crate::transport::Transport;
@@ -13,7 +12,7 @@ impl Req {
     /// The answer, if the request is such a question. While no certificate is being ordered this is one load.
     #[inline]
     pub(super) fn challenge_answer(&self) -> Option<String> {
-        let body = challenge::of_this_process().body(self.head.url())?;
+        let body = self.engine().challenges.body(self.head.url())?;
         let is_asked = matches!(self.head.method(), b"GET" | b"HEAD") && self.restarts == 0 && !self.esi.is_fragment();
         is_asked.then_some(body)
     }

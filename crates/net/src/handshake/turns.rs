@@ -4,7 +4,7 @@
 //! Answering a hello takes a thread from a tenth of a millisecond (a session that is taken up again) to a whole one (RSA): nothing else
 //! that a client gets so cheaply costs as much. So between two answers a thread does what else is due. Clients have their turns by
 //! address: who sends thousands at once holds up neither the connections that there are nor other clients' handshakes. Addresses that
-//! have finished a handshake lately ([`known`]) get three answers of four. What a client sends behind its hello has a line of its own,
+//! have finished a handshake lately ([`KnownClients`](known::KnownClients)) get three answers of four. What a client sends behind its hello has a line of its own,
 //! and a turn in each round: it belongs to an answer that was given, and few of those who only want to cost us anything come so far.
 //!
 //! Who waits is bounded with the handshakes in progress, and in time by each one's deadline.
@@ -65,9 +65,8 @@ enum TurnKind {
 
 /// Waits until that step may be done for that client; whether there was anything to wait for. What is done next without a wait is
 /// its turn.
-pub async fn wait(client: IpAddr, step: HandshakeStep) -> bool {
+pub async fn wait(client: IpAddr, step: HandshakeStep, is_known: bool) -> bool {
     let client = network(client);
-    let is_known = step == HandshakeStep::Answer && known::is_known(client);
     let joined = TURNS.with_borrow_mut(|turns| turns.join(client, step, is_known, rt::park_count()));
     let Some(Joined { place, is_first }) = joined else { return false };
     let place = LeftWhenDropped(place);
@@ -76,11 +75,6 @@ pub async fn wait(client: IpAddr, step: HandshakeStep) -> bool {
     }
     poll_fn(|cx| place.0.turn.poll(cx)).await;
     true
-}
-
-/// A client has finished a handshake: its address is its own, and what it begins next has its turn before those of strangers.
-pub fn finished(client: IpAddr) {
-    known::learn(network(client));
 }
 
 /// Address that counts as one client: of IPv6 the network that is given to one.

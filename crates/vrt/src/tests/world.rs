@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use backend::{Director, HeapServices};
+use backend::{BackendSpec, Director, HeapServices};
 use base::{Clock, Vxid};
 use message::Head;
 use shm::vsc::CounterSet;
@@ -12,7 +12,6 @@ use shm::vsm::{SegmentSet, SetOwner};
 use tables::counters::Main;
 use tables::vclvars::{HeadId, Method, Var};
 use testkit::ScratchDir;
-use vcl::program::{BackendDecl, ProbeDecl};
 
 use crate::ctx::{Ctx, Privates, StoreProperty, VclFailure, VclWait};
 use crate::loaded::{LoadedVcl, VclLoadEnv, load};
@@ -74,8 +73,8 @@ crate::vmod! {
 static MODULES: vcl::Modules = vcl::Modules(&[&BLOB.signature, &VTC.signature]);
 
 impl VclLoadEnv for TestEnv {
-    fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
-        self.backends.create(vcl, crate::backend_spec(vcl, decl, probe).expect("it isn't none"))
+    fn backend(&self, vcl: &str, spec: BackendSpec) -> Arc<dyn Director> {
+        self.backends.create(vcl, spec)
     }
 
     fn vmods(&self) -> &[&'static Vmod] {

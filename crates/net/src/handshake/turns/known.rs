@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Addresses of clients that have finished a handshake lately: those of all threads of the process.
+//! Addresses of clients that have finished a handshake lately, with any thread of the server.
 //!
 //! There are two sets. What is learned or seen again goes into the young one; when that is full or old it becomes the old one, and what
 //! was old is forgotten. So an address is known for [`AGE`] at least where the sets don't overflow, and the sets are bounded.
@@ -11,28 +11,35 @@ use std::time::Duration;
 use base::lock::Mutex;
 use rt::Instant;
 
+use super::network;
+
 /// Time for which the young set is filled.
 const AGE: Duration = Duration::from_secs(600);
 /// Addresses in each of the two.
 const MAX: usize = 16_384;
 
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+/// See the module. One for all listeners of a server.
+#[derive(Debug, Default)]
+pub struct KnownClients(Mutex<Option<Known>>);
 
+#[derive(Debug)]
 struct Known {
     young: HashSet<IpAddr>,
     old: HashSet<IpAddr>,
     since: Instant,
 }
 
-/// True if this address is one of them.
-pub fn is_known(client: IpAddr) -> bool {
-    KNOWN.lock().as_ref().is_some_and(|known| known.has(client))
-}
+impl KnownClients {
+    pub(crate) fn has(&self, client: IpAddr) -> bool {
+        self.0.lock().as_ref().is_some_and(|known| known.has(network(client)))
+    }
 
-/// Remembers the address of a client.
-pub fn learn(client: IpAddr) {
-    let now = Instant::now();
-    KNOWN.lock().get_or_insert_with(|| Known::new(now)).learn(client, now);
+    /// Notes that a client has finished a handshake: its address is its own, and what it begins next has its turn
+    /// before strangers.
+    pub(crate) fn learn(&self, client: IpAddr) {
+        let now = Instant::now();
+        self.0.lock().get_or_insert_with(|| Known::new(now)).learn(network(client), now);
+    }
 }
 
 impl Known {
