@@ -45,11 +45,19 @@ class Origins:
             lines += [("Content-Type", "text/html; charset=a"), ("X-Accel-Charset", "b")]
         # squid heeds max-age only beside a Date.
         lines += [("Date", email.utils.formatdate(usegmt=True)), ("X-Port", str(port)), ("X-Path", path),
-                  ("X-Login", fields.get("authorization", "none"))]
+                  ("X-Login", fields.get("authorization", "none")), ("X-Said", " ".join(fields.get(name, "-") for name in ("x-login", "x_login")))]
         if self.is_failing and "flaky" in path:
             return 500, lines, "no"
         status = next((status for status in (404, 500, 503, 410, 301, 302, 303, 401, 409) if f"s{status}" in path), 200)
-        return status, lines, f"{method} {path} of {port}"
+        body = f"{method} {path} of {port}"
+        if "ranges" in path and "long" in path:
+            body = "".join(f"{number:07} " for number in range(25_000))
+            if match := re.fullmatch(r"bytes=(\d+)-(\d+)", fields.get("range", "")):
+                begin, end = int(match[1]), min(int(match[2]), len(body) - 1)
+                if begin > end:
+                    return 416, [*lines, ("Content-Range", f"bytes */{len(body)}")], ""
+                return 206, [*lines, ("Content-Range", f"bytes {begin}-{end}/{len(body)}")], body[begin:end + 1]
+        return status, lines, body
 
     def asked(self, before):
         return [(port, path, fields.get("host")) for _, path, fields, port in self.site.seen[before:]]
@@ -85,7 +93,7 @@ def ask(origins, requests, times=2, address=HTTP):
             before = len(origins.site.seen)
             answer = get(address, path, list(fields.items()), method=method, host=host, body=b"x" if method == "POST" else None)
             both.append({"status": answer.status, "asked": origins.asked(before), "from": (answer.get("X-Port"), answer.get("X-Path")),
-                         "body": answer.body if answer.status == 200 and method != "HEAD" else None, "headers": {n.lower(): v for n, v in answer.fields}})
+                         "body": answer.body if answer.status in (200, 206) and method != "HEAD" else None, "headers": {n.lower(): v for n, v in answer.fields}})
         found.append(both)
     return found
 
@@ -101,7 +109,7 @@ def there(report, what, requests, found):
     for request, both in zip(requests, found):
         for number, answer in enumerate(both):
             port, path = answer["from"]
-            if answer["status"] == 200 and port and answer["body"] is not None:
+            if answer["status"] == 200 and port and answer["body"] is not None and not ("ranges" in path and "long" in path):
                 wanted = f"{request[3]} {path} of {port}".encode()
                 report.check(answer["body"] == wanted, f"{what}: {request}, time {number + 1}: the body is {answer['body']}, the origin's {wanted}")
 

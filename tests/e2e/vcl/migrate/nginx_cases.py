@@ -231,6 +231,15 @@ CASES = [
      server { listen %(listen)s; root %(dir)s/www; location / { } location /gone { return 301 /x; } location /old { rewrite ^/old /static/ permanent; } location /gif { empty_gif; }
        location /app/ { proxy_pass http://app; proxy_cache c; proxy_cache_valid any 1h; } location /there { return 301 http://a.example:8081/x; } }""",
      plain("a.example", "/static", "/static?x=1", "/gone", "/old", "/app", "/app/toport/s301", "/there", "/gif") + plain("A.Example", "/static"), []),
+    ("headers that clients spell with underscores", """
+     server { listen %(listen)s; location / { proxy_pass http://127.0.0.1:9001; proxy_set_header X-Login nginx; }
+       location /none { proxy_pass http://127.0.0.1:9001; proxy_set_header X-Login ""; } location /on { proxy_pass http://127.0.0.1:9001; proxy_set_header X-Other-Name x; } }""",
+     [("a.example", path, {name: "client"}, GET) for path, name in (("/", "X_Login"), ("/", "X-Login"), ("/none", "X_Login"), ("/none", "X-Login"), ("/on", "X-Login"))], []),
+    ("slices", CACHE + """
+     server { listen %(listen)s; proxy_cache_valid 200 206 1h; proxy_cache c; proxy_cache_key $uri$is_args$args$slice_range; proxy_set_header Range $slice_range;
+       location / { slice 64k; proxy_pass http://app; } location /small/ { slice 1k; proxy_pass http://app; } location /no/ { slice 64k; proxy_cache off; proxy_pass http://app; } }""",
+     [("a.example", path, {"Range": span} if span else {}, GET) for path in ("/ranges/tag/long", "/small/ranges/tag/long", "/no/ranges/tag/long")
+      for span in ("bytes=0-9", "bytes=70000-70009", "bytes=-5", "")], ["slice"]),
     ("zones of similar names", """
      proxy_cache_path %(dir)s/cache keys_zone=a-b:1m max_size=64m; proxy_cache_path %(dir)s/second keys_zone=a_b:1m max_size=64m; upstream my-app { server 127.0.0.1:9001; server 127.0.0.1:9001; }
      upstream My_App { server 127.0.0.1:9002; server 127.0.0.1:9002; } upstream std { server 127.0.0.1:9003; }
@@ -283,6 +292,8 @@ STATUSES = {
     "tables that scripts ask before a rewrite": "200*2",
     "names of hosts with a dot": "200*3 402",
     "redirections in which nginx names itself": "301*7 200 301",
+    "headers that clients spell with underscores": "200*5",
+    "slices": "206*3 200 206*3 200 206*3 200",
     "zones of similar names": "200*3",
 }
 # A location each, with what makes it serve stale content; `/flaky/age1` is fresh for one second.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The server that a location's requests go to, and the requests as it gets them.
 
+use std::collections::BTreeSet;
+
 use super::admit;
+use super::cached;
 use super::config::Directive;
 use super::kept::Refusal;
 use super::leaf::LocationWork;
@@ -101,6 +104,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         label: &str,
     ) -> Result<Vec<String>, Refusal<'a>> {
         let names = &self.around.names;
+        let is_sliced = cached::slice(scope)?.is_some();
         let mut lines: Vec<String> = admit::body_bound(scope)?.into_iter().collect();
         lines.extend(self.excepted(scope)?);
         if let Uri::Instead(_) = direct.uri {
@@ -115,8 +119,17 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         lines.push(format!("set req.backend_hint = {chosen};"));
         let redirected = redirect::redirected(scope, location, direct.pass, names).map_err(Refusal::of)?;
         self.lines.add("deliver", label, redirected);
-        let fields = scope.all("proxy_set_header");
+        let mut fields = scope.all("proxy_set_header");
+        if is_sliced {
+            // The core asks for the range of a slice.
+            fields.retain(|field| !(field.word(0).eq_ignore_ascii_case("range") && is_slice_range(field.word(1))));
+        }
         let fetch = fetched(&fields, direct, location, names)?;
+        if scope.holding(&["underscores_in_headers"]).last().is_none_or(|d| d.word(0) != "on") {
+            let spellings = fields.iter().flat_map(|field| respelled(field.word(0)));
+            let unset: BTreeSet<String> = spellings.map(|name| format!("unset bereq.http.{name};")).collect();
+            self.lines.add("fetch", label, unset.into_iter().collect());
+        }
         self.lines.add("fetch", label, fetch);
         lines.extend(fields.iter().any(|field| is_upgrade(field)).then(|| UPGRADED.to_owned()));
         Ok(lines)
@@ -176,6 +189,10 @@ pub fn is_upgrade(directive: &Directive) -> bool {
     directive.name == "proxy_set_header" && directive.word(0).eq_ignore_ascii_case("upgrade")
 }
 
+fn is_slice_range(value: &str) -> bool {
+    matches!(value, "$slice_range" | "${slice_range}")
+}
+
 fn attributes(scope: &LocationScope<'_>) -> Attributes {
     let of = |name: &str, attribute: &str| {
         scope.one(name).and_then(|d| time(d.word(0))).map(|seconds| format!(".{attribute} = {};", duration(seconds)))
@@ -200,6 +217,21 @@ fn may_be_empty(value: &str) -> bool {
 /// Variables that are never empty; nginx answers 400 where Host is.
 const SURE: [&str; 7] =
     ["client.ip", "server.", "std.port(", "std.time2real(", "std.tolower(", "bereq.method", "bereq.url"];
+
+/// The spellings of a header with `_`. nginx takes such headers out of requests: an application may read them as the header itself, and so a client
+/// could say what nginx is to say. Of a long name there is one spelling.
+fn respelled(header: &str) -> Vec<String> {
+    const MOST: usize = 3;
+    let dashes: Vec<usize> = header.match_indices('-').map(|(at, _)| at).collect();
+    let spelled = |mask: u32| {
+        let is_at = |at: usize| dashes.iter().position(|dash| *dash == at).is_some_and(|i| mask >> i & 1 == 1);
+        header.chars().enumerate().map(|(at, c)| if is_at(at) { '_' } else { c }).collect()
+    };
+    match dashes.len() {
+        count @ 0..=MOST => (1..1 << count).map(spelled).collect(),
+        _ => vec![header.replace('-', "_")],
+    }
+}
 
 /// The request to the origin: headers that read the client's before they are changed, then Host, then the URL.
 fn fetched<'a>(
@@ -269,4 +301,37 @@ fn changed_header<'a>(
         true => format!("{set} if (bereq.http.{header} == \"\") {{ unset bereq.http.{header}; }}"),
         false => set,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_with_underscores() {
+        for (header, expect) in [
+            ("Host", &[][..]),
+            ("X-User", &["X_User"]),
+            ("X-Real-IP", &["X_Real-IP", "X-Real_IP", "X_Real_IP"]),
+            ("A-B-C-D-E", &["A_B_C_D_E"]),
+        ] {
+            assert_eq!(respelled(header), expect, "{header}");
+        }
+        assert_eq!(respelled("A-B-C-D").len(), 7);
+    }
+
+    #[test]
+    fn parts_of_addresses() {
+        for (address, expect) in [
+            ("http://a:1/b", Some(("http", "a:1", "/b"))),
+            ("https://a", Some(("https", "a", ""))),
+            ("http://unix:/run/a:/b", Some(("http", "unix:/run/a:", "/b"))),
+            ("http://a$uri", Some(("http", "a", "$uri"))),
+            ("http://$a", None),
+            ("http://a$b", None),
+            ("$a", None),
+        ] {
+            assert_eq!(parts(address), expect, "{address}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use super::location::NginxLocation;
 use super::pages;
 use super::response::{self, StaleRule};
 use super::scope::LocationScope;
-use super::value::{ExpressionSide, VariableNames, expression, truth};
+use super::value::{ExpressionSide, VariableNames, expression, replaced, truth};
 use crate::vcl;
 
 pub fn is_cached(scope: &LocationScope<'_>) -> bool {
@@ -29,6 +29,10 @@ impl<'w, 'a> LocationWork<'w, 'a> {
     ) -> Result<Vec<String>, Refusal<'a>> {
         let names = &self.around.names;
         let is_direct = matches!(origin, Origin::Direct(_));
+        if let Some(kilobytes) = slice(scope)? {
+            let set = ["set bereq.do_slice = true;".to_owned(), format!("set bereq.slice_size = {kilobytes}KB;")];
+            self.lines.add("fetch", label, set.to_vec());
+        }
         let mut lines = vec!["if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); }".to_owned()];
         methods(scope)?;
         lines.extend(zone(scope, &self.around.inactive, names)?);
@@ -59,6 +63,20 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         self.lines.add("fetch", label, stale.fetch());
         lines.push("return (hash);".to_owned());
         Ok(lines)
+    }
+}
+
+/// The size of a location's slices in kilobytes, if it has any.
+pub fn slice<'a>(scope: &LocationScope<'a>) -> Result<Option<u64>, Refusal<'a>> {
+    let Some(directive) = scope.one("slice").filter(|directive| directive.word(0) != "0") else { return Ok(None) };
+    match size(directive.word(0)).map(|bytes| bytes >> 10).filter(|kilobytes| (64..=64 << 10).contains(kilobytes)) {
+        _ if !is_cached(scope) || scope.kind != "proxy" => {
+            Err(Refusal::new(directive, "only cached responses of proxy_pass come in slices here"))
+        }
+        Some(kilobytes) if size(directive.word(0)) == Some(kilobytes << 10) && kilobytes.is_power_of_two() => {
+            Ok(Some(kilobytes))
+        }
+        _ => Err(Refusal::new(directive, "slices have a power of two from 64k to 64m here: docs/slices.md")),
     }
 }
 
@@ -153,7 +171,12 @@ fn key<'a>(
     match (scope.one_of_kind("cache_key"), origin) {
         (Some(key), _) => {
             let proxy_host = if let Origin::Direct(direct) = origin { direct.name.as_str() } else { "" };
-            let text = expression(&key.words.join(" "), ExpressionSide::Client, proxy_host, names);
+            let mut text = key.words.join(" ");
+            if slice(scope)?.is_some() {
+                // Each slice has a key of its own besides.
+                text = replaced(&text, "slice_range", "");
+            }
+            let text = expression(&text, ExpressionSide::Client, proxy_host, names);
             let text = text.map_err(|reason| Refusal::new(key, reason))?;
             hash.push(format!("hash_data({text});"));
             hash.push("return (lookup);".to_owned());

@@ -81,7 +81,7 @@ const FATES: &[(&str, Fate)] = &[
     ("rewrite", Done), ("rewrite_log", Nginx), ("break", Done), ("uninitialized_variable_warn", Nginx),
     ("sub_filter*", Refused("`import xbody;` changes bodies")), ("ssi_*", Nginx), ("ssi", Refused("ESI is the counterpart: docs/book/concepts.md")),
     ("mirror_request_body", Nginx), ("mirror", Refused("`varnishncsa | lacquer replay --to HOST -` sends requests to another server, too")),
-    ("slice", Refused("set beresp.do_slice = true: docs/slices.md")), ("stub_status", Refused("lacquer watch has /metrics and /healthz")),
+    ("slice", Done), ("stub_status", Refused("lacquer watch has /metrics and /healthz")),
     ("gzip_*", Told("the parameter gzip_level; compressed objects are stored compressed")), ("gunzip", Told("objects are always decompressed for clients that don't accept gzip")),
     ("brotli*", Told("the parameter http_brotli_support: docs/codings.md")), ("etag", Nginx), ("if_modified_since", Nginx),
     ("log_format", Told("varnishncsa -F takes Apache's format letters: `lacquer man ncsa`")),

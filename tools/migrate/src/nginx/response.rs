@@ -266,6 +266,7 @@ fn lifetime(is_ignored: &dyn Fn(&str) -> bool) -> Vec<String> {
 
 /// `proxy_cache_valid`: how long what says nothing itself is kept; without one it isn't. The first that has the status counts.
 fn valid<'a>(scope: &LocationScope<'a>) -> Result<Vec<String>, Refused<'a>> {
+    let is_sliced = scope.kind == "proxy" && scope.holding(&["slice"]).last().is_some_and(|d| d.word(0) != "0");
     let mut branches = Vec::new();
     for directive in scope.all_of_kind("cache_valid") {
         let Some((last, statuses)) = directive.words.split_last() else { continue };
@@ -276,6 +277,14 @@ fn valid<'a>(scope: &LocationScope<'a>) -> Result<Vec<String>, Refused<'a>> {
         };
         if let Some(status) = statuses.iter().find(|s| **s != "any" && s.parse::<u16>().is_err()) {
             return Err((directive, format!("{status} is no status")));
+        }
+        // The parts of a sliced response are 206 to nginx; VCL sees the response as a whole.
+        let statuses: Vec<&str> = match is_sliced {
+            true => statuses.into_iter().filter(|s| *s != "200").map(|s| if s == "206" { "200" } else { s }).collect(),
+            false => statuses,
+        };
+        if statuses.is_empty() {
+            continue;
         }
         let condition = match statuses.contains(&"any") {
             true => String::new(),

@@ -432,6 +432,30 @@ fn locations_with_other_timeouts_have_other_backends() {
 }
 
 #[test]
+fn slices() {
+    const LINES: &str = "proxy_cache_path /c keys_zone=z:1m max_size=1g; server { proxy_cache z; proxy_cache_key $uri$slice_range;
+        proxy_set_header Range $slice_range; proxy_cache_valid 200 1m; proxy_cache_valid 206 404 1h; location / { SLICE proxy_pass http://a; } }";
+    // Varnish's compiler knows no slices, ours does.
+    let of = |slice: &str| of(Box::leak(LINES.replace("SLICE", slice).into_boxed_str()));
+    let vcl = of("slice 1m;").vcl;
+    for wanted in [
+        "set bereq.do_slice = true;\n\t\tset bereq.slice_size = 1024KB;",
+        "hash_data(req.http.Nginx-Path);",
+        "if (beresp.status == 200 || beresp.status == 404) {\n\t\t\tset beresp.ttl = 3600s;",
+    ] {
+        assert!(vcl.contains(wanted), "{wanted}:\n{vcl}");
+    }
+    for (slice, directive) in
+        [("slice 3m;", "slice"), ("slice 1m; proxy_cache off;", "slice"), ("", "proxy_set_header")]
+    {
+        let migrated = of(slice);
+        let is_refused = |note: &MigratedNote| note.directive == directive && note.to_string().contains("refused");
+        assert!(migrated.notes.iter().any(is_refused), "{slice}: {:?}", migrated.notes);
+        assert!(!migrated.vcl.contains("do_slice"), "{slice}: {}", migrated.vcl);
+    }
+}
+
+#[test]
 fn connections_that_nginx_closes() {
     for text in [
         "server { return 444; }",
