@@ -42,6 +42,7 @@ mod trace;
 mod trailers;
 pub mod transport;
 pub mod vars;
+mod vcl_run;
 
 pub use caching::cache_params;
 pub use drain::DrainWatch;

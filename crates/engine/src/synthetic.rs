@@ -2,6 +2,7 @@
 //! A synthetic response: to a client (`vcl_synth`), or instead of a backend's (`vcl_backend_error`).
 
 use tables::proxy_error::ProxyError;
+use tables::vclsubs::VclStatus;
 
 use crate::classes::ClassRefusal;
 use crate::proxy_status::ProxyCause;
@@ -18,7 +19,7 @@ pub(crate) struct SyntheticResponse {
 }
 
 impl SyntheticResponse {
-    pub fn ask(&mut self, status: u16, reason: Option<Vec<u8>>, was_forwarded: bool) {
+    pub fn ask(&mut self, VclStatus { status, reason }: VclStatus, was_forwarded: bool) {
         (self.status, self.reason) = (status, reason);
         self.cause = ProxyCause::of_vcl(status, was_forwarded).map(Box::new);
     }
@@ -83,7 +84,7 @@ mod tests {
     fn an_answer_begins_with_an_empty_body() {
         let mut made = SyntheticResponse::default();
         assert_eq!(made.begin(), (0, None));
-        made.ask(404, Some(b"No".to_vec()), false);
+        made.ask(VclStatus { status: 404, reason: Some(b"No".to_vec()) }, false);
         made.write(b"left over", false);
         assert_eq!((made.begin(), made.take_body()), ((404, Some(b"No".to_vec())), Vec::new()));
         made.write(b"gone", false);

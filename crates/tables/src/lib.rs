@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is declared once: counters, log tags, CLI commands, close reasons, kinds of stores, VCL variables, vmod signatures.
+//! What is declared once: counters, log tags, CLI commands, close reasons, kinds of stores, VCL variables and subroutines, vmod signatures.
 
 pub mod cli_cmds;
 pub mod close;
@@ -11,6 +11,7 @@ pub mod origin_proto;
 pub mod proxy_error;
 pub mod stores;
 pub mod tags;
+pub mod vclsubs;
 pub mod vcltext;
 pub mod vclvars;
 pub mod vmods;

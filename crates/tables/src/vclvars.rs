@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! VCL's types, subroutines and variables: what each is called, where it may be read, set and unset, and in which
-//! versions of the language it exists. vcl-var(7) and vcl-step(7) as data.
+//! VCL's types and variables: what each is called, where it may be read, set and unset, and in which versions of the
+//! language it exists. vcl-var(7) as data.
+
+pub use crate::vclsubs::{Method, Methods, REFRESH_SUBS, Return};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[allow(missing_docs)]
@@ -70,237 +72,6 @@ impl Type {
             Stevedore, Strings, Strands, String, Sub, Time, Vcl, Void,
         ];
         ALL.into_iter().find(|t| t.name() == name)
-    }
-}
-
-/// The subroutines of release 8 that a 304 goes through. A VCL that has none of them treats a 304 as releases up to 7 do.
-pub const REFRESH_SUBS: [&str; 5] = [
-    "vcl_backend_refresh",
-    "vcl_builtin_backend_refresh",
-    "vcl_refresh_conditions",
-    "vcl_refresh_status",
-    "vcl_refresh_valid",
-];
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-#[allow(missing_docs)]
-#[repr(u8)]
-pub enum Method {
-    Recv,
-    Pipe,
-    Pass,
-    Hash,
-    Purge,
-    Miss,
-    Hit,
-    Deliver,
-    Synth,
-    BackendFetch,
-    BackendResponse,
-    BackendError,
-    /// Only of a VCL that says something of it: see [`crate::vclvars::REFRESH_SUBS`].
-    BackendRefresh,
-    Init,
-    Fini,
-}
-
-impl Method {
-    pub const COUNT: usize = 15;
-    pub const ALL: [Method; Method::COUNT] = [
-        Method::Recv,
-        Method::Pipe,
-        Method::Pass,
-        Method::Hash,
-        Method::Purge,
-        Method::Miss,
-        Method::Hit,
-        Method::Deliver,
-        Method::Synth,
-        Method::BackendFetch,
-        Method::BackendResponse,
-        Method::BackendError,
-        Method::BackendRefresh,
-        Method::Init,
-        Method::Fini,
-    ];
-
-    /// The subroutine's name in VCL.
-    pub const fn sub_name(self) -> &'static str {
-        match self {
-            Method::Recv => "vcl_recv",
-            Method::Pipe => "vcl_pipe",
-            Method::Pass => "vcl_pass",
-            Method::Hash => "vcl_hash",
-            Method::Purge => "vcl_purge",
-            Method::Miss => "vcl_miss",
-            Method::Hit => "vcl_hit",
-            Method::Deliver => "vcl_deliver",
-            Method::Synth => "vcl_synth",
-            Method::BackendFetch => "vcl_backend_fetch",
-            Method::BackendResponse => "vcl_backend_response",
-            Method::BackendError => "vcl_backend_error",
-            Method::BackendRefresh => "vcl_backend_refresh",
-            Method::Init => "vcl_init",
-            Method::Fini => "vcl_fini",
-        }
-    }
-
-    /// The name in the log's `VCL_call` records.
-    pub const fn log_name(self) -> &'static str {
-        match self {
-            Method::Recv => "RECV",
-            Method::Pipe => "PIPE",
-            Method::Pass => "PASS",
-            Method::Hash => "HASH",
-            Method::Purge => "PURGE",
-            Method::Miss => "MISS",
-            Method::Hit => "HIT",
-            Method::Deliver => "DELIVER",
-            Method::Synth => "SYNTH",
-            Method::BackendFetch => "BACKEND_FETCH",
-            Method::BackendResponse => "BACKEND_RESPONSE",
-            Method::BackendError => "BACKEND_ERROR",
-            Method::BackendRefresh => "BACKEND_REFRESH",
-            Method::Init => "INIT",
-            Method::Fini => "FINI",
-        }
-    }
-
-    /// The words of `return (...)` in this subroutine.
-    pub const fn returns(self) -> &'static [Return] {
-        use Return::*;
-        match self {
-            Method::Recv => &[Fail, Synth, Restart, Pass, Pipe, Hash, Purge, Vcl],
-            Method::Pipe => &[Fail, Synth, Pipe],
-            Method::Pass => &[Fail, Synth, Restart, Fetch],
-            Method::Hash => &[Fail, Lookup],
-            Method::Purge => &[Fail, Synth, Restart],
-            Method::Miss => &[Fail, Synth, Restart, Pass, Fetch],
-            // Fetch is 4.0's; 7.1 doesn't have it any more.
-            Method::Hit => &[Fail, Synth, Restart, Pass, Deliver, Fetch],
-            Method::Deliver => &[Fail, Synth, Restart, Deliver],
-            Method::Synth => &[Fail, Restart, Deliver],
-            Method::BackendFetch => &[Fail, Fetch, Abandon, Error],
-            Method::BackendResponse => &[Fail, Deliver, Retry, Abandon, Pass, Error],
-            Method::BackendError => &[Fail, Deliver, Retry, Abandon],
-            Method::BackendRefresh => &[Fail, Retry, Abandon, Error, Merge, ObjStale, Beresp],
-            Method::Init => &[Ok, Fail],
-            Method::Fini => &[Ok],
-        }
-    }
-
-    pub const fn set(self) -> Methods {
-        Methods(1 << self as u16)
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-#[allow(missing_docs)]
-#[repr(u8)]
-pub enum Return {
-    Abandon,
-    Beresp,
-    Deliver,
-    Error,
-    Fail,
-    Fetch,
-    Hash,
-    Lookup,
-    Merge,
-    ObjStale,
-    Ok,
-    Pass,
-    Pipe,
-    Purge,
-    Restart,
-    Retry,
-    Synth,
-    Vcl,
-}
-
-impl Return {
-    pub const COUNT: usize = 18;
-    /// All, in order of name.
-    pub const ALL: [Return; Return::COUNT] = [
-        Return::Abandon,
-        Return::Beresp,
-        Return::Deliver,
-        Return::Error,
-        Return::Fail,
-        Return::Fetch,
-        Return::Hash,
-        Return::Lookup,
-        Return::Merge,
-        Return::ObjStale,
-        Return::Ok,
-        Return::Pass,
-        Return::Pipe,
-        Return::Purge,
-        Return::Restart,
-        Return::Retry,
-        Return::Synth,
-        Return::Vcl,
-    ];
-
-    /// The word in VCL and in the log's `VCL_return` records.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Return::Abandon => "abandon",
-            Return::Beresp => "beresp",
-            Return::Deliver => "deliver",
-            Return::Error => "error",
-            Return::Fail => "fail",
-            Return::Fetch => "fetch",
-            Return::Hash => "hash",
-            Return::Lookup => "lookup",
-            Return::Merge => "merge",
-            Return::ObjStale => "obj_stale",
-            Return::Ok => "ok",
-            Return::Pass => "pass",
-            Return::Pipe => "pipe",
-            Return::Purge => "purge",
-            Return::Restart => "restart",
-            Return::Retry => "retry",
-            Return::Synth => "synth",
-            Return::Vcl => "vcl",
-        }
-    }
-
-    pub fn methods(self) -> Methods {
-        let ok = Method::ALL.into_iter().filter(|m| m.returns().contains(&self));
-        ok.fold(Methods::NONE, |set, m| set.with(m.set()))
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Methods(pub u16);
-
-impl Methods {
-    pub const NONE: Methods = Methods(0);
-    /// The client side: everything but `vcl_backend_*`, `vcl_init` and `vcl_fini`.
-    pub const CLIENT: Methods = Methods(0x01ff);
-    pub const BACKEND: Methods = Methods(0x1e00);
-    pub const HOUSEKEEPING: Methods = Methods(0x6000);
-    pub const ALL: Methods = Methods(0x7fff);
-
-    pub const fn has(self, method: Method) -> bool {
-        self.0 & (1 << method as u16) != 0
-    }
-
-    pub const fn with(self, other: Methods) -> Methods {
-        Methods(self.0 | other.0)
-    }
-
-    pub const fn and(self, other: Methods) -> Methods {
-        Methods(self.0 & other.0)
-    }
-
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    pub fn iter(self) -> impl Iterator<Item = Method> {
-        Method::ALL.into_iter().filter(move |m| self.has(*m))
     }
 }
 
@@ -714,14 +485,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_agree_with_their_names() {
-        assert!(Methods::CLIENT.has(Method::Recv) && Methods::CLIENT.has(Method::Synth));
-        assert!(!Methods::CLIENT.has(Method::BackendFetch) && !Methods::BACKEND.has(Method::Init));
-        assert_eq!(Methods::ALL, CLIENT.with(BACKEND).with(Methods::HOUSEKEEPING));
-        assert_eq!(Methods::ALL.iter().count(), Method::COUNT);
-    }
-
-    #[test]
     fn every_scalar_comes_back_from_its_number() {
         for d in VARS {
             if let NameTarget::Scalar(var) = d.place {
@@ -737,11 +500,5 @@ mod tests {
     fn type_names_come_back() {
         assert_eq!(Type::from_name("DURATION"), Some(Type::Duration));
         assert_eq!(Type::from_name("duration"), None);
-    }
-
-    #[test]
-    fn actions_know_their_subroutines() {
-        assert!(Return::Vcl.methods() == Method::Recv.set());
-        assert!(Return::Fail.methods().has(Method::Init) && !Return::Fail.methods().has(Method::Fini));
     }
 }

@@ -92,7 +92,7 @@ impl Vcc<'_> {
     /// Checks recursion and actions, starting from every subroutine, called or not.
     fn check_actions(&mut self, sub: usize) -> VccResult {
         let method = self.procs[sub].method;
-        let allowed = method.map_or(u32::MAX, |m| m.returns().iter().fold(0, |set, r| set | 1 << *r as u32));
+        let allowed = method.map_or(u32::MAX, Method::return_set);
         let mut visited = vec![false; self.procs.len()];
         let stopped = self.actions_below(sub, allowed, &mut visited, &mut Vec::new());
         let (Err(CompileStopped), Some(method)) = (&stopped, method) else { return stopped };

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use tables::Tag;
-use tables::vclvars::{HeadId, Return, Type, Var};
+use tables::vclsubs::{Action, Return, VclStatus};
+use tables::vclvars::{HeadId, Type, Var};
 use vcl::program::Op;
 use vcl_regex::{Regex, Substitution};
 
@@ -13,7 +14,7 @@ use crate::convert;
 use crate::ctx::{Ctx, StoreProperty, VclFailure};
 use crate::fields;
 use crate::loaded::{BoundCall, LoadedVcl, Outside, VmodCode};
-use crate::machine::{Action, AfterOp, Machine, match_ops, replacing_ops};
+use crate::machine::{AfterOp, Machine, match_ops, replacing_ops};
 use crate::value::{Blob, Text, Value};
 use crate::vmod::{ReturnValue, VmodCall};
 
@@ -46,7 +47,7 @@ impl Machine {
             Op::ReturnPass => {
                 let seconds = real(self.pop());
                 ctx.pass_for(seconds);
-                return Ok(AfterOp::End(Action::PassFor(seconds)));
+                return Ok(AfterOp::End(Action::Pass));
             }
             Op::ReturnFail => {
                 let reason = convert::to_text(&self.pop())?.unwrap_or(Text::EMPTY);
@@ -273,11 +274,8 @@ impl Machine {
         if let Some(reason) = &reason {
             fields::check_value(reason, format!("{word} reason").as_bytes())?;
         }
-        let reason = reason.map(|r| r.to_vec());
-        Ok(AfterOp::End(match action {
-            Return::Error => Action::Error { status, reason },
-            _ => Action::Synth { status, reason },
-        }))
+        let status = VclStatus { status, reason: reason.map(|r| r.to_vec()) };
+        Ok(AfterOp::End(if action == Return::Error { Action::Error(status) } else { Action::Synth(status) }))
     }
 
     fn variable(&mut self, var: Var, ctx: &mut dyn Ctx) -> Result<Value, VclFailure> {
@@ -464,26 +462,12 @@ fn shown(value: &Value) -> Option<String> {
     }
 }
 
-pub(crate) fn plain_action(action: Return) -> Result<Action, VclFailure> {
-    Ok(match action {
-        Return::Abandon => Action::Abandon,
-        Return::Beresp => Action::Beresp,
-        Return::Deliver => Action::Deliver,
-        Return::Error => Action::Error { status: 503, reason: None },
-        Return::Fail => return Err(VclFailure::new("Failed from VCL")),
-        Return::Fetch => Action::Fetch,
-        Return::Hash => Action::Hash,
-        Return::Lookup => Action::Lookup,
-        Return::Merge => Action::Merge,
-        Return::ObjStale => Action::ObjStale,
-        Return::Ok => Action::Ok,
-        Return::Pass => Action::Pass,
-        Return::Pipe => Action::Pipe,
-        Return::Purge => Action::Purge,
-        Return::Restart => Action::Restart,
-        Return::Retry => Action::Retry,
-        Return::Synth | Return::Vcl => return Err(VclFailure::new("return without its argument")),
-    })
+pub(crate) fn plain_action(word: Return) -> Result<Action, VclFailure> {
+    match word {
+        Return::Error => Ok(Action::Error(VclStatus { status: 503, reason: None })),
+        Return::Fail => Err(VclFailure::new("Failed from VCL")),
+        word => Action::of_word(word).ok_or_else(|| VclFailure::new("return without its argument")),
+    }
 }
 
 /// A textual variable without a copy, when it is part of a head.

@@ -24,9 +24,10 @@ pub mod vmod;
 pub use self::params::param;
 pub use ctx::{Ctx, Privates, VclFailure};
 pub use loaded::{LoadError, LoadedVcl, VclLoadEnv, finish, load, load_waiting};
-pub use machine::{Action, Machine, RunOutcome, VclLocation};
+pub use machine::{Machine, RunOutcome, VclLocation};
 pub use spec::{backend_spec, host_alone, probe_spec};
-pub use tables::vclvars::{HeadId, Method, Return, Type, Var};
+pub use tables::vclsubs::{Method, Return};
+pub use tables::vclvars::{HeadId, Type, Var};
 pub use value::{BackendRef, Blob, Text, Value};
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use backend::{BackendSpec, Director, VclEvent};
 use base::Clock;
 use params::Params;
 use shm::vsl::TxnLog;
-use tables::vclvars::{Method, Type};
+use tables::vclsubs::Method;
+use tables::vclvars::Type;
 use tls::origin_keys::VclKeys;
 use vcl::program::{AclDecl, BackendDecl, Callee, Program};
 use vcl_regex::Regex;
@@ -18,7 +19,7 @@ use crate::acl::{Acl, AclDeclaration, AclFlags, DeclaredEntry};
 use crate::ctx::VclFailure;
 use crate::init::InitCtx;
 use crate::known::{self, Prefilter};
-use crate::machine::{Action, Machine, RunOutcome};
+use crate::machine::{Machine, RunOutcome};
 use crate::profile::VclProfile;
 use crate::spec::backend_spec;
 use crate::value::Text;
@@ -191,12 +192,7 @@ pub async fn load_waiting(name: &str, program: Program, env: &dyn VclLoadEnv) ->
     let vcl = Arc::new(bind(name, program, env)?);
     let mut ctx = InitCtx::new(env);
     let outcome = run_method(&vcl, Method::Init, &mut ctx).await;
-    let result = match outcome {
-        Ok(Action::Ok) => initialized(&vcl),
-        Ok(_) => Err(VclFailure::new("vcl_init failed")),
-        Err(failure) => Err(failure),
-    };
-    match result {
+    match outcome.and_then(|()| initialized(&vcl)) {
         Ok(()) => Ok(vcl),
         Err(VclFailure(reason)) => {
             // vcl_init may have got half way: vcl_fini runs in any case.
@@ -228,12 +224,12 @@ pub fn finish(vcl: &Arc<LoadedVcl>, env: &dyn VclLoadEnv) {
     let _ = future.poll(&mut nobody);
 }
 
-async fn run_method(vcl: &Arc<LoadedVcl>, method: Method, ctx: &mut InitCtx<'_>) -> Result<Action, VclFailure> {
+async fn run_method(vcl: &Arc<LoadedVcl>, method: Method, ctx: &mut InitCtx<'_>) -> Result<(), VclFailure> {
     let mut machine = Machine::new();
     machine.start(vcl, method);
     loop {
         match machine.run(ctx) {
-            RunOutcome::Done(action) => return Ok(action),
+            RunOutcome::Done(_) => return Ok(()),
             RunOutcome::Failed(failure) => return Err(failure),
             RunOutcome::OutOfBudget => {}
             RunOutcome::Wait(future) => {

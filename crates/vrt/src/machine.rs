@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use tables::Tag;
-use tables::vclvars::{Method, Return};
+use tables::vclsubs::{Action, Method};
 use vcl::program::Op;
 use vcl_regex::{Regex, Substitution};
 
@@ -15,70 +15,6 @@ use crate::known::SubjectFacts;
 use crate::loaded::LoadedVcl;
 use crate::profile::{Looking, NoWatch, OpWatch, ProfileLook};
 use crate::value::{Text, Value};
-
-/// End of a subroutine. [`Action::name`] is the word in VCL.
-#[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
-pub enum Action {
-    Abandon,
-    /// `vcl_backend_refresh`: the head of the 304.
-    Beresp,
-    Deliver,
-    /// Backend side: make a synthetic object. 503 and no reason when VCL gave none.
-    Error {
-        status: u16,
-        reason: Option<Vec<u8>>,
-    },
-    Fail,
-    Fetch,
-    Hash,
-    Lookup,
-    /// `vcl_backend_refresh`: the old head, updated.
-    Merge,
-    /// `vcl_backend_refresh`: the old head.
-    ObjStale,
-    Ok,
-    Pass,
-    /// Backend side, `return (pass(DURATION))`: hit-for-pass for that long, in seconds. Plain `return (pass)` of
-    /// `vcl_backend_response` is `Pass`.
-    PassFor(f64),
-    Pipe,
-    Purge,
-    Restart,
-    Retry,
-    Synth {
-        status: u16,
-        reason: Option<Vec<u8>>,
-    },
-    /// Starts over with the VCL of that label.
-    Vcl(String),
-}
-
-impl Action {
-    /// The word that `return` has for it.
-    pub fn kind(&self) -> Return {
-        match self {
-            Action::Abandon => Return::Abandon,
-            Action::Beresp => Return::Beresp,
-            Action::Deliver => Return::Deliver,
-            Action::Error { .. } => Return::Error,
-            Action::Fail => Return::Fail,
-            Action::Fetch => Return::Fetch,
-            Action::Hash => Return::Hash,
-            Action::Lookup => Return::Lookup,
-            Action::Merge => Return::Merge,
-            Action::ObjStale => Return::ObjStale,
-            Action::Ok => Return::Ok,
-            Action::Pass | Action::PassFor(_) => Return::Pass,
-            Action::Pipe => Return::Pipe,
-            Action::Purge => Return::Purge,
-            Action::Restart => Return::Restart,
-            Action::Retry => Return::Retry,
-            Action::Synth { .. } => Return::Synth,
-            Action::Vcl(_) => Return::Vcl,
-        }
-    }
-}
 
 /// Reasons for [`Machine::run`] to return.
 pub enum RunOutcome {
@@ -442,8 +378,12 @@ impl Machine {
     }
 
     fn end(&mut self, action: Action, ctx: &mut dyn Ctx) -> RunOutcome {
-        if !self.method.is_some_and(is_housekeeping) {
-            ctx.log().put(Tag::VclReturn, action.kind().name().as_bytes());
+        let (method, word) = (self.method.expect("a machine is started before it runs"), action.word());
+        if !method.allows(word) {
+            return self.fail(VclFailure::new("VCL subroutine ended with another's return"), ctx);
+        }
+        if !is_housekeeping(method) {
+            ctx.log().put(Tag::VclReturn, word.name().as_bytes());
         }
         // The rest is forgotten by the next start, or when the machine is given back.
         self.stack.clear();

@@ -7,7 +7,8 @@ mod programs;
 mod speed;
 pub(crate) mod world;
 
-use tables::vclvars::{HeadId, Method};
+use tables::vclvars::{HeadId, Method, Return};
+use vcl::program::Op;
 
 use crate::machine::RunOutcome;
 use crate::value::Value;
@@ -57,8 +58,8 @@ fn the_built_in_vcl_passes_what_it_must() {
     };
     assert_eq!(run("GET", None), "Hash");
     assert_eq!(run("POST", None), "Pass");
-    assert_eq!(run("BREW", None), "Synth { status: 501, reason: None }");
-    assert_eq!(run("PRI", None), "Synth { status: 405, reason: None }");
+    assert_eq!(run("BREW", None), "Synth(VclStatus { status: 501, reason: None })");
+    assert_eq!(run("PRI", None), "Synth(VclStatus { status: 405, reason: None })");
     assert_eq!(run("GET", Some(("Cookie", "a=b"))), "Pass");
     assert_eq!(run("HEAD", Some(("Authorization", "x"))), "Pass");
 }
@@ -70,7 +71,7 @@ fn the_built_in_vcl_wants_a_host_and_makes_it_lower_case() {
     assert_eq!(world.run(Method::Recv), "Hash");
     assert_eq!(world.ctx.req.get("host"), Some(&b"example.com"[..]));
     world.ctx.req.unset("Host");
-    assert_eq!(world.run(Method::Recv), "Synth { status: 400, reason: None }");
+    assert_eq!(world.run(Method::Recv), "Synth(VclStatus { status: 400, reason: None })");
 }
 
 #[test]
@@ -172,6 +173,19 @@ fn failures_end_the_subroutine() {
 }
 
 #[test]
+fn a_return_of_another_subroutine_is_a_failure() {
+    let mut program = VrtWorld::compile("vcl 4.1; backend b none;", true).unwrap();
+    for op in program.code.iter_mut().chain(&mut program.lean) {
+        if let Op::Return { action: action @ Return::Lookup } = op {
+            *action = Return::Deliver;
+        }
+    }
+    let mut world = VrtWorld::of(program).unwrap();
+    assert_eq!(world.run(Method::Hash), "Failed(VCL subroutine ended with another's return)");
+    assert_eq!(world.log_texts().last().unwrap(), "VCL_return fail");
+}
+
+#[test]
 fn subs_call_and_return() {
     let mut world = VrtWorld::new(
         "vcl 4.1; backend b none; \
@@ -179,7 +193,7 @@ fn subs_call_and_return() {
          sub vcl_recv { call a; call c; set req.http.never = \"x\"; } \
          sub c { return (synth(12404, req.http.a)); }",
     );
-    assert_eq!(world.run(Method::Recv), "Synth { status: 12404, reason: Some([49]) }");
+    assert_eq!(world.run(Method::Recv), "Synth(VclStatus { status: 12404, reason: Some([49]) })");
     assert!(!world.ctx.req.has("never"));
 }
 
@@ -206,10 +220,11 @@ fn the_backend_side() {
         ["VCL_call BACKEND_RESPONSE", "BerespStatus 404", "BerespReason Not Found", "BerespHeader x: 404"]
     );
     world.ctx.beresp.set("y", "1").unwrap();
-    assert_eq!(world.run(Method::BackendResponse), "PassFor(10.0)");
+    assert_eq!(world.run(Method::BackendResponse), "Pass");
+    assert!(world.log_texts().ends_with(&["TTL HFP 10".to_owned(), "VCL_return pass".to_owned()]));
     world.ctx.beresp.unset("y");
     world.ctx.beresp.set("z", "1").unwrap();
-    assert_eq!(world.run(Method::BackendResponse), "Error { status: 503, reason: Some([110, 111]) }");
+    assert_eq!(world.run(Method::BackendResponse), "Error(VclStatus { status: 503, reason: Some([110, 111]) })");
 }
 
 #[test]

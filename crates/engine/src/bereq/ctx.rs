@@ -254,7 +254,7 @@ impl Ctx for Bereq {
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
-        self.engine.ban_everywhere(&mut self.invalidations, spec)
+        self.engine.ban_everywhere(&mut self.vcl.invalidations, spec)
     }
 
     fn clock(&self) -> &Clock {
@@ -262,7 +262,7 @@ impl Ctx for Bereq {
     }
 
     fn task(&mut self) -> &mut Privates {
-        &mut self.task
+        &mut self.vcl.task
     }
 
     fn rollback(&mut self, id: HeadId) -> Result<(), VclFailure> {
@@ -304,7 +304,7 @@ impl Ctx for Bereq {
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<VclWait<i64>, VclFailure> {
-        self.engine.purge_tags_everywhere(&mut self.invalidations, self.busy.as_ref(), keys, soft)
+        self.engine.purge_tags_everywhere(&mut self.vcl.invalidations, self.busy.as_ref(), keys, soft)
     }
 
     fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), VclFailure> {
@@ -367,7 +367,7 @@ impl Bereq {
             sess: &self.sess,
             head: &self.head,
             url: self.head.url(),
-            task: &self.task,
+            task: &self.vcl.task,
             digest: &self.digest.0,
             identity: self.client_identity.as_ref(),
             identity_text: OnceCell::new(),

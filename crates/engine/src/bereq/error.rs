@@ -6,11 +6,13 @@ use message::rfc9111::StaleCause;
 use message::{Head, date, names};
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
-use vrt::{Action, Method};
+use tables::vclsubs::BackendErrorAction;
 
 use super::{Bereq, FetchStep};
 use crate::httplog::BERESP;
 use crate::proxy_status::{PROXY_STATUS, ProxyCause};
+
+const GIVEN_UP: &str = "given up in vcl_backend_error";
 
 impl Bereq {
     pub(super) async fn make_error(&mut self) -> FetchStep {
@@ -33,10 +35,10 @@ impl Bereq {
             ObjectTimes { t_origin, ttl: 0.0, grace: 0.0, keep: 0.0 }
         };
         self.settings.storage.get_or_insert_with(|| self.engine.stores.transient().clone());
-        let action = self.vcl(Method::BackendError).await;
-        self.note_uncacheable(&action);
+        let action = self.run_vcl().await;
+        self.note_uncacheable(false);
         match action {
-            Action::Deliver => {
+            BackendErrorAction::Deliver => {
                 if self.rfc9111
                     && !self.error_is_asked_for
                     && let Some(step) = self.stale_instead(StaleCause::Disconnected)
@@ -44,16 +46,14 @@ impl Bereq {
                     return step;
                 }
             }
-            Action::Retry if self.may_retry() => return FetchStep::Retry,
-            Action::Retry => {
+            BackendErrorAction::Retry if self.may_retry() => return FetchStep::Retry,
+            BackendErrorAction::Retry => {
                 self.log.put(Tag::VclError, b"Too many retries, failing");
                 self.blame_too(ProxyError::ProxyConfigurationError, "max_retries");
                 return FetchStep::Fail("too many retries");
             }
-            other => {
-                self.blame_vcl(&other);
-                return FetchStep::Fail("given up in vcl_backend_error");
-            }
+            BackendErrorAction::Abandon => return self.abandon(GIVEN_UP),
+            BackendErrorAction::Fail => return self.fail_by_vcl(GIVEN_UP),
         }
         self.judge_star();
         if self.store_head(ObjectFlags::NONE, false).is_err() {

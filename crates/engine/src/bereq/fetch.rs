@@ -19,7 +19,7 @@ use tables::close::SessClose;
 use tables::dialects::Dialect;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
-use vrt::{Action, Method};
+use tables::vclsubs::{BackendFetchAction, BackendResponseAction};
 
 use super::wire::Failure;
 use super::{Bereq, BereqBody, FetchStep, OriginExchange, reach};
@@ -60,16 +60,11 @@ impl Bereq {
         }
         let id = dec(self.vxid.log_id().into());
         self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::X_VARNISH, &[id.as_bytes()]));
-        match self.vcl(Method::BackendFetch).await {
-            Action::Fetch => {}
-            Action::Error { .. } => {
-                self.error_is_asked_for = true;
-                return FetchStep::Error;
-            }
-            other => {
-                self.blame_vcl(&other);
-                return FetchStep::Fail("given up in vcl_backend_fetch");
-            }
+        match self.run_vcl().await {
+            BackendFetchAction::Fetch => {}
+            BackendFetchAction::Error(status) => return self.error_by_vcl(status),
+            BackendFetchAction::Abandon => return self.abandon("given up in vcl_backend_fetch"),
+            BackendFetchAction::Fail => return self.fail_by_vcl("given up in vcl_backend_fetch"),
         }
         self.ask();
         self.mark("Fetch");
@@ -264,7 +259,7 @@ impl Bereq {
                 grace: params.default_grace.as_secs_f64(),
                 keep: params.default_keep.as_secs_f64(),
                 clock_skew: f64::from(params.clock_skew),
-                rules: ttl_rules(self.vcl.program.dialect),
+                rules: ttl_rules(self.vcl.loaded().program.dialect),
             };
             let mut fresh = freshness::freshness(&self.beresp, now, &defaults);
             self.log_freshness(&fresh);
@@ -301,36 +296,29 @@ impl Bereq {
         record.sp_num(u64::from(fresh.max_age)).text(" cacheable");
     }
 
-    /// VCL wants no object of this answer: the step to go to.
-    pub(super) fn given_up(&mut self, action: Action, otherwise: &'static str) -> FetchStep {
-        match action {
-            Action::Error { .. } => {
-                self.end_link(Some(SessClose::RespClose));
-                self.error_is_asked_for = true;
-                FetchStep::Error
-            }
-            Action::Retry => {
-                self.end_unread();
-                if self.may_retry() {
-                    return FetchStep::Retry;
-                }
-                self.log.put(Tag::VclError, b"Too many retries, delivering 503");
-                self.blame_too(ProxyError::ProxyConfigurationError, "max_retries");
-                FetchStep::Error
-            }
-            other => {
-                self.blame_vcl(&other);
-                self.end_link(Some(SessClose::RespClose));
-                FetchStep::Fail(otherwise)
-            }
+    /// Ends the exchange: VCL wants something else than the response.
+    pub(super) fn without_response(&mut self) -> &mut Self {
+        self.end_link(Some(SessClose::RespClose));
+        self
+    }
+
+    /// The step after VCL has asked for another try instead of the response.
+    pub(super) fn retry_response(&mut self) -> FetchStep {
+        self.end_unread();
+        if self.may_retry() {
+            return FetchStep::Retry;
         }
+        self.log.put(Tag::VclError, b"Too many retries, delivering 503");
+        self.blame_too(ProxyError::ProxyConfigurationError, "max_retries");
+        FetchStep::Error
     }
 
     async fn after_response(&mut self) -> FetchStep {
+        const GIVEN_UP: &str = "given up in vcl_backend_response";
         self.preset();
-        let action = self.vcl(Method::BackendResponse).await;
-        self.note_uncacheable(&action);
-        self.decided(matches!(action, Action::Deliver));
+        let action: BackendResponseAction = self.run_vcl().await;
+        self.note_uncacheable(action == BackendResponseAction::Pass);
+        self.decided(action == BackendResponseAction::Deliver);
         if let Some(link) = &mut self.link
             && self.beresp.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
         {
@@ -344,18 +332,23 @@ impl Bereq {
             self.log.put(Tag::Error, mismatch.0.as_bytes());
             self.blame(ProxyError::HttpProtocolError, "Content-Range is not what was asked for");
             self.end_link(Some(SessClose::RespClose));
+            if let BackendResponseAction::Error(status) = action {
+                self.made.ask(status, self.received_status != 0);
+            }
             return FetchStep::Error;
         }
         match action {
-            Action::Deliver if self.rfc9111 => {
+            BackendResponseAction::Deliver if self.rfc9111 => {
                 if let Some(step) = self.keep_to_rfc9111() {
                     return step;
                 }
             }
-            Action::Deliver => {}
-            Action::Pass => self.pass_from_now_on(),
-            Action::PassFor(_) => self.pass_from_now_on(),
-            other => return self.given_up(other, "given up in vcl_backend_response"),
+            BackendResponseAction::Deliver => {}
+            BackendResponseAction::Pass => self.cacheability.pass_from_now_on(),
+            BackendResponseAction::Error(status) => return self.without_response().error_by_vcl(status),
+            BackendResponseAction::Retry => return self.retry_response(),
+            BackendResponseAction::Abandon => return self.without_response().abandon(GIVEN_UP),
+            BackendResponseAction::Fail => return self.without_response().fail_by_vcl(GIVEN_UP),
         }
         self.keep_to_owner();
         if let Err(step) = self.settle() {
@@ -369,10 +362,6 @@ impl Bereq {
             self.settings.do_stream = false;
         }
         self.kind.body_step()
-    }
-
-    fn pass_from_now_on(&mut self) {
-        self.cacheability.pass_from_now_on();
     }
 
     pub(crate) fn has_body(&self) -> bool {

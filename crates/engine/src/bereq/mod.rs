@@ -40,18 +40,17 @@ use storage::Buf;
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
+use tables::vclsubs::{Method, SubAction, VclStatus};
 use vrt::value::Text;
-use vrt::{Action, LoadedVcl, Machine, Method, Privates, RunOutcome};
+use vrt::{Machine, RunOutcome};
 
 use crate::admission::FetchSlot;
 use crate::classes::ClassWorker;
-use crate::contain::RunningVcl;
 use crate::current::StepName;
 use crate::early::Handshaking;
 use crate::engine::Engine;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
-use crate::invalidations::Invalidations;
 use crate::pool;
 use crate::proxy_status::ProxyCause;
 use crate::req::rfc9111::Alias;
@@ -61,6 +60,7 @@ use crate::sess::Sess;
 
 use crate::synthetic::SyntheticResponse;
 use crate::trailers::Trailers;
+use crate::vcl_run::{self, VclRun, VclSide};
 pub(crate) use kind::SliceOf;
 use kind::{FetchKind, PartSettings, SliceSettings};
 pub(crate) use start::start_slice;
@@ -113,9 +113,7 @@ pub struct Bereq {
     pub(crate) sess: Rc<Sess>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) params: Arc<Params>,
-    pub(crate) vcl: Arc<LoadedVcl>,
-    /// The machine that runs its VCL, from the first subroutine on.
-    pub(crate) machine: Option<Box<Machine>>,
+    pub(crate) vcl: VclRun,
     pub(crate) log: TxnLog,
     pub(crate) vxid: Vxid,
     pub(crate) head: Head,
@@ -172,8 +170,6 @@ pub struct Bereq {
     pub(crate) made: SyntheticResponse,
     /// VCL asked for the error: it isn't a failed fetch.
     pub(crate) error_is_asked_for: bool,
-    pub(crate) invalidations: Invalidations,
-    pub(crate) task: Privates,
     /// Bytes of the exchanges that are over.
     pub(crate) acct: ExchangeAcct,
 }
@@ -203,7 +199,7 @@ impl Bereq {
     pub(crate) fn finish(&mut self) {
         self.fail("fetch given up");
         self.end_link(Some(SessClose::RxJunk));
-        self.task.clear();
+        self.vcl.task.clear();
         self.leave_class();
         let acct = self.acct;
         self.log
@@ -217,7 +213,7 @@ impl Bereq {
         self.log.put(Tag::End, b"");
         self.log.flush();
         pool::leave_heads([&mut self.head, &mut self.original, &mut self.beresp]);
-        self.machine.take().into_iter().for_each(pool::leave_machine);
+        self.vcl.leave_machine();
         if self.mode == FetchMode::Background {
             self.engine.main.n_bgfetch.dec();
         }
@@ -231,47 +227,8 @@ impl Bereq {
         }
     }
 
-    pub(crate) async fn vcl(&mut self, method: Method) -> Action {
-        let mut machine = self.machine.take().unwrap_or_else(pool::machine);
-        machine.start(&self.vcl, method);
-        let action = loop {
-            let running = RunningVcl(self.engine.main);
-            let outcome = machine.run(self);
-            drop(running);
-            match outcome {
-                RunOutcome::Done(action) => break action,
-                RunOutcome::Wait(wait) => {
-                    self.log.flush();
-                    machine.resume(wait.await);
-                }
-                RunOutcome::OutOfBudget => rt::give_way().await,
-                RunOutcome::Failed(_) => break Action::Fail,
-            }
-        };
-        self.machine = Some(machine);
-        let action = match self.invalidations.is_empty() {
-            true => action,
-            false => self.keep_invalidations(action).await,
-        };
-        match &action {
-            Action::Fail => self.engine.main.vcl_fail.inc(),
-            Action::Error { status, reason } => self.made.ask(*status, reason.clone(), self.received_status != 0),
-            _ => {}
-        }
-        action
-    }
-
-    /// Waits until what VCL has banned and purged is kept, before anybody hears of this fetch. Fails if it can't be.
-    async fn keep_invalidations(&mut self, action: Action) -> Action {
-        let Some(kept) = self.engine.settled(&mut self.invalidations) else { return action };
-        self.log.flush();
-        match kept.await {
-            Ok(()) => action,
-            Err(reason) => {
-                self.log.putf(Tag::VclError, format_args!("{reason}"));
-                Action::Fail
-            }
-        }
+    pub(crate) async fn run_vcl<A: SubAction>(&mut self) -> A {
+        A::of(vcl_run::run(self, A::METHOD).await)
     }
 
     pub(crate) fn mark(&mut self, label: &str) {
@@ -305,13 +262,23 @@ impl Bereq {
         self.cause = Some(Box::new(cause.at(self.backend.as_deref(), &self.params)));
     }
 
-    /// VCL wants no object, or has failed.
-    fn blame_vcl(&mut self, action: &Action) {
-        match action {
-            Action::Fail => self.blame(ProxyError::ProxyConfigurationError, "VCL failed"),
-            _ if self.cause.is_none() => self.blame(ProxyError::ProxyInternalResponse, "VCL has given the fetch up"),
-            _ => {}
-        }
+    /// The step after VCL has asked for an error.
+    fn error_by_vcl(&mut self, status: VclStatus) -> FetchStep {
+        self.made.ask(status, self.received_status != 0);
+        self.error_is_asked_for = true;
+        FetchStep::Error
+    }
+
+    /// The step after VCL has failed; `reason` is for those who wait for the object.
+    fn fail_by_vcl(&mut self, reason: &'static str) -> FetchStep {
+        self.blame(ProxyError::ProxyConfigurationError, "VCL failed");
+        FetchStep::Fail(reason)
+    }
+
+    /// The step after VCL wanted no object.
+    fn abandon(&mut self, reason: &'static str) -> FetchStep {
+        self.blame_too(ProxyError::ProxyInternalResponse, "VCL has given the fetch up");
+        FetchStep::Fail(reason)
     }
 
     pub(crate) fn fetch_error(&mut self, text: &str) {
@@ -390,6 +357,33 @@ impl Bereq {
         }
         self.acct += acct;
         conn.finish(close.or(otherwise), |parts| self.log.put_parts(Tag::BackendClose, parts));
+    }
+}
+
+impl VclSide for Bereq {
+    fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn log(&mut self) -> &mut TxnLog {
+        &mut self.log
+    }
+
+    fn vcl_run(&mut self) -> &mut VclRun {
+        &mut self.vcl
+    }
+
+    fn advance(&mut self, machine: &mut Machine, _: Method) -> RunOutcome {
+        machine.run(self)
+    }
+
+    async fn wait<F: Future>(&mut self, future: F) -> F::Output {
+        self.log.flush();
+        future.await
+    }
+
+    fn is_trial(&self) -> bool {
+        false
     }
 }
 

@@ -12,7 +12,7 @@ use message::{Codings, Head, names, vary};
 use storage::Store;
 use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
-use vrt::{Action, Ctx, VclFailure};
+use vrt::{Ctx, VclFailure};
 
 use super::Bereq;
 use crate::httplog::OBJ;
@@ -183,14 +183,12 @@ impl Bereq {
         }
     }
 
-    /// Notes what made the answer uncacheable, with the place in VCL or the field, after a subroutine ended with `action`.
-    pub(super) fn note_uncacheable(&mut self, action: &Action) {
-        let is_passed = matches!(action, Action::Pass | Action::PassFor(_));
+    /// Notes what made the answer uncacheable, with the place in VCL or the field, after a subroutine ended (`is_passed`: with pass).
+    pub(super) fn note_uncacheable(&mut self, is_passed: bool) {
         if !(self.cacheability.is_uncacheable() || is_passed) || self.busy().is_private() {
             return;
         }
-        let Some(machine) = &self.machine else { return };
-        let spot = if is_passed { machine.ended_at() } else { machine.uncacheable_at() };
+        let spot = if is_passed { self.vcl.ended_at() } else { self.vcl.uncacheable_at() };
         let Some(spot) = spot else { return };
         let cause = match spot.sub {
             _ if is_passed => Uncacheable::VclPass,

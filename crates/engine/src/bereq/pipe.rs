@@ -157,7 +157,7 @@ impl PipeBereq {
             sess: &req.sess,
             head: &self.head,
             url: req.head.url(),
-            task: &req.task,
+            task: &req.vcl.task,
             digest: &req.digest.0,
             identity: req.settings.client_identity.as_ref(),
             identity_text: OnceCell::new(),

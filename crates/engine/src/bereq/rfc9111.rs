@@ -258,7 +258,7 @@ impl Bereq {
         for digest in exact.into_iter().chain([self.digest]) {
             self.engine.announce_to_peers(|| crate::fleet::purge(&digest, Purge::HARD), now);
         }
-        self.invalidations.note();
+        self.vcl.invalidations.note();
         let host = self.original.get(names::HOST).unwrap_or_default();
         let groups = rfc9111::invalidated_group_tags(&self.beresp, host);
         if groups.is_empty() || !self.engine.cache.keeps_tags() {

@@ -9,7 +9,6 @@ use message::hop::{self, HopDirection};
 use message::{HeadLimits, HttpVersion, names};
 use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
-use vrt::Privates;
 
 use super::kind::{FetchKind, PartSettings, SliceOf, SliceSettings};
 use super::peer::PeerState;
@@ -18,7 +17,6 @@ use super::{Bereq, BereqBody, task};
 use crate::admission::{self, FetchSlot};
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
-use crate::invalidations::Invalidations;
 use crate::peers::hop::LACQUER_PEER;
 use crate::pool;
 use crate::req::Req;
@@ -26,6 +24,7 @@ use crate::slices::SliceSet;
 use crate::synthetic::SyntheticResponse;
 use crate::trace;
 use crate::trailers::Trailers;
+use crate::vcl_run::VclRun;
 
 /// The purpose of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +74,7 @@ pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf) -> ObjRef {
 fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, slot: FetchSlot) -> Box<Bereq> {
     let engine = req.engine().clone();
     let vxid = engine.vxids.take();
-    let vcl = req.vcl.clone().expect("a request that fetches has run VCL");
+    let vcl = req.vcl.loaded().clone();
     let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Backend);
     let reason = mode.reason();
     log.record(Tag::Begin).text("bereq ").num(u64::from(req.vxid.log_id())).text(" ").text(reason);
@@ -95,8 +94,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, slot:
     let mut bereq = Box::new(Bereq {
         sess: req.sess.clone(),
         params,
-        vcl,
-        machine: None,
+        vcl: VclRun::of(vcl),
         log,
         vxid,
         head,
@@ -140,8 +138,6 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, slot:
         retries: 0,
         made: SyntheticResponse::default(),
         error_is_asked_for: false,
-        invalidations: Invalidations::default(),
-        task: Privates::default(),
         acct: backend::ExchangeAcct::default(),
         engine,
     });

@@ -171,7 +171,7 @@ impl Req {
 
     /// After VCL: where the built-in one has made the answer, which says the same to everybody, this one knows more.
     pub(super) fn replace_builtin_refusal(&mut self, refusal: &ClassRefusal) {
-        let is_builtin = self.machine.as_ref().and_then(|machine| machine.ended_at()).is_some_and(|at| at.is_builtin());
+        let is_builtin = self.vcl.ended_at().is_some_and(|at| at.is_builtin());
         if !is_builtin {
             return;
         }

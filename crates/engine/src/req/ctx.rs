@@ -13,7 +13,7 @@ use tables::tags::Tag;
 use tables::vclvars::{HeadId, Method, Var};
 use vrt::ctx::{StoreProperty, VclWait};
 use vrt::value::{BackendRef, Text};
-use vrt::{Ctx, Privates, Value, VclFailure};
+use vrt::{Ctx, Machine, Privates, RunOutcome, Value, VclFailure};
 
 use super::Req;
 use super::verdict::FoundKind;
@@ -22,6 +22,8 @@ use crate::bereq::pipe::PipeBereq;
 use crate::choice::DirectorChoice;
 use crate::engine::Engine;
 use crate::reqbody::ReqBody;
+use crate::transport::Transport;
+use crate::vcl_run::{VclRun, VclSide};
 use crate::{pool, vars};
 
 pub struct ReqCtx<'a> {
@@ -47,6 +49,43 @@ impl<'a> Lent<'a> {
     /// Lends the same objects to a part of the step.
     pub fn again(&mut self) -> Lent<'_> {
         Lent { obj: self.obj, bereq: self.bereq.as_deref_mut() }
+    }
+}
+
+/// A request while its VCL runs, with the way to its client.
+pub(super) struct ReqVcl<'a, 'l> {
+    pub req: &'a mut Req,
+    pub transport: &'a mut dyn Transport,
+    pub lent: Lent<'l>,
+}
+
+impl VclSide for ReqVcl<'_, '_> {
+    fn engine(&self) -> &Engine {
+        self.req.engine()
+    }
+
+    fn log(&mut self) -> &mut TxnLog {
+        &mut self.req.log
+    }
+
+    fn vcl_run(&mut self) -> &mut VclRun {
+        &mut self.req.vcl
+    }
+
+    fn advance(&mut self, machine: &mut Machine, method: Method) -> RunOutcome {
+        machine.run(&mut ReqCtx { req: self.req, method, lent: self.lent.again() })
+    }
+
+    async fn wait<F: Future>(&mut self, future: F) -> F::Output {
+        let done = self.req.drive(self.transport, future).await;
+        if self.req.body.take_kept_for_vcl() {
+            self.req.end_reading();
+        }
+        done
+    }
+
+    fn is_trial(&self) -> bool {
+        self.req.trial.is_some()
     }
 }
 
@@ -199,7 +238,7 @@ impl Ctx for ReqCtx<'_> {
             return Ok(());
         }
         let req = &mut *self.req;
-        req.sess.engine.ban_everywhere(&mut req.invalidations, spec)
+        req.sess.engine.ban_everywhere(&mut req.vcl.invalidations, spec)
     }
 
     fn clock(&self) -> &Clock {
@@ -207,7 +246,7 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn task(&mut self) -> &mut Privates {
-        &mut self.req.task
+        &mut self.req.vcl.task
     }
 
     fn rollback(&mut self, id: HeadId) -> Result<(), VclFailure> {
@@ -279,7 +318,7 @@ impl Ctx for ReqCtx<'_> {
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<VclWait<i64>, VclFailure> {
         let req = &mut *self.req;
-        req.sess.engine.purge_tags_everywhere(&mut req.invalidations, req.busy.as_ref(), keys, soft)
+        req.sess.engine.purge_tags_everywhere(&mut req.vcl.invalidations, req.busy.as_ref(), keys, soft)
     }
 
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {
@@ -331,7 +370,7 @@ impl ReqCtx<'_> {
             sess: &req.sess,
             head: &req.head,
             url: req.head.url(),
-            task: &req.task,
+            task: &req.vcl.task,
             digest: &req.digest.0,
             identity: req.settings.client_identity.as_ref(),
             identity_text: OnceCell::new(),

@@ -6,7 +6,7 @@ use message::{conditional, names};
 use shm::vsl::num::dec;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
-use vrt::{Action, Method};
+use tables::vclsubs::DeliverAction;
 
 use super::ctx::Lent;
 use super::verdict::FoundKind;
@@ -43,12 +43,17 @@ impl Req {
             }
         }
         self.t_resp.set(None);
-        let action = self.vcl_with(Lent::obj(&obj), Method::Deliver, transport).await;
+        let action: DeliverAction = self.run_vcl_with(Lent::obj(&obj), transport).await;
         self.mark("Process");
         let t_origin = self.engine().real_of(obj.times().t_origin);
         match action {
-            Action::Deliver => {}
-            other => return Self::common_step(other),
+            DeliverAction::Deliver => {}
+            DeliverAction::Synth(status) => {
+                self.synthetic.ask(status, true);
+                return ReqStep::Synth;
+            }
+            DeliverAction::Restart => return ReqStep::Restart,
+            DeliverAction::Fail => return ReqStep::VclFail,
         }
         if !self.esi.is_fragment() && conditional::is_not_modified(&self.head, &self.resp, self.t_req, Some(t_origin)) {
             if self.resp.set_status(304).is_err() {

@@ -25,6 +25,7 @@ use crate::engine::Engine;
 use crate::sess::{ConnectionInfo, ListenerInfo, Sess};
 use crate::slices::SliceSet;
 use crate::transport::{BodyLen, BodyState, ReqBodyError, SendError, Transport, TransportAcct, Tunnel};
+use crate::vcl_run::VclRun;
 
 /// Slices of an object that are looked up at most.
 const SLICES_COUNTED: u64 = 4096;
@@ -64,7 +65,7 @@ pub(crate) struct TrialState {
 pub async fn explain(engine: &Arc<Engine>, question: &TrialRequest) -> Result<String, String> {
     let Some(vcl) = engine.vcl.load_full() else { return Err("No VCL is in use.".to_owned()) };
     let mut req = trial(engine, question)?;
-    req.vcl = Some(vcl);
+    req.vcl = VclRun::of(vcl);
     let mut out = format!("{} {}\n", question.method, question.url);
     let mut step = req.recv(&mut NullTransport).await;
     while let ReqStep::Restart = step {
@@ -140,7 +141,7 @@ fn trial(engine: &Arc<Engine>, question: &TrialRequest) -> Result<Req, String> {
 impl Req {
     /// Prints the effects of VCL. The hash is only shown if the request is looked up.
     fn tell_what_vcl_did(&self, hash_counts: bool, out: &mut String) {
-        let vcl = self.vcl.as_ref().map_or("", |vcl| vcl.name.as_str());
+        let vcl = &self.vcl.loaded().name;
         let Some(trial) = &self.trial else { return };
         let _ = match hash_counts {
             true => writeln!(out, "VCL {vcl} ran. It is looked up under {}.", trial.hashed.join(" + ")),

@@ -4,7 +4,7 @@
 use cache::ObjRef;
 use message::Head;
 use tables::tags::Tag;
-use vrt::{Action, Method};
+use tables::vclsubs::HitAction;
 
 use super::ctx::Lent;
 use super::{Req, ReqStep};
@@ -17,13 +17,13 @@ impl Req {
     pub(super) async fn hit(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> ReqStep {
         let main = self.engine().main;
         self.obj_head.iter_mut().for_each(Head::clear);
-        let action = self.vcl_with(Lent::obj(&obj), Method::Hit, transport).await;
+        let action: HitAction = self.run_vcl_with(Lent::obj(&obj), transport).await;
         let busy = self.busy.take();
-        if !matches!(action, Action::Deliver) {
+        if action != HitAction::Deliver {
             self.first_reader = None;
         }
         match action {
-            Action::Deliver => {
+            HitAction::Deliver => {
                 if let Some(busy) = busy.filter(|_| self.may_refresh() && self.may_take_place())
                     && let Some(slot) = self.slot_for_refresh()
                 {
@@ -41,13 +41,13 @@ impl Req {
                 self.discard_body(transport).await;
                 ReqStep::Deliver(obj)
             }
-            Action::Pass => {
+            HitAction::Pass => {
                 main.cache_hit.tally();
                 ReqStep::Pass
             }
             // `return (fetch)` of 4.0, `return (miss)` of 4.1 and 5: a fresh one instead of what was found. Who has no
             // right to fetch into the cache passes, as there.
-            Action::Fetch => {
+            HitAction::Fetch => {
                 self.verdict.refetch();
                 let Some(busy) = busy else {
                     self.log.put(Tag::VclError, b"vcl_hit{} returns miss without busy object.  Doing pass.");
@@ -55,7 +55,9 @@ impl Req {
                 };
                 self.missed(busy, Some(obj))
             }
-            other => Self::common_step(other),
+            HitAction::Synth(status) => self.synth_by_vcl(status),
+            HitAction::Restart => ReqStep::Restart,
+            HitAction::Fail => ReqStep::VclFail,
         }
     }
 

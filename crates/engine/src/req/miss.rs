@@ -5,7 +5,7 @@ use cache::ObjRef;
 use tables::no_hit::NoHit;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
-use vrt::{Action, Method};
+use tables::vclsubs::MissAction;
 
 use super::reason::NoHitReason;
 use super::verdict::ReqVerdict;
@@ -19,10 +19,10 @@ impl Req {
         if self.lacks_memory() {
             return self.shed();
         }
-        let action = self.vcl(Method::Miss, transport).await;
+        let action: MissAction = self.run_vcl(transport).await;
         let busy = self.busy.take().expect("set before each such step; VCL can't take it");
         match action {
-            Action::Fetch => {
+            MissAction::Fetch => {
                 self.gives_up = false;
                 let slot = match self.take_place_and_slot(transport).await {
                     Ok(slot) => slot,
@@ -32,7 +32,10 @@ impl Req {
                 self.send_hints(stale.as_ref(), transport);
                 ReqStep::Fetch(bereq::start(self, busy, stale, FetchMode::Normal, slot))
             }
-            other => Self::common_step(other),
+            MissAction::Pass => ReqStep::Pass,
+            MissAction::Synth(status) => self.synth_by_vcl(status),
+            MissAction::Restart => ReqStep::Restart,
+            MissAction::Fail => ReqStep::VclFail,
         }
     }
 

@@ -61,24 +61,23 @@ use shm::vsl::{Marker, TxnLog, num};
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
-use vrt::{Action, LoadedVcl, Machine, Method, Privates, RunOutcome};
+use tables::vclsubs::{Action, SubAction, VclStatus};
 
 use crate::classes::ClassWorker;
-use crate::contain::RunningVcl;
 use crate::current::StepName;
 use crate::early::Handshaking;
 use crate::engine::Engine;
 use crate::httplog::{REQ, RESP};
 use crate::interim::Interims;
-use crate::invalidations::Invalidations;
 use crate::pool;
 use crate::response_filters::ResponseFilters;
 use crate::serving::Noted;
 use crate::sess::Sess;
 use crate::transport::{Transport, TransportAcct};
+use crate::vcl_run::{self, VclRun};
 
 use self::class::ClassState;
-use self::ctx::{Lent, ReqCtx};
+use self::ctx::{Lent, ReqVcl};
 use self::esi::EsiContext;
 use self::peer::PeerRequest;
 use self::rfc9111::Alias;
@@ -89,8 +88,6 @@ use self::verdict::ReqVerdict;
 use crate::proxy_status::ProxyCause;
 use crate::synthetic::SyntheticResponse;
 use crate::trailers::Trailers;
-
-const HAS_VCL: &str = "a request that runs VCL has one";
 
 /// The steps of a request.
 #[derive(Debug)]
@@ -140,9 +137,7 @@ pub struct Req {
     pub(crate) hasher: DigestBuilder,
     pub(crate) alias: Option<Box<Alias>>,
     pub(crate) params: Arc<Params>,
-    pub(crate) vcl: Option<Arc<LoadedVcl>>,
-    /// The machine that runs its VCL, from the first subroutine on.
-    pub(crate) machine: Option<Box<Machine>>,
+    pub(crate) vcl: VclRun,
     /// Interim responses of the fetch that it waits for.
     pub(crate) interims: Option<Interims>,
     /// Trailers of the fetch that it waits for.
@@ -173,16 +168,12 @@ pub struct Req {
     pub(crate) filters: ResponseFilters,
     /// The form of the object whose bytes go out, instead of those that are stored.
     pub(crate) form: Option<Arc<Form>>,
-    pub(crate) task: Privates,
     /// The page that it is, or is a fragment of.
     pub(crate) esi: EsiContext,
-    /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
-    pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
     /// The handshake, which may still go on, of a request that came by early data.
     pub(crate) early: Option<Rc<Handshaking>>,
     /// Nobody's request: nothing is to be done for it.
     pub(crate) trial: Option<Box<explain::TrialState>>,
-    pub(crate) invalidations: Invalidations,
     /// A worker of its class, for the fetch that comes next.
     pub(crate) place: Option<Box<ClassWorker>>,
     pub(crate) class_state: ClassState,
@@ -251,8 +242,7 @@ impl Req {
             hasher: DigestBuilder::new(),
             alias: None,
             params,
-            vcl: None,
-            machine: None,
+            vcl: VclRun::default(),
             interims: None,
             trailers: None,
             t_resp: Cell::new(None),
@@ -271,17 +261,14 @@ impl Req {
             synthetic: SyntheticResponse::default(),
             filters: ResponseFilters::default(),
             form: None,
-            task: Privates::default(),
             esi: EsiContext::Client,
             early: None,
             trial: None,
-            invalidations: Invalidations::default(),
             place: None,
             class_state: ClassState::None,
             waited: Waited::default(),
             is_told: false,
             _open: crate::current::open(crate::current::TransactionKind::Request),
-            vcl_first: None,
         }
     }
 
@@ -345,7 +332,7 @@ impl Req {
             return Err(());
         };
         self.log.put(Tag::VclUse, vcl.name.as_bytes());
-        self.vcl = Some(vcl);
+        self.vcl = VclRun::of(vcl);
         Ok(())
     }
 
@@ -364,7 +351,7 @@ impl Req {
     fn leave_heads(&mut self) {
         pool::leave_heads([&mut self.head, &mut self.original, &mut self.resp]);
         self.obj_head.take().iter_mut().for_each(|head| pool::leave_heads([head]));
-        self.machine.take().into_iter().for_each(pool::leave_machine);
+        self.vcl.leave_machine();
     }
 
     /// Does what [`Req::finish`] does, with the counts of `acct`.
@@ -402,14 +389,14 @@ impl Req {
                 .sp_num(acct.resp_body)
                 .sp_num(resp);
         }
-        self.task.clear();
+        self.vcl.task.clear();
         self.log.put(Tag::End, b"");
         self.log.flush();
         self.leave_heads();
     }
 
     pub(crate) fn director(&self) -> Option<Arc<dyn Director>> {
-        self.settings.director(self.vcl.as_ref()?)
+        self.settings.director(self.vcl.loaded())
     }
 
     pub fn minimal(&mut self, transport: &mut dyn Transport, status: u16, error: ProxyError) {
@@ -422,114 +409,24 @@ impl Req {
         transport.send_minimal(status, proxy_status.as_deref(), &mut self.log);
     }
 
-    pub(crate) async fn vcl(&mut self, method: Method, transport: &mut dyn Transport) -> Action {
-        self.vcl_with(Lent::default(), method, transport).await
+    pub(crate) fn run_vcl<A: SubAction>(&mut self, transport: &mut dyn Transport) -> impl Future<Output = A> {
+        self.run_vcl_with(Lent::default(), transport)
     }
 
-    /// Does what [`Req::vcl`] does, with the objects that the step lends.
-    pub(crate) async fn vcl_with(
-        &mut self,
-        mut lent: Lent<'_>,
-        method: Method,
-        transport: &mut dyn Transport,
-    ) -> Action {
-        // It runs over the request, so it can't be a part of it meanwhile.
-        let mut machine = self.machine.take().unwrap_or_else(pool::machine);
-        machine.start(self.vcl.as_ref().expect(HAS_VCL), method);
-        let action = loop {
-            let running = RunningVcl(self.engine().main);
-            let outcome = machine.run(&mut ReqCtx { req: self, method, lent: lent.again() });
-            drop(running);
-            match outcome {
-                RunOutcome::Done(action) => break action,
-                RunOutcome::Wait(wait) => {
-                    let value = self.drive(transport, wait).await;
-                    if self.body.take_kept_for_vcl() {
-                        self.end_reading();
-                    }
-                    machine.resume(value);
-                }
-                RunOutcome::OutOfBudget => rt::give_way().await,
-                RunOutcome::Failed(_) => break Action::Fail,
-            }
-        };
-        self.machine = Some(machine);
-        let action = match self.invalidations.is_empty() {
-            true => action,
-            false => self.keep_invalidations(action, transport).await,
-        };
+    /// Does what [`Req::run_vcl`] does, with the objects that the step lends.
+    pub(crate) async fn run_vcl_with<A: SubAction>(&mut self, lent: Lent<'_>, transport: &mut dyn Transport) -> A {
+        let action = vcl_run::run(&mut ReqVcl { req: self, transport, lent }, A::METHOD).await;
         // A hit ends four subroutines so: nothing is worked out for it.
         if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
-            self.after_vcl(method, &action);
+            self.verdict.decide(A::METHOD, &action, self.vcl.ended_at());
         }
-        action
+        A::of(action)
     }
 
-    /// Waits until what VCL has banned and purged is kept: the answer may tell the client of it. Fails if it can't be.
-    async fn keep_invalidations(&mut self, action: Action, transport: &mut dyn Transport) -> Action {
-        let Some(kept) = self.sess.engine.settled(&mut self.invalidations) else { return action };
-        match self.drive(transport, kept).await {
-            Ok(()) => action,
-            Err(reason) => {
-                self.log.putf(Tag::VclError, format_args!("{reason}"));
-                Action::Fail
-            }
-        }
-    }
-
-    /// Applies the effects that an action has after any subroutine.
-    fn after_vcl(&mut self, method: Method, action: &Action) {
-        let spot = self.machine.as_ref().and_then(|machine| machine.ended_at());
-        self.verdict.decide(method, action, spot);
-        match action {
-            Action::Fail if self.trial.is_none() => self.engine().main.vcl_fail.inc(),
-            Action::Synth { status, reason } => {
-                self.synthetic.ask(*status, reason.clone(), method == Method::Deliver);
-            }
-            Action::Abandon
-            | Action::Beresp
-            | Action::Deliver
-            | Action::Error { .. }
-            | Action::Fail
-            | Action::Fetch
-            | Action::Hash
-            | Action::Lookup
-            | Action::Merge
-            | Action::ObjStale
-            | Action::Ok
-            | Action::Pass
-            | Action::PassFor(_)
-            | Action::Pipe
-            | Action::Purge
-            | Action::Restart
-            | Action::Retry
-            | Action::Vcl(_) => {}
-        }
-    }
-
-    /// The step that an action leads to which means the same after any subroutine.
-    pub(crate) fn common_step(action: Action) -> ReqStep {
-        match action {
-            Action::Synth { .. } => ReqStep::Synth,
-            Action::Restart => ReqStep::Restart,
-            Action::Pass => ReqStep::Pass,
-            Action::Fail => ReqStep::VclFail,
-            Action::Abandon
-            | Action::Beresp
-            | Action::Deliver
-            | Action::Error { .. }
-            | Action::Fetch
-            | Action::Hash
-            | Action::Lookup
-            | Action::Merge
-            | Action::ObjStale
-            | Action::Ok
-            | Action::PassFor(_)
-            | Action::Pipe
-            | Action::Purge
-            | Action::Retry
-            | Action::Vcl(_) => unreachable!("the compiler lets no subroutine return {action:?} here"),
-        }
+    /// The step to the response that VCL asks for.
+    pub(crate) fn synth_by_vcl(&mut self, status: VclStatus) -> ReqStep {
+        self.synthetic.ask(status, false);
+        ReqStep::Synth
     }
 
     fn vcl_fail(&mut self) -> ReqStep {
@@ -568,7 +465,7 @@ impl Req {
     /// The head as it came, and nothing kept by modules (`std.rollback`, a failed VCL).
     pub(crate) fn rollback(&mut self) {
         self.head.copy_from(&self.original);
-        self.task.clear();
+        self.vcl.task.clear();
         self.filters.reset();
     }
 

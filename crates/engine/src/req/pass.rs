@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A pass: `vcl_pass`, and a fetch whose object no lookup finds.
 
-use vrt::{Action, Method};
+use tables::vclsubs::PassAction;
 
 use super::{Req, ReqStep};
 use crate::bereq::{self, FetchMode};
@@ -12,8 +12,8 @@ impl Req {
         if self.lacks_memory() {
             return self.shed();
         }
-        match self.vcl(Method::Pass, transport).await {
-            Action::Fetch => {
+        match self.run_vcl(transport).await {
+            PassAction::Fetch => {
                 self.gives_up = matches!(self.head.method(), b"GET" | b"HEAD");
                 let slot = match self.take_place_and_slot(transport).await {
                     Ok(slot) => slot,
@@ -24,7 +24,9 @@ impl Req {
                 self.send_hints(None, transport);
                 ReqStep::Fetch(bereq::start(self, busy, None, FetchMode::Pass, slot))
             }
-            other => Self::common_step(other),
+            PassAction::Synth(status) => self.synth_by_vcl(status),
+            PassAction::Restart => ReqStep::Restart,
+            PassAction::Fail => ReqStep::VclFail,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! `pipe`: the two connections are joined and nothing is looked at any more.
 
 use tables::tags::Tag;
-use vrt::{Action, Method};
+use tables::vclsubs::PipeAction;
 
 use super::ctx::Lent;
 use super::{Req, ReqStep};
@@ -15,12 +15,16 @@ impl Req {
         let engine = self.engine().clone();
         engine.main.s_pipe.inc();
         let mut bereq = PipeBereq::begin(self);
-        let action = self.vcl_with(Lent { obj: None, bereq: Some(&mut bereq) }, Method::Pipe, transport).await;
-        match action {
-            Action::Pipe => {}
-            other => {
+        let lent = Lent { obj: None, bereq: Some(&mut bereq) };
+        match self.run_vcl_with(lent, transport).await {
+            PipeAction::Pipe => {}
+            PipeAction::Synth(status) => {
                 bereq.end();
-                return Self::common_step(other);
+                return self.synth_by_vcl(status);
+            }
+            PipeAction::Fail => {
+                bereq.end();
+                return ReqStep::VclFail;
             }
         }
         let _slot = match self.take_slot(transport).await {

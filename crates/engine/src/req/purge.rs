@@ -4,7 +4,7 @@
 use base::Mono;
 use cache::{Digest, Purge};
 use tables::tags::Tag;
-use vrt::Method;
+use tables::vclsubs::PurgeAction;
 
 use super::{Req, ReqStep};
 use crate::transport::Transport;
@@ -17,8 +17,11 @@ impl Req {
         }
         let now = self.engine().mono_of(self.t_req);
         let _ = self.purge_own(now, Purge::HARD);
-        let action = self.vcl(Method::Purge, transport).await;
-        Self::common_step(action)
+        match self.run_vcl(transport).await {
+            PurgeAction::Synth(status) => self.synth_by_vcl(status),
+            PurgeAction::Restart => ReqStep::Restart,
+            PurgeAction::Fail => ReqStep::VclFail,
+        }
     }
 
     /// Purges what is stored under the request's digest, and under that of its URL as it stands; how many objects that were.
@@ -34,6 +37,6 @@ impl Req {
 
     /// Has the fleet purge what was purged here.
     fn announce_purge(&mut self, digest: &Digest, purge: Purge, at: Mono) {
-        self.sess.engine.announce(&mut self.invalidations, || crate::fleet::purge(digest, purge), at);
+        self.sess.engine.announce(&mut self.vcl.invalidations, || crate::fleet::purge(digest, purge), at);
     }
 }

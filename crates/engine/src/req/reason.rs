@@ -5,7 +5,8 @@ use cache::{Found, LookupOptions, LookupTrace, Search, TombstoneCause};
 use message::Head;
 use message::vary::VaryEntries;
 use tables::no_hit::NoHit;
-use vrt::{Action, Method, VclLocation};
+use tables::vclsubs::{Action, Method, VclStatus};
+use vrt::VclLocation;
 
 /// Longest part of a value that a reason quotes.
 const QUOTED_BYTES: usize = 80;
@@ -40,8 +41,8 @@ impl NoHitReason {
         match action {
             Action::Fail => told(NoHit::VclFailed),
             // A purge is answered so.
-            Action::Synth { .. } if method == Method::Purge => None,
-            Action::Synth { status, .. } => {
+            Action::Synth(_) if method == Method::Purge => None,
+            Action::Synth(VclStatus { status, .. }) => {
                 let place = location.map(|location| format!(", {location}")).unwrap_or_default();
                 Some(NoHitReason::new(NoHit::Synth, format!("{status}{place}")))
             }
@@ -65,14 +66,13 @@ impl NoHitReason {
             | Action::Abandon
             | Action::Beresp
             | Action::Deliver
-            | Action::Error { .. }
+            | Action::Error(_)
             | Action::Fetch
             | Action::Hash
             | Action::Lookup
             | Action::Merge
             | Action::ObjStale
             | Action::Ok
-            | Action::PassFor(_)
             | Action::Retry
             | Action::Vcl(_) => None,
         }
@@ -195,7 +195,7 @@ mod tests {
         check(Method::Recv, Action::Hash, site, "");
         check(Method::Recv, Action::Restart, site, "restart: vcl_recv site.vcl:7");
         check(Method::Pipe, Action::Pipe, site, "");
-        let synth = Action::Synth { status: 404, reason: None };
+        let synth = Action::Synth(VclStatus { status: 404, reason: None });
         check(Method::Recv, synth, site, "synth: 404, vcl_recv site.vcl:7");
     }
 

@@ -9,7 +9,8 @@ use params::FeatureBit;
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
-use vrt::{Action, Method, questions};
+use tables::vclsubs::{HashAction, RecvAction};
+use vrt::questions;
 
 use super::settings::ReqSettings;
 use super::{Req, ReqStep};
@@ -123,19 +124,19 @@ impl Req {
             return self.refuse_misdirected(transport).await;
         }
         self.prepare();
-        let mut action = self.vcl(Method::Recv, transport).await;
-        if let Action::Vcl(label) = &action
+        let mut action: RecvAction = self.run_vcl(transport).await;
+        if let RecvAction::Vcl(label) = &action
             && self.restarts == 0
         {
-            action = match self.select_vcl(&label.clone()) {
+            action = match self.select_vcl(label) {
                 Ok(()) => {
                     self.prepare();
-                    self.vcl(Method::Recv, transport).await
+                    self.run_vcl(transport).await
                 }
-                Err(()) => Action::Fail,
+                Err(()) => RecvAction::Fail,
             };
         }
-        if action == Action::Fail {
+        if action == RecvAction::Fail {
             return ReqStep::VclFail;
         }
         if self.body.failure().is_some() {
@@ -151,34 +152,37 @@ impl Req {
             return step;
         }
         // After VCL: a node of a cluster may recognise its own request and answer it.
-        let may_fetch = matches!(action, Action::Hash | Action::Pass | Action::Pipe);
-        if may_fetch && self.has_come_back(action == Action::Hash) {
+        let may_fetch = matches!(action, RecvAction::Hash | RecvAction::Pass | RecvAction::Pipe);
+        if may_fetch && self.has_come_back(action == RecvAction::Hash) {
             return self.refuse_loop(transport).await;
         }
         match action {
-            Action::Hash | Action::Pass if transport.asks_tunnel() => {
+            RecvAction::Hash | RecvAction::Pass if transport.asks_tunnel() => {
                 self.log.put(Tag::VclError, b"vcl_recv{} doesn't return pipe for an extended CONNECT.  Doing synth.");
                 self.synthetic.ask_because(501, ProxyError::HttpUpgradeFailed, "VCL makes no pipe of it");
                 ReqStep::Synth
             }
-            Action::Purge => ReqStep::Purge,
-            Action::Hash => ReqStep::Lookup,
-            Action::Pipe if self.esi.is_fragment() => {
+            RecvAction::Purge => ReqStep::Purge,
+            RecvAction::Hash => ReqStep::Lookup,
+            RecvAction::Pipe if self.esi.is_fragment() => {
                 self.log.put(Tag::VclError, b"vcl_recv{} returns pipe for ESI included object.  Doing pass.");
                 ReqStep::Pass
             }
-            Action::Pipe if self.original.version() > HttpVersion::HTTP11 && !transport.asks_tunnel() => {
+            RecvAction::Pipe if self.original.version() > HttpVersion::HTTP11 && !transport.asks_tunnel() => {
                 self.log.put(Tag::VclError, b"vcl_recv{} returns pipe for HTTP/2 request.  Doing pass.");
                 ReqStep::Pass
             }
-            Action::Pipe => ReqStep::Pipe,
-            Action::Vcl(_) => {
+            RecvAction::Pipe => ReqStep::Pipe,
+            RecvAction::Vcl(_) => {
                 let reason = if self.restarts > 0 { "Not after restarts" } else { "Only from active VCL" };
                 self.log.putf(Tag::VclError, format_args!("Illegal return(vcl): {reason}"));
                 self.synthetic.ask_because(503, ProxyError::ProxyConfigurationError, "illegal return (vcl)");
                 ReqStep::Synth
             }
-            other => Self::common_step(other),
+            RecvAction::Pass => ReqStep::Pass,
+            RecvAction::Synth(status) => self.synth_by_vcl(status),
+            RecvAction::Restart => ReqStep::Restart,
+            RecvAction::Fail => ReqStep::VclFail,
         }
     }
 
@@ -236,15 +240,14 @@ impl Req {
         };
         self.rollback();
         self.log.putf(Tag::VclUse, format_args!("{} via {label}", vcl.name));
-        let before = self.vcl.replace(vcl);
-        self.vcl_first = self.vcl_first.take().or(before);
+        self.vcl.select(vcl);
         Ok(())
     }
 
     /// Accept-Encoding becomes what the client takes of what is made here, or nothing.
-    fn normalise_encoding(&mut self, action: &Action) {
+    fn normalise_encoding(&mut self, action: &RecvAction) {
         let supported = self.params.supported_codings();
-        if supported.is_empty() || matches!(action, Action::Pipe | Action::Pass) {
+        if supported.is_empty() || matches!(action, RecvAction::Pipe | RecvAction::Pass) {
             return;
         }
         let kept = if let Some(codings) = supported.liked_by(&self.head).text() {
@@ -259,30 +262,29 @@ impl Req {
     }
 
     /// `Err` is the step to go to instead of what `vcl_recv` wants.
-    async fn hash(&mut self, wanted: &Action, transport: &mut dyn Transport) -> Result<(), ReqStep> {
-        let mut action = self.vcl(Method::Hash, transport).await;
+    async fn hash(&mut self, wanted: &RecvAction, transport: &mut dyn Transport) -> Result<(), ReqStep> {
+        let action = self.run_vcl(transport).await;
         self.digest = self.hasher.finish();
         self.alias = None;
-        if self.settings.is_special && action != Action::Fail {
-            if self.settings.rfc9111 {
-                action = self.hash_alias(action, transport).await;
-            }
-            if *wanted == Action::Hash
-                && self.is_of_peer()
-                && let Some(step) = Box::pin(self.take_in_peer(transport)).await
-            {
-                return Err(step);
-            }
-        }
         match action {
-            Action::Fail => Err(ReqStep::VclFail),
-            _ => Ok(()),
+            HashAction::Lookup => {}
+            HashAction::Fail => return Err(ReqStep::VclFail),
         }
+        if !self.settings.is_special {
+            return Ok(());
+        }
+        if self.settings.rfc9111 {
+            self.hash_alias(transport).await?;
+        }
+        if *wanted == RecvAction::Hash && self.is_of_peer() {
+            return Box::pin(self.take_in_peer(transport)).await.map_or(Ok(()), Err);
+        }
+        Ok(())
     }
 }
 
 /// True if VCL's verdict holds for a request whose body `std.cache_req_body` couldn't have. VCL may answer by itself or
 /// begin anew; a lookup or a backend would lack the body that VCL hashes and judges by.
-fn goes_without_body(action: &Action) -> bool {
-    matches!(action, Action::Synth { .. } | Action::Restart | Action::Vcl(_))
+fn goes_without_body(action: &RecvAction) -> bool {
+    matches!(action, RecvAction::Synth(_) | RecvAction::Restart | RecvAction::Vcl(_))
 }

@@ -10,7 +10,7 @@ use message::{Head, list, names};
 use tables::no_hit::NoHit;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
-use vrt::{Action, Method};
+use tables::vclsubs::HashAction;
 
 use super::reason::NoHitReason;
 use super::verdict::{FoundKind, ReqVerdict};
@@ -120,16 +120,16 @@ impl Req {
 
     /// Replaces the digest by an alias of all URLs that differ only in insignificant parts of the query, if something
     /// is known of queries of that path.
-    pub(super) async fn hash_alias(&mut self, before: Action, transport: &mut dyn Transport) -> Action {
+    pub(super) async fn hash_alias(&mut self, transport: &mut dyn Transport) -> Result<(), ReqStep> {
         let host = self.head.get(names::HOST).unwrap_or_default();
-        let Some(learned) = self.engine().queries.of(host, self.head.url()) else { return before };
+        let Some(learned) = self.engine().queries.of(host, self.head.url()) else { return Ok(()) };
         let own = self.head.url().to_vec();
         let Some(reduced) = Box::pin(self.hash_of(&learned.variance.reduced(&own), transport)).await else {
-            return Action::Fail;
+            return Err(ReqStep::VclFail);
         };
         self.alias = Some(Box::new(Alias { exact: self.digest, learned: learned.clone() }));
         self.digest = learned.alias(&reduced);
-        before
+        Ok(())
     }
 
     /// The digest that `vcl_hash` calculates for another URL with the request's other headers; `None` if VCL fails.
@@ -139,12 +139,12 @@ impl Req {
             self.log.count_lost();
             return None;
         }
-        let action = self.vcl(Method::Hash, transport).await;
+        let action: HashAction = self.run_vcl(transport).await;
         let digest = self.hasher.finish();
         if self.head.set_url(&own).is_err() {
             self.log.count_lost();
         }
-        (action != Action::Fail).then_some(digest)
+        (action == HashAction::Lookup).then_some(digest)
     }
 
     /// Purges what Location and Content-Location of a successful answer name, as `vcl_hash` hashes it.
@@ -177,6 +177,6 @@ impl Req {
         let count = self.engine().purge(None, digest, now, Purge::HARD);
         self.engine().main.rfc9111_invalidated.add(count as u64);
         self.engine().announce_to_peers(|| crate::fleet::purge(digest, Purge::HARD), now);
-        self.invalidations.note();
+        self.vcl.invalidations.note();
     }
 }

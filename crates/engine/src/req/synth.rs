@@ -5,7 +5,7 @@ use message::{date, list, names};
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
-use vrt::{Action, Method};
+use tables::vclsubs::SynthAction;
 
 use super::{BodySource, Req, ReqStep};
 use crate::httplog::RESP;
@@ -28,18 +28,18 @@ impl Req {
         }
         self.filters.reset();
         self.t_resp.set(None);
-        let action = self.vcl(Method::Synth, transport).await;
+        let action: SynthAction = self.run_vcl(transport).await;
         self.mark("Process");
         match action {
-            Action::Restart if self.restarts <= self.params.max_restarts => return ReqStep::Restart,
-            Action::Fail => {
+            SynthAction::Restart if self.restarts <= self.params.max_restarts => return ReqStep::Restart,
+            SynthAction::Fail => {
                 self.discard_body(transport).await;
                 self.close = Some(SessClose::VclFailure);
                 self.minimal(transport, 500, ProxyError::ProxyConfigurationError);
                 self.mark("Resp");
                 return ReqStep::Done;
             }
-            _ => {}
+            SynthAction::Restart | SynthAction::Deliver => {}
         }
         if let Some(refusal) = &refusal {
             self.replace_builtin_refusal(refusal);

@@ -13,7 +13,8 @@ use cache::{Found, ObjRef, Search};
 use message::Head;
 use tables::no_hit::NOTICE;
 use tables::tags::Tag;
-use vrt::{Action, Method, VclLocation};
+use tables::vclsubs::{Action, Method};
+use vrt::VclLocation;
 
 use super::Req;
 use super::reason::NoHitReason;

@@ -9,9 +9,11 @@ use message::Head;
 use shm::vsc::CounterSet;
 use shm::vsl::{LogRing, Marker, Record, TxnLog};
 use shm::vsm::{SegmentSet, SetOwner};
+use tables::Tag;
 use tables::counters::Main;
 use tables::vclvars::{HeadId, Method, Var};
 use testkit::ScratchDir;
+use vcl::program::Program;
 
 use crate::ctx::{Ctx, Privates, StoreProperty, VclFailure, VclWait};
 use crate::loaded::{LoadedVcl, VclLoadEnv, load};
@@ -101,6 +103,10 @@ impl VrtWorld {
     }
 
     pub fn with(text: &str, optimise: bool) -> Result<VrtWorld, String> {
+        VrtWorld::of(VrtWorld::compile(text, optimise)?)
+    }
+
+    pub fn compile(text: &str, optimise: bool) -> Result<Program, String> {
         let text = text.replace("import probe_me;", "");
         let compiled = vcl::compile(
             "<vcl.inline>",
@@ -108,7 +114,10 @@ impl VrtWorld {
             &vcl::NoSources,
             &vcl::CompileOptions { err_unref: false, optimise, modules: MODULES, ..vcl::CompileOptions::default() },
         );
-        let program = compiled.map_err(|d| d.to_string())?.program;
+        Ok(compiled.map_err(|d| d.to_string())?.program)
+    }
+
+    pub fn of(program: Program) -> Result<VrtWorld, String> {
         let dir = ScratchDir::new("vrt");
         let set = SegmentSet::create(dir.path(), SetOwner::Worker, 1, None).unwrap();
         let mut params = params::Params::default();
@@ -242,6 +251,10 @@ impl Ctx for VrtTestCtx {
 
     fn hash_data(&mut self, data: Option<&[u8]>) {
         self.hash.extend_from_slice(data.unwrap_or(b"\0"));
+    }
+
+    fn pass_for(&mut self, seconds: f64) {
+        self.log.putf(Tag::Ttl, format_args!("HFP {seconds}"));
     }
 
     fn ban(&mut self, _: &[u8]) -> Result<(), String> {

@@ -9,7 +9,7 @@ use message::{Head, LostHeader, names};
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
-use vrt::{Action, Method};
+use tables::vclsubs::{BackendRefreshAction, Method};
 
 use super::FetchKind;
 use crate::aux_attrs::AuxAttrs;
@@ -32,7 +32,8 @@ pub(crate) struct Refresh {
 impl Bereq {
     /// A 304: the stale object's head with the new fields merged in (RFC 9111 4.3.4).
     pub(super) fn not_modified(&mut self) -> Result<(), FetchStep> {
-        let asks_vcl = self.vcl.program.sub_of(Method::BackendRefresh).is_some() && !self.cacheability.is_uncacheable();
+        let asks_vcl =
+            self.vcl.loaded().program.sub_of(Method::BackendRefresh).is_some() && !self.cacheability.is_uncacheable();
         // Where VCL decides, it also decides about answers that nobody asked for.
         let stale =
             self.stale.as_ref().filter(|stale| asks_vcl || stale.flags().reuse == Reuse::HitOrRevalidate).cloned();
@@ -75,14 +76,18 @@ impl Bereq {
 
     /// vcl_backend_refresh says which head the object has from now on. `Err` is the step to go to instead.
     pub(in crate::bereq) async fn ask_refresh(&mut self) -> Result<(), FetchStep> {
-        let action = self.vcl(Method::BackendRefresh).await;
+        const GIVEN_UP: &str = "given up in vcl_backend_refresh";
+        let action = self.run_vcl().await;
         let FetchKind::Refresh(refresh) = &mut self.kind else { return Ok(()) };
         let (stale, Some(old)) = (refresh.stale.clone(), refresh.old_head.take()) else { return Ok(()) };
         match action {
-            Action::Merge => self.take_merged(&stale, &old),
-            Action::ObjStale => self.beresp.copy_from(&old),
-            Action::Beresp => self.count_lost(|this| this.take_own_head(&old)),
-            other => return Err(self.given_up(other, "given up in vcl_backend_refresh")),
+            BackendRefreshAction::Merge => self.take_merged(&stale, &old),
+            BackendRefreshAction::ObjStale => self.beresp.copy_from(&old),
+            BackendRefreshAction::Beresp => self.count_lost(|this| this.take_own_head(&old)),
+            BackendRefreshAction::Error(status) => return Err(self.without_response().error_by_vcl(status)),
+            BackendRefreshAction::Retry => return Err(self.retry_response()),
+            BackendRefreshAction::Abandon => return Err(self.without_response().abandon(GIVEN_UP)),
+            BackendRefreshAction::Fail => return Err(self.without_response().fail_by_vcl(GIVEN_UP)),
         }
         Ok(())
     }

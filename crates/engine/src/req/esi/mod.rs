@@ -252,8 +252,7 @@ impl Req {
         engine.main.esi_req.inc();
         child.esi = EsiContext::fragment(self.esi.level() + 1, top.clone(), is_gzip);
         child.early = self.early.clone();
-        child.vcl_first = self.vcl_first.clone();
-        child.vcl = self.vcl_first.clone().or_else(|| self.vcl.clone());
+        child.vcl = self.vcl.of_fragment();
         if child.ask_for(include, is_gzip, &self.original).is_err() {
             child.log.count_lost();
         }
