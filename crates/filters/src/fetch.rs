@@ -9,18 +9,20 @@ use crate::{
 };
 use message::{Coding, Codings};
 
+/// Encodings that VCL wants a body to be given, and those that it wants to be undone, before the body is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Recode {
+    pub make: Codings,
+    pub undo: Codings,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct FetchFacts {
     /// True if a body comes: neither none by status or method nor `Content-Length: 0`.
     pub has_body: bool,
     /// Coding in beresp's Content-Encoding; `None`: one that we don't know.
     pub coding: Option<Coding>,
-    pub do_gzip: bool,
-    pub do_gunzip: bool,
-    pub do_brotli: bool,
-    pub do_unbrotli: bool,
-    pub do_zstd: bool,
-    pub do_unzstd: bool,
+    pub recode: Recode,
     pub do_esi: bool,
     pub supported: Codings,
     /// A module's filter wants the body: one that came packed is unpacked, and packed again.
@@ -30,19 +32,14 @@ pub struct FetchFacts {
 impl FetchFacts {
     /// The coding in which VCL wants the body to be stored, if that is another one than it comes in.
     fn target(&self) -> Option<Coding> {
-        let wants = [(self.do_gzip, Coding::Gzip), (self.do_brotli, Coding::Brotli), (self.do_zstd, Coding::Zstd)];
-        // The last one is what packs best.
-        wants.into_iter().rev().find(|(is_wanted, coding)| *is_wanted && self.supported.has(*coding)).map(|(_, it)| it)
+        let possible = self.recode.make.and(self.supported);
+        // The last one compresses best.
+        Coding::ALL.into_iter().rev().find(|coding| possible.has(*coding))
     }
 
     /// True if VCL wants a body that comes in that coding decompressed.
     fn undoes(&self, coding: Coding) -> bool {
-        match coding {
-            Coding::Identity => false,
-            Coding::Gzip => self.do_gunzip && self.supported.has(Coding::Gzip),
-            Coding::Brotli => self.do_unbrotli,
-            Coding::Zstd => self.do_unzstd,
-        }
+        self.recode.undo.has(coding) && (coding != Coding::Gzip || self.supported.has(coding))
     }
 }
 

@@ -42,7 +42,7 @@ pub use chain::{Chain, FilterAcct};
 pub use codec::{PackParams, Packed, memory_held, memory_refused, set_memory_limit};
 pub use deliver::{DeliverFacts, DeliverInput, DeliverOpened, RangeVerdict, default_deliver, open_deliver};
 pub use error::{ChainOpenError, FilterError};
-pub use fetch::{FetchFacts, FetchInput, FetchOpened, default_fetch, open_fetch};
+pub use fetch::{FetchFacts, FetchInput, FetchOpened, Recode, default_fetch, open_fetch};
 pub use gunzip::Gunzip;
 pub use gzip::{Gzip, GzipParams};
 pub use injected::{CacheSide, InjectedFilters};

@@ -73,17 +73,16 @@ const CODINGS: [(&str, &[Option<&str>]); 3] = [
 
 #[test]
 fn the_default_of_fetched_bodies() {
+    let codings = |has_gzip: bool| if has_gzip { Codings::GZIP } else { Codings::NONE };
     for (name, values) in CODINGS {
         for (value, on) in values.iter().flat_map(|value| combinations(5).map(move |on| (value, on))) {
             let facts = FetchFacts {
                 has_body: true,
                 coding: Coding::of_content(value.map(str::as_bytes)),
-                do_gzip: on[0],
-                do_gunzip: on[1],
+                recode: Recode { make: codings(on[0]), undo: codings(on[1]) },
                 do_esi: on[2],
-                supported: if on[3] { Codings::GZIP } else { Codings::NONE },
+                supported: codings(on[3]),
                 is_worked_on: on[4],
-                ..FetchFacts::default()
             };
             assert_eq!(text(&default_fetch(facts)), find(FETCH, name, &on)[0], "{value:?} {on:?}");
             assert!(default_fetch(FetchFacts { has_body: false, ..facts }).is_empty());

@@ -73,6 +73,18 @@ impl Codings {
         }
     }
 
+    /// Adds the coding or removes it.
+    pub fn set(&mut self, coding: Coding, is_in: bool) {
+        let bit = Self::NONE.with(coding).0;
+        self.0 = if is_in { self.0 | bit } else { self.0 & !bit };
+    }
+
+    /// The codings that are in both sets.
+    #[must_use]
+    pub const fn and(self, other: Codings) -> Codings {
+        Codings(self.0 & other.0)
+    }
+
     /// True if the coding is in the set.
     pub const fn has(self, coding: Coding) -> bool {
         self.0 & (1 << coding as u8) != 0
@@ -170,6 +182,18 @@ mod tests {
         for value in ["", "identity", "x-gzip", "deflate", "gzip, br", "gzip,", " gzip", "brotli"] {
             assert_eq!(Coding::of_content(Some(value.as_bytes())), None, "{value}");
         }
+    }
+
+    #[test]
+    fn a_coding_joins_a_set_and_leaves_it() {
+        let mut codings = Codings::GZIP;
+        codings.set(Coding::Brotli, true);
+        codings.set(Coding::Identity, true);
+        assert_eq!(codings, Codings::GZIP.with(Coding::Brotli));
+        assert_eq!(codings.and(Codings::GZIP.with(Coding::Zstd)), Codings::GZIP);
+        codings.set(Coding::Gzip, false);
+        codings.set(Coding::Zstd, false);
+        assert_eq!(codings, Codings::NONE.with(Coding::Brotli));
     }
 
     #[test]

@@ -170,12 +170,7 @@ impl Bereq {
         default_fetch(FetchFacts {
             has_body: self.has_body(),
             coding: self.beresp_coding(),
-            do_gzip: self.settings.do_gzip,
-            do_gunzip: self.settings.do_gunzip,
-            do_brotli: self.settings.do_brotli,
-            do_unbrotli: self.settings.do_unbrotli,
-            do_zstd: self.settings.do_zstd,
-            do_unzstd: self.settings.do_unzstd,
+            recode: self.settings.recode,
             do_esi: self.settings.do_esi,
             supported: self.params.supported_codings(),
             is_worked_on: self.settings.filters.go_by_themselves(),
@@ -190,17 +185,29 @@ impl Bereq {
         PackParams { bytes, ..crate::forms::pack_params(&self.params) }
     }
 
-    /// Switches an encoding on or off for VCL. This server may not be set up to make it.
-    pub(super) fn set_coding(&mut self, var: Var, is_on: bool) {
-        let supported = self.params.supported_codings();
-        let (slot, needed) = match var {
-            Var::BerespDoBrotli => (&mut self.settings.do_brotli, Some((Coding::Brotli, "http_brotli_support"))),
-            Var::BerespDoZstd => (&mut self.settings.do_zstd, Some((Coding::Zstd, "http_zstd_support"))),
-            Var::BerespDoUnbrotli => (&mut self.settings.do_unbrotli, None),
-            _ => (&mut self.settings.do_unzstd, None),
+    /// Sets `beresp.do_esi`, or one of the variables that compress or decompress the body.
+    pub(super) fn set_wish(&mut self, var: Var, is_on: bool) {
+        let undo = &mut self.settings.recode.undo;
+        match var {
+            Var::BerespDoGzip => self.set_made(Coding::Gzip, is_on),
+            Var::BerespDoBrotli => self.set_made(Coding::Brotli, is_on),
+            Var::BerespDoZstd => self.set_made(Coding::Zstd, is_on),
+            Var::BerespDoGunzip => undo.set(Coding::Gzip, is_on),
+            Var::BerespDoUnbrotli => undo.set(Coding::Brotli, is_on),
+            Var::BerespDoUnzstd => undo.set(Coding::Zstd, is_on),
+            _ => self.settings.do_esi = is_on,
+        }
+    }
+
+    /// Sets whether the body is compressed with an encoding. This server may not be set up to make it.
+    fn set_made(&mut self, coding: Coding, is_on: bool) {
+        self.settings.recode.make.set(coding, is_on);
+        let param = match coding {
+            Coding::Identity | Coding::Gzip => return,
+            Coding::Brotli => "http_brotli_support",
+            Coding::Zstd => "http_zstd_support",
         };
-        *slot = is_on;
-        if let Some((coding, param)) = needed.filter(|(coding, _)| is_on && !supported.has(*coding)) {
+        if is_on && !self.params.supported_codings().has(coding) {
             let coding = coding.token();
             self.log.putf(Tag::VclError, format_args!("The body isn't packed in {coding}: {param} is off"));
         }

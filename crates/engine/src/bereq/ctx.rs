@@ -9,7 +9,7 @@ use std::time::Duration;
 use backend::{Backend, Director};
 use base::Clock;
 use cache::ObjectTimes;
-use message::Head;
+use message::{Coding, Head};
 use shm::vsl::TxnLog;
 use storage::Store;
 use tables::tags::Tag;
@@ -86,12 +86,12 @@ impl Ctx for Bereq {
                 SocketAddr::new(peer.ip(), peer.port())
             })),
             Var::BerespDoEsi => Value::Bool(self.settings.do_esi),
-            Var::BerespDoGunzip => Value::Bool(self.settings.do_gunzip),
-            Var::BerespDoGzip => Value::Bool(self.settings.do_gzip),
-            Var::BerespDoBrotli => Value::Bool(self.settings.do_brotli),
-            Var::BerespDoUnbrotli => Value::Bool(self.settings.do_unbrotli),
-            Var::BerespDoZstd => Value::Bool(self.settings.do_zstd),
-            Var::BerespDoUnzstd => Value::Bool(self.settings.do_unzstd),
+            Var::BerespDoGzip => Value::Bool(self.settings.recode.make.has(Coding::Gzip)),
+            Var::BerespDoBrotli => Value::Bool(self.settings.recode.make.has(Coding::Brotli)),
+            Var::BerespDoZstd => Value::Bool(self.settings.recode.make.has(Coding::Zstd)),
+            Var::BerespDoGunzip => Value::Bool(self.settings.recode.undo.has(Coding::Gzip)),
+            Var::BerespDoUnbrotli => Value::Bool(self.settings.recode.undo.has(Coding::Brotli)),
+            Var::BerespDoUnzstd => Value::Bool(self.settings.recode.undo.has(Coding::Zstd)),
             Var::BerespDoStream => Value::Bool(self.settings.do_stream),
             Var::BerespFilters => match self.settings.filters.list() {
                 Some(listed) => Value::String(Some(listed.clone())),
@@ -134,21 +134,18 @@ impl Ctx for Bereq {
             Var::BereqConnectTimeout => self.limits.connect = Some(vars::seconds(&value)?),
             Var::BereqFirstByteTimeout => self.limits.first_byte = Some(vars::seconds(&value)?),
             Var::BereqBetweenBytesTimeout => self.limits.between_bytes = Some(vars::seconds(&value)?),
-            Var::BerespDoBrotli | Var::BerespDoZstd | Var::BerespDoUnbrotli | Var::BerespDoUnzstd => {
-                self.filters_open(var)?;
-                self.set_coding(var, vars::boolean(&value)?);
-            }
             // Who isn't to ask them, as a peer's own request, doesn't by VCL's word.
             Var::BereqPeers => self.peer.may_ask &= vars::boolean(&value)?,
             Var::BereqRfc9111 => self.rfc9111 = vars::boolean(&value)?,
-            Var::BerespDoEsi | Var::BerespDoGunzip | Var::BerespDoGzip => {
+            Var::BerespDoEsi
+            | Var::BerespDoGzip
+            | Var::BerespDoGunzip
+            | Var::BerespDoBrotli
+            | Var::BerespDoUnbrotli
+            | Var::BerespDoZstd
+            | Var::BerespDoUnzstd => {
                 self.filters_open(var)?;
-                let on = vars::boolean(&value)?;
-                match var {
-                    Var::BerespDoEsi => self.settings.do_esi = on,
-                    Var::BerespDoGunzip => self.settings.do_gunzip = on,
-                    _ => self.settings.do_gzip = on,
-                }
+                self.set_wish(var, vars::boolean(&value)?);
             }
             Var::BereqDoSlice | Var::BerespDoSlice => self.slice_settings.do_slice = vars::boolean(&value)?,
             Var::BereqSliceSize => {

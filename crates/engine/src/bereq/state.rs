@@ -7,6 +7,8 @@ use std::time::Duration;
 use backend::Backend;
 use base::Real;
 use cache::{ObjectTimes, Reuse};
+use filters::Recode;
+use message::Codings;
 use storage::Store;
 
 use crate::response_filters::ResponseFilters;
@@ -98,12 +100,7 @@ pub(super) fn limit(seconds: Option<f64>) -> Duration {
 /// Settings for the body that VCL may change.
 pub(crate) struct FetchSettings {
     pub do_esi: bool,
-    pub do_gzip: bool,
-    pub do_gunzip: bool,
-    pub do_brotli: bool,
-    pub do_unbrotli: bool,
-    pub do_zstd: bool,
-    pub do_unzstd: bool,
+    pub recode: Recode,
     pub do_stream: bool,
     /// The store for the object, unless the object is short-lived or uncacheable; `None` if VCL chose none.
     pub storage: Option<Arc<Store>>,
@@ -114,12 +111,7 @@ impl FetchSettings {
     pub fn new() -> Self {
         FetchSettings {
             do_esi: false,
-            do_gzip: false,
-            do_gunzip: false,
-            do_brotli: false,
-            do_unbrotli: false,
-            do_zstd: false,
-            do_unzstd: false,
+            recode: Recode::default(),
             do_stream: true,
             storage: None,
             filters: ResponseFilters::default(),
@@ -128,7 +120,9 @@ impl FetchSettings {
 
     /// Prepares another try. VCL's settings for gzip stay, as in varnishd.
     pub fn reset(&mut self) {
-        *self = FetchSettings { do_gzip: self.do_gzip, do_gunzip: self.do_gunzip, ..FetchSettings::new() };
+        let Recode { make, undo } = self.recode;
+        let recode = Recode { make: make.and(Codings::GZIP), undo: undo.and(Codings::GZIP) };
+        *self = FetchSettings { recode, ..FetchSettings::new() };
     }
 }
 
@@ -169,6 +163,8 @@ impl NewObject {
 
 #[cfg(test)]
 mod tests {
+    use message::Coding;
+
     use super::*;
 
     #[test]
@@ -186,11 +182,13 @@ mod tests {
     #[test]
     fn another_try_begins_anew_but_for_gzip() {
         let mut settings = FetchSettings::new();
-        (settings.do_esi, settings.do_gzip, settings.do_stream) = (true, true, false);
+        (settings.do_esi, settings.do_stream) = (true, false);
+        let (gzip, both) = (Codings::GZIP, Codings::GZIP.with(Coding::Zstd));
+        settings.recode = Recode { make: both, undo: both };
         settings.filters.set_list(Some("gzip".into()));
         settings.reset();
-        let FetchSettings { do_esi, do_gzip, do_gunzip, do_stream, storage, filters, .. } = &settings;
-        assert_eq!((*do_esi, *do_gzip, *do_gunzip, *do_stream), (false, true, false, true));
+        let FetchSettings { do_esi, recode, do_stream, storage, filters } = &settings;
+        assert_eq!((*do_esi, *do_stream, *recode), (false, true, Recode { make: gzip, undo: gzip }));
         assert!(storage.is_none() && filters.list().is_none());
     }
 }
