@@ -19,13 +19,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 
 use base::Mono;
 use base::critical::Lock;
-use storage::{Cursor, RecordFields, RecordId, StoreId, Survivor};
+use storage::{Cursor, HeadLengths, Record, RecordId, StoreId, Survivor};
 
-use crate::attrs::{ObjectTimes, PackedFlags};
+use crate::attrs::ObjectFlags;
 use crate::cache::{Cache, CacheShared};
 use crate::digest::Digest;
 use crate::events::CacheEvent;
-use crate::objcore::{HeadLengths, NO_BAN, ObjBytes, Objcore, ObjcoreStage};
+use crate::objcore::{NO_BAN, ObjBytes, Objcore, ObjcoreStage};
 use crate::tags::{self, HeldPurge};
 use crate::tombstones::TombstoneCause;
 
@@ -91,7 +91,7 @@ impl Cache {
             let mut cursor = Cursor::default();
             while let Some(digests) = store.next_digests(&mut cursor, STRIDE) {
                 let survivors = digests.iter().flat_map(|digest| store.survivors(digest));
-                survivors.for_each(|survivor| store.forget(survivor.record));
+                survivors.for_each(|survivor| store.forget(survivor.id));
             }
             store.sweep();
         }
@@ -159,32 +159,32 @@ impl CacheShared {
             survivors.extend(store.survivors(&digest.0).into_iter().map(|found| (store.id(), found)));
         }
         if survivors.first().map(|first| first.0) != survivors.last().map(|last| last.0) {
-            survivors.sort_by(|a, b| a.1.fields.t_origin.total_cmp(&b.1.fields.t_origin));
+            survivors.sort_by(|a, b| a.1.record.times.t_origin.0.total_cmp(&b.1.record.times.t_origin.0));
         }
         survivors
     }
 
     /// Makes an objcore of a survivor, or forgets it.
     fn judge(&self, store: StoreId, survivor: Survivor, rejects: &mut Rejects) -> Option<Arc<Objcore>> {
-        let (record, fields, now) = (survivor.record, survivor.fields, self.now());
-        let t_origin = Mono(fields.t_origin);
-        let times = ObjectTimes { t_origin, ttl: fields.ttl, grace: fields.grace, keep: fields.keep };
-        let keys = tags::decoded(&survivor.tags).filter(|_| is_sound(&survivor) && are_sound(times, now.0));
+        let (record, id, now) = (survivor.record, survivor.id, self.now());
+        let times = record.times;
+        let sound = sound_flags(&record, survivor.head.len(), survivor.rest.is_none(), now);
         let is_over = times.ttl <= 0.0 || times.dead_at().0 <= now.0;
-        let Some((began, keys)) = keys.filter(|_| !is_over) else {
+        let known = sound.zip(tags::decoded(&survivor.tags)).filter(|_| !is_over);
+        let Some((flags, (began, keys))) = known else {
             if is_over {
-                self.tell_over(&Digest(fields.digest), &fields, times, rejects);
+                self.tell_over(&record, rejects);
             }
-            self.refuse(store, record);
+            self.refuse(store, id);
             rejects.survivors.push(survivor);
             return None;
         };
-        let bytes = ObjBytes::new(survivor.head, survivor.rest, &fields);
-        let oc = Objcore::adopted(PackedFlags(fields.flags), store, bytes, self.main);
-        if let Some(cause) = self.overtaken_meanwhile(&oc, &keys, began, fields.ban_seq) {
+        let bytes = ObjBytes::new(survivor.head, survivor.rest, &record);
+        let oc = Objcore::adopted(flags, store, bytes, self.main);
+        if let Some(cause) = self.overtaken_meanwhile(&oc, &keys, began, record.ban_seq) {
             self.tombstones.note(&oc.digest(), cause, now);
             self.tags.detach(&oc);
-            self.refuse(store, record);
+            self.refuse(store, id);
             rejects.objcs.push(oc);
             return None;
         }
@@ -212,12 +212,12 @@ impl CacheShared {
         (held == HeldPurge::Hard || !self.bans.adopt(oc, ban_seq)).then_some(TombstoneCause::Purged)
     }
 
-    fn tell_over(&self, digest: &Digest, fields: &RecordFields, times: ObjectTimes, rejects: &mut Rejects) {
+    fn tell_over(&self, record: &Record, rejects: &mut Rejects) {
         let now = self.now();
-        self.tombstones.note(digest, TombstoneCause::Expired, now);
+        self.tombstones.note(&Digest(record.digest), TombstoneCause::Expired, now);
         self.main.n_expired.inc();
-        let ttl_left = times.fresh_until(None).since(now);
-        rejects.events.push(CacheEvent::Expired { xid: base::Vxid(fields.xid), ttl_left });
+        let ttl_left = record.times.fresh_until(None).since(now);
+        rejects.events.push(CacheEvent::Expired { xid: base::Vxid(record.xid), ttl_left });
     }
 
     fn refuse(&self, store: StoreId, record: RecordId) {
@@ -270,29 +270,13 @@ impl CacheShared {
     }
 }
 
-/// The record of an objcore. The caller has the shard's lock, but for [`CacheShared::fields_of`] and [`CacheShared::is_to_survive`].
+/// The record of an objcore. The caller has the shard's lock, but for [`CacheShared::record_of`] and [`CacheShared::is_to_survive`].
 impl CacheShared {
-    /// The record's fields for a fetched object. Some may change until the object has its bytes: see
+    /// The record of a fetched object. Some of it may change until the object has its bytes: see
     /// [`Objcore::set_bytes`].
-    pub fn fields_of(&self, oc: &Objcore, lengths: HeadLengths) -> RecordFields {
-        let HeadLengths { head, spec, values, aux } = lengths;
-        let (digest, xid, lives, hits) =
-            oc.with_facts(|facts| (facts.digest(), facts.xid(), facts.lives(), facts.hits()));
-        RecordFields {
-            digest,
-            xid,
-            ban_seq: oc.ban_seq.get(),
-            t_origin: lives.t_origin,
-            ttl: lives.ttl,
-            grace: lives.grace,
-            keep: lives.keep,
-            flags: oc.packed_flags().0,
-            hits,
-            head_len: head,
-            spec_len: spec,
-            values_len: values,
-            aux_len: aux,
-        }
+    pub fn record_of(&self, oc: &Objcore, lengths: HeadLengths) -> Record {
+        let (ban_seq, flags) = (oc.ban_seq.get(), oc.flags().bits().into());
+        Record { ban_seq, flags, lengths, ..oc.with_facts(|facts| facts.record()) }
     }
 
     /// True if lookups may find the object later. Otherwise a record is of no use.
@@ -320,21 +304,16 @@ impl CacheShared {
     }
 }
 
-/// True if the lengths and flags of a record are consistent with what it holds.
-fn is_sound(survivor: &Survivor) -> bool {
-    has_parts(&survivor.fields, survivor.head.len() as u64, survivor.rest.is_none())
+/// The flags of an object, if its record is consistent with its head block of `bytes`, behind which its body may be, and
+/// its times are those of an object.
+pub(crate) fn sound_flags(record: &Record, bytes: usize, has_body: bool, now: Mono) -> Option<ObjectFlags> {
+    let are_sound = record.times.are_finite() && record.times.t_origin.0 <= now.0 + AHEAD;
+    flags_of_parts(record, bytes, has_body).filter(|_| are_sound)
 }
 
-/// True if a head block of `bytes` can hold the parts whose lengths the fields give, and the flags are those of a
-/// stored object.
-pub(crate) fn has_parts(fields: &RecordFields, bytes: u64, has_body: bool) -> bool {
-    let RecordFields { flags, head_len, spec_len, values_len, aux_len, .. } = *fields;
-    let len: u64 = [head_len, spec_len, values_len, aux_len].into_iter().map(u64::from).sum();
+/// The flags of an object, if its record is consistent with its head block of `bytes`.
+pub(crate) fn flags_of_parts<T>(record: &Record<T>, bytes: usize, has_body: bool) -> Option<ObjectFlags> {
+    let len = record.lengths.all();
     let fits = if has_body { len <= bytes } else { len == bytes };
-    fits && PackedFlags::of_stored(flags).is_some()
-}
-
-pub(crate) fn are_sound(times: ObjectTimes, now: f64) -> bool {
-    let ObjectTimes { t_origin, ttl, grace, keep } = times;
-    [t_origin.0, ttl, grace, keep].iter().all(|seconds| seconds.is_finite()) && t_origin.0 <= now + AHEAD
+    ObjectFlags::of_stored(record.flags).filter(|_| fits)
 }

@@ -1,56 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What is known of an object beside its bytes.
 
-use base::{Mono, Vxid};
+use base::Vxid;
 use message::Coding;
-use storage::ObjectLives;
-
-/// TTL, grace and keep of an object and the moment at which they began, in seconds on the monotonic clock. Grace and
-/// keep have the precision of an `f32`.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct ObjectTimes {
-    /// Moment at which the object was fresh at the origin; its age counts from here.
-    pub t_origin: Mono,
-    /// Seconds it is fresh.
-    pub ttl: f64,
-    /// Seconds it may then be served stale while a new one is fetched.
-    pub grace: f64,
-    /// Seconds it is then kept for conditional fetches.
-    pub keep: f64,
-}
-
-impl From<ObjectLives> for ObjectTimes {
-    fn from(lives: ObjectLives) -> ObjectTimes {
-        let ObjectLives { t_origin, ttl, grace, keep } = lives;
-        ObjectTimes { t_origin: Mono(t_origin), ttl, grace, keep }
-    }
-}
-
-impl From<ObjectTimes> for ObjectLives {
-    fn from(times: ObjectTimes) -> ObjectLives {
-        let ObjectTimes { t_origin, ttl, grace, keep } = times;
-        ObjectLives { t_origin: t_origin.0, ttl, grace, keep }
-    }
-}
-
-impl ObjectTimes {
-    /// The end of the ttl; `max_ttl` is `req.ttl`.
-    pub fn fresh_until(&self, max_ttl: Option<f64>) -> Mono {
-        let ttl = max_ttl.filter(|&limit| limit > 0.0 && limit < self.ttl).unwrap_or(self.ttl);
-        self.t_origin.plus(ttl)
-    }
-
-    /// The end of grace; the limits are `req.ttl` and `req.grace`.
-    pub fn grace_until(&self, max_ttl: Option<f64>, max_grace: Option<f64>) -> Mono {
-        let grace = max_grace.filter(|&limit| limit >= 0.0 && limit < self.grace).unwrap_or(self.grace);
-        self.fresh_until(max_ttl).plus(grace)
-    }
-
-    /// The end of keep, when the object is removed.
-    pub fn dead_at(&self) -> Mono {
-        self.t_origin.plus(self.ttl + self.grace + self.keep)
-    }
-}
+use storage::ObjectTimes;
 
 /// The use that later requests may make of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -106,25 +59,25 @@ impl ObjectFlags {
     }
 }
 
-/// [`ObjectFlags`] as an objcore keeps them: `0 coding:2 esi:1 recoded:1 private:1 reuse:2`, one bit is left.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PackedFlags(pub u8);
-
-impl PackedFlags {
+/// As bits, which objcores and records keep: `0 coding:2 esi:1 recoded:1 private:1 reuse:2`, one bit is left.
+impl ObjectFlags {
     const PRIVATE: u8 = 1 << 2;
     const RECODED: u8 = 1 << 3;
     /// An ESI program is found out about at the end of a body.
-    pub const ESI: u8 = 1 << 4;
+    pub(crate) const ESI: u8 = 1 << 4;
     const CODING: u32 = 5;
 
-    /// The flags of a stored object from its record; `None` if they are impossible.
-    pub fn of_stored(bits: u8) -> Option<PackedFlags> {
-        let is_possible = bits & Self::PRIVATE == 0 && bits >> Self::CODING <= 3;
-        is_possible.then_some(PackedFlags(bits))
+    pub(crate) fn bits(self) -> u8 {
+        let bit = |is: bool, bit: u8| if is { bit } else { 0 };
+        self.reuse as u8
+            | bit(self.is_private, Self::PRIVATE)
+            | bit(self.is_recoded, Self::RECODED)
+            | bit(self.has_esi, Self::ESI)
+            | (self.coding as u8) << Self::CODING
     }
 
-    pub fn unpack(self) -> ObjectFlags {
-        let reuse = match self.0 & 3 {
+    pub(crate) fn of_bits(bits: u8) -> ObjectFlags {
+        let reuse = match bits & 3 {
             0 => Reuse::Hit,
             1 => Reuse::HitOrRevalidate,
             2 => Reuse::HitForMiss,
@@ -133,24 +86,17 @@ impl PackedFlags {
         const { assert!(Coding::ALL.len() <= 4, "a coding has two bits") };
         ObjectFlags {
             reuse,
-            is_private: self.0 & Self::PRIVATE != 0,
-            coding: Coding::ALL[usize::from(self.0 >> Self::CODING & 3)],
-            is_recoded: self.0 & Self::RECODED != 0,
-            has_esi: self.0 & Self::ESI != 0,
+            is_private: bits & Self::PRIVATE != 0,
+            coding: Coding::ALL[usize::from(bits >> Self::CODING & 3)],
+            is_recoded: bits & Self::RECODED != 0,
+            has_esi: bits & Self::ESI != 0,
         }
     }
-}
 
-impl From<ObjectFlags> for PackedFlags {
-    fn from(flags: ObjectFlags) -> Self {
-        let bit = |is: bool, bit: u8| if is { bit } else { 0 };
-        Self(
-            flags.reuse as u8
-                | bit(flags.is_private, Self::PRIVATE)
-                | bit(flags.is_recoded, Self::RECODED)
-                | bit(flags.has_esi, Self::ESI)
-                | (flags.coding as u8) << Self::CODING,
-        )
+    /// The flags of a stored object from its record; `None` if they are impossible.
+    pub(crate) fn of_stored(bits: u32) -> Option<ObjectFlags> {
+        let bits = u8::try_from(bits).ok()?;
+        (bits & Self::PRIVATE == 0 && bits >> Self::CODING <= 3).then(|| Self::of_bits(bits))
     }
 }
 
@@ -186,15 +132,18 @@ mod tests {
         {
             let (is_private, is_recoded, has_esi) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
             let flags = ObjectFlags { reuse, is_private, coding, is_recoded, has_esi };
-            let packed = PackedFlags::from(flags);
-            assert_eq!(packed.unpack(), flags);
-            let with_esi = PackedFlags(packed.0 | PackedFlags::ESI);
-            assert_eq!(with_esi.unpack(), ObjectFlags { has_esi: true, ..flags });
-            seen.push(packed.0);
+            let packed = flags.bits();
+            assert_eq!(ObjectFlags::of_bits(packed), flags);
+            assert_eq!(ObjectFlags::of_bits(packed | ObjectFlags::ESI), ObjectFlags { has_esi: true, ..flags });
+            assert_eq!(ObjectFlags::of_stored(packed.into()), (!is_private).then_some(flags));
+            seen.push(packed);
         }
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen, (0..128).collect::<Vec<u8>>(), "each has its own bits, and one is left");
-        assert_eq!(PackedFlags::from(ObjectFlags::NONE), PackedFlags(0));
+        assert_eq!(
+            (ObjectFlags::NONE.bits(), ObjectFlags::of_stored(0x80), ObjectFlags::of_stored(0x100)),
+            (0, None, None)
+        );
     }
 }

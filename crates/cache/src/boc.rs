@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use base::Mono;
 use base::critical::Lock;
-use storage::{BodyBlocks, Buf, OwnFacts, RecordFields, StoredBody};
+use storage::{BodyBlocks, Buf, OwnFacts, Record, StoredBody};
 use tables::proxy_error::ProxyError;
 
 use crate::attrs::Attrs;
@@ -171,7 +171,7 @@ impl Boc {
             soft_purge: None,
         };
         Self {
-            facts: OwnFacts::new(&RecordFields { digest: digest.0, ..RecordFields::default() }),
+            facts: OwnFacts::new(&Record { digest: digest.0, ..Record::default() }),
             head_block: OnceLock::new(),
             vary_guess,
             rank: AtomicU8::new(0),
@@ -192,7 +192,7 @@ impl Boc {
     /// Notes the attributes known when the head is stored. The objcore is busy.
     pub fn describe(&self, attrs: &Attrs) {
         self.facts.set_xid(attrs.xid.0);
-        self.facts.facts().set_lives(attrs.times.into());
+        self.facts.facts().set_times(attrs.times);
     }
 
     pub fn head_block(&self) -> Option<&HeadBlock> {

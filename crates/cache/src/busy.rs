@@ -7,14 +7,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base::Mono;
-use storage::{BodyBlocks, Buf, HomeId, HomeRest, NoSpace, RecordFields, Rest, SMALL_BODY, Store, StoreId, Writing};
+use storage::{
+    BodyBlocks, Buf, HeadLengths, HomeId, HomeRest, NoSpace, ObjectTimes, Record, Rest, SMALL_BODY, Store, StoreId,
+    Writing,
+};
 use sync::Called;
 
-use crate::attrs::{Attrs, ObjectTimes, VaryKey};
+use crate::attrs::{Attrs, VaryKey};
 use crate::boc::{Boc, BocState, FetchFailed};
 use crate::cache::Cache;
 use crate::events::CacheEvent;
-use crate::objcore::{HeadBlock, HeadLengths, ObjBytes, Objcore, ObjcoreStage};
+use crate::objcore::{HeadBlock, ObjBytes, Objcore, ObjcoreStage};
 use crate::objref::ObjRef;
 use crate::tags;
 use crate::tombstones::TombstoneCause;
@@ -178,8 +181,7 @@ impl Busy {
             Err(_) if self.is_private => Buf::unaccounted(parts.concat()),
             stored => stored?,
         };
-        let [head_len, spec, values, aux] = parts.map(|part| part.len() as u32);
-        let head_block = HeadBlock { buf, lengths: HeadLengths { head: head_len, spec, values, aux } };
+        let head_block = HeadBlock { buf, lengths: HeadLengths::of(parts) };
         self.boc.describe(attrs);
         self.oc.describe(attrs, store.id());
         if attrs.flags.is_uncacheable() {
@@ -389,11 +391,9 @@ impl Busy {
         if !shared.is_to_survive(&self.oc) {
             return None;
         }
-        let fields = shared.fields_of(&self.oc, filling.head_block.lengths);
-        let t_origin = shared.clock.real_of(times.t_origin).0;
-        let ObjectTimes { ttl, grace, keep, .. } = times;
-        let fields = RecordFields { t_origin, ttl, grace, keep, ..fields };
-        let id = writing.finish(&fields, &filling.head_block.buf, &self.record_tags)?;
+        let record = Record { times, ..shared.record_of(&self.oc, filling.head_block.lengths) };
+        let record = record.on_clock(|mono| shared.clock.real_of(mono));
+        let id = writing.finish(&record, &filling.head_block.buf, &self.record_tags)?;
         Some((id, times))
     }
 
@@ -523,17 +523,17 @@ impl Busy {
             return None;
         }
         let (store, head_block) = (filling.store, filling.head_block);
-        let fields = self.cache.shared().fields_of(&self.oc, head_block.lengths);
+        let record = self.cache.shared().record_of(&self.oc, head_block.lengths);
         if let Some(stored) = self.boc.stored().filter(|_| self.boc.is_moved_at_end()) {
             let rest = Rest::Home(Box::new(HomeRest::new(stored)));
-            return Some(ObjBytes::new(head_block.buf, Some(rest), &fields));
+            return Some(ObjBytes::new(head_block.buf, Some(rest), &record));
         }
         let body = if self.boc.is_moved_at_end() { self.boc.copy_body() } else { BodyBlocks::default() };
         let compact = match self.has_room_for_record(&store, head_block.lengths, &body) {
-            true => store.keep(&fields, head_block.buf, &self.record_tags, &body).0,
+            true => store.keep(&record, head_block.buf, &self.record_tags, &body).0,
             false => store.compact(head_block.buf, &body),
         };
-        Some(ObjBytes::new(compact.head, compact.rest, &fields))
+        Some(ObjBytes::new(compact.head, compact.rest, &record))
     }
 
     /// True if the object gets a record and there is room for it. Evicts for that: a small object is copied once more.

@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use arc_swap::ArcSwap;
 use base::critical::{Guard, Lock};
 use base::{Clock, Mono};
-use storage::{Buf, HomeId, NoSpace, Store, StoreId, Stores};
+use storage::{Buf, HomeId, NoSpace, ObjectTimes, Store, StoreId, Stores};
 use sync::{Called, Turn};
 use tables::counters::Main;
 
 use crate::admit::Admissions;
 use crate::adopt::Adoption;
-use crate::attrs::ObjectTimes;
 use crate::ban::Bans;
 use crate::boc::Boc;
 use crate::busy::Busy;

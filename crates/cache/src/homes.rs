@@ -19,11 +19,11 @@ use std::task::{Context, Poll};
 
 use base::Real;
 use storage::{
-    BodyBlocks, Buf, CopyJudge, HomeId, HomeRest, LoadFuture, RecordFields, Rest, SMALL_BODY, Store, StoreId, Stored,
+    BodyBlocks, Buf, CopyJudge, HomeId, HomeRest, LoadFuture, ObjectTimes, Record, Rest, SMALL_BODY, Store, StoreId,
+    Stored,
 };
 
-use crate::adopt::{are_sound, has_parts};
-use crate::attrs::{ObjectTimes, PackedFlags};
+use crate::adopt::{flags_of_parts, sound_flags};
 use crate::busy::Busy;
 use crate::cache::{Cache, CacheShared, ShardGuard, ShardInner};
 use crate::digest::Digest;
@@ -196,24 +196,22 @@ impl CacheShared {
 
     /// Puts a stored copy into the index as the object that it was; whether there is one more now.
     fn adopt_copy(&self, store: StoreId, stored: Stored, nukes_left: &mut u32, events: &mut Vec<CacheEvent>) -> bool {
-        let (fields, now) = (stored.fields, self.now());
-        let t_origin = self.clock.mono_of(Real(fields.t_origin));
-        let times = ObjectTimes { t_origin, ttl: fields.ttl, grace: fields.grace, keep: fields.keep };
-        let is_sound = has_parts(&fields, stored.head.len() as u64, false) && are_sound(times, now.0);
-        let keys = tags::decoded(&stored.tags).filter(|_| is_sound);
-        let Some((began, keys)) = keys.filter(|_| times.ttl > 0.0 && times.dead_at().0 > now.0) else { return false };
+        let (record, now) = (self.here(&stored.record), self.now());
+        let lives = record.times.ttl > 0.0 && record.times.dead_at().0 > now.0;
+        let flags = sound_flags(&record, stored.head.len(), false, now).filter(|_| lives);
+        let Some((flags, (began, keys))) = flags.zip(tags::decoded(&stored.tags)) else { return false };
         let store = self.stores().get(store);
-        let Some(bytes) = self.brought_to_front(store, &stored, nukes_left, events) else { return false };
+        let Some(bytes) = self.brought_to_front(store, &stored, &record, nukes_left, events) else { return false };
         let home = store.home().expect("it came from there");
-        let digest = Digest(fields.digest);
-        let oc = Objcore::adopted(PackedFlags(fields.flags), store.id(), bytes, self.main);
+        let digest = Digest(record.digest);
+        let oc = Objcore::adopted(flags, store.id(), bytes, self.main);
         let kept_times = oc.times();
         let is_adopted = {
             let mut shard = self.shard(&digest).lock();
             // What was purged meanwhile isn't held any more, or will be removed once this lock is free.
             if !home.holds(&digest.0, stored.id) || self.is_known(&shard, &oc, stored.id) {
                 false
-            } else if let Some(cause) = self.overtaken_meanwhile(&oc, &keys, began, fields.ban_seq) {
+            } else if let Some(cause) = self.overtaken_meanwhile(&oc, &keys, began, record.ban_seq) {
                 self.tombstones.note(&digest, cause, now);
                 self.tags.detach(&oc);
                 home.remove(&digest.0, stored.id);
@@ -261,6 +259,7 @@ impl CacheShared {
         &self,
         store: &Store,
         stored: &Stored,
+        record: &Record,
         nukes_left: &mut u32,
         events: &mut Vec<CacheEvent>,
     ) -> Option<ObjBytes> {
@@ -276,13 +275,12 @@ impl CacheShared {
             }
         };
         let buf: Buf = self.block(store, &[&stored.head, beside], nukes_left, events).ok()?;
-        Some(ObjBytes::new(buf, rest, &self.here(&stored.fields)))
+        Some(ObjBytes::new(buf, rest, record))
     }
 
-    /// The fields of a stored copy, with the time of origin on this process's clock.
-    fn here(&self, fields: &RecordFields) -> RecordFields {
-        let t_origin = self.clock.mono_of(Real(fields.t_origin)).0;
-        RecordFields { t_origin, ..*fields }
+    /// The record of a stored copy, with the time of origin on this process's clock.
+    fn here(&self, record: &Record<Real>) -> Record {
+        record.on_clock(|real| self.clock.mono_of(real))
     }
 }
 
@@ -297,16 +295,17 @@ impl HomeJudge {
 }
 
 impl CopyJudge for HomeJudge {
-    fn judge(&self, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<u64> {
+    fn judge(&self, record: &Record<Real>, head: &[u8], tags: &[u8]) -> Option<u64> {
         let shared = self.0.upgrade()?;
         // Read first: what has a higher number is still to come.
         let newest = shared.bans.seq();
-        let (began, keys) = tags::decoded(tags).filter(|_| has_parts(fields, head.len() as u64, false))?;
+        let flags = flags_of_parts(record, head.len(), false)?;
+        let (began, keys) = tags::decoded(tags)?;
         if shared.tags.is_held(&keys, began) {
             return None;
         }
-        let bytes = ObjBytes::new(Buf::unaccounted(head.to_vec()), None, &shared.here(fields));
-        let oc = Objcore::adopted(PackedFlags::of_stored(fields.flags)?, 0, bytes, shared.main);
-        shared.bans.judge(&shared, &oc, fields.ban_seq, newest)
+        let bytes = ObjBytes::new(Buf::unaccounted(head.to_vec()), None, &shared.here(record));
+        let oc = Objcore::adopted(flags, 0, bytes, shared.main);
+        shared.bans.judge(&shared, &oc, record.ban_seq, newest)
     }
 }

@@ -56,7 +56,7 @@ mod tombstones;
 mod trace;
 mod waiting;
 
-pub use attrs::{Attrs, ObjectFlags, ObjectTimes, Reuse, VaryKey};
+pub use attrs::{Attrs, ObjectFlags, Reuse, VaryKey};
 pub use audit::Audit;
 pub use ban::{BAN_FIELDS, BanError, BanSpec};
 pub use boc::{BocState, FetchFailed};
@@ -73,6 +73,7 @@ pub use pending::{Awaits, Pending};
 pub use purge::Purge;
 pub use request::{CacheRegex, CacheRequest, HeadReader, NoRequest, Regexes};
 pub use search::{Lookup, LookupOptions, Search, SearchReport};
+pub use storage::ObjectTimes;
 pub use tags::TagPurge;
 pub use tombstones::TombstoneCause;
 pub use trace::{HashVariants, LookupTrace, VariantSummary};

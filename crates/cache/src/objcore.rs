@@ -13,12 +13,15 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use base::Vxid;
-use storage::{Buf, Facts, HomeId, HomeRest, OwnFacts, RecordFields, RecordId, Rest, StoreError, StoreId, piece_at};
+use storage::{
+    Buf, Facts, HeadLengths, HomeId, HomeRest, ObjectTimes, OwnFacts, Record, RecordId, Rest, StoreError, StoreId,
+    piece_at,
+};
 use sync::NotedNumber;
 use sys::arc_cell::ArcCell;
 use tables::counters::Main;
 
-use crate::attrs::{Attrs, ObjectFlags, ObjectTimes, PackedFlags, VaryKey};
+use crate::attrs::{Attrs, ObjectFlags, VaryKey};
 use crate::boc::Boc;
 use crate::digest::Digest;
 use crate::forms::Forms;
@@ -81,14 +84,6 @@ pub(crate) struct HeadBlock {
     pub lengths: HeadLengths,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HeadLengths {
-    pub head: u32,
-    pub spec: u32,
-    pub values: u32,
-    pub aux: u32,
-}
-
 #[derive(Clone, Copy)]
 pub(crate) struct HeadView<'a> {
     bytes: &'a [u8],
@@ -110,10 +105,10 @@ pub(crate) struct Tail {
 impl Objcore {
     pub fn busy(main: &'static Main, boc: Arc<Boc>) -> Arc<Self> {
         main.n_objectcore.inc();
-        Arc::new(Self::new(ObjcoreStage::Busy, PackedFlags(0), NO_STORE, OnceLock::new(), Some(boc), main))
+        Arc::new(Self::new(ObjcoreStage::Busy, ObjectFlags::NONE, NO_STORE, OnceLock::new(), Some(boc), main))
     }
 
-    pub fn adopted(flags: PackedFlags, store: StoreId, bytes: ObjBytes, main: &'static Main) -> Arc<Self> {
+    pub fn adopted(flags: ObjectFlags, store: StoreId, bytes: ObjBytes, main: &'static Main) -> Arc<Self> {
         main.n_objectcore.inc();
         main.n_object.inc();
         Arc::new(Self::new(ObjcoreStage::Stored, flags, store, OnceLock::from(bytes), None, main))
@@ -121,7 +116,7 @@ impl Objcore {
 
     fn new(
         state: ObjcoreStage,
-        flags: PackedFlags,
+        flags: ObjectFlags,
         store: StoreId,
         bytes: OnceLock<ObjBytes>,
         boc: Option<Arc<Boc>>,
@@ -130,7 +125,7 @@ impl Objcore {
         Self {
             bytes,
             state: AtomicU8::new(state as u8),
-            flags: AtomicU8::new(flags.0),
+            flags: AtomicU8::new(flags.bits()),
             freq: AtomicU8::new(0),
             store: AtomicU8::new(store),
             heap_slot: AtomicU32::new(NO_SLOT),
@@ -200,15 +195,11 @@ impl Objcore {
     }
 
     pub fn flags(&self) -> ObjectFlags {
-        self.packed_flags().unpack()
-    }
-
-    pub fn packed_flags(&self) -> PackedFlags {
-        PackedFlags(self.flags.load(Relaxed))
+        ObjectFlags::of_bits(self.flags.load(Relaxed))
     }
 
     pub fn set_esi(&self) {
-        self.flags.fetch_or(PackedFlags::ESI, Relaxed);
+        self.flags.fetch_or(ObjectFlags::ESI, Relaxed);
     }
 
     pub fn store(&self) -> StoreId {
@@ -216,18 +207,18 @@ impl Objcore {
     }
 
     pub fn times(&self) -> ObjectTimes {
-        ObjectTimes::from(self.with_facts(|facts| facts.lives()))
+        self.with_facts(|facts| facts.times())
     }
 
     /// The caller holds the shard's lock, or the objcore is private. False: they stay as they are, as the object is another
     /// worker's by now.
     pub fn set_times(&self, times: ObjectTimes) -> bool {
-        self.change_facts(|facts| facts.set_lives(times.into()))
+        self.change_facts(|facts| facts.set_times(times))
     }
 
     /// Notes the attributes that the boc doesn't hold. The objcore is busy.
     pub fn describe(&self, attrs: &Attrs, store: StoreId) {
-        self.flags.store(PackedFlags::from(attrs.flags).0, Relaxed);
+        self.flags.store(attrs.flags.bits(), Relaxed);
         if self.store.swap(store, Relaxed) == NO_STORE {
             self.main.n_object.inc();
         }
@@ -342,7 +333,7 @@ impl Objcore {
         if !bytes.buf.is_frozen() {
             self.with_facts(|former| {
                 let facts = bytes.facts();
-                facts.set_lives(former.lives());
+                facts.set_times(former.times());
                 facts.set_hits(former.hits());
             });
         }
@@ -403,18 +394,6 @@ impl Objcore {
     }
 }
 
-impl HeadLengths {
-    /// Length of all but a body.
-    pub fn all(self) -> usize {
-        self.kept() + self.aux as usize
-    }
-
-    /// Length of the parts before the auxiliary attributes.
-    pub fn kept(self) -> usize {
-        self.head as usize + self.spec as usize + self.values as usize
-    }
-}
-
 impl HeadBlock {
     pub fn view(&self) -> HeadView<'_> {
         HeadView { bytes: &self.buf, lengths: self.lengths }
@@ -442,12 +421,12 @@ impl<'a> HeadView<'a> {
 }
 
 impl ObjBytes {
-    /// Bytes of an object with a record that has `fields`, or without a record.
-    pub fn new(buf: Buf, rest: Option<Rest>, fields: &RecordFields) -> Self {
+    /// Bytes of an object that `record` describes, with that record or without one.
+    pub fn new(buf: Buf, rest: Option<Rest>, record: &Record) -> Self {
         let tail = match (buf.facts(), rest) {
             (Some(_), None) => None,
             (Some(_), rest) => Some(Tail { facts: OwnFacts::default(), rest }),
-            (None, rest) => Some(Tail { facts: OwnFacts::new(fields), rest }),
+            (None, rest) => Some(Tail { facts: OwnFacts::new(record), rest }),
         };
         Self { buf, tail: tail.map(Box::new) }
     }
@@ -462,8 +441,7 @@ impl ObjBytes {
     }
 
     fn lengths(&self) -> HeadLengths {
-        let [head, spec, values, aux] = self.facts().lengths();
-        HeadLengths { head, spec, values, aux }
+        self.facts().lengths()
     }
 
     pub fn view(&self) -> HeadView<'_> {

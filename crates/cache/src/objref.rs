@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use base::Vxid;
-use storage::{Buf, RecordId, StoreError, StoreId, StoredBody};
+use storage::{Buf, ObjectTimes, RecordId, StoreError, StoreId, StoredBody};
 
-use crate::attrs::{ObjectFlags, ObjectTimes};
+use crate::attrs::ObjectFlags;
 use crate::boc::{Boc, BocState, FetchFailed, ReadState};
 use crate::objcore::{ObjBytes, Objcore, ObjcoreStage};
 

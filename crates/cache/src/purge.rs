@@ -2,8 +2,9 @@
 //! Purge: shortening the times of all variants of one objhead.
 
 use base::Mono;
+use storage::ObjectTimes;
 
-use crate::attrs::{ObjectTimes, VaryKey};
+use crate::attrs::VaryKey;
 use crate::boc::SoftPurge;
 use crate::busy::Busy;
 use crate::cache::Cache;

@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::Mono;
+use storage::ObjectTimes;
 
-use crate::attrs::{ObjectTimes, Reuse, VaryKey};
+use crate::attrs::{Reuse, VaryKey};
 use crate::cache::{Cache, ShardInner};
 use crate::digest::Digest;
 use crate::homes::Right;

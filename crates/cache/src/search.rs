@@ -11,8 +11,8 @@
 //! wait for another request's fetch that of its end.
 
 use base::Mono;
+use storage::ObjectTimes;
 
-use crate::attrs::ObjectTimes;
 use crate::busy::Busy;
 use crate::cache::Cache;
 use crate::digest::Digest;

@@ -16,11 +16,11 @@ use std::sync::{Arc, OnceLock};
 
 use base::Mono;
 use base::critical::Lock;
+use storage::ObjectTimes;
 use storage::journal::JournalTicket;
 use tables::counters::Xkey;
 
 use self::index::Index;
-use crate::attrs::ObjectTimes;
 use crate::ban::Bans;
 use crate::busy::Busy;
 use crate::cache::{Cache, CacheShared};

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use base::{Mono, Vxid};
+use storage::ObjectTimes;
 
-use crate::attrs::{ObjectFlags, ObjectTimes, VaryKey};
+use crate::attrs::{ObjectFlags, VaryKey};
 use crate::cache::Cache;
 use crate::digest::Digest;
 use crate::objcore::{Objcore, ObjcoreStage};

@@ -14,10 +14,11 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use disk::format::object::{ObjectFields, ObjectTexts};
+use base::Real;
+use disk::format::object::ObjectTexts;
 use disk::{Device, DeviceOptions, Disk, DiskStoreOptions, FileDevice};
 use nix::time::{ClockId, clock_gettime};
-use storage::StoredBody;
+use storage::{HeadLengths, ObjectTimes, Record, StoredBody};
 use sys::blockfile::Direct;
 use sys::pages::PagePool;
 use testkit::block_on;
@@ -62,7 +63,7 @@ impl Bench {
 
     fn fill(&self) {
         let body: Vec<u8> = (0..self.body_bytes).map(|at| (at * 7 / 5) as u8).collect();
-        let texts = ObjectTexts { head: &[b'h'; 300], ..ObjectTexts::default() };
+        let texts = ObjectTexts { head: &[b'h'; 300], tags: b"" };
         for number in 0..self.bodies {
             while !self.put(number, &body, &texts) {
                 self.disk.tick(NOW);
@@ -73,12 +74,12 @@ impl Bench {
     }
 
     fn put(&self, number: u64, body: &[u8], texts: &ObjectTexts<'_>) -> bool {
-        let (t_origin, ttl, grace, keep) = (f64::from(NOW), 1e6, 0.0, 0.0);
+        let times = ObjectTimes { t_origin: Real(f64::from(NOW)), ttl: 1e6, grace: 0.0, keep: 0.0 };
+        let lengths = HeadLengths { head: texts.head.len() as u32, ..HeadLengths::default() };
         let digest = digest(number);
-        let fields =
-            ObjectFields { digest, xid: 1, ban_seq: 1, t_origin, ttl, grace, keep, flags: 0, hits: 0, copy_of: (0, 0) };
+        let record = Record { digest, xid: 1, ban_seq: 1, times, lengths, ..Record::default() };
         let mut put = self.disk.put(&digest);
-        put.push(body).is_ok() && put.finish(&fields, texts).is_ok()
+        put.push(body).is_ok() && put.finish(&record, texts).is_ok()
     }
 
     fn run(&self, time: Duration) {

@@ -19,9 +19,11 @@ use std::task::{Context, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use disk::format::object::{ObjectFields, ObjectTexts};
+use base::Real;
+use disk::format::object::ObjectTexts;
 use disk::{DeviceOptions, Disk, DiskStoreOptions, FileDevice, Lost, Patience, Refused, Stage};
 use nix::time::{ClockId, clock_gettime};
+use storage::{HeadLengths, ObjectTimes, Record};
 use sys::pages::PagePool;
 use testkit::block_on;
 
@@ -138,7 +140,7 @@ impl Bench {
         if is_real {
             put.push(&body(number))?;
         }
-        put.finish(&fields(digest), &ObjectTexts { head: &head, ..ObjectTexts::default() }).map(drop)
+        put.finish(&record(digest, &head), &ObjectTexts { head: &head, tags: b"" }).map(drop)
     }
 
     /// Time until it serves, and until all of it is found; latency of requests meanwhile.
@@ -299,7 +301,7 @@ async fn load(disk: &Disk, number: u64) -> Result<(), Lost> {
     for candidate in disk.find(&digest) {
         match disk.load(candidate, &digest).await {
             Ok(loaded) => {
-                assert_eq!(loaded.texts().head[..8], number.to_le_bytes(), "another's head");
+                assert_eq!(loaded.head[..8], number.to_le_bytes(), "another's head");
                 if let Some(bytes) = loaded.body.inline() {
                     assert_eq!(bytes[..8], number.to_le_bytes(), "another's body");
                 }
@@ -331,9 +333,10 @@ fn body(number: u64) -> [u8; BODY] {
     body
 }
 
-fn fields(digest: [u8; 32]) -> ObjectFields {
-    let (t_origin, ttl, grace, keep) = (f64::from(NOW), 86_400.0, 10.0, 0.0);
-    ObjectFields { digest, xid: 1, ban_seq: 1, t_origin, ttl, grace, keep, flags: 0, hits: 0, copy_of: (0, 0) }
+fn record(digest: [u8; 32], head: &[u8]) -> Record<Real> {
+    let times = ObjectTimes { t_origin: Real(f64::from(NOW)), ttl: 86_400.0, grace: 10.0, keep: 0.0 };
+    let lengths = HeadLengths { head: head.len() as u32, ..HeadLengths::default() };
+    Record { digest, xid: 1, ban_seq: 1, times, lengths, ..Record::default() }
 }
 
 fn percentiles(times: &mut [Duration]) -> String {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
-use storage::{Buf, Home, HomeId, LoadFuture, RecordFields, StoreError, Stored, StoredBody, Writing};
+use base::Real;
+use storage::{Home, HomeId, LoadFuture, Record, StoreError, Stored, StoredBody, Writing};
 
 use crate::core::Core;
 use crate::disk::{Disk, Stage};
 use crate::format::key_of;
-use crate::format::object::{ObjectFields, ObjectTexts};
+use crate::format::object::ObjectTexts;
 use crate::format::removal::Removal;
 use crate::load::{Loaded, Lost, RecordCandidate};
 use crate::put::{Put, Refused};
@@ -38,7 +39,8 @@ impl Home for Disk {
         Box::pin(async move {
             let candidate = candidate.ok_or(StoreError("it isn't there any more"))?;
             let loaded = disk.load(candidate, &digest).await.map_err(|lost| StoreError(text(lost)))?;
-            stored(id, loaded).ok_or(StoreError("it isn't of this program's making"))
+            let Loaded { record, body, head, tags } = loaded;
+            Ok(Stored { id, record, head, tags, body: Arc::new(body) })
         })
     }
 
@@ -97,12 +99,10 @@ impl Disk {
 
 impl Core {
     /// The number of the newest invalidation that a record has stood, as far as anybody knows; `None`: it is to go.
-    pub fn judge(&self, fields: &ObjectFields, texts: &ObjectTexts<'_>) -> Option<u64> {
-        let Some(judge) = self.judge.get() else { return Some(fields.ban_seq) };
-        let ObjectTexts { head, spec, values, aux, tags } = *texts;
-        let parts = [head, spec, values, aux];
-        let newest = judge.judge(&record_fields(fields, parts)?, &parts.concat(), tags)?;
-        Some(newest.max(fields.ban_seq))
+    pub fn judge(&self, record: &Record<Real>, texts: &ObjectTexts<'_>) -> Option<u64> {
+        let Some(judge) = self.judge.get() else { return Some(record.ban_seq) };
+        let newest = judge.judge(record, texts.head, texts.tags)?;
+        Some(newest.max(record.ban_seq))
     }
 
     /// Generation and address: of now, or under which the record was moved away of late.
@@ -151,26 +151,8 @@ impl Writing for Put {
         Some(Arc::new(Put::so_far(self)))
     }
 
-    fn finish(self: Box<Self>, fields: &RecordFields, block: &[u8], tags: &[u8]) -> Option<HomeId> {
-        let mut rest = block;
-        let lens = [fields.head_len, fields.spec_len, fields.values_len, fields.aux_len];
-        let [head, spec, values, aux] =
-            lens.map(|len| rest.split_off(..len as usize).expect("a head block has the parts that its fields tell of"));
-        assert!(rest.is_empty(), "a head block has the parts that its fields tell of");
-        let texts = ObjectTexts { head, spec, values, aux, tags };
-        let fields = ObjectFields {
-            digest: fields.digest,
-            xid: fields.xid,
-            ban_seq: fields.ban_seq,
-            t_origin: fields.t_origin,
-            ttl: fields.ttl,
-            grace: fields.grace,
-            keep: fields.keep,
-            flags: u32::from(fields.flags),
-            hits: fields.hits,
-            copy_of: (0, 0),
-        };
-        let candidate = Put::finish(*self, &fields, &texts).ok()?;
+    fn finish(self: Box<Self>, record: &Record<Real>, head: &[u8], tags: &[u8]) -> Option<HomeId> {
+        let candidate = Put::finish(*self, record, &ObjectTexts { head, tags }).ok()?;
         id_of(candidate.generation, candidate.at)
     }
 }
@@ -179,35 +161,6 @@ impl Writing for Put {
 fn id_of(generation: u64, at: u64) -> Option<HomeId> {
     let id = at | (generation >> 32) << AT_BITS;
     NonZeroU64::new(id).filter(|_| generation != 0).map(HomeId)
-}
-
-/// `None`: its flags can't be.
-fn stored(id: HomeId, loaded: Loaded) -> Option<Stored> {
-    let ObjectTexts { head, spec, values, aux, .. } = loaded.texts();
-    let parts = [head, spec, values, aux];
-    let fields = record_fields(&loaded.fields, parts)?;
-    let (block, tags) = (Buf::unaccounted(parts.concat()), loaded.text_bufs()[4].clone());
-    Some(Stored { id, fields, head: block, tags, body: Arc::new(loaded.body) })
-}
-
-/// Fields of a record whose head block has these parts; `None`: its flags can't be.
-fn record_fields(fields: &ObjectFields, parts: [&[u8]; 4]) -> Option<RecordFields> {
-    let [head_len, spec_len, values_len, aux_len] = parts.map(|part| part.len() as u32);
-    Some(RecordFields {
-        digest: fields.digest,
-        xid: fields.xid,
-        ban_seq: fields.ban_seq,
-        t_origin: fields.t_origin,
-        ttl: fields.ttl,
-        grace: fields.grace,
-        keep: fields.keep,
-        flags: u8::try_from(fields.flags).ok()?,
-        hits: fields.hits,
-        head_len,
-        spec_len,
-        values_len,
-        aux_len,
-    })
 }
 
 fn text(lost: Lost) -> &'static str {

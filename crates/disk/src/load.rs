@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use storage::{Buf, StoredBody};
+use base::Real;
+use storage::{Buf, Record, StoredBody};
 use sys::pages::Pages;
 
 use crate::body::DiskBody;
 use crate::core::Core;
 use crate::device::DeviceError;
 use crate::format::entry::{DiskEntryKind, EntryHead};
-use crate::format::object::{self, ObjectFields, ObjectTexts};
+use crate::format::object::{self, ObjectTexts};
 use crate::format::{BLOCK, UNIT, checksum};
 use crate::index::{IndexPlace, MOST_USE};
 use crate::task;
@@ -43,20 +44,16 @@ pub enum Lost {
 
 #[derive(Debug)]
 pub struct Loaded {
-    pub fields: ObjectFields,
+    pub record: Record<Real>,
     pub body: DiskBody,
-    texts: [Buf; 5],
+    /// The head block.
+    pub head: Buf,
+    pub tags: Buf,
 }
 
 impl Loaded {
     pub fn texts(&self) -> ObjectTexts<'_> {
-        let [head, spec, values, aux, tags] = self.texts.each_ref();
-        ObjectTexts { head, spec, values, aux, tags }
-    }
-
-    /// The texts as handles: head, vary spec, vary values, auxiliary attributes, tags.
-    pub fn text_bufs(&self) -> &[Buf; 5] {
-        &self.texts
+        ObjectTexts { head: &self.head, tags: &self.tags }
     }
 }
 
@@ -121,7 +118,7 @@ impl Core {
         let entry = bytes.get(..head.len as usize).unwrap_or(&bytes);
         let loaded = self.decode_object(candidate, store_id, head.own, entry);
         let loaded = loaded.ok_or_else(|| self.damage(at, generation))?;
-        if loaded.fields.ban_seq < self.least_ban_seq() {
+        if loaded.record.ban_seq < self.least_ban_seq() {
             return Err(Lost::Gone);
         }
         if !loaded.body.is_there() {
@@ -147,11 +144,11 @@ impl Core {
         {
             return None;
         }
-        let ObjectTexts { head, spec, values, aux, tags } = record.texts;
-        let texts = [head, spec, values, aux, tags].map(|text| Buf::unaccounted(text.to_vec()));
+        let ObjectTexts { head, tags } = record.texts;
+        let [head, tags] = [head, tags].map(|text| Buf::unaccounted(text.to_vec()));
         let inline = inline.map(|bytes| Buf::unaccounted(bytes.to_vec()));
         let body = DiskBody::new(self, Some(candidate), crate::format::key_of(&digest), record.chunks, inline);
-        Some(Loaded { fields: record.fields, body, texts })
+        Some(Loaded { record: record.record, body, head, tags })
     }
 
     /// The bytes of so many units, in as few blocks as they touch.

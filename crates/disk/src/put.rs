@@ -5,9 +5,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use base::Real;
+use storage::Record;
+
 use crate::core::{Core, PendingObject, PutMark};
 use crate::format::entry::DiskEntryKind;
-use crate::format::object::{self, Chunk, ObjectFields, ObjectTexts};
+use crate::format::object::{self, Chunk, ObjectTexts};
 use crate::format::removal::Removal;
 use crate::format::segment::FooterLine;
 use crate::format::{CHUNK, DigestKey, UNIT, checksum, key_of};
@@ -84,10 +87,10 @@ impl Put {
     ///
     /// # Errors
     /// The object isn't stored.
-    pub fn finish(mut self, fields: &ObjectFields, texts: &ObjectTexts<'_>) -> Result<RecordCandidate, Refused> {
-        let result = self.finish_record(fields, texts);
-        if let (Ok(record), Some(body)) = (&result, &self.progress.body) {
-            body.set_record(*record);
+    pub fn finish(mut self, record: &Record<Real>, texts: &ObjectTexts<'_>) -> Result<RecordCandidate, Refused> {
+        let result = self.finish_record(record, texts);
+        if let (Ok(candidate), Some(body)) = (&result, &self.progress.body) {
+            body.set_record(*candidate);
         }
         if result.is_ok() && self.from.is_none() {
             self.core.counters.puts.count();
@@ -98,14 +101,14 @@ impl Put {
     /// [`Put::finish`] of a copy: also where its chunks are.
     pub(crate) fn finish_copy(
         mut self,
-        fields: &ObjectFields,
+        record: &Record<Real>,
         texts: &ObjectTexts<'_>,
     ) -> Result<(RecordCandidate, Vec<Chunk>), Refused> {
-        let record = self.finish_record(fields, texts)?;
-        Ok((record, std::mem::take(&mut self.chunks)))
+        let candidate = self.finish_record(record, texts)?;
+        Ok((candidate, std::mem::take(&mut self.chunks)))
     }
 
-    fn finish_record(&mut self, fields: &ObjectFields, texts: &ObjectTexts<'_>) -> Result<RecordCandidate, Refused> {
+    fn finish_record(&mut self, record: &Record<Real>, texts: &ObjectTexts<'_>) -> Result<RecordCandidate, Refused> {
         if texts.bytes() > object::MOST_TEXT {
             return Err(self.refused(Refused::TooLarge));
         }
@@ -119,42 +122,41 @@ impl Put {
             self.chunks.push(Chunk { generation: 0, at: 0, len: self.tail.len() as u32, sum });
         }
         let copy_of = self.from.map_or((0, 0), |from| (from.generation, from.at));
-        let fields = &ObjectFields { digest: self.digest, copy_of, ..*fields };
-        let record = object::encode(store_id, fields, texts, &self.chunks);
-        self.append_record(fields, &record)
+        let encoded = object::encode(store_id, record, copy_of, texts, &self.chunks);
+        self.append_record(record, &encoded)
     }
 
-    fn append_record(&mut self, fields: &ObjectFields, record: &[u8]) -> Result<RecordCandidate, Refused> {
+    fn append_record(&mut self, record: &Record<Real>, encoded: &[u8]) -> Result<RecordCandidate, Refused> {
         let core = self.core.clone();
-        let place = core.index.place(&self.mark.key);
+        let (place, expiry) = (core.index.place(&self.mark.key), object::expiry(&record.times));
         let mut log = core.appending();
-        if (record.len() + self.tail.len()) as u64 + UNIT > object::MOST_ENTRY {
+        if (encoded.len() + self.tail.len()) as u64 + UNIT > object::MOST_ENTRY {
             return Err(self.refused(Refused::TooLarge));
         }
         let is_there = self.from.is_none_or(|from| core.index.get(place, from.at).is_some());
-        if !is_there || self.mark.removed_before.load(Relaxed) > fields.ban_seq {
+        if !is_there || self.mark.removed_before.load(Relaxed) > record.ban_seq {
             return Err(self.refused(Refused::Overtaken));
         }
         if log.failures != self.failures || !self.chunks.iter().all(|chunk| self.is_current(chunk)) {
             return Err(self.refused(Refused::Failed));
         }
-        let pieces = [record, &self.tail];
+        let pieces = [encoded, &self.tail];
         let appended = log.append(DiskEntryKind::Object, self.digest, &pieces).map_err(|why| self.refused(why))?;
         let body_bytes: u64 = self.chunks.iter().map(|chunk| u64::from(chunk.len)).sum();
         let open = log.open.as_mut().expect("just appended to");
         let first = core.units_of(open.index).start;
         open.lines.push(FooterLine {
             key: self.mark.key,
-            ban_seq: fields.ban_seq,
+            ban_seq: record.ban_seq,
             offset: (appended.at - first) as u32,
-            expiry: fields.expiry(),
+            expiry,
             units: appended.len as u32,
             body_kb: body_bytes.div_ceil(1024).min(u64::from(u32::MAX)) as u32,
         });
         let index = open.index as usize;
         let least = &mut log.segments[index].least_ban_seq;
-        *least = fields.ban_seq.min(*least);
-        let slot = slot_of(&appended, fields.expiry());
+        *least = record.ban_seq.min(*least);
+        let slot = slot_of(&appended, expiry);
         log.pending.push_back(PendingObject { end: appended.end, place, key: self.mark.key, slot });
         if let Some(from) = self.from {
             core.index.remove(place, from.at);

@@ -186,9 +186,9 @@ async fn move_used(core: &Arc<Core>, index: u32, generation: u64, lines: &[Foote
 async fn move_one(core: &Arc<Core>, candidate: RecordCandidate, line: &FooterLine) -> Result<Moved, Refused> {
     let loaded = core.load(candidate, |digest| key_of(digest) == line.key).await;
     let Ok(loaded) = loaded else { return Err(Refused::Failed) };
-    let mut fields = loaded.fields;
-    fields.ban_seq = core.judge(&fields, &loaded.texts()).ok_or(Refused::Overtaken)?;
-    let mut put = Put::moving(core, &fields.digest, candidate);
+    let mut record = loaded.record;
+    record.ban_seq = core.judge(&record, &loaded.texts()).ok_or(Refused::Overtaken)?;
+    let mut put = Put::moving(core, &record.digest, candidate);
     if let Some(bytes) = loaded.body.inline() {
         put.push(bytes)?;
     }
@@ -201,7 +201,7 @@ async fn move_one(core: &Arc<Core>, candidate: RecordCandidate, line: &FooterLin
             }
         }
     }
-    let (to, chunks) = put.finish_copy(&fields, &loaded.texts())?;
+    let (to, chunks) = put.finish_copy(&record, &loaded.texts())?;
     Ok(Moved { from: candidate, to, chunks })
 }
 

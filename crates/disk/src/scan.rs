@@ -64,18 +64,18 @@ impl Scanned {
         match head.kind {
             DiskEntryKind::Part => {}
             DiskEntryKind::Object => {
-                let Some(record) = object::decode(store_id, head.own, entry) else { return };
-                let (generation, at) = record.fields.copy_of;
+                let Some(decoded) = object::decode(store_id, head.own, entry) else { return };
+                let (generation, at) = decoded.copy_of;
                 if generation != 0 {
                     self.removals.push(Removal::Record { generation, at });
                 }
                 self.lines.push(FooterLine {
                     key: key_of(&head.own),
-                    ban_seq: record.fields.ban_seq,
+                    ban_seq: decoded.record.ban_seq,
                     offset,
-                    expiry: record.fields.expiry(),
+                    expiry: object::expiry(&decoded.record.times),
                     units: head.units() as u32,
-                    body_kb: record.body_len.div_ceil(1024).min(u64::from(u32::MAX)) as u32,
+                    body_kb: decoded.body_len.div_ceil(1024).min(u64::from(u32::MAX)) as u32,
                 });
             }
             DiskEntryKind::Removals => {

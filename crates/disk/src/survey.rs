@@ -11,11 +11,13 @@ use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+use base::Real;
+use storage::{Record, StoredBody};
+
 use crate::core::{Core, OpenedDisk, Recovering};
 use crate::device::Device;
 use crate::footer;
 use crate::format::UNIT;
-use crate::format::object::ObjectFields;
 use crate::format::segment::FooterLine;
 use crate::load::{Lost, RecordCandidate};
 use crate::open;
@@ -23,7 +25,6 @@ use crate::options::{DiskOpenError, DiskStoreOptions};
 use crate::scan;
 use crate::segments::DiskSegment;
 use crate::writer::blocks_of;
-use storage::StoredBody;
 
 /// Objects that are looked at side by side.
 const AT_ONCE: usize = 32;
@@ -82,7 +83,7 @@ pub type SurveyedRecord = Result<Details, Lost>;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Details {
-    pub fields: ObjectFields,
+    pub record: Record<Real>,
     pub body_bytes: u64,
 }
 
@@ -187,7 +188,7 @@ impl Survey {
                 loaded.body.read_chunk(number).await?;
             }
         }
-        Ok(Details { fields: loaded.fields, body_bytes: loaded.body.len() })
+        Ok(Details { record: loaded.record, body_bytes: loaded.body.len() })
     }
 }
 

@@ -12,8 +12,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use base::Real;
+
 use crate::buf::Buf;
-use crate::record::RecordFields;
+use crate::record::Record;
 
 /// A home couldn't give back what it had taken. The object is lost; the text says how, for the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,7 +78,7 @@ pub trait Home: Send + Sync + std::fmt::Debug {
 /// Tells if an object may still be served: asked before a home writes a stored copy anew.
 pub trait CopyJudge: Send + Sync + std::fmt::Debug {
     /// The number of the newest invalidation that the object has stood; `None`: it is to go. As in [`Stored`].
-    fn judge(&self, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<u64>;
+    fn judge(&self, record: &Record<Real>, head: &[u8], tags: &[u8]) -> Option<u64>;
 }
 
 /// A stored copy, loaded and checked.
@@ -84,9 +86,9 @@ pub trait CopyJudge: Send + Sync + std::fmt::Debug {
 pub struct Stored {
     /// Number of the copy in its home.
     pub id: HomeId,
-    /// Facts about the object; `t_origin` is in seconds since 1970.
-    pub fields: RecordFields,
-    /// The head block: as long as `fields` says.
+    /// Facts about the object.
+    pub record: Record<Real>,
+    /// The head block: as long as `record` says.
     pub head: Buf,
     /// The tags given to [`Writing::finish`].
     pub tags: Buf,
@@ -103,9 +105,9 @@ pub trait Writing: Send {
     /// It isn't stored: there is no use in going on.
     fn push(&mut self, bytes: &[u8]) -> Result<(), StoreError>;
 
-    /// The body is whole: the object is found as soon as it is written. Times and lengths are as in [`Stored`]; `head` has
-    /// exactly the four parts that `fields` gives lengths of. `None`: it isn't stored.
-    fn finish(self: Box<Self>, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<HomeId>;
+    /// The body is whole: the object is found as soon as it is written. `head` has exactly the four parts that `record`
+    /// gives lengths of. `None`: it isn't stored.
+    fn finish(self: Box<Self>, record: &Record<Real>, head: &[u8], tags: &[u8]) -> Option<HomeId>;
 
     /// Ready when the home takes more: for bodies that can't stay in memory, whose fetch goes at the disk's pace.
     ///

@@ -14,41 +14,72 @@
 
 use std::num::NonZeroU32;
 
+use base::Mono;
+
 use crate::body::BodyBlocks;
 use crate::buf::Buf;
 use crate::compact::{Compact, Rest};
 use crate::records::StoreRecords;
 use crate::store::Store;
+use crate::times::ObjectTimes;
 
-/// Facts in a record about its object, beside its bytes.
+/// Facts about an object, beside its bytes: what an arena and a home keep of it. In an arena the times are those of the
+/// machine's CLOCK_MONOTONIC, which runs on from worker to worker; a home has a `Record<Real>`.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct RecordFields {
+pub struct Record<T = Mono> {
     /// The digest under which it is found.
     pub digest: [u8; 32],
     /// The fetch that made it.
     pub xid: u64,
     /// All bans up to this number have been tested.
     pub ban_seq: u64,
-    /// When it was fresh at the origin, in seconds on the machine's CLOCK_MONOTONIC: that runs on from worker to worker.
-    pub t_origin: f64,
-    /// Seconds it is fresh.
-    pub ttl: f64,
-    /// Seconds of grace. Kept as an `f32`, as `keep` is.
-    pub grace: f64,
-    /// Seconds it is then kept for conditional fetches.
-    pub keep: f64,
-    /// Bits that only the cache interprets.
-    pub flags: u8,
+    /// The lifetimes. An arena has grace and keep as `f32`.
+    pub times: ObjectTimes<T>,
+    /// Bits that only the cache interprets. An arena has room for eight.
+    pub flags: u32,
     /// Times it was delivered, as far as that was told.
     pub hits: u32,
-    /// Length of the stored head, with which the head block begins.
-    pub head_len: u32,
-    /// Length of the vary spec behind it.
-    pub spec_len: u32,
-    /// Length of the vary values behind that.
-    pub values_len: u32,
-    /// Length of the auxiliary attributes behind those, the last of the head block.
-    pub aux_len: u32,
+    /// Lengths of the parts of the head block.
+    pub lengths: HeadLengths,
+}
+
+impl<T> Record<T> {
+    /// The same record with its times on another clock.
+    pub fn on_clock<U>(self, clock: impl FnOnce(T) -> U) -> Record<U> {
+        let Record { digest, xid, ban_seq, times, flags, hits, lengths } = self;
+        Record { digest, xid, ban_seq, times: times.on_clock(clock), flags, hits, lengths }
+    }
+}
+
+/// Lengths of the parts of a head block, in their order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HeadLengths {
+    /// Length of the stored head.
+    pub head: u32,
+    /// Length of the vary spec.
+    pub spec: u32,
+    /// Length of the vary values.
+    pub values: u32,
+    /// Length of the auxiliary attributes.
+    pub aux: u32,
+}
+
+impl HeadLengths {
+    /// The lengths of these parts.
+    pub fn of(parts: [&[u8]; 4]) -> HeadLengths {
+        let [head, spec, values, aux] = parts.map(|part| part.len() as u32);
+        HeadLengths { head, spec, values, aux }
+    }
+
+    /// Length of the head block.
+    pub fn all(self) -> usize {
+        self.kept() + self.aux as usize
+    }
+
+    /// Length of the parts before the auxiliary attributes.
+    pub fn kept(self) -> usize {
+        self.head as usize + self.spec as usize + self.values as usize
+    }
 }
 
 /// A record of this store: a number that fits beside an objcore's other fields.
@@ -59,9 +90,9 @@ pub struct RecordId(pub(crate) NonZeroU32);
 #[derive(Debug)]
 pub struct Survivor {
     /// Facts about the object.
-    pub fields: RecordFields,
+    pub record: Record,
     /// Number of the record, for [`Store::forget`] and the like.
-    pub record: RecordId,
+    pub id: RecordId,
     /// The head block; the body follows in it when there is no `rest`.
     pub head: Buf,
     /// The tags given to [`Store::keep`].
@@ -106,16 +137,10 @@ impl StoreOpening {
 
 impl Store {
     /// Compacts an object as [`Store::compact`] does, and writes a record of it, which isn't findable yet. `head` has
-    /// exactly the four parts that `fields` gives lengths of. Without a record: the store has no arena, or there is no
+    /// exactly the four parts that `record` gives lengths of. Without a record: the store has no arena, or there is no
     /// room for one; the object doesn't survive its worker then.
-    pub fn keep(
-        &self,
-        fields: &RecordFields,
-        head: Buf,
-        tags: &[u8],
-        body: &BodyBlocks,
-    ) -> (Compact, Option<RecordId>) {
-        match self.records().and_then(|records| self.record(records, fields, &head, tags, body)) {
+    pub fn keep(&self, record: &Record, head: Buf, tags: &[u8], body: &BodyBlocks) -> (Compact, Option<RecordId>) {
+        match self.records().and_then(|records| self.record(records, record, &head, tags, body)) {
             Some((compact, id)) => (compact, Some(id)),
             None => (self.compact(head, body), None),
         }

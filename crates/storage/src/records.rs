@@ -24,7 +24,7 @@ use sys::extent::{PAGE, Region};
 use crate::buf::Buf;
 use crate::record::{RecordId, StoreOpening, Suspect};
 use crate::store::{StoreAccount, keep_bytes, spread};
-pub use facts::{Facts, ObjectLives, OwnFacts};
+pub use facts::{Facts, OwnFacts};
 use words::{DEAD, DEATH, HASH, KEPT, LIVE, MIXED, NEXT, STATE};
 
 /// Bytes of the limit for one bucket.

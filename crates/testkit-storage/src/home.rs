@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-use storage::{Buf, CopyJudge, Home, HomeId, LoadFuture, RecordFields, StoreError, Stored, StoredBody, Writing};
+use base::Real;
+use storage::{Buf, CopyJudge, Home, HomeId, LoadFuture, Record, StoreError, Stored, StoredBody, Writing};
 
 /// Longest piece that is read at a time.
 const PIECE: usize = 1000;
@@ -45,7 +46,7 @@ struct Table {
 
 #[derive(Debug)]
 struct Copy {
-    fields: RecordFields,
+    record: Record<Real>,
     head: Vec<u8>,
     tags: Vec<u8>,
     body: Arc<[u8]>,
@@ -121,8 +122,8 @@ impl SimulatedHome {
         self.table().bodies
     }
 
-    pub fn damage(&self, change: impl Fn(&mut RecordFields)) {
-        self.table().copies.values_mut().for_each(|copy| change(&mut copy.fields));
+    pub fn damage(&self, change: impl Fn(&mut Record<Real>)) {
+        self.table().copies.values_mut().for_each(|copy| change(&mut copy.record));
     }
 
     /// The part of a body that was last asked for.
@@ -142,19 +143,19 @@ impl SimulatedHome {
     pub fn move_all(&self) {
         let (judge, copies) = {
             let table = self.table();
-            let told = table.copies.iter().map(|(&id, copy)| (id, copy.fields, copy.head.clone(), copy.tags.clone()));
+            let told = table.copies.iter().map(|(&id, copy)| (id, copy.record, copy.head.clone(), copy.tags.clone()));
             (table.judge.clone(), told.collect::<Vec<_>>())
         };
-        for (id, fields, head, tags) in copies {
+        for (id, record, head, tags) in copies {
             let ban_seq = match &judge {
-                Some(judge) => judge.judge(&fields, &head, &tags),
-                None => Some(fields.ban_seq),
+                Some(judge) => judge.judge(&record, &head, &tags),
+                None => Some(record.ban_seq),
             };
             let mut table = self.table();
             table.last += 1;
             let (new, copy) = (table.last, table.copies.remove(&id));
             if let Some((ban_seq, mut copy)) = ban_seq.zip(copy) {
-                copy.fields.ban_seq = ban_seq;
+                copy.record.ban_seq = ban_seq;
                 table.copies.insert(new, copy);
             }
         }
@@ -191,13 +192,13 @@ impl SimulatedHome {
 
     fn stored(&self, digest: &[u8; 32], id: HomeId) -> Result<Stored, StoreError> {
         let mut table = self.table();
-        let copy = table.copies.get(&id.0.get()).filter(|copy| copy.fields.digest == *digest && copy.is_written);
+        let copy = table.copies.get(&id.0.get()).filter(|copy| copy.record.digest == *digest && copy.is_written);
         let Some(copy) = copy else { return Err(StoreError("it isn't there any more")) };
-        let (fields, body) = (copy.fields, copy.body.clone());
+        let (record, body) = (copy.record, copy.body.clone());
         let [head, tags] = [&copy.head, &copy.tags].map(|bytes| Buf::unaccounted(bytes.clone()));
         table.loads += 1;
         table.bodies += 1;
-        Ok(Stored { id, fields, head, tags, body: Arc::new(SimulatedBody(self.clone(), body)) })
+        Ok(Stored { id, record, head, tags, body: Arc::new(SimulatedBody(self.clone(), body)) })
     }
 }
 
@@ -210,7 +211,7 @@ impl std::fmt::Debug for SimulatedHome {
 impl Home for SimulatedHome {
     fn find(&self, digest: &[u8; 32]) -> Vec<HomeId> {
         let table = self.table();
-        let copies = table.copies.iter().rev().filter(|(_, copy)| copy.fields.digest == *digest && copy.is_written);
+        let copies = table.copies.iter().rev().filter(|(_, copy)| copy.record.digest == *digest && copy.is_written);
         copies.filter_map(|(&id, _)| NonZeroU64::new(id).map(HomeId)).collect()
     }
 
@@ -242,7 +243,7 @@ impl Home for SimulatedHome {
 
     fn remove(&self, digest: &[u8; 32], id: HomeId) -> bool {
         let mut table = self.table();
-        let is_meant = table.copies.get(&id.0.get()).is_some_and(|copy| copy.fields.digest == *digest);
+        let is_meant = table.copies.get(&id.0.get()).is_some_and(|copy| copy.record.digest == *digest);
         is_meant && table.copies.remove(&id.0.get()).is_some()
     }
 
@@ -254,12 +255,12 @@ impl Home for SimulatedHome {
             }
         }
         let count = table.copies.len();
-        table.copies.retain(|_, copy| copy.fields.digest != *digest);
+        table.copies.retain(|_, copy| copy.record.digest != *digest);
         count - table.copies.len()
     }
 
     fn least_ban_seq(&self) -> Option<u64> {
-        self.table().copies.values().map(|copy| copy.fields.ban_seq).min()
+        self.table().copies.values().map(|copy| copy.record.ban_seq).min()
     }
 
     fn journal_needed_from(&self) -> Option<u64> {
@@ -336,16 +337,16 @@ impl Writing for SimulatedWriting {
         Some(Arc::new(GrowingBody(self.home.clone(), self.body.clone())))
     }
 
-    fn finish(self: Box<Self>, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<HomeId> {
+    fn finish(self: Box<Self>, record: &Record<Real>, head: &[u8], tags: &[u8]) -> Option<HomeId> {
         let body = self.body().as_slice().into();
         let mut table = self.home.table();
         let (digest, removed_before) = table.writings[&self.id];
-        if table.is_refusing || removed_before > fields.ban_seq {
+        if table.is_refusing || removed_before > record.ban_seq {
             return None;
         }
-        assert_eq!(fields.digest, digest, "an object is finished under its own digest");
+        assert_eq!(record.digest, digest, "an object is finished under its own digest");
         let is_written = !table.is_behind;
-        let copy = Copy { fields: *fields, head: head.to_vec(), tags: tags.to_vec(), body, is_written };
+        let copy = Copy { record: *record, head: head.to_vec(), tags: tags.to_vec(), body, is_written };
         table.copies.insert(self.id, copy);
         NonZeroU64::new(self.id).map(HomeId)
     }

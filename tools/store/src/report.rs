@@ -73,10 +73,10 @@ impl SurveyReport {
     pub fn looked(&mut self, entry: &SurveyedEntry, looked: &SurveyedRecord) {
         match looked {
             Ok(details) => {
-                let age = f64::from(self.now) - details.fields.t_origin;
+                let age = f64::from(self.now) - details.record.times.t_origin.0;
                 // The conversion saturates: what comes from the future is new.
                 self.ages.add(age as u64, bytes(entry));
-                self.hits.add(u64::from(details.fields.hits), bytes(entry));
+                self.hits.add(u64::from(details.record.hits), bytes(entry));
             }
             Err(Lost::Damaged | Lost::OtherDigest) => self.damaged += 1,
             Err(Lost::Device(_) | Lost::Busy) => self.unread += 1,

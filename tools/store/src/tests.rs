@@ -7,8 +7,10 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 
-use disk::format::object::{ObjectFields, ObjectTexts};
+use base::Real;
+use disk::format::object::ObjectTexts;
 use disk::{Disk, DiskStoreOptions};
+use storage::{HeadLengths, ObjectTimes, Record};
 
 use super::*;
 
@@ -69,28 +71,17 @@ fn make(place: &Place, lens: &[usize]) -> Arc<FileDevice> {
     for (number, &len) in lens.iter().enumerate() {
         let mut digest = [3; 32];
         digest[0] = number as u8;
-        let (t_origin, ttl, grace, keep) = (f64::from(now()) - 3000.0, 36_000.0, 0.0, 0.0);
-        let fields = ObjectFields {
-            digest,
-            xid: 1,
-            ban_seq: 1,
-            t_origin,
-            ttl,
-            grace,
-            keep,
-            flags: 0,
-            hits: number as u32,
-            copy_of: (0, 0),
-        };
+        let t_origin = Real(f64::from(now()) - 3000.0);
+        let times = ObjectTimes { t_origin, ttl: 36_000.0, grace: 0.0, keep: 0.0 };
+        let lengths = HeadLengths { head: 4, ..HeadLengths::default() };
+        let record = Record { digest, xid: 1, ban_seq: 1, times, hits: number as u32, lengths, ..Record::default() };
         let body: Vec<u8> = (0..len).map(|at| (at * 7 + number) as u8).collect();
         let mut put = None;
         drive(&mut |_| {
             // What can't be put now can be once the store has a segment for it.
             let mut own = disk.put(&digest);
-            put = own
-                .push(&body)
-                .ok()
-                .and_then(|()| own.finish(&fields, &ObjectTexts { head: b"head", ..ObjectTexts::default() }).ok());
+            let texts = ObjectTexts { head: b"head", tags: b"" };
+            put = own.push(&body).ok().and_then(|()| own.finish(&record, &texts).ok());
             put.is_some()
         });
         if number == 1 {

@@ -2,7 +2,7 @@
 //! Objects that outlive their worker. A worker dies by being left as it is while a copy of its arena is opened by the next.
 
 use base::Vxid;
-use storage::RecordFields;
+use storage::{HeadLengths, ObjectTimes, Record};
 use tables::counters::Xkey;
 
 use super::kit::*;
@@ -68,7 +68,7 @@ fn words_that_are_another_workers_by_now_are_left_alone() {
     assert_eq!(obj.objcore().ban_seq.get(), ban, "it was tested here");
     let next = line.successor();
     let survivor = next.kit.cache.stores().all()[0].survivors(&digest("/").0).remove(0);
-    assert!(survivor.fields.ban_seq < ban);
+    assert!(survivor.record.ban_seq < ban);
     let soft = Purge { ttl: Some(0.0), ..Purge::default() };
     assert_eq!(line.kit.cache.purge(&digest("/"), line.kit.now(), soft), 1);
     assert_eq!(obj.times(), attrs.times);
@@ -333,34 +333,28 @@ fn what_cannot_be_judged_is_disowned() {
 #[test]
 fn a_record_that_says_what_cannot_be_is_forgotten() {
     let line = TestLine::new();
-    let now = line.kit.now().0;
-    let good = RecordFields {
-        digest: digest("/").0,
-        xid: 7,
-        ban_seq: 1,
-        t_origin: now,
-        ttl: 100.0,
-        head_len: 4,
-        ..RecordFields::default()
-    };
+    let now = line.kit.now();
+    let times = ObjectTimes { t_origin: now, ttl: 100.0, grace: 0.0, keep: 0.0 };
+    let lengths = HeadLengths { head: 4, ..HeadLengths::default() };
+    let good = Record { digest: digest("/").0, xid: 7, ban_seq: 1, times, lengths, ..Record::default() };
     let store = line.kit.cache.stores().all()[0].clone();
     let bad = [
-        RecordFields { flags: 0x80, ..good },
-        RecordFields { flags: 1 << 2, ..good },
-        RecordFields { ttl: f64::NAN, ..good },
-        RecordFields { grace: f64::INFINITY, ..good },
-        RecordFields { t_origin: now + 1000.0, ..good },
-        RecordFields { ban_seq: 2, ..good },
-        RecordFields { ban_seq: 0, ..good },
-        RecordFields { ttl: -1.0, ..good },
+        Record { flags: 0x80, ..good },
+        Record { flags: 1 << 2, ..good },
+        Record { times: ObjectTimes { ttl: f64::NAN, ..times }, ..good },
+        Record { times: ObjectTimes { grace: f64::INFINITY, ..times }, ..good },
+        Record { times: ObjectTimes { t_origin: now.plus(1000.0), ..times }, ..good },
+        Record { ban_seq: 2, ..good },
+        Record { ban_seq: 0, ..good },
+        Record { times: ObjectTimes { ttl: -1.0, ..times }, ..good },
     ];
-    let keep = |fields: &RecordFields, tags: &[u8]| {
+    let keep = |record: &Record, tags: &[u8]| {
         let head = store.block(&[b"head"]).unwrap();
-        let (compact, record) = store.keep(fields, head, tags, &storage::BodyBlocks::default());
-        store.publish(record.unwrap());
+        let (compact, id) = store.keep(record, head, tags, &storage::BodyBlocks::default());
+        store.publish(id.unwrap());
         compact
     };
-    let mut held: Vec<_> = bad.iter().map(|fields| keep(fields, b"")).collect();
+    let mut held: Vec<_> = bad.iter().map(|record| keep(record, b"")).collect();
     held.push(keep(&good, b"\x01\x02"));
     let line = line.die();
     assert_eq!(line.kit.verdict("/"), "miss");

@@ -539,13 +539,15 @@ fn what_a_home_says_that_cannot_be_is_a_miss() {
     let (kit, home) = kit();
     kit.put("/", 100.0, &body());
     kit.evict_all();
-    home.damage(|fields| fields.head_len += 1);
+    home.damage(|record| record.lengths.head += 1);
     assert_eq!(verdict(&kit, "/"), "miss");
-    home.damage(|fields| (fields.head_len, fields.flags) = (fields.head_len - 1, 0xff));
+    home.damage(|record| (record.lengths.head, record.flags) = (record.lengths.head - 1, 0xff));
     assert_eq!(verdict(&kit, "/"), "miss");
-    home.damage(|fields| (fields.flags, fields.t_origin) = (0, f64::NAN));
+    home.damage(|record| record.flags = 0x100);
     assert_eq!(verdict(&kit, "/"), "miss");
-    home.damage(|fields| fields.t_origin = 1e9 + 1000.0);
+    home.damage(|record| (record.flags, record.times.t_origin.0) = (0, f64::NAN));
+    assert_eq!(verdict(&kit, "/"), "miss");
+    home.damage(|record| record.times.t_origin.0 = 1e9 + 1000.0);
     assert_eq!(verdict(&kit, "/"), "hit");
 }
 

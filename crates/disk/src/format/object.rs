@@ -2,6 +2,9 @@
 //! An object's record: what follows the head of an entry of that kind. Fixed fields, the texts, the table of the body's
 //! chunks, and the body itself when it is one chunk or less.
 
+use base::Real;
+use storage::{HeadLengths, ObjectTimes, Record};
+
 use super::entry::HEAD;
 use super::words::{PutWords, WordReader};
 use super::{CHUNK, checksum};
@@ -14,51 +17,22 @@ pub const MOST_TEXT: usize = 4 << 20;
 /// The longest entry that a record makes, so that no damaged or hostile one makes anybody read more.
 pub const MOST_ENTRY: u64 = 8 << 20;
 
-/// Fixed fields of a record. Times are seconds since 1970.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct ObjectFields {
-    pub digest: [u8; 32],
-    pub xid: u64,
-    /// The number of the newest invalidation that it has been judged by, or that was known when its fetch began.
-    pub ban_seq: u64,
-    /// Start of its lifetime.
-    pub t_origin: f64,
-    /// TTL in seconds from then on.
-    pub ttl: f64,
-    pub grace: f64,
-    pub keep: f64,
-    /// Flags that only the cache reads.
-    pub flags: u32,
-    pub hits: u32,
-    /// Generation and unit of the record that this is a copy of, which is no more; zeros: it is the first.
-    pub copy_of: (u64, u64),
+/// The second since 1970 from which on nobody wants an object.
+pub fn expiry(times: &ObjectTimes<Real>) -> u32 {
+    // The conversion saturates, and makes 0 of what is no number.
+    (times.t_origin.0 + times.ttl.max(0.0) + times.grace.max(0.0) + times.keep.max(0.0)).ceil() as u32
 }
 
-impl ObjectFields {
-    /// The second since 1970 from which on nobody wants it.
-    pub fn expiry(&self) -> u32 {
-        // The conversion saturates, and makes 0 of what is no number.
-        (self.t_origin + self.ttl.max(0.0) + self.grace.max(0.0) + self.keep.max(0.0)).ceil() as u32
-    }
-}
-
-/// Head, vary spec and values, attributes and tags.
+/// The head block, whose parts have the lengths that the record says, and the tags.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ObjectTexts<'a> {
     pub head: &'a [u8],
-    pub spec: &'a [u8],
-    pub values: &'a [u8],
-    pub aux: &'a [u8],
     pub tags: &'a [u8],
 }
 
-impl<'a> ObjectTexts<'a> {
-    fn all(&self) -> [&'a [u8]; 5] {
-        [self.head, self.spec, self.values, self.aux, self.tags]
-    }
-
+impl ObjectTexts<'_> {
     pub fn bytes(&self) -> usize {
-        self.all().iter().map(|text| text.len()).sum()
+        self.head.len() + self.tags.len()
     }
 }
 
@@ -74,7 +48,9 @@ pub struct Chunk {
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct DiskRecord<'a> {
-    pub fields: ObjectFields,
+    pub record: Record<Real>,
+    /// Generation and unit of the record that this is a copy of, which is no more; zeros: it is the first.
+    pub copy_of: (u64, u64),
     pub texts: ObjectTexts<'a>,
     pub chunks: Vec<Chunk>,
     pub body_len: u64,
@@ -87,22 +63,31 @@ pub fn encoded_len(texts: &ObjectTexts<'_>, chunks: usize) -> usize {
     FIELDS + texts.bytes() + chunks * CHUNK_LINE
 }
 
-pub fn encode(store_id: u64, fields: &ObjectFields, texts: &ObjectTexts<'_>, chunks: &[Chunk]) -> Vec<u8> {
+pub fn encode(
+    store_id: u64,
+    record: &Record<Real>,
+    copy_of: (u64, u64),
+    texts: &ObjectTexts<'_>,
+    chunks: &[Chunk],
+) -> Vec<u8> {
+    let Record { xid, ban_seq, times, flags, hits, lengths, .. } = *record;
+    assert_eq!(lengths.all(), texts.head.len(), "a head block has the parts that its record tells of");
     let len = encoded_len(texts, chunks.len());
     let mut out = Vec::with_capacity(len);
     out.put_u32(0);
     out.put_u32(len as u32);
-    out.put_u64(fields.xid);
-    out.put_u64(fields.ban_seq);
-    [fields.t_origin, fields.ttl, fields.grace, fields.keep].into_iter().for_each(|time| out.put_f64(time));
-    out.put_u32(fields.flags);
-    out.put_u32(fields.hits);
-    texts.all().iter().for_each(|text| out.put_u32(text.len() as u32));
+    out.put_u64(xid);
+    out.put_u64(ban_seq);
+    [times.t_origin.0, times.ttl, times.grace, times.keep].into_iter().for_each(|time| out.put_f64(time));
+    out.put_u32(flags);
+    out.put_u32(hits);
+    let HeadLengths { head, spec, values, aux } = lengths;
+    [head, spec, values, aux, texts.tags.len() as u32].into_iter().for_each(|part| out.put_u32(part));
     out.put_u32(chunks.len() as u32);
-    out.put_u64(fields.copy_of.0);
-    out.put_u64(fields.copy_of.1);
+    out.put_u64(copy_of.0);
+    out.put_u64(copy_of.1);
     out.resize(FIELDS, 0);
-    texts.all().iter().for_each(|text| out.extend_from_slice(text));
+    [texts.head, texts.tags].into_iter().for_each(|text| out.extend_from_slice(text));
     for chunk in chunks {
         out.put_u64(chunk.generation);
         out.put_u64(chunk.at);
@@ -116,36 +101,25 @@ pub fn encode(store_id: u64, fields: &ObjectFields, texts: &ObjectTexts<'_>, chu
 
 /// The record in an entry, head included, whose digest is known from there. `None`: it isn't whole.
 pub fn decode(store_id: u64, digest: [u8; 32], entry: &[u8]) -> Option<DiskRecord<'_>> {
-    let record = entry.get(HEAD..)?;
-    let mut words = WordReader(record);
+    let bytes = entry.get(HEAD..)?;
+    let mut words = WordReader(bytes);
     let (sum, len) = (words.u32()?, words.u32()? as usize);
-    if len < FIELDS || checksum(store_id, record.get(4..len)?) != sum {
+    if len < FIELDS || checksum(store_id, bytes.get(4..len)?) != sum {
         return None;
     }
-    let fields = ObjectFields {
-        digest,
-        xid: words.u64()?,
-        ban_seq: words.u64()?,
-        t_origin: words.f64()?,
-        ttl: words.f64()?,
-        grace: words.f64()?,
-        keep: words.f64()?,
-        flags: words.u32()?,
-        hits: words.u32()?,
-        copy_of: (0, 0),
-    };
-    let mut lens = [0; 5];
-    for part_len in &mut lens {
-        *part_len = words.u32()? as usize;
-    }
-    let count = words.u32()? as usize;
-    let fields = ObjectFields { copy_of: (words.u64()?, words.u64()?), ..fields };
-    let mut rest = WordReader(&record[FIELDS..len]);
-    let [head, spec, values, aux, tags] = lens.map(|part_len| rest.bytes(part_len));
-    let texts = ObjectTexts { head: head?, spec: spec?, values: values?, aux: aux?, tags: tags? };
+    let (xid, ban_seq, t_origin) = (words.u64()?, words.u64()?, Real(words.f64()?));
+    let times = ObjectTimes { t_origin, ttl: words.f64()?, grace: words.f64()?, keep: words.f64()? };
+    let (flags, hits) = (words.u32()?, words.u32()?);
+    let lengths = HeadLengths { head: words.u32()?, spec: words.u32()?, values: words.u32()?, aux: words.u32()? };
+    let (tags_len, count) = (words.u32()? as usize, words.u32()? as usize);
+    let copy_of = (words.u64()?, words.u64()?);
+    let mut rest = WordReader(&bytes[FIELDS..len]);
+    let texts = ObjectTexts { head: rest.bytes(lengths.all())?, tags: rest.bytes(tags_len)? };
     let chunks = chunks(rest.0, count)?;
     let body_len = chunks.iter().map(|chunk| u64::from(chunk.len)).sum();
-    Some(DiskRecord { fields, texts, chunks, body_len, inline: &record[len..] })
+    let inline = &bytes[len..];
+    let record = Record { digest, xid, ban_seq, times, flags, hits, lengths };
+    Some(DiskRecord { record, copy_of, texts, chunks, body_len, inline })
 }
 
 /// The table of chunks, if it is one: all of a full length but the last, and only an only one in the record itself.
@@ -170,32 +144,28 @@ fn chunks(table: &[u8], count: usize) -> Option<Vec<Chunk>> {
 mod tests {
     use super::*;
 
-    fn fields() -> ObjectFields {
-        let (t_origin, ttl, grace, keep) = (1e9, 10.5, 10.0, 0.0);
-        ObjectFields {
-            digest: [3; 32],
-            xid: 1,
-            ban_seq: 2,
-            t_origin,
-            ttl,
-            grace,
-            keep,
-            flags: 5,
-            hits: 6,
-            copy_of: (7, 8),
-        }
+    fn record() -> Record<Real> {
+        let times = ObjectTimes { t_origin: Real(1e9), ttl: 10.5, grace: 10.0, keep: 0.0 };
+        let lengths = HeadLengths { head: 4, spec: 1, values: 2, aux: 0 };
+        Record { digest: [3; 32], xid: 1, ban_seq: 2, times, flags: 5, hits: 6, lengths }
     }
 
     #[test]
     fn a_record_is_read_back() {
-        let texts = ObjectTexts { head: b"HTTP", spec: b"a", values: b"bc", aux: b"", tags: b"t" };
+        let texts = ObjectTexts { head: b"HTTPabc", tags: b"t" };
         let chunks = [Chunk { generation: 0, at: 0, len: 4, sum: 9 }];
         let mut entry = vec![0; HEAD];
-        entry.extend(encode(1, &fields(), &texts, &chunks));
+        entry.extend(encode(1, &record(), (7, 8), &texts, &chunks));
         entry.extend(b"body");
-        let record = decode(1, [3; 32], &entry).unwrap();
-        assert_eq!((record.fields, record.texts, record.inline), (fields(), texts, &b"body"[..]));
-        assert_eq!((record.chunks, record.body_len), (chunks.to_vec(), 4));
+        let decoded = DiskRecord {
+            record: record(),
+            copy_of: (7, 8),
+            texts,
+            chunks: chunks.to_vec(),
+            body_len: 4,
+            inline: b"body",
+        };
+        assert_eq!(decode(1, [3; 32], &entry), Some(decoded));
         for at in HEAD..entry.len() - 4 {
             let mut wrong = entry.clone();
             wrong[at] ^= 0x10;
@@ -203,10 +173,25 @@ mod tests {
         }
     }
 
+    /// Stores outlive programs: another layout would need another version in the superblock.
+    #[test]
+    fn the_layout_is_that_of_all_stores_of_this_version() {
+        let texts = ObjectTexts { head: b"HTTPabc", tags: b"t" };
+        let encoded = encode(1, &record(), (7, 8), &texts, &[Chunk { generation: 9, at: 0, len: 4, sum: 10 }]);
+        let times = [1e9_f64, 10.5, 10.0, 0.0].map(f64::to_le_bytes);
+        let wide = |words: [u64; 2]| words.map(u64::to_le_bytes).concat();
+        let short = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let flags_to_count = short(&[5, 6, 4, 1, 2, 0, 1, 1]);
+        let fields = [short(&[160]), wide([1, 2]), times.concat(), flags_to_count, wide([7, 8]), vec![0; 24]].concat();
+        assert_eq!(encoded[4..], [fields, b"HTTPabct".to_vec(), wide([9, 0]), short(&[4, 10])].concat());
+        assert_eq!(encoded[..4], checksum(1, &encoded[4..]).to_le_bytes());
+    }
+
     #[test]
     fn what_has_no_end_expires_late_and_nonsense_at_once() {
-        assert_eq!(fields().expiry(), 1_000_000_021);
-        assert_eq!(ObjectFields { ttl: 1e300, ..fields() }.expiry(), u32::MAX);
-        assert_eq!(ObjectFields { t_origin: f64::NAN, ..fields() }.expiry(), 0);
+        let times = record().times;
+        assert_eq!(expiry(&times), 1_000_000_021);
+        assert_eq!(expiry(&ObjectTimes { ttl: 1e300, ..times }), u32::MAX);
+        assert_eq!(expiry(&ObjectTimes { t_origin: Real(f64::NAN), ..times }), 0);
     }
 }

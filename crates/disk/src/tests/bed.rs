@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 
-use storage::StoredBody;
+use base::Real;
+use storage::{HeadLengths, ObjectTimes, Record, StoredBody};
 
 use crate::body::DiskBody;
 use crate::dice::DiskDice;
 use crate::disk::{Disk, Stage};
-use crate::format::object::{ObjectFields, ObjectTexts};
+use crate::format::object::ObjectTexts;
 use crate::load::{Lost, RecordCandidate};
 use crate::options::{DiskStoreOptions, Others};
 use crate::put::Refused;
@@ -77,20 +78,11 @@ pub fn head_of(name: u8, version: usize) -> Vec<u8> {
     [&[name][..], &(version as u64).to_le_bytes(), &vec![name; version % 700]].concat()
 }
 
-pub fn fields_of(name: u8, ban_seq: u64) -> ObjectFields {
-    let (t_origin, ttl, grace, keep) = (f64::from(NOW), 1000.0, 0.0, 0.0);
-    ObjectFields {
-        digest: digest_of(name),
-        xid: 1,
-        ban_seq,
-        t_origin,
-        ttl,
-        grace,
-        keep,
-        flags: 0,
-        hits: 0,
-        copy_of: (0, 0),
-    }
+/// The record of an object whose head block is only a head.
+pub fn record_of(name: u8, ban_seq: u64, head: &[u8]) -> Record<Real> {
+    let times = ObjectTimes { t_origin: Real(f64::from(NOW)), ttl: 1000.0, grace: 0.0, keep: 0.0 };
+    let lengths = HeadLengths { head: head.len() as u32, ..HeadLengths::default() };
+    Record { digest: digest_of(name), xid: 1, ban_seq, times, lengths, ..Record::default() }
 }
 
 impl Bed {
@@ -212,8 +204,7 @@ impl Bed {
             meanwhile(self);
         }
         let head = head_of(name, version);
-        let texts = ObjectTexts { head: &head, spec: b"s", values: b"v", aux: b"", tags: b"t" };
-        put.finish(&fields_of(name, ban_seq), &texts)
+        put.finish(&record_of(name, ban_seq, &head), &ObjectTexts { head: &head, tags: b"t" })
     }
 
     pub fn purge(&mut self, name: u8) {
@@ -243,11 +234,11 @@ impl Bed {
     pub fn load(&mut self, name: u8, candidate: RecordCandidate) -> Result<usize, String> {
         let load = self.disk.load(candidate, &digest_of(name));
         let loaded = self.run(load).ok_or("hangs")?.map_err(|lost: Lost| format!("{lost:?}"))?;
-        assert_eq!(loaded.fields.digest, digest_of(name));
+        assert_eq!(loaded.record.digest, digest_of(name));
         if self.is_hostile {
             return self.read_body(&loaded.body).map(|_| 0);
         }
-        let head = loaded.texts().head.to_vec();
+        let head = loaded.head.to_vec();
         let version = u64::from_le_bytes(head[1..9].try_into().unwrap()) as usize;
         assert_eq!(head, head_of(name, version), "a wrong byte in a head");
         let known = self.model[&name][version];

@@ -2,11 +2,14 @@
 //! Damaged and hostile images: never a crash, a hang, a wrong byte; and of single bits and blocks, never an object that was
 //! removed for good.
 
-use super::bed::{Bed, NOW, SEGMENT, VersionLife, digest_of};
+use base::Real;
+use storage::{ObjectTimes, Record};
+
+use super::bed::{Bed, NOW, SEGMENT, VersionLife, digest_of, record_of};
 use crate::dice::DiskDice;
 use crate::disk::Stage;
 use crate::format::entry::{DiskEntryKind, EntryHead, HEAD};
-use crate::format::object::{self, Chunk, ObjectFields, ObjectTexts};
+use crate::format::object::{self, Chunk, ObjectTexts};
 use crate::format::removal::Removal;
 use crate::format::segment::{FooterLine, Trailer, encode_footer};
 use crate::format::superblock::{FoundSuperblock, Superblock};
@@ -265,18 +268,10 @@ fn hostile_line(dice: &mut DiskDice, name: u8, offset: u32) -> FooterLine {
 
 fn hostile_entry(dice: &mut DiskDice, superblock: &Superblock, name: u8, generation: u64, at: u64) -> Vec<u8> {
     let wild_time = |dice: &mut DiskDice| f64::from_bits(wild(dice));
-    let fields = ObjectFields {
-        digest: digest_of(name),
-        xid: wild(dice),
-        ban_seq: wild(dice),
-        t_origin: wild_time(dice),
-        ttl: wild_time(dice),
-        grace: wild_time(dice),
-        keep: 0.0,
-        flags: 0,
-        hits: 0,
-        copy_of: (wild(dice), wild(dice)),
-    };
+    let (t_origin, ttl, grace) = (Real(wild_time(dice)), wild_time(dice), wild_time(dice));
+    let times = ObjectTimes { t_origin, ttl, grace, keep: 0.0 };
+    let record = Record { xid: wild(dice), ban_seq: wild(dice), times, ..record_of(name, 0, b"head") };
+    let copy_of = (wild(dice), wild(dice));
     let count = dice.below(4);
     let chunk = |dice: &mut DiskDice| Chunk {
         generation: if dice.one_in(2) { generation } else { wild(dice) },
@@ -285,8 +280,8 @@ fn hostile_entry(dice: &mut DiskDice, superblock: &Superblock, name: u8, generat
         sum: wild(dice) as u32,
     };
     let chunks: Vec<Chunk> = (0..count).map(|_| chunk(dice)).collect();
-    let texts = ObjectTexts { head: b"head", ..ObjectTexts::default() };
-    let record = object::encode(superblock.store_id, &fields, &texts, &chunks);
+    let texts = ObjectTexts { head: b"head", tags: b"" };
+    let record = object::encode(superblock.store_id, &record, copy_of, &texts, &chunks);
     let len = if dice.one_in(3) { wild(dice) as u32 } else { (HEAD + record.len()) as u32 };
     let kind = [DiskEntryKind::Object, DiskEntryKind::Object, DiskEntryKind::Part, DiskEntryKind::Removals]
         [dice.below(4) as usize];

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use storage::StoredBody;
 
-use super::bed::{Bed, NOW, SEGMENT, bytes_of, digest_of, fields_of, head_of};
+use super::bed::{Bed, NOW, SEGMENT, bytes_of, digest_of, head_of, record_of};
 use super::simulated::{OperationKind, SimulatedFault};
 use crate::body::DiskBody;
 use crate::device::DeviceError;
@@ -50,8 +50,7 @@ fn push(bed: &mut Bed, put: &mut Put, bytes: &[u8]) {
 
 fn finish(bed: &mut Bed, put: Put) -> Result<(), Refused> {
     let head = head_of(1, 0);
-    let texts = ObjectTexts { head: &head, spec: b"s", values: b"v", aux: b"", tags: b"t" };
-    let done = put.finish(&fields_of(1, 1), &texts).map(drop);
+    let done = put.finish(&record_of(1, 1, &head), &ObjectTexts { head: &head, tags: b"t" }).map(drop);
     let disk = bed.disk.clone();
     bed.run(disk.sync()).unwrap().unwrap();
     done

@@ -3,32 +3,21 @@
 
 use std::future::poll_fn;
 
-use storage::{Home, HomeId, RecordFields, Stored};
+use base::Real;
+use storage::{HeadLengths, Home, HomeId, ObjectTimes, Record, Stored};
 
 use super::bed::{Bed, NOW, bytes_of, digest_of};
 
 fn put(bed: &Bed, name: u8, len: usize) -> Option<HomeId> {
     let mut writing = Home::begin(&bed.disk, &digest_of(name));
     writing.push(&bytes_of(name, 0, len)).unwrap();
-    writing.finish(&fields(name), b"headspecvaluesaux", b"tags")
+    writing.finish(&record(name), b"headspecvaluesaux", b"tags")
 }
 
-fn fields(name: u8) -> RecordFields {
-    RecordFields {
-        digest: digest_of(name),
-        xid: 7,
-        ban_seq: 3,
-        t_origin: f64::from(NOW),
-        ttl: 100.0,
-        grace: 10.0,
-        keep: 1.0,
-        flags: 0x45,
-        hits: 9,
-        head_len: 4,
-        spec_len: 4,
-        values_len: 6,
-        aux_len: 3,
-    }
+fn record(name: u8) -> Record<Real> {
+    let times = ObjectTimes { t_origin: Real(f64::from(NOW)), ttl: 100.0, grace: 10.0, keep: 1.0 };
+    let lengths = HeadLengths { head: 4, spec: 4, values: 6, aux: 3 };
+    Record { digest: digest_of(name), xid: 7, ban_seq: 3, times, flags: 0x45, hits: 9, lengths }
 }
 
 fn write(bed: &mut Bed) {
@@ -50,7 +39,7 @@ fn what_was_written_is_loaded_as_it_was() {
         write(&mut bed);
         assert_eq!(Home::find(&bed.disk, &digest_of(name)), [id]);
         let stored = load(&mut bed, name, id);
-        assert_eq!((stored.id, stored.fields), (id, fields(name)));
+        assert_eq!((stored.id, stored.record), (id, record(name)));
         assert_eq!((&stored.head[..], &stored.tags[..]), (&b"headspecvaluesaux"[..], &b"tags"[..]));
         assert_eq!((stored.body.len(), stored.body.at_hand().is_some()), (len as u64, name == 2));
         let mut read = Vec::new();

@@ -9,7 +9,7 @@ use std::thread;
 use storage::StoredBody;
 use testkit::block_on;
 
-use super::bed::{NOW, bytes_of, digest_of, fields_of, head_of};
+use super::bed::{NOW, bytes_of, digest_of, head_of, record_of};
 use crate::device::{DeviceEngine, DeviceOptions, FileDevice};
 use crate::dice::DiskDice;
 use crate::disk::{Disk, Stage};
@@ -21,8 +21,8 @@ fn load(disk: &Disk, name: u8) -> Option<usize> {
     let digest = digest_of(name);
     let candidate = disk.find(&digest).first().copied()?;
     let loaded = block_on(disk.load(candidate, &digest)).ok()?;
-    let version = u64::from_le_bytes(loaded.texts().head[1..9].try_into().unwrap()) as usize;
-    assert_eq!(loaded.texts().head, head_of(name, version));
+    let version = u64::from_le_bytes(loaded.head[1..9].try_into().unwrap()) as usize;
+    assert_eq!(loaded.head[..], head_of(name, version));
     let (mut read, mut waiter) = (Vec::new(), None);
     while (read.len() as u64) < loaded.body.len() {
         let offset = read.len() as u64;
@@ -36,7 +36,7 @@ fn load(disk: &Disk, name: u8) -> Option<usize> {
 
 /// There is nothing to write to before the first segment has been prepared.
 fn first_put(disk: &Disk) -> Result<(), Refused> {
-    disk.put(&digest_of(200)).finish(&fields_of(200, 1), &ObjectTexts::default()).map(drop)
+    disk.put(&digest_of(200)).finish(&record_of(200, 1, b""), &ObjectTexts::default()).map(drop)
 }
 
 fn work(disk: &Disk, thread: u8, numbers: &AtomicU64) -> u64 {
@@ -53,7 +53,8 @@ fn work(disk: &Disk, thread: u8, numbers: &AtomicU64) -> u64 {
                 let head = head_of(name, version);
                 let texts = ObjectTexts { head: &head, ..ObjectTexts::default() };
                 let pushed = body.chunks(50_000).try_for_each(|piece| put.push(piece));
-                if pushed.and_then(|()| put.finish(&fields_of(name, version as u64), &texts).map(drop)).is_err() {
+                if pushed.and_then(|()| put.finish(&record_of(name, version as u64, &head), &texts).map(drop)).is_err()
+                {
                     // The disk falls behind: it gets the time that an origin would take.
                     let _ = block_on(disk.sync());
                 }

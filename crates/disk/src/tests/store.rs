@@ -3,7 +3,7 @@
 
 use storage::{Home, StoredBody};
 
-use super::bed::{Bed, NOW, SEGMENT, VersionLife, bytes_of, digest_of, fields_of};
+use super::bed::{Bed, NOW, SEGMENT, VersionLife, bytes_of, digest_of, record_of};
 use super::simulated::Simulated;
 use crate::dice::DiskDice;
 use crate::disk::{Disk, Stage};
@@ -48,7 +48,7 @@ fn a_store_that_its_journal_does_not_know_begins_empty() {
         assert_eq!(bed.run(own.opened()), Some(Ok(())));
         let found = (disk.find(&digest_of(1)).len(), disk.was_unknown());
         if found.0 == 0 {
-            disk.put(&digest_of(1)).finish(&fields_of(1, 0), &ObjectTexts::default()).unwrap();
+            disk.put(&digest_of(1)).finish(&record_of(1, 0, b""), &ObjectTexts::default()).unwrap();
         }
         let own = disk.clone();
         bed.run(own.close()).unwrap();
@@ -251,9 +251,9 @@ fn an_object_that_was_invalidated_while_it_was_put_isnt_stored() {
     let bed = Bed::ready(7, 8);
     let put = bed.disk.put(&digest_of(1));
     bed.disk.remove_all(&digest_of(1), 2);
-    assert_eq!(put.finish(&fields_of(1, 1), &ObjectTexts::default()), Err(Refused::Overtaken));
+    assert_eq!(put.finish(&record_of(1, 1, b""), &ObjectTexts::default()), Err(Refused::Overtaken));
     let put = bed.disk.put(&digest_of(1));
-    assert!(put.finish(&fields_of(1, 2), &ObjectTexts::default()).is_ok());
+    assert!(put.finish(&record_of(1, 2, b""), &ObjectTexts::default()).is_ok());
 }
 
 #[test]

@@ -5,14 +5,16 @@
 use std::num::NonZeroU64;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::Release};
 
+use base::Mono;
 use sys::arena::ArenaWords;
 
 use crate::home::HomeId;
-use crate::record::RecordFields;
+use crate::record::{HeadLengths, Record};
 use crate::records::words::{
-    self, AUX_LEN, BAN_SEQ, BODY_LEN, DIGEST, EXTENTS, GRACE, HEAD_LEN, HITS, KEEP, LONG_VARY, STATE, T_ORIGIN, TTL,
-    VARY_LENS, XID,
+    self, AUX_LEN, BAN_SEQ, BODY_LEN, DIGEST, EXTENTS, GRACE, HEAD_LEN, HITS, KEEP, LONG_VARY, MIXED, STATE, T_ORIGIN,
+    TTL, VARY_LENS, XID,
 };
+use crate::times::ObjectTimes;
 
 /// Words of an object that has no record.
 #[derive(Debug, Default)]
@@ -22,27 +24,14 @@ pub struct OwnFacts(ArenaWords);
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a>(&'a ArenaWords);
 
-/// When an object was fresh at the origin, and its lives: as in [`RecordFields`].
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct ObjectLives {
-    /// Time when it was fresh at the origin.
-    pub t_origin: f64,
-    /// Seconds it is fresh.
-    pub ttl: f64,
-    /// Seconds of grace afterwards.
-    pub grace: f64,
-    /// Seconds it is then kept.
-    pub keep: f64,
-}
-
 impl OwnFacts {
-    /// All that `fields` tells but the flags.
-    pub fn new(fields: &RecordFields) -> OwnFacts {
+    /// All that `record` says but the flags.
+    pub fn new(record: &Record) -> OwnFacts {
         let words = ArenaWords::default();
-        words::write_facts(&words, fields);
+        words::write_facts(&words, record);
         words.word(VARY_LENS).store(LONG_VARY, Relaxed);
-        words.word(BODY_LEN).store(fields.spec_len, Relaxed);
-        words.word(EXTENTS).store(fields.values_len, Relaxed);
+        words.word(BODY_LEN).store(record.lengths.spec, Relaxed);
+        words.word(EXTENTS).store(record.lengths.values, Relaxed);
         OwnFacts(words)
     }
 
@@ -94,10 +83,10 @@ impl<'a> Facts<'a> {
 
     /// The present lifetimes of the record.
     #[inline]
-    pub fn lives(self) -> ObjectLives {
+    pub fn times(self) -> ObjectTimes {
         let short = |n| f64::from(f32::from_bits(self.word(n)));
-        ObjectLives {
-            t_origin: f64::from_bits(self.wide(T_ORIGIN)),
+        ObjectTimes {
+            t_origin: Mono(f64::from_bits(self.wide(T_ORIGIN))),
             ttl: f64::from_bits(self.wide(TTL)),
             grace: short(GRACE),
             keep: short(KEEP),
@@ -105,14 +94,14 @@ impl<'a> Facts<'a> {
     }
 
     /// Changes the lifetimes of the record.
-    pub fn set_lives(self, lives: ObjectLives) {
+    pub fn set_times(self, times: ObjectTimes) {
         let set = |n, value: f64| self.0.word64(n).store(value.to_bits(), Release);
         let set_short = |n, value: f64| self.0.word(n).store((value as f32).to_bits(), Release);
         // The origin last: what is cut short must not outlive its worker because that dies between two of these words.
-        set(TTL, lives.ttl);
-        set_short(GRACE, lives.grace);
-        set_short(KEEP, lives.keep);
-        set(T_ORIGIN, lives.t_origin);
+        set(TTL, times.ttl);
+        set_short(GRACE, times.grace);
+        set_short(KEEP, times.keep);
+        set(T_ORIGIN, times.t_origin.0);
     }
 
     /// The bans up to this number have been tested; a lower one than is known changes nothing.
@@ -131,14 +120,27 @@ impl<'a> Facts<'a> {
         self.0.word(HITS).store(hits, Relaxed);
     }
 
-    /// Lengths of the stored head, the vary spec, the vary values and the auxiliary attributes.
+    /// Lengths of the parts of the head block.
     #[inline]
-    pub fn lengths(self) -> [u32; 4] {
-        let (spec_len, values_len) = match self.word(VARY_LENS) {
+    pub fn lengths(self) -> HeadLengths {
+        let (spec, values) = match self.word(VARY_LENS) {
             LONG_VARY => (self.word(BODY_LEN), self.word(EXTENTS)),
             both => (both & 0xffff, both >> 16),
         };
-        [self.word(HEAD_LEN), spec_len, values_len, self.word(AUX_LEN)]
+        HeadLengths { head: self.word(HEAD_LEN), spec, values, aux: self.word(AUX_LEN) }
+    }
+
+    /// All of them. [`OwnFacts`] have no flags.
+    pub fn record(self) -> Record {
+        Record {
+            digest: self.digest(),
+            xid: self.xid(),
+            ban_seq: self.wide(BAN_SEQ),
+            times: self.times(),
+            flags: self.word(MIXED) >> 16 & 0xff,
+            hits: self.hits(),
+            lengths: self.lengths(),
+        }
     }
 
     #[inline]
@@ -159,26 +161,18 @@ mod tests {
     #[test]
     fn what_was_written_is_read() {
         let digest = std::array::from_fn(|n| n as u8 * 7);
-        let fields = RecordFields {
+        let record = Record {
             digest,
             xid: 1 << 40 | 3,
             ban_seq: 17,
-            t_origin: 1234.5,
-            ttl: 1e-6,
-            grace: 10.5,
-            keep: 86400.0,
+            times: ObjectTimes { t_origin: Mono(1234.5), ttl: 1e-6, grace: 10.5, keep: 86400.0 },
             flags: 0,
             hits: 3,
-            head_len: 100,
-            spec_len: 70_000,
-            values_len: 80_000,
-            aux_len: 4,
+            lengths: HeadLengths { head: 100, spec: 70_000, values: 80_000, aux: 4 },
         };
-        let own = OwnFacts::new(&fields);
+        let own = OwnFacts::new(&record);
         let facts = own.facts();
-        let lives = ObjectLives { t_origin: 1234.5, ttl: 1e-6, grace: 10.5, keep: 86400.0 };
-        assert_eq!((facts.digest(), facts.xid(), facts.lives()), (digest, fields.xid, lives));
-        assert_eq!((facts.hits(), facts.lengths()), (3, [100, 70_000, 80_000, 4]));
+        assert_eq!(facts.record(), record);
         assert!(facts.is_of(&digest) && !facts.is_of(&[7; 32]));
         let id = NonZeroU64::new(u64::MAX - 1).map(HomeId);
         assert_eq!(own.home(), None);
@@ -187,7 +181,8 @@ mod tests {
         own.set_home(None);
         assert_eq!(own.home(), None);
         facts.raise_ban_seq(16);
-        facts.set_lives(ObjectLives { ttl: 0.0, ..lives });
-        assert_eq!((facts.wide(BAN_SEQ), facts.lives().ttl), (17, 0.0));
+        let times = ObjectTimes { ttl: 0.0, ..record.times };
+        facts.set_times(times);
+        assert_eq!(facts.record(), Record { times, ..record });
     }
 }

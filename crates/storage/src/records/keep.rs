@@ -10,7 +10,7 @@ use sys::extent::PAGE;
 use crate::body::{BodyBlocks, BodyPiece};
 use crate::buf::Buf;
 use crate::compact::{COALESCED, Compact, Rest, SMALL_BODY};
-use crate::record::{RecordFields, RecordId};
+use crate::record::{Record, RecordId};
 use crate::records::StoreRecords;
 use crate::records::words::{self, KEPT, Lengths, STATE};
 use crate::store::Store;
@@ -29,26 +29,24 @@ impl Store {
     pub(crate) fn record(
         &self,
         records: &StoreRecords,
-        fields: &RecordFields,
+        record: &Record,
         head: &[u8],
         tags: &[u8],
         body: &BodyBlocks,
     ) -> Option<(Compact, RecordId)> {
-        let stored = [fields.head_len, fields.spec_len, fields.values_len, fields.aux_len];
-        let told: usize = stored.iter().map(|&len| len as usize).sum();
-        assert_eq!(told, head.len(), "a head block has the parts that its record tells of");
+        assert_eq!(record.lengths.all(), head.len(), "a head block has the parts that its record tells of");
         let all = head.len() + tags.len() + usize::try_from(body.len()).ok()?;
         if body.len() <= SMALL_BODY && all <= SHARED {
             let parts: Vec<&[u8]> = body.pieces().map(|piece| &piece.buf[..]).collect();
-            return self.short(records, fields, head, tags, &parts);
+            return self.short(records, record, head, tags, &parts);
         }
-        self.long(records, fields, head, tags, self.settled(body)?)
+        self.long(records, record, head, tags, self.settled(body)?)
     }
 
     fn short(
         &self,
         records: &StoreRecords,
-        fields: &RecordFields,
+        record: &Record,
         head: &[u8],
         tags: &[u8],
         body: &[&[u8]],
@@ -59,14 +57,14 @@ impl Store {
         parts.push(head);
         parts.extend_from_slice(body);
         parts.push(tags);
-        let (buf, id) = self.written(records, fields, &lengths, &parts)?;
+        let (buf, id) = self.written(records, record, &lengths, &parts)?;
         Some((Compact { head: buf.narrow(0..head.len() + body_len), rest: None }, id))
     }
 
     fn long(
         &self,
         records: &StoreRecords,
-        fields: &RecordFields,
+        record: &Record,
         head: &[u8],
         tags: &[u8],
         settled: Settled,
@@ -80,7 +78,7 @@ impl Store {
         let end_len = end.as_ref().map_or(0, |end| end.buf.len());
         let lengths = Lengths { head: head.len(), body: end_len, extents: pieces.len(), tags: tags.len() };
         let end_bytes = end.as_ref().map_or(&[][..], |end| &end.buf[..]);
-        let (buf, id) = self.written(records, fields, &lengths, &[head, end_bytes, &extents, tags])?;
+        let (buf, id) = self.written(records, record, &lengths, &[head, end_bytes, &extents, tags])?;
         if let Some(BodyPiece { start, .. }) = end {
             pieces.push(BodyPiece { start, buf: buf.slice(head.len()..head.len() + end_len) });
         }
@@ -92,12 +90,12 @@ impl Store {
     fn written(
         &self,
         records: &StoreRecords,
-        fields: &RecordFields,
+        record: &Record,
         lengths: &Lengths,
         parts: &[&[u8]],
     ) -> Option<(Buf, RecordId)> {
         let cost = records.arena.cost(parts.iter().map(|part| part.len()).sum())?;
-        if !lengths.fit(fields) || !self.account().charge(cost) {
+        if !lengths.fit(record) || !self.account().charge(cost) {
             return None;
         }
         let slot = {
@@ -109,7 +107,7 @@ impl Store {
             return None;
         };
         self.account().count_request();
-        words::write(&slot, fields, lengths);
+        words::write(&slot, record, lengths);
         slot.words().word(STATE).store(KEPT, std::sync::atomic::Ordering::Release);
         let id = number(&slot);
         Some((Buf::of_slot(slot), id))

@@ -88,10 +88,10 @@ impl StoreRecords {
     /// The content of a record; `None`: it is damaged, and gone.
     fn survivor(&self, claimed: Claimed) -> Option<Survivor> {
         let Claimed { slot, number } = claimed;
-        let record = RecordId(NonZeroU32::new(number)?);
+        let id = RecordId(NonZeroU32::new(number)?);
         let read = words::read(&slot);
-        let found = read.and_then(|(fields, lengths)| Some((fields, lengths, self.claim_extents(&slot, &lengths)?)));
-        let Some((fields, lengths, extents)) = found else {
+        let found = read.and_then(|(record, lengths)| Some((record, lengths, self.claim_extents(&slot, &lengths)?)));
+        let Some((record, lengths, extents)) = found else {
             drop(self.charge(Buf::of_slot(slot)));
             return None;
         };
@@ -99,7 +99,7 @@ impl StoreRecords {
         let buf = self.charge(Buf::of_slot(slot));
         let rest = (!extents.is_empty()).then(|| Self::rest(extents, &buf, &lengths));
         let head_end = lengths.head + if rest.is_some() { 0 } else { lengths.body };
-        Some(Survivor { fields, record, head: buf.narrow(0..head_end), tags, rest })
+        Some(Survivor { record, id, head: buf.narrow(0..head_end), tags, rest })
     }
 
     fn claim_extents(&self, slot: &ArenaSlot, lengths: &Lengths) -> Option<Vec<Buf>> {

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use base::Mono;
 use proptest::prelude::*;
 use tables::counters::Sma;
 
@@ -86,15 +87,15 @@ impl Bed {
         }
         let count = found.len();
         let objects: BTreeMap<u64, Object> =
-            found.into_iter().map(|found| (found.fields.xid, Object::of(found))).collect();
+            found.into_iter().map(|found| (found.record.xid, Object::of(found))).collect();
         assert_eq!(objects.len(), count, "each is given out once");
         objects
     }
 }
 
 struct Object {
-    fields: RecordFields,
-    record: RecordId,
+    record: Record,
+    id: RecordId,
     head: Buf,
     rest: Option<Rest>,
     tags: Vec<u8>,
@@ -102,55 +103,48 @@ struct Object {
 
 impl Object {
     fn of(found: Survivor) -> Object {
-        let Survivor { fields, record, head, tags, rest } = found;
-        Object { fields, record, head, rest, tags }
+        let Survivor { record, id, head, tags, rest } = found;
+        Object { record, id, head, rest, tags }
     }
 
     /// Stores one of so many bytes, which its number determines.
     fn store(store: &Store, xid: u64, body_len: usize, piece: usize) -> Option<Object> {
-        let (fields, head, tags) = Self::wanted(xid);
+        let (record, head, tags) = Self::wanted(xid);
         let head = store.block(&[&head]).ok()?;
         let mut body = BodyBlocks::default();
         for part in bytes(xid, body_len).chunks(piece) {
             body.push(store.block(&[part]).ok()?);
         }
-        let (compact, record) = store.keep(&fields, head, &tags, &body);
-        Some(Object { fields, record: record?, head: compact.head, rest: compact.rest, tags })
+        let (compact, id) = store.keep(&record, head, &tags, &body);
+        Some(Object { record, id: id?, head: compact.head, rest: compact.rest, tags })
     }
 
-    fn wanted(xid: u64) -> (RecordFields, Vec<u8>, Vec<u8>) {
-        let (head_len, spec_len, values_len, aux_len) =
-            (100 + xid as u32 % 300, xid as u32 % 7, xid as u32 % 3, xid as u32 % 50);
-        let fields = RecordFields {
+    fn wanted(xid: u64) -> (Record, Vec<u8>, Vec<u8>) {
+        let n = xid as u32;
+        let record = Record {
             digest: digest(xid),
             xid,
             ban_seq: xid * 3,
-            t_origin: xid as f64 + 0.25,
-            ttl: 120.5,
-            grace: 10.0,
-            keep: 0.5,
-            flags: xid as u8,
+            times: ObjectTimes { t_origin: Mono(xid as f64 + 0.25), ttl: 120.5, grace: 10.0, keep: 0.5 },
+            flags: n & 0xff,
             hits: 7,
-            head_len,
-            spec_len,
-            values_len,
-            aux_len,
+            lengths: HeadLengths { head: 100 + n % 300, spec: n % 7, values: n % 3, aux: n % 50 },
         };
-        let head = bytes(!xid, (head_len + spec_len + values_len + aux_len) as usize);
-        (fields, head, bytes(xid ^ 99, xid as usize % 40))
+        let head = bytes(!xid, record.lengths.all());
+        (record, head, bytes(xid ^ 99, xid as usize % 40))
     }
 
     fn body(&self) -> Vec<u8> {
-        let head_len = Self::wanted(self.fields.xid).1.len();
+        let head_len = Self::wanted(self.record.xid).1.len();
         let rest = self.rest.as_ref().map_or(&[][..], Rest::blocks);
         self.head[head_len..].iter().copied().chain(rest.iter().flat_map(|piece| piece.buf.to_vec())).collect()
     }
 
     /// Checks that it is what was stored under its number, with a body of that length.
     fn check(&self, body_len: usize) {
-        let (fields, head, tags) = Self::wanted(self.fields.xid);
-        assert!(self.fields == fields && self.head[..head.len()] == head && self.tags == tags);
-        assert!(self.body() == bytes(fields.xid, body_len));
+        let (record, head, tags) = Self::wanted(self.record.xid);
+        assert!(self.record == record && self.head[..head.len()] == head && self.tags == tags);
+        assert!(self.body() == bytes(record.xid, body_len));
     }
 }
 
@@ -184,19 +178,18 @@ fn what_was_published_survives() {
     let lens = [0, 100, 5000, 9000, 70_000, 300_000];
     let objects: Vec<Object> =
         lens.iter().zip(1..).map(|(&len, xid)| Object::store(first.store(), xid, len, 64 << 10).unwrap()).collect();
-    objects[1..].iter().for_each(|object| first.store().publish(object.record));
-    first.store().forget(objects[2].record);
+    objects[1..].iter().for_each(|object| first.store().publish(object.id));
+    first.store().forget(objects[2].id);
     objects[3].head.facts().unwrap().raise_ban_seq(77);
     objects[3].head.facts().unwrap().set_hits(78);
-    let lives = ObjectLives { t_origin: 1.0, ttl: 2.0, grace: 3.0, keep: 4.0 };
-    objects[4].head.facts().unwrap().set_lives(lives);
+    let times = ObjectTimes { t_origin: Mono(1.0), ttl: 2.0, grace: 3.0, keep: 4.0 };
+    objects[4].head.facts().unwrap().set_times(times);
     let second = Bed::open(&copy(&file), 4 * MB);
     assert_eq!((second.store().opening().generation, second.store().is_adopting()), (2, true));
     let found = second.adopt(&BTreeSet::from([digest(4)]));
     assert_eq!(found.keys().copied().collect::<Vec<_>>(), [2, 4, 5, 6]);
-    assert_eq!((found[&4].fields.ban_seq, found[&4].fields.hits), (77, 78));
-    let fields = &found[&5].fields;
-    assert_eq!((fields.t_origin, fields.ttl, fields.grace, fields.keep), (1.0, 2.0, 3.0, 4.0));
+    assert_eq!((found[&4].record.ban_seq, found[&4].record.hits), (77, 78));
+    assert_eq!(found[&5].record.times, times);
     found[&2].check(100);
     found[&6].check(300_000);
     assert_eq!(found[&4].body(), bytes(4, 9000));
@@ -216,22 +209,22 @@ fn two_records_may_share_their_extents() {
     let old = Object::store(first.store(), 1, 100_000, 50_000).unwrap();
     let mut body = BodyBlocks::default();
     old.rest.as_ref().unwrap().blocks().iter().for_each(|piece| body.push(piece.buf.clone()));
-    let (fields, head, tags) = Object::wanted(2);
+    let (record, head, tags) = Object::wanted(2);
     let head = first.store().block(&[&head]).unwrap();
-    let (compact, record) = first.store().keep(&fields, head, &tags, &body);
-    let new = Object { fields, record: record.unwrap(), head: compact.head, rest: compact.rest, tags };
-    first.store().publish(old.record);
-    first.store().publish(new.record);
-    assert_eq!((old.head.record(), new.rest.as_ref().unwrap().blocks()[0].buf.record()), (Some(old.record), None));
+    let (compact, id) = first.store().keep(&record, head, &tags, &body);
+    let new = Object { record, id: id.unwrap(), head: compact.head, rest: compact.rest, tags };
+    first.store().publish(old.id);
+    first.store().publish(new.id);
+    assert_eq!((old.head.record(), new.rest.as_ref().unwrap().blocks()[0].buf.record()), (Some(old.id), None));
     let file = copy(&file);
     let second = Bed::open(&file, 4 * MB);
     let mut found = second.adopt(&digests());
     assert_eq!((found.len(), second.store().published()), (2, 2));
     assert!(found[&1].body() == bytes(1, 100_000) && found[&2].body() == bytes(1, 100_000));
     let gone = found.remove(&1).unwrap();
-    assert!(second.store().is_published(gone.record));
-    second.store().forget(gone.record);
-    assert!(!second.store().is_published(gone.record) && second.store().published() == 1);
+    assert!(second.store().is_published(gone.id));
+    second.store().forget(gone.id);
+    assert!(!second.store().is_published(gone.id) && second.store().published() == 1);
     drop(gone);
     second.store().sweep();
     assert!(found[&2].body() == bytes(1, 100_000) && second.store().used_bytes() < 110_000);
@@ -254,20 +247,20 @@ fn deaths_while_it_was_delivered_are_counted() {
     let file = memfd();
     let first = Bed::open(&file, 4 * MB);
     let objects: Vec<Object> = (1..4).map(|xid| Object::store(first.store(), xid, 100, 1000).unwrap()).collect();
-    objects.iter().for_each(|object| first.store().publish(object.record));
-    first.store().note_serving(3, Some(objects[1].record));
-    first.store().note_serving(500, Some(objects[1].record));
-    first.store().note_serving(4, Some(objects[0].record));
+    objects.iter().for_each(|object| first.store().publish(object.id));
+    first.store().note_serving(3, Some(objects[1].id));
+    first.store().note_serving(500, Some(objects[1].id));
+    first.store().note_serving(4, Some(objects[0].id));
     first.store().note_serving(4, None);
     let file = copy(&file);
     let second = Bed::open(&file, 4 * MB);
     let suspects = second.store().serving_at_death();
-    let wanted = Suspect { record: objects[1].record, digest: digest(2), xid: 2, deaths: 1 };
+    let wanted = Suspect { record: objects[1].id, digest: digest(2), xid: 2, deaths: 1 };
     assert_eq!(suspects, [wanted]);
     assert!(second.store().serving_at_death().is_empty());
     let adopted = second.adopt(&digests());
     assert_eq!(adopted.len(), 3);
-    second.store().note_serving(0, Some(adopted[&2].record));
+    second.store().note_serving(0, Some(adopted[&2].id));
     let third = Bed::open(&copy(&file), 4 * MB);
     let suspects = third.store().serving_at_death();
     assert_eq!(suspects, [Suspect { deaths: 2, ..wanted }]);
@@ -281,7 +274,7 @@ fn what_is_dropped_without_being_forgotten_is_gone_unless_it_is_frozen() {
         let file = memfd();
         let first = Bed::open(&file, 4 * MB);
         let object = Object::store(first.store(), 1, 20_000, 10_000).unwrap();
-        first.store().publish(object.record);
+        first.store().publish(object.id);
         if frozen {
             first.store().freeze();
             assert!(Object::store(first.store(), 2, 10, 10).is_none(), "nothing new survives");
@@ -304,39 +297,39 @@ fn a_worker_that_hands_over_goes_on_reading_and_the_next_one_has_all_of_it() {
     assert!(waiting.is_none() && !next.store().is_adopting() && next.store().opening().pages_found == 0);
     let len = |xid: u64| xid as usize * 3000;
     let held: Vec<Object> = (1..40).filter_map(|xid| Object::store(first.store(), xid, len(xid), 5000)).collect();
-    held.iter().for_each(|object| first.store().publish(object.record));
+    held.iter().for_each(|object| first.store().publish(object.id));
     let unpublished = Object::store(first.store(), 200, 9000, 5000).unwrap();
     first.store().freeze();
     assert!(next.store().take_over(true).pages_found > 0);
     // What the first one does from now on is nobody's business.
-    first.store().publish(unpublished.record);
-    first.store().forget(held[0].record);
+    first.store().publish(unpublished.id);
+    first.store().forget(held[0].id);
     let found = next.adopt(&digests());
     assert_eq!(found.len(), held.len());
-    found.values().for_each(|object| object.check(len(object.fields.xid)));
+    found.values().for_each(|object| object.check(len(object.record.xid)));
     let stays = [5u64, 30];
     // The next one evicts and stores over and over.
     let churn = |bed: &Bed, from: u64| {
         let objects = (from..from + 2000).filter_map(|xid| Object::store(bed.store(), xid, 2000, 700));
-        objects.for_each(|object| bed.store().publish(object.record));
+        objects.for_each(|object| bed.store().publish(object.id));
     };
-    let kept: Vec<Object> = found.into_values().filter(|object| stays.contains(&object.fields.xid)).collect();
+    let kept: Vec<Object> = found.into_values().filter(|object| stays.contains(&object.record.xid)).collect();
     churn(&next, 1000);
     assert!(next.store().deferred_bytes() > 0);
     held.iter()
         .chain([&unpublished])
-        .filter(|object| object.fields.xid != 200)
-        .for_each(|object| object.check(len(object.fields.xid)));
+        .filter(|object| object.record.xid != 200)
+        .for_each(|object| object.check(len(object.record.xid)));
     next.store().recall();
     assert!(first.store().is_recalled());
-    let held: Vec<Object> = held.into_iter().filter(|object| [1, 7, 39].contains(&object.fields.xid)).collect();
+    let held: Vec<Object> = held.into_iter().filter(|object| [1, 7, 39].contains(&object.record.xid)).collect();
     first.store().let_go().unwrap();
     next.store().own();
     assert!(!next.store().is_shared() && next.store().deferred_bytes() == 0);
     next.store().sweep();
     churn(&next, 9000);
-    held.iter().for_each(|object| object.check(len(object.fields.xid)));
-    kept.iter().for_each(|object| object.check(len(object.fields.xid)));
+    held.iter().for_each(|object| object.check(len(object.record.xid)));
+    kept.iter().for_each(|object| object.check(len(object.record.xid)));
     drop((held, unpublished, first, kept));
     assert_eq!((next.store().used_bytes(), next.sma.g_alloc.get()), (0, 0));
     assert_eq!(Bed::open(&file, 4 * MB).store().opening().pages_found, 0, "no page is lost");
@@ -347,14 +340,14 @@ fn an_arena_of_something_else_begins_anew() {
     let file = memfd();
     let first = Bed::open(&file, 4 * MB);
     let object = Object::store(first.store(), 1, 100, 100).unwrap();
-    first.store().publish(object.record);
+    first.store().publish(object.id);
     let check = |file: &Arc<File>, limit: u64, refusal: Option<&str>| {
         let bed = Bed::open(file, limit);
         assert_eq!(bed.store().opening().refusal, refusal);
         assert_eq!(bed.adopt(&digests()).len(), usize::from(refusal.is_none()));
         assert!(refusal.is_none() || !bed.store().is_adopting());
         let object = Object::store(bed.store(), 5, 100, 100).unwrap();
-        bed.store().publish(object.record);
+        bed.store().publish(object.id);
         object.check(100);
     };
     check(&copy(&file), 4 * MB, None);
@@ -394,13 +387,13 @@ fn a_victim_stores_until_it_is_killed() {
                 for xid in (first + thread..).step_by(2) {
                     while held.len() > 40 {
                         let object = held.swap_remove(xid as usize % held.len());
-                        tell("forget", object.fields.xid);
-                        bed.store().forget(object.record);
-                        tell("forgotten", object.fields.xid);
+                        tell("forget", object.record.xid);
+                        bed.store().forget(object.id);
+                        tell("forgotten", object.record.xid);
                     }
                     let Some(object) = Object::store(bed.store(), xid, victims_len(xid), 9000) else { continue };
                     tell("publish", xid);
-                    bed.store().publish(object.record);
+                    bed.store().publish(object.id);
                     tell("published", xid);
                     held.push(object);
                 }
@@ -441,7 +434,7 @@ fn a_kill_at_any_moment_loses_nothing() {
         let after = copy(&file);
         let next = Bed::open(&after, 4 * MB);
         let found = next.adopt(&digests());
-        found.values().for_each(|object| object.check(victims_len(object.fields.xid)));
+        found.values().for_each(|object| object.check(victims_len(object.record.xid)));
         assert!(told.len() > 10, "it was killed at work: {told:?}");
         for (xid, told) in &told {
             match told.last().map(String::as_str) {
@@ -495,20 +488,20 @@ proptest! {
                     let Some(object) = Object::store(bed.store(), xid, len, piece) else { continue };
                     object.check(len);
                     if is_published {
-                        bed.store().publish(object.record);
+                        bed.store().publish(object.id);
                     }
                     lens.insert(xid, (len, is_published));
                     held.push(object);
                 }
                 Step::Forget(at) if at < held.len() => {
-                    bed.store().forget(held[at].record);
-                    held[at].check(lens[&held[at].fields.xid].0);
+                    bed.store().forget(held[at].id);
+                    held[at].check(lens[&held[at].record.xid].0);
                     // The bytes stay as long as the handle.
-                    lens.get_mut(&held[at].fields.xid).unwrap().1 = false;
+                    lens.get_mut(&held[at].record.xid).unwrap().1 = false;
                 }
                 Step::Drop(at) if at < held.len() => {
                     let object = held.swap_remove(at);
-                    lens.remove(&object.fields.xid);
+                    lens.remove(&object.record.xid);
                 }
                 Step::Forget(_) | Step::Drop(_) => {}
                 Step::Die { walk_first, is_swept } => {
@@ -519,7 +512,7 @@ proptest! {
                     let wanted: Vec<u64> = lens.iter().filter(|(_, (_, published))| *published).map(|(&xid, _)| xid).collect();
                     prop_assert_eq!(found.keys().copied().collect::<Vec<_>>(), wanted);
                     lens.retain(|_, (_, published)| *published);
-                    found.values().for_each(|object| object.check(lens[&object.fields.xid].0));
+                    found.values().for_each(|object| object.check(lens[&object.record.xid].0));
                     if is_swept {
                         next.store().sweep();
                     }
@@ -529,7 +522,7 @@ proptest! {
             }
         }
         bed.store().sweep();
-        held.iter().for_each(|object| object.check(lens[&object.fields.xid].0));
+        held.iter().for_each(|object| object.check(lens[&object.record.xid].0));
         held.clear();
         prop_assert_eq!((bed.store().used_bytes(), bed.sma.g_alloc.get()), (0, 0));
         // No page is lost.
@@ -545,7 +538,7 @@ proptest! {
         let bed = Bed::open(&file, 2 * MB);
         let lens: BTreeMap<u64, usize> = (1..40).map(|xid| (xid, bytes(seed ^ xid, 2).iter().map(|&byte| usize::from(byte) * 30).product())).collect();
         let held: Vec<Object> = lens.iter().filter_map(|(&xid, &len)| Object::store(bed.store(), xid, len.min(50_000), 9000)).collect();
-        held.iter().for_each(|object| bed.store().publish(object.record));
+        held.iter().for_each(|object| bed.store().publish(object.id));
         let file = copy(&file);
         let length = file.metadata().unwrap().len();
         for (at, byte, what) in changes {
@@ -564,7 +557,7 @@ proptest! {
             let rest = object.rest.as_ref().map_or(&[][..], Rest::blocks);
             let sum: u64 = object.head.iter().chain(rest.iter().flat_map(|piece| piece.buf.iter())).map(|&byte| u64::from(byte)).sum();
             std::hint::black_box(sum);
-            next.store().forget(object.record);
+            next.store().forget(object.id);
         }
         next.store().sweep();
         drop(found);

@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use sys::arena::{ArenaSlot, ArenaWords};
 
-use crate::record::RecordFields;
+use crate::record::Record;
+use crate::records::facts::Facts;
 
 /// State of a record: one of the numbers below. 0 in a slot that was never used.
 pub(super) const STATE: usize = 0;
@@ -59,9 +60,10 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    pub fn fit(&self, fields: &RecordFields) -> bool {
-        let short = [fields.spec_len as usize, fields.values_len as usize, self.tags];
+    pub fn fit(&self, record: &Record) -> bool {
+        let short = [record.lengths.spec as usize, record.lengths.values as usize, self.tags];
         short.iter().all(|&len| len < usize::from(u16::MAX))
+            && u8::try_from(record.flags).is_ok()
             && [self.body, self.extents].iter().all(|&len| u32::try_from(len).is_ok())
     }
 
@@ -76,69 +78,42 @@ pub(super) fn extent_words(first: u32, len: u32) -> [u8; 8] {
 }
 
 /// Writes what isn't of a record's place alone.
-pub(super) fn write_facts(words: &ArenaWords, fields: &RecordFields) {
+pub(super) fn write_facts(words: &ArenaWords, record: &Record) {
     let set = |n: usize, word: u32| words.word(n).store(word, Relaxed);
-    let (digest, _) = fields.digest.as_chunks::<4>();
-    digest.iter().enumerate().for_each(|(n, bytes)| set(DIGEST + n, u32::from_le_bytes(*bytes)));
-    let wide = [
-        (XID, fields.xid),
-        (BAN_SEQ, fields.ban_seq),
-        (T_ORIGIN, fields.t_origin.to_bits()),
-        (TTL, fields.ttl.to_bits()),
-    ];
+    let Record { digest, xid, ban_seq, times, hits, lengths, .. } = record;
+    digest_words(digest).into_iter().enumerate().for_each(|(n, word)| set(DIGEST + n, word));
+    let wide = [(XID, *xid), (BAN_SEQ, *ban_seq), (T_ORIGIN, times.t_origin.0.to_bits()), (TTL, times.ttl.to_bits())];
     wide.into_iter().for_each(|(n, word)| words.word64(n).store(word, Relaxed));
-    set(GRACE, (fields.grace as f32).to_bits());
-    set(KEEP, (fields.keep as f32).to_bits());
-    set(HITS, fields.hits);
-    set(HEAD_LEN, fields.head_len);
-    set(AUX_LEN, fields.aux_len);
+    set(GRACE, (times.grace as f32).to_bits());
+    set(KEEP, (times.keep as f32).to_bits());
+    set(HITS, *hits);
+    set(HEAD_LEN, lengths.head);
+    set(AUX_LEN, lengths.aux);
 }
 
-pub(super) fn write(slot: &ArenaSlot, fields: &RecordFields, lengths: &Lengths) {
+pub(super) fn write(slot: &ArenaSlot, record: &Record, lengths: &Lengths) {
     let set = |n: usize, word: u32| slot.words().word(n).store(word, Relaxed);
-    write_facts(slot.words(), fields);
+    write_facts(slot.words(), record);
     set(NEXT, 0);
-    set(VARY_LENS, fields.spec_len | fields.values_len << 16);
-    set(MIXED, lengths.tags as u32 | u32::from(fields.flags) << 16);
+    set(VARY_LENS, record.lengths.spec | record.lengths.values << 16);
+    set(MIXED, lengths.tags as u32 | record.flags << 16);
     set(BODY_LEN, lengths.body as u32);
     set(EXTENTS, lengths.extents as u32);
     set(CHECK, check(slot, lengths).unwrap_or_default());
 }
 
 /// Reads a record that is complete; `None`: it is damaged.
-pub(super) fn read(slot: &ArenaSlot) -> Option<(RecordFields, Lengths)> {
+pub(super) fn read(slot: &ArenaSlot) -> Option<(Record, Lengths)> {
     let get = |n: usize| slot.words().word(n).load(Relaxed);
-    let wide = |n: usize| slot.words().word64(n).load(Relaxed);
-    let mut digest = [0; 32];
-    let (words, _) = digest.as_chunks_mut::<4>();
-    words.iter_mut().enumerate().for_each(|(n, bytes)| *bytes = get(DIGEST + n).to_le_bytes());
-    let (vary, mixed) = (get(VARY_LENS), get(MIXED));
-    let fields = RecordFields {
-        digest,
-        xid: wide(XID),
-        ban_seq: wide(BAN_SEQ),
-        t_origin: f64::from_bits(wide(T_ORIGIN)),
-        ttl: f64::from_bits(wide(TTL)),
-        grace: f64::from(f32::from_bits(get(GRACE))),
-        keep: f64::from(f32::from_bits(get(KEEP))),
-        flags: (mixed >> 16) as u8,
-        hits: get(HITS),
-        head_len: get(HEAD_LEN),
-        spec_len: vary & 0xffff,
-        values_len: vary >> 16,
-        aux_len: get(AUX_LEN),
-    };
-    let head = [fields.head_len, fields.spec_len, fields.values_len, fields.aux_len];
+    let record = Facts::of_slot(slot.words()).record();
     let lengths = Lengths {
-        head: head.iter().map(|&len| len as usize).sum(),
+        head: record.lengths.all(),
         body: get(BODY_LEN) as usize,
         extents: get(EXTENTS) as usize,
-        tags: (mixed & 0xffff) as usize,
+        tags: (get(MIXED) & 0xffff) as usize,
     };
-    let times = [fields.t_origin, fields.ttl, fields.grace, fields.keep];
-    let is_whole =
-        vary != LONG_VARY && times.iter().all(|time| time.is_finite()) && check(slot, &lengths)? == get(CHECK);
-    is_whole.then_some((fields, lengths))
+    let is_whole = get(VARY_LENS) != LONG_VARY && record.times.are_finite() && check(slot, &lengths)? == get(CHECK);
+    is_whole.then_some((record, lengths))
 }
 
 /// A sum over what doesn't change but the head block, the body and the tags: those are complete when this is. `None`:
