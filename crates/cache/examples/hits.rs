@@ -61,7 +61,7 @@ fn fill(cache: &Cache, digest: &Digest, clock: &Clock) {
     let times = ObjectTimes { t_origin: clock.mono(), ttl: 3600.0, grace: 10.0, keep: 0.0 };
     let attrs = Attrs { times, xid: Vxid(1), flags: ObjectFlags::NONE };
     let store = cache.stores().next().clone();
-    busy.set_head(&store, &[b'h'; HEAD], None, &attrs).expect("no limit");
+    busy.set_head(&store, &[b'h'; HEAD], None, &attrs, &[]).expect("no limit");
     busy.start_stream();
     busy.append(&[b'b'; BODY]).expect("no limit");
     busy.finish(None).expect("nothing was declared");

@@ -144,27 +144,13 @@ impl Busy {
         shared.make_room(store, needed, &mut self.nukes_left, &mut self.events)
     }
 
-    /// Stores the head. Nobody sees it before [`Busy::start_stream`] or [`Busy::finish`]; until then it may be stored
+    /// Stores the head, with bytes beside it that only the engine reads. Nobody sees it before [`Busy::start_stream`] or [`Busy::finish`]; until then it may be stored
     /// again, also in another store. With a hit-for-miss or hit-for-pass flag the body goes to the one client and isn't
     /// kept.
     ///
     /// # Errors
     /// [`NoSpace`] when eviction couldn't make room. The fetch may continue with another store.
     pub fn set_head(
-        &mut self,
-        store: &Arc<Store>,
-        head: &[u8],
-        vary: Option<VaryKey<'_>>,
-        attrs: &Attrs,
-    ) -> Result<(), NoSpace> {
-        self.set_head_and_aux_attrs(store, head, vary, attrs, &[])
-    }
-
-    /// Does [`Busy::set_head`] and [`Busy::set_aux_attrs`] in one block.
-    ///
-    /// # Errors
-    /// Those of [`Busy::set_head`].
-    pub fn set_head_and_aux_attrs(
         &mut self,
         store: &Arc<Store>,
         head: &[u8],

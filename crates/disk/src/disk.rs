@@ -162,11 +162,6 @@ impl Disk {
         self.core.note_use(candidate);
     }
 
-    /// Changes the second from which on nobody wants a candidate. It holds for as long as this process lives.
-    pub fn set_expiry(&self, candidate: RecordCandidate, expiry: u32) {
-        self.core.index.update(candidate.place, candidate.at, |slot| slot.expiry = expiry);
-    }
-
     pub fn put(&self, digest: &[u8; 32]) -> Put {
         Put::begin(&self.core, digest)
     }

@@ -353,11 +353,6 @@ impl Connection {
         Stream::new(id, self.peer.initial_window_size, self.config.settings.initial_window_size, self.now)
     }
 
-    /// The peer's announced settings.
-    pub fn peer_settings(&self) -> &Http2Settings {
-        &self.peer
-    }
-
     /// Streams that are open or held.
     pub fn stream_count(&self) -> usize {
         self.streams.len()

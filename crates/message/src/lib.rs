@@ -15,7 +15,6 @@ pub mod conditional;
 pub mod cookies;
 pub mod date;
 pub mod encoding;
-pub mod forwarded;
 pub mod freshness;
 pub mod head;
 pub mod hop;

@@ -197,14 +197,6 @@ fn aside_name(home: SetOwner) -> String {
     format!("{}.old", home.dir_name())
 }
 
-/// Removes the index of `home`, for a process that is gone and left it.
-pub fn remove_index(workdir: &Path, home: SetOwner) -> io::Result<()> {
-    match fs::remove_file(workdir.join(home.dir_name()).join(index::FILE_NAME)) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
-    }
-}
-
 fn give(path: &Path, owner: Option<Owner>) -> io::Result<()> {
     match owner {
         Some(Owner { uid, gid }) => chown(path, Some(uid), Some(gid)),

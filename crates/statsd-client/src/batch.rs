@@ -4,11 +4,8 @@
 /// Payload that passes an Ethernet path without fragments, IPv6 header included.
 pub const DATAGRAM_BYTES: usize = 1432;
 
-/// The most bytes that a batch holds; beyond that samples are dropped and counted.
+/// The most bytes that a batch holds; beyond that samples are dropped.
 const BATCH_BYTES: usize = 64 * 1024;
-
-/// Digits of the longest number: a sign, 17 digits, a point, an exponent.
-const NUMBER_BYTES: usize = 32;
 
 /// Samples waiting to be sent together, as the datagrams they will travel in.
 ///
@@ -20,7 +17,6 @@ pub struct SampleBatch {
     limit: usize,
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    dropped: u64,
 }
 
 impl SampleBatch {
@@ -28,29 +24,16 @@ impl SampleBatch {
     /// bytes (at least 64).
     pub fn new(prefix: &str, suffix: &str, limit: usize) -> SampleBatch {
         let (prefix, suffix) = (cleaned(prefix.as_bytes()), cleaned(suffix.as_bytes()));
-        SampleBatch { prefix, suffix, limit: limit.max(64), bytes: Vec::new(), ends: Vec::new(), dropped: 0 }
+        SampleBatch { prefix, suffix, limit: limit.max(64), bytes: Vec::new(), ends: Vec::new() }
     }
 
     pub fn count(&mut self, name: &[u8], n: i64) {
         self.line(name, b"c", |out| write(out, format_args!("{n}")));
     }
 
-    /// Adds `n` to a counter, which stands for `n / rate` events: 1 in `1 / rate` was looked at. A rate outside
-    /// `0 < rate <= 1` counts as 1.
-    pub fn count_sampled(&mut self, name: &[u8], n: i64, rate: f64) {
-        if rate > 0.0 && rate < 1.0 {
-            let mut kind = Vec::with_capacity(NUMBER_BYTES);
-            write(&mut kind, format_args!("c|@{rate}"));
-            self.line(name, &kind, |out| write(out, format_args!("{n}")));
-        } else {
-            self.count(name, n);
-        }
-    }
-
     /// One duration, in milliseconds. What no timer can hold (negative, not a number) is dropped.
     pub fn timing(&mut self, name: &[u8], milliseconds: f64) {
         if !milliseconds.is_finite() || milliseconds < 0.0 {
-            self.dropped += 1;
             return;
         }
         self.line(name, b"ms", |out| write(out, format_args!("{milliseconds}")));
@@ -59,26 +42,12 @@ impl SampleBatch {
     /// Sets a gauge. A negative value is sent as 0 and then as a change, because a sign means a change.
     pub fn gauge(&mut self, name: &[u8], value: f64) {
         if !value.is_finite() {
-            self.dropped += 1;
             return;
         }
         if value < 0.0 {
             self.line(name, b"g", |out| out.push(b'0'));
         }
         self.line(name, b"g", |out| write(out, format_args!("{value}")));
-    }
-
-    pub fn gauge_change(&mut self, name: &[u8], by: f64) {
-        if !by.is_finite() {
-            self.dropped += 1;
-            return;
-        }
-        self.line(name, b"g", |out| write(out, format_args!("{by:+}")));
-    }
-
-    /// Adds a member to a set.
-    pub fn set(&mut self, name: &[u8], member: &[u8]) {
-        self.line(name, b"s", |out| clean_into(out, member));
     }
 
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
@@ -106,11 +75,6 @@ impl SampleBatch {
         self.bytes.len() > BATCH_BYTES / 2
     }
 
-    /// Number of samples that were dropped since the last call: too long for a datagram, too many, not a number.
-    pub fn take_dropped(&mut self) -> u64 {
-        std::mem::take(&mut self.dropped)
-    }
-
     fn line(&mut self, name: &[u8], kind: &[u8], value: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&self.prefix);
@@ -125,7 +89,6 @@ impl SampleBatch {
         // The newline at a datagram's end isn't sent.
         if self.bytes.len() - start > self.limit + 1 || self.bytes.len() > BATCH_BYTES {
             self.bytes.truncate(start);
-            self.dropped += 1;
         } else if self.bytes.len() - datagram > self.limit + 1 {
             self.ends.push(start);
         }
@@ -164,27 +127,19 @@ mod tests {
     fn each_kind_is_a_line() {
         check(|b| b.count(b"a", 1), "p.a:1|c");
         check(|b| b.count(b"a", -3), "p.a:-3|c");
-        check(|b| b.count_sampled(b"a", 1, 0.1), "p.a:1|c|@0.1");
-        check(|b| b.count_sampled(b"a", 1, 1.0), "p.a:1|c");
-        check(|b| b.count_sampled(b"a", 1, f64::NAN), "p.a:1|c");
         check(|b| b.timing(b"a", 12.5), "p.a:12.5|ms");
         check(|b| b.gauge(b"a", 7.0), "p.a:7|g");
         check(|b| b.gauge(b"a", -7.0), "p.a:0|g\np.a:-7|g");
-        check(|b| b.gauge_change(b"a", 7.0), "p.a:+7|g");
-        check(|b| b.gauge_change(b"a", -7.0), "p.a:-7|g");
-        check(|b| b.set(b"a", b"u:1|x"), "p.a:u_1_x|s");
     }
 
     #[test]
-    fn what_no_line_can_say_is_dropped_and_counted() {
+    fn what_no_line_can_say_is_dropped() {
         let mut batch = SampleBatch::new("", "", 64);
         batch.timing(b"a", -1.0);
         batch.timing(b"a", f64::NAN);
         batch.gauge(b"a", f64::INFINITY);
         batch.count(&[b'k'; 64], 1);
         assert!(batch.is_empty());
-        assert_eq!(batch.take_dropped(), 4);
-        assert_eq!(batch.take_dropped(), 0);
     }
 
     #[test]
@@ -211,7 +166,8 @@ mod tests {
                     lines += 1;
                 }
             }
-            prop_assert_eq!(lines + batch.take_dropped() as usize, names.len());
+            let fits = |name: &&Vec<u8>| name.len() + "xy:1|c".len() <= limit.max(64);
+            prop_assert_eq!(lines, names.iter().filter(fits).count());
         }
     }
 }

@@ -53,12 +53,6 @@ pub(crate) fn lower(resource: Resource, soft: u64, hard: u64) -> io::Result<()> 
     Ok(setrlimit(resource, soft.min(most), hard.min(most))?)
 }
 
-/// Allows core files as far as the hard limit does (true), or none.
-pub fn set_core_files(allowed: bool) -> io::Result<()> {
-    let (_, hard) = getrlimit(Resource::RLIMIT_CORE)?;
-    Ok(setrlimit(Resource::RLIMIT_CORE, if allowed { hard } else { 0 }, hard)?)
-}
-
 /// Sets the kernel's readiness to pick this process when memory runs out: -1000 (never) to 1000. Without permission: an
 /// error, which callers may ignore.
 pub fn set_oom_score(score: i32) -> io::Result<()> {
@@ -79,12 +73,6 @@ pub fn set_dumpable(on: bool) -> io::Result<()> {
 /// The name that `ps -o comm` and `top` show for the calling thread; at most 15 bytes count.
 pub fn set_thread_name(name: &str) -> io::Result<()> {
     Ok(nix::sys::prctl::set_name(&CString::new(name)?)?)
-}
-
-/// Asks for `signal` when the parent ends. Void after a change of credentials: call it last.
-pub fn die_with_parent(signal: i32) -> io::Result<()> {
-    let signal = nix::sys::signal::Signal::try_from(signal)?;
-    Ok(nix::sys::prctl::set_pdeathsig(signal)?)
 }
 
 #[cfg(test)]

@@ -26,11 +26,6 @@ pub fn group(name: &str) -> Option<u32> {
     Some(Group::from_name(name).ok()??.gid.as_raw())
 }
 
-/// A group's number, checked to exist.
-pub fn group_by_id(gid: u32) -> Option<u32> {
-    Some(Group::from_gid(Gid::from_raw(gid)).ok()??.gid.as_raw())
-}
-
 pub fn effective() -> u32 {
     nix::unistd::geteuid().as_raw()
 }

@@ -167,17 +167,6 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::VccResult {
     Ok(())
 }
 
-impl Diagnostics {
-    /// The text of the CLI reply with status 106.
-    pub fn for_cli(&self) -> String {
-        let text = self.to_string();
-        let end = if text.ends_with('\n') { "" } else { "\n" };
-        format!(
-            "Message from VCC-compiler:\n{text}{end}Running VCC-compiler failed, exited with 2\nVCL compilation failed"
-        )
-    }
-}
-
 pub const UNUSED: &str = "Use it or delete it; with the parameter vcc_err_unref=off this is a warning.";
 
 /// Our built-in VCL. It behaves as that of 7.1, except that it checks request targets and methods as 9.0's does.

@@ -301,22 +301,6 @@ fn log_text(acl: &str, entry: &DeclaredEntry, mask: u32, fixed: &str) -> Box<str
     text.into()
 }
 
-/// The system's resolver; blocks, so only for loading a VCL.
-///
-/// # Errors
-/// Why the name has no address.
-pub fn system_resolver(name: &str) -> Result<Vec<IpAddr>, String> {
-    let found: Vec<IpAddr> = match base::lookup::addresses(name, 0) {
-        Ok(found) => found.into_iter().map(|addr| addr.ip()).collect(),
-        Err(error) => {
-            let text = error.to_string();
-            let prefix = "failed to lookup address information: ";
-            return Err(text.strip_prefix(prefix).unwrap_or(&text).to_owned());
-        }
-    };
-    if found.is_empty() { Err("Name or service not known".into()) } else { Ok(found) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

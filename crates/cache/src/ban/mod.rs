@@ -445,21 +445,12 @@ impl Cache {
         BanSpec::from_words(words, &*self.shared().regexes)
     }
 
-    /// VCL's, only parsed.
-    ///
-    /// # Errors
-    /// As [`Cache::ban_text`].
-    pub fn ban_of_text(&self, text: &str) -> Result<BanSpec, BanError> {
-        BanSpec::from_text(text, &*self.shared().regexes)
-    }
-
-    /// Adds a ban from the text of VCL's `ban()` or `std.ban()`.
+    /// Parses the text of VCL's `ban()` or `std.ban()`.
     ///
     /// # Errors
     /// [`BanError`], whose text is varnishd's.
-    pub fn ban_text(&self, text: &str) -> Result<(), BanError> {
-        self.ban(self.ban_of_text(text)?);
-        Ok(())
+    pub fn ban_of_text(&self, text: &str) -> Result<BanSpec, BanError> {
+        BanSpec::from_text(text, &*self.shared().regexes)
     }
 
     pub fn ban(&self, spec: BanSpec) {

@@ -20,7 +20,7 @@ fn what_was_whole_is_served_by_the_next_worker() {
     let attrs = line.kit.attrs(100.0, 20.0, 30.0, flags);
     let mut busy = busy_of(line.kit.look("/"));
     let store = line.kit.cache.stores().all()[0].clone();
-    busy.set_head_and_aux_attrs(&store, HEAD, None, &attrs, b"aux").unwrap();
+    busy.set_head(&store, HEAD, None, &attrs, b"aux").unwrap();
     busy.append(b"small").unwrap();
     busy.finish(None).unwrap();
     line.kit.put("/long", 100.0, &long_body());
@@ -80,7 +80,7 @@ fn what_was_not_whole_is_gone() {
     let line = TestLine::new();
     let mut busy = busy_of(line.kit.look("/"));
     let store = line.kit.cache.stores().all()[0].clone();
-    busy.set_head(&store, HEAD, None, &line.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+    busy.set_head(&store, HEAD, None, &line.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     busy.start_stream();
     busy.append(b"half").unwrap();
     let pass = line.kit.cache.private();
@@ -121,7 +121,7 @@ fn an_invalidation_during_the_fetch_counts_for_the_next_worker() {
     let (mut a, mut b, mut c) = (begin("/purged"), begin("/banned"), begin("/streaming"));
     let store = line.kit.cache.stores().all()[0].clone();
     for busy in [&mut a, &mut b, &mut c] {
-        busy.set_head(&store, HEAD, None, &line.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+        busy.set_head(&store, HEAD, None, &line.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     }
     c.start_stream();
     let soft = Purge { ttl: Some(0.0), ..Purge::default() };
@@ -132,7 +132,7 @@ fn an_invalidation_during_the_fetch_counts_for_the_next_worker() {
         busy.finish(None).unwrap();
     }
     let mut busy = begin("/soft");
-    busy.set_head(&store, HEAD, None, &line.kit.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE)).unwrap();
+    busy.set_head(&store, HEAD, None, &line.kit.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     line.kit.cache.purge(&digest("/soft"), line.kit.now(), soft);
     busy.finish(None).unwrap();
     line.kit.pass(1.0);

@@ -15,7 +15,7 @@ fn store(kit: &Kit) -> Arc<Store> {
 
 fn streaming(kit: &Kit, url: &str) -> Busy {
     let mut busy = busy_of(kit.look(url));
-    busy.set_head(&store(kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+    busy.set_head(&store(kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     busy.start_stream();
     busy
 }
@@ -91,7 +91,7 @@ fn without_streaming_the_head_comes_with_the_end() {
     let mut busy = busy_of(kit.look("/"));
     let (obj, bell) = (busy.object(), Arc::new(TestBell::default()));
     let mut headers = obj.headers();
-    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     busy.append(b"body").unwrap();
     assert_eq!((poll(&mut headers, &bell), kit.verdict("/")), (Poll::Pending, "wait"));
     busy.finish(None).unwrap();
@@ -189,7 +189,7 @@ fn a_range_may_begin_where_a_passed_body_has_not_come_to() {
     let mut busy = kit.cache.private();
     busy.set_transit_buffer(Some(10));
     let obj = busy.object();
-    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     busy.start_stream();
     let (mut reader, bell) = (obj.reader(250), Arc::new(TestBell::default()));
     let waker = Waker::from(bell.clone());
@@ -210,7 +210,7 @@ fn a_passed_body_waits_for_its_reader() {
     let mut busy = kit.cache.private();
     busy.set_transit_buffer(Some(1000));
     let obj = busy.object();
-    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     busy.start_stream();
     let bell = Arc::new(TestBell::default());
     let waker = Waker::from(bell.clone());
@@ -238,7 +238,7 @@ fn a_pass_whose_client_left_is_not_wanted() {
     let mut busy = kit.cache.private();
     busy.set_transit_buffer(Some(10));
     let obj = busy.object();
-    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     busy.start_stream();
     busy.append(&[b'a'; 10]).unwrap();
     let bell = Arc::new(TestBell::default());
@@ -295,7 +295,7 @@ fn what_goes_with_the_head_stays_with_it() {
     let kit = Kit::new();
     let mut busy = busy_of(kit.look("/"));
     let packed = ObjectFlags { coding: message::Coding::Gzip, ..ObjectFlags::NONE };
-    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, packed)).unwrap();
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, packed), &[]).unwrap();
     busy.append(b"body").unwrap();
     busy.set_aux_attrs(b"first", false).unwrap();
     busy.set_aux_attrs(b"program", true).unwrap();

@@ -83,7 +83,7 @@ fn what_was_evicted_is_read_back_as_it_was() {
     let attrs = kit.attrs(100.0, 20.0, 30.0, ObjectFlags { is_recoded: true, ..ObjectFlags::NONE });
     let mut busy = busy_of(kit.look("/"));
     let store = kit.cache.stores().all()[0].clone();
-    busy.set_head_and_aux_attrs(&store, HEAD, None, &attrs, b"aux").unwrap();
+    busy.set_head(&store, HEAD, None, &attrs, b"aux").unwrap();
     busy.append(b"small").unwrap();
     busy.finish(None).unwrap();
     assert_eq!((kit.verdict("/"), home.copies(), home.loads()), ("hit", 1, 0), "it is in memory");
@@ -324,7 +324,7 @@ fn what_is_purged_while_it_is_fetched_is_not_on_disk() {
     let (kit, home) = kit();
     let mut busy = busy_of(kit.look("/"));
     let store = kit.cache.stores().all()[0].clone();
-    busy.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+    busy.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     busy.start_stream();
     busy.append(&body()).unwrap();
     kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
@@ -420,17 +420,17 @@ fn only_what_can_be_a_hit_goes_to_disk() {
     }
     let mut private = kit.cache.private();
     let store = kit.cache.stores().all()[0].clone();
-    private.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+    private.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     private.append(b"x").unwrap();
     private.finish(None).unwrap();
     let mut failed = busy_of(kit.look("/failed"));
-    failed.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+    failed.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     failed.append(b"x").unwrap();
     failed.fail(FetchFailed::new("planned"));
     assert_eq!(home.copies(), 0);
     let transient = kit.cache.stores().transient().clone();
     let mut busy = busy_of(kit.look("/transient"));
-    busy.set_head(&transient, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+    busy.set_head(&transient, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     busy.finish(None).unwrap();
     assert_eq!(home.copies(), 0);
 }
@@ -440,7 +440,7 @@ fn a_fetch_that_begins_anew_is_stored_once() {
     let (kit, home) = kit();
     let mut busy = busy_of(kit.look("/"));
     let store = kit.cache.stores().all()[0].clone();
-    busy.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+    busy.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     busy.append(b"first").unwrap();
     busy.reset();
     busy.append(b"second").unwrap();
@@ -517,7 +517,7 @@ fn another_worker_finds_what_is_on_disk() {
     kit.put("/2", 100.0, &body());
     let mut fetch = busy_of(kit.look("/3"));
     let store = kit.cache.stores().all()[0].clone();
-    fetch.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+    fetch.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     fetch.append(b"not whole").unwrap();
     kit.cache.ban_text("req.url == /2").unwrap();
     let next = next_worker(&kit, &home);

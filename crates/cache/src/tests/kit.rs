@@ -25,6 +25,14 @@ pub struct Kit {
     next_xid: AtomicUsize,
 }
 
+impl Cache {
+    /// Adds a ban from the text of VCL's `ban()`.
+    pub fn ban_text(&self, text: &str) -> Result<(), BanError> {
+        self.ban(self.ban_of_text(text)?);
+        Ok(())
+    }
+}
+
 impl Kit {
     pub fn new() -> Kit {
         Kit::with(None, CacheParams::default())
@@ -140,7 +148,7 @@ impl Kit {
         let mut values = Vec::new();
         req.vary_values(vary.unwrap_or("").as_bytes(), &mut values);
         let vary = vary.map(|spec| VaryKey { spec: spec.as_bytes(), values: &values });
-        busy.set_head(&self.cache.stores().all()[0].clone(), HEAD, vary, &attrs).unwrap();
+        busy.set_head(&self.cache.stores().all()[0].clone(), HEAD, vary, &attrs, &[]).unwrap();
         busy.append(body).unwrap();
         busy.finish(None).unwrap();
     }

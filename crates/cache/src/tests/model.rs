@@ -258,7 +258,7 @@ impl Model {
             let attrs = self.line.kit.attrs(1.0 + self.rng.below(9) as f64, 2.0, 2.0, flags);
             let head = format!("200\nx-was: {} {}\n", fetch.url, fetch.began);
             let store = self.line.kit.cache.stores().all()[0].clone();
-            if fetch.busy.set_head(&store, head.as_bytes(), None, &attrs).is_err() {
+            if fetch.busy.set_head(&store, head.as_bytes(), None, &attrs, &[]).is_err() {
                 drop(self.fetches.swap_remove(at));
                 return;
             }

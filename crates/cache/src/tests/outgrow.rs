@@ -30,7 +30,7 @@ fn body() -> &'static [u8] {
 fn fetch(kit: &Kit) -> Busy {
     let mut busy = busy_of(kit.look("/"));
     let store = kit.cache.stores().all()[0].clone();
-    busy.set_head(&store, HEAD, None, &kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+    busy.set_head(&store, HEAD, None, &kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     busy.start_stream();
     busy
 }
@@ -205,7 +205,7 @@ fn a_body_that_is_begun_anew_before_anybody_reads_it_is_the_new_one() {
     let (kit, _home) = kit();
     let mut busy = busy_of(kit.look("/"));
     let store = kit.cache.stores().all()[0].clone();
-    busy.set_head(&store, HEAD, None, &kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+    busy.set_head(&store, HEAD, None, &kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
     for _ in 0..40 {
         assert!(poll_now(|cx| busy.poll_room(cx)).is_some());
         busy.append(&[1; PIECE]).unwrap();
@@ -228,7 +228,7 @@ fn a_front_of_short_objects_has_room_for_a_long_one() {
         let mut busy = busy_of(kit.look(&url));
         let store = kit.cache.stores().all()[0].clone();
         assert!(busy.make_room(&store, announced as u64), "{announced}");
-        busy.set_head(&store, HEAD, None, &kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+        busy.set_head(&store, HEAD, None, &kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
         busy.start_stream();
         let _readers = (busy.object().reader(0), busy.object().reader(0));
         assert_eq!(append(&mut busy, 0..announced), Ok(announced));

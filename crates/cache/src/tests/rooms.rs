@@ -52,7 +52,7 @@ fn nuke_limit_bounds_what_one_object_may_cost() {
     }
     let mut busy = busy_of(kit.look("/big"));
     let attrs = kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE);
-    busy.set_head(&kit.cache.stores().all()[0].clone(), HEAD, None, &attrs).unwrap();
+    busy.set_head(&kit.cache.stores().all()[0].clone(), HEAD, None, &attrs, &[]).unwrap();
     let appended = (0..100).try_for_each(|_| busy.append(&[b'x'; 1000]));
     assert_eq!((appended.is_err(), kit.main.n_lru_limited.get()), (true, 1));
     assert_eq!(busy.take_events().last(), Some(&CacheEvent::NukeLimit));
@@ -63,7 +63,7 @@ fn nothing_busy_is_evicted() {
     let kit = Kit::with(Some(1 << 20), CacheParams::default());
     let mut busy = busy_of(kit.look("/"));
     let attrs = kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE);
-    busy.set_head(&kit.cache.stores().all()[0].clone(), HEAD, None, &attrs).unwrap();
+    busy.set_head(&kit.cache.stores().all()[0].clone(), HEAD, None, &attrs, &[]).unwrap();
     busy.start_stream();
     while busy.append(&[b'x'; 10_000]).is_ok() {}
     assert_eq!((kit.main.n_lru_nuked.get(), busy.take_events()), (0, vec![CacheEvent::NothingToEvict]));

@@ -39,6 +39,7 @@ fn readers_on_many_threads_see_the_same_body() {
                 HEAD,
                 None,
                 &kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE),
+                &[],
             )
             .unwrap();
             busy.start_stream();
@@ -122,7 +123,7 @@ fn a_passed_body_stays_within_its_bounds() {
     let transient = kit.cache.stores().transient().clone();
     thread::scope(|scope| {
         let reader = scope.spawn(move || block_on(read_all(&obj)).unwrap());
-        busy.set_head(&transient, HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+        busy.set_head(&transient, HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
         busy.start_stream();
         let mut sent = 0;
         while sent < 20_000_000 {
@@ -156,7 +157,7 @@ fn ranges_of_passed_bodies_come_whole() {
                 got
             };
             let reader = scope.spawn(move || block_on(read));
-            busy.set_head(&transient, HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE)).unwrap();
+            busy.set_head(&transient, HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, ObjectFlags::NONE), &[]).unwrap();
             busy.start_stream();
             let mut at = 0;
             while at < size {
@@ -199,7 +200,7 @@ fn eviction_and_lookups_on_many_threads() {
                             let store = kit.cache.stores().all()[0].clone();
                             let attrs = kit.attrs(10.0, 0.0, 0.0, ObjectFlags::NONE);
                             let size = 100 + rng.below(30_000);
-                            if busy.set_head(&store, HEAD, None, &attrs).is_err() {
+                            if busy.set_head(&store, HEAD, None, &attrs, &[]).is_err() {
                                 continue;
                             }
                             if rng.below(2) == 0 {

@@ -104,8 +104,14 @@ impl Pair {
 
 fn put_with_key(kit: &Kit, url: &str, key: &str) {
     let mut busy = busy_of(kit.look(url));
-    busy.set_head(&kit.cache.stores().all()[0].clone(), HEAD, None, &kit.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE))
-        .unwrap();
+    busy.set_head(
+        &kit.cache.stores().all()[0].clone(),
+        HEAD,
+        None,
+        &kit.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE),
+        &[],
+    )
+    .unwrap();
     busy.set_tags(vec![key.as_bytes().into()]);
     busy.append(url.as_bytes()).unwrap();
     busy.finish(None).unwrap();
@@ -281,7 +287,7 @@ fn a_store_that_is_full_gives_no_wrong_byte_while_it_changes_hands() {
             let always_miss = LookupOptions { always_miss: true, ..LookupOptions::default() };
             let mut busy = busy_of(kit.look_with(&TestReq::new(&format!("/{n}")), &always_miss));
             let (store, attrs) = (kit.cache.stores().all()[0].clone(), kit.attrs(1000.0, 0.0, 0.0, ObjectFlags::NONE));
-            let is_stored = busy.set_head(&store, HEAD, None, &attrs).is_ok() && busy.append(&body_of(n)).is_ok();
+            let is_stored = busy.set_head(&store, HEAD, None, &attrs, &[]).is_ok() && busy.append(&body_of(n)).is_ok();
             is_stored && busy.finish(None).is_ok()
         };
         let check = |obj: &ObjRef, n: usize| assert!(block_on(read_all(obj)).unwrap() == body_of(n), "{seed} {n}");

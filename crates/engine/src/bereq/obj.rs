@@ -125,7 +125,7 @@ impl Bereq {
         let is_marker = self.cacheability.is_uncacheable() && self.object.times.ttl > 0.0 && !self.busy().is_private();
         let reason = self.cacheability.reason().filter(|_| is_marker);
         let aux_attrs = self.kind.aux_attrs(reason);
-        let done = self.busy().set_head_and_aux_attrs(store, head, vary, &attrs, &aux_attrs);
+        let done = self.busy().set_head(store, head, vary, &attrs, &aux_attrs);
         self.log_events();
         done.map_err(drop)?;
         if self.engine.cache.keeps_tags() {

@@ -183,11 +183,6 @@ impl RequestDirectives {
         }
         all
     }
-
-    /// True if a response that is fresh by itself might not do.
-    pub fn limits_freshness(&self) -> bool {
-        self.no_cache || self.max_age.is_some() || self.min_fresh.is_some()
-    }
 }
 
 /// delta-seconds: digits and nothing else.

@@ -277,11 +277,6 @@ impl TxnLog {
         });
     }
 
-    /// Makes `now` the transaction's beginning without a record, as a restart or a session's next request needs.
-    pub fn set_start(&mut self, now: Real) {
-        (self.start, self.last) = (now, now);
-    }
-
     /// Goes on with the times of another transaction, as a restart and a retry do.
     pub fn resume(&mut self, start: Real, last: Real) {
         (self.start, self.last) = (start, last);

@@ -117,7 +117,6 @@ fn closing_and_making_anew() {
     let _second = set(&workdir);
     assert_ne!(fs::metadata(workdir.0.join("_.vsm_child")).unwrap().ino(), inode);
     drop(keep_inode_busy);
-    remove_index(&workdir.0, SetOwner::Worker).unwrap();
     remove(&workdir.0, SetOwner::Worker).unwrap();
     remove(&workdir.0, SetOwner::Worker).unwrap();
 }

@@ -27,14 +27,6 @@ fn the_layout_is_varnishs() {
     let text = "vcl 4.1;\nbackend b none;\nsub vcl_recv {\n\tset req.http.foo = \"a\" + foo.bar;\n}\n";
     let expected = "Symbol not found: 'foo.bar'\nAt: ('<vcl.inline>' Line 4 Pos 34) -- (Pos 40)\n        set req.http.foo = \"a\" + foo.bar;\n---------------------------------#######-\n\n";
     assert_eq!(try_compile(text).unwrap_err(), expected);
-    let stopped = crate::Diagnostic {
-        text: expected.to_owned(),
-        ..crate::Diagnostic::error(crate::DiagnosticCode::UnknownName, "")
-    };
-    let diagnostics = crate::Diagnostics::from(stopped);
-    let tail = "#######-\n\nRunning VCC-compiler failed, exited with 2\nVCL compilation failed";
-    assert!(diagnostics.for_cli().starts_with("Message from VCC-compiler:\nSymbol not found"));
-    assert!(diagnostics.for_cli().ends_with(tail), "{}", diagnostics.for_cli());
 }
 
 #[test]

@@ -197,7 +197,7 @@ impl Successor {
         }
         let vary = variant.as_ref().map(|(spec, values)| VaryKey { spec, values });
         let aux_attrs = AuxAttrs { reason: None, ..AuxAttrs::read(stored.aux_attrs()) }.store();
-        let is_put = busy.set_head_and_aux_attrs(&store, &head, vary, &attrs, &[]).is_ok()
+        let is_put = busy.set_head(&store, &head, vary, &attrs, &[]).is_ok()
             && busy.set_aux_attrs(&aux_attrs, attrs.flags.has_esi).is_ok();
         if !is_put {
             return busy.release();
