@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use logq::group::{Grouper, TxnFilter};
+use logq::group::{Grouper, Taken, TxnFilter};
 use logq::{BeginReason, Grouping, Txn, TxnType, record};
 use shm::reader::log::{LogCursor, RingStep, StartAt};
 use shm::reader::{CounterReader, find};
@@ -46,7 +46,7 @@ pub fn grouper(extent: LogExtent) -> Grouper {
 /// Takes what came out of a grouper as far as it is requests of clients; false when `take` has had enough.
 pub fn requests(grouper: &mut Grouper, take: &mut dyn FnMut(Result<AccessEntry<'_>, Skip>) -> bool) -> bool {
     while let Some(shown) = grouper.take(|group| of_group(group).is_none_or(&mut *take)) {
-        if shown == Some(false) {
+        if shown == Taken::Shown(false) {
             return false;
         }
     }

@@ -22,7 +22,7 @@ use tables::counters::Main;
 
 use crate::cache::{Cache, CacheShared};
 use crate::events::CacheEvent;
-use crate::objcore::Objcore;
+use crate::objcore::{NotWhole, Objcore};
 use crate::objref::ObjRef;
 
 /// Divisor: forms may take one part in `SHARE` of their store's limit.
@@ -266,8 +266,8 @@ impl FormKeeper {
             let mut forms = oc.forms().as_deref().cloned().unwrap_or_default();
             change(&mut forms);
             match oc.set_forms(forms) {
-                Some(former) => (true, former),
-                None => (false, None),
+                Ok(former) => (true, former),
+                Err(NotWhole) => (false, None),
             }
         };
         done

@@ -90,6 +90,10 @@ pub(crate) struct HeadView<'a> {
     lengths: HeadLengths,
 }
 
+/// The object has no forms, as its fetch isn't over or has failed.
+#[derive(Debug)]
+pub(crate) struct NotWhole;
+
 pub(crate) struct ObjBytes {
     buf: Buf,
     tail: Option<Box<Tail>>,
@@ -288,11 +292,10 @@ impl Objcore {
         self.boc.second()
     }
 
-    /// Replaces the object's forms, and returns the former ones. The result is `None` if the object isn't complete or
-    /// never was.
-    pub fn set_forms(&self, forms: Forms) -> Option<Option<Arc<Forms>>> {
-        self.bytes.get()?;
-        self.boc.put_second(Some(Arc::new(forms))).ok()
+    /// Replaces the object's forms, and returns the former ones.
+    pub fn set_forms(&self, forms: Forms) -> Result<Option<Arc<Forms>>, NotWhole> {
+        self.bytes.get().ok_or(NotWhole)?;
+        self.boc.put_second(Some(Arc::new(forms))).map_err(|_| NotWhole)
     }
 
     pub fn bytes(&self) -> Option<&ObjBytes> {

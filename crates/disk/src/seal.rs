@@ -14,18 +14,25 @@ use crate::segments::DiskSegmentState;
 use crate::task;
 
 pub(crate) async fn run(core: &Arc<Core>) {
-    while let Some(count) = core.changed.wait_for(|| due(core, &core.log.lock())).await {
+    while let SealDue::Segments(count) = core.changed.wait_for(|| due(core, &core.log.lock())).await {
         seal(core, count).await;
     }
 }
 
-/// Number of segments to be sealed now (`Some(None)`: all are); `None`: not yet, or not any more.
-fn due(core: &Core, log: &DiskLog) -> Option<Option<usize>> {
+enum SealDue {
+    /// So many segments can be sealed now.
+    Segments(usize),
+    /// All are sealed, and the store is being closed.
+    Nothing,
+}
+
+/// `None`: not yet known.
+fn due(core: &Core, log: &DiskLog) -> Option<SealDue> {
     let is_due = |own: &&SegmentSealing| log.written() >= own.position || log.failures != own.failures_before;
     match log.sealing.iter().take_while(is_due).count() {
-        0 if log.sealing.is_empty() && core.is_closing() => Some(None),
+        0 if log.sealing.is_empty() && core.is_closing() => Some(SealDue::Nothing),
         0 => None,
-        count => Some(Some(count)),
+        count => Some(SealDue::Segments(count)),
     }
 }
 

@@ -30,24 +30,32 @@ pub fn is_safe(head: &Head) -> bool {
 /// A handshake that continues while requests of early data are served. Wakes tasks that wait for its end.
 #[derive(Debug, Default)]
 pub struct Handshaking {
-    /// The result of the handshake: `true` once the client has shown that it is there.
-    end: Cell<Option<bool>>,
+    progress: Cell<HandshakeProgress>,
     wakers: RefCell<Vec<Waker>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum HandshakeProgress {
+    #[default]
+    Running,
+    /// The client has shown that it is there.
+    Done,
+    Failed,
 }
 
 impl Handshaking {
     pub fn end(&self, is_done: bool) {
-        self.end.set(Some(is_done));
+        self.progress.set(if is_done { HandshakeProgress::Done } else { HandshakeProgress::Failed });
         self.wakers.take().into_iter().for_each(Waker::wake);
     }
 
     pub fn is_done(&self) -> bool {
-        self.end.get() == Some(true)
+        self.progress.get() == HandshakeProgress::Done
     }
 
     pub fn poll_end(&self, cx: &mut Context<'_>) -> Poll<bool> {
-        if let Some(is_done) = self.end.get() {
-            return Poll::Ready(is_done);
+        if self.progress.get() != HandshakeProgress::Running {
+            return Poll::Ready(self.is_done());
         }
         let mut wakers = self.wakers.borrow_mut();
         if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {

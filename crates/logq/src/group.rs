@@ -191,6 +191,24 @@ const HELD_BYTES: usize = 256 << 20;
 /// Transactions below each other: ESI inclusions and restarts are far fewer.
 const DEEPEST: usize = 500;
 
+/// A group that has left a [`Grouper`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken<R> {
+    Shown(R),
+    /// It is of a kind that the grouping doesn't give out.
+    Withheld,
+}
+
+impl<R> Taken<R> {
+    /// The result of showing it.
+    pub fn shown(self) -> Option<R> {
+        match self {
+            Taken::Shown(result) => Some(result),
+            Taken::Withheld => None,
+        }
+    }
+}
+
 /// Gathers. Feed it with what the log gives, take out groups.
 #[derive(Debug)]
 pub struct Grouper {
@@ -260,9 +278,9 @@ impl Grouper {
         }
     }
 
-    /// Gives the next group that is ready to `show`, if it is of the kind that the grouping gives out; None when there
-    /// is none.
-    pub fn take<R>(&mut self, show: impl FnOnce(&[Txn<'_>]) -> R) -> Option<Option<R>> {
+    /// Takes the next group that is ready, and gives it to `show` if it is of the kind that the grouping gives out.
+    /// `None` when no group is ready.
+    pub fn take<R>(&mut self, show: impl FnOnce(&[Txn<'_>]) -> R) -> Option<Taken<R>> {
         let top = self.ready.pop_front()?;
         let kind = self.all.get(&top).map_or(TxnType::Unknown, |v| v.kind);
         let is_shown = match self.grouping {
@@ -271,7 +289,7 @@ impl Grouper {
             Grouping::Vxid | Grouping::Raw => true,
         };
         let group = self.collect(top);
-        let result = is_shown.then(|| show(&group));
+        let taken = if is_shown { Taken::Shown(show(&group)) } else { Taken::Withheld };
         let vxids: Vec<u32> = group.iter().map(|txn| txn.vxid).collect();
         for vxid in vxids {
             let bytes = self.all.remove(&vxid).map_or(0, |vtx| vtx.records.len());
@@ -281,7 +299,7 @@ impl Grouper {
         if self.all.is_empty() {
             self.held_bytes = 0;
         }
-        Some(result)
+        Some(taken)
     }
 
     /// A group: the first transaction, then its children, then theirs.

@@ -16,7 +16,7 @@ use sys::pidfile::{PidFile, PidFileError};
 use sys::signal::{self, Signals};
 use toolkit::print;
 
-use crate::group::{BeginReason, Grouper, Grouping, Txn, TxnFilter, TxnType};
+use crate::group::{BeginReason, Grouper, Grouping, Taken, Txn, TxnFilter, TxnType};
 use crate::query::Query;
 use crate::record::records;
 use crate::select::Select;
@@ -523,7 +523,7 @@ impl Run<'_> {
 
     fn give(&mut self, grouper: &mut Grouper) -> Result<Flow, ToolFailure> {
         while let Some(shown) = grouper.take(|group| self.show(group)) {
-            if let Some(flow) = shown
+            if let Taken::Shown(flow) = shown
                 && flow? == Flow::Stop
             {
                 return Ok(Flow::Stop);

@@ -42,12 +42,12 @@ fn judge(file: &str, user: &[u8], password: &[u8]) -> Result<bool, VclFailure> {
         Ok(text) => text,
         Err(error) => return fail(format!("basicauth.match: {file}: {error}")),
     };
-    match hash_of(&text, user).map(|hash| is_right(hash, password)) {
-        Some(None) => {
+    match hash_of(&text, user).map(|hash| PasswordVerdict::of(hash, password)) {
+        Some(PasswordVerdict::UnknownHash) => {
             let user = String::from_utf8_lossy(user);
             fail(format!("basicauth.match: {file}: {user}'s password is of crypt: make it with htpasswd -B or -m"))
         }
-        verdict => Ok(verdict == Some(Some(true))),
+        verdict => Ok(verdict == Some(PasswordVerdict::Right)),
     }
 }
 
@@ -71,27 +71,43 @@ fn hash_of<'t>(text: &'t [u8], user: &[u8]) -> Option<&'t [u8]> {
     hash[1..].split(|c| *c == b':').next()
 }
 
-/// True if it is the password; `None` when the hash is of a kind that isn't known.
-fn is_right(hash: &[u8], password: &[u8]) -> Option<bool> {
-    let text = std::str::from_utf8(hash).ok()?;
-    if let Some(digest) = text.strip_prefix("{SHA}") {
-        return Some(same(&ByteEncoding::parse("BASE64").encode(&Sha1::digest(password), false), digest.as_bytes()));
-    }
-    for magic in ["$apr1$", "$1$"] {
-        if let Some(rest) = text.strip_prefix(magic) {
-            let salt = rest.split('$').next().unwrap_or_default();
-            let salt = &salt.as_bytes()[..salt.len().min(8)];
-            return Some(same(&md5_crypt(magic, salt, password), hash));
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PasswordVerdict {
+    Right,
+    Wrong,
+    /// The hash is of a kind that isn't known, or damaged.
+    UnknownHash,
+}
+
+impl PasswordVerdict {
+    fn of(hash: &[u8], password: &[u8]) -> PasswordVerdict {
+        let Ok(text) = std::str::from_utf8(hash) else { return PasswordVerdict::UnknownHash };
+        if let Some(digest) = text.strip_prefix("{SHA}") {
+            let encoded = ByteEncoding::parse("BASE64").encode(&Sha1::digest(password), false);
+            return same(&encoded, digest.as_bytes()).into();
         }
+        for magic in ["$apr1$", "$1$"] {
+            if let Some(rest) = text.strip_prefix(magic) {
+                let salt = rest.split('$').next().unwrap_or_default();
+                let salt = &salt.as_bytes()[..salt.len().min(8)];
+                return same(&md5_crypt(magic, salt, password), hash).into();
+            }
+        }
+        if ["$2a$", "$2b$", "$2x$", "$2y$"].iter().any(|magic| text.starts_with(magic)) {
+            return bcrypt::verify(password, text).map_or(PasswordVerdict::UnknownHash, PasswordVerdict::from);
+        }
+        let is_des = hash.len() == 13 && hash.iter().all(|c| c.is_ascii_alphanumeric() || b"./".contains(c));
+        if text.starts_with('$') || text.starts_with('_') || is_des {
+            return PasswordVerdict::UnknownHash;
+        }
+        same(password, hash).into()
     }
-    if ["$2a$", "$2b$", "$2x$", "$2y$"].iter().any(|magic| text.starts_with(magic)) {
-        return bcrypt::verify(password, text).ok();
+}
+
+impl From<bool> for PasswordVerdict {
+    fn from(is_right: bool) -> PasswordVerdict {
+        if is_right { PasswordVerdict::Right } else { PasswordVerdict::Wrong }
     }
-    let is_des = hash.len() == 13 && hash.iter().all(|c| c.is_ascii_alphanumeric() || b"./".contains(c));
-    if text.starts_with('$') || text.starts_with('_') || is_des {
-        return None;
-    }
-    Some(same(password, hash))
 }
 
 /// Compares in a time that tells nothing of where they differ.
@@ -167,11 +183,12 @@ mod tests {
             ("U*U", "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"),
             ("plain text", "plain text"),
         ] {
-            assert_eq!(is_right(hash.as_bytes(), password.as_bytes()), Some(true), "{hash}");
-            assert_eq!(is_right(hash.as_bytes(), b"other"), Some(false), "{hash}");
+            let verdict = |password: &[u8]| PasswordVerdict::of(hash.as_bytes(), password);
+            assert_eq!(verdict(password.as_bytes()), PasswordVerdict::Right, "{hash}");
+            assert_eq!(verdict(b"other"), PasswordVerdict::Wrong, "{hash}");
         }
         for hash in ["$5$salt$hash", "$6$salt$hash", "abJnggxhB/yWI", "_J9..rasmBYk8r9AiWNc", "$2y$damaged"] {
-            assert_eq!(is_right(hash.as_bytes(), b"x"), None, "{hash}");
+            assert_eq!(PasswordVerdict::of(hash.as_bytes(), b"x"), PasswordVerdict::UnknownHash, "{hash}");
         }
     }
 

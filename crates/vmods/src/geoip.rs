@@ -55,17 +55,28 @@ const LOOK: Duration = Duration::from_secs(60);
 #[derive(Default)]
 struct CachedDatabase(Mutex<Option<(Option<Arc<GeoDatabase>>, Instant)>>);
 
+/// The result of the last search.
+enum KnownDatabase {
+    Found(Arc<GeoDatabase>),
+    Missing,
+    /// Nobody has searched yet, or it is time for this caller to search again.
+    Unsearched,
+}
+
 impl CachedDatabase {
-    /// The result of the last search. `None`: nobody has searched yet, or it is time for this caller to search again.
-    fn known(&self, now: Instant) -> Option<Option<Arc<GeoDatabase>>> {
+    fn known(&self, now: Instant) -> KnownDatabase {
         let mut known = self.0.lock();
-        let (database, looked) = known.as_mut()?;
-        if now.saturating_duration_since(*looked) < LOOK {
-            return Some(database.clone());
+        match known.as_mut() {
+            Some((database, looked)) if now.saturating_duration_since(*looked) < LOOK => {
+                database.clone().map_or(KnownDatabase::Missing, KnownDatabase::Found)
+            }
+            Some((_, looked)) => {
+                // The others go on with what there is.
+                *looked = now;
+                KnownDatabase::Unsearched
+            }
+            None => KnownDatabase::Unsearched,
         }
-        // The others go on with what there is.
-        *looked = now;
-        None
     }
 
     fn set(&self, database: Option<Arc<GeoDatabase>>, now: Instant) {
@@ -79,13 +90,13 @@ fn country(call: &mut VmodCall<'_>, address: Option<&Text>, paths: &'static [&'s
     let Ok(ip) = text.parse::<IpAddr>() else { return give("Unknown") };
     let loaded: Arc<CachedDatabase> = call.site.get_or(CachedDatabase::default);
     match loaded.known(Instant::now()) {
-        Some(Some(database)) => give(answer(&database, ip, paths)),
-        Some(None) => {
+        KnownDatabase::Found(database) => give(answer(&database, ip, paths)),
+        KnownDatabase::Missing => {
             let text = format!("geoip: none of {} in {}", FILES.join(", "), DIRS.join(", "));
             call.ctx.log().put(Tag::Error, text.as_bytes());
             give("Unknown")
         }
-        None => off_thread(call.method, move || {
+        KnownDatabase::Unsearched => off_thread(call.method, move || {
             let database = first(&DIRS.map(PathBuf::from));
             loaded.set(database.clone(), Instant::now());
             database.map_or_else(|| b"Unknown".to_vec(), |database| answer(&database, ip, paths))
@@ -123,10 +134,14 @@ mod tests {
         std::fs::remove_dir_all(&dir).unwrap();
         let loaded = CachedDatabase::default();
         let now = Instant::now();
-        assert!(loaded.known(now).is_none());
+        assert!(matches!(loaded.known(now), KnownDatabase::Unsearched));
         loaded.set(Some(database.clone()), now);
-        assert!(loaded.known(now).is_some_and(|known| known.is_some_and(|known| Arc::ptr_eq(&known, &database))));
-        assert!(loaded.known(now + LOOK).is_none() && loaded.known(now + LOOK).is_some(), "one looks again");
+        let is_found = |known| matches!(known, KnownDatabase::Found(found) if Arc::ptr_eq(&found, &database));
+        assert!(is_found(loaded.known(now)));
+        assert!(matches!(loaded.known(now + LOOK), KnownDatabase::Unsearched), "one looks again");
+        assert!(is_found(loaded.known(now + LOOK)), "the others don't");
+        loaded.set(None, now);
+        assert!(matches!(loaded.known(now), KnownDatabase::Missing));
         let paths = ["country/iso_code", "country/names/en"];
         assert_eq!(answer(&database, "1.2.3.4".parse().unwrap(), &paths), b"Utopia \"U\"");
         assert_eq!(answer(&database, "200.2.3.4".parse().unwrap(), &paths), b"Unknown");

@@ -14,8 +14,27 @@ const HEAD_LINES: u16 = 500;
 /// Ways in which a cache tells that it had the answer.
 pub const SIGNS: [&str; 4] = ["Cache-Status", "X-Cache", "X-Varnish", "Age"];
 
-/// Verdict of each of [`SIGNS`]: absent, a miss, a hit.
-pub type Verdicts = [Option<bool>; SIGNS.len()];
+/// Verdict of each of [`SIGNS`] that a response has.
+pub type Verdicts = [Option<SignVerdict>; SIGNS.len()];
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SignVerdict {
+    Hit,
+    Miss,
+}
+
+impl SignVerdict {
+    fn hit_if(is_hit: bool) -> SignVerdict {
+        if is_hit { SignVerdict::Hit } else { SignVerdict::Miss }
+    }
+}
+
+/// Connection's word about the time after a response.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConnectionWord {
+    Close,
+    KeepAlive,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReplayAnswer {
@@ -184,7 +203,7 @@ impl IncomingAnswer {
         let framing = http1::response_framing(head, self.to_head).map_err(|_| ReplayFault::BadHead)?;
         let (verdicts, connection) = signs(head);
         let keeps = match connection {
-            Some(close) => !close,
+            Some(word) => word == ConnectionWord::KeepAlive,
             None => head.version() >= HttpVersion::HTTP11,
         };
         let keeps = keeps && framing != Framing::Eof && status != 101;
@@ -199,19 +218,25 @@ impl IncomingAnswer {
     }
 }
 
-/// Verdicts about the cache in the fields, and whether Connection says `close` (true) or `keep-alive` (false).
-pub fn signs(head: &Head) -> (Verdicts, Option<bool>) {
+/// Verdicts about the cache in the headers, and what Connection says.
+pub fn signs(head: &Head) -> (Verdicts, Option<ConnectionWord>) {
     let (mut verdicts, mut connection) = (Verdicts::default(), None);
     for field in head.iter() {
         let value = field.value();
         match field.name().len() {
-            3 if field.is("Age") => verdicts[3] = Some(value.iter().any(|b| matches!(b, b'1'..=b'9'))),
+            3 if field.is("Age") => {
+                verdicts[3] = Some(SignVerdict::hit_if(value.iter().any(|b| matches!(b, b'1'..=b'9'))));
+            }
             7 if field.is("X-Cache") => verdicts[1] = verdict(handling_from_text(value)).or(verdicts[1]),
-            9 if field.is("X-Varnish") => verdicts[2] = Some(value.contains(&b' ')),
+            9 if field.is("X-Varnish") => {
+                verdicts[2] = Some(SignVerdict::hit_if(value.contains(&b' ')));
+            }
             10 if field.is("Connection") => {
-                let close = message::list::has(value, b"close");
-                let keep = message::list::has(value, b"keep-alive");
-                connection = if close || keep { Some(close) } else { connection };
+                if message::list::has(value, b"close") {
+                    connection = Some(ConnectionWord::Close);
+                } else if message::list::has(value, b"keep-alive") {
+                    connection = Some(ConnectionWord::KeepAlive);
+                }
             }
             12 if field.is("Cache-Status") => verdicts[0] = verdict(handling_from_cache_status(value)).or(verdicts[0]),
             _ => {}
@@ -220,11 +245,11 @@ pub fn signs(head: &Head) -> (Verdicts, Option<bool>) {
     (verdicts, connection)
 }
 
-/// True for a hit; `None` for a synthetic response.
-fn verdict(handling: Option<Handling>) -> Option<bool> {
+/// `None` for a synthetic response.
+fn verdict(handling: Option<Handling>) -> Option<SignVerdict> {
     match handling? {
-        Handling::Hit => Some(true),
-        Handling::Miss | Handling::Pass | Handling::Pipe => Some(false),
+        Handling::Hit => Some(SignVerdict::Hit),
+        Handling::Miss | Handling::Pass | Handling::Pipe => Some(SignVerdict::Miss),
         Handling::Synth => None,
     }
 }
@@ -298,6 +323,8 @@ mod tests {
 
     #[test]
     fn signs_of_a_hit() {
+        const HIT: Option<SignVerdict> = Some(SignVerdict::Hit);
+        const MISS: Option<SignVerdict> = Some(SignVerdict::Miss);
         let mut codec = Codec::default();
         let mut of = |fields: &str| {
             let mut incoming = IncomingAnswer::new();
@@ -305,15 +332,15 @@ mod tests {
             incoming.take(text.as_bytes(), &mut codec).unwrap().unwrap().verdicts
         };
         assert_eq!(of("A: b"), [None; 4]);
-        assert_eq!(of("Age: 0"), [None, None, None, Some(false)]);
-        assert_eq!(of("Age: 10\r\nX-Varnish: 3 5"), [None, None, Some(true), Some(true)]);
-        assert_eq!(of("X-Varnish: 3"), [None, None, Some(false), None]);
-        assert_eq!(of("X-Cache: MISS, HIT from a"), [None, Some(true), None, None]);
-        assert_eq!(of("X-Cache: Hit, miss"), [None, Some(false), None, None]);
-        assert_eq!(of("Cache-Status: a; hit, b; fwd=miss"), [Some(false), None, None, None]);
-        assert_eq!(of("Cache-Status: a; fwd=miss, b; hit; ttl=5"), [Some(true), None, None, None]);
-        assert_eq!(of("Cache-Status: a; hit; detail=\"b, c; fwd=miss\""), [Some(true), None, None, None]);
-        assert_eq!(of("Cache-Status: a; hit\r\nCache-Status: b; fwd=stale"), [Some(false), None, None, None]);
+        assert_eq!(of("Age: 0"), [None, None, None, MISS]);
+        assert_eq!(of("Age: 10\r\nX-Varnish: 3 5"), [None, None, HIT, HIT]);
+        assert_eq!(of("X-Varnish: 3"), [None, None, MISS, None]);
+        assert_eq!(of("X-Cache: MISS, HIT from a"), [None, HIT, None, None]);
+        assert_eq!(of("X-Cache: Hit, miss"), [None, MISS, None, None]);
+        assert_eq!(of("Cache-Status: a; hit, b; fwd=miss"), [MISS, None, None, None]);
+        assert_eq!(of("Cache-Status: a; fwd=miss, b; hit; ttl=5"), [HIT, None, None, None]);
+        assert_eq!(of("Cache-Status: a; hit; detail=\"b, c; fwd=miss\""), [HIT, None, None, None]);
+        assert_eq!(of("Cache-Status: a; hit\r\nCache-Status: b; fwd=stale"), [MISS, None, None, None]);
     }
 
     proptest! {

@@ -242,7 +242,7 @@ mod tests {
         let head = [&b"\x88"[..], b"\0\x03age\x017"].concat();
         let whole = [settings.clone(), frame(1, 4, 1, &head), frame(0, 0, 1, b"abc"), frame(0, 1, 1, b"de")].concat();
         for step in [1, 2, 5, 1000] {
-            assert_eq!(answered(&whole, step), "200 5 Some(true) true", "in steps of {step}");
+            assert_eq!(answered(&whole, step), "200 5 Some(Hit) true", "in steps of {step}");
         }
         let with_settings = |frames: &[Vec<u8>]| answered(&[settings.clone(), frames.concat()].concat(), 7);
         assert_eq!(with_settings(&[frame(1, 5, 1, b"\x8d")]), "404 0 None true");

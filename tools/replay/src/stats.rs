@@ -4,7 +4,7 @@
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-use crate::answer::{ReplayAnswer, SIGNS};
+use crate::answer::{ReplayAnswer, SIGNS, SignVerdict};
 use crate::faults::ReplayFault;
 
 /// The longest time that is told apart, in nanoseconds: an hour.
@@ -220,15 +220,16 @@ impl ReplayStats {
         }
         self.body_bytes += answer.body_bytes;
         for (count, verdict) in self.signs.iter_mut().zip(answer.verdicts) {
-            if let Some(is_hit) = verdict {
+            if let Some(said) = verdict {
                 count.0 += 1;
-                count.1 += u64::from(is_hit);
+                count.1 += u64::from(said == SignVerdict::Hit);
             }
         }
-        if let Some(is_hit) = answer.verdicts.iter().flatten().next() {
+        if let Some(said) = answer.verdicts.iter().flatten().next() {
+            let hits = u64::from(*said == SignVerdict::Hit);
             self.known += 1;
-            self.hits += u64::from(*is_hit);
-            self.current.hits += u64::from(*is_hit);
+            self.hits += hits;
+            self.current.hits += hits;
         }
         self.current_times.add(latency);
         self.service.add(service);
@@ -304,7 +305,12 @@ mod tests {
     #[test]
     fn sums_agree_with_the_series() {
         let mut stats = ReplayStats::new(1);
-        let answer = ReplayAnswer { status: 200, verdicts: [None, None, Some(true), None], keeps: true, body_bytes: 5 };
+        let answer = ReplayAnswer {
+            status: 200,
+            verdicts: [None, None, Some(SignVerdict::Hit), None],
+            keeps: true,
+            body_bytes: 5,
+        };
         for n in 0..10 {
             stats.answer(&answer, 1_000_000, 900_000, || "u".into());
             if n % 4 == 3 {

@@ -192,7 +192,8 @@ mod tests {
         let log = testkit::recorded::log(records, |name| Tag::from_name(name).expect("a tag").number());
         logq::records(&log).for_each(|rec| grouper.feed(rec.bytes, Instant::now()));
         let mut told = Vec::new();
-        while let Some(requests) = grouper.take(transactions::trees) {
+        while let Some(taken) = grouper.take(transactions::trees) {
+            let requests = taken.shown();
             for request in requests.iter().flatten().filter(|request| request.request.url == url) {
                 let mut spans = Vec::new();
                 of_request(&mut spans, request);

@@ -359,8 +359,8 @@ fn take(state: &mut WatchState, parts: &mut Grouper, bytes: &[u8], moment: Insta
     }
     parts.feed(bytes, moment);
     let mut last = None;
-    while let Some(start) = parts.take(|group| group.iter().filter_map(|txn| add(state, txn.records)).next_back()) {
-        last = start.flatten().or(last);
+    while let Some(taken) = parts.take(|group| group.iter().filter_map(|txn| add(state, txn.records)).next_back()) {
+        last = taken.shown().flatten().or(last);
     }
     last
 }

@@ -127,11 +127,14 @@ impl Local {
                 Poll::Ready(Err(_)) => return Poll::Ready(()),
                 Poll::Pending => false,
             };
-            let Some(is_all_begun) = self.turn() else { return Poll::Ready(()) };
+            let turn = self.turn();
+            if turn == RingTurn::Failed {
+                return Poll::Ready(());
+            }
             if self.device.is_closing() && self.work.borrow().is_idle() {
                 return Poll::Ready(());
             }
-            if !is_all_begun {
+            if turn == RingTurn::MoreToBegin {
                 cx.waker().wake_by_ref();
             }
             if !news {
@@ -140,8 +143,8 @@ impl Local {
         }
     }
 
-    /// Begins waiting operations and reports ended ones. True if all has begun; `None`: the ring goes on no more.
-    fn turn(&self) -> Option<bool> {
+    /// Begins waiting operations and reports ended ones.
+    fn turn(&self) -> RingTurn {
         let mut ended: Vec<Ended> = Vec::new();
         let result = self.work.borrow_mut().turn(&mut ended);
         for (tag, outcome) in ended {
@@ -155,8 +158,20 @@ impl Local {
             let failed = self.work.borrow_mut().take_waiting();
             failed.into_iter().for_each(|done| answer(done, Err(stated(error))));
         }
-        result.ok()
+        match result {
+            Ok(true) => RingTurn::AllBegun,
+            Ok(false) => RingTurn::MoreToBegin,
+            Err(_) => RingTurn::Failed,
+        }
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RingTurn {
+    AllBegun,
+    MoreToBegin,
+    /// The ring goes on no more.
+    Failed,
 }
 
 impl Work {

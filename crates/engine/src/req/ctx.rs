@@ -16,6 +16,7 @@ use vrt::value::{BackendRef, Text};
 use vrt::{Ctx, Machine, Privates, RunOutcome, Value, VclFailure};
 
 use super::Req;
+use super::settings::BackendHint;
 use super::verdict::FoundKind;
 use crate::aux_attrs::AuxAttrs;
 use crate::bereq::pipe::PipeBereq;
@@ -165,7 +166,7 @@ impl Ctx for ReqCtx<'_> {
         let mut timeouts = req.sess.timeouts.get();
         match var {
             Var::ReqBackendHint => match value {
-                Value::Backend(director) => req.settings.backend_hint = Some(director),
+                Value::Backend(director) => req.settings.backend_hint = BackendHint::Set(director),
                 other => return Err(vars::wrong(&other)),
             },
             // As VCL 4.0 always had it: a fragment can't switch itself off. `resp.do_esi` can.

@@ -79,7 +79,7 @@ use crate::vcl_run::{self, VclRun};
 use self::class::ClassState;
 use self::ctx::{Lent, ReqVcl};
 use self::esi::EsiContext;
-use self::peer::PeerRequest;
+use self::peer::ReqSender;
 use self::rfc9111::Alias;
 use self::settings::ReqSettings;
 use self::timing::Waited;
@@ -160,8 +160,7 @@ pub struct Req {
     pub(crate) restarts: u32,
     pub(crate) is_piped: bool,
     pub(crate) settings: ReqSettings,
-    /// The headers of another cache of the tier, if the request is one's; `None` until that was checked.
-    pub(crate) peer: Option<Option<Box<PeerRequest>>>,
+    pub(crate) sender: ReqSender,
     pub(crate) verdict: ReqVerdict,
     pub(crate) synthetic: SyntheticResponse,
     /// Filters of the response's body.
@@ -256,7 +255,7 @@ impl Req {
             restarts: 0,
             is_piped: false,
             settings: ReqSettings::default(),
-            peer: None,
+            sender: ReqSender::default(),
             verdict: ReqVerdict::undecided(),
             synthetic: SyntheticResponse::default(),
             filters: ResponseFilters::default(),

@@ -37,14 +37,33 @@ pub(crate) struct PeerRequest {
     is_hot: bool,
 }
 
+/// The sender of a request.
+#[derive(Debug, Default)]
+pub(crate) enum ReqSender {
+    /// The headers weren't checked yet.
+    #[default]
+    Unchecked,
+    Client,
+    /// Another cache of the tier.
+    Peer(Box<PeerRequest>),
+}
+
+impl ReqSender {
+    fn peer(&self) -> Option<&PeerRequest> {
+        match self {
+            ReqSender::Peer(peer) => Some(peer),
+            ReqSender::Unchecked | ReqSender::Client => None,
+        }
+    }
+}
+
 impl Req {
     /// True if a peer sends the request. Checked once, in the head as it came: VCL can't turn a peer into a client.
     pub(crate) fn is_of_peer(&mut self) -> bool {
-        if self.peer.is_none() {
-            let peer = self.find_peer();
-            self.peer = Some(peer);
+        if matches!(self.sender, ReqSender::Unchecked) {
+            self.sender = self.find_peer().map_or(ReqSender::Client, ReqSender::Peer);
         }
-        matches!(self.peer, Some(Some(_)))
+        self.is_known_as_peers()
     }
 
     fn find_peer(&mut self) -> Option<Box<PeerRequest>> {
@@ -77,7 +96,7 @@ impl Req {
         if is_hot {
             peers.counters.hot.inc();
         }
-        let peer = self.peer.as_mut().and_then(Option::as_mut)?;
+        let ReqSender::Peer(peer) = &mut self.sender else { return None };
         peer.is_hot = is_hot;
         self.settings.lookup.max_age = peer.newer;
         let needed = peer.needed?;
@@ -108,9 +127,7 @@ impl Req {
 
     /// True if a peer would wait here for a fetch that itself asks a peer, which may wait for the same object.
     pub(super) fn would_wait_in_a_circle(&self) -> bool {
-        let Some(peers) = self.engine().peers.get().filter(|_| matches!(self.peer, Some(Some(_)))) else {
-            return false;
-        };
+        let Some(peers) = self.engine().peers.get().filter(|_| self.is_known_as_peers()) else { return false };
         let is_asked = peers.is_asking(&self.digest);
         if is_asked {
             peers.counters.crossed.inc();
@@ -131,7 +148,7 @@ impl Req {
 
     /// True if the request is known to be a peer's.
     pub(super) fn is_known_as_peers(&self) -> bool {
-        matches!(self.peer, Some(Some(_)))
+        self.sender.peer().is_some()
     }
 
     /// Does what [`Req::drive_while_there`] does, for a peer's request. The peer is told repeatedly that this node is
@@ -177,7 +194,7 @@ impl Req {
             keep: times.keep.max(0.0),
             took: real.since(self.t_req).max(0.0),
             is_uncacheable: flags.is_passed(),
-            is_hot: self.peer.as_ref().and_then(Option::as_ref).is_some_and(|peer| peer.is_hot),
+            is_hot: self.sender.peer().is_some_and(|peer| peer.is_hot),
         };
         for name in [LACQUER_OBJECT, names::X_VARNISH, "Server-Timing"] {
             RESP.unset(&mut self.resp, &mut self.log, name);

@@ -17,19 +17,28 @@ pub(crate) struct ReqSettings {
     pub is_special: bool,
     /// `req.esi` or `resp.do_esi` is false.
     pub disable_esi: bool,
-    /// `req.backend_hint`, once it is set.
-    pub backend_hint: Option<Option<Arc<dyn Director>>>,
+    pub backend_hint: BackendHint,
     pub storage: Option<Text>,
     pub class: Option<Text>,
     pub client_identity: Option<Text>,
 }
 
+/// The value of `req.backend_hint`.
+#[derive(Default)]
+pub(crate) enum BackendHint {
+    /// The VCL's default backend: VCL has set no other.
+    #[default]
+    Default,
+    /// The director that VCL has set, or none.
+    Set(Option<Arc<dyn Director>>),
+}
+
 impl ReqSettings {
-    /// The director for a fetch: `req.backend_hint`, which begins as the VCL's default.
+    /// The director for a fetch.
     pub fn director(&self, vcl: &LoadedVcl) -> Option<Arc<dyn Director>> {
         match &self.backend_hint {
-            Some(set) => set.clone(),
-            None => vcl.default_backend().cloned(),
+            BackendHint::Set(director) => director.clone(),
+            BackendHint::Default => vcl.default_backend().cloned(),
         }
     }
 }

@@ -39,7 +39,7 @@ fn groups(grouper: &mut Grouper) -> Vec<String> {
         };
         group.iter().map(txn).collect::<Vec<_>>().join(" ")
     }) {
-        out.extend(group);
+        out.extend(group.shown());
     }
     out
 }

@@ -155,7 +155,7 @@ fn grouped(transactions: &[(u32, &str)]) -> Vec<String> {
     for (vxid, lines) in transactions {
         grouper.feed(&bytes(*vxid, lines), base::clock::now());
     }
-    let made = grouper.take(trees).expect("a whole group").expect("a request's");
+    let made = grouper.take(trees).expect("a whole group").shown().expect("a request's");
     made.iter().map(shape).collect()
 }
 

@@ -146,13 +146,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::answer::ReplayAnswer;
+    use crate::answer::{ReplayAnswer, SignVerdict};
     use crate::report::{self, CountedRequests};
 
     fn counted(answers: &[(u64, u16, bool)]) -> ReplayStats {
         let mut stats = ReplayStats::new(3);
         for (i, (ns, status, is_hit)) in answers.iter().enumerate() {
-            let verdicts = [None, None, Some(*is_hit), None];
+            let verdicts = [None, None, Some(if *is_hit { SignVerdict::Hit } else { SignVerdict::Miss }), None];
             let answer = ReplayAnswer { status: *status, verdicts, keeps: true, body_bytes: 7 };
             stats.sent += 1;
             stats.answer(&answer, *ns, ns / 2, || format!("/{i}"));

@@ -153,10 +153,10 @@ mod tests {
     fn answers_are_whole_or_say_what_is_wrong() {
         let data = |bytes: &[u8]| frame(Http3FrameType::Data, bytes);
         let good = || head(200, &["Age: 7", "Content-Length: 5"]);
-        check(&[good(), data(b"abc"), data(b"de")], false, "200 5 Some(true)");
-        check(&[head(103, &["Link: a"]), good(), data(b"abcde")], false, "200 5 Some(true)");
+        check(&[good(), data(b"abc"), data(b"de")], false, "200 5 Some(Hit)");
+        check(&[head(103, &["Link: a"]), good(), data(b"abcde")], false, "200 5 Some(Hit)");
         check(&[good(), data(b"abcde"), head(200, &[])], false, "BadBody");
-        check(&[good()], true, "200 0 Some(true)");
+        check(&[good()], true, "200 0 Some(Hit)");
         check(&[head(304, &["Content-Length: 5"])], false, "304 0 None");
         check(&[good()], false, "BadBody");
         check(&[good(), data(b"abcdef")], false, "BadBody");
