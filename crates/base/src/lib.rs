@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Types and functions at the bottom of every crate: vxids, clocks, locks, text of durations and byte sizes, matching and look-up of names. Depends on nothing of ours.
+//! Types and functions at the bottom of every crate: vxids, clocks, locks, text of durations and byte sizes, hexadecimal digits, matching and look-up of names. Depends on nothing of ours.
 
 #![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 
@@ -8,6 +8,7 @@ pub mod costs;
 pub mod critical;
 pub mod failpoint;
 pub mod fnmatch;
+pub mod hex;
 pub mod lock;
 pub mod lookup;
 pub mod short;

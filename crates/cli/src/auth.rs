@@ -40,7 +40,7 @@ impl CliChallenge {
         for part in [&self.0[..], b"\n", secret, &self.0[..], b"\n"] {
             hash.update(part);
         }
-        hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+        base::hex::encode(&hash.finalize())
     }
 
     /// True if `answer` proves it. Takes as long for a wrong answer as for a right one.

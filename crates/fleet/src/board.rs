@@ -74,21 +74,8 @@ pub(crate) fn token(name: &str) -> String {
 /// The name that was written so; `None`: none was.
 #[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
 pub(crate) fn name_of(token: &str) -> Option<String> {
-    let (mut out, mut rest) = (Vec::new(), token.as_bytes());
-    while let [byte, more @ ..] = rest {
-        rest = more;
-        if out.len() >= LONGEST_NAME {
-            return None;
-        }
-        if *byte != b'=' {
-            out.push(*byte);
-            continue;
-        }
-        let (hex, more) = rest.split_at_checked(2)?;
-        out.push(u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?);
-        rest = more;
-    }
-    String::from_utf8(out).ok().filter(|name| !name.is_empty())
+    let name = base::hex::unescape(token.as_bytes(), b'=').filter(|name| (1..=LONGEST_NAME).contains(&name.len()));
+    String::from_utf8(name?).ok()
 }
 
 #[cfg(all(test, any(feature = "fleet-nats", feature = "fleet-redis")))]

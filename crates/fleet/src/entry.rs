@@ -11,6 +11,7 @@
 //!
 //! All of it is absolute: `at` is the moment from which ages and lives count, in seconds since 1970, whenever it is carried out.
 
+use base::hex;
 use serde_json::{Map, Value, json};
 
 /// Version of the form. One that is higher says something that can't be understood here.
@@ -66,7 +67,7 @@ impl FleetEntry {
         match &self.what {
             Invalidation::Ban(words) => _ = object.insert("ban".to_owned(), json!(words)),
             Invalidation::Purge { digest, ttl, grace, keep } => {
-                object.insert("purge".to_owned(), to_hex(digest).into());
+                object.insert("purge".to_owned(), hex::encode(digest).into());
                 for (name, life) in [("ttl", ttl), ("grace", grace), ("keep", keep)] {
                     life.iter().for_each(|seconds| _ = object.insert(name.to_owned(), finite(*seconds)));
                 }
@@ -131,7 +132,7 @@ fn what(object: &Map<String, Value>) -> Option<Invalidation> {
             Invalidation::Ban(words.iter().map(|word| word.as_str().map(str::to_owned)).collect::<Option<_>>()?)
         }
         "purge" => Invalidation::Purge {
-            digest: from_hex(value.as_str()?)?.try_into().ok()?,
+            digest: hex::decode(value.as_str()?.as_bytes())?.try_into().ok()?,
             ttl: life("ttl")?,
             grace: life("grace")?,
             keep: life("keep")?,
@@ -155,26 +156,16 @@ fn finite(seconds: f64) -> Value {
 fn to_text(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),
-        Err(_) => json!({ "hex": to_hex(bytes) }),
+        Err(_) => json!({ "hex": hex::encode(bytes) }),
     }
 }
 
 fn from_text(value: &Value) -> Option<Vec<u8>> {
     match value {
         Value::String(text) => Some(text.as_bytes().to_vec()),
-        Value::Object(object) => from_hex(object.get("hex")?.as_str()?),
+        Value::Object(object) => hex::decode(object.get("hex")?.as_str()?.as_bytes()),
         _ => None,
     }
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let pairs = text.as_bytes().chunks(2);
-    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
 }
 
 /// A mark by which an entry is recognised: FNV-1a of its bytes, which no two entries of ours share.

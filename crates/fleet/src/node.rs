@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use base::hex;
 use parking_lot::{Condvar, Mutex};
 use sha2::{Digest, Sha256};
 
@@ -492,7 +493,7 @@ impl Shared {
     /// one, and write an entry by the id of one that is to come, which the log would take for the same.
     fn word(&self, what: &str, number: u64) -> String {
         let digest = Sha256::digest(format!("{:016x} {what} {number}", self.draw));
-        digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(&digest[..16])
     }
 
     fn since(&self, then: Instant) -> Duration {

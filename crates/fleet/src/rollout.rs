@@ -42,7 +42,7 @@ pub fn bundle_of(group: &str, slot: char) -> String {
 
 /// Digest of a VCL's sources: twelve digits of their SHA-256.
 pub fn digest_of(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    base::hex::encode(&Sha256::digest(bytes)[..6])
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -162,7 +162,11 @@ impl FleetSettings {
         let (login, place) = text.rsplit_once('@').map_or((None, text), |(login, place)| (Some(login), place));
         if let Some(login) = login {
             let (user, password) = login.split_once(':').map_or((login, None), |(user, pass)| (user, Some(pass)));
-            let decode = |text: &str| percent(text).ok_or_else(|| "what stands before @ can't be read".to_owned());
+            let decode = |text: &str| {
+                let bytes = base::hex::unescape(text.as_bytes(), b'%');
+                let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+                text.ok_or_else(|| "what stands before @ can't be read".to_owned())
+            };
             self.user = Some(decode(user)?).filter(|user| !user.is_empty());
             self.password = password.map(decode).transpose()?;
         }
@@ -268,22 +272,6 @@ fn scheme(word: &str) -> Result<(FleetLogKind, bool), String> {
 fn is_word(text: &str) -> bool {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     (1..=64).contains(&text.len()) && text.bytes().all(is_good)
-}
-
-/// A text in which `%2F` stands for `/`.
-fn percent(text: &str) -> Option<String> {
-    let (mut out, mut rest) = (Vec::new(), text.as_bytes());
-    while let [byte, more @ ..] = rest {
-        rest = more;
-        if *byte != b'%' {
-            out.push(*byte);
-            continue;
-        }
-        let (hex, more) = rest.split_at_checked(2)?;
-        out.push(u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?);
-        rest = more;
-    }
-    String::from_utf8(out).ok()
 }
 
 #[cfg(test)]

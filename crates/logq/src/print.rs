@@ -172,7 +172,7 @@ fn json(out: &mut dyn Write, select: &Select, txn: &Txn<'_>) -> io::Result<()> {
         let comma = if i > 0 { "," } else { "" };
         text.push_str(&format!("{comma}{{\"tag\":\"{}\",\"side\":\"{}\",\"data\":", rec.tag.name(), rec.side()));
         let shown = match rec.tag.kind() {
-            TagKind::Binary => rec.raw.iter().map(|b| format!("{b:02x}")).collect(),
+            TagKind::Binary => base::hex::encode(rec.raw),
             _ => String::from_utf8_lossy(rec.text()).into_owned(),
         };
         tables::json::quote_into(&mut text, &shown);

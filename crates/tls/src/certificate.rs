@@ -46,11 +46,7 @@ impl<'a> Certificate<'a> {
 
     /// SHA-256 of the whole certificate in hex.
     pub fn fingerprint(&self) -> String {
-        ring::digest::digest(&ring::digest::SHA256, self.der)
-            .as_ref()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        base::hex::encode(ring::digest::digest(&ring::digest::SHA256, self.der).as_ref())
     }
 
     /// The alternative names, as OpenSSL prints them: `DNS:a.example, IP Address:192.0.2.1, email:a@b.example`.

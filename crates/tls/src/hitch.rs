@@ -102,7 +102,7 @@ pub fn read(text: &str) -> Result<File, HitchError> {
 
 /// Path of the file in `ocsp-dir` that holds hitch's OCSP response for the certificate at `path`.
 pub fn ocsp_path(dir: &str, path: &str) -> String {
-    let name: String = Md5::digest(path).iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = base::hex::encode(&Md5::digest(path));
     format!("{}/{name}", dir.trim_end_matches('/'))
 }
 

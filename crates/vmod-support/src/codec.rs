@@ -2,6 +2,8 @@
 //! The encodings of vmod_blob(3): base64 in four alphabets (RFC 4648 sections 4 and 5), hex, percent-encoding (RFC
 //! 3986 section 2.1), identity.
 
+use base::hex;
+
 /// The code in which bytes are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByteEncoding {
@@ -78,7 +80,7 @@ impl ByteEncoding {
         match self {
             ByteEncoding::Identity => bytes.to_vec(),
             ByteEncoding::Base64(alphabet) => encode_base64(alphabet, bytes),
-            ByteEncoding::Hex => bytes.iter().flat_map(|&b| hex(b, upper)).collect(),
+            ByteEncoding::Hex => bytes.iter().flat_map(|&b| digits_of(b, upper)).collect(),
             ByteEncoding::Url => {
                 let mut out = Vec::with_capacity(bytes.len());
                 for &b in bytes {
@@ -86,7 +88,7 @@ impl ByteEncoding {
                         out.push(b);
                     } else {
                         out.push(b'%');
-                        out.extend(hex(b, upper));
+                        out.extend(digits_of(b, upper));
                     }
                 }
                 out
@@ -101,18 +103,15 @@ impl ByteEncoding {
             ByteEncoding::Identity => Some(cut.to_vec()),
             ByteEncoding::Base64(alphabet) => decode_base64(alphabet, cut),
             ByteEncoding::Hex => text.iter().all(u8::is_ascii_hexdigit).then(|| decode_hex(cut)),
-            ByteEncoding::Url => decode_url(cut),
+            ByteEncoding::Url => hex::unescape(cut, b'%'),
         }
     }
 }
 
-fn hex(byte: u8, upper: bool) -> [u8; 2] {
-    let digits: &[u8; 16] = if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
-    [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
-}
-
-fn nibble(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).map(|value| value as u8)
+fn digits_of(byte: u8, upper: bool) -> [u8; 2] {
+    let digit = |nibble: u8| hex::DIGITS[usize::from(nibble)];
+    let digits = [digit(byte >> 4), digit(byte & 15)];
+    if upper { digits.map(|digit| digit.to_ascii_uppercase()) } else { digits }
 }
 
 fn encode_base64(alphabet: &Alphabet, bytes: &[u8]) -> Vec<u8> {
@@ -151,22 +150,10 @@ fn decode_base64(alphabet: &Alphabet, text: &[u8]) -> Option<Vec<u8>> {
 
 /// An odd number of digits has a zero before it.
 fn decode_hex(text: &[u8]) -> Vec<u8> {
-    let digit = |b: u8| nibble(b).unwrap_or_default();
+    let digit = |b: u8| hex::digit(b).unwrap_or_default();
     let (odd, rest) = text.split_at(text.len() % 2);
     let pairs = rest.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1]));
     odd.iter().map(|&b| digit(b)).chain(pairs).collect()
-}
-
-fn decode_url(text: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.iter();
-    while let Some(&b) = bytes.next() {
-        out.push(match b {
-            b'%' => nibble(*bytes.next()?)? << 4 | nibble(*bytes.next()?)?,
-            other => other,
-        });
-    }
-    Some(out)
 }
 
 #[cfg(test)]

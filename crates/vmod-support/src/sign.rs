@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use backend::OutgoingRequest;
+use base::hex;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
@@ -58,7 +59,7 @@ impl Payload {
     pub fn from_pieces(pieces: &[&[u8]]) -> Payload {
         let mut hash = Sha256::new();
         pieces.iter().for_each(|piece| hash.update(piece));
-        Payload::Hash(hex(&hash.finalize()))
+        Payload::Hash(hex::encode(&hash.finalize()))
     }
 
     fn text(&self) -> &str {
@@ -102,13 +103,13 @@ pub fn fields(
     let canonical = format!("{method}\n{path}\n{query}\n{lines}\n{names}\n{}", payload.text());
     let day = &time[..8];
     let credential = format!("{day}/{}/{}/{last}", scope.region, scope.service);
-    let hash = hex(&Sha256::digest(canonical.as_bytes()));
+    let hash = hex::encode(&Sha256::digest(canonical.as_bytes()));
     let to_sign = format!("{brand}-HMAC-SHA256\n{time}\n{credential}\n{hash}");
     let mut derived = [brand.as_bytes(), &key.secret].concat();
     for part in [day, scope.region, scope.service, last] {
         derived = hmac(&derived, part);
     }
-    let signature = hex(&hmac(&derived, &to_sign));
+    let signature = hex::encode(&hmac(&derived, &to_sign));
     let authorization =
         format!("{brand}-HMAC-SHA256 Credential={}/{credential}, SignedHeaders={names}, Signature={signature}", key.id);
     let mut all: Vec<_> = own.into();
@@ -120,13 +121,6 @@ fn hmac(key: &[u8], text: &str) -> Vec<u8> {
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key).expect("HMAC takes keys of any length");
     mac.update(text.as_bytes());
     mac.finalize().into_bytes().to_vec()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }
 
 /// The time, like `20130524T000000Z`.

@@ -59,7 +59,7 @@ vrt::vmod! {
         fn version() -> STRING, pure = |_| "1.0.2";
 
         /// Returns this hash of a string (of no bytes if it is unset), in hex
-        fn hash_adler32(_: STRING) -> STRING, pure = |_, text: &[u8]| hex(&adler2::adler32_slice(text).to_le_bytes());
+        fn hash_adler32(_: STRING) -> STRING, pure = |_, text: &[u8]| base::hex::encode(&adler2::adler32_slice(text).to_le_bytes());
 
         /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_crc32(_: STRING) -> STRING, pure = |_, text: &[u8]| crc(text, &crc::CRC_32_BZIP2);
@@ -124,28 +124,20 @@ vrt::vmod! {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
-}
-
 fn hash<D: Digest>(text: &[u8]) -> CallResult<STRING> {
-    give(hex(&D::digest(text)))
+    give(base::hex::encode(&D::digest(text)))
 }
 
 fn crc(text: &[u8], kind: &'static crc::Algorithm<u32>) -> CallResult<STRING> {
     let sum = crc::Crc::<u32>::new(kind).checksum(text);
-    give(hex(&sum.to_le_bytes()))
+    give(base::hex::encode(&sum.to_le_bytes()))
 }
 
 fn hmac<M: Mac + KeyInit>(text: Option<&Text>, text2: &[u8]) -> CallResult<STRING> {
     let Some(key) = text else { return give(None::<Text>) };
     let mut mac = <M as KeyInit>::new_from_slice(key).expect("HMAC takes keys of any length");
     mac.update(text2);
-    give(format!("0x{}", hex(&mac.finalize().into_bytes())))
+    give(format!("0x{}", base::hex::encode(&mac.finalize().into_bytes())))
 }
 
 fn encode(text: &[u8], code: &str) -> CallResult<STRING> {
@@ -155,7 +147,7 @@ fn encode(text: &[u8], code: &str) -> CallResult<STRING> {
 /// A character that isn't a digit counts as 0, half a byte at the end not at all.
 fn encode_hex(text: &[u8], code: &str) -> CallResult<STRING> {
     let text = text.strip_prefix(b"0x").unwrap_or(text);
-    let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
+    let digit = |digit: u8| base::hex::digit(digit).unwrap_or(0);
     let bytes: Vec<u8> = text.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect();
     give(ByteEncoding::parse(code).encode(&bytes, false))
 }

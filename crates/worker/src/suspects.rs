@@ -16,7 +16,7 @@ pub fn examine(stores: &Stores, main: &Main) {
         for suspect in store.serving_at_death().into_iter().filter(|suspect| suspect.deaths >= DEATHS) {
             store.forget(suspect.record);
             main.adopt_suspect.inc();
-            let digest: String = suspect.digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            let digest = base::hex::encode(&suspect.digest);
             eprintln!(
                 "storage.{name}: an object is dropped, for two workers died while they delivered it: fetch {}, digest {digest}",
                 suspect.xid

@@ -50,7 +50,7 @@ pub enum AccessVerdict {
 fn random() -> io::Result<String> {
     let mut bytes = [0; 24];
     getrandom::fill(&mut bytes).map_err(|e| io::Error::other(e.to_string()))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(base::hex::encode(&bytes))
 }
 
 impl PageAccess {

@@ -225,7 +225,7 @@ impl LiveRequests {
                 "type": txn.kind.name(), "reason": txn.reason.name(),
                 "records": record::records(&txn.records).map(|rec| {
                     let text = match rec.tag.kind() {
-                        TagKind::Binary => rec.raw.iter().map(|b| format!("{b:02x}")).collect(),
+                        TagKind::Binary => base::hex::encode(rec.raw),
                         _ => shown(rec.text()),
                     };
                     json!([rec.tag.name(), rec.side().to_string(), text])

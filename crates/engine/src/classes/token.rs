@@ -7,7 +7,7 @@
 //! list of its places. Only tokens from before this worker's start are accepted without being on the list, so that
 //! nobody loses a place when a worker dies.
 
-use base::Real;
+use base::{Real, hex};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
@@ -48,15 +48,18 @@ impl Tokens {
 
     pub fn write(&self, class: &str, key: u64) -> String {
         let mac = self.mac(class, key).finalize().into_bytes();
-        key.to_be_bytes().iter().chain(&mac[..MAC_BYTES]).map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(&[&key.to_be_bytes(), &mac[..MAC_BYTES]].concat())
     }
 
     /// The place that a token is for, if it is one of ours and still good.
     pub fn read(&self, class: &str, token: &[u8], now: Real) -> Option<u64> {
-        let bytes = from_hex(token)?;
+        if token.len() != 2 * (KEY_BYTES + MAC_BYTES) {
+            return None;
+        }
+        let bytes = hex::decode(token)?;
         let (key, mac) = bytes.split_first_chunk::<KEY_BYTES>()?;
         let key = u64::from_be_bytes(*key);
-        if mac.len() != MAC_BYTES || self.mac(class, key).verify_truncated_left(mac).is_err() {
+        if self.mac(class, key).verify_truncated_left(mac).is_err() {
             return None;
         }
         (seconds(key) + LIFETIME_SECONDS >= now.0).then_some(key)
@@ -72,14 +75,6 @@ impl std::fmt::Debug for Tokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Tokens")
     }
-}
-
-fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
-    if text.len() != 2 * (KEY_BYTES + MAC_BYTES) {
-        return None;
-    }
-    let digit = |c: u8| char::from(c).to_digit(16);
-    text.chunks_exact(2).map(|pair| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8)).collect()
 }
 
 #[cfg(test)]

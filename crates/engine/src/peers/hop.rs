@@ -13,7 +13,7 @@
 //! ```
 
 use ::fleet::LogPosition;
-use base::Real;
+use base::{Real, hex};
 use hmac::{Hmac, KeyInit, Mac};
 use message::{Head, names};
 use sha2::Sha256;
@@ -50,11 +50,8 @@ impl TierSecret {
     /// The field for a request that has its Host and URL already.
     pub fn field(&self, hop: &Hop, head: &Head) -> String {
         let said = hop.said();
-        let mac: String = self.mac(&said, head).finalize().into_bytes()[..MAC_BYTES]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        format!("{said} mac={mac}")
+        let mac = self.mac(&said, head).finalize().into_bytes();
+        format!("{said} mac={}", hex::encode(&mac[..MAC_BYTES]))
     }
 
     /// The statements in the request's header, if a member made them for the node called `own`.
@@ -70,7 +67,7 @@ impl TierSecret {
             return Err("too long");
         }
         let (said, mac) = value.rsplit_once(" mac=").ok_or("no code")?;
-        let mac = bytes_of_hex(mac).filter(|mac| mac.len() == MAC_BYTES).ok_or("no code")?;
+        let mac = hex::decode(mac.as_bytes()).filter(|mac| mac.len() == MAC_BYTES).ok_or("no code")?;
         self.mac(said, head).verify_truncated_left(&mac).map_err(|_| "a wrong code")?;
         let hop = Hop::parse(said).ok_or("not understood")?;
         if hop.to != own {
@@ -122,13 +119,6 @@ impl Hop {
         };
         words.next().is_none().then_some(hop)
     }
-}
-
-fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || !text.len().is_multiple_of(2) {
-        return None;
-    }
-    text.as_bytes().chunks(2).map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok()).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! address that only a member can make (HMAC-SHA256 by the members' common secret). Whoever may write to the fleet's board, and has no secret,
 //! makes nobody a member.
 
+use base::hex;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -24,16 +25,13 @@ impl MembershipProof {
     pub fn new(secret: &[u8], node: &FleetSettings, weight: f64) -> Option<MembershipProof> {
         let address = node.address.as_deref()?;
         let mac = mac(secret, [&node.name, &node.node, &node.group, address], weight).finalize().into_bytes();
-        let code = mac[..CODE_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
+        let code = hex::encode(&mac[..CODE_BYTES]);
         Some(MembershipProof { weight, code })
     }
 
     /// True if a member has made it for the node of this name, group and address, in the fleet of that name.
     pub(super) fn is_of(&self, secret: &[u8], fleet: &str, node: &str, group: &str, address: &str) -> bool {
-        let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-        let pairs = self.code.as_bytes().chunks_exact(2);
-        let code: Option<Vec<u8>> = pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect();
-        let code = code.filter(|code| code.len() == CODE_BYTES && self.code.len() == 2 * CODE_BYTES);
+        let code = hex::decode(self.code.as_bytes()).filter(|code| code.len() == CODE_BYTES);
         code.is_some_and(|code| {
             mac(secret, [fleet, node, group, address], self.weight).verify_truncated_left(&code).is_ok()
         })

@@ -7,6 +7,7 @@
 
 use std::fmt::Write;
 
+use base::hex;
 use md5::Digest;
 use ring::digest::{SHA256, digest};
 
@@ -86,7 +87,7 @@ impl Fingerprint {
 
     /// JA3 as lists of fingerprints have it: MD5 of [`Self::ja3`] in hex.
     pub fn ja3_hash(&self) -> Option<String> {
-        self.ja3().map(|text| hex(&md5::Md5::digest(text.as_bytes())))
+        self.ja3().map(|text| hex::encode(&md5::Md5::digest(text.as_bytes())))
     }
 
     /// `t13d1516h2_8daaf6152771_e5627efa2ab1`: version, server name, counts and protocol; the hash of the sorted ciphers; that of
@@ -173,13 +174,7 @@ fn protocol_ends(name: &[u8]) -> [char; 2] {
     if first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric() {
         return [first.into(), last.into()];
     }
-    [HEX[usize::from(first >> 4)].into(), HEX[usize::from(last & 0x0f)].into()]
-}
-
-const HEX: &[u8; 16] = b"0123456789abcdef";
-
-fn push_hex(text: &mut String, byte: u8) {
-    text.extend([byte >> 4, byte & 0x0f].map(|digit| char::from(HEX[usize::from(digit)])));
+    [hex::DIGITS[usize::from(first >> 4)].into(), hex::DIGITS[usize::from(last & 0x0f)].into()]
 }
 
 fn hex_list(numbers: &[u16]) -> String {
@@ -188,7 +183,7 @@ fn hex_list(numbers: &[u16]) -> String {
         if !list.is_empty() {
             list.push(',');
         }
-        number.to_be_bytes().into_iter().for_each(|byte| push_hex(&mut list, byte));
+        hex::push(&mut list, &number.to_be_bytes());
     }
     list
 }
@@ -198,12 +193,6 @@ fn push_hash(text: &mut String, list: &str) {
     text.push('_');
     match list {
         "" => text.push_str("000000000000"),
-        list => text.push_str(&hex(&digest(&SHA256, list.as_bytes()).as_ref()[..6])),
+        list => hex::push(text, &digest(&SHA256, list.as_bytes()).as_ref()[..6]),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    bytes.iter().for_each(|byte| push_hex(&mut text, *byte));
-    text
 }

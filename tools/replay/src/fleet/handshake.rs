@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use base::hex;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -39,27 +40,18 @@ fn mac(secret: &[u8], role: Role, nonces: &Nonces) -> Hmac<Sha256> {
 }
 
 fn proof(secret: &[u8], role: Role, nonces: &Nonces) -> String {
-    hex(&mac(secret, role, nonces).finalize().into_bytes())
+    hex::encode(&mac(secret, role, nonces).finalize().into_bytes())
 }
 
 fn is_proven(secret: &[u8], role: Role, nonces: &Nonces, value: &Value) -> bool {
-    let given = value["proof"].as_str().and_then(unhex);
+    let given = value["proof"].as_str().and_then(|text| hex::decode(text.as_bytes()));
     given.is_some_and(|given| mac(secret, role, nonces).verify_slice(&given).is_ok())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
-    Some(digits.chunks(2).map(|pair| pair.iter().fold(0, |n, d| n << 4 | d)).collect())
 }
 
 fn nonce() -> io::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    Ok(hex(&bytes))
+    Ok(hex::encode(&bytes))
 }
 
 /// A stream that gives up at a point in time, however slowly bytes come.
