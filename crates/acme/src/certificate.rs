@@ -87,8 +87,8 @@ fn time_of(time: ASN1Time) -> SystemTime {
 /// A peer's text as one line that no terminal acts on, and not endless.
 pub fn printable(text: &str) -> String {
     const LONGEST: usize = 500;
-    let clean = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars().map(clean).take(LONGEST).collect::<String>().trim().to_owned()
+    let cut = text.char_indices().nth(LONGEST).map_or(text, |(end, _)| &text[..end]);
+    base::text::one_line(cut, ' ').trim().to_owned()
 }
 
 #[cfg(test)]

@@ -168,10 +168,6 @@ fn lower(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-fn printable(text: &str) -> String {
-    text.chars().take(MAX_CHARS).map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct BackendTrouble {
     /// True if `outage.causes` isn't empty, to be read without the lock.
@@ -195,7 +191,7 @@ impl BackendTrouble {
     /// Records a failure and its effect on requests. Returns the text after the backend's name and address, if the operator is to be
     /// informed.
     pub fn fails(&self, fault: BackendFault<'_>, effect: &str, now: Mono) -> Option<String> {
-        let text = printable(&fault.to_string());
+        let text: String = base::text::one_line(&fault.to_string(), '?').chars().take(MAX_CHARS).collect();
         let mut outage = self.outage.lock();
         if outage.causes == 0 {
             outage.begin(now);

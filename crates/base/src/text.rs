@@ -110,6 +110,11 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '.' } else { c }).collect()
 }
 
+/// A text as one line for terminals: `odd` stands for each control character, line ends and tabs included.
+pub fn one_line(text: &str, odd: char) -> String {
+    text.chars().map(|c| if c.is_control() { odd } else { c }).collect()
+}
+
 /// An amount as people read it, by thousands, as what is sent and what lies on disks is counted: `999 B`, `1.2 kB`.
 pub fn decimal_bytes(bytes: u64) -> String {
     scaled(bytes, 1000.0, ["kB", "MB", "GB", "TB", "PB"])
@@ -177,7 +182,9 @@ mod tests {
 
     #[test]
     fn what_steers_a_terminal_is_no_text() {
-        assert_eq!(printable("a\tb\n\x1b[2J\r\u{9b}5n\x07\x7f \u{fc}"), "a\tb\n.[2J..5n.. \u{fc}");
+        let text = "a\tb\n\x1b[2J\r\u{9b}5n\x07\x7f \u{fc}";
+        assert_eq!(printable(text), "a\tb\n.[2J..5n.. \u{fc}");
+        assert_eq!(one_line(text, '?'), "a?b??[2J??5n?? \u{fc}");
     }
 
     #[test]

@@ -63,8 +63,7 @@ impl Deaths {
             times(self.total)
         );
         for death in &self.last {
-            let date = message::date::format(death.at);
-            let (date, asked) = (String::from_utf8_lossy(&date), if death.was_asked { " (was told to)" } else { "" });
+            let (date, asked) = (message::date::text(death.at), if death.was_asked { " (was told to)" } else { "" });
             let emptied = if death.emptied { ", then the stores were emptied" } else { "" };
             out.push_str(&format!(
                 "{date}  after {:.0} s  pid {}  {}{asked}{emptied}\n",

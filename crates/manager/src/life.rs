@@ -399,9 +399,7 @@ impl Manager {
 
 /// Last words as they are shown, if there are any.
 pub(crate) fn panic_text(at: Real, panic: &[u8]) -> Option<String> {
-    let date = message::date::format(at);
-    let date = String::from_utf8_lossy(&date);
-    (!panic.is_empty()).then(|| format!("Panic at: {date}\n{}", printable(panic)))
+    (!panic.is_empty()).then(|| format!("Panic at: {}\n{}", message::date::text(at), printable(panic)))
 }
 
 pub(crate) fn print_panic(pid: i32, text: &str) {

@@ -138,8 +138,7 @@ const NOT_KNOWN: &str = "-";
 
 impl Shown<'_> {
     fn row(&self) -> String {
-        let text = |at: i64| String::from_utf8_lossy(&message::date::format(Real(at as f64))).into_owned();
-        let date = |at: Option<i64>| at.map_or(NOT_KNOWN.to_owned(), text);
+        let date = |at: Option<i64>| at.map_or(NOT_KNOWN.to_owned(), |at| message::date::text(Real(at as f64)));
         let (since, next) = (date(self.sealing_since), date(self.next));
         format!("{}\t{}\t{since}\t{next}\n", self.keys, self.path.unwrap_or("made here"))
     }

@@ -34,6 +34,11 @@ pub fn format(t: Real) -> [u8; LEN] {
     out
 }
 
+/// The date as a text, for lists and messages.
+pub fn text(t: Real) -> String {
+    format(t).iter().copied().map(char::from).collect()
+}
+
 fn two_digits(out: &mut [u8], n: u32) {
     out[0] = b'0' + (n / 10) as u8;
     out[1] = b'0' + (n % 10) as u8;

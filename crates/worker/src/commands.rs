@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use backend::{AdminHealth, Director, VclEvent};
-use base::Real;
 use cache::{BAN_FIELDS, BanError};
 use cli::{CliReply, CliRequest, CliStatus, reply};
 use fleet::Invalidation;
@@ -710,8 +709,7 @@ fn backend_list(worker: &Worker, request: &CliRequest) -> CliReply {
     if flags.json {
         return CliReply::ok(backend::list_json(&found, &words, flags, now));
     }
-    let date = |time: Real| String::from_utf8_lossy(&message::date::format(time)).into_owned();
-    CliReply::ok(backend::list_text(&found, flags, now, date))
+    CliReply::ok(backend::list_text(&found, flags, now, message::date::text))
 }
 
 fn set_health(worker: &Worker, pattern: &str, word: &str) -> CliReply {

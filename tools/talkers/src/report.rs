@@ -166,5 +166,5 @@ fn line(listing: &Listing, row: &Hitter, measure: HittersMeasure, tells_handling
 
 /// A key without what would move a cursor.
 pub fn printable(key: &[u8]) -> String {
-    String::from_utf8_lossy(key).chars().map(|c| if c.is_control() { '.' } else { c }).collect()
+    base::text::one_line(&String::from_utf8_lossy(key), '.')
 }

@@ -8,6 +8,7 @@ use acme::AcmeName;
 use acme::talk::{AcmeCommand, line, seconds};
 use base::clock::Real;
 use cli::CliRequest;
+use message::date;
 use tables::json::quote;
 
 use super::Held;
@@ -43,7 +44,7 @@ impl Manager {
 }
 
 fn row(name: &AcmeName, held: &Held) -> String {
-    let date = |at: Option<f64>| at.map_or(NONE.to_owned(), date);
+    let date = |at: Option<f64>| at.map_or(NONE.to_owned(), |at| date::text(Real(at)));
     let standing = &held.standing;
     let (until, renew, next) = (date(held.until.map(seconds)), date(standing.renew_at), date(next(held)));
     let error = standing.error.as_deref().unwrap_or(NONE);
@@ -71,10 +72,6 @@ fn object(name: &AcmeName, held: &Held) -> String {
     let error = standing.error.as_deref().map_or("null".to_owned(), quote);
     let _ = write!(text, "    \"failures\": {},\n    \"error\": {error}\n  }}", standing.failures);
     text
-}
-
-fn date(at: f64) -> String {
-    String::from_utf8_lossy(&message::date::format(Real(at))).into_owned()
 }
 
 #[cfg(test)]

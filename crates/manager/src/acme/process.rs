@@ -10,6 +10,7 @@ use acme::process::{PROGRAM, SOCKET};
 use acme::schedule;
 use acme::talk::{AcmeCommand, AcmeReport, NameStanding, TalkLines, line, seconds};
 use base::clock::{Mono, Real};
+use message::date;
 use sys::process::{Child, Spawn};
 use sys::signal::SIGKILL;
 
@@ -188,7 +189,7 @@ impl Manager {
     fn take_certificate(&mut self, name: &AcmeName, pem: &str) -> Result<(), String> {
         let facts = self.use_certificate(name, pem)?;
         self.count(|m| m.counters.acme_issued.inc());
-        let until = http_date(facts.validity.until);
+        let until = date::text(Real(seconds(facts.validity.until)));
         print(
             ReportSeverity::Info,
             &format!("ACME: {name}: new certificate from {}, valid until {until}", facts.issuer),
@@ -221,8 +222,4 @@ impl Manager {
             print(ReportSeverity::Error, &format!("ACME: {name}: {place}: {}", errno_text(&error)));
         }
     }
-}
-
-fn http_date(at: SystemTime) -> String {
-    String::from_utf8_lossy(&message::date::format(Real(seconds(at)))).into_owned()
 }
