@@ -40,7 +40,7 @@ pub use exchange::{
     ResponseBodyError, SendProgress, announced_length,
 };
 pub use h1::Http1;
-pub use list::{AdminHealth, ListFlags, columns, list_json, list_text, matching, parse_list_flags, set_health};
+pub use list::{AdminHealth, ListFlags, list_json, list_text, matching, parse_list_flags, set_health};
 pub use pool::{LOCKS, Locks};
 pub use registry::Backends;
 pub use request_signer::{OutgoingBody, OutgoingRequest, RequestSigner, RequestSignerRef};

@@ -140,7 +140,7 @@ pub fn list_text(
         }
         rows.push('\n');
     }
-    columns(&rows, 80)
+    base::columns(&rows)
 }
 
 /// The JSON form; `words` are the command's words, with the command.
@@ -201,38 +201,6 @@ fn json_string(text: &str) -> String {
         }
     }
     out.push('"');
-    out
-}
-
-/// Formats tab-separated rows in columns at most `width` wide. Each column is as wide as its widest cell, with 1 to 3 spaces between
-/// columns (one more after the first). Lines that begin with a space are unchanged.
-pub fn columns(rows: &str, width: usize) -> String {
-    let is_row = |line: &&str| !line.starts_with(' ');
-    let (mut widths, mut widest) = (Vec::new(), 0);
-    for line in rows.lines().filter(is_row) {
-        widest = widest.max(line.len());
-        for (i, cell) in line.split('\t').enumerate() {
-            if widths.len() <= i {
-                widths.push(0);
-            }
-            // varnishd counts the tab before a cell as a part of it.
-            widths[i] = widths[i].max(cell.len() + usize::from(i > 0));
-        }
-    }
-    let gap = (width.saturating_sub(widest) / widths.len().max(1)).clamp(1, 3);
-    let mut out = String::with_capacity(rows.len() * 2);
-    for line in rows.lines() {
-        if !is_row(&line) {
-            out.push_str(line);
-        } else {
-            let mut cells = line.split('\t').enumerate().peekable();
-            while let Some((i, cell)) = cells.next() {
-                let pad = if cells.peek().is_some() { widths[i] + gap } else { 0 };
-                let _ = write!(out, "{cell:<pad$}");
-            }
-        }
-        out.push('\n');
-    }
     out
 }
 

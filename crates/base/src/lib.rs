@@ -4,6 +4,7 @@
 #![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 
 pub mod clock;
+mod columns;
 pub mod costs;
 pub mod critical;
 pub mod failpoint;
@@ -17,4 +18,5 @@ pub mod text;
 mod vxid;
 
 pub use clock::{Clock, Mono, Real};
+pub use columns::columns;
 pub use vxid::{Vxid, VxidSource};

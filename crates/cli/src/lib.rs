@@ -7,7 +7,6 @@ pub mod client;
 pub mod decode;
 pub mod handoff;
 pub mod reply;
-pub mod table;
 pub mod words;
 
 pub use client::{ReplyDecoder, quote};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What several commands' replies share.
 
-pub use cli::table::table;
 pub use tables::json::quote as json;
 
 pub use cli::reply::{CliReply, CliStatus};

@@ -181,7 +181,7 @@ impl WorkerVcls {
             }
             rows.push('\n');
         }
-        backend::columns(&rows, 80)
+        base::columns(&rows)
     }
 
     pub fn list_json(&self) -> String {

@@ -2,7 +2,7 @@
 //! `vcl.list` without a worker, and `vcl.deps`. With a worker it answers `vcl.list` itself, in the same layout.
 
 use super::{ManagerVcls, Prog, VclState};
-use crate::reply::{json, table};
+use crate::reply::json;
 
 impl ManagerVcls {
     fn status_word(&self, prog: &Prog) -> &'static str {
@@ -28,7 +28,7 @@ impl ManagerVcls {
             }
             rows.push('\n');
         }
-        table(&rows)
+        base::columns(&rows)
     }
 
     pub fn list_json(&self) -> String {
@@ -82,7 +82,7 @@ impl ManagerVcls {
                 rows.push_str(&format!("{}\t{used}\n", prog.name));
             }
         }
-        table(&rows)
+        base::columns(&rows)
     }
 
     pub fn deps_json(&self) -> String {

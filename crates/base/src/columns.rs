@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Columns as `vcl.list`, `backend.list` and others show them.
+//! Tables of the CLI: columns as `vcl.list`, `backend.list` and others show them.
 
 /// Columns of the screen that a table should fit.
 const SCREEN: usize = 80;
@@ -7,20 +7,19 @@ const SCREEN: usize = 80;
 /// Lines whose cells are separated by tabs, as columns. Between columns stand one to three blanks, as many as fit the
 /// screen; every column but the first is one wider than its widest cell, as in Varnish. Lines that begin with a blank are
 /// left as they are.
-pub fn table(rows: &str) -> String {
+pub fn columns(rows: &str) -> String {
     let mut widths: Vec<usize> = Vec::new();
-    let (mut columns, mut longest) = (0, 0);
+    let mut longest = 0;
     for row in rows.lines().filter(|row| !row.starts_with(' ')) {
         for (at, cell) in row.split('\t').enumerate() {
             if widths.len() <= at {
                 widths.push(0);
             }
             widths[at] = widths[at].max(cell.chars().count() + usize::from(at > 0));
-            columns = columns.max(at + 1);
         }
         longest = longest.max(row.chars().count());
     }
-    let gap = (SCREEN.saturating_sub(longest) / columns.max(1)).clamp(1, 3);
+    let gap = (SCREEN.saturating_sub(longest) / widths.len().max(1)).clamp(1, 3);
     let mut text = String::with_capacity(rows.len() * 2);
     for row in rows.lines() {
         if row.starts_with(' ') {
@@ -49,12 +48,12 @@ mod tests {
 
     #[test]
     fn columns_stand_as_varnishd_puts_them() {
-        assert_eq!(table("active\tauto\twarm\t     -\tvcl1\n"), "active   auto    warm         -    vcl1\n");
+        assert_eq!(columns("active\tauto\twarm\t     -\tvcl1\n"), "active   auto    warm         -    vcl1\n");
         assert_eq!(
-            table("available\tcold\tcold\t     0\ta\nactive\tauto\twarm\t     0\tboot\n"),
+            columns("available\tcold\tcold\t     0\ta\nactive\tauto\twarm\t     0\tboot\n"),
             "available   cold    cold         0    a\nactive      auto    warm         0    boot\n"
         );
-        assert_eq!(table(" note\na\tb\n"), " note\na   b\n");
-        assert_eq!(table(""), "");
+        assert_eq!(columns(" note\na\tb\n"), " note\na   b\n");
+        assert_eq!(columns(""), "");
     }
 }
