@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Bytes as hexadecimal digits, two a byte.
 
-/// The digits in lower case.
 pub const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// Encodes bytes in lower case.
@@ -22,12 +21,10 @@ pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     text.chunks(2).map(|pair| byte(*pair.first()?, *pair.get(1)?)).collect()
 }
 
-/// The byte that two digits stand for.
 pub fn byte(high: u8, low: u8) -> Option<u8> {
     Some(digit(high)? << 4 | digit(low)?)
 }
 
-/// The value of a digit in either case.
 pub fn digit(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|value| value as u8)
 }

@@ -105,7 +105,6 @@ impl ObjectFlags {
 pub struct Attrs {
     /// The object's times. No lookup finds an object whose ttl isn't above 0.
     pub times: ObjectTimes,
-    /// Transaction of the fetch.
     pub xid: Vxid,
     pub flags: ObjectFlags,
 }

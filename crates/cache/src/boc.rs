@@ -80,7 +80,6 @@ pub(crate) struct Boc {
     pub vary_guess: Option<VaryGuess>,
     /// [`BocState::rank`]. Changes under the lock from Stream on, so that no reader waits for bytes that are there.
     rank: AtomicU8,
-    /// Body bytes so far.
     fetched: AtomicU64,
     /// The body goes to one reader and isn't kept.
     transit: AtomicBool,

@@ -59,7 +59,6 @@ pub enum Found {
 }
 
 impl Found {
-    /// The object to deliver.
     pub fn object(&self) -> Option<&ObjRef> {
         match self {
             Found::Hit(obj) | Found::Grace { stale: obj, .. } => Some(obj),
@@ -71,7 +70,6 @@ impl Found {
         }
     }
 
-    /// The right to fetch.
     pub fn into_busy(self) -> Option<Busy> {
         match self {
             Found::Miss(busy) | Found::MissStale { busy, .. } | Found::HitForMiss { busy, .. } => Some(busy),

@@ -234,7 +234,6 @@ impl ObjheadTable {
         self.head_mut(digest).waiting.join()
     }
 
-    /// True if requests are parked.
     pub fn has_waiters(&self, digest: &Digest) -> bool {
         self.look(digest).1.is_some_and(Objhead::has_waiters)
     }

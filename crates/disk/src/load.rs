@@ -46,7 +46,6 @@ pub enum Lost {
 pub struct Loaded {
     pub record: Record<Real>,
     pub body: DiskBody,
-    /// The head block.
     pub head: Buf,
     pub tags: Buf,
 }

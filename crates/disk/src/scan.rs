@@ -10,7 +10,6 @@ use crate::format::segment::FooterLine;
 use crate::format::{BLOCK, UNIT, checksum, key_of};
 use crate::task;
 
-/// Bytes read at once.
 const WINDOW: u64 = 1 << 20;
 
 #[derive(Default, Debug)]

@@ -26,7 +26,6 @@ enum SealDue {
     Nothing,
 }
 
-/// `None`: not yet known.
 fn due(core: &Core, log: &DiskLog) -> Option<SealDue> {
     let is_due = |own: &&SegmentSealing| log.written() >= own.position || log.failures != own.failures_before;
     match log.sealing.iter().take_while(is_due).count() {

@@ -22,7 +22,6 @@ use crate::segments::DiskSegmentState;
 pub(crate) const BATCH: usize = 512 << 10;
 /// Seconds without a put after a write that failed.
 const PAUSE: u32 = 5;
-/// Removals in one entry.
 const REMOVALS_AT_ONCE: usize = 1024;
 
 /// Place of an entry in the log.

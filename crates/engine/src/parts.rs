@@ -23,12 +23,10 @@ const MAX_PARTS: usize = 64;
 
 const FORMAT: u8 = 1;
 
-/// Bytes of a stored place.
 const PLACE: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredParts {
-    /// Bytes of the whole object.
     pub total: u64,
     pub validator: Validator,
     /// Places of the parts, in order. None touches the next, and together they aren't the whole.

@@ -55,7 +55,6 @@ const LOOK: Duration = Duration::from_secs(60);
 #[derive(Default)]
 struct CachedDatabase(Mutex<Option<(Option<Arc<GeoDatabase>>, Instant)>>);
 
-/// The result of the last search.
 enum KnownDatabase {
     Found(Arc<GeoDatabase>),
     Missing,

@@ -14,7 +14,6 @@ const HEAD_LINES: u16 = 500;
 /// Ways in which a cache tells that it had the answer.
 pub const SIGNS: [&str; 4] = ["Cache-Status", "X-Cache", "X-Varnish", "Age"];
 
-/// Verdict of each of [`SIGNS`] that a response has.
 pub type Verdicts = [Option<SignVerdict>; SIGNS.len()];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +28,6 @@ impl SignVerdict {
     }
 }
 
-/// Connection's word about the time after a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectionWord {
     Close,

@@ -26,7 +26,6 @@ pub struct Kit {
 }
 
 impl Cache {
-    /// Adds a ban from the text of VCL's `ban()`.
     pub fn ban_text(&self, text: &str) -> Result<(), BanError> {
         self.ban(self.ban_of_text(text)?);
         Ok(())

@@ -44,7 +44,6 @@ struct Local {
 
 struct Work {
     ring: Option<IoRing>,
-    /// Waiting callbacks by tag.
     waiting: Vec<Option<Done>>,
     vacant: Vec<usize>,
 }

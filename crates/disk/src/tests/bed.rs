@@ -78,7 +78,6 @@ pub fn head_of(name: u8, version: usize) -> Vec<u8> {
     [&[name][..], &(version as u64).to_le_bytes(), &vec![name; version % 700]].concat()
 }
 
-/// The record of an object whose head block is only a head.
 pub fn record_of(name: u8, ban_seq: u64, head: &[u8]) -> Record<Real> {
     let times = ObjectTimes { t_origin: Real(f64::from(NOW)), ttl: 1000.0, grace: 0.0, keep: 0.0 };
     let lengths = HeadLengths { head: head.len() as u32, ..HeadLengths::default() };

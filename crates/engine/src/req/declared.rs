@@ -7,7 +7,6 @@ use super::Req;
 use super::class::COOKIE_PREFIX;
 use crate::httplog::REQ;
 
-/// The cookies of waiting rooms.
 const PLACE_COOKIES: &str = "lacquer-place-*";
 
 impl Req {

@@ -52,7 +52,6 @@ pub struct TrialRequest {
 /// State of a trial in addition to the request's.
 #[derive(Debug, Default)]
 pub(crate) struct TrialState {
-    /// The parts of the hash.
     pub hashed: Vec<String>,
     /// Effects outside of the request that VCL would have had.
     pub would: Vec<String>,
@@ -157,7 +156,6 @@ impl Req {
         }
     }
 
-    /// `vcl_recv` decided it.
     fn decided(&self, step: &ReqStep) -> String {
         let reason = self.verdict.reason().cloned().unwrap_or_else(NoHitReason::undecided);
         let what = match step {
@@ -226,7 +224,6 @@ impl Req {
         format!("The last request to the backend {} failed {ago:.0} s ago: {why}.\n", backend.label())
     }
 
-    /// The cache decides it.
     fn look(&self, out: &mut String) -> String {
         let engine = self.engine();
         let now = engine.mono_of(self.t_req);

@@ -60,7 +60,6 @@ impl Req {
         LookupRequest { head: &self.head, supported, is_normalised: self.settings.rfc9111 }
     }
 
-    /// VCL's settings for the lookup.
     pub(super) fn lookup_options(&self) -> LookupOptions {
         let asked = self.settings.lookup;
         let options = self.with_directives(LookupOptions { tells: self.tells_reason(), ..asked });

@@ -37,7 +37,6 @@ pub(crate) struct PeerRequest {
     is_hot: bool,
 }
 
-/// The sender of a request.
 #[derive(Debug, Default)]
 pub(crate) enum ReqSender {
     /// The headers weren't checked yet.

@@ -17,7 +17,6 @@ use super::verdict::ReqVerdict;
 use super::{Req, ReqStep};
 use crate::transport::Transport;
 
-/// A search with its waits.
 pub(super) struct ReqSearch {
     pub search: Search,
     /// The end of all waits for other requests' fetches together.

@@ -23,7 +23,6 @@ pub(crate) struct ReqSettings {
     pub client_identity: Option<Text>,
 }
 
-/// The value of `req.backend_hint`.
 #[derive(Default)]
 pub(crate) enum BackendHint {
     /// The VCL's default backend: VCL has set no other.

@@ -73,7 +73,6 @@ impl ReqVerdict {
         }
     }
 
-    /// `method` ended with `action`.
     pub fn decide(&mut self, method: Method, action: &Action, spot: Option<VclLocation<'_>>) {
         if let Some(reason) = NoHitReason::of_vcl(method, action, spot, self.reason()) {
             *self = ReqVerdict::NoHit { found: self.found(), reason };

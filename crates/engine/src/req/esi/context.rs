@@ -39,7 +39,6 @@ pub(crate) struct Fragment {
 
 /// A fragment's knowledge of the body that it goes into, and its results for the page.
 pub(crate) struct ParentContext {
-    /// The page's pieces are gzip.
     pub is_gzip: bool,
     /// Checksum and length of the bytes that the fragment joined to it.
     pub sum: GzipSum,

@@ -50,7 +50,6 @@ pub(super) struct Prefetched {
 struct Shared {
     pieces: VecDeque<Buf>,
     bytes: usize,
-    /// The page is gone.
     is_closed: bool,
     end: Option<Result<End, Panic>>,
     fragment: Option<Waker>,
@@ -149,7 +148,6 @@ impl Req {
     }
 }
 
-/// A fragment as a task.
 async fn run(mut child: Box<Req>, mut inlet: PageWriter) {
     let ran = contained(pin!(child.run(&mut inlet))).await;
     if ran.is_err() {

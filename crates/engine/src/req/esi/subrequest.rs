@@ -18,7 +18,6 @@ use crate::current::StepName;
 use crate::req::Req;
 use crate::transport::{SendError, Transport};
 
-/// A body that is kept.
 struct Capture<'a> {
     body: Vec<u8>,
     most: usize,
