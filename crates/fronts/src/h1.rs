@@ -58,6 +58,7 @@ async fn requests(h1: &mut H1) -> SessionOutcome {
         let arrived = match next_head(h1).await {
             Ok(Some(arrived)) => arrived,
             Ok(None) => return SessionOutcome::Idle,
+            Err(SessClose::RxOverflow) => return refuse_overflow(h1).await,
             Err(close) => return SessionOutcome::End(close, h1.close_state()),
         };
         if arrived.is_http2_preface {
@@ -98,6 +99,26 @@ async fn let_others_go_first(h1: &mut H1) -> Result<(), SessClose> {
     h1.conn.sess.engine.main.pipelined_stints.tally();
     rt::give_way().await;
     Ok(())
+}
+
+/// Ends the connection of a client whose head is larger than `http_req_size`. It gets a response if
+/// `http_req_overflow_status` has one for it.
+async fn refuse_overflow(h1: &mut H1) -> SessionOutcome {
+    let params = h1.conn.sess.engine.params.load_full();
+    let status = params.http_req_overflow_status as u16;
+    if status == 0 {
+        return SessionOutcome::End(SessClose::RxOverflow, h1.close_state());
+    }
+    let now = h1.conn.sess.engine.clock.real();
+    let mut req = Req::with_new_id(&h1.conn.sess, params, now);
+    req.begin(now);
+    h1.acct.req_head = (h1.conn.input.len() - h1.used) as u64;
+    engine::Transport::send_minimal(h1, status, None, &mut req.log);
+    req.close = Some(SessClose::RxOverflow);
+    req.finish(h1);
+    engine::current::end();
+    let _ = poll_fn(|cx| h1.poll_flush(cx, 0)).await;
+    SessionOutcome::End(SessClose::RxOverflow, CloseState { is_sending: true, ..h1.close_state() })
 }
 
 enum Next {
@@ -206,6 +227,10 @@ async fn answer(h1: &mut H1, req: &mut Req, scan: &HeadScan, head_bytes: usize) 
     limits.https_scheme |= h1.conn.sess.tls.get().is_some();
     h1.acct.req_head = head_bytes as u64;
     let input = &h1.conn.input[h1.used..h1.used + head_bytes];
+    let is_target_logged = !req.params().vsl_mask.has(Tag::ReqTarget);
+    if is_target_logged {
+        req.log.put(Tag::ReqTarget, http1::request_target(&input[scan.begin()..]));
+    }
     let parsed = match parse_found_request(input, scan, &limits, &mut req.head) {
         Ok(HeadProgress::Complete(parsed)) => parsed,
         // The preface of HTTP/2 was looked for before.

@@ -51,6 +51,12 @@ pub fn parse_found_request(
     parse(input, scan, limits, head)
 }
 
+/// The target of the request line that `head` begins with, as it came.
+pub fn request_target(head: &[u8]) -> &[u8] {
+    let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    line.trim_ascii_end().split(|&byte| byte == b' ').nth(1).unwrap_or_default()
+}
+
 fn parse(input: &[u8], scan: &HeadScan, limits: &Http1Limits, head: &mut Head) -> Result<HeadProgress, HeadError> {
     let begin = scan.begin();
     head.lay(&input[begin..]).map_err(|lost| HeadError::of_lost(lost, begin))?;
@@ -203,6 +209,15 @@ fn is_endless(head: &Head) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_target_is_that_of_the_first_line_as_it_came() {
+        let check = |head: &str, want: &str| assert_eq!(request_target(head.as_bytes()), want.as_bytes(), "{head:?}");
+        check("GET https://a/x?y HTTP/1.1\r\nHost: b c\r\n\r\n", "https://a/x?y");
+        check("GET /old\n\n", "/old");
+        check("GET\r\n /next\r\n", "");
+        check("", "");
+    }
 
     #[test]
     fn what_names_no_version_of_http_is_a_bad_preface() {

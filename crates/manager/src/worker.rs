@@ -66,6 +66,8 @@ pub struct ManagedWorker {
     process: Option<WorkerProcess>,
     jail: Rc<Jail>,
     pub reply_timeout: Duration,
+    /// Its time to start, where that is longer.
+    pub startup_timeout: Duration,
     /// Further time to end: parameter `shutdown_grace`.
     pub grace: Duration,
 }
@@ -77,6 +79,7 @@ impl ManagedWorker {
             process: None,
             jail,
             reply_timeout: Duration::from_secs(60),
+            startup_timeout: Duration::ZERO,
             grace: Duration::ZERO,
         }
     }
@@ -164,10 +167,11 @@ impl ManagedWorker {
 
     /// Tells a new worker what it has to know and waits for its first word.
     pub fn hand_over(&mut self, message: &[u8]) -> CliReply {
+        let patience = self.reply_timeout.max(self.startup_timeout);
         match &mut self.process {
             Some(process) => {
-                let reply = match process.send(message, self.reply_timeout) {
-                    Ok(()) => process.answer(self.reply_timeout),
+                let reply = match process.send(message, patience) {
+                    Ok(()) => process.answer(patience),
                     Err(text) => CliReply::new(CliStatus::Comms, text),
                 };
                 process.explained(reply)

@@ -16,6 +16,7 @@ macro_rules! bits {
         impl $set {
             /// Names and texts, by bit number.
             pub const NAMES: &'static [(&'static str, &'static str)] = &[$(($name, $text)),*];
+            pub const ALL: $set = $set((1 << Self::NAMES.len()) - 1);
 
             #[inline]
             pub const fn has(self, bit: $bit) -> bool {
@@ -50,6 +51,7 @@ bits! {
         Protocol "protocol" "No effect here: no released varnishd has one either";
         VclKeep "vcl_keep" "Keep the files that compiling VCL leaves in the working directory";
         Lck "lck" "No effect here: builds with debug assertions count locks";
+        CliShowSensitive "cli_show_sensitive" "No effect here: no CLI command is hidden from the log";
     }
 }
 
@@ -59,7 +61,18 @@ bits! {
     }
 }
 
+bits! {
+    VccFeatureBits VccFeatureBit {
+        ErrUnref "err_unref" "A definition that VCL never uses is an error";
+        AllowInlineC "allow_inline_c" "No effect here: inline C is always refused";
+        UnsafePath "unsafe_path" "Allow \"/\" and \"..\" in the file names of import and include";
+    }
+}
+
 impl FeatureBits {
+    /// The bits that `all` sets: rfc9111 is this server's own and changes what is cached.
+    pub(super) const OF_VARNISH: Self = Self(Self::ALL.0 & !(1 << FeatureBit::Rfc9111 as u32));
+
     /// Somebody said `-http2`: TLS doesn't offer it either, which otherwise needs no feature.
     const HTTP2_REFUSED: u64 = 1 << 63;
 

@@ -13,10 +13,12 @@ mod show;
 mod table;
 mod value;
 
-pub use bits::{DebugBit, DebugBits, ExperimentalBit, ExperimentalBits, FeatureBit, FeatureBits};
+pub use bits::{
+    DebugBit, DebugBits, ExperimentalBit, ExperimentalBits, FeatureBit, FeatureBits, VccFeatureBit, VccFeatureBits,
+};
 pub use show::{ParamShow, rst};
 pub use table::{Params, SPECS};
-pub use value::{BytesOrAuto, ParamKind, ParamValue, PoolParam, show_bytes};
+pub use value::{BytesOrAuto, NEVER, ParamKind, ParamValue, PoolParam, show_bytes};
 
 use message::{Coding, Codings};
 use tables::tags::LogSettings;
@@ -206,7 +208,7 @@ impl Default for Params {
         let mut params = Self::blank();
         for spec in SPECS {
             let value = value::parse(spec, &spec.value(&params), spec.default, (None, None));
-            (spec.put)(&mut params, value.expect("a default is valid (tested)"));
+            params.put(spec, value.expect("a default is valid (tested)"));
         }
         params
     }
@@ -224,7 +226,7 @@ impl Params {
         let (value, note) = old::convert(name, spec, value);
         let idle = value::idle_bit(&spec.value(self), &value);
         let notes: Vec<&str> = [note, old::advice(spec, &value), idle].into_iter().flatten().collect();
-        (spec.put)(self, value);
+        self.put(spec, value);
         Ok(ParamChange { spec, note: (!notes.is_empty()).then(|| notes.join(" ")) })
     }
 
@@ -311,9 +313,26 @@ impl Params {
                 value: text,
                 reason,
             })?;
-            (spec.put)(&mut params, value);
+            params.put(spec, value);
         }
         Ok(params)
+    }
+
+    /// Stores a value. Up to 7.1 the bits of vcc_feature are parameters, so either shows what the other sets.
+    fn put(&mut self, spec: &Spec, value: ParamValue) {
+        (spec.put)(self, value);
+        let bits = &mut self.vcc_feature;
+        match spec.name {
+            "vcc_feature" => {
+                self.vcc_err_unref = bits.has(VccFeatureBit::ErrUnref);
+                self.vcc_allow_inline_c = bits.has(VccFeatureBit::AllowInlineC);
+                self.vcc_unsafe_path = bits.has(VccFeatureBit::UnsafePath);
+            }
+            "vcc_err_unref" => bits.set(VccFeatureBit::ErrUnref, self.vcc_err_unref),
+            "vcc_allow_inline_c" => bits.set(VccFeatureBit::AllowInlineC, self.vcc_allow_inline_c),
+            "vcc_unsafe_path" => bits.set(VccFeatureBit::UnsafePath, self.vcc_unsafe_path),
+            _ => {}
+        }
     }
 
     fn settable(&self, name: &str) -> Result<&'static Spec, ParamError> {

@@ -54,6 +54,9 @@ pub fn check(spec: &Spec, p: &Params, value: &ParamValue) -> Result<(), String> 
         {
             Err("Must be 0 (no limit), auto, or at least 32M\n".to_owned())
         }
+        ("http_req_overflow_status", ParamValue::Count(1..400)) => {
+            Err("Must be 0 (no response), or from 400 to 500\n".to_owned())
+        }
         ("slice_size", ParamValue::Bytes(bytes)) if !bytes.is_power_of_two() => {
             Err("Must be a power of two, such as 512k, 1M or 2M\n".to_owned())
         }

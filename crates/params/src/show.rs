@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What `param.show` answers, in varnish-7.1's layout, and the reference text of `-x parameter`.
 
-use super::bits::{DebugBits, ExperimentalBits, FeatureBits};
+use super::bits::{DebugBits, ExperimentalBits, FeatureBits, VccFeatureBits};
 use super::{Flag, ParamError, ParamKind, Params, SPECS, Spec, limits, lookup, old};
 use tables::json::quote;
 
@@ -163,6 +163,7 @@ fn bit_table(out: &mut String, kind: ParamKind) {
     let (names, head): (Rows, Rows) = match kind {
         ParamKind::Debug => (DebugBits::NAMES, &[("none", "Clear all")]),
         ParamKind::Experimental => (ExperimentalBits::NAMES, &[("none", "Clear all")]),
+        ParamKind::VccFeature => (VccFeatureBits::NAMES, &[("none", "Clear all"), ("all", "Set all")]),
         ParamKind::Feature => (FeatureBits::NAMES, &[("default", "Set the default"), ("none", "Clear all")]),
         _ => return,
     };

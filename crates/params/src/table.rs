@@ -5,13 +5,16 @@
 
 use std::time::Duration;
 
-use super::bits::{DebugBits, ExperimentalBits, FeatureBits};
+use super::bits::{DebugBits, ExperimentalBits, FeatureBits, VccFeatureBits};
 use super::value::{BytesOrAuto, Field, ParamKind, ParamValue, PoolParam};
 use super::{Flag, Spec};
 use tables::tags::TagMask;
 
 macro_rules! ty {
     (Seconds) => {
+        Duration
+    };
+    (Timeout) => {
         Duration
     };
     (Real) => {
@@ -43,6 +46,9 @@ macro_rules! ty {
     };
     (Experimental) => {
         ExperimentalBits
+    };
+    (VccFeature) => {
+        VccFeatureBits
     };
     (Tags) => {
         TagMask
@@ -145,8 +151,10 @@ params! {
         "Require close_notify at the end of a body that ends with the TLS connection to its backend. Without it the body counts as truncated and the fetch fails, so an attacker who cuts the connection can't make part of a body look complete. Off accepts a plain close, as Varnish does; use it for a backend that doesn't send close_notify. Bodies with Content-Length or chunked encoding aren't affected.";
     backend_wait_limit: Count = "0" ["fetches" min "0"] { Own }
         "How many fetches may wait for a connection to a backend that is at its .max_connections. .wait_limit overrides it per backend. 0: no fetch waits; it fails at once because the backend is busy.";
-    backend_wait_timeout: Seconds = "0.000" ["seconds" min "0.000"] { Own }
+    backend_wait_timeout: Timeout = "0.000" ["seconds" min "0.000"] { Own }
         "How long a fetch waits for a connection to a backend that is at its .max_connections. .wait_timeout overrides it per backend. 0: it doesn't wait.";
+    ban_any_variant: Count = "0" ["checks" min "0"] { Own NoEffect }
+        "No effect here: a lookup tests bans only on the variants that match the request, and the ban lurker removes the others. In Varnish 7.7 and later: how many others a lookup tests.";
     ban_cutoff: Count = "0" ["bans" min "0"] { Experimental }
         "Bounds the length of the ban list: the ban lurker removes objects that reach this many bans down the list, as if they were banned. 0: no limit.\nRarely used objects are removed first. Objects in use are tested at each lookup and stay near the top of the list.";
     ban_dups: Switch = "on" ["bool"] {}
@@ -161,7 +169,7 @@ params! {
         "No effect here: the ban lurker doesn't delay lookups. In Varnish: how long the lurker sleeps when a lookup needs a lock that it holds.";
     ban_lurker_sleep: Seconds = "0.010" ["seconds" min "0.000"] {}
         "How long the ban lurker sleeps after ban_lurker_batch objects. 0 turns the lurker off.";
-    between_bytes_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
+    between_bytes_timeout: Timeout = "60.000" ["seconds" min "0.000"] {}
         "How long a backend may be silent within a response before the fetch fails. VCL can override it per backend or per fetch. It doesn't apply to pipes.";
     bgfetch_limit: Count = "1000" ["fetches" min "0"] { Own }
         "How many background fetches, which refresh stale objects, may run at the same time. Beyond the limit stale objects are delivered without a refresh, and the most requested ones are refreshed first. 0: no limit.";
@@ -179,7 +187,7 @@ params! {
         "Classes of requests with separate backend queues, as in dear:workers=4,queue=50,patience=10s; default:workers=100. workers=N is the largest number of concurrent fetches of the class. queue=N is the number of slots in its queue (10 times workers unless given), served in order. patience=TIME is the longest wait (10s). Other requests get a 503 with Retry-After at once. VCL sets a request's class (req.class). Otherwise the request is in the class with the largest above=TIME that backends take for similar requests, or in the class named default, if declared. share=N is the weight under class_workers (1). page=on gives browsers a waiting page that reloads and keeps their position, in a waiting room for room=N browsers (10000).";
     cli_limit: Bytes = "48k" ["bytes" min "128b" max "99999999b"] {}
         "The largest CLI reply. A longer reply is truncated and has status 201 instead of 200. JSON replies (-j) are never truncated; param.show is only truncated if this is below its default.";
-    cli_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
+    cli_timeout: Timeout = "60.000" ["seconds" min "0.000"] {}
         "How long the manager waits for the worker's CLI reply. A worker that doesn't reply in time is killed and replaced.";
     clock_skew: Count = "10" ["seconds" min "0"] {}
         "How far a backend's clock may differ from ours before its Date header is ignored.";
@@ -187,7 +195,7 @@ params! {
         "No effect here: lifetimes use the monotonic clock, so the system clock may jump. In Varnish: the largest jump that is tolerated.";
     coding_memory: Bytes = "0.25G" ["bytes" min "1M"] { Own }
         "The most memory that the windows and tables of br and zstd may take in all transactions together. Beyond it a body that has to be decompressed fails (MAIN.coding_refused). Compression counts towards the limit but doesn't fail.";
-    connect_timeout: Seconds = "3.500" ["seconds" min "0.000"] {}
+    connect_timeout: Timeout = "3.500" ["seconds" min "0.000"] {}
         "How long connecting to a backend may take. VCL can override it per backend or per fetch.";
     cookie_drop: Text = "" [""] { Own }
         "Cookies that are removed from a client's request before vcl_recv. Separate names by blanks or commas; a * at the end of a name matches any rest, as in _ga* _gid _fbp. If no cookie is left, the Cookie header is removed.";
@@ -217,7 +225,7 @@ params! {
         "No effect here. In Varnish: the size of the pieces in which a body of unknown length is stored.";
     fetch_maxchunksize: Bytes = "0.25G" ["bytes" min "64k"] { Experimental NoEffect }
         "No effect here. In Varnish: the largest piece of storage that a fetch allocates.";
-    first_byte_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
+    first_byte_timeout: Timeout = "60.000" ["seconds" min "0.000"] {}
         "How long a backend may take from the request to the first byte of its response before the fetch fails. VCL can override it per backend or per fetch. It doesn't apply to pipes.";
     form_space: Bytes = "64M" ["bytes" min "0b"] { Own }
         "How many bytes all forms may take. A form is a copy of a stored body in another encoding: decompressed gzip, br or zstd, or compressed differently. It is made after a few deliveries that could use it and kept while it is used. Forms count towards their object's store, up to a quarter of it. A form is removed with its object or before it. 0: no forms are kept, so each delivery converts the body again.";
@@ -277,7 +285,7 @@ params! {
         "The connection's receive window for request bodies is kept at least this large, as far as h2_rx_unread allows.";
     h2_rxbuf_storage: Text = "Transient" [""] { MustRestart NoEffect }
         "No effect here: request bodies aren't kept in a store. Their memory is bounded by their windows.";
-    h2_window_timeout: Seconds = "5.000" ["seconds" min "0.000"] { Own }
+    h2_window_timeout: Timeout = "5.000" ["seconds" min "0.000"] { Own }
         "How long a stream may wait for its client to open a closed flow-control window before it is reset, if more than four streams of the connection wait like this. If no stream of the connection can send, the connection is closed with ENHANCE_YOUR_CALM. 0: no limit. idle_send_timeout also applies, for any number of streams.";
     h3_alt_svc: Seconds = "86400.000" ["seconds" min "0.000"] { Own }
         "How long clients of an https listener may remember that HTTP/3 is available on the same port (max-age of Alt-Svc). The header is sent if there is a quic listener on that port and the response has no Alt-Svc header. 0: it isn't sent.";
@@ -339,6 +347,8 @@ params! {
         "Answer requests that have a Range header with 206. Off: the header is ignored.";
     http_req_hdr_len: Bytes = "8k" ["bytes" min "40b"] {}
         "The longest header line of a request, including continuation lines. Longer ones are refused.";
+    http_req_overflow_status: Count = "0" ["status" min "0" max "500"] { Own }
+        "Status of the response to a request whose header is larger than http_req_size, 400 to 500. 0: the connection is closed without a response. Also in Varnish 7.7 and later.";
     http_req_size: Bytes = "32k" ["bytes" min "0.25k"] {}
         "The largest header of a request, including the request line. Larger ones are refused.";
     http_resp_hdr_len: Bytes = "8k" ["bytes" min "40b"] {}
@@ -347,7 +357,7 @@ params! {
         "The largest header of a backend response, including the status line. A larger one makes the fetch fail.";
     http_zstd_support: Switch = "off" ["bool"] { Own }
         "As http_brotli_support, for zstd.";
-    idle_send_timeout: Seconds = "60.000" ["seconds" min "0.000"] { DelayedEffect }
+    idle_send_timeout: Timeout = "60.000" ["seconds" min "0.000"] { DelayedEffect }
         "How long a client may read nothing of a response before the connection is closed. A client that pauses for longer keeps its connection until send_timeout is over.";
     listen_depth: Count = "1024" ["connections" min "0"] { MustRestart }
         "Length of the kernel's queue of connections that aren't accepted yet (backlog).";
@@ -405,9 +415,9 @@ params! {
         "How often the manager checks that the worker replies. 0: never.";
     pipe_sess_max: Count = "0" ["connections" min "0"] {}
         "The largest number of pipes in progress. Further ones are refused. 0: no limit.";
-    pipe_task_deadline: Seconds = "0.000" ["seconds" min "0.000"] { Own }
+    pipe_task_deadline: Timeout = "0.000" ["seconds" min "0.000"] { Own }
         "How long a pipe may last in total, even if data is moving. 0: no limit. VCL can override it per pipe (bereq.task_deadline).";
-    pipe_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
+    pipe_timeout: Timeout = "60.000" ["seconds" min "0.000"] {}
         "How long a pipe may be idle in both directions before it is closed.";
     pool_req: Pool = "10,100,10" [""] { NoEffect }
         "No effect here: there is no such pool. In Varnish: min_pool, max_pool, max_age (seconds) of the pool of requests.";
@@ -433,7 +443,7 @@ params! {
         "With feature=+rfc9111 (or req.rfc9111): response headers that replace Cache-Control and Expires (RFC 9213). Separate names by blanks or commas; the first that is present counts: \"Lacquer-Cache-Control CDN-Cache-Control\".";
     rush_exponent: Count = "3" ["requests per request" min "2"] { Experimental }
         "How many waiting requests are woken if a fetch fails or doesn't start. A successful fetch wakes all of them.";
-    send_timeout: Seconds = "600.000" ["seconds" min "0.000"] { DelayedEffect }
+    send_timeout: Timeout = "600.000" ["seconds" min "0.000"] { DelayedEffect }
         "How long sending a whole response may take before the connection is closed.";
     server_timing: Switch = "off" ["bool"] { Own }
         "Add a Server-Timing header to responses: hit or not, the time until the response began, and how much of it was spent waiting for the backend and for other requests' fetches. Browsers' developer tools display it. vcl_deliver sees it and can change it.";
@@ -449,6 +459,8 @@ params! {
         "Objects of at least this length are stored in slices, if the backend's response has Accept-Ranges: bytes, Content-Length and a validator. A range request then fetches only the slices that it needs. 0: only objects that VCL selects (beresp.do_slice). An object that fits into one slice is stored whole.";
     slice_size: Bytes = "1M" ["bytes" min "64k" max "64M"] { Own }
         "The size of a slice, a power of two. VCL can override it per fetch (bereq.slice_size). An object keeps the size with which it was stored.";
+    startup_timeout: Timeout = "0.000" ["seconds" min "0.000"] { Own }
+        "How long the manager waits for a worker that starts, if that is longer than cli_timeout. Also in Varnish 7.4 and later.";
     step_timing: Count = "100" ["steps" min "0"] { Own }
         "One in this many steps of a serving thread is timed. A step is one turn of a task; the thread's other clients wait for it (MAIN.longest_step, steps_timed, steps_long). Setting it resets longest_step. 1: every step is timed, and long ones are logged. 0: none is.";
     syslog_cli_traffic: Switch = "on" ["bool"] {}
@@ -529,6 +541,8 @@ params! {
         "Inline C in VCL. It is always refused here; the error message names the replacement.";
     vcc_err_unref: Switch = "on" ["bool"] {}
         "A definition that VCL never uses is an error. Off: it is a warning.";
+    vcc_feature: VccFeature = "+err_unref,+unsafe_path" [""] { Own }
+        "Switches of the VCL compiler. Also in Varnish 7.2 and later. vcc_err_unref, vcc_allow_inline_c and vcc_unsafe_path are single bits of it.";
     vcc_unsafe_path: Switch = "on" ["bool"] {}
         "Allow \"/\" and \"..\" in the file names of import and include.";
     vcl_cooldown: Seconds = "600.000" ["seconds" min "1.000"] {}

@@ -46,10 +46,58 @@ fn values() {
     assert_eq!(shown("feature", "-http2,+http2"), "+http2,+https_scheme,+validate_headers");
     assert_eq!(shown("feature", "-validate_headers,-http2"), "+https_scheme,-http2");
     assert_eq!(shown("debug", "+syncvsl +lurker"), "+syncvsl,+lurker");
+    assert_eq!(shown("http_req_overflow_status", "431"), "431");
     assert_eq!(shown("auto_restart", "NO"), "off");
     assert_eq!(shown("pool_req", "1,2,3.5"), "1,2,3.5");
     assert!(!shown("vsl_mask", "+Debug").contains("-Debug"));
     assert_eq!(shown("deprecated_dummy", "+lck"), "+lck");
+}
+
+#[test]
+fn bits_of_newer_releases_begin_with_all_or_none() {
+    assert_eq!(shown("feature", "none,+http2"), "+http2");
+    assert_eq!(shown("feature", "+http2,none"), "none");
+    assert_eq!(shown("feature", "none +http2 , +short_panic"), "+http2,+short_panic");
+    assert!(shown("feature", "all,-http2").ends_with("+busy_stats_rate,-http2"));
+    assert!(!shown("feature", "all").contains("rfc9111"), "a bit of our own");
+    assert_eq!(shown("debug", "all,none,+lck"), "+lck");
+    assert_eq!(shown("vsl_mask", "all,-Debug"), "-Debug,+ReqTarget");
+    assert_eq!(shown("vsl_mask", "(all enabled)"), "(all enabled)");
+    let some = shown("vsl_mask", "none,+ReqURL,+VCL_Log");
+    assert!(some.starts_with("-Debug,-Error") && !some.contains("ReqURL") && !some.contains("ReqTarget"), "{some}");
+    assert!(shown("vsl_mask", "+ReqTarget").ends_with("-VdpAcct,+ReqTarget"));
+    assert_eq!(refused("feature", "-all"), "Unknown feature bit (-all)");
+    assert_eq!(refused("vsl_mask", "all,"), "Missing '+' or '-' ()");
+}
+
+#[test]
+fn a_timeout_may_never_end() {
+    let mut params = Params::default();
+    params.set("pipe_timeout", "never").unwrap();
+    assert_eq!((params.pipe_timeout, shown("pipe_timeout", "never").as_str()), (NEVER, "never"));
+    assert!(ParamShow { changed: true, ..ParamShow::default() }.json(&params).unwrap().contains("\"value\": \"never\""));
+    assert_eq!(Params::decode(&params.encode()).unwrap(), params);
+    assert_eq!(shown("send_timeout", "999999999999999"), "999999999999999.000");
+    assert_eq!(refused("timeout_idle", "never"), "Invalid number (never)");
+    assert_eq!(refused("default_ttl", "never"), "Invalid number (never)");
+    // A deadline is the present and a timeout.
+    assert!(std::time::Instant::now().checked_add(NEVER + NEVER).is_some());
+}
+
+#[test]
+fn switches_of_the_compiler_are_bits_and_parameters() {
+    let mut params = Params::default();
+    assert!(params.vcc_err_unref && params.vcc_unsafe_path && !params.vcc_allow_inline_c);
+    params.set("vcc_feature", "-err_unref").unwrap();
+    assert!(!params.vcc_err_unref && params.vcc_unsafe_path);
+    params.set("vcc_unsafe_path", "off").unwrap();
+    assert_eq!(lookup("vcc_feature").unwrap().value(&params).show(), "none");
+    assert_eq!(Params::decode(&params.encode()).unwrap(), params);
+    params.reset("vcc_feature").unwrap();
+    assert_eq!(params, Params::default());
+    let inline = params.set("vcc_feature", "none,+allow_inline_c").unwrap();
+    assert_eq!(inline.note.unwrap(), "No effect here: inline C is always refused");
+    assert_eq!(refused("vcc_feature", "+foo"), "Unknown vcc_feature bit (+foo)");
 }
 
 #[test]
@@ -64,6 +112,8 @@ fn refusals() {
     assert_eq!(refused("cli_limit", "foo"), "Could not convert to bytes.");
     assert_eq!(refused("cli_limit", "1"), "Must be at least 128b");
     assert_eq!(refused("cli_limit", "100000001"), "Must be no more than 99999999b");
+    assert_eq!(refused("http_req_overflow_status", "200"), "Must be 0 (no response), or from 400 to 500");
+    assert_eq!(refused("http_req_overflow_status", "501"), "Must be no more than 500");
     assert_eq!(refused("feature", "foo"), "Missing '+' or '-' (foo)");
     assert_eq!(refused("feature", "+foo"), "Unknown feature bit (+foo)");
     assert_eq!(refused("feature", "+http2,"), "Missing '+' or '-' ()");
@@ -175,6 +225,11 @@ fn an_old_start_line_starts() {
         let error = Params::default().set(name, value).unwrap_err().to_string();
         assert!(error.starts_with(&format!("Unknown parameter \"{name}\".\n")), "{error}");
     }
+    for name in ["panic_buffer", "esi_iovs"] {
+        let error = Params::default().set(name, "10").unwrap_err();
+        assert!(error.forgiven().unwrap().starts_with(&format!("Parameter {name} is ignored: ")));
+    }
+    assert_eq!(started("ban_any_variant", "1"), "ban_any_variant=1 Parameter ban_any_variant: It has no effect here.");
     let chunk = "Parameter fetch_chunksize: It takes bytes; the kilobytes given were converted. It has no effect here.";
     assert_eq!(started("fetch_chunksize", "128"), format!("fetch_chunksize=128k {chunk}"));
     assert!(started("fetch_chunksize", "2k").starts_with("refused: Must be at least 4k"));

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Spec;
-use super::bits::{DebugBits, ExperimentalBits, FeatureBit, FeatureBits};
+use super::bits::{DebugBits, ExperimentalBits, FeatureBit, FeatureBits, VccFeatureBits};
 use super::limits::{self, ParamLimits};
 use tables::tags::{Tag, TagMask};
 
@@ -12,6 +12,8 @@ use tables::tags::{Tag, TagMask};
 pub enum ParamKind {
     /// Seconds with a fraction.
     Seconds,
+    /// Seconds with a fraction, or "never" ([`NEVER`]).
+    Timeout,
     Real,
     /// A whole number, or "unlimited".
     Count,
@@ -23,8 +25,12 @@ pub enum ParamKind {
     Debug,
     Feature,
     Experimental,
+    VccFeature,
     Tags,
 }
+
+/// A timeout that never ends: more seconds than a number can give (15 digits), and few enough to be added to any clock.
+pub const NEVER: Duration = Duration::from_secs(1_000_000_000_000_000);
 
 /// Number of structures of a kind that are kept for reuse, and their time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -69,6 +75,7 @@ pub enum ParamValue {
     Debug(DebugBits),
     Feature(FeatureBits),
     Experimental(ExperimentalBits),
+    VccFeature(VccFeatureBits),
     Tags(TagMask),
 }
 
@@ -104,6 +111,7 @@ fields! {
     DebugBits => Debug;
     FeatureBits => Feature;
     ExperimentalBits => Experimental;
+    VccFeatureBits => VccFeature;
     TagMask => Tags;
 }
 
@@ -111,6 +119,7 @@ impl ParamValue {
     /// The text that `param.show` shows.
     pub fn show(&self) -> String {
         match self {
+            ParamValue::Seconds(NEVER) => "never".to_owned(),
             ParamValue::Seconds(t) => format!("{:.3}", t.as_secs_f64()),
             ParamValue::Real(x) => show_real(*x),
             ParamValue::Count(u32::MAX) => "unlimited".to_owned(),
@@ -123,6 +132,7 @@ impl ParamValue {
             ParamValue::Debug(b) => show_bits(b.0, DebugBits::NAMES),
             ParamValue::Feature(b) => show_features(*b),
             ParamValue::Experimental(b) => show_bits(b.0, ExperimentalBits::NAMES),
+            ParamValue::VccFeature(b) => show_bits(b.0, VccFeatureBits::NAMES),
             ParamValue::Tags(mask) => show_tags(*mask),
         }
     }
@@ -140,16 +150,20 @@ impl ParamValue {
                 p.max_pool,
                 show_real(p.max_age.as_secs_f64())
             ),
+            ParamValue::Seconds(NEVER)
+            | ParamValue::Debug(_)
+            | ParamValue::Feature(_)
+            | ParamValue::Experimental(_)
+            | ParamValue::VccFeature(_)
+            | ParamValue::Tags(_) => tables::json::quote(&self.show()),
             ParamValue::Seconds(_) | ParamValue::Real(_) => self.show(),
-            ParamValue::Debug(_) | ParamValue::Feature(_) | ParamValue::Experimental(_) | ParamValue::Tags(_) => {
-                tables::json::quote(&self.show())
-            }
         }
     }
 
     /// Text that gives exactly this value again.
     pub(super) fn exact(&self) -> String {
         match self {
+            ParamValue::Seconds(NEVER) => self.show(),
             ParamValue::Seconds(t) => t.as_secs_f64().to_string(),
             ParamValue::Real(x) => x.to_string(),
             ParamValue::Count(n) => n.to_string(),
@@ -160,6 +174,7 @@ impl ParamValue {
             ParamValue::Debug(b) => b.0.to_string(),
             ParamValue::Feature(b) => b.0.to_string(),
             ParamValue::Experimental(b) => b.0.to_string(),
+            ParamValue::VccFeature(b) => b.0.to_string(),
             ParamValue::Tags(m) => format!("{},{}", m.0[0], m.0[1]),
             ParamValue::Switch(_) => self.show(),
         }
@@ -172,12 +187,14 @@ pub(super) fn parse_exact(spec: &Spec, text: &str) -> Result<ParamValue, String>
         ParamKind::Debug => ParamValue::Debug(DebugBits(number()?)),
         ParamKind::Feature => ParamValue::Feature(FeatureBits(number()?)),
         ParamKind::Experimental => ParamValue::Experimental(ExperimentalBits(number()?)),
+        ParamKind::VccFeature => ParamValue::VccFeature(VccFeatureBits(number()?)),
         ParamKind::Tags => {
             let (low, high) = text.split_once(',').ok_or("two numbers required")?;
             let word = |s: &str| s.parse::<u64>().map_err(|e| e.to_string());
             ParamValue::Tags(TagMask([word(low)?, word(high)?]))
         }
         ParamKind::Seconds
+        | ParamKind::Timeout
         | ParamKind::Real
         | ParamKind::Count
         | ParamKind::Bytes
@@ -191,7 +208,8 @@ pub(super) fn parse_exact(spec: &Spec, text: &str) -> Result<ParamValue, String>
 /// The value that `text` gives to `spec`, whose value is `now` (bit sets are changed, not replaced).
 pub(super) fn parse(spec: &Spec, now: &ParamValue, text: &str, limits: ParamLimits) -> Result<ParamValue, String> {
     match spec.kind {
-        ParamKind::Seconds => seconds(text, &limits).map(ParamValue::Seconds),
+        ParamKind::Timeout if text == "never" => Ok(ParamValue::Seconds(NEVER)),
+        ParamKind::Seconds | ParamKind::Timeout => seconds(text, &limits).map(ParamValue::Seconds),
         ParamKind::Real => real(text, &limits).map(ParamValue::Real),
         ParamKind::Count => count(text, &limits, limits::reasons(spec)).map(ParamValue::Count),
         ParamKind::Bytes => bytes(text, &limits).map(ParamValue::Bytes),
@@ -200,7 +218,7 @@ pub(super) fn parse(spec: &Spec, now: &ParamValue, text: &str, limits: ParamLimi
         ParamKind::Switch => switch(text).map(ParamValue::Switch),
         ParamKind::Text => Ok(ParamValue::Text(text.to_owned())),
         ParamKind::Pool => pool(text).map(ParamValue::Pool),
-        ParamKind::Debug | ParamKind::Feature | ParamKind::Experimental => bits(spec, now, text),
+        ParamKind::Debug | ParamKind::Feature | ParamKind::Experimental | ParamKind::VccFeature => bits(spec, now, text),
         ParamKind::Tags => tags(spec, now, text),
     }
 }
@@ -301,8 +319,16 @@ fn pool(text: &str) -> Result<PoolParam, String> {
     Ok(PoolParam { min_pool, max_pool, max_age })
 }
 
+/// A word of a list of bits. Releases from 7.5 on write such a list as a whole: `none,+http2`, `all,-Debug`.
+enum BitWord<'a> {
+    None,
+    All,
+    On(&'a str),
+    Off(&'a str),
+}
+
 /// Words of a list, separated by commas or white space.
-fn signed_words(text: &str) -> Result<Vec<(bool, &str)>, String> {
+fn bit_words(text: &str) -> Result<Vec<BitWord<'_>>, String> {
     let mut words = Vec::new();
     for item in text.split(',') {
         let mut parts = item.split_ascii_whitespace().peekable();
@@ -310,11 +336,13 @@ fn signed_words(text: &str) -> Result<Vec<(bool, &str)>, String> {
             return Err("Missing '+' or '-' ()\n".to_owned());
         }
         for word in parts {
-            match word.as_bytes().first() {
-                Some(b'+') => words.push((true, word)),
-                Some(b'-') => words.push((false, word)),
+            words.push(match (word, word.as_bytes()[0]) {
+                ("none", _) => BitWord::None,
+                ("all", _) => BitWord::All,
+                (_, b'+') => BitWord::On(word),
+                (_, b'-') => BitWord::Off(word),
                 _ => return Err(format!("Missing '+' or '-' ({word})\n")),
-            }
+            });
         }
     }
     Ok(words)
@@ -326,6 +354,7 @@ pub(super) fn idle_bit(old: &ParamValue, new: &ParamValue) -> Option<&'static st
         (ParamValue::Debug(old), ParamValue::Debug(new)) => (DebugBits::NAMES, new.0 & !old.0),
         (ParamValue::Feature(old), ParamValue::Feature(new)) => (FeatureBits::NAMES, new.0 & !old.0),
         (ParamValue::Experimental(old), ParamValue::Experimental(new)) => (ExperimentalBits::NAMES, new.0 & !old.0),
+        (ParamValue::VccFeature(old), ParamValue::VccFeature(new)) => (VccFeatureBits::NAMES, new.0 & !old.0),
         _ => return None,
     };
     let set = names.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0).map(|(_, (_, text))| *text);
@@ -333,25 +362,33 @@ pub(super) fn idle_bit(old: &ParamValue, new: &ParamValue) -> Option<&'static st
 }
 
 fn bits(spec: &Spec, now: &ParamValue, text: &str) -> Result<ParamValue, String> {
-    let (names, current, what) = match now {
-        ParamValue::Debug(b) => (DebugBits::NAMES, b.0, "debug bit"),
-        ParamValue::Feature(b) => (FeatureBits::NAMES, b.0, "feature bit"),
-        ParamValue::Experimental(b) => (ExperimentalBits::NAMES, b.0, "experimental bit"),
+    let (names, current, all, what) = match now {
+        ParamValue::Debug(b) => (DebugBits::NAMES, b.0, DebugBits::ALL.0, "debug bit"),
+        ParamValue::Feature(b) => (FeatureBits::NAMES, b.0, FeatureBits::OF_VARNISH.0, "feature bit"),
+        ParamValue::Experimental(b) => (ExperimentalBits::NAMES, b.0, ExperimentalBits::ALL.0, "experimental bit"),
+        ParamValue::VccFeature(b) => (VccFeatureBits::NAMES, b.0, VccFeatureBits::ALL.0, "vcc_feature bit"),
         other => panic!("{} holds {other:?}", spec.name),
     };
     let (mut set, text) = match text {
-        "none" => (0, ""),
         "default" if spec.default == "none" => (0, ""),
         "default" => (0, spec.default),
         _ => (current, text),
     };
     let mut http2 = None;
-    if !(text.is_empty()) {
-        for (on, word) in signed_words(text)? {
-            let bit = names.iter().position(|(name, _)| name.eq_ignore_ascii_case(&word[1..]));
-            let bit = bit.ok_or_else(|| format!("Unknown {what} ({word})\n"))?;
-            http2 = if bit == FeatureBit::Http2 as usize { Some(on) } else { http2 };
-            set = if on { set | 1 << bit } else { set & !(1 << bit) };
+    let words = if text.is_empty() { Vec::new() } else { bit_words(text)? };
+    let number_of = |word: &str| {
+        let bit = names.iter().position(|(name, _)| name.eq_ignore_ascii_case(&word[1..]));
+        bit.ok_or_else(|| format!("Unknown {what} ({word})\n"))
+    };
+    for word in words {
+        match word {
+            BitWord::None => (set, http2) = (0, None),
+            BitWord::All => (set, http2) = (all, Some(true)),
+            BitWord::On(word) | BitWord::Off(word) => {
+                let (bit, on) = (number_of(word)?, matches!(word.as_bytes()[0], b'+'));
+                http2 = if bit == FeatureBit::Http2 as usize { Some(on) } else { http2 };
+                set = if on { set | 1 << bit } else { set & !(1 << bit) };
+            }
         }
     }
     Ok(match now {
@@ -361,6 +398,7 @@ fn bits(spec: &Spec, now: &ParamValue, text: &str) -> Result<ParamValue, String>
             http2.into_iter().for_each(|is_on| features.note_http2(is_on));
             ParamValue::Feature(features)
         }
+        ParamValue::VccFeature(_) => ParamValue::VccFeature(VccFeatureBits(set)),
         _ => ParamValue::Experimental(ExperimentalBits(set)),
     })
 }
@@ -371,9 +409,14 @@ fn tags(spec: &Spec, now: &ParamValue, text: &str) -> Result<ParamValue, String>
     if text == "(all enabled)" {
         return Ok(ParamValue::Tags(TagMask::default()));
     }
-    for (shown, word) in signed_words(text)? {
-        let tag = Tag::from_name(&word[1..]).ok_or_else(|| format!("Unknown VSL tag ({word})\n"))?;
-        mask.set(tag, !shown);
+    let tag_of = |word: &str| Tag::from_name(&word[1..]).ok_or_else(|| format!("Unknown VSL tag ({word})\n"));
+    for word in bit_words(text)? {
+        match word {
+            BitWord::All => mask = TagMask::NOTHING,
+            BitWord::None => mask = TagMask::EVERYTHING,
+            BitWord::On(word) => mask.set(tag_of(word)?, false),
+            BitWord::Off(word) => mask.set(tag_of(word)?, true),
+        }
     }
     Ok(ParamValue::Tags(mask))
 }
@@ -394,8 +437,15 @@ fn show_features(features: FeatureBits) -> String {
     }
 }
 
+/// Shows how it differs from a log of all that 7.1 writes: `-Tag` isn't written, `+ReqTarget` is.
 fn show_tags(mask: TagMask) -> String {
-    let words: Vec<String> = Tag::ALL.iter().filter(|t| mask.has(**t)).map(|t| format!("-{}", t.name())).collect();
+    let sign = |tag: Tag| match (mask.has(tag), tag.is_on_demand()) {
+        (true, false) => Some('-'),
+        (false, true) => Some('+'),
+        (false, false) | (true, true) => None,
+    };
+    let words: Vec<String> =
+        Tag::ALL.iter().filter_map(|tag| Some(format!("{}{}", sign(*tag)?, tag.name()))).collect();
     if words.is_empty() { "(all enabled)".to_owned() } else { words.join(",") }
 }
 

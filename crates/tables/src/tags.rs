@@ -243,6 +243,8 @@ tags! {
     Tls = 97 "TLS" Plain;
     /// TLS with a backend: negotiated version and cipher, or the error.
     BackendSsl = 98 "BackendSSL" Plain;
+    /// The target of a request line as the client sent it; written if vsl_mask asks for it.
+    ReqTarget = 99 "ReqTarget" Unsafe;
 }
 
 impl Tag {
@@ -254,6 +256,11 @@ impl Tag {
     /// The tag with this name, in any case.
     pub fn from_name(name: &str) -> Option<Tag> {
         Self::ALL.iter().copied().find(|t| t.name().eq_ignore_ascii_case(name))
+    }
+
+    /// True for a record that 7.1 doesn't have, and that is written only if `vsl_mask` names it.
+    pub const fn is_on_demand(self) -> bool {
+        matches!(self, Self::ReqTarget)
     }
 
     /// The number in the log.
@@ -294,10 +301,24 @@ impl HeadSide {
 }
 
 /// A set of tags, as `vsl_mask` holds it: a member is *not* written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TagMask(pub [u64; 2]);
 
+impl Default for TagMask {
+    /// All tags of release 7.1 are written.
+    fn default() -> Self {
+        let mut mask = Self::NOTHING;
+        for tag in Tag::ALL.iter().filter(|tag| tag.is_on_demand()) {
+            mask.set(*tag, true);
+        }
+        mask
+    }
+}
+
 impl TagMask {
+    pub const NOTHING: Self = Self([0; 2]);
+    pub const EVERYTHING: Self = Self([u64::MAX; 2]);
+
     /// True if `tag` is in the set.
     #[inline]
     pub const fn has(self, tag: Tag) -> bool {
@@ -341,7 +362,7 @@ mod tests {
             assert_eq!((tag.number() as usize, Tag::from_number(tag.number())), (i + 1, Some(*tag)));
             assert_eq!(Tag::from_name(tag.name()), Some(*tag));
         }
-        assert_eq!((Tag::from_number(0), Tag::from_number(99)), (None, None));
+        assert_eq!((Tag::from_number(0), Tag::from_number(100)), (None, None));
     }
 
     #[test]
@@ -354,6 +375,7 @@ mod tests {
     #[test]
     fn masks() {
         let mut mask = TagMask::default();
+        assert!(mask.has(Tag::ReqTarget) && !TagMask::NOTHING.has(Tag::ReqTarget));
         mask.set(Tag::VdpAcct, true);
         assert!(mask.has(Tag::VdpAcct) && !mask.has(Tag::Debug));
         mask.set(Tag::VdpAcct, false);

@@ -116,8 +116,9 @@ pub(super) fn refuse(h1: &mut H1, req: &mut Req, error: &HeadError, head_bytes: 
     if reaction.counts_as_400 {
         req.engine().main.client_req_400.inc();
     }
-    if let Some(status) = reaction.status {
-        match error.is_of_start_line() {
+    let overflow = Some(req.params().http_req_overflow_status as u16).filter(|status| *status > 0);
+    if let Some(status) = reaction.status.or(overflow) {
+        match error.is_of_start_line() || reaction.status.is_none() {
             // As varnishd's, to the byte: who doesn't speak HTTP has no use for a header.
             true => engine::Transport::send_minimal(h1, status, None, &mut req.log),
             false => req.minimal(h1, status, ProxyError::HttpRequestError),

@@ -56,6 +56,42 @@ fn requests_are_answered_in_order_however_they_are_torn() {
 }
 
 #[test]
+fn a_head_that_is_too_large_may_get_a_response() {
+    let settings = |status| [("http_req_size", "256"), ("http_req_overflow_status", status)];
+    let request = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(300));
+    let main = session(World::new(&settings("431"), false), |mut client| async move {
+        client.say(&request);
+        assert_eq!(client.response().await, (431, String::new()));
+        client.end.shutdown_write();
+        assert!(client.is_closed().await);
+    });
+    assert_eq!(main.sc_rx_overflow.get(), 1);
+    let main = session(World::new(&settings("0"), false), |mut client| async move {
+        client.say("GET / HTTP/1.1\r\nHost: ");
+        client.say(&"a".repeat(300));
+        assert!(client.is_closed().await);
+    });
+    assert_eq!(main.sc_rx_overflow.get(), 1);
+}
+
+#[test]
+fn the_target_is_logged_as_it_came_if_the_mask_asks_for_it() {
+    for (mask, want) in [("+ReqTarget", vec!["http://b/1"]), ("all,-ReqTarget", vec![]), ("default", vec![])] {
+        let world = World::new(&[("vsl_mask", mask)], false);
+        let engine = world.engine.clone();
+        session(world, |mut client| async move {
+            client.say("GET http://b/1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            assert_eq!(client.response().await.1, "/1 192.0.2.9 HTTP/1");
+            assert!(client.is_closed().await);
+        });
+        let records = engine.log.records().0;
+        let targets = records.iter().filter(|record| record.tag == tables::tags::Tag::ReqTarget.number());
+        let targets: Vec<String> = targets.map(|record| String::from_utf8_lossy(&record.data).into_owned()).collect();
+        assert_eq!(targets, want, "{mask}");
+    }
+}
+
+#[test]
 fn a_body_that_nobody_wants_is_read_before_the_next_request() {
     let main = session(World::new(&[], false), |mut client| async move {
         client.say("POST /1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab");
