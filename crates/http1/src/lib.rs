@@ -19,7 +19,7 @@ pub mod scan;
 pub use body::{BodyError, BodyStep, ChunkHeader, FramingDecoder, LAST_CHUNK, Truncation};
 pub use error::{HeadError, Reaction};
 pub use framing::{Expect, Framing, FramingError, expect, request_framing, response_framing};
-pub use request::{request_target, HTTP2_PREFACE, is_bad_preface, parse_found_request, parse_request};
+pub use request::{HTTP2_PREFACE, is_bad_preface, parse_found_request, parse_request, request_target};
 pub use response::parse_response;
 pub use scan::HeadScan;
 

@@ -219,7 +219,7 @@ fn serve(name: &str, args: &[String]) -> i32 {
         print::out(manager::usage::usage(name));
         return 0;
     }
-    manager::main(name, args)
+    manager::main(name, args, crate::modules::MODULES)
 }
 
 fn vcl(_: &str, args: &[String]) -> i32 {

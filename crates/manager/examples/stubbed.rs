@@ -19,7 +19,7 @@ fn main() {
     }
     std::process::exit(match name.rsplit('/').next() {
         Some(manager::checker::PROGRAM) => manager::checker::run_child(vmods::MODULES),
-        _ => manager::main("varnishd", &args),
+        _ => manager::main("varnishd", &args, vmods::MODULES),
     });
 }
 

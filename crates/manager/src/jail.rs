@@ -42,6 +42,25 @@ pub struct Unix {
 const MANAGER_USER: &str = "varnish";
 const WORKER_USER: &str = "vcache";
 
+/// The linux jail of releases 7.6 and later is the unix jail, and huge pages besides.
+fn linux_to_unix(words: &mut Vec<String>) -> Result<(), Fatal> {
+    let is_of_pages = |word: &String| word.starts_with("transparent_hugepage=");
+    for word in words.iter().filter(|word| is_of_pages(word)) {
+        match &word["transparent_hugepage=".len()..] {
+            "ignore" | "enable" | "disable" | "try-disable" => {}
+            other => {
+                return argument(format!(
+                    "Linux jail: transparent_hugepage is ignore, enable, disable or try-disable, not '{other}'"
+                ));
+            }
+        }
+        report::stderr(&format!("-j linux: {word} has no effect here: the system's setting applies."));
+    }
+    words.retain(|word| !is_of_pages(word));
+    words[0] = "unix".to_owned();
+    Ok(())
+}
+
 impl Jail {
     /// Sets the jail up as -j says; without -j it's unix when we are root and the user exists, else none.
     /// The effective user changes at once.
@@ -51,7 +70,10 @@ impl Jail {
             None => Jail::None,
             Some("") => return argument("-j argument is empty"),
             Some(arg) => {
-                let words = named::words(arg);
+                let mut words = named::words(arg);
+                if words[0] == "linux" {
+                    linux_to_unix(&mut words)?;
+                }
                 match words[0].as_str() {
                     "unix" if !user::is_root() => return argument("Unix Jail: Must be root."),
                     "unix" if !user::lacks_to_change_users().is_empty() => {
@@ -62,7 +84,7 @@ impl Jail {
                     "none" if words.len() > 1 => return argument("-jnone takes no arguments."),
                     "none" => Jail::None,
                     other => {
-                        return argument(format!("Unknown jail method \"{other}\"\n\tThere are unix and none."));
+                        return argument(format!("Unknown jail method \"{other}\"\n\tThere are unix, linux and none."));
                     }
                 }
             }
@@ -252,12 +274,14 @@ mod tests {
 
     #[test]
     fn bad_arguments_are_named() {
-        refused("xyz", "Unknown jail method \"xyz\"\n\tThere are unix and none.");
+        refused("xyz", "Unknown jail method \"xyz\"\n\tThere are unix, linux and none.");
+        refused("linux,transparent_hugepage=x", "ignore, enable, disable or try-disable, not 'x'");
         refused("none,a", "-jnone takes no arguments.");
         refused("", "-j argument is empty");
         if user::is_root() {
             refused("unix,bla=foo", "unknown sub-argument 'bla=foo'");
             refused("unix,user=///", "user not found");
+            refused("linux,transparent_hugepage=disable,user=///", "user not found");
             refused("unix,ccgroup=///", "group not found");
         } else {
             refused("unix", "Must be root");

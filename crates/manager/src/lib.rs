@@ -49,11 +49,16 @@ mod worker;
 
 use fatal::Fatal;
 use options::ManagerInvocation;
+use tables::vmods::{Missing, Modules};
 
-/// Runs varnishd's command line, `args` without the program's name, which `program` gives for messages. Returns the
-/// exit status.
-pub fn main(program: &str, args: &[String]) -> i32 {
-    match options::parse(program, args).and_then(|request| run(program, request)) {
+/// Runs varnishd's command line, `args` without the program's name, which `program` gives for messages. `modules` are
+/// built in. Returns the exit status.
+pub fn main(program: &str, args: &[String], modules: Modules) -> i32 {
+    let request = options::parse(program, args).and_then(|request| match &request {
+        ManagerInvocation::Serve(options) => check_extensions(&options.extensions, modules).map(|()| request),
+        ManagerInvocation::Version | ManagerInvocation::Print(_) => Ok(request),
+    });
+    match request.and_then(|request| run(program, request)) {
         Ok(status) => status,
         Err(fatal) => {
             let text = fatal.to_string();
@@ -66,6 +71,17 @@ pub fn main(program: &str, args: &[String]) -> i32 {
             fatal.status()
         }
     }
+}
+
+/// Checks `-E NAME`, which loads an extension in release 7.2 and later: a module that is built in needs no loading.
+fn check_extensions(names: &[String], modules: Modules) -> Result<(), Fatal> {
+    let Some(name) = names.iter().find(|name| modules.find(name).is_none()) else { return Ok(()) };
+    let hint =
+        Missing::find(name).map(|missing| format!("\n\tThe module {name} {}: use {}.", missing.what, missing.instead));
+    fatal::argument(format!(
+        "-E {name}: no module of this name is built in, and none can be loaded{}",
+        hint.unwrap_or_default()
+    ))
 }
 
 fn run(program: &str, request: ManagerInvocation) -> Result<i32, Fatal> {

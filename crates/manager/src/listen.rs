@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -104,21 +105,25 @@ pub fn parse(spec: &str, unnamed: &mut u32) -> Result<ListenArg, Fatal> {
         format!("a{}", *unnamed - 1)
     });
     let endpoint = parts.words[0].clone();
-    if !endpoint.starts_with('/') && endpoint.contains('/') {
+    let is_unix = endpoint.starts_with(['/', '@']);
+    if !is_unix && endpoint.contains('/') {
         return argument(format!("Unix domain socket addresses must be absolute paths in -a ({endpoint})"));
     }
     let (mut protocols, mut permissions) = (Vec::new(), Permissions::default());
     for word in &parts.words[1..] {
         match word.split_once('=') {
             None => add_protocol(&mut protocols, word)?,
-            Some(_) if !endpoint.starts_with('/') => {
+            Some(_) if !is_unix => {
                 return argument(format!("Invalid sub-arg {word} for IP addresses in -a"));
+            }
+            Some(_) if endpoint.starts_with('@') => {
+                return argument(format!("Invalid sub-arg {word} for abstract sockets in -a"));
             }
             Some((key, value)) => permissions.set(word, key, value)?,
         }
     }
     let says = |said: Protocol| protocols.contains(&said);
-    if says(Protocol::Quic) && endpoint.starts_with('/') {
+    if says(Protocol::Quic) && is_unix {
         return argument(format!("QUIC needs UDP, not a Unix domain socket in -a ({endpoint})"));
     }
     let transport = ListenerLayers {
@@ -208,15 +213,17 @@ fn parse_mode(text: &str) -> Result<u32, Fatal> {
 
 /// Binds what the argument names, `members` sockets for each TCP address, and adds it to `open`.
 pub fn bind(arg: &ListenArg, members: usize, jail: &Jail, open: &mut Vec<BoundListener>) -> Result<(), Fatal> {
-    if arg.endpoint.starts_with('/') {
+    if arg.endpoint.starts_with(['/', '@']) {
         return bind_unix(arg, jail, open);
     }
-    if arg.endpoint.starts_with('@') {
-        // As in 7.1.1; later releases have them.
-        return argument(format!(
-            "Got no socket(s) for {}\n\tThere are no abstract sockets: a Unix socket is named by an absolute path.",
-            arg.endpoint
-        ));
+    let range = port_range(&arg.endpoint)
+        .map_err(|reason| Fatal::Argument(format!("Got no socket(s) for {}\n\t{reason}", arg.endpoint)))?;
+    if let Some((host, ports)) = range {
+        for port in ports {
+            let one = ListenArg { endpoint: format!("{host}{port}"), ..arg.clone() };
+            bind(&one, members, jail, open)?;
+        }
+        return Ok(());
     }
     let addresses = resolve(&arg.endpoint, if arg.transport.is_tls { 443 } else { 80 })
         .map_err(|reason| Fatal::Argument(format!("Got no socket(s) for {}\n\t{reason}", arg.endpoint)))?;
@@ -228,6 +235,22 @@ pub fn bind(arg: &ListenArg, members: usize, jail: &Jail, open: &mut Vec<BoundLi
         return argument(format!("Got no socket(s) for {}", arg.endpoint));
     }
     Ok(())
+}
+
+/// Splits `HOST:FIRST-LAST` into the part before the ports and the ports.
+fn port_range(endpoint: &str) -> Result<Option<(&str, RangeInclusive<u16>)>, &'static str> {
+    let Some(at) = endpoint.rfind([':', ' ', ']']) else { return Ok(None) };
+    let (host, ports) = endpoint.split_at(at + 1);
+    let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let Some((first, last)) = ports.split_once('-').and_then(|(a, b)| Some((number(a)?, number(b)?))) else {
+        return Ok(None);
+    };
+    match (u16::try_from(first), u16::try_from(last)) {
+        (Ok(0), _) => Err("A range of ports begins with 1 or more"),
+        (Ok(first), Ok(last)) if first <= last => Ok(Some((host, first..=last))),
+        (Ok(_), Ok(_)) => Err("The first port of a range must not be greater than the last"),
+        _ => Err("A range of ports ends with 65535 at most"),
+    }
 }
 
 fn bind_inet(
@@ -278,7 +301,7 @@ fn bind_unix(arg: &ListenArg, jail: &Jail, open: &mut Vec<BoundListener>) -> Res
     if let Some(other) = open.iter().find(|l| l.address == SocketName::Unix(path.clone())) {
         return argument(format!("-a arguments {} and {} have same address", other.endpoint, arg.endpoint));
     }
-    if path.as_os_str().len() > sock::LONGEST_UNIX_PATH {
+    if arg.endpoint == "@" || path.as_os_str().len() > sock::LONGEST_UNIX_PATH {
         return argument(format!("Got no socket(s) for {}", arg.endpoint));
     }
     let socket = jail.privileged(|| bind_path(&path, arg.permissions)).or_else(|e| no_socket(&arg.endpoint, &e))?;
@@ -402,6 +425,29 @@ mod tests {
             refused("127.0.0.1:nosuch"),
             "there is no port \"nosuch\": a port is a number up to 65535, or a service's name"
         );
+    }
+
+    #[test]
+    fn a_range_of_ports_is_split_off() {
+        let check = |endpoint: &str, want| assert_eq!(port_range(endpoint), want, "{endpoint}");
+        check(":80-82", Ok(Some((":", 80..=82))));
+        check("127.0.0.1:80-80", Ok(Some(("127.0.0.1:", 80..=80))));
+        check("[::1]:8000-8001", Ok(Some(("[::1]:", 8000..=8001))));
+        check("host-1.example:80", Ok(None));
+        check("host-1", Ok(None));
+        check(":80-", Ok(None));
+        check(":80-81-82", Ok(None));
+        check(":+80-81", Ok(None));
+        check(":0-5", Err("A range of ports begins with 1 or more"));
+        check(":82-80", Err("The first port of a range must not be greater than the last"));
+        check(":1-65536", Err("A range of ports ends with 65535 at most"));
+    }
+
+    #[test]
+    fn an_abstract_socket_has_no_owner() {
+        assert_eq!(parse("@name,PROXY", &mut 0).unwrap().endpoint, "@name");
+        refused("@name,mode=600", "Invalid sub-arg mode=600 for abstract sockets in -a");
+        refused("@name,quic", "QUIC needs UDP, not a Unix domain socket in -a (@name)");
     }
 
     #[test]

@@ -10,6 +10,9 @@ pub const OPTSTRING: &str = "?a:A:b:Cdf:Fh:i:I:j:l:M:n:P:p:r:S:s:T:t:VW:x:";
 /// Options of releases before 5 that 7.1 no longer has.
 const OLD_OPTSTRING: &str = "g:u:w:";
 
+/// Options of later releases.
+const LATER_OPTSTRING: &str = "E:";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum StartMode {
     /// Background; the caller's process waits for the start's outcome.
@@ -68,6 +71,8 @@ pub struct ManagerOptions {
     pub watch: Option<String>,
     pub fleet: Option<String>,
     pub peers: Option<String>,
+    /// Modules that `-E` names.
+    pub extensions: Vec<String>,
     /// Remarks on options of old releases that have no effect.
     pub notices: Vec<String>,
 }
@@ -153,9 +158,8 @@ fn kind_of(letter: char) -> Option<bool> {
     if letter == ':' {
         return None;
     }
-    let letters = if OLD_OPTSTRING.contains(letter) { OLD_OPTSTRING } else { OPTSTRING };
-    let at = letters.find(letter)?;
-    Some(letters[at + 1..].starts_with(':'))
+    let has_value = |letters: &str| letters.find(letter).map(|at| letters[at + 1..].starts_with(':'));
+    [OPTSTRING, OLD_OPTSTRING, LATER_OPTSTRING].into_iter().find_map(has_value)
 }
 
 #[derive(Default)]
@@ -294,6 +298,7 @@ fn store(letter: char, value: String, options: &mut ManagerOptions, flags: &mut 
         'r' => OrderedArg::Param(ParamArg::Protect(value)),
         's' => OrderedArg::Store(value),
         'b' => return flags.backend = Some(value),
+        'E' => return options.extensions.push(value),
         'h' => return options.hash = Some(value),
         'u' => return flags.user = Some(value),
         'g' => return flags.group = Some(value),

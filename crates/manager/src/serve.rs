@@ -284,7 +284,7 @@ fn read_vcl(vcl: &VclArg, params: &Params, jail: &Jail, todo: &mut DeferredArgs)
         VclArg::Backend(address) => {
             let body = match address.as_str() {
                 none if none.eq_ignore_ascii_case("none") => "none;\n".to_string(),
-                path if path.starts_with('/') => format!("{{\n    .path = \"{path}\";\n}}\n"),
+                path if path.starts_with(['/', '@']) => format!("{{\n    .path = \"{path}\";\n}}\n"),
                 host => format!("{{\n{}}}\n", backend_at(host)?),
             };
             let text = format!("vcl 4.1;\nbackend default {body}");

@@ -19,7 +19,7 @@ const EMFILE: i32 = 24;
 pub enum ConnectTarget {
     /// An address for TCP.
     Inet(SocketAddr),
-    /// A unix socket's path.
+    /// A unix socket's path, or `@name` of an abstract one.
     Unix(PathBuf),
 }
 
@@ -49,7 +49,7 @@ pub async fn connect(target: &ConnectTarget, limit: Duration) -> Result<Stream, 
                 Ok(Stream::Tcp(stream))
             }
             ConnectTarget::Unix(path) => {
-                let stream = UnixStream::connect(path).await?;
+                let stream = UnixStream::connect(sys::sock::unix_path(path)).await?;
                 look_for_scarcity(stream.as_raw_fd())?;
                 Ok(Stream::Unix(stream))
             }

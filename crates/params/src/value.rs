@@ -218,7 +218,9 @@ pub(super) fn parse(spec: &Spec, now: &ParamValue, text: &str, limits: ParamLimi
         ParamKind::Switch => switch(text).map(ParamValue::Switch),
         ParamKind::Text => Ok(ParamValue::Text(text.to_owned())),
         ParamKind::Pool => pool(text).map(ParamValue::Pool),
-        ParamKind::Debug | ParamKind::Feature | ParamKind::Experimental | ParamKind::VccFeature => bits(spec, now, text),
+        ParamKind::Debug | ParamKind::Feature | ParamKind::Experimental | ParamKind::VccFeature => {
+            bits(spec, now, text)
+        }
         ParamKind::Tags => tags(spec, now, text),
     }
 }
@@ -444,8 +446,7 @@ fn show_tags(mask: TagMask) -> String {
         (false, true) => Some('+'),
         (false, false) | (true, true) => None,
     };
-    let words: Vec<String> =
-        Tag::ALL.iter().filter_map(|tag| Some(format!("{}{}", sign(*tag)?, tag.name()))).collect();
+    let words: Vec<String> = Tag::ALL.iter().filter_map(|tag| Some(format!("{}{}", sign(*tag)?, tag.name()))).collect();
     if words.is_empty() { "(all enabled)".to_owned() } else { words.join(",") }
 }
 

@@ -70,9 +70,10 @@ impl fmt::Display for ShmReadError {
 
 impl std::error::Error for ShmReadError {}
 
-/// Returns the value of `VARNISH_DEFAULT_N`, which stands for `-n`.
+/// Returns the value of `VARNISH_DEFAULT_N`, or of Vinyl Cache's name for it, which stands for `-n`.
 fn default_name() -> Option<String> {
-    std::env::var("VARNISH_DEFAULT_N").ok().filter(|name| !name.is_empty())
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    set("VARNISH_DEFAULT_N").or_else(|| set("VINYL_DEFAULT_N"))
 }
 
 /// Description of one counter in a document.

@@ -4,10 +4,12 @@
 //! A TCP address gets a group of sockets, one per runtime. The first is bound without SO_REUSEPORT, so that a second
 //! instance is refused with EADDRINUSE; then the option is set on it and the other members are bound.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -102,9 +104,22 @@ pub fn set_defer_accept(listener: impl AsFd, seconds: u16) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The path as the kernel takes it. `@name` is a socket in the abstract namespace, which has no file.
+pub fn unix_path(path: &Path) -> PathBuf {
+    match path.as_os_str().as_bytes() {
+        [b'@', name @ ..] => OsStr::from_bytes(&[b"\0", name].concat()).into(),
+        _ => path.to_owned(),
+    }
+}
+
 /// Binds a Unix-domain socket, replacing a socket file that is there already, and sets its owner and mode when asked.
 pub fn bind_unix(path: &Path, uid: Option<u32>, gid: Option<u32>, mode: Option<u32>) -> io::Result<OwnedFd> {
-    let addr = SockAddr::unix(path)?;
+    let addr = SockAddr::unix(unix_path(path))?;
+    if path.as_os_str().as_bytes().starts_with(b"@") {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket.bind(&addr)?;
+        return Ok(socket.into());
+    }
     match std::fs::symlink_metadata(path) {
         Ok(meta) if std::os::unix::fs::FileTypeExt::is_socket(&meta.file_type()) => std::fs::remove_file(path)?,
         Ok(_) => return Err(io::Error::from_raw_os_error(libc::EADDRINUSE)),
@@ -171,7 +186,11 @@ fn name_of(addr: &SockAddr) -> io::Result<SocketName> {
         return Ok(SocketName::Inet(inet));
     }
     if addr.is_unix() {
-        return Ok(SocketName::Unix(addr.as_pathname().map(Path::to_path_buf).unwrap_or_default()));
+        let path = match addr.as_abstract_namespace() {
+            Some(name) => OsStr::from_bytes(&[b"@", name].concat()).into(),
+            None => addr.as_pathname().map(Path::to_path_buf).unwrap_or_default(),
+        };
+        return Ok(SocketName::Unix(path));
     }
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -179,6 +198,15 @@ fn name_of(addr: &SockAddr) -> io::Result<SocketName> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_abstract_socket_has_a_name_and_no_file() {
+        let name = PathBuf::from(format!("@lacquer-sock-test-{}", std::process::id()));
+        let socket = bind_unix(&name, None, None, None).unwrap();
+        assert_eq!(local_name(&socket).unwrap(), SocketName::Unix(name.clone()));
+        assert_eq!(bind_unix(&name, None, None, None).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(unix_path(Path::new("/a/@b")), Path::new("/a/@b"));
+    }
 
     #[test]
     fn a_unix_socket_has_the_mode_asked_for_and_replaces_only_sockets() {

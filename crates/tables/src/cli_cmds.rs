@@ -99,7 +99,7 @@ commands! {
     MemoryList "memory.list" "memory.list [-j]" "Show what takes the memory." "Both processes: stores, index, connections, transactions, other heap memory, heap memory that is allocated but unused, log, program." 0 Some(0), Worker [json];
     PanicClear "panic.clear" "panic.clear [-z]" "Delete the report of the last panic; -z also resets its counter." "" 0 Some(1), Manager [];
     PanicShow "panic.show" "panic.show [-j]" "Show the last panic." "" 0 Some(0), Manager [json];
-    ParamReset "param.reset" "param.reset <param>" "Set a parameter to its default." "" 1 Some(1), Manager [];
+    ParamReset "param.reset" "param.reset [-j] <param>" "Set a parameter to its default." "" 1 Some(1), Manager [json];
     ParamSet "param.set" "param.set [-j] <param> <value>" "Set a parameter." "" 2 Some(2), Manager [json];
     ParamShow "param.show" "param.show [-l|-j] [<param>|changed]" "Show parameters and their values." "" 0 Some(2), Manager [json];
     Pid "pid" "pid [-j]" "Show the process ids of manager and worker." "" 0 Some(0), Manager [json];

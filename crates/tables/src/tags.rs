@@ -244,7 +244,7 @@ tags! {
     /// TLS with a backend: negotiated version and cipher, or the error.
     BackendSsl = 98 "BackendSSL" Plain;
     /// The target of a request line as the client sent it; written if vsl_mask asks for it.
-    ReqTarget = 99 "ReqTarget" Unsafe;
+    ReqTarget = 99 "ReqTarget" Plain;
 }
 
 impl Tag {

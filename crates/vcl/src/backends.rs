@@ -487,6 +487,9 @@ impl Vcc<'_> {
 
     fn unix_address(&mut self, token: &Token) -> VccResult<BackendAddress> {
         let path = self.content_text(token);
+        if path.len() > 1 && path.starts_with('@') {
+            return Ok(BackendAddress::Unix(path.into()));
+        }
         if !path.starts_with('/') {
             return self.fail_at(DiagnosticCode::Address, "Backend path: Must be an absolute path:\n", token);
         }

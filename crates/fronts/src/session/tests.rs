@@ -85,7 +85,7 @@ fn the_target_is_logged_as_it_came_if_the_mask_asks_for_it() {
             assert!(client.is_closed().await);
         });
         let records = engine.log.records().0;
-        let targets = records.iter().filter(|record| record.tag == tables::tags::Tag::ReqTarget.number());
+        let targets = records.iter().filter(|record| record.tag == tables::tags::Tag::ReqTarget);
         let targets: Vec<String> = targets.map(|record| String::from_utf8_lossy(&record.data).into_owned()).collect();
         assert_eq!(targets, want, "{mask}");
     }

@@ -2,6 +2,7 @@
 //! Command lines that people and packages use, and those that must be refused.
 
 use super::*;
+use tables::vmods::{Module, Modules};
 
 fn read(line: &str) -> Result<ManagerInvocation, Fatal> {
     let args: Vec<String> =
@@ -18,6 +19,18 @@ fn serve(line: &str) -> ManagerOptions {
 
 fn refused(line: &str, text: &str) {
     assert_eq!(read(line), Err(Fatal::Argument(text.into())), "{line}");
+}
+
+#[test]
+fn an_extension_is_a_module_that_is_built_in() {
+    let names = serve("-b 127.0.0.1:80 -E one -Etwo").extensions;
+    assert_eq!(names, ["one", "two"]);
+    static ONE: Module = Module { name: "one", functions: &[], objects: &[], text: "", left_out: &[] };
+    static ALL: [&Module; 1] = [&ONE];
+    let modules = Modules(&ALL);
+    assert!(crate::check_extensions(&names[..1], modules).is_ok());
+    let refusal = crate::check_extensions(&names, modules).unwrap_err().to_string();
+    assert!(refusal.contains("-E two: no module of this name is built in, and none can be loaded"), "{refusal}");
 }
 
 #[test]
