@@ -201,26 +201,31 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             return Err(self.kept_whole(tree, scope));
         }
         self.note_files(&script);
-        match pages::pages(scope, tree.server, names) {
-            Ok(pages) => self.lines.add("own pages", &location.label, pages.synth),
-            Err((directive, reason)) => {
-                if !is_nginx_alone || script.is_final {
-                    self.refuse(directive, &reason);
-                }
-                return Err(self.kept_whole(tree, scope));
+        self.answered(location, tree, &script).map_err(|(directive, reason, is_page)| {
+            if !is_page || !is_nginx_alone || script.is_final {
+                self.refuse(directive, &reason);
             }
-        }
-        if script.lines.iter().any(|line| line.contains("(synth(")) || location.kind == LocationKind::Server {
-            let types = response::content_type(location, &script);
-            match response::headers(scope, false, names) {
-                Ok(lines) => self.lines.add("synth", &location.label, [types, lines].concat()),
-                Err((directive, reason)) => {
-                    self.refuse(directive, &reason);
-                    return Err(self.kept_whole(tree, scope));
-                }
-            }
-        }
+            self.kept_whole(tree, scope)
+        })?;
         Ok(script)
+    }
+
+    /// Adds the pages and headers of what a location's script answers. The error says whether a page has no counterpart.
+    fn answered(
+        &mut self,
+        location: &NginxLocation<'a>,
+        tree: &ServerTree<'w, 'a>,
+        script: &RewriteScript<'a>,
+    ) -> Result<(), (&'a Directive, String, bool)> {
+        let (scope, names) = (&location.scope, &self.around.names);
+        let pages = pages::pages(scope, tree.server, names).map_err(|(directive, why)| (directive, why, true))?;
+        self.lines.add("own pages", &location.label, pages.synth);
+        if script.lines.iter().any(|line| line.contains("(synth(")) || location.kind == LocationKind::Server {
+            let types = response::content_type(location, script);
+            let lines = response::headers(scope, false, names).map_err(|(directive, why)| (directive, why, false))?;
+            self.lines.add("synth", &location.label, [types, lines].concat());
+        }
+        Ok(())
     }
 
     fn note_files(&mut self, script: &RewriteScript<'a>) {
@@ -289,52 +294,52 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         is_fallback: bool,
         label: &str,
     ) -> Vec<String> {
-        let is_cached = is_cached(scope);
-        let origin = match self.origin(scope, location, is_fallback) {
-            Ok(origin) => origin,
-            Err(refusal) => {
-                self.refuse_all(vec![refusal]);
-                return self.kept(scope);
-            }
-        };
-        let is_direct = matches!(origin, Origin::Direct(_));
+        let told = self.told(tree, location, scope, is_fallback, label);
+        told.unwrap_or_else(|refusals| {
+            self.refuse_all(refusals);
+            self.kept(scope)
+        })
+    }
+
+    /// The same. The error is what keeps the location with nginx: nothing where nginx is its origin anyway, and it doesn't cache.
+    fn told(
+        &mut self,
+        tree: &ServerTree<'w, 'a>,
+        location: &NginxLocation<'a>,
+        scope: &LocationScope<'a>,
+        is_fallback: bool,
+        label: &str,
+    ) -> Result<Vec<String>, Vec<Refusal<'a>>> {
+        let origin = self.origin(scope, location, is_fallback).map_err(|refusal| vec![refusal])?;
+        let (is_cached, is_direct) = (is_cached(scope), matches!(origin, Origin::Direct(_)));
         if let (Some(directive), true, false) = (tree.accelerated, is_direct, is_cached) {
             let text =
                 "an application answers with X-Accel-Redirect for it: locations that aren't cached stay with nginx";
             self.migrated.note(&directive.place, &directive.name, text);
         }
         if !is_cached && (!is_direct || tree.accelerated.is_some()) {
-            return self.kept(scope);
+            return Err(Vec::new());
         }
         let refusals = self.refusals(scope, &origin);
         if !refusals.is_empty() {
-            self.refuse_all(refusals);
-            return self.kept(scope);
+            return Err(refusals);
         }
         self.notes(scope);
-        let told = self.translated(tree, scope, location, &origin, label).map_err(|refusal| vec![refusal]);
-        let told = told.and_then(|lines| match claims::unread(scope, is_direct) {
+        let lines = self.translated(tree, scope, location, &origin, label).map_err(|refusal| vec![refusal]);
+        let lines = lines.and_then(|lines| match claims::unread(scope, is_direct) {
             unread if unread.is_empty() => Ok(lines),
             unread => Err(unread.into_iter().map(|directive| Refusal::new(directive, claims::UNCLAIMED)).collect()),
         });
-        match told {
-            Ok(lines) => {
-                claims::settle(scope, Claim::Claimed);
-                match &origin {
-                    Origin::Direct(direct) => {
-                        let asked = self.around.upstreams.iter().filter(|u| u.word(0) == direct.name);
-                        asked.for_each(|upstream| claims::claim_upstream(upstream));
-                    }
-                    Origin::Nginx => self.left = Claim::Kept,
-                }
-                lines
+        let lines = lines.inspect_err(|_| self.lines.take_back(label))?;
+        claims::settle(scope, Claim::Claimed);
+        match &origin {
+            Origin::Direct(direct) => {
+                let asked = self.around.upstreams.iter().filter(|u| u.word(0) == direct.name);
+                asked.for_each(|upstream| claims::claim_upstream(upstream));
             }
-            Err(refusals) => {
-                self.lines.take_back(label);
-                self.refuse_all(refusals);
-                self.kept(scope)
-            }
+            Origin::Nginx => self.left = Claim::Kept,
         }
+        Ok(lines)
     }
 
     fn translated(
