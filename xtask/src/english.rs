@@ -50,7 +50,7 @@ const WORDS: [&str; 23] = [
 ];
 
 /// Constants whose text `--help` prints.
-const HELP: [&str; 5] = ["HELP", "USAGE", "SYNOPSIS", "DETAILS", "MORE"];
+const HELP: [&str; 6] = ["HELP", "USAGE", "INTRODUCTION", "EPILOGUE", "EXAMPLES", "MORE"];
 
 const CODE: [&str; 4] = ["crates", "tools", "xtask", "tests"];
 
@@ -180,18 +180,20 @@ fn words(root: &Path) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// The file's text with every line blank that isn't in a constant of [`HELP`].
+/// The file's text with every line blank that is neither in a constant of [`HELP`] nor in an option's row.
 fn help_in(text: &str) -> String {
-    let mut is_help = false;
+    let (mut is_help, mut is_row) = (false, false);
     let mut kept = String::new();
     for line in text.lines() {
         let constant =
             line.trim_start_matches("pub ").strip_prefix("const ").and_then(|rest| rest.split_once(": &str = "));
         is_help |= constant.is_some_and(|(name, _)| HELP.contains(&name));
-        if is_help {
+        is_row |= line.trim_start().starts_with("opt!(");
+        if is_help || is_row {
             kept.push_str(line);
         }
         kept.push('\n');
+        is_row &= !line.contains(" =>");
         is_help &= !line.ends_with("\";");
     }
     kept

@@ -18,7 +18,7 @@ mod gather;
 mod hitters;
 mod input;
 mod ncsa;
-mod options;
+pub mod options;
 #[cfg(test)]
 mod recorded;
 mod sources;
@@ -35,5 +35,6 @@ pub use format::LogFormat;
 pub use gather::{GatherMoment, Gathered, Gathering, progress};
 pub use hitters::{Hitter, Hitters, HittersMeasure, Ranking, Sums};
 pub use logq::Handling;
+pub use options::Gathers;
 pub use sources::{AccessSources, SourceItem};
 pub use vsl::{of_group, of_transaction};

@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use shm::reader::CounterReader;
-use toolkit::args::{Arg, Args};
+use toolkit::opt;
+use toolkit::options::Opt;
 
 use crate::format::LogFormat;
 use crate::gather::Gathering;
@@ -13,25 +14,32 @@ use crate::gather::Gathering;
 /// Times for which a running log may be followed.
 const TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1_000_000_000);
 
-impl Gathering {
-    /// Takes an argument in if it is one of these: a file's name, `-n`, `--live`, `--log-format`, `-d`, `-q`; true if
-    /// it was.
-    ///
-    /// # Errors
-    /// It was, and its value is missing or wrong.
-    pub fn take(&mut self, arg: Arg<'_>, args: &mut Args<'_>) -> Result<bool, String> {
-        match arg {
-            Arg::Word(file) => self.sources.files.push(file.to_owned()),
-            Arg::Option("-q" | "--quiet") => self.is_quiet = true,
-            Arg::Option("--live") => self.sources.live = Some(CounterReader::workdir_of(None)),
-            Arg::Option("-n") => self.sources.live = Some(CounterReader::workdir_of(Some(args.value()?))),
-            Arg::Option("--log-format") => self.sources.format = Some(LogFormat::parse(args.value()?)?),
-            Arg::Option("-d" | "--duration") => self.duration = Some(args.time(TIMES)?),
-            Arg::Help | Arg::Option(_) => return Ok(false),
-        }
-        Ok(true)
-    }
+/// Options of a tool that reads logs.
+pub trait Gathers: Sized + 'static {
+    fn gathering(&mut self) -> &mut Gathering;
 
+    const LOG_FORMAT: Opt<Self> = opt!("--log-format FORMAT": "Line format, in Apache's LogFormat syntax (default: detected)" =>
+            |o, args| o.gathering().sources.format = Some(LogFormat::parse(args.value()?)?));
+    const LIVE: Opt<Self> = live("Read the log of the server with this working directory (--live: the default one)");
+    const DURATION: Opt<Self> = opt!("-d TIME" | "--duration": "Exit after this time" =>
+            |o, args| o.gathering().duration = Some(args.time(TIMES)?));
+    const QUIET: Opt<Self> = opt!("-q" | "--quiet": "Show no progress" => |o, _| o.gathering().is_quiet = true);
+
+    fn file(&mut self, name: &str) -> Result<(), String> {
+        self.gathering().sources.files.push(name.to_owned());
+        Ok(())
+    }
+}
+
+/// The row for `-n` and `--live`, with this help.
+pub const fn live<O: Gathers>(text: &'static str) -> Opt<O> {
+    opt!("-n DIR" | "--live": text => |o, args| {
+        let name = if args.name() == "-n" { Some(args.value()?) } else { None };
+        o.gathering().sources.live = Some(CounterReader::workdir_of(name));
+    })
+}
+
+impl Gathering {
     /// Checks that it was told once what to read.
     ///
     /// # Errors
@@ -48,16 +56,22 @@ impl Gathering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use toolkit::tool::Tool;
 
-    /// The settings that a line of options gives; the first option that is somebody else's is its end.
+    impl Gathers for Gathering {
+        fn gathering(&mut self) -> &mut Gathering {
+            self
+        }
+    }
+
+    const TOOL: Tool<Gathering> = Tool {
+        word: Gathering::file,
+        ..Tool::new("", &[("", &[Gathers::LOG_FORMAT, Gathers::LIVE, Gathers::DURATION, Gathers::QUIET])])
+    };
+
     fn told(line: &str) -> Result<Gathering, String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let (mut gathering, mut args) = (Gathering::default(), Args::new(&words));
-        while let Some(arg) = args.next()? {
-            if !gathering.take(arg, &mut args)? {
-                return Err(args.unknown(""));
-            }
-        }
+        let gathering = TOOL.read(Gathering::default(), &words)?.ok_or("help")?;
         gathering.check().map(|()| gathering)
     }
 
@@ -81,7 +95,7 @@ mod tests {
             ("-n", "-n needs a value"),
             ("a.log -d 0", "-d 0: not a time from 100ms"),
             ("a.log --top 5", "--top"),
-            ("a.log -h", "no option"),
+            ("a.log -h", "help"),
         ] {
             let error = told(line).unwrap_err();
             assert!(error.contains(named), "{line}: {error}");

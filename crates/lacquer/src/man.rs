@@ -15,6 +15,7 @@ use tables::counters::{CounterFields, Elem};
 use tables::tags::TagKind;
 use tables::vcltext::{self, STATEMENTS};
 use tables::vclvars::{Method, Return, VARS};
+use toolkit::options::{HelpPart, Opt};
 use toolkit::print;
 
 use crate::commands::{self, COMMANDS, Subcommand, meant};
@@ -40,7 +41,7 @@ const PAGES: &[Page] = &[
     ("varnishhist", 1, "draw histograms of times and sizes", Body::Prose(include_str!("man/varnishhist.txt"))),
     ("varnishadm", 1, "send commands to a running server", Body::Prose(include_str!("man/varnishadm.txt"))),
     ("varnishreload", 1, "reload a VCL", Body::Prose(include_str!("man/varnishreload.txt"))),
-    ("lacquer-demo", 1, "run a demo site with a cache in front of it", Body::Help(|| lacquer_demo::USAGE.to_owned())),
+    ("lacquer-demo", 1, "run a demo site with a cache in front of it", Body::Help(|| lacquer_demo::TOOL.usage())),
     ("lacquer-status", 1, "summarise a running server", Body::Prose(include_str!("man/lacquer-status.txt"))),
     (
         "lacquer-explain",
@@ -78,45 +79,45 @@ const PAGES: &[Page] = &[
         "upgrade a running server without downtime",
         Body::Prose(include_str!("man/lacquer-upgrade.txt")),
     ),
-    (
-        "lacquer-watch",
-        1,
-        "serve a dashboard, metrics and health checks",
-        Body::Help(|| lacquer_watch::USAGE.to_owned()),
-    ),
+    ("lacquer-watch", 1, "serve a dashboard, metrics and health checks", Body::Help(|| lacquer_watch::TOOL.usage())),
     (
         "lacquer-replay",
         1,
         "send a log's requests to a server and measure it",
         Body::Prose(include_str!("man/lacquer-replay.txt")),
     ),
-    ("lacquer-probe", 1, "find packet loss on the way to a server", Body::Help(lacquer_probe::usage)),
-    ("lacquer-asn", 1, "list the networks that a site's visitors come from", Body::Help(lacquer_asn::usage)),
-    ("lacquer-simulate", 1, "calculate hit rates for cache sizes from a log", Body::Help(lacquer_simulate::usage)),
-    ("lacquer-talkers", 1, "list the clients or URLs with most requests or bytes", Body::Help(lacquer_talkers::usage)),
-    ("lacquer-doctor", 1, "find problems of this machine and its server", Body::Help(lacquer_doctor::usage)),
-    ("lacquer-plan", 1, "estimate the load that backend workers can handle", Body::Help(lacquer_plan::usage)),
+    ("lacquer-probe", 1, "find packet loss on the way to a server", Body::Help(|| lacquer_probe::TOOL.usage())),
+    ("lacquer-asn", 1, "list the networks that a site's visitors come from", Body::Help(|| lacquer_asn::TOOL.usage())),
+    (
+        "lacquer-simulate",
+        1,
+        "calculate hit rates for cache sizes from a log",
+        Body::Help(|| lacquer_simulate::TOOL.usage()),
+    ),
+    (
+        "lacquer-talkers",
+        1,
+        "list the clients or URLs with most requests or bytes",
+        Body::Help(|| lacquer_talkers::TOOL.usage()),
+    ),
+    ("lacquer-doctor", 1, "find problems of this machine and its server", Body::Help(|| lacquer_doctor::TOOL.usage())),
+    ("lacquer-plan", 1, "estimate the load that backend workers can handle", Body::Help(|| lacquer_plan::TOOL.usage())),
     ("lacquer-trace", 1, "send requests as traces to an OpenTelemetry collector", Body::Help(lacquer_trace::usage)),
     ("lacquer-vcl", 1, "check, format, explain and migrate VCL files", Body::Help(lacquer_vcl::manual)),
     (
         "lacquer-migrate",
         1,
         "convert configurations of nginx, Apache, squid and Varnish",
-        Body::Help(|| lacquer_migrate::USAGE.to_owned()),
+        Body::Help(|| lacquer_migrate::TOOL.usage()),
     ),
-    (
-        "lacquer-selftest",
-        1,
-        "check this installation in a few seconds",
-        Body::Help(|| lacquer_selftest::USAGE.to_owned()),
-    ),
+    ("lacquer-selftest", 1, "check this installation in a few seconds", Body::Help(|| lacquer_selftest::TOOL.usage())),
     (
         "lacquer-statsd",
         1,
         "metrics server, compatible with statsd for Node.js",
         Body::Markdown(include_str!("../../../docs/man/lacquer-statsd.1.md")),
     ),
-    ("lacquer-munin", 1, "Munin plugin for all counters", Body::Help(|| lacquer_statsd::MUNIN_HELP.to_owned())),
+    ("lacquer-munin", 1, "Munin plugin for all counters", Body::Help(|| lacquer_statsd::MUNIN.usage())),
     ("lacquer-man", 1, "the manual", Body::Help(|| USAGE.to_owned())),
     (
         "lacquer-panic",
@@ -351,7 +352,14 @@ fn from_table(table: &str) -> String {
         "stat" => options(lacquer_stat::OPTIONS),
         "top" => options(lacquer_top::OPTIONS),
         "hist" => options(lacquer_hist::OPTIONS),
-        "replay" => replay_options(),
+        "replay" => grouped_rows(lacquer_replay::TOOL.help),
+        "explain" => rows(lacquer_adm::explain::TOOL.options()),
+        "fleet" => rows(lacquer_adm::fleet::TOOL.options()),
+        "memory" => rows(lacquer_adm::memory::TOOL.options()),
+        "status" => rows(lacquer_adm::status::TOOL.options()),
+        "store" => rows(lacquer_store::TOOL.options()),
+        "tls" => rows(lacquer_adm::tls::TOOL.options()),
+        "upgrade" => rows(lacquer_adm::upgrade::TOOL.options()),
         "profiles" => lacquer_hist::profiles().iter().map(|(name, text)| entry(name, text)).collect(),
         "own-commands" => own_commands(),
         "tags" => tags(),
@@ -389,12 +397,19 @@ fn options(options: &[ToolOption]) -> String {
     options.iter().map(one).collect()
 }
 
-fn replay_options() -> String {
-    let group = |(heading, options): &(&str, &[(&str, &str)])| {
-        let entries: String = options.iter().map(|(option, text)| entry(option, text)).collect();
-        format!(".SS {}\n{entries}", escape(heading))
-    };
-    lacquer_replay::OPTIONS.iter().map(group).collect()
+/// A tool's options but for `-h`, which every tool has.
+fn rows<O: 'static>(options: impl Iterator<Item = &'static Opt<O>>) -> String {
+    let shown = options.filter(|option| !option.is_hidden() && option.term() != Opt::<O>::HELP.term());
+    shown.map(|option| entry(option.term(), option.text())).collect()
+}
+
+fn grouped_rows<O>(help: &'static [HelpPart<O>]) -> String {
+    let groups = help.iter().filter(|(_, options)| !options.is_empty());
+    groups
+        .map(|(heading, options)| {
+            format!(".SS {}\n{}", escape(heading.trim().trim_end_matches(':')), rows(options.iter()))
+        })
+        .collect()
 }
 
 fn tags() -> String {

@@ -1,24 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The words after a command: options and plain words in any order, `--name VALUE` as well as `--name=VALUE`, after `--` plain
 //! words alone. What Varnish's own tools take is read as getopt(3) reads it, and not here.
-//!
-//! ```
-//! use toolkit::args::{Arg, Args};
-//! let words = ["a.log", "--top=7", "-q"].map(str::to_owned);
-//! let (mut files, mut top, mut is_quiet) = (Vec::new(), 40, false);
-//! let mut args = Args::new(&words);
-//! while let Some(arg) = args.next()? {
-//!     match arg {
-//!         Arg::Help => return Ok(()),
-//!         Arg::Word(file) => files.push(file),
-//!         Arg::Option("--top") => top = args.number(0..=1000)?,
-//!         Arg::Option("-q" | "--quiet") => is_quiet = true,
-//!         Arg::Option(_) => return Err(args.unknown("")),
-//!     }
-//! }
-//! assert_eq!((files, top, is_quiet), (vec!["a.log"], 7, true));
-//! # Ok::<(), String>(())
-//! ```
 
 use std::ops::RangeInclusive;
 use std::slice;
@@ -76,6 +58,23 @@ impl<'a> Args<'a> {
         Ok(Some(if matches!(self.name, "-h" | "-?" | "--help") { Arg::Help } else { Arg::Option(self.name) }))
     }
 
+    /// The name of the option in hand, as it was typed.
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
+    pub(crate) fn letter(&self) -> Option<&'a str> {
+        self.name.get(..2).filter(|_| self.name.len() > 2 && !self.name.starts_with("--"))
+    }
+
+    /// Takes `-Ivalue` for `-I value`.
+    pub(crate) fn unglue(&mut self) {
+        if let Some(letter) = self.letter() {
+            self.joined = Some(&self.name[letter.len()..]);
+            self.name = letter;
+        }
+    }
+
     /// The option's value: behind `=`, or the next word, whatever that is.
     ///
     /// # Errors
@@ -83,6 +82,10 @@ impl<'a> Args<'a> {
     pub fn value(&mut self) -> Result<&'a str, String> {
         let value = self.joined.take().or_else(|| self.rest.next().map(String::as_str));
         value.ok_or_else(|| format!("{} needs a value", self.name))
+    }
+
+    pub fn text(&mut self) -> Result<String, String> {
+        self.value().map(str::to_owned)
     }
 
     /// The value of an option that may have one: only behind `=`.
@@ -139,19 +142,15 @@ impl<'a> Args<'a> {
 
     /// The message for an option that nobody knows. `usage` is the text that names the options; an empty one suggests none.
     pub fn unknown(&self, usage: &str) -> String {
-        no_option(self.name, usage)
-    }
-}
-
-/// The message for an option that nobody knows, with the one of `usage` that may be meant.
-pub fn no_option(name: &str, usage: &str) -> String {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    let words = usage.split(|c: char| !is_part(c)).filter(|word| word.starts_with("--") && word.len() > 3);
-    let near = words.clone().find(|word| name.starts_with("--") && word.starts_with(name));
-    let near = near.or_else(|| base::spelling::nearest(name, words));
-    match near.filter(|_| name.starts_with("--")) {
-        Some(near) => format!("no option {name}: is {near} meant? (--help shows the usage)"),
-        None => format!("no option {name} (--help shows the usage)"),
+        let name = self.name;
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let words = usage.split(|c: char| !is_part(c)).filter(|word| word.starts_with("--") && word.len() > 3);
+        let near = words.clone().find(|word| name.starts_with("--") && word.starts_with(name));
+        let near = near.or_else(|| base::spelling::nearest(name, words));
+        match near.filter(|_| name.starts_with("--")) {
+            Some(near) => format!("no option {name}: is {near} meant? (--help shows the usage)"),
+            None => format!("no option {name} (--help shows the usage)"),
+        }
     }
 }
 

@@ -2,5 +2,6 @@
 //! The command-line kit of the programs beside the server: options and words, help and exit status, output.
 
 pub mod args;
+pub mod options;
 pub mod print;
 pub mod tool;

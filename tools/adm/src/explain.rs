@@ -2,12 +2,16 @@
 //! `lacquer explain`: asks a running server what would become of a request, and why.
 
 use admin::refusal;
+use toolkit::args::Args;
+use toolkit::opt;
+use toolkit::options::{HelpPart, Opt};
 use toolkit::print;
+use toolkit::tool::Tool;
 
-use crate::words::AdmWords;
+use crate::words::{AdmTool, AdmWords, tool};
 use crate::{Config, is_good};
 
-const USAGE: &str = "\
+const INTRODUCTION: &str = "\
 Usage: lacquer explain [options] URL
 
 Asks the running server whether this request would be a hit, and if not, why.
@@ -15,19 +19,9 @@ Runs vcl_recv and vcl_hash; nothing is fetched, logged or counted. Module functi
 side effects (purges, throttles, requests to other servers, stored values) aren't called:
 the reply reports each such call and the value that VCL continues with.
 
- -n <dir>         Working directory of the server
- -T <host:port>   CLI address of the server
- -S <file>        CLI secret file
- -t <seconds|off> How long to wait for the server (default: 5)
- -m <method>      The request's method (default: GET); -X and --request are the same
- -I, --head       The method HEAD
- -H <field>       A header: -H 'Cookie: a=b'; may be repeated; --header is the same
- -A <text>        User-Agent; --user-agent is the same
- -b <text>        Cookie; --cookie is the same
- -e <URL>         Referer; --referer is the same
- -c <address>     The client's address (default: 0.0.0.0, which usually matches no ACL)
- -h               Show this help
+";
 
+const EPILOGUE: &str = "
 Examples:
  lacquer explain http://www.example.com/news
  lacquer explain -H 'Accept-Language: de' -H 'Host: www.example.com' /news
@@ -35,28 +29,58 @@ Examples:
  lacquer explain --reasons   List all reasons with their meaning
 ";
 
+const HELP: &[HelpPart<AdmWords>] = &[
+    (
+        INTRODUCTION,
+        &[
+            AdmWords::WORKDIR,
+            AdmWords::ADDRESS,
+            AdmWords::SECRET,
+            AdmWords::TIMEOUT,
+            opt!("-m <method>": "The request's method (default: GET); -X and --request are the same" =>
+                |words, args| words.keep("-m", args.value()?)),
+            Opt::glued(opt!("" | "-X" | "--request": "" => |words, args| words.keep("-m", args.value()?))),
+            opt!("-I, --head": "The method HEAD" => |words, _| words.keep("-m", "HEAD")),
+            Opt::glued(
+                opt!("-H <field>" | "--header": "A header: -H 'Cookie: a=b'; may be repeated; --header is the same" => |words, args| {
+                    let line = args.value()?;
+                    // `Name;` is a field without a value.
+                    match line.strip_suffix(';').filter(|name| !name.contains(':')) {
+                        Some(name) => words.header(name, ""),
+                        None => words.keep("-H", line),
+                    }
+                }),
+            ),
+            Opt::glued(opt!("-A <text>" | "--user-agent": "User-Agent; --user-agent is the same" =>
+                |words, args| words.header("User-Agent", args.value()?))),
+            Opt::glued(opt!("-b <text>" | "--cookie": "Cookie; --cookie is the same" =>
+                |words, args| words.header("Cookie", cookies(args)?))),
+            Opt::glued(opt!("-e <URL>" | "--referer": "Referer; --referer is the same" =>
+                |words, args| words.header("Referer", args.value()?))),
+            AdmWords::flag("-c <address>", "The client's address (default: 0.0.0.0, which usually matches no ACL)"),
+            Opt::HELP,
+            opt!("" | "--url": "" => |words, args| words.word(args.value()?)?),
+        ],
+    ),
+    (EPILOGUE, &[]),
+];
+
+pub const TOOL: AdmTool = Tool { column: 18, ..tool("lacquer explain", HELP) };
+
 /// Runs it: the exit status. 1: the server couldn't say; 2: it wasn't asked.
 pub fn main(args: &[String]) -> i32 {
     if args.iter().any(|word| word == "--reasons") {
         print::out(format_args!("{}", reasons()));
         return 0;
     }
-    let args = match as_ours(args) {
-        Ok(args) => args,
-        Err(reason) => return refuse(&reason),
-    };
-    let words = match AdmWords::read(&args, &["-t", "-m", "-c", "-H"]) {
-        Ok(Some(words)) => words,
-        Ok(None) => {
-            print::out(format_args!("{USAGE}"));
-            return 0;
-        }
-        Err(reason) => return refuse(&reason),
+    let words = match TOOL.settle(TOOL.read(AdmWords::default(), args)) {
+        Ok(words) => words,
+        Err(status) => return status,
     };
     let url = match &words.rest[..] {
-        [] => return refuse("which URL?"),
+        [] => return TOOL.refuse("which URL?"),
         [url] => url,
-        _ => return refuse("one URL at a time"),
+        _ => return TOOL.refuse("one URL at a time"),
     };
     let mut command = vec!["explain".to_owned()];
     for flag in ["-m", "-c"] {
@@ -67,56 +91,16 @@ pub fn main(args: &[String]) -> i32 {
     ask(&Config { timeout: words.last("-t").map(str::to_owned), ..words.config() }, &command)
 }
 
-/// curl's words for a request, said in ours.
-fn as_ours(args: &[String]) -> Result<Vec<String>, String> {
-    let mut out = Vec::new();
-    let mut args = args.iter();
-    while let Some(word) = args.next() {
-        let (flag, joined) = match word.as_str() {
-            // A value may follow its letter at once.
-            long if long.starts_with("--") || !long.starts_with('-') => (long, None),
-            short if short.is_char_boundary(2) && short.len() > 2 && VALUED.contains(&&short[..2]) => {
-                (&short[..2], Some(short[2..].to_owned()))
-            }
-            short => (short, None),
-        };
-        let mut value =
-            || joined.clone().or_else(|| args.next().cloned()).ok_or_else(|| format!("{flag} needs a value"));
-        let field = |name: &str, value: String| ["-H".to_owned(), format!("{name}: {value}")];
-        match flag {
-            "-X" | "--request" | "-m" => out.extend(["-m".to_owned(), value()?]),
-            "-I" | "--head" => out.extend(["-m".to_owned(), "HEAD".to_owned()]),
-            "-H" | "--header" => {
-                let line = value()?;
-                // `Name;` is a field without a value.
-                let empty = line.strip_suffix(';').filter(|name| !name.contains(':'));
-                out.extend(["-H".to_owned(), empty.map_or_else(|| line.clone(), |name| format!("{name}: "))]);
-            }
-            "-A" | "--user-agent" => out.extend(field("User-Agent", value()?)),
-            "-e" | "--referer" => out.extend(field("Referer", value()?)),
-            "-b" | "--cookie" => {
-                let cookie = value()?;
-                if !cookie.contains('=') {
-                    return Err(format!("{flag} takes cookies (a=b; c=d), no file"));
-                }
-                out.extend(field("Cookie", cookie));
-            }
-            "--url" => out.push(value()?),
-            flag if OURS.contains(&flag) => out.extend([flag.to_owned(), value()?]),
-            _ => out.push(word.clone()),
-        }
+impl AdmWords {
+    fn header(&mut self, name: &str, value: &str) {
+        self.keep("-H", &format!("{name}: {value}"));
     }
-    Ok(out)
 }
 
-/// Letters with a value.
-const VALUED: [&str; 5] = ["-X", "-H", "-A", "-b", "-e"];
-/// Flags with a value that are our own.
-const OURS: [&str; 5] = ["-n", "-T", "-S", "-t", "-c"];
-
-fn refuse(reason: &str) -> i32 {
-    print::err(format_args!("lacquer explain: {reason}\n{USAGE}"));
-    2
+/// Cookies as curl takes them; it also takes the name of a file.
+fn cookies<'a>(args: &mut Args<'a>) -> Result<&'a str, String> {
+    let text = args.value()?;
+    if text.contains('=') { Ok(text) } else { Err(format!("{} takes cookies (a=b; c=d), no file", args.name())) }
 }
 
 fn ask(config: &Config, command: &[String]) -> i32 {
@@ -150,7 +134,11 @@ mod tests {
     use super::*;
 
     fn ours(words: &[&str]) -> Result<String, String> {
-        as_ours(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()).map(|words| words.join("|"))
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let words = TOOL.read(AdmWords::default(), &words)?.ok_or("help")?;
+        let flags = ["-n", "-m", "-H"].into_iter().flat_map(|flag| words.all(flag).map(move |value| [flag, value]));
+        let flags: Vec<&str> = flags.flatten().collect();
+        Ok([flags, words.rest.iter().map(String::as_str).collect()].concat().join("|"))
     }
 
     #[test]
@@ -161,9 +149,6 @@ mod tests {
         assert_eq!(ours(&["-n", "-x", "--url", "/"]).unwrap(), "-n|-x|/");
         assert_eq!(ours(&["-b", "jar"]), Err("-b takes cookies (a=b; c=d), no file".to_owned()));
         assert_eq!(ours(&["-X"]), Err("-X needs a value".to_owned()));
-        assert_eq!(
-            AdmWords::read(&["--resolve".to_owned()], &[]),
-            Err("no option --resolve (--help shows the usage)".to_owned())
-        );
+        assert_eq!(ours(&["--resolve"]), Err("no option --resolve (--help shows the usage)".to_owned()));
     }
 }

@@ -4,12 +4,13 @@
 pub mod agent;
 mod deploy;
 
+use toolkit::options::{HelpPart, Opt};
 use toolkit::print;
 
 use crate::is_good;
-use crate::words::CommandLine;
+use crate::words::{AdmTool, AdmWords, read, tool};
 
-const USAGE: &str = "\
+const INTRODUCTION: &str = "\
 Usage: lacquer fleet status [options]
        lacquer fleet deploy [FILE] [--param NAME=VALUE]... [options]
 
@@ -19,22 +20,31 @@ how far the node has caught up with it, and which cached objects are served. The
 deploy rolls out a VCL with its included files, and parameters, to the nodes of a group that accept roll-outs
 (--fleet ...,deploy=on), in stages. It rolls back if the VCL can't be loaded, a node panics, or errors increase.
 
- -n <dir>           Working directory of the server; for deploy, any node of the group
- -T <host:port>     CLI address of the server
- -S <file>          CLI secret file
- -t <seconds|off>   How long to wait for the server (default: 5; deploy: 120)
- --format <format>  status: text or json (default: text)
- --check            status, for monitoring: exit status 3 if the log can't be reached or this node isn't up to date
- --group <name>     deploy: the nodes of this group (default: all nodes)
- --stages <list>    deploy: number of nodes in each stage (default: 1,10%,all)
- --watch <time>     deploy: observation time of each stage (default: 30s)
- --max-5xx <share>  deploy: acceptable increase of the share of 5xx responses (default: 1%)
- --param <name>=<value>  deploy: a parameter to set
- -h                 Show this help
 ";
 
-pub(crate) const FLAGS: &[&str] = &["-t", "--format", "--group", "--stages", "--watch", "--max-5xx", "--param"];
-const COMMAND: CommandLine = CommandLine { name: "lacquer fleet", usage: USAGE, flags: FLAGS, no_word: None };
+const HELP: &[HelpPart<AdmWords>] = &[(
+    INTRODUCTION,
+    &[
+        AdmWords::flag("-n <dir>", "Working directory of the server; for deploy, any node of the group"),
+        AdmWords::ADDRESS,
+        AdmWords::SECRET,
+        AdmWords::flag("-t <seconds|off>", "How long to wait for the server (default: 5; deploy: 120)"),
+        AdmWords::flag("--format <format>", "status: text or json (default: text)"),
+        AdmWords::switch(
+            "--check",
+            "status, for monitoring: exit status 3 if the log can't be reached or this node isn't up to date",
+        ),
+        AdmWords::flag("--group <name>", "deploy: the nodes of this group (default: all nodes)"),
+        AdmWords::flag("--stages <list>", "deploy: number of nodes in each stage (default: 1,10%,all)"),
+        AdmWords::flag("--watch <time>", "deploy: observation time of each stage (default: 30s)"),
+        AdmWords::flag("--max-5xx <share>", "deploy: acceptable increase of the share of 5xx responses (default: 1%)"),
+        AdmWords::flag("--param <name>=<value>", "deploy: a parameter to set"),
+        Opt::HELP,
+    ],
+)];
+
+pub const TOOL: AdmTool = tool("lacquer fleet", HELP);
+
 /// Seconds that the CLI may take while something is rolled out.
 const DEPLOY_TIME: &str = "120";
 
@@ -43,9 +53,7 @@ const WRONG: i32 = 3;
 
 /// Runs it: the exit status. 1: the server couldn't say; 2: it wasn't asked; 3: `--check` found something.
 pub fn main(args: &[String]) -> i32 {
-    let is_check = args.iter().any(|arg| arg == "--check");
-    let args: Vec<String> = args.iter().filter(|arg| *arg != "--check").cloned().collect();
-    let words = match COMMAND.read(&args) {
+    let words = match read(&TOOL, args, None) {
         Ok(words) => words,
         Err(status) => return status,
     };
@@ -55,15 +63,15 @@ pub fn main(args: &[String]) -> i32 {
             let mut config = words.config();
             config.timeout = config.timeout.or_else(|| Some(DEPLOY_TIME.to_owned()));
             let Some(connection) = config.connect() else { return 2 };
-            return deploy::run(connection, &words).unwrap_or_else(|reason| COMMAND.refuse(&reason));
+            return deploy::run(connection, &words).unwrap_or_else(|reason| TOOL.refuse(reason));
         }
-        [] => return COMMAND.refuse("what about the fleet? status, deploy"),
-        [other, ..] => return COMMAND.refuse(&format!("no command {other}")),
+        [] => return TOOL.refuse("what about the fleet? status, deploy"),
+        [other, ..] => return TOOL.refuse(format!("no command {other}")),
     }
     let is_json = match words.last("--format").unwrap_or("text") {
         "text" => false,
         "json" => true,
-        other => return COMMAND.refuse(&format!("no format {other}")),
+        other => return TOOL.refuse(format!("no format {other}")),
     };
     let Some(mut connection) = words.config().connect() else { return 2 };
     let mut ask = |command: &str| match connection.ask(command.as_bytes()) {
@@ -105,7 +113,7 @@ pub fn main(args: &[String]) -> i32 {
         Ok(text) => print::foreign(format_args!("{}\n", text.trim_end())),
         Err(status) => return status,
     }
-    if is_check && is_wrong(&facts) { WRONG } else { 0 }
+    if words.last("--check").is_some() && is_wrong(&facts) { WRONG } else { 0 }
 }
 
 fn has_log(facts: &serde_json::Value) -> bool {

@@ -2,39 +2,38 @@
 //! `lacquer memory`: who holds how much of a running server's memory.
 
 use serde_json::Value;
+use toolkit::options::{HelpPart, Opt};
 use toolkit::print;
 
 use crate::is_good;
-use crate::words::CommandLine;
+use crate::words::{AdmTool, AdmWords, read, tool};
 
-const USAGE: &str = "\
+const INTRODUCTION: &str = "\
 Usage: lacquer memory [options]
 
 Shows how much memory a running server takes (manager and worker together) and for what: stores, index, connections,
 transactions, other heap memory, the allocator, log, program. If memory_limit is set, it also shows how close the limit
 is and which measures are in effect.
 
- -n <dir>           Working directory of the server
- -T <host:port>     CLI address of the server
- -S <file>          CLI secret file
- -t <seconds|off>   How long to wait for the server (default: 5)
- --format <format>  text or json (default: text)
- -h                 Show this help
 ";
 
-const COMMAND: CommandLine =
-    CommandLine { name: "lacquer memory", usage: USAGE, flags: &["-t", "--format"], no_word: Some("no command") };
+const HELP: &[HelpPart<AdmWords>] = &[(
+    INTRODUCTION,
+    &[AdmWords::WORKDIR, AdmWords::ADDRESS, AdmWords::SECRET, AdmWords::TIMEOUT, AdmWords::FORMAT, Opt::HELP],
+)];
+
+pub const TOOL: AdmTool = tool("lacquer memory", HELP);
 
 /// Runs it: the exit status. 1: the server couldn't say; 2: it wasn't asked.
 pub fn main(args: &[String]) -> i32 {
-    let words = match COMMAND.read(args) {
+    let words = match read(&TOOL, args, Some("no command")) {
         Ok(words) => words,
         Err(status) => return status,
     };
     let command = match words.last("--format").unwrap_or("text") {
         "text" => "memory.list\n",
         "json" => "memory.list -j\n",
-        other => return COMMAND.refuse(&format!("no format {other}")),
+        other => return TOOL.refuse(format!("no format {other}")),
     };
     let Some(mut connection) = words.config().connect() else { return 2 };
     let reply = match connection.ask(command.as_bytes()) {

@@ -8,52 +8,61 @@ use admin::AdminConnection;
 use cli::CliReply;
 use sys::fd::Interest;
 use sys::signal::{SIGINT, SIGTERM, Signals};
+use toolkit::options::{HelpPart, Opt};
 use toolkit::print;
+use toolkit::tool::Tool;
 
-use crate::words::AdmWords;
+use crate::words::{AdmTool, AdmWords, tool};
 use crate::{Config, is_good};
 
-const USAGE: &str = "\
+const INTRODUCTION: &str = "\
 Usage: lacquer vcl profile [options] [VCL]
 
 Measures the CPU time of a VCL on a running server (the active VCL unless named). Prints its share of a request's CPU
 time, the time of each subroutine, and for each line, the most expensive first, how often it ran, how often its condition
 was true, and its CPU time. Then suggests what to change. Ends after the given time, or with Ctrl-C.
 
- -n <dir>         Working directory of the server
- -T <host:port>   CLI address of the server
- -S <file>        CLI secret file
- -t <seconds>     How long to measure (default: 10)
- -j               Print JSON: the same numbers, in nanoseconds, and the suggestions
- -h               Show this help
+";
 
+const EPILOGUE: &str = "
 Examples:
  lacquer vcl profile -t 60
  lacquer vcl profile -n /var/lib/varnish/site reload_20261121
 ";
 
+const HELP: &[HelpPart<AdmWords>] = &[
+    (
+        INTRODUCTION,
+        &[
+            AdmWords::WORKDIR,
+            AdmWords::ADDRESS,
+            AdmWords::SECRET,
+            AdmWords::flag("-t <seconds>", "How long to measure (default: 10)"),
+            AdmWords::switch("-j", "Print JSON: the same numbers, in nanoseconds, and the suggestions"),
+            Opt::HELP,
+        ],
+    ),
+    (EPILOGUE, &[]),
+];
+
+pub const TOOL: AdmTool = Tool { column: 18, ..tool("lacquer vcl profile", HELP) };
+
 /// Runs it: the exit status. 1: the server refused; 2: it wasn't asked.
 pub fn main(args: &[String]) -> i32 {
-    let json = args.iter().any(|word| word == "-j");
-    let args: Vec<String> = args.iter().filter(|word| *word != "-j").cloned().collect();
-    let words = match AdmWords::read(&args, &["-t"]) {
-        Ok(Some(words)) => words,
-        Ok(None) => {
-            print::out(format_args!("{USAGE}"));
-            return 0;
-        }
-        Err(reason) => return refuse(&reason),
+    let words = match TOOL.settle(TOOL.read(AdmWords::default(), args)) {
+        Ok(words) => words,
+        Err(status) => return status,
     };
     if words.rest.len() > 1 {
-        return refuse("one VCL at a time");
+        return TOOL.refuse("one VCL at a time");
     }
     let seconds = match words.last("-t").unwrap_or("10").parse::<f64>() {
         Ok(seconds) if (0.0..=86400.0).contains(&seconds) => Duration::from_secs_f64(seconds),
-        _ => return refuse("-t wants seconds, at most a day"),
+        _ => return TOOL.refuse("-t wants seconds, at most a day"),
     };
     let config = Config { timeout: None, ..words.config() };
     let Some(mut connection) = config.connect() else { return 2 };
-    match count(&mut connection, words.rest.first().map(String::as_str), seconds, json) {
+    match count(&mut connection, words.rest.first().map(String::as_str), seconds, words.last("-j").is_some()) {
         Ok(table) => {
             print::foreign(format_args!("{}\n", table.trim_end()));
             0
@@ -63,11 +72,6 @@ pub fn main(args: &[String]) -> i32 {
             1
         }
     }
-}
-
-fn refuse(reason: &str) -> i32 {
-    print::err(format_args!("lacquer vcl profile: {reason}\n{USAGE}"));
-    2
 }
 
 /// Counts for that long, or until a signal; switches off in any case.

@@ -3,28 +3,37 @@
 
 use base::Clock;
 use serde_json::Value;
+use toolkit::options::{HelpPart, Opt};
 use toolkit::print;
 
 use crate::is_good;
-use crate::words::CommandLine;
+use crate::words::{self, AdmTool, AdmWords, tool};
 
-const USAGE: &str = "\
+const INTRODUCTION: &str = "\
 Usage: lacquer tls status [options]
 
 Lists the certificates of a running server, the next to expire first: listener, expiry, names, and problems such as
 invalid changed files or a failing renewal.
 
- -n <dir>           Working directory of the server
- -T <host:port>     CLI address of the server
- -S <file>          CLI secret file
- -t <seconds|off>   How long to wait for the server (default: 5)
- --format <format>  text or json (default: text)
- --check <days>     For monitoring: exit status 3 if a certificate expires within this many days or has a problem
- -h                 Show this help
 ";
 
-const COMMAND: CommandLine =
-    CommandLine { name: "lacquer tls", usage: USAGE, flags: &["-t", "--format", "--check"], no_word: None };
+const HELP: &[HelpPart<AdmWords>] = &[(
+    INTRODUCTION,
+    &[
+        AdmWords::WORKDIR,
+        AdmWords::ADDRESS,
+        AdmWords::SECRET,
+        AdmWords::TIMEOUT,
+        AdmWords::FORMAT,
+        AdmWords::flag(
+            "--check <days>",
+            "For monitoring: exit status 3 if a certificate expires within this many days or has a problem",
+        ),
+        Opt::HELP,
+    ],
+)];
+
+pub const TOOL: AdmTool = tool("lacquer tls", HELP);
 
 const DAY: i64 = 86_400;
 const MOST_NAMES: usize = 3;
@@ -33,24 +42,24 @@ const WRONG: i32 = 3;
 
 /// Runs it: the exit status. 1: the server couldn't say; 2: it wasn't asked; 3: `--check` found something.
 pub fn main(args: &[String]) -> i32 {
-    let words = match COMMAND.read(args) {
+    let words = match words::read(&TOOL, args, None) {
         Ok(words) => words,
         Err(status) => return status,
     };
     match &words.rest[..] {
         [status] if status == "status" => {}
-        [] => return COMMAND.refuse("what about TLS? status"),
-        [other, ..] => return COMMAND.refuse(&format!("no command {other}")),
+        [] => return TOOL.refuse("what about TLS? status"),
+        [other, ..] => return TOOL.refuse(format!("no command {other}")),
     }
     let is_json = match words.last("--format").unwrap_or("text") {
         "text" => false,
         "json" => true,
-        other => return COMMAND.refuse(&format!("no format {other}")),
+        other => return TOOL.refuse(format!("no format {other}")),
     };
     let days = match words.last("--check").map(str::parse::<u32>) {
         None => None,
         Some(Ok(days)) => Some(i64::from(days)),
-        Some(Err(_)) => return COMMAND.refuse("--check takes a number of days"),
+        Some(Err(_)) => return TOOL.refuse("--check takes a number of days"),
     };
     let Some(mut connection) = words.config().connect() else { return 2 };
     let reply = match connection.ask(b"tls.cert.list -j\n") {

@@ -14,8 +14,8 @@ use networks::Database;
 use toolkit::print;
 
 use addresses::ClientNetworks;
-pub use options::usage;
-use options::{AsnFormat, AsnOptions, TOOL};
+pub use options::TOOL;
+use options::{AsnFormat, AsnOptions};
 use report::AsnReport;
 use tally::AsnTally;
 
@@ -23,7 +23,7 @@ use tally::AsnTally;
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    TOOL.main(args, options::parse, run)
+    TOOL.main(args, options::parse, |options| run(&options))
 }
 
 fn run(options: &AsnOptions) -> Result<i32, String> {

@@ -16,7 +16,8 @@ mod status;
 mod tour;
 mod welcome;
 
-pub use options::USAGE;
+use options::DemoOptions;
+pub use options::TOOL;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
@@ -34,27 +35,10 @@ const LINES_A_HEADING: u32 = 20;
 /// Starts the origin on a free port, the cache in front of it as a child of this process, and prints where both listen.
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    let options = match options::DemoOptions::parse(args) {
-        Ok(options::DemoInvocation::Run(o)) => o,
-        Ok(options::DemoInvocation::Help) => {
-            print::out(options::USAGE);
-            return 0;
-        }
-        Err(e) => {
-            print::err(format_args!("lacquer demo: {e}\n"));
-            return 2;
-        }
-    };
-    match run(&options) {
-        Ok(()) => 0,
-        Err(e) => {
-            print::err(format_args!("lacquer demo: {e}\n"));
-            1
-        }
-    }
+    TOOL.main(args, |words| TOOL.read(DemoOptions::default(), words), |options| run(&options).map(|()| 0))
 }
 
-fn run(options: &options::DemoOptions) -> Result<(), String> {
+fn run(options: &DemoOptions) -> Result<(), String> {
     let stop = Stop::new()?;
     let origin = origin::DemoOrigin::start().map_err(|e| format!("the origin: {e}"))?;
     let mut cache = cache::DemoCache::start(options, origin.address())?;

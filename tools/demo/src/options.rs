@@ -4,21 +4,36 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-use toolkit::args::{Arg, Args};
+use toolkit::opt;
+use toolkit::options::{HelpPart, Opt};
+use toolkit::tool::{AfterError, Tool};
 
-pub const USAGE: &str = "\
+const INTRODUCTION: &str = "\
 Usage: lacquer demo [-a ADDRESS:PORT] [-s STORAGE] [--watch ADDRESS:PORT] [--load[=RATE]] [--varnishd PATH]
 
 Starts a small demo site and a cache in front of it, and prints a line of figures each second until Ctrl-C.
 
-  -a ADDRESS:PORT   the cache's address (default 127.0.0.1:6081, or a free port if that is taken)
-  -s STORAGE        the cache's storage, as for varnishd -s (default malloc,256m)
-  --watch ADDRESS:PORT
-                    the dashboard's address (default 127.0.0.1:6085, or a free port if that is taken); '' for none
-  --load[=RATE]     also send RATE requests per second (default 200)
-  --varnishd PATH   use this cache program instead of Lacquer
-  -h, --help        this text
 ";
+
+const HELP: &[HelpPart<DemoOptions>] = &[(
+    INTRODUCTION,
+    &[
+        opt!("-a ADDRESS:PORT": "the cache's address (default 127.0.0.1:6081, or a free port if that is taken)" =>
+            |o, args| o.listen = Some(args.text()?)),
+        opt!("-s STORAGE": "the cache's storage, as for varnishd -s (default malloc,256m)" =>
+            |o, args| o.storage = args.text()?),
+        opt!("--watch ADDRESS:PORT": "\nthe dashboard's address (default 127.0.0.1:6085, or a free port if that is taken); '' for none" =>
+            |o, args| o.watch = parse_watch(args.value()?)?),
+        opt!("--load[=RATE]": "also send RATE requests per second (default 200)" =>
+            |o, args| o.load = args.joined_value().map_or(Ok(DEFAULT_RATE), parse_rate)?),
+        opt!("--varnishd PATH": "use this cache program instead of Lacquer" =>
+            |o, args| o.varnishd = Some(args.value()?.into())),
+        Opt::line("-h, --help", "this text"),
+    ],
+)];
+
+pub const TOOL: Tool<DemoOptions> =
+    Tool { indent: 2, column: 20, after_error: AfterError::Nothing, failure: 1, ..Tool::new("lacquer demo", HELP) };
 
 /// The address on which the cache listens when nothing else is said and the port is free.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:6081";
@@ -50,35 +65,9 @@ pub enum WatchPage {
     Nowhere,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub enum DemoInvocation {
-    Run(DemoOptions),
-    Help,
-}
-
-impl DemoOptions {
-    pub fn parse(args: &[String]) -> Result<DemoInvocation, String> {
-        let mut o = DemoOptions {
-            listen: None,
-            storage: "malloc,256m".into(),
-            load: 0,
-            watch: WatchPage::Usual,
-            varnishd: None,
-        };
-        let mut words = Args::new(args);
-        while let Some(word) = words.next()? {
-            match word {
-                Arg::Help => return Ok(DemoInvocation::Help),
-                Arg::Option("-a") => o.listen = Some(words.value()?.to_owned()),
-                Arg::Option("-s") => o.storage = words.value()?.to_owned(),
-                Arg::Option("--varnishd") => o.varnishd = Some(words.value()?.into()),
-                Arg::Option("--watch") => o.watch = parse_watch(words.value()?)?,
-                Arg::Option("--load") => o.load = words.joined_value().map_or(Ok(DEFAULT_RATE), parse_rate)?,
-                Arg::Option(_) => return Err(words.unknown(USAGE)),
-                Arg::Word(word) => return Err(format!("what is {word}? (--help shows the usage)")),
-            }
-        }
-        Ok(DemoInvocation::Run(o))
+impl Default for DemoOptions {
+    fn default() -> DemoOptions {
+        DemoOptions { listen: None, storage: "malloc,256m".into(), watch: WatchPage::Usual, load: 0, varnishd: None }
     }
 }
 
@@ -111,9 +100,9 @@ mod tests {
 
     fn check(args: &[&str], expect: &str) {
         let args: Vec<String> = args.iter().map(|&a| a.into()).collect();
-        let got = match DemoOptions::parse(&args) {
-            Ok(DemoInvocation::Run(o)) => format!("{} {} {}", o.listen.as_deref().unwrap_or("-"), o.storage, o.load),
-            Ok(DemoInvocation::Help) => "help".into(),
+        let got = match TOOL.read(DemoOptions::default(), &args) {
+            Ok(Some(o)) => format!("{} {} {}", o.listen.as_deref().unwrap_or("-"), o.storage, o.load),
+            Ok(None) => "help".into(),
             Err(e) => e,
         };
         assert_eq!(got, expect);

@@ -25,7 +25,7 @@ use serde_json::Value;
 use shm::reader::CounterValue;
 use toolkit::print;
 
-pub use options::usage;
+pub use options::TOOL;
 use options::{DoctorFormat, DoctorInvocation, DoctorOptions};
 use report::DoctorReport;
 
@@ -42,25 +42,17 @@ const LOOK: Duration = Duration::from_secs(5);
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    match options::parse(args) {
-        Ok(DoctorInvocation::Help) => print::out(usage()),
-        Ok(DoctorInvocation::List(DoctorFormat::Text)) => print::out(report::list()),
-        Ok(DoctorInvocation::List(DoctorFormat::Json)) => print::out(format_args!("{:#}\n", report::list_json())),
-        Ok(DoctorInvocation::Explain(id)) => {
-            rules::all().filter(|rule| rule.id == id).for_each(|rule| print::out(report::explained(rule)));
+    TOOL.main(args, options::parse, |invocation| {
+        match invocation {
+            DoctorInvocation::List(DoctorFormat::Text) => print::out(report::list()),
+            DoctorInvocation::List(DoctorFormat::Json) => print::out(format_args!("{:#}\n", report::list_json())),
+            DoctorInvocation::Explain(id) => {
+                rules::all().filter(|rule| rule.id == id).for_each(|rule| print::out(report::explained(rule)));
+            }
+            DoctorInvocation::Run(options) => return run(&options),
         }
-        Ok(DoctorInvocation::Run(options)) => {
-            return run(&options).unwrap_or_else(|error| {
-                print::foreign_err(format_args!("lacquer doctor: {error}\n"));
-                2
-            });
-        }
-        Err(error) => {
-            print::err(format_args!("lacquer doctor: {error}\n{}", options::SYNOPSIS));
-            return 2;
-        }
-    }
-    0
+        Ok(0)
+    })
 }
 
 /// Findings worse than a notice on this machine and its server (`name`, `address` and `secret` as -n, -T and -S), one

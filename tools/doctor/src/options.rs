@@ -1,43 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The words after `lacquer doctor`.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use toolkit::args::{Arg, Args};
+use toolkit::opt;
+use toolkit::options::{HelpPart, Opt};
+use toolkit::tool::Tool;
 
 use crate::rule::{Area, Rule};
 use crate::rules;
 
-pub const SYNOPSIS: &str = "\
+const INTRODUCTION: &str = "\
 Usage: lacquer doctor [options]
        lacquer doctor --list | --explain RULE
-";
 
-const DETAILS: &str = "
 Checks this machine and the server that runs on it. Reports what is wrong, why it matters, and which command fixes it.
 Reads /proc, /sys, /etc, the server's counters, log and CLI, and changes nothing. Works with varnishd, too.
 
- -n DIR               Working directory of the server (default: the usual one, if a server runs there)
- -T HOST:PORT         CLI address of the server, if its shared memory doesn't have it
- -S FILE              CLI secret file
- -t SECONDS           How long to wait for the CLI (default 5)
- --watch TIME         Check twice, this far apart: only what happens in between counts, in counters and in the log
- -r FILE              Read a file written by varnishlog -w instead of the running log (-: standard input)
- --counters FILE      Read the output of varnishstat -j instead of a running server's counters
- --params FILE        Read the output of varnishadm param.show -j, with --counters
- --pid PID            The serving process, if it is neither Lacquer nor varnishd, for its limits and cgroup
- --root DIR           Check the files of another machine, copied or mounted there
-Rules
- --list               List all rules
- --explain RULE       Show what a rule checks, its threshold, why it matters, and the fix
- --only WORD,...      Only these rules: names, or the groups host, server and log
- --skip WORD,...      Skip these rules
-Output
- --format text|json   Text for people (default), or JSON for programs
- -q                   Show no progress
- -h                   Show this help
+";
 
+const EPILOGUE: &str = "
 Without --watch, counters cover the time since the machine or the server started, and the whole log is read. What can't
 be checked (another user's process, no CLI, no log) is listed with the reason. Uses at most about 50 MB of memory.
 Connects to backends whose fetches fail, at most 3 s in all, and sends nothing over these connections.
@@ -48,6 +32,55 @@ not_looked_at (each with id, why), about and remarks (texts). The names of rules
 The exit status is 0 if nothing worse than a notice was found, 1 if there was a warning or a fault, 2 if an option is
 wrong, a named file or server doesn't exist, or the server went away meanwhile.
 ";
+
+const HELP: &[HelpPart<DoctorWords>] = &[
+    (
+        INTRODUCTION,
+        &[
+            opt!("-n DIR": "Working directory of the server (default: the usual one, if a server runs there)" =>
+                |o, args| o.options.name = Some(args.text()?)),
+            opt!("-T HOST:PORT": "CLI address of the server, if its shared memory doesn't have it" =>
+                |o, args| o.options.address = Some(args.text()?)),
+            opt!("-S FILE": "CLI secret file" => |o, args| o.options.secret = Some(args.text()?)),
+            opt!("-t SECONDS": "How long to wait for the CLI (default 5)" =>
+                |o, args| o.options.timeout = args.time(TIMES)?),
+            opt!("--watch TIME": "Check twice, this far apart: only what happens in between counts, in counters and in the log" =>
+                |o, args| o.options.watch = Some(args.time(TIMES)?)),
+            opt!("-r FILE": "Read a file written by varnishlog -w instead of the running log (-: standard input)" =>
+                |o, args| o.options.log = Some(args.text()?)),
+            opt!("--counters FILE": "Read the output of varnishstat -j instead of a running server's counters" =>
+                |o, args| o.options.counters = Some(args.text()?)),
+            opt!("--params FILE": "Read the output of varnishadm param.show -j, with --counters" =>
+                |o, args| o.options.params = Some(args.text()?)),
+            opt!("--pid PID": "The serving process, if it is neither Lacquer nor varnishd, for its limits and cgroup" =>
+                |o, args| o.options.pid = Some(args.number(1..=u64::from(u32::MAX))?)),
+            opt!("--root DIR": "Check the files of another machine, copied or mounted there" =>
+                |o, args| o.options.root = args.value()?.into()),
+        ],
+    ),
+    (
+        "Rules\n",
+        &[
+            opt!("--list": "List all rules" => |o, _| o.is_list = true),
+            opt!("--explain RULE": "Show what a rule checks, its threshold, why it matters, and the fix" =>
+                |o, args| o.explained = Some(rule("--explain", args.value()?)?.id)),
+            opt!("--only WORD,...": "Only these rules: names, or the groups host, server and log" =>
+                |o, args| words("--only", args.value()?, &mut o.options.only)?),
+            opt!("--skip WORD,...": "Skip these rules" =>
+                |o, args| words("--skip", args.value()?, &mut o.options.skip)?),
+        ],
+    ),
+    (
+        "Output\n",
+        &[
+            opt!("--format text|json": "Text for people (default), or JSON for programs" =>
+                |o, args| o.options.format = args.one_of(&[("text", DoctorFormat::Text), ("json", DoctorFormat::Json)])?),
+            opt!("-q" | "--quiet": "Show no progress" => |o, _| o.options.is_quiet = true),
+            Opt::HELP,
+        ],
+    ),
+    (EPILOGUE, &[]),
+];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DoctorFormat {
@@ -80,56 +113,35 @@ pub enum DoctorInvocation {
     Run(Box<DoctorOptions>),
     List(DoctorFormat),
     Explain(&'static str),
-    Help,
 }
 
-pub fn usage() -> String {
-    format!("{SYNOPSIS}{DETAILS}")
+/// The options, and those that ask for something else than a check.
+pub struct DoctorWords {
+    options: DoctorOptions,
+    is_list: bool,
+    explained: Option<&'static str>,
 }
 
-/// Reads the words.
-///
-/// # Errors
-/// One line that names the wrong one.
-pub fn parse(args: &[String]) -> Result<DoctorInvocation, String> {
-    let mut options = DoctorOptions { timeout: Duration::from_secs(5), root: "/".into(), ..DoctorOptions::default() };
-    let (mut is_list, mut explained) = (false, None);
-    let mut args = Args::new(args);
-    let times = Duration::from_millis(1)..=Duration::from_hours(24);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Arg::Help => return Ok(DoctorInvocation::Help),
-            Arg::Option("-q" | "--quiet") => options.is_quiet = true,
-            Arg::Option("-n") => options.name = Some(args.value()?.to_owned()),
-            Arg::Option("-T") => options.address = Some(args.value()?.to_owned()),
-            Arg::Option("-S") => options.secret = Some(args.value()?.to_owned()),
-            Arg::Option("-t") => options.timeout = args.time(times.clone())?,
-            Arg::Option("--watch") => options.watch = Some(args.time(times.clone())?),
-            Arg::Option("-r") => options.log = Some(args.value()?.to_owned()),
-            Arg::Option("--counters") => options.counters = Some(args.value()?.to_owned()),
-            Arg::Option("--params") => options.params = Some(args.value()?.to_owned()),
-            Arg::Option("--pid") => options.pid = Some(args.number(1..=u64::from(u32::MAX))?),
-            Arg::Option("--root") => options.root = PathBuf::from(args.value()?),
-            Arg::Option("--list") => is_list = true,
-            Arg::Option("--explain") => explained = Some(rule("--explain", args.value()?)?.id),
-            Arg::Option("--only") => words("--only", args.value()?, &mut options.only)?,
-            Arg::Option("--skip") => words("--skip", args.value()?, &mut options.skip)?,
-            Arg::Option("--format") => {
-                options.format = args.one_of(&[("text", DoctorFormat::Text), ("json", DoctorFormat::Json)])?
-            }
-            Arg::Option(_) => return Err(args.unknown(&usage())),
-            Arg::Word(word) => return Err(format!("{word}: only options are taken (--help shows the usage)")),
-        }
-    }
-    match (explained, is_list) {
-        (Some(id), _) => Ok(DoctorInvocation::Explain(id)),
-        (None, true) => Ok(DoctorInvocation::List(options.format)),
-        (None, false) => options.checked(),
-    }
+pub const TOOL: Tool<DoctorWords> = Tool {
+    word: |_, word| Err(format!("{word}: only options are taken (--help shows the usage)")),
+    ..Tool::new("lacquer doctor", HELP)
+};
+
+const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(24);
+
+pub fn parse(words: &[String]) -> Result<Option<DoctorInvocation>, String> {
+    let options = DoctorOptions { timeout: Duration::from_secs(5), root: "/".into(), ..DoctorOptions::default() };
+    let words = TOOL.read(DoctorWords { options, is_list: false, explained: None }, words)?;
+    let Some(DoctorWords { options, is_list, explained }) = words else { return Ok(None) };
+    Ok(Some(match explained {
+        Some(id) => DoctorInvocation::Explain(id),
+        None if is_list => DoctorInvocation::List(options.format),
+        None => DoctorInvocation::Run(Box::new(options.checked()?)),
+    }))
 }
 
 impl DoctorOptions {
-    fn checked(self) -> Result<DoctorInvocation, String> {
+    fn checked(self) -> Result<DoctorOptions, String> {
         if self.params.is_some() && self.counters.is_none() {
             return Err("--params needs --counters: a running server is asked for its own".into());
         }
@@ -139,7 +151,7 @@ impl DoctorOptions {
         if self.log.is_some() && self.watch.is_some() {
             return Err("--watch follows a running log: without -r".into());
         }
-        Ok(DoctorInvocation::Run(Box::new(self)))
+        Ok(self)
     }
 
     pub fn wants(&self, rule: &Rule) -> bool {
@@ -170,13 +182,14 @@ fn words(option: &str, value: &str, to: &mut Vec<String>) -> Result<(), String> 
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<DoctorInvocation, String> {
+    fn read(line: &str) -> Result<Option<DoctorInvocation>, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn words_are_understood() {
-        let Ok(DoctorInvocation::Run(o)) = read("-n a --watch=10s --only host,nuked --skip thp --format json") else {
+        let Ok(Some(DoctorInvocation::Run(o))) = read("-n a --watch=10s --only host,nuked --skip thp --format json")
+        else {
             panic!()
         };
         assert_eq!(
@@ -186,11 +199,8 @@ mod tests {
         let wanted: Vec<&str> = rules::all().filter(|rule| o.wants(rule)).map(|rule| rule.id).collect();
         assert!(wanted.contains(&"nuked") && wanted.contains(&"conntrack-on") && !wanted.contains(&"thp"));
         assert!(!wanted.contains(&"worker-died"));
-        assert_eq!(read("--explain nuked"), Ok(DoctorInvocation::Explain("nuked")));
-        assert_eq!(
-            (read("--list"), read("--help")),
-            (Ok(DoctorInvocation::List(DoctorFormat::Text)), Ok(DoctorInvocation::Help))
-        );
+        assert_eq!(read("--explain nuked"), Ok(Some(DoctorInvocation::Explain("nuked"))));
+        assert_eq!((read("--list"), read("--help")), (Ok(Some(DoctorInvocation::List(DoctorFormat::Text))), Ok(None)));
     }
 
     #[test]

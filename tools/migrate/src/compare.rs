@@ -10,13 +10,14 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use accesslog::{AccessEntry, AccessSources, LogFormat, SourceItem};
+use accesslog::{AccessEntry, AccessSources, SourceItem};
 use serde_json::{Value, json};
 use tls::{Over, Spoken, Trust};
-use toolkit::args::{Arg, Args};
 use toolkit::print;
+use toolkit::tool::{AfterError, Tool};
 use webclient::{Timed, in_words, talk_to};
 
+use crate::options::{TOOL, parse_compare};
 use verdict::{BodySum, ComparedResponse, ResponseDifference, differences};
 
 const RESPONSE_TIME: Duration = Duration::from_secs(20);
@@ -25,15 +26,15 @@ const RESPONSE_TIME: Duration = Duration::from_secs(20);
 const MAX_TARGET: usize = 8 << 10;
 
 #[derive(Debug)]
-struct CompareOptions {
-    names: [String; 2],
-    sources: AccessSources,
-    host: Option<String>,
-    headers: Vec<String>,
-    count: usize,
-    rate: u32,
-    time: Duration,
-    is_json: bool,
+pub struct CompareOptions {
+    pub names: [String; 2],
+    pub sources: AccessSources,
+    pub host: Option<String>,
+    pub headers: Vec<String>,
+    pub count: usize,
+    pub rate: u32,
+    pub time: Duration,
+    pub is_json: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -102,40 +103,6 @@ struct Comparison {
     is_cut: bool,
 }
 
-/// The options that the words behind `--compare` ask for; None: the help.
-fn parse(words: &[String], usage: &str) -> Result<Option<CompareOptions>, String> {
-    let (mut plain, mut format, mut host, mut headers) = (Vec::new(), None, None, Vec::new());
-    let (mut count, mut rate, mut time, mut is_json) = (1000, 20, Duration::from_secs(600), false);
-    let mut args = Args::new(words);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Arg::Help => return Ok(None),
-            Arg::Option("--host") => host = Some(args.value()?.to_owned()),
-            Arg::Option("--header") => headers.push(args.parsed("the name of a header is wanted", header)?),
-            Arg::Option("--log-format") => format = Some(LogFormat::parse(args.value()?)?),
-            Arg::Option("--count") => count = args.number(1..=100_000)?,
-            Arg::Option("--rate") => rate = args.number(1..=1000)?,
-            Arg::Option("--time") => time = args.time(Duration::from_secs(1)..=Duration::from_secs(86_400))?,
-            Arg::Option("--format") => is_json = args.one_of(&[("text", false), ("json", true)])?,
-            Arg::Option(_) => return Err(args.unknown(usage)),
-            Arg::Word(word) => plain.push(word.to_owned()),
-        }
-    }
-    let [old, new, files @ ..] = &plain[..] else {
-        return Err("--compare wants the old server's address, ours, and a log or a list of URLs".to_owned());
-    };
-    if files.is_empty() {
-        return Err("which log or list of URLs?".to_owned());
-    }
-    let sources = AccessSources { files: files.to_vec(), format, ..AccessSources::default() };
-    Ok(Some(CompareOptions { names: [old.clone(), new.clone()], sources, host, headers, count, rate, time, is_json }))
-}
-
-fn header(text: &str) -> Option<String> {
-    let is_name = !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_');
-    is_name.then(|| text.to_owned())
-}
-
 fn plain(text: &str) -> &str {
     let rest = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme));
     rest.unwrap_or(text).trim_end_matches('/')
@@ -182,25 +149,9 @@ impl ComparedServer {
     }
 }
 
-pub fn main(words: &[String], usage: &str) -> i32 {
-    let options = match parse(words, usage) {
-        Ok(Some(options)) => options,
-        Ok(None) => {
-            print::out(usage);
-            return 0;
-        }
-        Err(error) => {
-            print::err(format_args!("lacquer migrate: {error}\n"));
-            return 2;
-        }
-    };
-    match run(&options) {
-        Ok(is_same) => i32::from(!is_same),
-        Err(error) => {
-            print::foreign_err(format_args!("lacquer migrate: {error}\n"));
-            2
-        }
-    }
+pub fn main(words: &[String]) -> i32 {
+    let tool = Tool { after_error: AfterError::Nothing, ..TOOL };
+    tool.main(words, parse_compare, |options| run(&options).map(|is_same| i32::from(!is_same)))
 }
 
 /// True if there is no difference.

@@ -117,7 +117,7 @@ fn no_line_is_too_short() {
 /// Translates a text; a program that isn't among those that were `seen` is compiled.
 fn translate(from: From, text: String, seen: &mut BTreeSet<String>) {
     let options =
-        Options { from, file: "f".to_owned(), ..parse(&["squid".to_owned(), "f".to_owned()]).unwrap().unwrap() };
+        MigrateOptions { from, file: "f".to_owned(), ..parse(&["squid".to_owned(), "f".to_owned()]).unwrap().unwrap() };
     // The output is VCL, whether lines were refused or not.
     if let Ok(migrated) = migrate(&options, &Typed(text))
         && seen.insert(migrated.vcl.clone())
@@ -129,7 +129,7 @@ fn translate(from: From, text: String, seen: &mut BTreeSet<String>) {
 /// The error of a text, or an empty text.
 fn error_of(from: From, text: &str) -> String {
     let options =
-        Options { from, file: "f".to_owned(), ..parse(&["squid".to_owned(), "f".to_owned()]).unwrap().unwrap() };
+        MigrateOptions { from, file: "f".to_owned(), ..parse(&["squid".to_owned(), "f".to_owned()]).unwrap().unwrap() };
     migrate(&options, &Typed(text.to_owned())).err().unwrap_or_default()
 }
 

@@ -17,14 +17,14 @@ use toolkit::print;
 use answers::PlanAnswers;
 use hitrate::HitRateCurve;
 use measured::Measured;
-pub use options::usage;
-use options::{PlanFormat, PlanOptions, PlanSource, TOOL};
+pub use options::TOOL;
+use options::{PlanFormat, PlanOptions, PlanSource};
 
 /// Runs it: `args` are the words after `lacquer plan`; the exit status. 1: the load is more than can be served; 2: nothing can be said.
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    TOOL.main(args, options::parse, run)
+    TOOL.main(args, options::parse, |options| run(&options))
 }
 
 fn run(options: &PlanOptions) -> Result<i32, String> {

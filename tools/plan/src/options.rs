@@ -5,59 +5,103 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use accesslog::Gathering;
+use accesslog::options::live;
+use accesslog::{Gathering, Gathers};
 use base::text;
-use toolkit::args::{Arg, Args};
-use toolkit::tool::{Tool, ToolInvocation};
+use toolkit::opt;
+use toolkit::options::{HelpPart, Opt};
+use toolkit::tool::Tool;
 
-const SYNOPSIS: &str = "\
+const INTRODUCTION: &str = "\
 Usage: lacquer plan --workers N [options] LOG...
        lacquer plan --workers N [options] -n DIR [--counters]
        lacquer plan --workers N [options] --rate N --service TIME
        lacquer plan --workers N [options] --class NAME:RATE:TIME...
-";
 
-const DETAILS: &str = "
 Estimates how many requests per second a backend can serve, how long they wait, what happens at twice the load, and how
 many workers and queue slots are needed. It models a queue in front of several workers, with service times from a log
 (of varnishlog, or of varnishncsa and web servers with %D or %T), from a running server's log or counters, or as given.
 
 Load
- LOG                  A log (-: standard input). The plan is for its busiest minute
- -n DIR               Read the log of the server with this working directory (--live: the default one), until Ctrl-C or -d
- --counters           Use the server's counters (backend connections and requests) instead of its log (with -n, --live)
- --of fetches|requests  Plan for backend fetches, or for all requests with their total time (default fetches)
- --in-class NAME      Only fetches of this class of the server; refused requests count as arrivals.
-                      Default: all classes, each by its name
- --split TIME         Treat fetches that take longer as a separate class
- --log-format FORMAT  Line format, in Apache's LogFormat syntax (default: detected)
- --rate RATE          Arrival rate: 250, 250/s, 12/h
- --service TIME       Average time that a request occupies a worker
- --cv N               Its variation: standard deviation divided by mean (default 1; 0: constant)
- --class NAME:RATE:TIME[:CV]  One of several classes (may be repeated)
-Backend
- --workers N          Number of requests served at the same time
- --queue N           Queue slots; further requests are refused (default: unlimited)
-Goals
- --wait TIME          Longest acceptable wait of 95 % of the requests (default: the mean service time)
- --refused PERCENT    Acceptable share of refused requests (default 1)
- --think TIME         Time between two pages of a user: also report rates as numbers of users
- --per-page N         Requests per page (default 1)
- --simulated FILE     Output of `lacquer simulate --format json`: hit rate and backend load for each memory size
- --requests RATE      Rate of all requests, hits included (with --simulated and --rate or --class)
- --ram SIZE           The machine's memory: reports its largest store and hit rate (with --simulated)
-Other
- --format text|json
- -d TIME              Exit after this time
- -q                   Show no progress
- -h                   Show this help
+";
 
+const EXAMPLES: &str = "
 Examples:
  lacquer plan --workers 1 --rate 12/h --service 5m
  lacquer plan --workers 3 --queue 2 --class coffee:20/h:5m --class bread:2/h:20m
  lacquer plan --workers 32 --queue 64 --think 8s --log-format '%h %t \"%r\" %s %b %D %{Varnish:handling}x' access.log
  lacquer plan --workers 32 --live -d 1m --simulated sizes.json --ram 32G
 ";
+
+const HELP: &[HelpPart<PlanWords>] = &[
+    (
+        INTRODUCTION,
+        &[
+            Opt::line("LOG", "A log (-: standard input). The plan is for its busiest minute"),
+            live(
+                "Read the log of the server with this working directory (--live: the default one), until Ctrl-C or -d",
+            ),
+            opt!("--counters": "Use the server's counters (backend connections and requests) instead of its log (with -n, --live)" =>
+                |o, _| o.by_counters = true),
+            opt!("--of fetches|requests": "Plan for backend fetches, or for all requests with their total time (default fetches)" =>
+                |o, args| o.options.of = args.one_of(&[("fetches", Of::Fetches), ("requests", Of::Requests)])?),
+            opt!("--in-class NAME": "Only fetches of this class of the server; refused requests count as arrivals.\n\
+                Default: all classes, each by its name" =>
+                |o, args| o.options.in_class = Some(args.text()?)),
+            opt!("--split TIME": "Treat fetches that take longer as a separate class" =>
+                |o, args| o.options.split = Some(args.time(TIMES)?.as_secs_f64())),
+            Gathers::LOG_FORMAT,
+            opt!("--rate RATE": "Arrival rate: 250, 250/s, 12/h" =>
+                |o, args| o.rate = Some(args.parsed("a rate as 250, 250/s, 12/h", rate)?)),
+            opt!("--service TIME": "Average time that a request occupies a worker" =>
+                |o, args| o.service = Some(args.time(TIMES)?.as_secs_f64())),
+            opt!("--cv N": "Its variation: standard deviation divided by mean (default 1; 0: constant)" =>
+                |o, args| o.cv = Some(args.parsed("a number from 0 to 100", variation)?)),
+            opt!("--class NAME:RATE:TIME[:CV]": "One of several classes (may be repeated)" =>
+                |o, args| o.classes.push(args.parsed("NAME:RATE:TIME[:CV], as bread:2/h:20m", class)?)),
+        ],
+    ),
+    (
+        "Backend\n",
+        &[
+            opt!("--workers N": "Number of requests served at the same time" =>
+                |o, args| o.workers = Some(args.number(1..=MAX_WORKERS)?)),
+            opt!("--queue N": "Queue slots; further requests are refused (default: unlimited)" =>
+                |o, args| o.options.slots = Some(args.number(0..=crate::queue::MAX_PLACES)?)),
+            Opt::new("", &["--chairs"], "", |_, _| Err("--chairs N is now called --queue N".into())),
+        ],
+    ),
+    (
+        "Goals\n",
+        &[
+            opt!("--wait TIME": "Longest acceptable wait of 95 % of the requests (default: the mean service time)" =>
+                |o, args| o.options.wait = Some(args.time(Duration::ZERO..=*TIMES.end())?.as_secs_f64())),
+            opt!("--refused PERCENT": "Acceptable share of refused requests (default 1)" =>
+                |o, args| o.options.refused = args.parsed("a share of a hundred", percent)?),
+            opt!("--think TIME": "Time between two pages of a user: also report rates as numbers of users" =>
+                |o, args| o.options.think = Some(args.time(TIMES)?.as_secs_f64())),
+            opt!("--per-page N": "Requests per page (default 1)" =>
+                |o, args| o.options.per_page = args.number::<u32>(1..=1_000_000)?.into()),
+            opt!("--simulated FILE": "Output of `lacquer simulate --format json`: hit rate and backend load for each memory size" =>
+                |o, args| o.options.simulated = Some(args.text()?)),
+            opt!("--requests RATE": "Rate of all requests, hits included (with --simulated and --rate or --class)" =>
+                |o, args| o.options.requests = Some(args.parsed("a rate as 250, 250/s, 12/h", rate)?)),
+            opt!("--ram SIZE": "The machine's memory: reports its largest store and hit rate (with --simulated)" =>
+                |o, args| o.options.ram = Some(args.parsed("a size as 32G", text::parse_bytes)?)),
+        ],
+    ),
+    (
+        "Other\n",
+        &[
+            opt!("--format text|json": "" =>
+                |o, args| o.options.format = args.one_of(&[("text", PlanFormat::Text), ("json", PlanFormat::Json)])?),
+            Gathers::DURATION,
+            Gathers::QUIET,
+            Opt::HELP,
+        ],
+    ),
+    (EXAMPLES, &[]),
+];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PlanFormat {
@@ -114,20 +158,16 @@ pub struct PlanOptions {
     pub format: PlanFormat,
 }
 
-pub const TOOL: Tool = Tool { name: "lacquer plan", synopsis: SYNOPSIS, details: DETAILS };
-
-pub fn usage() -> String {
-    TOOL.usage()
-}
+pub const TOOL: Tool<PlanWords> = Tool { word: PlanWords::file, ..Tool::new("lacquer plan", HELP) };
 
 pub const MAX_WORKERS: u64 = 10_000;
 const TIMES: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(1_000_000_000);
 /// Time for which counters are looked at unless `-d` says so.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Words of the command line that make a source only together.
-#[derive(Default)]
-struct Parts {
+/// The options, and words that make a source only together.
+pub struct PlanWords {
+    options: PlanOptions,
     gathering: Gathering,
     by_counters: bool,
     rate: Option<f64>,
@@ -137,59 +177,41 @@ struct Parts {
     workers: Option<u64>,
 }
 
-/// Reads the words.
-///
-/// # Errors
-/// One line that names the wrong one.
-pub fn parse(words: &[String]) -> Result<ToolInvocation<PlanOptions>, String> {
-    let mut options = PlanOptions {
-        source: PlanSource::Told(Vec::new()),
-        of: Of::default(),
-        split: None,
-        in_class: None,
-        workers: 0,
-        slots: None,
-        wait: None,
-        refused: 0.01,
-        think: None,
-        per_page: 1.0,
-        simulated: None,
-        requests: None,
-        ram: None,
-        format: PlanFormat::Text,
-    };
-    let mut parts = Parts::default();
-    parts.gathering.sources.with_caused = true;
-    let mut args = Args::new(words);
-    while let Some(arg) = args.next()? {
-        if parts.gathering.take(arg, &mut args)? {
-            continue;
-        }
-        let Arg::Option(name) = arg else { return Ok(ToolInvocation::Help) };
-        match name {
-            "--counters" => parts.by_counters = true,
-            "--rate" => parts.rate = Some(args.parsed("a rate as 250, 250/s, 12/h", rate)?),
-            "--service" => parts.service = Some(args.time(TIMES)?.as_secs_f64()),
-            "--cv" => parts.cv = Some(args.parsed("a number from 0 to 100", variation)?),
-            "--class" => parts.classes.push(args.parsed("NAME:RATE:TIME[:CV], as bread:2/h:20m", class)?),
-            "--of" => options.of = args.one_of(&[("fetches", Of::Fetches), ("requests", Of::Requests)])?,
-            "--split" => options.split = Some(args.time(TIMES)?.as_secs_f64()),
-            "--in-class" => options.in_class = Some(args.value()?.to_owned()),
-            "--workers" => parts.workers = Some(args.number(1..=MAX_WORKERS)?),
-            "--queue" => options.slots = Some(args.number(0..=crate::queue::MAX_PLACES)?),
-            "--wait" => options.wait = Some(args.time(Duration::ZERO..=*TIMES.end())?.as_secs_f64()),
-            "--refused" => options.refused = args.parsed("a share of a hundred", percent)?,
-            "--think" => options.think = Some(args.time(TIMES)?.as_secs_f64()),
-            "--per-page" => options.per_page = args.number::<u32>(1..=1_000_000)?.into(),
-            "--simulated" => options.simulated = Some(args.value()?.to_owned()),
-            "--requests" => options.requests = Some(args.parsed("a rate as 250, 250/s, 12/h", rate)?),
-            "--ram" => options.ram = Some(args.parsed("a size as 32G", text::parse_bytes)?),
-            "--format" => options.format = args.one_of(&[("text", PlanFormat::Text), ("json", PlanFormat::Json)])?,
-            "--chairs" => return Err("--chairs N is now called --queue N".into()),
-            _ => return Err(args.unknown(&usage())),
-        }
+impl Gathers for PlanWords {
+    fn gathering(&mut self) -> &mut Gathering {
+        &mut self.gathering
     }
-    options.workers = parts.workers.ok_or("--workers is missing: how many are served at the same time")?;
+}
+
+impl Default for PlanWords {
+    fn default() -> PlanWords {
+        let options = PlanOptions {
+            source: PlanSource::Told(Vec::new()),
+            of: Of::default(),
+            split: None,
+            in_class: None,
+            workers: 0,
+            slots: None,
+            wait: None,
+            refused: 0.01,
+            think: None,
+            per_page: 1.0,
+            simulated: None,
+            requests: None,
+            ram: None,
+            format: PlanFormat::Text,
+        };
+        let mut gathering = Gathering::default();
+        gathering.sources.with_caused = true;
+        let (rate, service, cv, classes, workers) = (None, None, None, Vec::new(), None);
+        PlanWords { options, gathering, by_counters: false, rate, service, cv, classes, workers }
+    }
+}
+
+pub fn parse(words: &[String]) -> Result<Option<PlanOptions>, String> {
+    let Some(words) = TOOL.read(PlanWords::default(), words)? else { return Ok(None) };
+    let mut options = words.options.clone();
+    options.workers = words.workers.ok_or("--workers is missing: how many are served at the same time")?;
     if options.ram.is_some() && options.simulated.is_none() {
         return Err("--ram needs --simulated: what lacquer simulate --format json said".into());
     }
@@ -199,18 +221,18 @@ pub fn parse(words: &[String]) -> Result<ToolInvocation<PlanOptions>, String> {
                 .into(),
         );
     }
-    options.source = source(parts)?;
+    options.source = source(words)?;
     if options.in_class.is_some() && (options.of == Of::Requests || !matches!(options.source, PlanSource::Log(_))) {
         return Err("--in-class needs a log, and fetches: requests and counters have no classes".into());
     }
     if options.requests.is_some() && (options.simulated.is_none() || !matches!(options.source, PlanSource::Told(_))) {
         return Err("--requests needs --simulated, and --rate or --class: a log and counters tell it".into());
     }
-    Ok(ToolInvocation::Run(options))
+    Ok(Some(options))
 }
 
-fn source(parts: Parts) -> Result<PlanSource, String> {
-    let Parts { gathering, by_counters, rate, service, cv, classes, .. } = parts;
+fn source(words: PlanWords) -> Result<PlanSource, String> {
+    let PlanWords { gathering, by_counters, rate, service, cv, classes, .. } = words;
     let is_log = gathering.sources.live.is_some() || !gathering.sources.files.is_empty();
     let is_told = rate.is_some() || service.is_some() || !classes.is_empty();
     match (is_log, is_told) {
@@ -274,29 +296,22 @@ fn class(value: &str) -> Option<PlanClass> {
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Result<ToolInvocation<PlanOptions>, String> {
+    fn words(line: &str) -> Result<Option<PlanOptions>, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn words_are_understood() {
         assert_eq!(words("--workers 3 --chairs 2").unwrap_err(), "--chairs N is now called --queue N");
-        let Ok(ToolInvocation::Run(o)) =
-            words("--workers 3 --queue 2 --class coffee:24/h:5m --class bread:2/h:20m:0.5")
-        else {
+        let Ok(Some(o)) = words("--workers 3 --queue 2 --class coffee:24/h:5m --class bread:2/h:20m:0.5") else {
             panic!()
         };
         let PlanSource::Told(classes) = &o.source else { panic!() };
         assert_eq!((o.workers, o.slots, classes.len()), (3, Some(2), 2));
         assert_eq!((classes[1].rate * 3600.0, classes[1].service, classes[1].cv2), (2.0, 1200.0, 0.25));
-        let Ok(ToolInvocation::Run(o)) = words("--workers 1 --rate 12/h --service 5m --think 8s --per-page 100") else {
-            panic!()
-        };
+        let Ok(Some(o)) = words("--workers 1 --rate 12/h --service 5m --think 8s --per-page 100") else { panic!() };
         assert_eq!((o.think, o.per_page, o.refused), (Some(8.0), 100.0, 0.01));
-        assert!(matches!(
-            words("--workers 2 --live --counters").map(|i| matches!(i, ToolInvocation::Run(_))),
-            Ok(true)
-        ));
+        assert!(words("--workers 2 --live --counters").unwrap().is_some());
     }
 
     #[test]

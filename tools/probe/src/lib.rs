@@ -22,15 +22,15 @@ use std::sync::Arc;
 use tls::{Spoken, Trust};
 use toolkit::print;
 
-pub use options::usage;
-use options::{ProbeFormat, ProbeOptions, TOOL};
+pub use options::TOOL;
+use options::{ProbeFormat, ProbeOptions};
 use target::ProbeTarget;
 
 /// Runs it: `args` are the words after `lacquer probe`; the exit status. 1: nothing was answered; 2: nothing was sent.
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    TOOL.main(args, options::parse, run)
+    TOOL.main(args, options::parse, |options| run(&options))
 }
 
 fn run(options: &ProbeOptions) -> Result<i32, String> {

@@ -34,29 +34,17 @@ mod timing;
 use serde_json::Value;
 use toolkit::print;
 
-pub use options::OPTIONS;
+pub use options::TOOL;
 use options::{ReplayFormat, ReplayInvocation};
 
 /// Runs it: `args` are the words after `lacquer replay`; the exit status.
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    let done = match options::parse(args) {
-        Ok(ReplayInvocation::Help) => {
-            print::out(options::usage());
-            return 0;
-        }
-        Ok(ReplayInvocation::Compare(names, format)) => compared(names, format),
-        Ok(ReplayInvocation::Serve(serve)) => fleet::worker::serve(&serve),
-        Ok(ReplayInvocation::Run(options)) => run::run(&options),
-        Err(error) => {
-            print::foreign_err(format_args!("lacquer replay: {error}\n"));
-            return 2;
-        }
-    };
-    done.unwrap_or_else(|error| {
-        print::foreign_err(format_args!("lacquer replay: {error}\n"));
-        1
+    TOOL.main(args, options::parse, |invocation| match invocation {
+        ReplayInvocation::Compare(names, format) => compared(names, format),
+        ReplayInvocation::Serve(serve) => fleet::worker::serve(&serve),
+        ReplayInvocation::Run(options) => run::run(&options),
     })
 }
 

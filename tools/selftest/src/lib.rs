@@ -12,68 +12,55 @@ mod server;
 
 use std::path::PathBuf;
 use std::time::Instant;
-use toolkit::args::{Arg, Args};
+use toolkit::opt;
+use toolkit::options::{HelpPart, Opt};
 use toolkit::print;
+use toolkit::tool::{AfterError, Tool};
 
-pub const USAGE: &str = "\
+const INTRODUCTION: &str = "\
 Usage: lacquer selftest [options]
 
 Checks this installation. Starts a server on free ports, tests its functions (hits, misses, passes, gzip, ranges, ESI,
 purges, bans, a store on disk), reads its log and counters, kills its worker, and stops it. Reports the result of each
 step. It takes a few seconds, touches no running server, and leaves no files behind.
 
-  -v FILE, --vcl FILE  also check this VCL (default /etc/varnish/default.vcl, if it exists)
-  --keep               keep the server's directory with its log, and print its path
-  -q                   print only failures
-  -h, --help           show this help
+";
 
+const EPILOGUE: &str = "
 The exit status is 0 if all steps passed, 1 if one failed, 2 if an option is wrong or nothing could be tested.
 ";
+
+const HELP: &[HelpPart<SelftestOptions>] = &[
+    (
+        INTRODUCTION,
+        &[
+            opt!("-v FILE, --vcl FILE": "also check this VCL (default /etc/varnish/default.vcl, if it exists)" =>
+                |o, args| o.vcl = Some(args.value()?.into())),
+            opt!("--keep": "keep the server's directory with its log, and print its path" => |o, _| o.is_kept = true),
+            opt!("-q": "print only failures" => |o, _| o.is_quiet = true),
+            Opt::line("-h, --help", "show this help"),
+        ],
+    ),
+    (EPILOGUE, &[]),
+];
+
+pub const TOOL: Tool<SelftestOptions> =
+    Tool { indent: 2, column: 23, after_error: AfterError::Nothing, ..Tool::new("lacquer selftest", HELP) };
 
 const USUAL_VCL: &str = "/etc/varnish/default.vcl";
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Options {
+pub struct SelftestOptions {
     vcl: Option<PathBuf>,
     is_kept: bool,
     is_quiet: bool,
 }
 
-fn parse(words: &[String]) -> Result<Option<Options>, String> {
-    let mut options = Options::default();
-    let mut args = Args::new(words);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Arg::Help => return Ok(None),
-            Arg::Option("-v" | "--vcl") => options.vcl = Some(args.value()?.into()),
-            Arg::Option("--keep") => options.is_kept = true,
-            Arg::Option("-q") => options.is_quiet = true,
-            Arg::Option(_) => return Err(args.unknown(USAGE)),
-            Arg::Word(word) => return Err(format!("what is {word}? (--help shows the usage)")),
-        }
-    }
-    Ok(Some(options))
-}
-
 pub fn main(args: &[String]) -> i32 {
-    let options = match parse(args) {
-        Ok(Some(options)) => options,
-        Ok(None) => {
-            print::out(USAGE);
-            return 0;
-        }
-        Err(error) => {
-            print::err(format_args!("lacquer selftest: {error}\n"));
-            return 2;
-        }
-    };
-    run(&options).unwrap_or_else(|error| {
-        print::foreign_err(format_args!("lacquer selftest: {error}\n"));
-        2
-    })
+    TOOL.main(args, |words| TOOL.read(SelftestOptions::default(), words), |options| run(&options))
 }
 
-fn run(options: &Options) -> Result<i32, String> {
+fn run(options: &SelftestOptions) -> Result<i32, String> {
     let begin = Instant::now();
     let mut report = Report { is_quiet: options.is_quiet, passed: 0, failed: 0 };
     let usual = PathBuf::from(USUAL_VCL);
@@ -127,15 +114,15 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn check(words: &[&str], expect: Result<Option<Options>, &str>) {
+    fn check(words: &[&str], expect: Result<Option<SelftestOptions>, &str>) {
         let words: Vec<String> = words.iter().map(|&word| word.into()).collect();
-        assert_eq!(parse(&words), expect.map_err(str::to_owned));
+        assert_eq!(TOOL.read(SelftestOptions::default(), &words), expect.map_err(str::to_owned));
     }
 
     #[test]
     fn words() {
-        check(&[], Ok(Some(Options::default())));
-        check(&["--vcl=a", "-q"], Ok(Some(Options { vcl: Some("a".into()), is_quiet: true, is_kept: false })));
+        check(&[], Ok(Some(SelftestOptions::default())));
+        check(&["--vcl=a", "-q"], Ok(Some(SelftestOptions { vcl: Some("a".into()), is_quiet: true, is_kept: false })));
         check(&["-v"], Err("-v needs a value"));
         check(&["x"], Err("what is x? (--help shows the usage)"));
         check(&["-z"], Err("no option -z (--help shows the usage)"));

@@ -26,15 +26,15 @@ use toolkit::print;
 use bodies::Compared;
 use case::CaseTally;
 use curve::{CurvePlan, CurvePoint};
-pub use options::usage;
-use options::{SimulateFormat, SimulateOptions, TOOL};
+pub use options::TOOL;
+use options::{SimulateFormat, SimulateOptions};
 use report::SimulateReport;
 
 /// Runs it: `args` are the words after `lacquer simulate`; the exit status. 1: nothing was counted; 2: nothing can be said.
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    TOOL.main(args, options::parse, run)
+    TOOL.main(args, options::parse, |options| run(&options))
 }
 
 fn run(options: &SimulateOptions) -> Result<i32, String> {

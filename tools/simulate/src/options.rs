@@ -3,53 +3,30 @@
 
 use std::time::Duration;
 
-use accesslog::Gathering;
+use accesslog::{Gathering, Gathers};
 use base::text;
-use toolkit::args::{self, Arg, Args};
-use toolkit::tool::{Tool, ToolInvocation};
+use toolkit::args::{self, Args};
+use toolkit::opt;
+use toolkit::options::{HelpPart, Opt};
+use toolkit::tool::Tool;
 
 use crate::case::Case;
 use crate::curve::EvictBy;
 use crate::scheme::VaryScheme;
 
-const SYNOPSIS: &str = "\
+const INTRODUCTION: &str = "\
 Usage: lacquer simulate [options] LOG... [--or CHANGES]...
        lacquer simulate [options] -n DIR [--or CHANGES]...
-";
 
-const DETAILS: &str = "
 Calculates from a log how large the cache should be: the hit rate for each cache size, with Lacquer's eviction and with
 varnishd's (LRU). Sends no requests. The log may be any server's, or that of a running server.
 
 LOG may be compressed with gzip; - is standard input. The log of a running server is read until Ctrl-C or -d.
 
 Cache
- --size SIZE,...      Cache sizes, as for -s malloc,SIZE (default: powers of two until everything fits)
- --policy lacquer|lru  Only this eviction policy (default: both)
- --ttl TIME           TTL of objects (default: unlimited)
- --grace TIME         Grace: after its TTL an object is delivered once more while it is refreshed (default 10s)
- --drop-query NAMES   Ignore these query arguments: utm_*,ref or all
- --merge-www          Treat www.HOST and HOST as the same
- --vary FIELD         One variant for each value of this request header (may be repeated)
- --vary FIELD:a|b     One variant per class: contains a, contains b, other (Accept headers: the first known value)
- --pass PATH          Never cache URLs with this prefix (may be repeated)
- --pass-cookies       Never cache requests with a cookie, if the log has cookies
- --object-size SIZE   Size of objects for which the log has none (default: the average)
- --overhead SIZE      Bytes per object in addition to its body (default 400)
- --or CHANGES         Also simulate with these settings changed (may be repeated): --or --ttl 60s --or --merge-www
-Selection
- --warm-up PERCENT    Use the first part of the requests only to fill the cache (default 0)
- --sample N           Keep at most this many requests in memory, by sampling URLs (default 500000)
- --bodies HOST:PORT   Fetch apparent duplicates from this server and compare them
- --log-format FORMAT  Line format, in Apache's LogFormat syntax (default: detected)
-Output
- --format text|json|svg
-Other
- -n DIR               Read the log of the server with this working directory (--live: the default one)
- -d TIME              Exit after this time
- -q                   Show no progress
- -h                   Show this help
+";
 
+const EPILOGUE: &str = "
 These requests count as passed: methods other than GET and HEAD, requests with Authorization, responses with a status
 other than 200, 203, 204, 206, 300, 301, 304, 404, 410, 414 and 416, and those that the log marks as passed. Percentages
 refer to all requests and to all bytes sent. With sampling, the 95 % margin of error is shown. A log whose URLs rarely
@@ -57,6 +34,56 @@ repeat takes up to 160 MB of memory, and 100 MB more for each further key (--dro
 
 The exit status is 0, 1 if no request was read, or 2 if an option is wrong or the log lacks what it requires.
 ";
+
+const HELP: &[HelpPart<SimulateWords>] = &[
+    (
+        INTRODUCTION,
+        &[
+            opt!("--size SIZE,...": "Cache sizes, as for -s malloc,SIZE (default: powers of two until everything fits)" =>
+                |o, args| o.options.sizes = sizes(args.value()?)?),
+            opt!("--policy lacquer|lru": "Only this eviction policy (default: both)" =>
+                |o, args| o.options.policies = vec![args.one_of(&[("lacquer", EvictBy::Lacquer), ("lru", EvictBy::Lru)])?]),
+            opt!("--ttl TIME": "TTL of objects (default: unlimited)" => |o, args| o.set(args)?),
+            opt!("--grace TIME": "Grace: after its TTL an object is delivered once more while it is refreshed (default 10s)" =>
+                |o, args| o.set(args)?),
+            opt!("--drop-query NAMES": "Ignore these query arguments: utm_*,ref or all" => |o, args| o.set(args)?),
+            opt!("--merge-www": "Treat www.HOST and HOST as the same" => |o, args| o.switch_on(args)),
+            opt!("--vary FIELD": "One variant for each value of this request header (may be repeated)" =>
+                |o, args| o.set(args)?),
+            Opt::line(
+                "--vary FIELD:a|b",
+                "One variant per class: contains a, contains b, other (Accept headers: the first known value)",
+            ),
+            opt!("--pass PATH": "Never cache URLs with this prefix (may be repeated)" => |o, args| o.set(args)?),
+            opt!("--pass-cookies": "Never cache requests with a cookie, if the log has cookies" =>
+                |o, args| o.switch_on(args)),
+            opt!("--object-size SIZE": "Size of objects for which the log has none (default: the average)" =>
+                |o, args| o.set(args)?),
+            opt!("--overhead SIZE": "Bytes per object in addition to its body (default 400)" => |o, args| o.set(args)?),
+            opt!("--or CHANGES": "Also simulate with these settings changed (may be repeated): --or --ttl 60s --or --merge-www" =>
+                |o, _| o.changes.push(Vec::new())),
+        ],
+    ),
+    (
+        "Selection\n",
+        &[
+            opt!("--warm-up PERCENT": "Use the first part of the requests only to fill the cache (default 0)" =>
+                |o, args| o.options.warm_up = args.parsed("0 to 99 percent", percent)? / 100.0),
+            opt!("--sample N": "Keep at most this many requests in memory, by sampling URLs (default 500000)" =>
+                |o, args| o.options.sample = args.number(1000..=100_000_000)?),
+            opt!("--bodies HOST:PORT": "Fetch apparent duplicates from this server and compare them" =>
+                |o, args| o.options.bodies = Some(args.text()?)),
+            Gathers::LOG_FORMAT,
+        ],
+    ),
+    (
+        "Output\n",
+        &[opt!("--format text|json|svg": "" =>
+            |o, args| o.options.format = args.one_of(&[ ("text", SimulateFormat::Text), ("json", SimulateFormat::Json), ("svg", SimulateFormat::Svg), ])?)],
+    ),
+    ("Other\n", &[Gathers::LIVE, Gathers::DURATION, Gathers::QUIET, Opt::HELP]),
+    (EPILOGUE, &[]),
+];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SimulateFormat {
@@ -99,65 +126,59 @@ impl Default for SimulateOptions {
     }
 }
 
-pub const TOOL: Tool = Tool { name: "lacquer simulate", synopsis: SYNOPSIS, details: DETAILS };
+pub const TOOL: Tool<SimulateWords> = Tool { word: SimulateWords::file, ..Tool::new("lacquer simulate", HELP) };
 
-pub fn usage() -> String {
-    TOOL.usage()
+/// An option of a case, and its value; a switch has an empty one.
+type Setting = (String, String);
+
+/// The options, and the settings of cases.
+#[derive(Default)]
+pub struct SimulateWords {
+    options: SimulateOptions,
+    first: Vec<Setting>,
+    /// The settings behind each `--or`.
+    changes: Vec<Vec<Setting>>,
 }
 
-type Setting<'a> = (&'a str, &'a str);
-
-pub fn parse(args: &[String]) -> Result<ToolInvocation<SimulateOptions>, String> {
-    let mut options = SimulateOptions::default();
-    // A request that VCL restarts says how it was answered where it ended.
-    options.gathering.sources.with_caused = true;
-    // Of the first case before any `--or`, else of the last of these.
-    let mut settings = vec![Vec::<Setting<'_>>::new()];
-    let mut args = Args::new(args);
-    while let Some(arg) = args.next()? {
-        if options.gathering.take(arg, &mut args)? {
-            continue;
-        }
-        let Arg::Option(name) = arg else { return Ok(ToolInvocation::Help) };
-        match name {
-            "--size" => options.sizes = sizes(args.value()?)?,
-            "--policy" => {
-                options.policies = vec![args.one_of(&[("lacquer", EvictBy::Lacquer), ("lru", EvictBy::Lru)])?]
-            }
-            "--warm-up" => {
-                let percent = |text: &str| text.trim_end_matches('%').parse::<f64>().ok();
-                let share =
-                    args.parsed("0 to 99 percent", |text| percent(text).filter(|p| (0.0..100.0).contains(p)))?;
-                options.warm_up = share / 100.0;
-            }
-            "--sample" => options.sample = args.number(1000..=100_000_000)?,
-            "--bodies" => options.bodies = Some(args.value()?.to_owned()),
-            "--format" => {
-                options.format = args.one_of(&[
-                    ("text", SimulateFormat::Text),
-                    ("json", SimulateFormat::Json),
-                    ("svg", SimulateFormat::Svg),
-                ])?;
-            }
-            "--or" => settings.push(Vec::new()),
-            "--merge-www" | "--pass-cookies" => settings.last_mut().expect("there is one").push((name, "")),
-            "--ttl" | "--grace" | "--drop-query" | "--vary" | "--pass" | "--object-size" | "--overhead" => {
-                settings.last_mut().expect("there is one").push((name, args.value()?));
-            }
-            _ => return Err(args.unknown(&usage())),
-        }
+impl Gathers for SimulateWords {
+    fn gathering(&mut self) -> &mut Gathering {
+        &mut self.options.gathering
     }
-    add_cases(&mut options, &settings)?;
+}
+
+impl SimulateWords {
+    fn set(&mut self, args: &mut Args<'_>) -> Result<(), String> {
+        let setting = (args.name().to_owned(), args.value()?.to_owned());
+        self.changes.last_mut().unwrap_or(&mut self.first).push(setting);
+        Ok(())
+    }
+
+    fn switch_on(&mut self, args: &Args<'_>) {
+        let setting = (args.name().to_owned(), String::new());
+        self.changes.last_mut().unwrap_or(&mut self.first).push(setting);
+    }
+}
+
+pub fn parse(words: &[String]) -> Result<Option<SimulateOptions>, String> {
+    let mut initial = SimulateWords::default();
+    // A request that VCL restarts says how it was answered where it ended.
+    initial.options.gathering.sources.with_caused = true;
+    let Some(words) = TOOL.read(initial, words)? else { return Ok(None) };
+    let SimulateWords { mut options, first, changes } = words;
+    add_cases(&mut options, &first, &changes)?;
     options.gathering.check()?;
-    Ok(ToolInvocation::Run(options))
+    Ok(Some(options))
+}
+
+fn percent(text: &str) -> Option<f64> {
+    text.trim_end_matches('%').parse().ok().filter(|percent| (0.0..100.0).contains(percent))
 }
 
 /// A hundred years, nearly.
 const LONGEST_LIFE: Duration = Duration::from_hours(24 * 7 * 5200);
 
 /// The first settings make the first case; the others change it.
-fn add_cases(options: &mut SimulateOptions, settings: &[Vec<Setting<'_>>]) -> Result<(), String> {
-    let (first, changes) = settings.split_first().expect("there is one");
+fn add_cases(options: &mut SimulateOptions, first: &[Setting], changes: &[Vec<Setting>]) -> Result<(), String> {
     for (name, value) in first {
         apply(&mut options.cases[0], name, value)?;
     }
@@ -220,10 +241,7 @@ mod tests {
     use super::*;
 
     fn words(line: &str) -> Result<SimulateOptions, String> {
-        match parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())? {
-            ToolInvocation::Run(options) => Ok(options),
-            ToolInvocation::Help => Err("help".into()),
-        }
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())?.ok_or_else(|| "help".into())
     }
 
     #[test]

@@ -33,7 +33,7 @@ mod table;
 
 use std::path::Path;
 
-pub use munin::HELP as MUNIN_HELP;
+pub use munin::TOOL as MUNIN;
 
 use args::StatsdCommand;
 use toolkit::print;

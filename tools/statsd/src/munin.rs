@@ -10,8 +10,10 @@ use std::time::Duration;
 use base::lookup::addresses_of_text;
 use shm::reader::{CounterReader, CounterValue};
 use tables::counters::{CounterFormat, CounterKind};
-use toolkit::args::{Arg, Args};
+use toolkit::opt;
+use toolkit::options::HelpPart;
 use toolkit::print;
+use toolkit::tool::{AfterError, Tool};
 
 use crate::number;
 
@@ -20,15 +22,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES: u64 = 64 << 20;
 const LABEL_CHARS: usize = 60;
 
-pub const HELP: &str = "\
+const INTRODUCTION: &str = "\
 Usage: lacquer munin [-n NAME] [--statsd HOST:PORT] [PREFIX] [config|autoconf|suggest]
 
 A Munin plugin for all counters whose names begin with PREFIX. Prints the values; with config the description of the
 graph, with autoconf whether there is anything to read, and with suggest prefixes that make useful graphs.
 
-  -n NAME             working directory of the cache, as varnishd's -n (also: env.name)
-  --statsd HOST:PORT  management port of a statsd instead (also: env.statsd)
+";
 
+const EPILOGUE: &str = "
 If installed as a link, the link's name selects the counters:
 
   ln -s /usr/bin/lacquer /etc/munin/plugins/lacquer_MAIN.cache    the cache's MAIN.cache...
@@ -40,6 +42,28 @@ Examples:
   lacquer munin MAIN.cache config
   lacquer munin --statsd 127.0.0.1:8126 site
 ";
+
+const HELP: &[HelpPart<MuninCall>] = &[
+    (
+        INTRODUCTION,
+        &[
+            opt!("-n NAME": "working directory of the cache, as varnishd's -n (also: env.name)" =>
+                |o, args| o.workdir = Some(args.text()?)),
+            opt!("--statsd HOST:PORT": "management port of a statsd instead (also: env.statsd)" =>
+                |o, args| o.statsd = Some(args.text()?)),
+        ],
+    ),
+    (EPILOGUE, &[]),
+];
+
+pub const TOOL: Tool<MuninCall> = Tool {
+    indent: 2,
+    word: MuninCall::word,
+    suggests: false,
+    after_error: AfterError::Usage,
+    failure: 1,
+    ..Tool::new("lacquer munin", HELP)
+};
 
 #[derive(Clone, Debug, PartialEq)]
 struct Field {
@@ -61,7 +85,7 @@ enum Mode {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Call {
+pub struct MuninCall {
     mode: Mode,
     prefix: String,
     workdir: Option<String>,
@@ -70,72 +94,58 @@ struct Call {
 }
 
 pub fn main(program: &str, args: &[String]) -> i32 {
-    let call = match call(program, args, |name| std::env::var(name).ok()) {
-        Ok(Some(call)) => call,
-        Ok(None) => {
-            print::out(HELP);
-            return 0;
-        }
-        Err(reason) => {
-            print::err(format_args!("lacquer munin: {reason}\n{HELP}"));
-            return 2;
-        }
-    };
-    let fields = match read(&call) {
-        Ok(fields) => fields,
-        // Munin wants this answer with exit code 0.
-        Err(reason) if call.mode == Mode::Autoconf => {
-            print::out(format_args!("no ({reason})\n"));
-            return 0;
-        }
-        Err(reason) => {
-            print::err(format_args!("lacquer munin: {reason}\n"));
-            return 1;
-        }
-    };
-    let text = match call.mode {
-        Mode::Autoconf => "yes\n".to_owned(),
-        Mode::Suggest => suggestions(&fields),
-        Mode::Config if call.dirty => config(&call, &shown(&call, fields.clone())) + &values(&shown(&call, fields)),
-        Mode::Config => config(&call, &shown(&call, fields)),
-        Mode::Values => values(&shown(&call, fields)),
-    };
-    print::out(text);
-    0
+    let parse = |words: &[String]| TOOL.read(MuninCall::new(program, |name| std::env::var(name).ok()), words);
+    TOOL.main(args, parse, |call| {
+        let fields = match read(&call) {
+            Ok(fields) => fields,
+            // Munin wants this answer with exit code 0.
+            Err(reason) if call.mode == Mode::Autoconf => {
+                print::out(format_args!("no ({reason})\n"));
+                return Ok(0);
+            }
+            Err(reason) => return Err(reason),
+        };
+        print::out(match call.mode {
+            Mode::Autoconf => "yes\n".to_owned(),
+            Mode::Suggest => suggestions(&fields),
+            Mode::Config if call.dirty => config(&call, &shown(&call, fields.clone())) + &values(&shown(&call, fields)),
+            Mode::Config => config(&call, &shown(&call, fields)),
+            Mode::Values => values(&shown(&call, fields)),
+        });
+        Ok(0)
+    })
 }
 
-/// None: help is asked for.
-fn call(program: &str, args: &[String], variable: impl Fn(&str) -> Option<String>) -> Result<Option<Call>, String> {
-    let mut call = Call {
-        mode: Mode::Values,
-        prefix: String::new(),
-        workdir: variable("name"),
-        statsd: variable("statsd"),
-        dirty: variable("MUNIN_CAP_DIRTYCONFIG").as_deref() == Some("1"),
-    };
-    if let Some((stem, prefix)) = program.split_once('_') {
-        call.prefix = prefix.to_owned();
-        if stem == "statsd" && call.statsd.is_none() {
-            call.statsd = Some("127.0.0.1:8126".to_owned());
+impl MuninCall {
+    fn new(program: &str, variable: impl Fn(&str) -> Option<String>) -> MuninCall {
+        let mut call = MuninCall {
+            mode: Mode::Values,
+            prefix: String::new(),
+            workdir: variable("name"),
+            statsd: variable("statsd"),
+            dirty: variable("MUNIN_CAP_DIRTYCONFIG").as_deref() == Some("1"),
+        };
+        if let Some((stem, prefix)) = program.split_once('_') {
+            call.prefix = prefix.to_owned();
+            if stem == "statsd" && call.statsd.is_none() {
+                call.statsd = Some("127.0.0.1:8126".to_owned());
+            }
         }
+        call
     }
-    let mut args = Args::new(args);
-    while let Some(arg) = args.next()? {
-        match arg {
-            Arg::Help => return Ok(None),
-            Arg::Option("-n") => call.workdir = Some(args.value()?.to_owned()),
-            Arg::Option("--statsd") => call.statsd = Some(args.value()?.to_owned()),
-            Arg::Option(_) => return Err(args.unknown("")),
-            Arg::Word("config") => call.mode = Mode::Config,
-            Arg::Word("autoconf") => call.mode = Mode::Autoconf,
-            Arg::Word("suggest") => call.mode = Mode::Suggest,
-            Arg::Word(prefix) => call.prefix = prefix.to_owned(),
+
+    fn word(&mut self, word: &str) -> Result<(), String> {
+        match word {
+            "config" => self.mode = Mode::Config,
+            "autoconf" => self.mode = Mode::Autoconf,
+            "suggest" => self.mode = Mode::Suggest,
+            prefix => self.prefix = prefix.to_owned(),
         }
+        Ok(())
     }
-    Ok(Some(call))
 }
 
-fn read(call: &Call) -> Result<Vec<Field>, String> {
+fn read(call: &MuninCall) -> Result<Vec<Field>, String> {
     match &call.statsd {
         Some(address) => {
             let text = ask(address).map_err(|error| format!("{address}: {error}"))?;
@@ -197,11 +207,11 @@ fn ask(address: &str) -> io::Result<String> {
     Err(last)
 }
 
-fn shown(call: &Call, fields: Vec<Field>) -> Vec<Field> {
+fn shown(call: &MuninCall, fields: Vec<Field>) -> Vec<Field> {
     fields.into_iter().filter(|field| field.name.starts_with(&call.prefix)).collect()
 }
 
-fn config(call: &Call, fields: &[Field]) -> String {
+fn config(call: &MuninCall, fields: &[Field]) -> String {
     let (what, category) = if call.statsd.is_some() { ("statsd", "statsd") } else { ("Lacquer", "webserver") };
     let subject = if call.prefix.is_empty() { "all counters" } else { call.prefix.trim_end_matches(['.', '_']) };
     let all = |test: fn(&Field) -> bool| !fields.is_empty() && fields.iter().all(test);
@@ -291,9 +301,9 @@ mod tests {
         Field { name: name.to_owned(), label: name.to_owned(), info: String::new(), counts, bytes: false, value }
     }
 
-    fn called(program: &str, args: &[&str]) -> Call {
+    fn called(program: &str, args: &[&str]) -> MuninCall {
         let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
-        call(program, &args, |_| None).unwrap().unwrap()
+        TOOL.read(MuninCall::new(program, |_| None), &args).unwrap().unwrap()
     }
 
     #[test]
@@ -303,7 +313,7 @@ mod tests {
         let statsd = called("statsd_site", &[]);
         assert_eq!((statsd.prefix.as_str(), statsd.statsd.as_deref()), ("site", Some("127.0.0.1:8126")));
         assert_eq!(called("lacquer", &["-n", "/x", "SMA"]).workdir.as_deref(), Some("/x"));
-        assert!(call("lacquer", &["--what".to_owned()], |_| None).is_err());
+        assert!(TOOL.read(MuninCall::new("lacquer", |_| None), &["--what".to_owned()]).is_err());
     }
 
     #[test]

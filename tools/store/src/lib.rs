@@ -12,23 +12,36 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use disk::survey::{Survey, SurveyTable, SurveyedEntry};
 use disk::{DeviceOptions, FileDevice};
 use sys::blockfile::FileAccess;
-use toolkit::args::{Arg, Args as Words};
+use toolkit::opt;
+use toolkit::options::{HelpPart, Opt};
 use toolkit::print;
+use toolkit::tool::{AfterError, Tool};
 
 use report::SurveyReport;
 
-const USAGE: &str = "\
+const INTRODUCTION: &str = "\
 Usage: lacquer store [options] FILE
 
 Shows the content of a store on disk: segments, and objects by size, remaining lifetime, age and hits. Age and hits come
 from the objects' records, of which 10000 are sampled unless --all is given. Writes nothing.
 
- --all              Read all records
- --verify           Read and verify all records and bodies
- --read-only        Read the store even while a server uses it; the result may be inconsistent
- --format <format>  text or json (default: text)
- -h                 Show this help
 ";
+
+const HELP: &[HelpPart<StoreOptions>] = &[(
+    INTRODUCTION,
+    &[
+        opt!("--all": "Read all records" => |o, _| o.is_all = true),
+        opt!("--verify": "Read and verify all records and bodies" => |o, _| o.is_verify = true),
+        opt!("--read-only": "Read the store even while a server uses it; the result may be inconsistent" =>
+            |o, _| o .is_read_only = true),
+        opt!("--format <format>": "text or json (default: text)" =>
+            |o, args| o.is_json = args.one_of(&[("text", false), ("json", true)])?),
+        Opt::HELP,
+    ],
+)];
+
+pub const TOOL: Tool<StoreOptions> =
+    Tool { column: 20, word: StoreOptions::file, after_error: AfterError::Usage, ..Tool::new("lacquer store", HELP) };
 
 /// Records that are read for ages and hits.
 const SAMPLE: usize = 10_000;
@@ -38,7 +51,7 @@ const STEP: usize = 256;
 const TICK: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Default, PartialEq)]
-struct Args {
+pub struct StoreOptions {
     file: String,
     is_all: bool,
     is_verify: bool,
@@ -47,56 +60,43 @@ struct Args {
 }
 
 /// Runs it: the exit status. 1: it isn't whole, or no store; 2: nothing was looked at.
-pub fn main(args: &[String]) -> i32 {
-    let args = match Args::read(args) {
-        Ok(Some(args)) => args,
-        Ok(None) => {
-            print::out(USAGE);
-            return 0;
-        }
-        Err(reason) => {
-            print::err(format_args!("lacquer store: {reason}\n{USAGE}"));
-            return 2;
-        }
-    };
-    match look(&args) {
+pub fn main(words: &[String]) -> i32 {
+    TOOL.main(words, StoreOptions::read, |options| match look(&options) {
         Ok(report) => {
-            print::out(if args.is_json { report.json() } else { report.text(&args.file) });
-            i32::from(!report.is_whole())
+            print::out(if options.is_json { report.json() } else { report.text(&options.file) });
+            Ok(i32::from(!report.is_whole()))
         }
         Err(reason) => {
-            print::err(format_args!("lacquer store: {} {reason}\n", args.file));
-            1
+            print::err(format_args!("lacquer store: {} {reason}\n", options.file));
+            Ok(1)
         }
-    }
+    })
 }
 
-impl Args {
-    /// `None`: help was asked for.
-    fn read(words: &[String]) -> Result<Option<Args>, String> {
-        let mut args = Args::default();
-        let mut words = Words::new(words);
-        while let Some(word) = words.next()? {
-            match word {
-                Arg::Help => return Ok(None),
-                Arg::Option("--all") => args.is_all = true,
-                Arg::Option("--verify") => args.is_verify = true,
-                Arg::Option("--read-only") => args.is_read_only = true,
-                Arg::Option("--format") => args.is_json = words.one_of(&[("text", false), ("json", true)])?,
-                Arg::Option(_) => return Err(words.unknown(USAGE)),
-                Arg::Word(file) if args.file.is_empty() => args.file = file.to_owned(),
-                Arg::Word(more) => return Err(format!("one file at a time: what is {more}?")),
-            }
+impl StoreOptions {
+    fn file(&mut self, word: &str) -> Result<(), String> {
+        if !self.file.is_empty() {
+            return Err(format!("one file at a time: what is {word}?"));
         }
-        if args.file.is_empty() { Err("which file?".to_owned()) } else { Ok(Some(args)) }
+        word.clone_into(&mut self.file);
+        Ok(())
+    }
+
+    /// `None`: help was asked for.
+    fn read(words: &[String]) -> Result<Option<StoreOptions>, String> {
+        let options = TOOL.read(StoreOptions::default(), words)?;
+        match &options {
+            Some(options) if options.file.is_empty() => Err("which file?".to_owned()),
+            _ => Ok(options),
+        }
     }
 }
 
 /// Looks at the store; an error's text goes on after its path.
-fn look(args: &Args) -> Result<SurveyReport, String> {
-    let access = if args.is_read_only { FileAccess::Read } else { FileAccess::ExclusiveRead };
-    let options = DeviceOptions { access, ..DeviceOptions::default() };
-    let device = FileDevice::open(Path::new(&args.file), &options).map_err(|error| match error {
+fn look(options: &StoreOptions) -> Result<SurveyReport, String> {
+    let access = if options.is_read_only { FileAccess::Read } else { FileAccess::ExclusiveRead };
+    let device_options = DeviceOptions { access, ..DeviceOptions::default() };
+    let device = FileDevice::open(Path::new(&options.file), &device_options).map_err(|error| match error {
         sys::blockfile::BlockFileError::Locked(_) => format!("{error}: --read-only looks at it all the same"),
         error => error.to_string(),
     })?;
@@ -104,19 +104,19 @@ fn look(args: &Args) -> Result<SurveyReport, String> {
     let survey =
         Survey::open(Arc::new(device), now).map_err(|error| format!("isn't a store that can be read: {error}"))?;
     let mut survey = survey.ok_or("is empty: no store was made in it yet")?;
-    let mut report = SurveyReport::new(survey.shape(), now, args.is_verify);
+    let mut report = SurveyReport::new(survey.shape(), now, options.is_verify);
     let used = survey.shape().used as usize;
-    let most = if args.is_all || args.is_verify { usize::MAX } else { SAMPLE.div_ceil(used.max(1)) };
+    let most = if options.is_all || options.is_verify { usize::MAX } else { SAMPLE.div_ceil(used.max(1)) };
     let mut progress = Progress::new(used);
     while let Some(found) = survey.next_segment() {
         report.segment(&found);
         let chosen = spread(&found.entries, most);
         for (step, some) in chosen.chunks(STEP).enumerate() {
             progress.show((step * STEP) as f64 / chosen.len() as f64, &report);
-            survey.look(some, args.is_verify, |entry, looked| report.looked(entry, &looked));
+            survey.look(some, options.is_verify, |entry, looked| report.looked(entry, &looked));
         }
         // What is removed while a server goes on is no damage of the store.
-        report.is_changing |= args.is_read_only && found.table == SurveyTable::Unjudged;
+        report.is_changing |= options.is_read_only && found.table == SurveyTable::Unjudged;
         progress.segments += 1;
     }
     progress.end();

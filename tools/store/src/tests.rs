@@ -28,7 +28,7 @@ impl Place {
 
     fn look(&self, flags: &str) -> Result<SurveyReport, String> {
         let words = flags.split_whitespace().map(str::to_owned).chain([self.0.display().to_string()]);
-        super::look(&Args::read(&words.collect::<Vec<_>>()).unwrap().unwrap())
+        super::look(&StoreOptions::read(&words.collect::<Vec<_>>()).unwrap().unwrap())
     }
 
     fn json(&self, flags: &str) -> serde_json::Value {
@@ -202,8 +202,8 @@ fn what_is_cut_off_is_said() {
 
 #[test]
 fn arguments_are_one_file_and_known_options() {
-    let read = |line: &str| Args::read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-    let expect = Args { file: "f".into(), is_verify: true, is_json: true, ..Args::default() };
+    let read = |line: &str| StoreOptions::read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    let expect = StoreOptions { file: "f".into(), is_verify: true, is_json: true, ..StoreOptions::default() };
     assert_eq!(read("--verify --format json f"), Ok(Some(expect)));
     assert_eq!(read("f --help"), Ok(None));
     for wrong in ["", "a b", "--x f", "--format xml f", "f --format"] {

@@ -17,8 +17,8 @@ use accesslog::{Gathered, GroupKeys, HittersMeasure};
 use networks::Database;
 use toolkit::print;
 
-pub use options::usage;
-use options::{TOOL, TalkersFormat, TalkersOptions};
+pub use options::TOOL;
+use options::{TalkersFormat, TalkersOptions};
 use page::TalkersPage;
 use report::TalkersReport;
 use tally::{CountedThing, TalkersTally};
@@ -27,7 +27,7 @@ use tally::{CountedThing, TalkersTally};
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    TOOL.main(args, options::parse, run)
+    TOOL.main(args, options::parse, |options| run(&options))
 }
 
 fn run(options: &TalkersOptions) -> Result<i32, String> {

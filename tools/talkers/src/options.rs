@@ -4,19 +4,18 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use accesslog::{Bits, Gathering, GroupBy, HittersMeasure};
+use accesslog::{Bits, Gathering, Gathers, GroupBy, HittersMeasure};
 use base::text;
-use toolkit::args::{Arg, Args};
-use toolkit::tool::{Tool, ToolInvocation};
+use toolkit::opt;
+use toolkit::options::{HelpPart, Opt};
+use toolkit::tool::Tool;
 
 use crate::FADE;
 
-const SYNOPSIS: &str = "\
+const INTRODUCTION: &str = "\
 Usage: lacquer talkers [options] LOG...
        lacquer talkers [options] -n DIR
-";
 
-const DETAILS: &str = "
 Lists the clients, networks, URLs, User-Agents and pages with most requests, bytes, misses or backend time. Reads logs of
 web servers, varnishncsa or varnishlog, or the log of a running server. Memory is bounded for any number of entries; each
 count is shown with its possible error.
@@ -25,36 +24,69 @@ LOG may be compressed with gzip; - is standard input. On a terminal the log of a
 live; in a pipe it is read until Ctrl-C or -d. Logs of web servers have misses and times only if their format does.
 
 Selection
- --by WORD,...        client, network, asn, url, path, host, agent, user-agent, page, status
-                      (default client,network,url,agent,page)
- --only WORD=VALUE    Only requests of this client, page and so on (may be repeated)
- --prefix N           Prefix length of IPv4 networks (default 24)
- --prefix6 N          Prefix length of IPv6 networks (default 64)
- --query              Include the query in URLs
- --db FILE            Table of autonomous systems for --by asn, as for lacquer asn (may be repeated)
- --names FILE         Names of autonomous systems, as for lacquer asn
- --log-format FORMAT  Line format, in Apache's LogFormat syntax (default: detected)
-Output
- --sort requests|bytes|misses|backend  Sort by (default requests)
- --top N              Entries to show in each table (default 10; 0: all)
- --least PERCENT      Only entries with at least this share
- --format text|json
- --acl NAME           Print the clients or networks as a VCL ACL instead of a table
- --every TIME         Print a report for each interval of this length (JSON: one line each)
- --fade TIME          Half-life of counts on the screen (default 30s; 0: they don't decay)
-Other
- --memory SIZE        Memory for all counts (default 8m)
- -n DIR               Read the log of the server with this working directory (--live: the default one)
- -d TIME              Exit after this time
- -q                   Show no progress
- -h                   Show this help
+";
 
+const EXAMPLES: &str = "
 Examples:
  lacquer talkers --live
  lacquer talkers --by page --top 20 access.log
  lacquer talkers --by url --only page=www.example.com/ access.log
  lacquer talkers --live -d 1m --acl flood --by network --least 5
 ";
+
+const HELP: &[HelpPart<TalkersOptions>] = &[
+    (
+        INTRODUCTION,
+        &[
+            opt!("--by WORD,...": "client, network, asn, url, path, host, agent, user-agent, page, status\n\
+                (default client,network,url,agent,page)" =>
+                |o, args| o.by.extend(args.parsed(&words_of_by(), by)?)),
+            opt!("--only WORD=VALUE": "Only requests of this client, page and so on (may be repeated)" =>
+                |o, args| o.only.push(args.parsed("as client=192.0.2.1 or page=www.example.com/", only)?)),
+            opt!("--prefix N": "Prefix length of IPv4 networks (default 24)" =>
+                |o, args| o.bits.v4 = args.number(1..=32)?),
+            opt!("--prefix6 N": "Prefix length of IPv6 networks (default 64)" =>
+                |o, args| o.bits.v6 = args.number(1..=128)?),
+            opt!("--query": "Include the query in URLs" => |o, _| o.with_query = true),
+            opt!("--db FILE": "Table of autonomous systems for --by asn, as for lacquer asn (may be repeated)" =>
+                |o, args| o.databases.push(args.text()?)),
+            opt!("--names FILE": "Names of autonomous systems, as for lacquer asn" =>
+                |o, args| o.names.push(args.text()?)),
+            Gathers::LOG_FORMAT,
+        ],
+    ),
+    (
+        "Output\n",
+        &[
+            opt!("--sort requests|bytes|misses|backend": "Sort by (default requests)" =>
+                |o, args| o.measure = args.one_of(&MEASURES)?),
+            opt!("--top N": "Entries to show in each table (default 10; 0: all)" =>
+                |o, args| o.top = args.number(0..=u64::MAX)?),
+            opt!("--least PERCENT": "Only entries with at least this share" =>
+                |o, args| o.least = args.parsed("a share of a hundred", percent)?),
+            opt!("--format text|json": "" =>
+                |o, args| o.format = args.one_of(&[("text", TalkersFormat::Text), ("json", TalkersFormat::Json)])?),
+            opt!("--acl NAME": "Print the clients or networks as a VCL ACL instead of a table" =>
+                |o, args| o.acl = Some(args.parsed("a name as VCL has them", acl_name)?)),
+            opt!("--every TIME": "Print a report for each interval of this length (JSON: one line each)" =>
+                |o, args| o.every = Some(args.time(TIMES)?)),
+            opt!("--fade TIME": "Half-life of counts on the screen (default 30s; 0: they don't decay)" =>
+                |o, args| o.fade = Some(args.time(Duration::ZERO..=*TIMES.end())?).filter(|time| !time.is_zero())),
+        ],
+    ),
+    (
+        "Other\n",
+        &[
+            opt!("--memory SIZE": "Memory for all counts (default 8m)" =>
+                |o, args| o.memory_bytes = args.parsed("a size of 64k or more, as 8m", memory)?),
+            Gathers::LIVE,
+            Gathers::DURATION,
+            Gathers::QUIET,
+            Opt::HELP,
+        ],
+    ),
+    (EXAMPLES, &[]),
+];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TalkersFormat {
@@ -92,11 +124,13 @@ impl TalkersOptions {
     }
 }
 
-pub const TOOL: Tool = Tool { name: "lacquer talkers", synopsis: SYNOPSIS, details: DETAILS };
-
-pub fn usage() -> String {
-    TOOL.usage()
+impl Gathers for TalkersOptions {
+    fn gathering(&mut self) -> &mut Gathering {
+        &mut self.gathering
+    }
 }
+
+pub const TOOL: Tool<TalkersOptions> = Tool { word: TalkersOptions::file, ..Tool::new("lacquer talkers", HELP) };
 
 const TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1_000_000_000);
 const USUAL: [GroupBy; 5] = [GroupBy::Client, GroupBy::Network, GroupBy::Url, GroupBy::Agent, GroupBy::Page];
@@ -107,43 +141,13 @@ const MEASURES: [(&str, HittersMeasure); 4] = [
     (HittersMeasure::BackendTime.word(), HittersMeasure::BackendTime),
 ];
 
-/// Reads the words.
-///
-/// # Errors
-/// One line that names the wrong one.
-pub fn parse(words: &[String]) -> Result<ToolInvocation<TalkersOptions>, String> {
+pub fn parse(words: &[String]) -> Result<Option<TalkersOptions>, String> {
     let mut options = TalkersOptions { top: 10, memory_bytes: 8 << 20, fade: Some(FADE), ..TalkersOptions::default() };
     options.gathering.sources.with_caused = true;
-    let mut args = Args::new(words);
-    while let Some(arg) = args.next()? {
-        if options.gathering.take(arg, &mut args)? {
-            continue;
-        }
-        let Arg::Option(name) = arg else { return Ok(ToolInvocation::Help) };
-        match name {
-            "--db" => options.databases.push(args.value()?.to_owned()),
-            "--names" => options.names.push(args.value()?.to_owned()),
-            "--by" => options.by.extend(args.parsed(&words_of_by(), by)?),
-            "--only" => options.only.push(args.parsed("as client=192.0.2.1 or page=www.example.com/", only)?),
-            "--prefix" => options.bits.v4 = args.number(1..=32)?,
-            "--prefix6" => options.bits.v6 = args.number(1..=128)?,
-            "--query" => options.with_query = true,
-            "--sort" => options.measure = args.one_of(&MEASURES)?,
-            "--top" => options.top = args.number(0..=u64::MAX)?,
-            "--least" => options.least = args.parsed("a share of a hundred", percent)?,
-            "--format" => {
-                options.format = args.one_of(&[("text", TalkersFormat::Text), ("json", TalkersFormat::Json)])?
-            }
-            "--acl" => options.acl = Some(args.parsed("a name as VCL has them", acl_name)?),
-            "--every" => options.every = Some(args.time(TIMES)?),
-            "--fade" => options.fade = Some(args.time(Duration::ZERO..=*TIMES.end())?).filter(|time| !time.is_zero()),
-            "--memory" => options.memory_bytes = args.parsed("a size of 64k or more, as 8m", memory)?,
-            _ => return Err(args.unknown(&usage())),
-        }
-    }
+    let Some(mut options) = TOOL.read(options, words)? else { return Ok(None) };
     options.gathering.check()?;
     settle(&mut options)?;
-    Ok(ToolInvocation::Run(options))
+    Ok(Some(options))
 }
 
 /// Sets what follows from several options together.
@@ -199,13 +203,13 @@ fn memory(value: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Result<ToolInvocation<TalkersOptions>, String> {
+    fn words(line: &str) -> Result<Option<TalkersOptions>, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn words_are_understood() {
-        let Ok(ToolInvocation::Run(o)) = words(
+        let Ok(Some(o)) = words(
             "--by client,page --only=page=a.nz/?x=1 --sort backend --top 3 --least 2.5% --memory 1m --fade 0 x.log",
         ) else {
             panic!()
@@ -218,9 +222,9 @@ mod tests {
             (o.measure, o.top, o.least, o.memory_bytes, o.fade),
             (HittersMeasure::BackendTime, 3, 2.5, 1 << 20, None)
         );
-        let Ok(ToolInvocation::Run(o)) = words("--acl flood x.log") else { panic!() };
+        let Ok(Some(o)) = words("--acl flood x.log") else { panic!() };
         assert_eq!((o.by, o.format), (vec![GroupBy::Client], TalkersFormat::Acl));
-        let Ok(ToolInvocation::Run(o)) = words("x.log") else { panic!() };
+        let Ok(Some(o)) = words("x.log") else { panic!() };
         assert_eq!(o.by, USUAL);
     }
 
@@ -248,8 +252,8 @@ mod tests {
     #[test]
     fn the_help_fits_a_terminal_and_names_what_there_is() {
         for (_, word, _) in GroupBy::all() {
-            assert!(usage().contains(word), "{word}");
+            assert!(TOOL.usage().contains(word), "{word}");
         }
-        assert!(usage().lines().all(|line| line.len() <= 122));
+        assert!(TOOL.usage().lines().all(|line| line.len() <= 122));
     }
 }

@@ -2,8 +2,10 @@
 //! The command line.
 
 use toolkit::args::{Arg, Args as Words};
+use toolkit::opt;
+use toolkit::options::Opt;
 
-use crate::help::is_for;
+use VclToolCommand::{Check, Explain, Fmt, Lsp, Migrate};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum VclToolCommand {
@@ -53,6 +55,76 @@ pub(crate) struct VclArgs {
     dirs: Vec<String>,
 }
 
+const COMPILING: &[VclToolCommand] = &[Check, Migrate, Explain, Lsp];
+
+/// The options, with the commands that have them.
+const OPTIONS: &[(&[VclToolCommand], &[Opt<VclArgs>])] = &[
+    (
+        COMPILING,
+        &[
+            Opt::glued(
+                opt!("-I DIR": "where to look for relative names (vcl_path); may be given several times (default: /etc/varnish)" =>
+                |o, args| o.dirs.push(args.text()?)),
+            ),
+            opt!("--syntax 4.0|4.1": "of a part of a VCL 4: what the file that includes it begins with (default: 4.1)" =>
+                |o, args| o.syntax = args.parsed("4.0 or 4.1 (older ones by --dialect)", syntax)?),
+            opt!("--dialect 2.0|2.1|3.0" | "--vcl-dialect": "for files without `vcl 4.x;` (default: recognised by their words)" =>
+                |o, args| o.dialect = Some(args.parsed("2.0, 2.1 or 3.0", vcl::Dialect::from_name)?)),
+            opt!("--label NAME": "a label that `return (vcl(NAME))` may name; may be given several times" =>
+                |o, args| o.labels.push(args.text()?)),
+            opt!("--store NAME": "a store (`-s NAME=...`) that `storage.NAME` may name; may be given several times" =>
+                |o, args| o.stores.push(args.text()?)),
+        ],
+    ),
+    (
+        &[Check, Explain, Lsp],
+        &[
+            opt!("--part": "a file that can't be loaded by itself is a part of a VCL: what it doesn't declare is declared elsewhere" =>
+                |o, _| o.is_part = true),
+        ],
+    ),
+    (
+        &[Check],
+        &[opt!("--resolve": "look host names up, and report those that have no address; else no network is asked" =>
+                |o, _| o.resolve = true)],
+    ),
+    (
+        &[Check, Explain, Migrate],
+        &[opt!("--format text|json": "for people, or for programs" =>
+                |o, args| o.format = args.one_of(&[("text", CheckFormat::Text), ("json", CheckFormat::Json)])?)],
+    ),
+    (
+        &[Fmt],
+        &[
+            opt!("--check": "change nothing; name the files that would be changed" => |o, _| o.check = true),
+            opt!("--diff": "change nothing; show what would be changed, as diff -u does" => |o, _| o.diff = true),
+            opt!("--ascii": "first replace what looks like VCL and isn't: no-break spaces, typographic quotes around texts, dashes" =>
+                |o, _| o.ascii = true),
+            opt!("--indent N|tab": "what a level is indented by (default: 4 spaces)" =>
+                |o, args| o.indent = Some(args.parsed("`tab` or a number of spaces from 1 to 8", indent)?)),
+        ],
+    ),
+    (
+        &[Explain],
+        &[
+            opt!("--code": "the bytecode of each subroutine, below the lines that it comes from" => |o, _| o.code = true),
+            opt!("--plain": "of --code: without the optimiser" => |o, _| o.plain = true),
+            opt!("--sub NAME": "only this subroutine" => |o, args| o.sub = Some(args.text()?)),
+            opt!("--builtin": "of --code: the built-in VCL's subroutines too" => |o, _| o.builtin = true),
+        ],
+    ),
+    (&[Lsp], &[Opt::new("", &["--stdio"], "", |_, _| Ok(()))]),
+];
+
+pub(crate) fn options() -> impl Iterator<Item = (&'static [VclToolCommand], &'static Opt<VclArgs>)> {
+    OPTIONS.iter().flat_map(|(commands, options)| options.iter().map(|option| (*commands, option)))
+}
+
+fn names() -> String {
+    let shown = options().filter(|(_, option)| !option.is_hidden());
+    shown.flat_map(|(_, option)| option.all_names()).collect::<Vec<_>>().join(" ")
+}
+
 impl VclArgs {
     /// The directories as a value of `vcl_path`; Varnish's default if there are none.
     pub fn path(&self) -> String {
@@ -95,49 +167,21 @@ pub(crate) fn parse(words: &[String]) -> Result<VclArgs, String> {
     };
     let mut words = Words::new(rest);
     while let Some(word) = words.next()? {
-        let name = match word {
+        match word {
             Arg::Help => {
                 args.topic = Some(std::mem::replace(&mut args.command, VclToolCommand::Help));
                 return Ok(args);
             }
-            Arg::Word(file) => {
-                args.files.push(file.to_owned());
-                continue;
-            }
-            Arg::Option(name) => name,
-        };
-        if !is_for(name, &args.command) {
-            return Err(format!("{name} isn't for this command"));
-        }
-        match name {
-            // Language clients in editors add this option.
-            "--stdio" if args.command == VclToolCommand::Lsp => {}
-            "-I" => args.dirs.push(words.value()?.to_owned()),
-            "--format" => args.format = words.one_of(&[("text", CheckFormat::Text), ("json", CheckFormat::Json)])?,
-            "--syntax" => {
-                args.syntax = words.parsed("4.0 or 4.1 (older ones by --dialect)", |word| match word {
-                    "4.0" => Some(40),
-                    "4.1" => Some(41),
-                    _ => None,
-                })?;
-            }
-            "--dialect" | "--vcl-dialect" => {
-                args.dialect = Some(words.parsed("2.0, 2.1 or 3.0", vcl::Dialect::from_name)?);
-            }
-            "--label" => args.labels.push(words.value()?.to_owned()),
-            "--store" => args.stores.push(words.value()?.to_owned()),
-            "--part" => args.is_part = true,
-            "--resolve" => args.resolve = true,
-            "--check" => args.check = true,
-            "--diff" => args.diff = true,
-            "--ascii" => args.ascii = true,
-            "--indent" => args.indent = Some(words.parsed("`tab` or a number of spaces from 1 to 8", indent)?),
-            "--code" => args.code = true,
-            "--plain" => args.plain = true,
-            "--builtin" => args.builtin = true,
-            "--sub" => args.sub = Some(words.value()?.to_owned()),
-            _ if name.starts_with("-I") => args.dirs.push(name[2..].to_owned()),
-            _ => return Err(words.unknown(&crate::help::options())),
+            Arg::Word(file) => args.files.push(file.to_owned()),
+            Arg::Option(name) => match options().find(|(_, option)| option.is_in_hand(&words)) {
+                Some((commands, option)) if commands.contains(&args.command) => {
+                    option.take(&mut args, &mut words)?;
+                }
+                Some((_, option)) if !option.is_hidden() => {
+                    return Err(format!("{name} isn't for this command"));
+                }
+                Some(_) | None => return Err(words.unknown(&names())),
+            },
         }
     }
     match (&args.command, args.files.len()) {
@@ -154,6 +198,14 @@ pub(crate) fn parse(words: &[String]) -> Result<VclArgs, String> {
         }
         (VclToolCommand::Migrate, 2..) => Err("migrate takes one file".to_owned()),
         _ => Ok(args),
+    }
+}
+
+fn syntax(text: &str) -> Option<u8> {
+    match text {
+        "4.0" => Some(40),
+        "4.1" => Some(41),
+        _ => None,
     }
 }
 
@@ -191,6 +243,9 @@ mod tests {
         assert_eq!(of("fmt --diff=x a"), Err("--diff takes no value".to_owned()));
         assert_eq!(of("check --diff a"), Err("--diff isn't for this command".to_owned()));
         assert_eq!(of("fmt -I d a"), Err("-I isn't for this command".to_owned()));
+        assert_eq!(of("fmt -Id a"), Err("-Id isn't for this command".to_owned()));
+        assert_eq!(of("check --stdio a"), Err("no option --stdio (--help shows the usage)".to_owned()));
+        assert!(of("lsp --stdio --vcl-dialect 3.0").is_ok());
         assert_eq!(of("fmt -- --sub").unwrap().files, ["--sub"]);
         assert_eq!(of("explain a b"), Err("explain takes one file".to_owned()));
         assert_eq!(of("migrate --dialect 2.1 x").unwrap().dialect, Some(vcl::Dialect::V21));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Help texts of `lacquer vcl` and its commands. Commands and options are declared only here, also which option applies to which command.
+//! Help texts of `lacquer vcl` and its commands. Commands are declared only here; `args` declares the options.
 
 use crate::args::VclToolCommand::{self, Check, Codes, Explain, Fmt, Lsp, Migrate};
+use crate::args::{VclArgs, options};
+use toolkit::options::Opt;
 
 const WIDTH: usize = 80;
 /// Column in which the texts of commands and options begin.
@@ -69,77 +71,7 @@ const TOPICS: &[Topic] = &[
     ),
 ];
 
-/// An option: its names, its value, its commands, and a description.
-struct Opt(&'static [&'static str], &'static str, &'static [VclToolCommand], &'static str);
-
-/// The names of all options.
-pub fn options() -> String {
-    OPTIONS.iter().flat_map(|option| option.0.iter().copied()).collect::<Vec<_>>().join(" ")
-}
-
-const COMPILING: &[VclToolCommand] = &[Check, Migrate, Explain, Lsp];
-
-const OPTIONS: &[Opt] = &[
-    Opt(
-        &["-I"],
-        "DIR",
-        COMPILING,
-        "where to look for relative names (vcl_path); may be given several times (default: /etc/varnish)",
-    ),
-    Opt(
-        &["--syntax"],
-        "4.0|4.1",
-        COMPILING,
-        "of a part of a VCL 4: what the file that includes it begins with (default: 4.1)",
-    ),
-    Opt(
-        &["--dialect", "--vcl-dialect"],
-        "2.0|2.1|3.0",
-        COMPILING,
-        "for files without `vcl 4.x;` (default: told by their words)",
-    ),
-    Opt(&["--label"], "NAME", COMPILING, "a label that `return (vcl(NAME))` may name; may be given several times"),
-    Opt(
-        &["--store"],
-        "NAME",
-        COMPILING,
-        "a store (`-s NAME=...`) that `storage.NAME` may name; may be given several times",
-    ),
-    Opt(
-        &["--part"],
-        "",
-        &[Check, Explain, Lsp],
-        "a file that can't be loaded by itself is a part of a VCL: what it doesn't declare is declared elsewhere",
-    ),
-    Opt(
-        &["--resolve"],
-        "",
-        &[Check],
-        "look host names up, and report those that have no address; else no network is asked",
-    ),
-    Opt(&["--format"], "text|json", &[Check, Explain, Migrate], "for people, or for programs"),
-    Opt(&["--check"], "", &[Fmt], "change nothing; name the files that would be changed"),
-    Opt(&["--diff"], "", &[Fmt], "change nothing; show what would be changed, as diff -u does"),
-    Opt(
-        &["--ascii"],
-        "",
-        &[Fmt],
-        "first replace what looks like VCL and isn't: no-break spaces, typographic quotes around texts, dashes",
-    ),
-    Opt(&["--indent"], "N|tab", &[Fmt], "what a level is indented by (default: 4 spaces)"),
-    Opt(&["--code"], "", &[Explain], "the bytecode of each subroutine, below the lines that it comes from"),
-    Opt(&["--plain"], "", &[Explain], "of --code: without the optimiser"),
-    Opt(&["--sub"], "NAME", &[Explain], "only this subroutine"),
-    Opt(&["--builtin"], "", &[Explain], "of --code: the built-in VCL's subroutines too"),
-];
-
 const STATUS: &str = "Exit status: 0 all files are good, 2 one isn't, 1 it can't be used so.";
-
-/// True if an option applies to a command. Unknown options pass; the parser rejects them later.
-pub(crate) fn is_for(name: &str, command: &VclToolCommand) -> bool {
-    let name = if name.starts_with("-I") { "-I" } else { name };
-    OPTIONS.iter().find(|option| option.0.contains(&name)).is_none_or(|option| option.2.contains(command))
-}
 
 pub(crate) fn is_command(word: &str) -> bool {
     TOPICS.iter().any(|topic| topic.1 == word)
@@ -156,7 +88,7 @@ pub(crate) fn text(command: Option<&VclToolCommand>) -> String {
     let (first, rest) = what.split_at(1);
     out.push_str(&wrapped(&format!("{}{rest}. {more}", first.to_uppercase()), 0));
     out.push('\n');
-    OPTIONS.iter().filter(|option| option.2.contains(command)).for_each(|option| out.push_str(&row(option, "")));
+    options().filter(|option| option.0.contains(command)).for_each(|option| out.push_str(&row(option.1, "")));
     out.push_str(&entry("-h, --help", "this text"));
     if !matches!(command, Codes | Lsp) {
         out.push_str(&format!("\nA FILE called - is standard input.\n{STATUS}\n"));
@@ -188,8 +120,8 @@ pub fn manual() -> String {
         out.push_str(&format!("\n{name} {what}. {more}\n"));
     }
     out.push_str("\nOptions:\n");
-    for option in OPTIONS {
-        let names: Vec<&str> = option.2.iter().map(name).collect();
+    for (commands, option) in options() {
+        let names: Vec<&str> = commands.iter().map(name).collect();
         out.push_str(&row(option, &format!("{}: ", names.join(", "))));
     }
     out.push_str(&format!("\n{STATUS}\n\nExamples:\n"));
@@ -197,8 +129,19 @@ pub fn manual() -> String {
     out
 }
 
-fn row(Opt(names, value, _, what): &Opt, before: &str) -> String {
-    entry(format!("{} {value}", names[0]).trim_end(), &format!("{before}{what}"))
+/// Each option with a command that has it: `check --format`.
+pub fn options_by_command() -> impl Iterator<Item = String> {
+    let shown = options().filter(|(_, option)| !option.is_hidden());
+    let each = |(commands, option): (&'static [VclToolCommand], &'static Opt<VclArgs>)| {
+        commands
+            .iter()
+            .flat_map(move |command| option.all_names().map(move |option| format!("{} {option}", name(command))))
+    };
+    shown.flat_map(each)
+}
+
+fn row(option: &Opt<VclArgs>, before: &str) -> String {
+    if option.is_hidden() { String::new() } else { entry(option.term(), &format!("{before}{}", option.text())) }
 }
 
 /// A term with its text, beside or below it.
@@ -240,14 +183,8 @@ mod tests {
             assert_eq!(text.lines().find(|line| line.len() > WIDTH), None);
             assert_eq!(text.contains("--indent"), command == Some(Fmt), "{text}");
         }
-        for option in OPTIONS {
-            assert!(manual().contains(&format!("  {}", option.0[0])), "{}", option.0[0]);
+        for (_, option) in options() {
+            assert!(manual().contains(&format!("  {}", option.term())), "{}", option.term());
         }
-    }
-
-    #[test]
-    fn an_option_is_for_some_commands() {
-        assert!(is_for("-Ib", &Check) && !is_for("-Ib", &Fmt) && is_for("--nosuch", &Fmt));
-        assert!(is_for("--vcl-dialect", &Lsp) && !is_for("--sub", &Check));
     }
 }

@@ -23,7 +23,7 @@ use toolkit::print;
 use vcl::{CompileOptions, Modules, Sources};
 
 use args::{VclArgs, VclToolCommand};
-pub use help::manual;
+pub use help::{manual, options_by_command};
 
 /// Runs `args`, the words after `lacquer vcl`. `modules` are available to `import`. `sources` creates the file reader for a vcl_path.
 /// Returns the exit status.

@@ -27,7 +27,6 @@ pub type Counts = BTreeMap<Culprit, u64>;
 /// Errors and failed fetches of some seconds, as read from the log.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Sums {
-    /// Number of errors.
     pub errors: u64,
     /// Number of errors whose fetch was read and has failed.
     pub errors_by: Counts,
@@ -48,9 +47,7 @@ impl Sums {
 /// A transaction whose other half hasn't been read.
 #[derive(Clone, Debug)]
 enum Half {
-    /// An error.
     Response,
-    /// A failed fetch.
     Fetch(Culprit),
     /// A fetch that repeats the one of this number.
     Retry(u64),

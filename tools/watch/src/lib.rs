@@ -46,12 +46,12 @@ use tokio::sync::{Mutex, Semaphore, mpsc};
 use toolkit::print;
 
 use access::PageAccess;
-use options::{WatchInvocation, WatchOptions};
+use options::WatchOptions;
 use routes::Context;
 use sealing::PageTls;
 use state::WatchShared;
 
-pub use options::{DEFAULT_ADDRESS, USAGE};
+pub use options::{DEFAULT_ADDRESS, TOOL};
 pub use problems::{Errors, ProblemJudge};
 
 /// Number of open files to request: enough for more than a thousand viewers.
@@ -63,24 +63,7 @@ pub const LISTENS: &str = "watch: ";
 ///
 /// `judge` finds the server's problems. Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String], judge: ProblemJudge) -> i32 {
-    let options = match WatchOptions::parse(args) {
-        Ok(WatchInvocation::Run(options)) => *options,
-        Ok(WatchInvocation::Help) => {
-            print::out(USAGE);
-            return 0;
-        }
-        Err(error) => {
-            print::err(format_args!("lacquer watch: {error}\n"));
-            return 2;
-        }
-    };
-    match run(options, judge) {
-        Ok(()) => 0,
-        Err(error) => {
-            print::err(format_args!("lacquer watch: {error}\n"));
-            1
-        }
-    }
+    TOOL.main(args, WatchOptions::parse, |options| run(options, judge).map(|()| 0))
 }
 
 fn run(options: WatchOptions, judge: ProblemJudge) -> Result<(), String> {

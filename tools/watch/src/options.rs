@@ -5,43 +5,25 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use base::text::bad_address;
-use toolkit::args::{Arg, Args};
+use toolkit::args::Args;
+use toolkit::opt;
+use toolkit::options::{HelpPart, Opt};
+use toolkit::tool::{AfterError, Tool};
 
 use crate::metrics::MetricNaming;
 use crate::sealing::PemFiles;
 
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:6085";
 
-pub const USAGE: &str = "\
+const INTRODUCTION: &str = "\
 Usage: lacquer watch [options]
 
 One place to look at a running server, Lacquer or Varnish 7: a page for browsers, metrics for Prometheus, health for load
 balancers. It reads the server's shared memory and never slows it. The server starts it by itself with --watch ADDRESS.
 
- -n <dir>              The server's working directory, as varnishd's -n
- -a <address:port>     Where to listen (default: 127.0.0.1:6085). An address that isn't this machine's alone needs
-                       --token-file or --client-ca
- --any-port            If the port is taken, listen on a free one and print it
- --token-file <file>   Require the token in this file (at least 16 characters): browsers log in with it, other clients
-                       send `Authorization: Bearer TOKEN`
- --tls-cert <file>     Speak TLS with the certificate in this file (PEM): it, those that lead to it, and its key. It is
-                       read again when it changes
- --tls-key <file>      The key, if it isn't in that file
- --client-ca <file>    Clients with a certificate from one of these authorities have access without a token; needs
-                       --tls-cert
- --control             Allow purges, bans and VCL changes from the page, over the server's CLI; needs --token-file or
-                       --client-ca
- --no-cli              Don't ask the server's CLI anything: no explain, no lists of VCLs and bans
- -S <file>             The CLI's secret file (default: the server's own)
- --show-header <name>  Show the values of this header, which are hidden by default (Cookie, Set-Cookie, Authorization
-                       and similar); may be repeated
- --show-vcl            Show VCL source with its profile to everybody with access, also without a token
- --metrics <names>     own (default), or exporter: the names of prometheus_varnish_exporter. /metrics?names=... chooses
-                       them for one request
- --ready <what>        When /readyz returns 200. vcl (default): a VCL is usable; backend: also a backend is healthy;
-                       backend=NAME[,NAME...]: also one of these is
- -h, --help            This text
+";
 
+const EPILOGUE: &str = "
 Paths: / the page, /metrics, /healthz, /readyz.
 
 Examples:
@@ -49,6 +31,75 @@ Examples:
  lacquer watch -a 0.0.0.0:6085 --token-file /etc/varnish/watch-token --ready backend
  lacquer watch -a 0.0.0.0:443 --tls-cert watch.pem --client-ca operators.pem --control
 ";
+
+const HELP: &[HelpPart<WatchWords>] = &[
+    (
+        INTRODUCTION,
+        &[
+            opt!("-n <dir>": "The server's working directory, as varnishd's -n" =>
+                |o, args| o.options.name = Some(args.text()?)),
+            opt!("-a <address:port>": "Where to listen (default: 127.0.0.1:6085). An address that isn't this machine's alone needs\n\
+                --token-file or --client-ca" =>
+                |o, args| o.options.listen = args.text()?),
+            opt!("--any-port": "If the port is taken, listen on a free one and print it" =>
+                |o, _| o.options.any_port = true),
+            opt!("--token-file <file>": "Require the token in this file (at least 16 characters): browsers log in with it, other clients\n\
+                send `Authorization: Bearer TOKEN`" =>
+                |o, args| o.options.token_file = Some(args.value()?.into())),
+            opt!("--tls-cert <file>": "Speak TLS with the certificate in this file (PEM): it, those that lead to it, and its key. It is\n\
+                read again when it changes" =>
+                |o, args| o.chain = Some(args.value()?.into())),
+            opt!("--tls-key <file>": "The key, if it isn't in that file" =>
+                |o, args| o.key = Some(args.value()?.into())),
+            opt!("--client-ca <file>": "Clients with a certificate from one of these authorities have access without a token; needs\n\
+                --tls-cert" =>
+                |o, args| o.authorities = Some(args.value()?.into())),
+            opt!("--control": "Allow purges, bans and VCL changes from the page, over the server's CLI; needs --token-file or\n\
+                --client-ca" =>
+                |o, _| o.options.control = true),
+            opt!("--no-cli": "Don't ask the server's CLI anything: no explain, no lists of VCLs and bans" =>
+                |o, _| o.options.cli = false),
+            opt!("-S <file>": "The CLI's secret file (default: the server's own)" =>
+                |o, args| o.options.secret = Some(args.text()?)),
+            opt!("--show-header <name>": "Show the values of this header, which are hidden by default (Cookie, Set-Cookie, Authorization\n\
+                and similar); may be repeated" =>
+                |o, args| o.options.show_headers.push(args.text()?)),
+            opt!("--show-vcl": "Show VCL source with its profile to everybody with access, also without a token" =>
+                |o, _| o.options.show_vcl = true),
+            opt!("--metrics <names>": "own (default), or exporter: the names of prometheus_varnish_exporter. /metrics?names=... chooses\n\
+                them for one request" =>
+                |o, args| o.options.naming = args.one_of(&[("own", MetricNaming::Own), ("exporter", MetricNaming::Exporter)])?),
+            opt!("--ready <what>": "When /readyz returns 200. vcl (default): a VCL is usable; backend: also a backend is healthy;\n\
+                backend=NAME[,NAME...]: also one of these is" =>
+                |o, args| o.options.ready = args.parsed("vcl, backend or backend=NAME,...", ready)?),
+            Opt::line("-h, --help", "This text"),
+            // The server gives these.
+            opt!("" | "--cli-channel": "" => |o, args| o.options.cli_channel = Some(descriptor(args)?)),
+            opt!("" | "--history": "" => |o, args| o.options.history = Some(descriptor(args)?)),
+            opt!("" | "--child": "" => |o, args| {
+                o.options.is_child = true;
+                o.options.shown_workdir = args.joined_value().map(PathBuf::from)
+            }),
+        ],
+    ),
+    (EPILOGUE, &[]),
+];
+
+pub const TOOL: Tool<WatchWords> =
+    Tool { column: 23, after_error: AfterError::Nothing, failure: 1, ..Tool::new("lacquer watch", HELP) };
+
+fn descriptor(args: &mut Args<'_>) -> Result<i32, String> {
+    args.parsed("a descriptor", |text| text.parse().ok())
+}
+
+/// The options, and the files that make TLS only together.
+#[derive(Default)]
+pub struct WatchWords {
+    options: WatchOptions,
+    chain: Option<PathBuf>,
+    key: Option<PathBuf>,
+    authorities: Option<PathBuf>,
+}
 
 /// The condition for `/readyz`, besides the processes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -114,58 +165,20 @@ impl Default for WatchOptions {
     }
 }
 
-#[derive(Clone, PartialEq, Debug)]
-pub enum WatchInvocation {
-    Run(Box<WatchOptions>),
-    Help,
-}
-
 impl WatchOptions {
-    /// Parses the options. An error is one line that names the wrong option.
-    pub fn parse(args: &[String]) -> Result<WatchInvocation, String> {
-        let mut o = WatchOptions::default();
-        let (mut chain, mut key, mut authorities) = (None, None, None);
-        let mut words = Args::new(args);
-        while let Some(word) = words.next()? {
-            match word {
-                Arg::Help => return Ok(WatchInvocation::Help),
-                Arg::Option("-n") => o.name = Some(words.value()?.to_owned()),
-                Arg::Option("-a") => o.listen = words.value()?.to_owned(),
-                Arg::Option("--any-port") => o.any_port = true,
-                Arg::Option("--token-file") => o.token_file = Some(words.value()?.into()),
-                Arg::Option("--tls-cert") => chain = Some(PathBuf::from(words.value()?)),
-                Arg::Option("--tls-key") => key = Some(PathBuf::from(words.value()?)),
-                Arg::Option("--client-ca") => authorities = Some(PathBuf::from(words.value()?)),
-                Arg::Option("--control") => o.control = true,
-                Arg::Option("--no-cli") => o.cli = false,
-                Arg::Option("-S") => o.secret = Some(words.value()?.to_owned()),
-                Arg::Option("--show-header") => o.show_headers.push(words.value()?.to_owned()),
-                Arg::Option("--show-vcl") => o.show_vcl = true,
-                Arg::Option("--metrics") => {
-                    o.naming = words.one_of(&[("own", MetricNaming::Own), ("exporter", MetricNaming::Exporter)])?;
-                }
-                Arg::Option("--ready") => o.ready = words.parsed("vcl, backend or backend=NAME,...", ready)?,
-                Arg::Option("--cli-channel") => {
-                    o.cli_channel = Some(words.parsed("a descriptor", |text| text.parse().ok())?)
-                }
-                Arg::Option("--history") => o.history = Some(words.parsed("a descriptor", |text| text.parse().ok())?),
-                Arg::Option("--child") => {
-                    o.is_child = true;
-                    o.shown_workdir = words.joined_value().map(PathBuf::from);
-                }
-                Arg::Option(_) => return Err(words.unknown(USAGE)),
-                Arg::Word(word) => return Err(format!("what is {word}? (--help shows the usage)")),
-            }
-        }
-        o.tls = match chain {
+    /// Parses the options; `None`: help was asked for. An error is one line that names the wrong option.
+    pub fn parse(words: &[String]) -> Result<Option<WatchOptions>, String> {
+        let Some(words) = TOOL.read(WatchWords::default(), words)? else { return Ok(None) };
+        let WatchWords { mut options, chain, key, authorities } = words;
+        options.tls = match chain {
             Some(chain) => Some(PemFiles { chain, key, authorities }),
             None if key.is_some() || authorities.is_some() => {
                 return Err("--tls-key and --client-ca need --tls-cert".to_owned());
             }
             None => None,
         };
-        o.check()?;
-        Ok(WatchInvocation::Run(Box::new(o)))
+        options.check()?;
+        Ok(Some(options))
     }
 
     /// True if clients must authenticate, by a token or a certificate.
@@ -227,8 +240,8 @@ mod tests {
     fn check(line: &str, expected: &str) {
         let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let got = match WatchOptions::parse(&args) {
-            Ok(WatchInvocation::Help) => "help".to_owned(),
-            Ok(WatchInvocation::Run(o)) => match o.addresses() {
+            Ok(None) => "help".to_owned(),
+            Ok(Some(o)) => match o.addresses() {
                 Ok(all) => format!("{} {:?} {:?} {}", all[0], o.ready, o.naming, o.show_headers.join(",")),
                 Err(error) => error,
             },

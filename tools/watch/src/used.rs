@@ -29,7 +29,6 @@ impl UsedVcls {
         self.set(name, loaded, Some(self.seconds));
     }
 
-    /// Handles `vcl.label`.
     pub fn label(&mut self, label: &[u8], loaded: &[u8]) {
         let last = self.all.get(label).and_then(|used| used.last);
         self.set(label, loaded, last);

@@ -588,7 +588,7 @@ mod tests {
     fn what_may_be_asked() {
         let read = |line: &str| {
             let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            let words = AdmWords::read(&args, super::super::FLAGS).unwrap().unwrap();
+            let words = super::super::TOOL.read(AdmWords::default(), &args).unwrap().unwrap();
             Order::read(&words).map(|order| (order.stages, order.watch.as_secs(), order.most_errors))
         };
         let usual = vec!["1".to_owned(), "10%".to_owned(), "all".to_owned()];

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 
 fn options(words: &str) -> Result<CompareOptions, String> {
     let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-    parse(&words, "--count").map(|options| options.expect("no help"))
+    parse_compare(&words).map(|options| options.expect("no help"))
 }
 
 #[test]
