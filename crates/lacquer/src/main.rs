@@ -48,7 +48,7 @@ fn run(name: &str, args: &[String]) -> i32 {
         manager::naming::PROGRAM => manager::naming::run_child(),
         manager::signer::PROGRAM => manager::signer::run_child(),
         acme::process::PROGRAM => acme::process::run(),
-        manager::rollout::PROGRAM => lacquer_adm::fleet::agent::run(args),
+        manager::rollout::PROGRAM => rollout_agent::run(args),
         manager::watch::PROGRAM => lacquer_watch::main(args, lacquer_doctor::findings),
         manager::upgrade::PROGRAM => manager::upgrade::run_trial(modules::MODULES),
         _ if let Some(command) = commands::COMMANDS.iter().find(|c| c.program == Some(name)) => {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer fleet`: how a running server fares as a node of its fleet ([`main`] with `status`), and roll-outs ([`deploy`]).
 
-pub mod agent;
 mod deploy;
 
 use toolkit::options::{HelpPart, Opt};
