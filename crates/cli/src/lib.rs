@@ -6,6 +6,7 @@ pub mod auth;
 pub mod client;
 pub mod decode;
 pub mod handoff;
+pub mod record;
 pub mod reply;
 pub mod words;
 

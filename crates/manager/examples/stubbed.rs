@@ -41,7 +41,7 @@ fn worker(socket: &str) -> i32 {
         n > 0
     };
     let (start, used) = loop {
-        if let Some(done) = WorkerStart::decode(&bytes).expect("a hand-over") {
+        if let Some(done) = WorkerStart::read(&bytes).expect("a hand-over") {
             break done;
         }
         if !read(&mut bytes) {
@@ -134,7 +134,7 @@ impl Stub {
     }
 
     fn panic(&self) -> ! {
-        if let Some(fd) = self.start.panic_fd.and_then(|fd| sys::fd::inherit(fd).ok())
+        if let Some(fd) = self.start.manager.panic_fd.and_then(|fd| sys::fd::inherit(fd).ok())
             && let Ok(segment) = SharedSegment::from_fd(fd)
         {
             segment.write_text(b"Assert error in stub(), as asked\nby the test\n");

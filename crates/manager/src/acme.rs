@@ -134,10 +134,10 @@ fn binding_key(text: &str, settings: &AcmeSettings) -> Result<Vec<u8>, String> {
 
 impl Manager {
     pub(crate) fn use_kept_certificates(&mut self) {
-        let Some(acme) = &self.acme else { return };
+        let Some(acme) = &self.tls.acme else { return };
         let names: Vec<AcmeName> = acme.held.keys().cloned().collect();
         for name in names {
-            let Some(acme) = &self.acme else { return };
+            let Some(acme) = &self.tls.acme else { return };
             let kept = self.jail.privileged(|| acme.store.certificate(&name));
             let used = match kept {
                 Ok(None) => {
@@ -159,8 +159,8 @@ impl Manager {
     fn put_placeholder(&mut self, name: &AcmeName) -> Result<(), String> {
         let wildcard = name.as_str().split_once('.').map(|(_, rest)| format!("*.{rest}"));
         let is_for_it = |known: &String| known == name.as_str() || Some(known) == wildcard.as_ref();
-        let has_one = self.certs.rows().iter().any(|row| row.entry.facts.names.iter().any(is_for_it));
-        if has_one || !self.certs.is_on() {
+        let has_one = self.tls.certs.rows().iter().any(|row| row.entry.facts.names.iter().any(is_for_it));
+        if has_one || !self.tls.certs.is_on() {
             return Ok(());
         }
         self.put_certificate(&format!("acme:{name}"), tls::placeholder::pem(name.as_str())?.as_bytes())
@@ -170,7 +170,7 @@ impl Manager {
     fn use_certificate(&mut self, name: &AcmeName, pem: &str) -> Result<AcmeCertificateFacts, String> {
         let facts = AcmeCertificateFacts::of(pem)?;
         self.put_certificate(&format!("acme:{name}"), pem.as_bytes())?;
-        if let Some(held) = self.acme.as_mut().and_then(|acme| acme.held.get_mut(name)) {
+        if let Some(held) = self.tls.acme.as_mut().and_then(|acme| acme.held.get_mut(name)) {
             held.until = Some(facts.validity.until);
         }
         Ok(facts)
@@ -180,9 +180,12 @@ impl Manager {
     /// at port 443.
     fn challenge_kinds(&self, settings: &AcmeSettings) -> Vec<ChallengeKind> {
         let has = |is_tls: bool| {
-            self.listeners.iter().any(|l| l.transport.is_tls == is_tls && !l.transport.is_quic && port(l).is_some())
+            self.listening
+                .listeners
+                .iter()
+                .any(|l| l.transport.is_tls == is_tls && !l.transport.is_quic && port(l).is_some())
         };
-        let at_80 = self.listeners.iter().any(|l| !l.transport.is_tls && port(l) == Some(80));
+        let at_80 = self.listening.listeners.iter().any(|l| !l.transport.is_tls && port(l) == Some(80));
         let mut kinds = Vec::new();
         kinds.extend(has(false).then_some(ChallengeKind::Http01));
         kinds.extend(has(true).then_some(ChallengeKind::TlsAlpn01));
@@ -196,7 +199,7 @@ impl Manager {
     }
 
     pub(crate) fn challenge_lines(&self) -> Vec<Vec<u8>> {
-        self.acme.iter().flat_map(|acme| &acme.challenges).map(show_line).collect()
+        self.tls.acme.iter().flat_map(|acme| &acme.challenges).map(show_line).collect()
     }
 
     fn show_challenge(&mut self, challenge: AcmeChallenge) -> Result<(), String> {
@@ -210,7 +213,7 @@ impl Manager {
         if !answer.is_ok() {
             return Err(printable(&answer.text()));
         }
-        if let Some(acme) = &mut self.acme {
+        if let Some(acme) = &mut self.tls.acme {
             acme.challenges.retain(|old| old.token != challenge.token);
             acme.challenges.push(challenge);
         }
@@ -218,7 +221,7 @@ impl Manager {
     }
 
     fn hide_challenge(&mut self, challenge: &AcmeChallenge) {
-        let Some(acme) = &mut self.acme else { return };
+        let Some(acme) = &mut self.tls.acme else { return };
         let before = acme.challenges.len();
         acme.challenges.retain(|old| old.token != challenge.token);
         if acme.challenges.len() < before && self.worker.pid().is_some() {

@@ -10,16 +10,20 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
 
 use base::clock::Mono;
+use cli::record;
+use cli::record::Fd;
 use tables::stores::{StoreMedium, TRANSIENT};
 
 use crate::stores::ManagerStores;
+use crate::upgrade::carried::{Carried, Successor, copy, copy_file};
 
 /// Deaths within [`WINDOW`] after which the stores are emptied.
 pub const DEATHS: usize = 5;
-/// Seconds in which [`DEATHS`] are counted.
-const WINDOW: f64 = 60.0;
+/// Time in which [`DEATHS`] are counted.
+const WINDOW: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerEnd {
@@ -77,7 +81,7 @@ impl ArenaSuccession {
 
     fn died(&mut self, now: Mono) -> Legacy {
         self.deaths.push_front(now);
-        self.deaths.retain(|at| now.since(*at) <= WINDOW);
+        self.deaths.retain(|at| now.since(*at) <= WINDOW.as_secs_f64());
         self.after_death = self.deaths.len() < DEATHS;
         if self.after_death {
             return Legacy::Kept;
@@ -134,17 +138,6 @@ impl Arenas {
         self.stores.iter().all(|arena| sys::arena::is_of_this_format(&arena.file).unwrap_or(false))
     }
 
-    /// Each store's name and memory, and the journal: for the program after this one.
-    pub fn parts(&self) -> (impl Iterator<Item = (&str, BorrowedFd<'_>)>, Option<BorrowedFd<'_>>) {
-        let stores = self.stores.iter().map(|arena| (arena.store.as_str(), arena.file.as_fd()));
-        (stores, self.journal.as_ref().map(AsFd::as_fd))
-    }
-
-    /// Rebuilds the arenas from the parts that [`Arenas::parts`] gave.
-    pub fn from_parts(stores: Vec<(String, File)>, journal: Option<File>) -> Arenas {
-        Arenas { stores: stores.into_iter().map(|(store, file)| ManagerArena { store, file }).collect(), journal }
-    }
-
     /// The number by which a worker inherits a store's memory.
     pub fn descriptor_of(&self, store: &str) -> Option<i32> {
         self.stores.iter().find(|arena| arena.store == store).map(|arena| arena.file.as_raw_fd())
@@ -156,6 +149,29 @@ impl Arenas {
 
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.stores.iter().map(|arena| &arena.file).chain(&self.journal).map(AsFd::as_fd)
+    }
+}
+
+record! {
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct ArenasRecord {
+        each "arena" pub stores: Vec<(String, Fd)>,
+        maybe "journal" pub journal: Option<Fd>,
+    }
+}
+
+impl Carried for Arenas {
+    type Record = ArenasRecord;
+
+    fn save(&self, _: Mono) -> ArenasRecord {
+        let stores = self.stores.iter().map(|arena| (arena.store.clone(), Fd::of(&arena.file)));
+        ArenasRecord { stores: stores.collect(), journal: self.journal.as_ref().map(Fd::of) }
+    }
+
+    fn restore(record: &ArenasRecord, _: &Successor<'_>) -> Result<Arenas, String> {
+        let arena = |(store, fd): &(String, Fd)| Ok(ManagerArena { store: store.clone(), file: copy(*fd)?.into() });
+        let stores = record.stores.iter().map(arena).collect::<Result<_, String>>()?;
+        Ok(Arenas { stores, journal: copy_file(record.journal)? })
     }
 }
 

@@ -62,8 +62,8 @@ impl Manager {
             Id::Stop => self.stop(),
             Id::Pid => self.pid(request),
             Id::PanicShow => self.panic_show(request),
-            Id::Restarts if request.wants_json() => self.json(request, &self.deaths.json(self.clock.real())),
-            Id::Restarts => CliReply::ok(self.deaths.text(self.clock.real())),
+            Id::Restarts if request.wants_json() => self.json(request, &self.ended.deaths.json(self.clock.real())),
+            Id::Restarts => CliReply::ok(self.ended.deaths.text(self.clock.real())),
             Id::PanicClear => self.panic_clear(arg(0)),
             Id::ParamShow => self.param_show(request),
             Id::ParamSet => self.param_set(text(0), Some(text(1)), request),
@@ -164,7 +164,7 @@ impl Manager {
         let mut text = format!(
             "-----------------------------\nVarnish Cache CLI 1.0\n-----------------------------\n{}\n{}\n{OWN_VERSION}\n\n\
              Type 'help' for command list.\nType 'quit' to close CLI session.\n",
-            self.vident,
+            self.server.vident,
             version_string()
         );
         if self.worker.pid().is_none() {
@@ -198,7 +198,7 @@ impl Manager {
         match self.vcls.not_startable() {
             Some(reason) => CliReply::new(CliStatus::Cant, reason),
             None => {
-                self.restarts = 0;
+                self.ended.restarts = 0;
                 self.launch_worker()
             }
         }
@@ -224,7 +224,7 @@ impl Manager {
 
     fn panic_show(&mut self, request: &CliRequest) -> CliReply {
         self.await_naming();
-        match &self.panic {
+        match &self.ended.panic {
             None => CliReply::cant("Child has not panicked or panic has been cleared"),
             Some(text) if request.wants_json() => self.json(request, &format!(",\n{}", quote(text))),
             Some(text) => CliReply::ok(format!("{text}\n")),
@@ -235,13 +235,13 @@ impl Manager {
         match arg {
             Some("-z") => {
                 self.count(|m| m.counters.child_panic.set(0));
-                self.panic = None;
+                self.ended.panic = None;
                 CliReply::ok("")
             }
             Some(other) => CliReply::new(CliStatus::Param, format!("Unknown parameter \"{other}\".")),
-            None if self.panic.is_none() => CliReply::new(CliStatus::Cant, "No panic to clear"),
+            None if self.ended.panic.is_none() => CliReply::new(CliStatus::Cant, "No panic to clear"),
             None => {
-                self.panic = None;
+                self.ended.panic = None;
                 CliReply::ok("")
             }
         }
@@ -268,7 +268,7 @@ impl Manager {
 
     /// Says something about a parameter, the first time only. The texts are those of tables: there are few.
     pub(crate) fn print_once(&mut self, text: &str) {
-        if self.printed_param_notes.insert(text.to_owned()) {
+        if self.server.printed_notes.insert(text.to_owned()) {
             print(ReportSeverity::Info, text);
         }
     }

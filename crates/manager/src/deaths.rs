@@ -2,25 +2,32 @@
 //! How workers ended: what `restarts` shows. A worker that dies every few minutes serves well enough for nobody to notice.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use base::Real;
+use base::clock::Mono;
+use cli::{record, words};
 use tables::json::quote;
+
+use crate::upgrade::carried::{Carried, Successor};
 
 const KEPT: usize = 20;
 /// Most deaths counted for the last hour.
 const COUNTED: usize = 100_000;
-const HOUR: f64 = 3600.0;
+const HOUR: Duration = Duration::from_secs(3600);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Death {
     pub at: Real,
-    pub lived: f64,
+    pub lived: Duration,
     pub pid: i32,
     pub how: String,
     pub was_asked: bool,
     /// The stores were emptied after it: workers had died again and again.
     pub emptied: bool,
 }
+
+words!(Death { at, lived, pid, how, was_asked, emptied });
 
 /// The last ones, newest first.
 #[derive(Debug, Default)]
@@ -37,23 +44,14 @@ impl Deaths {
             self.total += 1;
             self.recent.push_front(death.at);
             self.recent.truncate(COUNTED);
-            self.recent.retain(|at| death.at.since(*at) < HOUR);
+            self.recent.retain(|at| death.at.since(*at) < HOUR.as_secs_f64());
         }
         self.last.push_front(death);
         self.last.truncate(KEPT);
     }
 
-    /// The last ones, all that nobody asked for, and when those of the last hour were: for the program after this one.
-    pub fn parts(&self) -> (impl Iterator<Item = &Death>, u64, impl Iterator<Item = Real>) {
-        (self.last.iter(), self.total, self.recent.iter().copied())
-    }
-
-    pub fn from_parts(last: impl Iterator<Item = Death>, total: u64, recent: impl Iterator<Item = Real>) -> Deaths {
-        Deaths { last: last.take(KEPT).collect(), total, recent: recent.take(COUNTED).collect() }
-    }
-
     fn in_last_hour(&self, now: Real) -> usize {
-        self.recent.iter().filter(|at| now.since(**at) < HOUR).count()
+        self.recent.iter().filter(|at| now.since(**at) < HOUR.as_secs_f64()).count()
     }
 
     pub fn text(&self, now: Real) -> String {
@@ -67,7 +65,9 @@ impl Deaths {
             let emptied = if death.emptied { ", then the stores were emptied" } else { "" };
             out.push_str(&format!(
                 "{date}  after {:.0} s  pid {}  {}{asked}{emptied}\n",
-                death.lived, death.pid, death.how
+                death.lived.as_secs_f64(),
+                death.pid,
+                death.how
             ));
         }
         out
@@ -84,7 +84,7 @@ impl Deaths {
             out.push_str(&format!(
                 "{comma}\n      {{ \"time\": {:.3}, \"lived\": {:.3}, \"pid\": {}, \"asked\": {}, \"emptied\": {}, \"how\": {} }}",
                 death.at.0,
-                death.lived,
+                death.lived.as_secs_f64(),
                 death.pid,
                 death.was_asked,
                 death.emptied,
@@ -93,6 +93,32 @@ impl Deaths {
         }
         out.push_str("\n    ]\n  }");
         out
+    }
+}
+
+record! {
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct DeathsRecord {
+        each "death" pub last: Vec<Death>,
+        one "total_deaths" pub total: u64,
+        one "recent_deaths" pub recent: Vec<Real>,
+    }
+}
+
+impl Carried for Deaths {
+    type Record = DeathsRecord;
+
+    fn save(&self, _: Mono) -> DeathsRecord {
+        let (last, recent) = (self.last.iter().cloned().collect(), self.recent.iter().copied().collect());
+        DeathsRecord { last, total: self.total, recent }
+    }
+
+    fn restore(record: &DeathsRecord, _: &Successor<'_>) -> Result<Deaths, String> {
+        Ok(Deaths {
+            last: record.last.iter().take(KEPT).cloned().collect(),
+            total: record.total,
+            recent: record.recent.iter().take(COUNTED).copied().collect(),
+        })
     }
 }
 
@@ -110,7 +136,14 @@ mod tests {
         for n in 0..30 {
             let at = Real(1e9 + 300.0 * f64::from(n));
             let how = "died signal=9".into();
-            deaths.note(Death { at, lived: 300.0, pid: n, how, was_asked: n == 29, emptied: n == 28 });
+            deaths.note(Death {
+                at,
+                lived: Duration::from_secs(300),
+                pid: n,
+                how,
+                was_asked: n == 29,
+                emptied: n == 28,
+            });
         }
         let text = deaths.text(Real(1e9 + 300.0 * 29.0));
         assert!(text.starts_with("The worker died 11 times in the last hour, 29 times since"), "{text}");

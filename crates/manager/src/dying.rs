@@ -35,19 +35,19 @@ pub struct DyingWorker {
 
 impl Manager {
     pub(crate) fn dying_descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.dying.iter().map(|dying| dying.process.descriptor())
+        self.ended.dying.iter().map(|dying| dying.process.descriptor())
     }
 
     /// Looks often from now on, as the worker begins to end.
     pub(crate) fn expect_death(&mut self) {
         let now = self.now();
-        self.timers.dying = Some(now + PATIENCE);
-        self.timers.dying_until = now + LONGEST_LOOK;
+        self.ended.look = Some(now + PATIENCE);
+        self.ended.look_until = now + LONGEST_LOOK;
     }
 
     /// Puts the next worker in its place, if it runs no more.
     pub(crate) fn look_at_dying(&mut self) {
-        self.timers.dying = None;
+        self.ended.look = None;
         if self.worker.has_ended() || !self.may_succeed_dying() {
             return;
         }
@@ -55,13 +55,13 @@ impl Manager {
             self.succeed_dying();
         } else {
             let next = self.now() + STEP;
-            self.timers.dying = (next < self.timers.dying_until).then_some(next);
+            self.ended.look = (next < self.ended.look_until).then_some(next);
         }
     }
 
     /// True if no dying worker still writes to disks that the next one waits for.
     fn may_succeed_dying(&self) -> bool {
-        self.worker.state == WorkerState::Running && self.params.auto_restart && self.dying.len() < MOST
+        self.worker.state == WorkerState::Running && self.params.auto_restart && self.ended.dying.len() < MOST
     }
 
     fn succeed_dying(&mut self) {
@@ -72,16 +72,16 @@ impl Manager {
         if let Some(text) = departure.panic_text() {
             self.note_panic(text);
         }
-        self.dying.push(DyingWorker { process, departure });
+        self.ended.dying.push(DyingWorker { process, departure });
         self.be_without_worker();
     }
 
     /// Tells how those ended that have, or do so within this time.
     pub(crate) fn bury_dying(&mut self, limit: Duration) {
         let until = Instant::now() + limit;
-        for mut dying in std::mem::take(&mut self.dying) {
+        for mut dying in std::mem::take(&mut self.ended.dying) {
             if !dying.process.wait(until.saturating_duration_since(Instant::now())) {
-                self.dying.push(dying);
+                self.ended.dying.push(dying);
                 continue;
             }
             let DyingWorker { process, departure } = dying;

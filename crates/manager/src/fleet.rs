@@ -2,14 +2,45 @@
 //! `--fleet`: which fleet the workers belong to. The manager checks what is said and reads the files that it names, whose owner may be root;
 //! it never speaks with the log's server.
 
+use base::clock::Mono;
 use cli::handoff::FleetStart;
 use fleet::{FleetSettings, NodeRole};
 
 use crate::certs::files::bytes_of;
+use crate::companion::Companion;
 use crate::fatal::errno_text;
 use crate::jail::Jail;
+use crate::options::ManagerOptions;
+use crate::rollout::NodeTrial;
 
 const LONGEST: usize = 1 << 20;
+
+#[derive(Debug)]
+pub(crate) struct FleetMembership {
+    pub start: Option<FleetStart>,
+    /// The second tier that workers are members of.
+    pub peers: Option<FleetStart>,
+    /// The agent for the fleet's roll-outs, if this node takes part.
+    pub agent: Companion,
+    pub trial: NodeTrial,
+    /// The first worker waits until then for the group's program.
+    pub wait_until: Option<Mono>,
+}
+
+impl FleetMembership {
+    /// Reads what `--fleet` and `--peers` say.
+    ///
+    /// # Errors
+    /// The fault, with the option.
+    pub fn read(options: &ManagerOptions, jail: &Jail) -> Result<FleetMembership, String> {
+        let fleet = options.fleet.as_deref();
+        let start = read(fleet, jail).map_err(|reason| format!("--fleet {reason}"))?;
+        let peers = crate::peers::read(options.peers.as_deref(), fleet, jail);
+        let peers = peers.map_err(|reason| format!("--peers {reason}"))?;
+        let (agent, trial) = (crate::rollout::agent(), NodeTrial::default());
+        Ok(FleetMembership { start, peers, agent, trial, wait_until: None })
+    }
+}
 
 /// Reads what the option says; `None`: there is no fleet. It is read again by a manager that is upgraded.
 ///

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What a worker is given at its birth.
 
-use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::time::Duration;
+use std::os::fd::AsRawFd;
 
-use cli::handoff::{DiskStart, ListenerStart, StoreStart, WorkerStart};
-use params::DebugBit;
+use cli::handoff::{
+    DiskStart, JournalStart, ListenerStart, ManagerStart, SecretsStart, StoreStart, SuccessionStart, WorkerStart,
+};
 use sys::sock::SocketName;
 
 use crate::manager::Manager;
+use crate::storage::Storage;
 use crate::stores::StoreArg;
 use crate::upgrade::RelayEnds;
 
@@ -22,43 +22,26 @@ pub fn socket() -> Option<String> {
     std::env::var(SOCKET).ok()
 }
 
-pub(crate) fn gather(
-    manager: &Manager,
-    cli: i32,
-    panic: i32,
-    sentinels: Vec<i32>,
-    ends: &RelayEnds,
-    certificates: Option<&File>,
-    secrets: &OwnedFd,
-) -> WorkerStart {
-    let (user, group) = manager.jail.worker_names();
+pub(crate) fn gather(of: &Manager, manager: ManagerStart, secrets: SecretsStart, ends: &RelayEnds) -> WorkerStart {
+    let journal = of.storage.journal_file.as_ref().map(AsRawFd::as_raw_fd);
     WorkerStart {
-        listeners: manager.listeners.iter().flat_map(listeners).collect(),
-        stores: manager.stores.iter().map(|arg| store(arg, manager)).collect(),
-        workdir: manager.workdir.clone(),
-        identity: manager.identity.clone(),
-        cli_fd: cli,
-        panic_fd: Some(panic),
-        journal_fd: manager.journal_file.as_ref().map(AsRawFd::as_raw_fd).or(manager.arenas.journal()),
-        write_lock_fd: ends.write_lock.as_ref().map(AsRawFd::as_raw_fd),
-        journal_lasts: manager.journal_file.is_some(),
-        sentinel_fds: sentinels,
-        former_fd: ends.former.as_ref().map(AsRawFd::as_raw_fd),
-        successor_fd: Some(ends.successor.as_raw_fd()),
-        certificates_fd: certificates.map(AsRawFd::as_raw_fd),
-        ticket_keys_fd: manager.ticket_keys.file().map(AsRawFd::as_raw_fd),
-        secrets_fd: Some(secrets.as_raw_fd()),
-        quic: manager.quic,
-        class_key: manager.class_key,
-        fleet: manager.fleet.clone(),
-        peers: manager.peers.clone(),
-        manager_pid: std::process::id(),
-        manager_start: Duration::from_secs_f64(manager.clock.real().0 - manager.now().since(manager.timers.started)),
-        user,
-        group,
-        vtc_mode: manager.debug(DebugBit::VtcMode),
-        trusted: true,
-        params: manager.params.encode(),
+        listeners: of.listening.listeners.iter().flat_map(listeners).collect(),
+        stores: of.storage.stores.iter().map(|arg| store(arg, &of.storage)).collect(),
+        workdir: of.server.workdir.clone(),
+        identity: of.server.identity.clone(),
+        params: of.params.encode(),
+        manager,
+        journal: JournalStart { fd: journal.or(of.storage.arenas.journal()), lasts: journal.is_some() },
+        succession: SuccessionStart {
+            former_fd: ends.former.as_ref().map(AsRawFd::as_raw_fd),
+            successor_fd: Some(ends.successor.as_raw_fd()),
+            write_lock_fd: ends.write_lock.as_ref().map(AsRawFd::as_raw_fd),
+        },
+        secrets,
+        quic: of.listening.quic,
+        class_key: of.server.class_key,
+        fleet: of.fleet.start.clone(),
+        peers: of.fleet.peers.clone(),
     }
 }
 
@@ -76,16 +59,15 @@ fn listeners(listener: &crate::listen::BoundListener) -> impl Iterator<Item = Li
     })
 }
 
-fn store(store: &StoreArg, manager: &Manager) -> StoreStart {
-    let file = manager.store_files.iter().find(|file| file.store == store.name);
+fn store(store: &StoreArg, storage: &Storage) -> StoreStart {
+    let file = storage.files.iter().find(|file| file.store == store.name);
     StoreStart {
         name: store.name.clone(),
         kind: store.kind,
         size: file.map_or(store.bytes, |file| Some(file.bytes)),
         path: store.path.clone(),
         fd: file.map(|file| file.file.as_raw_fd()),
-        arena_fd: manager.arenas.descriptor_of(&store.name),
-        spec: store.spec.clone(),
+        arena_fd: storage.arenas.descriptor_of(&store.name),
         disk: file.map(|file| DiskStart { options: file.options(store), life: file.life }),
     }
 }

@@ -32,8 +32,8 @@ pub enum Jail {
 pub struct Unix {
     manager: UserAccount,
     worker: UserAccount,
-    /// All groups of the worker's user, and its own one's name; asked for once, as who answers may be far away.
-    worker_groups: OnceCell<(Vec<u32>, Option<String>)>,
+    /// All groups of the worker's user; asked for once, as who answers may be far away.
+    worker_groups: OnceCell<Vec<u32>>,
     root_gid: u32,
     depth: Cell<u32>,
     forbids_cores: Cell<bool>,
@@ -187,17 +187,9 @@ impl Jail {
         let Jail::Unix(unix) = self else { return None };
         let (account, groups) = match role {
             JailRole::Checker => (&unix.manager, user::groups_of(&unix.manager)),
-            JailRole::Worker => (&unix.worker, unix.worker_groups().0.clone()),
+            JailRole::Worker => (&unix.worker, unix.worker_groups().to_vec()),
         };
         Some(Credentials { uid: account.uid, gid: account.gid, groups })
-    }
-
-    /// The worker's user and group by name; None without a jail.
-    pub fn worker_names(&self) -> (Option<String>, Option<String>) {
-        match self {
-            Jail::None => (None, None),
-            Jail::Unix(unix) => (Some(unix.worker.name.clone()), unix.worker_groups().1.clone()),
-        }
     }
 
     /// Owner (user, group) of directories that only the manager writes; None without a jail.
@@ -217,8 +209,8 @@ impl Jail {
 }
 
 impl Unix {
-    fn worker_groups(&self) -> &(Vec<u32>, Option<String>) {
-        self.worker_groups.get_or_init(|| (user::groups_of(&self.worker), user::group_name(self.worker.gid)))
+    fn worker_groups(&self) -> &[u32] {
+        self.worker_groups.get_or_init(|| user::groups_of(&self.worker))
     }
 
     fn lower(&self) {

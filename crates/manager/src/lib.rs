@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The manager process: arguments, sockets, CLI, parameters, VCL sources, the worker's life. Never touches traffic.
 //!
-//! One thread and one poll loop ([`core`]). VCL is checked in a process of its own ([`checker`]); the worker is another
+//! One thread and one poll loop ([`events`]). VCL is checked in a process of its own ([`checker`]); the worker is another
 //! one ([`life`], [`worker`]). [`serve`] is the way from a command line to the loop.
 
 #![allow(clippy::disallowed_methods, reason = "beside the traffic: no simulation moves its time")]
 
+mod access;
 mod acme;
 mod arenas;
 mod certs;
 pub mod checker;
+mod clienttls;
 mod clitcp;
 mod commands;
 mod companion;
 mod deaths;
 mod docs;
 mod dying;
+mod ended;
+mod events;
 mod fatal;
 mod fleet;
 pub mod handover;
@@ -23,6 +27,7 @@ mod jail;
 mod journalfile;
 mod life;
 mod listen;
+mod listening;
 mod manager;
 mod memory;
 mod named;
@@ -34,8 +39,10 @@ mod reply;
 mod report;
 pub mod rollout;
 mod serve;
+mod server;
 mod session;
 pub mod signer;
+mod storage;
 mod storefile;
 mod storelist;
 mod stores;

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use base::Real;
+use cli::handoff::{ManagerStart, SecretsStart};
 use params::{DebugBit, FeatureBit};
 use sys::process::{Exit, Spawn};
 use sys::{sentinel, signal};
@@ -14,12 +15,11 @@ use crate::deaths::Death;
 use crate::fatal::errno_text;
 use crate::handover;
 use crate::jail::JailRole;
-use crate::journalfile;
 use crate::manager::Manager;
 use crate::memory::ManagerMemory;
 use crate::reply::{CliReply, CliStatus, ReplyExt};
 use crate::report::{self, ReportSeverity, print};
-use crate::storefile::StoreFile;
+use crate::upgrade::carried::elapsed;
 use crate::worker::WorkerState;
 
 /// A worker that lived shorter than this makes the next one wait.
@@ -39,7 +39,7 @@ pub struct Departure {
     pub end: WorkerEnd,
     pub legacy: Legacy,
     pub at: Real,
-    pub lived: f64,
+    pub lived: Duration,
 }
 
 impl Departure {
@@ -60,8 +60,8 @@ impl Manager {
 
     fn try_launch(&mut self) -> CliReply {
         self.worker.state = WorkerState::Starting;
-        self.timers.restart = None;
-        self.timers.worker_started = self.now();
+        self.ended.restart = None;
+        self.worker.started = self.now();
         let (pid, start) = match self.spawn_worker() {
             Ok(started) => started,
             Err(e) => {
@@ -113,35 +113,34 @@ impl Manager {
 
     fn spawn_worker(&mut self) -> std::io::Result<(i32, Vec<u8>)> {
         let jail = self.jail.clone();
-        let memory = self.memory.as_mut().expect("memory exists before any worker");
+        let memory = self.server.memory.as_mut().expect("memory exists before any worker");
         let panic = memory.child_new(&jail)?;
         let (ours, theirs) = sys::fd::socket_pair()?;
         let (output, printed) = sys::fd::pipe()?;
         let null = std::fs::File::open("/dev/null")?;
         let depth = self.params.listen_depth.min(i32::MAX as u32) as i32;
-        self.listeners.iter_mut().try_for_each(|listener| listener.listen(depth, &jail))?;
+        self.listening.listeners.iter_mut().try_for_each(|listener| listener.listen(depth, &jail))?;
         let ends = self.relay_ends()?;
-        self.complete_arenas();
+        self.storage.complete_arenas();
         let pipes: Vec<_> = (0..sentinel::COUNT).map(|_| sys::fd::pipe()).collect::<std::io::Result<_>>()?;
         let (sentinels, held): (Vec<OwnedFd>, Vec<OwnedFd>) = pipes.into_iter().unzip();
         let secrets = self.secrets_end()?;
         self.begin_signer()?;
         let certificates = self.certificates_for_worker()?;
         let held_numbers = held.iter().map(AsRawFd::as_raw_fd).collect();
-        if let Some(quic) = &mut self.quic {
+        if let Some(quic) = &mut self.listening.quic {
             quic.begin_worker(self.upgrade.is_taking_over, !self.upgrade.leaving.is_empty());
         }
+        let certificates_fd = certificates.as_ref().map(AsRawFd::as_raw_fd);
+        let ticket_keys_fd = self.tls.ticket_keys.file().map(AsRawFd::as_raw_fd);
         let start = handover::gather(
             self,
-            theirs.as_raw_fd(),
-            panic.as_raw_fd(),
-            held_numbers,
+            ManagerStart { pid: std::process::id(), panic_fd: Some(panic.as_raw_fd()), sentinel_fds: held_numbers },
+            SecretsStart { certificates_fd, ticket_keys_fd, socket_fd: Some(secrets.as_raw_fd()) },
             &ends,
-            certificates.as_ref(),
-            &secrets,
         );
         let mut arguments = std::env::args_os();
-        let mut spawn = Spawn::new(&self.exe, arguments.next().unwrap_or_else(|| "varnishd".into()))?
+        let mut spawn = Spawn::new(&self.server.exe, arguments.next().unwrap_or_else(|| "varnishd".into()))?
             .env(handover::SOCKET, &theirs.as_raw_fd().to_string())?
             .standard(0, null.as_fd())
             .standard(1, printed.as_fd())
@@ -157,20 +156,14 @@ impl Manager {
         for arg in arguments {
             spawn = spawn.arg(arg)?;
         }
-        for socket in self.listeners.iter().flat_map(|listener| &listener.sockets) {
+        for socket in self.listening.listeners.iter().flat_map(|listener| &listener.sockets) {
             spawn = spawn.keep(socket.as_fd());
         }
-        for file in &self.store_files {
-            spawn = spawn.keep(file.file.as_fd());
-        }
-        if let Some(file) = &self.journal_file {
-            spawn = spawn.keep(file.as_fd());
-        }
-        let secret = certificates.iter().chain(self.ticket_keys.file()).map(AsFd::as_fd);
+        let secret = certificates.iter().chain(self.tls.ticket_keys.file()).map(AsFd::as_fd);
         for fd in secret.chain([secrets.as_fd()]) {
             spawn = spawn.keep(fd);
         }
-        let inherited = self.arenas.descriptors().chain(held.iter().map(AsFd::as_fd)).chain(ends.descriptors());
+        let inherited = self.storage.descriptors().chain(held.iter().map(AsFd::as_fd)).chain(ends.descriptors());
         for fd in inherited {
             spawn = spawn.keep(fd);
         }
@@ -178,29 +171,29 @@ impl Manager {
         let pid = child.pid();
         self.worker.adopt(child, ours, output);
         self.worker.watch(sentinels);
-        Ok((pid, start.encode()))
+        Ok((pid, start.message()))
     }
 
     pub(crate) fn count(&self, what: impl FnOnce(&ManagerMemory)) {
-        if let Some(memory) = &self.memory {
+        if let Some(memory) = &self.server.memory {
             what(memory);
         }
     }
 
     fn forget_child_memory(&mut self) {
         let keep = self.debug(DebugBit::VtcMode);
-        if let Some(memory) = &mut self.memory {
+        if let Some(memory) = &mut self.server.memory {
             memory.child_gone(&self.jail, keep);
         }
     }
 
     pub(crate) fn schedule_ping(&mut self) {
         let interval = Duration::from_secs(u64::from(self.params.ping_interval));
-        self.timers.ping = (!interval.is_zero()).then(|| self.now() + interval);
+        self.worker.ping = (!interval.is_zero()).then(|| self.now() + interval);
     }
 
     pub(crate) fn ping_worker(&mut self) {
-        self.timers.ping = None;
+        self.worker.ping = None;
         if self.worker.state != WorkerState::Running {
             return;
         }
@@ -220,7 +213,7 @@ impl Manager {
     }
 
     fn end_worker(&mut self, end: WorkerEnd) {
-        self.timers.restart = None;
+        self.ended.restart = None;
         if self.worker.state == WorkerState::Died {
             self.worker.state = WorkerState::Stopped;
         }
@@ -255,24 +248,24 @@ impl Manager {
         let now = self.now();
         Departure {
             pid,
-            panic: self.memory.as_ref().map(ManagerMemory::panic_text).unwrap_or_default(),
+            panic: self.server.memory.as_ref().map(ManagerMemory::panic_text).unwrap_or_default(),
             end,
-            legacy: self.succession.ended(end, now),
+            legacy: self.storage.succession.ended(end, now),
             at: self.clock.real(),
-            lived: now.since(self.timers.worker_started),
+            lived: elapsed(self.worker.started, now),
         }
     }
 
     /// Clears up behind it, and has the next one started if one is due.
     pub(crate) fn be_without_worker(&mut self) {
-        (self.timers.ping, self.timers.dying) = (None, None);
+        (self.worker.ping, self.ended.look) = (None, None);
         self.forget_child_memory();
         print(ReportSeverity::Debug, "Child cleanup complete");
         match self.worker.state {
             WorkerState::Running if self.params.auto_restart => {
                 self.worker.state = WorkerState::Died;
                 let wait = self.restart_wait();
-                self.timers.restart = Some(self.now() + wait);
+                self.ended.restart = Some(self.now() + wait);
             }
             WorkerState::Running | WorkerState::Stopping | WorkerState::Starting => {
                 self.worker.state = WorkerState::Stopped;
@@ -284,42 +277,21 @@ impl Manager {
     }
 
     pub(crate) fn settle_legacy(&mut self, legacy: Legacy) {
-        match legacy {
-            Legacy::Kept => return,
-            Legacy::Dropped => {}
-            Legacy::Distrusted => {
-                self.count(|m| m.counters.child_distrust.inc());
-                let text = format!("Child died {DEATHS} times within a minute: the next one starts with empty stores");
-                print(ReportSeverity::Error, &text);
-                self.empty_journal();
-            }
-        }
-        self.arenas.empty();
-        self.store_files.iter_mut().for_each(StoreFile::drop_contents);
-    }
-
-    /// No store that is kept is to be believed.
-    fn empty_journal(&self) {
-        if let Some(Err(e)) = self.journal_file.as_ref().map(journalfile::empty) {
-            print(ReportSeverity::Error, &format!("Can't truncate the journal: {}", errno_text(&e)));
-        }
-    }
-
-    /// Completes the arenas, if that is possible: a worker serves without memory that outlives it, too.
-    fn complete_arenas(&mut self) {
-        if let Err(e) = self.arenas.complete(&self.stores) {
-            let text = format!("No memory for stores that outlives the child: {}", errno_text(&e));
+        if legacy == Legacy::Distrusted {
+            self.count(|m| m.counters.child_distrust.inc());
+            let text = format!("Child died {DEATHS} times within a minute: the next one starts with empty stores");
             print(ReportSeverity::Error, &text);
         }
+        self.storage.settle(legacy);
     }
 
     /// Reopens the listeners, so that no client waits for a worker that isn't going to come.
     fn reopen_listeners(&mut self) {
         // With another worker beside it the sockets are that one's.
-        if self.ending || self.upgrade.is_taking_over {
+        if self.server.is_ending || self.upgrade.is_taking_over {
             return;
         }
-        for listener in &mut self.listeners {
+        for listener in &mut self.listening.listeners {
             if let Err(e) = listener.reopen(&self.jail) {
                 let text = format!("Could not reopen listen socket {}: {}", listener.endpoint, errno_text(&e));
                 print(ReportSeverity::Error, &text);
@@ -329,17 +301,18 @@ impl Manager {
 
     /// The first restart comes at once; workers that die young make the next ones wait longer and longer.
     fn restart_wait(&mut self) -> Duration {
-        if self.now() > self.timers.worker_started + SHORT_LIFE {
-            self.restarts = 0;
+        if self.now() > self.worker.started + SHORT_LIFE {
+            self.ended.restarts = 0;
         }
-        self.restarts = self.restarts.saturating_add(1);
-        match self.restarts {
+        self.ended.restarts = self.ended.restarts.saturating_add(1);
+        match self.ended.restarts {
             1 => Duration::ZERO,
             n => Duration::from_millis(100 << (n - 2).min(10)).min(LONGEST_WAIT),
         }
     }
 
     pub(crate) fn restart_worker(&mut self) {
+        self.ended.restart = None;
         if self.worker.state != WorkerState::Died {
             return;
         }
@@ -348,7 +321,7 @@ impl Manager {
             // The cause may pass (no memory, no descriptors): try again, slower.
             self.worker.state = WorkerState::Died;
             let wait = self.restart_wait();
-            self.timers.restart = Some(self.now() + wait);
+            self.ended.restart = Some(self.now() + wait);
         }
     }
 
@@ -361,16 +334,16 @@ impl Manager {
             Exit::Status(0) => text.push_str("ended"),
             Exit::Status(status) => {
                 text.push_str(&format!("died status={status}"));
-                self.exit_status |= ENDED;
+                self.ended.exit_status |= ENDED;
                 self.count(|m| if status == 1 { m.counters.child_exit.inc() } else { m.counters.child_stop.inc() });
             }
             Exit::Signal(signal, core) => {
                 text.push_str(&format!("died signal={signal}"));
-                self.exit_status |= KILLED;
+                self.ended.exit_status |= KILLED;
                 self.count(|m| m.counters.child_died.inc());
                 if core {
                     text.push_str(" (core dumped)");
-                    self.exit_status |= if keeps_cores { DUMPED } else { 0 };
+                    self.ended.exit_status |= if keeps_cores { DUMPED } else { 0 };
                     self.count(|m| m.counters.child_dump.inc());
                 }
             }
@@ -380,7 +353,7 @@ impl Manager {
         }
         print(if exit == Exit::Status(0) { ReportSeverity::Info } else { ReportSeverity::Error }, &text);
         let how = text.split_once(") ").map_or(text.as_str(), |(_, how)| how).to_owned();
-        self.deaths.note(Death {
+        self.ended.deaths.note(Death {
             at: departure.at,
             lived: departure.lived,
             pid,
@@ -393,7 +366,7 @@ impl Manager {
     /// `panic.show` shows it from now on.
     pub(crate) fn note_panic(&mut self, text: String) {
         self.count(|m| m.counters.child_panic.inc());
-        self.panic = Some(text);
+        self.ended.panic = Some(text);
     }
 }
 

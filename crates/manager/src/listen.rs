@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use cli::handoff::ListenerLayers;
+use cli::words;
 use sys::holder::{self, SocketProtocol as Ports};
 use sys::sock::{self, SocketName};
 use sys::user;
@@ -29,6 +30,8 @@ pub struct Permissions {
     group: Option<u32>,
     mode: Option<u32>,
 }
+
+words!(Permissions { user, group, mode });
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenArg {
@@ -161,12 +164,9 @@ fn add_protocol(protocols: &mut Vec<Protocol>, word: &str) -> Result<(), Fatal> 
 }
 
 impl Permissions {
-    pub fn numbers(self) -> [Option<u32>; 3] {
-        [self.user, self.group, self.mode]
-    }
-
-    pub fn from_numbers([user, group, mode]: [Option<u32>; 3]) -> Permissions {
-        Permissions { user, group, mode }
+    #[cfg(test)]
+    pub fn of_group(group: u32) -> Permissions {
+        Permissions { group: Some(group), ..Permissions::default() }
     }
 
     fn set(&mut self, word: &str, key: &str, value: &str) -> Result<(), Fatal> {

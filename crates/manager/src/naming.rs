@@ -73,30 +73,30 @@ impl BacktraceNaming {
 impl Manager {
     /// Prints a report of a worker of this program, with names once they are known.
     pub(crate) fn tell_panic(&mut self, pid: i32, text: String) {
-        if self.naming.waiting.len() < MOST && text.contains(PROGRAM_OFFSET) {
-            self.naming.waiting.push_back(Unnamed { pid, text });
+        if self.ended.naming.waiting.len() < MOST && text.contains(PROGRAM_OFFSET) {
+            self.ended.naming.waiting.push_back(Unnamed { pid, text });
         } else {
             print_panic(pid, &text);
         }
     }
 
     pub(crate) fn begin_naming(&mut self) {
-        if self.naming.running.is_none() && !self.is_restart_due() {
+        if self.ended.naming.running.is_none() && !self.is_restart_due() {
             self.name_next();
         }
     }
 
     fn is_restart_due(&self) -> bool {
         let now = self.now();
-        self.timers.restart.is_some_and(|due| due <= now)
+        self.ended.restart.is_some_and(|due| due <= now)
     }
 
     fn name_next(&mut self) {
-        let Some(of) = self.naming.waiting.pop_front() else { return };
+        let Some(of) = self.ended.naming.waiting.pop_front() else { return };
         match self.spawn_naming(&of.text) {
             Ok((child, output)) => {
                 let until = self.now() + LIMIT;
-                self.naming.running = Some(Running { of, child, output, gathered: Vec::new(), until });
+                self.ended.naming.running = Some(Running { of, child, output, gathered: Vec::new(), until });
             }
             Err(_) => print_panic(of.pid, &of.text),
         }
@@ -109,7 +109,7 @@ impl Manager {
         let (output, written) = sys::fd::pipe()?;
         sys::fd::set_nonblocking(&output, true)?;
         let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
-        let spawn = Spawn::new(&self.exe, PROGRAM)?
+        let spawn = Spawn::new(&self.server.exe, PROGRAM)?
             .standard(0, input.as_fd())
             .standard(1, written.as_fd())
             .standard(2, null.as_fd())
@@ -124,7 +124,7 @@ impl Manager {
     /// Takes what the process has written; at its end the report is printed.
     pub(crate) fn tend_naming(&mut self) {
         let now = self.now();
-        let Some(running) = &mut self.naming.running else { return };
+        let Some(running) = &mut self.ended.naming.running else { return };
         let goes_on = loop {
             let mut buf = [0; 8192];
             match sys::fd::read(&running.output, &mut buf) {
@@ -135,7 +135,7 @@ impl Manager {
         };
         let is_too_much = running.until <= now || running.gathered.len() as u64 > LONGEST;
         if (!goes_on || is_too_much)
-            && let Some(running) = self.naming.running.take()
+            && let Some(running) = self.ended.naming.running.take()
         {
             self.end_naming(running);
         }
@@ -150,8 +150,8 @@ impl Manager {
             return print_panic(of.pid, &of.text);
         };
         print_panic(of.pid, &named);
-        if self.panic.as_ref() == Some(&of.text) {
-            self.panic = Some(named);
+        if self.ended.panic.as_ref() == Some(&of.text) {
+            self.ended.panic = Some(named);
         }
     }
 
@@ -165,8 +165,8 @@ impl Manager {
     /// Waits until all reports have their names, or for this long; then the rest is printed without.
     pub(crate) fn finish_naming(&mut self, limit: Duration) {
         let until = Instant::now() + limit;
-        while !self.naming.is_idle() {
-            let Some(output) = self.naming.descriptor() else {
+        while !self.ended.naming.is_idle() {
+            let Some(output) = self.ended.naming.descriptor() else {
                 self.name_next();
                 continue;
             };
@@ -174,7 +174,7 @@ impl Manager {
             let is_ready = sys::fd::wait(output, Interest::Read, Some(left)).unwrap_or(false);
             if is_ready {
                 self.tend_naming();
-            } else if let Some(running) = self.naming.running.take() {
+            } else if let Some(running) = self.ended.naming.running.take() {
                 self.end_naming(running);
             }
         }

@@ -67,22 +67,23 @@ pub(crate) fn is_allowed(request: &CliRequest) -> bool {
 impl Manager {
     /// The fleet's setting `wait`, if this node takes part in roll-outs.
     fn rollout_wait(&self) -> Option<Duration> {
-        let settings = FleetSettings::parse(&self.fleet.as_ref()?.spec).ok()?;
+        let settings = FleetSettings::parse(&self.fleet.start.as_ref()?.spec).ok()?;
         settings.deploys.then_some(settings.wait)
     }
 
     pub(crate) fn begin_rollout(&mut self) {
-        if !self.agent.takes_turn() || self.rollout_wait().is_none() {
+        if !self.fleet.agent.takes_turn() || self.rollout_wait().is_none() {
             return;
         }
-        let Some(fleet) = self.fleet.clone() else { return };
+        let Some(fleet) = self.fleet.start.clone() else { return };
         let process = self.try_begin_rollout(&fleet);
         let now = self.now();
-        self.agent.begin_with(process, now);
+        self.fleet.agent.begin_with(process, now);
     }
 
     fn try_begin_rollout(&mut self, fleet: &FleetStart) -> io::Result<CompanionProcess> {
-        let mut words = vec![b"fleet".to_vec(), fleet.spec.clone().into_bytes(), self.identity.clone().into_bytes()];
+        let mut words =
+            vec![b"fleet".to_vec(), fleet.spec.clone().into_bytes(), self.server.identity.clone().into_bytes()];
         for (role, contents) in &fleet.files {
             words.extend([role.clone().into_bytes(), contents.clone()]);
         }
@@ -90,7 +91,7 @@ impl Manager {
         settings.write_all(&cli::client::encode(&words))?;
         let (said, its_output) = sys::fd::pipe()?;
         let (end, its_end) = sys::fd::socket_pair()?;
-        let spawn = Spawn::new(&self.exe, PROGRAM)?
+        let spawn = Spawn::new(&self.server.exe, PROGRAM)?
             .arg(format!("--settings=/proc/self/fd/{}", settings.as_raw_fd()))?
             .arg(format!("--cli-channel={}", its_end.as_raw_fd()))?
             .standard(1, its_output.as_fd())
@@ -111,7 +112,7 @@ impl Manager {
         let Some(wait) = self.rollout_wait() else { return false };
         self.begin_rollout();
         let until = self.now() + wait;
-        while self.worker.pid().is_none() && self.agent.is_running() {
+        while self.worker.pid().is_none() && self.fleet.agent.is_running() {
             if until <= self.now() {
                 print(
                     ReportSeverity::Info,
@@ -119,33 +120,33 @@ impl Manager {
                 );
                 break;
             }
-            self.timers.rollout = Some(until);
+            self.fleet.wait_until = Some(until);
             if self.turn(signals) {
                 return true;
             }
         }
-        self.timers.rollout = None;
+        self.fleet.wait_until = None;
         false
     }
 
     pub(crate) fn fleet_kept(&mut self, state: Option<&Vec<u8>>) -> CliReply {
         match state {
-            None => CliReply { status: CliStatus::Ok, body: self.trial.kept.clone() },
+            None => CliReply { status: CliStatus::Ok, body: self.fleet.trial.kept.clone() },
             Some(state) if state.len() > KEPT => CliReply::new(CliStatus::Param, "that is more than is kept"),
             Some(state) => {
-                self.trial.kept.clone_from(state);
+                self.fleet.trial.kept.clone_from(state);
                 CliReply::ok("")
             }
         }
     }
 
     pub(crate) fn end_rollout(&mut self) {
-        self.agent.end(&self.jail);
+        self.fleet.agent.end(&self.jail);
     }
 
     /// Takes what it says, and notices its end.
     pub(crate) fn tend_rollout(&mut self) {
         let now = self.now();
-        self.agent.tend(&self.jail, now, None);
+        self.fleet.agent.tend(&self.jail, now, None);
     }
 }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use base::clock::{Clock, Mono};
+use base::clock::Clock;
 use cli::handoff::QuicStart;
 use params::DebugBit;
 use params::Params;
@@ -15,24 +15,32 @@ use sys::pidfile::{PidFile, PidFileError};
 use sys::process::Executable;
 use sys::signal::{self, SIGHUP, SIGINT, SIGTERM, Signals};
 
+use crate::access::CliAccess;
+use crate::acme::Acme;
 use crate::certs::config::CertsConfig;
-use crate::certs::{self, Certs};
 use crate::checker::{CheckOutcome, CheckerSource, DiskSources};
+use crate::clienttls::ClientTls;
 use crate::clitcp::{self, Masters};
+use crate::ended::EndedWorkers;
 use crate::fatal::{Fatal, argument, errno_text};
+use crate::fleet::FleetMembership;
 use crate::jail::Jail;
-use crate::listen;
-use crate::manager::{Manager, Timers};
+use crate::listen::{self, BoundListener};
+use crate::listening::Listening;
+use crate::manager::Manager;
 use crate::memory::ManagerMemory;
 use crate::options::{ManagerOptions, OrderedArg, ParamArg, StartMode, VclArg};
 use crate::originkeys;
 use crate::reply::{CliReply, ReplyExt};
 use crate::report::{self, ReportSeverity, print};
+use crate::server::Server;
 use crate::session::CliSessionKind;
+use crate::storage::Storage;
 use crate::stores::ManagerStores;
-use crate::ticketkeys::TicketKeys;
+use crate::upgrade::Upgrade;
 use crate::usage::{OWN_VERSION, version_string};
 use crate::vcls::ManagerVcls;
+use crate::watch::Watcher;
 use crate::workdir;
 use crate::worker::ManagedWorker;
 
@@ -65,58 +73,123 @@ pub fn serve(options: &ManagerOptions) -> Result<i32, Fatal> {
 /// The parameter that until 4.0 said what -a says.
 const OLD_LISTEN: &str = "listen_address";
 
-struct DeferredArgs {
+/// Arguments that are worked through in their order, and what has come of them.
+#[derive(Default)]
+struct StartArgs {
+    params: Params,
+    stores: ManagerStores,
+    listeners: Vec<BoundListener>,
+    /// Number of listeners without a name.
+    unnamed: u32,
+    tls: Option<CertsConfig>,
+    notes: Vec<String>,
     vcls: VecDeque<(String, Vec<u8>)>,
     cli_file: Option<File>,
-    f_given: bool,
-    tls: Option<CertsConfig>,
+}
+
+impl StartArgs {
+    fn read(options: &ManagerOptions, jail: &Jail) -> Result<StartArgs, Fatal> {
+        let mut args = StartArgs::default();
+        // Wherever -A stands, its listeners come before those of -a, as in release 9: who asks for the first one finds it.
+        let (tls, others): (Vec<_>, Vec<_>) =
+            options.ordered.iter().partition(|item| matches!(item, OrderedArg::Tls(_)));
+        let has_a = options.ordered.iter().any(|item| matches!(item, OrderedArg::Listen(_)));
+        for item in tls.into_iter().chain(others) {
+            args.take(item, has_a, jail)?;
+        }
+        Ok(args)
+    }
+
+    fn take(&mut self, item: &OrderedArg, has_a: bool, jail: &Jail) -> Result<(), Fatal> {
+        match item {
+            OrderedArg::Listen(spec) => self.listen(spec, self.tls.is_some(), jail)?,
+            OrderedArg::Tls(path) => {
+                let config = CertsConfig::read(path, jail)?;
+                config.listeners().try_for_each(|spec| self.listen(&spec, false, jail))?;
+                self.notes.extend(config.notes(path));
+                self.tls = Some(config);
+            }
+            OrderedArg::Vcl(vcl) => self.vcls.extend(read_vcl(vcl, &self.params, jail)?),
+            OrderedArg::CliFile(name) => self.cli_file = Some(open_cli_file(name, jail)?),
+            OrderedArg::Param(ParamArg::Set(name, value)) if name == OLD_LISTEN => {
+                self.notes.push(old_listen_note(has_a).to_owned());
+                for spec in value.split([' ', ',']).filter(|spec| !has_a && !spec.is_empty()) {
+                    self.listen(spec, false, jail)?;
+                }
+            }
+            OrderedArg::Param(param) => self.notes.extend(apply_param(param, &mut self.params)?),
+            OrderedArg::Store(spec) => self.stores.add(spec)?,
+        }
+        Ok(())
+    }
+
+    /// Binds a listener. Its certificates and settings are found by its name, so with `checks_name` a frontend of the
+    /// file of `-A` mustn't have that.
+    fn listen(&mut self, spec: &str, checks_name: bool, jail: &Jail) -> Result<(), Fatal> {
+        let arg = listen::parse(spec, &mut self.unnamed)?;
+        match &self.tls {
+            Some(config) if checks_name && arg.transport.is_tls && config.has(&arg.name) => {
+                argument(format!("-a: a frontend of the file of -A has the name {}, too", arg.name))
+            }
+            _ => listen::bind(&arg, sys::cpu::usable(), jail, &mut self.listeners),
+        }
+    }
 }
 
 /// Jail, parameters, sockets, stores, workdir.
-fn prepare(options: &ManagerOptions, exe: Executable) -> Result<(Manager, DeferredArgs), Fatal> {
+fn prepare(options: &ManagerOptions, exe: Executable) -> Result<(Manager, StartArgs), Fatal> {
     // While we may: the worker inherits it.
     let _ = sys::limits::raise_open_files(OPEN_FILES);
     let jail = Rc::new(Jail::enter(options.jail.as_deref())?);
     let clock = Clock::system();
-    let (mut params, mut stores, mut listeners) = (Params::default(), ManagerStores::default(), Vec::new());
-    let (mut todo, mut unnamed) =
-        (DeferredArgs { vcls: VecDeque::new(), cli_file: None, f_given: false, tls: None }, 0);
-    let members = sys::cpu::usable();
-    let mut notes = Vec::new();
-    // Wherever -A stands, its listeners come before those of -a, as in release 9: who asks for the first one finds it.
-    let (tls, others): (Vec<_>, Vec<_>) = options.ordered.iter().partition(|item| matches!(item, OrderedArg::Tls(_)));
-    for item in tls.into_iter().chain(others) {
-        match item {
-            OrderedArg::Listen(spec) => {
-                let arg = listen::parse(spec, &mut unnamed)?;
-                refuse_frontends_name(&arg, todo.tls.as_ref())?;
-                listen::bind(&arg, members, &jail, &mut listeners)?;
-            }
-            OrderedArg::Tls(path) => {
-                let config = CertsConfig::read(path, &jail)?;
-                for spec in config.listeners() {
-                    let arg = listen::parse(&spec, &mut unnamed)?;
-                    listen::bind(&arg, members, &jail, &mut listeners)?;
-                }
-                notes.extend(config.notes(path));
-                todo.tls = Some(config);
-            }
-            OrderedArg::Vcl(vcl) => read_vcl(vcl, &params, &jail, &mut todo)?,
-            OrderedArg::CliFile(name) => todo.cli_file = Some(open_cli_file(name, &jail)?),
-            OrderedArg::Param(ParamArg::Set(name, value)) if name == OLD_LISTEN => {
-                let has_a = options.ordered.iter().any(|item| matches!(item, OrderedArg::Listen(_)));
-                notes.push(old_listen_note(has_a).to_owned());
-                for spec in value.split([' ', ',']).filter(|spec| !has_a && !spec.is_empty()) {
-                    let arg = listen::parse(spec, &mut unnamed)?;
-                    listen::bind(&arg, members, &jail, &mut listeners)?;
-                }
-            }
-            OrderedArg::Param(param) => notes.extend(apply_param(param, &mut params)?),
-            OrderedArg::Store(spec) => stores.add(spec)?,
+    let mut args = StartArgs::read(options, &jail)?;
+    check_secret(options.secret.as_deref(), &jail)?;
+    let (workdir, remove_workdir) = enter_workdir(options, &args.params, &jail)?;
+    args.stores.complete()?;
+    let storage = Storage::open(std::mem::take(&mut args.stores), options.mode, &jail)?;
+    let acme = open_acme(options, args.tls.as_ref(), &jail)?;
+    let watch = match options.watch.as_deref().filter(|_| options.mode != StartMode::PrintVcl) {
+        Some(words) => crate::watch::words(words).or_else(|reason| argument(format!("--watch {reason}")))?,
+        None => Vec::new(),
+    };
+    let fleet = FleetMembership::read(options, &jail).or_else(argument)?;
+    let listeners = std::mem::take(&mut args.listeners);
+    let now = clock.mono();
+    let tls = ClientTls::begin(args.tls.as_ref(), acme, &listeners, &args.params, &jail, now)?;
+    let quic = listeners.iter().any(|listener| listener.transport.is_quic).then(random).transpose()?;
+    let listening = Listening { listeners, quic: quic.map(QuicStart::new) };
+    let identity = options.identity.clone().filter(|i| !i.is_empty()).unwrap_or_else(sys::process::host_name);
+    let vident = format!("{},-j{}{}", platform(), jail.name(), storage.stores.idents());
+    let mut manager = Manager {
+        server: Server { remove_workdir, vident, ..Server::new(exe, workdir, identity, random()?, now) },
+        listening,
+        storage,
+        tls,
+        fleet,
+        vcls: ManagerVcls::begin(now),
+        worker: ManagedWorker::new(jail.clone()),
+        ended: EndedWorkers::default(),
+        cli: CliAccess::new(now),
+        watcher: Watcher::new(watch, None),
+        upgrade: Upgrade::default(),
+        params: std::mem::take(&mut args.params),
+        clock,
+        jail,
+    };
+    manager.params_changed();
+    for note in &args.notes {
+        manager.print_once(note);
+        // The log of a daemon isn't on the terminal; who types an old line is there still.
+        if options.mode == StartMode::Daemon {
+            report::stderr(&format!("Info: {note}"));
         }
     }
-    check_secret(options.secret.as_deref(), &jail)?;
-    let (path, remove_workdir) = match (&options.name, options.mode) {
+    Ok((manager, args))
+}
+
+/// The workdir, and whether it is removed at the end.
+fn enter_workdir(options: &ManagerOptions, params: &Params, jail: &Jail) -> Result<(PathBuf, bool), Fatal> {
+    let (path, is_removed) = match (&options.name, options.mode) {
         (None, StartMode::PrintVcl) => (workdir::temporary()?, true),
         (name, mode) => (
             shm::reader::CounterReader::workdir_of(name.as_deref()),
@@ -124,138 +197,20 @@ fn prepare(options: &ManagerOptions, exe: Executable) -> Result<(Manager, Deferr
         ),
     };
     sys::syslog::open("varnishd");
-    workdir::enter(&path, &jail)?;
-    workdir::remove_tree(std::path::Path::new("vmod_cache"), &jail);
-    workdir::make_subdir(std::path::Path::new("vmod_cache"), &jail).or_else(|e| {
+    workdir::enter(&path, jail)?;
+    workdir::remove_tree(std::path::Path::new("vmod_cache"), jail);
+    workdir::make_subdir(std::path::Path::new("vmod_cache"), jail).or_else(|e| {
         argument(format!("Cannot create vmod directory ({}/vmod_cache): {}", path.display(), errno_text(&e)))
     })?;
-    stores.complete()?;
-    // Who only looks at a VCL may do so beside a server that uses the stores of the same command line.
-    let (store_files, journal_file) = match options.mode {
-        StartMode::PrintVcl => crate::storefile::check_all(&stores, &jail).map(|()| (Vec::new(), None))?,
-        StartMode::Daemon | StartMode::Foreground | StartMode::Debug => {
-            (crate::storefile::open_all(&stores, &jail)?, crate::journalfile::open(&stores, &jail)?)
-        }
-    };
-    let write_lock = crate::storefile::write_lock(&store_files)?;
-    let acme = match options.mode {
-        StartMode::PrintVcl => None,
-        StartMode::Daemon | StartMode::Foreground | StartMode::Debug => {
-            let blocks = todo.tls.as_ref().map(CertsConfig::acme).unwrap_or_default();
-            crate::acme::Acme::open(&options.acme, blocks, &jail)
-                .or_else(|reason| argument(format!("ACME: {reason}")))?
-        }
-    };
-    let watch = match options.mode {
-        StartMode::PrintVcl => Vec::new(),
-        StartMode::Daemon | StartMode::Foreground | StartMode::Debug => {
-            let words = options.watch.as_deref().map(crate::watch::words).transpose();
-            words.or_else(|reason| argument(format!("--watch {reason}")))?.unwrap_or_default()
-        }
-    };
-    let fleet = crate::fleet::read(options.fleet.as_deref(), &jail);
-    let fleet = fleet.or_else(|reason| argument(format!("--fleet {reason}")))?;
-    let peers = crate::peers::read(options.peers.as_deref(), options.fleet.as_deref(), &jail);
-    let peers = peers.or_else(|reason| argument(format!("--peers {reason}")))?;
-    let (certs, ticket_keys) = certificates(todo.tls.as_ref(), &listeners, &params, &jail, clock.mono())?;
-    let quic = quic(&listeners)?;
-    let class_key = random()?;
-    let identity = options.identity.clone().filter(|i| !i.is_empty()).unwrap_or_else(sys::process::host_name);
-    let vident = format!("{},-j{}{}", platform(), jail.name(), stores.idents());
-    let now = clock.mono();
-    let mut manager = Manager {
-        exe,
-        worker: ManagedWorker::new(jail.clone()),
-        jail,
-        params,
-        printed_param_notes: Default::default(),
-        stores,
-        store_files,
-        journal_file,
-        write_lock,
-        arenas: Default::default(),
-        succession: Default::default(),
-        listeners,
-        certs,
-        ticket_keys,
-        secrets: None,
-        signers: Default::default(),
-        workdir: path,
-        identity,
-        vident,
-        vcls: ManagerVcls::default(),
-        memory: None,
-        panic: None,
-        deaths: Default::default(),
-        dying: Vec::new(),
-        naming: Default::default(),
-        exit_status: 0,
-        secret: None,
-        secret_is_ours: false,
-        pid_files: Vec::new(),
-        cli_sockets: Vec::new(),
-        masters: None,
-        sessions: Vec::new(),
-        most_sessions: crate::manager::most_sessions(),
-        timers: Timers::new(now),
-        restarts: 0,
-        quic,
-        class_key,
-        fleet,
-        peers,
-        remove_workdir,
-        ending: false,
-        upgrade: Default::default(),
-        acme,
-        watcher: crate::watch::Watcher::new(watch, None),
-        agent: crate::rollout::agent(),
-        trial: crate::rollout::NodeTrial::default(),
-        clock,
-    };
-    manager.params_changed();
-    for note in &notes {
-        manager.print_once(note);
-        // The log of a daemon isn't on the terminal; who types an old line is there still.
-        if options.mode == StartMode::Daemon {
-            report::stderr(&format!("Info: {note}"));
-        }
-    }
-    Ok((manager, todo))
+    Ok((path, is_removed))
 }
 
-/// A listener of `-a` has certificates and settings of its own, which are found by its name.
-fn refuse_frontends_name(arg: &listen::ListenArg, tls: Option<&CertsConfig>) -> Result<(), Fatal> {
-    match tls {
-        Some(config) if arg.transport.is_tls && config.has(&arg.name) => {
-            argument(format!("-a: a frontend of the file of -A has the name {}, too", arg.name))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn certificates(
-    config: Option<&CertsConfig>,
-    listeners: &[listen::BoundListener],
-    params: &Params,
-    jail: &Jail,
-    now: Mono,
-) -> Result<(Certs, TicketKeys), Fatal> {
-    let names: Vec<String> = listeners.iter().filter(|l| l.transport.is_tls).map(|l| l.name.clone()).collect();
-    let failed = |reason: String| Fatal::Argument(format!("-A: {reason}"));
-    let certs = certs::begin(config, &names, params.tls_err_dup_servername, jail).map_err(failed)?;
-    if !certs.is_on() {
-        return Ok((certs, TicketKeys::default()));
-    }
-    jail.forbid_cores().or_else(|e| argument(format!("Cannot forbid cores: {}", errno_text(&e))))?;
-    let ticket_keys = TicketKeys::begin(config.and_then(CertsConfig::ticket_keys), now, jail).map_err(failed)?;
-    Ok((certs, ticket_keys))
-}
-
-fn quic(listeners: &[listen::BoundListener]) -> Result<Option<QuicStart>, Fatal> {
-    if !listeners.iter().any(|listener| listener.transport.is_quic) {
+fn open_acme(options: &ManagerOptions, config: Option<&CertsConfig>, jail: &Jail) -> Result<Option<Acme>, Fatal> {
+    if options.mode == StartMode::PrintVcl {
         return Ok(None);
     }
-    Ok(Some(QuicStart::new(random()?)))
+    let blocks = config.map(CertsConfig::acme).unwrap_or_default();
+    Acme::open(&options.acme, blocks, jail).or_else(|reason| argument(format!("ACME: {reason}")))
 }
 
 /// A key that nobody can guess.
@@ -270,16 +225,16 @@ fn platform() -> String {
     format!("{},{},{}", u.0, u.1, u.2)
 }
 
-fn read_vcl(vcl: &VclArg, params: &Params, jail: &Jail, todo: &mut DeferredArgs) -> Result<(), Fatal> {
+/// The VCL that an argument names, with its origin for messages.
+fn read_vcl(vcl: &VclArg, params: &Params, jail: &Jail) -> Result<Option<(String, Vec<u8>)>, Fatal> {
     match vcl {
-        VclArg::Nothing => todo.f_given = true,
+        VclArg::Nothing => Ok(None),
         VclArg::File(name) => {
-            todo.f_given = true;
             let read = DiskSources::new(&params.vcl_path).load(name);
-            todo.vcls.push_back(read.or_else(|(file, e)| {
+            read.map(Some).or_else(|(file, e)| {
                 let more = if is_searched(&file, &e) { searched(&file, params) } else { who_reads(&file, &e, jail) };
                 argument(format!("Cannot read -f file '{file}' ({}){more}", errno_text(&e)))
-            })?);
+            })
         }
         VclArg::Backend(address) => {
             let body = match address.as_str() {
@@ -288,11 +243,9 @@ fn read_vcl(vcl: &VclArg, params: &Params, jail: &Jail, todo: &mut DeferredArgs)
                 host => format!("{{\n{}}}\n", backend_at(host)?),
             };
             let text = format!("vcl 4.1;\nbackend default {body}");
-            todo.f_given = true;
-            todo.vcls.push_back(("<-b argument>".into(), text.into_bytes()));
+            Ok(Some(("<-b argument>".into(), text.into_bytes())))
         }
     }
-    Ok(())
 }
 
 /// True if a file of VCL has a relative name and isn't in any directory of `vcl_path`.
@@ -403,24 +356,24 @@ fn print_vcls(manager: &mut Manager, vcls: &mut VecDeque<(String, Vec<u8>)>) -> 
 }
 
 /// VCLs, pid files, default sockets, shared memory, CLI sockets, the secret.
-fn open(manager: &mut Manager, options: &ManagerOptions, todo: &mut DeferredArgs) -> Result<Signals, Fatal> {
+fn open(manager: &mut Manager, options: &ManagerOptions, todo: &mut StartArgs) -> Result<Signals, Fatal> {
     boot_vcls(manager, &mut todo.vcls)?;
     for path in &options.pid_files {
         open_pid_file(manager, PathBuf::from(path), 0)?;
     }
     // In a directory of another user's it may be a link to a file of root's.
-    open_pid_file(manager, manager.workdir.join("_.pid"), sys::fd::NO_LINK)?;
-    if manager.listeners.is_empty() {
+    open_pid_file(manager, manager.server.workdir.join("_.pid"), sys::fd::NO_LINK)?;
+    if manager.listening.listeners.is_empty() {
         let arg = listen::parse(listen::DEFAULT, &mut 0)?;
-        listen::bind(&arg, sys::cpu::usable(), &manager.jail, &mut manager.listeners)?;
+        listen::bind(&arg, sys::cpu::usable(), &manager.jail, &mut manager.listening.listeners)?;
     }
     check_hash_and_waiter(manager, options)?;
     let jail = manager.jail.clone();
-    let mut memory = ManagerMemory::create(&jail, &manager.identity)
-        .or_else(|e| argument(format!("Cannot create shared memory in {}: {e}", manager.workdir.display())))?;
+    let mut memory = ManagerMemory::create(&jail, &manager.server.identity)
+        .or_else(|e| argument(format!("Cannot create shared memory in {}: {e}", manager.server.workdir.display())))?;
     let published = open_cli(manager, options, &mut memory)
         .and_then(|()| {
-            let written = jail.privileged(|| manager.pid_files.iter_mut().try_for_each(PidFile::write));
+            let written = jail.privileged(|| manager.server.pid_files.iter_mut().try_for_each(PidFile::write));
             written.or_else(|e| argument(format!("Could not write pid-file: {}", errno_text(&e))))
         })
         .and_then(|()| open_secret(manager, options, &mut memory));
@@ -429,7 +382,7 @@ fn open(manager: &mut Manager, options: &ManagerOptions, todo: &mut DeferredArgs
         memory.close(&jail, false);
     }
     published?;
-    manager.memory = Some(memory);
+    manager.server.memory = Some(memory);
     let _ = signal::ignore(SIGHUP);
     Signals::new(&[SIGTERM, SIGINT]).or_else(|e| argument(format!("Cannot watch signals: {e}")))
 }
@@ -456,7 +409,7 @@ fn boot_vcls(manager: &mut Manager, vcls: &mut VecDeque<(String, Vec<u8>)>) -> R
 fn open_pid_file(manager: &mut Manager, path: PathBuf, flags: i32) -> Result<(), Fatal> {
     match manager.jail.privileged(|| PidFile::open(&path, 0o644, flags)) {
         Ok(file) => {
-            manager.pid_files.push(file);
+            manager.server.pid_files.push(file);
             Ok(())
         }
         Err(PidFileError::Running(pid)) => {
@@ -480,7 +433,7 @@ fn check_hash_and_waiter(manager: &mut Manager, options: &ManagerOptions) -> Res
     if kind != "classic" && hash.contains(',') {
         return argument(format!("Hash method \"{kind}\" takes no arguments"));
     }
-    manager.vident.push_str(&format!(",-h{kind}"));
+    manager.server.vident.push_str(&format!(",-h{kind}"));
     if options.hash.is_some() {
         print(ReportSeverity::Info, &format!("-h {hash} has no effect: there is only one kind of index"));
     }
@@ -497,12 +450,12 @@ fn check_hash_and_waiter(manager: &mut Manager, options: &ManagerOptions) -> Res
 }
 
 fn open_cli(manager: &mut Manager, options: &ManagerOptions, memory: &mut ManagerMemory) -> Result<(), Fatal> {
-    manager.masters = Masters::new(&options.masters, manager.now())?;
+    manager.cli.masters = Masters::new(&options.masters, manager.now())?;
     let default = [clitcp::DEFAULT_CLI.to_string()];
     let addresses = if options.cli_addresses.is_empty() { &default[..] } else { &options.cli_addresses };
     for address in addresses.iter().filter(|address| *address != "none") {
         let mut lines = String::new();
-        manager.cli_sockets.extend(clitcp::listen(address, &manager.jail, &mut lines)?);
+        manager.cli.sockets.extend(clitcp::listen(address, &manager.jail, &mut lines)?);
         memory.publish("-T", &lines).or_else(|e| argument(format!("Cannot publish -T: {e}")))?;
     }
     Ok(())
@@ -513,8 +466,8 @@ fn open_secret(manager: &mut Manager, options: &ManagerOptions, memory: &mut Man
         Some("none") => return Ok(()),
         Some(path) => PathBuf::from(path),
         None => {
-            manager.secret_is_ours = true;
-            workdir::make_secret(&manager.workdir, &manager.jail)?
+            manager.cli.secret_is_ours = true;
+            workdir::make_secret(&manager.server.workdir, &manager.jail)?
         }
     };
     let text = path.to_string_lossy().into_owned();
@@ -524,7 +477,7 @@ fn open_secret(manager: &mut Manager, options: &ManagerOptions, memory: &mut Man
         Ok(secret) if secret.is_empty() => return Err(Fatal::Plain(2, format!("Empty secret-file \"{text}\""))),
         Ok(_) => {}
     }
-    manager.secret = Some(path);
+    manager.cli.secret = Some(path);
     Ok(())
 }
 
@@ -538,8 +491,9 @@ fn begin(
 ) -> Result<i32, Fatal> {
     print(ReportSeverity::Debug, &format!("Version: {}", version_string()));
     print(ReportSeverity::Debug, &format!("Server: {OWN_VERSION}"));
-    print(ReportSeverity::Debug, &format!("Platform: {}", manager.vident));
-    if let Some(warning) = workdir::disk_warning(&manager.workdir).filter(|_| !manager.debug(DebugBit::VtcMode)) {
+    print(ReportSeverity::Debug, &format!("Platform: {}", manager.server.vident));
+    if let Some(warning) = workdir::disk_warning(&manager.server.workdir).filter(|_| !manager.debug(DebugBit::VtcMode))
+    {
         print(ReportSeverity::Info, &warning);
     }
     if options.mode == StartMode::Debug {

@@ -2,7 +2,7 @@
 //! CLI sessions: on -T and -M connections, on stdin with -d, of the process that --watch starts, and from an -I file. Nobody waits for a client that doesn't
 //! read: replies queue in the session, and while they do it reads no further command.
 
-mod carry;
+pub(crate) mod carry;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -130,7 +130,7 @@ impl Manager {
         input: OwnedFd,
         output: Option<OwnedFd>,
     ) {
-        let asks = kind.is_challenged() && self.secret.is_some();
+        let asks = kind.is_challenged() && self.cli.secret.is_some();
         let challenge = asks.then(CliChallenge::random).transpose();
         let Ok(challenge) = challenge else {
             print(ReportSeverity::Error, "No random numbers for a CLI challenge");
@@ -156,33 +156,34 @@ impl Manager {
             ended: false,
         };
         session.send(&hello.encode());
-        self.sessions.push(session);
+        self.cli.sessions.push(session);
     }
 
     /// True if one more connection may be taken: one that hasn't shown the secret gives up its place.
     pub(crate) fn has_room_for_session(&self, most: usize) -> bool {
-        self.sessions.len() < most || self.sessions.iter().any(|session| session.due().is_some())
+        self.cli.sessions.len() < most || self.cli.sessions.iter().any(|session| session.due().is_some())
     }
 
     /// Ends the session that has been without the secret for longest, if all places are taken.
     pub(crate) fn make_room_for_session(&mut self, most: usize) {
-        if self.sessions.len() < most {
+        if self.cli.sessions.len() < most {
             return;
         }
         // They are in the order in which they came.
-        if let Some(oldest) = self.sessions.iter_mut().find(|session| session.due().is_some()) {
+        if let Some(oldest) = self.cli.sessions.iter_mut().find(|session| session.due().is_some()) {
             oldest.ended = true;
         }
     }
 
-    pub(crate) fn expire_sessions(&mut self, now: Mono) {
-        for session in &mut self.sessions {
+    pub(crate) fn expire_sessions(&mut self) {
+        let now = self.now();
+        for session in &mut self.cli.sessions {
             session.ended |= session.due().is_some_and(|due| due <= now);
         }
     }
 
     pub(crate) fn on_session(&mut self, at: usize) {
-        let Some(session) = self.sessions.get_mut(at) else { return };
+        let Some(session) = self.cli.sessions.get_mut(at) else { return };
         if !session.unsent.is_empty() {
             session.flush();
         } else {
@@ -193,7 +194,7 @@ impl Manager {
 
     fn run_requests(&mut self, at: usize) {
         loop {
-            let session = &mut self.sessions[at];
+            let session = &mut self.cli.sessions[at];
             if session.closing || session.ended || session.awaits.is_some() || !session.unsent.is_empty() {
                 return;
             }
@@ -206,7 +207,7 @@ impl Manager {
     }
 
     fn run_request(&mut self, at: usize, request: Result<CliRequest, DecodeError>) {
-        let session = &self.sessions[at];
+        let session = &self.cli.sessions[at];
         let (authenticated, kind) = (session.challenge.is_none(), session.kind);
         let reply = match &request {
             Err(error) => error.reply(),
@@ -215,7 +216,10 @@ impl Manager {
                     CliReply::new(CliStatus::Auth, "Only read-only commands are accepted here.\n")
                 }
                 // An operator may have stopped the worker since.
-                _ if kind == CliSessionKind::Rollout && request.name() == "start" && self.timers.rollout.is_none() => {
+                _ if kind == CliSessionKind::Rollout
+                    && request.name() == "start"
+                    && self.fleet.wait_until.is_none() =>
+                {
                     CliReply::ok("")
                 }
                 _ if kind == CliSessionKind::Rollout && !crate::rollout::is_allowed(request) => {
@@ -233,7 +237,7 @@ impl Manager {
         let is_whole = is_rollout || request.as_ref().is_ok_and(cli::CliRequest::wants_json);
         let reply = if is_whole || self.lists_params(&request) { reply } else { reply.limited(self.params.cli_limit) };
         self.log_reply(at, &reply, is_rollout);
-        let session = &mut self.sessions[at];
+        let session = &mut self.cli.sessions[at];
         // Who isn't authenticated yet may make no mistake.
         session.closing =
             reply.status == CliStatus::Close || (session.challenge.is_some() && reply.status != CliStatus::Ok);
@@ -248,43 +252,43 @@ impl Manager {
 
     /// True if a command is answered later: it takes long, or waits for another session's that does.
     fn puts_off(&mut self, at: usize, id: CommandId, request: &CliRequest) -> bool {
-        let awaits = match self.certs.is_at_work() {
+        let awaits = match self.tls.certs.is_at_work() {
             true if changes_certificates(id) => Awaits::Turn(request.clone()),
             false if self.begins_long_command(id) => Awaits::Answer,
             _ => return false,
         };
-        self.sessions[at].awaits = Some(awaits);
+        self.cli.sessions[at].awaits = Some(awaits);
         true
     }
 
     pub(crate) fn answer_later(&mut self, reply: CliReply) {
-        let asked = self.sessions.iter().position(|session| matches!(session.awaits, Some(Awaits::Answer)));
+        let asked = self.cli.sessions.iter().position(|session| matches!(session.awaits, Some(Awaits::Answer)));
         if let Some(at) = asked {
-            self.sessions[at].awaits = None;
+            self.cli.sessions[at].awaits = None;
             self.answer_session(at, reply);
         }
         let mut at = 0;
-        while at < self.sessions.len() && !self.certs.is_at_work() {
-            match self.sessions[at].awaits.take() {
+        while at < self.cli.sessions.len() && !self.tls.certs.is_at_work() {
+            match self.cli.sessions[at].awaits.take() {
                 Some(Awaits::Turn(request)) => {
                     self.run_request(at, Ok(request));
                     self.run_requests(at);
                 }
-                other => self.sessions[at].awaits = other,
+                other => self.cli.sessions[at].awaits = other,
             }
             at += 1;
         }
     }
 
     fn authenticate(&mut self, at: usize, request: &CliRequest) -> CliReply {
-        let Some(path) = self.secret.clone() else {
+        let Some(path) = self.cli.secret.clone() else {
             return CliReply::cant("Secret file not configured\n");
         };
         let secret = match self.jail.privileged(|| std::fs::read(&path)) {
             Ok(secret) => secret,
             Err(e) => return CliReply::cant(format!("Cannot open secret file ({})\n", crate::fatal::errno_text(&e))),
         };
-        let session = &mut self.sessions[at];
+        let session = &mut self.cli.sessions[at];
         let answer = request.args().first().map(Vec::as_slice).unwrap_or_default();
         if let Some(challenge) = &session.challenge {
             if !challenge.is_answered_by(answer, &secret) {
@@ -300,15 +304,15 @@ impl Manager {
     fn log_request(&self, at: usize, line: &[u8]) {
         // What is rolled out may be long, and its agent says itself what it does.
         let line = if line.starts_with(b"fleet.") { &line[..line.len().min(LOGGED)] } else { line };
-        if self.logs_cli() && self.sessions[at].kind != CliSessionKind::Rollout {
-            let identity = &self.sessions[at].identity;
+        if self.logs_cli() && self.cli.sessions[at].kind != CliSessionKind::Rollout {
+            let identity = &self.cli.sessions[at].identity;
             print(ReportSeverity::Cli, &format!("CLI {identity} Rd {}", String::from_utf8_lossy(line)));
         }
     }
 
     fn log_reply(&self, at: usize, reply: &CliReply, is_rollout: bool) {
-        if self.logs_cli() && self.sessions[at].kind != CliSessionKind::Rollout {
-            let identity = &self.sessions[at].identity;
+        if self.logs_cli() && self.cli.sessions[at].kind != CliSessionKind::Rollout {
+            let identity = &self.cli.sessions[at].identity;
             let longest = if is_rollout { LOGGED } else { usize::MAX };
             let text = String::from_utf8_lossy(&reply.body[..reply.body.len().min(longest)]);
             print(ReportSeverity::Cli, &format!("CLI {identity} Wr {:03} {text}", reply.status.number()));
@@ -320,16 +324,16 @@ impl Manager {
         let mut stop = false;
         let now = self.now();
         let mut at = 0;
-        while at < self.sessions.len() {
-            if !self.sessions[at].ended {
+        while at < self.cli.sessions.len() {
+            if !self.cli.sessions[at].ended {
                 at += 1;
                 continue;
             }
-            match self.sessions.remove(at).kind {
+            match self.cli.sessions.remove(at).kind {
                 CliSessionKind::Telnet | CliSessionKind::Watch | CliSessionKind::Rollout => {}
                 CliSessionKind::Debug => stop = true,
                 CliSessionKind::Master => {
-                    if let Some(masters) = &mut self.masters {
+                    if let Some(masters) = &mut self.cli.masters {
                         masters.closed(now);
                     }
                 }

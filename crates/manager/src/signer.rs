@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use base::clock::Mono;
 use cli::handoff::HandoffSecret;
+use cli::record;
+use cli::record::Fd;
 use sys::fd::Interest;
 use sys::process::{Child, Exit, Spawn};
 use tls::Bundle;
@@ -18,6 +20,7 @@ use crate::fatal::errno_text;
 use crate::jail::JailRole;
 use crate::manager::Manager;
 use crate::report::{ReportSeverity, print};
+use crate::upgrade::carried::{Carried, Successor, copy};
 
 /// The program name under which this executable signs.
 pub const PROGRAM: &str = "lacquer-signer";
@@ -43,25 +46,6 @@ pub(crate) struct Signers {
 }
 
 impl Signers {
-    /// Those that the manager before this one had: each one's process, and the way to the current one.
-    ///
-    /// # Errors
-    /// They aren't there.
-    pub fn resume(current: Option<(i32, OwnedFd)>, leaving: &[i32]) -> io::Result<Signers> {
-        let adopt = |(pid, control)| Ok::<_, io::Error>(Signer { child: Child::adopt(pid)?, control });
-        let leaving = leaving.iter().filter_map(|pid| Child::adopt(*pid).ok()).collect();
-        Ok(Signers { current: current.map(adopt).transpose()?, leaving, restart: None })
-    }
-
-    /// The current one's process, and the way to it.
-    pub fn current(&self) -> Option<(i32, BorrowedFd<'_>)> {
-        self.current.as_ref().map(|signer| (signer.child.pid(), signer.control.as_fd()))
-    }
-
-    pub fn leaving(&self) -> impl Iterator<Item = i32> {
-        self.leaving.iter().map(Child::pid)
-    }
-
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.current.iter().map(|signer| &signer.child).chain(&self.leaving).map(AsFd::as_fd)
     }
@@ -76,13 +60,41 @@ impl Signers {
     }
 }
 
+record! {
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct SignersRecord {
+        maybe "signer" pub current: Option<(i32, Fd)>,
+        each "leaving_signer" pub leaving: Vec<i32>,
+    }
+}
+
+impl Carried for Signers {
+    type Record = SignersRecord;
+
+    fn save(&self, _: Mono) -> SignersRecord {
+        SignersRecord {
+            current: self.current.as_ref().map(|signer| (signer.child.pid(), Fd::of(&signer.control))),
+            leaving: self.leaving.iter().map(Child::pid).collect(),
+        }
+    }
+
+    fn restore(record: &SignersRecord, _: &Successor<'_>) -> Result<Signers, String> {
+        let adopt = |(pid, fd): (i32, Fd)| {
+            let child = Child::adopt(pid).map_err(|e| format!("the signer: {}", errno_text(&e)))?;
+            Ok::<_, String>(Signer { child, control: copy(fd)? })
+        };
+        let leaving = record.leaving.iter().filter_map(|pid| Child::adopt(*pid).ok()).collect();
+        Ok(Signers { current: record.current.map(adopt).transpose()?, leaving, restart: None })
+    }
+}
+
 impl Manager {
     /// A signer for a worker that is about to begin, if there is to be one; the one before stays with its worker.
     pub(crate) fn begin_signer(&mut self) -> io::Result<()> {
-        self.signers.dismiss();
-        if self.params.tls_signer && self.certs.is_on() {
+        self.tls.signers.dismiss();
+        if self.params.tls_signer && self.tls.certs.is_on() {
             let theirs = self.spawn_signer()?;
-            let secrets = self.secrets.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+            let secrets = self.tls.secrets.as_ref().ok_or(io::ErrorKind::NotConnected)?;
             sys::secret::send(secrets, HandoffSecret::Signer.letter(), &theirs)?;
         }
         Ok(())
@@ -92,55 +104,55 @@ impl Manager {
     fn spawn_signer(&mut self) -> io::Result<OwnedFd> {
         let (control, its_control) = sys::fd::socket_pair()?;
         let (theirs, its_questions) = sys::packet::pair()?;
-        let spawn = Spawn::new(&self.exe, PROGRAM)?
+        let spawn = Spawn::new(&self.server.exe, PROGRAM)?
             .standard(0, its_control.as_fd())
             .standard(1, its_questions.as_fd())
             .credentials(self.jail.credentials(JailRole::Checker))
             .no_core()
             .new_group();
         let child = self.jail.privileged(|| spawn.start())?;
-        if let Some(file) = self.certs.file() {
+        if let Some(file) = self.tls.certs.file() {
             sys::secret::send(&control, HandoffSecret::Certificates.letter(), file)?;
         }
-        self.signers.current = Some(Signer { child, control });
+        self.tls.signers.current = Some(Signer { child, control });
         Ok(theirs)
     }
 
     /// The certificates for a worker that is about to begin: without keys, where it has a signer.
     pub(crate) fn certificates_for_worker(&self) -> io::Result<Option<File>> {
-        match &self.signers.current {
-            Some(_) => self.certs.keyless(),
-            None => self.certs.file().map(File::try_clone).transpose(),
+        match &self.tls.signers.current {
+            Some(_) => self.tls.certs.keyless(),
+            None => self.tls.certs.file().map(File::try_clone).transpose(),
         }
     }
 
     pub(crate) fn teach_signer(&self, file: &File) -> Result<bool, String> {
-        let Some(signer) = &self.signers.current else { return Ok(false) };
+        let Some(signer) = &self.tls.signers.current else { return Ok(false) };
         let sent = sys::secret::send(&signer.control, HandoffSecret::Certificates.letter(), file);
         sent.map(|()| true).map_err(|error| format!("can't pass it to the signer: {}", errno_text(&error)))
     }
 
     /// Looks for signers that have ended. One that didn't end with its worker is followed by another.
     pub(crate) fn tend_signers(&mut self) {
-        self.signers.leaving.retain(|child| matches!(child.try_wait(), Ok(None)));
-        let Some(signer) = &self.signers.current else { return };
+        self.tls.signers.leaving.retain(|child| matches!(child.try_wait(), Ok(None)));
+        let Some(signer) = &self.tls.signers.current else { return };
         let Ok(Some(exit)) = signer.child.try_wait() else { return };
-        self.signers.current = None;
+        self.tls.signers.current = None;
         if exit != Exit::Status(0) {
             print(ReportSeverity::Error, "The signer has crashed; it will be restarted");
-            self.signers.restart = Some(self.now() + PAUSE);
+            self.tls.signers.restart = Some(self.now() + PAUSE);
         }
     }
 
     pub(crate) fn restart_signer(&mut self) {
-        self.signers.restart = None;
+        self.tls.signers.restart = None;
         if self.worker.pid().is_none() {
             return;
         }
         let begun = self.spawn_signer().map_err(|error| errno_text(&error));
         if let Err(reason) = begun.and_then(|theirs| self.send_secret(HandoffSecret::Signer, &File::from(theirs))) {
             print(ReportSeverity::Error, &format!("can't start the signer: {reason}"));
-            self.signers.restart = Some(self.now() + PAUSE * 25);
+            self.tls.signers.restart = Some(self.now() + PAUSE * 25);
         }
     }
 }

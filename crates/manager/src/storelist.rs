@@ -11,8 +11,8 @@ use crate::stores::StoreArg;
 
 impl Manager {
     pub(crate) fn storage_list(&self, request: &CliRequest) -> CliReply {
-        let rows = self.stores.iter().map(|store| {
-            let disk = self.store_files.iter().find(|file| file.store == store.name).map(|file| file.options(store));
+        let rows = self.storage.stores.iter().map(|store| {
+            let disk = self.storage.files.iter().find(|file| file.store == store.name).map(|file| file.options(store));
             (store, disk)
         });
         if request.wants_json() {

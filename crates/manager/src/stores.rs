@@ -11,6 +11,7 @@ use tables::stores::{NamedDef, OptionDef, OptionValue, TRANSIENT, Takes};
 
 use crate::fatal::{Fatal, argument};
 use crate::named;
+use crate::options::OrderedArg;
 
 /// Error for a directory.
 pub const NO_DIRECTORY: &str = "a store that is kept has a file of its own, not a directory";
@@ -76,6 +77,21 @@ impl ManagerStores {
             self.add(&format!("{TRANSIENT}=default"))?;
         }
         Ok(())
+    }
+
+    /// Those of a whole command line.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn of_arguments(arguments: &[OrderedArg]) -> Result<ManagerStores, String> {
+        let mut stores = ManagerStores::default();
+        for arg in arguments {
+            if let OrderedArg::Store(spec) = arg {
+                stores.add(spec).map_err(|e| e.to_string())?;
+            }
+        }
+        stores.complete().map_err(|e| e.to_string())?;
+        Ok(stores)
     }
 
     /// In order, Transient last.

@@ -8,6 +8,8 @@ use std::time::Duration;
 use base::clock::{Mono, Real};
 use cli::CliRequest;
 use cli::handoff::HandoffSecret;
+use cli::record;
+use cli::record::Fd;
 use tables::json::quote;
 use tls::tickets::{self, LIFETIME_SECONDS, TicketKey};
 
@@ -17,6 +19,7 @@ use crate::jail::Jail;
 use crate::manager::Manager;
 use crate::reply::CliReply;
 use crate::report::{ReportSeverity, print};
+use crate::upgrade::carried::{Carried, Successor, copy_file};
 
 /// Between changes: a ticket lives as long, so the key of before opens all that are still good.
 pub const ROTATION: Duration = Duration::from_secs(LIFETIME_SECONDS as u64);
@@ -59,22 +62,6 @@ impl TicketKeys {
         out.due = path.is_none().then(|| now + ROTATION);
         out.file = Some(sealed(&out.keys)?);
         Ok(out)
-    }
-
-    /// Keys of a manager whose place this one takes.
-    ///
-    /// # Errors
-    /// In words.
-    pub fn resume(file: File, path: Option<String>, due: Option<f64>, now: Mono) -> Result<TicketKeys, String> {
-        let secret =
-            sys::secret::SealedSecret::map(&file).map_err(|e| format!("keys of tickets: {}", errno_text(&e)))?;
-        let keys = tickets::decode(secret.as_ref()).ok_or("the keys of tickets can't be read")?;
-        // An upgrade puts nothing off; and a due time that makes no sense doesn't either.
-        let latest = now + ROTATION;
-        let due = due.map(Mono).filter(|due| due.0.is_finite() && *due <= latest).unwrap_or(latest);
-        let due = path.is_none().then_some(due);
-        // The file is read again: it may have changed meanwhile.
-        Ok(TicketKeys { keys, file: Some(file), path, due, ..TicketKeys::default() })
     }
 
     pub fn path(&self) -> Option<&str> {
@@ -125,6 +112,36 @@ impl TicketKeys {
     }
 }
 
+record! {
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct TicketKeysRecord {
+        maybe "ticket_keys" pub file: Option<Fd>,
+        maybe "ticket_file" pub path: Option<String>,
+        maybe "ticket_due" pub due: Option<Mono>,
+    }
+}
+
+impl Carried for TicketKeys {
+    type Record = TicketKeysRecord;
+
+    fn save(&self, _: Mono) -> TicketKeysRecord {
+        TicketKeysRecord { file: self.file.as_ref().map(Fd::of), path: self.path.clone(), due: self.due }
+    }
+
+    fn restore(record: &TicketKeysRecord, by: &Successor<'_>) -> Result<TicketKeys, String> {
+        let Some(file) = copy_file(record.file)? else { return Ok(TicketKeys::default()) };
+        let secret =
+            sys::secret::SealedSecret::map(&file).map_err(|e| format!("keys of tickets: {}", errno_text(&e)))?;
+        let keys = tickets::decode(secret.as_ref()).ok_or("the keys of tickets can't be read")?;
+        // An upgrade puts nothing off; and a due time that makes no sense doesn't either.
+        let latest = by.now + ROTATION;
+        let due = record.due.filter(|due| *due <= latest).unwrap_or(latest);
+        let due = record.path.is_none().then_some(due);
+        // The file is read again: it may have changed meanwhile.
+        Ok(TicketKeys { keys, file: Some(file), path: record.path.clone(), due, ..TicketKeys::default() })
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 struct Shown<'a> {
     keys: usize,
@@ -170,10 +187,10 @@ fn sealed(keys: &[TicketKey]) -> Result<File, String> {
 impl Manager {
     /// `tls.ticket.list`: never a key, nor anything that is made of one.
     pub(crate) fn ticket_list(&self, request: &CliRequest) -> CliReply {
-        if !self.certs.is_on() {
+        if !self.tls.certs.is_on() {
             return CliReply::cant("TLS has not been configured");
         }
-        let shown = self.ticket_keys.shown(self.now(), self.clock.real().0 as i64);
+        let shown = self.tls.ticket_keys.shown(self.now(), self.clock.real().0 as i64);
         match request.wants_json() {
             true => self.json(request, &shown.object()),
             false => CliReply::ok(format!("# Keys\tFrom\tSealing since\tNext\n{}", shown.row())),
@@ -181,8 +198,8 @@ impl Manager {
     }
 
     pub(crate) fn rotate_ticket_keys(&mut self) {
-        self.ticket_keys.due = Some(self.now() + ROTATION);
-        let former = self.ticket_keys.keys.first().cloned();
+        self.tls.ticket_keys.due = Some(self.now() + ROTATION);
+        let former = self.tls.ticket_keys.keys.first().cloned();
         let done = new_key().and_then(|key| self.use_ticket_keys(std::iter::once(key).chain(former).collect()));
         if let Err(reason) = done {
             print(ReportSeverity::Error, &format!("Session ticket keys unchanged: {reason}"));
@@ -191,11 +208,11 @@ impl Manager {
 
     /// Looks whether the file of keys has changed, and uses what is in it once it stays the same for two looks.
     pub(crate) fn watch_ticket_keys(&mut self) {
-        let Some(path) = self.ticket_keys.path.clone() else { return };
+        let Some(path) = self.tls.ticket_keys.path.clone() else { return };
         let jail = self.jail.clone();
         let now = jail.privileged(|| signature(&path));
         let clock = self.clock.real().0 as i64;
-        let ours = &mut self.ticket_keys;
+        let ours = &mut self.tls.ticket_keys;
         if let Some(days) = ours.days_to_tell(clock) {
             let text = format!(
                 "Session tickets have been encrypted with the same key for {days} days: put a new key first in {path}"
@@ -216,7 +233,7 @@ impl Manager {
         if keys.is_err() {
             ours.seen = now;
         }
-        let done = keys.and_then(|keys| self.use_ticket_keys(keys)).map(|()| self.ticket_keys.saw(now));
+        let done = keys.and_then(|keys| self.use_ticket_keys(keys)).map(|()| self.tls.ticket_keys.saw(now));
         match done {
             Ok(()) => print(ReportSeverity::Info, &format!("Session ticket keys reloaded: {path}")),
             Err(reason) => print(ReportSeverity::Error, &format!("Session ticket keys unchanged: {reason}")),
@@ -228,13 +245,13 @@ impl Manager {
     /// # Errors
     /// In words, with the path.
     pub(crate) fn read_ticket_keys(&self) -> Result<Option<Vec<TicketKey>>, String> {
-        self.ticket_keys.path.as_deref().map(|path| read(path, &self.jail)).transpose()
+        self.tls.ticket_keys.path.as_deref().map(|path| read(path, &self.jail)).transpose()
     }
 
     pub(crate) fn use_ticket_keys(&mut self, keys: Vec<TicketKey>) -> Result<(), String> {
         let file = sealed(&keys)?;
         self.send_secret(HandoffSecret::TicketKeys, &file)?;
-        self.ticket_keys.take(keys, Some(file));
+        self.tls.ticket_keys.take(keys, Some(file));
         Ok(())
     }
 }

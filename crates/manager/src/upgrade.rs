@@ -10,19 +10,23 @@
 //!   (exec again, with the reason) ◀── failed ────  answers the CLI, has the old worker drain
 //! ```
 
-pub(crate) mod capture;
+pub(crate) mod carried;
 mod health;
 mod leaving;
 mod relay;
 pub(crate) mod resume;
 pub(crate) mod state;
 mod trial;
+mod workers;
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use base::clock::Mono;
+use cli::record;
+use cli::record::Fd;
 use sys::process::Executable;
 
 use crate::checker::Checker;
@@ -33,6 +37,7 @@ use crate::naming;
 use crate::reply::CliReply;
 use crate::report::{ReportSeverity, print};
 use crate::worker::WorkerState::Running;
+use carried::{Carried, Successor, copy};
 use leaving::Leaving;
 pub(crate) use relay::RelayEnds;
 use state::UpgradeState;
@@ -52,6 +57,28 @@ pub struct Upgrade {
     pub hands_over: bool,
     /// Socket from the present worker to its successor: the end that the successor will get.
     pub relay: Option<OwnedFd>,
+}
+
+record! {
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct UpgradeRecord {
+        one "program" pub program: PathBuf,
+        maybe "relay" pub relay: Option<Fd>,
+    }
+}
+
+impl Carried for Upgrade {
+    type Record = UpgradeRecord;
+
+    fn save(&self, _: Mono) -> UpgradeRecord {
+        UpgradeRecord { program: self.program.clone(), relay: self.relay.as_ref().map(Fd::of) }
+    }
+
+    /// Workers are taken later.
+    fn restore(record: &UpgradeRecord, _: &Successor<'_>) -> Result<Upgrade, String> {
+        let relay = record.relay.map(copy).transpose()?;
+        Ok(Upgrade { program: record.program.clone(), relay, ..Upgrade::default() })
+    }
 }
 
 /// Path that this process was started by, for when another program lies there: as it was called, not where links lead
@@ -86,10 +113,10 @@ impl Manager {
 
     fn try_upgrade(&mut self, at: usize, program: &Path) -> Result<std::convert::Infallible, String> {
         // What a worker has on disks it gives to a successor that it can talk to.
-        if self.worker.state == Running && self.upgrade.relay.is_none() && !self.store_files.is_empty() {
+        if self.worker.state == Running && self.upgrade.relay.is_none() && !self.storage.files.is_empty() {
             return Err("the worker has handed its stores over before, to one that failed: restart instead".to_owned());
         }
-        if self.trial.is_on() {
+        if self.fleet.trial.is_on() {
             return Err("a VCL is being rolled out and on trial here: upgrade when that is over".to_owned());
         }
         let said = |e: io::Error| errno_text(&e);
@@ -98,7 +125,7 @@ impl Manager {
         self.bury_dying(LONGEST_DYING);
         self.finish_naming(naming::PATIENCE);
         let (state, _held) = self.capture(at)?;
-        let text = state.encode();
+        let text = state.text();
         let next_version = trial::run(Checker { exe: &next, jail: &self.jail }, &text)?;
         print(ReportSeverity::Info, &format!("Upgrade from {} to {next_version}", state.writer));
         let file = state_file(&text).map_err(said)?;
@@ -122,7 +149,7 @@ fn state_file(text: &[u8]) -> io::Result<File> {
 
 /// Becomes another program with this state. On failure everything is as before.
 fn exec(program: &Executable, state: &UpgradeState, file: &File, failed: Option<&str>) -> io::Error {
-    let mut all = state.descriptors();
+    let mut all = state.all_descriptors();
     all.insert(file.as_raw_fd());
     let passed = all.iter().try_for_each(|fd| sys::fd::set_number_inheritable(*fd, true));
     let error = match passed {

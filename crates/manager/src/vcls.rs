@@ -16,10 +16,13 @@ use base::clock::Mono;
 use crate::named;
 use crate::reply::{CliReply, CliStatus, ReplyExt};
 
-mod carry;
+pub mod carry;
 mod discard;
 mod label;
 mod list;
+
+/// Time until the first look for VCLs that may go cold.
+const FIRST_COOLING: Duration = Duration::from_secs(3);
 
 pub trait WorkerCli {
     fn is_running(&self) -> bool;
@@ -38,6 +41,8 @@ pub enum VclState {
 }
 
 impl VclState {
+    const ALL: [VclState; 4] = [VclState::Auto, VclState::Cold, VclState::Warm, VclState::Label];
+
     pub fn word(self) -> &'static str {
         match self {
             VclState::Auto => "auto",
@@ -75,6 +80,8 @@ pub struct ManagerVcls {
     progs: Vec<Prog>,
     active: Option<String>,
     booted: u32,
+    /// Next look for VCLs that may go cold.
+    pub cooling: Mono,
 }
 
 /// Highest number of VCLs, and the reaction beyond it (parameters max_vcl and max_vcl_handling).
@@ -95,6 +102,10 @@ pub struct CheckedVcl {
 }
 
 impl ManagerVcls {
+    pub fn begin(now: Mono) -> ManagerVcls {
+        ManagerVcls { cooling: now + FIRST_COOLING, ..ManagerVcls::default() }
+    }
+
     /// The reason why the worker can't start; `None` when it can.
     pub fn not_startable(&self) -> Option<&'static str> {
         match (self.progs.is_empty(), &self.active) {
@@ -369,8 +380,9 @@ impl ManagerVcls {
         }
     }
 
-    /// Lets VCLs go cold that have rested for `cooldown`. Called every now and then.
+    /// Lets VCLs go cold that have rested for `cooldown`. Called whenever [`ManagerVcls::cooling`] is over.
     pub fn cool(&mut self, now: Mono, cooldown: Duration, worker: &mut dyn WorkerCli) {
+        self.cooling = now + cooldown.mul_f64(0.45).max(Duration::from_millis(100));
         for at in 0..self.progs.len() {
             let due = self.progs[at].idle_since.is_some_and(|since| since + cooldown < now);
             if due && let Err(answer) = self.set_warm(at, false, now, worker) {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use base::clock::Mono;
 use base::text::bad_address;
+use cli::record::Fd;
 use sys::process::Spawn;
 use zeroize::Zeroizing;
 
@@ -18,6 +19,7 @@ use crate::companion::{Companion, CompanionProcess};
 use crate::jail::JailRole;
 use crate::manager::Manager;
 use crate::session::CliSessionKind;
+use crate::upgrade::carried::{Carried, Successor, copy};
 
 /// The program name under which this executable watches.
 pub const PROGRAM: &str = "lacquer-watch";
@@ -109,6 +111,19 @@ impl Watcher {
     }
 }
 
+impl Carried for Watcher {
+    type Record = Option<Fd>;
+
+    fn save(&self, _: Mono) -> Option<Fd> {
+        self.history.as_ref().map(Fd::of)
+    }
+
+    fn restore(history: &Option<Fd>, by: &Successor<'_>) -> Result<Watcher, String> {
+        let words = by.options.watch.as_deref().map(words).transpose()?.unwrap_or_default();
+        Ok(Watcher::new(words, history.map(copy).transpose()?))
+    }
+}
+
 impl Manager {
     pub(crate) fn begin_watch(&mut self) {
         if !self.watcher.companion.takes_turn() || self.watcher.words.is_empty() {
@@ -130,10 +145,10 @@ impl Manager {
         }
         let channel = (!has("--no-cli")).then(sys::fd::socket_pair).transpose()?;
         // It may not be allowed to walk to the workdir, which is where it begins.
-        let mut spawn = Spawn::new(&self.exe, PROGRAM)?
+        let mut spawn = Spawn::new(&self.server.exe, PROGRAM)?
             .arg("-n")?
             .arg("/proc/self/cwd")?
-            .arg(format!("--child={}", self.workdir.display()))?
+            .arg(format!("--child={}", self.server.workdir.display()))?
             .standard(0, its_life.as_fd())
             .standard(1, its_output.as_fd())
             .standard(2, its_output.as_fd())
@@ -164,7 +179,7 @@ impl Manager {
 
     /// The CLI's secret, which it may not read itself, as a file in memory: for one that may change the server.
     fn secret_for_watch(&self) -> io::Result<Option<File>> {
-        let Some(path) = self.secret.as_ref().filter(|_| self.watcher.words.iter().any(|word| word == "--control"))
+        let Some(path) = self.cli.secret.as_ref().filter(|_| self.watcher.words.iter().any(|word| word == "--control"))
         else {
             return Ok(None);
         };

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
+use base::clock::Mono;
 use sys::fd::Interest;
 use sys::process::{Child, Exit};
 use sys::signal;
@@ -70,6 +71,8 @@ pub struct ManagedWorker {
     pub startup_timeout: Duration,
     /// Further time to end: parameter `shutdown_grace`.
     pub grace: Duration,
+    pub started: Mono,
+    pub ping: Option<Mono>,
 }
 
 impl ManagedWorker {
@@ -81,6 +84,8 @@ impl ManagedWorker {
             reply_timeout: Duration::from_secs(60),
             startup_timeout: Duration::ZERO,
             grace: Duration::ZERO,
+            started: Mono::default(),
+            ping: None,
         }
     }
 

@@ -117,7 +117,7 @@ pub struct Vmods {
     pub code: &'static [&'static Vmod],
 }
 
-/// What a VCL that is being loaded or ended gets from this worker.
+/// This worker as a VCL sees it that is being loaded or ended.
 pub struct LoadEnv<'a>(pub &'a Worker);
 
 impl vrt::VclLoadEnv for LoadEnv<'_> {

@@ -83,8 +83,8 @@ impl FormerJournal {
 }
 
 pub fn read(start: &WorkerStart, clock: &Clock) -> Option<FormerJournal> {
-    let file = sys::fd::inherit(start.journal_fd?).map(File::from);
-    let former = file.map_err(JournalError::from).and_then(|file| open(&file, start.journal_lasts, clock));
+    let file = sys::fd::inherit(start.journal.fd?).map(File::from);
+    let former = file.map_err(JournalError::from).and_then(|file| open(&file, start.journal.lasts, clock));
     former.map_err(|error| eprintln!("{error}: bans won't outlive this process")).ok()
 }
 

@@ -96,7 +96,7 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
     housekeeping::start(&worker);
     journal::start(&worker);
     adoption::start(&worker);
-    if worker.start.former_fd.is_none()
+    if worker.start.succession.former_fd.is_none()
         && let Err(reason) = fleet::start(&worker)
     {
         eprintln!("{reason}");

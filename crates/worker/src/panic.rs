@@ -22,9 +22,9 @@ static SEGMENT: OnceLock<Option<SharedSegment>> = OnceLock::new();
 static IDENTITY: OnceLock<String> = OnceLock::new();
 static VCLS: OnceLock<Weak<WorkerVcls>> = OnceLock::new();
 
-pub fn install(panic_fd: Option<i32>, start: &WorkerStart) {
+pub fn install(start: &WorkerStart) {
     let open = |number| SharedSegment::from_fd(sys::fd::inherit(number).ok()?).ok();
-    SEGMENT.get_or_init(|| panic_fd.and_then(open));
+    SEGMENT.get_or_init(|| start.manager.panic_fd.and_then(open));
     IDENTITY.get_or_init(|| {
         let arguments: Vec<String> = std::env::args().collect();
         format!(

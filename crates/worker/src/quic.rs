@@ -83,7 +83,7 @@ impl WorkerQuic {
     pub fn new(start: &WorkerStart) -> Self {
         WorkerQuic {
             start: start.quic,
-            is_alone: Arc::new(start.former_fd.is_none().into()),
+            is_alone: Arc::new(start.succession.former_fd.is_none().into()),
             groups: Mutex::default(),
             early: Arc::default(),
             watched: Mutex::default(),

@@ -66,15 +66,15 @@ impl WorkerSecrets {
     pub fn inherit(start: &WorkerStart) -> Result<WorkerSecrets, String> {
         let inherited = |number: Option<i32>| number.map(sys::fd::inherit).transpose();
         let text = |error: std::io::Error| format!("certificates: {error}");
-        let socket = inherited(start.secrets_fd).map_err(text)?;
+        let socket = inherited(start.secrets.socket_fd).map_err(text)?;
         let secrets = WorkerSecrets { keyring: Arc::default(), origin_keys: OriginKeys::default(), socket };
-        if start.certificates_fd.is_some() || start.ticket_keys_fd.is_some() {
+        if start.secrets.certificates_fd.is_some() || start.secrets.ticket_keys_fd.is_some() {
             sys::secret::forbid_core().map_err(text)?;
         }
-        if let Some(file) = inherited(start.certificates_fd).map_err(text)? {
+        if let Some(file) = inherited(start.secrets.certificates_fd).map_err(text)? {
             secrets.adopt(HandoffSecret::Certificates, &file)?;
         }
-        if let Some(file) = inherited(start.ticket_keys_fd).map_err(text)? {
+        if let Some(file) = inherited(start.secrets.ticket_keys_fd).map_err(text)? {
             secrets.adopt(HandoffSecret::TicketKeys, &file)?;
         }
         if secrets.socket.is_some() {

@@ -72,7 +72,7 @@ pub fn begin(worker: &Arc<Worker>) -> Result<(), String> {
     if succession.is_some() {
         return Err("the objects were already handed over".to_owned());
     }
-    let number = worker.start.successor_fd.ok_or("there is no way to a successor")?;
+    let number = worker.start.succession.successor_fd.ok_or("there is no way to a successor")?;
     // While traffic goes on as ever: what can't be handed over stays here.
     worker.disks.hand_over(DISK_PATIENCE)?;
     let opened = sys::fd::inherit(number).and_then(Relay::open);
@@ -137,7 +137,7 @@ pub fn tend(worker: &Worker) {
 /// # Errors
 /// There can't be a thread for what that one says.
 pub fn take_over(worker: &Arc<Worker>) -> Result<(), String> {
-    let Some(number) = worker.start.former_fd else { return Ok(()) };
+    let Some(number) = worker.start.succession.former_fd else { return Ok(()) };
     let opened = sys::fd::inherit(number).and_then(Relay::open);
     let (relay, ear) = opened.map_err(|error| format!("the former worker: {error}"))?;
     worker.engine.cache.take_over(Some(Box::new(relay)));

@@ -39,7 +39,7 @@ impl Inheritance {
         let socket = sys::fd::inherit(number).map_err(|error| format!("the manager's socket: {error}"))?;
         let mut bytes = Vec::new();
         loop {
-            match WorkerStart::decode(&bytes) {
+            match WorkerStart::read(&bytes) {
                 Ok(Some((start, used))) => {
                     bytes.drain(..used);
                     return Ok(Inheritance { start, socket, leftover: bytes });
@@ -87,7 +87,7 @@ pub struct Worker {
 
 impl Worker {
     pub fn new(start: WorkerStart, vmods: Vmods) -> Result<Arc<Worker>, String> {
-        crate::panic::install(start.panic_fd, &start);
+        crate::panic::install(&start);
         let params = Params::decode(&start.params)
             .map_err(|error| format!("the manager's hand-over has a parameter that can't be set: {error}"))?;
         let clock = Clock::system();
@@ -107,7 +107,7 @@ impl Worker {
         let log = Arc::new(ring);
         let pools = crate::pools::WorkerPools::new(&stats, params.thread_pools).map_err(text)?;
         // Beside another worker: when that has handed over (`crate::succession`).
-        let former = if start.former_fd.is_none() { crate::journal::read(&start, &clock) } else { None };
+        let former = if start.succession.former_fd.is_none() { crate::journal::read(&start, &clock) } else { None };
         let past = former.as_ref().map(FormerJournal::past);
         let disks = open_disks(&start, &stats, &clock, past.as_ref())?;
         let stores = Arc::new(open_stores(&start, &stats, &disks)?);
@@ -137,7 +137,7 @@ impl Worker {
                 Some(crate::fleet::counters(&stats)?)
             }
         };
-        if start.former_fd.is_none() {
+        if start.succession.former_fd.is_none() {
             find_survivors(former, &engine);
         }
         let services = Arc::new(WorkerServices::new(engine.clone(), stats.clone()));
@@ -165,7 +165,7 @@ impl Worker {
             listeners: Mutex::new(listeners),
             crowd: Arc::default(),
             demand: Default::default(),
-            memory: crate::memory::WorkerMemory::new(start.manager_pid),
+            memory: crate::memory::WorkerMemory::new(start.manager.pid),
             disks,
             pools,
             accepting: AtomicBool::new(false),
@@ -185,7 +185,7 @@ impl Worker {
 
 /// Has the manager hear of this worker's end before its memory is given back. Without them it hears of it all the same.
 pub fn start_sentinels(start: &WorkerStart) {
-    for fd in &start.sentinel_fds {
+    for fd in &start.manager.sentinel_fds {
         if let Err(error) = sys::fd::inherit(*fd).and_then(sys::sentinel::start) {
             eprintln!("no sentinel: {error}");
         }
@@ -249,12 +249,13 @@ fn open_disks(
 ) -> Result<Disks, String> {
     let mut failed = None;
     let disks = start.stores.iter().filter(|store| store.name != TRANSIENT);
-    let has_former = start.former_fd.is_some();
-    let disks =
-        Disks::open(disks, clock, past, has_former, start.write_lock_fd, |name| crate::disks::DiskCounterSets {
+    let has_former = start.succession.former_fd.is_some();
+    let disks = Disks::open(disks, clock, past, has_former, start.succession.write_lock_fd, |name| {
+        crate::disks::DiskCounterSets {
             smf: counted(stats, name, &mut failed),
             disk: counted(stats, name, &mut failed),
-        });
+        }
+    });
     failed.map_or(Ok(disks), Err)
 }
 
@@ -263,7 +264,7 @@ fn open_stores(start: &WorkerStart, stats: &CounterMaker, disks: &Disks) -> Resu
     let mut failed = None;
     // What is on a disk has counters of its own: these are memory's.
     let counters = |spec: &StoreSpec| storage::StoreTally::from(counted::<Sma>(stats, &spec.name, &mut failed));
-    let stores = match start.former_fd {
+    let stores = match start.succession.former_fd {
         Some(_) => Stores::open_beside(&specs, counters),
         None => Stores::open(&specs, counters),
     };

@@ -20,7 +20,7 @@ const NONE: &str = "-";
 
 impl Manager {
     pub(crate) fn acme_list(&self, request: &CliRequest) -> CliReply {
-        let names = self.acme.iter().flat_map(|acme| &acme.held);
+        let names = self.tls.acme.iter().flat_map(|acme| &acme.held);
         if request.wants_json() {
             return self.json(request, &names.map(|(name, held)| object(name, held)).collect::<String>());
         }
@@ -28,7 +28,7 @@ impl Manager {
     }
 
     pub(crate) fn acme_renew(&mut self, name: &str) -> CliReply {
-        let Some(acme) = &self.acme else { return CliReply::cant("No certificate is got by ACME (option --acme)") };
+        let Some(acme) = &self.tls.acme else { return CliReply::cant("No certificate is got by ACME (option --acme)") };
         let name = match AcmeName::parse(name) {
             Ok(name) if acme.held.contains_key(&name) => name,
             _ => return CliReply::new(CliStatus::Param, format!("No certificate for {name:?} is got by ACME")),

@@ -62,13 +62,13 @@ impl Manager {
     /// Asks the worker which names clients asked for, and begins to get certificates for those that are allowed.
     pub(crate) fn look_for_demand(&mut self) {
         let now = self.now();
-        let Some(acme) = self.acme.as_mut().filter(|acme| !acme.settings.on_demand.is_empty()) else { return };
+        let Some(acme) = self.tls.acme.as_mut().filter(|acme| !acme.settings.on_demand.is_empty()) else { return };
         acme.demand = Some(now + DEMAND_STEP);
         if self.worker.state != WorkerState::Running {
             return;
         }
         let wanted = self.names_of_worker("debug.acme wanted names");
-        let Some(acme) = &self.acme else { return };
+        let Some(acme) = &self.tls.acme else { return };
         let (on_demand, held) = (&acme.settings.on_demand, &acme.held);
         let new = wanted.into_iter().filter(|name| !held.contains_key(name));
         let (mut allowed, others): (Vec<AcmeName>, Vec<AcmeName>) = new.partition(|name| on_demand.allows(name));
@@ -87,14 +87,14 @@ impl Manager {
 
     fn allowed_by_vcl(&mut self) -> Vec<AcmeName> {
         let mut allowed = self.names_of_worker("debug.acme wanted allowed");
-        let Some(acme) = &self.acme else { return Vec::new() };
+        let Some(acme) = &self.tls.acme else { return Vec::new() };
         allowed.retain(|name| acme.bounds.asked.contains_key(name) && !acme.held.contains_key(name));
         allowed
     }
 
     fn ask_vcl(&mut self, names: Vec<AcmeName>) {
         let now = self.now();
-        let Some(acme) = &mut self.acme else { return };
+        let Some(acme) = &mut self.tls.acme else { return };
         for name in acme.bounds.choose(names, now, draw()) {
             // Who asks again after a while has VCL asked again, whatever became of this question.
             let _ = self.worker.command(cli::client::encode(&["debug.acme", "ask", name.as_str()]));
@@ -103,7 +103,7 @@ impl Manager {
 
     fn get_on_demand(&mut self, name: AcmeName) {
         let now = self.now();
-        let Some(acme) = &mut self.acme else { return };
+        let Some(acme) = &mut self.tls.acme else { return };
         if acme.held.len() >= MOST_ON_DEMAND || !acme.bounds.begin(now) {
             return;
         }

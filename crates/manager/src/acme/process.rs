@@ -32,7 +32,7 @@ pub(crate) struct AcmeProcess {
 impl Manager {
     /// Starts it, if there is something to get.
     pub(crate) fn begin_acme(&mut self) {
-        let Some(acme) = &mut self.acme else { return };
+        let Some(acme) = &mut self.tls.acme else { return };
         acme.restart = None;
         if acme.process.is_some() {
             return;
@@ -45,11 +45,11 @@ impl Manager {
     }
 
     fn try_begin_acme(&mut self) -> std::io::Result<()> {
-        let Some(acme) = &self.acme else { return Ok(()) };
+        let Some(acme) = &self.tls.acme else { return Ok(()) };
         let begin = acme.begin(self.challenge_kinds(&acme.settings), &self.jail)?;
         let (socket, theirs) = sys::fd::socket_pair()?;
         let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
-        let spawn = Spawn::new(&self.exe, PROGRAM)?
+        let spawn = Spawn::new(&self.server.exe, PROGRAM)?
             .env(SOCKET, &theirs.as_raw_fd().to_string())?
             .standard(0, null.as_fd())
             .standard(1, null.as_fd())
@@ -60,14 +60,14 @@ impl Manager {
         let child = self.jail.privileged(|| spawn.start())?;
         drop(theirs);
         sys::fd::write_all(&socket, &line(&AcmeCommand::Begin(Box::new(begin))))?;
-        if let Some(acme) = &mut self.acme {
+        if let Some(acme) = &mut self.tls.acme {
             acme.process = Some(AcmeProcess { child, socket, lines: TalkLines::default() });
         }
         Ok(())
     }
 
     pub(crate) fn end_acme(&mut self) {
-        let Some(acme) = &mut self.acme else { return };
+        let Some(acme) = &mut self.tls.acme else { return };
         acme.restart = None;
         if let Some(process) = acme.process.take() {
             self.bury_acme(process);
@@ -79,32 +79,32 @@ impl Manager {
         drop(socket);
         let _ = self.jail.privileged(|| child.kill(SIGKILL));
         let _ = child.wait();
-        for challenge in self.acme.as_ref().map(|acme| acme.challenges.clone()).unwrap_or_default() {
+        for challenge in self.tls.acme.as_ref().map(|acme| acme.challenges.clone()).unwrap_or_default() {
             self.hide_challenge(&challenge);
         }
     }
 
     fn acme_is_without_process(&mut self) {
         let now = self.now();
-        let Some(acme) = &mut self.acme else { return };
+        let Some(acme) = &mut self.tls.acme else { return };
         acme.deaths = acme.deaths.saturating_add(1);
         acme.restart = Some(now + schedule::pause(FIRST_PAUSE, acme.deaths, None, schedule::draw()));
     }
 
     pub(crate) fn acme_descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.acme.as_ref()?.process.as_ref().map(|process| process.socket.as_fd())
+        self.tls.acme.as_ref()?.process.as_ref().map(|process| process.socket.as_fd())
     }
 
     /// Time at which the next process is to begin, or the worker to be asked.
     pub(crate) fn acme_due(&self) -> Option<Mono> {
-        let acme = self.acme.as_ref()?;
+        let acme = self.tls.acme.as_ref()?;
         let both = acme.restart.into_iter().chain(acme.demand);
         both.reduce(|first, due| if due < first { due } else { first })
     }
 
     pub(crate) fn on_acme_timer(&mut self) {
         let now = self.now();
-        let Some(acme) = &self.acme else { return };
+        let Some(acme) = &self.tls.acme else { return };
         let (restart, demand) = (acme.restart, acme.demand);
         if restart.is_some_and(|due| due <= now) {
             self.begin_acme();
@@ -115,21 +115,21 @@ impl Manager {
     }
 
     pub(crate) fn tend_acme(&mut self) {
-        let Some(process) = self.acme.as_mut().and_then(|acme| acme.process.as_mut()) else { return };
+        let Some(process) = self.tls.acme.as_mut().and_then(|acme| acme.process.as_mut()) else { return };
         // Once: more makes the socket readable again.
         let mut buf = vec![0; 64 * 1024];
         let read = sys::fd::read(&process.socket, &mut buf);
         let mut goes_on = matches!(read, Ok(1..));
         goes_on = goes_on && process.lines.feed(&buf[..read.unwrap_or(0)]).is_ok();
         while goes_on {
-            let Some(process) = self.acme.as_mut().and_then(|acme| acme.process.as_mut()) else { return };
+            let Some(process) = self.tls.acme.as_mut().and_then(|acme| acme.process.as_mut()) else { return };
             match process.lines.take::<AcmeReport>() {
                 Ok(Some(report)) => goes_on = self.on_acme_report(report),
                 Ok(None) => return,
                 Err(_) => goes_on = false,
             }
         }
-        if let Some(process) = self.acme.as_mut().and_then(|acme| acme.process.take()) {
+        if let Some(process) = self.tls.acme.as_mut().and_then(|acme| acme.process.take()) {
             print(ReportSeverity::Error, "ACME: its process has ended; it will be restarted");
             self.bury_acme(process);
             self.acme_is_without_process();
@@ -140,7 +140,7 @@ impl Manager {
     fn on_acme_report(&mut self, report: AcmeReport) -> bool {
         match report {
             AcmeReport::Account(credentials) => {
-                let Some(acme) = &self.acme else { return true };
+                let Some(acme) = &self.tls.acme else { return true };
                 if let Err(error) = self.jail.privileged(|| acme.store.put_account(&credentials)) {
                     let place = acme.store.place().display();
                     print(
@@ -182,7 +182,7 @@ impl Manager {
     }
 
     fn answer_acme(&mut self, number: u64, error: Option<String>) -> bool {
-        let Some(process) = self.acme.as_ref().and_then(|acme| acme.process.as_ref()) else { return false };
+        let Some(process) = self.tls.acme.as_ref().and_then(|acme| acme.process.as_ref()) else { return false };
         sys::fd::write_all(&process.socket, &line(&AcmeCommand::Done { number, error })).is_ok()
     }
 
@@ -194,7 +194,7 @@ impl Manager {
             ReportSeverity::Info,
             &format!("ACME: {name}: new certificate from {}, valid until {until}", facts.issuer),
         );
-        let Some(acme) = &mut self.acme else { return Ok(()) };
+        let Some(acme) = &mut self.tls.acme else { return Ok(()) };
         acme.deaths = 0;
         // It is in use, whatever becomes of the file.
         if let Err(error) = self.jail.privileged(|| acme.store.put_certificate(name, pem)) {
@@ -206,7 +206,7 @@ impl Manager {
     }
 
     fn take_standing(&mut self, name: &AcmeName, standing: NameStanding) {
-        let Some(held) = self.acme.as_mut().and_then(|acme| acme.held.get_mut(name)) else { return };
+        let Some(held) = self.tls.acme.as_mut().and_then(|acme| acme.held.get_mut(name)) else { return };
         let before = std::mem::replace(&mut held.standing, standing.clone());
         if standing.failures > before.failures {
             self.count(|m| m.counters.acme_failed.inc());
@@ -214,7 +214,7 @@ impl Manager {
             let text = standing.error.as_deref().map(printable).unwrap_or_default();
             print(ReportSeverity::Error, &format!("ACME: {name}: {text}; next attempt in {wait:.0} s"));
         }
-        let Some(acme) = &self.acme else { return };
+        let Some(acme) = &self.tls.acme else { return };
         if (before.failures, before.next_at, &before.error) != (standing.failures, standing.next_at, &standing.error)
             && let Err(error) = self.jail.privileged(|| acme.store.put_standing(name, &standing))
         {

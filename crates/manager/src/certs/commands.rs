@@ -70,7 +70,7 @@ impl Manager {
         request: &CliRequest,
         run: fn(&mut Manager, &[String]) -> CliReply,
     ) -> CliReply {
-        if !self.certs.is_on() {
+        if !self.tls.certs.is_on() {
             return CliReply::cant("TLS has not been configured");
         }
         let words: Option<Vec<String>> =
@@ -91,10 +91,10 @@ impl Manager {
     fn stage_one(&mut self, load: Load) -> Result<(), String> {
         let scope = match &load.frontend {
             None => GLOBAL,
-            Some(name) => self.certs.scope_named(name).ok_or_else(|| format!("Frontend '{name}' not found\n"))?,
+            Some(name) => self.tls.certs.scope_named(name).ok_or_else(|| format!("Frontend '{name}' not found\n"))?,
         };
-        let id = load.id.unwrap_or_else(|| self.certs.new_id());
-        if !self.certs.is_free(&id) {
+        let id = load.id.unwrap_or_else(|| self.tls.certs.new_id());
+        if !self.tls.certs.is_free(&id) {
             return Err(format!("Id: \"{id}\" already exists"));
         }
         if id.starts_with(super::ACME) {
@@ -107,43 +107,43 @@ impl Manager {
         let entry = BundleEntry {
             id,
             scope,
-            batch: self.certs.next_batch(),
+            batch: self.tls.certs.next_batch(),
             is_default: load.is_default,
             path: load.path,
             key_path: load.key.unwrap_or_default(),
-            overrides: config::overrides(&load.said, &mut self.certs.lists, &jail)?,
+            overrides: config::overrides(&load.said, &mut self.tls.certs.lists, &jail)?,
             ..BundleEntry::default()
         };
-        self.certs.stage(vec![entry], self.params.tls_err_dup_servername, &jail)
+        self.tls.certs.stage(vec![entry], self.params.tls_err_dup_servername, &jail)
     }
 
     pub(crate) fn tls_cert_discard(&mut self, words: &[String]) -> CliReply {
-        let found = words.first().is_some_and(|id| self.certs.discard(id));
+        let found = words.first().is_some_and(|id| self.tls.certs.discard(id));
         if found { CliReply::ok("") } else { CliReply::cant("ID not found") }
     }
 
     pub(crate) fn tls_cert_commit(&mut self, _: &[String]) -> CliReply {
-        if !self.certs.has_staged() {
+        if !self.tls.certs.has_staged() {
             return CliReply::ok("");
         }
-        let done = self.certs.with_staged().and_then(|candidate| self.put_in_place(candidate, true));
+        let done = self.tls.certs.with_staged().and_then(|candidate| self.put_in_place(candidate, true));
         done.map_or_else(CliReply::cant, |()| CliReply::ok(""))
     }
 
     pub(crate) fn tls_cert_rollback(&mut self, _: &[String]) -> CliReply {
-        self.certs.roll_back();
+        self.tls.certs.roll_back();
         CliReply::ok("")
     }
 
     pub(crate) fn tls_cert_reload(&mut self, _: &[String]) -> CliReply {
-        if self.certs.has_staged() {
+        if self.tls.certs.has_staged() {
             let text = "There are staged changes, please commit or rollback staged changes first.\n";
             return CliReply::cant(text);
         }
         match self.read_all_again() {
             Ok(()) => CliReply::ok(""),
             Err(text) => {
-                self.certs.forget_fresh();
+                self.tls.certs.forget_fresh();
                 CliReply::cant(text)
             }
         }
@@ -153,14 +153,14 @@ impl Manager {
     fn read_all_again(&mut self) -> Result<(), String> {
         let jail = self.jail.clone();
         let ticket_keys = self.read_ticket_keys()?;
-        self.certs.reread_all(&jail)?;
-        let candidate = self.certs.with_staged()?;
+        self.tls.certs.reread_all(&jail)?;
+        let candidate = self.tls.certs.with_staged()?;
         self.put_in_place(candidate, true)?;
         ticket_keys.map_or(Ok(()), |keys| self.use_ticket_keys(keys))
     }
 
     pub(crate) fn tls_cert_list(&mut self, request: &CliRequest) -> CliReply {
-        if !self.certs.is_on() {
+        if !self.tls.certs.is_on() {
             return CliReply::cant("TLS has not been configured");
         }
         let only_staged = match (request.arg(0), request.arg(1)) {
@@ -170,15 +170,15 @@ impl Manager {
         };
         let shown = |row: &&Row| !only_staged || row.standing != CertificateStanding::Active;
         // By frontend, the global ones first.
-        let mut rows: Vec<&Row> = self.certs.rows().iter().filter(shown).collect();
+        let mut rows: Vec<&Row> = self.tls.certs.rows().iter().filter(shown).collect();
         rows.sort_by_key(|row| row.entry.scope);
         if request.wants_json() {
             let now = self.clock.real().0 as i64;
-            let objects: String = rows.iter().map(|row| format!(",\n{}", object(&self.certs, row, now))).collect();
+            let objects: String = rows.iter().map(|row| format!(",\n{}", object(&self.tls.certs, row, now))).collect();
             return self.json(request, &objects);
         }
         let line = |row: &&Row| {
-            let scope = self.certs.scope_name(row.entry.scope);
+            let scope = self.tls.certs.scope_name(row.entry.scope);
             format!("{scope}\t{}\t{}\t{}\n", row.entry.id, row.standing.word(), row.entry.facts.subject)
         };
         CliReply::ok(rows.iter().map(line).collect::<String>())

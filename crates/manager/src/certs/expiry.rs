@@ -116,11 +116,11 @@ impl Manager {
     /// Tells of certificates that end, every now and then, and at once when others came into use.
     pub(crate) fn survey_certificates(&mut self) {
         let now = self.clock.real().0 as i64;
-        if self.certs.surveyed.is_some_and(|at| (at..at + STEP).contains(&now)) {
+        if self.tls.certs.surveyed.is_some_and(|at| (at..at + STEP).contains(&now)) {
             return;
         }
-        self.certs.surveyed = Some(now);
-        let survey = self.certs.survey(now);
+        self.tls.certs.surveyed = Some(now);
+        let survey = self.tls.certs.survey(now);
         self.count(|m| {
             m.counters.certs_loaded.set(survey.certificates);
             m.counters.certs_expired.set(survey.expired);

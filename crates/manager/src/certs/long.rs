@@ -107,18 +107,18 @@ impl Manager {
     /// Begins a command that takes long, so that its reply comes later ([`Manager::answer_later`]). False for a command
     /// that is answered at once.
     pub(crate) fn begins_long_command(&mut self, id: CommandId) -> bool {
-        if self.certs.rows.len() <= MANY {
+        if self.tls.certs.rows.len() <= MANY {
             return false;
         }
         let (command, stage) = match id {
-            CommandId::TlsCertCommit if self.certs.has_staged() => (Command::Commit, self.certs.make()),
-            CommandId::TlsCertReload if !self.certs.has_staged() => self.begin_reload(),
+            CommandId::TlsCertCommit if self.tls.certs.has_staged() => (Command::Commit, self.tls.certs.make()),
+            CommandId::TlsCertReload if !self.tls.certs.has_staged() => self.begin_reload(),
             _ => return false,
         };
-        self.certs.work = Some(Work { command, stage });
-        if let Some(making) = self.certs.making.take() {
+        self.tls.certs.work = Some(Work { command, stage });
+        if let Some(making) = self.tls.certs.making.take() {
             // Of another draft: the next bundle has what both have changed.
-            self.certs.gather(making.into_read(), self.clock.mono());
+            self.tls.certs.gather(making.into_read(), self.clock.mono());
         }
         true
     }
@@ -126,16 +126,16 @@ impl Manager {
     fn begin_reload(&mut self) -> (Command, Stage) {
         let jail = self.jail.clone();
         let keys = self.read_ticket_keys();
-        match keys.and_then(|keys| Ok((keys, self.certs.begin_rereading(&jail)?))) {
+        match keys.and_then(|keys| Ok((keys, self.tls.certs.begin_rereading(&jail)?))) {
             Ok((keys, rereading)) => (Command::Reload(keys), Stage::Reading(rereading)),
             Err(reason) => (Command::Reload(None), Stage::Failed(reason)),
         }
     }
 
     pub(crate) fn tend_long_command(&mut self) {
-        let Some(Work { command, stage }) = self.certs.work.take() else { return };
+        let Some(Work { command, stage }) = self.tls.certs.work.take() else { return };
         match self.advance(stage) {
-            Ok(Some(stage)) => self.certs.work = Some(Work { command, stage }),
+            Ok(Some(stage)) => self.tls.certs.work = Some(Work { command, stage }),
             Ok(None) => self.end_long_command(command, Ok(())),
             Err(reason) => self.end_long_command(command, Err(reason)),
         }
@@ -146,19 +146,19 @@ impl Manager {
         let Making { draft, made, .. } = match stage {
             Stage::Failed(reason) => return Err(reason),
             Stage::Reading(mut rereading) => {
-                if !self.certs.reread_some(&mut rereading, LONGEST_STEP, &self.jail)? {
+                if !self.tls.certs.reread_some(&mut rereading, LONGEST_STEP, &self.jail)? {
                     return Ok(Some(Stage::Reading(rereading)));
                 }
-                self.certs.take_reread(rereading);
-                return Ok(Some(self.certs.make()));
+                self.tls.certs.take_reread(rereading);
+                return Ok(Some(self.tls.certs.make()));
             }
             Stage::Making(making) => making,
         };
         // The thread has just ended, or is about to say what came of it.
         let made = made.recv().map_err(|_| "the certificates couldn't be put together".to_owned())?;
-        if !draft.is_of(&self.certs) {
+        if !draft.is_of(&self.tls.certs) {
             // A certificate has come by ACME meanwhile.
-            return Ok(Some(self.certs.make()));
+            return Ok(Some(self.tls.certs.make()));
         }
         // Before the rows are changed: they needn't be copied then.
         drop(draft);
@@ -172,7 +172,7 @@ impl Manager {
             Command::Reload(keys) => {
                 let done = done.and_then(|()| keys.map_or(Ok(()), |keys| self.use_ticket_keys(keys)));
                 if done.is_err() {
-                    self.certs.forget_fresh();
+                    self.tls.certs.forget_fresh();
                 }
                 done
             }

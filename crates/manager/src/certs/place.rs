@@ -25,7 +25,7 @@ impl Manager {
         };
         let file = file.map_err(|e| errno_text(&e))?;
         self.send_secret(HandoffSecret::Certificates, &file)?;
-        self.certs.accept(candidate, commits);
+        self.tls.certs.accept(candidate, commits);
         Ok(())
     }
 
@@ -34,7 +34,7 @@ impl Manager {
     /// # Errors
     /// In words.
     pub(crate) fn send_secret(&mut self, kind: HandoffSecret, file: &File) -> Result<(), String> {
-        let Some(socket) = self.secrets.as_ref().filter(|_| self.worker.pid().is_some()) else { return Ok(()) };
+        let Some(socket) = self.tls.secrets.as_ref().filter(|_| self.worker.pid().is_some()) else { return Ok(()) };
         let unsent = |e: std::io::Error| format!("can't pass it to the worker: {}", errno_text(&e));
         sys::secret::send(socket, kind.letter(), file).map_err(unsent)?;
         let answer = self.worker.command("debug.secrets");
@@ -44,7 +44,7 @@ impl Manager {
     /// A socket for a worker that is about to begin: its end.
     pub(crate) fn secrets_end(&mut self) -> std::io::Result<OwnedFd> {
         let (ours, theirs) = sys::fd::socket_pair()?;
-        self.secrets = Some(ours);
+        self.tls.secrets = Some(ours);
         Ok(theirs)
     }
 
@@ -54,27 +54,27 @@ impl Manager {
     /// # Errors
     /// In words; then all is as it was.
     pub(crate) fn put_certificate(&mut self, id: &str, pem: &[u8]) -> Result<(), String> {
-        if !self.certs.is_on() {
+        if !self.tls.certs.is_on() {
             return Err("there is no listener for TLS that could use it".to_owned());
         }
         let pair = tls::pem::read(pem).and_then(tls::pem::Contents::pair).map_err(|e| e.to_string())?;
         let facts = files::of_pair(&pair)?;
-        let at = self.certs.rows.iter().position(|row| row.entry.id == id);
+        let at = self.tls.certs.rows.iter().position(|row| row.entry.id == id);
         let at = at.unwrap_or_else(|| {
             let entry = BundleEntry { id: id.to_owned(), scope: GLOBAL, ..BundleEntry::default() };
-            self.certs.rows_mut().push(Row::of(entry));
-            self.certs.rows.len() - 1
+            self.tls.certs.rows_mut().push(Row::of(entry));
+            self.tls.certs.rows.len() - 1
         });
-        let batch = self.certs.next_batch();
-        let row = &mut self.certs.rows_mut()[at];
+        let batch = self.tls.certs.next_batch();
+        let row = &mut self.tls.certs.rows_mut()[at];
         let former = (row.fresh.take(), std::mem::replace(&mut row.entry.facts, facts), row.entry.batch);
         (row.fresh, row.entry.batch) = (Some(Fresh { pair, staple: Staple::default() }), batch);
-        let done = self.certs.without_staged().and_then(|candidate| self.put_in_place(candidate, false));
+        let done = self.tls.certs.without_staged().and_then(|candidate| self.put_in_place(candidate, false));
         if done.is_err() {
-            let row = &mut self.certs.rows_mut()[at];
+            let row = &mut self.tls.certs.rows_mut()[at];
             (row.fresh, row.entry.facts, row.entry.batch) = former;
             if row.place.is_none() && row.fresh.is_none() {
-                self.certs.rows_mut().remove(at);
+                self.tls.certs.rows_mut().remove(at);
             }
         }
         done

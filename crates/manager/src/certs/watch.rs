@@ -201,11 +201,10 @@ fn some_of(ids: &[String]) -> String {
 impl Manager {
     /// Looks whether files of certificates have changed, and puts those in place that have.
     pub(crate) fn watch_certificates(&mut self) {
-        self.timers.certificates = self.now() + STEP;
-        if self.certs.is_at_work() {
+        if self.tls.certs.is_at_work() {
             return;
         }
-        if let Some(making) = self.certs.making.take() {
+        if let Some(making) = self.tls.certs.making.take() {
             // Nothing is looked at meanwhile: it would be another draft.
             self.tend_making(making);
             return;
@@ -216,11 +215,11 @@ impl Manager {
             return;
         }
         self.watch_ticket_keys();
-        if self.certs.rows().is_empty() {
+        if self.tls.certs.rows().is_empty() {
             return;
         }
         let jail = self.jail.clone();
-        let changes = self.certs.look(interval, &jail);
+        let changes = self.tls.certs.look(interval, &jail);
         let mut read = Vec::new();
         for change in changes {
             match change {
@@ -228,27 +227,27 @@ impl Manager {
                 Change::Refused { id, reason } => self.certificate_stays(&id, &reason),
             }
         }
-        let gathered = &mut self.certs.gathered;
+        let gathered = &mut self.tls.certs.gathered;
         gathered.extend(read);
         if gathered.is_empty() {
             return;
         }
         let now = self.clock.mono();
-        let since = *self.certs.gathered_since.get_or_insert(now);
-        if self.certs.rows.len() > MANY && now < since + GATHERED {
+        let since = *self.tls.certs.gathered_since.get_or_insert(now);
+        if self.tls.certs.rows.len() > MANY && now < since + GATHERED {
             return;
         }
-        self.certs.gathered_since = None;
-        let read = std::mem::take(&mut self.certs.gathered);
-        if self.certs.rows.len() <= MANY {
-            let made = self.certs.without_staged();
+        self.tls.certs.gathered_since = None;
+        let read = std::mem::take(&mut self.tls.certs.gathered);
+        if self.tls.certs.rows.len() <= MANY {
+            let made = self.tls.certs.without_staged();
             self.put_renewed(made, &read);
             return;
         }
-        let draft = CertsDraft::of(&self.certs);
+        let draft = CertsDraft::of(&self.tls.certs);
         let taken = draft.another();
         match sys::process::beside(move || taken.without_staged()) {
-            Ok(made) => self.certs.making = Some(Making { draft, made, read }),
+            Ok(made) => self.tls.certs.making = Some(Making { draft, made, read }),
             Err(error) => self.put_renewed(Err(format!("no thread: {}", errno_text(&error))), &read),
         }
     }
@@ -257,16 +256,16 @@ impl Manager {
     fn tend_making(&mut self, making: Making) {
         let made = match making.made.try_recv() {
             Err(TryRecvError::Empty) => {
-                self.certs.making = Some(making);
+                self.tls.certs.making = Some(making);
                 return;
             }
             Err(TryRecvError::Disconnected) => Err("the certificates couldn't be put together".to_owned()),
             Ok(made) => made,
         };
         let Making { draft, read, .. } = making;
-        if !draft.is_of(&self.certs) {
+        if !draft.is_of(&self.tls.certs) {
             // A command was quicker: the next bundle has what both have changed.
-            self.certs.gather(read, self.clock.mono());
+            self.tls.certs.gather(read, self.clock.mono());
             return;
         }
         // Before the rows are changed: they needn't be copied then.
@@ -283,7 +282,7 @@ impl Manager {
                 print(ReportSeverity::Info, &text);
             }
             Err(reason) => {
-                self.certs.regret(&reason);
+                self.tls.certs.regret(&reason);
                 read.iter().for_each(|id| self.certificate_stays(id, &reason));
             }
         }

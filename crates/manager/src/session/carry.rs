@@ -1,24 +1,40 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! CLI sessions as one program tells them to the next.
 
-use std::os::fd::AsRawFd;
-
 use base::clock::Mono;
-use cli::CliDecoder;
 use cli::auth::{CHALLENGE_LEN, CliChallenge};
+use cli::record::Fd;
+use cli::{CliDecoder, words};
 
 use super::{CliSessionKind, Session};
 use crate::manager::Manager;
 use crate::reply::CliReply;
-use crate::upgrade::state::OpenSession;
+use crate::upgrade::carried::copy;
 
 const KINDS: [(CliSessionKind, &str); 3] =
     [(CliSessionKind::Telnet, "telnet"), (CliSessionKind::Master, "master"), (CliSessionKind::Debug, "debug")];
 
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OpenSession {
+    /// `telnet`, `master` or `debug`.
+    pub kind: String,
+    pub identity: String,
+    pub input: Fd,
+    pub output: Option<Fd>,
+    pub challenge: Option<Vec<u8>>,
+    pub unread: Vec<u8>,
+    pub unsent: Vec<u8>,
+    pub is_closing: bool,
+    /// True if it asked for the upgrade and waits for the reply.
+    pub asks: bool,
+}
+
+words!(OpenSession { kind, identity, input, output, challenge, unread, unsent, is_closing, asks });
+
 impl Session {
     /// The session's state for the next program; `None` in the midst of a command, and for a kind that isn't handed
     /// over.
-    pub fn parts(&self, asks: bool) -> Option<OpenSession> {
+    pub(crate) fn save(&self, asks: bool) -> Option<OpenSession> {
         if self.awaits.is_some() {
             return None;
         }
@@ -26,8 +42,8 @@ impl Session {
         Some(OpenSession {
             kind: (*word).to_owned(),
             identity: self.identity.clone(),
-            input: self.input.as_raw_fd(),
-            output: self.output.as_ref().map(AsRawFd::as_raw_fd),
+            input: Fd::of(&self.input),
+            output: self.output.as_ref().map(Fd::of),
             challenge: self.challenge.as_ref().map(|challenge| challenge.reply().body[..CHALLENGE_LEN].to_vec()),
             unread: self.decoder.unread()?,
             unsent: self.unsent.clone(),
@@ -40,8 +56,8 @@ impl Session {
     ///
     /// # Errors
     /// The fault of its parts.
-    pub fn from_parts(parts: &OpenSession, now: Mono) -> Result<Session, String> {
-        let copy = |fd| sys::fd::duplicate_inherited(fd).map_err(|e| format!("CLI session {}: {e}", parts.identity));
+    pub(crate) fn restore(parts: &OpenSession, now: Mono) -> Result<Session, String> {
+        let copy = |fd| copy(fd).map_err(|e| format!("CLI session {}: {e}", parts.identity));
         let kind = KINDS.iter().find(|(_, word)| *word == parts.kind);
         let (kind, _) = kind.ok_or_else(|| format!("no kind of CLI session: {}", parts.kind))?;
         let challenge = match &parts.challenge {
@@ -84,7 +100,7 @@ impl Manager {
     pub(crate) fn answer_session(&mut self, at: usize, reply: CliReply) {
         let reply = reply.limited(self.params.cli_limit);
         self.log_reply(at, &reply, false);
-        self.sessions[at].send(&reply.encode());
+        self.cli.sessions[at].send(&reply.encode());
         self.run_requests(at);
     }
 }

@@ -27,7 +27,6 @@ pub struct Leaving {
     pub panic: SharedSegment,
     pub panic_file: OwnedFd,
     pub memory: PathBuf,
-    pub started: Mono,
     pub until: Mono,
     /// True if it has handed over to a successor, which hears of what it is told to invalidate, and may still serve
     /// what it had.

@@ -37,18 +37,18 @@ impl Manager {
     /// with memory of its own.
     pub(crate) fn prepare_handover(&mut self) {
         self.have_leaving_let_go();
-        let has_disks = !self.store_files.is_empty();
-        let has_way = self.upgrade.relay.is_some() && (has_disks || !self.arenas.is_empty());
-        let is_readable = self.arenas.are_of_this_format();
+        let has_disks = !self.storage.files.is_empty();
+        let has_way = self.upgrade.relay.is_some() && (has_disks || !self.storage.arenas.is_empty());
+        let is_readable = self.storage.arenas.are_of_this_format();
         self.upgrade.hands_over = has_way && (has_disks || is_readable);
         if has_way && !is_readable {
             let text = "The objects in memory have another format: the next worker starts with empty stores";
             print(ReportSeverity::Info, text);
-            self.arenas.empty_memory();
+            self.storage.arenas.empty_memory();
         }
         if !self.upgrade.hands_over {
             self.upgrade.relay = None;
-            self.arenas.empty();
+            self.storage.arenas.empty();
         }
     }
 
@@ -62,7 +62,7 @@ impl Manager {
         self.upgrade.relay = Some(ours);
         // Who has changed users doesn't reach its own descriptors through /proc.
         let write_lock =
-            self.write_lock.as_ref().map(|lock| self.jail.privileged(|| sys::fd::reopen(lock))).transpose()?;
+            self.storage.write_lock.as_ref().map(|lock| self.jail.privileged(|| sys::fd::reopen(lock))).transpose()?;
         Ok(RelayEnds { former, successor, write_lock })
     }
 
@@ -78,7 +78,7 @@ impl Manager {
         let answer = leaving.worker.command("debug.handover begin");
         leaving.hands_over = answer.is_ok();
         if !answer.is_ok() {
-            if !self.store_files.is_empty() {
+            if !self.storage.files.is_empty() {
                 return Err(answer);
             }
             // It would go on writing where the new one writes.
@@ -97,7 +97,7 @@ impl Manager {
         let answer = self.worker.command("debug.handover undo");
         if answer.text() == "undone" {
             self.upgrade.relay = None;
-            self.arenas.empty_memory();
+            self.storage.arenas.empty_memory();
         }
     }
 

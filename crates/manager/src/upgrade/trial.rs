@@ -11,13 +11,14 @@ use params::Params;
 use sys::process::Exit;
 use vcl::{CompileOptions, MAIN, Modules, SourceBundle, Sources};
 
-use super::state::{UpgradeState, UpgradeVcl};
+use super::state::UpgradeState;
 use crate::checker::Checker;
 use crate::fatal::errno_text;
-use crate::options::{self, ManagerInvocation, OrderedArg};
+use crate::options::{self, ManagerInvocation};
 use crate::report;
 use crate::stores::ManagerStores;
 use crate::usage::OWN_VERSION;
+use crate::vcls::carry::UpgradeVcl;
 
 /// The program name under which this executable is on trial.
 pub const PROGRAM: &str = "lacquer-upgrade-trial";
@@ -59,7 +60,7 @@ pub fn run_trial(modules: Modules) -> i32 {
         report::stderr(&format!("cannot read the state: {}", errno_text(&e)));
         return 1;
     }
-    match UpgradeState::decode(&bytes).map_err(|e| e.to_string()).and_then(|state| try_state(&state, modules)) {
+    match UpgradeState::read(&bytes).map_err(|e| e.to_string()).and_then(|state| try_state(&state, modules)) {
         Ok(()) => {
             report::stdout(&format!("{GOOD}{OWN_VERSION}\n"));
             0
@@ -77,27 +78,17 @@ fn try_state(state: &UpgradeState, modules: Modules) -> Result<(), String> {
     let ManagerInvocation::Serve(options) = request else {
         return Err("its arguments aren't those of a server".to_owned());
     };
-    Params::decode(&state.params).map_err(|e| e.to_string())?;
-    let stores = stores_of(&options.ordered)?;
-    let labels: Vec<String> = state.vcls.iter().filter(|vcl| vcl.file.is_none()).map(|vcl| vcl.name.clone()).collect();
+    Params::decode(&state.params.values).map_err(|e| e.to_string())?;
+    let stores = ManagerStores::of_arguments(&options.ordered)?;
+    let labels: Vec<String> =
+        state.vcls.progs.iter().filter(|vcl| vcl.file.is_none()).map(|vcl| vcl.name.clone()).collect();
     let stores: Vec<String> = stores.iter().map(|store| store.name.clone()).collect();
-    let failures = state.vcls.iter().filter_map(|vcl| try_vcl(vcl, &labels, &stores, modules).err());
+    let failures = state.vcls.progs.iter().filter_map(|vcl| try_vcl(vcl, &labels, &stores, modules).err());
     let failures: BTreeSet<String> = failures.collect();
     match failures.into_iter().next() {
         Some(first) => Err(first),
         None => Ok(()),
     }
-}
-
-pub fn stores_of(ordered: &[OrderedArg]) -> Result<ManagerStores, String> {
-    let mut stores = ManagerStores::default();
-    for arg in ordered {
-        if let OrderedArg::Store(spec) = arg {
-            stores.add(spec).map_err(|e| e.to_string())?;
-        }
-    }
-    stores.complete().map_err(|e| e.to_string())?;
-    Ok(stores)
 }
 
 fn try_vcl(vcl: &UpgradeVcl, labels: &[String], stores: &[String], modules: Modules) -> Result<(), String> {
