@@ -83,11 +83,11 @@ impl Bereq {
     /// Adds Early-Data for the origin, whatever VCL made of the client's header, unless the handshake is done
     /// meanwhile.
     pub(crate) fn say_early(&mut self) {
-        let Some(handshaking) = &self.early else { return };
+        let Some(handshaking) = &self.requester.early else { return };
         let is_done = handshaking.is_done();
-        let (head, log) = (&mut self.original, &mut self.log);
+        let (head, log) = (&mut self.ask.original, &mut self.log);
         if is_done {
-            self.early = None;
+            self.requester.early = None;
             BEREQ.unset(head, log, names::EARLY_DATA);
         } else if BEREQ.force(head, log, names::EARLY_DATA, b"1").is_err() {
             self.log.count_lost();
@@ -100,7 +100,7 @@ impl Bereq {
         if !self.beresp.is_status(TOO_EARLY) {
             return Ok(());
         }
-        let Some(handshaking) = self.early.take() else { return Ok(()) };
+        let Some(handshaking) = self.requester.early.take() else { return Ok(()) };
         self.log.flush();
         let ended = self.unless_unwanted(poll_fn(|cx| handshaking.poll_end(cx))).await;
         if ended != Some(true) {
@@ -109,8 +109,8 @@ impl Bereq {
         self.engine.main.early_data_retry.inc();
         self.end_link(Some(SessClose::RespClose));
         self.log.put(Tag::Debug, b"425: asked again after the handshake");
-        BEREQ.unset(&mut self.head, &mut self.log, names::EARLY_DATA);
-        BEREQ.unset(&mut self.original, &mut self.log, names::EARLY_DATA);
+        BEREQ.unset(&mut self.ask.head, &mut self.log, names::EARLY_DATA);
+        BEREQ.unset(&mut self.ask.original, &mut self.log, names::EARLY_DATA);
         self.ask_backend().await
     }
 }

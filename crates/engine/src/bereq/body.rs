@@ -65,7 +65,7 @@ pub(super) enum BodyFailure {
 
 impl Bereq {
     pub(super) async fn fetch_body(&mut self) -> FetchStep {
-        let Some(link) = &self.link else {
+        let Some(link) = &self.ask.link else {
             self.fetch_error("No backend connection (rollback?)");
             return FetchStep::Error;
         };
@@ -80,7 +80,7 @@ impl Bereq {
         };
         self.announce_truth(opened.announced);
         // The program of an ESI object is known at its end, and so is its filters' metadata.
-        let streams = self.settings.do_stream && !is_esi && !chain.has_metadata();
+        let streams = self.fill.settings.do_stream && !is_esi && !chain.has_metadata();
         if self.store_head(flags, streams).is_err() {
             self.end_link(Some(SessClose::RxBody));
             return FetchStep::Error;
@@ -130,7 +130,7 @@ impl Bereq {
     fn open_chain(&mut self, opened: &OpenedBody) -> Result<(Chain, ObjectFlags, bool), ()> {
         if opened.status == BodyStatus::None {
             BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
-            self.settings.do_stream = false;
+            self.fill.settings.do_stream = false;
         } else if !opened.is_unfiltered {
             return self.open_filters().map_err(|error| {
                 if let ChainOpenError::Refused { vcl_error, .. } = &error {
@@ -159,7 +159,7 @@ impl Bereq {
 
     pub(super) fn filter_list(&self) -> FilterList {
         let coding = || self.beresp_coding().filter(|&coding| self.params.supported_codings().can_undo(coding));
-        self.settings.filters.complete_list(CacheSide::Fetch, || self.default_filters(), coding)
+        self.fill.settings.filters.complete_list(CacheSide::Fetch, || self.default_filters(), coding)
     }
 
     fn beresp_coding(&self) -> Option<Coding> {
@@ -170,15 +170,15 @@ impl Bereq {
         default_fetch(FetchFacts {
             has_body: self.has_body(),
             coding: self.beresp_coding(),
-            recode: self.settings.recode,
-            do_esi: self.settings.do_esi,
+            recode: self.fill.settings.recode,
+            do_esi: self.fill.settings.do_esi,
             supported: self.params.supported_codings(),
-            is_worked_on: self.settings.filters.go_by_themselves(),
+            is_worked_on: self.fill.settings.filters.go_by_themselves(),
         })
     }
 
     fn pack_params(&self) -> PackParams {
-        let bytes = match self.link.as_ref().map(|link| link.body) {
+        let bytes = match self.ask.link.as_ref().map(|link| link.body) {
             Some(BodyStatus::Length(bytes)) => Some(bytes),
             Some(BodyStatus::Chunked | BodyStatus::Eof | BodyStatus::None) | None => None,
         };
@@ -187,7 +187,7 @@ impl Bereq {
 
     /// Sets `beresp.do_esi`, or one of the variables that compress or decompress the body.
     pub(super) fn set_wish(&mut self, var: Var, is_on: bool) {
-        let undo = &mut self.settings.recode.undo;
+        let undo = &mut self.fill.settings.recode.undo;
         match var {
             Var::BerespDoGzip => self.set_made(Coding::Gzip, is_on),
             Var::BerespDoBrotli => self.set_made(Coding::Brotli, is_on),
@@ -195,13 +195,13 @@ impl Bereq {
             Var::BerespDoGunzip => undo.set(Coding::Gzip, is_on),
             Var::BerespDoUnbrotli => undo.set(Coding::Brotli, is_on),
             Var::BerespDoUnzstd => undo.set(Coding::Zstd, is_on),
-            _ => self.settings.do_esi = is_on,
+            _ => self.fill.settings.do_esi = is_on,
         }
     }
 
     /// Sets whether the body is compressed with an encoding. This server may not be set up to make it.
     fn set_made(&mut self, coding: Coding, is_on: bool) {
-        self.settings.recode.make.set(coding, is_on);
+        self.fill.settings.recode.make.set(coding, is_on);
         let param = match coding {
             Coding::Identity | Coding::Gzip => return,
             Coding::Brotli => "http_brotli_support",
@@ -220,12 +220,12 @@ impl Bereq {
             FetchInput {
                 status: self.beresp.status(),
                 coding: self.beresp_coding(),
-                url: self.head.url(),
+                url: self.ask.head.url(),
                 gzip: GzipParams { level: self.params.gzip_level as u8, memlevel: self.params.gzip_memlevel as u8 },
                 pack: self.pack_params(),
                 esi: crate::esi::features(&self.params),
             },
-            self.settings.filters.injected(),
+            self.fill.settings.filters.injected(),
         )?;
         self.log.put(Tag::Filters, list.as_bytes());
         log_processors(&mut self.log, &self.params, "VFP_Open", list.as_bytes());
@@ -247,7 +247,7 @@ impl Bereq {
             // Why it is uncacheable was stored with the head.
             return Ok(());
         }
-        let reason = self.cacheability.reason().map(<[u8]>::to_vec);
+        let reason = self.fill.cacheability.reason().map(<[u8]>::to_vec);
         let aux_attrs = AuxAttrs {
             gzip_bits,
             plain_bytes,
@@ -310,9 +310,9 @@ impl Bereq {
 
     async fn move_body(&mut self, chain: &mut Chain) -> Result<(), BodyFailure> {
         self.take_stored(true).await?;
-        let mut link = self.link.take().expect("a body comes over a connection");
+        let mut link = self.ask.link.take().expect("a body comes over a connection");
         let result = self.pump(&mut link, chain).await;
-        self.link = Some(link);
+        self.ask.link = Some(link);
         result?;
         self.take_stored(false).await
     }
@@ -359,9 +359,9 @@ impl Bereq {
     fn leave_trailers(&mut self, link: &OriginExchange) {
         let Some(trailers) = link.conn.trailers() else { return };
         BERESP.log_fields(trailers, &mut self.log);
-        if self.cacheability.is_uncacheable()
-            && let Some(client) = &self.trailers
-            && client.put(self.vxid, trailers).is_err()
+        if self.fill.cacheability.is_uncacheable()
+            && let Some(client) = &self.requester.trailers
+            && client.put(self.log.vxid(), trailers).is_err()
         {
             self.log.count_lost();
         }
@@ -478,14 +478,14 @@ impl Bereq {
         if data.is_empty() {
             return Ok(());
         }
-        if let Some(left) = self.object.body_limit {
+        if let Some(left) = self.fill.object.body_limit {
             let left = left.checked_sub(data.len() as u64);
             // Longer than a short one: that is its one client's.
             if left.is_none() && !self.busy().outgrow() {
                 self.fetch_error("Could not get storage");
                 return Err(BodyFailure::Logged);
             }
-            self.object.body_limit = left;
+            self.fill.object.body_limit = left;
         }
         let piece = match self.engine.fragfetch.load(Ordering::Relaxed) {
             0 => data.len(),

@@ -31,7 +31,7 @@ pub(super) const MAX_TAGS: usize = 10_000;
 impl Ctx for Bereq {
     fn head(&mut self, id: HeadId) -> Option<&Head> {
         match id {
-            HeadId::Bereq => Some(&self.head),
+            HeadId::Bereq => Some(&self.ask.head),
             HeadId::Beresp => Some(&self.beresp),
             HeadId::Obj => self.kind.old_head(),
             HeadId::Req | HeadId::ReqTop | HeadId::Resp => None,
@@ -40,86 +40,87 @@ impl Ctx for Bereq {
 
     fn edit(&mut self, id: HeadId) -> Option<(&mut Head, &mut TxnLog)> {
         match id {
-            HeadId::Bereq => Some((&mut self.head, &mut self.log)),
+            HeadId::Bereq => Some((&mut self.ask.head, &mut self.log)),
             HeadId::Beresp => Some((&mut self.beresp, &mut self.log)),
             HeadId::Req | HeadId::ReqTop | HeadId::Obj | HeadId::Resp => None,
         }
     }
 
     fn get(&mut self, var: Var) -> Value {
-        let timeouts = |bereq: &Bereq| bereq.backend.as_ref().map(|backend| TimeLimits::default().at(backend));
+        let timeouts = |bereq: &Bereq| bereq.ask.backend.as_ref().map(|backend| TimeLimits::default().at(backend));
         let seconds = |own: Option<f64>, otherwise: Duration| Value::Duration(own.unwrap_or(otherwise.as_secs_f64()));
         match var {
             Var::Bereq => Value::Http(HeadId::Bereq),
             Var::Beresp => Value::Http(HeadId::Beresp),
-            Var::BereqBackend => Value::Backend(self.director.clone()),
-            Var::BereqConnectTimeout => seconds(self.limits.connect, self.params.connect_timeout),
+            Var::BereqBackend => Value::Backend(self.ask.director.clone()),
+            Var::BereqConnectTimeout => seconds(self.ask.limits.connect, self.params.connect_timeout),
             Var::BereqFirstByteTimeout => {
                 let of_backend = timeouts(self).map_or(self.params.first_byte_timeout, |limits| limits.first_byte);
-                seconds(self.limits.first_byte, of_backend)
+                seconds(self.ask.limits.first_byte, of_backend)
             }
             Var::BereqBetweenBytesTimeout => {
                 let of_backend =
                     timeouts(self).map_or(self.params.between_bytes_timeout, |limits| limits.between_bytes);
-                seconds(self.limits.between_bytes, of_backend)
+                seconds(self.ask.limits.between_bytes, of_backend)
             }
-            Var::BereqDoSlice | Var::BerespDoSlice => Value::Bool(self.slice_settings.do_slice),
+            Var::BereqDoSlice | Var::BerespDoSlice => Value::Bool(self.terms.slices.do_slice),
             Var::BereqSliceSize => Value::Bytes(self.slice_size().cast_signed()),
-            Var::BereqHash => Value::Blob(Some(Blob::new(self.digest.0))),
-            Var::BereqIsBgfetch => Value::Bool(self.mode == FetchMode::Background),
-            Var::BereqIsHitmiss => Value::Bool(self.found == FoundKind::HitForMiss),
-            Var::BereqIsHitpass => Value::Bool(self.found == FoundKind::HitForPass),
-            Var::BereqRetries => Value::Int(i64::from(self.retries)),
-            Var::BereqPeers => Value::Bool(self.peer.may_ask),
-            Var::BereqRfc9111 => Value::Bool(self.rfc9111),
+            Var::BereqHash => Value::Blob(Some(Blob::new(self.fill.digest.0))),
+            Var::BereqIsBgfetch => Value::Bool(self.requester.mode == FetchMode::Background),
+            Var::BereqIsHitmiss => Value::Bool(self.requester.found == FoundKind::HitForMiss),
+            Var::BereqIsHitpass => Value::Bool(self.requester.found == FoundKind::HitForPass),
+            Var::BereqRetries => Value::Int(i64::from(self.ask.retries)),
+            Var::BereqPeers => Value::Bool(self.ask.peer.may_ask),
+            Var::BereqRfc9111 => Value::Bool(self.fill.rfc9111),
             Var::BereqTime => Value::Time(self.log.start().0),
-            Var::BereqUncacheable | Var::BerespUncacheable => Value::Bool(self.cacheability.is_uncacheable()),
-            Var::BereqXid => Value::text(self.vxid.to_string()),
+            Var::BereqUncacheable | Var::BerespUncacheable => Value::Bool(self.fill.cacheability.is_uncacheable()),
+            Var::BereqXid => Value::text(self.log.vxid().to_string()),
             Var::BerespAge => Value::Duration(self.age()),
-            Var::BerespBackend => Value::Backend(self.backend.clone().map(|backend| backend as Arc<dyn Director>)),
-            Var::BerespBackendName => match &self.backend {
+            Var::BerespBackend => Value::Backend(self.ask.backend.clone().map(|backend| backend as Arc<dyn Director>)),
+            Var::BerespBackendName => match &self.ask.backend {
                 Some(backend) => Value::text(backend.name()),
                 None => Value::NULL,
             },
-            Var::BerespBackendIp => Value::Ip(self.link.as_ref().map(|link| {
+            Var::BerespBackendIp => Value::Ip(self.ask.link.as_ref().map(|link| {
                 let peer = link.conn.peer();
                 SocketAddr::new(peer.ip(), peer.port())
             })),
-            Var::BerespDoEsi => Value::Bool(self.settings.do_esi),
-            Var::BerespDoGzip => Value::Bool(self.settings.recode.make.has(Coding::Gzip)),
-            Var::BerespDoBrotli => Value::Bool(self.settings.recode.make.has(Coding::Brotli)),
-            Var::BerespDoZstd => Value::Bool(self.settings.recode.make.has(Coding::Zstd)),
-            Var::BerespDoGunzip => Value::Bool(self.settings.recode.undo.has(Coding::Gzip)),
-            Var::BerespDoUnbrotli => Value::Bool(self.settings.recode.undo.has(Coding::Brotli)),
-            Var::BerespDoUnzstd => Value::Bool(self.settings.recode.undo.has(Coding::Zstd)),
-            Var::BerespDoStream => Value::Bool(self.settings.do_stream),
-            Var::BerespFilters => match self.settings.filters.list() {
+            Var::BerespDoEsi => Value::Bool(self.fill.settings.do_esi),
+            Var::BerespDoGzip => Value::Bool(self.fill.settings.recode.make.has(Coding::Gzip)),
+            Var::BerespDoBrotli => Value::Bool(self.fill.settings.recode.make.has(Coding::Brotli)),
+            Var::BerespDoZstd => Value::Bool(self.fill.settings.recode.make.has(Coding::Zstd)),
+            Var::BerespDoGunzip => Value::Bool(self.fill.settings.recode.undo.has(Coding::Gzip)),
+            Var::BerespDoUnbrotli => Value::Bool(self.fill.settings.recode.undo.has(Coding::Brotli)),
+            Var::BerespDoUnzstd => Value::Bool(self.fill.settings.recode.undo.has(Coding::Zstd)),
+            Var::BerespDoStream => Value::Bool(self.fill.settings.do_stream),
+            Var::BerespFilters => match self.fill.settings.filters.list() {
                 Some(listed) => Value::String(Some(listed.clone())),
                 None => Value::text(self.filter_list().as_bytes()),
             },
-            Var::BerespGrace => Value::Duration(self.object.times.grace),
-            Var::BerespKeep => Value::Duration(self.object.times.keep),
-            Var::BerespTtl => Value::Duration(self.object.times.ttl.max(0.0) - self.age()),
+            Var::BerespGrace => Value::Duration(self.fill.object.times.grace),
+            Var::BerespKeep => Value::Duration(self.fill.object.times.keep),
+            Var::BerespTtl => Value::Duration(self.fill.object.times.ttl.max(0.0) - self.age()),
             Var::BerespTags => self.shown_tags().map_or(Value::NULL, Value::text),
             Var::BerespTransitBuffer => {
                 let bytes = self.busy().transit_buffer().unwrap_or(0);
                 Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX))
             }
             Var::BerespStorage | Var::BerespStorageHint => self.storage_value(var),
-            Var::BerespTime => Value::Time(self.t_resp.0),
+            Var::BerespTime => Value::Time(self.ask.t_resp.0),
             Var::BerespWas304 => Value::Bool(self.kind.is_refresh()),
-            Var::ObjStaleIsValid => Value::Bool(self.stale.as_ref().is_some_and(|stale| !stale.is_dying())),
+            Var::ObjStaleIsValid => Value::Bool(self.fill.stale.as_ref().is_some_and(|stale| !stale.is_dying())),
             other => self
+                .fill
                 .stale
                 .as_ref()
                 .and_then(|stale| vars::of_object(&self.engine, stale, self.log.last(), other))
-                .or_else(|| vars::of_session(&self.sess, self.client_identity.as_ref(), other))
+                .or_else(|| vars::of_session(&self.requester.sess, self.requester.client_identity.as_ref(), other))
                 .unwrap_or(Value::Absent),
         }
     }
 
     fn filters_open(&self, var: Var) -> Result<(), VclFailure> {
-        match self.settings.filters.list() {
+        match self.fill.settings.filters.list() {
             None => Ok(()),
             Some(_) => Err(vars::filters_fixed("beresp", var)),
         }
@@ -128,15 +129,15 @@ impl Ctx for Bereq {
     fn set(&mut self, var: Var, value: Value) -> Result<(), VclFailure> {
         match var {
             Var::BereqBackend => match value {
-                Value::Backend(director) => self.director = director,
+                Value::Backend(director) => self.ask.director = director,
                 other => return Err(vars::wrong(&other)),
             },
-            Var::BereqConnectTimeout => self.limits.connect = Some(vars::seconds(&value)?),
-            Var::BereqFirstByteTimeout => self.limits.first_byte = Some(vars::seconds(&value)?),
-            Var::BereqBetweenBytesTimeout => self.limits.between_bytes = Some(vars::seconds(&value)?),
+            Var::BereqConnectTimeout => self.ask.limits.connect = Some(vars::seconds(&value)?),
+            Var::BereqFirstByteTimeout => self.ask.limits.first_byte = Some(vars::seconds(&value)?),
+            Var::BereqBetweenBytesTimeout => self.ask.limits.between_bytes = Some(vars::seconds(&value)?),
             // Who isn't to ask them, as a peer's own request, doesn't by VCL's word.
-            Var::BereqPeers => self.peer.may_ask &= vars::boolean(&value)?,
-            Var::BereqRfc9111 => self.rfc9111 = vars::boolean(&value)?,
+            Var::BereqPeers => self.ask.peer.may_ask &= vars::boolean(&value)?,
+            Var::BereqRfc9111 => self.fill.rfc9111 = vars::boolean(&value)?,
             Var::BerespDoEsi
             | Var::BerespDoGzip
             | Var::BerespDoGunzip
@@ -147,13 +148,13 @@ impl Ctx for Bereq {
                 self.filters_open(var)?;
                 self.set_wish(var, vars::boolean(&value)?);
             }
-            Var::BereqDoSlice | Var::BerespDoSlice => self.slice_settings.do_slice = vars::boolean(&value)?,
+            Var::BereqDoSlice | Var::BerespDoSlice => self.terms.slices.do_slice = vars::boolean(&value)?,
             Var::BereqSliceSize => {
                 let Value::Bytes(bytes) = value else { return Err(vars::wrong(&value)) };
                 self.set_slice_size(bytes)?;
             }
-            Var::BerespDoStream => self.settings.do_stream = vars::boolean(&value)?,
-            Var::BerespFilters => self.settings.filters.set_list(vars::text(value)?),
+            Var::BerespDoStream => self.fill.settings.do_stream = vars::boolean(&value)?,
+            Var::BerespFilters => self.fill.settings.filters.set_list(vars::text(value)?),
             Var::BerespGrace => self.set_life(&value, |times, grace| times.grace = grace.max(0.0))?,
             Var::BerespKeep => self.set_life(&value, |times, keep| times.keep = keep.max(0.0))?,
             Var::BerespTtl => {
@@ -166,17 +167,17 @@ impl Ctx for Bereq {
                 let bytes = u64::try_from(bytes).ok().filter(|bytes| *bytes > 0);
                 self.busy().set_transit_buffer(bytes);
             }
-            Var::BerespStorage => self.settings.storage = self.store_of(vars::text(value)?),
+            Var::BerespStorage => self.fill.settings.storage = self.store_of(vars::text(value)?),
             Var::BerespStorageHint => {
                 if let Some(store) = self.store_of(vars::text(value)?) {
-                    self.settings.storage = Some(store);
+                    self.fill.settings.storage = Some(store);
                 }
             }
             Var::BerespUncacheable => {
-                if !vars::boolean(&value)? && self.cacheability.is_uncacheable() {
+                if !vars::boolean(&value)? && self.fill.cacheability.is_uncacheable() {
                     self.log.put(Tag::VclError, b"Ignoring attempt to reset beresp.uncacheable");
                 } else if vars::boolean(&value)? {
-                    self.cacheability.refuse();
+                    self.fill.cacheability.refuse();
                 }
                 // The lives are logged whatever was set, as varnishd does.
                 self.set_life(&Value::Duration(0.0), |_, _| ())?;
@@ -190,11 +191,11 @@ impl Ctx for Bereq {
         match var {
             Var::BerespTags => self.set_tags(b""),
             Var::BereqBody => {
-                if let BereqBody::Lent(lent) = std::mem::replace(&mut self.body, BereqBody::None) {
+                if let BereqBody::Lent(lent) = std::mem::replace(&mut self.ask.body, BereqBody::None) {
                     lent.give_back();
                 }
-                BEREQ.unset(&mut self.head, &mut self.log, message::names::CONTENT_LENGTH);
-                self.head.unset(message::names::TRANSFER_ENCODING);
+                BEREQ.unset(&mut self.ask.head, &mut self.log, message::names::CONTENT_LENGTH);
+                self.ask.head.unset(message::names::TRANSFER_ENCODING);
                 Ok(())
             }
             other => Err(vars::misplaced(other)),
@@ -202,7 +203,7 @@ impl Ctx for Bereq {
     }
 
     fn body(&mut self, data: &[u8], append: bool) -> Result<(), VclFailure> {
-        self.made.write(data, append);
+        self.failure.made.write(data, append);
         Ok(())
     }
 
@@ -215,8 +216,8 @@ impl Ctx for Bereq {
     }
 
     fn pass_for(&mut self, seconds: f64) {
-        (self.object.times.ttl, self.object.times.grace, self.object.times.keep) = (seconds, 0.0, 0.0);
-        let origin = self.engine.real_of(self.object.times.t_origin).0;
+        (self.fill.object.times.ttl, self.fill.object.times.grace, self.fill.object.times.keep) = (seconds, 0.0, 0.0);
+        let origin = self.engine.real_of(self.fill.object.times.t_origin).0;
         self.log.putf(Tag::Ttl, format_args!("HFP {seconds:.0} 0 0 {origin:.0} uncacheable"));
     }
 
@@ -226,13 +227,13 @@ impl Ctx for Bereq {
     }
 
     fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
-        let BereqBody::Cached(pieces) = &self.body else { return false };
+        let BereqBody::Cached(pieces) = &self.ask.body else { return false };
         pieces.iter().for_each(|buf| piece(buf));
         true
     }
 
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {
-        Some(self.settings.filters.injected())
+        Some(self.fill.settings.filters.injected())
     }
 
     fn slice(&mut self) -> Result<bool, VclFailure> {
@@ -266,8 +267,8 @@ impl Ctx for Bereq {
         match id {
             HeadId::Bereq => {
                 self.end_unread();
-                self.head.copy_from(&self.original);
-                self.settings.filters.reset();
+                self.ask.head.copy_from(&self.ask.original);
+                self.fill.settings.filters.reset();
                 Ok(())
             }
             HeadId::Req | HeadId::ReqTop | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {
@@ -281,11 +282,11 @@ impl Ctx for Bereq {
     }
 
     fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
-        self.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
+        self.requester.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
     }
 
     fn tls(&mut self) -> Option<&tls::HandshakeInfo> {
-        self.link.as_ref()?.conn.tls()
+        self.ask.link.as_ref()?.conn.tls()
     }
 
     fn cache_req_body(&mut self, _limit: u64) -> Result<VclWait<bool>, VclFailure> {
@@ -301,14 +302,14 @@ impl Ctx for Bereq {
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<VclWait<i64>, VclFailure> {
-        self.engine.purge_tags_everywhere(&mut self.vcl.invalidations, self.busy.as_ref(), keys, soft)
+        self.engine.purge_tags_everywhere(&mut self.vcl.invalidations, self.fill.busy.as_ref(), keys, soft)
     }
 
     fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), VclFailure> {
-        if self.object.keys.len() + keys.len() > MAX_TAGS {
+        if self.fill.object.keys.len() + keys.len() > MAX_TAGS {
             return Err(VclFailure::new(format!("an object has no more than {MAX_TAGS} keys")));
         }
-        self.object.keys.extend(keys.iter().map(|key| Box::from(*key)));
+        self.fill.object.keys.extend(keys.iter().map(|key| Box::from(*key)));
         Ok(())
     }
 
@@ -333,14 +334,14 @@ impl Bereq {
     /// Seconds from the object's origin to now, as VCL's TTL counts them.
     fn age(&self) -> f64 {
         // An object from the future would never be stale.
-        self.log.last().since(self.object.t_origin).max(0.0)
+        self.log.last().since(self.fill.object.t_origin).max(0.0)
     }
 
     fn set_life(&mut self, value: &Value, change: impl FnOnce(&mut ObjectTimes, f64)) -> Result<(), VclFailure> {
         let Value::Duration(seconds) = value else { return Err(vars::wrong(value)) };
-        change(&mut self.object.times, *seconds);
-        let (times, origin) = (self.object.times, self.object.t_origin.0);
-        let word = if self.cacheability.is_uncacheable() { "uncacheable" } else { "cacheable" };
+        change(&mut self.fill.object.times, *seconds);
+        let (times, origin) = (self.fill.object.times, self.fill.object.t_origin.0);
+        let word = if self.fill.cacheability.is_uncacheable() { "uncacheable" } else { "cacheable" };
         let (ttl, grace, keep) = (times.ttl, times.grace, times.keep);
         let mut record = self.log.record(Tag::Ttl);
         record.text("VCL").sp_whole(ttl).sp_whole(grace).sp_whole(keep).sp_whole(origin).text(" ").text(word);
@@ -348,7 +349,7 @@ impl Bereq {
     }
 
     fn storage_value(&self, var: Var) -> Value {
-        let name = self.settings.storage.as_ref().map(|store| store.name());
+        let name = self.fill.settings.storage.as_ref().map(|store| store.name());
         if var == Var::BerespStorage {
             return Value::Stevedore(name.map(Text::from));
         }
@@ -361,12 +362,12 @@ impl Bereq {
 
     fn choice(&mut self) -> DirectorChoice<'_> {
         DirectorChoice {
-            sess: &self.sess,
-            head: &self.head,
-            url: self.head.url(),
+            sess: &self.requester.sess,
+            head: &self.ask.head,
+            url: self.ask.head.url(),
             task: &self.vcl.task,
-            digest: &self.digest.0,
-            identity: self.client_identity.as_ref(),
+            digest: &self.fill.digest.0,
+            identity: self.requester.client_identity.as_ref(),
             identity_text: OnceCell::new(),
             is_bereq: true,
             log: RefCell::new(&mut self.log),
@@ -378,9 +379,9 @@ impl Bereq {
     }
 
     pub(super) fn find_backend(&mut self) -> Option<Arc<Backend>> {
-        let director = self.director.take();
+        let director = self.ask.director.take();
         let found = reach::find(director.as_ref(), &self.choice());
-        self.director = director;
+        self.ask.director = director;
         found
     }
 }

@@ -19,7 +19,7 @@ impl Bereq {
         if let Err(step) = self.turn_to_error() {
             return step;
         }
-        if !self.error_is_asked_for {
+        if !self.failure.is_asked_for {
             self.engine.main.fetch_failed.inc();
         }
         let now = self.engine.clock.real();
@@ -27,20 +27,20 @@ impl Bereq {
         self.start_error();
         let waited_for = self.busy().has_waiters();
         let t_origin = self.engine.mono_of(now);
-        self.object.t_origin = now;
+        self.fill.object.t_origin = now;
         // Those who wait share the error for a moment, so that they don't try one after the other.
-        self.object.times = if waited_for {
+        self.fill.object.times = if waited_for {
             ObjectTimes { t_origin, ttl: 1.0, grace: 5.0, keep: 5.0 }
         } else {
             ObjectTimes { t_origin, ttl: 0.0, grace: 0.0, keep: 0.0 }
         };
-        self.settings.storage.get_or_insert_with(|| self.engine.stores.transient().clone());
+        self.fill.settings.storage.get_or_insert_with(|| self.engine.stores.transient().clone());
         let action = self.run_vcl().await;
         self.note_uncacheable(false);
         match action {
             BackendErrorAction::Deliver => {
-                if self.rfc9111
-                    && !self.error_is_asked_for
+                if self.fill.rfc9111
+                    && !self.failure.is_asked_for
                     && let Some(step) = self.stale_instead(StaleCause::Disconnected)
                 {
                     return step;
@@ -59,23 +59,23 @@ impl Bereq {
         if self.store_head(ObjectFlags::NONE, false).is_err() {
             return FetchStep::Fail("no storage");
         }
-        let body = self.made.take_body();
+        let body = self.failure.made.take_body();
         if self.busy().append(&body).is_err() {
             self.fetch_error("Could not get storage");
             return FetchStep::Fail("no storage");
         }
-        let replaces = !waited_for && self.object.times.ttl > 0.0;
+        let replaces = !waited_for && self.fill.object.times.ttl > 0.0;
         let busy = self.take_busy();
-        let times = &self.object.times;
+        let times = &self.fill.object.times;
         let is_for_nobody = times.ttl <= 0.0 && times.grace <= 0.0 && times.keep <= 0.0;
         let length = match busy {
-            busy if is_for_nobody && !self.error_is_asked_for => busy.finish_failed(),
+            busy if is_for_nobody && !self.failure.is_asked_for => busy.finish_failed(),
             busy => match busy.finish(None) {
                 Ok(length) => length,
                 Err(_) => return FetchStep::Done,
             },
         };
-        if let Some(stale) = self.stale.take().filter(|_| replaces) {
+        if let Some(stale) = self.fill.stale.take().filter(|_| replaces) {
             self.engine.cache.kill(&stale);
         }
         self.log.record(Tag::Length).num(length);
@@ -85,7 +85,7 @@ impl Bereq {
     fn start_error(&mut self) {
         let limits = self.beresp.limits();
         self.beresp = Head::with_limits(limits);
-        let (status, reason) = match self.made.begin() {
+        let (status, reason) = match self.failure.made.begin() {
             (0, _) => (503, Some(b"Backend fetch failed".to_vec())),
             given => given,
         };
@@ -104,15 +104,15 @@ impl Bereq {
     }
 
     fn cause_of_error(&mut self) -> Option<ProxyCause> {
-        let cause = match self.made.take_cause() {
-            Some(of_vcl) if self.received_status == 0 => *of_vcl,
-            Some(of_vcl) => of_vcl.at(self.backend.as_deref(), &self.params),
-            None if self.error_is_asked_for => return None,
-            None => match &self.cause {
+        let cause = match self.failure.made.take_cause() {
+            Some(of_vcl) if self.ask.received_status == 0 => *of_vcl,
+            Some(of_vcl) => of_vcl.at(self.ask.backend.as_deref(), &self.params),
+            None if self.failure.is_asked_for => return None,
+            None => match &self.failure.cause {
                 Some(cause) => (**cause).clone(),
                 None => ProxyCause::new(ProxyError::ProxyInternalError, ""),
             },
         };
-        Some(cause.after(self.received_status))
+        Some(cause.after(self.ask.received_status))
     }
 }

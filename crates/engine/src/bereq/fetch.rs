@@ -48,18 +48,19 @@ impl Bereq {
 
     /// True if the fetch is given up when its client goes.
     pub(super) fn may_end(&self) -> bool {
-        self.cacheability.is_uncacheable() && (self.can_be_reset || matches!(self.head.method(), b"GET" | b"HEAD"))
+        self.fill.cacheability.is_uncacheable()
+            && (self.requester.can_be_reset || matches!(self.ask.head.method(), b"GET" | b"HEAD"))
     }
 
     pub(super) async fn start_fetch(&mut self) -> FetchStep {
         let stores = &self.engine.stores;
-        self.settings.storage =
-            Some(if self.cacheability.is_uncacheable() { stores.transient() } else { stores.next() }.clone());
-        if self.retries > 0 {
-            BEREQ.unset(&mut self.head, &mut self.log, names::X_VARNISH);
+        self.fill.settings.storage =
+            Some(if self.fill.cacheability.is_uncacheable() { stores.transient() } else { stores.next() }.clone());
+        if self.ask.retries > 0 {
+            BEREQ.unset(&mut self.ask.head, &mut self.log, names::X_VARNISH);
         }
-        let id = dec(self.vxid.log_id().into());
-        self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::X_VARNISH, &[id.as_bytes()]));
+        let id = dec(self.log.vxid().log_id().into());
+        self.count_lost(|this| BEREQ.append(&mut this.ask.head, &mut this.log, names::X_VARNISH, &[id.as_bytes()]));
         match self.run_vcl().await {
             BackendFetchAction::Fetch => {}
             BackendFetchAction::Error(status) => return self.error_by_vcl(status),
@@ -68,16 +69,16 @@ impl Bereq {
         }
         self.ask();
         self.mark("Fetch");
-        self.t_sent = self.log.last();
+        self.ask.t_sent = self.log.last();
         let mut answered = if self.ask_owner().await { Ok(()) } else { self.ask_backend().await };
-        if answered.is_ok() && self.early.is_some() {
+        if answered.is_ok() && self.requester.early.is_some() {
             answered = self.ask_not_too_early().await;
         }
-        if let Some(place) = &self.place {
+        if let Some(place) = &self.requester.place {
             place.answered();
         }
         let now = self.engine.clock.real();
-        self.t_resp = now;
+        self.ask.t_resp = now;
         self.log.timestamp("Beresp", now);
         if answered.is_err() {
             if !self.busy().is_wanted() {
@@ -86,7 +87,7 @@ impl Bereq {
             return FetchStep::Error;
         }
         BERESP.log_response(&self.beresp, &mut self.log);
-        if self.rfc9111 {
+        if self.fill.rfc9111 {
             self.invalidate().await;
         }
         if let Err(step) = self.judge() {
@@ -102,22 +103,22 @@ impl Bereq {
     /// Chooses a backend and exchanges heads with it; a stale pooled connection gets one more try.
     pub(crate) async fn ask_backend(&mut self) -> Result<(), ()> {
         // An earlier exchange, with a peer or too early, may have left its own.
-        (self.received_status, self.cause) = (0, None);
+        (self.ask.received_status, self.failure.cause) = (0, None);
         let Some(backend) = self.find_backend() else {
-            self.cause = Some(Box::new(reach::cause_of_none(self.director.is_some())));
+            self.failure.cause = Some(Box::new(reach::cause_of_none(self.ask.director.is_some())));
             return Err(());
         };
-        self.count_lost(|this| reach::give_host(&backend, &mut this.head, &mut this.log));
+        self.count_lost(|this| reach::give_host(&backend, &mut this.ask.head, &mut this.log));
         self.sign(&backend)?;
-        self.backend = Some(backend.clone());
+        self.ask.backend = Some(backend.clone());
         self.exchange_with(&backend).await
     }
 
     pub(super) async fn exchange_with(&mut self, backend: &Arc<Backend>) -> Result<(), ()> {
         let mut new_connection = false;
         loop {
-            let has_body = matches!(self.body, BereqBody::Lent(_) | BereqBody::Cached(_));
-            let no_resend = has_body || !matches!(self.head.method(), b"GET" | b"HEAD");
+            let has_body = matches!(self.ask.body, BereqBody::Lent(_) | BereqBody::Cached(_));
+            let no_resend = has_body || !matches!(self.ask.head.method(), b"GET" | b"HEAD");
             let opts = ConnectOpts { new_connection, no_resend, ..ConnectOpts::default() };
             let conn = match backend.idle(&opts) {
                 Some(conn) => {
@@ -132,18 +133,18 @@ impl Bereq {
             let is_own = self.mark_loop(&conn);
             let reused = conn.is_reused();
             let mut link = OriginExchange::new(conn);
-            if matches!(self.body, BereqBody::Gone) {
+            if matches!(self.ask.body, BereqBody::Gone) {
                 self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
                 self.fetch_error("req.body is gone");
                 self.blame(ProxyError::ProxyConfigurationError, "the request's body can be sent only once");
-                self.link = Some(link);
+                self.ask.link = Some(link);
                 self.end_link(Some(SessClose::RxJunk));
                 return Err(());
             }
             let exchanged = self.exchange(&mut link).await;
-            self.link = Some(link);
+            self.ask.link = Some(link);
             let Err(failure) = exchanged else {
-                self.received_status = self.beresp.status();
+                self.ask.received_status = self.beresp.status();
                 match is_own && self.beresp.is_status(508) {
                     true => backend.fails(BackendFault::Loop),
                     false => backend.answers(),
@@ -156,7 +157,7 @@ impl Bereq {
                 Failure::Early(_) => reused,
                 Failure::Late(_) | Failure::Aborted => false,
             };
-            if !is_worth_it || new_connection || self.no_retry.is_some() {
+            if !is_worth_it || new_connection || self.ask.no_retry.is_some() {
                 match failure.fault() {
                     Some(fault) => {
                         self.blame_backend(fault);
@@ -173,12 +174,20 @@ impl Bereq {
 
     /// Marks a request that goes to one of our own listeners. Whether it does.
     fn mark_loop(&mut self, conn: &BackendConn) -> bool {
-        let mark = || self.engine.loops.mark(conn, &self.digest, self.rounds, self.mode == FetchMode::Pass);
+        let mark = || {
+            self.engine.loops.mark(
+                conn,
+                &self.fill.digest,
+                self.requester.rounds,
+                self.requester.mode == FetchMode::Pass,
+            )
+        };
         let mark = self.params.loop_detection.then(mark).flatten();
         let Some(mark) = mark else { return false };
-        let is_marked = self.head.iter().any(|field| field.is(CDN_LOOP.as_bytes()) && field.value() == mark.as_bytes());
+        let is_marked =
+            self.ask.head.iter().any(|field| field.is(CDN_LOOP.as_bytes()) && field.value() == mark.as_bytes());
         if !is_marked {
-            self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, CDN_LOOP, &[mark.as_bytes()]));
+            self.count_lost(|this| BEREQ.append(&mut this.ask.head, &mut this.log, CDN_LOOP, &[mark.as_bytes()]));
         }
         true
     }
@@ -186,15 +195,15 @@ impl Bereq {
     /// The fields that the backend wants in each request, as VCL left that.
     fn sign(&mut self, backend: &Backend) -> Result<(), ()> {
         let Some(signer) = backend.signer() else { return Ok(()) };
-        let body = match &self.body {
+        let body = match &self.ask.body {
             BereqBody::None => OutgoingBody::None,
             BereqBody::Cached(pieces) => OutgoingBody::Kept(pieces.iter().map(|piece| &piece[..]).collect()),
             BereqBody::Lent(_) | BereqBody::Gone => OutgoingBody::Streams,
         };
         let fields = signer.0.fields(&OutgoingRequest {
-            method: self.head.method(),
-            url: self.head.url(),
-            fields: self.head.iter().map(|field| (field.name(), field.value())).collect(),
+            method: self.ask.head.method(),
+            url: self.ask.head.url(),
+            fields: self.ask.head.iter().map(|field| (field.name(), field.value())).collect(),
             body,
             now: self.engine.clock.real(),
         });
@@ -203,14 +212,14 @@ impl Bereq {
             self.blame(ProxyError::ProxyConfigurationError, "the request can't be signed");
         })?;
         for (name, value) in fields {
-            self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, &name, value.as_bytes()));
+            self.count_lost(|this| BEREQ.force(&mut this.ask.head, &mut this.log, &name, value.as_bytes()));
         }
         Ok(())
     }
 
     async fn connect(&mut self, backend: &Backend, opts: ConnectOpts<'_>) -> Result<BackendConn, ()> {
-        let ends = crate::vars::proxy_ends(&self.sess);
-        let opts = ConnectOpts { connect_timeout: self.limits.connect(), ends, ..opts };
+        let ends = crate::vars::proxy_ends(&self.requester.sess);
+        let opts = ConnectOpts { connect_timeout: self.ask.limits.connect(), ends, ..opts };
         self.log.rest();
         let Some(connected) = self.unless_unwanted(backend.connect(&opts)).await else {
             self.fetch_error(GONE);
@@ -223,8 +232,8 @@ impl Bereq {
     /// Interprets the response: sets its times, and completes a 304. `Err` is the step to go to instead of VCL.
     fn judge(&mut self) -> Result<(), FetchStep> {
         self.judge_kind()?;
-        if let Some(link) = &mut self.link
-            && self.head.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
+        if let Some(link) = &mut self.ask.link
+            && self.ask.head.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
         {
             link.close.get_or_insert(SessClose::ReqClose);
         }
@@ -233,7 +242,7 @@ impl Bereq {
 
     pub(super) fn complete_head(&mut self) {
         if !self.beresp.has(names::DATE) {
-            let date = message::date::format(self.t_resp);
+            let date = message::date::format(self.ask.t_resp);
             self.count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::DATE, &[&date]));
         }
         self.count_lost(|this| this.beresp.collect(names::CACHE_CONTROL).map(drop));
@@ -246,11 +255,11 @@ impl Bereq {
     }
 
     fn take_lives_of_fields(&mut self) {
-        if self.rfc9111 && !self.cacheability.is_uncacheable() {
+        if self.fill.rfc9111 && !self.fill.cacheability.is_uncacheable() {
             return self.take_rfc9111_lives();
         }
-        let now = self.t_resp;
-        let fresh = if self.cacheability.is_uncacheable() {
+        let now = self.ask.t_resp;
+        let fresh = if self.fill.cacheability.is_uncacheable() {
             freshness::passed(&self.beresp, now)
         } else {
             let params = &self.params;
@@ -266,8 +275,8 @@ impl Bereq {
             self.shorten_negative(&mut fresh);
             fresh
         };
-        self.object.t_origin = fresh.t_origin;
-        self.object.times = ObjectTimes {
+        self.fill.object.t_origin = fresh.t_origin;
+        self.fill.object.times = ObjectTimes {
             t_origin: self.engine.mono_of(fresh.t_origin),
             ttl: fresh.ttl,
             grace: fresh.grace,
@@ -283,13 +292,13 @@ impl Bereq {
         }
         (fresh.ttl, fresh.grace, fresh.keep) = (ttl, 0.0, 0.0);
         let mut record = self.log.record(Tag::Ttl);
-        record.text("STATUS").sp_whole(ttl).sp_whole(0.0).sp_whole(0.0).sp_whole(self.t_resp.0);
+        record.text("STATUS").sp_whole(ttl).sp_whole(0.0).sp_whole(0.0).sp_whole(self.ask.t_resp.0);
         record.text(" cacheable");
     }
 
     /// `RFC 120 10 0 1000 1000 1000 0 0 cacheable`
     pub(super) fn log_freshness(&mut self, fresh: &Freshness) {
-        let now = self.t_resp.0;
+        let now = self.ask.t_resp.0;
         let mut record = self.log.record(Tag::Ttl);
         record.text("RFC").sp_whole(fresh.ttl).sp_whole(fresh.grace).sp_whole(fresh.keep).sp_whole(now);
         record.sp_whole(fresh.t_origin.0).sp_whole(fresh.date).sp_whole(fresh.expires);
@@ -319,7 +328,7 @@ impl Bereq {
         let action: BackendResponseAction = self.run_vcl().await;
         self.note_uncacheable(action == BackendResponseAction::Pass);
         self.decided(action == BackendResponseAction::Deliver);
-        if let Some(link) = &mut self.link
+        if let Some(link) = &mut self.ask.link
             && self.beresp.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
         {
             link.close.get_or_insert(SessClose::RespClose);
@@ -327,24 +336,24 @@ impl Bereq {
         if self.params.http_range_support
             && !self.is_range_checked()
             && let announced = self.beresp.get(names::CONTENT_RANGE).and_then(|_| self.announced())
-            && let Err(mismatch) = range::check_response(&self.original, &self.beresp, announced)
+            && let Err(mismatch) = range::check_response(&self.ask.original, &self.beresp, announced)
         {
             self.log.put(Tag::Error, mismatch.0.as_bytes());
             self.blame(ProxyError::HttpProtocolError, "Content-Range is not what was asked for");
             self.end_link(Some(SessClose::RespClose));
             if let BackendResponseAction::Error(status) = action {
-                self.made.ask(status, self.received_status != 0);
+                self.failure.made.ask(status, self.ask.received_status != 0);
             }
             return FetchStep::Error;
         }
         match action {
-            BackendResponseAction::Deliver if self.rfc9111 => {
+            BackendResponseAction::Deliver if self.fill.rfc9111 => {
                 if let Some(step) = self.keep_to_rfc9111() {
                     return step;
                 }
             }
             BackendResponseAction::Deliver => {}
-            BackendResponseAction::Pass => self.cacheability.pass_from_now_on(),
+            BackendResponseAction::Pass => self.fill.cacheability.pass_from_now_on(),
             BackendResponseAction::Error(status) => return self.without_response().error_by_vcl(status),
             BackendResponseAction::Retry => return self.retry_response(),
             BackendResponseAction::Abandon => return self.without_response().abandon(GIVEN_UP),
@@ -354,18 +363,18 @@ impl Bereq {
         if let Err(step) = self.settle() {
             return step;
         }
-        if self.params.early_hints != "off" && !self.cacheability.is_uncacheable() {
-            self.engine.hints.remember(&self.digest, &self.beresp);
+        if self.params.early_hints != "off" && !self.fill.cacheability.is_uncacheable() {
+            self.engine.hints.remember(&self.fill.digest, &self.beresp);
         }
         self.mark("Process");
-        if self.settings.do_esi {
-            self.settings.do_stream = false;
+        if self.fill.settings.do_esi {
+            self.fill.settings.do_stream = false;
         }
         self.kind.body_step()
     }
 
     pub(crate) fn has_body(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| link.body != BodyStatus::None)
+        self.ask.link.as_ref().is_some_and(|link| link.body != BodyStatus::None)
     }
 
     /// The body's length as the backend announced it.

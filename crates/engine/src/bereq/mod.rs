@@ -30,9 +30,8 @@ mod wire;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ::backend::{Backend, BackendConn, BackendFault, BodyStatus, Director, ExchangeAcct};
-use ::cache::{Busy, Digest, FetchFailed, ObjRef};
-use base::{Real, Vxid};
+use ::backend::{BackendConn, BackendFault, BodyStatus};
+use ::cache::{Busy, FetchFailed, ObjRef};
 use message::{Head, LostHeader};
 use params::Params;
 use shm::vsl::{Marker, TxnLog};
@@ -41,31 +40,20 @@ use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use tables::vclsubs::{Method, SubAction, VclStatus};
-use vrt::value::Text;
 use vrt::{Machine, RunOutcome};
 
-use crate::admission::FetchSlot;
-use crate::classes::ClassWorker;
 use crate::current::StepName;
-use crate::early::Handshaking;
 use crate::engine::Engine;
 use crate::httplog::BEREQ;
-use crate::interim::Interims;
 use crate::pool;
 use crate::proxy_status::ProxyCause;
-use crate::req::rfc9111::Alias;
-use crate::req::verdict::FoundKind;
 use crate::reqbody::ReqBody;
-use crate::sess::Sess;
-
-use crate::synthetic::SyntheticResponse;
-use crate::trailers::Trailers;
 use crate::vcl_run::{self, VclRun, VclSide};
+use kind::FetchKind;
 pub(crate) use kind::SliceOf;
-use kind::{FetchKind, PartSettings, SliceSettings};
 pub(crate) use start::start_slice;
 pub use start::{FetchMode, start};
-use state::{Cacheability, FetchSettings, NewObject, TimeLimits};
+use state::{Ask, FetchError, Fill, KindTerms, Requester};
 use upload::FetchUpload;
 
 #[derive(Debug)]
@@ -110,68 +98,17 @@ pub(crate) enum BereqBody {
 
 /// A fetch: a backend request with all its tries.
 pub struct Bereq {
-    pub(crate) sess: Rc<Sess>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: VclRun,
     pub(crate) log: TxnLog,
-    pub(crate) vxid: Vxid,
-    pub(crate) head: Head,
-    pub(crate) original: Head,
     pub(crate) beresp: Head,
-    pub(crate) busy: Option<Busy>,
-    /// The client's side, if it wants to hear interim responses.
-    pub(crate) interims: Option<Interims>,
-    /// The client's side, if it gets the trailers and nobody else gets the response.
-    pub(crate) trailers: Option<Trailers>,
-    /// The handshake of the client whose early data asked for it.
-    pub(crate) early: Option<Rc<Handshaking>>,
-    pub(crate) stale: Option<ObjRef>,
-    pub(crate) digest: Digest,
-    pub(crate) alias: Option<Box<Alias>>,
-    /// The number of times that the client's request was here before (`crate::loops`).
-    pub(crate) rounds: usize,
-    pub(crate) client_identity: Option<Text>,
-    pub(crate) body: BereqBody,
-    /// The reason why a second try is impossible.
-    pub(crate) no_retry: Option<&'static str>,
-    pub(crate) mode: FetchMode,
-    /// True if the client can take the request back, whatever it asks for.
-    pub(crate) can_be_reset: bool,
-    /// Result of the request's lookup.
-    pub(crate) found: FoundKind,
-    pub(crate) cacheability: Cacheability,
-    /// The worker of a class that it holds until it ends.
-    pub(crate) place: Option<Box<ClassWorker>>,
-    pub(crate) _slot: FetchSlot,
-    pub(crate) _open: crate::current::OpenTransaction,
-    pub(crate) director: Option<Arc<dyn Director>>,
-    pub(crate) backend: Option<Arc<Backend>>,
-    pub(crate) link: Option<OriginExchange>,
-    pub(crate) limits: TimeLimits,
-    /// When the head was sent, or was about to be.
-    pub(crate) t_sent: Real,
-    pub(crate) t_resp: Real,
-    /// Status of the response whose head has come; 0 before.
-    pub(crate) received_status: u16,
-    /// The reason for making an error instead of a response.
-    pub(crate) cause: Option<Box<ProxyCause>>,
-    pub(crate) peer: peer::PeerState,
-    /// `bereq.rfc9111`: that RFC says what becomes of the response.
-    pub(crate) rfc9111: bool,
-    /// The reason for not storing the response, unless VCL says otherwise.
-    pub(crate) refusal: Option<::message::rfc9111::StoringRefusal>,
-    pub(crate) object: NewObject,
-    pub(crate) settings: FetchSettings,
+    pub(crate) requester: Requester,
+    pub(crate) ask: Ask,
+    pub(crate) fill: Fill,
+    pub(crate) failure: FetchError,
     pub(crate) kind: FetchKind,
-    pub(crate) slice_settings: SliceSettings,
-    pub(crate) part_settings: PartSettings,
-    pub(crate) retries: u32,
-    pub(crate) made: SyntheticResponse,
-    /// VCL asked for the error: it isn't a failed fetch.
-    pub(crate) error_is_asked_for: bool,
-    /// Bytes of the exchanges that are over.
-    pub(crate) acct: ExchangeAcct,
+    pub(crate) terms: KindTerms,
 }
 
 impl Bereq {
@@ -180,9 +117,9 @@ impl Bereq {
 
     pub(crate) async fn run(&mut self) {
         let mut step = FetchStep::Start;
-        crate::current::work_for(self.sess.client.get(), self.vxid, self.head.url());
+        crate::current::work_for(self.requester.sess.client.get(), self.log.vxid(), self.ask.head.url());
         loop {
-            crate::current::enter(self.vxid, step.name());
+            crate::current::enter(self.log.vxid(), step.name());
             step = match step {
                 FetchStep::Start => self.start_fetch().await,
                 FetchStep::Retry => self.retry(),
@@ -201,7 +138,7 @@ impl Bereq {
         self.end_link(Some(SessClose::RxJunk));
         self.vcl.task.clear();
         self.leave_class();
-        let acct = self.acct;
+        let acct = self.ask.acct;
         self.log
             .record(Tag::BereqAcct)
             .num(acct.bereq_head)
@@ -212,16 +149,16 @@ impl Bereq {
             .sp_num(acct.beresp_head + acct.beresp_body);
         self.log.put(Tag::End, b"");
         self.log.flush();
-        pool::leave_heads([&mut self.head, &mut self.original, &mut self.beresp]);
+        pool::leave_heads([&mut self.ask.head, &mut self.ask.original, &mut self.beresp]);
         self.vcl.leave_machine();
-        if self.mode == FetchMode::Background {
+        if self.requester.mode == FetchMode::Background {
             self.engine.main.n_bgfetch.dec();
         }
     }
 
     /// Frees the worker for the next request of the class.
     fn leave_class(&mut self) {
-        let Some(place) = self.place.take() else { return };
+        let Some(place) = self.requester.place.take() else { return };
         if let Some((class, waited, service)) = place.account() {
             self.log.putf(Tag::Notice, format_args!("lacquer: class: {class} {waited:.6} {service:.6}"));
         }
@@ -238,34 +175,35 @@ impl Bereq {
 
     /// The objcore being filled. Only the end of the fetch takes it.
     pub(crate) fn busy(&mut self) -> &mut Busy {
-        self.busy.as_mut().expect("a fetch holds its objcore until it ends")
+        self.fill.busy.as_mut().expect("a fetch holds its objcore until it ends")
     }
 
     fn take_busy(&mut self) -> Busy {
-        self.busy.take().expect("a fetch holds its objcore until it ends")
+        self.fill.busy.take().expect("a fetch holds its objcore until it ends")
     }
 
     /// Notes why an error is made instead of a response. The last cause counts.
     pub(crate) fn blame(&mut self, error: ProxyError, details: &'static str) {
-        self.cause = Some(Box::new(ProxyCause::new(error, details).at(self.backend.as_deref(), &self.params)));
+        self.failure.cause =
+            Some(Box::new(ProxyCause::new(error, details).at(self.ask.backend.as_deref(), &self.params)));
     }
 
     /// Notes why no other attempt follows, unless the cause of the error is known already.
     fn blame_too(&mut self, error: ProxyError, details: &'static str) {
-        if self.cause.is_none() {
+        if self.failure.cause.is_none() {
             self.blame(error, details);
         }
     }
 
     pub(crate) fn blame_backend(&mut self, fault: BackendFault<'_>) {
         let cause = ProxyCause::of_fault(fault, &self.params);
-        self.cause = Some(Box::new(cause.at(self.backend.as_deref(), &self.params)));
+        self.failure.cause = Some(Box::new(cause.at(self.ask.backend.as_deref(), &self.params)));
     }
 
     /// The step after VCL has asked for an error.
     fn error_by_vcl(&mut self, status: VclStatus) -> FetchStep {
-        self.made.ask(status, self.received_status != 0);
-        self.error_is_asked_for = true;
+        self.failure.made.ask(status, self.ask.received_status != 0);
+        self.failure.is_asked_for = true;
         FetchStep::Error
     }
 
@@ -293,45 +231,43 @@ impl Bereq {
     }
 
     fn retry(&mut self) -> FetchStep {
-        if let Some(reason) = self.no_retry {
+        if let Some(reason) = self.ask.no_retry {
             self.log.putf(Tag::Error, format_args!("Retry not possible, {reason}"));
             self.blame_too(ProxyError::ProxyConfigurationError, reason);
             return FetchStep::Fail("retry not possible");
         }
         self.mark("Retry");
         if !base::failpoint::fault("a retry that keeps the old filters") {
-            self.settings.reset();
+            self.fill.settings.reset();
         }
-        self.made = SyntheticResponse::default();
-        self.error_is_asked_for = false;
-        (self.received_status, self.cause) = (0, None);
-        self.object.reset();
+        self.ask.received_status = 0;
+        self.failure = FetchError::default();
+        self.fill.object.reset();
         self.begin_try();
         let next = self.engine.vxids.take();
         self.log.putf(Tag::Link, format_args!("bereq {next} retry"));
         self.log.put(Tag::End, b"");
-        let (old, start, last) = (self.vxid, self.log.start(), self.log.last());
+        let (old, start, last) = (self.log.vxid(), self.log.start(), self.log.last());
         self.log.reset(next, Marker::Backend);
         self.log.putf(Tag::Begin, format_args!("bereq {old} retry"));
-        self.vxid = next;
         self.log.resume(start, last);
         self.log.timestamp("Start", last);
-        BEREQ.log_request(&self.head, &mut self.log);
+        BEREQ.log_request(&self.ask.head, &mut self.log);
         FetchStep::Start
     }
 
     fn fail(&mut self, reason: &'static str) -> FetchStep {
-        if let Some(busy) = self.busy.take() {
+        if let Some(busy) = self.fill.busy.take() {
             self.count_failed(reason);
-            busy.fail(FetchFailed { reason, error: self.cause.as_ref().and_then(|cause| cause.error) });
+            busy.fail(FetchFailed { reason, error: self.failure.cause.as_ref().and_then(|cause| cause.error) });
         }
         FetchStep::Done
     }
 
     /// Another try after `return (retry)`, while there may be one.
     pub(crate) fn may_retry(&mut self) -> bool {
-        self.retries += 1;
-        self.retries <= self.params.max_retries
+        self.ask.retries += 1;
+        self.ask.retries <= self.params.max_retries
     }
 
     /// The rest of the response isn't wanted: its connection ends, unless that was all of it.
@@ -342,7 +278,7 @@ impl Bereq {
 
     /// The backend's connection goes back to the pool, or ends: for the reason it has, else for `otherwise`.
     pub(crate) fn end_link(&mut self, otherwise: Option<SessClose>) {
-        let Some(OriginExchange { conn, close, .. }) = self.link.take() else { return };
+        let Some(OriginExchange { conn, close, .. }) = self.ask.link.take() else { return };
         let acct = conn.acct();
         let vbe = conn.backend().vbe();
         for (counter, bytes) in [
@@ -355,7 +291,7 @@ impl Bereq {
                 counter.add(bytes);
             }
         }
-        self.acct += acct;
+        self.ask.acct += acct;
         conn.finish(close.or(otherwise), |parts| self.log.put_parts(Tag::BackendClose, parts));
     }
 }

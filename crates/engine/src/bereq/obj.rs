@@ -33,9 +33,10 @@ impl Bereq {
             return Err(());
         };
         let flags = self.object_flags(body);
-        self.object.body_limit = None;
+        self.fill.object.body_limit = None;
         let mut stored = buffers::take();
-        let filter = if self.cacheability.is_uncacheable() { HopDirection::PassResponse } else { HopDirection::Insert };
+        let filter =
+            if self.fill.cacheability.is_uncacheable() { HopDirection::PassResponse } else { HopDirection::Insert };
         self.beresp.store_to(&mut stored, |field| filter.keeps(field));
         self.log_object(filter);
         let done = self.store_head_in(&store, &stored, variant.as_ref(), flags, streams);
@@ -80,17 +81,21 @@ impl Bereq {
             return Err(());
         }
         let shortlived = self.params.shortlived.as_secs_f64();
-        self.object.times =
-            ObjectTimes { ttl: self.object.times.ttl.min(shortlived), grace: 0.0, keep: 0.0, ..self.object.times };
+        self.fill.object.times = ObjectTimes {
+            ttl: self.fill.object.times.ttl.min(shortlived),
+            grace: 0.0,
+            keep: 0.0,
+            ..self.fill.object.times
+        };
         if is_short && !(is_front && self.is_of_unknown_length()) {
-            self.object.body_limit = Some(SALVAGED_BYTES - head);
+            self.fill.object.body_limit = Some(SALVAGED_BYTES - head);
             return self.put_head(&transient, stored, variant, flags);
         }
         // All memory of the store is in use, or it would be with this: this client gets the object, and others fetch for themselves.
         self.engine.main.fetch_passed_on.inc();
-        self.cacheability.refuse();
-        self.cacheability.set_reason(Uncacheable::NoRoom.word().as_bytes());
-        let flags = ObjectFlags { reuse: self.cacheability.reuse(false), ..flags };
+        self.fill.cacheability.refuse();
+        self.fill.cacheability.set_reason(Uncacheable::NoRoom.word().as_bytes());
+        let flags = ObjectFlags { reuse: self.fill.cacheability.reuse(false), ..flags };
         self.put_head(&transient, stored, variant, flags)
     }
 
@@ -105,7 +110,7 @@ impl Bereq {
     /// True if the store has room, or could make it, for a head of that length and the body as announced. The body of a
     /// 304 may be there already, and one that is passed on isn't kept.
     fn may_fit(&mut self, store: &Arc<Store>, head: usize) -> bool {
-        let is_stored = !self.kind.is_refresh() && !self.cacheability.is_uncacheable();
+        let is_stored = !self.kind.is_refresh() && !self.fill.cacheability.is_uncacheable();
         let body = if is_stored { self.body_to_store() } else { 0 };
         let needed = body.saturating_add(head as u64);
         let fits = self.busy().make_room(store, needed);
@@ -120,23 +125,24 @@ impl Bereq {
         variant: Option<&(Vec<u8>, Vec<u8>)>,
         flags: ObjectFlags,
     ) -> Result<(), ()> {
-        let attrs = Attrs { times: self.object.times, xid: self.vxid, flags };
+        let attrs = Attrs { times: self.fill.object.times, xid: self.log.vxid(), flags };
         let vary = variant.map(|(spec, values)| VaryKey { spec, values });
-        let is_marker = self.cacheability.is_uncacheable() && self.object.times.ttl > 0.0 && !self.busy().is_private();
-        let reason = self.cacheability.reason().filter(|_| is_marker);
+        let is_marker =
+            self.fill.cacheability.is_uncacheable() && self.fill.object.times.ttl > 0.0 && !self.busy().is_private();
+        let reason = self.fill.cacheability.reason().filter(|_| is_marker);
         let aux_attrs = self.kind.aux_attrs(reason);
         let done = self.busy().set_head(store, head, vary, &attrs, &aux_attrs);
         self.log_events();
         done.map_err(drop)?;
         if self.engine.cache.keeps_tags() {
-            let mut tags = std::mem::take(&mut self.object.keys);
+            let mut tags = std::mem::take(&mut self.fill.object.keys);
             self.gather_tags(&mut tags);
-            if self.rfc9111 {
+            if self.fill.rfc9111 {
                 self.gather_groups(&mut tags);
             }
             if self.params.tag_urls {
-                let host = self.original.get(names::HOST).unwrap_or_default();
-                tags.push(message::tags::of_url(host, self.original.url()).into());
+                let host = self.ask.original.get(names::HOST).unwrap_or_default();
+                tags.push(message::tags::of_url(host, self.ask.original.url()).into());
             }
             self.busy().set_tags(tags);
         }
@@ -147,7 +153,7 @@ impl Bereq {
 
     /// The tags that fields give the object, unless VCL has said which it has.
     fn gather_tags(&self, tags: &mut Vec<Box<[u8]>>) {
-        if self.object.has_own_tags {
+        if self.fill.object.has_own_tags {
             return;
         }
         self.gather_tags_of(&self.beresp, tags);
@@ -164,15 +170,15 @@ impl Bereq {
     /// `beresp.tags`: tags between blanks. What ykey gives has names that no field has, and isn't shown.
     pub(super) fn shown_tags(&self) -> Option<Vec<u8>> {
         let mut tags: Vec<Box<[u8]>> =
-            self.object.keys.iter().filter(|tag| message::tags::is_plain(tag)).cloned().collect();
+            self.fill.object.keys.iter().filter(|tag| message::tags::is_plain(tag)).cloned().collect();
         self.gather_tags(&mut tags);
         (!tags.is_empty()).then(|| tags.join(&b' '))
     }
 
     /// Sets `beresp.tags`; nothing: the object has none.
     pub(super) fn set_tags(&mut self, text: &[u8]) -> Result<(), VclFailure> {
-        self.object.has_own_tags = true;
-        self.object.keys.retain(|tag| !message::tags::is_plain(tag));
+        self.fill.object.has_own_tags = true;
+        self.fill.object.keys.retain(|tag| !message::tags::is_plain(tag));
         let tags: Vec<&[u8]> = message::tags::words(text).collect();
         self.add_tags(&tags)
     }
@@ -185,7 +191,7 @@ impl Bereq {
 
     /// Notes what made the answer uncacheable, with the place in VCL or the field, after a subroutine ended (`is_passed`: with pass).
     pub(super) fn note_uncacheable(&mut self, is_passed: bool) {
-        if !(self.cacheability.is_uncacheable() || is_passed) || self.busy().is_private() {
+        if !(self.fill.cacheability.is_uncacheable() || is_passed) || self.busy().is_private() {
             return;
         }
         let spot = if is_passed { self.vcl.ended_at() } else { self.vcl.uncacheable_at() };
@@ -218,13 +224,13 @@ impl Bereq {
             let room = detail.floor_char_boundary(WHY_BYTES.saturating_sub(text.len()));
             text.extend_from_slice(&detail.as_bytes()[..room]);
         }
-        self.cacheability.set_reason(&text);
+        self.fill.cacheability.set_reason(&text);
     }
 
     /// Flags of the object: those of the `body` from the filters, and all others.
     fn object_flags(&mut self, body: ObjectFlags) -> ObjectFlags {
         let has_validator = self.beresp.has(names::LAST_MODIFIED) || self.beresp.has(names::ETAG);
-        let reuse = self.cacheability.reuse(self.beresp.is_status(200) && has_validator);
+        let reuse = self.fill.cacheability.reuse(self.beresp.is_status(200) && has_validator);
         ObjectFlags { reuse, is_private: self.busy().is_private(), ..body }
     }
 
@@ -232,10 +238,10 @@ impl Bereq {
     /// judge: the built-in one doesn't cache it. Called before filters add a name of theirs.
     pub(super) fn judge_star(&mut self) {
         let vary = self.beresp.get(names::VARY);
-        if self.cacheability.is_uncacheable()
+        if self.fill.cacheability.is_uncacheable()
             || vary == Some(b"*")
             || !vary::is_star(&self.beresp)
-            || self.busy.as_ref().is_some_and(cache::Busy::is_private)
+            || self.fill.busy.as_ref().is_some_and(cache::Busy::is_private)
         {
             return;
         }
@@ -247,8 +253,8 @@ impl Bereq {
             }
         }
         self.log.put(Tag::Error, b"'Vary' header from backend has a '*' among others, making this a pass.");
-        self.cacheability.refuse();
-        self.cacheability.set_reason(Uncacheable::Vary.word().as_bytes());
+        self.fill.cacheability.refuse();
+        self.fill.cacheability.set_reason(Uncacheable::Vary.word().as_bytes());
     }
 
     /// The names in Vary, and the values that this fetch had for them. A Vary that can't be read makes a pass of it.
@@ -256,15 +262,15 @@ impl Bereq {
         if self.busy().is_private() || !self.kind.has_variants() {
             return None;
         }
-        if self.rfc9111 {
+        if self.fill.rfc9111 {
             return self.normalised_variant();
         }
-        match vary::key(&self.beresp, &self.head) {
+        match vary::key(&self.beresp, &self.ask.head) {
             Ok(None) => None,
             Ok(Some(key)) => {
                 let (mut spec, mut values) = (Vec::new(), Vec::new());
                 vary::rekey(&key, &message::Head::new(), Codings::NONE, &mut spec);
-                vary::rekey(&key, &self.head, self.params.supported_codings(), &mut values);
+                vary::rekey(&key, &self.ask.head, self.params.supported_codings(), &mut values);
                 Some((spec, values))
             }
             Err(error) => {
@@ -277,16 +283,16 @@ impl Bereq {
     pub(super) fn refuse_vary(&mut self, error: vary::VaryError) {
         self.log.put(Tag::Error, error.text().as_bytes());
         self.log.put(Tag::Error, b"Illegal 'Vary' header from backend, making this a pass.");
-        self.cacheability.refuse();
-        self.cacheability.set_reason(Uncacheable::BadVary.word().as_bytes());
+        self.fill.cacheability.refuse();
+        self.fill.cacheability.set_reason(Uncacheable::BadVary.word().as_bytes());
     }
 
     /// The store that VCL or its turn has given, or Transient; `None` when VCL chose none.
     fn choose_store(&mut self) -> Option<Arc<Store>> {
         let main = self.engine.main;
-        let life = self.object.life();
-        let chosen = self.settings.storage.take();
-        if self.cacheability.is_uncacheable() {
+        let life = self.fill.object.life();
+        let chosen = self.fill.settings.storage.take();
+        if self.fill.cacheability.is_uncacheable() {
             main.beresp_uncacheable.tally();
         } else if life < self.params.shortlived.as_secs_f64() {
             main.beresp_shortlived.tally();

@@ -38,9 +38,9 @@ const AT_WORK: u16 = 102;
 impl Bereq {
     /// Asks the key's owner. Returns true if its response is in `beresp` and the rest comes over the link.
     pub(super) async fn ask_owner(&mut self) -> bool {
-        self.peer.is_asked = false;
-        self.peer.lives = None;
-        if !self.peer.may_ask || !self.can_be_asked_for() {
+        self.ask.peer.is_asked = false;
+        self.ask.peer.lives = None;
+        if !self.ask.peer.may_ask || !self.can_be_asked_for() {
             return false;
         }
         let engine = self.engine.clone();
@@ -56,7 +56,7 @@ impl Bereq {
                 }
             },
         };
-        let peer = match peers.route(&self.digest, engine.clock.mono()) {
+        let peer = match peers.route(&self.fill.digest, engine.clock.mono()) {
             PeerTarget::Own => {
                 peers.counters.owned.inc();
                 return false;
@@ -75,7 +75,7 @@ impl Bereq {
             log: needed,
             newer: peers.since_invalidation(engine.clock.mono()),
         };
-        let _asking = peers.asking(&self.digest);
+        let _asking = peers.asking(&self.fill.digest);
         // Boxed: it is as large as all the rest of a fetch.
         let answered = Box::pin(self.ask_peer(peers, &peer, &hop)).await;
         let answered = answered.and_then(|()| self.take_owner_answer(peers));
@@ -95,36 +95,36 @@ impl Bereq {
 
     /// Only what may be stored, is asked for the first time, and is asked for as a whole.
     fn can_be_asked_for(&self) -> bool {
-        self.mode != FetchMode::Pass
-            && self.retries == 0
-            && self.early.is_none()
-            && matches!(self.body, BereqBody::None)
-            && !self.cacheability.is_uncacheable()
+        self.requester.mode != FetchMode::Pass
+            && self.ask.retries == 0
+            && self.requester.early.is_none()
+            && matches!(self.ask.body, BereqBody::None)
+            && !self.fill.cacheability.is_uncacheable()
             && !self.kind.is_of_slices()
     }
 
     async fn ask_peer(&mut self, peers: &Peers, peer: &TierPeer, hop: &Hop) -> Result<(), String> {
-        let [mut asked] = pool::heads(self.head.limits());
-        asked.copy_from(&self.original);
-        let for_origin = std::mem::replace(&mut self.head, asked);
-        let limits = std::mem::take(&mut self.limits);
+        let [mut asked] = pool::heads(self.ask.head.limits());
+        asked.copy_from(&self.ask.original);
+        let for_origin = std::mem::replace(&mut self.ask.head, asked);
+        let limits = std::mem::take(&mut self.ask.limits);
         let first_byte = self.params.peers_first_byte_timeout.as_secs_f64();
-        self.limits = TimeLimits {
+        self.ask.limits = TimeLimits {
             connect: Some(self.params.peers_connect_timeout.as_secs_f64()),
             first_byte: Some(first_byte),
             // Until the head is there; how many signs there may be is bounded, too.
             between_bytes: Some(SIGN_PACE.as_secs_f64() + LATE * first_byte),
         };
-        let id = dec(self.vxid.log_id().into());
-        self.count_lost(|this| reach::give_host(&peer.backend, &mut this.head, &mut this.log));
-        self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::X_VARNISH, &[id.as_bytes()]));
-        let field = peers.secret().field(hop, &self.head);
-        self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, LACQUER_PEER, &[field.as_bytes()]));
-        self.peer.is_asked = true;
-        self.backend = Some(peer.backend.clone());
+        let id = dec(self.log.vxid().log_id().into());
+        self.count_lost(|this| reach::give_host(&peer.backend, &mut this.ask.head, &mut this.log));
+        self.count_lost(|this| BEREQ.append(&mut this.ask.head, &mut this.log, names::X_VARNISH, &[id.as_bytes()]));
+        let field = peers.secret().field(hop, &self.ask.head);
+        self.count_lost(|this| BEREQ.append(&mut this.ask.head, &mut this.log, LACQUER_PEER, &[field.as_bytes()]));
+        self.ask.peer.is_asked = true;
+        self.ask.backend = Some(peer.backend.clone());
         let answered = self.exchange_with(&peer.backend).await;
-        self.limits = limits;
-        let mut for_peer = std::mem::replace(&mut self.head, for_origin);
+        self.ask.limits = limits;
+        let mut for_peer = std::mem::replace(&mut self.ask.head, for_origin);
         pool::leave_heads([&mut for_peer]);
         let now = self.engine.clock.mono();
         match answered {
@@ -156,32 +156,32 @@ impl Bereq {
             return Err(format!("it answers {}", self.beresp.status()));
         }
         if says.is_hot {
-            peers.hot.heat(&self.digest.0);
+            peers.hot.heat(&self.fill.digest.0);
         }
         self.beresp.unset(LACQUER_OBJECT);
-        self.peer.lives = Some(Box::new(says.lives(self.t_sent, self.engine.clock.real())));
+        self.ask.peer.lives = Some(Box::new(says.lives(self.ask.t_sent, self.engine.clock.real())));
         Ok(())
     }
 
     /// Restores the state in which nobody was asked.
     fn forget_owner(&mut self) {
         self.end_unread();
-        self.peer.is_asked = false;
-        self.peer.lives = None;
-        self.backend = None;
+        self.ask.peer.is_asked = false;
+        self.ask.peer.lives = None;
+        self.ask.backend = None;
         self.beresp = Head::with_limits(self.beresp.limits());
     }
 
     /// True if the interim response in `beresp` is the owner's own sign of life.
     pub(super) fn is_sign_of_life(&self) -> bool {
-        self.peer.is_asked && self.beresp.status() == AT_WORK
+        self.ask.peer.is_asked && self.beresp.status() == AT_WORK
     }
 
     /// The lives that the owner has said, in the place of those that the head's fields would give.
     pub(super) fn take_owner_lives(&mut self) {
-        let Some(lives) = self.peer.lives.as_ref().filter(|lives| !lives.is_uncacheable) else { return };
-        self.object.t_origin = lives.t_origin;
-        self.object.times = cache::ObjectTimes {
+        let Some(lives) = self.ask.peer.lives.as_ref().filter(|lives| !lives.is_uncacheable) else { return };
+        self.fill.object.t_origin = lives.t_origin;
+        self.fill.object.times = cache::ObjectTimes {
             t_origin: self.engine.mono_of(lives.t_origin),
             ttl: lives.ttl,
             grace: lives.grace,
@@ -191,23 +191,23 @@ impl Bereq {
 
     /// After VCL: no life may end later than the owner's, and what the owner keeps for nobody isn't kept here.
     pub(super) fn keep_to_owner(&mut self) {
-        let Some(lives) = self.peer.lives.as_deref().copied() else { return };
+        let Some(lives) = self.ask.peer.lives.as_deref().copied() else { return };
         if lives.is_uncacheable {
-            if !self.cacheability.is_uncacheable() {
-                self.cacheability.refuse();
-                self.cacheability.set_reason(Uncacheable::Peer.word().as_bytes());
+            if !self.fill.cacheability.is_uncacheable() {
+                self.fill.cacheability.refuse();
+                self.fill.cacheability.set_reason(Uncacheable::Peer.word().as_bytes());
             }
-            let age = self.engine.clock.mono().since(self.object.times.t_origin).max(0.0);
+            let age = self.engine.clock.mono().since(self.fill.object.times.t_origin).max(0.0);
             let most = age + self.params.uncacheable_ttl.as_secs_f64();
-            let times = self.object.times;
-            self.object.times = cache::ObjectTimes { ttl: times.ttl.min(most), grace: 0.0, keep: 0.0, ..times };
+            let times = self.fill.object.times;
+            self.fill.object.times = cache::ObjectTimes { ttl: times.ttl.min(most), grace: 0.0, keep: 0.0, ..times };
             return;
         }
-        let times = self.object.times;
+        let times = self.fill.object.times;
         let ttl = times.ttl.min(lives.ttl);
         let grace_end = (times.ttl + times.grace).min(lives.ttl + lives.grace);
         let end = (times.ttl + times.grace + times.keep).min(lives.ttl + lives.grace + lives.keep);
         let grace = (grace_end - ttl).max(0.0);
-        self.object.times = cache::ObjectTimes { ttl, grace, keep: (end - ttl - grace).max(0.0), ..times };
+        self.fill.object.times = cache::ObjectTimes { ttl, grace, keep: (end - ttl - grace).max(0.0), ..times };
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The backend side by RFC 9111 (`bereq.rfc9111`): lives of a response, what isn't stored, the stale object in the place of an
+//! The backend side by RFC 9111 (`bereq.fill.rfc9111`): lives of a response, what isn't stored, the stale object in the place of an
 //! error, what a successful unsafe request invalidates. What is decided is in `message::rfc9111`; VCL comes after it and may
 //! change all of it.
 
@@ -38,7 +38,7 @@ impl Bereq {
         let directives = ResponseDirectives::from_head(&self.beresp, &params.rfc9111_targeted);
         let date = |name| self.beresp.get(name).and_then(rfc9111::lenient_date).map_or(0.0, |time| time.0);
         let mut fresh = Freshness {
-            t_origin: self.t_resp.plus(-age),
+            t_origin: self.ask.t_resp.plus(-age),
             ttl,
             grace,
             keep,
@@ -46,37 +46,38 @@ impl Bereq {
             expires: date(names::EXPIRES),
             max_age: directives.s_maxage.or(directives.max_age).unwrap_or(0),
         };
-        self.refusal = match storing {
+        self.fill.refusal = match storing {
             Storing::Store(_) => None,
             Storing::Refuse(refusal) => Some(refusal),
         };
         self.log_freshness(&fresh);
-        self.object.t_origin = fresh.t_origin;
-        let may_be_negative = matches!(self.refusal, None | Some(StoringRefusal::Useless | StoringRefusal::Status));
+        self.fill.object.t_origin = fresh.t_origin;
+        let may_be_negative =
+            matches!(self.fill.refusal, None | Some(StoringRefusal::Useless | StoringRefusal::Status));
         if may_be_negative && !directives.is_targeted && !self.is_answer_to_head() {
             // What the operator has said for this status.
             self.shorten_negative(&mut fresh);
         }
         let t_origin = self.engine.mono_of(fresh.t_origin);
-        self.object.times = ObjectTimes { t_origin, ttl: fresh.ttl, grace: fresh.grace, keep: fresh.keep };
+        self.fill.object.times = ObjectTimes { t_origin, ttl: fresh.ttl, grace: fresh.grace, keep: fresh.keep };
     }
 
     /// True if the response is no answer to a GET, because VCL kept HEAD in a miss, so that a GET mustn't find it (RFC
     /// 9111 4). A 304 together with the stored object is one.
     fn is_answer_to_head(&self) -> bool {
-        self.head.method() == b"HEAD" && !self.beresp.is_status(304) && !self.kind.is_refresh()
+        self.ask.head.method() == b"HEAD" && !self.beresp.is_status(304) && !self.kind.is_refresh()
     }
 
     /// Times at which the request was sent and its response came.
     fn exchange_times(&self) -> ExchangeTimes {
-        ExchangeTimes { sent: self.t_sent, received: self.t_resp }
+        ExchangeTimes { sent: self.ask.t_sent, received: self.ask.t_resp }
     }
 
     /// Decides if a response with that head may be stored, and for how long (RFC 9111 3, 4.2).
     fn judge_storing(&self, response: &Head) -> Storing {
         let params = &self.params;
         // Who says nothing about caching may not have thought of it: what may be one user's is nobody's guess.
-        let may_guess = !self.original.has(names::COOKIE) && !response.has(names::SET_COOKIE);
+        let may_guess = !self.ask.original.has(names::COOKIE) && !response.has(names::SET_COOKIE);
         let rules = StoringRules {
             targeted: &params.rfc9111_targeted,
             heuristic_part: f64::from(params.rfc9111_heuristic) / 100.0,
@@ -85,7 +86,7 @@ impl Bereq {
             takes_parts: self.kind.is_part(),
         };
         // The client's, if VCL sends it on; a backend's signer may have one of its own.
-        let is_authorized = self.original.has(names::AUTHORIZATION) && self.head.has(names::AUTHORIZATION);
+        let is_authorized = self.ask.original.has(names::AUTHORIZATION) && self.ask.head.has(names::AUTHORIZATION);
         rfc9111::judge(response, is_authorized, self.exchange_times(), &rules)
     }
 
@@ -97,45 +98,45 @@ impl Bereq {
             }
             Storing::Refuse(_) => (0.0, -1.0, 0.0, 0.0),
         };
-        ObjectTimes { t_origin: self.engine.mono_of(self.t_resp.plus(-age)), ttl, grace, keep }
+        ObjectTimes { t_origin: self.engine.mono_of(self.ask.t_resp.plus(-age)), ttl, grace, keep }
     }
 
     /// Learns from No-Vary-Search. A response that contradicts the rules known when it was requested is delivered, also
     /// to requests that wait for the same URL, and isn't stored: requests for other queries would find it.
     fn learn_of_query(&mut self) {
-        if self.mode == FetchMode::Pass || self.cacheability.is_uncacheable() {
+        if self.requester.mode == FetchMode::Pass || self.fill.cacheability.is_uncacheable() {
             return;
         }
         let said = QueryVariance::from_head(&self.beresp);
-        if said.as_ref() == self.alias.as_ref().map(|alias| &alias.learned.variance) {
+        if said.as_ref() == self.fill.alias.as_ref().map(|alias| &alias.learned.variance) {
             return;
         }
         if StaleCause::of_status(self.beresp.status()).is_some() {
             // The stale object is better.
-            self.stale = None;
+            self.fill.stale = None;
         }
         if self.beresp.status() % 1000 < 400 {
-            let host = self.original.get(names::HOST).unwrap_or_default();
-            self.engine.queries.learn(host, self.original.url(), said);
+            let host = self.ask.original.get(names::HOST).unwrap_or_default();
+            self.engine.queries.learn(host, self.ask.original.url(), said);
         }
-        if self.alias.is_none() {
+        if self.fill.alias.is_none() {
             // Who waits for this very URL has it, too.
-            let age = self.engine.clock.mono().since(self.object.times.t_origin).max(0.0);
-            let ttl = self.object.times.ttl.min(age + SHARED);
-            self.object.times = ObjectTimes { ttl, grace: 0.0, keep: 0.0, ..self.object.times };
+            let age = self.engine.clock.mono().since(self.fill.object.times.t_origin).max(0.0);
+            let ttl = self.fill.object.times.ttl.min(age + SHARED);
+            self.fill.object.times = ObjectTimes { ttl, grace: 0.0, keep: 0.0, ..self.fill.object.times };
             return;
         }
-        self.cacheability.refuse();
-        self.cacheability.set_reason(Uncacheable::Vary.word().as_bytes());
+        self.fill.cacheability.refuse();
+        self.fill.cacheability.set_reason(Uncacheable::Vary.word().as_bytes());
         // Nobody looks here for it again.
-        self.object.times = ObjectTimes { ttl: 0.0, grace: 0.0, keep: 0.0, ..self.object.times };
+        self.fill.object.times = ObjectTimes { ttl: 0.0, grace: 0.0, keep: 0.0, ..self.fill.object.times };
     }
 
     /// Applies RFC 9111 where VCL didn't decide: a stale object replaces a server's error, and a response that isn't
     /// stored becomes hit-for-miss.
     pub(super) fn keep_to_rfc9111(&mut self) -> Option<FetchStep> {
         if let Some(cause) = StaleCause::of_status(self.beresp.status()) {
-            if self.mode == FetchMode::Background {
+            if self.requester.mode == FetchMode::Background {
                 // The stale object is served in its grace; this would take its place.
                 self.end_unread();
                 return Some(FetchStep::Fail("an error from the backend, and the stale object stays"));
@@ -143,26 +144,26 @@ impl Bereq {
             if let Some(step) = self.stale_instead(cause) {
                 return Some(step);
             }
-            if self.refusal.is_some() && self.stale.take().is_some() {
+            if self.fill.refusal.is_some() && self.fill.stale.take().is_some() {
                 // What is stale may be of use when the origin is out of reach.
                 return None;
             }
         }
         if self.is_of_part_alone() {
             // Whoever asks next may want another part.
-            self.refusal.get_or_insert(StoringRefusal::Status);
-            self.object.times.ttl = -1.0;
+            self.fill.refusal.get_or_insert(StoringRefusal::Status);
+            self.fill.object.times.ttl = -1.0;
         }
-        let Some(refusal) = self.refusal.filter(|_| self.object.times.ttl <= 0.0) else {
+        let Some(refusal) = self.fill.refusal.filter(|_| self.fill.object.times.ttl <= 0.0) else {
             self.learn_of_query();
             return None;
         };
-        if self.cacheability.is_uncacheable() {
+        if self.fill.cacheability.is_uncacheable() {
             return None;
         }
         if self.is_answer_to_head() {
             // It takes no stored response's place: that was updated by it, or is validated before it is used again.
-            self.stale = None;
+            self.fill.stale = None;
         }
         self.refuse_for(match refusal {
             StoringRefusal::NoStore | StoringRefusal::Private => Uncacheable::CacheControl,
@@ -176,20 +177,20 @@ impl Bereq {
 
     /// Nobody waits for it for a while.
     pub(super) fn refuse_for(&mut self, reason: Uncacheable) {
-        self.cacheability.refuse();
-        let age = self.engine.clock.mono().since(self.object.times.t_origin).max(0.0);
+        self.fill.cacheability.refuse();
+        let age = self.engine.clock.mono().since(self.fill.object.times.t_origin).max(0.0);
         let ttl = age + self.params.uncacheable_ttl.as_secs_f64();
-        self.object.times = ObjectTimes { ttl, grace: 0.0, keep: 0.0, ..self.object.times };
-        self.cacheability.set_reason(reason.word().as_bytes());
+        self.fill.object.times = ObjectTimes { ttl, grace: 0.0, keep: 0.0, ..self.fill.object.times };
+        self.fill.cacheability.set_reason(reason.word().as_bytes());
     }
 
     /// The stale object that may be served since the backend failed (RFC 9111 4.2.4, RFC 5861 4): the step to it.
     pub(super) fn stale_instead(&mut self, cause: StaleCause) -> Option<FetchStep> {
-        let stale = self.stale.clone().filter(|stale| !stale.is_dying() && !stale.flags().is_passed())?;
+        let stale = self.fill.stale.clone().filter(|stale| !stale.is_dying() && !stale.flags().is_passed())?;
         if !self.stale_has_what_is_wanted(&stale) {
             return None;
         }
-        if self.cacheability.is_uncacheable() {
+        if self.fill.cacheability.is_uncacheable() {
             return None;
         }
         let mut old = Head::with_limits(self.beresp.limits());
@@ -202,7 +203,7 @@ impl Bereq {
         }
         self.end_unread();
         self.engine.main.rfc9111_stale.inc();
-        if self.mode == FetchMode::Background {
+        if self.requester.mode == FetchMode::Background {
             return Some(FetchStep::Fail("the backend failed, and the stale object stays"));
         }
         self.log.put(Tag::Notice, b"lacquer: the backend failed: serving the stale object");
@@ -230,12 +231,12 @@ impl Bereq {
             };
         }
         self.beresp.copy_from(old);
-        self.object.keys = self.engine.cache.tags_of(stale);
-        self.object.has_own_tags = true;
-        self.object.t_origin = self.engine.real_of(times.t_origin);
-        self.object.times = times;
-        self.settings.do_esi = false;
-        self.settings.storage = Some(self.engine.stores.get(stale.store()).clone());
+        self.fill.object.keys = self.engine.cache.tags_of(stale);
+        self.fill.object.has_own_tags = true;
+        self.fill.object.t_origin = self.engine.real_of(times.t_origin);
+        self.fill.object.times = times;
+        self.fill.settings.do_esi = false;
+        self.fill.settings.storage = Some(self.engine.stores.get(stale.store()).clone());
         self.kind = FetchKind::Refresh(Refresh { stale: stale.clone(), old_head: None, keeps_head: true });
     }
 
@@ -243,7 +244,7 @@ impl Bereq {
     /// The URLs that it names are `Req`'s, who can hash them.
     pub(super) async fn invalidate(&mut self) {
         let is_success = matches!(self.beresp.status() % 1000, 200..400);
-        if self.mode != FetchMode::Pass || !is_success || rfc9111::is_safe(self.head.method()) {
+        if self.requester.mode != FetchMode::Pass || !is_success || rfc9111::is_safe(self.ask.head.method()) {
             return;
         }
         if let Err(refusal) = self.engine.may_invalidate_here() {
@@ -251,15 +252,16 @@ impl Bereq {
             return;
         }
         let now = self.engine.clock.mono();
-        let purged = self.alias.as_ref().map_or(0, |alias| self.engine.purge(None, &alias.exact, now, Purge::HARD));
-        let count = purged + self.engine.purge(None, &self.digest, now, Purge::HARD);
+        let purged =
+            self.fill.alias.as_ref().map_or(0, |alias| self.engine.purge(None, &alias.exact, now, Purge::HARD));
+        let count = purged + self.engine.purge(None, &self.fill.digest, now, Purge::HARD);
         self.engine.main.rfc9111_invalidated.add(count as u64);
-        let exact = self.alias.as_ref().map(|alias| alias.exact);
-        for digest in exact.into_iter().chain([self.digest]) {
+        let exact = self.fill.alias.as_ref().map(|alias| alias.exact);
+        for digest in exact.into_iter().chain([self.fill.digest]) {
             self.engine.announce_to_peers(|| crate::fleet::purge(&digest, Purge::HARD), now);
         }
         self.vcl.invalidations.note();
-        let host = self.original.get(names::HOST).unwrap_or_default();
+        let host = self.ask.original.get(names::HOST).unwrap_or_default();
         let groups = rfc9111::invalidated_group_tags(&self.beresp, host);
         if groups.is_empty() || !self.engine.cache.keeps_tags() {
             return;
@@ -278,17 +280,17 @@ impl Bereq {
 
     /// The groups that the response names (RFC 9875 2).
     pub(super) fn gather_groups(&self, tags: &mut Vec<Box<[u8]>>) {
-        let host = self.original.get(names::HOST).unwrap_or_default();
+        let host = self.ask.original.get(names::HOST).unwrap_or_default();
         tags.extend(rfc9111::group_tags(&self.beresp, host));
     }
 
     /// Does what [`Bereq::variant`] does, with normalised values where that is allowed.
     pub(super) fn normalised_variant(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
-        match rfc9111::key(&self.beresp, &self.head) {
+        match rfc9111::key(&self.beresp, &self.ask.head) {
             Ok(None) => None,
             Ok(Some(spec)) => {
                 let mut values = Vec::new();
-                rfc9111::values(&spec, &self.head, self.params.supported_codings(), &mut values);
+                rfc9111::values(&spec, &self.ask.head, self.params.supported_codings(), &mut values);
                 Some((spec, values))
             }
             Err(error) => {

@@ -12,7 +12,7 @@ use tables::tags::Tag;
 
 use super::kind::{FetchKind, PartSettings, SliceOf, SliceSettings};
 use super::peer::PeerState;
-use super::state::{Cacheability, FetchSettings, NewObject, TimeLimits};
+use super::state::{Ask, FetchError, Fill, KindTerms, Requester, TimeLimits};
 use super::{Bereq, BereqBody, task};
 use crate::admission::{self, FetchSlot};
 use crate::httplog::BEREQ;
@@ -21,7 +21,6 @@ use crate::peers::hop::LACQUER_PEER;
 use crate::pool;
 use crate::req::Req;
 use crate::slices::SliceSet;
-use crate::synthetic::SyntheticResponse;
 use crate::trace;
 use crate::trailers::Trailers;
 use crate::vcl_run::VclRun;
@@ -65,7 +64,7 @@ pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf) -> ObjRef {
     let mut bereq = make(req, busy, None, FetchMode::Normal, slot);
     // They are of the head, and it has none by now.
     (req.interims, req.trailers) = (None, None);
-    (bereq.interims, bereq.trailers) = (None, None);
+    (bereq.requester.interims, bereq.requester.trailers) = (None, None);
     bereq.ask_for_slice_of(slice);
     task::run(bereq);
     object
@@ -92,53 +91,31 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, slot:
     req.trailers = (mode != FetchMode::Background && !req.esi.is_fragment() && reads_trailers).then(Trailers::default);
     let [head, original, beresp] = pool::heads(limits);
     let mut bereq = Box::new(Bereq {
-        sess: req.sess.clone(),
-        params,
         vcl: VclRun::of(vcl),
         log,
-        vxid,
-        head,
-        original,
         beresp,
-        busy: Some(busy),
-        interims: req.interims.clone(),
-        trailers: req.trailers.clone(),
-        early: req.early.clone(),
-        stale,
-        digest: req.digest,
-        alias: req.alias.clone(),
-        rounds: engine.loops.rounds(&req.original),
-        client_identity: req.settings.client_identity.clone(),
-        body: lend(req, mode),
-        no_retry: None,
-        received_status: 0,
-        cause: None,
-        cacheability: if mode == FetchMode::Pass { Cacheability::uncacheable() } else { Cacheability::cacheable() },
-        mode,
-        // From HTTP/2 on who goes before the answer has reset its request.
-        can_be_reset: req.head.version() > HttpVersion::HTTP11,
-        found: req.verdict.found(),
-        _open: crate::current::open(crate::current::TransactionKind::Fetch),
-        place: req.place.take(),
-        _slot: slot,
-        director: req.director(),
-        backend: None,
-        link: None,
-        limits: TimeLimits::default(),
-        t_sent: now,
-        t_resp: now,
-        peer: PeerState { may_ask: mode != FetchMode::Pass && req.may_ask_peers(), ..PeerState::default() },
-        rfc9111: req.settings.rfc9111,
-        refusal: None,
-        object: NewObject::new(now),
-        settings: FetchSettings::new(),
+        requester: Requester::new(req, mode, slot),
+        ask: Ask {
+            head,
+            original,
+            body: lend(req, mode),
+            no_retry: None,
+            retries: 0,
+            director: req.director(),
+            backend: None,
+            link: None,
+            limits: TimeLimits::default(),
+            peer: PeerState { may_ask: mode != FetchMode::Pass && req.may_ask_peers(), ..PeerState::default() },
+            t_sent: now,
+            t_resp: now,
+            received_status: 0,
+            acct: backend::ExchangeAcct::default(),
+        },
+        fill: Fill::new(req, busy, stale, mode, now),
+        failure: FetchError::default(),
         kind: FetchKind::Whole,
-        slice_settings: SliceSettings::new(req, mode),
-        part_settings: PartSettings::default(),
-        retries: 0,
-        made: SyntheticResponse::default(),
-        error_is_asked_for: false,
-        acct: backend::ExchangeAcct::default(),
+        terms: KindTerms { slices: SliceSettings::new(req, mode), parts: PartSettings::default() },
+        params,
         engine,
     });
     bereq.begin_kind(req);
@@ -166,15 +143,16 @@ impl Bereq {
     /// The head that goes out, but for what differs between tries.
     fn make_head(&mut self, req: &Req, mode: FetchMode) {
         let filter = if mode == FetchMode::Pass { HopDirection::Pass } else { HopDirection::Fetch };
-        let mut lost = hop::filter_request(&req.head, &mut self.original, filter).is_err();
-        let (head, log) = (&mut self.original, &mut self.log);
+        let mut lost = hop::filter_request(&req.head, &mut self.ask.original, filter).is_err();
+        let vxid = self.log.vxid();
+        let (head, log) = (&mut self.ask.original, &mut self.log);
         BEREQ.log_request(head, log);
         if req.settings.is_special {
             // Between two caches of the tier, and for nobody else.
             BEREQ.unset(head, log, LACQUER_PEER);
         }
         if self.params.traceparent {
-            lost |= !trace::put(head, log, &BEREQ, self.vxid, None);
+            lost |= !trace::put(head, log, &BEREQ, vxid, None);
         }
         if mode != FetchMode::Pass {
             if head.method() != b"GET" {
@@ -189,7 +167,7 @@ impl Bereq {
             lost |= head.set_proto("HTTP/1.1").is_err();
             log.put(Tag::BereqProtocol, b"HTTP/1.1");
         }
-        match &self.body {
+        match &self.ask.body {
             BereqBody::Lent(_) => {}
             BereqBody::Cached(pieces) => {
                 let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
@@ -211,7 +189,7 @@ impl Bereq {
         if lost {
             self.log.count_lost();
         }
-        self.head.copy_from(&self.original);
+        self.ask.head.copy_from(&self.ask.original);
     }
 
     /// Adds the conditions that validate the stale object, unless parts of it are missing. Returns true if a header was lost.
@@ -219,8 +197,8 @@ impl Bereq {
         if self.ask_for_missing() {
             return false;
         }
-        let (head, log, mut lost) = (&mut self.original, &mut self.log, false);
-        if let Some(stale) = self.stale.as_ref().filter(|stale| may_revalidate(stale))
+        let (head, log, mut lost) = (&mut self.ask.original, &mut self.log, false);
+        if let Some(stale) = self.fill.stale.as_ref().filter(|stale| may_revalidate(stale))
             && let Ok(stored) = StoredHead::parse(stale.head())
         {
             if let Some(date) = stored.get(names::LAST_MODIFIED) {

@@ -1,17 +1,151 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What of a fetch lives and dies together. What a new try begins with is said by the `reset` of each part.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backend::Backend;
+use backend::{Backend, Director, ExchangeAcct};
 use base::Real;
-use cache::{ObjectTimes, Reuse};
+use cache::{Busy, Digest, ObjRef, ObjectTimes, Reuse};
 use filters::Recode;
-use message::Codings;
+use message::rfc9111::StoringRefusal;
+use message::{Codings, Head, HttpVersion};
 use storage::Store;
+use vrt::value::Text;
 
+use super::kind::{PartSettings, SliceSettings};
+use super::peer::PeerState;
+use super::{BereqBody, FetchMode, OriginExchange};
+use crate::admission::FetchSlot;
+use crate::classes::ClassWorker;
+use crate::current::{self, OpenTransaction, TransactionKind};
+use crate::early::Handshaking;
+use crate::interim::Interims;
+use crate::proxy_status::ProxyCause;
+use crate::req::Req;
+use crate::req::rfc9111::Alias;
+use crate::req::verdict::FoundKind;
 use crate::response_filters::ResponseFilters;
+use crate::sess::Sess;
+use crate::synthetic::SyntheticResponse;
+use crate::trailers::Trailers;
+
+/// The request that a fetch is made for, as far as the fetch needs it.
+pub(crate) struct Requester {
+    pub sess: Rc<Sess>,
+    pub mode: FetchMode,
+    /// The client's side, if it wants to hear interim responses.
+    pub interims: Option<Interims>,
+    /// The client's side, if it gets the trailers and nobody else gets the response.
+    pub trailers: Option<Trailers>,
+    /// The handshake of the client whose early data asked for it.
+    pub early: Option<Rc<Handshaking>>,
+    pub client_identity: Option<Text>,
+    /// True if the client can take the request back, whatever it asks for.
+    pub can_be_reset: bool,
+    /// Result of the request's lookup.
+    pub found: FoundKind,
+    /// The number of times that the client's request was here before (`crate::loops`).
+    pub rounds: usize,
+    /// The worker of a class that it holds until it ends.
+    pub place: Option<Box<ClassWorker>>,
+    _slot: FetchSlot,
+    _open: OpenTransaction,
+}
+
+impl Requester {
+    pub fn new(req: &mut Req, mode: FetchMode, slot: FetchSlot) -> Self {
+        Requester {
+            sess: req.sess.clone(),
+            mode,
+            interims: req.interims.clone(),
+            trailers: req.trailers.clone(),
+            early: req.early.clone(),
+            client_identity: req.settings.client_identity.clone(),
+            // From HTTP/2 on who goes before the answer has reset its request.
+            can_be_reset: req.head.version() > HttpVersion::HTTP11,
+            found: req.verdict.found(),
+            rounds: req.engine().loops.rounds(&req.original),
+            place: req.place.take(),
+            _slot: slot,
+            _open: current::open(TransactionKind::Fetch),
+        }
+    }
+}
+
+/// The request to the backend, the way to it, and its exchanges.
+pub(crate) struct Ask {
+    pub head: Head,
+    /// The head before VCL, for the first try.
+    pub original: Head,
+    pub body: BereqBody,
+    /// The reason why a second try is impossible.
+    pub no_retry: Option<&'static str>,
+    pub retries: u32,
+    pub director: Option<Arc<dyn Director>>,
+    pub backend: Option<Arc<Backend>>,
+    /// The exchange whose response is at hand.
+    pub link: Option<OriginExchange>,
+    pub limits: TimeLimits,
+    pub peer: PeerState,
+    /// When the head was sent, or was about to be.
+    pub t_sent: Real,
+    pub t_resp: Real,
+    /// Status of the response whose head has come; 0 before.
+    pub received_status: u16,
+    /// Bytes of the exchanges that are over.
+    pub acct: ExchangeAcct,
+}
+
+/// The object that a fetch makes, and the one that it replaces.
+pub(crate) struct Fill {
+    /// Taken by what ends the fetch.
+    pub busy: Option<Busy>,
+    pub stale: Option<ObjRef>,
+    pub digest: Digest,
+    pub alias: Option<Box<Alias>>,
+    pub object: NewObject,
+    pub settings: FetchSettings,
+    pub cacheability: Cacheability,
+    /// `bereq.rfc9111`: that RFC says what becomes of the response.
+    pub rfc9111: bool,
+    /// The reason for not storing the response, unless VCL says otherwise.
+    pub refusal: Option<StoringRefusal>,
+}
+
+impl Fill {
+    pub fn new(req: &Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, now: Real) -> Self {
+        let is_pass = mode == FetchMode::Pass;
+        Fill {
+            busy: Some(busy),
+            stale,
+            digest: req.digest,
+            alias: req.alias.clone(),
+            object: NewObject::new(now),
+            settings: FetchSettings::new(),
+            cacheability: if is_pass { Cacheability::uncacheable() } else { Cacheability::cacheable() },
+            rfc9111: req.settings.rfc9111,
+            refusal: None,
+        }
+    }
+}
+
+/// The reasons why an error is made instead of a response, and VCL's part of it.
+#[derive(Debug, Default)]
+pub(crate) struct FetchError {
+    pub cause: Option<Box<ProxyCause>>,
+    pub made: SyntheticResponse,
+    /// VCL asked for the error: it isn't a failed fetch.
+    pub is_asked_for: bool,
+}
+
+/// What outlives the kind of a try: VCL's settings, and what was refused.
+#[derive(Debug)]
+pub(crate) struct KindTerms {
+    pub slices: SliceSettings,
+    pub parts: PartSettings,
+}
 
 /// The use of the object for other requests. It only gets worse, over all tries.
 #[derive(Debug)]

@@ -89,7 +89,7 @@ impl Bereq {
     pub(super) async fn exchange(&mut self, link: &mut OriginExchange) -> Result<(), Failure> {
         let body = self.announce_body(link);
         self.announce_trailers(link);
-        link.conn.send_head(&self.head, body, &response_limits(&self.params));
+        link.conn.send_head(&self.ask.head, body, &response_limits(&self.params));
         let sent = self.send(link).await;
         self.mark("Bereq");
         self.engine.main.backend_req.tally();
@@ -123,40 +123,42 @@ impl Bereq {
 
     /// Adds `TE: trailers` if the client can take the response's trailers.
     fn announce_trailers(&mut self, link: &OriginExchange) {
-        if self.trailers.is_some() && link.conn.takes_trailers() {
-            self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::TE, b"trailers"));
+        if self.requester.trailers.is_some() && link.conn.takes_trailers() {
+            self.count_lost(|this| BEREQ.force(&mut this.ask.head, &mut this.log, names::TE, b"trailers"));
         }
     }
 
     /// Makes the head announce the body that is sent, whatever VCL wrote: else the rest of it, or of the next request,
     /// would be taken for something that it isn't.
     fn announce_body(&mut self, link: &OriginExchange) -> BodyLen {
-        let announced = announced_length(&self.head);
-        let len = match &self.body {
+        let announced = announced_length(&self.ask.head);
+        let len = match &self.ask.body {
             BereqBody::None | BereqBody::Gone => {
                 if announced != Some(0) {
-                    BEREQ.unset(&mut self.head, &mut self.log, names::CONTENT_LENGTH);
+                    BEREQ.unset(&mut self.ask.head, &mut self.log, names::CONTENT_LENGTH);
                 }
-                BEREQ.unset(&mut self.head, &mut self.log, names::TRANSFER_ENCODING);
+                BEREQ.unset(&mut self.ask.head, &mut self.log, names::TRANSFER_ENCODING);
                 return BodyLen::None;
             }
             BereqBody::Lent(lent) => lent.bytes(),
             BereqBody::Cached(pieces) => Some(pieces.iter().map(|piece| piece.len() as u64).sum()),
         };
         let Some(len) = len else {
-            BEREQ.unset(&mut self.head, &mut self.log, names::CONTENT_LENGTH);
+            BEREQ.unset(&mut self.ask.head, &mut self.log, names::CONTENT_LENGTH);
             match link.conn.unknown_length() {
                 Some((name, value)) => {
-                    self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, name, value));
+                    self.count_lost(|this| BEREQ.force(&mut this.ask.head, &mut this.log, name, value));
                 }
-                None => BEREQ.unset(&mut self.head, &mut self.log, names::TRANSFER_ENCODING),
+                None => BEREQ.unset(&mut self.ask.head, &mut self.log, names::TRANSFER_ENCODING),
             }
             return BodyLen::Unknown;
         };
-        BEREQ.unset(&mut self.head, &mut self.log, names::TRANSFER_ENCODING);
+        BEREQ.unset(&mut self.ask.head, &mut self.log, names::TRANSFER_ENCODING);
         if announced != Some(len) {
             let len = len.to_string();
-            self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::CONTENT_LENGTH, len.as_bytes()));
+            self.count_lost(|this| {
+                BEREQ.force(&mut this.ask.head, &mut this.log, names::CONTENT_LENGTH, len.as_bytes())
+            });
         }
         BodyLen::Known(len)
     }
@@ -164,9 +166,9 @@ impl Bereq {
     /// Sends head and body. An answer before the body's end is taken at once; the connection can't be used again then.
     async fn send(&mut self, link: &mut OriginExchange) -> Result<(), Failure> {
         let mut sent = self.push(link).await?;
-        let Some(mut body) = Pieces::new(&self.body) else { return Ok(()) };
+        let Some(mut body) = Pieces::new(&self.ask.body) else { return Ok(()) };
         if let Pieces::Lent(_) = body {
-            self.no_retry = Some("req.body not cached");
+            self.ask.no_retry = Some("req.body not cached");
         }
         while sent == Sent::All {
             match self.next_piece(link, &mut body).await {
@@ -328,7 +330,7 @@ impl Bereq {
                 self.fetch_error("too many interim responses");
             }
             ExchangeHeadError::Framing(framing) => {
-                self.received_status = self.beresp.status();
+                self.ask.received_status = self.beresp.status();
                 // As varnishd counts: a 204 is one, whatever else it says.
                 match self.beresp.is_status(204) {
                     true => self.engine.main.fetch_204.tally(),
@@ -349,8 +351,11 @@ impl Bereq {
         if self.is_sign_of_life() {
             return;
         }
-        let goes_on =
-            self.interims.as_ref().is_some_and(|interims| interims.put(&self.beresp, self.params.http_lenient));
+        let goes_on = self
+            .requester
+            .interims
+            .as_ref()
+            .is_some_and(|interims| interims.put(&self.beresp, self.params.http_lenient));
         if goes_on {
             self.busy().wake_readers();
         }
@@ -361,7 +366,7 @@ impl Bereq {
     fn count_body(&self, body: BodyStatus) {
         let main = self.engine.main;
         match (body, self.beresp.status() % 1000) {
-            _ if self.head.method() == b"HEAD" => main.fetch_head.tally(),
+            _ if self.ask.head.method() == b"HEAD" => main.fetch_head.tally(),
             (_, 204) => main.fetch_204.tally(),
             (_, 304) => main.fetch_304.tally(),
             (BodyStatus::Length(_), _) => main.fetch_length.tally(),
@@ -373,7 +378,7 @@ impl Bereq {
 
     /// The fetch's limit of a wait for its backend; zero is none.
     fn time_limit(&self, link: &OriginExchange, limit: Limit) -> Duration {
-        let limits = self.limits.at(link.conn.backend());
+        let limits = self.ask.limits.at(link.conn.backend());
         match limit {
             Limit::FirstByte => limits.first_byte,
             Limit::BetweenBytes => limits.between_bytes,

@@ -43,13 +43,13 @@ impl Bereq {
     /// A 200 to HEAD tells of what is stored: what isn't that any more is validated before it is used, what is gets the new fields once
     /// VCL has seen them.
     pub(super) fn heed_head(&mut self) {
-        if self.head.method() != b"HEAD" || !self.beresp.is_status(200) {
+        if self.ask.head.method() != b"HEAD" || !self.beresp.is_status(200) {
             return;
         }
         let now = self.engine.clock.mono();
-        let request = LookupRequest::normalised(&self.head, self.params.supported_codings());
+        let request = LookupRequest::normalised(&self.ask.head, self.params.supported_codings());
         let mut newest: Option<ObjRef> = None;
-        for obj in self.engine.cache.stored_for(&self.digest, &request) {
+        for obj in self.engine.cache.stored_for(&self.fill.digest, &request) {
             let Some(stored) = self.comparable(&obj) else { continue };
             if rfc9111::is_outdated(&stored, &self.beresp) {
                 let ttl = (obj.times().fresh_until(None).0 > now.0).then_some(0.0);
@@ -61,8 +61,8 @@ impl Bereq {
         // Of such a request nothing is stored, nor of what may be one user's.
         if let Some(stored) = newest
             && matches!(self.kind, FetchKind::Whole)
-            && !RequestDirectives::from_head(&self.original).no_store
-            && !self.original.has(names::AUTHORIZATION)
+            && !RequestDirectives::from_head(&self.ask.original).no_store
+            && !self.ask.original.has(names::AUTHORIZATION)
         {
             self.begin_head_update(stored);
         }
@@ -80,9 +80,9 @@ impl Bereq {
     fn begin_head_update(&mut self, stored: ObjRef) {
         let Some(updated) = self.updated_head(&stored) else { return };
         let lives = self.lives_of(&updated);
-        let (times, t_origin) = (self.object.times, self.object.t_origin);
-        self.object.times = lives;
-        self.object.t_origin = self.engine.real_of(lives.t_origin);
+        let (times, t_origin) = (self.fill.object.times, self.fill.object.t_origin);
+        self.fill.object.times = lives;
+        self.fill.object.t_origin = self.engine.real_of(lives.t_origin);
         self.kind = FetchKind::HeadUpdate(Box::new(HeadUpdate { stored, times, t_origin }));
     }
 
@@ -102,14 +102,14 @@ impl Bereq {
         }
         let FetchKind::HeadUpdate(update) = std::mem::take(&mut self.kind) else { return };
         let HeadUpdate { stored, times, t_origin } = *update;
-        let lives = std::mem::replace(&mut self.object.times, times);
-        self.object.t_origin = t_origin;
+        let lives = std::mem::replace(&mut self.fill.object.times, times);
+        self.fill.object.t_origin = t_origin;
         if !is_delivered {
             return;
         }
         let Some(updated) = self.updated_head(&stored) else { return };
         // What says something else of queries would be found by requests that it isn't for.
-        let known = self.alias.as_ref().map(|alias| &alias.learned.variance);
+        let known = self.fill.alias.as_ref().map(|alias| &alias.learned.variance);
         if QueryVariance::from_head(&updated).as_ref() != known {
             return;
         }
@@ -120,8 +120,8 @@ impl Bereq {
             looks_behind_markers: true,
             ..LookupOptions::default()
         };
-        let request = LookupRequest::normalised(&self.head, self.params.supported_codings());
-        let mut search = Search::new(self.digest, self.engine.clock.mono(), options);
+        let request = LookupRequest::normalised(&self.ask.head, self.params.supported_codings());
+        let mut search = Search::new(self.fill.digest, self.engine.clock.mono(), options);
         let Lookup::Ready(found) = search.look(&self.engine.cache, &request) else { return };
         let (busy, found) = match found {
             Found::MissStale { busy, stale } => (busy, Some(stale)),
@@ -136,7 +136,7 @@ impl Bereq {
             busy.release();
             self.engine.cache.kill(&stored);
             if let Some(set) = SliceSet::of(&stored) {
-                slices::free(&self.engine.cache, self.digest, set);
+                slices::free(&self.engine.cache, self.fill.digest, set);
             }
             return;
         }
@@ -145,23 +145,23 @@ impl Bereq {
 
     fn succeed(&mut self, busy: Busy, stored: ObjRef, updated: &Head, times: ObjectTimes) {
         let supported = self.params.supported_codings();
-        let variant = match rfc9111::key(updated, &self.head) {
+        let variant = match rfc9111::key(updated, &self.ask.head) {
             Ok(spec) => spec.map(|spec| {
                 let mut values = Vec::new();
-                rfc9111::values(&spec, &self.head, supported, &mut values);
+                rfc9111::values(&spec, &self.ask.head, supported, &mut values);
                 (spec, values)
             }),
             Err(_) => return busy.release(),
         };
         let has_validator = updated.has(names::LAST_MODIFIED) || updated.has(names::ETAG);
         let reuse = Cacheability::cacheable().reuse(updated.is_status(200) && has_validator);
-        let attrs = Attrs { times, xid: self.vxid, flags: ObjectFlags { reuse, ..stored.flags() } };
+        let attrs = Attrs { times, xid: self.log.vxid(), flags: ObjectFlags { reuse, ..stored.flags() } };
         let mut head = Vec::new();
         updated.store_to(&mut head, |field| HopDirection::Insert.keeps(field));
         let tags = self.tags_of_updated(&stored, updated);
         let store = self.engine.stores.get(stored.store()).clone();
         let successor = Successor { busy, stored, head, variant, attrs, tags, store };
-        let (engine, digest) = (self.engine.clone(), self.digest);
+        let (engine, digest) = (self.engine.clone(), self.fill.digest);
         // The body may have to be read from a disk: the answer to HEAD doesn't wait for that.
         rt::spawn(async move { successor.run(&engine, digest).await });
     }
@@ -171,7 +171,7 @@ impl Bereq {
         if !self.engine.cache.keeps_tags() {
             return Vec::new();
         }
-        let host = self.original.get(names::HOST).unwrap_or_default();
+        let host = self.ask.original.get(names::HOST).unwrap_or_default();
         let of_fields = |head: &Head| {
             let mut tags = Vec::new();
             self.gather_tags_of(head, &mut tags);

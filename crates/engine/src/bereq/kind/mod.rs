@@ -169,7 +169,7 @@ impl Bereq {
         self.kind = FetchKind::Whole;
         self.unask_slice();
         self.find_missing();
-        self.slice_settings.do_slice = self.stale_is_of_slices();
+        self.terms.slices.do_slice = self.stale_is_of_slices();
     }
 
     pub(super) fn ask(&mut self) {
@@ -183,7 +183,7 @@ impl Bereq {
         self.complete_head();
         self.judge_part()?;
         self.take_lives();
-        if self.rfc9111 {
+        if self.fill.rfc9111 {
             self.heed_head();
         }
         if self.beresp.is_status(304) { self.not_modified() } else { Ok(()) }
@@ -236,8 +236,8 @@ impl Bereq {
             FetchKind::Refresh(refresh) => refresh.keeps_head = false,
             kind => *kind = FetchKind::Whole,
         }
-        self.slice_settings.is_refused = true;
-        self.part_settings.refusal = PartRefusal::OwnRange;
+        self.terms.slices.is_refused = true;
+        self.terms.parts.refusal = PartRefusal::OwnRange;
         Ok(())
     }
 
@@ -249,12 +249,12 @@ impl Bereq {
 
     /// Asks again, after a response that can't be used. The next one is judged anew, and remembered as uncacheable if it is so.
     fn ask_again(&mut self) -> FetchStep {
-        self.cacheability = super::state::Cacheability::cacheable();
+        self.fill.cacheability = super::state::Cacheability::cacheable();
         self.end_unread();
         FetchStep::Retry
     }
 
     fn stored_parts(&self) -> Option<StoredParts> {
-        self.stale.as_ref().and_then(StoredParts::of)
+        self.fill.stale.as_ref().and_then(StoredParts::of)
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Fetching parts of an object (`crate::parts`), with `bereq.rfc9111`: those that a client wants and that aren't there, or what VCL has asked for
+//! Fetching parts of an object (`crate::parts`), with `bereq.fill.rfc9111`: those that a client wants and that aren't there, or what VCL has asked for
 //! by a Range of its own; and what is left of a body that broke off.
 //!
 //! ```text
@@ -90,14 +90,14 @@ enum NoPart {
 
 impl Bereq {
     pub(super) fn take_wanted_range(&mut self, req: &Req) {
-        if !self.rfc9111 {
+        if !self.fill.rfc9111 {
             if self.stored_parts().is_some() {
                 // Nobody here would know that it isn't whole.
-                self.stale = None;
+                self.fill.stale = None;
             }
             return;
         }
-        if self.mode != FetchMode::Normal || !req.head.has(names::RANGE) || req.esi.is_fragment() {
+        if self.requester.mode != FetchMode::Normal || !req.head.has(names::RANGE) || req.esi.is_fragment() {
             return;
         }
         let mut client = Head::with_limits(self.beresp.limits());
@@ -105,16 +105,16 @@ impl Bereq {
         let is_told = |name: &str| [names::RANGE, names::IF_RANGE].iter().any(|known| known.eq_ignore_ascii_case(name));
         let filled = begun
             .and_then(|()| client.append_from(&req.head, |field| std::str::from_utf8(field.name()).is_ok_and(is_told)));
-        self.part_settings.client = filled.is_ok().then(|| Box::new(client));
+        self.terms.parts.client = filled.is_ok().then(|| Box::new(client));
     }
 
     /// Asks for what is missing, if there are parts of the object.
     pub(super) fn find_missing(&mut self) {
-        let is_refused = self.part_settings.refusal != PartRefusal::None;
-        if is_refused || !self.rfc9111 || self.mode != FetchMode::Normal {
+        let is_refused = self.terms.parts.refusal != PartRefusal::None;
+        if is_refused || !self.fill.rfc9111 || self.requester.mode != FetchMode::Normal {
             return;
         }
-        let Some(stale) = &self.stale else { return };
+        let Some(stale) = &self.fill.stale else { return };
         let Some(parts) = StoredParts::of(stale) else { return };
         let wanted = self.wanted_of(stale, parts.total);
         if let Some(missing) = parts.missing(&wanted) {
@@ -131,13 +131,14 @@ impl Bereq {
     }
 
     fn wanted(&self, head: &Head, total: u64) -> WantedPart {
-        let client = self.part_settings.client.as_ref();
+        let client = self.terms.parts.client.as_ref();
         client.map_or(WantedPart::All, |client| WantedPart::of(client, head, total, &self.params))
     }
 
     pub(in crate::bereq) fn stale_has_what_is_wanted(&self, stale: &ObjRef) -> bool {
-        StoredParts::of(stale)
-            .is_none_or(|parts| self.mode != FetchMode::Normal || parts.have(&self.wanted_of(stale, parts.total)))
+        StoredParts::of(stale).is_none_or(|parts| {
+            self.requester.mode != FetchMode::Normal || parts.have(&self.wanted_of(stale, parts.total))
+        })
     }
 
     /// Asks for what is missing, and for nothing of another version, in place of what a stale object would be validated by. Whether there
@@ -146,12 +147,12 @@ impl Bereq {
         let FetchKind::Part(PartFetch::Asked(parts, missing)) = &self.kind else { return false };
         let end = if missing.high + 1 == parts.total { String::new() } else { missing.high.to_string() };
         let range = format!("bytes={}-{end}", missing.low);
-        let mut lost = BEREQ.force(&mut self.original, &mut self.log, names::RANGE, range.as_bytes()).is_err();
+        let mut lost = BEREQ.force(&mut self.ask.original, &mut self.log, names::RANGE, range.as_bytes()).is_err();
         let if_range = parts.validator.if_range();
-        lost |= BEREQ.force(&mut self.original, &mut self.log, names::IF_RANGE, if_range).is_err();
+        lost |= BEREQ.force(&mut self.ask.original, &mut self.log, names::IF_RANGE, if_range).is_err();
         // Parts of a coded body are of that coding, which the origin may make anew each time.
-        if self.original.has(names::ACCEPT_ENCODING) {
-            lost |= BEREQ.force(&mut self.original, &mut self.log, names::ACCEPT_ENCODING, b"identity").is_err();
+        if self.ask.original.has(names::ACCEPT_ENCODING) {
+            lost |= BEREQ.force(&mut self.ask.original, &mut self.log, names::ACCEPT_ENCODING, b"identity").is_err();
         }
         if lost {
             self.log.count_lost();
@@ -161,12 +162,12 @@ impl Bereq {
 
     /// Looks at a response that may be a part. `Err` is the step to go to in its place.
     pub(super) fn judge_part(&mut self) -> Result<(), FetchStep> {
-        if !self.rfc9111 || self.mode == FetchMode::Pass || self.kind.is_of_slices() {
+        if !self.fill.rfc9111 || self.requester.mode == FetchMode::Pass || self.kind.is_of_slices() {
             return Ok(());
         }
         let is_asked = matches!(std::mem::take(&mut self.kind), FetchKind::Part(_));
         match self.beresp.status() {
-            206 if self.head.method() == b"GET" => {}
+            206 if self.ask.head.method() == b"GET" => {}
             // The object isn't that long any more.
             412 | 416 if is_asked => return Err(self.give_up_parts()),
             304 if is_asked => return Err(self.ask_for_whole("the backend says 304 to a request for a part")),
@@ -194,11 +195,11 @@ impl Bereq {
     /// A part that can't be kept goes to the client, if that asked for one. A server may send less than it was asked for, and says so; who
     /// asks for ranges understands that (RFC 9110 15.3.7).
     fn pass_part_on(&mut self, reason: &'static str) -> Result<(), FetchStep> {
-        if !self.client_takes_parts() && self.part_settings.refusal != PartRefusal::AnyRange {
+        if !self.client_takes_parts() && self.terms.parts.refusal != PartRefusal::AnyRange {
             return Err(self.ask_for_whole_alone());
         }
         if self.beresp.has(names::CONTENT_RANGE) {
-            let asked = self.part_settings.client.as_deref().map_or_else(Head::new, Head::clone);
+            let asked = self.terms.parts.client.as_deref().map_or_else(Head::new, Head::clone);
             if let Err(mismatch) = range::check_response(&asked, &self.beresp, self.announced()) {
                 return Err(self.fail_part(&mismatch.0));
             }
@@ -215,19 +216,19 @@ impl Bereq {
                 && range::asked(client).is_some()
                 && conditional::if_range_holds(client, &self.beresp)
         };
-        self.mode != FetchMode::Normal || self.part_settings.client.as_deref().is_some_and(takes)
+        self.requester.mode != FetchMode::Normal || self.terms.parts.client.as_deref().is_some_and(takes)
     }
 
     /// After vcl_backend_fetch: no Range is sent where what it brings is of no use. Only GET has ranges (RFC 9110 14.2), and VCL may
     /// have kept HEAD.
     pub(super) fn keep_to_whole(&mut self) {
-        let is_asked_by_head = matches!(self.kind, FetchKind::Part(_)) && self.head.method() != b"GET";
+        let is_asked_by_head = matches!(self.kind, FetchKind::Part(_)) && self.ask.head.method() != b"GET";
         if is_asked_by_head {
             self.kind = FetchKind::Whole;
         }
-        if is_asked_by_head || self.part_settings.refusal == PartRefusal::AnyRange {
+        if is_asked_by_head || self.terms.parts.refusal == PartRefusal::AnyRange {
             for name in [names::RANGE, names::IF_RANGE] {
-                BEREQ.unset(&mut self.head, &mut self.log, name);
+                BEREQ.unset(&mut self.ask.head, &mut self.log, name);
             }
         }
     }
@@ -252,9 +253,9 @@ impl Bereq {
             Ok(None) => return Err(NoPart::Unkept("it doesn't say which one it is")),
             Ok(Some(ContentRange { slice: None, .. })) | Err(_) => return Err(wrong("Invalid content-range header")),
         };
-        range::check_response(&self.head, &self.beresp, self.announced())
+        range::check_response(&self.ask.head, &self.beresp, self.announced())
             .map_err(|mismatch| NoPart::Wrong(mismatch.0))?;
-        if let Some(Ok(ByteRange::Suffix(n))) = range::asked(&self.head).map(range::parse_one)
+        if let Some(Ok(ByteRange::Suffix(n))) = range::asked(&self.ask.head).map(range::parse_one)
             && place != (Slice { low: total.saturating_sub(n), high: total - 1 })
         {
             return Err(wrong("Content-Range isn't the end that was asked for"));
@@ -281,7 +282,7 @@ impl Bereq {
         };
         let wanted = self.wanted(&self.beresp, total);
         let is_enough = joined.parts.as_ref().is_none_or(|parts| parts.have(&wanted));
-        if self.mode == FetchMode::Normal && !is_enough {
+        if self.requester.mode == FetchMode::Normal && !is_enough {
             return Err(NoPart::Unkept("it is less than what the client wants"));
         }
         Ok(ReceivedPart { left: place.bytes(), total, validator, joined, is_joined })
@@ -289,7 +290,7 @@ impl Bereq {
 
     /// The stored fields that the part's head doesn't have (RFC 9111 3.4).
     fn merge_of_part(&mut self) {
-        let Some(stale) = self.stale.clone() else { return };
+        let Some(stale) = self.fill.stale.clone() else { return };
         let mut old = Head::with_limits(self.beresp.limits());
         if old.load_from(stale.head()).is_ok() {
             old.unset(names::CONTENT_LENGTH);
@@ -299,7 +300,7 @@ impl Bereq {
 
     /// The parts that are there are of a version that isn't any more.
     fn give_up_parts(&mut self) -> FetchStep {
-        if let Some(stale) = self.stale.take() {
+        if let Some(stale) = self.fill.stale.take() {
             self.engine.cache.kill(&stale);
         }
         self.engine.main.parts_changed.inc();
@@ -309,37 +310,39 @@ impl Bereq {
     /// Does what [`Bereq::ask_for_whole`] does, and drops VCL's Range.
     fn ask_for_whole_alone(&mut self) -> FetchStep {
         let step = self.ask_for_whole("the client can't take a part");
-        self.part_settings.refusal = PartRefusal::AnyRange;
+        self.terms.parts.refusal = PartRefusal::AnyRange;
         step
     }
 
     fn ask_for_whole(&mut self, reason: &str) -> FetchStep {
         self.log.putf(Tag::Notice, format_args!("lacquer: not by parts: {reason}"));
         for name in [names::RANGE, names::IF_RANGE, names::IF_NONE_MATCH, names::IF_MODIFIED_SINCE, names::X_VARNISH] {
-            self.original.unset(name);
-            BEREQ.unset(&mut self.head, &mut self.log, name);
+            self.ask.original.unset(name);
+            BEREQ.unset(&mut self.ask.head, &mut self.log, name);
         }
-        self.part_settings.refusal = PartRefusal::OwnRange;
+        self.terms.parts.refusal = PartRefusal::OwnRange;
         self.ask_again()
     }
 
     /// True if the response's place in its object was compared with the range asked for.
     pub(in crate::bereq) fn is_range_checked(&self) -> bool {
-        let is_beyond =
-            self.rfc9111 && self.mode != FetchMode::Pass && self.beresp.is_status(416) && self.head.has(names::RANGE);
+        let is_beyond = self.fill.rfc9111
+            && self.requester.mode != FetchMode::Pass
+            && self.beresp.is_status(416)
+            && self.ask.head.has(names::RANGE);
         is_beyond || matches!(self.kind, FetchKind::Part(PartFetch::Received(_) | PartFetch::Unkept))
     }
 
     /// True if the response is about a part alone, and mustn't be stored as one about the object.
     pub(in crate::bereq) fn is_of_part_alone(&self) -> bool {
         let status = self.beresp.status() % 1000;
-        status == 206 && !self.kind.is_part() || status == 416 && self.head.has(names::RANGE)
+        status == 206 && !self.kind.is_part() || status == 416 && self.ask.head.has(names::RANGE)
     }
 
     /// After vcl_backend_response: a part that isn't stored goes to who asked for it. `Err` is the step to go to.
     pub(super) fn settle_part(&mut self) -> Result<(), FetchStep> {
         let Some(part) = self.kind.received_part() else { return Ok(()) };
-        let lives = self.object.times.ttl > 0.0 && !self.cacheability.is_uncacheable();
+        let lives = self.fill.object.times.ttl > 0.0 && !self.fill.cacheability.is_uncacheable();
         if lives && self.filter_list().is_empty() && self.beresp.is_status(206) {
             return Ok(());
         }
@@ -350,7 +353,7 @@ impl Bereq {
             return Err(self.ask_for_whole_alone());
         }
         self.kind = FetchKind::Part(PartFetch::Unkept);
-        if !self.cacheability.is_uncacheable() {
+        if !self.fill.cacheability.is_uncacheable() {
             self.refuse_for(Uncacheable::Status);
         }
         Ok(())
@@ -361,7 +364,7 @@ impl Bereq {
     pub(super) async fn open_part(&mut self, received: BodyStatus) -> Result<OpenedBody, FetchStep> {
         let Some(part) = self.kind.received_part() else { return Ok(OpenedBody::whole(received)) };
         let (total, is_joined) = (part.total, part.is_joined);
-        if is_joined && let Some(stale) = self.stale.clone() {
+        if is_joined && let Some(stale) = self.fill.stale.clone() {
             // It may still be on its way; what of it doesn't come can't be put together with anything.
             if stale.finished().await.is_err() {
                 return Err(self.ask_for_whole("the parts that were on their way didn't come"));
@@ -376,7 +379,7 @@ impl Bereq {
     pub(in crate::bereq) async fn take_stored(&mut self, are_before: bool) -> Result<(), BodyFailure> {
         let FetchKind::Part(PartFetch::Received(part)) = &mut self.kind else { return Ok(()) };
         let ranges = std::mem::take(if are_before { &mut part.joined.before } else { &mut part.joined.behind });
-        let Some(stale) = self.stale.clone() else { return Ok(()) };
+        let Some(stale) = self.fill.stale.clone() else { return Ok(()) };
         for range in ranges {
             self.take_over_range(&stale, range).await?;
         }
@@ -408,11 +411,11 @@ impl Bereq {
     /// A body broke off that was `received` from the backend and streams as it came: what there is of it stays in the cache, to be made
     /// whole by a request for the rest. Whether it does.
     pub(in crate::bereq) fn cut(&mut self, received: BodyStatus) -> bool {
-        let is_kept = self.rfc9111
-            && self.mode != FetchMode::Pass
-            && !self.cacheability.is_uncacheable()
-            && self.object.times.ttl > 0.0
-            && self.head.method() == b"GET"
+        let is_kept = self.fill.rfc9111
+            && self.requester.mode != FetchMode::Pass
+            && !self.fill.cacheability.is_uncacheable()
+            && self.fill.object.times.ttl > 0.0
+            && self.ask.head.method() == b"GET"
             && !self.kind.is_of_slices();
         let fetched = self.busy().fetched();
         let parts = match (self.kind.received_part(), received) {

@@ -32,13 +32,13 @@ pub(crate) struct Refresh {
 impl Bereq {
     /// A 304: the stale object's head with the new fields merged in (RFC 9111 4.3.4).
     pub(super) fn not_modified(&mut self) -> Result<(), FetchStep> {
-        let asks_vcl =
-            self.vcl.loaded().program.sub_of(Method::BackendRefresh).is_some() && !self.cacheability.is_uncacheable();
+        let asks_vcl = self.vcl.loaded().program.sub_of(Method::BackendRefresh).is_some()
+            && !self.fill.cacheability.is_uncacheable();
         // Where VCL decides, it also decides about answers that nobody asked for.
         let stale =
-            self.stale.as_ref().filter(|stale| asks_vcl || stale.flags().reuse == Reuse::HitOrRevalidate).cloned();
+            self.fill.stale.as_ref().filter(|stale| asks_vcl || stale.flags().reuse == Reuse::HitOrRevalidate).cloned();
         let Some(stale) = stale else {
-            if self.cacheability.is_uncacheable() {
+            if self.fill.cacheability.is_uncacheable() {
                 return Ok(());
             }
             self.log.put(Tag::Error, b"304 response but not conditional fetch");
@@ -68,7 +68,7 @@ impl Bereq {
         BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
         BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
         self.count_lost(|this| this.merge(old));
-        if self.rfc9111 {
+        if self.fill.rfc9111 {
             // What the 304 doesn't say the stored head does (RFC 9111 3.2).
             self.take_lives();
         }
@@ -132,17 +132,17 @@ impl Bereq {
     /// The stale object's head and store instead of what the 304 and VCL have made of them; its keys before VCL's.
     pub(super) fn keep_stale_head(&mut self) -> Result<(), FetchStep> {
         let FetchKind::Refresh(Refresh { stale, keeps_head: true, .. }) = &self.kind else { return Ok(()) };
-        if self.cacheability.is_uncacheable() {
+        if self.fill.cacheability.is_uncacheable() {
             return Ok(());
         }
         let stale = stale.clone();
         self.beresp.load_from(stale.head()).map_err(|_| FetchStep::Error)?;
-        let mut keys = if self.object.has_own_tags { Vec::new() } else { self.engine.cache.tags_of(&stale) };
-        keys.append(&mut self.object.keys);
+        let mut keys = if self.fill.object.has_own_tags { Vec::new() } else { self.engine.cache.tags_of(&stale) };
+        keys.append(&mut self.fill.object.keys);
         // Keys that are others each time would pile up.
         keys.truncate(MAX_TAGS);
-        self.object.keys = keys;
-        self.settings.storage = Some(self.engine.stores.get(stale.store()).clone());
+        self.fill.object.keys = keys;
+        self.fill.settings.storage = Some(self.engine.stores.get(stale.store()).clone());
         Ok(())
     }
 
@@ -162,11 +162,11 @@ impl Bereq {
         }
         let kept = stale.flags();
         let body = ObjectFlags { coding: kept.coding, is_recoded: kept.is_recoded, ..ObjectFlags::NONE };
-        if self.store_head(body, self.settings.do_stream).is_err() || self.take_over_aux_attrs(stale).is_err() {
+        if self.store_head(body, self.fill.settings.do_stream).is_err() || self.take_over_aux_attrs(stale).is_err() {
             return Err(NO_STORAGE);
         }
         self.end_link(None);
-        if self.settings.do_stream {
+        if self.fill.settings.do_stream {
             self.busy().start_stream();
         } else {
             self.busy().set_transit_buffer(None);
@@ -198,7 +198,7 @@ impl Bereq {
     }
 
     fn take_over_aux_attrs(&mut self, stale: &ObjRef) -> Result<(), BodyFailure> {
-        let reason = self.cacheability.reason().map(<[u8]>::to_vec);
+        let reason = self.fill.cacheability.reason().map(<[u8]>::to_vec);
         let aux_attrs = AuxAttrs { reason: reason.as_deref(), ..AuxAttrs::read(stale.aux_attrs()) };
         self.put_aux_attrs(&aux_attrs.store(), stale.flags().has_esi)
     }

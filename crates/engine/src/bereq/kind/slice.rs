@@ -83,13 +83,13 @@ impl SliceSettings {
 
 impl Bereq {
     pub(in crate::bereq) fn slice_size(&self) -> u64 {
-        1 << self.slice_settings.size_log2
+        1 << self.terms.slices.size_log2
     }
 
     pub(in crate::bereq) fn set_slice_size(&mut self, bytes: i64) -> Result<(), VclFailure> {
         let log2 = bytes.cast_unsigned().trailing_zeros();
         if bytes.cast_unsigned().is_power_of_two() && SIZES_LOG2.contains(&log2) {
-            self.slice_settings.size_log2 = log2 as u8;
+            self.terms.slices.size_log2 = log2 as u8;
             return Ok(());
         }
         Err(VclFailure::new("bereq.slice_size is a power of two from 64KB to 64MB"))
@@ -99,70 +99,72 @@ impl Bereq {
     pub(in crate::bereq) fn enable_slices(&mut self) -> bool {
         let can = match &self.kind {
             FetchKind::Slice(slice) => !matches!(slice, SliceFetch::Asked(_)),
-            _ if self.slice_settings.is_refused => false,
-            _ if self.link.is_some() => self.whole_to_slice().is_ok(),
+            _ if self.terms.slices.is_refused => false,
+            _ if self.ask.link.is_some() => self.whole_to_slice().is_ok(),
             _ => self.may_slice(),
         };
-        self.slice_settings.do_slice |= can;
+        self.terms.slices.do_slice |= can;
         can
     }
 
     /// True if the object of this fetch may be one of slices, judging by the request.
     fn may_slice(&self) -> bool {
-        let is_marked = matches!(self.found, FoundKind::HitForMiss | FoundKind::HitForPass);
-        !self.slice_settings.is_refused
-            && matches!(self.body, BereqBody::None)
-            && self.no_retry.is_none()
-            && self.mode != FetchMode::Pass
-            && !(is_marked || self.cacheability.is_uncacheable() || self.busy.as_ref().is_some_and(Busy::is_private))
-            && self.head.method() == b"GET"
+        let is_marked = matches!(self.requester.found, FoundKind::HitForMiss | FoundKind::HitForPass);
+        !self.terms.slices.is_refused
+            && matches!(self.ask.body, BereqBody::None)
+            && self.ask.no_retry.is_none()
+            && self.requester.mode != FetchMode::Pass
+            && !(is_marked
+                || self.fill.cacheability.is_uncacheable()
+                || self.fill.busy.as_ref().is_some_and(Busy::is_private))
+            && self.ask.head.method() == b"GET"
     }
 
     /// The request's fields for a slice. Of an object in the cache they are there before VCL runs.
     pub(super) fn ask_for_slice(&mut self) {
-        if self.kind.is_of_slices() || !self.slice_settings.do_slice || !self.may_slice() {
+        if self.kind.is_of_slices() || !self.terms.slices.do_slice || !self.may_slice() {
             return;
         }
-        let index = self.slice_settings.wanted >> self.slice_settings.size_log2;
+        let index = self.terms.slices.wanted >> self.terms.slices.size_log2;
         self.kind = FetchKind::Slice(SliceFetch::Asked(index));
-        self.slice_settings.is_asked = true;
-        self.put_range(slice_at(index, self.slice_settings.size_log2, None));
+        self.terms.slices.is_asked = true;
+        self.put_range(slice_at(index, self.terms.slices.size_log2, None));
     }
 
     /// True if the stale object is one of slices: the default of `bereq.do_slice`.
     pub(super) fn stale_is_of_slices(&self) -> bool {
-        self.stale.as_ref().is_some_and(|stale| SliceSet::of(stale).is_some())
+        self.fill.stale.as_ref().is_some_and(|stale| SliceSet::of(stale).is_some())
     }
 
     pub(super) fn unask_slice(&mut self) {
-        if !std::mem::take(&mut self.slice_settings.is_asked) {
+        if !std::mem::take(&mut self.terms.slices.is_asked) {
             return;
         }
-        BEREQ.unset(&mut self.head, &mut self.log, names::RANGE);
-        BEREQ.unset(&mut self.head, &mut self.log, names::X_VARNISH);
-        if let Some(own) = self.original.get(names::ACCEPT_ENCODING).map(<[u8]>::to_vec) {
-            self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::ACCEPT_ENCODING, &own));
+        BEREQ.unset(&mut self.ask.head, &mut self.log, names::RANGE);
+        BEREQ.unset(&mut self.ask.head, &mut self.log, names::X_VARNISH);
+        if let Some(own) = self.ask.original.get(names::ACCEPT_ENCODING).map(<[u8]>::to_vec) {
+            self.count_lost(|this| BEREQ.force(&mut this.ask.head, &mut this.log, names::ACCEPT_ENCODING, &own));
         }
     }
 
     /// Asks for the slice of an object in the cache, and for nothing of another version.
     pub(in crate::bereq) fn ask_for_slice_of(&mut self, slice: SliceOf) {
-        std::mem::swap(&mut self.head, &mut self.original);
+        std::mem::swap(&mut self.ask.head, &mut self.ask.original);
         self.put_range(slice.set.place(slice.index));
         self.count_lost(|this| {
-            BEREQ.force(&mut this.head, &mut this.log, names::IF_RANGE, slice.set.validator.if_range())
+            BEREQ.force(&mut this.ask.head, &mut this.log, names::IF_RANGE, slice.set.validator.if_range())
         });
-        std::mem::swap(&mut self.head, &mut self.original);
-        self.head.copy_from(&self.original);
+        std::mem::swap(&mut self.ask.head, &mut self.ask.original);
+        self.ask.head.copy_from(&self.ask.original);
         self.kind = FetchKind::Slice(SliceFetch::one(slice));
     }
 
     fn put_range(&mut self, slice: Slice) {
         let range = format!("bytes={}-{}", slice.low, slice.high);
-        self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::RANGE, range.as_bytes()));
+        self.count_lost(|this| BEREQ.force(&mut this.ask.head, &mut this.log, names::RANGE, range.as_bytes()));
         // Parts of a coded body are of that coding, which the origin may make anew each time.
         if !self.params.supported_codings().is_empty() {
-            self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::ACCEPT_ENCODING, b"identity"));
+            self.count_lost(|this| BEREQ.force(&mut this.ask.head, &mut this.log, names::ACCEPT_ENCODING, b"identity"));
         }
     }
 
@@ -195,14 +197,14 @@ impl Bereq {
             206 => {}
             // The client asked for more than there is.
             416 if index > 0 => {
-                self.slice_settings.wanted = 0;
+                self.terms.slices.wanted = 0;
                 self.end_unread();
                 return Err(FetchStep::Retry);
             }
             416 => return Err(self.refuse_slices("the backend has no such range")),
             200 => {
                 self.note_refused("the backend gives no ranges");
-                self.slice_settings.is_refused = true;
+                self.terms.slices.is_refused = true;
                 self.kind = FetchKind::Whole;
                 return Ok(());
             }
@@ -212,7 +214,7 @@ impl Bereq {
                 return Ok(());
             }
         }
-        let size_log2 = self.slice_settings.size_log2;
+        let size_log2 = self.terms.slices.size_log2;
         let total = match content_range(&self.beresp) {
             Ok(Some(ContentRange { slice: Some(slice), complete: Some(total) }))
                 if slice == slice_at(index, size_log2, Some(total))
@@ -233,7 +235,7 @@ impl Bereq {
         }
         match Validator::of(&self.beresp) {
             Ok(validator) => {
-                let set = SliceSet::new(total, size_log2, validator, self.vxid.0);
+                let set = SliceSet::new(total, size_log2, validator, self.log.vxid().0);
                 self.kind = FetchKind::Slice(SliceFetch::New(set, Some(index)));
                 self.show_whole(total);
                 Ok(())
@@ -255,7 +257,7 @@ impl Bereq {
 
     fn refuse_slices(&mut self, reason: &str) -> FetchStep {
         self.note_refused(reason);
-        self.slice_settings.is_refused = true;
+        self.terms.slices.is_refused = true;
         self.ask_again()
     }
 
@@ -270,7 +272,7 @@ impl Bereq {
             && !slice.head.is_dying()
         {
             self.engine.cache.kill(&slice.head);
-            slices::free(&self.engine.cache, self.digest, slice.set.clone());
+            slices::free(&self.engine.cache, self.fill.digest, slice.set.clone());
             self.engine.main.slice_changed.inc();
         }
         self.log.put2(Tag::Error, b"slice: ", CHANGED.as_bytes());
@@ -280,7 +282,7 @@ impl Bereq {
 
     /// Length and validator of a whole object that may become slices, or the reason why it can't.
     fn whole_to_slice(&self) -> Result<(u64, Validator), &'static str> {
-        let announced = match self.link.as_ref().map(|link| link.body) {
+        let announced = match self.ask.link.as_ref().map(|link| link.body) {
             Some(BodyStatus::Length(bytes)) => bytes,
             _ => return Err("its length isn't announced"),
         };
@@ -304,7 +306,7 @@ impl Bereq {
     pub(in crate::bereq) fn preset(&mut self) {
         let min = self.params.slice_min;
         let is_long = |bytes| min > 0 && bytes >= min;
-        self.slice_settings.do_slice = match &self.kind {
+        self.terms.slices.do_slice = match &self.kind {
             FetchKind::Slice(slice) => matches!(slice, SliceFetch::New(..)),
             _ => self.may_slice() && self.announced().is_some_and(is_long) && self.whole_to_slice().is_ok(),
         };
@@ -312,7 +314,7 @@ impl Bereq {
 
     /// After vcl_backend_response: whether it is slices now. `Err` is the step to go to.
     pub(super) fn settle_slices(&mut self) -> Result<(), FetchStep> {
-        let is_wanted = self.slice_settings.do_slice;
+        let is_wanted = self.terms.slices.do_slice;
         let FetchKind::Slice(slice) = &self.kind else {
             if is_wanted && self.may_slice() && !self.kind.is_refresh() {
                 self.settle_whole();
@@ -339,8 +341,8 @@ impl Bereq {
             // A part whose status VCL has changed.
             Ok(_) if matches!(self.kind, FetchKind::Part(_)) => {}
             Ok((total, validator)) => {
-                let set = SliceSet::new(total, self.slice_settings.size_log2, validator, self.vxid.0);
-                let first = (self.slice_settings.wanted < set.size()).then_some(0);
+                let set = SliceSet::new(total, self.terms.slices.size_log2, validator, self.log.vxid().0);
+                let first = (self.terms.slices.wanted < set.size()).then_some(0);
                 self.kind = FetchKind::Slice(SliceFetch::New(set, first));
             }
             Err(reason) => self.note_refused(reason),
@@ -349,10 +351,10 @@ impl Bereq {
 
     /// The reason why VCL's settings rule out slices.
     fn why_not_now(&self) -> Option<&'static str> {
-        if self.cacheability.is_uncacheable() {
+        if self.fill.cacheability.is_uncacheable() {
             return Some("it is uncacheable");
         }
-        if self.object.times.ttl + self.object.times.grace <= 0.0 {
+        if self.fill.object.times.ttl + self.fill.object.times.grace <= 0.0 {
             return Some("it has no life");
         }
         if !self.filter_list().is_empty() {
@@ -371,9 +373,9 @@ impl Bereq {
         };
         let (place, total) = (slice.set.place(slice.index), slice.set.total);
         // Whatever of these lives is left, a head that may be delivered may be delivered with it.
-        self.object.times = slice.head.times();
+        self.fill.object.times = slice.head.times();
         // What the object is was said when its head was fetched.
-        self.cacheability = Cacheability::cacheable();
+        self.fill.cacheability = Cacheability::cacheable();
         self.engine.main.slice_fetch.inc();
         if self.beresp.set_status(206).is_err() {
             self.log.count_lost();
@@ -395,12 +397,12 @@ impl Bereq {
     fn store_slices(&mut self, set: SliceSet, index: Option<u64>) -> Result<SliceOf, FetchStep> {
         // Before anybody can find the head, who would fetch the slice, too.
         let first = index.map(|index| (index, self.claim(&set, index)));
-        let (storage, keys) = (self.settings.storage.clone(), self.object.keys.clone());
+        let (storage, keys) = (self.fill.settings.storage.clone(), self.fill.object.keys.clone());
         if self.store_head(ObjectFlags::NONE, false).is_err() {
             self.end_link(Some(SessClose::RxBody));
             return Err(FetchStep::Error);
         }
-        (self.settings.storage, self.object.keys) = (storage, keys);
+        (self.fill.settings.storage, self.fill.object.keys) = (storage, keys);
         let head_busy = self.take_busy();
         let head = head_busy.object();
         let _ = head_busy.finish(None);
@@ -412,24 +414,24 @@ impl Bereq {
             self.end_link(Some(SessClose::RespClose));
             return Err(FetchStep::Done);
         };
-        self.busy = Some(slice_busy);
+        self.fill.busy = Some(slice_busy);
         Ok(SliceOf { set, index: first_index, head })
     }
 
     /// The new object is whole: the stale one goes, and its slices, unless they are the new one's and live as long as that.
     pub(in crate::bereq) fn replace_stale(&mut self, new: &ObjRef) {
-        let Some(stale) = self.stale.take() else { return };
+        let Some(stale) = self.fill.stale.take() else { return };
         self.engine.cache.kill(&stale);
         let Some(set) = SliceSet::of(&stale) else { return };
-        if self.kind.is_refresh() && !self.cacheability.is_uncacheable() {
-            slices::renew(&self.engine.cache, self.digest, set, new.clone());
+        if self.kind.is_refresh() && !self.fill.cacheability.is_uncacheable() {
+            slices::renew(&self.engine.cache, self.fill.digest, set, new.clone());
         } else if !self.kind.is_refresh() {
-            slices::free(&self.engine.cache, self.digest, set);
+            slices::free(&self.engine.cache, self.fill.digest, set);
         }
     }
 
     /// The right to fetch a slice that nobody can know of.
     fn claim(&self, set: &SliceSet, index: u64) -> Busy {
-        self.engine.cache.claim(&set.digest(&self.digest, index))
+        self.engine.cache.claim(&set.digest(&self.fill.digest, index))
     }
 }
