@@ -59,7 +59,7 @@ impl ObjectFlags {
     }
 }
 
-/// As bits, which objcores and records keep: `0 coding:2 esi:1 recoded:1 private:1 reuse:2`, one bit is left.
+/// The bits that objcores and records keep: `0 coding:2 esi:1 recoded:1 private:1 reuse:2`, one bit is left.
 impl ObjectFlags {
     const PRIVATE: u8 = 1 << 2;
     const RECODED: u8 = 1 << 3;

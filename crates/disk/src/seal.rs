@@ -20,7 +20,7 @@ pub(crate) async fn run(core: &Arc<Core>) {
 }
 
 enum SealDue {
-    /// So many segments can be sealed now.
+    /// Number of segments that can be sealed now.
     Segments(usize),
     /// All are sealed, and the store is being closed.
     Nothing,

@@ -25,7 +25,7 @@ pub(crate) struct VclRun {
     vcl: Option<Arc<LoadedVcl>>,
     /// The VCL before the one that `return (vcl(..))` chose.
     first: Option<Arc<LoadedVcl>>,
-    /// From the first subroutine on.
+    /// Made for the first subroutine.
     machine: Option<Box<Machine>>,
     pub task: Privates,
     pub invalidations: Invalidations,

@@ -195,7 +195,7 @@ const DEEPEST: usize = 500;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken<R> {
     Shown(R),
-    /// It is of a kind that the grouping doesn't give out.
+    /// Record of a transaction whose kind the grouping leaves out.
     Withheld,
 }
 

@@ -67,7 +67,7 @@ pub struct ManagedWorker {
     process: Option<WorkerProcess>,
     jail: Rc<Jail>,
     pub reply_timeout: Duration,
-    /// Its time to start, where that is longer.
+    /// Time that a starting worker has, where that is longer.
     pub startup_timeout: Duration,
     /// Further time to end: parameter `shutdown_grace`.
     pub grace: Duration,

@@ -111,7 +111,7 @@ fn plain(text: &str) -> &str {
 #[derive(Clone)]
 struct ComparedServer {
     address: SocketAddr,
-    /// For a server that speaks TLS. Its certificate isn't checked: the server is asked by an address, for all hosts of the log.
+    /// Client's settings for a server that speaks TLS. The certificate isn't checked: the server is asked by an address, for all hosts of the log.
     tls: Option<Arc<tls::TlsClient>>,
 }
 

@@ -140,7 +140,7 @@ pub(crate) struct FetchError {
     pub is_asked_for: bool,
 }
 
-/// What outlives the kind of a try: VCL's settings, and what was refused.
+/// Settings of VCL and refusals, which hold for all tries of a fetch, whatever their kind.
 #[derive(Debug)]
 pub(crate) struct KindTerms {
     pub slices: SliceSettings,

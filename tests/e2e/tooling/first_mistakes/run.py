@@ -252,7 +252,7 @@ def mistyped(t):
         status, text = t.tool(*line.split())
         t.report.check(status != 0 and meant in text, f"{line}: {status} {text[:300]!r}")
     own = ["-a", "127.0.0.1:0", "-b", "none"]
-    t.refused([*own, "-j", "unxi"], 'Unknown jail method "unxi"', "There are unix and none.")
+    t.refused([*own, "-j", "unxi"], 'Unknown jail method "unxi"', "There are unix, linux and none.")
     t.refused([*own, "-h", "clasic"], 'Unknown hash method "clasic"', "There are critbit, classic")
     t.refused([*own, "-p", "default_ttl"], "-p lacks '=': -p name=value")
     t.refused(["-a", "127.0.0.1:0", "-b", "8080"], "-b 8080 names a host: say -b 127.0.0.1:8080 for a server on this machine")

@@ -19,7 +19,7 @@ pub(super) struct Sections {
 struct VirtualHost {
     place: SourcePlace,
     names: Vec<String>,
-    /// Its ports if all of them are of TLS, else none: Apache chose by name among those of a port, and among the others.
+    /// Ports of the host if all of them are of TLS, else none: Apache chose by name among those of a port, and among the others.
     tls_ports: Vec<String>,
     /// None: as the main server.
     is_quick: Option<bool>,

@@ -99,7 +99,7 @@ fn ports_of_tls() {
     assert!(text.contains("Listen 127.0.0.1:8081\n# Listen 8443\n# Listen 9443 https\n"), "{text}");
 }
 
-/// Where mod_cache runs behind all other rules, a hit here would pass by conditions on what a request says beside its URL.
+/// Conditions on requests: where mod_cache runs behind all other rules, a hit here would pass by conditions on what a request says beside its URL.
 #[test]
 fn conditions_on_requests() {
     let vcl = |lines: &str, is_quick: &str| {

@@ -13,7 +13,7 @@ const WITHOUT: [&str; 4] = ["reload-into-ims", "ignore-private", "store-stale", 
 
 #[derive(Clone)]
 pub(super) struct RefreshRule {
-    /// As VCL writes it.
+    /// Pattern as VCL writes it.
     regex: String,
     /// The condition on the URL, empty where the rule fits any.
     pub condition: String,

@@ -377,7 +377,7 @@ impl VariableReader<'_> {
         self.check(value)
     }
 
-    /// To the end of the line; quotes count where a value or a part of it begins.
+    /// Reads to the end of the line; quotes count where a value or a part of it begins.
     fn systemd_value(&mut self, value: &mut ShellValue) -> Result<(), String> {
         let mut is_beginning = true;
         loop {
