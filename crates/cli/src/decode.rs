@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use tables::cli_cmds::{self, CliCommand, CommandId};
+use tables::cli_cmds::{self, CliCommand, WorkerCommand};
 
 use crate::reply::{BAN_EXAMPLE, CliReply, CliStatus};
 use crate::words::{WordError, is_space, split};
@@ -89,7 +89,7 @@ impl CliRequest {
 
 fn misused(refusal: CliReply, command: &CliCommand) -> CliReply {
     let reply = refusal.line(&format!("Usage: {}", command.syntax));
-    if command.id == CommandId::Ban { reply.line(BAN_EXAMPLE) } else { reply }
+    if command.worker == Some(WorkerCommand::Ban) { reply.line(BAN_EXAMPLE) } else { reply }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,7 +5,7 @@ use base::clock::Real;
 use cli::CliRequest;
 use cli::handoff::HandoffSecret;
 use params::{DebugBit, ParamError, ParamShow};
-use tables::cli_cmds::{self, CliCommand, CommandId as Id, HelpFilter, ServedBy};
+use tables::cli_cmds::{self, HelpFilter, ManagerCommand as Id};
 use tables::json::quote;
 
 use crate::checker::{BUNDLE, CheckOutcome, CheckerSource};
@@ -26,8 +26,10 @@ impl Manager {
     pub(crate) fn execute(&mut self, request: &CliRequest, authenticated: bool) -> CliReply {
         match request.command(authenticated) {
             Ok(command) if !authenticated && !OPEN.contains(&command.name) => CliReply::unknown(),
-            Ok(command) if command.served_by == ServedBy::Manager => self.run_command(command, request, authenticated),
-            Ok(_) => self.forward(request),
+            Ok(command) => match command.manager {
+                Some(id) => self.run_command(id, request, authenticated),
+                None => self.forward(request),
+            },
             // Commands that we don't know may be known to the worker.
             Err(reply) => match request.name().bytes().next() {
                 Some(b'a'..=b'z') if authenticated && cli_cmds::lookup(request.name()).is_none() => {
@@ -38,13 +40,13 @@ impl Manager {
         }
     }
 
-    fn run_command(&mut self, command: &CliCommand, request: &CliRequest, authenticated: bool) -> CliReply {
+    fn run_command(&mut self, id: Id, request: &CliRequest, authenticated: bool) -> CliReply {
         let (json, arg) = (request.wants_json(), |at: usize| request.arg(at));
         let (now, real) = (self.now(), self.clock.real().0);
         let answer = |members: &str| json_reply(&request.words, real, members);
         // Names are ASCII; one that isn't text is none.
         let text = |at: usize| request.arg(at).unwrap_or("\u{fffd}");
-        match command.id {
+        match id {
             Id::Banner => CliReply::ok(self.banner()),
             Id::Help => self.help(request, authenticated),
             Id::Ping if json => answer(", \"PONG\"\n"),
@@ -92,39 +94,9 @@ impl Manager {
             Id::TlsAcmeList => self.acme_list(request),
             Id::TlsAcmeRenew => self.acme_renew(text(0)),
             Id::DebugPanicMaster => not_built("The manager doesn't panic on request."),
+            // Sessions answer both before they come here.
             Id::Upgrade => CliReply::cant("An upgrade is asked for on a CLI connection, which gets the answer."),
-            Id::Auth => unreachable!("sessions answer it before they come here"),
-            // Served by the worker, so passed on and never run here.
-            Id::BackendList
-            | Id::BackendSetHealth
-            | Id::Ban
-            | Id::BanList
-            | Id::DebugAcme
-            | Id::DebugDrain
-            | Id::DebugHandover
-            | Id::DebugFragfetch
-            | Id::DebugListenAddress
-            | Id::DebugPanicWorker
-            | Id::DebugPersistent
-            | Id::DebugReqpoolFail
-            | Id::DebugSecrets
-            | Id::DebugShutdownDelay
-            | Id::DebugSrandom
-            | Id::DebugVmod
-            | Id::DebugXid
-            | Id::Explain
-            | Id::FleetDeployed
-            | Id::FleetDocument
-            | Id::FleetNodes
-            | Id::FleetReplace
-            | Id::FleetStatus
-            | Id::MemoryList
-            | Id::PurgeHost
-            | Id::PurgePrefix
-            | Id::PurgeTag
-            | Id::PurgeUrl
-            | Id::VclProfile
-            | Id::VclShow => not_built(&format!("The command {} isn't built yet.", command.name)),
+            Id::Auth => CliReply::cant("Only a CLI connection authenticates."),
         }
     }
 
@@ -174,18 +146,18 @@ impl Manager {
     }
 
     fn help(&self, request: &CliRequest, authenticated: bool) -> CliReply {
-        let served = if self.worker.pid().is_some() { None } else { Some(ServedBy::Manager) };
+        let has_worker = self.worker.pid().is_some();
         if request.wants_json() {
-            return self.json(request, &cli_cmds::help_json(authenticated, served));
+            return self.json(request, &cli_cmds::help_json(authenticated, has_worker));
         }
         match request.arg(0) {
-            None => CliReply::ok(cli_cmds::help(HelpFilter::Plain, authenticated, served)),
-            Some("-a") => CliReply::ok(cli_cmds::help(HelpFilter::All, authenticated, served)),
-            Some("-d") => CliReply::ok(cli_cmds::help(HelpFilter::Debug, authenticated, served)),
+            None => CliReply::ok(cli_cmds::help(HelpFilter::Plain, authenticated, has_worker)),
+            Some("-a") => CliReply::ok(cli_cmds::help(HelpFilter::All, authenticated, has_worker)),
+            Some("-d") => CliReply::ok(cli_cmds::help(HelpFilter::Debug, authenticated, has_worker)),
             Some(flag) if flag.starts_with('-') => CliReply::new(CliStatus::Unknown, "Unknown flag\n"),
             Some(name) => {
                 let known = cli_cmds::lookup(name)
-                    .filter(|c| served.is_none_or(|s| s == c.served_by) && (authenticated || OPEN.contains(&c.name)));
+                    .filter(|c| c.is_known(has_worker) && (authenticated || OPEN.contains(&c.name)));
                 known.map_or_else(|| CliReply::unknown_as(name), |command| CliReply::ok(cli_cmds::help_one(command)))
             }
         }

@@ -15,7 +15,7 @@ use cli::decode::DecodeError;
 use cli::{CliDecoder, CliRequest};
 use params::Params;
 use sys::fd::Interest;
-use tables::cli_cmds::CommandId;
+use tables::cli_cmds::ManagerCommand;
 
 use crate::certs::changes_certificates;
 use crate::fatal::{Fatal, argument};
@@ -225,10 +225,12 @@ impl Manager {
                 _ if kind == CliSessionKind::Rollout && !crate::rollout::is_allowed(request) => {
                     CliReply::new(CliStatus::Auth, "Roll-outs don't need that.\n")
                 }
-                Ok(command) if command.name == "auth" => self.authenticate(at, request),
+                Ok(command) if command.manager == Some(ManagerCommand::Auth) => self.authenticate(at, request),
                 // When it succeeds, the next program answers.
-                Ok(command) if authenticated && command.id == CommandId::Upgrade => self.upgrade(at),
-                Ok(command) if authenticated && self.puts_off(at, command.id, request) => return,
+                Ok(command) if authenticated && command.manager == Some(ManagerCommand::Upgrade) => self.upgrade(at),
+                Ok(command) if authenticated && command.manager.is_some_and(|id| self.puts_off(at, id, request)) => {
+                    return;
+                }
                 _ => self.execute(request, authenticated),
             },
         };
@@ -251,7 +253,7 @@ impl Manager {
     }
 
     /// True if a command is answered later: it takes long, or waits for another session's that does.
-    fn puts_off(&mut self, at: usize, id: CommandId, request: &CliRequest) -> bool {
+    fn puts_off(&mut self, at: usize, id: ManagerCommand, request: &CliRequest) -> bool {
         let awaits = match self.tls.certs.is_at_work() {
             true if changes_certificates(id) => Awaits::Turn(request.clone()),
             false if self.begins_long_command(id) => Awaits::Answer,

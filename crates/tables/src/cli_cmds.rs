@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! CLI commands: name, syntax, number of arguments, help, who serves them.
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ServedBy {
-    Manager,
-    /// The worker; the manager passes it on.
-    Worker,
-}
-
 #[derive(Debug)]
 pub struct CliCommand {
-    pub id: CommandId,
     pub name: &'static str,
     /// Short help: name and arguments.
     pub syntax: &'static str,
@@ -20,7 +12,10 @@ pub struct CliCommand {
     pub min_args: usize,
     /// Most arguments, `-j` not counted; `None` is any number.
     pub max_args: Option<usize>,
-    pub served_by: ServedBy,
+    /// `None`: the manager passes it on to the worker.
+    pub manager: Option<ManagerCommand>,
+    /// `None`: the worker doesn't get it.
+    pub worker: Option<WorkerCommand>,
     /// True if plain `help` leaves it out (`help -d` shows these, `help -a` all).
     pub debug: bool,
     /// True if it is known before authentication.
@@ -37,26 +32,66 @@ macro_rules! flag {
     (json $($have:ident)*) => { false $(|| matches!(stringify!($have).as_bytes(), b"json"))* };
 }
 
-macro_rules! commands {
-    ($($id:ident $name:literal $syntax:literal $help:literal $doc:literal $min:literal $max:expr, $served:ident [$($flag:ident)*];)*) => {
-        /// The number of a command, by which each process tells them apart. Both match all of them, so that a new one
-        /// can't be forgotten.
+macro_rules! manager {
+    (Worker $id:ident) => {
+        None
+    };
+    ($side:ident $id:ident) => {
+        Some(ManagerCommand::$id)
+    };
+}
+
+macro_rules! worker {
+    (Manager $id:ident) => {
+        None
+    };
+    ($side:ident $id:ident) => {
+        Some(WorkerCommand::$id)
+    };
+}
+
+/// Sorts commands by the processes that match them: [those of the manager] [those of the worker].
+macro_rules! sides {
+    ([$($manager:ident)*] [$($worker:ident)*]) => {
+        /// A command that the manager answers.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[allow(missing_docs)]
-        pub enum CommandId {
-            $($id),*
+        pub enum ManagerCommand {
+            $($manager),*
         }
+
+        /// A command that the worker answers: a client's, or one by which the manager tells it what it has done.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[allow(missing_docs)]
+        pub enum WorkerCommand {
+            $($worker),*
+        }
+    };
+    ([$($manager:ident)*] [$($worker:ident)*] Manager $id:ident $($rest:ident)*) => {
+        sides!([$($manager)* $id] [$($worker)*] $($rest)*);
+    };
+    ([$($manager:ident)*] [$($worker:ident)*] Worker $id:ident $($rest:ident)*) => {
+        sides!([$($manager)*] [$($worker)* $id] $($rest)*);
+    };
+    ([$($manager:ident)*] [$($worker:ident)*] Both $id:ident $($rest:ident)*) => {
+        sides!([$($manager)* $id] [$($worker)* $id] $($rest)*);
+    };
+}
+
+macro_rules! commands {
+    ($($id:ident $name:literal $syntax:literal $help:literal $doc:literal $min:literal $max:expr, $side:ident [$($flag:ident)*];)*) => {
+        sides!([] [] $($side $id)*);
 
         /// Every command, sorted by name.
         pub static COMMANDS: &[CliCommand] = &[$(CliCommand {
-            id: CommandId::$id,
             name: $name,
             syntax: $syntax,
             help: $help,
             doc: $doc,
             min_args: $min,
             max_args: $max,
-            served_by: ServedBy::$served,
+            manager: manager!($side $id),
+            worker: worker!($side $id),
             debug: flag!(debug $($flag)*),
             open: flag!(open $($flag)*),
             json: flag!(json $($flag)*),
@@ -99,18 +134,18 @@ commands! {
     MemoryList "memory.list" "memory.list [-j]" "Show what takes the memory." "Both processes: stores, index, connections, transactions, other heap memory, heap memory that is allocated but unused, log, program." 0 Some(0), Worker [json];
     PanicClear "panic.clear" "panic.clear [-z]" "Delete the report of the last panic; -z also resets its counter." "" 0 Some(1), Manager [];
     PanicShow "panic.show" "panic.show [-j]" "Show the last panic." "" 0 Some(0), Manager [json];
-    ParamReset "param.reset" "param.reset [-j] <param>" "Set a parameter to its default." "" 1 Some(1), Manager [json];
-    ParamSet "param.set" "param.set [-j] <param> <value>" "Set a parameter." "" 2 Some(2), Manager [json];
+    ParamReset "param.reset" "param.reset [-j] <param>" "Set a parameter to its default." "" 1 Some(1), Both [json];
+    ParamSet "param.set" "param.set [-j] <param> <value>" "Set a parameter." "" 2 Some(2), Both [json];
     ParamShow "param.show" "param.show [-l|-j] [<param>|changed]" "Show parameters and their values." "" 0 Some(2), Manager [json];
     Pid "pid" "pid [-j]" "Show the process ids of manager and worker." "" 0 Some(0), Manager [json];
-    Ping "ping" "ping [-j] [<timestamp>]" "Keep the connection alive." "" 0 Some(1), Manager [open json];
+    Ping "ping" "ping [-j] [<timestamp>]" "Keep the connection alive." "" 0 Some(1), Both [open json];
     PurgeHost "purge.host" "purge.host [-s] <host>" "Purge the objects of all URLs of a host." "Prints the number of purged objects. -s purges softly: the objects become stale but keep grace and keep; only fresh ones are counted. Requires the parameter tag_urls." 1 Some(2), Worker [];
     PurgePrefix "purge.prefix" "purge.prefix [-s] <url>" "Purge the objects of all URLs with this prefix." "Prints the number of purged objects. -s purges softly: the objects become stale but keep grace and keep; only fresh ones are counted. Requires the parameter tag_urls." 1 Some(2), Worker [];
     PurgeTag "purge.tag" "purge.tag [-s] <tag> ..." "Purge the objects that have any of these tags." "Prints the number of purged objects. -s purges softly: the objects become stale but keep grace and keep; only fresh ones are counted." 1 None, Worker [];
     PurgeUrl "purge.url" "purge.url [-s] <url>" "Purge all objects of a requested URL." "Prints the number of purged objects. -s purges softly: the objects become stale but keep grace and keep; only fresh ones are counted. Requires the parameter tag_urls." 1 Some(2), Worker [];
     Quit "quit" "quit" "Close the connection." "" 0 Some(0), Manager [open];
     Restarts "restarts" "restarts [-j]" "Show when and why workers ended." "The last 20, newest first: time, lifetime in seconds, process ID and cause; and how many ended in the last hour." 0 Some(0), Manager [json];
-    Start "start" "start" "Start the worker." "" 0 Some(0), Manager [];
+    Start "start" "start" "Start the worker." "" 0 Some(0), Both [];
     Status "status" "status [-j]" "Show the state of the worker." "" 0 Some(0), Manager [json];
     Stop "stop" "stop" "Stop the worker." "" 0 Some(0), Manager [];
     StorageList "storage.list" "storage.list [-j]" "List stores." "" 0 Some(0), Manager [json];
@@ -125,16 +160,23 @@ commands! {
     TlsTicketList "tls.ticket.list" "tls.ticket.list [-j]" "Show the keys of TLS session tickets." "The number of keys, whether they are generated or read from a file, how long the current one has been in use, and when the next one is generated." 0 Some(0), Manager [json];
     Upgrade "upgrade" "upgrade" "Upgrade to the installed program without downtime." "The new program is tested first. If it can't take over, the reply says why and nothing changes. Otherwise its worker starts beside the old one. The old worker stops accepting connections, and ends when its connections have ended or after upgrade_drain." 0 Some(0), Manager [];
     VclDeps "vcl.deps" "vcl.deps [-j]" "List VCLs and what they depend on." "" 0 Some(0), Manager [json];
-    VclDiscard "vcl.discard" "vcl.discard <name_pattern>..." "Unload VCLs and labels that match." "Unloads none of them if something else depends on one." 1 None, Manager [];
+    VclDiscard "vcl.discard" "vcl.discard <name_pattern>..." "Unload VCLs and labels that match." "Unloads none of them if something else depends on one." 1 None, Both [];
     VclInline "vcl.inline" "vcl.inline <configname> <quoted_VCLstring> [auto|cold|warm]" "Compile and load the given VCL." "" 2 Some(3), Manager [];
-    VclLabel "vcl.label" "vcl.label <label> <configname>" "Give a VCL a label." "" 2 Some(2), Manager [];
-    VclList "vcl.list" "vcl.list [-j]" "List VCLs." "" 0 Some(0), Manager [json];
-    VclLoad "vcl.load" "vcl.load <configname> <filename> [auto|cold|warm]" "Compile and load a VCL file." "" 2 Some(3), Manager [];
+    VclLabel "vcl.label" "vcl.label <label> <configname>" "Give a VCL a label." "" 2 Some(2), Both [];
+    VclList "vcl.list" "vcl.list [-j]" "List VCLs." "" 0 Some(0), Both [json];
+    VclLoad "vcl.load" "vcl.load <configname> <filename> [auto|cold|warm]" "Compile and load a VCL file." "" 2 Some(3), Both [];
     VclProfile "vcl.profile" "vcl.profile [-j] on|off|show [<configname>]" "Measure the CPU time of each line of a VCL." "on starts again from zero. show prints VCL's share of a request's CPU time, the time of each subroutine, and for each line, the most expensive first, how often it ran, how often its condition was true, and its CPU time; then suggestions. VCLs that are loaded later aren't measured." 1 Some(2), Worker [json];
     VclShow "vcl.show" "vcl.show [-v] [<configname>]" "Show the source of a VCL; -v also its included files." "" 0 Some(2), Worker [];
-    VclState "vcl.state" "vcl.state <configname> [auto|cold|warm]" "Set the state of a VCL." "" 2 Some(2), Manager [];
+    VclState "vcl.state" "vcl.state <configname> [auto|cold|warm]" "Set the state of a VCL." "" 2 Some(2), Both [];
     VclSymtab "vcl.symtab" "vcl.symtab" "Show the symbols of VCL." "" 0 Some(0), Manager [debug];
-    VclUse "vcl.use" "vcl.use <configname|label>" "Use this VCL for new requests." "" 1 Some(1), Manager [];
+    VclUse "vcl.use" "vcl.use <configname|label>" "Use this VCL for new requests." "" 1 Some(1), Both [];
+}
+
+impl CliCommand {
+    /// True if a server answers it, which may have no worker.
+    pub fn is_known(&self, has_worker: bool) -> bool {
+        has_worker || self.manager.is_some()
+    }
 }
 
 pub fn lookup(name: &str) -> Option<&'static CliCommand> {
@@ -149,10 +191,10 @@ pub enum HelpFilter {
 }
 
 /// The text of `help`: one line for each command.
-/// `authenticated`: whether the caller may use more than the few open ones; `served_by`: only that side's, or all.
-pub fn help(filter: HelpFilter, authenticated: bool, served: Option<ServedBy>) -> String {
+/// `authenticated`: whether the caller may use more than the few open ones; `has_worker`: whether the worker's are known.
+pub fn help(filter: HelpFilter, authenticated: bool, has_worker: bool) -> String {
     let shown = |c: &&CliCommand| filter == HelpFilter::All || c.debug == (filter == HelpFilter::Debug);
-    chosen(authenticated, served).filter(shown).map(|c| format!("{}\n", c.syntax)).collect()
+    chosen(authenticated, has_worker).filter(shown).map(|c| format!("{}\n", c.syntax)).collect()
 }
 
 pub fn help_one(command: &CliCommand) -> String {
@@ -160,7 +202,7 @@ pub fn help_one(command: &CliCommand) -> String {
 }
 
 /// The objects of `help -j`, as they follow the JSON head: each begins with `,\n`.
-pub fn help_json(authenticated: bool, served: Option<ServedBy>) -> String {
+pub fn help_json(authenticated: bool, has_worker: bool) -> String {
     use crate::json::quote;
     let object = |c: &CliCommand| {
         format!(
@@ -175,11 +217,11 @@ pub fn help_json(authenticated: bool, served: Option<ServedBy>) -> String {
             c.json
         )
     };
-    chosen(authenticated, served).map(object).collect()
+    chosen(authenticated, has_worker).map(object).collect()
 }
 
-fn chosen(authenticated: bool, served: Option<ServedBy>) -> impl Iterator<Item = &'static CliCommand> {
-    COMMANDS.iter().filter(move |c| (authenticated || c.open) && served.is_none_or(|s| s == c.served_by))
+fn chosen(authenticated: bool, has_worker: bool) -> impl Iterator<Item = &'static CliCommand> {
+    COMMANDS.iter().filter(move |c| (authenticated || c.open) && c.is_known(has_worker))
 }
 
 #[cfg(test)]
@@ -195,10 +237,19 @@ mod tests {
     }
 
     #[test]
+    fn a_command_has_the_sides_that_answer_it() {
+        let sides = |name| lookup(name).map(|command| (command.manager, command.worker));
+        assert_eq!(sides("auth"), Some((Some(ManagerCommand::Auth), None)));
+        assert_eq!(sides("ban"), Some((None, Some(WorkerCommand::Ban))));
+        assert_eq!(sides("vcl.use"), Some((Some(ManagerCommand::VclUse), Some(WorkerCommand::VclUse))));
+        assert!(!help(HelpFilter::Plain, true, false).contains("ban.list"));
+    }
+
+    #[test]
     fn before_authentication() {
         let open = "auth <response>\nbanner\nhelp [-j|<command>]\nping [-j] [<timestamp>]\nquit\n";
-        assert_eq!(help(HelpFilter::Plain, false, None), open);
-        assert!(help(HelpFilter::Debug, true, None).contains("debug.xid"));
-        assert!(help_json(true, None).starts_with(",\n  {\n    \"request\": \"auth\""));
+        assert_eq!(help(HelpFilter::Plain, false, true), open);
+        assert!(help(HelpFilter::Debug, true, true).contains("debug.xid"));
+        assert!(help_json(true, true).starts_with(",\n  {\n    \"request\": \"auth\""));
     }
 }

@@ -11,7 +11,7 @@ use cache::{BAN_FIELDS, BanError};
 use cli::{CliReply, CliRequest, CliStatus, reply};
 use fleet::Invalidation;
 use params::DebugBit;
-use tables::cli_cmds::{self, CommandId as Id};
+use tables::cli_cmds::{self, WorkerCommand as Id};
 use tables::vclvars::Var;
 use tls::roots::Roots;
 use vcl::program::Op;
@@ -35,7 +35,8 @@ pub fn answer(worker: &Arc<Worker>, request: &CliRequest) -> CliReply {
         // The manager passes on what it doesn't know.
         return request.command(true).err().unwrap_or_else(CliReply::unknown);
     };
-    match command.id {
+    let Some(id) = command.worker else { return not_built(command.name) };
+    match id {
         Id::Ping => CliReply::ok(format!("PONG {} 1.0", worker.engine.clock.real().0 as u64)),
         Id::Start => start(worker),
         Id::VclLoad => vcl_load(worker, &arg(0), &arg(1), &arg(2)),
@@ -92,36 +93,7 @@ pub fn answer(worker: &Arc<Worker>, request: &CliRequest) -> CliReply {
         Id::PurgeTag => purge_tags(worker, request),
         Id::PurgeUrl => purge_urls(worker, request, message::tags::of_url),
         Id::MemoryList => memory_list(worker, request),
-        Id::Auth
-        | Id::Banner
-        | Id::DebugPanicMaster
-        | Id::DebugReqpoolFail
-        | Id::FleetBundle
-        | Id::FleetKept
-        | Id::FleetLoad
-        | Id::Help
-        | Id::PanicClear
-        | Id::PanicShow
-        | Id::ParamShow
-        | Id::Pid
-        | Id::StorageList
-        | Id::Quit
-        | Id::Restarts
-        | Id::Status
-        | Id::Stop
-        | Id::TlsAcmeList
-        | Id::TlsAcmeRenew
-        | Id::TlsCertCommit
-        | Id::TlsCertDiscard
-        | Id::TlsCertList
-        | Id::TlsCertLoad
-        | Id::TlsCertReload
-        | Id::TlsCertRollback
-        | Id::TlsTicketList
-        | Id::Upgrade
-        | Id::VclDeps
-        | Id::VclInline
-        | Id::VclSymtab => not_built(command.name),
+        Id::DebugReqpoolFail => not_built(command.name),
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use base::clock::Mono;
-use tables::cli_cmds::CommandId;
+use tables::cli_cmds::ManagerCommand;
 use tls::tickets::TicketKey;
 
 use super::draft::CertsDraft;
@@ -92,27 +92,27 @@ impl Certs {
 }
 
 /// True if a command changes certificates, and so waits for one that isn't done.
-pub fn changes_certificates(id: CommandId) -> bool {
+pub fn changes_certificates(id: ManagerCommand) -> bool {
     matches!(
         id,
-        CommandId::TlsCertLoad
-            | CommandId::TlsCertDiscard
-            | CommandId::TlsCertCommit
-            | CommandId::TlsCertRollback
-            | CommandId::TlsCertReload
+        ManagerCommand::TlsCertLoad
+            | ManagerCommand::TlsCertDiscard
+            | ManagerCommand::TlsCertCommit
+            | ManagerCommand::TlsCertRollback
+            | ManagerCommand::TlsCertReload
     )
 }
 
 impl Manager {
     /// Begins a command that takes long, so that its reply comes later ([`Manager::answer_later`]). False for a command
     /// that is answered at once.
-    pub(crate) fn begins_long_command(&mut self, id: CommandId) -> bool {
+    pub(crate) fn begins_long_command(&mut self, id: ManagerCommand) -> bool {
         if self.tls.certs.rows.len() <= MANY {
             return false;
         }
         let (command, stage) = match id {
-            CommandId::TlsCertCommit if self.tls.certs.has_staged() => (Command::Commit, self.tls.certs.make()),
-            CommandId::TlsCertReload if !self.tls.certs.has_staged() => self.begin_reload(),
+            ManagerCommand::TlsCertCommit if self.tls.certs.has_staged() => (Command::Commit, self.tls.certs.make()),
+            ManagerCommand::TlsCertReload if !self.tls.certs.has_staged() => self.begin_reload(),
             _ => return false,
         };
         self.tls.certs.work = Some(Work { command, stage });
