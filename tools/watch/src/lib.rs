@@ -69,14 +69,15 @@ pub fn main(args: &[String], judge: ProblemJudge) -> i32 {
 fn run(options: WatchOptions, judge: ProblemJudge) -> Result<(), String> {
     let sealing = options.tls.clone().map(PageTls::new).transpose()?;
     let access = PageAccess::new(options.token_file.as_deref(), sealing.as_ref())?;
+    // The server before the port: of two mistakes this is the one to mend first.
+    let workdir = workdir(&options)?;
     let listener = listen(&options)?;
     let address = listener.local_addr().map_err(|e| e.to_string())?;
     let signals = Signals::new(&[SIGINT, SIGTERM, SIGHUP]).map_err(|e| format!("signals: {e}"))?;
     // The system may grant fewer.
     let _ = sys::limits::raise_open_files(OPEN_FILES);
-    let is_child = options.is_child;
-    let workdir = workdir(&options)?;
     print::out(format_args!("{LISTENS}{}://{address}/\n", if sealing.is_some() { "https" } else { "http" }));
+    let is_child = options.is_child;
     let channel = options.cli_channel.map(control::CliChannel::inherit).transpose()?;
     let shared = Arc::new(WatchShared { channel, ..WatchShared::new(options, workdir) });
     let keeping = shared.options.history.map(keeping::Keeping::inherit).transpose()?;
