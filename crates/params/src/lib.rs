@@ -21,7 +21,7 @@ pub use table::{Params, SPECS};
 pub use value::{BytesOrAuto, NEVER, ParamKind, ParamValue, PoolParam, show_bytes};
 
 use message::{Coding, Codings};
-use tables::tags::LogSettings;
+use tables::tags::{LogSettings, TagMask};
 
 /// The facts that have to be known before a parameter is changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -205,7 +205,8 @@ fn nearest(name: &str) -> Option<&'static str> {
 
 impl Default for Params {
     fn default() -> Self {
-        let mut params = Self::blank();
+        // The mask's default is written as what it takes from this.
+        let mut params = Self { vsl_mask: TagMask::ON_DEMAND, ..Self::blank() };
         for spec in SPECS {
             let value = value::parse(spec, &spec.value(&params), spec.default, (None, None));
             params.put(spec, value.expect("a default is valid (tested)"));

@@ -407,9 +407,9 @@ fn bits(spec: &Spec, now: &ParamValue, text: &str) -> Result<ParamValue, String>
 
 fn tags(spec: &Spec, now: &ParamValue, text: &str) -> Result<ParamValue, String> {
     let ParamValue::Tags(current) = now else { panic!("{} holds {now:?}", spec.name) };
-    let (mut mask, text) = if text == "default" { (TagMask::default(), spec.default) } else { (*current, text) };
+    let (mut mask, text) = if text == "default" { (TagMask::ON_DEMAND, spec.default) } else { (*current, text) };
     if text == "(all enabled)" {
-        return Ok(ParamValue::Tags(TagMask::default()));
+        return Ok(ParamValue::Tags(TagMask::ON_DEMAND));
     }
     let tag_of = |word: &str| Tag::from_name(&word[1..]).ok_or_else(|| format!("Unknown VSL tag ({word})\n"));
     for word in bit_words(text)? {

@@ -300,24 +300,22 @@ impl HeadSide {
     }
 }
 
-/// A set of tags, as `vsl_mask` holds it: a member is *not* written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A set of tags. In `vsl_mask` a member is *not* written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TagMask(pub [u64; 2]);
-
-impl Default for TagMask {
-    /// All tags of release 7.1 are written.
-    fn default() -> Self {
-        let mut mask = Self::NOTHING;
-        for tag in Tag::ALL.iter().filter(|tag| tag.is_on_demand()) {
-            mask.set(*tag, true);
-        }
-        mask
-    }
-}
 
 impl TagMask {
     pub const NOTHING: Self = Self([0; 2]);
     pub const EVERYTHING: Self = Self([u64::MAX; 2]);
+    /// `vsl_mask` by default: all tags of release 7.1 are written.
+    pub const ON_DEMAND: Self = {
+        let (mut mask, mut at) = (Self::NOTHING, 0);
+        while at < Tag::ALL.len() {
+            mask.set(Tag::ALL[at], Tag::ALL[at].is_on_demand());
+            at += 1;
+        }
+        mask
+    };
 
     /// True if `tag` is in the set.
     #[inline]
@@ -374,11 +372,11 @@ mod tests {
 
     #[test]
     fn masks() {
-        let mut mask = TagMask::default();
-        assert!(mask.has(Tag::ReqTarget) && !TagMask::NOTHING.has(Tag::ReqTarget));
+        let mut mask = TagMask::ON_DEMAND;
+        assert!(mask.has(Tag::ReqTarget) && TagMask::default() == TagMask::NOTHING);
         mask.set(Tag::VdpAcct, true);
         assert!(mask.has(Tag::VdpAcct) && !mask.has(Tag::Debug));
         mask.set(Tag::VdpAcct, false);
-        assert_eq!(mask, TagMask::default());
+        assert_eq!(mask, TagMask::ON_DEMAND);
     }
 }
