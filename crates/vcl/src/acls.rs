@@ -74,12 +74,30 @@ impl Vcc<'_> {
                 flags.pedantic = on;
             } else if self.here_is("table") {
                 flags.table = on;
+            } else if self.here_is("fold") {
+                self.fold_options()?;
             } else {
                 return self.fail(DiagnosticCode::AclEntry, "Unknown ACL flag:\n");
             }
             self.next();
         }
         Ok(flags)
+    }
+
+    /// Takes the rest of `+fold(-report)`, up to its last token. Releases from 7.5 on merge entries by this flag, which
+    /// changes no result and here no speed.
+    fn fold_options(&mut self) -> VccResult {
+        if self.peek(1).tok != Tok::C(b'(') {
+            return Ok(());
+        }
+        self.next();
+        self.next();
+        if !matches!(self.tok(), Tok::C(b'+' | b'-')) || !self.is_word(&self.peek(1), "report") {
+            return self.fail(DiagnosticCode::AclEntry, "Expected +report or -report at:\n");
+        }
+        self.next();
+        self.next();
+        self.expect(Tok::C(b')'))
     }
 
     fn acl_entry(&mut self) -> VccResult<EntrySource> {

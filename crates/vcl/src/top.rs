@@ -56,6 +56,7 @@ impl Vcc<'_> {
             _ if self.here_is("probe") => self.probe(),
             _ if self.here_is("import") => self.import(),
             _ if self.here_is("vcl") => self.version(),
+            _ if self.here_is("unused") => self.unused(),
             _ => {
                 self.hint_outside();
                 let found = self.token_name(&token);
@@ -91,6 +92,26 @@ impl Vcc<'_> {
             return self.fail_since(DiagnosticCode::Version, &say, first);
         }
         Ok(())
+    }
+
+    /// Compiles `unused NAME;` (release 9): it is no mistake that nothing uses that definition.
+    fn unused(&mut self) -> VccResult {
+        self.next();
+        self.expect(Tok::Id)?;
+        let first = self.at;
+        let id = self.symbol(SymbolKind::None, LookupScope::Whole)?;
+        let kind = self.syms.get(id).kind;
+        if !matches!(kind, SymbolKind::Acl | SymbolKind::Backend | SymbolKind::Probe | SymbolKind::Sub) {
+            let name = self.text_of(&self.tokens[first].to_owned());
+            self.hint("It may be a backend, a probe, an acl or a sub.");
+            return self.fail_since(
+                DiagnosticCode::WrongKind,
+                &format!("Symbol '{name}' cannot follow 'unused'.\n"),
+                first,
+            );
+        }
+        self.refer(id, first);
+        self.skip_c(b';')
     }
 
     /// Compiles `sub name { ... }`: the first definition, or a further one if the subroutine may have several.

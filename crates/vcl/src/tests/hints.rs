@@ -324,6 +324,19 @@ fn what_is_quoted_is_short_and_harmless() {
 }
 
 #[test]
+fn words_of_later_releases() {
+    let good = |text: &str| {
+        let compiled = try_compile(&format!("vcl 4.1;\nbackend b none;\n{text}"));
+        assert!(compiled.is_ok(), "{text}: {:?}", compiled.err());
+    };
+    good("acl a { \"192.0.2.1\"; } unused a; backend c none; unused c; sub s { } unused s; probe p { } unused p;");
+    bad("import std; unused std;", "It may be a backend, a probe, an acl or a sub.");
+    for flags in ["+fold", "-fold", "+fold(-report)", "+log +fold(+report) -pedantic"] {
+        good(&format!("acl a {flags} {{ \"192.0.2.1\"; }} sub vcl_recv {{ if (client.ip ~ a) {{ return (pass); }} }}"));
+    }
+}
+
+#[test]
 fn what_later_releases_have() {
     let later = |instead: &str| format!("That is of later releases and isn't built into Lacquer. Instead: {instead}.");
     recv("set req.trace = true;", &later("`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"));
