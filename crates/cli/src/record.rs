@@ -141,7 +141,7 @@ one_word! {
     [u8; 32]: |key| key.to_vec(), |word| word.try_into().ok();
     Mono: |at| at.0.to_string().into_bytes(), |word| seconds(word).map(Mono);
     Real: |at| at.0.to_string().into_bytes(), |word| seconds(word).map(Real);
-    // What is longer than any time, or has begun in the future, has a bound as well.
+    // A time that is too long, or a beginning in the future, has a bound as well.
     Duration: |time| time.as_secs_f64().to_string().into_bytes(), |word| {
         seconds(word).map(|s| Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX))
     };

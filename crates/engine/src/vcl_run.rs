@@ -88,7 +88,7 @@ pub(crate) trait VclSide {
 
 /// Runs `method` to its end. A failure is an action, too.
 pub(crate) async fn run(side: &mut impl VclSide, method: Method) -> Action {
-    // It runs over its side, so it can't be a part of it meanwhile.
+    // The machine works on its side, so it can't be a part of it meanwhile.
     let mut machine = side.vcl_run().start(method);
     let mut action = loop {
         let running = RunningVcl(side.engine().main);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the manager waits for: sources, each with descriptors and a time. Whatever else it is to wait for is one more
+//! Events that the manager waits for: sources, each with descriptors and a time. A further event is one more
 //! source.
 
 use std::os::fd::{AsFd, BorrowedFd};

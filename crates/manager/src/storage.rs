@@ -32,7 +32,7 @@ pub(crate) struct Storage {
 
 impl Storage {
     pub fn open(stores: ManagerStores, mode: StartMode, jail: &Jail) -> Result<Storage, Fatal> {
-        // Who only looks at a VCL may do so beside a server that uses the stores of the same command line.
+        // A mere look at a VCL is possible beside a server that uses the stores of the same command line.
         let (files, journal_file) = match mode {
             StartMode::PrintVcl => storefile::check_all(&stores, jail).map(|()| (Vec::new(), None))?,
             StartMode::Daemon | StartMode::Foreground | StartMode::Debug => {

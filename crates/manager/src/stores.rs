@@ -79,7 +79,7 @@ impl ManagerStores {
         Ok(())
     }
 
-    /// Those of a whole command line.
+    /// The stores of a whole command line.
     ///
     /// # Errors
     /// In words.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the agent does with the group's document: takes part in trials, and puts in place what is confirmed.
+//! The agent's work on the group's document: it takes part in trials, and puts in place what is confirmed.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -184,7 +184,7 @@ impl Agent {
             {
                 let trial = trial.clone();
                 if self.inside.as_ref().is_some_and(|inside| inside.id != trial.id) {
-                    // What was tried before that has been confirmed meanwhile, or is over.
+                    // Earlier trials have been confirmed meanwhile, or are over.
                     self.settle(&rollout)?;
                 }
                 self.take_part(&trial)?;

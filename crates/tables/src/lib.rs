@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is declared once: counters, log tags, CLI commands, close reasons, kinds of stores, VCL variables and subroutines, vmod signatures.
+//! Things that are declared once: counters, log tags, CLI commands, close reasons, kinds of stores, VCL variables and subroutines, vmod signatures.
 
 pub mod cli_cmds;
 pub mod close;

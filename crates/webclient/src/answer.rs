@@ -35,7 +35,7 @@ pub fn talk(stream: impl Read + Write, request: &[u8], is_head: bool) -> io::Res
 /// The same for a body of any length, which `each` gets in pieces.
 ///
 /// # Errors
-/// As for [`talk`], or `each` fails.
+/// The same as for [`talk`], or `each` fails.
 pub fn talk_to(
     mut stream: impl Read + Write,
     request: &[u8],

@@ -94,7 +94,7 @@ fn tell<'d>(all: impl Iterator<Item = &'d Directive>, migrated: &mut Migrated) {
 
 struct Whole<'a> {
     http: &'a [Directive],
-    /// Those directives of `http` that hold in its servers.
+    /// Directives of `http` that hold in its servers.
     outer: LocationScope<'a>,
     /// True if nginx doesn't join slashes, on any of the addresses.
     keeps_slashes: bool,

@@ -125,7 +125,7 @@ pub fn matching(files: &dyn FileSource, pattern: &str) -> Result<Vec<String>, St
 /// The files that a name stands for: itself, or those that match it as a pattern.
 ///
 /// # Errors
-/// As for [`matching`].
+/// The same as for [`matching`].
 pub fn named(files: &dyn FileSource, name: &str) -> Result<Vec<String>, String> {
     if is_pattern(name) { matching(files, name) } else { Ok(vec![name.to_owned()]) }
 }

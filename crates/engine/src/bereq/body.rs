@@ -118,7 +118,7 @@ impl Bereq {
     fn fail_body(&mut self, streams: bool) -> FetchStep {
         self.end_link(Some(SessClose::RxBody));
         if !streams {
-            // What was stored of it is dropped for the error's.
+            // The stored part of the body gives way to the error's.
             self.busy().reset();
             return FetchStep::Error;
         }

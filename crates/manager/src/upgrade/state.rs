@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a manager tells the program that takes its place: a [record](cli::record) in a memfd, with a version; descriptors
+//! The message of a manager to the program that takes its place: a [record](cli::record) in a memfd, with a version; descriptors
 //! by their numbers. A program refuses another version, as it refuses a line that it doesn't know: better no upgrade than
 //! half of one.
 

@@ -146,7 +146,7 @@ impl Manager {
         self.jail
             .privileged(|| std::fs::rename(WORKER_DIR, &leaving.memory))
             .map_err(|e| format!("{WORKER_DIR}: {}", errno_text(&e)))?;
-        // Those of before the present one; it is asked later.
+        // Workers before the present one; that is asked later.
         self.prepare_handover();
         self.upgrade.leaving.push(leaving);
         self.upgrade.is_taking_over = true;
@@ -165,7 +165,7 @@ impl Manager {
         let old = leaving.worker.pid().unwrap_or_default();
         let answer = leaving.worker.command(format!("debug.drain {:.3}", limit.as_secs_f64()));
         if !answer.is_ok() {
-            // It is on its way out, or can't be talked to: then it is to end at once.
+            // The worker is on its way out, or can't be talked to: then it is to end at once.
             print(
                 ReportSeverity::Error,
                 &format!("Child ({old}) from before the upgrade: {}", answer.text().trim_end()),

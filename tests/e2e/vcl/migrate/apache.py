@@ -36,7 +36,7 @@ Require ip 10.0.0.0/8
 Require all granted
 </Location>
 """
-# What is kept depends on the host, and who gets it on the request. Host, path, header fields: each is asked for twice.
+# Storing depends on the host, and delivery on the request. Host, path, header fields: each is asked for twice.
 IN, OUT = {"Cookie": "in=1"}, {}
 CASES = {
     "names that several hosts have": (BEGIN + """CacheEnable disk /

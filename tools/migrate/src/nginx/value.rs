@@ -214,7 +214,7 @@ fn variable(name: &str, side: ExpressionSide, proxy_host: &str, names: &Variable
         "server_protocol" => format!("{head}.proto"),
         "content_type" => format!("{head}.http.Content-Type"),
         "content_length" => format!("{head}.http.Content-Length"),
-        // What is decided by it would be decided by the balancer's.
+        // The decision would be made by the balancer's address.
         "remote_addr" if names.has_real_ip && side == ExpressionSide::Client => {
             return Err(format!("${name}: {REAL_IP}"));
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the options of `lacquer replay` mean together, and which of them exclude each other.
+//! Meaning of the options of `lacquer replay` together, and which of them exclude each other.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

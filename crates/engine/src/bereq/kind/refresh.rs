@@ -69,7 +69,7 @@ impl Bereq {
         BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
         self.count_lost(|this| this.merge(old));
         if self.fill.rfc9111 {
-            // What the 304 doesn't say the stored head does (RFC 9111 3.2).
+            // Fields that the 304 lacks are taken from the stored head (RFC 9111 3.2).
             self.take_lives();
         }
     }
