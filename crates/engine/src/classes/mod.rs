@@ -309,6 +309,18 @@ impl ClassesState {
         self.forget_retired();
         called
     }
+
+    /// A place isn't wanted any more. A worker that was taken for it, and wasn't used, goes to others, who are called.
+    fn give_up(&mut self, id: u32, turn: &Turn<()>) -> Vec<Called> {
+        let Some(class) = self.class(id) else { return Vec::new() };
+        let was_called = class.queue.leave(turn).is_some();
+        class.counters.waiting.set(class.queue.len() as u64);
+        if was_called {
+            return self.leave(id, None);
+        }
+        self.forget_retired();
+        Vec::new()
+    }
 }
 
 impl Class {
@@ -493,13 +505,7 @@ impl Future for PlaceWait {
 
 impl Drop for PlaceWait {
     fn drop(&mut self) {
-        let mut state = self.sess.engine.classes.state.lock();
-        let Some(class) = state.class(self.class) else { return };
-        let was_called = class.queue.leave(&self.turn).is_some();
-        class.counters.waiting.set(class.queue.len() as u64);
-        let called = if was_called { state.leave(self.class, None) } else { Vec::new() };
-        state.forget_retired();
-        drop(state);
+        let called = self.sess.engine.classes.state.lock().give_up(self.class, &self.turn);
         called.into_iter().for_each(Called::wake);
     }
 }
@@ -565,5 +571,23 @@ mod tests {
         (0..3).for_each(|_| drop(state.leave(id, None)));
         let left: Vec<_> = state.classes.iter().map(|class| (class.id, class.spec.workers)).collect();
         assert_eq!((left, state.busy), (vec![(of_b, 7)], 0));
+    }
+
+    #[test]
+    fn one_that_goes_away_passes_its_worker_on() {
+        let mut state = declared("a:workers=1", 0);
+        let (id, places) = (state.classes[0].id, sit(&mut state, 0, 4));
+        assert_eq!(state.call_next().len(), 1);
+        assert!(state.give_up(id, &places[1]).is_empty(), "it had none");
+        assert_eq!(state.classes[0].counters.waiting.get(), 2);
+        assert_eq!(state.give_up(id, &places[0]).len(), 1);
+        assert_eq!((busy(&state), state.busy, places[2].is_called()), (vec![1], 1, true));
+        assert_eq!(places[2].take(), Some(()));
+        assert!(state.give_up(id, &places[2]).is_empty(), "its worker is in use");
+        assert_eq!((busy(&state), places[3].is_called()), (vec![1], false));
+        // The last place of a class that isn't declared any more takes it along.
+        state.declare(Vec::new(), |_| CounterSet::private());
+        assert_eq!(state.leave(id, None).len(), 1);
+        assert!(state.give_up(id, &places[3]).is_empty() && state.classes.is_empty() && state.busy == 0);
     }
 }
