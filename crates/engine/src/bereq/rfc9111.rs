@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The backend side by RFC 9111 (`bereq.fill.rfc9111`): lives of a response, what isn't stored, the stale object in the place of an
+//! The backend side by RFC 9111 (`bereq.rfc9111`): lives of a response, what isn't stored, the stale object in the place of an
 //! error, what a successful unsafe request invalidates. What is decided is in `message::rfc9111`; VCL comes after it and may
 //! change all of it.
 
@@ -13,7 +13,7 @@ use message::{Head, names};
 use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
 
-use super::kind::{FetchKind, Refresh};
+use super::kind::{FetchKind, RefreshFetch};
 use super::{Bereq, FetchMode, FetchStep};
 
 /// The ttl of what is to be validated each time: nothing without any is found at all.
@@ -237,7 +237,7 @@ impl Bereq {
         self.fill.object.times = times;
         self.fill.settings.do_esi = false;
         self.fill.settings.storage = Some(self.engine.stores.get(stale.store()).clone());
-        self.kind = FetchKind::Refresh(Refresh { stale: stale.clone(), old_head: None, keeps_head: true });
+        self.kind = FetchKind::Refresh(RefreshFetch { stale: stale.clone(), old_head: None, keeps_head: true });
     }
 
     /// A successful answer to an unsafe request invalidates its target (RFC 9111 4.4) and the groups that it names (RFC 9875 3).

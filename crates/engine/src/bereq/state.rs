@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What of a fetch lives and dies together. What a new try begins with is said by the `reset` of each part.
+//! The parts of a fetch, each of which lives and dies as one. The `reset` of a part prepares it for another try.
 
 use std::rc::Rc;
 use std::sync::Arc;

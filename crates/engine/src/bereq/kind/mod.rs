@@ -35,7 +35,7 @@ use crate::slices::CHANGED;
 use head_update::HeadUpdate;
 pub(crate) use part::PartSettings;
 use part::{PartFetch, PartRefusal, ReceivedPart};
-pub(super) use refresh::Refresh;
+pub(super) use refresh::RefreshFetch;
 use slice::SliceFetch;
 pub(crate) use slice::{SliceOf, SliceSettings};
 
@@ -47,7 +47,7 @@ pub(crate) enum FetchKind {
     Slice(SliceFetch),
     Part(PartFetch),
     /// The stale object's body under a new head.
-    Refresh(Refresh),
+    Refresh(RefreshFetch),
     /// A response to HEAD that may update a stored object.
     HeadUpdate(Box<HeadUpdate>),
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Fetching parts of an object (`crate::parts`), with `bereq.fill.rfc9111`: those that a client wants and that aren't there, or what VCL has asked for
+//! Fetching parts of an object (`crate::parts`), with `bereq.rfc9111`: those that a client wants and that aren't there, or what VCL has asked for
 //! by a Range of its own; and what is left of a body that broke off.
 //!
 //! ```text

@@ -21,7 +21,7 @@ use crate::httplog::BERESP;
 const NO_STORAGE: &str = "no storage";
 
 #[derive(Debug)]
-pub(crate) struct Refresh {
+pub(crate) struct RefreshFetch {
     pub stale: ObjRef,
     /// The stale object's head while `vcl_backend_refresh` runs.
     pub old_head: Option<Box<Head>>,
@@ -53,11 +53,11 @@ impl Bereq {
         let old_head = if asks_vcl {
             Some(Box::new(old))
         } else {
-            self.kind = FetchKind::Refresh(Refresh { stale: stale.clone(), old_head: None, keeps_head: false });
+            self.kind = FetchKind::Refresh(RefreshFetch { stale: stale.clone(), old_head: None, keeps_head: false });
             self.take_merged(&stale, &old);
             None
         };
-        self.kind = FetchKind::Refresh(Refresh { stale, old_head, keeps_head: false });
+        self.kind = FetchKind::Refresh(RefreshFetch { stale, old_head, keeps_head: false });
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl Bereq {
 
     /// The stale object's head and store instead of what the 304 and VCL have made of them; its keys before VCL's.
     pub(super) fn keep_stale_head(&mut self) -> Result<(), FetchStep> {
-        let FetchKind::Refresh(Refresh { stale, keeps_head: true, .. }) = &self.kind else { return Ok(()) };
+        let FetchKind::Refresh(RefreshFetch { stale, keeps_head: true, .. }) = &self.kind else { return Ok(()) };
         if self.fill.cacheability.is_uncacheable() {
             return Ok(());
         }
