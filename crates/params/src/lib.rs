@@ -203,6 +203,10 @@ fn nearest(name: &str) -> Option<&'static str> {
     base::spelling::nearest(name, SPECS.iter().map(|spec| spec.name))
 }
 
+/// The parameter whose bits are parameters up to 7.1, and these: what protects one of them protects all that sets it.
+const VCC_FEATURE: &str = "vcc_feature";
+const VCC_BITS: [&str; 3] = ["vcc_allow_inline_c", "vcc_err_unref", "vcc_unsafe_path"];
+
 impl Default for Params {
     fn default() -> Self {
         // The mask's default is written as what it takes from this.
@@ -245,7 +249,12 @@ impl Params {
 
     pub fn reset(&mut self, name: &str) -> Result<ParamChange, ParamError> {
         let spec = self.settable(name)?;
-        self.set(spec.name, spec.default)
+        // The text of a default names bits that are set, and leaves the others as they are.
+        let is_list = matches!(
+            spec.kind,
+            ParamKind::Debug | ParamKind::Feature | ParamKind::Experimental | ParamKind::VccFeature | ParamKind::Tags
+        );
+        self.set(spec.name, if is_list { "default" } else { spec.default })
     }
 
     /// `-r LIST`: these can't be changed any more. Names are separated by commas.
@@ -260,7 +269,12 @@ impl Params {
     }
 
     pub fn is_protected(&self, spec: &Spec) -> bool {
-        self.protected.contains(&spec.name)
+        let is_listed = |name: &str| self.protected.contains(&name);
+        is_listed(spec.name)
+            || match spec.name {
+                VCC_FEATURE => VCC_BITS.into_iter().any(is_listed),
+                name => VCC_BITS.contains(&name) && is_listed(VCC_FEATURE),
+            }
     }
 
     pub fn protected(&self) -> &[&'static str] {
@@ -324,7 +338,7 @@ impl Params {
         (spec.put)(self, value);
         let bits = &mut self.vcc_feature;
         match spec.name {
-            "vcc_feature" => {
+            VCC_FEATURE => {
                 self.vcc_err_unref = bits.has(VccFeatureBit::ErrUnref);
                 self.vcc_allow_inline_c = bits.has(VccFeatureBit::AllowInlineC);
                 self.vcc_unsafe_path = bits.has(VccFeatureBit::UnsafePath);

@@ -261,6 +261,40 @@ fn protection() {
     let error = params.set("vcl_path", "/x").unwrap_err();
     assert_eq!((error.status(), error.to_string().as_str()), (107, "parameter \"vcl_path\" is protected."));
     assert!(params.protect("nonsense").is_err());
+    // A bit of the compiler's switches can be set by either name.
+    let is_refused = |protected: &str, name: &str, value: &str| {
+        let mut params = Params::default();
+        params.protect(protected).unwrap();
+        params.set(name, value).is_err()
+    };
+    assert!(is_refused("vcc_unsafe_path", "vcc_feature", "-unsafe_path"));
+    assert!(is_refused("vcc_feature", "vcc_unsafe_path", "off"));
+    assert!(!is_refused("vcc_unsafe_path", "vcc_err_unref", "off"));
+}
+
+#[test]
+fn a_reset_takes_out_bits_that_the_default_does_not_name() {
+    for (name, value) in [
+        ("vsl_mask", "all"),
+        ("vsl_mask", "-ReqURL"),
+        ("feature", "+esi_disable_xml_check"),
+        ("feature", "-http2"),
+        ("debug", "+syncvsl"),
+        ("vcc_feature", "+allow_inline_c"),
+    ] {
+        let mut params = Params::default();
+        params.set(name, value).unwrap();
+        params.reset(name).unwrap();
+        assert_eq!(params, Params::default(), "{name} {value}");
+    }
+}
+
+#[test]
+fn a_mask_of_a_program_without_records_on_demand_wants_none() {
+    assert_eq!(Params::decode("vsl_mask=0,0\n").unwrap().vsl_mask, TagMask::ON_DEMAND);
+    let mut params = Params::default();
+    params.set("vsl_mask", "+ReqTarget,-ReqURL").unwrap();
+    assert_eq!(Params::decode(&params.encode()).unwrap(), params);
 }
 
 #[test]

@@ -175,7 +175,11 @@ impl ParamValue {
             ParamValue::Feature(b) => b.0.to_string(),
             ParamValue::Experimental(b) => b.0.to_string(),
             ParamValue::VccFeature(b) => b.0.to_string(),
-            ParamValue::Tags(m) => format!("{},{}", m.0[0], m.0[1]),
+            // The difference from the default: a former program doesn't know records on demand, and wants none of them.
+            ParamValue::Tags(mask) => {
+                let TagMask([low, high]) = mask.differing(TagMask::ON_DEMAND);
+                format!("{low},{high}")
+            }
             ParamValue::Switch(_) => self.show(),
         }
     }
@@ -191,7 +195,7 @@ pub(super) fn parse_exact(spec: &Spec, text: &str) -> Result<ParamValue, String>
         ParamKind::Tags => {
             let (low, high) = text.split_once(',').ok_or("two numbers required")?;
             let word = |s: &str| s.parse::<u64>().map_err(|e| e.to_string());
-            ParamValue::Tags(TagMask([word(low)?, word(high)?]))
+            ParamValue::Tags(TagMask([word(low)?, word(high)?]).differing(TagMask::ON_DEMAND))
         }
         ParamKind::Seconds
         | ParamKind::Timeout

@@ -317,6 +317,11 @@ impl TagMask {
         mask
     };
 
+    /// The tags that only one of the two sets has.
+    pub const fn differing(self, other: Self) -> Self {
+        Self([self.0[0] ^ other.0[0], self.0[1] ^ other.0[1]])
+    }
+
     /// True if `tag` is in the set.
     #[inline]
     pub const fn has(self, tag: Tag) -> bool {
