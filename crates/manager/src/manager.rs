@@ -55,9 +55,7 @@ impl Manager {
     }
 
     pub(crate) fn params_changed(&mut self) {
-        self.worker.reply_timeout = self.params.cli_timeout;
-        self.worker.startup_timeout = self.params.startup_timeout;
-        self.worker.grace = self.params.shutdown_grace;
+        self.worker.take_times(&self.params);
         report::set_syslog(!self.debug(DebugBit::VtcMode));
     }
 

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::clock::Mono;
+use params::Params;
 use sys::fd::Interest;
 use sys::process::{Child, Exit};
 use sys::signal;
@@ -102,6 +103,13 @@ impl ManagedWorker {
             lines: LineCollector::default(),
             sentinels: Vec::new(),
         });
+    }
+
+    /// Sets the times that parameters say. A worker that goes on over an upgrade gets them, too.
+    pub fn take_times(&mut self, params: &Params) {
+        self.reply_timeout = params.cli_timeout;
+        self.startup_timeout = params.startup_timeout;
+        self.grace = params.shutdown_grace;
     }
 
     /// Keeps the sentinels, which tell early that it ends.

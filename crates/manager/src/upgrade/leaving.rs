@@ -85,8 +85,7 @@ impl Manager {
     }
 
     fn bury_leaving(&mut self, mut leaving: Leaving) {
-        leaving.worker.reply_timeout = self.params.cli_timeout;
-        leaving.worker.grace = self.params.shutdown_grace;
+        leaving.worker.take_times(&self.params);
         let ended = leaving.worker.reap();
         if leaving.memory != Path::new(crate::memory::WORKER_DIR) {
             crate::workdir::remove_tree(&leaving.memory, &self.jail);

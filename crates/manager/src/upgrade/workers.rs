@@ -107,7 +107,7 @@ impl Manager {
         let failed = |e: std::io::Error| format!("worker {}: {}", running.pid, errno_text(&e));
         let mut worker = ManagedWorker::new(self.jail.clone());
         worker.adopt(Child::adopt(running.pid).map_err(failed)?, copy(running.cli)?, copy(running.output)?);
-        (worker.reply_timeout, worker.grace) = (self.params.cli_timeout, self.params.shutdown_grace);
+        worker.take_times(&self.params);
         worker.started = begun(running.lived, now);
         let panic_file = copy(running.panic)?;
         let panic = sys::fd::duplicate(&panic_file).and_then(SharedSegment::from_fd);
