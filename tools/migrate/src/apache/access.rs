@@ -183,7 +183,7 @@ impl AccessRules {
 }
 
 /// The variables that a line sets, in small letters: mod_cache looks `no-cache` up so.
-fn variables(line: &Line) -> Vec<String> {
+pub(super) fn variables(line: &Line) -> Vec<String> {
     let begin = match line.name().as_str() {
         "setenv" => return vec![line.word(1).to_ascii_lowercase()],
         "passenv" => 1,

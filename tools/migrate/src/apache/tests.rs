@@ -111,13 +111,21 @@ fn conditions_on_requests() {
         "<If \"%{HTTP_COOKIE} !~ /in/\">\nRequire all denied\n</If>",
         "RewriteCond %{HTTP:X-Role} !admin\nRewriteRule ^ - [F]",
         "RewriteCond %{TIME_HOUR} <9\nRewriteRule ^ - [F]",
+        "RewriteCond expr \"%{HTTP_COOKIE} !~ /in/\"\nRewriteRule ^ - [F]",
+        "SetEnvIf X-Role admin Is_Admin\nRewriteCond %{ENV:is_admin} !1\nRewriteRule ^ - [F]",
     ] {
         let lines = format!("<Location /a>\n{lines}\n</Location>\n");
         assert!(vcl(&lines, "off").contains(passes), "{}", vcl(&lines, "off"));
         assert!(!vcl(&lines, "on").contains(passes), "{}", vcl(&lines, "on"));
     }
-    let url = "<Location /a>\nRewriteCond %{HTTP_HOST}%{REQUEST_URI} x\nRewriteRule ^ - [F]\n</Location>\n";
-    assert!(!vcl(url, "off").contains(passes), "{}", vcl(url, "off"));
+    for lines in [
+        "RewriteCond %{HTTP_HOST}%{REQUEST_URI} x",
+        "SetEnvIf Request_URI ^/a/b is_b\nRewriteCond %{ENV:is_b} 1",
+        "RewriteCond %{ENV:REDIRECT_STATUS} ^$",
+    ] {
+        let lines = format!("<Location /a>\n{lines}\nRewriteRule ^ - [F]\n</Location>\n");
+        assert!(!vcl(&lines, "off").contains(passes), "{}", vcl(&lines, "off"));
+    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Lines that change what other lines mean without showing it: rewritten paths, macros, files in directories, variables of the environment.
 
+use std::collections::BTreeSet;
+
+use super::access;
 use super::cache::Cache;
 use super::reader::Line;
 use super::section::Sections;
@@ -13,6 +16,10 @@ pub(super) struct Unseen {
     rewriting: Vec<SourcePlace>,
     /// Conditions on what a request says beside its URL, each with the condition of the sections around.
     asking: Vec<(SourcePlace, &'static str, String)>,
+    /// Conditions on variables, each with the condition of the sections around.
+    by_variable: Vec<(SourcePlace, String, String)>,
+    /// Variables that depend on what a request says beside its URL.
+    variables: BTreeSet<String>,
     /// Lines that let directories have files with rules of their own, each with the condition of the sections around.
     overriding: Vec<(SourcePlace, String)>,
 }
@@ -29,8 +36,20 @@ impl Unseen {
     ) -> bool {
         let is_of_environment = line.words.iter().any(|word| word.contains("${"));
         match name {
-            "rewritecond" if asks_beside_url(line.word(1)) => {
+            "rewritecond" if asks_beside_url(line) => {
                 self.asking.push((line.place.clone(), "RewriteCond", sections.known()));
+            }
+            "rewritecond" => {
+                let asked = asked(line.word(1)).into_iter();
+                let variables = asked.filter_map(|name| Some(name.strip_prefix("ENV:")?.to_ascii_lowercase()));
+                let around = sections.known();
+                self.by_variable.extend(variables.map(|name| (line.place.clone(), name, around.clone())));
+            }
+            "setenvif" | "setenvifnocase" | "setenvifexpr" | "browsermatch" | "browsermatchnocase"
+                if !is_set_by_url(name, line) =>
+            {
+                let names = access::variables(line);
+                self.variables.extend(names.iter().map(|name| name.trim_start_matches('!').to_owned()));
             }
             "rewriterule" if is_internal(line) => self.rewriting.push(line.place.clone()),
             "allowoverride" if !line.word(1).eq_ignore_ascii_case("none") => {
@@ -77,7 +96,9 @@ impl Unseen {
                 cache.disabled.push(String::new());
             }
         }
-        for (place, directive, around) in self.asking {
+        let by_variable = self.by_variable.into_iter().filter(|(_, name, _)| self.variables.contains(name));
+        let by_variable = by_variable.map(|(place, _, around)| (place, "RewriteCond", around));
+        for (place, directive, around) in self.asking.into_iter().chain(by_variable) {
             migrated.note(&place, directive, "hits don't reach Apache: these requests are passed");
             cache.disabled.push(around);
         }
@@ -112,14 +133,29 @@ const OF_URL: [&str; 19] = [
     "HTTP:X-FORWARDED-PROTO",
 ];
 
-/// True if the test of a RewriteCond asks for more of a request than its URL.
-fn asks_beside_url(test: &str) -> bool {
+/// True if a RewriteCond asks for more of a request than its URL. An expression may ask for anything; variables that lines
+/// set are looked at apart.
+fn asks_beside_url(line: &Line) -> bool {
+    let is_beside = |name: &String| !OF_URL.contains(&name.as_str()) && !name.starts_with("ENV:");
+    line.word(1).eq_ignore_ascii_case("expr") || asked(line.word(1)).iter().any(is_beside)
+}
+
+/// The variables in the test of a RewriteCond, in capital letters.
+fn asked(test: &str) -> Vec<String> {
     let test = test.to_ascii_uppercase();
-    test.split("%{").skip(1).any(|rest| {
+    let names = test.split("%{").skip(1).map(|rest| {
         let name = rest.split('}').next().unwrap_or_default();
-        let name = name.strip_prefix("LA-U:").or_else(|| name.strip_prefix("LA-F:")).unwrap_or(name);
-        !OF_URL.contains(&name) && !name.starts_with("ENV:")
-    })
+        name.strip_prefix("LA-U:").or_else(|| name.strip_prefix("LA-F:")).unwrap_or(name)
+    });
+    names.map(str::to_owned).collect()
+}
+
+/// True if a line sets variables by something that is the same for all requests of a URL.
+fn is_set_by_url(name: &str, line: &Line) -> bool {
+    const OF_LINE: [&str; 5] = ["request_uri", "request_method", "request_protocol", "server_addr", "host"];
+    name.starts_with("setenvif")
+        && name != "setenvifexpr"
+        && OF_LINE.contains(&line.word(1).to_ascii_lowercase().as_str())
 }
 
 /// True if a RewriteRule sends the request on within Apache, under another path.

@@ -77,6 +77,11 @@ impl Squid {
             let text = "`import directors;` chooses among backends: here the first one that may be asked is taken";
             migrated.note(&line.place, "cache_peer", text);
         }
+        let weight = line.option("weight=").filter(|weight| *weight != "1" && line.has("round-robin"));
+        if let Some(weight) = weight {
+            let text = "the peers of round-robin get as many requests each; `directors.random()` has weights";
+            migrated.note(&line.place, "cache_peer", format!("weight={weight}: {text}"));
+        }
         self.peers.push(Peer {
             text: format!("\nbackend {name} {{\n{}}}\n", vcl::indented(&lines, 1)),
             known_as,

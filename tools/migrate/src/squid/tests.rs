@@ -422,6 +422,8 @@ fn options_of_peers() {
         "http_port 80 accel\ncache_peer a parent 80 0 originserver round-robin forceddomain=a.org\ncache_peer b parent 80 0 originserver round-robin\n",
     );
     assert!(told[0].starts_with("3: refused: cache_peer: in turn with a, which has other options"), "{told:?}");
+    let (_, told) = notes("http_port 80 accel\ncache_peer a parent 80 0 originserver round-robin weight=3\n");
+    assert!(told.len() == 1 && told[0].starts_with("2: note: cache_peer: weight=3: "), "{told:?}");
 }
 
 #[test]
