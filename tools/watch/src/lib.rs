@@ -69,9 +69,10 @@ pub fn main(args: &[String], judge: ProblemJudge) -> i32 {
 fn run(options: WatchOptions, judge: ProblemJudge) -> Result<(), String> {
     let sealing = options.tls.clone().map(PageTls::new).transpose()?;
     let access = PageAccess::new(options.token_file.as_deref(), sealing.as_ref())?;
-    // The server before the port: of two mistakes this is the one to mend first.
+    let addresses = options.addresses()?;
+    // The server before the port, which another page may have: of two mistakes this is the one to fix first.
     let workdir = workdir(&options)?;
-    let listener = listen(&options)?;
+    let listener = listen(&options, &addresses)?;
     let address = listener.local_addr().map_err(|e| e.to_string())?;
     let signals = Signals::new(&[SIGINT, SIGTERM, SIGHUP]).map_err(|e| format!("signals: {e}"))?;
     // The system may grant fewer.
@@ -148,9 +149,8 @@ fn wait_for_end(mut signals: Signals, is_child: bool, ends: &mpsc::UnboundedSend
     Ok(())
 }
 
-fn listen(options: &WatchOptions) -> Result<TcpListener, String> {
-    let addresses = options.addresses()?;
-    match TcpListener::bind(&addresses[..]) {
+fn listen(options: &WatchOptions, addresses: &[SocketAddr]) -> Result<TcpListener, String> {
+    match TcpListener::bind(addresses) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && options.any_port => {
             let any: Vec<SocketAddr> = addresses.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
             print::err(format_args!("lacquer watch: {} is taken, another port is used\n", options.listen));
