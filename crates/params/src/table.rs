@@ -348,7 +348,7 @@ params! {
     http_req_hdr_len: Bytes = "8k" ["bytes" min "40b"] {}
         "The longest header line of a request, including continuation lines. Longer ones are refused.";
     http_req_overflow_status: Count = "0" ["status" min "0" max "500"] { Own }
-        "Status of the response to a request whose header is larger than http_req_size, 400 to 500. 0: the connection is closed without a response. Also in Varnish 7.7 and later.";
+        "Status of the response to an HTTP/1 request whose header is larger than http_req_size, 400 to 500. 0: the connection is closed without a response. Also in Varnish 7.7 and later.";
     http_req_size: Bytes = "32k" ["bytes" min "0.25k"] {}
         "The largest header of a request, including the request line. Larger ones are refused.";
     http_resp_hdr_len: Bytes = "8k" ["bytes" min "40b"] {}

@@ -185,7 +185,7 @@ const HELP: &[HelpPart<ReplayWords>] = &[
                 |o, args| o.options.top = number(args, 0, MAX_TOP as u64)? as usize),
             opt!("-q, --quiet": "Show no progress, even on a terminal" => |o, _| o.options.quiet = true),
             opt!("--compare": "Compare reports instead of running, and mark differences beyond noise" =>
-                |o, _| o .is_compare = true),
+                |o, _| o.is_compare = true),
         ],
     ),
     (EPILOGUE, &[]),
