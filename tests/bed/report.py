@@ -12,6 +12,7 @@ from . import built, leftovers
 from .built import ROOT
 
 LONG = 5  # seconds from which on a case is noted with its time
+LIMIT = 60  # seconds; ends a wait for what never comes
 
 drawn_from = None  # the seed of this run, once the options are known
 
@@ -31,6 +32,12 @@ class Report:
                 self.failed += 1
                 print(f"FAIL {self.name}: {what}", flush=True)
         return ok
+
+    def comes(self, look, wanted, what, limit=LIMIT):
+        """Waits until `look()` gives `wanted`, which is a value or a function that judges one. A failure names the value that was judged last."""
+        holds = wanted if callable(wanted) else lambda value: value == wanted
+        ok, value = settled(limit, look, holds)
+        return self.check(ok, f"{what}: {value!r}" + ("" if callable(wanted) else f" instead of {wanted!r}"))
 
     def note(self, text):
         print(f"     {self.name}: {text}", flush=True)
@@ -90,6 +97,18 @@ def options(doc, cases=(), **more):
         sys.exit(why)
     leftovers.arm()
     return o
+
+
+def settled(limit, look, holds):
+    """Looks until `holds` accepts what is seen or `limit` seconds are over; whether it did, and what was seen last."""
+    value = None
+
+    def probe():
+        nonlocal value
+        value = look()
+        return holds(value)
+
+    return bool(until(limit, probe)), value
 
 
 def until(limit, probe, step=0.02):
