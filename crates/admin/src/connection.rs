@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A connection to a manager: found, authenticated, and asked whether it lives.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -157,7 +157,8 @@ impl AdminConnection {
 
     fn read(&mut self) -> Result<(), i32> {
         let mut buffer = [0; 16 << 10];
-        match self.stream.read(&mut buffer) {
+        // A read with a time limit is interrupted, too, when the process is stopped and goes on (signal(7)): it is repeated.
+        match sys::fd::read(&self.stream, &mut buffer) {
             Ok(0) => Err(0),
             Ok(n) => {
                 self.decoder.feed(&buffer[..n]);

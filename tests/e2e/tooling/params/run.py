@@ -4,14 +4,17 @@
 mistakes are answered; names of other releases. Needs Debian's `varnish` package.
 """
 import json
+import os
+import pathlib
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
-import pathlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from bed.daemon import CliError, Varnishd, cli_of
+from bed.daemon import CliError, Varnishd, cli_of, die_with_parent
 from bed.report import Report, options, until
 
 ORACLE = shutil.which("varnishd", path="/usr/sbin:/usr/bin")
@@ -150,7 +153,7 @@ def commands_compared(report, theirs, ours):
         report.check(same, f"{line}: {own_status} {own_text!r} instead of {status} {text!r}")
 
 
-LIMIT = 10  # seconds for a line to come out of the log
+LIMIT = 60  # seconds for a line to come out of the log
 
 
 def old_names(report, program):
@@ -193,6 +196,28 @@ def at_start(report, program):
             report.check(reply[0] == 106, f"param.set {name} {value}: refused: {reply}")
 
 
+def is_in_state(pid, state):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == state
+
+
+def stopped_and_continued(report, program):
+    """A shell's ^Z and fg while varnishadm waits for a reply: it goes on waiting."""
+    with socket.create_server(("127.0.0.1", 0)) as manager:
+        host, port = manager.getsockname()
+        adm = subprocess.Popen([pathlib.Path(program).with_name("varnishadm"), "-T", f"{host}:{port}", "ping"], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=die_with_parent)
+        manager.settimeout(LIMIT)
+        with manager.accept()[0] as session:
+            for number, state in ((None, "S"), (signal.SIGSTOP, "T"), (signal.SIGCONT, "S")):
+                if number:
+                    os.kill(adm.pid, number)
+                until(LIMIT, lambda: adm.poll() is not None or is_in_state(adm.pid, state))
+            pong = b"PONG 1700000000 1.0"
+            session.sendall(b"200 0       \n\n" + 2 * (b"200 %-8d\n%s\n" % (len(pong), pong)))
+            said = adm.communicate(timeout=LIMIT)[0]
+    report.check(adm.returncode == 0 and "PONG" in said, f"varnishadm, stopped and continued: {adm.returncode} {said!r}")
+
+
 def main():
     o = options(__doc__, oracle={"default": ORACLE, "help": "the varnishd to compare with"})
     if not o.oracle:
@@ -204,6 +229,7 @@ def main():
         commands_compared(report, theirs, ours)
     old_names(report, o.varnishd)
     at_start(report, o.varnishd)
+    stopped_and_continued(report, o.varnishd)
     return report.close()
 
 
