@@ -17,6 +17,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed import built
 from bed.report import ROOT, Report, options, until
 
+LIMIT = 300  # seconds; only ends a hang
+
 # What a suite does before its closing line, and what `tests/run` has to say of it; an empty text: nothing.
 SUITES = {
     "sound": ("", ""),
@@ -43,7 +45,7 @@ def write(directory, name, body):
 
 
 def run(directory, *words):
-    return subprocess.run([ROOT / "tests/run", "--no-build", "--in", directory, *words], capture_output=True, text=True, timeout=60)
+    return subprocess.run([ROOT / "tests/run", "--no-build", "--in", directory, *words], capture_output=True, text=True, timeout=LIMIT)
 
 
 def faults(report, directory):
@@ -59,6 +61,31 @@ def faults(report, directory):
     report.check(all(said in end for _, said in SUITES.values()), f"what failed stands at the end, too: {end}")
     p = run(directory, "nothing")
     report.check(p.returncode == 1 and "nothing: no such kind, group or suite" in p.stderr, f"unknown: {p.stderr}")
+
+
+CARGO = """\
+test tests::fine ... ok
+test tests::wrong ... FAILED
+---- tests::wrong stdout ----
+thread 'tests::wrong' panicked at src/lib.rs:1:2:
+assertion `left == right` failed: the sum
+  left: 3
+ right: 4
+note: run with a backtrace
+test result: FAILED. 1 passed; 1 failed; 0 ignored
+"""
+
+
+def panicked(report, directory):
+    """What a failed unit test compared stands at the end, in one line."""
+    directory.mkdir()
+    cargo = directory / "cargo"
+    cargo.write_text(f"#!/bin/sh\ncat << 'END'\n{CARGO}END\nexit 101\n")
+    cargo.chmod(0o755)
+    p = subprocess.run([ROOT / "tests/run", "--no-build", "unit/unit"], env={**os.environ, "CARGO": str(cargo)}, capture_output=True, text=True, timeout=LIMIT)
+    end = p.stdout.rsplit("the slowest:", 1)[-1]
+    wanted = "panicked at src/lib.rs:1:2: assertion `left == right` failed: the sum left: 3 right: 4\n"
+    report.check(p.returncode == 1 and wanted in end and "backtrace" not in p.stdout and end.endswith("1 passed, 1 failed\n"), f"a panic: {p.returncode} {p.stdout}")
 
 
 def is_running(pid):
@@ -78,11 +105,11 @@ def killed(report, directory):
     """)
     p = subprocess.Popen([ROOT / "tests/run", "--no-build", "--in", directory, "endless"], stdout=subprocess.PIPE, text=True)
     started = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"started.{p.pid}"
-    report.check(until(20, started.exists) and until(20, started.read_text), "the endless suite starts")
+    report.check(until(60, started.exists) and until(60, started.read_text), "the endless suite starts")
     child = int(started.read_text())
     started.unlink()
     p.send_signal(signal.SIGTERM)
-    out = p.communicate(timeout=30)[0]
+    out = p.communicate(timeout=LIMIT)[0]
     report.check(p.returncode == 143 and "ended by SIGTERM" in out, f"killed: {p.returncode} {out}")
     report.check(not is_running(child), "no process of it is left")
     report.check(not list(pathlib.Path(tempfile.gettempdir()).glob("lt.endless.*")), "no file of it is left")
@@ -94,16 +121,16 @@ def stale(report, o):
     suite = ROOT / "tests/e2e/tooling/status/run.py"
     with tempfile.TemporaryDirectory() as target:
         environment["CARGO_TARGET_DIR"] = target
-        p = subprocess.run([suite], env=environment, capture_output=True, text=True, timeout=60)
+        p = subprocess.run([suite], env=environment, capture_output=True, text=True, timeout=LIMIT)
         report.check(p.returncode == 1 and "no such program; type `make quick`" in p.stderr, f"missing: {p.stderr}")
         debug = pathlib.Path(target) / "debug"
         debug.mkdir()
         shutil.copy("/bin/true", debug / "varnishd")
         (debug / "lacquer.stamp").touch()
         os.utime(debug / "lacquer.stamp", (1, 1))
-        p = subprocess.run([suite], env=environment, capture_output=True, text=True, timeout=60)
+        p = subprocess.run([suite], env=environment, capture_output=True, text=True, timeout=LIMIT)
         report.check(p.returncode == 1 and " is older than " in p.stderr and "type `make quick`" in p.stderr, f"stale: {p.stderr}")
-    p = subprocess.run([suite, "--varnishd", "/nowhere"], env=environment, capture_output=True, text=True, timeout=60)
+    p = subprocess.run([suite, "--varnishd", "/nowhere"], env=environment, capture_output=True, text=True, timeout=LIMIT)
     report.check(p.returncode == 1 and "/nowhere: no such program" in p.stderr, f"named: {p.stderr}")
 
 
@@ -111,7 +138,7 @@ def taken(report, o):
     """A port that is taken is named by the server, and the suite's bed passes that on."""
     with socket.create_server(("127.0.0.1", 0)) as port:
         address = "{}:{}".format(*port.getsockname())
-        p = subprocess.run([o.varnishd, "-F", "-n", tempfile.mkdtemp(), "-a", address, "-b", "127.0.0.1:1"], capture_output=True, text=True, timeout=60)
+        p = subprocess.run([o.varnishd, "-F", "-n", tempfile.mkdtemp(), "-a", address, "-b", "127.0.0.1:1"], capture_output=True, text=True, timeout=LIMIT)
     report.check(p.returncode != 0 and address in p.stderr + p.stdout, f"a taken port: {p.returncode} {p.stdout} {p.stderr}")
 
 
@@ -120,6 +147,7 @@ def main():
     report = Report("workshop")
     with tempfile.TemporaryDirectory() as d:
         faults(report, pathlib.Path(d) / "faults")
+        panicked(report, pathlib.Path(d) / "panicked")
         killed(report, pathlib.Path(d) / "killed")
         os.environ["TMPDIR"] = d
         tempfile.tempdir = d
