@@ -115,7 +115,7 @@ class Connection:
 
     # What goes out.
 
-    def send(self, octets, limit=10.0):
+    def send(self, octets, limit=LIMIT):
         """Sends all of it, taking in what comes meanwhile; gives how much went. An end of the connection ends it early."""
         view, sent, end = memoryview(octets), 0, time.monotonic() + limit
         while sent < len(view) and not self.closed and time.monotonic() < end:
@@ -155,7 +155,7 @@ class Connection:
             self.send(headers(at, hpack.block(trailers)))
         return at
 
-    def upload(self, at, body, ends=True, limit=10.0):
+    def upload(self, at, body, ends=True, limit=LIMIT):
         """Sends DATA within the windows; gives how much went."""
         own, sent, end = self.streams[at], 0, time.monotonic() + limit
         while True:

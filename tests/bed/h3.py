@@ -104,7 +104,7 @@ def configuration(**kw):
 class Connection:
     """Sends at once; takes in what comes while it waits. A handshake that fails is an OSError."""
 
-    def __init__(self, address, opens=True, limit=10.0, keep=True, **config):
+    def __init__(self, address, opens=True, limit=LIMIT, keep=True, **config):
         self.address, self.keep, self.streams, self.faults, self.settings = address, keep, {}, [], None
         self.goaway = self.closed = None
         self.is_connected, self.next, self.next_uni, self.theirs = False, 0, 2, {}
@@ -178,7 +178,7 @@ class Connection:
         self.send(at, headers(fields) + (b"" if body is None else frame(DATA, body)), ends)
         return at
 
-    def get(self, path, limit=10.0, **how):
+    def get(self, path, limit=LIMIT, **how):
         """One request, until it is answered."""
         own = self.streams[self.ask(request(path, **how))]
         self.wait(lambda: own.end, limit)

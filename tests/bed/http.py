@@ -4,6 +4,8 @@ import dataclasses
 import hashlib
 import socket
 
+LIMIT = 60  # seconds; it only ends what hangs
+
 
 class Garbled(Exception):
     """The peer sent what is no HTTP/1 response."""
@@ -36,7 +38,7 @@ class Response:
 class Client:
     """One connection. `keep` = False drops bodies and keeps only their length and SHA-256; `source` is the address that it comes from."""
 
-    def __init__(self, address, timeout=10, keep=True, rcvbuf=None, source=None):
+    def __init__(self, address, timeout=LIMIT, keep=True, rcvbuf=None, source=None):
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if source:
             self.sock.bind((source, 0))
@@ -165,7 +167,7 @@ class Client:
         self.close()
 
 
-def get(address, path, fields=(), timeout=10, keep=True, source=None, **kw):
+def get(address, path, fields=(), timeout=LIMIT, keep=True, source=None, **kw):
     """One request on a connection of its own."""
     try:
         with Client(address, timeout, keep, source=source) as c:

@@ -6,9 +6,9 @@ import shutil
 import subprocess
 
 from .daemon import die_with_parent
-from .report import until
+from .report import settled, until
 
-LIMIT = 20  # seconds until a program that was started follows the log
+LIMIT = 60  # seconds until a program that was started follows the log
 
 
 def log_of(v):
@@ -38,6 +38,18 @@ def is_asleep(pid):
 def is_followed(v, *pids):
     """Whether all of these processes come to follow the log: what is asked from then on, they see."""
     return until(LIMIT, lambda: all(has_open(pid, log_of(v)) and is_asleep(pid) for pid in pids))
+
+
+def read_log(v, is_complete, *words):
+    """What our varnishlog prints with these words, once `is_complete(text)` holds: a response can be here before its records are in the log."""
+    argv = [pathlib.Path(v.proc.args[0]).with_name("varnishlog"), "-d", "-n", str(v.n), *words]
+    look = lambda: subprocess.run(argv, capture_output=True, timeout=LIMIT).stdout.decode(errors="replace")
+    return settled(LIMIT, look, is_complete)[1]
+
+
+def has_all(*texts):
+    """Judges a log for `read_log`: whether each of these texts is in it."""
+    return lambda log: all(text in log for text in texts)
 
 
 class Saved:

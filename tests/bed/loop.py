@@ -42,5 +42,5 @@ class Loop:
 
     def close(self):
         if self.mounted:
-            until(5, lambda: subprocess.run(["umount", str(self.mounted)], stderr=subprocess.DEVNULL).returncode == 0)
+            until(60, lambda: subprocess.run(["umount", str(self.mounted)], stderr=subprocess.DEVNULL).returncode == 0)
         subprocess.run(["losetup", "-d", self.device], check=False)

@@ -120,6 +120,6 @@ http {{
         self.proc = subprocess.Popen([program, "-p", str(self.dir), "-c", str(conf)], env=env, stdin=subprocess.DEVNULL,
                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                      pass_fds=[listener.fileno()], preexec_fn=die_with_parent)
-        if not until(20, lambda: (self.dir / "pid").exists() or self.proc.poll() is not None) or self.proc.poll() is not None:
+        if not until(60, lambda: (self.dir / "pid").exists() or self.proc.poll() is not None) or self.proc.poll() is not None:
             raise SystemExit("nginx did not start: " + pathlib.Path(self.dir / "error.log").read_text())
         listener.close()

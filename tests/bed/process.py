@@ -12,7 +12,7 @@ from .leftovers import command
 from .report import until
 
 START_LIMIT = 60  # seconds
-END_LIMIT = 10
+END_LIMIT = 60
 
 
 class Process:

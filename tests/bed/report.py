@@ -18,7 +18,8 @@ drawn_from = None  # the seed of this run, once the options are known
 
 
 class Report:
-    """Results of one harness. A failed check says what was expected; nothing stops at the first one."""
+    """Results of one harness. A failed check says what was expected and what was seen, in one line, as `tests/run` repeats lines; nothing stops
+    at the first one."""
 
     def __init__(self, name):
         leftovers.arm()
@@ -30,7 +31,7 @@ class Report:
                 self.passed += 1
             else:
                 self.failed += 1
-                print(f"FAIL {self.name}: {what}", flush=True)
+                print(f"FAIL {self.name}: " + what.replace("\n", "\\n"), flush=True)
         return ok
 
     def comes(self, look, wanted, what, limit=LIMIT):

@@ -4,7 +4,7 @@ import dataclasses
 import re
 import threading
 
-from .report import until
+from .report import LIMIT, until
 
 TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 REQUEST_LINE = re.compile(rf"{TOKEN} ([!-~]+) HTTP/1\.[01]\Z")
@@ -121,8 +121,8 @@ class Witness:
             conn["done"] = True
 
     def take(self):
-        """All connections since the last call, once they are over (or have had time to be)."""
-        until(3, lambda: all(c["done"] for c in list(self.conns)))
+        """All connections since the last call, once they are over."""
+        until(LIMIT, lambda: all(c["done"] for c in list(self.conns)))
         with self.lock:
             got, self.conns = self.conns, []
         return [c["octets"] for c in got]

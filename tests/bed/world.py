@@ -98,7 +98,7 @@ class Server:
             self.close()
             raise RuntimeError(f"{self.command}: it doesn't serve: {''.join(self.said)[-2000:]}")
         if "6085" in self.command:
-            until(10, lambda: listens(PAGE))
+            until(60, lambda: listens(PAGE))
 
     def _read(self):
         for line in self.proc.stdout:
@@ -128,7 +128,7 @@ def end(proc, limit=20):
         except ProcessLookupError:
             pass
     proc.wait()
-    until(5, lambda: not listens(CACHE))
+    until(60, lambda: not listens(CACHE))
 
 
 def listens(address):

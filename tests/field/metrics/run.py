@@ -14,7 +14,7 @@ import urllib.request
 import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from bed.daemon import Varnishd, die_with_parent
+from bed.daemon import Varnishd, die_with_parent, free_port
 from bed.http import Client, get
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
@@ -95,18 +95,16 @@ def by_varnishstat(report, v, want):
         got = [form.get(name) for form in (plain(), as_json, as_xml)]
         report.check(got == [n] * 3, f"{name}: varnishstat -1, -j, -x say {got} instead of {n}")
     report.check(settled, "the counters settle")
+    allocs = lambda kind: sum(n for name, n in plain().items() if name.startswith(f"MEMPOOL.{kind}") and name.endswith(".allocs"))
+    report.comes(lambda: [allocs("sess"), allocs("req")], [6, want["MAIN.client_req"] + 1], "MEMPOOL.sess*.allocs, MEMPOOL.req*.allocs")
     known = plain()
-    names = [name for name in known if name.startswith("MEMPOOL.") and name.endswith(".allocs")]
-    sess, req = (sum(known[name] for name in names if name.startswith(f"MEMPOOL.{kind}")) for kind in ("sess", "req"))
-    report.check((sess, req) == (6, want["MAIN.client_req"] + 1), f"MEMPOOL.sess*, req*: {sess}, {req}")
     report.check(known["LCK.conn_pool.creat"] >= 1 and known["LCK.conn_pool.locks"] >= want["MAIN.backend_req"], "LCK.conn_pool")
 
 
 def scrape(v):
     """The exporter's page; its own port may be taken by somebody else in between, then another one is tried."""
     for _ in range(5):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         proc = subprocess.Popen([EXPORTER, "-n", str(v.n), "-varnishstat-path", VARNISHSTAT, "-web.listen-address", f"127.0.0.1:{port}"],
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                 preexec_fn=die_with_parent)

@@ -18,7 +18,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from bed.browser import CHROMIUM, Browser
-from bed.daemon import Varnishd, die_with_parent, directory, pss
+from bed.daemon import Varnishd, die_with_parent, directory, free_port, pss
 from bed.http import Client, get
 from bed.origin import Origin, simple
 from bed.process import Process
@@ -268,9 +268,8 @@ def bad(browser):
 
 def case_problems(report, o):
     """The strip at the top, the pill, the title and the icon, when the backend goes and a worker is killed; what happened is in the event log."""
-    origin = Origin(serve)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    # Both go and come again: nobody else may take their ports meanwhile.
+    origin, port = Origin(serve, at=("127.0.0.1", free_port())), free_port()
     args = ["--watch", f"127.0.0.1:{port}", "-p", "log_no_hit=on", "-p", "default_grace=0"]
     vcl = VCL.replace(".interval = 1s", ".interval = 0.3s") + "sub vcl_backend_response { set beresp.ttl = 3s; }\n"
     vcl = vcl.replace("    set beresp.ttl = 1h;\n", "")
@@ -286,17 +285,21 @@ def case_problems(report, o):
         origin.close()
         report.check(until(LIMIT, lambda: re.match(r"The backend default is sick since \d\d:\d\d:\d\d: 503 for [\d.]+ % of requests", bad(browser))),
                      f"a dead backend is told: {bad(browser)!r}")
-        report.check(look() == ("pill bad", "✖", "icon-bad.svg"), f"in red: {look()}")
+        report.comes(look, ("pill bad", "✖", "icon-bad.svg"), "in red")
         # The text that is read aloud has no number that changes each second.
         spoken = text(browser, "#spoken")
         report.check(spoken.startswith("The backend default is sick") and not re.search(r"\d", spoken), f"read aloud: {spoken!r}")
         live = "[...document.querySelectorAll('[aria-live], [role=alert], [role=status]')]"
         read = lambda: browser.js(f"JSON.stringify({live}.map(e => e.textContent))")
-        begun, t0 = read(), browser.js("document.getElementById('clock').textContent")
-        report.check(until(LIMIT, lambda: browser.js("document.getElementById('clock').textContent") not in (t0, "")), "a second goes by")
-        report.check(read() == begun, f"nothing new is read aloud: {begun} {read()}")
+        clock = lambda: browser.js("document.getElementById('clock').textContent")
+
+        def is_silent():
+            """Whether nothing new is read aloud while a second goes by. Another problem may come up, but none that changes each second."""
+            begun, t0 = read(), clock()
+            return until(LIMIT, lambda: clock() not in (t0, "")) and read() == begun
+        report.check(until(LIMIT, is_silent), f"what is read aloud changes each second: {read()}")
         report.check(until(LIMIT, lambda: browser.js("document.getElementById('tile-err').classList.contains('bad')")), f"errors: {text(browser, '#tile-err')}")
-        report.check("backend default went sick" in events(), f"an event: {events()}")
+        report.comes(events, lambda said: "backend default went sick" in said, "an event")
         report.check(until(LIMIT, lambda: text(browser, "#t-pass") == "–"), f"refused connections are no fast passes: {text(browser, '#t-pass')}")
         report.check(float(text(browser, "#t-bytes").split()[0].replace("–", "0")) < 60, f"nor hits: {text(browser, '#t-bytes')}")
         browser.js("document.getElementById('tile-err').click(), 1")
@@ -317,8 +320,7 @@ def case_problems(report, o):
 
 def case_reload(report, o):
     """A VCL with a wrong address is replaced by the right one: the old one stays warm and probed for a while, and is no problem."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        dead = free.getsockname()
+    dead = ("127.0.0.1", free_port())
     vcl = VCL.replace(".interval = 1s", ".interval = 0.2s").replace(".initial = 8", ".initial = 0")
     with Origin(serve) as origin, Varnishd(o.varnishd, ["--watch", "127.0.0.1:0"], vcl=vcl % dead) as v:
         # One asks the server's CLI, the other knows only the log and the counters.

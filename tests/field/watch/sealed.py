@@ -56,7 +56,7 @@ def _certificates(report, Watch, lacquer, v, directory):
         report.check("watch: https://" in "".join(w.said), f"it says https: {w.said}")
         statuses = lambda: [status(w.address, path, as_me) for path in ("/", "/api/state", "/metrics", "/healthz")]
         # Until it has read the server's state, it isn't healthy.
-        report.check(until(20, lambda: statuses() == [200] * 4), f"who shows a certificate sees all: {statuses()}")
+        report.check(until(60, lambda: statuses() == [200] * 4), f"who shows a certificate sees all: {statuses()}")
         refused = [status(w.address, path, as_nobody) for path in ("/", "/api/state", "/metrics", "/api/seconds")]
         report.check(refused == [403] * 4, f"who shows none sees nothing: {refused}")
         report.check(ask(w.address, "/healthz", as_nobody)[2] == b'{"status":"ok"}', "but whether it is healthy, without reasons")

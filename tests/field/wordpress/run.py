@@ -106,7 +106,7 @@ catch_workers_output = yes
 """)
         program = sorted(glob.glob("/usr/sbin/php-fpm*"))[-1]
         self.start([program, "-n", *php_modules(), "-y", str(self.dir / "fpm.conf")])
-        if not until(20, (self.dir / "fpm.sock").exists):
+        if not until(60, (self.dir / "fpm.sock").exists):
             raise SystemExit(f"{program} did not start: {self.errors()}")
 
     def errors(self):

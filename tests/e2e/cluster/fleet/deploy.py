@@ -161,9 +161,8 @@ def taken_back(report, o, make, fleet):
             report.check(status == 1 and "had a status of 500 or more" in said and "aken back" in said, f"what answers 500: {status} {said}")
             report.check(until(LIMIT, lambda: version(a) is None and a.ask("/").status == 200), "the first node runs what it ran")
         report.check(load.errors("n0") > 0 and load.errors("n1") == load.errors("n2") == 0, f"errors: {[load.errors(n.name) for n in f.nodes]}")
-        report.check(deployed(c, "n0").get("state") == "back", f"and says so: {deployed(c, 'n0')}")
-        listed = a.v.cli.ask("vcl.list")
-        report.check("fleet_" not in listed and "boot" in listed, f"nothing is left behind: {listed}")
+        report.comes(lambda: deployed(c, "n0"), lambda said: said.get("state") == "back", "and says so")
+        report.comes(lambda: a.v.cli.ask("vcl.list"), lambda listed: "fleet_" not in listed and "boot" in listed, "nothing is left behind")
         status, said = deploy(o, c, write(f, "good"), "--stages", "1,all", "--watch", "1s")
         report.check(status == 0 and [version(n) for n in f.nodes] == ["good"] * 3, f"a good one goes through: {said}")
 
@@ -211,14 +210,15 @@ def orphaned(report, o, make, fleet):
         report.check(p.returncode == 0 and [version(n) for n in f.nodes] == ["v1"] * 2, f"it goes on: {said}")
         ttl = lambda: json.loads(a.v.cli.ask("param.show -j default_ttl"))[-1]["value"]
         p = begin(o, b, write(f, "v2"), "--param", "default_ttl=9", "--stages", "1,all", "--watch", "60s")
-        report.check(until(LIMIT, lambda: version(a) == "v2") and ttl() == 9, "the first node uses another")
+        report.check(until(LIMIT, lambda: version(a) == "v2" and ttl() == 9), f"the first node uses another: {version(a)} {ttl()}")
         status, text = a.v.cli.ask_raw("upgrade")
         report.check(status == 300 and b"on trial" in text, f"in a trial nothing is upgraded: {status} {text}")
         f.engine.end()
         os.kill(agent_of(a), signal.SIGKILL)
         report.check(until(LIMIT, lambda: version(a) == "v1" and ttl() == 7), f"it goes back: {version(a)} {ttl()} {said_by(a)}")
         p.communicate(timeout=LIMIT)
-        report.check(p.returncode == 1 and a.v.cli.ask("fleet.kept") == "", "and nothing of it is kept")
+        report.check(p.returncode == 1, f"who rolls out is told: {p.returncode}")
+        report.comes(lambda: a.v.cli.ask("fleet.kept"), "", "what is kept of it")
 
 
 def leader_dies(report, o, cluster, fleet):

@@ -27,7 +27,7 @@ from bed import clocks
 from bed.daemon import Varnishd, die_with_parent, directory, of_threads, workdir
 from bed.http import Client
 from bed.origin import Origin, simple
-from bed.report import ROOT, Report, options, until
+from bed.report import ROOT, Report, options, settled, until
 from fleet import deploy
 from bed.engines import Cluster, Nats, Redis
 from bed.stores import INVALIDATING_VCL as VCL
@@ -182,7 +182,7 @@ def everywhere(report, o, make):
         report.check(all(n.status()["gaps"] == 0 for n in f.nodes), f"nobody gave up anything: {[line for n in f.nodes for line in n.v.output if 'fleet:' in line]}")
         text = subprocess.run([str(pathlib.Path(o.varnishd).with_name("lacquer")), "fleet", "status", "-n", str(f.nodes[1].v.n)], capture_output=True, text=True)
         report.check(text.returncode == 0 and f"position       {len(KINDS)} of {len(KINDS)}" in text.stdout, f"lacquer fleet status: {text.stdout}{text.stderr}")
-        report.check(f.nodes[1].counter("FLEET.applied") == len(KINDS), "counters say it, too")
+        report.comes(lambda: f.nodes[1].counter("FLEET.applied"), len(KINDS), "FLEET.applied")
 
 
 def ages(report, o, make):
@@ -389,8 +389,9 @@ def trimmed(report, o, make):
         report.check(b.follows(201), f"it follows: {b.status()}")
         stale = b.walk(paths)
         report.check(not stale, f"stale: {stale[:3]}")
-        report.check(b.status()["gaps"] == 1 and "are missing" in b.output(), f"it says why: {b.status()} {b.output()[-500:]}")
-        report.check(b.counter("FLEET.gaps") == 1, "a counter says it")
+        report.check(b.status()["gaps"] == 1, f"it is known: {b.status()}")
+        report.check(until(LIMIT, lambda: "are missing" in b.output()), f"it says why: {b.output()[-500:]}")
+        report.comes(lambda: b.counter("FLEET.gaps"), 1, "FLEET.gaps")
 
 
 def replaced(report, o, make):
@@ -467,8 +468,8 @@ def strange(report, o, make):
         f.engine.squat("squat")
         n = f.node("n", settings=",wait=1s")
         report.check(until(LIMIT, lambda: n.status()["serves"] == "all"), f"{make.kind}: it serves after a while")
-        why = n.status()["follow"].get("why", "")
-        report.check("somebody else" in why or "something else" in why, f"{make.kind}: it says what is there: {why}")
+        report.comes(lambda: n.status()["follow"].get("why", ""), lambda why: "somebody else" in why or "something else" in why,
+                     f"{make.kind}: it says what is there")
         report.check(n.ask("/1", "PURGE").status == 503, f"{make.kind}: nothing is purged")
 
 
@@ -484,7 +485,7 @@ def full(report, o, make):
         status, text = refused()
         report.check(status == 300 and any(words in text for words in (b"OOM", b"maximum", b"storage", b"resource")), f"{make.kind}: it says why: {status} {text}")
         report.check((a.ask("/1", "PURGE").status, a.ask("/", "KEY", X_Key="k2").status) == (503, 503), f"{make.kind}: nobody is told that it is done")
-        report.check(a.status()["refused"] >= 3 and a.counter("FLEET.refused") >= 3, f"{make.kind}: it is counted: {a.status()}")
+        report.comes(lambda: [a.status()["refused"], a.counter("FLEET.refused")], lambda both: min(both) >= 3, f"{make.kind}: it is counted")
         before = f.pages.asked
         report.check(not b.walk(PATHS) and f.pages.asked == before, f"{make.kind}: hits go on")
         f.engine.make_room()
@@ -496,7 +497,8 @@ def full(report, o, make):
 def started_without(report, o, make):
     """A node that can't reach the log at its start serves nothing old, and after a while begins anew."""
     with Fleet(o, make) as f:
-        a = f.node("a", storage="file,@,64m,keep", settings=",wait=4s")
+        # Longer than the look at the closed gate may take.
+        a = f.node("a", storage="file,@,64m,keep", settings=",wait=12s")
         f.follow()
         until(LIMIT, lambda: a.counter("DISK.s0.ready") == 1)
         a.walk(PATHS)
@@ -505,7 +507,8 @@ def started_without(report, o, make):
         f.engine.end()
         f.pages.change("/1")
         a.start()
-        report.check(a.status()["serves"] == "nothing" and a.counter("FLEET.gate_closed") == 1, f"the gate is closed: {a.status()}")
+        status, closed = a.status(), a.counter("FLEET.gate_closed")
+        report.check(status["serves"] == "nothing" and closed == 1, f"the gate is closed: {closed} {status}")
         report.check(not a.walk(["/1"]), "nothing stale is served")
         report.check(until(LIMIT, lambda: a.status()["serves"] == "all"), "it opens")
         before = f.pages.asked
@@ -518,7 +521,8 @@ def started_without(report, o, make):
 
 def stale_cap(report, o, make):
     """Once the log is away for longer than the setting allows nothing older than that is served."""
-    with Fleet(o, make, 1, settings=",stale=2s") as f:
+    # What is fetched stays young for longer than a walk may take.
+    with Fleet(o, make, 1, settings=",stale=8s") as f:
         f.follow()
         a = f.nodes[0]
         a.walk(PATHS)
@@ -553,8 +557,7 @@ def secure(report, o, make):
         (f.engine.dir / "password").write_text("wrong\n")
         c = f.node("c", settings=",wait=1s")
         report.check(until(LIMIT, lambda: c.status()["serves"] == "all"), "with a wrong password: it serves")
-        why = c.status()["append"].get("why", "")
-        report.check("Authorization" in why or "WRONGPASS" in why, f"and says why: {why}")
+        report.comes(lambda: c.status()["append"].get("why", ""), lambda why: "Authorization" in why or "WRONGPASS" in why, "and says why")
         report.check(c.ask("/1", "PURGE").status == 503, "and purges nothing")
         (f.engine.dir / "password").write_text(good)
         settings, f.engine.__class__.settings = f.engine.__class__.settings, property(lambda e: settings.fget(e).rsplit(",ca=", 1)[0])
@@ -565,8 +568,8 @@ def secure(report, o, make):
         report.check(until(LIMIT, lambda: "certificate" in d.status()["append"].get("why", "").lower() or "issuer" in d.status()["append"].get("why", "").lower()), f"an authority that isn't trusted: {d.status()}")
 
 
-def metrics(lacquer, node):
-    """What `lacquer watch` beside a node has for Prometheus, once that is of the fleet, too."""
+def metrics(lacquer, node, lines):
+    """What `lacquer watch` beside a node has for Prometheus, once that has all of these lines."""
     p = subprocess.Popen([lacquer, "watch", "-n", str(node.v.n), "-a", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT, preexec_fn=die_with_parent, text=True)
     try:
@@ -578,8 +581,8 @@ def metrics(lacquer, node):
         def page():
             with Client(address, timeout=LIMIT) as c:
                 text = c.request("/metrics", host=f"{address[0]}:{address[1]}").body.decode()
-            return text if "lacquer_fleet_info" in text else None
-        return until(LIMIT, page) or ""
+            return text
+        return settled(LIMIT, page, lambda text: all(f"\n{line}\n" in text for line in lines))[1]
     finally:
         p.terminate()
         p.wait(LIMIT)
@@ -609,8 +612,9 @@ def members(report, o, make):
         report.check(until(LIMIT, lambda: nodes[0].counter("FLEET.nodes") == 3 and nodes[0].counter("FLEET.nodes_away") == 1), "counters say it, too")
         lacquer = str(pathlib.Path(o.varnishd).with_name("lacquer"))
         text = subprocess.run([lacquer, "fleet", "status", "-n", str(nodes[2].v.n)], capture_output=True, text=True)
-        shown = metrics(lacquer, nodes[2])
-        for line in ('lacquer_fleet_node_up{node="n0",group="a"} 1', 'lacquer_fleet_node_up{node="n1",group="b"} 0', 'lacquer_fleet_info{fleet="web",node="n2",group="a"} 1'):
+        lines = ('lacquer_fleet_node_up{node="n0",group="a"} 1', 'lacquer_fleet_node_up{node="n1",group="b"} 0', 'lacquer_fleet_info{fleet="web",node="n2",group="a"} 1')
+        shown = metrics(lacquer, nodes[2], lines)
+        for line in lines:
             report.check(f"\n{line}\n" in shown, f"metrics: {line}: {[one for one in shown.splitlines() if 'fleet_' in one][:30]}")
         report.check(until(LIMIT, lambda: "fleet: node n1 is away" in nodes[0].output()), "the operator is told")
         report.check(text.returncode == 0 and "\nn1    b      away " in text.stdout and "\nn0    a      serves " in text.stdout, f"lacquer fleet status: {text.stdout}{text.stderr}")

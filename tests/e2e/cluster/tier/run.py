@@ -35,6 +35,8 @@ from bed.engines import Nats, Redis, free_port
 
 LIMIT = 60  # seconds; it only ends what hangs
 SECRET = "what all members have in common"
+# A busy machine doesn't pass by an owner that lives: it takes less than this for a response.
+LENIENT = ("-p", "peers_first_byte_timeout=2", "-p", "peers_connect_timeout=2")
 # Longer than a client waits: who waits for an owner in vain has no answer.
 PATIENT = ("-p", "peers_first_byte_timeout=120", "-p", "peers_connect_timeout=120")
 VCL = """vcl 4.1; import std; backend b { .host = "%s"; .port = "%d"; }
@@ -177,7 +179,7 @@ def once(report, o):
         report.check(sum(t.pages.asked.values()) == len(paths), f"{sum(t.pages.asked.values())} fetched of {len(paths)}")
         asked, owned = t.count("asked"), t.count("owned")
         report.check(owned <= len(paths) and asked == 3 * len(paths), f"{owned} misses of owners, {asked} of others")
-        report.check(t.count("answered") == t.count("served") == asked and t.count("passed_by") == 0, "all owners have answered")
+        report.comes(lambda: [t.count(name) for name in ("answered", "served", "passed_by")], [asked, asked, 0], "answered, served, passed by")
         # For what it owns a node asks nobody.
         shares = [(len(paths) - t[name].counter("PEERS.asked")) / len(paths) * 4 for name in t.names]
         report.check(0.5 < min(shares) and max(shares) < 1.6, f"all own some: {shares}")
@@ -217,7 +219,7 @@ def dead(report, o):
     """An owner that is killed, or stands still, delays few requests, and none fails."""
     paths, seconds = [f"/{n}" for n in range(40)], (30 if o.full else 8 if o.clocks else 4)
     for how in ("killed", "standing still"):
-        with Tier(o) as t:
+        with Tier(o, args=() if o.clocks else LENIENT) as t:
             left = ["a", "b", "c"]
             before, _ = load(t, left, paths, 2 if o.clocks else 0.1, o.seed, lambda: None)
             begin = time.monotonic()
@@ -232,8 +234,9 @@ def dead(report, o):
             # Those that were under way, and those by which each node looks for it again.
             most = len(took) * 0.01 if o.clocks else 8 * len(left) + len(left) * (2 + time.monotonic() - begin)
             report.check(0 < passed_by < most, f"{how}: {passed_by} of {len(took)} requests were passed by, {most:.0f} may be")
-            away = [one["state"] for one in t.status("a")["peers"]["ring"] if one["name"] == "d"]
-            report.check(away == ["away"], f"{how}: it counts as away: {away}")
+            # The load may have ended before the node had asked it often enough.
+            state = lambda: t.ask("a", f"/state?{random.random()}") and [one["state"] for one in t.status("a")["peers"]["ring"] if one["name"] == "d"]
+            report.comes(state, ["away"], f"{how}: its state")
             report.note(f"{how}: {len(took)} requests, {slow:.3%} took more than 50 ms ({noise:.3%} before), {passed_by} were passed by")
             if how == "standing still":
                 t.go_on("d")
@@ -248,7 +251,7 @@ def dead(report, o):
 
 def still(report, o):
     """An owner that is at work for long is waited for; one that stands still then isn't."""
-    with Tier(o, count=2, lists={"a": ["b"], "b": ["b"]}, args=("-p", "peers_first_byte_timeout=0.3")) as t:
+    with Tier(o, count=2, lists={"a": ["b"], "b": ["b"]}, args=("-p", "peers_first_byte_timeout=1")) as t:
         for how in ("at work", "standing still"):
             path = f"/held-{how[0]}"
             t.pages.holds.clear()
@@ -257,16 +260,17 @@ def still(report, o):
                 running = pool.submit(t.ask, "a", path)
                 report.check(until(LIMIT, lambda: t.pages.asked[path] == 1), f"{how}: the owner fetches it")
                 if how == "at work":
-                    # A sign comes every second, and may be 3 s late.
-                    report.check(not until(6, lambda: running.done() or t.pages.asked[path] > 1), f"{how}: it is waited for")
+                    # A sign comes every second, and may be ten times as late as the first byte.
+                    report.check(not until(6, lambda: running.done() or t.pages.asked[path] > 1), f"{how}: it is waited for: {t.pages.asked[path]} fetches")
                 else:
                     t.stop("b")
                     report.check(until(LIMIT, lambda: t.pages.asked[path] == 2), f"{how}: the origin is asked")
                     took = time.monotonic() - begin
                     report.note(f"an owner that stands still behind its sign was waited for {took:.1f} s")
                 t.pages.holds.set()
-                report.check(running.result().body == f"{path} 0".encode(), f"{how}: it is answered")
-        report.check(t.count("passed_by", ["a"]) == 1 and t.count("answered", ["a"]) == 1, f"one was passed by: {t.count('passed_by', ['a'])}")
+                got = running.result()
+                report.check(got.body == f"{path} 0".encode(), f"{how}: it is answered: {got} {got.body[:300]}")
+        report.comes(lambda: [t.count(name, ["a"]) for name in ("passed_by", "answered")], [1, 1], "one was passed by, one was answered by its owner")
         t.go_on("b")
 
 
@@ -348,7 +352,7 @@ def purged(report, o):
                     report.check(until(LIMIT, lambda: t.status("c")["lag"] == 0 and t.ask("c", path).body == f"{path} 1".encode()),
                                  f"{make.kind}: {method}: another node has carried it out: {t.ask('c', path).body}")
                     report.check(t.ask("b", path).body == f"{path} 0".encode(), f"{make.kind}: {method}: the owner hasn't: else nothing is shown")
-                    report.check(t["b"].counter("PEERS.behind") >= 2, f"{make.kind}: {method}: the owner has refused")
+                    report.comes(lambda: t["b"].counter("PEERS.behind"), lambda n: n >= 2, f"{make.kind}: {method}: the owner has refused")
                     valve.open.set()
                     report.check(until(LIMIT, lambda: t.ask("b", path).body == f"{path} 1".encode()), f"{make.kind}: {method}: the owner catches up")
                     report.check(all(t.ask(name, path).body == f"{path} 1".encode() for name in t.names), f"{make.kind}: {method}: all serve the new one")
@@ -431,7 +435,7 @@ def listed(report, o):
             report.check(all(ring(name) == three for name in three), f"{make.kind}: the members stay: {ring('a')}")
             before = t.count("answered", ["a"])
             [t.ask("a", f"/away{n}") for n in range(20)]
-            report.check(t.count("answered", ["a"]) > before, f"{make.kind}: and ask each other")
+            report.comes(lambda: t.count("answered", ["a"]), lambda n: n > before, f"{make.kind}: and ask each other: more than {before}")
             log.start()
             report.check(until(LIMIT, lambda: not known()["unknown"]), f"{make.kind}: it is back")
             # Until a member that hadn't come back would go.
@@ -476,13 +480,17 @@ def lives(report, o):
         report.check(left <= 98 and int(got.get("age")) >= 2, f"{first}, then {second}: {left} {got.get('age')}")
         # In its grace the old one is served by both, and is refreshed for both.
         stale = f"{path}?grace"
-        t.pages.more[stale] = lambda _: (f"Cache-Control: max-age={1000 if t.pages.versions[stale] else 1}\r\n", None)
+        # A refresh that one request begins is held until both have been asked.
+        both_asked = threading.Event()
+        t.pages.more[stale] = lambda _: (f"Cache-Control: max-age={1000 if t.pages.versions[stale] and both_asked.wait(LIMIT) else 1}\r\n", None)
         for name in t.names:
             t.ask(name, stale)
         # Its ttl passes.
         time.sleep(1.3)
         t.pages.versions[stale] += 1
-        report.check(all(t.ask(name, stale).body == f"{stale} 0".encode() for name in t.names), "the old one in its grace")
+        got = [t.ask(name, stale).body for name in t.names]
+        both_asked.set()
+        report.check(got == [f"{stale} 0".encode()] * 2, f"the old one in its grace: {got}")
         report.check(all(until(LIMIT, lambda n=name: t.ask(n, stale).body == f"{stale} 1".encode()) for name in t.names), "then the new one")
         report.check(t.pages.asked[stale] <= 4, f"in its grace it was fetched {t.pages.asked[stale] - 1} times")
         # Not cacheable: both go to the origin each time.
@@ -578,7 +586,8 @@ def large(report, o):
                     while len(got) - begin < pieces << 20 and (more := c.sock.recv(1 << 20)):
                         got += more
                     report.check(got[begin:] == piece * pieces, f"{path}: it is whole: {len(got) - begin} bytes")
-            report.check(t["a"].counter("PEERS.answered") > 0 and t.pages.asked[path] == 1, "one of them came by its owner")
+            report.comes(lambda: t["a"].counter("PEERS.answered"), lambda n: n > 0, f"{path} came by its owner")
+            report.check(t.pages.asked[path] == 1, f"{path} was fetched {t.pages.asked[path]} times")
             begin = time.monotonic()
             report.check(t.ask("a", path).body == piece * pieces, "and is a hit now")
             report.note(f"{pieces} MB as a hit in {time.monotonic() - begin:.2f} s")
@@ -609,8 +618,7 @@ def hostile(report, o):
         for kind, value in tries.items():
             got = ask("/h", value)
             report.check(got.whole() and got.get("x-delivered") == "yes" and got.get("lacquer-object") is None, f"{kind}: {got}")
-        refused = t.count("hops_refused", "a") - before
-        report.check(refused == len(tries), f"{refused} of {len(tries)} refused")
+        report.comes(lambda: t.count("hops_refused", "a") - before, len(tries), "refused")
         seen = [f for path, f in t.pages.seen if "lacquer-peer" in f]
         report.check(not seen, f"the origin sees none of it: {seen[:1]}")
         # A peer's request goes to the origin and no further, whoever owns the key.

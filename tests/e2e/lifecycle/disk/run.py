@@ -294,7 +294,7 @@ def slow_or_full(report, o):
             if loop:
                 loop.close()
             # The device lets go of its file a moment later.
-            until(5, lambda: subprocess.run(["umount", str(small)], stderr=subprocess.DEVNULL).returncode == 0)
+            until(60, lambda: subprocess.run(["umount", str(small)], stderr=subprocess.DEVNULL).returncode == 0)
 
 
 def faults(report, o):

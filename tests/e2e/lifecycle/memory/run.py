@@ -24,6 +24,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed.daemon import Varnishd, die_with_parent, pss
 from bed.http import Client, get
+from bed.logs import has_all, read_log
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
 
@@ -299,8 +300,8 @@ def refusals(report, program, lacquer):
         report.check(until(LIMIT, lambda: ask("/other", "GET").whole()), "without a limit all are served")
         before = asked.count("/held/stale")
         report.check(ask("/held/stale").status == 200 and until(LIMIT, lambda: asked.count("/held/stale") > before), "and what is stale is refreshed")
-        log = subprocess.run(["varnishlog", "-n", str(v.n), "-d", "-g", "raw", "-i", "Notice"], capture_output=True, text=True).stdout
-        report.check("memory_limit: step shed" in log and "memory_limit: step none" in log, f"the steps are in the log: {log}")
+        steps = has_all("memory_limit: step shed", "memory_limit: step none")
+        report.check(steps(log := read_log(v, steps, "-g", "raw", "-i", "Notice")), f"the steps are in the log: {log}")
         for client in holders:
             client.close()
 

@@ -264,7 +264,7 @@ def started(report, bed, name, line, checks):
                 report.check(False, f"{name}: SIGTERM did not end it")
         report.check(until(LIMIT, lambda: all(gone(p) for p in below)), f"{name}: processes left after SIGTERM")
         if "-P" in line and not GENUINE:  # Varnish's own leaves it in a directory that its jail may not write
-            report.check(until(5, lambda: not pid_file.exists()), f"{name}: the pid file is still there")
+            report.check(until(60, lambda: not pid_file.exists()), f"{name}: the pid file is still there")
     finally:
         if cli and cli != "ended":
             cli.close()

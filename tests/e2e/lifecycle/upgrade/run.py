@@ -7,13 +7,12 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from bed.daemon import Varnishd, cli_of, die_with_parent, directory
+from bed.daemon import Varnishd, cli_of, die_with_parent, directory, free_port
 from bed.http import Client, get
 from bed.origin import Origin
 from bed.report import Report, options, until
@@ -281,8 +280,7 @@ def tool_in(report, program, d):
     (d / "secret").write_text("test\n")
     n, pid_file = d / "n", d / "pid"
     with Origin(serve) as origin:
-        with socket.create_server(("127.0.0.1", 0)) as s:
-            port = s.getsockname()[1]
+        port = free_port()
         args = [program, "-n", str(n), "-S", str(d / "secret"), "-P", str(pid_file), "-a", f"127.0.0.1:{port}", "-T", "127.0.0.1:0",
                 "-b", f"{origin.address[0]}:{origin.address[1]}", "-s", "malloc,50m"]
         started = subprocess.run(args, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)

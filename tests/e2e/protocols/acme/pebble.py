@@ -10,7 +10,7 @@ import subprocess
 import urllib.request
 
 from bed.certificates import Authority
-from bed.daemon import Varnishd, die_with_parent, workdir
+from bed.daemon import Varnishd, die_with_parent, free_port, workdir
 from bed.report import until
 
 LIMIT = 60
@@ -35,11 +35,6 @@ def built():
         sources = [f"github.com/letsencrypt/pebble/v2/cmd/{name}@latest" for name in PROGRAMS]
         subprocess.run(["go", "install", *sources], env={**os.environ, "GOBIN": str(place)}, check=True, timeout=1200)
     return place
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 class Pebble:

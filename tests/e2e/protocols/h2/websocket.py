@@ -63,7 +63,7 @@ def the_origin_ends_first(bed, c):
         return str(own)
     before = bed.source.taken
     c.upload(at, b"x" * 1000, ends=True)
-    return not until(5, lambda: bed.source.taken == before + 1000 and bed.source.ends["/half"] == ["end"]) and f"{bed.source.taken - before} {bed.source.ends}"
+    return not until(60, lambda: bed.source.taken == before + 1000 and bed.source.ends["/half"] == ["end"]) and f"{bed.source.taken - before} {bed.source.ends}"
 
 
 @case
@@ -75,7 +75,7 @@ def much_both_ways(bed, c):
     at, own = ask(c, "/sink")
     before = bed.source.taken
     c.upload(at, bytes(4 * MB), limit=20)
-    return not until(10, lambda: bed.source.taken == before + 4 * MB) and f"{bed.source.taken - before} were taken"
+    return not until(60, lambda: bed.source.taken == before + 4 * MB) and f"{bed.source.taken - before} were taken"
 
 
 @case
@@ -88,14 +88,14 @@ def who_doesnt_read_holds_back_the_other(bed, c):
         return "all was taken though nobody reads"
     bed.source.go_on.set()
     sent += c.upload(at, body[sent:], limit=20)
-    return not until(10, lambda: bed.source.taken == before + sent) and f"{bed.source.taken - before} of {sent}"
+    return not until(60, lambda: bed.source.taken == before + sent) and f"{bed.source.taken - before} of {sent}"
 
 
 @case
 def a_reset_goes_on_to_the_origin(bed, c):
     at, own = ask(c, "/wait")
     c.send(h2.reset(at))
-    return not until(5, lambda: bed.source.ends["/wait"] == ["reset"]) and f"{own} {bed.source.ends}"
+    return not until(60, lambda: bed.source.ends["/wait"] == ["reset"]) and f"{own} {bed.source.ends}"
 
 
 @case
@@ -108,9 +108,9 @@ def a_cut_of_the_origin_is_a_reset(bed, c):
 @case
 def a_client_that_goes_while_it_waits(bed, c):
     at = c.ask(connect("/silent"), ends=False)
-    until(5, lambda: bed.source.asked[-1:] and bed.source.asked[-1][1] == "/silent")
+    until(60, lambda: bed.source.asked[-1:] and bed.source.asked[-1][1] == "/silent")
     c.send(h2.reset(at))
-    return not until(5, lambda: bed.source.ends["/silent"]) and "the origin's connection stays"
+    return not until(60, lambda: bed.source.ends["/silent"]) and "the origin's connection stays"
 
 
 @case

@@ -219,22 +219,24 @@ async def requests(report, bed):
 
 
 async def answered_early(report, bed):
-    """A response that is complete before the request's body: STOP_SENDING comes a second later, and not if the body ends before."""
+    """A response that is complete before the request's body: STOP_SENDING comes a second later, and not if the body ends before. Where this client
+    is itself late by that second, either is right."""
     with h3.Connection(bed.quic) as c:
         # The body of the second path is larger than VCL may keep.
         for path, sent, status in (("/own", 1000, 200), ("/kept", 2000, 413)):
             for ends in (True, False):
-                at = c.stream()
+                at, begin = c.stream(), time.monotonic()
+                took = lambda begin=begin: time.monotonic() - begin
                 c.send(at, h3.headers(h3.request(path, "POST")) + h3.frame(h3.DATA, bytes(sent)))
                 own = c.streams[at]
                 c.wait(lambda own=own: own.end)
-                begin = time.monotonic()
-                report.check((own.end, own.status, own.stopped) == ("complete", status, None), f"{path}: an early response: {own}, stopped by {own.stopped}")
+                report.check((own.end, own.status) == ("complete", status) and (own.stopped is None or took() > 0.9),
+                             f"{path}: an early response: {own}, stopped by {own.stopped} after {took():.2f} s")
                 c.send(at, h3.frame(h3.DATA, bytes(1000)), ends)
+                is_late = took() > 0.9
                 c.wait(lambda own=own: own.stopped is not None, 1.5 if ends else client.LIMIT)
-                took = time.monotonic() - begin
-                want = own.stopped is None if ends else own.stopped == 0x100 and took > 0.9
-                report.check(want, f"{path}: its body {'ends' if ends else 'goes on'}: stopped by {own.stopped} after {took:.2f} s")
+                want = own.stopped is None or is_late if ends else own.stopped == 0x100 and took() > 0.9
+                report.check(want, f"{path}: its body {'ends' if ends else 'goes on'}: stopped by {own.stopped} after {took():.2f} s")
 
 
 async def lossy(report, bed, seed):
@@ -281,16 +283,17 @@ async def validated(report, bed):
     bed.cli.ask("param.set h3_retry_threshold 0")
     async with client.client(bed.quic) as one:
         report.check((await one.get("/a")).status == 200, "a client that was asked to retry")
-    retries = await asyncio.get_running_loop().run_in_executor(None, bed.counter, "MAIN.h3_retries")
-    report.check(retries and retries > 0, f"retries are counted: {retries}")
+    await asyncio.get_running_loop().run_in_executor(None, report.comes, lambda: bed.counter("MAIN.h3_retries"), bool, "retries are counted")
     bed.cli.ask("param.reset h3_retry_threshold")
     await asyncio.get_running_loop().run_in_executor(None, unanswered, report, bed)
     bed.cli.ask("param.set max_sessions_per_ip 1")
     async with client.client(bed.quic) as one:
+        # The server counts a connection when its handshake is over at its own end.
+        await one.get("/a")
         try:
             async with client.client(bed.quic) as other:
-                await other.get("/a")
-            report.check(False, "a connection above max_sessions_per_ip")
+                got = await other.get("/a")
+            report.check(False, f"a connection above max_sessions_per_ip: {got.status}")
         except ConnectionError:
             report.check((await one.get("/a")).status == 200, "the first one stays")
     bed.cli.ask("param.reset max_sessions_per_ip")

@@ -8,7 +8,7 @@ from bed.daemon import Varnishd, workdir
 from bed.origin import Origin
 from bed.websocket import VCL, Sockets, connect
 
-LIMIT = 20  # seconds
+LIMIT = 60  # seconds
 MB = 1 << 20
 ENABLE_CONNECT_PROTOCOL, CANCELLED = 0x8, 0x10c
 

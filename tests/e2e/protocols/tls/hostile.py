@@ -242,7 +242,7 @@ def renegotiation(report, bed):
     with Openssl(bed.served.sealed, "-tls1_2", "-legacy_renegotiation") as c:
         c.says(b"Verify return code")
         c.say(b"R")
-        refused = c.says(b"RENEGOTIATING") and until(10, lambda: c.p.poll() is not None)
+        refused = c.says(b"RENEGOTIATING") and until(60, lambda: c.p.poll() is not None)
         report.check(refused and b"rror" in c.said.split(b"RENEGOTIATING")[-1], f"renegotiation: {c.said[-300:]!r}")
 
 

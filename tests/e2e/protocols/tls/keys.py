@@ -56,11 +56,11 @@ def fleet(report, bed):
         shared.write_text(newest)
         with another() as third:
             for version in VERSIONS:
-                report.check(until(10, lambda: is_resumed(third, *session_of(one, version))), f"TLS {version}: tickets aren't sealed with the key that came first")
+                report.check(until(60, lambda: is_resumed(third, *session_of(one, version))), f"TLS {version}: tickets aren't sealed with the key that came first")
         newer = {version: session_of(one, version) for version in VERSIONS}
         one.cli.ask("tls.cert.reload")
         for version in VERSIONS:
-            report.check(until(10, lambda: not is_resumed(one, *kept[version])), f"TLS {version}: a ticket of a key that is gone is taken")
+            report.check(until(60, lambda: not is_resumed(one, *kept[version])), f"TLS {version}: a ticket of a key that is gone is taken")
             report.check(is_resumed(one, *newer[version]), f"TLS {version}: a ticket of the new key isn't taken")
 
 
@@ -113,7 +113,7 @@ def panics(report, bed):
         limits = pathlib.Path(f"/proc/{worker}/limits").read_text()
         report.check(re.search(r"Max core file size +0 +0 ", limits), f"a core could be written: {limits}")
         served.cli.ask_raw("debug.panic.worker")
-        told = until(20, lambda: served.cli.ask_raw("panic.show")[0] == 200)
+        told = until(60, lambda: served.cli.ask_raw("panic.show")[0] == 200)
         report.check(told and until(60, lambda: sealed_get(served.sealed, "/1", client_context(bed.made.root.root), timeout=60).whole()), "a report, and another worker")
         places = files_of(served)
         report.check(not [path for path in places if "core" in pathlib.Path(path).name], f"a core: {sorted(places)}")
@@ -146,18 +146,18 @@ def signer(report, bed):
         report.check(not held, f"the worker's memory has the keys of certificates {held}")
         worker = served.worker()
         os.kill(signers[0], signal.SIGKILL)
-        report.check(until(20, lambda: answers() == "all"), f"after the signer's death: {answers()}")
+        report.check(until(60, lambda: answers() == "all"), f"after the signer's death: {answers()}")
         report.check(served.worker() == worker and named(b"lacquer-signer") not in ([], signers), "another signer, and the same worker")
         served.cli.ask("tls.cert.reload")
         report.check((got := answers()) == "all", f"after tls.cert.reload: {got}")
         before = named(b"lacquer-signer")
         status, text = served.cli.ask_raw("upgrade")
         report.check(status == 200 and (got := answers()) == "all", f"after an upgrade: {status} {text} {got}")
-        left = until(20, lambda: len(named(b"lacquer-signer")) == 1 and named(b"lacquer-signer") != before)
+        left = until(60, lambda: len(named(b"lacquer-signer")) == 1 and named(b"lacquer-signer") != before)
         report.check(left, f"the signer of before ends with its worker: {before} {named(b'lacquer-signer')}")
         os.kill(served.worker(), signal.SIGKILL)
         report.check(until(60, lambda: answers() == "all"), f"after the worker's death: {answers()}")
-        report.check(until(20, lambda: len(named(b"lacquer-signer")) == 1), f"one signer: {named(b'lacquer-signer')}")
+        report.check(until(60, lambda: len(named(b"lacquer-signer")) == 1), f"one signer: {named(b'lacquer-signer')}")
 
 
 def raw_secrets(leaves):

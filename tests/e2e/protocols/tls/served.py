@@ -11,7 +11,7 @@ from bed.certificates import Authority
 from bed.daemon import Varnishd, die_with_parent, tree, workdir
 from bed.report import until
 
-START_LIMIT = 20  # seconds
+START_LIMIT = 60  # seconds
 
 
 class Certificates:
@@ -111,7 +111,7 @@ def log_lines(served, form, count, more=(), program="varnishncsa"):
     def read():
         lines = subprocess.run(argv, capture_output=True, text=True, timeout=20).stdout.splitlines()
         return lines[-count:] if len(lines) >= count else None
-    return until(10, read, 0.1) or []
+    return until(60, read, 0.1) or []
 
 
 def log_text(served, *words):

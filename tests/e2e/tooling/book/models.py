@@ -85,7 +85,7 @@ class Visit:
         """The next request reaches the application, at once or behind a stale answer."""
         before = self.site.made
         self.get(path, **fields)
-        self.check(until(30, lambda: self.site.made > before), f"{path} is fetched again after {why}")
+        self.check(until(60, lambda: self.site.made > before), f"{path} is fetched again after {why}")
 
 
 def page_for(path, fields, user):

@@ -90,7 +90,7 @@ def reading(report, browser, url):
     command = browser.js("(() => { const block = document.querySelector('.block:has(code.language-sh)'); block.querySelector('button').click();"
                          "return block.querySelector('pre').textContent.trim(); })()")
     report.check(browser.js("window.copied") == command == "lacquer demo", f"the button copies {command!r}: {browser.js('window.copied')!r}")
-    report.check(until(5, lambda: browser.js("document.querySelector('.block button').textContent") == "Copied"), "and says so")
+    report.check(until(60, lambda: browser.js("document.querySelector('.block button').textContent") == "Copied"), "and says so")
     listed = browser.js("[...document.querySelectorAll('.contents a')].map(a => a.textContent)")
     headings = browser.js("[...document.querySelectorAll('main h2')].map(h => h.firstChild.textContent)")
     report.check(listed == headings and len(listed) > 2, f"the page's sections: {listed} {headings}")
@@ -114,4 +114,4 @@ def narrow(report, browser, out, url):
     browser.open(f"{url}/index.html")
     report.check(browser.js("getComputedStyle(document.getElementById('pages')).display") == "none", "the list is shut on a small screen")
     browser.js("document.getElementById('menu').click()")
-    report.check(until(5, lambda: browser.js("document.getElementById('pages').getBoundingClientRect().height > 300")), "and opens")
+    report.check(until(60, lambda: browser.js("document.getElementById('pages').getBoundingClientRect().height > 300")), "and opens")

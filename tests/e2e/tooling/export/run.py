@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 import protobuf
 from bed import h2origin
-from bed.daemon import Varnishd, die_with_parent
+from bed.daemon import Varnishd, die_with_parent, free_port
 from bed.http import get
 from bed.logs import is_followed
 from bed.origin import Origin, simple
@@ -145,8 +145,7 @@ def receivers(report, lacquer, v):
             for tool in tools:
                 tool.end()
         # Nobody is there: lines wait, then are lost, and whoever comes is told of it.
-        with socket.create_server(("127.0.0.1", 0)) as gone:
-            port = gone.getsockname()[1]
+        port = free_port()
         tool = Tool(v, *base, f"tcp:127.0.0.1:{port}", "--queue", "4k")
         for i in range(20):
             get(v.address, f"/hit?lost{i}")

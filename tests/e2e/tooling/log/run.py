@@ -89,7 +89,7 @@ sub vcl_builtin_backend_error {
 }
 """
 
-LIMIT = 30  # seconds; only ends a hang
+LIMIT = 60  # seconds; only ends a hang
 # Seconds between parts of a body, so that both deliver while it comes in.
 PAUSE = 0.2
 GZIP = gzip.compress(b"a compressed body", mtime=0)
@@ -352,24 +352,24 @@ def is_over(found, vxid):
 def play(program, origin_address, dead, params=()):
     """All scenarios against one program, with these parameters of its own: for each scenario its comparable lines."""
     vcl = VCL % (*origin_address, dead)
-    result, seen = {}, 0
+    result, known = {}, set()
     with Varnishd(program, vcl=vcl, args=["-p", "vsl_mask=+Hash", "-p", "debug=+syncvsl", *params]) as daemon:
         daemon.cli.ask("debug.xid 1000 1")
         for name, scenario in SCENARIOS.items():
             scenario(daemon.address)
-            log = {}
+            found, new = {}, []
 
             def settled():
+                nonlocal found, new
                 text = subprocess.run([VARNISHLOG, "-n", str(daemon.n), "-d", "-g", "raw"], capture_output=True, text=True,
                                       errors="replace", check=True).stdout
-                log["all"] = transactions(text)
-                found, sessions = log["all"]
-                return len(sessions) > seen and all(is_over(found, sess) for sess in sessions[seen:])
+                found, sessions = transactions(text)
+                new = [sess for sess in sessions if sess not in known]
+                return new and all(is_over(found, sess) for sess in new)
 
             until(LIMIT, settled, step=0.05)
-            found, sessions = log["all"]
-            result[name] = [line for sess in sessions[seen:] for line in told(found, sess, {})]
-            seen = len(sessions)
+            result[name] = [line for sess in new for line in told(found, sess, {})]
+            known.update(new)
     return result
 
 

@@ -23,7 +23,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed import h2origin
 from bed.certificates import Authority
-from bed.daemon import die_with_parent
+from bed.daemon import die_with_parent, free_port
 from bed.origin import Origin, head, simple
 from bed.report import Report, options, until
 from bed.sealed import SealedOrigin, server_context
@@ -190,9 +190,7 @@ def failures(report, tool):
     for name, serve in cases:
         got = one(serve)
         report.check(got == {name: 3}, f"{name}: {got}")
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    status, out, _ = tool.run("-n", 2, "--pause", "5ms", f"127.0.0.1:{port}")
+    status, out, _ = tool.run("-n", 2, "--pause", "5ms", f"127.0.0.1:{free_port()}")
     report.check(status == 1 and "2 refused" in out and "no question of single packets" in out, f"nobody there: {status} {out}")
 
 

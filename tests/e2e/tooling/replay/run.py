@@ -22,7 +22,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from bed.daemon import Varnishd, die_with_parent
+from bed.daemon import Varnishd, die_with_parent, free_port
 from bed.logs import Saved, is_followed
 from bed.origin import Nginx, Origin, head, simple
 from bed.report import Report, options, until
@@ -274,9 +274,7 @@ def faults(report, tool, d):
     with Ear(lambda path: threading.Event().wait(30) and None or ok) as ear:
         r = tool.json("--to", ear.address, "--timeout", "200ms", "--requests", 2, d / "ten")
         report.check(r["errors"]["timeout"] == 2, f"timeout: {r['errors']}")
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    status, out, _ = tool.run("--to", f"127.0.0.1:{port}", "--give-up", "500ms", "--format", "json", d / "ten")
+    status, out, _ = tool.run("--to", f"127.0.0.1:{free_port()}", "--give-up", "500ms", "--format", "json", d / "ten")
     r = json.loads(out)
     report.check(status == 1 and r["answers"] == 0 and r["errors"]["refused"] > 0, f"nobody there: {status} {r['errors']}")
     # A failure and then a pause of the log is no dead server.

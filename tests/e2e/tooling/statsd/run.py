@@ -12,7 +12,7 @@ ROOT = os.path.join(HERE, '..', '..', '..', '..')
 sys.path.insert(0, os.path.join(ROOT, 'tests'))
 from bed import built
 
-PATIENCE = 20
+PATIENCE = 60
 CASES, SLOW = [], []
 
 

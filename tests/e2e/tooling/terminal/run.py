@@ -41,7 +41,7 @@ def main():
         log.write_text(f'192.0.2.1 - - [06/Sep/2012:12:00:00 +0000] "GET / HTTP/1.1" 200 5 "-" "{EVIL}"\n' * 3)
         for name, program in (("lacquer", o.varnishd), ("varnishd", GENUINE)):
             with Varnishd(program, vcl=VCL) as v:
-                report.check(until(20, lambda: get(v.address, "/").whole()), f"{name}: an answer")
+                report.check(until(60, lambda: get(v.address, "/").whole()), f"{name}: an answer")
                 v.cli.ask('ban obj.http.x == "' + EVIL.replace("\x1b", "\\x1b").replace("\x07", "\\x07") + '"')
                 cases = [(bin / "varnishlog", "-n", v.n, "-d", "-g", "request"), (bin / "varnishlog", "-n", v.n, "-d", "--legacy"),
                          (bin / "varnishadm", "-n", v.n, "ban.list"), (bin / "lacquer", "talkers", "--by", "url,user-agent", log),

@@ -207,14 +207,14 @@ def few_descriptors(report, program, origin):
         pid = v.worker()
         report.check(get(v.address, "/page", timeout=LIMIT).whole(), f"{name}: not served at first")
         socks = each(connect(v.address, 2 * limit), say(b"GET /page HTTP/1.1\r\nHost: bed.test\r\nX-A: "))
-        before = cpu(v.pids())
+        before, begin = cpu(v.pids()), time.monotonic()
         select.select([], [], [], 2.0)
-        used = cpu(v.pids()) - before
+        used, took = cpu(v.pids()) - before, time.monotonic() - begin
         for s in socks:
             s.close()
-        back = until(LIMIT, lambda: get(v.address, "/page", timeout=10).whole())
-        report.note(f"{name}: {len(socks)} connections with {limit} descriptors, {used:.2f} s of CPU in 2 s")
-        report.check(used < 0.5, f"{name}: spins, {used:.2f} s of CPU in 2 s")
+        back = until(LIMIT, lambda: get(v.address, "/page", timeout=LIMIT).whole())
+        report.note(f"{name}: {len(socks)} connections with {limit} descriptors, {used:.2f} s of CPU in {took:.1f} s")
+        report.check(used < took / 4, f"{name}: spins, {used:.2f} s of CPU in {took:.1f} s")
         report.check(back and v.worker() == pid, f"{name}: no service afterwards, worker {pid} -> {v.worker()}")
 
 
@@ -233,7 +233,7 @@ def idle_ones_give_way(report, program, origin, limit=256):
             (v.dir / "more.vcl").write_text('vcl 4.1; backend b { .host = "127.0.0.1"; .port = "%d"; }' % origin.address[1])
             status, text = v.cli.ask_raw(f"vcl.load more {v.dir}/more.vcl")
             report.check(status == 200, f"{name}: {said} vcl.load: {status} {text}")
-            report.check(v.counter("MAIN.sess_idle_ended") > 0, f"{name}: they are counted")
+            report.comes(lambda: v.counter("MAIN.sess_idle_ended"), lambda n: n > 0, f"{name}: they are counted")
             for s in socks:
                 s.close()
 

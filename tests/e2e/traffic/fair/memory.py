@@ -161,13 +161,13 @@ def measure(program, case, settle, report=None):
                 most = max(most, now() - base)
                 time.sleep(0.05)
             if report and case.readers > 1:
-                report.check(until(30, lambda: server.counter("MAIN.fetch_squeezed")), f"{case.name}: no fetch is held up")
+                report.check(until(60, lambda: server.counter("MAIN.fetch_squeezed")), f"{case.name}: no fetch is held up")
             whole = 0
             for client in clients:
                 whole += client.whole(case.octets)
                 most = max(most, now() - base)
                 client.close()
-            until(30, lambda: now() - base < STORE + BESIDE)
+            until(60, lambda: now() - base < STORE + BESIDE)
             return Measured(most, now() - base, whole)
 
 

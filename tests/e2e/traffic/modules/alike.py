@@ -363,12 +363,12 @@ def run(program, vcl, requests):
                     r = client.request(path, lines, method=method, body=body)
                 except OSError:
                     # The worker panicked, and another isn't there yet.
-                    until(20, lambda: "running" in v.cli.ask("status"))
+                    until(60, lambda: "running" in v.cli.ask("status"))
                     client, r = None, Response()
                 if r.get("Connection") == "close" or r.end != "complete":
                     client = None
                 if "xkey" in vcl:
-                    until(20, lambda: expired(v))
+                    until(60, lambda: expired(v))
                 seen.append((r.end, r.status, r.reason, r.get("o"), r.get("hits"), r.get("from"),
                              r.body if r.status == 200 else b""))
     return seen

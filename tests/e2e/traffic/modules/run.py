@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from bed.daemon import CliError, Varnishd, directory
+from bed.daemon import CliError, Varnishd, directory, free_port
 from bed.http import Client
 from bed.report import Report, options, until
 
@@ -94,10 +94,7 @@ def unix(report, v):
 
 
 def unreachable(report, v):
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        port = nobody.getsockname()[1]
-    for n, (host, port) in enumerate((("127.0.0.1", port), ("no.such.name.invalid", 8125), ("/no/such/path", ""))):
+    for n, (host, port) in enumerate((("127.0.0.1", free_port()), ("no.such.name.invalid", 8125), ("/no/such/path", ""))):
         use(v, f"unreachable{n}", VCL % (host, port))
         report.check(all(ask(v, "/all", 200)), f"{host}: all requests are answered")
 

@@ -17,7 +17,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed import pypi
 from bed.certificates import Authority
-from bed.daemon import Varnishd, directory, free_port
+from bed.daemon import Varnishd, directory, on_one_port
 from bed.h2 import Connection
 from bed.http import Client
 from bed.origin import Nginx, Origin, head
@@ -224,8 +224,8 @@ def changes(report, o):
             wrong = [what for what, _ in done if what]
             report.check(not wrong, f"changes by {name}: {len(wrong)} of {n} wrong: {wrong[:3]}")
             whole = sum(ok for _, ok in done)
+            report.comes(lambda: v.counter("MAIN.slice_changed"), lambda n: n > 0, f"changes by {name}: noticed")
             changed = v.counter("MAIN.slice_changed")
-            report.check(changed > 0, f"changes by {name}: nobody noticed one")
             # And when it changes no more, all is well again.
             calm = [judge(r, length, span) or ("" if r.end == "complete" else str(r)) for span in spans[:10] for r in [ask(v.address, span)]]
             report.check(not any(calm), f"changes by {name}: afterwards {calm}")
@@ -256,8 +256,8 @@ def lies(report, o):
             for span in (None, (70000, 140000), (1000, 80000)):
                 r = ask(v.address, span)
                 report.check(r.end == "truncated" or r.status == 503, f"lies, {more:+}, {span}: {r}")
-            failed, cut = v.counter("MAIN.slice_fail"), v.counter("MAIN.slice_cut")
-            report.check(failed >= 3 and v.counter("MAIN.slice_changed") == 0, f"lies, {more:+}: {failed} failed, {cut} cut")
+            report.comes(lambda: v.counter("MAIN.slice_fail"), lambda failed: failed >= 3, f"lies, {more:+}: failed slices")
+            report.check(v.counter("MAIN.slice_changed") == 0, f"lies, {more:+}: nothing changed")
 
 
 def small_store(report, o):
@@ -286,17 +286,17 @@ def on_disk(report, o):
         storage = f"file,{d}/store,256m,keep"
         with started(o, origin, "256k", storage=storage) as v:
             # What comes before isn't written.
-            until(20, lambda: v.counter("DISK.s0.ready") == 1)
+            until(60, lambda: v.counter("DISK.s0.ready") == 1)
             for span in (None, (5 * MB, 9 * MB)):
                 r = ask(v.address, span)
                 report.check(r.end == "complete" and not judge(r, length, span), f"disk: {r} {judge(r, length, span)}")
             # A disk that is too slow for the traffic leaves objects in memory alone.
             slices = length / (256 << 10)
-            until(20, lambda: v.counter("DISK.s0.objects") >= slices)
+            until(60, lambda: v.counter("DISK.s0.objects") >= slices)
             written = min(1, v.counter("DISK.s0.objects") / slices)
             v.cli.ask("stop")
             v.cli.ask("start")
-            until(20, lambda: v.counter("DISK.s0.ready") == 1)
+            until(60, lambda: v.counter("DISK.s0.ready") == 1)
             sent = file.sent
             wrong = []
             for span in (None, (5 * MB, 9 * MB), (length - 100, length - 1)):
@@ -323,7 +323,7 @@ def slow_reader(report, o):
             seen.append(file.sent)
             return len(seen) > 10 and len(set(seen[-10:])) == 1
 
-        report.check(until(30, is_still, 0.05), "slow: the origin is read on and on")
+        report.check(until(60, is_still, 0.05), "slow: the origin is read on and on")
         report.check(file.sent < 16 * MB, f"slow: {file.sent // MB} MB were fetched for a client that reads nothing")
         report.note(f"slow: {file.sent / MB:.1f} MB fetched for a client that reads nothing of {length // MB} MB")
         c.sock.close()
@@ -426,10 +426,9 @@ def http3(report, o):
 
 def _http3(report, o, file, d):
     length = file.length
-    port = free_port()
-    args = ["-a", "clear=127.0.0.1:0", "-a", f"quic=127.0.0.1:{port},quic", "-A", str(d / "tls.conf")]
-    with Origin(file.serve) as origin, started(o, origin, "256k", args=args) as v:
-        with h3.Connection(("127.0.0.1", port)) as c:
+    args = lambda port: ["-a", "clear=127.0.0.1:0", "-a", f"quic=127.0.0.1:{port},quic", "-A", str(d / "tls.conf")]
+    with Origin(file.serve) as origin, on_one_port(lambda port: started(o, origin, "256k", args=args(port))) as v:
+        with h3.Connection(v.addresses["quic"]) as c:
             gone = c.ask(h3.request("/"))
             c.wait(lambda: c.streams[gone].length > 300_000, 30)
             c.reset(gone)

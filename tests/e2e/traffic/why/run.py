@@ -16,7 +16,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from bed.daemon import Varnishd
+from bed.daemon import Varnishd, free_port
 from bed.http import Client
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
@@ -320,9 +320,7 @@ def main():
     if not VARNISHLOG or not VARNISHSTAT:
         sys.exit("Debian's varnishlog and varnishstat are needed (package varnish)")
     report = Report("why")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        dead = taken.getsockname()[1]
-    with Origin(simple(answer)) as origin, Varnishd(o.varnishd, ["-p", "log_no_hit=on"], vcl=VCL % (*origin.address, dead)) as v:
+    with Origin(simple(answer)) as origin, Varnishd(o.varnishd, ["-p", "log_no_hit=on"], vcl=VCL % (*origin.address, free_port())) as v:
         report.run(o.cases, report, v)
     return report.close()
 

@@ -80,12 +80,12 @@ class Old(oracle.Side):
                 return True
             with contextlib.suppress(OSError), socket.create_connection(self.address, 1):
                 return True
-        until(30, answers, 0.1)
+        until(60, answers, 0.1)
         return "" if self.proc.poll() is None and answers() else (self.proc.stdout.read() or b"").decode(errors="replace")
 
     def connect(self, source):
         # A worker of those days may die of a request; its manager starts another.
-        return until(10, lambda: self.tried(source), 0.1) or super().connect(source)
+        return until(60, lambda: self.tried(source), 0.1) or super().connect(source)
 
     def tried(self, source):
         with contextlib.suppress(ConnectionError):

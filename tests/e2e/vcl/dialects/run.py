@@ -28,13 +28,13 @@ STORE = re.compile(r'\bstorage\.(\w+)|\bberesp\.storage_hint\s*=\s*"(\w+)"')
 
 def read(n_dir):
     """The log, of each fetch only the times it ended with: some that our core gives at once, a migrated file gives in VCL."""
-    found = READ(n_dir)
+    found, is_over = READ(n_dir)
     for mine in found.values():
         for name, records in mine.items():
             times = [r for r in records if r.startswith("TTL ")]
             rest = [r for r in records if not r.startswith("TTL ")]
             mine[name] = rest + [" ".join(["TTL", *times[-1].split()[2:5]])] if times else rest
-    return found
+    return found, is_over
 
 
 oracle.logs.read = read

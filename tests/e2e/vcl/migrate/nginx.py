@@ -175,7 +175,7 @@ def two_servers(report, work):
         client = Client(("127.0.0.1", 81))
         answer = client.request("/cable", [("Upgrade", "websocket"), ("Connection", "Upgrade")], host="a.example")
         if answer.status == 101:
-            until(10, lambda: len(client.buf) >= 5 or not client._more())
+            until(60, lambda: len(client.buf) >= 5 or not client._more())
         found["upgrade"] = answer.status, client.buf
         client.sock.close()
         return found

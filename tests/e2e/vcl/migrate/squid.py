@@ -160,7 +160,7 @@ def stale(report, work):
                     beside.ask(origins, [*OLD, CLOCK], 1)
                     # Once the last is asked for anew twice, the others are old by a second.
                     for _ in range(2):
-                        report.check(until(20, lambda: beside.ask(origins, [CLOCK], 1)[0][0]["asked"]), f"{name}: responses grow old")
+                        report.check(until(60, lambda: beside.ask(origins, [CLOCK], 1)[0][0]["asked"]), f"{name}: responses grow old")
                     origins.is_failing = True
                     found = [both[0]["status"] for both in beside.ask(origins, OLD, 1)]
                     report.check(found == [200 if is_served else 500] * len(OLD), f"{name}: {server.proc.args[0]}: statuses while the origin fails are {found}")

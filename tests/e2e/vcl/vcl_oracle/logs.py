@@ -12,13 +12,15 @@ DURATION = re.compile(r"(?<![\d.])(\d+)\.\d+")
 
 
 def read(n_dir):
-    """{request number: {transaction's name: [record, ...]}}"""
+    """{request number: {transaction's name: [record, ...]}}, and whether all transactions are over."""
     out = subprocess.run(["varnishlog", "-n", str(n_dir), "-d", "-g", "raw"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
     records = {}
     for line in out.stdout.decode("latin-1").splitlines():
         m = re.match(r"\s*(\d+) (\S+)\s+([-cb]) ?(.*)", line)
         if m and m[1] != "0":
             records.setdefault(int(m[1]), []).append((m[2], m[4]))
+    linked = {int(d.split()[1]) for some in records.values() for t, d in some if t == "Link"}
+    is_over = linked <= records.keys() and all(some[-1][0] == "End" for some in records.values())
     found = {}
     # Numbers are handed out in lots: what began first says a transaction's Start.
     for vxid in sorted(records, key=lambda n: (next((d for t, d in records[n] if t == "Timestamp"), ""), n)):
@@ -39,7 +41,7 @@ def read(n_dir):
                 or "content-encoding: gzip" in " ".join(texts).lower():
             for transaction in mine.values():
                 transaction[:] = [r for r in transaction if not re.match(r"\w+ (content-length|transfer-encoding):", r, re.I)]
-    return found
+    return found, is_over
 
 
 def plain(tag, data):

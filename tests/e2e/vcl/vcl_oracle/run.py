@@ -134,7 +134,7 @@ class Side:
                 return ["no response"]
             if got.end != "complete" or got.framing == "close" or (got.get("Connection") or "").lower() == "close":
                 self.drop(r.source)
-            until(10, lambda: self.recorder.active == 0, 0.001)
+            until(60, lambda: self.recorder.active == 0, 0.001)
             body = plain_body(got)
             # How a body is framed is compared in the log, where it isn't left to chance.
             shown = [f"{n}: {logs.field(n, v)}" for n, v in got.fields if n.lower() not in ("content-length", "transfer-encoding")]
@@ -223,14 +223,14 @@ def compare(report, o, label, tree, name):
 
 
 def settled(side, last):
-    """A server's log once it has request `last`, or nothing new has come for some seconds: a VCL may remove the number."""
-    log, same_since = {}, time.monotonic()
-    while last not in log and time.monotonic() < same_since + QUIET:
-        new = logs.read(side.server.n)
+    """A server's log once it has request `last` and all transactions are over, or nothing new has come for some seconds: a VCL may remove the number."""
+    log, is_over, same_since = {}, False, time.monotonic()
+    while not (last in log and is_over) and time.monotonic() < same_since + QUIET:
+        new, is_over = logs.read(side.server.n)
         if new != log:
             log, same_since = new, time.monotonic()
         time.sleep(0.1)
-    return logs.read(side.server.n)
+    return log
 
 
 def run(report, o, label, vcl, ours, theirs):
