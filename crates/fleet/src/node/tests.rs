@@ -273,7 +273,7 @@ fn what_is_appended_is_in_the_log_and_not_carried_out_again() {
 fn nobody_is_told_that_it_is_done_while_the_log_is_away() {
     let log = Log::default();
     log.set_away(true);
-    let bed = Bed::new(&log, "patience=200ms,wait=1h", false, None);
+    let bed = Bed::new(&log, "patience=2s,wait=1h", false, None);
     assert_eq!(bed.node.check(), Ok(()), "it may come in time");
     assert!(bed.append("a").unwrap_err().contains("can't be reached: x:4222: away"));
     assert_eq!((bed.node.status().gate, bed.node.status().refused), (Gate::Closed, 1));
@@ -315,16 +315,16 @@ fn a_node_that_cannot_reach_the_log_at_its_start_gives_up_what_is_stored_and_ser
 #[test]
 fn what_is_old_is_not_served_once_the_log_is_away_for_too_long() {
     let log = Log::default();
-    let bed = Bed::new(&log, "stale=300ms", false, None);
+    let bed = Bed::new(&log, "stale=2s", false, None);
     bed.opened(0);
     log.set_away(true);
     bed.wait(|status| !status.follow.is_up());
     assert_eq!(bed.node.status().gate, Gate::Open);
-    let stale = Duration::from_millis(300);
+    let stale = Duration::from_secs(2);
     bed.wait(|status| status.gate == Gate::Capped(stale));
     log.set_away(false);
     bed.opened(0);
-    assert_eq!(bed.seen(), ["Open", "Capped(300ms)", "Closed", "Open"]);
+    assert_eq!(bed.seen(), ["Open", "Capped(2s)", "Closed", "Open"]);
 }
 
 #[test]

@@ -94,7 +94,7 @@ const BAN: &str = "BAN /1 HTTP/1.1\r\nHost: a\r\n\r\n";
 #[test]
 fn what_is_in_the_log_is_acknowledged_and_nothing_else() {
     let (world, log) = (World::new(&[], false), Log::default());
-    let node = Node::new(FleetSettings::parse("nats://x,node=me,patience=200ms").unwrap());
+    let node = Node::new(FleetSettings::parse("nats://x,node=me,patience=2s").unwrap());
     world.engine.join_fleet(node.clone());
     assert!(world.engine.is_restricted());
     let applier = Arc::new(Nobody(world.engine.clone(), AtomicU64::new(0)));
