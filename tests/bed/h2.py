@@ -397,7 +397,7 @@ class Connection:
         self.close()
 
 
-def plain(address, timeout=10, rcvbuf=None):
+def plain(address, timeout=LIMIT, rcvbuf=None):
     """A connected socket for `Connection`, in clear."""
     s = socket.socket()
     if rcvbuf:
@@ -412,7 +412,7 @@ def plain(address, timeout=10, rcvbuf=None):
     return s
 
 
-def sealed(address, context, name="bed.test", timeout=10):
+def sealed(address, context, name="bed.test", timeout=LIMIT):
     """The same over TLS; `context` offers h2. Who doesn't choose it is an OSError."""
     s = plain(address, timeout)
     try:

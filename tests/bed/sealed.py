@@ -3,7 +3,7 @@
 import socket
 import ssl
 
-from .http import Client, Response
+from .http import LIMIT, Client, Response
 from .origin import Origin
 
 VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
@@ -75,7 +75,7 @@ class SealedClient(Client):
     """`Client` over TLS: `name` is the server name (None: none is sent), `session` one to resume. `was_cut` after an end without
     close_notify."""
 
-    def __init__(self, address, context, name="bed.test", timeout=10, session=None, keep=True, rcvbuf=None):
+    def __init__(self, address, context, name="bed.test", timeout=LIMIT, session=None, keep=True, rcvbuf=None):
         super().__init__(address, timeout, keep, rcvbuf)
         self.was_cut = False
         # Else what follows the handshake's last message waits until that is acknowledged.
@@ -98,7 +98,7 @@ class SealedClient(Client):
         return next(value for part in self.sock.getpeercert()["subject"] for key, value in part if key == "commonName")
 
 
-def sealed_get(address, path, context, name="bed.test", timeout=10, fields=(), **kw):
+def sealed_get(address, path, context, name="bed.test", timeout=LIMIT, fields=(), **kw):
     """One request on a connection of its own."""
     try:
         with SealedClient(address, context, name, timeout) as c:

@@ -111,7 +111,7 @@ def scrape(v):
 
         def page():
             try:
-                return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+                return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT).read().decode()
             except OSError:
                 return proc.poll() is not None and "ended"
 

@@ -88,7 +88,7 @@ def of_server(v):
 
 
 def ask(address, path, fields=(), method="GET", body=None, host=None):
-    with Client(address, timeout=20) as c:
+    with Client(address, timeout=LIMIT) as c:
         return c.request(path, fields=fields, method=method, body=body, host=host or f"{address[0]}:{address[1]}")
 
 
@@ -466,7 +466,7 @@ def safety(report, o, place):
             report.check(told["ok"] and "pass" in told["text"], f"explain: {told}")
             hidden(report, v, w)
             for bad in (b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 100 + b"\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999\r\n\r\n", b"A" * 100_000):
-                with socket.create_connection(w.address, 5) as s:
+                with socket.create_connection(w.address, LIMIT) as s:
                     try:
                         s.sendall(bad)
                         s.shutdown(socket.SHUT_WR)
@@ -502,7 +502,7 @@ def safety(report, o, place):
 
 def hidden(report, v, w):
     """No cookie and no credentials in anything that is served."""
-    with socket.create_connection(w.address, 10) as s:
+    with socket.create_connection(w.address, LIMIT) as s:
         s.sendall(b"GET /api/live?q= HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         file = s.makefile("rb")
         while file.readline() not in (b"{}\n", b""):
@@ -534,7 +534,7 @@ def case_watchers(report, o):
             s = socket.socket()
             if n < slow_ones:
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-            s.settimeout(20)
+            s.settimeout(LIMIT)
             s.connect(w.address)
             s.sendall(b"GET /api/seconds HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             viewers.append(s)
@@ -565,7 +565,7 @@ def case_watchers(report, o):
         load.stop()
         followers = []
         for _ in range(33):
-            s = socket.create_connection(w.address, 10)
+            s = socket.create_connection(w.address, LIMIT)
             s.sendall(b"GET /api/live?q= HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             followers.append((s, s.recv(15)))
         report.check([b"200" in got for _, got in followers] == [True] * 32 + [False] and b"503" in followers[-1][1], "lists of requests are bounded")
@@ -575,7 +575,7 @@ def case_watchers(report, o):
 
 
 def ask_raw(address, path):
-    with socket.create_connection(address, 10) as s:
+    with socket.create_connection(address, LIMIT) as s:
         s.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
         return s.recv(100)
 

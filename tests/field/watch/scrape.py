@@ -57,6 +57,7 @@ def formats(report, o, Watch, ask):
             report.note("no Debian varnishd here")
             continue
         with Origin(simple(answer)) as origin, Varnishd(program, vcl=VCL % origin.address) as v, Watch(o.lacquer, v.n) as w:
+            reads_log(report, name, w, ask)
             with Client(v.address) as c:
                 for n in range(30):
                     c.request(["/a", "/b", "/pass", "/other/x", "/c?\"\\"][n % 5])
@@ -78,6 +79,11 @@ def formats(report, o, Watch, ask):
     p = subprocess.run([PROMTOOL, "test", "rules", RULE_TESTS], capture_output=True, text=True, cwd=ROOT)
     report.check(p.returncode == 0, f"promtool test rules: {p.stdout}{p.stderr}")
     dashboard(report, known)
+
+
+def reads_log(report, name, w, ask):
+    """Waits until it reads the log: the histograms have what comes from then on."""
+    report.comes(lambda: json.loads(ask(w.address, "/api/state").body)["second"]["log"], lambda log: log["open"], f"{name}: the log is read")
 
 
 def handled(text):
@@ -102,7 +108,7 @@ def exporter(report, name, v, page):
 
     def theirs():
         try:
-            return samples(urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode())
+            return samples(urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT).read().decode())
         except OSError:
             return None
 
@@ -179,10 +185,10 @@ class Timed:
 def prometheus(report, o, Watch, ask):
     seconds = 60 if o.full else 6
     with directory() as place:
-        _prometheus(report, o, Watch, place, seconds)
+        _prometheus(report, o, Watch, ask, place, seconds)
 
 
-def _prometheus(report, o, Watch, place, seconds):
+def _prometheus(report, o, Watch, ask, place, seconds):
     with Origin(simple(answer)) as origin, Varnishd(o.varnishd, vcl=VCL % origin.address + SPREAD) as v, Watch(o.lacquer, v.n) as w:
         config = place / "prometheus.yml"
         config.write_text(f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: ['{RULES}']\nscrape_configs:\n- job_name: lacquer\n"
@@ -195,13 +201,14 @@ def _prometheus(report, o, Watch, place, seconds):
             def query(what):
                 address = f"http://127.0.0.1:{where[1]}/api/v1/query?" + urllib.parse.urlencode({"query": what})
                 try:
-                    return json.loads(urllib.request.urlopen(address, timeout=10).read())["data"]["result"]
+                    return json.loads(urllib.request.urlopen(address, timeout=LIMIT).read())["data"]["result"]
                 except OSError:
                     return []  # it isn't ready yet
 
             report.check(until(LIMIT, lambda: [r["value"][1] for r in query("up")] == ["1"]), f"Prometheus scrapes: {query('up')}")
             value = lambda what: float(query(what)[0]["value"][1]) if query(what) else None
             until(LIMIT, lambda: value("lacquer_up") == 1)
+            reads_log(report, "Prometheus", w, ask)
             get(v.address, "/a")
             timed = Timed(v.address, seconds)
             for some in (timed.times, timed.waits):
@@ -220,7 +227,7 @@ def _prometheus(report, o, Watch, place, seconds):
             report.comes(lambda: value("count(up == 1)"), 1, "up")
             report.check(not o.full or value("min_over_time(up[1m])") == 1, "no scrape failed")
             report.check(not o.full or value("count_over_time(up[1m])") >= 55, f"a minute of scrapes: {value('count_over_time(up[1m])')}")
-            rules = json.loads(urllib.request.urlopen(f"http://127.0.0.1:{where[1]}/api/v1/rules", timeout=10).read())
+            rules = json.loads(urllib.request.urlopen(f"http://127.0.0.1:{where[1]}/api/v1/rules", timeout=LIMIT).read())
             health = {r["name"]: r["health"] for g in rules["data"]["groups"] for r in g["rules"]}
             report.check(health and set(health.values()) == {"ok"}, f"rules: {health}")
         finally:

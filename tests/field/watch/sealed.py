@@ -34,7 +34,7 @@ def ask(address, path, context, method="GET", body=None, fields=()):
 def shown(address):
     """The certificate that a client is shown."""
     try:
-        return ssl.get_server_certificate(address, timeout=10)
+        return ssl.get_server_certificate(address, timeout=LIMIT)
     except OSError:
         return None
 
@@ -61,7 +61,7 @@ def _certificates(report, Watch, lacquer, v, directory):
         report.check(refused == [403] * 4, f"who shows none sees nothing: {refused}")
         report.check(ask(w.address, "/healthz", as_nobody)[2] == b'{"status":"ok"}', "but whether it is healthy, without reasons")
         report.check(ask(w.address, "/", as_stranger) is None, "who shows another's isn't let in")
-        with socket.create_connection(w.address, 10) as s:
+        with socket.create_connection(w.address, LIMIT) as s:
             s.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             got = b"".join(iter(lambda: s.recv(4096), b"")) if s else b""
         report.check(b"HTTP/1.1" not in got, f"clear text gets no answer: {got[:40]}")
@@ -69,7 +69,7 @@ def _certificates(report, Watch, lacquer, v, directory):
         own = [("Origin", f"https://{w.address[0]}:{w.address[1]}"), ("X-Watch-Key", key), ("Content-Type", "application/json")]
         ban = lambda context: ask(w.address, "/api/ask/ban", context, "POST", b'{"expression": "req.url == /sealed"}', own)
         report.check(ban(as_nobody)[0] == 403 and json.loads(ban(as_me)[2])["ok"] and "/sealed" in v.cli.ask("ban.list"), "a ban by who is known")
-        with as_me.wrap_socket(socket.create_connection(w.address, 10), server_hostname=w.address[0]) as s:
+        with as_me.wrap_socket(socket.create_connection(w.address, LIMIT), server_hostname=w.address[0]) as s:
             s.sendall(b"GET /api/seconds HTTP/1.1\r\nHost: a\r\n\r\n")
             got = b""
             while got.count(b"event: second") < 2 and (d := s.recv(65536)):

@@ -103,7 +103,7 @@ class SlowReaders:
         self.n += 1
         s = socket.socket()
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        s.settimeout(10)
+        s.settimeout(LIMIT)
         s.connect(self.address)
         s.sendall(f"GET /slow/{self.n} HTTP/1.1\r\nHost: bed.test\r\nConnection: close\r\n\r\n".encode())
         s.setblocking(False)

@@ -6,7 +6,7 @@ import socket
 import ssl
 
 from bed import h2
-from bed.http import get
+from bed.http import LIMIT, get
 from bed.sealed import SealedClient, client_context, sealed_get
 from raw import InHands
 
@@ -62,7 +62,7 @@ def ends_in_order(report, bed):
     for version in ("1.2", "1.3"):
         with SealedClient(bed.served.sealed, client_context(bed.made.root.root, versions=(version, version)), "bed.test") as c:
             r = c.request("/1000/hit", [("Connection", "close")])
-            closed = c.closed(5)
+            closed = c.closed(LIMIT)
             report.check(r.whole() and closed and not c.was_cut, f"TLS {version}, Connection: close: {r}, closed {closed}, cut {c.was_cut}")
 
 
@@ -200,9 +200,9 @@ def is_noticed(error):
 
 def in_clear(report, bed):
     """A request in clear to the port is told so; varnishd's listener in clear goes on."""
-    with socket.create_connection(bed.served.sealed, 5) as s:
+    with socket.create_connection(bed.served.sealed, LIMIT) as s:
         s.sendall(b"GET / HTTP/1.1\r\nHost: bed.test\r\n\r\n")
-        s.settimeout(10)
+        s.settimeout(LIMIT)
         got = b""
         try:
             while d := s.recv(4096):

@@ -220,7 +220,7 @@ class Openssl:
         while d := self.p.stdout.read(65536):
             self.said += d
 
-    def says(self, word, count=1, limit=10):
+    def says(self, word, count=1, limit=END_LIMIT):
         return until(limit, lambda: self.said.count(word) >= count)
 
     def say(self, line):

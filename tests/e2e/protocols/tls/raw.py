@@ -5,6 +5,8 @@ import socket
 import ssl
 import struct
 
+from bed.http import LIMIT
+
 CHANGE, ALERT, HANDSHAKE, DATA = 20, 21, 22, 23
 ALERTS = {0: "close_notify", 10: "unexpected_message", 20: "bad_record_mac", 22: "record_overflow", 40: "handshake_failure",
           42: "bad_certificate", 43: "unsupported_certificate", 44: "certificate_revoked", 45: "certificate_expired",
@@ -97,9 +99,9 @@ class Answer:
         return f"{what}, {'closed' if self.is_closed else 'still open'}"
 
 
-def ask(address, octets, limit=5.0, shut=False):
+def ask(address, octets, limit=LIMIT, shut=False):
     """Sends that on a new connection: what came."""
-    with socket.create_connection(address, 5) as s:
+    with socket.create_connection(address, LIMIT) as s:
         try:
             s.sendall(octets)
             if shut:
@@ -112,7 +114,7 @@ def ask(address, octets, limit=5.0, shut=False):
 class InHands:
     """A real client of Python's `ssl` that writes to and reads from memory, so that a test decides how its octets go out."""
 
-    def __init__(self, address, context, name="bed.test", session=None, timeout=10):
+    def __init__(self, address, context, name="bed.test", session=None, timeout=LIMIT):
         self.sock = socket.create_connection(address, timeout)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.inward, self.outward = ssl.MemoryBIO(), ssl.MemoryBIO()
