@@ -8,7 +8,7 @@ import uuid
 
 import traffic
 from bed.daemon import Varnishd
-from bed.report import until
+from bed.report import settled, until
 
 LIMIT = 60  # seconds; only ends a hang
 WIDTH, HEIGHT = 140, 30
@@ -141,8 +141,9 @@ def g6(report, terminals, tools, v):
     report.check(rates and max(rates) <= 0.995 and min(rates) > 0, f"rates of {rates} after 99 hits and a miss")
     t.key("+")
     report.check(t.shows(lambda page: "Refresh interval set to 1.1 seconds." in page[2]), f"the interval is told: {t.page()[:3]}")
-    now = counters(v)
-    report.check(now["cache_hit"] - before["cache_hit"] == 99 and now["cache_miss"] - before["cache_miss"] == 1, f"hits and misses: {before} {now}")
+    is_counted = lambda now: [now[name] - before[name] for name in ("cache_hit", "cache_miss")] == [99, 1]
+    counted, now = settled(LIMIT, lambda: counters(v), is_counted)
+    report.check(counted, f"hits and misses: {before} {now}")
     shown = t.shows(lambda page: rows(page).get("MAIN.client_req") == str(now["client_req"]))
     figures = rows(shown or [])
     for name in ("sess_conn", "client_req", "cache_hit", "cache_miss", "backend_conn", "backend_reuse", "backend_recycle"):

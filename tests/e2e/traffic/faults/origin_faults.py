@@ -61,7 +61,7 @@ def answer(s, kind):
     if kind in PLAIN:
         s.sendall(PLAIN[kind])
     elif kind == "slow":
-        if not has_closed(s, 15):
+        if not has_closed(s, 60):
             s.sendall(H + b"Content-Length: 2\r\n\r\nok")
     elif kind == "drip":
         s.sendall(H + b"Content-Length: 20\r\n\r\n")
