@@ -17,6 +17,7 @@ from bed.sealed import SealedClient, client_context
 
 KINDS = ("kept", "full", "resumed")
 LIMIT = 60  # seconds; it only ends what hangs
+STEP = 50   # requests after which a line says so
 
 
 class Clients:
@@ -24,7 +25,7 @@ class Clients:
         self.address, self.count, self.rate = address, count, rate
         self.lock, self.ended = threading.Lock(), threading.Event()
         self.took, self.failed, self.resumed, self.told_to_end = {kind: [] for kind in KINDS}, [], 0, 0
-        self.shown = collections.Counter()
+        self.shown, self.ended_requests = collections.Counter(), 0
 
     def run(self):
         threads = [threading.Thread(target=self._one, args=(n,), daemon=True) for n in range(self.count)]
@@ -73,6 +74,9 @@ class Clients:
                     self.failed.append(ended)
                 else:
                     self.took[kind].append(time.monotonic() - due)
+                self.ended_requests += 1
+                if self.ended_requests % STEP == 1:
+                    print("step", flush=True)
 
     def told(self):
         return {"asked": sum(map(len, self.took.values())) + len(self.failed), "failed": len(self.failed), "why": self.failed[:3],

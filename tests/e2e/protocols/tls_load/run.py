@@ -15,6 +15,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -38,22 +39,31 @@ MOST_FLOOD = 16 << 20  # bytes more under a flood, whatever its length
 HANDSHAKE_TIMEOUT = 3
 PATIENT_TIMEOUT = 30  # where the machine may be busy: an honest handshake has that long
 ROUND = 1.5          # seconds
+STEPS = 3            # of the clients: 50 requests each
 PATIENT = ["-p", "timeout_idle=600", "-p", f"tls_handshake_timeout={PATIENT_TIMEOUT}"]
 LARGE = bytes(range(256)) * 32768  # more than sockets hold
 
 
 class Process:
-    """One of this suite's programs: runs until it is told to end, then says JSON."""
+    """One of this suite's programs: says by a line that it has begun, and how it goes on; runs until it is told to end, then says JSON."""
 
-    def __init__(self, program, *words, is_ready=False):
+    def __init__(self, program, *words):
         self.p = subprocess.Popen([sys.executable, str(HERE / program), *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   text=True, preexec_fn=die_with_parent)
-        if is_ready:
-            self.p.stdout.readline()
+        self.lines = []
+        self.reader = threading.Thread(target=lambda: self.lines.extend(self.p.stdout), daemon=True)
+        self.reader.start()
+        self.goes_on(1)
+
+    def goes_on(self, steps):
+        """Waits for so many lines more."""
+        wanted = len(self.lines) + steps
+        until(LIMIT, lambda: len(self.lines) >= wanted or self.p.poll() is not None)
 
     def end(self):
         self.p.stdin.close()
-        return json.loads(self.p.stdout.read() or "{}")
+        self.reader.join()
+        return json.loads(self.lines[-1] if self.lines else "{}")
 
 
 def quiet(served, seconds):
@@ -80,7 +90,7 @@ def tell(o, kind, count, seconds, base, honest, hostile, used, grown):
 def attack(report, o, served, kind, count, seconds, base):
     """One attack: what is wrong of it, and whether honest clients' p99 is what it may be."""
     before, pid, used = pss(served.pids()), served.worker(), cpu(served.pids())
-    attackers = Process("attackers.py", kind, *served.sealed, count, is_ready=True)
+    attackers = Process("attackers.py", kind, *served.sealed, count)
     clients = Process("clients.py", *served.sealed, 8, RATE)
     peak, end = before, time.monotonic() + seconds
     while time.monotonic() < end:
@@ -154,6 +164,7 @@ def changes(report, o, made, origin):
             begin = time.monotonic()
             got = until(LIMIT, lambda: fingerprint(served) == leaf.fingerprint())
             report.check(got, f"round {n}: the new certificate isn't shown after {time.monotonic() - begin:.1f} s")
+            clients.goes_on(STEPS)
             time.sleep(ROUND)
         honest = clients.end()
         report.note(f"reloads under 64 clients: {honest}")
@@ -173,6 +184,7 @@ def upgrades(report, o, made, origin):
         report.check(idle.request("/page").whole(), "an answer before")
         clients = Process("clients.py", *served.sealed, 64, 0)
         for n in range(rounds):
+            clients.goes_on(STEPS)
             time.sleep(ROUND)
             status, text = served.cli.ask_raw("upgrade")
             report.check(status == 200, f"upgrade {n + 1}: {status} {text}")
@@ -184,6 +196,7 @@ def upgrades(report, o, made, origin):
         r = slow.response()
         report.check(r.whole() and r.body == LARGE, f"an answer half read goes on: {r} {r.reason}")
         slow.close()
+        clients.goes_on(STEPS)
         time.sleep(ROUND)
         honest = clients.end()
         report.note(f"{rounds} upgrades under 64 clients: {honest}")
