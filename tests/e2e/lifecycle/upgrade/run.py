@@ -23,6 +23,8 @@ from world import FETCHED, LARGE, LIMIT, VERSIONS, Load, body_of, cli_pids, gone
 def under_load(report, program, rounds, storage="malloc,100m"):
     """Upgrades while clients ask, one has a large answer half read, and one has a tunnel."""
     with Origin(serve) as origin, Varnishd(program, ["-p", "cli_limit=100k"], vcl=vcl_for(origin), storage=storage) as v:
+        has_disk = storage.startswith("file")
+        report.check(not has_disk or disks.readable(v, program), "the disk is ready")
         v.cli.ask("param.set default_grace 33")
         v.cli.ask("vcl.load second " + str(v.dir / "test.vcl"))
         v.cli.ask("vcl.label site second")
@@ -31,8 +33,12 @@ def under_load(report, program, rounds, storage="malloc,100m"):
         second_cli = cli_of(v.n)
         ready(report, v)
         report.check(get(v.address, "/large").body == LARGE, "a large answer before")
-        for n in range(50):
-            get(v.address, f"/hit{n}")
+        paths = [f"/hit{n}" for n in range(50)]
+        if has_disk:
+            # With /hit, by which the backend was found healthy, and /large.
+            disks.stored(report, v, program, "before", paths, 2)
+        for path in paths:
+            get(v.address, path)
         FETCHED.clear()
         slow = Client(v.address, LIMIT, rcvbuf=8192)
         slow.send(b"GET /large HTTP/1.1\r\nHost: bed.test\r\n\r\n")
