@@ -10,6 +10,8 @@ from bed.daemon import Varnishd
 from bed.origin import Origin, simple
 
 NAME, LONG = "replay.test", b"b" * 200_000
+# What is lost again and again comes late: the server waits for it.
+ARGS = ["-a", "127.0.0.1:0,quic", "-p", "timeout_idle=60", "-p", "timeout_head=60"]
 
 
 class Lossy:
@@ -75,7 +77,7 @@ def group(report, tool, d):
     def answer(method, path, fields):
         return ("Cache-Control: max-age=100\r\n", LONG if path == "/long" else b"ok")
     vcl = 'vcl 4.1; backend o {{ .host = "{}"; .port = "{}"; }} sub vcl_recv {{ if (req.proto != "HTTP/3.0" || req.http.Cookie == "") {{ return (synth(500)); }} if (req.url == "/missing") {{ return (synth(404)); }} unset req.http.Cookie; }}'
-    with Origin(simple(answer)) as origin, Varnishd(tool.varnishd, ["-a", "127.0.0.1:0,quic", "-A", str(d / "tls.conf")], vcl=vcl.format(*origin.address)) as v:
+    with Origin(simple(answer)) as origin, Varnishd(tool.varnishd, ARGS + ["-A", str(d / "tls.conf")], vcl=vcl.format(*origin.address)) as v:
         answers(report, tool, d, v, trusted)
         resumed(report, tool, d, v, trusted)
         refused(report, tool, d, v, authority)
@@ -98,9 +100,10 @@ def answers(report, tool, d, v, trusted):
     report.check((r["answers"], r["failed"], r["status"]) == (303, 0, {"200": 302, "404": 1}), f"HTTP/3: {r['answers']} {r['errors']} {r['status']}")
     report.check(r["body_bytes"] >= 300 * 2 + len(LONG), f"HTTP/3: bodies: {r['body_bytes']}")
     hits = r["cache"]["by"]["X-Varnish"]["hits"]
-    report.check(hits == v.counter("MAIN.cache_hit") and v.counter("MAIN.client_req") == 303, f"HTTP/3: {hits} hits of {v.counter('MAIN.cache_hit')}")
+    report.comes(lambda: [v.counter(f"MAIN.{name}") for name in ("cache_hit", "client_req")], [hits, 303], "HTTP/3: hits and requests")
     # Of each host its own, by its own name.
-    report.check(r["tls"]["handshakes"] == r["connections"] == v.counter("MAIN.h3_sess") and r["connections"] >= 2, f"HTTP/3: connections: {r['connections']} {r['tls']} {v.counter('MAIN.h3_sess')}")
+    report.check(r["tls"]["handshakes"] == r["connections"] >= 2, f"HTTP/3: connections: {r['connections']} {r['tls']}")
+    report.comes(lambda: v.counter("MAIN.h3_sess"), r["connections"], "HTTP/3: MAIN.h3_sess")
     report.check(r["tls"]["agreed"].startswith("TLSv1.3 TLS_") and r["tls"]["handshake_ms"]["p50"] > 0, f"HTTP/3: TLS: {r['tls']}")
     r = tool.json(*trusted, "--to", url(v.address), "--rate", 200, "-d", 1, "--loop", d / "h3")
     report.check(r["failed"] == 0 and r["sent"] + r["unsent"] == 200, f"HTTP/3 at a rate: {r['sent']} {r['errors']}")

@@ -166,9 +166,11 @@ def pacing(report, tool, d):
             (d / "timed").write_text("\n".join(lines) + "\n")
             r = tool.json("--to", ear.address, "--speed", 4, "--order", "shuffle", *words, d / "timed")
             got = [int(p[1:]) for *_, p in ear.asked()]
-            report.check(sorted(got[:103]) == list(range(103)) and got[:103] != sorted(got[:103]), f"shuffled by the log's clock: all, in another order {words}")
+            # Over several connections those of one round may come before the last of the round before.
+            times = 2 if words else 1
+            report.check(sorted(got) == sorted(times * list(range(103))) and got[:103] != sorted(got[:103]), f"shuffled by the log's clock {words}: {got}")
             report.check(r["seconds"] > (1.4 if words else 0.7), f"at the log's times: {r['seconds']} s")
-            report.check(not words or (sorted(got[103:]) == list(range(103)) and got[103:] != got[:103]), f"and again: {got[103:]}")
+            report.check(got[103:] != got[:103], f"and again in another order: {got}")
 
 
 def stalled(report, tool, d):
