@@ -17,6 +17,14 @@ LIMIT = 60  # seconds; ends a wait for what never comes
 drawn_from = None  # the seed of this run, once the options are known
 
 
+def caller():
+    """File and line of the check, which is outside of this file."""
+    frame = sys._getframe()
+    while frame.f_code.co_filename == __file__ and frame.f_back:
+        frame = frame.f_back
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
 class Report:
     """Results of one harness. A failed check says what was expected and what was seen, in one line, as `tests/run` repeats lines; nothing stops
     at the first one."""
@@ -31,7 +39,7 @@ class Report:
                 self.passed += 1
             else:
                 self.failed += 1
-                print(f"FAIL {self.name}: " + what.replace("\n", "\\n"), flush=True)
+                print(f"FAIL {self.name} ({caller()}): {what}".replace("\n", "\\n"), flush=True)
         return ok
 
     def comes(self, look, wanted, what, limit=LIMIT):
