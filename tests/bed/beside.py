@@ -9,7 +9,7 @@ import time
 
 from bed.daemon import die_with_parent
 
-LIMIT = 600
+LIMIT = 1200  # seconds; it only ends what hangs
 
 
 def beside(report, o, jobs, at_once=2):
