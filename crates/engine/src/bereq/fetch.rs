@@ -26,6 +26,7 @@ use super::{Bereq, BereqBody, FetchStep, OriginExchange, reach};
 use crate::bereq::FetchMode;
 use crate::httplog::{BEREQ, BERESP};
 use crate::loops::CDN_LOOP;
+use crate::synthetic::SynthOrder;
 
 /// Nobody waits for this fetch any more.
 pub(super) const GONE: &str = "client gone";
@@ -342,7 +343,7 @@ impl Bereq {
             self.blame(ProxyError::HttpProtocolError, "Content-Range is not what was asked for");
             self.end_link(Some(SessClose::RespClose));
             if let BackendResponseAction::Error(status) = action {
-                self.failure.made.ask(status, self.ask.received_status != 0);
+                self.failure.made.ask(SynthOrder::by_vcl(status, self.ask.received_status != 0));
             }
             return FetchStep::Error;
         }

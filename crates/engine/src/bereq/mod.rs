@@ -48,11 +48,12 @@ use crate::httplog::BEREQ;
 use crate::pool;
 use crate::proxy_status::ProxyCause;
 use crate::reqbody::ReqBody;
+use crate::synthetic::SynthOrder;
 use crate::vcl_run::{self, VclRun, VclSide};
 use kind::FetchKind;
 pub(crate) use kind::SliceOf;
-pub(crate) use start::start_slice;
-pub use start::{FetchMode, start};
+pub use start::FetchMode;
+pub(crate) use start::{FetchTurn, StartedFetch, start, start_slice};
 use state::{Ask, FetchError, Fill, KindTerms, Requester};
 use upload::FetchUpload;
 
@@ -179,7 +180,7 @@ impl Bereq {
     }
 
     fn take_busy(&mut self) -> Busy {
-        self.fill.busy.take().expect("a fetch holds its objcore until it ends")
+        *self.fill.busy.take().expect("a fetch holds its objcore until it ends")
     }
 
     /// Notes why an error is made instead of a response. The last cause counts.
@@ -202,7 +203,7 @@ impl Bereq {
 
     /// The step after VCL has asked for an error.
     fn error_by_vcl(&mut self, status: VclStatus) -> FetchStep {
-        self.failure.made.ask(status, self.ask.received_status != 0);
+        self.failure.made.ask(SynthOrder::by_vcl(status, self.ask.received_status != 0));
         self.failure.is_asked_for = true;
         FetchStep::Error
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use cache::{Busy, ObjRef, Reuse};
 use message::head::StoredHead;
 use message::hop::{self, HopDirection};
-use message::{HeadLimits, HttpVersion, names};
+use message::{HeadLimits, names};
 use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 
@@ -15,6 +15,7 @@ use super::peer::PeerState;
 use super::state::{Ask, FetchError, Fill, KindTerms, Requester, TimeLimits};
 use super::{Bereq, BereqBody, task};
 use crate::admission::{self, FetchSlot};
+use crate::classes::ClassWorker;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::peers::hop::LACQUER_PEER;
@@ -45,32 +46,55 @@ impl FetchMode {
     }
 }
 
+/// What a fetch holds until it ends.
+pub(crate) struct FetchTurn {
+    /// A worker of the request's class, while there are classes.
+    pub worker: Option<Box<ClassWorker>>,
+    pub slot: FetchSlot,
+}
+
+/// A fetch that was started, as its request sees it.
+pub(crate) struct StartedFetch {
+    /// The object that grows.
+    pub obj: ObjRef,
+    /// Interim responses on their way to the client, if it wants them.
+    pub interims: Option<Interims>,
+    /// Trailers on their way to the client, if it takes them.
+    pub trailers: Option<Trailers>,
+}
+
 /// Starts a fetch into `busy` as a task of this thread. `stale` is an object that it may revalidate and will replace.
-/// Answers the object that grows.
-pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, slot: FetchSlot) -> ObjRef {
-    let object = busy.object();
-    let bereq = make(req, busy, stale, mode, slot);
+pub(crate) fn start(
+    req: &mut Req,
+    busy: Box<Busy>,
+    stale: Option<ObjRef>,
+    mode: FetchMode,
+    turn: FetchTurn,
+) -> StartedFetch {
+    let obj = busy.object();
+    let bereq = make(req, busy, stale, mode, turn);
     if mode == FetchMode::Background {
         req.engine().main.n_bgfetch.inc();
     }
+    let started =
+        StartedFetch { obj, interims: bereq.requester.interims.clone(), trailers: bereq.requester.trailers.clone() };
     task::run(bereq);
-    object
+    started
 }
 
 /// Does what [`start`] does, for one slice of an object, into `busy`.
-pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf) -> ObjRef {
-    let object = busy.object();
-    let slot = admission::enter_anyway(&req.sess);
-    let mut bereq = make(req, busy, None, FetchMode::Normal, slot);
+pub(crate) fn start_slice(req: &mut Req, busy: Box<Busy>, slice: SliceOf, worker: Option<Box<ClassWorker>>) -> ObjRef {
+    let obj = busy.object();
+    let turn = FetchTurn { worker, slot: admission::enter_anyway(&req.sess) };
+    let mut bereq = make(req, busy, None, FetchMode::Normal, turn);
     // They are of the head, and it has none by now.
-    (req.interims, req.trailers) = (None, None);
     (bereq.requester.interims, bereq.requester.trailers) = (None, None);
     bereq.ask_for_slice_of(slice);
     task::run(bereq);
-    object
+    obj
 }
 
-fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, slot: FetchSlot) -> Box<Bereq> {
+fn make(req: &mut Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, turn: FetchTurn) -> Box<Bereq> {
     let engine = req.engine().clone();
     let vxid = engine.vxids.take();
     let vcl = req.vcl.loaded().clone();
@@ -83,18 +107,12 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, slot:
     log.timestamp("Start", now);
     let params = req.params.clone();
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_backend.min(1 << 30) as u32);
-    // A page's fragments have nothing to say to its client before the page has.
-    let hears = mode != FetchMode::Background && params.http_interim && !req.esi.is_fragment();
-    req.interims = hears.then(Interims::default);
-    // From HTTP/2 on every client reads them.
-    let reads_trailers = req.head.version() > HttpVersion::HTTP11 || hop::takes_trailers(&req.head);
-    req.trailers = (mode != FetchMode::Background && !req.esi.is_fragment() && reads_trailers).then(Trailers::default);
     let [head, original, beresp] = pool::heads(limits);
     let mut bereq = Box::new(Bereq {
         vcl: VclRun::of(vcl),
         log,
         beresp,
-        requester: Requester::new(req, mode, slot),
+        requester: Requester::new(req, mode, turn),
         ask: Ask {
             head,
             original,

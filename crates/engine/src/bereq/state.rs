@@ -10,12 +10,13 @@ use base::Real;
 use cache::{Busy, Digest, ObjRef, ObjectTimes, Reuse};
 use filters::Recode;
 use message::rfc9111::StoringRefusal;
-use message::{Codings, Head, HttpVersion};
+use message::{Codings, Head, HttpVersion, hop};
 use storage::Store;
 use vrt::value::Text;
 
 use super::kind::{PartSettings, SliceSettings};
 use super::peer::PeerState;
+use super::start::FetchTurn;
 use super::{BereqBody, FetchMode, OriginExchange};
 use crate::admission::FetchSlot;
 use crate::classes::ClassWorker;
@@ -55,20 +56,24 @@ pub(crate) struct Requester {
 }
 
 impl Requester {
-    pub fn new(req: &mut Req, mode: FetchMode, slot: FetchSlot) -> Self {
+    pub fn new(req: &Req, mode: FetchMode, turn: FetchTurn) -> Self {
+        // A page's fragments have nothing to say to its client before the page has.
+        let is_heard = mode != FetchMode::Background && !req.esi.is_fragment();
+        // From HTTP/2 on every client reads them.
+        let reads_trailers = req.head.version() > HttpVersion::HTTP11 || hop::takes_trailers(&req.head);
         Requester {
             sess: req.sess.clone(),
             mode,
-            interims: req.interims.clone(),
-            trailers: req.trailers.clone(),
+            interims: (is_heard && req.params.http_interim).then(Interims::default),
+            trailers: (is_heard && reads_trailers).then(Trailers::default),
             early: req.early.clone(),
             client_identity: req.settings.client_identity.clone(),
             // From HTTP/2 on who goes before the answer has reset its request.
             can_be_reset: req.head.version() > HttpVersion::HTTP11,
             found: req.verdict.found(),
             rounds: req.engine().loops.rounds(&req.original),
-            place: req.place.take(),
-            _slot: slot,
+            place: turn.worker,
+            _slot: turn.slot,
             _open: current::open(TransactionKind::Fetch),
         }
     }
@@ -101,7 +106,7 @@ pub(crate) struct Ask {
 /// The object that a fetch makes, and the one that it replaces.
 pub(crate) struct Fill {
     /// Taken by what ends the fetch.
-    pub busy: Option<Busy>,
+    pub busy: Option<Box<Busy>>,
     pub stale: Option<ObjRef>,
     pub digest: Digest,
     pub alias: Option<Box<Alias>>,
@@ -115,7 +120,7 @@ pub(crate) struct Fill {
 }
 
 impl Fill {
-    pub fn new(req: &Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, now: Real) -> Self {
+    pub fn new(req: &Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, now: Real) -> Self {
         let is_pass = mode == FetchMode::Pass;
         Fill {
             busy: Some(busy),

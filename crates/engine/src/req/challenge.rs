@@ -3,9 +3,11 @@
 //! password or block there can be in the way; and only if the answer is known here: else the request is like any other.
 
 use message::names;
+use storage::Buf;
 use tables::tags::Tag;
 
-use super::{BodySource, Req, ReqStep};
+use super::delivery::Answer;
+use super::{Req, ReqStep};
 use crate::transport::Transport;
 
 impl Req {
@@ -28,6 +30,6 @@ impl Req {
         self.filters.reset();
         self.t_resp.set(None);
         self.discard_body(transport).await;
-        ReqStep::Transmit(BodySource::Made(body.into_bytes()))
+        ReqStep::Transmit(Answer::Made(Buf::unaccounted(body.into_bytes())))
     }
 }

@@ -15,6 +15,7 @@ use super::verdict::ReqVerdict;
 use super::{Req, ReqStep};
 use crate::classes::{self, ClassChoice, ClassEntry, ClassRefusal, ClassWorker, CostKey, PlaceWait, Visitor};
 use crate::httplog::RESP;
+use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
 
 /// Cookies of the waiting room begin so; behind it is the name of a class.
@@ -31,6 +32,8 @@ pub(crate) enum ClassState {
     Late,
 }
 
+pub(super) struct NoWorker;
+
 impl ClassState {
     pub fn word(self) -> &'static str {
         match self {
@@ -43,38 +46,36 @@ impl ClassState {
 }
 
 impl Req {
-    /// Before a fetch: `Err` is the step to go to instead.
-    pub(super) async fn take_place(&mut self, transport: &mut dyn Transport) -> Result<(), ReqStep> {
+    /// Before a fetch: a worker of the request's class, while there are classes. `Err` is the step to go to instead.
+    pub(super) async fn take_worker(
+        &mut self,
+        transport: &mut dyn Transport,
+    ) -> Result<Option<Box<ClassWorker>>, ReqStep> {
         if !self.engine().classes.is_on() {
-            return Ok(());
+            return Ok(None);
         }
         let (class, cost) = self.choose_class();
-        let Some(class) = class else {
-            self.place = Some(Box::new(ClassWorker::free(&self.sess, cost)));
-            return Ok(());
-        };
+        let Some(class) = class else { return Ok(Some(Box::new(ClassWorker::free(&self.sess, cost)))) };
         let takes_page = self.takes_page();
         let token = if takes_page { self.place_token(class) } else { None };
         match classes::enter(&self.sess, class, cost, Visitor { token: token.as_deref(), takes_page }) {
-            ClassEntry::Now(place) => self.take(place),
-            ClassEntry::Later(wait) => return Box::pin(self.sit(wait, takes_page, transport)).await,
-            ClassEntry::Refused(refusal) => return Err(self.refuse_class(refusal)),
+            ClassEntry::Now(worker) => Ok(self.served_by(worker)),
+            ClassEntry::Later(wait) => Box::pin(self.sit(wait, takes_page, transport)).await,
+            ClassEntry::Refused(refusal) => Err(self.refuse_class(refusal)),
         }
-        Ok(())
     }
 
-    /// For a fetch that nobody waits for: whether it may begin.
-    pub(super) fn may_take_place(&mut self) -> bool {
+    /// Does what [`Req::take_worker`] does, for a fetch that nobody waits for.
+    pub(super) fn worker_if_free(&mut self) -> Result<Option<Box<ClassWorker>>, NoWorker> {
         if !self.engine().classes.is_on() {
-            return true;
+            return Ok(None);
         }
         let (class, cost) = self.choose_class();
-        let place = match class {
-            Some(class) => classes::enter_if_free(&self.sess, class, cost),
-            None => Some(ClassWorker::free(&self.sess, cost)),
+        let worker = match class {
+            Some(class) => classes::enter_if_free(&self.sess, class, cost).ok_or(NoWorker)?,
+            None => ClassWorker::free(&self.sess, cost),
         };
-        self.place = place.map(Box::new);
-        self.place.is_some()
+        Ok(Some(Box::new(worker)))
     }
 
     fn choose_class(&mut self) -> (Option<u32>, CostKey) {
@@ -96,13 +97,18 @@ impl Req {
         }
     }
 
-    fn take(&mut self, place: ClassWorker) {
+    fn served_by(&mut self, worker: ClassWorker) -> Option<Box<ClassWorker>> {
         self.class_state = ClassState::Served;
-        self.place = Some(Box::new(place));
+        Some(Box::new(worker))
     }
 
     /// Waits in a slot, before it takes a slot, so that others go on; a client that goes leaves the slot at once.
-    async fn sit(&mut self, wait: PlaceWait, takes_page: bool, transport: &mut dyn Transport) -> Result<(), ReqStep> {
+    async fn sit(
+        &mut self,
+        wait: PlaceWait,
+        takes_page: bool,
+        transport: &mut dyn Transport,
+    ) -> Result<Option<Box<ClassWorker>>, ReqStep> {
         self.log.flush();
         let patience = Duration::from_secs_f64(wait.patience);
         let mut wait = wait;
@@ -113,11 +119,10 @@ impl Req {
         });
         let ended = self.drive_while_there(transport, true, arrives).await;
         match ended {
-            Some(Some(place)) => {
-                self.waited.class += place.waited() as f32;
-                self.take(place);
+            Some(Some(worker)) => {
+                self.waited.class += worker.waited() as f32;
                 self.mark("Class");
-                Ok(())
+                Ok(self.served_by(worker))
             }
             Some(None) => {
                 self.mark("Class");
@@ -137,8 +142,7 @@ impl Req {
         let text = format!("class {}: {}", refusal.class, self.class_state.word());
         self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, text.as_str()));
         self.log.put(Tag::Error, text.as_bytes());
-        self.synthetic.ask_refusal(refusal);
-        ReqStep::Synth
+        ReqStep::Synth(SynthOrder::of_refusal(refusal))
     }
 
     /// True if the client would show a page: it asks for HTML, and not for a fragment.
@@ -170,7 +174,7 @@ impl Req {
     }
 
     /// After VCL: where the built-in one has made the answer, which says the same to everybody, this one knows more.
-    pub(super) fn replace_builtin_refusal(&mut self, refusal: &ClassRefusal) {
+    pub(super) fn replace_builtin_refusal(&mut self, refusal: &ClassRefusal, body: &mut Vec<u8>) {
         let is_builtin = self.vcl.ended_at().is_some_and(|at| at.is_builtin());
         if !is_builtin {
             return;
@@ -180,7 +184,7 @@ impl Req {
             self.log.count_lost();
         }
         if refusal.token.is_some() {
-            self.synthetic.write(waiting_page(refusal.retry_after).as_bytes(), false);
+            *body = waiting_page(refusal.retry_after).into_bytes();
         }
     }
 }

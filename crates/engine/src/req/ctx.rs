@@ -5,9 +5,9 @@ use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use base::{Clock, Real};
-use cache::ObjRef;
+use cache::{Busy, ObjRef};
 use filters::FilterList;
-use message::Head;
+use message::{Head, HeadLimits};
 use shm::vsl::TxnLog;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Method, Var};
@@ -25,31 +25,76 @@ use crate::engine::Engine;
 use crate::reqbody::ReqBody;
 use crate::transport::Transport;
 use crate::vcl_run::{VclRun, VclSide};
-use crate::{pool, vars};
+use crate::{pool, synthetic, vars};
 
-pub struct ReqCtx<'a> {
+pub struct ReqCtx<'a, 'l> {
     pub(super) req: &'a mut Req,
     pub(super) method: Method,
-    pub(super) lent: Lent<'a>,
+    pub(super) lent: &'a mut Lent<'l>,
 }
 
-/// Objects that a step lends to VCL beside the request.
+/// Objects that a step lends to its subroutine beside the request.
+pub(crate) enum Lent<'a> {
+    Nothing,
+    Found {
+        obj: &'a ObjRef,
+        refresh: Option<&'a Busy>,
+        head: &'a mut ObjHead,
+    },
+    Missing(&'a Busy),
+    Delivered(&'a ObjRef),
+    Pipe(&'a mut PipeBereq),
+    /// The body, which `vcl_synth` writes.
+    Body(&'a mut Vec<u8>),
+}
+
+/// The head of an object, read when VCL looks at it for the first time.
 #[derive(Default)]
-pub(crate) struct Lent<'a> {
-    /// The object, in `vcl_hit` and `vcl_deliver`.
-    pub obj: Option<&'a ObjRef>,
-    /// The backend request, in `vcl_pipe`.
-    pub bereq: Option<&'a mut PipeBereq>,
+pub(crate) struct ObjHead(Option<Head>);
+
+impl ObjHead {
+    fn of(&mut self, obj: &ObjRef, limits: HeadLimits) -> Option<&Head> {
+        if self.0.is_none() {
+            let [mut head] = pool::heads(limits);
+            if head.load_from(obj.head()).is_err() {
+                pool::leave_heads([&mut head]);
+                return None;
+            }
+            self.0 = Some(head);
+        }
+        self.0.as_ref()
+    }
+}
+
+impl Drop for ObjHead {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(|head| pool::leave_heads([head]));
+    }
 }
 
 impl<'a> Lent<'a> {
-    pub fn obj(obj: &'a ObjRef) -> Self {
-        Lent { obj: Some(obj), bereq: None }
+    /// The object, in `vcl_hit` and `vcl_deliver`.
+    fn obj(&self) -> Option<&'a ObjRef> {
+        match self {
+            Lent::Found { obj, .. } | Lent::Delivered(obj) => Some(obj),
+            Lent::Nothing | Lent::Missing(_) | Lent::Pipe(_) | Lent::Body(_) => None,
+        }
     }
 
-    /// Lends the same objects to a part of the step.
-    pub fn again(&mut self) -> Lent<'_> {
-        Lent { obj: self.obj, bereq: self.bereq.as_deref_mut() }
+    /// The right to fetch, which mustn't be invalidated by the one who has it.
+    fn busy(&self) -> Option<&'a Busy> {
+        match self {
+            Lent::Found { refresh, .. } => *refresh,
+            Lent::Missing(busy) => Some(busy),
+            Lent::Nothing | Lent::Delivered(_) | Lent::Pipe(_) | Lent::Body(_) => None,
+        }
+    }
+
+    fn bereq(&mut self) -> Option<&mut PipeBereq> {
+        match self {
+            Lent::Pipe(bereq) => Some(bereq),
+            Lent::Nothing | Lent::Found { .. } | Lent::Missing(_) | Lent::Delivered(_) | Lent::Body(_) => None,
+        }
     }
 }
 
@@ -74,7 +119,7 @@ impl VclSide for ReqVcl<'_, '_> {
     }
 
     fn advance(&mut self, machine: &mut Machine, method: Method) -> RunOutcome {
-        machine.run(&mut ReqCtx { req: self.req, method, lent: self.lent.again() })
+        machine.run(&mut ReqCtx { req: self.req, method, lent: &mut self.lent })
     }
 
     async fn wait<F: Future>(&mut self, future: F) -> F::Output {
@@ -90,14 +135,14 @@ impl VclSide for ReqVcl<'_, '_> {
     }
 }
 
-impl Ctx for ReqCtx<'_> {
+impl Ctx for ReqCtx<'_, '_> {
     fn head(&mut self, id: HeadId) -> Option<&Head> {
         match id {
             HeadId::Req => Some(&self.req.head),
             HeadId::ReqTop => Some(self.req.esi.top().map_or(&self.req.head, |top| &top.head)),
             HeadId::Resp => Some(&self.req.resp),
             HeadId::Obj => self.object_head(),
-            HeadId::Bereq => self.lent.bereq.as_ref().map(|bereq| &bereq.head),
+            HeadId::Bereq => self.lent.bereq().map(|bereq| &bereq.head),
             HeadId::Beresp => None,
         }
     }
@@ -106,13 +151,13 @@ impl Ctx for ReqCtx<'_> {
         match id {
             HeadId::Req => Some((&mut self.req.head, &mut self.req.log)),
             HeadId::Resp => Some((&mut self.req.resp, &mut self.req.log)),
-            HeadId::Bereq => self.lent.bereq.as_mut().map(|bereq| (&mut bereq.head, &mut bereq.log)),
+            HeadId::Bereq => self.lent.bereq().map(|bereq| (&mut bereq.head, &mut bereq.log)),
             HeadId::ReqTop | HeadId::Obj | HeadId::Beresp => None,
         }
     }
 
     fn get(&mut self, var: Var) -> Value {
-        let (req, lent) = (&*self.req, &self.lent);
+        let req = &*self.req;
         let timeouts = req.sess.timeouts.get();
         match var {
             Var::Req => Value::Http(HeadId::Req),
@@ -145,7 +190,7 @@ impl Ctx for ReqCtx<'_> {
                 Some(listed) => Value::String(Some(listed.clone())),
                 None => Value::text(self.filter_list().as_bytes()),
             },
-            Var::RespIsStreaming => Value::Bool(lent.obj.is_some_and(|obj| obj.body_len().is_none())),
+            Var::RespIsStreaming => Value::Bool(self.lent.obj().is_some_and(|obj| obj.body_len().is_none())),
             Var::SessIdleSendTimeout => Value::Duration(timeouts.idle_send.as_secs_f64()),
             Var::SessSendTimeout => Value::Duration(timeouts.send.as_secs_f64()),
             Var::SessTimeoutIdle => Value::Duration(timeouts.idle.as_secs_f64()),
@@ -194,7 +239,7 @@ impl Ctx for ReqCtx<'_> {
             Var::SessSendTimeout => timeouts.send = vars::duration(&value)?,
             Var::SessTimeoutIdle => timeouts.idle = vars::duration(&value)?,
             Var::SessTimeoutLinger => timeouts.linger = vars::duration(&value)?,
-            other => match &mut self.lent.bereq {
+            other => match self.lent.bereq() {
                 Some(bereq) => return bereq.set(other, value),
                 None => return Err(vars::misplaced(other)),
             },
@@ -204,14 +249,19 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn unset(&mut self, var: Var) -> Result<(), VclFailure> {
-        match &mut self.lent.bereq {
+        match self.lent.bereq() {
             Some(bereq) => bereq.unset(var),
             None => Err(vars::misplaced(var)),
         }
     }
 
     fn body(&mut self, data: &[u8], append: bool) -> Result<(), VclFailure> {
-        self.req.synthetic.write(data, append);
+        match self.lent {
+            Lent::Body(body) => synthetic::write(body, data, append),
+            Lent::Nothing | Lent::Found { .. } | Lent::Missing(_) | Lent::Delivered(_) | Lent::Pipe(_) => {
+                return Err(VclFailure::new("a body is only made in vcl_synth{}"));
+            }
+        }
         Ok(())
     }
 
@@ -314,12 +364,12 @@ impl Ctx for ReqCtx<'_> {
         engine.may_invalidate()?;
         let purge = cache::Purge { ttl: Some(ttl), grace, keep };
         let now = engine.mono_of(self.req.t_req);
-        Ok(self.req.purge_own(now, purge) as i64)
+        Ok(self.req.purge_own(self.lent.busy(), now, purge) as i64)
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<VclWait<i64>, VclFailure> {
         let req = &mut *self.req;
-        req.sess.engine.purge_tags_everywhere(&mut req.vcl.invalidations, req.busy.as_ref(), keys, soft)
+        req.sess.engine.purge_tags_everywhere(&mut req.vcl.invalidations, self.lent.busy(), keys, soft)
     }
 
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {
@@ -327,7 +377,7 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn object_metadata(&mut self, filter: &str) -> Option<Vec<u8>> {
-        let obj = self.lent.obj?;
+        let obj = self.lent.obj()?;
         AuxAttrs::read(obj.aux_attrs()).metadata?.by(filter).map(<[u8]>::to_vec)
     }
 
@@ -364,7 +414,7 @@ impl Ctx for ReqCtx<'_> {
     }
 }
 
-impl ReqCtx<'_> {
+impl ReqCtx<'_, '_> {
     fn choice(&mut self) -> DirectorChoice<'_> {
         let req = &mut *self.req;
         DirectorChoice {
@@ -384,7 +434,7 @@ impl ReqCtx<'_> {
         if var == Var::ReqIsPeer {
             return Value::Bool(self.req.is_of_peer());
         }
-        let (req, lent) = (&*self.req, &self.lent);
+        let req = &*self.req;
         let of_session = vars::of_session(&req.sess, req.settings.client_identity.as_ref(), var);
         if let Some(value) = of_session {
             return value;
@@ -393,13 +443,13 @@ impl ReqCtx<'_> {
         if var == Var::ObjHits
             && req.verdict.found() != FoundKind::Hit
             && self.method != Method::Hit
-            && lent.obj.is_some()
+            && self.lent.obj().is_some()
         {
             return Value::Int(0);
         }
         let now = self.now();
-        let of_object = lent.obj.and_then(|obj| vars::of_object(req.engine(), obj, now, var));
-        match (of_object, &self.lent.bereq) {
+        let of_object = self.lent.obj().and_then(|obj| vars::of_object(req.engine(), obj, now, var));
+        match (of_object, self.lent.bereq()) {
             (Some(value), _) => value,
             (None, Some(bereq)) => bereq.get(var, &req.params, &req.digest),
             (None, None) => Value::Absent,
@@ -423,19 +473,13 @@ impl ReqCtx<'_> {
     }
 
     fn object_head(&mut self) -> Option<&Head> {
-        let obj = self.lent.obj?;
-        let limits = self.req.head.limits();
-        let head = self.req.obj_head.get_or_insert_with(|| {
-            let [head] = pool::heads(limits);
-            head
-        });
-        if head.status() == 0 {
-            head.load_from(obj.head()).ok()?;
+        match self.lent {
+            Lent::Found { obj, head, .. } => head.of(obj, self.req.head.limits()),
+            Lent::Nothing | Lent::Missing(_) | Lent::Delivered(_) | Lent::Pipe(_) | Lent::Body(_) => None,
         }
-        Some(head)
     }
 
     fn filter_list(&self) -> FilterList {
-        self.req.filter_list(self.lent.obj)
+        self.req.filter_list(self.lent.obj())
     }
 }

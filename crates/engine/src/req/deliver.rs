@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The response's head from an object: `vcl_deliver`, conditional answers.
 
-use cache::ObjRef;
 use message::{conditional, names};
 use shm::vsl::num::dec;
 use tables::proxy_error::ProxyError;
@@ -9,49 +8,49 @@ use tables::tags::Tag;
 use tables::vclsubs::DeliverAction;
 
 use super::ctx::Lent;
+use super::delivery::{Answer, Delivery, Extent};
 use super::verdict::FoundKind;
-use super::{BodySource, Req, ReqStep};
+use super::{Req, ReqStep};
 use crate::httplog::RESP;
+use crate::parts::StoredParts;
 use crate::slices::SliceSet;
+use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
 
 /// The name in Via. Tests and scripts compare it, so it is varnishd's.
 pub(crate) const VIA: &str = "1.1 varnish (Varnish/7.1)";
 
 impl Req {
-    pub(super) async fn deliver(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> ReqStep {
-        self.sliced = None;
-        if self.lacks(&obj) {
-            return self.look_again_for_parts();
-        }
-        if let Some(set) = SliceSet::of(&obj)
+    pub(super) async fn deliver(&mut self, mut delivery: Delivery, transport: &mut dyn Transport) -> ReqStep {
+        if let Some(parts) = StoredParts::of(&delivery.obj) {
+            if self.wants_more(&parts, &delivery.obj) {
+                return self.look_again_for_parts();
+            }
+            delivery.extent = Extent::Parts(Box::new(parts));
+        } else if let Some(set) = SliceSet::of(&delivery.obj)
             // Boxed: the many that have no slices shan't have a larger future.
-            && let Some(step) = Box::pin(self.begin_slices(set, &obj, transport)).await
+            && let Err(step) = Box::pin(self.begin_slices(set, &mut delivery, transport)).await
         {
             return step;
         }
-        if self.start_deliver(&obj).is_err() {
-            self.synthetic.ask_because(500, ProxyError::ProxyInternalError, "no room for the head");
-            return ReqStep::Synth;
+        if self.start_deliver(&delivery).is_err() {
+            return ReqStep::Synth(SynthOrder::because(500, ProxyError::ProxyInternalError, "no room for the head"));
         }
         if self.settings.is_special {
             if self.is_of_peer() {
-                return self.deliver_to_peer(obj);
+                return self.deliver_to_peer(delivery);
             }
             if self.settings.rfc9111 {
-                self.deliver_by_rfc9111(&obj, transport).await;
+                self.deliver_by_rfc9111(&delivery.obj, transport).await;
             }
         }
         self.t_resp.set(None);
-        let action: DeliverAction = self.run_vcl_with(Lent::obj(&obj), transport).await;
+        let action: DeliverAction = self.run_vcl_with(Lent::Delivered(&delivery.obj), transport).await;
         self.mark("Process");
-        let t_origin = self.engine().real_of(obj.times().t_origin);
+        let t_origin = self.engine().real_of(delivery.obj.times().t_origin);
         match action {
             DeliverAction::Deliver => {}
-            DeliverAction::Synth(status) => {
-                self.synthetic.ask(status, true);
-                return ReqStep::Synth;
-            }
+            DeliverAction::Synth(status) => return ReqStep::Synth(SynthOrder::by_vcl(status, true)),
             DeliverAction::Restart => return ReqStep::Restart,
             DeliverAction::Fail => return ReqStep::VclFail,
         }
@@ -67,11 +66,12 @@ impl Req {
                 }
             }
         }
-        ReqStep::Transmit(BodySource::Object(obj))
+        ReqStep::Transmit(Answer::Object(delivery))
     }
 
     /// The stored head and the fields that each delivery adds.
-    fn start_deliver(&mut self, obj: &ObjRef) -> Result<(), message::head::BadStored> {
+    fn start_deliver(&mut self, delivery: &Delivery) -> Result<(), message::head::BadStored> {
+        let obj = &delivery.obj;
         self.resp.load_from(obj.head())?;
         RESP.log_response(&self.resp, &mut self.log);
         if self.resp.proto() != b"HTTP/1.1" {
@@ -93,7 +93,7 @@ impl Req {
         self.set_resp(names::VIA, &[VIA.as_bytes()]);
         self.announce_h3();
         self.tell_timing();
-        if let Some(status) = self.cache_status(obj) {
+        if let Some(status) = self.cache_status(delivery) {
             self.set_resp("Cache-Status", &[status.as_bytes()]);
         }
         if self.may_get_another_form(obj) {

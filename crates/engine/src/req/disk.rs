@@ -22,13 +22,13 @@ impl Req {
         obj.is_in_home_alone() && self.head.method() == b"GET" && !may_be_unneeded()
     }
 
-    /// Reads the piece that will be sent first. False: it can't be read, and the client hasn't been told anything yet.
-    pub(super) async fn can_read(
+    /// Reads the piece that will be sent first. `None`: it can't be read, and the client hasn't been told anything yet.
+    pub(super) async fn read_first(
         &mut self,
         obj: &ObjRef,
         asked: &mut ReqSearch,
         transport: &mut dyn Transport,
-    ) -> bool {
+    ) -> Option<Box<BodyReader>> {
         let start = self.first_wanted(obj);
         let mut reader = obj.reader(start);
         reader.stop_at(start + 1);
@@ -41,24 +41,9 @@ impl Req {
         match self.drive(transport, first).await {
             Err(BodyReadError::Store(error)) => {
                 self.log.putf(Tag::Error, format_args!("Storage: {error}"));
-                false
+                None
             }
-            Ok(()) | Err(BodyReadError::Fetch(_)) => {
-                self.first_reader = Some(Box::new(reader));
-                true
-            }
-        }
-    }
-
-    /// Reads an object's body from `start` on, as the reader that has its first piece, if there is one.
-    pub(super) fn reader_of(&mut self, obj: ObjRef, start: u64) -> BodyReader {
-        match self.first_reader.take() {
-            Some(mut reader) if reader.object().is_same(&obj) => {
-                reader.seek(start);
-                reader.stop_at(u64::MAX);
-                *reader
-            }
-            _ => obj.into_reader(start),
+            Ok(()) | Err(BodyReadError::Fetch(_)) => Some(Box::new(reader)),
         }
     }
 

@@ -85,11 +85,11 @@ pub async fn explain(engine: &Arc<Engine>, question: &TrialRequest) -> Result<St
     let verdict = match step {
         ReqStep::Lookup => req.look(&mut objects),
         ReqStep::Transmit(_) => return Ok(out + CHALLENGE),
-        ReqStep::Hit(..) | ReqStep::Miss(..) | ReqStep::Fetch(_) | ReqStep::Deliver(_) | ReqStep::Done => {
+        ReqStep::Hit { .. } | ReqStep::Miss { .. } | ReqStep::Fetch(_) | ReqStep::Deliver(_) | ReqStep::Done => {
             return Ok(out + "It would be refused before VCL.\n");
         }
         ReqStep::Recv | ReqStep::Restart => unreachable!("run above"),
-        ReqStep::Pass | ReqStep::Pipe | ReqStep::Purge | ReqStep::Synth | ReqStep::VclFail => req.decided(&step),
+        ReqStep::Pass | ReqStep::Pipe | ReqStep::Purge | ReqStep::Synth(_) | ReqStep::VclFail => req.decided(&step),
     };
     req.tell_what_vcl_did(hash_counts, &mut out);
     let fault = if may_fetch { req.backend_fault() } else { String::new() };

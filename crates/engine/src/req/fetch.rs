@@ -5,17 +5,20 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use cache::{FetchFailed, ObjRef};
+use cache::FetchFailed;
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
+use super::delivery::Delivery;
 use super::transmit::DeliveryFailure;
 use super::{Req, ReqStep};
+use crate::bereq::StartedFetch;
+use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
 
 impl Req {
-    pub(super) async fn fetch(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> ReqStep {
+    pub(super) async fn fetch(&mut self, started: StartedFetch, transport: &mut dyn Transport) -> ReqStep {
         self.engine().main.s_fetch.tally();
         self.show_life(transport);
         let lends = self.body.is_lent();
@@ -24,7 +27,7 @@ impl Req {
         }
         self.log.rest();
         let began = self.engine().clock.mono();
-        let arrived = self.hear(&obj, transport).await;
+        let arrived = self.hear(&started, transport).await;
         self.waited.origin += self.engine().clock.mono().since(began) as f32;
         if lends && !self.body.is_unread() {
             self.end_reading();
@@ -35,10 +38,9 @@ impl Req {
             self.read_away(transport, true).await;
         }
         match arrived {
-            Some(Ok(())) => ReqStep::Deliver(obj),
+            Some(Ok(())) => ReqStep::Deliver(Delivery::fetched(started.obj, started.trailers)),
             Some(Err(FetchFailed { reason, error })) => {
-                self.synthetic.ask_because(503, error.unwrap_or(ProxyError::ProxyInternalError), reason);
-                ReqStep::Synth
+                ReqStep::Synth(SynthOrder::because(503, error.unwrap_or(ProxyError::ProxyInternalError), reason))
             }
             None if self.gives_up => self.give_up(),
             None => self.end_reset(),
@@ -56,8 +58,9 @@ impl Req {
     }
 
     /// Waits for the object's head; what the backend says before goes to the client at once. `None`: the client is gone.
-    async fn hear(&mut self, obj: &ObjRef, transport: &mut dyn Transport) -> Option<Result<(), FetchFailed>> {
-        let Some(interims) = self.interims.take() else { return self.drive_for_client(transport, obj.headers()).await };
+    async fn hear(&mut self, started: &StartedFetch, transport: &mut dyn Transport) -> Option<Result<(), FetchFailed>> {
+        let obj = &started.obj;
+        let Some(interims) = &started.interims else { return self.drive_for_client(transport, obj.headers()).await };
         let mut arrives = pin!(obj.headers());
         loop {
             let next = poll_fn(|cx| match interims.next() {

@@ -5,16 +5,16 @@
 //! VCL sees the stored head and the filters that would run, whatever is kept. A form is used where VCL and its modules have
 //! left the filters alone.
 
+use std::sync::Arc;
+
 use cache::{Form, ObjRef};
-use filters::Multipart;
 use message::{Coding, Codings, names};
-use storage::Buf;
 
 use super::Req;
-use super::downstream::Downstream;
-use super::transmit::{DeliveryFailure, Window, plain_bytes};
+use super::delivery::{Answer, Extent, plain_bytes};
+use super::outlet::Outlet;
+use super::transmit::DeliveryFailure;
 use crate::httplog::RESP;
-use crate::transport::Transport;
 
 /// A form is packed as hard as it can be once it was delivered as often.
 const HARD_USES: u32 = 100;
@@ -31,18 +31,25 @@ impl Req {
             }
     }
 
-    /// Decides, once VCL has run, whether a form goes out; its length then. One that is missed is made, if it is missed often.
-    pub(super) fn take_form(&mut self, obj: Option<&ObjRef>) -> Option<u64> {
-        self.form = None;
-        let obj = obj.filter(|obj| obj.flags().coding != Coding::Identity && self.may_have_form(obj))?;
+    /// Decides, once VCL has run, whether a form goes out. One that is missed is made, if it is missed often.
+    pub(super) fn take_form(&mut self, answer: &mut Answer) -> bool {
+        let Answer::Object(delivery) = answer else { return false };
+        let is_coded = delivery.obj.flags().coding != Coding::Identity;
+        if !is_coded || !matches!(delivery.extent, Extent::Stored) || !self.may_have_form(&delivery.obj) {
+            return false;
+        }
+        let Some(form) = self.choose_form(&delivery.obj) else { return false };
+        delivery.extent = Extent::Form(form);
+        true
+    }
+
+    fn choose_form(&self, obj: &ObjRef) -> Option<Arc<Form>> {
         let made = self.params.supported_codings();
         let is_undone = made.is_undone_for(obj.flags().coding, &self.head);
         if made.are_several() {
-            self.take_liked_form(obj, made, is_undone);
-        } else if is_undone {
-            self.find_form(obj, Coding::Identity);
+            return self.liked_form(obj, made, is_undone);
         }
-        self.form.as_ref().map(|form| form.bytes())
+        if is_undone { self.find_form(obj, Coding::Identity) } else { None }
     }
 
     /// True if nothing but the encoding of the body changes.
@@ -54,8 +61,8 @@ impl Req {
         is_plain && obj.body_len().is_some_and(|bytes| bytes > 0)
     }
 
-    /// Takes the form that the client likes best, of those that exist.
-    fn take_liked_form(&mut self, obj: &ObjRef, made: Codings, is_undone: bool) {
+    /// The form that the client likes best, of those that exist.
+    fn liked_form(&self, obj: &ObjRef, made: Codings, is_undone: bool) -> Option<Arc<Form>> {
         let stored = obj.flags().coding;
         let liked = made.liked_by(&self.head);
         // Parts are cut of what stays as it is: a form may be packed anew at any time.
@@ -63,23 +70,22 @@ impl Req {
         for coding in liked.codings().filter(|&coding| is_whole || coding == stored || coding == Coding::Identity) {
             match coding {
                 Coding::Identity => break,
-                _ if coding == stored => return self.take_harder(obj, is_whole),
+                _ if coding == stored => return self.harder_form(obj, is_whole),
                 Coding::Gzip | Coding::Brotli | Coding::Zstd => {}
             }
-            if self.find_form(obj, coding) {
-                return self.pack_harder(obj);
+            if let Some(form) = self.find_form(obj, coding) {
+                self.pack_harder(obj, &form);
+                return Some(form);
             }
         }
         let likes_plain = liked.codings().next() == Some(Coding::Identity);
-        if is_undone || likes_plain {
-            self.find_form(obj, Coding::Identity);
-        }
+        if is_undone || likes_plain { self.find_form(obj, Coding::Identity) } else { None }
     }
 
-    /// Takes the stored encoding, compressed harder if such a form exists and the body was compressed here.
-    fn take_harder(&mut self, obj: &ObjRef, is_whole: bool) {
+    /// The stored encoding, compressed harder, if such a form exists and the body was compressed here.
+    fn harder_form(&self, obj: &ObjRef, is_whole: bool) -> Option<Arc<Form>> {
         if !obj.flags().is_recoded || !is_whole {
-            return;
+            return None;
         }
         let cache = &self.engine().cache;
         let (coding, now) = (obj.flags().coding, self.engine().mono_of(self.t_req));
@@ -90,21 +96,20 @@ impl Req {
         {
             self.engine().make_form(right);
         }
-        self.form = form;
+        form
     }
 
-    fn pack_harder(&self, obj: &ObjRef) {
-        if let Some(form) = &self.form
-            && !form.is_hard()
-            && form.uses() % HARD_USES == 0
+    fn pack_harder(&self, obj: &ObjRef, form: &Form) {
+        if !form.is_hard()
+            && form.uses().is_multiple_of(HARD_USES)
             && let Some(right) = self.engine().cache.wants_hard_form(obj, form.coding())
         {
             self.engine().make_form(right);
         }
     }
 
-    /// The form in that coding goes out, if it is there; else it is missed.
-    fn find_form(&mut self, obj: &ObjRef, coding: Coding) -> bool {
+    /// The form in that coding, if it is there; else it is missed.
+    fn find_form(&self, obj: &ObjRef, coding: Coding) -> Option<Arc<Form>> {
         let engine = self.engine();
         let form = engine.cache.form(obj, coding, engine.mono_of(self.t_req));
         if form.is_none()
@@ -118,13 +123,11 @@ impl Req {
                 false => right.refuse(),
             }
         }
-        self.form = form;
-        self.form.is_some()
+        form
     }
 
     /// The head says what the form is in.
-    pub(super) fn name_form(&mut self) {
-        let Some(coding) = self.form.as_ref().map(|form| form.coding()) else { return };
+    pub(super) fn name_form(&mut self, coding: Coding) {
         match coding {
             Coding::Identity => RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_ENCODING),
             Coding::Gzip | Coding::Brotli | Coding::Zstd => {
@@ -135,45 +138,18 @@ impl Req {
             }
         }
     }
+}
 
-    /// Sends a form, or what of it is asked for.
-    pub(super) async fn send_form(
-        &mut self,
-        form: &Form,
-        window: Window,
-        down: &mut Downstream,
-        transport: &mut dyn Transport,
-    ) -> Result<(), DeliveryFailure> {
-        match window {
-            Window::All => self.send_pieces(form, 0, form.bytes(), down, transport).await,
-            Window::Part(low, high) => self.send_pieces(form, low, high + 1, down, transport).await,
-            Window::Parts(multipart) => {
-                let Multipart { parts, heads, tail } = *multipart;
-                for part in parts {
-                    self.begin_part(&heads, part, down, transport).await?;
-                    self.send_pieces(form, part.low, part.high + 1, down, transport).await?;
-                }
-                self.push(down, Buf::unaccounted(tail), false, transport).await
-            }
-        }
-    }
-
-    /// Sends its bytes from `start` up to `end`.
-    async fn send_pieces(
-        &mut self,
-        form: &Form,
-        start: u64,
-        end: u64,
-        down: &mut Downstream,
-        transport: &mut dyn Transport,
-    ) -> Result<(), DeliveryFailure> {
+impl Outlet<'_> {
+    /// Sends the bytes of a form from `start` up to `end`.
+    pub(super) async fn send_form(&mut self, form: &Form, start: u64, end: u64) -> Result<(), DeliveryFailure> {
         let mut at = 0;
         for piece in form.pieces() {
             let len = piece.len() as u64;
             let (from, to) = (start.clamp(at, at + len) - at, end.clamp(at, at + len) - at);
             at += len;
             if from < to {
-                self.push(down, piece.slice(from as usize..to as usize), false, transport).await?;
+                self.push(piece.slice(from as usize..to as usize), false).await?;
             }
         }
         Ok(())

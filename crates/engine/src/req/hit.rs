@@ -1,36 +1,40 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A hit: `vcl_hit`, and the refresh of a stale object.
 
-use cache::ObjRef;
-use message::Head;
+use cache::Busy;
 use tables::tags::Tag;
 use tables::vclsubs::HitAction;
 
-use super::ctx::Lent;
+use super::ctx::{Lent, ObjHead};
+use super::delivery::Delivery;
 use super::{Req, ReqStep};
-use crate::admission::{self, FetchSlot, Pressure};
-use crate::bereq::{self, FetchMode};
+use crate::admission::{self, Pressure};
+use crate::bereq::{self, FetchMode, FetchTurn};
 use crate::refreshes::Refresh;
 use crate::transport::Transport;
 
 impl Req {
-    pub(super) async fn hit(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> ReqStep {
+    pub(super) async fn hit(
+        &mut self,
+        delivery: Delivery,
+        refresh: Option<Box<Busy>>,
+        transport: &mut dyn Transport,
+    ) -> ReqStep {
         let main = self.engine().main;
-        self.obj_head.iter_mut().for_each(Head::clear);
-        let action: HitAction = self.run_vcl_with(Lent::obj(&obj), transport).await;
-        let busy = self.busy.take();
-        if action != HitAction::Deliver {
-            self.first_reader = None;
-        }
+        let mut head = ObjHead::default();
+        let lent = Lent::Found { obj: &delivery.obj, refresh: refresh.as_deref(), head: &mut head };
+        let action: HitAction = self.run_vcl_with(lent, transport).await;
+        drop(head);
         match action {
             HitAction::Deliver => {
-                if let Some(busy) = busy.filter(|_| self.may_refresh() && self.may_take_place())
-                    && let Some(slot) = self.slot_for_refresh()
+                if let Some(busy) = refresh.filter(|_| self.may_refresh())
+                    && let Some(turn) = self.turn_for_refresh()
                 {
                     main.s_fetch.inc();
                     main.s_bgfetch.inc();
-                    let fresh = bereq::start(self, busy, Some(obj.clone()), FetchMode::Background, slot);
-                    self.send_body_to(&fresh, transport).await;
+                    let stale = Some(delivery.obj.clone());
+                    let fresh = bereq::start(self, busy, stale, FetchMode::Background, turn);
+                    self.send_body_to(&fresh.obj, transport).await;
                     self.mark("Fetch");
                 }
                 main.cache_hit.tally();
@@ -39,7 +43,7 @@ impl Req {
                 }
                 self.gives_up = false;
                 self.discard_body(transport).await;
-                ReqStep::Deliver(obj)
+                ReqStep::Deliver(delivery)
             }
             HitAction::Pass => {
                 main.cache_hit.tally();
@@ -49,11 +53,11 @@ impl Req {
             // right to fetch into the cache passes, as there.
             HitAction::Fetch => {
                 self.verdict.refetch();
-                let Some(busy) = busy else {
+                let Some(busy) = refresh else {
                     self.log.put(Tag::VclError, b"vcl_hit{} returns miss without busy object.  Doing pass.");
                     return ReqStep::Pass;
                 };
-                self.missed(busy, Some(obj))
+                self.missed(busy, Some(delivery.obj))
             }
             HitAction::Synth(status) => self.synth_by_vcl(status),
             HitAction::Restart => ReqStep::Restart,
@@ -81,14 +85,14 @@ impl Req {
         false
     }
 
-    /// A slot for a fetch that no client waits for. Where there is none the stale object is delivered all the same.
-    fn slot_for_refresh(&mut self) -> Option<FetchSlot> {
+    /// The turn of a fetch that no client waits for. Where there is none the stale object is delivered all the same.
+    fn turn_for_refresh(&mut self) -> Option<FetchTurn> {
+        let worker = self.worker_if_free().ok()?;
         let slot = admission::enter_if_free(&self.sess);
         if slot.is_none() {
-            self.place = None;
             self.engine().main.bgfetch_limited.inc();
             self.engine().main.fetch_no_thread.inc();
         }
-        slot
+        Some(FetchTurn { worker, slot: slot? })
     }
 }

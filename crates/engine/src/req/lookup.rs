@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Lookup: from the request to the step that its result leads to.
 
-use cache::{Busy, Found, Lookup, LookupOptions, ObjRef, Search};
+use cache::{BodyReader, Busy, Found, Lookup, LookupOptions, ObjRef, Search};
 use message::{Codings, Head};
 use tables::no_hit::NoHit;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
+use super::delivery::Delivery;
 use super::reason::NoHitReason;
 use super::search::ReqSearch;
 use super::verdict::ReqVerdict;
 use super::{Req, ReqStep};
 use crate::serving::Noted;
+use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
 
 /// A request as the cache asks about it.
@@ -70,7 +72,6 @@ impl Req {
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> ReqStep {
         let options = self.lookup_options();
         let mut asked = ReqSearch::new(Search::new(self.digest, self.engine().mono_of(self.t_req), options), true);
-        self.first_reader = None;
         loop {
             let found = 'found: {
                 let pending = match asked.look(self) {
@@ -86,23 +87,23 @@ impl Req {
             self.log_events(&mut asked);
             if !found.object().is_some_and(|obj| self.lacks(obj) || self.is_to_be_read(obj)) {
                 self.note_search(&found, &asked);
-                return self.after_lookup(found);
+                return self.after_lookup(found, None);
             }
-            if let Some(found) = Box::pin(self.reconsider(found, &mut asked, transport)).await {
+            if let Some((found, reader)) = Box::pin(self.reconsider(found, &mut asked, transport)).await {
                 self.note_search(&found, &asked);
-                return self.after_lookup(found);
+                return self.after_lookup(found, reader);
             }
         }
     }
 
     /// An object was found that may not do: parts of it are missing, or its body may be unreadable. `None`: another one is
-    /// to be searched for.
+    /// to be searched for. With the reader that has the first piece of the body, if that had to be read.
     async fn reconsider(
         &mut self,
         found: Found,
         asked: &mut ReqSearch,
         transport: &mut dyn Transport,
-    ) -> Option<Found> {
+    ) -> Option<(Found, Option<Box<BodyReader>>)> {
         let obj = found.object()?.clone();
         if self.lacks(&obj) {
             asked.is_partial = true;
@@ -111,16 +112,17 @@ impl Req {
                 asked.wants_missing = true;
                 return None;
             };
-            return Some(match self.settings.rfc9111 {
+            let missed = match self.settings.rfc9111 {
                 true => Found::MissStale { busy, stale: obj },
                 false => Found::Miss(busy),
-            });
+            };
+            return Some((missed, None));
         }
-        if self.can_read(&obj, asked, transport).await {
-            return Some(found);
+        if let Some(reader) = self.read_first(&obj, asked, transport).await {
+            return Some((found, Some(reader)));
         }
         self.engine().cache.lose(&obj);
-        found.into_busy().map(Found::Miss)
+        found.into_busy().map(|busy| (Found::Miss(busy), None))
     }
 
     /// Notes what the search came across, and why it ended as it did.
@@ -143,20 +145,17 @@ impl Req {
 
     /// The step that a lookup's result leads to.
     #[inline]
-    fn after_lookup(&mut self, found: Found) -> ReqStep {
+    fn after_lookup(&mut self, found: Found, reader: Option<Box<BodyReader>>) -> ReqStep {
         let main = self.engine().main;
         match found {
-            Found::Hit(obj) => self.found(obj),
-            Found::Grace { stale, busy } => {
-                self.busy = busy;
-                self.found(stale)
-            }
-            Found::Miss(busy) => self.missed(busy, None),
-            Found::MissStale { busy, stale } => self.missed(busy, Some(stale)),
+            Found::Hit(obj) => self.found(obj, reader, None),
+            Found::Grace { stale, busy } => self.found(stale, reader, busy.map(Box::new)),
+            Found::Miss(busy) => self.missed(Box::new(busy), None),
+            Found::MissStale { busy, stale } => self.missed(Box::new(busy), Some(stale)),
             Found::HitForMiss { busy, xid, ttl_left, stale } => {
                 self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 main.cache_hitmiss.tally();
-                self.missed(busy, stale)
+                self.missed(Box::new(busy), stale)
             }
             Found::HitForPass { xid, ttl_left } => {
                 self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
@@ -164,23 +163,26 @@ impl Req {
                 self.unless_only_cached().unwrap_or(ReqStep::Pass)
             }
             Found::Refused => {
-                self.synthetic.ask_because(503, ProxyError::HttpRequestDenied, "waitinglist_limit");
-                ReqStep::Synth
+                ReqStep::Synth(SynthOrder::because(503, ProxyError::HttpRequestDenied, "waitinglist_limit"))
             }
         }
     }
 
-    pub(super) fn missed(&mut self, busy: Busy, stale: Option<ObjRef>) -> ReqStep {
-        self.busy = Some(busy);
+    pub(super) fn missed(&mut self, busy: Box<Busy>, stale: Option<ObjRef>) -> ReqStep {
         if self.settings.rfc9111
             && let Some(step) = self.instead_of_fetch(stale.as_ref())
         {
             return step;
         }
-        ReqStep::Miss(stale)
+        ReqStep::Miss { busy, stale }
     }
 
-    pub(super) fn found(&mut self, obj: ObjRef) -> ReqStep {
+    pub(super) fn found(
+        &mut self,
+        obj: ObjRef,
+        first_reader: Option<Box<BodyReader>>,
+        refresh: Option<Box<Busy>>,
+    ) -> ReqStep {
         let times = obj.times();
         let left = times.t_origin.plus(times.ttl).since(self.engine().mono_of(self.t_req));
         // The log names the announced length only while the object is still being fetched.
@@ -202,6 +204,6 @@ impl Req {
         }
         drop(record);
         self.noted = Noted::begin(&self.engine().stores, &obj);
-        ReqStep::Hit(obj)
+        ReqStep::Hit { delivery: Delivery::found(obj, first_reader), refresh }
     }
 }

@@ -6,7 +6,8 @@ use message::names;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
-use super::{BodySource, Req, ReqStep};
+use super::delivery::Answer;
+use super::{Req, ReqStep};
 use crate::proxy_status::ProxyCause;
 use crate::transport::Transport;
 
@@ -59,7 +60,7 @@ impl Req {
         self.filters.reset();
         self.t_resp.set(None);
         self.discard_body(transport).await;
-        ReqStep::Transmit(BodySource::Made(Vec::new()))
+        ReqStep::Transmit(Answer::nothing())
     }
 }
 

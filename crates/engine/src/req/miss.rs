@@ -1,36 +1,42 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A miss: `vcl_miss`, and what a fetch needs before it begins.
 
-use cache::ObjRef;
+use cache::{Busy, ObjRef};
 use tables::no_hit::NoHit;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use tables::vclsubs::MissAction;
 
+use super::ctx::Lent;
 use super::reason::NoHitReason;
 use super::verdict::ReqVerdict;
 use super::{Req, ReqStep};
-use crate::admission::{FetchSlot, Pressure};
-use crate::bereq::{self, FetchMode};
+use crate::admission::Pressure;
+use crate::bereq::{self, FetchMode, FetchTurn};
+use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
 
 impl Req {
-    pub(super) async fn miss(&mut self, stale: Option<ObjRef>, transport: &mut dyn Transport) -> ReqStep {
+    pub(super) async fn miss(
+        &mut self,
+        busy: Box<Busy>,
+        stale: Option<ObjRef>,
+        transport: &mut dyn Transport,
+    ) -> ReqStep {
         if self.lacks_memory() {
             return self.shed();
         }
-        let action: MissAction = self.run_vcl(transport).await;
-        let busy = self.busy.take().expect("set before each such step; VCL can't take it");
+        let action: MissAction = self.run_vcl_with(Lent::Missing(&busy), transport).await;
         match action {
             MissAction::Fetch => {
                 self.gives_up = false;
-                let slot = match self.take_place_and_slot(transport).await {
-                    Ok(slot) => slot,
+                let turn = match self.take_turn(transport).await {
+                    Ok(turn) => turn,
                     Err(step) => return step,
                 };
                 self.engine().main.cache_miss.tally();
                 self.send_hints(stale.as_ref(), transport);
-                ReqStep::Fetch(bereq::start(self, busy, stale, FetchMode::Normal, slot))
+                ReqStep::Fetch(bereq::start(self, busy, stale, FetchMode::Normal, turn))
             }
             MissAction::Pass => ReqStep::Pass,
             MissAction::Synth(status) => self.synth_by_vcl(status),
@@ -44,20 +50,17 @@ impl Req {
         self.engine().admission.pressure() >= Pressure::Fetches && !self.esi.is_fragment()
     }
 
-    /// 503, and come again.
+    /// 503, and come again. Who else waits for the right to fetch, which ends here, looks again.
     pub(super) fn shed(&mut self) -> ReqStep {
-        // The right to fetch is given back: who else waits for it looks again.
-        drop(self.busy.take());
         self.engine().main.mem_shed.inc();
         self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, "memory_limit"));
         self.log.put(Tag::Error, b"memory_limit: no fetch begins");
-        self.synthetic.ask_for_later(503, ProxyError::ProxyInternalError, "memory_limit");
-        ReqStep::Synth
+        ReqStep::Synth(SynthOrder::for_later(503, ProxyError::ProxyInternalError, "memory_limit"))
     }
 
     /// Takes a worker of the request's class, then a slot, for the next fetch. `Err` is the step to go to instead.
-    pub(super) async fn take_place_and_slot(&mut self, transport: &mut dyn Transport) -> Result<FetchSlot, ReqStep> {
-        self.take_place(transport).await?;
-        self.take_slot(transport).await
+    pub(super) async fn take_turn(&mut self, transport: &mut dyn Transport) -> Result<FetchTurn, ReqStep> {
+        let worker = self.take_worker(transport).await?;
+        Ok(FetchTurn { worker, slot: self.take_slot(transport).await? })
     }
 }

@@ -24,15 +24,18 @@ mod early_hints;
 mod esi;
 pub mod explain;
 mod fetch;
+mod filter_list;
 mod form;
 mod hit;
 pub(crate) mod lookup;
 mod misdirected;
 mod miss;
+mod outlet;
 mod parts;
 mod pass;
 mod peer;
 mod pipe;
+mod plan;
 mod purge;
 mod range;
 mod reason;
@@ -53,7 +56,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ::backend::Director;
-use ::cache::{BodyReader, Busy, Digest, DigestBuilder, Form, ObjRef};
+use ::cache::{Busy, Digest, DigestBuilder, ObjRef};
 use base::{Real, Vxid};
 use message::{Head, HeadLimits};
 use params::Params;
@@ -63,12 +66,11 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use tables::vclsubs::{Action, SubAction, VclStatus};
 
-use crate::classes::ClassWorker;
+use crate::bereq::StartedFetch;
 use crate::current::StepName;
 use crate::early::Handshaking;
 use crate::engine::Engine;
 use crate::httplog::{REQ, RESP};
-use crate::interim::Interims;
 use crate::pool;
 use crate::response_filters::ResponseFilters;
 use crate::serving::Noted;
@@ -78,6 +80,7 @@ use crate::vcl_run::{self, VclRun};
 
 use self::class::ClassState;
 use self::ctx::{Lent, ReqVcl};
+use self::delivery::{Answer, Delivery};
 use self::esi::EsiContext;
 use self::peer::ReqSender;
 use self::rfc9111::Alias;
@@ -86,35 +89,33 @@ use self::timing::Waited;
 pub use self::upload::Upload;
 use self::verdict::ReqVerdict;
 use crate::proxy_status::ProxyCause;
-use crate::synthetic::SyntheticResponse;
-use crate::trailers::Trailers;
+use crate::synthetic::SynthOrder;
 
-/// The steps of a request.
-#[derive(Debug)]
+/// The steps of a request. A step hands the next one what it needs.
 pub(crate) enum ReqStep {
     Recv,
     Lookup,
-    /// Deliver an object that was found; when it is stale, `Req::busy` may hold the right to refresh it.
-    Hit(ObjRef),
-    /// Fetch into the cache: `Req::busy` holds the right to do so. With the object that may be revalidated.
-    Miss(Option<ObjRef>),
+    /// Deliver an object that was found, with the right to refresh it if it is stale and nobody else does.
+    Hit {
+        delivery: Delivery,
+        refresh: Option<Box<Busy>>,
+    },
+    /// Fetch into the cache, with the right to do so and the object that may be revalidated. The right is in a box, as it
+    /// would make every step larger.
+    Miss {
+        busy: Box<Busy>,
+        stale: Option<ObjRef>,
+    },
     Pass,
     Pipe,
     Purge,
-    Fetch(ObjRef),
-    Deliver(ObjRef),
-    Synth,
+    Fetch(StartedFetch),
+    Deliver(Delivery),
+    Synth(SynthOrder),
     VclFail,
     Restart,
-    Transmit(BodySource),
+    Transmit(Answer),
     Done,
-}
-
-/// The source of a response's body.
-#[derive(Debug)]
-pub(crate) enum BodySource {
-    Object(ObjRef),
-    Made(Vec<u8>),
 }
 
 /// A request of a client (or of an ESI include).
@@ -138,23 +139,11 @@ pub struct Req {
     pub(crate) alias: Option<Box<Alias>>,
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: VclRun,
-    /// Interim responses of the fetch that it waits for.
-    pub(crate) interims: Option<Interims>,
-    /// Trailers of the fetch that it waits for.
-    pub(crate) trailers: Option<Trailers>,
     /// When the response was begun (`resp.time`), once VCL has asked for it.
     pub(crate) t_resp: Cell<Option<Real>>,
-    /// The right to fetch that its lookup gave, for the step that follows. Here, as it would make every step larger.
-    pub(crate) busy: Option<Busy>,
-    /// The reader of the object found, if that is on a disk and its first piece was read.
-    pub(crate) first_reader: Option<Box<BodyReader>>,
     /// The object that it delivers, as far as that outlives the worker.
     pub(crate) noted: Noted,
-    /// The head of the object that VCL was lent, once VCL has looked at it.
-    pub(crate) obj_head: Option<Head>,
     pub(crate) digest: Digest,
-    /// State of a delivery of slices, if the object has any.
-    pub(crate) sliced: Option<Box<slices::SlicedDelivery>>,
     /// Times that the response was begun anew because the object had changed.
     pub(crate) begun_anew: u32,
     pub(crate) restarts: u32,
@@ -162,33 +151,19 @@ pub struct Req {
     pub(crate) settings: ReqSettings,
     pub(crate) sender: ReqSender,
     pub(crate) verdict: ReqVerdict,
-    pub(crate) synthetic: SyntheticResponse,
     /// Filters of the response's body.
     pub(crate) filters: ResponseFilters,
-    /// The form of the object whose bytes go out, instead of those that are stored.
-    pub(crate) form: Option<Arc<Form>>,
     /// The page that it is, or is a fragment of.
     pub(crate) esi: EsiContext,
     /// The handshake, which may still go on, of a request that came by early data.
     pub(crate) early: Option<Rc<Handshaking>>,
     /// Nobody's request: nothing is to be done for it.
     pub(crate) trial: Option<Box<explain::TrialState>>,
-    /// A worker of its class, for the fetch that comes next.
-    pub(crate) place: Option<Box<ClassWorker>>,
     pub(crate) class_state: ClassState,
     pub(crate) waited: Waited,
     /// True once its response has begun and nothing needs its heads or VCL any more.
     pub(crate) is_told: bool,
     _open: crate::current::OpenTransaction,
-}
-
-impl BodySource {
-    fn object(&self) -> Option<&ObjRef> {
-        match self {
-            BodySource::Object(obj) => Some(obj),
-            BodySource::Made(_) => None,
-        }
-    }
 }
 
 impl Req {
@@ -242,28 +217,19 @@ impl Req {
             alias: None,
             params,
             vcl: VclRun::default(),
-            interims: None,
-            trailers: None,
             t_resp: Cell::new(None),
-            busy: None,
-            first_reader: None,
             noted: Noted::default(),
-            obj_head: None,
             digest: Digest([0; 32]),
-            sliced: None,
             begun_anew: 0,
             restarts: 0,
             is_piped: false,
             settings: ReqSettings::default(),
             sender: ReqSender::default(),
             verdict: ReqVerdict::undecided(),
-            synthetic: SyntheticResponse::default(),
             filters: ResponseFilters::default(),
-            form: None,
             esi: EsiContext::Client,
             early: None,
             trial: None,
-            place: None,
             class_state: ClassState::None,
             waited: Waited::default(),
             is_told: false,
@@ -302,23 +268,21 @@ impl Req {
             step = match step {
                 ReqStep::Recv => self.recv(transport).await,
                 ReqStep::Lookup => self.lookup(transport).await,
-                ReqStep::Hit(obj) => self.hit(obj, transport).await,
-                ReqStep::Miss(stale) => self.miss(stale, transport).await,
+                ReqStep::Hit { delivery, refresh } => self.hit(delivery, refresh, transport).await,
+                ReqStep::Miss { busy, stale } => self.miss(busy, stale, transport).await,
                 ReqStep::Pass => self.pass(transport).await,
                 // Boxed: it is many times larger than any other step, and rare.
                 ReqStep::Pipe => Box::pin(self.pipe(transport)).await,
                 ReqStep::Purge => self.purge(transport).await,
-                ReqStep::Fetch(obj) => self.fetch(obj, transport).await,
-                ReqStep::Deliver(obj) => self.deliver(obj, transport).await,
-                ReqStep::Synth => self.synth(transport).await,
+                ReqStep::Fetch(started) => self.fetch(started, transport).await,
+                ReqStep::Deliver(delivery) => self.deliver(delivery, transport).await,
+                ReqStep::Synth(order) => self.synth(order, transport).await,
                 ReqStep::VclFail => self.vcl_fail(),
                 ReqStep::Restart => self.restart(),
-                ReqStep::Transmit(source) => self.transmit(source, transport).await,
+                ReqStep::Transmit(answer) => self.transmit(answer, transport).await,
                 ReqStep::Done => break,
             };
         }
-        self.first_reader = None;
-        self.sliced = None;
         self.noted.end(&self.engine().stores);
     }
 
@@ -349,7 +313,6 @@ impl Req {
 
     fn leave_heads(&mut self) {
         pool::leave_heads([&mut self.head, &mut self.original, &mut self.resp]);
-        self.obj_head.take().iter_mut().for_each(|head| pool::leave_heads([head]));
         self.vcl.leave_machine();
     }
 
@@ -409,7 +372,7 @@ impl Req {
     }
 
     pub(crate) fn run_vcl<A: SubAction>(&mut self, transport: &mut dyn Transport) -> impl Future<Output = A> {
-        self.run_vcl_with(Lent::default(), transport)
+        self.run_vcl_with(Lent::Nothing, transport)
     }
 
     /// Does what [`Req::run_vcl`] does, with the objects that the step lends.
@@ -423,24 +386,21 @@ impl Req {
     }
 
     /// The step to the response that VCL asks for.
-    pub(crate) fn synth_by_vcl(&mut self, status: VclStatus) -> ReqStep {
-        self.synthetic.ask(status, false);
-        ReqStep::Synth
+    pub(crate) fn synth_by_vcl(&self, status: VclStatus) -> ReqStep {
+        ReqStep::Synth(SynthOrder::by_vcl(status, false))
     }
 
     fn vcl_fail(&mut self) -> ReqStep {
         self.rollback();
-        self.synthetic.ask_in_words(503, "VCL failed", ProxyError::ProxyConfigurationError);
         self.close = Some(SessClose::VclFailure);
-        ReqStep::Synth
+        ReqStep::Synth(SynthOrder::in_words(503, "VCL failed", ProxyError::ProxyConfigurationError))
     }
 
     fn restart(&mut self) -> ReqStep {
         self.restarts += 1;
         if self.restarts > self.params.max_restarts {
             self.log.put(Tag::VclError, b"Too many restarts");
-            self.synthetic.ask_because(503, ProxyError::ProxyConfigurationError, "max_restarts");
-            return ReqStep::Synth;
+            return ReqStep::Synth(SynthOrder::because(503, ProxyError::ProxyConfigurationError, "max_restarts"));
         }
         let now = self.engine().clock.real();
         self.log.timestamp("Restart", now);
@@ -500,14 +460,14 @@ impl ReqStep {
         match self {
             ReqStep::Recv => const { StepName::new("recv") },
             ReqStep::Lookup => const { StepName::new("lookup") },
-            ReqStep::Hit(..) => const { StepName::new("hit") },
-            ReqStep::Miss(..) => const { StepName::new("miss") },
+            ReqStep::Hit { .. } => const { StepName::new("hit") },
+            ReqStep::Miss { .. } => const { StepName::new("miss") },
             ReqStep::Pass => const { StepName::new("pass") },
             ReqStep::Pipe => const { StepName::new("pipe") },
             ReqStep::Purge => const { StepName::new("purge") },
             ReqStep::Fetch(_) => const { StepName::new("fetch") },
             ReqStep::Deliver(_) => const { StepName::new("deliver") },
-            ReqStep::Synth => const { StepName::new("synth") },
+            ReqStep::Synth(_) => const { StepName::new("synth") },
             ReqStep::VclFail => const { StepName::new("vclfail") },
             ReqStep::Restart => const { StepName::new("restart") },
             ReqStep::Transmit(_) => const { StepName::new("transmit") },

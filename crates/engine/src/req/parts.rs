@@ -3,13 +3,12 @@
 
 use cache::{LookupOptions, ObjRef};
 use message::Head;
-use message::range::Slice;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
-use super::transmit::{DeliveryFailure, Window};
 use super::{Req, ReqStep};
 use crate::parts::{StoredParts, WantedPart};
+use crate::synthetic::SynthOrder;
 
 /// Times that a response may be begun anew because the object found wasn't enough.
 const TRIES: u32 = 3;
@@ -22,7 +21,7 @@ impl Req {
     }
 
     #[cold]
-    fn wants_more(&self, parts: &StoredParts, obj: &ObjRef) -> bool {
+    pub(super) fn wants_more(&self, parts: &StoredParts, obj: &ObjRef) -> bool {
         let mut head = Head::with_limits(self.resp.limits());
         if self.esi.is_fragment() || head.load_from(obj.head()).is_err() {
             return true;
@@ -47,39 +46,18 @@ impl Req {
             return ReqStep::Lookup;
         }
         self.log.put(Tag::Error, b"no such part of the object can be had");
-        self.synthetic.ask_because(503, ProxyError::ProxyInternalError, "parts of the object are missing");
-        ReqStep::Synth
+        let details = "parts of the object are missing";
+        ReqStep::Synth(SynthOrder::because(503, ProxyError::ProxyInternalError, details))
     }
 
-    /// Before a head goes out: where the body is no more than parts, those alone may be sent. A step: where to go in its place.
-    pub(super) fn refuse_beyond_parts(
-        &mut self,
-        parts: &StoredParts,
-        window: &Window,
-        is_plain: bool,
-    ) -> Option<ReqStep> {
-        let have = |low, high| parts.offset_of(Slice { low, high }).is_some();
-        let is_there = match window {
-            Window::All => false,
-            Window::Part(low, high) => have(*low, *high),
-            Window::Parts(multipart) => multipart.parts.iter().all(|part| have(part.low, part.high)),
-        };
-        if is_there && is_plain {
-            return None;
-        }
+    /// The step where a response would need more of the body than the parts that are stored.
+    #[cold]
+    pub(super) fn refuse_beyond_parts(&mut self) -> ReqStep {
         self.log.put(
             Tag::Error,
             b"Parts of the object are missing, and VCL or its fetch has left the request without its range",
         );
-        self.synthetic.ask_because(503, ProxyError::ProxyInternalError, "parts of the object are missing");
-        Some(ReqStep::Synth)
-    }
-}
-
-/// Offset of these bytes of an object in its stored body.
-pub(super) fn place_of(obj: &ObjRef, low: u64, high: u64) -> Result<u64, DeliveryFailure> {
-    match StoredParts::of(obj) {
-        None => Ok(low),
-        Some(parts) => parts.offset_of(Slice { low, high }).ok_or(DeliveryFailure::Fetch),
+        let details = "parts of the object are missing";
+        ReqStep::Synth(SynthOrder::because(503, ProxyError::ProxyInternalError, details))
     }
 }

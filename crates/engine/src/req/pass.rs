@@ -15,14 +15,14 @@ impl Req {
         match self.run_vcl(transport).await {
             PassAction::Fetch => {
                 self.gives_up = matches!(self.head.method(), b"GET" | b"HEAD");
-                let slot = match self.take_place_and_slot(transport).await {
-                    Ok(slot) => slot,
+                let turn = match self.take_turn(transport).await {
+                    Ok(turn) => turn,
                     Err(step) => return step,
                 };
                 self.engine().main.s_pass.tally();
-                let busy = self.engine().cache.private();
+                let busy = Box::new(self.engine().cache.private());
                 self.send_hints(None, transport);
-                ReqStep::Fetch(bereq::start(self, busy, None, FetchMode::Pass, slot))
+                ReqStep::Fetch(bereq::start(self, busy, None, FetchMode::Pass, turn))
             }
             PassAction::Synth(status) => self.synth_by_vcl(status),
             PassAction::Restart => ReqStep::Restart,

@@ -8,12 +8,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use ::fleet::LogPosition;
-use cache::ObjRef;
 use message::{Coding, conditional, names};
 use tables::tags::Tag;
 
+use super::delivery::{Answer, Delivery};
 use super::verdict::FoundKind;
-use super::{BodySource, Req, ReqStep};
+use super::{Req, ReqStep};
 use crate::httplog::{REQ, RESP};
 use crate::peers::SIGN_PACE;
 use crate::peers::hop::LACQUER_PEER;
@@ -177,13 +177,13 @@ impl Req {
         self.filters.reset();
         self.t_resp.set(None);
         self.discard_body(transport).await;
-        ReqStep::Transmit(BodySource::Made(Vec::new()))
+        ReqStep::Transmit(Answer::nothing())
     }
 
     /// In the place of `vcl_deliver`: the object as it is, and what it has to live.
-    pub(super) fn deliver_to_peer(&mut self, obj: ObjRef) -> ReqStep {
+    pub(super) fn deliver_to_peer(&mut self, delivery: Delivery) -> ReqStep {
         self.t_resp.set(None);
-        let (engine, flags, times) = (self.engine().clone(), obj.flags(), obj.times());
+        let (engine, flags, times) = (self.engine().clone(), delivery.obj.flags(), delivery.obj.times());
         let (now, real) = (engine.clock.mono(), engine.clock.real());
         let age = now.since(times.t_origin).max(0.0);
         let says = OwnerSays {
@@ -208,7 +208,7 @@ impl Req {
             }
             RESP.log_status(&self.resp, &mut self.log);
         }
-        ReqStep::Transmit(BodySource::Object(obj))
+        ReqStep::Transmit(Answer::Object(delivery))
     }
 
     /// The body goes out in the coding that it is stored in, if the peer takes that: it makes others itself.

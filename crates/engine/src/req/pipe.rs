@@ -15,8 +15,7 @@ impl Req {
         let engine = self.engine().clone();
         engine.main.s_pipe.inc();
         let mut bereq = PipeBereq::begin(self);
-        let lent = Lent { obj: None, bereq: Some(&mut bereq) };
-        match self.run_vcl_with(lent, transport).await {
+        match self.run_vcl_with(Lent::Pipe(&mut bereq), transport).await {
             PipeAction::Pipe => {}
             PipeAction::Synth(status) => {
                 bereq.end();

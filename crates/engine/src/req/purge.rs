@@ -2,7 +2,7 @@
 //! A purge: of the request's digest and of its alias, here and on the fleet.
 
 use base::Mono;
-use cache::{Digest, Purge};
+use cache::{Busy, Digest, Purge};
 use tables::tags::Tag;
 use tables::vclsubs::PurgeAction;
 
@@ -16,7 +16,7 @@ impl Req {
             return ReqStep::VclFail;
         }
         let now = self.engine().mono_of(self.t_req);
-        let _ = self.purge_own(now, Purge::HARD);
+        let _ = self.purge_own(None, now, Purge::HARD);
         match self.run_vcl(transport).await {
             PurgeAction::Synth(status) => self.synth_by_vcl(status),
             PurgeAction::Restart => ReqStep::Restart,
@@ -25,12 +25,13 @@ impl Req {
     }
 
     /// Purges what is stored under the request's digest, and under that of its URL as it stands; how many objects that were.
-    pub(super) fn purge_own(&mut self, now: Mono, purge: Purge) -> usize {
+    /// `busy` is the right to fetch that the request itself has.
+    pub(super) fn purge_own(&mut self, busy: Option<&Busy>, now: Mono, purge: Purge) -> usize {
         let engine = self.engine().clone();
         let _pending = engine.begin_invalidation();
         let exact = self.alias.as_ref().map(|alias| alias.exact);
         let aside = exact.map_or(0, |exact| engine.purge(None, &exact, now, purge));
-        let count = aside + engine.purge(self.busy.as_ref(), &self.digest, now, purge);
+        let count = aside + engine.purge(busy, &self.digest, now, purge);
         exact.into_iter().chain([self.digest]).for_each(|digest| self.announce_purge(&digest, purge, now));
         count
     }

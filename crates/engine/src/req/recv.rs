@@ -16,6 +16,7 @@ use super::settings::ReqSettings;
 use super::{Req, ReqStep};
 use crate::httplog::REQ;
 use crate::reqbody::ReqBody;
+use crate::synthetic::SynthOrder;
 use crate::trace;
 use crate::transport::{BodyState, Transport};
 
@@ -159,8 +160,7 @@ impl Req {
         match action {
             RecvAction::Hash | RecvAction::Pass if transport.asks_tunnel() => {
                 self.log.put(Tag::VclError, b"vcl_recv{} doesn't return pipe for an extended CONNECT.  Doing synth.");
-                self.synthetic.ask_because(501, ProxyError::HttpUpgradeFailed, "VCL makes no pipe of it");
-                ReqStep::Synth
+                ReqStep::Synth(SynthOrder::because(501, ProxyError::HttpUpgradeFailed, "VCL makes no pipe of it"))
             }
             RecvAction::Purge => ReqStep::Purge,
             RecvAction::Hash => ReqStep::Lookup,
@@ -176,8 +176,7 @@ impl Req {
             RecvAction::Vcl(_) => {
                 let reason = if self.restarts > 0 { "Not after restarts" } else { "Only from active VCL" };
                 self.log.putf(Tag::VclError, format_args!("Illegal return(vcl): {reason}"));
-                self.synthetic.ask_because(503, ProxyError::ProxyConfigurationError, "illegal return (vcl)");
-                ReqStep::Synth
+                ReqStep::Synth(SynthOrder::because(503, ProxyError::ProxyConfigurationError, "illegal return (vcl)"))
             }
             RecvAction::Pass => ReqStep::Pass,
             RecvAction::Synth(status) => self.synth_by_vcl(status),

@@ -17,6 +17,7 @@ use super::verdict::{FoundKind, ReqVerdict};
 use super::{Req, ReqStep};
 use crate::httplog::RESP;
 use crate::queries::Learned;
+use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
 
 /// The exact URL for which a request's digest is an alias (`crate::queries`).
@@ -48,24 +49,18 @@ impl Req {
         }
     }
 
-    /// The step that the request's directives require instead of a fetch; the right to fetch is in `busy`. `None`
-    /// fetches.
+    /// The step that the request's directives require instead of a fetch. `None` fetches.
     pub(super) fn instead_of_fetch(&mut self, stale: Option<&ObjRef>) -> Option<ReqStep> {
         let asked = self.directives();
         if let Some(stale) = stale.filter(|stale| self.takes_stale(stale, &asked) && !self.lacks(stale)) {
-            drop(self.busy.take());
             self.verdict.take_stale();
             stale.note_hit();
-            return Some(self.found(stale.clone()));
+            return Some(self.found(stale.clone(), None, None));
         }
         if let Some(step) = self.unless_only_cached() {
             return Some(step);
         }
-        if asked.no_store {
-            drop(self.busy.take());
-            return Some(ReqStep::Pass);
-        }
-        None
+        asked.no_store.then_some(ReqStep::Pass)
     }
 
     /// True if the client accepts the stale object (RFC 9111 5.2.1.2).
@@ -87,10 +82,8 @@ impl Req {
         if !self.directives().only_if_cached {
             return None;
         }
-        drop(self.busy.take());
         self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::OnlyIfCached, ""));
-        self.synthetic.ask_because(504, ProxyError::ProxyInternalResponse, "only-if-cached");
-        Some(ReqStep::Synth)
+        Some(ReqStep::Synth(SynthOrder::because(504, ProxyError::ProxyInternalResponse, "only-if-cached")))
     }
 
     /// Before `vcl_deliver`: what a stored response mustn't send again, and what an unsafe request has changed.

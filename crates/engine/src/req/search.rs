@@ -15,6 +15,7 @@ use tables::tags::Tag;
 use super::reason::NoHitReason;
 use super::verdict::ReqVerdict;
 use super::{Req, ReqStep};
+use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
 
 pub(super) struct ReqSearch {
@@ -187,8 +188,7 @@ impl Req {
                 self.engine().main.busy_timeout.inc();
                 self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Waitinglist, "waitinglist_timeout"));
                 self.mark("Waitinglist");
-                self.synthetic.ask_because(503, ProxyError::HttpRequestDenied, "waitinglist_timeout");
-                ReqStep::Synth
+                ReqStep::Synth(SynthOrder::because(503, ProxyError::HttpRequestDenied, "waitinglist_timeout"))
             }
         }
     }

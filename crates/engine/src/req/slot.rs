@@ -16,6 +16,7 @@ use crate::admission::{self, AdmissionEntry, AdmissionRefusal, FetchSlot};
 use crate::conn_queue;
 use crate::httplog::RESP;
 use crate::proxy_status::{PROXY_STATUS, ProxyCause};
+use crate::synthetic::SynthOrder;
 use crate::transport::{BodyLen, BodyState, Transport};
 
 /// Seconds after which a client may try again that was refused for lack of memory: the same that the built-in VCL says.
@@ -67,14 +68,12 @@ impl Req {
 
     /// Nothing is begun for a client that is gone.
     fn leave_queue(&mut self) -> ReqStep {
-        self.place = None;
         self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, "the client is gone"));
         self.end_reset()
     }
 
     /// 503, and come again.
     fn refuse_slot(&mut self, refusal: AdmissionRefusal) -> ReqStep {
-        self.place = None;
         let main = self.engine().main;
         if refusal == AdmissionRefusal::QueueFull {
             main.sess_dropped.inc();
@@ -83,8 +82,7 @@ impl Req {
         main.fetch_no_thread.inc();
         self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, refusal.limit()));
         self.log.putf(Tag::Error, format_args!("{}: no fetch begins", refusal.limit()));
-        self.synthetic.ask_for_later(503, ProxyError::HttpRequestDenied, refusal.limit());
-        ReqStep::Synth
+        ReqStep::Synth(SynthOrder::for_later(503, ProxyError::HttpRequestDenied, refusal.limit()))
     }
 
     /// 503 where memory suffices for no request, with as little work as can be. The connection stays where it can: to close it and to

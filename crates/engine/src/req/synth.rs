@@ -2,33 +2,36 @@
 //! A response made here: `vcl_synth`.
 
 use message::{date, list, names};
+use storage::Buf;
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use tables::vclsubs::SynthAction;
 
-use super::{BodySource, Req, ReqStep};
+use super::ctx::Lent;
+use super::delivery::Answer;
+use super::{Req, ReqStep};
 use crate::httplog::RESP;
 use crate::proxy_status::{PROXY_STATUS, ProxyCause};
+use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
 
 impl Req {
-    pub(super) async fn synth(&mut self, transport: &mut dyn Transport) -> ReqStep {
+    pub(super) async fn synth(&mut self, order: SynthOrder, transport: &mut dyn Transport) -> ReqStep {
         self.engine().main.s_synth.inc();
-        let (status, reason) = self.synthetic.begin();
+        let SynthOrder { status, reason, cause, is_for_later, refusal } = order;
         let status = if status < 100 { 501 } else { status };
-        let cause = self.synthetic.take_cause();
         self.start_synth(status, reason, cause.as_deref());
-        if self.synthetic.take_later() {
+        if is_for_later {
             self.set_resp(names::RETRY_AFTER, &[super::slot::RETRY_AFTER]);
         }
-        let refusal = self.synthetic.take_refusal();
         if let Some(refusal) = &refusal {
             self.tell_refusal(refusal);
         }
         self.filters.reset();
         self.t_resp.set(None);
-        let action: SynthAction = self.run_vcl(transport).await;
+        let mut body = Vec::new();
+        let action: SynthAction = self.run_vcl_with(Lent::Body(&mut body), transport).await;
         self.mark("Process");
         match action {
             SynthAction::Restart if self.restarts <= self.params.max_restarts => return ReqStep::Restart,
@@ -42,9 +45,8 @@ impl Req {
             SynthAction::Restart | SynthAction::Deliver => {}
         }
         if let Some(refusal) = &refusal {
-            self.replace_builtin_refusal(refusal);
+            self.replace_builtin_refusal(refusal, &mut body);
         }
-        let body = self.synthetic.take_body();
         RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
         self.set_resp(names::CONTENT_LENGTH, &[body.len().to_string().as_bytes()]);
         if self.resp.get(names::CONNECTION).is_some_and(|value| list::is(value, b"close")) {
@@ -52,7 +54,7 @@ impl Req {
         }
         self.discard_body(transport).await;
         self.log.put_parts(Tag::Storage, &[b"malloc Transient"]);
-        ReqStep::Transmit(BodySource::Made(body))
+        ReqStep::Transmit(Answer::Made(Buf::unaccounted(body)))
     }
 
     /// Begins the head. `cause`: why the response is made here, if it is an error.

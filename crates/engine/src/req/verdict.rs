@@ -9,7 +9,7 @@
 //!     \--VCL, refused--> NoHit { found: Nothing, .. }
 //! ```
 
-use cache::{Found, ObjRef, Search};
+use cache::{Found, Search};
 use message::Head;
 use tables::no_hit::NOTICE;
 use tables::tags::Tag;
@@ -17,6 +17,7 @@ use tables::vclsubs::{Action, Method};
 use vrt::VclLocation;
 
 use super::Req;
+use super::delivery::Delivery;
 use super::reason::NoHitReason;
 
 #[derive(Debug)]
@@ -125,18 +126,17 @@ impl Req {
     }
 
     /// `Cache-Status` (RFC 9211), as far as it is asked for and known.
-    pub(super) fn cache_status(&self, obj: &ObjRef) -> Option<String> {
+    pub(super) fn cache_status(&self, delivery: &Delivery) -> Option<String> {
         if !self.params.cache_status {
             return None;
         }
-        let times = obj.times();
+        let times = delivery.obj.times();
         let ttl = times.fresh_until(None).since(self.engine().mono_of(self.t_req)).floor();
         let Some(reason) = self.verdict.reason() else {
-            let is_partial = self.sliced.as_ref().is_some_and(|sliced| sliced.is_partly_fetched());
-            let word = if is_partial { "fwd=partial; stored" } else { "hit" };
+            let word = if delivery.is_partly_fetched() { "fwd=partial; stored" } else { "hit" };
             return Some(format!("Lacquer; {word}; ttl={ttl:.0}"));
         };
-        let flags = obj.flags();
+        let flags = delivery.obj.flags();
         let is_stored = !flags.is_passed() && times.ttl > 0.0;
         let stored = if is_stored { format!("; stored; ttl={ttl:.0}") } else { String::new() };
         let forward = match reason.word.forward() {

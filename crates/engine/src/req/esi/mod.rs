@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use cache::{BodyReader, ObjRef};
+use cache::BodyReader;
 use esi::{EsiInclude, EsiProgram, EsiStep};
 use filters::stitch::{self, GzipSum};
 use message::{Head, names};
@@ -32,7 +32,8 @@ pub(crate) use self::context::EsiContext;
 use self::context::Top;
 use self::prefetch::{End, Prefetch};
 use super::Req;
-use super::downstream::Downstream;
+use super::delivery::Delivery;
+use super::outlet::{Outlet, QUEUE_BYTES, close_of};
 use super::transmit::DeliveryFailure;
 use crate::aux_attrs::AuxAttrs;
 use crate::contain::{Panic, contained};
@@ -55,6 +56,115 @@ struct Page {
     sum: GzipSum,
 }
 
+impl Outlet<'_> {
+    /// Delivers an object along its ESI program.
+    pub(in crate::req) async fn send_esi(&mut self, delivery: &mut Delivery) -> Result<(), DeliveryFailure> {
+        let top = self.req.share_top();
+        let obj = delivery.obj.clone();
+        let Ok(mut program) = EsiProgram::parse(AuxAttrs::read(obj.aux_attrs()).program.unwrap_or_default()) else {
+            return Err(self.req.corrupt());
+        };
+        let mut page = Page { is_gzip: program.is_gzip(), sum: GzipSum::default() };
+        let has_frame = page.is_gzip && !self.req.esi.parent().is_some_and(|parent| parent.is_gzip);
+        if has_frame {
+            self.push(Buf::unaccounted(stitch::HEADER.to_vec()), false).await?;
+        }
+        let mut stored = StoredPage { reader: delivery.reader_at(0), at: 0 };
+        let mut prefetch = self.req.may_include().then(|| Prefetch::new(top.clone(), program));
+        if let Some(prefetch) = &mut prefetch {
+            self.req.prefetch(prefetch, page.is_gzip);
+        }
+        while let Some(step) = program.next_step().map_err(|_| self.req.corrupt())? {
+            self.down.steps += 1;
+            // Beside what each piece is charged with: a page may be nothing but crumbs.
+            if rt::spend_piece(0) {
+                self.let_others_go_first().await?;
+            }
+            let done = match step {
+                EsiStep::Skip { bytes } => {
+                    stored.skip(bytes);
+                    Ok(())
+                }
+                EsiStep::Verbatim { bytes, piece } => {
+                    self.down.stored += bytes;
+                    if let Some(piece) = piece {
+                        page.sum.join(GzipSum { crc: piece.crc, plain_bytes: piece.plain_bytes });
+                    }
+                    self.send_verbatim(&mut stored, bytes).await
+                }
+                EsiStep::Include(include) => match prefetch.as_mut().map(|prefetch| prefetch.take(program)) {
+                    Some(Some(fragment)) => self.deliver_prefetched(fragment, &mut page).await,
+                    Some(None) => self.include(&include, &top, &mut page).await,
+                    None => {
+                        self.req.refuse_depth();
+                        Ok(())
+                    }
+                },
+            };
+            if let Some(prefetch) = prefetch.as_mut().filter(|_| done.is_ok()) {
+                self.req.prefetch(prefetch, page.is_gzip);
+            }
+            if done.is_err() {
+                self.req.joined(&page, has_frame);
+                return done;
+            }
+        }
+        if has_frame {
+            let tail = stitch::tail(page.sum.crc, page.sum.plain_bytes);
+            self.push(Buf::unaccounted(tail.to_vec()), false).await?;
+        }
+        self.req.joined(&page, has_frame);
+        Ok(())
+    }
+
+    async fn send_verbatim(&mut self, stored: &mut StoredPage, mut bytes: u64) -> Result<(), DeliveryFailure> {
+        while bytes > 0 {
+            let Some(piece) = self.next_piece(&mut stored.reader).await? else {
+                return Err(self.req.corrupt());
+            };
+            let n = bytes.min(piece.len() as u64);
+            self.push(piece.slice(0..n as usize), false).await?;
+            bytes -= n;
+            stored.skip(n);
+        }
+        Ok(())
+    }
+
+    async fn include(&mut self, include: &EsiInclude, top: &Rc<Top>, page: &mut Page) -> Result<(), DeliveryFailure> {
+        // Nobody asks for fragments on behalf of a client that is gone.
+        poll_fn(|cx| match self.transport.poll_flush(cx, NOTICE_BYTES) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(())),
+        })
+        .await
+        .map_err(|error| DeliveryFailure::Client(close_of(error)))?;
+        // However deep: all of a page's fragments run within its own task, and are charged to it.
+        if rt::spend_guess(FRAGMENT_MICROS) {
+            self.let_others_go_first().await?;
+        }
+        let mut child = self.req.child(include, top, page.is_gzip);
+        let mut nested = ChildTransport::new(&mut *self.down, &mut *self.transport);
+        let ran = {
+            // Named, for a future that contains itself has no size.
+            let mut run: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(child.run(&mut nested));
+            contained(run.as_mut()).await
+        };
+        if ran.is_err() {
+            child.note_panic();
+        }
+        let flushed = poll_fn(|cx| nested.poll_flush(cx, QUEUE_BYTES)).await;
+        let (is_cut, failure) = (nested.is_cut(), nested.failure().copied());
+        child.finish(&nested);
+        crate::current::enter(self.req.vxid, const { StepName::new("esi") });
+        if let Some(failure) = failure {
+            self.req.log.putf(Tag::Error, format_args!("{failure}"));
+            return Err(DeliveryFailure::Fetch);
+        }
+        flushed.map_err(|error| DeliveryFailure::Client(close_of(error)))?;
+        self.req.included(ran.map(|()| child.end_of_fragment(is_cut)), include.continue_on_error, page)
+    }
+}
+
 impl Req {
     /// The state that the fragments of this response share.
     fn share_top(&mut self) -> Rc<Top> {
@@ -70,70 +180,6 @@ impl Req {
         })
     }
 
-    /// Delivers an object along its ESI program.
-    pub(in crate::req) async fn send_esi(
-        &mut self,
-        obj: &ObjRef,
-        down: &mut Downstream,
-        transport: &mut dyn Transport,
-    ) -> Result<(), DeliveryFailure> {
-        let top = self.share_top();
-        let Ok(mut program) = EsiProgram::parse(AuxAttrs::read(obj.aux_attrs()).program.unwrap_or_default()) else {
-            return Err(self.corrupt());
-        };
-        let mut page = Page { is_gzip: program.is_gzip(), sum: GzipSum::default() };
-        let has_frame = page.is_gzip && !self.esi.parent().is_some_and(|parent| parent.is_gzip);
-        if has_frame {
-            self.push(down, Buf::unaccounted(stitch::HEADER.to_vec()), false, transport).await?;
-        }
-        let mut stored = StoredPage { reader: self.reader_of(obj.clone(), 0), at: 0 };
-        let mut prefetch = self.may_include().then(|| Prefetch::new(top.clone(), program));
-        if let Some(prefetch) = &mut prefetch {
-            self.prefetch(prefetch, page.is_gzip);
-        }
-        while let Some(step) = program.next_step().map_err(|_| self.corrupt())? {
-            down.steps += 1;
-            // Beside what each piece is charged with: a page may be nothing but crumbs.
-            if rt::spend_piece(0) {
-                self.let_others_go_first(transport).await?;
-            }
-            let done = match step {
-                EsiStep::Skip { bytes } => {
-                    stored.skip(bytes);
-                    Ok(())
-                }
-                EsiStep::Verbatim { bytes, piece } => {
-                    down.stored += bytes;
-                    if let Some(piece) = piece {
-                        page.sum.join(GzipSum { crc: piece.crc, plain_bytes: piece.plain_bytes });
-                    }
-                    self.send_verbatim(&mut stored, bytes, down, transport).await
-                }
-                EsiStep::Include(include) => match prefetch.as_mut().map(|prefetch| prefetch.take(program)) {
-                    Some(Some(fragment)) => self.deliver_prefetched(fragment, &mut page, down, transport).await,
-                    Some(None) => self.include(&include, &top, &mut page, down, transport).await,
-                    None => {
-                        self.refuse_depth();
-                        Ok(())
-                    }
-                },
-            };
-            if let Some(prefetch) = prefetch.as_mut().filter(|_| done.is_ok()) {
-                self.prefetch(prefetch, page.is_gzip);
-            }
-            if done.is_err() {
-                self.joined(&page, has_frame);
-                return done;
-            }
-        }
-        if has_frame {
-            let tail = stitch::tail(page.sum.crc, page.sum.plain_bytes);
-            self.push(down, Buf::unaccounted(tail.to_vec()), false, transport).await?;
-        }
-        self.joined(&page, has_frame);
-        Ok(())
-    }
-
     /// Tells the page around this one what was joined to it.
     fn joined(&mut self, page: &Page, has_frame: bool) {
         if let Some(parent) = self.esi.parent_mut().filter(|_| page.is_gzip && !has_frame) {
@@ -146,25 +192,6 @@ impl Req {
         DeliveryFailure::Fetch
     }
 
-    async fn send_verbatim(
-        &mut self,
-        stored: &mut StoredPage,
-        mut bytes: u64,
-        down: &mut Downstream,
-        transport: &mut dyn Transport,
-    ) -> Result<(), DeliveryFailure> {
-        while bytes > 0 {
-            let Some(piece) = self.next_piece(&mut stored.reader, transport).await? else {
-                return Err(self.corrupt());
-            };
-            let n = bytes.min(piece.len() as u64);
-            self.push(down, piece.slice(0..n as usize), false, transport).await?;
-            bytes -= n;
-            stored.skip(n);
-        }
-        Ok(())
-    }
-
     /// True if fragments may be nested one level deeper.
     fn may_include(&self) -> bool {
         self.esi.level() < self.params.max_esi_depth.min(DEPTH_MAX)
@@ -173,47 +200,6 @@ impl Req {
     fn refuse_depth(&mut self) {
         let limit = self.params.max_esi_depth.min(DEPTH_MAX);
         self.log.putf(Tag::VclError, format_args!("ESI depth limit reach (param max_esi_depth = {limit})"));
-    }
-
-    async fn include(
-        &mut self,
-        include: &EsiInclude,
-        top: &Rc<Top>,
-        page: &mut Page,
-        down: &mut Downstream,
-        transport: &mut dyn Transport,
-    ) -> Result<(), DeliveryFailure> {
-        // Nobody asks for fragments on behalf of a client that is gone.
-        poll_fn(|cx| match transport.poll_flush(cx, NOTICE_BYTES) {
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(())),
-        })
-        .await
-        .map_err(|error| DeliveryFailure::Client(super::transmit::close_of(error)))?;
-        // However deep: all of a page's fragments run within its own task, and are charged to it.
-        if rt::spend_guess(FRAGMENT_MICROS) {
-            self.let_others_go_first(transport).await?;
-        }
-        let mut child = self.child(include, top, page.is_gzip);
-        let mut nested = ChildTransport::new(down, transport);
-        let ran = {
-            // Named, for a future that contains itself has no size.
-            let mut run: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(child.run(&mut nested));
-            contained(run.as_mut()).await
-        };
-        if ran.is_err() {
-            child.note_panic();
-        }
-        let flushed = poll_fn(|cx| nested.poll_flush(cx, super::transmit::QUEUE_BYTES)).await;
-        let (is_cut, failure) = (nested.is_cut(), nested.failure().copied());
-        child.finish(&nested);
-        crate::current::enter(self.vxid, const { StepName::new("esi") });
-        if let Some(failure) = failure {
-            self.log.putf(Tag::Error, format_args!("{failure}"));
-            return Err(DeliveryFailure::Fetch);
-        }
-        flushed.map_err(|error| DeliveryFailure::Client(super::transmit::close_of(error)))?;
-        self.included(ran.map(|()| child.end_of_fragment(is_cut)), include.continue_on_error, page)
     }
 
     /// Result of a fragment for its page. `is_cut`: its transport was told that it is incomplete.

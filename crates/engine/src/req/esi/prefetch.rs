@@ -24,9 +24,9 @@ use super::context::Top;
 use crate::contain::{Panic, contained};
 use crate::current::StepName;
 use crate::req::Req;
-use crate::req::downstream::Downstream;
-use crate::req::transmit::{DeliveryFailure, close_of};
-use crate::transport::{SendError, Transport};
+use crate::req::outlet::{Outlet, close_of};
+use crate::req::transmit::DeliveryFailure;
+use crate::transport::SendError;
 
 /// Steps of the program that are looked at for the next include, each time that the page has come one step further.
 const LOOK_AHEAD: usize = 256;
@@ -116,32 +116,32 @@ impl Req {
             rt::spawn(task);
         }
     }
+}
 
+impl Outlet<'_> {
     /// The fragment's turn has come.
     pub(super) async fn deliver_prefetched(
         &mut self,
         fragment: Prefetched,
         page: &mut Page,
-        down: &mut Downstream,
-        transport: &mut dyn Transport,
     ) -> Result<(), DeliveryFailure> {
         loop {
             let next = poll_fn(|cx| {
                 if let Poll::Ready(next) = fragment.shared.borrow_mut().poll_next(cx) {
                     return Poll::Ready(Ok(next));
                 }
-                match transport.poll_flush(cx, 0) {
+                match self.transport.poll_flush(cx, 0) {
                     Poll::Ready(Err(error)) => Poll::Ready(Err(DeliveryFailure::Client(close_of(error)))),
                     Poll::Ready(Ok(())) | Poll::Pending => {
-                        self.poll_peer_closed(cx, transport).map(|()| Err(DeliveryFailure::GONE))
+                        self.req.poll_peer_closed(cx, &mut *self.transport).map(|()| Err(DeliveryFailure::GONE))
                     }
                 }
             });
             match next.await? {
-                Next::Piece(piece) => self.push(down, piece, false, transport).await?,
+                Next::Piece(piece) => self.push(piece, false).await?,
                 Next::End(end) => {
-                    crate::current::enter(self.vxid, const { StepName::new("esi") });
-                    return self.included(end, fragment.continues_on_error, page);
+                    crate::current::enter(self.req.vxid, const { StepName::new("esi") });
+                    return self.req.included(end, fragment.continues_on_error, page);
                 }
             }
         }
