@@ -11,6 +11,7 @@ mod program;
 mod refresh;
 mod response;
 mod rule;
+mod setting;
 #[cfg(test)]
 mod tests;
 mod units;
@@ -18,11 +19,12 @@ mod units;
 use std::collections::{BTreeMap, BTreeSet};
 
 use acl::{HOST, domain, folded, is_flag};
+use known::Fate;
 use line::{Line, read};
 use peer::Peer;
+use port::Port;
 use refresh::RefreshRule;
 use rule::{LISTS, Rule};
-use units::{bytes, seconds, size};
 
 use crate::migrated::Migrated;
 use crate::regex;
@@ -111,11 +113,12 @@ struct Squid {
     most_stale: Option<u64>,
     most_bytes: Option<u64>,
     negative: u64,
-    is_ignoring_reload: bool,
     /// A directive that can't be translated changes what is kept: then nothing is.
     is_passing: bool,
-    default_site: Option<(String, bool)>,
+    ports: Vec<Port>,
     is_tls: bool,
+    /// An acl names the method PURGE: without one squid denies it.
+    has_purge: bool,
     /// Conditions of requests that squid would ask for what isn't asked for here.
     denied: Vec<String>,
 }
@@ -130,117 +133,51 @@ impl Squid {
         match line.word(0) {
             "http_port" | "https_port" => self.port(line, migrated),
             "cache_peer" => self.peer(line, migrated),
-            "cache_peer_domain" => {
-                let rules = self.peer_rules.entry(folded(line.word(1))).or_default();
-                for host in line.rest(2) {
-                    let (is_allowed, host) = host.strip_prefix('!').map_or((true, host.as_str()), |host| (false, host));
-                    let condition = format!("{HOST} ~ \"(?i)^({})$\"", domain(host));
-                    rules.push(Rule { is_allowed, condition });
-                }
-                claim(line, migrated);
-            }
-            "cache_peer_access" => {
-                if let Some(rule) = self.rule(line.word(2), line.rest(3), line, migrated) {
-                    self.peer_rules.entry(folded(line.word(1))).or_default().push(rule);
-                    claim(line, migrated);
-                }
-            }
+            "cache_peer_domain" => self.peer_domain(line, migrated),
+            "cache_peer_access" => self.peer_access(line, migrated),
             "acl" => self.acl(line, migrated),
-            "http_access" | "cache" | "no_cache" | "miss_access" | "always_direct" => {
-                let name = if line.word(0) == "no_cache" { "cache" } else { line.word(0) };
-                if let Some(rule) = self.rule(line.word(1), line.rest(2), line, migrated)
-                    && let Some(list) = LISTS.into_iter().find(|list| *list == name)
-                {
-                    self.rules.entry(list).or_default().push(rule);
-                    claim(line, migrated);
-                }
-                if name == "always_direct" && line.word(1) == "allow" {
-                    let text = "origins that squid finds by the name in Host aren't asked here: these requests get 503";
-                    migrated.refuse(&line.place, "always_direct", text);
-                }
-            }
+            "http_access" | "cache" | "no_cache" | "miss_access" | "always_direct" => self.listed(line, migrated),
             "refresh_pattern" => self.refresh(line, migrated),
-            "cache_mem" => option(line, "-s", "malloc,", &size(line.rest(1)), migrated),
-            "cache_dir" => {
-                let megabytes = if line.word(1) == "rock" || line.words.len() > 3 { line.word(3) } else { "10000" };
-                if megabytes.parse::<u64>().is_err() {
-                    return migrated.refuse(&line.place, "cache_dir", "TYPE DIRECTORY MEGABYTES are wanted");
-                }
-                self.directories += 1;
-                let name = if self.directories == 1 { "disk".to_owned() } else { format!("disk{}", self.directories) };
-                let store = format!("file,/var/lib/varnish/{name}.store,{megabytes}m");
-                option(line, "-s", &format!("{name}="), &store, migrated);
-                migrated.note(
-                    &line.place,
-                    "cache_dir",
-                    "a store is one file with memory in front; what squid has kept is fetched anew",
-                );
-            }
-            "maximum_object_size" => {
-                self.most_bytes = Some(bytes(line.rest(1)));
-                claim(line, migrated);
-            }
-            "visible_hostname" | "unique_hostname" => option(line, "-i", "", line.word(1), migrated),
-            "max_stale" => {
-                self.most_stale = Some(seconds(line.rest(1)));
-                claim(line, migrated);
-            }
-            "negative_ttl" => {
-                self.negative = seconds(line.rest(1));
-                claim(line, migrated);
-            }
-            "connect_timeout" | "read_timeout" => timeout(line, migrated),
-            "forwarded_for" if line.word(1) != "on" => {
-                migrated.refuse(&line.place, "forwarded_for", "set bereq.http.X-Forwarded-For in vcl_backend_fetch");
-            }
-            "via" if line.word(1) != "on" => {
-                migrated.refuse(&line.place, "via", "unset Via in vcl_backend_fetch and vcl_deliver");
-            }
-            "forwarded_for" | "via" => migrated.without_meaning(&line.place, line.word(0), "the header is always sent"),
-            "collapsed_forwarding" => {
-                noted(line, "request coalescing is always on: one request fetches, the others wait", migrated);
-            }
-            "access_log" | "logformat" => {
-                noted(line, "varnishncsa writes it; `varnishncsa -F FORMAT` has Apache's letters", migrated);
-            }
-            "url_rewrite_program" | "redirect_program" => {
-                self.passed(line, "rewrite in vcl_recv: set req.url = regsub(...)", migrated);
-            }
-            "store_miss"
-            | "send_hit"
-            | "store_id_program"
-            | "store_id_access"
-            | "http_reply_access"
-            | "icap_enable"
-            | "adaptation_access"
-            | "ecap_enable"
-            | "collapsed_forwarding_access"
-            | "url_rewrite_access" => {
-                self.passed(line, "write it in vcl_recv and vcl_backend_response", migrated);
-            }
-            "auth_param" | "external_acl_type" => {
-                migrated.refuse(&line.place, line.word(0), "`import basicauth;` or `import jwt;`, or ask the origin")
-            }
-            "ssl_bump" | "sslproxy_ca_certfile" | "tls_outgoing_options" => migrated.refuse(
-                &line.place,
-                line.word(0),
-                "only an accelerator's TLS is here: docs/certificates.md, docs/tls-origins.md",
-            ),
-            "reply_header_access"
-            | "request_header_access"
-            | "header_replace"
-            | "reply_header_add"
-            | "request_header_add" => {
-                self.passed(line, "set and unset fields in vcl_backend_fetch and vcl_deliver", migrated);
-            }
-            "delay_pools" | "delay_class" | "delay_access" | "delay_parameters" => {
-                migrated.refuse(&line.place, line.word(0), "responses are sent as fast as clients read them")
-            }
-            other => match known::without_meaning(other) {
-                Some(reason) => migrated.without_meaning(&line.place, other, reason),
-                // The directive may keep something from being kept.
-                None => self.passed(line, "nothing is known of it here", migrated),
+            _ if self.setting(line, migrated) => {}
+            other => match known::fate(other) {
+                Fate::WithoutMeaning(reason) => migrated.without_meaning(&line.place, other, reason),
+                Fate::Noted(text) => noted(line, text, migrated),
+                Fate::Refused(text) => migrated.refuse(&line.place, other, text),
+                Fate::Passed(text) => self.passed(line, text, migrated),
             },
+        }
+    }
+
+    fn peer_domain(&mut self, line: &Line, migrated: &mut Migrated) {
+        let rules = self.peer_rules.entry(folded(line.word(1))).or_default();
+        for host in line.rest(2) {
+            let (is_allowed, host) = host.strip_prefix('!').map_or((true, host.as_str()), |host| (false, host));
+            let condition = format!("{HOST} ~ \"(?i)^({})$\"", domain(host));
+            rules.push(Rule { is_allowed, condition });
+        }
+        migrated.note(&line.place, "cache_peer_domain", "squid heeds it up to 3.5; later ones say that it is obsolete");
+        claim(line, migrated);
+    }
+
+    fn peer_access(&mut self, line: &Line, migrated: &mut Migrated) {
+        if let Some(rule) = self.rule(line.word(2), line.rest(3), line, migrated) {
+            self.peer_rules.entry(folded(line.word(1))).or_default().push(rule);
+            claim(line, migrated);
+        }
+    }
+
+    /// A line of a list that holds for all peers.
+    fn listed(&mut self, line: &Line, migrated: &mut Migrated) {
+        let name = if line.word(0) == "no_cache" { "cache" } else { line.word(0) };
+        if let Some(rule) = self.rule(line.word(1), line.rest(2), line, migrated)
+            && let Some(list) = LISTS.into_iter().find(|list| *list == name)
+        {
+            self.rules.entry(list).or_default().push(rule);
+            claim(line, migrated);
+        }
+        if name == "always_direct" && line.word(1) == "allow" {
+            let text = "origins that squid finds by the name in Host aren't asked here: these requests get 503";
+            migrated.refuse(&line.place, "always_direct", text);
         }
     }
 
@@ -265,30 +202,6 @@ fn claim(line: &Line, migrated: &mut Migrated) {
 fn noted(line: &Line, text: &str, migrated: &mut Migrated) {
     migrated.note(&line.place, line.word(0), text);
     migrated.without_meaning(&line.place, line.word(0), text);
-}
-
-/// Translates a line to an option of the start line. The last line of a `key` counts, as in squid.
-fn option(line: &Line, letter: &str, key: &str, value: &str, migrated: &mut Migrated) {
-    let is_same = |pair: &[String]| pair[0] == letter && pair[1].starts_with(key);
-    let before = migrated.arguments.chunks(2).position(is_same);
-    match before {
-        Some(at) => migrated.arguments[2 * at + 1] = format!("{key}{value}"),
-        None => push(migrated, letter, &format!("{key}{value}")),
-    }
-    claim(line, migrated);
-}
-
-fn timeout(line: &Line, migrated: &mut Migrated) {
-    let names: &[&str] = match line.word(0) {
-        "connect_timeout" => &["connect_timeout"],
-        _ => &["first_byte_timeout", "between_bytes_timeout"],
-    };
-    match seconds(line.rest(1)) {
-        0 => migrated.refuse(&line.place, line.word(0), "a number and its unit are wanted behind it"),
-        seconds => {
-            names.iter().for_each(|name| option(line, "-p", &format!("{name}="), &seconds.to_string(), migrated));
-        }
-    }
 }
 
 fn push(migrated: &mut Migrated, letter: &str, value: &str) {

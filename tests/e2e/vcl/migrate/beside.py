@@ -14,10 +14,18 @@ from bed import world
 from bed.daemon import die_with_parent
 from bed.http import get
 from bed.report import until
+from bed.sealed import client_context, sealed_get
 
 LACQUER = world.BIN / "lacquer"
-HTTP = ("127.0.0.1", 80)
+HTTP, HTTPS = ("127.0.0.1", 80), ("127.0.0.1", 443)
 LIMIT = 60
+
+
+def fetch(address, path, fields=(), **more):
+    """One request on a connection of its own, over TLS where that is the port's."""
+    if address == HTTPS:
+        return sealed_get(address, path, client_context(), name=None, fields=fields, **more)
+    return get(address, path, fields, **more)
 
 
 class Origins:
@@ -34,7 +42,7 @@ class Origins:
         "html": ("Content-Type", "text/html"), "json": ("Content-Type", "application/json"), "encoded": ("Content-Type", "text/plain; charset=latin1"),
         "toapp": ("Location", "http://app/moved/x?y=1"), "toport": ("Location", "http://127.0.0.1:9001/moved/x"), "tonumber": ("Location", "http://app/moved/5"),
         "tob": ("Location", "http://app/moved/b/c"), "topath": ("Location", "/moved/x"), "tonobody": ("Location", "http://other/app"),
-        "refresh": ("Refresh", "5; url=http://app/moved/r"), "pad": ("X-Pad", "1"), "ranges": ("Accept-Ranges", "bytes"),
+        "unbuffered": ("X-Accel-Buffering", "no"), "refresh": ("Refresh", "5; url=http://app/moved/r"), "pad": ("X-Pad", "1"), "ranges": ("Accept-Ranges", "bytes"),
     }
 
     def __init__(self, ports):
@@ -48,7 +56,8 @@ class Origins:
         # squid heeds max-age only beside a Date. A response that lives for one second is dated up to one second ahead: else it may be stale on arrival.
         date = math.ceil(time.time()) if "age1" in path else time.time()
         lines += [("Date", email.utils.formatdate(date, usegmt=True)), ("X-Port", str(port)), ("X-Path", path),
-                  ("X-Login", fields.get("authorization", "none")), ("X-Said", " ".join(fields.get(name, "-") for name in ("x-login", "x_login")))]
+                  ("X-Login", fields.get("authorization", "none")), ("X-Said", " ".join(fields.get(name, "-") for name in ("x-login", "x_login"))),
+                  ("X-Signs", " ".join(fields.get(name, "-") for name in ("front-end-https", "x-forwarded-proto")))]
         if self.is_failing and "flaky" in path:
             return 500, lines, "no"
         status = next((status for status in (404, 500, 503, 410, 301, 302, 303, 401, 409) if f"s{status}" in path), 200)
@@ -78,7 +87,7 @@ class Process:
 
     def up(self, address):
         def answers():
-            return self.proc.poll() is not None or world.listens(address) and get(address, "/up", host="up.example").status > 0
+            return self.proc.poll() is not None or world.listens(address) and fetch(address, "/up", host="up.example").status > 0
         # The limit is for one that hangs: others may load the machine.
         return until(120, answers) and self.proc.poll() is None
 
@@ -94,7 +103,7 @@ def ask(origins, requests, times=2, address=HTTP):
         both = []
         for _ in range(times):
             before = len(origins.site.seen)
-            answer = get(address, path, list(fields.items()), method=method, host=host, body=b"x" if method == "POST" else None)
+            answer = fetch(address, path, list(fields.items()), method=method, host=host, body=b"x" if method == "POST" else None)
             both.append({"status": answer.status, "asked": origins.asked(before), "from": (answer.get("X-Port"), answer.get("X-Path")),
                          "body": answer.body if answer.status in (200, 206) and method != "HEAD" else None, "headers": {n.lower(): v for n, v in answer.fields}})
         found.append(both)

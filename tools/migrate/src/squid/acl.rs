@@ -96,9 +96,19 @@ impl Squid {
                 }
             }
             "req_header" if !values.is_empty() && is_header(values[0]) => any(&format!("req.http.{}", values[0])),
-            "port" => ports("std.integer(regsub(req.http.Host, \"^.*?(:(\\d+))?$\", \"\\2\"), 80)", &values),
-            "myport" | "localport" => ports("std.port(local.ip)", &values),
+            "port" | "myport" | "localport" => {
+                let Some(ports) = ports(
+                    if kind == "port" { "std.integer(req.http.Squid-Port, 0)" } else { "std.port(local.ip)" },
+                    &values,
+                ) else {
+                    migrated.refuse(&line.place, "acl", "ports are wanted: NUMBER or NUMBER-NUMBER");
+                    self.unknown.insert(name);
+                    return;
+                };
+                ports
+            }
             "method" if values.iter().all(|value| is_header(value)) => {
+                self.has_purge |= values.contains(&"PURGE");
                 values.iter().map(|v| format!("req.method == \"{v}\"")).collect::<Vec<_>>().join(" || ")
             }
             "proto" => format!("{WHOLE} ~ \"(?i)^({})://\"", literals(&values)),
@@ -182,7 +192,7 @@ fn literals(values: &[&str]) -> String {
     values.iter().map(|value| vcl::literal(value)).collect::<Vec<_>>().join("|")
 }
 
-/// The name in Host as squid compares it: in small letters, without a port and a dot at its end.
+/// The name in Host as squid compares it: without a port.
 pub(super) const HOST: &str = "req.http.Squid-Host";
 
 /// The path with its query as the regexes of acls see it: decoded.
@@ -191,33 +201,65 @@ pub(super) const PATH: &str = "req.http.Squid-Path";
 /// The URL as they see it.
 pub(super) const WHOLE: &str = "req.http.Squid-Url";
 
-/// The lines that set these three.
-pub(super) fn compared(is_tls: bool) -> Vec<String> {
-    let (scheme, ports) = match is_tls {
-        true => ("regsub(req.http.X-Forwarded-Proto, \"^(?!https$).*$\", \"http\")", "80|443"),
-        false => ("\"http\"", "80"),
+pub(super) const PORT: &str = "req.http.Squid-Port";
+
+/// The lines that write Host as squid does: in small letters, without dots at its end, and without the port that its scheme has anyway.
+pub(super) fn normal_host(is_tls: bool) -> Vec<String> {
+    let default = match is_tls {
+        true => vcl::chain(vec![
+            ("req.http.X-Forwarded-Proto == \"https\"".to_owned(), vec![without_port(443)]),
+            (String::new(), vec![without_port(80)]),
+        ]),
+        false => vec![without_port(80)],
     };
-    COMPARED.replace("SCHEME", scheme).replace("OWN PORTS", ports).lines().map(str::to_owned).collect()
+    NORMAL.lines().map(str::to_owned).chain(default).collect()
 }
 
-const COMPARED: &str = r#"# What acls are compared with: decoded, Host without a port and a dot at its end.
+fn without_port(port: u16) -> String {
+    format!("if (req.http.Host) {{ set req.http.Host = regsub(req.http.Host, \":{port}$\", \"\"); }}")
+}
+
+const NORMAL: &str = r#"# Host as squid writes it.
+if (req.http.Host !~ "^(\[[^]]*\]|[^:]*)(:\d+)?$") {
+	return (synth(400));
+}
+if (req.http.Host) {
+	set req.http.Host = regsub(regsub(std.tolower(req.http.Host), "\.*(:\d+)?$", "\1"), ":0+(\d+)$", ":\1");
+}"#;
+
+/// The lines that set these four.
+pub(super) fn compared(is_tls: bool) -> Vec<String> {
+    let (scheme, default) = match is_tls {
+        true => (
+            "regsub(req.http.X-Forwarded-Proto, \"^(?!https$).*$\", \"http\")",
+            "regsub(regsub(req.http.X-Forwarded-Proto, \"^(?!https$).*$\", \"80\"), \"^https$\", \"443\")",
+        ),
+        false => ("\"http\"", "\"80\""),
+    };
+    COMPARED.replace("SCHEME", scheme).replace("DEFAULT", default).lines().map(str::to_owned).collect()
+}
+
+const COMPARED: &str = r#"# What acls are compared with: decoded, and Host without a port.
 if (req.url !~ "^/" && req.url != "*" || req.url ~ "%(00|0[aA]|0[dD]|[^0-9a-fA-F]|.[^0-9a-fA-F]|.?$)") {
 	return (synth(400));
 }
-set req.http.Squid-Host = regsub(std.tolower(req.http.Host), "\.*(:\d*)?$", "");
+set req.http.Squid-Host = regsub(req.http.Host, ":\d+$", "");
 set req.http.Squid-Path = blob.transcode(decoding=URL, encoded=req.url);
-set req.http.Squid-Url = SCHEME + "://" + req.http.Squid-Host + regsub(regsub(req.http.Host, "^.*?(:\d+)?$", "\1"), "^:0*(OWN PORTS)?$", "") + req.http.Squid-Path;"#;
+set req.http.Squid-Url = SCHEME + "://" + req.http.Host + req.http.Squid-Path;
+set req.http.Squid-Port = regsub(req.http.Host, "^.*?(:(\d+))?$", "\2");
+if (req.http.Squid-Port == "") { set req.http.Squid-Port = DEFAULT; }"#;
 
-pub(super) fn ports(of: &str, values: &[&str]) -> String {
+/// The condition that a number is one of these ports; None if one of them is none.
+fn ports(of: &str, values: &[&str]) -> Option<String> {
     let one = |value: &&str| {
-        let numbers = value.split_once('-').unwrap_or((*value, *value));
-        match (numbers.0.parse::<u16>(), numbers.1.parse::<u16>()) {
-            (Ok(low), Ok(high)) if low == high => format!("{of} == {low}"),
-            (Ok(low), Ok(high)) => format!("({of} >= {low} && {of} <= {high})"),
-            _ => "false".to_owned(),
+        let (low, high) = value.split_once('-').unwrap_or((*value, *value));
+        let (low, high) = (low.parse::<u16>().ok()?, high.parse::<u16>().ok()?);
+        match low == high {
+            true => Some(format!("{of} == {low}")),
+            false => (low < high).then(|| format!("({of} >= {low} && {of} <= {high})")),
         }
     };
-    any_of(&values.iter().map(one).collect::<Vec<_>>())
+    Some(any_of(&values.iter().map(one).collect::<Option<Vec<_>>>()?))
 }
 
 pub(super) fn is_header(name: &str) -> bool {

@@ -1,7 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Directives of squid's that change nothing here, with the reasons.
+//! Directives of squid's whose values aren't read: those that change nothing here, and those without a counterpart, with the reasons.
 
 use crate::fates;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    /// The directive changes nothing here.
+    WithoutMeaning(&'static str),
+    /// The same; the text is worth a note.
+    Noted(&'static str),
+    /// The directive has no counterpart, and nothing that is kept or sent depends on it.
+    Refused(&'static str),
+    /// The directive has no counterpart, and may keep a response from being kept or sent: all requests are passed.
+    Passed(&'static str),
+}
+
+use Fate::{Noted, Passed, Refused, WithoutMeaning};
 
 const PROCESS: &str = "it speaks of squid as a process";
 const LOG: &str = "varnishlog and varnishncsa read the log";
@@ -14,6 +28,27 @@ const PAGES: &str = "error pages are written in vcl_synth and vcl_backend_error"
 const CONNECTIONS: &str = "connections have the limits of the parameters: `lacquer man params`";
 const PROGRAM: &str = "it belongs to a program that squid starts, whose directive is refused";
 const ABORT: &str = "a fetch goes on when its client has left";
+const NCSA: &str = "varnishncsa writes it; `varnishncsa -F FORMAT` has Apache's letters";
+const REWRITE: &str = "rewrite in vcl_recv: set req.url = regsub(...)";
+const IN_VCL: &str = "write it in vcl_recv and vcl_backend_response";
+const FIELDS: &str = "set and unset fields in vcl_backend_fetch and vcl_deliver";
+const USERS: &str = "`import basicauth;` or `import jwt;`, or ask the origin";
+const ACCELERATOR: &str = "only an accelerator's TLS is here: docs/certificates.md, docs/tls-origins.md";
+const POOLS: &str = "responses are sent as fast as clients read them";
+
+#[rustfmt::skip]
+const OTHERS: &[(&str, Fate)] = &[
+    ("collapsed_forwarding", Noted("request coalescing is always on: one request fetches, the others wait")), ("access_log", Noted(NCSA)), ("logformat", Noted(NCSA)),
+    ("url_rewrite_program", Passed(REWRITE)), ("redirect_program", Passed(REWRITE)),
+    ("store_miss", Passed(IN_VCL)), ("send_hit", Passed(IN_VCL)), ("store_id_program", Passed(IN_VCL)), ("store_id_access", Passed(IN_VCL)),
+    ("http_reply_access", Passed(IN_VCL)), ("icap_enable", Passed(IN_VCL)), ("adaptation_access", Passed(IN_VCL)), ("ecap_enable", Passed(IN_VCL)),
+    ("collapsed_forwarding_access", Passed(IN_VCL)), ("url_rewrite_access", Passed(IN_VCL)),
+    ("auth_param", Refused(USERS)), ("external_acl_type", Refused(USERS)),
+    ("ssl_bump", Refused(ACCELERATOR)), ("sslproxy_ca_certfile", Refused(ACCELERATOR)), ("tls_outgoing_options", Refused(ACCELERATOR)),
+    ("reply_header_access", Passed(FIELDS)), ("request_header_access", Passed(FIELDS)), ("header_replace", Passed(FIELDS)), ("reply_header_add", Passed(FIELDS)),
+    ("request_header_add", Passed(FIELDS)),
+    ("delay_pools", Refused(POOLS)), ("delay_class", Refused(POOLS)), ("delay_access", Refused(POOLS)), ("delay_parameters", Refused(POOLS)),
+];
 
 #[rustfmt::skip]
 const WITHOUT: &[(&str, &str)] = &[
@@ -23,7 +58,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("accept_filter", PROCESS), ("loadable_modules", PROCESS), ("unlinkd_program", PROCESS), ("diskd_program", PROCESS), ("pinger_*", PROCESS),
     ("mail_*", PROCESS), ("cache_mgr", PROCESS), ("email_err_data", PROCESS), ("cachemgr_passwd", PROCESS), ("announce_*", PROCESS),
     ("high_*", PROCESS), ("stats_collection", PROCESS), ("client_db", PROCESS), ("ssl_engine", PROCESS),
-    ("access_log", LOG), ("logformat", LOG), ("cache_log", LOG), ("cache_store_log", LOG), ("debug_options", LOG), ("buffered_logs", LOG),
+    ("cache_log", LOG), ("cache_store_log", LOG), ("debug_options", LOG), ("buffered_logs", LOG),
     ("logfile_*", LOG), ("log_*", LOG), ("strip_query_terms", LOG), ("emulate_httpd_log", LOG), ("forward_log", LOG), ("referer_log", LOG),
     ("useragent_log", LOG), ("icap_log", LOG), ("netdb_filename", LOG),
     ("cache_replacement_policy", STORES), ("memory_replacement_policy", STORES), ("cache_swap_*", STORES), ("maximum_object_size_in_memory", STORES),
@@ -57,9 +92,10 @@ const WITHOUT: &[(&str, &str)] = &[
     ("store_id_bypass", PROGRAM), ("sslcrtd_*", PROGRAM), ("sslcrtvalidator_*", PROGRAM), ("auth_schemes", PROGRAM), ("authenticate_*", PROGRAM),
 ];
 
-/// The reason why a directive of this name changes nothing here; None of any other.
-pub(super) fn without_meaning(name: &str) -> Option<&'static str> {
-    fates::find(WITHOUT, name)
+/// The fate of a directive of this name. One that isn't known may keep something from being kept.
+pub(super) fn fate(name: &str) -> Fate {
+    let found = fates::find(OTHERS, name).or_else(|| fates::find(WITHOUT, name).map(WithoutMeaning));
+    found.unwrap_or(Passed("nothing is known of it here"))
 }
 
 #[cfg(test)]

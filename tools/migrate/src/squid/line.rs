@@ -22,8 +22,9 @@ impl Line {
         self.words.get(i..).unwrap_or_default()
     }
 
+    /// The value of an option; the last one counts, as in squid.
     pub(super) fn option(&self, key: &str) -> Option<&str> {
-        self.words.iter().find_map(|word| word.strip_prefix(key))
+        self.words.iter().rev().find_map(|word| word.strip_prefix(key))
     }
 
     pub(super) fn has(&self, word: &str) -> bool {

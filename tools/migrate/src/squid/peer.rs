@@ -18,6 +18,26 @@ const OPTIONS: [&str; 34] = [
     "weighted-round-robin", "carp-key=",
 ];
 
+const NUMBERS: [&str; 7] =
+    ["max-conn=", "connect-timeout=", "weight=", "basetime=", "ttl=", "connect-fail-limit=", "standby="];
+
+/// The first value that squid doesn't take, with what is wanted.
+fn odd_value(line: &Line) -> Option<String> {
+    let is_number = |text: &str| text.parse::<i32>().is_ok();
+    if !is_number(line.word(4)) {
+        return Some(format!("{:?}: the port of ICP is a number, 0 for none", line.word(4)));
+    }
+    line.rest(5).iter().find_map(|word| {
+        let number = NUMBERS.iter().find_map(|key| word.strip_prefix(key));
+        match (number, word.strip_prefix("front-end-https="), word.as_str()) {
+            (Some(number), ..) if !is_number(number) => Some(format!("{word}: a whole number is wanted")),
+            (_, Some(switch), _) if !matches!(switch, "on" | "auto") => Some(format!("{word}: on or auto is wanted")),
+            (_, _, "name=") => Some("name=: a name is wanted".to_owned()),
+            _ => None,
+        }
+    })
+}
+
 /// An origin, and the directors that it may be a part of.
 pub(super) struct Peer {
     /// The name that squid's rules have for it.
@@ -49,9 +69,8 @@ impl Squid {
         if let Some(odd) = texts.find(|text| !is_address(text)) {
             return migrated.refuse(&line.place, "cache_peer", format!("{odd:?} is no name, address or port"));
         }
-        let most = line.option("max-conn=");
-        if let Some(odd) = most.filter(|most| most.parse::<u32>().is_err()) {
-            return migrated.refuse(&line.place, "cache_peer", format!("max-conn={odd:?} is no number"));
+        if let Some(odd) = odd_value(line) {
+            return migrated.refuse(&line.place, "cache_peer", odd);
         }
         let known_as = folded(line.option("name=").unwrap_or(line.word(1)));
         if self.peers.iter().any(|peer| peer.known_as == known_as) {
@@ -66,13 +85,11 @@ impl Squid {
         if line.has("ssl") || line.has("tls") {
             lines.push(".ssl = 1;".to_owned());
         }
-        if let Some(most) = most {
-            lines.push(format!(".max_connections = {most};"));
-        }
-        if let Some(seconds) = line.option("connect-timeout=").and_then(|seconds| seconds.parse::<u32>().ok()) {
-            lines.push(format!(".connect_timeout = {seconds}s;"));
-        }
-        let own = own_lines(line, migrated);
+        // Zero asks for none, as if the option weren't there.
+        let number = |key: &str| line.option(key).and_then(|number| number.parse::<u32>().ok()).filter(|n| *n > 0);
+        lines.extend(number("max-conn=").map(|most| format!(".max_connections = {most};")));
+        lines.extend(number("connect-timeout=").map(|seconds| format!(".connect_timeout = {seconds}s;")));
+        let own = self.own_lines(line, migrated);
         if line.has("sourcehash") || line.has("userhash") || line.has("carp") || line.has("weighted-round-robin") {
             let text = "`import directors;` chooses among backends: here the first one that may be asked is taken";
             migrated.note(&line.place, "cache_peer", text);
@@ -92,6 +109,37 @@ impl Squid {
             place: line.place.clone(),
         });
         claim(line, migrated);
+    }
+
+    /// The lines of requests to a peer. Options without a counterpart are refused.
+    fn own_lines(&mut self, line: &Line, migrated: &mut Migrated) -> Vec<String> {
+        let mut own = Vec::new();
+        let host = line.option("forceddomain=");
+        own.extend(host.map(|host| format!("set req.http.{DOMAIN} = \"{host}\";")));
+        match line.option("login=") {
+            // squid sends an origin no Authorization unless it is told to.
+            Some("PASS" | "PASSTHRU" | "PROXYPASS") => own.push(format!("set req.http.{LOGIN} = \"pass\";")),
+            Some(_) => self.passed(line, "login=: `set bereq.http.Authorization = ...` in vcl_backend_fetch", migrated),
+            None => {}
+        }
+        let set = "set req.http.Front-End-Https = \"On\";".to_owned();
+        match line.option("front-end-https=").or(line.has("front-end-https").then_some("on")) {
+            Some("auto") => {
+                own.extend(vcl::chain(vec![("req.http.X-Forwarded-Proto == \"https\"".to_owned(), vec![set])]))
+            }
+            Some("on") => own.push(set),
+            _ => {}
+        }
+        for option in line.rest(5).iter().filter(|option| !OPTIONS.iter().any(|known| is_option(option, known))) {
+            let of_tls = option.starts_with("ssl") || option.starts_with("tls-");
+            let text = if of_tls {
+                "TLS to origins is set by attributes: docs/tls-origins.md"
+            } else {
+                "the option has no counterpart here"
+            };
+            migrated.refuse(&line.place, "cache_peer", format!("{option}: {text}"));
+        }
+        own
     }
 
     /// The order in which squid asks peers: those in turn, then the others; `default` changes nothing. Each with the condition under which it may.
@@ -144,35 +192,3 @@ pub(super) const DOMAIN: &str = "Squid-Domain";
 
 /// The header by which a request carries that its peer gets the client's Authorization.
 pub(super) const LOGIN: &str = "Squid-Login";
-
-/// The lines of requests to a peer. Options without a counterpart are refused.
-fn own_lines(line: &Line, migrated: &mut Migrated) -> Vec<String> {
-    let mut own = Vec::new();
-    let host = line.option("forceddomain=");
-    own.extend(host.map(|host| format!("set req.http.{DOMAIN} = \"{host}\";")));
-    match line.option("login=") {
-        // squid sends an origin no Authorization unless it is told to.
-        Some("PASS" | "PASSTHRU" | "PROXYPASS") => own.push(format!("set req.http.{LOGIN} = \"pass\";")),
-        Some(_) => {
-            let text = "login=: `set bereq.http.Authorization = ...` in vcl_backend_fetch";
-            migrated.refuse(&line.place, "cache_peer", text);
-        }
-        None => {}
-    }
-    let set = "set req.http.Front-End-Https = \"On\";".to_owned();
-    match line.option("front-end-https=").or(line.has("front-end-https").then_some("on")) {
-        Some("auto") => own.extend(vcl::chain(vec![("req.http.X-Forwarded-Proto == \"https\"".to_owned(), vec![set])])),
-        Some("on") => own.push(set),
-        _ => {}
-    }
-    for option in line.rest(5).iter().filter(|option| !OPTIONS.iter().any(|known| is_option(option, known))) {
-        let of_tls = option.starts_with("ssl") || option.starts_with("tls-");
-        let text = if of_tls {
-            "TLS to origins is set by attributes: docs/tls-origins.md"
-        } else {
-            "the option has no counterpart here"
-        };
-        migrated.refuse(&line.place, "cache_peer", format!("{option}: {text}"));
-    }
-    own
-}

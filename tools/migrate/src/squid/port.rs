@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! squid's ports: addresses, certificates, and what else a port may ask for.
 
+use std::net::IpAddr;
+
 use super::line::{Line, is_option};
 use super::{Squid, claim, push};
 use crate::migrated::Migrated;
 use crate::source::is_address;
+use crate::vcl;
 
 /// Options that are translated, or that ask for nothing here. One that ends with `=` has a value.
 const OPTIONS: [&str; 25] = [
@@ -39,6 +42,60 @@ const OPTIONS: [&str; 25] = [
 const OF_TLS: [&str; 8] =
     ["options=", "tls-options=", "cipher=", "tls-min-version=", "version=", "dhparams=", "tls-dh=", "sslflags="];
 
+/// A port that clients come by, and what holds for its requests.
+pub(super) struct Port {
+    /// The condition by which VCL knows its requests.
+    pub condition: String,
+    /// The lines that set Host.
+    pub site: Vec<String>,
+    /// The lines that take a client's wishes away.
+    pub ignored: Vec<String>,
+}
+
+impl Port {
+    fn of(line: &Line, address: &str, number: &str, site: Option<&str>) -> Port {
+        let host = address.rsplit_once(':').map_or("", |(host, _)| host).trim_matches(['[', ']']);
+        let own = host.parse::<IpAddr>().ok().filter(|ip| !ip.is_unspecified());
+        let own = own.map_or_else(String::new, |ip| format!(" && local.ip == \"{ip}\""));
+        let site = site.map(|site| match line.has("no-vhost") {
+            true => format!("set req.http.Host = \"{site}\";"),
+            false => format!("if (!req.http.Host) {{ set req.http.Host = \"{site}\"; }}"),
+        });
+        let unset = ["unset req.http.Cache-Control;", "unset req.http.Pragma;"].map(str::to_owned);
+        Port {
+            condition: format!("std.port(local.ip) == {number}{own}"),
+            site: site.into_iter().collect(),
+            ignored: if line.has("ignore-cc") { unset.to_vec() } else { Vec::new() },
+        }
+    }
+}
+
+/// The lines that ports ask for, each for its own requests.
+pub(super) fn own_lines(ports: &[Port], of: fn(&Port) -> &Vec<String>) -> Vec<String> {
+    match ports.split_first() {
+        Some((first, rest)) if rest.iter().all(|port| of(port) == of(first)) => of(first).clone(),
+        _ => {
+            let with_lines = ports.iter().filter(|port| !of(port).is_empty());
+            vcl::chain(with_lines.map(|port| (port.condition.clone(), of(port).clone())).collect())
+        }
+    }
+}
+
+/// The first option with a value that squid doesn't take, with what is wanted.
+fn odd_value(line: &Line) -> Option<String> {
+    let is_seconds = |text: &str| text.split(',').all(|number| number.parse::<u32>().is_ok());
+    line.rest(2).iter().find_map(|word| match word.split_once('=')? {
+        ("tcpkeepalive", times) if !is_seconds(times) => Some(format!("{word}: IDLE,INTERVAL,TIMEOUT is wanted")),
+        ("disable-pmtu-discovery", when) if !matches!(when, "off" | "always" | "transparent") => {
+            Some(format!("{word}: off, always or transparent is wanted"))
+        }
+        ("connection-auth" | "tls-default-ca", switch) if !matches!(switch, "on" | "off") => {
+            Some(format!("{word}: on or off is wanted"))
+        }
+        _ => None,
+    })
+}
+
 impl Squid {
     pub(super) fn port(&mut self, line: &Line, migrated: &mut Migrated) {
         let address = if line.word(1).contains(':') { line.word(1).to_owned() } else { format!(":{}", line.word(1)) };
@@ -52,10 +109,13 @@ impl Squid {
         if let Some(odd) = std::iter::once(address.as_str()).chain(site).find(is_odd) {
             return migrated.refuse(&line.place, line.word(0), format!("{odd:?} is no name or address"));
         }
-        if let Some(site) = site {
-            self.default_site = Some((site.to_owned(), line.has("no-vhost")));
+        if site.is_none() && line.has("no-vhost") {
+            return migrated.refuse(&line.place, line.word(0), "no-vhost: defaultsite=NAME is wanted beside it");
         }
-        self.is_ignoring_reload |= line.has("ignore-cc");
+        if let Some(odd) = odd_value(line) {
+            return migrated.refuse(&line.place, line.word(0), odd);
+        }
+        self.ports.push(Port::of(line, &address, number, site));
         claim(line, migrated);
         self.port_options(line, migrated);
         match line.word(0) {
@@ -82,6 +142,11 @@ impl Squid {
     fn tls_port(&mut self, line: &Line, address: &str, migrated: &mut Migrated) {
         let cert = line.option("tls-cert=").or_else(|| line.option("cert="));
         let key = line.option("tls-key=").or_else(|| line.option("key="));
+        let is_cert = |word: &&String| word.starts_with("tls-cert=") || word.starts_with("cert=");
+        if line.words.iter().filter(is_cert).count() > 1 {
+            let text = "several certificates: give each a https_port of its own, or write them as pem-file in tls.conf";
+            return migrated.refuse(&line.place, line.word(0), text);
+        }
         let is_quoted = |path: &&str| path.contains(['"', '\\']) || path.chars().any(char::is_control);
         if let Some(odd) = cert.into_iter().chain(key).find(is_quoted) {
             return migrated.refuse(&line.place, line.word(0), format!("the file {odd:?} can't be named in tls.conf"));

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::acl::{HOST, PATH, WHOLE, compared};
+use super::acl::{HOST, PATH, PORT, WHOLE, compared, normal_host};
 use super::peer::{DOMAIN, LOGIN, Peer};
 use super::rule::first_match;
-use super::{Squid, push};
+use super::{Squid, port, push};
 use crate::migrated::Migrated;
 use crate::vcl;
 
@@ -21,9 +21,16 @@ impl Squid {
         let carried = [DOMAIN, LOGIN].into_iter().filter(|name| forward.iter().any(|line| line.contains(name)));
         let carried: Vec<&str> = carried.collect();
         let own = carried.iter().map(|name| format!("unset req.http.{name};")).collect();
-        let recv = [own, self.site(), compared, decided].concat();
+        let site = port::own_lines(&self.ports, |port| &port.site);
+        let recv = [own, site, normal_host(is_tls), compared, decided].concat();
         let (has_cookie, fetch, response) = self.fetched(is_compared, &carried);
-        let modules = [("std", true), ("cookie", has_cookie), ("blob", is_compared), ("directors", !init.is_empty())];
+        let modules = [
+            ("std", true),
+            ("cookie", has_cookie),
+            ("blob", is_compared),
+            ("directors", !init.is_empty()),
+            ("purge", self.has_purge),
+        ];
         let modules = modules.iter().filter(|(_, is_used)| *is_used).map(|(name, _)| format!("import {name};\n"));
         migrated.vcl = [
             "vcl 4.1;\n\n".to_owned(),
@@ -33,6 +40,7 @@ impl Squid {
             self.named_networks(recv.iter().chain(&forward)),
             vcl::sub("vcl_recv", &recv),
             vcl::sub("squid_forward", &forward),
+            if self.has_purge { PURGED.to_owned() } else { String::new() },
             MISSED.to_owned(),
             if is_tls { KEPT_APART.to_owned() } else { String::new() },
             vcl::sub("vcl_backend_fetch", &fetch),
@@ -48,30 +56,26 @@ impl Squid {
         }
     }
 
-    fn site(&self) -> Vec<String> {
-        match &self.default_site {
-            Some((site, true)) => vec![format!("set req.http.Host = \"{site}\";")],
-            Some((site, false)) => vec![format!("if (!req.http.Host) {{ set req.http.Host = \"{site}\"; }}")],
-            None => Vec::new(),
-        }
-    }
-
     /// The lines of `vcl_recv` that decide: access, and whether the cache is asked.
     fn decided(&self) -> Vec<String> {
         let mut lines = vec![
             "# Each list in order: the first line that holds decides, then the opposite of the last one.".to_owned(),
         ];
         lines.extend(self.denied.iter().map(|port| format!("if ({port}) {{ return (synth(403)); }}")));
+        if !self.has_purge {
+            lines.push("if (req.method == \"PURGE\") { return (synth(403)); }".to_owned());
+        }
         lines.extend(self.list("http_access", false, "return (synth(403));"));
+        if self.has_purge {
+            lines.push("if (req.method == \"PURGE\") { return (hash); }".to_owned());
+        }
         if self.is_passing {
             lines.push("return (pass);".to_owned());
             return lines;
         }
         lines.push("if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); }".to_owned());
         lines.extend(self.list("cache", true, "return (pass);"));
-        if self.is_ignoring_reload {
-            lines.extend(["unset req.http.Cache-Control;", "unset req.http.Pragma;"].map(str::to_owned));
-        }
+        lines.extend(port::own_lines(&self.ports, |port| &port.ignored));
         lines.extend(self.reloads());
         lines.push("if (req.http.Pragma ~ \"(?i)no-cache\") { set req.hash_always_miss = true; }".to_owned());
         lines.push("return (hash);".to_owned());
@@ -135,7 +139,7 @@ impl Squid {
             }
         };
         keep("authorization", "bereq.http.Authorization");
-        if carried.contains(&DOMAIN) {
+        if carried.contains(&DOMAIN) || self.is_tls {
             keep("url", self.url());
         }
         if carried.contains(&DOMAIN) {
@@ -146,7 +150,11 @@ impl Squid {
         fetch.extend(vcl::chain(vec![(only_passed, vec!["unset bereq.http.Authorization;".to_owned()])]));
         fetch.extend(carried.iter().map(|name| format!("unset bereq.http.{name};")));
         if is_compared {
-            fetch.extend([HOST, PATH, WHOLE].map(|name| format!("unset be{name};")));
+            fetch.extend([HOST, PATH, PORT, WHOLE].map(|name| format!("unset be{name};")));
+        }
+        if self.is_tls {
+            // squid says nothing of the scheme. The core has set it for this VCL.
+            fetch.push("unset bereq.http.X-Forwarded-Proto;".to_owned());
         }
         (has_cookie, fetch, response)
     }
@@ -157,6 +165,27 @@ const KEPT_APART: &str = r#"
 sub vcl_hash {
 	# http and https are kept apart.
 	hash_data(req.http.X-Forwarded-Proto);
+}
+"#;
+
+/// squid says of a purge whether there was anything.
+const PURGED: &str = r#"
+sub squid_purge {
+	set req.http.Squid-Purged = purge.hard();
+	if (req.http.Squid-Purged == "0") { return (synth(404)); }
+	return (synth(200));
+}
+
+sub vcl_hit {
+	if (req.method == "PURGE") { call squid_purge; }
+}
+
+sub vcl_miss {
+	if (req.method == "PURGE") { call squid_purge; }
+}
+
+sub vcl_pass {
+	if (req.method == "PURGE") { return (synth(404)); }
 }
 "#;
 

@@ -11,6 +11,9 @@ use crate::vcl;
 const OPTIONS: [&str; 5] = ["override-expire", "override-lastmod", "ignore-reload", "ignore-no-store", "refresh-ims"];
 const WITHOUT: [&str; 4] = ["reload-into-ims", "ignore-private", "store-stale", "ignore-auth"];
 
+/// A year: squid crops ages to it.
+const MOST_MINUTES: f64 = 525_600.0;
+
 #[derive(Clone)]
 pub(super) struct RefreshRule {
     /// Pattern as VCL writes it.
@@ -54,10 +57,11 @@ impl Squid {
         let [regex, least, percent, most, options @ ..] = &words[..] else {
             return self.passed(line, "REGEX MIN PERCENT MAX are wanted", migrated);
         };
-        let numbers = (least.parse::<f64>(), percent.trim_end_matches('%').parse::<f64>(), most.parse::<f64>());
-        let (Ok(least), Ok(percent), Ok(most)) = numbers else {
-            return self.passed(line, "MIN, PERCENT and MAX are numbers", migrated);
+        let numbers = [least, percent.trim_end_matches('%'), most].map(|number| number.parse::<i32>().ok());
+        let [Some(least), Some(percent), Some(most)] = numbers.map(|number| number.map(f64::from)) else {
+            return self.passed(line, "MIN, PERCENT and MAX are whole numbers", migrated);
         };
+        let [least, most] = [least, most].map(|minutes| minutes.clamp(0.0, MOST_MINUTES));
         if ["^ftp:", "^gopher:"].iter().any(|begin| regex.starts_with(begin)) && !regex.contains('|') {
             return migrated.without_meaning(&line.place, "refresh_pattern", "only HTTP is served");
         }
@@ -69,7 +73,7 @@ impl Squid {
             regex,
             condition: String::new(),
             least: least * 60.0,
-            share: percent / 100.0,
+            share: percent.max(0.0) / 100.0,
             most: most * 60.0,
             options: Vec::new(),
             most_stale: None,

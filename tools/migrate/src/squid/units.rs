@@ -3,10 +3,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// `5 minutes` in seconds; squid knows units by their beginnings.
+/// `5 minutes` in whole seconds; None of what is no time. squid knows units by their beginnings, in any letters; a number alone is seconds, as it
+/// was before squid 5.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number beyond the range is its end")]
-pub(super) fn seconds(words: &[String]) -> u64 {
-    const UNITS: [(&str, f64); 8] = [
+pub(super) fn seconds(words: &[String]) -> Option<u64> {
+    const UNITS: [(&str, f64); 9] = [
+        ("second", 1.0),
         ("minute", 60.0),
         ("hour", 3600.0),
         ("day", 86_400.0),
@@ -16,10 +18,15 @@ pub(super) fn seconds(words: &[String]) -> u64 {
         ("year", 31_557_790.0),
         ("decade", 315_577_900.0),
     ];
-    let number: f64 = words.first().and_then(|word| word.parse().ok()).unwrap_or(0.0);
-    let unit = words.get(1).map_or("", String::as_str);
-    let unit = UNITS.iter().find(|(name, _)| unit.starts_with(name)).map_or(1.0, |(_, seconds)| *seconds);
-    (number * unit) as u64
+    let number = decimal(words.first()?)?;
+    let unit = words.get(1).map_or("second".to_owned(), |unit| unit.to_ascii_lowercase());
+    let (_, unit) = UNITS.iter().find(|(name, _)| number == 0.0 || unit.starts_with(name))?;
+    Some((number * unit) as u64)
+}
+
+fn decimal(text: &str) -> Option<f64> {
+    let is_plain = text.bytes().all(|c| c.is_ascii_digit() || c == b'.');
+    text.parse().ok().filter(|_| is_plain)
 }
 
 /// Entries of VCL's acls.
@@ -100,25 +107,18 @@ fn bits(address: IpAddr) -> (u128, u32) {
     }
 }
 
-/// `256 MB` as `-s` has it.
-pub(super) fn size(words: &[String]) -> String {
-    let number = words.first().map_or("256", String::as_str);
-    let unit = words.get(1).map_or("MB", String::as_str);
-    format!("{number}{}", unit.to_ascii_lowercase().chars().next().filter(|c| "kmgt".contains(*c)).unwrap_or('b'))
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [(u32, &str); 3] = [(30, "g"), (20, "m"), (10, "k")];
+    let whole = UNITS.iter().find(|(shift, _)| bytes.trailing_zeros() >= *shift);
+    whole.map_or_else(|| format!("{bytes}b"), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
-/// `4 MB` in bytes; a number alone is itself.
-pub(super) fn bytes(words: &[String]) -> u64 {
-    let number: u64 = words.first().and_then(|w| w.parse().ok()).unwrap_or(0);
-    let unit = words.get(1).map_or("", String::as_str).to_ascii_lowercase();
-    number
-        << if unit.starts_with('k') {
-            10
-        } else if unit.starts_with('m') {
-            20
-        } else if unit.starts_with('g') {
-            30
-        } else {
-            0
-        }
+/// `4 MB` in bytes; a number alone is itself. None of what is no size.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number beyond the range is its end")]
+pub(super) fn bytes(words: &[String]) -> Option<u64> {
+    const UNITS: [(&str, f64); 4] = [("bytes", 1.0), ("kb", 1024.0), ("mb", 1_048_576.0), ("gb", 1_073_741_824.0)];
+    let number = decimal(words.first()?)?;
+    let unit = words.get(1).map_or("bytes".to_owned(), |unit| unit.to_ascii_lowercase());
+    let (_, unit) = UNITS.iter().find(|(name, _)| number == 0.0 || unit.starts_with(name))?;
+    Some((number * unit) as u64)
 }
