@@ -4,11 +4,13 @@
 
 mod address;
 mod admit;
+mod arguments;
 mod asked;
 mod cached;
 mod capture;
 mod claims;
 mod config;
+mod content;
 mod kept;
 mod known;
 mod leaf;
@@ -16,6 +18,7 @@ mod lines;
 mod location;
 mod origin;
 mod pages;
+mod program;
 mod redirect;
 mod regexes;
 mod response;
@@ -23,13 +26,15 @@ mod scope;
 mod script;
 mod site;
 mod table;
+mod targets;
 mod upstream;
 mod value;
 mod words;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use address::AddressNames;
+use arguments::{option, paths};
 use config::{Claim, Directive};
 use known::Fate;
 use leaf::{Around, LocationWork, ServerTree};
@@ -44,7 +49,7 @@ use value::VariableNames;
 
 use crate::migrated::Migrated;
 use crate::source::FileSource;
-use crate::vcl::{self, GivenNames};
+use crate::vcl;
 
 /// Translates a configuration; `origin` is where nginx is to listen from now on.
 ///
@@ -173,9 +178,7 @@ impl<'a> Whole<'a> {
         }
         let tables = table::subs(self.http, &self.around.names, &mut acls);
         let mut text = "vcl 4.1;\n\nimport std;\nimport blob;\nimport cookie;\n".to_owned();
-        if backends.has_directors() {
-            text.push_str("import directors;\n");
-        }
+        text.extend(backends.modules().iter().map(|module| format!("import {module};\n")));
         let head = std::mem::take(&mut text);
         for (i, entry) in acls.iter().enumerate() {
             text.push_str(&format!("\nacl addresses_{} {{\n\t{entry};\n}}\n", i + 1));
@@ -289,168 +292,6 @@ impl<'a> Whole<'a> {
         }
         vcl::chain(vec![(format!("!req.http.{}", script::MOVED), lines)])
     }
-
-    /// VCL's own subroutines: they call those of the sites, and keep the lines of each location apart.
-    fn program(
-        &self,
-        lines: &LocationLines,
-        tables: &[(String, String)],
-        choice: Vec<String>,
-        ports: &[String],
-    ) -> String {
-        let mut text = String::new();
-        let names = &self.around.names;
-        let headers = self.headers();
-        let unset = |names: &[String]| names.iter().map(|name| format!("\tunset req.http.{name};")).collect::<Vec<_>>();
-        let mut recv = vec!["if (req.restarts == 0) {".to_owned()];
-        recv.extend(unset(&headers));
-        if names.has_moves {
-            recv.extend(["Url", "Asked", "Request-Uri"].map(|name| format!("\tset req.http.Nginx-{name} = req.url;")));
-            recv.push("} else {".to_owned());
-            recv.push("\tset req.url = req.http.Nginx-Url;".to_owned());
-        }
-        recv.push("}".to_owned());
-        recv.extend(["Nginx-Text", "Nginx-No-Store"].map(|name| format!("unset req.http.{name};")));
-        recv.push("call nginx_path;".to_owned());
-        recv.extend(tables.iter().map(|(name, _)| format!("call {name};")));
-        recv.push("# The server, then the location, in nginx's order; each of them ends with a return.".to_owned());
-        recv.extend(choice);
-        text.push_str(&vcl::sub("vcl_recv", &recv));
-        let mut to_origin = vec!["cookie.set(\"location\", bereq.http.Nginx-Location);".to_owned()];
-        to_origin.push("cookie.set(\"no-store\", bereq.http.Nginx-No-Store);".to_owned());
-        to_origin.push("cookie.set(\"stale\", bereq.http.Nginx-Stale);".to_owned());
-        let of = |phase: &str| lines.of(phase);
-        to_origin.extend(grouped(of("fetch"), "bereq.http.Nginx-Location"));
-        to_origin.extend(headers.iter().map(|name| format!("unset bereq.http.{name};")));
-        let has_stale = of("hit").iter().any(|(_, lines)| lines.iter().any(|line| line.contains("(restart)")));
-        text.push_str(
-            "\n# The location is kept beside the request: the origin doesn't see it, the response is judged by it.",
-        );
-        text.push_str(&vcl::sub("vcl_backend_fetch", &to_origin));
-        if text.contains("(pipe)") || lines.recv.iter().any(|(_, _, lines)| lines.iter().any(|l| l.contains("(pipe)")))
-        {
-            let mut pipe: Vec<String> =
-                to_origin.iter().filter(|l| !l.contains("(abandon)") && !l.starts_with("cookie.")).cloned().collect();
-            pipe.extend(PIPE.lines().map(str::to_owned));
-            text.push_str(&vcl::sub("vcl_pipe", &pipe));
-        }
-        text.push_str(&vcl::sub("vcl_hash", &grouped(of("hash"), "req.http.Nginx-Location")));
-        text.push_str(&vcl::sub("vcl_hit", &grouped(of("hit"), "req.http.Nginx-Location")));
-        text.push_str(&vcl::sub("vcl_backend_response", &grouped(of("response"), "cookie.get(\"location\")")));
-        text.push_str(&vcl::sub("vcl_backend_error", &grouped(of("error"), "cookie.get(\"location\")")));
-        let mut deliver = redirected_home(ports);
-        if of("response").iter().any(|(_, all)| all.iter().any(|line| line.contains("Nginx-Vary"))) {
-            deliver.push("# Clients get a Vary that the cache doesn't heed.".to_owned());
-            deliver.push("if (resp.http.Nginx-Vary) { set resp.http.Vary = resp.http.Nginx-Vary; }".to_owned());
-            deliver.push("unset resp.http.Nginx-Vary;".to_owned());
-        }
-        if names.has_pages {
-            deliver.extend(grouped(of("pages"), "req.http.Nginx-Location"));
-            deliver.push(format!(
-                "if (req.http.{0}) {{ set resp.status = std.integer(req.http.{0}, 500); }}",
-                pages::STATUS
-            ));
-        }
-        deliver.extend(grouped(of("deliver"), "req.http.Nginx-Location"));
-        if names.has_pages {
-            deliver.push(format!("unset resp.http.{};", pages::FAILED));
-        }
-        if of("response").iter().any(|(_, all)| all.iter().any(|line| line.contains("Nginx-Revalidated"))) {
-            deliver.push("unset resp.http.Nginx-Revalidated;".to_owned());
-        }
-        text.push_str(&vcl::sub("vcl_deliver", &deliver));
-        let mut synth = Vec::new();
-        if has_stale {
-            synth.extend(STALE.lines().map(str::to_owned));
-        }
-        if names.has_pages {
-            synth.extend(grouped(of("own pages"), "req.http.Nginx-Location"));
-            synth.push(format!("if (req.http.{} && (req.http.Nginx-Text || resp.status < 400)) {{", pages::STATUS));
-            synth.push(format!("\tset resp.status = std.integer(req.http.{}, 500);", pages::STATUS));
-            synth.push("}".to_owned());
-        }
-        synth.extend(REDIRECTED.lines().map(str::to_owned));
-        synth.extend(grouped(of("synth"), "req.http.Nginx-Location"));
-        synth.extend(ANSWERED.lines().map(str::to_owned));
-        text.push_str(&vcl::sub("vcl_synth", &synth));
-        text
-    }
-
-    /// The headers in which a request keeps what the VCL has found out; the origin sees none of them.
-    fn headers(&self) -> Vec<String> {
-        let names = &self.around.names;
-        let mut headers: Vec<String> = PRIVATE.iter().map(|name| (*name).to_owned()).collect();
-        if names.has_moves {
-            headers.extend(MOVING.iter().map(|name| (*name).to_owned()));
-        }
-        if names.has_pages {
-            headers.extend([pages::ERROR, pages::NAMED, pages::STATUS].map(str::to_owned));
-        }
-        headers.extend(names.captures.iter().map(|number| capture::numbered(*number)));
-        let used = names.used.borrow();
-        let tables_used = names.tables.iter().filter(|name| used.contains(*name));
-        headers.extend(names.set.keys().chain(tables_used).map(|name| value::header(name)));
-        headers
-    }
-
-    /// Sets the addresses, the stores and the certificates.
-    fn arguments(&self, migrated: &mut Migrated) {
-        let mut has_tls = false;
-        for listen in self.sites.iter().flat_map(|site| site.listens()) {
-            has_tls |= listen.is_tls;
-            let protocol = match (listen.is_quic, listen.is_tls, listen.is_proxy) {
-                (true, _, _) => ",quic",
-                // Those of tls.conf.
-                (false, true, _) => continue,
-                (false, false, true) => ",PROXY",
-                (false, false, false) => "",
-            };
-            push(&mut migrated.arguments, "-a", &format!("{}{protocol}", listen.address));
-        }
-        let mut zones = GivenNames::default();
-        for (zone, path) in paths(self.http) {
-            // nginx's index is apart (keys_zone), its files are a directory: here it is one file, and memory in front of it.
-            path.claim(Claim::Claimed);
-            let zone = zones.of("zone", &zone, &["transient"]);
-            let size = option(path, "max_size=").map_or_else(|| "10g".to_owned(), str::to_owned);
-            push(&mut migrated.arguments, "-s", &format!("{zone}=file,/var/lib/varnish/{zone}.store,{size},keep"));
-            if option(path, "max_size=").is_none() {
-                migrated.note(&path.place, &path.name, "it has no max_size: 10g is a guess");
-            }
-            migrated.note(
-                &path.place,
-                &path.name,
-                "a store is one file with memory in front, and lasts over restarts; what nginx has kept is fetched anew",
-            );
-        }
-        if has_tls {
-            push(&mut migrated.arguments, "-p", "x_forwarded_proto=on");
-            self.certificates(migrated);
-        }
-    }
-
-    fn certificates(&self, migrated: &mut Migrated) {
-        let tls: Vec<&site::Listen> =
-            self.sites.iter().flat_map(|site| site.listens()).filter(|l| l.is_tls && !l.is_quic).collect();
-        for listen in tls {
-            let (host, port) = listen.address.rsplit_once(':').unwrap_or(("", "443"));
-            let line = format!("frontend = \"{}:{port}\"", if host.is_empty() { "*" } else { host });
-            if !migrated.tls.contains(&line) {
-                migrated.tls.push(line);
-            }
-        }
-        // The default server's certificate is the last one: that is hitch's default.
-        for site in &self.sites {
-            let scope = self.outer.within(site.server.inside());
-            let (Some(cert), Some(key)) = (scope.one("ssl_certificate"), scope.one("ssl_certificate_key")) else {
-                continue;
-            };
-            [cert, key].iter().for_each(|directive| directive.claim(Claim::Claimed));
-            let line = format!("pem-file = {{ cert = \"{}\" private-key = \"{}\" }}", cert.word(0), key.word(0));
-            migrated.tls.retain(|known| *known != line);
-            migrated.tls.push(line);
-        }
-    }
 }
 
 /// The lines that go to the named locations that answer errors.
@@ -462,15 +303,6 @@ fn named(all: &[&NginxLocation<'_>], lines: &LocationLines) -> Vec<String> {
     vcl::chain(all.iter().filter(is_asked).map(branch).collect())
 }
 
-/// The lines for redirections in which nginx names itself: by the port on which it listens behind the cache.
-fn redirected_home(ports: &[String]) -> Vec<String> {
-    let host = "std.tolower(regsub(resp.http.Location, \"^http://([^/:]*):.*$\", \"\\1\"))";
-    let condition =
-        format!("resp.http.Location ~ \"^http://[^/:]*:({})/\" && {host} == {}", ports.join("|"), site::HOST);
-    let set = "set resp.http.Location = regsub(resp.http.Location, \"^http://[^/]*\", \"\");";
-    if ports.is_empty() { Vec::new() } else { vcl::chain(vec![(condition, vec![set.to_owned()])]) }
-}
-
 /// The directive by which nginx leaves several slashes of a path as they are.
 fn keeps_slashes<'a>(scope: &LocationScope<'a>) -> Option<&'a Directive> {
     scope.holding(&["merge_slashes"]).pop().filter(|d| d.word(0) == "off")
@@ -479,44 +311,6 @@ fn keeps_slashes<'a>(scope: &LocationScope<'a>) -> Option<&'a Directive> {
 /// A text as a comment of one line.
 fn one_line(text: &str) -> String {
     text.replace(|c: char| c.is_control(), " ")
-}
-
-/// `proxy_cache_path` and its kin, by the names of their zones.
-fn paths(http: &[Directive]) -> impl Iterator<Item = (String, &Directive)> {
-    let all = http.iter().filter(|d| d.name.ends_with("_cache_path"));
-    all.filter_map(|path| {
-        let zone = option(path, "keys_zone=")?;
-        Some((zone.split(':').next().unwrap_or(zone).to_owned(), path))
-    })
-}
-
-fn option<'d>(directive: &'d Directive, key: &str) -> Option<&'d str> {
-    directive.words.iter().find_map(|word| word.strip_prefix(key))
-}
-
-fn push(arguments: &mut Vec<String>, letter: &str, value: &str) {
-    let is_there = arguments.windows(2).any(|pair| pair[0] == letter && pair[1] == value);
-    if !is_there {
-        arguments.extend([letter.to_owned(), value.to_owned()]);
-    }
-}
-
-/// Lines by the label of their location, those that are the same together.
-fn grouped(all: &[(String, Vec<String>)], label: &str) -> Vec<String> {
-    let mut groups: Vec<(&Vec<String>, Vec<&str>)> = Vec::new();
-    let mut places: HashMap<&Vec<String>, usize> = HashMap::new();
-    for (name, lines) in all {
-        let at = *places.entry(lines).or_insert(groups.len());
-        match groups.get_mut(at) {
-            Some((_, names)) => names.push(name),
-            None => groups.push((lines, vec![name])),
-        }
-    }
-    let condition = |names: &[&str]| match names {
-        [only] => format!("{label} == \"{only}\""),
-        several => format!("{label} ~ \"^({})$\"", several.join("|")),
-    };
-    vcl::chain(groups.into_iter().map(|(lines, names)| (condition(&names), lines.clone())).collect())
 }
 
 /// The `internal` location of a server that isn't a page of `error_page` or `try_files`: an application's X-Accel-Redirect leads there.
@@ -533,42 +327,6 @@ fn accelerated<'a>(server: &NginxLocation<'a>) -> Option<&'a Directive> {
     let found = all.into_iter().filter(is_internal).find(|l| !named.contains_key(l.text))?;
     found.directive.inside().iter().find(|d| d.name == "internal")
 }
-
-/// The headers that the VCL keeps for the time of a request.
-const PRIVATE: [&str; 8] = [
-    "Nginx-Location",
-    "Nginx-Path",
-    "Nginx-Text",
-    "Nginx-No-Store",
-    "Nginx-Stale",
-    "Nginx-Accel",
-    "Nginx-Zone",
-    "Nginx-Method",
-];
-
-/// Private headers of a configuration that changes URLs.
-const MOVING: [&str; 7] =
-    ["Nginx-Url", "Nginx-Asked", "Nginx-Request-Uri", "Nginx-Args", script::STOP, script::CHANGED, script::MOVED];
-
-const PIPE: &str = "set bereq.http.Connection = req.http.Connection;\nset bereq.http.Upgrade = req.http.Upgrade;";
-
-/// A fetch failed while an object beyond its lifetime is there: it is served.
-const STALE: &str =
-    "if (req.http.Nginx-Stale == \"there\") {\n\tset req.http.Nginx-Stale = \"serve\";\n\treturn (restart);\n}";
-
-/// The VCL that `return 301 URL` and `return 200 TEXT` come to. The headers of the location stand between the two.
-const REDIRECTED: &str = r#"if (req.http.Nginx-Text && (resp.status == 301 || resp.status == 302 || resp.status == 303 || resp.status == 307 || resp.status == 308)) {
-	set resp.http.Location = req.http.Nginx-Text;
-	unset req.http.Nginx-Text;
-}"#;
-const ANSWERED: &str = r#"if (req.http.Nginx-Text) {
-	synthetic(req.http.Nginx-Text);
-} else if ("" + resp.status ~ "^(30[12378]|40[0-689]|41[0-6]|421|429|50[0-57])$") {
-	# The statuses for which nginx has a page.
-	if (!resp.http.Content-Type) { set resp.http.Content-Type = "text/html"; }
-	synthetic("<html><head><title>" + resp.status + " " + resp.reason + "</title></head><body><h1>" + resp.status + " " + resp.reason + "</h1></body></html>");
-}
-return (deliver);"#;
 
 #[cfg(test)]
 mod tests;

@@ -246,9 +246,31 @@ CASES = [
      server { listen %(listen)s; proxy_cache_valid 200 1h; location /1 { proxy_pass http://my-app; proxy_cache a-b; proxy_cache_key k; } location /2 { proxy_pass http://My_App; proxy_cache a_b; proxy_cache_key k; }
        location /3 { proxy_pass http://std; } }""",
      plain("a.example", "/1", "/2", "/3"), []),
+    ("what isn't buffered isn't cached", CACHE + """
+     server { listen %(listen)s; proxy_cache c; proxy_cache_valid 200 1h; location / { proxy_pass http://app; } location /off { proxy_pass http://app; proxy_buffering off; }
+       location /ignored { proxy_pass http://app; proxy_ignore_headers X-Accel-Buffering; } location /vary { proxy_pass http://app; proxy_ignore_headers Vary; } }""",
+     plain("a.example", "/1", "/unbuffered", "/off/1", "/ignored/unbuffered", "/vary/1"), []),
+    ("origins that variables choose", CACHE + """
+     map $host $up { default app; b.example 127.0.0.1:9002; c.example ""; } map $cookie_v $url { default http://app; two http://127.0.0.1:9002/two/; }
+     server { listen %(listen)s; proxy_cache_valid 200 1h; set $color 127.0.0.1:9001; if ($cookie_green) { set $color 127.0.0.1:9003; } set $base http://127.0.0.1:9003;
+       location / { proxy_pass http://$up; proxy_cache c; add_header X-A 1 always; } location /url { proxy_pass $url; proxy_cache c; }
+       location /color { proxy_pass http://$color$request_uri; proxy_set_header X-Login $proxy_host; proxy_set_header Host $host; }
+       location /scheme { proxy_pass $scheme://app; } location /base/ { proxy_pass $base/else/; } location ~ ^/regex { proxy_pass $base/r; } location /set { proxy_pass http://$up$uri; } }""",
+     [r for host in ("a.example", "b.example", "c.example") for r in plain(host, "/1", "/set/%41?x=1")]
+     + [r for v in ("one", "two") for r in plain("a.example", "/url/x?y=1", fields={"Cookie": f"v={v}"})] + plain("a.example", "/color/1", "/scheme/1", "/base/x?y=1", "/regex/1")
+     + plain("a.example", "/color/1", fields={"Cookie": "green=1"}) + [("b.example", "/1", {}, POST)], []),
+    ("origins that requests name", CACHE + """
+     resolver 127.0.0.1; resolver_timeout 1s; upstream other { server 127.0.0.1:9003; }
+     server { listen %(listen)s; proxy_cache_valid 200 1h; location / { proxy_pass http://$http_host; proxy_cache c; } location /port { proxy_pass http://$host:9002; }
+       location /arg { proxy_pass http://$arg_to/fixed; proxy_cache c; proxy_set_header Host $host; } }""",
+     [r for host in ("127.0.0.1:9001", "127.0.0.1:9002", "other", "OTHER") for r in plain(host, "/1")] + plain("127.0.0.1:9003", "/port/1")
+     + [r for to in ("other", "127.0.0.1:9001", "") for r in plain("a.example", f"/arg?to={to}")], []),
 ]
 # nginx's statuses of the first responses, in the order of the requests: what is asked for is there, but where a case is about that.
 STATUSES = {
+    "what isn't buffered isn't cached": "200*5",
+    "origins that variables choose": "200*4 500*2 200*8",
+    "origins that requests name": "200*7 500",
     "locations in locations": "200*3 403 200*6",
     "the site is decided before Host changes": "404 200 503 404 200*2 404 200 503 404 200 301 404 200 503 404 200 301 404 200 503 404 200 301 404 200 503 404 200*2",
     "names have their order": "200*10",

@@ -151,7 +151,7 @@ impl AddressNames {
             _ if name.ends_with("_pass") => {
                 let host = directive.word(0).rsplit("://").next().unwrap_or_default();
                 let host = host.split('/').next().unwrap_or_default();
-                let upstream = upstreams.iter().filter(|upstream| upstream.word(0) == host);
+                let upstream = upstreams.iter().filter(|upstream| upstream.word(0).eq_ignore_ascii_case(host));
                 let chosen = upstream.flat_map(|upstream| upstream.inside()).filter(|d| self.chooses(d));
                 out.extend(chosen.map(|d| (d, ONE_SERVER)));
                 out.extend(self.is_in(directive.word(0)).then_some((directive, OTHER)));

@@ -6,12 +6,14 @@ use std::collections::BTreeSet;
 use super::admit;
 use super::cached;
 use super::config::Directive;
+use super::content::LocationPart;
 use super::kept::Refusal;
 use super::leaf::LocationWork;
 use super::location::{LocationKind, NginxLocation, handler};
 use super::redirect;
 use super::scope::{LocationScope, duration, time};
-use super::upstream::Attributes;
+use super::targets;
+use super::upstream::{self, Attributes};
 use super::value::{ExpressionSide, VariableNames, expression, folded};
 use super::words;
 use crate::vcl;
@@ -25,7 +27,10 @@ pub enum Origin<'a> {
 pub struct DirectOrigin<'a> {
     pub pass: &'a Directive,
     pub scheme: String,
+    /// The name, which may be made of variables.
     pub name: String,
+    /// The upstream of that name.
+    pub upstream: Option<&'a Directive>,
     uri: Uri,
 }
 
@@ -55,33 +60,37 @@ impl DirectOrigin<'_> {
 }
 
 impl<'w, 'a> LocationWork<'w, 'a> {
-    /// The server that a location's `proxy_pass` names; nginx where it has none, or where the response comes by way of `try_files`.
-    pub(super) fn origin(
-        &mut self,
-        scope: &LocationScope<'a>,
-        location: &NginxLocation<'a>,
-        is_fallback: bool,
-    ) -> Result<Origin<'a>, Refusal<'a>> {
+    /// The `proxy_pass` of a location; None where it has none, or where the response comes by way of `try_files`.
+    pub(super) fn pass(&self, part: &LocationPart<'_, 'w, 'a>) -> Option<&'a Directive> {
         // Blocks of `if` take over the handler of their location.
-        let own = handler(scope.inner()).or_else(|| handler(location.scope.inner()));
-        let Some((_, pass)) = own.filter(|(kind, _)| *kind == "proxy" && !is_fallback) else {
-            return Ok(Origin::Nginx);
-        };
+        let own = handler(part.scope.inner()).or_else(|| handler(part.location.scope.inner()));
+        own.filter(|(kind, _)| *kind == "proxy" && !part.is_fallback).map(|(_, pass)| pass)
+    }
+
+    /// The server that a location's `proxy_pass` names, else nginx.
+    pub(super) fn origin(&mut self, part: &LocationPart<'_, 'w, 'a>) -> Result<Origin<'a>, Refusal<'a>> {
+        let Some(pass) = self.pass(part) else { return Ok(Origin::Nginx) };
         pass.is_read.set(true);
-        let text = folded(pass.word(0), &self.around.names);
-        let (scheme, name, uri) = parts(&text).ok_or_else(|| Refusal::new(pass, DYNAMIC))?;
-        if !words::is_address(name) && !self.around.upstreams.iter().any(|upstream| upstream.word(0) == name) {
+        let text = match part.address {
+            Some(branch) => branch.address.clone(),
+            None => folded(pass.word(0), &self.around.names),
+        };
+        let (scheme, name, uri) = parts(&text).ok_or_else(|| Refusal::new(pass, NO_ADDRESS))?;
+        let own_name = part.address.and_then(|branch| branch.upstream.as_deref()).unwrap_or(name);
+        let upstream = upstream::named(&self.around.upstreams, own_name);
+        if upstream.is_none() && !words::is_address(name) && !name.contains('$') {
             return Err(Refusal::new(pass, "it names no server: HOST, HOST:PORT or unix:PATH is wanted"));
         }
-        let uri = self.uri(pass, name, uri, location.kind)?;
-        Ok(Origin::Direct(DirectOrigin { pass, scheme: scheme.to_owned(), name: name.to_owned(), uri }))
+        let uri = self.uri(pass, name, uri, part.location.kind)?;
+        Ok(Origin::Direct(DirectOrigin { pass, scheme: scheme.to_owned(), name: name.to_owned(), upstream, uri }))
     }
 
     fn uri(&self, pass: &'a Directive, name: &str, uri: &str, kind: LocationKind) -> Result<Uri, Refusal<'a>> {
         if uri.is_empty() {
             return Ok(Uri::Same);
         }
-        if uri.contains('$') {
+        // Beside a variable anywhere in it, its URI is the whole one.
+        if pass.word(0).contains('$') {
             let value = expression(uri, ExpressionSide::Backend, name, &self.around.names);
             return value.map(Uri::Whole).map_err(|reason| Refusal::new(pass, reason));
         }
@@ -98,41 +107,51 @@ impl<'w, 'a> LocationWork<'w, 'a> {
 
     pub(super) fn asked(
         &mut self,
-        scope: &LocationScope<'a>,
-        location: &NginxLocation<'a>,
+        part: &LocationPart<'_, 'w, 'a>,
         direct: &DirectOrigin<'a>,
-        label: &str,
     ) -> Result<Vec<String>, Refusal<'a>> {
-        let names = &self.around.names;
+        let (names, scope, label) = (&self.around.names, part.scope, part.label);
         let is_sliced = cached::slice(scope)?.is_some();
         let mut lines: Vec<String> = admit::body_bound(scope)?.into_iter().collect();
         lines.extend(self.excepted(scope)?);
         if let Uri::Instead(_) = direct.uri {
             // A prefix that is written another way: nginx knows how to take it away.
-            let prefix = vcl::literal(location.text);
+            let prefix = vcl::literal(part.location.text);
             lines.push(format!("if (req.url !~ \"^{prefix}\" || req.url ~ \"{UNUSUAL}\") {{"));
             lines.extend(self.nginx_alone().into_iter().map(|line| format!("\t{line}")));
             lines.push("}".to_owned());
         }
-        let DirectOrigin { scheme, name, .. } = direct;
-        let chosen = self.backends.expression(scheme, name, &self.around.upstreams, &attributes(scope));
-        lines.push(format!("set req.backend_hint = {chosen};"));
-        let redirected = redirect::redirected(scope, location, direct.pass, names).map_err(Refusal::of)?;
+        lines.push(format!("set req.backend_hint = {};", self.backend(scope, direct)?));
+        let redirected = redirect::redirected(scope, part.location, direct.pass, names).map_err(Refusal::of)?;
         self.lines.add("deliver", label, redirected);
         let mut fields = scope.all("proxy_set_header");
         if is_sliced {
             // The core asks for the range of a slice.
             fields.retain(|field| !(field.word(0).eq_ignore_ascii_case("range") && is_slice_range(field.word(1))));
         }
-        let fetch = fetched(&fields, direct, location, names)?;
+        let fetch = fetched(&fields, direct, part.location, names)?;
         if scope.holding(&["underscores_in_headers"]).last().is_none_or(|d| d.word(0) != "on") {
-            let spellings = fields.iter().flat_map(|field| respelled(field.word(0)));
-            let unset: BTreeSet<String> = spellings.map(|name| format!("unset bereq.http.{name};")).collect();
+            let mut unset: BTreeSet<String> = BTreeSet::new();
+            for field in &fields {
+                let spellings = respelled(field.word(0)).ok_or_else(|| Refusal::new(field, MANY_DASHES))?;
+                unset.extend(spellings.into_iter().map(|name| format!("unset bereq.http.{name};")));
+            }
             self.lines.add("fetch", label, unset.into_iter().collect());
         }
         self.lines.add("fetch", label, fetch);
         lines.extend(fields.iter().any(|field| is_upgrade(field)).then(|| UPGRADED.to_owned()));
         Ok(lines)
+    }
+
+    fn backend(&mut self, scope: &LocationScope<'a>, direct: &DirectOrigin<'a>) -> Result<String, Refusal<'a>> {
+        let DirectOrigin { pass, scheme, name, .. } = direct;
+        let known = direct.upstream.map_or(name.as_str(), |upstream| upstream.word(0));
+        if !known.contains('$') {
+            return Ok(self.backends.expression(scheme, known, direct.upstream, &attributes(scope)));
+        }
+        let name = expression(name, ExpressionSide::Client, "", &self.around.names);
+        let name = name.map_err(|reason| Refusal::new(pass, reason))?;
+        Ok(self.backends.named_by_request(scheme, &name, &attributes(scope)))
     }
 
     /// The lines that send requests to nginx, whose response is kept here.
@@ -164,24 +183,27 @@ impl<'w, 'a> LocationWork<'w, 'a> {
 
     fn nginx(&mut self) -> String {
         let address = self.origins.address(self.site);
-        let chosen = self.backends.expression("http", &address, &[], &Vec::new());
+        let chosen = self.backends.expression("http", &address, None, &Vec::new());
         format!("set req.backend_hint = {chosen};")
     }
 }
 
-const DYNAMIC: &str = "it is made of variables; `import dynamic;` finds backends by name";
+const MANY_DASHES: &str = "a client could send a header of this name with `_`, in more spellings than are taken out here: six dashes are the most";
 
-/// Scheme, name and URI of an address; None where the name, or what stands right behind it, is a variable.
-fn parts(address: &str) -> Option<(&str, &str, &str)> {
-    let (scheme, rest) = address.split_once("://")?;
+const NO_ADDRESS: &str =
+    "it is no address: http:// or https://, a name and a URI that begins with `/`, $uri or $request_uri are wanted";
+
+/// Scheme, name and URI of an address; None where it has no scheme or name.
+pub(super) fn parts(address: &str) -> Option<(&str, &str, &str)> {
+    let (scheme, rest) = address.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"))?;
     let at = match rest.strip_prefix("unix:") {
         // Behind `unix:PATH:` a URI may stand.
         Some(path) => path.find(':').map_or(rest.len(), |at| at + 6),
-        None => rest.find(['/', '$', '?']).unwrap_or(rest.len()),
+        None => targets::ends(address).1 - scheme.len() - 3,
     };
     let (name, uri) = rest.split_at(at);
     let uri = uri.trim_start_matches(':');
-    let is_whole = ["/", "$request_uri", "${request_uri}", "$uri", "${uri}"].iter().any(|begin| uri.starts_with(begin));
+    let is_whole = targets::URI.iter().any(|begin| uri.starts_with(begin));
     (!name.is_empty() && (uri.is_empty() || is_whole)).then_some((scheme, name, uri))
 }
 
@@ -218,19 +240,16 @@ fn may_be_empty(value: &str) -> bool {
 const SURE: [&str; 7] =
     ["client.ip", "server.", "std.port(", "std.time2real(", "std.tolower(", "bereq.method", "bereq.url"];
 
-/// The spellings of a header with `_`. nginx takes such headers out of requests: an application may read them as the header itself, and so a client
-/// could say what nginx is to say. Of a long name there is one spelling.
-fn respelled(header: &str) -> Vec<String> {
-    const MOST: usize = 3;
+/// The spellings of a header with `_`; None of a name with too many dashes. nginx takes such headers out of requests: an application may read them
+/// as the header itself, and so a client could say what nginx is to say.
+fn respelled(header: &str) -> Option<Vec<String>> {
+    const MOST: usize = 6;
     let dashes: Vec<usize> = header.match_indices('-').map(|(at, _)| at).collect();
     let spelled = |mask: u32| {
         let is_at = |at: usize| dashes.iter().position(|dash| *dash == at).is_some_and(|i| mask >> i & 1 == 1);
         header.chars().enumerate().map(|(at, c)| if is_at(at) { '_' } else { c }).collect()
     };
-    match dashes.len() {
-        count @ 0..=MOST => (1..1 << count).map(spelled).collect(),
-        _ => vec![header.replace('-', "_")],
-    }
+    (dashes.len() <= MOST).then(|| (1..1 << dashes.len()).map(spelled).collect())
 }
 
 /// The request to the origin: headers that read the client's before they are changed, then Host, then the URL.
@@ -241,7 +260,8 @@ fn fetched<'a>(
     names: &VariableNames,
 ) -> Result<Vec<String>, Refusal<'a>> {
     let mut lines = Vec::new();
-    let mut host = vcl::string(&direct.name).map(|host| format!("set bereq.http.Host = {host};"));
+    let name = expression(&direct.name, ExpressionSide::Backend, "", names);
+    let mut host = name.ok().map(|host| format!("set bereq.http.Host = {host};"));
     let mut changed: Vec<String> = Vec::new();
     for field in fields {
         let lower = field.word(0).to_ascii_lowercase();
@@ -309,15 +329,17 @@ mod tests {
 
     #[test]
     fn spellings_with_underscores() {
-        for (header, expect) in [
-            ("Host", &[][..]),
-            ("X-User", &["X_User"]),
-            ("X-Real-IP", &["X_Real-IP", "X-Real_IP", "X_Real_IP"]),
-            ("A-B-C-D-E", &["A_B_C_D_E"]),
-        ] {
-            assert_eq!(respelled(header), expect, "{header}");
+        for (header, expect) in
+            [("Host", &[][..]), ("X-User", &["X_User"]), ("X-Real-IP", &["X_Real-IP", "X-Real_IP", "X_Real_IP"])]
+        {
+            assert_eq!(
+                respelled(header).as_deref(),
+                Some(expect.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).as_deref()
+            );
         }
-        assert_eq!(respelled("A-B-C-D").len(), 7);
+        assert_eq!(respelled("A-B-C-D-E").map(|all| all.len()), Some(15));
+        assert!(respelled("A-B-C-D-E-F-G").is_some_and(|all| all.contains(&"A_B-C_D-E_F-G".to_owned())));
+        assert_eq!(respelled("A-B-C-D-E-F-G-H"), None);
     }
 
     #[test]
@@ -326,10 +348,13 @@ mod tests {
             ("http://a:1/b", Some(("http", "a:1", "/b"))),
             ("https://a", Some(("https", "a", ""))),
             ("http://unix:/run/a:/b", Some(("http", "unix:/run/a:", "/b"))),
-            ("http://a$uri", Some(("http", "a", "$uri"))),
-            ("http://$a", None),
-            ("http://a$b", None),
-            ("$a", None),
+            ("http://a${uri}", Some(("http", "a", "${uri}"))),
+            ("http://${a}:81", Some(("http", "${a}:81", ""))),
+            ("http:///a", None),
+            ("http://a?b", None),
+            ("http://a${is_args}", None),
+            ("ftp://a", None),
+            ("${a}", None),
         ] {
             assert_eq!(parts(address), expect, "{address}");
         }

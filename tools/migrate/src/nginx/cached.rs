@@ -3,6 +3,7 @@
 
 use super::admit::size;
 use super::asked::Origin;
+use super::content::LocationPart;
 use super::kept::Refusal;
 use super::leaf::LocationWork;
 use super::location::NginxLocation;
@@ -12,8 +13,11 @@ use super::scope::LocationScope;
 use super::value::{ExpressionSide, VariableNames, expression, replaced, truth};
 use crate::vcl;
 
+/// True if nginx caches here: not without buffers, whatever else is said.
 pub fn is_cached(scope: &LocationScope<'_>) -> bool {
-    scope.one_of_kind("cache").is_some_and(|cache| cache.word(0) != "off")
+    let buffering = scope.holding(&[&format!("{}_buffering", scope.kind)]).pop();
+    let is_buffered = buffering.is_none_or(|directive| directive.word(0) != "off");
+    is_buffered && scope.one_of_kind("cache").is_some_and(|cache| cache.word(0) != "off")
 }
 
 impl<'w, 'a> LocationWork<'w, 'a> {
@@ -21,13 +25,12 @@ impl<'w, 'a> LocationWork<'w, 'a> {
     /// elsewhere.
     pub(super) fn cached(
         &mut self,
-        scope: &LocationScope<'a>,
-        location: &NginxLocation<'a>,
+        part: &LocationPart<'_, 'w, 'a>,
         origin: &Origin<'a>,
-        label: &str,
-        (packed, is_accelerated): (Vec<String>, bool),
+        packed: Vec<String>,
+        is_accelerated: bool,
     ) -> Result<Vec<String>, Refusal<'a>> {
-        let names = &self.around.names;
+        let (names, scope, label) = (&self.around.names, part.scope, part.label);
         let is_direct = matches!(origin, Origin::Direct(_));
         if let Some(kilobytes) = slice(scope)? {
             let set = ["set bereq.do_slice = true;".to_owned(), format!("set bereq.slice_size = {kilobytes}KB;")];
@@ -55,7 +58,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         if names.has_pages && is_direct {
             self.lines.add("error", label, vec![pages::failed()]);
         }
-        self.lines.add("hash", label, key(scope, location, origin, names)?);
+        self.lines.add("hash", label, key(scope, part.location, origin, names)?);
         let lifetimes = &mut self.lines.lifetimes;
         let response = response::cached(scope, &stale, &late, !is_direct, is_accelerated, lifetimes, self.migrated);
         let response = response.map_err(Refusal::of)?;
@@ -183,8 +186,9 @@ fn key<'a>(
         }
         // nginx's own key: the URL that the origin is asked for, with the name that proxy_pass gives it.
         (None, Origin::Direct(direct)) => {
-            let begin = vcl::string(&format!("{}://{}", direct.scheme, direct.name))
-                .ok_or_else(|| Refusal::new(direct.pass, "its name can't be written in VCL"))?;
+            let begin = format!("{}://{}", direct.scheme, direct.name);
+            let begin = expression(&begin, ExpressionSide::Client, "", names);
+            let begin = begin.map_err(|reason| Refusal::new(direct.pass, reason))?;
             hash.push(format!("hash_data({begin});"));
             hash.push(format!("hash_data({});", direct.url(location.text, "req")));
             hash.push("return (lookup);".to_owned());

@@ -93,7 +93,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             }
         }
         if let Origin::Direct(direct) = origin
-            && let Some(upstream) = self.around.upstreams.iter().find(|upstream| upstream.word(0) == direct.name)
+            && let Some(upstream) = direct.upstream
         {
             let all = upstream.inside().iter();
             out.extend(all.filter_map(|d| Some(Refusal::new(d, untranslated(&d.name)?))));

@@ -37,7 +37,7 @@ const FATES: &[(&str, Fate)] = &[
     ("proxy_cache_lock", Told("request coalescing is always on: one request fetches, the others wait")),
     ("proxy_cache_lock_timeout", Told(".first_byte_timeout limits the fetch, and the parameter waitinglist_timeout the wait for it")),
     ("proxy_cache_lock_age", Told(".first_byte_timeout limits the fetch, and the parameter waitinglist_timeout the wait for it")),
-    ("proxy_buffering", Told("responses are always streamed")),
+    ("proxy_buffering", Told("responses are always streamed; where it is off nginx caches nothing, and nothing is cached here")),
     ("proxy_request_buffering", Told("uploads are always streamed")),
     ("proxy_buffer*", Nginx), ("proxy_busy_buffers_size", Nginx), ("proxy_temp_*", Nginx), ("proxy_max_temp_file_size", Nginx),
     ("proxy_headers_hash_*", Nginx), ("proxy_force_ranges", Nginx), ("proxy_ignore_client_abort", Nginx), ("proxy_limit_rate", Nginx), ("proxy_send_timeout", Told("the parameter between_bytes_timeout and the idle timeouts limit it")),

@@ -7,6 +7,7 @@ use super::asked::Origin;
 use super::cached::is_cached;
 use super::claims;
 use super::config::{Claim, Directive};
+use super::content::LocationPart;
 use super::kept::Refusal;
 use super::lines::LocationLines;
 use super::location::{LocationKind, NginxLocation, handler};
@@ -70,7 +71,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         self.left = Claim::Nobody;
         lines.extend(self.requests(tree, location).unwrap_or_else(|settled| settled));
         location.directive.claim(Claim::Claimed);
-        self.answer_headers(location, &lines);
+        self.answer_headers(location, &location.label, &lines);
         if self.left != Claim::Nobody {
             claims::settle(&location.scope, self.left);
         }
@@ -78,13 +79,13 @@ impl<'w, 'a> LocationWork<'w, 'a> {
     }
 
     /// Adds the headers of what is answered without an origin: rules of addresses, bodies that are too large, redirections to a slash.
-    fn answer_headers(&mut self, location: &NginxLocation<'a>, lines: &[String]) {
+    pub(super) fn answer_headers(&mut self, location: &NginxLocation<'a>, label: &str, lines: &[String]) {
         let has_answers = location.without_slash().is_some() || lines.iter().any(|line| line.contains("(synth("));
-        if !has_answers || self.lines.has("synth", &location.label) {
+        if !has_answers || self.lines.has("synth", label) {
             return;
         }
         match response::headers(&location.scope, false, &self.around.names) {
-            Ok(lines) => self.lines.add("synth", &location.label, lines),
+            Ok(lines) => self.lines.add("synth", label, lines),
             Err((directive, reason)) => self.migrated.refuse(&directive.place, &directive.name, reason),
         }
     }
@@ -139,15 +140,18 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             self.hand_over(tree, scope, target, &mut script)?;
         }
         let mut lines = [inside, script.lines].concat();
-        for (label, block) in script.variants {
+        let is_fallback = target.is_some();
+        for (label, block) in &script.variants {
             let mut inner = own.scope.within(block.inside());
             inner.kind = handler(block.inside()).map_or(own.scope.kind, |(kind, _)| kind);
-            let content = self.content(tree, location, &inner, target.is_some(), &label);
+            let part = LocationPart { tree, location, scope: &inner, is_fallback, label, address: None };
             lines.push(format!("if (req.http.Nginx-Location == \"{label}\") {{"));
-            lines.extend(content.into_iter().map(|line| format!("\t{line}")));
+            lines.extend(self.content(&part).into_iter().map(|line| format!("\t{line}")));
             lines.push("}".to_owned());
         }
-        lines.extend(self.content(tree, location, &own.scope, target.is_some(), &location.label));
+        let label = &location.label;
+        let part = LocationPart { tree, location, scope: &own.scope, is_fallback, label, address: None };
+        lines.extend(self.content(&part));
         Ok(lines)
     }
 
@@ -283,114 +287,6 @@ impl<'w, 'a> LocationWork<'w, 'a> {
                 Err(self.kept_whole(tree, &target.scope))
             }
         }
-    }
-
-    /// The lines for requests that no script has answered.
-    fn content(
-        &mut self,
-        tree: &ServerTree<'w, 'a>,
-        location: &NginxLocation<'a>,
-        scope: &LocationScope<'a>,
-        is_fallback: bool,
-        label: &str,
-    ) -> Vec<String> {
-        let told = self.told(tree, location, scope, is_fallback, label);
-        told.unwrap_or_else(|refusals| {
-            self.refuse_all(refusals);
-            self.kept(scope)
-        })
-    }
-
-    /// The same. The error is what keeps the location with nginx: nothing where nginx is its origin anyway, and it doesn't cache.
-    fn told(
-        &mut self,
-        tree: &ServerTree<'w, 'a>,
-        location: &NginxLocation<'a>,
-        scope: &LocationScope<'a>,
-        is_fallback: bool,
-        label: &str,
-    ) -> Result<Vec<String>, Vec<Refusal<'a>>> {
-        let origin = self.origin(scope, location, is_fallback).map_err(|refusal| vec![refusal])?;
-        let (is_cached, is_direct) = (is_cached(scope), matches!(origin, Origin::Direct(_)));
-        if let (Some(directive), true, false) = (tree.accelerated, is_direct, is_cached) {
-            let text =
-                "an application answers with X-Accel-Redirect for it: locations that aren't cached stay with nginx";
-            self.migrated.note(&directive.place, &directive.name, text);
-        }
-        if !is_cached && (!is_direct || tree.accelerated.is_some()) {
-            return Err(Vec::new());
-        }
-        let refusals = self.refusals(scope, &origin);
-        if !refusals.is_empty() {
-            return Err(refusals);
-        }
-        self.notes(scope);
-        let lines = self.translated(tree, scope, location, &origin, label).map_err(|refusal| vec![refusal]);
-        let lines = lines.and_then(|lines| match claims::unread(scope, is_direct) {
-            unread if unread.is_empty() => Ok(lines),
-            unread => Err(unread.into_iter().map(|directive| Refusal::new(directive, claims::UNCLAIMED)).collect()),
-        });
-        let lines = lines.inspect_err(|_| self.lines.take_back(label))?;
-        claims::settle(scope, Claim::Claimed);
-        match &origin {
-            Origin::Direct(direct) => {
-                let asked = self.around.upstreams.iter().filter(|u| u.word(0) == direct.name);
-                asked.for_each(|upstream| claims::claim_upstream(upstream));
-            }
-            Origin::Nginx => self.left = Claim::Kept,
-        }
-        Ok(lines)
-    }
-
-    fn translated(
-        &mut self,
-        tree: &ServerTree<'w, 'a>,
-        scope: &LocationScope<'a>,
-        location: &NginxLocation<'a>,
-        origin: &Origin<'a>,
-        label: &str,
-    ) -> Result<Vec<String>, Refusal<'a>> {
-        let names = &self.around.names;
-        let mut lines = self.access(scope)?;
-        let is_direct = matches!(origin, Origin::Direct(_));
-        let is_accelerated = tree.accelerated.is_some() && is_direct;
-        match origin {
-            Origin::Direct(direct) => {
-                lines.extend(self.asked(scope, location, direct, label)?);
-                let pages = pages::pages(scope, tree.server, names).map_err(Refusal::of)?;
-                self.lines.add("pages", label, pages.deliver);
-            }
-            Origin::Nginx => lines.extend(self.asked_of_nginx(scope, location)),
-        }
-        if is_accelerated {
-            lines.extend(self.accelerated(label));
-        }
-        let deliver = match is_direct {
-            true => response::headers(scope, true, names).map_err(Refusal::of)?,
-            false => response::cache_status(scope),
-        };
-        self.lines.add("deliver", label, deliver);
-        let packed = if is_direct { response::packed(scope) } else { Vec::new() };
-        if is_cached(scope) {
-            lines.extend(self.cached(scope, location, origin, label, (packed, is_accelerated))?);
-            return Ok(lines);
-        }
-        if names.has_pages && is_direct {
-            self.lines.add("error", label, vec![pages::failed()]);
-        }
-        self.lines.add("response", label, packed);
-        lines.push("return (pass);".to_owned());
-        Ok(lines)
-    }
-
-    /// The lines by which a request goes to the application again, by way of nginx, which follows the redirection of its response.
-    fn accelerated(&mut self, label: &str) -> Vec<String> {
-        let is_asked = "(req.method == \"GET\" || req.method == \"HEAD\") && req.restarts == 0";
-        let again = "{ set req.http.Nginx-Accel = \"1\"; return (restart); }";
-        let line = format!("if (resp.http.X-Accel-Redirect && {is_asked}) {again}");
-        self.lines.add("deliver", label, vec![line]);
-        let condition = "req.http.Nginx-Accel || req.method != \"GET\" && req.method != \"HEAD\"";
-        vcl::chain(vec![(condition.to_owned(), self.nginx_alone())])
     }
 }
 

@@ -171,6 +171,9 @@ pub fn cached<'a>(
     ];
     nots.extend(late.iter().cloned());
     nots.extend(has_redirects.then(|| "beresp.http.X-Accel-Redirect".to_owned()));
+    if !is_ignored("x-accel-buffering") {
+        nots.push("beresp.http.X-Accel-Buffering ~ \"(?i)^no$\"".to_owned());
+    }
     if !is_ignored("set-cookie") {
         nots.push("beresp.http.Set-Cookie".to_owned());
     }
@@ -218,8 +221,8 @@ pub fn cached<'a>(
         lines.push("unset beresp.http.Set-Cookie;".to_owned());
     }
     if is_ignored("vary") {
-        lines.push("set beresp.http.Nginx-Vary = beresp.http.Vary;".to_owned());
-        lines.push("unset beresp.http.Vary;".to_owned());
+        let kept = "set beresp.http.Nginx-Vary = beresp.http.Vary; unset beresp.http.Vary;";
+        lines.push(format!("if (beresp.http.Vary) {{ {kept} }}"));
     }
     lines.extend(stale.grace());
     let keep = scope.is_on("cache_revalidate");

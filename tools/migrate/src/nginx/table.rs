@@ -20,6 +20,10 @@ pub fn names(http: &[Directive], names: &mut VariableNames) {
             None => sets(directive.inside(), true, names),
         }
     }
+    let mut values = BTreeMap::new();
+    texts(http, &mut values);
+    let known = values.into_iter().filter_map(|(name, all)| Some((name, all?.into_iter().collect())));
+    names.values = known.collect();
     names.has_pages = has(http, &|d| d.name == "error_page");
     let is_rewrite = |d: &Directive| d.name == "rewrite" && !matches!(d.word(2), "redirect" | "permanent");
     names.has_moves = names.has_pages || has(http, &|d| is_rewrite(d) || d.name == "break");
@@ -35,10 +39,18 @@ pub fn names(http: &[Directive], names: &mut VariableNames) {
         names.moving = late;
     }
     capture::asked(http, &mut names.captures);
-    regexes(http, &mut |regex| names.set.extend(capture::names(regex).map(|name| (name, None))));
+    regexes(http, &mut |regex| {
+        for name in capture::names(regex) {
+            names.values.remove(&name);
+            names.set.insert(name, None);
+        }
+    });
     // nginx picks them by a hash that VCL doesn't have, even where a script sets them, too.
     let picked = http.iter().filter(|d| d.name == "split_clients").filter_map(|d| d.words.last());
-    picked.for_each(|name| _ = names.set.remove(&name.trim_start_matches('$').to_ascii_lowercase()));
+    for name in picked.map(|name| name.trim_start_matches('$').to_ascii_lowercase()) {
+        names.set.remove(&name);
+        names.values.remove(&name);
+    }
 }
 
 /// True of variables that are parts of the URL as scripts rewrite it.
@@ -90,6 +102,28 @@ fn sets(block: &[Directive], is_always: bool, names: &mut VariableNames) {
             }
             "if" => sets(directive.inside(), false, names),
             _ => sets(directive.inside(), is_always, names),
+        }
+    }
+}
+
+/// The texts that `set`, `map` and `geo` give to variables; None for one that may get a value made of others.
+fn texts(block: &[Directive], all: &mut BTreeMap<String, Option<BTreeSet<String>>>) {
+    for directive in block {
+        let own = |word: &str| word.trim_start_matches('$').to_ascii_lowercase();
+        let (name, values): (_, Vec<&str>) = match (directive.name.as_str(), variable(directive)) {
+            ("set", _) => (own(directive.word(0)), vec![directive.word(1)]),
+            (_, Some(name)) => (name, directive.inside().iter().map(|entry| entry.word(0)).collect()),
+            _ => {
+                texts(directive.inside(), all);
+                continue;
+            }
+        };
+        let known = all.entry(name).or_insert_with(|| Some(BTreeSet::new()));
+        match known {
+            Some(known) if values.iter().all(|value| !value.contains('$')) => {
+                known.extend(values.into_iter().map(str::to_owned));
+            }
+            _ => *known = None,
         }
     }
 }

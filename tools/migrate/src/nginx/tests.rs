@@ -120,17 +120,71 @@ fn what_is_off_is_no_refusal() {
 }
 
 /// One `set` of a text is a constant; any other is a variable that no address can be made of.
+/// A map or `set` says which of several origins a request goes to.
 #[test]
-fn addresses_made_of_variables() {
+fn origins_that_variables_choose() {
     check(
-        "server { location / { set $u http://10.0.0.1:81; proxy_pass $u; } }",
-        &["b_10_0_0_1_81", "set req.backend_hint = b_10_0_0_1_81;"],
+        "map $host $up { default app; b.org 127.0.0.1:9002; off.org \"\"; } upstream app { server a:1; }
+         server { location / { proxy_pass http://$up; proxy_cache z; add_header X-A 1 always; } }",
+        &[
+            "set req.http.Nginx-Origin = \"http://\" + req.http.Nginx-Var-up;",
+            "if (req.http.Nginx-Origin == \"http://\") {",
+            "return (synth(500));",
+            "} else if (req.http.Nginx-Origin == \"http://127.0.0.1:9002\") {",
+            "set req.http.Nginx-Location = \"site1_loc1to2\";",
+            "set req.backend_hint = b_127_0_0_1_9002;",
+            "return (hash);",
+            "} else if (req.http.Nginx-Origin == \"http://app\") {",
+            "set req.backend_hint = app_1;",
+            "} else {\n\t\treturn (synth(500));",
+            "set bereq.http.Host = \"127.0.0.1:9002\";",
+            "unset bereq.http.Nginx-Origin;",
+            "hash_data(\"http://127.0.0.1:9002\");",
+        ],
     );
-    let said = refused("server { location / { set $u http://a; if ($arg_b) { set $u http://b; } proxy_pass $u; } }");
-    assert!(
-        said.len() == 1 && said[0].starts_with("n.conf:1: refused: proxy_pass: it is made of variables"),
-        "{said:?}"
+    // Beside a variable a URI is the whole one.
+    check("server { set $up http://10.0.0.1; location /a/ { proxy_pass $up/b/; } }", &["set bereq.url = \"/b/\";"]);
+    check("server { location / { proxy_pass $scheme://a; } }", &["set req.http.Nginx-Origin = \"http\" + \"://a\";"]);
+}
+
+/// A name that only a request tells.
+#[test]
+fn origins_that_requests_name() {
+    let dynamic = "resolver 10.0.0.2; upstream app { server a:1; }
+         server { location / { proxy_pass http://$host; proxy_read_timeout 7s; } location /b { proxy_pass https://$http_host$request_uri; proxy_cache z; } }";
+    check(
+        dynamic,
+        &[
+            "import dynamic;",
+            "= dynamic.director(port = \"80\", ttl = 60s, first_byte_timeout = 7s, between_bytes_timeout = 7s);",
+            "= dynamic.director(port = \"443\", ttl = 60s, ssl = true, ssl_verify_peer = false, ssl_verify_host = false);",
+            "if (req.http.Nginx-Origin ~ \"(?i)^http://app$\") {",
+            "set req.backend_hint = app_1;",
+            "} else if (req.http.Nginx-Origin ~ \"(?i)^http://",
+            "set req.backend_hint = dynamic_names.backend(regsub(",
+            "set req.http.Nginx-Location = \"nginx\";",
+            "set bereq.http.Host = std.tolower(regsub(bereq.http.Host,",
+            "hash_data(\"https://\" + req.http.host);",
+        ],
     );
+    let told: Vec<String> = of(dynamic).notes.iter().map(MigratedNote::to_string).collect();
+    assert_eq!(told.iter().filter(|note| note.contains("clients choose whom the cache asks")).count(), 1, "{told:?}");
+    for (lines, reason) in [
+        ("proxy_pass http://$host;", "is looked up by `resolver`, and there is none"),
+        ("resolver 10.0.0.2; proxy_pass $arg_url;", "a variable says its scheme"),
+        ("resolver 10.0.0.2; proxy_pass http://$nobody;", "$nobody has no counterpart"),
+        ("proxy_pass http://app$is_args$args;", "it is no address"),
+    ] {
+        let text = format!("upstream app {{ server a:1; }}\nserver {{ location / {{ {lines} proxy_cache z; }} }}");
+        let said = refused(Box::leak(text.into_boxed_str()));
+        assert!(said.iter().any(|line| line.contains("proxy_pass: ") && line.contains(reason)), "{lines}: {said:?}");
+    }
+}
+
+/// nginx checks no certificate of an origin unless it is told to, which is refused.
+#[test]
+fn origins_over_tls() {
+    check("server { location / { proxy_pass https://a; } }", &[".ssl = 1;\n\t.ssl_verify_peer = 0;"]);
 }
 
 #[test]
@@ -282,6 +336,18 @@ fn vary_that_is_ignored_still_reaches_clients() {
     for wanted in ["set beresp.http.Nginx-Vary = beresp.http.Vary;", "set resp.http.Vary = resp.http.Nginx-Vary;"] {
         assert!(vcl.contains(wanted), "{wanted}: {vcl}");
     }
+}
+
+/// Without buffers nginx caches nothing, as a directive or the response says.
+#[test]
+fn what_is_not_buffered_is_not_cached() {
+    let cached = "proxy_pass http://a; proxy_cache z; proxy_cache_valid 200 1h;";
+    let (vcl, said) = told(&format!("proxy_buffering off; location / {{ {cached} }}"));
+    assert!(!vcl.contains("return (hash)") && vcl.contains("return (pass)") && said.is_empty(), "{said} {vcl}");
+    let (vcl, _) = told(&format!("proxy_buffering off; location / {{ proxy_buffering on; {cached} }}"));
+    assert!(vcl.contains("return (hash)") && vcl.contains("beresp.http.X-Accel-Buffering ~ \"(?i)^no$\""), "{vcl}");
+    let (vcl, _) = told(&format!("location / {{ {cached} proxy_ignore_headers X-Accel-Buffering; }}"));
+    assert!(!vcl.contains("X-Accel-Buffering ~"), "{vcl}");
 }
 
 /// Addresses and numbers compare as texts.

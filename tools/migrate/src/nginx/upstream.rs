@@ -33,17 +33,23 @@ pub struct MigratedBackends {
 /// Names that the program has for itself begin so.
 const RESERVED: [&str; 3] = ["site", "nginx_", "addresses_"];
 
+/// The upstream of a name; nginx compares names without regard to case.
+pub fn named<'d>(upstreams: &[&'d Directive], name: &str) -> Option<&'d Directive> {
+    let exact = upstreams.iter().find(|upstream| upstream.word(0) == name);
+    exact.or_else(|| upstreams.iter().find(|upstream| upstream.word(0).eq_ignore_ascii_case(name))).copied()
+}
+
 fn key(scheme: &str, name: &str, attributes: &Attributes) -> String {
     format!("{scheme}://{name} {}", attributes.join(" "))
 }
 
 impl MigratedBackends {
-    /// The expression for `scheme://name`, where `name` is an upstream or an address. Locations with other timeouts have backends of their own.
+    /// The expression for `scheme://name`, where `name` is that of the upstream, or an address. Locations with other timeouts have backends of their own.
     pub fn expression(
         &mut self,
         scheme: &str,
         name: &str,
-        upstreams: &[&Directive],
+        upstream: Option<&Directive>,
         attributes: &Attributes,
     ) -> String {
         let key = key(scheme, name, attributes);
@@ -51,12 +57,38 @@ impl MigratedBackends {
             return expression.clone();
         }
         let is_tls = scheme == "https";
-        let expression = match upstreams.iter().find(|upstream| upstream.word(0) == name) {
+        let expression = match upstream {
             Some(upstream) => self.director(upstream, is_tls, attributes),
             None => self.add(name, name, is_tls, attributes),
         };
         self.known.insert(key, expression.clone());
         expression
+    }
+
+    /// The expression for a name that only a request tells: `name` is its expression, and may come to a port, too.
+    pub fn named_by_request(&mut self, scheme: &str, name: &str, attributes: &Attributes) -> String {
+        let key = key(scheme, "$", attributes);
+        let director = match self.known.get(&key) {
+            Some(director) => director.clone(),
+            None => {
+                let director = self.names.fresh("dynamic_names", &[]);
+                // nginx asks origins for no certificate that it checks.
+                let of_tls = if scheme == "https" {
+                    ", ssl = true, ssl_verify_peer = false, ssl_verify_host = false"
+                } else {
+                    ""
+                };
+                let port = if scheme == "https" { "443" } else { "80" };
+                let own: String = attributes.iter().map(|own| format!(", {}", own.trim_matches(['.', ';']))).collect();
+                self.init
+                    .push(format!("new {director} = dynamic.director(port = \"{port}\", ttl = 60s{own}{of_tls});"));
+                self.known.insert(key, director.clone());
+                director
+            }
+        };
+        let (host, port) =
+            (format!("regsub({name}, \":\\d+$\", \"\")"), format!("regsub({name}, \"^.*?(:(\\d+))?$\", \"\\2\")"));
+        format!("{director}.backend({host}, {port})")
     }
 
     /// The line that chooses an address without timeouts of its own, if one was asked for.
@@ -140,8 +172,9 @@ impl MigratedBackends {
         format!("{all}.backend()")
     }
 
-    pub fn has_directors(&self) -> bool {
-        !self.init.is_empty()
+    pub fn modules(&self) -> Vec<&'static str> {
+        let has = |module: &&str| self.init.iter().any(|line| line.contains(&format!(" = {module}.")));
+        ["directors", "dynamic"].into_iter().filter(has).collect()
     }
 
     /// The declarations of those that the text or vcl_init names, and vcl_init.
@@ -159,7 +192,8 @@ impl MigratedBackends {
                 false => vec![format!(".host = {host};"), format!(".port = \"{port}\";")],
             };
             if *is_tls {
-                lines.push(".ssl = 1;".to_owned());
+                // nginx asks origins for no certificate that it checks.
+                lines.extend([".ssl = 1;", ".ssl_verify_peer = 0;"].map(str::to_owned));
             }
             lines.extend(attributes.iter().cloned());
             out.push_str(&format!("\nbackend {name} {{\n{}}}\n", vcl::indented(&lines, 1)));

@@ -42,6 +42,8 @@ pub struct VariableNames {
     pub set: BTreeMap<String, Option<String>>,
     /// Those of `map` and `geo`.
     pub tables: BTreeSet<String>,
+    /// The texts that a variable may have, of those that never have another one.
+    pub values: BTreeMap<String, Vec<String>>,
     /// The numbers of captures that are asked for: `$1` to `$9`.
     pub captures: BTreeSet<u8>,
     /// True if a request's URL may be changed: then the client's is kept apart.
@@ -204,7 +206,8 @@ fn variable(name: &str, side: ExpressionSide, proxy_host: &str, names: &Variable
     Ok(match name {
         // nginx writes $host in small letters, without a port and a dot at its end.
         "host" => format!("std.tolower(regsub({head}.http.Host, \"\\.?(:\\d*)?$\", \"\"))"),
-        "proxy_host" if !proxy_host.is_empty() => vcl::string(proxy_host).ok_or_else(unknown)?,
+        // It may be made of variables itself.
+        "proxy_host" if !proxy_host.is_empty() => expression(proxy_host, side, "", names)?,
         "request_uri" => requested(head, names),
         "uri" | "document_uri" => format!("{head}.http.Nginx-Path"),
         "args" | "query_string" => format!("regsub({head}.url, \"^[^?]*\\??\", \"\")"),
