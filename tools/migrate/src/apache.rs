@@ -36,7 +36,7 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
     // Ports that are of TLS may be told from lines far below: the first reading finds them.
     let mut reader = Reader::new(file, origin, TlsPorts::default(), files);
     reader.file(file, 0, &mut Migrated::default())?;
-    let ports = TlsPorts::of(&reader.lines);
+    let ports = TlsPorts::of(&reader.lines, origin.1);
     let mut reader = Reader::new(file, origin, ports.clone(), files);
     reader.file(file, 0, &mut migrated)?;
     let lines = reader.lines;
@@ -66,6 +66,12 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
             unseen.section(&name, line, &sections);
             continue;
         }
+        let asks_for_tls = name == "sslrequiressl" || name == "require" && line.word(1).eq_ignore_ascii_case("ssl");
+        if asks_for_tls && !sections.is_of_tls() && ports.moved().next().is_some() {
+            let text =
+                "Apache no longer sees TLS, and denies all requests: write it into the virtual hosts of TLS alone";
+            migrated.refuse(&line.place, line.word(0), text);
+        }
         if rules.take(&name, line, &sections, &mut migrated) {
             migrated.without_meaning(&line.place, spelled, "Apache goes on deciding by it, for all clients alike");
             continue;
@@ -85,14 +91,14 @@ pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Resu
                 migrated.note(&line.place, line.word(0), text);
                 migrated.without_meaning(&line.place, line.word(0), text);
             }
-            _ if !known::known(&name, line, &mut migrated) && name.starts_with("cache") => cache.pass_all(),
+            _ if !known::known(&name, line, &sections, &mut migrated) && name.starts_with("cache") => cache.pass_all(),
             _ => {}
         }
     }
     listen::certificates(&lines, &mut migrated);
     rules.denied.extend(host::addresses(&lines, &ports, &sections, &mut migrated));
     unseen.finish(&mut cache, &rules.passed, &mut migrated);
-    migrated.vcl = cache.program(origin, !migrated.tls.is_empty(), &rules);
+    migrated.vcl = cache.program(origin, &ports, !migrated.tls.is_empty(), &rules);
     if !cache.enabled.is_empty() {
         migrated.arguments.extend(["-p", "feature=+rfc9111"].map(str::to_owned));
     }

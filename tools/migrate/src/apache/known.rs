@@ -2,11 +2,13 @@
 //! Directives that stay with Apache, and what there is to say of them.
 
 use super::reader::Line;
+use super::section::Sections;
 use super::stays::{ApacheFate, fate};
 use crate::migrated::Migrated;
 
 /// Says what there is to say of other directives; most are Apache's own affair, as it goes on being the origin. False of one that isn't known.
-pub(super) fn known(name: &str, line: &Line, migrated: &mut Migrated) -> bool {
+pub(super) fn known(name: &str, line: &Line, sections: &Sections, migrated: &mut Migrated) -> bool {
+    let asks_scheme = line.words.iter().any(|word| word.contains("HTTPS")) && !sections.has_one_scheme();
     let text = match name {
         "cacheignoreurlsessionidentifiers" | "cachekeybaseurl" => {
             "`set req.url = regsub(...)` in vcl_recv, or the parameter query_drop; until then each of these URLs is kept apart"
@@ -15,7 +17,7 @@ pub(super) fn known(name: &str, line: &Line, migrated: &mut Migrated) -> bool {
             "hits don't reach Apache, so this rule holds for misses only: say it in vcl_recv, as `if (req.url ~ \"URLS\" && \
              req.http.Referer && req.http.Referer !~ \"OWN HOSTS\") { return (synth(403)); }` (recipes/images.md)"
         }
-        "rewritecond" | "rewriterule" if line.words.iter().any(|word| word.contains("HTTPS")) => {
+        "rewritecond" | "rewriterule" if asks_scheme => {
             "Apache no longer sees TLS: ask for the field X-Forwarded-Proto (%{HTTP:X-Forwarded-Proto})"
         }
         // Seen beside Apache 2.4: the client's max-age takes the place of Expires.
@@ -40,6 +42,9 @@ pub(super) fn known(name: &str, line: &Line, migrated: &mut Migrated) -> bool {
         | "browsermatchnocase"
         | "cacheignoreurlsessionidentifiers"
         | "cachekeybaseurl" => {
+            migrated.refuse(&line.place, &line.words[0], text);
+        }
+        "rewritecond" | "rewriterule" if asks_scheme && !migrated.tls.is_empty() => {
             migrated.refuse(&line.place, &line.words[0], text);
         }
         "rewritecond" if names_client(line) => migrated.refuse(&line.place, &line.words[0], text),

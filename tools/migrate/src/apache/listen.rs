@@ -1,44 +1,69 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The parts of Apache that the cache takes over: its addresses, certificates and storage.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::reader::Line;
 use crate::migrated::Migrated;
 use crate::source::is_address;
 
-/// Ports that Apache has for TLS: the cache takes them over, with their certificates.
+/// Ports that Apache has for TLS: the cache takes them over, with their certificates. Behind it Apache listens without TLS, on a port for each of them.
 #[derive(Clone)]
-pub(super) struct TlsPorts(BTreeSet<String>);
+pub(super) struct TlsPorts {
+    all: BTreeSet<String>,
+    /// Apache's port behind the cache, by the one of TLS.
+    own: BTreeMap<String, String>,
+}
 
 impl Default for TlsPorts {
     fn default() -> TlsPorts {
-        TlsPorts(BTreeSet::from(["443".to_owned()]))
+        TlsPorts { all: BTreeSet::from(["443".to_owned()]), own: BTreeMap::new() }
     }
 }
 
 impl TlsPorts {
-    /// The port of https, those that a `Listen` has for https, and those of virtual hosts with `SSLEngine on`.
-    pub(super) fn of(lines: &[Line]) -> TlsPorts {
-        let mut all = TlsPorts::default();
+    /// The port of https, those that a `Listen` has for https, and those of virtual hosts with `SSLEngine on`; `first` is Apache's port for the
+    /// other ones.
+    pub(super) fn of(lines: &[Line], first: &str) -> TlsPorts {
+        let mut ports = TlsPorts::default();
         let mut host: Vec<&str> = Vec::new();
         for line in lines {
             match line.name().as_str() {
                 "<virtualhost" => host = addresses(line),
                 "</virtualhost>" => host.clear(),
-                "listen" if line.word(2).eq_ignore_ascii_case("https") => all.0.extend(port(line.word(1))),
+                "listen" if line.word(2).eq_ignore_ascii_case("https") => ports.all.extend(port(line.word(1))),
                 "sslengine" if line.word(1).eq_ignore_ascii_case("on") => {
-                    all.0.extend(host.iter().filter_map(|address| port(address)));
+                    ports.all.extend(host.iter().filter_map(|address| port(address)));
                 }
                 _ => {}
             }
         }
-        all
+        let listen = lines.iter().filter(|line| line.name() == "listen").filter_map(|line| port(line.word(1)));
+        let taken: Vec<String> = listen.chain([first.to_owned()]).collect();
+        let first: u16 = first.parse().unwrap_or_default();
+        let all = (first..=u16::MAX).chain((1..first).rev()).map(|port| port.to_string());
+        let mut free = all.filter(|port| !taken.contains(port));
+        for port in taken.iter().filter(|port| ports.all.contains(*port)) {
+            if !ports.own.contains_key(port) {
+                ports.own.extend(free.next().map(|own| (port.clone(), own)));
+            }
+        }
+        ports
     }
 
     /// True of an address, or of a port alone, that is one of TLS.
     pub(super) fn has(&self, address: &str) -> bool {
-        port(address).is_some_and(|port| self.0.contains(&port))
+        port(address).is_some_and(|port| self.all.contains(&port))
+    }
+
+    /// The port without TLS on which Apache listens in the place of an address of TLS.
+    pub(super) fn own(&self, address: &str) -> Option<&str> {
+        self.own.get(&port(address)?).map(String::as_str)
+    }
+
+    /// The ports of TLS on which Apache listened, with those that it has now.
+    pub(super) fn moved(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.own.iter().map(|(port, own)| (port.as_str(), own.as_str()))
     }
 }
 

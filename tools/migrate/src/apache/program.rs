@@ -3,14 +3,20 @@
 
 use super::access::AccessRules;
 use super::cache::Cache;
+use super::listen::TlsPorts;
 use super::section::PATH;
 use crate::vcl;
 
 impl Cache {
-    /// The whole program: Apache is the one backend, and knows its sites by Host.
-    pub(super) fn program(&self, (host, port): (&str, &str), has_tls: bool, rules: &AccessRules) -> String {
-        let (mut recv, mut fetch) = (Vec::new(), Vec::new());
-        recv.extend(branch(&rules.denied, "return (synth(403));"));
+    /// The whole program: Apache is the only origin, and knows its sites by Host, and by a port for each one of TLS.
+    pub(super) fn program(
+        &self,
+        (host, port): (&str, &str),
+        ports: &TlsPorts,
+        has_tls: bool,
+        rules: &AccessRules,
+    ) -> String {
+        let (mut recv, mut fetch) = (branch(&rules.denied, "return (synth(403));"), Vec::new());
         let is_keeping = !self.enabled.is_empty();
         let mut response = Vec::new();
         match is_keeping {
@@ -29,6 +35,16 @@ impl Cache {
             recv.insert(0, "call apache_path;".to_owned());
             fetch.push(format!("unset be{PATH};"));
         }
+        let tls: Vec<(String, &str)> = ports.moved().map(|(port, own)| (format!("apache_{port}"), own)).collect();
+        let backends: String = [("apache".to_owned(), port)]
+            .iter()
+            .chain(&tls)
+            .map(|(name, port)| format!("\nbackend {name} {{\n\t.host = \"{host}\";\n\t.port = \"{port}\";\n}}\n"))
+            .collect();
+        let chosen = ports.moved().map(|(port, _)| {
+            (format!("std.port(local.ip) == {port}"), vec![format!("set req.backend_hint = apache_{port};")])
+        });
+        recv.splice(0..0, vcl::chain(chosen.collect()));
         let deliver = if is_keeping { self.deliver() } else { Vec::new() };
         let subs = [
             vcl::sub("vcl_recv", &recv),
@@ -47,7 +63,7 @@ impl Cache {
             .map(|(name, _)| format!("import {name};\n"))
             .collect();
         format!(
-            "vcl 4.1;\n\n{imports}\n# Apache, with all its sites: it tells them apart by Host, which it gets as the client sent it.\nbackend apache {{\n\t.host = \"{host}\";\n\t.port = \"{port}\";\n}}\n{text}"
+            "vcl 4.1;\n\n{imports}\n# Apache, with all its sites: it tells them apart by Host, which it gets as the client sent it.{backends}{text}"
         )
     }
 
@@ -113,11 +129,17 @@ impl Cache {
                 on => Some(format!("!({on}) && {condition}")),
             }
         };
+        // mod_cache_disk counts the bytes of a body without a length, too.
+        let bytes = self.settings.has("bytes").then(|| {
+            let most = self.settings.real("bytes");
+            format!("!beresp.http.Content-Length || std.real(beresp.http.Content-Length, 0.0) > {most}")
+        });
         let known = [200, 203, 206, 300, 301, 304].map(|status| format!("beresp.status != {status} && ")).concat();
         let all = [
             unless("nostore", "no-store"),
             unless("private", "private"),
             Some(NEVER.to_owned()),
+            bytes,
             Some(format!("{known}!beresp.http.Expires && !beresp.http.Cache-Control")),
         ];
         all.into_iter().flatten().map(|one| format!("({one})")).collect()
@@ -200,8 +222,10 @@ const GRANT: &str = "stale-if-error=604800";
 
 const DATE: &str = "std.time(beresp.http.Date, now)";
 
+/// Among them redirections and errors of Apache's own, by their type: mod_cache sees none of these.
 const NEVER: &str = r#"beresp.http.Cache-Control ~ "(?i)(^|,)\s*no-cache" || beresp.http.Pragma ~ "(?i)no-cache" || beresp.http.Vary ~ "\*" ||
 	    beresp.http.Expires && std.time(beresp.http.Expires, std.real2time(0.0, now)) <= std.real2time(1.0, now) ||
+	    beresp.status != 200 && beresp.http.Content-Type == "text/html; charset=iso-8859-1" ||
 	    bereq.http.Authorization && beresp.http.Cache-Control !~ "(?i)(^|,)\s*(s-maxage=|public|must-revalidate|proxy-revalidate)""#;
 
 const EXPLICIT: &str = r#"} else if (beresp.http.Cache-Control ~ "(?i)(^|,)\s*s-maxage=\d+\s*(,|$)") {

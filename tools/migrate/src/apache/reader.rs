@@ -33,6 +33,8 @@ pub(super) struct Reader<'a> {
     root: String,
     /// True once a `ServerRoot` has named it.
     is_root_given: bool,
+    /// True within a virtual host all of whose addresses are of TLS.
+    is_tls_host: bool,
     pub lines: Vec<Line>,
     conditional: Conditional,
 }
@@ -61,6 +63,7 @@ impl<'a> Reader<'a> {
             ports,
             root: directory_of(file).to_owned(),
             is_root_given: false,
+            is_tls_host: false,
             lines: Vec::new(),
             conditional: Conditional::default(),
         }
@@ -140,12 +143,7 @@ impl<'a> Reader<'a> {
                 return Ok(None);
             }
             "listen" if self.ports.has(words.get(1).map_or("", String::as_str)) => {
-                migrated.note(
-                    &place,
-                    first,
-                    "the cache speaks TLS there: the line goes, and with it what this virtual host says of TLS",
-                );
-                Some(format!("{indent}# {}", text.trim()))
+                Some(self.listen_of_tls(&words[1], (indent, &host), &place, migrated))
             }
             "listen" => {
                 migrated.note(
@@ -153,7 +151,8 @@ impl<'a> Reader<'a> {
                     first,
                     format!("becomes Listen {host}:{port}; of several such lines one is enough"),
                 );
-                let is_first = !self.lines.iter().any(|line| line.words[0].eq_ignore_ascii_case("listen"));
+                let is_plain = |line: &&Line| line.name() == "listen" && !self.ports.has(line.word(1));
+                let is_first = !self.lines.iter().any(|line| is_plain(&line));
                 Some(if is_first {
                     format!("{indent}Listen {host}:{port}")
                 } else {
@@ -163,20 +162,24 @@ impl<'a> Reader<'a> {
             "<virtualhost" => {
                 let hosts: Vec<&str> =
                     words[1..].iter().map(|word| word.trim_end_matches('>')).filter(|w| !w.is_empty()).collect();
-                let plain: Vec<String> =
-                    hosts.iter().filter(|host| !self.ports.has(host)).map(|host| with_port(host, port)).collect();
-                if plain.len() < hosts.len() {
-                    migrated.refuse(&place, "VirtualHost", "two virtual hosts of a name, with and without TLS, become one: keep what they have in common, without SSLEngine");
-                }
-                let is_kept = plain.is_empty() && !hosts.is_empty();
-                (!is_kept).then(|| format!("{indent}<VirtualHost {}>", plain.join(" ")))
+                self.is_tls_host = !hosts.is_empty() && hosts.iter().all(|host| self.ports.has(host));
+                let moved = |host: &&str| match self.ports.has(host) {
+                    true => self.ports.own(host).map_or((*host).to_owned(), |own| with_port(host, own)),
+                    false => with_port(host, port),
+                };
+                let moved: Vec<String> = hosts.iter().map(moved).collect();
+                Some(format!("{indent}<VirtualHost {}>", moved.join(" ")))
+            }
+            "</virtualhost>" => {
+                self.is_tls_host = false;
+                None
             }
             "logformat" if text.contains("%h") || text.contains("%a") => {
                 migrated.note(&place, first, "the client is %{X-Forwarded-For}i now, as Apache sees the cache's address; or use mod_remoteip. varnishncsa logs hits, too: Apache sees misses alone");
                 migrated.translated(&place, first);
                 Some(text.replace("%h", "%{X-Forwarded-For}i").replace("%a", "%{X-Forwarded-For}i"))
             }
-            _ => None,
+            name => self.line_of_tls(name, &words, indent, text),
         };
         if first.eq_ignore_ascii_case("serverroot") {
             self.root = words.get(1).map_or(String::new(), |root| root.trim_end_matches('/').to_owned());
@@ -185,6 +188,38 @@ impl<'a> Reader<'a> {
         check_count(self.lines.len(), &place)?;
         self.lines.push(Line { words, place });
         Ok(new)
+    }
+
+    /// A `Listen` for TLS: Apache listens on a port of its own, without TLS.
+    fn listen_of_tls(&self, address: &str, line: (&str, &str), place: &SourcePlace, migrated: &mut Migrated) -> String {
+        let (indent, host) = line;
+        let is_there =
+            |own| self.lines.iter().any(|line| line.name() == "listen" && self.ports.own(line.word(1)) == own);
+        match self.ports.own(address) {
+            Some(own) => {
+                let text = format!("becomes Listen {host}:{own}: the cache speaks TLS there, and Apache doesn't");
+                migrated.note(place, "Listen", text);
+                format!("{indent}{}Listen {host}:{own}", if is_there(Some(own)) { "# " } else { "" })
+            }
+            None => format!("{indent}# Listen {address}"),
+        }
+    }
+
+    /// A line about TLS as it becomes where Apache doesn't speak it: programs and rules go on seeing a request of https.
+    fn line_of_tls(&self, name: &str, words: &[String], indent: &str, text: &str) -> Option<String> {
+        let word = words.get(1).map_or("", String::as_str);
+        match name {
+            _ if self.ports.moved().next().is_none() => None,
+            "sslengine" if !word.eq_ignore_ascii_case("off") => Some(format!(
+                "{indent}<IfModule setenvif_module>\n{indent}SetEnvIf Request_URI ^ HTTPS=on\n{indent}</IfModule>"
+            )),
+            _ if !self.is_tls_host => None,
+            "servername" if !word.contains("://") => Some(format!("{indent}ServerName https://{word}")),
+            "sslrequiressl" => Some(format!("{indent}# {}", text.trim())),
+            "require" if word.eq_ignore_ascii_case("ssl") => Some(format!("{indent}Require all granted")),
+            "rewritecond" if text.contains("%{HTTPS}") => Some(text.replace("%{HTTPS}", "on")),
+            _ => None,
+        }
     }
 
     /// Reads the files of an `Include`. A file that isn't there and a pattern that nothing matches are errors unless the line is optional; a file

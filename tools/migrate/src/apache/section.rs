@@ -21,6 +21,8 @@ struct VirtualHost {
     names: Vec<String>,
     /// Ports of the host if all of them are of TLS, else none: Apache chose by name among those of a port, and among the others.
     tls_ports: Vec<String>,
+    /// True if none of its addresses is of TLS.
+    is_plain: bool,
     /// None: as the main server.
     is_quick: Option<bool>,
 }
@@ -44,6 +46,7 @@ impl Sections {
                         place: line.place.clone(),
                         names: Vec::new(),
                         tls_ports: tls_alone(line, ports),
+                        is_plain: !addresses(line).iter().any(|address| ports.has(address)),
                         is_quick: None,
                     });
                 }
@@ -166,11 +169,24 @@ impl Sections {
         usize::from(is_in_host) + 2 * usize::from(self.is_in_path())
     }
 
+    fn own_host(&self) -> Option<&VirtualHost> {
+        let place = self.open.iter().find(|section| section.name == "virtualhost").map(|section| &section.place);
+        self.hosts.iter().find(|host| Some(&host.place) == place)
+    }
+
+    /// True within a virtual host all of whose addresses are of TLS.
+    pub(super) fn is_of_tls(&self) -> bool {
+        self.own_host().is_some_and(|host| !host.tls_ports.is_empty())
+    }
+
+    /// True within a virtual host all of whose requests have one scheme.
+    pub(super) fn has_one_scheme(&self) -> bool {
+        self.own_host().is_some_and(|host| host.is_plain || !host.tls_ports.is_empty())
+    }
+
     /// True if mod_cache decides here before sections are known, by the URL as it came.
     pub(super) fn is_quick(&self) -> bool {
-        let place = self.open.iter().find(|section| section.name == "virtualhost").map(|section| &section.place);
-        let host = self.hosts.iter().find(|host| Some(&host.place) == place);
-        host.and_then(|host| host.is_quick).unwrap_or(self.is_quick)
+        self.own_host().and_then(|host| host.is_quick).unwrap_or(self.is_quick)
     }
 
     pub(super) fn is_cached(&self, lines: &[Line]) -> bool {

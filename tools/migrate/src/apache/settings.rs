@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use super::section::Sections;
 
 /// Directive, the name under which its value is carried, and mod_cache's default.
-const SETTINGS: [(&str, &str, &str); 10] = [
+const SETTINGS: [(&str, &str, &str); 11] = [
     ("cachedefaultexpire", "default", "3600"),
     ("cachemaxexpire", "max", "86400"),
     ("cacheminexpire", "min", "0"),
     ("cachelastmodifiedfactor", "factor", "0.1"),
+    ("cachemaxfilesize", "bytes", "1000000"),
     ("cachestorenostore", "nostore", "off"),
     ("cachestoreprivate", "private", "off"),
     ("cacheignorenolastmod", "nolastmod", "off"),
@@ -61,6 +62,10 @@ impl CacheSettings {
             }
             _ => SettingValue::Carried(format!("cookie.get(\"{name}\")")),
         }
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
     }
 
     /// The values in the order in which Apache merges them.

@@ -35,7 +35,7 @@ const FATES: &[(&str, ApacheFate)] = &[
     ("sslproxy*", ORIGIN), ("ssl*", TLS), ("h2*", HTTP2), ("protocols*", HTTP2),
     ("customlog", LOG), ("transferlog", LOG), ("globallog", LOG), ("logformat", LOG), ("cookielog", LOG), ("bufferedlogs", LOG), ("logiotrackttfb", LOG),
     ("forensiclog", LOG), ("dumpio*", LOG), ("logmessage", LOG),
-    ("cachedirlength", CACHE), ("cachedirlevels", CACHE), ("cachemaxfilesize", Refused("set beresp.uncacheable in vcl_backend_response by Content-Length")),
+    ("cachedirlength", CACHE), ("cachedirlevels", CACHE),
     ("cacheminfilesize", CACHE), ("cachereadsize", CACHE), ("cachereadtime", CACHE), ("cachefile", CACHE), ("cachesocache*", CACHE),
     ("cachelock*", Stays("request coalescing is always on: one request fetches, the others wait")),
     ("cachedetailheader", Stays("lacquer explain gives the reason of a miss")), ("cacheheader", Stays("X-Varnish and Age tell a hit")),

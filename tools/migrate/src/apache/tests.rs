@@ -36,11 +36,51 @@ fn tls_moves_to_the_cache() {
         "Listen 443\n<VirtualHost 10.0.0.1:443>\nSSLCertificateFile /c.pem\nSSLCertificateKeyFile /k.pem\n</VirtualHost>\n",
     );
     assert_eq!(migrated.tls, ["frontend = \"*:443\"", "pem-file = { cert = \"/c.pem\" private-key = \"/k.pem\" }"]);
-    assert!(
-        migrated.notes.iter().any(|note| note.to_string().contains("/a/apache2.conf:2: refused: VirtualHost")),
-        "{:?}",
-        migrated.notes
+    assert!(!migrated.notes.iter().any(|note| note.to_string().contains(": refused: ")), "{:?}", migrated.notes);
+    for wanted in [
+        "backend apache_443 {",
+        ".port = \"8082\";",
+        "if (std.port(local.ip) == 443) {\n\t\tset req.backend_hint = apache_443;",
+    ] {
+        assert!(migrated.vcl.contains(wanted), "{wanted}: {}", migrated.vcl);
+    }
+}
+
+/// Behind the cache Apache has a port for each of TLS, speaks no TLS there, and its rules and programs see https all the same.
+#[test]
+fn apache_speaks_no_tls_behind_the_cache() {
+    const HOST: &str = "ServerName a.org\nSSLEngine on\nSSLRequireSSL\nRequire ssl\nRewriteCond %{HTTPS} !=on\nRewriteRule ^ https://a.org/ [R]\n";
+    let text = format!(
+        "Listen 80\nListen 443\nListen [::1]:443\n<VirtualHost *:80>\n{HOST}</VirtualHost>\n<VirtualHost _default_:443>\n{HOST}</VirtualHost>\n"
     );
+    let migrated = of(Box::leak(text.replacen("SSLEngine on\nSSLRequireSSL\nRequire ssl\n", "", 1).into_boxed_str()));
+    assert_eq!(
+        migrated.files[0].1,
+        "Listen 127.0.0.1:8081\nListen 127.0.0.1:8082\n# Listen 127.0.0.1:8082\n<VirtualHost *:8081>\nServerName a.org\nRewriteCond %{HTTPS} !=on\n\
+         RewriteRule ^ https://a.org/ [R]\n</VirtualHost>\n<VirtualHost _default_:8082>\nServerName https://a.org\n<IfModule setenvif_module>\n\
+         SetEnvIf Request_URI ^ HTTPS=on\n</IfModule>\n# SSLRequireSSL\nRequire all granted\nRewriteCond on !=on\nRewriteRule ^ https://a.org/ [R]\n</VirtualHost>\n"
+    );
+    assert!(!migrated.notes.iter().any(|note| note.to_string().contains(": refused: ")), "{:?}", migrated.notes);
+    let both = of(
+        "Listen 80\nListen 443\n<VirtualHost *:80 *:443>\nRewriteCond %{HTTPS} off\nSSLRequireSSL\n</VirtualHost>\n",
+    );
+    let refused: Vec<&str> = both
+        .notes
+        .iter()
+        .filter(|note| note.to_string().contains(": refused: "))
+        .map(|note| note.directive.as_str())
+        .collect();
+    assert_eq!(refused, ["RewriteCond", "SSLRequireSSL"]);
+}
+
+/// Beyond CacheMaxFileSize mod_cache_disk keeps nothing.
+#[test]
+fn the_largest_response() {
+    let of = |lines: &str| of(Box::leak(format!("Listen 80\nCacheEnable disk /\n{lines}").into_boxed_str())).vcl;
+    assert!(!of("").contains("Content-Length"));
+    assert!(of("CacheMaxFileSize 10\n").contains("std.real(beresp.http.Content-Length, 0.0) > 10.0"));
+    let host = "<VirtualHost *:80>\nServerName a\nCacheMaxFileSize 10\n</VirtualHost>\n<VirtualHost *:80>\nServerName b\n</VirtualHost>\n";
+    assert!(of(host).contains("std.real(beresp.http.Content-Length, 0.0) > std.real(cookie.get(\"bytes\"), 0.0)"));
 }
 
 /// Virtual hosts of TLS are told apart among themselves, and their lines act on nothing else.
@@ -60,8 +100,8 @@ fn lines_of_tls_stay_in_their_hosts() {
     assert!(vcl.contains(&format!("if (!({condition})) {{ return (pass); }}")), "{condition}: {vcl}");
     // A host of both keeps its other address.
     let both = of(format!("Listen 80\nListen 443\n<VirtualHost *:80 *:443>\n{lines}"));
-    assert!(both.files[0].1.contains("\n<VirtualHost *:8081>\n"), "{:?}", both.files);
-    assert!(!both.vcl.contains("local.ip"), "{}", both.vcl);
+    assert!(both.files[0].1.contains("\n<VirtualHost *:8081 *:8082>\n"), "{:?}", both.files);
+    assert!(!both.vcl.contains("std.port(local.ip) == 443 &&"), "{}", both.vcl);
 }
 
 /// A request is the first host's whose names it fits, also where another host's names fit as well.
@@ -96,7 +136,7 @@ fn ports_of_tls() {
     };
     assert!(told("443") && !told("80"));
     let text = &migrated.files[0].1;
-    assert!(text.contains("Listen 127.0.0.1:8081\n# Listen 8443\n# Listen 9443 https\n"), "{text}");
+    assert!(text.contains("Listen 127.0.0.1:8081\nListen 127.0.0.1:8082\nListen 127.0.0.1:8083\n"), "{text}");
 }
 
 /// Conditions on requests: where mod_cache runs behind all other rules, a hit here would pass by conditions on what a request says beside its URL.
