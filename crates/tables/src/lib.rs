@@ -10,6 +10,7 @@ pub mod no_hit;
 pub mod origin_proto;
 pub mod proxy_error;
 pub mod stores;
+pub mod tag_numbers;
 pub mod tags;
 pub mod vclsubs;
 pub mod vcltext;
