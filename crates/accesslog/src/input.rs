@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
-use logq::source::{FILE_HEAD, strerror};
+use logq::source::{RecordFile, strerror};
+use shm::vsl::LogFormat;
+use shm::vsl::format::FILE_HEADS;
 
 /// Longest line that is read; the rest of a longer one is passed over.
 pub const MAX_LINE_BYTES: usize = 64 << 10;
@@ -17,8 +19,8 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 
 pub enum AccessInput {
     Lines(BufReader<Box<dyn Read>>),
-    /// Records of a varnishlog, their head taken off.
-    Records(Box<dyn Read>),
+    /// Records of a varnishlog.
+    Records(RecordFile),
 }
 
 /// Opens a file, or standard input for `-`; `read` counts its bytes as they lie on the disk.
@@ -43,10 +45,9 @@ fn kind_of(mut from: Box<dyn Read>) -> io::Result<AccessInput> {
             (head, was_packed) = (begin(&mut from)?, true);
             continue;
         }
-        return Ok(if head == FILE_HEAD {
-            AccessInput::Records(Box::new(BufReader::with_capacity(BUFFER_BYTES, from)))
-        } else {
-            AccessInput::Lines(BufReader::with_capacity(BUFFER_BYTES, Box::new(Cursor::new(head).chain(from))))
+        return Ok(match LogFormat::of_file(&head) {
+            Some(format) => AccessInput::Records(RecordFile::behind_head(from, format)),
+            None => AccessInput::Lines(BufReader::with_capacity(BUFFER_BYTES, Box::new(Cursor::new(head).chain(from)))),
         });
     }
 }
@@ -54,8 +55,8 @@ fn kind_of(mut from: Box<dyn Read>) -> io::Result<AccessInput> {
 /// The first bytes, no more than it takes to tell: a log that comes slowly may have nothing else yet.
 fn begin(from: &mut dyn Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    let is_open =
-        |head: &[u8]| [GZIP, FILE_HEAD].iter().any(|magic| magic.starts_with(head) && magic.len() > head.len());
+    let magics = || FILE_HEADS.iter().map(|magic| magic.as_slice()).chain([GZIP]);
+    let is_open = |head: &[u8]| magics().any(|magic| magic.starts_with(head) && magic.len() > head.len());
     while is_open(&head) && (&mut *from).take(1).read_to_end(&mut head)? > 0 {}
     Ok(head)
 }
@@ -149,6 +150,8 @@ mod tests {
         assert_eq!(lines(vec![]), Vec::<String>::new());
         assert_eq!(lines([packed(b"a\nb"), packed(b"c\n")].concat()), ["a", "bc"]);
         assert_eq!(lines(packed(b"VSL\0....")), ["records"]);
+        assert_eq!(lines(b"VSL2....".to_vec()), ["records"]);
+        assert_eq!(lines(b"VSL3....".to_vec()), ["VSL3...."]);
         let long = [vec![b'x'; 1 << 20], b"\nb\n".to_vec()].concat();
         assert_eq!(lines(long), ["too long", "b"]);
         assert_eq!(lines(vec![b'x'; MAX_LINE_BYTES + 1]), ["too long"]);

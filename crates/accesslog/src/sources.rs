@@ -77,8 +77,8 @@ impl AccessSources {
                 is_on = take(item);
                 is_on
             }),
-            Ok(AccessInput::Records(mut from)) => vsl::read(&mut from, self.extent(), &mut |entry| {
-                is_on = take(item_of(entry));
+            Ok(AccessInput::Records(mut from)) => vsl::read(&mut from, self.extent(), &mut |found| {
+                is_on = take(item_found(found));
                 is_on
             }),
             Err(error) => return take(SourceItem::Note(error)),
@@ -151,6 +151,14 @@ impl Told {
     }
 }
 
+fn item_found(found: FoundEntry<'_>) -> SourceItem<'_> {
+    match found {
+        FoundEntry::Entry(entry) => item_of(entry),
+        FoundEntry::Nothing => SourceItem::Idle,
+        FoundEntry::Note(what) => SourceItem::Note(what),
+    }
+}
+
 fn item_of(entry: Result<AccessEntry<'_>, Skip>) -> SourceItem<'_> {
     entry.map_or_else(SourceItem::Skipped, SourceItem::Entry)
 }
@@ -158,11 +166,7 @@ fn item_of(entry: Result<AccessEntry<'_>, Skip>) -> SourceItem<'_> {
 fn follow(workdir: &Path, extent: LogExtent, take: &mut Take<'_>) -> bool {
     let mut is_on = true;
     let followed = vsl::follow(workdir, extent, &mut |found| {
-        is_on = take(match found {
-            FoundEntry::Entry(entry) => item_of(entry),
-            FoundEntry::Nothing => SourceItem::Idle,
-            FoundEntry::Lost(how) => SourceItem::Note(how),
-        });
+        is_on = take(item_found(found));
         is_on
     });
     is_on && followed.err().is_none_or(|error| take(SourceItem::Note(error)))

@@ -2,11 +2,12 @@
 //! Requests of a varnishlog: as the client sent them, before VCL touched them.
 
 use std::borrow::Cow;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use logq::group::{Grouper, Taken, TxnFilter};
+use logq::source::RecordFile;
 use logq::{BeginReason, Grouping, Txn, TxnType, record};
 use shm::reader::log::{LogCursor, RingStep, StartAt};
 use shm::reader::{CounterReader, find};
@@ -143,47 +144,33 @@ fn time(at: UnixNs) -> Option<EntryStamp> {
 ///
 /// # Errors
 /// It can't be read, or ends within a record.
-pub fn read(
-    from: &mut dyn Read,
-    extent: LogExtent,
-    take: &mut dyn FnMut(Result<AccessEntry<'_>, Skip>) -> bool,
-) -> io::Result<()> {
+pub fn read(from: &mut RecordFile, extent: LogExtent, take: &mut TakeFound<'_>) -> io::Result<()> {
     let mut grouper = grouper(extent);
-    let mut buffer = Vec::new();
     let ended = loop {
-        match next_record(from, &mut buffer) {
-            Ok(true) => {}
-            Ok(false) => break Ok(()),
+        match from.record() {
+            Ok(Some(record)) => grouper.feed(record, Instant::now()),
+            Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         }
-        grouper.feed(&buffer, Instant::now());
-        if !requests(&mut grouper, take) {
+        let mut notes = from.notes();
+        if !notes.all(|note| take(FoundEntry::Note(note.to_string()))) {
+            return Ok(());
+        }
+        drop(notes);
+        if !requests(&mut grouper, &mut |entry| take(FoundEntry::Entry(entry))) {
             return Ok(());
         }
     };
     grouper.flush(Instant::now());
-    requests(&mut grouper, take);
+    requests(&mut grouper, &mut |entry| take(FoundEntry::Entry(entry)));
     ended
 }
 
-fn next_record(from: &mut dyn Read, buffer: &mut Vec<u8>) -> io::Result<bool> {
-    buffer.clear();
-    (&mut *from).take(record::HEAD as u64).read_to_end(buffer)?;
-    if buffer.is_empty() {
-        return Ok(false);
-    }
-    let first = buffer.get(..4).and_then(|word| word.try_into().ok()).map(u32::from_ne_bytes);
-    let whole =
-        first.filter(|_| buffer.len() == record::HEAD).map(record::length).ok_or(io::ErrorKind::UnexpectedEof)?;
-    from.take((whole - record::HEAD) as u64).read_to_end(buffer)?;
-    if buffer.len() < whole { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(true) }
-}
-
-/// Result of following a log: an entry, nothing new, or that the log was lost.
+/// Result of reading a log: an entry, nothing new, or something about the log.
 pub enum FoundEntry<'a> {
     Entry(Result<AccessEntry<'a>, Skip>),
     Nothing,
-    Lost(String),
+    Note(String),
 }
 
 /// Takes what a follower found; false when it has had enough.
@@ -198,14 +185,14 @@ pub fn follow(workdir: &Path, extent: LogExtent, take: &mut TakeFound<'_>) -> Re
     let name = Some(workdir).filter(|workdir| *workdir != CounterReader::workdir_of(None)).and_then(Path::to_str);
     let server = find(name).map_err(|unfound| unfound.to_string())?;
     let workdir = &server.workdir;
-    if server.remark.is_some_and(|remark| !take(FoundEntry::Lost(remark))) {
+    if server.remark.is_some_and(|remark| !take(FoundEntry::Note(remark))) {
         return Ok(());
     }
     let open = || LogCursor::open(workdir, StartAt::Now).map_err(|e| format!("{}: {e}", workdir.display()));
     let mut ring = open()?;
     while let Some(lost) = follow_ring(&mut ring, extent, take) {
         let mut is_on =
-            take(FoundEntry::Lost(format!("{}: the log was {lost}; some requests are missing", workdir.display())));
+            take(FoundEntry::Note(format!("{}: the log was {lost}; some requests are missing", workdir.display())));
         ring = loop {
             is_on = is_on && take(FoundEntry::Nothing);
             if !is_on {
@@ -235,6 +222,9 @@ fn follow_ring(ring: &mut LogCursor, extent: LogExtent, take: &mut TakeFound<'_>
                 std::thread::sleep(IDLE);
                 continue;
             }
+        }
+        if !ring.notes().all(|note| take(FoundEntry::Note(note.to_string()))) {
+            return None;
         }
         if !requests(&mut grouper, &mut |entry| take(FoundEntry::Entry(entry))) {
             return None;

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use shm::vsl::Marker;
+use shm::vsl::{LogFormat, Marker, RecordParts};
 use tables::Tag;
 
 use crate::record::{self, Rec};
@@ -124,11 +124,11 @@ impl BeginReason {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Txn<'a> {
-    pub vxid: u32,
+    pub vxid: u64,
     /// The depth in the group, from 1; 0 for a record alone.
     pub level: u32,
     /// The parent's number in the group, or 0.
-    pub parent: u32,
+    pub parent: u64,
     pub kind: TxnType,
     pub reason: BeginReason,
     pub records: &'a [u8],
@@ -138,22 +138,25 @@ impl<'a> Txn<'a> {
     /// Reads the head of a transaction that no [`Grouper`] gave out. `None` if its first record is no valid `Begin`.
     pub fn read(records: &'a [u8]) -> Option<Txn<'a>> {
         let begin = record::records(records).next().filter(|rec| rec.tag == Tag::Begin)?;
-        let LinkRecord { kind, vxid: parent, reason } = link(&begin)?;
+        let LinkRecord { kind, vxid: parent, reason, .. } = link(&begin)?;
         Some(Txn { vxid: begin.vxid, level: 1, parent, kind, reason, records })
     }
 }
 
 struct LinkRecord {
     kind: TxnType,
-    vxid: u32,
+    vxid: u64,
     reason: BeginReason,
+    level: Option<u64>,
 }
 
 fn link(rec: &Rec<'_>) -> Option<LinkRecord> {
     let mut words = rec.text().split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
     let kind = TxnType::from_name(words.next()?);
     let vxid = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
-    Some(LinkRecord { kind, vxid, reason: BeginReason::from_name(words.next()?) })
+    let reason = BeginReason::from_name(words.next()?);
+    let level = words.next().and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
+    Some(LinkRecord { kind, vxid, reason, level })
 }
 
 #[derive(Debug)]
@@ -162,9 +165,11 @@ struct Vtx {
     order: u64,
     begun: Instant,
     kind: TxnType,
+    /// Format of its records, which those that are put in have too.
+    format: LogFormat,
     reason: BeginReason,
-    parent: Option<u32>,
-    children: Vec<u32>,
+    parent: Option<u64>,
+    children: Vec<u64>,
     children_ready: usize,
     records: Vec<u8>,
     /// Records scanned so far, in bytes; and bytes put in just after that place and not scanned yet.
@@ -214,9 +219,9 @@ impl<R> Taken<R> {
 pub struct Grouper {
     grouping: Grouping,
     wanted: TxnFilter,
-    all: HashMap<u32, Vtx>,
-    incomplete: BTreeMap<u64, u32>,
-    ready: VecDeque<u32>,
+    all: HashMap<u64, Vtx>,
+    incomplete: BTreeMap<u64, u64>,
+    ready: VecDeque<u64>,
     next_order: u64,
     held_bytes: usize,
 }
@@ -228,13 +233,12 @@ impl Grouper {
     }
 
     pub fn feed(&mut self, records: &[u8], now: Instant) {
-        let Some((first, _)) = record::split(records) else { return };
-        // A tag of a later version can't begin a transaction, but belongs to one.
-        let vxid = first.map_or_else(|| id_of(records), |rec| rec.vxid);
+        let Some((RecordParts { vxid, format, .. }, _)) = RecordParts::split(records) else { return };
         if vxid == 0 {
             return;
         }
-        let begin = first.filter(|rec| rec.tag == Tag::Begin);
+        // A tag of a later version can't begin a transaction, but belongs to one.
+        let begin = record::split(records).and_then(|(first, _)| first).filter(|rec| rec.tag == Tag::Begin);
         if !self.all.contains_key(&vxid) {
             match begin {
                 Some(begin) if self.is_candidate(&begin) => self.add(vxid, now),
@@ -242,6 +246,7 @@ impl Grouper {
             }
         }
         if let Some(vtx) = self.all.get_mut(&vxid) {
+            vtx.format = format;
             vtx.records.extend_from_slice(records);
             self.held_bytes += records.len();
         }
@@ -264,7 +269,7 @@ impl Grouper {
 
     fn waiting(&self) -> usize {
         let mut n = 0;
-        let mut todo: Vec<u32> = self.ready.iter().copied().collect();
+        let mut todo: Vec<u64> = self.ready.iter().copied().collect();
         while let Some(vxid) = todo.pop() {
             n += 1;
             todo.extend(self.all.get(&vxid).into_iter().flat_map(|v| v.children.iter().copied()));
@@ -290,7 +295,7 @@ impl Grouper {
         };
         let group = self.collect(top);
         let taken = if is_shown { Taken::Shown(show(&group)) } else { Taken::Withheld };
-        let vxids: Vec<u32> = group.iter().map(|txn| txn.vxid).collect();
+        let vxids: Vec<u64> = group.iter().map(|txn| txn.vxid).collect();
         for vxid in vxids {
             let bytes = self.all.remove(&vxid).map_or(0, |vtx| vtx.records.len());
             // What was put in was never counted.
@@ -303,9 +308,9 @@ impl Grouper {
     }
 
     /// A group: the first transaction, then its children, then theirs.
-    fn collect(&self, top: u32) -> Vec<Txn<'_>> {
+    fn collect(&self, top: u64) -> Vec<Txn<'_>> {
         let mut group: Vec<Txn<'_>> = Vec::new();
-        let txn = |vxid: u32, vtx: &Vtx, level, parent| (vxid, level, parent, vtx.kind, vtx.reason);
+        let txn = |vxid: u64, vtx: &Vtx, level, parent| (vxid, level, parent, vtx.kind, vtx.reason);
         let mut queue = VecDeque::new();
         queue.extend(self.all.get(&top).map(|vtx| txn(top, vtx, 1, 0)));
         while let Some((vxid, level, parent, kind, reason)) = queue.pop_front() {
@@ -321,28 +326,36 @@ impl Grouper {
         group
     }
 
+    /// Releases from 7.3 on also give out sessions where transactions stand alone, and hide ESI fragments there by their level, restarted ones
+    /// too, unless -E asks for them.
     fn is_candidate(&self, begin: &Rec<'_>) -> bool {
-        match self.grouping {
-            Grouping::Session => return true,
-            Grouping::Vxid if !self.wanted.client && !self.wanted.backend => return true,
-            Grouping::Vxid if !self.wanted.backend && begin.marker != Marker::Client => return false,
-            Grouping::Vxid if !self.wanted.client && begin.marker != Marker::Backend => return false,
-            Grouping::Vxid | Grouping::Request | Grouping::Raw => {}
+        let is_later = begin.format.is_wide();
+        match (self.grouping, self.wanted.client, self.wanted.backend) {
+            (Grouping::Session, ..) => return true,
+            (Grouping::Vxid, false, false) if !is_later => return true,
+            (Grouping::Vxid, true, false) if begin.marker != Marker::Client => return false,
+            (Grouping::Vxid, false, true) if begin.marker != Marker::Backend => return false,
+            (Grouping::Vxid | Grouping::Request | Grouping::Raw, ..) => {}
         }
-        match link(begin) {
-            None => false,
-            Some(link) if matches!(link.kind, TxnType::Unknown | TxnType::Sess) => false,
-            Some(link) => !(self.grouping == Grouping::Vxid && link.reason == BeginReason::Esi && !self.wanted.esi),
+        let Some(link) = link(begin) else { return false };
+        let is_alone = self.grouping == Grouping::Vxid;
+        let level = link.level.filter(|_| is_later);
+        let is_fragment = level.map_or(link.reason == BeginReason::Esi, |level| level > 0);
+        match link.kind {
+            TxnType::Unknown => false,
+            TxnType::Sess => is_alone && is_later,
+            TxnType::Req | TxnType::Bereq | TxnType::Raw => !is_alone || self.wanted.esi || !is_fragment,
         }
     }
 
-    fn add(&mut self, vxid: u32, now: Instant) {
+    fn add(&mut self, vxid: u64, now: Instant) {
         let order = self.next_order;
         self.next_order += 1;
         let vtx = Vtx {
             order,
             begun: now,
             kind: TxnType::Unknown,
+            format: LogFormat::Seven,
             reason: BeginReason::Unknown,
             parent: None,
             children: Vec::new(),
@@ -358,7 +371,7 @@ impl Grouper {
         self.incomplete.insert(order, vxid);
     }
 
-    fn scan(&mut self, vxid: u32, now: Instant) {
+    fn scan(&mut self, vxid: u64, now: Instant) {
         loop {
             let Some(vtx) = self.all.get_mut(&vxid) else { return };
             if vtx.has_end {
@@ -400,8 +413,8 @@ impl Grouper {
         }
     }
 
-    fn begin(&mut self, vxid: u32, rec: &Rec<'_>, now: Instant) -> Option<&'static str> {
-        let Some(LinkRecord { kind, vxid: parent, reason }) = link(rec) else { return Some("parse error") };
+    fn begin(&mut self, vxid: u64, rec: &Rec<'_>, now: Instant) -> Option<&'static str> {
+        let Some(LinkRecord { kind, vxid: parent, reason, .. }) = link(rec) else { return Some("parse error") };
         if kind == TxnType::Unknown {
             self.diagnose(vxid, rec, "unknown vxid type");
         }
@@ -433,8 +446,8 @@ impl Grouper {
         self.set_parent(parent, vxid)
     }
 
-    fn link(&mut self, vxid: u32, rec: &Rec<'_>, now: Instant) -> Option<&'static str> {
-        let Some(LinkRecord { kind, vxid: child, reason }) = link(rec) else { return Some("parse error") };
+    fn link(&mut self, vxid: u64, rec: &Rec<'_>, now: Instant) -> Option<&'static str> {
+        let Some(LinkRecord { kind, vxid: child, reason, .. }) = link(rec) else { return Some("parse error") };
         if kind == TxnType::Unknown {
             self.diagnose(vxid, rec, "unknown vxid type");
         }
@@ -464,7 +477,7 @@ impl Grouper {
     }
 
     /// Links two transactions, unless the child is above its parent.
-    fn set_parent(&mut self, parent: u32, child: u32) -> Option<&'static str> {
+    fn set_parent(&mut self, parent: u64, child: u64) -> Option<&'static str> {
         let (mut above, mut depth) = (Some(parent), 0);
         while let Some(vxid) = above {
             if vxid == child {
@@ -482,7 +495,7 @@ impl Grouper {
     }
 
     /// A transaction has ended: its group, or the group above, may be ready.
-    fn complete(&mut self, vxid: u32) {
+    fn complete(&mut self, vxid: u64) {
         let Some(vtx) = self.all.get_mut(&vxid) else { return };
         if vtx.kind == TxnType::Unknown {
             vtx.put(vxid, Tag::Vsl, b"vtx of unknown type marked complete");
@@ -505,7 +518,7 @@ impl Grouper {
         }
     }
 
-    fn force(&mut self, vxid: u32, reason: &str, now: Instant) {
+    fn force(&mut self, vxid: u64, reason: &str, now: Instant) {
         self.scan(vxid, now);
         let Some(vtx) = self.all.get_mut(&vxid) else { return };
         if vtx.has_end {
@@ -523,18 +536,13 @@ impl Grouper {
         self.scan(vxid, now);
     }
 
-    fn diagnose(&mut self, vxid: u32, rec: &Rec<'_>, problem: &str) {
+    fn diagnose(&mut self, vxid: u64, rec: &Rec<'_>, problem: &str) {
         let Some(vtx) = self.all.get_mut(&vxid) else { return };
         let mut text = format!("{problem} ({}:{} \"", rec.vxid, rec.tag.name()).into_bytes();
         text.extend_from_slice(rec.text());
         text.extend_from_slice(b"\")");
         vtx.put(vxid, Tag::Vsl, &text);
     }
-}
-
-fn id_of(records: &[u8]) -> u32 {
-    let word = records.get(4..8).and_then(|w| w.try_into().ok()).map_or(0, u32::from_ne_bytes);
-    word & (u32::MAX >> 2)
 }
 
 /// Data of a record that is put in, at most, its NUL not counted.
@@ -547,9 +555,9 @@ impl Vtx {
     }
 
     /// Puts a record in where the scan is, after those put in there before.
-    fn put(&mut self, vxid: u32, tag: Tag, text: &[u8]) {
+    fn put(&mut self, vxid: u64, tag: Tag, text: &[u8]) {
         let text = &text[..text.len().min(MAX_PUT_IN)];
-        let bytes = record::make(tag, vxid, self.kind.marker(), text);
+        let bytes = record::make_as(self.format, tag, vxid, self.kind.marker(), text);
         let at = (self.scanned + self.put_in).min(self.records.len());
         self.put_in += bytes.len();
         self.records.splice(at..at, bytes);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The file that -w names, or standard output: opened at the start, and again when it was moved away.
 
-use std::fs::OpenOptions;
-use std::io::{self, BufWriter, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Read, Write};
+
+const BEGIN_BYTES: u64 = 4;
 
 pub struct ToolOutput {
     /// None or `-`: standard output.
     name: Option<String>,
     is_buffered: bool,
-    head: &'static [u8],
+    begin: Vec<u8>,
     to: Box<dyn Write>,
 }
 
@@ -19,21 +21,26 @@ impl std::fmt::Debug for ToolOutput {
 }
 
 impl ToolOutput {
-    pub fn open(name: Option<String>, append: bool, is_buffered: bool, head: &'static [u8]) -> io::Result<ToolOutput> {
-        let mut output = ToolOutput { name, is_buffered, head, to: Box::new(io::sink()) };
-        output.to = output.target(append)?;
+    pub fn open(name: Option<String>, append: bool, is_buffered: bool) -> io::Result<ToolOutput> {
+        let mut output = ToolOutput { name, is_buffered, begin: Vec::new(), to: Box::new(io::sink()) };
+        output.target(append)?;
         Ok(output)
     }
 
     pub fn reopen(&mut self) -> io::Result<()> {
         let _ = self.to.flush();
-        self.to = self.target(true)?;
-        Ok(())
+        self.target(true)
     }
 
-    fn target(&self, append: bool) -> io::Result<Box<dyn Write>> {
-        let (target, is_empty): (Box<dyn Write>, bool) = match self.name.as_deref() {
-            None | Some("-") => (Box::new(io::stdout()), true),
+    /// The first bytes that the file had when it was opened. Empty: it had none.
+    pub fn begin(&self) -> &[u8] {
+        &self.begin
+    }
+
+    fn target(&mut self, append: bool) -> io::Result<()> {
+        self.begin.clear();
+        let target: Box<dyn Write> = match self.name.as_deref() {
+            None | Some("-") => Box::new(io::stdout()),
             Some(name) => {
                 let mut options = OpenOptions::new();
                 options.create(true);
@@ -43,15 +50,18 @@ impl ToolOutput {
                     options.write(true).truncate(true)
                 };
                 let file = options.open(name)?;
-                let is_empty = file.metadata().is_ok_and(|meta| meta.len() == 0);
-                (Box::new(file), is_empty)
+                if file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > 0) {
+                    // One that can't be read is taken to begin as it should.
+                    let read = File::open(name).and_then(|from| from.take(BEGIN_BYTES).read_to_end(&mut self.begin));
+                    if read.is_err() {
+                        self.begin = vec![0];
+                    }
+                }
+                Box::new(file)
             }
         };
-        let mut to = if self.is_buffered { Box::new(BufWriter::with_capacity(64 << 10, target)) } else { target };
-        if is_empty {
-            to.write_all(self.head)?;
-        }
-        Ok(to)
+        self.to = if self.is_buffered { Box::new(BufWriter::with_capacity(64 << 10, target)) } else { target };
+        Ok(())
     }
 }
 

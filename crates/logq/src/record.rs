@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A record of the log as bytes: two words of head and the data (contract of the ring: `shm::vsl::layout`).
+//! A record of the log as bytes. [`RecordParts`] decodes its head, of whichever release it is.
 
-use shm::vsl::Marker;
+use shm::vsl::{LogFormat, Marker, RecordParts};
 use tables::Tag;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Rec<'a> {
     pub tag: Tag,
-    pub vxid: u32,
+    pub vxid: u64,
     pub marker: Marker,
+    pub format: LogFormat,
     /// The data; of text, with the final NUL.
     pub raw: &'a [u8],
     pub bytes: &'a [u8],
@@ -30,20 +31,6 @@ impl<'a> Rec<'a> {
             Marker::None => '-',
         }
     }
-}
-
-const CLIENT: u32 = 1 << 30;
-const BACKEND: u32 = 1 << 31;
-/// The words before the data.
-pub const HEAD: usize = 8;
-
-fn word_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-/// Bytes of the record that begins with `first`, head and padding included. A batch's head is 8 bytes long.
-pub fn length(first: u32) -> usize {
-    HEAD + ((first & 0xffff) as usize).next_multiple_of(4)
 }
 
 /// The records in `bytes`; heads of batches and tags this version doesn't know are passed over, a cut record ends it.
@@ -70,21 +57,9 @@ impl<'a> Iterator for TransactionRecords<'a> {
 
 /// The first record (None if it has no meaning for us) and what follows it; None when no whole one is there.
 pub fn split(bytes: &[u8]) -> Option<(Option<Rec<'_>>, &[u8])> {
-    let (first, id) = (word_at(bytes, 0)?, word_at(bytes, 4)?);
-    let (whole, rest) = bytes.split_at_checked(length(first))?;
-    let marker = match (id & CLIENT != 0, id & BACKEND != 0) {
-        (true, _) => Marker::Client,
-        (_, true) => Marker::Backend,
-        _ => Marker::None,
-    };
-    let data = &whole[HEAD..HEAD + (first & 0xffff) as usize];
-    let rec = Tag::from_number((first >> 24) as u8).map(|tag| Rec {
-        tag,
-        vxid: id & !(CLIENT | BACKEND),
-        marker,
-        raw: data,
-        bytes: whole,
-    });
+    let (parts, rest) = RecordParts::split(bytes)?;
+    let RecordParts { vxid, marker, format, data, bytes, .. } = parts;
+    let rec = parts.tag().map(|tag| Rec { tag, vxid, marker, format, raw: data, bytes });
     Some((rec, rest))
 }
 
@@ -101,21 +76,40 @@ pub fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     rest.strip_prefix(b":").map(<[u8]>::trim_ascii)
 }
 
-pub fn make(tag: Tag, vxid: u32, marker: Marker, text: &[u8]) -> Vec<u8> {
+pub fn make(tag: Tag, vxid: u64, marker: Marker, text: &[u8]) -> Vec<u8> {
+    make_as(LogFormat::Seven, tag, vxid, marker, text)
+}
+
+/// A record of text in this format; nothing if the format has no such tag or not so large an id.
+pub fn make_as(format: LogFormat, tag: Tag, vxid: u64, marker: Marker, text: &[u8]) -> Vec<u8> {
     let text = &text[..text.len().min(0xfff0)];
-    let mut out = Vec::with_capacity(HEAD + text.len() + 4);
-    let id = vxid
-        | match marker {
-            Marker::Client => CLIENT,
-            Marker::Backend => BACKEND,
-            Marker::None => 0,
-        };
-    out.extend(((tag.number() as u32) << 24 | (text.len() as u32 + 1)).to_ne_bytes());
-    out.extend(id.to_ne_bytes());
-    out.extend(text);
-    out.push(0);
-    out.resize(out.len().next_multiple_of(4), 0);
+    let mut out = Vec::with_capacity(16 + text.len());
+    put(format, tag, vxid, marker, &[text, b"\0"], &mut out);
     out
+}
+
+/// Writes a record as a file of this format has it, without a stamp. False: the format has no such tag or not so large an id.
+pub fn write_as(rec: &Rec<'_>, format: LogFormat, out: &mut Vec<u8>) -> bool {
+    let from = out.len();
+    if rec.format.is_wide() == format.is_wide() {
+        out.extend_from_slice(rec.bytes);
+    } else if !put(format, rec.tag, rec.vxid, rec.marker, &[rec.raw], out) {
+        return false;
+    }
+    let word: &mut [u8] = &mut out[from..from + 4];
+    let first = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
+    word.copy_from_slice(&format.unstamped(first).to_ne_bytes());
+    true
+}
+
+fn put(format: LogFormat, tag: Tag, vxid: u64, marker: Marker, data: &[&[u8]], out: &mut Vec<u8>) -> bool {
+    let length = data.iter().map(|piece| piece.len()).sum();
+    let Some((words, count)) = format.head(tag, vxid, marker, length) else { return false };
+    words[..count].iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
+    data.iter().for_each(|piece| out.extend_from_slice(piece));
+    let padding = length.next_multiple_of(4) - length;
+    out.resize(out.len() + padding, 0);
+    true
 }
 
 #[cfg(test)]

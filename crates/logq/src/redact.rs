@@ -8,7 +8,7 @@ use memchr::memmem;
 use tables::Tag;
 
 use crate::Txn;
-use crate::record::{self, Rec, make, value_of, word};
+use crate::record::{self, Rec, make_as, value_of, word};
 
 const HIDDEN: [&str; 26] = [
     "authorization",
@@ -102,7 +102,7 @@ impl Redaction {
             }
             let is_asked = is_clients && is_what_is_asked(&rec);
             match self.without(&rec, if is_asked || is_ours(rec.tag) { &[] } else { secrets }) {
-                Some(text) => out.extend(make(rec.tag, rec.vxid, rec.marker, &text)),
+                Some(text) => out.extend(make_as(rec.format, rec.tag, rec.vxid, rec.marker, &text)),
                 None => out.extend(rec.bytes),
             }
         }
@@ -268,6 +268,7 @@ mod tests {
     use shm::vsl::Marker;
 
     use super::*;
+    use crate::record::make;
 
     fn shown(hidden: &Redaction, records: &[(Tag, &str)]) -> Vec<String> {
         let bytes: Vec<u8> =

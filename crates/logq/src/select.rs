@@ -132,8 +132,14 @@ impl Select {
                 .iter()
                 .any(|f| f.tags.is_none_or(|tags| tags.has(rec.tag)) && f.regex.is_match(rec.raw).unwrap_or(true))
         };
-        if (self.client && rec.marker != Marker::Client) || (self.backend && rec.marker != Marker::Backend) {
-            // With both nothing has both sides; that is what the options say there.
+        let is_of_side = match (self.client, self.backend) {
+            (false, false) => true,
+            (true, false) => rec.marker == Marker::Client,
+            (false, true) => rec.marker == Marker::Backend,
+            // No record has both sides, which 7.1 asks for.
+            (true, true) => rec.format.is_wide(),
+        };
+        if !is_of_side {
             return false;
         }
         any(&self.include) || !(any(&self.exclude) || self.suppressed.has(rec.tag))

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Where records come from: the ring of a workdir, or a file that `-w` wrote (`VSL`, a NUL, then records as they stand
-//! in the log).
+//! Where records come from: the ring of a workdir, or a file that `-w` wrote (a head that names the format, then records as they
+//! stand in the log).
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
 use shm::reader::log::{LogCursor, RingStep};
+use shm::vsl::format::FILE_HEAD_BYTES;
+use shm::vsl::{FormatStamp, LogFormat, LogNote};
 
-use crate::record;
+const BUFFER_BYTES: usize = 64 << 10;
 
-pub const FILE_HEAD: &[u8; 4] = b"VSL\0";
-
+/// Reads the records of a file, those of several releases behind each other too.
 pub struct RecordFile {
     from: BufReader<Box<dyn Read>>,
     buffer: Vec<u8>,
+    stamp: FormatStamp,
+    /// False where the format was just named, and nothing is known of what follows.
+    has_begun: bool,
     is_cut: bool,
 }
 
@@ -39,15 +43,44 @@ impl RecordFile {
             "-" => Box::new(io::stdin()),
             _ => Box::new(File::open(name).map_err(|e| format!("Cannot open {name}: {}", strerror(&e)))?),
         };
-        let mut from = BufReader::with_capacity(64 << 10, from);
-        let mut head = [0; FILE_HEAD.len()];
+        let mut from = BufReader::with_capacity(BUFFER_BYTES, from);
+        let mut head = [0; FILE_HEAD_BYTES];
         match from.read_exact(&mut head) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err("VSL file read error: EOF".into()),
-            Err(error) => return Err(format!("VSL file read error: {}", strerror(&error))),
-            Ok(()) if head != *FILE_HEAD => return Err(format!("Not a VSL file: {name}")),
-            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err("VSL file read error: EOF".into()),
+            Err(error) => Err(format!("VSL file read error: {}", strerror(&error))),
+            Ok(()) => match LogFormat::of_file(&head) {
+                Some(format) => Ok(RecordFile::of(from, format)),
+                None => Err(format!("Not a VSL file: {name}")),
+            },
         }
-        Ok(RecordFile { from, buffer: Vec::new(), is_cut: false })
+    }
+
+    /// Reads records whose head, which named this format, was taken off.
+    pub fn behind_head(from: Box<dyn Read>, format: LogFormat) -> RecordFile {
+        RecordFile::of(BufReader::with_capacity(BUFFER_BYTES, from), format)
+    }
+
+    fn of(from: BufReader<Box<dyn Read>>, format: LogFormat) -> RecordFile {
+        RecordFile { from, buffer: Vec::new(), stamp: FormatStamp::new(format), has_begun: false, is_cut: false }
+    }
+
+    pub fn format(&self) -> LogFormat {
+        self.stamp.format()
+    }
+
+    pub fn notes(&mut self) -> impl Iterator<Item = LogNote> + '_ {
+        self.stamp.notes()
+    }
+
+    fn step(&mut self) -> RingStep<'_> {
+        match self.record() {
+            Ok(Some(_)) => RingStep::Records(&self.buffer),
+            Ok(None) => RingStep::Eof,
+            Err(_) => {
+                self.is_cut = true;
+                RingStep::Eof
+            }
+        }
     }
 
     /// True if the file has ended within a record, or couldn't be read any further.
@@ -55,27 +88,32 @@ impl RecordFile {
         self.is_cut
     }
 
-    fn next(&mut self) -> Option<&[u8]> {
-        match self.read() {
-            Ok(true) => Some(&self.buffer),
-            Ok(false) => None,
-            Err(_) => {
-                self.is_cut = true;
-                None
+    /// Reads the next record; `None` at the end.
+    ///
+    /// # Errors
+    /// The file can't be read, or ends within a record.
+    pub fn record(&mut self) -> io::Result<Option<&[u8]>> {
+        let first = loop {
+            if self.from.fill_buf()?.is_empty() {
+                return Ok(None);
             }
-        }
-    }
-
-    fn read(&mut self) -> io::Result<bool> {
-        if self.from.fill_buf()?.is_empty() {
-            return Ok(false);
-        }
-        self.buffer.resize(record::HEAD, 0);
-        self.from.read_exact(&mut self.buffer)?;
-        let first = [self.buffer[0], self.buffer[1], self.buffer[2], self.buffer[3]];
-        self.buffer.resize(record::length(u32::from_ne_bytes(first)), 0);
-        self.from.read_exact(&mut self.buffer[record::HEAD..])?;
-        Ok(true)
+            if !std::mem::replace(&mut self.has_begun, true) {
+                self.stamp.look_ahead(self.from.buffer());
+            }
+            let mut word = [0; 4];
+            self.from.read_exact(&mut word)?;
+            if !self.stamp.is_file_head(&word) {
+                break word;
+            }
+            self.has_begun = false;
+        };
+        let word = u32::from_ne_bytes(first);
+        self.stamp.heed(word);
+        self.buffer.resize(self.format().record_bytes(word), 0);
+        self.buffer[..4].copy_from_slice(&first);
+        self.from.read_exact(&mut self.buffer[4..])?;
+        self.stamp.stamp(&mut self.buffer);
+        Ok(Some(&self.buffer))
     }
 }
 
@@ -90,7 +128,24 @@ impl LogSource {
     pub fn step(&mut self) -> RingStep<'_> {
         match self {
             LogSource::Ring(ring) => ring.step(),
-            LogSource::File(file) => file.next().map_or(RingStep::Eof, RingStep::Records),
+            LogSource::File(file) => file.step(),
+        }
+    }
+
+    pub fn format(&self) -> LogFormat {
+        match self {
+            LogSource::Ring(ring) => ring.format(),
+            LogSource::File(file) => file.format(),
+        }
+    }
+
+    pub fn notes(&mut self) -> Vec<LogNote> {
+        match self {
+            LogSource::Ring(ring) => ring.notes().collect(),
+            LogSource::File(file) => file.notes().collect(),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use shm::reader::find::{Unfound, find};
 use shm::reader::log::{LogCursor, LogError, RingStep, StartAt};
 use shm::reader::{CounterReader, WorkdirStatus};
+use shm::vsl::LogFormat;
 use sys::fd::Interest;
 use sys::pidfile::{PidFile, PidFileError};
 use sys::signal::{self, Signals};
@@ -45,6 +46,14 @@ pub trait ToolSink {
     /// # Errors
     /// The output can't be written: the tool ends.
     fn group(&mut self, select: &Select, group: &[Txn<'_>]) -> io::Result<Flow>;
+
+    /// Says in which format the log that is read from now on was written.
+    ///
+    /// # Errors
+    /// The same as for [`ToolSink::group`].
+    fn follows(&mut self, _format: LogFormat) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Says that there is nothing more for the moment, or that much was read since the last time.
     ///
@@ -460,6 +469,7 @@ impl Run<'_> {
             timeout: Duration::from_secs_f64(select.timeout.min(3.2e7)),
         };
         let mut grouper = Grouper::new(self.tool.grouping, wanted);
+        self.sink.follows(source.format()).map_err(|e| written(&e))?;
         let mut burst = 0;
         loop {
             let ended = match source.step() {
@@ -467,6 +477,7 @@ impl Run<'_> {
                     if self.take(&mut grouper, bytes)? == Flow::Stop {
                         return Ok(EndReason::Stop);
                     }
+                    source.notes().into_iter().for_each(|note| print::err(format_args!("{note}\n")));
                     burst += 1;
                     if burst < BURST {
                         continue;

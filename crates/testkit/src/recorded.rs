@@ -8,26 +8,43 @@ use std::collections::HashMap;
 
 #[derive(Debug, Clone, Copy)]
 pub struct TestRecord {
-    pub vxid: u32,
+    pub vxid: u64,
     pub tag: &'static str,
     /// `c`: of a client; `b`: of a backend; `-`: of neither.
     pub marker: char,
     pub text: &'static str,
 }
 
-/// The records as they stand in a log: two words of head, then the text and its NUL, filled up to whole words. Both servers
-/// write them so (`vapi/vsl_int.h`). `number` has a tag's number by its name.
+/// The records as they stand in a log: two words of head, then the text and its NUL, filled up to whole words. Lacquer and varnishd up
+/// to 7.2 write them so (`vapi/vsl_int.h`). `number` has a tag's number by its name.
 pub fn log(records: &[TestRecord], number: impl Fn(&str) -> u8) -> Vec<u8> {
+    written(records, |record, length| {
+        let id = u32::try_from(record.vxid).expect("an id of a small log");
+        vec![u32::from(number(record.tag)) << 24 | length, id | side(record)]
+    })
+}
+
+/// The records as varnishd 7.3 and later lay them out: a version in the first word, and an id of two words.
+pub fn wide_log(records: &[TestRecord], number: impl Fn(&str) -> u8) -> Vec<u8> {
+    written(records, |record, length| {
+        let first = u32::from(number(record.tag)) << 24 | 1 << 16 | length;
+        vec![first, record.vxid as u32, (record.vxid >> 32) as u32 | side(record)]
+    })
+}
+
+fn side(record: &TestRecord) -> u32 {
+    match record.marker {
+        'c' => 1 << 30,
+        'b' => 1 << 31,
+        _ => 0,
+    }
+}
+
+fn written(records: &[TestRecord], head: impl Fn(&TestRecord, u32) -> Vec<u32>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for record in records {
-        let side = match record.marker {
-            'c' => 1 << 30,
-            'b' => 1 << 31,
-            _ => 0,
-        };
         let length = u32::try_from(record.text.len() + 1).expect("a record is short");
-        bytes.extend((u32::from(number(record.tag)) << 24 | length).to_ne_bytes());
-        bytes.extend((record.vxid | side).to_ne_bytes());
+        bytes.extend(head(record, length).iter().flat_map(|word| word.to_ne_bytes()));
         bytes.extend(record.text.as_bytes());
         bytes.push(0);
         bytes.resize(bytes.len().next_multiple_of(4), 0);
@@ -84,7 +101,7 @@ fn records(lines: &'static str) -> Vec<TestRecord> {
     };
     let mut records: Vec<TestRecord> = lines.lines().map(one).collect();
     // As the transactions ended: their numbers are dealt to threads in portions.
-    let ends: HashMap<u32, usize> = records.iter().enumerate().map(|(at, record)| (record.vxid, at)).collect();
+    let ends: HashMap<u64, usize> = records.iter().enumerate().map(|(at, record)| (record.vxid, at)).collect();
     records.sort_by_key(|record| ends[&record.vxid]);
     records
 }

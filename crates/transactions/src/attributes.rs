@@ -53,7 +53,7 @@ pub fn of(t: &Transaction) -> Vec<(String, AttributeValue)> {
         add("http.request.body.size", AttributeValue::Number(bytes.req_body));
         add("http.response.body.size", AttributeValue::Number(bytes.resp_body));
     }
-    add("lacquer.vxid", AttributeValue::Number(t.vxid.into()));
+    add("lacquer.vxid", AttributeValue::Number(t.vxid));
     add("lacquer.reason", text(t.reason));
     add("lacquer.handling", text(t.handling.map_or("", |handling| handling.name())));
     add("lacquer.no_hit", text(t.no_hit.as_deref().unwrap_or_default()));

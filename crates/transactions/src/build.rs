@@ -24,7 +24,7 @@ pub fn trees(group: &[Txn<'_>]) -> Vec<Transaction> {
         depth: usize,
     }
     let mut nodes: Vec<Node> = Vec::with_capacity(group.len());
-    let mut by_vxid: HashMap<u32, usize> = HashMap::with_capacity(group.len());
+    let mut by_vxid: HashMap<u64, usize> = HashMap::with_capacity(group.len());
     for txn in group {
         let Some(made) = transaction(txn) else { continue };
         let parent = by_vxid.get(&txn.parent).and_then(|at| Some((*at, nodes.get(*at)?)));

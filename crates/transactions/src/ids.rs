@@ -17,7 +17,7 @@ pub struct SpanId {
 /// The number of a client's request.
 pub fn of_request(request: &Transaction) -> SpanId {
     let contexts = || request.trace_parents.iter().filter_map(|value| TraceContext::parse(value.as_bytes()));
-    let vxid = u64::from(request.vxid);
+    let vxid = request.vxid;
     // What the client has sent causes it, unless the server has made it of nothing.
     let root = contexts().next_back().map(|last| TraceContext { span: 0, ..last });
     if let Some(own) = contexts().next_back().filter(|last| root.is_some_and(|root| root.child(vxid) == *last)) {
@@ -28,7 +28,7 @@ pub fn of_request(request: &Transaction) -> SpanId {
 }
 
 pub fn of_child(child: &Transaction, parent: SpanId) -> SpanId {
-    SpanId { own: parent.own.child(u64::from(child.vxid)), parent: parent.own.span }
+    SpanId { own: parent.own.child(child.vxid), parent: parent.own.span }
 }
 
 /// A trace's number where nobody has given one: of when a request began, and its own.

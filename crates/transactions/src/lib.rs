@@ -99,12 +99,12 @@ pub struct VclCall {
 /// A transaction with those that it caused.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Transaction {
-    pub vxid: u32,
+    pub vxid: u64,
     pub kind: TransactionType,
     /// The reason in `Begin`: `rxreq`, `esi`, `restart`, `fetch`, `bgfetch`, `pass`, `pipe`.
     pub reason: &'static str,
     /// The transaction that caused it: of a client's request its session. 0 where the log doesn't say.
-    pub parent: u32,
+    pub parent: u64,
     pub stamps: Vec<TransactionStamp>,
     pub peer: Option<TransactionPeer>,
     pub is_tls: bool,

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use logq::Grouping;
 use logq::group::{Grouper, TxnFilter};
-use logq::source::{FILE_HEAD, LogSource, RecordFile};
+use logq::source::{LogSource, RecordFile};
 use shm::reader::log::{LogCursor, RingStep, StartAt};
+use shm::vsl::format::FILE_HEAD_BYTES;
 
 use crate::options::DoctorOptions;
 use crate::traffic::LogTraffic;
@@ -176,7 +177,7 @@ impl SharedLog {
                 return;
             }
         };
-        self.read.store(FILE_HEAD.len() as u64, Relaxed);
+        self.read.store(FILE_HEAD_BYTES as u64, Relaxed);
         let mut source = LogSource::File(file);
         self.read_source(&mut source);
         if matches!(&source, LogSource::File(file) if file.is_cut()) {
@@ -222,6 +223,7 @@ impl SharedLog {
                     }
                     reading.grouper.feed(bytes, Instant::now());
                     reading.take();
+                    source.notes().iter().for_each(|note| reading.remark(&note.to_string()));
                 }
                 RingStep::Eof => break,
                 RingStep::Abandoned => return Ended::Lost("ended by its worker"),

@@ -4,18 +4,21 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod lines;
+mod writer;
 
 use std::io::{self, IsTerminal, Write};
 
 use lines::{LogLineFormat, LogLines};
+use writer::RecordWriter;
 
 use logq::getopt::{OptMatch, ToolOption};
 use logq::output::ToolOutput;
 use logq::print::{self, PrintLook, PrintStyle};
 use logq::program::{self, ToolCli, ToolProgram};
-use logq::source::{FILE_HEAD, strerror};
+use logq::source::strerror;
 use logq::tool::ToolFailure;
 use logq::{Flow, Grouping, LogTool, Select, ToolSink, Txn, records};
+use shm::vsl::LogFormat;
 
 pub const OPTIONS: &[ToolOption] = &[
     ToolOption('a', "", "With -w: append to the file instead of overwriting it"),
@@ -132,10 +135,10 @@ impl ToolProgram for Config {
         let is_terminal = self.file.as_deref().is_none_or(|file| file == "-") && io::stdout().is_terminal();
         let has_colours = self.colour.unwrap_or(is_terminal && std::env::var_os("NO_COLOR").is_none());
         let look = PrintLook { style: self.style.unwrap_or(PrintStyle::Text), has_colours, is_terminal };
-        let head: &[u8] = if is_binary { FILE_HEAD } else { b"" };
-        let out = ToolOutput::open(self.file, self.append, !self.unbuffered, head).map_err(|e| cannot_open(&e))?;
+        let out = ToolOutput::open(self.file, self.append, !self.unbuffered).map_err(|e| cannot_open(&e))?;
         let reopens = self.tool.daemon;
-        self.tool.run(&mut Log { look, is_binary, reopens, out })?;
+        let records = is_binary.then(RecordWriter::default);
+        self.tool.run(&mut Log { look, records, reopens, out })?;
         Ok(0)
     }
 }
@@ -157,7 +160,7 @@ impl Config {
         }
         let (file, append, is_buffered) = (self.file, self.append, !self.unbuffered);
         let mut sink = lines.open(file.is_some(), || {
-            ToolOutput::open(file, append, is_buffered, b"").map_err(|error| cannot_open(&error))
+            ToolOutput::open(file, append, is_buffered).map_err(|error| cannot_open(&error))
         })?;
         self.tool.run(&mut sink)?;
         Ok(0)
@@ -166,7 +169,7 @@ impl Config {
 
 struct Log {
     look: PrintLook,
-    is_binary: bool,
+    records: Option<RecordWriter>,
     reopens: bool,
     out: ToolOutput,
 }
@@ -177,16 +180,20 @@ fn cannot_open(error: &io::Error) -> ToolFailure {
 
 impl ToolSink for Log {
     fn group(&mut self, select: &Select, group: &[Txn<'_>]) -> io::Result<Flow> {
-        if !self.is_binary {
+        let Some(writer) = &mut self.records else {
             print::group(&mut self.out, select, self.look, group)?;
             return Ok(Flow::On);
-        }
+        };
         for txn in group {
             for rec in records(txn.records).filter(|rec| select.shows(rec)) {
-                self.out.write_all(rec.bytes)?;
+                writer.write(&rec, &mut self.out)?;
             }
         }
         Ok(Flow::On)
+    }
+
+    fn follows(&mut self, format: LogFormat) -> io::Result<()> {
+        self.records.as_mut().map_or(Ok(()), |writer| writer.follow(format, &mut self.out))
     }
 
     fn idle(&mut self) -> io::Result<Flow> {
@@ -199,6 +206,9 @@ impl ToolSink for Log {
             return Ok(Flow::Stop);
         }
         self.out.reopen().map_err(|e| cannot_open(&e))?;
+        if let Some(writer) = &mut self.records {
+            writer.begin(&mut self.out).map_err(|e| cannot_open(&e))?;
+        }
         Ok(Flow::On)
     }
 }

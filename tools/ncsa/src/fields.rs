@@ -197,7 +197,7 @@ impl<'a> NcsaFields<'a> {
         if self.view.txn.kind == TxnType::Bereq { "b" } else { "c" }
     }
 
-    pub fn vxid(&self) -> u32 {
+    pub fn vxid(&self) -> u64 {
         self.view.txn.vxid
     }
 }

@@ -96,7 +96,7 @@ impl ToolProgram for Config {
         }
         let format =
             NcsaFormat::parse(self.text.as_deref().unwrap_or(format::DEFAULT), self.json).map_err(ToolFailure::new)?;
-        let out = ToolOutput::open(self.file, self.append, true, b"").map_err(|e| cannot_open(&e))?;
+        let out = ToolOutput::open(self.file, self.append, true).map_err(|e| cannot_open(&e))?;
         let reopens = self.tool.daemon;
         self.tool.run(&mut Ncsa { format, out, reopens, line: Vec::new() })?;
         Ok(0)

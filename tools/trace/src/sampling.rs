@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    fn request(vxid: u32, status: u16, ns: u64) -> Transaction {
+    fn request(vxid: u64, status: u16, ns: u64) -> Transaction {
         let at = |label: &str, at| TransactionStamp { label: label.into(), at: UnixNs(at) };
         Transaction {
             vxid,

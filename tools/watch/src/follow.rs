@@ -160,6 +160,7 @@ impl<'a> Follower<'a> {
                         live.feed(bytes, moment);
                     }
                     last_start = take(&mut state, &mut self.parts, bytes, moment).unwrap_or(last_start);
+                    ring.notes().for_each(|note| state.tell(now(), "log", note.to_string()));
                 }
                 RingStep::End | RingStep::Eof => break None,
                 RingStep::Abandoned => break Some(false),

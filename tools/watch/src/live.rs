@@ -42,9 +42,9 @@ struct Follower {
 
 /// A transaction without its hidden parts.
 struct Clean {
-    vxid: u32,
+    vxid: u64,
     level: u32,
-    parent: u32,
+    parent: u64,
     kind: TxnType,
     reason: BeginReason,
     records: Vec<u8>,
@@ -285,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    fn request(vxid: u32, url: &str, agent: &str) -> Vec<u8> {
+    fn request(vxid: u64, url: &str, agent: &str) -> Vec<u8> {
         [
             (Tag::Begin, "req 1 rxreq"),
             (Tag::Timestamp, "Start: 1700000000.5 0.000000 0.000000"),
@@ -361,7 +361,7 @@ mod tests {
         let mut live = LiveRequests::new(Redaction::new(&[]));
         let mut now = Instant::now();
         let mut follower = live.follow("").unwrap();
-        for n in 0..3000u32 {
+        for n in 0..3000u64 {
             now += Duration::from_millis(20);
             live.tick(now);
             live.feed(&request(2 * n + 2, "/a", &format!("User-Agent: {}", "x".repeat(20_000))), now);

@@ -130,7 +130,7 @@ fn fetch<'a>(txn: &Txn<'a>) -> Fetch<'a> {
     let first_byte = view.stamp(&["Beresp"]).and_then(|stamp| stamp.since_start());
     let duration = view.stamp(&["BerespBody", "Error"]).and_then(|stamp| stamp.since_start());
     Fetch {
-        number: u64::from(txn.vxid),
+        number: txn.vxid,
         next,
         backend: view.peer().map_or(b"", |peer| peer.name),
         status: view.response.status(),

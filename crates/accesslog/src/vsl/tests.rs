@@ -4,11 +4,11 @@
 use super::*;
 use crate::Handling;
 use proptest::prelude::*;
-use shm::vsl::Marker;
+use shm::vsl::{LogFormat, Marker};
 
 type Records = &'static [(Tag, &'static str)];
 
-fn file(transactions: &[(u32, &str, Records)]) -> Vec<u8> {
+fn file(transactions: &[(u64, &str, Records)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (vxid, begin, records) in transactions {
         let mut put = |tag, text: &str| bytes.extend(record::make(tag, *vxid, Marker::Client, text.as_bytes()));
@@ -19,13 +19,33 @@ fn file(transactions: &[(u32, &str, Records)]) -> Vec<u8> {
     bytes
 }
 
+fn reader(format: LogFormat, bytes: &[u8]) -> RecordFile {
+    RecordFile::behind_head(Box::new(std::io::Cursor::new(bytes.to_vec())), format)
+}
+
+fn entries(bytes: &[u8], extent: LogExtent, take: &mut dyn FnMut(Result<AccessEntry<'_>, Skip>)) {
+    read(&mut reader(LogFormat::Seven, bytes), extent, &mut |found| {
+        if let FoundEntry::Entry(entry) = found {
+            take(entry);
+        }
+        true
+    })
+    .expect("whole");
+}
+
 fn shown(bytes: &[u8]) -> (Vec<String>, bool) {
+    shown_as(LogFormat::Seven, bytes)
+}
+
+fn shown_as(format: LogFormat, bytes: &[u8]) -> (Vec<String>, bool) {
     let mut all = Vec::new();
     let s = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-    let ended = read(&mut &bytes[..], LogExtent::Client, &mut |entry| {
-        all.push(match entry {
-            Err(skip) => format!("{skip:?}"),
-            Ok(d) => {
+    let ended = read(&mut reader(format, bytes), LogExtent::Client, &mut |found| {
+        all.push(match found {
+            FoundEntry::Nothing => return true,
+            FoundEntry::Note(note) => note,
+            FoundEntry::Entry(Err(skip)) => format!("{skip:?}"),
+            FoundEntry::Entry(Ok(d)) => {
                 let fields: String = d.fields.iter().map(|(n, v)| format!(" {}={}", s(n), s(v))).collect();
                 let host = d.host.as_deref().map_or_else(|| "-".into(), s);
                 format!("{} {host} {}{fields} @{}", s(&d.method), s(&d.target), d.time.map_or(0, |t| t.ns))
@@ -73,6 +93,20 @@ fn records_of_both_servers_are_the_requests_that_were_sent() {
 }
 
 #[test]
+fn logs_of_later_releases_hold_the_same_requests() {
+    let records = testkit::recorded::varnish();
+    // Those that the later releases no longer have.
+    let records: Vec<_> = records.into_iter().filter(|record| record.tag != "Backend").collect();
+    let expected = shown(&testkit::recorded::log(&records, |name| Tag::from_name(name).expect("a tag").number()));
+    assert!(expected.0.len() > 40);
+    for format in [LogFormat::Eight, LogFormat::Nine] {
+        let number = |name: &str| format.numbers().number(Tag::from_name(name).expect("a tag")).expect("a number");
+        let log = testkit::recorded::wide_log(&records, number);
+        assert_eq!(shown_as(LogFormat::Nine, &log), expected, "{format:?}");
+    }
+}
+
+#[test]
 fn which_of_several_records_counts() {
     let log =
         testkit::recorded::log(&testkit::recorded::repeated(), |name| Tag::from_name(name).expect("a tag").number());
@@ -80,14 +114,12 @@ fn which_of_several_records_counts() {
     assert_eq!(shown(&log), (vec![request.to_owned()], true));
     for (extent, backend_ms) in [(LogExtent::Client, 300), (LogExtent::Caused, 300)] {
         let mut times = Vec::new();
-        read(&mut &log[..], extent, &mut |entry| {
+        entries(&log, extent, &mut |entry| {
             let e = entry.expect("a request");
             assert_eq!((e.status, e.bytes, e.handling, e.is_tls), (Some(200), Some(1000), Some(Handling::Pass), true));
             assert_eq!(e.client.as_deref(), Some(&b"192.0.2.1"[..]));
             times.push((e.duration.map(|d| d.as_millis()), e.backend_time.map(|d| d.as_millis())));
-            true
-        })
-        .expect("whole");
+        });
         assert_eq!(times, [(Some(800), Some(backend_ms))]);
     }
 }
@@ -108,12 +140,10 @@ fn what_clients_sent() {
 fn who_asked_and_what_was_sent() {
     let mut told = Vec::new();
     let bytes = file(&[(3, "req 2 rxreq", TYPICAL)]);
-    read(&mut &bytes[..], LogExtent::Client, &mut |entry| {
+    entries(&bytes, LogExtent::Client, &mut |entry| {
         let entry = entry.expect("a request");
         told.push((entry.client.map(|client| client.to_vec()), entry.status, entry.bytes));
-        true
-    })
-    .expect("whole");
+    });
     assert_eq!(told, [(Some(b"192.0.2.1".to_vec()), Some(200), Some(2000))]);
 }
 
@@ -124,11 +154,9 @@ fn what_came_by_tls() {
             TYPICAL.iter().map(|&(tag, text)| (tag, if tag == Tag::ReqStart { start } else { text })).collect();
         let bytes = file(&[(3, "req 2 rxreq", Vec::leak(records))]);
         let mut found = Vec::new();
-        read(&mut &bytes[..], LogExtent::Client, &mut |entry| {
+        entries(&bytes, LogExtent::Client, &mut |entry| {
             found.push(entry.expect("a request").is_tls);
-            true
-        })
-        .expect("whole");
+        });
         found
     };
     assert_eq!(is_tls("192.0.2.1 4711 a0 https"), [true]);
@@ -165,7 +193,7 @@ fn what_a_request_caused() {
     let bytes = file(&transactions);
     let told = |extent| {
         let mut told = Vec::new();
-        read(&mut &bytes[..], extent, &mut |entry| {
+        entries(&bytes, extent, &mut |entry| {
             let e = entry.expect("a request");
             told.push((
                 e.status,
@@ -174,9 +202,7 @@ fn what_a_request_caused() {
                 e.duration.map(|d| d.as_millis()),
                 e.backend_time.map(|d| d.as_millis()),
             ));
-            true
-        })
-        .expect("whole");
+        });
         told
     };
     assert_eq!(told(LogExtent::Caused), [(Some(404), Some(2000), Some(Handling::Miss), Some(500), Some(500))]);

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::record::{make, records};
+use crate::record::{make, make_as, records};
 
 fn wanted() -> TxnFilter {
     TxnFilter { backend: false, client: false, esi: false, limit: 1000, timeout: Duration::from_secs(120) }
@@ -12,6 +12,10 @@ fn wanted() -> TxnFilter {
 
 /// `vxid:Tag text` per line; an empty line begins a new batch.
 fn log(lines: &str) -> Vec<Vec<u8>> {
+    log_as(LogFormat::Seven, lines)
+}
+
+fn log_as(format: LogFormat, lines: &str) -> Vec<Vec<u8>> {
     let mut batches = vec![Vec::new()];
     for line in lines.lines().map(str::trim) {
         let Some((vxid, rest)) = line.split_once(':') else {
@@ -21,7 +25,7 @@ fn log(lines: &str) -> Vec<Vec<u8>> {
         let (tag, text) = rest.split_once(' ').unwrap_or((rest, ""));
         let tag = Tag::from_name(tag).unwrap();
         if let Some(batch) = batches.last_mut() {
-            batch.extend(make(tag, vxid.parse().unwrap(), Marker::Client, text.as_bytes()));
+            batch.extend(make_as(format, tag, vxid.parse().unwrap(), Marker::Client, text.as_bytes()));
         }
     }
     batches
@@ -145,9 +149,33 @@ fn a_transaction_that_never_ends_is_bounded() {
     assert_eq!((given, grouper.all.len(), grouper.held_bytes), (1, 0, 0));
 }
 
+#[test]
+fn what_stands_alone_is_chosen_as_the_release_does() {
+    const LOG: &str = "2:Begin sess 0 HTTP/1\n2:End\n\n3:Begin req 2 rxreq\n3:End\n\n5:Begin req 3 esi 1\n5:End\n\n7:Begin req 5 restart 1\n7:End";
+    let check = |format, filter, expected: &[u64]| {
+        let mut grouper = Grouper::new(Grouping::Vxid, filter);
+        let mut given = Vec::new();
+        for batch in log_as(format, LOG) {
+            grouper.feed(&batch, Instant::now());
+            while grouper.take(|group| given.extend(group.iter().map(|txn| txn.vxid))).is_some() {}
+        }
+        assert_eq!(given, expected, "{format:?} {filter:?}");
+    };
+    let client = TxnFilter { client: true, ..wanted() };
+    check(LogFormat::Seven, wanted(), &[2, 3, 5, 7]);
+    check(LogFormat::Seven, client, &[3, 7]);
+    check(LogFormat::Seven, TxnFilter { esi: true, ..client }, &[3, 5, 7]);
+    for later in [LogFormat::Eight, LogFormat::Nine] {
+        check(later, wanted(), &[2, 3]);
+        check(later, client, &[2, 3]);
+        check(later, TxnFilter { esi: true, ..client }, &[2, 3, 5, 7]);
+        check(later, TxnFilter { backend: true, ..wanted() }, &[]);
+    }
+}
+
 proptest! {
     #[test]
-    fn nothing_can_hurt(lines in proptest::collection::vec((1u32..6, 0usize..6, 0u32..7, 0usize..5, any::<bool>()), 0..60),
+    fn nothing_can_hurt(lines in proptest::collection::vec((1u64..6, 0usize..6, 0u64..7, 0usize..5, any::<bool>()), 0..60),
         noise in proptest::collection::vec(any::<u8>(), 0..60)) {
         for grouping in [Grouping::Vxid, Grouping::Request, Grouping::Session] {
             let mut grouper = Grouper::new(grouping, TxnFilter { limit: 4, ..wanted() });

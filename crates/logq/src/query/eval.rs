@@ -12,7 +12,7 @@ pub fn eval(expr: &Expr, group: &[Txn<'_>]) -> bool {
         Expr::Or(members) => members.iter().any(|e| eval(e, group)),
         Expr::And(members) => members.iter().all(|e| eval(e, group)),
         Expr::Not(inner) => !eval(inner, group),
-        Expr::Vxid(compare, n) => group.iter().any(|txn| compare.holds(i64::from(txn.vxid), *n)),
+        Expr::Vxid(compare, n) => group.iter().any(|txn| compare.holds(txn.vxid as i64, *n)),
         Expr::Record(comparison) => {
             let (of, test) = comparison.as_ref();
             let passes = |txn: &Txn<'_>| records(txn.records).any(|rec| of.tags.has(rec.tag) && record(of, test, &rec));

@@ -13,9 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
 use super::{Line, index, index_head, index_text, u32_at, u64_at};
-use crate::vsl::layout::{
-    BATCH, END, HEAD_WORDS, LOG_AT, MAGIC, OFFSETS_AT, SEGMENT_N_AT, SEGMENTS, SEGSIZE_AT, WRAP, data_words,
-};
+use crate::vsl::layout::{BATCH, END, LOG_AT, MAGIC_AT, OFFSETS_AT, SEGMENT_N_AT, SEGMENTS, SEGSIZE_AT, WRAP};
+use crate::vsl::{FormatStamp, LogFormat, LogNote};
 use crate::vsm::SetOwner;
 
 /// Bytes copied at once; a longer batch is copied whole.
@@ -39,7 +38,8 @@ pub enum StartAt {
 /// Result of the next look at the ring.
 #[derive(Debug)]
 pub enum RingStep<'a> {
-    /// Whole records (never a batch's head): one, or all those of a batch, which belong to one transaction.
+    /// Whole records (never a batch's head), stamped with their format: one, or all those of a batch, which belong to one
+    /// transaction.
     Records(&'a [u8]),
     /// There is nothing new yet.
     End,
@@ -56,7 +56,7 @@ pub enum RingStep<'a> {
 pub enum LogError {
     /// No worker, or it has no log yet.
     NoLog,
-    /// The segment isn't a log of this version.
+    /// The segment isn't a log of a version that we know.
     NotALog,
     /// The writer moves faster than we read.
     TooFast,
@@ -92,6 +92,7 @@ pub struct LogCursor {
     copy: Vec<u8>,
     given: usize,
     stop_at_end: bool,
+    stamp: FormatStamp,
 }
 
 impl LogCursor {
@@ -106,7 +107,8 @@ impl LogCursor {
         file.read_exact_at(&mut head, line.offset).map_err(|_| LogError::NotALog)?;
         let words = u64_at(&head, SEGSIZE_AT).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
         let bytes = words.checked_mul(4 * SEGMENTS).and_then(|n| n.checked_add(LOG_AT));
-        if u64_at(&head, 0) != Some(MAGIC) || words == 0 || bytes.is_none_or(|n| n as u64 > line.length) {
+        let format = u64_at(&head, MAGIC_AT).and_then(LogFormat::of_ring).ok_or(LogError::NotALog)?;
+        if words == 0 || bytes.is_none_or(|n| n as u64 > line.length) {
             return Err(LogError::NotALog);
         }
         // No file is that long: places in it can be added up from here on.
@@ -123,6 +125,7 @@ impl LogCursor {
             copy: Vec::new(),
             given: 0,
             stop_at_end: from == StartAt::Past,
+            stamp: FormatStamp::new(format),
         };
         match from {
             StartAt::Now => ring.go_to_end()?,
@@ -131,11 +134,21 @@ impl LogCursor {
         Ok(ring)
     }
 
+    /// The log's format as far as it is known.
+    pub fn format(&self) -> LogFormat {
+        self.stamp.format()
+    }
+
+    /// Takes what is to be said of the log since the last time.
+    pub fn notes(&mut self) -> impl Iterator<Item = LogNote> + '_ {
+        self.stamp.notes()
+    }
+
     /// Reads the next records.
     pub fn step(&mut self) -> RingStep<'_> {
         loop {
             if self.given < self.copy.len() {
-                match unit(&self.copy[self.given..]) {
+                match unit(self.format(), &self.copy[self.given..]) {
                     // A ring is never left in its first segment; one that says so could be walked round for ever.
                     Unit::Wrap if !self.segment.is_multiple_of(SEGMENTS as u32) => {
                         self.at = 0;
@@ -149,7 +162,9 @@ impl LogCursor {
                         let first = self.given + head;
                         self.given = first + bytes;
                         self.advance((head + bytes) / 4);
-                        return RingStep::Records(&self.copy[first..first + bytes]);
+                        let records = &mut self.copy[first..first + bytes];
+                        self.stamp.stamp(records);
+                        return RingStep::Records(records);
                     }
                     // Written over between the two reads.
                     Unit::Wrap | Unit::Partial { .. } | Unit::End | Unit::Nonsense => return self.lost(),
@@ -235,7 +250,7 @@ impl LogCursor {
             if !self.read_words(want) {
                 return Fill::Lost;
             }
-            match whole_units(&self.copy) {
+            match whole_units(self.format(), &self.copy) {
                 (0, need) if need > want && need <= room => want = need,
                 (0, _) => {
                     self.copy.clear();
@@ -301,7 +316,7 @@ enum Fill {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Unit {
-    /// A record, or a batch after its head of 8 bytes.
+    /// A record, or a batch after its head.
     Records {
         head: usize,
         bytes: usize,
@@ -315,36 +330,35 @@ enum Unit {
     Nonsense,
 }
 
-const HEAD_BYTES: usize = HEAD_WORDS * 4;
-
-fn unit(bytes: &[u8]) -> Unit {
+fn unit(format: LogFormat, bytes: &[u8]) -> Unit {
+    let head = format.head_bytes();
     match u32_at(bytes, 0) {
-        None => Unit::Partial { need: HEAD_BYTES },
+        None => Unit::Partial { need: head },
         Some(END) => Unit::End,
         Some(WRAP) => Unit::Wrap,
         Some(0) => Unit::Nonsense,
         Some(BATCH) => {
-            let Some(len) = u32_at(bytes, 4) else { return Unit::Partial { need: HEAD_BYTES } };
+            let Some(len) = u32_at(bytes, 4) else { return Unit::Partial { need: head } };
             let len = len as usize;
             if !len.is_multiple_of(4) {
                 return Unit::Nonsense;
             }
-            match bytes.get(HEAD_BYTES..HEAD_BYTES + len) {
-                None => Unit::Partial { need: HEAD_BYTES + len },
-                Some(records) if fills(records) => Unit::Records { head: HEAD_BYTES, bytes: len },
+            match bytes.get(head..head + len) {
+                None => Unit::Partial { need: head + len },
+                Some(records) if fills(format, records) => Unit::Records { head, bytes: len },
                 Some(_) => Unit::Nonsense,
             }
         }
         Some(word) => {
-            let need = HEAD_BYTES + 4 * data_words((word & 0xffff) as usize);
+            let need = format.record_bytes(word);
             if bytes.len() < need { Unit::Partial { need } } else { Unit::Records { head: 0, bytes: need } }
         }
     }
 }
 
-fn fills(mut records: &[u8]) -> bool {
+fn fills(format: LogFormat, mut records: &[u8]) -> bool {
     while !records.is_empty() {
-        match unit(records) {
+        match unit(format, records) {
             Unit::Records { head: 0, bytes } => records = &records[bytes..],
             Unit::Records { .. } | Unit::Partial { .. } | Unit::Wrap | Unit::End | Unit::Nonsense => return false,
         }
@@ -353,10 +367,10 @@ fn fills(mut records: &[u8]) -> bool {
 }
 
 /// Number of bytes that are whole units, the mark of a wrap included; and how many the next one needs.
-fn whole_units(bytes: &[u8]) -> (usize, usize) {
+fn whole_units(format: LogFormat, bytes: &[u8]) -> (usize, usize) {
     let mut at = 0;
     loop {
-        match unit(&bytes[at..]) {
+        match unit(format, &bytes[at..]) {
             Unit::Records { head, bytes } => at += head + bytes,
             Unit::Wrap => return (at + 4, 0),
             Unit::Partial { need } => return (at, need),

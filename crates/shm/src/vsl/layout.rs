@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! How varnish-7.1 lays out the log: the only file that knows. A later layout (64-bit vxids: one more word in a
-//! record's head) is another set of these constants and of [`head`].
+//! Layout of the log as varnish-7.1 and our writer have it. What readers need to know of later layouts is in
+//! [`format`](super::format).
 //!
 //! A record is two words of head and the data, padded to a word. Text ends in a NUL, which its length counts.
 

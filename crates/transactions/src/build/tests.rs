@@ -12,7 +12,7 @@ use shm::vsl::Marker;
 use super::*;
 use crate::Handling;
 
-fn bytes(vxid: u32, lines: &str) -> Vec<u8> {
+fn bytes(vxid: u64, lines: &str) -> Vec<u8> {
     let record = |line: &str| {
         let (tag, text) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         let tag = Tag::ALL.iter().find(|known| known.name() == tag).copied().expect("a tag");
@@ -21,7 +21,7 @@ fn bytes(vxid: u32, lines: &str) -> Vec<u8> {
     lines.lines().filter(|line| !line.trim().is_empty()).flat_map(record).collect()
 }
 
-fn txn(vxid: u32, level: u32, kind: TxnType, reason: BeginReason, records: &[u8]) -> Txn<'_> {
+fn txn(vxid: u64, level: u32, kind: TxnType, reason: BeginReason, records: &[u8]) -> Txn<'_> {
     Txn { vxid, level, parent: 0, kind, reason, records }
 }
 
@@ -89,7 +89,7 @@ fn a_request_has_its_fetch() {
 fn both_servers_records_are_the_requests_that_were_sent() {
     let shapes = |records: Vec<testkit::recorded::TestRecord>| {
         let log = testkit::recorded::log(&records, |name| Tag::from_name(name).expect("a tag").number());
-        let mut by_vxid: std::collections::BTreeMap<u32, Vec<u8>> = std::collections::BTreeMap::new();
+        let mut by_vxid: std::collections::BTreeMap<u64, Vec<u8>> = std::collections::BTreeMap::new();
         for rec in logq::records(&log) {
             by_vxid.entry(rec.vxid).or_default().extend(rec.bytes);
         }
@@ -145,7 +145,7 @@ fn which_of_several_records_counts() {
 }
 
 /// The children of each transaction, by vxid, of what the grouper makes of these records.
-fn grouped(transactions: &[(u32, &str)]) -> Vec<String> {
+fn grouped(transactions: &[(u64, &str)]) -> Vec<String> {
     fn shape(t: &Transaction) -> String {
         let below: Vec<String> = t.children.iter().map(shape).collect();
         if below.is_empty() { t.vxid.to_string() } else { format!("{}({})", t.vxid, below.join(" ")) }
@@ -197,8 +197,8 @@ fn fetches_without_their_requests_are_roots() {
 #[test]
 fn a_tree_is_not_deeper_than_its_bound() {
     let empty = bytes(1, "Begin req 1 esi");
-    let group: Vec<Txn<'_>> = (1..=200)
-        .map(|vxid| Txn { parent: vxid - 1, ..txn(vxid, vxid, TxnType::Req, BeginReason::Esi, &empty) })
+    let group: Vec<Txn<'_>> = (1..=200u32)
+        .map(|n| Txn { parent: u64::from(n) - 1, ..txn(n.into(), n, TxnType::Req, BeginReason::Esi, &empty) })
         .collect();
     let made = trees(&group);
     let (mut at, mut depth, mut count) = (&made[0], 1, 1);
@@ -218,7 +218,7 @@ fn a_session_is_no_request() {
     assert_eq!(trees(&group).iter().map(|t| (t.vxid, t.parent)).collect::<Vec<_>>(), [(2, 1)]);
 }
 
-fn vxids(tree: &Transaction) -> Vec<u32> {
+fn vxids(tree: &Transaction) -> Vec<u64> {
     tree.children.iter().flat_map(vxids).chain([tree.vxid]).collect()
 }
 
@@ -228,11 +228,11 @@ fn depth(tree: &Transaction) -> usize {
 
 /// Transactions with their parents. Most parents are one of the last two, so that chains become deep. Some are any other: the transaction
 /// itself, a later one, which makes cycles, or one that isn't in the group.
-fn parents() -> impl Strategy<Value = Vec<(u32, u32, bool)>> {
-    let back = prop_oneof![60 => (1u32..=2).prop_map(Some), 1 => Just(None)];
-    let one = (back, 0u32..250, proptest::bool::weighted(0.05));
+fn parents() -> impl Strategy<Value = Vec<(u64, u64, bool)>> {
+    let back = prop_oneof![60 => (1u64..=2).prop_map(Some), 1 => Just(None)];
+    let one = (back, 0u64..250, proptest::bool::weighted(0.05));
     proptest::collection::vec(one, 0..200).prop_map(|all| {
-        let one = |(vxid, (back, any, is_restart)): (u32, (Option<u32>, u32, bool))| {
+        let one = |(vxid, (back, any, is_restart)): (u64, (Option<u64>, u64, bool))| {
             (vxid, back.map_or(any, |back| vxid.saturating_sub(back)), is_restart)
         };
         (1..).zip(all).map(one).collect()
@@ -243,7 +243,7 @@ proptest! {
     #[test]
     fn each_transaction_is_in_one_tree(parents in parents(), is_turned: bool) {
         let empty = bytes(1, "Begin req 1 esi");
-        let one = |(vxid, parent, is_restart): &(u32, u32, bool)| {
+        let one = |(vxid, parent, is_restart): &(u64, u64, bool)| {
             let reason = if *is_restart { BeginReason::Restart } else { BeginReason::Esi };
             Txn { parent: *parent, ..txn(*vxid, 1, TxnType::Req, reason, &empty) }
         };
@@ -252,14 +252,14 @@ proptest! {
             group.reverse();
         }
         let made = trees(&group);
-        let mut found: Vec<u32> = made.iter().flat_map(vxids).collect();
+        let mut found: Vec<u64> = made.iter().flat_map(vxids).collect();
         found.sort_unstable();
-        prop_assert_eq!(found, (1..).take(group.len()).collect::<Vec<u32>>());
+        prop_assert_eq!(found, (1..).take(group.len()).collect::<Vec<u64>>());
         prop_assert!(made.iter().all(|tree| depth(tree) <= MAX_DEPTH));
     }
 
     #[test]
-    fn no_records_can_hurt(records in proptest::collection::vec((0u8..110, "[ -~]{0,40}"), 0..40), parent in 6u32..10) {
+    fn no_records_can_hurt(records in proptest::collection::vec((0u8..110, "[ -~]{0,40}"), 0..40), parent in 6u64..10) {
         let bytes: Vec<u8> = records
             .iter()
             .filter_map(|(tag, text)| Some(make(Tag::from_number(*tag)?, 7, Marker::Client, text.as_bytes())))

@@ -73,7 +73,7 @@ fn http(w: &mut Writer<'_>, t: &Transaction) {
 
 fn lacquer(w: &mut Writer<'_>, t: &Transaction) {
     w.number("version", VERSION.into());
-    w.number("vxid", t.vxid.into());
+    w.number("vxid", t.vxid);
     w.text("handling", t.handling.map_or("", |handling| handling.name()));
     w.text("no_hit", t.no_hit.as_deref().unwrap_or_default());
     w.text("vcl", &t.vcl);
@@ -82,7 +82,7 @@ fn lacquer(w: &mut Writer<'_>, t: &Transaction) {
         w.item(|w| {
             w.text("type", child.kind.name());
             w.text("reason", child.reason);
-            w.number("vxid", child.vxid.into());
+            w.number("vxid", child.vxid);
             w.text(
                 "backend",
                 child.peer.as_ref().filter(|_| child.kind == TransactionType::Fetch).map_or("", |peer| &peer.name),

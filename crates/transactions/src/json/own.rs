@@ -16,8 +16,8 @@ pub(super) fn write(w: &mut Writer<'_>, transaction: &Transaction) {
 fn fields(w: &mut Writer<'_>, t: &Transaction) {
     w.text("type", t.kind.name());
     w.text("reason", t.reason);
-    w.number("vxid", t.vxid.into());
-    w.positive("parent", t.parent.into());
+    w.number("vxid", t.vxid);
+    w.positive("parent", t.parent);
     if let Some(begin) = t.begin() {
         w.text("time", &rfc3339(begin));
     }

@@ -33,7 +33,7 @@ fn read_into(traffic: &mut LogTraffic, bytes: &[u8]) {
 }
 
 /// The transaction's number, its Begin record and its other records.
-type Told<'a> = (u32, &'a str, &'a [(Tag, &'a str)]);
+type Told<'a> = (u64, &'a str, &'a [(Tag, &'a str)]);
 
 fn log(transactions: &[Told<'_>]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -183,14 +183,14 @@ fn memory_is_bounded() {
 
 #[test]
 fn variants_are_bounded() {
-    let fetch = |url: &str, agent: u32| {
+    let fetch = |url: &str, agent: u64| {
         let vxid = 2 * agent + 3;
         let (url, agent) = (format!("/{url}"), format!("User-Agent: {agent}"));
         let records =
             [(Tag::BereqUrl, url.as_str()), (Tag::BereqHeader, &agent), (Tag::BerespHeader, "Vary: User-Agent")];
         log(&[(vxid, "bereq 2 fetch", &records)])
     };
-    let one = read(&(0..MOST_VARIANTS as u32 + 50).flat_map(|n| fetch("a", n)).collect::<Vec<u8>>());
+    let one = read(&(0..MOST_VARIANTS as u64 + 50).flat_map(|n| fetch("a", n)).collect::<Vec<u8>>());
     assert_eq!((one.urls["/a"].variants.len(), one.variants_left_out), (MOST_VARIANTS, 0));
     let mut traffic = LogTraffic::default();
     let add = |traffic: &mut LogTraffic, url: &str, agent| read_into(traffic, &fetch(url, agent));

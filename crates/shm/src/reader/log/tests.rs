@@ -11,7 +11,7 @@ use tables::tags::{LogSettings, TagMask};
 
 use super::*;
 use crate::vsc::CounterSet;
-use crate::vsl::{LogRing, Marker, TxnLog};
+use crate::vsl::{LogRing, Marker, RecordParts, TxnLog};
 use crate::vsm::SegmentSet;
 
 struct Fixture {
@@ -50,12 +50,12 @@ fn texts(ring: &mut LogCursor) -> (Vec<String>, &'static str) {
     loop {
         match ring.step() {
             RingStep::Records(bytes) => {
-                let words: Vec<u32> =
-                    bytes.chunks_exact(4).map(|w| u32::from_ne_bytes(w.try_into().unwrap())).collect();
-                let records = crate::vsl::records(&words);
-                out.push(
-                    records.iter().map(|r| String::from_utf8_lossy(&r.data).into_owned()).collect::<Vec<_>>().join("+"),
-                );
+                let (mut records, mut rest) = (Vec::new(), bytes);
+                while let Some((record, after)) = RecordParts::split(rest) {
+                    records.push(String::from_utf8_lossy(record.data).trim_end_matches('\0').to_owned());
+                    rest = after;
+                }
+                out.push(records.join("+"));
             }
             RingStep::End => return (out, "end"),
             RingStep::Eof => return (out, "eof"),
@@ -129,30 +129,68 @@ fn a_log_that_is_gone_is_abandoned() {
     assert!(matches!(LogCursor::open(&f.dir, StartAt::Now), Err(LogError::NoLog)));
 }
 
+fn workdir_of(name: &str, magic: &[u8; 8], segsize: u64, segment: u32, offsets: &[i64], words: &[u32]) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("shm-log-made-{}-{name}", std::process::id()));
+    let mut file = magic.to_vec();
+    file.extend(segsize.to_ne_bytes());
+    file.extend(u64::from(segment).to_ne_bytes());
+    file.extend(offsets.iter().flat_map(|o| o.to_ne_bytes()));
+    file.extend(words.iter().flat_map(|w| w.to_ne_bytes()));
+    for home in [SetOwner::Manager, SetOwner::Worker] {
+        std::fs::create_dir_all(dir.join(home.dir_name())).unwrap();
+        let index = format!("# 1 2\n+ log 0 {} Log Log\n", file.len());
+        std::fs::write(dir.join(home.dir_name()).join("_.index"), index).unwrap();
+    }
+    std::fs::write(dir.join("_.vsm_child/log"), &file).unwrap();
+    dir
+}
+
+#[test]
+fn a_ring_with_wide_records_is_read() {
+    // Two single records, a batch of two, and the way back to the beginning, where the second round has begun.
+    let record = |text: &[u8; 4], vxid: u32| [72 << 24 | 1 << 16 | 4, vxid, 1 << 30 | 1, u32::from_ne_bytes(*text)];
+    let mut words = vec![0; 8 * 8];
+    let mut put = |at: usize, what: &[u32]| words[at..at + what.len()].copy_from_slice(what);
+    put(0, &record(b"new\0", 9));
+    put(4, &[END]);
+    put(40, &record(b"one\0", 3));
+    put(44, &[BATCH, 32, 0]);
+    put(47, &record(b"two\0", 5));
+    put(51, &record(b"tri\0", 5));
+    put(55, &[WRAP]);
+    // The fifth segment begins with the first record.
+    let offsets = [0, -1, -1, -1, -1, 40, -1, -1];
+    let dir = workdir_of("wide", b"VSLHEAD2", 8, 8, &offsets, &words);
+    let mut ring = LogCursor::open(&dir, StartAt::Past).unwrap();
+    assert_eq!(texts(&mut ring), (vec!["one".into(), "two+tri".into(), "new".into()], "eof"));
+    assert!(ring.format().is_wide() && ring.notes().next().is_none());
+    let mut now = LogCursor::open(&dir, StartAt::Now).unwrap();
+    assert_eq!(texts(&mut now), (vec![], "end"));
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn a_log_of_an_unknown_layout_is_refused() {
+    let dir = workdir_of("unknown", b"VSLHEAD3", 8, 8, &[0; 8], &[END; 64]);
+    assert!(matches!(LogCursor::open(&dir, StartAt::Now), Err(LogError::NotALog)));
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
 proptest! {
     #[test]
-    fn no_bytes_can_hurt(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let (whole, _) = whole_units(&bytes);
+    fn no_bytes_can_hurt(bytes in proptest::collection::vec(any::<u8>(), 0..300), is_wide in any::<bool>()) {
+        let (whole, _) = whole_units(if is_wide { LogFormat::Nine } else { LogFormat::Seven }, &bytes);
         prop_assert!(whole <= bytes.len());
     }
 
     #[test]
     fn no_ring_can_hurt(words in proptest::collection::vec(prop_oneof![
-        Just(0u32), Just(END), Just(WRAP), Just(BATCH), Just(8), Just(0x0100_0004), any::<u32>()
-    ], 64), n in any::<u32>(), offsets in proptest::collection::vec(-2i64..70, 8), segsize in 0u64..9) {
+        Just(0u32), Just(END), Just(WRAP), Just(BATCH), Just(8), Just(0x0100_0004), Just(0x4a01_000c), any::<u32>()
+    ], 64), n in any::<u32>(), offsets in proptest::collection::vec(-2i64..70, 8), segsize in 0u64..9, is_wide in any::<bool>()) {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let name = NEXT.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("shm-log-hostile-{}-{name}", std::process::id()));
-        for home in [SetOwner::Manager, SetOwner::Worker] {
-            std::fs::create_dir_all(dir.join(home.dir_name())).unwrap();
-            std::fs::write(dir.join(home.dir_name()).join("_.index"), "# 1 2\n+ log 0 344 Log Log\n").unwrap();
-        }
-        let mut file = MAGIC.to_ne_bytes().to_vec();
-        file.extend(segsize.to_ne_bytes());
-        file.extend(u64::from(n).to_ne_bytes());
-        file.extend(offsets.iter().flat_map(|o| o.to_ne_bytes()));
-        file.extend(words.iter().flat_map(|w| w.to_ne_bytes()));
-        std::fs::write(dir.join("_.vsm_child/log"), &file).unwrap();
+        let name = format!("hostile-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let magic = if is_wide { b"VSLHEAD2" } else { b"VSLHEAD1" };
+        let dir = workdir_of(&name, magic, segsize, n, &offsets, &words);
         for from in [StartAt::Now, StartAt::Past, StartAt::PastAndOn] {
             if let Ok(mut ring) = LogCursor::open(&dir, from) {
                 let (all, _) = texts(&mut ring);
