@@ -19,6 +19,7 @@ import cases
 import follow
 import hostile
 import munin
+import releases
 import screens
 import traffic
 from bed.daemon import Varnishd
@@ -119,13 +120,23 @@ def damaged(report, o, ours, work):
         hostile.run(report, ours, vsl, v.n, (begin, link, end), rounds=600 if o.full else 40, depth=30_000 if o.full else 8_000, seed=o.seed)
 
 
+def other_releases(report, o, ours, pool, work):
+    """A log that is written again in the formats of 7.3 to 9."""
+    vsl = work / "whole.vsl"
+    with traffic.origin() as origin, Varnishd(o.varnishd, vcl=traffic.vcl(origin), args=["-l", "4m"], storage=None) as v:
+        traffic.send(v.address)
+        until(LIMIT, lambda: run([str(ours / "varnishlog"), "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq /last"])[1])
+        subprocess.run([str(ours / "varnishlog"), "-n", str(v.n), "-d", "-g", "raw", "-w", str(vsl)], timeout=LIMIT, check=True)
+    releases.run(report, ours, pool, vsl, work, o.seed, 600 if o.full else 40)
+
+
 def made(directory):
     directory.mkdir()
     return directory
 
 
 def main():
-    o = options(__doc__, only=dict(choices=["pairs", "screens", "follow", "hostile", "munin"]))
+    o = options(__doc__, only=dict(choices=["pairs", "screens", "follow", "hostile", "munin", "releases"]))
     report = Report("tools")
     ours = pathlib.Path(o.varnishd).resolve().parent
     with tempfile.TemporaryDirectory() as d, concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -142,6 +153,7 @@ def main():
                  *(("pairs", one, links, pool, varnishd, name, made(work / f"pairs-{name}")) for varnishd, name in ((genuine, "genuine"), (o.varnishd, "own"))),
                  *(("screens", screens.run, varnishd, theirs_and_ours) for varnishd in (genuine, o.varnishd)),
                  ("munin", munin.run, o.varnishd, links, made(work / "munin")),
+                 ("releases", other_releases, o, links, pool, made(work / "releases")),
                  ("hostile", damaged, o, links, made(work / "hostile"))]
         # Side by side: they mostly wait, for what a tool shows each second.
         with concurrent.futures.ThreadPoolExecutor(len(parts)) as beside:
