@@ -22,7 +22,6 @@ use verdict::{BodySum, ComparedResponse, ResponseDifference, differences};
 
 const RESPONSE_TIME: Duration = Duration::from_secs(20);
 
-/// Bytes of a request's target.
 const MAX_TARGET: usize = 8 << 10;
 
 #[derive(Debug)]

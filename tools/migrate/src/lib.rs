@@ -87,7 +87,6 @@ fn verified(options: &MigrateOptions, migrated: Migrated) -> Result<Migrated, St
     Ok(migrated)
 }
 
-/// Compiles VCL as the server does.
 fn compile(vcl: &str) -> Result<(), String> {
     let options = vcl_compiler::CompileOptions {
         check_regex: Some(vcl_regex::check),

@@ -82,7 +82,6 @@ impl Migrated {
         self.account.decide(place, directive, DirectiveFate::WithoutMeaning(reason.into()));
     }
 
-    /// Refuses what nobody has claimed.
     pub fn close(&mut self) {
         for (place, directive) in self.account.unclaimed() {
             self.refuse(&place, &directive, "nothing is known of it here");

@@ -308,7 +308,6 @@ fn keeps_slashes<'a>(scope: &LocationScope<'a>) -> Option<&'a Directive> {
     scope.holding(&["merge_slashes"]).pop().filter(|d| d.word(0) == "off")
 }
 
-/// A text as a comment of one line.
 fn one_line(text: &str) -> String {
     text.replace(|c: char| c.is_control(), " ")
 }

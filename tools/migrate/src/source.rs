@@ -11,7 +11,6 @@ use std::rc::Rc;
 /// More than this is no configuration, in bytes; also of all files together.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Directives that a configuration may have.
 const MAX_DIRECTIVES: usize = 50_000;
 
 /// Checks that a configuration may have one more directive.
@@ -136,7 +135,6 @@ pub fn is_pattern(word: &str) -> bool {
     has_class || word.contains(['*', '?'])
 }
 
-/// The path of a name in a directory.
 pub fn joined(directory: &str, name: &str) -> String {
     Path::new(directory).join(name).to_string_lossy().into_owned()
 }
@@ -191,7 +189,6 @@ impl<'a> BoundedFiles<'a> {
         }
     }
 
-    /// The paths that were read.
     pub fn seen(&self) -> Vec<String> {
         self.seen.borrow().iter().cloned().collect()
     }

@@ -47,7 +47,6 @@ impl AccessRules {
         }
     }
 
-    /// True if the line is such a rule.
     pub(super) fn take(&mut self, name: &str, line: &Line, sections: &Sections, migrated: &mut Migrated) -> bool {
         let rest: Vec<String> = line.words.iter().skip(1).map(|word| word.to_ascii_lowercase()).collect();
         let rest: Vec<&str> = rest.iter().map(String::as_str).collect();

@@ -11,13 +11,11 @@ use crate::source::{
     FileSource, PathKind, SourcePlace, beside, check_count, directory_of, is_pattern, joined, matching,
 };
 
-/// Depth to which sections may nest.
 const MAX_SECTIONS: usize = 64;
 
 /// Virtual hosts that a configuration may have: each one's condition names all before it.
 const MAX_HOSTS: usize = 2000;
 
-/// Depth to which includes may nest.
 const MAX_DEPTH: usize = 20;
 
 pub(super) struct Line {

@@ -7,7 +7,6 @@ use crate::migrated::Migrated;
 use crate::vcl::GivenNames;
 
 impl Whole<'_> {
-    /// Sets the addresses, the stores and the certificates.
     pub(super) fn arguments(&self, migrated: &mut Migrated) {
         let mut has_tls = false;
         for listen in self.sites.iter().flat_map(|site| site.listens()) {

@@ -88,7 +88,6 @@ pub fn unread<'a>(scope: &LocationScope<'a>, is_direct: bool) -> Vec<&'a Directi
     out
 }
 
-/// Directives that hold in their own block alone.
 const NOT_INHERITED: [&str; 3] = ["try_files", "limit_except", "internal"];
 
 /// True of directives that nginx doesn't heed in such a location, or heeds itself as its origin.

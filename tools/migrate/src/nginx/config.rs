@@ -6,7 +6,6 @@ use std::rc::Rc;
 
 use crate::source::{FileSource, SourcePlace, beside, check_count, directory_of, named};
 
-/// Depth to which includes and blocks may nest.
 const MAX_DEPTH: usize = 20;
 
 /// The fate of a directive so far; a later one replaces those before it.

@@ -114,7 +114,6 @@ impl<'a> NginxLocation<'a> {
         }
     }
 
-    /// True of `location /`.
     pub fn is_everything(&self) -> bool {
         matches!(self.kind, LocationKind::Prefix { .. }) && self.text == "/"
     }

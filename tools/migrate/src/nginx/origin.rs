@@ -50,7 +50,6 @@ impl OwnOrigins {
         (0..self.sets.len()).filter_map(|at| self.ports.get(at)).map(u16::to_string).collect()
     }
 
-    /// The host on which nginx listens.
     pub fn host(&self) -> &str {
         self.host.trim_matches(['[', ']'])
     }

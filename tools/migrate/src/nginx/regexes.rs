@@ -23,7 +23,6 @@ pub fn check(all: &[Directive]) -> Result<(), String> {
     Ok(())
 }
 
-/// The regexes of a directive itself.
 fn own(directive: &Directive) -> Vec<String> {
     match directive.name.as_str() {
         "server_name" => directive.words.iter().filter_map(|word| word.strip_prefix('~')).map(insensitive).collect(),

@@ -20,14 +20,12 @@ impl<'a> LocationScope<'a> {
         LocationScope { blocks: vec![block], kind: "proxy" }
     }
 
-    /// The scope of a block within this one.
     pub fn within(&self, block: &'a [Directive]) -> LocationScope<'a> {
         let mut blocks = vec![block];
         blocks.extend(&self.blocks);
         LocationScope { blocks, kind: self.kind }
     }
 
-    /// The directives of the innermost block.
     pub fn inner(&self) -> &'a [Directive] {
         self.blocks.first().copied().unwrap_or_default()
     }
@@ -65,7 +63,6 @@ impl<'a> LocationScope<'a> {
         self.blocks.iter().map(of).find(|all| !all.is_empty()).unwrap_or_default()
     }
 
-    /// The directives of one name.
     pub fn all(&self, name: &str) -> Vec<&'a Directive> {
         self.all_of(&[name])
     }
@@ -121,7 +118,6 @@ pub fn time(text: &str) -> Option<f64> {
     text.parse::<u32>().map(f64::from).ok().or_else(|| seconds(text))
 }
 
-/// A duration in VCL's form.
 pub fn duration(seconds: f64) -> String {
     format!("{seconds}s")
 }

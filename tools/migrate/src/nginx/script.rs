@@ -9,7 +9,6 @@ use super::value::{ExpressionSide, VariableNames, comparable, expression, header
 use crate::source::SourcePlace;
 use crate::vcl;
 
-/// The directives that are part of a script.
 pub const NAMES: [&str; 5] = ["set", "if", "return", "rewrite", "break"];
 
 /// A directive of a script that can't be translated, and why.
@@ -256,7 +255,6 @@ fn asks_for_file(directive: &Directive) -> bool {
     is_test && is_own && directive.inside().iter().all(is_answer)
 }
 
-/// Variables that name the file of a request.
 const OF_REQUEST: [&str; 3] = ["$uri", "$request_filename", "$fastcgi_script_name"];
 
 fn assigned(directive: &Directive, names: &VariableNames) -> Result<String, String> {

@@ -84,7 +84,6 @@ impl Listen {
     }
 }
 
-/// Ports that one `listen` may have.
 const MOST_PORTS: u16 = 1000;
 
 /// The ports of `PORT` or `PORT-PORT`.
@@ -307,7 +306,6 @@ mod tests {
         config::read("f", &Given(files)).expect("nginx's language").remove(0)
     }
 
-    /// The choice on one line.
     fn check(servers: &[&'static str], expect: &str) {
         let servers: Vec<Directive> = servers.iter().map(|text| server(text)).collect();
         let sites: Vec<Site<'_>> =

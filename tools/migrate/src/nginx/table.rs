@@ -12,7 +12,6 @@ use super::value::{ExpressionSide, Part, VariableNames, comparable, expression, 
 use super::words::address;
 use crate::vcl;
 
-/// Finds the variables that a configuration makes.
 pub fn names(http: &[Directive], names: &mut VariableNames) {
     for directive in http {
         match variable(directive) {

@@ -21,7 +21,6 @@ pub enum ExpressionSide {
 }
 
 impl ExpressionSide {
-    /// The variable of the request, `req` or `bereq`.
     pub fn head(self) -> &'static str {
         match self {
             ExpressionSide::Client | ExpressionSide::Deliver => "req",

@@ -49,7 +49,6 @@ fn own(directive: &Directive) -> Result<(), String> {
     }
 }
 
-/// Checks a server of an upstream.
 fn member(server: &Directive) -> Result<(), String> {
     if !is_address(server.word(0)) {
         return Err(format!("{:?} is no address of a server", server.word(0)));

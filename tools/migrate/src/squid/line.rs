@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use crate::source::{FileSource, SourcePlace, check_count, named};
 
-/// Depth to which includes may nest.
 const MAX_DEPTH: usize = 16;
 
 pub(super) struct Line {

@@ -117,7 +117,6 @@ impl Squid {
     }
 }
 
-/// Statuses that `negative_ttl` is for.
 const NEGATIVE: [u16; 13] = [204, 305, 400, 403, 404, 405, 414, 421, 500, 501, 502, 503, 504];
 
 const HEAD: &str = "set beresp.grace = 0s;

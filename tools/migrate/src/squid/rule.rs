@@ -16,7 +16,6 @@ pub(super) struct Rule {
     pub condition: String,
 }
 
-/// The lists that hold for all peers.
 pub(super) const LISTS: [&str; 4] = ["http_access", "cache", "miss_access", "always_direct"];
 
 /// Bytes of all conditions together. An acl of acls has the texts of these, so that a few lines could double one without end.

@@ -684,7 +684,6 @@ fn no_word_can_add_to_the_program() {
     }
 }
 
-/// VCL without the texts of its strings.
 fn without_strings(vcl: &str) -> String {
     let (mut out, mut rest) = (String::new(), vcl);
     while let Some(at) = rest.find('"') {

@@ -105,7 +105,6 @@ impl Letters {
         self.letters.get(self.at).copied()
     }
 
-    /// True if this text comes next.
     pub fn is_at(&self, text: &str) -> bool {
         text.chars().enumerate().all(|(i, letter)| self.letters.get(self.at + i) == Some(&letter))
     }
