@@ -13,8 +13,9 @@ mod vmods;
 use logq::getopt::ToolOption;
 use tables::counters::{CounterFields, Elem};
 use tables::tags::TagKind;
+use tables::vclsubs::{Method, Return};
 use tables::vcltext::{self, STATEMENTS};
-use tables::vclvars::{Method, Return, VARS};
+use tables::vclvars::VARS;
 use toolkit::options::{HelpPart, Opt};
 use toolkit::print;
 
@@ -472,7 +473,7 @@ fn commands() -> String {
 }
 
 fn variables() -> String {
-    let list = |methods: tables::vclvars::Methods| {
+    let list = |methods: tables::vclsubs::Methods| {
         let names: Vec<&str> = Method::ALL.into_iter().filter(|m| methods.has(*m)).map(Method::sub_name).collect();
         if names.len() == Method::COUNT { "everywhere".to_owned() } else { names.join(", ") }
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What VCL's variables, subroutines, actions and statements are for, in a sentence each: for vcl(7) and editors.
 
-use crate::vclvars::{Method, Return};
+use crate::vclsubs::{Method, Return};
 
 /// The meaning of the variable called so (as in [`crate::vclvars::VARS`]); empty when there is none.
 pub fn variable(name: &str) -> &'static str {

@@ -2,7 +2,7 @@
 //! VCL's types and variables: what each is called, where it may be read, set and unset, and in which versions of the
 //! language it exists. vcl-var(7) as data.
 
-pub use crate::vclsubs::{Method, Methods, REFRESH_SUBS, Return};
+use crate::vclsubs::{Method, Methods};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[allow(missing_docs)]

@@ -6,7 +6,7 @@
 
 mod missing;
 
-use crate::vclvars::Methods;
+use crate::vclsubs::Methods;
 pub use crate::vclvars::Type;
 pub use missing::{LeftOut, MISSING, Missing};
 

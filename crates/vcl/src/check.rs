@@ -3,7 +3,7 @@
 //! calling machine subroutine doesn't have. Each procedure is visited once per machine subroutine, so the cost of a
 //! deep call graph is linear in its edges.
 
-use tables::vclvars::{Method, Methods, Return};
+use tables::vclsubs::{Method, Methods, Return};
 
 use crate::code::DiagnosticCode;
 use crate::symbols::{SymId, SymbolKind, SymbolMeaning};

@@ -3,7 +3,8 @@
 //! on the messages' text.
 
 use base::spelling::nearest;
-use tables::vclvars::{Method, Return, Type};
+use tables::vclsubs::{Method, Return};
+use tables::vclvars::Type;
 use tables::vmods::{self, VmodArg};
 
 use crate::diag::{Fix, Hint, Span, line_and_pos, origin};
@@ -594,7 +595,7 @@ impl Vcc<'_> {
         let old = match word {
             "hit_for_pass" => Some("Since 4.0: set beresp.uncacheable = true; return (deliver);"),
             "deliver" if method == Some(Method::Recv) => Some("An answer of our own is return (synth(200, \"OK\"))."),
-            "restart" if method.is_some_and(|m| tables::vclvars::Methods::BACKEND.has(m)) => {
+            "restart" if method.is_some_and(|m| tables::vclsubs::Methods::BACKEND.has(m)) => {
                 Some("A fetch is tried again by return (retry), in vcl_backend_response and vcl_backend_error.")
             }
             _ => None,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Reads sources and their includes into one list of tokens.
 
-use tables::vclvars::REFRESH_SUBS;
+use tables::vclsubs::REFRESH_SUBS;
 
 use crate::code::DiagnosticCode;
 use crate::diag::DiagnosticDraft;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The linker: combines the procedures into one program and replaces names with indices.
 
-use tables::vclvars::Method;
+use tables::vclsubs::Method;
 
 use crate::program::{BackendAddress, NO_SUB, Op, ProgramSub, SourceInfo};
 use crate::symbols::{SymId, SymbolMeaning};

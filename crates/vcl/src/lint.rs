@@ -4,7 +4,8 @@
 //! The parser records remarks and facts. After the program has compiled, they are evaluated and reported in source
 //! order. The built-in VCL and lines added by a translation never get remarks.
 
-use tables::vclvars::{HeadId, Method, Return, Var};
+use tables::vclsubs::{Method, Return};
+use tables::vclvars::{HeadId, Var};
 use tables::vmods::Func;
 
 use crate::code::DiagnosticCode;
@@ -113,7 +114,7 @@ impl Vcc<'_> {
 
     /// Records a call of a module's function that doesn't work in every subroutine.
     pub fn note_work(&mut self, name_at: usize, func: &'static Func) {
-        let everywhere = func.scope == tables::vclvars::Methods::ALL;
+        let everywhere = func.scope == tables::vclsubs::Methods::ALL;
         if let (Some(current), false) = (self.current, everywhere) {
             let last = self.at.saturating_sub(1) as u32;
             self.procs[current].works.push((name_at as u32, last, func));

@@ -3,7 +3,8 @@
 //! fetch would, the VCL is refused. If VCL may choose another backend, it is a warning, because a cluster node also
 //! lists itself.
 
-use tables::vclvars::{Method, Return, Var};
+use tables::vclsubs::{Method, Return};
+use tables::vclvars::Var;
 
 use crate::code::DiagnosticCode;
 use crate::program::{BackendAddress, Op};

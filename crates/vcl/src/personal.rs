@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 
 use tables::dialects::Dialect;
-use tables::vclvars::{HeadId, Method, Return, Var};
+use tables::vclsubs::{Method, Return};
+use tables::vclvars::{HeadId, Var};
 
 use crate::code::DiagnosticCode;
 use crate::program::{Callee, Compare, Op};

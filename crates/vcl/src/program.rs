@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tables::origin_proto::OriginProto;
-use tables::vclvars::{HeadId, Method, Return, Type, Var};
+use tables::vclsubs::{Method, Return};
+use tables::vclvars::{HeadId, Type, Var};
 
 /// An index into [`Program::subs`].
 pub type SubId = u32;
@@ -149,7 +150,7 @@ pub struct ProgramSub {
     /// Index of its first op in [`Program::code`].
     pub entry: u32,
     /// The machine subroutines that may call it.
-    pub methods: tables::vclvars::Methods,
+    pub methods: tables::vclsubs::Methods,
 }
 
 /// One instruction, 8 bytes. `head` and `field` name a header; `str` is an index into [`Program::strings`].

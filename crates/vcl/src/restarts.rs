@@ -9,7 +9,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tables::vclvars::{HeadId, Method, Return, Var};
+use tables::vclsubs::{Method, Return};
+use tables::vclvars::{HeadId, Var};
 
 use crate::code::DiagnosticCode;
 use crate::program::{Callee, Compare, Op};

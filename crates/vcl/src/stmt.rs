@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Statements.
 
-use tables::vclvars::{Method, Return, Type};
+use tables::vclsubs::{Method, Return};
+use tables::vclvars::Type;
 
 use crate::code::DiagnosticCode;
 use crate::emit::BodyPart;

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use tables::vclvars::{HeadId, Methods, NameTarget, Type, VARS, Var};
+use tables::vclsubs::Methods;
+use tables::vclvars::{HeadId, NameTarget, Type, VARS, Var};
 use tables::vmods;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -244,15 +245,15 @@ impl Symbols {
         let actions = [
             ("ban", StatementWord::Ban, Methods::NONE),
             ("call", StatementWord::Call, Methods::NONE),
-            ("hash_data", StatementWord::HashData, tables::vclvars::Method::Hash.set()),
+            ("hash_data", StatementWord::HashData, tables::vclsubs::Method::Hash.set()),
             ("if", StatementWord::If, Methods::NONE),
-            ("new", StatementWord::New, tables::vclvars::Method::Init.set()),
+            ("new", StatementWord::New, tables::vclsubs::Method::Init.set()),
             ("return", StatementWord::Return, Methods::NONE),
             ("set", StatementWord::Set, Methods::NONE),
             (
                 "synthetic",
                 StatementWord::Synthetic,
-                tables::vclvars::Method::Synth.set().with(tables::vclvars::Method::BackendError.set()),
+                tables::vclsubs::Method::Synth.set().with(tables::vclsubs::Method::BackendError.set()),
             ),
             ("unset", StatementWord::Unset, Methods::NONE),
         ];

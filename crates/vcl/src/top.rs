@@ -304,7 +304,7 @@ impl Vcc<'_> {
                 self.syms.builtin(&full, SymbolKind::Object, Type::Void, SymbolMeaning::Class(import, module, object));
             let sym = self.syms.get_mut(id);
             sym.ty = Ty::Object(module, object);
-            sym.read = tables::vclvars::Method::Init.set();
+            sym.read = tables::vclsubs::Method::Init.set();
         }
     }
 }

@@ -6,7 +6,8 @@
 
 use std::collections::HashMap;
 
-use tables::vclvars::{HeadId, Method, Type};
+use tables::vclsubs::Method;
+use tables::vclvars::{HeadId, Type};
 
 use crate::code::DiagnosticCode;
 use crate::diag::{self, Diagnostic, DiagnosticDraft, DiagnosticSeverity, Hint};
@@ -59,7 +60,7 @@ pub(crate) struct SubState {
     /// The definition that leaves it on every path.
     pub ended: Option<u32>,
     /// For each action, the first token that returns it.
-    pub returns: [Option<u32>; tables::vclvars::Return::COUNT],
+    pub returns: [Option<u32>; tables::vclsubs::Return::COUNT],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

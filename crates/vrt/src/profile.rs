@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use base::clock;
 use sys::cpu;
-use tables::vclvars::Method;
+use tables::vclsubs::Method;
 use vcl::program::{Op, Program};
 
 /// Threads have counts of their own, so that they don't wait for each other's cache lines; more threads than this share.

@@ -7,7 +7,8 @@ mod programs;
 mod speed;
 pub(crate) mod world;
 
-use tables::vclvars::{HeadId, Method, Return};
+use tables::vclsubs::{Method, Return};
+use tables::vclvars::HeadId;
 use vcl::program::Op;
 
 use crate::machine::RunOutcome;

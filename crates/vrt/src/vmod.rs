@@ -11,8 +11,9 @@ mod macros;
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-use tables::vclvars::Method;
-pub use tables::vclvars::{Methods, Type};
+use tables::vclsubs::Method;
+pub use tables::vclsubs::Methods;
+pub use tables::vclvars::Type;
 pub use tables::vmods::{Default, Func, LeftOut, Module, VmodArg, VmodObjectType as ObjectSignature};
 
 use crate::ctx::{Ctx, VclFailure, VclWait};

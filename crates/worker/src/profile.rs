@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use tables::json::quote;
-use tables::vclvars::Method;
+use tables::vclsubs::Method;
 use vrt::profile::{CountedOps, ProfileLine};
 
 /// No advice is given on lines that take less than this part of a request's CPU time.

@@ -2,8 +2,8 @@
 //! Describes a VCL in words: for each subroutine, the effects on a request or response, their conditions and lines. A condition is quoted
 //! if it is more than simple comparisons with one kind of operator.
 
+use tables::vclsubs::{Method, Return};
 use tables::vcltext;
-use tables::vclvars::{Method, Return};
 use vcl::Sources;
 use vcl::outline::Outline;
 use vcl::statements::{self, Statement, StatementKind};

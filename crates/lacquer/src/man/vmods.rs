@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A page for each VCL module, `vmod_NAME(3)`, made of its signatures and their texts.
 
-use tables::vclvars::{Methods, Type};
+use tables::vclsubs::Methods;
+use tables::vclvars::Type;
 use tables::vmods::{Default, Func, Module, VmodArg};
 
 use super::{entry, escape};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Tests of hints for typical mistakes.
 
-use tables::vclvars::Method;
+use tables::vclsubs::Method;
 
 use super::{Few, try_compile};
 use crate::program::Program;
@@ -354,7 +354,7 @@ fn refreshes_are_of_those_that_speak_of_them() {
     );
     let plain = compiled("vcl 4.1; backend b none;");
     assert_eq!(plain.sub_of(Method::BackendRefresh), None);
-    for sub in tables::vclvars::REFRESH_SUBS {
+    for sub in tables::vclsubs::REFRESH_SUBS {
         let program =
             compiled(&format!("vcl 4.1; backend b none; sub {sub} {{ set beresp.http.Status = obj_stale.status; }}"));
         assert!(program.sub_of(Method::BackendRefresh).is_some(), "{sub}");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Modules for tests: the parts of some real ones that the tests call.
 
-use tables::vclvars::{Method, Type, Type::*};
+use tables::vclsubs::Method;
+use tables::vclvars::{Type, Type::*};
 use tables::vmods::{Default as D, Func, Module, Modules, VmodArg, VmodObjectType};
 
 pub const MODULES: Modules = Modules(&[&BLOB, &COOKIE, &DIRECTORS, &DYNAMIC, &PURGE, &SAINTMODE, &STD, &VAR]);

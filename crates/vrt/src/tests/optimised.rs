@@ -3,7 +3,7 @@
 //! rearranges, over random requests; the end, all heads and the whole log are compared.
 
 use proptest::prelude::*;
-use tables::vclvars::Method;
+use tables::vclsubs::Method;
 
 use super::world::VrtWorld;
 use crate::machine::RunOutcome;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Counts and times of a profile.
 
-use tables::vclvars::Method;
+use tables::vclsubs::Method;
 
 use super::world::VrtWorld;
 

@@ -2,7 +2,7 @@
 //! Random programs: what compiles also runs to an end.
 
 use proptest::prelude::*;
-use tables::vclvars::Method;
+use tables::vclsubs::Method;
 
 use super::world::VrtWorld;
 

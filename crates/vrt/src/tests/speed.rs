@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tables::vclvars::Method;
+use tables::vclsubs::Method;
 
 use super::world::VrtWorld;
 

@@ -11,7 +11,8 @@ use shm::vsl::{LogRing, Marker, Record, TxnLog};
 use shm::vsm::{SegmentSet, SetOwner};
 use tables::Tag;
 use tables::counters::Main;
-use tables::vclvars::{HeadId, Method, Var};
+use tables::vclsubs::Method;
+use tables::vclvars::{HeadId, Var};
 use testkit::ScratchDir;
 use vcl::program::Program;
 

@@ -2,8 +2,9 @@
 //! Information about names: the language's own from the tables, all others from the texts that belong together.
 
 use tables::dialects::{BARE, Dialect, OLD_VARS, OldSub, OldVar};
+use tables::vclsubs::{Method, Methods, Return};
 use tables::vcltext;
-use tables::vclvars::{Method, Methods, NameTarget, Return, Type, VARS, VarDef};
+use tables::vclvars::{NameTarget, Type, VARS, VarDef};
 use tables::vmods::{self, Func};
 use vcl::outline::{BACKEND_FIELDS, CursorContext, Declaration, DeclarationKind, PROBE_FIELDS};
 

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use tables::vclvars::{Method, Return};
+use tables::vclsubs::{Method, Return};
 use vcl::outline::{DeclarationKind, DottedName};
 
 use super::know;
