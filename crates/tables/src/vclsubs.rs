@@ -2,6 +2,8 @@
 //! VCL's subroutines and the words that `return` has in each: vcl-step(7) as data. The compiler checks the words. The
 //! engine matches a type per subroutine, which has the arguments, too.
 
+use crate::no_hit::NoHit;
+
 /// The subroutines of release 8 that a 304 goes through. A VCL that has none of them treats a 304 as releases up to 7 do.
 pub const REFRESH_SUBS: [&str; 5] = [
     "vcl_backend_refresh",
@@ -19,7 +21,7 @@ pub struct VclStatus {
 }
 
 macro_rules! returns {
-    ($($word:ident $name:literal $(($argument:ty))?;)*) => {
+    ($($word:ident $name:literal $(($argument:ty))? $(=> $no_hit:ident)?;)*) => {
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         #[allow(missing_docs)]
         #[repr(u8)]
@@ -36,6 +38,13 @@ macro_rules! returns {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Return::$word => $name),*
+                }
+            }
+
+            /// The reason for no hit when a subroutine on the client's side ends so; `None` if such an end gives none.
+            pub const fn no_hit(self) -> Option<NoHit> {
+                match self {
+                    $(Return::$word => no_hit!($($no_hit)?)),*
                 }
             }
         }
@@ -76,24 +85,34 @@ macro_rules! plain_action {
     };
 }
 
+macro_rules! no_hit {
+    () => {
+        None
+    };
+    ($no_hit:ident) => {
+        Some(NoHit::$no_hit)
+    };
+}
+
+// A word, the type of its argument, and the reason for no hit that it is.
 returns! {
     Abandon "abandon";
     Beresp "beresp";
     Deliver "deliver";
     Error "error" (VclStatus);
-    Fail "fail";
+    Fail "fail" => VclFailed;
     Fetch "fetch";
     Hash "hash";
     Lookup "lookup";
     Merge "merge";
     ObjStale "obj_stale";
     Ok "ok";
-    Pass "pass";
-    Pipe "pipe";
-    Purge "purge";
-    Restart "restart";
+    Pass "pass" => Pass;
+    Pipe "pipe" => Pipe;
+    Purge "purge" => Purge;
+    Restart "restart" => Restart;
     Retry "retry";
-    Synth "synth" (VclStatus);
+    Synth "synth" (VclStatus) => Synth;
     Vcl "vcl" (String);
 }
 

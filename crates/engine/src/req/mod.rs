@@ -64,7 +64,7 @@ use shm::vsl::{Marker, TxnLog, num};
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
-use tables::vclsubs::{Action, SubAction, VclStatus};
+use tables::vclsubs::{SubAction, VclStatus};
 
 use crate::bereq::StartedFetch;
 use crate::current::StepName;
@@ -378,8 +378,8 @@ impl Req {
     /// Does what [`Req::run_vcl`] does, with the objects that the step lends.
     pub(crate) async fn run_vcl_with<A: SubAction>(&mut self, lent: Lent<'_>, transport: &mut dyn Transport) -> A {
         let action = vcl_run::run(&mut ReqVcl { req: self, transport, lent }, A::METHOD).await;
-        // A hit ends four subroutines so: nothing is worked out for it.
-        if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
+        // A hit ends four subroutines without a reason: nothing is worked out for it.
+        if action.word().no_hit().is_some() {
             self.verdict.decide(A::METHOD, &action, self.vcl.ended_at());
         }
         A::of(action)

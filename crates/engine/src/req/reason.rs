@@ -35,46 +35,23 @@ impl NoHitReason {
         location: Option<VclLocation<'_>>,
         before: Option<&NoHitReason>,
     ) -> Option<NoHitReason> {
-        let told =
-            |reason| Some(NoHitReason::new(reason, location.map(|location| location.to_string()).unwrap_or_default()));
-        let builtin = location.filter(VclLocation::is_builtin).map(|location| location.sub);
-        match action {
-            Action::Fail => told(NoHit::VclFailed),
+        let no_hit = action.word().no_hit()?;
+        let place = location.map(|location| location.to_string()).unwrap_or_default();
+        match (no_hit, action) {
             // A purge is answered so.
-            Action::Synth(_) if method == Method::Purge => None,
-            Action::Synth(VclStatus { status, .. }) => {
-                let place = location.map(|location| format!(", {location}")).unwrap_or_default();
+            (NoHit::Synth, _) if method == Method::Purge => None,
+            (NoHit::Synth, Action::Synth(VclStatus { status, .. })) => {
+                let place = if place.is_empty() { place } else { format!(", {place}") };
                 Some(NoHitReason::new(NoHit::Synth, format!("{status}{place}")))
             }
-            Action::Purge => told(NoHit::Purge),
-            Action::Pipe if method == Method::Recv => match builtin {
-                Some("vcl_req_method") => told(NoHit::PipeMethod),
-                _ => told(NoHit::Pipe),
-            },
-            Action::Pass => match builtin {
-                Some("vcl_req_method") => told(NoHit::PassMethod),
-                Some("vcl_req_authorization") => told(NoHit::PassAuthorization),
-                Some("vcl_req_cookie") => told(NoHit::PassCookie),
-                _ => told(NoHit::Pass),
-            },
+            // `vcl_recv` has given the reason.
+            (NoHit::Pipe, _) if method != Method::Recv => None,
             // What was decided before says more.
-            Action::Restart if before.is_none_or(|explanation| explanation.word == NoHit::Refused) => {
-                told(NoHit::Restart)
+            (NoHit::Restart, _) if before.is_some_and(|reason| reason.word != NoHit::Refused) => None,
+            (no_hit, _) => {
+                let builtin = location.filter(VclLocation::is_builtin).map_or("", |location| location.sub);
+                Some(NoHitReason::new(by_builtin(no_hit, builtin), place))
             }
-            Action::Restart
-            | Action::Pipe
-            | Action::Abandon
-            | Action::Beresp
-            | Action::Deliver
-            | Action::Error(_)
-            | Action::Fetch
-            | Action::Hash
-            | Action::Lookup
-            | Action::Merge
-            | Action::ObjStale
-            | Action::Ok
-            | Action::Retry
-            | Action::Vcl(_) => None,
         }
     }
 
@@ -167,6 +144,17 @@ pub(crate) fn mismatch(values: &[u8], head: &Head) -> String {
     format!("{name}: {} here, {} there", quoted(head.get(entry.name)), quoted(entry.value))
 }
 
+/// The reason that the built-in subroutine `sub` has for a pass or pipe; `word` if `sub` is none with its own.
+fn by_builtin(word: NoHit, sub: &str) -> NoHit {
+    match (word, sub) {
+        (NoHit::Pipe, "vcl_req_method") => NoHit::PipeMethod,
+        (NoHit::Pass, "vcl_req_method") => NoHit::PassMethod,
+        (NoHit::Pass, "vcl_req_authorization") => NoHit::PassAuthorization,
+        (NoHit::Pass, "vcl_req_cookie") => NoHit::PassCookie,
+        (word, _) => word,
+    }
+}
+
 fn quoted(value: Option<&[u8]>) -> String {
     match value {
         None => "not set".to_owned(),
@@ -195,8 +183,12 @@ mod tests {
         check(Method::Recv, Action::Hash, site, "");
         check(Method::Recv, Action::Restart, site, "restart: vcl_recv site.vcl:7");
         check(Method::Pipe, Action::Pipe, site, "");
+        check(Method::Deliver, Action::Fail, site, "vcl-failed: vcl_recv site.vcl:7");
+        check(Method::Recv, Action::Purge, site, "purge: vcl_recv site.vcl:7");
         let synth = Action::Synth(VclStatus { status: 404, reason: None });
-        check(Method::Recv, synth, site, "synth: 404, vcl_recv site.vcl:7");
+        check(Method::Recv, synth.clone(), site, "synth: 404, vcl_recv site.vcl:7");
+        check(Method::Recv, synth.clone(), None, "synth: 404");
+        check(Method::Purge, synth, site, "");
     }
 
     #[test]
