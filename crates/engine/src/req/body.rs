@@ -4,7 +4,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use cache::ObjRef;
 use tables::close::SessClose;
@@ -13,46 +13,44 @@ use tables::tags::Tag;
 use super::Req;
 use crate::transport::{ReqBodyError, Transport};
 
-impl Req {
-    pub(crate) async fn drive<F: Future>(&mut self, transport: &mut dyn Transport, wait: F) -> F::Output {
-        self.continue_if_due(transport);
-        let body = self.body.clone();
-        let mut wait = pin!(wait);
-        poll_fn(|cx| {
-            if let Poll::Ready(done) = wait.as_mut().poll(cx) {
-                return Poll::Ready(done);
-            }
-            self.log.rest();
-            // Neither a client that doesn't read nor a body's end is this wait's business.
-            let _ = transport.poll_flush(cx, 0);
-            if body.exists() && body.poll_pump(cx, transport).is_ready() {
-                return wait.as_mut().poll(cx);
-            }
-            Poll::Pending
-        })
-        .await
+/// The departure of a client that ends a wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Departure {
+    /// None: the wait goes on without the client.
+    Ignored,
+    /// The client has taken its request back.
+    Reset,
+    /// The client has taken its request back, or has closed its end of the connection.
+    Closed,
+}
+
+impl Departure {
+    /// With `is_asked`, a client that has closed its end counts as gone, too.
+    pub(crate) fn new(is_asked: bool) -> Self {
+        if is_asked { Departure::Closed } else { Departure::Reset }
     }
 
-    /// Does what [`Req::drive`] does. Returns `None` if the client goes first, and then gives up the future.
-    pub(crate) async fn drive_for_client<F: Future>(
-        &mut self,
-        transport: &mut dyn Transport,
-        wait: F,
-    ) -> Option<F::Output> {
-        // Others may have use for what isn't a pass: only a client that said so is gone then.
-        let is_asked = self.gives_up && self.params.pass_abort;
-        if self.is_known_as_peers() {
-            // Boxed: requests of clients shan't have a larger future.
-            return Box::pin(self.drive_for_peer(transport, is_asked, wait)).await;
+    fn poll(self, cx: &mut Context<'_>, transport: &mut dyn Transport) -> Poll<()> {
+        match self {
+            Departure::Ignored => Poll::Pending,
+            Departure::Reset => transport.poll_reset(cx),
+            Departure::Closed => transport.poll_peer_closed(cx),
         }
-        self.drive_while_there(transport, is_asked, wait).await
+    }
+}
+
+impl Req {
+    /// Waits with the client, whatever becomes of that.
+    pub(crate) async fn drive<F: Future>(&mut self, transport: &mut dyn Transport, wait: F) -> F::Output {
+        let wait = pin!(wait);
+        self.drive_until(Departure::Ignored, transport, wait).await.expect("a client's departure is ignored")
     }
 
-    /// Does what [`Req::drive_for_client`] does. With `is_asked`, a client that has closed its end counts as gone, too.
-    pub(super) async fn drive_while_there<F: Future>(
+    /// Waits with the client. Returns `None` if the client departs first, and then gives up the future.
+    pub(crate) async fn drive_until<F: Future>(
         &mut self,
+        until: Departure,
         transport: &mut dyn Transport,
-        is_asked: bool,
         wait: F,
     ) -> Option<F::Output> {
         self.continue_if_due(transport);
@@ -63,9 +61,9 @@ impl Req {
                 return Poll::Ready(Some(done));
             }
             self.log.rest();
-            if let Poll::Ready(Err(_)) = transport.poll_flush(cx, 0)
-                && is_asked
-            {
+            // A client that doesn't read is gone only where its end matters.
+            let sent = transport.poll_flush(cx, 0);
+            if until == Departure::Closed && matches!(sent, Poll::Ready(Err(_))) {
                 return Poll::Ready(None);
             }
             if body.exists()
@@ -74,10 +72,24 @@ impl Req {
             {
                 return Poll::Ready(Some(done));
             }
-            let is_gone = if is_asked { transport.poll_peer_closed(cx) } else { transport.poll_reset(cx) };
-            is_gone.map(|()| None)
+            until.poll(cx, transport).map(|()| None)
         })
         .await
+    }
+
+    /// Does what [`Req::drive_until`] does, until the client is gone as far as that matters to this request.
+    pub(crate) async fn drive_for_client<F: Future>(
+        &mut self,
+        transport: &mut dyn Transport,
+        wait: F,
+    ) -> Option<F::Output> {
+        // Others may have use for what isn't a pass: only a client that said so is gone then.
+        let until = Departure::new(self.gives_up && self.params.pass_abort);
+        if self.is_known_as_peers() {
+            // Boxed: requests of clients shan't have a larger future.
+            return Box::pin(self.drive_for_peer(until, transport, wait)).await;
+        }
+        self.drive_until(until, transport, wait).await
     }
 
     /// Tells the client to send its body, once somebody wants it.

@@ -10,6 +10,7 @@ use message::{list, names};
 use tables::no_hit::NoHit;
 use tables::tags::Tag;
 
+use super::body::Departure;
 use super::reason::NoHitReason;
 use super::verdict::ReqVerdict;
 use super::{Req, ReqStep};
@@ -117,7 +118,7 @@ impl Req {
             Poll::Ready(place) => Poll::Ready(Some(place)),
             Poll::Pending => deadline.poll(cx).map(|()| None),
         });
-        let ended = self.drive_while_there(transport, true, arrives).await;
+        let ended = self.drive_until(Departure::Closed, transport, arrives).await;
         match ended {
             Some(Some(worker)) => {
                 self.waited.class += worker.waited() as f32;

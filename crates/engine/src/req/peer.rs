@@ -11,6 +11,7 @@ use ::fleet::LogPosition;
 use message::{Coding, conditional, names};
 use tables::tags::Tag;
 
+use super::body::Departure;
 use super::delivery::{Answer, Delivery};
 use super::verdict::FoundKind;
 use super::{Req, ReqStep};
@@ -150,17 +151,16 @@ impl Req {
         self.sender.peer().is_some()
     }
 
-    /// Does what [`Req::drive_while_there`] does, for a peer's request. The peer is told repeatedly that this node is
-    /// at work.
+    /// Does what [`Req::drive_until`] does, for a peer's request. The peer is told repeatedly that this node is at work.
     pub(super) async fn drive_for_peer<F: Future>(
         &mut self,
+        until: Departure,
         transport: &mut dyn Transport,
-        is_asked: bool,
         wait: F,
     ) -> Option<F::Output> {
         let mut wait = pin!(wait);
         loop {
-            let waited = self.drive_while_there(transport, is_asked, rt::timeout(SIGN_PACE, wait.as_mut())).await?;
+            let waited = self.drive_until(until, transport, rt::timeout(SIGN_PACE, wait.as_mut())).await?;
             match waited {
                 Ok(done) => return Some(done),
                 Err(rt::Elapsed) => self.show_life(transport),

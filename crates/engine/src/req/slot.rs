@@ -9,6 +9,7 @@ use tables::no_hit::NoHit;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
+use super::body::Departure;
 use super::reason::NoHitReason;
 use super::verdict::ReqVerdict;
 use super::{Req, ReqStep};
@@ -47,19 +48,19 @@ impl Req {
     ) -> Result<FetchSlot, ReqStep> {
         self.log.flush();
         // As with a pass, a client that has closed its end wants no answer only where `pass_abort` says so.
-        let is_asked = self.params.pass_abort && transport.body_state() == BodyState::None;
+        let until = Departure::new(self.params.pass_abort && transport.body_state() == BodyState::None);
         if let Err(AdmissionRefusal::QueueFull) = entry {
             let sess = self.sess.clone();
-            if self.drive_while_there(transport, is_asked, conn_queue::hold(&sess)).await.is_none() {
+            if self.drive_until(until, transport, conn_queue::hold(&sess)).await.is_none() {
                 return Err(self.leave_queue());
             }
             entry = admission::enter(&sess);
         }
         match entry {
             Ok(AdmissionEntry::Now(slot)) => Ok(slot),
-            Ok(AdmissionEntry::Later(wait)) => match self.drive_while_there(transport, is_asked, wait).await {
+            Ok(AdmissionEntry::Later(wait)) => match self.drive_until(until, transport, wait).await {
                 // The client may have gone at the same moment.
-                Some(slot) if !is_asked || !is_gone(transport) => Ok(slot),
+                Some(slot) if until == Departure::Reset || !is_gone(transport) => Ok(slot),
                 Some(_) | None => Err(self.leave_queue()),
             },
             Err(refusal) => Err(self.refuse_slot(refusal)),
