@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use engine::Sess;
-use net::handshake::{Called, answer};
+use net::handshake::{CalledClient, answer};
 use net::{HandshakeError, IdleState, KtlsUse, Stream, WriteFault};
 use rt::Instant;
 use tables::close::SessClose;
@@ -188,9 +188,9 @@ async fn wait_for_turn<'a>(
     conn: &ClientConn,
     sess: &'a Sess,
     deadline: Instant,
-) -> Result<Called<'a>, HandshakeFailure> {
+) -> Result<CalledClient<'a>, HandshakeFailure> {
     let client = sess.client.get().ip();
-    let waited = Called::wait(&sess.engine.known_clients, client, deadline).await;
+    let waited = CalledClient::wait(&sess.engine.known_clients, client, deadline).await;
     let (called, has_waited) = waited.map_err(HandshakeFailure::Handshake)?;
     if has_waited {
         sess.engine.main.tls_handshakes_waited.inc();
@@ -257,7 +257,7 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 async fn carry_out(
     conn: &mut ClientConn,
     sess: &Sess,
-    (called, chosen): (Called<'_>, Chosen),
+    (called, chosen): (CalledClient<'_>, Chosen),
     deadline: Instant,
 ) -> Result<(), HandshakeFailure> {
     let stream = conn.stream.take().expect(crate::conn::AFTER_PIPE);

@@ -67,12 +67,12 @@ pub struct Failed {
 
 /// A client whose hello may be answered now: its turn has come.
 #[derive(Clone, Copy, Debug)]
-pub struct Called<'a> {
+pub struct CalledClient<'a> {
     client: IpAddr,
     known: &'a KnownClients,
 }
 
-impl<'a> Called<'a> {
+impl<'a> CalledClient<'a> {
     /// Waits until the hello of that client may be answered, at most until `deadline`. Whether it had to wait is told, too.
     ///
     /// # Errors
@@ -81,9 +81,9 @@ impl<'a> Called<'a> {
         known: &'a KnownClients,
         client: IpAddr,
         deadline: Instant,
-    ) -> Result<(Called<'a>, bool), HandshakeError> {
+    ) -> Result<(CalledClient<'a>, bool), HandshakeError> {
         let has_waited = wait(client, HandshakeStep::Answer, known.has(client), Some(deadline)).await?;
-        Ok((Called { client, known }, has_waited))
+        Ok((CalledClient { client, known }, has_waited))
     }
 }
 
@@ -112,7 +112,7 @@ pub async fn handshake(
 /// # Errors
 /// See [`handshake`].
 pub async fn answer(
-    Called { client, known }: Called<'_>,
+    CalledClient { client, known }: CalledClient<'_>,
     stream: Stream,
     mut handshake: Handshake,
     mut received: Vec<u8>,

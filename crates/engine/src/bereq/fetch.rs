@@ -68,7 +68,7 @@ impl Bereq {
             BackendFetchAction::Abandon => return self.abandon("given up in vcl_backend_fetch"),
             BackendFetchAction::Fail => return self.fail_by_vcl("given up in vcl_backend_fetch"),
         }
-        self.ask();
+        self.ask_kind();
         self.mark("Fetch");
         self.ask.t_sent = self.log.last();
         let mut answered = if self.ask_owner().await { Ok(()) } else { self.ask_backend().await };

@@ -155,12 +155,12 @@ pub(crate) struct KindTerms {
 /// The use of the object for other requests. It only gets worse, over all tries.
 #[derive(Debug)]
 pub(crate) struct Cacheability {
-    kind: Kind,
+    stored_as: StoredAs,
     reason: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum StoredAs {
     Cacheable,
     /// Later requests fetch, each for itself, until an answer is cacheable.
     HitForMiss,
@@ -169,27 +169,27 @@ enum Kind {
 
 impl Cacheability {
     pub fn cacheable() -> Self {
-        Cacheability { kind: Kind::Cacheable, reason: None }
+        Cacheability { stored_as: StoredAs::Cacheable, reason: None }
     }
 
     /// The state in which a pass begins.
     pub fn uncacheable() -> Self {
-        Cacheability { kind: Kind::HitForMiss, reason: None }
+        Cacheability { stored_as: StoredAs::HitForMiss, reason: None }
     }
 
     pub fn is_uncacheable(&self) -> bool {
-        self.kind != Kind::Cacheable
+        self.stored_as != StoredAs::Cacheable
     }
 
     /// Makes the object hit-for-miss, unless it is uncacheable already.
     pub fn refuse(&mut self) {
-        if self.kind == Kind::Cacheable {
-            self.kind = Kind::HitForMiss;
+        if self.stored_as == StoredAs::Cacheable {
+            self.stored_as = StoredAs::HitForMiss;
         }
     }
 
     pub fn pass_from_now_on(&mut self) {
-        self.kind = Kind::HitForPass;
+        self.stored_as = StoredAs::HitForPass;
     }
 
     pub fn reason(&self) -> Option<&[u8]> {
@@ -202,11 +202,11 @@ impl Cacheability {
 
     /// The use of the object for later requests.
     pub fn reuse(&self, may_be_revalidated: bool) -> Reuse {
-        match self.kind {
-            Kind::Cacheable if may_be_revalidated => Reuse::HitOrRevalidate,
-            Kind::Cacheable => Reuse::Hit,
-            Kind::HitForMiss => Reuse::HitForMiss,
-            Kind::HitForPass => Reuse::HitForPass,
+        match self.stored_as {
+            StoredAs::Cacheable if may_be_revalidated => Reuse::HitOrRevalidate,
+            StoredAs::Cacheable => Reuse::Hit,
+            StoredAs::HitForMiss => Reuse::HitForMiss,
+            StoredAs::HitForPass => Reuse::HitForPass,
         }
     }
 }

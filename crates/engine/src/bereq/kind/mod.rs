@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! begin_kind, begin_try   before the first and each other try
-//! ask                     after vcl_backend_fetch, before the request goes out
+//! ask_kind                after vcl_backend_fetch, before the request goes out
 //! judge_kind              a response's head came: what it is of; or the step to go to
 //! preset, decided         before and after vcl_backend_response
 //! settle                  VCL has said what becomes of the response: the last change of kind
@@ -172,7 +172,7 @@ impl Bereq {
         self.terms.slices.do_slice = self.stale_is_of_slices();
     }
 
-    pub(super) fn ask(&mut self) {
+    pub(super) fn ask_kind(&mut self) {
         self.ask_for_slice();
         self.keep_to_whole();
     }
