@@ -5,9 +5,10 @@
 use std::cell::RefCell;
 
 use message::{Head, HeadLimits};
+use params::Params;
 use vrt::Machine;
 
-/// Heads that a thread keeps: three a request, three a fetch.
+/// Heads that a thread keeps: three a request, three a fetch, one an HTTP/2 connection.
 const HEADS: usize = 512;
 const MACHINES: usize = 128;
 /// A head that grew beyond this isn't kept.
@@ -20,15 +21,35 @@ struct Pool {
     machines: Vec<Box<Machine>>,
 }
 
+impl Pool {
+    fn keep(&mut self, mut head: Head) {
+        if self.heads.len() < HEADS && head.arena_bytes() <= HEAD_BYTES {
+            head.clear();
+            self.heads.push(head);
+        }
+    }
+}
+
 thread_local! {
     static POOL: RefCell<Pool> = RefCell::default();
 }
 
-/// Frees the filters and exchanges that this thread keeps for the next transactions.
-pub fn trim_pools() {
+/// Frees what this thread keeps for the next transactions.
+pub fn trim() {
     drop(POOL.take());
     filters::trim();
     backend::buffers::trim();
+}
+
+/// Limits of a client's request and response heads.
+pub(crate) fn client_limits(params: &Params) -> HeadLimits {
+    HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32)
+}
+
+/// An empty head for a client's request.
+pub fn request_head(params: &Params) -> Head {
+    let [head] = heads(client_limits(params));
+    head
 }
 
 pub(crate) fn heads<const N: usize>(limits: HeadLimits) -> [Head; N] {
@@ -50,15 +71,18 @@ pub(crate) fn machine() -> Box<Machine> {
 
 /// Keeps heads for the next transaction, emptied. Those that are empty already have been left before.
 pub(crate) fn leave_heads<const N: usize>(heads: [&mut Head; N]) {
-    POOL.with(|spare| {
-        let kept = &mut spare.borrow_mut().heads;
+    POOL.with_borrow_mut(|pool| {
         for head in heads {
-            if kept.len() < HEADS && (1..=HEAD_BYTES).contains(&head.arena_bytes()) {
-                head.clear();
-                kept.push(std::mem::take(head));
+            if head.arena_bytes() > 0 {
+                pool.keep(std::mem::take(head));
             }
         }
     });
+}
+
+/// Keeps a head for the next transaction, whether it was used or not.
+pub fn leave_head(head: Head) {
+    POOL.with_borrow_mut(|pool| pool.keep(head));
 }
 
 pub(crate) fn leave_machine(mut machine: Box<Machine>) {
@@ -69,4 +93,26 @@ pub(crate) fn leave_machine(mut machine: Box<Machine>) {
             kept.push(machine);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_goes_back_to_the_pool_whether_it_was_used_or_not() {
+        let kept = || POOL.with_borrow(|pool| pool.heads.len());
+        let params = Params::default();
+        let mut head = request_head(&params);
+        head.append("Host", "a").unwrap();
+        leave_head(head);
+        leave_head(request_head(&params));
+        assert_eq!(kept(), 1);
+        let mut used = Head::default();
+        used.append("Host", "a").unwrap();
+        leave_heads([&mut used]);
+        // Its place has nothing to leave any more.
+        leave_heads([&mut used]);
+        assert_eq!(kept(), 2);
+    }
 }

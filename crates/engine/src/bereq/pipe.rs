@@ -11,7 +11,7 @@ use backend::{Backend, BackendConn, ConnectOpts, Director};
 use base::Vxid;
 use cache::Digest;
 use message::hop::{self, HopDirection};
-use message::{Head, HeadLimits, HttpVersion, names};
+use message::{Head, HttpVersion, names};
 use net::{IoError, Stream};
 use params::Params;
 use shm::vsl::{Marker, TxnLog};
@@ -66,7 +66,7 @@ impl PipeBereq {
         log.putf(Tag::Begin, format_args!("bereq {} pipe", req.vxid));
         req.log.putf(Tag::Link, format_args!("bereq {vxid} pipe"));
         log.timestamp("Start", engine.clock.real());
-        let limits = HeadLimits::new(req.params.http_max_hdr, req.params.workspace_client.min(1 << 30) as u32);
+        let limits = crate::pool::client_limits(&req.params);
         let mut head = Head::with_limits(limits);
         let mut lost = hop::filter_request(&req.head, &mut head, HopDirection::Pipe).is_err();
         if head.version() > HttpVersion::HTTP11 {

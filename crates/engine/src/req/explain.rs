@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use ::cache::{HashVariants, LookupOptions, LookupTrace, Reuse, VariantSummary};
 use base::{Mono, Vxid};
-use message::{Head, HeadLimits, names};
+use message::{Head, names};
 use net::Address;
 use shm::vsl::TxnLog;
 use storage::Buf;
@@ -114,7 +114,7 @@ fn trial(engine: &Arc<Engine>, question: &TrialRequest) -> Result<Req, String> {
     // There is no connection: asking about one is an error.
     let connection = ConnectionInfo { remote: client, local: server, number: 0, socket: None, peer_ids: None };
     let sess = Rc::new(Sess::new(engine, Vxid::NONE, &Arc::new(listener), &connection, "HTTP/1"));
-    let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
+    let limits = crate::pool::client_limits(&params);
     let mut head = Head::with_limits(limits);
     let lost = |_| "Too many headers: see the parameters http_max_hdr and workspace_client.".to_owned();
     head.start_request(question.method.as_bytes(), question.url.as_bytes(), b"HTTP/1.1").map_err(lost)?;

@@ -58,7 +58,7 @@ use std::sync::Arc;
 use ::backend::Director;
 use ::cache::{Busy, Digest, DigestBuilder, ObjRef};
 use base::{Real, Vxid};
-use message::{Head, HeadLimits};
+use message::Head;
 use params::Params;
 use shm::vsl::{Marker, TxnLog, num};
 use tables::close::SessClose;
@@ -199,7 +199,7 @@ impl Req {
     }
 
     fn new(sess: &Rc<Sess>, vxid: Vxid, params: Arc<Params>, t_req: Real) -> Self {
-        let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
+        let limits = pool::client_limits(&params);
         let log = TxnLog::new(sess.engine.log.clone(), vxid, Marker::Client);
         let [head, original, resp] = pool::heads(limits);
         Req {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The request of a stream, from its head to its end: the engine's, over [`H2`].
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -10,9 +9,9 @@ use std::task::Context;
 
 use base::Real;
 use engine::transport::{Transport, TransportAcct};
-use engine::{Req, Sess, contain};
+use engine::{Req, Sess, contain, pool};
 use http2::fields::{FieldFault, FieldsRefusal, Malformed};
-use message::{Head, HeadLimits};
+use message::Head;
 use params::Params;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
@@ -22,8 +21,6 @@ use super::mux::Mux;
 use super::transport::H2;
 use super::upgrade::Upgraded;
 use crate::runner::{Runner, Runners};
-
-const SPARE_HEADS: usize = 128;
 
 pub(super) struct Job {
     pub(super) mux: Rc<Mux>,
@@ -38,32 +35,10 @@ pub(super) enum JobKind {
 
 thread_local! {
     static RUNNERS: Runners<Job, ()> = const { Runners::new() };
-    static HEADS: RefCell<Vec<Head>> = const { RefCell::new(Vec::new()) };
 }
 
 pub(super) fn trim() {
     RUNNERS.with(Runners::trim);
-    HEADS.take();
-}
-
-pub(super) fn spare_head(params: &Params) -> Head {
-    let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
-    match HEADS.with_borrow_mut(Vec::pop) {
-        Some(mut head) => {
-            head.clear();
-            head.set_limits(limits);
-            head
-        }
-        None => Head::with_limits(limits),
-    }
-}
-
-pub(super) fn leave_head(head: Head) {
-    HEADS.with_borrow_mut(|heads| {
-        if heads.len() < SPARE_HEADS {
-            heads.push(head);
-        }
-    });
 }
 
 /// Begins a request: within the task that calls, as far as it gets without waiting.
@@ -85,7 +60,7 @@ async fn busy(job: Job, (): ()) -> ((), ()) {
         JobKind::New { mut head, refusal, is_tunnel, t_req, params } => {
             let mut req = Req::with_new_id(&mux.sess, params, t_req);
             std::mem::swap(&mut req.head, &mut head);
-            leave_head(head);
+            pool::leave_head(head);
             req.begin_stream(t_req, PROTOCOL);
             serve(H2::new(mux, place, is_tunnel), &mut req, refusal).await;
         }

@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use base::Mono;
+use engine::pool;
 use engine::transport::ReqBodyError;
 use http2::{ErrorCode, Http2Event, Http2Fault, Http2FrameType, Http2Scratch, ReceiveStep};
 use message::Head;
@@ -95,7 +96,7 @@ impl Serving {
             state.resume(codec, streams);
         });
         let params = conn.sess.engine.params.load_full();
-        let head = request::spare_head(&params);
+        let head = pool::request_head(&params);
         Serving {
             conn,
             mux,
@@ -115,7 +116,7 @@ impl Serving {
 
     /// The connection is idle from now on, or at its end.
     pub(super) fn into_parts(mut self) -> (Box<ClientConn>, Workspace) {
-        request::leave_head(self.head);
+        pool::leave_head(self.head);
         let (output, (codec, streams)) = self.mux.with(|state| (std::mem::take(&mut state.output), state.rest()));
         if self.was_active {
             self.conn.idle_since = Instant::now();
@@ -277,7 +278,7 @@ impl Serving {
                 let phase = if end { Phase::None } else { Phase::Open };
                 let head_bytes = state.wire.section_bytes();
                 let place = state.open(stream, phase, section.content_length, head_bytes);
-                let head = std::mem::replace(&mut self.head, request::spare_head(&self.params));
+                let head = std::mem::replace(&mut self.head, pool::request_head(&self.params));
                 let t_req = self.conn.sess.engine.clock.real();
                 // Those in force now, which may be newer than the connection's.
                 let (refusal, params) = (section.refusal, self.conn.sess.engine.params.load_full());
@@ -286,7 +287,7 @@ impl Serving {
             }
             Http2Event::Trailers { stream } => {
                 if let Some(place) = state.find(stream) {
-                    let trailers = std::mem::replace(&mut self.head, request::spare_head(&self.params));
+                    let trailers = std::mem::replace(&mut self.head, pool::request_head(&self.params));
                     state.stream(place).upload.end_with(trailers);
                     state.stream(place).wake();
                 }

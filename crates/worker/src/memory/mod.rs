@@ -247,7 +247,7 @@ fn pause(free: u64) -> Duration {
 
 pub fn trim_thread() {
     fronts::trim();
-    engine::trim_pools();
+    engine::pool::trim();
     sys::alloc::give_back();
 }
 
