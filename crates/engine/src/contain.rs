@@ -62,6 +62,20 @@ pub(crate) async fn fetch(mut bereq: Box<Bereq>) {
 mod tests {
     use super::*;
 
+    /// Room for less than a second exchange beside that of the fetch.
+    const MOST_FETCH_BYTES: usize = 1500;
+
+    /// Bytes of what the function returns.
+    fn future_bytes<J, F: Future>(_: fn(J) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_waiting_fetch_is_no_burden() {
+        let bytes = future_bytes(fetch);
+        assert!(bytes <= MOST_FETCH_BYTES, "a fetch's future has {bytes} bytes: what of it is rare belongs into a box");
+    }
+
     #[test]
     fn a_panic_ends_the_work_and_nothing_else() {
         rt::run(async {

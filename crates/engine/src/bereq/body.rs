@@ -2,6 +2,7 @@
 //! The body on its way from the backend through the filters into storage.
 
 use std::future::poll_fn;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
@@ -19,10 +20,12 @@ use tables::tags::Tag;
 use tables::vclvars::Var;
 
 use super::kind::OpenedBody;
+use super::state::Fill;
 use super::upload::UploadProgress;
 use super::wire::{Limit, WaitOutcome};
-use super::{Bereq, FetchStep, OriginExchange};
+use super::{Bereq, FetchStep, HELD, OriginExchange};
 use crate::aux_attrs::{AuxAttrs, Metadata};
+use crate::engine::Engine;
 use crate::httplog::{BERESP, log_processors};
 
 impl OriginExchange {
@@ -61,6 +64,31 @@ pub(super) enum BodyFailure {
     Cut,
     /// The only client is gone: end in good order.
     Unwanted,
+}
+
+/// There is no room for more of the body.
+struct NoStorage;
+
+impl Fill {
+    fn append(&mut self, data: &[u8], engine: &Engine) -> Result<(), NoStorage> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let busy = self.busy.as_mut().expect(HELD);
+        if let Some(left) = self.object.body_limit {
+            let left = left.checked_sub(data.len() as u64);
+            // Longer than a short one: that is its one client's.
+            if left.is_none() && !busy.outgrow() {
+                return Err(NoStorage);
+            }
+            self.object.body_limit = left;
+        }
+        let piece = match engine.fragfetch.load(Ordering::Relaxed) {
+            0 => data.len(),
+            piece => piece,
+        };
+        data.chunks(piece).try_for_each(|piece| busy.append(piece)).map_err(|_| NoStorage)
+    }
 }
 
 impl Bereq {
@@ -310,54 +338,52 @@ impl Bereq {
 
     async fn move_body(&mut self, chain: &mut Chain) -> Result<(), BodyFailure> {
         self.take_stored(true).await?;
-        let mut link = self.ask.link.take().expect("a body comes over a connection");
-        let result = self.pump(&mut link, chain).await;
-        self.ask.link = Some(link);
-        result?;
+        self.pump(chain).await?;
         self.take_stored(false).await
     }
 
-    async fn pump(&mut self, link: &mut OriginExchange, chain: &mut Chain) -> Result<(), BodyFailure> {
-        let is_cut = self.kind.is_less_than(link.body);
+    async fn pump(&mut self, chain: &mut Chain) -> Result<(), BodyFailure> {
+        let is_cut = self.kind.is_less_than(OriginExchange::of(&mut self.ask.link).body);
         let flushes = !chain.is_empty() && is_event_stream(&self.beresp);
         let mut is_unflushed = false;
         loop {
-            match self.next_data(link, is_unflushed).await? {
+            match self.next_data(is_unflushed).await? {
                 Data::Piece => {
-                    let received = link.conn.data().len();
+                    let received = OriginExchange::of(&mut self.ask.link).conn.data().len();
                     // It was read from the origin, and is copied. Not after that: readers who have the last piece, and ask for
                     // something else, shall find the connection in its pool.
                     if rt::spend_bytes(2 * received) {
                         rt::give_way().await;
                     }
                     let (taken, is_over) = self.take(received, is_cut)?;
-                    self.keep(chain, &link.conn.data()[..taken], false).await?;
+                    self.keep(chain, taken, false).await?;
                     is_unflushed = flushes;
                     if is_over {
-                        link.close.get_or_insert(SessClose::RespClose);
+                        OriginExchange::of(&mut self.ask.link).close.get_or_insert(SessClose::RespClose);
                         return Ok(());
                     }
                 }
                 Data::Part if is_unflushed => {
                     chain.flush();
-                    self.keep(chain, &[], false).await?;
+                    self.keep(chain, 0, false).await?;
                     is_unflushed = false;
                 }
                 Data::Part => {}
                 Data::End { close } => {
+                    let link = OriginExchange::of(&mut self.ask.link);
                     link.close = link.close.or(close);
-                    self.leave_trailers(link);
+                    self.leave_trailers();
                     self.end()?;
                     // What the filters still hold goes to storage.
-                    return if chain.is_empty() { Ok(()) } else { self.keep(chain, &[], true).await };
+                    return if chain.is_empty() { Ok(()) } else { self.keep(chain, 0, true).await };
                 }
             }
         }
     }
 
     /// Logs the trailers of a complete body, and leaves those of an uncacheable one to the only client.
-    fn leave_trailers(&mut self, link: &OriginExchange) {
-        let Some(trailers) = link.conn.trailers() else { return };
+    fn leave_trailers(&mut self) {
+        let Some(trailers) = OriginExchange::of(&mut self.ask.link).conn.trailers() else { return };
         BERESP.log_fields(trailers, &mut self.log);
         if self.fill.cacheability.is_uncacheable()
             && let Some(client) = &self.requester.trailers
@@ -369,12 +395,12 @@ impl Bereq {
 
     /// Receives the next piece of the body. The origin is asked for more when there is room. With `says_dry`, returns
     /// an empty part where nothing is at hand.
-    async fn next_data(&mut self, link: &mut OriginExchange, says_dry: bool) -> Result<Data, BodyFailure> {
-        if link.conn.is_drained() && !self.has_room(link).await {
+    async fn next_data(&mut self, says_dry: bool) -> Result<Data, BodyFailure> {
+        if OriginExchange::of(&mut self.ask.link).conn.is_drained() && !self.has_room().await {
             return Err(BodyFailure::Unwanted);
         }
         // In turn, so that neither direction holds up the other.
-        let waited = self.wait_for(link, Limit::BetweenBytes, |link, beresp, cx| {
+        let waited = self.wait_for(Limit::BetweenBytes, |link, beresp, cx| {
             let has_moved = link.poll_upload(beresp, cx)?.is_ready();
             match link.conn.poll_data(cx) {
                 Poll::Pending if has_moved || says_dry => Poll::Ready(Ok(Data::Part)),
@@ -404,8 +430,9 @@ impl Bereq {
     }
 
     /// Waits until more of the body may come; what is left of the request goes out meanwhile. False: nobody wants more.
-    async fn has_room(&mut self, link: &mut OriginExchange) -> bool {
+    async fn has_room(&mut self) -> bool {
         poll_fn(|cx| {
+            let link = OriginExchange::of(&mut self.ask.link);
             // Who reads on hears of an upload that broke.
             if link.poll_upload(&mut self.beresp, cx).is_ready() && link.upload.is_some() {
                 // A piece a turn: others have this thread, too.
@@ -427,17 +454,20 @@ impl Bereq {
         polled
     }
 
-    /// Sends data through the filters into storage, where readers find it at once.
-    async fn keep(&mut self, chain: &mut Chain, mut data: &[u8], is_last: bool) -> Result<(), BodyFailure> {
+    /// Sends the first `received` bytes of what came through the filters into storage, where readers find them at once.
+    async fn keep(&mut self, chain: &mut Chain, received: usize, is_last: bool) -> Result<(), BodyFailure> {
         if chain.is_empty() {
-            return self.append(data);
+            let data = &OriginExchange::of(&mut self.ask.link).conn.data()[..received];
+            let appended = self.fill.append(data, &self.engine);
+            return self.appended(appended);
         }
+        let mut left = 0..received;
         loop {
-            let step = filters::with_room(|room| self.keep_some(chain, data, is_last, room))?;
-            data = &data[step.consumed..];
+            let step = filters::with_room(|room| self.keep_some(chain, left.clone(), is_last, room))?;
+            left.start += step.consumed;
             let stops = matches!(step.state, FilterState::More) && step.consumed > 0;
             if base::failpoint::fault("a filter that drops a piece where it yields") && stops {
-                data = &[];
+                left.start = left.end;
             }
             // Also of the last step of a piece: pieces may come as small as a step.
             rt::spent_guess(chain.take_micros()).await;
@@ -455,10 +485,11 @@ impl Bereq {
     fn keep_some(
         &mut self,
         chain: &mut Chain,
-        data: &[u8],
+        received: Range<usize>,
         is_last: bool,
         room: &mut [u8],
     ) -> Result<filters::FilterStep, BodyFailure> {
+        let data = &OriginExchange::of(&mut self.ask.link).conn.data()[received];
         let step = chain.step(data, is_last, room);
         self.log_notes(chain.take_notes());
         let step = step.map_err(|error| {
@@ -475,29 +506,16 @@ impl Bereq {
     }
 
     fn append(&mut self, data: &[u8]) -> Result<(), BodyFailure> {
-        if data.is_empty() {
-            return Ok(());
-        }
-        if let Some(left) = self.fill.object.body_limit {
-            let left = left.checked_sub(data.len() as u64);
-            // Longer than a short one: that is its one client's.
-            if left.is_none() && !self.busy().outgrow() {
-                self.fetch_error("Could not get storage");
-                return Err(BodyFailure::Logged);
-            }
-            self.fill.object.body_limit = left;
-        }
-        let piece = match self.engine.fragfetch.load(Ordering::Relaxed) {
-            0 => data.len(),
-            piece => piece,
-        };
-        let done = data.chunks(piece).try_for_each(|piece| self.busy().append(piece));
+        let appended = self.fill.append(data, &self.engine);
+        self.appended(appended)
+    }
+
+    fn appended(&mut self, appended: Result<(), NoStorage>) -> Result<(), BodyFailure> {
         self.log_events();
-        if done.is_err() {
+        appended.map_err(|NoStorage| {
             self.fetch_error("Could not get storage");
-            return Err(BodyFailure::Logged);
-        }
-        Ok(())
+            BodyFailure::Logged
+        })
     }
 
     /// Appends what the object of a 304 has: without a copy when it is in the same store.

@@ -133,18 +133,15 @@ impl Bereq {
             self.log.put_parts(Tag::BackendOpen, &conn.opened());
             let is_own = self.mark_loop(&conn);
             let reused = conn.is_reused();
-            let mut link = OriginExchange::new(conn);
+            self.ask.link = Some(OriginExchange::new(conn));
             if matches!(self.ask.body, BereqBody::Gone) {
                 self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
                 self.fetch_error("req.body is gone");
                 self.blame(ProxyError::ProxyConfigurationError, "the request's body can be sent only once");
-                self.ask.link = Some(link);
                 self.end_link(Some(SessClose::RxJunk));
                 return Err(());
             }
-            let exchanged = self.exchange(&mut link).await;
-            self.ask.link = Some(link);
-            let Err(failure) = exchanged else {
+            let Err(failure) = self.exchange().await else {
                 self.ask.received_status = self.beresp.status();
                 match is_own && self.beresp.is_status(508) {
                     true => backend.fails(BackendFault::Loop),

@@ -70,6 +70,8 @@ pub(crate) enum FetchStep {
     Done,
 }
 
+const HELD: &str = "a fetch holds its objcore until it ends";
+
 /// An exchange with a backend, as far as it has come.
 pub(crate) struct OriginExchange {
     pub conn: BackendConn,
@@ -83,6 +85,11 @@ pub(crate) struct OriginExchange {
 impl OriginExchange {
     fn new(conn: BackendConn) -> Self {
         OriginExchange { conn, body: BodyStatus::None, close: None, upload: None }
+    }
+
+    /// The exchange in progress. It stays with its fetch meanwhile, so that a panic doesn't lose the record of its end.
+    fn of(link: &mut Option<Self>) -> &mut Self {
+        link.as_mut().expect("an exchange has a connection")
     }
 }
 
@@ -176,11 +183,11 @@ impl Bereq {
 
     /// The objcore being filled. Only the end of the fetch takes it.
     pub(crate) fn busy(&mut self) -> &mut Busy {
-        self.fill.busy.as_mut().expect("a fetch holds its objcore until it ends")
+        self.fill.busy.as_mut().expect(HELD)
     }
 
     fn take_busy(&mut self) -> Busy {
-        *self.fill.busy.take().expect("a fetch holds its objcore until it ends")
+        *self.fill.busy.take().expect(HELD)
     }
 
     /// Notes why an error is made instead of a response. The last cause counts.

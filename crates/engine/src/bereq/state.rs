@@ -90,7 +90,7 @@ pub(crate) struct Ask {
     pub retries: u32,
     pub director: Option<Arc<dyn Director>>,
     pub backend: Option<Arc<Backend>>,
-    /// The exchange whose response is at hand.
+    /// The exchange in progress, or the one whose response is at hand.
     pub link: Option<OriginExchange>,
     pub limits: TimeLimits,
     pub peer: PeerState,

@@ -86,33 +86,34 @@ impl OriginExchange {
 }
 
 impl Bereq {
-    pub(super) async fn exchange(&mut self, link: &mut OriginExchange) -> Result<(), Failure> {
-        let body = self.announce_body(link);
-        self.announce_trailers(link);
+    /// Exchanges heads over [`Ask::link`].
+    pub(super) async fn exchange(&mut self) -> Result<(), Failure> {
+        let body = self.announce_body();
+        self.announce_trailers();
+        let link = OriginExchange::of(&mut self.ask.link);
         link.conn.send_head(&self.ask.head, body, &response_limits(&self.params));
-        let sent = self.send(link).await;
+        let sent = self.send().await;
         self.mark("Bereq");
         self.engine.main.backend_req.tally();
         sent?;
-        self.receive_head(link).await
+        self.receive_head().await
     }
 
     /// Waits for what `poll` waits for: it gets the head that a response is received into.
     pub(super) async fn wait_for<T>(
         &mut self,
-        link: &mut OriginExchange,
         limit: Limit,
         mut poll: impl FnMut(&mut OriginExchange, &mut Head, &mut Context<'_>) -> Poll<T>,
     ) -> WaitOutcome<T> {
         let mut deadline = None;
         let may_end = self.may_end();
         poll_fn(|cx| {
-            if let Poll::Ready(done) = poll(link, &mut self.beresp, cx) {
+            if let Poll::Ready(done) = poll(OriginExchange::of(&mut self.ask.link), &mut self.beresp, cx) {
                 return Poll::Ready(WaitOutcome::Done(done));
             }
             // Many wait, few write: the buffer of the records is for those.
             self.log.rest();
-            let deadline = deadline.get_or_insert_with(|| Deadline::after(self.time_limit(link, limit)));
+            let deadline = deadline.get_or_insert_with(|| Deadline::after(self.time_limit(limit)));
             if deadline.as_mut().is_some_and(|deadline| deadline.poll(cx).is_ready()) {
                 return Poll::Ready(WaitOutcome::TimedOut);
             }
@@ -122,15 +123,15 @@ impl Bereq {
     }
 
     /// Adds `TE: trailers` if the client can take the response's trailers.
-    fn announce_trailers(&mut self, link: &OriginExchange) {
-        if self.requester.trailers.is_some() && link.conn.takes_trailers() {
+    fn announce_trailers(&mut self) {
+        if self.requester.trailers.is_some() && OriginExchange::of(&mut self.ask.link).conn.takes_trailers() {
             self.count_lost(|this| BEREQ.force(&mut this.ask.head, &mut this.log, names::TE, b"trailers"));
         }
     }
 
     /// Makes the head announce the body that is sent, whatever VCL wrote: else the rest of it, or of the next request,
     /// would be taken for something that it isn't.
-    fn announce_body(&mut self, link: &OriginExchange) -> BodyLen {
+    fn announce_body(&mut self) -> BodyLen {
         let announced = announced_length(&self.ask.head);
         let len = match &self.ask.body {
             BereqBody::None | BereqBody::Gone => {
@@ -145,7 +146,7 @@ impl Bereq {
         };
         let Some(len) = len else {
             BEREQ.unset(&mut self.ask.head, &mut self.log, names::CONTENT_LENGTH);
-            match link.conn.unknown_length() {
+            match OriginExchange::of(&mut self.ask.link).conn.unknown_length() {
                 Some((name, value)) => {
                     self.count_lost(|this| BEREQ.force(&mut this.ask.head, &mut this.log, name, value));
                 }
@@ -164,27 +165,28 @@ impl Bereq {
     }
 
     /// Sends head and body. An answer before the body's end is taken at once; the connection can't be used again then.
-    async fn send(&mut self, link: &mut OriginExchange) -> Result<(), Failure> {
-        let mut sent = self.push(link).await?;
+    async fn send(&mut self) -> Result<(), Failure> {
+        let mut sent = self.push().await?;
         let Some(mut body) = Pieces::new(&self.ask.body) else { return Ok(()) };
         if let Pieces::Lent(_) = body {
             self.ask.no_retry = Some("req.body not cached");
         }
         while sent == Sent::All {
-            match self.next_piece(link, &mut body).await {
-                NextPiece::Piece(piece) => link.conn.send_data(piece),
+            match self.next_piece(&mut body).await {
+                NextPiece::Piece(piece) => OriginExchange::of(&mut self.ask.link).conn.send_data(piece),
                 NextPiece::End => {
+                    let link = OriginExchange::of(&mut self.ask.link);
                     body.end(&mut link.conn);
                     // What the origin takes only while it answers goes out then.
                     link.upload = Some(FetchUpload::new(None));
-                    return self.push(link).await.map(drop);
+                    return self.push().await.map(drop);
                 }
                 NextPiece::Broken(_) if base::failpoint::fault("an upload completed after a cut") => {
-                    link.conn.send_end(None);
-                    return self.push(link).await.map(drop);
+                    OriginExchange::of(&mut self.ask.link).conn.send_end(None);
+                    return self.push().await.map(drop);
                 }
                 NextPiece::Broken(error) => {
-                    self.break_upload(link, error);
+                    self.break_upload(error);
                     return Err(Failure::Aborted);
                 }
                 NextPiece::Not(instead) => {
@@ -192,25 +194,27 @@ impl Bereq {
                     break;
                 }
             }
-            sent = self.push(link).await?;
+            sent = self.push().await?;
         }
         if sent == Sent::Begun {
-            link.upload = Some(FetchUpload::new(Some(body)));
+            OriginExchange::of(&mut self.ask.link).upload = Some(FetchUpload::new(Some(body)));
         }
         Ok(())
     }
 
     /// The origin must not take a broken upload for a whole one: it sees a cut.
-    fn break_upload(&mut self, link: &mut OriginExchange, error: ReqBodyError) {
+    fn break_upload(&mut self, error: ReqBodyError) {
         self.log.putf(Tag::FetchError, format_args!("req.body read error: {}", error.text()));
+        let link = OriginExchange::of(&mut self.ask.link);
         link.conn.reset(SessClose::RxBody);
         link.close = Some(SessClose::RxBody);
     }
 
     /// The next piece of the body, unless the backend answers before.
-    async fn next_piece(&mut self, link: &mut OriginExchange, body: &mut Pieces) -> NextPiece {
+    async fn next_piece(&mut self, body: &mut Pieces) -> NextPiece {
         loop {
-            let Bereq { beresp, log, .. } = self;
+            let Bereq { beresp, log, ask, .. } = self;
+            let link = OriginExchange::of(&mut ask.link);
             let next = poll_fn(|cx| match body.poll_next(cx) {
                 Poll::Ready(piece) => Poll::Ready(Ok(piece)),
                 Poll::Pending => {
@@ -223,7 +227,9 @@ impl Bereq {
                 Ok(Ok(None)) => return NextPiece::End,
                 Ok(Err(error)) => return NextPiece::Broken(error),
                 Err(SendProgress::Interim) => self.pass_interim_on(),
-                Err(SendProgress::Answered) => return NextPiece::Not(link.overtake()),
+                Err(SendProgress::Answered) => {
+                    return NextPiece::Not(OriginExchange::of(&mut self.ask.link).overtake());
+                }
                 Err(SendProgress::Begun) => return NextPiece::Not(Sent::Begun),
                 Err(SendProgress::All | SendProgress::Part) => {}
             }
@@ -231,24 +237,24 @@ impl Bereq {
     }
 
     /// Writes what is queued, or as much of it as the backend takes before it answers.
-    async fn push(&mut self, link: &mut OriginExchange) -> Result<Sent, Failure> {
+    async fn push(&mut self) -> Result<Sent, Failure> {
         loop {
-            match self.push_some(link).await {
+            match self.push_some().await {
                 Some(Ok(SendProgress::All)) => return Ok(Sent::All),
                 Some(Ok(SendProgress::Part)) => {}
                 Some(Ok(SendProgress::Interim)) => self.pass_interim_on(),
-                Some(Ok(SendProgress::Answered)) => return Ok(link.overtake()),
+                Some(Ok(SendProgress::Answered)) => return Ok(OriginExchange::of(&mut self.ask.link).overtake()),
                 Some(Ok(SendProgress::Begun)) => return Ok(Sent::Begun),
                 Some(Err(ExchangeSendError::Refused)) => {
                     self.fetch_error(REFUSED);
-                    link.close = Some(SessClose::RespClose);
+                    OriginExchange::of(&mut self.ask.link).close = Some(SessClose::RespClose);
                     return Err(Failure::Refused);
                 }
                 failed => {
                     let fault = if failed.is_none() { BackendFault::Stuck } else { BackendFault::Closed };
                     let text = write_error_text(failed.and_then(Result::err));
                     self.log.putf(Tag::FetchError, format_args!("backend write error: {text}"));
-                    link.close = Some(SessClose::TxError);
+                    OriginExchange::of(&mut self.ask.link).close = Some(SessClose::TxError);
                     return Err(Failure::Early(fault));
                 }
             }
@@ -256,24 +262,24 @@ impl Bereq {
     }
 
     /// `None`: the backend took nothing for too long.
-    async fn push_some(&mut self, link: &mut OriginExchange) -> Option<Result<SendProgress, ExchangeSendError>> {
+    async fn push_some(&mut self) -> Option<Result<SendProgress, ExchangeSendError>> {
         let mut deadline = None;
         poll_fn(|cx| {
-            if let Poll::Ready(sent) = link.conn.poll_send(cx, &mut self.beresp) {
+            if let Poll::Ready(sent) = OriginExchange::of(&mut self.ask.link).conn.poll_send(cx, &mut self.beresp) {
                 return Poll::Ready(Some(sent));
             }
             self.log.rest();
-            let deadline = deadline.get_or_insert_with(|| Deadline::after(self.time_limit(link, Limit::BetweenBytes)));
+            let deadline = deadline.get_or_insert_with(|| Deadline::after(self.time_limit(Limit::BetweenBytes)));
             deadline.as_mut().map_or(Poll::Pending, |deadline| deadline.poll(cx).map(|()| None))
         })
         .await
     }
 
-    async fn receive_head(&mut self, link: &mut OriginExchange) -> Result<(), Failure> {
+    async fn receive_head(&mut self) -> Result<(), Failure> {
         let mut limit = Limit::FirstByte;
         loop {
-            let had_begun = link.conn.has_begun();
-            let error = match self.wait_for(link, limit, |link, beresp, cx| link.conn.poll_head(cx, beresp)).await {
+            let had_begun = OriginExchange::of(&mut self.ask.link).conn.has_begun();
+            let error = match self.wait_for(limit, |link, beresp, cx| link.conn.poll_head(cx, beresp)).await {
                 WaitOutcome::Done(Ok(Received::Part)) => {
                     limit = Limit::BetweenBytes;
                     continue;
@@ -285,6 +291,7 @@ impl Bereq {
                 }
                 WaitOutcome::Done(Ok(Received::Final { body, close })) => {
                     self.count_body(body);
+                    let link = OriginExchange::of(&mut self.ask.link);
                     link.body = body;
                     link.close = link.close.or(close);
                     return Ok(());
@@ -292,16 +299,16 @@ impl Bereq {
                 WaitOutcome::Done(Err(error)) => error,
                 WaitOutcome::TimedOut => {
                     self.fetch_error(if had_begun { "timeout" } else { "first byte timeout" });
-                    link.close = Some(SessClose::RxTimeout);
+                    OriginExchange::of(&mut self.ask.link).close = Some(SessClose::RxTimeout);
                     return Err(Failure::Late(BackendFault::Late));
                 }
                 WaitOutcome::Unwanted => {
                     self.fetch_error(GONE);
-                    link.close = Some(SessClose::RxBody);
+                    OriginExchange::of(&mut self.ask.link).close = Some(SessClose::RxBody);
                     return Err(Failure::Aborted);
                 }
             };
-            link.close = Some(error.close());
+            OriginExchange::of(&mut self.ask.link).close = Some(error.close());
             self.log_head_error(&error);
             let is_ended = matches!(error, ExchangeHeadError::Closed | ExchangeHeadError::Os(_));
             return Err(match &error {
@@ -377,8 +384,8 @@ impl Bereq {
     }
 
     /// The fetch's limit of a wait for its backend; zero is none.
-    fn time_limit(&self, link: &OriginExchange, limit: Limit) -> Duration {
-        let limits = self.ask.limits.at(link.conn.backend());
+    fn time_limit(&mut self, limit: Limit) -> Duration {
+        let limits = self.ask.limits.at(OriginExchange::of(&mut self.ask.link).conn.backend());
         match limit {
             Limit::FirstByte => limits.first_byte,
             Limit::BetweenBytes => limits.between_bytes,

@@ -7,6 +7,7 @@ use super::*;
 
 mod fleet;
 mod journal;
+mod panics;
 mod quic;
 mod sealed;
 mod world;
