@@ -36,11 +36,20 @@ struct Tally {
     begun: AtomicU64,
 }
 
-thread_local! {
-    static OWN: Arc<ThreadWork> = Arc::default();
+/// What a thread works on. Others see its `work` only.
+struct ThreadState {
+    work: Arc<ThreadWork>,
     /// The client of the current transaction, for reports about this thread.
-    static CLIENT: Cell<Option<Address>> = const { Cell::new(None) };
-    static URLS: RefCell<[Url; URLS_KEPT]> = const { RefCell::new([Url::NONE; URLS_KEPT]) };
+    client: Cell<Option<Address>>,
+    urls: RefCell<[Url; URLS_KEPT]>,
+}
+
+thread_local! {
+    static OWN: ThreadState = ThreadState {
+        work: Arc::default(),
+        client: Cell::new(None),
+        urls: RefCell::new([Url::NONE; URLS_KEPT]),
+    };
 }
 
 /// Transactions of a thread whose URL is remembered. One that waits longer is reported without its URL.
@@ -75,14 +84,23 @@ pub struct Current {
 impl ThreadWork {
     /// Ends or suspends the current transaction and returns it. Keeps it as the last one.
     fn leave(&self) -> (u64, u64) {
-        let left = (self.vxid.load(Relaxed), self.step.load(Relaxed));
+        let left = self.now();
         if left.0 != 0 {
             self.last[0].store(left.0, Relaxed);
             self.last[1].store(left.1, Relaxed);
         }
-        self.vxid.store(0, Relaxed);
-        self.step.store(0, Relaxed);
+        self.go_on_with(0, 0);
         left
+    }
+
+    /// The current transaction and its step.
+    fn now(&self) -> (u64, u64) {
+        (self.vxid.load(Relaxed), self.step.load(Relaxed))
+    }
+
+    fn go_on_with(&self, vxid: u64, step: u64) {
+        self.vxid.store(vxid, Relaxed);
+        self.step.store(step, Relaxed);
     }
 
     pub fn current(&self) -> Current {
@@ -118,21 +136,17 @@ impl StepName {
 }
 
 pub fn enter(vxid: Vxid, step: StepName) {
-    OWN.with(|work| {
-        work.vxid.store(vxid.0, Relaxed);
-        work.step.store(step.0, Relaxed);
-    });
+    OWN.with(|own| own.work.go_on_with(vxid.0, step.0));
 }
 
 pub fn end() {
-    OWN.with(|work| {
-        work.leave();
-    });
+    OWN.with(|own| own.work.leave());
 }
 
 pub fn work_for(client: Address, vxid: Vxid, url: &[u8]) {
-    CLIENT.set(Some(client));
-    URLS.with_borrow_mut(|urls| {
+    OWN.with(|own| {
+        own.client.set(Some(client));
+        let mut urls = own.urls.borrow_mut();
         let slot = &mut urls[vxid.0 as usize % URLS_KEPT];
         let len = url.len().min(Url::LONGEST);
         (slot.vxid, slot.len) = (vxid.0, len as u8);
@@ -142,22 +156,34 @@ pub fn work_for(client: Address, vxid: Vxid, url: &[u8]) {
 
 /// Writes a line about this thread's work. Neither allocates nor waits, since a signal handler calls it.
 pub fn write(out: &mut dyn Write) -> fmt::Result {
-    let work = OWN.try_with(|work| (work.vxid.load(Relaxed), work.step.load(Relaxed)));
-    write_work(work.unwrap_or_default(), CLIENT.try_with(Cell::get).ok().flatten(), out)?;
+    match OWN.try_with(|own| own.write_work(own.work.now(), out)) {
+        Ok(written) => written?,
+        // The thread is ending.
+        Err(_) => write_work((0, 0), None, None, out)?,
+    }
     out.write_char('\n')
 }
 
 /// Like [`write()`], without the line's end, about the present work or else the last. For callers that run after a task's
 /// turn.
 pub fn write_last(out: &mut dyn Write) -> fmt::Result {
-    let work = OWN.with(|work| match work.vxid.load(Relaxed) {
-        0 => (work.last[0].load(Relaxed), work.last[1].load(Relaxed)),
-        vxid => (vxid, work.step.load(Relaxed)),
-    });
-    write_work(work, CLIENT.get(), out)
+    OWN.with(|own| {
+        let work = match own.work.now() {
+            (0, _) => (own.work.last[0].load(Relaxed), own.work.last[1].load(Relaxed)),
+            now => now,
+        };
+        own.write_work(work, out)
+    })
 }
 
-fn write_work((vxid, step): (u64, u64), client: Option<Address>, out: &mut dyn Write) -> fmt::Result {
+impl ThreadState {
+    fn write_work(&self, work: (u64, u64), out: &mut dyn Write) -> fmt::Result {
+        let url = self.urls.try_borrow().ok().map(|urls| urls[work.0 as usize % URLS_KEPT]);
+        write_work(work, self.client.get(), url.filter(|url| url.vxid == work.0), out)
+    }
+}
+
+fn write_work((vxid, step): (u64, u64), client: Option<Address>, url: Option<Url>, out: &mut dyn Write) -> fmt::Result {
     let step = step.to_le_bytes();
     write!(out, "transaction = {}, step = ", Vxid(vxid))?;
     let letters = step.iter().position(|&letter| letter == 0).unwrap_or(step.len());
@@ -166,13 +192,8 @@ fn write_work((vxid, step): (u64, u64), client: Option<Address>, out: &mut dyn W
         Some(client) => write!(out, ", client = {} {}", client.ip(), client.port())?,
         None => out.write_str(", client = -")?,
     }
-    let url = |urls: &RefCell<[Url; URLS_KEPT]>| {
-        let urls = urls.try_borrow().ok()?;
-        let url = urls[vxid as usize % URLS_KEPT];
-        (url.vxid == vxid && vxid != 0).then_some(url)
-    };
-    let url = URLS.try_with(url).ok().flatten();
-    write!(out, ", url = {}", url.as_ref().map_or("-", Url::text))
+    let url = url.as_ref().filter(|_| vxid != 0);
+    write!(out, ", url = {}", url.map_or("-", Url::text))
 }
 
 /// A transaction that a thread suspended while it waits.
@@ -184,24 +205,25 @@ pub struct SuspendedWork {
 }
 
 pub fn leave() -> SuspendedWork {
-    let (vxid, step) = OWN.with(|work| work.leave());
-    SuspendedWork { vxid, step, client: CLIENT.take() }
+    OWN.with(|own| {
+        let (vxid, step) = own.work.leave();
+        SuspendedWork { vxid, step, client: own.client.take() }
+    })
 }
 
 pub fn take_up(left: SuspendedWork) {
-    OWN.with(|work| {
-        work.vxid.store(left.vxid, Relaxed);
-        work.step.store(left.step, Relaxed);
+    OWN.with(|own| {
+        own.work.go_on_with(left.vxid, left.step);
+        own.client.set(left.client);
     });
-    CLIENT.set(left.client);
 }
 
 pub fn get() -> Current {
-    OWN.with(|work| work.current())
+    OWN.with(|own| own.work.current())
 }
 
 pub fn thread_work() -> Arc<ThreadWork> {
-    OWN.with(Arc::clone)
+    OWN.with(|own| own.work.clone())
 }
 
 /// Something in progress; stays on its thread.
@@ -210,8 +232,8 @@ pub struct OpenTransaction(TransactionKind, std::marker::PhantomData<*const ()>)
 
 pub fn open(what: TransactionKind) -> OpenTransaction {
     // Only this thread writes: no locked instruction is needed.
-    OWN.with(|work| {
-        let tally = &work.tallies[what as usize];
+    OWN.with(|own| {
+        let tally = &own.work.tallies[what as usize];
         tally.live.store(tally.live.load(Relaxed) + 1, Relaxed);
         tally.begun.store(tally.begun.load(Relaxed) + 1, Relaxed);
     });
@@ -221,8 +243,8 @@ pub fn open(what: TransactionKind) -> OpenTransaction {
 impl Drop for OpenTransaction {
     fn drop(&mut self) {
         // A thread that ends has nothing to show any more.
-        let _ = OWN.try_with(|work| {
-            let live = &work.tallies[self.0 as usize].live;
+        let _ = OWN.try_with(|own| {
+            let live = &own.work.tallies[self.0 as usize].live;
             live.store(live.load(Relaxed) - 1, Relaxed);
         });
     }

@@ -44,7 +44,6 @@ pub struct Observer {
 
 thread_local! {
     static STINTS: Stints = const { Stints::new() };
-    static TURNS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// A thread's stints, and the tasks that have used up theirs.
@@ -61,6 +60,8 @@ struct Stints {
     is_its_turn: Cell<bool>,
     /// Turns of others since it was called.
     unanswered: Cell<u32>,
+    /// Turns since one was timed.
+    untimed: Cell<u32>,
 }
 
 /// Charges the running task for work of about so many microseconds. True: it has used up its stint and should [`give_way`].
@@ -133,22 +134,13 @@ pub(crate) fn begin() {
 }
 
 pub(crate) fn turn<T>(poll: impl FnOnce() -> T) -> T {
-    STINTS.with(|stints| {
+    let is_timed = STINTS.with(|stints| {
         stints.begin_stint();
         stints.is_turn.set(true);
+        stints.is_to_be_timed(EVERY.load(Relaxed))
     });
     let _turn = TurnEnd;
-    let every = EVERY.load(Relaxed);
-    if every == 0 {
-        return poll();
-    }
-    let turns = TURNS.get() + 1;
-    if turns < every {
-        TURNS.set(turns);
-        return poll();
-    }
-    TURNS.set(0);
-    timed(poll)
+    if is_timed { timed(poll) } else { poll() }
 }
 
 #[cold]
@@ -187,7 +179,19 @@ impl Stints {
             is_called: Cell::new(false),
             is_its_turn: Cell::new(false),
             unanswered: Cell::new(0),
+            untimed: Cell::new(0),
         }
+    }
+
+    /// True for one turn in `every`; 0: for none.
+    fn is_to_be_timed(&self, every: u32) -> bool {
+        if every == 0 {
+            return false;
+        }
+        let untimed = self.untimed.get() + 1;
+        let is_timed = untimed >= every;
+        self.untimed.set(if is_timed { 0 } else { untimed });
+        is_timed
     }
 
     fn begin_stint(&self) {
