@@ -37,6 +37,7 @@ thread_local! {
 /// Frees what this thread keeps for the next transactions.
 pub fn trim() {
     drop(POOL.take());
+    crate::bereq::trim();
     filters::trim();
     backend::buffers::trim();
 }

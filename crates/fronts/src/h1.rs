@@ -13,6 +13,7 @@ use engine::transport::{BodyState, Transport};
 use engine::{Req, contain};
 use http1::{Framing, HeadError, HeadProgress, HeadScan, parse_found_request};
 use params::FeatureBit;
+use rt::Runners;
 use shm::vsl::Marker;
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
@@ -22,7 +23,6 @@ use crate::buffers::Buffers;
 use crate::conn::{ClientConn, CloseState};
 use crate::h2::Upgraded;
 use crate::h2::upgrade::{self, SWITCHING};
-use crate::runner::{self, Runners};
 use crate::session::SessionOutcome;
 use head::{NextRequest, limits, next_head, refuse};
 use transport::H1;
@@ -42,7 +42,7 @@ pub(crate) fn trim() {
 }
 
 pub(crate) fn run(conn: Box<ClientConn>) -> impl Future<Output = (Box<ClientConn>, SessionOutcome)> {
-    runner::run(&RUNNERS, busy, conn)
+    Runners::run_here(&RUNNERS, busy, conn)
 }
 
 async fn busy(conn: Box<ClientConn>, buffers: Buffers) -> ((Box<ClientConn>, SessionOutcome), Buffers) {

@@ -24,8 +24,9 @@ mod wire;
 
 use std::rc::Rc;
 
+use rt::Runners;
+
 use crate::conn::ClientConn;
-use crate::runner::{self, Runners};
 use crate::session::SessionOutcome;
 
 pub(crate) use mux::Mux;
@@ -59,7 +60,7 @@ pub(crate) fn begin(conn: &mut ClientConn, upgraded: Option<Box<Upgraded>>) {
 
 /// Serves the connection until it is idle or at its end.
 pub(crate) fn run(conn: Box<ClientConn>) -> impl Future<Output = (Box<ClientConn>, SessionOutcome)> {
-    runner::run(&RUNNERS, busy, conn)
+    Runners::run_here(&RUNNERS, busy, conn)
 }
 
 async fn busy(conn: Box<ClientConn>, workspace: Workspace) -> ((Box<ClientConn>, SessionOutcome), Workspace) {

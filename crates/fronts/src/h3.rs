@@ -26,6 +26,7 @@ use tables::close::SessClose;
 use idle::Idle;
 use link::Link;
 pub use link::LinkGroup;
+pub(crate) use request::trim;
 
 /// Name in VCL (`req.transport`).
 pub(crate) const VERSION: &str = "HTTP/3";

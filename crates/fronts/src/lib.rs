@@ -13,7 +13,6 @@ mod handshake;
 mod output;
 mod pace;
 mod proxy;
-mod runner;
 mod send_limits;
 mod session;
 mod waits;
@@ -23,4 +22,5 @@ pub use session::{AcceptedClient, serve};
 pub fn trim() {
     h1::trim();
     h2::trim();
+    h3::trim();
 }

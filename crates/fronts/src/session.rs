@@ -3,7 +3,7 @@
 //! it is busy with is the front's ([`h1::run`], [`h2::run`]).
 //!
 //! An idle connection is this task waiting for readability. It holds no buffer: what came is read, or unsealed, only once there
-//! is something, into the buffers of what is lent to it while it is busy ([`crate::runner`]).
+//! is something, into the buffers of what is lent to it while it is busy ([`rt::Runners`]).
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -10,9 +10,9 @@ mod deadline;
 mod notify;
 mod progress;
 mod readable;
+mod runner;
 pub mod sim;
 mod stint;
-mod task_pool;
 mod time;
 
 use std::cell::Cell;
@@ -28,12 +28,12 @@ pub use deadline::Deadline;
 pub use notify::Notify;
 pub use progress::{RuntimeProgress, RuntimeWatch};
 pub use readable::Readable;
+pub use runner::{Runners, RunningJob};
 pub use sim::JoinHandle;
 pub use stint::{
     GiveWay, Observer, give_way, observe_steps, spend, spend_bytes, spend_guess, spend_piece, spent, spent_guess,
     time_steps,
 };
-pub use task_pool::TaskPool;
 pub use time::{Instant, Sleep, sleep, sleep_until};
 
 /// Runs `main` on this thread's runtime until it ends. Local tasks it spawned are dropped then.

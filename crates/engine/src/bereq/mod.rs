@@ -55,6 +55,7 @@ pub(crate) use kind::SliceOf;
 pub use start::FetchMode;
 pub(crate) use start::{FetchTurn, StartedFetch, start, start_slice};
 use state::{Ask, FetchError, Fill, KindTerms, Requester};
+pub(crate) use task::trim;
 use upload::FetchUpload;
 
 #[derive(Debug)]

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The tasks that fetches run in.
+//! The runners of fetches.
 
-use rt::TaskPool;
+use rt::Runners;
 
 use super::Bereq;
 
 thread_local! {
-    static FETCHES: TaskPool<Box<Bereq>> = const { TaskPool::new() };
+    static FETCHES: Runners<Box<Bereq>> = const { Runners::new() };
+}
+
+pub(crate) fn trim() {
+    FETCHES.with(Runners::trim);
 }
 
 pub(super) fn run(bereq: Box<Bereq>) {
-    TaskPool::run(&FETCHES, crate::contain::fetch, bereq);
+    Runners::spawn(&FETCHES, crate::contain::fetch, bereq);
 }

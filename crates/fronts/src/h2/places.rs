@@ -7,7 +7,7 @@ use std::ops::{Index, IndexMut};
 use super::stream::Stream;
 
 /// Connections with more streams at once leave no places to the next one: a thread has as many workspaces as connections were busy at once, 64 at
-/// most ([`crate::runner`]).
+/// most ([`rt::Runners`]).
 const KEPT_PLACES: usize = 16;
 
 #[derive(Default)]

@@ -2,7 +2,7 @@
 //! The request of a stream, from its head to its end: the engine's, over [`H2`].
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Context;
@@ -13,6 +13,7 @@ use engine::{Req, Sess, contain, pool};
 use http2::fields::{FieldFault, FieldsRefusal, Malformed};
 use message::Head;
 use params::Params;
+use rt::Runners;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
@@ -20,7 +21,6 @@ use super::PROTOCOL;
 use super::mux::Mux;
 use super::transport::H2;
 use super::upgrade::Upgraded;
-use crate::runner::{Runner, Runners};
 
 pub(super) struct Job {
     pub(super) mux: Rc<Mux>,
@@ -34,7 +34,7 @@ pub(super) enum JobKind {
 }
 
 thread_local! {
-    static RUNNERS: Runners<Job, ()> = const { Runners::new() };
+    static RUNNERS: Runners<Job> = const { Runners::new() };
 }
 
 pub(super) fn trim() {
@@ -43,15 +43,10 @@ pub(super) fn trim() {
 
 /// Begins a request: within the task that calls, as far as it gets without waiting.
 pub(super) fn start(job: Job, cx: &mut Context<'_>) {
-    let mut runner = Runner::take(&RUNNERS, busy);
-    runner.begin(job);
-    if runner.poll(cx).is_ready() {
-        return runner.leave(&RUNNERS);
+    let mut running = Runners::run_here(&RUNNERS, busy, job);
+    if Pin::new(&mut running).poll(cx).is_pending() {
+        rt::spawn(running);
     }
-    rt::spawn(async move {
-        poll_fn(|task| runner.poll(task)).await;
-        runner.leave(&RUNNERS);
-    });
 }
 
 async fn busy(job: Job, (): ()) -> ((), ()) {

@@ -51,7 +51,7 @@ thread_local! {
     static SCRATCH: RefCell<Http2Scratch> = RefCell::default();
 }
 
-/// Memory of a busy connection. It stays with what the connection was busy on (see [`crate::runner`]).
+/// Memory of a busy connection. It stays with what the connection was busy on (see [`rt::Runners`]).
 #[derive(Default)]
 pub(super) struct Workspace {
     buffers: Buffers,

@@ -14,7 +14,7 @@ use http3::{Http3Error, Http3ErrorCode, Http3ErrorScope, Http3Limits};
 use message::HttpVersion;
 use net::quic::{RecvStream, SendStream, VarInt};
 use params::Params;
-use rt::{Instant, TaskPool};
+use rt::{Instant, Runners};
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
@@ -33,7 +33,11 @@ enum NoRequest {
 }
 
 thread_local! {
-    static REQUESTS: TaskPool<Box<H3>> = const { TaskPool::new() };
+    static REQUESTS: Runners<Box<H3>> = const { Runners::new() };
+}
+
+pub(crate) fn trim() {
+    REQUESTS.with(Runners::trim);
 }
 
 pub(super) fn begin(link: &Rc<Link>, send: SendStream, recv: RecvStream) {
@@ -42,7 +46,7 @@ pub(super) fn begin(link: &Rc<Link>, send: SendStream, recv: RecvStream) {
         // It may be sent elsewhere: nothing of it was looked at.
         return h3.refuse(Http3ErrorCode::RequestRejected);
     }
-    TaskPool::run(&REQUESTS, run_stream, h3);
+    Runners::spawn(&REQUESTS, run_stream, h3);
 }
 
 async fn run_stream(mut h3: Box<H3>) {
