@@ -65,7 +65,6 @@ mod tests {
     /// Room for less than a second exchange beside that of the fetch.
     const MOST_FETCH_BYTES: usize = 1500;
 
-    /// Bytes of what the function returns.
     fn future_bytes<J, F: Future>(_: fn(J) -> F) -> usize {
         size_of::<F>()
     }

@@ -93,7 +93,6 @@ impl ThreadWork {
         left
     }
 
-    /// The current transaction and its step.
     fn now(&self) -> (u64, u64) {
         (self.vxid.load(Relaxed), self.step.load(Relaxed))
     }

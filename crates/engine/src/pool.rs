@@ -42,12 +42,10 @@ pub fn trim() {
     backend::buffers::trim();
 }
 
-/// Limits of a client's request and response heads.
 pub(crate) fn client_limits(params: &Params) -> HeadLimits {
     HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32)
 }
 
-/// An empty head for a client's request.
 pub fn request_head(params: &Params) -> Head {
     let [head] = heads(client_limits(params));
     head

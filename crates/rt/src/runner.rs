@@ -111,13 +111,11 @@ impl<J, D> Handover<J, D> {
         Handover { state: Cell::new(HandoverState::Empty), task: Cell::new(None), is_task }
     }
 
-    /// For a task that waits.
     fn give(&self, state: HandoverState<J, D>) {
         self.state.set(state);
         self.task.take().into_iter().for_each(Waker::wake);
     }
 
-    /// The next job; `None` if none follows.
     fn poll_job(&self, cx: &mut Context<'_>) -> Poll<Option<J>> {
         match self.state.replace(HandoverState::Empty) {
             HandoverState::In(job) => return Poll::Ready(Some(job)),
@@ -180,7 +178,6 @@ impl<J, D> Runner<J, D> {
 }
 
 impl<J: 'static> TaskRunner<J> {
-    /// Puts it among the idle ones; false if there are enough of them.
     fn rests(&self) -> bool {
         self.runners.with(|spare| {
             let mut spare = spare.tasks.borrow_mut();

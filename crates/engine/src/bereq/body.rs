@@ -66,7 +66,6 @@ pub(super) enum BodyFailure {
     Unwanted,
 }
 
-/// There is no room for more of the body.
 struct NoStorage;
 
 impl Fill {

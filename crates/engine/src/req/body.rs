@@ -40,7 +40,6 @@ impl Departure {
 }
 
 impl Req {
-    /// Waits with the client, whatever becomes of that.
     pub(crate) async fn drive<F: Future>(&mut self, transport: &mut dyn Transport, wait: F) -> F::Output {
         let wait = pin!(wait);
         self.drive_until(Departure::Ignored, transport, wait).await.expect("a client's departure is ignored")

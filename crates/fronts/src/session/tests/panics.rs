@@ -79,7 +79,6 @@ impl Socketless for PanicStream {
     fn reset_on_close(&self) {}
 }
 
-/// The records about the exchange of a fetch that panics.
 fn check(network: PanicNetwork) {
     let world = World::new(&[], false);
     let backends = testkit_engine::backends(&world.engine);
