@@ -66,7 +66,7 @@ pub(crate) struct StartedFetch {
 /// Starts a fetch into `busy` as a task of this thread. `stale` is an object that it may revalidate and will replace.
 pub(crate) fn start(
     req: &mut Req,
-    busy: Box<Busy>,
+    busy: Busy,
     stale: Option<ObjRef>,
     mode: FetchMode,
     turn: FetchTurn,
@@ -83,7 +83,7 @@ pub(crate) fn start(
 }
 
 /// Does what [`start`] does, for one slice of an object, into `busy`.
-pub(crate) fn start_slice(req: &mut Req, busy: Box<Busy>, slice: SliceOf, worker: Option<Box<ClassWorker>>) -> ObjRef {
+pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf, worker: Option<Box<ClassWorker>>) -> ObjRef {
     let obj = busy.object();
     let turn = FetchTurn { worker, slot: admission::enter_anyway(&req.sess) };
     let mut bereq = make(req, busy, None, FetchMode::Normal, turn);
@@ -94,7 +94,7 @@ pub(crate) fn start_slice(req: &mut Req, busy: Box<Busy>, slice: SliceOf, worker
     obj
 }
 
-fn make(req: &mut Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, turn: FetchTurn) -> Box<Bereq> {
+fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, turn: FetchTurn) -> Box<Bereq> {
     let engine = req.engine().clone();
     let vxid = engine.vxids.take();
     let vcl = req.vcl.loaded().clone();

@@ -92,6 +92,7 @@ use crate::proxy_status::ProxyCause;
 use crate::synthetic::SynthOrder;
 
 /// The steps of a request. A step hands the next one what it needs.
+#[allow(clippy::large_enum_variant, reason = "a box would cost each miss an allocation")]
 pub(crate) enum ReqStep {
     Recv,
     Lookup,
@@ -100,10 +101,9 @@ pub(crate) enum ReqStep {
         delivery: Delivery,
         refresh: Option<Box<Busy>>,
     },
-    /// Fetch into the cache, with the right to do so and the object that may be revalidated. The right is in a box, as it
-    /// would make every step larger.
+    /// Fetch into the cache, with the right to do so and the object that may be revalidated.
     Miss {
-        busy: Box<Busy>,
+        busy: Busy,
         stale: Option<ObjRef>,
     },
     Pass,

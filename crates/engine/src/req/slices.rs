@@ -135,7 +135,7 @@ impl SlicedDelivery {
                 Found::Miss(busy) | Found::MissStale { busy, .. } | Found::HitForMiss { busy, .. } => {
                     // When its turn has come, it waits for a worker of its class.
                     let Ok(worker) = req.worker_if_free() else { return };
-                    self.fetch(Box::new(busy), next, worker, req)
+                    self.fetch(busy, next, worker, req)
                 }
                 Found::HitForPass { .. } | Found::Refused => return,
             };
@@ -156,7 +156,7 @@ impl SlicedDelivery {
         obj
     }
 
-    fn fetch(&mut self, busy: Box<Busy>, index: u64, worker: Option<Box<ClassWorker>>, req: &mut Req) -> ObjRef {
+    fn fetch(&mut self, busy: Busy, index: u64, worker: Option<Box<ClassWorker>>, req: &mut Req) -> ObjRef {
         self.fetched += 1;
         let slice = SliceOf { set: self.set.clone(), index, head: self.head.clone() };
         start_slice(req, busy, slice, worker)
@@ -220,7 +220,7 @@ impl SlicedDelivery {
                     _ => NoSlice::Gone,
                 })?;
                 *fetches += 1;
-                Ok(Some(self.fetch(Box::new(busy), index, worker, req)))
+                Ok(Some(self.fetch(busy, index, worker, req)))
             }
             Found::HitForPass { .. } | Found::Refused => Err(NoSlice::Failed(None)),
         }
