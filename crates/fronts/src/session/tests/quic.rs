@@ -648,7 +648,7 @@ fn only_what_comes_to_nothing_counts_as_reset() {
 
 #[test]
 fn who_stays_idle_too_long_is_told_so() {
-    let main = session(&[("timeout_idle", "0.05")], |served| async move {
+    let main = session(&[("timeout_idle", "1")], |served| async move {
         let client = served.connect().await;
         assert_eq!(client.ask(&get("/1")).await.0, 200);
         assert_eq!(client.end().await, code(Http3ErrorCode::NoError));
@@ -691,7 +691,7 @@ impl Relay {
 
 #[test]
 fn what_was_sent_is_waited_for_until_it_is_there() {
-    session(&[("timeout_idle", "0.05")], |mut served| async move {
+    session(&[("timeout_idle", "1")], |mut served| async move {
         let (relay, direct) = (Relay::to(served.address), served.address);
         served.address = relay.address;
         let client = served.connect().await;
