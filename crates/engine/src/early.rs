@@ -69,13 +69,13 @@ impl Req {
     /// Marks a request that came by early data during a handshake. A request that carries Early-Data already came
     /// through a proxy, whose client is to receive the 425.
     pub fn came_early(&mut self, handshaking: &Rc<Handshaking>) {
-        if self.head.has(names::EARLY_DATA) {
+        if self.ask.head.has(names::EARLY_DATA) {
             return;
         }
-        if self.head.append(names::EARLY_DATA, b"1").is_err() {
+        if self.ask.head.append(names::EARLY_DATA, b"1").is_err() {
             self.log.count_lost();
         }
-        self.early = Some(handshaking.clone());
+        self.client.early = Some(handshaking.clone());
     }
 }
 

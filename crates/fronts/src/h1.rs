@@ -114,7 +114,7 @@ async fn refuse_overflow(h1: &mut H1) -> SessionOutcome {
     req.begin(now);
     h1.acct.req_head = (h1.conn.input.len() - h1.used) as u64;
     engine::Transport::send_minimal(h1, status, None, &mut req.log);
-    req.close = Some(SessClose::RxOverflow);
+    req.client.close = Some(SessClose::RxOverflow);
     req.finish(h1);
     engine::current::end();
     let _ = poll_fn(|cx| h1.poll_flush(cx, 0)).await;
@@ -173,14 +173,14 @@ async fn request(h1: &mut H1, arrived: NextRequest) -> Next {
         Ok(Answered::Http1) => Ok(()),
         Err(close) => Err(close),
     };
-    if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
+    if ran.is_ok() && req.client.close.is_none() && !h1.is_piped() {
         end_request_body(h1, &mut req).await;
     }
     let took = req.log.last().since(t_req);
     req.finish(h1);
     engine::current::end();
     let ran = if h1.is_broken() { Err(SessClose::TxError) } else { ran };
-    let end = match ran.err().or(req.close) {
+    let end = match ran.err().or(req.client.close) {
         None if h1.is_piped() => return Next::End(SessClose::TxPipe),
         None => {
             h1.end_request();
@@ -211,13 +211,13 @@ fn begin_upgrade(h1: &mut H1, req: Req) -> Result<Box<Upgraded>, SessClose> {
 
 /// Reads the rest of the body, or has the connection end: it mustn't be taken for the next request.
 async fn end_request_body(h1: &mut H1, req: &mut Req) {
-    req.body.give_up();
+    req.client.body.give_up();
     match h1.body_state() {
         BodyState::None | BodyState::Done => {}
         // The client was never told to send it, and may do so or not: what comes next can't be told apart.
-        BodyState::Unread if req.body.is_expected() => req.close = Some(SessClose::RespClose),
+        BodyState::Unread if req.client.body.is_expected() => req.client.close = Some(SessClose::RespClose),
         BodyState::Unread => req.discard_body(h1).await,
-        BodyState::Failed => req.close = Some(SessClose::RxBody),
+        BodyState::Failed => req.client.close = Some(SessClose::RxBody),
     }
 }
 
@@ -231,7 +231,7 @@ async fn answer(h1: &mut H1, req: &mut Req, scan: &HeadScan, head_bytes: usize) 
     if is_target_logged {
         req.log.put(Tag::ReqTarget, http1::request_target(&input[scan.begin()..]));
     }
-    let parsed = match parse_found_request(input, scan, &limits, &mut req.head) {
+    let parsed = match parse_found_request(input, scan, &limits, &mut req.ask.head) {
         Ok(HeadProgress::Complete(parsed)) => parsed,
         // The preface of HTTP/2 was looked for before.
         Ok(HeadProgress::Idle | HeadProgress::Incomplete | HeadProgress::Http2Preface) => {
@@ -243,7 +243,7 @@ async fn answer(h1: &mut H1, req: &mut Req, scan: &HeadScan, head_bytes: usize) 
         req.engine().main.req_lone_lf.inc();
     }
     h1.used += parsed.consumed;
-    h1.begin_request(parsed.framing, req.head.version());
+    h1.begin_request(parsed.framing, req.ask.head.version());
     if parsed.framing == Framing::Chunked
         && !limits.lenient
         && let Some(error) = h1.broken_at_once()

@@ -63,26 +63,26 @@ impl PipeBereq {
         let engine = req.engine().clone();
         let vxid = engine.vxids.take();
         let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Backend);
-        log.putf(Tag::Begin, format_args!("bereq {} pipe", req.vxid));
+        log.putf(Tag::Begin, format_args!("bereq {} pipe", req.log.vxid()));
         req.log.putf(Tag::Link, format_args!("bereq {vxid} pipe"));
         log.timestamp("Start", engine.clock.real());
         let limits = crate::pool::client_limits(&req.params);
         let mut head = Head::with_limits(limits);
-        let mut lost = hop::filter_request(&req.head, &mut head, HopDirection::Pipe).is_err();
+        let mut lost = hop::filter_request(&req.ask.head, &mut head, HopDirection::Pipe).is_err();
         if head.version() > HttpVersion::HTTP11 {
             lost |= head.set_proto("HTTP/1.1").is_err();
         }
         BEREQ.log_request(&head, &mut log);
-        let id = req.vxid.to_string();
+        let id = req.log.vxid().to_string();
         lost |= BEREQ.append(&mut head, &mut log, names::X_VARNISH, &[id.as_bytes()]).is_err();
         lost |= BEREQ.force(&mut head, &mut log, names::CONNECTION, b"close").is_err();
-        if let Some(bytes) = req.body.bytes().filter(|_| req.body.is_cached()) {
+        if let Some(bytes) = req.client.body.bytes().filter(|_| req.client.body.is_cached()) {
             // It goes out as it is kept, however it came.
             BEREQ.unset(&mut head, &mut log, names::TRANSFER_ENCODING);
             let bytes = bytes.to_string();
             lost |= BEREQ.force(&mut head, &mut log, names::CONTENT_LENGTH, bytes.as_bytes()).is_err();
         }
-        if req.body.take_expected() {
+        if req.client.body.take_expected() {
             lost |= BEREQ.append(&mut head, &mut log, names::EXPECT, &[b"100-continue"]).is_err();
         }
         if lost {
@@ -141,7 +141,7 @@ impl PipeBereq {
         main.s_pipe_in.add(acct.inwards);
         main.s_pipe_out.add(acct.outwards);
         req.log.record(Tag::PipeAcct).num(head).sp_num(acct.bereq).sp_num(acct.inwards).sp_num(acct.outwards);
-        req.is_piped = true;
+        req.client.is_piped = true;
         close
     }
 
@@ -154,11 +154,11 @@ impl PipeBereq {
         let limit_of_all = limit(Some(self.task_deadline).filter(|seconds| *seconds > 0.0));
         let last_moment = deadline(if limit_of_all.is_zero() { req.params.pipe_task_deadline } else { limit_of_all });
         let choice = DirectorChoice {
-            sess: &req.sess,
+            sess: &req.client.sess,
             head: &self.head,
-            url: req.head.url(),
+            url: req.ask.head.url(),
             task: &req.vcl.task,
-            digest: &req.digest.0,
+            digest: &req.ask.digest.0,
             identity: req.settings.client_identity.as_ref(),
             identity_text: OnceCell::new(),
             is_bereq: true,
@@ -204,7 +204,7 @@ impl PipeBereq {
         let connect_timeout = limit(self.connect_timeout);
         let wants_stream = transport.asks_tunnel() && stream_pipe::is_websocket(&self.head);
         for http1 in [!wants_stream, true] {
-            let ends = vars::proxy_ends(&req.sess);
+            let ends = vars::proxy_ends(&req.client.sess);
             let opts = ConnectOpts { connect_timeout, no_resend: true, http1, ends, ..ConnectOpts::default() };
             let connected = backend.connect(&opts).await;
             let mut conn = reach::connected(connected, &self.engine.clock, &mut self.log)
@@ -245,9 +245,9 @@ impl PipeBereq {
         let mut head = Vec::with_capacity(512);
         self.head.write_to(&mut head);
         let mut sent = stream.write_all(&head, deadline(req.params.pipe_timeout)).await;
-        if req.body.is_cached() {
+        if req.client.body.is_cached() {
             // VCL had the body read already: it goes ahead of what the client sends now.
-            for piece in req.body.cached() {
+            for piece in req.client.body.cached() {
                 if sent.is_ok() {
                     sent = stream.write_all(&piece, deadline(req.params.pipe_timeout)).await;
                     acct.inwards += piece.len() as u64;
@@ -266,7 +266,7 @@ impl PipeBereq {
     /// True if the backend has to switch protocols before more than the request may pass. A backend that refuses goes
     /// on with HTTP and would read the following bytes as requests.
     fn may_switch(&self, req: &Req) -> bool {
-        !req.params.http_lenient && (self.head.has(names::UPGRADE) || req.head.has(names::UPGRADE))
+        !req.params.http_lenient && (self.head.has(names::UPGRADE) || req.ask.head.has(names::UPGRADE))
     }
 
     /// Does what [`PipeBereq::tunnel`] does, if the backend has no connection or answers before the connections are

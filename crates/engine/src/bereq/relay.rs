@@ -43,7 +43,7 @@ pub(super) async fn relay(
     let limit = req.params.pipe_timeout;
     let mut beresp = Head::with_limits(bereq.limits());
     let len = match transport.body_state() {
-        _ if req.body.is_cached() => req.body.bytes().map_or(BodyLen::None, BodyLen::Known),
+        _ if req.client.body.is_cached() => req.client.body.bytes().map_or(BodyLen::None, BodyLen::Known),
         BodyState::Unread => transport.body_len().map_or(BodyLen::Unknown, BodyLen::Known),
         BodyState::None | BodyState::Done | BodyState::Failed => BodyLen::None,
     };
@@ -82,7 +82,7 @@ async fn upload(
     transport: &mut dyn Transport,
     limit: Duration,
 ) -> Result<Upload, Broken> {
-    let mut kept = req.body.cached().into_iter();
+    let mut kept = req.client.body.cached().into_iter();
     let mut is_over = len == BodyLen::None;
     loop {
         match within(limit, poll_fn(|cx| conn.poll_send(cx, beresp))).await?.map_err(|_| Broken)? {
@@ -95,7 +95,7 @@ async fn upload(
             SendProgress::Part | SendProgress::Begun => continue,
             SendProgress::All => {}
         }
-        let next = if req.body.is_cached() {
+        let next = if req.client.body.is_cached() {
             Some(kept.next())
         } else {
             let next = poll_fn(|cx| {

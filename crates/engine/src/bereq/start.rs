@@ -85,7 +85,7 @@ pub(crate) fn start(
 /// Does what [`start`] does, for one slice of an object, into `busy`.
 pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf, worker: Option<Box<ClassWorker>>) -> ObjRef {
     let obj = busy.object();
-    let turn = FetchTurn { worker, slot: admission::enter_anyway(&req.sess) };
+    let turn = FetchTurn { worker, slot: admission::enter_anyway(&req.client.sess) };
     let mut bereq = make(req, busy, None, FetchMode::Normal, turn);
     // They are of the head, and it has none by now.
     (bereq.requester.interims, bereq.requester.trailers) = (None, None);
@@ -100,7 +100,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, turn:
     let vcl = req.vcl.loaded().clone();
     let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Backend);
     let reason = mode.reason();
-    log.record(Tag::Begin).text("bereq ").num(u64::from(req.vxid.log_id())).text(" ").text(reason);
+    log.record(Tag::Begin).text("bereq ").num(u64::from(req.log.vxid().log_id())).text(" ").text(reason);
     log.put(Tag::VclUse, vcl.name.as_bytes());
     req.log.record(Tag::Link).text("bereq ").num(u64::from(vxid.log_id())).text(" ").text(reason);
     let now = engine.clock.real();
@@ -145,27 +145,27 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, turn:
 
 /// The request's body as the fetch gets it.
 fn lend(req: &mut Req, mode: FetchMode) -> BereqBody {
-    if !req.body.is_available() {
-        let method = req.head.method();
+    if !req.client.body.is_available() {
+        let method = req.ask.head.method();
         // An error page may be asked for without it; a POST without its body is another request.
-        let is_missed = mode == FetchMode::Pass && req.body.is_spent() && method != b"GET" && method != b"HEAD";
+        let is_missed = mode == FetchMode::Pass && req.client.body.is_spent() && method != b"GET" && method != b"HEAD";
         return if is_missed { BereqBody::Gone } else { BereqBody::None };
     }
-    if req.body.is_cached() {
-        return BereqBody::Cached(Rc::new(req.body.cached()));
+    if req.client.body.is_cached() {
+        return BereqBody::Cached(Rc::new(req.client.body.cached()));
     }
-    BereqBody::Lent(req.body.lend())
+    BereqBody::Lent(req.client.body.lend())
 }
 
 impl Bereq {
     /// The head that goes out, but for what differs between tries.
     fn make_head(&mut self, req: &Req, mode: FetchMode) {
         let filter = if mode == FetchMode::Pass { HopDirection::Pass } else { HopDirection::Fetch };
-        let mut lost = hop::filter_request(&req.head, &mut self.ask.original, filter).is_err();
+        let mut lost = hop::filter_request(&req.ask.head, &mut self.ask.original, filter).is_err();
         let vxid = self.log.vxid();
         let (head, log) = (&mut self.ask.original, &mut self.log);
         BEREQ.log_request(head, log);
-        if req.settings.is_special {
+        if req.is_special() {
             // Between two caches of the tier, and for nobody else.
             BEREQ.unset(head, log, LACQUER_PEER);
         }
@@ -196,7 +196,7 @@ impl Bereq {
                 BEREQ.unset(head, log, names::CONTENT_LENGTH);
                 BEREQ.unset(head, log, names::TRANSFER_ENCODING);
             }
-            BereqBody::None if mode != FetchMode::Pass || req.body.exists() => {
+            BereqBody::None if mode != FetchMode::Pass || req.client.body.exists() => {
                 BEREQ.unset(head, log, names::CONTENT_LENGTH);
                 BEREQ.unset(head, log, names::TRANSFER_ENCODING);
             }

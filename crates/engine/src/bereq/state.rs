@@ -60,18 +60,18 @@ impl Requester {
         // A page's fragments have nothing to say to its client before the page has.
         let is_heard = mode != FetchMode::Background && !req.esi.is_fragment();
         // From HTTP/2 on every client reads them.
-        let reads_trailers = req.head.version() > HttpVersion::HTTP11 || hop::takes_trailers(&req.head);
+        let reads_trailers = req.ask.head.version() > HttpVersion::HTTP11 || hop::takes_trailers(&req.ask.head);
         Requester {
-            sess: req.sess.clone(),
+            sess: req.client.sess.clone(),
             mode,
             interims: (is_heard && req.params.http_interim).then(Interims::default),
             trailers: (is_heard && reads_trailers).then(Trailers::default),
-            early: req.early.clone(),
+            early: req.client.early.clone(),
             client_identity: req.settings.client_identity.clone(),
             // From HTTP/2 on who goes before the answer has reset its request.
-            can_be_reset: req.head.version() > HttpVersion::HTTP11,
+            can_be_reset: req.ask.head.version() > HttpVersion::HTTP11,
             found: req.verdict.found(),
-            rounds: req.engine().loops.rounds(&req.original),
+            rounds: req.engine().loops.rounds(&req.ask.original),
             place: turn.worker,
             _slot: turn.slot,
             _open: current::open(TransactionKind::Fetch),
@@ -125,8 +125,8 @@ impl Fill {
         Fill {
             busy: Some(busy),
             stale,
-            digest: req.digest,
-            alias: req.alias.clone(),
+            digest: req.ask.digest,
+            alias: req.ask.alias.clone(),
             object: NewObject::new(now),
             settings: FetchSettings::new(),
             cacheability: if is_pass { Cacheability::uncacheable() } else { Cacheability::cacheable() },

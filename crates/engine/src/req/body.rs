@@ -53,7 +53,7 @@ impl Req {
         wait: F,
     ) -> Option<F::Output> {
         self.continue_if_due(transport);
-        let body = self.body.clone();
+        let body = self.client.body.clone();
         let mut wait = pin!(wait);
         poll_fn(|cx| {
             if let Poll::Ready(done) = wait.as_mut().poll(cx) {
@@ -83,7 +83,7 @@ impl Req {
         wait: F,
     ) -> Option<F::Output> {
         // Others may have use for what isn't a pass: only a client that said so is gone then.
-        let until = Departure::new(self.gives_up && self.params.pass_abort);
+        let until = Departure::new(self.client.gives_up && self.params.pass_abort);
         if self.is_known_as_peers() {
             // Boxed: requests of clients shan't have a larger future.
             return Box::pin(self.drive_for_peer(until, transport, wait)).await;
@@ -93,18 +93,18 @@ impl Req {
 
     /// Tells the client to send its body, once somebody wants it.
     fn continue_if_due(&mut self, transport: &mut dyn Transport) {
-        if self.body.take_due() {
+        if self.client.body.take_due() {
             transport.send_continue(&mut self.log);
         }
     }
 
     /// The body was read for somebody, to its end or as far as it could be. After one that broke the connection ends.
     pub(super) fn end_reading(&mut self) {
-        match self.body.failure() {
+        match self.client.body.failure() {
             Some(ReqBodyError::GivenUp) | None => {}
             Some(error) => {
                 self.log.put(Tag::FetchError, error.text().as_bytes());
-                self.close = Some(SessClose::RxBody);
+                self.client.close = Some(SessClose::RxBody);
             }
         }
         self.mark("ReqBody");
@@ -113,7 +113,7 @@ impl Req {
     /// Lets a fetch that this request doesn't wait for have its body: until the body ends, or the fetch has an answer and
     /// reads no further.
     pub(super) async fn send_body_to(&mut self, fresh: &ObjRef, transport: &mut dyn Transport) {
-        let body = self.body.clone();
+        let body = self.client.body.clone();
         if !body.is_lent() {
             return;
         }
@@ -138,15 +138,15 @@ impl Req {
     pub(super) async fn read_away(&mut self, transport: &mut dyn Transport, waits: bool) {
         use crate::transport::BodyState;
         const MAX: usize = 1 << 20;
-        if self.close.is_some() {
+        if self.client.close.is_some() {
             // The answer needn't wait: the connection's end takes care of what still comes.
             return;
         }
-        let is_unread = self.body.is_unread();
+        let is_unread = self.client.body.is_unread();
         if is_unread {
             self.log.put(Tag::Storage, b"malloc Transient");
         }
-        if self.body.take_expected() {
+        if self.client.body.take_expected() {
             transport.send_continue(&mut self.log);
         }
         let mut seen = 0;
@@ -168,18 +168,18 @@ impl Req {
                 Ok(Some(piece)) if seen + piece.len() <= MAX => seen += piece.len(),
                 Ok(None) => break,
                 Ok(Some(_)) => {
-                    self.close = Some(SessClose::RxBody);
+                    self.client.close = Some(SessClose::RxBody);
                     break;
                 }
                 Err(error) => {
                     self.log.put(Tag::FetchError, error.text().as_bytes());
-                    self.close = Some(SessClose::RxBody);
+                    self.client.close = Some(SessClose::RxBody);
                     break;
                 }
             }
         }
         if is_unread {
-            self.body.discarded();
+            self.client.body.discarded();
             self.mark("ReqBody");
         }
     }

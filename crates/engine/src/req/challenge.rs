@@ -14,21 +14,22 @@ impl Req {
     /// The answer, if the request is such a question. While no certificate is being ordered this is one load.
     #[inline]
     pub(super) fn challenge_answer(&self) -> Option<String> {
-        let body = self.engine().challenges.body(self.head.url())?;
-        let is_asked = matches!(self.head.method(), b"GET" | b"HEAD") && self.restarts == 0 && !self.esi.is_fragment();
+        let body = self.engine().challenges.body(self.ask.head.url())?;
+        let is_asked =
+            matches!(self.ask.head.method(), b"GET" | b"HEAD") && self.ask.restarts == 0 && !self.esi.is_fragment();
         is_asked.then_some(body)
     }
 
     pub(super) async fn answer_challenge(&mut self, body: String, transport: &mut dyn Transport) -> ReqStep {
-        if self.trial.is_none() {
+        if self.client.trial.is_none() {
             self.engine().main.acme_answers.inc();
         }
         self.log.put(Tag::Notice, b"ACME: answered before VCL");
         self.start_synth(200, None, None);
         self.set_resp(names::CONTENT_TYPE, &[b"application/octet-stream"]);
         self.set_resp(names::CONTENT_LENGTH, &[body.len().to_string().as_bytes()]);
-        self.filters.reset();
-        self.t_resp.set(None);
+        self.resp.filters.reset();
+        self.resp.time.set(None);
         self.discard_body(transport).await;
         ReqStep::Transmit(Answer::Made(Buf::unaccounted(body.into_bytes())))
     }

@@ -56,10 +56,10 @@ impl Req {
             return Ok(None);
         }
         let (class, cost) = self.choose_class();
-        let Some(class) = class else { return Ok(Some(Box::new(ClassWorker::free(&self.sess, cost)))) };
+        let Some(class) = class else { return Ok(Some(Box::new(ClassWorker::free(&self.client.sess, cost)))) };
         let takes_page = self.takes_page();
         let token = if takes_page { self.place_token(class) } else { None };
-        match classes::enter(&self.sess, class, cost, Visitor { token: token.as_deref(), takes_page }) {
+        match classes::enter(&self.client.sess, class, cost, Visitor { token: token.as_deref(), takes_page }) {
             ClassEntry::Now(worker) => Ok(self.served_by(worker)),
             ClassEntry::Later(wait) => Box::pin(self.sit(wait, takes_page, transport)).await,
             ClassEntry::Refused(refusal) => Err(self.refuse_class(refusal)),
@@ -73,15 +73,15 @@ impl Req {
         }
         let (class, cost) = self.choose_class();
         let worker = match class {
-            Some(class) => classes::enter_if_free(&self.sess, class, cost).ok_or(NoWorker)?,
-            None => ClassWorker::free(&self.sess, cost),
+            Some(class) => classes::enter_if_free(&self.client.sess, class, cost).ok_or(NoWorker)?,
+            None => ClassWorker::free(&self.client.sess, cost),
         };
         Ok(Some(Box::new(worker)))
     }
 
     fn choose_class(&mut self) -> (Option<u32>, CostKey) {
-        let classes = &self.sess.engine.classes;
-        let cost = classes.cost_key(self.head.get(names::HOST).unwrap_or_default(), self.head.url());
+        let classes = &self.client.sess.engine.classes;
+        let cost = classes.cost_key(self.ask.head.get(names::HOST).unwrap_or_default(), self.ask.head.url());
         let named = self.settings.class.as_ref().map(|name| name.as_bytes());
         let choice = match classes.choose(named, cost) {
             ClassChoice::Unknown => {
@@ -99,7 +99,7 @@ impl Req {
     }
 
     fn served_by(&mut self, worker: ClassWorker) -> Option<Box<ClassWorker>> {
-        self.class_state = ClassState::Served;
+        self.client.class_state = ClassState::Served;
         Some(Box::new(worker))
     }
 
@@ -121,7 +121,7 @@ impl Req {
         let ended = self.drive_until(Departure::Closed, transport, arrives).await;
         match ended {
             Some(Some(worker)) => {
-                self.waited.class += worker.waited() as f32;
+                self.client.waited.class += worker.waited() as f32;
                 self.mark("Class");
                 Ok(self.served_by(worker))
             }
@@ -139,8 +139,8 @@ impl Req {
 
     /// 503, and when to come again.
     fn refuse_class(&mut self, refusal: ClassRefusal) -> ReqStep {
-        self.class_state = if refusal.is_late { ClassState::Late } else { ClassState::Full };
-        let text = format!("class {}: {}", refusal.class, self.class_state.word());
+        self.client.class_state = if refusal.is_late { ClassState::Late } else { ClassState::Full };
+        let text = format!("class {}: {}", refusal.class, self.client.class_state.word());
         self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, text.as_str()));
         self.log.put(Tag::Error, text.as_bytes());
         ReqStep::Synth(SynthOrder::of_refusal(refusal))
@@ -148,14 +148,14 @@ impl Req {
 
     /// True if the client would show a page: it asks for HTML, and not for a fragment.
     fn takes_page(&self) -> bool {
-        let accepts = self.original.get_all(names::ACCEPT.as_bytes()).any(|accept| list::has(accept, b"text/html"));
-        accepts && matches!(self.original.method(), b"GET" | b"HEAD") && !self.esi.is_fragment()
+        let accepts = self.ask.original.get_all(names::ACCEPT.as_bytes()).any(|accept| list::has(accept, b"text/html"));
+        accepts && matches!(self.ask.original.method(), b"GET" | b"HEAD") && !self.esi.is_fragment()
     }
 
     /// The token for this class that came with the request, as it came: parameters and VCL may have taken the cookie away.
     fn place_token(&self, class: u32) -> Option<Vec<u8>> {
         let name = format!("{COOKIE_PREFIX}{}", self.engine().classes.name_of(class)?);
-        let pairs = self.original.get_all(names::COOKIE.as_bytes()).flat_map(|value| value.split(|b| *b == b';'));
+        let pairs = self.ask.original.get_all(names::COOKIE.as_bytes()).flat_map(|value| value.split(|b| *b == b';'));
         let value =
             pairs.map(<[u8]>::trim_ascii).find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
         value.map(<[u8]>::to_vec)
@@ -181,7 +181,7 @@ impl Req {
             return;
         }
         let seconds = refusal.retry_after.to_string();
-        if RESP.force(&mut self.resp, &mut self.log, names::RETRY_AFTER, seconds.as_bytes()).is_err() {
+        if RESP.force(&mut self.resp.head, &mut self.log, names::RETRY_AFTER, seconds.as_bytes()).is_err() {
             self.log.count_lost();
         }
         if refusal.token.is_some() {

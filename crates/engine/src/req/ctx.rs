@@ -125,23 +125,23 @@ impl VclSide for ReqVcl<'_, '_> {
 
     async fn wait<F: Future>(&mut self, future: F) -> F::Output {
         let done = self.req.drive(self.transport, future).await;
-        if self.req.body.take_kept_for_vcl() {
+        if self.req.client.body.take_kept_for_vcl() {
             self.req.end_reading();
         }
         done
     }
 
     fn is_trial(&self) -> bool {
-        self.req.trial.is_some()
+        self.req.client.trial.is_some()
     }
 }
 
 impl Ctx for ReqCtx<'_, '_> {
     fn head(&mut self, id: HeadId) -> Option<&Head> {
         match id {
-            HeadId::Req => Some(&self.req.head),
-            HeadId::ReqTop => Some(self.req.esi.top().map_or(&self.req.head, |top| &top.head)),
-            HeadId::Resp => Some(&self.req.resp),
+            HeadId::Req => Some(&self.req.ask.head),
+            HeadId::ReqTop => Some(self.req.esi.top().map_or(&self.req.ask.head, |top| &top.head)),
+            HeadId::Resp => Some(&self.req.resp.head),
             HeadId::Obj => self.object_head(),
             HeadId::Bereq => self.lent.bereq().map(|bereq| &bereq.head),
             HeadId::Beresp => None,
@@ -150,8 +150,8 @@ impl Ctx for ReqCtx<'_, '_> {
 
     fn edit(&mut self, id: HeadId) -> Option<(&mut Head, &mut TxnLog)> {
         match id {
-            HeadId::Req => Some((&mut self.req.head, &mut self.req.log)),
-            HeadId::Resp => Some((&mut self.req.resp, &mut self.req.log)),
+            HeadId::Req => Some((&mut self.req.ask.head, &mut self.req.log)),
+            HeadId::Resp => Some((&mut self.req.resp.head, &mut self.req.log)),
             HeadId::Bereq => self.lent.bereq().map(|bereq| (&mut bereq.head, &mut bereq.log)),
             HeadId::ReqTop | HeadId::Obj | HeadId::Beresp => None,
         }
@@ -159,35 +159,37 @@ impl Ctx for ReqCtx<'_, '_> {
 
     fn get(&mut self, var: Var) -> Value {
         let req = &*self.req;
-        let timeouts = req.sess.timeouts.get();
+        let timeouts = req.client.sess.timeouts.get();
         match var {
             Var::Req => Value::Http(HeadId::Req),
             Var::Resp => Value::Http(HeadId::Resp),
             Var::ReqBackendHint => Value::Backend(req.director()),
-            Var::ReqCanGzip => Value::Bool(message::Coding::Gzip.is_accepted_by(&req.head)),
+            Var::ReqCanGzip => Value::Bool(message::Coding::Gzip.is_accepted_by(&req.ask.head)),
             Var::ReqEsi => Value::Bool(!req.settings.disable_esi),
             Var::ReqClass => Value::String(Some(req.settings.class.clone().unwrap_or_else(|| Text::from("")))),
-            Var::ReqClassState => Value::text(req.class_state.word()),
+            Var::ReqClassState => Value::text(req.client.class_state.word()),
             Var::ReqEsiLevel => Value::Int(i64::from(req.esi.level())),
             Var::ReqGrace => Value::Duration(req.settings.lookup.max_grace.unwrap_or(-1.0)),
             Var::ReqTtl => Value::Duration(req.settings.lookup.max_ttl.unwrap_or(-1.0)),
-            Var::ReqHash => Value::Blob(Some(vrt::value::Blob::new(req.digest.0))),
+            Var::ReqHash => Value::Blob(Some(vrt::value::Blob::new(req.ask.digest.0))),
             Var::ReqHashAlwaysMiss => Value::Bool(req.settings.lookup.always_miss),
             Var::ReqHashIgnoreBusy => Value::Bool(req.settings.lookup.ignore_busy),
             Var::ReqHashIgnoreVary => Value::Bool(req.settings.lookup.ignore_vary),
             Var::ReqIsHitmiss => Value::Bool(req.verdict.found() == FoundKind::HitForMiss),
             Var::ReqIsHitpass => Value::Bool(req.verdict.found() == FoundKind::HitForPass),
             Var::ReqRfc9111 => Value::Bool(req.settings.rfc9111),
-            Var::ReqRestarts => Value::Int(i64::from(req.restarts)),
+            Var::ReqRestarts => Value::Int(i64::from(req.ask.restarts)),
             Var::ReqStorage => Value::Stevedore(req.settings.storage.clone()),
-            Var::ReqTime => Value::Time(req.t_req.0),
-            Var::ReqTopTime => Value::Time(req.esi.top().map_or(req.t_req, |top| top.t_req).0),
+            Var::ReqTime => Value::Time(req.ask.t_req.0),
+            Var::ReqTopTime => Value::Time(req.esi.top().map_or(req.ask.t_req, |top| top.t_req).0),
             // A fragment's is what varnishd calls its includes.
-            Var::ReqTransport => Value::text(if req.esi.level() > 0 { "ESI_INCLUDE" } else { req.sess.version.get() }),
-            Var::ReqXid => Value::text(req.vxid.to_string()),
+            Var::ReqTransport => {
+                Value::text(if req.esi.level() > 0 { "ESI_INCLUDE" } else { req.client.sess.version.get() })
+            }
+            Var::ReqXid => Value::text(req.log.vxid().to_string()),
             Var::RespTime => Value::Time(self.t_resp().0),
             Var::RespDoEsi => Value::Bool(!req.settings.disable_esi),
-            Var::RespFilters => match req.filters.list() {
+            Var::RespFilters => match req.resp.filters.list() {
                 Some(listed) => Value::String(Some(listed.clone())),
                 None => Value::text(self.filter_list().as_bytes()),
             },
@@ -201,7 +203,7 @@ impl Ctx for ReqCtx<'_, '_> {
     }
 
     fn filters_open(&self, var: Var) -> Result<(), VclFailure> {
-        match self.req.filters.list() {
+        match self.req.resp.filters.list() {
             None => Ok(()),
             Some(_) => Err(vars::filters_fixed("resp", var)),
         }
@@ -209,7 +211,7 @@ impl Ctx for ReqCtx<'_, '_> {
 
     fn set(&mut self, var: Var, value: Value) -> Result<(), VclFailure> {
         let req = &mut *self.req;
-        let mut timeouts = req.sess.timeouts.get();
+        let mut timeouts = req.client.sess.timeouts.get();
         match var {
             Var::ReqBackendHint => match value {
                 Value::Backend(director) => req.settings.backend_hint = BackendHint::Set(director),
@@ -230,12 +232,9 @@ impl Ctx for ReqCtx<'_, '_> {
             Var::ReqHashIgnoreVary => req.settings.lookup.ignore_vary = vars::boolean(&value)?,
             Var::ReqClass => req.settings.class = vars::text(value)?,
             Var::ReqStorage => req.settings.storage = vars::text(value)?,
-            Var::ReqRfc9111 => {
-                req.settings.rfc9111 = vars::boolean(&value)?;
-                req.settings.is_special |= req.settings.rfc9111;
-            }
+            Var::ReqRfc9111 => req.settings.rfc9111 = vars::boolean(&value)?,
             Var::ClientIdentity => req.settings.client_identity = vars::text(value)?,
-            Var::RespFilters => req.filters.set_list(vars::text(value)?),
+            Var::RespFilters => req.resp.filters.set_list(vars::text(value)?),
             Var::SessIdleSendTimeout => timeouts.idle_send = vars::duration(&value)?,
             Var::SessSendTimeout => timeouts.send = vars::duration(&value)?,
             Var::SessTimeoutIdle => timeouts.idle = vars::duration(&value)?,
@@ -245,7 +244,7 @@ impl Ctx for ReqCtx<'_, '_> {
                 None => return Err(vars::misplaced(other)),
             },
         }
-        self.req.sess.timeouts.set(timeouts);
+        self.req.client.sess.timeouts.set(timeouts);
         Ok(())
     }
 
@@ -273,15 +272,15 @@ impl Ctx for ReqCtx<'_, '_> {
     fn hash_data(&mut self, data: Option<&[u8]>) {
         if let Some(data) = data {
             self.req.log.put(Tag::Hash, data);
-            if let Some(trial) = &mut self.req.trial {
+            if let Some(trial) = &mut self.req.client.trial {
                 trial.hashed.push(format!("\"{}\"", String::from_utf8_lossy(data)));
             }
         }
-        self.req.hasher.add(data);
+        self.req.ask.hasher.add(data);
     }
 
     fn trial(&mut self) -> Option<&mut Vec<String>> {
-        self.req.trial.as_mut().map(|trial| &mut trial.would)
+        self.req.client.trial.as_mut().map(|trial| &mut trial.would)
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
@@ -290,11 +289,11 @@ impl Ctx for ReqCtx<'_, '_> {
             return Ok(());
         }
         let req = &mut *self.req;
-        req.sess.engine.ban_everywhere(&mut req.vcl.invalidations, spec)
+        req.client.sess.engine.ban_everywhere(&mut req.vcl.invalidations, spec)
     }
 
     fn clock(&self) -> &Clock {
-        &self.req.sess.engine.clock
+        &self.req.client.sess.engine.clock
     }
 
     fn task(&mut self) -> &mut Privates {
@@ -304,8 +303,8 @@ impl Ctx for ReqCtx<'_, '_> {
     fn rollback(&mut self, id: HeadId) -> Result<(), VclFailure> {
         match id {
             HeadId::Req => {
-                self.req.head.copy_from(&self.req.original);
-                self.req.filters.reset();
+                self.req.ask.head.copy_from(&self.req.ask.original);
+                self.req.resp.filters.reset();
                 Ok(())
             }
             HeadId::ReqTop | HeadId::Bereq | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {
@@ -319,28 +318,28 @@ impl Ctx for ReqCtx<'_, '_> {
     }
 
     fn late_100_continue(&mut self, late: bool) {
-        self.req.body.set_late(late);
+        self.req.client.body.set_late(late);
     }
 
     fn set_ip_tos(&mut self, tos: i64) -> Result<(), VclFailure> {
-        self.req.sess.tos.set(Some(tos as u32));
+        self.req.client.sess.tos.set(Some(tos as u32));
         Ok(())
     }
 
     fn peer_ids(&mut self) -> Result<(u32, u32), String> {
-        self.req.sess.peer_ids.ok_or_else(|| "not listening on a Unix domain socket".to_owned())
+        self.req.client.sess.peer_ids.ok_or_else(|| "not listening on a Unix domain socket".to_owned())
     }
 
     fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
-        self.req.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
+        self.req.client.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
     }
 
     fn tls(&mut self) -> Option<&tls::HandshakeInfo> {
-        self.req.sess.tls.get().map(|info| &**info)
+        self.req.client.sess.tls.get().map(|info| &**info)
     }
 
     fn cache_req_body(&mut self, limit: u64) -> Result<VclWait<bool>, VclFailure> {
-        let body = ReqBody::clone(&self.req.body);
+        let body = ReqBody::clone(&self.req.client.body);
         let engine = self.engine();
         let named = self.req.settings.storage.as_ref().and_then(|name| engine.store_named(name));
         let store = named.unwrap_or_else(|| engine.stores.transient()).clone();
@@ -351,7 +350,7 @@ impl Ctx for ReqCtx<'_, '_> {
             self.req.log.put(Tag::FetchError, error.text().as_bytes());
         } else if is_new {
             self.req.log.put_parts(Tag::Storage, &[store.kind().as_str().as_bytes(), b" ", store.name().as_bytes()]);
-            self.req.body.keep_for_vcl();
+            self.req.client.body.keep_for_vcl();
         }
         Ok(Box::pin(std::future::poll_fn(move |cx| body.poll_kept(cx))))
     }
@@ -364,17 +363,17 @@ impl Ctx for ReqCtx<'_, '_> {
         let engine = self.engine();
         engine.may_invalidate()?;
         let purge = cache::Purge { ttl: Some(ttl), grace, keep };
-        let now = engine.mono_of(self.req.t_req);
+        let now = engine.mono_of(self.req.ask.t_req);
         Ok(self.req.purge_own(self.lent.busy(), now, purge) as i64)
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<VclWait<i64>, VclFailure> {
         let req = &mut *self.req;
-        req.sess.engine.purge_tags_everywhere(&mut req.vcl.invalidations, self.lent.busy(), keys, soft)
+        req.client.sess.engine.purge_tags_everywhere(&mut req.vcl.invalidations, self.lent.busy(), keys, soft)
     }
 
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {
-        Some(self.req.filters.injected())
+        Some(self.req.resp.filters.injected())
     }
 
     fn object_metadata(&mut self, filter: &str) -> Option<Vec<u8>> {
@@ -383,13 +382,13 @@ impl Ctx for ReqCtx<'_, '_> {
     }
 
     fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
-        let body = &self.req.body;
+        let body = &self.req.client.body;
         body.cached().iter().for_each(|buf| piece(buf));
         body.is_cached()
     }
 
     fn client_socket(&mut self) -> Option<sys::tcp::SocketNumber> {
-        Some(self.req.sess.socket.unwrap_or(sys::tcp::SocketNumber::NONE))
+        Some(self.req.client.sess.socket.unwrap_or(sys::tcp::SocketNumber::NONE))
     }
 
     fn healthy(&mut self, director: &BackendRef) -> bool {
@@ -419,11 +418,11 @@ impl ReqCtx<'_, '_> {
     fn choice(&mut self) -> DirectorChoice<'_> {
         let req = &mut *self.req;
         DirectorChoice {
-            sess: &req.sess,
-            head: &req.head,
-            url: req.head.url(),
+            sess: &req.client.sess,
+            head: &req.ask.head,
+            url: req.ask.head.url(),
             task: &req.vcl.task,
-            digest: &req.digest.0,
+            digest: &req.ask.digest.0,
             identity: req.settings.client_identity.as_ref(),
             identity_text: OnceCell::new(),
             is_bereq: false,
@@ -436,7 +435,7 @@ impl ReqCtx<'_, '_> {
             return Value::Bool(self.req.is_of_peer());
         }
         let req = &*self.req;
-        let of_session = vars::of_session(&req.sess, req.settings.client_identity.as_ref(), var);
+        let of_session = vars::of_session(&req.client.sess, req.settings.client_identity.as_ref(), var);
         if let Some(value) = of_session {
             return value;
         }
@@ -452,30 +451,30 @@ impl ReqCtx<'_, '_> {
         let of_object = self.lent.obj().and_then(|obj| vars::of_object(req.engine(), obj, now, var));
         match (of_object, self.lent.bereq()) {
             (Some(value), _) => value,
-            (None, Some(bereq)) => bereq.get(var, &req.params, &req.digest),
+            (None, Some(bereq)) => bereq.get(var, &req.params, &req.ask.digest),
             (None, None) => Value::Absent,
         }
     }
 
     fn engine(&self) -> &'_ Arc<Engine> {
-        &self.req.sess.engine
+        &self.req.client.sess.engine
     }
 
     /// The time with which objects' times are compared: when the request came, or in `vcl_deliver` when that began.
     fn now(&self) -> Real {
-        if self.method == Method::Deliver { self.t_resp() } else { self.req.t_req }
+        if self.method == Method::Deliver { self.t_resp() } else { self.req.ask.t_req }
     }
 
     /// When the response was begun (`resp.time`): the clock is looked at once VCL asks for it.
     fn t_resp(&self) -> Real {
-        let time = self.req.t_resp.get().unwrap_or_else(|| self.engine().clock.real());
-        self.req.t_resp.set(Some(time));
+        let time = self.req.resp.time.get().unwrap_or_else(|| self.engine().clock.real());
+        self.req.resp.time.set(Some(time));
         time
     }
 
     fn object_head(&mut self) -> Option<&Head> {
         match self.lent {
-            Lent::Found { obj, head, .. } => head.of(obj, self.req.head.limits()),
+            Lent::Found { obj, head, .. } => head.of(obj, self.req.ask.head.limits()),
             Lent::Nothing | Lent::Missing(_) | Lent::Delivered(_) | Lent::Pipe(_) | Lent::Body(_) => None,
         }
     }

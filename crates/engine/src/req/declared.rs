@@ -11,7 +11,7 @@ const PLACE_COOKIES: &str = "lacquer-place-*";
 
 impl Req {
     fn has_place_cookie(&self) -> bool {
-        let mut values = self.head.get_all(names::COOKIE.as_bytes());
+        let mut values = self.ask.head.get_all(names::COOKIE.as_bytes());
         values.any(|value| value.windows(COOKIE_PREFIX.len()).any(|part| part == COOKIE_PREFIX.as_bytes()))
     }
 
@@ -30,17 +30,17 @@ impl Req {
     }
 
     fn take_out_arguments(&mut self, keep: &str, drop: &str) {
-        let Some(url) = query::filtered(self.head.url(), keep, drop) else { return };
-        if self.head.set_url(&url).is_err() {
+        let Some(url) = query::filtered(self.ask.head.url(), keep, drop) else { return };
+        if self.ask.head.set_url(&url).is_err() {
             self.log.count_lost();
         }
-        self.log.put(REQ.url, self.head.url());
+        self.log.put(REQ.url, self.ask.head.url());
     }
 
     fn take_out_cookies(&mut self, keep: &str, drop: &str) {
-        let Some(value) = self.head.get(names::COOKIE) else { return };
+        let Some(value) = self.ask.head.get(names::COOKIE) else { return };
         let Some(value) = cookies::filtered(value, keep, drop) else { return };
-        REQ.unset(&mut self.head, &mut self.log, names::COOKIE);
+        REQ.unset(&mut self.ask.head, &mut self.log, names::COOKIE);
         if !value.is_empty() {
             self.set_req(names::COOKIE, &[&value]);
         }

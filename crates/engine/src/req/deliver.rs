@@ -36,7 +36,7 @@ impl Req {
         if self.start_deliver(&delivery).is_err() {
             return ReqStep::Synth(SynthOrder::because(500, ProxyError::ProxyInternalError, "no room for the head"));
         }
-        if self.settings.is_special {
+        if self.is_special() {
             if self.is_of_peer() {
                 return self.deliver_to_peer(delivery);
             }
@@ -44,7 +44,7 @@ impl Req {
                 self.deliver_by_rfc9111(&delivery.obj, transport).await;
             }
         }
-        self.t_resp.set(None);
+        self.resp.time.set(None);
         let action: DeliverAction = self.run_vcl_with(Lent::Delivered(&delivery.obj), transport).await;
         self.mark("Process");
         let t_origin = self.engine().real_of(delivery.obj.times().t_origin);
@@ -54,15 +54,17 @@ impl Req {
             DeliverAction::Restart => return ReqStep::Restart,
             DeliverAction::Fail => return ReqStep::VclFail,
         }
-        if !self.esi.is_fragment() && conditional::is_not_modified(&self.head, &self.resp, self.t_req, Some(t_origin)) {
-            if self.resp.set_status(304).is_err() {
+        if !self.esi.is_fragment()
+            && conditional::is_not_modified(&self.ask.head, &self.resp.head, self.ask.t_req, Some(t_origin))
+        {
+            if self.resp.head.set_status(304).is_err() {
                 self.log.count_lost();
             }
-            RESP.log_status(&self.resp, &mut self.log);
+            RESP.log_status(&self.resp.head, &mut self.log);
             if self.settings.rfc9111 {
                 // Of what it doesn't bring it tells only what caches need (RFC 9110 15.4.5).
                 for name in [names::CONTENT_TYPE, names::CONTENT_ENCODING, names::CONTENT_LANGUAGE] {
-                    RESP.unset(&mut self.resp, &mut self.log, name);
+                    RESP.unset(&mut self.resp.head, &mut self.log, name);
                 }
             }
         }
@@ -72,15 +74,15 @@ impl Req {
     /// The stored head and the fields that each delivery adds.
     fn start_deliver(&mut self, delivery: &Delivery) -> Result<(), message::head::BadStored> {
         let obj = &delivery.obj;
-        self.resp.load_from(obj.head())?;
-        RESP.log_response(&self.resp, &mut self.log);
-        if self.resp.proto() != b"HTTP/1.1" {
-            if self.resp.set_proto("HTTP/1.1").is_err() {
+        self.resp.head.load_from(obj.head())?;
+        RESP.log_response(&self.resp.head, &mut self.log);
+        if self.resp.head.proto() != b"HTTP/1.1" {
+            if self.resp.head.set_proto("HTTP/1.1").is_err() {
                 self.log.count_lost();
             }
-            self.log.put(Tag::RespProtocol, self.resp.proto());
+            self.log.put(Tag::RespProtocol, self.resp.head.proto());
         }
-        let own = dec(self.vxid.log_id().into());
+        let own = dec(self.log.vxid().log_id().into());
         if self.verdict.found() == FoundKind::Hit {
             let other = dec(obj.xid().log_id().into());
             self.set_resp(names::X_VARNISH, &[own.as_bytes(), b" ", other.as_bytes()]);
@@ -101,10 +103,10 @@ impl Req {
         }
         // Pages that are put together aren't cut, though Varnish says so.
         let may_be_cut = !(self.settings.rfc9111 && obj.flags().has_esi);
-        let can_range = self.params.http_range_support && self.resp.is_status(200) && may_be_cut;
+        let can_range = self.params.http_range_support && self.resp.head.is_status(200) && may_be_cut;
         if can_range
             && !obj.flags().is_private
-            && RESP.force(&mut self.resp, &mut self.log, names::ACCEPT_RANGES, b"bytes").is_err()
+            && RESP.force(&mut self.resp.head, &mut self.log, names::ACCEPT_RANGES, b"bytes").is_err()
         {
             self.log.count_lost();
         }
@@ -113,9 +115,9 @@ impl Req {
 
     /// Tells a client that HTTP/3 is spoken here (RFC 7838 3, RFC 9114 3.1.1).
     pub(super) fn announce_h3(&mut self) {
-        let Some(port) = self.sess.listener.h3_port else { return };
+        let Some(port) = self.client.sess.listener.h3_port else { return };
         let seconds = self.params.h3_alt_svc.as_secs();
-        if seconds > 0 && !self.esi.is_fragment() && !self.resp.has("Alt-Svc") {
+        if seconds > 0 && !self.esi.is_fragment() && !self.resp.head.has("Alt-Svc") {
             let (port, seconds) = (dec(port.into()), dec(seconds));
             self.set_resp("Alt-Svc", &[b"h3=\":", port.as_bytes(), b"\"; ma=", seconds.as_bytes()]);
         }
@@ -123,11 +125,11 @@ impl Req {
 
     /// The bytes that go out aren't those that the ETag stands for.
     pub(super) fn weaken_resp_etag(&mut self) {
-        let Some(old) = self.resp.get(names::ETAG).map(<[u8]>::to_vec) else { return };
+        let Some(old) = self.resp.head.get(names::ETAG).map(<[u8]>::to_vec) else { return };
         if old.starts_with(b"W/") {
             return;
         }
-        RESP.unset(&mut self.resp, &mut self.log, names::ETAG);
+        RESP.unset(&mut self.resp.head, &mut self.log, names::ETAG);
         self.set_resp(names::ETAG, &[b"W/", &old]);
     }
 }

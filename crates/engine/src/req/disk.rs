@@ -18,8 +18,8 @@ impl Req {
     /// True if a hit's body is only on a disk and will be sent: nobody knows yet if it can be read. Where the response
     /// may be a 304, the disk isn't read in vain.
     pub(super) fn is_to_be_read(&self, obj: &ObjRef) -> bool {
-        let may_be_unneeded = || self.head.has(names::IF_NONE_MATCH) || self.head.has(names::IF_MODIFIED_SINCE);
-        obj.is_in_home_alone() && self.head.method() == b"GET" && !may_be_unneeded()
+        let may_be_unneeded = || self.ask.head.has(names::IF_NONE_MATCH) || self.ask.head.has(names::IF_MODIFIED_SINCE);
+        obj.is_in_home_alone() && self.ask.head.method() == b"GET" && !may_be_unneeded()
     }
 
     /// Reads the piece that will be sent first. `None`: it can't be read, and the client hasn't been told anything yet.
@@ -49,7 +49,7 @@ impl Req {
 
     /// Offset at which reading the body begins, as far as that is known before VCL runs.
     fn first_wanted(&self, obj: &ObjRef) -> u64 {
-        let (Some(asked), Some(len)) = (range::asked(&self.head), obj.body_len()) else { return 0 };
+        let (Some(asked), Some(len)) = (range::asked(&self.ask.head), obj.body_len()) else { return 0 };
         if crate::parts::StoredParts::of(obj).is_some() {
             return 0;
         }

@@ -17,11 +17,11 @@ impl Req {
             return;
         }
         let stored = stale.and_then(|stale| StoredHead::parse(stale.head()).ok().map(|head| links_of(&head)));
-        let Some(links) = stored.or_else(|| self.engine().hints.of(&self.digest)) else { return };
+        let Some(links) = stored.or_else(|| self.engine().hints.of(&self.ask.digest)) else { return };
         if links.is_empty() {
             return;
         }
-        let mut head = Head::with_limits(self.head.limits());
+        let mut head = Head::with_limits(self.ask.head.limits());
         let fits = head.start_response(b"HTTP/1.1", 103).is_ok()
             && head.set_reason("Early Hints").is_ok()
             && head.append(links::LINK, &links).is_ok();
@@ -34,15 +34,15 @@ impl Req {
     }
 
     fn takes_hints(&self) -> bool {
-        let version = self.original.version();
+        let version = self.ask.original.version();
         let is_spoken = match self.params.early_hints.as_str() {
             "h2" => version > HttpVersion::HTTP11,
             "all" => version >= HttpVersion::HTTP11,
             _ => false,
         };
         // What a script asks for isn't a page (Fetch Metadata): browsers heed hints of navigations alone.
-        let is_page = self.head.get("Sec-Fetch-Mode").is_none_or(|mode| mode == b"navigate");
-        is_spoken && is_page && self.original.method() == b"GET" && !self.esi.is_fragment()
+        let is_page = self.ask.head.get("Sec-Fetch-Mode").is_none_or(|mode| mode == b"navigate");
+        is_spoken && is_page && self.ask.original.method() == b"GET" && !self.esi.is_fragment()
     }
 }
 

@@ -70,13 +70,13 @@ pub async fn explain(engine: &Arc<Engine>, question: &TrialRequest) -> Result<St
     while let ReqStep::Restart = step {
         let place = req.verdict.reason().map(|reason| reason.detail.clone()).unwrap_or_default();
         let _ = writeln!(out, "VCL restarts it ({place}).");
-        req.trial = Some(Box::default());
+        req.client.trial = Some(Box::default());
         step = match req.restart() {
             ReqStep::Recv => req.recv(&mut NullTransport).await,
             other => other,
         };
     }
-    if req.original.get(names::HOST).is_none() {
+    if req.ask.original.get(names::HOST).is_none() {
         out.push_str("It has no Host: give a complete URL such as http://www.example.com/, or the header Host.\n");
     }
     let hash_counts = matches!(step, ReqStep::Lookup | ReqStep::Purge);
@@ -131,9 +131,9 @@ fn trial(engine: &Arc<Engine>, question: &TrialRequest) -> Result<Req, String> {
     let mut req = Req::new(&sess, Vxid::NONE, params, now);
     req.log = TxnLog::silent(engine.log.clone());
     req.log.timestamp("Start", now);
-    req.head.copy_from(&head);
-    req.original.copy_from(&head);
-    req.trial = Some(Box::default());
+    req.ask.head.copy_from(&head);
+    req.ask.original.copy_from(&head);
+    req.client.trial = Some(Box::default());
     Ok(req)
 }
 
@@ -141,15 +141,15 @@ impl Req {
     /// Prints the effects of VCL. The hash is only shown if the request is looked up.
     fn tell_what_vcl_did(&self, hash_counts: bool, out: &mut String) {
         let vcl = &self.vcl.loaded().name;
-        let Some(trial) = &self.trial else { return };
+        let Some(trial) = &self.client.trial else { return };
         let _ = match hash_counts {
             true => writeln!(out, "VCL {vcl} ran. It is looked up under {}.", trial.hashed.join(" + ")),
             false => writeln!(out, "VCL {vcl} ran. Nothing is looked up."),
         };
-        if self.head.url() != self.original.url() {
+        if self.ask.head.url() != self.ask.original.url() {
             let by_params = !(self.params.query_drop.is_empty() && self.params.query_keep.is_empty());
             let who = if by_params { "Parameters and VCL" } else { "VCL" };
-            let _ = writeln!(out, "{who} made the URL {}.", String::from_utf8_lossy(self.head.url()));
+            let _ = writeln!(out, "{who} made the URL {}.", String::from_utf8_lossy(self.ask.head.url()));
         }
         for would in &trial.would {
             let _ = writeln!(out, "VCL would {would}.");
@@ -176,14 +176,14 @@ impl Req {
     }
 
     fn is_about_purging(&self) -> bool {
-        let method = self.original.method();
+        let method = self.ask.original.method();
         [&b"PURGE"[..], b"SOFTPURGE", b"XKEY"].iter().any(|word| method.starts_with(word)) || method == b"BAN"
     }
 
     /// The reason why a method that no rule of VCL knows removes nothing, and what does.
     fn how_to_purge(&self) -> String {
         let (method, url) =
-            (String::from_utf8_lossy(self.original.method()), String::from_utf8_lossy(self.original.url()));
+            (String::from_utf8_lossy(self.ask.original.method()), String::from_utf8_lossy(self.ask.original.url()));
         // A URL may have what a shell would read.
         let is_plain = url.bytes().all(|c| c.is_ascii_alphanumeric() || b"/_.-".contains(&c));
         let page = if is_plain { &*url } else { "/page" };
@@ -195,7 +195,7 @@ impl Req {
 
     /// The names of the cookies that are left, and how they are removed for pages that don't depend on them.
     fn cookies_to_drop(&self) -> String {
-        let pairs = self.head.get_all(names::COOKIE.as_bytes()).flat_map(|value| value.split(|byte| *byte == b';'));
+        let pairs = self.ask.head.get_all(names::COOKIE.as_bytes()).flat_map(|value| value.split(|byte| *byte == b';'));
         let names = pairs.filter_map(|pair| {
             Some(String::from_utf8_lossy(pair.split(|byte| *byte == b'=').next()?).trim().to_owned())
         });
@@ -226,10 +226,10 @@ impl Req {
 
     fn look(&self, out: &mut String) -> String {
         let engine = self.engine();
-        let now = engine.mono_of(self.t_req);
+        let now = engine.mono_of(self.ask.t_req);
         let options = self.lookup_options();
         let asked = self.lookup_request();
-        let peek = engine.cache.peek(&self.digest, &asked, now);
+        let peek = engine.cache.peek(&self.ask.digest, &asked, now);
         let mut verdict = self.judge(&peek, &options, now);
         if self.is_about_purging() {
             verdict.push_str(&self.how_to_purge());
@@ -282,7 +282,7 @@ impl Req {
             let names: Vec<_> = fields.map(|entry| String::from_utf8_lossy(entry.name).into_owned()).collect();
             facts.push(format!("Vary: {}", names.join(", ")));
             if !found.is_selected {
-                facts.push(format!("not for this request ({})", mismatch(values, &self.head)));
+                facts.push(format!("not for this request ({})", mismatch(values, &self.ask.head)));
             }
         }
         if let Some(ban) = &found.ban {
@@ -299,7 +299,7 @@ impl Req {
     fn describe_slices(&self, set: &SliceSet) -> String {
         let cache = &self.engine().cache;
         let (count, size, total) = (set.count(), set.size(), set.total);
-        let is_there = |index: &u64| !cache.aux_attrs_under(&set.digest(&self.digest, *index)).is_empty();
+        let is_there = |index: &u64| !cache.aux_attrs_under(&set.digest(&self.ask.digest, *index)).is_empty();
         let found = (0..count.min(SLICES_COUNTED)).filter(is_there).count();
         let more = if count > SLICES_COUNTED { format!(" of the first {SLICES_COUNTED}") } else { String::new() };
         format!("{found}{more} of {count} slices of {size} bytes are in memory, {total} bytes in all")
@@ -356,7 +356,7 @@ impl Req {
         }
         seen.stale = stale.map(|found| found.times);
         seen.tombstone = peek.tombstone;
-        missed(&NoHitReason::of_trace(&seen, options, &self.head, now))
+        missed(&NoHitReason::of_trace(&seen, options, &self.ask.head, now))
     }
 }
 

@@ -21,19 +21,19 @@ impl Req {
     pub(super) async fn fetch(&mut self, started: StartedFetch, transport: &mut dyn Transport) -> ReqStep {
         self.engine().main.s_fetch.tally();
         self.show_life(transport);
-        let lends = self.body.is_lent();
+        let lends = self.client.body.is_lent();
         if lends {
             self.log.put(Tag::Storage, b"malloc Transient");
         }
         self.log.rest();
         let began = self.engine().clock.mono();
         let arrived = self.hear(&started, transport).await;
-        self.waited.origin += self.engine().clock.mono().since(began) as f32;
-        if lends && !self.body.is_unread() {
+        self.client.waited.origin += self.engine().clock.mono().since(began) as f32;
+        if lends && !self.client.body.is_unread() {
             self.end_reading();
         }
         self.mark("Fetch");
-        if lends && self.body.is_unread() && arrived.is_some() {
+        if lends && self.client.body.is_unread() && arrived.is_some() {
             // The fetch went without it. Its client was made to wait already, and goes on sending.
             self.read_away(transport, true).await;
         }
@@ -42,7 +42,7 @@ impl Req {
             Some(Err(FetchFailed { reason, error })) => {
                 ReqStep::Synth(SynthOrder::because(503, error.unwrap_or(ProxyError::ProxyInternalError), reason))
             }
-            None if self.gives_up => self.give_up(),
+            None if self.client.gives_up => self.give_up(),
             None => self.end_reset(),
         }
     }
@@ -50,7 +50,7 @@ impl Req {
     /// The client has reset its request. What is fetched is others', too.
     pub(super) fn end_reset(&mut self) -> ReqStep {
         self.log.put(Tag::Error, b"Request reset before it was answered");
-        self.close = Some(SessClose::RemClose);
+        self.client.close = Some(SessClose::RemClose);
         if let Some(parent) = self.esi.parent_mut() {
             parent.cut = Some(DeliveryFailure::GONE);
         }
@@ -78,7 +78,7 @@ impl Req {
     fn give_up(&mut self) -> ReqStep {
         self.engine().main.pass_abort.inc();
         self.log.put(Tag::Error, b"Client gone before its pass was answered");
-        self.close = Some(SessClose::RemClose);
+        self.client.close = Some(SessClose::RemClose);
         if let Some(parent) = self.esi.parent_mut() {
             parent.cut = Some(DeliveryFailure::GONE);
         }

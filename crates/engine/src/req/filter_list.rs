@@ -12,10 +12,10 @@ impl Req {
     pub(super) fn filter_list(&self, obj: Option<&ObjRef>) -> FilterList {
         let made = self.params.supported_codings();
         let coding = || {
-            let says = Coding::of_content(self.resp.joined(names::CONTENT_ENCODING).as_deref());
+            let says = Coding::of_content(self.resp.head.joined(names::CONTENT_ENCODING).as_deref());
             says.filter(|&coding| made.can_undo(coding))
         };
-        self.filters.complete_list(CacheSide::Deliver, || self.default_list(obj), coding)
+        self.resp.filters.complete_list(CacheSide::Deliver, || self.default_list(obj), coding)
     }
 
     /// The filters for a form of the object, which needs nothing undone.
@@ -25,7 +25,7 @@ impl Req {
 
     fn default_list(&self, obj: Option<&ObjRef>) -> FilterList {
         let flags = obj.map_or(ObjectFlags::NONE, ObjRef::flags);
-        let is_undone = self.params.supported_codings().is_undone_for(flags.coding, &self.head);
+        let is_undone = self.params.supported_codings().is_undone_for(flags.coding, &self.ask.head);
         self.list_that_undoes(is_undone.then_some(flags.coding), !self.settings.disable_esi && flags.has_esi)
     }
 
@@ -33,7 +33,9 @@ impl Req {
         default_deliver(DeliverFacts {
             do_esi,
             undone,
-            do_range: self.params.http_range_support && self.resp.status() == 200 && self.head.has(names::RANGE),
+            do_range: self.params.http_range_support
+                && self.resp.head.status() == 200
+                && self.ask.head.has(names::RANGE),
         })
     }
 }

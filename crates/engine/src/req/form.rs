@@ -23,10 +23,10 @@ impl Req {
     /// True if this client may get other bytes than the stored ones, so that a strong ETag doesn't hold for them.
     pub(super) fn may_get_another_form(&self, obj: &ObjRef) -> bool {
         let (stored, made) = (obj.flags().coding, self.params.supported_codings());
-        let is_undone = made.is_undone_for(stored, &self.head);
+        let is_undone = made.is_undone_for(stored, &self.ask.head);
         is_undone
             || stored != Coding::Identity && made.are_several() && !obj.flags().is_passed() && {
-                let liked = made.liked_by(&self.head);
+                let liked = made.liked_by(&self.ask.head);
                 liked.codings().next() != Some(stored)
             }
     }
@@ -45,7 +45,7 @@ impl Req {
 
     fn choose_form(&self, obj: &ObjRef) -> Option<Arc<Form>> {
         let made = self.params.supported_codings();
-        let is_undone = made.is_undone_for(obj.flags().coding, &self.head);
+        let is_undone = made.is_undone_for(obj.flags().coding, &self.ask.head);
         if made.are_several() {
             return self.liked_form(obj, made, is_undone);
         }
@@ -56,17 +56,17 @@ impl Req {
     fn may_have_form(&self, obj: &ObjRef) -> bool {
         let flags = obj.flags();
         let does_esi = flags.has_esi && !self.settings.disable_esi;
-        let has_body = !matches!(self.resp.status() % 1000, 204 | 206 | 304);
-        let is_plain = has_body && !flags.is_passed() && !does_esi && self.filters.are_default();
+        let has_body = !matches!(self.resp.head.status() % 1000, 204 | 206 | 304);
+        let is_plain = has_body && !flags.is_passed() && !does_esi && self.resp.filters.are_default();
         is_plain && obj.body_len().is_some_and(|bytes| bytes > 0)
     }
 
     /// The form that the client likes best, of those that exist.
     fn liked_form(&self, obj: &ObjRef, made: Codings, is_undone: bool) -> Option<Arc<Form>> {
         let stored = obj.flags().coding;
-        let liked = made.liked_by(&self.head);
+        let liked = made.liked_by(&self.ask.head);
         // Parts are cut of what stays as it is: a form may be packed anew at any time.
-        let is_whole = !self.head.has(names::RANGE);
+        let is_whole = !self.ask.head.has(names::RANGE);
         for coding in liked.codings().filter(|&coding| is_whole || coding == stored || coding == Coding::Identity) {
             match coding {
                 Coding::Identity => break,
@@ -88,7 +88,7 @@ impl Req {
             return None;
         }
         let cache = &self.engine().cache;
-        let (coding, now) = (obj.flags().coding, self.engine().mono_of(self.t_req));
+        let (coding, now) = (obj.flags().coding, self.engine().mono_of(self.ask.t_req));
         let form = cache.form(obj, coding, now);
         if form.is_none()
             && obj.hits() % HARD_USES == HARD_USES - 1
@@ -111,9 +111,9 @@ impl Req {
     /// The form in that coding, if it is there; else it is missed.
     fn find_form(&self, obj: &ObjRef, coding: Coding) -> Option<Arc<Form>> {
         let engine = self.engine();
-        let form = engine.cache.form(obj, coding, engine.mono_of(self.t_req));
+        let form = engine.cache.form(obj, coding, engine.mono_of(self.ask.t_req));
         if form.is_none()
-            && self.head.method() == b"GET"
+            && self.ask.head.method() == b"GET"
             && let Some(right) = engine.cache.wants_form(obj, coding)
         {
             // What is known to be too long, as a bomb is, isn't even begun: others would go for its beginning.
@@ -129,10 +129,10 @@ impl Req {
     /// The head says what the form is in.
     pub(super) fn name_form(&mut self, coding: Coding) {
         match coding {
-            Coding::Identity => RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_ENCODING),
+            Coding::Identity => RESP.unset(&mut self.resp.head, &mut self.log, names::CONTENT_ENCODING),
             Coding::Gzip | Coding::Brotli | Coding::Zstd => {
                 let token = coding.token().as_bytes();
-                if RESP.force(&mut self.resp, &mut self.log, names::CONTENT_ENCODING, token).is_err() {
+                if RESP.force(&mut self.resp.head, &mut self.log, names::CONTENT_ENCODING, token).is_err() {
                     self.log.count_lost();
                 }
             }

@@ -41,7 +41,7 @@ impl Req {
                 if self.verdict.in_grace() {
                     main.cache_hit_grace.inc();
                 }
-                self.gives_up = false;
+                self.client.gives_up = false;
                 self.discard_body(transport).await;
                 ReqStep::Deliver(delivery)
             }
@@ -77,7 +77,7 @@ impl Req {
             return true;
         }
         let free = u64::from(limit).saturating_sub(main.n_bgfetch.get());
-        match self.engine().refreshes.ask(&self.digest, free, self.engine().clock.mono()) {
+        match self.engine().refreshes.ask(&self.ask.digest, free, self.engine().clock.mono()) {
             Refresh::Begins => return true,
             Refresh::Limited => main.bgfetch_limited.inc(),
             Refresh::Deferred => main.bgfetch_deferred.inc(),
@@ -88,7 +88,7 @@ impl Req {
     /// The turn of a fetch that no client waits for. Where there is none the stale object is delivered all the same.
     fn turn_for_refresh(&mut self) -> Option<FetchTurn> {
         let worker = self.worker_if_free().ok()?;
-        let slot = admission::enter_if_free(&self.sess);
+        let slot = admission::enter_if_free(&self.client.sess);
         if slot.is_none() {
             self.engine().main.bgfetch_limited.inc();
             self.engine().main.fetch_no_thread.inc();

@@ -59,7 +59,7 @@ impl cache::CacheRequest for LookupRequest<'_> {
 impl Req {
     pub(super) fn lookup_request(&self) -> LookupRequest<'_> {
         let supported = self.params.supported_codings();
-        LookupRequest { head: &self.head, supported, is_normalised: self.settings.rfc9111 }
+        LookupRequest { head: &self.ask.head, supported, is_normalised: self.settings.rfc9111 }
     }
 
     pub(super) fn lookup_options(&self) -> LookupOptions {
@@ -71,7 +71,8 @@ impl Req {
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> ReqStep {
         let options = self.lookup_options();
-        let mut asked = ReqSearch::new(Search::new(self.digest, self.engine().mono_of(self.t_req), options), true);
+        let mut asked =
+            ReqSearch::new(Search::new(self.ask.digest, self.engine().mono_of(self.ask.t_req), options), true);
         loop {
             let found = 'found: {
                 let pending = match asked.look(self) {
@@ -139,7 +140,7 @@ impl Req {
             Found::Miss(_) | Found::MissStale { .. } if asked.is_partial => {
                 ReqVerdict::no_hit(NoHitReason::new(NoHit::Partial, ""))
             }
-            _ => ReqVerdict::of_search(found, &asked.search, &self.head),
+            _ => ReqVerdict::of_search(found, &asked.search, &self.ask.head),
         };
     }
 
@@ -184,7 +185,7 @@ impl Req {
         refresh: Option<Box<Busy>>,
     ) -> ReqStep {
         let times = obj.times();
-        let left = times.t_origin.plus(times.ttl).since(self.engine().mono_of(self.t_req));
+        let left = times.t_origin.plus(times.ttl).since(self.engine().mono_of(self.ask.t_req));
         // The log names the announced length only while the object is still being fetched.
         let is_whole = obj.body_len().is_some();
         let head = if is_whole { None } else { message::head::StoredHead::parse(obj.head()).ok() };
@@ -203,7 +204,7 @@ impl Req {
             }
         }
         drop(record);
-        self.noted = Noted::begin(&self.engine().stores, &obj);
+        self.resp.noted = Noted::begin(&self.engine().stores, &obj);
         ReqStep::Hit { delivery: Delivery::found(obj, first_reader), refresh }
     }
 }

@@ -20,14 +20,14 @@ impl Req {
     }
 
     fn is_elsewhere(&mut self) -> bool {
-        let is_its_own = self.restarts == 0 && !self.esi.is_fragment() && self.trial.is_none();
+        let is_its_own = self.ask.restarts == 0 && !self.esi.is_fragment() && self.client.trial.is_none();
         if !is_its_own || self.is_of_peer() {
             return false;
         }
-        let held = self.sess.tls.get().and_then(|info| info.clients);
-        let host = self.original.get(names::HOST).and_then(host_of);
+        let held = self.client.sess.tls.get().and_then(|info| info.clients);
+        let host = self.ask.original.get(names::HOST).and_then(host_of);
         let certificates = &self.engine().certificates;
-        let is_here = held.is_none_or(|held| certificates.admits(&self.sess.listener.frontend, host, held));
+        let is_here = held.is_none_or(|held| certificates.admits(&self.client.sess.listener.frontend, host, held));
         !is_here || self.params.tls_client_hosts && !certificates.admits_anywhere(host, held)
     }
 
@@ -40,12 +40,12 @@ impl Req {
 
     /// True if this server has sent the request to itself and would do so again, or would wait for itself in a lookup.
     pub(super) fn has_come_back(&self, is_lookup: bool) -> bool {
-        let is_its_own = self.restarts == 0 && !self.esi.is_fragment();
+        let is_its_own = self.ask.restarts == 0 && !self.esi.is_fragment();
         // VCL's word counts, not the client's directives: a request that VCL lets wait for itself is a loop.
         let asked = self.settings.lookup;
         let may_wait = is_lookup && !asked.ignore_busy && !asked.always_miss;
-        let lookup = may_wait.then_some(&self.digest);
-        is_its_own && self.params.loop_detection && self.engine().loops.is_back(&self.original, lookup)
+        let lookup = may_wait.then_some(&self.ask.digest);
+        is_its_own && self.params.loop_detection && self.engine().loops.is_back(&self.ask.original, lookup)
     }
 
     pub(super) async fn refuse_loop(&mut self, transport: &mut dyn Transport) -> ReqStep {
@@ -57,8 +57,8 @@ impl Req {
     async fn refuse_empty(&mut self, status: u16, cause: &ProxyCause, transport: &mut dyn Transport) -> ReqStep {
         self.start_synth(status, None, Some(cause));
         self.set_resp(names::CONTENT_LENGTH, &[b"0"]);
-        self.filters.reset();
-        self.t_resp.set(None);
+        self.resp.filters.reset();
+        self.resp.time.set(None);
         self.discard_body(transport).await;
         ReqStep::Transmit(Answer::nothing())
     }

@@ -24,7 +24,7 @@ impl Req {
         let action: MissAction = self.run_vcl_with(Lent::Missing(&busy), transport).await;
         match action {
             MissAction::Fetch => {
-                self.gives_up = false;
+                self.client.gives_up = false;
                 let turn = match self.take_turn(transport).await {
                     Ok(turn) => turn,
                     Err(step) => return step,

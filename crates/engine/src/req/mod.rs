@@ -45,20 +45,19 @@ mod search;
 mod settings;
 mod slices;
 mod slot;
+mod state;
 mod synth;
 mod timing;
 mod transmit;
 mod upload;
 pub(crate) mod verdict;
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use ::backend::Director;
-use ::cache::{Busy, Digest, DigestBuilder, ObjRef};
+use ::cache::{Busy, ObjRef};
 use base::{Real, Vxid};
-use message::Head;
 use params::Params;
 use shm::vsl::{Marker, TxnLog, num};
 use tables::close::SessClose;
@@ -68,24 +67,19 @@ use tables::vclsubs::{SubAction, VclStatus};
 
 use crate::bereq::StartedFetch;
 use crate::current::StepName;
-use crate::early::Handshaking;
 use crate::engine::Engine;
 use crate::httplog::{REQ, RESP};
 use crate::pool;
-use crate::response_filters::ResponseFilters;
-use crate::serving::Noted;
 use crate::sess::Sess;
 use crate::transport::{Transport, TransportAcct};
 use crate::vcl_run::{self, VclRun};
 
-use self::class::ClassState;
 use self::ctx::{Lent, ReqVcl};
 use self::delivery::{Answer, Delivery};
 use self::esi::EsiContext;
-use self::peer::ReqSender;
-use self::rfc9111::Alias;
 use self::settings::ReqSettings;
-use self::timing::Waited;
+use self::state::Response;
+pub use self::state::{ReqAsk, ReqClient};
 pub use self::upload::Upload;
 use self::verdict::ReqVerdict;
 use crate::proxy_status::ProxyCause;
@@ -120,49 +114,16 @@ pub(crate) enum ReqStep {
 
 /// A request of a client (or of an ESI include).
 pub struct Req {
-    pub sess: Rc<Sess>,
     pub log: TxnLog,
-    pub head: Head,
-    /// The head as it came, for restarts and rollback; after `recv` began.
-    pub original: Head,
-    pub resp: Head,
-    pub vxid: Vxid,
-    /// Time at which its last byte came (`req.time`).
-    pub t_req: Real,
-    /// State of its own body.
-    pub body: Upload,
-    /// The reason for ending the connection after it, once that is known.
-    pub close: Option<SessClose>,
-    /// The fetch is a pass that changes nothing at the backend: of no use once this client is gone.
-    pub(crate) gives_up: bool,
-    pub(crate) hasher: DigestBuilder,
-    pub(crate) alias: Option<Box<Alias>>,
+    pub client: ReqClient,
+    pub ask: ReqAsk,
+    pub(crate) resp: Response,
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: VclRun,
-    /// When the response was begun (`resp.time`), once VCL has asked for it.
-    pub(crate) t_resp: Cell<Option<Real>>,
-    /// The object that it delivers, as far as that outlives the worker.
-    pub(crate) noted: Noted,
-    pub(crate) digest: Digest,
-    /// Times that the response was begun anew because the object had changed.
-    pub(crate) begun_anew: u32,
-    pub(crate) restarts: u32,
-    pub(crate) is_piped: bool,
     pub(crate) settings: ReqSettings,
-    pub(crate) sender: ReqSender,
     pub(crate) verdict: ReqVerdict,
-    /// Filters of the response's body.
-    pub(crate) filters: ResponseFilters,
     /// The page that it is, or is a fragment of.
     pub(crate) esi: EsiContext,
-    /// The handshake, which may still go on, of a request that came by early data.
-    pub(crate) early: Option<Rc<Handshaking>>,
-    /// Nobody's request: nothing is to be done for it.
-    pub(crate) trial: Option<Box<explain::TrialState>>,
-    pub(crate) class_state: ClassState,
-    pub(crate) waited: Waited,
-    /// True once its response has begun and nothing needs its heads or VCL any more.
-    pub(crate) is_told: bool,
     _open: crate::current::OpenTransaction,
 }
 
@@ -180,20 +141,20 @@ impl Req {
     /// Writes its first records: Begin and two timestamps. `t_first` is the time of its first byte.
     pub fn begin(&mut self, t_first: Real) {
         self.begin_records(t_first);
-        self.log.timestamp("Req", self.t_req);
+        self.log.timestamp("Req", self.ask.t_req);
     }
 
     /// Does what [`Req::begin`] does, for a stream of a connection: the protocol is known before the head.
     pub fn begin_stream(&mut self, t_first: Real, protocol: &str) {
         self.begin_records(t_first);
         self.log.put(Tag::ReqProtocol, protocol.as_bytes());
-        self.log.timestamp("Req", self.t_req);
+        self.log.timestamp("Req", self.ask.t_req);
     }
 
     fn begin_records(&mut self, t_first: Real) {
-        let parent = self.sess.vxid;
+        let parent = self.client.sess.vxid;
         self.log.record(Tag::Begin).text("req ").num(u64::from(parent.log_id())).text(" rxreq");
-        let id = num::dec(self.vxid.log_id().into());
+        let id = num::dec(self.log.vxid().log_id().into());
         self.log.announce(Tag::Link, parent, &[b"req ", id.as_bytes(), b" rxreq"]);
         self.log.timestamp("Start", t_first);
     }
@@ -203,42 +164,21 @@ impl Req {
         let log = TxnLog::new(sess.engine.log.clone(), vxid, Marker::Client);
         let [head, original, resp] = pool::heads(limits);
         Req {
-            sess: sess.clone(),
             log,
-            head,
-            original,
-            resp,
-            vxid,
-            t_req,
-            body: Upload::none(),
-            close: None,
-            gives_up: false,
-            hasher: DigestBuilder::new(),
-            alias: None,
+            client: ReqClient::new(sess),
+            ask: ReqAsk::new(head, original, t_req),
+            resp: Response::new(resp),
             params,
             vcl: VclRun::default(),
-            t_resp: Cell::new(None),
-            noted: Noted::default(),
-            digest: Digest([0; 32]),
-            begun_anew: 0,
-            restarts: 0,
-            is_piped: false,
             settings: ReqSettings::default(),
-            sender: ReqSender::default(),
             verdict: ReqVerdict::undecided(),
-            filters: ResponseFilters::default(),
             esi: EsiContext::Client,
-            early: None,
-            trial: None,
-            class_state: ClassState::None,
-            waited: Waited::default(),
-            is_told: false,
             _open: crate::current::open(crate::current::TransactionKind::Request),
         }
     }
 
     pub fn engine(&self) -> &Arc<Engine> {
-        &self.sess.engine
+        &self.client.sess.engine
     }
 
     pub fn params(&self) -> &Arc<Params> {
@@ -262,9 +202,9 @@ impl Req {
             false if self.accept(transport).is_ok() => ReqStep::Recv,
             _ => ReqStep::Done,
         };
-        crate::current::work_for(self.sess.client.get(), self.vxid, self.head.url());
+        crate::current::work_for(self.client.sess.client.get(), self.log.vxid(), self.ask.head.url());
         loop {
-            crate::current::enter(self.vxid, step.name());
+            crate::current::enter(self.log.vxid(), step.name());
             step = match step {
                 ReqStep::Recv => self.recv(transport).await,
                 ReqStep::Lookup => self.lookup(transport).await,
@@ -283,7 +223,7 @@ impl Req {
                 ReqStep::Done => break,
             };
         }
-        self.noted.end(&self.engine().stores);
+        self.resp.noted.end(&self.engine().stores);
     }
 
     /// A client's request runs what is active now; a fragment got its VCL from its parent.
@@ -291,7 +231,7 @@ impl Req {
         self.engine().main.client_req.tally();
         let Some(vcl) = self.engine().vcl.load_full() else {
             self.minimal(transport, 503, ProxyError::ProxyConfigurationError);
-            self.close = Some(SessClose::Overload);
+            self.client.close = Some(SessClose::Overload);
             return Err(());
         };
         self.log.put(Tag::VclUse, vcl.name.as_bytes());
@@ -306,22 +246,22 @@ impl Req {
     /// Gives unneeded memory to others, because the client takes nothing for now.
     pub fn rest(&mut self) {
         self.log.rest();
-        if self.is_told {
+        if self.resp.is_told {
             self.leave_heads();
         }
     }
 
     fn leave_heads(&mut self) {
-        pool::leave_heads([&mut self.head, &mut self.original, &mut self.resp]);
+        pool::leave_heads([&mut self.ask.head, &mut self.ask.original, &mut self.resp.head]);
         self.vcl.leave_machine();
     }
 
     /// Does what [`Req::finish`] does, with the counts of `acct`.
     pub fn finish_with(&mut self, mut acct: TransportAcct) {
-        self.body.give_up();
+        self.client.body.give_up();
         self.tell_verdict();
         let main = self.engine().main;
-        if self.is_piped {
+        if self.client.is_piped {
             // A pipe has byte counters of its own, also where its bytes looked like bodies.
             acct = TransportAcct { req_head: acct.req_head, ..TransportAcct::default() };
         }
@@ -341,7 +281,7 @@ impl Req {
             }
         }
         let (req, resp) = (acct.req_head + acct.req_body, acct.resp_head + acct.resp_body);
-        if !self.is_piped {
+        if !self.client.is_piped {
             self.log
                 .record(Tag::ReqAcct)
                 .num(acct.req_head)
@@ -355,6 +295,11 @@ impl Req {
         self.log.put(Tag::End, b"");
         self.log.flush();
         self.leave_heads();
+    }
+
+    /// True if the request follows RFC 9111 or there is a second tier, so that more has to be checked than for most.
+    pub(crate) fn is_special(&self) -> bool {
+        self.settings.rfc9111 || self.engine().peers.get().is_some()
     }
 
     pub(crate) fn director(&self) -> Option<Arc<dyn Director>> {
@@ -392,13 +337,13 @@ impl Req {
 
     fn vcl_fail(&mut self) -> ReqStep {
         self.rollback();
-        self.close = Some(SessClose::VclFailure);
+        self.client.close = Some(SessClose::VclFailure);
         ReqStep::Synth(SynthOrder::in_words(503, "VCL failed", ProxyError::ProxyConfigurationError))
     }
 
     fn restart(&mut self) -> ReqStep {
-        self.restarts += 1;
-        if self.restarts > self.params.max_restarts {
+        self.ask.restarts += 1;
+        if self.ask.restarts > self.params.max_restarts {
             self.log.put(Tag::VclError, b"Too many restarts");
             return ReqStep::Synth(SynthOrder::because(503, ProxyError::ProxyConfigurationError, "max_restarts"));
         }
@@ -411,21 +356,21 @@ impl Req {
         self.log.put(Tag::End, b"");
         self.log.flush();
         let (start, last) = (self.log.start(), self.log.last());
+        let before = self.log.vxid();
         self.log.reset(next, Marker::Client);
-        self.log.putf(Tag::Begin, format_args!("req {} restart", self.vxid));
-        self.vxid = next;
-        crate::current::work_for(self.sess.client.get(), next, self.head.url());
+        self.log.putf(Tag::Begin, format_args!("req {before} restart"));
+        crate::current::work_for(self.client.sess.client.get(), next, self.ask.head.url());
         self.log.resume(start, last);
         self.log.timestamp("Start", last);
-        self.filters.reset();
+        self.resp.filters.reset();
         ReqStep::Recv
     }
 
     /// The head as it came, and nothing kept by modules (`std.rollback`, a failed VCL).
     pub(crate) fn rollback(&mut self) {
-        self.head.copy_from(&self.original);
+        self.ask.head.copy_from(&self.ask.original);
         self.vcl.task.clear();
-        self.filters.reset();
+        self.resp.filters.reset();
     }
 
     /// Logs and marks a point in time.
@@ -436,13 +381,13 @@ impl Req {
 
     /// Sets a field of the response, logged. Lost fields are logged and counted; the response goes on without.
     pub(crate) fn set_resp(&mut self, name: &str, value: &[&[u8]]) {
-        if RESP.append(&mut self.resp, &mut self.log, name, value).is_err() {
+        if RESP.append(&mut self.resp.head, &mut self.log, name, value).is_err() {
             self.log.count_lost();
         }
     }
 
     pub(crate) fn set_req(&mut self, name: &str, value: &[&[u8]]) {
-        if REQ.append(&mut self.head, &mut self.log, name, value).is_err() {
+        if REQ.append(&mut self.ask.head, &mut self.log, name, value).is_err() {
             self.log.count_lost();
         }
     }
@@ -451,7 +396,7 @@ impl Req {
 impl Drop for Req {
     fn drop(&mut self) {
         // A fetch that lends the body must not wait for a client that has gone.
-        self.body.give_up();
+        self.client.body.give_up();
     }
 }
 

@@ -58,7 +58,7 @@ impl Outlet<'_> {
                 piece = piece.slice(0..left as usize);
             }
             left -= piece.len() as u64;
-            self.req.noted.again(&self.req.engine().stores);
+            self.req.resp.noted.again(&self.req.engine().stores);
             self.push(piece, false).await?;
             if reader.object().is_squeezed() {
                 self.flush_to(SQUEEZED_BYTES).await?;
@@ -73,7 +73,7 @@ impl Outlet<'_> {
     /// The next piece of the stored body. While it isn't there what is queued goes out.
     pub async fn next_piece(&mut self, reader: &mut BodyReader) -> Result<Option<Buf>, DeliveryFailure> {
         let Outlet { req, transport, .. } = self;
-        let body = req.body.clone();
+        let body = req.client.body.clone();
         poll_fn(|cx| {
             if let Poll::Ready(next) = reader.poll_next(cx) {
                 return Poll::Ready(next.map_err(|error| req.broken_object(error, reader.object())));
@@ -82,7 +82,7 @@ impl Outlet<'_> {
             req.log.rest();
             match transport.poll_flush(cx, 0) {
                 Poll::Ready(Err(error)) => Poll::Ready(Err(DeliveryFailure::Client(close_of(error)))),
-                Poll::Ready(Ok(())) | Poll::Pending if req.gives_up => {
+                Poll::Ready(Ok(())) | Poll::Pending if req.client.gives_up => {
                     req.poll_peer_closed(cx, &mut **transport).map(|()| Err(DeliveryFailure::GONE))
                 }
                 Poll::Ready(Ok(())) | Poll::Pending => transport.poll_reset(cx).map(|()| Err(DeliveryFailure::GONE)),
@@ -153,7 +153,7 @@ impl Outlet<'_> {
 
     async fn flush_to(&mut self, keep: usize) -> Result<(), DeliveryFailure> {
         let Outlet { req, transport, .. } = self;
-        let body = req.body.clone();
+        let body = req.client.body.clone();
         poll_fn(|cx| {
             let _ = body.poll_pump(cx, &mut **transport);
             resting(transport.poll_flush(cx, keep), req)

@@ -22,11 +22,11 @@ impl Req {
 
     #[cold]
     pub(super) fn wants_more(&self, parts: &StoredParts, obj: &ObjRef) -> bool {
-        let mut head = Head::with_limits(self.resp.limits());
+        let mut head = Head::with_limits(self.resp.head.limits());
         if self.esi.is_fragment() || head.load_from(obj.head()).is_err() {
             return true;
         }
-        !parts.have(&WantedPart::of(&self.head, &head, parts.total, &self.params))
+        !parts.have(&WantedPart::of(&self.ask.head, &head, parts.total, &self.params))
     }
 
     /// Options for looking up the right to fetch the missing parts of an object. A request that doesn't follow RFC 9111
@@ -41,8 +41,8 @@ impl Req {
     /// Looks up again, because the object has changed or was fetched for a smaller range.
     #[cold]
     pub(super) fn look_again_for_parts(&mut self) -> ReqStep {
-        if self.begun_anew < TRIES {
-            self.begun_anew += 1;
+        if self.ask.begun_anew < TRIES {
+            self.ask.begun_anew += 1;
             return ReqStep::Lookup;
         }
         self.log.put(Tag::Error, b"no such part of the object can be had");

@@ -14,7 +14,7 @@ impl Req {
         }
         match self.run_vcl(transport).await {
             PassAction::Fetch => {
-                self.gives_up = matches!(self.head.method(), b"GET" | b"HEAD");
+                self.client.gives_up = matches!(self.ask.head.method(), b"GET" | b"HEAD");
                 let turn = match self.take_turn(transport).await {
                     Ok(turn) => turn,
                     Err(step) => return step,

@@ -60,19 +60,19 @@ impl ReqSender {
 impl Req {
     /// True if a peer sends the request. Checked once, in the head as it came: VCL can't turn a peer into a client.
     pub(crate) fn is_of_peer(&mut self) -> bool {
-        if matches!(self.sender, ReqSender::Unchecked) {
-            self.sender = self.find_peer().map_or(ReqSender::Client, ReqSender::Peer);
+        if matches!(self.client.sender, ReqSender::Unchecked) {
+            self.client.sender = self.find_peer().map_or(ReqSender::Client, ReqSender::Peer);
         }
         self.is_known_as_peers()
     }
 
     fn find_peer(&mut self) -> Option<Box<PeerRequest>> {
-        let sess = self.sess.clone();
+        let sess = self.client.sess.clone();
         let peers = sess.engine.peers.get()?;
-        if self.esi.is_fragment() || self.trial.is_some() || self.original.get(LACQUER_PEER).is_none() {
+        if self.esi.is_fragment() || self.client.trial.is_some() || self.ask.original.get(LACQUER_PEER).is_none() {
             return None;
         }
-        match peers.secret().read(&self.original, &peers.own_name(), sess.engine.clock.real()) {
+        match peers.secret().read(&self.ask.original, &peers.own_name(), sess.engine.clock.real()) {
             Ok(hop) => Some(Box::new(PeerRequest { needed: hop.log, newer: hop.newer, is_hot: false })),
             Err(reason) => {
                 peers.counters.hops_refused.inc();
@@ -87,16 +87,16 @@ impl Req {
 
     /// A peer's request before the lookup. `Some`: it is refused.
     pub(super) async fn take_in_peer(&mut self, transport: &mut dyn Transport) -> Option<ReqStep> {
-        let sess = self.sess.clone();
+        let sess = self.client.sess.clone();
         let peers = sess.engine.peers.get()?;
         peers.counters.served.inc();
         // The page with its includes is made where the client is.
         self.settings.disable_esi = true;
-        let is_hot = peers.hot.count(&self.digest.0, self.params.peers_hot);
+        let is_hot = peers.hot.count(&self.ask.digest.0, self.params.peers_hot);
         if is_hot {
             peers.counters.hot.inc();
         }
-        let ReqSender::Peer(peer) = &mut self.sender else { return None };
+        let ReqSender::Peer(peer) = &mut self.client.sender else { return None };
         peer.is_hot = is_hot;
         self.settings.lookup.max_age = peer.newer;
         let needed = peer.needed?;
@@ -128,7 +128,7 @@ impl Req {
     /// True if a peer would wait here for a fetch that itself asks a peer, which may wait for the same object.
     pub(super) fn would_wait_in_a_circle(&self) -> bool {
         let Some(peers) = self.engine().peers.get().filter(|_| self.is_known_as_peers()) else { return false };
-        let is_asked = peers.is_asking(&self.digest);
+        let is_asked = peers.is_asking(&self.ask.digest);
         if is_asked {
             peers.counters.crossed.inc();
         }
@@ -140,7 +140,7 @@ impl Req {
         if !self.is_known_as_peers() {
             return;
         }
-        let mut head = message::Head::with_limits(self.resp.limits());
+        let mut head = message::Head::with_limits(self.resp.head.limits());
         if head.start_response(b"HTTP/1.1", 102).is_ok() {
             transport.send_interim(&head);
         }
@@ -148,7 +148,7 @@ impl Req {
 
     /// True if the request is known to be a peer's.
     pub(super) fn is_known_as_peers(&self) -> bool {
-        self.sender.peer().is_some()
+        self.client.sender.peer().is_some()
     }
 
     /// Does what [`Req::drive_until`] does, for a peer's request. The peer is told repeatedly that this node is at work.
@@ -174,15 +174,15 @@ impl Req {
         self.start_synth(503, None, None);
         self.set_resp(LACQUER_REFUSED, &[reason.as_bytes()]);
         self.set_resp(names::CONTENT_LENGTH, &[b"0"]);
-        self.filters.reset();
-        self.t_resp.set(None);
+        self.resp.filters.reset();
+        self.resp.time.set(None);
         self.discard_body(transport).await;
         ReqStep::Transmit(Answer::nothing())
     }
 
     /// In the place of `vcl_deliver`: the object as it is, and what it has to live.
     pub(super) fn deliver_to_peer(&mut self, delivery: Delivery) -> ReqStep {
-        self.t_resp.set(None);
+        self.resp.time.set(None);
         let (engine, flags, times) = (self.engine().clone(), delivery.obj.flags(), delivery.obj.times());
         let (now, real) = (engine.clock.mono(), engine.clock.real());
         let age = now.since(times.t_origin).max(0.0);
@@ -191,32 +191,32 @@ impl Req {
             ttl: times.ttl - age,
             grace: times.grace.max(0.0),
             keep: times.keep.max(0.0),
-            took: real.since(self.t_req).max(0.0),
+            took: real.since(self.ask.t_req).max(0.0),
             is_uncacheable: flags.is_passed(),
-            is_hot: self.sender.peer().is_some_and(|peer| peer.is_hot),
+            is_hot: self.client.sender.peer().is_some_and(|peer| peer.is_hot),
         };
         for name in [LACQUER_OBJECT, names::X_VARNISH, "Server-Timing"] {
-            RESP.unset(&mut self.resp, &mut self.log, name);
+            RESP.unset(&mut self.resp.head, &mut self.log, name);
         }
         self.set_resp(LACQUER_OBJECT, &[says.text().as_bytes()]);
         self.take_stored_coding(flags.coding);
         self.mark("Process");
         let t_origin = engine.real_of(times.t_origin);
-        if conditional::is_not_modified(&self.head, &self.resp, self.t_req, Some(t_origin)) {
-            if self.resp.set_status(304).is_err() {
+        if conditional::is_not_modified(&self.ask.head, &self.resp.head, self.ask.t_req, Some(t_origin)) {
+            if self.resp.head.set_status(304).is_err() {
                 self.log.count_lost();
             }
-            RESP.log_status(&self.resp, &mut self.log);
+            RESP.log_status(&self.resp.head, &mut self.log);
         }
         ReqStep::Transmit(Answer::Object(delivery))
     }
 
     /// The body goes out in the coding that it is stored in, if the peer takes that: it makes others itself.
     fn take_stored_coding(&mut self, stored: Coding) {
-        let takes = self.params.supported_codings().liked_by(&self.head).codings().any(|coding| coding == stored);
+        let takes = self.params.supported_codings().liked_by(&self.ask.head).codings().any(|coding| coding == stored);
         if stored != Coding::Identity
             && takes
-            && REQ.force(&mut self.head, &mut self.log, names::ACCEPT_ENCODING, stored.token().as_bytes()).is_err()
+            && REQ.force(&mut self.ask.head, &mut self.log, names::ACCEPT_ENCODING, stored.token().as_bytes()).is_err()
         {
             self.log.count_lost();
         }
@@ -225,7 +225,7 @@ impl Req {
     /// True if this request's fetch may ask a key's owner. False for a peer's request, since this node is the owner for
     /// it, for one that wants something newer than the stored object, and for an object that wasn't cacheable before.
     pub(crate) fn may_ask_peers(&mut self) -> bool {
-        if !self.settings.is_special || self.engine().peers.get().is_none() || self.is_of_peer() {
+        if self.engine().peers.get().is_none() || self.is_of_peer() {
             return false;
         }
         let asked = self.with_directives(self.settings.lookup);

@@ -43,7 +43,7 @@ impl Req {
             return ReqStep::VclFail;
         };
         let close = bereq.run(self, transport).await;
-        self.close = Some(close);
+        self.client.close = Some(close);
         ReqStep::Done
     }
 }
@@ -53,9 +53,9 @@ impl Req {
     pub(super) fn refuse_tunnel(&mut self) {
         self.log.put(Tag::Error, b"No pipe for an extended CONNECT");
         // Three digits and a few words: without room the status alone stands.
-        let _ = self.resp.set_status(501);
-        let _ = self.resp.set_reason(message::status::reason(501).as_bytes());
-        RESP.log_status(&self.resp, &mut self.log);
+        let _ = self.resp.head.set_status(501);
+        let _ = self.resp.head.set_reason(message::status::reason(501).as_bytes());
+        RESP.log_status(&self.resp.head, &mut self.log);
     }
 }
 

@@ -36,10 +36,10 @@ impl Req {
         if list.is_empty() {
             return Ok(Plan { chain: Chain::new(), do_esi: false, len: stored, window: Window::All });
         }
-        let coding = Coding::of_content(self.resp.joined(names::CONTENT_ENCODING).as_deref());
+        let coding = Coding::of_content(self.resp.head.joined(names::CONTENT_ENCODING).as_deref());
         // Before a range is judged, as each filter changes the head when its turn comes.
         if list.undoes_coding() {
-            RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_ENCODING);
+            RESP.unset(&mut self.resp.head, &mut self.log, names::CONTENT_ENCODING);
         }
         let (opened, window) = self.open_filters(&list, answer.obj(), stored, coding)?;
         for (name, reason) in &opened.left_out {
@@ -47,7 +47,7 @@ impl Req {
         }
         for edit in &opened.edits {
             match edit {
-                Edit::Unset(name) => RESP.unset(&mut self.resp, &mut self.log, name),
+                Edit::Unset(name) => RESP.unset(&mut self.resp.head, &mut self.log, name),
                 Edit::WeakenEtag => self.weaken_resp_etag(),
                 Edit::SetCoding(_) | Edit::VaryAcceptEncoding => {}
             }
@@ -66,12 +66,12 @@ impl Req {
         coding: Option<Coding>,
     ) -> Result<(DeliverOpened, Window), ()> {
         let mut window = Window::All;
-        let mut injected = std::mem::take(self.filters.injected());
+        let mut injected = std::mem::take(self.resp.filters.injected());
         let input = DeliverInput {
             body_bytes: stored,
             plain_bytes: obj.and_then(plain_bytes),
             has_esi: obj.is_some_and(|obj| obj.flags().has_esi),
-            status: self.resp.status(),
+            status: self.resp.head.status(),
             coding,
             range: &mut |len| {
                 let verdict = self.judge_range(obj, len);

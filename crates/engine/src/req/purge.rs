@@ -15,7 +15,7 @@ impl Req {
             self.log.put(Tag::VclError, refusal.0.as_bytes());
             return ReqStep::VclFail;
         }
-        let now = self.engine().mono_of(self.t_req);
+        let now = self.engine().mono_of(self.ask.t_req);
         let _ = self.purge_own(None, now, Purge::HARD);
         match self.run_vcl(transport).await {
             PurgeAction::Synth(status) => self.synth_by_vcl(status),
@@ -29,15 +29,15 @@ impl Req {
     pub(super) fn purge_own(&mut self, busy: Option<&Busy>, now: Mono, purge: Purge) -> usize {
         let engine = self.engine().clone();
         let _pending = engine.begin_invalidation();
-        let exact = self.alias.as_ref().map(|alias| alias.exact);
+        let exact = self.ask.alias.as_ref().map(|alias| alias.exact);
         let aside = exact.map_or(0, |exact| engine.purge(None, &exact, now, purge));
-        let count = aside + engine.purge(busy, &self.digest, now, purge);
-        exact.into_iter().chain([self.digest]).for_each(|digest| self.announce_purge(&digest, purge, now));
+        let count = aside + engine.purge(busy, &self.ask.digest, now, purge);
+        exact.into_iter().chain([self.ask.digest]).for_each(|digest| self.announce_purge(&digest, purge, now));
         count
     }
 
     /// Has the fleet purge what was purged here.
     fn announce_purge(&mut self, digest: &Digest, purge: Purge, at: Mono) {
-        self.sess.engine.announce(&mut self.vcl.invalidations, || crate::fleet::purge(digest, purge), at);
+        self.client.sess.engine.announce(&mut self.vcl.invalidations, || crate::fleet::purge(digest, purge), at);
     }
 }

@@ -17,10 +17,10 @@ impl Req {
     /// Evaluates the client's Range for a body of that length, and changes the head. `obj` holds the body, unless the
     /// body is made here.
     pub(super) fn judge_range(&mut self, obj: Option<&ObjRef>, len: Option<u64>) -> RangeVerdict {
-        if !conditional::if_range_holds(&self.head, &self.resp) {
+        if !conditional::if_range_holds(&self.ask.head, &self.resp.head) {
             return RangeVerdict::Whole;
         }
-        let Some(asked) = range::asked(&self.head) else { return RangeVerdict::Whole };
+        let Some(asked) = range::asked(&self.ask.head) else { return RangeVerdict::Whole };
         match (range::select(asked, len, self.params.http_range_parts as usize), len) {
             (Ok(Selection::One(slice)), _) => {
                 self.set_resp(names::CONTENT_RANGE, &[slice.content_range(len).as_bytes()]);
@@ -28,7 +28,7 @@ impl Req {
                 RangeVerdict::Part(slice.low, slice.high)
             }
             // Of which bytes the parts are cut would be a guess: those of the coding, or of what it was made from.
-            (Ok(Selection::Many(slices)), Some(len)) if !self.resp.has(names::CONTENT_ENCODING) => {
+            (Ok(Selection::Many(slices)), Some(len)) if !self.resp.head.has(names::CONTENT_ENCODING) => {
                 self.many_parts(&slices, obj, len)
             }
             (Ok(Selection::Whole | Selection::Many(_)), _) => RangeVerdict::Whole,
@@ -40,8 +40,8 @@ impl Req {
     }
 
     fn many_parts(&mut self, slices: &[Slice], obj: Option<&ObjRef>, len: u64) -> RangeVerdict {
-        let kind = self.resp.get(names::CONTENT_TYPE).map(<[u8]>::to_vec);
-        let boundary = boundary(u64::from(self.vxid.log_id()));
+        let kind = self.resp.head.get(names::CONTENT_TYPE).map(<[u8]>::to_vec);
+        let boundary = boundary(u64::from(self.log.vxid().log_id()));
         let mut before = format!("\r\n--{boundary}\r\n").into_bytes();
         if let Some(kind) = &kind {
             before.extend_from_slice(b"Content-Type: ");
@@ -58,7 +58,7 @@ impl Req {
             multipart.sort();
         }
         let multipart_kind = format!("multipart/byteranges; boundary={boundary}");
-        if RESP.force(&mut self.resp, &mut self.log, names::CONTENT_TYPE, multipart_kind.as_bytes()).is_err() {
+        if RESP.force(&mut self.resp.head, &mut self.log, names::CONTENT_TYPE, multipart_kind.as_bytes()).is_err() {
             self.log.count_lost();
         }
         self.put_status(206);

@@ -23,48 +23,48 @@ use crate::transport::{BodyState, Transport};
 impl Req {
     /// Expect, Connection and the body, before the first step. An error is answered already.
     pub(super) fn accept(&mut self, transport: &mut dyn Transport) -> Result<(), ()> {
-        match http1::expect(&self.head) {
+        match http1::expect(&self.ask.head) {
             Expect::Nothing => {}
             Expect::Continue => {
-                if self.head.version() >= HttpVersion::HTTP11 && !transport.has_input() {
-                    self.body.expect_continue();
+                if self.ask.head.version() >= HttpVersion::HTTP11 && !transport.has_input() {
+                    self.client.body.expect_continue();
                 }
-                REQ.unset(&mut self.head, &mut self.log, names::EXPECT);
+                REQ.unset(&mut self.ask.head, &mut self.log, names::EXPECT);
             }
             Expect::Unknown => {
-                self.close = Some(SessClose::RxJunk);
+                self.client.close = Some(SessClose::RxJunk);
                 self.minimal(transport, 417, ProxyError::HttpRequestError);
                 self.engine().main.client_req_417.inc();
                 return Err(());
             }
         }
-        if self.head.has(questions::DEPTH) && questions::depth_of(&self.head).is_none() {
-            REQ.unset(&mut self.head, &mut self.log, questions::DEPTH);
+        if self.ask.head.has(questions::DEPTH) && questions::depth_of(&self.ask.head).is_none() {
+            REQ.unset(&mut self.ask.head, &mut self.log, questions::DEPTH);
         }
         // A HEAD that gets here has none.
-        let body = if self.head.method() == b"HEAD" { ReqBody::none() } else { ReqBody::for_request(transport) };
-        self.body.begin(body);
-        self.close = match transport.connection(&mut self.head) {
+        let body = if self.ask.head.method() == b"HEAD" { ReqBody::none() } else { ReqBody::for_request(transport) };
+        self.client.body.begin(body);
+        self.client.close = match transport.connection(&mut self.ask.head) {
             Ok(close) => close,
             Err(close) => {
-                self.close = Some(close);
+                self.client.close = Some(close);
                 self.minimal(transport, 400, ProxyError::HttpRequestError);
                 self.engine().main.client_req_400.inc();
                 return Err(());
             }
         };
         // VCL sees one view of cookies, whatever the client speaks: streams have theirs joined already (RFC 9113 8.2.3).
-        if self.head.collect_with(names::COOKIE, b"; ").is_err() {
+        if self.ask.head.collect_with(names::COOKIE, b"; ").is_err() {
             self.log.count_lost();
         }
-        self.original.copy_from(&self.head);
+        self.ask.original.copy_from(&self.ask.head);
         Ok(())
     }
 
     /// True if the request is a HEAD that may have a body. HTTP/1 refuses those with the head; over a stream the end
     /// may come later.
     pub(super) fn has_doubtful_body(&self, transport: &dyn Transport) -> bool {
-        self.head.method() == b"HEAD" && transport.body_state() == BodyState::Unread
+        self.ask.head.method() == b"HEAD" && transport.body_state() == BodyState::Unread
     }
 
     /// Answers 400, before VCL, to a HEAD with a body (RFC 9110 9.3.2: an origin might take that for another request). Whether it was.
@@ -72,7 +72,7 @@ impl Req {
         let is_empty = match transport.body_len() {
             Some(len) => len == 0,
             // The client would wait for us to ask for it.
-            None if self.head.has(names::EXPECT) => false,
+            None if self.ask.head.has(names::EXPECT) => false,
             None => loop {
                 match poll_fn(|cx| transport.poll_body(cx)).await {
                     Ok(Some(piece)) if piece.is_empty() => {}
@@ -82,7 +82,7 @@ impl Req {
             },
         };
         if !is_empty {
-            self.close = Some(SessClose::RxJunk);
+            self.client.close = Some(SessClose::RxJunk);
             self.refuse_head(transport, 400, "HEAD with a body");
         }
         !is_empty
@@ -93,7 +93,7 @@ impl Req {
         self.log_arrival();
         self.log.put(Tag::FetchError, reason.as_bytes());
         self.engine().main.client_req_400.inc();
-        self.close = Some(SessClose::RxBody);
+        self.client.close = Some(SessClose::RxBody);
         self.minimal(transport, 400, ProxyError::HttpRequestError);
     }
 
@@ -108,11 +108,11 @@ impl Req {
     }
 
     fn log_arrival(&mut self) {
-        let client = self.sess.client_text.get();
+        let client = self.client.sess.client_text.get();
         // A fourth word as release 9 has it; without TLS the record is 7.1's.
-        let scheme: &[u8] = if self.sess.tls.get().is_some() { b" https" } else { b"" };
-        self.log.put_parts(Tag::ReqStart, &[client.ip_port(), b" ", self.sess.listener.name.as_bytes(), scheme]);
-        REQ.log_request(&self.head, &mut self.log);
+        let scheme: &[u8] = if self.client.sess.tls.get().is_some() { b" https" } else { b"" };
+        self.log.put_parts(Tag::ReqStart, &[client.ip_port(), b" ", self.client.sess.listener.name.as_bytes(), scheme]);
+        REQ.log_request(&self.ask.head, &mut self.log);
     }
 
     pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> ReqStep {
@@ -127,7 +127,7 @@ impl Req {
         self.prepare();
         let mut action: RecvAction = self.run_vcl(transport).await;
         if let RecvAction::Vcl(label) = &action
-            && self.restarts == 0
+            && self.ask.restarts == 0
         {
             action = match self.select_vcl(label) {
                 Ok(()) => {
@@ -140,12 +140,12 @@ impl Req {
         if action == RecvAction::Fail {
             return ReqStep::VclFail;
         }
-        if self.body.failure().is_some() {
-            self.close = Some(SessClose::RxBody);
+        if self.client.body.failure().is_some() {
+            self.client.close = Some(SessClose::RxBody);
             if !goes_without_body(&action) {
                 return ReqStep::Done;
             }
-        } else if self.body.take_unless_late() {
+        } else if self.client.body.take_unless_late() {
             transport.send_continue(&mut self.log);
         }
         self.normalise_encoding(&action);
@@ -168,13 +168,13 @@ impl Req {
                 self.log.put(Tag::VclError, b"vcl_recv{} returns pipe for ESI included object.  Doing pass.");
                 ReqStep::Pass
             }
-            RecvAction::Pipe if self.original.version() > HttpVersion::HTTP11 && !transport.asks_tunnel() => {
+            RecvAction::Pipe if self.ask.original.version() > HttpVersion::HTTP11 && !transport.asks_tunnel() => {
                 self.log.put(Tag::VclError, b"vcl_recv{} returns pipe for HTTP/2 request.  Doing pass.");
                 ReqStep::Pass
             }
             RecvAction::Pipe => ReqStep::Pipe,
             RecvAction::Vcl(_) => {
-                let reason = if self.restarts > 0 { "Not after restarts" } else { "Only from active VCL" };
+                let reason = if self.ask.restarts > 0 { "Not after restarts" } else { "Only from active VCL" };
                 self.log.putf(Tag::VclError, format_args!("Illegal return(vcl): {reason}"));
                 ReqStep::Synth(SynthOrder::because(503, ProxyError::ProxyConfigurationError, "illegal return (vcl)"))
             }
@@ -189,42 +189,42 @@ impl Req {
     fn prepare(&mut self) {
         if self.params.traceparent {
             let ratio = Some(self.params.traceparent_ratio);
-            if !trace::put(&mut self.head, &mut self.log, &REQ, self.vxid, ratio) {
+            let vxid = self.log.vxid();
+            if !trace::put(&mut self.ask.head, &mut self.log, &REQ, vxid, ratio) {
                 self.log.count_lost();
             }
         }
-        if self.restarts > 0 {
+        if self.ask.restarts > 0 {
             return;
         }
         self.forwarded_for();
         if self.params.x_forwarded_proto {
-            let scheme: &[u8] = if self.sess.came_by_tls() { b"https" } else { b"http" };
-            REQ.unset(&mut self.head, &mut self.log, names::X_FORWARDED_PROTO);
+            let scheme: &[u8] = if self.client.sess.came_by_tls() { b"https" } else { b"http" };
+            REQ.unset(&mut self.ask.head, &mut self.log, names::X_FORWARDED_PROTO);
             self.set_req(names::X_FORWARDED_PROTO, &[scheme]);
         }
-        if self.head.collect(names::CACHE_CONTROL).is_err() {
+        if self.ask.head.collect(names::CACHE_CONTROL).is_err() {
             self.log.count_lost();
         }
         self.take_out_declared();
         let rfc9111 = self.params.feature.has(FeatureBit::Rfc9111);
-        let is_special = rfc9111 | self.engine().peers.get().is_some();
-        self.settings = ReqSettings { rfc9111, is_special, ..ReqSettings::default() };
+        self.settings = ReqSettings { rfc9111, ..ReqSettings::default() };
     }
 
     /// Removes the fields that Connection nominates: VCL mustn't decide by a field that the origin doesn't get.
     fn remove_nominated(&mut self) {
-        REQ.unset_nominated(&mut self.head, &mut self.log);
-        hop::remove_nominated(&mut self.original, |_| {});
+        REQ.unset_nominated(&mut self.ask.head, &mut self.log);
+        hop::remove_nominated(&mut self.ask.original, |_| {});
     }
 
     fn forwarded_for(&mut self) {
-        let client = self.sess.client_text.get();
-        if self.head.collect(names::X_FORWARDED_FOR).is_err() {
+        let client = self.client.sess.client_text.get();
+        if self.ask.head.collect(names::X_FORWARDED_FOR).is_err() {
             self.log.count_lost();
         }
-        match self.head.get(names::X_FORWARDED_FOR).map(<[u8]>::to_vec) {
+        match self.ask.head.get(names::X_FORWARDED_FOR).map(<[u8]>::to_vec) {
             Some(old) => {
-                REQ.unset(&mut self.head, &mut self.log, names::X_FORWARDED_FOR);
+                REQ.unset(&mut self.ask.head, &mut self.log, names::X_FORWARDED_FOR);
                 self.set_req(names::X_FORWARDED_FOR, &[&old, b", ", client.ip()]);
             }
             None => self.set_req(names::X_FORWARDED_FOR, &[client.ip()]),
@@ -249,10 +249,10 @@ impl Req {
         if supported.is_empty() || matches!(action, RecvAction::Pipe | RecvAction::Pass) {
             return;
         }
-        let kept = if let Some(codings) = supported.liked_by(&self.head).text() {
-            REQ.force(&mut self.head, &mut self.log, names::ACCEPT_ENCODING, &codings)
+        let kept = if let Some(codings) = supported.liked_by(&self.ask.head).text() {
+            REQ.force(&mut self.ask.head, &mut self.log, names::ACCEPT_ENCODING, &codings)
         } else {
-            REQ.unset(&mut self.head, &mut self.log, names::ACCEPT_ENCODING);
+            REQ.unset(&mut self.ask.head, &mut self.log, names::ACCEPT_ENCODING);
             Ok(())
         };
         if kept.is_err() {
@@ -263,13 +263,13 @@ impl Req {
     /// `Err` is the step to go to instead of what `vcl_recv` wants.
     async fn hash(&mut self, wanted: &RecvAction, transport: &mut dyn Transport) -> Result<(), ReqStep> {
         let action = self.run_vcl(transport).await;
-        self.digest = self.hasher.finish();
-        self.alias = None;
+        self.ask.digest = self.ask.hasher.finish();
+        self.ask.alias = None;
         match action {
             HashAction::Lookup => {}
             HashAction::Fail => return Err(ReqStep::VclFail),
         }
-        if !self.settings.is_special {
+        if !self.is_special() {
             return Ok(());
         }
         if self.settings.rfc9111 {

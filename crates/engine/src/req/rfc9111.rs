@@ -32,8 +32,8 @@ pub(crate) struct Alias {
 impl Req {
     /// Cache-Control as VCL left it: who doesn't want clients to decide takes the field away.
     fn directives(&self) -> RequestDirectives {
-        match self.settings.rfc9111 && self.head.has(names::CACHE_CONTROL) {
-            true => RequestDirectives::from_head(&self.head),
+        match self.settings.rfc9111 && self.ask.head.has(names::CACHE_CONTROL) {
+            true => RequestDirectives::from_head(&self.ask.head),
             false => RequestDirectives::default(),
         }
     }
@@ -66,9 +66,9 @@ impl Req {
     /// True if the client accepts the stale object (RFC 9111 5.2.1.2).
     fn takes_stale(&self, stale: &ObjRef, asked: &RequestDirectives) -> bool {
         let Some(most) = asked.max_stale.filter(|_| !asked.no_cache && asked.min_fresh.is_none()) else { return false };
-        let (now, times) = (self.engine().mono_of(self.t_req), stale.times());
+        let (now, times) = (self.engine().mono_of(self.ask.t_req), stale.times());
         let is_young = asked.max_age.is_none_or(|age| now.since(times.t_origin) <= f64::from(age));
-        let mut head = Head::with_limits(self.resp.limits());
+        let mut head = Head::with_limits(self.resp.head.limits());
         if !is_young || stale.is_in_home_alone() || head.load_from(stale.head()).is_err() {
             return false;
         }
@@ -90,7 +90,7 @@ impl Req {
     pub(super) async fn deliver_by_rfc9111(&mut self, obj: &ObjRef, transport: &mut dyn Transport) {
         if self.verdict.found() == FoundKind::Hit {
             self.leave_unshared_out();
-        } else if obj.flags().is_private && !rfc9111::is_safe(self.head.method()) {
+        } else if obj.flags().is_private && !rfc9111::is_safe(self.ask.head.method()) {
             // Boxed: it is rare.
             Box::pin(self.invalidate_locations(transport)).await;
         }
@@ -98,15 +98,15 @@ impl Req {
 
     /// `no-cache="names"`: those need a validation, the rest doesn't (5.2.2.4).
     fn leave_unshared_out(&mut self) {
-        let names_some = |field: &str| self.resp.get(field).is_some_and(|value| list::has(value, b"no-cache"));
+        let names_some = |field: &str| self.resp.head.get(field).is_some_and(|value| list::has(value, b"no-cache"));
         let targeted = self.params.rfc9111_targeted.split([' ', ',']).filter(|name| !name.is_empty());
         if !names_some(names::CACHE_CONTROL) && !targeted.into_iter().any(names_some) {
             return;
         }
-        let directives = ResponseDirectives::from_head(&self.resp, &self.params.rfc9111_targeted);
+        let directives = ResponseDirectives::from_head(&self.resp.head, &self.params.rfc9111_targeted);
         for name in directives.unshared_fields() {
             if let Ok(name) = std::str::from_utf8(name) {
-                RESP.unset(&mut self.resp, &mut self.log, name);
+                RESP.unset(&mut self.resp.head, &mut self.log, name);
             }
         }
     }
@@ -114,27 +114,27 @@ impl Req {
     /// Replaces the digest by an alias of all URLs that differ only in insignificant parts of the query, if something
     /// is known of queries of that path.
     pub(super) async fn hash_alias(&mut self, transport: &mut dyn Transport) -> Result<(), ReqStep> {
-        let host = self.head.get(names::HOST).unwrap_or_default();
-        let Some(learned) = self.engine().queries.of(host, self.head.url()) else { return Ok(()) };
-        let own = self.head.url().to_vec();
+        let host = self.ask.head.get(names::HOST).unwrap_or_default();
+        let Some(learned) = self.engine().queries.of(host, self.ask.head.url()) else { return Ok(()) };
+        let own = self.ask.head.url().to_vec();
         let Some(reduced) = Box::pin(self.hash_of(&learned.variance.reduced(&own), transport)).await else {
             return Err(ReqStep::VclFail);
         };
-        self.alias = Some(Box::new(Alias { exact: self.digest, learned: learned.clone() }));
-        self.digest = learned.alias(&reduced);
+        self.ask.alias = Some(Box::new(Alias { exact: self.ask.digest, learned: learned.clone() }));
+        self.ask.digest = learned.alias(&reduced);
         Ok(())
     }
 
     /// The digest that `vcl_hash` calculates for another URL with the request's other headers; `None` if VCL fails.
     async fn hash_of(&mut self, url: &[u8], transport: &mut dyn Transport) -> Option<Digest> {
-        let own = self.head.url().to_vec();
-        if self.head.set_url(url).is_err() {
+        let own = self.ask.head.url().to_vec();
+        if self.ask.head.set_url(url).is_err() {
             self.log.count_lost();
             return None;
         }
         let action: HashAction = self.run_vcl(transport).await;
-        let digest = self.hasher.finish();
-        if self.head.set_url(&own).is_err() {
+        let digest = self.ask.hasher.finish();
+        if self.ask.head.set_url(&own).is_err() {
             self.log.count_lost();
         }
         (action == HashAction::Lookup).then_some(digest)
@@ -142,11 +142,11 @@ impl Req {
 
     /// Purges what Location and Content-Location of a successful answer name, as `vcl_hash` hashes it.
     async fn invalidate_locations(&mut self, transport: &mut dyn Transport) {
-        if !matches!(self.resp.status() % 1000, 200..400) {
+        if !matches!(self.resp.head.status() % 1000, 200..400) {
             return;
         }
-        let host = self.head.get(names::HOST).unwrap_or_default();
-        let targets = rfc9111::locations(&self.resp, host, self.head.url());
+        let host = self.ask.head.get(names::HOST).unwrap_or_default();
+        let targets = rfc9111::locations(&self.resp.head, host, self.ask.head.url());
         if targets.is_empty() {
             return;
         }
@@ -157,7 +157,7 @@ impl Req {
         for target in targets {
             let Some(exact) = self.hash_of(&target, transport).await else { continue };
             self.purge_by_rfc9111(&exact);
-            let own_host = self.head.get(names::HOST).unwrap_or_default();
+            let own_host = self.ask.head.get(names::HOST).unwrap_or_default();
             let Some(learned) = self.engine().queries.of(own_host, &target) else { continue };
             if let Some(reduced) = self.hash_of(&learned.variance.reduced(&target), transport).await {
                 self.purge_by_rfc9111(&learned.alias(&reduced));

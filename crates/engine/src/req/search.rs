@@ -149,12 +149,12 @@ impl Req {
         asked.was_parked = true;
         let tells = self.params.debug.has(DebugBit::Waitinglist);
         if tells {
-            let [first, second, ..] = self.digest.0;
+            let [first, second, ..] = self.ask.digest.0;
             self.log.putf(Tag::Debug, format_args!("on waiting list <0x{first:02x}{second:02x}...>"));
         }
         let began = self.engine().clock.mono();
         let waited = self.wait_for_fetch(pending, asked, transport).await;
-        self.waited.busy += self.engine().clock.mono().since(began) as f32;
+        self.client.waited.busy += self.engine().clock.mono().since(began) as f32;
         if tells {
             self.log.put(Tag::Debug, b"off waiting list");
         }

@@ -13,8 +13,6 @@ pub(crate) struct ReqSettings {
     /// `req.hash_always_miss`, `req.hash_ignore_*`, `req.ttl`, `req.grace`.
     pub lookup: LookupOptions,
     pub rfc9111: bool,
-    /// True if the request follows RFC 9111 or there is a second tier, so that more has to be checked than for most.
-    pub is_special: bool,
     /// `req.esi` or `resp.do_esi` is false.
     pub disable_esi: bool,
     pub backend_hint: BackendHint,

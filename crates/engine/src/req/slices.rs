@@ -255,7 +255,7 @@ impl Req {
     ) -> Result<(), ReqStep> {
         let mut sliced = Box::new(SlicedDelivery {
             set,
-            digest: self.digest,
+            digest: self.ask.digest,
             head: delivery.obj.clone(),
             ahead: VecDeque::new(),
             hits: 0,
@@ -280,8 +280,8 @@ impl Req {
         match none {
             NoSlice::Gone => self.end_reset(),
             NoSlice::Refused(order) => ReqStep::Synth(*order),
-            NoSlice::Changed if self.begun_anew < TRIES => {
-                self.begun_anew += 1;
+            NoSlice::Changed if self.ask.begun_anew < TRIES => {
+                self.ask.begun_anew += 1;
                 self.engine().main.slice_again.inc();
                 self.log.put(Tag::Notice, b"lacquer: the object has changed, starting again");
                 ReqStep::Lookup
@@ -299,15 +299,15 @@ impl Req {
 
     /// The slice that the response begins with, as far as that can be said before VCL has had its say.
     fn first_slice(&self, sliced: &SlicedDelivery) -> Option<u64> {
-        let is_conditional = self.head.has(names::IF_NONE_MATCH) || self.head.has(names::IF_MODIFIED_SINCE);
-        if self.head.method() != b"GET" || (is_conditional && !self.esi.is_fragment()) {
+        let is_conditional = self.ask.head.has(names::IF_NONE_MATCH) || self.ask.head.has(names::IF_MODIFIED_SINCE);
+        if self.ask.head.method() != b"GET" || (is_conditional && !self.esi.is_fragment()) {
             return None;
         }
         let holds = || {
-            let mut head = message::Head::with_limits(self.resp.limits());
-            head.load_from(sliced.head.head()).is_ok() && conditional::if_range_holds(&self.head, &head)
+            let mut head = message::Head::with_limits(self.resp.head.limits());
+            head.load_from(sliced.head.head()).is_ok() && conditional::if_range_holds(&self.ask.head, &head)
         };
-        let asked = range::asked(&self.head).filter(|_| self.params.http_range_support && holds());
+        let asked = range::asked(&self.ask.head).filter(|_| self.params.http_range_support && holds());
         let Some(asked) = asked else { return Some(0) };
         let byte = match range::select(asked, Some(sliced.total()), self.params.http_range_parts as usize) {
             Ok(Selection::One(slice)) => slice.low,

@@ -32,9 +32,9 @@ impl Req {
     /// Before its fetch or pipe: its slot, which goes to that. `Err` is the step to go to instead.
     pub(super) async fn take_slot(&mut self, transport: &mut dyn Transport) -> Result<FetchSlot, ReqStep> {
         if self.esi.is_fragment() {
-            return admission::enter_unqueued(&self.sess).map_err(|refusal| self.refuse_slot(refusal));
+            return admission::enter_unqueued(&self.client.sess).map_err(|refusal| self.refuse_slot(refusal));
         }
-        match admission::enter(&self.sess) {
+        match admission::enter(&self.client.sess) {
             Ok(AdmissionEntry::Now(slot)) => Ok(slot),
             // Boxed: they are rare.
             other => Box::pin(self.wait_for_slot(other, transport)).await,
@@ -50,7 +50,7 @@ impl Req {
         // As with a pass, a client that has closed its end wants no answer only where `pass_abort` says so.
         let until = Departure::new(self.params.pass_abort && transport.body_state() == BodyState::None);
         if let Err(AdmissionRefusal::QueueFull) = entry {
-            let sess = self.sess.clone();
+            let sess = self.client.sess.clone();
             if self.drive_until(until, transport, conn_queue::hold(&sess)).await.is_none() {
                 return Err(self.leave_queue());
             }
@@ -95,21 +95,21 @@ impl Req {
         main.mem_shed.inc();
         self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, "memory_limit"));
         let stays = transport.body_state() == BodyState::None
-            && transport.connection(&mut self.head) == Ok(None)
-            && self.resp.start_response(b"HTTP/1.1", 503).is_ok();
+            && transport.connection(&mut self.ask.head) == Ok(None)
+            && self.resp.head.start_response(b"HTTP/1.1", 503).is_ok();
         if !stays {
             self.minimal(transport, 503, ProxyError::ProxyInternalError);
-            self.close = Some(SessClose::Overload);
+            self.client.close = Some(SessClose::Overload);
             return;
         }
-        RESP.log_status(&self.resp, &mut self.log);
+        RESP.log_status(&self.resp.head, &mut self.log);
         self.set_resp(names::CONTENT_LENGTH, &[b"0"]);
         self.set_resp(names::RETRY_AFTER, &[RETRY_AFTER]);
         if let Some(status) = ProxyCause::new(ProxyError::ProxyInternalError, "memory_limit").value(&self.params) {
             self.set_resp(PROXY_STATUS, &[status.as_bytes()]);
         }
         self.engine().main.client_5xx.tally();
-        self.close = transport.send_head(&mut self.resp, BodyLen::None, None, &mut self.log);
+        self.client.close = transport.send_head(&mut self.resp.head, BodyLen::None, None, &mut self.log);
         transport.send_end(None);
     }
 }

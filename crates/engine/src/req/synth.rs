@@ -28,16 +28,16 @@ impl Req {
         if let Some(refusal) = &refusal {
             self.tell_refusal(refusal);
         }
-        self.filters.reset();
-        self.t_resp.set(None);
+        self.resp.filters.reset();
+        self.resp.time.set(None);
         let mut body = Vec::new();
         let action: SynthAction = self.run_vcl_with(Lent::Body(&mut body), transport).await;
         self.mark("Process");
         match action {
-            SynthAction::Restart if self.restarts <= self.params.max_restarts => return ReqStep::Restart,
+            SynthAction::Restart if self.ask.restarts <= self.params.max_restarts => return ReqStep::Restart,
             SynthAction::Fail => {
                 self.discard_body(transport).await;
-                self.close = Some(SessClose::VclFailure);
+                self.client.close = Some(SessClose::VclFailure);
                 self.minimal(transport, 500, ProxyError::ProxyConfigurationError);
                 self.mark("Resp");
                 return ReqStep::Done;
@@ -47,10 +47,10 @@ impl Req {
         if let Some(refusal) = &refusal {
             self.replace_builtin_refusal(refusal, &mut body);
         }
-        RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
+        RESP.unset(&mut self.resp.head, &mut self.log, names::CONTENT_LENGTH);
         self.set_resp(names::CONTENT_LENGTH, &[body.len().to_string().as_bytes()]);
-        if self.resp.get(names::CONNECTION).is_some_and(|value| list::is(value, b"close")) {
-            self.close.get_or_insert(SessClose::RespClose);
+        if self.resp.head.get(names::CONNECTION).is_some_and(|value| list::is(value, b"close")) {
+            self.client.close.get_or_insert(SessClose::RespClose);
         }
         self.discard_body(transport).await;
         self.log.put_parts(Tag::Storage, &[b"malloc Transient"]);
@@ -59,18 +59,18 @@ impl Req {
 
     /// Begins the head. `cause`: why the response is made here, if it is an error.
     pub(super) fn start_synth(&mut self, status: u16, reason: Option<Vec<u8>>, cause: Option<&ProxyCause>) {
-        let fits = self.resp.start_response(b"HTTP/1.1", status).is_ok();
-        let named = reason.is_none_or(|reason| self.resp.set_reason(reason).is_ok());
+        let fits = self.resp.head.start_response(b"HTTP/1.1", status).is_ok();
+        let named = reason.is_none_or(|reason| self.resp.head.set_reason(reason).is_ok());
         if !(fits && named) {
             self.log.count_lost();
         }
-        RESP.log_status(&self.resp, &mut self.log);
+        RESP.log_status(&self.resp.head, &mut self.log);
         let now = self.engine().clock.real();
         self.set_resp(names::DATE, &[&date::format(now)]);
         self.set_resp(names::SERVER, &[b"Varnish"]);
-        self.set_resp(names::X_VARNISH, &[self.vxid.to_string().as_bytes()]);
+        self.set_resp(names::X_VARNISH, &[self.log.vxid().to_string().as_bytes()]);
         self.announce_h3();
-        if self.body.is_expected() {
+        if self.client.body.is_expected() {
             self.set_resp(names::CONNECTION, &[b"close"]);
         }
         if let Some(text) = cause.and_then(|cause| cause.value(&self.params)) {

@@ -25,8 +25,8 @@ impl Req {
         if !self.params.server_timing || self.esi.is_fragment() {
             return;
         }
-        let total = self.engine().clock.real().0 - self.t_req.0;
-        let text = format_timing(&self.verdict, total, self.waited);
+        let total = self.engine().clock.real().0 - self.ask.t_req.0;
+        let text = format_timing(&self.verdict, total, self.client.waited);
         self.set_resp(SERVER_TIMING, &[text.as_bytes()]);
     }
 }

@@ -48,13 +48,13 @@ type ExpectedTrailers = Option<(Trailers, Vxid)>;
 
 impl Req {
     pub(super) async fn transmit(&mut self, mut answer: Answer, transport: &mut dyn Transport) -> ReqStep {
-        if transport.asks_tunnel() && self.resp.status() % 1000 / 100 == 2 {
+        if transport.asks_tunnel() && self.resp.head.status() % 1000 / 100 == 2 {
             self.refuse_tunnel();
         }
-        let clen = http1::framing::content_length(&self.resp, true).ok().flatten();
+        let clen = http1::framing::content_length(&self.resp.head, true).ok().flatten();
         let Ok(plan) = self.plan(&mut answer, clen) else {
             self.log.put(Tag::Error, b"Failure to push processors");
-            self.close = Some(SessClose::Overload);
+            self.client.close = Some(SessClose::Overload);
             self.mark("Resp");
             return ReqStep::Done;
         };
@@ -66,10 +66,10 @@ impl Req {
         {
             return self.refuse_beyond_parts();
         }
-        if self.resp.status() % 1000 >= 500 && !self.esi.is_fragment() && self.trial.is_none() {
+        if self.resp.head.status() % 1000 >= 500 && !self.esi.is_fragment() && self.client.trial.is_none() {
             self.engine().main.client_5xx.tally();
         }
-        self.close = transport.send_head(&mut self.resp, announced, self.close, &mut self.log);
+        self.client.close = transport.send_head(&mut self.resp.head, announced, self.client.close, &mut self.log);
         match self.send(answer, plan, sends, transport).await {
             Ok(trailers) => self.send_end(trailers, transport),
             Err(cut) => self.cut_off(cut, transport),
@@ -78,7 +78,7 @@ impl Req {
             && !transport.has_input()
             && let Err(error) = poll_fn(|cx| resting(transport.poll_flush(cx, 0), self)).await
         {
-            self.close.get_or_insert(close_of(error));
+            self.client.close.get_or_insert(close_of(error));
         }
         self.mark("Resp");
         ReqStep::Done
@@ -86,21 +86,21 @@ impl Req {
 
     /// Says in the head how long the body is, where that isn't said already. `clen` is what the stored head says.
     fn frame(&mut self, answer: &Answer, len: Option<u64>, clen: Option<u64>) -> BodyLen {
-        let to_head = self.original.method() == b"HEAD";
-        let status = self.resp.status() % 1000;
+        let to_head = self.ask.original.method() == b"HEAD";
+        let status = self.resp.head.status() % 1000;
         let has_none = status < 200 || status == 204 || status == 304;
         let may_send = !(to_head || has_none);
         // What is behind a body of announced length reaches few clients, and nothing is behind none.
         let has_trailers = may_send && answer.delivery().is_some_and(Delivery::has_trailers);
         let len = len.filter(|&len| !has_trailers || (clen.is_some() && len > 0));
         if has_none {
-            RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
+            RESP.unset(&mut self.resp.head, &mut self.log, names::CONTENT_LENGTH);
         } else if clen.is_some() && clen == len {
             // The stored field says it already.
         } else if to_head && answer.obj().is_some_and(|obj| obj.flags().is_uncacheable()) {
             // What the backend said to HEAD stands.
         } else {
-            RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
+            RESP.unset(&mut self.resp.head, &mut self.log, names::CONTENT_LENGTH);
             if let Some(len) = len {
                 self.set_resp(names::CONTENT_LENGTH, &[dec(len).as_bytes()]);
             }
@@ -132,7 +132,7 @@ impl Req {
                         // Boxed: few ask for anything.
                         Box::pin(self.answer_filters(first, &mut down.chain, transport)).await;
                     }
-                    self.is_told = !(plan.do_esi || answer.has_slices() || self.esi.is_fragment());
+                    self.resp.is_told = !(plan.do_esi || answer.has_slices() || self.esi.is_fragment());
                     self.engine().count_gzip(&down.chain);
                     let mut out = Outlet { req: self, down: &mut down, transport };
                     out.send_body(answer, plan.window, plan.do_esi, &mut trailers).await
@@ -157,7 +157,7 @@ impl Req {
 
     fn cut_off(&mut self, cut: DeliveryFailure, transport: &mut dyn Transport) {
         transport.abort();
-        self.close = Some(match cut {
+        self.client.close = Some(match cut {
             DeliveryFailure::Fetch | DeliveryFailure::Page => SessClose::TxError,
             DeliveryFailure::Client(close) => close,
         });
@@ -167,10 +167,10 @@ impl Req {
     }
 
     pub(super) fn put_status(&mut self, status: u16) {
-        if self.resp.set_status(status).is_err() {
+        if self.resp.head.set_status(status).is_err() {
             self.log.count_lost();
         }
-        RESP.log_status(&self.resp, &mut self.log);
+        RESP.log_status(&self.resp.head, &mut self.log);
     }
 
     /// Logs the filters' notes at the end, and reports a fragment's result to its page.

@@ -114,12 +114,12 @@ impl ReqVerdict {
 impl Req {
     /// True if somebody will read more than the reason.
     pub(super) fn tells_reason(&self) -> bool {
-        self.params.log_no_hit || self.trial.is_some()
+        self.params.log_no_hit || self.client.trial.is_some()
     }
 
     pub(super) fn tell_verdict(&mut self) {
-        let Some(reason) = self.verdict.reason().filter(|_| self.trial.is_none()) else { return };
-        self.sess.engine.no_hit.of(reason.word).tally();
+        let Some(reason) = self.verdict.reason().filter(|_| self.client.trial.is_none()) else { return };
+        self.client.sess.engine.no_hit.of(reason.word).tally();
         if self.params.log_no_hit {
             self.log.putf(Tag::Notice, format_args!("{NOTICE}{}", reason.text()));
         }
@@ -131,7 +131,7 @@ impl Req {
             return None;
         }
         let times = delivery.obj.times();
-        let ttl = times.fresh_until(None).since(self.engine().mono_of(self.t_req)).floor();
+        let ttl = times.fresh_until(None).since(self.engine().mono_of(self.ask.t_req)).floor();
         let Some(reason) = self.verdict.reason() else {
             let word = if delivery.is_partly_fetched() { "fwd=partial; stored" } else { "hit" };
             return Some(format!("Lacquer; {word}; ttl={ttl:.0}"));

@@ -125,7 +125,7 @@ pub(super) fn refuse(h1: &mut H1, req: &mut Req, error: &HeadError, head_bytes: 
         }
     }
     h1.used += head_bytes;
-    req.close = Some(reaction.close);
+    req.client.close = Some(reaction.close);
     reaction.close
 }
 

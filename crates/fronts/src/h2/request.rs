@@ -54,7 +54,7 @@ async fn busy(job: Job, (): ()) -> ((), ()) {
     match kind {
         JobKind::New { mut head, refusal, is_tunnel, t_req, params } => {
             let mut req = Req::with_new_id(&mux.sess, params, t_req);
-            std::mem::swap(&mut req.head, &mut head);
+            std::mem::swap(&mut req.ask.head, &mut head);
             pool::leave_head(head);
             req.begin_stream(t_req, PROTOCOL);
             serve(H2::new(mux, place, is_tunnel), &mut req, refusal).await;
@@ -73,7 +73,7 @@ async fn serve(mut h2: H2, req: &mut Req, refusal: Option<FieldsRefusal>) {
         Some(FieldsRefusal::Connect) => req.refuse_head(&mut h2, 405, "CONNECT is not served"),
         Some(FieldsRefusal::Protocol) => req.refuse_head(&mut h2, 501, "Unknown :protocol"),
     }
-    req.body.give_up();
+    req.client.body.give_up();
     // Why it can't be sent any more is known to the stream.
     let _ = poll_fn(|cx| {
         let sent = h2.poll_flush(cx, 0);

@@ -21,14 +21,14 @@ pub(crate) struct Upgraded {
 }
 
 pub(crate) fn is_wanted(req: &mut Req, has_body: bool) -> bool {
-    if !req.head.get(names::UPGRADE).is_some_and(|value| value.eq_ignore_ascii_case(b"h2c")) {
+    if !req.ask.head.get(names::UPGRADE).is_some_and(|value| value.eq_ignore_ascii_case(b"h2c")) {
         return false;
     }
     if !req.params().feature.has(FeatureBit::Http2) {
         req.log.put(Tag::Debug, b"H2 upgrade attempt");
         return false;
     }
-    if !req.params().http_lenient && !is_for_us(&req.head) {
+    if !req.params().http_lenient && !is_for_us(&req.ask.head) {
         req.log.put(Tag::Debug, b"H2 upgrade attempt without Connection");
         return false;
     }
@@ -53,15 +53,15 @@ fn is_for_us(head: &Head) -> bool {
 pub(crate) fn upgrade(mut req: Req, head_bytes: u64) -> Result<Box<Upgraded>, Box<Req>> {
     req.log.put(Tag::Debug, b"H2 Optimistic Upgrade");
     let is_lax = req.params().debug.has(DebugBit::H2Nocheck);
-    let field = req.head.get(names::HTTP2_SETTINGS);
+    let field = req.ask.head.get(names::HTTP2_SETTINGS);
     let settings = field.and_then(|field| Http2Settings::from_upgrade(field, is_lax));
     if let Some(field) = field.map(<[u8]>::to_vec) {
         req.log.put_parts(Tag::Debug, &[b"H2CS ", &field]);
     }
     let Some(settings) = settings else { return Err(Box::new(req)) };
-    REQ.unset(&mut req.head, &mut req.log, names::UPGRADE);
-    REQ.unset(&mut req.head, &mut req.log, names::HTTP2_SETTINGS);
-    if req.head.set_proto(PROTOCOL).is_err() {
+    REQ.unset(&mut req.ask.head, &mut req.log, names::UPGRADE);
+    REQ.unset(&mut req.ask.head, &mut req.log, names::HTTP2_SETTINGS);
+    if req.ask.head.set_proto(PROTOCOL).is_err() {
         return Err(Box::new(req));
     }
     req.log.put(Tag::ReqProtocol, PROTOCOL.as_bytes());

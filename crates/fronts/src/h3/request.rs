@@ -136,7 +136,7 @@ async fn admit(h3: &H3, req: &mut Req) -> bool {
         return true;
     };
     let main = req.engine().main;
-    if early::is_safe(&req.head) && h3.body_state() == BodyState::None {
+    if early::is_safe(&req.ask.head) && h3.body_state() == BodyState::None {
         main.early_data_req.inc();
         req.came_early(handshaking);
         return true;
@@ -168,7 +168,7 @@ fn parse(h3: &mut H3, req: &mut Req, section: std::ops::Range<usize>) -> Result<
     };
     h3.acct.req_head = section.len() as u64;
     req.engine().main.h3_req.tally();
-    let read = head::read_request(&h3.input[section.clone()], &limits, &mut h3.scratch, &mut req.head);
+    let read = head::read_request(&h3.input[section.clone()], &limits, &mut h3.scratch, &mut req.ask.head);
     h3.used = section.end;
     match read {
         Ok(head) => {
@@ -201,7 +201,7 @@ fn refuse(h3: &mut H3, req: &mut Req, refusal: FieldsRefusal) {
 }
 
 async fn run(h3: &mut H3, req: &mut Req) {
-    debug_assert!(req.head.version() > HttpVersion::HTTP11);
+    debug_assert!(req.ask.head.version() > HttpVersion::HTTP11);
     if contain::contained(pin!(req.run(h3))).await.is_err() {
         let engine = req.engine().clone();
         engine.main.req_panic.inc();
@@ -216,7 +216,7 @@ async fn run(h3: &mut H3, req: &mut Req) {
 
 /// The response goes out to its end. What the client still sends of its body isn't waited for.
 async fn end_request(h3: &mut H3, req: &mut Req) {
-    req.body.give_up();
+    req.client.body.give_up();
     if h3.body_state() == BodyState::Unread && !h3.body_is_broken() {
         h3.stop_input_later();
     }

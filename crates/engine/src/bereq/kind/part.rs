@@ -97,14 +97,15 @@ impl Bereq {
             }
             return;
         }
-        if self.requester.mode != FetchMode::Normal || !req.head.has(names::RANGE) || req.esi.is_fragment() {
+        if self.requester.mode != FetchMode::Normal || !req.ask.head.has(names::RANGE) || req.esi.is_fragment() {
             return;
         }
         let mut client = Head::with_limits(self.beresp.limits());
-        let begun = client.start_request(req.head.method(), b"", b"HTTP/1.1");
+        let begun = client.start_request(req.ask.head.method(), b"", b"HTTP/1.1");
         let is_told = |name: &str| [names::RANGE, names::IF_RANGE].iter().any(|known| known.eq_ignore_ascii_case(name));
-        let filled = begun
-            .and_then(|()| client.append_from(&req.head, |field| std::str::from_utf8(field.name()).is_ok_and(is_told)));
+        let filled = begun.and_then(|()| {
+            client.append_from(&req.ask.head, |field| std::str::from_utf8(field.name()).is_ok_and(is_told))
+        });
         self.terms.parts.client = filled.is_ok().then(|| Box::new(client));
     }
 

@@ -67,7 +67,7 @@ pub(crate) struct SliceSettings {
 
 impl SliceSettings {
     pub fn new(req: &Req, mode: FetchMode) -> Self {
-        let wanted = match range::asked(&req.head).map(range::parse_one) {
+        let wanted = match range::asked(&req.ask.head).map(range::parse_one) {
             Some(Ok(ByteRange::From { low, .. })) if mode == FetchMode::Normal => low,
             Some(_) | None => 0,
         };

@@ -97,7 +97,8 @@ impl Req {
         if !self.esi.parent().is_some_and(|parent| parent.is_gzip) {
             return Some(Adapter::Through);
         }
-        let says_gzip = Coding::of_content(self.resp.joined(names::CONTENT_ENCODING).as_deref()) == Some(Coding::Gzip);
+        let says_gzip =
+            Coding::of_content(self.resp.head.joined(names::CONTENT_ENCODING).as_deref()) == Some(Coding::Gzip);
         let gzip = obj.filter(|obj| says_gzip && obj.flags().coding == Coding::Gzip);
         let Some(packed) = gzip else { return Some(Adapter::Stored(GzipSum::default())) };
         if do_esi {

@@ -155,7 +155,7 @@ impl Outlet<'_> {
         let flushed = poll_fn(|cx| nested.poll_flush(cx, QUEUE_BYTES)).await;
         let (is_cut, failure) = (nested.is_cut(), nested.failure().copied());
         child.finish(&nested);
-        crate::current::enter(self.req.vxid, const { StepName::new("esi") });
+        crate::current::enter(self.req.log.vxid(), const { StepName::new("esi") });
         if let Some(failure) = failure {
             self.req.log.putf(Tag::Error, format_args!("{failure}"));
             return Err(DeliveryFailure::Fetch);
@@ -168,7 +168,7 @@ impl Outlet<'_> {
 impl Req {
     /// The state that the fragments of this response share.
     fn share_top(&mut self) -> Rc<Top> {
-        let (head, t_req, params) = (&self.head, self.t_req, &self.params);
+        let (head, t_req, params) = (&self.ask.head, self.ask.t_req, &self.params);
         self.esi.share(|| {
             let mut copy = Head::with_limits(head.limits());
             copy.copy_from(head);
@@ -231,22 +231,22 @@ impl Req {
     fn child(&mut self, include: &EsiInclude, top: &Rc<Top>, is_gzip: bool) -> Box<Req> {
         let engine = self.engine().clone();
         let vxid = engine.vxids.take();
-        let mut child = Box::new(Req::new(&self.sess, vxid, self.params.clone(), self.t_req));
-        child.log.putf(Tag::Begin, format_args!("req {} esi", self.vxid));
+        let mut child = Box::new(Req::new(&self.client.sess, vxid, self.params.clone(), self.ask.t_req));
+        child.log.putf(Tag::Begin, format_args!("req {} esi", self.log.vxid()));
         self.log.putf(Tag::Link, format_args!("req {vxid} esi"));
         child.log.timestamp("Start", engine.clock.real());
         engine.main.esi_req.inc();
         child.esi = EsiContext::fragment(self.esi.level() + 1, top.clone(), is_gzip);
-        child.early = self.early.clone();
+        child.client.early = self.client.early.clone();
         child.vcl = self.vcl.of_fragment();
-        if child.ask_for(include, is_gzip, &self.original).is_err() {
+        if child.ask_for(include, is_gzip, &self.ask.original).is_err() {
             child.log.count_lost();
         }
         child
     }
 
     fn ask_for(&mut self, include: &EsiInclude, is_gzip: bool, parent: &Head) -> Result<(), message::LostHeader> {
-        let (head, log) = (&mut self.head, &mut self.log);
+        let (head, log) = (&mut self.ask.head, &mut self.log);
         head.copy_from(parent);
         head.set_url(&include.url)?;
         log.put(Tag::ReqUrl, &include.url);

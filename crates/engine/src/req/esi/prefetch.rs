@@ -140,7 +140,7 @@ impl Outlet<'_> {
             match next.await? {
                 Next::Piece(piece) => self.push(piece, false).await?,
                 Next::End(end) => {
-                    crate::current::enter(self.req.vxid, const { StepName::new("esi") });
+                    crate::current::enter(self.req.log.vxid(), const { StepName::new("esi") });
                     return self.req.included(end, fragment.continues_on_error, page);
                 }
             }

@@ -95,9 +95,9 @@ impl Req {
         if panicked {
             child.note_panic();
         }
-        let is_ok = child.resp.status() == 200;
+        let is_ok = child.resp.head.status() == 200;
         child.finish(&kept);
-        crate::current::enter(self.vxid, const { StepName::new("filters") });
+        crate::current::enter(self.log.vxid(), const { StepName::new("filters") });
         let is_whole = !panicked && !kept.is_cut && child.end_of_fragment(kept.is_cut).cut.is_none();
         (is_whole && is_ok).then_some(kept.body)
     }

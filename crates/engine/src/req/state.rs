@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The parts of a request, each of which is about one thing: who asks, what is asked for, and the response's head.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use ::cache::{Digest, DigestBuilder};
+use base::Real;
+use message::Head;
+use tables::close::SessClose;
+
+use super::class::ClassState;
+use super::explain::TrialState;
+use super::peer::ReqSender;
+use super::rfc9111::Alias;
+use super::timing::Waited;
+use super::upload::Upload;
+use crate::early::Handshaking;
+use crate::response_filters::ResponseFilters;
+use crate::serving::Noted;
+use crate::sess::Sess;
+
+/// The client that asks, its connection, and the course of the request as it sees it.
+pub struct ReqClient {
+    pub sess: Rc<Sess>,
+    /// State of the request's body.
+    pub body: Upload,
+    /// The reason for ending the connection after the request, once that is known.
+    pub close: Option<SessClose>,
+    /// The handshake, which may still go on, of a request that came by early data.
+    pub(crate) early: Option<Rc<Handshaking>>,
+    pub(crate) sender: ReqSender,
+    /// Nobody's request: nothing is to be done for it.
+    pub(crate) trial: Option<Box<TrialState>>,
+    /// The fetch is a pass that changes nothing at the backend: of no use once this client is gone.
+    pub(crate) gives_up: bool,
+    pub(crate) is_piped: bool,
+    pub(crate) class_state: ClassState,
+    pub(crate) waited: Waited,
+}
+
+impl ReqClient {
+    pub(super) fn new(sess: &Rc<Sess>) -> Self {
+        ReqClient {
+            sess: sess.clone(),
+            body: Upload::none(),
+            close: None,
+            early: None,
+            sender: ReqSender::default(),
+            trial: None,
+            gives_up: false,
+            is_piped: false,
+            class_state: ClassState::None,
+            waited: Waited::default(),
+        }
+    }
+}
+
+/// The request's head and what follows from it.
+pub struct ReqAsk {
+    /// The head as VCL has left it.
+    pub head: Head,
+    /// The head as it came, for restarts and rollback; after `recv` began.
+    pub original: Head,
+    /// Time at which its last byte came (`req.time`).
+    pub t_req: Real,
+    pub(crate) hasher: DigestBuilder,
+    pub(crate) digest: Digest,
+    pub(crate) alias: Option<Box<Alias>>,
+    pub(crate) restarts: u32,
+    /// Times that the response was begun anew because the object had changed.
+    pub(crate) begun_anew: u32,
+}
+
+impl ReqAsk {
+    pub(super) fn new(head: Head, original: Head, t_req: Real) -> Self {
+        ReqAsk {
+            head,
+            original,
+            t_req,
+            hasher: DigestBuilder::new(),
+            digest: Digest([0; 32]),
+            alias: None,
+            restarts: 0,
+            begun_anew: 0,
+        }
+    }
+}
+
+/// The response as VCL and the engine make it. Its body is in the [`super::delivery::Answer`].
+pub(crate) struct Response {
+    pub head: Head,
+    /// When it was begun (`resp.time`), once VCL has asked for it.
+    pub time: Cell<Option<Real>>,
+    pub filters: ResponseFilters,
+    /// The object that was found, as far as that outlives the worker.
+    pub noted: Noted,
+    /// True once it has begun and nothing needs the request's heads or VCL any more.
+    pub is_told: bool,
+}
+
+impl Response {
+    pub fn new(head: Head) -> Self {
+        Response {
+            head,
+            time: Cell::new(None),
+            filters: ResponseFilters::default(),
+            noted: Noted::default(),
+            is_told: false,
+        }
+    }
+}
