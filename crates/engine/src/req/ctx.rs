@@ -8,6 +8,7 @@ use base::{Clock, Real};
 use cache::{Busy, ObjRef};
 use filters::FilterList;
 use message::{Head, HeadLimits};
+use params::Params;
 use shm::vsl::TxnLog;
 use tables::tags::Tag;
 use tables::vclsubs::Method;
@@ -17,8 +18,11 @@ use vrt::value::{BackendRef, Text};
 use vrt::{Ctx, Machine, Privates, RunOutcome, Value, VclFailure};
 
 use super::Req;
-use super::settings::BackendHint;
-use super::verdict::FoundKind;
+use super::esi::EsiContext;
+use super::filter_list::FilterFacts;
+use super::settings::{BackendHint, ReqSettings};
+use super::state::{ReqAsk, ReqClient, Response};
+use super::verdict::{FoundKind, ReqVerdict};
 use crate::aux_attrs::AuxAttrs;
 use crate::bereq::pipe::PipeBereq;
 use crate::choice::DirectorChoice;
@@ -28,10 +32,19 @@ use crate::transport::Transport;
 use crate::vcl_run::{VclRun, VclSide};
 use crate::{pool, synthetic, vars};
 
-pub struct ReqCtx<'a, 'l> {
-    pub(super) req: &'a mut Req,
-    pub(super) method: Method,
-    pub(super) lent: &'a mut Lent<'l>,
+/// The parts of a request that VCL sees and may change, with what the step lends.
+struct ReqView<'a, 'l> {
+    log: &'a mut TxnLog,
+    client: &'a mut ReqClient,
+    ask: &'a mut ReqAsk,
+    resp: &'a mut Response,
+    settings: &'a mut ReqSettings,
+    vcl: &'a mut VclRun,
+    verdict: &'a ReqVerdict,
+    esi: &'a EsiContext,
+    params: &'a Params,
+    method: Method,
+    lent: &'a mut Lent<'l>,
 }
 
 /// Objects that a step lends to its subroutine beside the request.
@@ -120,7 +133,9 @@ impl VclSide for ReqVcl<'_, '_> {
     }
 
     fn advance(&mut self, machine: &mut Machine, method: Method) -> RunOutcome {
-        machine.run(&mut ReqCtx { req: self.req, method, lent: &mut self.lent })
+        let Req { log, client, ask, resp, params, vcl, settings, verdict, esi, _open } = &mut *self.req;
+        let lent = &mut self.lent;
+        machine.run(&mut ReqView { log, client, ask, resp, settings, vcl, verdict, esi, params, method, lent })
     }
 
     async fn wait<F: Future>(&mut self, future: F) -> F::Output {
@@ -136,12 +151,12 @@ impl VclSide for ReqVcl<'_, '_> {
     }
 }
 
-impl Ctx for ReqCtx<'_, '_> {
+impl Ctx for ReqView<'_, '_> {
     fn head(&mut self, id: HeadId) -> Option<&Head> {
         match id {
-            HeadId::Req => Some(&self.req.ask.head),
-            HeadId::ReqTop => Some(self.req.esi.top().map_or(&self.req.ask.head, |top| &top.head)),
-            HeadId::Resp => Some(&self.req.resp.head),
+            HeadId::Req => Some(&self.ask.head),
+            HeadId::ReqTop => Some(self.esi.top().map_or(&self.ask.head, |top| &top.head)),
+            HeadId::Resp => Some(&self.resp.head),
             HeadId::Obj => self.object_head(),
             HeadId::Bereq => self.lent.bereq().map(|bereq| &bereq.head),
             HeadId::Beresp => None,
@@ -150,46 +165,45 @@ impl Ctx for ReqCtx<'_, '_> {
 
     fn edit(&mut self, id: HeadId) -> Option<(&mut Head, &mut TxnLog)> {
         match id {
-            HeadId::Req => Some((&mut self.req.ask.head, &mut self.req.log)),
-            HeadId::Resp => Some((&mut self.req.resp.head, &mut self.req.log)),
+            HeadId::Req => Some((&mut self.ask.head, &mut *self.log)),
+            HeadId::Resp => Some((&mut self.resp.head, &mut *self.log)),
             HeadId::Bereq => self.lent.bereq().map(|bereq| (&mut bereq.head, &mut bereq.log)),
             HeadId::ReqTop | HeadId::Obj | HeadId::Beresp => None,
         }
     }
 
     fn get(&mut self, var: Var) -> Value {
-        let req = &*self.req;
-        let timeouts = req.client.sess.timeouts.get();
+        let timeouts = self.client.sess.timeouts.get();
         match var {
             Var::Req => Value::Http(HeadId::Req),
             Var::Resp => Value::Http(HeadId::Resp),
-            Var::ReqBackendHint => Value::Backend(req.director()),
-            Var::ReqCanGzip => Value::Bool(message::Coding::Gzip.is_accepted_by(&req.ask.head)),
-            Var::ReqEsi => Value::Bool(!req.settings.disable_esi),
-            Var::ReqClass => Value::String(Some(req.settings.class.clone().unwrap_or_else(|| Text::from("")))),
-            Var::ReqClassState => Value::text(req.client.class_state.word()),
-            Var::ReqEsiLevel => Value::Int(i64::from(req.esi.level())),
-            Var::ReqGrace => Value::Duration(req.settings.lookup.max_grace.unwrap_or(-1.0)),
-            Var::ReqTtl => Value::Duration(req.settings.lookup.max_ttl.unwrap_or(-1.0)),
-            Var::ReqHash => Value::Blob(Some(vrt::value::Blob::new(req.ask.digest.0))),
-            Var::ReqHashAlwaysMiss => Value::Bool(req.settings.lookup.always_miss),
-            Var::ReqHashIgnoreBusy => Value::Bool(req.settings.lookup.ignore_busy),
-            Var::ReqHashIgnoreVary => Value::Bool(req.settings.lookup.ignore_vary),
-            Var::ReqIsHitmiss => Value::Bool(req.verdict.found() == FoundKind::HitForMiss),
-            Var::ReqIsHitpass => Value::Bool(req.verdict.found() == FoundKind::HitForPass),
-            Var::ReqRfc9111 => Value::Bool(req.settings.rfc9111),
-            Var::ReqRestarts => Value::Int(i64::from(req.ask.restarts)),
-            Var::ReqStorage => Value::Stevedore(req.settings.storage.clone()),
-            Var::ReqTime => Value::Time(req.ask.t_req.0),
-            Var::ReqTopTime => Value::Time(req.esi.top().map_or(req.ask.t_req, |top| top.t_req).0),
+            Var::ReqBackendHint => Value::Backend(self.settings.director(self.vcl.loaded())),
+            Var::ReqCanGzip => Value::Bool(message::Coding::Gzip.is_accepted_by(&self.ask.head)),
+            Var::ReqEsi => Value::Bool(!self.settings.disable_esi),
+            Var::ReqClass => Value::String(Some(self.settings.class.clone().unwrap_or_else(|| Text::from("")))),
+            Var::ReqClassState => Value::text(self.client.class_state.word()),
+            Var::ReqEsiLevel => Value::Int(i64::from(self.esi.level())),
+            Var::ReqGrace => Value::Duration(self.settings.lookup.max_grace.unwrap_or(-1.0)),
+            Var::ReqTtl => Value::Duration(self.settings.lookup.max_ttl.unwrap_or(-1.0)),
+            Var::ReqHash => Value::Blob(Some(vrt::value::Blob::new(self.ask.digest.0))),
+            Var::ReqHashAlwaysMiss => Value::Bool(self.settings.lookup.always_miss),
+            Var::ReqHashIgnoreBusy => Value::Bool(self.settings.lookup.ignore_busy),
+            Var::ReqHashIgnoreVary => Value::Bool(self.settings.lookup.ignore_vary),
+            Var::ReqIsHitmiss => Value::Bool(self.verdict.found() == FoundKind::HitForMiss),
+            Var::ReqIsHitpass => Value::Bool(self.verdict.found() == FoundKind::HitForPass),
+            Var::ReqRfc9111 => Value::Bool(self.settings.rfc9111),
+            Var::ReqRestarts => Value::Int(i64::from(self.ask.restarts)),
+            Var::ReqStorage => Value::Stevedore(self.settings.storage.clone()),
+            Var::ReqTime => Value::Time(self.ask.t_req.0),
+            Var::ReqTopTime => Value::Time(self.esi.top().map_or(self.ask.t_req, |top| top.t_req).0),
             // A fragment's is what varnishd calls its includes.
             Var::ReqTransport => {
-                Value::text(if req.esi.level() > 0 { "ESI_INCLUDE" } else { req.client.sess.version.get() })
+                Value::text(if self.esi.level() > 0 { "ESI_INCLUDE" } else { self.client.sess.version.get() })
             }
-            Var::ReqXid => Value::text(req.log.vxid().to_string()),
+            Var::ReqXid => Value::text(self.log.vxid().to_string()),
             Var::RespTime => Value::Time(self.t_resp().0),
-            Var::RespDoEsi => Value::Bool(!req.settings.disable_esi),
-            Var::RespFilters => match req.resp.filters.list() {
+            Var::RespDoEsi => Value::Bool(!self.settings.disable_esi),
+            Var::RespFilters => match self.resp.filters.list() {
                 Some(listed) => Value::String(Some(listed.clone())),
                 None => Value::text(self.filter_list().as_bytes()),
             },
@@ -203,38 +217,37 @@ impl Ctx for ReqCtx<'_, '_> {
     }
 
     fn filters_open(&self, var: Var) -> Result<(), VclFailure> {
-        match self.req.resp.filters.list() {
+        match self.resp.filters.list() {
             None => Ok(()),
             Some(_) => Err(vars::filters_fixed("resp", var)),
         }
     }
 
     fn set(&mut self, var: Var, value: Value) -> Result<(), VclFailure> {
-        let req = &mut *self.req;
-        let mut timeouts = req.client.sess.timeouts.get();
+        let mut timeouts = self.client.sess.timeouts.get();
         match var {
             Var::ReqBackendHint => match value {
-                Value::Backend(director) => req.settings.backend_hint = BackendHint::Set(director),
+                Value::Backend(director) => self.settings.backend_hint = BackendHint::Set(director),
                 other => return Err(vars::wrong(&other)),
             },
             // As VCL 4.0 always had it: a fragment can't switch itself off. `resp.do_esi` can.
-            Var::ReqEsi if req.esi.level() > 0 => {}
-            Var::ReqEsi => req.settings.disable_esi = !vars::boolean(&value)?,
+            Var::ReqEsi if self.esi.level() > 0 => {}
+            Var::ReqEsi => self.settings.disable_esi = !vars::boolean(&value)?,
             Var::RespDoEsi => {
                 self.filters_open(var)?;
-                self.req.settings.disable_esi = !vars::boolean(&value)?;
+                self.settings.disable_esi = !vars::boolean(&value)?;
                 return Ok(());
             }
-            Var::ReqGrace => req.settings.lookup.max_grace = Some(vars::seconds(&value)?),
-            Var::ReqTtl => req.settings.lookup.max_ttl = Some(vars::seconds(&value)?),
-            Var::ReqHashAlwaysMiss => req.settings.lookup.always_miss = vars::boolean(&value)?,
-            Var::ReqHashIgnoreBusy => req.settings.lookup.ignore_busy = vars::boolean(&value)?,
-            Var::ReqHashIgnoreVary => req.settings.lookup.ignore_vary = vars::boolean(&value)?,
-            Var::ReqClass => req.settings.class = vars::text(value)?,
-            Var::ReqStorage => req.settings.storage = vars::text(value)?,
-            Var::ReqRfc9111 => req.settings.rfc9111 = vars::boolean(&value)?,
-            Var::ClientIdentity => req.settings.client_identity = vars::text(value)?,
-            Var::RespFilters => req.resp.filters.set_list(vars::text(value)?),
+            Var::ReqGrace => self.settings.lookup.max_grace = Some(vars::seconds(&value)?),
+            Var::ReqTtl => self.settings.lookup.max_ttl = Some(vars::seconds(&value)?),
+            Var::ReqHashAlwaysMiss => self.settings.lookup.always_miss = vars::boolean(&value)?,
+            Var::ReqHashIgnoreBusy => self.settings.lookup.ignore_busy = vars::boolean(&value)?,
+            Var::ReqHashIgnoreVary => self.settings.lookup.ignore_vary = vars::boolean(&value)?,
+            Var::ReqClass => self.settings.class = vars::text(value)?,
+            Var::ReqStorage => self.settings.storage = vars::text(value)?,
+            Var::ReqRfc9111 => self.settings.rfc9111 = vars::boolean(&value)?,
+            Var::ClientIdentity => self.settings.client_identity = vars::text(value)?,
+            Var::RespFilters => self.resp.filters.set_list(vars::text(value)?),
             Var::SessIdleSendTimeout => timeouts.idle_send = vars::duration(&value)?,
             Var::SessSendTimeout => timeouts.send = vars::duration(&value)?,
             Var::SessTimeoutIdle => timeouts.idle = vars::duration(&value)?,
@@ -244,7 +257,7 @@ impl Ctx for ReqCtx<'_, '_> {
                 None => return Err(vars::misplaced(other)),
             },
         }
-        self.req.client.sess.timeouts.set(timeouts);
+        self.client.sess.timeouts.set(timeouts);
         Ok(())
     }
 
@@ -266,21 +279,21 @@ impl Ctx for ReqCtx<'_, '_> {
     }
 
     fn log(&mut self) -> &mut TxnLog {
-        &mut self.req.log
+        self.log
     }
 
     fn hash_data(&mut self, data: Option<&[u8]>) {
         if let Some(data) = data {
-            self.req.log.put(Tag::Hash, data);
-            if let Some(trial) = &mut self.req.client.trial {
+            self.log.put(Tag::Hash, data);
+            if let Some(trial) = &mut self.client.trial {
                 trial.hashed.push(format!("\"{}\"", String::from_utf8_lossy(data)));
             }
         }
-        self.req.ask.hasher.add(data);
+        self.ask.hasher.add(data);
     }
 
     fn trial(&mut self) -> Option<&mut Vec<String>> {
-        self.req.client.trial.as_mut().map(|trial| &mut trial.would)
+        self.client.trial.as_mut().map(|trial| &mut trial.would)
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
@@ -288,23 +301,22 @@ impl Ctx for ReqCtx<'_, '_> {
             list.push(format!("ban {}", String::from_utf8_lossy(spec)));
             return Ok(());
         }
-        let req = &mut *self.req;
-        req.client.sess.engine.ban_everywhere(&mut req.vcl.invalidations, spec)
+        self.client.sess.engine.ban_everywhere(&mut self.vcl.invalidations, spec)
     }
 
     fn clock(&self) -> &Clock {
-        &self.req.client.sess.engine.clock
+        &self.client.sess.engine.clock
     }
 
     fn task(&mut self) -> &mut Privates {
-        &mut self.req.vcl.task
+        &mut self.vcl.task
     }
 
     fn rollback(&mut self, id: HeadId) -> Result<(), VclFailure> {
         match id {
             HeadId::Req => {
-                self.req.ask.head.copy_from(&self.req.ask.original);
-                self.req.resp.filters.reset();
+                self.ask.head.copy_from(&self.ask.original);
+                self.resp.filters.reset();
                 Ok(())
             }
             HeadId::ReqTop | HeadId::Bereq | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {
@@ -318,39 +330,39 @@ impl Ctx for ReqCtx<'_, '_> {
     }
 
     fn late_100_continue(&mut self, late: bool) {
-        self.req.client.body.set_late(late);
+        self.client.body.set_late(late);
     }
 
     fn set_ip_tos(&mut self, tos: i64) -> Result<(), VclFailure> {
-        self.req.client.sess.tos.set(Some(tos as u32));
+        self.client.sess.tos.set(Some(tos as u32));
         Ok(())
     }
 
     fn peer_ids(&mut self) -> Result<(u32, u32), String> {
-        self.req.client.sess.peer_ids.ok_or_else(|| "not listening on a Unix domain socket".to_owned())
+        self.client.sess.peer_ids.ok_or_else(|| "not listening on a Unix domain socket".to_owned())
     }
 
     fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
-        self.req.client.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
+        self.client.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
     }
 
     fn tls(&mut self) -> Option<&tls::HandshakeInfo> {
-        self.req.client.sess.tls.get().map(|info| &**info)
+        self.client.sess.tls.get().map(|info| &**info)
     }
 
     fn cache_req_body(&mut self, limit: u64) -> Result<VclWait<bool>, VclFailure> {
-        let body = ReqBody::clone(&self.req.client.body);
+        let body = ReqBody::clone(&self.client.body);
         let engine = self.engine();
-        let named = self.req.settings.storage.as_ref().and_then(|name| engine.store_named(name));
+        let named = self.settings.storage.as_ref().and_then(|name| engine.store_named(name));
         let store = named.unwrap_or_else(|| engine.stores.transient()).clone();
         let is_new = body.is_unread();
         body.keep(limit, &store);
         if let Some(error) = body.failure().filter(|_| is_new) {
             // Its length says so: none of it is read.
-            self.req.log.put(Tag::FetchError, error.text().as_bytes());
+            self.log.put(Tag::FetchError, error.text().as_bytes());
         } else if is_new {
-            self.req.log.put_parts(Tag::Storage, &[store.kind().as_str().as_bytes(), b" ", store.name().as_bytes()]);
-            self.req.client.body.keep_for_vcl();
+            self.log.put_parts(Tag::Storage, &[store.kind().as_str().as_bytes(), b" ", store.name().as_bytes()]);
+            self.client.body.keep_for_vcl();
         }
         Ok(Box::pin(std::future::poll_fn(move |cx| body.poll_kept(cx))))
     }
@@ -363,17 +375,17 @@ impl Ctx for ReqCtx<'_, '_> {
         let engine = self.engine();
         engine.may_invalidate()?;
         let purge = cache::Purge { ttl: Some(ttl), grace, keep };
-        let now = engine.mono_of(self.req.ask.t_req);
-        Ok(self.req.purge_own(self.lent.busy(), now, purge) as i64)
+        let now = engine.mono_of(self.ask.t_req);
+        let busy = self.lent.busy();
+        Ok(self.ask.purge(&self.client.sess.engine, &mut self.vcl.invalidations, busy, now, purge) as i64)
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<VclWait<i64>, VclFailure> {
-        let req = &mut *self.req;
-        req.client.sess.engine.purge_tags_everywhere(&mut req.vcl.invalidations, self.lent.busy(), keys, soft)
+        self.client.sess.engine.purge_tags_everywhere(&mut self.vcl.invalidations, self.lent.busy(), keys, soft)
     }
 
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {
-        Some(self.req.resp.filters.injected())
+        Some(self.resp.filters.injected())
     }
 
     fn object_metadata(&mut self, filter: &str) -> Option<Vec<u8>> {
@@ -382,13 +394,13 @@ impl Ctx for ReqCtx<'_, '_> {
     }
 
     fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
-        let body = &self.req.client.body;
+        let body = &self.client.body;
         body.cached().iter().for_each(|buf| piece(buf));
         body.is_cached()
     }
 
     fn client_socket(&mut self) -> Option<sys::tcp::SocketNumber> {
-        Some(self.req.client.sess.socket.unwrap_or(sys::tcp::SocketNumber::NONE))
+        Some(self.client.sess.socket.unwrap_or(sys::tcp::SocketNumber::NONE))
     }
 
     fn healthy(&mut self, director: &BackendRef) -> bool {
@@ -414,72 +426,71 @@ impl Ctx for ReqCtx<'_, '_> {
     }
 }
 
-impl ReqCtx<'_, '_> {
+impl ReqView<'_, '_> {
     fn choice(&mut self) -> DirectorChoice<'_> {
-        let req = &mut *self.req;
         DirectorChoice {
-            sess: &req.client.sess,
-            head: &req.ask.head,
-            url: req.ask.head.url(),
-            task: &req.vcl.task,
-            digest: &req.ask.digest.0,
-            identity: req.settings.client_identity.as_ref(),
+            sess: &self.client.sess,
+            head: &self.ask.head,
+            url: self.ask.head.url(),
+            task: &self.vcl.task,
+            digest: &self.ask.digest.0,
+            identity: self.settings.client_identity.as_ref(),
             identity_text: OnceCell::new(),
             is_bereq: false,
-            log: RefCell::new(&mut req.log),
+            log: RefCell::new(&mut *self.log),
         }
     }
 
     fn get_elsewhere(&mut self, var: Var) -> Value {
         if var == Var::ReqIsPeer {
-            return Value::Bool(self.req.is_of_peer());
+            return Value::Bool(self.client.is_of_peer(&self.ask.original, self.esi.is_fragment(), self.log));
         }
-        let req = &*self.req;
-        let of_session = vars::of_session(&req.client.sess, req.settings.client_identity.as_ref(), var);
+        let of_session = vars::of_session(&self.client.sess, self.settings.client_identity.as_ref(), var);
         if let Some(value) = of_session {
             return value;
         }
         // For whom the object was fetched it has no hits, though others may have hit it by now.
         if var == Var::ObjHits
-            && req.verdict.found() != FoundKind::Hit
+            && self.verdict.found() != FoundKind::Hit
             && self.method != Method::Hit
             && self.lent.obj().is_some()
         {
             return Value::Int(0);
         }
         let now = self.now();
-        let of_object = self.lent.obj().and_then(|obj| vars::of_object(req.engine(), obj, now, var));
+        let of_object = self.lent.obj().and_then(|obj| vars::of_object(self.engine(), obj, now, var));
         match (of_object, self.lent.bereq()) {
             (Some(value), _) => value,
-            (None, Some(bereq)) => bereq.get(var, &req.params, &req.ask.digest),
+            (None, Some(bereq)) => bereq.get(var, self.params, &self.ask.digest),
             (None, None) => Value::Absent,
         }
     }
 
     fn engine(&self) -> &'_ Arc<Engine> {
-        &self.req.client.sess.engine
+        &self.client.sess.engine
     }
 
     /// The time with which objects' times are compared: when the request came, or in `vcl_deliver` when that began.
     fn now(&self) -> Real {
-        if self.method == Method::Deliver { self.t_resp() } else { self.req.ask.t_req }
+        if self.method == Method::Deliver { self.t_resp() } else { self.ask.t_req }
     }
 
     /// When the response was begun (`resp.time`): the clock is looked at once VCL asks for it.
     fn t_resp(&self) -> Real {
-        let time = self.req.resp.time.get().unwrap_or_else(|| self.engine().clock.real());
-        self.req.resp.time.set(Some(time));
+        let time = self.resp.time.get().unwrap_or_else(|| self.engine().clock.real());
+        self.resp.time.set(Some(time));
         time
     }
 
     fn object_head(&mut self) -> Option<&Head> {
         match self.lent {
-            Lent::Found { obj, head, .. } => head.of(obj, self.req.ask.head.limits()),
+            Lent::Found { obj, head, .. } => head.of(obj, self.ask.head.limits()),
             Lent::Nothing | Lent::Missing(_) | Lent::Delivered(_) | Lent::Pipe(_) | Lent::Body(_) => None,
         }
     }
 
     fn filter_list(&self) -> FilterList {
-        self.req.filter_list(self.lent.obj())
+        let facts = FilterFacts { head: &self.ask.head, resp: self.resp, settings: self.settings, params: self.params };
+        facts.list(self.lent.obj())
     }
 }

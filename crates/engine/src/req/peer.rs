@@ -8,13 +8,14 @@ use std::pin::pin;
 use std::time::Duration;
 
 use ::fleet::LogPosition;
-use message::{Coding, conditional, names};
+use message::{Coding, Head, conditional, names};
+use shm::vsl::TxnLog;
 use tables::tags::Tag;
 
 use super::body::Departure;
 use super::delivery::{Answer, Delivery};
 use super::verdict::FoundKind;
-use super::{Req, ReqStep};
+use super::{Req, ReqClient, ReqStep};
 use crate::httplog::{REQ, RESP};
 use crate::peers::SIGN_PACE;
 use crate::peers::hop::LACQUER_PEER;
@@ -57,32 +58,38 @@ impl ReqSender {
     }
 }
 
-impl Req {
+impl ReqClient {
     /// True if a peer sends the request. Checked once, in the head as it came: VCL can't turn a peer into a client.
-    pub(crate) fn is_of_peer(&mut self) -> bool {
-        if matches!(self.client.sender, ReqSender::Unchecked) {
-            self.client.sender = self.find_peer().map_or(ReqSender::Client, ReqSender::Peer);
+    pub fn is_of_peer(&mut self, original: &Head, is_fragment: bool, log: &mut TxnLog) -> bool {
+        if matches!(self.sender, ReqSender::Unchecked) {
+            self.sender = self.find_peer(original, is_fragment, log).map_or(ReqSender::Client, ReqSender::Peer);
         }
-        self.is_known_as_peers()
+        self.sender.peer().is_some()
     }
 
-    fn find_peer(&mut self) -> Option<Box<PeerRequest>> {
-        let sess = self.client.sess.clone();
-        let peers = sess.engine.peers.get()?;
-        if self.esi.is_fragment() || self.client.trial.is_some() || self.ask.original.get(LACQUER_PEER).is_none() {
+    fn find_peer(&self, original: &Head, is_fragment: bool, log: &mut TxnLog) -> Option<Box<PeerRequest>> {
+        let engine = &self.sess.engine;
+        let peers = engine.peers.get()?;
+        if is_fragment || self.trial.is_some() || original.get(LACQUER_PEER).is_none() {
             return None;
         }
-        match peers.secret().read(&self.ask.original, &peers.own_name(), sess.engine.clock.real()) {
+        match peers.secret().read(original, &peers.own_name(), engine.clock.real()) {
             Ok(hop) => Some(Box::new(PeerRequest { needed: hop.log, newer: hop.newer, is_hot: false })),
             Err(reason) => {
                 peers.counters.hops_refused.inc();
-                self.log.putf(
+                log.putf(
                     Tag::Notice,
                     format_args!("lacquer: peers: invalid header {LACQUER_PEER} of a client: {reason}"),
                 );
                 None
             }
         }
+    }
+}
+
+impl Req {
+    pub(crate) fn is_of_peer(&mut self) -> bool {
+        self.client.is_of_peer(&self.ask.original, self.esi.is_fragment(), &mut self.log)
     }
 
     /// A peer's request before the lookup. `Some`: it is refused.

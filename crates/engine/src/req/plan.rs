@@ -24,10 +24,10 @@ impl Req {
     /// # Errors
     /// There is no such filter. That is logged.
     pub(super) fn plan(&mut self, answer: &mut Answer, clen: Option<u64>) -> Result<Plan, ()> {
-        let list = self.filter_list(answer.obj());
+        let list = self.filter_facts().list(answer.obj());
         // As varnishd: a form is what these would make of the body.
         self.log.put(Tag::Filters, list.as_bytes());
-        let list = if self.take_form(answer) { self.list_for_form() } else { list };
+        let list = if self.take_form(answer) { self.filter_facts().list_for_form() } else { list };
         log_processors(&mut self.log, &self.params, "VDP_push", list.as_bytes());
         if let Some(form) = answer.delivery().and_then(|delivery| delivery.form()) {
             self.name_form(form.coding());

@@ -2,11 +2,13 @@
 //! A purge: of the request's digest and of its alias, here and on the fleet.
 
 use base::Mono;
-use cache::{Busy, Digest, Purge};
+use cache::{Busy, Purge};
 use tables::tags::Tag;
 use tables::vclsubs::PurgeAction;
 
-use super::{Req, ReqStep};
+use super::{Req, ReqAsk, ReqStep};
+use crate::engine::Engine;
+use crate::invalidations::Invalidations;
 use crate::transport::Transport;
 
 impl Req {
@@ -16,28 +18,33 @@ impl Req {
             return ReqStep::VclFail;
         }
         let now = self.engine().mono_of(self.ask.t_req);
-        let _ = self.purge_own(None, now, Purge::HARD);
+        let _ = self.ask.purge(&self.client.sess.engine, &mut self.vcl.invalidations, None, now, Purge::HARD);
         match self.run_vcl(transport).await {
             PurgeAction::Synth(status) => self.synth_by_vcl(status),
             PurgeAction::Restart => ReqStep::Restart,
             PurgeAction::Fail => ReqStep::VclFail,
         }
     }
+}
 
-    /// Purges what is stored under the request's digest, and under that of its URL as it stands; how many objects that were.
-    /// `busy` is the right to fetch that the request itself has.
-    pub(super) fn purge_own(&mut self, busy: Option<&Busy>, now: Mono, purge: Purge) -> usize {
-        let engine = self.engine().clone();
+impl ReqAsk {
+    /// Purges what is stored under the request's digest, and under that of its URL as it stands, and has the fleet do
+    /// so; how many objects that were here. `busy` is the right to fetch that the request itself has.
+    pub(super) fn purge(
+        &self,
+        engine: &Engine,
+        by: &mut Invalidations,
+        busy: Option<&Busy>,
+        now: Mono,
+        purge: Purge,
+    ) -> usize {
         let _pending = engine.begin_invalidation();
-        let exact = self.ask.alias.as_ref().map(|alias| alias.exact);
+        let exact = self.alias.as_ref().map(|alias| alias.exact);
         let aside = exact.map_or(0, |exact| engine.purge(None, &exact, now, purge));
-        let count = aside + engine.purge(busy, &self.ask.digest, now, purge);
-        exact.into_iter().chain([self.ask.digest]).for_each(|digest| self.announce_purge(&digest, purge, now));
+        let count = aside + engine.purge(busy, &self.digest, now, purge);
+        for digest in exact.into_iter().chain([self.digest]) {
+            engine.announce(by, || crate::fleet::purge(&digest, purge), now);
+        }
         count
-    }
-
-    /// Has the fleet purge what was purged here.
-    fn announce_purge(&mut self, digest: &Digest, purge: Purge, at: Mono) {
-        self.client.sess.engine.announce(&mut self.vcl.invalidations, || crate::fleet::purge(digest, purge), at);
     }
 }
