@@ -37,11 +37,27 @@ pub enum NcsaField {
     Authorization,
 }
 
+/// The record that counts, of several with the same header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Occurrence {
+    First,
+    Last,
+}
+
+impl Occurrence {
+    fn choose<'a>(self, found: Option<&'a [u8]>, more: Option<&'a [u8]>) -> Option<&'a [u8]> {
+        match self {
+            Occurrence::First => found.or(more),
+            Occurrence::Last => more.or(found),
+        }
+    }
+}
+
 /// A value that is looked for because the format names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WatchedValue {
-    ReqHeader(String),
-    RespHeader(String),
+    ReqHeader(String, Occurrence),
+    RespHeader(String, Occurrence),
     VclLog(String),
     /// Any record: its tag, the text before the colon, and the number of the word (0: all).
     Record(Tag, Option<String>, usize),
@@ -116,11 +132,11 @@ impl<'a> NcsaFields<'a> {
         }
         for (watch, found) in format.watches().iter().zip(&mut self.watched) {
             match watch {
-                WatchedValue::ReqHeader(key) if matches!(rec.tag, Tag::ReqHeader | Tag::BereqHeader) => {
-                    *found = after(text, key).map(trim).or(*found);
+                WatchedValue::ReqHeader(key, which) if matches!(rec.tag, Tag::ReqHeader | Tag::BereqHeader) => {
+                    *found = which.choose(*found, after(text, key).map(trim));
                 }
-                WatchedValue::RespHeader(key) if matches!(rec.tag, Tag::RespHeader | Tag::BerespHeader) => {
-                    *found = after(text, key).map(trim).or(*found);
+                WatchedValue::RespHeader(key, which) if matches!(rec.tag, Tag::RespHeader | Tag::BerespHeader) => {
+                    *found = which.choose(*found, after(text, key).map(trim));
                 }
                 WatchedValue::VclLog(key) if rec.tag == Tag::VclLog && found.is_none() => {
                     *found = text.strip_prefix(key.as_bytes()).map(trim);

@@ -4,7 +4,7 @@
 use logq::names::{self, NameError};
 use tables::tags::TagKind;
 
-use crate::fields::{NcsaField, NcsaFields, WatchedValue};
+use crate::fields::{NcsaField, NcsaFields, Occurrence, WatchedValue};
 use crate::quote::{decode_base64, quote};
 
 /// The combined format of web servers.
@@ -151,8 +151,7 @@ impl NcsaFormat {
             return Err(format!("Too long in brackets at: {rest}"));
         }
         let item = match after.as_bytes().first() {
-            Some(b'i') => self.watch(WatchedValue::ReqHeader(format!("{name}:")), self.missing_text()),
-            Some(b'o') => self.watch(WatchedValue::RespHeader(format!("{name}:")), self.missing_text()),
+            Some(letter @ (b'i' | b'o')) => self.header(name, *letter == b'i')?,
             Some(b't') => Item::Time(match name {
                 "sec" => Time::Seconds,
                 "msec" => Time::Millis,
@@ -167,11 +166,42 @@ impl NcsaFormat {
                 "us" => Time::TookMicros,
                 _ => return Err(format!("Unknown specifier: %{{{name}}}T")),
             }),
+            Some(b'x') if name == "Varnish:default_format" => {
+                let standard = NcsaFormat::parse(DEFAULT, self.json)?;
+                self.append(standard);
+                return Ok(&after[1..]);
+            }
             Some(b'x') => self.extension(name)?,
             _ => return Err(format!("Unknown format specifier at: {rest}")),
         };
         self.items.push(item);
         Ok(&after[1..])
+    }
+
+    /// Parses the name of `%{X}i` and `%{X}o`, with `:first` or `:last` behind it.
+    fn header(&mut self, name: &str, is_request: bool) -> Result<Item, String> {
+        let (name, which) = match name.split_once(':') {
+            None | Some((_, "")) => (name.trim_end_matches(':'), Occurrence::Last),
+            Some((name, "first")) => (name, Occurrence::First),
+            Some((name, "last")) => (name, Occurrence::Last),
+            Some((_, word)) => return Err(format!("Unknown specifier: {word} (a header has first and last)")),
+        };
+        let key = format!("{name}:");
+        let watch = match is_request {
+            true => WatchedValue::ReqHeader(key, which),
+            false => WatchedValue::RespHeader(key, which),
+        };
+        Ok(self.watch(watch, self.missing_text()))
+    }
+
+    /// Adds the items of another format.
+    fn append(&mut self, other: NcsaFormat) {
+        let shift = self.watches.len();
+        self.watches.extend(other.watches);
+        self.items.extend(other.items.into_iter().map(|item| match item {
+            Item::Watched(number, missing) => Item::Watched(number + shift, missing),
+            item => item,
+        }));
     }
 
     fn watch(&mut self, watch: WatchedValue, missing: &'static str) -> Item {
@@ -336,6 +366,36 @@ mod tests {
                  HTTP/1.0\" 200 1000 100 1150 299999 0.100000 - - - - s0\n",
             ]
         );
+    }
+
+    #[test]
+    fn a_header_is_the_first_or_the_last_of_its_name() {
+        let records = [
+            (Tag::ReqHeader, "X: 1"),
+            (Tag::ReqHeader, "Y: a"),
+            (Tag::ReqHeader, "x: 2"),
+            (Tag::ReqUnset, "x: 2"),
+            (Tag::RespHeader, "Z: 3"),
+            (Tag::RespHeader, "Z: 4"),
+        ];
+        let format = "%{X}i %{X:first}i %{x:last}i %{Y:first}i %{Z}o %{Z:first}o %{Z:last}o %{N:first}i";
+        assert_eq!(line(format, &records), "2 1 2 a 4 3 4 -\n");
+        let error = NcsaFormat::parse("%{X:second}i", false).expect_err("no such word");
+        assert_eq!(error, "Unknown specifier: second (a header has first and last)");
+    }
+
+    #[test]
+    fn the_default_format_is_a_part_of_another() {
+        let records = [
+            (Tag::Timestamp, "Start: 1.0 0.0 0.0"),
+            (Tag::ReqStart, "192.0.2.1 4711 a0"),
+            (Tag::ReqMethod, "GET"),
+            (Tag::ReqUrl, "/a"),
+            (Tag::ReqHeader, "Referer: r"),
+            (Tag::ReqHeader, "X: 1"),
+        ];
+        let whole = line("%{X}i %{Varnish:default_format}x %{X:first}i", &records);
+        assert_eq!(whole, format!("1 {} 1\n", line(DEFAULT, &records).trim_end()));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod statsd;
 mod view;
 mod window;
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use filter::StatFilter;
@@ -22,7 +23,8 @@ use statsd::Statsd;
 use sys::signal;
 
 pub const OPTIONS: &[ToolOption] = &[
-    ToolOption('1', "", "Print the counters once and exit"),
+    ToolOption('1', "", "Print the counters once and exit, the default when the output is no terminal"),
+    ToolOption('c', "", "Show the counters live, the default on a terminal"),
     ToolOption('f', "glob", "Only counters that match (^glob: exclude them)"),
     ToolOption('h', "", "Show this help"),
     ToolOption('I', "glob", "Include counters that match; -I and -X are tested in order"),
@@ -52,6 +54,7 @@ Examples:
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
+    Live,
     Once,
     Xml,
     Xml3,
@@ -80,6 +83,7 @@ impl ToolProgram for Config {
     fn option(&mut self, option: OptMatch) -> Result<(), ToolFailure> {
         match option {
             OptMatch::Short('1', _) => self.modes.push(Mode::Once),
+            OptMatch::Short('c', _) => self.modes.push(Mode::Live),
             OptMatch::Short('x', _) => self.modes.push(Mode::Xml),
             OptMatch::Short('j', _) => self.modes.push(Mode::Json),
             OptMatch::Short('l', _) => self.modes.push(Mode::List),
@@ -116,21 +120,23 @@ impl ToolProgram for Config {
     fn run(self) -> Result<i32, ToolFailure> {
         let Config { attach, filter, modes, statsd } = self;
         if statsd.is_some() && !modes.is_empty() {
-            return Err(ToolFailure::new("--statsd goes with none of -1, -x, -j and -l"));
+            return Err(ToolFailure::new("--statsd goes with none of -1, -c, -x, -j and -l"));
         }
         let _ = signal::default(signal::SIGPIPE);
         let workdir = attach.wait_asleep().map_err(ToolFailure::new)?;
         // Of several forms one is given, in this order.
-        let order = [Mode::Xml3, Mode::Xml, Mode::Json, Mode::Once, Mode::List];
+        let order = [Mode::Live, Mode::Xml3, Mode::Xml, Mode::Json, Mode::Once, Mode::List];
+        let default = if std::io::stdout().is_terminal() { Mode::Live } else { Mode::Once };
         let mut reader = CounterReader::new(&workdir);
         if let Some(statsd) = statsd {
             return statsd.run(&mut reader, &filter).map(|()| 0);
         }
-        let Some(mode) = order.into_iter().find(|m| modes.contains(m)) else {
+        let mode = order.into_iter().find(|mode| modes.contains(mode)).unwrap_or(default);
+        if mode == Mode::Live {
             return view::follow(&mut reader, &workdir, filter)
                 .map(|()| 0)
                 .map_err(|e| no_screen(&e, "Without one, -1 prints the counters, -j as JSON"));
-        };
+        }
         let readings = reader.read().map_err(|e| ToolFailure::new(e.to_string()))?;
         let shown: Vec<_> = readings.iter().filter(|r| filter.shows(&r.full_name())).collect();
         let out = std::io::stdout();
@@ -140,7 +146,7 @@ impl ToolProgram for Config {
             Mode::Xml3 => once::xml3(&mut out, &shown, filter.raw),
             Mode::Json => once::json(&mut out, &shown, filter.raw),
             Mode::List => once::list(&mut out, &shown),
-            Mode::Once => once::text(&mut out, &shown, once::uptime(&readings), filter.raw),
+            Mode::Live | Mode::Once => once::text(&mut out, &shown, once::uptime(&readings), filter.raw),
         };
         written.map_err(|e| ToolFailure::new(format!("Cannot write: {}", strerror(&e))))?;
         Ok(0)

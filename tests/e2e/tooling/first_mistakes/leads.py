@@ -132,9 +132,11 @@ def port_alone(t):
 def no_terminal(t):
     """Tools that draw, in a pipe or without a terminal."""
     with Varnishd(t.varnishd, vcl=VCL) as v:
-        for line, lead in (("varnishtop", "-1 prints the list"), ("varnishstat", "-1 prints the counters"), ("varnishhist", "varnishhist -r FILE")):
-            status, text = t.tool(line, "-n", v.n, start_new_session=True)
+        for line, lead in (("varnishtop", "-1 prints the list"), ("varnishstat -c", "-1 prints the counters"), ("varnishhist", "varnishhist -r FILE")):
+            status, text = t.tool(*line.split(), "-n", v.n, start_new_session=True)
             t.report.check(status == 1 and "No screen: the output is no terminal. " in text and lead in text, f"{line}: {status} {text!r}")
+        status, text = t.tool("varnishstat", "-n", v.n, start_new_session=True)
+        t.report.check(status == 0 and "MAIN.uptime" in text, f"varnishstat in a pipe: {status} {text[:200]!r}")
         status, text = t.tool("lacquer", "man", "varnishtop")
         t.report.check(status == 0 and text.startswith("VARNISHTOP(1)") and "\n.SH" not in text, f"lacquer man in a pipe: {text[:200]!r}")
 
