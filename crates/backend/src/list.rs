@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Real, fnmatch};
 
-use crate::Director;
+use crate::{Director, Endpoint};
 
 /// The administrator's verdict, `backend.set_health`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +185,19 @@ fn json_entry(director: &dyn Director, flags: ListFlags, now: Real, out: &mut St
         let indented = details.trim_end_matches('\n').replace('\n', "\n      ");
         let _ = writeln!(out, "      \"probe_details\": {indented}");
     }
+    if let Some(backend) = director.as_backend().filter(|_| flags.details) {
+        json_endpoint(&backend.spec().endpoint, out);
+    }
     let _ = write!(out, "      \"last_change\": {:.3}\n    }}", last_change(director, now).0);
+}
+
+/// Members of releases from 7.7 on: a backend's addresses.
+fn json_endpoint(endpoint: &Endpoint, out: &mut String) {
+    for (name, address) in [("ipv4", endpoint.ipv4), ("ipv6", endpoint.ipv6)] {
+        if let Some(address) = address {
+            let _ = writeln!(out, "      \"{name}\": \"{}\",", address.ip());
+        }
+    }
 }
 
 fn json_string(text: &str) -> String {

@@ -110,6 +110,7 @@ fn json() {
       "probe_message": [0, 0, "healthy"],
       "address": "127.0.0.1:1",
       "probe_details": {},
+      "ipv4": "127.0.0.1",
       "last_change": 1000000000.000
     },
     "vcl1.b2": {
@@ -130,6 +131,7 @@ fn json() {
         "threshold": 3,
         "window": 5
       },
+      "ipv4": "127.0.0.1",
       "last_change": 1000000000.000
     }
   }
