@@ -20,7 +20,7 @@ use crate::error::{ErrorCode, Http2Fault, StreamFault};
 use crate::fields::{Malformed, SectionFacts};
 use crate::frame::{self, FrameHeader, HEADER_BYTES, Http2FrameType, PREFACE};
 use crate::hpack::{HpackDecoder, HpackEncoder};
-use crate::limits::{EventMeter, Http2AbuseLimits, seconds_since};
+use crate::limits::{EventMeter, Http2AbuseLimits, RapidResetLimit, seconds_since};
 use crate::settings::{DEFAULT_WINDOW, Http2Settings};
 
 use section::OpenSection;
@@ -233,6 +233,7 @@ struct Meters {
 #[derive(Debug)]
 pub struct Connection {
     role: Role,
+    rapid_resets: RapidResetLimit,
     config: Arc<Http2Config>,
     born: Mono,
     /// Seconds since it was born, as the owner said last.
@@ -345,6 +346,7 @@ impl Connection {
             answers: 0,
             pending_fault: None,
             meters: Meters::default(),
+            rapid_resets: RapidResetLimit::from(&config.limits),
             config,
         }
     }
@@ -441,6 +443,23 @@ impl Connection {
         self.write_reset(id, fault.code)?;
         self.streams.close(id, Closed::ByUs);
         Ok(Http2Event::Broken { stream: id, fault })
+    }
+
+    /// The limit of rapid resets, and how many more of them there may be now.
+    pub fn rapid_resets(&self) -> (RapidResetLimit, f32) {
+        let limit = self.rapid_resets;
+        (limit, limit.most as f32 - self.meters.rapid_resets.spent_by(self.now, limit.most, limit.period as f32))
+    }
+
+    /// Changes the limit of rapid resets, which are then counted from 0.
+    pub fn limit_rapid_resets(&mut self, limit: RapidResetLimit) {
+        self.rapid_resets = limit;
+        self.meters.rapid_resets = EventMeter::default();
+    }
+
+    fn rapid_reset(&mut self) -> Result<(), Http2Fault> {
+        let is_too_many = self.meters.rapid_resets.count_reset(self.now, self.rapid_resets);
+        if is_too_many { Err(crate::Http2Abuse::RapidReset.into()) } else { Ok(()) }
     }
 
     fn count(

@@ -30,6 +30,6 @@ mod settings;
 pub use conn::{Connection, Grant, Http2Config, Http2Event, Http2Scratch, ReceiveStep, StreamOpenError, Workspace};
 pub use error::{ErrorCode, Http2Abuse, Http2Fault, StreamFault};
 pub use frame::{FrameHeader, Http2FrameType, PREFACE};
-pub use limits::{EventMeter, Http2AbuseLimits};
+pub use limits::{EventMeter, Http2AbuseLimits, RapidResetLimit};
 pub use priority::Priority;
 pub use settings::{DEFAULT_WINDOW, Http2Settings, MAX_WINDOW};

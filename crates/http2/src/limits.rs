@@ -64,6 +64,27 @@ impl Default for Http2AbuseLimits {
     }
 }
 
+/// How often a client may reset streams soon after they began. VCL can change it for a connection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RapidResetLimit {
+    /// Seconds from a stream's begin in which its reset counts.
+    pub within: f64,
+    /// How many there may be in a period. 0: no limit.
+    pub most: u32,
+    /// Seconds.
+    pub period: f64,
+}
+
+impl From<&Http2AbuseLimits> for RapidResetLimit {
+    fn from(limits: &Http2AbuseLimits) -> Self {
+        RapidResetLimit {
+            within: f64::from(limits.rapid_reset_ms) / 1000.0,
+            most: limits.rapid_resets,
+            period: limits.period.into(),
+        }
+    }
+}
+
 /// Counts events in a sliding window: what was counted leaks away at the limit's rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EventMeter {
@@ -79,9 +100,21 @@ impl EventMeter {
 
     /// Like [`EventMeter::count`], for several events at once.
     pub fn count_many(&mut self, count: u32, now: f32, limit: u32, period: u32) -> bool {
-        let leaked = (now - self.at).max(0.0) * limit as f32 / period.max(1) as f32;
-        (self.spent, self.at) = ((self.spent - leaked).max(0.0) + count as f32, now);
+        let period = period.max(1) as f32;
+        (self.spent, self.at) = (self.spent_by(now, limit, period) + count as f32, now);
         limit > 0 && self.spent > limit as f32
+    }
+
+    /// Counts a rapid reset; whether it is one too many.
+    pub(crate) fn count_reset(&mut self, now: f32, limit: RapidResetLimit) -> bool {
+        (self.spent, self.at) = (self.spent_by(now, limit.most, limit.period as f32) + 1.0, now);
+        limit.most > 0 && self.spent > limit.most as f32
+    }
+
+    /// Events that haven't leaked away.
+    pub(crate) fn spent_by(&self, now: f32, limit: u32, period: f32) -> f32 {
+        let leaked = (now - self.at).max(0.0) * limit as f32 / period;
+        (self.spent - leaked).max(0.0)
     }
 
     /// There was a good reason for so many.

@@ -443,19 +443,18 @@ impl Connection {
 
     fn rst_stream(&mut self, id: u32, code: u32) -> Result<Http2Event, Http2Fault> {
         let code = ErrorCode::from_number(code);
-        let limits = &self.config.limits;
-        let soon = limits.rapid_reset_ms as f32 / 1000.0;
         let Some(stream) = self.streams.get(id).filter(|stream| stream.closed().is_none()) else {
             // Answered so fast that it was over before its reset came.
             if self.role == Role::Server && self.streams.past(id).is_some_and(|closed| closed != Closed::ByUs) {
-                self.count(|m| &mut m.rapid_resets, |l| l.rapid_resets, Http2Abuse::RapidReset)?;
+                self.rapid_reset()?;
             }
             self.ignored()?;
             return Ok(Http2Event::None);
         };
         // A client that has its response may take back the rest of its request.
-        if self.role == Role::Server && !stream.lingers && self.now - stream.began < soon {
-            self.count(|m| &mut m.rapid_resets, |l| l.rapid_resets, Http2Abuse::RapidReset)?;
+        if self.role == Role::Server && !stream.lingers && f64::from(self.now - stream.began) < self.rapid_resets.within
+        {
+            self.rapid_reset()?;
         }
         self.streams.close(id, Closed::ByPeer);
         Ok(Http2Event::Reset { stream: id, code })
