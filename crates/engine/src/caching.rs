@@ -47,9 +47,9 @@ pub fn cache_params(params: &Params) -> cache::CacheParams {
         rush_exponent: params.rush_exponent as usize,
         form_space: params.form_space,
         tag_space: params.tag_space,
+        transit_buffer: Some(params.transit_buffer).filter(|bytes| *bytes > 0),
         vary_limit: params.vary_limit as usize,
         vary_notice: params.vary_notice as usize,
         waitinglist_limit: params.waitinglist_limit as usize,
-        ..cache::CacheParams::default()
     }
 }

@@ -11,6 +11,7 @@ use message::Head;
 use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
+pub use vrt::ctx::RapidResets;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyState {
@@ -135,6 +136,13 @@ pub trait Transport {
 
     /// The fields behind the request's body, once that is complete, where the front keeps them.
     fn take_trailers(&mut self) -> Option<Head> {
+        None
+    }
+
+    /// The limit of rapid resets of the client's connection, which is then changed to `limit`, if any. `None`: it isn't
+    /// HTTP/2.
+    fn rapid_resets(&mut self, limit: Option<RapidResets>) -> Option<RapidResets> {
+        let _ = limit;
         None
     }
 

@@ -4,10 +4,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use base::Real;
+use base::{Real, Vxid};
 use cache::ObjRef;
 use net::Address;
 use net::proxy::ProxyEnds;
+use params::{FeatureBit, Params};
+use shm::vsl::TxnLog;
+use tables::tags::Tag;
 use vrt::value::Text;
 use vrt::{Value, Var, VclFailure};
 
@@ -33,7 +36,7 @@ pub fn of_session(sess: &Sess, identity: Option<&Text>, var: Var) -> Option<Valu
         Var::ServerIdentity => Value::text(sess.engine.identity.as_str()),
         Var::LocalEndpoint => Value::text(sess.listener.endpoint.as_str()),
         Var::LocalSocket => Value::text(sess.listener.name.as_str()),
-        Var::SessXid => Value::text(sess.vxid.to_string()),
+        Var::SessXid => id(sess.vxid),
         other => return vrt::param(&sess.engine.params.load(), other),
     })
 }
@@ -85,6 +88,23 @@ pub fn text(value: Value) -> Result<Option<Text>, VclFailure> {
 /// The compiler checks types, so this is our bug; it costs the transaction only.
 pub fn wrong(value: &Value) -> VclFailure {
     VclFailure::new(format!("a {} where none can be", value.ty().name()))
+}
+
+/// A transaction's id: a number since release 7.3, which VCL can also use as a text.
+pub(crate) fn id(vxid: Vxid) -> Value {
+    Value::Int(vxid.log_id().into())
+}
+
+pub(crate) fn is_traced(set: Option<bool>, params: &Params, log: &TxnLog) -> bool {
+    set.unwrap_or_else(|| params.feature.has(FeatureBit::Trace) || !log.ring().is_masked(Tag::VclTrace))
+}
+
+/// Takes the list of filters for a request's body, which must be empty: there are none.
+pub(crate) fn no_filters(name: &str, value: Value) -> Result<(), VclFailure> {
+    match text(value)?.is_none_or(|list| list.as_bytes().trim_ascii().is_empty()) {
+        true => Ok(()),
+        false => Err(VclFailure::new(format!("{name} can only be empty: no filter applies to the body of a request"))),
+    }
 }
 
 /// The failure when VCL uses `var`, from which the filters of `head` would follow, after setting these itself.

@@ -103,5 +103,7 @@ bits! {
         ValidateHeaders "validate_headers" "Refuse control characters in headers that VCL sets, and blanks in URLs and methods";
         BusyStatsRate "busy_stats_rate" "No effect here: counters are always up to date";
         Rfc9111 "rfc9111" "Follow RFC 9111 where Varnish differs";
+        Trace "trace" "Log VCL_trace, whatever vsl_mask says, unless VCL sets req.trace";
+        VclReqReset "vcl_req_reset" "End the VCL of an HTTP/2 or HTTP/3 request that its client has reset";
     }
 }

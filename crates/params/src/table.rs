@@ -529,6 +529,8 @@ params! {
         "Take part in distributed traces (W3C Trace Context). The traceparent header of a client's request continues its trace or, if missing, begins one; the request to the backend has it, too. VCL can read, set and unset it. `lacquer trace` sends spans from the log to a collector.";
     traceparent_ratio: Real = "1" ["" min "0" max "1"] { Own }
         "The share of traces that begin here (see traceparent) that are marked as sampled.";
+    transit_buffer: Bytes = "1M" ["bytes" min "0b"] { Own }
+        "How many bytes of an uncacheable body may be fetched ahead of the client that reads it. VCL can override it per fetch (beresp.transit_buffer). 0: no limit, as in Varnish. Also in Varnish 7.3 and later.";
     uncacheable_ttl: Seconds = "120.000" ["seconds" min "0.000"] { Own }
         "How long the built-in VCL remembers that a response is uncacheable (hit-for-miss). Also in Varnish 8 and later.";
     upgrade_drain: Seconds = "300.000" ["seconds" min "0.000"] { Own }

@@ -244,6 +244,12 @@ pub enum Var {
     ParamTimeoutIdle,
     ParamUncacheableTtl,
     ObjStaleIsValid,
+    BereqFilters,
+    BereqRetryConnect,
+    BereqTrace,
+    ParamTransitBuffer,
+    ReqFilters,
+    ReqTrace,
     ReqClass,
     ReqClassState,
 }
@@ -330,8 +336,8 @@ pub static VARS: &[VarDef] = &[
     def("req.can_gzip", Type::Bool, NameTarget::Scalar(Var::ReqCanGzip), CLIENT, NONE, NONE, (0, 99)),
     def("req.esi", Type::Bool, NameTarget::Scalar(Var::ReqEsi), CLIENT, CLIENT, NONE, (0, 40)),
     def("req.esi_level", Type::Int, NameTarget::Scalar(Var::ReqEsiLevel), CLIENT, NONE, NONE, (0, 99)),
-    def("req.grace", Type::Duration, NameTarget::Scalar(Var::ReqGrace), CLIENT, CLIENT, NONE, (0, 99)),
-    def("req.hash", Type::Blob, NameTarget::Scalar(Var::ReqHash), HASHED, NONE, NONE, (0, 99)),
+    def("req.grace", Type::Duration, NameTarget::Scalar(Var::ReqGrace), CLIENT, CLIENT, CLIENT, (0, 99)),
+    def("req.hash", Type::Blob, NameTarget::Scalar(Var::ReqHash), HASHED.with(Method::Synth.set()).with(PIPE), NONE, NONE, (0, 99)),
     def("req.hash_always_miss", Type::Bool, NameTarget::Scalar(Var::ReqHashAlwaysMiss), CLIENT, CLIENT, NONE, (0, 99)),
     def("req.hash_ignore_busy", Type::Bool, NameTarget::Scalar(Var::ReqHashIgnoreBusy), CLIENT, CLIENT, NONE, (0, 99)),
     def("req.hash_ignore_vary", Type::Bool, NameTarget::Scalar(Var::ReqHashIgnoreVary), CLIENT, CLIENT, NONE, (0, 99)),
@@ -347,7 +353,7 @@ pub static VARS: &[VarDef] = &[
     def("req.storage", Type::Stevedore, NameTarget::Scalar(Var::ReqStorage), CLIENT, CLIENT, NONE, (0, 99)),
     def("req.time", Type::Time, NameTarget::Scalar(Var::ReqTime), CLIENT, NONE, NONE, (0, 99)),
     def("req.transport", Type::String, NameTarget::Scalar(Var::ReqTransport), CLIENT, NONE, NONE, (0, 99)),
-    def("req.ttl", Type::Duration, NameTarget::Scalar(Var::ReqTtl), CLIENT, CLIENT, NONE, (0, 99)),
+    def("req.ttl", Type::Duration, NameTarget::Scalar(Var::ReqTtl), CLIENT, CLIENT, CLIENT, (0, 99)),
     def("req.url", Type::String, NameTarget::Scalar(Var::ReqUrl), CLIENT, CLIENT, NONE, (0, 99)),
     def("req.xid", Type::String, NameTarget::Scalar(Var::ReqXid), CLIENT, NONE, NONE, (0, 99)),
     def("req_top.http", Type::Header, NameTarget::Headers(HeadId::ReqTop), CLIENT, NONE, NONE, (0, 99)),
@@ -357,10 +363,10 @@ pub static VARS: &[VarDef] = &[
     def("req_top.url", Type::String, NameTarget::Scalar(Var::ReqTopUrl), CLIENT, NONE, NONE, (0, 99)),
     def("bereq", Type::Http, NameTarget::Scalar(Var::Bereq), BACKEND, NONE, NONE, (0, 99)),
     def("bereq.backend", Type::Backend, NameTarget::Scalar(Var::BereqBackend), BEREQ, BEREQ, NONE, (0, 99)),
-    def("bereq.between_bytes_timeout", Type::Duration, NameTarget::Scalar(Var::BereqBetweenBytesTimeout), BACKEND, BACKEND, NONE, (0, 99)),
+    def("bereq.between_bytes_timeout", Type::Duration, NameTarget::Scalar(Var::BereqBetweenBytesTimeout), BACKEND, BACKEND, BEREQ, (0, 99)),
     def("bereq.body", Type::Body, NameTarget::Scalar(Var::BereqBody), NONE, NONE, BACKEND_FETCH, (0, 99)),
-    def("bereq.connect_timeout", Type::Duration, NameTarget::Scalar(Var::BereqConnectTimeout), BEREQ, BEREQ, NONE, (0, 99)),
-    def("bereq.first_byte_timeout", Type::Duration, NameTarget::Scalar(Var::BereqFirstByteTimeout), BACKEND, BACKEND, NONE, (0, 99)),
+    def("bereq.connect_timeout", Type::Duration, NameTarget::Scalar(Var::BereqConnectTimeout), BEREQ, BEREQ, BEREQ, (0, 99)),
+    def("bereq.first_byte_timeout", Type::Duration, NameTarget::Scalar(Var::BereqFirstByteTimeout), BACKEND, BACKEND, BEREQ, (0, 99)),
     def("bereq.hash", Type::Blob, NameTarget::Scalar(Var::BereqHash), BEREQ, NONE, NONE, (0, 99)),
     def("bereq.http", Type::Header, NameTarget::Headers(HeadId::Bereq), BEREQ, BEREQ, BEREQ, (0, 99)),
     def("bereq.is_bgfetch", Type::Bool, NameTarget::Scalar(Var::BereqIsBgfetch), BACKEND, NONE, NONE, (0, 99)),
@@ -429,10 +435,10 @@ pub static VARS: &[VarDef] = &[
     def("resp.status", Type::Int, NameTarget::Scalar(Var::RespStatus), RESP, RESP, NONE, (0, 99)),
     def("resp.time", Type::Time, NameTarget::Scalar(Var::RespTime), RESP, NONE, NONE, (0, 99)),
     def("now", Type::Time, NameTarget::Scalar(Var::Now), ALL, NONE, NONE, (0, 99)),
-    def("sess.idle_send_timeout", Type::Duration, NameTarget::Scalar(Var::SessIdleSendTimeout), CLIENT, CLIENT, NONE, (0, 99)),
-    def("sess.send_timeout", Type::Duration, NameTarget::Scalar(Var::SessSendTimeout), CLIENT, CLIENT, NONE, (0, 99)),
-    def("sess.timeout_idle", Type::Duration, NameTarget::Scalar(Var::SessTimeoutIdle), CLIENT, CLIENT, NONE, (0, 99)),
-    def("sess.timeout_linger", Type::Duration, NameTarget::Scalar(Var::SessTimeoutLinger), CLIENT, CLIENT, NONE, (0, 99)),
+    def("sess.idle_send_timeout", Type::Duration, NameTarget::Scalar(Var::SessIdleSendTimeout), CLIENT, CLIENT, CLIENT, (0, 99)),
+    def("sess.send_timeout", Type::Duration, NameTarget::Scalar(Var::SessSendTimeout), CLIENT, CLIENT, CLIENT, (0, 99)),
+    def("sess.timeout_idle", Type::Duration, NameTarget::Scalar(Var::SessTimeoutIdle), CLIENT, CLIENT, CLIENT, (0, 99)),
+    def("sess.timeout_linger", Type::Duration, NameTarget::Scalar(Var::SessTimeoutLinger), CLIENT, CLIENT, CLIENT, (0, 99)),
     def("sess.xid", Type::String, NameTarget::Scalar(Var::SessXid), BOTH, NONE, NONE, (41, 99)),
     // Of 7.7 and later.
     def("bereq.task_deadline", Type::Duration, NameTarget::Scalar(Var::BereqTaskDeadline), PIPE, PIPE, PIPE, (0, 99)),
@@ -463,6 +469,14 @@ pub static VARS: &[VarDef] = &[
     def("param.shortlived", Type::Duration, NameTarget::Scalar(Var::ParamShortlived), ALL, NONE, NONE, (0, 99)),
     def("param.timeout_idle", Type::Duration, NameTarget::Scalar(Var::ParamTimeoutIdle), ALL, NONE, NONE, (0, 99)),
     def("param.uncacheable_ttl", Type::Duration, NameTarget::Scalar(Var::ParamUncacheableTtl), ALL, NONE, NONE, (0, 99)),
+    def("param.transit_buffer", Type::Bytes, NameTarget::Scalar(Var::ParamTransitBuffer), ALL, NONE, NONE, (0, 99)),
+    def("bereq.filters", Type::String, NameTarget::Scalar(Var::BereqFilters), BACKEND_FETCH, BACKEND_FETCH, NONE, (0, 99)),
+    def("bereq.retry_connect", Type::Bool, NameTarget::Scalar(Var::BereqRetryConnect), BACKEND, BACKEND, NONE, (0, 99)),
+    def("bereq.trace", Type::Bool, NameTarget::Scalar(Var::BereqTrace), BACKEND, BACKEND, NONE, (0, 99)),
+    def("req.filters", Type::String, NameTarget::Scalar(Var::ReqFilters), Method::Recv.set(), Method::Recv.set(), NONE, (0, 99)),
+    def("req.trace", Type::Bool, NameTarget::Scalar(Var::ReqTrace), CLIENT, CLIENT, NONE, (0, 99)),
+    // The name of req.ttl since release 9.
+    def("req.max_age", Type::Duration, NameTarget::Scalar(Var::ReqTtl), CLIENT, CLIENT, CLIENT, (0, 99)),
     // What obj is to a hit, obj_stale is to a refresh.
     def("obj_stale.age", Type::Duration, NameTarget::Scalar(Var::ObjAge), BACKEND_REFRESH, NONE, NONE, (0, 99)),
     def("obj_stale.can_esi", Type::Bool, NameTarget::Scalar(Var::ObjCanEsi), BACKEND_REFRESH, NONE, NONE, (0, 99)),
@@ -489,7 +503,7 @@ mod tests {
         for d in VARS {
             if let NameTarget::Scalar(var) = d.place {
                 // A refresh has those of a hit.
-                let name = d.name.replace("obj_stale.", "obj.");
+                let name = d.name.replace("obj_stale.", "obj.").replace("req.max_age", "req.ttl");
                 let name = if var == Var::ObjStaleIsValid { d.name } else { &name };
                 assert_eq!((Var::from_u8(var as u8), var.name()), (Some(var), name));
             }

@@ -12,7 +12,7 @@ use shm::vsl::{LogRing, Marker, Record, TxnLog};
 use shm::vsm::{SegmentSet, SetOwner};
 use tables::counters::Main;
 use testkit::ScratchDir;
-use vrt::ctx::{StoreProperty, VclWait};
+use vrt::ctx::{RapidResets, StoreProperty, VclWait};
 use vrt::vmod::Vmod;
 use vrt::{
     BackendRef, Blob, Ctx, HeadId, LoadedVcl, Machine, Method, Privates, RunOutcome, Value, Var, VclFailure, VclLoadEnv,
@@ -41,6 +41,7 @@ pub struct TestCtx {
     /// The TLVs of the PROXY header.
     pub tlvs: Vec<u8>,
     pub tls: Option<tls::HandshakeInfo>,
+    pub resets: Option<RapidResets>,
     /// User and group of the peer.
     pub ids: Result<(u32, u32), String>,
     /// Calls of what changes the cache or the request.
@@ -116,6 +117,7 @@ impl<M: TestModules> VclWorld<M> {
             resp: Head::new(),
             tlvs: Vec::new(),
             tls: None,
+            resets: None,
             ids: Err("not listening on a Unix domain socket".into()),
             purged: Vec::new(),
             log: TxnLog::new(ring.clone(), Vxid(1001), Marker::Client),
@@ -244,6 +246,12 @@ impl Ctx for TestCtx {
 
     fn peer_ids(&mut self) -> Result<(u32, u32), String> {
         self.ids.clone()
+    }
+
+    fn rapid_resets(&mut self, limit: Option<RapidResets>) -> Option<RapidResets> {
+        let before = self.resets?;
+        self.resets = limit.or(self.resets);
+        Some(before)
     }
 
     fn tls(&mut self) -> Option<&tls::HandshakeInfo> {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The atoms of expressions: literals, names, calls, and properties of them.
 
-use tables::vclvars::Type;
+use tables::vclvars::{Type, Var};
 
 use crate::code::DiagnosticCode;
 use crate::diag::{Fix, Hint};
+use crate::expr::text_of;
 use crate::ir::{Expr, IrNode};
 use crate::symbols::{SymbolKind, SymbolMeaning, Ty};
 use crate::token::{Tok, Token};
@@ -227,7 +228,13 @@ impl Vcc<'_> {
             SymbolMeaning::Instance(index) => return Ok(Expr { node: IrNode::Object(index), ty }),
             SymbolMeaning::Scalar(var) => {
                 self.add_use(first, first, id, SymbolAccess::Read);
-                text_type(Expr { node: IrNode::Var(var), ty })
+                match var {
+                    Var::ReqXid | Var::BereqXid | Var::SessXid => {
+                        let id = Expr::new(IrNode::Var(var), Type::Int);
+                        if want == Type::Int { id } else { text_of(id) }
+                    }
+                    _ => text_type(Expr { node: IrNode::Var(var), ty }),
+                }
             }
             SymbolMeaning::Store(index) => Expr::new(IrNode::Store(index), Type::Stevedore),
             SymbolMeaning::Field(head, field) => {

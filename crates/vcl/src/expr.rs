@@ -2,7 +2,7 @@
 //! Expressions: precedence, types and conversions. `want` is the type that the context prefers; it determines the types
 //! of literals, and whether `+` joins text.
 
-use tables::vclvars::Type;
+use tables::vclvars::{Type, Var};
 
 use crate::code::DiagnosticCode;
 use crate::ir::{Expr, IrNode};
@@ -223,7 +223,10 @@ impl Vcc<'_> {
         let Ty::T(ty) = e.ty else { return self.fail(DiagnosticCode::Type, "Operator not possible here\n") };
         self.next();
         let first = self.at;
-        let mut e2 = self.sum(ty)?;
+        let (mut e, mut e2) = (e, self.sum(ty)?);
+        if e2.ty == Type::Int || is_id(&e) && is_id(&e2) {
+            (e, e2) = (id_number(e), id_number(e2));
+        }
         // Up to Varnish 5.x, a backend compared with a text stood for its name.
         if ty == Type::Strings && e2.ty == Type::Backend && matches!(how, Compare::Equal | Compare::NotEqual) {
             e2 = text_of(e2);
@@ -267,6 +270,9 @@ impl Vcc<'_> {
             let op = self.token();
             let at = self.at;
             let math = if self.is_c(b'+') { Math::Add } else { Math::Sub };
+            if math == Math::Sub {
+                e = id_number(e);
+            }
             let known = ADDS.iter().any(|(m, a, ..)| *m == math && e.ty == *a);
             self.next();
             let right = match e.ty {
@@ -322,6 +328,7 @@ impl Vcc<'_> {
         let mut e = self.postfix(want)?;
         while let Tok::C(c @ (b'*' | b'/' | b'%')) = self.tok() {
             let op = self.token();
+            e = id_number(e);
             if c == b'%' && !(e.ty == Type::Int) {
                 return self.fail(DiagnosticCode::Type, "Operator % only possible on INT.\n");
             }
@@ -348,7 +355,22 @@ impl Vcc<'_> {
     }
 }
 
-fn text_of(e: Expr) -> Expr {
+/// The number that a transaction id is, which the releases before 7.3 have as a text. Any other expression as it is.
+fn id_number(e: Expr) -> Expr {
+    if is_id(&e)
+        && let IrNode::Text(inner) = e.node
+    {
+        *inner
+    } else {
+        e
+    }
+}
+
+fn is_id(e: &Expr) -> bool {
+    matches!(&e.node, IrNode::Text(inner) if matches!(inner.node, IrNode::Var(Var::ReqXid | Var::BereqXid | Var::SessXid)))
+}
+
+pub(crate) fn text_of(e: Expr) -> Expr {
     Expr::new(IrNode::Text(Box::new(e)), Type::Strings)
 }
 

@@ -13,17 +13,6 @@ use crate::symbols::{Symbol, SymbolKind, SymbolMeaning, Ty};
 use crate::token::{Tok, Token};
 use crate::vcc::{SubState, SymbolAccess, SymbolUse, Vcc};
 
-/// Names of later Varnish releases that aren't supported, and their replacements; sorted.
-const LATER_WORDS: [(&str, &str); 7] = [
-    ("bereq.filters", "bodies of requests go on as they come"),
-    ("bereq.retry_connect", "a request whose connection was closed before its answer is sent once more if it may be"),
-    ("bereq.trace", "`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"),
-    ("param.transit_buffer", "beresp.transit_buffer in vcl_backend_response"),
-    ("req.filters", "bodies of requests go on as they come"),
-    ("req.max_age", "req.ttl"),
-    ("req.trace", "`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"),
-];
-
 /// Words of older releases, and their current equivalents.
 const OLD_WORDS: [(&str, &str); 33] = [
     ("ban_url", "ban(\"req.url ~ \" + req.url)"),
@@ -409,10 +398,6 @@ impl Vcc<'_> {
             let fix = if is_statement { Some(Fix::replace(whole, now)) } else { self.rename(now, first, last) };
             return self.hint(Hint::with(text, fix));
         }
-        let later = LATER_WORDS.iter().find(|(name, _)| *name == lower).map(|(_, instead)| *instead);
-        if let Some(instead) = later {
-            return self.hint(format!("That is of later releases and isn't built into Lacquer. Instead: {instead}."));
-        }
         if kind == SymbolKind::Vcl {
             return self.hint("Labels are made by the CLI command vcl.label.");
         }
@@ -678,6 +663,5 @@ mod tests {
     #[test]
     fn old_words_are_in_order() {
         assert!(OLD_WORDS.windows(2).all(|pair| pair[0].0 < pair[1].0));
-        assert!(LATER_WORDS.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
 }

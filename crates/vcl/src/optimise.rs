@@ -36,6 +36,8 @@ pub(crate) fn optimise(program: &mut Program) {
     let ways = JumpTargets::new(program);
     chain_guards(program, &ways);
     program.lean = lean(program, &ways);
+    program.sets_trace =
+        program.code.iter().any(|op| matches!(op, Op::SetVar { var: Var::ReqTrace | Var::BereqTrace }));
 }
 
 fn test_of(op: Op) -> Option<(SubjectOf, TestOf)> {

@@ -37,6 +37,8 @@ pub struct Program {
     /// The code without ops that have no effect, for runs without `VCL_trace`. Each op is at its index in `code`; the
     /// optimiser fills it.
     pub lean: Vec<Op>,
+    /// True if VCL sets `req.trace` or `bereq.trace`, so that `lean` never runs; the optimiser finds it out.
+    pub sets_trace: bool,
     /// For each op, an index into `places`.
     pub op_places: Vec<u32>,
     pub places: Vec<SourceLocation>,

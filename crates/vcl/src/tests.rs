@@ -4,6 +4,7 @@
 mod fixes;
 mod hints;
 mod hostile;
+mod later;
 mod messages;
 pub(crate) mod modules;
 mod own_listeners;

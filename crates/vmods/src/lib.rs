@@ -21,6 +21,7 @@ mod fileserver;
 mod geoip;
 mod geoip2;
 mod goto;
+mod h2;
 mod header;
 mod headerplus;
 mod http;
@@ -62,7 +63,7 @@ mod ykey;
 
 vmod_support::modules! {
     accept accept_language aclplus activedns blob bodyaccess brotli cookie cookieplus debug
-    directors dynamic edgestash file fileserver geoip geoip2 goto header headerplus http json kvstore math
+    directors dynamic edgestash file fileserver geoip geoip2 goto h2 header headerplus http json kvstore math
     netmapper proxy purge querysort querystring re re2 redis reqwest rers s3 saintmode selector slicer
     statsd standard str synthbackend tags tcp tls udo unix urlplus utils var vsthrottle vtc xbody xkey ykey
 }

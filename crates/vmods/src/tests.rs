@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The modules as VCL calls them. Expected texts were given by varnishd 7.1.1 to the same VCL.
 
+mod h2;
 mod names;
 mod plus;
 mod services;

@@ -41,6 +41,19 @@ impl From<String> for VclFailure {
 /// Something VCL waits for.
 pub type VclWait<T> = Pin<Box<dyn Future<Output = T>>>;
 
+/// The limit of rapid resets of a client's HTTP/2 connection. Times in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RapidResets {
+    /// A reset in this time after the stream's begin counts.
+    pub within: f64,
+    /// Number of them in a period. 0: no limit.
+    pub most: u32,
+    /// Time in which what was spent comes back.
+    pub period: f64,
+    /// How many more there may be now.
+    pub left: f64,
+}
+
 /// The transaction as VCL sees it.  Lines of heads, and the parts of start lines (`req.url`, `resp.status`, ...), are
 /// read and written by the machine itself through [`Ctx::head`] and [`Ctx::edit`], logging included. All other
 /// variables go through [`Ctx::get`] and [`Ctx::set`].
@@ -70,7 +83,7 @@ pub trait Ctx {
     /// A value the variable can't take; VCL fails with that text.
     fn set(&mut self, var: Var, value: Value) -> Result<(), VclFailure>;
 
-    /// Unsets a variable: only `bereq.body` can be.
+    /// Unsets a variable, which then has its default again.
     ///
     /// # Errors
     /// VCL fails with that text.
@@ -98,6 +111,11 @@ pub trait Ctx {
     /// nothing of that is done. `None`: this is no trial.
     fn trial(&mut self) -> Option<&mut Vec<String>> {
         None
+    }
+
+    /// True if `VCL_trace` is to be logged.
+    fn is_traced(&mut self) -> bool {
+        !self.log().ring().is_masked(Tag::VclTrace)
     }
 
     /// Adds a ban to the list.
@@ -150,6 +168,13 @@ pub trait Ctx {
     /// Parameters of the TLS handshake: of the client's connection on the client side, of the origin's in
     /// `vcl_backend_response`. `None` without TLS.
     fn tls(&mut self) -> Option<&tls::HandshakeInfo> {
+        None
+    }
+
+    /// The limit of rapid resets of the client's connection, which is then changed to `limit`, if any. `None`: it isn't
+    /// HTTP/2.
+    fn rapid_resets(&mut self, limit: Option<RapidResets>) -> Option<RapidResets> {
+        let _ = limit;
         None
     }
 

@@ -193,6 +193,9 @@ impl Machine {
                     Some((head, _)) => fields::set_status(ctx, var, head, int(&value))?,
                     None => ctx.set(var, value)?,
                 }
+                if matches!(var, Var::ReqTrace | Var::BereqTrace) {
+                    self.traces = ctx.is_traced();
+                }
             }
             Op::SetVarText { var } => {
                 self.forget_var(var, vcl);

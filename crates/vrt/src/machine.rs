@@ -243,12 +243,12 @@ impl Machine {
 
     fn run_in(&mut self, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> RunOutcome {
         let method = self.method.expect("a machine is started before it runs");
-        self.traces = !ctx.log().ring().is_masked(Tag::VclTrace);
+        self.traces = ctx.is_traced();
         let is_first = matches!(self.state, MachineState::Started);
         if is_first {
             self.look = vcl.profile.draw(method, vcl.program.code.len());
             // For the whole run: `Program::lean` has no returns from calls that it left out.
-            self.stepwise = self.traces || matches!(self.look, Some(ProfileLook::Ops(_)));
+            self.stepwise = self.traces || vcl.program.sets_trace || matches!(self.look, Some(ProfileLook::Ops(_)));
         }
         match std::mem::replace(&mut self.state, MachineState::Running) {
             MachineState::Idle | MachineState::Waiting { .. } => panic!("the machine has nothing to run"),
@@ -438,8 +438,8 @@ impl Machine {
     pub(crate) fn trace(&self, vcl: &LoadedVcl, count: u32, ctx: &mut dyn Ctx) {
         let program = &vcl.program;
         let place = program.places[program.op_places[self.pc as usize] as usize];
-        ctx.log()
-            .putf(Tag::VclTrace, format_args!("{} {count} {}.{}.{}", vcl.name, place.source, place.line, place.pos));
+        let text = format!("{} {count} {}.{}.{}", vcl.name, place.source, place.line, place.pos);
+        ctx.log().put_unmasked(Tag::VclTrace, text.as_bytes());
     }
 }
 

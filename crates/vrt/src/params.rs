@@ -24,6 +24,9 @@ pub fn param(params: &Params, var: Var) -> Option<Value> {
         Var::ParamShortlived => params.shortlived,
         Var::ParamTimeoutIdle => params.timeout_idle,
         Var::ParamUncacheableTtl => params.uncacheable_ttl,
+        Var::ParamTransitBuffer => {
+            return Some(Value::Bytes(i64::try_from(params.transit_buffer).unwrap_or(i64::MAX)));
+        }
         Var::ParamHttpLenient => return Some(Value::Bool(params.http_lenient)),
         Var::ParamBackendWaitLimit => return Some(Value::Int(params.backend_wait_limit.into())),
         Var::ParamMaxEsiDepth => return Some(Value::Int(params.max_esi_depth.into())),

@@ -194,7 +194,6 @@ impl NcsaFormat {
         Ok(self.watch(watch, self.missing_text()))
     }
 
-    /// Adds the items of another format.
     fn append(&mut self, other: NcsaFormat) {
         let shift = self.watches.len();
         self.watches.extend(other.watches);

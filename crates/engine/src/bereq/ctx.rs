@@ -69,12 +69,15 @@ impl Ctx for Bereq {
             Var::BereqIsBgfetch => Value::Bool(self.requester.mode == FetchMode::Background),
             Var::BereqIsHitmiss => Value::Bool(self.requester.found == FoundKind::HitForMiss),
             Var::BereqIsHitpass => Value::Bool(self.requester.found == FoundKind::HitForPass),
+            Var::BereqFilters => Value::text(""),
+            Var::BereqRetryConnect => Value::Bool(self.ask.retry_connect),
+            Var::BereqTrace => Value::Bool(self.is_traced()),
             Var::BereqRetries => Value::Int(i64::from(self.ask.retries)),
             Var::BereqPeers => Value::Bool(self.ask.peer.may_ask),
             Var::BereqRfc9111 => Value::Bool(self.fill.rfc9111),
             Var::BereqTime => Value::Time(self.log.start().0),
             Var::BereqUncacheable | Var::BerespUncacheable => Value::Bool(self.fill.cacheability.is_uncacheable()),
-            Var::BereqXid => Value::text(self.log.vxid().to_string()),
+            Var::BereqXid => vars::id(self.log.vxid()),
             Var::BerespAge => Value::Duration(self.age()),
             Var::BerespBackend => Value::Backend(self.ask.backend.clone().map(|backend| backend as Arc<dyn Director>)),
             Var::BerespBackendName => match &self.ask.backend {
@@ -137,6 +140,9 @@ impl Ctx for Bereq {
             Var::BereqBetweenBytesTimeout => self.ask.limits.between_bytes = Some(vars::seconds(&value)?),
             // Who isn't to ask them, as a peer's own request, doesn't by VCL's word.
             Var::BereqPeers => self.ask.peer.may_ask &= vars::boolean(&value)?,
+            Var::BereqFilters => vars::no_filters("bereq.filters", value)?,
+            Var::BereqRetryConnect => self.ask.retry_connect = vars::boolean(&value)?,
+            Var::BereqTrace => self.requester.trace = Some(vars::boolean(&value)?),
             Var::BereqRfc9111 => self.fill.rfc9111 = vars::boolean(&value)?,
             Var::BerespDoEsi
             | Var::BerespDoGzip
@@ -189,17 +195,24 @@ impl Ctx for Bereq {
 
     fn unset(&mut self, var: Var) -> Result<(), VclFailure> {
         match var {
-            Var::BerespTags => self.set_tags(b""),
+            Var::BerespTags => return self.set_tags(b""),
+            Var::BereqConnectTimeout => self.ask.limits.connect = None,
+            Var::BereqFirstByteTimeout => self.ask.limits.first_byte = None,
+            Var::BereqBetweenBytesTimeout => self.ask.limits.between_bytes = None,
             Var::BereqBody => {
                 if let BereqBody::Lent(lent) = std::mem::replace(&mut self.ask.body, BereqBody::None) {
                     lent.give_back();
                 }
                 BEREQ.unset(&mut self.ask.head, &mut self.log, message::names::CONTENT_LENGTH);
                 self.ask.head.unset(message::names::TRANSFER_ENCODING);
-                Ok(())
             }
-            other => Err(vars::misplaced(other)),
+            other => return Err(vars::misplaced(other)),
         }
+        Ok(())
+    }
+
+    fn is_traced(&mut self) -> bool {
+        vars::is_traced(self.requester.trace, &self.params, &self.log)
     }
 
     fn body(&mut self, data: &[u8], append: bool) -> Result<(), VclFailure> {

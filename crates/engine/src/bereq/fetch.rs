@@ -119,7 +119,7 @@ impl Bereq {
         let mut new_connection = false;
         loop {
             let has_body = matches!(self.ask.body, BereqBody::Lent(_) | BereqBody::Cached(_));
-            let no_resend = has_body || !matches!(self.ask.head.method(), b"GET" | b"HEAD");
+            let no_resend = has_body || !self.ask.retry_connect || !matches!(self.ask.head.method(), b"GET" | b"HEAD");
             let opts = ConnectOpts { new_connection, no_resend, ..ConnectOpts::default() };
             let conn = match backend.idle(&opts) {
                 Some(conn) => {
@@ -155,7 +155,7 @@ impl Bereq {
                 Failure::Early(_) => reused,
                 Failure::Late(_) | Failure::Aborted => false,
             };
-            if !is_worth_it || new_connection || self.ask.no_retry.is_some() {
+            if !is_worth_it || new_connection || self.ask.no_retry.is_some() || !self.ask.retry_connect {
                 match failure.fault() {
                     Some(fault) => {
                         self.blame_backend(fault);

@@ -101,7 +101,7 @@ impl PipeBereq {
             Var::BereqTaskDeadline => Value::Duration(self.task_deadline),
             Var::BereqHash => Value::Blob(Some(Blob::new(digest.0))),
             Var::BereqTime => Value::Time(self.log.start().0),
-            Var::BereqXid => Value::text(self.vxid.to_string()),
+            Var::BereqXid => vars::id(self.vxid),
             _ => Value::Absent,
         }
     }
@@ -118,6 +118,9 @@ impl PipeBereq {
 
     pub(crate) fn unset(&mut self, var: Var) -> Result<(), VclFailure> {
         match var {
+            Var::BereqConnectTimeout => self.connect_timeout = None,
+            // A pipe has neither: nothing sets them here.
+            Var::BereqFirstByteTimeout | Var::BereqBetweenBytesTimeout => {}
             Var::BereqTaskDeadline => self.task_deadline = 0.0,
             other => return Err(vars::misplaced(other)),
         }

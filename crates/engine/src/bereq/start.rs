@@ -119,6 +119,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, turn:
             body: lend(req, mode),
             no_retry: None,
             retries: 0,
+            retry_connect: true,
             director: req.director(),
             backend: None,
             link: None,

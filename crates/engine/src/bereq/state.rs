@@ -45,6 +45,8 @@ pub(crate) struct Requester {
     pub client_identity: Option<Text>,
     /// True if the client can take the request back, whatever it asks for.
     pub can_be_reset: bool,
+    /// `bereq.trace`, once it or `req.trace` is set.
+    pub trace: Option<bool>,
     /// Result of the request's lookup.
     pub found: FoundKind,
     /// The number of times that the client's request was here before (`crate::loops`).
@@ -70,6 +72,7 @@ impl Requester {
             client_identity: req.settings.client_identity.clone(),
             // From HTTP/2 on who goes before the answer has reset its request.
             can_be_reset: req.ask.head.version() > HttpVersion::HTTP11,
+            trace: req.settings.trace,
             found: req.verdict.found(),
             rounds: req.engine().loops.rounds(&req.ask.original),
             place: turn.worker,
@@ -88,6 +91,8 @@ pub(crate) struct Ask {
     /// The reason why a second try is impossible.
     pub no_retry: Option<&'static str>,
     pub retries: u32,
+    /// `bereq.retry_connect`: a request whose connection was closed before the response may be sent again.
+    pub retry_connect: bool,
     pub director: Option<Arc<dyn Director>>,
     pub backend: Option<Arc<Backend>>,
     /// The exchange in progress, or the one whose response is at hand.

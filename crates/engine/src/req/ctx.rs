@@ -13,7 +13,7 @@ use shm::vsl::TxnLog;
 use tables::tags::Tag;
 use tables::vclsubs::Method;
 use tables::vclvars::{HeadId, Var};
-use vrt::ctx::{StoreProperty, VclWait};
+use vrt::ctx::{RapidResets, StoreProperty, VclWait};
 use vrt::value::{BackendRef, Text};
 use vrt::{Ctx, Machine, Privates, RunOutcome, Value, VclFailure};
 
@@ -28,6 +28,7 @@ use crate::bereq::pipe::PipeBereq;
 use crate::choice::DirectorChoice;
 use crate::engine::Engine;
 use crate::reqbody::ReqBody;
+use crate::sess::SessTimeouts;
 use crate::transport::Transport;
 use crate::vcl_run::{VclRun, VclSide};
 use crate::{pool, synthetic, vars};
@@ -45,6 +46,7 @@ struct ReqView<'a, 'l> {
     params: &'a Params,
     method: Method,
     lent: &'a mut Lent<'l>,
+    transport: &'a mut dyn Transport,
 }
 
 /// Objects that a step lends to its subroutine beside the request.
@@ -134,8 +136,8 @@ impl VclSide for ReqVcl<'_, '_> {
 
     fn advance(&mut self, machine: &mut Machine, method: Method) -> RunOutcome {
         let Req { log, client, ask, resp, params, vcl, settings, verdict, esi, _open } = &mut *self.req;
-        let lent = &mut self.lent;
-        machine.run(&mut ReqView { log, client, ask, resp, settings, vcl, verdict, esi, params, method, lent })
+        let (lent, transport) = (&mut self.lent, &mut *self.transport);
+        machine.run(&mut ReqView { log, client, ask, resp, settings, vcl, verdict, esi, params, method, lent, transport })
     }
 
     async fn wait<F: Future>(&mut self, future: F) -> F::Output {
@@ -192,6 +194,9 @@ impl Ctx for ReqView<'_, '_> {
             Var::ReqIsHitmiss => Value::Bool(self.verdict.found() == FoundKind::HitForMiss),
             Var::ReqIsHitpass => Value::Bool(self.verdict.found() == FoundKind::HitForPass),
             Var::ReqRfc9111 => Value::Bool(self.settings.rfc9111),
+            // None applies to the body of a request.
+            Var::ReqFilters => Value::text(""),
+            Var::ReqTrace => Value::Bool(vars::is_traced(self.settings.trace, self.params, self.log)),
             Var::ReqRestarts => Value::Int(i64::from(self.ask.restarts)),
             Var::ReqStorage => Value::Stevedore(self.settings.storage.clone()),
             Var::ReqTime => Value::Time(self.ask.t_req.0),
@@ -200,7 +205,7 @@ impl Ctx for ReqView<'_, '_> {
             Var::ReqTransport => {
                 Value::text(if self.esi.level() > 0 { "ESI_INCLUDE" } else { self.client.sess.version.get() })
             }
-            Var::ReqXid => Value::text(self.log.vxid().to_string()),
+            Var::ReqXid => vars::id(self.log.vxid()),
             Var::RespTime => Value::Time(self.t_resp().0),
             Var::RespDoEsi => Value::Bool(!self.settings.disable_esi),
             Var::RespFilters => match self.resp.filters.list() {
@@ -244,6 +249,8 @@ impl Ctx for ReqView<'_, '_> {
             Var::ReqHashIgnoreBusy => self.settings.lookup.ignore_busy = vars::boolean(&value)?,
             Var::ReqHashIgnoreVary => self.settings.lookup.ignore_vary = vars::boolean(&value)?,
             Var::ReqClass => self.settings.class = vars::text(value)?,
+            Var::ReqFilters => vars::no_filters("req.filters", value)?,
+            Var::ReqTrace => self.settings.trace = Some(vars::boolean(&value)?),
             Var::ReqStorage => self.settings.storage = vars::text(value)?,
             Var::ReqRfc9111 => self.settings.rfc9111 = vars::boolean(&value)?,
             Var::ClientIdentity => self.settings.client_identity = vars::text(value)?,
@@ -262,10 +269,25 @@ impl Ctx for ReqView<'_, '_> {
     }
 
     fn unset(&mut self, var: Var) -> Result<(), VclFailure> {
-        match self.lent.bereq() {
-            Some(bereq) => bereq.unset(var),
-            None => Err(vars::misplaced(var)),
+        let (mut timeouts, defaults) = (self.client.sess.timeouts.get(), SessTimeouts::new(self.params));
+        match var {
+            Var::ReqGrace => self.settings.lookup.max_grace = None,
+            Var::ReqTtl => self.settings.lookup.max_ttl = None,
+            Var::SessIdleSendTimeout => timeouts.idle_send = defaults.idle_send,
+            Var::SessSendTimeout => timeouts.send = defaults.send,
+            Var::SessTimeoutIdle => timeouts.idle = defaults.idle,
+            Var::SessTimeoutLinger => timeouts.linger = defaults.linger,
+            other => match self.lent.bereq() {
+                Some(bereq) => return bereq.unset(other),
+                None => return Err(vars::misplaced(other)),
+            },
         }
+        self.client.sess.timeouts.set(timeouts);
+        Ok(())
+    }
+
+    fn is_traced(&mut self) -> bool {
+        vars::is_traced(self.settings.trace, self.params, self.log)
     }
 
     fn body(&mut self, data: &[u8], append: bool) -> Result<(), VclFailure> {
@@ -348,6 +370,10 @@ impl Ctx for ReqView<'_, '_> {
 
     fn tls(&mut self) -> Option<&tls::HandshakeInfo> {
         self.client.sess.tls.get().map(|info| &**info)
+    }
+
+    fn rapid_resets(&mut self, limit: Option<RapidResets>) -> Option<RapidResets> {
+        self.transport.rapid_resets(limit)
     }
 
     fn cache_req_body(&mut self, limit: u64) -> Result<VclWait<bool>, VclFailure> {

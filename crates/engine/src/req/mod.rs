@@ -54,16 +54,17 @@ pub(crate) mod verdict;
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use ::backend::Director;
 use ::cache::{Busy, ObjRef};
 use base::{Real, Vxid};
-use params::Params;
+use params::{FeatureBit, Params};
 use shm::vsl::{Marker, TxnLog, num};
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
-use tables::vclsubs::{SubAction, VclStatus};
+use tables::vclsubs::{Action, SubAction, VclStatus};
 
 use crate::bereq::StartedFetch;
 use crate::current::StepName;
@@ -322,12 +323,26 @@ impl Req {
 
     /// Does what [`Req::run_vcl`] does, with the objects that the step lends.
     pub(crate) async fn run_vcl_with<A: SubAction>(&mut self, lent: Lent<'_>, transport: &mut dyn Transport) -> A {
-        let action = vcl_run::run(&mut ReqVcl { req: self, transport, lent }, A::METHOD).await;
+        let action = match self.check_reset(transport) {
+            true => Action::Fail,
+            false => vcl_run::run(&mut ReqVcl { req: self, transport, lent }, A::METHOD).await,
+        };
         // A hit ends four subroutines without a reason: nothing is worked out for it.
         if action.word().no_hit().is_some() {
             self.verdict.decide(A::METHOD, &action, self.vcl.ended_at());
         }
         A::of(action)
+    }
+
+    fn check_reset(&mut self, transport: &mut dyn Transport) -> bool {
+        if !self.client.is_reset && self.params.feature.has(FeatureBit::VclReqReset) {
+            self.client.is_reset = transport.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready();
+            if self.client.is_reset {
+                self.mark("Reset");
+                self.engine().main.req_reset.inc();
+            }
+        }
+        self.client.is_reset
     }
 
     /// The step to the response that VCL asks for.
@@ -338,7 +353,10 @@ impl Req {
     fn vcl_fail(&mut self) -> ReqStep {
         self.rollback();
         self.client.close = Some(SessClose::VclFailure);
-        ReqStep::Synth(SynthOrder::in_words(503, "VCL failed", ProxyError::ProxyConfigurationError))
+        ReqStep::Synth(match self.client.is_reset {
+            true => SynthOrder::in_words(408, "Client disconnected", ProxyError::HttpRequestError),
+            false => SynthOrder::in_words(503, "VCL failed", ProxyError::ProxyConfigurationError),
+        })
     }
 
     fn restart(&mut self) -> ReqStep {

@@ -13,6 +13,7 @@ pub(crate) struct ReqSettings {
     /// `req.hash_always_miss`, `req.hash_ignore_*`, `req.ttl`, `req.grace`.
     pub lookup: LookupOptions,
     pub rfc9111: bool,
+    pub trace: Option<bool>,
     /// `req.esi` or `resp.do_esi` is false.
     pub disable_esi: bool,
     pub backend_hint: BackendHint,

@@ -27,6 +27,8 @@ pub struct ReqClient {
     pub body: Upload,
     /// The reason for ending the connection after the request, once that is known.
     pub close: Option<SessClose>,
+    /// True once `feature=+vcl_req_reset` found that the client has reset the request: VCL fails from then on.
+    pub(crate) is_reset: bool,
     /// The handshake, which may still go on, of a request that came by early data.
     pub(crate) early: Option<Rc<Handshaking>>,
     pub(crate) sender: ReqSender,
@@ -45,6 +47,7 @@ impl ReqClient {
             sess: sess.clone(),
             body: Upload::none(),
             close: None,
+            is_reset: false,
             early: None,
             sender: ReqSender::default(),
             trial: None,

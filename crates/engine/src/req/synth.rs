@@ -38,7 +38,10 @@ impl Req {
             SynthAction::Fail => {
                 self.discard_body(transport).await;
                 self.client.close = Some(SessClose::VclFailure);
-                self.minimal(transport, 500, ProxyError::ProxyConfigurationError);
+                match self.client.is_reset {
+                    true => self.minimal(transport, 408, ProxyError::HttpRequestError),
+                    false => self.minimal(transport, 500, ProxyError::ProxyConfigurationError),
+                }
                 self.mark("Resp");
                 return ReqStep::Done;
             }

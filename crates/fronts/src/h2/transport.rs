@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use engine::httplog::RESP;
-use engine::transport::{BodyLen, BodyState, ReqBodyError, SendError, Transport, TransportAcct, Tunnel};
-use http2::ErrorCode;
+use engine::transport::{BodyLen, BodyState, RapidResets, ReqBodyError, SendError, Transport, TransportAcct, Tunnel};
+use http2::{ErrorCode, RapidResetLimit};
 use message::{Head, hop};
 use rt::{Instant, Sleep};
 use shm::vsl::TxnLog;
@@ -277,6 +277,16 @@ impl Transport for H2 {
 
     fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll_peer_closed(cx)
+    }
+
+    fn rapid_resets(&mut self, limit: Option<RapidResets>) -> Option<RapidResets> {
+        self.with(|codec, _| {
+            let (now, left) = codec.rapid_resets();
+            if let Some(RapidResets { within, most, period, .. }) = limit {
+                codec.limit_rapid_resets(RapidResetLimit { within, most, period });
+            }
+            Some(RapidResets { within: now.within, most: now.most, period: now.period, left: left.into() })
+        })
     }
 
     fn reads_all(&self) -> bool {

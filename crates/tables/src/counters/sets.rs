@@ -232,6 +232,7 @@ set! {
     head_timeout: Counter Info Integer "" "Connections closed: request header slower than timeout_head";
     recv_rate_low: Counter Info Integer "" "Connections closed: request body slower than min_recv_rate";
     send_rate_low: Counter Info Integer "" "Connections closed: response read slower than min_send_rate";
+    req_reset: Counter Info Integer "" "Requests reset by their client" => "The client had reset the request before its VCL was finished, which then failed (feature=+vcl_req_reset).";
     req_panic: Counter Info Integer "" "Transactions ended by an internal error" => "A defect of this program: the request failed, and the worker continued. The log of the transaction has the details; please report it.";
     vcl_panic: Counter Info Integer "" "Transactions ended by an internal error in VCL" => "They are also counted in req_panic.";
     regex_limit: Counter Info Integer "" "Regular expressions stopped: pcre2_match_limit";

@@ -29,11 +29,6 @@ pub const MISSING: &[Missing] = &[
     known("dclass", "device classes by OpenDDR", "regular expressions on req.http.User-Agent"),
     known("dns", "looks up names", "std.ip"),
     known("ghost", "routes of the Varnish gateway", "directors"),
-    known(
-        "h2",
-        "limits of HTTP/2 for one connection (Varnish 7.5 and later)",
-        "the parameters whose names begin with h2_",
-    ),
     known("image", "changes images (Varnish Enterprise)", "a backend that does"),
     known("ipcast", "texts as addresses", "std.ip"),
     known("jq", "queries on JSON", "json.get, by paths"),

@@ -337,14 +337,6 @@ fn words_of_later_releases() {
 }
 
 #[test]
-fn what_later_releases_have() {
-    let later = |instead: &str| format!("That is of later releases and isn't built into Lacquer. Instead: {instead}.");
-    recv("set req.trace = true;", &later("`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"));
-    recv("set req.filters = \"x\";", &later("bodies of requests go on as they come"));
-    recv("set req.http.x = param.transit_buffer;", &later("beresp.transit_buffer in vcl_backend_response"));
-}
-
-#[test]
 fn refreshes_are_of_those_that_speak_of_them() {
     recv("set req.http.x = obj_stale.ttl;", "It can be read in vcl_backend_refresh.");
     bad("sub vcl_recv { set beresp.ttl = 1s; }", "It can be set in vcl_backend_response, vcl_backend_error.");

@@ -222,7 +222,7 @@ impl Ctx for VrtTestCtx {
             Var::ReqRestarts | Var::ReqEsiLevel => Value::Int(0),
             Var::BereqUncacheable => Value::Bool(false),
             Var::BerespTtl => Value::Duration(120.0),
-            Var::ReqXid | Var::BereqXid => Value::text("1001"),
+            Var::ReqXid | Var::BereqXid => Value::Int(1001),
             _ => Value::NULL,
         }
     }
