@@ -36,7 +36,7 @@ struct Tally {
     begun: AtomicU64,
 }
 
-/// What a thread works on. Others see its `work` only.
+/// State of a thread about its work. Other threads see `work` only.
 struct ThreadState {
     work: Arc<ThreadWork>,
     /// The client of the current transaction, for reports about this thread.

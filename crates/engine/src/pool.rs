@@ -110,7 +110,7 @@ mod tests {
         let mut used = Head::default();
         used.append("Host", "a").unwrap();
         leave_heads([&mut used]);
-        // Its place has nothing to leave any more.
+        // The head was taken out: nothing is left to give.
         leave_heads([&mut used]);
         assert_eq!(kept(), 2);
     }

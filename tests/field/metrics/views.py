@@ -154,7 +154,7 @@ def munin(report, who, lacquer, varnishstat, v):
     report.check("MAIN_cache_hit.type DERIVE\nMAIN_cache_hit.min 0\n" in config, f"{who}: {config}")
     report.check("MAIN_n_object.type GAUGE\n" in ask("MAIN.n_object", "config"), f"{who}: a gauge")
     for name in ("MAIN.cache_hit", "MAIN.cache_miss", "MAIN.n_object", "SMA.s0.c_req", "VBE.boot.default.req"):
-        # What was asked last may be counted between the two looks.
+        # The last request may be counted between the two looks.
         field = re.sub(r"\W", "_", name)
         both = lambda: (counters(varnishstat, v)[name][1], ask(name))
         report.comes(both, lambda seen: seen[0] > 0 and f"{field}.value {seen[0]}\n" in seen[1], f"{who}: {name}, as varnishstat and the plugin say")

@@ -95,7 +95,7 @@ fn records_of_both_servers_are_the_requests_that_were_sent() {
 #[test]
 fn logs_of_later_releases_hold_the_same_requests() {
     let records = testkit::recorded::varnish();
-    // Those that the later releases no longer have.
+    // Later releases no longer have this tag.
     let records: Vec<_> = records.into_iter().filter(|record| record.tag != "Backend").collect();
     let expected = shown(&testkit::recorded::log(&records, |name| Tag::from_name(name).expect("a tag").number()));
     assert!(expected.0.len() > 40);

@@ -46,7 +46,7 @@ impl FetchMode {
     }
 }
 
-/// What a fetch holds until it ends.
+/// The class's worker and the slot that a fetch holds until it ends.
 pub(crate) struct FetchTurn {
     /// A worker of the request's class, while there are classes.
     pub worker: Option<Box<ClassWorker>>,

@@ -137,7 +137,20 @@ impl VclSide for ReqVcl<'_, '_> {
     fn advance(&mut self, machine: &mut Machine, method: Method) -> RunOutcome {
         let Req { log, client, ask, resp, params, vcl, settings, verdict, esi, _open } = &mut *self.req;
         let (lent, transport) = (&mut self.lent, &mut *self.transport);
-        machine.run(&mut ReqView { log, client, ask, resp, settings, vcl, verdict, esi, params, method, lent, transport })
+        machine.run(&mut ReqView {
+            log,
+            client,
+            ask,
+            resp,
+            settings,
+            vcl,
+            verdict,
+            esi,
+            params,
+            method,
+            lent,
+            transport,
+        })
     }
 
     async fn wait<F: Future>(&mut self, future: F) -> F::Output {

@@ -94,7 +94,7 @@ impl Outlet<'_> {
     /// Queues a piece, through the filters; waits when much is queued.
     pub async fn push(&mut self, mut piece: Buf, is_last: bool) -> Result<(), DeliveryFailure> {
         if self.down.is_immediate() {
-            // Who reads as fast as we write would have the thread to itself.
+            // A client that reads as fast as we write would have the thread to itself.
             if rt::spend_piece(piece.len()) {
                 self.let_others_go_first().await?;
             }

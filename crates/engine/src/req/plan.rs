@@ -25,7 +25,7 @@ impl Req {
     /// There is no such filter. That is logged.
     pub(super) fn plan(&mut self, answer: &mut Answer, clen: Option<u64>) -> Result<Plan, ()> {
         let list = self.filter_facts().list(answer.obj());
-        // As varnishd: a form is what these would make of the body.
+        // varnishd logs these filters; a form is the body that they would make.
         self.log.put(Tag::Filters, list.as_bytes());
         let list = if self.take_form(answer) { self.filter_facts().list_for_form() } else { list };
         log_processors(&mut self.log, &self.params, "VDP_push", list.as_bytes());

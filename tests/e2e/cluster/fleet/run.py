@@ -521,7 +521,7 @@ def started_without(report, o, make):
 
 def stale_cap(report, o, make):
     """Once the log is away for longer than the setting allows nothing older than that is served."""
-    # What is fetched stays young for longer than a walk may take.
+    # An object that is fetched stays young for longer than a walk may take.
     with Fleet(o, make, 1, settings=",stale=8s") as f:
         f.follow()
         a = f.nodes[0]

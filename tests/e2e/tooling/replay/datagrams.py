@@ -10,7 +10,7 @@ from bed.daemon import Varnishd
 from bed.origin import Origin, simple
 
 NAME, LONG = "replay.test", b"b" * 200_000
-# What is lost again and again comes late: the server waits for it.
+# A datagram that is lost again and again comes late: the server waits for it.
 ARGS = ["-a", "127.0.0.1:0,quic", "-p", "timeout_idle=60", "-p", "timeout_head=60"]
 
 

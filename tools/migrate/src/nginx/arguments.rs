@@ -13,7 +13,7 @@ impl Whole<'_> {
             has_tls |= listen.is_tls;
             let protocol = match (listen.is_quic, listen.is_tls, listen.is_proxy) {
                 (true, _, _) => ",quic",
-                // Those of tls.conf.
+                // tls.conf names these.
                 (false, true, _) => continue,
                 (false, false, true) => ",PROXY",
                 (false, false, false) => "",

@@ -67,7 +67,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
             let mut lines = vec![format!("set req.http.Nginx-Location = \"{label}\";")];
             match is_address(&branch.address) {
                 true => {
-                    // What there is to say of the location is said once.
+                    // Notes about the location are given once.
                     let is_first = labels.is_empty();
                     let before = self.migrated.notes.len();
                     let told = self.told(&LocationPart { label: &label, address: Some(branch), ..*part });

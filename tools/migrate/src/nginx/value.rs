@@ -205,7 +205,7 @@ fn variable(name: &str, side: ExpressionSide, proxy_host: &str, names: &Variable
     Ok(match name {
         // nginx writes $host in small letters, without a port and a dot at its end.
         "host" => format!("std.tolower(regsub({head}.http.Host, \"\\.?(:\\d*)?$\", \"\"))"),
-        // It may be made of variables itself.
+        // The address may be made of variables itself.
         "proxy_host" if !proxy_host.is_empty() => expression(proxy_host, side, "", names)?,
         "request_uri" => requested(head, names),
         "uri" | "document_uri" => format!("{head}.http.Nginx-Path"),
