@@ -19,7 +19,8 @@ const INTRODUCTION: &str = "\
 Usage: lacquer watch [options]
 
 One place to look at a running server, Lacquer or Varnish 6 to 9: a page for browsers, metrics for Prometheus, health for
-load balancers. It reads the server's shared memory and never slows it. The server starts it by itself with --watch ADDRESS.
+load balancers. It reads the server's shared memory and never slows it. The server starts it by itself with
+--watch ADDRESS.
 
 ";
 
