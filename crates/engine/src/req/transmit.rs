@@ -239,14 +239,14 @@ impl Outlet<'_> {
             (window, Answer::Object(Delivery { extent: Extent::Slices(sliced), .. })) => {
                 let sent = Box::pin(sliced.send(window, self)).await;
                 if sliced.is_partly_fetched() {
-                    // They are of the head's fetch, and something else was fetched since.
+                    // The trailers are of the head's fetch, and something else was fetched since.
                     *trailers = None;
                 }
                 sent?;
             }
             (_, Answer::Object(delivery)) if do_esi => Box::pin(self.send_esi(delivery)).await?,
             (Window::All, _) => self.send_all(answer).await?,
-            (Window::Part(low, high), _) => self.send_span(&mut answer, low, high).await?,
+            (Window::Part(low, high), _) => self.send_only_span(answer, low, high).await?,
             (Window::Parts(multipart), _) => {
                 let Multipart { parts, heads, tail } = *multipart;
                 for part in parts {
@@ -267,6 +267,18 @@ impl Outlet<'_> {
             Answer::Made(body) => self.push(body, false).await,
             Answer::Object(Delivery { extent: Extent::Form(form), .. }) => self.send_form(&form, 0, form.bytes()).await,
             Answer::Object(delivery) => self.send_object(&mut delivery.into_reader(0), None).await,
+        }
+    }
+
+    /// Does what [`Outlet::send_span`] does, and leaves nobody but the reader with the object: a body that outgrows its
+    /// store is passed on to a single holder.
+    async fn send_only_span(&mut self, answer: Answer, low: u64, high: u64) -> Result<(), DeliveryFailure> {
+        match answer {
+            Answer::Object(delivery) if delivery.form().is_none() => {
+                let start = delivery.offset_of(low, high)?;
+                self.send_object(&mut delivery.into_reader(start), Some(high - low + 1)).await
+            }
+            mut answer => self.send_span(&mut answer, low, high).await,
         }
     }
 
