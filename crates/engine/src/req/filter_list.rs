@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Which filters a response goes through: VCL asks while it runs, and the delivery once it has.
+//! The list of filters that a response goes through: VCL asks for it while it runs, the delivery afterwards.
 
 use cache::{ObjRef, ObjectFlags};
 use filters::{CacheSide, DeliverFacts, FilterList, default_deliver};

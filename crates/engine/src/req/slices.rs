@@ -267,7 +267,7 @@ impl Req {
                 Err(none) => return Err(self.without_slice(none)),
             }
             if sliced.is_partly_fetched() {
-                // They are of the head's fetch, and something else was fetched since.
+                // The trailers are of the head's fetch, and something else was fetched since.
                 delivery.trailers = None;
             }
         }
