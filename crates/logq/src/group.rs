@@ -154,6 +154,8 @@ fn link(rec: &Rec<'_>) -> Option<LinkRecord> {
     let mut words = rec.text().split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
     let kind = TxnType::from_name(words.next()?);
     let vxid = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+    // No record could be put into a transaction of a larger ID, and it would never end.
+    rec.format.head(Tag::End, vxid, rec.marker, 0)?;
     let reason = BeginReason::from_name(words.next()?);
     let level = words.next().and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
     Some(LinkRecord { kind, vxid, reason, level })
@@ -237,11 +239,11 @@ impl Grouper {
         if vxid == 0 {
             return;
         }
-        // A tag of a later version can't begin a transaction, but belongs to one.
-        let begin = record::split(records).and_then(|(first, _)| first).filter(|rec| rec.tag == Tag::Begin);
         if !self.all.contains_key(&vxid) {
+            // A tag of a later version can't begin a transaction, but belongs to one.
+            let begin = record::split(records).and_then(|(first, _)| first).filter(|rec| rec.tag == Tag::Begin);
             match begin {
-                Some(begin) if self.is_candidate(&begin) => self.add(vxid, now),
+                Some(begin) if self.is_candidate(&begin) => self.add(vxid, format, now),
                 _ => return,
             }
         }
@@ -348,14 +350,15 @@ impl Grouper {
         }
     }
 
-    fn add(&mut self, vxid: u64, now: Instant) {
+    /// Adds a transaction. The format is that of the record that names it, and has room for its ID.
+    fn add(&mut self, vxid: u64, format: LogFormat, now: Instant) {
         let order = self.next_order;
         self.next_order += 1;
         let vtx = Vtx {
             order,
             begun: now,
             kind: TxnType::Unknown,
-            format: LogFormat::Seven,
+            format,
             reason: BeginReason::Unknown,
             parent: None,
             children: Vec::new(),
@@ -439,7 +442,7 @@ impl Grouper {
             return if known == parent { None } else { Some("link mismatch") };
         }
         match self.all.get(&parent) {
-            None => self.add(parent, now),
+            None => self.add(parent, rec.format, now),
             Some(above) if above.has_end => return Some("link too late"),
             Some(_) => {}
         }
@@ -462,7 +465,7 @@ impl Grouper {
             return Some("link to self");
         }
         match self.all.get(&child) {
-            None => self.add(child, now),
+            None => self.add(child, rec.format, now),
             Some(below) if below.parent == Some(vxid) => return None,
             Some(below) if below.parent.is_some() => return Some("duplicate link"),
             Some(below) if below.has_end => return Some("link too late"),

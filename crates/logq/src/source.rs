@@ -88,13 +88,23 @@ impl RecordFile {
         self.is_cut
     }
 
+    /// True at the end of the file. A read that is interrupted is repeated, as `read_exact` does.
+    fn is_at_end(&mut self) -> io::Result<bool> {
+        loop {
+            match self.from.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                filled => return Ok(filled?.is_empty()),
+            }
+        }
+    }
+
     /// Reads the next record; `None` at the end.
     ///
     /// # Errors
     /// The file can't be read, or ends within a record.
     pub fn record(&mut self) -> io::Result<Option<&[u8]>> {
         let first = loop {
-            if self.from.fill_buf()?.is_empty() {
+            if self.is_at_end()? {
                 return Ok(None);
             }
             if !std::mem::replace(&mut self.has_begun, true) {

@@ -37,8 +37,13 @@ impl RecordWriter {
     }
 
     pub fn write(&mut self, rec: &Rec<'_>, to: &mut impl Write) -> io::Result<()> {
+        let format = self.file.unwrap_or(rec.format);
+        // Records of this format are read as they are written: they have no stamp.
+        if rec.format == LogFormat::Seven && format == rec.format {
+            return to.write_all(rec.bytes);
+        }
         self.record.clear();
-        if record::write_as(rec, self.file.unwrap_or(rec.format), &mut self.record) {
+        if record::write_as(rec, format, &mut self.record) {
             return to.write_all(&self.record);
         }
         if !std::mem::replace(&mut self.has_told, true) {

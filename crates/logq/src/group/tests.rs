@@ -173,10 +173,29 @@ fn what_stands_alone_is_chosen_as_the_release_does() {
     }
 }
 
+/// A transaction of which the log has only the ID ends, too, in the format of the record that names it.
+#[test]
+fn what_is_only_named_ends() {
+    const WIDE: u64 = (1 << 51) - 1;
+    for (format, most) in [(LogFormat::Seven, (1 << 30) - 1), (LogFormat::Eight, WIDE), (LogFormat::Nine, WIDE)] {
+        for id in [9, most, most + 1, u64::from(u32::MAX), u64::MAX] {
+            let log = format!("2:Begin req 1 rxreq\n2:Link bereq {id} fetch\n2:End\n\n3:Begin bereq {id} fetch\n3:End");
+            let mut grouper = Grouper::new(Grouping::Request, wanted());
+            log_as(format, &log).iter().for_each(|batch| grouper.feed(batch, Instant::now()));
+            grouper.flush(Instant::now());
+            let mut given = Vec::new();
+            while grouper.take(|group| given.extend(group.iter().map(|txn| txn.vxid))).is_some() {}
+            let expected = if id <= most { vec![2, id, 3] } else { vec![2] };
+            assert_eq!((given, grouper.all.len()), (expected, 0), "{format:?} {id}");
+        }
+    }
+}
+
 proptest! {
     #[test]
-    fn nothing_can_hurt(lines in proptest::collection::vec((1u64..6, 0usize..6, 0u64..7, 0usize..5, any::<bool>()), 0..60),
-        noise in proptest::collection::vec(any::<u8>(), 0..60)) {
+    fn nothing_can_hurt(lines in proptest::collection::vec((1u64..6, 0usize..6, prop_oneof![8 => 0u64..7, 1 => any::<u64>()], 0usize..5, any::<bool>()), 0..60),
+        noise in proptest::collection::vec(any::<u8>(), 0..60), which in 0usize..3) {
+        let format = [LogFormat::Seven, LogFormat::Eight, LogFormat::Nine][which];
         for grouping in [Grouping::Vxid, Grouping::Request, Grouping::Session] {
             let mut grouper = Grouper::new(grouping, TxnFilter { limit: 4, ..wanted() });
             let now = Instant::now();
@@ -184,9 +203,9 @@ proptest! {
                 let kind = ["req", "bereq", "sess", "x", ""][*reason];
                 let tag = [Tag::Begin, Tag::Link, Tag::End, Tag::ReqUrl, Tag::Begin, Tag::Link][*what];
                 let text = format!("{kind} {other} {}", ["rxreq", "esi", "restart", "fetch", "x"][*reason]);
-                let mut bytes = make(tag, *vxid, Marker::Client, text.as_bytes());
+                let mut bytes = make_as(format, tag, *vxid, Marker::Client, text.as_bytes());
                 if *batch {
-                    bytes.extend(make(Tag::ReqUrl, *other, Marker::Backend, b"/"));
+                    bytes.extend(make_as(format, Tag::ReqUrl, *other, Marker::Backend, b"/"));
                 }
                 grouper.feed(&bytes, now);
                 if *batch {

@@ -65,6 +65,21 @@ fn files_of_each_release_hold_the_same() {
 }
 
 #[test]
+fn interrupted_reads_are_repeated() {
+    struct Interrupted(bool, Cursor<Vec<u8>>);
+    impl Read for Interrupted {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0 = !self.0;
+            if self.0 { Err(io::ErrorKind::Interrupted.into()) } else { self.1.read(buffer) }
+        }
+    }
+    let records = records_of(LogFormat::Seven, 3, &TRANSACTION);
+    let mut file = RecordFile::behind_head(Box::new(Interrupted(false, Cursor::new(records))), LogFormat::Seven);
+    let whole = (0..TRANSACTION.len()).filter(|_| matches!(file.record(), Ok(Some(_)))).count();
+    assert!(whole == TRANSACTION.len() && matches!(file.record(), Ok(None)), "{whole}");
+}
+
+#[test]
 fn ids_of_more_than_32_bits_are_whole() {
     assert_eq!(shown(&file_of(LogFormat::Nine, (1 << 50) + 7)), transaction((1 << 50) + 7));
 }
