@@ -160,6 +160,8 @@ def losses(report, tool, d):
         r = json.loads(out)
         lost = [bool(w["lost"]) for w in r["workers"]]
         report.check(p.returncode == 1 and lost == [False, True, False], f"one of three is killed: {p.returncode} {lost}")
+        ends = [w["end"] for w in r["workers"][::2]]
+        report.check(ends == ["time"] * 2, f"the others go on until the end: {ends}")
         report.check(r["workers"][1]["answers"] > 0 and 150 <= r["answers"] <= len(ear.heard), f"what it had counted is in the report: {r['workers'][1]} {r['answers']}")
         report.check(any(workers.addresses[1] in n and "lost" in n for n in r["notes"]), f"it is told: {r['notes']}")
         # Ctrl-C at a worker: it says what it has, and the others go on; the next run misses it.

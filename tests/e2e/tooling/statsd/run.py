@@ -443,9 +443,12 @@ def last_flush_at_sigterm():
 @case
 def flushes_come_in_time():
     with with_graphite('flushInterval: 200, backends: ["./backends/graphite"]') as (server, graphite):
-        stamps = [int(graphite.flush().split()[2]) for _ in range(11)]
-        # Ten intervals, by the server's clock, in whole seconds. On a busy machine some are left out.
-        assert stamps[-1] - stamps[0] >= 1 and stamps == sorted(stamps), stamps
+        stamps, deadline = [], time.monotonic() + PATIENCE
+        # Ten intervals take two seconds of the server's clock, which is read in whole ones. A busy machine leaves some out for a while.
+        while len(stamps) < 11 or stamps[-1] - stamps[-11] > 3:
+            assert time.monotonic() < deadline, stamps
+            stamps.append(int(graphite.flush().split()[2]))
+        assert stamps[-1] - stamps[-11] >= 1 and stamps == sorted(stamps), stamps
 
 
 @case
