@@ -518,7 +518,10 @@ impl Transport for H3 {
                 matches!(stopped.await, Ok(Some(_)))
             })
         });
-        self.was_reset |= ready!(stopped.as_mut().poll(cx));
+        let was_stopped = ready!(stopped.as_mut().poll(cx));
+        // A future that has ended can't be polled again.
+        self.stopped = None;
+        self.was_reset |= was_stopped;
         Poll::Ready(())
     }
 
