@@ -91,7 +91,7 @@ class Bed:
                           storage=(storage or self.storage).replace("@", str(self.file)))
 
     def ready(self):
-        """Waits until all objects of the disk can be found; nothing is written before."""
+        """Waits until all objects of the disk can be found and new ones be written."""
         if not until(LIMIT, lambda: self.counter("DISK.s0.ready") == 1, step=0.05):
             raise SystemExit(f"the disk isn't ready: {self.v.log()}")
 

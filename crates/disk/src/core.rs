@@ -112,6 +112,8 @@ pub(crate) struct DiskLog {
     /// The store was handed over: nothing is written any more.
     pub is_handed_over: bool,
     pub is_preparing: bool,
+    /// A first segment was prepared, or that has failed: before, no object finds a place.
+    pub has_begun: bool,
     /// New places of records from the segment reclaimed last, by generation and address: somebody may still know them
     /// by the old ones.
     pub moved: HashMap<(u64, u64), (u64, u64)>,
@@ -361,6 +363,7 @@ impl DiskLog {
             recovery: Some(Recovering::default()),
             is_handed_over: false,
             is_preparing: false,
+            has_begun: false,
             moved: HashMap::new(),
         }
     }

@@ -33,6 +33,8 @@ pub struct DiskProgress {
     pub segments_loaded: u64,
     pub segments: u64,
     pub objects: u64,
+    /// A first segment was prepared, or could not be: what is put from now on is stored if the disk can store anything.
+    pub may_store: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,11 +125,15 @@ impl Disk {
     }
 
     pub fn progress(&self) -> DiskProgress {
+        let (is_recovering, may_store) = {
+            let log = self.core.log.lock();
+            (log.recovery.is_some(), log.has_begun)
+        };
         let stage = match self.core.opened.get() {
             None if self.core.tenure.past().is_none() => Stage::Waiting,
             None => Stage::Opening,
             Some(Err(why)) => Stage::Refused(*why),
-            Some(Ok(_)) if self.core.log.lock().recovery.is_some() => Stage::Recovering,
+            Some(Ok(_)) if is_recovering => Stage::Recovering,
             Some(Ok(_)) => Stage::Ready,
         };
         DiskProgress {
@@ -135,6 +141,7 @@ impl Disk {
             segments_loaded: self.core.segments_loaded.load(Relaxed),
             segments: self.core.segments_to_load.load(Relaxed),
             objects: self.core.index.objects(),
+            may_store,
         }
     }
 

@@ -87,6 +87,7 @@ async fn prepare(core: &Arc<Core>, free: &[u32]) {
     };
     let mut log = core.log.lock();
     log.is_preparing = false;
+    log.has_begun = true;
     log.under_way.end(core.now.load(Relaxed));
     let mut is_any_prepared = false;
     for ((&index, generation), outcome) in free.iter().zip(generations).zip(written) {

@@ -281,7 +281,7 @@ impl OpenDisk {
             (&smf.g_space, usage.free_bytes),
             (&smf.g_smf, usage.total_bytes / usage.segment_bytes.max(1)),
             (&smf.g_smf_large, usage.free_bytes / usage.segment_bytes.max(1)),
-            (&disk.ready, u64::from(progress.stage == Stage::Ready)),
+            (&disk.ready, u64::from(progress.stage == Stage::Ready && progress.may_store)),
             (&disk.segments_loaded, progress.segments_loaded),
             (&disk.segments_found, progress.segments),
             (&disk.objects, usage.objects),
@@ -335,7 +335,7 @@ impl Story {
     }
 
     fn opening(&mut self, progress: disk::DiskProgress, now: Instant) -> Option<String> {
-        let disk::DiskProgress { stage, segments_loaded, segments, objects } = progress;
+        let disk::DiskProgress { stage, segments_loaded, segments, objects, .. } = progress;
         match stage {
             Stage::Waiting => {
                 (self.began, self.told) = (now, now);
@@ -412,7 +412,8 @@ mod tests {
         let at = |millis| story_began() + Duration::from_millis(millis);
         story.began = at(0);
         story.told = at(0);
-        let progress = |stage, segments_loaded| DiskProgress { stage, segments_loaded, segments: 9, objects: 5 };
+        let progress =
+            |stage, segments_loaded| DiskProgress { stage, segments_loaded, segments: 9, objects: 5, may_store: true };
         assert_eq!(story.opening(progress(Stage::Opening, 0), at(900)), None);
         let said = story.opening(progress(Stage::Recovering, 3), at(1000)).unwrap();
         assert_eq!(said, "3 of 9 segments read, 5 objects");
@@ -433,7 +434,7 @@ mod tests {
     fn an_empty_disk_is_nothing_to_tell_and_a_refused_one_is() {
         let mut story = Story::new(true);
         let now = clock::now();
-        let progress = |stage| DiskProgress { stage, segments_loaded: 0, segments: 0, objects: 0 };
+        let progress = |stage| DiskProgress { stage, segments_loaded: 0, segments: 0, objects: 0, may_store: true };
         assert_eq!(story.opening(progress(Stage::Ready), now), None);
         let said = story.opening(progress(Stage::Refused(DiskOpenError::Damaged)), now).unwrap();
         assert!(said.ends_with("superblock is damaged: using memory only"), "{said}");

@@ -15,7 +15,6 @@ use crate::dice::DiskDice;
 use crate::disk::{Disk, Stage};
 use crate::format::object::ObjectTexts;
 use crate::options::DiskStoreOptions;
-use crate::put::Refused;
 
 fn load(disk: &Disk, name: u8) -> Option<usize> {
     let digest = digest_of(name);
@@ -32,11 +31,6 @@ fn load(disk: &Disk, name: u8) -> Option<usize> {
     assert!(read == bytes_of(name, version, read.len()), "a wrong byte");
     disk.note_use(candidate);
     Some(version)
-}
-
-/// There is nothing to write to before the first segment has been prepared.
-fn first_put(disk: &Disk) -> Result<(), Refused> {
-    disk.put(&digest_of(200)).finish(&record_of(200, 1, b""), &ObjectTexts::default()).map(drop)
 }
 
 fn work(disk: &Disk, thread: u8, numbers: &AtomicU64) -> u64 {
@@ -80,7 +74,7 @@ fn check(engine: DeviceEngine) {
         let (disk, driver) = Disk::open(device, store);
         let driving = thread::spawn(|| block_on(driver));
         block_on(disk.opened()).unwrap();
-        while disk.progress().stage != Stage::Ready || first_put(&disk) == Err(Refused::NoSegment) {
+        while disk.progress().stage != Stage::Ready || !disk.progress().may_store {
             thread::yield_now();
         }
         (disk, driving)

@@ -307,6 +307,19 @@ fn a_body_has_many_readers_at_once_and_is_read_as_far_as_it_is_wanted() {
 }
 
 #[test]
+fn nothing_is_stored_before_a_first_segment_is_prepared() {
+    let mut bed = Bed::new(14, 16);
+    let mut was_ready = false;
+    while !bed.disk.progress().may_store {
+        was_ready |= bed.disk.progress().stage == Stage::Ready;
+        assert!(matches!(bed.put_at_once(1, 100), Err(Refused::NotOpen | Refused::NoSegment)));
+        assert!(bed.step(), "the first segment is prepared one day");
+    }
+    assert!(was_ready, "a sync is behind it");
+    bed.put_at_once(2, 100).expect("there is a segment");
+}
+
+#[test]
 fn what_isnt_a_store_is_refused_with_its_reason() {
     fn check(image: Vec<u8>, format: bool) -> Result<(), DiskOpenError> {
         let device = Simulated::new(image);

@@ -429,7 +429,7 @@ set! {
 set! {
     /// Counters of a store's disk.
     DiskSet "DISK" 55 "Disk of a store";
-    ready: Gauge Info Integer "" "1 if all objects can be found" => "0 while the store is being opened or recovered, and if it can't be opened.";
+    ready: Gauge Info Integer "" "1 if all objects can be found and new ones stored" => "0 while the store is being opened or recovered, until its first segment is prepared, and if it can't be opened.";
     segments_loaded: Gauge Info Integer "" "Segments read since the start" => "While this is below segments_found, lookups miss the objects of the other segments.";
     segments_found: Gauge Info Integer "" "Segments found at the start";
     objects: Gauge Info Integer "" "Objects that can be found";
