@@ -65,11 +65,8 @@ fn run(name: &str, args: &[String]) -> i32 {
 fn lacquer(args: &[String]) -> i32 {
     match args.first().map(String::as_str) {
         Some("--version" | "-V" | "version") => {
-            print::out(format_args!(
-                "{} (compatible with {})\n",
-                manager::usage::OWN_VERSION,
-                manager::usage::COMPATIBLE_VERSION
-            ));
+            let versions = tables::Compat::ALL.map(tables::Compat::version).join(" or ");
+            print::out(format_args!("{} (compatible with {versions})\n", manager::usage::OWN_VERSION));
             0
         }
         Some("--help" | "-h" | "-?") => commands::help(&args[1..]),

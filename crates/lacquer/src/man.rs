@@ -11,6 +11,7 @@ mod requests;
 mod vmods;
 
 use logq::getopt::ToolOption;
+use tables::Compat;
 use tables::counters::{CounterFields, Elem};
 use tables::tags::TagKind;
 use tables::vclsubs::{Method, Return};
@@ -461,8 +462,13 @@ fn params() -> String {
         let unit = if spec.unit.is_empty() { String::new() } else { format!(" {}", spec.unit) };
         let range = |what: &str, value: Option<&str>| value.map_or(String::new(), |v| format!(" {what}: {v}."));
         let (min, max) = (range("Minimum", spec.min), range("Maximum", spec.max));
-        let default = if spec.default.is_empty() { "empty" } else { spec.default };
-        entry(spec.name, &format!("{}\nDefault: {default}{unit}.{min}{max}", spec.text))
+        let [default, later] = Compat::ALL.map(|compat| match spec.default(compat) {
+            "" => "empty",
+            default => default,
+        });
+        let later =
+            if later == default { String::new() } else { format!(" With --compat {}: {later}{unit}.", Compat::V9) };
+        entry(spec.name, &format!("{}\nDefault: {default}{unit}.{later}{min}{max}", spec.text))
     };
     params::SPECS.iter().map(one).collect()
 }

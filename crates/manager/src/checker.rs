@@ -16,7 +16,7 @@ mod wire;
 pub use child::run as run_child;
 pub use parent::{CheckOutcome, Checker};
 pub use sources::DiskSources;
-pub use wire::{CheckRequest, CheckerSource, Good, SINCE_4_1};
+pub use wire::{COMPAT, CheckRequest, CheckerSource, Good, SINCE_4_1};
 
 /// Program name under which this executable is the checker.
 pub const PROGRAM: &str = "lacquer-vcc";

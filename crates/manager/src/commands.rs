@@ -14,7 +14,7 @@ use crate::manager::Manager;
 use crate::originkeys;
 use crate::reply::{CliReply, CliStatus, ReplyExt, json_reply};
 use crate::report::{ReportSeverity, print};
-use crate::usage::{OWN_VERSION, version_string};
+use crate::usage::{own_version, version_string};
 use crate::vcls::{CheckedVcl, VclState};
 use crate::workdir;
 use crate::worker::WorkerState;
@@ -134,10 +134,11 @@ impl Manager {
 
     pub(crate) fn banner(&self) -> String {
         let mut text = format!(
-            "-----------------------------\nVarnish Cache CLI 1.0\n-----------------------------\n{}\n{}\n{OWN_VERSION}\n\n\
+            "-----------------------------\nVarnish Cache CLI 1.0\n-----------------------------\n{}\n{}\n{}\n\n\
              Type 'help' for command list.\nType 'quit' to close CLI session.\n",
             self.server.vident,
-            version_string()
+            version_string(self.params.compat()),
+            own_version(self.params.compat())
         );
         if self.worker.pid().is_none() {
             text.push_str("Type 'start' to launch worker process.\n");

@@ -56,6 +56,7 @@ mod worker;
 
 use fatal::Fatal;
 use options::ManagerInvocation;
+use tables::Compat;
 use tables::vmods::{Missing, Modules};
 
 /// Runs varnishd's command line, `args` without the program's name, which `program` gives for messages. `modules` are
@@ -63,7 +64,7 @@ use tables::vmods::{Missing, Modules};
 pub fn main(program: &str, args: &[String], modules: Modules) -> i32 {
     let request = options::parse(program, args).and_then(|request| match &request {
         ManagerInvocation::Serve(options) => check_extensions(&options.extensions, modules).map(|()| request),
-        ManagerInvocation::Version | ManagerInvocation::Print(_) => Ok(request),
+        ManagerInvocation::Version(_) | ManagerInvocation::Print(..) => Ok(request),
     });
     match request.and_then(|request| run(program, request)) {
         Ok(status) => status,
@@ -93,11 +94,11 @@ fn check_extensions(names: &[String], modules: Modules) -> Result<(), Fatal> {
 
 fn run(program: &str, request: ManagerInvocation) -> Result<i32, Fatal> {
     match request {
-        ManagerInvocation::Version => {
-            report::stderr(usage::version_text(program).trim_end());
+        ManagerInvocation::Version(option) => {
+            report::stderr(usage::version_text(program, compat(option)?).trim_end());
             Ok(0)
         }
-        ManagerInvocation::Print(kind) => print(&kind),
+        ManagerInvocation::Print(kind, option) => print(&kind, compat(option)?),
         ManagerInvocation::Serve(options) => {
             // Whatever name it was started by: what monitoring looks for.
             let _ = sys::limits::set_thread_name("varnishd");
@@ -106,12 +107,17 @@ fn run(program: &str, request: ManagerInvocation) -> Result<i32, Fatal> {
     }
 }
 
-fn print(kind: &str) -> Result<i32, Fatal> {
+/// The release that the option or the file of the packages chooses.
+fn compat(option: Option<Compat>) -> Result<Compat, Fatal> {
+    Compat::chosen(option).map_err(Fatal::Argument)
+}
+
+fn print(kind: &str, compat: Compat) -> Result<i32, Fatal> {
     let text = match kind {
-        "parameter" => params::rst(),
+        "parameter" => params::rst(compat),
         "vsl" => docs::log_records(),
         "cli" => docs::commands(),
-        "builtin" => format!("{}\n", vcl::builtin()),
+        "builtin" => format!("{}\n", vcl::builtin(compat)),
         "optstring" => format!("{}\n", options::OPTSTRING),
         _ => return fatal::argument("Invalid -x argument"),
     };

@@ -9,7 +9,7 @@ use params::Params;
 use sys::signal::{self, Signals};
 
 use crate::access::CliAccess;
-use crate::checker::{CheckOutcome, CheckRequest, Checker, CheckerSource, SINCE_4_1};
+use crate::checker::{COMPAT, CheckOutcome, CheckRequest, Checker, CheckerSource, SINCE_4_1};
 use crate::clienttls::ClientTls;
 use crate::dying::LONGEST_DYING;
 use crate::ended::EndedWorkers;
@@ -79,6 +79,7 @@ impl Manager {
         if self.listening.listeners.iter().any(BoundListener::is_uds) {
             features.push(SINCE_4_1.to_string());
         }
+        features.push(format!("{COMPAT}{}", self.params.compat()));
         if self.params.vcl_dialect != "auto" {
             features.push(format!("dialect={}", self.params.vcl_dialect));
         }

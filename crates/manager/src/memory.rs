@@ -8,6 +8,7 @@ use std::path::Path;
 
 use shm::vsc::{CounterMaker, CounterSet};
 use shm::vsm::{self, Owner, Segment, SegmentSet, SetOwner, SharedSegment};
+use tables::Compat;
 use tables::counters::{Counter, Mgt};
 
 use crate::jail::Jail;
@@ -49,24 +50,25 @@ fn owner(ids: Option<(u32, u32)>) -> Option<Owner> {
 }
 
 impl ManagerMemory {
-    pub fn create(jail: &Jail, identity: &str) -> io::Result<ManagerMemory> {
+    pub fn create(jail: &Jail, identity: &str, compat: Compat) -> io::Result<ManagerMemory> {
         let workdir = Path::new(workdir::HERE);
         jail.privileged(|| {
             let _ = vsm::remove(workdir, SetOwner::Worker);
             let _ = vsm::remove_set_aside(workdir, SetOwner::Worker);
         });
-        ManagerMemory::create_beside(jail, identity)
+        ManagerMemory::create_beside(jail, identity, compat)
     }
 
     /// The same as [`ManagerMemory::create`], without touching a running worker's segments.
-    pub fn create_beside(jail: &Jail, identity: &str) -> io::Result<ManagerMemory> {
+    pub fn create_beside(jail: &Jail, identity: &str, compat: Compat) -> io::Result<ManagerMemory> {
         let workdir = Path::new(workdir::HERE);
         let set = jail.privileged(|| {
             SegmentSet::create(workdir, SetOwner::Manager, std::process::id(), owner(jail.manager_ids()))
         })?;
         let identity = set.put("Arg", "-i", &with_nul(identity))?;
+        let compat = set.put("Arg", "--compat", &with_nul(compat.word()))?;
         let counters = CounterMaker::new(&set).add::<Mgt>("MGT")?;
-        Ok(ManagerMemory { set, arguments: vec![identity], counters, child: None })
+        Ok(ManagerMemory { set, arguments: vec![identity, compat], counters, child: None })
     }
 
     /// Publishes an argument: `-T` (a line for each address) or `-S` (the secret's path).

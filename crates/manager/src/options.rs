@@ -2,6 +2,8 @@
 //! varnishd's command line: getopt's rules (values glued or apart, letters bundled, operands anywhere) and the checks
 //! that need nothing but the arguments.
 
+use tables::Compat;
+
 use crate::fatal::{Fatal, argument};
 
 /// getopt(3)'s description of the options, as `-x optstring` prints it.
@@ -71,6 +73,8 @@ pub struct ManagerOptions {
     pub watch: Option<String>,
     pub fleet: Option<String>,
     pub peers: Option<String>,
+    /// The release that `--compat` names.
+    pub compat: Option<Compat>,
     /// Modules that `-E` names.
     pub extensions: Vec<String>,
     /// Remarks on options of old releases that have no effect.
@@ -80,9 +84,10 @@ pub struct ManagerOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ManagerInvocation {
     Serve(Box<ManagerOptions>),
-    Version,
-    /// Document KIND of -x, or of --optstring.
-    Print(String),
+    /// With the release that `--compat` names.
+    Version(Option<Compat>),
+    /// Document KIND of -x, or of --optstring, and the release that `--compat` names.
+    Print(String, Option<Compat>),
 }
 
 enum Item {
@@ -139,7 +144,7 @@ impl Getopt<'_> {
 }
 
 /// The long options; with `--help` and `--optstring`, which stand alone.
-const LONG: [&str; 7] = ["acme", "fleet", "help", "optstring", "peers", "vcl-dialect", "watch"];
+const LONG: [&str; 8] = ["acme", "compat", "fleet", "help", "optstring", "peers", "vcl-dialect", "watch"];
 
 fn unknown_long(name: &str) -> Fatal {
     Fatal::Argument(match name {
@@ -175,13 +180,15 @@ struct Flags {
 /// Reads the arguments (without the program's name, which `program` gives for messages).
 pub fn parse(program: &str, args: &[String]) -> Result<ManagerInvocation, Fatal> {
     if args.len() == 1 && args[0] == "--optstring" {
-        return Ok(ManagerInvocation::Print("optstring".into()));
+        return Ok(ManagerInvocation::Print("optstring".into(), None));
     }
-    let LongOptions { args, acme, watch, fleet, peers } = &with_long(args);
-    let (acme, watch, fleet, peers) = (acme.clone(), watch.clone(), fleet.clone(), peers.clone());
+    let LongOptions { args, acme, watch, fleet, peers, compat } = with_long(args);
+    let args = &args;
+    let compat = compat.map(|word| Compat::parse(&word).or_else(|reason| argument(format!("--compat: {reason}"))));
+    let compat = compat.transpose()?;
     let mut getopt = Getopt { args, next: 0, bundle: Vec::new(), only_operands: false, program };
     let (mut options, mut flags) =
-        (ManagerOptions { acme, watch, fleet, peers, ..ManagerOptions::default() }, Flags::default());
+        (ManagerOptions { acme, watch, fleet, peers, compat, ..ManagerOptions::default() }, Flags::default());
     let mut operand = None;
     let mut first = true;
     while let Some(item) = getopt.step()? {
@@ -190,8 +197,8 @@ pub fn parse(program: &str, args: &[String]) -> Result<ManagerInvocation, Fatal>
                 operand.get_or_insert(text);
                 continue;
             }
-            Item::Flag('V') => return version(first, args.len()),
-            Item::Value('x', kind) => return print(first, args.len(), kind),
+            Item::Flag('V') => return version(first, args.len(), compat),
+            Item::Value('x', kind) => return print(first, args.len(), kind, compat),
             Item::Flag(letter) => flag(letter, &mut flags)?,
             Item::Value('w', threads) => pool_of(&threads, &mut options)?,
             Item::Value(letter, value) => store(letter, value, &mut options, &mut flags),
@@ -212,15 +219,17 @@ struct LongOptions {
     watch: Option<String>,
     fleet: Option<String>,
     peers: Option<String>,
+    compat: Option<String>,
 }
 
 fn with_long(args: &[String]) -> LongOptions {
-    let (mut out, mut acme, mut watch, mut fleet, mut peers) = (Vec::new(), Vec::new(), None, None, None);
+    let mut long =
+        LongOptions { args: Vec::new(), acme: Vec::new(), watch: None, fleet: None, peers: None, compat: None };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         if arg == "--" {
-            out.push(arg.clone());
-            out.extend(args.cloned());
+            long.args.push(arg.clone());
+            long.args.extend(args.cloned());
             break;
         }
         let mut value_of = |option| match arg.strip_prefix(option) {
@@ -229,34 +238,36 @@ fn with_long(args: &[String]) -> LongOptions {
             None => None,
         };
         if let Some(value) = value_of("--vcl-dialect") {
-            out.extend(["-p".to_owned(), format!("vcl_dialect={value}")]);
+            long.args.extend(["-p".to_owned(), format!("vcl_dialect={value}")]);
         } else if let Some(value) = value_of("--acme") {
-            acme.push(value.to_owned());
+            long.acme.push(value.to_owned());
         } else if let Some(value) = value_of("--watch") {
-            watch = Some(value.to_owned());
+            long.watch = Some(value.to_owned());
         } else if let Some(value) = value_of("--fleet") {
-            fleet = Some(value.to_owned());
+            long.fleet = Some(value.to_owned());
         } else if let Some(value) = value_of("--peers") {
-            peers = Some(value.to_owned());
+            long.peers = Some(value.to_owned());
+        } else if let Some(value) = value_of("--compat") {
+            long.compat = Some(value.to_owned());
         } else {
-            out.push(arg.clone());
+            long.args.push(arg.clone());
         }
     }
-    LongOptions { args: out, acme, watch, fleet, peers }
+    long
 }
 
-fn version(first: bool, count: usize) -> Result<ManagerInvocation, Fatal> {
+fn version(first: bool, count: usize, compat: Option<Compat>) -> Result<ManagerInvocation, Fatal> {
     match (first, count) {
         (false, _) => argument("-V must be the first argument"),
-        (true, 1) => Ok(ManagerInvocation::Version),
+        (true, 1) => Ok(ManagerInvocation::Version(compat)),
         (true, _) => argument("Too many arguments for -V"),
     }
 }
 
-fn print(first: bool, count: usize, kind: String) -> Result<ManagerInvocation, Fatal> {
+fn print(first: bool, count: usize, kind: String, compat: Option<Compat>) -> Result<ManagerInvocation, Fatal> {
     match (first, count) {
         (false, _) => argument("-x must be the first argument"),
-        (true, 2) => Ok(ManagerInvocation::Print(kind)),
+        (true, 2) => Ok(ManagerInvocation::Print(kind, compat)),
         (true, _) => argument("Too many arguments for -x"),
     }
 }

@@ -38,7 +38,7 @@ use crate::session::CliSessionKind;
 use crate::storage::Storage;
 use crate::stores::ManagerStores;
 use crate::upgrade::Upgrade;
-use crate::usage::{OWN_VERSION, version_string};
+use crate::usage::{own_version, version_string};
 use crate::vcls::ManagerVcls;
 use crate::watch::Watcher;
 use crate::workdir;
@@ -89,7 +89,8 @@ struct StartArgs {
 
 impl StartArgs {
     fn read(options: &ManagerOptions, jail: &Jail) -> Result<StartArgs, Fatal> {
-        let mut args = StartArgs::default();
+        let compat = crate::compat(options.compat)?;
+        let mut args = StartArgs { params: Params::of(compat), ..StartArgs::default() };
         // Wherever -A stands, its listeners come before those of -a, as in release 9: who asks for the first one finds it.
         let (tls, others): (Vec<_>, Vec<_>) =
             options.ordered.iter().partition(|item| matches!(item, OrderedArg::Tls(_)));
@@ -369,7 +370,7 @@ fn open(manager: &mut Manager, options: &ManagerOptions, todo: &mut StartArgs) -
     }
     check_hash_and_waiter(manager, options)?;
     let jail = manager.jail.clone();
-    let mut memory = ManagerMemory::create(&jail, &manager.server.identity)
+    let mut memory = ManagerMemory::create(&jail, &manager.server.identity, manager.params.compat())
         .or_else(|e| argument(format!("Cannot create shared memory in {}: {e}", manager.server.workdir.display())))?;
     let published = open_cli(manager, options, &mut memory)
         .and_then(|()| {
@@ -489,8 +490,8 @@ fn begin(
     cli_file: Option<File>,
     daemon: Option<Daemon>,
 ) -> Result<i32, Fatal> {
-    print(ReportSeverity::Debug, &format!("Version: {}", version_string()));
-    print(ReportSeverity::Debug, &format!("Server: {OWN_VERSION}"));
+    print(ReportSeverity::Debug, &format!("Version: {}", version_string(manager.params.compat())));
+    print(ReportSeverity::Debug, &format!("Server: {}", own_version(manager.params.compat())));
     print(ReportSeverity::Debug, &format!("Platform: {}", manager.server.vident));
     if let Some(warning) = workdir::disk_warning(&manager.server.workdir).filter(|_| !manager.debug(DebugBit::VtcMode))
     {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The usage text and who we say we are.
 
+use tables::Compat;
 use tables::stores;
 
 /// Stands for the kinds of stores.
@@ -39,6 +40,7 @@ const ROWS: &[(&str, &str)] = &[
     ("   [,name=<log>][,node=<name>]", "password-file, ca, retention, ...: see the manual"),
     ("--peers name@host:port,...", "Second tier: ask the cache that owns a key before the origin"),
     ("   ,secret-file=<f>[,node=<name>]", "Also dns://host:port; see the manual"),
+    ("--compat 7.1|9", "Varnish release whose texts, defaults and log format to use"),
     ("Tuning options", ""),
     ("-t TTL", "Default TTL (parameter default_ttl)"),
     ("-p param=value", "Set a parameter; repeatable"),
@@ -70,9 +72,6 @@ pub fn usage(program: &str) -> String {
     text
 }
 
-/// The version that tools and scripts compare.
-pub const COMPATIBLE_VERSION: &str = "varnish-7.1.1";
-
 pub const OWN_VERSION: &str = concat!("Lacquer ", env!("CARGO_PKG_VERSION"));
 
 /// The revision to show: forty hex digits, as scripts that parse the line expect.
@@ -82,15 +81,24 @@ pub const REVISION: &str = match option_env!("LACQUER_REVISION") {
 };
 
 /// `varnish-7.1.1 revision <sha>`, as in the banner and in log lines.
-pub fn version_string() -> String {
-    format!("{COMPATIBLE_VERSION} revision {REVISION}")
+pub fn version_string(compat: Compat) -> String {
+    format!("{} revision {REVISION}", compat.version())
 }
 
-pub fn version_text(program: &str) -> String {
+/// Our name and version, and the release that `--compat` chose.
+pub fn own_version(compat: Compat) -> String {
+    format!("{OWN_VERSION} --compat {compat}")
+}
+
+pub fn version_text(program: &str, compat: Compat) -> String {
+    let year = match compat {
+        Compat::V7_1 => 2022,
+        Compat::V9 => 2026,
+    };
     format!(
-        "{program} ({})\nCopyright (c) 2006 Verdens Gang AS\nCopyright (c) 2006-2022 Varnish Software\n\
-         {OWN_VERSION}: an independent implementation, compatible with the version named above\n",
-        version_string()
+        "{program} ({})\nCopyright (c) 2006 Verdens Gang AS\nCopyright (c) 2006-{year} Varnish Software\n\
+         {OWN_VERSION}: an independent implementation, compatible with the version named above (--compat {compat})\n",
+        version_string(compat)
     )
 }
 
@@ -110,6 +118,11 @@ mod tests {
 
     #[test]
     fn the_version_reads_like_varnishs() {
-        assert!(version_text("varnishd").starts_with("varnishd (varnish-7.1.1 revision "));
+        for (compat, start) in
+            [(Compat::V7_1, "varnishd (varnish-7.1.1 revision "), (Compat::V9, "varnishd (varnish-9.0.2 revision ")]
+        {
+            let text = version_text("varnishd", compat);
+            assert!(text.starts_with(start) && text.contains(&format!("(--compat {compat})")), "{text}");
+        }
     }
 }

@@ -21,6 +21,7 @@ pub use table::{Params, SPECS};
 pub use value::{BytesOrAuto, NEVER, ParamKind, ParamValue, PoolParam, show_bytes};
 
 use message::{Coding, Codings};
+use tables::Compat;
 use tables::tags::{LogSettings, TagMask};
 
 /// The facts that have to be known before a parameter is changed.
@@ -48,8 +49,10 @@ pub enum Flag {
 pub struct Spec {
     pub name: &'static str,
     pub kind: ParamKind,
-    /// Default, as `param.show` shows it.
-    pub default: &'static str,
+    /// Default, as `param.show` shows it, under `--compat 7.1`.
+    default: &'static str,
+    /// The default under `--compat 9`, where it is another one.
+    default_of_9: Option<&'static str>,
     pub unit: &'static str,
     pub min: Option<&'static str>,
     pub max: Option<&'static str>,
@@ -183,6 +186,14 @@ impl Spec {
         self.flags.contains(&flag)
     }
 
+    /// Default, as `param.show` shows it.
+    pub fn default(&self, compat: Compat) -> &'static str {
+        match compat {
+            Compat::V7_1 => self.default,
+            Compat::V9 => self.default_of_9.unwrap_or(self.default),
+        }
+    }
+
     pub fn value(&self, params: &Params) -> ParamValue {
         (self.get)(params)
     }
@@ -207,23 +218,37 @@ fn nearest(name: &str) -> Option<&'static str> {
 const VCC_FEATURE: &str = "vcc_feature";
 const VCC_BITS: [&str; 3] = ["vcc_allow_inline_c", "vcc_err_unref", "vcc_unsafe_path"];
 
+/// The line of a release other than 7.1 before the parameters. A program that doesn't know it refuses to take over.
+const COMPAT_LINE: &str = "compat=";
+
 impl Default for Params {
     fn default() -> Self {
-        // The mask's default is written as what it takes from this.
-        let mut params = Self { vsl_mask: TagMask::ON_DEMAND, ..Self::blank() };
-        for spec in SPECS {
-            let value = value::parse(spec, &spec.value(&params), spec.default, (None, None));
-            params.put(spec, value.expect("a default is valid (tested)"));
-        }
-        params
+        Self::of(Compat::default())
     }
 }
 
 impl Params {
+    /// The defaults of a release.
+    pub fn of(compat: Compat) -> Self {
+        // The mask's default is written as what it takes from this.
+        let mut params = Self { compat, vsl_mask: TagMask::ON_DEMAND, ..Self::blank() };
+        for spec in SPECS {
+            let value = value::parse(spec, &params, spec.default(compat), (None, None));
+            params.put(spec, value.expect("a default is valid (tested)"));
+        }
+        params
+    }
+
+    /// The release whose manners the server has.
+    #[inline]
+    pub fn compat(&self) -> Compat {
+        self.compat
+    }
+
     /// `param.set NAME TEXT`. Nothing changes on an error.
     pub fn set(&mut self, name: &str, text: &str) -> Result<ParamChange, ParamError> {
         let spec = self.settable(name)?;
-        let value = value::parse(spec, &spec.value(self), text, limits::resolve(spec, self)).and_then(|value| {
+        let value = value::parse(spec, self, text, limits::resolve(spec, self)).and_then(|value| {
             limits::check(spec, self, &value)?;
             Ok(value)
         });
@@ -254,7 +279,7 @@ impl Params {
             spec.kind,
             ParamKind::Debug | ParamKind::Feature | ParamKind::Experimental | ParamKind::VccFeature | ParamKind::Tags
         );
-        self.set(spec.name, if is_list { "default" } else { spec.default })
+        self.set(spec.name, if is_list { "default" } else { spec.default(self.compat) })
     }
 
     /// `-r LIST`: these can't be changed any more. Names are separated by commas.
@@ -309,6 +334,9 @@ impl Params {
     /// All values as `name=value` lines, for the worker. Newlines and backslashes in values are escaped.
     pub fn encode(&self) -> String {
         let mut out = String::with_capacity(8 << 10);
+        if self.compat != Compat::V7_1 {
+            out.push_str(&format!("{COMPAT_LINE}{}\n", self.compat));
+        }
         for spec in SPECS {
             let value = spec.value(self).exact().replace('\\', "\\\\").replace('\n', "\\n");
             out.push_str(&format!("{}={value}\n", spec.name));
@@ -318,8 +346,20 @@ impl Params {
 
     /// Reads what [`Params::encode`] wrote; a parameter that is not named keeps its default.
     pub fn decode(text: &str) -> Result<Self, ParamError> {
-        let mut params = Self::default();
-        for line in text.lines() {
+        let mut lines = text.lines().peekable();
+        let compat = match lines.peek().and_then(|line| line.strip_prefix(COMPAT_LINE)) {
+            Some(word) => {
+                lines.next();
+                Compat::parse(word).map_err(|reason| ParamError::Invalid {
+                    name: "compat",
+                    value: word.to_owned(),
+                    reason,
+                })?
+            }
+            None => Compat::V7_1,
+        };
+        let mut params = Self::of(compat);
+        for line in lines {
             let (name, value) = line.split_once('=').ok_or_else(|| ParamError::Unknown { name: line.to_owned() })?;
             let spec = lookup(name).ok_or_else(|| ParamError::Unknown { name: name.to_owned() })?;
             let text = value::unescape(value);

@@ -3,6 +3,7 @@
 
 use super::bits::{DebugBits, ExperimentalBits, FeatureBits, VccFeatureBits};
 use super::{Flag, ParamError, ParamKind, Params, SPECS, Spec, limits, lookup, old};
+use tables::Compat;
 use tables::json::quote;
 
 const WRAP_AT: usize = 72;
@@ -50,7 +51,7 @@ impl ParamShow<'_> {
         };
         let changed = self.changed;
         Ok(SPECS.iter().filter(move |spec| {
-            one.is_none_or(|o| o == *spec) && !(changed && spec.value(params).show() == spec.default)
+            one.is_none_or(|o| o == *spec) && !(changed && spec.value(params).show() == spec.default(params.compat))
         }))
     }
 }
@@ -62,7 +63,7 @@ fn short(out: &mut String, params: &Params, spec: &Spec) {
 
 fn value_text(params: &Params, spec: &Spec) -> String {
     let mut text = spec.value(params).show();
-    let is_default = text == spec.default;
+    let is_default = text == spec.default(params.compat);
     if !spec.unit.is_empty() {
         text.push_str(&format!(" [{}]", spec.unit));
     }
@@ -84,8 +85,9 @@ fn long(out: &mut String, params: &Params, spec: &Spec, asked: Option<&str>) {
     if asked.is_some_and(|name| name != spec.name) {
         out.push_str(&format!("        Alias of: {}\n", spec.name));
     }
-    if spec.value(params).show() != spec.default {
-        out.push_str(&format!("        Default is: {}\n", spec.default));
+    let default = spec.default(params.compat);
+    if spec.value(params).show() != default {
+        out.push_str(&format!("        Default is: {default}\n"));
     }
     let (min, max) = limits::resolve(spec, params);
     if let Some(min) = min {
@@ -195,7 +197,12 @@ fn json_object(params: &Params, spec: &Spec, asked: Option<&str>) -> String {
     out.push_str(&format!("    \"implemented\": true,\n    \"value\": {},\n", spec.value(params).json()));
     let (min, max) = limits::resolve(spec, params);
     let unit = (!spec.unit.is_empty()).then(|| spec.unit.to_owned());
-    let pairs = [("units", unit), ("default", Some(spec.default.to_owned())), ("minimum", min), ("maximum", max)];
+    let pairs = [
+        ("units", unit),
+        ("default", Some(spec.default(params.compat).to_owned())),
+        ("minimum", min),
+        ("maximum", max),
+    ];
     for (key, value) in pairs {
         if let Some(value) = value {
             out.push_str(&format!("    \"{key}\": {},\n", quote(&value)));
@@ -227,7 +234,7 @@ fn flag_name(flag: Flag) -> Option<&'static str> {
 }
 
 /// The reference of all parameters as reStructuredText (`-x parameter`).
-pub fn rst() -> String {
+pub fn rst(compat: Compat) -> String {
     let mut out = String::from("\n.. The parameters, as varnishd -x parameter writes them\n\n");
     for spec in SPECS {
         let name = spec.name;
@@ -235,7 +242,7 @@ pub fn rst() -> String {
         if !spec.unit.is_empty() {
             out.push_str(&format!("\t* Units: {}\n", spec.unit));
         }
-        out.push_str(&format!("\t* Default: {}\n", spec.default));
+        out.push_str(&format!("\t* Default: {}\n", spec.default(compat)));
         let (min_why, max_why) = limits::reasons(spec);
         for (label, value) in [("Minimum", min_why.or(spec.min)), ("Maximum", max_why.or(spec.max))] {
             if let Some(value) = value {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The parameters, sorted by name: kind and default, unit and limits, flags, text. Everything else follows from a row.
+//! The parameters, sorted by name: kind and default (and that of `--compat 9`, if it is another one), unit and limits, flags, text. Everything else follows from a row.
 //!
 //! Limits that hang on another parameter (`thread_pool_min`, `vsl_buffer`, ...) are in `limits`.
 
 use std::time::Duration;
+
+use tables::Compat;
 
 use super::bits::{DebugBits, ExperimentalBits, FeatureBits, VccFeatureBits};
 use super::value::{BytesOrAuto, Field, ParamKind, ParamValue, PoolParam};
@@ -86,7 +88,7 @@ const fn is_before(one: &[u8], other: &[u8]) -> bool {
 }
 
 macro_rules! params {
-    ($($name:ident: $kind:ident = $default:literal [$unit:literal $(min $min:literal)? $(max $max:literal)?]
+    ($($name:ident: $kind:ident = $default:literal $(, 9: $default_of_9:literal)? [$unit:literal $(min $min:literal)? $(max $max:literal)?]
        { $($flag:ident)* } $text:literal;)*) => {
         /// The values of all parameters. A field has its parameter's name; `Duration` for seconds, `u64` for bytes,
         /// `u32` for counts (`u32::MAX` is "unlimited").
@@ -94,12 +96,13 @@ macro_rules! params {
         pub struct Params {
             $(#[doc = $text] pub $name: ty!($kind),)*
             pub(super) protected: Vec<&'static str>,
+            pub(super) compat: Compat,
         }
 
         impl Params {
             /// Placeholder values; `Params::default` puts the real defaults in.
             pub(super) fn blank() -> Self {
-                Self { $($name: Default::default(),)* protected: Vec::new() }
+                Self { $($name: Default::default(),)* protected: Vec::new(), compat: Compat::default() }
             }
         }
 
@@ -111,6 +114,7 @@ macro_rules! params {
             name: stringify!($name),
             kind: ParamKind::$kind,
             default: $default,
+            default_of_9: limit!($($default_of_9)?),
             unit: $unit,
             min: limit!($($min)?),
             max: limit!($($max)?),
@@ -185,7 +189,7 @@ params! {
         "The largest number of concurrent fetches of all classes together (see the parameter classes). If classes compete, the next free worker goes to the class that has the fewest relative to its share. 0: only the limits of each class apply.";
     classes: Text = "" [""] { Own }
         "Classes of requests with separate backend queues, as in dear:workers=4,queue=50,patience=10s; default:workers=100. workers=N is the largest number of concurrent fetches of the class. queue=N is the number of slots in its queue (10 times workers unless given), served in order. patience=TIME is the longest wait (10s). Other requests get a 503 with Retry-After at once. VCL sets a request's class (req.class). Otherwise the request is in the class with the largest above=TIME that backends take for similar requests, or in the class named default, if declared. share=N is the weight under class_workers (1). page=on gives browsers a waiting page that reloads and keeps their position, in a waiting room for room=N browsers (10000).";
-    cli_limit: Bytes = "48k" ["bytes" min "128b" max "99999999b"] {}
+    cli_limit: Bytes = "48k", 9: "64k" ["bytes" min "128b" max "99999999b"] {}
         "The largest CLI reply. A longer reply is truncated and has status 201 instead of 200. JSON replies (-j) are never truncated; param.show is only truncated if this is below its default.";
     cli_timeout: Timeout = "60.000" ["seconds" min "0.000"] {}
         "How long the manager waits for the worker's CLI reply. A worker that doesn't reply in time is killed and replaced.";

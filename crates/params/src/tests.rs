@@ -22,13 +22,25 @@ fn shown(name: &str, text: &str) -> String {
 
 #[test]
 fn the_defaults_are_as_shown() {
-    let params = Params::default();
-    for spec in SPECS {
-        assert_eq!(spec.value(&params).show(), spec.default, "{}", spec.name);
+    for (spec, compat) in SPECS.iter().flat_map(|spec| Compat::ALL.map(|compat| (spec, compat))) {
+        assert_eq!(spec.value(&Params::of(compat)).show(), spec.default(compat), "{}", spec.name);
         assert!(!spec.text.ends_with(char::is_whitespace) && spec.name.len() < 30, "{}", spec.name);
         assert_eq!(Params::default().reset(spec.name).is_err(), spec.has(Flag::NotAvailable));
     }
     assert_eq!(SPECS.iter().filter(|s| !s.has(Flag::Own)).count(), 109);
+}
+
+#[test]
+fn the_release_is_handed_on_and_has_its_defaults() {
+    let mut params = Params::of(Compat::V9);
+    params.set("default_ttl", "7").unwrap();
+    let lines = params.encode();
+    assert!(lines.starts_with("compat=9\n"), "{lines}");
+    assert_eq!(Params::decode(&lines).unwrap(), params);
+    params.reset("cli_limit").unwrap();
+    assert_eq!((params.cli_limit, Params::default().cli_limit), (64 << 10, 48 << 10));
+    assert!(!Params::default().encode().contains("compat"));
+    assert!(Params::decode("compat=8\n").unwrap_err().to_string().contains("7.1 or 9"));
 }
 
 #[test]

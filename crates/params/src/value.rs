@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::Spec;
 use super::bits::{DebugBits, ExperimentalBits, FeatureBit, FeatureBits, VccFeatureBits};
 use super::limits::{self, ParamLimits};
+use super::{Params, Spec};
 use tables::tags::{Tag, TagMask};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -205,12 +205,12 @@ pub(super) fn parse_exact(spec: &Spec, text: &str) -> Result<ParamValue, String>
         | ParamKind::BytesOrAuto
         | ParamKind::Switch
         | ParamKind::Text
-        | ParamKind::Pool => parse(spec, &ParamValue::Switch(false), text, (None, None))?,
+        | ParamKind::Pool => parse(spec, &Params::blank(), text, (None, None))?,
     })
 }
 
-/// The value that `text` gives to `spec`, whose value is `now` (bit sets are changed, not replaced).
-pub(super) fn parse(spec: &Spec, now: &ParamValue, text: &str, limits: ParamLimits) -> Result<ParamValue, String> {
+/// The value that `text` gives to `spec` among `params` (bit sets are changed, not replaced).
+pub(super) fn parse(spec: &Spec, params: &Params, text: &str, limits: ParamLimits) -> Result<ParamValue, String> {
     match spec.kind {
         ParamKind::Timeout if text == "never" => Ok(ParamValue::Seconds(NEVER)),
         ParamKind::Seconds | ParamKind::Timeout => seconds(text, &limits).map(ParamValue::Seconds),
@@ -223,9 +223,9 @@ pub(super) fn parse(spec: &Spec, now: &ParamValue, text: &str, limits: ParamLimi
         ParamKind::Text => Ok(ParamValue::Text(text.to_owned())),
         ParamKind::Pool => pool(text).map(ParamValue::Pool),
         ParamKind::Debug | ParamKind::Feature | ParamKind::Experimental | ParamKind::VccFeature => {
-            bits(spec, now, text)
+            bits(spec, params, text)
         }
-        ParamKind::Tags => tags(spec, now, text),
+        ParamKind::Tags => tags(spec, params, text),
     }
 }
 
@@ -367,8 +367,9 @@ pub(super) fn idle_bit(old: &ParamValue, new: &ParamValue) -> Option<&'static st
     set.into_iter().find(|text| text.starts_with("No effect here"))
 }
 
-fn bits(spec: &Spec, now: &ParamValue, text: &str) -> Result<ParamValue, String> {
-    let (names, current, all, what) = match now {
+fn bits(spec: &Spec, params: &Params, text: &str) -> Result<ParamValue, String> {
+    let (now, default) = (spec.value(params), spec.default(params.compat));
+    let (names, current, all, what) = match &now {
         ParamValue::Debug(b) => (DebugBits::NAMES, b.0, DebugBits::ALL.0, "debug bit"),
         ParamValue::Feature(b) => (FeatureBits::NAMES, b.0, FeatureBits::OF_VARNISH.0, "feature bit"),
         ParamValue::Experimental(b) => (ExperimentalBits::NAMES, b.0, ExperimentalBits::ALL.0, "experimental bit"),
@@ -376,8 +377,8 @@ fn bits(spec: &Spec, now: &ParamValue, text: &str) -> Result<ParamValue, String>
         other => panic!("{} holds {other:?}", spec.name),
     };
     let (mut set, text) = match text {
-        "default" if spec.default == "none" => (0, ""),
-        "default" => (0, spec.default),
+        "default" if default == "none" => (0, ""),
+        "default" => (0, default),
         _ => (current, text),
     };
     let mut http2 = None;
@@ -409,9 +410,9 @@ fn bits(spec: &Spec, now: &ParamValue, text: &str) -> Result<ParamValue, String>
     })
 }
 
-fn tags(spec: &Spec, now: &ParamValue, text: &str) -> Result<ParamValue, String> {
-    let ParamValue::Tags(current) = now else { panic!("{} holds {now:?}", spec.name) };
-    let (mut mask, text) = if text == "default" { (TagMask::ON_DEMAND, spec.default) } else { (*current, text) };
+fn tags(spec: &Spec, params: &Params, text: &str) -> Result<ParamValue, String> {
+    let (current, default) = (params.vsl_mask, spec.default(params.compat));
+    let (mut mask, text) = if text == "default" { (TagMask::ON_DEMAND, default) } else { (current, text) };
     if text == "(all enabled)" {
         return Ok(ParamValue::Tags(TagMask::ON_DEMAND));
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Things that are declared once: counters, log tags, CLI commands, close reasons, kinds of stores, VCL variables and subroutines, vmod signatures.
+//! Things that are declared once: the releases to be compatible with, counters, log tags, CLI commands, close reasons, kinds of stores, VCL variables and subroutines, vmod signatures.
 
 pub mod cli_cmds;
 pub mod close;
+pub mod compat;
 pub mod counters;
 pub mod dialects;
 pub mod json;
@@ -18,4 +19,5 @@ pub mod vclvars;
 pub mod vmods;
 
 pub use close::SessClose;
+pub use compat::Compat;
 pub use tags::Tag;

@@ -40,8 +40,12 @@ pub fn load(
     name: &str,
     text: &str,
 ) -> Arc<LoadedVcl> {
-    let options =
-        vcl::CompileOptions { err_unref: false, modules: modules.signatures, ..vcl::CompileOptions::default() };
+    let options = vcl::CompileOptions {
+        compat: engine.params.load().compat(),
+        err_unref: false,
+        modules: modules.signatures,
+        ..vcl::CompileOptions::default()
+    };
     let compiled = vcl::compile(name, text.as_bytes(), &vcl::NoSources, &options);
     let compiled = compiled.unwrap_or_else(|wrong| panic!("{name}: {}", wrong));
     let env = LoadEnv { engine, backends, modules };

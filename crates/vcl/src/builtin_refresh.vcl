@@ -1,5 +1,5 @@
 
-# Of a VCL that has one of these subroutines: what release 8 does when a 304 has come for a stale object.
+# Decides what becomes of a 304 for a stale object, as release 8 does: under --compat 9, and for a VCL that has one of these subroutines.
 sub vcl_backend_refresh {
     call vcl_builtin_backend_refresh;
     return (merge);

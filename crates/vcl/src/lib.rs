@@ -38,6 +38,8 @@ mod vcc;
 
 use std::sync::LazyLock;
 
+use tables::Compat;
+
 pub use code::{About, DiagnosticCode, PREAMBLE};
 pub use diag::{Diagnostic, DiagnosticSeverity, Diagnostics, FileSpan, Fix};
 pub use dialect::{Detection, Migration, MigrationNote, detect, migrate};
@@ -52,6 +54,8 @@ pub type RegexCheck = fn(&[u8]) -> Result<Option<&'static str>, String>;
 
 #[derive(Debug, Clone)]
 pub struct CompileOptions {
+    /// The release whose built-in VCL is appended.
+    pub compat: Compat,
     /// True if `vcc_feature=+allow_inline_c` is set. `C{ ... }C` is refused either way; only the message differs.
     pub allow_inline_c: bool,
     /// `vcc_feature=+err_unref`: an unused symbol is an error instead of a warning.
@@ -86,6 +90,7 @@ const NO_MODULES: Modules = tests::modules::MODULES;
 impl Default for CompileOptions {
     fn default() -> Self {
         CompileOptions {
+            compat: Compat::default(),
             allow_inline_c: false,
             err_unref: true,
             unsafe_path: true,
@@ -130,7 +135,7 @@ pub fn compile(
 }
 
 fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::VccResult {
-    let mut builtin = vcc.options.builtin.clone().unwrap_or_else(|| builtin().to_owned());
+    let mut builtin = vcc.options.builtin.clone().unwrap_or_else(|| builtin(vcc.options.compat).to_owned());
     vcc.note_builtin_subs(builtin.as_bytes());
     let mut sources = Vec::new();
     match dialect::translate(name, text, vcc.outside, vcc.options, &mut sources) {
@@ -146,7 +151,7 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::VccResult {
         }
     }
     if vcc.speaks_of_refresh() {
-        builtin.push_str(include_str!("builtin_refresh.vcl"));
+        builtin.push_str(REFRESH);
         vcc.note_builtin_subs(builtin.as_bytes());
     }
     vcc.read("<builtin>", "builtin", builtin.into_bytes(), None, true)?;
@@ -169,16 +174,31 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::VccResult {
 
 pub const UNUSED: &str = "Use it or delete it; with the parameter vcc_err_unref=off this is a warning.";
 
-/// Our built-in VCL. It behaves as that of 7.1, except that it checks request targets and methods as 9.0's does.
-pub fn builtin() -> &'static str {
-    static TEXT: LazyLock<String> =
-        LazyLock::new(|| include_str!("builtin.vcl").replace("@VERSION@", env!("CARGO_PKG_VERSION")));
-    &TEXT
+/// Our built-in VCL. Under both releases it checks request targets and methods as 9.0's does.
+pub fn builtin(compat: Compat) -> &'static str {
+    static TEXTS: [LazyLock<String>; 2] =
+        [LazyLock::new(|| builtin_of(Compat::V7_1)), LazyLock::new(|| builtin_of(Compat::V9))];
+    match compat {
+        Compat::V7_1 => &TEXTS[0],
+        Compat::V9 => &TEXTS[1],
+    }
 }
+
+fn builtin_of(compat: Compat) -> String {
+    let text = include_str!("builtin.vcl").replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    match compat {
+        Compat::V7_1 => text,
+        Compat::V9 => text.replace(EMPTY_RANGE, include_str!("builtin_range.vcl")) + REFRESH,
+    }
+}
+
+/// The hook of 7.6 as 7.1 has it: a `Content-Range` that doesn't belong to its status fails the fetch.
+const EMPTY_RANGE: &str = "# For VCL of later releases.\nsub vcl_beresp_range {\n}\n";
+const REFRESH: &str = include_str!("builtin_refresh.vcl");
 
 /// The text between the braces of one of its subroutines.
 pub(crate) fn builtin_sub(name: &str) -> &'static str {
-    let text = builtin();
+    let text = builtin(Compat::V7_1);
     let from = text.find(&format!("sub {name} {{\n")).expect("a subroutine of builtin.vcl") + name.len() + 6;
     let to = text[from..].find("\n}\n").expect("it ends") + from + 1;
     &text[from..to]

@@ -296,6 +296,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
     let (main_name, text) = bundle.read(MAIN)?;
     let params = worker.engine.params.load();
     let options = CompileOptions {
+        compat: params.compat(),
         allow_inline_c: params.vcc_allow_inline_c,
         // The checker has said what there was to say.
         err_unref: false,

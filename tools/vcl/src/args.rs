@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The command line.
 
+use tables::Compat;
 use toolkit::args::{Arg, Args as Words};
 use toolkit::opt;
 use toolkit::options::Opt;
@@ -33,6 +34,7 @@ pub(crate) struct VclArgs {
     pub format: CheckFormat,
     pub syntax: u8,
     pub dialect: Option<vcl::Dialect>,
+    pub compat: Option<Compat>,
     /// explain: show the bytecode.
     pub code: bool,
     pub plain: bool,
@@ -70,6 +72,8 @@ const OPTIONS: &[(&[VclToolCommand], &[Opt<VclArgs>])] = &[
                 |o, args| o.syntax = args.parsed("4.0 or 4.1 (older ones by --dialect)", syntax)?),
             opt!("--dialect 2.0|2.1|3.0" | "--vcl-dialect": "for files without `vcl 4.x;` (default: recognised by their words)" =>
                 |o, args| o.dialect = Some(args.parsed("2.0, 2.1 or 3.0", vcl::Dialect::from_name)?)),
+            opt!("--compat 7.1|9": "the Varnish release whose built-in VCL is appended (default: as /etc/lacquer/compat says)" =>
+                |o, args| o.compat = Some(args.parsed("7.1 or 9", |word| Compat::parse(word).ok())?)),
             opt!("--label NAME": "a label that `return (vcl(NAME))` may name; may be given several times" =>
                 |o, args| o.labels.push(args.text()?)),
             opt!("--store NAME": "a store (`-s NAME=...`) that `storage.NAME` may name; may be given several times" =>
@@ -126,6 +130,11 @@ fn names() -> String {
 }
 
 impl VclArgs {
+    /// With the release that the file of the packages chooses, where the line doesn't.
+    pub fn settled(self) -> Result<VclArgs, String> {
+        Ok(VclArgs { compat: Some(Compat::chosen(self.compat)?), ..self })
+    }
+
     /// The directories as a value of `vcl_path`; Varnish's default if there are none.
     pub fn path(&self) -> String {
         if self.dirs.is_empty() { "/etc/varnish:/usr/share/varnish/vcl".to_owned() } else { self.dirs.join(":") }
@@ -140,6 +149,7 @@ pub(crate) fn parse(words: &[String]) -> Result<VclArgs, String> {
         format: CheckFormat::Text,
         syntax: 41,
         dialect: None,
+        compat: None,
         code: false,
         plain: false,
         builtin: false,

@@ -218,6 +218,7 @@ impl<'a> Compile<'a> {
             _ => (args.labels.clone(), args.stores.clone()),
         };
         let options = CompileOptions {
+            compat: args.compat.unwrap_or_default(),
             dialect,
             check_regex: Some(vcl_regex::check),
             modules: modules::all(),

@@ -29,7 +29,7 @@ pub use help::{manual, options_by_command};
 /// Returns the exit status.
 pub fn main(args: &[String], modules: Modules, sources: &dyn Fn(&str) -> Box<dyn Sources>) -> i32 {
     modules::set(modules);
-    let args = match args::parse(args) {
+    let args = match args::parse(args).and_then(VclArgs::settled) {
         Ok(args) => args,
         Err(reason) => return refuse(args, &reason),
     };
@@ -81,6 +81,7 @@ fn read(file: &str, sources: &dyn Sources) -> Result<(String, Vec<u8>), String> 
 
 fn options(args: &VclArgs) -> CompileOptions {
     CompileOptions {
+        compat: args.compat.unwrap_or_default(),
         dialect: args.dialect,
         check_regex: Some(vcl_regex::check),
         optimise: !args.plain,

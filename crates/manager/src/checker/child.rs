@@ -4,12 +4,13 @@
 use std::io::{self, Read};
 use std::net::IpAddr;
 
+use tables::Compat;
 use vcl::program::BackendAddress;
 use vcl::{CompileOptions, Dialect, MAIN, Modules, Recorder, SourceBundle, Sources, TlsFileKind};
 
 use super::own::OwnListeners;
 use super::sources::DiskSources;
-use super::wire::{CheckRequest, CheckerSource, Good, SINCE_4_1};
+use super::wire::{COMPAT, CheckRequest, CheckerSource, Good, SINCE_4_1};
 use crate::fatal::errno_text;
 use crate::report;
 
@@ -99,7 +100,10 @@ fn check(request: &CheckRequest, modules: Modules) -> Result<(Vec<u8>, String), 
     let _ = recorder.read(MAIN);
     let dialect = request.features.iter().find_map(|f| f.strip_prefix("dialect=")).and_then(Dialect::from_name);
     let dialect = bundle.as_ref().and_then(|bundle| bundle.dialect).or(dialect);
+    let compat = request.features.iter().find_map(|f| f.strip_prefix(COMPAT));
+    let compat = compat.map_or_else(|| Ok(Compat::default()), Compat::parse)?;
     let options = CompileOptions {
+        compat,
         dialect,
         allow_inline_c: has("allow_inline_c"),
         err_unref: has("err_unref"),
@@ -120,13 +124,13 @@ fn check(request: &CheckRequest, modules: Modules) -> Result<(Vec<u8>, String), 
     }
     let mut bundle = recorder.into_bundle();
     bundle.dialect = dialect;
-    let text = if request.listing { listing(&bundle) } else { bundle.to_bytes() };
+    let text = if request.listing { listing(&bundle, compat) } else { bundle.to_bytes() };
     let good = Good { labels: compiled.program.labels, key_files: bundle.key_files(), text };
     Ok((good.encode(), compiled.warnings.to_string()))
 }
 
 /// All sources that were read: the main one first, the built-in VCL last.
-fn listing(bundle: &SourceBundle) -> Vec<u8> {
+fn listing(bundle: &SourceBundle, compat: Compat) -> Vec<u8> {
     let mut out = Vec::new();
     for ((_, question), answer) in &bundle.answers {
         if let vcl::SourceAnswer::File(Ok((name, text))) = answer {
@@ -137,6 +141,6 @@ fn listing(bundle: &SourceBundle) -> Vec<u8> {
         }
     }
     out.extend_from_slice(b"// built-in VCL\n");
-    out.extend_from_slice(vcl::builtin().as_bytes());
+    out.extend_from_slice(vcl::builtin(compat).as_bytes());
     out
 }

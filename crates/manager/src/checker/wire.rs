@@ -13,12 +13,14 @@ pub enum CheckerSource {
 
 /// Forbids VCL 4.0: an address is a unix socket's, and 4.0 needs an IP address to show.
 pub const SINCE_4_1: &str = "since_4_1";
+/// Begins the feature that names the release to be compatible with.
+pub const COMPAT: &str = "compat=";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckRequest {
     pub source: CheckerSource,
     pub vcl_path: String,
-    /// Allowed features: `allow_inline_c`, `err_unref`, `unsafe_path`, `lazy_hosts`, `prefer_ipv6`; also `dialect=2.1` and [`SINCE_4_1`].
+    /// Allowed features: `allow_inline_c`, `err_unref`, `unsafe_path`, `lazy_hosts`, `prefer_ipv6`; also `dialect=2.1`, `compat=9` and [`SINCE_4_1`].
     pub features: Vec<String>,
     pub stores: Vec<String>,
     pub labels: Vec<String>,

@@ -34,6 +34,15 @@ fn an_extension_is_a_module_that_is_built_in() {
 }
 
 #[test]
+fn a_release_is_chosen_by_one_word() {
+    assert_eq!(serve("-b none").compat, None);
+    assert_eq!(serve("-b none --compat 9").compat, Some(Compat::V9));
+    assert_eq!(serve("--compat=7.1 -b none").compat, Some(Compat::V7_1));
+    assert_eq!(read("--compat 9 -V"), Ok(ManagerInvocation::Version(Some(Compat::V9))));
+    refused("-b none --compat 9.0", "--compat: \"9.0\" is no release to be compatible with: it is 7.1 or 9");
+}
+
+#[test]
 fn the_tutorial_line_reads_as_meant() {
     let o = serve("-f /etc/default.vcl -a :6081 -P /var/run/varnish.pid -s malloc,256m");
     assert_eq!((o.mode, o.pid_files.as_slice()), (StartMode::Daemon, &["/var/run/varnish.pid".to_string()][..]));
@@ -141,9 +150,9 @@ fn unknown_letters_get_getopts_words() {
 
 #[test]
 fn version_and_print_stand_alone() {
-    assert_eq!(read("-V"), Ok(ManagerInvocation::Version));
-    assert_eq!(read("-x vsl"), Ok(ManagerInvocation::Print("vsl".into())));
-    assert_eq!(read("--optstring"), Ok(ManagerInvocation::Print("optstring".into())));
+    assert_eq!(read("-V"), Ok(ManagerInvocation::Version(None)));
+    assert_eq!(read("-x vsl"), Ok(ManagerInvocation::Print("vsl".into(), None)));
+    assert_eq!(read("--optstring"), Ok(ManagerInvocation::Print("optstring".into(), None)));
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn take_over(options: &ManagerOptions, state: &UpgradeState, jail: Rc<Jail>, fai
 
 impl Manager {
     fn publish_memory(&mut self, counters: &[(String, u64)]) -> std::io::Result<()> {
-        let mut memory = ManagerMemory::create_beside(&self.jail, &self.server.identity)?;
+        let mut memory = ManagerMemory::create_beside(&self.jail, &self.server.identity, self.params.compat())?;
         let mut lines = String::new();
         for socket in &self.cli.sockets {
             if let Ok(SocketName::Inet(bound)) = sys::sock::local_name(socket) {

@@ -9,6 +9,7 @@ use std::io::{self, Read};
 
 use params::Params;
 use sys::process::Exit;
+use tables::Compat;
 use vcl::{CompileOptions, MAIN, Modules, SourceBundle, Sources};
 
 use super::state::UpgradeState;
@@ -78,12 +79,12 @@ fn try_state(state: &UpgradeState, modules: Modules) -> Result<(), String> {
     let ManagerInvocation::Serve(options) = request else {
         return Err("its arguments aren't those of a server".to_owned());
     };
-    Params::decode(&state.params.values).map_err(|e| e.to_string())?;
+    let compat = Params::decode(&state.params.values).map_err(|e| e.to_string())?.compat();
     let stores = ManagerStores::of_arguments(&options.ordered)?;
     let labels: Vec<String> =
         state.vcls.progs.iter().filter(|vcl| vcl.file.is_none()).map(|vcl| vcl.name.clone()).collect();
     let stores: Vec<String> = stores.iter().map(|store| store.name.clone()).collect();
-    let failures = state.vcls.progs.iter().filter_map(|vcl| try_vcl(vcl, &labels, &stores, modules).err());
+    let failures = state.vcls.progs.iter().filter_map(|vcl| try_vcl(vcl, compat, &labels, &stores, modules).err());
     let failures: BTreeSet<String> = failures.collect();
     match failures.into_iter().next() {
         Some(first) => Err(first),
@@ -91,7 +92,13 @@ fn try_state(state: &UpgradeState, modules: Modules) -> Result<(), String> {
     }
 }
 
-fn try_vcl(vcl: &UpgradeVcl, labels: &[String], stores: &[String], modules: Modules) -> Result<(), String> {
+fn try_vcl(
+    vcl: &UpgradeVcl,
+    compat: Compat,
+    labels: &[String],
+    stores: &[String],
+    modules: Modules,
+) -> Result<(), String> {
     let Some(file) = &vcl.file else { return Ok(()) };
     let bad = |reason: String| format!("VCL {}: {}", vcl.name, reason.trim_end());
     let bytes = std::fs::read(file).map_err(|e| bad(format!("{}: {}", file.display(), errno_text(&e))))?;
@@ -99,6 +106,7 @@ fn try_vcl(vcl: &UpgradeVcl, labels: &[String], stores: &[String], modules: Modu
     let (name, text) = bundle.read(MAIN).map_err(bad)?;
     // As the worker compiles it.
     let options = CompileOptions {
+        compat,
         allow_inline_c: true,
         err_unref: false,
         unsafe_path: true,

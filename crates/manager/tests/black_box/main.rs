@@ -20,6 +20,8 @@ fn mistakes_end_with_status_2_and_a_line() {
         (&["-d", "-a", "127.0.0.1:80000"], "Error: Got no socket(s) for 127.0.0.1:80000"),
         (&["-d", "-p", "no_such=1"], "Error:\nUnknown parameter \"no_such\"."),
         (&["-d", "-h", "xyz"], "Error: Unknown hash method \"xyz\""),
+        (&["--compat", "8", "-d"], "Error: --compat: \"8\" is no release to be compatible with: it is 7.1 or 9\n"),
+        (&["-d", "--compat"], "Error: --compat needs a value\n"),
         (&["-A"], "varnishd: option requires an argument -- 'A'\n"),
         (&["-B"], "varnishd: invalid option -- 'B'\n"),
     ] {
@@ -30,9 +32,14 @@ fn mistakes_end_with_status_2_and_a_line() {
 
 #[test]
 fn documentation_options_answer_on_their_stream() {
-    let (status, stdout, stderr) = run(&["-V"]);
-    assert_eq!((status, stdout.as_str()), (0, ""));
-    assert!(stderr.starts_with("varnishd (varnish-7.1.1 revision ") && stderr.contains("Copyright (c) 2006"));
+    for (compat, version) in [("7.1", "varnish-7.1.1"), ("9", "varnish-9.0.2")] {
+        let (status, stdout, stderr) = run(&["--compat", compat, "-V"]);
+        assert_eq!((status, stdout.as_str()), (0, ""));
+        assert!(stderr.starts_with(&format!("varnishd ({version} revision ")), "{stderr}");
+        assert!(stderr.contains("Copyright (c) 2006") && stderr.contains(&format!("(--compat {compat})")), "{stderr}");
+        let (_, builtin, _) = run(&["-x", "builtin", &format!("--compat={compat}")]);
+        assert_eq!(builtin.contains("Unexpected 304"), compat == "9");
+    }
     for (kind, text) in [("parameter", "default_ttl"), ("vsl", "ReqURL"), ("cli", "vcl.load"), ("optstring", "?a:A:b:")]
     {
         let (status, stdout, _) = run(&["-x", kind]);
