@@ -119,7 +119,7 @@ impl Engine {
             params: cache_params(&params),
         });
         Engine {
-            vxids: VxidSource::new(),
+            vxids: VxidSource::new(log.format().vxid_limit()),
             admission: Admission::new(&params),
             classes: Classes::new(config.class_key, clock.real()),
             params: ArcSwap::from_pointee(params),

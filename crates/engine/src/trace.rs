@@ -21,7 +21,7 @@ thread_local! {
 pub fn put(head: &mut Head, log: &mut TxnLog, kind: &HeadTags, vxid: Vxid, begin: Option<f64>) -> bool {
     let told = head.get(FIELD).and_then(TraceContext::parse);
     let Some(cause) = told.or_else(|| begin.map(|ratio| fresh(vxid, ratio))) else { return true };
-    let own = cause.child(u64::from(vxid.log_id())).to_string();
+    let own = cause.child(vxid.log_id()).to_string();
     kind.force(head, log, FIELD, own.as_bytes()).is_ok()
 }
 
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn traces_differ_and_a_part_is_kept() {
-        let source = VxidSource::new();
+        let source = VxidSource::new(1 << 30);
         let drawn: Vec<TraceContext> = (0..1000).map(|_| fresh(source.take(), 0.25)).collect();
         let kept = drawn.iter().filter(|context| context.is_sampled()).count();
         assert!((150..350).contains(&kept), "{kept}");

@@ -92,7 +92,7 @@ pub fn wrong(value: &Value) -> VclFailure {
 
 /// A transaction's id: a number since release 7.3, which VCL can also use as a text.
 pub(crate) fn id(vxid: Vxid) -> Value {
-    Value::Int(vxid.log_id().into())
+    Value::Int(vxid.log_id() as i64)
 }
 
 pub(crate) fn is_traced(set: Option<bool>, params: &Params, log: &TxnLog) -> bool {

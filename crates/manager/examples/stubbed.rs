@@ -5,7 +5,7 @@ use cli::handoff::WorkerStart;
 use cli::{CliDecoder, CliReply, CliRequest, CliStatus};
 use params::Params;
 use shm::vsc::CounterMaker;
-use shm::vsl::{LogRing, Marker};
+use shm::vsl::{LogFormat, LogRing, Marker};
 use shm::vsm::{SegmentSet, SetOwner, SharedSegment};
 use tables::Tag;
 use tables::counters::Main;
@@ -54,7 +54,7 @@ fn worker(socket: &str) -> i32 {
         .expect("the manager made the directory");
     let main = CounterMaker::new(&set).add::<Main>("MAIN").expect("counters");
     let params = Params::decode(&start.params).expect("parameters");
-    let log = LogRing::create(&set, params.log_settings(), main).expect("a log");
+    let log = LogRing::create(&set, LogFormat::Seven, params.log_settings(), main).expect("a log");
     let mut stub = Stub { start, log, vcls: Vec::new(), active: String::new() };
     println!("Child starts");
     let send = |reply: CliReply| sys::fd::write_all(&socket, &reply.encode()).is_ok();

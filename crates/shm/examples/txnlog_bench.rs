@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a log record costs: the records of a cache hit, batched, in ns per record. Run it with `--release`.
+//! Cost of a log record in each of the formats that the server writes: the records of a cache hit, batched, in ns per record. Run it with
+//! `--release`.
 
 #![allow(clippy::disallowed_methods, reason = "measures the machine")]
 
@@ -8,7 +9,7 @@ use std::time::Instant;
 
 use base::{Real, Vxid};
 use shm::vsc::CounterSet;
-use shm::vsl::{LogRing, Marker, TxnLog};
+use shm::vsl::{LogFormat, LogRing, Marker, TxnLog};
 use shm::vsm::{SegmentSet, SetOwner};
 use tables::Tag;
 use tables::counters::Main;
@@ -17,13 +18,17 @@ use tables::tags::{LogSettings, TagMask};
 const ROUNDS: u64 = 300_000;
 
 fn main() {
+    [LogFormat::Seven, LogFormat::Nine].into_iter().for_each(measure);
+}
+
+fn measure(format: LogFormat) {
     let dir = std::env::temp_dir().join(format!("lacquer-bench-{}", std::process::id()));
     std::fs::create_dir(&dir).expect("a fresh directory");
     let set = SegmentSet::create(&dir, SetOwner::Worker, std::process::id(), None).expect("a segment set");
     let main = CounterSet::<Main>::private();
     let settings =
         LogSettings { space: 80 << 20, mask: TagMask::default(), reclen: 255, buffer: 16 << 10, is_sync: false };
-    let ring = Arc::new(LogRing::create(&set, settings, main.clone()).expect("a ring"));
+    let ring = Arc::new(LogRing::create(&set, format, settings, main.clone()).expect("a ring"));
     let mut log = TxnLog::new(ring, Vxid(1), Marker::Client);
     (0..ROUNDS / 10).for_each(|i| hit(&mut log, i));
     let (begin, records) = (Instant::now(), main.shm_records.get());
@@ -31,7 +36,7 @@ fn main() {
     let ns = begin.elapsed().as_nanos() as f64;
     let records = (main.shm_records.get() - records) as f64;
     println!(
-        "{:.1} ns a record, {:.0} ns a hit of {:.0} records",
+        "{format:?}: {:.1} ns a record, {:.0} ns a hit of {:.0} records",
         ns / records,
         ns / ROUNDS as f64,
         records / ROUNDS as f64

@@ -11,7 +11,7 @@ mod txn;
 
 pub use format::{FormatStamp, LogFormat, LogNote, RecordParts};
 pub use gather::{flush_gathered, gather_here};
-pub use layout::{Marker, Record, records};
+pub use layout::{Marker, Record};
 pub use ring::LogRing;
 pub use txn::{RecordWriter, TxnLog};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::{Real, Vxid};
 use shm::vsc::{CounterMaker, CounterSet};
-use shm::vsl::{LogRing, Marker, TxnLog};
+use shm::vsl::{LogFormat, LogRing, Marker, TxnLog};
 use shm::vsm::{Segment, SegmentSet, SetOwner};
 use tables::counters::{Lck, Main, Mempool, Mgt, Sma, Smf, Vbe};
 use tables::tags::{LogSettings, TagMask};
@@ -40,7 +40,7 @@ impl Instance {
         let mut settings =
             LogSettings { space: 1 << 20, mask: TagMask::default(), reclen: 255, buffer: 16 << 10, is_sync: false };
         settings.mask.set(Tag::Debug, true);
-        let ring = Arc::new(LogRing::create(&worker, settings, main.clone()).unwrap());
+        let ring = Arc::new(LogRing::create(&worker, LogFormat::Seven, settings, main.clone()).unwrap());
         Self { dir, manager, worker, _segments: vec![identity], mgt, main, stats, ring }
     }
 

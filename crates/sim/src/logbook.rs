@@ -16,7 +16,7 @@ struct Txn {
     /// Position of its last End.
     ended_at: usize,
     /// The page that a fragment belongs to.
-    page: Option<u32>,
+    page: Option<u64>,
 }
 
 /// Checks that all transactions have ended as they should.
@@ -24,7 +24,7 @@ struct Txn {
 /// # Errors
 /// The one that hasn't.
 pub(crate) fn check(records: &[Record], given_up: GivenUp) -> Result<(), String> {
-    let mut txns: BTreeMap<u32, Txn> = BTreeMap::new();
+    let mut txns: BTreeMap<u64, Txn> = BTreeMap::new();
     for (at, record) in records.iter().enumerate().filter(|(_, record)| record.vxid != 0) {
         let txn = txns.entry(record.vxid).or_default();
         match record.tag {
@@ -54,7 +54,7 @@ pub(crate) fn check(records: &[Record], given_up: GivenUp) -> Result<(), String>
 }
 
 /// `req 3 esi 1` begins a fragment of 3.
-fn page_of(begin: &[u8]) -> Option<u32> {
+fn page_of(begin: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(begin).ok()?;
     let mut words = text.split(' ');
     let (kind, of, why) = (words.next()?, words.next()?, words.next()?);

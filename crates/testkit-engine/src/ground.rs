@@ -9,7 +9,7 @@ use base::Clock;
 use engine::{Engine, Labels, ListenerInfo};
 use params::Params;
 use shm::vsc::CounterSet;
-use shm::vsl::LogRing;
+use shm::vsl::{LogFormat, LogRing};
 use shm::vsm::{SegmentSet, SetOwner};
 use storage::{StoreSpec, Stores};
 use tables::counters::{CounterFields, Main, NoHitCounts, Sma, Xkey};
@@ -93,8 +93,8 @@ impl Ground {
     /// There is no room for its log or its stores.
     pub fn engine(&self, settings: EngineSettings) -> Arc<Engine> {
         let EngineSettings { clock, params, stores, certificates, name, seed } = settings;
-        let log =
-            LogRing::create(&self.segments, params.log_settings(), CounterSet::private()).expect("room for a log");
+        let log = LogRing::create(&self.segments, LogFormat::Seven, params.log_settings(), CounterSet::private())
+            .expect("room for a log");
         let mut tallies = self.stores.iter();
         let stores = Stores::open(&stores, |_| *tallies.next().expect("two stores")).expect("memory for a store");
         Arc::new(Engine::new(engine::EngineConfig {

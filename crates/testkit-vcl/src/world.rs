@@ -8,9 +8,8 @@ use backend::{BackendSpec, Director, HeapServices};
 use base::{Clock, Vxid};
 use message::Head;
 use shm::vsc::CounterSet;
-use shm::vsl::{LogRing, Marker, Record, TxnLog};
+use shm::vsl::{LogFormat, LogRing, Marker, Record, TxnLog};
 use shm::vsm::{SegmentSet, SetOwner};
-use tables::counters::Main;
 use testkit::ScratchDir;
 use vrt::ctx::{RapidResets, StoreProperty, VclWait};
 use vrt::vmod::Vmod;
@@ -104,8 +103,9 @@ impl<M: TestModules> VclWorld<M> {
         let mut params = params::Params::default();
         params.set("vsl_space", "1M").expect("a size");
         params.set("vsl_mask", "+Debug").expect("a tag");
-        let ring =
-            Arc::new(LogRing::create(&set, params.log_settings(), CounterSet::<Main>::private()).expect("a ring"));
+        let ring = Arc::new(
+            LogRing::create(&set, LogFormat::Seven, params.log_settings(), CounterSet::private()).expect("a ring"),
+        );
         let services = Arc::new(HeapServices::default());
         let backends = backend::Backends::new(backend::BackendEnv { clock: Clock::manual(), services });
         let clock = Clock::manual();

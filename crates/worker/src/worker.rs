@@ -13,7 +13,7 @@ use engine::Engine;
 use params::Params;
 use parking_lot::Mutex;
 use shm::vsc::CounterMaker;
-use shm::vsl::LogRing;
+use shm::vsl::{LogFormat, LogRing};
 use shm::vsm::{Reservation, SegmentSet, SetOwner};
 use storage::{StoreSpec, Stores};
 use tables::counters::{Costs, CounterFields, Main, NoHitCounts, Sma};
@@ -102,7 +102,7 @@ impl Worker {
         let main: &'static Main = Box::leak(Box::new(main_set.clone()));
         let no_hit: &'static NoHitCounts =
             Box::leak(Box::new(stats.add::<NoHitCounts>(NoHitCounts::NAME).map_err(text)?));
-        let ring = LogRing::create_growing(&set, params.log_settings(), main_set);
+        let ring = LogRing::create_growing(&set, LogFormat::Seven, params.log_settings(), main_set);
         let (ring, log_room) = ring.map_err(|error| log_fault(&error, params.vsl_space, &start.workdir))?;
         let log = Arc::new(ring);
         let pools = crate::pools::WorkerPools::new(&stats, params.thread_pools).map_err(text)?;

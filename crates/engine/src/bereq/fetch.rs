@@ -60,7 +60,7 @@ impl Bereq {
         if self.ask.retries > 0 {
             BEREQ.unset(&mut self.ask.head, &mut self.log, names::X_VARNISH);
         }
-        let id = dec(self.log.vxid().log_id().into());
+        let id = dec(self.log.vxid().log_id());
         self.count_lost(|this| BEREQ.append(&mut this.ask.head, &mut this.log, names::X_VARNISH, &[id.as_bytes()]));
         match self.run_vcl().await {
             BackendFetchAction::Fetch => {}

@@ -115,7 +115,7 @@ impl Bereq {
             // Until the head is there; how many signs there may be is bounded, too.
             between_bytes: Some(SIGN_PACE.as_secs_f64() + LATE * first_byte),
         };
-        let id = dec(self.log.vxid().log_id().into());
+        let id = dec(self.log.vxid().log_id());
         self.count_lost(|this| reach::give_host(&peer.backend, &mut this.ask.head, &mut this.log));
         self.count_lost(|this| BEREQ.append(&mut this.ask.head, &mut this.log, names::X_VARNISH, &[id.as_bytes()]));
         let field = peers.secret().field(hop, &self.ask.head);

@@ -100,9 +100,9 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, turn:
     let vcl = req.vcl.loaded().clone();
     let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Backend);
     let reason = mode.reason();
-    log.record(Tag::Begin).text("bereq ").num(u64::from(req.log.vxid().log_id())).text(" ").text(reason);
+    log.record(Tag::Begin).text("bereq ").num(req.log.vxid().log_id()).text(" ").text(reason);
     log.put(Tag::VclUse, vcl.name.as_bytes());
-    req.log.record(Tag::Link).text("bereq ").num(u64::from(vxid.log_id())).text(" ").text(reason);
+    req.log.record(Tag::Link).text("bereq ").num(vxid.log_id()).text(" ").text(reason);
     let now = engine.clock.real();
     log.timestamp("Start", now);
     let params = req.params.clone();

@@ -82,9 +82,9 @@ impl Req {
             }
             self.log.put(Tag::RespProtocol, self.resp.head.proto());
         }
-        let own = dec(self.log.vxid().log_id().into());
+        let own = dec(self.log.vxid().log_id());
         if self.verdict.found() == FoundKind::Hit {
-            let other = dec(obj.xid().log_id().into());
+            let other = dec(obj.xid().log_id());
             self.set_resp(names::X_VARNISH, &[own.as_bytes(), b" ", other.as_bytes()]);
         } else {
             self.set_resp(names::X_VARNISH, &[own.as_bytes()]);

@@ -154,12 +154,12 @@ impl Req {
             Found::Miss(busy) => self.missed(busy, None),
             Found::MissStale { busy, stale } => self.missed(busy, Some(stale)),
             Found::HitForMiss { busy, xid, ttl_left, stale } => {
-                self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
+                self.log.record(Tag::HitMiss).num(xid.log_id()).sp_fixed6(ttl_left);
                 main.cache_hitmiss.tally();
                 self.missed(busy, stale)
             }
             Found::HitForPass { xid, ttl_left } => {
-                self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
+                self.log.record(Tag::HitPass).num(xid.log_id()).sp_fixed6(ttl_left);
                 main.cache_hitpass.tally();
                 self.unless_only_cached().unwrap_or(ReqStep::Pass)
             }
@@ -194,7 +194,7 @@ impl Req {
             text.parse::<u64>().ok()
         });
         let mut record = self.log.record(Tag::Hit);
-        record.num(u64::from(obj.xid().log_id())).sp_fixed6(left).sp_fixed6(times.grace).sp_fixed6(times.keep);
+        record.num(obj.xid().log_id()).sp_fixed6(left).sp_fixed6(times.grace).sp_fixed6(times.keep);
         if obj.body_len().is_none()
             && let Some(fetched) = obj.fetched()
         {

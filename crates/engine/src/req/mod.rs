@@ -154,8 +154,8 @@ impl Req {
 
     fn begin_records(&mut self, t_first: Real) {
         let parent = self.client.sess.vxid;
-        self.log.record(Tag::Begin).text("req ").num(u64::from(parent.log_id())).text(" rxreq");
-        let id = num::dec(self.log.vxid().log_id().into());
+        self.log.record(Tag::Begin).text("req ").num(parent.log_id()).text(" rxreq");
+        let id = num::dec(self.log.vxid().log_id());
         self.log.announce(Tag::Link, parent, &[b"req ", id.as_bytes(), b" rxreq"]);
         self.log.timestamp("Start", t_first);
     }

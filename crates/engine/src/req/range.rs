@@ -41,7 +41,7 @@ impl Req {
 
     fn many_parts(&mut self, slices: &[Slice], obj: Option<&ObjRef>, len: u64) -> RangeVerdict {
         let kind = self.resp.head.get(names::CONTENT_TYPE).map(<[u8]>::to_vec);
-        let boundary = boundary(u64::from(self.log.vxid().log_id()));
+        let boundary = boundary(self.log.vxid().log_id());
         let mut before = format!("\r\n--{boundary}\r\n").into_bytes();
         if let Some(kind) = &kind {
             before.extend_from_slice(b"Content-Type: ");

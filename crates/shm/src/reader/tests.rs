@@ -91,7 +91,9 @@ fn whole(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     );
     let settings =
         LogSettings { space: 1 << 20, mask: TagMask::default(), reclen: 255, buffer: 16 << 10, is_sync: false };
-    let ring = crate::vsl::LogRing::create(&worker, settings, crate::vsc::CounterSet::<Main>::private()).unwrap();
+    let ring =
+        crate::vsl::LogRing::create(&worker, crate::vsl::LogFormat::Seven, settings, crate::vsc::CounterSet::private())
+            .unwrap();
     for n in 0..50 {
         ring.write_one(tables::Tag::VclLog, base::Vxid(n), crate::vsl::Marker::Client, b"some text");
     }

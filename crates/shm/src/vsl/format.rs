@@ -26,7 +26,7 @@ pub enum LogFormat {
 pub const FILE_HEADS: [&[u8; 4]; 2] = [b"VSL\0", b"VSL2"];
 /// Length of a file's head.
 pub const FILE_HEAD_BYTES: usize = FILE_HEADS[0].len();
-const RING_HEADS: [u64; 2] = [super::layout::MAGIC, u64::from_ne_bytes(*b"VSLHEAD2")];
+const RING_HEADS: [u64; 2] = [u64::from_ne_bytes(*b"VSLHEAD1"), u64::from_ne_bytes(*b"VSLHEAD2")];
 
 const BATCH: u8 = 255;
 const LENGTH: u32 = 0xffff;
@@ -49,6 +49,11 @@ impl LogFormat {
     pub fn of_ring(head: u64) -> Option<LogFormat> {
         let at = RING_HEADS.iter().position(|known| *known == head)?;
         Some(LogFormat::of_layout(at > 0))
+    }
+
+    /// The first bytes of a ring in this format.
+    pub const fn ring_head(self) -> u64 {
+        RING_HEADS[self.is_wide() as usize]
     }
 
     const fn of_layout(is_wide: bool) -> LogFormat {
@@ -76,6 +81,11 @@ impl LogFormat {
     #[inline]
     pub const fn record_bytes(self, first: u32) -> usize {
         self.head_bytes() + 4 * data_words((first & LENGTH) as usize)
+    }
+
+    /// IDs in the log are smaller. From release 7.3 on they are integers of VCL, which have at most 15 digits.
+    pub const fn vxid_limit(self) -> u64 {
+        if self.is_wide() { 999_999_999_999_999 } else { 1 << 30 }
     }
 
     /// Numbers of the tags.
@@ -116,12 +126,24 @@ impl LogFormat {
     pub fn head(self, tag: Tag, vxid: u64, marker: Marker, bytes: usize) -> Option<([u32; 3], usize)> {
         let number = self.numbers().number(tag)?;
         let first = u32::from(number) << 24 | self.stamp() | u32::try_from(bytes).ok().filter(|n| *n <= LENGTH)?;
-        let (side, ids) = (side_bits(marker), if self.is_wide() { IDS } else { IDS >> 21 });
-        if vxid & !ids != 0 {
+        if vxid & !self.ids() != 0 {
             return None;
         }
+        let [low, high] = self.id_words(vxid, marker);
+        let version = if self.is_wide() { VERSION } else { 0 };
+        Some(([first | version, low, high], self.head_bytes() / 4))
+    }
+
+    /// The bits of an ID.
+    const fn ids(self) -> u64 {
+        if self.is_wide() { IDS } else { IDS >> 21 }
+    }
+
+    /// The words of a head that hold ID and side. The second is 0 if a head has one of them only.
+    pub(super) const fn id_words(self, vxid: u64, marker: Marker) -> [u32; 2] {
+        let (vxid, side) = (vxid & self.ids(), side_bits(marker));
         let (low, high) = (vxid as u32, (vxid >> 32) as u32);
-        Some(if self.is_wide() { ([first | VERSION, low, high | side], 3) } else { ([first, low | side, 0], 2) })
+        if self.is_wide() { [low, high | side] } else { [low | side, 0] }
     }
 }
 
@@ -164,11 +186,16 @@ impl<'a> RecordParts<'a> {
     #[inline]
     pub fn split(bytes: &'a [u8]) -> Option<(RecordParts<'a>, &'a [u8])> {
         let first = word_at(bytes, 0)?;
-        RecordParts::split_as(LogFormat::stamped(first), first, bytes)
+        RecordParts::split_head(LogFormat::stamped(first), first, bytes)
+    }
+
+    /// Reads the first of records as they stand in a log of this format.
+    pub(super) fn split_as(format: LogFormat, bytes: &'a [u8]) -> Option<(RecordParts<'a>, &'a [u8])> {
+        RecordParts::split_head(format, word_at(bytes, 0)?, bytes)
     }
 
     #[inline]
-    fn split_as(format: LogFormat, first: u32, bytes: &'a [u8]) -> Option<(RecordParts<'a>, &'a [u8])> {
+    fn split_head(format: LogFormat, first: u32, bytes: &'a [u8]) -> Option<(RecordParts<'a>, &'a [u8])> {
         let low = word_at(bytes, 4)?;
         let (vxid, side) = if format.is_wide() {
             let high = word_at(bytes, 8)?;
@@ -341,7 +368,7 @@ fn told_by(layout: LogFormat, records: &[u8]) -> impl Iterator<Item = LogFormat>
                 rest = rest.get(layout.record_bytes(first)..)?;
                 continue;
             }
-            let (record, after) = RecordParts::split_as(layout, first, rest)?;
+            let (record, after) = RecordParts::split_head(layout, first, rest)?;
             rest = after;
             if let Some(format) = format_told_by(&record) {
                 return Some(format);

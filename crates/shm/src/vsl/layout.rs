@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Layout of the log as varnish-7.1 and our writer have it. What readers need to know of later layouts is in
-//! [`format`](super::format).
+//! Layout of the log in shared memory, and how a format's records are written.
 //!
-//! A record is two words of head and the data, padded to a word. Text ends in a NUL, which its length counts.
+//! A record is a head of two or three words and the data, padded to a word. Text ends in a NUL, which its length counts.
 
 use base::Vxid;
 use tables::Tag;
 use tables::tags::{TagKind, TagMask};
 
-/// Marks the beginning of the ring.
-pub const MAGIC: u64 = u64::from_ne_bytes(*b"VSLHEAD1");
+use super::format::{LogFormat, RecordParts};
+
 /// The ring is divided into so many segments, by which readers notice that they are overrun.
 pub const SEGMENTS: usize = 8;
 /// Byte offsets in the head of the ring.
@@ -25,19 +24,16 @@ pub const LOG_AT: usize = OFFSETS_AT + 8 * SEGMENTS;
 /// The segment number starts a little below its end, so that its wrap is met early rather than after months.
 pub const FIRST_SEGMENT_N: u32 = u32::MAX - SEGMENTS as u32 + 1;
 
-/// Words before a record's data.
-pub const HEAD_WORDS: usize = 2;
+/// Words before a record's data, at most.
+pub const HEAD_WORDS: usize = 3;
 /// Marks that there is no newer record.
 pub const END: u32 = 0xfe45_4545;
 /// Go on at the beginning of the ring.
 pub const WRAP: u32 = 0xfe57_5757;
-/// Head of a batch: the second word is the length in bytes of the records that follow.
+/// Head of a batch: the second word is the length in bytes of the records that follow, and a third one is 0.
 pub const BATCH: u32 = 0xff00_0000;
 /// The most data a record can hold.
 pub const MAX_DATA: usize = 0xffff;
-
-const CLIENT_BIT: u32 = 1 << 30;
-const BACKEND_BIT: u32 = 1 << 31;
 
 /// Side of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,31 +52,69 @@ pub const fn data_words(bytes: usize) -> usize {
     (bytes + 3) >> 2
 }
 
-/// The first word of a record.
-pub const fn head(tag: Tag, bytes: usize) -> u32 {
-    (tag as u32) << 24 | bytes as u32
+/// The writer's view of a format. Chosen once for a log: no record asks for the format.
+#[derive(Debug)]
+pub struct RecordLayout {
+    pub(super) format: LogFormat,
+    /// Words before a record's data.
+    pub(super) head_words: usize,
+    /// Tags that the format has no number for: nobody writes them.
+    pub(super) missing: TagMask,
+    empty: [u32; Tag::ALL.len() + 1],
 }
 
-/// Writes a record to where it just fits: text gets its NUL, what remains of the last word is 0.
-pub fn fill(words: &mut [u32], tag: Tag, vxid: Vxid, marker: Marker, data: &[u8]) {
-    words[0] = head(tag, data.len() + usize::from(is_text(tag)));
-    words[1] = id_word(vxid, marker);
-    for (n, word) in words[HEAD_WORDS..].iter_mut().enumerate() {
-        let chunk = &data[(n * 4).min(data.len())..(n * 4 + 4).min(data.len())];
-        let mut bytes = [0; 4];
-        bytes[..chunk.len()].copy_from_slice(chunk);
-        *word = u32::from_ne_bytes(bytes);
+static LAYOUTS: [RecordLayout; 3] =
+    [RecordLayout::new(LogFormat::Seven), RecordLayout::new(LogFormat::Eight), RecordLayout::new(LogFormat::Nine)];
+
+impl RecordLayout {
+    /// The layout of this format.
+    pub fn of(format: LogFormat) -> &'static RecordLayout {
+        &LAYOUTS[format as usize]
+    }
+
+    const fn new(format: LogFormat) -> RecordLayout {
+        let (mut empty, mut missing) = ([0; Tag::ALL.len() + 1], TagMask::NOTHING);
+        let mut i = 0;
+        while i < Tag::ALL.len() {
+            let tag = Tag::ALL[i];
+            match format.numbers().number(tag) {
+                Some(number) => empty[tag as usize] = format.unstamped((number as u32) << 24) | is_text(tag) as u32,
+                None => missing.set(tag, true),
+            }
+            i += 1;
+        }
+        RecordLayout { format, head_words: format.head_bytes() / 4, missing, empty }
+    }
+
+    /// The first word of a record without data. Its length, and so its lowest bit, is 1 for text: that is the NUL.
+    #[inline]
+    pub(super) const fn empty(&self, tag: Tag) -> u32 {
+        self.empty[tag as usize]
+    }
+
+    /// The second and the third word of a record. The third is 0 if a head has two.
+    pub(super) fn id_words(&self, vxid: Vxid, marker: Marker) -> [u32; 2] {
+        self.format.id_words(vxid.log_id(), marker)
+    }
+
+    /// Writes a record to where it just fits: text gets its NUL, what remains of the last word is 0.
+    pub(super) fn fill(&self, words: &mut [u32], tag: Tag, vxid: Vxid, marker: Marker, data: &[u8]) {
+        let (head, rest) = words.split_at_mut(self.head_words);
+        head[0] = self.empty(tag) + data.len() as u32;
+        head[1..].iter_mut().zip(self.id_words(vxid, marker)).for_each(|(word, id)| *word = id);
+        for (n, word) in rest.iter_mut().enumerate() {
+            let chunk = &data[(n * 4).min(data.len())..(n * 4 + 4).min(data.len())];
+            let mut bytes = [0; 4];
+            bytes[..chunk.len()].copy_from_slice(chunk);
+            *word = u32::from_ne_bytes(bytes);
+        }
     }
 }
 
-/// The second word of a record.
-pub fn id_word(vxid: Vxid, marker: Marker) -> u32 {
-    vxid.log_id()
-        | match marker {
-            Marker::Client => CLIENT_BIT,
-            Marker::Backend => BACKEND_BIT,
-            Marker::None => 0,
-        }
+/// Bytes of the NUL behind the data, by the first word of a record without data.
+#[inline]
+pub(super) const fn nul_bytes(empty: u32) -> usize {
+    (empty & 1) as usize
 }
 
 /// True if data of this tag ends in a NUL.
@@ -103,33 +137,22 @@ const BINARY: TagMask = {
 pub struct Record {
     /// Tag of the record.
     pub tag: Tag,
-    /// The id as the log shows it.
-    pub vxid: u32,
+    /// The ID as the log shows it.
+    pub vxid: u64,
     /// Side of the transaction.
     pub marker: Marker,
     /// Data, without the final NUL of text.
     pub data: Vec<u8>,
 }
 
-/// Reads complete records (no batch heads, no markers) until the end or the first word that is none.
-pub fn records(words: &[u32]) -> Vec<Record> {
-    let mut out = Vec::new();
-    let mut rest = words;
-    while let [first, id, tail @ ..] = rest {
-        let bytes = (first & 0xffff) as usize;
-        let (Some(tag), true) = (Tag::from_number((first >> 24) as u8), tail.len() >= data_words(bytes)) else { break };
-        let (data, next) = tail.split_at(data_words(bytes));
-        let mut data: Vec<u8> = data.iter().flat_map(|w| w.to_ne_bytes()).take(bytes).collect();
-        if is_text(tag) && data.last() == Some(&0) {
-            data.pop();
-        }
-        let marker = match (id & CLIENT_BIT != 0, id & BACKEND_BIT != 0) {
-            (true, _) => Marker::Client,
-            (_, true) => Marker::Backend,
-            _ => Marker::None,
-        };
-        out.push(Record { tag, vxid: id & !(CLIENT_BIT | BACKEND_BIT), marker, data });
-        rest = next;
+/// Reads complete records (no batch heads, no markers) until the end or the first that is none.
+pub(super) fn records(format: LogFormat, bytes: &[u8]) -> Vec<Record> {
+    let (mut out, mut rest) = (Vec::new(), bytes);
+    while let Some((parts, after)) = RecordParts::split_as(format, rest) {
+        let Some(tag) = parts.tag() else { break };
+        let text = parts.data.strip_suffix(b"\0").filter(|_| is_text(tag));
+        out.push(Record { tag, vxid: parts.vxid, marker: parts.marker, data: text.unwrap_or(parts.data).to_vec() });
+        rest = after;
     }
     out
 }

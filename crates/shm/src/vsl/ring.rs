@@ -16,8 +16,9 @@ use tables::Tag;
 use tables::counters::{Counter, Main};
 use tables::tags::{LogSettings, TagMask};
 
+use super::format::LogFormat;
 use super::gather;
-use super::layout::{self, END, HEAD_WORDS, LOG_AT, Marker, Record, SEGMENTS};
+use super::layout::{self, END, HEAD_WORDS, LOG_AT, Marker, Record, RecordLayout, SEGMENTS};
 use super::txn::Announcement;
 use crate::vsc::CounterSet;
 use crate::vsm::{Reservation, Segment, SegmentSet};
@@ -28,6 +29,7 @@ const PREFETCHED: usize = 2048;
 /// The log of a worker. Share it as `Arc<LogRing>`.
 #[derive(Debug)]
 pub struct LogRing {
+    layout: &'static RecordLayout,
     segment: Segment,
     /// Words in a segment of the ring.
     segsize: usize,
@@ -69,8 +71,13 @@ struct Settings {
 
 impl LogRing {
     /// Makes and publishes the `Log` segment of `settings.space` bytes. `main` gets the `shm_*` counters, and those of what found no room.
-    pub fn create(set: &SegmentSet, settings: LogSettings, main: CounterSet<Main>) -> io::Result<Self> {
-        let (ring, reservation) = Self::create_growing(set, settings, main)?;
+    pub fn create(
+        set: &SegmentSet,
+        format: LogFormat,
+        settings: LogSettings,
+        main: CounterSet<Main>,
+    ) -> io::Result<Self> {
+        let (ring, reservation) = Self::create_growing(set, format, settings, main)?;
         reservation.complete()?;
         Ok(ring)
     }
@@ -78,6 +85,7 @@ impl LogRing {
     /// The same at once: room for most of it comes by [`Reservation::complete`].
     pub fn create_growing(
         set: &SegmentSet,
+        format: LogFormat,
         settings: LogSettings,
         main: CounterSet<Main>,
     ) -> io::Result<(Self, Reservation)> {
@@ -88,7 +96,8 @@ impl LogRing {
         }
         let (segment, reservation) = set.prepare_growing("Log", "Log", space)?;
         let position = Mutex::new(Position { word: 0, segment_n: layout::FIRST_SEGMENT_N });
-        let mut ring = Self { segment, segsize, position, settings: Settings::default(), main };
+        let layout = RecordLayout::of(format);
+        let mut ring = Self { layout, segment, segsize, position, settings: Settings::default(), main };
         ring.apply(settings);
         ring.write_head();
         ring.segment.publish()?;
@@ -101,14 +110,14 @@ impl LogRing {
         map.u32(layout::SEGMENT_N_AT).store(layout::FIRST_SEGMENT_N, Ordering::Relaxed);
         (0..SEGMENTS).for_each(|i| self.offset(i).store(if i == 0 { 0 } else { u64::MAX }, Ordering::Relaxed));
         self.words()[0].store(END, Ordering::Relaxed);
-        map.u64(layout::MAGIC_AT).store(layout::MAGIC, Ordering::Release);
+        map.u64(layout::MAGIC_AT).store(self.format().ring_head(), Ordering::Release);
     }
 
     /// Uses all of `new` but its `space` for records from now on.
     pub fn apply(&self, new: LogSettings) {
         let settings = &self.settings;
-        for (word, bits) in settings.mask.iter().zip(new.mask.0) {
-            word.store(bits, Ordering::Relaxed);
+        for ((word, bits), missing) in settings.mask.iter().zip(new.mask.0).zip(self.layout.missing.0) {
+            word.store(bits | missing, Ordering::Relaxed);
         }
         let clamp = |n: u64, most: usize| n.min(most as u64) as u32;
         settings.reclen.store(clamp(new.reclen, layout::MAX_DATA), Ordering::Relaxed);
@@ -122,6 +131,16 @@ impl LogRing {
     pub fn is_masked(&self, tag: Tag) -> bool {
         let n = tag as usize;
         self.settings.mask[n / 64].load(Ordering::Relaxed) & (1 << (n % 64)) != 0
+    }
+
+    /// Format of the log.
+    pub fn format(&self) -> LogFormat {
+        self.layout.format
+    }
+
+    #[inline]
+    pub(super) fn layout(&self) -> &'static RecordLayout {
+        self.layout
     }
 
     pub(super) fn main(&self) -> &Main {
@@ -154,21 +173,28 @@ impl LogRing {
         if self.is_masked(tag) {
             return;
         }
-        let nul = usize::from(layout::is_text(tag));
-        let data = &data[..data.len().min(self.reclen().saturating_sub(nul))];
-        let bytes = data.len() + nul;
+        let data = self.cut(tag, data);
         gather::flush_gathered();
-        let at =
-            self.reserve(HEAD_WORDS + layout::data_words(bytes), ReservedAmount { writes: 1, records: 1, flushes: 0 });
+        let at = self.reserve(self.record_words(tag, data), ReservedAmount { writes: 1, records: 1, flushes: 0 });
         self.put_record(at, tag, vxid, marker, data);
+    }
+
+    /// The data that a record of this tag may have.
+    fn cut<'a>(&self, tag: Tag, data: &'a [u8]) -> &'a [u8] {
+        let nul = layout::nul_bytes(self.layout.empty(tag));
+        &data[..data.len().min(self.reclen().saturating_sub(nul))]
+    }
+
+    fn record_words(&self, tag: Tag, data: &[u8]) -> usize {
+        self.layout.head_words + layout::data_words(data.len() + layout::nul_bytes(self.layout.empty(tag)))
     }
 
     /// Fills in a record whose place is reserved; its first word comes last.
     fn put_record(&self, at: usize, tag: Tag, vxid: Vxid, marker: Marker, data: &[u8]) {
-        let bytes = data.len() + usize::from(layout::is_text(tag));
-        let words = &self.words()[at..][..HEAD_WORDS + layout::data_words(bytes)];
+        let words = &self.words()[at..][..self.record_words(tag, data)];
+        let (head, rest) = words.split_at(self.layout.head_words);
         let mut chunks = data.chunks_exact(4);
-        let mut to = words[HEAD_WORDS..].iter();
+        let mut to = rest.iter();
         for (chunk, word) in chunks.by_ref().zip(to.by_ref()) {
             word.store(u32::from_ne_bytes(chunk.try_into().expect("four bytes")), Ordering::Relaxed);
         }
@@ -178,8 +204,9 @@ impl LogRing {
             last[..chunks.remainder().len()].copy_from_slice(chunks.remainder());
             word.store(u32::from_ne_bytes(last), Ordering::Relaxed);
         }
-        words[1].store(layout::id_word(vxid, marker), Ordering::Relaxed);
-        words[0].store(layout::head(tag, bytes), Ordering::Release);
+        let id = self.layout.id_words(vxid, marker);
+        head[1..].iter().zip(id).for_each(|(word, id)| word.store(id, Ordering::Relaxed));
+        head[0].store(self.layout.empty(tag) + data.len() as u32, Ordering::Release);
     }
 
     /// The same as [`LogRing::write_one`], formatted.
@@ -201,32 +228,32 @@ impl LogRing {
         overflow: bool,
     ) {
         let before = before.as_ref().map(|before| {
-            let nul = usize::from(layout::is_text(before.tag));
-            let text = &before.text()[..before.text().len().min(self.reclen().saturating_sub(nul))];
-            (before, text, HEAD_WORDS + layout::data_words(text.len() + nul))
+            let text = self.cut(before.tag, before.text());
+            (before, text, self.record_words(before.tag, text))
         });
         let before_words = before.as_ref().map_or(0, |(_, _, words)| *words);
-        let size = before_words + HEAD_WORDS + records.len();
+        let head_words = self.layout.head_words;
+        let size = before_words + head_words + records.len();
         let more = u64::from(before.is_some());
         let amount = ReservedAmount { writes: 1 + more, records: count + more, flushes: u64::from(overflow) };
-        let batch_head = [layout::BATCH, (records.len() * 4) as u32];
+        let batch_head: [u32; HEAD_WORDS] = [layout::BATCH, (records.len() * 4) as u32, 0];
         let gathered = gather::add(self, size, amount, |words| {
             if let Some((before, text, len)) = before {
                 let at = words.len();
                 words.resize(at + len, 0);
-                layout::fill(&mut words[at..], before.tag, before.vxid, before.marker, text);
+                self.layout.fill(&mut words[at..], before.tag, before.vxid, before.marker, text);
             }
-            words.extend_from_slice(&batch_head);
+            words.extend_from_slice(&batch_head[..head_words]);
             words.extend_from_slice(records);
         });
         if gathered {
             return;
         }
         let at = self.reserve(size, amount);
-        let words = &self.words()[at + before_words..][..HEAD_WORDS + records.len()];
-        self.copy(at + before_words + HEAD_WORDS, records);
-        words[1].store(batch_head[1], Ordering::Relaxed);
-        words[0].store(batch_head[0], Ordering::Release);
+        let head = &self.words()[at + before_words..][..head_words];
+        self.copy(at + before_words + head_words, records);
+        head[1..].iter().zip(&batch_head[1..]).for_each(|(word, part)| word.store(*part, Ordering::Relaxed));
+        head[0].store(batch_head[0], Ordering::Release);
         if let Some((before, text, _)) = before {
             // Last: until its first word is there no reader comes to the batch behind it.
             self.put_record(at, before.tag, before.vxid, before.marker, text);
@@ -353,11 +380,12 @@ impl LogRing {
             let (from, length) = match word(at) {
                 END => return (out, false),
                 layout::WRAP => return (out, true),
-                layout::BATCH => (at + HEAD_WORDS, word(at + 1) as usize / 4),
-                first => (at, HEAD_WORDS + layout::data_words((first & 0xffff) as usize)),
+                layout::BATCH => (at + self.layout.head_words, word(at + 1) as usize / 4),
+                first => (at, self.format().record_bytes(first) / 4),
             };
             at = from + length;
-            out.extend(layout::records(&(from..at).map(word).collect::<Vec<_>>()));
+            let bytes: Vec<u8> = (from..at).flat_map(|at| word(at).to_ne_bytes()).collect();
+            out.extend(layout::records(self.format(), &bytes));
         }
     }
 

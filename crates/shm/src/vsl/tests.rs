@@ -29,6 +29,10 @@ impl Fixture {
     }
 
     fn with(change: impl FnOnce(&mut LogSettings)) -> Self {
+        Self::of(LogFormat::Seven, change)
+    }
+
+    fn of(format: LogFormat, change: impl FnOnce(&mut LogSettings)) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("lacquer-vsl-{}-{n}", std::process::id()));
@@ -39,7 +43,7 @@ impl Fixture {
         settings.mask.set(Tag::Debug, true);
         change(&mut settings);
         let main = CounterSet::<Main>::private();
-        let ring = Arc::new(LogRing::create(&set, settings, main.clone()).unwrap());
+        let ring = Arc::new(LogRing::create(&set, format, settings, main.clone()).unwrap());
         Self { dir, settings, main, ring }
     }
 
@@ -64,9 +68,16 @@ impl Drop for Fixture {
     }
 }
 
+const ALL: [LogFormat; 3] = [LogFormat::Seven, LogFormat::Eight, LogFormat::Nine];
+
 #[test]
 fn a_transaction_is_one_batch() {
-    let f = Fixture::new();
+    for format in ALL {
+        check_batch(&Fixture::of(format, |_| {}));
+    }
+}
+
+fn check_batch(f: &Fixture) {
     let mut log = f.log(1001);
     log.put(Tag::Begin, b"req 1000 rxreq");
     log.timestamp("Start", Real(1e9));
@@ -124,6 +135,65 @@ fn single_records() {
     assert_eq!(f.texts(), ["0 CLI Rd ping", "1000 SessClose REM_CLOSE 0.500", "1000 End "]);
     assert_eq!((read[0].marker, read[1].marker), (Marker::None, Marker::Client));
     assert_eq!(f.ring.word(0), 3 << 24 | 8, "the length counts the NUL");
+}
+
+/// The words of the ring, as include/vapi/vsl_int.h of 9.0.2 describes them.
+#[test]
+fn records_are_laid_out_as_varnish_9_has_them() {
+    let f = Fixture::of(LogFormat::Nine, |_| {});
+    let id = 0x3_2345_6789_abcd;
+    f.ring.write_one(Tag::ReqUrl, Vxid(id), Marker::Client, b"/a");
+    let mut log = TxnLog::new(Arc::clone(&f.ring), Vxid(id), Marker::Backend);
+    log.announce(Tag::Link, Vxid(5), &[b"bereq"]);
+    log.put(Tag::Tls, b"");
+    log.record(Tag::H2RxHdr).push(b"abc");
+    log.put(Tag::H2RxHdr, b"");
+    log.flush();
+    let text = |bytes: [u8; 4]| u32::from_ne_bytes(bytes);
+    let (low, high) = (0x6789_abcd, 0x3_2345);
+    let (client, backend) = (1 << 30, 1 << 31);
+    let want = [
+        16 << 24 | 1 << 16 | 3,
+        low,
+        client | high,
+        text(*b"/a\0\0"),
+        75 << 24 | 1 << 16 | 6,
+        5,
+        backend,
+        text(*b"bere"),
+        text(*b"q\0\0\0"),
+        255 << 24,
+        44,
+        0,
+        9 << 24 | 1 << 16 | 1,
+        low,
+        backend | high,
+        0,
+        86 << 24 | 1 << 16 | 3,
+        low,
+        backend | high,
+        text(*b"abc\0"),
+        86 << 24 | 1 << 16,
+        low,
+        backend | high,
+        END,
+    ];
+    assert_eq!((0..want.len()).map(|at| f.ring.word(at)).collect::<Vec<_>>(), want);
+}
+
+#[test]
+fn tags_that_a_format_lacks_are_not_written() {
+    for (format, has_reuse, has_tls) in
+        [(LogFormat::Seven, true, true), (LogFormat::Eight, false, false), (LogFormat::Nine, false, true)]
+    {
+        let f = Fixture::of(format, |_| {});
+        let mut log = f.log(1);
+        log.put(Tag::BackendReuse, b"");
+        log.put(Tag::Tls, b"");
+        drop(log);
+        let has = |tag| f.read().iter().any(|record| record.tag == tag);
+        assert_eq!((has(Tag::BackendReuse), has(Tag::Tls)), (has_reuse, has_tls), "{format:?}");
+    }
 }
 
 #[test]
@@ -264,14 +334,16 @@ fn rings_are_not_mixed() {
 proptest! {
     #[test]
     fn what_goes_in_comes_out(
-        data in prop::collection::vec((1u8..97, prop::collection::vec(any::<u8>(), 0..80)), 0..40),
+        data in prop::collection::vec((1u8..100, prop::collection::vec(any::<u8>(), 0..80)), 0..40),
         buffer in 112u64..400,
+        vxid in 1u64..1 << 30,
+        which in 0usize..3,
     ) {
-        let f = Fixture::with(|settings| {
+        let f = Fixture::of(ALL[which], |settings| {
             (settings.reclen, settings.buffer) = (100, buffer);
             settings.mask.set(Tag::Debug, false);
         });
-        let mut log = f.log(7);
+        let mut log = f.log(vxid);
         let mut want = Vec::new();
         for (i, (number, data)) in data.iter().enumerate() {
             let tag = Tag::from_number(*number).unwrap();
@@ -283,16 +355,16 @@ proptest! {
             }
             }
             if !f.ring.is_masked(tag) {
-                want.push((tag, data.clone()));
+                want.push((tag, vxid, Marker::Client, data.clone()));
             }
         }
         log.flush();
-        let got: Vec<_> = f.read().into_iter().map(|r| (r.tag, r.data)).collect();
+        let got: Vec<_> = f.read().into_iter().map(|r| (r.tag, r.vxid, r.marker, r.data)).collect();
         prop_assert_eq!(got, want);
     }
 
     #[test]
-    fn any_words_can_be_read(words in prop::collection::vec(any::<u32>(), 0..64)) {
-        let _ = layout::records(&words);
+    fn any_bytes_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..256), which in 0usize..3) {
+        let _ = layout::records(ALL[which], &bytes);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base::{Real, Vxid, short};
 use tables::Tag;
 
-use super::layout::{self, HEAD_WORDS, Marker};
+use super::layout::{self, HEAD_WORDS, Marker, RecordLayout};
 use super::num;
 use super::ring::LogRing;
 
@@ -22,8 +22,9 @@ pub struct TxnLog {
     ring: Arc<LogRing>,
     vxid: Vxid,
     marker: Marker,
-    /// The second word of each record: `vxid` and `marker`.
-    id: u32,
+    layout: &'static RecordLayout,
+    /// Words of each record's head: `vxid` and `marker`.
+    id: [u32; 2],
     buffer: Box<[u32]>,
     used: usize,
     records: u64,
@@ -68,11 +69,13 @@ impl TxnLog {
     /// A log for the transaction `vxid`.
     pub fn new(ring: Arc<LogRing>, vxid: Vxid, marker: Marker) -> Self {
         let buffer = take_buffer(buffer_words(&ring));
-        let (id, start, last) = (layout::id_word(vxid, marker), Real(0.0), Real(0.0));
+        let layout = ring.layout();
+        let (id, start, last) = (layout.id_words(vxid, marker), Real(0.0), Real(0.0));
         Self {
             ring,
             vxid,
             marker,
+            layout,
             id,
             buffer,
             used: 0,
@@ -110,7 +113,7 @@ impl TxnLog {
         if words != self.buffer.len() {
             self.buffer = vec![0; words].into_boxed_slice();
         }
-        (self.vxid, self.marker, self.id) = (vxid, marker, layout::id_word(vxid, marker));
+        (self.vxid, self.marker, self.id) = (vxid, marker, self.layout.id_words(vxid, marker));
         (self.start, self.last) = (Real(0.0), Real(0.0));
         self.has_overflowed = false;
     }
@@ -215,8 +218,9 @@ impl TxnLog {
     /// the buffer written out first.
     #[inline]
     fn place(&mut self, tag: Tag, len: usize) -> Option<&mut [u8]> {
-        let bytes = len + usize::from(layout::is_text(tag));
-        let end = self.used + HEAD_WORDS + layout::data_words(bytes);
+        let empty = self.layout.empty(tag);
+        let bytes = len + layout::nul_bytes(empty);
+        let end = self.used + self.layout.head_words + layout::data_words(bytes);
         if bytes > self.ring.reclen() {
             return None;
         }
@@ -225,8 +229,9 @@ impl TxnLog {
         if let Some(last) = place.last_mut() {
             *last = 0;
         }
-        let (head, data) = place.split_first_chunk_mut::<HEAD_WORDS>()?;
-        *head = [layout::head(tag, bytes), self.id];
+        // If a head has two words, the third is the first of the data, and 0.
+        *place.first_chunk_mut()? = [empty + len as u32, self.id[0], self.id[1]];
+        let data = place.get_mut(self.layout.head_words..)?;
         self.used = end;
         Some(bytes_mut(data))
     }
@@ -261,8 +266,16 @@ impl TxnLog {
     /// Adds a record piece by piece: `log.record(Tag::Hit).num(42).text(b" ").fixed6(ttl);` It ends with the value.
     #[inline]
     pub fn record(&mut self, tag: Tag) -> RecordWriter<'_> {
-        let most = if self.ring.is_masked(tag) { 0 } else { self.room(usize::MAX) };
-        RecordWriter { log: self, tag, at: 0, most }
+        let room = if self.ring.is_masked(tag) { 0 } else { self.room() };
+        if room == 0 {
+            return RecordWriter { log: self, tag, at: 0, end: 0 };
+        }
+        let [low, high] = self.id;
+        if let Some(head) = self.buffer.get_mut(self.used..).and_then(|rest| rest.first_chunk_mut::<HEAD_WORDS>()) {
+            *head = [0, low, high];
+        }
+        let at = (self.used + self.layout.head_words) * 4;
+        RecordWriter { at, end: at + room - layout::nul_bytes(self.layout.empty(tag)), log: self, tag }
     }
 
     /// Adds a `Timestamp`: label, time, seconds since the transaction began, seconds since the last one.
@@ -320,27 +333,18 @@ impl TxnLog {
         }
     }
 
-    /// Number of bytes that the next record may have if it wants `wanted`; flushes if they would not fit.
+    /// Number of bytes that the next record may have; flushes if they would not fit.
     #[inline]
-    fn room(&mut self, wanted: usize) -> usize {
+    fn room(&mut self) -> usize {
         if self.buffer.is_empty() {
             self.buffer = take_buffer(buffer_words(&self.ring));
         }
         let most = (self.buffer.len() - HEAD_WORDS) * 4;
-        let bytes = wanted.min(self.ring.reclen()).min(most);
+        let bytes = self.ring.reclen().min(most);
         if self.used + HEAD_WORDS + layout::data_words(bytes) > self.buffer.len() {
             self.write_out(true);
         }
         bytes
-    }
-
-    /// The data of the next record, `bytes` long, is in place.
-    #[inline]
-    fn finish(&mut self, tag: Tag, bytes: usize) {
-        self.buffer[self.used] = layout::head(tag, bytes);
-        self.buffer[self.used + 1] = self.id;
-        self.used += HEAD_WORDS + layout::data_words(bytes);
-        self.added();
     }
 }
 
@@ -381,9 +385,10 @@ fn give_buffer(buffer: Box<[u32]>) {
 pub struct RecordWriter<'a> {
     log: &'a mut TxnLog,
     tag: Tag,
+    /// Byte of the buffer behind the data so far.
     at: usize,
-    /// Bytes there may be, the NUL included; 0 when the tag is masked.
-    most: usize,
+    /// Byte of the buffer that the data may reach, if the NUL is to have room; 0 when the tag is masked.
+    end: usize,
 }
 
 impl RecordWriter<'_> {
@@ -439,12 +444,12 @@ impl RecordWriter<'_> {
     /// Writes a number or several right into the buffer where there is room for any, else what fits of them.
     #[inline]
     fn put_number<const N: usize>(&mut self, write: impl FnOnce(&mut [u8; N]) -> usize) -> &mut Self {
-        let at = (self.log.used + HEAD_WORDS) * 4 + self.at;
-        if self.at + N < self.most
-            && let Some(place) = bytes_mut(&mut self.log.buffer).get_mut(at..).and_then(|rest| rest.first_chunk_mut())
+        if self.at + N <= self.end
+            && let Some(place) =
+                bytes_mut(&mut self.log.buffer).get_mut(self.at..).and_then(|rest| rest.first_chunk_mut())
         {
             self.at += write(place);
-        } else if self.most > 0 {
+        } else if self.end > 0 {
             let mut number = [0; N];
             let len = write(&mut number);
             self.push(&number[..len]);
@@ -455,14 +460,10 @@ impl RecordWriter<'_> {
     /// Appends bytes to the data of the record.
     #[inline]
     pub fn push(&mut self, text: &[u8]) {
-        if self.most == 0 {
-            return;
-        }
-        let nul = usize::from(layout::is_text(self.tag));
-        let cut = &text[..text.len().min(self.most.saturating_sub(self.at + nul))];
-        let at = (self.log.used + HEAD_WORDS) * 4 + self.at;
-        short::copy(&mut bytes_mut(&mut self.log.buffer)[at..at + cut.len()], cut);
-        self.at += cut.len();
+        let cut = &text[..text.len().min(self.end - self.at)];
+        let end = self.at + cut.len();
+        short::copy(&mut bytes_mut(&mut self.log.buffer)[self.at..end], cut);
+        self.at = end;
     }
 }
 
@@ -475,16 +476,22 @@ impl fmt::Write for RecordWriter<'_> {
 
 impl Drop for RecordWriter<'_> {
     fn drop(&mut self) {
-        if self.most == 0 {
+        if self.end == 0 {
             return;
         }
-        let total = self.at + usize::from(layout::is_text(self.tag));
-        if layout::data_words(total) > self.at / 4 {
+        let log = &mut *self.log;
+        let empty = log.layout.empty(self.tag);
+        let data = log.used + log.layout.head_words;
+        // The first word behind the record.
+        let end = layout::data_words(self.at + layout::nul_bytes(empty));
+        if end > self.at / 4 {
             // The NUL and the padding, behind the last bytes of the data: by the word, which is cheaper than a fill.
-            let last = &mut self.log.buffer[self.log.used + HEAD_WORDS + self.at / 4];
+            let last = &mut log.buffer[self.at / 4];
             *last = (u32::from_le(*last) & ((1 << (self.at % 4 * 8)) - 1)).to_le();
         }
-        self.log.finish(self.tag, total);
+        log.buffer[log.used] = empty + (self.at - data * 4) as u32;
+        log.used = end;
+        log.added();
     }
 }
 

@@ -9,18 +9,16 @@ use vrt::vmod::VmodCall;
 
 use vmod_support::args::fail;
 
-/// Ids in the log have 30 bits.
-const LOG_IDS: i64 = 1 << 30;
-
 pub(super) fn write(call: &mut VmodCall<'_>, id: i64, tag: &[u8], side: &str, text: &[u8]) -> Result<(), VclFailure> {
     let Some(tag) = std::str::from_utf8(tag).ok().and_then(Tag::from_name) else {
         return fail(format!("No such tag: {}", String::from_utf8_lossy(tag)));
     };
-    if !(0..LOG_IDS).contains(&id) {
+    let ring = call.ctx.log().ring();
+    let Some(id) = u64::try_from(id).ok().filter(|id| *id < ring.format().vxid_limit()) else {
         return fail("id out of bounds");
-    }
+    };
     let marker = if side == "c" { Marker::Client } else { Marker::Backend };
-    call.ctx.log().ring().write_one(tag, Vxid(id as u64), marker, text);
+    ring.write_one(tag, Vxid(id), marker, text);
     Ok(())
 }
 

@@ -7,10 +7,9 @@ use backend::{BackendSpec, Director, HeapServices};
 use base::{Clock, Vxid};
 use message::Head;
 use shm::vsc::CounterSet;
-use shm::vsl::{LogRing, Marker, Record, TxnLog};
+use shm::vsl::{LogFormat, LogRing, Marker, Record, TxnLog};
 use shm::vsm::{SegmentSet, SetOwner};
 use tables::Tag;
-use tables::counters::Main;
 use tables::vclsubs::Method;
 use tables::vclvars::{HeadId, Var};
 use testkit::ScratchDir;
@@ -123,7 +122,8 @@ impl VrtWorld {
         let set = SegmentSet::create(dir.path(), SetOwner::Worker, 1, None).unwrap();
         let mut params = params::Params::default();
         params.set("vsl_space", "1M").unwrap();
-        let ring = Arc::new(LogRing::create(&set, params.log_settings(), CounterSet::<Main>::private()).unwrap());
+        let ring =
+            Arc::new(LogRing::create(&set, LogFormat::Seven, params.log_settings(), CounterSet::private()).unwrap());
         let services = Arc::new(HeapServices::default());
         let backends = backend::Backends::new(backend::BackendEnv { clock: Clock::manual(), services });
         let env = TestEnv { ring: ring.clone(), backends };

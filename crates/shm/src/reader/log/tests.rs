@@ -6,7 +6,6 @@ use std::sync::Arc;
 use base::Vxid;
 use proptest::prelude::*;
 use tables::Tag;
-use tables::counters::Main;
 use tables::tags::{LogSettings, TagMask};
 
 use super::*;
@@ -23,6 +22,10 @@ struct Fixture {
 
 impl Fixture {
     fn new(name: &str) -> Fixture {
+        Fixture::of(name, LogFormat::Seven)
+    }
+
+    fn of(name: &str, format: LogFormat) -> Fixture {
         let dir = std::env::temp_dir().join(format!("shm-log-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).unwrap();
@@ -30,7 +33,7 @@ impl Fixture {
         let worker = SegmentSet::create(&dir, SetOwner::Worker, 2, None).unwrap();
         let settings =
             LogSettings { space: 1 << 20, mask: TagMask::default(), reclen: 1000, buffer: 16 << 10, is_sync: false };
-        let ring = Arc::new(LogRing::create(&worker, settings, CounterSet::<Main>::private()).unwrap());
+        let ring = Arc::new(LogRing::create(&worker, format, settings, CounterSet::private()).unwrap());
         Fixture { dir, manager, worker: Some(worker), ring }
     }
 
@@ -84,7 +87,12 @@ fn what_is_written_is_read_once() {
 
 #[test]
 fn a_reader_follows_round_the_ring_and_notices_when_it_is_overtaken() {
-    let f = Fixture::new("round");
+    for format in [LogFormat::Seven, LogFormat::Nine] {
+        check_round(&Fixture::of(&format!("round-{format:?}"), format));
+    }
+}
+
+fn check_round(f: &Fixture) {
     let mut ring = LogCursor::open(&f.dir, StartAt::Now).unwrap();
     for i in 0..20_000 {
         let text = format!("{i} {}", "x".repeat(i % 200));
