@@ -107,6 +107,15 @@ fn a_file_may_go_on_in_another_format() {
 }
 
 #[test]
+fn a_file_that_goes_back_has_the_numbers_that_it_had() {
+    for format in [LogFormat::Eight, LogFormat::Nine] {
+        let url = records_of(format, 3, &TRANSACTION[2..3]);
+        let log = [file_of(format, 3), records_of(LogFormat::Seven, 5, &TRANSACTION), url].concat();
+        assert_eq!(shown(&log)[2 * TRANSACTION.len()], "3 ReqURL /a", "{format:?}");
+    }
+}
+
+#[test]
 fn a_cut_file_gives_what_is_whole() {
     for format in ALL {
         let whole = file_of(format, 3);

@@ -265,6 +265,10 @@ impl LogCursor {
             self.copy.clear();
             return Fill::Lost;
         }
+        // A record that tells of the release may come behind others of its tag numbers.
+        if self.stamp.is_new() {
+            self.stamp.look_ahead(&self.copy);
+        }
         Fill::Some
     }
 

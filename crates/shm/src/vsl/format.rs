@@ -265,6 +265,11 @@ impl FormatStamp {
         self.format
     }
 
+    /// True until a record has told of its release.
+    pub const fn is_new(&self) -> bool {
+        self.told.is_none()
+    }
+
     /// Takes what is to be said since the last time.
     pub fn notes(&mut self) -> std::vec::Drain<'_, LogNote> {
         self.notes.drain(..)
@@ -277,7 +282,7 @@ impl FormatStamp {
             return false;
         };
         if format.is_wide() != self.format.is_wide() {
-            self.turn_to(format);
+            self.turn_to(self.other_layout());
         }
         true
     }
@@ -291,8 +296,13 @@ impl FormatStamp {
             _ => false,
         };
         if is_other && !is_batch {
-            self.turn_to(LogFormat::of_layout(!self.format.is_wide()));
+            self.turn_to(self.other_layout());
         }
+    }
+
+    /// The format with the other layout. If that is the wide one, the numbers are those that its records told of before.
+    fn other_layout(&self) -> LogFormat {
+        if self.format.is_wide() { LogFormat::Seven } else { self.told.unwrap_or(LogFormat::Nine) }
     }
 
     /// Stamps whole records, which all have the present layout. Learns from them whose numbers they are.
@@ -312,7 +322,7 @@ impl FormatStamp {
         }
     }
 
-    /// Learns whose numbers a file has from bytes that follow its head. The last record may be cut.
+    /// Learns whose numbers a log has from what comes next: records and batches. The last record may be cut.
     pub fn look_ahead(&mut self, bytes: &[u8]) {
         if self.format.is_wide()
             && let Some(format) = told_by(self.format, bytes).next()
@@ -363,8 +373,13 @@ fn told_by(layout: LogFormat, records: &[u8]) -> impl Iterator<Item = LogFormat>
     let mut rest = records;
     std::iter::from_fn(move || {
         loop {
-            let first = word_at(rest, 0).filter(|first| first & SPARE == VERSION)?;
-            if !TELLING[(first >> 24) as usize] {
+            let first = word_at(rest, 0)?;
+            let number = (first >> 24) as u8;
+            if first & SPARE != VERSION {
+                rest = rest.get(layout.head_bytes()..).filter(|_| number == BATCH)?;
+                continue;
+            }
+            if !TELLING[usize::from(number)] {
                 rest = rest.get(layout.record_bytes(first)..)?;
                 continue;
             }

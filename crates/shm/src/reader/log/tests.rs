@@ -85,6 +85,34 @@ fn what_is_written_is_read_once() {
     assert_eq!(texts(&mut now), (vec![String::new()], "end"));
 }
 
+/// Records and batches of each release; the first that tells of the release comes late.
+#[test]
+fn a_ring_of_each_release_is_read_by_its_numbers() {
+    for format in [LogFormat::Seven, LogFormat::Eight, LogFormat::Nine] {
+        let f = Fixture::of(&format!("{format:?}"), format);
+        f.one(0, "early");
+        for vxid in [1000, 1001] {
+            let mut txn = TxnLog::new(Arc::clone(&f.ring), Vxid(vxid), Marker::Client);
+            txn.put(Tag::BackendClose, b"24 default recycle");
+            txn.put(Tag::Begin, b"req 1000 rxreq");
+        }
+        let tags = |from| {
+            let (mut ring, mut tags) = (LogCursor::open(&f.dir, from).unwrap(), Vec::new());
+            while let RingStep::Records(mut rest) = ring.step() {
+                while let Some((record, after)) = RecordParts::split(rest) {
+                    tags.push((record.vxid, record.tag().map_or("?", Tag::name)));
+                    rest = after;
+                }
+            }
+            (tags, ring.format())
+        };
+        let txn = |vxid| [(vxid, "BackendClose"), (vxid, "Begin")];
+        let all = [&[(0, "VCL_Log")][..], &txn(1000), &txn(1001)].concat();
+        assert_eq!(tags(StartAt::Past), (all, format));
+        assert_eq!(tags(StartAt::Now), (vec![], format));
+    }
+}
+
 #[test]
 fn a_reader_follows_round_the_ring_and_notices_when_it_is_overtaken() {
     for format in [LogFormat::Seven, LogFormat::Nine] {
