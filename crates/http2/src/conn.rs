@@ -5,12 +5,19 @@
 //! among those that a client may have open until [`Connection::release`], so that one who resets streams can't have more work going on than one
 //! who waits. What a peer may do only so often is counted ([`crate::Http2AbuseLimits`]), and ends the connection with a reason of its own.
 //!
-//! An idle connection holds no buffers: a frame that came in part lies in [`Connection::partial`] until it is whole, DATA never.
+//! An idle connection holds no buffers: a frame that came in part is kept until it is whole ([`frames`]), DATA never.
 
+mod conduct;
+mod frames;
+mod inflow;
+mod output;
+mod past;
 mod receive;
 mod section;
 mod send;
+mod stream;
 mod streams;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,13 +25,17 @@ use base::clock::Mono;
 
 use crate::error::{ErrorCode, Http2Fault, StreamFault};
 use crate::fields::{Malformed, SectionFacts};
-use crate::frame::{self, FrameHeader, HEADER_BYTES, Http2FrameType, PREFACE};
-use crate::hpack::{HpackDecoder, HpackEncoder};
-use crate::limits::{EventMeter, Http2AbuseLimits, RapidResetLimit, seconds_since};
-use crate::settings::{DEFAULT_WINDOW, Http2Settings};
+use crate::frame::{self, FrameHeader, Http2FrameType, PREFACE};
+use crate::limits::{EventMeter, Http2AbuseLimits, RapidResetLimit};
+use crate::settings::Http2Settings;
 
-use section::OpenSection;
-use streams::{Closed, Room, Stream, Streams};
+use conduct::{Conduct, Meters};
+use frames::FrameReader;
+use inflow::Inflow;
+use output::Output;
+use section::Sections;
+use stream::{Closed, Stream};
+use streams::{Room, Streams};
 
 /// Settings that connections of a kind share.
 #[derive(Clone, Debug, Default)]
@@ -203,80 +214,57 @@ enum Ending {
     Over,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Current {
-    header: FrameHeader,
-    /// Bytes of the payload that haven't come.
-    left: u32,
-    /// DATA: bytes of padding at its end, once known.
-    padding: Option<u32>,
-    /// DATA: the stream that gets it.
-    takes: bool,
+/// Frames of ours that the peer has to answer.
+#[derive(Debug)]
+struct Unanswered {
+    settings: u32,
+    pings: u32,
+    drain: bool,
 }
 
-#[derive(Debug, Default)]
-struct Meters {
-    rapid_resets: EventMeter,
-    made_resets: EventMeter,
-    refused: EventMeter,
-    settings: EventMeter,
-    pings: EventMeter,
-    priorities: EventMeter,
-    empty_data: EventMeter,
-    small_data: EventMeter,
-    window_updates: EventMeter,
-    small_windows: EventMeter,
-    ignored: EventMeter,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PingAnswer {
+    Unasked,
+    Plain,
+    /// Nothing of the peer's is on its way any more that a drain would have to wait for.
+    Drain,
+}
+
+impl Unanswered {
+    fn settings_taken(&mut self) -> bool {
+        let was_sent = self.settings > 0;
+        self.settings -= u32::from(was_sent);
+        was_sent
+    }
+
+    fn ping_answered(&mut self) -> PingAnswer {
+        if self.pings == 0 {
+            return PingAnswer::Unasked;
+        }
+        self.pings -= 1;
+        if std::mem::take(&mut self.drain) { PingAnswer::Drain } else { PingAnswer::Plain }
+    }
 }
 
 /// A connection without its socket.
 #[derive(Debug)]
 pub struct Connection {
     role: Role,
-    rapid_resets: RapidResetLimit,
     config: Arc<Http2Config>,
-    born: Mono,
-    /// Seconds since it was born, as the owner said last.
-    now: f32,
-    preface_left: u8,
-    has_begun: bool,
-    header: [u8; HEADER_BYTES],
-    header_bytes: u8,
-    current: Option<Current>,
-    /// Payload of the current frame, when it came in parts.
-    partial: Vec<u8>,
-    /// A field section, when it came in several frames.
-    block: Vec<u8>,
-    section: Option<OpenSection>,
-    decoder: HpackDecoder,
-    encoder: HpackEncoder,
+    /// Settings of the peer; ours are the configuration's.
     peer: Http2Settings,
+    conduct: Conduct,
+    reader: FrameReader,
+    sections: Sections,
+    inflow: Inflow,
     streams: Streams,
-    /// The highest stream there was: the peer's (server), ours (client).
-    highest: u32,
-    /// The highest of them that was looked at.
-    last_taken: u32,
-    peer_last: Option<u32>,
+    output: Output,
+    unanswered: Unanswered,
     ending: Ending,
-    /// A drain's PING is on its way.
-    drain_ping: bool,
-    pings_sent: u32,
-    settings_unacked: u32,
-    send_window: i64,
-    receive_window: i64,
-    /// Bytes of bodies that were given out and aren't consumed.
-    unread: u64,
-    due: Vec<u32>,
-    /// The client has said of some request how urgent it is.
-    has_priorities: bool,
-    /// Counts sends, for fairness among equals.
-    turn: u64,
-    out: Vec<u8>,
-    out_at: usize,
-    /// Bytes of answers in the output.
-    answers: usize,
+    /// The last stream that the peer will look at, as its GOAWAY said.
+    peer_last: Option<u32>,
+    /// A fault that was found while something was written.
     pending_fault: Option<Http2Fault>,
-    meters: Meters,
 }
 
 impl Connection {
@@ -293,7 +281,7 @@ impl Connection {
     pub fn upgraded(config: Arc<Http2Config>, settings: &Http2Settings, now: Mono) -> Result<Connection, Http2Fault> {
         let mut conn = Connection::server(config, now);
         conn.change_settings(settings.clone())?;
-        (conn.highest, conn.last_taken) = (1, 1);
+        (conn.streams.highest, conn.streams.last_taken) = (1, 1);
         let mut stream = conn.new_stream(1);
         stream.received_all();
         conn.streams.push(stream);
@@ -314,45 +302,23 @@ impl Connection {
         frame::write(&mut out, Http2FrameType::Settings, 0, 0, &config.settings.payload(is_client));
         Connection {
             role,
-            born: now,
-            now: 0.0,
-            preface_left: if is_client { 0 } else { PREFACE.len() as u8 },
-            has_begun: false,
-            header: [0; HEADER_BYTES],
-            header_bytes: 0,
-            current: None,
-            partial: Vec::new(),
-            block: Vec::new(),
-            section: None,
-            decoder: HpackDecoder::new(config.settings.header_table_size),
-            encoder: HpackEncoder::default(),
             peer: Http2Settings::default(),
+            conduct: Conduct::new(&config.limits, now),
+            reader: FrameReader::new(!is_client),
+            sections: Sections::new(config.settings.header_table_size),
+            inflow: Inflow::default(),
             streams: Streams::default(),
-            highest: 0,
-            last_taken: 0,
-            peer_last: None,
+            output: Output::of(out),
+            unanswered: Unanswered { settings: 1, pings: 0, drain: false },
             ending: Ending::No,
-            drain_ping: false,
-            pings_sent: 0,
-            settings_unacked: 1,
-            send_window: i64::from(DEFAULT_WINDOW),
-            receive_window: i64::from(DEFAULT_WINDOW),
-            unread: 0,
-            due: Vec::new(),
-            has_priorities: false,
-            turn: 0,
-            out,
-            out_at: 0,
-            answers: 0,
+            peer_last: None,
             pending_fault: None,
-            meters: Meters::default(),
-            rapid_resets: RapidResetLimit::from(&config.limits),
             config,
         }
     }
 
     fn new_stream(&self, id: u32) -> Stream {
-        Stream::new(id, self.peer.initial_window_size, self.config.settings.initial_window_size, self.now)
+        Stream::new(id, self.peer.initial_window_size, self.config.settings.initial_window_size, self.conduct.now())
     }
 
     /// Streams that are open or held.
@@ -366,7 +332,7 @@ impl Connection {
     }
 
     fn is_between_frames(&self) -> bool {
-        self.current.is_none() && self.header_bytes == 0 && self.section.is_none()
+        self.reader.is_between_frames() && self.sections.open_stream().is_none()
     }
 
     /// Nothing more can come of it: GOAWAY was sent for good.
@@ -376,43 +342,25 @@ impl Connection {
 
     /// Gives memory up. What is needed again is taken again, or got by [`Connection::resume`].
     pub fn rest(&mut self) -> Workspace {
-        let mut out = Vec::new();
-        if self.output().is_empty() {
-            (out, self.out_at) = (std::mem::take(&mut self.out), 0);
-            out.clear();
-        }
-        if self.partial.is_empty() {
-            self.partial = Vec::new();
-        }
-        if self.block.is_empty() {
-            self.block = Vec::new();
-        }
-        if self.due.is_empty() {
-            self.due = Vec::new();
-        }
-        Workspace { out, streams: self.streams.rest() }
+        self.reader.rest();
+        self.sections.rest();
+        self.inflow.rest();
+        Workspace { out: self.output.rest(), streams: self.streams.rest() }
     }
 
     /// Makes it busy, with memory that another connection has given up.
     pub fn resume(&mut self, workspace: Workspace) {
-        if self.out.capacity() == 0 {
-            self.out = workspace.out;
-        }
+        self.output.resume(workspace.out);
         self.streams.resume(workspace.streams);
     }
 
     /// Bytes of memory held beside the connection itself.
     pub fn memory(&self) -> usize {
-        self.out.capacity()
-            + self.partial.capacity()
-            + self.block.capacity()
-            + self.due.capacity() * size_of::<u32>()
-            + self.decoder.memory()
+        self.output.memory()
+            + self.reader.memory()
+            + self.sections.memory()
+            + self.inflow.memory()
             + self.streams.memory()
-    }
-
-    fn set_now(&mut self, now: Mono) {
-        self.now = seconds_since(self.born, now);
     }
 
     fn fail(&mut self, fault: Http2Fault) -> Http2Event {
@@ -420,46 +368,39 @@ impl Connection {
             self.ending = Ending::Over;
             return Http2Event::None;
         }
-        self.write_go_away(self.last_taken, fault.code);
+        self.output.write_go_away(self.streams.last_taken, fault.code);
         self.ending = if fault.soft { Ending::Soft } else { Ending::Over };
         self.streams.end_all();
-        self.section = None;
-        (self.partial, self.block) = (Vec::new(), Vec::new());
+        self.sections.forget();
+        self.reader.forget();
         Http2Event::Fault(fault)
     }
 
     fn change_settings(&mut self, settings: Http2Settings) -> Result<(), Http2Fault> {
         let change = i64::from(settings.initial_window_size) - i64::from(self.peer.initial_window_size);
-        if !self.streams.move_windows(change, self.turn) {
+        if !self.streams.move_windows(change) {
             return Err(Http2Fault::flow("SETTINGS: a stream's window becomes too large"));
         }
-        self.encoder.table_size(settings.header_table_size);
+        self.output.table_size(settings.header_table_size);
         self.peer = settings;
         Ok(())
     }
 
     fn break_stream(&mut self, id: u32, fault: StreamFault) -> Result<Http2Event, Http2Fault> {
         self.count(|m| &mut m.made_resets, |l| l.made_resets, crate::Http2Abuse::MadeReset)?;
-        self.write_reset(id, fault.code)?;
+        self.answer(|output| output.write_reset(id, fault.code))?;
         self.streams.close(id, Closed::ByUs);
         Ok(Http2Event::Broken { stream: id, fault })
     }
 
     /// The limit of rapid resets, and how many more of them there may be now.
     pub fn rapid_resets(&self) -> (RapidResetLimit, f32) {
-        let limit = self.rapid_resets;
-        (limit, limit.most as f32 - self.meters.rapid_resets.spent_by(self.now, limit.most, limit.period as f32))
+        self.conduct.rapid_resets()
     }
 
     /// Changes the limit of rapid resets, which are then counted from 0.
     pub fn limit_rapid_resets(&mut self, limit: RapidResetLimit) {
-        self.rapid_resets = limit;
-        self.meters.rapid_resets = EventMeter::default();
-    }
-
-    fn rapid_reset(&mut self) -> Result<(), Http2Fault> {
-        let is_too_many = self.meters.rapid_resets.count_reset(self.now, self.rapid_resets);
-        if is_too_many { Err(crate::Http2Abuse::RapidReset.into()) } else { Ok(()) }
+        self.conduct.limit_rapid_resets(limit);
     }
 
     fn count(
@@ -468,8 +409,11 @@ impl Connection {
         limit: impl FnOnce(&Http2AbuseLimits) -> u32,
         abuse: crate::Http2Abuse,
     ) -> Result<(), Http2Fault> {
-        let limits = &self.config.limits;
-        let is_too_many = meter(&mut self.meters).count(self.now, limit(limits), limits.period);
-        if is_too_many { Err(abuse.into()) } else { Ok(()) }
+        self.conduct.count(&self.config.limits, meter, limit, abuse)
+    }
+
+    /// Writes an answer to something that the peer may send as often as it likes.
+    fn answer(&mut self, write: impl FnOnce(&mut Output)) -> Result<(), Http2Fault> {
+        self.output.answer(self.config.limits.unread_bytes, write)
     }
 }

@@ -8,10 +8,11 @@
 use base::clock::Mono;
 use message::Head;
 
-use super::streams::Closed;
-use super::{Connection, Current, Ending, Http2Event, Http2Scratch, ReceiveStep, Role};
+use super::frames::Current;
+use super::stream::Closed;
+use super::{Connection, Ending, Http2Event, Http2Scratch, PingAnswer, ReceiveStep, Role};
 use crate::error::{ErrorCode, Http2Abuse, Http2Fault, StreamFault};
-use crate::frame::{ACK, END_STREAM, FrameHeader, HEADER_BYTES, Http2FrameType, PADDED, PREFACE};
+use crate::frame::{ACK, END_STREAM, FrameHeader, Http2FrameType, PADDED};
 use crate::priority::Priority;
 use crate::settings::MAX_WINDOW;
 
@@ -24,43 +25,36 @@ const GO_AWAY_BYTES: u32 = 8;
 const MAX_PRIORITY_BYTES: u32 = 256;
 /// Bytes of data in a frame that costs more than it brings.
 const SMALL_DATA: u32 = 32;
-/// PRIORITY frames that a new stream may bring along.
-const PRIORITIES_PER_STREAM: u32 = 4;
-/// WINDOW_UPDATE frames that come with one or follow its end.
-const UPDATES_PER_STREAM: u32 = 2;
-/// Frames that were on their way when it was over.
-const IGNORED_PER_STREAM: u32 = 4;
-
 impl Connection {
     /// Takes from the peer's bytes what makes one event. Call it again with the rest while something was consumed; nothing needs to be kept.
     /// A head is laid into `head`, within its limits.
     pub fn receive(&mut self, input: &[u8], now: Mono, head: &mut Head, scratch: &mut Http2Scratch) -> ReceiveStep {
-        self.set_now(now);
+        self.conduct.set_now(now);
         if let Some(fault) = self.pending_fault.take() {
             return ReceiveStep { consumed: 0, frame: None, payload: 0..0, event: self.fail(fault) };
         }
         if self.ending == Ending::Over {
             return ReceiveStep { consumed: input.len(), frame: None, payload: 0..0, event: Http2Event::None };
         }
-        if self.preface_left > 0 {
+        if self.reader.expects_preface() {
             return self.preface(input);
         }
-        let (at, frame) = match self.take_header(input) {
+        let (at, frame) = match self.reader.take_header(input) {
             (at, Some(header)) => (at, Some(header)),
-            (at, None) if self.current.is_none() => return step(at, None, at..at, Http2Event::None),
+            (at, None) if self.reader.current.is_none() => return step(at, None, at..at, Http2Event::None),
             (at, None) => (at, None),
         };
         if let Some(header) = frame {
             match self.begin_frame(header) {
                 Ok(Http2Event::None) => {}
                 Ok(event) => {
-                    self.current = self.current.filter(|current| current.left > 0);
+                    self.reader.advance(0);
                     return step(at, frame, at..at, event);
                 }
                 Err(fault) => return step(input.len(), frame, at..input.len(), self.fail(fault)),
             }
         }
-        let Some(current) = self.current else { return step(at, frame, at..at, Http2Event::None) };
+        let Some(current) = self.reader.current else { return step(at, frame, at..at, Http2Event::None) };
         let end = input.len().min(at + current.left as usize);
         let event = if current.header.kind == Http2FrameType::Data {
             self.take_data(current, at, &input[at..end])
@@ -74,42 +68,23 @@ impl Connection {
     }
 
     fn preface(&mut self, input: &[u8]) -> ReceiveStep {
-        let from = PREFACE.len() - usize::from(self.preface_left);
-        let len = input.len().min(PREFACE.len() - from);
-        if input[..len] != PREFACE[from..from + len] {
+        let Some(len) = self.reader.take_preface(input) else {
             let event = self.fail(Http2Fault::protocol("Bad preface"));
             return step(input.len(), None, 0..0, event);
-        }
-        self.preface_left -= len as u8;
+        };
         step(len, None, 0..0, Http2Event::None)
     }
 
-    /// Reads on in the header of the next frame, if one is expected; the header, once it is whole.
-    fn take_header(&mut self, input: &[u8]) -> (usize, Option<FrameHeader>) {
-        if self.current.is_some() {
-            return (0, None);
-        }
-        let from = usize::from(self.header_bytes);
-        let len = input.len().min(HEADER_BYTES - from);
-        self.header[from..from + len].copy_from_slice(&input[..len]);
-        if from + len < HEADER_BYTES {
-            self.header_bytes += len as u8;
-            return (len, None);
-        }
-        self.header_bytes = 0;
-        (len, Some(FrameHeader::parse(&self.header)))
-    }
-
     fn begin_frame(&mut self, header: FrameHeader) -> Result<Http2Event, Http2Fault> {
-        self.current = Some(Current { header, left: header.len, padding: None, takes: false });
+        self.reader.begin(header);
         if header.len > self.config.settings.max_frame_size {
             return Err(Http2Fault::size("A frame larger than allowed"));
         }
         if self.ending == Ending::Soft {
             return Ok(Http2Event::None);
         }
-        if let Some(section) = &self.section
-            && (header.kind != Http2FrameType::Continuation || header.stream != section.stream)
+        if let Some(stream) = self.sections.open_stream()
+            && (header.kind != Http2FrameType::Continuation || header.stream != stream)
         {
             return Err(Http2Fault::protocol("A field section is interrupted"));
         }
@@ -149,8 +124,10 @@ impl Connection {
 
     /// Each side begins with SETTINGS (RFC 9113 3.4).
     fn judge_start(&mut self, header: FrameHeader) -> Result<(), Http2Fault> {
-        let is_first = !std::mem::replace(&mut self.has_begun, true);
-        if !is_first || self.config.lax_start || header.kind == Http2FrameType::Settings && !header.has(ACK) {
+        if !self.reader.is_first()
+            || self.config.lax_start
+            || header.kind == Http2FrameType::Settings && !header.has(ACK)
+        {
             return Ok(());
         }
         Err(Http2Fault::protocol("The first frame is no SETTINGS"))
@@ -158,7 +135,7 @@ impl Connection {
 
     /// Checks that the frame may be on this stream at all (RFC 9113 5.1, 5.1.1, 6).
     fn judge_stream(&self, header: FrameHeader) -> Result<(), Http2Fault> {
-        let is_idle = header.stream > self.highest;
+        let is_idle = header.stream > self.streams.highest;
         match header.kind {
             Http2FrameType::Unknown(_) => return Ok(()),
             Http2FrameType::Settings
@@ -199,18 +176,15 @@ impl Connection {
 
     /// Charges the windows for a DATA frame, whoever gets it.
     fn begin_data(&mut self, header: FrameHeader) -> Result<Http2Event, Http2Fault> {
-        let len = i64::from(header.len);
-        if len > self.receive_window {
-            return Err(Http2Fault::flow("More data than the connection's window has"));
-        }
-        self.receive_window -= len;
+        self.inflow.charge(header.len)?;
         if header.has(PADDED) && header.len == 0 {
             return Err(Http2Fault::protocol("Padding larger than its frame"));
         }
-        let Some(stream) = self.streams.get_mut(header.stream).filter(|stream| stream.closed().is_none()) else {
+        let Some(stream) = self.streams.live(header.stream) else {
             self.open_window(header.len)?;
             return self.data_for_nobody(header.stream);
         };
+        let len = i64::from(header.len);
         let fault = if !stream.receives() {
             Some((ErrorCode::StreamClosed, "Data behind the end of a stream"))
         } else if !stream.has_received_head() {
@@ -225,7 +199,7 @@ impl Connection {
             return self.break_stream(header.stream, StreamFault { code, text });
         }
         stream.receive_window -= len;
-        if let Some(current) = &mut self.current {
+        if let Some(current) = &mut self.reader.current {
             current.takes = true;
         }
         if header.has(PADDED) {
@@ -251,7 +225,7 @@ impl Connection {
 
     /// The padding is known, and so how much data the frame has.
     fn set_padding(&mut self, padding: u32) -> Result<Http2Event, Http2Fault> {
-        let Some(current) = &mut self.current else { return Ok(Http2Event::None) };
+        let Some(current) = &mut self.reader.current else { return Ok(Http2Event::None) };
         current.padding = Some(padding);
         let data = current.left.checked_sub(padding).ok_or(Http2Fault::protocol("Padding larger than its frame"))?;
         let (header, takes) = (current.header, current.takes);
@@ -265,40 +239,34 @@ impl Connection {
                 _ => {}
             }
         }
-        let framing = header.len - data;
-        let is_there = self.streams.get(header.stream).is_some_and(|stream| stream.closed().is_none());
-        self.unread += if is_there { u64::from(data) } else { 0 };
+        let is_there = self.streams.is_live(header.stream);
+        self.inflow.gave(if is_there { data } else { 0 });
         self.open_window(header.len)?;
         // The owner may have let it go since the frame began.
         let Some(stream) = self.streams.get_mut(header.stream).filter(|_| is_there) else {
-            if let Some(frame) = &mut self.current {
-                frame.takes = false;
-            }
+            self.reader.discard();
             return Ok(Http2Event::None);
         };
-        stream.unread += data;
-        stream.padding += framing;
-        let is_short = match &mut stream.length_left {
-            Some(left) if u64::from(data) > *left => true,
-            Some(left) => {
-                *left -= u64::from(data);
-                header.has(END_STREAM) && *left > 0
-            }
-            None => false,
-        };
-        if is_short {
+        stream.gave(data, header.len - data);
+        if !stream.fits_length(data, header.has(END_STREAM)) {
             return self.break_data(header.stream, data, "Received data and Content-Length mismatch");
         }
-        self.pad_out(header.stream);
+        // Nobody would consume anything of a window that only padding has shut.
+        if stream.receive_window <= 0 && stream.unread == 0 {
+            self.inflow.owe(stream);
+        }
         Ok(Http2Event::None)
+    }
+
+    fn open_window(&mut self, len: u32) -> Result<(), Http2Fault> {
+        let credit = self.inflow.top_up(&self.config.windows, len);
+        self.answer(|output| credit.into_iter().for_each(|credit| output.write_credit(0, credit)))
     }
 
     /// Resets a stream whose DATA frame, of so many bytes of data, nobody gets any more.
     fn break_data(&mut self, id: u32, data: u32, text: &'static str) -> Result<Http2Event, Http2Fault> {
-        if let Some(current) = &mut self.current {
-            current.takes = false;
-        }
-        self.unread -= u64::from(data);
+        self.reader.discard();
+        self.inflow.consumed(data);
         if let Some(stream) = self.streams.get_mut(id) {
             stream.unread -= data;
         }
@@ -310,22 +278,22 @@ impl Connection {
         let mut piece_at = 0;
         if current.padding.is_none() && current.takes {
             let Some(&padding) = piece.first() else { return Ok(Http2Event::None) };
-            self.advance(1);
+            self.reader.advance(1);
             let event = self.set_padding(u32::from(padding))?;
             if !matches!(event, Http2Event::None) {
                 // The rest comes with the next step: this one has its event.
-                self.advance(piece.len() - 1);
+                self.reader.advance(piece.len() - 1);
                 return Ok(event);
             }
             piece_at = 1;
         }
-        let Some(Current { header, left, padding, takes }) = self.current else { return Ok(Http2Event::None) };
+        let Some(Current { header, left, padding, takes }) = self.reader.current else { return Ok(Http2Event::None) };
         let data_left = left.saturating_sub(padding.unwrap_or_default()) as usize;
         let piece = &piece[piece_at..];
         let data = piece.len().min(data_left);
-        let is_whole = self.advance(piece.len());
+        let is_whole = self.reader.advance(piece.len());
         // The owner may have reset it in the meantime.
-        if !takes || self.streams.get(header.stream).is_none_or(|stream| stream.closed().is_some()) {
+        if !takes || !self.streams.is_live(header.stream) {
             return Ok(Http2Event::None);
         }
         let end = is_whole && header.has(END_STREAM);
@@ -340,16 +308,6 @@ impl Connection {
         Ok(Http2Event::Data { stream: header.stream, body, end })
     }
 
-    fn advance(&mut self, len: usize) -> bool {
-        let Some(current) = &mut self.current else { return true };
-        current.left -= len as u32;
-        let is_whole = current.left == 0;
-        if is_whole {
-            self.current = None;
-        }
-        is_whole
-    }
-
     /// Takes what has come of any other frame, which means something once it is whole.
     fn take_payload(
         &mut self,
@@ -358,9 +316,9 @@ impl Connection {
         head: &mut Head,
         scratch: &mut Http2Scratch,
     ) -> Result<Http2Event, Http2Fault> {
-        let is_whole = self.advance(piece.len());
+        let is_whole = self.reader.advance(piece.len());
         let header = current.header;
-        if is_whole && self.partial.is_empty() {
+        if is_whole && self.reader.is_in_one_piece() {
             return self.end_frame(header, piece, head, scratch);
         }
         let keeps = match header.kind {
@@ -378,15 +336,13 @@ impl Connection {
             | Http2FrameType::WindowUpdate
             | Http2FrameType::Continuation => header.len,
         };
-        let room = (keeps as usize).saturating_sub(self.partial.len());
-        self.partial.extend_from_slice(&piece[..piece.len().min(room)]);
+        self.reader.keep(piece, keeps);
         if !is_whole {
             return Ok(Http2Event::None);
         }
-        let mut payload = std::mem::take(&mut self.partial);
+        let payload = self.reader.kept();
         let event = self.end_frame(header, &payload, head, scratch);
-        payload.clear();
-        self.partial = payload;
+        self.reader.give_back(payload);
         event
     }
 
@@ -420,7 +376,7 @@ impl Connection {
             return Ok(Http2Event::None);
         }
         let text = "A stream that depends on itself";
-        if self.streams.get(stream).is_some_and(|stream| stream.closed().is_none()) {
+        if self.streams.is_live(stream) {
             return self.break_stream(stream, StreamFault { code: ErrorCode::ProtocolError, text });
         }
         Err(Http2Fault::protocol(text))
@@ -431,30 +387,23 @@ impl Connection {
         if id == 0 || id.is_multiple_of(2) || self.role == Role::Client {
             return Err(Http2Fault::protocol("PRIORITY_UPDATE for no stream"));
         }
-        self.has_priorities = true;
-        let priority = Priority::parse(payload.get(4..).unwrap_or_default());
-        // One that isn't there yet says so again in its head.
-        if let Some(stream) = self.streams.get_mut(id) {
-            stream.priority = priority;
-            self.streams.requeue(id, self.turn);
-        }
+        self.streams.prioritize(id, Priority::parse(payload.get(4..).unwrap_or_default()));
         Ok(Http2Event::None)
     }
 
     fn rst_stream(&mut self, id: u32, code: u32) -> Result<Http2Event, Http2Fault> {
         let code = ErrorCode::from_number(code);
-        let Some(stream) = self.streams.get(id).filter(|stream| stream.closed().is_none()) else {
+        let Some(stream) = self.streams.live(id) else {
             // Answered so fast that it was over before its reset came.
             if self.role == Role::Server && self.streams.past(id).is_some_and(|closed| closed != Closed::ByUs) {
-                self.rapid_reset()?;
+                self.conduct.rapid_reset()?;
             }
             self.ignored()?;
             return Ok(Http2Event::None);
         };
         // A client that has its response may take back the rest of its request.
-        if self.role == Role::Server && !stream.lingers && f64::from(self.now - stream.began) < self.rapid_resets.within
-        {
-            self.rapid_reset()?;
+        if self.role == Role::Server && !stream.lingers {
+            self.conduct.reset_by_peer(stream.began)?;
         }
         self.streams.close(id, Closed::ByPeer);
         Ok(Http2Event::Reset { stream: id, code })
@@ -462,16 +411,15 @@ impl Connection {
 
     fn settings(&mut self, header: FrameHeader, payload: &[u8]) -> Result<Http2Event, Http2Fault> {
         if header.has(ACK) {
-            if self.settings_unacked > 0 {
-                self.settings_unacked -= 1;
-                self.decoder.settings_taken();
+            if self.unanswered.settings_taken() {
+                self.sections.settings_taken();
             }
             return Ok(Http2Event::SettingsAck);
         }
         let mut settings = self.peer.clone();
         settings.apply(payload, self.config.lax_settings)?;
         self.change_settings(settings)?;
-        self.answer(Http2FrameType::Settings, ACK, 0, &[])?;
+        self.answer(|output| output.write(Http2FrameType::Settings, ACK, 0, &[]))?;
         Ok(Http2Event::Settings)
     }
 
@@ -479,19 +427,19 @@ impl Connection {
         let Ok(data) = <[u8; 8]>::try_from(payload) else { return Ok(Http2Event::None) };
         self.count(|m| &mut m.pings, |l| l.pings, Http2Abuse::Ping)?;
         if !header.has(ACK) {
-            self.answer(Http2FrameType::Ping, ACK, 0, &data)?;
+            self.answer(|output| output.write(Http2FrameType::Ping, ACK, 0, &data))?;
             return Ok(Http2Event::None);
         }
         if self.ending == Ending::Soft {
             return Ok(Http2Event::None);
         }
-        if self.pings_sent == 0 {
-            let fault = Http2Fault::protocol("An answer to no PING");
-            return Ok(self.fail(Http2Fault { soft: true, ..fault }));
-        }
-        self.pings_sent -= 1;
-        if std::mem::take(&mut self.drain_ping) {
-            self.end_drain();
+        match self.unanswered.ping_answered() {
+            PingAnswer::Unasked => {
+                let fault = Http2Fault::protocol("An answer to no PING");
+                return Ok(self.fail(Http2Fault { soft: true, ..fault }));
+            }
+            PingAnswer::Drain => self.end_drain(),
+            PingAnswer::Plain => {}
         }
         Ok(Http2Event::PingAck(data))
     }
@@ -509,16 +457,13 @@ impl Connection {
             if increment == 0 {
                 return Err(Http2Fault::protocol("WINDOW_UPDATE by nothing"));
             }
-            self.send_window += i64::from(increment);
-            if self.send_window > i64::from(MAX_WINDOW) {
+            if !self.streams.open_window(increment) {
                 return Err(Http2Fault::flow("The connection's window becomes too large"));
             }
             return Ok(Http2Event::Window { stream: 0 });
         }
         // On one that is over it is counted as all of its kind are: each response may be followed by some.
-        let Some(stream) = self.streams.get_mut(id).filter(|stream| stream.closed().is_none()) else {
-            return Ok(Http2Event::None);
-        };
+        let Some(stream) = self.streams.live(id) else { return Ok(Http2Event::None) };
         stream.send_window += i64::from(increment);
         if increment == 0 {
             let text = "WINDOW_UPDATE by nothing";
@@ -528,15 +473,8 @@ impl Connection {
             let text = "The stream's window becomes too large";
             return self.break_stream(id, StreamFault { code: ErrorCode::FlowControlError, text });
         }
-        self.streams.settle(id, self.turn);
+        self.streams.settle(id);
         Ok(Http2Event::Window { stream: id })
-    }
-
-    /// A new stream explains some frames.
-    pub(super) fn pay_back_for_stream(&mut self) {
-        self.meters.priorities.pay_back(PRIORITIES_PER_STREAM);
-        self.meters.window_updates.pay_back(UPDATES_PER_STREAM);
-        self.meters.ignored.pay_back(IGNORED_PER_STREAM);
     }
 }
 

@@ -6,12 +6,12 @@
 
 use message::Head;
 
-use super::streams::Closed;
+use super::stream::Closed;
 use super::{Connection, Ending, Http2Event, Http2Scratch, Role};
 use crate::error::{ErrorCode, Http2Abuse, Http2Fault, StreamFault};
 use crate::fields::{FieldFault, HeadBuilder, Malformed, SectionFacts, SectionKind};
 use crate::frame::{END_HEADERS, END_STREAM, FrameHeader, PADDED, PRIORITY};
-use crate::hpack::BadSection;
+use crate::hpack::{BadSection, HpackDecoder};
 use crate::settings::MAX_WINDOW;
 
 /// Factor by which a decoded section may exceed the limit for encoded ones.
@@ -22,9 +22,61 @@ const PROTO: &[u8] = b"HTTP/2.0";
 /// Bytes in front of a field section and behind it: length of the padding, priority, padding.
 const MOST_AROUND: u32 = 1 + 5 + 255;
 
+/// Field sections of the peer: the one that is gathered, and the table of its compression.
 #[derive(Debug)]
-pub(super) struct OpenSection {
-    pub(super) stream: u32,
+pub(super) struct Sections {
+    open: Option<OpenSection>,
+    /// Fragments of it, when it came in several frames.
+    block: Vec<u8>,
+    decoder: HpackDecoder,
+}
+
+impl Sections {
+    pub(super) fn new(table_size: u32) -> Sections {
+        Sections { open: None, block: Vec::new(), decoder: HpackDecoder::new(table_size) }
+    }
+
+    /// The stream whose section has begun and not ended.
+    pub(super) fn open_stream(&self) -> Option<u32> {
+        self.open.as_ref().map(|open| open.stream)
+    }
+
+    /// Checks that a frame doesn't make the section larger than `most` bytes; 0: no limit.
+    fn check_bytes(&self, header: FrameHeader, most: u32) -> Result<(), Http2Fault> {
+        let bytes = self.block.len() as u64 + u64::from(header.len);
+        if most > 0 && bytes > u64::from(most + MOST_AROUND) { Err(Http2Abuse::SectionBytes.into()) } else { Ok(()) }
+    }
+
+    /// Counts a CONTINUATION; 0: no limit.
+    fn go_on(&mut self, most: u32) -> Result<(), Http2Fault> {
+        let Some(open) = &mut self.open else { return Err(Http2Fault::protocol("CONTINUATION of nothing")) };
+        open.continuations += 1;
+        if most > 0 && open.continuations > most { Err(Http2Abuse::Continuation.into()) } else { Ok(()) }
+    }
+
+    /// The peer has taken our settings: it keeps to the table's size.
+    pub(super) fn settings_taken(&mut self) {
+        self.decoder.settings_taken();
+    }
+
+    pub(super) fn forget(&mut self) {
+        (self.open, self.block) = (None, Vec::new());
+    }
+
+    pub(super) fn rest(&mut self) {
+        if self.block.is_empty() {
+            self.block = Vec::new();
+        }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.block.capacity() + self.decoder.memory()
+    }
+}
+
+#[derive(Debug)]
+struct OpenSection {
+    stream: u32,
     purpose: Purpose,
     end_stream: bool,
     continuations: u32,
@@ -43,33 +95,25 @@ enum Purpose {
 
 impl Connection {
     pub(super) fn begin_section(&mut self, header: FrameHeader) -> Result<(), Http2Fault> {
-        self.check_bytes(header)?;
+        self.sections.check_bytes(header, self.config.limits.section_bytes)?;
         let purpose = match self.role {
-            Role::Server if header.stream > self.highest => self.new_request(header.stream),
+            Role::Server if header.stream > self.streams.highest => self.new_request(header.stream),
             Role::Server | Role::Client => self.later_section(header)?,
         };
         let end_stream = header.has(END_STREAM);
-        self.section = Some(OpenSection { stream: header.stream, purpose, end_stream, continuations: 0 });
+        self.sections.open = Some(OpenSection { stream: header.stream, purpose, end_stream, continuations: 0 });
         Ok(())
     }
 
     pub(super) fn continue_section(&mut self, header: FrameHeader) -> Result<(), Http2Fault> {
-        self.check_bytes(header)?;
-        let most = self.config.limits.continuations;
-        let Some(section) = &mut self.section else { return Err(Http2Fault::protocol("CONTINUATION of nothing")) };
-        section.continuations += 1;
-        if most > 0 && section.continuations > most { Err(Http2Abuse::Continuation.into()) } else { Ok(()) }
-    }
-
-    fn check_bytes(&self, header: FrameHeader) -> Result<(), Http2Fault> {
-        let most = self.config.limits.section_bytes;
-        let bytes = self.block.len() as u64 + u64::from(header.len);
-        if most > 0 && bytes > u64::from(most + MOST_AROUND) { Err(Http2Abuse::SectionBytes.into()) } else { Ok(()) }
+        let limits = &self.config.limits;
+        self.sections.check_bytes(header, limits.section_bytes)?;
+        self.sections.go_on(limits.continuations)
     }
 
     fn new_request(&mut self, stream: u32) -> Purpose {
-        self.highest = stream;
-        self.pay_back_for_stream();
+        self.streams.highest = stream;
+        self.conduct.pay_back_for_stream();
         if matches!(self.ending, Ending::Final(_)) {
             self.streams.remember(stream, Closed::ByUs);
             return Purpose::Nobody;
@@ -77,7 +121,7 @@ impl Connection {
         if self.streams.len() as u64 >= u64::from(self.config.settings.max_concurrent_streams) {
             return Purpose::Refused;
         }
-        self.last_taken = stream;
+        self.streams.last_taken = stream;
         Purpose::Request
     }
 
@@ -146,15 +190,15 @@ impl Connection {
         scratch: &mut Http2Scratch,
     ) -> Result<Http2Event, Http2Fault> {
         if !header.has(END_HEADERS) {
-            self.block.extend_from_slice(fragment);
+            self.sections.block.extend_from_slice(fragment);
             return Ok(Http2Event::None);
         }
-        let Some(section) = self.section.take() else { return Ok(Http2Event::None) };
-        if self.block.is_empty() {
+        let Some(section) = self.sections.open.take() else { return Ok(Http2Event::None) };
+        if self.sections.block.is_empty() {
             return self.whole_section(section, fragment, head, scratch);
         }
-        self.block.extend_from_slice(fragment);
-        let block = std::mem::take(&mut self.block);
+        self.sections.block.extend_from_slice(fragment);
+        let block = std::mem::take(&mut self.sections.block);
         self.whole_section(section, &block, head, scratch)
     }
 
@@ -175,7 +219,8 @@ impl Connection {
             Purpose::Response => SectionKind::Response,
             Purpose::Trailers => SectionKind::Trailers,
             Purpose::Nobody | Purpose::Refused => {
-                self.decoder.decode(block, most_bytes, &mut scratch.strings, &mut |_, _, _| {}).map_err(lost_state)?;
+                let decoder = &mut self.sections.decoder;
+                decoder.decode(block, most_bytes, &mut scratch.strings, &mut |_, _, _| {}).map_err(lost_state)?;
                 return if open.purpose == Purpose::Refused { self.refuse(open.stream) } else { Ok(Http2Event::None) };
             }
         };
@@ -184,10 +229,8 @@ impl Connection {
         if self.config.late_pseudo {
             builder.take_late_pseudo();
         }
-        let decoded = self.decoder.decode(block, most_bytes, &mut scratch.strings, &mut |name, value, is_checked| {
-            builder.take(name, value, is_checked);
-        });
-        decoded.map_err(lost_state)?;
+        let take = &mut |name: &[u8], value: &[u8], is_checked| builder.take(name, value, is_checked);
+        self.sections.decoder.decode(block, most_bytes, &mut scratch.strings, take).map_err(lost_state)?;
         let built = builder.finish();
         match open.purpose {
             Purpose::Request => self.request(&open, built),
@@ -198,7 +241,7 @@ impl Connection {
 
     fn refuse(&mut self, stream: u32) -> Result<Http2Event, Http2Fault> {
         self.count(|m| &mut m.refused, |l| l.refused, Http2Abuse::Refused)?;
-        self.write_reset(stream, ErrorCode::RefusedStream)?;
+        self.answer(|output| output.write_reset(stream, ErrorCode::RefusedStream))?;
         self.streams.remember(stream, Closed::ByUs);
         Ok(Http2Event::Refused { stream })
     }
@@ -216,7 +259,7 @@ impl Connection {
             Ok(section) => section,
             Err(malformed) => {
                 self.count(|m| &mut m.made_resets, |l| l.made_resets, Http2Abuse::MadeReset)?;
-                self.write_reset(open.stream, malformed.code())?;
+                self.answer(|output| output.write_reset(open.stream, malformed.code()))?;
                 self.streams.remember(open.stream, Closed::ByUs);
                 return Ok(Http2Event::BadHead { stream: open.stream, malformed });
             }
@@ -227,10 +270,7 @@ impl Connection {
         if open.end_stream {
             stream.received_all();
         }
-        self.has_priorities |= section.priority.is_some();
-        stream.priority = section.priority.unwrap_or_default();
-        // Who says nothing of priorities gets all at once, in turns.
-        stream.priority.incremental |= !self.has_priorities;
+        self.streams.begin_with(&mut stream, section.priority);
         self.streams.push(stream);
         Ok(Http2Event::Head { stream: open.stream, end: open.end_stream, section })
     }

@@ -3,125 +3,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::past::PastStreams;
+use super::stream::{Closed, Stream};
 use crate::priority::Priority;
-use crate::settings::MAX_WINDOW;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Closed {
-    /// Both sides have said all.
-    Ended,
-    /// We have reset it: what the peer has sent in the meantime is to be ignored.
-    ByUs,
-    ByPeer,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Head,
-    Body,
-    Ended,
-}
-
-#[derive(Debug)]
-pub(super) struct Stream {
-    pub(super) id: u32,
-    received: Side,
-    sent: Side,
-    reset: Option<Closed>,
-    /// The owner was told of it and hasn't released it.
-    pub(super) is_held: bool,
-    /// The response is complete and the client still sends a body that nobody reads: it gets no more window.
-    pub(super) lingers: bool,
-    /// A client's HEAD: its response has no body, whatever it says of its length.
-    pub(super) is_head_request: bool,
-    /// A client's extended CONNECT: what follows a success has no length, whatever that says.
-    pub(super) is_tunnel: bool,
-    is_offered: bool,
-    /// Key in the order of sending, while it may send.
-    ready: Option<u64>,
-    pub(super) priority: Priority,
-    pub(super) send_window: i64,
-    pub(super) receive_window: i64,
-    /// Bytes of its body that were given out and aren't consumed.
-    pub(super) unread: u32,
-    /// Bytes that were consumed since it was last given credit.
-    pub(super) consumed: u32,
-    /// Bytes of padding and the like, which count as consumed once anything else is, or nothing is left of the window.
-    pub(super) padding: u32,
-    /// True while it is on the list of those whose credit is due.
-    pub(super) is_due: bool,
-    /// Bytes of the body that Content-Length still promises.
-    pub(super) length_left: Option<u64>,
-    /// When it began, in the connection's seconds.
-    pub(super) began: f32,
-}
-
-impl Stream {
-    pub(super) fn new(id: u32, send_window: u32, receive_window: u32, now: f32) -> Stream {
-        Stream {
-            id,
-            received: Side::Head,
-            sent: Side::Head,
-            reset: None,
-            is_held: true,
-            lingers: false,
-            is_head_request: false,
-            is_tunnel: false,
-            is_offered: false,
-            ready: None,
-            priority: Priority::default(),
-            send_window: i64::from(send_window),
-            receive_window: i64::from(receive_window),
-            unread: 0,
-            consumed: 0,
-            padding: 0,
-            is_due: false,
-            length_left: None,
-            began: now,
-        }
-    }
-
-    pub(super) fn received_head(&mut self) {
-        self.received = Side::Body;
-    }
-
-    pub(super) fn has_received_head(&self) -> bool {
-        self.received != Side::Head
-    }
-
-    pub(super) fn received_all(&mut self) {
-        self.received = Side::Ended;
-    }
-
-    pub(super) fn receives(&self) -> bool {
-        self.received != Side::Ended && self.reset.is_none()
-    }
-
-    pub(super) fn sent_head(&mut self) {
-        self.sent = Side::Body;
-    }
-
-    pub(super) fn has_sent_head(&self) -> bool {
-        self.sent != Side::Head
-    }
-
-    pub(super) fn sent_all(&mut self) {
-        self.sent = Side::Ended;
-    }
-
-    pub(super) fn sends(&self) -> bool {
-        self.sent != Side::Ended && self.reset.is_none()
-    }
-
-    pub(super) fn closed(&self) -> Option<Closed> {
-        let has_ended = self.received == Side::Ended && self.sent == Side::Ended;
-        self.reset.or(has_ended.then_some(Closed::Ended))
-    }
-}
-
-const REMEMBERED: usize = 32;
-/// Number of reset streams that are remembered: frames on their way may still come.
-const REMEMBERED_RESETS: usize = 256;
+use crate::settings::{DEFAULT_WINDOW, MAX_WINDOW};
 
 /// One frame in so many is of a band behind the first.
 const FAVOUR: u64 = 16;
@@ -140,20 +25,91 @@ pub(super) struct Room {
     ready: BTreeSet<(u64, u32)>,
 }
 
-/// In the order of their numbers, in which they are opened.
+/// The order of sending: the streams that have body at hand and an open window, with what they are chosen by.
 #[derive(Debug, Default)]
-pub(super) struct Streams {
-    /// The oldest mostly end first.
-    list: VecDeque<Stream>,
-    /// Those that have body at hand and an open window, with what they are chosen by: the least first.
+struct SendOrder {
     ready: BTreeSet<(u64, u32)>,
-    past: Vec<(u32, Closed)>,
-    past_at: usize,
-    /// The last ones that we have reset.
-    reset: Vec<u32>,
-    reset_at: usize,
-    /// The highest of those whose reset is forgotten: below it, what isn't known may be one of them.
-    forgotten: u32,
+    /// Counts sends, for fairness among equals.
+    turn: u64,
+}
+
+impl SendOrder {
+    /// The stream whose turn it is. RFC 9218 10 lets a less urgent one wait for ever; here one frame in [`FAVOUR`] is
+    /// of a later band, of each in turn: a waiting stream gets one in `FAVOUR * BANDS` at least.
+    fn next(&self) -> Option<u32> {
+        let &(key, id) = self.ready.first()?;
+        if self.turn % FAVOUR != FAVOUR - 1 {
+            return Some(id);
+        }
+        let behind = (key >> BAND_SHIFT) + 1;
+        let favoured = (self.turn / FAVOUR % BANDS).max(behind);
+        let later = self.first_from(favoured).or_else(|| self.first_from(behind));
+        Some(later.unwrap_or(id))
+    }
+
+    /// The first of this band or a later one.
+    fn first_from(&self, band: u64) -> Option<u32> {
+        self.ready.range((band << BAND_SHIFT, 0)..).next().map(|&(_, id)| id)
+    }
+
+    fn enter(&mut self, stream: &mut Stream) {
+        let key = key(stream, self.turn);
+        stream.ready = Some(key);
+        self.ready.insert((key, stream.id));
+    }
+
+    fn leave(&mut self, stream: &mut Stream) {
+        if let Some(key) = stream.ready.take() {
+            self.ready.remove(&(key, stream.id));
+        }
+    }
+
+    /// Puts a stream on the list of those that may send, or takes it off.
+    fn settle(&mut self, stream: &mut Stream) {
+        let may_send = stream.is_offered && stream.send_window > 0;
+        if may_send == stream.ready.is_some() {
+            return;
+        }
+        if may_send { self.enter(stream) } else { self.leave(stream) }
+    }
+
+    /// Changes a stream's position after its turn, or for another priority.
+    fn requeue(&mut self, stream: &mut Stream) {
+        if stream.ready.is_some_and(|before| before != key(stream, self.turn)) {
+            self.leave(stream);
+            self.enter(stream);
+        }
+    }
+}
+
+/// The streams of a connection, and its window for what they send.
+#[derive(Debug)]
+pub(super) struct Streams {
+    /// In the order of their numbers, in which they are opened. The oldest mostly end first.
+    list: VecDeque<Stream>,
+    order: SendOrder,
+    past: PastStreams,
+    send_window: i64,
+    /// The highest stream there was: the peer's (server), ours (client).
+    pub(super) highest: u32,
+    /// The highest of them that was looked at.
+    pub(super) last_taken: u32,
+    /// The client has said of some request how urgent it is.
+    has_priorities: bool,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Streams {
+            list: VecDeque::new(),
+            order: SendOrder::default(),
+            past: PastStreams::default(),
+            send_window: i64::from(DEFAULT_WINDOW),
+            highest: 0,
+            last_taken: 0,
+            has_priorities: false,
+        }
+    }
 }
 
 impl Streams {
@@ -171,9 +127,8 @@ impl Streams {
 
     pub(super) fn memory(&self) -> usize {
         self.list.capacity() * size_of::<Stream>()
-            + self.ready.len() * size_of::<(u64, u32)>()
-            + self.past.capacity() * size_of::<(u32, Closed)>()
-            + self.reset.capacity() * size_of::<u32>()
+            + self.order.ready.len() * size_of::<(u64, u32)>()
+            + self.past.memory()
     }
 
     /// Gives up the room for streams while there is none.
@@ -181,8 +136,8 @@ impl Streams {
         if !self.list.is_empty() {
             return Room::default();
         }
-        debug_assert!(self.ready.is_empty(), "a stream that isn't there is ready to send");
-        let (mut list, ready) = (std::mem::take(&mut self.list), std::mem::take(&mut self.ready));
+        debug_assert!(self.order.ready.is_empty(), "a stream that isn't there is ready to send");
+        let (mut list, ready) = (std::mem::take(&mut self.list), std::mem::take(&mut self.order.ready));
         list.shrink_to(KEPT_STREAMS);
         // Another connection's streams would be looked for in vain for ever.
         Room { list, ready: Some(ready).filter(BTreeSet::is_empty).unwrap_or_default() }
@@ -192,7 +147,7 @@ impl Streams {
     pub(super) fn resume(&mut self, room: Room) {
         debug_assert!(room.list.is_empty() && room.ready.is_empty());
         if self.list.is_empty() {
-            (self.list, self.ready) = (room.list, room.ready);
+            (self.list, self.order.ready) = (room.list, room.ready);
         }
     }
 
@@ -219,47 +174,30 @@ impl Streams {
         self.find(id).map(|i| &mut self.list[i])
     }
 
+    pub(super) fn live(&mut self, id: u32) -> Option<&mut Stream> {
+        self.get_mut(id).filter(|stream| stream.closed().is_none())
+    }
+
+    pub(super) fn is_live(&self, id: u32) -> bool {
+        self.get(id).is_some_and(|stream| stream.closed().is_none())
+    }
+
     /// The end of a stream that isn't there, or is over: if that is known.
     pub(super) fn past(&self, id: u32) -> Option<Closed> {
         match self.get(id) {
             Some(stream) => stream.closed(),
-            None => self.remembered(id),
+            None => self.past.find(id),
         }
-    }
-
-    fn remembered(&self, id: u32) -> Option<Closed> {
-        if let Some(&(_, closed)) = self.past.iter().find(|(past, _)| *past == id) {
-            return Some(closed);
-        }
-        (id <= self.forgotten || self.reset.contains(&id)).then_some(Closed::ByUs)
     }
 
     pub(super) fn remember(&mut self, id: u32, closed: Closed) {
-        if closed == Closed::ByUs {
-            return self.remember_reset(id);
-        }
-        if self.past.len() < REMEMBERED {
-            self.past.push((id, closed));
-        } else {
-            self.past[self.past_at] = (id, closed);
-            self.past_at = (self.past_at + 1) % REMEMBERED;
-        }
-    }
-
-    fn remember_reset(&mut self, id: u32) {
-        if self.reset.len() < REMEMBERED_RESETS {
-            self.reset.push(id);
-            return;
-        }
-        let before = std::mem::replace(&mut self.reset[self.reset_at], id);
-        self.forgotten = self.forgotten.max(before);
-        self.reset_at = (self.reset_at + 1) % REMEMBERED_RESETS;
+        self.past.remember(id, closed);
     }
 
     /// Resets it. It stays until it is released.
     pub(super) fn close(&mut self, id: u32, closed: Closed) {
-        self.unready(id);
-        if let Some(stream) = self.get_mut(id) {
+        if let Some((stream, order)) = self.with_order(id) {
+            order.leave(stream);
             stream.reset.get_or_insert(closed);
             stream.is_offered = false;
             self.forget(id);
@@ -280,7 +218,7 @@ impl Streams {
         let stream = &self.list[i];
         if let (Some(closed), false) = (stream.closed(), stream.is_held) {
             self.list.remove(i);
-            self.remember(id, closed);
+            self.past.remember(id, closed);
         }
     }
 
@@ -289,91 +227,102 @@ impl Streams {
             stream.reset.get_or_insert(Closed::ByUs);
             (stream.is_offered, stream.ready) = (false, None);
         }
-        self.ready.clear();
+        self.order.ready.clear();
         self.list.retain(|stream| stream.is_held);
     }
 
     /// Changes the window of all streams; whether none becomes too large on which anything may still be sent.
-    pub(super) fn move_windows(&mut self, change: i64, turn: u64) -> bool {
+    pub(super) fn move_windows(&mut self, change: i64) -> bool {
         let mut good = true;
-        for i in 0..self.list.len() {
-            let stream = &mut self.list[i];
+        for stream in &mut self.list {
             stream.send_window += change;
             good &= stream.send_window <= i64::from(MAX_WINDOW) || !stream.sends();
-            let id = stream.id;
-            self.settle(id, turn);
+            self.order.settle(stream);
         }
         good
     }
 
+    /// Opens the connection's window. False if it becomes too large.
+    pub(super) fn open_window(&mut self, increment: u32) -> bool {
+        self.send_window += i64::from(increment);
+        self.send_window <= i64::from(MAX_WINDOW)
+    }
+
+    fn with_order(&mut self, id: u32) -> Option<(&mut Stream, &mut SendOrder)> {
+        let at = self.find(id)?;
+        Some((&mut self.list[at], &mut self.order))
+    }
+
     /// There is body at hand, or there is none.
-    pub(super) fn offer(&mut self, id: u32, is_offered: bool, turn: u64) {
-        if let Some(stream) = self.get_mut(id) {
+    pub(super) fn offer(&mut self, id: u32, is_offered: bool) {
+        if let Some((stream, order)) = self.with_order(id) {
             stream.is_offered = is_offered && stream.sends() && stream.has_sent_head();
-            self.settle(id, turn);
+            order.settle(stream);
         }
     }
 
-    pub(super) fn is_offered(&self, id: u32) -> bool {
-        self.get(id).is_some_and(|stream| stream.is_offered)
+    pub(super) fn settle(&mut self, id: u32) {
+        if let Some((stream, order)) = self.with_order(id) {
+            order.settle(stream);
+        }
     }
 
-    /// Offered, and its window is shut.
+    /// True if a stream's body is offered and a window keeps it back.
     pub(super) fn is_blocked(&self, id: u32) -> bool {
-        self.get(id).is_some_and(|stream| stream.is_offered && stream.send_window <= 0)
+        self.get(id).is_some_and(|stream| stream.is_offered && stream.send_window.min(self.send_window) <= 0)
     }
 
-    /// Puts it on the list of those that may send, or takes it off.
-    pub(super) fn settle(&mut self, id: u32, turn: u64) {
-        let Some(stream) = self.get_mut(id) else { return };
-        let may_send = stream.is_offered && stream.send_window > 0;
-        if may_send == stream.ready.is_some() {
-            return;
+    /// Sets the priority of a stream that has just begun, from its head. A client that says nothing of priorities gets all at once, in turns.
+    pub(super) fn begin_with(&mut self, stream: &mut Stream, priority: Option<Priority>) {
+        self.has_priorities |= priority.is_some();
+        stream.priority = priority.unwrap_or_default();
+        stream.priority.incremental |= !self.has_priorities;
+    }
+
+    /// Changes the priority. A stream that isn't there yet has it in its head again.
+    pub(super) fn prioritize(&mut self, id: u32, priority: Priority) {
+        self.has_priorities = true;
+        if let Some((stream, order)) = self.with_order(id) {
+            stream.priority = priority;
+            order.requeue(stream);
         }
-        if may_send {
-            let key = key(stream, turn);
-            stream.ready = Some(key);
-            self.ready.insert((key, id));
+    }
+
+    pub(super) fn next(&self) -> Option<u32> {
+        self.order.next().filter(|_| self.send_window > 0)
+    }
+
+    pub(super) fn window(&self, id: u32) -> usize {
+        let window = self.get(id).map_or(0, |stream| stream.send_window.min(self.send_window));
+        usize::try_from(window).unwrap_or(0)
+    }
+
+    /// The stream has had its turn, which may have used its window up.
+    fn end_turn(&mut self, id: u32) {
+        if let Some((stream, order)) = self.with_order(id) {
+            order.requeue(stream);
+            order.settle(stream);
+        }
+    }
+
+    /// A stream sends `len` bytes, and `end`s with them. True if a window is used up that keeps the rest back; `None`: it can't send.
+    pub(super) fn send(&mut self, id: u32, len: usize, end: bool) -> Option<bool> {
+        let stream = self.get_mut(id).filter(|stream| stream.sends() && stream.has_sent_head())?;
+        let bytes = len as i64;
+        stream.send_window -= bytes;
+        let stream_window = stream.send_window;
+        if end {
+            stream.sent_all();
+        }
+        self.send_window -= bytes;
+        self.order.turn += 1;
+        if end {
+            self.offer(id, false);
+            self.forget(id);
         } else {
-            self.unready(id);
+            self.end_turn(id);
         }
-    }
-
-    fn unready(&mut self, id: u32) {
-        if let Some(key) = self.get_mut(id).and_then(|stream| stream.ready.take()) {
-            self.ready.remove(&(key, id));
-        }
-    }
-
-    /// Changes its position after its turn, or for another priority.
-    pub(super) fn requeue(&mut self, id: u32, turn: u64) {
-        let Some(stream) = self.get_mut(id) else { return };
-        let key = key(stream, turn);
-        if let Some(before) = stream.ready
-            && before != key
-        {
-            stream.ready = Some(key);
-            self.ready.remove(&(before, id));
-            self.ready.insert((key, id));
-        }
-    }
-
-    /// The stream whose turn it is. RFC 9218 10 lets a less urgent one wait for ever; here one frame in [`FAVOUR`] is
-    /// of a later band, of each in turn: a waiting stream gets one in `FAVOUR * BANDS` at least.
-    pub(super) fn next(&self, turn: u64) -> Option<u32> {
-        let &(key, id) = self.ready.first()?;
-        if turn % FAVOUR != FAVOUR - 1 {
-            return Some(id);
-        }
-        let behind = (key >> BAND_SHIFT) + 1;
-        let favoured = (turn / FAVOUR % BANDS).max(behind);
-        let later = self.first_from(favoured).or_else(|| self.first_from(behind));
-        Some(later.unwrap_or(id))
-    }
-
-    /// The first of this band or a later one.
-    fn first_from(&self, band: u64) -> Option<u32> {
-        self.ready.range((band << BAND_SHIFT, 0)..).next().map(|&(_, id)| id)
+        Some(!end && (stream_window == 0 || self.send_window == 0))
     }
 }
 
@@ -394,15 +343,16 @@ mod tests {
         for (n, &(urgency, incremental)) in priorities.iter().enumerate() {
             let id = n as u32 * 2 + 1;
             let mut stream = Stream::new(id, MAX_WINDOW, 0, 0.0);
-            (stream.priority, stream.sent) = (Priority { urgency, incremental }, Side::Body);
+            stream.priority = Priority { urgency, incremental };
+            stream.sent_head();
             streams.push(stream);
-            streams.offer(id, true, 0);
+            streams.offer(id, true);
         }
         let mut got = vec![0; priorities.len()];
-        for turn in 0..count {
-            let id = streams.next(turn).unwrap();
+        for _ in 0..count {
+            let id = streams.next().unwrap();
             got[id as usize / 2] += 1;
-            streams.requeue(id, turn + 1);
+            assert_eq!(streams.send(id, 0, false), Some(false));
         }
         got
     }
@@ -426,17 +376,17 @@ mod tests {
         let mut streams = Streams::default();
         for id in [1, 3, 5] {
             let mut stream = Stream::new(id, 10, 0, 0.0);
-            stream.sent = Side::Body;
+            stream.sent_head();
             streams.push(stream);
-            streams.offer(id, true, 0);
+            streams.offer(id, true);
         }
         streams.close(1, Closed::ByPeer);
-        assert_eq!(streams.next(0), Some(3));
-        streams.offer(3, false, 0);
-        assert_eq!(streams.next(0), Some(5));
-        assert!(streams.move_windows(-10, 0));
-        assert_eq!(streams.next(0), None);
-        streams.requeue(5, 7);
-        assert_eq!(streams.next(0), None, "another priority opens no window");
+        assert_eq!(streams.next(), Some(3));
+        streams.offer(3, false);
+        assert_eq!(streams.next(), Some(5));
+        assert!(streams.move_windows(-10));
+        assert_eq!(streams.next(), None);
+        streams.prioritize(5, Priority { urgency: 0, incremental: true });
+        assert_eq!(streams.next(), None, "another priority opens no window");
     }
 }
