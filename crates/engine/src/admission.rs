@@ -153,7 +153,7 @@ impl Admission {
 /// # Errors
 /// The fetch is refused: see [`AdmissionRefusal`].
 pub fn enter(sess: &Rc<Sess>) -> Result<AdmissionEntry, AdmissionRefusal> {
-    let (admission, main) = (&sess.engine.admission, sess.engine.main);
+    let (admission, main) = (&sess.engine.requests.admission, sess.engine.main);
     let charge = Charge::take(sess)?;
     if admission.try_enter() {
         return Ok(AdmissionEntry::Now(FetchSlot(charge)));
@@ -170,19 +170,19 @@ pub fn enter(sess: &Rc<Sess>) -> Result<AdmissionEntry, AdmissionRefusal> {
 /// [`AdmissionRefusal::ClientShare`].
 pub fn enter_unqueued(sess: &Rc<Sess>) -> Result<FetchSlot, AdmissionRefusal> {
     let charge = Charge::take(sess)?;
-    sess.engine.admission.limit.enter_anyway();
+    sess.engine.requests.admission.limit.enter_anyway();
     Ok(FetchSlot(charge))
 }
 
 /// A slot for a fetch that nobody waits for, if there is one.
 pub fn enter_if_free(sess: &Rc<Sess>) -> Option<FetchSlot> {
     let charge = Charge::take(sess).ok()?;
-    sess.engine.admission.try_enter().then_some(FetchSlot(charge))
+    sess.engine.requests.admission.try_enter().then_some(FetchSlot(charge))
 }
 
 /// A slot whatever the limits: for the next piece of a response that has begun.
 pub fn enter_anyway(sess: &Rc<Sess>) -> FetchSlot {
-    sess.engine.admission.limit.enter_anyway();
+    sess.engine.requests.admission.limit.enter_anyway();
     FetchSlot(Charge::take_anyway(sess))
 }
 
@@ -193,7 +193,7 @@ impl Drop for FetchSlot {
         if base::failpoint::fault("a slot that isn't given back") {
             return;
         }
-        self.0.sess.engine.admission.leave();
+        self.0.sess.engine.requests.admission.leave();
     }
 }
 
@@ -213,14 +213,14 @@ impl Future for SlotWait {
     type Output = FetchSlot;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<FetchSlot> {
-        let called = self.sess.engine.admission.limit.poll(&self.place, cx);
+        let called = self.sess.engine.requests.admission.limit.poll(&self.place, cx);
         called.map(|()| FetchSlot(self.charge.take().expect("a wait isn't polled after its end")))
     }
 }
 
 impl Drop for SlotWait {
     fn drop(&mut self) {
-        if self.sess.engine.admission.limit.give_up(&self.place) {
+        if self.sess.engine.requests.admission.limit.give_up(&self.place) {
             crate::conn_queue::call_first();
         }
     }
@@ -241,7 +241,7 @@ impl Charge {
     fn take(sess: &Rc<Sess>) -> Result<Charge, AdmissionRefusal> {
         let charge = Charge::take_anyway(sess);
         let engine = &sess.engine;
-        if engine.admission.clients.is_exceeded(charge.at) {
+        if engine.requests.admission.clients.is_exceeded(charge.at) {
             engine.main.fetch_limited_ip.inc();
             return Err(AdmissionRefusal::ClientShare);
         }
@@ -249,7 +249,7 @@ impl Charge {
     }
 
     fn take_anyway(sess: &Rc<Sess>) -> Charge {
-        let clients = &sess.engine.admission.clients;
+        let clients = &sess.engine.requests.admission.clients;
         let at = match sess.client.get() {
             Address::Inet(addr) => {
                 let params = sess.engine.params.load();
@@ -266,7 +266,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.sess.engine.admission.clients.remove(self.at);
+        self.sess.engine.requests.admission.clients.remove(self.at);
     }
 }
 

@@ -69,7 +69,7 @@ impl ResolveCtx for DirectorChoice<'_> {
     }
 
     fn random(&self) -> f64 {
-        self.engine().random.next()
+        self.engine().vcls.random.next()
     }
 
     fn log_error(&self, text: &str) {

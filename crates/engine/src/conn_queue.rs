@@ -92,7 +92,7 @@ impl ConnQueue {
 
 /// Before a request is read: returns at once unless all requests are refused, and then when this one may be.
 pub async fn pass(sess: &Rc<Sess>) {
-    if sess.engine.admission.refuses_all() {
+    if sess.engine.requests.admission.refuses_all() {
         stand_in_line(sess, MAX_UNREAD, Admission::refuses_all).await;
     }
 }
@@ -114,7 +114,7 @@ async fn stand_in_line(sess: &Rc<Sess>, most: usize, refuses: fn(&Admission) -> 
             queue.first = Some(cx.waker().clone());
             queue.due(Instant::now())
         });
-        if !refuses(&sess.engine.admission) {
+        if !refuses(&sess.engine.requests.admission) {
             return Poll::Ready(());
         }
         deadline.get_or_insert_with(|| Deadline::until(due)).poll(cx).map(|()| {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The tasks to be woken, and the clients to be informed, when this worker takes no new requests on its connections.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::task::Waker;
 
 use base::lock::Mutex;
 
-use crate::Engine;
-
 /// Tasks that wait for a drain, and counts of clients that haven't been informed.
 #[derive(Debug, Default)]
 pub struct DrainWatch {
+    has_begun: AtomicBool,
     wakers: Mutex<Vec<Waker>>,
     /// HTTP/2 connections whose clients haven't been informed.
     pub http2_untold: AtomicI64,
@@ -21,16 +20,19 @@ pub struct DrainWatch {
 }
 
 impl DrainWatch {
-    /// Wakes a task once a drain begins. It looks at [`Engine::draining`] after this.
+    /// Wakes a task once a drain begins. It looks at [`DrainWatch::has_begun`] after this.
     pub fn add(&self, waker: Waker) {
         self.wakers.lock().push(waker);
     }
-}
 
-impl Engine {
-    pub fn begin_drain(&self) {
-        self.draining.store(true, Ordering::Relaxed);
-        let wakers = std::mem::take(&mut *self.drain_watch.wakers.lock());
+    /// True if the worker is to end: no new request on old connections.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun.load(Relaxed)
+    }
+
+    pub fn begin(&self) {
+        self.has_begun.store(true, Relaxed);
+        let wakers = std::mem::take(&mut *self.wakers.lock());
         wakers.into_iter().for_each(Waker::wake);
     }
 }

@@ -2,37 +2,30 @@
 //! What all transactions of a worker share.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::fleet::Invalidation;
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
 use base::{Clock, Mono, Real, VxidSource};
+use cache::LookupOptions;
 use filters::{FilterName, Packed};
-use net::handshake::KnownClients;
 use params::Params;
 use shm::vsl::{LogRing, Marker};
 use storage::Stores;
-use sync::DerivedFlag;
 use tables::counters::{Main, NoHitCounts};
 use tables::tags::Tag;
-use tls::challenge::Challenges;
+use vrt::Value;
 use vrt::ctx::StoreProperty;
-use vrt::{LoadedVcl, Value};
 
-use crate::admission::Admission;
 use crate::caching::{Patterns, StoredHeads, cache_params};
-use crate::classes::Classes;
-use crate::drain::DrainWatch;
-use crate::fleet::Fleet;
-use crate::hints::Hints;
+use crate::cluster::Cluster;
+use crate::fetches::Fetches;
 use crate::invalidations::Invalidations;
-use crate::peers::Peers;
-use crate::queries::Queries;
-use crate::random::Random;
-use crate::refreshes::Refreshes;
+use crate::requests::Requests;
+use crate::sessions::Sessions;
 use crate::slices;
+use crate::vcls::{Labels, ServerNames, Vcls};
 
 /// Resolves when invalidations are durable. The error says why they aren't.
 pub type WhenKept = Pin<Box<dyn Future<Output = Result<(), String>>>>;
@@ -43,10 +36,6 @@ const PURGE_STEP_MICROS: u32 = 25;
 /// Longest wait of a transaction for invalidations to be durable. Longer than the stall of a disk that recovers.
 const KEPT_TIME: Duration = Duration::from_secs(30);
 
-pub trait Labels: Send + Sync {
-    fn labelled(&self, label: &str) -> Option<Arc<LoadedVcl>>;
-}
-
 pub struct EngineConfig {
     pub clock: Clock,
     pub params: Params,
@@ -56,8 +45,7 @@ pub struct EngineConfig {
     pub stores: Arc<Stores>,
     pub labels: Box<dyn Labels>,
     pub certificates: Arc<dyn tls::Certificates>,
-    pub identity: String,
-    pub hostname: String,
+    pub names: ServerNames,
     /// Signs the tokens of waiting rooms.
     pub class_key: [u8; 32],
     pub seed: u32,
@@ -69,88 +57,38 @@ pub struct Engine {
     /// The parameters in force; a transaction keeps the ones it began with.
     pub params: ArcSwap<Params>,
     pub main: &'static Main,
-    pub no_hit: &'static NoHitCounts,
     pub log: Arc<LogRing>,
     pub cache: cache::Cache,
-    pub stores: Arc<Stores>,
-    pub vcl: ArcSwapOption<LoadedVcl>,
-    pub labels: Box<dyn Labels>,
-    pub certificates: Arc<dyn tls::Certificates>,
-    /// Responses for a certificate authority that is checking names.
-    pub challenges: Challenges,
-    pub known_clients: KnownClients,
-    pub identity: String,
-    pub hostname: String,
-    pub admission: Admission,
-    pub classes: Classes,
-    pub sessions: AtomicI64,
-    pub pipes: AtomicI64,
-    /// Bodies are stored in pieces of this many bytes (`debug.fragfetch`); 0: as they come.
-    pub fragfetch: AtomicUsize,
-    pub hints: Hints,
-    pub queries: Queries,
-    pub refreshes: Refreshes,
-    /// A VCL imports xkey: fields give objects keys.
-    pub keeps_key_fields: AtomicBool,
-    pub loops: crate::loops::Loops,
-    /// Set when the worker is to end: no new request on old connections.
-    pub draining: AtomicBool,
-    pub drain_watch: DrainWatch,
-    /// Another worker has taken this one's place, or is about to.
-    pub has_successor: AtomicBool,
-    /// A lookup has more to ask before it finds anything: there is a successor, or the fleet's gate isn't open.
-    pub restricted: DerivedFlag,
-    pub fleet: Fleet,
-    /// The second tier, if this server is one of it.
-    pub peers: OnceLock<Peers>,
-    /// `debug.srandom`'s generator, also used otherwise.
-    pub random: Random,
+    pub vcls: Vcls,
+    pub sessions: Sessions,
+    pub requests: Requests,
+    pub fetches: Fetches,
+    pub cluster: Cluster,
 }
 
 impl Engine {
     pub fn new(config: EngineConfig) -> Self {
-        let EngineConfig { clock, params, main, no_hit, log, stores, labels, certificates, .. } = config;
+        let EngineConfig { clock, params, main, log, .. } = config;
         let cache = cache::Cache::new(cache::CacheConfig {
             clock: clock.clone(),
             main,
-            stores: stores.clone(),
+            stores: config.stores,
             heads: Box::new(StoredHeads),
             regexes: Box::new(Patterns),
             params: cache_params(&params),
         });
         Engine {
             vxids: VxidSource::new(log.format().vxid_limit()),
-            admission: Admission::new(&params),
-            classes: Classes::new(config.class_key, clock.real()),
+            vcls: Vcls::new(config.labels, config.names, config.seed),
+            sessions: Sessions::new(config.certificates),
+            requests: Requests::new(&params, config.class_key, config.no_hit, clock.real()),
+            fetches: Fetches::default(),
+            cluster: Cluster::default(),
             params: ArcSwap::from_pointee(params),
             clock,
             main,
-            no_hit,
             log,
             cache,
-            stores,
-            vcl: ArcSwapOption::empty(),
-            labels,
-            certificates,
-            challenges: Challenges::default(),
-            known_clients: KnownClients::default(),
-            identity: config.identity,
-            hostname: config.hostname,
-            sessions: AtomicI64::new(0),
-            pipes: AtomicI64::new(0),
-            fragfetch: AtomicUsize::new(0),
-            hints: Hints::default(),
-            queries: Queries::default(),
-            refreshes: Refreshes::default(),
-            keeps_key_fields: AtomicBool::new(false),
-            loops: crate::loops::Loops::default(),
-            draining: AtomicBool::new(false),
-            drain_watch: DrainWatch::default(),
-            has_successor: AtomicBool::new(false),
-            restricted: Default::default(),
-            fleet: Fleet::default(),
-            peers: OnceLock::new(),
-            random: Random::seeded(config.seed),
         }
     }
 
@@ -187,7 +125,7 @@ impl Engine {
     /// Those of [`Engine::may_invalidate_here`], or the fleet's log is away.
     pub fn may_invalidate(&self) -> Result<(), vrt::ctx::VclFailure> {
         self.may_invalidate_here()?;
-        self.may_announce()
+        self.cluster.may_announce()
     }
 
     /// Checks that invalidations are possible on this node; other nodes hear nothing of them.
@@ -195,7 +133,7 @@ impl Engine {
     /// # Errors
     /// Another worker's cache is the one that counts.
     pub fn may_invalidate_here(&self) -> Result<(), vrt::ctx::VclFailure> {
-        match self.has_successor.load(Ordering::Relaxed) && !self.cache.tells_successor() {
+        match self.cluster.gate.has_successor() && !self.cache.tells_successor() {
             true => Err(vrt::ctx::VclFailure::new(
                 "This worker has a successor, whose cache isn't reached from here: ask again",
             )),
@@ -203,24 +141,15 @@ impl Engine {
         }
     }
 
-    pub fn set_successor(&self, has_successor: bool) {
-        self.has_successor.store(has_successor, Ordering::SeqCst);
-        self.restrict_if_needed();
-    }
-
-    /// True if lookups have to check [`Engine::is_recalled`] and the fleet's gate, which is rare.
-    pub fn is_restricted(&self) -> bool {
-        self.restricted.get()
-    }
-
-    /// Updates [`Engine::is_restricted`] after a change of a condition on which it depends.
-    pub(crate) fn restrict_if_needed(&self) {
-        self.restricted.update(|| self.has_successor.load(Ordering::SeqCst) || self.is_gated());
-    }
-
     /// True if nothing may be served from the cache any more, since a successor's cache is ahead of it.
     pub fn is_recalled(&self) -> bool {
-        self.has_successor.load(Ordering::Relaxed) && self.cache.is_recalled()
+        self.cluster.gate.has_successor() && self.cache.is_recalled()
+    }
+
+    /// Options for a lookup that finds only what the gate lets through.
+    pub(crate) fn through_gate(&self, options: LookupOptions) -> LookupOptions {
+        let gate = &self.cluster.gate;
+        if gate.is_restricted() { gate.restrict(options, self.is_recalled()) } else { options }
     }
 
     /// Adds a ban on this node.
@@ -235,7 +164,7 @@ impl Engine {
     /// Adds a ban for a transaction, and has all nodes of the fleet do so.
     pub(crate) fn ban_everywhere(&self, by: &mut Invalidations, spec: &[u8]) -> Result<(), String> {
         let spec = self.ban_of(spec)?;
-        let words = self.fleet_node().map(|_| spec.words()).unwrap_or_default();
+        let words = self.cluster.node().map(|_| spec.words()).unwrap_or_default();
         let now = self.clock.mono();
         let _pending = self.begin_invalidation();
         self.cache.ban(spec);
@@ -295,7 +224,7 @@ impl Engine {
         keys: &[&[u8]],
         soft: bool,
     ) -> Result<vrt::ctx::VclWait<i64>, vrt::ctx::VclFailure> {
-        self.may_announce()?;
+        self.cluster.may_announce()?;
         let _pending = self.begin_invalidation();
         let (now, tags) = (self.clock.mono(), keys.iter().map(|key| key.to_vec()).collect());
         let then = self.announce_later(by, move || Invalidation::Tags { tags, is_soft: soft }, now);
@@ -328,7 +257,7 @@ impl Engine {
     }
 
     pub fn store_named(&self, name: &[u8]) -> Option<&Arc<storage::Store>> {
-        self.stores.named(std::str::from_utf8(name).ok()?)
+        self.cache.stores().named(std::str::from_utf8(name).ok()?)
     }
 
     /// `storage.NAME.free_space` and the like.

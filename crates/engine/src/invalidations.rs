@@ -40,7 +40,7 @@ impl Engine {
     /// Notes an invalidation, and appends it to the fleet's log.
     pub(crate) fn announce(&self, by: &mut Invalidations, what: impl FnOnce() -> Invalidation, at: Mono) {
         by.note();
-        if let Some(node) = self.fleet_node() {
+        if let Some(node) = self.cluster.node() {
             by.announcements().borrow_mut().push(node.append(what(), self.real_of(at).0));
         }
     }
@@ -54,7 +54,7 @@ impl Engine {
         at: Mono,
     ) -> Option<Box<dyn FnOnce()>> {
         by.note();
-        let node = self.fleet_node()?.clone();
+        let node = self.cluster.node()?.clone();
         let (to, at) = (by.announcements().clone(), self.real_of(at).0);
         let pending = node.begin_invalidation();
         Some(Box::new(move || {

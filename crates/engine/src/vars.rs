@@ -32,8 +32,8 @@ pub fn of_session(sess: &Sess, identity: Option<&Text>, var: Var) -> Option<Valu
             Some(text) => Value::String(Some(text.clone())),
             None => Value::text(sess.client.get().ip().to_string()),
         },
-        Var::ServerHostname => Value::text(sess.engine.hostname.as_str()),
-        Var::ServerIdentity => Value::text(sess.engine.identity.as_str()),
+        Var::ServerHostname => Value::text(sess.engine.vcls.names.hostname.as_str()),
+        Var::ServerIdentity => Value::text(sess.engine.vcls.names.identity.as_str()),
         Var::LocalEndpoint => Value::text(sess.listener.endpoint.as_str()),
         Var::LocalSocket => Value::text(sess.listener.name.as_str()),
         Var::SessXid => id(sess.vxid),
@@ -53,7 +53,7 @@ pub fn of_object(engine: &Engine, obj: &ObjRef, now: Real, var: Var) -> Option<V
         Var::ObjTime => Value::Time(engine.real_of(times.t_origin).0),
         Var::ObjUncacheable => Value::Bool(obj.flags().is_passed()),
         Var::ObjCanEsi => Value::Bool(obj.flags().has_esi),
-        Var::ObjStorage => Value::Stevedore(Some(Text::from(engine.stores.get(obj.store()).name()))),
+        Var::ObjStorage => Value::Stevedore(Some(Text::from(engine.cache.stores().get(obj.store()).name()))),
         _ => return None,
     })
 }

@@ -190,7 +190,7 @@ async fn wait_for_turn<'a>(
     deadline: Instant,
 ) -> Result<CalledClient<'a>, HandshakeFailure> {
     let client = sess.client.get().ip();
-    let waited = CalledClient::wait(&sess.engine.known_clients, client, deadline).await;
+    let waited = CalledClient::wait(&sess.engine.sessions.known_clients, client, deadline).await;
     let (called, has_waited) = waited.map_err(HandshakeFailure::Handshake)?;
     if has_waited {
         sess.engine.main.tls_handshakes_waited.inc();
@@ -218,7 +218,7 @@ fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, HandshakeFailure> {
     let is_challenge = hello.is_acme_challenge();
     let server = match is_challenge {
         true => challenge(sess, name.as_deref()),
-        false => sess.engine.certificates.find(&sess.listener.frontend, name.as_deref()),
+        false => sess.engine.sessions.certificates.find(&sess.listener.frontend, name.as_deref()),
     };
     let server = server.map_err(|none| HandshakeFailure::NoCertificate(none, hello.server_name().map(Into::into)))?;
     let offers_http2 = sess.engine.params.load().feature.offers_http2();
@@ -229,7 +229,7 @@ fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, HandshakeFailure> {
 
 /// A certificate authority asks whether the name is ours.
 fn challenge(sess: &Sess, name: Option<&str>) -> Result<Arc<TlsServer>, NoCertificate> {
-    name.and_then(|name| sess.engine.challenges.server(name)).ok_or(NoCertificate::UnknownName)
+    name.and_then(|name| sess.engine.sessions.challenges.server(name)).ok_or(NoCertificate::UnknownName)
 }
 
 /// Tells a client that gets no handshake why, as far as the socket takes it at once.

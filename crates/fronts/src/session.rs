@@ -78,7 +78,7 @@ async fn live(mut conn: Box<ClientConn>) -> (Box<ClientConn>, SessClose, CloseSt
             let close = conn.h2.as_ref().map_or(close, |mux| h2::say_goodbye(&conn, mux, close));
             return (conn, close, CloseState::default());
         }
-        if conn.sess.engine.admission.refuses_all() {
+        if conn.sess.engine.requests.admission.refuses_all() {
             // Boxed: see `serve`.
             Box::pin(engine::conn_queue::pass(&conn.sess)).await;
         }

@@ -45,7 +45,7 @@ impl SimQuic {
     pub fn begin(world: &Rc<SimWorld>, tls: &testkit_tls::TlsWorld, path: Path) -> Self {
         let network = QuicNetwork::new(path, Box::new(|bound| rt::sim::draw(bound).unwrap_or(0)));
         let (engine, keys) = (&world.engine, QuicKeys::new(&[7; 32]));
-        let tls_server = QuicServer::new(engine.certificates.clone(), "a0", || false);
+        let tls_server = QuicServer::new(engine.sessions.certificates.clone(), "a0", || false);
         let tls_server = Arc::new(tls_server.expect("its settings are the usual ones"));
         let params = engine.params.load();
         let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);

@@ -200,7 +200,7 @@ async fn come_to_rest(world: &SimWorld, given_up: GivenUp) -> Result<(), ModelFi
 
 impl SimWorld {
     fn check(&self, thoroughly: bool) -> Result<(), ModelFinding> {
-        for store in self.engine.stores.all() {
+        for store in self.engine.cache.stores().all() {
             if store.limit_bytes().is_some_and(|limit| store.used_bytes() > limit) {
                 return Err(ModelFinding::new("a store keeps to its limit", format!("{store:?}")));
             }
@@ -215,7 +215,7 @@ impl SimWorld {
     fn is_quiet(&self, given_up: GivenUp) -> Result<(), ModelFinding> {
         let wrong = |what: String| Err(ModelFinding::new("everything comes to rest", what));
         let audit = self.engine.cache.audit().map_err(|what| ModelFinding::new("the cache is whole", what))?;
-        let turns = (self.engine.admission.busy(), self.engine.admission.waiting());
+        let turns = (self.engine.requests.admission.busy(), self.engine.requests.admission.waiting());
         if audit.waiting > 0 || audit.busy > 0 || turns != (0, 0) {
             return wrong(format!("{} parked, {} fetched, turns {turns:?}", audit.waiting, audit.busy));
         }
@@ -227,7 +227,7 @@ impl SimWorld {
         if left != (0, 0, 0) {
             return wrong(format!("sessions, requests, fetches left: {left:?}"));
         }
-        for store in self.engine.stores.all() {
+        for store in self.engine.cache.stores().all() {
             let held = audit.bytes.get(&store.id()).copied().unwrap_or(0);
             if store.used_bytes() != held {
                 return Err(ModelFinding::new("bytes accounted are held", format!("{store:?}, objects hold {held}")));
@@ -242,7 +242,7 @@ impl SimWorld {
 
     fn is_empty(&self) -> Result<(), ModelFinding> {
         let census = self.engine.cache.census();
-        let used: u64 = self.engine.stores.all().iter().map(|store| store.used_bytes()).sum();
+        let used: u64 = self.engine.cache.stores().all().iter().map(|store| store.used_bytes()).sum();
         match (census, used) {
             ((0, 0, 0), 0) => Ok(()),
             _ => Err(ModelFinding::new(

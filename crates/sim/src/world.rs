@@ -75,12 +75,12 @@ impl SimWorld {
         }
         let engine = ground.engine(settings);
         if let Some(SimWorkerLine { journal, node, .. }) = line {
-            engine.join_fleet(node);
+            engine.cluster.join_fleet(node);
             let former = worker::open_journal(&journal, false, &clock).expect("a journal in memory");
             worker::adopt(Some(former), &engine);
         }
         let backends = testkit_engine::backends(&engine);
-        engine.vcl.store(Some(load(scenario, &engine, &backends)));
+        engine.vcls.activate(Some(load(scenario, &engine, &backends)));
         let transport = if tls.is_some() { "QUIC" } else { "HTTP/1" };
         let listener = testkit_engine::listener("10.0.0.2:80", transport, tls.is_some());
         SimWorld {
@@ -148,7 +148,7 @@ impl SimWorld {
 impl Drop for SimWorld {
     fn drop(&mut self) {
         // The VCL has backends, whose services have the engine: nothing of that would ever go.
-        self.engine.vcl.store(None);
+        self.engine.vcls.activate(None);
     }
 }
 

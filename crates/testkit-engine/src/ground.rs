@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use base::Clock;
-use engine::{Engine, Labels, ListenerInfo};
+use engine::{Engine, Labels, ListenerInfo, ServerNames};
 use params::Params;
 use shm::vsc::CounterSet;
 use shm::vsl::{LogFormat, LogRing};
@@ -106,8 +106,7 @@ impl Ground {
             stores: Arc::new(stores),
             labels: Box::new(NoLabels),
             certificates,
-            identity: name.clone(),
-            hostname: name,
+            names: ServerNames { identity: name.clone(), hostname: name },
             class_key: [0; 32],
             seed,
         }))

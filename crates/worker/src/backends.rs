@@ -67,7 +67,7 @@ impl WorkerServices {
 
     /// The classes that parameters declare, with counters for those that are new.
     pub fn declare_classes(&self, params: &Params) {
-        self.engine.classes.apply(params, |class| {
+        self.engine.requests.classes.apply(params, |class| {
             self.stats.add::<ClassCounters>(&format!("CLASS.{class}")).unwrap_or_else(|error| {
                 eprintln!("counters CLASS.{class}: {error}");
                 CounterSet::private()
@@ -146,7 +146,8 @@ impl vrt::VclLoadEnv for LoadEnv<'_> {
     }
 
     fn server_names(&self) -> (&str, &str) {
-        (&self.0.engine.identity, &self.0.engine.hostname)
+        let names = &self.0.engine.vcls.names;
+        (&names.identity, &names.hostname)
     }
 
     fn ban(&self, spec: &[u8]) -> Result<(), String> {

@@ -63,7 +63,7 @@ pub fn answer(worker: &Arc<Worker>, request: &CliRequest) -> CliReply {
         Id::DebugListenAddress => CliReply::ok(addresses(worker)),
         Id::DebugXid => xid(worker, request),
         Id::DebugSrandom => {
-            worker.engine.random.seed(arg(0).parse().unwrap_or(1));
+            worker.engine.vcls.random.seed(arg(0).parse().unwrap_or(1));
             CliReply::ok("")
         }
         Id::DebugFragfetch => fragfetch(worker, &arg(0)),
@@ -192,14 +192,14 @@ fn taken_apart(url: &str) -> Result<(Option<String>, String), String> {
 
 fn fragfetch(worker: &Worker, bytes: &str) -> CliReply {
     let Ok(bytes) = bytes.parse() else { return CliReply::new(CliStatus::Param, "A number of bytes is wanted") };
-    worker.engine.fragfetch.store(bytes, std::sync::atomic::Ordering::Relaxed);
+    worker.engine.fetches.set_piece_bytes(bytes);
     CliReply::ok("")
 }
 
 /// A question of a certificate authority that is to be answered, or no longer.
 fn challenge(worker: &Worker, words: &[std::borrow::Cow<'_, str>]) -> CliReply {
     use sha2::{Digest, Sha256};
-    let all = &worker.engine.challenges;
+    let all = &worker.engine.sessions.challenges;
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match words.as_slice() {
         ["http-01", name, token, answer] => all.add_http(name, token, answer),
@@ -304,7 +304,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         lazy_hosts: true,
         dialect: bundle.dialect,
         modules: worker.vmods.signatures,
-        stores: worker.engine.stores.all().iter().map(|store| store.name().to_owned()).collect(),
+        stores: worker.engine.cache.stores().all().iter().map(|store| store.name().to_owned()).collect(),
         labels: worker.vcls.labels(),
         ..CompileOptions::default()
     };
@@ -315,7 +315,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         match need {
             Need::Tags => worker.services.enable_tags(),
             Need::Authorities => has_tls = true,
-            Need::KeyFields => worker.engine.keeps_key_fields.store(true, Ordering::Relaxed),
+            Need::KeyFields => worker.engine.vcls.keep_key_fields(),
         }
     }
     if compiled.program.code.iter().any(gives_tags) {
@@ -360,7 +360,7 @@ fn vcl_use(worker: &Worker, name: &str) -> CliReply {
         return CliReply::new(CliStatus::Param, format!("No VCL named {name} known."));
     };
     worker.vcls.set_active(name, worker.engine.clock.real());
-    worker.engine.vcl.store(Some(vcl));
+    worker.engine.vcls.activate(Some(vcl));
     CliReply::ok("")
 }
 
@@ -465,7 +465,7 @@ fn change_params(
         return CliReply::new(CliStatus::Param, error.to_string());
     }
     engine.log.apply(params.log_settings());
-    engine.admission.apply(&params);
+    engine.requests.admission.apply(&params);
     worker.services.declare_classes(&params);
     engine.cache.set_params(engine::cache_params(&params));
     conf::apply_to_process(&params);
@@ -486,7 +486,7 @@ fn ban(worker: &Worker, request: &CliRequest) -> CliReply {
         Ok(spec) => spec,
         Err(error) => return bad_ban(&error),
     };
-    if let Err(refusal) = worker.engine.may_announce() {
+    if let Err(refusal) = worker.engine.cluster.may_announce() {
         return CliReply::new(CliStatus::Cant, format!("Nothing is banned: {}", refusal.0));
     }
     let (words, now) = (spec.words(), worker.engine.clock.real());
@@ -519,7 +519,7 @@ fn bad_ban(error: &BanError) -> CliReply {
 
 fn fleet_node(worker: &Worker) -> Result<&fleet::Node, CliReply> {
     let none = || CliReply::new(CliStatus::Cant, "This server belongs to no fleet: it was started without --fleet");
-    worker.engine.fleet_node().ok_or_else(none)
+    worker.engine.cluster.node().ok_or_else(none)
 }
 
 fn fleet_nodes(worker: &Worker, request: &CliRequest) -> CliReply {
@@ -580,7 +580,7 @@ fn replaced(is_done: bool) -> CliReply {
 }
 
 fn fleet_status(worker: &Worker, request: &CliRequest) -> CliReply {
-    let (node, peers) = (worker.engine.fleet_node(), worker.engine.peers.get());
+    let (node, peers) = (worker.engine.cluster.node(), worker.engine.cluster.peers());
     if node.is_none() && peers.is_none() {
         return CliReply::new(
             CliStatus::Cant,
@@ -635,7 +635,7 @@ fn purge(
         Err(reason) => return CliReply::new(CliStatus::Param, reason),
     };
     let engine = &worker.engine;
-    if let Err(refusal) = engine.may_announce() {
+    if let Err(refusal) = engine.cluster.may_announce() {
         return CliReply::new(CliStatus::Cant, format!("Nothing is purged: {}", refusal.0));
     }
     let now = engine.clock.real();

@@ -47,8 +47,8 @@ impl Drain {
     pub fn begin(&self, engine: &Engine, limit: Duration) {
         let now = clock::now();
         *self.until.lock() = Some(now.checked_add(limit).unwrap_or(now));
-        engine.set_successor(true);
-        engine.begin_drain();
+        engine.cluster.gate.set_successor(true);
+        engine.sessions.drain.begin();
     }
 
     pub fn has_begun(&self) -> bool {
@@ -59,7 +59,7 @@ impl Drain {
     pub fn is_over(&self, engine: &Engine) -> bool {
         let Some(until) = *self.until.lock() else { return false };
         // In this order: a connection is counted before its acceptor may leave.
-        let is_empty = self.running.load(Ordering::Acquire) == 0 && engine.sessions.load(Ordering::Relaxed) <= 0;
+        let is_empty = self.running.load(Ordering::Acquire) == 0 && engine.sessions.open() <= 0;
         is_empty || clock::now() >= until
     }
 }
@@ -76,10 +76,10 @@ impl Acceptor<'_> {
         std::future::poll_fn(|cx| {
             if !*is_known {
                 // A task's waker stays the same, so once is enough.
-                engine.drain_watch.add(cx.waker().clone());
+                engine.sessions.drain.add(cx.waker().clone());
                 *is_known = true;
             }
-            if engine.draining.load(Ordering::Relaxed) {
+            if engine.sessions.drain.has_begun() {
                 return Poll::Ready(None);
             }
             accept.as_mut().poll(cx).map(Some)
@@ -104,8 +104,8 @@ fn wait_for(untold: &AtomicI64) {
 /// The manager is gone or said stop: requests in progress may end, for `shutdown_grace`.
 pub fn finish(worker: &Worker) {
     let engine = &worker.engine;
-    engine.begin_drain();
-    wait_for(&engine.drain_watch.http2_untold);
+    engine.sessions.drain.begin();
+    wait_for(&engine.sessions.drain.http2_untold);
     let grace = engine.params.load().shutdown_grace;
     let until = clock::now() + grace;
     // Connections without a request don't count: nobody loses anything with them.
@@ -113,10 +113,10 @@ pub fn finish(worker: &Worker) {
     while is_busy() && clock::now() < until {
         std::thread::sleep(Duration::from_millis(10));
     }
-    engine.drain_watch.is_over.store(true, Ordering::Relaxed);
-    wait_for(&engine.drain_watch.quic_untold);
+    engine.sessions.drain.is_over.store(true, Ordering::Relaxed);
+    wait_for(&engine.sessions.drain.quic_untold);
     std::thread::sleep(Duration::from_millis(worker.shutdown_delay_ms.load(Ordering::Relaxed)));
     worker.disks.close(DISK_PATIENCE);
-    crate::suspects::clear(&engine.stores, worker.threads.lock().len());
+    crate::suspects::clear(engine.cache.stores(), worker.threads.lock().len());
     eprintln!("Child dies");
 }

@@ -53,7 +53,9 @@ pub fn counters(stats: &CounterMaker) -> Result<&'static Counters, String> {
 
 /// Begins to follow the log, once the journal of this worker's stores was read. A worker without a fleet does nothing.
 pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
-    let Some((node, counters)) = worker.engine.fleet_node().cloned().zip(worker.fleet_counters) else { return Ok(()) };
+    let Some((node, counters)) = worker.engine.cluster.node().cloned().zip(worker.fleet_counters) else {
+        return Ok(());
+    };
     let connector: Arc<dyn fleet::Connect> = fleet::connector(node.settings())?.into();
     let position = Carrier::position(&worker.engine);
     let carrier = Carrier::new(worker.engine.clone(), counters, |text| eprintln!("fleet: {text}"));
@@ -74,10 +76,10 @@ struct Teller {
 impl Reporter for Teller {
     fn report(&self) -> Option<NodeReport> {
         let (engine, vcls) = (&self.worker.engine, &self.worker.vcls);
-        if engine.draining.load(Relaxed) || engine.has_successor.load(Relaxed) {
+        if engine.sessions.drain.has_begun() || engine.cluster.gate.has_successor() {
             return None;
         }
-        let stores = engine.stores.all().iter().map(|store| StoreUse {
+        let stores = engine.cache.stores().all().iter().map(|store| StoreUse {
             name: store.name().to_owned(),
             used: store.used_bytes(),
             space: store.limit_bytes().unwrap_or(0),
@@ -109,7 +111,7 @@ impl Reporter for Teller {
 
 /// Has the other nodes invalidate what was invalidated here at that time; `None`: there are none.
 pub fn announce(worker: &Worker, what: impl FnOnce() -> Invalidation, at: Real) -> Option<Announced> {
-    worker.engine.fleet_node().map(|node| node.append(what(), at.0))
+    worker.engine.cluster.node().map(|node| node.append(what(), at.0))
 }
 
 /// Waits until that is in the log, on the CLI's thread; the node bounds how long.
@@ -207,7 +209,7 @@ impl Applier for Carrier {
     }
 
     fn set_gate(&self, gate: Gate) {
-        self.engine.set_gate(gate);
+        self.engine.cluster.gate.set(gate);
     }
 
     fn tell(&self, text: &str) {

@@ -71,7 +71,7 @@ async fn tend(worker: Arc<Worker>) {
         if files_seen.replace(uptime) != Some(uptime) {
             engine.main.open_files.set(sys::limits::open_files().unwrap_or(0));
             engine.count_coders();
-            engine.main.mem_used.set(worker.memory.meter.read(&engine.stores).bytes());
+            engine.main.mem_used.set(worker.memory.meter.read(engine.cache.stores()).bytes());
             worker.quic.count_drops(engine.main);
             for vcl in worker.vcls.warm() {
                 vcl.directors().iter().for_each(|director| director.look_again());
@@ -89,9 +89,9 @@ async fn tend(worker: Arc<Worker>) {
         let in_progress =
             |work: &ThreadWork| work.tally(TransactionKind::Request).0 + work.tally(TransactionKind::Fetch).0;
         engine.main.txn_busy.set(worker.threads.lock().iter().map(|thread| in_progress(&thread.work)).sum());
-        engine.main.threads.set(engine.admission.busy().max(least));
+        engine.main.threads.set(engine.requests.admission.busy().max(least));
         worker.pools.show(&worker.threads.lock());
-        engine.main.thread_queue_len.set(engine.admission.waiting());
+        engine.main.thread_queue_len.set(engine.requests.admission.waiting());
         if let Some(counters) = worker.costs {
             let costs = base::costs::so_far();
             counters.allocations.set(costs.allocations);
@@ -132,8 +132,8 @@ impl ChangeMarks {
             requests: engine.main.client_req.get(),
             fetches: engine.main.s_fetch.get(),
             vcls,
-            busy: engine.admission.busy(),
-            waiting: engine.admission.waiting(),
+            busy: engine.requests.admission.busy(),
+            waiting: engine.requests.admission.waiting(),
         }
     }
 }

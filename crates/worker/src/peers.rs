@@ -51,13 +51,13 @@ pub fn join(
     let own = own_name(&settings, identity, engine);
     let peers = Peers::new(&own, &settings.secret, maker(backends.clone()), Box::leak(Box::new(set)));
     peers.set_members(settings.members, &own);
-    assert!(engine.peers.set(peers).is_ok(), "a server belongs to one tier");
+    engine.cluster.join_tier(peers);
     Ok(())
 }
 
 /// This node's name: as `--peers` says, else in the fleet, else its identity.
 fn own_name(settings: &PeerSettings, identity: &str, engine: &Engine) -> String {
-    let of_fleet = engine.fleet_node().map(|node| node.settings().node.clone());
+    let of_fleet = engine.cluster.node().map(|node| node.settings().node.clone());
     match settings.node.is_empty() {
         true => of_fleet.unwrap_or_else(|| identity.to_owned()),
         false => settings.node.clone(),
@@ -87,7 +87,7 @@ fn maker(backends: Arc<Backends>) -> PeerBackendMaker {
 
 /// Follows the members for as long as the worker lives. Runs on the housekeeping thread's runtime.
 pub async fn follow(worker: Arc<Worker>) {
-    let Some((peers, start)) = worker.engine.peers.get().zip(worker.start.peers.as_ref()) else { return };
+    let Some((peers, start)) = worker.engine.cluster.peers().zip(worker.start.peers.as_ref()) else { return };
     let settings = settings(start).expect("it was read when the worker began");
     let own = peers.own_name();
     let mut sources: Vec<Box<dyn Membership>> = vec![Box::new(Fixed(settings.members.clone()))];
@@ -95,7 +95,7 @@ pub async fn follow(worker: Arc<Worker>) {
         let every = worker.engine.params.load().backend_dns_ttl.max(LOOKUP);
         sources.push(Box::new(Dns::new(settings.names.clone(), every)));
     }
-    if let Some(node) = worker.engine.fleet_node().filter(|_| settings.is_of_fleet) {
+    if let Some(node) = worker.engine.cluster.node().filter(|_| settings.is_of_fleet) {
         sources.push(Box::new(OfFleet::new(node.clone(), &settings.secret)));
     }
     let mut known: Vec<Vec<TierMember>> = vec![Vec::new(); sources.len()];

@@ -47,7 +47,8 @@ pub fn listen(worker: &Arc<Worker>, socket: ServingSocket) -> Result<(), String>
     };
     let own_socket = h3::ListenerSocket { local, number: fd.as_raw_fd() as u32 };
     let engine = worker.engine.clone();
-    let server = QuicServer::new(engine.certificates.clone(), &info.frontend, move || engine.params.load().tls_ja3);
+    let server =
+        QuicServer::new(engine.sessions.certificates.clone(), &info.frontend, move || engine.params.load().tls_ja3);
     let server = Arc::new(server.map_err(|error| format!("{}: {error}", info.name))?);
     let params = worker.engine.params.load_full();
     let keys = QuicKeys::new(&start.secret);
@@ -203,7 +204,7 @@ async fn accept(
     mut settings: Settings,
 ) {
     let group = Rc::<h3::LinkGroup>::default();
-    let watch = &worker.engine.drain_watch;
+    let watch = &worker.engine.sessions.drain;
     let _untold = Untold::new(&watch.quic_untold);
     let acceptor = worker.drain.acceptor();
     let mut is_known = false;

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cli::handoff::{ListenerLayers, ListenerStart, WorkerStart};
@@ -315,9 +314,9 @@ impl ConnectionSlot {
         let main = engine.main;
         main.sess_conn.inc();
         let params = engine.params.load();
-        let open = engine.sessions.fetch_add(1, Ordering::Relaxed) + 1;
+        let open = engine.sessions.enter();
         if params.max_sessions > 0 && open > i64::from(params.max_sessions) {
-            engine.sessions.fetch_sub(1, Ordering::Relaxed);
+            engine.sessions.leave();
             main.sess_limited.inc();
             main.sess_dropped.inc();
             return None;
@@ -335,7 +334,7 @@ impl ConnectionSlot {
             let count = crowd.entry(network).or_insert(0);
             if *count >= params.max_sessions_per_ip {
                 drop(crowd);
-                engine.sessions.fetch_sub(1, Ordering::Relaxed);
+                engine.sessions.leave();
                 main.sess_limited_ip.inc();
                 main.sess_dropped.inc();
                 return None;
@@ -349,7 +348,7 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.engine.sessions.fetch_sub(1, Ordering::Relaxed);
+        self.engine.sessions.leave();
         let Some(network) = self.network else { return };
         let mut crowd = self.crowd.0.lock();
         if let Some(count) = crowd.get_mut(&network) {

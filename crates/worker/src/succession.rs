@@ -79,7 +79,7 @@ pub fn begin(worker: &Arc<Worker>) -> Result<(), String> {
     let opened = opened.map_err(|error| format!("the successor: {error}"));
     let heard = opened.and_then(|(relay, ear)| listen(worker, ear, Other::Successor).map(|()| relay));
     let relay = heard.inspect_err(|_| worker.disks.take_back())?;
-    worker.engine.set_successor(true);
+    worker.engine.cluster.gate.set_successor(true);
     worker.quic.share();
     if let Err(error) = worker.engine.cache.hand_over(Box::new(relay.clone())) {
         eprintln!("can't hand over the journal of bans and purges: {error}");
@@ -113,7 +113,7 @@ pub fn undo(worker: &Worker) -> bool {
         worker.disks.take_back();
         worker.engine.cache.take_back();
     }
-    worker.engine.set_successor(false);
+    worker.engine.cluster.gate.set_successor(false);
     worker.quic.own();
     was_begun
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use ::backend::Backends;
 use base::Clock;
 use cli::handoff::WorkerStart;
-use engine::Engine;
+use engine::{Engine, ServerNames};
 use params::Params;
 use parking_lot::Mutex;
 use shm::vsc::CounterMaker;
@@ -115,7 +115,6 @@ impl Worker {
         crate::steps::begin(main, &log, &params);
         let vcls = Arc::new(WorkerVcls::default());
         crate::panic::know_vcls(&vcls);
-        let hostname = sys::process::host_name();
         let engine = Arc::new(Engine::new(engine::EngineConfig {
             clock: clock.clone(),
             params: params.clone(),
@@ -125,15 +124,14 @@ impl Worker {
             stores,
             labels: Box::new(crate::vcls::ByLabel(vcls.clone())),
             certificates: secrets.keyring.clone(),
-            identity: start.identity.clone(),
-            hostname,
+            names: ServerNames { identity: start.identity.clone(), hostname: sys::process::host_name() },
             class_key: start.class_key,
             seed: clock.real().0.to_bits() as u32 ^ std::process::id(),
         }));
         let fleet_counters = match &start.fleet {
             None => None,
             Some(fleet) => {
-                engine.join_fleet(crate::fleet::node(fleet, &start.identity)?);
+                engine.cluster.join_fleet(crate::fleet::node(fleet, &start.identity)?);
                 Some(crate::fleet::counters(&stats)?)
             }
         };
@@ -154,7 +152,7 @@ impl Worker {
             let _ = net::ktls::ability();
         }
         let listeners = crate::serving::adopt(&start)?;
-        engine.loops.listen(listeners.iter().map(|socket| socket.info.endpoint.clone()));
+        engine.fetches.loops.listen(listeners.iter().map(|socket| socket.info.endpoint.clone()));
         let costs = if base::costs::COUNTED { Some(stats.add::<Costs>("COSTS").map_err(text)?) } else { None };
         Ok(Arc::new(Worker {
             vmods,
@@ -194,7 +192,7 @@ pub fn start_sentinels(start: &WorkerStart) {
 
 /// Looks at what a former worker has left in the stores' memory. Before anything is served.
 pub fn find_survivors(journal: Option<FormerJournal>, engine: &Engine) {
-    crate::suspects::examine(&engine.stores, engine.main);
+    crate::suspects::examine(engine.cache.stores(), engine.main);
     adopt(journal, engine);
 }
 

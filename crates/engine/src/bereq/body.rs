@@ -3,7 +3,6 @@
 
 use std::future::poll_fn;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use backend::{BodyStatus, Data, ResponseBodyError};
@@ -82,7 +81,7 @@ impl Fill {
             }
             self.object.body_limit = left;
         }
-        let piece = match engine.fragfetch.load(Ordering::Relaxed) {
+        let piece = match engine.fetches.piece_bytes() {
             0 => data.len(),
             piece => piece,
         };

@@ -291,7 +291,7 @@ impl Ctx for Bereq {
     }
 
     fn random(&mut self) -> f64 {
-        self.engine.random.next()
+        self.engine.vcls.random.next()
     }
 
     fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {

@@ -34,7 +34,7 @@ impl Bereq {
         } else {
             ObjectTimes { t_origin, ttl: 0.0, grace: 0.0, keep: 0.0 }
         };
-        self.fill.settings.storage.get_or_insert_with(|| self.engine.stores.transient().clone());
+        self.fill.settings.storage.get_or_insert_with(|| self.engine.cache.stores().transient().clone());
         let action = self.run_vcl().await;
         self.note_uncacheable(false);
         match action {

@@ -54,7 +54,7 @@ impl Bereq {
     }
 
     pub(super) async fn start_fetch(&mut self) -> FetchStep {
-        let stores = &self.engine.stores;
+        let stores = self.engine.cache.stores();
         self.fill.settings.storage =
             Some(if self.fill.cacheability.is_uncacheable() { stores.transient() } else { stores.next() }.clone());
         if self.ask.retries > 0 {
@@ -173,7 +173,7 @@ impl Bereq {
     /// Marks a request that goes to one of our own listeners. Whether it does.
     fn mark_loop(&mut self, conn: &BackendConn) -> bool {
         let mark = || {
-            self.engine.loops.mark(
+            self.engine.fetches.loops.mark(
                 conn,
                 &self.fill.digest,
                 self.requester.rounds,
@@ -362,7 +362,7 @@ impl Bereq {
             return step;
         }
         if self.params.early_hints != "off" && !self.fill.cacheability.is_uncacheable() {
-            self.engine.hints.remember(&self.fill.digest, &self.beresp);
+            self.engine.fetches.hints.remember(&self.fill.digest, &self.beresp);
         }
         self.mark("Process");
         if self.fill.settings.do_esi {

@@ -2,7 +2,6 @@
 //! The backend's answer becomes an object: where it is stored, which variant it is, how long it lives.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use backend::buffers;
 use cache::{Attrs, ObjectFlags, ObjectTimes, VaryKey};
@@ -55,7 +54,7 @@ impl Bereq {
         if self.may_fit(store, stored.len()) && self.put_head(store, stored, variant, flags).is_ok() {
             return Ok(());
         }
-        let transient = self.engine.stores.transient().clone();
+        let transient = self.engine.cache.stores().transient().clone();
         if store.id() != transient.id() && self.salvage(store, stored, variant, flags, streams).is_ok() {
             return Ok(());
         }
@@ -75,7 +74,7 @@ impl Bereq {
         streams: bool,
     ) -> Result<(), ()> {
         let (head, is_front) = (stored.len() as u64, store.home().is_some());
-        let transient = self.engine.stores.transient().clone();
+        let transient = self.engine.cache.stores().transient().clone();
         let is_short = self.body_to_store().saturating_add(head) <= SALVAGED_BYTES;
         if !is_short && !streams && !is_front {
             return Err(());
@@ -162,7 +161,7 @@ impl Bereq {
     /// The tags that fields of a head give its object.
     pub(super) fn gather_tags_of(&self, head: &Head, tags: &mut Vec<Box<[u8]>>) {
         message::tags::gather(head, &self.params.tag_fields, tags);
-        if self.engine.keeps_key_fields.load(Relaxed) {
+        if self.engine.vcls.keeps_key_fields() {
             message::tags::gather(head, XKEY, tags);
         }
     }
@@ -299,7 +298,7 @@ impl Bereq {
         } else {
             return chosen;
         }
-        Some(self.engine.stores.transient().clone())
+        Some(self.engine.cache.stores().transient().clone())
     }
 
     fn log_object(&mut self, filter: HopDirection) {

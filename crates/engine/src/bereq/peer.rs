@@ -44,8 +44,8 @@ impl Bereq {
             return false;
         }
         let engine = self.engine.clone();
-        let Some(peers) = engine.peers.get() else { return false };
-        let needed = match engine.fleet_node() {
+        let Some(peers) = engine.cluster.peers() else { return false };
+        let needed = match engine.cluster.node() {
             None => None,
             Some(node) => match node.position_needed() {
                 Some(position) => Some(position),

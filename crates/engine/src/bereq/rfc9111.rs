@@ -117,7 +117,7 @@ impl Bereq {
         }
         if self.beresp.status() % 1000 < 400 {
             let host = self.ask.original.get(names::HOST).unwrap_or_default();
-            self.engine.queries.learn(host, self.ask.original.url(), said);
+            self.engine.fetches.queries.learn(host, self.ask.original.url(), said);
         }
         if self.fill.alias.is_none() {
             // Who waits for this very URL has it, too.
@@ -236,7 +236,7 @@ impl Bereq {
         self.fill.object.t_origin = self.engine.real_of(times.t_origin);
         self.fill.object.times = times;
         self.fill.settings.do_esi = false;
-        self.fill.settings.storage = Some(self.engine.stores.get(stale.store()).clone());
+        self.fill.settings.storage = Some(self.engine.cache.stores().get(stale.store()).clone());
         self.kind = FetchKind::Refresh(RefreshFetch { stale: stale.clone(), old_head: None, keeps_head: true });
     }
 
@@ -258,7 +258,7 @@ impl Bereq {
         self.engine.main.rfc9111_invalidated.add(count as u64);
         let exact = self.fill.alias.as_ref().map(|alias| alias.exact);
         for digest in exact.into_iter().chain([self.fill.digest]) {
-            self.engine.announce_to_peers(|| crate::fleet::purge(&digest, Purge::HARD), now);
+            self.engine.announce_to_peers(|| crate::cluster::purge(&digest, Purge::HARD), now);
         }
         self.vcl.invalidations.note();
         let host = self.ask.original.get(names::HOST).unwrap_or_default();

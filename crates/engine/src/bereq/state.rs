@@ -74,7 +74,7 @@ impl Requester {
             can_be_reset: req.ask.head.version() > HttpVersion::HTTP11,
             trace: req.settings.trace,
             found: req.verdict.found(),
-            rounds: req.engine().loops.rounds(&req.ask.original),
+            rounds: req.engine().fetches.loops.rounds(&req.ask.original),
             place: turn.worker,
             _slot: turn.slot,
             _open: current::open(TransactionKind::Fetch),

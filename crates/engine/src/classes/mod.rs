@@ -190,7 +190,7 @@ impl Classes {
 
 /// Takes a worker for a fetch of this class, or a slot in its queue.
 pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -> ClassEntry {
-    let (classes, now) = (&sess.engine.classes, sess.engine.clock.real());
+    let (classes, now) = (&sess.engine.requests.classes, sess.engine.clock.real());
     let mut state = classes.state.lock();
     let common = state.common_free();
     let Some(class) = state.declared_class(class) else { return ClassEntry::Now(ClassWorker::free(sess, cost)) };
@@ -229,7 +229,7 @@ pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -
 
 /// A worker of the class, if one is free now, for a fetch that nobody waits for.
 pub fn enter_if_free(sess: &Rc<Sess>, class: u32, cost: CostKey) -> Option<ClassWorker> {
-    let mut state = sess.engine.classes.state.lock();
+    let mut state = sess.engine.requests.classes.state.lock();
     let common = state.common_free();
     let Some(class) = state.declared_class(class) else { return Some(ClassWorker::free(sess, cost)) };
     if !class.queue.is_empty() || class.free(common).0 == 0 {
@@ -413,7 +413,7 @@ impl ClassWorker {
 
     pub fn answered(&self) {
         let engine = &self.sess.engine;
-        engine.classes.costs.learn(self.cost, engine.clock.mono().since(self.began));
+        engine.requests.classes.costs.learn(self.cost, engine.clock.mono().since(self.began));
     }
 
     /// Name of the class, seconds waited, seconds of service so far.
@@ -428,7 +428,7 @@ impl Drop for ClassWorker {
         let Some((class, _)) = self.class else { return };
         let engine = &self.sess.engine;
         let service = engine.clock.mono().since(self.began);
-        let called = engine.classes.state.lock().leave(class, Some(service));
+        let called = engine.requests.classes.state.lock().leave(class, Some(service));
         called.into_iter().for_each(Called::wake);
     }
 }
@@ -460,7 +460,7 @@ impl PlaceWait {
         let (sess, id, name) = (self.sess.clone(), self.class, self.name.clone());
         let (key, since) = (self.key, self.since);
         drop(self);
-        let (classes, now) = (&sess.engine.classes, sess.engine.clock.real());
+        let (classes, now) = (&sess.engine.requests.classes, sess.engine.clock.real());
         let key = key.unwrap_or_else(|| classes.new_key(since));
         let mut state = classes.state.lock();
         let Some(class) = state.class(id) else {
@@ -474,7 +474,7 @@ impl PlaceWait {
     /// the waiting room is kept.
     pub fn leave(self) {
         let now = self.sess.engine.clock.real();
-        let mut state = self.sess.engine.classes.state.lock();
+        let mut state = self.sess.engine.requests.classes.state.lock();
         let Some(class) = state.class(self.class) else { return };
         class.counters.gone.inc();
         if let Some(key) = self.key {
@@ -494,7 +494,7 @@ impl Future for PlaceWait {
         let engine = &self.sess.engine;
         let began = engine.clock.mono();
         let waited = began.since(self.began).max(0.0);
-        if let Some(class) = engine.classes.state.lock().class(self.class) {
+        if let Some(class) = engine.requests.classes.state.lock().class(self.class) {
             class.counters.waited.inc();
             class.counters.wait_us.add((waited * 1e6) as u64);
         }
@@ -505,7 +505,7 @@ impl Future for PlaceWait {
 
 impl Drop for PlaceWait {
     fn drop(&mut self) {
-        let called = self.sess.engine.classes.state.lock().give_up(self.class, &self.turn);
+        let called = self.sess.engine.requests.classes.state.lock().give_up(self.class, &self.turn);
         called.into_iter().for_each(Called::wake);
     }
 }

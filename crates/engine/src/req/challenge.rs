@@ -14,7 +14,7 @@ impl Req {
     /// The answer, if the request is such a question. While no certificate is being ordered this is one load.
     #[inline]
     pub(super) fn challenge_answer(&self) -> Option<String> {
-        let body = self.engine().challenges.body(self.ask.head.url())?;
+        let body = self.engine().sessions.challenges.body(self.ask.head.url())?;
         let is_asked =
             matches!(self.ask.head.method(), b"GET" | b"HEAD") && self.ask.restarts == 0 && !self.esi.is_fragment();
         is_asked.then_some(body)

@@ -52,7 +52,7 @@ impl Req {
         &mut self,
         transport: &mut dyn Transport,
     ) -> Result<Option<Box<ClassWorker>>, ReqStep> {
-        if !self.engine().classes.is_on() {
+        if !self.engine().requests.classes.is_on() {
             return Ok(None);
         }
         let (class, cost) = self.choose_class();
@@ -68,7 +68,7 @@ impl Req {
 
     /// Does what [`Req::take_worker`] does, for a fetch that nobody waits for.
     pub(super) fn worker_if_free(&mut self) -> Result<Option<Box<ClassWorker>>, NoWorker> {
-        if !self.engine().classes.is_on() {
+        if !self.engine().requests.classes.is_on() {
             return Ok(None);
         }
         let (class, cost) = self.choose_class();
@@ -80,7 +80,7 @@ impl Req {
     }
 
     fn choose_class(&mut self) -> (Option<u32>, CostKey) {
-        let classes = &self.client.sess.engine.classes;
+        let classes = &self.client.sess.engine.requests.classes;
         let cost = classes.cost_key(self.ask.head.get(names::HOST).unwrap_or_default(), self.ask.head.url());
         let named = self.settings.class.as_ref().map(|name| name.as_bytes());
         let choice = match classes.choose(named, cost) {
@@ -154,7 +154,7 @@ impl Req {
 
     /// The token for this class that came with the request, as it came: parameters and VCL may have taken the cookie away.
     fn place_token(&self, class: u32) -> Option<Vec<u8>> {
-        let name = format!("{COOKIE_PREFIX}{}", self.engine().classes.name_of(class)?);
+        let name = format!("{COOKIE_PREFIX}{}", self.engine().requests.classes.name_of(class)?);
         let pairs = self.ask.original.get_all(names::COOKIE.as_bytes()).flat_map(|value| value.split(|b| *b == b';'));
         let value =
             pairs.map(<[u8]>::trim_ascii).find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="));

@@ -361,7 +361,7 @@ impl Ctx for ReqView<'_, '_> {
     }
 
     fn random(&mut self) -> f64 {
-        self.engine().random.next()
+        self.engine().vcls.random.next()
     }
 
     fn late_100_continue(&mut self, late: bool) {
@@ -393,7 +393,7 @@ impl Ctx for ReqView<'_, '_> {
         let body = ReqBody::clone(&self.client.body);
         let engine = self.engine();
         let named = self.settings.storage.as_ref().and_then(|name| engine.store_named(name));
-        let store = named.unwrap_or_else(|| engine.stores.transient()).clone();
+        let store = named.unwrap_or_else(|| engine.cache.stores().transient()).clone();
         let is_new = body.is_unread();
         body.keep(limit, &store);
         if let Some(error) = body.failure().filter(|_| is_new) {

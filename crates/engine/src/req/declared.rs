@@ -21,7 +21,7 @@ impl Req {
         if !(params.query_drop.is_empty() && params.query_keep.is_empty()) {
             self.take_out_arguments(&params.query_keep, &params.query_drop);
         }
-        if self.engine().classes.is_on() && self.has_place_cookie() {
+        if self.engine().requests.classes.is_on() && self.has_place_cookie() {
             self.take_out_cookies("", PLACE_COOKIES);
         }
         if !(params.cookie_drop.is_empty() && params.cookie_keep.is_empty()) {

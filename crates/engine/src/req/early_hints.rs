@@ -17,7 +17,7 @@ impl Req {
             return;
         }
         let stored = stale.and_then(|stale| StoredHead::parse(stale.head()).ok().map(|head| links_of(&head)));
-        let Some(links) = stored.or_else(|| self.engine().hints.of(&self.ask.digest)) else { return };
+        let Some(links) = stored.or_else(|| self.engine().fetches.hints.of(&self.ask.digest)) else { return };
         if links.is_empty() {
             return;
         }

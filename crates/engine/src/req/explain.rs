@@ -62,7 +62,7 @@ pub(crate) struct TrialState {
 /// # Errors
 /// What is wrong with the question.
 pub async fn explain(engine: &Arc<Engine>, question: &TrialRequest) -> Result<String, String> {
-    let Some(vcl) = engine.vcl.load_full() else { return Err("No VCL is in use.".to_owned()) };
+    let Some(vcl) = engine.vcls.active() else { return Err("No VCL is in use.".to_owned()) };
     let mut req = trial(engine, question)?;
     req.vcl = VclRun::of(vcl);
     let mut out = format!("{} {}\n", question.method, question.url);

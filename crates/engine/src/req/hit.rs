@@ -69,7 +69,7 @@ impl Req {
     /// request for it tries again.
     fn may_refresh(&self) -> bool {
         let (main, limit) = (self.engine().main, self.params.bgfetch_limit);
-        if self.engine().admission.pressure() >= Pressure::BackgroundFetches {
+        if self.engine().requests.admission.pressure() >= Pressure::BackgroundFetches {
             main.mem_bgfetch.inc();
             return false;
         }
@@ -77,7 +77,7 @@ impl Req {
             return true;
         }
         let free = u64::from(limit).saturating_sub(main.n_bgfetch.get());
-        match self.engine().refreshes.ask(&self.ask.digest, free, self.engine().clock.mono()) {
+        match self.engine().fetches.refreshes.ask(&self.ask.digest, free, self.engine().clock.mono()) {
             Refresh::Begins => return true,
             Refresh::Limited => main.bgfetch_limited.inc(),
             Refresh::Deferred => main.bgfetch_deferred.inc(),

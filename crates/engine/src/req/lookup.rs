@@ -66,7 +66,7 @@ impl Req {
         let asked = self.settings.lookup;
         let options = self.with_directives(LookupOptions { tells: self.tells_reason(), ..asked });
         let engine = self.engine();
-        if engine.is_restricted() { engine.restrict(options) } else { options }
+        engine.through_gate(options)
     }
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> ReqStep {
@@ -204,7 +204,7 @@ impl Req {
             }
         }
         drop(record);
-        self.resp.noted = Noted::begin(&self.engine().stores, &obj);
+        self.resp.noted = Noted::begin(self.engine().cache.stores(), &obj);
         ReqStep::Hit { delivery: Delivery::found(obj, first_reader), refresh }
     }
 }

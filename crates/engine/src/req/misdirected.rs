@@ -16,7 +16,7 @@ impl Req {
     /// client certificates.
     #[inline]
     pub(super) fn is_misdirected(&mut self) -> bool {
-        self.engine().certificates.asks_clients() && self.is_elsewhere()
+        self.engine().sessions.certificates.asks_clients() && self.is_elsewhere()
     }
 
     fn is_elsewhere(&mut self) -> bool {
@@ -26,7 +26,7 @@ impl Req {
         }
         let held = self.client.sess.tls.get().and_then(|info| info.clients);
         let host = self.ask.original.get(names::HOST).and_then(host_of);
-        let certificates = &self.engine().certificates;
+        let certificates = &self.engine().sessions.certificates;
         let is_here = held.is_none_or(|held| certificates.admits(&self.client.sess.listener.frontend, host, held));
         !is_here || self.params.tls_client_hosts && !certificates.admits_anywhere(host, held)
     }
@@ -45,7 +45,7 @@ impl Req {
         let asked = self.settings.lookup;
         let may_wait = is_lookup && !asked.ignore_busy && !asked.always_miss;
         let lookup = may_wait.then_some(&self.ask.digest);
-        is_its_own && self.params.loop_detection && self.engine().loops.is_back(&self.ask.original, lookup)
+        is_its_own && self.params.loop_detection && self.engine().fetches.loops.is_back(&self.ask.original, lookup)
     }
 
     pub(super) async fn refuse_loop(&mut self, transport: &mut dyn Transport) -> ReqStep {

@@ -42,7 +42,7 @@ impl Req {
 
     /// True if there is no memory for the next fetch. A page in progress still gets its fragments.
     pub(super) fn lacks_memory(&self) -> bool {
-        self.engine().admission.pressure() >= Pressure::Fetches && !self.esi.is_fragment()
+        self.engine().requests.admission.pressure() >= Pressure::Fetches && !self.esi.is_fragment()
     }
 
     /// 503, and come again. Who else waits for the right to fetch, which ends here, looks again.

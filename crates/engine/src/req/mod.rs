@@ -190,7 +190,7 @@ impl Req {
     /// [`Req::finish`] is still to be called.
     pub async fn run(&mut self, transport: &mut dyn Transport) {
         if !self.esi.is_fragment() {
-            if self.engine().admission.refuses_all() {
+            if self.engine().requests.admission.refuses_all() {
                 return self.refuse(transport);
             }
             if self.start_vcl(transport).is_err() {
@@ -224,13 +224,13 @@ impl Req {
                 ReqStep::Done => break,
             };
         }
-        self.resp.noted.end(&self.engine().stores);
+        self.resp.noted.end(self.engine().cache.stores());
     }
 
     /// A client's request runs what is active now; a fragment got its VCL from its parent.
     fn start_vcl(&mut self, transport: &mut dyn Transport) -> Result<(), ()> {
         self.engine().main.client_req.tally();
-        let Some(vcl) = self.engine().vcl.load_full() else {
+        let Some(vcl) = self.engine().vcls.active() else {
             self.minimal(transport, 503, ProxyError::ProxyConfigurationError);
             self.client.close = Some(SessClose::Overload);
             return Err(());
@@ -300,7 +300,7 @@ impl Req {
 
     /// True if the request follows RFC 9111 or there is a second tier, so that more has to be checked than for most.
     pub(crate) fn is_special(&self) -> bool {
-        self.settings.rfc9111 || self.engine().peers.get().is_some()
+        self.settings.rfc9111 || self.engine().cluster.peers().is_some()
     }
 
     pub(crate) fn director(&self) -> Option<Arc<dyn Director>> {

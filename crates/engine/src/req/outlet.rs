@@ -58,7 +58,7 @@ impl Outlet<'_> {
                 piece = piece.slice(0..left as usize);
             }
             left -= piece.len() as u64;
-            self.req.resp.noted.again(&self.req.engine().stores);
+            self.req.resp.noted.again(self.req.engine().cache.stores());
             self.push(piece, false).await?;
             if reader.object().is_squeezed() {
                 self.flush_to(SQUEEZED_BYTES).await?;

@@ -69,7 +69,7 @@ impl ReqClient {
 
     fn find_peer(&self, original: &Head, is_fragment: bool, log: &mut TxnLog) -> Option<Box<PeerRequest>> {
         let engine = &self.sess.engine;
-        let peers = engine.peers.get()?;
+        let peers = engine.cluster.peers()?;
         if is_fragment || self.trial.is_some() || original.get(LACQUER_PEER).is_none() {
             return None;
         }
@@ -95,7 +95,7 @@ impl Req {
     /// A peer's request before the lookup. `Some`: it is refused.
     pub(super) async fn take_in_peer(&mut self, transport: &mut dyn Transport) -> Option<ReqStep> {
         let sess = self.client.sess.clone();
-        let peers = sess.engine.peers.get()?;
+        let peers = sess.engine.cluster.peers()?;
         peers.counters.served.inc();
         // The page with its includes is made where the client is.
         self.settings.disable_esi = true;
@@ -118,7 +118,7 @@ impl Req {
     /// result is as new.
     async fn has_reached(&mut self, needed: LogPosition, transport: &mut dyn Transport) -> bool {
         let engine = self.engine().clone();
-        let Some(node) = engine.fleet_node() else { return false };
+        let Some(node) = engine.cluster.node() else { return false };
         let deadline = rt::Instant::now() + CATCH_UP;
         loop {
             let position = node.log_position();
@@ -134,7 +134,7 @@ impl Req {
 
     /// True if a peer would wait here for a fetch that itself asks a peer, which may wait for the same object.
     pub(super) fn would_wait_in_a_circle(&self) -> bool {
-        let Some(peers) = self.engine().peers.get().filter(|_| self.is_known_as_peers()) else { return false };
+        let Some(peers) = self.engine().cluster.peers().filter(|_| self.is_known_as_peers()) else { return false };
         let is_asked = peers.is_asking(&self.ask.digest);
         if is_asked {
             peers.counters.crossed.inc();
@@ -232,7 +232,7 @@ impl Req {
     /// True if this request's fetch may ask a key's owner. False for a peer's request, since this node is the owner for
     /// it, for one that wants something newer than the stored object, and for an object that wasn't cacheable before.
     pub(crate) fn may_ask_peers(&mut self) -> bool {
-        if self.engine().peers.get().is_none() || self.is_of_peer() {
+        if self.engine().cluster.peers().is_none() || self.is_of_peer() {
             return false;
         }
         let asked = self.with_directives(self.settings.lookup);

@@ -65,7 +65,7 @@ struct PipeSlot<'a>(&'a crate::engine::Engine);
 impl<'a> PipeSlot<'a> {
     fn enter(engine: &'a crate::engine::Engine, limit: u32) -> Option<Self> {
         use std::sync::atomic::Ordering::Relaxed;
-        let open = engine.pipes.fetch_add(1, Relaxed);
+        let open = engine.requests.pipes.fetch_add(1, Relaxed);
         engine.main.n_pipe.inc();
         let place = PipeSlot(engine);
         (limit == 0 || open < i64::from(limit)).then_some(place)
@@ -74,7 +74,7 @@ impl<'a> PipeSlot<'a> {
 
 impl Drop for PipeSlot<'_> {
     fn drop(&mut self) {
-        self.0.pipes.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        self.0.requests.pipes.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
         self.0.main.n_pipe.dec();
     }
 }

@@ -43,7 +43,7 @@ impl ReqAsk {
         let aside = exact.map_or(0, |exact| engine.purge(None, &exact, now, purge));
         let count = aside + engine.purge(busy, &self.digest, now, purge);
         for digest in exact.into_iter().chain([self.digest]) {
-            engine.announce(by, || crate::fleet::purge(&digest, purge), now);
+            engine.announce(by, || crate::cluster::purge(&digest, purge), now);
         }
         count
     }

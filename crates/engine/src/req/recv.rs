@@ -233,7 +233,7 @@ impl Req {
 
     /// Goes over to the VCL of a label, with the head as it came.
     fn select_vcl(&mut self, label: &str) -> Result<(), ()> {
-        let Some(vcl) = self.engine().labels.labelled(label) else {
+        let Some(vcl) = self.engine().vcls.labelled(label) else {
             self.log.putf(Tag::VclError, format_args!("No VCL labelled {label}"));
             return Err(());
         };

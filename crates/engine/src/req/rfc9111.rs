@@ -115,7 +115,7 @@ impl Req {
     /// is known of queries of that path.
     pub(super) async fn hash_alias(&mut self, transport: &mut dyn Transport) -> Result<(), ReqStep> {
         let host = self.ask.head.get(names::HOST).unwrap_or_default();
-        let Some(learned) = self.engine().queries.of(host, self.ask.head.url()) else { return Ok(()) };
+        let Some(learned) = self.engine().fetches.queries.of(host, self.ask.head.url()) else { return Ok(()) };
         let own = self.ask.head.url().to_vec();
         let Some(reduced) = Box::pin(self.hash_of(&learned.variance.reduced(&own), transport)).await else {
             return Err(ReqStep::VclFail);
@@ -158,7 +158,7 @@ impl Req {
             let Some(exact) = self.hash_of(&target, transport).await else { continue };
             self.purge_by_rfc9111(&exact);
             let own_host = self.ask.head.get(names::HOST).unwrap_or_default();
-            let Some(learned) = self.engine().queries.of(own_host, &target) else { continue };
+            let Some(learned) = self.engine().fetches.queries.of(own_host, &target) else { continue };
             if let Some(reduced) = self.hash_of(&learned.variance.reduced(&target), transport).await {
                 self.purge_by_rfc9111(&learned.alias(&reduced));
             }
@@ -169,7 +169,7 @@ impl Req {
         let now = self.engine().clock.mono();
         let count = self.engine().purge(None, digest, now, Purge::HARD);
         self.engine().main.rfc9111_invalidated.add(count as u64);
-        self.engine().announce_to_peers(|| crate::fleet::purge(digest, Purge::HARD), now);
+        self.engine().announce_to_peers(|| crate::cluster::purge(digest, Purge::HARD), now);
         self.vcl.invalidations.note();
     }
 }

@@ -119,7 +119,7 @@ impl Req {
 
     pub(super) fn tell_verdict(&mut self) {
         let Some(reason) = self.verdict.reason().filter(|_| self.client.trial.is_none()) else { return };
-        self.client.sess.engine.no_hit.of(reason.word).tally();
+        self.client.sess.engine.requests.no_hit.of(reason.word).tally();
         if self.params.log_no_hit {
             self.log.putf(Tag::Notice, format_args!("{NOTICE}{}", reason.text()));
         }

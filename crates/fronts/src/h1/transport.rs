@@ -2,7 +2,6 @@
 //! A connection as the engine's [`Transport`]: request bodies in, responses out.
 
 use std::io::ErrorKind;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use engine::httplog::RESP;
@@ -188,7 +187,7 @@ impl Transport for H1 {
     ) -> Option<SessClose> {
         self.conn.set_tos();
         let mut close = close;
-        if self.conn.sess.engine.draining.load(Ordering::Relaxed) {
+        if self.conn.sess.engine.sessions.drain.has_begun() {
             close.get_or_insert(SessClose::RespClose);
         }
         let close = self.response.begin(resp, len, close, log);

@@ -32,7 +32,7 @@ thread_local! {
 
 pub(super) fn enter(mux: &Rc<Mux>) {
     let engine = &mux.sess.engine;
-    engine.drain_watch.http2_untold.fetch_add(1, Ordering::Relaxed);
+    engine.sessions.drain.http2_untold.fetch_add(1, Ordering::Relaxed);
     let is_watched = CONNECTIONS.with_borrow_mut(|connections| {
         let weak = Rc::downgrade(mux);
         let slot = match connections.free.pop() {
@@ -77,9 +77,9 @@ fn watch(engine: Arc<Engine>) {
         let mut is_known = false;
         poll_fn(|cx| {
             if !std::mem::replace(&mut is_known, true) {
-                engine.drain_watch.add(cx.waker().clone());
+                engine.sessions.drain.add(cx.waker().clone());
             }
-            if engine.draining.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }
+            if engine.sessions.drain.has_begun() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
         wake_all();

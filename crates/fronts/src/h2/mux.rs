@@ -102,7 +102,7 @@ impl Mux {
 
     /// Ready when an idle connection has something to say of a drain.
     pub(crate) fn poll_drain(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let is_draining = self.sess.engine.draining.load(Ordering::Relaxed);
+        let is_draining = self.sess.engine.sessions.drain.has_begun();
         self.with(|state| {
             let is_due = match state.drain_until {
                 None => is_draining,
@@ -125,7 +125,7 @@ impl Mux {
     pub(super) fn has_said_all(&self) {
         let is_news = self.with(|state| state.drain_until.is_some() && !std::mem::replace(&mut state.is_told, true));
         if is_news {
-            self.sess.engine.drain_watch.http2_untold.fetch_sub(1, Ordering::Relaxed);
+            self.sess.engine.sessions.drain.http2_untold.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -153,7 +153,7 @@ impl Drop for Mux {
     fn drop(&mut self) {
         drain::leave(self.slot.get());
         if !self.state.get_mut().is_told {
-            self.sess.engine.drain_watch.http2_untold.fetch_sub(1, Ordering::Relaxed);
+            self.sess.engine.sessions.drain.http2_untold.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -15,7 +15,6 @@ use std::io::ErrorKind;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use base::Mono;
@@ -382,7 +381,7 @@ impl Serving {
 
     /// Tells the client of a drain that has begun, and ends the connection once no stream is under way.
     fn drain_if_due(&mut self, cx: &mut Context<'_>) {
-        if !self.conn.sess.engine.draining.load(Ordering::Relaxed) || self.is_shut {
+        if !self.conn.sess.engine.sessions.drain.has_begun() || self.is_shut {
             return;
         }
         let until = self.mux.announce_drain();

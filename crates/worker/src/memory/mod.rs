@@ -145,19 +145,19 @@ impl<'a> Governor<'a> {
             return;
         }
         self.ladder = MemoryLadder::new(0);
-        for store in self.engine().stores.all() {
+        for store in self.engine().cache.stores().all() {
             store.set_cap(None);
         }
-        self.engine().admission.set_pressure(Pressure::None);
+        self.engine().requests.admission.set_pressure(Pressure::None);
         self.tell(MemoryStep::None, 0);
     }
 
     fn look(&mut self) -> Duration {
-        let used = self.worker.memory.meter.read(&self.engine().stores).bytes();
+        let used = self.worker.memory.meter.read(self.engine().cache.stores()).bytes();
         self.engine().main.mem_used.set(used);
         let step = self.ladder.climb(used);
         self.tell(step, used);
-        self.engine().admission.set_pressure(pressure(step, used, self.ladder.limit()));
+        self.engine().requests.admission.set_pressure(pressure(step, used, self.ladder.limit()));
         if step >= MemoryStep::Trim {
             self.trim(if step > MemoryStep::Trim { SHORT_TRIM_PAUSE } else { TRIM_PAUSE });
         }
@@ -205,7 +205,9 @@ impl<'a> Governor<'a> {
         if self.evicted.is_some_and(|(when, then)| when.elapsed() < SETTLE && used <= then) {
             return;
         }
-        let Some(most) = self.engine().stores.all().iter().max_by_key(|store| store.used_bytes()) else { return };
+        let Some(most) = self.engine().cache.stores().all().iter().max_by_key(|store| store.used_bytes()) else {
+            return;
+        };
         let surplus = used.saturating_sub(self.ladder.target());
         let log = &self.engine().log;
         let mut told = |event: cache::CacheEvent| {
@@ -219,7 +221,7 @@ impl<'a> Governor<'a> {
     /// Caps the stores: they may grow by no more than what is free until the target.
     fn cap(&self, used: u64) {
         let capped: Vec<&Arc<Store>> =
-            self.engine().stores.all().iter().filter(|store| store.name() != TRANSIENT).collect();
+            self.engine().cache.stores().all().iter().filter(|store| store.name() != TRANSIENT).collect();
         let Some(largest) = capped.iter().max_by_key(|store| store.used_bytes()) else { return };
         let free = self.ladder.target().saturating_sub(used);
         // The others may grow a little all the same: what isn't let in anywhere is a fetch that fails.

@@ -2,7 +2,6 @@
 //! The answer to `memory.list`: who holds how much. The rows add up to the whole, as the last ones are what is left over.
 
 use std::fmt::Write;
-use std::sync::atomic::Ordering::Relaxed;
 
 use base::text::decimal_bytes;
 use engine::Req;
@@ -43,10 +42,10 @@ struct HeapShares {
 impl MemoryReport {
     pub fn gather(worker: &Worker) -> MemoryReport {
         let engine = &worker.engine;
-        let (usage, footprint) = (worker.memory.meter.read(&engine.stores), engine.cache.footprint());
+        let (usage, footprint) = (worker.memory.meter.read(engine.cache.stores()), engine.cache.footprint());
         let mut rows = Vec::new();
         let (mut on_heap, mut paged) = (0, 0);
-        for store in engine.stores.all() {
+        for store in engine.cache.stores().all() {
             let (kept, arena) = (store.kept_bytes(), store.arena_bytes());
             let here = store.used_bytes().saturating_sub(store.paged_bytes());
             on_heap += here;
@@ -76,7 +75,7 @@ impl MemoryReport {
         }
         let live = |kind| worker.threads.lock().iter().map(|thread| thread.work.tally(kind).0).sum::<u64>();
         let (requests, fetches) = (live(TransactionKind::Request), live(TransactionKind::Fetch));
-        let connections = engine.sessions.load(Relaxed).max(0) as u64;
+        let connections = engine.sessions.open().max(0) as u64;
         let shares = HeapShares {
             stores: on_heap,
             index: footprint.bytes() + disk_buffers,

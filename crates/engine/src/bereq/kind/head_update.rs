@@ -159,7 +159,7 @@ impl Bereq {
         let mut head = Vec::new();
         updated.store_to(&mut head, |field| HopDirection::Insert.keeps(field));
         let tags = self.tags_of_updated(&stored, updated);
-        let store = self.engine.stores.get(stored.store()).clone();
+        let store = self.engine.cache.stores().get(stored.store()).clone();
         let successor = Successor { busy, stored, head, variant, attrs, tags, store };
         let (engine, digest) = (self.engine.clone(), self.fill.digest);
         // The body may have to be read from a disk: the answer to HEAD doesn't wait for that.

@@ -142,7 +142,7 @@ impl Bereq {
         // Keys that are others each time would pile up.
         keys.truncate(MAX_TAGS);
         self.fill.object.keys = keys;
-        self.fill.settings.storage = Some(self.engine.stores.get(stale.store()).clone());
+        self.fill.settings.storage = Some(self.engine.cache.stores().get(stale.store()).clone());
         Ok(())
     }
 

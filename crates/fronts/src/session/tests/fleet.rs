@@ -73,7 +73,7 @@ impl Applier for Nobody {
     }
     fn keep(&self, _position: &Position) {}
     fn set_gate(&self, gate: Gate) {
-        self.0.set_gate(gate);
+        self.0.cluster.gate.set(gate);
         self.1.fetch_add(1, Relaxed);
     }
     fn tell(&self, _text: &str) {}
@@ -95,11 +95,11 @@ const BAN: &str = "BAN /1 HTTP/1.1\r\nHost: a\r\n\r\n";
 fn what_is_in_the_log_is_acknowledged_and_nothing_else() {
     let (world, log) = (World::new(&[], false), Log::default());
     let node = Node::new(FleetSettings::parse("nats://x,node=me,patience=2s").unwrap());
-    world.engine.join_fleet(node.clone());
-    assert!(world.engine.is_restricted());
+    world.engine.cluster.join_fleet(node.clone());
+    assert!(world.engine.cluster.gate.is_restricted());
     let applier = Arc::new(Nobody(world.engine.clone(), AtomicU64::new(0)));
     node.start(Arc::new(log.clone()), applier, None).unwrap();
-    until(|| node.check().is_ok() && !world.engine.is_restricted());
+    until(|| node.check().is_ok() && !world.engine.cluster.gate.is_restricted());
     rt::run(async {
         let mut client = world.connect();
         for (request, is_away, status, entries) in [

@@ -83,7 +83,7 @@ fn check(network: PanicNetwork) {
     let world = World::new(&[], false);
     let backends = testkit_engine::backends(&world.engine);
     let vcl = testkit_engine::load(&world.engine, &backends, EngineModules::NONE, "test", ONE_ORIGIN);
-    world.engine.vcl.store(Some(vcl));
+    world.engine.vcls.activate(Some(vcl));
     let former = net::network::install(Some(Rc::new(network)));
     let (main, log) = (world.engine.main, world.engine.log.clone());
     let records_of = |tag| log.records().0.into_iter().filter(move |record| record.tag == tag);
@@ -97,7 +97,7 @@ fn check(network: PanicNetwork) {
     .unwrap();
     net::network::install(former);
     // The VCL has backends, which hold the engine.
-    world.engine.vcl.store(None);
+    world.engine.vcls.activate(None);
     assert_eq!(main.req_panic.get(), 1);
     let closes: Vec<_> =
         records_of(Tag::BackendClose).map(|record| String::from_utf8(record.data.to_vec()).unwrap()).collect();

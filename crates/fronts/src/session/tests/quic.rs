@@ -61,7 +61,7 @@ impl Served {
         address: std::net::SocketAddr,
         listen: impl FnOnce(&QuicKeys, quic::ServerConfig) -> Endpoint,
     ) -> Self {
-        let server = QuicServer::new(world.engine.certificates.clone(), "a0", || false).unwrap();
+        let server = QuicServer::new(world.engine.sessions.certificates.clone(), "a0", || false).unwrap();
         let config = configure(&world, &server, early.clone());
         let endpoint = listen(&QuicKeys::new(&[7; 32]), quic::ServerConfig::clone(&config.quic));
         let (group, config) = (Rc::default(), Rc::new(RefCell::new(config)));
@@ -758,7 +758,7 @@ fn who_takes_a_dead_ones_place_tells_its_clients() {
     let serve = |life| {
         let world = World::with_quic(&[], &tls);
         let keys = QuicKeys::new(&[7; 32]);
-        let server = QuicServer::new(world.engine.certificates.clone(), "a0", || false).unwrap();
+        let server = QuicServer::new(world.engine.sessions.certificates.clone(), "a0", || false).unwrap();
         let limits = quic::QuicLimits {
             streams: 10,
             stream_window: 1 << 16,

@@ -52,7 +52,7 @@ impl World {
         }
         let engine = ground.engine(spec);
         let backends = testkit_engine::backends(&engine);
-        engine.vcl.store(Some(testkit_engine::load(&engine, &backends, EngineModules::NONE, "test", ECHO)));
+        engine.vcls.activate(Some(testkit_engine::load(&engine, &backends, EngineModules::NONE, "test", ECHO)));
         let transport = if has_proxy_header { "PROXY" } else { "HTTP/1" };
         let listener = testkit_engine::listener("192.0.2.1:80", transport, tls.is_some());
         World { engine, listener: Arc::new(listener), _ground: ground }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What requests share: slots, classes, and the counts of reasons why they are no hits.
+
+use std::sync::atomic::AtomicI64;
+
+use base::Real;
+use params::Params;
+use tables::counters::NoHitCounts;
+
+use crate::admission::Admission;
+use crate::classes::Classes;
+
+pub struct Requests {
+    pub admission: Admission,
+    pub classes: Classes,
+    pub(crate) pipes: AtomicI64,
+    pub(crate) no_hit: &'static NoHitCounts,
+}
+
+impl Requests {
+    /// `class_key` signs the tokens of waiting rooms.
+    pub(crate) fn new(params: &Params, class_key: [u8; 32], no_hit: &'static NoHitCounts, now: Real) -> Self {
+        Requests {
+            admission: Admission::new(params),
+            classes: Classes::new(class_key, now),
+            pipes: AtomicI64::new(0),
+            no_hit,
+        }
+    }
+}
