@@ -150,7 +150,7 @@ impl Vcc<'_> {
                 }
                 let address = self.resolve_one(&content, &token)?;
                 self.next();
-                let index = self.string(address.to_string().as_bytes());
+                let index = self.pool.string(address.to_string().as_bytes());
                 Ok(Expr::new(IrNode::Ip(index), Type::Ip))
             }
             Type::Regex => {
@@ -160,7 +160,7 @@ impl Vcc<'_> {
             }
             _ => {
                 self.next();
-                let index = self.string(&content);
+                let index = self.pool.string(&content);
                 Ok(Expr::new(IrNode::Str(index), Type::Strings))
             }
         }
@@ -176,8 +176,8 @@ impl Vcc<'_> {
             self.expect(Tok::Str)?;
             pattern.extend_from_slice(self.content(&self.token()));
         }
-        if let Some(index) = self.regexes.get(&*pattern) {
-            return Ok(*index);
+        if let Some(index) = self.pool.known_regex(&pattern) {
+            return Ok(index);
         }
         match self.options.check_regex.map_or(Ok(None), |check| check(&pattern)) {
             Ok(None) => {}
@@ -190,10 +190,7 @@ impl Vcc<'_> {
                 return Err(CompileStopped);
             }
         }
-        let index = self.program.regexes.len() as u32;
-        self.program.regexes.push(pattern.clone().into());
-        self.regexes.insert(pattern.into(), index);
-        Ok(index)
+        Ok(self.pool.regex(&pattern))
     }
 
     fn name(&mut self, want: Type) -> VccResult<Expr> {
@@ -287,7 +284,7 @@ impl Vcc<'_> {
 
     fn name_as_text(&mut self, id: u32) -> Expr {
         let name = self.syms.get(id).name.clone();
-        let index = self.string(name.as_bytes());
+        let index = self.pool.string(name.as_bytes());
         Expr::new(IrNode::Str(index), Type::Strings)
     }
 

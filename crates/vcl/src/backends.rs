@@ -404,7 +404,7 @@ impl Vcc<'_> {
         let index = self.token().num as usize;
         self.next();
         self.skip_c(b';')?;
-        Ok(self.program.blobs[index].clone())
+        Ok(self.pool.blob(index).into())
     }
 
     fn probe_field(&mut self) -> VccResult<Option<u32>> {

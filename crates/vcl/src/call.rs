@@ -137,7 +137,7 @@ impl Vcc<'_> {
             Some(Given::Int(value)) => IrNode::Int(value),
             Some(Given::Real(value)) if param.ty == Type::Duration => IrNode::Duration(value),
             Some(Given::Real(value)) => IrNode::Real(value),
-            Some(Given::Str(text)) => IrNode::Str(self.string(text.as_bytes())),
+            Some(Given::Str(text)) => IrNode::Str(self.pool.string(text.as_bytes())),
             Some(Given::Enum(word)) => IrNode::Word(word),
             Some(Given::Null) if matches!(param.ty, Type::String | Type::Strands) => IrNode::Unset,
             Some(Given::Null) => IrNode::Absent,

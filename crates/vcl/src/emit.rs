@@ -4,10 +4,44 @@
 use tables::vclvars::Type;
 
 use crate::code::DiagnosticCode;
+use crate::diag::origin;
 use crate::ir::{Expr, IrNode};
-use crate::program::{Compare, Op};
+use crate::program::{Compare, Op, SourceLocation};
 use crate::symbols::Ty;
-use crate::vcc::{CompileStopped, MAX_OPS, Vcc, VccResult};
+use crate::token::Token;
+use crate::vcc::{CompileStopped, Vcc, VccResult};
+
+const MAX_OPS: usize = 4 << 20;
+
+#[derive(Debug, Default)]
+pub(crate) struct Emission {
+    pub ops: usize,
+    steps: u32,
+    /// The place of the statement that is compiled.
+    pub statement: Option<u32>,
+    /// The token that was located last: its offset and its place.
+    located: Option<(usize, SourceLocation)>,
+}
+
+impl Emission {
+    /// The place of the token at `start` in a source. Cheap if tokens are requested in order.
+    fn locate(&mut self, source: u32, text: &[u8], start: usize) -> SourceLocation {
+        let (mut line, mut pos, from) = match self.located {
+            Some((offset, last)) if last.source == source && offset <= start => (last.line, last.pos - 1, offset),
+            _ => (1, 0, 0),
+        };
+        for c in &text[from..start] {
+            match c {
+                b'\n' => (line, pos) = (line + 1, 0),
+                b'\t' => pos = (pos & !7) + 8,
+                _ => pos += 1,
+            }
+        }
+        let place = SourceLocation { source, line, pos: pos + 1 };
+        self.located = Some((start, place));
+        place
+    }
+}
 
 pub(crate) struct BodyPart {
     pub append: bool,
@@ -15,11 +49,11 @@ pub(crate) struct BodyPart {
 
 impl Vcc<'_> {
     pub fn emit(&mut self, op: Op) -> VccResult {
-        self.ops += 1;
-        if self.ops > MAX_OPS {
+        self.emission.ops += 1;
+        if self.emission.ops > MAX_OPS {
             return self.fail(DiagnosticCode::Limit, "The program is too large.\n");
         }
-        let place = match self.statement_place {
+        let place = match self.emission.statement {
             Some(place) => place,
             None => {
                 let token = self.token();
@@ -33,13 +67,25 @@ impl Vcc<'_> {
         Ok(())
     }
 
+    /// The index of a token's place, as `VCL_trace` shows it.
+    pub fn place(&mut self, token: &Token) -> u32 {
+        let token = origin(&self.sources, token);
+        let text = &self.sources[token.src as usize].text;
+        let place = self.emission.locate(token.src, text, token.start as usize);
+        let places = &mut self.program.map.places;
+        if places.last() != Some(&place) {
+            places.push(place);
+        }
+        places.len() as u32 - 1
+    }
+
     /// Emits a place that `VCL_trace` shows: the current token.
     pub fn step(&mut self) {
-        self.steps += 1;
-        let statement = self.statement_place.take();
+        self.emission.steps += 1;
+        let statement = self.emission.statement.take();
         // The next op reports that the program is too large.
-        let _ = self.emit(Op::Step { count: self.steps });
-        self.statement_place = statement;
+        let _ = self.emit(Op::Step { count: self.emission.steps });
+        self.emission.statement = statement;
     }
 
     /// Emits a jump to be patched; returns its index.
@@ -173,17 +219,14 @@ impl Vcc<'_> {
     fn push(&mut self, e: &Expr) -> VccResult {
         let op = match &e.node {
             IrNode::Bool(value) => Op::PushBool { value: *value },
-            IrNode::Int(value) => Op::PushInt { index: self.int(*value) },
-            IrNode::Bytes(value) => Op::PushBytes { index: self.int(*value) },
-            IrNode::Real(value) => Op::PushReal { index: self.real(*value) },
-            IrNode::Duration(value) => Op::PushDuration { index: self.real(*value) },
+            IrNode::Int(value) => Op::PushInt { index: self.pool.int(*value) },
+            IrNode::Bytes(value) => Op::PushBytes { index: self.pool.int(*value) },
+            IrNode::Real(value) => Op::PushReal { index: self.pool.real(*value) },
+            IrNode::Duration(value) => Op::PushDuration { index: self.pool.real(*value) },
             IrNode::Str(str) => Op::PushStr { str: *str },
             IrNode::Unset => Op::PushUnset,
             IrNode::Absent => Op::PushAbsent,
-            IrNode::Word(word) => {
-                self.program.words.push(word);
-                Op::PushEnum { word: self.program.words.len() as u32 - 1 }
-            }
+            IrNode::Word(word) => Op::PushEnum { word: self.pool.word(word) },
             IrNode::Blob(index) => Op::PushBlob { index: *index },
             IrNode::Regex(index) => Op::PushRegex { index: *index },
             IrNode::Ip(str) => Op::PushIp { str: *str },

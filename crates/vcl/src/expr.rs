@@ -309,8 +309,8 @@ impl Vcc<'_> {
         };
         for part in more {
             if let (Some(IrNode::Str(a)), IrNode::Str(b)) = (parts.last().map(|p| &p.node), &part.node) {
-                let both = [&*self.program.strings[*a as usize], &*self.program.strings[*b as usize]].concat();
-                let joined = self.string(&both);
+                let both = [self.pool.text(*a), self.pool.text(*b)].concat();
+                let joined = self.pool.string(&both);
                 let last = parts.last_mut().expect("it has a last part");
                 last.node = IrNode::Str(joined);
             } else {

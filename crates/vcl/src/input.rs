@@ -70,9 +70,7 @@ impl Vcc<'_> {
     /// The tokens of a source that was read, with the end token.
     fn tokens_of(&mut self, src: u32) -> VccResult<Vec<Token>> {
         let mut tokens = Vec::new();
-        let mut blobs = std::mem::take(&mut self.program.blobs);
-        let lexed = lex(&self.sources[src as usize].text, src, &mut blobs, &mut tokens);
-        self.program.blobs = blobs;
+        let lexed = lex(&self.sources[src as usize].text, src, self.pool.blobs(), &mut tokens);
         lexed.map_err(|error| {
             // No message has been started while a file is read.
             self.draft = error;

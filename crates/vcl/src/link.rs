@@ -30,8 +30,8 @@ impl Vcc<'_> {
                 program.code.push(op);
             }
             program.code.push(Op::Leave);
-            program.op_places.extend(places);
-            program.op_places.push(last);
+            program.map.op_places.extend(places);
+            program.map.op_places.push(last);
         }
         for method in Method::ALL {
             let index = self.procs.iter().position(|p| p.method == Some(method)).ok_or(CompileStopped)?;
@@ -43,11 +43,12 @@ impl Vcc<'_> {
             backend.probe = backend.probe.or(default_probe);
         }
         program.syntax = self.syntax;
-        program.sources = std::mem::take(&mut self.sources)
+        program.map.sources = std::mem::take(&mut self.sources)
             .into_iter()
             .map(|s| SourceInfo { name: s.name, text: if self.options.keep_sources { s.text } else { Vec::new() } })
             .collect();
-        program.lean = program.code.clone();
+        program.constants = std::mem::take(&mut self.pool).finish();
+        program.lean.ops = program.code.clone();
         if self.options.optimise {
             crate::optimise::optimise(&mut program);
         }
@@ -88,7 +89,7 @@ fn assert_linked(program: &Program) {
         Op::CallSub { sub } => (*sub as usize) < program.subs.len(),
         _ => true,
     };
-    assert!(program.code.iter().chain(&program.lean).all(ok), "a jump or call leaves the program");
+    assert!(program.code.iter().chain(&program.lean.ops).all(ok), "a jump or call leaves the program");
     let is_there =
         |m: Method| (program.methods[m as usize] as usize) < program.subs.len() || m == Method::BackendRefresh;
     assert!(Method::ALL.into_iter().all(is_there), "a machine subroutine is missing");

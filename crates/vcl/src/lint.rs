@@ -11,12 +11,13 @@ use tables::vmods::Func;
 use crate::code::DiagnosticCode;
 use crate::diag::{DiagnosticDraft, Fix, Span};
 use crate::ir::{Expr, IrNode};
+use crate::own_listeners::OwnBackend;
 use crate::symbols::SymbolMeaning;
 use crate::token::Tok;
 use crate::vcc::Vcc;
 
 #[derive(Debug)]
-pub(crate) struct Remark {
+struct Remark {
     code: DiagnosticCode,
     first: u32,
     last: u32,
@@ -33,7 +34,7 @@ pub(crate) enum SetTarget {
 
 /// A `set` statement, recorded for later checks.
 #[derive(Debug)]
-pub(crate) struct SetStatement {
+struct SetStatement {
     proc: usize,
     first: u32,
     last: u32,
@@ -42,6 +43,14 @@ pub(crate) struct SetStatement {
     constant: Option<u32>,
     /// Headers that the value is made of.
     reads: Vec<(HeadId, u16)>,
+}
+
+/// Facts that the parser records for checks of the whole program.
+#[derive(Debug, Default)]
+pub(crate) struct LintFacts {
+    remarks: Vec<Remark>,
+    sets: Vec<SetStatement>,
+    pub own_backends: Vec<OwnBackend>,
 }
 
 const MAX: usize = 50;
@@ -68,13 +77,13 @@ impl Vcc<'_> {
         fix: Option<Fix<Span>>,
     ) {
         let (first, last) = (first as u32, last as u32);
-        self.remarks.push(Remark { code, first, last, text: text.to_owned(), other: None, fix });
+        self.facts.remarks.push(Remark { code, first, last, text: text.to_owned(), other: None, fix });
     }
 
     /// Records another part of a subroutine whose `earlier` part leaves it on every path.
     pub fn remark_part(&mut self, at: u32, earlier: u32, name: &str) {
         let text = format!("This part of {name} is never reached: an earlier part always returns.\n");
-        self.remarks.push(Remark {
+        self.facts.remarks.push(Remark {
             code: DiagnosticCode::Unreachable,
             first: at,
             last: at,
@@ -89,7 +98,7 @@ impl Vcc<'_> {
             return;
         }
         let IrNode::Str(index) = right.node else { return };
-        if looks_like_a_pattern(&self.program.strings[index as usize]) {
+        if looks_like_a_pattern(self.pool.text(index)) {
             let last = self.at.saturating_sub(1);
             let operator = self.tokens[first.saturating_sub(1)];
             let (old, new) = if operator.tok == Tok::Eq { ("==", "~") } else { ("!=", "!~") };
@@ -109,7 +118,7 @@ impl Vcc<'_> {
             }
         }
         let (first, last) = (first as u32, self.at.saturating_sub(2) as u32);
-        self.sets.push(SetStatement { proc, first, last, target, constant, reads });
+        self.facts.sets.push(SetStatement { proc, first, last, target, constant, reads });
     }
 
     /// Records a call of a module's function that doesn't work in every subroutine.
@@ -131,7 +140,7 @@ impl Vcc<'_> {
         self.lint_stored(&ways);
         self.lint_personal();
         self.lint_restarts();
-        let mut remarks = std::mem::take(&mut self.remarks);
+        let mut remarks = std::mem::take(&mut self.facts.remarks);
         remarks.retain(|remark| self.is_written(remark.first));
         remarks.sort_by_key(|remark| remark.first);
         remarks.dedup_by_key(|remark| (remark.first, remark.text.clone()));
@@ -201,7 +210,7 @@ impl Vcc<'_> {
     }
 
     fn lint_lookups(&mut self, ways: &[(Method, Vec<bool>)]) {
-        let sets: Vec<_> = self.sets.iter().map(|s| (s.proc, s.first, s.last, s.target)).collect();
+        let sets: Vec<_> = self.facts.sets.iter().map(|s| (s.proc, s.first, s.last, s.target)).collect();
         for (proc, first, last, target) in sets {
             let SetTarget::Var(var) = target else { continue };
             let (of, reason): (&[Method], _) = match var {
@@ -225,10 +234,10 @@ impl Vcc<'_> {
     fn lint_pipe(&mut self, ways: &[(Method, Vec<bool>)]) {
         let pipe = &ways[Method::Pipe as usize].1;
         let mut found = Vec::new();
-        for set in &self.sets {
+        for set in &self.facts.sets {
             let SetTarget::Field(HeadId::Req, field) = set.target else { continue };
             let only = ways.iter().all(|(method, reached)| (*method == Method::Pipe) || !reached[set.proc]);
-            if only && pipe[set.proc] && self.program.headers[field as usize].eq_ignore_ascii_case(b"connection") {
+            if only && pipe[set.proc] && self.pool.header_name(field).eq_ignore_ascii_case(b"connection") {
                 found.push((set.first, set.last));
             }
         }
@@ -245,7 +254,7 @@ impl Vcc<'_> {
     fn lint_stored(&mut self, ways: &[(Method, Vec<bool>)]) {
         let reached = |method: Method, proc: usize| ways[method as usize].1[proc];
         let same = |a: u16, b: u16| {
-            let name = |n: u16| &self.program.headers[n as usize];
+            let name = |n: u16| self.pool.header_name(n);
             name(a).eq_ignore_ascii_case(name(b))
         };
         let is_field = |target: SetTarget, head: HeadId, field: u16| match target {
@@ -253,15 +262,15 @@ impl Vcc<'_> {
             SetTarget::Var(_) => false,
         };
         let mut found = Vec::new();
-        for set in self.sets.iter().filter(|set| reached(Method::BackendResponse, set.proc)) {
+        for set in self.facts.sets.iter().filter(|set| reached(Method::BackendResponse, set.proc)) {
             let SetTarget::Field(HeadId::Beresp, field) = set.target else { continue };
-            let name = String::from_utf8_lossy(&self.program.headers[field as usize]).into_owned();
+            let name = String::from_utf8_lossy(self.pool.header_name(field)).into_owned();
             let of_hits = set.reads.iter().find(|(head, read)| {
                 let by_hit = |s: &&SetStatement| reached(Method::Hit, s.proc) && is_field(s.target, HeadId::Req, *read);
-                *head == HeadId::Bereq && self.sets.iter().any(|s| by_hit(&s))
+                *head == HeadId::Bereq && self.facts.sets.iter().any(|s| by_hit(&s))
             });
             if let Some((_, read)) = of_hits {
-                let read = String::from_utf8_lossy(&self.program.headers[*read as usize]);
+                let read = String::from_utf8_lossy(self.pool.header_name(*read));
                 found.push((set.first, set.last, format!(
                     "beresp.http.{name} is stored: what vcl_hit sets never gets into it, and all hits show the miss's.\n\
                      Set resp.http.{name} from req.http.{read} in vcl_deliver.\n"
@@ -269,7 +278,7 @@ impl Vcc<'_> {
                 continue;
             }
             let verdict = set.constant.is_some_and(|index| {
-                let text = self.program.strings[index as usize].to_ascii_lowercase();
+                let text = self.pool.text(index).to_ascii_lowercase();
                 VERDICTS.contains(&text.as_slice())
             });
             if verdict && !self.is_mentioned(field) {
@@ -284,11 +293,9 @@ impl Vcc<'_> {
     }
 
     fn is_mentioned(&self, field: u16) -> bool {
-        let name = &self.program.headers[field as usize];
+        let name = self.pool.header_name(field);
         self.procs.iter().flat_map(|p| &p.uses).any(|u| match self.syms.get(u.sym).what {
-            SymbolMeaning::Field(HeadId::Resp | HeadId::Obj, f) => {
-                self.program.headers[f as usize].eq_ignore_ascii_case(name)
-            }
+            SymbolMeaning::Field(HeadId::Resp | HeadId::Obj, f) => self.pool.header_name(f).eq_ignore_ascii_case(name),
             _ => false,
         })
     }

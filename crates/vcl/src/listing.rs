@@ -18,7 +18,7 @@ pub fn listing(program: &Program) -> String {
 /// Lists the declarations, without subroutines.
 pub fn declarations(program: &Program) -> String {
     let mut out = format!("# VCL {}.{}\n", program.syntax / 10, program.syntax % 10);
-    for (n, source) in program.sources.iter().enumerate() {
+    for (n, source) in program.map.sources.iter().enumerate() {
         let _ = writeln!(out, "# source {n}: {} ({} bytes)", source.name, source.text.len());
     }
     for import in &program.imports {
@@ -36,7 +36,7 @@ pub fn declarations(program: &Program) -> String {
 fn subroutine(program: &Program, ops: std::ops::Range<usize>, out: &mut String) {
     let mut last = None;
     for pc in ops {
-        let place = program.places.get(program.op_places[pc] as usize).copied();
+        let place = program.map.place(pc);
         let shown = match place {
             Some(p) if last != Some((p.source, p.line)) => format!("{}.{}", p.source, p.line),
             _ => String::new(),
@@ -53,40 +53,41 @@ fn quoted(bytes: &[u8]) -> String {
 }
 
 fn test_text(program: &Program, subject: u16, test: u16) -> String {
-    let subject = &program.subjects[subject as usize];
+    let subject = &program.lean.subjects[subject as usize];
     let of = match subject.of {
         SubjectOf::Field(head, n) => {
-            format!("{}.http.{}", head.name(), String::from_utf8_lossy(&program.headers[n as usize]))
+            format!("{}.http.{}", head.name(), String::from_utf8_lossy(&program.constants.headers[n as usize]))
         }
         SubjectOf::Var(var) => var.name().to_owned(),
     };
     match subject.tests[test as usize] {
         TestOf::Set => of,
-        TestOf::Equal(str) => format!("{of} == {}", quoted(&program.strings[str as usize])),
-        TestOf::Match(index) => format!("{of} ~ {}", quoted(&program.regexes[index as usize])),
+        TestOf::Equal(str) => format!("{of} == {}", quoted(&program.constants.strings[str as usize])),
+        TestOf::Match(index) => format!("{of} ~ {}", quoted(&program.constants.regexes[index as usize])),
     }
 }
 
 fn guards_text(program: &Program, at: u32) -> String {
     const MAX: usize = 8;
-    let chain: Vec<_> = std::iter::successors(Some(at), |at| program.guards[*at as usize].next).take(MAX + 1).collect();
+    let chain: Vec<_> =
+        std::iter::successors(Some(at), |at| program.lean.guards[*at as usize].next).take(MAX + 1).collect();
     let mut out = "guards".to_owned();
     for at in chain.iter().take(MAX) {
-        let guard = program.guards[*at as usize];
+        let guard = program.lean.guards[*at as usize];
         let _ = write!(out, " [{} -> {}]", test_text(program, guard.subject, guard.test), guard.then);
     }
     match chain.get(MAX) {
         Some(_) => out.push_str(" ..."),
-        None => drop(write!(out, " -> {}", program.guards[chain[chain.len() - 1] as usize].otherwise)),
+        None => drop(write!(out, " -> {}", program.lean.guards[chain[chain.len() - 1] as usize].otherwise)),
     }
     out
 }
 
 pub fn op_text(program: &Program, op: Op) -> String {
-    let field = |n: u16| String::from_utf8_lossy(&program.headers[n as usize]).into_owned();
+    let field = |n: u16| String::from_utf8_lossy(&program.constants.headers[n as usize]).into_owned();
     let line = |head: tables::vclvars::HeadId, n: u16| format!("{}.http.{}", head.name(), field(n));
-    let text = |n: u32| quoted(&program.strings[n as usize]);
-    let regex = |n: u32| quoted(&program.regexes[n as usize]);
+    let text = |n: u32| quoted(&program.constants.strings[n as usize]);
+    let regex = |n: u32| quoted(&program.constants.regexes[n as usize]);
     match op {
         Op::TestField { head, field } => format!("test   {}", line(head, field)),
         Op::TestFieldStr { head, field, str } => format!("test   {} == {}", line(head, field), text(str)),
@@ -107,9 +108,9 @@ pub fn op_text(program: &Program, op: Op) -> String {
         Op::PushStr { str } => format!("push   {}", text(str)),
         Op::PushField { head, field } => format!("push   {}", line(head, field)),
         Op::PushVar { var } => format!("push   {}", var.name()),
-        Op::PushInt { index } | Op::PushBytes { index } => format!("push   {}", program.ints[index as usize]),
+        Op::PushInt { index } | Op::PushBytes { index } => format!("push   {}", program.constants.ints[index as usize]),
         Op::PushReal { index } | Op::PushDuration { index } | Op::PushTime { index } => {
-            format!("push   {}", program.reals[index as usize])
+            format!("push   {}", program.constants.reals[index as usize])
         }
         Op::TextStr { str } => format!("text   {}", text(str)),
         Op::TextField { head, field } => format!("text   {}", line(head, field)),

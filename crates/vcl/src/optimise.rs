@@ -5,7 +5,7 @@
 //!   subject when the subject is set. Since all tests of a subject are known, loading can also combine several of them.
 //! * Tests that follow each other while they fail, as in a list of hosts, become a chain ([`Op::Guards`]). The machine
 //!   walks it without running the jumps and steps in between.
-//! * The code for runs without `VCL_trace` ([`Program::lean`]) omits steps, jumps to jumps and calls of empty
+//! * The code for runs without `VCL_trace` ([`crate::program::LeanCode`]) omits steps, jumps to jumps and calls of empty
 //!   subroutines. A subroutine with a single call becomes a part of its caller.
 //!
 //! Ops keep their indices: only tests are replaced.
@@ -35,8 +35,8 @@ pub(crate) fn optimise(program: &mut Program) {
     keep_answers(program);
     let ways = JumpTargets::new(program);
     chain_guards(program, &ways);
-    program.lean = lean(program, &ways);
-    program.sets_trace =
+    program.lean.ops = lean(program, &ways);
+    program.lean.sets_trace =
         program.code.iter().any(|op| matches!(op, Op::SetVar { var: Var::ReqTrace | Var::BereqTrace }));
 }
 
@@ -56,8 +56,10 @@ fn test_of(op: Op) -> Option<(SubjectOf, TestOf)> {
 fn keep_answers(program: &mut Program) {
     // Header names compare without case; the first spelling stands for all.
     let mut first: HashMap<Vec<u8>, u16> = HashMap::new();
-    let same: Vec<u16> =
-        (0u16..).zip(&program.headers).map(|(n, name)| *first.entry(name.to_ascii_lowercase()).or_insert(n)).collect();
+    let same: Vec<u16> = (0u16..)
+        .zip(&program.constants.headers)
+        .map(|(n, name)| *first.entry(name.to_ascii_lowercase()).or_insert(n))
+        .collect();
     let test_of = |op: Op| match test_of(op)? {
         (SubjectOf::Field(head, field), test) => Some((SubjectOf::Field(head, same[usize::from(field)]), test)),
         other => Some(other),
@@ -72,15 +74,15 @@ fn keep_answers(program: &mut Program) {
         let Some((of, test)) = test_of(*op).filter(|(of, _)| uses[of] > 1) else { continue };
         let subject = match numbers.get(&of) {
             Some(subject) => *subject,
-            None if program.subjects.len() == usize::from(u16::MAX) => continue,
+            None if program.lean.subjects.len() == usize::from(u16::MAX) => continue,
             None => {
-                program.subjects.push(Subject { of, tests: Vec::new() });
-                let subject = program.subjects.len() as u16 - 1;
+                program.lean.subjects.push(Subject { of, tests: Vec::new() });
+                let subject = program.lean.subjects.len() as u16 - 1;
                 numbers.insert(of, subject);
                 subject
             }
         };
-        let list = &mut program.subjects[usize::from(subject)].tests;
+        let list = &mut program.lean.subjects[usize::from(subject)].tests;
         let number = match tests.get(&(subject, test)) {
             Some(number) => *number,
             None if list.len() == Subject::MAX_TESTS => continue,
@@ -116,7 +118,7 @@ fn chain_guards(program: &mut Program, ways: &JumpTargets) {
     for (at, guard) in guards.iter().enumerate().filter(|(_, guard)| guard.next.is_some()) {
         program.code[guard.pc as usize] = Op::Guards { at: at as u32 };
     }
-    program.guards = guards;
+    program.lean.guards = guards;
 }
 
 /// The code with each op in its place and jumps that skip ops without effect.
@@ -233,14 +235,14 @@ mod tests {
     fn what_does_nothing_is_left_out() {
         let program = compiled("if (req.url) { } if (req.url == \"/\") { return (pass); } call vcl_req_url;");
         let entry = program.subs.iter().find(|sub| sub.name == "vcl_recv").map(|sub| sub.entry as usize).unwrap();
-        let lean = &program.lean[entry..];
+        let lean = &program.lean.ops[entry..];
         assert!(!lean.iter().any(|op| matches!(op, Op::Step { .. } | Op::CallSub { .. })), "{lean:?}");
         let to = |op: &Op| match *op {
             Op::Jump { to } | Op::JumpIf { to } | Op::JumpUnless { to } | Op::CallAt { to } => Some(to as usize),
             _ => None,
         };
         assert!(lean.iter().filter_map(to).count() > 3, "{lean:?}");
-        assert!(!lean.iter().filter_map(to).any(|to| matches!(program.lean[to], Op::Jump { .. })), "{lean:?}");
+        assert!(!lean.iter().filter_map(to).any(|to| matches!(program.lean.ops[to], Op::Jump { .. })), "{lean:?}");
     }
 
     #[test]
@@ -248,7 +250,7 @@ mod tests {
         let lean = |body: &str| {
             let program = compiled(body);
             let recv = super::body(&program, program.methods[0]);
-            program.lean[recv].iter().filter(|op| matches!(op, Op::CallAt { .. })).count()
+            program.lean.ops[recv].iter().filter(|op| matches!(op, Op::CallAt { .. })).count()
         };
         let once = "call once; return (pass); } sub once { if (req.url == \"/\") { return (pipe); }";
         assert_eq!(lean(once), 0);

@@ -27,14 +27,14 @@ impl Vcc<'_> {
         let address = &self.program.backends[backend as usize].address;
         let may_move = matches!(address, BackendAddress::Inet { name: Some(_), .. }) && self.options.lazy_hosts;
         if !may_move && let Some(listener) = self.outside.own_listener(address) {
-            self.own_backends.push(OwnBackend { backend, at, listener });
+            self.facts.own_backends.push(OwnBackend { backend, at, listener });
         }
     }
 
     /// Refuses a program whose every fetch would come back to the server. Remarks on single backends that are its
     /// listeners.
     pub fn check_own_backends(&mut self) -> VccResult {
-        let own = std::mem::take(&mut self.own_backends);
+        let own = std::mem::take(&mut self.facts.own_backends);
         let default = own.iter().find(|own| self.program.default_backend == Some(own.backend));
         if let Some(default) = default
             && !self.may_choose_backend()

@@ -46,7 +46,7 @@ struct Findings {
 impl Vcc<'_> {
     pub fn lint_personal(&mut self) {
         let Some(recv) = self.procs.iter().position(|p| p.method == Some(Method::Recv)) else { return };
-        if self.ops > MAX_OPS {
+        if self.emission.ops > MAX_OPS {
             return;
         }
         let mut found = Findings::default();
@@ -123,7 +123,7 @@ impl Vcc<'_> {
     }
 
     fn about(&self, head: HeadId, field: u16) -> Option<Facts> {
-        let name = &self.program.headers[field as usize];
+        let name = self.pool.header_name(field);
         match () {
             () if head != HeadId::Req => None,
             () if name.eq_ignore_ascii_case(b"cookie") => Some(COOKIE_SEEN),
@@ -171,12 +171,12 @@ impl Vcc<'_> {
             Some(Op::TestFieldStr { head, field, .. } | Op::TestFieldRegex { head, field, .. }) => {
                 match self.about(head, field) {
                     Some(seen) => known | seen,
-                    None if self.program.headers[field as usize].eq_ignore_ascii_case(b"host") => known,
+                    None if self.pool.header_name(field).eq_ignore_ascii_case(b"host") => known,
                     None => narrow,
                 }
             }
             Some(Op::TestVarStr { var: Var::ReqMethod, str }) => {
-                let method = &*self.program.strings[str as usize];
+                let method = self.pool.text(str);
                 let does = [&b"POST"[..], b"PUT", b"PATCH", b"DELETE"].contains(&method);
                 match (method, yes) {
                     (b"GET" | b"HEAD", true) => known | METHOD_SEEN,
@@ -187,15 +187,11 @@ impl Vcc<'_> {
                 }
             }
             Some(Op::TestVarRegex { var: Var::ReqMethod, index }) => {
-                let pattern = &*self.program.regexes[index as usize];
+                let pattern = self.pool.pattern(index);
                 let says = |word: &[u8]| pattern.windows(word.len()).any(|part| part == word);
                 if says(b"GET") || says(b"POST") { known | METHOD_SEEN } else { narrow }
             }
-            Some(Op::TestVarRegex { var: Var::ReqUrl, index })
-                if ALL_URLS.contains(&&*self.program.regexes[index as usize]) =>
-            {
-                known
-            }
+            Some(Op::TestVarRegex { var: Var::ReqUrl, index }) if ALL_URLS.contains(&self.pool.pattern(index)) => known,
             Some(Op::Compare { how: Compare::NotEqual }) => {
                 if yes {
                     known

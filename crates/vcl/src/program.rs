@@ -12,6 +12,10 @@ use tables::origin_proto::OriginProto;
 use tables::vclsubs::{Method, Return};
 use tables::vclvars::{HeadId, Type, Var};
 
+pub use crate::constants::Constants;
+pub use crate::lean::{LeanCode, Subject, SubjectOf, TestGuard, TestOf};
+pub use crate::source_map::{SourceInfo, SourceLocation, SourceMap};
+
 /// An index into [`Program::subs`].
 pub type SubId = u32;
 /// Marks a missing subroutine in [`Program::methods`].
@@ -22,7 +26,7 @@ pub type BackendId = u32;
 pub type ProbeId = u32;
 /// An index into [`Program::acls`].
 pub type AclId = u32;
-/// An index into [`Program::regexes`].
+/// An index into [`Constants::regexes`].
 pub type RegexId = u32;
 /// An index into [`Program::objects`].
 pub type ObjectId = u32;
@@ -34,31 +38,13 @@ pub struct Program {
     /// The dialect from before 4.0 that the file was translated from.
     pub dialect: Option<crate::Dialect>,
     pub code: Vec<Op>,
-    /// The code without ops that have no effect, for runs without `VCL_trace`. Each op is at its index in `code`; the
-    /// optimiser fills it.
-    pub lean: Vec<Op>,
-    /// True if VCL sets `req.trace` or `bereq.trace`, so that `lean` never runs; the optimiser finds it out.
-    pub sets_trace: bool,
-    /// For each op, an index into `places`.
-    pub op_places: Vec<u32>,
-    pub places: Vec<SourceLocation>,
-    /// The files that were read, in order; the first is the one compiled, the last the built-in VCL.
-    pub sources: Vec<SourceInfo>,
+    pub lean: LeanCode,
+    pub map: SourceMap,
     /// Subroutines, the built-in ones included.
     pub subs: Vec<ProgramSub>,
     /// The subroutine of each [`Method`], by its number. Only `vcl_backend_refresh` may be missing ([`NO_SUB`]).
     pub methods: [SubId; Method::COUNT],
-    pub strings: Vec<Box<[u8]>>,
-    /// Names of headers, as first written.
-    pub headers: Vec<Box<[u8]>>,
-    /// INT and BYTES constants.
-    pub ints: Vec<i64>,
-    /// REAL, DURATION and TIME constants.
-    pub reals: Vec<f64>,
-    /// Words of ENUM arguments, in the signatures' spelling.
-    pub words: Vec<&'static str>,
-    pub blobs: Vec<Box<[u8]>>,
-    pub regexes: Vec<Box<[u8]>>,
+    pub constants: Constants,
     pub backends: Vec<BackendDecl>,
     /// The backend named `default`, or the first one; `None` only if none is declared and modules create them.
     pub default_backend: Option<BackendId>,
@@ -72,10 +58,6 @@ pub struct Program {
     pub calls: Vec<CallSite>,
     pub labels: Vec<String>,
     pub stores: Vec<String>,
-    /// Values that are tested more than once; the optimiser fills it.
-    pub subjects: Vec<Subject>,
-    /// Tests that follow each other while they fail; the optimiser fills it.
-    pub guards: Vec<TestGuard>,
 }
 
 impl Program {
@@ -83,67 +65,6 @@ impl Program {
     pub fn sub_of(&self, method: Method) -> Option<SubId> {
         Some(self.methods[method as usize]).filter(|sub| *sub != NO_SUB)
     }
-}
-
-/// A value that is tested in several places, with all tests of it. A result stays valid until the value changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Subject {
-    pub of: SubjectOf,
-    /// At most [`Subject::MAX_TESTS`] different tests.
-    pub tests: Vec<TestOf>,
-}
-
-impl Subject {
-    /// Maximum number of tests per subject; further ones are run each time.
-    pub const MAX_TESTS: usize = 64;
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SubjectOf {
-    Field(HeadId, u16),
-    /// A text from a request line or status line.
-    Var(Var),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TestOf {
-    Set,
-    /// True if the value equals a text, by its index in [`Program::strings`].
-    Equal(u32),
-    Match(RegexId),
-}
-
-/// A test and its jump targets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TestGuard {
-    /// An index into [`Program::subjects`].
-    pub subject: u16,
-    /// An index into the subject's tests.
-    pub test: u16,
-    /// The next op if the test holds.
-    pub then: u32,
-    /// The next guard if the test fails.
-    pub next: Option<u32>,
-    /// The next op if the test fails and there is no next guard.
-    pub otherwise: u32,
-    /// The index of the test's own op.
-    pub pc: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SourceLocation {
-    /// An index into [`Program::sources`].
-    pub source: u32,
-    pub line: u32,
-    /// Column in bytes, from 1.
-    pub pos: u32,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceInfo {
-    /// The file's name; `<vcl.inline>` for text given on the CLI, `<builtin>` for the built-in VCL.
-    pub name: String,
-    pub text: Vec<u8>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +76,7 @@ pub struct ProgramSub {
     pub methods: tables::vclsubs::Methods,
 }
 
-/// One instruction, 8 bytes. `head` and `field` name a header; `str` is an index into [`Program::strings`].
+/// One instruction, 8 bytes. `head` and `field` name a header; `str` is an index into [`Constants::strings`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[allow(missing_docs)]
 pub enum Op {
@@ -169,7 +90,7 @@ pub enum Op {
     JumpUnless { to: u32 },
     /// Calls a subroutine by its index.
     CallSub { sub: SubId },
-    /// Calls the subroutine whose first op with an effect is `to`; in [`Program::lean`] only.
+    /// Calls the subroutine whose first op with an effect is `to`; in [`LeanCode`] only.
     CallAt { to: u32 },
     /// Returns to the caller; never reached in a machine subroutine.
     Leave,
@@ -188,27 +109,27 @@ pub enum Op {
     PushFlag,
     /// Pushes a BOOL constant.
     PushBool { value: bool },
-    /// Pushes an INT from [`Program::ints`].
+    /// Pushes an INT from [`Constants::ints`].
     PushInt { index: u32 },
-    /// Pushes BYTES from [`Program::ints`].
+    /// Pushes BYTES from [`Constants::ints`].
     PushBytes { index: u32 },
-    /// Pushes a REAL from [`Program::reals`].
+    /// Pushes a REAL from [`Constants::reals`].
     PushReal { index: u32 },
-    /// Pushes a DURATION from [`Program::reals`].
+    /// Pushes a DURATION from [`Constants::reals`].
     PushDuration { index: u32 },
-    /// Pushes a TIME from [`Program::reals`].
+    /// Pushes a TIME from [`Constants::reals`].
     PushTime { index: u32 },
-    /// Pushes a STRING from [`Program::strings`].
+    /// Pushes a STRING from [`Constants::strings`].
     PushStr { str: u32 },
     /// Pushes an unset STRING.
     PushUnset,
     /// Pushes the placeholder of an optional argument that was not given.
     PushAbsent,
-    /// Pushes an ENUM word from [`Program::words`].
+    /// Pushes an ENUM word from [`Constants::words`].
     PushEnum { word: u32 },
-    /// Pushes a BLOB from [`Program::blobs`].
+    /// Pushes a BLOB from [`Constants::blobs`].
     PushBlob { index: u32 },
-    /// Pushes a REGEX from [`Program::regexes`].
+    /// Pushes a REGEX from [`Constants::regexes`].
     PushRegex { index: RegexId },
     /// Pushes a BACKEND from [`Program::backends`].
     PushBackend { index: BackendId },
@@ -222,7 +143,7 @@ pub enum Op {
     PushAcl { index: AclId },
     /// Pushes a SUB from [`Program::subs`].
     PushSub { sub: SubId },
-    /// Pushes an IP; its text is an index into [`Program::strings`].
+    /// Pushes an IP; its text is an index into [`Constants::strings`].
     PushIp { str: u32 },
     /// Pushes a store from [`Program::stores`].
     PushStore { index: u32 },
@@ -266,7 +187,7 @@ pub enum Op {
     TestVarRegex { var: Var, index: RegexId },
     /// One of the five tests above; its result is kept until its subject changes.
     Known { subject: u16, test: u16 },
-    /// A chain of such tests with their jumps, starting at one of [`Program::guards`]. Replaces the test there and the
+    /// A chain of such tests with their jumps, starting at one of [`LeanCode::guards`]. Replaces the test there and the
     /// ops after it; with `VCL_trace` those are run instead.
     Guards { at: u32 },
     /// Pops b, then a; sets the flag to the comparison.

@@ -58,7 +58,9 @@ struct Findings {
 
 impl Vcc<'_> {
     pub fn lint_restarts(&mut self) {
-        if self.ops > MAX_OPS || !self.procs.iter().any(|proc| proc.returns[Return::Restart as usize].is_some()) {
+        if self.emission.ops > MAX_OPS
+            || !self.procs.iter().any(|proc| proc.returns[Return::Restart as usize].is_some())
+        {
             return;
         }
         let reached = |methods: &[Method]| -> Vec<bool> {
@@ -87,7 +89,7 @@ impl Vcc<'_> {
         let fields = |reached: &[bool], of: fn(Op) -> Option<u16>| -> HashSet<Vec<u8>> {
             let procs = self.procs.iter().zip(reached).filter(|(_, reached)| **reached);
             let fields = procs.flat_map(|(proc, _)| &proc.code).filter_map(|op| of(*op));
-            fields.map(|field| self.program.headers[field as usize].to_ascii_lowercase()).collect()
+            fields.map(|field| self.pool.header_name(field).to_ascii_lowercase()).collect()
         };
         let set = |op: Op| match op {
             Op::SetFieldText { head: HeadId::Req, field } => Some(field),
@@ -113,7 +115,7 @@ impl Vcc<'_> {
             | Op::TestField { head: HeadId::Req, field }
             | Op::TestFieldStr { head: HeadId::Req, field, .. }
             | Op::TestFieldRegex { head: HeadId::Req, field, .. } => {
-                marks.contains(&self.program.headers[field as usize].to_ascii_lowercase())
+                marks.contains(&self.pool.header_name(field).to_ascii_lowercase())
             }
             _ => false,
         }
@@ -143,7 +145,7 @@ impl Vcc<'_> {
             Some(Op::Jump { to }) => *to as usize,
             _ => to as usize,
         };
-        let is_it = |field: u16| self.program.headers[field as usize].eq_ignore_ascii_case(b"x-forwarded-for");
+        let is_it = |field: u16| self.pool.header_name(field).eq_ignore_ascii_case(b"x-forwarded-for");
         code[jump + 1..end.min(code.len())].iter().all(|op| match *op {
             Op::SetFieldText { head, field } | Op::UnsetField { head, field } => head == HeadId::Req && is_it(field),
             op => {
@@ -153,7 +155,7 @@ impl Vcc<'_> {
     }
 
     fn is_written_op(&self, proc: usize, at: usize) -> bool {
-        let place = self.procs[proc].places.get(at).map(|place| self.program.places[*place as usize]);
+        let place = self.procs[proc].places.get(at).map(|place| self.program.map.places[*place as usize]);
         place.is_some_and(|place| {
             let source = &self.sources[place.source as usize];
             source.kind != "builtin" && source.map.is_none()
@@ -235,7 +237,7 @@ impl Vcc<'_> {
             Op::Compare { how } => {
                 let operands = [at.checked_sub(2), at.checked_sub(1)].map(|at| at.map(|at| code[at]));
                 let number = |op| match op {
-                    Some(Op::PushInt { index }) => Some(self.program.ints[index as usize]),
+                    Some(Op::PushInt { index }) => Some(self.pool.int_at(index)),
                     _ => None,
                 };
                 match operands {

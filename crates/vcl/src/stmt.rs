@@ -45,10 +45,10 @@ impl Vcc<'_> {
                 Tok::InlineC => return self.inline_c(),
                 Tok::End => return self.text_ends(),
                 Tok::Id => {
-                    let (outer, token) = (self.statement_place, self.token());
-                    self.statement_place = Some(self.place(&token));
+                    let (outer, token) = (self.emission.statement, self.token());
+                    self.emission.statement = Some(self.place(&token));
                     ends |= self.statement()?;
-                    self.statement_place = outer;
+                    self.emission.statement = outer;
                 }
                 _ => return self.fail(DiagnosticCode::Syntax, "Expected an action, 'if', '{' or '}'\n"),
             }
@@ -166,7 +166,7 @@ impl Vcc<'_> {
         let (mut ends, mut leaves) = (Vec::new(), true);
         loop {
             let token = self.token();
-            self.statement_place = Some(self.place(&token));
+            self.emission.statement = Some(self.place(&token));
             self.skip_c(b'(')?;
             let cond = self.expr(Type::Bool)?;
             self.skip_c(b')')?;

@@ -163,7 +163,7 @@ fn a_backend_compared_with_a_text_is_its_name() {
 #[test]
 fn numbers_with_units_have_any_digits() {
     let vcl = check("sub vcl_backend_response { set beresp.ttl = 0.000001s; set beresp.keep = 123456789123456789s; }");
-    assert!([0.000_001, 123_456_789_123_456_789.0].iter().all(|n| vcl.program.reals.contains(n)));
+    assert!([0.000_001, 123_456_789_123_456_789.0].iter().all(|n| vcl.program.constants.reals.contains(n)));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn includes_nest_and_are_relative_to_their_file() {
                 sub vcl_recv { call a; call g1; call g2; }";
     let recorder = Recorder::new(&files);
     let first = compile("<vcl.inline>", text.as_bytes(), &recorder, &CompileOptions::default()).unwrap();
-    assert_eq!(first.program.sources.len(), 6);
+    assert_eq!(first.program.map.sources.len(), 6);
     let bundle = SourceBundle::from_bytes(&recorder.into_bundle().to_bytes()).unwrap();
     let again = compile("<vcl.inline>", text.as_bytes(), &bundle, &CompileOptions::default()).unwrap();
     assert_eq!(again.program.code, first.program.code);

@@ -26,8 +26,9 @@ impl Machine {
     #[inline(never)]
     pub(crate) fn step(&mut self, op: Op, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<AfterOp, VclFailure> {
         let program = &vcl.program;
-        let name = |field: u16| &*program.headers[field as usize];
-        let text = |str: u32| &*program.strings[str as usize];
+        let constants = &program.constants;
+        let name = |field: u16| &*constants.headers[field as usize];
+        let text = |str: u32| &*constants.strings[str as usize];
         match op {
             Op::Step { count } => {
                 if self.traces {
@@ -57,16 +58,16 @@ impl Machine {
 
             Op::PushFlag => self.push(Value::Bool(self.flag)),
             Op::PushBool { value } => self.push(Value::Bool(value)),
-            Op::PushInt { index } => self.push(Value::Int(program.ints[index as usize])),
-            Op::PushBytes { index } => self.push(Value::Bytes(program.ints[index as usize])),
-            Op::PushReal { index } => self.push(Value::Real(program.reals[index as usize])),
-            Op::PushDuration { index } => self.push(Value::Duration(program.reals[index as usize])),
-            Op::PushTime { index } => self.push(Value::Time(program.reals[index as usize])),
+            Op::PushInt { index } => self.push(Value::Int(constants.ints[index as usize])),
+            Op::PushBytes { index } => self.push(Value::Bytes(constants.ints[index as usize])),
+            Op::PushReal { index } => self.push(Value::Real(constants.reals[index as usize])),
+            Op::PushDuration { index } => self.push(Value::Duration(constants.reals[index as usize])),
+            Op::PushTime { index } => self.push(Value::Time(constants.reals[index as usize])),
             Op::PushStr { str } => self.push(Value::String(Some(Text::copy(text(str))))),
             Op::PushUnset => self.push(Value::NULL),
             Op::PushAbsent => self.push(Value::Absent),
-            Op::PushEnum { word } => self.push(Value::Enum(program.words[word as usize])),
-            Op::PushBlob { index } => self.push(Value::Blob(Some(Blob::new(&*program.blobs[index as usize])))),
+            Op::PushEnum { word } => self.push(Value::Enum(constants.words[word as usize])),
+            Op::PushBlob { index } => self.push(Value::Blob(Some(Blob::new(&*constants.blobs[index as usize])))),
             Op::PushRegex { index } => self.push(Value::Regex(vcl.regexes[index as usize].clone())),
             Op::PushBackend { index } => self.push(Value::Backend(vcl.backends[index as usize].clone())),
             Op::PushDefaultBackend => self.push(Value::Backend(vcl.default_backend().cloned())),

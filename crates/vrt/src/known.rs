@@ -63,7 +63,7 @@ impl Prefilter {
                 TestOf::Set => sieve.set |= bit,
                 TestOf::Equal(str) => {
                     sieve.equal |= bit;
-                    *texts.entry(program.strings[*str as usize].clone()).or_default() |= bit;
+                    *texts.entry(program.constants.strings[*str as usize].clone()).or_default() |= bit;
                 }
                 TestOf::Match(index) => {
                     let texts = regexes[*index as usize].needs();
@@ -155,7 +155,7 @@ impl Prefilter {
 /// For each name of a field, the first one that differs in case at most.
 pub(crate) fn same_fields(program: &Program) -> Vec<u16> {
     let mut first: HashMap<Vec<u8>, u16> = HashMap::new();
-    let names = (0u16..).zip(&program.headers);
+    let names = (0u16..).zip(&program.constants.headers);
     names.map(|(n, name)| *first.entry(name.to_ascii_lowercase()).or_insert(n)).collect()
 }
 
@@ -192,7 +192,7 @@ impl Machine {
         vcl: &Arc<LoadedVcl>,
         ctx: &mut dyn Ctx,
     ) -> Result<bool, VclFailure> {
-        let subject = &vcl.program.subjects[usize::from(number)];
+        let subject = &vcl.program.lean.subjects[usize::from(number)];
         let (mut known, sieve) = (self.known[usize::from(number)], &vcl.sieves[usize::from(number)]);
         let bit = 1u64 << test;
         let mut matched = None;
@@ -224,7 +224,7 @@ impl Machine {
         let known = match subject.of {
             SubjectOf::Field(head, field) => {
                 let mut ask = ask;
-                ask(ctx.head(head).and_then(|h| h.get_as_set(&*vcl.program.headers[usize::from(field)])))?
+                ask(ctx.head(head).and_then(|h| h.get_as_set(&*vcl.program.constants.headers[usize::from(field)])))?
             }
             SubjectOf::Var(var) => with_text(var, self, ctx, ask)?,
         };
@@ -235,7 +235,7 @@ impl Machine {
 
     /// Walks a chain of tests up to the first that holds; where it goes on then.
     pub(crate) fn guards(&mut self, at: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<u32, VclFailure> {
-        let guards = &vcl.program.guards;
+        let guards = &vcl.program.lean.guards;
         let mut guard = &guards[at as usize];
         if self.stepwise {
             // Each step between the tests is a record, or counted.
@@ -264,7 +264,7 @@ impl Machine {
 
     pub(crate) fn forget_field(&mut self, head: HeadId, field: u16, vcl: &LoadedVcl) {
         let (head, field) = (alias(head), vcl.same_fields[usize::from(field)]);
-        for (known, subject) in self.known.iter_mut().zip(&vcl.program.subjects) {
+        for (known, subject) in self.known.iter_mut().zip(&vcl.program.lean.subjects) {
             if matches!(subject.of, SubjectOf::Field(h, f) if f == field && alias(h) == head) {
                 *known = SubjectFacts::default();
             }
@@ -276,7 +276,7 @@ impl Machine {
         if fields::head_part(var).is_none() {
             return;
         }
-        for (known, subject) in self.known.iter_mut().zip(&vcl.program.subjects) {
+        for (known, subject) in self.known.iter_mut().zip(&vcl.program.lean.subjects) {
             if matches!(subject.of, SubjectOf::Var(_)) {
                 *known = SubjectFacts::default();
             }

@@ -241,8 +241,8 @@ async fn run_method(vcl: &Arc<LoadedVcl>, method: Method, ctx: &mut InitCtx<'_>)
 }
 
 fn bind(name: &str, program: Program, env: &dyn VclLoadEnv) -> Result<LoadedVcl, LoadError> {
-    let mut regexes = Vec::with_capacity(program.regexes.len());
-    for pattern in &program.regexes {
+    let mut regexes = Vec::with_capacity(program.constants.regexes.len());
+    for pattern in &program.constants.regexes {
         let regex = Regex::new(pattern).map_err(|e| failed(name, &format!("Regexp compilation error: {}", e.text)))?;
         regexes.push(Arc::new(regex));
     }
@@ -257,12 +257,12 @@ fn bind(name: &str, program: Program, env: &dyn VclLoadEnv) -> Result<LoadedVcl,
     Ok(LoadedVcl {
         name: name.to_owned(),
         backends: program.backends.iter().map(make).collect(),
-        sieves: program.subjects.iter().map(|subject| Prefilter::new(subject, &program, &regexes)).collect(),
+        sieves: program.lean.subjects.iter().map(|subject| Prefilter::new(subject, &program, &regexes)).collect(),
         same_fields: known::same_fields(&program),
         acls,
         regexes,
         stores: program.stores.iter().map(|s| Text::from(s.as_str())).collect(),
-        addresses: program.strings.iter().map(|s| std::str::from_utf8(s).ok()?.parse().ok()).collect(),
+        addresses: program.constants.strings.iter().map(|s| std::str::from_utf8(s).ok()?.parse().ok()).collect(),
         sites,
         modules: program.imports.iter().map(|_| PrivCell::default()).collect(),
         objects: program.objects.iter().map(|_| OnceLock::new()).collect(),

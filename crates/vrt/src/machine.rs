@@ -150,7 +150,7 @@ impl Machine {
         self.reset();
         let sub = vcl.program.methods[method as usize];
         self.pc = vcl.program.subs[sub as usize].entry;
-        self.known.resize(vcl.program.subjects.len(), SubjectFacts::default());
+        self.known.resize(vcl.program.lean.subjects.len(), SubjectFacts::default());
         self.method = Some(method);
         self.uncacheable_at = None;
         self.charged = 0;
@@ -181,8 +181,8 @@ impl Machine {
     /// Position in the source: file, line and column of the op that runs next. For the watchdog and for errors.
     pub fn place(&self) -> Option<(&str, u32, u32)> {
         let program = &self.vcl.as_ref()?.program;
-        let place = program.places.get(*program.op_places.get(self.pc as usize)? as usize)?;
-        Some((&program.sources.get(place.source as usize)?.name, place.line, place.pos))
+        let place = program.map.place(self.pc as usize)?;
+        Some((&program.map.source(place)?.name, place.line, place.pos))
     }
 
     /// Place where the last subroutine ended: its `return`, or what failed.
@@ -203,9 +203,9 @@ impl Machine {
 
     fn source_location(&self, pc: u32) -> Option<VclLocation<'_>> {
         let program = &self.vcl.as_ref()?.program;
-        let place = program.places.get(*program.op_places.get(pc as usize)? as usize)?;
+        let place = program.map.place(pc as usize)?;
         let sub = program.subs.iter().filter(|sub| sub.entry <= pc).max_by_key(|sub| sub.entry)?;
-        Some(VclLocation { sub: &sub.name, file: &program.sources.get(place.source as usize)?.name, line: place.line })
+        Some(VclLocation { sub: &sub.name, file: &program.map.source(place)?.name, line: place.line })
     }
 
     /// The op that runs matches so many bytes against a pattern.
@@ -247,8 +247,9 @@ impl Machine {
         let is_first = matches!(self.state, MachineState::Started);
         if is_first {
             self.look = vcl.profile.draw(method, vcl.program.code.len());
-            // For the whole run: `Program::lean` has no returns from calls that it left out.
-            self.stepwise = self.traces || vcl.program.sets_trace || matches!(self.look, Some(ProfileLook::Ops(_)));
+            // For the whole run: `LeanCode` has no returns from calls that it left out.
+            self.stepwise =
+                self.traces || vcl.program.lean.sets_trace || matches!(self.look, Some(ProfileLook::Ops(_)));
         }
         match std::mem::replace(&mut self.state, MachineState::Running) {
             MachineState::Idle | MachineState::Waiting { .. } => panic!("the machine has nothing to run"),
@@ -270,7 +271,7 @@ impl Machine {
 
     fn run_ops(&mut self, watch: &mut impl OpWatch, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> RunOutcome {
         let program = &vcl.program;
-        let code = if self.stepwise { &program.code } else { &program.lean };
+        let code = if self.stepwise { &program.code } else { &program.lean.ops };
         // Most of what runs only says where to go on: that needs neither memory nor a detour by way of a `AfterOp`.
         let (mut pc, mut flag) = (self.pc, self.flag);
         let (mut left, mut ran) = (BUDGET, 0u32);
@@ -298,7 +299,7 @@ impl Machine {
                     }
                 },
                 Op::TestField { head, field } => {
-                    flag = ctx.head(head).is_some_and(|h| h.has(&*program.headers[field as usize]));
+                    flag = ctx.head(head).is_some_and(|h| h.has(&*program.constants.headers[field as usize]));
                     pc += 1;
                 }
                 Op::Known { subject, test } if let Some(holds) = self.known(subject, test) => {
@@ -437,7 +438,7 @@ impl Machine {
 
     pub(crate) fn trace(&self, vcl: &LoadedVcl, count: u32, ctx: &mut dyn Ctx) {
         let program = &vcl.program;
-        let place = program.places[program.op_places[self.pc as usize] as usize];
+        let place = program.map.place(self.pc as usize).expect("each op has a place");
         let text = format!("{} {count} {}.{}.{}", vcl.name, place.source, place.line, place.pos);
         ctx.log().put_unmasked(Tag::VclTrace, text.as_bytes());
     }

@@ -88,7 +88,7 @@ struct Sum {
 /// Counts and cost of one line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProfileLine {
-    /// Index into [`Program::sources`], for the line's file.
+    /// Index into [`vcl::program::SourceMap::sources`], for the line's file.
     pub source: u32,
     /// The line, from 1.
     pub line: u32,
@@ -296,7 +296,7 @@ fn lines(program: &Program, shards: &[&Shard], sums: &[MethodSum], look_nanos: f
     let ends: Vec<usize> = ends.filter_map(|end| end.checked_sub(1)).collect();
     let mut by_line: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
     for pc in (0..program.code.len()).filter(|pc| !ends.contains(pc)) {
-        if let Some(place) = program.op_places.get(pc).and_then(|place| program.places.get(*place as usize)) {
+        if let Some(place) = program.map.place(pc) {
             by_line.entry((place.source, place.line)).or_default().push(pc);
         }
     }

@@ -176,7 +176,7 @@ fn failures_end_the_subroutine() {
 #[test]
 fn a_return_of_another_subroutine_is_a_failure() {
     let mut program = VrtWorld::compile("vcl 4.1; backend b none;", true).unwrap();
-    for op in program.code.iter_mut().chain(&mut program.lean) {
+    for op in program.code.iter_mut().chain(&mut program.lean.ops) {
         if let Op::Return { action: action @ Return::Lookup } = op {
             *action = Return::Deliver;
         }

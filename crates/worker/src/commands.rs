@@ -376,7 +376,7 @@ fn vcl_show(worker: &Worker, request: &CliRequest) -> CliReply {
     let Some(vcl) = worker.vcls.find(&name) else {
         return worker.vcls.unknown(&name);
     };
-    let sources = &vcl.program.sources;
+    let sources = &vcl.program.map.sources;
     if !verbose {
         return CliReply::ok(
             sources.first().map_or_else(String::new, |source| String::from_utf8_lossy(&source.text).into()),
@@ -403,7 +403,7 @@ fn vcl_profile(worker: &Worker, request: &CliRequest) -> CliReply {
         other => return CliReply::new(CliStatus::Param, format!("on, off or show, not {other:?}\n")),
     }
     let sources: Vec<_> =
-        vcl.program.sources.iter().map(|source| ProfileSource { name: &source.name, text: &source.text }).collect();
+        vcl.program.map.sources.iter().map(|source| ProfileSource { name: &source.name, text: &source.text }).collect();
     let counted = vcl.profile.counted(&vcl.program);
     let profiled = Profiled { vcl: &vcl.name, on: vcl.profile.is_on(), sources: &sources, counted: &counted };
     match what {

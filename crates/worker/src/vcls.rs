@@ -139,7 +139,7 @@ impl WorkerVcls {
             let What::Vcl(vcl) = &entry.what else { continue };
             let mark = if active.as_ref() == Some(&entry.name) { " (active)" } else { "" };
             write!(out, "  {}{mark}:", entry.name)?;
-            for (n, source) in vcl.program.sources.iter().enumerate() {
+            for (n, source) in vcl.program.map.sources.iter().enumerate() {
                 write!(out, "{}{}", if n > 0 { ", " } else { " " }, source.name)?;
             }
             out.write_char('\n')?;

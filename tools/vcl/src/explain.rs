@@ -202,8 +202,8 @@ fn code(program: &Program, only: Option<&str>, builtin: bool) -> String {
     for (n, sub) in program.subs.iter().enumerate() {
         let end = program.subs.get(n + 1).map_or(program.code.len(), |next| next.entry as usize);
         let ops = sub.entry as usize..end;
-        let places: Vec<Option<SourceLocation>> = ops.clone().map(|pc| place_of(program, pc)).collect();
-        let last = program.sources.len() as u32 - 1;
+        let places: Vec<Option<SourceLocation>> = ops.clone().map(|pc| program.map.place(pc)).collect();
+        let last = program.map.sources.len() as u32 - 1;
         let all_builtin = places.iter().flatten().all(|place| place.source == last);
         match only {
             Some(name) if name != sub.name => continue,
@@ -224,14 +224,10 @@ fn code(program: &Program, only: Option<&str>, builtin: bool) -> String {
     out
 }
 
-fn place_of(program: &Program, pc: usize) -> Option<SourceLocation> {
-    program.places.get(*program.op_places.get(pc)? as usize).copied()
-}
-
 /// The source line as written, with its number.
 fn source_line(program: &Program, place: Option<(u32, u32)>) -> String {
     let Some((number, line)) = place else { return String::new() };
-    let Some(source) = program.sources.get(number as usize) else { return String::new() };
+    let Some(source) = program.map.sources.get(number as usize) else { return String::new() };
     let text = source.text.split(|b| *b == b'\n').nth(line.saturating_sub(1) as usize).unwrap_or_default();
     format!("  {}:{line}: {}\n", source.name, String::from_utf8_lossy(text).trim())
 }
