@@ -8,6 +8,7 @@
 
 mod answer;
 mod compare;
+mod end;
 mod engine;
 mod faults;
 mod fleet;

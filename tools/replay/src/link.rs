@@ -151,7 +151,7 @@ impl ReplayLink {
             && let Some(info) = self.socket.agreed()
         {
             self.shaking = None;
-            count_handshake(info, now().saturating_sub(since), stats);
+            stats.tls.add(info, now().saturating_sub(since));
         }
     }
 
@@ -190,7 +190,7 @@ impl ReplayLink {
             ReplayVersion::Http2(http2) => {
                 return write_http2(&mut self.socket, http2, self.connecting.is_some(), stats);
             }
-            ReplayVersion::Http3(http3) => return write_http3(&mut self.socket, http3, &mut stats.bytes_out),
+            ReplayVersion::Http3(http3) => return write_http3(&mut self.socket, http3, &mut stats.bytes.sent),
         }
         let Some(job) = &self.job else { return LinkEvent::More };
         let head = if self.closes { &self.closing[..] } else { job.head() };
@@ -199,7 +199,7 @@ impl ReplayLink {
                 Ok(0) => return LinkEvent::Failed(ReplayFault::Reset),
                 Ok(n) => {
                     self.written += n;
-                    stats.bytes_out += n as u64;
+                    stats.bytes.sent += n as u64;
                 }
                 Err(error) => return write_error(&error, self.connecting.is_some(), stats),
             }
@@ -239,7 +239,7 @@ impl ReplayLink {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return LinkEvent::More,
                 Err(error) => return LinkEvent::Failed(tls_fault(&error, stats).unwrap_or(ReplayFault::Reset)),
             };
-            stats.bytes_in += n as u64;
+            stats.bytes.received += n as u64;
             let taken = match plain {
                 Some(_) => Ok(self.incoming.discarded(n as u64)),
                 None => self.incoming.take(&buffer[..n], codec),
@@ -265,7 +265,7 @@ impl ReplayLink {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return LinkEvent::Failed(tls_fault(&error, stats).unwrap_or(ReplayFault::Reset)),
             };
-            stats.bytes_in += n as u64;
+            stats.bytes.received += n as u64;
             match http2.take(&buffer[..n], &mut codec.heads, now) {
                 Ok(Some(answer)) => return LinkEvent::Answer(answer),
                 Ok(None) => {}
@@ -279,21 +279,21 @@ impl ReplayLink {
     fn read_http3(&mut self, buffer: &mut [u8], codec: &mut Codec, stats: &mut ReplayStats, now: u64) -> LinkEvent {
         let ReplayVersion::Http3(http3) = &mut self.version else { return LinkEvent::More };
         loop {
-            let received = receive(&mut self.socket, http3, buffer, &mut stats.bytes_in, now);
+            let received = receive(&mut self.socket, http3, buffer, &mut stats.bytes.received, now);
             let advanced = http3.advance(&mut codec.heads);
             if let Some(since) = self.shaking
                 && let Some(info) = http3.agreed()
             {
                 self.shaking = None;
-                count_handshake(&info, now.saturating_sub(since), stats);
+                stats.tls.add(&info, now.saturating_sub(since));
             }
             // Acknowledgements, and what the server is told of an end.
-            let written = write_http3(&mut self.socket, http3, &mut stats.bytes_out);
+            let written = write_http3(&mut self.socket, http3, &mut stats.bytes.sent);
             match (advanced, received) {
                 (Ok(Some(answer)), _) => return LinkEvent::Answer(answer),
                 (Err(fault), _) => {
                     if let Some(reason) = http3.reason() {
-                        stats.tls_failure.get_or_insert_with(|| reason.to_string());
+                        stats.tls.failed(reason);
                     }
                     return LinkEvent::Failed(fault);
                 }
@@ -344,15 +344,6 @@ impl Drop for ReplayLink {
     }
 }
 
-/// A handshake that took `time` nanoseconds.
-fn count_handshake(info: &tls::HandshakeInfo, time: u64, stats: &mut ReplayStats) {
-    stats.handshake.add(time);
-    stats.resumed += u64::from(info.resumed);
-    if stats.agreed.is_none() {
-        stats.agreed = Some(format!("{} {}", info.version.name(), info.cipher()));
-    }
-}
-
 /// Datagrams read before what they bring is looked at.
 const DATAGRAMS: usize = 32;
 
@@ -396,7 +387,7 @@ fn write_http3(socket: &mut ReplaySocket, http3: &mut Http3, bytes_out: &mut u64
 /// Notes why TLS failed, the first time; the fault if it did.
 fn tls_fault(error: &io::Error, stats: &mut ReplayStats) -> Option<ReplayFault> {
     let reason = tls::over::reason(error)?;
-    stats.tls_failure.get_or_insert_with(|| reason.to_string());
+    stats.tls.failed(reason);
     Some(ReplayFault::Tls)
 }
 
@@ -415,7 +406,7 @@ fn write_http2(
             Ok(0) => return LinkEvent::Failed(ReplayFault::Reset),
             Ok(n) => {
                 http2.wrote(n);
-                stats.bytes_out += n as u64;
+                stats.bytes.sent += n as u64;
             }
             Err(error) => return write_error(&error, is_connecting, stats),
         }

@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use crate::engine::{ReplayEnd, ReplayEngine, ReplayLimits};
+use crate::end::ReplayEnd;
+use crate::engine::{ReplayEngine, ReplayLimits};
 use crate::options::ReplayOptions;
 use crate::pace::ReplayPace;
 use crate::progress::ReplayStanding;
@@ -105,7 +106,7 @@ fn standing(stream: &ReplayStream) -> ReplayStanding<'_> {
     ReplayStanding {
         answers: stream.stats.answers,
         second,
-        tells_hits: stream.stats.known > 0,
+        tells_hits: stream.stats.cache.known > 0,
         failed: stream.stats.failed(),
         begun: stream.begun,
         most: stream.most,

@@ -8,7 +8,7 @@ use base::text::decimal_bytes;
 use serde_json::{Value, json};
 
 use crate::answer::SIGNS;
-use crate::engine::ReplayEnd;
+use crate::end::ReplayEnd;
 use crate::faults::ReplayFault;
 use crate::head::Unsent;
 use crate::reader::ReaderReport;
@@ -58,9 +58,9 @@ fn stream(stream: CountedRequests<'_>, seconds: f64) -> Value {
         "unsent": s.unsent,
         "unfinished": s.unfinished,
         "rate": round(s.answers as f64 / seconds, 3),
-        "bytes_in": s.bytes_in,
-        "body_bytes": s.body_bytes,
-        "bytes_out": s.bytes_out,
+        "bytes_in": s.bytes.received,
+        "body_bytes": s.bytes.bodies,
+        "bytes_out": s.bytes.sent,
         "connections": s.connections,
         "resent": s.resent,
         "latency_ms": s.latency.json(),
@@ -83,17 +83,16 @@ fn stream(stream: CountedRequests<'_>, seconds: f64) -> Value {
     out
 }
 
-/// None where nothing of it was met.
 fn tls(s: &ReplayStats) -> Option<Value> {
-    let handshakes = s.handshake.len();
-    (handshakes > 0 || s.tls_failure.is_some()).then(|| {
+    let handshakes = s.tls.times.len();
+    (handshakes > 0 || s.tls.failure.is_some()).then(|| {
         json!({
             "handshakes": handshakes,
-            "resumed": s.resumed,
-            "resumed_share": share(s.resumed, handshakes),
-            "handshake_ms": s.handshake.json(),
-            "agreed": s.agreed,
-            "failure": s.tls_failure,
+            "resumed": s.tls.resumed,
+            "resumed_share": share(s.tls.resumed, handshakes),
+            "handshake_ms": s.tls.times.json(),
+            "agreed": s.tls.agreed,
+            "failure": s.tls.failure,
         })
     })
 }
@@ -108,10 +107,10 @@ fn share(part: u64, whole: u64) -> Value {
 
 fn cache(s: &ReplayStats) -> Value {
     let mut by = json!({});
-    for (name, (told, hits)) in SIGNS.iter().zip(s.signs).filter(|(_, (told, _))| *told > 0) {
+    for (name, (told, hits)) in SIGNS.iter().zip(s.cache.by_sign).filter(|(_, (told, _))| *told > 0) {
         by[*name] = json!({"told": told, "hits": hits, "hit_rate": share(hits, told)});
     }
-    json!({"told": s.known, "hits": s.hits, "hit_rate": share(s.hits, s.known), "by": by})
+    json!({"told": s.cache.known, "hits": s.cache.hits, "hit_rate": share(s.cache.hits, s.cache.known), "by": by})
 }
 
 fn source(told: &ReaderReport) -> Value {
@@ -126,7 +125,7 @@ fn source(told: &ReaderReport) -> Value {
 }
 
 fn series(s: &ReplayStats) -> Value {
-    let all = |f: &dyn Fn(&crate::stats::ReplaySecond) -> Value| s.seconds.iter().map(f).collect::<Value>();
+    let all = |f: &dyn Fn(&crate::stats::ReplaySecond) -> Value| s.series.over.iter().map(f).collect::<Value>();
     json!({
         "answers": all(&|x| json!(x.answers)),
         "failed": all(&|x| json!(x.faults)),

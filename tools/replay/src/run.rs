@@ -4,7 +4,8 @@
 use serde_json::Value;
 use toolkit::print;
 
-use crate::engine::{ReplayEnd, ReplayLimits};
+use crate::end::ReplayEnd;
+use crate::engine::ReplayLimits;
 use crate::fleet::coordinator::Coordinator;
 use crate::local::Local;
 use crate::options::{ReplayFormat, ReplayOptions};

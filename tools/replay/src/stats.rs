@@ -40,7 +40,6 @@ impl ReplayTimes {
         self.sum += other.sum;
     }
 
-    /// Adds one so many times.
     pub fn add_many(&mut self, ns: u64, count: u64) {
         self.all.saturating_record_n(ns, count);
     }
@@ -50,7 +49,6 @@ impl ReplayTimes {
         self.all.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
     }
 
-    /// All of them together, in nanoseconds.
     pub fn sum(&self) -> u128 {
         self.sum
     }
@@ -82,7 +80,6 @@ impl ReplayTimes {
         if self.all.is_empty() { 0 } else { self.all.value_at_percentile(percent).min(self.all.max()) }
     }
 
-    /// In milliseconds, as the report has it.
     pub fn json(&self) -> Value {
         let ms = |ns: f64| (ns / 1e3).round() / 1e3;
         let mut out = json!({"count": self.len(), "mean": ms(self.mean()), "max": ms(self.max() as f64)});
@@ -133,9 +130,97 @@ impl Slowest {
         self.list.truncate(self.most);
     }
 
-    /// Time in nanoseconds, status, URL.
     pub fn iter(&self) -> impl Iterator<Item = &(u64, u16, String)> {
         self.list.iter()
+    }
+}
+
+/// The cache's part in answers, as their fields say.
+#[derive(Clone, Debug, Default)]
+pub struct CacheSigns {
+    /// Answers that had each of [`SIGNS`], and those that it calls hits.
+    pub by_sign: [(u64, u64); SIGNS.len()],
+    pub known: u64,
+    /// Hits by the first of [`SIGNS`] that they had.
+    pub hits: u64,
+}
+
+impl CacheSigns {
+    /// Counts an answer; true if it is a hit.
+    fn add(&mut self, answer: &ReplayAnswer) -> bool {
+        for (count, verdict) in self.by_sign.iter_mut().zip(answer.verdicts) {
+            if let Some(verdict) = verdict {
+                count.0 += 1;
+                count.1 += u64::from(verdict == SignVerdict::Hit);
+            }
+        }
+        let Some(first) = answer.verdicts.iter().flatten().next() else { return false };
+        let is_hit = *first == SignVerdict::Hit;
+        self.known += 1;
+        self.hits += u64::from(is_hit);
+        is_hit
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ReplayBytes {
+    /// Bytes received, heads included.
+    pub received: u64,
+    pub bodies: u64,
+    pub sent: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Handshakes {
+    pub times: ReplayTimes,
+    /// Those that took up an earlier session.
+    pub resumed: u64,
+    /// Version and cipher of the first one.
+    pub agreed: Option<String>,
+    /// The reason why the first one failed that did.
+    pub failure: Option<String>,
+}
+
+impl Handshakes {
+    pub fn add(&mut self, info: &tls::HandshakeInfo, time: u64) {
+        self.times.add(time);
+        self.resumed += u64::from(info.resumed);
+        self.agreed.get_or_insert_with(|| format!("{} {}", info.version.name(), info.cipher()));
+    }
+
+    pub fn failed(&mut self, reason: &tls::TlsError) {
+        self.failure.get_or_insert_with(|| reason.to_string());
+    }
+}
+
+/// Counts of each second, and of the one that runs.
+#[derive(Clone, Debug, Default)]
+pub struct SecondSeries {
+    /// The last [`MAX_SECONDS`] that are over.
+    pub over: Vec<ReplaySecond>,
+    current: ReplaySecond,
+    times: ReplayTimes,
+}
+
+impl SecondSeries {
+    fn answer(&mut self, latency: u64, is_hit: bool) {
+        self.current.answers += 1;
+        self.current.hits += u64::from(is_hit);
+        self.times.add(latency);
+    }
+
+    fn end(&mut self) {
+        let mut second = self.current;
+        second.close(&self.times);
+        if self.over.len() >= MAX_SECONDS {
+            self.over.remove(0);
+        }
+        self.over.push(second);
+    }
+
+    fn begin(&mut self) {
+        self.times.clear();
+        self.current = ReplaySecond::default();
     }
 }
 
@@ -145,27 +230,15 @@ pub struct ReplayStats {
     pub answers: u64,
     pub status: Vec<u64>,
     pub faults: [u64; ReplayFault::ALL.len()],
-    /// Answers that had each of [`SIGNS`], and those that it calls hits.
-    pub signs: [(u64, u64); SIGNS.len()],
-    /// Answers with any sign, and hits by the first of [`SIGNS`] that they had.
-    pub known: u64,
-    pub hits: u64,
-    /// Bytes received, heads included.
-    pub bytes_in: u64,
-    pub body_bytes: u64,
-    pub bytes_out: u64,
+    pub cache: CacheSigns,
+    pub bytes: ReplayBytes,
     /// Time from when a request was due (open loop) or begun (closed loop) to the end of its answer.
     pub latency: ReplayTimes,
     pub service: ReplayTimes,
     /// Time by which requests were begun later than due (open loop).
     pub late: ReplayTimes,
     pub connect: ReplayTimes,
-    pub handshake: ReplayTimes,
-    /// Those that took up an earlier session.
-    pub resumed: u64,
-    /// Version and cipher of the last TLS handshake.
-    pub agreed: Option<String>,
-    pub tls_failure: Option<String>,
+    pub tls: Handshakes,
     pub connections: u64,
     /// Requests sent again because a kept connection turned out to be closed.
     pub resent: u64,
@@ -174,71 +247,47 @@ pub struct ReplayStats {
     /// Requests whose answer wasn't waited for when the run ended.
     pub unfinished: u64,
     pub slowest: Slowest,
-    pub seconds: Vec<ReplaySecond>,
-    current: ReplaySecond,
-    current_times: ReplayTimes,
+    pub series: SecondSeries,
 }
 
 impl ReplayStats {
-    /// Nothing counted; `top`: so many of the slowest are kept.
     pub fn new(top: usize) -> ReplayStats {
         ReplayStats {
             sent: 0,
             answers: 0,
             status: vec![0; 1000],
             faults: [0; ReplayFault::ALL.len()],
-            signs: [(0, 0); SIGNS.len()],
-            known: 0,
-            hits: 0,
-            bytes_in: 0,
-            body_bytes: 0,
-            bytes_out: 0,
+            cache: CacheSigns::default(),
+            bytes: ReplayBytes::default(),
             latency: ReplayTimes::default(),
             service: ReplayTimes::default(),
             late: ReplayTimes::default(),
             connect: ReplayTimes::default(),
-            handshake: ReplayTimes::default(),
-            resumed: 0,
-            agreed: None,
-            tls_failure: None,
+            tls: Handshakes::default(),
             connections: 0,
             resent: 0,
             unsent: 0,
             unfinished: 0,
             slowest: Slowest { most: top, list: Vec::new() },
-            seconds: Vec::new(),
-            current: ReplaySecond::default(),
-            current_times: ReplayTimes::default(),
+            series: SecondSeries::default(),
         }
     }
 
     pub fn answer(&mut self, answer: &ReplayAnswer, latency: u64, service: u64, label: impl FnOnce() -> String) {
         self.answers += 1;
-        self.current.answers += 1;
         if let Some(count) = self.status.get_mut(usize::from(answer.status)) {
             *count += 1;
         }
-        self.body_bytes += answer.body_bytes;
-        for (count, verdict) in self.signs.iter_mut().zip(answer.verdicts) {
-            if let Some(said) = verdict {
-                count.0 += 1;
-                count.1 += u64::from(said == SignVerdict::Hit);
-            }
-        }
-        if let Some(said) = answer.verdicts.iter().flatten().next() {
-            let hits = u64::from(*said == SignVerdict::Hit);
-            self.known += 1;
-            self.hits += hits;
-            self.current.hits += hits;
-        }
-        self.current_times.add(latency);
+        self.bytes.bodies += answer.body_bytes;
+        let is_hit = self.cache.add(answer);
+        self.series.answer(latency, is_hit);
         self.service.add(service);
         self.slowest.add(latency, answer.status, label);
     }
 
     pub fn fault(&mut self, fault: ReplayFault) {
         self.faults[fault as usize] += 1;
-        self.current.faults += 1;
+        self.series.current.faults += 1;
     }
 
     /// A request never was begun; it has waited so long.
@@ -252,25 +301,18 @@ impl ReplayStats {
     }
 
     pub fn current(&self) -> (&ReplaySecond, &ReplayTimes) {
-        (&self.current, &self.current_times)
+        (&self.series.current, &self.series.times)
     }
 
-    /// A second is over.
     pub fn end_second(&mut self) {
-        let mut second = self.current;
-        second.close(&self.current_times);
+        self.series.end();
         self.settle();
-        if self.seconds.len() >= MAX_SECONDS {
-            self.seconds.remove(0);
-        }
-        self.seconds.push(second);
     }
 
     /// Adds what the part of a second brought that the run ended in; it is no second of the series.
     pub fn settle(&mut self) {
-        self.latency.add_all(&self.current_times);
-        self.current_times.clear();
-        self.current = ReplaySecond::default();
+        self.latency.add_all(&self.series.times);
+        self.series.begin();
     }
 }
 
@@ -318,8 +360,8 @@ mod tests {
             }
         }
         stats.settle();
-        assert_eq!(stats.seconds.iter().map(|s| s.answers).collect::<Vec<_>>(), [4, 4]);
+        assert_eq!(stats.series.over.iter().map(|s| s.answers).collect::<Vec<_>>(), [4, 4]);
         assert_eq!((stats.answers, stats.latency.len(), stats.service.len()), (10, 10, 10));
-        assert_eq!((stats.known, stats.hits, stats.body_bytes, stats.status[200]), (10, 10, 50, 10));
+        assert_eq!((stats.cache.known, stats.cache.hits, stats.bytes.bodies, stats.status[200]), (10, 10, 50, 10));
     }
 }

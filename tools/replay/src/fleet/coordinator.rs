@@ -18,7 +18,8 @@ use super::dealer::{Dealer, DealtWorkers};
 use super::orders::{Open, OpenStream, OrderPart};
 use super::wire::{Frame, MAX_FRAME, ReplayFrameKind};
 use super::{MAX_STREAMS, SILENCE, handshake, prepare, tally};
-use crate::engine::{ReplayEnd, ReplayEngine, ReplayLimits};
+use crate::end::ReplayEnd;
+use crate::engine::{ReplayEngine, ReplayLimits};
 use crate::options::ReplayOptions;
 use crate::pace::ReplayPace;
 use crate::progress::ReplayStanding;
@@ -278,7 +279,7 @@ impl<'o> Coordinator<'o> {
                     tally::add(&mut shared.stats, stats);
                 }
             }
-            shared.stats.seconds.clone_from(&shared.seconds);
+            shared.stats.series.over.clone_from(&shared.seconds);
         }
     }
 
@@ -288,7 +289,7 @@ impl<'o> Coordinator<'o> {
         ReplayStanding {
             answers: sum(&|s| s.answers),
             second: shared.seconds.last().copied().unwrap_or_default(),
-            tells_hits: sum(&|s| s.known) > 0,
+            tells_hits: sum(&|s| s.cache.known) > 0,
             failed: sum(&ReplayStats::failed),
             begun: sum(&|s| s.sent),
             most: self.options.requests,

@@ -16,13 +16,13 @@ type Sum = (&'static str, fn(&mut ReplayStats) -> &mut u64);
 const SUMS: [Sum; 11] = [
     ("sent", |s| &mut s.sent),
     ("answers", |s| &mut s.answers),
-    ("known", |s| &mut s.known),
-    ("hits", |s| &mut s.hits),
-    ("bytes_in", |s| &mut s.bytes_in),
-    ("body_bytes", |s| &mut s.body_bytes),
-    ("bytes_out", |s| &mut s.bytes_out),
+    ("known", |s| &mut s.cache.known),
+    ("hits", |s| &mut s.cache.hits),
+    ("bytes_in", |s| &mut s.bytes.received),
+    ("body_bytes", |s| &mut s.bytes.bodies),
+    ("bytes_out", |s| &mut s.bytes.sent),
     ("connections", |s| &mut s.connections),
-    ("resumed", |s| &mut s.resumed),
+    ("resumed", |s| &mut s.tls.resumed),
     ("resent", |s| &mut s.resent),
     ("unsent", |s| &mut s.unsent),
 ];
@@ -34,12 +34,12 @@ const DISTRIBUTIONS: [Distribution; 5] = [
     ("service", |s| &mut s.service),
     ("late", |s| &mut s.late),
     ("connect", |s| &mut s.connect),
-    ("handshake", |s| &mut s.handshake),
+    ("handshake", |s| &mut s.tls.times),
 ];
 
 type Text = (&'static str, fn(&mut ReplayStats) -> &mut Option<String>);
 
-const TEXTS: [Text; 2] = [("agreed", |s| &mut s.agreed), ("tls_failure", |s| &mut s.tls_failure)];
+const TEXTS: [Text; 2] = [("agreed", |s| &mut s.tls.agreed), ("tls_failure", |s| &mut s.tls.failure)];
 
 /// All that was counted; the second that runs is a part of it and stands by itself, too.
 pub fn encode(stats: &ReplayStats, has_second: bool) -> Value {
@@ -50,7 +50,7 @@ pub fn encode(stats: &ReplayStats, has_second: bool) -> Value {
         "unfinished": s.unfinished,
         "status": s.status.iter().enumerate().filter(|(_, n)| **n > 0).map(|(code, n)| json!([code, n])).collect::<Value>(),
         "faults": s.faults,
-        "signs": s.signs.iter().map(|(told, hits)| json!([told, hits])).collect::<Value>(),
+        "signs": s.cache.by_sign.iter().map(|(told, hits)| json!([told, hits])).collect::<Value>(),
         "slowest": s.slowest.iter().map(|(ns, status, url)| json!([ns, status, cut(url)])).collect::<Value>(),
     });
     SUMS.iter().for_each(|(name, of)| out[*name] = json!(*of(&mut s)));
@@ -94,7 +94,7 @@ pub fn decode(value: &Value, top: usize) -> Option<(ReplayStats, Option<(ReplayS
         s.faults[fault as usize] = count(&value["faults"][fault as usize])?;
     }
     for i in 0..SIGNS.len() {
-        s.signs[i] = pair(&value["signs"][i])?;
+        s.cache.by_sign[i] = pair(&value["signs"][i])?;
     }
     for row in value["slowest"].as_array()?.iter().take(top) {
         let (ns, status) = pair(row)?;
@@ -135,7 +135,7 @@ pub fn add(to: &mut ReplayStats, from: &ReplayStats) {
     to.unfinished = to.unfinished.saturating_add(from.unfinished);
     to.status.iter_mut().zip(&from.status).for_each(|(a, b)| *a = a.saturating_add(*b));
     to.faults.iter_mut().zip(from.faults).for_each(|(a, b)| *a = a.saturating_add(b));
-    for (a, b) in to.signs.iter_mut().zip(from.signs) {
+    for (a, b) in to.cache.by_sign.iter_mut().zip(from.cache.by_sign) {
         *a = (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
     }
     from.slowest.iter().for_each(|(ns, status, url)| to.slowest.add(*ns, *status, || url.clone()));
@@ -165,7 +165,7 @@ mod tests {
     fn shown(stats: &ReplayStats) -> Value {
         let told = crate::reader::ReaderReport::default();
         let streams = [CountedRequests { name: "x", stats, told: &told, is_open: true }];
-        report::run(&streams, 1_000_000_000, crate::engine::ReplayEnd::Done, report::ReplayClient::default(), None)
+        report::run(&streams, 1_000_000_000, crate::end::ReplayEnd::Done, report::ReplayClient::default(), None)
     }
 
     proptest! {
