@@ -7,14 +7,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::{Mono, Vxid};
-use parking_lot::{Mutex, RwLock};
+use base::Vxid;
+use parking_lot::RwLock;
 use shm::vsl::Marker;
 use tables::Tag;
 use vrt::acl::{Acl, AclDeclaration, AclFlags, DeclaredEntry};
 use vrt::vmod::{CallResult, STRING, VOID, VmodCall, give, wait};
 use vrt::{Method, Text, VclFailure};
 
+use crate::support::reloaded::ReloadedFile;
 use vmod_support::args::fail;
 use vmod_support::files::ParsedFiles;
 
@@ -42,14 +43,7 @@ vrt::vmod! {
 static FILES: ParsedFiles<Database> = ParsedFiles::new(MAX_BYTES, |bytes| Database::read(&bytes));
 
 #[derive(Default)]
-struct Maps(RwLock<HashMap<Text, Arc<Map>>>);
-
-struct Map {
-    path: PathBuf,
-    interval: f64,
-    database: RwLock<Arc<Database>>,
-    due: Mutex<Mono>,
-}
+struct Maps(RwLock<HashMap<Text, Arc<ReloadedFile<Database>>>>);
 
 /// Networks as one of VCL's lists, and the texts of its entries.
 #[derive(Debug)]
@@ -72,7 +66,7 @@ fn init(call: &mut VmodCall<'_>, label: Option<&Text>, file: Option<&Text>, inte
     }
     let path = PathBuf::from(path.lossy().into_owned());
     let interval = interval.max(1) as f64;
-    let due = Mutex::new(call.ctx.clock().mono().plus(interval));
+    let now = call.ctx.clock().mono();
     let log = call.ctx.log().ring().clone();
     wait(async move {
         let read = path.clone();
@@ -83,8 +77,8 @@ fn init(call: &mut VmodCall<'_>, label: Option<&Text>, file: Option<&Text>, inte
             let text = format_args!("netmapper: {}: {note}", path.display());
             log.write_onef(Tag::Error, Vxid::NONE, Marker::None, text);
         }
-        let map = Map { path, interval, database: RwLock::new(database), due };
-        maps.0.write().insert(label, Arc::new(map));
+        let map = ReloadedFile::new("netmapper", path, interval, now, database, Box::new(|path| FILES.share(path)));
+        maps.0.write().insert(label, map);
         Ok(())
     })
 }
@@ -92,43 +86,11 @@ fn init(call: &mut VmodCall<'_>, label: Option<&Text>, file: Option<&Text>, inte
 fn map(call: &mut VmodCall<'_>, label: Option<&Text>, ip: Option<&Text>) -> CallResult<STRING> {
     let (Some(label), Some(ip)) = (label, ip) else { return give(None::<Text>) };
     let Some(map) = call.module.get_or(Maps::default).0.read().get(label).cloned() else { return give(None::<Text>) };
-    if call.ctx.trial().is_none() {
-        map.refresh(call);
-    }
+    let database = map.current(call);
     let Some(ip) = std::str::from_utf8(ip).ok().and_then(|ip| ip.trim().parse().ok()) else {
         return give(None::<Text>);
     };
-    let database = map.database.read().clone();
     give(database.find(ip))
-}
-
-impl Map {
-    /// Has the file looked at, off this thread, when it is time.
-    fn refresh(self: &Arc<Self>, call: &mut VmodCall<'_>) {
-        let now = call.ctx.clock().mono();
-        {
-            let mut due = self.due.lock();
-            if now.since(*due) < 0.0 {
-                return;
-            }
-            *due = now.plus(self.interval);
-        }
-        let (map, log) = (self.clone(), call.ctx.log().ring().clone());
-        drop(rt::spawn(async move {
-            let path = map.path.clone();
-            let read = rt::blocking(move || FILES.share(&path)).await;
-            match read.unwrap_or_else(|refused| Err(refused.text().to_owned())) {
-                Ok(database) => {
-                    let old = std::mem::replace(&mut *map.database.write(), database);
-                    drop(old);
-                }
-                Err(reason) => {
-                    let text = format_args!("netmapper: {}: {reason}", map.path.display());
-                    log.write_onef(Tag::Error, Vxid::NONE, Marker::None, text);
-                }
-            }
-        }));
-    }
 }
 
 /// Teredo addresses, `2001::/32` (RFC 4380).
