@@ -10,6 +10,7 @@ mod activedns;
 mod blob;
 mod bodyaccess;
 mod brotli;
+mod cfg;
 mod cookie;
 mod cookieplus;
 mod debug;
@@ -62,7 +63,7 @@ mod xkey;
 mod ykey;
 
 vmod_support::modules! {
-    accept accept_language aclplus activedns blob bodyaccess brotli cookie cookieplus debug
+    accept accept_language aclplus activedns blob bodyaccess brotli cfg cookie cookieplus debug
     directors dynamic edgestash file fileserver geoip geoip2 goto h2 header headerplus http json kvstore math
     netmapper proxy purge querysort querystring re re2 redis reqwest rers s3 saintmode selector slicer
     statsd standard str synthbackend tags tcp tls udo unix urlplus utils var vsthrottle vtc xbody xkey ykey

@@ -24,14 +24,18 @@ const fn known(name: &'static str, what: &'static str, instead: &'static str) ->
 
 pub const MISSING: &[Missing] = &[
     known("boltsort", "sorts query parameters", "std.querysort or querystring.sort"),
-    known("cfg", "settings, scripts and remote files", "var.global_set, or an include"),
     known("curl", "requests out of VCL", "http"),
     known("dclass", "device classes by OpenDDR", "regular expressions on req.http.User-Agent"),
     known("dns", "looks up names", "std.ip"),
     known("ghost", "routes of the Varnish gateway", "directors"),
     known("image", "changes images (Varnish Enterprise)", "a backend that does"),
     known("ipcast", "texts as addresses", "std.ip"),
-    known("jq", "queries on JSON", "json.get, by paths"),
+    known("jq", "queries on JSON", "json: json.parse, and json.get with a path such as a.b[2]"),
+    known(
+        "k8s_endpoint",
+        "the pods of a Kubernetes service",
+        "dynamic with the name of a headless service: all its addresses are used, and looked up again",
+    ),
     known("kv", "a table of texts", "kvstore"),
     known("lua", "programs in Lua", "VCL"),
     known("memcached", "asks memcached", "redis, or kvstore for tables in memory"),

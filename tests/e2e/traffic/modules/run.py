@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Modules whose effects are seen neither by a client nor by an origin: what `import statsd` sends, and to whom; files that change
-while a module has them: `import netmapper` and `import geoip2`; tables that clients fill."""
+while a module has them: `import netmapper`, `import cfg` and `import geoip2`; tables that clients fill."""
 import pathlib
 import socket
 import subprocess
@@ -156,6 +156,31 @@ sub vcl_synth { set resp.body = "<" + netmapper.map("a", client.ip) + ">"; retur
         report.check(until(LIMIT, lambda: says(v) == b"<last>"), "the next that is right is taken")
 
 
+def cfg(report, v):
+    """Settings and rules that change are read again, after a second at the latest."""
+    with directory() as d:
+        settings, rules = d / "settings.ini", d / "rules"
+        settings.write_text("[a]\nb = one\n")
+        rules.write_text("^/ -> first\n")
+        use(v, "cfg", """vcl 4.1;
+import cfg;
+backend none none;
+sub vcl_init { new s = cfg.file("%s", period=1); new r = cfg.rules("%s", period=1); }
+sub vcl_recv { return (synth(200)); }
+sub vcl_synth { set resp.body = s.get("a:b", "none") + " " + r.get(req.url, "none"); return (deliver); }
+""" % (settings, rules))
+        report.check(says(v) == b"one first", "cfg: the files as they were at first")
+        settings.write_text("[a]\nb = two\n")
+        rules.write_text("^/x -> first\n")
+        report.check(until(LIMIT, lambda: says(v) == b"two none"), "cfg: files that have changed are read again")
+        settings.write_text("[a\n")
+        rules.unlink()
+
+        def both_logged():
+            return errors(v, "cfg.file") and errors(v, "cfg.rules")
+        report.check(until(LIMIT, lambda: says(v) == b"two none" and both_logged(), 0.2) and says(v) == b"two none", "cfg: wrong files are logged and change nothing")
+
+
 def country(name):
     """A MaxMind database (format 2.0) that says of each IPv4 address below 128.0.0.0 that it is in this country."""
     def text(value):
@@ -229,7 +254,7 @@ sub vcl_recv {
 
 
 def main():
-    o = options(__doc__, (full, udp, unix, unreachable, refused, netmapper, geoip2))
+    o = options(__doc__, (full, udp, unix, unreachable, refused, netmapper, cfg, geoip2))
     report = Report("modules")
     with Varnishd(o.varnishd, vcl="vcl 4.1; backend none none;") as v:
         report.run(o.cases, report, v)
