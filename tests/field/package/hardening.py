@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-UNIT = "files/lib/systemd/system/varnish.service"
+UNIT = "files/usr/lib/systemd/system/varnish.service"
 # systemd-analyze security: 0 is best; Debian's unit of varnish has 8.5.
 WORST = 3.5
 PR_SET_MDWE, REFUSE_EXEC_GAIN = 65, 1

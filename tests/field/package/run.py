@@ -3,8 +3,8 @@
 """What is packaged beside the binary: the unit's bounds, varnishreload, devicedetect.vcl, the container's entry point; the archive for any Linux, and
 that packing twice makes the same packages; with --full the Debian package as an operator meets it: installed beside Debian's varnish, run by its units and by scripts of init, reloaded, rotated, removed.
 
-The package is tried on a copy of this system: an overlay in name spaces of its own, without systemd; what its units say is
-done by a small reader of units. Needs root and the package varnish for that.
+The package is tried on copies of this system, of Debian 13 and of Ubuntu 24.04: overlays in name spaces of their own, without systemd; what units say is
+done by a small reader of units. Needs root, the package varnish, and mirrors of Debian and Ubuntu for `scripts/need-root`.
 """
 import contextlib
 import hashlib
@@ -274,8 +274,9 @@ def rpm_package(report, o):
 
 def debian_package(report, o):
     if o.full:
+        roots = debian.roots(report)
         before = fingerprint()
-        debian.outside(report, o.varnishd)
+        debian.outside(report, o.varnishd, roots)
         report.check(fingerprint() == before, "this system's packages are as they were")
 
 
