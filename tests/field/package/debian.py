@@ -73,14 +73,16 @@ def tell(report, d, package, release, root, varnish):
     story = subprocess.Popen(["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--uts", "sh", "-c", '"$@"; exit $?', "sh", sys.executable,
                               HERE / "run.py", "--inside", package, varnish, release, root, at],
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=die_with_parent)
+    counted = False
     for line in story.stdout:
         counts = re.match(r"package: (\d+) passed, (\d+) failed", line)
         if counts:
+            counted = True
             report.passed, report.failed = report.passed + int(counts[1]), report.failed + int(counts[2])
             report.note(f"{release}: {line.strip()}")
         else:
             print(line, end="", flush=True)
-    report.check(story.wait(LIMIT) in (0, 1), f"the story of {release} came to its end: {story.returncode}")
+    report.check(story.wait(LIMIT) in (0, 1) and counted, f"the story of {release} came to its end: {story.returncode}")
 
 
 def mount(*args):

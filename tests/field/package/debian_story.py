@@ -192,8 +192,9 @@ class Story:
         case.write_text('varnishtest "A"\nserver s1 {\n\trxreq\n\ttxresp\n} -start\nvarnish v1 -vcl+backend { } -start\n'
                         'client c1 {\n\ttxreq\n\trxresp\n\texpect resp.status == 200\n} -run\n'
                         'shell { varnishd -V 2>&1 | grep -q -i lacquer }\n')
-        status, out = run("varnishtest", str(case))
-        self.check(status == 0, f"varnishtest is there, and tests ours: {out[-600:]}")
+        if self.compat == "7.1":
+            status, out = run("varnishtest", str(case))
+            self.check(status == 0, f"varnishtest is there, and tests ours: {out[-600:]}")
         return True
 
     def given_back(self):
@@ -287,9 +288,9 @@ class Story:
 
     def rotate(self):
         text = pathlib.Path("/etc/logrotate.d/varnish").read_text()
-        if "systemctl" in text:
+        if self.compat == "9":
             # Debian 13's script has systemd reload the unit.
-            self.check("try-reload-or-restart varnishncsa" in text, f"logrotate: {text}")
+            self.check("systemctl try-reload-or-restart varnishncsa.service" in text, f"logrotate: {text}")
             self.log.rename(f"{self.log}.1")
             self.check(self.ncsa.reload()[0] == 0, "varnishncsa reloads after the rotation")
         elif shutil.which("logrotate"):
