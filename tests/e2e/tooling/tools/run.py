@@ -82,7 +82,7 @@ def one(report, ours, pool, varnishd, name, work):
         writer.wait(LIMIT)
         traffic.send(v.address)
         # What is kept must be complete: the last session's end is in it.
-        until(LIMIT, lambda: run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq /last"])[1])
+        until(LIMIT, lambda: run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq '/last'"])[1])
         subprocess.run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "raw", "-w", str(vsl)], timeout=LIMIT, check=True)
         file, live = ["-r", str(vsl)], ["-n", str(v.n), "-d"]
         pairs.same("varnishlog", cases.LOG, file)
@@ -114,7 +114,7 @@ def damaged(report, o, ours, work):
     vsl = work / "whole.vsl"
     with traffic.origin() as origin, Varnishd(o.varnishd, vcl=traffic.vcl(origin), args=["-l", "2m"], storage=None) as v:
         traffic.send(v.address)
-        until(LIMIT, lambda: run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq /last"])[1])
+        until(LIMIT, lambda: run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq '/last'"])[1])
         subprocess.run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "raw", "-w", str(vsl)], timeout=LIMIT, check=True)
         begin, link, end = 76, 75, 77
         hostile.run(report, ours, vsl, v.n, (begin, link, end), rounds=600 if o.full else 40, depth=30_000 if o.full else 8_000, seed=o.seed)
@@ -125,7 +125,7 @@ def other_releases(report, o, ours, pool, work):
     vsl = work / "whole.vsl"
     with traffic.origin() as origin, Varnishd(o.varnishd, vcl=traffic.vcl(origin), args=["-l", "4m"], storage=None) as v:
         traffic.send(v.address)
-        until(LIMIT, lambda: run([str(ours / "varnishlog"), "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq /last"])[1])
+        until(LIMIT, lambda: run([str(ours / "varnishlog"), "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq '/last'"])[1])
         subprocess.run([str(ours / "varnishlog"), "-n", str(v.n), "-d", "-g", "raw", "-w", str(vsl)], timeout=LIMIT, check=True)
     releases.run(report, ours, pool, vsl, work, o.seed, 600 if o.full else 40)
 

@@ -237,6 +237,6 @@ def run(report, varnishd, tools):
     with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), storage="malloc,20m") as v, Terminals() as terminals:
         for _ in range(2):
             traffic.send(v.address)
-        subprocess.run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq /last"], capture_output=True)
+        subprocess.run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq '/last'"], capture_output=True)
         for story in (stat, top, hist, adm, hung_up):
             story(report, terminals, tools, v)
