@@ -7,7 +7,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN := dist/bin
 
 # Programs that exist: each is a link to the one binary, which acts by the name it is started with.
-PROGRAMS := varnishd varnishlog varnishncsa varnishstat varnishtop varnishhist varnishadm
+PROGRAMS := varnishd varnishlog varnishlog-json varnishncsa varnishstat varnishtop varnishhist varnishadm
 
 # What `make profile` saw of the program at work: the compiler inlines and lays out by it.
 PROFILE := $(CURDIR)/bench/lacquer.profdata

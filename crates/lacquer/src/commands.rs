@@ -24,6 +24,7 @@ pub const COMMANDS: &[Subcommand] = &[
         lacquer_demo::main(args)
     }),
     command("log", Some("varnishlog"), "varnishlog", "show or store the log", lacquer_log::main),
+    command("json", Some("varnishlog-json"), "varnishlog-json", "print requests as JSON", lacquer_log::json::main),
     command("ncsa", Some("varnishncsa"), "varnishncsa", "print an access log", lacquer_ncsa::main),
     command("stat", Some("varnishstat"), "varnishstat", "show the counters", lacquer_stat::main),
     command("top", Some("varnishtop"), "varnishtop", "count the most frequent log entries", lacquer_top::main),

@@ -37,6 +37,7 @@ const PAGES: &[Page] = &[
     ("lacquer", 1, "caching reverse proxy and its tools", Body::Prose(include_str!("man/lacquer.txt"))),
     ("varnishd", 1, "caching reverse proxy", Body::Prose(include_str!("man/varnishd.txt"))),
     ("varnishlog", 1, "show or store the log", Body::Prose(include_str!("man/varnishlog.txt"))),
+    ("varnishlog-json", 1, "print requests as JSON", Body::Prose(include_str!("man/varnishlog-json.txt"))),
     ("varnishncsa", 1, "write an access log", Body::Prose(include_str!("man/varnishncsa.txt"))),
     ("varnishstat", 1, "show the counters", Body::Prose(include_str!("man/varnishstat.txt"))),
     ("varnishtop", 1, "show the most frequent log records", Body::Prose(include_str!("man/varnishtop.txt"))),
@@ -350,6 +351,7 @@ fn entry(term: &str, text: &str) -> String {
 fn from_table(table: &str) -> String {
     match table {
         "log" => options(lacquer_log::OPTIONS),
+        "log-json" => options(lacquer_log::json::OPTIONS),
         "ncsa" => options(lacquer_ncsa::OPTIONS),
         "stat" => options(lacquer_stat::OPTIONS),
         "top" => options(lacquer_top::OPTIONS),

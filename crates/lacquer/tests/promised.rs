@@ -55,6 +55,7 @@ fn options_of_all() -> impl Iterator<Item = String> {
         .chain(options(&lacquer_watch::TOOL))
         .chain(lacquer_vcl::options_by_command().map(|option| format!("option lacquer vcl {option}")));
     let varnishs = letters("varnishlog", lacquer_log::OPTIONS)
+        .chain(letters("varnishlog-json", lacquer_log::json::OPTIONS))
         .chain(letters("varnishncsa", lacquer_ncsa::OPTIONS))
         .chain(letters("varnishstat", lacquer_stat::OPTIONS))
         .chain(letters("varnishtop", lacquer_top::OPTIONS))

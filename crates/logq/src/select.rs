@@ -23,6 +23,8 @@ pub struct Select {
     pub backend: bool,
     pub client: bool,
     pub esi: bool,
+    /// -b and -c together show both sides in logs of 7.1, too, as tools of later releases do.
+    pub has_both_sides: bool,
     /// -C: regexes given later don't heed case.
     pub caseless: bool,
     /// -v: every line says its transaction.
@@ -44,6 +46,7 @@ impl Default for Select {
             backend: false,
             client: false,
             esi: false,
+            has_both_sides: false,
             caseless: false,
             verbose: false,
             limit: 1000,
@@ -137,7 +140,7 @@ impl Select {
             (true, false) => rec.marker == Marker::Client,
             (false, true) => rec.marker == Marker::Backend,
             // No record has both sides, which 7.1 asks for.
-            (true, true) => rec.format.is_wide(),
+            (true, true) => self.has_both_sides || rec.format.is_wide(),
         };
         if !is_of_side {
             return false;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! varnishlog: shows the log, or writes it to a file.
+//! varnishlog, which shows the log or writes it to a file, and varnishlog-json.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod json;
 mod lines;
 mod writer;
 

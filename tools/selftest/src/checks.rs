@@ -11,8 +11,16 @@ use std::time::{Duration, Instant};
 use webclient::WebResponse;
 
 /// The programs of Varnish's that this one is, by links beside it.
-const PROGRAMS: [&str; 7] =
-    ["varnishd", "varnishlog", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm"];
+const PROGRAMS: [&str; 8] = [
+    "varnishd",
+    "varnishlog",
+    "varnishlog-json",
+    "varnishncsa",
+    "varnishstat",
+    "varnishtop",
+    "varnishhist",
+    "varnishadm",
+];
 
 /// Time that a new worker may take to be there, and the log to have what was asked for.
 const SOON: Duration = Duration::from_secs(5);

@@ -13,7 +13,7 @@ from bed.daemon import directory
 from bed.report import ROOT, Report, options
 
 LIMIT = 120  # seconds; only ends a hang
-TOOLS = ("varnishlog", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm")
+TOOLS = ("varnishlog", "varnishlog-json", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm")
 
 
 def make(*words):

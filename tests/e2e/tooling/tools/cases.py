@@ -56,6 +56,12 @@ NCSA = [
 NCSA_ERRORS = [["-g", "raw"], ["-g", "session"], ["-g", "x"], ["-D"], ["-D", "-w", "-"], ["-F", "a", "-F", "b"], ["-f", "/nonexistent"], ["-w", "/nonexistent/x"],
                *[["-F", f] for f in BAD_FORMATS]]
 
+JSON = [
+    [], ["-b"], ["-c"], ["-E"], ["-p"], ["-p", "-b"], ["-g", "vxid"], ["-g", "request"], ["-g", "request", "-p"], ["-g", "request", "-c"], ["-g", "probe"],
+    ["-q", "RespStatus >= 400"], ["-g", "request", "-q", "{2}BereqURL"], ["-C", "-q", "ReqURL ~ ESI"], ["-k", "3"], ["-i", "ReqURL,RespStatus,Begin"],
+    ["-x", "ReqHeader,RespHeader"], ["-I", "ReqHeader:^X-"], ["-X", "ReqHeader:^Host"], ["-b", "-x", "Timestamp"], ["-L", "2"], ["-E", "-q", "ReqURL ~ inc"],
+]
+
 STAT = [["-1"], ["-x"], ["-j"], ["-l"], ["-1", "-I", "MAIN.*"], ["-1", "-X", "MAIN.*"], ["-1", "-f", "MAIN.*"], ["-1", "-f", "^MAIN.*"],
         ["-1", "-I", "MAIN.cache*", "-I", "*.g_*"], ["-1", "-X", "MAIN.c*", "-I", "MAIN.*"], ["-1", "-I", "MAIN.*", "-X", "MAIN.c*"], ["-1", "-r"],
         ["-1", "-I", "[LM]*.?[!a-m]*"], ["-1", "-I", "nope"], ["-j", "-I", "SM?.s0.*"], ["-x", "-I", "VBE.*"], ["-l", "-f", "MGT.*"], ["-1", "-x", "-j"],

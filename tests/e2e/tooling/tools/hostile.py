@@ -21,6 +21,7 @@ MEMORY = 600 << 20
 FILES = [("varnishlog", ["-g", "session"]), ("varnishlog", ["-g", "request", "-q", "RespStatus >= 0 or ReqURL ~ a"]), ("varnishlog", ["-g", "raw", "-v"]),
          ("varnishlog", ["--json"]), ("varnishlog", ["--legacy"]), ("varnishlog", ["-w", "-", "-g", "vxid"]),
          ("varnishncsa", []), ("varnishncsa", ["-b", "-c", "-E", "-j", "-F", "%{VSL:Timestamp[3]}x %{X}i %{X}o %{Varnish:hitmiss}x %T %D %I %t"]),
+         ("varnishlog-json", ["-b", "-c", "-E"]), ("varnishlog-json", ["-g", "request", "-p"]), ("varnishlog-json", ["-g", "probe"]),
          ("varnishtop", ["-1"]), ("varnishtop", ["-1", "--by", "url"]), ("varnishtop", ["-1", "--by", "client"])]
 WORKDIRS = [("varnishstat", ["-1"]), ("varnishstat", ["-j"]), ("varnishstat", ["-x"]), ("varnishstat", ["--xml3"]), ("varnishlog", ["-d", "-g", "session"]),
             ("varnishncsa", ["-d"]), ("varnishtop", ["-1"]), ("varnishadm", ["-t", "0.2", "ping"])]

@@ -47,7 +47,7 @@ function __lacquer_letters
     set -l words (commandline -opc)
     $words[1] --optstring 2>/dev/null | string replace -a ':' '' | string split '' | string replace -rf '^(.)$' -- '-$1'
 end
-for program in varnishd varnishlog varnishncsa varnishstat varnishtop varnishhist varnishadm
+for program in varnishd varnishlog varnishlog-json varnishncsa varnishstat varnishtop varnishhist varnishadm
     complete -c $program -n 'string match -q -- "-*" (commandline -ct)' -f -a '(__lacquer_letters)'
 end
 complete -c varnishadm -n 'not string match -q -- "-*" (commandline -ct)' -f -a '(varnishadm -t 1 help 2>/dev/null | string replace -r " .*" "")'
