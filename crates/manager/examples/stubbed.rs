@@ -54,7 +54,7 @@ fn worker(socket: &str) -> i32 {
         .expect("the manager made the directory");
     let main = CounterMaker::new(&set).add::<Main>("MAIN").expect("counters");
     let params = Params::decode(&start.params).expect("parameters");
-    let log = LogRing::create(&set, LogFormat::Seven, params.log_settings(), main).expect("a log");
+    let log = LogRing::create(&set, LogFormat::of_server(params.compat()), params.log_settings(), main).expect("a log");
     let mut stub = Stub { start, log, vcls: Vec::new(), active: String::new() };
     println!("Child starts");
     let send = |reply: CliReply| sys::fd::write_all(&socket, &reply.encode()).is_ok();

@@ -93,8 +93,13 @@ impl Ground {
     /// There is no room for its log or its stores.
     pub fn engine(&self, settings: EngineSettings) -> Arc<Engine> {
         let EngineSettings { clock, params, stores, certificates, name, seed } = settings;
-        let log = LogRing::create(&self.segments, LogFormat::Seven, params.log_settings(), CounterSet::private())
-            .expect("room for a log");
+        let log = LogRing::create(
+            &self.segments,
+            LogFormat::of_server(params.compat()),
+            params.log_settings(),
+            CounterSet::private(),
+        )
+        .expect("room for a log");
         let mut tallies = self.stores.iter();
         let stores = Stores::open(&stores, |_| *tallies.next().expect("two stores")).expect("memory for a store");
         Arc::new(Engine::new(engine::EngineConfig {

@@ -104,7 +104,8 @@ impl<M: TestModules> VclWorld<M> {
         params.set("vsl_space", "1M").expect("a size");
         params.set("vsl_mask", "+Debug").expect("a tag");
         let ring = Arc::new(
-            LogRing::create(&set, LogFormat::Seven, params.log_settings(), CounterSet::private()).expect("a ring"),
+            LogRing::create(&set, LogFormat::of_server(params.compat()), params.log_settings(), CounterSet::private())
+                .expect("a ring"),
         );
         let services = Arc::new(HeapServices::default());
         let backends = backend::Backends::new(backend::BackendEnv { clock: Clock::manual(), services });

@@ -102,7 +102,8 @@ impl Worker {
         let main: &'static Main = Box::leak(Box::new(main_set.clone()));
         let no_hit: &'static NoHitCounts =
             Box::leak(Box::new(stats.add::<NoHitCounts>(NoHitCounts::NAME).map_err(text)?));
-        let ring = LogRing::create_growing(&set, LogFormat::Seven, params.log_settings(), main_set);
+        let ring =
+            LogRing::create_growing(&set, LogFormat::of_server(params.compat()), params.log_settings(), main_set);
         let (ring, log_room) = ring.map_err(|error| log_fault(&error, params.vsl_space, &start.workdir))?;
         let log = Arc::new(ring);
         let pools = crate::pools::WorkerPools::new(&stats, params.thread_pools).map_err(text)?;

@@ -6,8 +6,8 @@
 //! numbers of 7.3 to 8.0 from those of 9: [`FormatStamp`] does, by the records themselves. It writes what it found into bits of
 //! each record's first word that no release uses, so that records keep their format wherever they are copied.
 
-use tables::Tag;
 use tables::tag_numbers::TagNumbers;
+use tables::{Compat, Tag};
 
 use super::layout::{Marker, data_words};
 
@@ -39,6 +39,14 @@ const STAMP: u32 = 3 << STAMP_SHIFT;
 const IDS: u64 = (1 << 51) - 1;
 
 impl LogFormat {
+    /// The format that a server writes.
+    pub const fn of_server(compat: Compat) -> LogFormat {
+        match compat {
+            Compat::V7_1 => LogFormat::Seven,
+            Compat::V9 => LogFormat::Nine,
+        }
+    }
+
     /// The format of a file that begins so. One of 7.3 or later counts as 9's until its records say otherwise.
     pub fn of_file(head: &[u8]) -> Option<LogFormat> {
         let at = FILE_HEADS.iter().position(|known| known.as_slice() == head)?;

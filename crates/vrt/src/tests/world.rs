@@ -122,8 +122,10 @@ impl VrtWorld {
         let set = SegmentSet::create(dir.path(), SetOwner::Worker, 1, None).unwrap();
         let mut params = params::Params::default();
         params.set("vsl_space", "1M").unwrap();
-        let ring =
-            Arc::new(LogRing::create(&set, LogFormat::Seven, params.log_settings(), CounterSet::private()).unwrap());
+        let ring = Arc::new(
+            LogRing::create(&set, LogFormat::of_server(params.compat()), params.log_settings(), CounterSet::private())
+                .unwrap(),
+        );
         let services = Arc::new(HeapServices::default());
         let backends = backend::Backends::new(backend::BackendEnv { clock: Clock::manual(), services });
         let env = TestEnv { ring: ring.clone(), backends };

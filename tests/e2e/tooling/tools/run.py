@@ -4,6 +4,9 @@
 
 Traffic goes through a varnishd (the genuine one of the system, then ours); both tools of a pair read the file that was
 kept of it and the living workdir. Needs the package varnish of the system.
+
+The log of release 9 is read by our tools. If the environment's VARNISH_9 names a folder with the tools of a Varnish 9 (built from its sources), these read it,
+too, and must print the same.
 """
 import concurrent.futures
 import os
@@ -19,6 +22,7 @@ import cases
 import follow
 import hostile
 import munin
+import nine
 import releases
 import screens
 import traffic
@@ -45,15 +49,15 @@ def still(text):
 class Pairs:
     """One pair of tools after another, each pair's questions side by side."""
 
-    def __init__(self, report, ours, pool, server):
-        self.report, self.ours, self.pool, self.server = report, ours, pool, server
+    def __init__(self, report, ours, pool, server, theirs=pathlib.Path("/usr/bin")):
+        self.report, self.ours, self.pool, self.server, self.theirs = report, ours, pool, server, theirs
 
     def same(self, tool, lists, where, errors=False, change=lambda text: text, stdin=b""):
         def both(args):
             def one(program):
                 status, out, err = run([program, *where, *args], stdin)
                 return status, change(out), err.replace(program.encode(), tool.encode())
-            return args, one(f"/usr/bin/{tool}"), one(str(self.ours / tool))
+            return args, one(str(self.theirs / tool)), one(str(self.ours / tool))
         for args, theirs, ours in self.pool.map(both, lists):
             if errors:
                 # In usage texts and words of the system's getopt the program's name may differ.
@@ -130,19 +134,49 @@ def other_releases(report, o, ours, pool, work):
     releases.run(report, ours, pool, vsl, work, o.seed, 600 if o.full else 40)
 
 
+def as_nine(report, o, ours, pool, work):
+    """Our log in the format of release 9."""
+    vsl = work / "nine.vsl"
+    args = ["--compat", "9", "-p", "vsl_mask=+Debug,+Hash,+VCL_trace", "-l", "4m"]
+    with traffic.origin() as origin, Varnishd(o.varnishd, vcl=traffic.vcl(origin), args=args, storage=None) as v:
+        traffic.send(v.address)
+        own = [str(ours / "varnishlog"), "-n", str(v.n), "-d"]
+        until(LIMIT, lambda: run([*own, "-g", "session", "-q", "ReqURL eq '/last'"])[1])
+        subprocess.run([*own, "-g", "raw", "-w", str(vsl)], timeout=LIMIT, check=True)
+        nine.run(report, ours, pool, vsl, v.n, work)
+        if theirs := os.environ.get("VARNISH_9"):
+            beside_nine(Pairs(report, ours, pool, "9's", pathlib.Path(theirs)), ["-r", str(vsl)], ["-n", str(v.n), "-d"])
+        v.cli.ask("debug.xid 5000000000")
+        traffic.one(v.address, traffic.get(b"/wide"))
+        ask = [*own, "-q", "vxid > 5000000000 and ReqURL eq '/wide'", "-i", "Begin,RespHeader"]
+        report.check(until(LIMIT, lambda: run(ask)[1]), "IDs of more than 32 bits are whole")
+        found = re.search(rb"<< Request  >> (\d+)", shown := run(ask)[1])
+        report.check(found and b"X-Varnish: " + found[1] in shown and int(found[1]) > 5_000_000_000, f"they are in texts, too: {shown!r}")
+
+
+def beside_nine(pairs, file, live):
+    """The tools of a Varnish 9 on the same log."""
+    for where, step in ((file, 1), (live, 3)):
+        is_live = where is live
+        pairs.same("varnishlog", [c for c in cases.LOG if not is_live or "raw" not in c][::step], where)
+        pairs.same("varnishncsa", cases.NCSA[::step], where)
+        pairs.same("varnishlog-json", cases.JSON[::step], where, change=lambda text: text.decode(errors="replace").encode())
+    pairs.same("varnishtop", cases.TOP, file)
+
+
 def made(directory):
     directory.mkdir()
     return directory
 
 
 def main():
-    o = options(__doc__, only=dict(choices=["pairs", "screens", "follow", "hostile", "munin", "releases"]))
+    o = options(__doc__, only=dict(choices=["pairs", "screens", "follow", "hostile", "munin", "releases", "nine"]))
     report = Report("tools")
     ours = pathlib.Path(o.varnishd).resolve().parent
     with tempfile.TemporaryDirectory() as d, concurrent.futures.ThreadPoolExecutor(4) as pool:
         links = pathlib.Path(d) / "bin"
         links.mkdir()
-        for tool in ("varnishlog", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm"):
+        for tool in ("varnishlog", "varnishlog-json", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm"):
             (links / tool).symlink_to(pathlib.Path(o.varnishd).resolve())
         genuine, theirs = "/usr/sbin/varnishd", pathlib.Path("/usr/bin")
         work, theirs_and_ours = pathlib.Path(d), {"varnish": theirs, "us": links}
@@ -154,6 +188,7 @@ def main():
                  *(("screens", screens.run, varnishd, theirs_and_ours) for varnishd in (genuine, o.varnishd)),
                  ("munin", munin.run, o.varnishd, links, made(work / "munin")),
                  ("releases", other_releases, o, links, pool, made(work / "releases")),
+                 ("nine", as_nine, o, links, pool, made(work / "nine")),
                  ("hostile", damaged, o, links, made(work / "hostile"))]
         # Side by side: they mostly wait, for what a tool shows each second.
         with concurrent.futures.ThreadPoolExecutor(len(parts)) as beside:
