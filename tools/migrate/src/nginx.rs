@@ -16,6 +16,7 @@ mod known;
 mod leaf;
 mod lines;
 mod location;
+mod number;
 mod origin;
 mod pages;
 mod program;
@@ -41,7 +42,7 @@ use leaf::{Around, LocationWork, ServerTree};
 use lines::LocationLines;
 use location::{LocationKind, NginxLocation};
 use origin::OwnOrigins;
-use scope::{LocationScope, time};
+use scope::LocationScope;
 use script::ScriptPlace;
 use site::Site;
 use upstream::MigratedBackends;
@@ -56,7 +57,8 @@ use crate::vcl;
 /// # Errors
 /// The file can't be read, or has no server.
 pub fn migrate(file: &str, origin: (&str, &str), files: &dyn FileSource) -> Result<Migrated, String> {
-    let all = config::read(file, files)?;
+    let mut all = config::read(file, files)?;
+    number::check(&mut all)?;
     regexes::check(&all)?;
     words::check(&all)?;
     let mut migrated = Migrated::default();
@@ -123,7 +125,7 @@ impl<'a> Whole<'a> {
         let around = Around {
             upstreams: http.iter().filter(|d| d.name == "upstream").collect(),
             inactive: paths(http)
-                .map(|(zone, path)| (zone, option(path, "inactive=").and_then(time).unwrap_or(600.0)))
+                .map(|(zone, path)| (zone, option(path, "inactive=").and_then(number::seconds).unwrap_or(600.0)))
                 .collect(),
             names,
             by_address: AddressNames::new(http),

@@ -250,6 +250,16 @@ CASES = [
      server { listen %(listen)s; proxy_cache c; proxy_cache_valid 200 1h; location / { proxy_pass http://app; } location /off { proxy_pass http://app; proxy_buffering off; }
        location /ignored { proxy_pass http://app; proxy_ignore_headers X-Accel-Buffering; } location /vary { proxy_pass http://app; proxy_ignore_headers Vary; } }""",
      plain("a.example", "/1", "/unbuffered", "/off/1", "/ignored/unbuffered", "/vary/1"), []),
+    ("variables are empty where nothing sets them", """
+     upstream app { server 127.0.0.1:9001; } upstream app-green { server 127.0.0.1:9002; }
+     map $cookie_c $suffix { green -green; } geo $remote_addr $net { 192.0.2.0/24 -green; }
+     server { listen %(listen)s;
+       location /map { proxy_pass http://app$suffix; }
+       location /geo { proxy_pass http://app$net; }
+       location /set { if ($cookie_c) { set $s -green; } proxy_pass http://app$s; }
+       location /other { set $t -green; proxy_pass http://app$t; }
+       location /outer { proxy_pass http://app$t; } }""",
+     [r for path in ("/map/1", "/geo/1", "/set/1", "/other/1", "/outer/1") for r in plain("a.example", path) + plain("a.example", path, fields={"Cookie": "c=green"})], []),
     ("origins that variables choose", CACHE + """
      map $host $up { default app; b.example 127.0.0.1:9002; c.example ""; } map $cookie_v $url { default http://app; two http://127.0.0.1:9002/two/; }
      server { listen %(listen)s; proxy_cache_valid 200 1h; set $color 127.0.0.1:9001; if ($cookie_green) { set $color 127.0.0.1:9003; } set $base http://127.0.0.1:9003;
@@ -269,6 +279,7 @@ CASES = [
 # nginx's statuses of the first responses, in the order of the requests: what is asked for is there, but where a case is about that.
 STATUSES = {
     "what isn't buffered isn't cached": "200*5",
+    "variables are empty where nothing sets them": "200*10",
     "origins that variables choose": "200*4 500*2 200*8",
     "origins that requests name": "200*7 500",
     "locations in locations": "200*3 403 200*6",

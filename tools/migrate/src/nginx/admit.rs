@@ -5,6 +5,7 @@
 use super::config::{Claim, Directive};
 use super::kept::Refusal;
 use super::leaf::LocationWork;
+use super::number::size;
 use super::scope::LocationScope;
 use super::words;
 use crate::vcl;
@@ -86,16 +87,4 @@ pub fn body_bound<'a>(scope: &LocationScope<'a>) -> Result<Option<String>, Refus
     };
     let line = format!("if (std.integer(req.http.Content-Length, 0) > {most}) {{ return (synth(413)); }}");
     Ok((most > 0).then_some(line))
-}
-
-/// A size in bytes: a number alone, or one in `k`, `m` or `g`.
-pub fn size(text: &str) -> Option<u64> {
-    let word = text.to_ascii_lowercase();
-    let (number, shift) = match word.as_bytes().last() {
-        Some(b'k') => (&word[..word.len() - 1], 10),
-        Some(b'm') => (&word[..word.len() - 1], 20),
-        Some(b'g') => (&word[..word.len() - 1], 30),
-        _ => (word.as_str(), 0),
-    };
-    number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift))
 }

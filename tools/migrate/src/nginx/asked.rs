@@ -10,8 +10,9 @@ use super::content::LocationPart;
 use super::kept::Refusal;
 use super::leaf::LocationWork;
 use super::location::{LocationKind, NginxLocation, handler};
+use super::number::millis;
 use super::redirect;
-use super::scope::{LocationScope, duration, time};
+use super::scope::{LocationScope, duration};
 use super::targets;
 use super::upstream::{self, Attributes};
 use super::value::{ExpressionSide, VariableNames, expression, folded};
@@ -217,7 +218,7 @@ fn is_slice_range(value: &str) -> bool {
 
 fn attributes(scope: &LocationScope<'_>) -> Attributes {
     let of = |name: &str, attribute: &str| {
-        scope.one(name).and_then(|d| time(d.word(0))).map(|seconds| format!(".{attribute} = {};", duration(seconds)))
+        scope.one(name).and_then(|d| millis(d.word(0))).map(|seconds| format!(".{attribute} = {};", duration(seconds)))
     };
     [
         of("proxy_connect_timeout", "connect_timeout"),

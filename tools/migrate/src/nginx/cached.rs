@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A location that caches: the requests for which the cache is asked, the key, and what is kept.
 
-use super::admit::size;
 use super::asked::Origin;
 use super::content::LocationPart;
 use super::kept::Refusal;
 use super::leaf::LocationWork;
 use super::location::NginxLocation;
+use super::number::size;
 use super::pages;
 use super::response::{self, StaleRule};
 use super::scope::LocationScope;

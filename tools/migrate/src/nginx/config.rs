@@ -43,6 +43,11 @@ impl Directive {
         self.block.as_deref().unwrap_or_default()
     }
 
+    /// True of blocks with entries that are no directives.
+    pub fn is_table(&self) -> bool {
+        matches!(self.name.as_str(), "map" | "geo" | "types" | "split_clients")
+    }
+
     pub fn word(&self, i: usize) -> &str {
         self.words.get(i).map_or("", String::as_str)
     }

@@ -3,7 +3,8 @@
 
 use super::config::Directive;
 use super::location::{LocationKind, NginxLocation};
-use super::scope::{LocationScope, duration, time};
+use super::number::seconds as time;
+use super::scope::{LocationScope, duration};
 use super::script::RewriteScript;
 use super::value::{ExpressionSide, VariableNames, comparable, expression};
 use super::words::is_header;

@@ -16,9 +16,12 @@ pub fn names(http: &[Directive], names: &mut VariableNames) {
     for directive in http {
         match variable(directive) {
             Some(name) => _ = names.tables.insert(name),
-            None => sets(directive.inside(), true, names),
+            None => {}
         }
     }
+    let mut uses = BTreeMap::new();
+    count_uses(http, &mut uses);
+    sets(http, &uses, true, names);
     let mut values = BTreeMap::new();
     texts(http, &mut values);
     let known = values.into_iter().filter_map(|(name, all)| Some((name, all?.into_iter().collect())));
@@ -84,8 +87,13 @@ fn regexes(block: &[Directive], each: &mut dyn FnMut(&str)) {
     }
 }
 
-/// `set` in all blocks: a text that is set once, and not within an `if`, is the variable's only one.
-fn sets(block: &[Directive], is_always: bool, names: &mut VariableNames) {
+/// `set` in all blocks: a text that is set once, not within an `if`, is the variable's only one if no other block asks for it. Where another one
+/// does, the variable is empty there. `uses` is how often each variable is named in all.
+fn sets(block: &[Directive], uses: &BTreeMap<String, usize>, is_always: bool, names: &mut VariableNames) {
+    let mut here = BTreeMap::new();
+    if block.iter().any(|directive| directive.name == "set") {
+        count_uses(block, &mut here);
+    }
     for directive in block {
         match directive.name.as_str() {
             "set" => {
@@ -93,25 +101,44 @@ fn sets(block: &[Directive], is_always: bool, names: &mut VariableNames) {
                 if !is_plain(&name) {
                     continue;
                 }
-                let text = Some(directive.word(1).to_owned()).filter(|text| is_always && !text.contains('$'));
+                let is_only = is_always && here.get(&name) == uses.get(&name);
+                let text = Some(directive.word(1).to_owned()).filter(|text| is_only && !text.contains('$'));
                 match names.set.get_mut(&name) {
                     Some(known) => *known = known.take().filter(|known| Some(known) == text.as_ref()),
                     None => _ = names.set.insert(name, text),
                 }
             }
-            "if" => sets(directive.inside(), false, names),
-            _ => sets(directive.inside(), is_always, names),
+            "if" => sets(directive.inside(), uses, false, names),
+            _ if directive.is_table() => {}
+            _ => sets(directive.inside(), uses, is_always, names),
         }
     }
 }
 
-/// The texts that `set`, `map` and `geo` give to variables; None for one that may get a value made of others.
+/// Counts how often each variable is named in these blocks.
+fn count_uses(block: &[Directive], uses: &mut BTreeMap<String, usize>) {
+    for directive in block {
+        for part in directive.words.iter().flat_map(|word| parts(word)) {
+            if let Part::Variable(name) = part {
+                *uses.entry(name.to_ascii_lowercase()).or_default() += 1;
+            }
+        }
+        count_uses(directive.inside(), uses);
+    }
+}
+
+/// The texts that `set`, `map` and `geo` give to variables; None for one that may get a value made of others. A variable is empty where no `set` was
+/// reached, and where no entry fits of a table without a default.
 fn texts(block: &[Directive], all: &mut BTreeMap<String, Option<BTreeSet<String>>>) {
     for directive in block {
         let own = |word: &str| word.trim_start_matches('$').to_ascii_lowercase();
         let (name, values): (_, Vec<&str>) = match (directive.name.as_str(), variable(directive)) {
-            ("set", _) => (own(directive.word(0)), vec![directive.word(1)]),
-            (_, Some(name)) => (name, directive.inside().iter().map(|entry| entry.word(0)).collect()),
+            ("set", _) => (own(directive.word(0)), vec![directive.word(1), ""]),
+            (_, Some(name)) => {
+                let entries = directive.inside().iter();
+                let default = entries.clone().all(|entry| entry.name != "default").then_some("");
+                (name, entries.map(|entry| entry.word(0)).chain(default).collect())
+            }
             _ => {
                 texts(directive.inside(), all);
                 continue;

@@ -119,7 +119,6 @@ fn what_is_off_is_no_refusal() {
     assert_eq!(refused("auth_basic x; server { location / { proxy_pass http://a; } }").len(), 1);
 }
 
-/// One `set` of a text is a constant; any other is a variable that no address can be made of.
 /// A map or `set` says which of several origins a request goes to.
 #[test]
 fn origins_that_variables_choose() {
@@ -142,6 +141,21 @@ fn origins_that_variables_choose() {
             "hash_data(\"http://127.0.0.1:9002\");",
         ],
     );
+    // Where nothing sets a variable, it is empty.
+    let upstreams = "upstream app { server a:1; } upstream app-green { server b:1; }";
+    for text in [
+        "map $cookie_c $s { green -green; } server { location / { proxy_pass http://app$s; } }",
+        "server { location / { if ($cookie_c) { set $s -green; } proxy_pass http://app$s; } }",
+    ] {
+        check(
+            Box::leak(format!("{upstreams} {text}").into_boxed_str()),
+            &[
+                "if (req.http.Nginx-Origin == \"http://app\") {",
+                "set req.backend_hint = app_1;",
+                "} else if (req.http.Nginx-Origin == \"http://app-green\") {",
+            ],
+        );
+    }
     // Beside a variable a URI is the whole one.
     check("server { set $up http://10.0.0.1; location /a/ { proxy_pass $up/b/; } }", &["set bereq.url = \"/b/\";"]);
     check("server { location / { proxy_pass $scheme://a; } }", &["set req.http.Nginx-Origin = \"http\" + \"://a\";"]);

@@ -20,7 +20,9 @@ pub fn check(all: &[Directive]) -> Result<(), String> {
                 member(server).map_err(|reason| format!("{}: server: {reason}", server.place))?;
             }
         }
-        check(directive.inside())?;
+        if !directive.is_table() {
+            check(directive.inside())?;
+        }
     }
     Ok(())
 }
@@ -52,11 +54,6 @@ fn own(directive: &Directive) -> Result<(), String> {
 fn member(server: &Directive) -> Result<(), String> {
     if !is_address(server.word(0)) {
         return Err(format!("{:?} is no address of a server", server.word(0)));
-    }
-    for key in ["max_conns=", "weight="] {
-        if let Some(odd) = server.words.iter().find(|w| w.strip_prefix(key).is_some_and(|number| !is_number(number))) {
-            return Err(format!("{odd:?} has no number"));
-        }
     }
     Ok(())
 }
