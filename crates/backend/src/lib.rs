@@ -46,7 +46,7 @@ pub use registry::Backends;
 pub use request_signer::{OutgoingBody, OutgoingRequest, RequestSigner, RequestSignerRef};
 pub use responder::Responder;
 pub use service::{Service, ServiceRef};
-pub use spec::{BackendSpec, ProbeSpec};
+pub use spec::{BackendSpec, ProbeSpec, Via};
 pub use trouble::BackendFault;
 
 #[cfg(test)]

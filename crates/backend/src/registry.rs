@@ -32,7 +32,10 @@ impl Backends {
 
     /// A backend of the VCL loaded as `vcl`. It is cold (counters hidden, not probed) until it gets
     /// [`crate::VclEvent::Warm`].
-    pub fn create(&self, vcl: &str, spec: BackendSpec) -> Arc<Backend> {
+    pub fn create(&self, vcl: &str, mut spec: BackendSpec) -> Arc<Backend> {
+        if let Some(via) = &spec.via {
+            spec.endpoint.preamble.extend(via.header(self.env.services.params().prefer_ipv6));
+        }
         let name = spec.endpoint.name.as_ref().map(|(host, port)| self.names.name(host, *port, &spec.found));
         if name.is_some() {
             // The housekeeping thread looks the name up.
@@ -40,7 +43,7 @@ impl Backends {
         }
         let pool = match &spec.service {
             Some(_) => EndpointPool::alone(),
-            None => self.pools.pool(&spec.endpoint, name),
+            None => self.pools.pool(&spec.endpoint, name, self.env.services.pools()),
         };
         let backend = Backend::new(vcl, spec, self.env.clone(), pool, self.prober.clone(), self.lines.clone());
         if let Some(probe) = &backend.probe {

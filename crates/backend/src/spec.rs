@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The declaration of a backend and its probe in VCL (vcl-backend(7), vcl-probe(7)), after names were resolved.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
+
+use net::proxy::{self, ProxyEnds};
 
 use crate::{Endpoint, RequestSignerRef, ServiceRef};
 
@@ -34,6 +36,8 @@ pub struct BackendSpec {
     pub probe: Option<ProbeSpec>,
     /// Service in this process that responds instead of the endpoint.
     pub service: Option<ServiceRef>,
+    /// `.via`: `endpoint` is that of another backend, whose connections are to go on to this one.
+    pub via: Option<Via>,
     /// Adds headers that the backend requires to each request: a signature.
     pub signer: Option<RequestSignerRef>,
     /// True for a peer: requests are sent to another backend while this one fails.
@@ -60,9 +64,35 @@ impl BackendSpec {
             found: Vec::new(),
             probe: None,
             service: None,
+            via: None,
             signer: None,
             is_optional: false,
         }
+    }
+}
+
+/// The address and the name of a backend for whoever connects to it on our behalf.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Via {
+    pub ipv4: Option<SocketAddr>,
+    pub ipv6: Option<SocketAddr>,
+    /// The name for TLS; empty = none.
+    pub authority: String,
+}
+
+impl Via {
+    /// The PROXY header of version 2 that begins a connection. The client's address is the empty one, as Varnish sends it: a connection serves many.
+    pub(crate) fn header(&self, prefer_ipv6: bool) -> Vec<u8> {
+        let mut out = Vec::new();
+        let both = if prefer_ipv6 { [self.ipv6, self.ipv4] } else { [self.ipv4, self.ipv6] };
+        if let Some(destination) = both.into_iter().flatten().next() {
+            let nobody: IpAddr =
+                if destination.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+            let ends = ProxyEnds { source: SocketAddr::new(nobody, 0), destination };
+            let authority = Some(self.authority.as_str()).filter(|name| !name.is_empty());
+            proxy::write_v2(&ends, authority, &mut out);
+        }
+        out
     }
 }
 

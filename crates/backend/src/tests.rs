@@ -2,6 +2,7 @@
 //! Tests of connections and probes with loopback sockets.
 
 use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -542,6 +543,35 @@ fn preamble_and_proxy_header_come_first() {
         let mut got = Vec::new();
         accept(&listener).await.read_to_end(&mut got).await.unwrap();
         assert_eq!(got, want);
+    });
+}
+
+/// Connections are shared by all requests for one address and name, and by no others.
+#[test]
+fn connections_go_through_another_backend() {
+    run(async {
+        let (bed, (listener, spec)) = (Bed::new(), server().await);
+        let to = |address: &str, authority: &str| {
+            let address: SocketAddr = address.parse().unwrap();
+            let via = Via { ipv4: Some(address), ipv6: None, authority: authority.to_owned() };
+            bed.backend(BackendSpec { via: Some(via), ..spec.clone() })
+        };
+        let (backend, same, other) = (to("192.0.2.1:443", "a"), to("192.0.2.1:443", "a"), to("192.0.2.1:443", ""));
+        let conn = backend.connect(&ConnectOpts::default()).await.unwrap();
+        conn.finish(None, |_| ());
+        assert!(same.connect(&ConnectOpts::default()).await.unwrap().is_reused());
+        let second = other.connect(&ConnectOpts::default()).await.unwrap();
+        assert!(!second.is_reused());
+        let head = b"\r\n\r\n\0\r\nQUIT\n\x21\x11".to_vec();
+        let addresses = b"\0\0\0\0\xc0\0\x02\x01\0\0\x01\xbb".to_vec();
+        for rest in [&b"\0\x10\x02\0\x01a"[..], &b"\0\x0c"[..]] {
+            let (length, name) = rest.split_at(2);
+            let want = [head.as_slice(), length, &addresses, name].concat();
+            let mut got = vec![0; want.len()];
+            accept(&listener).await.read_exact(&mut got).await.unwrap();
+            assert_eq!(got, want);
+        }
+        drop(second);
     });
 }
 

@@ -155,6 +155,7 @@ pub fn field(name: &str) -> &'static str {
 
 #[rustfmt::skip]
 const FIELDS: &[(&str, &str)] = &[
+    ("authority", "Name for the TLS server name that the backend of .via asks for (default: .host_header, else .host). \"\": none."),
     ("between_bytes_timeout", "Longest silence of the backend within a response."),
     ("certificate", "File with the client certificate and key, for a backend that requires one (TLS)."),
     ("connect_timeout", "How long connecting to the backend may take, TLS handshake included."),
@@ -183,6 +184,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("ssl_verify_peer", "0: accept any certificate of the backend, even an untrusted one."),
     ("threshold", "Number of probes in the window that must be good for the backend to be healthy (default 3)."),
     ("timeout", "How long a probe may take (default 2s)."),
+    ("via", "Backend that connections go through; each begins with a PROXY header (version 2) with this backend's address and .authority."),
     ("url", "URL that the probe requests (default \"/\")."),
     ("wait_limit", "How many fetches may wait for a connection if .max_connections are in use."),
     ("wait_timeout", "How long a fetch waits for a connection if .max_connections are in use."),

@@ -5,6 +5,7 @@ use tables::origin_proto::OriginProto;
 use tables::vclvars::Type;
 
 use crate::backend_tls::TlsFields;
+use crate::backend_via::ViaFields;
 use crate::code::DiagnosticCode;
 use crate::program::{BackendAddress, BackendDecl, HostName, ProbeDecl};
 use crate::symbols::{SymbolKind, SymbolMeaning};
@@ -19,7 +20,7 @@ const PORT: u16 = 80;
 const TLS_PORT: u16 = 443;
 
 /// Attributes of a backend, without the dot.
-pub const BACKEND_FIELDS: [&str; 23] = [
+pub const BACKEND_FIELDS: [&str; 25] = [
     "host",
     "port",
     "path",
@@ -32,6 +33,8 @@ pub const BACKEND_FIELDS: [&str; 23] = [
     "proxy_header",
     "preamble",
     // Attributes of Varnish releases after 7.1:
+    "via",
+    "authority",
     "wait_limit",
     "wait_timeout",
     "ssl",
@@ -286,6 +289,7 @@ impl Vcc<'_> {
             probe: None,
             tls: None,
             proto: OriginProto::default(),
+            via: None,
         };
         if self.here_is("none") || self.here_is("None") {
             self.next();
@@ -301,7 +305,7 @@ impl Vcc<'_> {
         }
         let mut seen = Fields(Vec::new());
         let (mut host, mut port, mut path, mut did) = (None, None, None, None);
-        let (mut tls, mut proto) = (TlsFields::default(), None);
+        let (mut tls, mut proto, mut via) = (TlsFields::default(), None, ViaFields::default());
         while !self.is_c(b'}') {
             let (field, token) = self.field(&BACKEND_FIELDS, &mut seen)?;
             match field {
@@ -317,6 +321,7 @@ impl Vcc<'_> {
                 "host_header" => {
                     let value = self.text_field()?;
                     decl.host_header = Some(self.content_text(&value));
+                    via.host_header = Some(value);
                 }
                 "connect_timeout" => decl.connect_timeout = self.duration_field()?,
                 "first_byte_timeout" => decl.first_byte_timeout = self.duration_field()?,
@@ -334,6 +339,8 @@ impl Vcc<'_> {
                 "probe" => decl.probe = self.probe_field()?,
                 "preamble" => decl.preamble = Some(self.preamble()?),
                 "proto" => proto = Some(self.proto()?),
+                "via" => via.backend = Some((self.via_field()?, token)),
+                "authority" => via.authority = Some(self.text_field()?),
                 _ => self.tls_field(field, token, &mut tls)?,
             }
         }
@@ -348,6 +355,7 @@ impl Vcc<'_> {
             (Some(host), _) => self.inet_address(&host, port.as_ref(), default_port)?,
             (None, Some(path)) => self.unix_address(&path)?,
         };
+        self.via(&via, host.as_ref(), &mut decl)?;
         self.next();
         Ok(decl)
     }

@@ -18,7 +18,20 @@ impl Vcc<'_> {
         let args = self.arguments(func.name, func.args)?;
         self.add_use(name_at, name_at, sym, SymbolAccess::Read);
         self.note_work(name_at, func);
+        if self.program.imports[import as usize].name == "std"
+            && func.name == "timed_call"
+            && let [Expr { node: IrNode::Sub(sub), .. }] = args[..]
+        {
+            return self.timed_call(name_at, sub);
+        }
         Ok(self.call_site(import, Callee::Function(func.name.to_owned()), args, func.ret, func.effect == Effect::Pure))
+    }
+
+    /// Compiles `std.timed_call(SUB)` to a call between two looks at the clock: modules can't run subroutines.
+    fn timed_call(&mut self, name_at: usize, sub: SymId) -> VccResult<Expr> {
+        let current = self.current.expect("calls are in a subroutine");
+        self.procs[current].calls.push((name_at as u32, sub));
+        Ok(Expr::new(IrNode::TimedCall(sub), Type::Duration))
     }
 
     /// Compiles the arguments of a method; the current token follows its name.

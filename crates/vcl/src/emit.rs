@@ -293,6 +293,11 @@ impl Vcc<'_> {
                 }
                 Op::Call { site: *site }
             }
+            IrNode::TimedCall(sub) => {
+                self.emit(Op::PushClock)?;
+                self.emit(Op::CallSub { sub: *sub })?;
+                Op::SinceClock
+            }
             IrNode::Object(_) => return self.fail(DiagnosticCode::WrongKind, "An object is no value.\n"),
         };
         self.emit(op)

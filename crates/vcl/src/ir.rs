@@ -54,6 +54,8 @@ pub(crate) enum IrNode {
     Resolve(Box<Expr>),
     StoreProperty(u8, Box<Expr>),
     Call(u32, Vec<Expr>),
+    /// `std.timed_call(SUB)`: how long a call of the subroutine takes.
+    TimedCall(SymId),
     /// The object of a method call.
     Object(u32),
 }

@@ -5,6 +5,7 @@
 mod acls;
 mod atom;
 mod backend_tls;
+mod backend_via;
 mod backends;
 mod call;
 mod check;

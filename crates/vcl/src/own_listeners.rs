@@ -7,7 +7,7 @@ use tables::vclsubs::{Method, Return};
 use tables::vclvars::Var;
 
 use crate::code::DiagnosticCode;
-use crate::program::{BackendAddress, Op};
+use crate::program::{BackendAddress, BackendDecl, Op};
 use crate::symbols::SymbolMeaning;
 use crate::vcc::{SymbolAccess, Vcc, VccResult};
 
@@ -24,7 +24,10 @@ pub(crate) struct OwnBackend {
 impl Vcc<'_> {
     /// Records the backend declared at token `at` if it is one of the server's listeners.
     pub fn note_own_backend(&mut self, backend: u32, at: usize) {
-        let address = &self.program.backends[backend as usize].address;
+        let BackendDecl { address, via, .. } = &self.program.backends[backend as usize];
+        if via.is_some() {
+            return;
+        }
         let may_move = matches!(address, BackendAddress::Inet { name: Some(_), .. }) && self.options.lazy_hosts;
         if !may_move && let Some(listener) = self.outside.own_listener(address) {
             self.facts.own_backends.push(OwnBackend { backend, at, listener });

@@ -90,6 +90,10 @@ pub enum Op {
     JumpUnless { to: u32 },
     /// Calls a subroutine by its index.
     CallSub { sub: SubId },
+    /// Pushes the time of a clock that nobody sets, as REAL.
+    PushClock,
+    /// Replaces a time of [`Op::PushClock`] by the DURATION since then.
+    SinceClock,
     /// Calls the subroutine whose first op with an effect is `to`; in [`LeanCode`] only.
     CallAt { to: u32 },
     /// Returns to the caller; never reached in a machine subroutine.
@@ -320,6 +324,16 @@ pub struct BackendDecl {
     /// `.ssl = 1` and the attributes that depend on it.
     pub tls: Option<TlsDecl>,
     pub proto: OriginProto,
+    pub via: Option<ViaDecl>,
+}
+
+/// `.via` of a backend: connections go to another backend, and begin with a PROXY header that names this one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViaDecl {
+    /// The other backend, which has no `.via` itself.
+    pub backend: BackendId,
+    /// The name in the PROXY header: `.authority`, or else `.host_header` or `.host`, without a port. Empty = none is sent.
+    pub authority: String,
 }
 
 /// TLS attributes of a backend. The name for SNI and verification is `.host_header`, or else the address's host.

@@ -111,6 +111,12 @@ impl Vcc<'_> {
         Ok((host, port))
     }
 
+    /// True of an address, with or without a port.
+    pub fn is_address(text: &str) -> bool {
+        let host = Self::host_and_port(text, 80).map_or("", |(host, _)| host);
+        host.parse::<IpAddr>().is_ok() || short_ipv4(host).is_some()
+    }
+
     /// The host name in a backend's address, with its current addresses. `None` for a literal address and for text that
     /// can't be resolved.
     pub fn host_name(&mut self, text: &str, default_port: u16) -> Option<HostName> {

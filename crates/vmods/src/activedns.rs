@@ -223,9 +223,13 @@ fn set_backend_template(
     backend: Option<&BackendRef>,
 ) -> CallResult<VOID> {
     let spec = backend.and_then(|backend| declared(call, backend));
-    let Some(spec) = spec else {
-        let name = &this.name;
-        return fail(format!("activedns: {name}.set_backend_template(): not a backend that VCL declares"));
+    let reason = match &spec {
+        None => "not a backend that VCL declares",
+        Some(BackendSpec { via: Some(_), .. }) => "a backend with .via has one address",
+        Some(_) => "",
+    };
+    let Some(spec) = spec.filter(|_| reason.is_empty()) else {
+        return fail(format!("activedns: {}.set_backend_template(): {reason}", this.name));
     };
     set(this, |settings| settings.template = Some(spec))
 }
@@ -237,8 +241,8 @@ fn declared(call: &VmodCall<'_>, backend: &BackendRef) -> Option<BackendSpec> {
     };
     let program = &call.vcl.program;
     let decl = program.backends.get(call.vcl.backends.iter().position(is_it)?)?;
-    let probe = decl.probe.and_then(|id| program.probes.get(id as usize));
-    let mut spec = BackendSpec { hosthdr: decl.host_header.clone(), ..vrt::backend_spec(decl, probe, &call.vcl.keys)? };
+    let mut spec =
+        BackendSpec { hosthdr: decl.host_header.clone(), ..vrt::backend_spec(program, decl, &call.vcl.keys)? };
     if let (Some(Ok(origin)), None) = (&mut spec.endpoint.tls, &decl.host_header) {
         origin.name.clear();
     }

@@ -4,6 +4,7 @@
 mod h2;
 mod names;
 mod plus;
+mod releases;
 mod services;
 mod tls;
 
@@ -36,6 +37,25 @@ fn recv(body: &str) -> (String, Vec<String>) {
     let mut world = VmodsWorld::with(IMPORTS, body);
     let action = world.run(Method::Recv);
     (action, world.log_texts())
+}
+
+#[test]
+fn std_timed_call() {
+    let run = |url: &str| {
+        let mut world = VmodsWorld::new(
+            "vcl 4.1; import std; backend none none; \
+             sub slow { set req.http.ran = req.http.ran + \"ran \" + req.url + \" \"; if (req.url == \"/end\") { return (pass); } } \
+             sub vcl_recv { set req.http.out = \"took \" + std.timed_call(slow) + \"s\"; \
+             if (req.url == \"/\" && std.timed_call(slow) >= 0s) { return (hash); } return (pipe); }",
+        );
+        world.ctx.req.set_url(url).unwrap();
+        let ended = world.run(Method::Recv);
+        let field = |name| world.ctx.req.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
+        (ended, field("out"), field("ran"))
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(run("/"), ("Hash".to_owned(), some("took 0.000s"), some("ran / ran /")));
+    assert_eq!(run("/end"), ("Pass".to_owned(), None, some("ran /end")));
 }
 
 #[test]

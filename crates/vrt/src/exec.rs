@@ -56,6 +56,11 @@ impl Machine {
             }
             Op::ReturnVcl { label } => return Ok(AfterOp::End(Action::Vcl(program.labels[label as usize].clone()))),
 
+            Op::PushClock => self.push(Value::Real(ctx.clock().mono().0)),
+            Op::SinceClock => {
+                let begin = real(self.pop());
+                self.push(Value::Duration(ctx.clock().mono().0 - begin));
+            }
             Op::PushFlag => self.push(Value::Bool(self.flag)),
             Op::PushBool { value } => self.push(Value::Bool(value)),
             Op::PushInt { index } => self.push(Value::Int(constants.ints[index as usize])),

@@ -251,9 +251,8 @@ fn bind(name: &str, program: Program, env: &dyn VclLoadEnv) -> Result<LoadedVcl,
         acls.push(Arc::new(build_acl(decl).map_err(|reason| failed(name, &reason))?));
     }
     let sites = bind_calls(&program, env).map_err(|reason| failed(name, &reason))?;
-    let probe = |decl: &BackendDecl| decl.probe.and_then(|id| program.probes.get(id as usize));
     let keys = env.keys(name);
-    let make = |decl: &BackendDecl| Some(env.backend(name, backend_spec(decl, probe(decl), &keys)?));
+    let make = |decl: &BackendDecl| Some(env.backend(name, backend_spec(&program, decl, &keys)?));
     Ok(LoadedVcl {
         name: name.to_owned(),
         backends: program.backends.iter().map(make).collect(),

@@ -3,16 +3,33 @@
 
 use std::time::Duration;
 
-use backend::{BackendSpec, Endpoint, ProbeSpec};
+use backend::{BackendSpec, Endpoint, ProbeSpec, Via};
 use tls::origin::TlsOrigin;
 use tls::origin_keys::VclKeys;
 use tls::revoked::Revoked;
 use tls::roots::Roots;
 use tls::verify::Verify;
-use vcl::program::{BackendAddress, BackendDecl, ProbeDecl, TlsDecl, TlsFile};
+use vcl::program::{BackendAddress, BackendDecl, ProbeDecl, Program, TlsDecl, TlsFile};
 
-/// The backend that a declaration and its probe describe, with the keys of its VCL. `None` for `backend x none;`.
-pub fn backend_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>, keys: &VclKeys) -> Option<BackendSpec> {
+/// The backend that a declaration of a program describes, with the keys of its VCL. `None` for `backend x none;`.
+pub fn backend_spec(program: &Program, decl: &BackendDecl, keys: &VclKeys) -> Option<BackendSpec> {
+    let probe = decl.probe.and_then(|id| program.probes.get(id as usize));
+    let own = own_spec(decl, probe, keys)?;
+    let Some(via) = &decl.via else { return Some(own) };
+    let other = own_spec(program.backends.get(via.backend as usize)?, None, keys)?;
+    let or = |own: Duration, other: Duration| if own.is_zero() { other } else { own };
+    Some(BackendSpec {
+        connect_timeout: or(own.connect_timeout, other.connect_timeout),
+        first_byte_timeout: or(own.first_byte_timeout, other.first_byte_timeout),
+        between_bytes_timeout: or(own.between_bytes_timeout, other.between_bytes_timeout),
+        via: Some(Via { ipv4: own.endpoint.ipv4, ipv6: own.endpoint.ipv6, authority: via.authority.clone() }),
+        endpoint: other.endpoint,
+        found: other.found,
+        ..own
+    })
+}
+
+fn own_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>, keys: &VclKeys) -> Option<BackendSpec> {
     let preamble = decl.preamble.as_deref().unwrap_or_default().to_vec();
     let tls = decl.tls.as_ref().map(|tls| origin(keys, decl, tls));
     let proto = decl.proto;

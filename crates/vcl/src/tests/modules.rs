@@ -107,6 +107,7 @@ const STD: Module = module(
     "std",
     &[
         func(Real, "random", &[a(Real, "lo"), a(Real, "hi")]),
+        func(Duration, "timed_call", &[VmodArg::pos(Sub)]),
         func(Void, "collect", &[a(Header, "hdr"), a(String, "sep").or(D::Str(", "))]),
         func(String, "toupper", &[a(Strands, "s")]).pure(),
         func(String, "tolower", &[a(Strands, "s")]).pure(),
