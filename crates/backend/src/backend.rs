@@ -107,6 +107,9 @@ impl Backend {
         };
         let counters = env.services.publish(vcl, &spec.name);
         counters.set_hidden(true);
+        if spec.probe.is_none() {
+            counters.happy.set(u64::MAX);
+        }
         env.services.main().n_backend.inc();
         Arc::new_cyclic(|me| Self {
             me: me.clone(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base::Clock;
 use parking_lot::Mutex;
 use shm::vsc::CounterSet;
-use tables::counters::{Main, Vbe};
+use tables::counters::{Main, Vbe, Vcp};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackendParams {
@@ -61,6 +61,7 @@ impl Default for BackendParams {
 pub trait BackendServices: Send + Sync {
     fn params(&self) -> BackendParams;
     fn main(&self) -> &Main;
+    fn pools(&self) -> &Vcp;
     /// Publishes the counters `VBE.<vcl>.<backend>`, in the VCL's cluster if it has one; this crate hides and shows
     /// them. When shared memory is full, [`CounterSet::private`] will do.
     fn publish(&self, vcl: &str, backend: &str) -> CounterSet<Vbe>;
@@ -93,6 +94,7 @@ pub struct BackendEnv {
 pub struct HeapServices {
     pub params: BackendParams,
     pub main: Main,
+    pub pools: Vcp,
     pub health_log: Mutex<Vec<String>>,
     pub error_log: Mutex<Vec<String>>,
     pub notice_log: Mutex<Vec<String>>,
@@ -107,6 +109,10 @@ impl BackendServices for HeapServices {
 
     fn main(&self) -> &Main {
         &self.main
+    }
+
+    fn pools(&self) -> &Vcp {
+        &self.pools
     }
 
     fn publish(&self, _vcl: &str, _backend: &str) -> CounterSet<Vbe> {

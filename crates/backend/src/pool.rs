@@ -16,6 +16,7 @@ use base::Mono;
 use base::lock::{Mutex, MutexGuard};
 use net::{Address, IdleState, ParkedStream, Stream};
 use shm::vsl::num::dec;
+use tables::counters::Vcp;
 use tables::origin_proto::OriginProto;
 use tables::proxy_error::ProxyError;
 
@@ -37,11 +38,18 @@ pub(crate) struct EndpointPools {
 
 impl EndpointPools {
     /// The pool of an endpoint, shared by backends of several VCLs. It is dropped with its last backend.
-    pub(crate) fn pool(&self, endpoint: &Endpoint, name: Option<Arc<ResolvedName>>) -> Arc<EndpointPool> {
+    pub(crate) fn pool(
+        &self,
+        endpoint: &Endpoint,
+        name: Option<Arc<ResolvedName>>,
+        counters: &Vcp,
+    ) -> Arc<EndpointPool> {
         let mut pools = self.by_endpoint.lock();
         if let Some(pool) = pools.get(endpoint).and_then(Weak::upgrade) {
+            counters.ref_hit.inc();
             return pool;
         }
+        counters.ref_miss.inc();
         pools.retain(|_, pool| pool.strong_count() > 0);
         LOCKS.made.fetch_add(1, Relaxed);
         let pool = Arc::new(EndpointPool::new(endpoint.clone(), name));

@@ -338,7 +338,18 @@ impl Busy {
     }
 
     /// Ends the fetch. `bytes` is `None` for a pass, whose only reader has the body.
+    /// Counts the bytes of a body that is only passed on.
+    fn count_transit(&self) {
+        if !self.boc.is_transit() {
+            return;
+        }
+        let main = self.cache.shared().main;
+        let counter = if self.boc.room().is_some() { &main.transit_buffered } else { &main.transit_stored };
+        counter.add(self.boc.fetched());
+    }
+
     fn end_finished(&mut self, length: u64, bytes: Option<ObjBytes>, copy: Option<(HomeId, ObjectTimes)>) {
+        self.count_transit();
         self.is_over = true;
         let is_stored = bytes.is_some();
         if let Some(bytes) = bytes {
@@ -534,6 +545,7 @@ impl Busy {
     }
 
     fn end_failed(&mut self, reason: FetchFailed) {
+        self.count_transit();
         self.is_over = true;
         let was_published = self.is_published();
         self.boc.advance(BocState::Failed(reason));

@@ -200,7 +200,9 @@ impl Cache {
 
     /// Removes one object from the cache because it was replaced or found damaged. Its readers continue.
     pub fn kill(&self, obj: &ObjRef) {
-        self.shared().kill(obj.objcore(), TombstoneCause::Replaced);
+        if self.shared().kill(obj.objcore(), TombstoneCause::Replaced) {
+            self.shared().main.n_superseded.inc();
+        }
     }
 }
 

@@ -242,6 +242,9 @@ async fn answer(h1: &mut H1, req: &mut Req, scan: &HeadScan, head_bytes: usize) 
     if parsed.lone_lf {
         req.engine().main.req_lone_lf.inc();
     }
+    if parsed.is_absolute {
+        req.engine().main.http1_absolute_form.inc();
+    }
     h1.used += parsed.consumed;
     h1.begin_request(parsed.framing, req.ask.head.version());
     if parsed.framing == Framing::Chunked

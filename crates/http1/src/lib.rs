@@ -65,4 +65,6 @@ pub struct ParsedHead {
     /// Framing of the request's body. For a response ask [`response_framing`], which needs the request's method.
     pub framing: Framing,
     pub lone_lf: bool,
+    /// The request target was a whole URL, of which Host has the authority now.
+    pub is_absolute: bool,
 }

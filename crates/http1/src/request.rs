@@ -72,8 +72,8 @@ fn parse(input: &[u8], scan: &HeadScan, limits: &Http1Limits, head: &mut Head) -
         purge::rewrite_host(head).map_err(lost)?;
     }
     let https = limits.https_scheme || head.url().first() != Some(&b'/') && purge::is_method(head.method());
-    message::authority::rewrite_absolute(head, https).map_err(lost)?;
-    Ok(HeadProgress::Complete(ParsedHead { consumed: input.len(), begin, framing, lone_lf: ends.lone_lf }))
+    let is_absolute = message::authority::rewrite_absolute(head, https).map_err(lost)?;
+    Ok(HeadProgress::Complete(ParsedHead { consumed: input.len(), begin, framing, lone_lf: ends.lone_lf, is_absolute }))
 }
 
 fn http2_preface(input: &[u8]) -> Option<HeadProgress> {

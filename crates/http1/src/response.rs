@@ -23,7 +23,13 @@ pub fn parse_response(input: &[u8], limits: &Http1Limits, head: &mut Head) -> Re
     let mut ends = LineEnds::new(scan.feeds());
     let at = start_line(&input[..end], begin, head, &mut ends)?;
     fields::parse(&input[..end], at, begin, limits, head, &mut ends)?;
-    Ok(HeadProgress::Complete(ParsedHead { consumed: end, begin, framing: Framing::None, lone_lf: ends.lone_lf }))
+    Ok(HeadProgress::Complete(ParsedHead {
+        consumed: end,
+        begin,
+        framing: Framing::None,
+        lone_lf: ends.lone_lf,
+        is_absolute: false,
+    }))
 }
 
 /// Parses `version SP status [SP [reason]]`, blanks in any number as varnishd does.

@@ -311,7 +311,7 @@ proptest! {
             head.write_to(&mut wire);
             let mut again = Head::new();
             let second = parse_request(&wire, &limits, &mut again);
-            let want = ParsedHead { consumed: wire.len(), begin: 0, framing: parsed.framing, lone_lf: parsed.lone_lf };
+            let want = ParsedHead { consumed: wire.len(), begin: 0, framing: parsed.framing, lone_lf: parsed.lone_lf, is_absolute: parsed.is_absolute };
             prop_assert_eq!(second, Ok(HeadProgress::Complete(want)));
             prop_assert_eq!(head, again);
             prop_assert!(parsed.framing != Framing::Eof);

@@ -431,7 +431,7 @@ fn tags() -> String {
 
 fn counters() -> String {
     use tables::counters::{
-        ClassCounters, DiskSet, Fleet, Lck, Main, Mempool, Mgt, NoHitCounts, Peers, Sma, Smf, Vbe, Xkey,
+        ClassCounters, DiskSet, Fleet, Lck, Main, Mempool, Mgt, NoHitCounts, Peers, Sma, Smf, Vbe, Vcp, Xkey,
     };
     fn set<S: CounterFields>() -> String {
         let one = |elem: &Elem| {
@@ -450,6 +450,7 @@ fn counters() -> String {
         set::<Smf>(),
         set::<DiskSet>(),
         set::<Vbe>(),
+        set::<Vcp>(),
         set::<ClassCounters>(),
         set::<Lck>(),
         set::<Xkey>(),

@@ -12,7 +12,7 @@ use params::SPECS;
 use tables::Tag;
 use tables::cli_cmds::COMMANDS;
 use tables::counters::{
-    ClassCounters, CounterFields, DiskSet, Fleet, Lck, Main, Mempool, Mgt, NoHitCounts, Peers, Sma, Smf, Vbe, Xkey,
+    ClassCounters, CounterFields, DiskSet, Fleet, Lck, Main, Mempool, Mgt, NoHitCounts, Peers, Sma, Smf, Vbe, Vcp, Xkey,
 };
 use tables::no_hit::NoHit;
 use tables::vclvars::VARS;
@@ -77,6 +77,7 @@ fn present() -> BTreeSet<String> {
         .chain(counters::<Sma>())
         .chain(counters::<Smf>())
         .chain(counters::<Vbe>())
+        .chain(counters::<Vcp>())
         .chain(counters::<Mempool>())
         .chain(counters::<Lck>())
         .chain(counters::<NoHitCounts>())

@@ -99,14 +99,18 @@ pub fn target(url: &[u8], https: bool) -> TargetForm<'_> {
 ///
 /// # Errors
 /// See [`LostHeader`].
-pub fn rewrite_absolute(request: &mut Head, https: bool) -> Result<(), LostHeader> {
-    let TargetForm::Absolute { authority, rest } = target(request.url(), https) else { return Ok(()) };
+pub fn rewrite_absolute(request: &mut Head, https: bool) -> Result<bool, LostHeader> {
+    let TargetForm::Absolute { authority, rest } = target(request.url(), https) else { return Ok(false) };
     let (host, path) = (authority.to_vec(), rest.to_vec());
     request.set(names::HOST, host)?;
     if path.is_empty() && request.method() == b"OPTIONS" {
-        return request.set_url("*");
+        request.set_url("*")?;
+    } else if path.first() == Some(&b'/') {
+        request.set_url(path)?;
+    } else {
+        request.set_url([b"/", &path[..]].concat())?;
     }
-    if path.first() == Some(&b'/') { request.set_url(path) } else { request.set_url([b"/", &path[..]].concat()) }
+    Ok(true)
 }
 
 #[cfg(test)]

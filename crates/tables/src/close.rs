@@ -75,6 +75,10 @@ reasons! {
     /// HTTP/2 is not accepted here.
     ReqHttp20 "REQ_HTTP20" sc_req_http20 true "HTTP2 not accepted";
     VclFailure "VCL_FAILURE" sc_vcl_failure true "VCL failure";
+    /// More streams reset soon after they began than `h2_rapid_reset_limit`.
+    RapidReset "RAPID_RESET" sc_rapid_reset true "HTTP/2 rapid reset";
+    /// All streams of an HTTP/2 session waited for their windows longer than `h2_window_timeout`.
+    Bankrupt "BANKRUPT" sc_bankrupt true "HTTP/2 credit bankruptcy";
 }
 
 /// The text of a BackendClose record for a connection that closes for none of the reasons.

@@ -9,7 +9,7 @@ use engine::Engine;
 use params::Params;
 use shm::vsc::CounterSet;
 use shm::vsl::{Marker, TxnLog};
-use tables::counters::{Main, Vbe};
+use tables::counters::{Main, Vbe, Vcp};
 use tables::tags::Tag;
 use vrt::LoadedVcl;
 use vrt::vmod::Vmod;
@@ -26,7 +26,10 @@ impl EngineModules {
 
 /// Backends that log to the engine's log and count for themselves. They hold the engine.
 pub fn backends(engine: &Arc<Engine>) -> Arc<Backends> {
-    Backends::new(backend::BackendEnv { clock: engine.clock.clone(), services: Arc::new(Services(engine.clone())) })
+    Backends::new(backend::BackendEnv {
+        clock: engine.clock.clone(),
+        services: Arc::new(Services(engine.clone(), Vcp::default())),
+    })
 }
 
 /// Compiles and loads a VCL. One that has backends holds these, and they the engine: take it out of the engine at the end.
@@ -52,7 +55,7 @@ pub fn load(
     vrt::loaded::load(name, compiled.program, &env).unwrap_or_else(|error| panic!("{name}: {}", error.0))
 }
 
-struct Services(Arc<Engine>);
+struct Services(Arc<Engine>, Vcp);
 
 impl backend::BackendServices for Services {
     fn params(&self) -> backend::BackendParams {
@@ -61,6 +64,10 @@ impl backend::BackendServices for Services {
 
     fn main(&self) -> &Main {
         self.0.main
+    }
+
+    fn pools(&self) -> &Vcp {
+        &self.1
     }
 
     fn publish(&self, _vcl: &str, _backend: &str) -> CounterSet<Vbe> {

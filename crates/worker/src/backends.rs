@@ -11,7 +11,7 @@ use params::Params;
 use parking_lot::Mutex;
 use shm::vsc::{CounterMaker, CounterSet};
 use shm::vsl::{Marker, TxnLog};
-use tables::counters::{ClassCounters, Main, Vbe, Xkey};
+use tables::counters::{ClassCounters, CounterFields, Main, Vbe, Vcp, Xkey};
 use tables::tags::Tag;
 use tls::origin_keys::VclKeys;
 use vrt::vmod::Vmod;
@@ -24,13 +24,18 @@ const CLUSTER: usize = 64;
 pub struct WorkerServices {
     engine: Arc<Engine>,
     stats: CounterMaker,
+    pools: CounterSet<Vcp>,
     /// The file of each VCL that backends are being added to.
     clusters: Mutex<HashMap<String, (shm::vsm::Cluster, usize)>>,
 }
 
 impl WorkerServices {
     pub fn new(engine: Arc<Engine>, stats: CounterMaker) -> Self {
-        WorkerServices { engine, stats, clusters: Mutex::default() }
+        let pools = stats.add::<Vcp>(Vcp::NAME).unwrap_or_else(|error| {
+            eprintln!("counters VCP: {error}");
+            CounterSet::private()
+        });
+        WorkerServices { engine, stats, pools, clusters: Mutex::default() }
     }
 
     fn counters(&self, vcl: &str, backend: &str) -> CounterSet<Vbe> {
@@ -88,6 +93,10 @@ impl backend::BackendServices for WorkerServices {
 
     fn main(&self) -> &Main {
         self.engine.main
+    }
+
+    fn pools(&self) -> &Vcp {
+        &self.pools
     }
 
     fn publish(&self, vcl: &str, backend: &str) -> CounterSet<Vbe> {

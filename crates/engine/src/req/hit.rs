@@ -91,6 +91,7 @@ impl Req {
         let slot = admission::enter_if_free(&self.client.sess);
         if slot.is_none() {
             self.engine().main.bgfetch_limited.inc();
+            self.engine().main.bgfetch_no_thread.inc();
             self.engine().main.fetch_no_thread.inc();
         }
         Some(FetchTurn { worker, slot: slot? })

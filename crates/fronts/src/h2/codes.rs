@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Error codes of HTTP/2 in varnishd's words: what Debug records say of them, and why a session ends with them.
 
-use http2::{ErrorCode, Http2Abuse};
+use http2::{ErrorCode, Http2Abuse, Http2Fault};
 use tables::close::SessClose;
 use tables::counters::{Counter, Main};
 
@@ -41,6 +41,14 @@ pub(super) fn close_reason(code: ErrorCode) -> SessClose {
         | ErrorCode::ConnectError
         | ErrorCode::InadequateSecurity
         | ErrorCode::Other(_) => SessClose::RxJunk,
+    }
+}
+
+/// The reason of a session that ends for a fault.
+pub(super) fn fault_reason(fault: &Http2Fault) -> SessClose {
+    match fault.abuse {
+        Some(Http2Abuse::RapidReset) => SessClose::RapidReset,
+        _ => close_reason(fault.code),
     }
 }
 

@@ -437,7 +437,7 @@ impl MuxState {
     fn end_for_shut_windows(&mut self, sess: &Sess) {
         self.wire.debug(format_args!("H2 CLEANUP {}", ErrorCode::EnhanceYourCalm.name()));
         sess.engine.main.h2_abuse_shut_windows.inc();
-        self.close.get_or_insert(SessClose::Overload);
+        self.close.get_or_insert(SessClose::Bankrupt);
         self.is_ended = true;
         self.codec.go_away(ErrorCode::EnhanceYourCalm);
         for stream in self.streams.iter_mut().filter(|stream| stream.id != 0) {

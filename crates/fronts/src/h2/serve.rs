@@ -356,7 +356,7 @@ impl Serving {
         if let Some(abuse) = fault.abuse {
             codes::counter(abuse, self.conn.sess.engine.main).inc();
         }
-        state.close.get_or_insert(codes::close_reason(fault.code));
+        state.close.get_or_insert(codes::fault_reason(&fault));
         state.end_all();
         // Its PINGs are answered as long as it stays.
         self.is_shut = !fault.soft;

@@ -316,7 +316,7 @@ impl LogRing {
         debug_assert!(position.word < self.end());
         self.words()[position.word].store(END, Ordering::Relaxed);
         self.cross_segments(&mut position);
-        self.count(&amount, contended);
+        self.count(size, &amount, contended);
         at
     }
 
@@ -352,7 +352,8 @@ impl LogRing {
         self.segment.map().u32(layout::SEGMENT_N_AT).store(position.segment_n, Ordering::Release);
     }
 
-    fn count(&self, amount: &ReservedAmount, contended: bool) {
+    fn count(&self, words: usize, amount: &ReservedAmount, contended: bool) {
+        bump(&self.main.shm_bytes, 4 * words as u64);
         bump(&self.main.shm_writes, amount.writes);
         bump(&self.main.shm_records, amount.records);
         bump(&self.main.shm_flushes, amount.flushes);

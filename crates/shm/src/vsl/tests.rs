@@ -292,7 +292,7 @@ fn what_is_gathered_waits_and_keeps_its_order() {
     two.announce(Tag::Link, Vxid(1), &[b"req 2 esi"]);
     two.put(Tag::VclLog, b"second");
     two.flush();
-    assert_eq!((f.texts().len(), f.main.shm_records.get()), (0, 0));
+    assert_eq!((f.texts().len(), f.main.shm_records.get(), f.main.shm_bytes.get()), (0, 0, 0));
     // A record that is written at once comes after what waited.
     f.ring.write_one(Tag::Cli, Vxid::NONE, Marker::None, b"Rd ping");
     let want = ["1 VCL_Log first", "1 Link req 2 esi", "2 VCL_Log second", "0 CLI Rd ping"];

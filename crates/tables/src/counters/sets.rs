@@ -177,10 +177,10 @@ set! {
     sc_req_http20: Counter Diag Integer "" "Session Err REQ_HTTP20" => "Sessions closed because HTTP/2 isn't accepted (REQ_HTTP20).";
     sc_vcl_failure: Counter Diag Integer "" "Session Err VCL_FAILURE" => "Sessions closed because VCL failed (VCL_FAILURE).";
     client_resp_500: Counter Diag Integer "wrk" "Delivery failed due to insufficient workspace." => "Always 0. If VCL sets a header that doesn't fit, VCL fails (vcl_fail). Other headers that don't fit are left out of the response (losthdr).";
-    ws_backend_overflow: Counter Diag Integer "wrk" "workspace_backend overflows" => "Transactions whose bereq or beresp had no room for what VCL or this server set: more than workspace_backend bytes or http_max_hdr header lines. Each transaction is counted once. The log names the header (LostHeader, VCL_Error).";
-    ws_client_overflow: Counter Diag Integer "wrk" "workspace_client overflows" => "Transactions whose req or resp had no room for what VCL or this server set: more than workspace_client bytes or http_max_hdr header lines. Each transaction is counted once. The log names the header (LostHeader, VCL_Error).";
-    ws_thread_overflow: Counter Diag Integer "wrk" "workspace_thread overflows" => "Always 0: there is no such workspace.";
-    ws_session_overflow: Counter Diag Integer "" "workspace_session overflows" => "Always 0: there is no such workspace.";
+    ws_backend_overflow: Counter Info Integer "wrk" "workspace_backend overflows" => "Transactions whose bereq or beresp had no room for what VCL or this server set: more than workspace_backend bytes or http_max_hdr header lines. Each transaction is counted once. The log names the header (LostHeader, VCL_Error).";
+    ws_client_overflow: Counter Info Integer "wrk" "workspace_client overflows" => "Transactions whose req or resp had no room for what VCL or this server set: more than workspace_client bytes or http_max_hdr header lines. Each transaction is counted once. The log names the header (LostHeader, VCL_Error).";
+    ws_thread_overflow: Counter Info Integer "wrk" "workspace_thread overflows" => "Always 0: there is no such workspace.";
+    ws_session_overflow: Counter Info Integer "" "workspace_session overflows" => "Always 0: there is no such workspace.";
     shm_records: Counter Diag Integer "" "SHM records" => "Log records written.";
     shm_writes: Counter Diag Integer "" "SHM writes" => "Writes to the log; one write has many records.";
     shm_flushes: Counter Diag Integer "" "SHM flushes due to overflow" => "Writes to the log because a transaction's buffer (vsl_buffer) was full.";
@@ -221,7 +221,16 @@ set! {
     n_gzip: Counter Info Integer "" "Gzip operations" => "Bodies compressed with gzip.";
     n_gunzip: Counter Info Integer "" "Gunzip operations" => "Bodies decompressed from gzip.";
     n_test_gunzip: Counter Info Integer "" "Test gunzip operations" => "gzip bodies from backends that were verified while they were stored.";
-    // From here on our own: 7.1 has none of these.
+    // Counters of later releases.
+    bgfetch_no_thread: Counter Info Integer "wrk" "Background fetch failed (no thread)" => "Background fetches not started because thread_pools times thread_pool_max fetches were in progress, or because max_fetches_per_ip was reached. The stale object was delivered. fetch_no_thread and bgfetch_limited count them, too.";
+    shm_bytes: Counter Diag Bytes "" "SHM bytes" => "Bytes written to the log.";
+    n_superseded: Counter Diag Integer "" "Number of superseded objects" => "Objects that a fetch replaced by a newer one. The lifetime of most of them was over.";
+    sc_rapid_reset: Counter Diag Integer "" "Session Err RAPID_RESET" => "HTTP/2 sessions ended because the client reset too many streams soon after they began (RAPID_RESET; h2_rapid_reset_limit). h2_abuse_rapid_reset counts them, too.";
+    sc_bankrupt: Counter Diag Integer "" "Session Err BANKRUPT" => "HTTP/2 sessions ended because all of their streams waited for a window for h2_window_timeout (BANKRUPT). h2_abuse_shut_windows counts them, too.";
+    transit_stored: Counter Info Bytes "wrk" "Stored uncacheable body bytes" => "Body bytes of passes and other uncacheable responses that were fetched without a limit of how far they may be ahead of the client: transit_buffer or beresp.transit_buffer was 0.";
+    transit_buffered: Counter Info Bytes "wrk" "Buffered uncacheable response body bytes" => "Body bytes of passes and other uncacheable responses that were fetched at most transit_buffer or beresp.transit_buffer ahead of the client.";
+    http1_absolute_form: Counter Info Integer "" "Requests with absolute form request target" => "HTTP/1 requests whose target was a whole URL (http://example.com/). Its host became the header Host. Targets with https:// count unless feature=-https_scheme leaves them as they are.";
+    // From here on our own.
     sess_limited: Counter Info Integer "" "Connections refused: max_sessions";
     sess_limited_ip: Counter Info Integer "" "Connections refused: max_sessions_per_ip";
     req_held: Counter Info Integer "" "Requests held because the queue was full" => "There was no free fetch slot, not even one to wait in, and many requests had just been refused. The request was held until there was room or it could be refused (see thread_queue_limit). If memory_limit refuses all requests, they are held unread.";
@@ -467,7 +476,7 @@ set! {
 set! {
     /// One backend of one VCL.
     Vbe "VBE" 60 "Backend";
-    happy: Bitmap Info Bitmap "" "Happy health probes" => "Results of the last 64 probes as a bitmap. Bit 0 is the newest probe; a set bit is a good one.";
+    happy: Bitmap Info Bitmap "" "Happy health probes" => "Results of the last 64 probes as a bitmap. Bit 0 is the newest probe; a set bit is a good one. All bits are set for a backend without a probe.";
     bereq_hdrbytes: Counter Info Bytes "" "Request header bytes" => "Request header bytes sent to the backend.";
     bereq_bodybytes: Counter Info Bytes "" "Request body bytes" => "Request body bytes sent to the backend.";
     beresp_hdrbytes: Counter Info Bytes "" "Response header bytes" => "Response header bytes received from the backend.";
@@ -487,6 +496,13 @@ set! {
     fail_etimedout: Counter Diag Integer "" "Connections failed ETIMEDOUT" => "The connection timed out.";
     fail_other: Counter Diag Integer "" "Connections failed for other reason" => "Any other reason.";
     helddown: Counter Diag Integer "" "Connection opens not attempted" => "Connections not attempted because one had failed a moment ago; see backend_local_error_holddown and backend_remote_error_holddown.";
+}
+
+set! {
+    /// The pools of idle connections to backends.
+    Vcp "VCP" 80 "Connection Pool counters";
+    ref_hit: Counter Debug Integer "" "Number of times we have found an existing conn. pool" => "Backends of loaded VCLs that share the idle connections of an earlier one with the same address and settings.";
+    ref_miss: Counter Debug Integer "" "Number of times we have not found an existing conn. pool" => "Backends of loaded VCLs that began a pool of idle connections.";
 }
 
 set! {

@@ -98,7 +98,7 @@ def stale(report, program):
         inside = [begin(v, f"/pass/slow/{n}") for n in range(6)]
         report.check(until(LIMIT, lambda: gate.asked == 6), "six are in progress")
         report.check(get(v.address, "/old").whole(), "and delivered")
-        report.comes(lambda: counters(v, "bgfetch_limited", "s_bgfetch"), (1, 0), "no refresh began")
+        report.comes(lambda: counters(v, "bgfetch_limited", "bgfetch_no_thread", "s_bgfetch"), (1, 1, 0), "no refresh began")
         gate.go.set()
         report.check(all(client.response().whole() for client in inside), "all are answered")
 
