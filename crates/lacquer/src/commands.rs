@@ -118,11 +118,33 @@ const fn command(
 
 /// The command of that name, or that a program of Varnish's is.
 pub fn find(name: &str) -> Option<&'static Subcommand> {
-    COMMANDS.iter().find(|command| command.name == name || command.program == Some(name))
+    COMMANDS.iter().find(|command| command.name == name).or_else(|| of_program(name))
+}
+
+/// The command that a program of Varnish's or Vinyl Cache's name is.
+pub fn of_program(name: &str) -> Option<&'static Subcommand> {
+    COMMANDS.iter().find(|command| command.program.is_some_and(|program| is_named(program, name)))
+}
+
+/// True of a program's name, and of the one that Vinyl Cache has given it: `vinyllog` is `varnishlog`.
+fn is_named(program: &str, name: &str) -> bool {
+    let rest = |name: &'_ str, begin: &str| name.strip_prefix(begin).map(str::to_owned);
+    program == name || rest(name, "vinyl").is_some_and(|own| rest(program, "varnish") == Some(own))
+}
+
+/// The line that the help of a program of Vinyl Cache's name ends with.
+pub fn other_name(name: &str) -> Option<String> {
+    let own = name.strip_prefix("vinyl")?;
+    Some(format!("\n{name} is Vinyl Cache's name for varnish{own}, which has the manual: lacquer man varnish{own}\n"))
+}
+
+/// True of a command line that asks for the help alone.
+pub fn asks_help(args: &[String]) -> bool {
+    matches!(args, [word] if matches!(word.as_str(), "--help" | "-h" | "-?"))
 }
 
 pub fn is_later(name: &str) -> bool {
-    LATER.iter().any(|(program, command)| [*program, *command].contains(&name))
+    LATER.iter().any(|(program, command)| *command == name || is_named(program, name))
 }
 
 pub fn list() -> String {
@@ -248,6 +270,21 @@ mod tests {
         }
         for line in text.lines().chain(FIRST.lines()) {
             assert!(line.len() <= 80, "{line}");
+        }
+    }
+
+    #[test]
+    fn programs_have_the_names_of_vinyl_cache_too() {
+        for command in COMMANDS.iter().filter(|command| command.program.is_some()) {
+            let program = command.program.expect("it was asked for");
+            let vinyl = program.replace("varnish", "vinyl");
+            assert_eq!(of_program(&vinyl).map(|found| found.name), Some(command.name), "{vinyl}");
+            assert!(other_name(&vinyl).is_some_and(|text| text.contains(program)), "{vinyl}");
+            assert_eq!(other_name(program), None);
+        }
+        assert!(is_later("vinyltest") && !is_later("vinyllog"));
+        for name in ["vinyl", "vinylx", "vinyl-cache", "vinylvarnishd", "d"] {
+            assert!(of_program(name).is_none(), "{name}");
         }
     }
 

@@ -51,8 +51,12 @@ fn run(name: &str, args: &[String]) -> i32 {
         manager::rollout::PROGRAM => rollout_agent::run(args),
         manager::watch::PROGRAM => lacquer_watch::main(args, lacquer_doctor::findings),
         manager::upgrade::PROGRAM => manager::upgrade::run_trial(modules::MODULES),
-        _ if let Some(command) = commands::COMMANDS.iter().find(|c| c.program == Some(name)) => {
-            (command.run)(name, args)
+        _ if let Some(command) = commands::of_program(name) => {
+            let status = (command.run)(name, args);
+            if let Some(text) = commands::other_name(name).filter(|_| commands::asks_help(args)) {
+                print::out(text);
+            }
+            status
         }
         // Munin's plugins are links whose name ends in what they show.
         _ if name.starts_with("lacquer_") || name.starts_with("statsd_") => lacquer_statsd::munin(name, args),

@@ -445,7 +445,7 @@ params! {
         "With feature=+rfc9111 (or req.rfc9111): how long a stale object is kept, instead of default_keep. It is used for revalidation, for stale-if-error, and while the origin can't be reached.";
     rfc9111_targeted: Text = "CDN-Cache-Control" [""] { Own }
         "With feature=+rfc9111 (or req.rfc9111): response headers that replace Cache-Control and Expires (RFC 9213). Separate names by blanks or commas; the first that is present counts: \"Lacquer-Cache-Control CDN-Cache-Control\".";
-    rush_exponent: Count = "3" ["requests per request" min "2"] { Experimental }
+    rush_exponent: Count = "3" ["requests per request" min "1"] { Experimental }
         "How many waiting requests are woken if a fetch fails or doesn't start. A successful fetch wakes all of them.";
     send_timeout: Timeout = "600.000" ["seconds" min "0.000"] { DelayedEffect }
         "How long sending a whole response may take before the connection is closed.";

@@ -5,6 +5,7 @@
 Lines are taken as they are; only ports, paths and the working directory are put aside where a test has to (so that nothing on the
 machine is touched and two runs can't meet).
 """
+import contextlib
 import os
 import pathlib
 import pwd
@@ -13,13 +14,15 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from bed.daemon import cli_of, die_with_parent, tree, workdir
+from bed.daemon import cli_of, die_with_parent, free_port, tree, workdir
 from bed.http import Client, get
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
 from places import all_places
+from releases import all_releases
 
 LIMIT = 60
 GENUINE = "--genuine" in sys.argv
@@ -167,6 +170,18 @@ class Bed:
     def argv(self, line, n):
         own = [] if line.split()[0] in ("-V", "-x") else ["-n", str(n)]
         return [self.program, *own, *(w.format(**self.names).replace("''", "") for w in line.split())]
+
+    @contextlib.contextmanager
+    def line(self):
+        """The names of a line that runs beside others: a directory, an abstract socket, a loopback address and ports of its own."""
+        directory = pathlib.Path(tempfile.mkdtemp(prefix="line.", dir=self.dir))
+        directory.chmod(0o755)
+        first, pid = free_port(), os.getpid()
+        try:
+            yield dict(f=self.names["f"], d=directory, secret=self.dir / "secret", name=f"lacquer-{pid}-{directory.name}",
+                       own=f"127.{64 + (pid >> 16)}.{pid >> 8 & 255}.{pid & 255}", ports=f"{first}-{first + 2}")
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
 
     def close(self):
         self.origin.close()
@@ -350,6 +365,7 @@ def main():
             one_address(report, bed)
             if not o.genuine:
                 all_places(report, o.varnishd)
+                all_releases(report, bed)
             is_jailed = os.geteuid() == 0 and any(account.pw_name == "varnish" for account in pwd.getpwall())
             for line, status, text in WRONG + (JAILED if is_jailed else []):
                 wrong(report, bed, line, status, text)

@@ -27,6 +27,8 @@ IN_WORDS = {"accept_filter", "tcp_keepalive_intvl", "tcp_keepalive_probes", "tcp
 
 # Defaults that are those of a later release (9.0) on purpose.
 LATER_DEFAULTS = {"feature"}
+# ... and smallest values (8.0).
+LATER_MINIMA = {"rush_exponent"}
 
 # Commands whose help is that of a later release (7.5).
 LATER_HELP = {"param.reset"}
@@ -123,7 +125,7 @@ def answers(v, line):
 def params_compared(report, theirs, ours):
     for name, row in theirs.items():
         own = dict(ours.get(name, {}))
-        skip = {"description"} | ({"value", "default"} if name in BUILT | LATER_DEFAULTS else set())
+        skip = {"description"} | ({"value", "default"} if name in BUILT | LATER_DEFAULTS else set()) | ({"minimum"} if name in LATER_MINIMA else set())
         wrong = {k: (row.get(k), own.get(k)) for k in set(row) | set(own) if k not in skip and row.get(k) != own.get(k)}
         report.check(own and not wrong, f"param.show -j {name}: {wrong or 'missing'}")
         if row.get("description"):
@@ -135,7 +137,7 @@ def described_compared(report, oracle, program):
     for name, facts in theirs.items():
         own = ours.get(name)
         keys = {"Flags"} if name in IN_WORDS else set(facts) | set(own or {})
-        keys -= {"Default"} if name in LATER_DEFAULTS else set()
+        keys -= {"Default"} if name in LATER_DEFAULTS else {"Minimum"} if name in LATER_MINIMA else set()
         wrong = {k: (facts.get(k), own.get(k)) for k in keys if own and facts.get(k) != own.get(k)}
         report.check(own is not None and not wrong, f"-x parameter, {name}: {wrong or 'missing'}")
 
