@@ -13,12 +13,7 @@ use super::words::address;
 use crate::vcl;
 
 pub fn names(http: &[Directive], names: &mut VariableNames) {
-    for directive in http {
-        match variable(directive) {
-            Some(name) => _ = names.tables.insert(name),
-            None => {}
-        }
-    }
+    names.tables.extend(http.iter().filter_map(variable));
     let mut uses = BTreeMap::new();
     count_uses(http, &mut uses);
     sets(http, &uses, true, names);
