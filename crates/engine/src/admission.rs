@@ -250,7 +250,7 @@ impl Charge {
 
     fn take_anyway(sess: &Rc<Sess>) -> Charge {
         let clients = &sess.engine.requests.admission.clients;
-        let at = match sess.client.get() {
+        let at = match sess.ends.client() {
             Address::Inet(addr) => {
                 let params = sess.engine.params.load();
                 let (v4_bits, v6_bits) = (params.max_sessions_ipv4_prefix, params.max_sessions_ipv6_prefix);

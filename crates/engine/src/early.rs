@@ -83,11 +83,11 @@ impl Bereq {
     /// Adds Early-Data for the origin, whatever VCL made of the client's header, unless the handshake is done
     /// meanwhile.
     pub(crate) fn say_early(&mut self) {
-        let Some(handshaking) = &self.requester.early else { return };
+        let Some(handshaking) = &self.requester.client.early else { return };
         let is_done = handshaking.is_done();
         let (head, log) = (&mut self.ask.original, &mut self.log);
         if is_done {
-            self.requester.early = None;
+            self.requester.client.early = None;
             BEREQ.unset(head, log, names::EARLY_DATA);
         } else if BEREQ.force(head, log, names::EARLY_DATA, b"1").is_err() {
             self.log.count_lost();
@@ -100,7 +100,7 @@ impl Bereq {
         if !self.beresp.is_status(TOO_EARLY) {
             return Ok(());
         }
-        let Some(handshaking) = self.requester.early.take() else { return Ok(()) };
+        let Some(handshaking) = self.requester.client.early.take() else { return Ok(()) };
         self.log.flush();
         let ended = self.unless_unwanted(poll_fn(|cx| handshaking.poll_end(cx))).await;
         if ended != Some(true) {

@@ -42,16 +42,38 @@ struct Inner {
     state: ReqBodyState,
     len: Option<u64>,
     pieces: VecDeque<Buf>,
-    /// Short pieces, gathered behind the last of `pieces`, or of `cached`.
+    /// Short pieces, gathered behind the last of `pieces`, or of those that are kept.
     open: Vec<u8>,
     waiting: usize,
-    cached: Vec<Buf>,
-    cached_bytes: u64,
-    limit: u64,
+    kept: KeptBody,
     trailers: Option<Box<Head>>,
-    store: Option<Arc<Store>>,
     reader: Option<Waker>,
     pump: Option<Waker>,
+}
+
+/// A body that is kept whole, at most `limit` bytes of it.
+#[derive(Default)]
+struct KeptBody {
+    pieces: Vec<Buf>,
+    bytes: u64,
+    limit: u64,
+    store: Option<Arc<Store>>,
+}
+
+impl KeptBody {
+    /// Counts bytes that came. False if they are too many.
+    fn has_room(&mut self, len: usize) -> bool {
+        self.bytes += len as u64;
+        self.bytes <= self.limit
+    }
+
+    /// Keeps a piece. False if the store has no room.
+    fn keep(&mut self, piece: &[u8]) -> bool {
+        let kept = self.store.as_ref().and_then(|store| store.block(&[piece]).ok());
+        let is_kept = kept.is_some();
+        self.pieces.extend(kept);
+        is_kept
+    }
 }
 
 /// A handle on one request's body; its clones are the same body. Most requests have none, and nothing is allocated then.
@@ -83,11 +105,8 @@ impl ReqBody {
             pieces: VecDeque::new(),
             open: Vec::new(),
             waiting: 0,
-            cached: Vec::new(),
-            cached_bytes: 0,
-            limit: 0,
+            kept: KeptBody::default(),
             trailers: None,
-            store: None,
             reader: None,
             pump: None,
         }))))
@@ -147,11 +166,11 @@ impl ReqBody {
     /// Length of the body, as announced or as kept.
     pub fn bytes(&self) -> Option<u64> {
         let inner = self.0.as_ref()?.borrow();
-        if inner.state == ReqBodyState::Cached { Some(inner.cached_bytes) } else { inner.len }
+        if inner.state == ReqBodyState::Cached { Some(inner.kept.bytes) } else { inner.len }
     }
 
     pub fn cached(&self) -> Vec<Buf> {
-        self.0.as_ref().map_or_else(Vec::new, |inner| inner.borrow().cached.clone())
+        self.0.as_ref().map_or_else(Vec::new, |inner| inner.borrow().kept.pieces.clone())
     }
 
     /// Lends an unread body to a fetch. Without effect on a kept one.
@@ -186,8 +205,7 @@ impl ReqBody {
             } else {
                 ReqBodyState::Caching
             };
-            inner.limit = limit;
-            inner.store = Some(store.clone());
+            (inner.kept.limit, inner.kept.store) = (limit, Some(store.clone()));
             wake(&mut inner.pump);
         }
     }
@@ -295,8 +313,7 @@ impl ReqBody {
             }
             (Ok(None), _) => inner.state = ReqBodyState::Spent,
             (Ok(Some(piece)), ReqBodyState::Caching) => {
-                inner.cached_bytes += piece.len() as u64;
-                if inner.cached_bytes > inner.limit {
+                if !inner.kept.has_room(piece.len()) {
                     inner.refuse();
                 } else {
                     let mut ready = None;
@@ -317,14 +334,13 @@ impl ReqBody {
 
 impl Inner {
     fn store_piece(&mut self, piece: &[u8]) {
-        match self.store.as_ref().and_then(|store| store.block(&[piece]).ok()) {
-            Some(kept) => self.cached.push(kept),
-            None => self.refuse(),
+        if !self.kept.keep(piece) {
+            self.refuse();
         }
     }
 
     fn refuse(&mut self) {
-        self.cached.clear();
+        self.kept.pieces.clear();
         self.open = Vec::new();
         self.state = ReqBodyState::Failed(ReqBodyError::TooLarge);
     }

@@ -66,25 +66,85 @@ impl SessTimeouts {
     }
 }
 
+/// The ends of a session's connection, and those behind it, if there is a PROXY header.
+pub struct SessEnds {
+    pub remote: Address,
+    pub local: Address,
+    pub peer_ids: Option<(u32, u32)>,
+    client: Cell<Address>,
+    /// The client's address as text, which every request logs and sends on.
+    client_text: Cell<AddressText>,
+    server: Cell<Address>,
+    /// Boxed: few sessions have one, and all idle ones would hold room for it.
+    proxy: RefCell<Option<Box<ProxyHeader>>>,
+}
+
+impl SessEnds {
+    fn new(connection: &ConnectionInfo) -> Self {
+        let &ConnectionInfo { remote, local, peer_ids, .. } = connection;
+        SessEnds {
+            remote,
+            local,
+            peer_ids,
+            client: Cell::new(remote),
+            client_text: Cell::new(remote.text()),
+            server: Cell::new(local),
+            proxy: RefCell::new(None),
+        }
+    }
+
+    /// The client: as the PROXY header says, else the peer.
+    pub fn client(&self) -> Address {
+        self.client.get()
+    }
+
+    pub(crate) fn client_text(&self) -> AddressText {
+        self.client_text.get()
+    }
+
+    /// The address that the client connected to: as the PROXY header says, else our end.
+    pub fn server(&self) -> Address {
+        self.server.get()
+    }
+
+    pub fn set_proxy(&self, header: ProxyHeader) {
+        if let Some(ends) = &header.ends {
+            let client = Address::inet(ends.source);
+            self.client.set(client);
+            self.client_text.set(client.text());
+            self.server.set(Address::inet(ends.destination));
+        }
+        *self.proxy.borrow_mut() = Some(Box::new(header));
+    }
+
+    pub(crate) fn proxy_tlvs(&self) -> Option<Vec<u8>> {
+        self.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
+    }
+
+    /// True if the PROXY header says that the client came by TLS or, without a word about TLS, names 443 as the port
+    /// that the client connected to.
+    fn came_by_tls(&self) -> bool {
+        const SSL: u8 = 0x20;
+        const CLIENT_SSL: u8 = 0x01;
+        const HTTPS: u16 = 443;
+        let proxy = self.proxy.borrow();
+        let Some(header) = &*proxy else { return false };
+        match tlv(&header.tlvs, SSL) {
+            Some(ssl) => ssl.first().is_some_and(|flags| flags & CLIENT_SSL != 0),
+            None => header.ends.is_some_and(|ends| ends.destination.port() == HTTPS),
+        }
+    }
+}
+
 pub struct Sess {
     pub engine: Arc<Engine>,
     pub vxid: Vxid,
     pub listener: Arc<ListenerInfo>,
-    pub remote: Address,
-    pub local: Address,
-    /// The PROXY header. Boxed: few sessions have one, and all idle ones would hold room for it.
-    pub proxy: RefCell<Option<Box<ProxyHeader>>>,
+    pub ends: SessEnds,
     /// The results of the TLS handshake; empty if the session has no TLS of ours.
     pub tls: OnceCell<Box<tls::HandshakeInfo>>,
-    /// The client: as the PROXY header says, else the peer. See [`Sess::set_client`].
-    pub client: Cell<Address>,
-    /// The client's address as text, which every request logs and sends on.
-    pub client_text: Cell<AddressText>,
-    /// The address that the client connected to: as the PROXY header says, else our end.
-    pub server: Cell<Address>,
     pub t_open: Real,
     pub timeouts: Cell<SessTimeouts>,
-    pub peer_ids: Option<(u32, u32)>,
     /// The socket, if the session has one of its own. May be another's once the session is over.
     pub socket: Option<SocketNumber>,
     /// The version of HTTP that it speaks now, as VCL and the log call it: the front's word.
@@ -105,7 +165,7 @@ impl Sess {
         // Together, under one lock of the log's.
         let mut log = TxnLog::new(engine.log.clone(), sess.vxid, Marker::Client);
         log.put2(Tag::Begin, b"sess 0 ", listener.transport.as_bytes());
-        let (from, to) = (sess.client_text.get(), connection.local.text());
+        let (from, to) = (sess.ends.client_text(), connection.local.text());
         let mut record = log.record(Tag::SessOpen);
         record.text(from.ip_port()).text(" ").text(&listener.name).text(" ").text(to.ip_port());
         record.sp_time(sess.t_open).sp_num(connection.number.into());
@@ -122,22 +182,15 @@ impl Sess {
         connection: &ConnectionInfo,
         version: &'static str,
     ) -> Self {
-        let &ConnectionInfo { remote, local, socket, peer_ids, .. } = connection;
         Sess {
             engine: engine.clone(),
             vxid,
             listener: listener.clone(),
-            remote,
-            local,
-            proxy: RefCell::new(None),
+            ends: SessEnds::new(connection),
             tls: OnceCell::new(),
-            client: Cell::new(remote),
-            client_text: Cell::new(remote.text()),
-            server: Cell::new(local),
             t_open: engine.clock.real(),
             timeouts: Cell::new(SessTimeouts::new(&engine.params.load())),
-            peer_ids,
-            socket,
+            socket: connection.socket,
             version: Cell::new(version),
             tos: Cell::new(None),
         }
@@ -160,26 +213,8 @@ impl Sess {
         shm::vsl::flush_gathered();
     }
 
-    /// True if the client came by TLS: ours, or that of a proxy whose PROXY header says so or, without a word about
-    /// TLS, names 443 as the port that the client connected to.
+    /// True if the client came by TLS: ours, or that of a proxy.
     pub fn came_by_tls(&self) -> bool {
-        const SSL: u8 = 0x20;
-        const CLIENT_SSL: u8 = 0x01;
-        const HTTPS: u16 = 443;
-        if self.tls.get().is_some() {
-            return true;
-        }
-        let proxy = self.proxy.borrow();
-        let Some(header) = &*proxy else { return false };
-        match tlv(&header.tlvs, SSL) {
-            Some(ssl) => ssl.first().is_some_and(|flags| flags & CLIENT_SSL != 0),
-            None => header.ends.is_some_and(|ends| ends.destination.port() == HTTPS),
-        }
-    }
-
-    /// Another client than the peer is behind the connection.
-    pub fn set_client(&self, client: Address) {
-        self.client.set(client);
-        self.client_text.set(client.text());
+        self.tls.get().is_some() || self.ends.came_by_tls()
     }
 }

@@ -24,13 +24,13 @@ fn ip(address: Address) -> Value {
 /// `client.*`, `server.*`, `local.*`, `remote.*`, `sess.xid`, `param.*`. `None`: not one of these.
 pub fn of_session(sess: &Sess, identity: Option<&Text>, var: Var) -> Option<Value> {
     Some(match var {
-        Var::ClientIp => ip(sess.client.get()),
-        Var::ServerIp => ip(sess.server.get()),
-        Var::RemoteIp => ip(sess.remote),
-        Var::LocalIp => ip(sess.local),
+        Var::ClientIp => ip(sess.ends.client()),
+        Var::ServerIp => ip(sess.ends.server()),
+        Var::RemoteIp => ip(sess.ends.remote),
+        Var::LocalIp => ip(sess.ends.local),
         Var::ClientIdentity => match identity {
             Some(text) => Value::String(Some(text.clone())),
-            None => Value::text(sess.client.get().ip().to_string()),
+            None => Value::text(sess.ends.client().ip().to_string()),
         },
         Var::ServerHostname => Value::text(sess.engine.vcls.names.hostname.as_str()),
         Var::ServerIdentity => Value::text(sess.engine.vcls.names.identity.as_str()),
@@ -120,13 +120,13 @@ pub fn misplaced(var: Var) -> VclFailure {
 pub fn identity(sess: &Sess, own: Option<&Text>) -> Vec<u8> {
     match own {
         Some(text) => text.as_bytes().to_vec(),
-        None => sess.client.get().ip().to_string().into_bytes(),
+        None => sess.ends.client().ip().to_string().into_bytes(),
     }
 }
 
 /// The addresses for a PROXY header to a backend; `None` when the client has none.
 pub fn proxy_ends(sess: &Sess) -> Option<ProxyEnds> {
-    match (sess.client.get(), sess.server.get()) {
+    match (sess.ends.client(), sess.ends.server()) {
         (Address::Inet(source), Address::Inet(destination)) => Some(ProxyEnds { source, destination }),
         (Address::Unix, _) | (_, Address::Unix) => None,
     }

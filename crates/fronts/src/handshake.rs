@@ -189,7 +189,7 @@ async fn wait_for_turn<'a>(
     sess: &'a Sess,
     deadline: Instant,
 ) -> Result<CalledClient<'a>, HandshakeFailure> {
-    let client = sess.client.get().ip();
+    let client = sess.ends.client().ip();
     let waited = CalledClient::wait(&sess.engine.sessions.known_clients, client, deadline).await;
     let (called, has_waited) = waited.map_err(HandshakeFailure::Handshake)?;
     if has_waited {

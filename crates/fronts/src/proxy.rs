@@ -2,7 +2,7 @@
 //! The PROXY header that a connection on a PROXY listener begins with.
 
 use engine::Sess;
-use net::{Address, IoError, Stream, proxy};
+use net::{IoError, Stream, proxy};
 use rt::Instant;
 use shm::vsl::Marker;
 use tables::close::SessClose;
@@ -22,11 +22,7 @@ pub(crate) async fn receive(stream: &Stream, sess: &Sess, input: &mut Vec<u8>) -
                 if let Some(text) = &header.ignored {
                     log.write_one(Tag::ProxyGarbage, sess.vxid, Marker::Client, text.as_bytes());
                 }
-                if let Some(ends) = &header.ends {
-                    sess.set_client(Address::inet(ends.source));
-                    sess.server.set(Address::inet(ends.destination));
-                }
-                *sess.proxy.borrow_mut() = Some(Box::new(header));
+                sess.ends.set_proxy(header);
                 return Ok(());
             }
             Ok(proxy::ProxyProgress::Incomplete) => {}

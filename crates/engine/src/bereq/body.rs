@@ -384,7 +384,7 @@ impl Bereq {
         let Some(trailers) = OriginExchange::of(&mut self.ask.link).conn.trailers() else { return };
         BERESP.log_fields(trailers, &mut self.log);
         if self.fill.cacheability.is_uncacheable()
-            && let Some(client) = &self.requester.trailers
+            && let Some(client) = &self.requester.client.trailers
             && client.put(self.log.vxid(), trailers).is_err()
         {
             self.log.count_lost();

@@ -70,9 +70,9 @@ impl Ctx for Bereq {
             Var::BereqIsHitmiss => Value::Bool(self.requester.found == FoundKind::HitForMiss),
             Var::BereqIsHitpass => Value::Bool(self.requester.found == FoundKind::HitForPass),
             Var::BereqFilters => Value::text(""),
-            Var::BereqRetryConnect => Value::Bool(self.ask.retry_connect),
+            Var::BereqRetryConnect => Value::Bool(self.ask.tries.reconnects),
             Var::BereqTrace => Value::Bool(self.is_traced()),
-            Var::BereqRetries => Value::Int(i64::from(self.ask.retries)),
+            Var::BereqRetries => Value::Int(i64::from(self.ask.tries.retries)),
             Var::BereqPeers => Value::Bool(self.ask.peer.may_ask),
             Var::BereqRfc9111 => Value::Bool(self.fill.rfc9111),
             Var::BereqTime => Value::Time(self.log.start().0),
@@ -109,7 +109,7 @@ impl Ctx for Bereq {
                 Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX))
             }
             Var::BerespStorage | Var::BerespStorageHint => self.storage_value(var),
-            Var::BerespTime => Value::Time(self.ask.t_resp.0),
+            Var::BerespTime => Value::Time(self.ask.times.received.0),
             Var::BerespWas304 => Value::Bool(self.kind.is_refresh()),
             Var::ObjStaleIsValid => Value::Bool(self.fill.stale.as_ref().is_some_and(|stale| !stale.is_dying())),
             other => self
@@ -141,7 +141,7 @@ impl Ctx for Bereq {
             // Who isn't to ask them, as a peer's own request, doesn't by VCL's word.
             Var::BereqPeers => self.ask.peer.may_ask &= vars::boolean(&value)?,
             Var::BereqFilters => vars::no_filters("bereq.filters", value)?,
-            Var::BereqRetryConnect => self.ask.retry_connect = vars::boolean(&value)?,
+            Var::BereqRetryConnect => self.ask.tries.reconnects = vars::boolean(&value)?,
             Var::BereqTrace => self.requester.trace = Some(vars::boolean(&value)?),
             Var::BereqRfc9111 => self.fill.rfc9111 = vars::boolean(&value)?,
             Var::BerespDoEsi
@@ -295,7 +295,7 @@ impl Ctx for Bereq {
     }
 
     fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
-        self.requester.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
+        self.requester.sess.ends.proxy_tlvs()
     }
 
     fn tls(&mut self) -> Option<&tls::HandshakeInfo> {

@@ -105,7 +105,7 @@ impl Bereq {
 
     fn cause_of_error(&mut self) -> Option<ProxyCause> {
         let cause = match self.failure.made.take_cause() {
-            Some(of_vcl) if self.ask.received_status == 0 => *of_vcl,
+            Some(of_vcl) if !self.ask.tries.has_status() => *of_vcl,
             Some(of_vcl) => of_vcl.at(self.ask.backend.as_deref(), &self.params),
             None if self.failure.is_asked_for => return None,
             None => match &self.failure.cause {
@@ -113,6 +113,6 @@ impl Bereq {
                 None => ProxyCause::new(ProxyError::ProxyInternalError, ""),
             },
         };
-        Some(cause.after(self.ask.received_status))
+        Some(cause.after(self.ask.tries.status))
     }
 }

@@ -57,7 +57,7 @@ impl Bereq {
         let stores = self.engine.cache.stores();
         self.fill.settings.storage =
             Some(if self.fill.cacheability.is_uncacheable() { stores.transient() } else { stores.next() }.clone());
-        if self.ask.retries > 0 {
+        if self.ask.tries.retries > 0 {
             BEREQ.unset(&mut self.ask.head, &mut self.log, names::X_VARNISH);
         }
         let id = dec(self.log.vxid().log_id());
@@ -70,16 +70,16 @@ impl Bereq {
         }
         self.ask_kind();
         self.mark("Fetch");
-        self.ask.t_sent = self.log.last();
+        self.ask.times.sent = self.log.last();
         let mut answered = if self.ask_owner().await { Ok(()) } else { self.ask_backend().await };
-        if answered.is_ok() && self.requester.early.is_some() {
+        if answered.is_ok() && self.requester.client.early.is_some() {
             answered = self.ask_not_too_early().await;
         }
-        if let Some(place) = &self.requester.place {
+        if let Some(place) = &self.requester.turn.worker {
             place.answered();
         }
         let now = self.engine.clock.real();
-        self.ask.t_resp = now;
+        self.ask.times.received = now;
         self.log.timestamp("Beresp", now);
         if answered.is_err() {
             if !self.busy().is_wanted() {
@@ -104,7 +104,7 @@ impl Bereq {
     /// Chooses a backend and exchanges heads with it; a stale pooled connection gets one more try.
     pub(crate) async fn ask_backend(&mut self) -> Result<(), ()> {
         // An earlier exchange, with a peer or too early, may have left its own.
-        (self.ask.received_status, self.failure.cause) = (0, None);
+        (self.ask.tries.status, self.failure.cause) = (0, None);
         let Some(backend) = self.find_backend() else {
             self.failure.cause = Some(Box::new(reach::cause_of_none(self.ask.director.is_some())));
             return Err(());
@@ -119,7 +119,8 @@ impl Bereq {
         let mut new_connection = false;
         loop {
             let has_body = matches!(self.ask.body, BereqBody::Lent(_) | BereqBody::Cached(_));
-            let no_resend = has_body || !self.ask.retry_connect || !matches!(self.ask.head.method(), b"GET" | b"HEAD");
+            let no_resend =
+                has_body || !self.ask.tries.reconnects || !matches!(self.ask.head.method(), b"GET" | b"HEAD");
             let opts = ConnectOpts { new_connection, no_resend, ..ConnectOpts::default() };
             let conn = match backend.idle(&opts) {
                 Some(conn) => {
@@ -142,7 +143,7 @@ impl Bereq {
                 return Err(());
             }
             let Err(failure) = self.exchange().await else {
-                self.ask.received_status = self.beresp.status();
+                self.ask.tries.status = self.beresp.status();
                 match is_own && self.beresp.is_status(508) {
                     true => backend.fails(BackendFault::Loop),
                     false => backend.answers(),
@@ -155,7 +156,7 @@ impl Bereq {
                 Failure::Early(_) => reused,
                 Failure::Late(_) | Failure::Aborted => false,
             };
-            if !is_worth_it || new_connection || self.ask.no_retry.is_some() || !self.ask.retry_connect {
+            if !is_worth_it || new_connection || !self.ask.tries.may_reconnect() {
                 match failure.fault() {
                     Some(fault) => {
                         self.blame_backend(fault);
@@ -240,7 +241,7 @@ impl Bereq {
 
     pub(super) fn complete_head(&mut self) {
         if !self.beresp.has(names::DATE) {
-            let date = message::date::format(self.ask.t_resp);
+            let date = message::date::format(self.ask.times.received);
             self.count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::DATE, &[&date]));
         }
         self.count_lost(|this| this.beresp.collect(names::CACHE_CONTROL).map(drop));
@@ -256,7 +257,7 @@ impl Bereq {
         if self.fill.rfc9111 && !self.fill.cacheability.is_uncacheable() {
             return self.take_rfc9111_lives();
         }
-        let now = self.ask.t_resp;
+        let now = self.ask.times.received;
         let fresh = if self.fill.cacheability.is_uncacheable() {
             freshness::passed(&self.beresp, now)
         } else {
@@ -290,13 +291,13 @@ impl Bereq {
         }
         (fresh.ttl, fresh.grace, fresh.keep) = (ttl, 0.0, 0.0);
         let mut record = self.log.record(Tag::Ttl);
-        record.text("STATUS").sp_whole(ttl).sp_whole(0.0).sp_whole(0.0).sp_whole(self.ask.t_resp.0);
+        record.text("STATUS").sp_whole(ttl).sp_whole(0.0).sp_whole(0.0).sp_whole(self.ask.times.received.0);
         record.text(" cacheable");
     }
 
     /// `RFC 120 10 0 1000 1000 1000 0 0 cacheable`
     pub(super) fn log_freshness(&mut self, fresh: &Freshness) {
-        let now = self.ask.t_resp.0;
+        let now = self.ask.times.received.0;
         let mut record = self.log.record(Tag::Ttl);
         record.text("RFC").sp_whole(fresh.ttl).sp_whole(fresh.grace).sp_whole(fresh.keep).sp_whole(now);
         record.sp_whole(fresh.t_origin.0).sp_whole(fresh.date).sp_whole(fresh.expires);
@@ -340,7 +341,7 @@ impl Bereq {
             self.blame(ProxyError::HttpProtocolError, "Content-Range is not what was asked for");
             self.end_link(Some(SessClose::RespClose));
             if let BackendResponseAction::Error(status) = action {
-                self.failure.made.ask(SynthOrder::by_vcl(status, self.ask.received_status != 0));
+                self.failure.made.ask(SynthOrder::by_vcl(status, self.ask.tries.has_status()));
             }
             return FetchStep::Error;
         }

@@ -126,7 +126,7 @@ impl Bereq {
 
     pub(crate) async fn run(&mut self) {
         let mut step = FetchStep::Start;
-        crate::current::work_for(self.requester.sess.client.get(), self.log.vxid(), self.ask.head.url());
+        crate::current::work_for(self.requester.sess.ends.client(), self.log.vxid(), self.ask.head.url());
         loop {
             crate::current::enter(self.log.vxid(), step.name());
             step = match step {
@@ -167,7 +167,7 @@ impl Bereq {
 
     /// Frees the worker for the next request of the class.
     fn leave_class(&mut self) {
-        let Some(place) = self.requester.place.take() else { return };
+        let Some(place) = self.requester.turn.worker.take() else { return };
         if let Some((class, waited, service)) = place.account() {
             self.log.putf(Tag::Notice, format_args!("lacquer: class: {class} {waited:.6} {service:.6}"));
         }
@@ -211,7 +211,7 @@ impl Bereq {
 
     /// The step after VCL has asked for an error.
     fn error_by_vcl(&mut self, status: VclStatus) -> FetchStep {
-        self.failure.made.ask(SynthOrder::by_vcl(status, self.ask.received_status != 0));
+        self.failure.made.ask(SynthOrder::by_vcl(status, self.ask.tries.has_status()));
         self.failure.is_asked_for = true;
         FetchStep::Error
     }
@@ -240,7 +240,7 @@ impl Bereq {
     }
 
     fn retry(&mut self) -> FetchStep {
-        if let Some(reason) = self.ask.no_retry {
+        if let Some(reason) = self.ask.tries.refusal {
             self.log.putf(Tag::Error, format_args!("Retry not possible, {reason}"));
             self.blame_too(ProxyError::ProxyConfigurationError, reason);
             return FetchStep::Fail("retry not possible");
@@ -249,7 +249,7 @@ impl Bereq {
         if !base::failpoint::fault("a retry that keeps the old filters") {
             self.fill.settings.reset();
         }
-        self.ask.received_status = 0;
+        self.ask.tries.status = 0;
         self.failure = FetchError::default();
         self.fill.object.reset();
         self.begin_try();
@@ -275,8 +275,7 @@ impl Bereq {
 
     /// Another try after `return (retry)`, while there may be one.
     pub(crate) fn may_retry(&mut self) -> bool {
-        self.ask.retries += 1;
-        self.ask.retries <= self.params.max_retries
+        self.ask.tries.retry(self.params.max_retries)
     }
 
     /// The rest of the response isn't wanted: its connection ends, unless that was all of it.

@@ -96,8 +96,8 @@ impl Bereq {
     /// Only what may be stored, is asked for the first time, and is asked for as a whole.
     fn can_be_asked_for(&self) -> bool {
         self.requester.mode != FetchMode::Pass
-            && self.ask.retries == 0
-            && self.requester.early.is_none()
+            && self.ask.tries.retries == 0
+            && self.requester.client.early.is_none()
             && matches!(self.ask.body, BereqBody::None)
             && !self.fill.cacheability.is_uncacheable()
             && !self.kind.is_of_slices()
@@ -159,7 +159,7 @@ impl Bereq {
             peers.hot.heat(&self.fill.digest.0);
         }
         self.beresp.unset(LACQUER_OBJECT);
-        self.ask.peer.lives = Some(Box::new(says.lives(self.ask.t_sent, self.engine.clock.real())));
+        self.ask.peer.lives = Some(Box::new(says.lives(self.ask.times.sent, self.engine.clock.real())));
         Ok(())
     }
 

@@ -6,9 +6,7 @@
 use ::fleet::Invalidation;
 use cache::{ObjRef, ObjectTimes, Purge};
 use message::freshness::Freshness;
-use message::rfc9111::{
-    self, ExchangeTimes, QueryVariance, ResponseDirectives, StaleCause, Storing, StoringRefusal, StoringRules,
-};
+use message::rfc9111::{self, QueryVariance, ResponseDirectives, StaleCause, Storing, StoringRefusal, StoringRules};
 use message::{Head, names};
 use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
@@ -26,7 +24,7 @@ impl Bereq {
     /// Sets the lifetime (RFC 9111 3, 4.2). A response that isn't to be stored has no ttl; VCL may give it one.
     pub(super) fn take_rfc9111_lives(&mut self) {
         let params = &self.params;
-        let times = self.exchange_times();
+        let times = self.ask.times;
         let storing = match self.is_answer_to_head() {
             true => Storing::Refuse(StoringRefusal::Status),
             false => self.judge_storing(&self.beresp),
@@ -38,7 +36,7 @@ impl Bereq {
         let directives = ResponseDirectives::from_head(&self.beresp, &params.rfc9111_targeted);
         let date = |name| self.beresp.get(name).and_then(rfc9111::lenient_date).map_or(0.0, |time| time.0);
         let mut fresh = Freshness {
-            t_origin: self.ask.t_resp.plus(-age),
+            t_origin: self.ask.times.received.plus(-age),
             ttl,
             grace,
             keep,
@@ -68,11 +66,6 @@ impl Bereq {
         self.ask.head.method() == b"HEAD" && !self.beresp.is_status(304) && !self.kind.is_refresh()
     }
 
-    /// Times at which the request was sent and its response came.
-    fn exchange_times(&self) -> ExchangeTimes {
-        ExchangeTimes { sent: self.ask.t_sent, received: self.ask.t_resp }
-    }
-
     /// Decides if a response with that head may be stored, and for how long (RFC 9111 3, 4.2).
     fn judge_storing(&self, response: &Head) -> Storing {
         let params = &self.params;
@@ -87,7 +80,7 @@ impl Bereq {
         };
         // The client's, if VCL sends it on; a backend's signer may have one of its own.
         let is_authorized = self.ask.original.has(names::AUTHORIZATION) && self.ask.head.has(names::AUTHORIZATION);
-        rfc9111::judge(response, is_authorized, self.exchange_times(), &rules)
+        rfc9111::judge(response, is_authorized, self.ask.times, &rules)
     }
 
     /// The lives of a stored response that has that head from now on; with a ttl below 0 where it isn't to be stored any more.
@@ -98,7 +91,7 @@ impl Bereq {
             }
             Storing::Refuse(_) => (0.0, -1.0, 0.0, 0.0),
         };
-        ObjectTimes { t_origin: self.engine.mono_of(self.ask.t_resp.plus(-age)), ttl, grace, keep }
+        ObjectTimes { t_origin: self.engine.mono_of(self.ask.times.received.plus(-age)), ttl, grace, keep }
     }
 
     /// Learns from No-Vary-Search. A response that contradicts the rules known when it was requested is delivered, also

@@ -6,13 +6,14 @@ use std::rc::Rc;
 use cache::{Busy, ObjRef, Reuse};
 use message::head::StoredHead;
 use message::hop::{self, HopDirection};
+use message::rfc9111::ExchangeTimes;
 use message::{HeadLimits, names};
 use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 
 use super::kind::{FetchKind, PartSettings, SliceOf, SliceSettings};
 use super::peer::PeerState;
-use super::state::{Ask, FetchError, Fill, KindTerms, Requester, TimeLimits};
+use super::state::{Ask, FetchError, Fill, KindTerms, Requester, TimeLimits, Tries};
 use super::{Bereq, BereqBody, task};
 use crate::admission::{self, FetchSlot};
 use crate::classes::ClassWorker;
@@ -26,7 +27,6 @@ use crate::trace;
 use crate::trailers::Trailers;
 use crate::vcl_run::VclRun;
 
-/// The purpose of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchMode {
     /// A miss: a client waits.
@@ -50,12 +50,17 @@ impl FetchMode {
 pub(crate) struct FetchTurn {
     /// A worker of the request's class, while there are classes.
     pub worker: Option<Box<ClassWorker>>,
-    pub slot: FetchSlot,
+    _slot: FetchSlot,
+}
+
+impl FetchTurn {
+    pub fn new(worker: Option<Box<ClassWorker>>, slot: FetchSlot) -> Self {
+        FetchTurn { worker, _slot: slot }
+    }
 }
 
 /// A fetch that was started, as its request sees it.
 pub(crate) struct StartedFetch {
-    /// The object that grows.
     pub obj: ObjRef,
     /// Interim responses on their way to the client, if it wants them.
     pub interims: Option<Interims>,
@@ -76,8 +81,8 @@ pub(crate) fn start(
     if mode == FetchMode::Background {
         req.engine().main.n_bgfetch.inc();
     }
-    let started =
-        StartedFetch { obj, interims: bereq.requester.interims.clone(), trailers: bereq.requester.trailers.clone() };
+    let client = &bereq.requester.client;
+    let started = StartedFetch { obj, interims: client.interims.clone(), trailers: client.trailers.clone() };
     task::run(bereq);
     started
 }
@@ -85,10 +90,10 @@ pub(crate) fn start(
 /// Does what [`start`] does, for one slice of an object, into `busy`.
 pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf, worker: Option<Box<ClassWorker>>) -> ObjRef {
     let obj = busy.object();
-    let turn = FetchTurn { worker, slot: admission::enter_anyway(&req.client.sess) };
+    let turn = FetchTurn::new(worker, admission::enter_anyway(&req.client.sess));
     let mut bereq = make(req, busy, None, FetchMode::Normal, turn);
     // They are of the head, and it has none by now.
-    (bereq.requester.interims, bereq.requester.trailers) = (None, None);
+    (bereq.requester.client.interims, bereq.requester.client.trailers) = (None, None);
     bereq.ask_for_slice_of(slice);
     task::run(bereq);
     obj
@@ -117,17 +122,13 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, turn:
             head,
             original,
             body: lend(req, mode),
-            no_retry: None,
-            retries: 0,
-            retry_connect: true,
+            tries: Tries::new(),
             director: req.director(),
             backend: None,
             link: None,
             limits: TimeLimits::default(),
             peer: PeerState { may_ask: mode != FetchMode::Pass && req.may_ask_peers(), ..PeerState::default() },
-            t_sent: now,
-            t_resp: now,
-            received_status: 0,
+            times: ExchangeTimes { sent: now, received: now },
             acct: backend::ExchangeAcct::default(),
         },
         fill: Fill::new(req, busy, stale, mode, now),

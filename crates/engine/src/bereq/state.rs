@@ -9,7 +9,7 @@ use backend::{Backend, Director, ExchangeAcct};
 use base::Real;
 use cache::{Busy, Digest, ObjRef, ObjectTimes, Reuse};
 use filters::Recode;
-use message::rfc9111::StoringRefusal;
+use message::rfc9111::{ExchangeTimes, StoringRefusal};
 use message::{Codings, Head, HttpVersion, hop};
 use storage::Store;
 use vrt::value::Text;
@@ -18,8 +18,6 @@ use super::kind::{PartSettings, SliceSettings};
 use super::peer::PeerState;
 use super::start::FetchTurn;
 use super::{BereqBody, FetchMode, OriginExchange};
-use crate::admission::FetchSlot;
-use crate::classes::ClassWorker;
 use crate::current::{self, OpenTransaction, TransactionKind};
 use crate::early::Handshaking;
 use crate::interim::Interims;
@@ -36,47 +34,56 @@ use crate::trailers::Trailers;
 pub(crate) struct Requester {
     pub sess: Rc<Sess>,
     pub mode: FetchMode,
-    /// The client's side, if it wants to hear interim responses.
-    pub interims: Option<Interims>,
-    /// The client's side, if it gets the trailers and nobody else gets the response.
-    pub trailers: Option<Trailers>,
-    /// The handshake of the client whose early data asked for it.
-    pub early: Option<Rc<Handshaking>>,
-    pub client_identity: Option<Text>,
+    pub client: FetchClient,
     /// True if the client can take the request back, whatever it asks for.
     pub can_be_reset: bool,
+    pub client_identity: Option<Text>,
     /// `bereq.trace`, once it or `req.trace` is set.
     pub trace: Option<bool>,
-    /// Result of the request's lookup.
     pub found: FoundKind,
     /// The number of times that the client's request was here before (`crate::loops`).
     pub rounds: usize,
-    /// The worker of a class that it holds until it ends.
-    pub place: Option<Box<ClassWorker>>,
-    _slot: FetchSlot,
+    pub turn: FetchTurn,
     _open: OpenTransaction,
 }
 
-impl Requester {
-    pub fn new(req: &Req, mode: FetchMode, turn: FetchTurn) -> Self {
+/// The client's side, as far as the fetch speaks to it.
+pub(crate) struct FetchClient {
+    /// There if it wants to hear interim responses.
+    pub interims: Option<Interims>,
+    /// There if it gets the trailers and nobody else gets the response.
+    pub trailers: Option<Trailers>,
+    /// The handshake of the client whose early data asked for it.
+    pub early: Option<Rc<Handshaking>>,
+}
+
+impl FetchClient {
+    fn new(req: &Req, mode: FetchMode) -> Self {
         // A page's fragments have nothing to say to its client before the page has.
         let is_heard = mode != FetchMode::Background && !req.esi.is_fragment();
         // From HTTP/2 on every client reads them.
         let reads_trailers = req.ask.head.version() > HttpVersion::HTTP11 || hop::takes_trailers(&req.ask.head);
-        Requester {
-            sess: req.client.sess.clone(),
-            mode,
+        FetchClient {
             interims: (is_heard && req.params.http_interim).then(Interims::default),
             trailers: (is_heard && reads_trailers).then(Trailers::default),
             early: req.client.early.clone(),
-            client_identity: req.settings.client_identity.clone(),
+        }
+    }
+}
+
+impl Requester {
+    pub fn new(req: &Req, mode: FetchMode, turn: FetchTurn) -> Self {
+        Requester {
+            sess: req.client.sess.clone(),
+            mode,
+            client: FetchClient::new(req, mode),
             // From HTTP/2 on who goes before the answer has reset its request.
             can_be_reset: req.ask.head.version() > HttpVersion::HTTP11,
+            client_identity: req.settings.client_identity.clone(),
             trace: req.settings.trace,
             found: req.verdict.found(),
             rounds: req.engine().fetches.loops.rounds(&req.ask.original),
-            place: turn.worker,
-            _slot: turn.slot,
+            turn,
             _open: current::open(TransactionKind::Fetch),
         }
     }
@@ -88,24 +95,48 @@ pub(crate) struct Ask {
     /// The head before VCL, for the first try.
     pub original: Head,
     pub body: BereqBody,
-    /// The reason why a second try is impossible.
-    pub no_retry: Option<&'static str>,
-    pub retries: u32,
-    /// `bereq.retry_connect`: a request whose connection was closed before the response may be sent again.
-    pub retry_connect: bool,
+    pub tries: Tries,
     pub director: Option<Arc<dyn Director>>,
     pub backend: Option<Arc<Backend>>,
     /// The exchange in progress, or the one whose response is at hand.
     pub link: Option<OriginExchange>,
     pub limits: TimeLimits,
     pub peer: PeerState,
-    /// When the head was sent, or was about to be.
-    pub t_sent: Real,
-    pub t_resp: Real,
-    /// Status of the response whose head has come; 0 before.
-    pub received_status: u16,
+    /// When the head was sent, or was about to be, and when the response came.
+    pub times: ExchangeTimes,
     /// Bytes of the exchanges that are over.
     pub acct: ExchangeAcct,
+}
+
+/// The tries of a request: VCL's retries, and those over another connection.
+pub(crate) struct Tries {
+    pub retries: u32,
+    /// The reason why a second try is impossible.
+    pub refusal: Option<&'static str>,
+    /// `bereq.retry_connect`: a request whose connection was closed before the response may be sent again.
+    pub reconnects: bool,
+    /// Status of the response whose head has come; 0 before.
+    pub status: u16,
+}
+
+impl Tries {
+    pub fn new() -> Self {
+        Tries { retries: 0, refusal: None, reconnects: true, status: 0 }
+    }
+
+    /// Counts a retry of VCL. False if there are more than `most`.
+    pub fn retry(&mut self, most: u32) -> bool {
+        self.retries += 1;
+        self.retries <= most
+    }
+
+    pub fn has_status(&self) -> bool {
+        self.status != 0
+    }
+
+    pub fn may_reconnect(&self) -> bool {
+        self.refusal.is_none() && self.reconnects
+    }
 }
 
 /// The object that a fetch makes, and the one that it replaces.

@@ -124,7 +124,7 @@ impl Bereq {
 
     /// Adds `TE: trailers` if the client can take the response's trailers.
     fn announce_trailers(&mut self) {
-        if self.requester.trailers.is_some() && OriginExchange::of(&mut self.ask.link).conn.takes_trailers() {
+        if self.requester.client.trailers.is_some() && OriginExchange::of(&mut self.ask.link).conn.takes_trailers() {
             self.count_lost(|this| BEREQ.force(&mut this.ask.head, &mut this.log, names::TE, b"trailers"));
         }
     }
@@ -169,7 +169,7 @@ impl Bereq {
         let mut sent = self.push().await?;
         let Some(mut body) = Pieces::new(&self.ask.body) else { return Ok(()) };
         if let Pieces::Lent(_) = body {
-            self.ask.no_retry = Some("req.body not cached");
+            self.ask.tries.refusal = Some("req.body not cached");
         }
         while sent == Sent::All {
             match self.next_piece(&mut body).await {
@@ -337,7 +337,7 @@ impl Bereq {
                 self.fetch_error("too many interim responses");
             }
             ExchangeHeadError::Framing(framing) => {
-                self.ask.received_status = self.beresp.status();
+                self.ask.tries.status = self.beresp.status();
                 // As varnishd counts: a 204 is one, whatever else it says.
                 match self.beresp.is_status(204) {
                     true => self.engine.main.fetch_204.tally(),
@@ -360,6 +360,7 @@ impl Bereq {
         }
         let goes_on = self
             .requester
+            .client
             .interims
             .as_ref()
             .is_some_and(|interims| interims.put(&self.beresp, self.params.http_lenient));

@@ -374,11 +374,11 @@ impl Ctx for ReqView<'_, '_> {
     }
 
     fn peer_ids(&mut self) -> Result<(u32, u32), String> {
-        self.client.sess.peer_ids.ok_or_else(|| "not listening on a Unix domain socket".to_owned())
+        self.client.sess.ends.peer_ids.ok_or_else(|| "not listening on a Unix domain socket".to_owned())
     }
 
     fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
-        self.client.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
+        self.client.sess.ends.proxy_tlvs()
     }
 
     fn tls(&mut self) -> Option<&tls::HandshakeInfo> {

@@ -94,6 +94,6 @@ impl Req {
             self.engine().main.bgfetch_no_thread.inc();
             self.engine().main.fetch_no_thread.inc();
         }
-        Some(FetchTurn { worker, slot: slot? })
+        Some(FetchTurn::new(worker, slot?))
     }
 }

@@ -56,6 +56,6 @@ impl Req {
     /// Takes a worker of the request's class, then a slot, for the next fetch. `Err` is the step to go to instead.
     pub(super) async fn take_turn(&mut self, transport: &mut dyn Transport) -> Result<FetchTurn, ReqStep> {
         let worker = self.take_worker(transport).await?;
-        Ok(FetchTurn { worker, slot: self.take_slot(transport).await? })
+        Ok(FetchTurn::new(worker, self.take_slot(transport).await?))
     }
 }

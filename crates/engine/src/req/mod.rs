@@ -203,7 +203,7 @@ impl Req {
             false if self.accept(transport).is_ok() => ReqStep::Recv,
             _ => ReqStep::Done,
         };
-        crate::current::work_for(self.client.sess.client.get(), self.log.vxid(), self.ask.head.url());
+        crate::current::work_for(self.client.sess.ends.client(), self.log.vxid(), self.ask.head.url());
         loop {
             crate::current::enter(self.log.vxid(), step.name());
             step = match step {
@@ -377,7 +377,7 @@ impl Req {
         let before = self.log.vxid();
         self.log.reset(next, Marker::Client);
         self.log.putf(Tag::Begin, format_args!("req {before} restart"));
-        crate::current::work_for(self.client.sess.client.get(), next, self.ask.head.url());
+        crate::current::work_for(self.client.sess.ends.client(), next, self.ask.head.url());
         self.log.resume(start, last);
         self.log.timestamp("Start", last);
         self.resp.filters.reset();

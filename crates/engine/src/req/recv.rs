@@ -108,7 +108,7 @@ impl Req {
     }
 
     fn log_arrival(&mut self) {
-        let client = self.client.sess.client_text.get();
+        let client = self.client.sess.ends.client_text();
         // A fourth word as release 9 has it; without TLS the record is 7.1's.
         let scheme: &[u8] = if self.client.sess.tls.get().is_some() { b" https" } else { b"" };
         self.log.put_parts(Tag::ReqStart, &[client.ip_port(), b" ", self.client.sess.listener.name.as_bytes(), scheme]);
@@ -218,7 +218,7 @@ impl Req {
     }
 
     fn forwarded_for(&mut self) {
-        let client = self.client.sess.client_text.get();
+        let client = self.client.sess.ends.client_text();
         if self.ask.head.collect(names::X_FORWARDED_FOR).is_err() {
             self.log.count_lost();
         }

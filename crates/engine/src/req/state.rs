@@ -23,7 +23,6 @@ use crate::sess::Sess;
 /// The client that asks, its connection, and the course of the request as it sees it.
 pub struct ReqClient {
     pub sess: Rc<Sess>,
-    /// State of the request's body.
     pub body: Upload,
     /// The reason for ending the connection after the request, once that is known.
     pub close: Option<SessClose>,
