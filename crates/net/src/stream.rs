@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A connected stream: readiness first, so that nobody holds a buffer while waiting.
 
-use std::any::Any;
-use std::fmt;
+mod parked;
+mod socketless;
+mod zero_copy;
+
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::pin::pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rt::{Deadline, Instant};
 use socket2::{Domain, SockRef};
-use sys::splice::{self, SpliceOutcome, SpliceRanges, Splicer};
 use sys::tcp::SocketNumber;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::Address;
 use crate::sealed::{SealedStream, WriteFault};
+
+pub use parked::ParkedStream;
+pub use socketless::Socketless;
+pub use zero_copy::ZeroCopy;
 
 /// A connected stream, registered with the runtime of its thread.
 #[derive(Debug)]
@@ -35,69 +40,6 @@ pub enum Stream {
     Socketless(Box<dyn Socketless>),
 }
 
-/// A stream without a descriptor. The product has none: tests and simulations bring theirs (`testkit-net`). Methods do
-/// what those of [`Stream`] with their names do, unless they say otherwise.
-pub trait Socketless: Any + fmt::Debug + Send {
-    /// The stream's number in the log, in place of a descriptor's.
-    fn number(&self) -> u32;
-
-    /// Address of our end.
-    fn local(&self) -> Address;
-
-    /// Address of the peer.
-    fn peer(&self) -> Address;
-
-    /// Ready when bytes can be read or the peer has closed.
-    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-
-    /// Ready when bytes can be written.
-    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-
-    /// Reads what is there; 0 is the end. `WouldBlock` when nothing is.
-    ///
-    /// # Errors
-    /// As a socket's.
-    fn try_read(&self, into: &mut [u8]) -> io::Result<usize>;
-
-    /// Writes what fits. `WouldBlock` when nothing does.
-    ///
-    /// # Errors
-    /// As a socket's.
-    fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
-
-    /// Does what a `recv` of one byte with `MSG_PEEK` does.
-    ///
-    /// # Errors
-    /// As a socket's.
-    fn peek(&self) -> io::Result<usize>;
-
-    /// Says that nothing more will be written.
-    fn shutdown_write(&self);
-
-    /// Makes close reset the connection.
-    fn reset_on_close(&self);
-}
-
-/// Reads that all [`Socketless`] have.
-impl dyn Socketless {
-    fn try_read_buf(&self, into: &mut Vec<u8>) -> io::Result<usize> {
-        const PIECE: usize = 64 * 1024;
-        let mut piece = vec![0; (into.capacity() - into.len()).min(PIECE)];
-        let read = self.try_read(&mut piece)?;
-        into.extend_from_slice(&piece[..read]);
-        Ok(read)
-    }
-
-    fn poll_read_buf(&self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
-        loop {
-            match self.try_read_buf(into) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => ready!(self.poll_readable(cx))?,
-                read => return Poll::Ready(read),
-            }
-        }
-    }
-}
-
 /// The same call on whatever a stream is.
 macro_rules! on {
     ($stream:expr, $s:ident => $call:expr) => {
@@ -108,23 +50,6 @@ macro_rules! on {
             Stream::Socketless($s) => $call,
         }
     };
-}
-
-/// A connected stream in a pool. It stays registered with the runtime it came from: the thread that gave it mostly takes it
-/// again, and then nothing has to be done.
-#[derive(Debug)]
-pub struct ParkedStream {
-    stream: Stream,
-    home: u64,
-    /// Turn of its runtime in which it was put aside.
-    turn: u64,
-}
-
-/// A stream that the kernel sends from without a copy: see [`Stream::zero_copy`].
-#[derive(Debug)]
-pub struct ZeroCopy<'a> {
-    socket: &'a TcpStream,
-    sealed: Option<&'a SealedStream>,
 }
 
 /// State of an idle connection.
@@ -663,67 +588,12 @@ fn pending_of(peeked: io::Result<usize>) -> IdleState {
     }
 }
 
-impl ZeroCopy<'_> {
-    /// Writes what fits of `bytes`, which more follows at once: the kernel may wait for that to fill a packet.
-    ///
-    /// # Errors
-    /// The operating system's word.
-    pub fn try_write_begin(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.send(|| splice::begin(self.socket.as_fd(), bytes), |sent| *sent)
-    }
-
-    /// Sends what fits of `loans` without a copy; `more` follows at once. `WouldBlock` when nothing fits.
-    ///
-    /// # Errors
-    /// The operating system's word.
-    pub fn try_lend(&self, lender: &mut Splicer, loans: &SpliceRanges<'_>, more: bool) -> io::Result<SpliceOutcome> {
-        let lend = || lender.send(self.socket.as_fd(), loans, more);
-        self.send(lend, |outcome| if let SpliceOutcome::Bytes(sent) = outcome { *sent } else { 0 })
-    }
-
-    /// `sent`: how many bytes went.
-    fn send<T>(&self, send: impl FnOnce() -> io::Result<T>, sent: impl FnOnce(&T) -> usize) -> io::Result<T> {
-        let send = || self.socket.try_io(Interest::WRITABLE, send);
-        match self.sealed {
-            None => send(),
-            Some(sealed) => sealed.give(send, sent),
-        }
-    }
-}
-
 /// True for a unix-domain socket; an error when it is neither that nor internet.
 pub(crate) fn is_unix(socket: &SockRef<'_>) -> io::Result<bool> {
     match socket.domain()? {
         Domain::UNIX => Ok(true),
         Domain::IPV4 | Domain::IPV6 => Ok(false),
         _ => Err(ErrorKind::Unsupported.into()),
-    }
-}
-
-impl ParkedStream {
-    /// Takes it back, registered with this thread's runtime.
-    ///
-    /// # Errors
-    /// The descriptor can't be registered; it is closed then.
-    pub fn unpark(self) -> io::Result<Stream> {
-        if self.home == rt::home() { Ok(self.stream) } else { self.stream.move_here() }
-    }
-
-    /// The state of waiting input, without reading it.
-    pub fn pending(&self) -> IdleState {
-        self.stream.pending()
-    }
-
-    /// True if it is registered with the runtime of the thread whose [`rt::home`] that is.
-    pub fn is_home(&self, home: u64) -> bool {
-        self.home == home
-    }
-
-    /// The same as [`ParkedStream::pending`] without a system call, where this thread's runtime watches the stream and has asked for events since it was
-    /// put aside: as far as it has heard then. What a peer sends unasked behind an answer would otherwise be the next one's answer.
-    pub fn heard(&self) -> IdleState {
-        let has_asked = self.home == rt::home() && self.turn != rt::park_count();
-        if has_asked { self.stream.heard() } else { self.pending() }
     }
 }
 
