@@ -1,30 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The CLI commands that the worker answers.
 
+mod invalidation;
+mod vcls;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use backend::{AdminHealth, Director, VclEvent};
-use cache::{BAN_FIELDS, BanError};
+use backend::{AdminHealth, Director};
 use cli::{CliReply, CliRequest, CliStatus, reply};
-use fleet::Invalidation;
-use params::DebugBit;
 use tables::cli_cmds::{self, WorkerCommand as Id};
-use tables::vclvars::Var;
-use tls::roots::Roots;
-use vcl::program::Op;
-use vcl::{CompileOptions, MAIN, SourceBundle, Sources};
-use vrt::LoadedVcl;
-use vrt::vmod::{Need, Vmod};
 
-use crate::backends::LoadEnv;
 use crate::conf;
 use crate::memory::MemoryReport;
-use crate::profile::{self, ProfileSource, Profiled};
 use crate::succession;
 use crate::worker::Worker;
+use invalidation::{ban, ban_list, purge_tags, purge_urls};
+use vcls::{vcl_discard, vcl_load, vcl_profile, vcl_show, vcl_state, vcl_use, vmods_in_use};
 
 /// Time limit of VCL for a question.
 const EXPLAIN_TIME: Duration = Duration::from_secs(5);
@@ -266,187 +260,6 @@ fn start(worker: &Arc<Worker>) -> CliReply {
     }
 }
 
-fn vcl_load(worker: &Arc<Worker>, name: &str, file: &str, state: &str) -> CliReply {
-    let Some((warm, state)) = split_state(state) else {
-        return CliReply::new(CliStatus::Param, "a state is 0 or 1 and a word");
-    };
-    // It may have banned something while it was loaded.
-    let loaded = load(worker, name, file).and_then(|vcl| crate::journal::wait(worker).map(|()| vcl));
-    match loaded {
-        Ok(vcl) => {
-            worker.vcls.add(name, state, warm, vcl.clone());
-            let main = worker.engine.main;
-            main.n_vcl_avail.inc();
-            main.vmods.set(worker.vcls.modules() as u64);
-            if warm {
-                tell(&vcl, VclEvent::Warm);
-            }
-            CliReply::ok(format!("Loaded \"{file}\" as \"{name}\"\n"))
-        }
-        Err(reason) => {
-            worker.secrets.origin_keys.take(name);
-            CliReply::new(CliStatus::Cant, reason)
-        }
-    }
-}
-
-fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, String> {
-    let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
-    let bundle = SourceBundle::from_bytes(&bytes).ok_or_else(|| format!("{file} holds no checked VCL"))?;
-    let (main_name, text) = bundle.read(MAIN)?;
-    let params = worker.engine.params.load();
-    let options = CompileOptions {
-        compat: params.compat(),
-        allow_inline_c: params.vcc_allow_inline_c,
-        // The checker has said what there was to say.
-        err_unref: false,
-        unsafe_path: true,
-        lazy_hosts: true,
-        dialect: bundle.dialect,
-        modules: worker.vmods.signatures,
-        stores: worker.engine.cache.stores().all().iter().map(|store| store.name().to_owned()).collect(),
-        labels: worker.vcls.labels(),
-        ..CompileOptions::default()
-    };
-    let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.to_string())?;
-    let imported = |vmod: &&&Vmod| compiled.program.imports.iter().any(|import| import.module == vmod.signature.name);
-    let mut has_tls = compiled.program.backends.iter().any(|decl| decl.tls.is_some());
-    for need in worker.vmods.code.iter().filter(imported).flat_map(|vmod| vmod.needs) {
-        match need {
-            Need::Tags => worker.services.enable_tags(),
-            Need::Authorities => has_tls = true,
-            Need::KeyFields => worker.engine.vcls.keep_key_fields(),
-        }
-    }
-    if compiled.program.code.iter().any(gives_tags) {
-        worker.services.enable_tags();
-    }
-    if has_tls {
-        // Files are read here, and on no thread that serves.
-        Roots::renew_system();
-    }
-    let env = LoadEnv(worker);
-    let loaded = rt::run(vrt::loaded::load_waiting(name, compiled.program, &env));
-    loaded.map_err(|error| error.to_string())?.map_err(|error| error.0)
-}
-
-fn gives_tags(op: &Op) -> bool {
-    // By RFC 9111 there are cache groups.
-    matches!(
-        op,
-        Op::SetVar { var: Var::BerespTags | Var::ReqRfc9111 | Var::BereqRfc9111 }
-            | Op::SetVarText { var: Var::BerespTags }
-    )
-}
-
-/// `1auto` is warm and `auto`.
-fn split_state(state: &str) -> Option<(bool, &str)> {
-    let warm = match state.get(..1)? {
-        "0" => false,
-        "1" => true,
-        _ => return None,
-    };
-    Some((warm, &state[1..]))
-}
-
-fn tell(vcl: &LoadedVcl, event: VclEvent) {
-    for director in vcl.directors() {
-        director.event(event);
-    }
-}
-
-fn vcl_use(worker: &Worker, name: &str) -> CliReply {
-    let Some(vcl) = worker.vcls.find(name) else {
-        return CliReply::new(CliStatus::Param, format!("No VCL named {name} known."));
-    };
-    worker.vcls.set_active(name, worker.engine.clock.real());
-    worker.engine.vcls.activate(Some(vcl));
-    CliReply::ok("")
-}
-
-/// `vcl.show [-v] [name]`: the source, with `-v` all that was compiled. A label stands for its VCL.
-fn vcl_show(worker: &Worker, request: &CliRequest) -> CliReply {
-    let verbose = request.arg(0) == Some("-v");
-    let at = usize::from(verbose);
-    let name = request.arg(at);
-    if let Some(more) = request.arg(at + 1) {
-        return CliReply::new(CliStatus::Param, format!("Too many parameters: '{more}'"));
-    }
-    let name = name.map_or_else(|| worker.vcls.active(), str::to_owned);
-    let Some(vcl) = worker.vcls.find(&name) else {
-        return worker.vcls.unknown(&name);
-    };
-    let sources = &vcl.program.map.sources;
-    if !verbose {
-        return CliReply::ok(
-            sources.first().map_or_else(String::new, |source| String::from_utf8_lossy(&source.text).into()),
-        );
-    }
-    let mut out = String::new();
-    for (number, source) in sources.iter().enumerate() {
-        out.push_str(&format!("// VCL.SHOW {number} {} {}\n", source.text.len(), source.name));
-        out.push_str(&String::from_utf8_lossy(&source.text));
-        out.push('\n');
-    }
-    CliReply::ok(out)
-}
-
-fn vcl_profile(worker: &Worker, request: &CliRequest) -> CliReply {
-    let (what, name) = (request.arg(0).unwrap_or_default(), request.arg(1));
-    let name = name.map_or_else(|| worker.vcls.active(), str::to_owned);
-    let Some(vcl) = worker.vcls.find(&name) else {
-        return worker.vcls.unknown(&name);
-    };
-    match what {
-        "on" | "off" => vcl.profile.switch(what == "on"),
-        "show" => {}
-        other => return CliReply::new(CliStatus::Param, format!("on, off or show, not {other:?}\n")),
-    }
-    let sources: Vec<_> =
-        vcl.program.map.sources.iter().map(|source| ProfileSource { name: &source.name, text: &source.text }).collect();
-    let counted = vcl.profile.counted(&vcl.program);
-    let profiled = Profiled { vcl: &vcl.name, on: vcl.profile.is_on(), sources: &sources, counted: &counted };
-    match what {
-        _ if request.wants_json() => with_json(worker, request, &format!(",\n{}", profile::report_json(&profiled))),
-        "show" => CliReply::ok(profile::report(&profiled)),
-        _ => CliReply::ok(format!("VCL {}: counting is {what}\n", vcl.name)),
-    }
-}
-
-fn vmods_in_use(worker: &Worker) -> String {
-    let mut uses = std::collections::BTreeMap::<String, usize>::new();
-    for vcl in worker.vcls.all() {
-        for import in &vcl.program.imports {
-            *uses.entry(import.module.clone()).or_default() += 1;
-        }
-    }
-    uses.iter().map(|(name, count)| format!("{count:5} {name} (built in)\n")).collect()
-}
-
-fn vcl_state(worker: &Worker, name: &str, state: &str) -> CliReply {
-    let Some((warm, word)) = split_state(state) else {
-        return CliReply::new(CliStatus::Param, "a state is 0 or 1 and a word");
-    };
-    if worker.vcls.set_state(name, word, warm)
-        && let Some(vcl) = worker.vcls.find(name)
-    {
-        tell(&vcl, if warm { VclEvent::Warm } else { VclEvent::Cold });
-    }
-    CliReply::ok("")
-}
-
-fn vcl_discard(worker: &Arc<Worker>, name: &str) -> CliReply {
-    if let Some(vcl) = worker.vcls.remove(name) {
-        let main = worker.engine.main;
-        main.n_vcl_avail.dec();
-        main.vmods.set(worker.vcls.modules() as u64);
-        tell(&vcl, VclEvent::Discard);
-        vrt::loaded::finish(&vcl, &LoadEnv(worker));
-        worker.services.forget(name);
-    }
-    CliReply::ok("")
-}
-
 fn param_set(worker: &Worker, name: &str, value: &str) -> CliReply {
     change_params(worker, |params| params.set(name, value).map(drop))
 }
@@ -476,45 +289,6 @@ fn change_params(
     }
     engine.params.store(Arc::new(params));
     CliReply::ok("")
-}
-
-fn ban(worker: &Worker, request: &CliRequest) -> CliReply {
-    let args = request.split_args();
-    let words: Vec<&str> = args.iter().map(|word| std::str::from_utf8(word).unwrap_or("")).collect();
-    let cache = &worker.engine.cache;
-    let spec = match cache.ban_of_words(&words) {
-        Ok(spec) => spec,
-        Err(error) => return bad_ban(&error),
-    };
-    if let Err(refusal) = worker.engine.cluster.may_announce() {
-        return CliReply::new(CliStatus::Cant, format!("Nothing is banned: {}", refusal.0));
-    }
-    let (words, now) = (spec.words(), worker.engine.clock.real());
-    let pending = worker.engine.begin_invalidation();
-    cache.ban(spec);
-    let announced = crate::fleet::announce(worker, || Invalidation::Ban(words), now);
-    drop(pending);
-    if let Err(reason) = crate::journal::wait(worker) {
-        return CliReply::new(
-            CliStatus::Cant,
-            format!("The ban is in effect, but may not survive a restart: {reason}"),
-        );
-    }
-    match announced.map_or(Ok(()), crate::fleet::wait) {
-        Ok(()) => CliReply::ok(""),
-        Err(reason) => CliReply::new(
-            CliStatus::Cant,
-            format!("The ban is in effect on this node, but perhaps on no other: {reason}"),
-        ),
-    }
-}
-
-fn bad_ban(error: &BanError) -> CliReply {
-    let refusal = CliReply::param(error.to_string());
-    match error {
-        BanError::UnknownField(word) => refusal.meant(word, BAN_FIELDS.into_iter()).line(reply::BAN_EXAMPLE),
-        _ => refusal.line(reply::BAN_EXAMPLE),
-    }
 }
 
 fn fleet_node(worker: &Worker) -> Result<&fleet::Node, CliReply> {
@@ -596,75 +370,6 @@ fn fleet_status(worker: &Worker, request: &CliRequest) -> CliReply {
     }
     let text = node.map(crate::fleet::status_text).unwrap_or_default();
     CliReply::ok(text + &peers.map(crate::peers::status_text).unwrap_or_default())
-}
-
-fn purge_tags(worker: &Worker, request: &CliRequest) -> CliReply {
-    if !worker.engine.cache.keeps_tags() {
-        return CliReply::new(CliStatus::Cant, "No tags are kept: name fields in tag_fields, or give tags by VCL");
-    }
-    purge(worker, request, |tags| Ok(tags.to_vec()))
-}
-
-/// `purge.url [-s] URL` and its like: `tag` makes of host and path what is to be purged.
-fn purge_urls(worker: &Worker, request: &CliRequest, tag: fn(&[u8], &[u8]) -> Vec<u8>) -> CliReply {
-    if !worker.engine.params.load().tag_urls {
-        return CliReply::new(CliStatus::Cant, "Objects have no tags of their URLs: switch tag_urls on");
-    }
-    purge(worker, request, |words| {
-        let [url] = words else { return Err("One at a time".to_owned()) };
-        let url = std::str::from_utf8(url).map_err(|_| "Only text can be a URL".to_owned())?;
-        let (host, path) = taken_apart(url)?;
-        let host = host.ok_or("Which host? As in http://host/path, or host/path")?;
-        Ok(vec![tag(host.as_bytes(), path.as_bytes())])
-    })
-}
-
-/// Purges what `tags` makes of the words behind the command and its `-s`.
-fn purge(
-    worker: &Worker,
-    request: &CliRequest,
-    tags: impl FnOnce(&[Vec<u8>]) -> Result<Vec<Vec<u8>>, String>,
-) -> CliReply {
-    let is_soft = request.arg(0) == Some("-s");
-    let words = &request.args()[usize::from(is_soft)..];
-    if words.is_empty() {
-        return CliReply::new(CliStatus::Param, "Purge what?");
-    }
-    let tags = match tags(words) {
-        Ok(tags) => tags,
-        Err(reason) => return CliReply::new(CliStatus::Param, reason),
-    };
-    let engine = &worker.engine;
-    if let Err(refusal) = engine.cluster.may_announce() {
-        return CliReply::new(CliStatus::Cant, format!("Nothing is purged: {}", refusal.0));
-    }
-    let now = engine.clock.real();
-    let pending = engine.begin_invalidation();
-    let mut purge = engine.cache.purge_tags(tags.iter().map(Vec::as_slice), engine.mono_of(now), is_soft);
-    let count = loop {
-        if let Some(count) = purge.step() {
-            break count;
-        }
-    };
-    let told = format!("{count} object{} purged", if count == 1 { "" } else { "s" });
-    let announced = crate::fleet::announce(worker, || Invalidation::Tags { tags, is_soft }, now);
-    drop(pending);
-    if let Err(reason) = crate::journal::wait(worker) {
-        return CliReply::new(CliStatus::Cant, format!("{told}, which may not survive a restart: {reason}"));
-    }
-    match announced.map_or(Ok(()), crate::fleet::wait) {
-        Ok(()) => CliReply::ok(format!("{told}\n")),
-        Err(reason) => CliReply::new(CliStatus::Cant, format!("{told} on this node, perhaps none on others: {reason}")),
-    }
-}
-
-fn ban_list(worker: &Worker, request: &CliRequest) -> CliReply {
-    let debug = worker.engine.params.load().debug.has(DebugBit::Lurker);
-    if request.wants_json() {
-        let rows = worker.engine.cache.ban_list_json(debug);
-        return with_json(worker, request, &if rows.is_empty() { rows } else { format!(",\n{rows}") });
-    }
-    CliReply::ok(worker.engine.cache.ban_list(debug))
 }
 
 fn all_directors(worker: &Worker) -> Vec<Arc<dyn Director>> {

@@ -69,35 +69,10 @@ async fn tend(worker: Arc<Worker>) {
         let uptime = engine.clock.mono().since(began) as u64;
         engine.main.uptime.set(uptime);
         if files_seen.replace(uptime) != Some(uptime) {
-            engine.main.open_files.set(sys::limits::open_files().unwrap_or(0));
-            engine.count_coders();
-            engine.main.mem_used.set(worker.memory.meter.read(engine.cache.stores()).bytes());
-            worker.quic.count_drops(engine.main);
-            for vcl in worker.vcls.warm() {
-                vcl.directors().iter().for_each(|director| director.look_again());
-            }
+            look(&worker);
         }
-        let (vcls, discarded) = (worker.vcls.count() as u64, worker.vcls.discarded() as u64);
-        engine.main.n_vcl.set(vcls + discarded);
-        engine.main.n_vcl_discard.set(discarded);
-        engine.main.regex_limit.set(vcl_regex::matches_given_up());
-        engine.main.threads_failed.set(rt::threads_failed());
-        engine.main.pools.set(u64::from(engine.params.load().thread_pools));
-        let params = engine.params.load();
-        // As many threads as Varnish would have.
-        let least = u64::from(params.thread_pools) * u64::from(params.thread_pool_min);
-        let in_progress =
-            |work: &ThreadWork| work.tally(TransactionKind::Request).0 + work.tally(TransactionKind::Fetch).0;
-        engine.main.txn_busy.set(worker.threads.lock().iter().map(|thread| in_progress(&thread.work)).sum());
-        engine.main.threads.set(engine.requests.admission.busy().max(least));
-        worker.pools.show(&worker.threads.lock());
-        engine.main.thread_queue_len.set(engine.requests.admission.waiting());
-        if let Some(counters) = worker.costs {
-            let costs = base::costs::so_far();
-            counters.allocations.set(costs.allocations);
-            counters.locks.set(costs.locks);
-            counters.turns.inc();
-        }
+        let vcls = worker.vcls.count() as u64;
+        show(&worker, vcls);
         let signs = Some(ChangeMarks::read(engine, vcls));
         let is_idle = went == 0 && worker.costs.is_none() && signs == last_signs;
         last_signs = signs;
@@ -112,6 +87,42 @@ async fn tend(worker: Arc<Worker>) {
         } else {
             rt::sleep(TICK).await;
         }
+    }
+}
+
+/// Looks at what costs a system call or more; once a second.
+fn look(worker: &Worker) {
+    let engine = &worker.engine;
+    engine.main.open_files.set(sys::limits::open_files().unwrap_or(0));
+    engine.count_coders();
+    engine.main.mem_used.set(worker.memory.meter.read(engine.cache.stores()).bytes());
+    worker.quic.count_drops(engine.main);
+    for vcl in worker.vcls.warm() {
+        vcl.directors().iter().for_each(|director| director.look_again());
+    }
+}
+
+fn show(worker: &Worker, vcls: u64) {
+    let engine = &worker.engine;
+    let discarded = worker.vcls.discarded() as u64;
+    engine.main.n_vcl.set(vcls + discarded);
+    engine.main.n_vcl_discard.set(discarded);
+    engine.main.regex_limit.set(vcl_regex::matches_given_up());
+    engine.main.threads_failed.set(rt::threads_failed());
+    engine.main.pools.set(u64::from(engine.params.load().thread_pools));
+    let params = engine.params.load();
+    // As many threads as Varnish would have.
+    let least = u64::from(params.thread_pools) * u64::from(params.thread_pool_min);
+    let in_progress = |work: &ThreadWork| work.tally(TransactionKind::Request).0 + work.tally(TransactionKind::Fetch).0;
+    engine.main.txn_busy.set(worker.threads.lock().iter().map(|thread| in_progress(&thread.work)).sum());
+    engine.main.threads.set(engine.requests.admission.busy().max(least));
+    worker.pools.show(&worker.threads.lock());
+    engine.main.thread_queue_len.set(engine.requests.admission.waiting());
+    if let Some(counters) = worker.costs {
+        let costs = base::costs::so_far();
+        counters.allocations.set(costs.allocations);
+        counters.locks.set(costs.locks);
+        counters.turns.inc();
     }
 }
 
