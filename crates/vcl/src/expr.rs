@@ -140,7 +140,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// Compiles a chain of `||`.
     pub fn any(&mut self, want: Type) -> VccResult<Expr> {
         self.enter()?;
         let e = self.logic(want, Tok::Or, "||", Self::all, IrNode::Any);
@@ -148,7 +147,6 @@ impl Vcc<'_> {
         e
     }
 
-    /// Compiles a chain of `&&`.
     fn all(&mut self, want: Type) -> VccResult<Expr> {
         self.logic(want, Tok::And, "&&", Self::not, IrNode::All)
     }
@@ -184,7 +182,6 @@ impl Vcc<'_> {
         self.fail_since(DiagnosticCode::Type, &format!("{complaint}, found {}.\n", e.ty.user_name()), first)
     }
 
-    /// Compiles an optional `!`.
     fn not(&mut self, want: Type) -> VccResult<Expr> {
         let first = self.at;
         if !self.is_c(b'!') {

@@ -83,7 +83,6 @@ pub(crate) struct Vcc<'a> {
     lost: Vec<String>,
     pub sources: Vec<VclSource>,
     pub tokens: Vec<Token>,
-    /// Index of the current token.
     pub at: usize,
     pub syntax: u8,
     pub syms: Symbols,

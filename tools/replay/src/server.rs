@@ -53,7 +53,6 @@ impl CpuMeter {
         self.seconds.clear();
     }
 
-    /// A second is over.
     pub fn end_second(&mut self) {
         self.look();
         if self.seconds.len() >= MAX_SECONDS {
@@ -63,12 +62,10 @@ impl CpuMeter {
         self.last_second = self.last;
     }
 
-    /// CPU milliseconds of each second.
     pub fn series(&self) -> Value {
         self.seconds.iter().map(|cpu| json!(round(cpu * 1e3, 3))).collect()
     }
 
-    /// CPU seconds since the start.
     pub fn used(&self) -> f64 {
         self.last - self.first
     }

@@ -20,6 +20,7 @@ use std::task::{Context, Poll};
 use base::Mono;
 use engine::pool;
 use engine::transport::ReqBodyError;
+use http2::fields::SectionFacts;
 use http2::{ErrorCode, Http2Event, Http2Fault, Http2FrameType, Http2Scratch, ReceiveStep};
 use message::Head;
 use params::Params;
@@ -273,17 +274,7 @@ impl Serving {
             matches!(step.event, Http2Event::Head { .. } | Http2Event::Trailers { .. } | Http2Event::Data { .. });
         match step.event {
             Http2Event::None | Http2Event::SettingsAck | Http2Event::PingAck(_) => {}
-            Http2Event::Head { stream, end, section } => {
-                let phase = if end { Phase::None } else { Phase::Open };
-                let head_bytes = state.wire.section_bytes();
-                let place = state.open(stream, phase, section.content_length, head_bytes);
-                let head = std::mem::replace(&mut self.head, pool::request_head(&self.params));
-                let t_req = self.conn.sess.engine.clock.real();
-                // Those in force now, which may be newer than the connection's.
-                let (refusal, params) = (section.refusal, self.conn.sess.engine.params.load_full());
-                let kind = JobKind::New { head, refusal, is_tunnel: section.extended, t_req, params };
-                jobs.push_back(Job { mux: self.mux.clone(), place, kind });
-            }
+            Http2Event::Head { stream, end, section } => jobs.push_back(self.begin(state, stream, end, &section)),
             Http2Event::Trailers { stream } => {
                 if let Some(place) = state.find(stream) {
                     let trailers = std::mem::replace(&mut self.head, pool::request_head(&self.params));
@@ -337,6 +328,18 @@ impl Serving {
             Http2Event::GoAway { code, .. } => self.leave(state, code),
             Http2Event::Fault(fault) => self.fail(state, fault),
         }
+    }
+
+    fn begin(&mut self, state: &mut MuxState, stream: u32, end: bool, section: &SectionFacts) -> Job {
+        let phase = if end { Phase::None } else { Phase::Open };
+        let head_bytes = state.wire.section_bytes();
+        let place = state.open(stream, phase, section.content_length, head_bytes);
+        let head = std::mem::replace(&mut self.head, pool::request_head(&self.params));
+        let t_req = self.conn.sess.engine.clock.real();
+        // Those in force now, which may be newer than the connection's.
+        let (refusal, params) = (section.refusal, self.conn.sess.engine.params.load_full());
+        let kind = JobKind::New { head, refusal, is_tunnel: section.extended, t_req, params };
+        Job { mux: self.mux.clone(), place, kind }
     }
 
     /// The client opens no more streams. As varnishd ends all at once if something was wrong.

@@ -162,60 +162,80 @@ impl Walker<'_> {
                 self.drop_until(body.to);
             }
             Some(sub_kind) => {
-                let mut any = false;
-                for ctx in DialectCtx::contexts_for(sub_kind) {
-                    let quiet = self.quiet;
-                    self.quiet |= *ctx == DialectCtx::DeliverError;
-                    let (kept, made) = self.body(body, *ctx)?;
-                    self.quiet = quiet;
-                    if *ctx == DialectCtx::DeliverError {
-                        self.deliver_errors.push(made);
-                        continue;
-                    }
-                    let nothing = match ctx {
-                        DialectCtx::PassBereq | DialectCtx::MissBereq => kept != TranslationOutcome::Yes,
-                        DialectCtx::Pass | DialectCtx::Miss => kept == TranslationOutcome::No,
-                        _ => false,
-                    };
-                    if nothing {
-                        continue;
-                    }
-                    self.write_sub(&sub, *ctx, ctx.name_now(), &made, any, first, name_at);
-                    any = true;
-                }
-                if !any {
-                    self.out.own(&sub);
-                }
+                self.declare_machine_sub(sub_kind, &sub, body, (first, name_at))?;
                 self.at = body.to;
                 self.advance();
             }
             None => {
-                let all: Vec<(DialectCtx, Option<String>)> = self
-                    .variants
-                    .iter()
-                    .filter(|((n, _), _)| *n == name)
-                    .map(|((_, ctx), now)| (*ctx, now.clone()))
-                    .collect();
-                let mut by_name: BTreeMap<String, DialectCtx> = BTreeMap::new();
-                for (ctx, now) in all {
-                    if let Some(now) = now {
-                        let entry = by_name.entry(now).or_insert(ctx);
-                        *entry = (*entry).min(ctx);
-                    }
-                }
-                if by_name.is_empty() {
-                    // The compiler reports that the subroutine is never called.
-                    by_name.insert(self.names.now(NameKind::Sub, &name), self.likely(body));
-                }
-                let mut any = false;
-                for (now, ctx) in by_name {
-                    let (_, made) = self.body(body, ctx)?;
-                    self.write_user_sub(&sub, &now, &made, any, first, name_at);
-                    any = true;
-                }
+                self.declare_user_sub(&name, &sub, body, (first, name_at))?;
                 self.at = body.to;
                 self.advance();
             }
+        }
+        Ok(())
+    }
+
+    /// Translates a subroutine of the machine, into one for each context. `sub` is the text before its name.
+    fn declare_machine_sub(
+        &mut self,
+        kind: OldSub,
+        sub: &str,
+        body: SubDeclaration,
+        (first, name_at): (usize, usize),
+    ) -> DialectResult {
+        let mut any = false;
+        for ctx in DialectCtx::contexts_for(kind) {
+            let quiet = self.quiet;
+            self.quiet |= *ctx == DialectCtx::DeliverError;
+            let (kept, made) = self.body(body, *ctx)?;
+            self.quiet = quiet;
+            if *ctx == DialectCtx::DeliverError {
+                self.deliver_errors.push(made);
+                continue;
+            }
+            let nothing = match ctx {
+                DialectCtx::PassBereq | DialectCtx::MissBereq => kept != TranslationOutcome::Yes,
+                DialectCtx::Pass | DialectCtx::Miss => kept == TranslationOutcome::No,
+                _ => false,
+            };
+            if nothing {
+                continue;
+            }
+            self.write_sub(sub, *ctx, ctx.name_now(), &made, any, first, name_at);
+            any = true;
+        }
+        if !any {
+            self.out.own(sub);
+        }
+        Ok(())
+    }
+
+    /// Translates a subroutine of the user, into one for each name that it gets.
+    fn declare_user_sub(
+        &mut self,
+        name: &str,
+        sub: &str,
+        body: SubDeclaration,
+        (first, name_at): (usize, usize),
+    ) -> DialectResult {
+        let all: Vec<(DialectCtx, Option<String>)> =
+            self.variants.iter().filter(|((n, _), _)| n == name).map(|((_, ctx), now)| (*ctx, now.clone())).collect();
+        let mut by_name: BTreeMap<String, DialectCtx> = BTreeMap::new();
+        for (ctx, now) in all {
+            if let Some(now) = now {
+                let entry = by_name.entry(now).or_insert(ctx);
+                *entry = (*entry).min(ctx);
+            }
+        }
+        if by_name.is_empty() {
+            // The compiler reports that the subroutine is never called.
+            by_name.insert(self.names.now(NameKind::Sub, name), self.likely(body));
+        }
+        let mut any = false;
+        for (now, ctx) in by_name {
+            let (_, made) = self.body(body, ctx)?;
+            self.write_user_sub(sub, &now, &made, any, first, name_at);
+            any = true;
         }
         Ok(())
     }
