@@ -15,7 +15,8 @@ from bed.report import ROOT
 LIMIT = 300
 COMMIT = 1_700_000_000  # the commit's time, seconds since 1970
 FORMATS = {"deb": "dpkg-deb", "rpm": "rpmbuild", "tar": "tar"}
-TOOLS = ("varnishlog", "varnishlog-json", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm")
+TOOLS = ("varnishlog", "varnishlog-json", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm",
+         "vinyllog", "vinylncsa", "vinylstat", "vinyltop", "vinylhist", "vinyladm")
 # Packing asks a program for its version and its manuals, and reads which glibc it names.
 PROGRAM = """#!/bin/sh
 # GLIBC_2.17 GLIBC_2.34 GLIBC_2.4

@@ -119,8 +119,9 @@ fn backends(state: &WatchState, counters: &WatchedCounters<'_>) -> Value {
             let row = json!({
                 "vcl": shown(vcl.as_bytes()), "name": shown(name.as_bytes()),
                 "well": health::is_well(state, vcl, name, set), "happy": format!("{:016x}", of("happy")),
-                // The counter is 0 if no probe has succeeded for long, or if there is none. The log and the CLI distinguish these.
-                "probed": of("happy") != 0 || logged.is_some(),
+                // Without a probe the counter has no bit, or since release 7.7 all of them; so has one whose probes all failed or succeeded.
+                // The log and the CLI distinguish these.
+                "probed": !matches!(of("happy"), 0 | u64::MAX) || logged.is_some(),
                 "since": logged.map(|health| health.since),
                 "req": of("req"), "rate": requests, "conn": of("conn") as i64, "fail": of("fail"), "unhealthy": of("unhealthy"),
                 "busy": of("busy"), "bytes": rate(vcl, name, "beresp_bodybytes"), "failing": rate(vcl, name, "fail"),

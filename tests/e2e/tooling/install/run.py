@@ -13,7 +13,8 @@ from bed.daemon import directory
 from bed.report import ROOT, Report, options
 
 LIMIT = 120  # seconds; only ends a hang
-TOOLS = ("varnishlog", "varnishlog-json", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm")
+TOOLS = ("varnishlog", "varnishlog-json", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm",
+         "vinyllog", "vinylncsa", "vinylstat", "vinyltop", "vinylhist", "vinyladm")
 
 
 def make(*words):
