@@ -370,6 +370,21 @@ class Story:
         self.check(unit.stop(), "and it stops")
         self.serviced("afresh", answer=503)
 
+    def taken_back(self):
+        """The way back where only ours was: Debian's package comes beside it, then ours goes. The VCL and the secret stay."""
+        self.site("four")
+        kept = {path: path.read_bytes() for path in (self.vcl, self.secret)}
+        status, out = run("dpkg", "--force-confold", "-i", self.own)
+        self.check(status == 0 and os.path.realpath("/usr/sbin/varnishd") == "/usr/bin/lacquer", f"Debian's package beside ours: {out}")
+        status, out = run("dpkg", "-r", "lacquer")
+        changed = [line for line in run("dpkg", "--verify", "varnish")[1].splitlines() if "/etc/" not in line]
+        self.check(status == 0 and not changed and "varnish" not in run("dpkg-divert", "--list")[1], f"the way back: {changed} {out}")
+        for path, octets in kept.items():
+            self.check(path.read_bytes() == octets, f"the way back leaves {path}")
+        self.start("the way back")
+        self.serves("the way back", "four")
+        self.stop("the way back")
+
     def tell(self):
         self.debian()
         if not self.replaced():
@@ -377,7 +392,7 @@ class Story:
         self.serviced("with Debian's script" if self.has_scripts else "with our script", restarts=not self.has_scripts)
         self.given_back()
         self.reinstalled()
-        for step in (self.works, self.reloads, self.rotated, self.purged_old, self.upgraded, self.removed, self.fresh):
+        for step in (self.works, self.reloads, self.rotated, self.purged_old, self.upgraded, self.removed, self.fresh, self.taken_back):
             step()
 
 
