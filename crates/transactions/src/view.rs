@@ -126,15 +126,16 @@ impl<'a> View<'a> {
             Tag::ReqUnset | Tag::BereqUnset if self.keeps_request_headers() => self.request_headers.remove(rec.text()),
             Tag::RespHeader | Tag::BerespHeader if self.keeps_headers => self.response_headers.add(rec.text()),
             Tag::RespUnset | Tag::BerespUnset if self.keeps_headers => self.response_headers.remove(rec.text()),
-            Tag::RespProtocol | Tag::BerespProtocol => {
-                // VCL may also set the protocol of the response that is there.
+            // Doesn't begin a response: the server writes its own behind the headers of an object that came by HTTP/1.0.
+            Tag::RespProtocol | Tag::BerespProtocol => self.response.protocol = Some(rec.text()),
+            Tag::RespStatus | Tag::BerespStatus => {
+                // VCL may also set the status of the response that is there.
                 if !self.is_in_vcl {
-                    self.response = StatusLine::default();
+                    self.response.reason = None;
                     self.response_headers.clear();
                 }
-                self.response.protocol = Some(rec.text());
+                self.response.status = Some(rec.text());
             }
-            Tag::RespStatus | Tag::BerespStatus => self.response.status = Some(rec.text()),
             Tag::RespReason | Tag::BerespReason => self.response.reason = Some(rec.text()),
             Tag::Timestamp => self.stamps.push(Stamp(rec.text())),
             Tag::ReqStart => _ = self.client.get_or_insert(rec.text()),

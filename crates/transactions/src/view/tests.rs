@@ -69,6 +69,25 @@ fn only_the_server_begins_a_response() {
 }
 
 #[test]
+fn a_protocol_alone_begins_no_response() {
+    let records = [
+        (Tag::RespProtocol, "HTTP/1.0"),
+        (Tag::RespStatus, "200"),
+        (Tag::RespReason, "OK"),
+        (Tag::RespHeader, "Server: old"),
+        (Tag::RespProtocol, "HTTP/1.1"),
+        (Tag::RespHeader, "Age: 0"),
+        (Tag::VclCall, "DELIVER"),
+        (Tag::VclReturn, "deliver"),
+    ];
+    check(&records, |view| {
+        let line = StatusLine { protocol: Some(b"HTTP/1.1"), status: Some(b"200"), reason: Some(b"OK") };
+        assert_eq!(view.response, line);
+        assert_eq!(lines(&view.response_headers), ["Server: old", "Age: 0"]);
+    });
+}
+
+#[test]
 fn one_record_removes_one_line() {
     let mut headers = HeaderLines::default();
     ["A: 1", "a:1", "A: 2", "no line"].into_iter().for_each(|line| headers.add(line.as_bytes()));
