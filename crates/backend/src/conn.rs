@@ -6,7 +6,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use net::Stream;
-use tables::close::{NOT_CLOSING, SessClose};
+use tables::Compat;
+use tables::close::SessClose;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::h2::Http2Exchange;
@@ -74,6 +75,7 @@ impl BackendConn {
     ) -> Self {
         let is_strict = label.tls().is_some() && backend.env().services.params().tls_strict_end;
         let exchange = Protocol::Http1(Http1::new(stream, preface).with_strict_end(is_strict));
+        label.count_use(is_reused);
         Self { exchange, label: Label::Own(label), is_reused, user: User::new(backend), _slot: slot }
     }
 
@@ -84,6 +86,7 @@ impl BackendConn {
         slot: Option<OwnedSemaphorePermit>,
     ) -> Self {
         let label = Label::Shared(exchange.label().clone());
+        label.count_use(is_reused);
         Self { exchange: Protocol::Http2(exchange), label, is_reused, user: User::new(backend), _slot: slot }
     }
 
@@ -123,10 +126,16 @@ impl BackendConn {
         }
     }
 
-    /// The parts of the BackendOpen record: descriptor, backend, remote and local address, `connect` or `reuse`.
-    pub fn opened(&self) -> [&[u8]; 5] {
-        let how: &[u8] = if self.is_reused { b" reuse" } else { b" connect" };
-        [self.label.fd(), b" ", self.backend().name().as_bytes(), self.label.addresses(), how]
+    /// Calls `note` with the parts of the BackendOpen record: descriptor, backend, remote and local address, `connect` or `reuse`; from release 9
+    /// on, also the age and the number of former uses of a connection that is reused.
+    pub fn opened(&self, note: impl FnOnce(&[&[u8]])) {
+        let (how, life) = match (self.is_reused, self.backend().env().compat) {
+            (false, _) => (" connect", String::new()),
+            (true, Compat::V7_1) => (" reuse", String::new()),
+            (true, Compat::V9) => (" reuse", self.label.life(self.backend().env().clock.mono())),
+        };
+        let label = &self.label;
+        note(&[label.fd(), b" ", self.backend().name().as_bytes(), label.addresses(), how.as_bytes(), life.as_bytes()]);
     }
 
     /// Ends the use. `close` is the reason why the connection can't be reused. `None` returns it to the pool, unless it began with a PROXY
@@ -137,11 +146,7 @@ impl BackendConn {
         let BackendConn { _slot, label, exchange, user, .. } = self;
         let backend = &user.0;
         let has_pool = !matches!(exchange, Protocol::Other(_)) && backend.spec().proxy_header == 0;
-        let reason = match close {
-            // varnishd writes this for "no reason".
-            None if !has_pool => Some(NOT_CLOSING),
-            close => close.map(SessClose::description),
-        };
+        let reason = (close.is_some() || !has_pool).then(|| SessClose::of_backend(close, backend.env().compat));
         let what = if reason.is_some() { " close " } else { " recycle" };
         note(&[label.fd(), b" ", backend.name().as_bytes(), what.as_bytes(), reason.unwrap_or_default().as_bytes()]);
         match (reason, exchange, label) {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use base::Clock;
 use parking_lot::Mutex;
 use shm::vsc::CounterSet;
+use tables::Compat;
 use tables::counters::{Main, Vbe, Vcp};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,6 +89,7 @@ pub struct BackendEnv {
     /// Time of health changes (wall) and of holddown and idleness (monotonic).
     pub clock: Clock,
     pub services: Arc<dyn BackendServices>,
+    pub compat: Compat,
 }
 
 #[derive(Default)]

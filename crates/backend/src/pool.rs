@@ -110,7 +110,7 @@ struct Idle {
     since: Mono,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct PeerLabel {
     pub peer: Address,
     is_here: bool,
@@ -118,26 +118,37 @@ pub(crate) struct PeerLabel {
     text: Box<[u8]>,
     fd_len: usize,
     tls: Option<Box<tls::HandshakeInfo>>,
+    since: Mono,
+    /// Number of uses after the first one.
+    reuses: AtomicU64,
 }
 
 impl PeerLabel {
-    pub fn new(stream: &Stream, tls: Option<Box<tls::HandshakeInfo>>) -> Box<Self> {
-        Self::between(stream.number(), stream.peer(), stream.local(), tls)
+    pub fn new(stream: &Stream, tls: Option<Box<tls::HandshakeInfo>>, now: Mono) -> Box<Self> {
+        Self::between(stream.number(), stream.peer(), stream.local(), tls, now)
     }
 
     /// The label of an exchange without a connection.
     pub fn none() -> Box<Self> {
-        Self::between(0, Address::Unix, Address::Unix, None)
+        Self::between(0, Address::Unix, Address::Unix, None, Mono::default())
     }
 
-    fn between(fd: u32, peer: Address, local: Address, tls: Option<Box<tls::HandshakeInfo>>) -> Box<Self> {
+    fn between(fd: u32, peer: Address, local: Address, tls: Option<Box<tls::HandshakeInfo>>, since: Mono) -> Box<Self> {
         let fd = dec(u64::from(fd));
         let text = [fd.as_bytes(), b" ", peer.text().ip_port(), b" ", local.text().ip_port()].concat();
         let is_here = match (peer, local) {
             (Address::Inet(peer), Address::Inet(local)) => peer.ip().is_loopback() || peer.ip() == local.ip(),
             (Address::Unix, _) | (_, Address::Unix) => false,
         };
-        Box::new(Self { peer, is_here, text: text.into(), fd_len: fd.as_bytes().len(), tls })
+        Box::new(Self {
+            peer,
+            is_here,
+            text: text.into(),
+            fd_len: fd.as_bytes().len(),
+            tls,
+            since,
+            reuses: AtomicU64::new(0),
+        })
     }
 
     pub fn here(&self) -> Option<SocketAddr> {
@@ -153,6 +164,17 @@ impl PeerLabel {
 
     pub fn fd(&self) -> &[u8] {
         &self.text[..self.fd_len]
+    }
+
+    pub fn count_use(&self, is_reused: bool) {
+        if is_reused {
+            self.reuses.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Age in seconds and number of reuses, as BackendOpen records of release 9 end.
+    pub fn life(&self, now: Mono) -> String {
+        format!(" {:.6} {}", now.since(self.since), self.reuses.load(Relaxed))
     }
 
     pub fn addresses(&self) -> &[u8] {

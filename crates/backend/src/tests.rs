@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use base::Clock;
 use net::proxy::ProxyEnds;
+use tables::Compat;
 use tables::close::SessClose;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
@@ -27,9 +28,17 @@ impl Bed {
         Self::with(BackendParams::default())
     }
 
+    fn of(compat: Compat) -> Self {
+        Self::build(BackendParams::default(), compat)
+    }
+
     fn with(params: BackendParams) -> Self {
+        Self::build(params, Compat::default())
+    }
+
+    fn build(params: BackendParams, compat: Compat) -> Self {
         let (clock, services) = (Clock::manual(), Arc::new(HeapServices { params, ..HeapServices::default() }));
-        let backends = Backends::new(BackendEnv { clock: clock.clone(), services: services.clone() });
+        let backends = Backends::new(BackendEnv { clock: clock.clone(), services: services.clone(), compat });
         Self { clock, services, backends }
     }
 
@@ -64,6 +73,12 @@ fn shown(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
+fn opened(conn: &BackendConn) -> String {
+    let mut text = Vec::new();
+    conn.opened(|parts| text = parts.concat());
+    shown(text)
+}
+
 /// Ends a use. Returns whether the connection went back, and the log record's text.
 fn ended(conn: BackendConn, close: Option<SessClose>) -> (bool, String) {
     let mut text = Vec::new();
@@ -90,7 +105,7 @@ fn the_newest_idle_connection_is_taken() {
         assert!(!first.is_reused() && backend.vbe().conn.get() == 2);
         let local = second.tunnel().unwrap().local();
         let port = listener.local_addr().unwrap().port();
-        let text = shown(first.opened().concat());
+        let text = opened(&first);
         assert!(text.contains(&format!(" s1 127.0.0.1 {port} 127.0.0.1 ")) && text.ends_with(" connect"), "{text}");
         let (is_recycled, text) = ended(first, None);
         assert!(is_recycled && text.ends_with(" s1 recycle"));
@@ -98,7 +113,7 @@ fn the_newest_idle_connection_is_taken() {
         assert_eq!((bed.backends.idle(), backend.vbe().conn.get(), backend.vbe().req.get()), (2, 0, 2));
 
         let again = backend.connect(&ConnectOpts::default()).await.unwrap();
-        assert!(again.is_reused() && shown(again.opened().concat()).ends_with(" reuse"));
+        assert!(again.is_reused() && opened(&again).ends_with(" reuse"));
         assert_eq!(again.tunnel().unwrap().local(), local);
         let fresh = backend.connect(&ConnectOpts { new_connection: true, ..ConnectOpts::default() }).await.unwrap();
         assert!(!fresh.is_reused());
@@ -109,6 +124,27 @@ fn the_newest_idle_connection_is_taken() {
         let main = &bed.services.main;
         let counts = [&main.backend_conn, &main.backend_reuse, &main.backend_recycle].map(|counter| counter.get());
         assert_eq!(counts, [3, 1, 2]);
+    });
+}
+
+#[test]
+fn release_9_logs_ages_and_words() {
+    run(async {
+        let (bed, (listener, spec)) = (Bed::of(Compat::V9), server().await);
+        let backend = bed.backend(spec);
+        let first = backend.connect(&ConnectOpts::default()).await.unwrap();
+        let _peer = accept(&listener).await;
+        assert!(opened(&first).ends_with(" connect"));
+        first.finish(None, |_| ());
+        for uses in 1..3 {
+            bed.clock.advance(Duration::from_millis(1500));
+            let again = backend.connect(&ConnectOpts::default()).await.unwrap();
+            let age = 1.5 * f64::from(uses);
+            assert!(opened(&again).ends_with(&format!(" reuse {age:.6} {uses}")), "{}", opened(&again));
+            again.finish(None, |_| ());
+        }
+        let last = backend.connect(&ConnectOpts::default()).await.unwrap();
+        assert!(ended(last, Some(SessClose::RxTimeout)).1.ends_with(" s1 close RX_TIMEOUT"));
     });
 }
 
@@ -584,7 +620,7 @@ fn unix_sockets() {
         let bed = Bed::new();
         let backend = bed.backend(BackendSpec::new("u", Endpoint::unix(&path)));
         let conn = backend.connect(&ConnectOpts::default()).await.unwrap();
-        assert!(shown(conn.opened().concat()).ends_with(" u 0.0.0.0 0 0.0.0.0 0 connect"));
+        assert!(opened(&conn).ends_with(" u 0.0.0.0 0 0.0.0.0 0 connect"));
         assert_eq!(backend.hosthdr(), "0.0.0.0");
         conn.finish(None, |_| ());
         assert!(backend.connect(&ConnectOpts::default()).await.unwrap().is_reused());
@@ -729,7 +765,7 @@ fn a_service_answers_in_the_place_of_a_server() {
             poll_fn(|cx| conn.poll_head(cx, &mut beresp)).await.unwrap();
             poll_fn(|cx| conn.poll_data(cx)).await.unwrap();
             assert_eq!((beresp.status(), conn.data()), (200, &b"/ping"[..]));
-            assert_eq!(shown(conn.opened().concat()), "0 echo 0.0.0.0 0 0.0.0.0 0 connect");
+            assert_eq!(opened(&conn), "0 echo 0.0.0.0 0 0.0.0.0 0 connect");
             conn.finish(Some(SessClose::RespClose), |_| {});
         }
         assert_eq!((backend.vbe().req.get(), other.vbe().req.get()), (2, 2), "they share counters");

@@ -217,7 +217,8 @@ impl CacheShared {
         self.tombstones.note(&Digest(record.digest), TombstoneCause::Expired, now);
         self.main.n_expired.inc();
         let ttl_left = record.times.fresh_until(None).since(now);
-        rejects.events.push(CacheEvent::Expired { xid: base::Vxid(record.xid), ttl_left });
+        let (xid, hits) = (base::Vxid(record.xid), record.hits);
+        rejects.events.push(CacheEvent::Expired { xid, ttl_left, hits, is_purged: false });
     }
 
     fn refuse(&self, store: StoreId, record: RecordId) {

@@ -62,7 +62,8 @@ impl Cache {
         }
         for oc in &dead {
             shared.main.n_expired.inc();
-            tell(CacheEvent::Expired { xid: oc.xid(), ttl_left: oc.times().fresh_until(None).since(now) });
+            let ttl_left = oc.times().fresh_until(None).since(now);
+            tell(CacheEvent::Expired { xid: oc.xid(), ttl_left, hits: oc.hits(), is_purged: false });
         }
         dead.len()
     }

@@ -63,7 +63,7 @@ pub use boc::{BocState, FetchFailed};
 pub use busy::{Busy, Unwanted, WrongLength};
 pub use cache::{Cache, CacheConfig, CacheParams};
 pub use digest::{Digest, DigestBuilder};
-pub use events::{CacheEvent, EventTag};
+pub use events::{CacheEvent, EventTag, EventText};
 pub use footprint::Footprint;
 pub use forms::{Form, FormRight, NoForm};
 pub use journal::Replay;

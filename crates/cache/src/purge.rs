@@ -135,7 +135,7 @@ impl Cache {
         for oc in dead {
             let times = oc.times();
             let ttl_left = times.t_origin.plus(times.ttl).since(shared.now());
-            gone(CacheEvent::Expired { xid: oc.xid(), ttl_left });
+            gone(CacheEvent::Expired { xid: oc.xid(), ttl_left, hits: oc.hits(), is_purged: true });
         }
         shared.main.n_purges.inc();
         shared.main.n_obj_purged.add(count as u64);

@@ -69,6 +69,7 @@ pub struct Engine {
 impl Engine {
     pub fn new(config: EngineConfig) -> Self {
         let EngineConfig { clock, params, main, log, .. } = config;
+        let via = config.names.via(params.compat());
         let cache = cache::Cache::new(cache::CacheConfig {
             clock: clock.clone(),
             main,
@@ -81,7 +82,7 @@ impl Engine {
             vxids: VxidSource::new(log.format().vxid_limit()),
             vcls: Vcls::new(config.labels, config.names, config.seed),
             sessions: Sessions::new(config.certificates),
-            requests: Requests::new(&params, config.class_key, config.no_hit, clock.real()),
+            requests: Requests::new(&params, via, config.class_key, config.no_hit, clock.real()),
             fetches: Fetches::default(),
             cluster: Cluster::default(),
             params: ArcSwap::from_pointee(params),
@@ -177,14 +178,22 @@ impl Engine {
         self.cache.ban_of_text(spec).map_err(|error| error.to_string())
     }
 
+    /// Logs what happened to an object on the side, outside of any transaction.
+    pub fn log_event(&self, event: cache::CacheEvent) {
+        let tag = match event.tag() {
+            cache::EventTag::ExpKill => Tag::ExpKill,
+            cache::EventTag::ExpBan => Tag::ExpBan,
+        };
+        let text = event.text(self.params.load().compat());
+        self.log.write_onef(tag, base::Vxid::NONE, Marker::None, format_args!("{text}"));
+    }
+
     /// Purges all variants of a hash, as [`cache::Cache::purge_for`], and logs the purged objects. Returns their
     /// number.
     pub fn purge(&self, own: Option<&cache::Busy>, digest: &cache::Digest, now: Mono, purge: cache::Purge) -> usize {
         // What may be revalidated keeps its slices.
         let sets = if purge == cache::Purge::HARD { self.cache.aux_attrs_under(digest) } else { Vec::new() };
-        let count = self.cache.purge_for(own, digest, now, purge, &mut |gone| {
-            self.log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{gone}"));
-        });
+        let count = self.cache.purge_for(own, digest, now, purge, &mut |gone| self.log_event(gone));
         for set in sets.iter().filter_map(|attrs| slices::SliceSet::read(attrs)) {
             slices::free(&self.cache, *digest, set);
         }

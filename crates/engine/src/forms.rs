@@ -13,9 +13,7 @@ use cache::{CacheEvent, FormRight, NoForm};
 use filters::{Chain, FilterName, FilterState, FilterStep, PackParams, Packed, Unpack};
 use message::Coding;
 use params::Params;
-use shm::vsl::Marker;
 use storage::Buf;
-use tables::tags::Tag;
 
 use crate::contain::{Panic, contained};
 use crate::engine::Engine;
@@ -99,9 +97,7 @@ impl Engine {
     }
 
     fn log_evicted(&self, events: &[CacheEvent]) {
-        for event in events {
-            self.log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{event}"));
-        }
+        events.iter().for_each(|event| self.log_event(*event));
     }
 
     async fn unpack(&self, right: &mut FormRight) -> Result<(), FormFailure> {

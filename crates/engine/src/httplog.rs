@@ -138,6 +138,22 @@ impl HeadTags {
         Ok(())
     }
 
+    /// Adds an element to a list: behind the field's value if there is one, all lines of which become one.
+    ///
+    /// # Errors
+    /// No room, after a LostHeader record.
+    pub fn extend(&self, head: &mut Head, log: &mut TxnLog, name: &str, value: &[u8]) -> Result<(), LostHeader> {
+        let joined = head.collect(name);
+        match head.get(name).map(<[u8]>::to_vec) {
+            Some(old) => {
+                self.unset(head, log, name);
+                self.append(head, log, name, &[&old, b", ", value])?;
+            }
+            None => self.append(head, log, name, &[value])?,
+        }
+        joined.map(|_| ())
+    }
+
     pub fn unset(&self, head: &mut Head, log: &mut TxnLog, name: &str) {
         if !head.has(name) {
             return;

@@ -15,16 +15,25 @@ pub struct Requests {
     pub classes: Classes,
     pub(crate) pipes: AtomicI64,
     pub(crate) no_hit: &'static NoHitCounts,
+    /// This server's element of Via.
+    pub(crate) via: String,
 }
 
 impl Requests {
     /// `class_key` signs the tokens of waiting rooms.
-    pub(crate) fn new(params: &Params, class_key: [u8; 32], no_hit: &'static NoHitCounts, now: Real) -> Self {
+    pub(crate) fn new(
+        params: &Params,
+        via: String,
+        class_key: [u8; 32],
+        no_hit: &'static NoHitCounts,
+        now: Real,
+    ) -> Self {
         Requests {
             admission: Admission::new(params),
             classes: Classes::new(class_key, now),
             pipes: AtomicI64::new(0),
             no_hit,
+            via,
         }
     }
 }

@@ -95,8 +95,10 @@ pub(crate) fn id(vxid: Vxid) -> Value {
     Value::Int(vxid.log_id() as i64)
 }
 
+/// From 7.4 on the mask doesn't decide: it leaves the records through that a request asks for.
 pub(crate) fn is_traced(set: Option<bool>, params: &Params, log: &TxnLog) -> bool {
-    set.unwrap_or_else(|| params.feature.has(FeatureBit::Trace) || !log.ring().is_masked(Tag::VclTrace))
+    let by_mask = || !params.compat().is_9() && !log.ring().is_masked(Tag::VclTrace);
+    set.unwrap_or_else(|| params.feature.has(FeatureBit::Trace) || by_mask())
 }
 
 /// Takes the list of filters for a request's body, which must be empty: there are none.

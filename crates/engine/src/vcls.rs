@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arc_swap::ArcSwapOption;
+use tables::Compat;
 use vrt::LoadedVcl;
 
 use crate::random::Random;
@@ -16,6 +17,17 @@ pub trait Labels: Send + Sync {
 pub struct ServerNames {
     pub identity: String,
     pub hostname: String,
+}
+
+impl ServerNames {
+    /// This server's element of Via. Tests and scripts compare it, so it is varnishd's.
+    pub(crate) fn via(&self, compat: Compat) -> String {
+        let name = match compat {
+            Compat::V7_1 => "varnish",
+            Compat::V9 => &self.identity,
+        };
+        format!("1.1 {name} (Varnish/{})", compat.release())
+    }
 }
 
 pub struct Vcls {

@@ -54,11 +54,10 @@ impl Complaint {
         }
     }
 
-    /// The record's text; `after`: where the run of delivered or skipped bytes began that it is in.
+    /// The record's text behind the word for the severity; `after`: where the run of delivered or skipped bytes began that it is in.
     pub fn record(self, after: u64) -> String {
         match self.severity() {
-            ComplaintSeverity::Error => format!("ERR after {after} {self}"),
-            ComplaintSeverity::Warning => format!("WARN after {after} {self}"),
+            ComplaintSeverity::Error | ComplaintSeverity::Warning => format!("after {after} {self}"),
             ComplaintSeverity::Info => self.to_string(),
         }
     }

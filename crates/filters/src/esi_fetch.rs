@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use esi::{Complaint, ComplaintSeverity, EsiInclude, EsiParser, Features, GzipPiece, ParserSink, ProgramBuilder};
+use esi::{Complaint, EsiInclude, EsiParser, Features, GzipPiece, ParserSink, ProgramBuilder};
 use zlib_rs::DeflateFlush;
 
 use crate::gunzip::record;
@@ -27,12 +27,7 @@ const FLUSH_MICROS: u32 = 8;
 const LAST_BLOCK: [u8; 2] = [3, 0];
 
 fn note(complaint: Complaint, after: u64) -> FilterNote {
-    let text = complaint.record(after);
-    match complaint.severity() {
-        ComplaintSeverity::Error => FilterNote::EsiError(text),
-        ComplaintSeverity::Warning => FilterNote::EsiWarning(text),
-        ComplaintSeverity::Info => FilterNote::EsiInfo(text),
-    }
+    FilterNote::Esi(complaint.severity(), complaint.record(after))
 }
 
 /// The plain form: bytes pass, the program counts them.

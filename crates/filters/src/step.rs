@@ -142,12 +142,8 @@ pub struct Subrequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilterNote {
     Gzip(String),
-    /// An ESI_xmlerror record that counts as `MAIN.esi_errors`.
-    EsiError(String),
-    /// An ESI_xmlerror record that counts as `MAIN.esi_warnings`.
-    EsiWarning(String),
-    /// An ESI_xmlerror record that counts as nothing.
-    EsiInfo(String),
+    /// An ESI_xmlerror record, without the word for its severity.
+    Esi(esi::ComplaintSeverity, String),
     VclError(String),
 }
 

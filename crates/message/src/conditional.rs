@@ -28,6 +28,14 @@ pub fn is_not_modified(request: &Head, response: &Head, t_req: Real, last_modifi
     }
 }
 
+/// True if a Last-Modified beside this Date is a strong validator: at least a second earlier (RFC 9110 8.8.2.2).
+pub fn is_strong_date(last_modified: &[u8], date: &[u8]) -> bool {
+    match (date::parse(last_modified), date::parse(date)) {
+        (Some(modified), Some(date)) => modified.0 != 0.0 && date.0 != 0.0 && modified.0 + 1.0 <= date.0,
+        _ => false,
+    }
+}
+
 /// True if a line of If-None-Match names the response's entity tag. `*` names any.
 fn names_tag(line: &[u8], strongly: bool, response: &Head) -> bool {
     if line == b"*" {
@@ -95,6 +103,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_date_is_strong_a_second_later() {
+        let at = |second: u8| format!("Sun, 06 Nov 1994 08:49:{second:02} GMT");
+        let strong = |modified: &str, date: &str| is_strong_date(modified.as_bytes(), date.as_bytes());
+        assert!(strong(&at(36), &at(37)) && strong(&at(1), &at(37)));
+        assert!(!strong(&at(37), &at(37)) && !strong(&at(38), &at(37)));
+        assert!(!strong("yesterday", &at(37)) && !strong(&at(36), ""));
+    }
 
     const OLD: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     const NEW: &str = "Sun, 06 Nov 1994 08:49:38 GMT";

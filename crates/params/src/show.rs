@@ -51,7 +51,8 @@ impl ParamShow<'_> {
         };
         let changed = self.changed;
         Ok(SPECS.iter().filter(move |spec| {
-            one.is_none_or(|o| o == *spec) && !(changed && spec.value(params).show() == spec.default(params.compat))
+            one.is_none_or(|o| o == *spec)
+                && !(changed && spec.value(params).show(params.compat) == spec.default(params.compat))
         }))
     }
 }
@@ -62,7 +63,7 @@ fn short(out: &mut String, params: &Params, spec: &Spec) {
 }
 
 fn value_text(params: &Params, spec: &Spec) -> String {
-    let mut text = spec.value(params).show();
+    let mut text = spec.value(params).show(params.compat);
     let is_default = text == spec.default(params.compat);
     if !spec.unit.is_empty() {
         text.push_str(&format!(" [{}]", spec.unit));
@@ -86,7 +87,7 @@ fn long(out: &mut String, params: &Params, spec: &Spec, asked: Option<&str>) {
         out.push_str(&format!("        Alias of: {}\n", spec.name));
     }
     let default = spec.default(params.compat);
-    if spec.value(params).show() != default {
+    if spec.value(params).show(params.compat) != default {
         out.push_str(&format!("        Default is: {default}\n"));
     }
     let (min, max) = limits::resolve(spec, params);
@@ -194,7 +195,7 @@ fn json_object(params: &Params, spec: &Spec, asked: Option<&str>) -> String {
         out.push_str("    \"implemented\": false\n  }");
         return out;
     }
-    out.push_str(&format!("    \"implemented\": true,\n    \"value\": {},\n", spec.value(params).json()));
+    out.push_str(&format!("    \"implemented\": true,\n    \"value\": {},\n", spec.value(params).json(params.compat)));
     let (min, max) = limits::resolve(spec, params);
     let unit = (!spec.unit.is_empty()).then(|| spec.unit.to_owned());
     let pairs = [

@@ -223,7 +223,7 @@ params! {
         "How many includes of one page, nested ones counted, may be fetched at the same time. They are delivered in the page's order; an include that is ready before its turn buffers at most 256 KB. 1 fetches them one after the other, as Varnish does.";
     experimental: Experimental = "none" [""] {}
         "Switches for experimental features.";
-    feature: Feature = "+https_scheme,+validate_headers" [""] {}
+    feature: Feature = "+https_scheme,+validate_headers", 9: "none,+https_scheme,+validate_headers,+vcl_req_reset" [""] {}
         "Switches for optional features.";
     fetch_chunksize: Bytes = "16k" ["bytes" min "4k"] { Experimental NoEffect }
         "No effect here. In Varnish: the size of the pieces in which a body of unknown length is stored.";
@@ -547,7 +547,7 @@ params! {
         "Inline C in VCL. It is always refused here; the error message names the replacement.";
     vcc_err_unref: Switch = "on" ["bool"] {}
         "A definition that VCL never uses is an error. Off: it is a warning.";
-    vcc_feature: VccFeature = "+err_unref,+unsafe_path" [""] { Own }
+    vcc_feature: VccFeature = "+err_unref,+unsafe_path", 9: "none,+err_unref,+unsafe_path" [""] { Own }
         "Switches of the VCL compiler. Also in Varnish 7.2 and later. vcc_err_unref, vcc_allow_inline_c and vcc_unsafe_path are single bits of it.";
     vcc_unsafe_path: Switch = "on" ["bool"] {}
         "Allow \"/\" and \"..\" in the file names of import and include.";
@@ -561,7 +561,8 @@ params! {
         "No effect here: modules are part of the program.";
     vsl_buffer: Bytes = "16k" ["bytes" min "267"] {}
         "Size of the buffer in which a transaction collects its log records. The minimum is vsl_reclen plus 12 bytes.";
-    vsl_mask: Tags = "-Debug,-ObjProtocol,-ObjStatus,-ObjReason,-ObjHeader,-VCL_trace,-ExpKill,-WorkThread,-Hash,-VfpAcct,-H2RxHdr,-H2RxBody,-H2TxHdr,-H2TxBody,-VdpAcct" [""] {}
+    vsl_mask: Tags = "-Debug,-ObjProtocol,-ObjStatus,-ObjReason,-ObjHeader,-VCL_trace,-ExpKill,-WorkThread,-Hash,-VfpAcct,-H2RxHdr,-H2RxBody,-H2TxHdr,-H2TxBody,-VdpAcct",
+        9: "all,-Debug,-ObjProtocol,-ObjStatus,-ObjReason,-ObjHeader,-ExpKill,-WorkThread,-Hash,-VfpAcct,-H2RxHdr,-H2RxBody,-H2TxHdr,-H2TxBody,-VdpAcct,-ReqTarget" [""] {}
         "Which log tags are written. \"-Tag\" stops writing a tag, \"+Tag\" writes it, \"default\" restores the default.";
     vsl_reclen: Bytes = "255b" ["bytes" min "16b" max "16372"] {}
         "The longest log record. Longer data is truncated. The maximum is vsl_buffer minus 12 bytes.";

@@ -17,13 +17,13 @@ fn refused(name: &str, text: &str) -> String {
 fn shown(name: &str, text: &str) -> String {
     let mut params = Params::default();
     let spec = params.set(name, text).unwrap().spec;
-    spec.value(&params).show()
+    spec.value(&params).show(Compat::V7_1)
 }
 
 #[test]
 fn the_defaults_are_as_shown() {
     for (spec, compat) in SPECS.iter().flat_map(|spec| Compat::ALL.map(|compat| (spec, compat))) {
-        assert_eq!(spec.value(&Params::of(compat)).show(), spec.default(compat), "{}", spec.name);
+        assert_eq!(spec.value(&Params::of(compat)).show(compat), spec.default(compat), "{}", spec.name);
         assert!(!spec.text.ends_with(char::is_whitespace) && spec.name.len() < 30, "{}", spec.name);
         assert_eq!(Params::default().reset(spec.name).is_err(), spec.has(Flag::NotAvailable));
     }
@@ -83,6 +83,27 @@ fn bits_of_newer_releases_begin_with_all_or_none() {
 }
 
 #[test]
+fn lists_of_bits_are_shown_whole_under_9() {
+    let shown = |name: &str, text: &str| {
+        let mut params = Params::of(Compat::V9);
+        params.set(name, text).unwrap().spec.value(&params).show(Compat::V9)
+    };
+    assert_eq!(shown("feature", "+http2"), "none,+http2,+https_scheme,+validate_headers,+vcl_req_reset");
+    assert_eq!(shown("feature", "none"), "none");
+    assert_eq!(shown("feature", "all"), "all");
+    assert_eq!(shown("feature", "all,+rfc9111"), "all,+rfc9111");
+    assert_eq!(shown("feature", "none,-http2"), "none,-http2");
+    assert_eq!(shown("debug", "+lck"), "none,+lck");
+    assert_eq!(shown("vsl_mask", "all"), "all");
+    assert_eq!(shown("vsl_mask", "none"), "none");
+    // Numbers of 9: TLS and BackendSSL stand before those of requests.
+    assert_eq!(shown("vsl_mask", "all,-ReqURL,-TLS,-Debug"), "all,-Debug,-TLS,-ReqURL");
+    assert!(shown("vsl_mask", "none,+ReqURL").starts_with("all,-Debug,-Error"));
+    let reset = Params::of(Compat::V9).reset("vsl_mask").unwrap();
+    assert!(reset.spec.default(Compat::V9).ends_with("-VdpAcct,-ReqTarget"));
+}
+
+#[test]
 fn a_timeout_may_never_end() {
     let mut params = Params::default();
     params.set("pipe_timeout", "never").unwrap();
@@ -105,7 +126,7 @@ fn switches_of_the_compiler_are_bits_and_parameters() {
     params.set("vcc_feature", "-err_unref").unwrap();
     assert!(!params.vcc_err_unref && params.vcc_unsafe_path);
     params.set("vcc_unsafe_path", "off").unwrap();
-    assert_eq!(lookup("vcc_feature").unwrap().value(&params).show(), "none");
+    assert_eq!(lookup("vcc_feature").unwrap().value(&params).show(Compat::V7_1), "none");
     assert_eq!(Params::decode(&params.encode()).unwrap(), params);
     params.reset("vcc_feature").unwrap();
     assert_eq!(params, Params::default());
@@ -201,7 +222,7 @@ fn started(name: &str, text: &str) -> String {
     let mut params = Params::default();
     match params.set_at_start(name, text) {
         Ok(applied) => {
-            let value = applied.spec.value(&params).show();
+            let value = applied.spec.value(&params).show(Compat::V7_1);
             format!("{}={value} {}", applied.spec.name, applied.note(name).unwrap_or_default())
         }
         Err(e) => e.forgiven_at_start().unwrap_or_else(|| format!("refused: {e}")),
@@ -359,7 +380,7 @@ proptest! {
 #[test]
 fn memory_is_limited_to_a_number_or_to_what_the_system_says() {
     let mut params = Params::default();
-    let shown = |params: &Params| lookup("memory_limit").unwrap().value(params).show();
+    let shown = |params: &Params| lookup("memory_limit").unwrap().value(params).show(Compat::V7_1);
     assert_eq!((params.memory_limit.bytes(), shown(&params)), (Some(0), "0b".to_owned()));
     params.set("memory_limit", "600m").unwrap();
     assert_eq!(params.memory_limit.bytes(), Some(600 << 20));

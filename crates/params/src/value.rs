@@ -6,6 +6,8 @@ use std::time::Duration;
 use super::bits::{DebugBits, ExperimentalBits, FeatureBit, FeatureBits, VccFeatureBits};
 use super::limits::{self, ParamLimits};
 use super::{Params, Spec};
+use tables::Compat;
+use tables::tag_numbers::TagNumbers;
 use tables::tags::{Tag, TagMask};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,9 +118,18 @@ fields! {
 }
 
 impl ParamValue {
-    /// The text that `param.show` shows.
-    pub fn show(&self) -> String {
+    /// The text that `param.show` shows. From 7.5 on lists of bits begin with `none` or `all`.
+    pub fn show(&self, compat: Compat) -> String {
         match self {
+            ParamValue::Debug(b) if compat.is_9() => show_all_bits(b.0, DebugBits::ALL.0, DebugBits::NAMES),
+            ParamValue::Feature(b) if compat.is_9() => show_all_features(*b),
+            ParamValue::Experimental(b) if compat.is_9() => {
+                show_all_bits(b.0, ExperimentalBits::ALL.0, ExperimentalBits::NAMES)
+            }
+            ParamValue::VccFeature(b) if compat.is_9() => {
+                show_all_bits(b.0, VccFeatureBits::ALL.0, VccFeatureBits::NAMES)
+            }
+            ParamValue::Tags(mask) if compat.is_9() => show_all_tags(*mask),
             ParamValue::Seconds(NEVER) => "never".to_owned(),
             ParamValue::Seconds(t) => format!("{:.3}", t.as_secs_f64()),
             ParamValue::Real(x) => show_real(*x),
@@ -126,7 +137,7 @@ impl ParamValue {
             ParamValue::Count(n) => n.to_string(),
             ParamValue::Bytes(n) => show_bytes(*n),
             ParamValue::BytesOrAuto(n) => n.show(),
-            ParamValue::Switch(on) => if *on { "on" } else { "off" }.to_owned(),
+            ParamValue::Switch(on) => show_switch(*on).to_owned(),
             ParamValue::Text(s) => show_text(s),
             ParamValue::Pool(p) => format!("{},{},{}", p.min_pool, p.max_pool, show_real(p.max_age.as_secs_f64())),
             ParamValue::Debug(b) => show_bits(b.0, DebugBits::NAMES),
@@ -137,7 +148,7 @@ impl ParamValue {
         }
     }
 
-    pub fn json(&self) -> String {
+    pub fn json(&self, compat: Compat) -> String {
         match self {
             ParamValue::Count(n) => n.to_string(),
             ParamValue::Bytes(n) => n.to_string(),
@@ -155,15 +166,15 @@ impl ParamValue {
             | ParamValue::Feature(_)
             | ParamValue::Experimental(_)
             | ParamValue::VccFeature(_)
-            | ParamValue::Tags(_) => tables::json::quote(&self.show()),
-            ParamValue::Seconds(_) | ParamValue::Real(_) => self.show(),
+            | ParamValue::Tags(_) => tables::json::quote(&self.show(compat)),
+            ParamValue::Seconds(_) | ParamValue::Real(_) => self.show(compat),
         }
     }
 
     /// Text that gives exactly this value again.
     pub(super) fn exact(&self) -> String {
         match self {
-            ParamValue::Seconds(NEVER) => self.show(),
+            ParamValue::Seconds(NEVER) => "never".to_owned(),
             ParamValue::Seconds(t) => t.as_secs_f64().to_string(),
             ParamValue::Real(x) => x.to_string(),
             ParamValue::Count(n) => n.to_string(),
@@ -180,7 +191,7 @@ impl ParamValue {
                 let TagMask([low, high]) = mask.differing(TagMask::ON_DEMAND);
                 format!("{low},{high}")
             }
-            ParamValue::Switch(_) => self.show(),
+            ParamValue::Switch(on) => show_switch(*on).to_owned(),
         }
     }
 }
@@ -432,6 +443,33 @@ fn show_bits(set: u64, names: &[(&str, &str)]) -> String {
     let on = names.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0);
     let words: Vec<String> = on.map(|(_, (name, _))| format!("+{name}")).collect();
     if words.is_empty() { "none".to_owned() } else { words.join(",") }
+}
+
+fn show_switch(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+/// The whole list as releases from 7.5 on show it: `all`, or `none` and each bit that is set.
+fn show_all_bits(set: u64, all: u64, names: &[(&str, &str)]) -> String {
+    let (start, rest) = if set & all == all { ("all", set & !all) } else { ("none", set) };
+    match show_bits(rest, names).as_str() {
+        "none" => start.to_owned(),
+        bits => format!("{start},{bits}"),
+    }
+}
+
+fn show_all_features(features: FeatureBits) -> String {
+    let set = show_all_bits(features.0, FeatureBits::OF_VARNISH.0, FeatureBits::NAMES);
+    if features.offers_http2() { set } else { format!("{set},-http2") }
+}
+
+fn show_all_tags(mask: TagMask) -> String {
+    let tags: Vec<Tag> = (0..=u8::MAX).filter_map(|number| TagNumbers::Nine.tag(number)).collect();
+    if tags.iter().all(|tag| mask.has(*tag)) {
+        return "none".to_owned();
+    }
+    let masked = tags.iter().filter(|tag| mask.has(**tag)).map(|tag| format!(",-{}", tag.name()));
+    format!("all{}", masked.collect::<String>())
 }
 
 /// With what was refused by name, where that is more than a bit that isn't set.

@@ -2,6 +2,7 @@
 //! Why a session or backend connection ended: the word in SessClose records, the description in BackendClose records, and
 //! the `sc_*` counters.
 
+use crate::Compat;
 use crate::counters::{Counter, Main};
 
 macro_rules! reasons {
@@ -21,8 +22,7 @@ macro_rules! reasons {
                 match self { $(SessClose::$variant => $text,)* }
             }
 
-            /// The text of BackendClose records.
-            pub const fn description(self) -> &'static str {
+            const fn description(self) -> &'static str {
                 match self { $(SessClose::$variant => $description,)* }
             }
 
@@ -81,8 +81,17 @@ reasons! {
     Bankrupt "BANKRUPT" sc_bankrupt true "HTTP/2 credit bankruptcy";
 }
 
-/// The text of a BackendClose record for a connection that closes for none of the reasons.
-pub const NOT_CLOSING: &str = "Not Closing";
+impl SessClose {
+    /// The reason in a BackendClose record. `None`: the connection could be reused but for what it began with.
+    pub const fn of_backend(reason: Option<SessClose>, compat: Compat) -> &'static str {
+        match (reason, compat) {
+            (Some(reason), Compat::V7_1) => reason.description(),
+            (Some(reason), Compat::V9) => reason.text(),
+            (None, Compat::V7_1) => "Not Closing",
+            (None, Compat::V9) => "null",
+        }
+    }
+}
 
 impl std::fmt::Display for SessClose {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -29,6 +29,7 @@ pub fn backends(engine: &Arc<Engine>) -> Arc<Backends> {
     Backends::new(backend::BackendEnv {
         clock: engine.clock.clone(),
         services: Arc::new(Services(engine.clone(), Vcp::default())),
+        compat: engine.params.load().compat(),
     })
 }
 

@@ -108,7 +108,11 @@ impl<M: TestModules> VclWorld<M> {
                 .expect("a ring"),
         );
         let services = Arc::new(HeapServices::default());
-        let backends = backend::Backends::new(backend::BackendEnv { clock: Clock::manual(), services });
+        let backends = backend::Backends::new(backend::BackendEnv {
+            clock: Clock::manual(),
+            services,
+            compat: tables::Compat::default(),
+        });
         let clock = Clock::manual();
         let env = TestEnv { modules: M::ALL, ring: ring.clone(), clock: clock.clone(), backends };
         let vcl = vrt::load("test", program, &env).map_err(|e| e.0)?;

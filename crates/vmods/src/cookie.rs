@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use tables::Tag;
+use tables::{Compat, Tag};
 use vcl_regex::{MatchError, Regex};
 use vrt::vmod::{BOOL, CallResult, STRING, VOID, VmodCall, give};
 use vrt::{Text, Value};
@@ -54,7 +54,10 @@ vrt::vmod! {
         fn get_re(expression: REGEX) -> STRING, local = get_re;
 
         /// Returns all cookies as the value of a Cookie header
-        fn get_string() -> STRING, local = |call: &mut VmodCall<'_>| jar(call).line();
+        fn get_string() -> STRING, local = |call: &mut VmodCall<'_>| {
+            let compat = call.ctx.compat();
+            jar(call).line(compat)
+        };
 
         /// Returns whether there is such a cookie
         fn isset(cookiename: STRING) -> BOOL, local = isset;
@@ -160,11 +163,15 @@ impl Jar {
         }
     }
 
-    fn line(&self) -> Vec<u8> {
+    /// Up to release 7.1 the line ends in a semicolon.
+    fn line(&self, compat: Compat) -> Vec<u8> {
         let mut out = Vec::new();
         for (name, value) in &self.0 {
-            let sep: &[u8] = if out.is_empty() { b"" } else { b" " };
-            out.extend_from_slice(&[sep, name, b"=", value, b";"].concat());
+            let sep: &[u8] = if out.is_empty() { b"" } else { b"; " };
+            out.extend_from_slice(&[sep, name, b"=", value].concat());
+        }
+        if compat == Compat::V7_1 && !out.is_empty() {
+            out.push(b';');
         }
         out
     }
@@ -237,7 +244,8 @@ mod tests {
     }
 
     fn check(jar: &Jar, want: &str) {
-        assert_eq!(String::from_utf8_lossy(&jar.line()), want);
+        assert_eq!(String::from_utf8_lossy(&jar.line(Compat::V7_1)), want);
+        assert_eq!(String::from_utf8_lossy(&jar.line(Compat::V9)), want.strip_suffix(';').unwrap_or(want));
     }
 
     #[test]
@@ -302,7 +310,7 @@ mod tests {
             let mut first = Jar::default();
             cookies.iter().for_each(|(name, value)| first.set(name.as_bytes(), value.as_bytes()));
             let mut second = Jar::default();
-            proptest::prop_assert_eq!(second.parse(&first.line()), first.0.len());
+            proptest::prop_assert_eq!(second.parse(&first.line(Compat::V9)), first.0.len());
             proptest::prop_assert_eq!(second.0, first.0);
         }
 

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use base::Clock;
 use message::Head;
 use shm::vsl::TxnLog;
+use tables::Compat;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Var};
 
@@ -115,7 +116,12 @@ pub trait Ctx {
 
     /// True if `VCL_trace` is to be logged.
     fn is_traced(&mut self) -> bool {
-        !self.log().ring().is_masked(Tag::VclTrace)
+        !self.compat().is_9() && !self.log().ring().is_masked(Tag::VclTrace)
+    }
+
+    /// The release whose manners the server has.
+    fn compat(&self) -> Compat {
+        Compat::default()
     }
 
     /// Adds a ban to the list.

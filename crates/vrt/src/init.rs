@@ -5,6 +5,7 @@ use base::Clock;
 use message::Head;
 use params::Params;
 use shm::vsl::TxnLog;
+use tables::Compat;
 use tables::vclvars::{HeadId, Var};
 
 use crate::ctx::{Ctx, Privates, StoreProperty, VclFailure, VclWait};
@@ -30,6 +31,10 @@ fn nowhere<T>() -> Result<T, VclFailure> {
 }
 
 impl Ctx for InitCtx<'_> {
+    fn compat(&self) -> Compat {
+        self.params.compat()
+    }
+
     fn head(&mut self, _: HeadId) -> Option<&Head> {
         None
     }

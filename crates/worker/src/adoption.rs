@@ -5,9 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shm::vsl::Marker;
-use tables::tags::Tag;
-
 use crate::worker::Worker;
 
 /// Digests looked at before other threads have their turn.
@@ -32,10 +29,7 @@ fn adopt(worker: &Worker) {
     let engine = &worker.engine;
     engine.main.adopting.set(engine.cache.left_by_former() as u64);
     std::thread::sleep(HEAD_START);
-    let tell = |event: cache::CacheEvent| {
-        engine.log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{event}"));
-    };
-    while engine.cache.adopt_some(BATCH, &mut { tell }) {
+    while engine.cache.adopt_some(BATCH, &mut |event| engine.log_event(event)) {
         std::thread::yield_now();
     }
     engine.main.adopting.set(0);

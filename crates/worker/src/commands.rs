@@ -420,14 +420,16 @@ fn addresses(worker: &Worker) -> String {
 }
 
 fn xid(worker: &Worker, request: &CliRequest) -> CliReply {
+    // Up to 7.1 the number is the last one used, from 7.3 on the next one.
+    let next = u64::from(worker.engine.params.load().compat().is_9());
     if let Some(number) = request.arg(0) {
-        let Ok(last) = number.parse::<u64>() else {
+        let Ok(number) = number.parse::<u64>() else {
             return CliReply::new(CliStatus::Param, format!("{number} is no number"));
         };
-        worker.engine.vxids.set_last(last);
+        worker.engine.vxids.set_last(number.saturating_sub(next));
     }
     let chunk = request.arg(1).map_or_else(|| "1".to_owned(), |word| word.to_string());
-    CliReply::ok(format!("XID is {} chunk {chunk}", worker.engine.vxids.last()))
+    CliReply::ok(format!("XID is {} chunk {chunk}", worker.engine.vxids.last() + next))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use engine::current::{ThreadWork, TransactionKind};
 use shm::vsl::Marker;
+use tables::Compat;
 use tables::tags::Tag;
 
 use crate::worker::Worker;
@@ -43,26 +44,23 @@ pub fn start(worker: &Arc<Worker>) {
 async fn tend(worker: Arc<Worker>) {
     let engine = &worker.engine;
     let began = engine.clock.mono();
+    let next_word = match engine.params.load().compat() {
+        Compat::V7_1 => "EXP_expire",
+        Compat::V9 => "EXP_Inspect",
+    };
     let mut next_told = None;
     let mut files_seen = None;
     engine.main.open_files_limit.set(sys::limits::open_files_limit().unwrap_or(0));
     let mut last_signs = None;
     let bell = Arc::new(rt::Notify::default());
     loop {
-        let log = |event: cache::CacheEvent| {
-            let tag = match event.tag() {
-                cache::EventTag::ExpKill => Tag::ExpKill,
-                cache::EventTag::ExpBan => Tag::ExpBan,
-            };
-            engine.log.write_onef(tag, base::Vxid::NONE, Marker::None, format_args!("{event}"));
-        };
-        let went = engine.cache.expire(engine.clock.mono(), EXPIRE_BATCH, &mut { log });
+        let went = engine.cache.expire(engine.clock.mono(), EXPIRE_BATCH, &mut |event| engine.log_event(event));
         if !engine.log.is_masked(Tag::ExpKill) {
             let next = engine.cache.next_expiry();
             // As varnishd does each time that another object is the next to go: in how many seconds.
             if let Some(next) = next.filter(|next| next_told != Some(*next)) {
                 let left = next.since(engine.clock.mono());
-                log_expiry(engine, format_args!("EXP_expire e={left:.6}"));
+                log_expiry(engine, format_args!("{next_word} e={left:.6}"));
             }
             next_told = next;
         }
@@ -160,11 +158,8 @@ async fn lurk(worker: Arc<Worker>) {
     let engine = &worker.engine;
     let bell = Arc::new(rt::Notify::default());
     loop {
-        let log = |event: cache::CacheEvent| {
-            engine.log.write_onef(Tag::ExpBan, base::Vxid::NONE, Marker::None, format_args!("{event}"));
-        };
         engine.cache.wake_lurker_by(bell.waker());
-        let pause = engine.cache.lurk(engine.clock.mono(), &mut { log });
+        let pause = engine.cache.lurk(engine.clock.mono(), &mut |event| engine.log_event(event));
         if let Some(trouble) = engine.cache.journal_trouble() {
             eprintln!("{trouble}");
         }

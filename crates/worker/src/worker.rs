@@ -144,7 +144,8 @@ impl Worker {
         if conf::gives_tags(&params) {
             services.enable_tags();
         }
-        let backends = Backends::new(::backend::BackendEnv { clock, services: services.clone() });
+        let backends =
+            Backends::new(::backend::BackendEnv { clock, services: services.clone(), compat: params.compat() });
         if let Some(peers) = &start.peers {
             crate::peers::join(peers, &start.identity, &engine, &backends, &stats)?;
         }

@@ -37,7 +37,7 @@ impl Backend {
         let params = self.env.services.params();
         let (stream, tls) = self.open(self.connect_limit(opts, &params), true, |_| header.clone(), &params).await?;
         self.env.services.main().backend_conn.inc();
-        let label = PeerLabel::new(&stream, tls);
+        let label = PeerLabel::new(&stream, tls, self.env.clock.mono());
         Ok(BackendConn::http1(stream, label, self.arc(), false, header.len(), slot))
     }
 
@@ -89,7 +89,7 @@ impl Backend {
         let http1 = self.pool.wants_http1();
         let (stream, tls) = self.open(self.connect_limit(opts, params), http1, |_| Vec::new(), params).await?;
         let is_http2 = self.pool.take_choice(tls.as_deref())?;
-        let label = PeerLabel::new(&stream, tls);
+        let label = PeerLabel::new(&stream, tls, self.env.clock.mono());
         Ok((stream, label, is_http2))
     }
 
@@ -108,7 +108,7 @@ impl Backend {
 
     /// The single exchange of a connection that isn't shared.
     pub(crate) fn http2_alone(&self, stream: Stream, params: &BackendParams) -> Http2Exchange {
-        let label = PeerLabel::new(&stream, None);
+        let label = PeerLabel::new(&stream, None, self.env.clock.mono());
         h2::alone(stream, *label, &self.pool, &self.env, params)
     }
 

@@ -42,7 +42,11 @@ struct Bed {
 impl Bed {
     fn new() -> Self {
         let (ours, origin) = net::Stream::pair().unwrap();
-        let env = BackendEnv { clock: Clock::system(), services: Arc::new(HeapServices::default()) };
+        let env = BackendEnv {
+            clock: Clock::system(),
+            services: Arc::new(HeapServices::default()),
+            compat: tables::Compat::default(),
+        };
         let (pool, params) = (EndpointPool::alone(), env.services.params());
         let label = Arc::new(*PeerLabel::none());
         let shared = Rc::new(RefCell::new(Http2Origin::new(ours, label, &pool, env.clock.clone(), &params)));

@@ -35,7 +35,11 @@ impl Director for RoundRobin {
 
 fn directors() -> (Vec<Arc<dyn Director>>, Real) {
     let clock = Clock::manual();
-    let backends = Backends::new(BackendEnv { clock: clock.clone(), services: Arc::new(HeapServices::default()) });
+    let backends = Backends::new(BackendEnv {
+        clock: clock.clone(),
+        services: Arc::new(HeapServices::default()),
+        compat: tables::Compat::default(),
+    });
     let spec = |name: &str| BackendSpec::new(name, Endpoint::addr("127.0.0.1:1".parse().unwrap()));
     let probe = ProbeSpec { window: 5, threshold: 3, ..ProbeSpec::default() };
     let b2 = BackendSpec { probe: Some(probe), ..spec("b2") };

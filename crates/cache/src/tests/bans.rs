@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Bans: their language, what they hit, the lurker, the list.
 
+use tables::Compat;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -188,7 +190,7 @@ fn an_object_is_tested_once_and_only_against_newer_bans() {
     let mut search = Search::new(digest("/"), kit.now(), LookupOptions::default());
     assert!(matches!(search.look(&kit.cache, &TestReq::new("/")), Lookup::Ready(Found::Miss(_))));
     assert_eq!((tested(), search.report.events.len()), ((2, 3), 1));
-    assert_eq!(search.report.events[0].to_string(), "1 banned lookup");
+    assert_eq!(search.report.events[0].text(Compat::V7_1).to_string(), "1 banned lookup");
     assert_eq!((kit.main.bans_obj_killed.get(), kit.held()), (1, 0));
 }
 
@@ -207,7 +209,7 @@ fn a_ban_overtakes_a_fetch() {
 fn lurk_all(kit: &Kit) -> Vec<String> {
     let mut told = Vec::new();
     for _ in 0..1000 {
-        if kit.cache.lurk(kit.now(), &mut |event| told.push(event.to_string())) > 0.5 {
+        if kit.cache.lurk(kit.now(), &mut |event| told.push(event.text(Compat::V7_1).to_string())) > 0.5 {
             return told;
         }
     }

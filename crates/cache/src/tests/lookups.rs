@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Verdicts of a lookup.
 
+use tables::Compat;
+
 use base::Mono;
 
 use super::kit::*;
@@ -424,7 +426,8 @@ fn events_before_a_wait_are_kept() {
     let _busy = busy_of(kit.look_with(&TestReq::new("/"), &always_miss));
     kit.cache.ban_text("req.url == /").unwrap();
     let waiting = parked(kit.look("/"));
-    assert_eq!(waiting.search.report.events.iter().map(ToString::to_string).collect::<Vec<_>>(), ["1 banned lookup"]);
+    let events = waiting.search.report.events.iter().map(|event| event.text(Compat::V7_1).to_string());
+    assert_eq!(events.collect::<Vec<_>>(), ["1 banned lookup"]);
 }
 
 #[test]

@@ -7,12 +7,14 @@ use std::task::{Context, Poll};
 
 use backend::{BodyStatus, Data, ResponseBodyError};
 use cache::{ObjectFlags, Unwanted};
+use esi::ComplaintSeverity;
 use filters::{
     CacheSide, Chain, ChainOpenError, Edit, FetchFacts, FetchInput, FilterList, FilterNote, FilterState, GzipParams,
     PackParams, default_fetch, open_fetch,
 };
 use message::{Coding, Head, LostHeader, encoding, names};
 use storage::{Buf, StoreId};
+use tables::Compat;
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
@@ -524,19 +526,27 @@ impl Bereq {
         }
     }
 
+    fn log_esi(&mut self, severity: ComplaintSeverity, text: &str) {
+        match severity {
+            ComplaintSeverity::Error => self.engine.main.esi_errors.inc(),
+            ComplaintSeverity::Warning => self.engine.main.esi_warnings.inc(),
+            ComplaintSeverity::Info => {}
+        }
+        let word = match (self.params.compat(), severity) {
+            (Compat::V7_1, ComplaintSeverity::Error) => "ERR ",
+            (Compat::V7_1, ComplaintSeverity::Warning) => "WARN ",
+            (Compat::V7_1, ComplaintSeverity::Info) => "",
+            (Compat::V9, ComplaintSeverity::Error) => "ERR: ",
+            (Compat::V9, ComplaintSeverity::Warning | ComplaintSeverity::Info) => "WARN: ",
+        };
+        self.log.put2(Tag::EsiXmlerror, word.as_bytes(), text.as_bytes());
+    }
+
     fn log_notes(&mut self, notes: Vec<FilterNote>) {
         for note in notes {
             match note {
                 FilterNote::Gzip(text) => self.log.put(Tag::Gzip, text.as_bytes()),
-                FilterNote::EsiError(text) => {
-                    self.engine.main.esi_errors.inc();
-                    self.log.put(Tag::EsiXmlerror, text.as_bytes());
-                }
-                FilterNote::EsiWarning(text) => {
-                    self.engine.main.esi_warnings.inc();
-                    self.log.put(Tag::EsiXmlerror, text.as_bytes());
-                }
-                FilterNote::EsiInfo(text) => self.log.put(Tag::EsiXmlerror, text.as_bytes()),
+                FilterNote::Esi(severity, text) => self.log_esi(severity, &text),
                 FilterNote::VclError(text) => self.log.put(Tag::VclError, text.as_bytes()),
             }
         }

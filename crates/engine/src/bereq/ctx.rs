@@ -12,6 +12,7 @@ use cache::ObjectTimes;
 use message::{Coding, Head};
 use shm::vsl::TxnLog;
 use storage::Store;
+use tables::Compat;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Var};
 use vrt::ctx::{StoreProperty, VclWait};
@@ -29,6 +30,10 @@ use crate::vars;
 pub(super) const MAX_TAGS: usize = 10_000;
 
 impl Ctx for Bereq {
+    fn compat(&self) -> Compat {
+        self.params.compat()
+    }
+
     fn head(&mut self, id: HeadId) -> Option<&Head> {
         match id {
             HeadId::Bereq => Some(&self.ask.head),

@@ -15,6 +15,7 @@ use message::ttl_rules::{self, TtlRules};
 use message::{list, names, range};
 use params::negative_ttl;
 use shm::vsl::num::dec;
+use tables::Compat;
 use tables::close::SessClose;
 use tables::dialects::Dialect;
 use tables::proxy_error::ProxyError;
@@ -53,6 +54,19 @@ impl Bereq {
             && (self.requester.can_be_reset || matches!(self.ask.head.method(), b"GET" | b"HEAD"))
     }
 
+    /// Announces that a method with a body has none this time, as release 9 does: some servers insist on it (RFC 9110 8.6).
+    fn say_empty(&mut self) {
+        if self.params.compat() == Compat::V7_1 || !matches!(self.ask.body, BereqBody::None | BereqBody::Gone) {
+            return;
+        }
+        match self.ask.head.method() {
+            b"GET" | b"HEAD" | b"DELETE" | b"OPTIONS" | b"TRACE" => {
+                BEREQ.unset(&mut self.ask.head, &mut self.log, names::CONTENT_LENGTH);
+            }
+            _ => self.count_lost(|this| BEREQ.force(&mut this.ask.head, &mut this.log, names::CONTENT_LENGTH, b"0")),
+        }
+    }
+
     pub(super) async fn start_fetch(&mut self) -> FetchStep {
         let stores = self.engine.cache.stores();
         self.fill.settings.storage =
@@ -62,6 +76,7 @@ impl Bereq {
         }
         let id = dec(self.log.vxid().log_id());
         self.count_lost(|this| BEREQ.append(&mut this.ask.head, &mut this.log, names::X_VARNISH, &[id.as_bytes()]));
+        self.say_empty();
         match self.run_vcl().await {
             BackendFetchAction::Fetch => {}
             BackendFetchAction::Error(status) => return self.error_by_vcl(status),
@@ -131,7 +146,7 @@ impl Bereq {
                 // Boxed: it is large, and rare.
                 None => Box::pin(self.connect(backend, opts)).await?,
             };
-            self.log.put_parts(Tag::BackendOpen, &conn.opened());
+            conn.opened(|parts| self.log.put_parts(Tag::BackendOpen, parts));
             let is_own = self.mark_loop(&conn);
             let reused = conn.is_reused();
             self.ask.link = Some(OriginExchange::new(conn));

@@ -14,6 +14,7 @@ use tables::tags::Tag;
 use vrt::{Ctx, VclFailure};
 
 use super::Bereq;
+use super::start::has_validator;
 use crate::httplog::OBJ;
 
 /// Most bytes that an object keeps of why it can't be cached.
@@ -184,7 +185,7 @@ impl Bereq {
 
     pub(super) fn log_events(&mut self) {
         for event in self.busy().take_events() {
-            self.log.putf(Tag::ExpKill, format_args!("{event}"));
+            self.log.putf(Tag::ExpKill, format_args!("{}", event.text(self.params.compat())));
         }
     }
 
@@ -228,7 +229,7 @@ impl Bereq {
 
     /// Flags of the object: those of the `body` from the filters, and all others.
     fn object_flags(&mut self, body: ObjectFlags) -> ObjectFlags {
-        let has_validator = self.beresp.has(names::LAST_MODIFIED) || self.beresp.has(names::ETAG);
+        let has_validator = has_validator(self.params.compat(), &self.beresp);
         let reuse = self.fill.cacheability.reuse(self.beresp.is_status(200) && has_validator);
         ObjectFlags { reuse, is_private: self.busy().is_private(), ..body }
     }

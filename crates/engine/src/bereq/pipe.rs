@@ -15,6 +15,7 @@ use message::{Head, HttpVersion, names};
 use net::{IoError, Stream};
 use params::Params;
 use shm::vsl::{Marker, TxnLog};
+use tables::Compat;
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
@@ -56,6 +57,14 @@ pub(super) struct PipeAcct {
     bereq: u64,
     pub inwards: u64,
     pub outwards: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PipeEnd {
+    /// A side closed its connection, or broke it.
+    Over,
+    /// `pipe_timeout` or the deadline was reached.
+    Late,
 }
 
 impl PipeBereq {
@@ -183,18 +192,22 @@ impl PipeBereq {
             }
         };
         backend.answers();
-        match conn.tunnel() {
+        let end = match conn.tunnel() {
             _ if transport.asks_tunnel() => self.stream(&mut conn, req, transport, last_moment, acct).await,
             Some(stream) if !self.may_switch(req) => self.tunnel(stream, req, transport, last_moment, acct).await,
             Some(_) | None => self.relay(&mut conn, req, transport, last_moment, acct).await,
-        }
+        };
         req.log.timestamp("PipeSess", self.engine.clock.real());
         let vbe = conn.backend().vbe();
         vbe.pipe_hdrbytes.add(acct.bereq);
         vbe.pipe_out.add(acct.inwards);
         vbe.pipe_in.add(acct.outwards);
-        conn.finish(Some(SessClose::TxPipe), |parts| self.log.put_parts(Tag::BackendClose, parts));
-        SessClose::TxPipe
+        let close = match (end, req.params.compat()) {
+            (PipeEnd::Late, Compat::V9) => SessClose::RxTimeout,
+            (PipeEnd::Late, Compat::V7_1) | (PipeEnd::Over, _) => SessClose::TxPipe,
+        };
+        conn.finish(Some(close), |parts| self.log.put_parts(Tag::BackendClose, parts));
+        close
     }
 
     /// A connection that the pipe can have: of HTTP/1 where there is a choice, unless both sides have streams.
@@ -212,7 +225,7 @@ impl PipeBereq {
             let connected = backend.connect(&opts).await;
             let mut conn = reach::connected(connected, &self.engine.clock, &mut self.log)
                 .map_err(|error| ProxyCause::of_fault(error.fault(), &req.params).at(Some(backend), &req.params))?;
-            self.log.put_parts(Tag::BackendOpen, &conn.opened());
+            conn.opened(|parts| self.log.put_parts(Tag::BackendOpen, parts));
             if http1 || conn.tunnel().is_some() || self.takes_tunnels(backend, &mut conn).await {
                 return Ok(conn);
             }
@@ -244,7 +257,7 @@ impl PipeBereq {
         transport: &mut dyn Transport,
         last_moment: Option<rt::Instant>,
         acct: &mut PipeAcct,
-    ) {
+    ) -> PipeEnd {
         let mut head = Vec::with_capacity(512);
         self.head.write_to(&mut head);
         let mut sent = stream.write_all(&head, deadline(req.params.pipe_timeout)).await;
@@ -259,10 +272,9 @@ impl PipeBereq {
         }
         self.mark_sent(req);
         acct.bereq = head.len() as u64;
-        if sent.is_ok()
-            && let Some(tunnel) = transport.take_tunnel()
-        {
-            join(&tunnel, stream, req, last_moment, acct).await;
+        match transport.take_tunnel().filter(|_| sent.is_ok()) {
+            Some(tunnel) => join(&tunnel, stream, req, last_moment, acct).await,
+            None => PipeEnd::Over,
         }
     }
 
@@ -281,7 +293,7 @@ impl PipeBereq {
         transport: &mut dyn Transport,
         last_moment: Option<rt::Instant>,
         acct: &mut PipeAcct,
-    ) {
+    ) -> PipeEnd {
         self.mark_sent(req);
         let limits = response_limits(&req.params);
         if conn.tunnel().is_some() && self.head.has(names::UPGRADE) {
@@ -289,12 +301,14 @@ impl PipeBereq {
         }
         let relayed = relay(conn, &self.head, &limits, req, transport, acct);
         let switched = match last_moment {
-            None => relayed.await,
-            Some(moment) => rt::timeout_at(moment, relayed).await.unwrap_or_default(),
+            None => Ok(relayed.await),
+            Some(moment) => rt::timeout_at(moment, relayed).await,
         };
         acct.bereq = conn.acct().bereq_head;
-        if let (Some(tunnel), Some(stream)) = (switched, conn.tunnel()) {
-            join(&tunnel, stream, req, last_moment, acct).await;
+        match (switched, conn.tunnel()) {
+            (Ok(Some(tunnel)), Some(stream)) => join(&tunnel, stream, req, last_moment, acct).await,
+            (Ok(_), _) => PipeEnd::Over,
+            (Err(_), _) => PipeEnd::Late,
         }
     }
 
@@ -306,17 +320,19 @@ impl PipeBereq {
         transport: &mut dyn Transport,
         last_moment: Option<rt::Instant>,
         acct: &mut PipeAcct,
-    ) {
+    ) -> PipeEnd {
         self.mark_sent(req);
         let piped = stream_pipe::carry(conn, &mut self.head, &mut self.log, req, transport, acct);
         let ended = match last_moment {
             None => piped.await,
             Some(moment) => rt::timeout_at(moment, piped).await.unwrap_or(Err(PipeError::Late)),
         };
+        let end = if matches!(ended, Err(PipeError::Late)) { PipeEnd::Late } else { PipeEnd::Over };
         if let Err(error) = ended {
             error.tell(conn, &mut self.log, req, transport);
         }
         acct.bereq = conn.acct().bereq_head;
+        end
     }
 
     fn mark_sent(&mut self, req: &mut Req) {
@@ -327,7 +343,7 @@ impl PipeBereq {
 }
 
 /// Copies both ways. Either direction's end is passed on; silence in both for `pipe_timeout` ends all, and so does `ends`.
-async fn join(tunnel: &Tunnel, backend: &Stream, req: &Req, ends: Option<rt::Instant>, acct: &mut PipeAcct) {
+async fn join(tunnel: &Tunnel, backend: &Stream, req: &Req, ends: Option<rt::Instant>, acct: &mut PipeAcct) -> PipeEnd {
     let (inwards, outwards) = (Cell::new(0u64), Cell::new(0u64));
     let timeout = req.params.pipe_timeout;
     let last = Cell::new(rt::Instant::now());
@@ -352,7 +368,7 @@ async fn join(tunnel: &Tunnel, backend: &Stream, req: &Req, ends: Option<rt::Ins
         Poll::Pending if !broken.get() => Poll::Pending,
         Poll::Pending | Poll::Ready(_) => Poll::Ready(()),
     });
-    loop {
+    let end = loop {
         let silent = (!timeout.is_zero()).then(|| last.get() + timeout);
         let is_over = match [silent, ends].into_iter().flatten().min() {
             None => {
@@ -366,12 +382,16 @@ async fn join(tunnel: &Tunnel, backend: &Stream, req: &Req, ends: Option<rt::Ins
             }
         };
         let is_past = |at: Option<rt::Instant>| at.is_some_and(|at| at <= rt::Instant::now());
-        if is_over || is_past(ends) || is_past((!timeout.is_zero()).then(|| last.get() + timeout)) {
-            break;
+        if is_over {
+            break PipeEnd::Over;
         }
-    }
+        if is_past(ends) || is_past((!timeout.is_zero()).then(|| last.get() + timeout)) {
+            break PipeEnd::Late;
+        }
+    };
     acct.inwards += inwards.get();
     acct.outwards += outwards.get();
+    end
 }
 
 /// Copies until `from` ends, then tells `to`. `Err`: a connection broke.

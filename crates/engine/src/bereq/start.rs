@@ -7,8 +7,9 @@ use cache::{Busy, ObjRef, Reuse};
 use message::head::StoredHead;
 use message::hop::{self, HopDirection};
 use message::rfc9111::ExchangeTimes;
-use message::{HeadLimits, names};
+use message::{Head, HeadLimits, conditional, names};
 use shm::vsl::{Marker, TxnLog};
+use tables::Compat;
 use tables::tags::Tag;
 
 use super::kind::{FetchKind, PartSettings, SliceOf, SliceSettings};
@@ -221,7 +222,8 @@ impl Bereq {
         if let Some(stale) = self.fill.stale.as_ref().filter(|stale| may_revalidate(stale))
             && let Ok(stored) = StoredHead::parse(stale.head())
         {
-            if let Some(date) = stored.get(names::LAST_MODIFIED) {
+            let modified = stored.get(names::LAST_MODIFIED);
+            if let Some(date) = date_condition(self.params.compat(), modified, stored.get(names::DATE)) {
                 lost |= BEREQ.append(head, log, names::IF_MODIFIED_SINCE, &[date]).is_err();
             }
             if let Some(tag) = stored.get(names::ETAG) {
@@ -230,6 +232,20 @@ impl Bereq {
         }
         lost
     }
+}
+
+/// The Last-Modified by which an object may be validated. Up to 7.1 any will do, from 7.3 on only a strong one: a second version
+/// of the same second would be taken for the first.
+pub(super) fn date_condition<'a>(compat: Compat, modified: Option<&'a [u8]>, date: Option<&[u8]>) -> Option<&'a [u8]> {
+    let is_strong = |found: &&[u8]| date.is_some_and(|date| conditional::is_strong_date(found, date));
+    match compat {
+        Compat::V7_1 => modified,
+        Compat::V9 => modified.filter(is_strong),
+    }
+}
+
+pub(super) fn has_validator(compat: Compat, head: &Head) -> bool {
+    head.has(names::ETAG) || date_condition(compat, head.get(names::LAST_MODIFIED), head.get(names::DATE)).is_some()
 }
 
 fn may_revalidate(stale: &ObjRef) -> bool {

@@ -13,13 +13,16 @@ use message::{Head, names};
 use params::Params;
 use rt::Deadline;
 use storage::Buf;
+use tables::Compat;
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::fetch::GONE;
 use super::upload::{FetchUpload, Pieces};
 use super::{Bereq, BereqBody, OriginExchange};
 use crate::httplog::BEREQ;
+use crate::synthetic::SynthOrder;
 use crate::transport::ReqBodyError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,6 +211,11 @@ impl Bereq {
         let link = OriginExchange::of(&mut self.ask.link);
         link.conn.reset(SessClose::RxBody);
         link.close = Some(SessClose::RxBody);
+        // Up to 7.1 it is a fault of the fetch (503), from 8.0 on of the client.
+        if self.params.compat().is_9() {
+            let order = SynthOrder::because(400, ProxyError::HttpRequestError, "the request's body broke off");
+            self.failure.made.ask(order);
+        }
     }
 
     /// The next piece of the body, unless the backend answers before.
@@ -321,7 +329,10 @@ impl Bereq {
 
     fn log_head_error(&mut self, error: &ExchangeHeadError) {
         match error {
-            ExchangeHeadError::Closed => self.fetch_error("HTC eof (-1)"),
+            ExchangeHeadError::Closed => self.fetch_error(match self.params.compat() {
+                Compat::V7_1 => "HTC eof (-1)",
+                Compat::V9 => "HTC eof (Unexpected end of input)",
+            }),
             ExchangeHeadError::Refused => self.fetch_error(REFUSED),
             ExchangeHeadError::Reset(_, text) => self.fetch_error(text),
             ExchangeHeadError::Os(error) => self.log.putf(Tag::FetchError, format_args!("backend read error: {error}")),

@@ -10,6 +10,7 @@ use filters::FilterList;
 use message::{Head, HeadLimits};
 use params::Params;
 use shm::vsl::TxnLog;
+use tables::Compat;
 use tables::tags::Tag;
 use tables::vclsubs::Method;
 use tables::vclvars::{HeadId, Var};
@@ -167,6 +168,10 @@ impl VclSide for ReqVcl<'_, '_> {
 }
 
 impl Ctx for ReqView<'_, '_> {
+    fn compat(&self) -> Compat {
+        self.params.compat()
+    }
+
     fn head(&mut self, id: HeadId) -> Option<&Head> {
         match id {
             HeadId::Req => Some(&self.ask.head),

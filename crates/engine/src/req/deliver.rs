@@ -3,6 +3,7 @@
 
 use message::{conditional, names};
 use shm::vsl::num::dec;
+use tables::Compat;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use tables::vclsubs::DeliverAction;
@@ -16,9 +17,6 @@ use crate::parts::StoredParts;
 use crate::slices::SliceSet;
 use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
-
-/// The name in Via. Tests and scripts compare it, so it is varnishd's.
-pub(crate) const VIA: &str = "1.1 varnish (Varnish/7.1)";
 
 impl Req {
     pub(super) async fn deliver(&mut self, mut delivery: Delivery, transport: &mut dyn Transport) -> ReqStep {
@@ -92,7 +90,7 @@ impl Req {
         let t_origin = obj.times().t_origin;
         let age = self.engine().mono_of(self.log.last()).since(t_origin).max(0.0).floor();
         self.set_resp(names::AGE, &[dec(age as u64).as_bytes()]);
-        self.set_resp(names::VIA, &[VIA.as_bytes()]);
+        self.set_via();
         self.announce_h3();
         self.tell_timing();
         if let Some(status) = self.cache_status(delivery) {
@@ -111,6 +109,18 @@ impl Req {
             self.log.count_lost();
         }
         Ok(())
+    }
+
+    /// Up to 7.1 our Via takes the place of the origin's; later it follows it.
+    fn set_via(&mut self) {
+        let via = self.client.sess.engine.requests.via.as_bytes();
+        let set = match self.params.compat() {
+            Compat::V7_1 => RESP.append(&mut self.resp.head, &mut self.log, names::VIA, &[via]),
+            Compat::V9 => RESP.extend(&mut self.resp.head, &mut self.log, names::VIA, via),
+        };
+        if set.is_err() {
+            self.log.count_lost();
+        }
     }
 
     /// Tells a client that HTTP/3 is spoken here (RFC 7838 3, RFC 9114 3.1.1).

@@ -8,6 +8,7 @@ use cache::ObjRef;
 use filters::{Multipart, PartHeads, RangePart, RangeVerdict};
 use message::range::{self, RangeError, Selection, Slice};
 use message::{conditional, names};
+use tables::Compat;
 use tables::tags::Tag;
 
 use super::Req;
@@ -21,7 +22,7 @@ impl Req {
             return RangeVerdict::Whole;
         }
         let Some(asked) = range::asked(&self.ask.head) else { return RangeVerdict::Whole };
-        match (range::select(asked, len, self.params.http_range_parts as usize), len) {
+        match (self.select_range(asked, len), len) {
             (Ok(Selection::One(slice)), _) => {
                 self.set_resp(names::CONTENT_RANGE, &[slice.content_range(len).as_bytes()]);
                 self.put_status(206);
@@ -36,6 +37,15 @@ impl Req {
                 self.refuse_range(error, len);
                 RangeVerdict::Unsatisfiable
             }
+        }
+    }
+
+    /// Up to 7.1 no part of an empty body can be had; from 8.0 on it is sent whole.
+    fn select_range(&self, asked: &[u8], len: Option<u64>) -> Result<Selection, RangeError> {
+        let most = self.params.http_range_parts as usize;
+        match (self.params.compat(), len) {
+            (Compat::V9, Some(0)) => range::select(asked, None, most),
+            (Compat::V9 | Compat::V7_1, _) => range::select(asked, len, most),
         }
     }
 

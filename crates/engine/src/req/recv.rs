@@ -108,11 +108,22 @@ impl Req {
     }
 
     fn log_arrival(&mut self) {
+        self.log_start();
+        REQ.log_request(&self.ask.head, &mut self.log);
+    }
+
+    /// Logs a client whose request is refused before its head is known. Releases up to 7.2 don't.
+    pub fn log_refused_start(&mut self) {
+        if self.params.compat().is_9() {
+            self.log_start();
+        }
+    }
+
+    fn log_start(&mut self) {
         let client = self.client.sess.ends.client_text();
         // A fourth word as release 9 has it; without TLS the record is 7.1's.
         let scheme: &[u8] = if self.client.sess.tls.get().is_some() { b" https" } else { b"" };
         self.log.put_parts(Tag::ReqStart, &[client.ip_port(), b" ", self.client.sess.listener.name.as_bytes(), scheme]);
-        REQ.log_request(&self.ask.head, &mut self.log);
     }
 
     pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> ReqStep {
@@ -198,6 +209,7 @@ impl Req {
             return;
         }
         self.forwarded_for();
+        self.name_hop();
         if self.params.x_forwarded_proto {
             let scheme: &[u8] = if self.client.sess.came_by_tls() { b"https" } else { b"http" };
             REQ.unset(&mut self.ask.head, &mut self.log, names::X_FORWARDED_PROTO);
@@ -219,15 +231,18 @@ impl Req {
 
     fn forwarded_for(&mut self) {
         let client = self.client.sess.ends.client_text();
-        if self.ask.head.collect(names::X_FORWARDED_FOR).is_err() {
+        if REQ.extend(&mut self.ask.head, &mut self.log, names::X_FORWARDED_FOR, client.ip()).is_err() {
             self.log.count_lost();
         }
-        match self.ask.head.get(names::X_FORWARDED_FOR).map(<[u8]>::to_vec) {
-            Some(old) => {
-                REQ.unset(&mut self.ask.head, &mut self.log, names::X_FORWARDED_FOR);
-                self.set_req(names::X_FORWARDED_FOR, &[&old, b", ", client.ip()]);
-            }
-            None => self.set_req(names::X_FORWARDED_FOR, &[client.ip()]),
+    }
+
+    /// Names this server among those that the request went through. Up to 7.1 only responses do.
+    fn name_hop(&mut self) {
+        let via = &self.client.sess.engine.requests.via;
+        if self.params.compat().is_9()
+            && REQ.extend(&mut self.ask.head, &mut self.log, names::VIA, via.as_bytes()).is_err()
+        {
+            self.log.count_lost();
         }
     }
 

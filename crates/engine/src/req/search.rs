@@ -204,7 +204,7 @@ impl Req {
                 EventTag::ExpKill => Tag::ExpKill,
                 EventTag::ExpBan => Tag::ExpBan,
             };
-            self.log.putf(tag, format_args!("{event}"));
+            self.log.putf(tag, format_args!("{}", event.text(self.params.compat())));
         }
     }
 }

@@ -84,6 +84,12 @@ impl Req {
         ReqStep::Done
     }
 
+    /// True if the object may be an answer to HEAD: it has no body, and its field is that of the body which GET has. Releases
+    /// before 8 say 0 then.
+    fn keeps_length(&self, obj: &cache::ObjRef) -> bool {
+        self.params.compat().is_9() && obj.body_len() == Some(0)
+    }
+
     /// Says in the head how long the body is, where that isn't said already. `clen` is what the stored head says.
     fn frame(&mut self, answer: &Answer, len: Option<u64>, clen: Option<u64>) -> BodyLen {
         let to_head = self.ask.original.method() == b"HEAD";
@@ -97,7 +103,7 @@ impl Req {
             RESP.unset(&mut self.resp.head, &mut self.log, names::CONTENT_LENGTH);
         } else if clen.is_some() && clen == len {
             // The stored field says it already.
-        } else if to_head && answer.obj().is_some_and(|obj| obj.flags().is_uncacheable()) {
+        } else if to_head && answer.obj().is_some_and(|obj| obj.flags().is_uncacheable() || self.keeps_length(obj)) {
             // What the backend said to HEAD stands.
         } else {
             RESP.unset(&mut self.resp.head, &mut self.log, names::CONTENT_LENGTH);

@@ -27,7 +27,12 @@ impl ParserSink for Trace {
         self.out.extend_from_slice(&[b"{", host, include.url.as_slice(), onerror, b"}"].concat());
     }
     fn complaint(&mut self, complaint: Complaint, after: u64) {
-        self.complaints.push(complaint.record(after));
+        let word = match complaint.severity() {
+            ComplaintSeverity::Error => "ERR ",
+            ComplaintSeverity::Warning => "WARN ",
+            ComplaintSeverity::Info => "",
+        };
+        self.complaints.push(format!("{word}{}", complaint.record(after)));
     }
 }
 

@@ -110,6 +110,7 @@ pub(super) fn refuse(h1: &mut H1, req: &mut Req, error: &HeadError, head_bytes: 
         let first_line = input.split(|&b| b == b'\r' || b == b'\n').find(|line| !line.is_empty()).unwrap_or(&[]);
         req.log.put(Tag::HttpGarbage, first_line);
     }
+    req.log_refused_start();
     if *error == HeadError::LoneLf {
         req.engine().main.req_lone_lf.inc();
     }

@@ -127,7 +127,11 @@ impl VrtWorld {
                 .unwrap(),
         );
         let services = Arc::new(HeapServices::default());
-        let backends = backend::Backends::new(backend::BackendEnv { clock: Clock::manual(), services });
+        let backends = backend::Backends::new(backend::BackendEnv {
+            clock: Clock::manual(),
+            services,
+            compat: tables::Compat::default(),
+        });
         let env = TestEnv { ring: ring.clone(), backends };
         let vcl = load("test", program, &env).map_err(|e| e.0)?;
         let mut ctx = VrtTestCtx {

@@ -209,11 +209,8 @@ impl<'a> Governor<'a> {
             return;
         };
         let surplus = used.saturating_sub(self.ladder.target());
-        let log = &self.engine().log;
-        let mut told = |event: cache::CacheEvent| {
-            log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{event}"));
-        };
-        let went = self.engine().cache.evict(most.id(), surplus, EVICT_MOST, &mut told);
+        let engine = self.engine();
+        let went = engine.cache.evict(most.id(), surplus, EVICT_MOST, &mut |event| engine.log_event(event));
         self.engine().main.mem_evict.add(went);
         self.evicted = Some((clock::now(), used));
     }

@@ -191,7 +191,8 @@ impl StartLine {
         let mut today = Params::default();
         let is_same =
             today.set(change.spec.name, value).is_ok() && change.spec.value(&today) == change.spec.value(&self.params);
-        let value = if is_same { value.to_owned() } else { change.spec.value(&self.params).show() };
+        let value =
+            if is_same { value.to_owned() } else { change.spec.value(&self.params).show(tables::Compat::default()) };
         self.words.extend(["-p".to_owned(), format!("{}={value}", change.spec.name)]);
         migrated.translated(place, &letter);
     }

@@ -14,6 +14,7 @@ use storage::Store;
 use super::FetchKind;
 use crate::aux_attrs::AuxAttrs;
 use crate::bereq::Bereq;
+use crate::bereq::start::has_validator;
 use crate::bereq::state::Cacheability;
 use crate::engine::Engine;
 use crate::req::lookup::LookupRequest;
@@ -153,7 +154,7 @@ impl Bereq {
             }),
             Err(_) => return busy.release(),
         };
-        let has_validator = updated.has(names::LAST_MODIFIED) || updated.has(names::ETAG);
+        let has_validator = has_validator(self.params.compat(), updated);
         let reuse = Cacheability::cacheable().reuse(updated.is_status(200) && has_validator);
         let attrs = Attrs { times, xid: self.log.vxid(), flags: ObjectFlags { reuse, ..stored.flags() } };
         let mut head = Vec::new();

@@ -10,9 +10,11 @@
 //! ```
 
 use backend::BodyStatus;
+use base::Vxid;
 use cache::{Busy, ObjRef, ObjectFlags};
 use message::names;
 use message::range::{self, ByteRange, ContentRange, Slice, content_range};
+use shm::vsl::Marker;
 use shm::vsl::num::dec;
 use tables::close::SessClose;
 use tables::tags::Tag;
@@ -421,6 +423,10 @@ impl Bereq {
     /// The new object is whole: the stale one goes, and its slices, unless they are the new one's and live as long as that.
     pub(in crate::bereq) fn replace_stale(&mut self, new: &ObjRef) {
         let Some(stale) = self.fill.stale.take() else { return };
+        if self.params.compat().is_9() {
+            let text = format_args!("VBF_Superseded x={} n={}", stale.xid(), new.xid());
+            self.engine.log.write_onef(Tag::ExpKill, Vxid::NONE, Marker::None, text);
+        }
         self.engine.cache.kill(&stale);
         let Some(set) = SliceSet::of(&stale) else { return };
         if self.kind.is_refresh() && !self.fill.cacheability.is_uncacheable() {

@@ -23,6 +23,7 @@ use filters::stitch::{self, GzipSum};
 use message::{Head, names};
 use params::FeatureBit;
 use storage::Buf;
+use tables::Compat;
 use tables::close::SessClose;
 use tables::tags::Tag;
 
@@ -232,11 +233,20 @@ impl Req {
         let engine = self.engine().clone();
         let vxid = engine.vxids.take();
         let mut child = Box::new(Req::new(&self.client.sess, vxid, self.params.clone(), self.ask.t_req));
-        child.log.putf(Tag::Begin, format_args!("req {} esi", self.log.vxid()));
-        self.log.putf(Tag::Link, format_args!("req {vxid} esi"));
+        let level = self.esi.level() + 1;
+        match self.params.compat() {
+            Compat::V7_1 => {
+                child.log.putf(Tag::Begin, format_args!("req {} esi", self.log.vxid()));
+                self.log.putf(Tag::Link, format_args!("req {vxid} esi"));
+            }
+            Compat::V9 => {
+                child.log.putf(Tag::Begin, format_args!("req {} esi {level}", self.log.vxid()));
+                self.log.putf(Tag::Link, format_args!("req {vxid} esi {level}"));
+            }
+        }
         child.log.timestamp("Start", engine.clock.real());
         engine.main.esi_req.inc();
-        child.esi = EsiContext::fragment(self.esi.level() + 1, top.clone(), is_gzip);
+        child.esi = EsiContext::fragment(level, top.clone(), is_gzip);
         child.client.early = self.client.early.clone();
         child.vcl = self.vcl.of_fragment();
         if child.ask_for(include, is_gzip, &self.ask.original).is_err() {
