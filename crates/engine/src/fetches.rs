@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What fetches share: facts about origins that one fetch learns and another one uses.
+//! State common to all fetches: facts about origins that one fetch learns and another one uses.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

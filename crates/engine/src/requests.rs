@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What requests share: slots, classes, and the counts of reasons why they are no hits.
+//! State common to all requests: slots, classes, and the counts of reasons why they are no hits.
 
 use std::sync::atomic::AtomicI64;
 

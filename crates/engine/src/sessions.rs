@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What client connections share: their number, their certificates, their end.
+//! State common to all client connections: their number, their certificates, their end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};

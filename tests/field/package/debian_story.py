@@ -332,7 +332,7 @@ class Story:
 
     def removed(self):
         self.stop("before removal")
-        # What else is installed here may need a varnish, which ours provided until now.
+        # Other packages here may need a varnish, which ours provided until now.
         status, out = run("dpkg", "--force-depends", "-r", "lacquer")
         self.check(status == 0, f"removal: {out}")
         self.check(self.vcl.exists() and self.secret.exists() and self.log.exists(), "removal leaves VCL, secret and logs")

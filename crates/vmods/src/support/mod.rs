@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What several modules of this crate share, and no module itself: patterns compiled once (`pattern`), files that are read again (`reloaded`), JSON values
+//! Parts that several modules of this crate use, and no module itself: patterns compiled once (`pattern`), files that are read again (`reloaded`), JSON values
 //! (`values`), whole bodies for filters (`body_collector`); the HTTP client (`client`, over `talk`, `wire`, `sealed` and `tunnel`), and backends
 //! without a connection (`local`). What modules of `vmods-crypto` need as well lies in `vmod-support`.
 

@@ -20,7 +20,7 @@ pub(super) fn vcl_load(worker: &Arc<Worker>, name: &str, file: &str, state: &str
     let Some((warm, state)) = split_state(state) else {
         return CliReply::new(CliStatus::Param, "a state is 0 or 1 and a word");
     };
-    // It may have banned something while it was loaded.
+    // A VCL may ban something while it is loaded.
     let loaded = load(worker, name, file).and_then(|vcl| crate::journal::wait(worker).map(|()| vcl));
     match loaded {
         Ok(vcl) => {

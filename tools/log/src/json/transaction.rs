@@ -36,7 +36,7 @@ struct Message {
     members: JsonObject,
     /// Header lines.
     lines: Vec<Vec<u8>>,
-    /// What is logged from now on isn't what the peer sees.
+    /// True once VCL runs: the records that follow show its changes, not the peer's bytes.
     is_done: bool,
 }
 
@@ -53,7 +53,7 @@ impl Transaction {
     fn new(side: &str) -> Transaction {
         let mut new = Transaction { is_client: side == "client", ..Transaction::default() };
         new.all.set("side", JsonValue::text(side.as_bytes()));
-        // Their places: the values come at the end.
+        // Placeholders keep the order of the names; the values come at the end.
         for name in ["req", "resp", "timeline"] {
             new.all.set(name, JsonValue::Bool(false));
         }

@@ -224,7 +224,7 @@ impl ReplayEngine {
         self.close(stream, at);
         stream.active -= 1;
         stream.stats.resent += 1;
-        // It is counted as sent once.
+        // A retried request is counted as sent once.
         stream.stats.sent -= 1;
         job.is_resent = true;
         // The other idle ones to this address may have met the same end: this one goes over a new one.
