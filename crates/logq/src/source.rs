@@ -68,6 +68,10 @@ impl RecordFile {
         self.stamp.format()
     }
 
+    pub const fn has_notes(&self) -> bool {
+        self.stamp.has_notes()
+    }
+
     pub fn notes(&mut self) -> impl Iterator<Item = LogNote> + '_ {
         self.stamp.notes()
     }
@@ -146,6 +150,13 @@ impl LogSource {
         match self {
             LogSource::Ring(ring) => ring.format(),
             LogSource::File(file) => file.format(),
+        }
+    }
+
+    pub const fn has_notes(&self) -> bool {
+        match self {
+            LogSource::Ring(ring) => ring.has_notes(),
+            LogSource::File(file) => file.has_notes(),
         }
     }
 

@@ -477,7 +477,9 @@ impl Run<'_> {
                     if self.take(&mut grouper, bytes)? == Flow::Stop {
                         return Ok(EndReason::Stop);
                     }
-                    source.notes().into_iter().for_each(|note| print::err(format_args!("{note}\n")));
+                    if source.has_notes() {
+                        source.notes().into_iter().for_each(|note| print::err(format_args!("{note}\n")));
+                    }
                     burst += 1;
                     if burst < BURST {
                         continue;

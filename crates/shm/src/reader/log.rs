@@ -139,6 +139,11 @@ impl LogCursor {
         self.stamp.format()
     }
 
+    /// True if there is something to be said of the log since the last time.
+    pub const fn has_notes(&self) -> bool {
+        self.stamp.has_notes()
+    }
+
     /// Takes what is to be said of the log since the last time.
     pub fn notes(&mut self) -> impl Iterator<Item = LogNote> + '_ {
         self.stamp.notes()

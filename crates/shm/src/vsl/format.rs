@@ -193,7 +193,8 @@ impl<'a> RecordParts<'a> {
     /// Reads the first of stamped records, and returns the rest. `None` if no whole one is there.
     #[inline]
     pub fn split(bytes: &'a [u8]) -> Option<(RecordParts<'a>, &'a [u8])> {
-        let first = word_at(bytes, 0)?;
+        let [a, b, c, d, ..] = bytes else { return None };
+        let first = u32::from_ne_bytes([*a, *b, *c, *d]);
         RecordParts::split_head(LogFormat::stamped(first), first, bytes)
     }
 
@@ -204,7 +205,8 @@ impl<'a> RecordParts<'a> {
 
     #[inline]
     fn split_head(format: LogFormat, first: u32, bytes: &'a [u8]) -> Option<(RecordParts<'a>, &'a [u8])> {
-        let low = word_at(bytes, 4)?;
+        let [_, _, _, _, a, b, c, d, ..] = bytes else { return None };
+        let low = u32::from_ne_bytes([*a, *b, *c, *d]);
         let (vxid, side) = if format.is_wide() {
             let high = word_at(bytes, 8)?;
             ((u64::from(high) << 32 | u64::from(low)) & IDS, high)
@@ -222,8 +224,9 @@ impl<'a> RecordParts<'a> {
     }
 }
 
+#[inline]
 fn word_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 /// Something about a log that its reader should say, once.
@@ -278,6 +281,12 @@ impl FormatStamp {
         self.told.is_none()
     }
 
+    /// True if there is something to be said since the last time.
+    #[inline]
+    pub const fn has_notes(&self) -> bool {
+        !self.notes.is_empty()
+    }
+
     /// Takes what is to be said since the last time.
     pub fn notes(&mut self) -> std::vec::Drain<'_, LogNote> {
         self.notes.drain(..)
@@ -315,7 +324,7 @@ impl FormatStamp {
 
     /// Stamps whole records, which all have the present layout. Learns from them whose numbers they are.
     pub fn stamp(&mut self, records: &mut [u8]) {
-        if self.format.is_wide() {
+        if self.format.is_wide() && may_tell(self.format, records) {
             told_by(self.format, records).for_each(|format| self.learn(format));
         }
         let (mut at, format) = (0, self.format);
@@ -325,7 +334,9 @@ impl FormatStamp {
                 self.note_unknown(number);
             }
             let stamped = format.unstamped(first) | format.stamp();
-            records[at..at + 4].copy_from_slice(&stamped.to_ne_bytes());
+            if stamped != first {
+                records[at..at + 4].copy_from_slice(&stamped.to_ne_bytes());
+            }
             at += format.record_bytes(first);
         }
     }
@@ -363,7 +374,7 @@ impl FormatStamp {
 }
 
 /// Numbers that stand for a telling tag in one of the releases.
-const TELLING: [bool; 256] = {
+static TELLING: [bool; 256] = {
     let (mut telling, mut number) = ([false; 256], 0u8);
     while number < 255 {
         let of = [TagNumbers::Eight.tag(number), TagNumbers::Nine.tag(number)];
@@ -375,6 +386,18 @@ const TELLING: [bool; 256] = {
 
 const fn is_telling(tag: Option<Tag>) -> bool {
     matches!(tag, Some(Tag::Begin | Tag::Timestamp | Tag::BackendHealth))
+}
+
+/// True if one of these records has a number that may tell.
+fn may_tell(layout: LogFormat, records: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(first) = word_at(records, at) {
+        if TELLING[(first >> 24) as usize] {
+            return true;
+        }
+        at += layout.record_bytes(first);
+    }
+    false
 }
 
 fn told_by(layout: LogFormat, records: &[u8]) -> impl Iterator<Item = LogFormat> {
