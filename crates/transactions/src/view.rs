@@ -175,7 +175,8 @@ impl<'a> View<'a> {
             address: word(text, 2),
             port: port(text, 3),
             name: word(text, 1),
-            is_reused: text.ends_with(b" reuse"),
+            // Release 9 has age and number of its requests behind it.
+            is_reused: word(text, 6) == b"reuse",
         });
         let client =
             |text| PeerView { address: word(text, 0), port: port(text, 1), name: word(text, 2), is_reused: false };

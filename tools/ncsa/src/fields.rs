@@ -4,7 +4,7 @@
 use logq::{Handling, Rec, Txn, TxnType, records};
 use tables::Tag;
 use tables::tags::TagKind;
-use transactions::View;
+use transactions::{RequestLine, View};
 
 use crate::format::NcsaFormat;
 
@@ -42,14 +42,27 @@ pub enum NcsaField {
 pub enum Occurrence {
     First,
     Last,
+    /// In logs of 7.1 the last one. In later logs the one that the peer sent or received: what VCL makes of it doesn't count.
+    OfPeer,
 }
 
-impl Occurrence {
-    fn choose<'a>(self, found: Option<&'a [u8]>, more: Option<&'a [u8]>) -> Option<&'a [u8]> {
-        match self {
-            Occurrence::First => found.or(more),
-            Occurrence::Last => more.or(found),
-        }
+/// A header line that was set or removed.
+#[derive(Clone, Copy)]
+struct HeaderRecord {
+    is_request: bool,
+    is_unset: bool,
+}
+
+impl HeaderRecord {
+    fn of(tag: Tag) -> Option<HeaderRecord> {
+        let (is_request, is_unset) = match tag {
+            Tag::ReqHeader | Tag::BereqHeader => (true, false),
+            Tag::RespHeader | Tag::BerespHeader => (false, false),
+            Tag::ReqUnset | Tag::BereqUnset => (true, true),
+            Tag::RespUnset | Tag::BerespUnset => (false, true),
+            _ => return None,
+        };
+        Some(HeaderRecord { is_request, is_unset })
     }
 }
 
@@ -67,7 +80,15 @@ pub enum WatchedValue {
 #[derive(Debug)]
 pub struct NcsaFields<'a> {
     view: View<'a>,
+    /// The log is one of 7.3 or later.
+    is_later: bool,
+    /// Behind it VCL changes what the peer sent: vcl_recv, or vcl_backend_response, has begun.
+    is_received: bool,
     authorization: Option<&'a [u8]>,
+    /// The status that a backend sent.
+    beresp_status: Option<&'a [u8]>,
+    /// HitMiss or HitPass, which the pass or miss came from.
+    marker: Option<Tag>,
     /// A value for each of the format's watches.
     watched: Vec<Option<&'a [u8]>>,
 }
@@ -101,7 +122,15 @@ impl<'a> NcsaFields<'a> {
             return None;
         }
         let watched = vec![None; format.watches().len()];
-        let mut fields = NcsaFields { view: View::new(txn), authorization: None, watched };
+        let mut fields = NcsaFields {
+            view: View::new(txn),
+            is_later: false,
+            is_received: false,
+            authorization: None,
+            beresp_status: None,
+            marker: None,
+            watched,
+        };
         for rec in records(txn.records) {
             let is_plain = rec.tag.kind() == TagKind::Plain;
             if !is_plain && !format.is_json() {
@@ -112,8 +141,13 @@ impl<'a> NcsaFields<'a> {
                 // The transaction that it continues as has the line.
                 Tag::VclReturn if rec.text() == b"restart" => return None,
                 Tag::ReqHeader | Tag::BereqHeader => fields.header(rec.text()),
+                Tag::BerespStatus if !fields.is_received => _ = fields.beresp_status.get_or_insert(rec.text()),
+                Tag::HitMiss | Tag::HitPass => fields.marker = Some(rec.tag),
+                Tag::VclCall if rec.text() == b"RECV" => (fields.is_received, fields.marker) = (true, None),
+                Tag::VclCall if rec.text() == b"BACKEND_RESPONSE" => fields.is_received = true,
                 _ => {}
             }
+            fields.is_later = rec.format.is_wide();
             fields.view.add(&rec);
             fields.watch(format, &rec, is_plain);
         }
@@ -121,8 +155,43 @@ impl<'a> NcsaFields<'a> {
     }
 
     fn header(&mut self, text: &'a [u8]) {
-        let basic = || after(after(text, "Authorization:")?, "basic ");
-        self.authorization = self.authorization.or_else(basic);
+        let basic = after(text, "Authorization:").and_then(|rest| after(rest, "basic "));
+        self.authorization = match self.takes_last() {
+            true => basic.or(self.authorization),
+            false => self.authorization.or(basic),
+        };
+    }
+
+    /// A request to a backend is logged as it is sent, when VCL has changed it.
+    fn takes_last(&self) -> bool {
+        self.is_later && self.view.txn.kind == TxnType::Bereq
+    }
+
+    /// True if a header of this record takes the place of what was found before, in a log of 7.3 or later.
+    fn is_of_peer(&self, record: HeaderRecord, has_found: bool) -> bool {
+        let is_client = self.view.txn.kind == TxnType::Req;
+        match (record.is_request, is_client) {
+            (true, false) => !self.is_received,
+            (false, true) => true,
+            (true, true) | (false, false) => !self.is_received && !has_found,
+        }
+    }
+
+    fn choose(
+        &self,
+        which: Occurrence,
+        record: HeaderRecord,
+        found: Option<&'a [u8]>,
+        value: &'a [u8],
+    ) -> Option<&'a [u8]> {
+        match which {
+            Occurrence::OfPeer if !self.is_later => self.choose(Occurrence::Last, record, found, value),
+            Occurrence::OfPeer if self.is_of_peer(record, found.is_some()) => (!record.is_unset).then_some(value),
+            Occurrence::OfPeer => found,
+            Occurrence::First | Occurrence::Last if record.is_unset => found,
+            Occurrence::First => found.or(Some(value)),
+            Occurrence::Last => Some(value),
+        }
     }
 
     fn watch(&mut self, format: &NcsaFormat, rec: &Rec<'a>, is_plain: bool) {
@@ -130,13 +199,17 @@ impl<'a> NcsaFields<'a> {
         while is_plain && let Some(rest) = text.strip_suffix(b"\0") {
             text = rest;
         }
-        for (watch, found) in format.watches().iter().zip(&mut self.watched) {
+        let header = HeaderRecord::of(rec.tag);
+        let mut watched = std::mem::take(&mut self.watched);
+        for (watch, found) in format.watches().iter().zip(&mut watched) {
             match watch {
-                WatchedValue::ReqHeader(key, which) if matches!(rec.tag, Tag::ReqHeader | Tag::BereqHeader) => {
-                    *found = which.choose(*found, after(text, key).map(trim));
-                }
-                WatchedValue::RespHeader(key, which) if matches!(rec.tag, Tag::RespHeader | Tag::BerespHeader) => {
-                    *found = which.choose(*found, after(text, key).map(trim));
+                WatchedValue::ReqHeader(key, which) | WatchedValue::RespHeader(key, which) => {
+                    let is_request = matches!(watch, WatchedValue::ReqHeader(..));
+                    if let Some(header) = header.filter(|header| header.is_request == is_request)
+                        && let Some(value) = after(text, key)
+                    {
+                        *found = self.choose(*which, header, *found, trim(value));
+                    }
                 }
                 WatchedValue::VclLog(key) if rec.tag == Tag::VclLog && found.is_none() => {
                     *found = text.strip_prefix(key.as_bytes()).map(trim);
@@ -151,25 +224,26 @@ impl<'a> NcsaFields<'a> {
                 _ => {}
             }
         }
+        self.watched = watched;
     }
 
     pub fn get(&self, field: NcsaField) -> Option<&'a [u8]> {
-        let view = &self.view;
+        let (view, line) = (&self.view, self.line());
         match field {
-            NcsaField::Protocol => view.came.protocol,
+            NcsaField::Protocol => line.protocol,
             NcsaField::Url => self.url().map(|(url, _)| url),
             NcsaField::Query => self.url().map(|(_, query)| query),
             NcsaField::BodyBytes => word(view.account?, 5),
             NcsaField::Host => view.peer().map(|peer| peer.address).filter(|address| !address.is_empty()),
             NcsaField::Scheme => Some(view.scheme()).filter(|scheme| !scheme.is_empty()),
-            NcsaField::Method => view.came.method,
-            NcsaField::Status => view.response.status,
+            NcsaField::Method => line.method,
+            NcsaField::Status => self.beresp_status.filter(|_| self.takes_last()).or(view.response.status),
             NcsaField::BytesIn => self.counted(3, 3),
             NcsaField::BytesOut => self.counted(6, 4),
             NcsaField::Start => self.stamped(&["Start:"], 1),
             NcsaField::End => self.stamped(&["Resp:", "PipeSess:", "BerespBody:"], 1),
             NcsaField::FirstByte => self.stamped(&["Process:", "Pipe:", "Beresp:"], 2),
-            NcsaField::HostHeader => view.came.host,
+            NcsaField::HostHeader => line.host,
             NcsaField::Authorization => self.authorization,
         }
         .map(trim)
@@ -179,9 +253,13 @@ impl<'a> NcsaFields<'a> {
         self.watched.get(number).copied().flatten()
     }
 
+    fn line(&self) -> &RequestLine<'a> {
+        if self.is_later { self.view.request_line() } else { &self.view.came }
+    }
+
     /// The URL and its query, from the `?` on.
     fn url(&self) -> Option<(&'a [u8], &'a [u8])> {
-        let url = self.view.came.url?;
+        let url = self.line().url?;
         Some(url.split_at(url.iter().position(|b| *b == b'?').unwrap_or(url.len())))
     }
 
@@ -206,7 +284,11 @@ impl<'a> NcsaFields<'a> {
     }
 
     pub fn handling(&self) -> &'static str {
-        self.view.handling.map_or("-", Handling::name)
+        match (self.view.handling, self.marker.filter(|_| self.is_later)) {
+            (Some(Handling::Miss), Some(Tag::HitMiss)) => "hitmiss",
+            (Some(Handling::Pass), Some(Tag::HitPass)) => "hitpass",
+            (handling, _) => handling.map_or("-", Handling::name),
+        }
     }
 
     pub fn side(&self) -> &'static str {

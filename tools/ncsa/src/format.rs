@@ -181,7 +181,7 @@ impl NcsaFormat {
     /// Parses the name of `%{X}i` and `%{X}o`, with `:first` or `:last` behind it.
     fn header(&mut self, name: &str, is_request: bool) -> Result<Item, String> {
         let (name, which) = match name.split_once(':') {
-            None | Some((_, "")) => (name.trim_end_matches(':'), Occurrence::Last),
+            None | Some((_, "")) => (name.trim_end_matches(':'), Occurrence::OfPeer),
             Some((name, "first")) => (name, Occurrence::First),
             Some((name, "last")) => (name, Occurrence::Last),
             Some((_, word)) => return Err(format!("Unknown specifier: {word} (a header has first and last)")),
@@ -329,17 +329,20 @@ fn time_text(time: &Time, fields: &NcsaFields<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use logq::{BeginReason, Txn, TxnType, record};
-    use shm::vsl::Marker;
+    use shm::vsl::{LogFormat, Marker};
     use tables::Tag;
 
     use super::*;
 
     fn line(format: &str, records: &[(Tag, &str)]) -> String {
+        line_of(LogFormat::Seven, TxnType::Req, format, records)
+    }
+
+    fn line_of(release: LogFormat, kind: TxnType, format: &str, records: &[(Tag, &str)]) -> String {
         let format = NcsaFormat::parse(format, false).expect("a format");
-        let bytes: Vec<u8> =
-            records.iter().flat_map(|(tag, text)| record::make(*tag, 2, Marker::Client, text.as_bytes())).collect();
-        let txn =
-            Txn { vxid: 2, level: 1, parent: 1, kind: TxnType::Req, reason: BeginReason::Unknown, records: &bytes };
+        let make = |(tag, text): &(Tag, &str)| record::make_as(release, *tag, 2, Marker::Client, text.as_bytes());
+        let bytes: Vec<u8> = records.iter().flat_map(make).collect();
+        let txn = Txn { vxid: 2, level: 1, parent: 1, kind, reason: BeginReason::Unknown, records: &bytes };
         let fields = NcsaFields::gather(&txn, &format).expect("a line");
         let mut out = Vec::new();
         assert!(format.line(&fields, &mut out));
@@ -381,6 +384,41 @@ mod tests {
         assert_eq!(line(format, &records), "2 1 2 a 4 3 4 -\n");
         let error = NcsaFormat::parse("%{X:second}i", false).expect_err("no such word");
         assert_eq!(error, "Unknown specifier: second (a header has first and last)");
+    }
+
+    /// varnishncsa 9.0.2 prints the same.
+    #[test]
+    fn in_later_logs_the_peer_s_records_count() {
+        let client = [
+            (Tag::ReqHeader, "X: came"),
+            (Tag::VclCall, "RECV"),
+            (Tag::ReqUnset, "X: came"),
+            (Tag::ReqHeader, "X: changed"),
+            (Tag::HitPass, "5 1.0"),
+            (Tag::VclCall, "PASS"),
+            (Tag::RespHeader, "Y: 1"),
+            (Tag::RespHeader, "Z: 1"),
+            (Tag::RespUnset, "Y: 1"),
+        ];
+        let format = "%{X}i %{Y}o %{Z}o %{Varnish:handling}x";
+        let of_client = |release| line_of(release, TxnType::Req, format, &client);
+        assert_eq!(of_client(LogFormat::Nine), "came - 1 hitpass\n");
+        assert_eq!(of_client(LogFormat::Seven), "changed 1 1 pass\n");
+        let fetch = [
+            (Tag::BereqProtocol, "HTTP/1.0"),
+            (Tag::BereqHeader, "X: came"),
+            (Tag::BereqUnset, "X: came"),
+            (Tag::BereqProtocol, "HTTP/1.1"),
+            (Tag::BereqHeader, "X: sent"),
+            (Tag::BerespStatus, "503"),
+            (Tag::BerespHeader, "Y: came"),
+            (Tag::VclCall, "BACKEND_RESPONSE"),
+            (Tag::BerespStatus, "200"),
+            (Tag::BerespHeader, "Y: changed"),
+        ];
+        let of_fetch = |release| line_of(release, TxnType::Bereq, "%H %s %{X}i %{Y}o", &fetch);
+        assert_eq!(of_fetch(LogFormat::Eight), "HTTP/1.1 503 sent came\n");
+        assert_eq!(of_fetch(LogFormat::Seven), "HTTP/1.0 200 sent changed\n");
     }
 
     #[test]

@@ -39,9 +39,9 @@ def later(octets, release):
 
 
 def has_other_rules(tool, args):
-    """Whether later releases choose other records than 7.1: fragments where transactions stand alone, both sides with -b -c."""
+    """Whether later releases choose other records than 7.1: fragments where transactions stand alone, both sides with -b -c, the peer's headers."""
     is_grouped = "-g" in args and not args[args.index("-g") + 1].startswith("v")
-    return tool != "varnishncsa" and (not is_grouped or "-b" in args and "-c" in args)
+    return tool == "varnishncsa" or (not is_grouped or "-b" in args and "-c" in args)
 
 
 def run(report, ours, pool, vsl, work, seed, rounds):
