@@ -7,10 +7,12 @@ don't count. Valgrind's processor has no SHA instructions: about 3,000 of a hit 
 for sure when this says so; how much that is in time, run.py tells.
 
 usage: bench/instructions.py NAME=PROGRAM [NAME=PROGRAM ...] [--cases hit,1conn,pipelined,pass,miss]
+Behind a program its options may stand: 'nine=dist/bin/varnishd --compat 9'.
 """
 import argparse
 import pathlib
 import re
+import shlex
 import shutil
 import socket
 import struct
@@ -30,9 +32,10 @@ LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.I)
 class Counted(servers.Ours):
     """A server under valgrind, which leaves a file for each of its processes."""
 
-    def __init__(self, name, program, origin):
+    def __init__(self, name, command, origin):
+        program, *options = shlex.split(command)
         self.name, self.counts = name, pathlib.Path(tempfile.mkdtemp(prefix="lacquer-counts."))
-        super().__init__(origin, program, more=("-j", "none", "-p", "feature=+http2"), store="64m")
+        super().__init__(origin, program, more=("-j", "none", "-p", "feature=+http2", *options), store="64m")
 
     def argv(self):
         links = self.counts / "links"
