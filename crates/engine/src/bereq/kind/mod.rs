@@ -14,7 +14,8 @@
 //! ```
 //!
 //! A try begins as `Whole`, unless stored parts or a head in slices say otherwise. `slice`, `part`, `refresh` and `head_update`
-//! each have the transitions to and from their kind.
+//! each have the transitions to and from their kind. The first hooks, up to `settle`, call each kind's part by name: the compiler
+//! doesn't miss a kind there. A `HeadUpdate` ends in `decided`; the fetch goes on as `Whole`.
 
 mod head_update;
 mod part;
