@@ -723,7 +723,7 @@ fn subs(site: &str, word: &str) -> Vec<String> {
     vcl.lines().filter(|line| line.starts_with("sub ")).map(str::to_owned).collect()
 }
 
-const ODD_WORDS: [&str; 12] = [
+const ODD_WORDS: [&str; 13] = [
     "\"; } sub vcl_recv { return (pass); } #",
     "a\"; }\nsub vcl_recv { return (pass); }\n#",
     "\nsub vcl_recv { return (pass); }\n#",
@@ -736,6 +736,7 @@ const ODD_WORDS: [&str; 12] = [
     "{\"",
     "\"",
     "\r\t",
+    "$; } sub vcl_recv { return (pass); } #",
 ];
 
 /// No text of a configuration becomes VCL of its own.
