@@ -99,8 +99,9 @@ def zipf(report, bed):
         report.check(all(row[field] <= exact[what][row["key"]] <= row[field] + row["error"] for row in got), f"{what}: counts and their errors")
         report.check(r["total"]["requests"] == n and all(HOST_FIRST in remark for remark in r["remarks"]), f"{what}: all were counted: {r['total']} {r['remarks']}")
     small = bed.peak("--memory", "1m", bed.write("one.log", lines[:1]))
-    large = bed.peak("--memory", "1m", log)
-    report.check(large - small < 3 << 20, f"memory is bounded: {small} for a line, {large} for {n}")
+    # Tables of all these would take 80 MB. The program's own pages are counted, too, and differ by 2 MB on a busy machine.
+    large = bed.peak("--memory", "1m", bed.write("wide.log", (line(f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}", f"/page-{n}.html", n) for n in range(160_000))))
+    report.check(large - small < 8 << 20, f"memory is bounded: {small} for a line, {large} for 160,000")
     different = next(t for t in bed.json("--memory", "1m", log)["tables"] if t["by"] == "client")
     really = len(exact["client"])
     report.check(not different["is_distinct_exact"] and abs(different["distinct"] / really - 1) < 0.1, f"about how many: {different['distinct']} of {really}")
