@@ -44,6 +44,13 @@ def workdir():
     return pathlib.Path(d)
 
 
+def executable(path, text):
+    """Writes a program and returns its path. Another process writes it: a child that some other thread forks meanwhile would hold the file open for
+    writing, and the kernel refuses to run such a file ("Text file busy")."""
+    subprocess.run(["install", "-D", "-m", "755", "/dev/stdin", path], input=text, text=True, check=True)
+    return path
+
+
 @contextlib.contextmanager
 def directory():
     """As workdir; the directory is removed at the end of the block."""

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import threading
 
-from bed.daemon import die_with_parent, free_port, is_no_worker, tree, workdir
+from bed.daemon import die_with_parent, executable, free_port, is_no_worker, tree, workdir
 from bed.http import Client, get
 from bed.origin import Origin, simple
 from bed.report import until
@@ -42,9 +42,7 @@ def run(report, packaging, lacquer):
 def entry_point(report, packaging):
     """Its command lines: those of Varnish's image."""
     d = workdir()
-    fake = d / "varnishd"
-    fake.write_text('#!/bin/sh\necho "$@"\n')
-    fake.chmod(0o755)
+    executable(d / "varnishd", '#!/bin/sh\necho "$@"\n')
 
     def start(*args, **env):
         p = subprocess.run([str(packaging / "container/entrypoint"), *args], capture_output=True, text=True,

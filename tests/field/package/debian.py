@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 
-from bed.daemon import die_with_parent, workdir
+from bed.daemon import die_with_parent, executable, workdir
 from bed.report import ROOT
 
 LIMIT = 30
@@ -111,9 +111,7 @@ def inside(package, varnish, release, root, d):
     else:
         here = HERE
     # Services are started by the story alone.
-    policy = root / "usr/sbin/policy-rc.d"
-    policy.write_text("#!/bin/sh\nexit 101\n")
-    policy.chmod(0o755)
+    executable(root / "usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")
     os.chroot(root)
     os.chdir("/")
     os.environ.update(PATH="/usr/sbin:/usr/bin:/sbin:/bin", DEBIAN_FRONTEND="noninteractive", LC_ALL="C.UTF-8", PYTHONDONTWRITEBYTECODE="1", TMPDIR="/tmp")

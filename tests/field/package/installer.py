@@ -6,7 +6,7 @@ import shlex
 import shutil
 import subprocess
 
-from bed.daemon import die_with_parent, directory
+from bed.daemon import die_with_parent, directory, executable
 from bed.report import ROOT, until
 from release import PROGRAM, call
 
@@ -16,13 +16,6 @@ SYSTEMCTL = """#!/bin/sh
 echo "$*" >>"$LOG"
 [ "$1" != disable ] || [ -z "${REFUSES:-}" ]
 """
-
-
-def executable(path, text):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
-    return path
 
 
 def laid_out(report, d, program=PROGRAM):

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from bed.daemon import Varnishd, directory
+from bed.daemon import Varnishd, directory, executable
 from bed.http import get
 from bed.origin import Origin, simple
 from bed.report import ROOT
@@ -63,9 +63,7 @@ def same_twice(report, lacquer, full):
     """Packs in two directories whose names differ, with different zones, languages and umasks. With --full it packs the real program."""
     with directory() as d:
         if not full:
-            lacquer = d / "lacquer"
-            lacquer.write_text(PROGRAM)
-            lacquer.chmod(0o755)
+            lacquer = executable(d / "lacquer", PROGRAM)
         one, other = d / "a", d / "another directory, with blanks and a longer name"
         one.mkdir()
         other.mkdir()
@@ -159,8 +157,7 @@ def refusals(report, tree, d):
         p = call(tree / "install", *words, env={**os.environ, "DESTDIR": str(d / "none")})
         report.check(p.returncode == 2 and p.stderr and not (d / "none").exists(), f"tar: {words} are refused: {p.stderr}")
     (tree / "bin/lacquer").unlink()
-    (tree / "bin/lacquer").write_text("#!/bin/sh\necho \"version 'GLIBC_2.99' not found\" >&2\nexit 1\n")
-    (tree / "bin/lacquer").chmod(0o755)
+    executable(tree / "bin/lacquer", "#!/bin/sh\necho \"version 'GLIBC_2.99' not found\" >&2\nexit 1\n")
     p = call(tree / "install", d / "none")
     report.check(p.returncode == 1 and "GLIBC_2.99" in p.stderr and "README" in p.stderr and not (d / "none").exists(), f"tar: on an old system: {p.stderr}")
 

@@ -15,6 +15,7 @@ import textwrap
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed import built
+from bed.daemon import executable
 from bed.report import ROOT, Report, options, until
 
 LIMIT = 300  # seconds; only ends a hang
@@ -38,10 +39,7 @@ print(f"{name}: {{1 - failed}} passed, {{failed}} failed")
 
 
 def write(directory, name, body):
-    path = directory / "e2e/group" / name / "run.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(SUITE.format(python=sys.executable, name=name, body=textwrap.dedent(body)))
-    path.chmod(0o755)
+    executable(directory / "e2e/group" / name / "run.py", SUITE.format(python=sys.executable, name=name, body=textwrap.dedent(body)))
 
 
 def run(directory, *words):
@@ -79,9 +77,7 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored
 def panicked(report, directory):
     """What a failed unit test compared stands at the end, in one line."""
     directory.mkdir()
-    cargo = directory / "cargo"
-    cargo.write_text(f"#!/bin/sh\ncat << 'END'\n{CARGO}END\nexit 101\n")
-    cargo.chmod(0o755)
+    cargo = executable(directory / "cargo", f"#!/bin/sh\ncat << 'END'\n{CARGO}END\nexit 101\n")
     p = subprocess.run([ROOT / "tests/run", "--no-build", "unit/unit"], env={**os.environ, "CARGO": str(cargo)}, capture_output=True, text=True, timeout=LIMIT)
     end = p.stdout.rsplit("the slowest:", 1)[-1]
     wanted = "panicked at src/lib.rs:1:2: assertion `left == right` failed: the sum left: 3 right: 4\n"

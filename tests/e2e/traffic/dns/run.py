@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from bed.daemon import CliError, Varnishd, workdir
+from bed.daemon import CliError, Varnishd, executable, workdir
 from bed.http import get
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
@@ -52,8 +52,7 @@ class Hosts:
         users = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
         unshare = " ".join(["unshare", *users, "--mount", "--propagation", "private"])
         inner = f"mount --bind {self.file} /etc/hosts && exec {shlex.quote(program)} \"$@\""
-        self.program.write_text(f"#!/bin/sh\nexec {unshare} sh -c {shlex.quote(inner)} sh \"$@\"\n")
-        self.program.chmod(0o755)
+        executable(self.program, f"#!/bin/sh\nexec {unshare} sh -c {shlex.quote(inner)} sh \"$@\"\n")
 
     def say(self, *addresses):
         # In place: the mount shows this very file.

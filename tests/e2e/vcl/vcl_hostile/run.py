@@ -15,7 +15,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from bed.daemon import Varnishd, pss, tree, workdir
+from bed.daemon import Varnishd, executable, pss, tree, workdir
 from bed.http import get
 from bed.origin import Origin, simple
 from bed.report import Report, options
@@ -92,10 +92,8 @@ class Meeting:
 def one_thread(report, program, origin):
     """Two clients of a worker that has one CPU, and so one thread for traffic, meet at a barrier inside vcl_recv."""
     meeting, scratch = Meeting(), workdir()
-    wrapper = scratch / "varnishd"
     cpu = min(os.sched_getaffinity(0))
-    wrapper.write_text(f'#!/bin/sh\nexec taskset -c {cpu} {shlex.quote(str(program))} "$@"\n')
-    wrapper.chmod(0o755)
+    wrapper = executable(scratch / "varnishd", f'#!/bin/sh\nexec taskset -c {cpu} {shlex.quote(str(program))} "$@"\n')
     host, port = meeting.listener.getsockname()
     vcl = f"""vcl 4.1; import vtc; backend default {{ .host = "{origin[0]}"; .port = "{origin[1]}"; }}
         sub vcl_recv {{ vtc.barrier_sync("{host}:{port}", 50s); return (pass); }}"""
