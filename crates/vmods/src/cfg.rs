@@ -27,42 +27,39 @@ vrt::words! {
     enum Format { Ini = "ini", Json = "json" }
 }
 
-vrt::vmod_args! {
-    struct RulesArgs<'a> {
-        location: STRING as &'a [u8],
-        backup: STRING as &'a [u8] = "",
-        automated_backups: BOOL as bool = true,
-        period: INT as i64 = 60,
-        ignore_load_failures: BOOL as bool = true,
-        curl_connection_timeout: INT as i64 = 0,
-        curl_transfer_timeout: INT as i64 = 0,
-        curl_ssl_verify_peer: BOOL as bool = false,
-        curl_ssl_verify_host: BOOL as bool = false,
-        curl_ssl_cafile: STRING as &'a [u8] = "",
-        curl_ssl_capath: STRING as &'a [u8] = "",
-        curl_proxy: STRING as &'a [u8] = "",
-    }
+/// A list of arguments that begins with those of every file.
+macro_rules! file_args {
+    (struct $list:ident { $($more:tt)* }) => {
+        vrt::vmod_args! {
+            struct $list<'a> {
+                location: STRING as &'a [u8],
+                backup: STRING as &'a [u8] = "",
+                automated_backups: BOOL as bool = true,
+                period: INT as i64 = 60,
+                ignore_load_failures: BOOL as bool = true,
+                curl_connection_timeout: INT as i64 = 0,
+                curl_transfer_timeout: INT as i64 = 0,
+                curl_ssl_verify_peer: BOOL as bool = false,
+                curl_ssl_verify_host: BOOL as bool = false,
+                curl_ssl_cafile: STRING as &'a [u8] = "",
+                curl_ssl_capath: STRING as &'a [u8] = "",
+                curl_proxy: STRING as &'a [u8] = "",
+                $($more)*
+            }
+        }
+    };
 }
 
-vrt::vmod_args! {
-    struct FileArgs<'a> {
-        location: STRING as &'a [u8],
-        backup: STRING as &'a [u8] = "",
-        automated_backups: BOOL as bool = true,
-        period: INT as i64 = 60,
-        ignore_load_failures: BOOL as bool = true,
-        curl_connection_timeout: INT as i64 = 0,
-        curl_transfer_timeout: INT as i64 = 0,
-        curl_ssl_verify_peer: BOOL as bool = false,
-        curl_ssl_verify_host: BOOL as bool = false,
-        curl_ssl_cafile: STRING as &'a [u8] = "",
-        curl_ssl_capath: STRING as &'a [u8] = "",
-        curl_proxy: STRING as &'a [u8] = "",
+file_args!(
+    struct RulesArgs {}
+);
+file_args!(
+    struct FileArgs {
         format: Format as Format = Ini,
         name_delimiter: STRING as &'a [u8] = ":",
         value_delimiter: STRING as &'a [u8] = ";",
     }
-}
+);
 
 vrt::vmod! {
     /// Settings from environment variables, files (.ini and JSON) and lists of rules. A file has at most 4 MB; it is read
