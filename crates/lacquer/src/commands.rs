@@ -88,7 +88,7 @@ pub const COMMANDS: &[Subcommand] = &[
         None,
         "lacquer-migrate",
         "convert configurations of nginx, Apache, squid and Varnish",
-        |_, args| lacquer_migrate::main(args),
+        |_, args| lacquer_migrate::main(args, crate::modules::MODULES),
     ),
     command("selftest", None, "lacquer-selftest", "check this installation in a few seconds", |_, args| {
         lacquer_selftest::main(args)

@@ -57,7 +57,7 @@ mod worker;
 use fatal::Fatal;
 use options::ManagerInvocation;
 use tables::Compat;
-use tables::vmods::{Missing, Modules};
+use tables::vmods::Modules;
 
 /// Runs varnishd's command line, `args` without the program's name, which `program` gives for messages. `modules` are
 /// built in. Returns the exit status.
@@ -83,13 +83,10 @@ pub fn main(program: &str, args: &[String], modules: Modules) -> i32 {
 
 /// Checks `-E NAME`, which loads an extension in release 7.2 and later: a module that is built in needs no loading.
 fn check_extensions(names: &[String], modules: Modules) -> Result<(), Fatal> {
-    let Some(name) = names.iter().find(|name| modules.find(name).is_none()) else { return Ok(()) };
-    let hint =
-        Missing::find(name).map(|missing| format!("\n\tThe module {name} {}: use {}.", missing.what, missing.instead));
-    fatal::argument(format!(
-        "-E {name}: no module of this name is built in, and none can be loaded{}",
-        hint.unwrap_or_default()
-    ))
+    names.iter().try_for_each(|name| match modules.extension(name) {
+        Ok(_) => Ok(()),
+        Err(reason) => fatal::argument(format!("-E: {reason}")),
+    })
 }
 
 fn run(program: &str, request: ManagerInvocation) -> Result<i32, Fatal> {

@@ -166,6 +166,20 @@ impl Modules {
         self.iter().find(|module| module.name == name)
     }
 
+    /// Finds the module that `-E` asks for by its name or the path of its file: one that is built in needs no loading.
+    ///
+    /// # Errors
+    /// The sentence that says why there is none, and what to use instead.
+    pub fn extension(self, name: &str) -> Result<&'static Module, String> {
+        let file = name.rsplit('/').next().unwrap_or(name);
+        let own = file.strip_prefix("libvmod_").and_then(|file| file.strip_suffix(".so")).unwrap_or(file);
+        self.find(own).ok_or_else(|| {
+            let hint = Missing::find(own)
+                .map(|missing| format!(" (the module {name} {}: use {})", missing.what, missing.instead));
+            format!("no module of the name {name} is built in, and none can be loaded{}", hint.unwrap_or_default())
+        })
+    }
+
     /// The replacement of a function (`module.function`) or method (`module.object.method`) that isn't built.
     pub fn left_out(self, name: &str) -> Option<&'static LeftOut> {
         self.iter().flat_map(|module| module.left_out).find(|left| left.0 == name)

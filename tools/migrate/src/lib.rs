@@ -24,6 +24,7 @@ use migrated::{MigrateLevel, Migrated};
 pub use options::TOOL;
 use options::{From, MigrateOptions, parse};
 use source::{BoundedFiles, DiskFiles, FileSource};
+use tables::vmods::Modules;
 use toolkit::print;
 
 /// `HOST:PORT` or `[HOST]:PORT` in two.
@@ -33,15 +34,16 @@ fn split_address(text: &str) -> Option<(&str, &str)> {
     (!host.is_empty() && port.parse::<u16>().is_ok()).then_some((host, port))
 }
 
-pub fn main(args: &[String]) -> i32 {
+/// Runs `args`, the words after `lacquer migrate`. `modules` are those that VCL and `-E` can name.
+pub fn main(args: &[String], modules: Modules) -> i32 {
     match args.iter().position(|arg| arg == "--compare") {
         Some(at) => compare::main(&[&args[..at], &args[at + 1..]].concat()),
-        None => TOOL.main(args, parse, |options| run(&options)),
+        None => TOOL.main(args, parse, |options| run(&options, modules)),
     }
 }
 
-fn run(options: &MigrateOptions) -> Result<i32, String> {
-    let migrated = migrate(options, &DiskFiles).and_then(|migrated| verified(options, migrated))?;
+fn run(options: &MigrateOptions, modules: Modules) -> Result<i32, String> {
+    let migrated = migrate(options, &DiskFiles, modules).and_then(|migrated| verified(options, migrated, modules))?;
     if let Some(dir) = &options.out {
         migrated.write(dir).map_err(|error| format!("{dir}: {error}"))?;
     }
@@ -60,14 +62,16 @@ fn run(options: &MigrateOptions) -> Result<i32, String> {
     Ok(i32::from(migrated.notes.iter().any(|note| note.level == MigrateLevel::Refused)))
 }
 
-fn migrate(options: &MigrateOptions, files: &dyn FileSource) -> Result<Migrated, String> {
+fn migrate(options: &MigrateOptions, files: &dyn FileSource, modules: Modules) -> Result<Migrated, String> {
     let files = &BoundedFiles::new(files);
     let (host, port) = split_address(&options.origin).ok_or_else(|| format!("--origin {}", options.origin))?;
     let mut migrated = match options.from {
         From::Nginx => nginx::migrate(&options.file, (host, port), files),
         From::Apache => apache::migrate(&options.file, (host, port), files),
         From::Squid => squid::migrate(&options.file, files),
-        From::Varnish => varnish::migrate(&[std::slice::from_ref(&options.file), &options.more].concat(), files),
+        From::Varnish => {
+            varnish::migrate(&[std::slice::from_ref(&options.file), &options.more].concat(), files, modules)
+        }
         From::Hitch => hitch::migrate(&options.file, files),
     }?;
     migrated.sources = files.seen();
@@ -76,21 +80,21 @@ fn migrate(options: &MigrateOptions, files: &dyn FileSource) -> Result<Migrated,
 }
 
 /// The result, once its VCL has compiled.
-fn verified(options: &MigrateOptions, migrated: Migrated) -> Result<Migrated, String> {
+fn verified(options: &MigrateOptions, migrated: Migrated, modules: Modules) -> Result<Migrated, String> {
     if migrated.is_start_line {
         return Ok(migrated);
     }
-    compile(&migrated.vcl).map_err(|errors| {
+    compile(&migrated.vcl, modules).map_err(|errors| {
         let first = errors.lines().next().unwrap_or_default();
         format!("{}: the VCL that came of it doesn't compile: {first}", options.file)
     })?;
     Ok(migrated)
 }
 
-fn compile(vcl: &str) -> Result<(), String> {
+fn compile(vcl: &str, modules: Modules) -> Result<(), String> {
     let options = vcl_compiler::CompileOptions {
         check_regex: Some(vcl_regex::check),
-        modules: vmods::MODULES,
+        modules,
         lazy_hosts: true,
         ..vcl_compiler::CompileOptions::default()
     };

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// A result as it is, once its VCL has compiled.
 pub fn compiled(migrated: Migrated) -> Migrated {
-    if let Err(errors) = compile(&migrated.vcl) {
+    if let Err(errors) = compile(&migrated.vcl, vmods::MODULES) {
         panic!("{errors}\n{}", migrated.vcl);
     }
     migrated
@@ -119,7 +119,7 @@ fn translate(from: From, text: String, seen: &mut BTreeSet<String>) {
     let options =
         MigrateOptions { from, file: "f".to_owned(), ..parse(&["squid".to_owned(), "f".to_owned()]).unwrap().unwrap() };
     // The output is VCL, whether lines were refused or not.
-    if let Ok(migrated) = migrate(&options, &Typed(text))
+    if let Ok(migrated) = migrate(&options, &Typed(text), vmods::MODULES)
         && seen.insert(migrated.vcl.clone())
     {
         compiled(migrated);
@@ -130,7 +130,7 @@ fn translate(from: From, text: String, seen: &mut BTreeSet<String>) {
 fn error_of(from: From, text: &str) -> String {
     let options =
         MigrateOptions { from, file: "f".to_owned(), ..parse(&["squid".to_owned(), "f".to_owned()]).unwrap().unwrap() };
-    migrate(&options, &Typed(text.to_owned())).err().unwrap_or_default()
+    migrate(&options, &Typed(text.to_owned()), vmods::MODULES).err().unwrap_or_default()
 }
 
 #[test]

@@ -14,6 +14,8 @@ use shell::{ShellVariables, VariableLanguage};
 use text::{PlacedText, PlacedWord};
 use unit::ServiceUnit;
 
+use tables::vmods::Modules;
+
 use crate::migrated::Migrated;
 use crate::source::FileSource;
 
@@ -24,7 +26,7 @@ const MAX_BYTES: usize = 256 << 10;
 ///
 /// # Errors
 /// One can't be read, isn't closed, or starts another program.
-pub fn migrate(names: &[String], files: &dyn FileSource) -> Result<Migrated, String> {
+pub fn migrate(names: &[String], files: &dyn FileSource, modules: Modules) -> Result<Migrated, String> {
     let mut migrated = Migrated::default();
     let mut unit = ServiceUnit::default();
     let mut variables = ShellVariables::default();
@@ -51,7 +53,7 @@ pub fn migrate(names: &[String], files: &dyn FileSource) -> Result<Migrated, Str
         false => of_variables(&variables, &names[0], &mut migrated)?,
     };
     let all = options(&words, &mut migrated);
-    migrated.arguments = StartLine::translated(&all, &mut migrated);
+    migrated.arguments = StartLine::translated(&all, modules, &mut migrated);
     migrated.is_start_line = true;
     Ok(migrated)
 }

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Start lines of each release, ten of each: packages' units, containers, the parameters that the release brought. All start; what has no effect
-says so, and what can't be had here is refused by name.
+says so, and what can't be had here is refused by name. What `lacquer migrate varnish` makes of them starts, too.
 """
 import functools
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 
@@ -124,6 +125,20 @@ def ran(report, bed, name, program, line, texts):
                     proc.wait()
 
 
+def migrated(report, bed, name, line):
+    """Puts a line into a unit; what comes of it must be whole, and a line that varnishd takes."""
+    with bed.line() as names:
+        unit = names["d"] / "varnish.service"
+        unit.write_text(f"[Service]\nExecStart=/usr/sbin/varnishd -F {line.format(**names)}\n", encoding="utf-8")
+        told = subprocess.run([pathlib.Path(bed.program).with_name("lacquer"), "migrate", "varnish", unit], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=LIMIT, check=False)
+        words = shlex.split(told.stdout)
+        if report.check(told.returncode == 0 and words[:2] == ["varnishd", "-F"], f"{name}: migrate `{line}`: {told.returncode} {told.stderr[-400:]}"):
+            p = subprocess.run([bed.program, "-C", "-n", str(names["d"] / "n"), *words[2:]], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                               timeout=LIMIT, check=False)
+            report.check(p.returncode == 0 and "is called" not in p.stderr, f"{name}: `{line}` became `{told.stdout.strip()}`: {p.stderr[-400:]}")
+
+
 def refused(report, bed, line, text):
     with bed.line() as names:
         words = [word.format(**names) for word in line.split()]
@@ -139,7 +154,8 @@ def all_releases(report, bed):
             for release, lines in RELEASES.items() for i, (line, *texts) in enumerate(lines)]
     assert all(len(lines) == 10 for lines in RELEASES.values())
     cases = [functools.partial(ran, report, bed, *job) for job in jobs]
-    for case, (name, *_) in zip(cases, jobs):
+    cases += [functools.partial(migrated, report, bed, name, line) for name, _, line, _ in jobs]
+    for case, (name, *_) in zip(cases, [*jobs, *jobs]):
         case.__name__ = name
     report.run(cases, at_once=TOGETHER)
     for line, text in REFUSED:

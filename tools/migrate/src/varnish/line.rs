@@ -3,6 +3,7 @@
 
 use params::Params;
 use tables::stores::{self, StoreMedium};
+use tables::vmods::Modules;
 
 use super::text::PlacedWord;
 use crate::migrated::Migrated;
@@ -72,6 +73,7 @@ fn unique(place: &SourcePlace, before: &[StartOption]) -> SourcePlace {
 /// A start line under way.
 #[derive(Default)]
 pub struct StartLine {
+    modules: Modules,
     params: Params,
     words: Vec<String>,
     has_listener: bool,
@@ -81,9 +83,9 @@ pub struct StartLine {
 
 impl StartLine {
     /// Translates the options of a line; gives the words behind `varnishd`.
-    pub fn translated(options: &[StartOption], migrated: &mut Migrated) -> Vec<String> {
+    pub fn translated(options: &[StartOption], modules: Modules, migrated: &mut Migrated) -> Vec<String> {
         let has = |letter: char| options.iter().any(|option| option.letter == letter);
-        let mut line = StartLine { has_listener: has('a'), has_jail: has('j'), ..StartLine::default() };
+        let mut line = StartLine { modules, has_listener: has('a'), has_jail: has('j'), ..StartLine::default() };
         for option in options {
             migrated.account.read(&option.place, &option.name());
             line.take(option, migrated);
@@ -131,11 +133,10 @@ impl StartLine {
             'C' | 'd' | 'V' | 'x' | '?' => {
                 migrated.refuse(&option.place, &option.name(), "it is for a trial at a terminal, not for a service");
             }
-            'E' => migrated.refuse(
-                &option.place,
-                "-E",
-                "extensions can't be loaded: sixty modules are built in (docs/modules.md)",
-            ),
+            'E' => match self.modules.extension(value) {
+                Ok(_) => self.keep(option, migrated),
+                Err(reason) => migrated.refuse(&option.place, "-E", reason),
+            },
             _ => migrated.refuse(&option.place, &option.name(), "no release has this option"),
         }
     }

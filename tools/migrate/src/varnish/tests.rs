@@ -8,7 +8,7 @@ type Files = &'static [(&'static str, &'static str)];
 
 fn of(names: &[&str], files: Files) -> Result<Migrated, String> {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let mut migrated = migrate(&names, &Given(files))?;
+    let mut migrated = migrate(&names, &Given(files), vmods::MODULES)?;
     migrated.close();
     Ok(migrated)
 }
@@ -144,7 +144,11 @@ fn options_of_all_releases() {
         ),
         (
             "-E /vmod -C -k",
-            "|f:1: refused: -k: no release has this option|f:1: refused: -E: extensions can't be loaded: sixty modules are built in (docs/modules.md)|f:1: refused: -C: it is for a trial at a terminal, not for a service",
+            "|f:1: refused: -k: no release has this option|f:1: refused: -E: no module of the name /vmod is built in, and none can be loaded|f:1: refused: -C: it is for a trial at a terminal, not for a service",
+        ),
+        (
+            "-E h2 -E/usr/lib/libvmod_std.so -E jq",
+            "-E h2 -E /usr/lib/libvmod_std.so|f:1: refused: -E: no module of the name jq is built in, and none can be loaded (the module jq queries on JSON: use json: json.parse, and json.get with a path such as a.b[2])",
         ),
         ("-r vcl_path,nonsense", "|f:1: refused: -r: Unknown parameter \"nonsense\"."),
         ("-T", "|f:1: refused: -T: it has no value"),
