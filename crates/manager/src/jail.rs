@@ -39,8 +39,17 @@ pub struct Unix {
     forbids_cores: Cell<bool>,
 }
 
-const MANAGER_USER: &str = "varnish";
 const WORKER_USER: &str = "vcache";
+
+/// The manager's user where -j names none.
+fn manager_user() -> Option<UserAccount> {
+    user::MANAGERS.into_iter().find_map(user::user)
+}
+
+/// The worker's user where -j names none. One that another package has left in its own group can't read what the manager lets its group read.
+fn worker_user(usual: Option<UserAccount>, manager: &UserAccount) -> UserAccount {
+    usual.filter(|usual| usual.gid == manager.gid).unwrap_or_else(|| manager.clone())
+}
 
 /// The linux jail of releases 7.6 and later is the unix jail, and huge pages besides.
 fn linux_to_unix(words: &mut Vec<String>) -> Result<(), Fatal> {
@@ -66,7 +75,7 @@ impl Jail {
     /// The effective user changes at once.
     pub fn enter(arg: Option<&str>) -> Result<Jail, Fatal> {
         let jail = match arg {
-            None if user::is_root() && user::user(MANAGER_USER).is_some() => Jail::default_of_root()?,
+            None if user::is_root() && manager_user().is_some() => Jail::default_of_root()?,
             None => Jail::None,
             Some("") => return argument("-j argument is empty"),
             Some(arg) => {
@@ -122,8 +131,8 @@ impl Jail {
                 _ => return argument(format!("Unix jail: unknown sub-argument '{word}'")),
             }
         }
-        let manager = manager.map_or_else(|| find(MANAGER_USER), Ok)?;
-        let worker = worker.or_else(|| user::user(WORKER_USER)).unwrap_or_else(|| manager.clone());
+        let manager = manager.or_else(manager_user).map_or_else(|| find(user::MANAGERS[0]), Ok)?;
+        let worker = worker.unwrap_or_else(|| worker_user(user::user(WORKER_USER), &manager));
         if worker.gid != manager.gid {
             return argument(format!(
                 "Unix jail: user {} and {} have different login groups",
@@ -262,6 +271,15 @@ mod tests {
             assert!(!is_dumpable());
             sys::limits::set_dumpable(true).unwrap();
         }
+    }
+
+    #[test]
+    fn a_worker_is_of_its_managers_group() {
+        let account = |name: &str, uid, gid| UserAccount { name: name.into(), uid, gid };
+        let (varnish, vcache) = (account("varnish", 101, 200), account("vcache", 102, 200));
+        assert_eq!(worker_user(Some(vcache.clone()), &varnish), vcache);
+        assert_eq!(worker_user(Some(account("vcache", 102, 300)), &varnish), varnish, "left by Vinyl Cache's package");
+        assert_eq!(worker_user(None, &varnish), varnish);
     }
 
     #[test]

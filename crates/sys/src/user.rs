@@ -12,6 +12,9 @@ pub struct UserAccount {
     pub gid: u32,
 }
 
+/// Users that run the managers of caches: that of Varnish's packages, and that of Vinyl Cache's.
+pub const MANAGERS: [&str; 2] = ["varnish", "vinyl"];
+
 pub fn user(name: &str) -> Option<UserAccount> {
     let user = User::from_name(name).ok()??;
     Some(UserAccount { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() })

@@ -166,7 +166,7 @@ impl NcsaFormat {
                 "us" => Time::TookMicros,
                 _ => return Err(format!("Unknown specifier: %{{{name}}}T")),
             }),
-            Some(b'x') if name == "Varnish:default_format" => {
+            Some(b'x') if own_name(name) == Some("default_format") => {
                 let standard = NcsaFormat::parse(DEFAULT, self.json)?;
                 self.append(standard);
                 return Ok(&after[1..]);
@@ -209,12 +209,12 @@ impl NcsaFormat {
     }
 
     fn extension(&mut self, name: &str) -> Result<Item, String> {
-        Ok(match name {
-            "Varnish:time_firstbyte" => Item::Field(NcsaField::FirstByte, self.missing_number()),
-            "Varnish:hitmiss" => Item::Hitmiss,
-            "Varnish:handling" => Item::Handling,
-            "Varnish:side" => Item::Side,
-            "Varnish:vxid" => Item::Vxid,
+        Ok(match own_name(name) {
+            Some("time_firstbyte") => Item::Field(NcsaField::FirstByte, self.missing_number()),
+            Some("hitmiss") => Item::Hitmiss,
+            Some("handling") => Item::Handling,
+            Some("side") => Item::Side,
+            Some("vxid") => Item::Vxid,
             _ => {
                 if let Some(key) = name.strip_prefix("VCL_Log:") {
                     self.watch(WatchedValue::VclLog(format!("{key}:")), "")
@@ -304,6 +304,11 @@ impl NcsaFormat {
         out.push(b' ');
         quote(out, fields.get(NcsaField::Protocol).unwrap_or(b"HTTP/1.0"), self.json);
     }
+}
+
+/// The name behind `Varnish:`, or behind `Vinyl:` as Vinyl Cache's vinylncsa has it.
+fn own_name(name: &str) -> Option<&str> {
+    ["Varnish:", "Vinyl:"].into_iter().find_map(|prefix| name.strip_prefix(prefix))
 }
 
 fn seconds(text: Option<&[u8]>) -> Option<f64> {
@@ -431,8 +436,10 @@ mod tests {
             (Tag::ReqHeader, "Referer: r"),
             (Tag::ReqHeader, "X: 1"),
         ];
-        let whole = line("%{X}i %{Varnish:default_format}x %{X:first}i", &records);
-        assert_eq!(whole, format!("1 {} 1\n", line(DEFAULT, &records).trim_end()));
+        for name in ["Varnish:default_format", "Vinyl:default_format"] {
+            let whole = line(&format!("%{{X}}i %{{{name}}}x %{{X:first}}i"), &records);
+            assert_eq!(whole, format!("1 {} 1\n", line(DEFAULT, &records).trim_end()));
+        }
     }
 
     #[test]

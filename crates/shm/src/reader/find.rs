@@ -219,8 +219,8 @@ fn is_proc_hidden() -> bool {
 
 /// True if a tool may take it without a name given. Its directory is a real one that only its owner and group change.
 fn is_trusted(server: &RunningServer) -> bool {
-    let varnish = user::user("varnish").map(|account| account.uid);
-    let owners = [Some(0), Some(user::effective()), varnish];
+    let [varnish, vinyl] = user::MANAGERS.map(|name| user::user(name).map(|account| account.uid));
+    let owners = [Some(0), Some(user::effective()), varnish, vinyl];
     let is_owned = |metadata: Metadata| {
         metadata.is_dir() && owners.contains(&Some(metadata.uid())) && metadata.mode() & 0o002 == 0
     };
