@@ -349,14 +349,44 @@ class Story:
                             "/etc/init.d/varnishncsa", "/etc/default/varnish") if os.path.lexists(p)]
         self.check(status == 0 and not left, f"a purge leaves {left}: {out}")
 
-    def fresh(self):
-        """A machine that never had Debian's: users, a VCL, a secret come with the package, and it starts as it is."""
+    def without_users(self, *groups):
         # Debian's package leaves this behind, which would name a user that is gone.
         run("dpkg-statoverride", "--remove", "/var/log/varnish")
-        for user in ("vcache", "varnishlog", "varnish"):
+        for user in ("vcache", "varnishlog", "varnish", "vinyllog", "vinyl"):
             run("deluser", "--quiet", user)
-        run("delgroup", "--quiet", "varnish")
+        for group in groups:
+            run("delgroup", "--quiet", group)
+
+    def of_vinyl(self):
+        """A machine that had Vinyl Cache: its users, its folder with VCL and secret."""
+        self.without_users("varnish")
         shutil.rmtree("/etc/systemd/system/varnish.service.d")
+        run("addgroup", "--system", "vinyl")
+        for user in ("vinyl", "vcache", "vinyllog"):
+            run("adduser", "--quiet", "--system", "--no-create-home", "--home", "/nonexistent", "--ingroup", "vinyl", user)
+        folder = pathlib.Path("/etc/vinyl-cache")
+        folder.mkdir()
+        (folder / "secret").write_text("of Vinyl Cache\n")
+        (folder / "default.vcl").write_text(vcl(self.port, "five"))
+        kept = {path: path.read_bytes() for path in folder.iterdir()}
+        if not self.install("after Vinyl Cache", "dpkg", "-i"):
+            return
+        self.check(os.path.realpath("/etc/varnish") == str(folder), f"/etc/varnish leads to {os.path.realpath('/etc/varnish')}")
+        for name, other in (("vinyl-cache", "varnish"), ("vinylncsa", "varnishncsa")):
+            self.check(os.path.realpath(UNITS / f"{name}.service") == os.path.realpath(UNITS / f"{other}.service"), f"{name}.service is {other}.service")
+        self.start("after Vinyl Cache")
+        self.serves("after Vinyl Cache", "five")
+        status, out = run("varnishadm", "-T", "localhost:6082", "-S", str(folder / "secret"), "ping")
+        self.check(status == 0 and "PONG" in out, f"Vinyl Cache's secret: {out}")
+        self.stop("after Vinyl Cache")
+        status, out = run("dpkg", "--force-depends", "--purge", "lacquer")
+        self.check(status == 0 and not os.path.lexists("/etc/varnish"), f"a purge after Vinyl Cache: {out}")
+        self.check({path: path.read_bytes() for path in folder.iterdir()} == kept, "its folder is as it was")
+        shutil.rmtree(folder)
+        self.without_users("varnish", "vinyl")
+
+    def fresh(self):
+        """A machine that never had Debian's: users, a VCL, a secret come with the package, and it starts as it is."""
         if not self.install("afresh", "dpkg", "-i"):
             return
         self.check(self.vcl.exists() and self.secret.stat().st_mode & 0o077 == 0, "a VCL and a secret")
@@ -392,7 +422,7 @@ class Story:
         self.serviced("with Debian's script" if self.has_scripts else "with our script", restarts=not self.has_scripts)
         self.given_back()
         self.reinstalled()
-        for step in (self.works, self.reloads, self.rotated, self.purged_old, self.upgraded, self.removed, self.fresh, self.taken_back):
+        for step in (self.works, self.reloads, self.rotated, self.purged_old, self.upgraded, self.removed, self.of_vinyl, self.fresh, self.taken_back):
             step()
 
 

@@ -167,6 +167,45 @@ def flags_for_c(report):
             report.check(mapped and f"-ffile-prefix-map={d / target}=/lacquer/target" in words and "-DX=1" in words, f"C: {words}: {p.stderr}")
 
 
+def kept_release(report):
+    """A former version without a file of the release: an upgrade writes the one that it acts as; an operator's file stays."""
+    spec = (ROOT / "packaging/rpm/lacquer.spec").read_text()
+    scripts = {"deb": (("upgrade", "0.1.0"), (ROOT / "packaging/deb/preinst").read_text(), {"7.1": "7.1\n", "9.0": "9\n", None: None}),
+               "rpm": (("2",), "set -eu\n" + re.search(r"^%pre\n(.*?)^%post\n", spec, re.M | re.S)[1], {"7.1": "7.1\n", "9.0": None, None: None})}
+    for name, (words, script, wanted) in scripts.items():
+        for former, kept in wanted.items():
+            with directory() as d:
+                executable(d / "bin/dpkg-divert", "#!/bin/sh\n")
+                if former:
+                    executable(d / "varnishd", f"#!/bin/sh\necho 'varnishd (varnish-{former}.1 revision 0)' >&2\n")
+                path = executable(d / name, script.replace("/etc/lacquer", str(d / "etc")).replace("/usr/sbin/varnishd", str(d / "varnishd")))
+                file = d / "etc/compat"
+                ours = {**os.environ, "PATH": f"{d}/bin:{os.environ['PATH']}"}
+                p = call("sh", path, *words, env=ours)
+                got = file.read_text() if file.exists() else None
+                report.check(p.returncode == 0 and got == kept, f"{name}: after {former}: {got!r} {p.stderr}")
+                file.parent.mkdir(exist_ok=True)
+                file.write_text("the operator's\n")
+                p = call("sh", path, *words, env=ours)
+                report.check(p.returncode == 0 and file.read_text() == "the operator's\n", f"{name}: an operator's file: {p.stderr}")
+
+
+def former_version(report):
+    """The archive's installer says when another version acts as another release; other names of units stay links."""
+    with directory() as d:
+        acts = PROGRAM.replace("case $1 in\n", "case $1 in\n-V) echo 'varnishd (varnish-9.0.2 revision 0)' >&2 ;;\n")
+        tree, prefix = laid_out(report, d, acts), d / "local"
+        p = call(tree / "install", prefix)
+        report.check(p.returncode == 0 and "acted as" not in p.stdout, f"tar: nothing was there before: {p.stdout}")
+        links = {name: os.readlink(prefix / "lib/systemd/system" / f"{name}.service") for name in ("vinyl-cache", "vinylncsa")}
+        report.check(links == {"vinyl-cache": "varnish.service", "vinylncsa": "varnishncsa.service"}, f"tar: names of units: {links}")
+        p = call(tree / "install", prefix)
+        report.check("acted as" not in p.stdout, f"tar: the same release: {p.stdout}")
+        executable(prefix / "bin/lacquer", acts.replace("9.0.2", "7.1.1"))
+        p = call(tree / "install", prefix)
+        report.check(p.returncode == 0 and "start it with --compat 7.1" in p.stdout, f"tar: the former version acts as 7.1: {p.stdout} {p.stderr}")
+
+
 def rpm_upgrade(report):
     """After an upgrade of the rpm varnishncsa is restarted, and varnish only if it can't be switched."""
     spec = (ROOT / "packaging/rpm/lacquer.spec").read_text()

@@ -137,7 +137,7 @@ def archive(report, lacquer):
         report.check(p.returncode == 0 and f"{prefix}/sbin/varnishd -a :6081" in p.stdout and not p.stderr, f"tar: installs: {p.stdout} {p.stderr}")
         report.check(all((prefix / "bin" / tool).resolve() == prefix / "bin/lacquer" for tool in TOOLS), "tar: the tools are links")
         serves(report, prefix / "sbin/varnishd", "as it was installed")
-        units = "".join(path.read_text() for path in (prefix / "lib/systemd/system").glob("*.service"))
+        units = "".join(path.read_text() for path in (prefix / "lib/systemd/system").glob("varnish*.service"))
         lines = re.findall(r"^ExecStart=(\S+)", units, re.M)
         report.check(len(lines) == 2 and all(line.startswith(str(prefix)) for line in lines) and f"{prefix}/etc/varnish/secret" in units, f"tar: units: {lines}")
         secret = prefix / "etc/varnish/secret"

@@ -267,6 +267,11 @@ def rpm_upgrade(report, _o):
     installer.rpm_upgrade(report)
 
 
+def other_release(report, _o):
+    installer.kept_release(report)
+    installer.former_version(report)
+
+
 def rpm_package(report, o):
     if o.full:
         rpm.run(report, PACKAGING, lacquer(o))
@@ -281,7 +286,7 @@ def debian_package(report, o):
 
 
 CASES = (devices, profile, image, manifests, unit, reloads_by_ours, reloads_by_varnishs, replaced, packing, tar_archive, installer_refuses, installer_services,
-         package_facts, flags_for_c, rpm_upgrade, rpm_package, debian_package)
+         package_facts, flags_for_c, rpm_upgrade, other_release, rpm_package, debian_package)
 
 
 def main():
