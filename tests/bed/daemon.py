@@ -2,6 +2,7 @@
 """Starts a varnishd in a directory of its own, speaks its CLI, and ends it."""
 import contextlib
 import ctypes
+import functools
 import hashlib
 import os
 import pathlib
@@ -170,8 +171,15 @@ def on_one_port(start):
                 raise
 
 
+@functools.cache
+def acting(program):
+    """Options that let our program act as the release that the suites were written for; none for Varnish's own varnishd."""
+    said = subprocess.run([program, "-V"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=START_LIMIT, check=False)
+    return ["--compat", "7.1"] if "Lacquer" in said.stderr else []
+
+
 class Varnishd:
-    """A varnishd in the foreground with its own working directory, told to call our CLI socket.
+    """A varnishd in the foreground with its own working directory, told to call our CLI socket. Ours acts as 7.1 unless `args` hold --compat.
 
     `args` are further arguments; unless they hold -a it listens on a free loopback port, unless they hold -f or -b the VCL
     text `vcl` is used. `descriptors` limits how many it may have open, `core` lets it leave core files. Use as a context manager.
@@ -196,7 +204,7 @@ class Varnishd:
             listener.settimeout(START_LIMIT)
             host, port = listener.getsockname()
             self.proc = subprocess.Popen(
-                [program, "-F", "-n", str(self.n), "-S", str(self.dir / "secret"), "-M", f"{host} {port}", *args],
+                [program, "-F", *acting(program), "-n", str(self.n), "-S", str(self.dir / "secret"), "-M", f"{host} {port}", *args],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 preexec_fn=lambda: limited(descriptors, core))
             self.reader = threading.Thread(target=self._read_output, daemon=True)

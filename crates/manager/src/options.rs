@@ -73,7 +73,7 @@ pub struct ManagerOptions {
     pub watch: Option<String>,
     pub fleet: Option<String>,
     pub peers: Option<String>,
-    /// The release that `--compat` names.
+    /// The release that `--compat` names, or the one of a varnishtest that can't read another's log.
     pub compat: Option<Compat>,
     /// Modules that `-E` names.
     pub extensions: Vec<String>,
@@ -369,8 +369,18 @@ fn take_user(options: &mut ManagerOptions, flags: &Flags, is_root: bool) {
     }
 }
 
+/// True for a server that varnishtest of Varnish 7.3 or earlier starts, as these parameters show: 7.4 and later log more. Unless a case says
+/// something else, such a server acts as 7.1, because varnishtest can't read the log of 9.
+fn is_for_old_varnishtest(ordered: &[OrderedArg]) -> bool {
+    let is_set = |arg: &OrderedArg, [name, value]: [&str; 2]| matches!(arg, OrderedArg::Param(ParamArg::Set(n, v)) if n == name && v == value);
+    ordered.windows(2).any(|pair| is_set(&pair[0], ["debug", "+vtc_mode"]) && is_set(&pair[1], ["vsl_mask", "+Debug"]))
+}
+
 fn check(mut options: ManagerOptions, flags: Flags) -> Result<ManagerInvocation, Fatal> {
     take_user(&mut options, &flags, sys::user::is_root());
+    if options.compat.is_none() && is_for_old_varnishtest(&options.ordered) {
+        options.compat = Some(Compat::V7_1);
+    }
     let files = options.ordered.iter().filter(|o| matches!(o, OrderedArg::Vcl(_))).count();
     let cli_files = options.ordered.iter().filter(|o| matches!(o, OrderedArg::CliFile(_))).count();
     let has_vcl = flags.backend.is_some() || files > 0;

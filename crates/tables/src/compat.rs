@@ -18,7 +18,7 @@ pub enum Compat {
 pub const FILE: &str = "/etc/lacquer/compat";
 
 /// The choice where neither option nor file makes one.
-const UNCHOSEN: Compat = Compat::V7_1;
+const UNCHOSEN: Compat = Compat::V9;
 
 impl Compat {
     pub const ALL: [Compat; 2] = [Compat::V7_1, Compat::V9];

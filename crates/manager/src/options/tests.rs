@@ -45,6 +45,16 @@ fn a_release_is_chosen_by_one_word() {
 }
 
 #[test]
+fn varnishtest_of_7_1_finds_the_log_that_it_reads() {
+    let line =
+        |mask: &str| format!("-d -n v1 -l 2m -p thread_pool_min=10 -p debug=+vtc_mode -p vsl_mask={mask} -b none");
+    assert_eq!(serve(&line("+Debug")).compat, Some(Compat::V7_1));
+    assert_eq!(serve(&format!("{} --compat 9", line("+Debug"))).compat, Some(Compat::V9), "a case may choose");
+    assert_eq!(serve(&line("+Debug,+H2RxHdr,+H2RxBody")).compat, None, "varnishtest of 7.4 and later");
+    assert_eq!(serve("-b none -p vsl_mask=+Debug -p debug=+vtc_mode").compat, None);
+}
+
+#[test]
 fn the_tutorial_line_reads_as_meant() {
     let o = serve("-f /etc/default.vcl -a :6081 -P /var/run/varnish.pid -s malloc,256m");
     assert_eq!((o.mode, o.pid_files.as_slice()), (StartMode::Daemon, &["/var/run/varnish.pid".to_string()][..]));

@@ -29,7 +29,7 @@ def below_destdir(report, built, work):
     report.check([p.name for p in work.iterdir()] == ["stage"] and [p.name for p in (work / "stage").iterdir()] == ["opt"], "nothing lands elsewhere")
     report.check(all((root / "bin" / tool).resolve() == root / "bin/lacquer" for tool in TOOLS), "the tools are links")
     version = subprocess.run([root / "sbin/varnishd", "-V"], capture_output=True, text=True, timeout=LIMIT)
-    report.check(version.returncode == 0 and "varnish-7.1.1" in version.stderr + version.stdout, "varnishd runs from there")
+    report.check(version.returncode == 0 and "varnish-9.0.2" in version.stderr + version.stdout, "varnishd runs from there")
     pages = [root / "share/man" / page for page in ("man1/varnishd.1.gz", "man1/varnishlog.1.gz", "man3/vmod_std.3.gz", "man7/varnish-counters.7.gz")]
     report.check(all(page.is_file() for page in pages), f"manual pages: {[page.name for page in pages if not page.is_file()]}")
     vcl = root / "etc/varnish/default.vcl"

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from bed.daemon import CliError, Varnishd, cli_of, die_with_parent
+from bed.daemon import CliError, Varnishd, acting, cli_of, die_with_parent
 from bed.report import Report, options, until
 
 ORACLE = shutil.which("varnishd", path="/usr/sbin:/usr/bin")
@@ -101,7 +101,7 @@ def rows(v):
 
 def described(program):
     """What -x parameter lists of each: Units, Default, Minimum, Maximum, Flags."""
-    text, found, name = subprocess.run([program, "-x", "parameter"], capture_output=True, text=True).stdout, {}, None
+    text, found, name = subprocess.run([program, *acting(program), "-x", "parameter"], capture_output=True, text=True).stdout, {}, None
     for line in text.splitlines():
         if m := re.match(r"\.\. _ref_param_(\w+):", line):
             found[name := m[1]] = {}
